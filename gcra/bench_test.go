@@ -1,0 +1,76 @@
+package gcra
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// branches are the ways through Decide, for the benchmark and the allocation test. All
+// are decided at t0 under branchLimit.
+var branches = []struct {
+	name     string
+	tat      uint64
+	quantity int64
+}{
+	{"admit-fresh", 0, 1},
+	{"admit-used", t0 + 7e9, 3},
+	{"refuse", t0 + 100e9, 1},
+	{"refuse-part", t0 + 90e9, 50},
+	{"oversize", t0 + 7e9, 101},
+	{"peek", t0 + 7e9, 0},
+	{"refund", t0 + 7e9, -3},
+	{"refund-clamped", t0 + 7e9, math.MinInt64},
+}
+
+var branchLimit = limiter.Limit{Max: 100, Interval: time.Second}
+
+// What is measured is stored, as a caller would, and so cannot be optimized away.
+var (
+	outTAT     uint64
+	out        limiter.Decision
+	outLimit   limiter.Limit
+	outErr     error
+	outSeconds int64
+)
+
+func BenchmarkDecide(b *testing.B) {
+	for _, br := range branches {
+		b.Run(br.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				outTAT, out = Decide(branchLimit, br.tat, t0, br.quantity)
+			}
+		})
+	}
+	// One key under twice its rate: each decision waits for the TAT of the one before,
+	// and every other one is refused.
+	b.Run("sequence", func(b *testing.B) {
+		b.ReportAllocs()
+		now := t0
+		outTAT = 0
+		for b.Loop() {
+			outTAT, out = Decide(branchLimit, outTAT, now, 1)
+			now += uint64(branchLimit.Interval) / 2
+		}
+	})
+}
+
+func BenchmarkNewLimit(b *testing.B) {
+	b.ReportAllocs()
+	count := int64(0)
+	for b.Loop() {
+		count = count%1000 + 1
+		outLimit, outErr = NewLimit(15, count, 60)
+	}
+}
+
+func BenchmarkCeilSeconds(b *testing.B) {
+	d := time.Duration(0)
+	for b.Loop() {
+		d += 1_234_567
+		outSeconds = CeilSeconds(d)
+	}
+}

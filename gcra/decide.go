@@ -1,0 +1,81 @@
+package gcra
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// Decide answers a request for quantity units at time now, for a key whose theoretical
+// arrival time is tat, and returns the key's new TAT. Both times are nanoseconds of one
+// clock, with now below 1<<63. A tat at or below now, and so 0 too, is a bucket at rest.
+//
+// A refused request and a peek (quantity 0) return tat as it came. A charge returns a
+// TAT after now. A refund (quantity below 0) returns now plus what is still used, so
+// that a full bucket comes back as now. In every case a returned TAT at or below now
+// says that the key is at rest: the caller may drop it, and need not create it.
+//
+// The limit l is one that NewLimit made. Decide allocates nothing, never panics on such
+// a limit, and leaves Err nil.
+func Decide(l limiter.Limit, tat, now uint64, quantity int64) (newTAT uint64, d limiter.Decision) {
+	used := usedAt(tat, now)
+	limited, retry := false, limiter.NoRetry
+	newTAT = tat
+	switch {
+	case quantity < 0:
+		used = refund(l.Interval, used, quantity)
+		newTAT = now + uint64(used)
+	case quantity > l.Max:
+		limited = true
+	default:
+		// The quantity fits if no more than this is used. Subtracting the quantity
+		// instead of adding its cost to used leaves no sum that could overflow.
+		room := l.Interval * time.Duration(l.Max-quantity)
+		if used > room {
+			limited, retry = true, used-room
+		} else if quantity > 0 {
+			used += l.Interval * time.Duration(quantity)
+			newTAT = now + uint64(used)
+		}
+	}
+	return newTAT, limiter.Decision{
+		Limited:    limited,
+		Limit:      l.Max,
+		Remaining:  remaining(l, used),
+		RetryAfter: retry,
+		ResetAfter: used,
+	}
+}
+
+// usedAt returns how far tat is ahead of now: 0 if it has passed, and at most what a
+// Duration holds, since a TAT that was imported or set by hand may be anywhere.
+func usedAt(tat, now uint64) time.Duration {
+	if tat <= now {
+		return 0
+	}
+	return time.Duration(min(tat-now, math.MaxInt64))
+}
+
+// refund returns what is still used once -quantity units are given back. It stops at 0,
+// a full bucket, so that no refund builds up credit beyond the limit.
+func refund(interval, used time.Duration, quantity int64) time.Duration {
+	// Negating as unsigned gives the smallest int64 its true magnitude.
+	hi, credit := bits.Mul64(uint64(interval), -uint64(quantity))
+	if hi != 0 || credit >= uint64(used) {
+		return 0
+	}
+	return used - time.Duration(credit)
+}
+
+// remaining returns the units that still fit on top of used. It is at most l.Max, as
+// used is never negative.
+func remaining(l limiter.Limit, used time.Duration) int64 {
+	free := l.Interval*time.Duration(l.Max) - used
+	if free < l.Interval {
+		return 0
+	}
+	// This is the only division of a decision. Unsigned, it is the cheaper one.
+	return int64(uint64(free) / uint64(l.Interval))
+}

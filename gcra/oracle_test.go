@@ -1,0 +1,216 @@
+package gcra
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// anyInt draws an int64 of any magnitude, often next to a power of two, sometimes negative.
+func anyInt(r *rand.Rand) int64 {
+	v := int64(r.Uint64() >> (1 + r.UintN(63)))
+	switch r.UintN(8) {
+	case 0:
+		v = -v
+	case 1:
+		v = int64(1)<<r.UintN(63) - 1 + r.Int64N(3)
+	case 2:
+		v = math.MaxInt64 - r.Int64N(3)
+	case 3:
+		v = r.Int64N(8)
+	}
+	return v
+}
+
+// fold makes of any two numbers a limit that NewLimit could have made.
+func fold(limit, interval int64) limiter.Limit {
+	within := func(v, most int64) int64 { return 1 + int64(uint64(v)%uint64(most)) }
+	l := limiter.Limit{Max: within(limit, math.MaxInt64)}
+	l.Interval = time.Duration(within(interval, math.MaxInt64/l.Max))
+	return l
+}
+
+func anyLimit(r *rand.Rand) limiter.Limit {
+	if r.UintN(4) == 0 {
+		// The largest interval for its limit.
+		limit := anyInt(r)
+		return fold(limit, math.MaxInt64/fold(limit, 0).Max-1)
+	}
+	return fold(anyInt(r), anyInt(r))
+}
+
+// anyQuantity draws a quantity that l treats specially, or any.
+func anyQuantity(r *rand.Rand, l limiter.Limit) int64 {
+	switch r.UintN(8) {
+	case 0:
+		return 0
+	case 1:
+		return l.Max - 1 + r.Int64N(3) // wraps to the smallest int64 at times
+	case 2:
+		return math.MinInt64 + r.Int64N(2)
+	case 3:
+		return anyInt(r)
+	case 4:
+		return -1 - r.Int64N(l.Max)
+	}
+	return 1 + r.Int64N(l.Max)
+}
+
+// bigBucket is a leaky bucket as a meter, on numbers without end. Its state is what was
+// used at the last change, and not a TAT, so that it shares no formula with Decide.
+type bigBucket struct {
+	used, at *big.Int
+}
+
+func (b *bigBucket) tat() *big.Int { return new(big.Int).Add(b.at, b.used) }
+
+// put sets the state by hand, as an import does.
+func (b *bigBucket) put(tat uint64) {
+	b.used, b.at = new(big.Int).SetUint64(tat), new(big.Int)
+}
+
+func (b *bigBucket) decide(l limiter.Limit, now uint64, quantity int64) limiter.Decision {
+	t := new(big.Int).SetUint64(now)
+	used := new(big.Int).Sub(b.at, t)
+	used = clamp(used.Add(used, b.used), big.NewInt(math.MaxInt64))
+	interval := big.NewInt(int64(l.Interval))
+	size := new(big.Int).Mul(interval, big.NewInt(l.Max))
+	after := new(big.Int).Mul(interval, big.NewInt(quantity))
+	after.Add(after, used)
+
+	d := limiter.Decision{Limit: l.Max, RetryAfter: limiter.NoRetry}
+	switch {
+	case quantity < 0:
+		used = clamp(after, used)
+		b.used, b.at = used, t
+	case quantity > l.Max:
+		d.Limited = true
+	case after.Cmp(size) > 0:
+		d.Limited = true
+		d.RetryAfter = time.Duration(exact(new(big.Int).Sub(after, size)))
+	case quantity > 0:
+		used = after
+		b.used, b.at = used, t
+	}
+	free := clamp(new(big.Int).Sub(size, used), size)
+	d.Remaining = exact(free.Quo(free, interval))
+	d.ResetAfter = time.Duration(exact(used))
+	return d
+}
+
+// clamp returns v within 0..most.
+func clamp(v, most *big.Int) *big.Int {
+	if v.Sign() < 0 {
+		return new(big.Int)
+	}
+	if v.Cmp(most) > 0 {
+		return most
+	}
+	return v
+}
+
+func exact(v *big.Int) int64 {
+	if !v.IsInt64() {
+		panic("oracle: " + v.String() + " does not fit")
+	}
+	return v.Int64()
+}
+
+// A walk takes Decide and the oracle through the same requests on one key.
+type walk struct {
+	t      *testing.T
+	oracle bigBucket
+	tat    uint64
+	now    uint64
+}
+
+func newWalk(t *testing.T, tat, now uint64) *walk {
+	w := &walk{t: t, now: now}
+	w.put(tat)
+	return w
+}
+
+func (w *walk) put(tat uint64) {
+	w.tat = tat
+	w.oracle.put(tat)
+}
+
+func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
+	w.t.Helper()
+	newTAT, got := Decide(l, w.tat, w.now, quantity)
+	want := w.oracle.decide(l, w.now, quantity)
+	if tat := w.oracle.tat(); got != want || tat.Cmp(new(big.Int).SetUint64(newTAT)) != 0 {
+		w.t.Fatalf("Decide(%+v, %d, %d, %d)\n got %d, %+v\nwant %d, %+v", l, w.tat, w.now, quantity, newTAT, got, tat, want)
+	}
+	w.tat = newTAT
+	return got
+}
+
+// advance moves the clock, mostly to where something is about to change.
+func (w *walk) advance(r *rand.Rand, l limiter.Limit, last limiter.Decision) {
+	by := int64(0)
+	switch r.UintN(10) {
+	case 0, 1:
+		by = int64(last.RetryAfter) // NoRetry goes back by 1 ns
+	case 2:
+		by = int64(last.RetryAfter) - 1
+	case 3:
+		by = int64(last.ResetAfter) - 1 + r.Int64N(3)
+	case 4, 5, 6:
+		by = r.Int64N(int64(l.Interval)) * (1 + r.Int64N(4)) // wraps to a step back at times
+	case 7:
+		by = anyInt(r)
+	}
+	w.now = (w.now + uint64(by)) & math.MaxInt64
+}
+
+// TestDecideOracle compares single decisions on states, times and limits of any kind.
+func TestDecideOracle(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 300_000 {
+		l := anyLimit(r)
+		now := uint64(anyInt(r)) & math.MaxInt64
+		tat := uint64(anyInt(r))
+		if r.UintN(2) == 0 {
+			tat = now + uint64(anyInt(r))
+		}
+		newWalk(t, tat, now).step(l, anyQuantity(r, l))
+	}
+}
+
+// TestWalkOracle compares sequences of requests on one key under changing limits, with
+// states set by hand and a clock that also goes back.
+func TestWalkOracle(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	var admitted, refused, steps int
+	for range 3_000 {
+		limits := []limiter.Limit{anyLimit(r), anyLimit(r)}
+		// A third limit is close to the first, as parameters that are tuned are.
+		limits = append(limits, fold(limits[0].Max/2+r.Int64N(limits[0].Max), int64(limits[0].Interval)))
+		w := newWalk(t, 0, uint64(anyInt(r))&math.MaxInt64)
+		l, last := limits[0], limiter.Decision{}
+		for range 100 {
+			if r.UintN(8) == 0 {
+				l = limits[r.IntN(len(limits))]
+			}
+			if r.UintN(50) == 0 {
+				w.put(w.now + uint64(anyInt(r)))
+			}
+			last = w.step(l, anyQuantity(r, l))
+			if last.Limited {
+				refused++
+			} else {
+				admitted++
+			}
+			steps++
+			w.advance(r, l, last)
+		}
+	}
+	if admitted < steps/5 || refused < steps/5 {
+		t.Errorf("%d admitted and %d refused in %d steps", admitted, refused, steps)
+	}
+}
