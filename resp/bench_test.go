@@ -1,0 +1,58 @@
+package resp
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+)
+
+const throttleCommand = "*5\r\n$11\r\nCL.THROTTLE\r\n$22\r\nuser:1234567:api:write\r\n$2\r\n15\r\n$2\r\n30\r\n$2\r\n60\r\n"
+
+// endless is a connection that always has the next bytes of one text, said over and over.
+type endless struct {
+	text []byte
+	at   int
+	most int // bytes of one read
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := copy(p[:min(len(p), e.most)], e.text[e.at:])
+	e.at = (e.at + n) % len(e.text)
+	return n, nil
+}
+
+// BenchmarkReader shows what it costs to read one command, with so many of them
+// arriving at once.
+func BenchmarkReader(b *testing.B) {
+	for _, depth := range []int{1, 16, 100} {
+		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
+			size := depth * len(throttleCommand)
+			src := &endless{text: bytes.Repeat([]byte(throttleCommand), depth), most: size}
+			r := NewReader(serving)
+			for range 8 { // until the buffer has its size
+				_, _ = r.Fill(src)
+				drain(b, r)
+			}
+			b.ReportAllocs()
+			b.SetBytes(int64(len(throttleCommand)))
+			for n := 0; n < b.N; {
+				_, _ = r.Fill(src)
+				n += drain(b, r)
+			}
+		})
+	}
+}
+
+// drain reads the commands that are there and returns how many they are.
+func drain(tb testing.TB, r *Reader) (n int) {
+	for {
+		args, err := r.Next()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if args == nil {
+			return n
+		}
+		n++
+	}
+}

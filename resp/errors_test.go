@@ -1,0 +1,26 @@
+package resp
+
+import "testing"
+
+// TestProtocolErrorTexts holds what clients and operators know from Redis to the letter.
+func TestProtocolErrorTexts(t *testing.T) {
+	tests := []struct {
+		err  error
+		want string
+	}{
+		{ErrCount, "Protocol error: invalid multibulk length"},
+		{ErrLength, "Protocol error: invalid bulk length"},
+		{ErrGuestCount, "Protocol error: unauthenticated multibulk length"},
+		{ErrGuestLength, "Protocol error: unauthenticated bulk length"},
+		{ErrLongCount, "Protocol error: too big mbulk count string"},
+		{ErrLongLength, "Protocol error: too big bulk count string"},
+		{ErrLongInline, "Protocol error: too big inline request"},
+		{ErrQuotes, "Protocol error: unbalanced quotes in request"},
+		{errNoDollar('*'), "Protocol error: expected '$', got '*'"},
+	}
+	for _, tt := range tests {
+		if got := tt.err.Error(); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}

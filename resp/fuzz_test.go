@@ -1,0 +1,34 @@
+package resp
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// seed is as much of a sample as the fuzzer can work with: it takes a minute to see
+// which of 70000 bytes matter.
+func (s sample) seed() []byte { return []byte(s.input[:min(len(s.input), 300)]) }
+
+// FuzzReader compares with the reference whatever the limits, and checks that it comes
+// to the same however the bytes are cut. readAll watches over memory and over errors.
+func FuzzReader(f *testing.F) {
+	for _, s := range corpus {
+		l := s.limits
+		f.Add(s.seed(), uint32(l.Args), uint32(l.Bulk), uint32(l.Inline), uint32(l.Query), l.Guest, uint64(1))
+		f.Add(s.seed(), uint32(3), uint32(12), uint32(20), uint32(40), true, uint64(2))
+	}
+	f.Fuzz(func(t *testing.T, input []byte, args, bulk, inline, query uint32, guest bool, seed uint64) {
+		l := Limits{Args: int(args), Bulk: int(bulk), Inline: int(inline), Query: int(query), Guest: guest}
+		want := reference(l, string(input))
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		for how, src := range map[string]pieces{
+			"at once":      {string(input)},
+			"byte by byte": bytewise(string(input)),
+			"in pieces":    randomCuts(rnd, input),
+		} {
+			if got := readAll(t, l, src); !got.equals(want) {
+				t.Fatalf("%+v %q %s: got %s, want %s", l, input, how, got, want)
+			}
+		}
+	})
+}

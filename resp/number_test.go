@@ -1,0 +1,93 @@
+package resp
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// numbers are texts that a parser of integers may get wrong.
+var numbers = []string{
+	"", "-", "+", "--1", "+-1", "-+1", "0", "-0", "+0", "00", "-00", "1", "-1", "+1", "01", "-01", "+01", "9", "10", "99",
+	" 1", "1 ", "1\x00", "1.0", "1e3", "0x1", "1_000", "a", "1a", "a1", "/", ":", "\xff",
+	"9223372036854775806", "9223372036854775807", "9223372036854775808", "9223372036854775809",
+	"-9223372036854775807", "-9223372036854775808", "-9223372036854775809",
+	"+9223372036854775807", "+9223372036854775808",
+	"18446744073709551609", "18446744073709551610", "18446744073709551614", "18446744073709551615",
+	"18446744073709551616", "18446744073709551617", "-18446744073709551617", "36893488147419103233",
+	"99999999999999999999", "100000000000000000000", "0000000000000000000000000000000001",
+	"-0000000000000000000000000000000001", "00000000000000000000",
+}
+
+func TestParse(t *testing.T) {
+	for _, s := range numbers {
+		checkParsers(t, s)
+	}
+	for n := -1100; n <= 1100; n++ {
+		checkParsers(t, strconv.Itoa(n))
+	}
+}
+
+// TestParseByHand says the same as strconv for a few, so that the two are not wrong alike.
+func TestParseByHand(t *testing.T) {
+	tests := []struct {
+		text            string
+		n               int64
+		asInt, asSigned bool
+	}{
+		{"0", 0, true, true},
+		{"-0", 0, false, true},
+		{"+1", 1, false, true},
+		{"007", 7, false, true},
+		{"-007", -7, false, true},
+		{"42", 42, true, true},
+		{"-42", -42, true, true},
+		{"9223372036854775807", 1<<63 - 1, true, true},
+		{"-9223372036854775808", -1 << 63, true, true},
+		{"9223372036854775808", 0, false, false},
+		{"-", 0, false, false},
+		{"", 0, false, false},
+	}
+	for _, tt := range tests {
+		if n, ok := ParseSigned([]byte(tt.text)); n != tt.n || ok != tt.asSigned {
+			t.Errorf("ParseSigned(%q): got %d, %v", tt.text, n, ok)
+		}
+		if n, ok := ParseInt([]byte(tt.text)); ok != tt.asInt || ok && n != tt.n {
+			t.Errorf("ParseInt(%q): got %d, %v", tt.text, n, ok)
+		}
+	}
+}
+
+func FuzzParseInt(f *testing.F) {
+	for _, s := range numbers {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) { checkParsers(t, s) })
+}
+
+// checkParsers compares with strconv, which takes just what ParseSigned is to take; of
+// that, ParseInt is to take the shortest way to write each number.
+func checkParsers(t *testing.T, s string) {
+	t.Helper()
+	want, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		want = 0
+	}
+	if n, ok := ParseSigned([]byte(s)); n != want || ok != (err == nil) {
+		t.Errorf("ParseSigned(%q): got %d, %v, want %d, %v", s, n, ok, want, err == nil)
+	}
+	want, isInt := referenceInt(s)
+	if !isInt {
+		want = 0
+	}
+	if n, ok := ParseInt([]byte(s)); n != want || ok != isInt {
+		t.Errorf("ParseInt(%q): got %d, %v, want %d, %v", s, n, ok, want, isInt)
+	}
+}
+
+func TestParseAllocatesNothing(t *testing.T) {
+	text := []byte("-" + strings.Repeat("9", 18))
+	if n := testing.AllocsPerRun(100, func() { ParseInt(text); ParseSigned(text) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,308 @@
+package resp
+
+import (
+	"bytes"
+	"io"
+	"unsafe"
+)
+
+// Limits bounds what a Reader accepts. A request beyond one of them is a ProtocolError.
+type Limits struct {
+	Args   int  // arguments of one command, its name included
+	Bulk   int  // bytes of one argument
+	Inline int  // bytes of one line without its LF: an inline request, or a count or length
+	Query  int  // bytes of one command as it is on the wire
+	Guest  bool // the client has yet to authenticate: refusals of counts and lengths say so
+}
+
+const (
+	firstBuffer = 2 << 10  // a connection that only asks now and then never needs more
+	fullBuffer  = 16 << 10 // a deep pipeline is read in pieces of this size
+	fullArgs    = 256      // as many arguments as are worth keeping room for
+)
+
+// Reader cuts the bytes of one connection into commands.
+type Reader struct {
+	limits Limits
+	buf    []byte // buf[start:end] has been read and not been handed out
+	start  int
+	end    int
+
+	// The command that begins at buf[start]. Offsets are relative to start, so that
+	// the bytes can be moved.
+	parsed  int    // bytes that are understood
+	scanned int    // bytes behind parsed that are known to hold no line end
+	missing int    // arguments still to come; 0 between commands
+	length  int    // bytes of the argument that is to come; -1 while its head is missing
+	spans   []span // where the arguments are that are complete
+
+	args [][]byte // what Next hands out
+	err  error    // what Next has refused, and does from then on
+}
+
+type span struct{ from, to int }
+
+const (
+	spanSize = int(unsafe.Sizeof(span{}))
+	argSize  = int(unsafe.Sizeof([]byte{}))
+)
+
+// NewReader returns a Reader that accepts what l allows.
+func NewReader(l Limits) *Reader {
+	return &Reader{limits: l, length: -1}
+}
+
+// SetLimits changes what is accepted from the next command on. It belongs behind a
+// command that Next has handed out: one that is half read is measured by both.
+func (r *Reader) SetLimits(l Limits) { r.limits = l }
+
+// Pending returns how many bytes have been read and not been handed out. When Next has
+// returned nil they are the beginning of a command that waits for the rest of it.
+func (r *Reader) Pending() int { return r.end - r.start }
+
+// Size returns the bytes of memory that the Reader holds for its buffer and arguments.
+// When every Fill is followed by Next until that returns nil, its buffer takes at most
+// twice Limits.Query, or 16 KiB where that is more.
+func (r *Reader) Size() int {
+	return len(r.buf) + cap(r.spans)*spanSize + cap(r.args)*argSize
+}
+
+// Fill reads once from src and returns what src returns. What Next has handed out before
+// is no longer valid.
+func (r *Reader) Fill(src io.Reader) (int, error) {
+	r.makeRoom()
+	n, err := src.Read(r.buf[r.end:])
+	r.end += n
+	return n, err
+}
+
+// makeRoom moves an incomplete command to the front of the buffer and sees that there
+// is room behind it. What is no longer pointed at can be freed while the connection idles.
+func (r *Reader) makeRoom() {
+	if r.missing == 0 && cap(r.args) > fullArgs {
+		r.args, r.spans = nil, nil
+	}
+	size, pending := r.wantedSize(), r.buf[r.start:r.end]
+	if size != len(r.buf) {
+		clear(r.args[:cap(r.args)])
+		r.buf = make([]byte, size)
+		copy(r.buf, pending)
+	} else if r.start > 0 {
+		copy(r.buf, pending)
+	}
+	r.start, r.end = 0, len(pending)
+}
+
+// wantedSize decides on the bytes that have come, never on a length that was announced.
+// A read that left no room is the sign that more is waiting, so the buffer grows then;
+// beyond its full size it grows for a command that needs it, and goes back behind it.
+func (r *Reader) wantedSize() int {
+	size, pending, wasFull := len(r.buf), r.end-r.start, r.end == len(r.buf)
+	switch {
+	case wasFull && size < fullBuffer:
+		return max(firstBuffer, min(4*size, fullBuffer))
+	case pending == size:
+		return 2 * size
+	case pending < fullBuffer:
+		return min(size, fullBuffer)
+	}
+	return size
+}
+
+// Next returns the next complete command, or nil when the rest of it has yet to be
+// read. Its name is the first argument; there is always one. The arguments are valid
+// until the next Fill, the slice that holds them until the next call.
+//
+// An error is a ProtocolError. It is final: every later call returns it again.
+func (r *Reader) Next() ([][]byte, error) {
+	for r.err == nil && r.start < r.end {
+		complete, err := r.command()
+		if !complete {
+			r.err = err
+			break
+		}
+		if len(r.args) > 0 {
+			return r.args, nil
+		}
+	}
+	return nil, r.err
+}
+
+// command reads the command under way, or begins the next. There are bytes to read.
+func (r *Reader) command() (complete bool, err error) {
+	if r.missing == 0 && r.buf[r.start] != '*' {
+		return r.inline()
+	}
+	return r.array()
+}
+
+// inline reads a command that is one line of words. A CR before the LF is white space.
+func (r *Reader) inline() (complete bool, err error) {
+	line, ok, err := r.line(ErrLongInline)
+	if !ok {
+		return false, err
+	}
+	for _, c := range line {
+		if c < ' ' && !isSpace(c) {
+			return false, ErrControlByte
+		}
+	}
+	if r.args, err = splitLine(r.args[:0], line, r.limits.Args); err != nil {
+		return false, err
+	}
+	r.finish()
+	return true, nil
+}
+
+// array reads a command that is an array of bulk strings, from where the bytes ended
+// the last time. An array of no or of fewer elements asks for nothing.
+func (r *Reader) array() (complete bool, err error) {
+	if r.missing == 0 {
+		n, ok, err := r.head(ErrLongCount, ErrCount)
+		if !ok {
+			return false, err
+		}
+		if n > r.limits.Args {
+			return false, r.tooMuch(ErrCount, ErrGuestCount)
+		}
+		r.missing = max(n, 0)
+		r.spans = r.spans[:0]
+	}
+	for ; r.missing > 0; r.missing-- {
+		if ok, err := r.argument(); !ok {
+			return false, err
+		}
+	}
+	r.args = r.args[:0]
+	for _, s := range r.spans {
+		r.args = append(r.args, r.buf[r.start+s.from:r.start+s.to:r.start+s.to])
+	}
+	r.finish()
+	return true, nil
+}
+
+// argument reads one bulk string.
+func (r *Reader) argument() (complete bool, err error) {
+	if r.length < 0 {
+		if r.start+r.parsed == r.end {
+			return false, nil
+		}
+		if c := r.buf[r.start+r.parsed]; c != '$' {
+			return false, errNoDollar(c)
+		}
+		n, ok, err := r.head(ErrLongLength, ErrLength)
+		if !ok {
+			return false, err
+		}
+		if err := r.checkLength(n); err != nil {
+			return false, err
+		}
+		r.length = n
+	}
+	from, to := r.parsed, r.parsed+r.length
+	if r.start+to+2 > r.end {
+		return false, nil
+	}
+	if r.buf[r.start+to] != '\r' || r.buf[r.start+to+1] != '\n' {
+		return false, ErrTrailer
+	}
+	r.spans = append(r.spans, span{from, to})
+	r.parsed, r.length = to+2, -1
+	return true, nil
+}
+
+func (r *Reader) checkLength(n int) error {
+	switch {
+	case n < 0:
+		return ErrLength
+	case n > r.limits.Bulk:
+		return r.tooMuch(ErrLength, ErrGuestLength)
+	case n > r.limits.Query-r.parsed-2:
+		return ErrQueryTooLong
+	}
+	return nil
+}
+
+func (r *Reader) tooMuch(known, guest ProtocolError) error {
+	if r.limits.Guest {
+		return guest
+	}
+	return known
+}
+
+// head reads the number between the type byte at the parse position and CR LF.
+func (r *Reader) head(tooLong, malformed ProtocolError) (n int, ok bool, err error) {
+	n, size := shortHead(r.buf[r.start+r.parsed : r.end])
+	if limit, _ := r.lineLimit(tooLong); size > 0 && size-1 <= limit {
+		r.advance(size)
+		return n, true, nil
+	}
+	line, ok, err := r.line(tooLong)
+	if !ok {
+		return 0, false, err
+	}
+	last := len(line) - 1
+	if line[last] != '\r' { // not the type byte either, so last > 0 from here on
+		return 0, false, malformed
+	}
+	n64, ok := ParseInt(line[1:last])
+	if !ok || n64 != int64(int(n64)) {
+		return 0, false, malformed
+	}
+	return int(n64), true, nil
+}
+
+// shortHead reads a head of one or two digits, as nearly all are, and returns its size,
+// or 0 when it is another or not whole.
+func shortHead(b []byte) (n, size int) {
+	if len(b) >= 4 && isDigit(b[1]) && b[2] == '\r' && b[3] == '\n' {
+		return int(b[1] - '0'), 4
+	}
+	if len(b) >= 5 && isDigit(b[1]) && b[1] != '0' && isDigit(b[2]) && b[3] == '\r' && b[4] == '\n' {
+		return int(b[1]-'0')*10 + int(b[2]-'0'), 5
+	}
+	return 0, 0
+}
+
+// line reads the line at the parse position and returns it without its LF.
+func (r *Reader) line(tooLong ProtocolError) (line []byte, ok bool, err error) {
+	text := r.buf[r.start+r.parsed : r.end]
+	size := bytes.IndexByte(text[r.scanned:], '\n')
+	if size < 0 {
+		r.scanned = len(text)
+		size = len(text)
+	} else {
+		size += r.scanned
+		ok = true
+	}
+	if limit, refusal := r.lineLimit(tooLong); size > limit {
+		return nil, false, refusal
+	}
+	if !ok {
+		return nil, false, nil
+	}
+	r.advance(size + 1)
+	return text[:size], true, nil
+}
+
+// lineLimit returns how far from the parse position the LF may be, and what to answer
+// where it is farther. The lower of two limits decides alone: it is the one that a line
+// which trickles in meets first, so a line that comes at once has to meet it too.
+func (r *Reader) lineLimit(tooLong ProtocolError) (limit int, refusal ProtocolError) {
+	if left := r.limits.Query - r.parsed - 1; left < r.limits.Inline {
+		return left, ErrQueryTooLong
+	}
+	return r.limits.Inline, tooLong
+}
+
+// advance moves the parse position behind a line.
+func (r *Reader) advance(n int) {
+	r.parsed += n
+	r.scanned = 0
+}
+
+// finish makes the next command begin behind the one that is parsed.
+func (r *Reader) finish() {
+	r.start += r.parsed
+	r.parsed = 0
+}

@@ -1,0 +1,127 @@
+package resp
+
+import "github.com/tidwall/redcon"
+
+// Reply collects the bytes of replies. Aggregates are announced with their number of
+// elements (pairs for a map), which are then added one after the other.
+//
+// The zero value is an empty RESP2 reply.
+type Reply struct {
+	buf   []byte
+	resp3 bool
+}
+
+// SetProtocol chooses version 2 or 3 for what is added from now on.
+func (r *Reply) SetProtocol(version int) { r.resp3 = version == 3 }
+
+// Protocol returns the version in use, 2 or 3.
+func (r *Reply) Protocol() int {
+	if r.resp3 {
+		return 3
+	}
+	return 2
+}
+
+// Bytes returns what has been collected. It is valid until the next addition.
+func (r *Reply) Bytes() []byte { return r.buf }
+
+// Len returns the number of bytes collected.
+func (r *Reply) Len() int { return len(r.buf) }
+
+// Truncate drops all but the first n bytes. When nothing is left, it drops the memory
+// as well if that is more than keep bytes.
+func (r *Reply) Truncate(n, keep int) {
+	r.buf = r.buf[:n]
+	if cap(r.buf) > keep && n == 0 {
+		r.buf = nil
+	}
+}
+
+// Raw adds bytes that are replies already.
+func (r *Reply) Raw(b []byte) { r.buf = append(r.buf, b...) }
+
+// Status adds a simple string. CR and LF become spaces.
+func (r *Reply) Status(text string) { r.buf = redcon.AppendString(r.buf, text) }
+
+// OK adds the status OK.
+func (r *Reply) OK() { r.buf = redcon.AppendOK(r.buf) }
+
+// Error adds an error; text begins with its code. CR and LF become spaces, so that no
+// text can pass for a reply of its own.
+func (r *Reply) Error(text string) { r.buf = redcon.AppendError(r.buf, text) }
+
+// Int adds an integer.
+func (r *Reply) Int(n int64) { r.buf = redcon.AppendInt(r.buf, n) }
+
+// Bulk adds a string of any bytes.
+func (r *Reply) Bulk(b []byte) { r.buf = redcon.AppendBulk(r.buf, b) }
+
+// Text is Bulk for a string.
+func (r *Reply) Text(s string) { r.buf = redcon.AppendBulkString(r.buf, s) }
+
+// Array announces n elements.
+func (r *Reply) Array(n int) { r.buf = redcon.AppendArray(r.buf, n) }
+
+// Map announces n pairs, which are 2n elements of an array in RESP2.
+func (r *Reply) Map(n int) {
+	if r.resp3 {
+		r.head('%', n)
+		return
+	}
+	r.Array(2 * n)
+}
+
+// Set announces n elements whose order has no meaning; an array in RESP2.
+func (r *Reply) Set(n int) {
+	if r.resp3 {
+		r.head('~', n)
+		return
+	}
+	r.Array(n)
+}
+
+// Push announces n elements that answer no request; an array in RESP2.
+func (r *Reply) Push(n int) {
+	if r.resp3 {
+		r.head('>', n)
+		return
+	}
+	r.Array(n)
+}
+
+// Null adds the answer for a value that is not there.
+func (r *Reply) Null() {
+	if r.resp3 {
+		r.buf = append(r.buf, "_\r\n"...)
+		return
+	}
+	r.buf = redcon.AppendNull(r.buf)
+}
+
+// NullArray adds the answer for an array that is not there.
+func (r *Reply) NullArray() {
+	if r.resp3 {
+		r.buf = append(r.buf, "_\r\n"...)
+		return
+	}
+	r.buf = append(r.buf, "*-1\r\n"...)
+}
+
+// Verbatim adds plain text that is meant for a person; a bulk string in RESP2.
+func (r *Reply) Verbatim(text string) {
+	if r.resp3 {
+		r.head('=', len(text)+len("txt:"))
+		r.buf = append(r.buf, "txt:"...)
+		r.buf = append(r.buf, text...)
+		r.buf = append(r.buf, "\r\n"...)
+		return
+	}
+	r.Text(text)
+}
+
+// head adds a type byte, a number and a line end.
+func (r *Reply) head(kind byte, n int) {
+	at := len(r.buf)
+	r.buf = redcon.AppendArray(r.buf, n)
+	r.buf[at] = kind
+}

@@ -1,0 +1,129 @@
+package resp
+
+import "math"
+
+// SplitLine appends the words of line to dst, as Redis splits inline requests and the
+// lines of redis.conf: words are separated by white space; "..." takes the escapes
+// \n \r \t \b \a \xHH and a backslash before any other byte; '...' takes only \'. A
+// closing quote must be followed by white space or the end of the line. The words are
+// unquoted in place, so line is overwritten and the words point into it.
+//
+// It returns ErrQuotes when a quote is not closed or is followed by another byte.
+func SplitLine(dst [][]byte, line []byte) ([][]byte, error) {
+	return splitLine(dst, line, math.MaxInt)
+}
+
+// splitLine is SplitLine for no more than limit words in dst; it stops at the first
+// beyond, lest a line of many words buys much memory.
+func splitLine(dst [][]byte, line []byte, limit int) ([][]byte, error) {
+	i := 0
+	for {
+		for i < len(line) && isSpace(line[i]) {
+			i++
+		}
+		if i == len(line) {
+			return dst, nil
+		}
+		if len(dst) >= limit {
+			return dst, ErrManyInline
+		}
+		word, next, err := splitWord(line, i)
+		if err != nil {
+			return dst, err
+		}
+		dst = append(dst, word)
+		i = next
+	}
+}
+
+// splitWord unquotes the word that begins at line[start] and returns it with the
+// index behind it. What is written never overtakes what is read.
+func splitWord(line []byte, start int) (word []byte, next int, err error) {
+	out, i := start, start
+	for i < len(line) && !endsWord(line[i]) {
+		if c := line[i]; c == '"' || c == '\'' {
+			out, i, err = unquote(line, out, i)
+			if err != nil {
+				return nil, 0, err
+			}
+			break
+		}
+		line[out] = line[i]
+		out++
+		i++
+	}
+	return line[start:out:out], i, nil
+}
+
+// unquote copies the quoted text whose opening quote is line[i] to line[out:] and
+// returns the ends of both. The text has to end its word.
+func unquote(line []byte, out, i int) (outEnd, next int, err error) {
+	quote := line[i]
+	i++
+	for i < len(line) {
+		c := line[i]
+		switch {
+		case c == quote:
+			i++
+			if i < len(line) && !isSpace(line[i]) {
+				return 0, 0, ErrQuotes
+			}
+			return out, i, nil
+		case c == '\\' && quote == '"' && i+1 < len(line):
+			c, i = escape(line, i+1)
+		case c == '\\' && quote == '\'' && i+1 < len(line) && line[i+1] == '\'':
+			c, i = '\'', i+2
+		default:
+			i++
+		}
+		line[out] = c
+		out++
+	}
+	return 0, 0, ErrQuotes
+}
+
+// escape decodes the escape whose backslash is line[i-1].
+func escape(line []byte, i int) (c byte, next int) {
+	switch line[i] {
+	case 'n':
+		return '\n', i + 1
+	case 'r':
+		return '\r', i + 1
+	case 't':
+		return '\t', i + 1
+	case 'b':
+		return '\b', i + 1
+	case 'a':
+		return '\a', i + 1
+	case 'x':
+		if i+2 < len(line) {
+			hi, lo := hexDigit(line[i+1]), hexDigit(line[i+2])
+			if hi >= 0 && lo >= 0 {
+				return byte(hi<<4 | lo), i + 3
+			}
+		}
+	}
+	return line[i], i + 1
+}
+
+func hexDigit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}
+
+// endsWord leaves out the vertical tab and the form feed: before a word and behind a
+// quote Redis takes them for white space, within a word for a part of it.
+func endsWord(c byte) bool {
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n'
+}
+
+func isSpace(c byte) bool {
+	return c == ' ' || c >= '\t' && c <= '\r'
+}
