@@ -1,0 +1,66 @@
+package glob
+
+import (
+	"strings"
+	"testing"
+)
+
+// hostile makes patterns and texts of which a backtracking matcher tries every way of
+// sharing the text among the stars.
+func hostile(stars, length int) (pattern, s string) {
+	return strings.Repeat("a*", stars) + "b", strings.Repeat("a", length)
+}
+
+// TestMatch_Cost would not return within the life of a machine if stars were tried in
+// every combination: 64 stars can share 4096 bytes in about 10^140 ways.
+func TestMatch_Cost(t *testing.T) {
+	pattern, s := hostile(64, 4096)
+	if Match(pattern, s) {
+		t.Errorf("a text without a b matches")
+	}
+	if !Match(pattern, s+"b") {
+		t.Errorf("a text with its b does not match")
+	}
+}
+
+// TestMatch_LongTail is the worst case that remains: every byte of the text begins a
+// run that fails at the last byte of the pattern.
+func TestMatch_LongTail(t *testing.T) {
+	pattern, s := "*"+strings.Repeat("a", 500)+"b", strings.Repeat("a", 20000)
+	if Match(pattern, s) {
+		t.Errorf("a text without a b matches")
+	}
+	if !Match(pattern, s+"b") {
+		t.Errorf("a text with its b does not match")
+	}
+}
+
+func TestMatch_DoesNotAllocate(t *testing.T) {
+	pattern, s := []byte("user:*:[a-z0-9]?*"), []byte("user:eu:west:7f3a")
+	n := testing.AllocsPerRun(100, func() {
+		if !Match(pattern, s) || !MatchFold("USER:*", s) {
+			t.Fatal("no match")
+		}
+	})
+	if n != 0 {
+		t.Errorf("a match allocates %v times", n)
+	}
+}
+
+func BenchmarkMatch(b *testing.B) {
+	key := []byte("tenant:4711:user:1234567")
+	hostilePattern, hostileText := hostile(8, 64)
+	for _, bench := range []struct{ name, pattern, s string }{
+		{"prefix", "tenant:4711:*", string(key)},
+		{"middle", "*:user:[0-9]*", string(key)},
+		{"hostile", hostilePattern, hostileText},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			b.ReportAllocs()
+			s := []byte(bench.s)
+			for b.Loop() {
+				Match(bench.pattern, s)
+			}
+		})
+	}
+}

@@ -1,0 +1,103 @@
+package glob
+
+// Text is what can be a pattern or be matched by one.
+type Text interface{ string | []byte }
+
+// Match reports whether the whole of s matches pattern.
+func Match[P, S Text](pattern P, s S) bool {
+	return match(pattern, s, false)
+}
+
+// MatchFold is Match with the letters A to Z equal to a to z, in s and in pattern.
+func MatchFold[P, S Text](pattern P, s S) bool {
+	return match(pattern, s, true)
+}
+
+// match walks s once. On a mismatch it returns to the last star and lets that star
+// take one byte more. Earlier stars never need another try: what lies between two
+// stars was found at its first place, and any later place leaves less of s to the rest.
+func match[P, S Text](pattern P, s S, fold bool) bool {
+	p, i := 0, 0
+	star, taken := -1, 0 // index after the last star, and of the byte that follows what it took
+	for i < len(s) {
+		if p < len(pattern) && pattern[p] == '*' {
+			p++
+			star, taken = p, i
+			continue
+		}
+		if width, ok := matchByte(pattern, p, s[i], fold); ok {
+			p += width
+			i++
+			continue
+		}
+		if star < 0 {
+			return false
+		}
+		taken++
+		p, i = star, taken
+	}
+	for p < len(pattern) && pattern[p] == '*' {
+		p++
+	}
+	return p == len(pattern)
+}
+
+// matchByte reports whether c matches the element of pattern that begins at p, which
+// is no star, and how many bytes of the pattern that element takes.
+func matchByte[P Text](pattern P, p int, c byte, fold bool) (width int, ok bool) {
+	if p == len(pattern) {
+		return 0, false
+	}
+	switch b := pattern[p]; {
+	case b == '?':
+		return 1, true
+	case b == '[':
+		return matchClass(pattern, p, letter(c, fold), fold)
+	case b == '\\' && p+1 < len(pattern):
+		return 2, letter(pattern[p+1], fold) == letter(c, fold)
+	default:
+		return 1, letter(b, fold) == letter(c, fold)
+	}
+}
+
+// matchClass is matchByte for the class whose bracket is at p; c is folded already.
+func matchClass[P Text](pattern P, p int, c byte, fold bool) (width int, ok bool) {
+	i := p + 1
+	negated := i < len(pattern) && pattern[i] == '^'
+	if negated {
+		i++
+	}
+	found := false
+	for i < len(pattern) && pattern[i] != ']' {
+		lo := pattern[i]
+		hi := lo
+		switch {
+		case lo == '\\' && i+1 < len(pattern):
+			lo, hi = pattern[i+1], pattern[i+1]
+			i += 2
+		case i+2 < len(pattern) && pattern[i+1] == '-':
+			hi = pattern[i+2]
+			i += 3
+		default:
+			i++
+		}
+		found = found || within(c, letter(lo, fold), letter(hi, fold))
+	}
+	if i < len(pattern) {
+		i++ // the closing bracket
+	}
+	return i - p, found != negated
+}
+
+// within reports whether c lies between a and b, whichever of them is the smaller.
+func within(c, a, b byte) bool {
+	return min(a, b) <= c && c <= max(a, b)
+}
+
+// letter returns c, as a small letter if fold is set and c is a capital one.
+func letter(c byte, fold bool) byte {
+	if fold && 'A' <= c && c <= 'Z' {
+		return c + ('a' - 'A')
+	}
+	return c
+}
