@@ -1,0 +1,45 @@
+package options
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+const helpHead = `Usage: throttled [FILE] [--option value ...]
+
+A rate-limit server that speaks the Redis protocol.
+
+FILE is a configuration file like redis.conf: lines of "option value", # begins a comment.
+  --config FILE      the same as FILE
+  -h, --help         print this text
+  -v, --version      print the version
+
+Each option may stand in the file, in the environment (--tcp-keepalive is THROTTLED_TCP_KEEPALIVE,
+--config is THROTTLED_CONFIG) and on the command line. The command line wins over the environment,
+and that over the file. BYTES take a unit: 1k is 1000 and 1kb is 1024, likewise m, mb, g and gb.
+CONFIG SET changes an option while the server runs, unless it is marked with a +.
+`
+
+// Help writes the help text, no line of which is longer than 100 columns. The error is
+// that of w.
+func Help(w io.Writer) error {
+	var b bytes.Buffer
+	b.WriteString(helpHead)
+	defaults := Default()
+	group := ""
+	for i := range table {
+		r := &table[i]
+		if r.group != group {
+			group = r.group
+			fmt.Fprintf(&b, "\n%-38s%s\n", group, "default")
+		}
+		mark := ' '
+		if r.change != live {
+			mark = '+'
+		}
+		fmt.Fprintf(&b, "  --%-33s%c%-11s%s\n", r.name+" "+r.form, mark, quote(r.get(&defaults)), r.help)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}

@@ -1,0 +1,203 @@
+package options
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// other is, for each option that can have more than one value, a value that is not its
+// default. The tests that go through the table take their values from it.
+var other = map[string]string{
+	"bind":                      "::1 localhost",
+	"port":                      "7000",
+	"protected-mode":            "no",
+	"requirepass":               "se\"cr et\n#\\\x00\xff'",
+	"tcp-keepalive":             "0",
+	"timeout":                   "300",
+	"maxclients":                "1",
+	"client-query-buffer-limit": "2097152",
+	"proto-max-bulk-len":        "1024",
+	"proto-max-inline-len":      "2048",
+	"proto-max-args":            "1048576",
+	"command-timeout":           "3",
+	"write-timeout":             "4",
+	"shutdown-timeout":          "0",
+	"maxmemory":                 "9223372036854775807",
+	"dir":                       "/var/lib/thr ottled",
+	"dbfilename":                "other.thr",
+	"loglevel":                  "debug",
+	"logfile":                   "/var/log/throttled.log",
+	"slowlog-log-slower-than":   "-1",
+	"slowlog-max-len":           "0",
+	"latency-monitor-threshold": "100",
+}
+
+// single is the options that have one legal value.
+var single = []string{"maxmemory-policy", "save", "databases", "appendonly", "replica-read-only"}
+
+func TestTable_HasAValueForEachTest(t *testing.T) {
+	for _, r := range table {
+		if _, ok := other[r.name]; ok == slices.Contains(single, r.name) {
+			t.Errorf("%s: is in both or none of the tests' two lists", r.name)
+		}
+	}
+	if len(other)+len(single) != len(table) {
+		t.Errorf("the tests know %d options, the table %d", len(other)+len(single), len(table))
+	}
+}
+
+func TestTable_EachFieldHasOneRow(t *testing.T) {
+	rows := map[string]int{}
+	for _, r := range table {
+		rows[fieldOf(t, &r)]++
+	}
+	fields := reflect.TypeFor[Options]()
+	for i := range fields.NumField() {
+		if name := fields.Field(i).Name; rows[name] != 1 {
+			t.Errorf("field %s has %d rows, want 1", name, rows[name])
+		}
+	}
+	if len(rows) != fields.NumField() {
+		t.Errorf("the rows lead to %d fields of %d", len(rows), fields.NumField())
+	}
+}
+
+// fieldOf finds the field that a row leads to: the one address that is handed to the
+// row's value and lies within the struct.
+func fieldOf(t *testing.T, r *row) string {
+	t.Helper()
+	var o Options
+	v := reflect.ValueOf(r.field(&o))
+	for v.Kind() == reflect.Struct && v.Type().Field(0).Name != "p" {
+		v = v.Field(0).Elem() // the value inside an only
+	}
+	target := v.Field(0).Pointer()
+	all := reflect.ValueOf(&o).Elem()
+	for i := range all.NumField() {
+		if all.Field(i).Addr().Pointer() == target {
+			return all.Type().Field(i).Name
+		}
+	}
+	t.Fatalf("%s leads to no field", r.name)
+	return ""
+}
+
+// TestTable_NamesSpellTheirFields keeps rows from being bound to a neighbour's field.
+func TestTable_NamesSpellTheirFields(t *testing.T) {
+	for _, r := range table {
+		name := strings.ReplaceAll(r.name, "-", "")
+		if field := fieldOf(t, &r); !strings.EqualFold(field, name) {
+			t.Errorf("%s is bound to the field %s", r.name, field)
+		}
+	}
+}
+
+func TestTable_IsInOrder(t *testing.T) {
+	shape := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
+	groups := []string{network, limits, memory, snapshots, diagnostics, compatibility}
+	at := 0
+	for i, r := range table {
+		if !shape.MatchString(r.name) {
+			t.Errorf("%q is not the form of a name", r.name)
+		}
+		if find(strings.ToUpper(r.name)) != &table[i] {
+			t.Errorf("%s is not found by its name", r.name)
+		}
+		if r.form == "" || r.help == "" || strings.HasSuffix(r.help, ".") {
+			t.Errorf("%s: form %q, help %q", r.name, r.form, r.help)
+		}
+		g := slices.Index(groups, r.group)
+		if g < at {
+			t.Errorf("%s: group %q is out of order", r.name, r.group)
+		}
+		at = g
+	}
+}
+
+func TestTable_RoundTrips(t *testing.T) {
+	for _, r := range table {
+		t.Run(r.name, func(t *testing.T) {
+			for _, text := range []string{r.get(&Options{Bind: []string{"*"}, Dir: "/", DBFilename: "x"}), find(r.name).get(ptr(Default())), other[r.name]} {
+				o := Default()
+				if r.field(&o).Set(text) != nil {
+					continue // the zero value need not be legal, and a single value has no other
+				}
+				if got := r.get(&o); got != text {
+					t.Errorf("after Set(%q) the value is %q", text, got)
+				}
+				before := o
+				if err := r.field(&o).Set(r.get(&o)); err != nil {
+					t.Errorf("Set(String()) of %q: %v", text, err)
+				}
+				wantSame(t, &o, &before)
+			}
+		})
+	}
+}
+
+func TestTable_OtherValuesAreLegal(t *testing.T) {
+	defaults := Default()
+	for name, text := range other {
+		o := Default()
+		r := find(name)
+		if err := r.field(&o).Set(text); err != nil {
+			t.Errorf("%s %q: %v", name, text, err)
+		}
+		if r.get(&o) == r.get(&defaults) {
+			t.Errorf("%s %q is the default", name, text)
+		}
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestDefault(t *testing.T) {
+	o := Default()
+	if err := o.Validate(); err != nil {
+		t.Errorf("the defaults are refused: %v", err)
+	}
+	want := map[string]string{
+		"bind": "127.0.0.1", "port": "6380", "protected-mode": "yes", "requirepass": "", "tcp-keepalive": "60",
+		"timeout": "0", "maxclients": "10000", "client-query-buffer-limit": "1048576", "proto-max-bulk-len": "524288",
+		"proto-max-inline-len": "65536", "proto-max-args": "1024", "command-timeout": "10", "write-timeout": "10",
+		"shutdown-timeout": "10", "maxmemory": "0", "maxmemory-policy": "noeviction", "dir": ".", "dbfilename": "dump.thr",
+		"save": "", "loglevel": "notice", "logfile": "", "slowlog-log-slower-than": "10000", "slowlog-max-len": "128",
+		"latency-monitor-threshold": "0", "databases": "1", "appendonly": "no", "replica-read-only": "yes",
+	}
+	for _, r := range table {
+		text, ok := want[r.name]
+		if !ok {
+			t.Errorf("%s: no default is expected", r.name)
+		}
+		wantText(t, &o, r.name, text)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(o *Options)
+		want   string
+	}{
+		{"range", func(o *Options) { o.Port = 70000 }, "port 70000: must be between 0 and 65535"},
+		{"list", func(o *Options) { o.Bind = nil }, `bind "": must be IP addresses or host names, separated by spaces, or * for all interfaces`},
+		{"duration", func(o *Options) { o.Timeout = -time.Second }, "timeout -1: must be between 0 and 2147483647 seconds"},
+		{"single value", func(o *Options) { o.Databases = 16 }, "databases 16: must be 1: this server has one database"},
+		{"bulk", func(o *Options) { o.ProtoMaxBulkLen = 2 * mib }, "proto-max-bulk-len must not be greater than client-query-buffer-limit"},
+		{"inline", func(o *Options) { o.ProtoMaxBulkLen, o.ClientQueryBufferLimit = kib, 32*kib }, "proto-max-inline-len must not be greater than client-query-buffer-limit"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := Default()
+			tt.change(&o)
+			wantError(t, o.Validate(), tt.want)
+			if s, err := New(o); s != nil || err == nil {
+				t.Errorf("New takes it: %v, %v", s, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,242 @@
+package options
+
+import (
+	"math"
+	"strings"
+	"time"
+)
+
+// change says whether CONFIG SET may change an option.
+type change uint8
+
+const (
+	live      change = iota // at any time
+	immutable               // never: the value is used once, at the start
+	protected               // never: the value leads to a file, and a client must not choose which
+)
+
+// The groups, in the order in which the table lists them.
+const (
+	network       = "Network"
+	limits        = "Limits"
+	memory        = "Memory"
+	snapshots     = "Snapshots"
+	diagnostics   = "Log and diagnostics"
+	compatibility = "Compatibility"
+)
+
+// How the help shows the values of an option. A form that ends in dots takes several
+// words, and a configuration file may give them without quotes.
+const (
+	formAddresses = "ADDRESS ..."
+	formNumber    = "N"
+	formSeconds   = "SECONDS"
+	formMillis    = "MSEC"
+	formMicros    = "USEC"
+	formBytes     = "BYTES"
+	formYesNo     = "yes|no"
+	formText      = "TEXT"
+	formName      = "NAME"
+	formPath      = "PATH"
+	formSave      = "SECONDS CHANGES ..."
+)
+
+// row declares one option.
+type row struct {
+	name   string
+	group  string
+	form   string
+	help   string // completes the line of the help; a noun phrase without a period
+	change change
+	secret bool                   // never shown by CONFIG GET or in an error
+	field  func(o *Options) value // the option's field in o
+}
+
+// The bounds that Redis gives to durations and counts.
+const (
+	most32 = math.MaxInt32
+	most64 = math.MaxInt64
+)
+
+// table is every option there is, by group.
+var table = []row{
+	{
+		name: "bind", group: network, form: formAddresses, change: immutable,
+		help:  "addresses to listen on, * for all interfaces",
+		field: func(o *Options) value { return addresses{&o.Bind} },
+	},
+	{
+		name: "port", group: network, form: formNumber, change: immutable,
+		help:  "TCP port, 0 for any free one",
+		field: func(o *Options) value { return number{&o.Port, 0, 65535} },
+	},
+	{
+		name: "protected-mode", group: network, form: formYesNo,
+		help:  "only local clients while there is no password",
+		field: func(o *Options) value { return boolean{&o.ProtectedMode} },
+	},
+	{
+		name: "requirepass", group: network, form: formText, secret: true,
+		help:  "password that clients must give, \"\" for none",
+		field: func(o *Options) value { return text{&o.RequirePass} },
+	},
+	{
+		name: "tcp-keepalive", group: network, form: formSeconds,
+		help:  "time between keep-alive probes, 0 for none",
+		field: func(o *Options) value { return seconds(&o.TCPKeepAlive) },
+	},
+	{
+		name: "timeout", group: network, form: formSeconds,
+		help:  "idle time that closes a client, 0 for never",
+		field: func(o *Options) value { return seconds(&o.Timeout) },
+	},
+
+	{
+		name: "maxclients", group: limits, form: formNumber,
+		help:  "connections at one time",
+		field: func(o *Options) value { return number{&o.MaxClients, 1, most32} },
+	},
+	{
+		name: "client-query-buffer-limit", group: limits, form: formBytes,
+		help:  "length of one command",
+		field: func(o *Options) value { return size{&o.ClientQueryBufferLimit, 16 * kib, 1 * gib} },
+	},
+	{
+		name: "proto-max-bulk-len", group: limits, form: formBytes,
+		help:  "length of one argument",
+		field: func(o *Options) value { return size{&o.ProtoMaxBulkLen, 1 * kib, 512 * mib} },
+	},
+	{
+		name: "proto-max-inline-len", group: limits, form: formBytes,
+		help:  "length of a command sent as a line of text",
+		field: func(o *Options) value { return size{&o.ProtoMaxInlineLen, 1 * kib, 1 * mib} },
+	},
+	{
+		name: "proto-max-args", group: limits, form: formNumber,
+		help:  "arguments of one command",
+		field: func(o *Options) value { return number{&o.ProtoMaxArgs, 1, 1 << 20} },
+	},
+	{
+		name: "command-timeout", group: limits, form: formSeconds,
+		help:  "time to complete a command or AUTH, 0 for no limit",
+		field: func(o *Options) value { return seconds(&o.CommandTimeout) },
+	},
+	{
+		name: "write-timeout", group: limits, form: formSeconds,
+		help:  "time that a reply may stand unread, 0 for no limit",
+		field: func(o *Options) value { return seconds(&o.WriteTimeout) },
+	},
+	{
+		name: "shutdown-timeout", group: limits, form: formSeconds,
+		help:  "time for clients to finish at shutdown",
+		field: func(o *Options) value { return seconds(&o.ShutdownTimeout) },
+	},
+
+	{
+		name: "maxmemory", group: memory, form: formBytes,
+		help:  "memory for keys, 0 for no limit",
+		field: func(o *Options) value { return size{&o.MaxMemory, 0, most64} },
+	},
+	{
+		name: "maxmemory-policy", group: memory, form: formName,
+		help:  "what to do at maxmemory: noeviction",
+		field: func(o *Options) value { return enum{&o.MaxMemoryPolicy, []string{"noeviction"}} },
+	},
+
+	{
+		name: "dir", group: snapshots, form: formPath, change: protected,
+		help:  "working directory",
+		field: func(o *Options) value { return directory{&o.Dir} },
+	},
+	{
+		name: "dbfilename", group: snapshots, form: formName, change: protected,
+		help:  "name of the snapshot in dir",
+		field: func(o *Options) value { return filename{&o.DBFilename} },
+	},
+	{
+		name: "save", group: snapshots, form: formSave,
+		help: "always \"\", as there are no snapshots yet",
+		field: func(o *Options) value {
+			return only{text{&o.Save}, "", "this version keeps its state in memory and has no snapshots yet"}
+		},
+	},
+
+	{
+		name: "loglevel", group: diagnostics, form: formName,
+		help: "debug, verbose, notice or warning",
+		field: func(o *Options) value {
+			return enum{&o.LogLevel, []string{"debug", "verbose", "notice", "warning"}}
+		},
+	},
+	{
+		name: "logfile", group: diagnostics, form: formPath, change: protected,
+		help:  "file to log to, \"\" for standard error",
+		field: func(o *Options) value { return text{&o.LogFile} },
+	},
+	{
+		name: "slowlog-log-slower-than", group: diagnostics, form: formMicros,
+		help: "time that makes a command slow, -1 for none",
+		field: func(o *Options) value {
+			return span{&o.SlowlogLogSlowerThan, time.Microsecond, -1, most64 / int64(time.Microsecond)}
+		},
+	},
+	{
+		name: "slowlog-max-len", group: diagnostics, form: formNumber,
+		help:  "slow commands to remember",
+		field: func(o *Options) value { return number{&o.SlowlogMaxLen, 0, 1 << 20} },
+	},
+	{
+		name: "latency-monitor-threshold", group: diagnostics, form: formMillis,
+		help:  "time that makes an event a sample, 0 for none",
+		field: func(o *Options) value { return span{&o.LatencyMonitorThreshold, time.Millisecond, 0, most32} },
+	},
+
+	{
+		name: "databases", group: compatibility, form: formNumber,
+		help: "always 1",
+		field: func(o *Options) value {
+			return only{number{&o.Databases, 1, most32}, "1", "this server has one database"}
+		},
+	},
+	{
+		name: "appendonly", group: compatibility, form: formYesNo,
+		help: "always no",
+		field: func(o *Options) value {
+			return only{boolean{&o.AppendOnly}, "no", "this server has no append-only file"}
+		},
+	},
+	{
+		name: "replica-read-only", group: compatibility, form: formYesNo,
+		help: "always yes",
+		field: func(o *Options) value {
+			return only{boolean{&o.ReplicaReadOnly}, "yes", "this server has no writable replicas"}
+		},
+	},
+}
+
+// seconds is a duration in whole seconds, from none to what Redis takes.
+func seconds(p *time.Duration) value { return span{p, time.Second, 0, most32} }
+
+// find returns the row of an option, whose name may be in any case, or nil.
+func find(name string) *row {
+	for i := range table {
+		if strings.EqualFold(table[i].name, name) {
+			return &table[i]
+		}
+	}
+	return nil
+}
+
+// many reports whether the option takes several words.
+func (r *row) many() bool { return strings.HasSuffix(r.form, "...") }
+
+// get returns the option's value in o as text.
+func (r *row) get(o *Options) string { return r.field(o).String() }
+
+// public is get for readers who must not learn a secret.
+func (r *row) public(o *Options) string {
+	if r.secret {
+		return ""
+	}
+	return r.get(o)
+}

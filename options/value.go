@@ -1,0 +1,276 @@
+package options
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// value reads and writes one field of an Options as text. Set(String()) changes nothing.
+type value interface {
+	// Set parses text into the field. It returns an error in the words that Redis uses
+	// for the reason of a failed CONFIG SET, and then the field is not to be used.
+	Set(text string) error
+	// String returns the text that CONFIG GET shows.
+	String() string
+	// want completes "must be" with what Set accepts.
+	want() string
+}
+
+var (
+	errInteger = errors.New("argument couldn't be parsed into an integer")
+	errMemory  = errors.New("argument must be a memory value")
+	errYesNo   = errors.New("argument must be 'yes' or 'no'")
+)
+
+// within parses an integer as strictly as Redis: no sign but a minus, no leading zeros.
+func within(text string, lo, hi int64) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || strconv.FormatInt(n, 10) != text {
+		return 0, errInteger
+	}
+	return n, checkRange(n, lo, hi)
+}
+
+func checkRange(n, lo, hi int64) error {
+	if n < lo || n > hi {
+		return fmt.Errorf("argument must be between %d and %d inclusive", lo, hi)
+	}
+	return nil
+}
+
+// number is a count.
+type number struct {
+	p      *int
+	lo, hi int64
+}
+
+func (v number) String() string { return strconv.Itoa(*v.p) }
+func (v number) want() string   { return fmt.Sprintf("between %d and %d", v.lo, v.hi) }
+
+func (v number) Set(text string) error {
+	n, err := within(text, v.lo, v.hi)
+	if err == nil {
+		*v.p = int(n)
+	}
+	return err
+}
+
+// span is a duration, as a whole number of its unit.
+type span struct {
+	p      *time.Duration
+	unit   time.Duration
+	lo, hi int64
+}
+
+func (v span) String() string { return strconv.FormatInt(int64(*v.p/v.unit), 10) }
+
+func (v span) want() string {
+	names := map[time.Duration]string{
+		time.Second: "seconds", time.Millisecond: "milliseconds", time.Microsecond: "microseconds",
+	}
+	return fmt.Sprintf("between %d and %d %s", v.lo, v.hi, names[v.unit])
+}
+
+func (v span) Set(text string) error {
+	n, err := within(text, v.lo, v.hi)
+	if err == nil {
+		*v.p = time.Duration(n) * v.unit
+	}
+	return err
+}
+
+// size is a number of bytes.
+type size struct {
+	p      *int64
+	lo, hi int64
+}
+
+func (v size) String() string { return strconv.FormatInt(*v.p, 10) }
+
+func (v size) want() string {
+	return fmt.Sprintf("between %d and %d bytes, with or without a unit (k, kb, m, mb, g, gb)", v.lo, v.hi)
+}
+
+func (v size) Set(text string) error {
+	n, err := parseSize(text)
+	if err == nil {
+		err = checkRange(n, v.lo, v.hi)
+	}
+	if err == nil {
+		*v.p = n
+	}
+	return err
+}
+
+// parseSize reads digits and a unit, which is decimal without its "b" and binary with it.
+func parseSize(text string) (int64, error) {
+	digits := strings.TrimRight(text, "bgkmBGKM")
+	units := map[string]int64{
+		"": 1, "b": 1, "k": 1000, "kb": kib, "m": 1000 * 1000, "mb": mib, "g": 1000 * 1000 * 1000, "gb": gib,
+	}
+	unit, known := units[strings.ToLower(text[len(digits):])]
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if !known || err != nil || n > math.MaxInt64/uint64(unit) {
+		return 0, errMemory
+	}
+	return int64(n) * unit, nil
+}
+
+// boolean is yes or no.
+type boolean struct{ p *bool }
+
+func (v boolean) want() string { return "yes or no" }
+
+func (v boolean) String() string {
+	if *v.p {
+		return "yes"
+	}
+	return "no"
+}
+
+func (v boolean) Set(text string) error {
+	switch strings.ToLower(text) {
+	case "yes":
+		*v.p = true
+	case "no":
+		*v.p = false
+	default:
+		return errYesNo
+	}
+	return nil
+}
+
+// enum is one of some names, in any case.
+type enum struct {
+	p     *string
+	names []string
+}
+
+func (v enum) String() string { return *v.p }
+
+func (v enum) want() string {
+	if len(v.names) == 1 {
+		return v.names[0]
+	}
+	return "one of " + strings.Join(v.names, ", ")
+}
+
+func (v enum) Set(text string) error {
+	for _, name := range v.names {
+		if strings.EqualFold(name, text) {
+			*v.p = name
+			return nil
+		}
+	}
+	return errors.New("argument(s) must be one of the following: " + strings.Join(v.names, ", "))
+}
+
+// text is any text.
+type text struct{ p *string }
+
+func (v text) String() string { return *v.p }
+func (v text) want() string   { return "a text" }
+
+func (v text) Set(s string) error {
+	*v.p = s
+	return nil
+}
+
+// directory is a path that is not empty.
+type directory struct{ p *string }
+
+func (v directory) String() string { return *v.p }
+func (v directory) want() string   { return "the path of a directory" }
+
+func (v directory) Set(s string) error {
+	if s == "" || strings.ContainsRune(s, 0) {
+		return errors.New("argument must be the path of a directory")
+	}
+	*v.p = s
+	return nil
+}
+
+// filename is the name of a file in a directory that another option names.
+type filename struct{ p *string }
+
+func (v filename) String() string { return *v.p }
+func (v filename) want() string   { return "a filename, not a path" }
+
+func (v filename) Set(s string) error {
+	if s == "" || s == "." || s == ".." || strings.ContainsAny(s, "/\\\x00") {
+		return errors.New("argument can't be a path, just a filename")
+	}
+	*v.p = s
+	return nil
+}
+
+// addresses is a list of addresses to listen on, separated by white space.
+type addresses struct{ p *[]string }
+
+func (v addresses) String() string { return strings.Join(*v.p, " ") }
+
+func (v addresses) want() string {
+	return "IP addresses or host names, separated by spaces, or * for all interfaces"
+}
+
+func (v addresses) Set(s string) error {
+	words := strings.Fields(s)
+	if len(words) == 0 {
+		return errors.New("argument must be at least one address")
+	}
+	for _, word := range words {
+		if !isAddress(word) {
+			return fmt.Errorf("argument must be addresses, which %s is not", quote(word))
+		}
+	}
+	*v.p = words
+	return nil
+}
+
+// isAddress reports whether word can name an interface. It resolves nothing.
+func isAddress(word string) bool {
+	if word == "*" {
+		return true
+	}
+	if _, err := netip.ParseAddr(word); err == nil {
+		return true
+	}
+	for i := range len(word) {
+		c := word[i]
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		digit := '0' <= c && c <= '9'
+		if !letter && !digit && (i == 0 || c != '.' && c != '-' && c != '_') {
+			return false
+		}
+	}
+	// What ends in a number is meant as an IP address, and was none.
+	last := word[strings.LastIndexByte(word, '.')+1:]
+	_, err := strconv.ParseUint(last, 10, 64)
+	return err != nil
+}
+
+// only is an option of which this version accepts a single value.
+type only struct {
+	value
+	legal string
+	why   string
+}
+
+func (v only) want() string {
+	return fmt.Sprintf("%s: %s", quote(v.legal), v.why)
+}
+
+func (v only) Set(s string) error {
+	if err := v.value.Set(s); err != nil {
+		return err
+	}
+	if v.String() != v.legal {
+		return errors.New(v.why)
+	}
+	return nil
+}

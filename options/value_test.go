@@ -1,0 +1,150 @@
+package options
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestValue_Set(t *testing.T) {
+	const integer = "argument couldn't be parsed into an integer"
+	const memory = "argument must be a memory value"
+	tests := []struct {
+		option, text string
+		want         string // the text of the value, or of the error
+	}{
+		{"port", "0", "0"},
+		{"port", "65535", "65535"},
+		{"port", "65536", "argument must be between 0 and 65535 inclusive"},
+		{"port", "-1", "argument must be between 0 and 65535 inclusive"},
+		{"port", "", integer},
+		{"port", "abc", integer},
+		{"port", "07", integer},
+		{"port", "+7", integer},
+		{"port", "-0", integer},
+		{"port", " 7", integer},
+		{"port", "7.0", integer},
+		{"port", "0x10", integer},
+		{"port", "99999999999999999999", integer},
+		{"maxclients", "0", "argument must be between 1 and 2147483647 inclusive"},
+		{"proto-max-args", "1048577", "argument must be between 1 and 1048576 inclusive"},
+
+		{"timeout", "2147483647", "2147483647"},
+		{"timeout", "2147483648", "argument must be between 0 and 2147483647 inclusive"},
+		{"timeout", "10s", integer},
+		{"slowlog-log-slower-than", "-2", "argument must be between -1 and 9223372036854775 inclusive"},
+		{"slowlog-log-slower-than", "9223372036854775", "9223372036854775"},
+		{"latency-monitor-threshold", "-1", "argument must be between 0 and 2147483647 inclusive"},
+
+		{"maxmemory", "0", "0"},
+		{"maxmemory", "100", "100"},
+		{"maxmemory", "100b", "100"},
+		{"maxmemory", "1k", "1000"},
+		{"maxmemory", "1kb", "1024"},
+		{"maxmemory", "2M", "2000000"},
+		{"maxmemory", "2Mb", "2097152"},
+		{"maxmemory", "3g", "3000000000"},
+		{"maxmemory", "3GB", "3221225472"},
+		{"maxmemory", "8589934591gb", "9223372035781033984"},
+		{"maxmemory", "8589934592gb", memory},
+		{"maxmemory", "9223372036854775808", memory},
+		{"maxmemory", "-1", memory},
+		{"maxmemory", "", memory},
+		{"maxmemory", "kb", memory},
+		{"maxmemory", "1.5k", memory},
+		{"maxmemory", "1 kb", memory},
+		{"maxmemory", "1tb", memory},
+		{"maxmemory", "1bk", memory},
+		{"maxmemory", "1kbb", memory},
+		{"maxmemory", "1\u212a", memory}, // the sign of the kelvin, of which k is the lower case
+		{"maxmemory", "\xff", memory},
+		{"proto-max-bulk-len", "1023", "argument must be between 1024 and 536870912 inclusive"},
+		{"proto-max-bulk-len", "513mb", "argument must be between 1024 and 536870912 inclusive"},
+		{"client-query-buffer-limit", "1", "argument must be between 16384 and 1073741824 inclusive"},
+
+		{"protected-mode", "YES", "yes"},
+		{"protected-mode", "no", "no"},
+		{"protected-mode", "true", "argument must be 'yes' or 'no'"},
+		{"protected-mode", "1", "argument must be 'yes' or 'no'"},
+		{"protected-mode", "", "argument must be 'yes' or 'no'"},
+
+		{"loglevel", "Warning", "warning"},
+		{"loglevel", "loud", "argument(s) must be one of the following: debug, verbose, notice, warning"},
+		{"maxmemory-policy", "allkeys-lru", "argument(s) must be one of the following: noeviction"},
+
+		{"bind", "*", "*"},
+		{"bind", " 10.0.0.1   ::1\tfe80::1%eth0 ", "10.0.0.1 ::1 fe80::1%eth0"},
+		{"bind", "db-1.example.com a_b", "db-1.example.com a_b"},
+		{"bind", "", "argument must be at least one address"},
+		{"bind", "127.0.0.1:6380", "argument must be addresses, which 127.0.0.1:6380 is not"},
+		{"bind", "256.0.0.1", "argument must be addresses, which 256.0.0.1 is not"},
+		{"bind", "6380", "argument must be addresses, which 6380 is not"},
+		{"bind", "-::1", "argument must be addresses, which -::1 is not"},
+		{"bind", "a\x00b", `argument must be addresses, which "a\x00b" is not`},
+
+		{"dir", "/a b", "/a b"},
+		{"dir", "", "argument must be the path of a directory"},
+		{"dbfilename", "a.thr", "a.thr"},
+		{"dbfilename", "", "argument can't be a path, just a filename"},
+		{"dbfilename", "a/b", "argument can't be a path, just a filename"},
+		{"dbfilename", "..", "argument can't be a path, just a filename"},
+
+		{"save", "", ""},
+		{"save", "3600 1", "this version keeps its state in memory and has no snapshots yet"},
+		{"databases", "1", "1"},
+		{"databases", "16", "this server has one database"},
+		{"databases", "0", "argument must be between 1 and 2147483647 inclusive"},
+		{"databases", "x", integer},
+		{"appendonly", "NO", "no"},
+		{"appendonly", "yes", "this server has no append-only file"},
+		{"appendonly", "maybe", "argument must be 'yes' or 'no'"},
+		{"replica-read-only", "yes", "yes"},
+		{"replica-read-only", "no", "this server has no writable replicas"},
+	}
+	for _, tt := range tests {
+		o := Default()
+		v := find(tt.option).field(&o)
+		err := v.Set(tt.text)
+		got := v.String()
+		if err != nil {
+			got = err.Error()
+		}
+		if got != tt.want {
+			t.Errorf("%s %q:\n got %s\nwant %s", tt.option, tt.text, got, tt.want)
+		}
+	}
+}
+
+// TestAddresses_SetLeavesTheOldList keeps values that were handed out as they were.
+func TestAddresses_SetLeavesTheOldList(t *testing.T) {
+	old := Default()
+	next := old
+	if err := find("bind").field(&next).Set("10.0.0.1"); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, &old, "bind", "127.0.0.1")
+}
+
+func FuzzValue(f *testing.F) {
+	for _, text := range []string{"", "0", "-1", "yes", "1kb", "18446744073709551615", "* ::1", "\x00", "debug", "gb"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, r := range table {
+			o := Default()
+			v := r.field(&o)
+			if v.Set(text) != nil {
+				continue
+			}
+			shown := v.String()
+			if err := v.Set(shown); err != nil || v.String() != shown {
+				t.Errorf("%s: %q becomes %q, which becomes %q: %v", r.name, text, shown, v.String(), err)
+			}
+			if o.Validate() != nil && o.conflict() == nil {
+				t.Errorf("%s: %q is taken, but not valid: %v", r.name, text, o.Validate())
+			}
+			if r.form == formYesNo && !strings.Contains("yes no", shown) {
+				t.Errorf("%s: %q is shown as %q", r.name, text, shown)
+			}
+		}
+	})
+}
