@@ -1,0 +1,88 @@
+package buckets
+
+import (
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+func TestNewClock(t *testing.T) {
+	tests := []struct {
+		name string
+		base time.Time
+		want uint64
+	}{
+		{"present", time.Unix(0, int64(start)), start},
+		{"epoch", time.Unix(0, 0), 0},
+		{"before the epoch", time.Unix(-5, 0), 0},
+		{"far", time.Unix(0, math.MaxInt64-int64(time.Hour)), math.MaxInt64 - uint64(time.Hour)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				clock := NewClock(tt.base)
+				if got := clock(); got != tt.want {
+					t.Errorf("starts at %d, want %d", got, tt.want)
+				}
+				<-time.After(90 * time.Second)
+				if got := clock(); got != tt.want+90e9 {
+					t.Errorf("after 90 s %d, want %d", got, tt.want+90e9)
+				}
+			})
+		})
+	}
+}
+
+func TestClockNeverGoesBack(t *testing.T) {
+	clock := NewClock(time.Now())
+	last := clock()
+	for range 100_000 {
+		now := clock()
+		if now < last {
+			t.Fatalf("%d after %d", now, last)
+		}
+		last = now
+	}
+}
+
+// A table without a clock of its own starts at the wall time.
+func TestDefaultClock(t *testing.T) {
+	before := uint64(time.Now().UnixNano())
+	got := New(Config{}).clock()
+	if after := uint64(time.Now().UnixNano()); got < before || got > after {
+		t.Errorf("clock tells %d, want %d..%d", got, before, after)
+	}
+}
+
+// Of two batches that come to a shard in the other order than they read the clock, the
+// first may drop a record that the second, by its own time, would still have to see.
+func TestEarlierTimeAfterLaterTime(t *testing.T) {
+	l := limiter.Limit{Max: 10, Interval: time.Second}
+	drops := map[string]func(*Table){
+		"decide": func(table *Table) { ask(table, "k", l, 0) },
+		"delete": func(table *Table) { table.Delete([]byte("k")) },
+		"sweep":  func(table *Table) { (&sweeper{table: table}).step() },
+		"none":   func(table *Table) { table.Lookup([]byte("k")) },
+	}
+	for name, drop := range drops {
+		t.Run(name, func(t *testing.T) {
+			clock := newFakeClock()
+			table := New(Config{Clock: clock.tell, Shards: 1})
+			ask(table, "k", l, 10) // at rest again after 10 s
+			clock.advance(10 * time.Second)
+			drop(table)
+			clock.advance(-4 * time.Second)
+			if d := ask(table, "k", l, 10); d.Limited {
+				t.Errorf("refused: %+v", d)
+			}
+			// The charge took place at 10 s, so nothing is back at 10 s.
+			clock.advance(4 * time.Second)
+			if d := ask(table, "k", l, 1); !d.Limited || d.RetryAfter != time.Second {
+				t.Errorf("charged again: %+v", d)
+			}
+		})
+	}
+}

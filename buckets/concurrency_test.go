@@ -1,0 +1,181 @@
+package buckets
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// crowd is how many goroutines ask at once.
+const crowd = 64
+
+// together runs f in many goroutines and waits for them.
+func together(n int, f func(worker int)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { f(i) })
+	}
+	wg.Wait()
+}
+
+// With time at a stop the limit is admitted, not one more or less, and no two callers
+// are told the same remainder.
+func TestHotKeyAtOneInstant(t *testing.T) {
+	const limit, calls = 20_000, 1000
+	table := New(Config{Clock: newFakeClock().tell})
+	l := limiter.Limit{Max: limit, Interval: time.Second}
+	var told [limit]atomic.Int32
+	var admitted atomic.Int64
+	together(crowd, func(int) {
+		for range calls {
+			d := ask(table, "hot", l, 1)
+			if !d.Limited {
+				admitted.Add(1)
+				told[d.Remaining].Add(1)
+			} else if d.Remaining != 0 || d.RetryAfter != time.Second || d.ResetAfter != limit*time.Second {
+				t.Errorf("refused with %+v", d)
+			}
+		}
+	})
+	if n := admitted.Load(); n != limit {
+		t.Errorf("%d admitted, want %d", n, limit)
+	}
+	for i := range told {
+		if n := told[i].Load(); n != 1 {
+			t.Errorf("%d callers were told that %d remain", n, i)
+		}
+	}
+	checkTable(t, table)
+}
+
+// While time moves, a key that is asked for all the time admits its limit and then
+// exactly what the time that has passed brings back.
+func TestHotKeyWhileTimeMoves(t *testing.T) {
+	const limit = 1000
+	const step = 7 * time.Microsecond
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.tell})
+	l := limiter.Limit{Max: limit, Interval: 100 * time.Microsecond}
+	var admitted atomic.Int64
+	call := func() bool {
+		d := ask(table, "hot", l, 1)
+		if !d.Limited {
+			admitted.Add(1)
+		}
+		return !d.Limited
+	}
+	for call() {
+	}
+	together(crowd, func(int) {
+		for range 1000 {
+			clock.advance(step)
+			call()
+		}
+	})
+	for call() {
+	}
+	passed := time.Duration(clock.tell() - start)
+	if want := limit + int64(passed/l.Interval); admitted.Load() != want {
+		t.Errorf("%d admitted in %v, want %d", admitted.Load(), passed, want)
+	}
+}
+
+// With the real clock, what is admitted lies within what the limit allows for the time
+// that has passed.
+func TestHotKeyInRealTime(t *testing.T) {
+	const duration = 700 * time.Millisecond
+	table := New(Config{})
+	l := limiter.Limit{Max: 100, Interval: 20 * time.Microsecond}
+	begin := time.Now()
+	var admitted, asked atomic.Int64
+	together(crowd, func(int) {
+		for time.Since(begin) < duration {
+			asked.Add(1)
+			if !ask(table, "hot", l, 1).Limited {
+				admitted.Add(1)
+			}
+		}
+	})
+	passed := time.Since(begin)
+	most := l.Max + int64(passed/l.Interval)
+	if n := admitted.Load(); n > most || n < l.Max {
+		t.Errorf("%d of %d admitted in %v, want at most %d", n, asked.Load(), passed, most)
+	}
+}
+
+// Each of many keys admits exactly its limit, whatever else is going on in the table.
+func TestManyKeysInACrowd(t *testing.T) {
+	const keys, limit, workers = 200, 10, 16
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.tell, Shards: 8})
+	l := limiter.Limit{Max: limit, Interval: 24 * time.Hour}
+	ctx, stop := context.WithCancel(t.Context())
+	var around sync.WaitGroup
+	for _, f := range []func(r *rand.Rand){
+		func(r *rand.Rand) { table.Scan(r.Uint64()>>r.UintN(64), 100, func([]byte, limiter.Kind) {}) },
+		func(r *rand.Rand) { table.Lookup(fmt.Appendf(nil, "key%d", r.IntN(keys))) },
+		func(r *rand.Rand) { table.Usage() },
+		func(r *rand.Rand) { table.SetMaxMemory(int64(r.IntN(2)) << 30) },
+		func(r *rand.Rand) { clock.advance(time.Microsecond) },
+		// Keys that come and go make arenas and indexes grow, fill and shrink.
+		func(r *rand.Rand) { ask(table, fmt.Sprint(r.Uint32()), limiter.Limit{Max: 1, Interval: 1000}, 1) },
+		func(r *rand.Rand) { table.Delete(fmt.Appendf(nil, "other%d", r.IntN(100))) },
+		func(r *rand.Rand) { ask(table, fmt.Sprint("other", r.IntN(100)), l, 1) },
+		func(r *rand.Rand) { sweepAll(table) },
+	} {
+		around.Go(func() {
+			for r := rand.New(rand.NewPCG(8, 9)); ctx.Err() == nil; {
+				f(r)
+			}
+		})
+	}
+	around.Go(func() { table.RunSweeper(ctx) })
+	var admitted [keys]atomic.Int64
+	together(workers, func(worker int) {
+		for i := range 2 * limit * keys / workers {
+			key := (i*7 + worker*31) % keys
+			if d := ask(table, fmt.Sprint("key", key), l, 1); d.Err != nil {
+				t.Errorf("key %d: %+v", key, d)
+			} else if !d.Limited {
+				admitted[key].Add(1)
+			}
+		}
+	})
+	stop()
+	around.Wait()
+	for key := range admitted {
+		n := admitted[key].Load()
+		for !ask(table, fmt.Sprint("key", key), l, 1).Limited {
+			n++
+		}
+		if n != limit {
+			t.Errorf("key %d admitted %d times, want %d", key, n, limit)
+		}
+	}
+	checkTable(t, table)
+}
+
+// However many goroutines bring new keys, the memory limit holds.
+func TestMemoryLimitInACrowd(t *testing.T) {
+	const limit = 1 << 20
+	table := New(Config{Shards: 32, MaxMemory: limit})
+	var refused atomic.Int64
+	together(8, func(worker int) {
+		for i := range 20_000 {
+			if ask(table, fmt.Sprint(worker, "new", i), slow, 1).Err != nil {
+				refused.Add(1)
+			}
+		}
+	})
+	u := table.Usage()
+	if u.Peak > limit || u.Keys+refused.Load() != 8*20_000 {
+		t.Errorf("%+v, and %d keys were refused", u, refused.Load())
+	}
+	checkTable(t, table)
+}

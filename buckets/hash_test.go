@@ -1,0 +1,135 @@
+package buckets
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// The multipliers of XXH64.
+const (
+	prime1 uint64 = 0x9e3779b185ebca87
+	prime2 uint64 = 0xc2b2ae3d27d4eb4f
+	prime3 uint64 = 0x165667b19e3779f9
+	prime4 uint64 = 0x85ebca77c2b2ae63
+	prime5 uint64 = 0x27d4eb2f165667c5
+)
+
+// inverse returns the number that undoes a multiplication by p.
+func inverse(p uint64) uint64 {
+	x := p
+	for range 6 {
+		x *= 2 - p*x // each time twice as many bits are right
+	}
+	return x
+}
+
+// unround returns the 8 bytes of a key that XXH64 turns into v before it adds them in.
+func unround(v uint64) uint64 {
+	return bits.RotateLeft64(v*inverse(prime1), -31) * inverse(prime2)
+}
+
+// keyOfHash returns the key of 8 bytes whose XXH64 with seed 0 is h.
+func keyOfHash(h uint64) []byte {
+	h ^= h >> 32
+	h *= inverse(prime3)
+	h ^= h>>29 ^ h>>58
+	h *= inverse(prime2)
+	h ^= h >> 33
+	h = (h - prime4) * inverse(prime1)
+	h = bits.RotateLeft64(h, -27)
+	return binary.LittleEndian.AppendUint64(nil, unround(h^(prime5+8)))
+}
+
+// everySeedKey returns one of 1<<20 keys of 16 bytes that XXH64 maps to 1<<10 hashes
+// only, whatever its seed is. The first half of a key changes the state in the upper bits
+// alone, where a multiplication carries no further, and the second half can undo that.
+func everySeedKey(i uint64) []byte {
+	key := binary.LittleEndian.AppendUint64(nil, unround(i>>10<<(54-27)))
+	return binary.LittleEndian.AppendUint64(key, unround(i<<54))
+}
+
+// That the crafted keys are what they are said to be.
+func TestCraftedKeys(t *testing.T) {
+	for _, h := range []uint64{0, 1, 1 << 63, 0xdead_beef_0000_0000} {
+		if got := xxhash.Sum64(keyOfHash(h)); got != h {
+			t.Errorf("the hash is %#x, want %#x", got, h)
+		}
+	}
+	for _, seed := range []uint64{0, 1, 0x0123_4567_89ab_cdef} {
+		hashes := map[uint64]int{}
+		d := xxhash.New()
+		for i := range uint64(million) {
+			d.ResetWithSeed(seed)
+			d.Write(everySeedKey(i))
+			hashes[d.Sum64()]++
+		}
+		if len(hashes) != 1024 {
+			t.Errorf("seed %#x: %d hashes, want 1024", seed, len(hashes))
+		}
+	}
+}
+
+// Keys spread evenly over shards and over homes, whoever chose them.
+func TestSpread(t *testing.T) {
+	sets := map[string]func(i uint64) []byte{
+		"numbered":              func(i uint64) []byte { return numberedKey(nil, i) },
+		"one shard by seed 0":   func(i uint64) []byte { return keyOfHash(i << 32) },
+		"one tag by seed 0":     func(i uint64) []byte { return keyOfHash(i) },
+		"collide by every seed": everySeedKey,
+		"zeros":                 func(i uint64) []byte { return make([]byte, i>>6) },
+	}
+	for name, key := range sets {
+		t.Run(name, func(t *testing.T) {
+			n := uint64(million)
+			if name == "zeros" {
+				n = 1 << 17
+			}
+			spread(t, n, key)
+		})
+	}
+}
+
+// spread checks how n keys, of which some may be equal, lie in a table.
+func spread(t *testing.T, n uint64, key func(i uint64) []byte) {
+	const shards = 64
+	table := New(Config{Clock: newFakeClock().tell, Shards: shards})
+	for i := range n {
+		ask(table, string(key(i)), slow, 1)
+	}
+	mean := float64(table.Usage().Keys) / shards
+	for i := range table.shards {
+		s := &table.shards[i]
+		steps := 0
+		for at, sl := range s.index {
+			if sl != 0 {
+				steps += s.distance(s.home(sl.tag()), at)
+			}
+		}
+		if fill := float64(s.live) / mean; mean > 1000 && fill > 1.1 {
+			t.Errorf("shard %d holds %.2f times the mean", i, fill)
+		}
+		if probes := float64(steps) / float64(max(s.live, 1)); probes > 4 {
+			t.Errorf("shard %d: %.1f slots are passed to find a key", i, probes)
+		}
+	}
+}
+
+// Two tables put the same keys in different places, so what is learned from one process
+// is of no use against another.
+func TestTablesHashDifferently(t *testing.T) {
+	a, b := New(Config{}), New(Config{})
+	same := 0
+	for i := range uint64(1000) {
+		_, x := a.locate(numberedKey(nil, i))
+		_, y := b.locate(numberedKey(nil, i))
+		if x == y {
+			same++
+		}
+	}
+	if same > 1 {
+		t.Errorf("%d of 1000 keys have the same tag in two tables", same)
+	}
+}

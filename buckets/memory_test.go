@@ -1,0 +1,288 @@
+package buckets
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// fill asks for numbered keys until one is refused for lack of memory, and returns how
+// many were not.
+func fill(tb testing.TB, table *Table, prefix string, l limiter.Limit) int {
+	tb.Helper()
+	for n := range 10_000_000 {
+		d := ask(table, fmt.Sprint(prefix, n), l, 1)
+		switch {
+		case errors.Is(d.Err, limiter.ErrOutOfMemory):
+			return n
+		case d.Err != nil || d.Limited:
+			tb.Fatalf("key %d: %+v", n, d)
+		}
+	}
+	tb.Fatal("there is no memory limit")
+	return 0
+}
+
+// What takes no more than is held already must fit, and what takes more must not.
+func TestBudget(t *testing.T) {
+	var b budget
+	steps := []struct {
+		limit, n   int64
+		ok         bool
+		used, peak int64
+	}{
+		{0, 1000, true, 1000, 1000},
+		{100, 1, false, 1000, 1000},
+		{100, 0, true, 1000, 1000},
+		{100, -500, true, 500, 1000},
+		{600, 101, false, 500, 1000},
+		{600, 100, true, 600, 1000},
+		{-1, 500, true, 1100, 1100},
+	}
+	for i, s := range steps {
+		b.limit.Store(s.limit)
+		ok := b.reserve(s.n)
+		if ok != s.ok || b.used.Load() != s.used || b.peak.Load() != s.peak {
+			t.Errorf("step %d: %t with %d used and peak %d, want %+v", i, ok, b.used.Load(), b.peak.Load(), s)
+		}
+	}
+}
+
+func TestBudgetIsExactUnderContention(t *testing.T) {
+	const limit, size = 1000, 7
+	var b budget
+	b.limit.Store(limit)
+	var wg sync.WaitGroup
+	granted := make([]int, 8)
+	for i := range granted {
+		wg.Go(func() {
+			for range 1000 {
+				// A request that can never fit must not make one fail that does.
+				if b.reserve(limit + 1) {
+					t.Error("more than the limit was granted")
+				}
+				if b.reserve(size) {
+					granted[i]++
+				}
+			}
+		})
+	}
+	wg.Wait()
+	sum := 0
+	for _, n := range granted {
+		sum += n
+	}
+	if sum != limit/size || b.used.Load() != int64(sum*size) {
+		t.Errorf("granted %d times, %d bytes used; want %d times", sum, b.used.Load(), limit/size)
+	}
+}
+
+func TestMemoryLimit(t *testing.T) {
+	tests := []struct {
+		shards int
+		limit  int64
+	}{{1, 4096}, {1, 100_000}, {16, 100_000}, {16, 3_000_000}}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("%d shards, %d bytes", tt.shards, tt.limit), func(t *testing.T) {
+			clock := newFakeClock()
+			table := New(Config{Clock: clock.tell, Shards: tt.shards, MaxMemory: tt.limit})
+			l := limiter.Limit{Max: 3, Interval: time.Second}
+			n := fill(t, table, "first", l)
+			checkTable(t, table)
+			if u := table.Usage(); u.Peak > tt.limit || u.Keys != int64(n) {
+				t.Errorf("%+v after %d keys", u, n)
+			}
+			// Keys that exist are decided exactly.
+			for i := range n {
+				key := fmt.Sprint("first", i)
+				if d := ask(table, key, l, 2); d.Err != nil || d.Limited || d.Remaining != 0 {
+					t.Fatalf("existing %s: %+v", key, d)
+				}
+				if d := ask(table, key, l, 1); d.Err != nil || !d.Limited {
+					t.Fatalf("exhausted %s: %+v", key, d)
+				}
+			}
+			// When all has expired there is room for as many again.
+			clock.advance(3 * time.Second)
+			again := fill(t, table, "second", l)
+			if again < n*3/4 {
+				t.Errorf("%d keys fit, and after their expiry %d", n, again)
+			}
+			checkTable(t, table)
+			if u := table.Usage(); u.Peak > tt.limit {
+				t.Errorf("the peak was %d", u.Peak)
+			}
+		})
+	}
+}
+
+// Not even peeks, refunds and requests that could never be admitted are refused for
+// lack of memory, as they need none.
+func TestNoMemoryNeeded(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell, Shards: 1, MaxMemory: 1})
+	l := limiter.Limit{Max: 3, Interval: time.Second}
+	for _, quantity := range []int64{0, -1, 4} {
+		if d := ask(table, "k", l, quantity); d.Err != nil || d.Remaining != 3 {
+			t.Errorf("quantity %d: %+v", quantity, d)
+		}
+	}
+	if d := ask(table, "k", l, 1); d != (limiter.Decision{Err: limiter.ErrOutOfMemory}) {
+		t.Errorf("charged where no record fits: %+v", d)
+	}
+}
+
+// Dead records whose room is not enough for a large new one must not let it grow the
+// arena past what is accounted for.
+func TestLargeKeyAmongDeadRecords(t *testing.T) {
+	for size := 100; size < 6000; size += 50 {
+		table := New(Config{Clock: newFakeClock().tell, Shards: 1, MaxMemory: 4096})
+		n := fill(t, table, "k", slow)
+		for i := range n / 3 {
+			table.Delete([]byte(fmt.Sprint("k", i)))
+		}
+		d := ask(table, strings.Repeat("x", size), slow, 1)
+		checkTable(t, table)
+		if u := table.Usage(); u.Peak > 4096 {
+			t.Fatalf("size %d: %+v, %+v", size, d, u)
+		}
+	}
+}
+
+// At the limit, the room of deleted keys comes back although there is no memory for
+// slack in the usual proportion.
+func TestDeletedRoomAtTheLimit(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell, Shards: 1, MaxMemory: 100_000})
+	n := fill(t, table, "first", slow)
+	for i := range n / 4 {
+		table.Delete(fmt.Appendf(nil, "first%d", i))
+	}
+	if more := fill(t, table, "other", slow); more < n/8 {
+		t.Errorf("%d of %d keys were deleted, and %d fit again", n/4, n, more)
+	}
+	checkTable(t, table)
+}
+
+// A shard that is full looks for expired records at most every so often.
+func TestReclaimIsNotTriedForEveryKey(t *testing.T) {
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.tell, Shards: 1, MaxMemory: 20_000})
+	quick := limiter.Limit{Max: 1, Interval: reclaimQuietTime / 2}
+	n := fill(t, table, "quick", quick)
+	expired := func() int { return int(table.Usage().Expired) }
+	if expired() != 0 {
+		t.Fatalf("%d expired already", expired())
+	}
+	// The search that found nothing was just now. All have expired, but it is too early
+	// to look again.
+	clock.advance(reclaimQuietTime - 1)
+	if d := ask(table, fmt.Sprint("quick", n), slow, 1); d.Err == nil || expired() != 0 {
+		t.Errorf("looked again too early: %+v, %d expired", d, expired())
+	}
+	clock.advance(1)
+	if d := ask(table, fmt.Sprint("quick", n), slow, 1); d.Err != nil || expired() != n {
+		t.Errorf("not looked again: %+v, %d of %d expired", d, expired(), n)
+	}
+	// That search found much, so the next one may follow sooner.
+	n = fill(t, table, "next", limiter.Limit{Max: 1, Interval: reclaimBusyTime / 2})
+	clock.advance(reclaimBusyTime)
+	if d := ask(table, fmt.Sprint("next", n), slow, 1); d.Err != nil {
+		t.Errorf("not looked again after the shorter pause: %+v", d)
+	}
+	checkTable(t, table)
+}
+
+const (
+	reclaimQuietTime = time.Duration(reclaimQuiet)
+	reclaimBusyTime  = time.Duration(reclaimBusy)
+)
+
+func TestSetMaxMemory(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell, Shards: 4})
+	for i := range 10_000 {
+		ask(table, fmt.Sprint("a", i), slow, 1)
+	}
+	before := table.Usage()
+	table.SetMaxMemory(before.Bytes / 2)
+	refused := fill(t, table, "b", slow)
+	after := table.Usage()
+	if after.Bytes > before.Bytes || after.Keys != before.Keys+int64(refused) {
+		t.Errorf("with a lowered limit %+v became %+v", before, after)
+	}
+	for i := range 10_000 {
+		if d := ask(table, fmt.Sprint("a", i), slow, 1); d.Err != nil || d.Remaining != slow.Max-2 {
+			t.Fatalf("existing key %d: %+v", i, d)
+		}
+	}
+	table.SetMaxMemory(before.Bytes * 2)
+	if more := fill(t, table, "c", slow); more < 5000 {
+		t.Errorf("with twice the memory %d more keys fit", more)
+	}
+	table.SetMaxMemory(0)
+	for i := range 50_000 {
+		if d := ask(table, fmt.Sprint("d", i), slow, 1); d.Err != nil {
+			t.Fatalf("without a limit: %+v", d)
+		}
+	}
+	checkTable(t, table)
+}
+
+// A flood of new keys stays within the limit, uses most of it, and leaves the keys that
+// were there first as they are.
+func TestFlood(t *testing.T) {
+	const limit = 8 << 20
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.tell, MaxMemory: limit})
+	l := limiter.Limit{Max: 10, Interval: time.Hour}
+	for i := range 100 {
+		ask(table, fmt.Sprint("mine", i), l, 10)
+	}
+	reqs := make([]limiter.Request, 100)
+	out := make([]limiter.Decision, len(reqs))
+	keys := make([][]byte, len(reqs))
+	admitted := 0
+	for n := uint64(0); n < 1_000_000; n += uint64(len(reqs)) {
+		for i := range reqs {
+			keys[i] = numberedKey(keys[i], n+uint64(i))
+			reqs[i] = limiter.Request{Kind: limiter.Throttle, Key: keys[i], Limit: l, Quantity: 1}
+		}
+		table.Decide(reqs, out)
+		for _, d := range out {
+			if d.Err == nil {
+				admitted++
+			}
+		}
+		clock.advance(time.Millisecond)
+	}
+	u := table.Usage()
+	if u.Peak > limit || u.Keys != int64(admitted+100) {
+		t.Errorf("%d keys admitted, %+v", admitted, u)
+	}
+	if perKey := limit / u.Keys; perKey > 64 {
+		t.Errorf("a key takes %d bytes of the limit", perKey)
+	}
+	for i := range 100 {
+		if d := ask(table, fmt.Sprint("mine", i), l, 1); !d.Limited {
+			t.Errorf("key %d was forgotten: %+v", i, d)
+		}
+	}
+	checkTable(t, table)
+}
+
+func TestClearReturnsMemory(t *testing.T) {
+	table := filled(10_000, Config{Shards: 8})
+	before := table.Usage()
+	table.Clear()
+	u := table.Usage()
+	if u.Bytes != 0 || u.Keys != 0 || u.Peak != before.Peak || u.Misses != before.Misses {
+		t.Errorf("%+v became %+v", before, u)
+	}
+	checkTable(t, table)
+	if d := ask(table, "k", slow, 1); d.Err != nil || d.Limited {
+		t.Errorf("after Clear: %+v", d)
+	}
+}

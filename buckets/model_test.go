@@ -1,0 +1,317 @@
+package buckets
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/gcra"
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// modelRecord is the state of a key. Born tells one life of a key from its next.
+type modelRecord struct {
+	kind limiter.Kind
+	tat  uint64
+	born int
+}
+
+// model is what a Table does, said with a map. It never drops what has expired.
+type model struct {
+	records map[string]modelRecord
+	births  int
+	want    limiter.Usage // Hits and Misses; Keys as if no key ever expired
+}
+
+// live returns the state of a key that has not expired.
+func (m *model) live(key string, now uint64) (modelRecord, bool) {
+	rec := m.records[key]
+	return rec, rec.tat > now
+}
+
+func (m *model) lookup(key string, now uint64) (modelRecord, bool) {
+	rec, live := m.live(key, now)
+	if live {
+		m.want.Hits++
+	} else {
+		m.want.Misses++
+	}
+	return rec, live
+}
+
+func (m *model) forget(key string, now uint64) bool {
+	_, live := m.live(key, now)
+	delete(m.records, key)
+	if live {
+		m.want.Keys--
+	}
+	return live
+}
+
+func (m *model) decide(req *limiter.Request, now uint64) limiter.Decision {
+	key := string(req.Key)
+	rec, live := m.lookup(key, now)
+	if live && rec.kind != req.Kind {
+		return limiter.Decision{Err: limiter.ErrWrongKind}
+	}
+	tat, d := gcra.Decide(req.Limit, rec.tat, now, req.Quantity)
+	if tat <= now {
+		m.forget(key, now)
+		return d
+	}
+	if !live {
+		m.births++
+		m.want.Keys++
+		rec.born = m.births
+	}
+	m.records[key] = modelRecord{req.Kind, tat, rec.born}
+	return d
+}
+
+// scanRound is a round of Scan that goes on while the table changes.
+type scanRound struct {
+	cursor uint64
+	stable map[string]int // the keys that were there when it began, and their births
+	seen   map[string]bool
+}
+
+// tableRun does to a Table what a tape says, and the same to a model.
+type tableRun struct {
+	testing.TB
+	table *Table
+	clock *fakeClock
+	sweep sweeper
+	model model
+	round *scanRound
+	in    tape
+	max   int64 // the memory limit, if it never was another one
+}
+
+// runTable lets a tape act on a table, checking everything after every step.
+func runTable(tb testing.TB, data []byte) {
+	r := &tableRun{TB: tb, clock: newFakeClock(), in: tape{data}}
+	shards := []int{1, 2, 8, 64}[r.in.number(1)%4]
+	r.max = []int64{0, 0, 2000, 20_000}[r.in.number(1)%4]
+	r.table = New(Config{Clock: r.clock.tell, Shards: shards, MaxMemory: r.max})
+	r.sweep.table = r.table
+	r.model.records = map[string]modelRecord{}
+	for r.in.more() {
+		r.step()
+		checkTable(tb, r.table)
+		r.counts()
+	}
+	r.compare()
+}
+
+func (r *tableRun) step() {
+	switch op := r.in.number(1); op % 32 {
+	case 0:
+		r.lookup()
+	case 1, 2:
+		r.remove()
+	case 3, 4:
+		r.clock.advance(time.Duration(r.in.number(4)) * 100) // up to 430 s
+	case 5:
+		r.clock.advance(time.Duration(r.in.number(1)))
+	case 6, 7, 8:
+		r.scan()
+	case 9, 10, 11:
+		r.sweep.step()
+	case 12:
+		r.compare()
+	case 13:
+		if r.in.number(1) < 16 {
+			r.table.Clear()
+			clear(r.model.records)
+			r.model.want.Keys = r.table.Usage().Expired
+		}
+	case 14:
+		if r.in.number(1) < 16 {
+			r.max = -1
+			r.table.SetMaxMemory([]int64{0, 1000, 10_000, 50_000}[r.in.number(1)%4])
+		}
+	default:
+		r.decide(int(op / 32))
+	}
+}
+
+// key draws one of some hundred keys, from the empty one to long ones.
+func (r *tableRun) key() []byte {
+	lengths := [...]int{0, 1, 2, 7, 16, 16, 16, 31, 32, 33, 127, 128, 300, 5000}
+	id := r.in.number(1)
+	if id >= 0xf0 {
+		id = r.in.number(2)
+	}
+	pattern := binary.LittleEndian.AppendUint16(nil, uint16(id))
+	return bytes.Repeat(pattern, 2500)[:lengths[id%uint64(len(lengths))]]
+}
+
+func (r *tableRun) request() limiter.Request {
+	limits := [...]limiter.Limit{
+		{Max: 5, Interval: time.Second},
+		{Max: 1, Interval: time.Nanosecond},
+		{Max: 1, Interval: time.Microsecond},
+		{Max: 100, Interval: time.Second},
+		{Max: 3, Interval: 100 * time.Second},
+		{Max: 1, Interval: math.MaxInt64},
+		{Max: math.MaxInt64, Interval: 1},
+	}
+	quantities := [...]int64{1, 1, 1, 1, 2, 5, 0, -1, -3, 6, math.MaxInt64, math.MinInt64, 100}
+	key, how := r.in.number(1), r.in.number(1)
+	req := limiter.Request{
+		Kind:     limiter.Throttle,
+		Key:      r.key(),
+		Limit:    limits[key%uint64(len(limits))],
+		Quantity: quantities[how%uint64(len(quantities))],
+	}
+	if how >= 0xf0 {
+		req.Kind = 2
+	}
+	return req
+}
+
+// decide has a batch of requests decided.
+func (r *tableRun) decide(n int) {
+	reqs := make([]limiter.Request, n)
+	for i := range reqs {
+		reqs[i] = r.request()
+	}
+	got := make([]limiter.Decision, n)
+	r.table.Decide(reqs, got)
+	now := r.clock.tell()
+	for i := range reqs {
+		key := string(reqs[i].Key)
+		if errors.Is(got[i].Err, limiter.ErrOutOfMemory) {
+			r.refused(key, got[i])
+			continue
+		}
+		if want := r.model.decide(&reqs[i], now); got[i] != want {
+			r.Fatalf("Decide(%.40q, %+v) = %+v, want %+v", key, reqs[i], got[i], want)
+		}
+	}
+}
+
+// refused checks that a key may have been refused for lack of memory.
+func (r *tableRun) refused(key string, d limiter.Decision) {
+	if _, live := r.model.lookup(key, r.clock.tell()); live || r.max == 0 {
+		r.Fatalf("key %.40q, live %t, is refused with limit %d", key, live, r.max)
+	}
+	if d != (limiter.Decision{Err: limiter.ErrOutOfMemory}) {
+		r.Fatalf("refusal tells more: %+v", d)
+	}
+}
+
+func (r *tableRun) lookup() {
+	key := r.key()
+	now := r.clock.tell()
+	want, live := r.model.lookup(string(key), now)
+	got, ok := r.table.Lookup(key)
+	if ok != live {
+		r.Fatalf("Lookup(%.40q) = %+v %t, want %+v", key, got, ok, want)
+	}
+	entry := limiter.Entry{Kind: want.kind, TTL: time.Duration(want.tat - now), Bytes: got.Bytes, State: want.tat}
+	if ok && (got != entry || got.Bytes <= int64(len(key))) || !ok && got != (limiter.Entry{}) {
+		r.Fatalf("Lookup(%.40q) = %+v %t, want %+v", key, got, ok, want)
+	}
+}
+
+func (r *tableRun) remove() {
+	key := r.key()
+	want := r.model.forget(string(key), r.clock.tell())
+	if got := r.table.Delete(key); got != want {
+		r.Fatalf("Delete(%.40q) = %t, want %t", key, got, want)
+	}
+}
+
+// scan goes on with the round of scanning, or begins one.
+func (r *tableRun) scan() {
+	now := r.clock.tell()
+	if r.round == nil {
+		r.round = &scanRound{stable: map[string]int{}, seen: map[string]bool{}}
+		for key, rec := range r.model.records {
+			if rec.tat > now {
+				r.round.stable[key] = rec.born
+			}
+		}
+	}
+	r.round.cursor = r.table.Scan(r.round.cursor, int(r.in.number(1)), func(key []byte, kind limiter.Kind) {
+		if rec, live := r.model.live(string(key), now); !live || rec.kind != kind {
+			r.Fatalf("Scan visits %.40q of kind %d, the model has %+v", key, kind, rec)
+		}
+		r.round.seen[string(key)] = true
+	})
+	if r.round.cursor != 0 {
+		return
+	}
+	for key, born := range r.round.stable {
+		if rec, live := r.model.live(key, now); live && rec.born == born && !r.round.seen[key] {
+			r.Fatalf("Scan did not visit %.40q", key)
+		}
+	}
+	r.round = nil
+}
+
+// compare checks that the table holds the model's keys and no others.
+func (r *tableRun) compare() {
+	now := r.clock.tell()
+	live := 0
+	for key := range r.model.records {
+		want, ok := r.model.lookup(key, now)
+		got, found := r.table.Lookup([]byte(key))
+		if found != ok || ok && (got.State != want.tat || got.Kind != want.kind) {
+			r.Fatalf("key %.40q: %+v %t, want %+v", key, got, found, want)
+		}
+		if ok {
+			live++
+		}
+	}
+	visits := 0
+	if next := r.table.Scan(0, math.MaxInt, func([]byte, limiter.Kind) { visits++ }); next != 0 || visits != live {
+		r.Fatalf("a whole scan visits %d of %d keys and returns %d", visits, live, next)
+	}
+}
+
+// counts checks what the table counts.
+func (r *tableRun) counts() {
+	got := r.table.Usage()
+	want := r.model.want
+	want.Keys -= got.Expired
+	want.Bytes, want.Peak, want.Expired = got.Bytes, got.Peak, got.Expired
+	if got != want {
+		r.Fatalf("Usage() = %+v, want %+v", got, want)
+	}
+	if r.max > 0 && got.Peak > r.max {
+		r.Fatalf("the limit is %d, the peak was %d", r.max, got.Peak)
+	}
+}
+
+func TestModel(t *testing.T) {
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			runTable(t, randomTape(rand.New(rand.NewPCG(seed, 2)), 6000))
+		})
+	}
+}
+
+func FuzzTable(f *testing.F) {
+	f.Add([]byte{})
+	for seed := range uint64(4) {
+		data := randomTape(rand.New(rand.NewPCG(seed, 3)), 300)
+		data[0], data[1] = byte(seed), byte(seed)
+		f.Add(data)
+	}
+	// A charge, its expiry, and a lookup and a charge of the expired key.
+	f.Add([]byte{0, 0, 63, 0, 0, 4, 3, 0, 0, 0, 255, 0, 4, 63, 0, 0, 4})
+	// A long key where there is room for short ones only.
+	f.Add([]byte{0, 2, 63, 3, 0, 4, 63, 3, 0, 5, 1, 4, 63, 3, 0, 13, 63, 3, 0, 27})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) < 6000 {
+			runTable(t, data)
+		}
+	})
+}

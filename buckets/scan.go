@@ -1,0 +1,70 @@
+package buckets
+
+import "github.com/throttledhq/throttled/limiter"
+
+// Scan visits keys in the order of their shards and, within a shard, of their tags. A
+// cursor holds the shard in its upper half and, in its lower half, the tag to go on
+// from. Neither growing an index nor moving slots changes the order of tags, so a cursor
+// stays good.
+func (t *Table) Scan(cursor uint64, count int, visit func(key []byte, kind limiter.Kind)) uint64 {
+	now := t.clock()
+	count = max(count, 1) // a call always gets further
+	number, tag := cursor>>32, uint32(cursor)
+	for left := count; number < uint64(len(t.shards)); number, tag = number+1, 0 {
+		s := &t.shards[number]
+		work, next, more := s.scan(tag, left, s.lock(now), visit)
+		s.mu.Unlock()
+		left -= work
+		if more {
+			return number<<32 | uint64(next)
+		}
+		if left <= 0 && number+1 < uint64(len(t.shards)) {
+			return (number + 1) << 32
+		}
+	}
+	return 0
+}
+
+// homesPerKey is how many homes are looked at for the work of visiting one key, so
+// that a call stays short where most of the index is empty or has expired.
+const homesPerKey = 10
+
+// scan visits the live keys from tag on, home by home, until the work of count keys is
+// done. It returns how much was done, and the tag to go on from if there is more to do.
+func (s *shard) scan(tag uint32, count int, now uint64, visit func([]byte, limiter.Kind)) (work int, next uint32, more bool) {
+	if len(s.index) == 0 {
+		return 0, 0, false
+	}
+	first := s.home(tag)
+	visited := 0
+	for home := first; home < len(s.index); home++ {
+		work = visited + (home-first)/homesPerKey
+		if work >= count {
+			return work, s.firstTag(home), true
+		}
+		visited += s.visitHome(home, tag, now, visit)
+	}
+	return visited + (len(s.index)-first)/homesPerKey, 0, false
+}
+
+// visitHome visits the live keys whose home is the given one and whose tag is not
+// below the given one, which matters where the index has shrunk since the cursor was
+// made. They lie between their home and the next empty slot.
+func (s *shard) visitHome(home int, tag uint32, now uint64, visit func([]byte, limiter.Kind)) (visited int) {
+	for at := home; s.index[at] != 0; at = s.next(at) {
+		sl := s.index[at]
+		if s.home(sl.tag()) != home || sl.tag() < tag {
+			continue
+		}
+		if rec := s.record(at); rec.tat() > now {
+			visit(rec.key(), rec.kind())
+			visited++
+		}
+	}
+	return visited
+}
+
+// firstTag returns the lowest tag whose home is the given one.
+func (s *shard) firstTag(home int) uint32 {
+	return uint32(uint64(home) << 32 / uint64(len(s.index)))
+}

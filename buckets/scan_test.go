@@ -1,0 +1,180 @@
+package buckets
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// round scans a whole round, runs between after each call, and returns how often each
+// key was visited and how many calls it took.
+func round(tb testing.TB, table *Table, count int, between func()) (visits map[string]int, calls int) {
+	tb.Helper()
+	visits = map[string]int{}
+	for cursor := uint64(0); ; {
+		next := table.Scan(cursor, count, func(key []byte, kind limiter.Kind) {
+			if kind != limiter.Throttle {
+				tb.Errorf("key %q is of kind %v", key, kind)
+			}
+			visits[string(key)]++
+		})
+		if calls++; next == 0 {
+			return visits, calls
+		}
+		if next <= cursor || next>>32 >= uint64(len(table.shards)) {
+			tb.Fatalf("cursor %#x after %#x, for %d shards", next, cursor, len(table.shards))
+		}
+		cursor = next
+		between()
+	}
+}
+
+func TestScanVisitsEachKeyOnce(t *testing.T) {
+	for _, n := range []int{0, 1, 7, 100, 5000} {
+		for _, shards := range []int{1, 8, 512} {
+			for _, count := range []int{math.MinInt, -1, 0, 1, 10, 1000, math.MaxInt} {
+				table := filled(n, Config{Shards: shards})
+				visits, calls := round(t, table, count, func() {})
+				if len(visits) != n {
+					t.Errorf("%d keys in %d shards by %d: %d visited", n, shards, count, len(visits))
+				}
+				for key, times := range visits {
+					if times != 1 {
+						t.Errorf("%d keys in %d shards by %d: %q visited %d times", n, shards, count, key, times)
+					}
+				}
+				if most := 20 + 2*n/max(count, 1) + n; calls > most {
+					t.Errorf("%d keys in %d shards by %d: %d calls", n, shards, count, calls)
+				}
+			}
+		}
+	}
+}
+
+// Keys that stay are visited whatever others come and go, and so grow, fill, empty and
+// shrink the indexes, during the round.
+func TestScanWhileTheTableChanges(t *testing.T) {
+	const stable = 2000
+	for _, shards := range []int{1, 4} {
+		for _, count := range []int{1, 10, 100} {
+			r := rand.New(rand.NewPCG(uint64(shards), uint64(count)))
+			table := filled(stable, Config{Clock: newFakeClock().tell, Shards: shards})
+			sweep := sweeper{table: table}
+			added, calls, growing := 0, 0, true
+			churn := func() {
+				calls++
+				if calls%50 == 0 {
+					growing = !growing
+				}
+				for range r.IntN(40 * count) {
+					if growing {
+						ask(table, fmt.Sprint("other", added), slow, 1)
+						added++
+					} else if added > 0 {
+						added--
+						table.Delete(fmt.Appendf(nil, "other%d", added))
+					}
+				}
+				sweep.step()
+			}
+			visits, _ := round(t, table, count, churn)
+			var key []byte
+			for i := range uint64(stable) {
+				key = numberedKey(key, i)
+				if visits[string(key)] == 0 {
+					t.Errorf("%d shards by %d: %q was not visited in %d calls", shards, count, key, calls)
+				}
+			}
+			checkTable(t, table)
+		}
+	}
+}
+
+// An index that grows between two calls splits homes, and one that shrinks joins them.
+// Neither makes a round visit a key that it has passed, or leave one out.
+func TestScanAcrossResizes(t *testing.T) {
+	for _, size := range []int{512, 4096, 256} {
+		table := filled(200, Config{Shards: 1})
+		s := &table.shards[0]
+		resizes := 0
+		visits, _ := round(t, table, 7, func() {
+			if resizes++; resizes%2 == 0 {
+				s.resizeIndex(size)
+			} else {
+				s.resizeIndex(256)
+			}
+		})
+		for key, times := range visits {
+			if times != 1 {
+				t.Errorf("resized to %d: %q visited %d times", size, key, times)
+			}
+		}
+		if len(visits) != 200 || resizes < 10 {
+			t.Errorf("resized to %d: %d keys visited, %d resizes", size, len(visits), resizes)
+		}
+	}
+}
+
+// A call visits about as many keys as it was asked for, and where keys are few and far
+// between it ends all the same.
+func TestScanHonoursCount(t *testing.T) {
+	const n = 50_000
+	table := filled(n, Config{Shards: 16})
+	for _, count := range []int{1, 10, 1000} {
+		for cursor := uint64(0); ; {
+			visited := 0
+			cursor = table.Scan(cursor, count, func([]byte, limiter.Kind) { visited++ })
+			if visited > count+16 || cursor != 0 && visited < count/2 {
+				t.Fatalf("asked for %d, %d visited", count, visited)
+			}
+			if cursor == 0 {
+				break
+			}
+		}
+	}
+	for i := range uint64(n - 50) {
+		table.Delete(numberedKey(nil, i))
+	}
+	if visits, calls := round(t, table, 10, func() {}); len(visits) != 50 || calls < 100 {
+		t.Errorf("an empty index is scanned in %d calls, %d keys visited", calls, len(visits))
+	}
+}
+
+func TestScanOmitsExpired(t *testing.T) {
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.tell, Shards: 2})
+	for i := range 100 {
+		ask(table, fmt.Sprint(i), limiter.Limit{Max: 1, Interval: time.Duration(i+1) * time.Second}, 1)
+	}
+	clock.advance(40 * time.Second)
+	visits, _ := round(t, table, 10, func() {})
+	if len(visits) != 60 || visits["39"] != 0 || visits["40"] != 1 {
+		t.Errorf("%d keys visited, want the 60 that have not expired", len(visits))
+	}
+}
+
+// A cursor that no Scan made is good for nothing, but does no harm.
+func TestScanFromAnyCursor(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	table := filled(1000, Config{Shards: 8})
+	for i := range 5000 {
+		cursor := r.Uint64() >> r.UintN(64)
+		if i == 0 {
+			cursor = math.MaxUint64
+		}
+		for calls := 0; ; calls++ {
+			next := table.Scan(cursor, 50, func([]byte, limiter.Kind) {})
+			if next == 0 {
+				break
+			}
+			if next <= cursor || calls > 100 {
+				t.Fatalf("cursor %#x after %#x in call %d", next, cursor, calls)
+			}
+			cursor = next
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package buckets
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+func TestShardLayout(t *testing.T) {
+	if size := unsafe.Sizeof(shard{}); size != 128 {
+		t.Errorf("a shard takes %d bytes, want two cache lines", size)
+	}
+}
+
+func TestIndexSize(t *testing.T) {
+	for n := range 100_000 {
+		size := indexSize(n)
+		if size < 8 || size&(size-1) != 0 || n*5 > size*4 {
+			t.Fatalf("indexSize(%d) = %d", n, size)
+		}
+		if size > 8 && n*5 <= size/2*4-5 {
+			t.Fatalf("indexSize(%d) = %d, half of it would do", n, size)
+		}
+	}
+}
+
+// tape is a string of bytes that decides what a test does.
+type tape struct{ rest []byte }
+
+func (t *tape) more() bool { return len(t.rest) > 0 }
+
+// number reads a number of n bytes. After the end of the tape there are zeros.
+func (t *tape) number(n int) uint64 {
+	var b [8]byte
+	t.rest = t.rest[copy(b[:n], t.rest):]
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+func randomTape(r *rand.Rand, n int) []byte {
+	data := make([]byte, n)
+	for i := range data {
+		data[i] = byte(r.Uint32())
+	}
+	return data
+}
+
+// weakTag gives many keys the same tag, and most of them one whose home is among the
+// first or the last places of an index of any size, so that their slots wrap around.
+func weakTag(key []byte) uint32 {
+	tags := [...]uint32{
+		math.MaxUint32, math.MaxUint32 - 1, 0xfc00_0000, 0xf800_0000, 0xe000_0000,
+		0, 1, 0x0400_0000, 0x2000_0000, 0x8000_0000, 0x7fff_ffff,
+	}
+	if key[0] >= 0xf0 {
+		return binary.BigEndian.Uint32(append(key[:1:1], 1, 2, 3))
+	}
+	return tags[int(key[0])%len(tags)]
+}
+
+// shardRun does to one shard what a tape says, and the same to a map.
+type shardRun struct {
+	testing.TB
+	shard shard
+	want  map[byte]uint64 // the TATs of the keys, which are of one byte
+	now   uint64
+}
+
+// runShard lets a tape act on a shard with weak tags.
+func runShard(tb testing.TB, data []byte) {
+	r := &shardRun{TB: tb, want: map[byte]uint64{}, now: 1000}
+	r.shard.memory = new(budget)
+	for in := (tape{data}); in.more(); {
+		r.step(in.number(1), in.number(1))
+		checkShard(tb, &r.shard, weakTag)
+		if used := r.shard.memory.used.Load(); used != r.shard.bytes() {
+			tb.Fatalf("budget counts %d bytes, the shard has %d", used, r.shard.bytes())
+		}
+		r.compare()
+	}
+}
+
+func (r *shardRun) step(op, arg uint64) {
+	key := []byte{byte(arg)}
+	at, found := r.shard.find(key, weakTag(key))
+	switch op % 16 {
+	case 0:
+		r.now += arg
+	case 1:
+		r.drop(op, arg)
+	case 2:
+		r.shard.shrink()
+	case 3:
+		r.scan(uint32(op<<24|arg<<20), int(arg))
+	case 4:
+		if arg == 0 {
+			r.shard.clear()
+			clear(r.want)
+		}
+	case 5, 6, 7, 8:
+		if found {
+			r.shard.remove(at)
+			delete(r.want, key[0])
+		}
+	default:
+		tat := r.now + op
+		if found {
+			r.shard.record(at).set(limiter.Throttle, tat)
+		} else if err := r.shard.insert(key, weakTag(key), limiter.Throttle, tat, r.now); err != nil {
+			r.Fatal(err)
+		}
+		r.want[key[0]] = tat
+	}
+}
+
+// drop drops what has expired in a part of the index.
+func (r *shardRun) drop(op, arg uint64) {
+	from := min(int(op), len(r.shard.index))
+	to := min(from+int(arg), len(r.shard.index))
+	before := r.shard.live
+	dropped := r.shard.dropExpired(from, to, r.now)
+	if before-r.shard.live != dropped {
+		r.Fatalf("dropped %d of %d, and %d are left", dropped, before, r.shard.live)
+	}
+	for at := from; at < to; at++ {
+		if r.shard.index[at] != 0 && r.shard.record(at).tat() <= r.now {
+			r.Fatalf("left an expired record at %d of %d..%d", at, from, to)
+		}
+	}
+	for key, tat := range r.want {
+		if _, found := r.shard.find([]byte{key}, weakTag([]byte{key})); !found && tat <= r.now {
+			delete(r.want, key)
+			dropped--
+		}
+	}
+	if dropped != 0 {
+		r.Fatalf("the count of what was dropped is %d off", dropped)
+	}
+}
+
+// compare checks that the shard holds the keys of the map with their TATs.
+func (r *shardRun) compare() {
+	if r.shard.live != len(r.want) {
+		r.Fatalf("%d keys, want %d", r.shard.live, len(r.want))
+	}
+	for key, tat := range r.want {
+		at, found := r.shard.find([]byte{key}, weakTag([]byte{key}))
+		if !found || r.shard.record(at).tat() != tat {
+			r.Fatalf("key %#x: found %t, want TAT %d", key, found, tat)
+		}
+	}
+}
+
+// scan checks that scanning from a tag visits exactly the live keys from that tag on,
+// each once, as long as nothing changes.
+func (r *shardRun) scan(tag uint32, count int) {
+	var want, got []byte
+	for key, tat := range r.want {
+		if weakTag([]byte{key}) >= tag && tat > r.now {
+			want = append(want, key)
+		}
+	}
+	for more := true; more; {
+		from := tag
+		_, tag, more = r.shard.scan(tag, count+1, r.now, func(key []byte, kind limiter.Kind) {
+			got = append(got, key...)
+		})
+		if more && tag <= from {
+			r.Fatalf("scan from %#x goes on at %#x", from, tag)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !bytes.Equal(got, want) {
+		r.Fatalf("scan visits %x, want %x", got, want)
+	}
+}
+
+func TestShardOnCollidingTags(t *testing.T) {
+	for seed := range uint64(30) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			runShard(t, randomTape(rand.New(rand.NewPCG(seed, 1)), 4000))
+		})
+	}
+}
+
+func FuzzShard(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(randomTape(rand.New(rand.NewPCG(1, 2)), 200))
+	// Slots wrap around the end of the index, and then the first of them is removed.
+	f.Add([]byte{9, 0, 9, 11, 9, 22, 9, 33, 9, 5, 5, 0, 3, 0, 5, 11, 3, 0})
+	// A full index grows, empties and shrinks.
+	var wave []byte
+	for key := range byte(200) {
+		wave = append(wave, 9, key)
+	}
+	for key := range byte(198) {
+		wave = append(wave, 5, key)
+	}
+	f.Add(append(wave, 2, 0, 3, 0, 0, 255, 1, 255))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) < 4000 {
+			runShard(t, data)
+		}
+	})
+}
+
+// A removal moves back each slot that may move, and none to before its home: the last
+// place before the end is the home of three keys, and the first of two more.
+func TestRemoveAcrossTheEnd(t *testing.T) {
+	keys := map[string]uint32{"a": math.MaxUint32, "b": math.MaxUint32, "c": math.MaxUint32, "d": 0, "e": 0}
+	order := []string{"a", "b", "c", "d", "e"} // at 7, 0, 1, 2, 3 of 8
+	for _, removed := range order {
+		s := shard{memory: new(budget)}
+		for _, key := range order {
+			if err := s.insert([]byte(key), keys[key], limiter.Throttle, 1, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		at, _ := s.find([]byte(removed), keys[removed])
+		s.remove(at)
+		var got []string
+		for _, at := range []int{7, 0, 1, 2, 3} {
+			key := "-"
+			if s.index[at] != 0 {
+				key = string(s.record(at).key())
+			}
+			got = append(got, key)
+		}
+		want := append(slices.DeleteFunc(slices.Clone(order), func(k string) bool { return k == removed }), "-")
+		if !slices.Equal(got, want) {
+			t.Errorf("without %s: %v, want %v", removed, got, want)
+		}
+	}
+}

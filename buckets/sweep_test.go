@@ -1,0 +1,189 @@
+package buckets
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// sweepAll sweeps the table once.
+func sweepAll(table *Table) (seen, dropped int) {
+	w := sweeper{table: table}
+	for last := false; !last || w.shard != 0; {
+		var n, d int
+		n, d, last = w.step()
+		seen, dropped = seen+n, dropped+d
+	}
+	return seen, dropped
+}
+
+// One sweep drops whatever has expired and nothing else.
+func TestSweep(t *testing.T) {
+	for _, shards := range []int{1, 8} {
+		r := rand.New(rand.NewPCG(uint64(shards), 7))
+		clock := newFakeClock()
+		table := New(Config{Clock: clock.tell, Shards: shards})
+		want := map[string]time.Duration{}
+		for i := range 10_000 {
+			key, ttl := fmt.Sprint(i), time.Duration(1+r.Int64N(1e9))
+			ask(table, key, limiter.Limit{Max: 1, Interval: ttl}, 1)
+			want[key] = ttl
+		}
+		for passed := time.Duration(0); passed < 1e9; passed += 1e8 {
+			_, dropped := sweepAll(table)
+			checkTable(t, table)
+			for key, ttl := range want {
+				at, tag := table.locate([]byte(key))
+				if _, found := at.find([]byte(key), tag); found != (ttl > passed) {
+					t.Fatalf("after %v: key with TTL %v is there: %t", passed, ttl, found)
+				}
+				if ttl <= passed {
+					delete(want, key)
+					dropped--
+				}
+			}
+			if dropped != 0 {
+				t.Errorf("after %v: the count of what was dropped is %d off", passed, dropped)
+			}
+			clock.advance(1e8)
+		}
+		clock.advance(1)
+		sweepAll(table)
+		if u := table.Usage(); u.Keys != 0 || u.Bytes != 0 || u.Expired != 10_000 {
+			t.Errorf("when all has expired: %+v", u)
+		}
+	}
+}
+
+// A step looks at no more slots than it may, however large a shard is.
+func TestSweepStep(t *testing.T) {
+	table := filled(50_000, Config{Shards: 2})
+	w := sweeper{table: table}
+	slots, shard := 0, 0
+	for steps := 0; steps < 1000; steps++ {
+		seen, dropped, last := w.step()
+		if seen > sweepSlots || dropped != 0 {
+			t.Fatalf("step %d: %d slots seen, %d dropped", steps, seen, dropped)
+		}
+		if slots += seen; !last {
+			continue
+		}
+		if want := len(table.shards[shard].index); slots != want {
+			t.Fatalf("shard %d: %d of %d slots seen", shard, slots, want)
+		}
+		slots, shard = 0, 1-shard
+	}
+}
+
+// The sweeper is never confused by an index that changes size between its steps.
+func TestSweepWhileIndexesChange(t *testing.T) {
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.tell, Shards: 2})
+	w := sweeper{table: table}
+	brief := limiter.Limit{Max: 1, Interval: 10 * time.Second}
+	for i := range 300 {
+		for j := range 10 * (i % 60) {
+			ask(table, fmt.Sprint(i, j), brief, 1)
+		}
+		if i%60 == 59 {
+			table.Clear()
+		}
+		for range 3 {
+			w.step()
+		}
+		clock.advance(time.Second)
+		checkTable(t, table)
+	}
+}
+
+// Memory follows the number of keys down, not only to nothing.
+func TestSweepGivesMemoryBack(t *testing.T) {
+	const brief, long = 100_000, 5000
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.tell, Shards: 8})
+	for i := range brief {
+		ask(table, fmt.Sprint("brief", i), limiter.Limit{Max: 1, Interval: time.Second}, 1)
+	}
+	for i := range long {
+		ask(table, fmt.Sprint("long", i), slow, 1)
+	}
+	before := table.Usage()
+	clock.advance(time.Second)
+	sweepAll(table)
+	checkTable(t, table)
+	after := table.Usage()
+	if after.Keys != long || after.Bytes > before.Bytes/8 {
+		t.Errorf("%+v became %+v", before, after)
+	}
+	// The next sweep has nothing to give back, and moves nothing for it.
+	index, arena := &table.shards[0].index[0], &table.shards[0].arena[0]
+	sweepAll(table)
+	if index != &table.shards[0].index[0] || arena != &table.shards[0].arena[0] || table.Usage() != after {
+		t.Errorf("%+v became %+v", after, table.Usage())
+	}
+}
+
+// RunSweeper drops what expires at most one pause later, and nothing earlier.
+func TestRunSweeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := New(Config{Shards: 4})
+		for i := range 1000 {
+			ask(table, fmt.Sprint("brief", i), limiter.Limit{Max: 1, Interval: 5 * time.Second}, 1)
+			ask(table, fmt.Sprint("long", i), limiter.Limit{Max: 1, Interval: 20 * time.Second}, 1)
+		}
+		runFor := func(d time.Duration) limiter.Usage {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			defer cancel()
+			table.RunSweeper(ctx)
+			return table.Usage()
+		}
+		if u := runFor(5*time.Second - 1); u.Keys != 2000 || u.Expired != 0 {
+			t.Errorf("before the first expire: %+v", u)
+		}
+		if u := runFor(sweepQuiet + 1); u.Keys != 1000 || u.Expired != 1000 {
+			t.Errorf("after the first have expired: %+v", u)
+		}
+		if u := runFor(15 * time.Second); u.Keys != 0 || u.Bytes != 0 {
+			t.Errorf("after all have expired: %+v", u)
+		}
+	})
+}
+
+// While much expires the sweeper looks often, and otherwise seldom.
+func TestRunSweeperPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var looks []time.Duration
+		begin := time.Now()
+		inner := NewClock(begin)
+		sweeping := false
+		table := New(Config{Shards: 1, Clock: func() uint64 {
+			if sweeping {
+				looks = append(looks, time.Since(begin))
+			}
+			return inner()
+		}})
+		// One step sees the whole index of 1024 slots, and 65 of them are many.
+		for i := range 9 * 65 {
+			ttl := sweepQuiet + time.Duration(i/65)*sweepBusy
+			ask(table, fmt.Sprint(i), limiter.Limit{Max: 1, Interval: ttl}, 1)
+		}
+		sweeping = true
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		table.RunSweeper(ctx)
+		want := []time.Duration{100, 110, 120, 130, 140, 150, 160, 170, 180, 190, 290, 390, 490}
+		if len(looks) != len(want) {
+			t.Fatalf("looked at %v, want %v ms", looks, want)
+		}
+		for i := range want {
+			if looks[i] != want[i]*time.Millisecond {
+				t.Errorf("looked at %v, want %v ms", looks, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package buckets
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+func TestNewRefusesOddNumbersOfShards(t *testing.T) {
+	for _, shards := range []int{3, 511, -1, -512, math.MinInt} {
+		t.Run(fmt.Sprint(shards), func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			New(Config{Shards: shards})
+		})
+	}
+	if n := len(New(Config{}).shards); n != defaultShards {
+		t.Errorf("%d shards by default", n)
+	}
+}
+
+// A batch is decided in order, and each request sees what those before it did.
+func TestDecideBatch(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell})
+	l := limiter.Limit{Max: 5, Interval: time.Second}
+	quantities := []int64{2, 2, 2, 1, 0, -4, 3, 9}
+	var reqs []limiter.Request
+	for _, q := range quantities {
+		reqs = append(reqs, limiter.Request{Kind: limiter.Throttle, Key: []byte("k"), Limit: l, Quantity: q})
+	}
+	out := make([]limiter.Decision, len(reqs))
+	table.Decide(reqs, out)
+	var remaining []int64
+	for _, d := range out {
+		remaining = append(remaining, d.Remaining)
+	}
+	if want := []int64{3, 1, 1, 0, 0, 4, 1, 1}; !slices.Equal(remaining, want) {
+		t.Errorf("remaining %v, want %v", remaining, want)
+	}
+	if !out[2].Limited || out[2].RetryAfter != time.Second || out[7].RetryAfter != limiter.NoRetry {
+		t.Errorf("decisions %+v", out)
+	}
+}
+
+// The table keeps a copy of the key: a caller may use its buffer again.
+func TestKeyIsCopied(t *testing.T) {
+	table := New(Config{})
+	key := []byte("first")
+	reqs := []limiter.Request{{Kind: limiter.Throttle, Key: key, Limit: slow, Quantity: 1}}
+	table.Decide(reqs, make([]limiter.Decision, 1))
+	copy(key, "other")
+	if _, ok := table.Lookup([]byte("first")); !ok {
+		t.Error("the key is gone")
+	}
+	if _, ok := table.Lookup(key); ok {
+		t.Error("the key has changed")
+	}
+}
+
+func TestWrongKind(t *testing.T) {
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.tell})
+	as := func(kind limiter.Kind, quantity int64) limiter.Decision {
+		reqs := []limiter.Request{{Kind: kind, Key: []byte("k"), Limit: limiter.Limit{Max: 5, Interval: time.Second}, Quantity: quantity}}
+		out := []limiter.Decision{{Limit: 77, Limited: true}}
+		table.Decide(reqs, out)
+		return out[0]
+	}
+	as(limiter.Throttle, 1)
+	for _, quantity := range []int64{1, 0, -1, 100} {
+		if d := as(2, quantity); d != (limiter.Decision{Err: limiter.ErrWrongKind}) {
+			t.Errorf("quantity %d: %+v", quantity, d)
+		}
+	}
+	if d := as(limiter.Throttle, 0); d.Remaining != 4 {
+		t.Errorf("the key has changed: %+v", d)
+	}
+	// Once its time has passed the key is absent, and takes any kind.
+	clock.advance(time.Second)
+	if d := as(2, 1); d.Err != nil || d.Limited {
+		t.Errorf("after its expiry: %+v", d)
+	}
+	if e, ok := table.Lookup([]byte("k")); !ok || e.Kind != 2 {
+		t.Errorf("after its expiry: %+v %t", e, ok)
+	}
+}
+
+// A key counts as absent from the very nanosecond of its TAT.
+func TestExpiryIsExact(t *testing.T) {
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.tell})
+	for i := range 3 {
+		ask(table, fmt.Sprint(i), limiter.Limit{Max: 2, Interval: time.Second}, 2)
+	}
+	clock.advance(2*time.Second - 1)
+	if e, ok := table.Lookup([]byte("0")); !ok || e.TTL != 1 {
+		t.Errorf("1 ns before: %+v %t", e, ok)
+	}
+	if u := table.Usage(); u.Keys != 3 || u.Expired != 0 {
+		t.Errorf("1 ns before: %+v", u)
+	}
+	clock.advance(1)
+	if e, ok := table.Lookup([]byte("0")); ok {
+		t.Errorf("at its TAT: %+v", e)
+	}
+	if table.Delete([]byte("1")) {
+		t.Error("at its TAT the key was there to delete")
+	}
+	if d := ask(table, "2", slow, 0); d.Remaining != slow.Max {
+		t.Errorf("at its TAT: %+v", d)
+	}
+	// Delete and the peek have dropped what they touched; Lookup changes nothing.
+	if u := table.Usage(); u.Keys != 1 || u.Expired != 2 {
+		t.Errorf("at its TAT: %+v", u)
+	}
+}
+
+// No way through a decision allocates, but a new key's that finds no room.
+func TestDecideAllocatesNothing(t *testing.T) {
+	table := filled(10_000, Config{Clock: newFakeClock().tell})
+	full := New(Config{Clock: newFakeClock().tell, MaxMemory: 1})
+	key := numberedKey(nil, 77)
+	request := func(quantity int64) limiter.Request {
+		return limiter.Request{Kind: limiter.Throttle, Key: key, Limit: slow, Quantity: quantity}
+	}
+	other := request(1)
+	other.Kind = 2
+	tests := []struct {
+		name  string
+		table *Table
+		batch []limiter.Request
+		err   error
+	}{
+		{"charge", table, []limiter.Request{request(1)}, nil},
+		{"refuse", table, []limiter.Request{request(slow.Max)}, nil},
+		{"peek", table, []limiter.Request{request(0)}, nil},
+		{"refund", table, []limiter.Request{request(-1)}, nil},
+		{"wrong kind", table, []limiter.Request{other}, limiter.ErrWrongKind},
+		{"no memory", full, []limiter.Request{request(1)}, limiter.ErrOutOfMemory},
+		{"batch", table, []limiter.Request{request(1), request(1), request(-2)}, nil},
+	}
+	for _, tt := range tests {
+		out := make([]limiter.Decision, len(tt.batch))
+		if n := testing.AllocsPerRun(200, func() { tt.table.Decide(tt.batch, out) }); n != 0 {
+			t.Errorf("%s: %v allocations", tt.name, n)
+		}
+		if !errors.Is(out[0].Err, tt.err) {
+			t.Errorf("%s: %v", tt.name, out[0].Err)
+		}
+	}
+	if n := testing.AllocsPerRun(200, func() { table.Lookup(key) }); n != 0 {
+		t.Errorf("Lookup: %v allocations", n)
+	}
+	// A key that is deleted and comes back finds its arena's slack.
+	out := make([]limiter.Decision, 1)
+	reqs := []limiter.Request{request(1)}
+	if n := testing.AllocsPerRun(5, func() { table.Delete(key); table.Decide(reqs, out) }); n > 1 {
+		t.Errorf("new key: %v allocations", n)
+	}
+}
