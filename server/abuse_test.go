@@ -1,0 +1,489 @@
+package server
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/options"
+)
+
+// connections is how many clients of a kind attack at once.
+const connections = 200
+
+// footprint returns the memory of the process that grows with its connections.
+func footprint() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+// TestIdleConnectionsAreSmall counts what a connection takes that has been used and now
+// idles (A1, F68). The client's end is counted with it.
+func TestIdleConnectionsAreSmall(t *testing.T) {
+	s := start(t, nil)
+	observer := s.greet()
+	conns := make([]net.Conn, connections)
+	text := strings.Repeat("x", 100<<10)
+	before := footprint()
+	for i := range conns {
+		conns[i] = s.connect()
+		if _, err := io.WriteString(conns[i], request("ECHO", text)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.CopyN(io.Discard, conns[i], int64(len(bulk(text)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	each := int64(0)
+	if !eventually(func() bool { each = (footprint() - before) / connections; return each <= 25<<10 }) {
+		t.Errorf("an idle connection takes %d bytes", each)
+	}
+	observer.do("+PONG\r\n", "PING")
+	runtime.KeepAlive(conns)
+}
+
+// TestUnfinishedCommandsAreSmall keeps commands incomplete that have all their arguments
+// but one, on many connections (A4), and counts what they take until they are closed.
+func TestUnfinishedCommandsAreSmall(t *testing.T) {
+	s := start(t, func(o *options.Options) { o.CommandTimeout = time.Second })
+	observer := s.greet()
+	sent := "*1024\r\n" + strings.Repeat("$10\r\n0123456789\r\n", 1023)
+	conns := make([]net.Conn, connections)
+	before := footprint()
+	input := observer.count("stats", "total_net_input_bytes")
+	for i := range conns {
+		conns[i] = s.connect()
+		if _, err := io.WriteString(conns[i], sent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for observer.count("stats", "total_net_input_bytes") < input+int64(connections*len(sent)) {
+		runtime.Gosched()
+	}
+	if each := (footprint() - before) / connections; each > 64<<10 {
+		t.Errorf("an unfinished command takes %d bytes", each)
+	}
+	for _, conn := range conns {
+		if rest := newPeer(t, conn).rest(); rest != "" {
+			t.Fatalf("got %q, want the end of the connection", rest)
+		}
+	}
+	if n := observer.count("stats", "timed_out_connections"); n != connections {
+		t.Errorf("%d connections timed out, want %d", n, connections)
+	}
+}
+
+// TestAnnouncedSizes announces much and sends little (A3, A5): memory follows what comes.
+func TestAnnouncedSizes(t *testing.T) {
+	s := start(t, nil)
+	p := s.dial()
+	p.send("*1\r\n$60000000\r\n")
+	p.expect(badLength)
+	p.closed()
+
+	conns := make([]net.Conn, connections)
+	before := footprint()
+	for i := range conns {
+		conns[i] = s.connect()
+		if _, err := io.WriteString(conns[i], ping+"*1024\r\n$524288\r\nxxxx"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(conns[i], make([]byte, len("+PONG\r\n"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if each := (footprint() - before) / connections; each > 32<<10 {
+		t.Errorf("an announcement takes %d bytes", each)
+	}
+
+	// Many arguments of a good size each exceed the limit of all.
+	p = s.dial()
+	go func() {
+		_, _ = io.WriteString(p.Conn, "*1024\r\n")
+		for range 1024 {
+			if _, err := io.WriteString(p.Conn, bulk(strings.Repeat("x", 64<<10))); err != nil {
+				return
+			}
+		}
+	}()
+	p.expect(refused("request exceeds the query buffer limit"))
+	p.closed()
+}
+
+// TestLongArgumentByteByByte sends the longest argument in the smallest segments (A3):
+// neither the time nor the stack grows with their number.
+func TestLongArgumentByteByByte(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(o *options.Options) { o.CommandTimeout = 0 })
+	p := s.dial()
+	const size = 64 << 10
+	p.send(fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n", size))
+	for range size {
+		p.send("x")
+	}
+	p.send("\r\n")
+	p.expect(bulk(strings.Repeat("x", size)))
+}
+
+// tight is a listener whose connections hold little of what their peer does not read.
+type tight struct{ net.Listener }
+
+func (l tight) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err == nil {
+		err = conn.(*net.TCPConn).SetWriteBuffer(4 << 10)
+	}
+	return conn, err
+}
+
+// TestSlowReaders pipelines commands with long replies on many connections and reads
+// none of them (A6, F72). The server keeps little for them, serves others meanwhile, and
+// closes them.
+func TestSlowReaders(t *testing.T) {
+	f := func(change func(o *options.Options), call string) {
+		t.Helper()
+		const readers = 20
+		s := setup{
+			options: func(o *options.Options) { hasty(o); change(o) },
+			listen:  func(ln net.Listener) net.Listener { return tight{ln} },
+		}.start(t)
+		good := s.dial()
+		good.ask("AUTH", "secret") // which some of the servers want
+		input := []byte(strings.Repeat(call, 1+(1<<20)/len(call)))
+		before := footprint()
+		for range readers {
+			conn := s.connect()
+			_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+			t.Cleanup(func() { _ = conn.Close() })
+			go func() {
+				for {
+					if _, err := conn.Write(input); err != nil {
+						return
+					}
+				}
+			}()
+		}
+		most := int64(0)
+		if !eventually(func() bool {
+			most = max(most, footprint()-before)
+			good.do("+PONG\r\n", "PING")
+			return good.count("stats", "timed_out_connections") == readers
+		}) {
+			t.Fatal("the slow readers are not closed")
+		}
+		if most/readers > 1<<20 {
+			t.Errorf("a slow reader takes %d bytes", most/readers)
+		}
+		good.await("clients", "connected_clients", 1)
+	}
+	f(func(*options.Options) {}, request("COMMAND", "DOCS"))
+	f(func(*options.Options) {}, request("ECHO", strings.Repeat("x", 100<<10)))
+	f(withPassword, request("PING"))
+}
+
+// TestDeepPipeline sends very many commands in one go (F74): the replies stream, in
+// their order.
+func TestDeepPipeline(t *testing.T) {
+	s := start(t, nil)
+	p := s.dial()
+	const n = 100_000
+	var input strings.Builder
+	for i := range n {
+		fmt.Fprintf(&input, "*2\r\n$4\r\nECHO\r\n$6\r\n%06d\r\n", i)
+	}
+	before := footprint()
+	go func() { _, _ = io.WriteString(p.Conn, input.String()) }()
+	for i := range n {
+		p.expect(fmt.Sprintf("$6\r\n%06d\r\n", i))
+		if i == n/2 {
+			if grown := footprint() - before; grown > 4<<20 {
+				t.Errorf("the connection takes %d bytes", grown)
+			}
+		}
+	}
+}
+
+// TestDeepPipelineOfDecisions sends so many decisions that they take many batches, from
+// many connections at once. Each has its own reply.
+func TestDeepPipelineOfDecisions(t *testing.T) {
+	t.Parallel()
+	s, _ := startFrozen(t, nil)
+	const conns, n = 8, 5000
+	done := make(chan error, conns)
+	for i := range conns {
+		p := s.dial()
+		go func() {
+			call := request("CL.THROTTLE", fmt.Sprint("key", i), fmt.Sprint(n), "1", "1")
+			go func() { _, _ = io.WriteString(p.Conn, strings.Repeat(call, n)+request("QUIT")) }()
+			var want strings.Builder
+			for j := range int64(n) {
+				want.WriteString(five(0, n+1, n-j, -1, j+1))
+			}
+			got, err := io.ReadAll(p.in)
+			if string(got) != want.String()+"+OK\r\n" {
+				err = errors.Join(err, fmt.Errorf("connection %d got other replies", i))
+			}
+			done <- err
+		}()
+	}
+	for range conns {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestResets resets connections within commands (A7). Nothing is left of them.
+func TestResets(t *testing.T) {
+	s := start(t, nil)
+	p := s.greet()
+	before := runtime.NumGoroutine()
+	for range 2 * connections {
+		conn := s.connect().(*net.TCPConn)
+		if _, err := io.WriteString(conn, ping+"*3\r\n$11\r\nCL.THR"); err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetLinger(0)
+		_ = conn.Close()
+	}
+	p.await("clients", "connected_clients", 1)
+	if !eventually(func() bool { return runtime.NumGoroutine() <= before }) {
+		t.Errorf("%d goroutines are left", runtime.NumGoroutine()-before)
+	}
+}
+
+// TestHalfClose ends the stream of a client behind its last command (A8): it is
+// answered, once, and the connection ends.
+func TestHalfClose(t *testing.T) {
+	t.Parallel()
+	s, _ := startFrozen(t, nil)
+	f := func(input, want string) {
+		t.Helper()
+		p := s.greet()
+		p.send(input)
+		if err := p.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		p.expect(want)
+		p.closed()
+	}
+	begin := time.Now()
+	f(request("CL.THROTTLE", "k", "1", "1", "60"), five(0, 2, 1, -1, 60))
+	f(request("CL.THROTTLE", "k", "1", "1", "60"), five(0, 2, 0, -1, 120))
+	f(ping+"*1\r\n$4\r\nPI", "+PONG\r\n")
+	f("", "")
+	for range 20 {
+		f(ping, "+PONG\r\n")
+	}
+	if took := time.Since(begin); took > s.opts.Get().CommandTimeout {
+		t.Errorf("the ends were noticed only after %v", took)
+	}
+	s.greet().await("clients", "connected_clients", 1)
+}
+
+// TestErrorFlood sends nothing but errors (A9). Good clients go on, and the log stays
+// short.
+func TestErrorFlood(t *testing.T) {
+	t.Parallel()
+	var log lockedLog
+	s := setup{log: log.logger()}.start(t)
+	begin := time.Now()
+	good := s.greet()
+	floods := make(chan error, 4)
+	for _, flood := range []string{"NONSENSE\r\n", request("CL.THROTTLE", "k", "x", "1", "1"), request("AUTH", "default"), request("CLIENT", "NONSENSE")} {
+		p := s.dial()
+		go func() {
+			const n = 20_000
+			go func() { _, _ = io.WriteString(p.Conn, strings.Repeat(flood, n)+request("QUIT")) }()
+			_, err := io.Copy(io.Discard, p.in)
+			floods <- err
+		}()
+	}
+	for range 1000 {
+		good.do("+PONG\r\n", "PING")
+	}
+	for range 200 {
+		s.dial().send("POST / HTTP/1.1\r\n")
+		s.dial().send("*x\r\n")
+	}
+	for range cap(floods) {
+		if err := <-floods; err != nil {
+			t.Errorf("a flood ended with %v", err)
+		}
+	}
+	good.await("clients", "connected_clients", 1)
+	// Each kind of line has its share of each second: of POST, of protocol errors, and of
+	// connections that were reset.
+	seconds := int(time.Since(begin)/time.Second) + 2
+	if lines := strings.Count(log.String(), "\n"); lines > 3*linesPerSecond*seconds || lines < linesPerSecond {
+		t.Errorf("%d lines in the log within %d s:\n%.2000s", lines, seconds, log.String())
+	}
+}
+
+// TestOtherProtocols speaks other protocols to the server (A10, A11, A13, A15). Each is
+// closed or answered with errors; none has an effect.
+func TestOtherProtocols(t *testing.T) {
+	t.Parallel()
+	s := start(t, hasty)
+	var sent sync.WaitGroup
+	f := func(wantEnd, input string) {
+		p := s.dial()
+		sent.Go(func() {
+			_, _ = io.WriteString(p.Conn, input)
+			rest, err := io.ReadAll(p.in)
+			if isTimeout(err) || !strings.HasSuffix(string(rest), wantEnd) {
+				t.Errorf("%.60q: got %q (%v)", input, rest, err)
+			}
+		})
+	}
+	f(badByte, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n")  // TLS, with a line end among its bytes
+	f("", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")         // without one
+	f("", "\x80\x2e\x01\x03\x01\x00\x15")                         // SSLv2
+	f("", "\x00\x8b\xa4Term\xcf\xff\xff\xff\xff\xff\xff\xff\xff") // a Raft RPC
+	f("", "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	f("", "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\nCL.THROTTLE k 1 1 1\r\n")
+	f("", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04")
+	f("+OK\r\n", "PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\nQUIT\r\n")
+	f(refused("too big inline request"), "PROXY "+strings.Repeat("x", 70_000))
+	f("", "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c")
+
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	secure := tls.Client(conn, &tls.Config{ServerName: "localhost"})
+	if err := secure.Handshake(); err == nil || isTimeout(err) {
+		t.Errorf("the TLS handshake ends with %v", err)
+	}
+	_ = conn.Close()
+	sent.Wait()
+	if keys := s.engine.Usage().Keys; keys != 0 {
+		t.Errorf("%d keys came into being", keys)
+	}
+	s.greet()
+}
+
+// strangers is a listener whose connections come from another host.
+type strangers struct{ net.Listener }
+
+type stranger struct{ net.Conn }
+
+func (l strangers) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return stranger{conn}, nil
+}
+
+func (stranger) RemoteAddr() net.Addr {
+	return &net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 4711}
+}
+
+// TestProtectedMode turns away who is not local while there is no password (A14).
+func TestProtectedMode(t *testing.T) {
+	t.Parallel()
+	f := func(change func(o *options.Options), served bool) {
+		t.Helper()
+		s := setup{options: change, listen: func(ln net.Listener) net.Listener { return strangers{ln} }}.start(t)
+		p := s.dial()
+		go func() { _, _ = io.WriteString(p.Conn, request("CL.THROTTLE", "k", "1", "1", "60")+request("QUIT")) }()
+		got := p.rest()
+		switch keys := s.engine.Usage().Keys; {
+		case served && got == "":
+			t.Error("a stranger is not served")
+		case !served && (got != failure(errDenied) || keys != 0):
+			t.Errorf("a stranger got %q, and %d keys came into being", got, keys)
+		}
+	}
+	f(func(*options.Options) {}, false)
+	f(func(o *options.Options) { o.ProtectedMode = false }, true)
+	f(withPassword, true)
+}
+
+// TestLocalAddresses says who is local.
+func TestLocalAddresses(t *testing.T) {
+	t.Parallel()
+	f := func(want bool, addr net.Addr) {
+		t.Helper()
+		if got := isLocal(addr); got != want {
+			t.Errorf("isLocal(%v) = %v", addr, got)
+		}
+	}
+	tcp := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 1} }
+	f(true, tcp("127.0.0.1"))
+	f(true, tcp("127.8.9.10"))
+	f(true, tcp("::1"))
+	f(true, tcp("::ffff:127.0.0.1"))
+	f(true, &net.UnixAddr{Name: "x", Net: "unix"})
+	f(false, tcp("192.0.2.1"))
+	f(false, tcp("0.0.0.0"))
+	f(false, tcp("::"))
+	f(false, tcp("fe80::1"))
+	f(false, &net.TCPAddr{Port: 1})
+}
+
+// TestDeafStrangers sees that turning clients away does not wait for them: their socket
+// takes nothing.
+func TestDeafStrangers(t *testing.T) {
+	t.Parallel()
+	var closed atomic.Int32
+	s := setup{options: func(o *options.Options) { o.MaxClients = 1 }}.build(t)
+	ln := newPipes()
+	go func() { _ = s.Serve(ln) }()
+	t.Cleanup(func() { (&testServer{Server: s}).end() })
+	newPeer(t, ln.connect()).do("+PONG\r\n", "PING")
+	begin := time.Now()
+	for range 20 {
+		conn := ln.connect() // a pipe takes nothing until it is read from
+		go func() {
+			_, _ = conn.Write([]byte("P")) // fails when the pipe is closed
+			closed.Add(1)
+		}()
+	}
+	if !eventually(func() bool { return closed.Load() == 20 }) {
+		t.Errorf("%d of 20 were turned away", closed.Load())
+	}
+	if took := time.Since(begin); took > 20*time.Second {
+		t.Errorf("turning away took %v", took)
+	}
+}
+
+// TestFloodOfConnections opens and closes connections as fast as it can (F69). All are
+// served, and no descriptor is left open.
+func TestFloodOfConnections(t *testing.T) {
+	s := start(t, nil)
+	p := s.greet()
+	before := openFiles(t)
+	for range 5 * connections {
+		q := s.greet()
+		_ = q.Close()
+	}
+	p.await("clients", "connected_clients", 1)
+	if !eventually(func() bool { return openFiles(t) <= before+10 }) {
+		t.Errorf("%d descriptors are left open", openFiles(t)-before)
+	}
+}
+
+// openFiles returns the lowest descriptor that is free, which is how many are in use.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	fd, err := syscall.Open("/dev/null", syscall.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = syscall.Close(fd)
+	return fd
+}

@@ -1,0 +1,138 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+)
+
+const (
+	firstBackoff = 5 * time.Millisecond
+	maxBackoff   = time.Second
+
+	// spareFiles is how many descriptors are kept for everything but clients.
+	spareFiles = 64
+)
+
+// Serve accepts connections from ln until Shutdown, and then returns ErrServerClosed.
+// It closes ln. It returns another error only when ln fails for good.
+func (s *Server) Serve(ln net.Listener) error {
+	s.mu.Lock()
+	if s.closing.Load() {
+		s.mu.Unlock()
+		_ = ln.Close()
+		return ErrServerClosed
+	}
+	s.listeners[ln] = struct{}{}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.listeners, ln)
+		s.mu.Unlock()
+		_ = ln.Close()
+	}()
+	return s.accept(ln)
+}
+
+// accept takes in connections. When the process is out of descriptors it waits, longer
+// each time, instead of trying again at once.
+func (s *Server) accept(ln net.Listener) error {
+	backoff := firstBackoff
+	for {
+		conn, err := ln.Accept()
+		switch {
+		case err == nil:
+			backoff = firstBackoff
+			s.admit(conn)
+		case s.closing.Load():
+			return ErrServerClosed
+		case !passing(err):
+			return fmt.Errorf("accept on %s: %w", ln.Addr(), err)
+		default:
+			s.warn("accept", "cannot accept a connection", "error", err, "retry in", backoff)
+			if !s.pause(backoff) {
+				return ErrServerClosed
+			}
+			backoff = min(2*backoff, maxBackoff)
+		}
+	}
+}
+
+// passing reports whether accepting may succeed later.
+func passing(err error) bool {
+	for _, no := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EINTR} {
+		if errors.Is(err, no) {
+			return true
+		}
+	}
+	return false
+}
+
+// pause waits, and reports whether the server goes on.
+func (s *Server) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-s.ended:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// admit serves a connection, or turns it away.
+func (s *Server) admit(conn net.Conn) {
+	s.stats.connections.Add(1)
+	o := s.opts.Get()
+	if o.ProtectedMode && o.RequirePass == "" && !isLocal(conn.RemoteAddr()) {
+		s.turnAway(conn, errDenied)
+		return
+	}
+	c := newClient(s, conn)
+	s.mu.Lock()
+	full := len(s.clients) >= clientLimit(o.MaxClients)
+	refused := full || s.closing.Load()
+	if !refused {
+		s.clients[c.id] = c
+		s.active.Add(1)
+	}
+	s.mu.Unlock()
+	switch {
+	case full:
+		s.turnAway(conn, errMaxClients)
+	case refused:
+		_ = conn.Close()
+	default:
+		go c.serve()
+	}
+}
+
+// turnAway tells a connection why it is not served and closes it. The few bytes fit any
+// socket buffer; the deadline is for a peer that has arranged otherwise.
+func (s *Server) turnAway(conn net.Conn, reason replyError) {
+	s.stats.rejected.Add(1)
+	_ = conn.SetWriteDeadline(time.Now().Add(firstBackoff))
+	_, _ = conn.Write([]byte("-" + string(reason) + "\r\n"))
+	_ = conn.Close()
+}
+
+// isLocal reports whether a peer is on this host.
+func isLocal(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback()
+}
+
+// clientLimit returns how many clients are served at once: what the options say, as far
+// as the process may open files for them.
+func clientLimit(wanted int) int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return wanted
+	}
+	if room := int64(files.Cur) - spareFiles; room < int64(wanted) {
+		return max(1, int(room))
+	}
+	return wanted
+}

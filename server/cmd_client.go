@@ -1,0 +1,314 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/throttledhq/throttled/resp"
+)
+
+func cmdClientID(c *client, _ [][]byte) error {
+	c.out.Int(c.id)
+	return nil
+}
+
+func cmdClientGetName(c *client, _ [][]byte) error {
+	if name := c.shown().name; name != "" {
+		c.out.Text(name)
+	} else {
+		c.out.Null()
+	}
+	return nil
+}
+
+func cmdClientSetName(c *client, args [][]byte) error {
+	if !validName(args[2]) {
+		return errClientName
+	}
+	c.show(func(p *profile) { p.name = string(args[2]) })
+	c.out.OK()
+	return nil
+}
+
+func cmdClientSetInfo(c *client, args [][]byte) error {
+	attribute := strings.ToLower(string(args[2]))
+	if attribute != "lib-name" && attribute != "lib-ver" {
+		return replyError("ERR Unrecognized option '" + echo(args[2], maxEcho) + "'")
+	}
+	if !validName(args[3]) {
+		return replyError("ERR " + attribute + " cannot contain spaces, newlines or special characters.")
+	}
+	c.show(func(p *profile) {
+		if attribute == "lib-name" {
+			p.libName = string(args[3])
+		} else {
+			p.libVer = string(args[3])
+		}
+	})
+	c.out.OK()
+	return nil
+}
+
+func cmdClientInfo(c *client, _ [][]byte) error {
+	c.out.Verbatim(c.describe() + "\n")
+	return nil
+}
+
+func cmdClientList(c *client, args [][]byte) error {
+	wanted, err := parseClientFilter(args[2:])
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, other := range c.srv.snapshot() {
+		if wanted.matches(other) {
+			b.WriteString(other.describe())
+			b.WriteByte('\n')
+		}
+	}
+	c.out.Verbatim(b.String())
+	return nil
+}
+
+// clientFilter says which connections CLIENT LIST and CLIENT KILL mean. Unset fields
+// mean all.
+type clientFilter struct {
+	ids         []int64
+	kind        string
+	addr, laddr string
+	user        string
+	skip        *client // not this one
+}
+
+func (f *clientFilter) matches(c *client) bool {
+	return (len(f.ids) == 0 || slices.Contains(f.ids, c.id)) &&
+		(f.kind == "" || f.kind == c.kind()) &&
+		(f.addr == "" || f.addr == c.conn.RemoteAddr().String()) &&
+		(f.laddr == "" || f.laddr == c.conn.LocalAddr().String()) &&
+		(f.user == "" || f.user == defaultUser) &&
+		c != f.skip
+}
+
+// kind returns the class of a client, by Redis's names.
+func (c *client) kind() string {
+	switch p := c.shown(); {
+	case p.monitor:
+		return "replica"
+	case p.channels+p.patterns > 0:
+		return "pubsub"
+	}
+	return "normal"
+}
+
+func parseClientFilter(args [][]byte) (f clientFilter, err error) {
+	if len(args) == 0 {
+		return f, nil
+	}
+	switch word := strings.ToLower(string(args[0])); {
+	case word == "type" && len(args) == 2:
+		f.kind, err = parseClientType(args[1])
+		return f, err
+	case word == "id" && len(args) > 1:
+		for _, arg := range args[1:] {
+			id, ok := resp.ParseInt(arg)
+			if !ok {
+				return f, replyError("ERR Invalid client ID")
+			}
+			f.ids = append(f.ids, id)
+		}
+		return f, nil
+	}
+	return f, errSyntax
+}
+
+func parseClientType(arg []byte) (string, error) {
+	switch kind := strings.ToLower(string(arg)); kind {
+	case "normal", "master", "replica", "pubsub":
+		return kind, nil
+	case "slave":
+		return "replica", nil
+	}
+	return "", replyError("ERR Unknown client type '" + echo(arg, maxEcho) + "'")
+}
+
+// cmdClientKill takes an address, or pairs of a filter and its value.
+func cmdClientKill(c *client, args [][]byte) error {
+	if len(args) == 3 {
+		return c.killAddr(string(args[2]))
+	}
+	f, err := parseKillFilter(c, args[2:])
+	if err != nil {
+		return err
+	}
+	killed := int64(0)
+	for _, other := range c.srv.snapshot() {
+		if f.matches(other) {
+			c.kill(other)
+			killed++
+		}
+	}
+	c.out.Int(killed)
+	return nil
+}
+
+func (c *client) killAddr(addr string) error {
+	for _, other := range c.srv.snapshot() {
+		if other.conn.RemoteAddr().String() == addr {
+			c.kill(other)
+			c.out.OK()
+			return nil
+		}
+	}
+	return errNoSuchClient
+}
+
+// kill ends a connection: another one at once, one's own behind the reply.
+func (c *client) kill(other *client) {
+	if other == c {
+		c.quit = true
+		return
+	}
+	other.hangUp()
+}
+
+func parseKillFilter(c *client, args [][]byte) (f clientFilter, err error) {
+	f.skip = c
+	if len(args)%2 != 0 {
+		return f, errSyntax
+	}
+	for ; len(args) > 0; args = args[2:] {
+		value := string(args[1])
+		switch strings.ToLower(string(args[0])) {
+		case "id":
+			id, ok := resp.ParseInt(args[1])
+			if !ok || id < 1 {
+				return f, replyError("ERR client-id should be greater than 0")
+			}
+			f.ids = []int64{id}
+		case "type":
+			if f.kind, err = parseClientType(args[1]); err != nil {
+				return f, err
+			}
+		case "addr":
+			f.addr = value
+		case "laddr":
+			f.laddr = value
+		case "user":
+			if value != defaultUser {
+				return f, replyError("ERR No such user '" + echo(args[1], maxEcho) + "'")
+			}
+			f.user = value
+		case "skipme":
+			switch strings.ToLower(value) {
+			case "yes":
+				f.skip = c
+			case "no":
+				f.skip = nil
+			default:
+				return f, errSyntax
+			}
+		default:
+			return f, errSyntax
+		}
+	}
+	return f, nil
+}
+
+// describe returns the line by which CLIENT LIST shows a connection. Fields that Redis
+// has and that have no meaning here are 0.
+func (c *client) describe() string {
+	p := c.shown()
+	now := c.srv.ticks.Load()
+	idle := time.Duration(now-c.lastRead.Load()) * tick
+	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=0 multi=%d"+
+		" qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s",
+		c.id, c.conn.RemoteAddr(), c.conn.LocalAddr(), c.conn.descriptor(), p.name,
+		int64(time.Since(c.born).Seconds()), int64(idle.Seconds()), p.flags(), p.channels, p.patterns, p.multi,
+		c.lastCommand(), defaultUser, p.resp, p.libName, p.libVer)
+}
+
+// flags returns the letters by which CLIENT LIST tells the states of a client.
+func (p *profile) flags() string {
+	var b strings.Builder
+	for _, f := range []struct {
+		set    bool
+		letter byte
+	}{{p.monitor, 'O'}, {p.channels+p.patterns > 0, 'P'}, {p.multi >= 0, 'x'}, {p.tracking, 't'}, {p.noEvict, 'e'}} {
+		if f.set {
+			b.WriteByte(f.letter)
+		}
+	}
+	if b.Len() == 0 {
+		return "N"
+	}
+	return b.String()
+}
+
+func cmdClientReply(c *client, args [][]byte) error {
+	switch strings.ToLower(string(args[2])) {
+	case "on":
+		c.replies = replyOn
+		c.out.OK()
+	case "off":
+		c.replies = replyOff
+	case "skip":
+		if c.replies != replyOff {
+			c.replies = replySkip
+		}
+	default:
+		return errSyntax
+	}
+	return nil
+}
+
+// cmdClientNoEvict and cmdClientNoTouch accept what has no effect here: no client is
+// ever evicted, and no key has an access time.
+func cmdClientNoEvict(c *client, args [][]byte) error {
+	on, err := parseOnOff(args[2])
+	if err != nil {
+		return err
+	}
+	c.show(func(p *profile) { p.noEvict = on })
+	c.out.OK()
+	return nil
+}
+
+func cmdClientNoTouch(c *client, args [][]byte) error {
+	if _, err := parseOnOff(args[2]); err != nil {
+		return err
+	}
+	c.out.OK()
+	return nil
+}
+
+func parseOnOff(arg []byte) (bool, error) {
+	switch {
+	case bytes.EqualFold(arg, []byte("on")):
+		return true, nil
+	case bytes.EqualFold(arg, []byte("off")):
+		return false, nil
+	}
+	return false, errSyntax
+}
+
+// cmdClientUnblock finds nobody to unblock: no command of this server blocks.
+func cmdClientUnblock(c *client, args [][]byte) error {
+	switch {
+	case len(args) > 4:
+		return errSubcommand(args)
+	case len(args) == 4 && !isOneOf(args[3], "timeout", "error"):
+		return replyError("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+	}
+	if _, ok := resp.ParseInt(args[2]); !ok {
+		return errNotInteger
+	}
+	c.out.Int(0)
+	return nil
+}
+
+func isOneOf(arg []byte, words ...string) bool {
+	return slices.Contains(words, strings.ToLower(string(arg)))
+}

@@ -1,0 +1,228 @@
+package server
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"math"
+	"strings"
+
+	"github.com/throttledhq/throttled/resp"
+)
+
+// redisVersion is the version of Redis whose behaviour clients may expect. Those that
+// look at it choose by it which commands they send.
+const redisVersion = "7.4.0"
+
+const defaultUser = "default"
+
+func cmdPing(c *client, args [][]byte) error {
+	if len(args) > 2 {
+		return errArity("ping")
+	}
+	switch {
+	case c.channels.any() && c.out.Protocol() == 2:
+		c.out.Array(2)
+		c.out.Text("pong")
+		c.out.Bulk(bytes.Join(args[1:], nil))
+	case len(args) == 2:
+		c.out.Bulk(args[1])
+	default:
+		c.out.Status("PONG")
+	}
+	return nil
+}
+
+func cmdEcho(c *client, args [][]byte) error {
+	c.out.Bulk(args[1])
+	return nil
+}
+
+func cmdSelect(c *client, args [][]byte) error {
+	index, ok := resp.ParseInt(args[1])
+	switch {
+	case !ok:
+		return errNotInteger
+	case index < math.MinInt32 || index > math.MaxInt32:
+		return errNotInt32
+	case index != 0:
+		return errDBIndex
+	}
+	c.out.OK()
+	return nil
+}
+
+func cmdQuit(c *client, _ [][]byte) error {
+	c.out.OK()
+	c.quit = true
+	return nil
+}
+
+// cmdReset makes the connection what it was when it was opened.
+func cmdReset(c *client, _ [][]byte) error {
+	c.discard()
+	c.channels = subscriptions{}
+	c.tracking = tracking{}
+	if c.replies == replyOff {
+		c.replies = replyOn
+	}
+	c.watching = false
+	c.srv.monitors.remove(c)
+	c.out.SetProtocol(2)
+	c.resetAuth()
+	c.show(func(p *profile) {
+		*p = profile{libName: p.libName, libVer: p.libVer, resp: 2, multi: -1}
+	})
+	c.out.Status("RESET")
+	return nil
+}
+
+func cmdAuth(c *client, args [][]byte) error {
+	switch len(args) {
+	case 2:
+		if c.srv.opts.Get().RequirePass == "" {
+			return errNoPassword
+		}
+		return c.reportAuth(c.login([]byte(defaultUser), args[1]))
+	case 3:
+		return c.reportAuth(c.login(args[1], args[2]))
+	}
+	return errSyntax
+}
+
+func (c *client) reportAuth(err error) error {
+	if err == nil {
+		c.out.OK()
+	}
+	return err
+}
+
+// login checks a user and password. The comparison takes the same time whatever is
+// wrong with them. A connection that keeps guessing is closed.
+func (c *client) login(user, password []byte) error {
+	wanted := c.srv.opts.Get().RequirePass
+	right := sameDigest([]byte(wanted), password) | subtle.ConstantTimeByteEq(boolByte(wanted == ""), 1)
+	right &= sameDigest([]byte(defaultUser), user)
+	if right == 1 {
+		c.tries = 0
+		c.setAuthenticated(true)
+		return nil
+	}
+	c.tries++
+	c.srv.warn("auth", "wrong password", "addr", c.conn.RemoteAddr(), "client", c.id, "tries", c.tries)
+	if c.tries >= maxTries {
+		c.quit = true
+	}
+	return errWrongPass
+}
+
+// sameDigest returns 1 if a and b are equal.
+func sameDigest(a, b []byte) int {
+	x, y := sha256.Sum256(a), sha256.Sum256(b)
+	return subtle.ConstantTimeCompare(x[:], y[:])
+}
+
+func boolByte(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// hello is what HELLO asks for.
+type hello struct {
+	version        int // 0: as it is
+	user, password []byte
+	auth           bool
+	name           []byte
+	setName        bool
+}
+
+func parseHello(args [][]byte) (h hello, err error) {
+	if len(args) > 1 {
+		n, ok := resp.ParseInt(args[1])
+		switch {
+		case !ok:
+			return h, errProtoNumber
+		case n != 2 && n != 3:
+			return h, errNoProto
+		}
+		h.version = int(n)
+	}
+	for i := 2; i < len(args); {
+		word := strings.ToLower(string(args[i]))
+		switch {
+		case word == "auth" && i+2 < len(args):
+			h.auth, h.user, h.password = true, args[i+1], args[i+2]
+			i += 3
+		case word == "setname" && i+1 < len(args):
+			if !validName(args[i+1]) {
+				return h, errClientName
+			}
+			h.setName, h.name = true, args[i+1]
+			i += 2
+		default:
+			return h, replyError("ERR Syntax error in HELLO option '" + echo(args[i], maxEcho) + "'")
+		}
+	}
+	return h, nil
+}
+
+func cmdHello(c *client, args [][]byte) error {
+	h, err := parseHello(args)
+	if err != nil {
+		return err
+	}
+	if h.auth {
+		if err := c.login(h.user, h.password); err != nil {
+			return err
+		}
+	}
+	if !c.authenticated {
+		return errHelloNoAuth
+	}
+	if h.version != 0 {
+		c.out.SetProtocol(h.version)
+	}
+	c.show(func(p *profile) {
+		p.resp = c.out.Protocol()
+		if h.setName {
+			p.name = string(h.name)
+		}
+	})
+	c.replyHello()
+	return nil
+}
+
+func (c *client) replyHello() {
+	c.out.Map(7)
+	for _, pair := range [...]struct{ name, value string }{{"server", "redis"}, {"version", redisVersion}} {
+		c.out.Text(pair.name)
+		c.out.Text(pair.value)
+	}
+	c.out.Text("proto")
+	c.out.Int(int64(c.out.Protocol()))
+	c.out.Text("id")
+	c.out.Int(c.id)
+	for _, pair := range [...]struct{ name, value string }{{"mode", "standalone"}, {"role", "master"}} {
+		c.out.Text(pair.name)
+		c.out.Text(pair.value)
+	}
+	c.out.Text("modules")
+	c.out.Array(0)
+}
+
+func cmdNoCluster(_ *client, _ [][]byte) error { return errNoCluster }
+
+// validName reports whether a client may call itself so: printable ASCII without spaces
+// keeps CLIENT LIST and the log one line a client.
+func validName(name []byte) bool {
+	for _, c := range name {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return len(name) <= maxName
+}
+
+const maxName = 1024

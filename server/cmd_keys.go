@@ -1,0 +1,223 @@
+package server
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/throttledhq/throttled/glob"
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/resp"
+)
+
+func cmdType(c *client, args [][]byte) error {
+	entry, _ := c.srv.engine.Lookup(args[1])
+	c.out.Status(entry.Kind.String())
+	return nil
+}
+
+// noSuchKey is what TTL and PTTL answer for a key that is not there.
+const noSuchKey = -2
+
+// cmdTTL rounds up, as the reset_after of a decision does: a key that is there has time.
+func cmdTTL(c *client, args [][]byte) error { return c.replyTTL(args[1], time.Second) }
+
+func cmdPTTL(c *client, args [][]byte) error { return c.replyTTL(args[1], time.Millisecond) }
+
+func (c *client) replyTTL(key []byte, unit time.Duration) error {
+	entry, found := c.srv.engine.Lookup(key)
+	if !found {
+		c.out.Int(noSuchKey)
+		return nil
+	}
+	left := int64(entry.TTL / unit)
+	if entry.TTL%unit > 0 {
+		left++
+	}
+	c.out.Int(left)
+	return nil
+}
+
+func cmdExists(c *client, args [][]byte) error {
+	n := int64(0)
+	for _, key := range args[1:] {
+		if _, found := c.srv.engine.Lookup(key); found {
+			n++
+		}
+	}
+	c.out.Int(n)
+	return nil
+}
+
+func cmdDel(c *client, args [][]byte) error {
+	n := int64(0)
+	for _, key := range args[1:] {
+		if c.srv.engine.Delete(key) {
+			n++
+		}
+	}
+	c.out.Int(n)
+	return nil
+}
+
+func cmdDBSize(c *client, _ [][]byte) error {
+	c.out.Int(c.srv.engine.Usage().Keys)
+	return nil
+}
+
+// cmdFlush serves FLUSHALL and FLUSHDB: there is one database. SYNC and ASYNC are the
+// same, as a shard's memory is let go in one step either way.
+func cmdFlush(c *client, args [][]byte) error {
+	if len(args) > 2 || len(args) == 2 && !isOneOf(args[1], "sync", "async") {
+		return errSyntax
+	}
+	c.srv.engine.Clear()
+	c.out.OK()
+	return nil
+}
+
+const (
+	scanDefault = 10
+	scanMost    = 10_000 // more than that is no smaller step than the whole
+)
+
+// scanQuery is what SCAN asks for.
+type scanQuery struct {
+	cursor  uint64
+	count   int
+	pattern string
+	kind    string // "": any
+}
+
+func parseScan(args [][]byte) (q scanQuery, err error) {
+	q = scanQuery{count: scanDefault, pattern: "*"}
+	if q.cursor, err = strconv.ParseUint(string(args[1]), 10, 64); err != nil {
+		return q, errCursor
+	}
+	for args = args[2:]; len(args) > 1; args = args[2:] {
+		switch strings.ToLower(string(args[0])) {
+		case "match":
+			q.pattern = string(args[1])
+		case "type":
+			q.kind = strings.ToLower(string(args[1]))
+		case "count":
+			n, ok := resp.ParseInt(args[1])
+			if !ok {
+				return q, errNotInteger
+			}
+			if n < 1 {
+				return q, errSyntax
+			}
+			q.count = int(min(n, scanMost))
+		default:
+			return q, errSyntax
+		}
+	}
+	if len(args) > 0 {
+		return q, errSyntax
+	}
+	return q, nil
+}
+
+func cmdScan(c *client, args [][]byte) error {
+	q, err := parseScan(args)
+	if err != nil {
+		return err
+	}
+	keys, next := c.scan(&q)
+	c.out.Array(2)
+	c.out.Text(strconv.FormatUint(next, 10))
+	c.replyTexts(keys)
+	return nil
+}
+
+// scan takes one step. The keys are matched after the engine has let go of them: a
+// pattern made for it takes its time.
+func (c *client) scan(q *scanQuery) (keys []string, next uint64) {
+	next = c.srv.engine.Scan(q.cursor, q.count, func(key []byte, kind limiter.Kind) {
+		if q.kind == "" || q.kind == kind.String() {
+			keys = append(keys, string(key))
+		}
+	})
+	keys = slices.DeleteFunc(keys, func(key string) bool { return !glob.Match(q.pattern, key) })
+	return keys, next
+}
+
+func (c *client) replyTexts(list []string) {
+	c.out.Array(len(list))
+	for _, s := range list {
+		c.out.Text(s)
+	}
+}
+
+// cmdKeys visits all keys in steps, so that decisions go on meanwhile.
+func cmdKeys(c *client, args [][]byte) error {
+	q := scanQuery{count: scanMost, pattern: string(args[1])}
+	var all []string
+	for more := true; more; more = q.cursor != 0 {
+		var keys []string
+		keys, q.cursor = c.scan(&q)
+		all = append(all, keys...)
+	}
+	c.replyTexts(all)
+	return nil
+}
+
+func cmdObjectEncoding(c *client, args [][]byte) error {
+	if entry, found := c.srv.engine.Lookup(args[2]); found {
+		c.out.Text(entry.Kind.Encoding())
+	} else {
+		c.out.Null()
+	}
+	return nil
+}
+
+// cmdObjectRefcount answers 1: every key has a state of its own.
+func cmdObjectRefcount(c *client, args [][]byte) error {
+	if _, found := c.srv.engine.Lookup(args[2]); found {
+		c.out.Int(1)
+	} else {
+		c.out.Null()
+	}
+	return nil
+}
+
+func cmdObjectFreq(c *client, args [][]byte) error     { return c.untracked(args[2], errNoLFU) }
+func cmdObjectIdleTime(c *client, args [][]byte) error { return c.untracked(args[2], errNoIdleTime) }
+
+// untracked answers for a property that keys do not have.
+func (c *client) untracked(key []byte, reason error) error {
+	if _, found := c.srv.engine.Lookup(key); found {
+		return reason
+	}
+	c.out.Null()
+	return nil
+}
+
+func cmdMemoryUsage(c *client, args [][]byte) error {
+	if err := checkSamples(args[3:]); err != nil {
+		return err
+	}
+	if entry, found := c.srv.engine.Lookup(args[2]); found {
+		c.out.Int(entry.Bytes)
+	} else {
+		c.out.Null()
+	}
+	return nil
+}
+
+// checkSamples accepts SAMPLES n, which has no effect on keys that are of one piece.
+func checkSamples(args [][]byte) error {
+	for ; len(args) > 0; args = args[2:] {
+		if len(args) < 2 || !isOneOf(args[0], "samples") {
+			return errSyntax
+		}
+		if n, ok := resp.ParseInt(args[1]); !ok {
+			return errNotInteger
+		} else if n < 0 {
+			return errSyntax
+		}
+	}
+	return nil
+}

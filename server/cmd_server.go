@@ -1,0 +1,148 @@
+package server
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/resp"
+)
+
+func cmdTime(c *client, _ [][]byte) error {
+	now := time.Now()
+	c.out.Array(2)
+	c.out.Text(strconv.FormatInt(now.Unix(), 10))
+	c.out.Text(strconv.Itoa(now.Nanosecond() / 1000))
+	return nil
+}
+
+func cmdRole(c *client, _ [][]byte) error {
+	c.out.Array(3)
+	c.out.Text("master")
+	c.out.Int(0)
+	c.out.Array(0)
+	return nil
+}
+
+// cmdWait counts the replicas that have what this connection wrote: there are none to
+// wait for.
+func cmdWait(c *client, args [][]byte) error {
+	if _, ok := resp.ParseInt(args[1]); !ok {
+		return errNotInteger
+	}
+	if ms, ok := resp.ParseInt(args[2]); !ok {
+		return errTimeout
+	} else if ms < 0 {
+		return replyError("ERR timeout is negative")
+	}
+	c.out.Int(0)
+	return nil
+}
+
+// cmdShutdown stops the program. Like Redis it does not answer when it succeeds: the
+// connection closes.
+func cmdShutdown(c *client, args [][]byte) error {
+	abort, save, nosave := false, false, false
+	for _, arg := range args[1:] {
+		switch strings.ToLower(string(arg)) {
+		case "abort":
+			abort = true
+		case "save":
+			save = true
+		case "nosave":
+			nosave = true
+		case "now", "force":
+		default:
+			return errSyntax
+		}
+	}
+	switch {
+	case abort && len(args) > 2, save && nosave:
+		return errSyntax
+	case abort:
+		return replyError("ERR No shutdown in progress.")
+	case save:
+		return errNoSnapshots
+	}
+	c.srv.log.Info("shutdown asked for by a client", "client", c.id, "addr", c.conn.RemoteAddr())
+	c.quit = true
+	c.srv.stop()
+	return nil
+}
+
+func cmdConfigGet(c *client, args [][]byte) error {
+	patterns := make([]string, 0, len(args)-2)
+	for _, arg := range args[2:] {
+		patterns = append(patterns, string(arg))
+	}
+	pairs := c.srv.opts.Match(patterns...)
+	c.out.Map(len(pairs))
+	for _, p := range pairs {
+		c.out.Text(asAsked(p.Name, patterns))
+		c.out.Text(p.Value)
+	}
+	return nil
+}
+
+// asAsked returns the name of an option in the letters in which a client has asked for
+// it by name, since clients look for those in the reply.
+func asAsked(name string, patterns []string) string {
+	for _, pattern := range patterns {
+		if strings.EqualFold(pattern, name) {
+			return pattern
+		}
+	}
+	return name
+}
+
+func cmdConfigSet(c *client, args [][]byte) error {
+	if len(args)%2 != 0 {
+		return errSyntax
+	}
+	pairs := make([]options.Pair, 0, len(args)/2-1)
+	for i := 2; i < len(args); i += 2 {
+		pairs = append(pairs, options.Pair{Name: string(args[i]), Value: string(args[i+1])})
+	}
+	if err := c.srv.opts.Set(pairs); err != nil {
+		return replyError("ERR " + err.Error())
+	}
+	c.out.OK()
+	return nil
+}
+
+func cmdConfigResetStat(c *client, _ [][]byte) error {
+	c.srv.stats.reset()
+	c.out.OK()
+	return nil
+}
+
+func cmdConfigRewrite(c *client, _ [][]byte) error {
+	err := c.srv.opts.Rewrite()
+	switch {
+	case errors.Is(err, options.ErrNoFile):
+		return errNoConfigFile
+	case err != nil:
+		c.srv.log.Error("cannot rewrite the configuration file", "error", err)
+		return replyError("ERR Rewriting config file: " + err.Error())
+	}
+	c.srv.log.Info("configuration file rewritten", "file", c.srv.opts.File())
+	c.out.OK()
+	return nil
+}
+
+// cmdHelp serves HELP of every command with subcommands, from the command table.
+func cmdHelp(c *client, args [][]byte) error {
+	container := c.srv.commands.named(string(args[0]))
+	lines := []string{strings.ToUpper(container.name) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"}
+	for _, sub := range container.subs {
+		name := strings.ToUpper(strings.TrimPrefix(sub.name, container.name+"|"))
+		lines = append(lines, strings.TrimSpace(name+" "+joinArguments(sub.syntax, " ")), "    "+sub.summary+".")
+	}
+	c.out.Array(len(lines))
+	for _, line := range lines {
+		c.out.Status(line)
+	}
+	return nil
+}

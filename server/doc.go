@@ -1,0 +1,18 @@
+// Package server is the Redis face of throttled: it reads commands from connections,
+// asks a limiter.Engine and writes the replies.
+//
+// [Server] accepts connections and owns all of their goroutines. Each connection has
+// one goroutine, which reads what is there, runs every complete command of it, and
+// writes all replies at once. Consecutive CL.THROTTLE commands of a pipeline go to the
+// engine as one batch. The literal table in table.go says everything about each
+// command; dispatch, arity, permission, transactions, COMMAND and its relatives, and
+// the statistics derive from it.
+//
+// What it guarantees: replies come in the order of the commands; a command runs at
+// most once; EXEC runs its commands with no other client's in between; nothing that a
+// client sends can make the process use more than the configured bounds for it, and a
+// panic in a handler costs that connection only.
+//
+// A client that reads slowly is not read from until it does; one that takes none of
+// its replies for write-timeout seconds is closed.
+package server

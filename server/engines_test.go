@@ -1,0 +1,95 @@
+package server
+
+import (
+	"bytes"
+	"log/slog"
+	"runtime"
+	"sync"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// failing is an engine whose decisions all fail.
+type failing struct {
+	limiter.Engine
+	err error
+}
+
+func (e failing) Decide(reqs []limiter.Request, out []limiter.Decision) {
+	for i := range reqs {
+		out[i] = limiter.Decision{Err: e.err}
+	}
+}
+
+// panicking is an engine that panics on one key.
+type panicking struct {
+	limiter.Engine
+	on string
+}
+
+func (e panicking) Decide(reqs []limiter.Request, out []limiter.Decision) {
+	for i := range reqs {
+		e.check(reqs[i].Key)
+	}
+	e.Engine.Decide(reqs, out)
+}
+
+func (e panicking) Lookup(key []byte) (limiter.Entry, bool) {
+	e.check(key)
+	return e.Engine.Lookup(key)
+}
+
+func (e panicking) check(key []byte) {
+	if string(key) == e.on {
+		panic("test: the key " + e.on)
+	}
+}
+
+// holding is an engine that waits, within a decision on one key, until it is let go.
+type holding struct {
+	limiter.Engine
+	on      string
+	entered chan struct{} // receives when a decision waits
+	release chan struct{} // closed to let it go
+}
+
+func (e holding) Decide(reqs []limiter.Request, out []limiter.Decision) {
+	for i := range reqs {
+		if string(reqs[i].Key) == e.on {
+			e.entered <- struct{}{}
+			<-e.release
+		}
+	}
+	e.Engine.Decide(reqs, out)
+}
+
+// lockedLog keeps the lines of a log.
+type lockedLog struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lockedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// logger returns a logger of all levels.
+func (l *lockedLog) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// liveHeap returns the bytes of the objects that are in use.
+func liveHeap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

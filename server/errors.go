@@ -1,0 +1,154 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// replyError is an error as the client sees it: a code and a text.
+type replyError string
+
+func (e replyError) Error() string { return string(e) }
+
+// code returns the first word, by which clients tell errors apart.
+func (e replyError) code() string {
+	code, _, _ := strings.Cut(string(e), " ")
+	return code
+}
+
+// The errors that commands answer with. Texts are Redis's wherever Redis has the error,
+// since clients match them.
+const (
+	errInternal      replyError = "ERR internal error"
+	errNotInteger    replyError = "ERR value is not an integer or out of range"
+	errNotInt32      replyError = "ERR value is out of range, value must between -2147483648 and 2147483647"
+	errSyntax        replyError = "ERR syntax error"
+	errCursor        replyError = "ERR invalid cursor"
+	errDBIndex       replyError = "ERR DB index is out of range"
+	errWrongType     replyError = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	errOutOfMemory   replyError = "OOM command not allowed when used memory > 'maxmemory'."
+	errNoCluster     replyError = "ERR This instance has cluster support disabled"
+	errNoAuth        replyError = "NOAUTH Authentication required."
+	errHelloNoAuth   replyError = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+	errWrongPass     replyError = "WRONGPASS invalid username-password pair or user is disabled."
+	errNoPassword    replyError = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
+	errNoProto       replyError = "NOPROTO unsupported protocol version"
+	errProtoNumber   replyError = "ERR Protocol version is not an integer or out of range"
+	errClientName    replyError = "ERR Client names cannot contain spaces, newlines or special characters."
+	errExecAbort     replyError = "EXECABORT Transaction discarded because of previous errors."
+	errExecNoMulti   replyError = "ERR EXEC without MULTI"
+	errDiscardMulti  replyError = "ERR DISCARD without MULTI"
+	errNestedMulti   replyError = "ERR MULTI calls can not be nested"
+	errWatchInMulti  replyError = "ERR WATCH inside MULTI is not allowed"
+	errNotInMulti    replyError = "ERR Command not allowed inside a transaction"
+	errMonitorQueued replyError = "ERR MONITOR isn't allowed for DENY BLOCKING client"
+	errQueueTooLong  replyError = "ERR the transaction exceeds the query buffer limit"
+	errWatchTooLong  replyError = "ERR the watched keys exceed the query buffer limit"
+	errMaxClients    replyError = "ERR max number of clients reached"
+	errNoConfigFile  replyError = "ERR The server is running without a config file"
+	errNoSuchClient  replyError = "ERR No such client"
+	errNoLFU         replyError = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
+	errNoIdleTime    replyError = "ERR idle time is not tracked: a limiter key is forgotten by itself once its full limit is back"
+	errNoSnapshots   replyError = "ERR this server keeps its state in memory only: there is nothing to save to. Use SHUTDOWN NOSAVE"
+	errBadCommand    replyError = "ERR Invalid command specified"
+	errNoKeys        replyError = "ERR The command has no key arguments"
+	errBadArity      replyError = "ERR Invalid number of arguments specified for command"
+	errCachingNoMode replyError = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+	errTrackingMode  replyError = "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode."
+	errTrackingBoth  replyError = "ERR You can't specify both OPTIN mode and OPTOUT mode"
+	errNoRedirect    replyError = "ERR The client ID you want redirect to does not exist"
+	errManyChannels  replyError = "ERR too many subscriptions"
+	errChannelName   replyError = "ERR channel name is too long"
+	errTimeout       replyError = "ERR timeout is not an integer or out of range"
+)
+
+// errDenied is sent to strangers in protected mode, before they can send anything.
+const errDenied replyError = "DENIED throttled is in protected mode: no password is set, so it only serves clients on its own host. " +
+	"To serve others, set a password with --requirepass and let them AUTH, or, on a network that you trust entirely, start it with --protected-mode no."
+
+// engineErrors maps the errors of a limiter.Engine to replies.
+var engineErrors = []struct {
+	err   error
+	reply replyError
+}{
+	{limiter.ErrWrongKind, errWrongType},
+	{limiter.ErrOutOfMemory, errOutOfMemory},
+}
+
+// asReply returns the reply for an error; ok is false for one that no table knows.
+func asReply(err error) (reply replyError, ok bool) {
+	if errors.As(err, &reply) {
+		return reply, true
+	}
+	for _, row := range engineErrors {
+		if errors.Is(err, row.err) {
+			return row.reply, true
+		}
+	}
+	return errInternal, false
+}
+
+const maxEcho = 128 // bytes of a client's own words that an error repeats
+
+// errUnknownCommand names the command and the beginnings of its arguments.
+func errUnknownCommand(args [][]byte) replyError {
+	var b strings.Builder
+	fmt.Fprintf(&b, "ERR unknown command '%s', with args beginning with: ", echo(args[0], maxEcho))
+	left := maxEcho
+	for _, arg := range args[1:] {
+		if left <= 0 {
+			break
+		}
+		word := echo(arg, left)
+		fmt.Fprintf(&b, "'%s' ", word)
+		left -= len(word) + len("'' ")
+	}
+	return replyError(b.String())
+}
+
+func errUnknownSubcommand(container, sub []byte) replyError {
+	return replyError(fmt.Sprintf("ERR unknown subcommand '%s'. Try %s HELP.", echo(sub, maxEcho), bytes.ToUpper(container)))
+}
+
+// errSubcommand is for arguments that the command table lets pass.
+func errSubcommand(args [][]byte) replyError {
+	return replyError(fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.",
+		echo(args[1], maxEcho), bytes.ToUpper(args[0])))
+}
+
+// errExecRefused says why EXEC has thrown its transaction away.
+func errExecRefused(reason error) replyError {
+	return replyError("EXECABORT Transaction discarded because of: " + strings.TrimPrefix(reason.Error(), "ERR "))
+}
+
+func errArity(name string) replyError {
+	return replyError("ERR wrong number of arguments for '" + name + "' command")
+}
+
+func errSubscribed(name string) replyError {
+	return replyError("ERR Can't execute '" + name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+}
+
+// echo returns at most n bytes of what a client sent, safe to stand in a reply or a log
+// line: CR and LF become spaces, other bytes that do not print are escaped, and a NUL
+// ends it.
+func echo(b []byte, n int) string {
+	var s strings.Builder
+	for _, c := range b[:min(len(b), n)] {
+		switch {
+		case c == 0:
+			return s.String()
+		case c == '\r' || c == '\n':
+			s.WriteByte(' ')
+		case c < ' ' || c > '~':
+			fmt.Fprintf(&s, `\x%02x`, c)
+		default:
+			s.WriteByte(c)
+		}
+	}
+	return s.String()
+}

@@ -1,0 +1,436 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/options"
+)
+
+// patience is how long a test waits for what has to happen. It is far more than it takes.
+const patience = 30 * time.Second
+
+// fakePatience is patience in fake time.
+const fakePatience = 2 * time.Hour
+
+// setup says how a test wants its server. The zero value is a server with the default
+// options and a table of its own.
+type setup struct {
+	options func(o *options.Options)
+	engine  limiter.Engine
+	log     *slog.Logger
+	stop    func()
+	listen  func(ln net.Listener) net.Listener // wraps the listener
+}
+
+// testServer is a server that runs on a loopback port until the test ends.
+type testServer struct {
+	*Server
+	t      testing.TB
+	addr   string
+	served chan error // what Serve has returned
+}
+
+// start runs a server with changed options; a nil change leaves the defaults.
+func start(t testing.TB, change func(o *options.Options)) *testServer {
+	t.Helper()
+	return setup{options: change}.start(t)
+}
+
+func (u setup) start(t testing.TB) *testServer {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	s := &testServer{Server: u.build(t), t: t, addr: ln.Addr().String(), served: make(chan error, 1)}
+	if u.listen != nil {
+		ln = u.listen(ln)
+	}
+	go func() { s.served <- s.Serve(ln) }()
+	t.Cleanup(s.end)
+	return s
+}
+
+// build returns a server that serves nobody yet.
+func (u setup) build(t testing.TB) *Server {
+	t.Helper()
+	o := options.Default()
+	if u.options != nil {
+		u.options(&o)
+	}
+	store, err := options.New(o)
+	if err != nil {
+		t.Fatalf("options: %v", err)
+	}
+	if u.engine == nil {
+		u.engine = buckets.New(buckets.Config{Shards: 8})
+	}
+	if u.stop == nil {
+		u.stop = func() {}
+	}
+	return New(Config{Engine: u.engine, Options: store, Log: u.log, Version: "test", Stop: u.stop})
+}
+
+// end shuts the server down, cutting off what does not end by itself.
+func (s *testServer) end() {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.Shutdown(now)
+}
+
+// withPassword asks for a password, "secret".
+func withPassword(o *options.Options) { o.RequirePass = "secret" }
+
+// hasty sets the shortest time limits that the options allow.
+func hasty(o *options.Options) {
+	o.CommandTimeout = time.Second
+	o.WriteTimeout = time.Second
+}
+
+// peer is a client of a server under test. Its methods fail the test.
+type peer struct {
+	net.Conn
+	t  testing.TB
+	in *bufio.Reader
+}
+
+func newPeer(t testing.TB, conn net.Conn) *peer {
+	t.Cleanup(func() { _ = conn.Close() })
+	return &peer{Conn: conn, t: t, in: bufio.NewReader(conn)}
+}
+
+func (s *testServer) dial() *peer {
+	s.t.Helper()
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		s.t.Fatalf("dial: %v", err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	return newPeer(s.t, conn)
+}
+
+// greet is dial followed by a PING, so that the connection is known to be served.
+func (s *testServer) greet() *peer {
+	s.t.Helper()
+	p := s.dial()
+	p.do("+PONG\r\n", "PING")
+	return p
+}
+
+// send writes bytes.
+func (p *peer) send(text string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.Conn, text); err != nil {
+		p.t.Fatalf("send %.100q: %v", text, err)
+	}
+}
+
+// expect reads exactly the given bytes.
+func (p *peer) expect(want string) {
+	p.t.Helper()
+	got := make([]byte, len(want))
+	n, err := io.ReadFull(p.in, got)
+	if string(got[:n]) != want {
+		p.t.Fatalf("got %.300q (%v), want %.300q", got[:n], err, want)
+	}
+}
+
+// do sends a command and reads exactly the given reply.
+func (p *peer) do(want string, words ...string) {
+	p.t.Helper()
+	p.send(request(words...))
+	got := make([]byte, len(want))
+	n, err := io.ReadFull(p.in, got)
+	if string(got[:n]) != want {
+		p.t.Fatalf("%.100q: got %.300q (%v), want %.300q", words, got[:n], err, want)
+	}
+}
+
+// ask sends a command and returns the reply.
+func (p *peer) ask(words ...string) value {
+	p.t.Helper()
+	p.send(request(words...))
+	return p.read()
+}
+
+// read returns the next reply.
+func (p *peer) read() value {
+	p.t.Helper()
+	v, err := readValue(p.in)
+	if err != nil {
+		p.t.Fatalf("read a reply: %v", err)
+	}
+	return v
+}
+
+// fails sends a command whose reply has to be an error that begins so.
+func (p *peer) fails(prefix string, words ...string) {
+	p.t.Helper()
+	if got := p.ask(words...); got.kind != '-' || !strings.HasPrefix(got.text, prefix) {
+		p.t.Fatalf("%.100q: got %s, want the error %q", words, got, prefix)
+	}
+}
+
+// closed reads until the connection ends; nothing more may come before.
+func (p *peer) closed() {
+	p.t.Helper()
+	if rest := p.rest(); rest != "" {
+		p.t.Fatalf("got %.300q, want the end of the connection", rest)
+	}
+}
+
+// rest returns what comes until the connection ends.
+func (p *peer) rest() string {
+	p.t.Helper()
+	rest, err := io.ReadAll(p.in)
+	if isTimeout(err) {
+		p.t.Fatalf("the connection does not end (after %.300q)", rest)
+	}
+	return string(rest)
+}
+
+// isTimeout tells a deadline from the ends of a connection: a reset is one of those.
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// info returns the fields of a section of INFO.
+func (p *peer) info(section string) map[string]string {
+	p.t.Helper()
+	fields := map[string]string{}
+	for _, line := range strings.Split(p.ask("INFO", section).text, "\r\n") {
+		if name, text, found := strings.Cut(line, ":"); found {
+			fields[name] = text
+		}
+	}
+	return fields
+}
+
+// count returns a number of INFO.
+func (p *peer) count(section, name string) int64 {
+	p.t.Helper()
+	text, found := p.info(section)[name]
+	n, err := strconv.ParseInt(text, 10, 64)
+	if !found || err != nil {
+		p.t.Fatalf("INFO %s: %s is %q", section, name, text)
+	}
+	return n
+}
+
+// await asks until a number of INFO is the given one.
+func (p *peer) await(section, name string, want int64) {
+	p.t.Helper()
+	got := int64(-1)
+	if !eventually(func() bool { got = p.count(section, name); return got == want }) {
+		p.t.Fatalf("INFO %s: %s stays %d, want %d", section, name, got, want)
+	}
+}
+
+// eventually reports whether a condition comes to hold.
+func eventually(holds func() bool) bool {
+	for end := time.Now().Add(patience); time.Now().Before(end); runtime.Gosched() {
+		if holds() {
+			return true
+		}
+	}
+	return false
+}
+
+// request renders a command as an array of bulk strings.
+func request(words ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(words))
+	for _, w := range words {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(w), w)
+	}
+	return b.String()
+}
+
+// bulk renders a bulk string.
+func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
+
+// five renders the reply of a decision.
+func five(limited, limit, remaining, retryAfter, resetAfter int64) string {
+	return fmt.Sprintf("*5\r\n:%d\r\n:%d\r\n:%d\r\n:%d\r\n:%d\r\n", limited, limit, remaining, retryAfter, resetAfter)
+}
+
+// failure renders an error reply.
+func failure(err error) string { return "-" + err.Error() + "\r\n" }
+
+// value is a reply of any type. Maps are lists of keys and values in turn.
+type value struct {
+	kind byte // the type byte of the protocol
+	null bool
+	text string // of a string, an error or a number
+	list []value
+}
+
+func (v value) String() string {
+	if v.list != nil {
+		return fmt.Sprintf("%c%v", v.kind, v.list)
+	}
+	return fmt.Sprintf("%c%q", v.kind, v.text)
+}
+
+// int returns the value of a number.
+func (v value) int() int64 {
+	n, err := strconv.ParseInt(v.text, 10, 64)
+	if err != nil || v.kind != ':' {
+		panic("test: not a number: " + v.String())
+	}
+	return n
+}
+
+// field returns the value of a key of a map.
+func (v value) field(key string) (value, bool) {
+	for i := 0; i+1 < len(v.list); i += 2 {
+		if v.list[i].text == key {
+			return v.list[i+1], true
+		}
+	}
+	return value{}, false
+}
+
+// readValue reads one reply, and fails on all that the protocol does not allow.
+func readValue(r *bufio.Reader) (value, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return value{}, err
+	}
+	head, found := strings.CutSuffix(line, "\r\n")
+	if !found || head == "" {
+		return value{}, fmt.Errorf("malformed line %q", line)
+	}
+	v := value{kind: head[0], text: head[1:]}
+	switch v.kind {
+	case '+', '-':
+		return v, nil
+	case '_':
+		v.null = true
+		return v, nil
+	}
+	n, err := strconv.Atoi(v.text)
+	switch {
+	case err != nil:
+		return v, fmt.Errorf("malformed line %q", line)
+	case v.kind == ':':
+		return v, nil
+	case n == -1:
+		return value{kind: v.kind, null: true}, nil
+	}
+	return readBody(r, v, n)
+}
+
+func readBody(r *bufio.Reader, v value, n int) (value, error) {
+	switch v.kind {
+	case '$', '=':
+		body := make([]byte, n+2)
+		if _, err := io.ReadFull(r, body); err != nil {
+			return v, err
+		}
+		text, found := bytes.CutSuffix(body, []byte("\r\n"))
+		if !found {
+			return v, fmt.Errorf("string %q has no end", body)
+		}
+		v.text = string(text)
+		if v.kind == '=' {
+			v.text = strings.TrimPrefix(v.text, "txt:")
+		}
+		return v, nil
+	case '%':
+		n *= 2
+	case '*', '~', '>':
+	default:
+		return v, fmt.Errorf("unknown type %q", v.kind)
+	}
+	v.text, v.list = "", make([]value, n)
+	for i := range v.list {
+		var err error
+		if v.list[i], err = readValue(r); err != nil {
+			return v, err
+		}
+	}
+	return v, nil
+}
+
+// testClock is limiter time that stands still until it is moved.
+type testClock struct{ now atomic.Uint64 }
+
+func newTestClock() *testClock {
+	c := &testClock{}
+	c.now.Store(1_700_000_000e9)
+	return c
+}
+
+func (c *testClock) read() uint64 { return c.now.Load() }
+
+func (c *testClock) advance(d time.Duration) { c.now.Add(uint64(d)) }
+
+// startFrozen runs a server whose limiter time is the returned clock.
+func startFrozen(t testing.TB, change func(o *options.Options)) (*testServer, *testClock) {
+	t.Helper()
+	clock := newTestClock()
+	table := buckets.New(buckets.Config{Clock: clock.read, Shards: 8})
+	return setup{options: change, engine: table}.start(t), clock
+}
+
+// pipes is a listener whose connections are pipes. Unlike sockets they work with the
+// fake time of package synctest.
+type pipes struct {
+	conns chan net.Conn
+	shut  chan struct{}
+	once  sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), shut: make(chan struct{})} }
+
+func (l *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.shut:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipes) Close() error {
+	l.once.Do(func() { close(l.shut) })
+	return nil
+}
+
+func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes", Net: "pipe"} }
+
+// connect returns the client's end of a new connection.
+func (l *pipes) connect() net.Conn {
+	client, server := net.Pipe()
+	_ = client.SetDeadline(time.Now().Add(fakePatience))
+	l.conns <- server
+	return client
+}
+
+// startPiped runs a server on pipes.
+func (u setup) startPiped(t testing.TB) (*testServer, *pipes) {
+	t.Helper()
+	ln := newPipes()
+	s := &testServer{Server: u.build(t), t: t, addr: "pipe", served: make(chan error, 1)}
+	go func() { s.served <- s.Serve(ln) }()
+	t.Cleanup(s.end)
+	return s, ln
+}

@@ -1,0 +1,146 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/throttledhq/throttled/options"
+)
+
+// tick is how often the housekeeper looks, and so how exact time limits are.
+const tick = 100 * time.Millisecond
+
+// firstTick is the tick at which the server starts: 0 stands for "not so".
+const firstTick = 1
+
+// keepHouse closes connections that have exceeded a time limit, and samples rates, until
+// the server ends. One goroutine that looks at all connections costs them nothing per
+// command, where a deadline on each read and write would.
+func (s *Server) keepHouse() {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.ended:
+			return
+		case <-ticker.C:
+		}
+		s.ticks.Store(firstTick + int64(s.uptime()/tick))
+		s.closeOverdue()
+		s.stats.rates.sample(rateSample{
+			at:       s.uptime(),
+			commands: s.stats.processed(),
+			in:       s.stats.netIn.Load(),
+			out:      s.stats.netOut.Load(),
+		})
+	}
+}
+
+// closeOverdue closes the connections that have exceeded a time limit, or ended unseen.
+func (s *Server) closeOverdue() {
+	o := s.opts.Get()
+	now := s.ticks.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.clients {
+		if why := c.overdue(o, now); why != "" {
+			s.stats.timeouts.Add(1)
+			s.debug("timeout", "connection closed: "+why, "client", c.id, "addr", c.conn.RemoteAddr())
+			c.hangUp()
+			continue
+		}
+		if last := c.lastRead.Load(); last < now && last != c.quietFrom {
+			c.quietFrom = last
+			if c.conn.ended() {
+				c.conn.stopReading()
+			}
+		}
+	}
+}
+
+// overdue returns which time limit a connection has exceeded, or "".
+func (c *client) overdue(o *options.Options, now int64) string {
+	over := func(since *atomic.Int64, limit time.Duration) bool {
+		from := since.Load()
+		return from > 0 && limit > 0 && time.Duration(now-from)*tick > limit
+	}
+	switch {
+	case over(&c.writing, o.WriteTimeout):
+		return "it does not read its replies"
+	case over(&c.halfSince, o.CommandTimeout):
+		return "its command stays incomplete"
+	case over(&c.guestFrom, o.CommandTimeout):
+		return "it does not authenticate"
+	case over(&c.lastRead, o.Timeout) && !c.exemptFromIdle():
+		return "it is idle"
+	}
+	return ""
+}
+
+// exemptFromIdle reports whether the client is one that waits to be told something.
+func (c *client) exemptFromIdle() bool {
+	p := c.shown()
+	return p.monitor || p.channels+p.patterns > 0
+}
+
+func sortByID(list []*client) {
+	slices.SortFunc(list, func(a, b *client) int { return cmp.Compare(a.id, b.id) })
+}
+
+// logLimiter keeps clients from flooding the log: of each kind of line it lets so many
+// through a second.
+type logLimiter struct {
+	mu     sync.Mutex
+	second int64
+	lines  map[string]int
+	missed map[string]int
+}
+
+const linesPerSecond = 10
+
+// allow reports whether a line of the given kind may be written in the given second, and
+// how many have not been since the last that was.
+func (l *logLimiter) allow(kind string, second int64) (missed int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.second != second || l.lines == nil {
+		l.second, l.lines = second, map[string]int{}
+	}
+	if l.missed == nil {
+		l.missed = map[string]int{}
+	}
+	if l.lines[kind] >= linesPerSecond {
+		l.missed[kind]++
+		return 0, false
+	}
+	l.lines[kind]++
+	missed = l.missed[kind]
+	delete(l.missed, kind)
+	return missed, true
+}
+
+func (s *Server) warn(kind, text string, args ...any) { s.logLimited(slog.LevelWarn, kind, text, args) }
+func (s *Server) debug(kind, text string, args ...any) {
+	s.logLimited(slog.LevelDebug, kind, text, args)
+}
+
+// logLimited writes a line that a client can cause, at most linesPerSecond of its kind.
+func (s *Server) logLimited(level slog.Level, kind, text string, args []any) {
+	ctx := context.Background()
+	if !s.log.Enabled(ctx, level) {
+		return
+	}
+	missed, ok := s.logged.allow(kind, int64(s.uptime()/time.Second))
+	if !ok {
+		return
+	}
+	if missed > 0 {
+		args = append(args, "lines left out", missed)
+	}
+	s.log.Log(ctx, level, text, args...)
+}

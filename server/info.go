@@ -1,0 +1,275 @@
+package server
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// infoSection is one "# Title" of INFO. The fields are those that monitoring tools read,
+// under Redis's names; they are absent where they would have no meaning here.
+type infoSection struct {
+	title     string
+	byDefault bool
+	write     func(s *Server, w *infoWriter)
+}
+
+var infoSections = []infoSection{
+	{"Server", true, infoServer},
+	{"Clients", true, infoClients},
+	{"Memory", true, infoMemory},
+	{"Persistence", true, infoPersistence},
+	{"Stats", true, infoStats},
+	{"Replication", true, infoReplication},
+	{"CPU", true, infoCPU},
+	{"Modules", true, infoModules},
+	{"Commandstats", false, infoCommandStats},
+	{"Errorstats", true, infoErrorStats},
+	{"Latencystats", false, infoLatencyStats},
+	{"Cluster", true, infoCluster},
+	{"Keyspace", true, infoKeyspace},
+}
+
+// infoWriter collects "name:value" lines.
+type infoWriter struct{ strings.Builder }
+
+func (w *infoWriter) field(name string, value any) {
+	_, _ = fmt.Fprintf(w, "%s:%v\r\n", name, value) // a Builder takes all
+}
+
+// cmdInfo shows the sections that are named: none means the default ones. An unknown
+// name adds nothing, as in Redis.
+func cmdInfo(c *client, args [][]byte) error {
+	wanted := make([]string, 0, len(args))
+	for _, arg := range args[1:] {
+		wanted = append(wanted, strings.ToLower(string(arg)))
+	}
+	if len(wanted) == 0 {
+		wanted = []string{"default"}
+	}
+	var w infoWriter
+	for _, section := range infoSections {
+		if !section.wanted(wanted) {
+			continue
+		}
+		if w.Len() > 0 {
+			w.WriteString("\r\n")
+		}
+		w.WriteString("# " + section.title + "\r\n")
+		section.write(c.srv, &w)
+	}
+	c.out.Verbatim(w.String())
+	return nil
+}
+
+func (s *infoSection) wanted(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		return name == "all" || name == "everything" || name == "default" && s.byDefault || name == strings.ToLower(s.title)
+	})
+}
+
+func infoServer(s *Server, w *infoWriter) {
+	o := s.opts.Get()
+	executable, _ := os.Executable() // an empty field is what is known then
+	up := s.uptime()
+	w.field("redis_version", redisVersion)
+	w.field("redis_mode", "standalone")
+	w.field("server_name", "throttled")
+	w.field("throttled_version", s.version)
+	w.field("os", runtime.GOOS)
+	w.field("arch_bits", strconv.IntSize)
+	w.field("go_version", runtime.Version())
+	w.field("process_id", os.Getpid())
+	w.field("run_id", s.runID)
+	w.field("tcp_port", o.Port)
+	w.field("server_time_usec", time.Now().UnixMicro())
+	w.field("uptime_in_seconds", int64(up.Seconds()))
+	w.field("uptime_in_days", int64(up.Hours()/24))
+	w.field("hz", int(time.Second/tick))
+	w.field("executable", executable)
+	w.field("config_file", s.opts.File())
+}
+
+func infoClients(s *Server, w *infoWriter) {
+	var connected, subscribers, trackers, monitors int
+	for _, c := range s.snapshot() {
+		p := c.shown()
+		connected++
+		subscribers += countTrue(p.channels+p.patterns > 0)
+		trackers += countTrue(p.tracking)
+		monitors += countTrue(p.monitor)
+	}
+	w.field("connected_clients", connected)
+	w.field("maxclients", clientLimit(s.opts.Get().MaxClients))
+	w.field("blocked_clients", 0)
+	w.field("tracking_clients", trackers)
+	w.field("pubsub_clients", subscribers)
+	w.field("monitor_clients", monitors)
+}
+
+func infoMemory(s *Server, w *infoWriter) {
+	o := s.opts.Get()
+	usage := s.engine.Usage()
+	heap := heapInUse()
+	rss := residentBytes()
+	w.field("used_memory", heap)
+	w.field("used_memory_human", humanBytes(heap))
+	w.field("used_memory_rss", rss)
+	w.field("used_memory_rss_human", humanBytes(rss))
+	w.field("used_memory_dataset", usage.Bytes)
+	w.field("used_memory_dataset_peak", usage.Peak)
+	w.field("maxmemory", o.MaxMemory)
+	w.field("maxmemory_human", humanBytes(o.MaxMemory))
+	w.field("maxmemory_policy", o.MaxMemoryPolicy)
+	w.field("mem_fragmentation_ratio", formatFloat(float64(rss)/float64(max(heap, 1))))
+	w.field("mem_allocator", "go")
+}
+
+// infoPersistence says that there is none: nothing loads, nothing is saved.
+func infoPersistence(s *Server, w *infoWriter) {
+	w.field("loading", 0)
+	w.field("async_loading", 0)
+	w.field("rdb_changes_since_last_save", 0)
+	w.field("rdb_bgsave_in_progress", 0)
+	w.field("rdb_last_save_time", s.started.Unix())
+	w.field("rdb_last_bgsave_status", "ok")
+	w.field("aof_enabled", 0)
+	w.field("aof_rewrite_in_progress", 0)
+	w.field("aof_last_write_status", "ok")
+}
+
+func infoStats(s *Server, w *infoWriter) {
+	ops, in, out := s.stats.rates.perSecond()
+	usage := s.engine.Usage()
+	errors := int64(0)
+	for _, n := range s.stats.errorCounts() {
+		errors += n
+	}
+	w.field("total_connections_received", s.stats.connections.Load())
+	w.field("total_commands_processed", s.stats.processed())
+	w.field("instantaneous_ops_per_sec", int64(ops))
+	w.field("total_net_input_bytes", s.stats.netIn.Load())
+	w.field("total_net_output_bytes", s.stats.netOut.Load())
+	w.field("instantaneous_input_kbps", formatFloat(in/1024))
+	w.field("instantaneous_output_kbps", formatFloat(out/1024))
+	w.field("rejected_connections", s.stats.rejected.Load())
+	w.field("expired_keys", usage.Expired)
+	w.field("evicted_keys", 0)
+	w.field("keyspace_hits", usage.Hits)
+	w.field("keyspace_misses", usage.Misses)
+	w.field("pubsub_channels", 0)
+	w.field("pubsub_patterns", 0)
+	w.field("total_error_replies", errors)
+	w.field("total_reads_processed", s.stats.reads.Load())
+	w.field("total_writes_processed", s.stats.writes.Load())
+	w.field("limited_decisions", s.stats.limited.Load())
+	w.field("protocol_errors", s.stats.protocolErrors.Load())
+	w.field("timed_out_connections", s.stats.timeouts.Load())
+	w.field("handler_panics", s.stats.panics.Load())
+}
+
+func infoReplication(s *Server, w *infoWriter) {
+	w.field("role", "master")
+	w.field("connected_slaves", 0)
+	w.field("master_replid", s.runID)
+	w.field("master_repl_offset", 0)
+}
+
+func infoCPU(_ *Server, w *infoWriter) {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		return
+	}
+	w.field("used_cpu_sys", fmt.Sprintf("%d.%06d", r.Stime.Sec, r.Stime.Usec))
+	w.field("used_cpu_user", fmt.Sprintf("%d.%06d", r.Utime.Sec, r.Utime.Usec))
+}
+
+func infoModules(*Server, *infoWriter) {}
+
+func infoCommandStats(s *Server, w *infoWriter) {
+	for _, cmd := range s.commands.every {
+		cs := s.stats.of(cmd)
+		calls, usec := cs.calls.Load(), cs.nanos.Load()/int64(time.Microsecond)
+		rejected, failed := cs.rejected.Load(), cs.failed.Load()
+		if calls+rejected == 0 {
+			continue
+		}
+		w.field("cmdstat_"+cmd.name, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+			calls, usec, float64(usec)/float64(max(calls, 1)), rejected, failed))
+	}
+}
+
+func infoErrorStats(s *Server, w *infoWriter) {
+	counts := s.stats.errorCounts()
+	for _, code := range slices.Sorted(maps.Keys(counts)) {
+		w.field("errorstat_"+code, fmt.Sprintf("count=%d", counts[code]))
+	}
+}
+
+func infoLatencyStats(s *Server, w *infoWriter) {
+	for _, cmd := range s.commands.every {
+		cs := s.stats.of(cmd)
+		if cs.calls.Load() == 0 {
+			continue
+		}
+		usec := func(p float64) float64 { return float64(cs.percentile(p)) / float64(time.Microsecond) }
+		w.field("latency_percentiles_usec_"+cmd.name,
+			fmt.Sprintf("p50=%.3f,p99=%.3f,p99.9=%.3f", usec(0.5), usec(0.99), usec(0.999)))
+	}
+}
+
+func infoCluster(_ *Server, w *infoWriter) { w.field("cluster_enabled", 0) }
+
+// infoKeyspace shows the one database. Every limiter key expires by itself.
+func infoKeyspace(s *Server, w *infoWriter) {
+	if keys := s.engine.Usage().Keys; keys > 0 {
+		w.field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0", keys, keys))
+	}
+}
+
+// heapInUse returns the bytes of live and not yet collected objects.
+func heapInUse() int64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
+}
+
+func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) }
+
+// residentBytes returns the memory that the system counts for the process, or 0 where
+// it does not say.
+func residentBytes() int64 {
+	statm, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(statm))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// humanBytes renders a size as Redis does.
+func humanBytes(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%dB", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.2fK", float64(n)/(1<<10))
+	case n < 1<<30:
+		return fmt.Sprintf("%.2fM", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.2fG", float64(n)/(1<<30))
+}

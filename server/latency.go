@@ -1,0 +1,190 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// latencyMonitor keeps samples of events that took longer than
+// latency-monitor-threshold: for each event the worst of a second.
+type latencyMonitor struct {
+	mu     sync.Mutex
+	events map[string]*latencyEvent
+}
+
+type latencyEvent struct {
+	samples []latencySample // the newest last
+	worst   time.Duration
+}
+
+type latencySample struct {
+	second int64 // Unix time
+	took   time.Duration
+}
+
+const latencySamples = 160 // of one event, as in Redis
+
+func (m *latencyMonitor) add(event string, took time.Duration) {
+	second := time.Now().Unix()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.events == nil {
+		m.events = map[string]*latencyEvent{}
+	}
+	e := m.events[event]
+	if e == nil {
+		e = &latencyEvent{}
+		m.events[event] = e
+	}
+	e.worst = max(e.worst, took)
+	if n := len(e.samples); n > 0 && e.samples[n-1].second == second {
+		e.samples[n-1].took = max(e.samples[n-1].took, took)
+		return
+	}
+	e.samples = append(e.samples, latencySample{second, took})
+	if over := len(e.samples) - latencySamples; over > 0 {
+		e.samples = append(e.samples[:0], e.samples[over:]...)
+	}
+}
+
+// history returns the samples of an event, the oldest first.
+func (m *latencyMonitor) history(event string) []latencySample {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.events[event]; e != nil {
+		return slices.Clone(e.samples)
+	}
+	return nil
+}
+
+// reset forgets the named events, or all if none is named, and returns how many it forgot.
+func (m *latencyMonitor) reset(names [][]byte) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(names) == 0 {
+		n := len(m.events)
+		m.events = nil
+		return n
+	}
+	n := 0
+	for _, name := range names {
+		if m.events[string(name)] != nil {
+			delete(m.events, string(name))
+			n++
+		}
+	}
+	return n
+}
+
+// latencySummary is what LATENCY LATEST and DOCTOR tell of an event.
+type latencySummary struct {
+	event  string
+	latest latencySample
+	worst  time.Duration
+	count  int
+}
+
+func (m *latencyMonitor) summaries() []latencySummary {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []latencySummary
+	for name, e := range m.events {
+		list = append(list, latencySummary{name, e.samples[len(e.samples)-1], e.worst, len(e.samples)})
+	}
+	slices.SortFunc(list, func(a, b latencySummary) int { return strings.Compare(a.event, b.event) })
+	return list
+}
+
+func cmdLatencyLatest(c *client, _ [][]byte) error {
+	list := c.srv.latency.summaries()
+	c.out.Array(len(list))
+	for _, l := range list {
+		c.out.Array(4)
+		c.out.Text(l.event)
+		c.out.Int(l.latest.second)
+		c.out.Int(l.latest.took.Milliseconds())
+		c.out.Int(l.worst.Milliseconds())
+	}
+	return nil
+}
+
+func cmdLatencyHistory(c *client, args [][]byte) error {
+	list := c.srv.latency.history(string(args[2]))
+	c.out.Array(len(list))
+	for _, sample := range list {
+		c.out.Array(2)
+		c.out.Int(sample.second)
+		c.out.Int(sample.took.Milliseconds())
+	}
+	return nil
+}
+
+func cmdLatencyReset(c *client, args [][]byte) error {
+	c.out.Int(int64(c.srv.latency.reset(args[2:])))
+	return nil
+}
+
+func cmdLatencyDoctor(c *client, _ [][]byte) error {
+	threshold := c.srv.opts.Get().LatencyMonitorThreshold
+	list := c.srv.latency.summaries()
+	var b strings.Builder
+	switch {
+	case threshold == 0:
+		b.WriteString("Nothing is sampled: latency-monitor-threshold is 0. Set it to the milliseconds from which an event matters to you.\n")
+	case len(list) == 0:
+		fmt.Fprintf(&b, "No event has taken %v or more since the server was started or LATENCY RESET was called.\n", threshold)
+	}
+	for _, l := range list {
+		fmt.Fprintf(&b, "%s: %d samples of %v or more, the worst %v, the latest %v at %s.\n",
+			l.event, l.count, threshold, l.worst, l.latest.took, time.Unix(l.latest.second, 0).UTC().Format(time.RFC3339))
+	}
+	c.out.Verbatim(b.String())
+	return nil
+}
+
+// cmdLatencyHistogram tells, for each command, how many runs took at most so many
+// microseconds, at every bound where the number changes.
+func cmdLatencyHistogram(c *client, args [][]byte) error {
+	var list []*command
+	if len(args) == 2 {
+		list = c.srv.commands.every
+	}
+	for _, name := range args[2:] {
+		if cmd := c.srv.commands.named(string(name)); cmd != nil {
+			list = append(append(list, cmd), cmd.subs...)
+		}
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(cmd *command) bool {
+		return c.srv.stats.of(cmd).calls.Load() == 0
+	})
+	c.out.Map(len(list))
+	for _, cmd := range list {
+		c.out.Text(cmd.name)
+		c.replyHistogram(c.srv.stats.of(cmd))
+	}
+	return nil
+}
+
+func (c *client) replyHistogram(cs *commandStats) {
+	var bounds, counts []int64
+	total := int64(0)
+	for i := range cs.times {
+		if n := cs.times[i].Load(); n > 0 {
+			total += n
+			bounds = append(bounds, bucketBound(i).Microseconds())
+			counts = append(counts, total)
+		}
+	}
+	c.out.Map(2)
+	c.out.Text("calls")
+	c.out.Int(total)
+	c.out.Text("histogram_usec")
+	c.out.Map(len(bounds))
+	for i := range bounds {
+		c.out.Int(bounds[i])
+		c.out.Int(counts[i])
+	}
+}

@@ -1,0 +1,208 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/throttledhq/throttled/buckets"
+)
+
+// TestPanics lets an engine panic in every place it is called from. Only the connection
+// that did it is closed.
+func TestPanics(t *testing.T) {
+	t.Parallel()
+	var log lockedLog
+	table := buckets.New(buckets.Config{Clock: newTestClock().read, Shards: 8})
+	s := setup{engine: panicking{table, "boom"}, log: log.logger()}.start(t)
+	bystander := s.greet()
+	panics := int64(0)
+	f := func(want string, commands ...string) {
+		t.Helper()
+		p := s.dial()
+		for _, command := range commands {
+			p.send(strings.Join(strings.Fields(command), " ") + "\r\n")
+		}
+		// Replies that were not written yet are lost with the connection.
+		if got := p.rest(); !strings.HasPrefix(want, got) {
+			t.Errorf("%q: got %q, want %q", commands, got, want)
+		}
+		panics++
+		bystander.await("stats", "handler_panics", panics)
+		bystander.do("+OK\r\n", "FLUSHALL")
+		bystander.send(strings.Repeat(request("CL.THROTTLE", "k", "1", "1", "60"), 3))
+		bystander.expect(five(0, 2, 1, -1, 60) + five(0, 2, 0, -1, 120) + five(1, 2, 0, 60, 120))
+		bystander.do("+OK\r\n", "MULTI")
+		bystander.do("+QUEUED\r\n", "EXISTS", "k")
+		bystander.do("*1\r\n:1\r\n", "EXEC")
+	}
+	f("", "CL.THROTTLE boom 1 1 60")
+	f("", "TTL boom")
+	f("+OK\r\n", "WATCH k", "WATCH boom")
+	f("+OK\r\n+QUEUED\r\n", "MULTI", "CL.THROTTLE boom 1 1 60", "EXEC")
+	f("+OK\r\n+QUEUED\r\n+QUEUED\r\n", "MULTI", "PING", "TTL boom", "EXEC")
+	if got := log.String(); strings.Count(got, "a command panicked") != int(panics) || !strings.Contains(got, "test: the key boom") {
+		t.Errorf("the log does not tell of the panics: %s", got)
+	}
+}
+
+// TestShutdownFinishesWhatWasRead shuts down while a pipeline is being decided. All of
+// it is answered, nothing that comes later is.
+func TestShutdownFinishesWhatWasRead(t *testing.T) {
+	t.Parallel()
+	table := buckets.New(buckets.Config{Clock: newTestClock().read, Shards: 8})
+	engine := holding{table, "slow", make(chan struct{}), make(chan struct{})}
+	s := setup{engine: engine}.start(t)
+	idle, half, busy := s.greet(), s.greet(), s.greet()
+	half.send("*1\r\n$4\r\nPI")
+	busy.send(ping + request("CL.THROTTLE", "slow", "1", "1", "60") + ping)
+	<-engine.entered
+
+	ended := make(chan error)
+	go func() { ended <- s.Shutdown(context.Background()) }()
+	idle.closed()
+	half.closed()
+	if err := <-s.served; err != ErrServerClosed {
+		t.Errorf("Serve returns %v, want %v", err, ErrServerClosed)
+	}
+	if conn, err := net.Dial("tcp", s.addr); err == nil {
+		_ = conn.Close()
+		t.Error("connections are taken in while shutting down")
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("Shutdown returns %v while a command runs", err)
+	default:
+	}
+	busy.send(ping)
+	close(engine.release)
+	if got, want := busy.rest(), "+PONG\r\n"+five(0, 2, 1, -1, 60)+"+PONG\r\n"; got != want {
+		t.Errorf("the busy connection got %q, want %q", got, want)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Errorf("a second Shutdown: %v", err)
+	}
+}
+
+// TestShutdownCutsOff ends a server whose client takes no replies, for which there is no
+// time to wait.
+func TestShutdownCutsOff(t *testing.T) {
+	t.Parallel()
+	f := func(commands string) {
+		t.Helper()
+		s := start(t, nil)
+		p := s.greet()
+		go func() { _, _ = p.Write([]byte(commands)) }()
+		p.expect("$") // the reply has begun
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Shutdown returns %v, want %v", err, context.Canceled)
+		}
+		p.rest()
+	}
+	f(strings.Repeat(request("ECHO", strings.Repeat("x", 500<<10)), 100))
+	f(strings.Repeat(request("INFO", "everything"), 20_000))
+}
+
+// TestServeAfterShutdown takes no more listeners.
+func TestServeAfterShutdown(t *testing.T) {
+	t.Parallel()
+	s := setup{}.build(t)
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	ln := newPipes()
+	if err := s.Serve(ln); err != ErrServerClosed {
+		t.Errorf("Serve returns %v, want %v", err, ErrServerClosed)
+	}
+	if _, err := ln.Accept(); err == nil {
+		t.Error("the listener is left open")
+	}
+}
+
+// TestNoGoroutineIsLeft counts the goroutines of servers that have ended, in all states
+// that a connection can be in.
+func TestNoGoroutineIsLeft(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 3 {
+		s := start(t, withPassword)
+		admin := s.dial()
+		admin.do("+OK\r\n", "AUTH", "secret")
+		for _, command := range []string{"MONITOR", "SUBSCRIBE c", "MULTI", "CLIENT REPLY OFF", "QUIT", "NONSENSE", "*1\r\n:"} {
+			p := s.dial()
+			p.do("+OK\r\n", "AUTH", "secret")
+			p.send(command + "\r\n")
+		}
+		s.dial()
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+		if err := <-s.served; err != ErrServerClosed {
+			t.Errorf("Serve: %v", err)
+		}
+	}
+	if !eventually(func() bool { return runtime.NumGoroutine() <= before }) {
+		stacks := make([]byte, 1<<20)
+		t.Errorf("%d goroutines are left:\n%s", runtime.NumGoroutine()-before, stacks[:runtime.Stack(stacks, true)])
+	}
+}
+
+// TestShutdownOfPipes sees, by synctest, that no goroutine outlives Shutdown.
+func TestShutdownOfPipes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ln := setup{}.startPiped(t)
+		idle, stalled, monitor := newPeer(t, ln.connect()), newPeer(t, ln.connect()), newPeer(t, ln.connect())
+		monitor.do("+OK\r\n", "MONITOR")
+		idle.do("+PONG\r\n", "PING")
+		stalled.send(ping) // whose reply nobody takes
+		ctx, cancel := context.WithTimeout(t.Context(), s.opts.Get().WriteTimeout/2)
+		defer cancel()
+		if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Shutdown returns %v, want %v", err, context.DeadlineExceeded)
+		}
+	})
+}
+
+// TestShutdownCommand sees which words of SHUTDOWN stop the program, and that the client
+// is not answered then.
+func TestShutdownCommand(t *testing.T) {
+	t.Parallel()
+	var stops atomic.Int32
+	build := func() *testServer { return setup{stop: func() { stops.Add(1) }}.start(t) }
+	s := build()
+	f := func(want string, words ...string) {
+		t.Helper()
+		s.dial().do(want, append([]string{"SHUTDOWN"}, words...)...)
+	}
+	f(failure(errSyntax), "NONSENSE")
+	f(failure(errSyntax), "ABORT", "NOW")
+	f("-ERR No shutdown in progress.\r\n", "ABORT")
+	f(failure(errNoSnapshots), "SAVE")
+	p := s.dial()
+	p.do("+OK\r\n", "MULTI")
+	p.fails(string(errNotInMulti), "SHUTDOWN")
+	if n := stops.Load(); n != 0 {
+		t.Fatalf("the program was stopped %d times, want none", n)
+	}
+	for i, words := range [][]string{{"SHUTDOWN"}, {"SHUTDOWN", "NOSAVE"}, {"SHUTDOWN", "NOSAVE", "NOW", "FORCE"}} {
+		s = build()
+		p := s.dial()
+		p.send(request(words...) + ping)
+		p.closed()
+		q := s.dial()
+		q.send(request(words...))
+		q.closed()
+		if n := stops.Load(); n != int32(i+1) {
+			t.Errorf("%q: the program was stopped %d times, want %d", words, n, i+1)
+		}
+	}
+}

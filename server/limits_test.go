@@ -1,0 +1,325 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttledhq/throttled/options"
+)
+
+// TestSizeLimits goes up to each limit of a request, and one beyond it.
+func TestSizeLimits(t *testing.T) {
+	t.Parallel()
+	known, guests := start(t, nil), start(t, withPassword)
+	accepts := func(s *testServer, input, want string) {
+		t.Helper()
+		p := s.dial()
+		go func() { _, _ = io.WriteString(p.Conn, input+request("QUIT")) }()
+		p.expect(want + "+OK\r\n")
+		p.closed()
+	}
+	refuses := func(s *testServer, input, reason string) {
+		t.Helper()
+		p := s.dial()
+		go func() { _, _ = io.WriteString(p.Conn, input) }()
+		p.expect(refused(reason))
+		p.closed()
+	}
+	ofWords := func(n int) string { return request(strings.Split("EXISTS"+strings.Repeat(" k", n-1), " ")...) }
+	ofWordsInline := func(n int) string { return "EXISTS" + strings.Repeat(" k", n-1) + "\r\n" }
+	const perArgument = 512 << 10
+
+	accepts(known, ofWords(1024), ":0\r\n")
+	refuses(known, ofWords(1025), "invalid multibulk length")
+	accepts(known, ofWordsInline(1024), ":0\r\n")
+	refuses(known, ofWordsInline(1025), "too many arguments in inline request")
+	accepts(guests, ofWords(10), failure(errNoAuth))
+	refuses(guests, ofWords(11), "unauthenticated multibulk length")
+	accepts(guests, ofWordsInline(10), failure(errNoAuth))
+	refuses(guests, ofWordsInline(11), "too many arguments in inline request")
+
+	longest := strings.Repeat("x", perArgument)
+	accepts(known, request("ECHO", longest), bulk(longest))
+	refuses(known, request("ECHO", longest+"x"), "invalid bulk length")
+	accepts(guests, request("ECHO", longest[:16<<10]), failure(errNoAuth))
+	refuses(guests, request("ECHO", longest[:16<<10+1]), "unauthenticated bulk length")
+
+	// A line is measured with its CR, so that a limit of n takes n-1 bytes before CR LF.
+	line := longest[:64<<10-len("ECHO x")]
+	accepts(known, "ECHO "+line+"\r\n", bulk(line))
+	refuses(known, "ECHO "+line+"xx\r\n", "too big inline request")
+	refuses(guests, "ECHO "+line[:16<<10]+"\r\n", "too big inline request")
+
+	refuses(known, request("EXISTS", longest, longest), "request exceeds the query buffer limit")
+	most := longest[:1<<20-perArgument-100]
+	accepts(known, request("EXISTS", longest, most), ":0\r\n")
+	refuses(guests, request("EXISTS", line[:16<<10], line[:16<<10], line[:16<<10], line[:16<<10]), "request exceeds the query buffer limit")
+}
+
+// TestLimitsFollowOptions changes limits under a connection that is in use.
+func TestLimitsFollowOptions(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	set := s.dial()
+	f := func(option, value, input, reason string) {
+		t.Helper()
+		p := s.greet()
+		before := set.ask("CONFIG", "GET", option).list[1].text
+		set.do("+OK\r\n", "CONFIG", "SET", option, value)
+		p.do("+PONG\r\n", "PING") // a half-read command would be measured by both limits
+		p.send(input)
+		p.expect(refused(reason))
+		p.closed()
+		set.do("+OK\r\n", "CONFIG", "SET", option, before)
+	}
+	f("proto-max-args", "5", request("EXISTS", "1", "2", "3", "4", "5"), "invalid multibulk length")
+	f("proto-max-bulk-len", "2kb", request("ECHO", strings.Repeat("x", 2049)), "invalid bulk length")
+	f("proto-max-inline-len", "1kb", "ECHO "+strings.Repeat("x", 2000)+"\r\n", "too big inline request")
+	set.do("+OK\r\n", "CONFIG", "SET", "proto-max-bulk-len", "10kb", "proto-max-inline-len", "10kb")
+	f("client-query-buffer-limit", "16kb", request("EXISTS", strings.Repeat("x", 9000), strings.Repeat("x", 9000)), "request exceeds the query buffer limit")
+	set.fails("ERR CONFIG SET failed", "CONFIG", "SET", "client-query-buffer-limit", "16kb", "proto-max-bulk-len", "17kb")
+	set.fails("ERR CONFIG SET failed", "CONFIG", "SET", "maxclients", "0")
+}
+
+// TestPasswordAtRuntime sets, changes and takes away the password under connections.
+func TestPasswordAtRuntime(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	old := s.greet()
+	old.do("+OK\r\n", "CONFIG", "SET", "requirepass", "one")
+	old.do("+PONG\r\n", "PING")
+	guest := s.dial()
+	guest.do(failure(errNoAuth), "PING")
+	guest.send("*11\r\n")
+	guest.expect(refused("unauthenticated multibulk length"))
+
+	old.do("+OK\r\n", "CONFIG", "SET", "requirepass", "two")
+	guest = s.dial()
+	guest.do(failure(errWrongPass), "AUTH", "one")
+	guest.do("+OK\r\n", "AUTH", "two")
+	guest.do("+PONG\r\n", "PING")
+
+	guest = s.dial()
+	guest.do(failure(errNoAuth), "PING")
+	old.do("+OK\r\n", "CONFIG", "SET", "requirepass", "")
+	guest.do("+PONG\r\n", "PING")
+	guest.do(":0\r\n", "EXISTS", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11")
+	s.greet()
+}
+
+// TestMaxClients fills all places, is turned away, and takes a place that became free.
+func TestMaxClients(t *testing.T) {
+	t.Parallel()
+	const places = 5
+	s := start(t, func(o *options.Options) { o.MaxClients = places })
+	peers := make([]*peer, places)
+	for i := range peers {
+		peers[i] = s.greet()
+	}
+	turnedAway := func() {
+		t.Helper()
+		p := s.dial()
+		p.expect(failure(errMaxClients))
+		p.closed()
+	}
+	turnedAway()
+	turnedAway()
+	for _, p := range peers {
+		p.do("+PONG\r\n", "PING")
+	}
+	if n := peers[0].count("stats", "rejected_connections"); n != 2 {
+		t.Errorf("rejected_connections is %d, want 2", n)
+	}
+
+	_ = peers[1].Close()
+	peers[0].await("clients", "connected_clients", places-1)
+	peers[1] = s.greet()
+	turnedAway()
+
+	// Connections that are there stay when the limit is lowered below their number.
+	peers[0].do("+OK\r\n", "CONFIG", "SET", "maxclients", "2")
+	for _, p := range peers {
+		p.do("+PONG\r\n", "PING")
+	}
+	turnedAway()
+	peers[0].do("+OK\r\n", "CONFIG", "SET", "maxclients", strconv.Itoa(places+1))
+	s.greet()
+}
+
+// TestClientLimit sees that the limit never exceeds what the process may open.
+func TestClientLimit(t *testing.T) {
+	t.Parallel()
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		t.Fatal(err)
+	}
+	if got := clientLimit(1); got != 1 {
+		t.Errorf("clientLimit(1) = %d", got)
+	}
+	if got := clientLimit(1 << 40); uint64(got) > files.Cur {
+		t.Errorf("clientLimit(1 << 40) = %d, with %d files", got, files.Cur)
+	}
+}
+
+// scarce is a listener that is out of descriptors for a while, again and again.
+type scarce struct {
+	*pipes
+	mu       sync.Mutex
+	failures []error     // what the next calls of Accept return
+	calls    []time.Time // of Accept
+}
+
+func (l *scarce) Accept() (net.Conn, error) {
+	l.mu.Lock()
+	l.calls = append(l.calls, time.Now())
+	if len(l.failures) > 0 {
+		err := l.failures[0]
+		l.failures = l.failures[1:]
+		l.mu.Unlock()
+		return nil, err
+	}
+	l.mu.Unlock()
+	return l.pipes.Accept()
+}
+
+// gaps returns the times between the calls so far, and forgets them.
+func (l *scarce) gaps() (gaps []time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := 1; i < len(l.calls); i++ {
+		gaps = append(gaps, l.calls[i].Sub(l.calls[i-1]))
+	}
+	l.calls = l.calls[len(l.calls)-1:]
+	return gaps
+}
+
+func (l *scarce) fail(n int, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for range n {
+		l.failures = append(l.failures, &net.OpError{Op: "accept", Err: err})
+	}
+}
+
+// TestAcceptBackoff sees that the server waits longer each time instead of spinning, and
+// serves again at once when it can.
+func TestAcceptBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := &scarce{pipes: newPipes()}
+		s := setup{}.build(t)
+		served := make(chan error, 1)
+		ln.fail(10, syscall.EMFILE)
+		go func() { served <- s.Serve(ln) }()
+
+		p := newPeer(t, ln.connect())
+		p.do("+PONG\r\n", "PING")
+		got := ln.gaps()
+		if len(got) != 11 {
+			t.Fatalf("%d calls of Accept after the first, want 11", len(got))
+		}
+		for i, want := range []time.Duration{5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000} {
+			if got[i] != want*time.Millisecond {
+				t.Errorf("pause %d is %v, want %v ms", i, got[i], int64(want))
+			}
+		}
+
+		for _, err := range []error{syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
+			ln.fail(1, err)
+			newPeer(t, ln.connect()).do("+PONG\r\n", "PING")
+			newPeer(t, ln.connect()).do("+PONG\r\n", "PING")
+			for i, gap := range ln.gaps() {
+				if gap > firstBackoff {
+					t.Errorf("%v: pause %d is %v", err, i, gap)
+				}
+			}
+		}
+		p.do("+PONG\r\n", "PING")
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+		if err := <-served; err != ErrServerClosed {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+}
+
+// TestAcceptGivesUp sees that Serve returns what will not pass.
+func TestAcceptGivesUp(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("test: broken listener")
+	ln := &scarce{pipes: newPipes()}
+	ln.fail(1, broken)
+	s := setup{}.build(t)
+	if err := s.Serve(ln); !errors.Is(err, broken) {
+		t.Errorf("Serve returns %v, want %v", err, broken)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+}
+
+// TestShutdownWhileOutOfDescriptors sees that the back-off does not delay the end.
+func TestShutdownWhileOutOfDescriptors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := &scarce{pipes: newPipes()}
+		ln.fail(100, syscall.EMFILE)
+		s := setup{}.build(t)
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(ln) }()
+		begin := time.Now()
+		synctest.Wait()
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+		if err := <-served; err != ErrServerClosed {
+			t.Errorf("Serve: %v", err)
+		}
+		if took := time.Since(begin); took > firstBackoff {
+			t.Errorf("the end took %v", took)
+		}
+	})
+}
+
+// TestGuesses closes a connection at its tenth wrong password.
+func TestGuesses(t *testing.T) {
+	t.Parallel()
+	s := start(t, withPassword)
+	f := func(guess ...string) {
+		t.Helper()
+		p := s.dial()
+		p.send(strings.Repeat(request(guess...), maxTries+5) + request("AUTH", "secret") + ping)
+		p.expect(strings.Repeat(failure(errWrongPass), maxTries))
+		p.closed()
+	}
+	f("AUTH", "bad")
+	f("AUTH", "default", "bad")
+	f("AUTH", "other", "secret")
+	f("HELLO", "3", "AUTH", "default", "bad")
+
+	// RESET does not give new tries, a right password does.
+	p := s.dial()
+	for range maxTries - 1 {
+		p.do(failure(errWrongPass), "AUTH", "bad")
+		p.do("+RESET\r\n", "RESET")
+	}
+	p.do(failure(errWrongPass), "AUTH", "bad")
+	p.closed()
+	p = s.dial()
+	for range 3 {
+		for range maxTries - 1 {
+			p.do(failure(errWrongPass), "AUTH", "bad")
+		}
+		p.do("+OK\r\n", "AUTH", "secret")
+	}
+	if n := p.info("errorstats")["errorstat_WRONGPASS"]; n != "count="+strconv.Itoa(5*maxTries+3*(maxTries-1)) {
+		t.Errorf("errorstat_WRONGPASS is %s", n)
+	}
+}

@@ -1,0 +1,201 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// manner is a way to send the bytes of a row.
+type manner struct {
+	name  string
+	fits  func(row *protocolRow) bool
+	spell func(row *protocolRow) [][]string // the pieces to write, for each connection
+	ahead bool                              // a PING goes first
+}
+
+// behind follows every row. Nothing of it may be answered once the connection is closed.
+const behind = ping + "*1\r\n$4\r\nQUIT\r\n"
+
+const shortRow = 120 // bytes of a row that is cut at every place
+
+var manners = []manner{
+	{
+		name:  "at once",
+		spell: func(row *protocolRow) [][]string { return [][]string{{row.input, behind}} },
+	},
+	{
+		name:  "byte by byte",
+		spell: func(row *protocolRow) [][]string { return [][]string{append(strings.Split(row.input, ""), behind)} },
+	},
+	{
+		name:  "between two PINGs",
+		spell: func(row *protocolRow) [][]string { return [][]string{{ping + row.input + behind}} },
+		ahead: true,
+	},
+	{
+		name: "cut at every place",
+		fits: func(row *protocolRow) bool { return len(row.input) <= shortRow },
+		spell: func(row *protocolRow) (all [][]string) {
+			for i := 1; i < len(row.input); i++ {
+				all = append(all, []string{row.input[:i], row.input[i:], behind})
+			}
+			return all
+		},
+	},
+}
+
+// TestProtocolRows sends every row in every manner, over sockets and over pipes, where
+// each write is one read of the server.
+func TestProtocolRows(t *testing.T) {
+	if len(protocolRows) != 89 {
+		t.Fatalf("%d rows, want 89", len(protocolRows))
+	}
+	known, guests := start(t, nil), start(t, withPassword)
+	pipedKnown, knownPipes := setup{}.startPiped(t)
+	pipedGuests, guestPipes := setup{options: withPassword}.startPiped(t)
+	t.Run("rows", func(t *testing.T) {
+		for _, row := range protocolRows {
+			socket, pipe := known.connect, knownPipes.connect
+			if row.guest {
+				socket, pipe = guests.connect, guestPipes.connect
+			}
+			t.Run(row.id, func(t *testing.T) {
+				t.Parallel()
+				runRow(t, &row, "socket", socket)
+				runRow(t, &row, "pipe", pipe)
+			})
+		}
+	})
+	for _, s := range []*testServer{known, guests, pipedKnown, pipedGuests} {
+		if keys := s.engine.Usage().Keys; keys != 0 {
+			t.Errorf("%d keys came into being, want none", keys)
+		}
+		if panics := s.stats.panics.Load(); panics != 0 {
+			t.Errorf("%d handlers panicked", panics)
+		}
+	}
+	known.greet()
+}
+
+// connect is dial without a peer around it.
+func (s *testServer) connect() net.Conn { return s.dial().Conn }
+
+// runRow sends a row in all manners.
+func runRow(t *testing.T, row *protocolRow, over string, connect func() net.Conn) {
+	for _, m := range manners {
+		if m.fits != nil && !m.fits(row) {
+			continue
+		}
+		for i, pieces := range m.spell(row) {
+			got, err := exchange(connect(), pieces)
+			if err != nil {
+				t.Fatalf("%s, %s, %d: %v", over, m.name, i, err)
+			}
+			if !row.answered(got, m.ahead) {
+				t.Fatalf("%s, %s, %d: got %.300q, want %.300q", over, m.name, i, got, row.replies(m.ahead))
+			}
+		}
+	}
+}
+
+// exchange writes pieces and returns all that comes until the connection ends.
+func exchange(conn net.Conn, pieces []string) (string, error) {
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return "", err
+	}
+	go func() {
+		for _, piece := range pieces {
+			if _, err := io.WriteString(conn, piece); err != nil {
+				return // refused already; what counts is what has been answered
+			}
+		}
+	}()
+	got, err := io.ReadAll(conn)
+	if isTimeout(err) {
+		return "", fmt.Errorf("the connection does not end (after %.300q)", got)
+	}
+	return string(got), nil
+}
+
+// replies returns all that a row and what surrounds it are answered with.
+func (row *protocolRow) replies(ahead bool) string {
+	pong := func(known bool) string {
+		if row.guest && !known {
+			return failure(errNoAuth)
+		}
+		return "+PONG\r\n"
+	}
+	all := row.want
+	if ahead {
+		all = pong(false) + all
+	}
+	if row.end == open {
+		all += pong(row.known) + "+OK\r\n"
+	}
+	return all
+}
+
+// answered reports whether what came is what the row wants.
+func (row *protocolRow) answered(got string, ahead bool) bool {
+	want := row.replies(ahead)
+	if row.end == cut {
+		return strings.HasPrefix(want, got)
+	}
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(want), "<n>", "[0-9]+")
+	return regexp.MustCompile("^" + pattern + "$").MatchString(got)
+}
+
+// TestProtocolErrorIsLast sees that a client which goes on sending, and reads only then,
+// still gets the reason.
+func TestProtocolErrorIsLast(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil).dial()
+	p.send("*1\r\n:5\r\n" + strings.Repeat(ping, 10_000))
+	p.expect(refused("expected '$', got ':'"))
+	p.closed()
+}
+
+// TestFailedHelloChangesNothing sees that the protocol stays RESP2 behind a HELLO 3 that
+// was refused.
+func TestFailedHelloChangesNothing(t *testing.T) {
+	t.Parallel()
+	f := func(change func(s *testServer) *peer, words ...string) {
+		t.Helper()
+		p := change(start(t, withPassword))
+		if got := p.ask(words...); got.kind != '-' {
+			t.Fatalf("%q: got %s, want an error", words, got)
+		}
+		p.do("+OK\r\n", "AUTH", "secret")
+		p.do("$-1\r\n", "CLIENT", "GETNAME")
+	}
+	guest := func(s *testServer) *peer { return s.dial() }
+	known := func(s *testServer) *peer {
+		p := s.dial()
+		p.do("+OK\r\n", "AUTH", "secret")
+		return p
+	}
+	f(guest, "HELLO", "3")
+	f(guest, "HELLO", "3", "SETNAME", "x")
+	f(guest, "HELLO", "3", "AUTH", "default", "bad")
+	f(guest, "HELLO", "3", "AUTH", "other", "secret")
+	f(known, "HELLO", "3", "AUTH", "default", "bad", "SETNAME", "x")
+	f(known, "HELLO", "3", "SETNAME", "a b")
+	f(known, "HELLO", "3", "AUTH", "default")
+	f(known, "HELLO", "4")
+}
+
+// TestEmptyRequestsLeaveNoState repeats what asks for nothing between commands of all kinds.
+func TestEmptyRequestsLeaveNoState(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil).dial()
+	for _, nothing := range []string{"\r\n", "\n", "*0\r\n", "*-1\r\n", "*-9223372036854775808\r\n", " \t \r\n"} {
+		p.send(nothing + request("MULTI") + nothing + request("PING") + nothing + "ECHO x\r\n" + nothing + request("EXEC") + nothing)
+		p.expect("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+PONG\r\n$1\r\nx\r\n")
+	}
+}

@@ -1,0 +1,98 @@
+package server
+
+import "slices"
+
+// subscriptions are the channels that a connection waits on. This server publishes
+// nothing on its own, so they only have to be kept and counted: client libraries
+// subscribe as part of connecting, and expect the confirmation.
+type subscriptions struct {
+	channels, patterns []string
+}
+
+func (s *subscriptions) any() bool { return len(s.channels)+len(s.patterns) > 0 }
+
+// of returns the list that a command is about.
+func (s *subscriptions) of(pattern bool) *[]string {
+	if pattern {
+		return &s.patterns
+	}
+	return &s.channels
+}
+
+// subscribe adds the named channels and confirms each.
+func (c *client) subscribe(event string, pattern bool, names [][]byte) error {
+	defer c.showSubscriptions()
+	list := c.channels.of(pattern)
+	for _, name := range names {
+		switch {
+		case slices.Contains(*list, string(name)):
+		case len(name) > maxName:
+			return errChannelName
+		case len(*list) >= maxSubscriptions:
+			return errManyChannels
+		default:
+			*list = append(*list, string(name))
+		}
+		c.confirm(event, string(name))
+	}
+	return nil
+}
+
+const maxSubscriptions = 1024 // of a kind, on one connection
+
+// unsubscribe drops the named channels, or all of them, and confirms each.
+func (c *client) unsubscribe(event string, pattern bool, names [][]byte) error {
+	list := c.channels.of(pattern)
+	drop := make([]string, 0, len(names))
+	for _, name := range names {
+		drop = append(drop, string(name))
+	}
+	if len(names) == 0 {
+		drop = slices.Clone(*list)
+	}
+	for _, name := range drop {
+		*list = slices.DeleteFunc(*list, func(have string) bool { return have == name })
+		c.confirm(event, name)
+	}
+	if len(drop) == 0 {
+		c.out.Push(3)
+		c.out.Text(event)
+		c.out.Null()
+		c.out.Int(c.subscribed())
+	}
+	c.showSubscriptions()
+	return nil
+}
+
+func (c *client) confirm(event, name string) {
+	c.out.Push(3)
+	c.out.Text(event)
+	c.out.Text(name)
+	c.out.Int(c.subscribed())
+}
+
+func (c *client) subscribed() int64 {
+	return int64(len(c.channels.channels) + len(c.channels.patterns))
+}
+
+func (c *client) showSubscriptions() {
+	c.show(func(p *profile) {
+		p.channels, p.patterns = len(c.channels.channels), len(c.channels.patterns)
+	})
+}
+
+func cmdSubscribe(c *client, args [][]byte) error {
+	return c.subscribe("subscribe", false, args[1:])
+}
+
+func cmdUnsubscribe(c *client, args [][]byte) error {
+	return c.unsubscribe("unsubscribe", false, args[1:])
+}
+
+func cmdPsubscribe(c *client, args [][]byte) error {
+	return c.subscribe("psubscribe", true, args[1:])
+}
+
+func cmdPunsubscribe(c *client, args [][]byte) error {
+	return c.unsubscribe("punsubscribe", true, args[1:])
+}

@@ -1,0 +1,135 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/options"
+)
+
+// Config says what a Server works with. Engine and Options have to be given.
+type Config struct {
+	Engine  limiter.Engine
+	Options *options.Store
+	Log     *slog.Logger // nil: nothing is logged
+	Version string       // of the program, for INFO
+	// Stop is called once when a client asks for SHUTDOWN. It must not wait for the server.
+	Stop func()
+}
+
+// Server serves Redis clients. Make it with New, let it Serve listeners, and end it
+// with Shutdown.
+type Server struct {
+	engine   limiter.Engine
+	opts     *options.Store
+	log      *slog.Logger
+	version  string
+	stop     func()
+	commands *registry
+	runID    string
+	started  time.Time
+
+	// exec is held for writing while EXEC runs, and for reading while any other command
+	// touches the keyspace, so that a transaction is alone. A pipeline takes it once per
+	// batch; nothing waits for a client while holding it.
+	exec sync.RWMutex
+
+	stats    stats
+	slowlog  slowlog
+	latency  latencyMonitor
+	monitors monitors
+	logged   logLimiter
+
+	ticks   atomic.Int64 // of the housekeeper, which counts them: the coarse clock of timeouts
+	closing atomic.Bool
+	lastID  atomic.Int64
+	active  sync.WaitGroup // goroutines of connections
+	ended   chan struct{}  // closed when the server begins to shut down
+
+	mu        sync.Mutex
+	clients   map[int64]*client
+	listeners map[net.Listener]struct{}
+}
+
+// New returns a Server that serves nobody yet.
+func New(c Config) *Server {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{
+		engine:    c.Engine,
+		opts:      c.Options,
+		log:       c.Log,
+		version:   c.Version,
+		stop:      sync.OnceFunc(c.Stop),
+		commands:  newRegistry(commandTable()),
+		runID:     newRunID(),
+		started:   time.Now(),
+		ended:     make(chan struct{}),
+		clients:   map[int64]*client{},
+		listeners: map[net.Listener]struct{}{},
+	}
+	s.ticks.Store(firstTick)
+	s.stats.init(len(s.commands.every))
+	s.active.Go(s.keepHouse)
+	return s
+}
+
+// ErrServerClosed is returned by Serve after Shutdown.
+var ErrServerClosed = errors.New("server closed")
+
+// Shutdown ends the server: it closes the listeners, lets each connection finish the
+// commands that have been read from it and write their replies, and closes it. When ctx
+// ends first, the connections that are left are cut off and the context's error is
+// returned.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	if !s.closing.Swap(true) {
+		close(s.ended)
+	}
+	for ln := range s.listeners {
+		_ = ln.Close() // the accept loop ends; there is nobody to tell
+	}
+	for _, c := range s.clients {
+		// Wakes a goroutine that waits for more; one that is busy comes to it by itself.
+		c.conn.stopReading()
+	}
+	s.mu.Unlock()
+
+	done := make(chan struct{})
+	go func() {
+		s.active.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	for _, c := range s.snapshot() {
+		c.hangUp()
+	}
+	<-done
+	return ctx.Err()
+}
+
+// snapshot returns the connections of this moment in the order of their ids.
+func (s *Server) snapshot() []*client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*client, 0, len(s.clients))
+	for _, c := range s.clients {
+		list = append(list, c)
+	}
+	sortByID(list)
+	return list
+}
+
+// uptime is the time since the server was made. It costs less than the time of day.
+func (s *Server) uptime() time.Duration { return time.Since(s.started) }

@@ -1,0 +1,127 @@
+package server
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/throttledhq/throttled/resp"
+)
+
+// What the slow log keeps of a command at the most, as in Redis.
+const (
+	slowArgs     = 32
+	slowArgBytes = 128
+)
+
+// slowlog remembers the commands that took long, the newest last.
+type slowlog struct {
+	mu      sync.Mutex
+	entries []slowEntry
+	lastID  int64
+}
+
+type slowEntry struct {
+	id   int64
+	at   time.Time
+	took time.Duration
+	args []string
+	addr string
+	name string
+}
+
+// add remembers a command among the newest maxLen.
+func (l *slowlog) add(c *client, maxLen int, took time.Duration, args [][]byte) {
+	e := slowEntry{at: time.Now(), took: took, args: slowWords(args), addr: c.conn.RemoteAddr().String(), name: c.shown().name}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.id = l.lastID
+	l.lastID++
+	l.entries = append(l.entries, e)
+	if over := len(l.entries) - maxLen; over > 0 {
+		l.entries = append(l.entries[:0], l.entries[over:]...)
+	}
+}
+
+// slowWords copies the arguments, shortened.
+func slowWords(args [][]byte) []string {
+	words := make([]string, 0, min(len(args), slowArgs))
+	for i, arg := range args {
+		switch {
+		case i == slowArgs-1 && len(args) > slowArgs:
+			return append(words, fmt.Sprintf("... (%d more arguments)", len(args)-i))
+		case len(arg) > slowArgBytes:
+			words = append(words, fmt.Sprintf("%s... (%d more bytes)", arg[:slowArgBytes], len(arg)-slowArgBytes))
+		default:
+			words = append(words, string(arg))
+		}
+	}
+	return words
+}
+
+// newest returns at most n entries, the newest first. A negative n means all.
+func (l *slowlog) newest(n int) []slowEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n < 0 || n > len(l.entries) {
+		n = len(l.entries)
+	}
+	list := make([]slowEntry, n)
+	for i := range list {
+		list[i] = l.entries[len(l.entries)-1-i]
+	}
+	return list
+}
+
+func (l *slowlog) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.entries)
+}
+
+func (l *slowlog) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.entries = nil
+}
+
+const slowlogDefault = 10 // entries that SLOWLOG GET shows unless told otherwise
+
+func cmdSlowlogGet(c *client, args [][]byte) error {
+	n := int64(slowlogDefault)
+	if len(args) > 3 {
+		return errSubcommand(args)
+	}
+	if len(args) == 3 {
+		var ok bool
+		if n, ok = resp.ParseInt(args[2]); !ok || n < -1 {
+			return replyError("ERR count should be greater than or equal to -1")
+		}
+	}
+	list := c.srv.slowlog.newest(int(n))
+	c.out.Array(len(list))
+	for _, e := range list {
+		c.out.Array(6)
+		c.out.Int(e.id)
+		c.out.Int(e.at.Unix())
+		c.out.Int(e.took.Microseconds())
+		c.out.Array(len(e.args))
+		for _, word := range e.args {
+			c.out.Text(word)
+		}
+		c.out.Text(e.addr)
+		c.out.Text(e.name)
+	}
+	return nil
+}
+
+func cmdSlowlogLen(c *client, _ [][]byte) error {
+	c.out.Int(int64(c.srv.slowlog.len()))
+	return nil
+}
+
+func cmdSlowlogReset(c *client, _ [][]byte) error {
+	c.srv.slowlog.reset()
+	c.out.OK()
+	return nil
+}

@@ -1,0 +1,185 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// stats is what the server counts. The counters only grow, until CONFIG RESETSTAT.
+type stats struct {
+	connections    atomic.Int64 // accepted
+	rejected       atomic.Int64 // turned away at accept
+	netIn, netOut  atomic.Int64 // bytes
+	reads, writes  atomic.Int64 // calls that moved them
+	limited        atomic.Int64 // decisions that refused
+	protocolErrors atomic.Int64
+	timeouts       atomic.Int64 // connections closed by the housekeeper
+	panics         atomic.Int64
+
+	commands []commandStats // by command id
+
+	mu     sync.Mutex
+	errors map[string]int64 // replies by error code
+
+	rates rates
+}
+
+// latencyBuckets is the number of powers of two, from 1024 ns on, that times are
+// counted by: up to five days.
+const latencyBuckets = 30
+
+// commandStats counts the runs of one command.
+type commandStats struct {
+	calls    atomic.Int64
+	nanos    atomic.Int64
+	rejected atomic.Int64 // by a gate, before running
+	failed   atomic.Int64 // while running
+	times    [latencyBuckets]atomic.Int64
+}
+
+func (s *stats) init(commands int) {
+	s.commands = make([]commandStats, commands)
+	s.errors = map[string]int64{}
+}
+
+func (s *stats) of(cmd *command) *commandStats { return &s.commands[cmd.id] }
+
+// add counts n runs that took the given time together.
+func (cs *commandStats) add(n int, took time.Duration) {
+	cs.calls.Add(int64(n))
+	cs.nanos.Add(int64(took))
+	cs.times[bucketOf(took/time.Duration(n))].Add(int64(n))
+}
+
+// bucketOf returns the first bucket whose bound is not below d.
+func bucketOf(d time.Duration) int {
+	return min(bits.Len64(uint64(max(d-1, 0))>>10), latencyBuckets-1)
+}
+
+// bucketBound returns the longest time that a bucket counts.
+func bucketBound(i int) time.Duration { return 1024 << i }
+
+// percentile returns the bound that a share p of the runs did not exceed.
+func (cs *commandStats) percentile(p float64) time.Duration {
+	total := int64(0)
+	var counts [latencyBuckets]int64
+	for i := range counts {
+		counts[i] = cs.times[i].Load()
+		total += counts[i]
+	}
+	seen := int64(0)
+	for i, n := range counts {
+		seen += n
+		if float64(seen) >= p*float64(total) {
+			return bucketBound(i)
+		}
+	}
+	return bucketBound(latencyBuckets - 1)
+}
+
+const maxErrorCodes = 128 // codes come from the program's own texts; this is a backstop
+
+func (s *stats) countError(code string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.errors[code]; known || len(s.errors) < maxErrorCodes {
+		s.errors[code]++
+	}
+}
+
+// errorCounts returns a copy of the counts by code.
+func (s *stats) errorCounts() map[string]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	counts := make(map[string]int64, len(s.errors))
+	for code, n := range s.errors {
+		counts[code] = n
+	}
+	return counts
+}
+
+// processed returns how many commands have run.
+func (s *stats) processed() (n int64) {
+	for i := range s.commands {
+		n += s.commands[i].calls.Load()
+	}
+	return n
+}
+
+// reset sets the counters to zero, as CONFIG RESETSTAT does.
+func (s *stats) reset() {
+	for _, counter := range []*atomic.Int64{
+		&s.connections, &s.rejected, &s.netIn, &s.netOut, &s.reads, &s.writes,
+		&s.limited, &s.protocolErrors, &s.timeouts, &s.panics,
+	} {
+		counter.Store(0)
+	}
+	for i := range s.commands {
+		cs := &s.commands[i]
+		for _, counter := range []*atomic.Int64{&cs.calls, &cs.nanos, &cs.rejected, &cs.failed} {
+			counter.Store(0)
+		}
+		for i := range cs.times {
+			cs.times[i].Store(0)
+		}
+	}
+	s.mu.Lock()
+	s.errors = map[string]int64{}
+	s.mu.Unlock()
+	s.rates.reset()
+}
+
+// rates are the figures of INFO that say "per second", over the last rateSamples ticks.
+type rates struct {
+	mu      sync.Mutex
+	samples [rateSamples]rateSample
+	next    int
+}
+
+const rateSamples = 16
+
+type rateSample struct {
+	at                time.Duration
+	commands, in, out int64
+}
+
+func (r *rates) reset() {
+	r.mu.Lock()
+	r.samples = [rateSamples]rateSample{}
+	r.mu.Unlock()
+}
+
+// sample remembers the counters of this moment.
+func (r *rates) sample(now rateSample) {
+	r.mu.Lock()
+	r.samples[r.next] = now
+	r.next = (r.next + 1) % rateSamples
+	r.mu.Unlock()
+}
+
+// perSecond returns the rates between the oldest and the newest sample.
+func (r *rates) perSecond() (commands, in, out float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	oldest := r.samples[r.next]
+	newest := r.samples[(r.next+rateSamples-1)%rateSamples]
+	span := (newest.at - oldest.at).Seconds()
+	if span <= 0 || newest.commands < oldest.commands {
+		return 0, 0, 0
+	}
+	return float64(newest.commands-oldest.commands) / span,
+		float64(newest.in-oldest.in) / span,
+		float64(newest.out-oldest.out) / span
+}
+
+// newRunID returns the 40 hexadecimal digits by which INFO tells one run of the
+// program from another.
+func newRunID() string {
+	var b [20]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

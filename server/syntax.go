@@ -1,0 +1,136 @@
+package server
+
+import (
+	"strings"
+)
+
+// argument describes one argument of a command, as COMMAND DOCS shows it.
+type argument struct {
+	name     string
+	kind     string // "key", "string", "integer", "pattern", "pure-token", "oneof", "block"
+	token    string // the word that precedes it, or that it consists of
+	optional bool
+	multiple bool
+	parts    []argument // of a oneof or a block
+}
+
+// parseSyntax reads the notation in which the command table describes arguments:
+//
+//	name           a string; "key" and "pattern" are of that kind
+//	name:kind      an argument of another kind
+//	WORD           the word itself
+//	WORD name      an argument that follows a word
+//	[ ... ]        what may be left out; a block if there are several
+//	a|b            one of several
+//	...            right behind: may be repeated
+func parseSyntax(s string) []argument {
+	p := syntaxParser{words: strings.Fields(strings.NewReplacer("[", " [ ", "]", " ] ").Replace(s))}
+	return p.list()
+}
+
+type syntaxParser struct{ words []string }
+
+func (p *syntaxParser) take() string {
+	w := p.words[0]
+	p.words = p.words[1:]
+	return w
+}
+
+// list reads up to the end or to the bracket that closes it.
+func (p *syntaxParser) list() []argument {
+	var list []argument
+	for len(p.words) > 0 && p.words[0] != "]" {
+		list = append(list, p.one())
+	}
+	return list
+}
+
+func (p *syntaxParser) one() argument {
+	w := p.take()
+	switch {
+	case w == "[":
+		return p.optional()
+	case strings.Contains(w, "|"):
+		return oneOf(w)
+	case isWord(w) && len(p.words) > 0 && !isWord(p.words[0]) && !strings.ContainsAny(p.words[0], "[]"):
+		a := plain(p.take())
+		a.token = w
+		return a
+	}
+	return plain(w)
+}
+
+func (p *syntaxParser) optional() argument {
+	inner := p.list()
+	p.take() // the closing bracket
+	a := argument{name: "options", kind: "block", parts: inner}
+	if len(inner) == 1 {
+		a = inner[0]
+	}
+	a.optional = true
+	if len(p.words) > 0 && p.words[0] == "..." {
+		p.take()
+		a.multiple = true
+	}
+	return a
+}
+
+func oneOf(w string) argument {
+	a := argument{name: "mode", kind: "oneof"}
+	for _, part := range strings.Split(w, "|") {
+		a.parts = append(a.parts, plain(part))
+	}
+	return a
+}
+
+// plain describes a word that stands for itself or for an argument.
+func plain(w string) argument {
+	w, repeated := strings.CutSuffix(w, "...")
+	name, kind, given := strings.Cut(w, ":")
+	a := argument{name: name, kind: kind, multiple: repeated}
+	switch {
+	case given:
+	case name == "key" || name == "pattern":
+		a.kind = name
+	case isWord(name):
+		a = argument{name: strings.ToLower(name), kind: "pure-token", token: name, multiple: repeated}
+	default:
+		a.kind = "string"
+	}
+	return a
+}
+
+func isWord(w string) bool { return w == strings.ToUpper(w) && w != strings.ToLower(w) }
+
+// String returns an argument in the form that HELP shows.
+func (a argument) String() string {
+	var s string
+	switch a.kind {
+	case "pure-token":
+		s = a.token
+	case "oneof":
+		s = joinArguments(a.parts, "|")
+	case "block":
+		s = joinArguments(a.parts, " ")
+	default:
+		s = "<" + a.name + ">"
+		if a.token != "" {
+			s = a.token + " " + s
+		}
+	}
+	if a.multiple {
+		s += " [" + s + " ...]"
+	}
+	if a.optional {
+		s = "[" + s + "]"
+	}
+	return s
+}
+
+func joinArguments(list []argument, separator string) string {
+	texts := make([]string, len(list))
+	for i, a := range list {
+		texts[i] = a.String()
+	}
+	return strings.Join(texts, separator)
+}

@@ -1,0 +1,125 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	bigmath "math/big"
+	"regexp"
+	"testing"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// throttleArgs makes the arguments of a CL.THROTTLE call.
+func throttleArgs(numbers ...string) [][]byte {
+	args := [][]byte{[]byte("cl.throttle"), []byte("key")}
+	for _, n := range numbers {
+		args = append(args, []byte(n))
+	}
+	return args
+}
+
+func TestParseThrottle(t *testing.T) {
+	f := func(limit, interval, quantity int64, numbers ...string) {
+		t.Helper()
+		var req limiter.Request
+		if err := parseThrottle(throttleArgs(numbers...), &req); err != nil {
+			t.Errorf("%q: %v", numbers, err)
+			return
+		}
+		if req.Kind != limiter.Throttle || string(req.Key) != "key" || req.Limit.Max != limit ||
+			int64(req.Limit.Interval) != interval || req.Quantity != quantity {
+			t.Errorf("%q is read as %+v", numbers, req)
+		}
+	}
+	f(16, 2e9, 1, "15", "30", "60")
+	f(1, 1e9, 1, "0", "1", "1")
+	f(16, 2e9, -3, "15", "30", "60", "-3")
+	f(16, 2e9, 0, "+15", "030", "60", "-0")
+	f(6001, 166667, 1, "6000", "6000", "1")
+	f(1, 9223372036e9, 1, "0", "1", "9223372036")
+	f(1, 1, math.MaxInt64, "0", "9223372036854775807", "1", "9223372036854775807")
+	f(1, 1, math.MinInt64, "0", "1000000000", "1", "-9223372036854775808")
+
+	fails := func(want error, numbers ...string) {
+		t.Helper()
+		var req limiter.Request
+		if err := parseThrottle(throttleArgs(numbers...), &req); !errors.Is(err, want) {
+			t.Errorf("%q: %v; want %v", numbers, err, want)
+		}
+	}
+	for _, bad := range []string{"", " 1", "1 ", "1.0", "1e3", "0x10", "1_000", "NaN", "--1", "+-1", "+", "-", "x", "١", "9223372036854775808"} {
+		fails(errNotInteger, bad, "30", "60")
+		fails(errNotInteger, "15", bad, "60")
+		fails(errNotInteger, "15", "30", bad)
+		fails(errNotInteger, "15", "30", "60", bad)
+	}
+	fails(errNotInteger, "-1", "30", "60")
+	fails(errNotInteger, "15", "0", "60")
+	fails(errNotInteger, "15", "30", "0")
+	fails(errNotInteger, "9223372036854775807", "30", "60")
+	fails(errNotInteger, "1", "1", "9223372036")
+	fails(errNotInteger, "0", "1", "9223372037")
+	fails(errArity("cl.throttle"), "1", "1", "1", "1", "1")
+}
+
+var integerForm = regexp.MustCompile(`^[+-]?[0-9]+$`)
+
+// slowInt reads an integer the slow way: by its form, and then by its size.
+func slowInt(s []byte) (*bigmath.Int, bool) {
+	if !integerForm.Match(s) {
+		return nil, false
+	}
+	n, ok := new(bigmath.Int).SetString(string(bytes.TrimPrefix(s, []byte("+"))), 10)
+	return n, ok && n.IsInt64()
+}
+
+// slowThrottle reads the arguments of CL.THROTTLE in arithmetic without bounds.
+func slowThrottle(args [4][]byte) (limit, interval, quantity *bigmath.Int, ok bool) {
+	var n [4]*bigmath.Int
+	for i, arg := range args {
+		if n[i], ok = slowInt(arg); !ok {
+			return nil, nil, nil, false
+		}
+	}
+	if n[0].Sign() < 0 || n[1].Sign() <= 0 || n[2].Sign() <= 0 {
+		return nil, nil, nil, false
+	}
+	limit = new(bigmath.Int).Add(n[0], bigmath.NewInt(1))
+	nanos := new(bigmath.Int).Mul(n[2], bigmath.NewInt(1e9))
+	interval, rest := new(bigmath.Int).QuoRem(nanos, n[1], new(bigmath.Int))
+	if rest.Sign() > 0 {
+		interval.Add(interval, bigmath.NewInt(1))
+	}
+	fits := limit.IsInt64() && new(bigmath.Int).Mul(limit, interval).IsInt64()
+	return limit, interval, n[3], fits
+}
+
+// FuzzThrottleArguments compares what is read from the arguments of CL.THROTTLE with a
+// slow model.
+func FuzzThrottleArguments(f *testing.F) {
+	for _, seed := range [][4]string{
+		{"15", "30", "60", "1"}, {"0", "1", "1", "0"}, {"+5", "+1", "+1", "-1"}, {"007", "01", "1", "-0"},
+		{"9223372036854775807", "1", "1", "1"}, {"9223372036854775806", "1000000000", "1", "1"},
+		{"0", "1", "9223372036", "9223372036854775807"}, {"4611686017", "30", "60", "-9223372036854775808"},
+		{"1.5", "1", "1", "1"}, {"", " 1", "\x00", "--1"}, {"6000", "6000", "1", "1"},
+		{"18446744073709551616", "99999999999999999999999", "-0", "+"},
+	} {
+		f.Add([]byte(seed[0]), []byte(seed[1]), []byte(seed[2]), []byte(seed[3]))
+	}
+	f.Fuzz(func(t *testing.T, burst, count, period, quantity []byte) {
+		args := [4][]byte{burst, count, period, quantity}
+		limit, interval, charged, ok := slowThrottle(args)
+		var req limiter.Request
+		err := parseThrottle(append(throttleArgs(), args[:]...), &req)
+		switch {
+		case ok && err != nil:
+			t.Errorf("%q is refused: %v", args, err)
+		case !ok && !errors.Is(err, errNotInteger):
+			t.Errorf("%q is read as %+v, %v; want %v", args, req, err, errNotInteger)
+		case ok && (req.Limit.Max != limit.Int64() || int64(req.Limit.Interval) != interval.Int64() || req.Quantity != charged.Int64()):
+			t.Errorf("%q is read as %+v; want limit %v, interval %v, quantity %v", args, req, limit, interval, charged)
+		}
+	})
+}

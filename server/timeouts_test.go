@@ -1,0 +1,226 @@
+package server
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttledhq/throttled/options"
+)
+
+// grain is how much later than its limit a connection may be closed: the tick in which
+// its time is up ends after it, and begins up to a tick before.
+const grain = 3 * tick
+
+// timeLimit is what a client does to exceed a time limit, and when it has to be closed.
+type timeLimit struct {
+	name    string
+	options func(o *options.Options) // on top of those of a test
+	act     func(p *peer)            // up to the moment from which the limit counts
+	then    func(p *peer)            // until the connection is closed; nil: wait for it
+	socket  bool                     // worth the real time that it takes over a socket
+}
+
+// trickle sends one byte now and then.
+func trickle(text string) func(p *peer) {
+	return func(p *peer) {
+		for _, b := range []byte(text) {
+			if _, err := p.Write([]byte{b}); err != nil {
+				return
+			}
+			<-time.After(tick / 2)
+		}
+	}
+}
+
+// pester sends a command now and then, and reads its reply of one line.
+func pester(command string) func(p *peer) {
+	return func(p *peer) {
+		for range 1000 {
+			if _, err := p.Write([]byte(command)); err != nil {
+				return
+			}
+			if _, err := p.in.ReadString('\n'); err != nil {
+				return
+			}
+			<-time.After(tick / 2)
+		}
+	}
+}
+
+var timeLimits = []timeLimit{
+	{name: "silent guest", options: withPassword, socket: true},
+	{name: "busy guest", options: withPassword, then: pester(ping), socket: true},
+	{name: "guest that begins anew", options: withPassword, then: pester(request("RESET"))},
+	{name: "half a count", act: func(p *peer) { p.send("*") }},
+	{name: "half a command", act: func(p *peer) { p.send("*3\r\n$11\r\nCL.THR") }, socket: true},
+	{name: "half a line", act: func(p *peer) { p.send("PIN") }},
+	{name: "half behind a whole", act: func(p *peer) { p.send(ping + "*1"); p.expect("+PONG\r\n") }},
+	{name: "byte after byte", then: trickle("*2\r\n$4\r\nECHO\r\n$5000\r\n" + strings.Repeat("x", 5000)), socket: true},
+	{name: "last argument missing", act: func(p *peer) {
+		p.send("*1024\r\n" + strings.Repeat("$1\r\nx\r\n", 1023))
+	}},
+}
+
+// TestTimeLimits exceeds each limit with the defaults, in fake time.
+func TestTimeLimits(t *testing.T) {
+	for _, l := range timeLimits {
+		t.Run(l.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, ln := setup{options: l.options}.startPiped(t)
+				l.check(s, newPeer(t, ln.connect()))
+			})
+		})
+	}
+}
+
+// TestTimeLimitsOfSockets exceeds some of the limits, set as low as they go, over sockets.
+func TestTimeLimitsOfSockets(t *testing.T) {
+	t.Parallel()
+	for _, l := range timeLimits {
+		if !l.socket {
+			continue
+		}
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, func(o *options.Options) {
+				hasty(o)
+				if l.options != nil {
+					l.options(o)
+				}
+			})
+			l.check(s, s.dial())
+		})
+	}
+}
+
+// check lets a client exceed the limit. In real time it may take longer, never shorter.
+func (l *timeLimit) check(s *testServer, p *peer) {
+	s.t.Helper()
+	limit := s.opts.Get().CommandTimeout
+	if l.act != nil {
+		l.act(p)
+	}
+	begin := time.Now()
+	if l.then != nil {
+		l.then(p)
+	}
+	p.closed()
+	took := time.Since(begin)
+	if took < limit-tick || s.addr == "pipe" && took > limit+grain || took > patience/2 {
+		s.t.Errorf("closed after %v, want %v", took, limit)
+	}
+	if n := s.stats.timeouts.Load(); n != 1 {
+		s.t.Errorf("%d connections timed out, want 1", n)
+	}
+}
+
+// TestTimeout closes idle clients, but for those that wait to be told something.
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 5 * time.Second
+		s, ln := setup{options: func(o *options.Options) { o.Timeout = limit }}.startPiped(t)
+		monitor, subscriber, active, idle := newPeer(t, ln.connect()), newPeer(t, ln.connect()), newPeer(t, ln.connect()), newPeer(t, ln.connect())
+		subscriber.ask("SUBSCRIBE", "c")
+		idle.do("+PONG\r\n", "PING")
+		begin := time.Now()
+		for range 3 {
+			<-time.After(limit - grain)
+			active.do("+PONG\r\n", "PING")
+		}
+		idle.closed()
+		monitor.closed() // it has not asked for anything yet
+		subscriber.ask("PING")
+		if n := s.stats.timeouts.Load(); n != 2 {
+			t.Errorf("%d connections timed out, want 2", n)
+		}
+		active.closed()
+		if took := time.Since(begin); took < 4*limit-4*grain || took > 4*limit {
+			t.Errorf("the active one was closed after %v", took)
+		}
+
+		monitor = newPeer(t, ln.connect())
+		monitor.do("+OK\r\n", "MONITOR")
+		<-time.After(10 * limit)
+		newPeer(t, ln.connect()).do("+PONG\r\n", "PING")
+		if line := monitor.read().text; !strings.HasSuffix(line, `"PING"`) {
+			t.Errorf("the monitor got %q", line)
+		}
+	})
+}
+
+// TestNoLimits sees that 0 waits for ever.
+func TestNoLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, ln := setup{options: func(o *options.Options) {
+			withPassword(o)
+			o.CommandTimeout, o.WriteTimeout, o.Timeout = 0, 0, 0
+		}}.startPiped(t)
+		guest, half, stalled := newPeer(t, ln.connect()), newPeer(t, ln.connect()), newPeer(t, ln.connect())
+		half.send("*1\r\n$4\r\nPI")
+		stalled.send(ping) // its reply is not read
+		<-time.After(time.Hour)
+		guest.do("+OK\r\n", "AUTH", "secret")
+		half.send("NG\r\n")
+		half.expect(failure(errNoAuth))
+		stalled.expect(failure(errNoAuth))
+	})
+}
+
+// TestWriteTimeout closes a client that takes none of its reply for too long, and not
+// one that takes it slowly.
+func TestWriteTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ln := setup{}.startPiped(t)
+		limit := s.opts.Get().WriteTimeout
+		reply := bulk(strings.Repeat("x", 300<<10))
+		call := request("ECHO", strings.Repeat("x", 300<<10))
+
+		slow := newPeer(t, ln.connect())
+		slow.send(call)
+		got := 0
+		for piece := make([]byte, flushAt); got < len(reply); {
+			<-time.After(limit - grain)
+			n, err := io.ReadFull(slow.Conn, piece[:min(len(piece), len(reply)-got)])
+			if got += n; err != nil {
+				t.Fatalf("closed after %d bytes: %v", got, err)
+			}
+		}
+		slow.do("+PONG\r\n", "PING")
+
+		stalled := newPeer(t, ln.connect())
+		stalled.send(call)
+		begin := time.Now()
+		_, err := stalled.Write([]byte("P")) // the server reads on when its reply has been taken
+		if took := time.Since(begin); err == nil || took < limit-tick || took > limit+grain {
+			t.Errorf("the stalled client was closed after %v (%v), want %v", took, err, limit)
+		}
+		slow.do("+PONG\r\n", "PING")
+	})
+}
+
+// TestTimeoutsFollowOptions changes a limit under a connection that is about to exceed it.
+func TestTimeoutsFollowOptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, ln := setup{}.startPiped(t)
+		half, set := newPeer(t, ln.connect()), newPeer(t, ln.connect())
+		half.send("*1")
+		begin := time.Now()
+		<-time.After(8 * time.Second)
+		set.do("+OK\r\n", "CONFIG", "SET", "command-timeout", "60")
+		half.closed()
+		if took := time.Since(begin); took < time.Minute-tick || took > time.Minute+grain {
+			t.Errorf("closed after %v, want a minute", took)
+		}
+		set.do("+OK\r\n", "CONFIG", "SET", "command-timeout", "1")
+		half = newPeer(t, ln.connect())
+		half.send("*1")
+		begin = time.Now()
+		half.closed()
+		if took := time.Since(begin); took > time.Second+grain {
+			t.Errorf("closed after %v, want a second", took)
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package server
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/throttledhq/throttled/resp"
+)
+
+// tracking is what CLIENT TRACKING has set up. This server keeps no table of who has
+// read what: right behind each read it tells the connection that the keys may have
+// changed, which is always true of limiter keys and keeps every client-side cache correct.
+type tracking struct {
+	on, bcast, optIn, optOut, noLoop bool
+	caching                          bool // CLIENT CACHING: the next command is the exception
+	prefixes                         []string
+}
+
+func cmdClientTracking(c *client, args [][]byte) error {
+	on, err := parseOnOff(args[2])
+	if err != nil {
+		return err
+	}
+	t, err := parseTracking(args[3:])
+	if err != nil {
+		return err
+	}
+	t.on = on
+	if err := t.check(c.tracking); err != nil {
+		return err
+	}
+	switch {
+	case !on:
+		t = tracking{}
+	case t.bcast && len(t.prefixes) == 0:
+		t.prefixes = []string{""} // all keys
+	}
+	c.tracking = t
+	c.show(func(p *profile) { p.tracking = on })
+	c.out.OK()
+	return nil
+}
+
+func parseTracking(args [][]byte) (t tracking, err error) {
+	for len(args) > 0 {
+		word := strings.ToLower(string(args[0]))
+		args = args[1:]
+		switch {
+		case word == "bcast":
+			t.bcast = true
+		case word == "optin":
+			t.optIn = true
+		case word == "optout":
+			t.optOut = true
+		case word == "noloop":
+			t.noLoop = true
+		case word == "prefix" && len(args) > 0:
+			t.prefixes = append(t.prefixes, string(args[0]))
+			args = args[1:]
+		case word == "redirect" && len(args) > 0:
+			if _, ok := resp.ParseInt(args[0]); !ok {
+				return t, errNotInteger
+			}
+			return t, errNoRedirect
+		default:
+			return t, errSyntax
+		}
+	}
+	return t, nil
+}
+
+// check refuses contradictions, and a change of mode without switching off in between.
+func (t *tracking) check(old tracking) error {
+	switch {
+	case !t.on:
+		return nil
+	case len(t.prefixes) > 0 && !t.bcast:
+		return replyError("ERR PREFIX option requires BCAST mode to be enabled")
+	case old.on && old.bcast != t.bcast:
+		return errTrackingMode
+	case t.bcast && (t.optIn || t.optOut):
+		return replyError("ERR OPTIN and OPTOUT are not compatible with BCAST")
+	case t.optIn && t.optOut:
+		return errTrackingBoth
+	case old.on && (old.optIn && t.optOut || old.optOut && t.optIn):
+		return replyError("ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode.")
+	}
+	return checkPrefixes(t.prefixes)
+}
+
+func checkPrefixes(prefixes []string) error {
+	for i, a := range prefixes {
+		for _, b := range prefixes[i+1:] {
+			if strings.HasPrefix(a, b) || strings.HasPrefix(b, a) {
+				return replyError("ERR Prefix '" + echo([]byte(a), maxEcho) + "' overlaps with another provided prefix '" +
+					echo([]byte(b), maxEcho) + "'. Prefixes for a single client must not overlap.")
+			}
+		}
+	}
+	return nil
+}
+
+func cmdClientCaching(c *client, args [][]byte) error {
+	t := &c.tracking
+	if !t.on || !t.optIn && !t.optOut {
+		return errCachingNoMode
+	}
+	switch {
+	case isOneOf(args[2], "yes") && t.optIn, isOneOf(args[2], "no") && t.optOut:
+		t.caching = true
+		c.out.OK()
+		return nil
+	case isOneOf(args[2], "yes"):
+		return replyError("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
+	case isOneOf(args[2], "no"):
+		return replyError("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
+	}
+	return errSyntax
+}
+
+func cmdClientTrackingInfo(c *client, _ [][]byte) error {
+	t := &c.tracking
+	c.out.Map(3)
+	c.out.Text("flags")
+	flags := t.flagNames()
+	c.out.Set(len(flags))
+	for _, f := range flags {
+		c.out.Text(f)
+	}
+	c.out.Text("redirect")
+	c.out.Int(t.redirect())
+	c.out.Text("prefixes")
+	c.replyTexts(t.prefixes)
+	return nil
+}
+
+func (t *tracking) flagNames() []string {
+	if !t.on {
+		return []string{"off"}
+	}
+	flags := []string{"on"}
+	for _, f := range []struct {
+		set  bool
+		name string
+	}{
+		{t.bcast, "bcast"}, {t.optIn, "optin"}, {t.optIn && t.caching, "caching-yes"},
+		{t.optOut, "optout"}, {t.optOut && t.caching, "caching-no"}, {t.noLoop, "noloop"},
+	} {
+		if f.set {
+			flags = append(flags, f.name)
+		}
+	}
+	return flags
+}
+
+// redirect returns where invalidations go: -1 nowhere, 0 to the connection itself.
+func (t *tracking) redirect() int64 {
+	if t.on {
+		return 0
+	}
+	return -1
+}
+
+func cmdClientGetRedir(c *client, _ [][]byte) error {
+	c.out.Int(c.tracking.redirect())
+	return nil
+}
+
+// invalidate tells a tracking connection that the keys it has just read may have
+// changed. RESP2 has no way to do so.
+func (c *client) invalidate(keys [][]byte) {
+	if c.tx.running {
+		c.tx.read = append(c.tx.read, keys...)
+		return
+	}
+	t := &c.tracking
+	exception := t.caching
+	t.caching = false
+	if c.out.Protocol() != 3 || t.bcast || t.optIn && !exception || t.optOut && exception || len(keys) == 0 {
+		return
+	}
+	c.out.Push(2)
+	c.out.Text("invalidate")
+	c.out.Array(len(keys))
+	for _, key := range keys {
+		c.out.Bulk(bytes.Clone(key))
+	}
+}

@@ -1,0 +1,177 @@
+package server
+
+import (
+	"bytes"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// transaction is what MULTI, WATCH and the commands between them and EXEC have set up.
+type transaction struct {
+	queueing bool
+	running  bool // EXEC is at it, and holds the server's exec lock
+	spoiled  bool // a command was refused while queueing
+	queued   []queuedCommand
+	bytes    int // of the arguments queued and the keys watched
+	watched  []watchedKey
+	read     [][]byte // keys whose invalidation has to wait for the end of the reply to EXEC
+}
+
+type queuedCommand struct {
+	cmd  *command
+	args [][]byte
+}
+
+type watchedKey struct {
+	key   []byte
+	found bool
+	state uint64
+}
+
+// The commands that run at once between MULTI and EXEC, and those that a RESP2
+// connection may send while it is subscribed.
+var (
+	runsInMulti = map[string]bool{
+		"exec": true, "discard": true, "multi": true, "watch": true, "quit": true, "reset": true,
+	}
+	worksSubscribed = map[string]bool{
+		"ping": true, "quit": true, "reset": true,
+		"subscribe": true, "unsubscribe": true, "psubscribe": true, "punsubscribe": true,
+	}
+)
+
+// queue keeps a command for EXEC.
+func (c *client) queue(cmd *command, args [][]byte) {
+	c.decide()
+	if !c.keep(args) {
+		c.reject(cmd, errQueueTooLong)
+		return
+	}
+	c.tx.queued = append(c.tx.queued, queuedCommand{cmd, cloneAll(args)})
+	c.show(func(p *profile) { p.multi = len(c.tx.queued) })
+	c.out.Status("QUEUED")
+}
+
+// keep reports whether the transaction may hold copies of args, and counts them if so:
+// all that it holds is bounded as one command is.
+func (c *client) keep(args [][]byte) bool {
+	size := 0
+	for _, arg := range args {
+		size += len(arg) + perArgument
+	}
+	if int64(c.tx.bytes+size) > c.srv.opts.Get().ClientQueryBufferLimit {
+		return false
+	}
+	c.tx.bytes += size
+	return true
+}
+
+const perArgument = 32 // bytes of memory that an argument takes besides its own
+
+func cloneAll(args [][]byte) [][]byte {
+	clone := make([][]byte, len(args))
+	for i, arg := range args {
+		clone[i] = bytes.Clone(arg)
+	}
+	return clone
+}
+
+// discard ends the transaction and forgets the watched keys.
+func (c *client) discard() {
+	c.tx = transaction{}
+	c.show(func(p *profile) { p.multi = -1 })
+}
+
+func cmdMulti(c *client, _ [][]byte) error {
+	if c.tx.queueing {
+		return errNestedMulti
+	}
+	c.tx.queueing = true
+	c.show(func(p *profile) { p.multi = 0 })
+	c.out.OK()
+	return nil
+}
+
+func cmdDiscard(c *client, _ [][]byte) error {
+	if !c.tx.queueing {
+		return errDiscardMulti
+	}
+	c.discard()
+	c.out.OK()
+	return nil
+}
+
+func cmdWatch(c *client, args [][]byte) error {
+	if c.tx.queueing {
+		return errWatchInMulti
+	}
+	if !c.keep(args[1:]) {
+		return errWatchTooLong
+	}
+	for _, key := range args[1:] {
+		entry, found := c.srv.engine.Lookup(key)
+		c.tx.watched = append(c.tx.watched, watchedKey{bytes.Clone(key), found, entry.State})
+	}
+	c.out.OK()
+	return nil
+}
+
+func cmdUnwatch(c *client, _ [][]byte) error {
+	c.tx.watched, c.tx.bytes = nil, 0 // outside of MULTI nothing is queued
+	c.out.OK()
+	return nil
+}
+
+// cmdExec runs what has been queued while no other client's command runs, unless a
+// watched key has changed since.
+func cmdExec(c *client, _ [][]byte) error {
+	tx := c.tx
+	switch {
+	case !tx.queueing:
+		return errExecNoMulti
+	case tx.spoiled:
+		c.discard()
+		return errExecAbort
+	}
+	c.discard()
+	c.srv.exec.Lock()
+	defer c.srv.exec.Unlock()
+	if changed(c.srv.engine, tx.watched) {
+		c.out.NullArray()
+		return nil
+	}
+	c.out.Array(len(tx.queued))
+	c.runQueued(tx.queued)
+	return nil
+}
+
+// maxExecReply is how many bytes of replies a transaction may collect. A few words of
+// request buy many of reply, and nothing is written before EXEC is done, so one that
+// exceeds this ends there, and its connection with it.
+const maxExecReply = 16 << 20
+
+func (c *client) runQueued(queued []queuedCommand) {
+	c.tx.running = true
+	for _, q := range queued {
+		c.execute(q.cmd, q.args)
+		if c.out.Len() > maxExecReply {
+			c.cut = true
+			break
+		}
+	}
+	c.decide()
+	c.tx.running = false
+	c.invalidate(c.tx.read)
+	c.tx.read = nil
+}
+
+// changed reports whether a watched key is not as it was.
+func changed(keys limiter.Keyspace, watched []watchedKey) bool {
+	for _, w := range watched {
+		entry, found := keys.Lookup(w.key)
+		if found != w.found || entry.State != w.state {
+			return true
+		}
+	}
+	return false
+}
