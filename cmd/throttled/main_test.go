@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/options"
+)
+
+func noEnv(string) (string, bool) { return "", false }
+
+// TestRunWithoutServing covers what ends before anything listens.
+func TestRunWithoutServing(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	takenPort := fmt.Sprint(taken.Addr().(*net.TCPAddr).Port)
+
+	f := func(code int, stdout, stderr string, args ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if got := run(args, noEnv, &out, &errs); got != code {
+			t.Errorf("%q exits with %d; want %d\n%s", args, got, code, &errs)
+		}
+		if !strings.Contains(out.String(), stdout) || !strings.Contains(errs.String(), stderr) {
+			t.Errorf("%q prints %q and %q; want %q and %q in them", args, &out, &errs, stdout, stderr)
+		}
+	}
+	f(exitOK, "Usage: throttled", "", "--help")
+	f(exitOK, "throttled "+version, "", "--version")
+	f(exitUsage, "", "port", "--port", "70000")
+	f(exitUsage, "", "prot", "--prot", "7000")
+	f(exitUsage, "", "/nowhere", "/nowhere/throttled.conf")
+	f(exitError, "", "address already in use", "--port", takenPort)
+	f(exitError, "", "bind", "--bind", "no-such-host.invalid", "--port", "0")
+	f(exitError, "", "change to dir", "--dir", "/nowhere/at/all")
+	f(exitError, "", "open logfile", "--logfile", "/nowhere/log", "--port", "0")
+}
+
+// running is a program that serves until the test ends.
+type running struct {
+	*program
+	t    *testing.T
+	addr string
+	log  *lockedBuffer
+	stop context.CancelFunc
+	done chan error
+}
+
+// lockedBuffer is a log that is read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func start(t *testing.T, args ...string) *running {
+	t.Helper()
+	opts, err := options.Load(append(args, "--port", "0"), noEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &lockedBuffer{}
+	p, err := open(opts, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{program: p, t: t, addr: p.listeners[0].Addr().String(), log: log, stop: cancel, done: make(chan error, 1)}
+	go func() { r.done <- p.run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		r.wait()
+	})
+	return r
+}
+
+// wait waits for the end of the program, once or more often.
+func (r *running) wait() {
+	r.t.Helper()
+	select {
+	case err := <-r.done:
+		if err != nil {
+			r.t.Errorf("the program ends with %v", err)
+		}
+		r.done <- nil
+	case <-time.After(30 * time.Second):
+		r.t.Fatal("the program does not end")
+	}
+}
+
+// ask sends inline commands on a connection of its own and returns all that comes back.
+func (r *running) ask(commands ...string) string {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := fmt.Fprintf(conn, "%s\r\nQUIT\r\n", strings.Join(commands, "\r\n")); err != nil {
+		r.t.Fatal(err)
+	}
+	reply, err := io.ReadAll(conn)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return strings.TrimSuffix(string(reply), "+OK\r\n")
+}
+
+func (r *running) wants(want string, commands ...string) {
+	r.t.Helper()
+	if got := r.ask(commands...); got != want {
+		r.t.Errorf("%q answers %q; want %q", commands, got, want)
+	}
+}
+
+func TestProgramServes(t *testing.T) {
+	r := start(t)
+	r.wants("*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n", "CL.THROTTLE user 15 30 60")
+	r.wants(":1\r\n", "EXISTS user")
+	if !strings.Contains(r.log.String(), "ready") || !strings.Contains(r.log.String(), r.addr) {
+		t.Errorf("the log does not say where the server is ready:\n%s", r.log)
+	}
+}
+
+func TestProgramEndsOnShutdown(t *testing.T) {
+	r := start(t)
+	r.wants("", "SHUTDOWN NOSAVE")
+	r.wait()
+	if !strings.Contains(r.log.String(), "asked by a client") {
+		t.Errorf("the log does not say why the server stopped:\n%s", r.log)
+	}
+}
+
+// TestProgramFollowsOptions checks that what CONFIG SET changes reaches the parts.
+func TestProgramFollowsOptions(t *testing.T) {
+	r := start(t, "--maxmemory", "1")
+	r.wants("-OOM command not allowed when used memory > 'maxmemory'.\r\n", "CL.THROTTLE a 15 30 60")
+	r.wants("+OK\r\n", "CONFIG SET maxmemory 10mb")
+	r.wants("*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n", "CL.THROTTLE a 15 30 60")
+
+	r.wants("+OK\r\n", "CONFIG SET loglevel debug")
+	if r.ask("*1x"); !strings.Contains(r.log.String(), "protocol error") {
+		t.Errorf("loglevel debug does not log a protocol error:\n%s", r.log)
+	}
+	r.wants("+OK\r\n", "CONFIG SET loglevel warning")
+}
+
+func TestProgramUsesFiles(t *testing.T) {
+	t.Chdir(t.TempDir()) // --dir changes the process's directory; this changes it back
+	dir := t.TempDir()
+	config := filepath.Join(dir, "throttled.conf")
+	if err := os.WriteFile(config, []byte("# ours\nmaxclients 77\ndir "+dir+"\nlogfile log.txt\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, config)
+	r.wants("*2\r\n$10\r\nmaxclients\r\n$2\r\n77\r\n", "CONFIG GET maxclients")
+	r.wants("+OK\r\n+OK\r\n", "CONFIG SET timeout 300", "CONFIG REWRITE")
+	written, err := os.ReadFile(config)
+	if err != nil || !strings.Contains(string(written), "timeout 300") || !strings.Contains(string(written), "# ours") {
+		t.Errorf("CONFIG REWRITE leaves %q, %v", written, err)
+	}
+	r.stop()
+	r.wait()
+	logged, err := os.ReadFile(filepath.Join(dir, "log.txt"))
+	if err != nil || !strings.Contains(string(logged), "stopped") {
+		t.Errorf("the logfile in dir holds %q, %v", logged, err)
+	}
+}
+
+// TestProcess runs the real binary: it becomes ready, serves, and ends with 0 on SIGTERM
+// while a client is connected.
+func TestProcess(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "throttled")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	cmd := exec.Command(binary, "--port", "0")
+	logs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill() }()
+	lines := bufio.NewReader(logs)
+	first, err := lines.ReadString('\n')
+	addr := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(first)
+	if err != nil || addr == "" {
+		t.Fatalf("the first line of the log is %q, %v", first, err)
+	}
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	reply := make([]byte, 7)
+	if _, err := io.ReadFull(conn, reply); err != nil || string(reply) != "+PONG\r\n" {
+		t.Fatalf("PING answers %q, %v", reply, err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(conn); err != nil || len(rest) > 0 {
+		t.Errorf("at the end the client gets %q, %v; want a plain close", rest, err)
+	}
+	if _, err := io.Copy(io.Discard, lines); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("SIGTERM ends the process with %v; want exit code 0", err)
+	}
+}
