@@ -1,0 +1,130 @@
+package rediscli
+
+import (
+	"errors"
+	"net"
+	"testing"
+	"time"
+)
+
+// place is a server that a conversation is held with over raw connections.
+type place struct {
+	addr    string
+	redis   bool                     // it is a real Redis
+	advance func(wait time.Duration) // moves its clock; nil if it has none to move
+}
+
+// player holds one conversation.
+type player struct {
+	place
+	resp3 bool
+	conns map[string]*wire
+	last  *wire // the one that was written to last
+	vars  variables
+}
+
+// newPlayer returns a player whose connections end with the test.
+func newPlayer(t *testing.T, sec *section, where place) *player {
+	p := &player{place: where, resp3: sec.resp3, conns: map[string]*wire{}, vars: variables{}}
+	t.Cleanup(func() {
+		for _, w := range p.conns {
+			_ = w.conn.Close()
+		}
+	})
+	return p
+}
+
+// play holds the conversation of a section, reports every reply that is not as
+// expected, and returns the bytes of all replies.
+func play(t *testing.T, sec *section, where place) (replies map[*step][]byte) {
+	p := newPlayer(t, sec, where)
+	replies = map[*step][]byte{}
+	for _, st := range sec.steps {
+		if !st.isReply() {
+			if err := p.do(st); err != nil {
+				t.Fatalf("%v: %v", st, err)
+			}
+			continue
+		}
+		got, raw, err := p.read(st, patience)
+		if err != nil {
+			t.Fatalf("%v: %v", st, err)
+		}
+		if want := st.forRedis(p.redis); !p.vars.match(want, got) {
+			t.Errorf("%s:%d:\n got %s\nwant %s", st.file, st.line, got, p.vars.fill(want))
+		}
+		replies[st] = raw
+	}
+	if err := p.end(); err != nil {
+		t.Error(err)
+	}
+	return replies
+}
+
+// do takes a step that is not a reply. Commands in a row on one connection wait for
+// each other and go out as one pipeline.
+func (p *player) do(st *step) error {
+	if p.last != nil && (st.kind == clock || p.last != p.conns[st.conn]) {
+		if err := p.last.flush(); err != nil {
+			return err
+		}
+	}
+	if st.kind == clock {
+		p.advance(st.wait)
+		return nil
+	}
+	w, err := p.conn(st.conn)
+	if err != nil {
+		return err
+	}
+	p.last = w
+	line := p.vars.fill(st.forRedis(p.redis))
+	if st.kind == raw {
+		return w.sendRaw(line)
+	}
+	return w.send(line)
+}
+
+func (p *player) read(st *step, within time.Duration) (text string, raw []byte, err error) {
+	w, err := p.conn(st.conn)
+	if err == nil && p.last != nil {
+		err = p.last.flush()
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	return w.reply(within)
+}
+
+// conn returns the connection of a name, which is opened when it is first needed.
+func (p *player) conn(name string) (*wire, error) {
+	if w := p.conns[name]; w != nil {
+		return w, nil
+	}
+	w, err := dial(p.addr)
+	if err != nil {
+		return nil, err
+	}
+	p.conns[name] = w
+	if p.resp3 {
+		_, err = w.ask("HELLO 3")
+	}
+	return w, err
+}
+
+// end closes the connections from this side and reports replies that nobody expected.
+func (p *player) end() error {
+	for name, w := range p.conns {
+		if err := w.flush(); err != nil {
+			return err
+		}
+		if tcp, ok := w.conn.(*net.TCPConn); ok {
+			_ = tcp.CloseWrite() // it fails where the server has closed before, as it may
+		}
+		text, _, err := w.reply(patience)
+		if err != nil || text != closed {
+			return errors.Join(err, errors.New("connection "+name+": one reply more than expected: "+text))
+		}
+	}
+	return nil
+}

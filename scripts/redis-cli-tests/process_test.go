@@ -1,0 +1,176 @@
+package rediscli
+
+import (
+	"bufio"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// tool returns the path of a program that the tests cannot do without.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%s is missing: apt-get install redis-tools redis-server (%v)", name, err)
+	}
+	return path
+}
+
+// lines starts a program and returns its output line by line. The program is killed at
+// the end of the test, if it has not ended by itself.
+func lines(t *testing.T, cmd *exec.Cmd) <-chan string {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ch := make(chan string, 1<<10)
+	go func() {
+		defer close(ch)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			ch <- s.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		for range ch {
+			// Wait must not come before the output has been read.
+		}
+		_ = cmd.Wait() // it was killed: that is no news
+	})
+	return ch
+}
+
+// nextLine returns the next line of a program; ok is false if it has ended or is late.
+func nextLine(ch <-chan string) (line string, ok bool) {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case line, ok = <-ch:
+	case <-timer.C:
+	}
+	return line, ok
+}
+
+// awaitLine reads the output of a server up to the line that says it is ready, and lets
+// go of the rest.
+func awaitLine(t *testing.T, ch <-chan string, ready *regexp.Regexp) []string {
+	t.Helper()
+	var before []string
+	for {
+		line, ok := nextLine(ch)
+		if !ok {
+			t.Fatalf("the server does not become ready: %s", strings.Join(before, "\n"))
+		}
+		if m := ready.FindStringSubmatch(line); m != nil {
+			go func() {
+				for range ch {
+					// A server whose output nobody reads would stand still.
+				}
+			}()
+			return m
+		}
+		before = append(before, line)
+	}
+}
+
+// startProgram builds the program and starts it on a port of its own choice.
+func startProgram(t *testing.T) place {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "throttled")
+	build := exec.Command("go", "build", "-o", path, "github.com/throttledhq/throttled/cmd/throttled")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the program: %v\n%s", err, out)
+	}
+	out := lines(t, exec.Command(path, "--port", "0"))
+	return place{addr: awaitLine(t, out, regexp.MustCompile(`msg=ready .*(127\.0\.0\.1:\d+)`))[1]}
+}
+
+// startRedis starts a redis-server that saves nothing and has one database.
+func startRedis(t *testing.T) place {
+	t.Helper()
+	path, port := tool(t, "redis-server"), freePort(t)
+	out := lines(t, exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--databases", "1", "--dir", t.TempDir()))
+	awaitLine(t, out, regexp.MustCompile(`Ready to accept connections`))
+	return place{addr: net.JoinHostPort("127.0.0.1", port), redis: true}
+}
+
+// freePort returns a port that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	_, port, err := net.SplitHostPort(ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// prepare makes a server that serves all sections as empty as a new one, and sets the
+// options of a section until the end of the test.
+func (where place) prepare(t *testing.T, sec *section) {
+	t.Helper()
+	admin, err := dial(where.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"FLUSHALL", "CONFIG RESETSTAT", "SLOWLOG RESET"} {
+		admin.mustAsk(t, line, "+OK")
+	}
+	admin.mustAsk(t, "LATENCY RESET", "<int>")
+	undo := variables{}
+	for _, pair := range sec.config {
+		was, err := admin.ask("CONFIG GET " + pair[0])
+		if err != nil || !(undo).match(`["<word>" "<any:`+plain(pair[0])+`>"]`, was) {
+			t.Fatalf("CONFIG GET %s answered %s (%v)", pair[0], was, err)
+		}
+		admin.mustAsk(t, "CONFIG SET "+pair[0]+" "+pair[1], "+OK")
+	}
+	admin.leave(t)
+	if len(undo) > 0 {
+		t.Cleanup(func() { where.restore(t, sec, undo) })
+	}
+}
+
+// restore sets the options of a section back.
+func (where place) restore(t *testing.T, sec *section, undo variables) {
+	admin, err := dial(where.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pair := range sec.config {
+		if pair[0] == "requirepass" {
+			admin.mustAsk(t, "AUTH "+pair[1], "+OK")
+		}
+	}
+	for _, pair := range sec.config {
+		admin.mustAsk(t, `CONFIG SET `+pair[0]+` "`+undo[plain(pair[0])]+`"`, "+OK")
+	}
+	admin.leave(t)
+}
+
+// plain makes the name of an option that of a variable.
+func plain(option string) string { return strings.ReplaceAll(option, "-", "_") }
+
+// leave ends a connection, and returns when the server has let go of it.
+func (w *wire) leave(t *testing.T) {
+	t.Helper()
+	w.mustAsk(t, "QUIT", "+OK")
+	if text, _, err := w.reply(patience); text != closed {
+		t.Fatalf("QUIT is followed by %s (%v)", text, err)
+	}
+	_ = w.conn.Close()
+}

@@ -1,0 +1,159 @@
+package rediscli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/throttledhq/throttled/resp"
+)
+
+// node is a reply as a script writes it: a value as redis-cli --no-raw shows it, or an
+// aggregate of others.
+type node struct {
+	shown    string
+	kind     *aggregate // nil: a value
+	elements []node
+}
+
+type aggregate struct{ open, end, mark, empty string }
+
+var aggregates = []aggregate{
+	{"[", "]", ")", "(empty array)"},
+	{"~[", "]", "~", "(empty set)"},
+	{"{", "}", "#", "(empty hash)"},
+}
+
+// render returns what redis-cli shows. The prefix indents the lines but the first.
+func (n node) render(prefix string) string {
+	switch {
+	case n.kind == nil:
+		return n.shown
+	case len(n.elements) == 0:
+		return n.kind.empty
+	}
+	step := 1
+	if n.kind.open == "{" {
+		step = 2
+	}
+	width := len(fmt.Sprint(len(n.elements) / step))
+	inner := prefix + strings.Repeat(" ", width+2)
+	var shown []string
+	for i := 0; i < len(n.elements); i += step {
+		line := fmt.Sprintf("%*d%s %s", width, i/step+1, n.kind.mark, n.elements[i].render(inner))
+		if step == 2 {
+			value := n.elements[i+1].render(inner)
+			if strings.Contains(value, "\n") {
+				line += " => \n" + inner + value
+			} else {
+				line += " => " + value
+			}
+		}
+		shown = append(shown, line)
+	}
+	return strings.Join(shown, "\n"+prefix)
+}
+
+// parseReply reads a reply of a script.
+func parseReply(text string) (node, error) {
+	p := replyParser{text}
+	switch {
+	case strings.HasPrefix(text, `+"`) || strings.HasPrefix(text, `-"`):
+		// The text is in quotes because it ends in a space.
+	case strings.HasPrefix(text, "+"):
+		return node{shown: text[1:]}, nil
+	case isError(text):
+		return node{shown: "(error) " + text[1:]}, nil
+	}
+	n, err := p.value()
+	if err == nil && p.rest != "" {
+		err = errors.New("a reply ends before its line does")
+	}
+	if err != nil {
+		return n, fmt.Errorf("read the reply %s at %q: %w", text, p.rest, err)
+	}
+	return n, nil
+}
+
+type replyParser struct{ rest string }
+
+var (
+	quoted  = regexp.MustCompile(`^"(?:[^"\\]|\\.)*"`)
+	word    = regexp.MustCompile(`^(?:<\w+(?::\w+)?>|[^][{}": ]+)`)
+	integer = regexp.MustCompile(`^(?:-?\d+|<int(?::\w+)?>)$`)
+)
+
+func isError(s string) bool { return strings.HasPrefix(s, "-") && !integer.MatchString(s) }
+
+func (p *replyParser) value() (node, error) {
+	for i, a := range aggregates {
+		if strings.HasPrefix(p.rest, a.open) {
+			return p.aggregate(&aggregates[i])
+		}
+	}
+	if s := quoted.FindString(p.rest); s != "" {
+		return p.shows(s, s)
+	}
+	for opening, shown := range map[string]string{`txt"`: "", `+"`: "", `-"`: "(error) "} {
+		if strings.HasPrefix(p.rest, opening) {
+			return p.bare(strings.TrimSuffix(opening, `"`), shown)
+		}
+	}
+	s := word.FindString(p.rest)
+	switch {
+	case s == "":
+		return node{}, errors.New("a value is missing")
+	case s == "nil" && strings.HasPrefix(p.rest, "nil[]"):
+		return p.shows("(nil)", "nil[]")
+	case s == "nil" || s == "null":
+		return p.shows("(nil)", s)
+	case integer.MatchString(s):
+		return p.shows("(integer) "+s, s)
+	case isError(s):
+		return p.shows("(error) "+s[1:], s)
+	case strings.HasPrefix(s, "+") || strings.HasPrefix(s, "<"):
+		return p.shows(strings.TrimPrefix(s, "+"), s)
+	}
+	return node{}, errors.New("a word is no value")
+}
+
+// take goes on behind s.
+func (p *replyParser) take(s string) { p.rest = p.rest[len(s):] }
+
+// shows returns the node of a value whose text is taken.
+func (p *replyParser) shows(shown, text string) (node, error) {
+	p.take(text)
+	return node{shown: shown}, nil
+}
+
+// bare reads a text in quotes that is shown without them.
+func (p *replyParser) bare(opening, shown string) (node, error) {
+	p.take(opening)
+	s := quoted.FindString(p.rest)
+	words, err := resp.SplitLine(nil, []byte(s))
+	if err != nil || len(words) != 1 {
+		return node{}, errors.New("a text in quotes is missing")
+	}
+	return p.shows(shown+string(words[0]), s)
+}
+
+func (p *replyParser) aggregate(kind *aggregate) (node, error) {
+	n := node{kind: kind}
+	p.take(kind.open)
+	for !strings.HasPrefix(p.rest, kind.end) {
+		if len(n.elements) > 0 {
+			p.rest = strings.TrimLeft(p.rest, " :")
+		}
+		element, err := p.value()
+		if err != nil {
+			return n, err
+		}
+		n.elements = append(n.elements, element)
+	}
+	if kind.open == "{" && len(n.elements)%2 != 0 {
+		return n, errors.New("a key has no value")
+	}
+	p.take(kind.end)
+	return n, nil
+}

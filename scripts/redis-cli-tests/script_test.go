@@ -1,0 +1,222 @@
+package rediscli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// script is a file of the corpus.
+type script struct {
+	path     string
+	lines    []string
+	sections []*section
+}
+
+// section is a conversation that begins with an empty server.
+type section struct {
+	title  string
+	resp3  bool
+	redis  bool        // a real Redis answers the same
+	notCLI bool        // redis-cli cannot hold it
+	config [][2]string // options that are set before
+	steps  []*step
+}
+
+type kind int
+
+const (
+	send    kind = iota // a command in words
+	raw                 // bytes, given as words
+	reply               // an answer to the connection that sent last
+	unasked             // something a connection is sent without having asked
+	clock               // time passes
+)
+
+type step struct {
+	kind kind
+	file string
+	line int
+	conn string // the name of the connection; "" for the one without a name
+	text string
+	// What a real Redis is sent or answers instead, where that differs.
+	redis string
+	wait  time.Duration // of a clock
+}
+
+func (st *step) String() string { return fmt.Sprintf("%s:%d: %s", st.file, st.line, st.text) }
+
+// isReply reports whether the step is something that a server says.
+func (st *step) isReply() bool { return st.kind == reply || st.kind == unasked }
+
+// forRedis returns the command or reply for a real Redis or for us.
+func (st *step) forRedis(redis bool) string {
+	if redis && st.redis != "" {
+		return st.redis
+	}
+	return st.text
+}
+
+// closed stands for the end of a connection where a reply is expected.
+const closed = "closed"
+
+var spoken = regexp.MustCompile(`^(\w*)([>!<]) (.*)$`)
+
+// parse reads a script.
+func parse(path, text string) (*script, error) {
+	s := &script{path: path, lines: strings.Split(text, "\n")}
+	for i, line := range s.lines {
+		if err := s.add(i+1, line); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, i+1, err)
+		}
+	}
+	return s, nil
+}
+
+func (s *script) add(number int, line string) error {
+	if title, ok := strings.CutPrefix(line, "== "); ok {
+		s.sections = append(s.sections, &section{title: title})
+		return nil
+	}
+	if line == "" || line == "#" || strings.HasPrefix(line, "# ") {
+		return nil
+	}
+	if len(s.sections) == 0 {
+		return fmt.Errorf("a line stands before the first section: %s", line)
+	}
+	sec := s.sections[len(s.sections)-1]
+	if directive, ok := strings.CutPrefix(line, "% "); ok {
+		return sec.direct(directive)
+	}
+	return sec.speak(&step{file: filepath.Base(s.path), line: number}, line)
+}
+
+// direct follows a directive.
+func (sec *section) direct(directive string) error {
+	words := strings.Fields(directive)
+	switch {
+	case len(sec.steps) > 0:
+		return fmt.Errorf("a directive stands behind a step: %s", directive)
+	case directive == "resp3":
+		sec.resp3 = true
+	case directive == "redis":
+		sec.redis = true
+	case strings.HasPrefix(directive, "not redis-cli: "):
+		sec.notCLI = true
+	case words[0] == "config" && len(words) == 3:
+		sec.config = append(sec.config, [2]string{words[1], words[2]})
+	default:
+		return fmt.Errorf("unknown directive: %s", directive)
+	}
+	return nil
+}
+
+// speak adds a step, or what a real Redis says in place of the last one.
+func (sec *section) speak(st *step, line string) error {
+	var last *step
+	if n := len(sec.steps); n > 0 {
+		last = sec.steps[n-1]
+	}
+	m := spoken.FindStringSubmatch(line)
+	instead, answersElse := strings.CutPrefix(line, "redis: ")
+	switch {
+	case m != nil && m[1] == "redis" || answersElse:
+		if m != nil {
+			instead = m[3]
+		}
+		if last == nil || !sec.redis || answersElse != last.isReply() || m != nil && last.kind != send {
+			return fmt.Errorf("nothing that Redis could say instead: %s", line)
+		}
+		last.redis = instead
+		return nil
+	case m != nil:
+		st.kind = map[string]kind{">": send, "!": raw, "<": unasked}[m[2]]
+		st.conn, st.text = m[1], m[3]
+	case strings.HasPrefix(line, "@ "):
+		wait, err := time.ParseDuration(strings.TrimPrefix(line, "@ "))
+		if err != nil {
+			return fmt.Errorf("read a time: %w", err)
+		}
+		st.kind, st.wait = clock, wait
+	case last == nil:
+		return fmt.Errorf("a reply to nothing: %s", line)
+	default:
+		st.kind, st.conn, st.text = reply, last.conn, line
+	}
+	sec.steps = append(sec.steps, st)
+	return nil
+}
+
+// uses reports whether the section holds a step of one of the kinds.
+func (sec *section) uses(kinds ...kind) bool {
+	for _, st := range sec.steps {
+		for _, k := range kinds {
+			if st.kind == k {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// runsInCLI reports whether redis-cli can hold the conversation: it has no bytes of its
+// own choice, shows nothing that it did not ask for, and connects again by itself.
+func (sec *section) runsInCLI() bool {
+	for _, st := range sec.steps {
+		if st.kind == reply && st.text == closed {
+			return false
+		}
+	}
+	return !sec.notCLI && !sec.uses(raw, unasked, clock)
+}
+
+// corpus returns all scripts.
+func corpus(t *testing.T) []*script {
+	t.Helper()
+	paths, err := filepath.Glob("corpus/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scripts in corpus/ (%v)", err)
+	}
+	var scripts []*script
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := parse(path, string(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		scripts = append(scripts, s)
+	}
+	return scripts
+}
+
+// eachSection runs a test for every section that is picked, and returns how many
+// commands were sent, of all and of the picked sections.
+func eachSection(t *testing.T, pick func(*section) bool, test func(t *testing.T, sec *section)) (all, picked int) {
+	for _, s := range corpus(t) {
+		name := strings.TrimSuffix(filepath.Base(s.path), ".txt")
+		for _, sec := range s.sections {
+			all += sec.commands()
+			if pick(sec) {
+				picked += sec.commands()
+				t.Run(name+"/"+sec.title, func(t *testing.T) { test(t, sec) })
+			}
+		}
+	}
+	return all, picked
+}
+
+func (sec *section) commands() (n int) {
+	for _, st := range sec.steps {
+		if st.kind == send || st.kind == raw {
+			n++
+		}
+	}
+	return n
+}

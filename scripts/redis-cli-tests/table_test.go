@@ -1,0 +1,129 @@
+package rediscli
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/throttledhq/throttled/resp"
+)
+
+// ownCommands have no counterpart in Redis 7.0.
+var ownCommands = []string{"cl.throttle", "client|no-touch", "client|setinfo"}
+
+// TestCorpusIsComplete looks for a command that no script sends.
+func TestCorpusIsComplete(t *testing.T) {
+	sent := map[string]bool{}
+	for _, s := range corpus(t) {
+		for _, sec := range s.sections {
+			for _, st := range sec.steps {
+				if words, err := resp.SplitLine(nil, []byte(st.text)); err == nil && st.kind == send {
+					sent[strings.ToLower(string(words[0]))] = true
+					if len(words) > 1 {
+						sent[strings.ToLower(string(words[0])+"|"+string(words[1]))] = true
+					}
+				}
+			}
+		}
+	}
+	for _, name := range commandNames(t, connect(t, startInProcess(t, &section{}))) {
+		if !sent[name] {
+			t.Errorf("no script sends %s", strings.ReplaceAll(name, "|", " "))
+		}
+	}
+}
+
+// connect opens a connection for the length of the test.
+func connect(t *testing.T, where place) *wire {
+	t.Helper()
+	w, err := dial(where.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.conn.Close() })
+	return w
+}
+
+// commandNames returns the names of all commands and subcommands.
+func commandNames(t *testing.T, w *wire) (names []string) {
+	t.Helper()
+	list, err := w.ask("COMMAND LIST FILTERBY PATTERN *")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`"([^"]+)"`).FindAllStringSubmatch(list, -1) {
+		names = append(names, m[1])
+	}
+	if !slices.Contains(names, "client|id") {
+		t.Fatalf("the server names these commands: %s", list)
+	}
+	return names
+}
+
+// TestCommandInfoSideBySide compares how the two servers describe each command, but for
+// the subcommands within a container: they are compared by themselves.
+func TestCommandInfoSideBySide(t *testing.T) {
+	us, redis := connect(t, startInProcess(t, &section{})), connect(t, startRedis(t))
+	for _, name := range commandNames(t, us) {
+		if slices.Contains(ownCommands, name) || name == "cluster" { // CLUSTER has no subcommands here
+			continue
+		}
+		var replies [2]string
+		for i, w := range []*wire{us, redis} {
+			all, err := w.ask("COMMAND INFO " + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replies[i], _, _ = strings.Cut(all, `["`+name+`|`)
+		}
+		if replies[0] != replies[1] {
+			t.Errorf("COMMAND INFO %s\nours  %s\nRedis %s", name, replies[0], replies[1])
+		}
+	}
+}
+
+// TestPointlessArgumentsSideBySide sends every command with pointless arguments to both
+// servers, which have to answer with the same bytes.
+func TestPointlessArgumentsSideBySide(t *testing.T) {
+	// Without arguments these show what differs, or end the server.
+	telling := []string{
+		"client|id", "client|info", "client|list", "command", "command|count", "command|docs", "command|info",
+		"command|list", "hello", "info", "latency|doctor", "latency|histogram", "shutdown", "slowlog|get", "slowlog|len", "time",
+	}
+	here, there := startInProcess(t, &section{}), startRedis(t)
+	for _, name := range commandNames(t, connect(t, here)) {
+		if slices.Contains(ownCommands, name) || name == "cluster" {
+			continue
+		}
+		command := strings.ReplaceAll(name, "|", " ")
+		t.Run(command, func(t *testing.T) {
+			for _, arguments := range []string{"x", "x y", "x y z", "1", "1 2", "1 2 3", "1 2 3 4", "0 0", "-"} {
+				compare(t, here, there, command+" "+arguments)
+			}
+			if !slices.Contains(telling, name) && !strings.HasSuffix(name, "|help") {
+				compare(t, here, there, command)
+			}
+		})
+	}
+}
+
+// compare sends a command to two servers on new connections.
+func compare(t *testing.T, here, there place, command string) {
+	t.Helper()
+	var replies [2]string
+	for i, where := range []place{here, there} {
+		w, err := dial(where.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replies[i], err = w.ask(command)
+		if err != nil {
+			t.Fatalf("%s: %v", command, err)
+		}
+		_ = w.conn.Close()
+	}
+	if replies[0] != replies[1] {
+		t.Errorf("%s\nours  %s\nRedis %s", command, replies[0], replies[1])
+	}
+}
