@@ -1,0 +1,15 @@
+// Package clienttests drives the built server with the clients and tools that people
+// use: go-redis, rueidis, redigo, radix, redis-py, redis-cli and redis-benchmark.
+//
+// The tests build the program from the repository that this folder lies in, start it
+// on a free port and stop it by SIGTERM, which must end it with exit code 0 and without
+// any line in its log that the test does not expect. The folder is a module of its own,
+// so that the server does not depend on its clients.
+//
+// What the tests need besides Go comes from Debian:
+//
+//	apt-get install redis-tools python3-redis
+//
+// A missing tool fails its test. GOFLAGS=-race builds the server with the race detector
+// too.
+package clienttests

@@ -1,0 +1,153 @@
+package clienttests
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// openAndPing tells the first error that an application gets to see.
+func openAndPing(t *testing.T, lib library, addr string, s settings) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c, err := lib.open(ctx, addr, s)
+	if err != nil {
+		return err
+	}
+	_, err = c.do(ctx, "PING")
+	return errors.Join(err, c.close())
+}
+
+func TestAuthentication(t *testing.T) {
+	eachLibrary(t, func(t *testing.T, lib library) {
+		srv := start(t, "secret")
+		srv.allow(`level=WARN msg="wrong password"`)
+		for _, protocol := range append([]int{0}, lib.others...) {
+			for _, test := range []struct{ user, password, want string }{
+				{"", "", "NOAUTH "},
+				{"", "wrong", "WRONGPASS invalid username-password pair or user is disabled."},
+				{"default", "wrong", "WRONGPASS invalid username-password pair or user is disabled."},
+				{"stranger", "secret", "WRONGPASS invalid username-password pair or user is disabled."},
+				{"", "secret", ""},
+				{"default", "secret", ""},
+			} {
+				s := settings{protocol: protocol, user: test.user, password: test.password}
+				err := openAndPing(t, lib, srv.addr, s)
+				if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+					t.Errorf("RESP%d, user %q, password %q: %v, want %q", protocol, test.user, test.password, err, test.want)
+				}
+			}
+		}
+	})
+}
+
+// A password where none is set is an error for those who send AUTH alone, as in Redis.
+// HELLO takes any password then.
+func TestNeedlessPassword(t *testing.T) {
+	eachLibrary(t, func(t *testing.T, lib library) {
+		srv := start(t, "")
+		err := openAndPing(t, lib, srv.addr, settings{password: "needless"})
+		if want := "AUTH <password> called without any password configured"; lib.protocol == 2 {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		} else if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A client outlives the server: calls fail while it is away, and succeed again when
+// another runs at its address.
+func TestRestart(t *testing.T) {
+	eachVariant(t, func(t *testing.T, lib library, s settings) {
+		b := connect(t, lib, s)
+		throttle := func(ctx context.Context) (decision, error) {
+			return numbers(b.do(ctx, "CL.THROTTLE", "key", "9", "1", hour))
+		}
+		if d, err := throttle(t.Context()); err != nil || d.remaining() != 9 {
+			t.Fatalf("before: %v, %v", d, err)
+		}
+		b.server.stop(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if d, err := throttle(ctx); err == nil {
+			t.Fatalf("without a server: %v", d)
+		}
+		startOn(t, b.server.port(t), s.password)
+		eventually(t, func(ctx context.Context) error {
+			d, err := throttle(ctx)
+			if err == nil && d.remaining() != 9 {
+				t.Errorf("afterwards: %v, want a new key", d)
+			}
+			return err
+		})
+	})
+}
+
+// pause stops the process, and waits until none of its threads runs. SIGCONT goes on.
+func (s *server) pause(t *testing.T) {
+	t.Helper()
+	s.signal(t, syscall.SIGSTOP)
+	eventually(t, func(context.Context) error {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.process.Process.Pid))
+		if err != nil || len(threads) == 0 {
+			return fmt.Errorf("found %d threads, %w", len(threads), err)
+		}
+		for _, name := range threads {
+			stat, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			if _, rest, _ := strings.Cut(string(stat), ") "); !strings.HasPrefix(rest, "T") {
+				return fmt.Errorf("a thread still runs: %s", stat)
+			}
+		}
+		return nil
+	})
+}
+
+// A context that ends ends the call, although the server does not answer; and no later
+// call gets the reply that the abandoned one has left.
+func TestContext(t *testing.T) {
+	eachVariant(t, func(t *testing.T, lib library, s settings) {
+		s.obeyContext = true
+		b := connect(t, lib, s)
+		if _, err := b.do(t.Context(), "PING"); err != nil {
+			t.Fatal(err)
+		}
+		cancelled, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := b.do(cancelled, "ECHO", "cancelled before"); !errors.Is(err, context.Canceled) {
+			t.Errorf("a cancelled context: %v", err)
+		}
+
+		b.server.pause(t)
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if v, err := b.do(ctx, "ECHO", "abandoned"); err == nil || time.Since(began) > patience/2 {
+			t.Errorf("after %v: %v, %v", time.Since(began), v, err)
+		}
+		b.server.signal(t, syscall.SIGCONT)
+
+		for i := range 3 * poolSize {
+			want := strconv.Itoa(i)
+			eventually(t, func(ctx context.Context) error {
+				v, err := b.do(ctx, "ECHO", want)
+				if err == nil && v != want {
+					return fmt.Errorf("ECHO %s returns %v", want, v)
+				}
+				return err
+			})
+		}
+	})
+}

@@ -1,0 +1,189 @@
+package clienttests
+
+import (
+	"context"
+	"fmt"
+	"testing"
+)
+
+// client is what the tests that all libraries share need of one. Replies come in plain
+// form: see the function of that name.
+type client interface {
+	// do runs one command.
+	do(ctx context.Context, args ...string) (any, error)
+	// pipeline runs commands in one go.
+	pipeline(ctx context.Context, commands [][]string) []reply
+	// transaction runs commands by the library's way to MULTI and EXEC. The error is
+	// that of the whole.
+	transaction(ctx context.Context, commands [][]string) ([]reply, error)
+	// pinned lends a connection that nothing else uses meanwhile.
+	pinned(ctx context.Context, f func(do doFunc) error) error
+	close() error
+}
+
+type doFunc func(ctx context.Context, args ...string) (any, error)
+
+type reply struct {
+	value any
+	err   error
+}
+
+// settings are what a client is opened with; the zero value is its default.
+type settings struct {
+	protocol   int // 0: the library's default
+	user       string
+	password   string
+	clientName string
+	// obeyContext makes contexts end calls where a library needs to be told so.
+	obeyContext bool
+}
+
+// library is one client library.
+type library struct {
+	name      string
+	open      func(ctx context.Context, addr string, s settings) (client, error)
+	protocol  int    // that it speaks by default
+	others    []int  // protocols that it can be told to speak
+	takesName bool   // it has an option for the name of the client
+	sentName  string // of the library, by CLIENT SETINFO
+	pool      int    // connections that it opens at most
+	dropsERR  bool   // from the texts of errors
+}
+
+const poolSize = 8
+
+// go-redis has a second pool, for pipelines.
+var libraries = []library{
+	{name: "go-redis", open: openGoRedis, protocol: 3, others: []int{2, 3}, takesName: true, sentName: "go-redis", pool: 2 * poolSize},
+	{name: "rueidis", open: openRueidis, protocol: 3, others: []int{2}, takesName: true, sentName: "rueidis", pool: poolSize, dropsERR: true},
+	{name: "redigo", open: openRedigo, protocol: 2, takesName: true, pool: poolSize},
+	{name: "radix", open: openRadix, protocol: 2, others: []int{3}, pool: poolSize},
+}
+
+// bench is a client and the server that it talks to.
+type bench struct {
+	library
+	settings
+	client
+	server *server
+}
+
+// speaks returns the protocol that the client is to speak.
+func (b *bench) speaks() int {
+	if b.settings.protocol != 0 {
+		return b.settings.protocol
+	}
+	return b.library.protocol
+}
+
+// eachLibrary runs a test with each library as it is by default.
+func eachLibrary(t *testing.T, test func(t *testing.T, lib library)) {
+	for _, lib := range libraries {
+		t.Run(lib.name, func(t *testing.T) { test(t, lib) })
+	}
+}
+
+// eachVariant runs a test with each library in all its variants: the protocols that it
+// knows, with and without a password and a name.
+func eachVariant(t *testing.T, test func(t *testing.T, lib library, s settings)) {
+	eachLibrary(t, func(t *testing.T, lib library) {
+		for _, protocol := range append([]int{0}, lib.others...) {
+			name := "default"
+			if protocol != 0 {
+				name = fmt.Sprint("RESP", protocol)
+			}
+			t.Run(name, func(t *testing.T) { test(t, lib, settings{protocol: protocol}) })
+			secured := settings{protocol: protocol, password: "open sesame"}
+			t.Run(name+",password", func(t *testing.T) { test(t, lib, secured) })
+			if lib.takesName {
+				secured.user, secured.clientName = "default", "gateway-7"
+				t.Run(name+",user,password,name", func(t *testing.T) { test(t, lib, secured) })
+			}
+		}
+	})
+}
+
+// connect starts a server and a client of it.
+func connect(t *testing.T, lib library, s settings) *bench {
+	t.Helper()
+	srv := start(t, s.password)
+	return &bench{library: lib, settings: s, client: mustOpen(t, lib, srv.addr, s), server: srv}
+}
+
+func mustOpen(t *testing.T, lib library, addr string, s settings) client {
+	t.Helper()
+	c, err := lib.open(t.Context(), addr, s)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := c.close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return c
+}
+
+// words turns the arguments of a command into what the libraries take.
+func words(args []string) []any {
+	list := make([]any, len(args))
+	for i, arg := range args {
+		list[i] = arg
+	}
+	return list
+}
+
+// plain turns what the libraries make of a reply into one form: int64, string, []any,
+// error or nil.
+func plain(v any) any {
+	switch v := v.(type) {
+	case []byte:
+		return string(v)
+	case int:
+		return int64(v)
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = plain(v[i])
+		}
+		return list
+	}
+	return v
+}
+
+// replies parts errors from values.
+func replies(list []any) []reply {
+	parted := make([]reply, len(list))
+	for i, v := range list {
+		if err, ok := v.(error); ok {
+			parted[i] = reply{err: err}
+		} else {
+			parted[i] = reply{value: plain(v)}
+		}
+	}
+	return parted
+}
+
+// numbers returns the five integers of a decision.
+func numbers(v any, err error) (decision, error) {
+	if err != nil {
+		return decision{}, err
+	}
+	list, ok := v.([]any)
+	if !ok || len(list) != len(decision{}) {
+		return decision{}, fmt.Errorf("the reply is %#v and not five integers", v)
+	}
+	var d decision
+	for i := range list {
+		if d[i], ok = list[i].(int64); !ok {
+			return decision{}, fmt.Errorf("the reply is %#v and not five integers", v)
+		}
+	}
+	return d, nil
+}
+
+// decision is the reply of CL.THROTTLE.
+type decision [5]int64
+
+func (d decision) limited() bool    { return d[0] == 1 }
+func (d decision) remaining() int64 { return d[2] }

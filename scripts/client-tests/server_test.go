@@ -1,0 +1,230 @@
+package clienttests
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// patience is how long a test waits for what is about to happen.
+const patience = 15 * time.Second
+
+// program is the path of the server that TestMain has built.
+var program string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "throttled-client-tests-")
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // it lies among the temporary files
+	program = filepath.Join(dir, "throttled")
+	build := exec.Command("go", "build", "-o", program, "./cmd/throttled")
+	build.Dir = filepath.Join("..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fail(fmt.Errorf("build the server: %w\n%s", err, out))
+	}
+	keepGoRedisLog()
+	code := m.Run()
+	if odd := goRedisLog.odd(); len(odd) > 0 {
+		return fail(fmt.Errorf("go-redis complains:\n%s", strings.Join(odd, "\n")))
+	}
+	return code
+}
+
+func fail(err error) int {
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// server is one run of the program.
+type server struct {
+	addr     string
+	password string
+	process  *exec.Cmd
+	ended    chan struct{} // closed when the process has closed its log
+	stopOnce sync.Once
+	allowed  []*regexp.Regexp // what its log may hold besides
+
+	mu    sync.Mutex
+	lines []string
+}
+
+// start runs the server on a free port until the test ends.
+func start(t *testing.T, password string) *server {
+	t.Helper()
+	return startOn(t, "0", password)
+}
+
+func startOn(t *testing.T, port, password string) *server {
+	t.Helper()
+	s := &server{password: password, ended: make(chan struct{})}
+	s.process = exec.Command(program, "--port", port, "--requirepass", password)
+	s.process.Dir = t.TempDir()
+	// Nothing of the caller's configures it. A build with the race detector, which reports
+	// into the log, need not wait at its end.
+	s.process.Env = []string{"GORACE=atexit_sleep_ms=0"}
+	log, err := s.process.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.stop(t) })
+	ready := make(chan string, 1)
+	go s.follow(log, ready)
+	select {
+	case s.addr = <-ready:
+	case <-s.ended:
+		t.Fatalf("the server ended at once; log:\n%s", s.log())
+	case <-time.After(patience):
+		t.Fatalf("the server is not ready after %v; log:\n%s", patience, s.log())
+	}
+	return s
+}
+
+var addressInLog = regexp.MustCompile(`msg=ready .*addresses=\[([^] ]+)\]`)
+
+// follow keeps the lines of the log and tells the address that the server listens on.
+func (s *server) follow(log io.Reader, ready chan<- string) {
+	defer close(s.ended)
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		line := lines.Text()
+		s.mu.Lock()
+		s.lines = append(s.lines, line)
+		s.mu.Unlock()
+		if found := addressInLog.FindStringSubmatch(line); found != nil {
+			ready <- found[1]
+		}
+	}
+}
+
+func (s *server) log() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.lines, "\n")
+}
+
+// allow lets the log hold lines that match pattern.
+func (s *server) allow(pattern string) {
+	s.allowed = append(s.allowed, regexp.MustCompile(pattern))
+}
+
+// stop ends the server by SIGTERM. It must exit with code 0, soon, whatever clients are
+// connected, and its log must hold nothing unexpected.
+func (s *server) stop(t *testing.T) {
+	t.Helper()
+	s.stopOnce.Do(func() {
+		t.Helper()
+		s.signal(t, syscall.SIGTERM)
+		select {
+		case <-s.ended:
+		case <-time.After(patience):
+			t.Errorf("the server still runs %v after SIGTERM", patience)
+			s.signal(t, syscall.SIGKILL)
+			<-s.ended
+		}
+		if err := s.process.Wait(); err != nil {
+			t.Errorf("the server ended with %v", err)
+		}
+		s.checkLog(t)
+	})
+}
+
+func (s *server) signal(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	if err := s.process.Process.Signal(sig); err != nil {
+		t.Errorf("send %v to the server: %v", sig, err)
+	}
+}
+
+// checkLog expects the three lines of a run without incidents.
+func (s *server) checkLog(t *testing.T) {
+	t.Helper()
+	rest := slices.DeleteFunc(strings.Split(s.log(), "\n"), func(line string) bool {
+		return slices.ContainsFunc(s.allowed, func(re *regexp.Regexp) bool { return re.MatchString(line) })
+	})
+	want := []string{"msg=ready ", `msg="stopping: asked by a signal"`, "msg=stopped"}
+	if !slices.EqualFunc(rest, want, func(line, part string) bool {
+		return strings.Contains(line, "level=INFO "+part)
+	}) {
+		t.Errorf("unexpected log of the server:\n%s", s.log())
+	}
+}
+
+// port returns the port as text.
+func (s *server) port(t *testing.T) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// ask sends one command on a connection of its own, to look at the server from beside.
+func (s *server) ask(t *testing.T, args ...string) any {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	conn, err := redis.DialContext(ctx, "tcp", s.addr, redis.DialPassword(s.password))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }() // all that was asked for has been read
+	v, err := redis.DoContext(conn, ctx, args[0], words(args[1:])...)
+	if err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	return plain(v)
+}
+
+// info returns a field of INFO.
+func (s *server) info(t *testing.T, name string) string {
+	t.Helper()
+	text := s.ask(t, "INFO", "everything").(string)
+	for line := range strings.SplitSeq(text, "\r\n") {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return value
+		}
+	}
+	t.Fatalf("INFO has no %s:\n%s", name, text)
+	return ""
+}
+
+// eventually tries f until it succeeds.
+func eventually(t *testing.T, f func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := f(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("after %v still: %v", patience, err)
+		case <-again.C:
+		}
+	}
+}

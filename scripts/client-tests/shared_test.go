@@ -1,0 +1,368 @@
+package clienttests
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// hour is a period in which no test sees a key regain anything that it counts.
+const hour = "3600"
+
+// The things that every library must be able to do, in every variant.
+func TestLibraries(t *testing.T) {
+	behaviours := []struct {
+		name string
+		test func(*testing.T, *bench)
+	}{
+		{"introduces itself", testIntroduction},
+		{"ping and echo", testPing},
+		{"throttle", testThrottle},
+		{"errors", testErrors},
+		{"pipeline", testPipeline},
+		{"transaction", testTransaction},
+		{"failed transaction", testFailedTransaction},
+		{"watch", testWatch},
+		{"one key, many callers", testConcurrency},
+		{"connections are used again", testReuse},
+		{"killed connections are replaced", testKill},
+	}
+	eachVariant(t, func(t *testing.T, lib library, s settings) {
+		b := connect(t, lib, s)
+		for _, behaviour := range behaviours {
+			t.Run(behaviour.name, func(t *testing.T) { behaviour.test(t, b) })
+		}
+	})
+}
+
+// testIntroduction looks at what the server knows about the client.
+func testIntroduction(t *testing.T, b *bench) {
+	v, err := b.do(t.Context(), "CLIENT", "INFO")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := fields(v)
+	for _, want := range []struct{ field, value string }{
+		{"resp", strconv.Itoa(b.speaks())}, {"name", b.clientName}, {"user", "default"}, {"db", "0"},
+	} {
+		if got := known[want.field]; got != want.value {
+			t.Errorf("the server takes %s for %q, want %q", want.field, got, want.value)
+		}
+	}
+	if got := known["lib-name"]; !strings.HasPrefix(got, b.sentName) || (got == "") != (b.sentName == "") {
+		t.Errorf("the server takes the library for %q, want %q", got, b.sentName)
+	}
+	if got := known["lib-ver"]; (got == "") != (b.sentName == "") {
+		t.Errorf("the server takes the library's version for %q", got)
+	}
+}
+
+func testPing(t *testing.T, b *bench) {
+	binary := "\x00\r\n$5\r\n\xff"
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"PING"}, "PONG"},
+		{[]string{"ping", "hello"}, "hello"},
+		{[]string{"ECHO", binary}, binary},
+		{[]string{"echo", ""}, ""},
+	} {
+		if got, err := b.do(t.Context(), test.args...); err != nil || got != test.want {
+			t.Errorf("%q: %#v, %v, want %q", test.args, got, err, test.want)
+		}
+	}
+}
+
+// testThrottle spends a limit of 3 that regains 1 a minute, and some more.
+func testThrottle(t *testing.T, b *bench) {
+	began := time.Now()
+	for i, test := range []struct {
+		quantity []string
+		want     decision
+	}{
+		{nil, decision{0, 3, 2, -1, 60}},
+		{[]string{"1"}, decision{0, 3, 1, -1, 120}},
+		{[]string{"2"}, decision{1, 3, 1, 60, 120}},
+		{nil, decision{0, 3, 0, -1, 180}},
+		{nil, decision{1, 3, 0, 60, 180}},
+		{[]string{"0"}, decision{0, 3, 0, -1, 180}},
+		{[]string{"-1"}, decision{0, 3, 1, -1, 120}},
+		{[]string{"4"}, decision{1, 3, 1, -1, 120}},
+	} {
+		args := append([]string{"CL.THROTTLE", "user:1", "2", "1", "60"}, test.quantity...)
+		got, err := numbers(b.do(t.Context(), args...))
+		if err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		if !got.matches(test.want, time.Since(began)) {
+			t.Errorf("call %d: %v, want %v", i, got, test.want)
+		}
+	}
+}
+
+// matches compares with what is expected at once, when some time has passed.
+func (d decision) matches(want decision, passed time.Duration) bool {
+	late := int64(math.Ceil(passed.Seconds()))
+	for i := 3; i < 5; i++ { // the seconds
+		if want[i] > 0 && d[i] < want[i] && d[i] >= want[i]-late {
+			want[i] = d[i]
+		}
+	}
+	return d == want
+}
+
+// testErrors expects the errors of the server in their own words, and a connection that
+// goes on.
+func testErrors(t *testing.T, b *bench) {
+	const notInteger = "ERR value is not an integer or out of range"
+	for _, test := range []struct {
+		command string
+		want    string
+	}{
+		{"CL.THROTTLE key 1 1", "ERR wrong number of arguments for 'cl.throttle' command"},
+		{"cl.throttle key 1 1 1 1 1", "ERR wrong number of arguments for 'cl.throttle' command"},
+		{"CL.THROTTLE key ten 1 60", notInteger},
+		{"CL.THROTTLE key 1 1.0 60", notInteger},
+		{"CL.THROTTLE key -1 1 60", notInteger},
+		{"CL.THROTTLE key 1 0 60", notInteger},
+		{"CL.THROTTLE key 1 1 9223372036854775808", notInteger},
+		{"CL.NONSENSE key 1", "ERR unknown command 'CL.NONSENSE', with args beginning with: 'key' '1' "},
+		{"EXEC", "ERR EXEC without MULTI"},
+		{"AUTH wrong password", "WRONGPASS invalid username-password pair or user is disabled."},
+	} {
+		if strings.HasPrefix(test.command, "AUTH") {
+			b.server.allow(`level=WARN msg="wrong password"`)
+		}
+		want := test.want
+		if b.dropsERR {
+			want = strings.TrimPrefix(want, "ERR ")
+		}
+		v, err := b.do(t.Context(), strings.Fields(test.command)...)
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: %#v, error %v, want %s", test.command, v, err, want)
+		}
+	}
+	if v, err := b.do(t.Context(), "EXISTS", "key"); err != nil || v != int64(0) {
+		t.Errorf("a refused command has left a key: %#v, %v", v, err)
+	}
+}
+
+// testPipeline sends 100 decisions with errors and echoes among them, and expects each
+// reply in its place.
+func testPipeline(t *testing.T, b *bench) {
+	const rounds = 100
+	var commands [][]string
+	for i := range rounds {
+		commands = append(commands,
+			[]string{"CL.THROTTLE", "piped", strconv.Itoa(rounds - 1), "1", hour},
+			[]string{"CL.THROTTLE", "piped", "x", "1", hour},
+			[]string{"ECHO", strconv.Itoa(i)})
+	}
+	got := b.pipeline(t.Context(), commands)
+	if len(got) != len(commands) {
+		t.Fatalf("%d replies to %d commands: %v", len(got), len(commands), got)
+	}
+	for i := range rounds {
+		d, err := numbers(got[3*i].value, got[3*i].err)
+		if err != nil || d.limited() || d.remaining() != int64(rounds-1-i) {
+			t.Fatalf("round %d: %v, %v", i, d, err)
+		}
+		if err := got[3*i+1].err; err == nil || !strings.Contains(err.Error(), "not an integer") {
+			t.Fatalf("round %d: error %v", i, err)
+		}
+		if echo := got[3*i+2]; echo.err != nil || echo.value != strconv.Itoa(i) {
+			t.Fatalf("round %d: echo %#v", i, echo)
+		}
+	}
+}
+
+func testTransaction(t *testing.T, b *bench) {
+	got, err := b.transaction(t.Context(), [][]string{
+		{"CL.THROTTLE", "tx", "9", "1", hour},
+		{"CL.THROTTLE", "tx", "9", "x", hour},
+		{"CL.THROTTLE", "tx", "9", "1", hour, "2"},
+		{"PING"},
+	})
+	if err != nil || len(got) != 4 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	for i, remaining := range map[int]int64{0: 9, 2: 7} {
+		if d, err := numbers(got[i].value, got[i].err); err != nil || d.remaining() != remaining {
+			t.Errorf("reply %d: %v, %v, want %d remaining", i, d, err, remaining)
+		}
+	}
+	if err := got[1].err; err == nil || !strings.Contains(err.Error(), "not an integer") {
+		t.Errorf("reply 1: error %v", err)
+	}
+	if got[3] != (reply{value: "PONG"}) {
+		t.Errorf("reply 3: %v", got[3])
+	}
+}
+
+// testFailedTransaction expects nothing to happen when a command cannot be queued, and
+// the connection to be out of the transaction afterwards.
+func testFailedTransaction(t *testing.T, b *bench) {
+	got, err := b.transaction(t.Context(), [][]string{
+		{"CL.THROTTLE", "aborted", "9", "1", hour},
+		{"CL.THROTTLE", "aborted", "9"},
+	})
+	if err == nil {
+		t.Errorf("no error, but %v", got)
+	}
+	for range poolSize {
+		if v, err := b.do(t.Context(), "EXISTS", "aborted"); err != nil || v != int64(0) {
+			t.Fatalf("EXISTS: %#v, %v", v, err)
+		}
+	}
+}
+
+// testWatch runs EXEC after something has been done from beside to a watched key.
+func testWatch(t *testing.T, b *bench) {
+	for i, test := range []struct {
+		beside string
+		commit bool
+	}{
+		{"PING", true},
+		{"CL.THROTTLE watched 0 1 3600", false}, // makes the key
+		{"CL.THROTTLE watched 0 1 3600", true},  // is limited, and so changes nothing
+		{"CL.THROTTLE watched 0 1 3600 0", true},
+		{"DEL watched", false},
+		{"DEL watched", true}, // is not there any more
+	} {
+		err := b.pinned(t.Context(), func(do doFunc) error {
+			own := fmt.Sprint("own:", i)
+			if _, err := do(t.Context(), "WATCH", "watched", own); err != nil {
+				return err
+			}
+			b.server.ask(t, strings.Fields(test.beside)...)
+			for _, step := range []struct{ command, reply string }{
+				{"MULTI", "OK"}, {"CL.THROTTLE " + own + " 1 1 60", "QUEUED"},
+			} {
+				if v, err := do(t.Context(), strings.Fields(step.command)...); err != nil || v != step.reply {
+					return fmt.Errorf("%s: %v, %w", step.command, v, err)
+				}
+			}
+			v, err := do(t.Context(), "EXEC")
+			if err != nil {
+				return fmt.Errorf("EXEC: %w", err)
+			}
+			if (v != nil) != test.commit {
+				t.Errorf("step %d, %s: EXEC returns %#v", i, test.beside, v)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+	}
+}
+
+// testConcurrency lets 16 callers at a key. Exactly the limit is admitted, and no two
+// are told the same number remaining.
+func testConcurrency(t *testing.T, b *bench) {
+	const callers, calls, limit = 16, 25, 100
+	var admitted [limit]atomic.Int32
+	var callersDone sync.WaitGroup
+	for range callers {
+		callersDone.Go(func() {
+			for range calls {
+				d, err := numbers(b.do(t.Context(), "CL.THROTTLE", "shared", strconv.Itoa(limit-1), "1", hour))
+				switch {
+				case err != nil:
+					t.Error(err)
+					return
+				case !d.limited():
+					admitted[d.remaining()].Add(1)
+				}
+			}
+		})
+	}
+	callersDone.Wait()
+	for remaining := range admitted {
+		if n := admitted[remaining].Load(); n != 1 {
+			t.Errorf("%d calls were admitted with %d remaining", n, remaining)
+		}
+	}
+}
+
+// testReuse expects that calls one after another share connections, and that many at a
+// time open no more than the pool may hold.
+func testReuse(t *testing.T, b *bench) {
+	before := received(t, b.server)
+	for i := range 100 {
+		if _, err := b.do(t.Context(), "PING", strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if opened := received(t, b.server) - before - 1; opened > int64(b.pool) {
+		t.Errorf("100 calls opened %d connections", opened)
+	}
+	eventually(t, func(context.Context) error { // the server needs a moment to see a close
+		connected, err := strconv.Atoi(b.server.info(t, "connected_clients"))
+		if err == nil && connected > b.pool+1 {
+			err = fmt.Errorf("%d connections are open, want at most %d", connected, b.pool+1)
+		}
+		return err
+	})
+}
+
+// received returns how many connections the server has taken, the caller's included.
+func received(t *testing.T, s *server) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(s.info(t, "total_connections_received"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// testKill cuts the client's connections. It may lose calls, but soon works again, under
+// its name.
+func testKill(t *testing.T, b *bench) {
+	old := ids(t, b.server)
+	if killed := b.server.ask(t, "CLIENT", "KILL", "TYPE", "normal").(int64); killed < 1 {
+		t.Fatal("the client had no connection")
+	}
+	eventually(t, func(ctx context.Context) error {
+		v, err := b.do(ctx, "CLIENT", "INFO")
+		if err != nil {
+			return err
+		}
+		client := fields(v)
+		if slices.Contains(old, client["id"]) {
+			return fmt.Errorf("connection %s is not dead yet", client["id"])
+		}
+		if client["name"] != b.clientName || client["resp"] != strconv.Itoa(b.speaks()) {
+			t.Errorf("the new connection is %v", v)
+		}
+		return nil
+	})
+}
+
+// ids returns the numbers of the connections.
+func ids(t *testing.T, s *server) (list []string) {
+	t.Helper()
+	for line := range strings.Lines(s.ask(t, "CLIENT", "LIST").(string)) {
+		list = append(list, fields(line)["id"])
+	}
+	return list
+}
+
+// fields parses a line of CLIENT LIST.
+func fields(line any) map[string]string {
+	text, _ := line.(string)
+	known := map[string]string{}
+	for field := range strings.FieldsSeq(text) {
+		name, value, _ := strings.Cut(field, "=")
+		known[name] = value
+	}
+	return known
+}

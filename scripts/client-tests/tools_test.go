@@ -1,0 +1,242 @@
+package clienttests
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// tool returns the path of a program, which a Debian package brings.
+func tool(t *testing.T, name, debianPackage string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%v; it comes with: apt-get install %s", err, debianPackage)
+	}
+	return path
+}
+
+// outcome is how a tool has ended.
+type outcome struct {
+	out, err string
+	code     int
+}
+
+// trimmed drops empty lines around what the tool has written: redis-cli is generous with
+// them.
+func (o outcome) trimmed() outcome {
+	return outcome{strings.Trim(o.out, "\n"), strings.Trim(o.err, "\n"), o.code}
+}
+
+// runTool runs a tool to its end.
+func runTool(t *testing.T, stdin, path string, args ...string) outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+		t.Fatalf("%s %q: %v, %v", path, args, err, ctx.Err())
+	}
+	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
+}
+
+// firstLines runs a tool that never ends by itself until it has written n lines. Each
+// line that it writes is passed to seen before the next is read.
+func firstLines(t *testing.T, n int, seen func(line string), path string, args ...string) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for in := bufio.NewScanner(out); len(lines) < n && in.Scan(); {
+		lines = append(lines, in.Text())
+		seen(in.Text())
+	}
+	if len(lines) < n {
+		t.Errorf("%s %q has written only %q", path, args, lines)
+	}
+	_ = cmd.Process.Kill() // where it has ended by itself, it has written too little
+	_ = cmd.Wait()         // it was killed
+	return lines
+}
+
+// redisCLI returns redis-cli and the arguments by which it finds the server.
+func redisCLI(t *testing.T, s *server) (path string, args []string) {
+	t.Helper()
+	return tool(t, "redis-cli", "redis-tools"), []string{"-h", "127.0.0.1", "-p", s.port(t)}
+}
+
+func TestRedisCLI_OneShot(t *testing.T) {
+	srv := start(t, "")
+	path, at := redisCLI(t, srv)
+	for _, test := range []struct {
+		args string
+		want outcome
+	}{
+		{"PING", outcome{"PONG", "", 0}},
+		{"CL.THROTTLE raw 15 1 60", outcome{"0\n16\n15\n-1\n60", "", 0}},
+		{"-3 CL.THROTTLE three 15 1 60", outcome{"0\n16\n15\n-1\n60", "", 0}},
+		{"--no-raw CL.THROTTLE shown 15 1 60", outcome{"1) (integer) 0\n2) (integer) 16\n3) (integer) 15\n4) (integer) -1\n5) (integer) 60", "", 0}},
+		{"--csv CL.THROTTLE csv 15 1 60", outcome{"0,16,15,-1,60", "", 0}},
+		{"--json CL.THROTTLE json 15 1 60", outcome{"[0,16,15,-1,60]", "", 0}},
+		{"-2 --no-raw TYPE nothing", outcome{"none", "", 0}},
+		{"-r 3 -i 0.001 --csv CL.THROTTLE repeated 1 1 3600", outcome{"0,2,1,-1,3600\n0,2,0,-1,7200\n1,2,0,3600,7200", "", 0}},
+		{"-n 0 PING", outcome{"PONG", "", 0}},
+		{"-e CL.THROTTLE key", outcome{"", "ERR wrong number of arguments for 'cl.throttle' command", 1}},
+		{"-e CL.THROTTLE key x 1 60", outcome{"", "ERR value is not an integer or out of range", 1}},
+		{"-u redis://127.0.0.1:" + srv.port(t) + "/0 PING", outcome{"PONG", "", 0}},
+		{"--quoted-input ECHO \"\\x41\\n\"", outcome{"A", "", 0}},
+	} {
+		got := runTool(t, "", path, append(at, strings.Fields(test.args)...)...)
+		if got.trimmed() != test.want {
+			t.Errorf("redis-cli %s: %+v, want %+v", test.args, got, test.want)
+		}
+	}
+}
+
+func TestRedisCLI_Password(t *testing.T) {
+	srv := start(t, "secret")
+	srv.allow(`level=WARN msg="wrong password"`)
+	path, at := redisCLI(t, srv)
+	for args, want := range map[string]outcome{
+		"PING":                                {"NOAUTH Authentication required.", "", 0},
+		"--no-auth-warning -a secret PING":    {"PONG", "", 0},
+		"--no-auth-warning -a secret -3 PING": {"PONG", "", 0},
+		"--no-auth-warning --user default --pass secret PING": {"PONG", "", 0},
+	} {
+		got := runTool(t, "", path, append(at, strings.Fields(args)...)...)
+		if got.trimmed() != want {
+			t.Errorf("redis-cli %s: %+v, want %+v", args, got, want)
+		}
+	}
+	if got := runTool(t, "", path, append(at, "--no-auth-warning", "-a", "wrong", "PING")...); !strings.Contains(got.err, "WRONGPASS") {
+		t.Errorf("a wrong password: %+v", got)
+	}
+}
+
+// Help for the server's own commands comes from COMMAND DOCS.
+func TestRedisCLI_Help(t *testing.T) {
+	path, at := redisCLI(t, start(t, ""))
+	got := runTool(t, "PING\nhelp cl.throttle\n", path, at...)
+	for _, want := range []string{"PONG", "CL.THROTTLE", "key max_burst count period [quantity]", "summary:", "since:", "group:"} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("no %q in %+v", want, got)
+		}
+	}
+	if got.err != "" || got.code != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestRedisCLI_Scans(t *testing.T) {
+	srv := start(t, "")
+	path, at := redisCLI(t, srv)
+	var calls strings.Builder
+	for _, key := range strings.Fields("user:1 user:2 user:3 tenant:1") {
+		calls.WriteString("CL.THROTTLE " + key + " 1 1 3600\n")
+	}
+	if got := runTool(t, calls.String(), path, at...); got.err != "" || got.code != 0 {
+		t.Fatalf("%+v", got)
+	}
+	for _, test := range []struct {
+		args  string
+		match string
+	}{
+		{"--scan", `^(\S+\n){4}$`},
+		{"--scan --pattern user:*", `^(user:\d\n){3}$`},
+		{"--bigkeys", `Sampled 4 keys in the keyspace!`},
+		{"--memkeys", `Sampled 4 keys in the keyspace!`},
+		{"--memkeys", `Biggest +\S+ found .* has \d+ bytes`},
+	} {
+		got := runTool(t, "", path, append(at, strings.Fields(test.args)...)...)
+		if !regexp.MustCompile(test.match).MatchString(got.out) || got.err != "" || got.code != 0 {
+			t.Errorf("redis-cli %s: %+v, want %s", test.args, got, test.match)
+		}
+	}
+}
+
+func TestRedisCLI_Stat(t *testing.T) {
+	srv := start(t, "")
+	srv.ask(t, "CL.THROTTLE", "key", "1", "1", hour)
+	path, at := redisCLI(t, srv)
+	// Without stdbuf the lines would stay in the tool for long.
+	args := append([]string{"-oL", path}, append(at, "--stat", "-i", "0.05")...)
+	lines := firstLines(t, 4, func(string) {}, tool(t, "stdbuf", "coreutils"), args...)
+	row := regexp.MustCompile(`^1 +[\d.]+[KMG] +\d+ +\d+ +\d+ \(\+\d+\) +\d+ *$`) // keys, memory, clients, blocked, requests, connections
+	for _, line := range lines[min(2, len(lines)):] {
+		if !row.MatchString(line) {
+			t.Errorf("--stat: %q in %q", line, lines)
+		}
+	}
+}
+
+func TestRedisCLI_Latency(t *testing.T) {
+	path, at := redisCLI(t, start(t, ""))
+	got := runTool(t, "", path, append(at, "--latency", "-i", "0.2")...)
+	if !regexp.MustCompile(`^\d+ \d+ [\d.]+ \d+\n$`).MatchString(got.out) || got.err != "" || got.code != 0 {
+		t.Errorf("%+v, want minimum, maximum, average and count", got)
+	}
+}
+
+func TestRedisCLI_Monitor(t *testing.T) {
+	srv := start(t, "")
+	path, at := redisCLI(t, srv)
+	lines := firstLines(t, 2, func(line string) {
+		if line == "OK" {
+			srv.ask(t, "cl.throttle", "a key", "1", "1", hour)
+		}
+	}, path, append(at, "MONITOR")...)
+	want := regexp.MustCompile(`^\d{10,}\.\d{6} \[0 127\.0\.0\.1:\d+\] "cl.throttle" "a key" "1" "1" "3600"$`)
+	if len(lines) == 2 && !want.MatchString(lines[1]) {
+		t.Errorf("%q, want %s", lines[1], want)
+	}
+}
+
+func TestRedisCLI_Pipe(t *testing.T) {
+	srv := start(t, "")
+	path, at := redisCLI(t, srv)
+	const calls = 5000
+	one := "*5\r\n$11\r\nCL.THROTTLE\r\n$3\r\nkey\r\n$4\r\n9999\r\n$1\r\n1\r\n$4\r\n3600\r\n"
+	wrong := "*2\r\n$11\r\nCL.THROTTLE\r\n$3\r\nkey\r\n"
+	got := runTool(t, strings.Repeat(one, calls), path, append(at, "--pipe")...)
+	if !strings.HasSuffix(got.out, "errors: 0, replies: 5000\n") || got.err != "" || got.code != 0 {
+		t.Errorf("%+v", got)
+	}
+	if d, err := numbers(srv.ask(t, "CL.THROTTLE", "key", "9999", "1", hour, "0"), nil); err != nil || d.remaining() != 10000-calls {
+		t.Errorf("%v, %v, want %d remaining", d, err, 10000-calls)
+	}
+	got = runTool(t, one+wrong+one, path, append(at, "--pipe")...)
+	if !strings.HasSuffix(got.out, "errors: 1, replies: 3\n") || got.code != 1 {
+		t.Errorf("with an error: %+v", got)
+	}
+}
+
+// What this server does not do, replication, is refused without a wait.
+func TestRedisCLI_NoReplication(t *testing.T) {
+	path, at := redisCLI(t, start(t, ""))
+	for _, args := range [][]string{{"--replica"}, {"--rdb", t.TempDir() + "/dump"}} {
+		began := time.Now()
+		got := runTool(t, "", path, append(at, args...)...)
+		if got.code == 0 || !strings.Contains(got.err, "SYNC with master failed") || time.Since(began) > patience/2 {
+			t.Errorf("redis-cli %q: %+v after %v", args, got, time.Since(began))
+		}
+	}
+}
