@@ -1,0 +1,63 @@
+# Every target with a description is listed by "make help".
+SHELL := /bin/bash
+GO    ?= go
+ARGS  ?=
+PEER  ?=
+FUZZTIME ?= 30s
+LINT_VERSION := v2.6.2
+LINT := bin/golangci-lint-$(LINT_VERSION)
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+# What the tests drive for real, by Debian's names.
+TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test race lint fmt fuzz bench tools clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+build: ## build the programs into bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
+
+run: build ## build and start the server in memory on loopback; ARGS="--port 6390" for more
+	bin/throttled $(ARGS)
+
+test: tools ## run every test, with the race detector where goroutines meet
+	$(GO) vet ./...
+	$(GO) test -race ./...
+	cd scripts/client-tests && $(GO) vet ./... && $(GO) test -count=1 ./...
+
+lint: $(LINT) ## check style and common mistakes
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(LINT) run ./...
+	cd scripts/client-tests && ../../$(LINT) run ./...
+
+$(LINT):
+	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+	mv bin/golangci-lint $@
+
+fmt: ## format all code
+	gofmt -w $$(git ls-files '*.go')
+
+fuzz: ## fuzz every target for FUZZTIME (30s)
+	@for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "== $$pkg $$target"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg || exit 1; \
+	  done; \
+	done
+
+bench: tools ## measure the figures the server is judged by; PEER=host:port to compare
+	$(GO) test -run '^$$' -bench . -benchmem ./gcra ./resp ./buckets
+	$(GO) run ./scripts/bench all $(if $(PEER),-peer $(PEER))
+
+tools: ## install the Redis tools that the tests drive (Debian, as root)
+	@for tool in $(TOOLS); do command -v $$tool >/dev/null && continue; \
+	  echo "installing the Redis tools: $$tool is missing"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server redis-tools python3 >/dev/null; break; \
+	done
+	@/usr/bin/python3 -c 'import redis' 2>/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-redis >/dev/null; }
+
+clean: ## remove what was built
+	rm -rf bin

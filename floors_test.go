@@ -1,0 +1,99 @@
+// Package throttled holds the program's packages; here are only the tests of the house
+// as a whole.
+package throttled
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/throttledhq/throttled/"
+
+// floors says on which floor each package stands. A package may import those on lower
+// floors only.
+var floors = map[string]int{
+	"limiter": 0, // the vocabulary: it knows no package
+	"resp":    0,
+	"glob":    0,
+
+	"gcra":    1, // answers in the vocabulary
+	"options": 1, // its file is quoted as an inline command is, CONFIG GET matches as KEYS does
+
+	"buckets": 2,
+
+	"server": 5, // persistence and cluster, floors 3 and 4, are to come
+
+	"cmd/throttled":           6,
+	"scripts/bench":           6,
+	"scripts/redis-cli-tests": 6,
+}
+
+// barred are the imports that are wrong although they point down.
+var barred = map[string]map[string]string{
+	"server": {"buckets": "it meets the state only through limiter.Engine"},
+	"gcra":   {"sync": "arithmetic shares nothing", "os": "arithmetic does no I/O", "net": "arithmetic does no I/O", "log/slog": "arithmetic does no I/O"},
+	"buckets": {"net": "state knows no network", "os": "state knows no files",
+		module + "options": "what it needs is in its Config", module + "resp": "text exists only in the faces"},
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+// listPackages asks the go command for the packages of this module.
+func listPackages(t *testing.T) []listed {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []listed
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("decode go list: %v", err)
+		}
+		all = append(all, p)
+	}
+}
+
+func TestImportsPointDown(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range listPackages(t) {
+		name, inside := strings.CutPrefix(p.ImportPath, module)
+		if !inside {
+			continue // this package
+		}
+		seen[name] = true
+		floor, known := floors[name]
+		if !known {
+			t.Errorf("package %s has no floor: add it to the table", name)
+			continue
+		}
+		for _, path := range p.Imports {
+			imported, inside := strings.CutPrefix(path, module)
+			if inside && floors[imported] >= floor {
+				t.Errorf("%s (floor %d) imports %s (floor %d): imports only point down", name, floor, imported, floors[imported])
+			}
+			reason, wrong := barred[name][imported]
+			if !wrong {
+				reason, wrong = barred[name][path]
+			}
+			if wrong {
+				t.Errorf("%s imports %s: %s", name, path, reason)
+			}
+		}
+	}
+	for name := range floors {
+		if !seen[name] {
+			t.Errorf("package %s has a floor but does not exist", name)
+		}
+	}
+}

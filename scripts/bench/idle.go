@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+const (
+	maxIdleBytes   = 20 << 10
+	perLoopback    = 5000 // connections from one source address, well below the ports it has
+	replyPatience  = 30 * time.Second
+	tooManyClients = "-ERR max number of clients reached\r\n"
+)
+
+// idle opens many connections that say PING once and nothing more, and one too many.
+func idle(s settings, b *board) (err error) {
+	server, err := startServer("--maxclients", fmt.Sprint(s.idle))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.stop()) }()
+	before, err := residentBytes(server.pid())
+	if err != nil {
+		return err
+	}
+	var conns []net.Conn
+	defer func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}()
+	for i := range s.idle {
+		c, err := dialFrom(i/perLoopback, server.addr)
+		if err != nil {
+			return fmt.Errorf("connection %d: %w", i+1, err)
+		}
+		conns = append(conns, c)
+		if err := exchange(c, "PING\r\n", "+PONG\r\n"); err != nil {
+			return fmt.Errorf("connection %d: %w", i+1, err)
+		}
+	}
+	after, err := residentBytes(server.pid())
+	if err != nil {
+		return err
+	}
+	b.note("%d idle connections: RSS from %.1f to %.1f MiB", s.idle, mib(before), mib(after))
+	b.atMost("memory of an idle connection", float64(after-before)/float64(s.idle)/1024, maxIdleBytes/1024, "KiB")
+
+	extra, err := dialFrom(s.idle/perLoopback, server.addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = extra.Close() }()
+	if err := exchange(extra, "", tooManyClients); err != nil {
+		return fmt.Errorf("connection %d: %w", s.idle+1, err)
+	}
+	b.note("connection %d gets %q", s.idle+1, tooManyClients)
+	return exchange(conns[0], "PING\r\n", "+PONG\r\n")
+}
+
+// dialFrom connects from one of several loopback addresses, each with ports of its own.
+func dialFrom(n int, addr string) (net.Conn, error) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+n))}, Timeout: replyPatience}
+	return d.Dial("tcp", addr)
+}
+
+// exchange sends a request and expects a reply.
+func exchange(c net.Conn, request, want string) error {
+	if err := c.SetDeadline(time.Now().Add(replyPatience)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(c, request); err != nil {
+		return err
+	}
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(c, got); err != nil {
+		return err
+	}
+	if string(got) != want {
+		return fmt.Errorf("%q is answered by %q, not %q", request, got, want)
+	}
+	return nil
+}
+
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }

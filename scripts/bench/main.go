@@ -1,0 +1,105 @@
+// Command bench prints the figures by which the server is judged, each beside its bar.
+// It runs the real binary on a loopback port, and exits with 1 if a bar is missed.
+//
+//	bench compare   CPU and throughput at several pipeline depths, beside a peer
+//	bench idle      memory of idle connections, and the one too many
+//	bench hotkey    many connections on one key: admitted exactly
+//	bench fresh     from git clone to the first reply
+//	bench all       all of them; compare only with -peer
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// settings are the flags of all sub-commands.
+type settings struct {
+	peer    string
+	rounds  int
+	conns   int
+	idle    int
+	callers int
+	lasting time.Duration
+}
+
+var errMissed = errors.New("a bar was missed")
+
+var measurements = []struct {
+	name string
+	run  func(s settings, b *board) error
+}{
+	{"compare", compare},
+	{"idle", idle},
+	{"hotkey", hotKey},
+	{"fresh", fresh},
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	var s settings
+	flags := flag.NewFlagSet("bench", flag.ExitOnError)
+	flags.StringVar(&s.peer, "peer", "", "host:port on this machine of a server that answers CL.THROTTLE, such as Redis with redis-cell")
+	flags.IntVar(&s.rounds, "rounds", 3, "rounds of which the median counts")
+	flags.IntVar(&s.conns, "conns", 50, "connections of compare")
+	flags.IntVar(&s.idle, "idle", 10000, "connections of idle")
+	flags.IntVar(&s.callers, "callers", 64, "connections of hotkey")
+	flags.DurationVar(&s.lasting, "lasting", 10*time.Second, "time that hotkey takes")
+	if len(args) == 0 {
+		args = []string{"all"}
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	b := &board{}
+	known := false
+	for _, m := range measurements {
+		if args[0] != m.name && args[0] != "all" {
+			continue
+		}
+		known = true
+		fmt.Printf("\n%s\n", strings.ToUpper(m.name))
+		if err := m.run(s, b); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	switch {
+	case !known:
+		return fmt.Errorf("no measurement is called %q", args[0])
+	case b.missed > 0:
+		return errMissed
+	}
+	return nil
+}
+
+// board prints figures beside their bars, and counts those that are missed.
+type board struct{ missed int }
+
+func (b *board) atMost(what string, got, bar float64, unit string) {
+	b.show(what, got, "<=", bar, unit, got <= bar)
+}
+
+func (b *board) atLeast(what string, got, bar float64, unit string) {
+	b.show(what, got, ">=", bar, unit, got >= bar)
+}
+
+func (b *board) show(what string, got float64, relation string, bar float64, unit string, reached bool) {
+	verdict := "ok"
+	if !reached {
+		verdict = "MISSED"
+		b.missed++
+	}
+	fmt.Printf("  %-44s %12.2f %s %.2f %-5s %s\n", what, got, relation, bar, unit, verdict)
+}
+
+func (b *board) note(format string, args ...any) { fmt.Printf("  "+format+"\n", args...) }

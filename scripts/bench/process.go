@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// process is a running throttled.
+type process struct {
+	cmd  *exec.Cmd
+	dir  string
+	addr string
+}
+
+var address = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+
+// startServer builds the binary as a release is built and starts it on a free port.
+func startServer(args ...string) (*process, error) {
+	dir, err := os.MkdirTemp("", "throttled-bench-")
+	if err != nil {
+		return nil, err
+	}
+	p := &process{dir: dir}
+	binary := filepath.Join(dir, "throttled")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./cmd/throttled")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, errors.Join(fmt.Errorf("build: %w\n%s", err, out), p.stop())
+	}
+	p.cmd = exec.Command(binary, append([]string{"--port", "0"}, args...)...)
+	logs, err := p.cmd.StderrPipe()
+	if err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, errors.Join(err, p.stop())
+	}
+	lines := bufio.NewReader(logs)
+	first, err := lines.ReadString('\n')
+	if p.addr = address.FindString(first); p.addr == "" {
+		return nil, errors.Join(fmt.Errorf("the server says %q: %w", first, err), p.stop())
+	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
+	return p, nil
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+// stop ends the server as a supervisor does, and removes the binary.
+func (p *process) stop() error {
+	var err error
+	if p.cmd != nil && p.cmd.Process != nil {
+		err = errors.Join(p.cmd.Process.Signal(syscall.SIGTERM), p.cmd.Wait())
+	}
+	return errors.Join(err, os.RemoveAll(p.dir))
+}
+
+// cpuSeconds returns the CPU time that a process has used, in user and in kernel mode.
+func cpuSeconds(pid int) (float64, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	return parseCPU(string(stat))
+}
+
+const ticksPerSecond = 100 // of /proc; the same on every Linux a Go program meets
+
+// parseCPU reads fields 14 and 15 of /proc/PID/stat. The second field is a name in
+// brackets that may hold anything.
+func parseCPU(stat string) (float64, error) {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("short stat: %q", stat)
+	}
+	user, err := strconv.ParseFloat(fields[11], 64)
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.ParseFloat(fields[12], 64)
+	return (user + system) / ticksPerSecond, err
+}
+
+// residentBytes returns the memory that the system counts for a process.
+func residentBytes(pid int) (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	return parseResident(string(status))
+}
+
+func parseResident(status string) (int64, error) {
+	for line := range strings.Lines(status) {
+		if value, found := strings.CutPrefix(line, "VmRSS:"); found {
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, errors.New("no VmRSS")
+}
+
+// pidOf returns the process that listens on an address of this machine.
+func pidOf(addr string) (int, error) {
+	_, port, _ := strings.Cut(addr, ":")
+	out, err := exec.Command("redis-cli", "-p", port, "INFO", "server").Output()
+	if err != nil {
+		return 0, fmt.Errorf("ask %s for its process: %w", addr, err)
+	}
+	return parsePID(string(out))
+}
+
+func parsePID(info string) (int, error) {
+	for line := range strings.Lines(info) {
+		if value, found := strings.CutPrefix(line, "process_id:"); found {
+			return strconv.Atoi(strings.TrimSpace(value))
+		}
+	}
+	return 0, errors.New("INFO names no process_id")
+}
