@@ -298,6 +298,15 @@ func (v value) int() int64 {
 	return n
 }
 
+// words returns the texts of the elements.
+func (v value) words() []string {
+	words := make([]string, len(v.list))
+	for i, element := range v.list {
+		words[i] = element.text
+	}
+	return words
+}
+
 // field returns the value of a key of a map.
 func (v value) field(key string) (value, bool) {
 	for i := 0; i+1 < len(v.list); i += 2 {

@@ -89,7 +89,6 @@ func (m *monitors) add(c *client, answered []byte) {
 	f := &feed{queued: answered, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	f.signal()
 	c.feed = f
-	c.srv.active.Go(func() { c.writeFeed(f) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.feeds == nil {
@@ -97,6 +96,8 @@ func (m *monitors) add(c *client, answered []byte) {
 	}
 	m.feeds[c] = f
 	m.count.Add(1)
+	// It begins to write last: who has been answered is shown all that runs from then on.
+	c.srv.active.Go(func() { c.writeFeed(f) })
 }
 
 // remove ends the feed of a client, if it has one, and waits until it is written.
