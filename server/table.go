@@ -151,7 +151,7 @@ func commandTable() []command {
 			summary: "Writes the options in force to the configuration file"},
 		{name: "config|set", arity: -4, flags: control, group: groupServer, since: "2.0.0", run: cmdConfigSet,
 			tips: "request_policy:all_nodes response_policy:all_succeeded", cost: "O(N) in the number of options",
-			summary: "Changes options, all of those given or none", args: "[parameter value]..."},
+			summary: "Changes options, all of those given or none", args: "parameter value [parameter value]..."},
 		{name: "dbsize", arity: 1, flags: readonly | fast, group: groupServer, extra: catKeyspace, since: "1.0.0", run: cmdDBSize,
 			tips: "request_policy:all_shards response_policy:agg_sum", summary: "Counts the keys"},
 		{name: "flushall", arity: -1, flags: write, group: groupServer, extra: catKeyspace | catDangerous, since: "1.0.0", run: cmdFlush,

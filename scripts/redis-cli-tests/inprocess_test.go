@@ -3,10 +3,7 @@ package rediscli
 import (
 	"context"
 	"errors"
-	"flag"
 	"net"
-	"os"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,6 +16,9 @@ import (
 // TestInProcess holds every conversation with a server of its own, whose clock only
 // moves when the script says so.
 func TestInProcess(t *testing.T) {
+	if *update {
+		rewriteCorpus(t)
+	}
 	eachSection(t, everySection, func(t *testing.T, sec *section) {
 		play(t, sec, startInProcess(t, sec))
 	})
@@ -68,87 +68,4 @@ func startInProcess(t *testing.T, sec *section) place {
 		}
 	})
 	return place{addr: ln.Addr().String(), advance: func(wait time.Duration) { now.Add(uint64(wait)) }}
-}
-
-var update = flag.Bool("update", false, "rewrite the replies in corpus/ as the server gives them")
-
-// silence is how long TestUpdate waits for one more reply.
-const silence = 100 * time.Millisecond
-
-// TestUpdate rewrites the scripts when -update asks for it. What it writes is what the
-// server says, be it right or wrong: commit only what you understand.
-func TestUpdate(t *testing.T) {
-	if !*update {
-		return
-	}
-	for _, s := range corpus(t) {
-		for _, sec := range s.sections {
-			updateSection(t, s, sec)
-		}
-		if err := os.WriteFile(s.path, []byte(strings.Join(s.lines, "\n")), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s.lines = nil
-	}
-	t.Log("replies rewritten: read the difference, and commit only what you understand")
-}
-
-// updateSection rewrites the replies of a section in the lines of its script. Lines
-// that match stay as they are, with the holes in them.
-func updateSection(t *testing.T, s *script, sec *section) {
-	p := newPlayer(t, sec, startInProcess(t, sec))
-	for i, st := range sec.steps {
-		switch st.kind {
-		case reply:
-			// Read behind the last command before it.
-		case unasked:
-			got, _, err := p.read(st, patience)
-			if err != nil {
-				got = err.Error()
-			}
-			if !p.vars.match(st.text, got) {
-				s.lines[st.line-1] = st.conn + "< " + got
-			}
-		default:
-			if err := p.do(st); err != nil {
-				t.Fatalf("%v: %v", st, err)
-			}
-			if i+1 == len(sec.steps) || sec.steps[i+1].kind != st.kind || sec.steps[i+1].conn != st.conn {
-				updateReplies(t, p, s, sec.steps[i:])
-			}
-		}
-	}
-}
-
-// updateReplies rewrites the replies to the command that steps begin with, and to those
-// that were sent together with it.
-func updateReplies(t *testing.T, p *player, s *script, steps []*step) {
-	last := steps[0].line - 1
-	if steps[0].kind == clock {
-		return
-	}
-	old := steps[1:]
-	for {
-		got, _, err := p.read(steps[0], silence)
-		if errors.Is(err, errSilent) {
-			break
-		} else if err != nil {
-			t.Fatalf("%v: %v", steps[0], err)
-		}
-		if len(old) > 0 && old[0].kind == reply {
-			last = old[0].line - 1
-			if !p.vars.match(old[0].text, got) {
-				s.lines[last] = got
-			}
-			old = old[1:]
-		} else {
-			s.lines[last] += "\n" + got
-		}
-		if got == closed {
-			break
-		}
-	}
-	for ; len(old) > 0 && old[0].kind == reply; old = old[1:] {
-		t.Logf("%v: no such reply any more: remove it", old[0])
-	}
 }

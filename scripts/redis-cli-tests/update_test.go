@@ -1,0 +1,89 @@
+package rediscli
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "rewrite the replies in corpus/ as the server gives them")
+
+// silence is how long rewriteCorpus waits for one more reply.
+const silence = 20 * time.Millisecond
+
+// rewriteCorpus puts what the server says into the scripts, be it right or wrong: only
+// what is understood may be committed.
+func rewriteCorpus(t *testing.T) {
+	for _, s := range corpus(t) {
+		for _, sec := range s.sections {
+			updateSection(t, s, sec)
+		}
+		if err := os.WriteFile(s.path, []byte(strings.Join(s.lines, "\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Log("replies rewritten: read the difference, and commit only what you understand")
+}
+
+// updateSection rewrites the replies of a section in the lines of its script. Lines
+// that match stay as they are, with the holes in them.
+func updateSection(t *testing.T, s *script, sec *section) {
+	p := newPlayer(t, sec, startInProcess(t, sec))
+	for i, st := range sec.steps {
+		switch st.kind {
+		case reply:
+			// Read behind the last command before it.
+		case unasked:
+			got, _, err := p.read(st, patience)
+			if err != nil {
+				got = err.Error()
+			}
+			if !p.vars.match(st.text, got) {
+				s.lines[st.line-1] = st.conn + "< " + got
+			}
+		default:
+			if err := p.do(st); err != nil {
+				t.Fatalf("%v: %v", st, err)
+			}
+			if i+1 == len(sec.steps) || sec.steps[i+1].kind != st.kind || sec.steps[i+1].conn != st.conn {
+				updateReplies(t, p, s, sec.steps[i:])
+			}
+		}
+	}
+}
+
+// updateReplies rewrites the replies to the command that steps begin with, and to those
+// that were sent together with it.
+func updateReplies(t *testing.T, p *player, s *script, steps []*step) {
+	last := steps[0].line - 1
+	if steps[0].kind == clock {
+		return
+	}
+	old := steps[1:]
+	for {
+		got, _, err := p.read(steps[0], silence)
+		if errors.Is(err, errSilent) {
+			break
+		} else if err != nil {
+			t.Fatalf("%v: %v", steps[0], err)
+		}
+		if len(old) > 0 && old[0].kind == reply {
+			last = old[0].line - 1
+			if !p.vars.match(old[0].text, got) {
+				s.lines[last] = got
+			}
+			old = old[1:]
+		} else {
+			s.lines[last] += "\n" + got
+		}
+		if got == closed {
+			break
+		}
+	}
+	for ; len(old) > 0 && old[0].kind == reply; old = old[1:] {
+		t.Logf("%v: no such reply any more: remove it", old[0])
+	}
+}

@@ -1,0 +1,91 @@
+package server
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/resp"
+)
+
+// silentClient returns a client without a connection that anybody serves.
+func silentClient(tb testing.TB, u setup) *client {
+	tb.Helper()
+	s := u.build(tb)
+	near, far := net.Pipe()
+	tb.Cleanup(func() {
+		_, _ = near.Close(), far.Close()
+		_ = s.Shutdown(tb.Context())
+	})
+	return newClient(s, near)
+}
+
+// respond runs the commands in input from their bytes to their replies.
+func (c *client) respond(tb testing.TB, input *strings.Reader, text string) {
+	input.Reset(text)
+	for input.Len() > 0 {
+		if _, err := c.in.Fill(input); err != nil {
+			tb.Fatalf("fill: %v", err)
+		}
+		for {
+			args, err := c.in.Next()
+			if err != nil {
+				tb.Fatalf("next: %v", err)
+			}
+			if args == nil {
+				break
+			}
+			c.dispatch(args)
+		}
+		c.decide()
+	}
+	c.out.Truncate(0, keepOut)
+}
+
+// hotPaths are pipelines that must not allocate once all buffers have their size.
+var hotPaths = []struct{ name, input string }{
+	{"one decision", request("CL.THROTTLE", "user:1234567:api", "15", "30", "60")},
+	{"sixteen decisions", strings.Repeat(request("CL.THROTTLE", "user:1234567:api", "1000000", "30", "60", "1"), 16)},
+	{"decisions on many keys", manyKeysInput(100)},
+	{"peeks and refunds", request("CL.THROTTLE", "k", "15", "30", "60", "0") + request("CL.THROTTLE", "k", "15", "30", "60", "-1")},
+	{"inline", "cl.throttle k 15 30 60\r\n"},
+	{"ping between decisions", ping + request("CL.THROTTLE", "k", "15", "30", "60") + ping},
+	{"look at keys", request("TTL", "k") + request("EXISTS", "k", "l") + request("DEL", "l")},
+}
+
+func manyKeysInput(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString(request("CL.THROTTLE", "user:"+strconv.Itoa(i), "15", "30", "60"))
+	}
+	return b.String()
+}
+
+// TestHotPathsDoNotAllocate goes from bytes to replies with a real table.
+func TestHotPathsDoNotAllocate(t *testing.T) {
+	c := silentClient(t, setup{engine: buckets.New(buckets.Config{Shards: 8})})
+	c.in = resp.NewReader(readLimits(c.known, true))
+	var input strings.Reader
+	for _, path := range hotPaths {
+		c.respond(t, &input, path.input)
+		if n := testing.AllocsPerRun(1000, func() { c.respond(t, &input, path.input) }); n != 0 {
+			t.Errorf("%s: %v allocations", path.name, n)
+		}
+	}
+}
+
+func BenchmarkRespond(b *testing.B) {
+	for _, path := range hotPaths {
+		b.Run(path.name, func(b *testing.B) {
+			c := silentClient(b, setup{})
+			var input strings.Reader
+			b.ReportAllocs()
+			b.SetBytes(int64(len(path.input)))
+			for b.Loop() {
+				c.respond(b, &input, path.input)
+			}
+		})
+	}
+}

@@ -1,0 +1,321 @@
+package server
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// TestCommandTable checks every row for what all that derives from it relies on.
+func TestCommandTable(t *testing.T) {
+	t.Parallel()
+	groups := []string{groupConnection, groupGeneric, groupServer, groupTransactions, groupPubsub, groupCluster, groupLimiter}
+	kinds := []string{"key", "string", "integer", "pattern", "pure-token", "oneof", "block"}
+	var checkArgument func(cmd *command, a argument)
+	checkArgument = func(cmd *command, a argument) {
+		if !slices.Contains(kinds, a.kind) || a.name == "" || a.String() == "" {
+			t.Errorf("%s: argument %+v", cmd.name, a)
+		}
+		if (a.kind == "oneof" || a.kind == "block") != (len(a.parts) > 0) || a.kind == "pure-token" && a.token == "" {
+			t.Errorf("%s: argument %+v", cmd.name, a)
+		}
+		for _, part := range a.parts {
+			checkArgument(cmd, part)
+		}
+	}
+	r := newRegistry(commandTable())
+	for i, cmd := range r.every {
+		if cmd.id != i || cmd.name != strings.ToLower(cmd.name) || r.named(strings.ToUpper(cmd.name)) != cmd {
+			t.Errorf("%s: is not found under its name", cmd.name)
+		}
+		if cmd.summary == "" || strings.HasSuffix(cmd.summary, ".") || strings.Count(cmd.since, ".") != 2 || !slices.Contains(groups, cmd.group) {
+			t.Errorf("%s: summary %q, since %q, group %q", cmd.name, cmd.summary, cmd.since, cmd.group)
+		}
+		if cmd.keys.first > 0 && (cmd.keys.access == "" || cmd.keys.step < 1) {
+			t.Errorf("%s: keys %+v", cmd.name, cmd.keys)
+		}
+		if writes := strings.HasPrefix(cmd.keys.access, "R") && !strings.HasPrefix(cmd.keys.access, "RO"); writes != (cmd.is(write) && cmd.keys.first > 0) || cmd.is(write) && cmd.is(readonly) {
+			t.Errorf("%s: keys %+v, flags %b", cmd.name, cmd.keys, cmd.flags)
+		}
+		for _, a := range cmd.syntax {
+			checkArgument(cmd, a)
+		}
+		words := len(strings.Split(cmd.name, "|"))
+		if least := max(cmd.arity, -cmd.arity); least < words {
+			t.Errorf("%s: arity %d", cmd.name, cmd.arity)
+		}
+		if required := required(cmd.syntax); len(cmd.subs) == 0 && words+required != max(cmd.arity, -cmd.arity) && cmd.name != "auth" && cmd.name != "client|kill" {
+			t.Errorf("%s: arity %d, but %d arguments are required", cmd.name, cmd.arity, required)
+		}
+	}
+}
+
+// required returns how many words the arguments take at the least.
+func required(list []argument) (n int) {
+	for _, a := range list {
+		switch {
+		case a.optional:
+		case a.kind == "block":
+			n += required(a.parts)
+		case a.token != "" && a.kind != "pure-token":
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// TestRegistryRefuses sees that a table that contradicts itself does not come up.
+func TestRegistryRefuses(t *testing.T) {
+	t.Parallel()
+	run := func(*client, [][]byte) error { return nil }
+	parse := func([][]byte, *limiter.Request) error { return nil }
+	f := func(table ...command) {
+		t.Helper()
+		defer func() {
+			if recover() == nil {
+				t.Errorf("the table %+v is accepted", table)
+			}
+		}()
+		newRegistry(table)
+	}
+	f(command{name: "a", arity: 1})
+	f(command{name: "a", arity: 1, run: run, parse: parse})
+	f(command{name: "a", run: run})
+	f(command{name: "a", arity: 1, run: run}, command{name: "a", arity: 1, run: run})
+	f(command{name: "a|b", arity: 2, run: run}, command{name: "a", arity: 1})
+	f(command{name: strings.Repeat("a", maxCommandName+1), arity: 1, run: run})
+}
+
+// TestCommandDocs asks for all documents in both versions of the protocol.
+func TestCommandDocs(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	p := s.dial()
+	for _, version := range []string{"2", "3"} {
+		p.ask("HELLO", version)
+		all := p.ask("COMMAND").list
+		if count := p.ask("COMMAND", "COUNT").int(); int(count) != len(all) || len(all) != len(s.commands.all) {
+			t.Errorf("COMMAND tells of %d commands, COUNT of %d", len(all), count)
+		}
+		docs := p.ask("COMMAND", "DOCS")
+		names := p.ask("COMMAND", "LIST").words()
+		if len(docs.list) != 2*len(all) || len(names) != len(all) {
+			t.Errorf("COMMAND DOCS tells of %d commands, LIST of %d", len(docs.list)/2, len(names))
+		}
+		for i, info := range all {
+			cmd := s.commands.all[i]
+			checkInfo(t, cmd, info)
+			doc, found := docs.field(cmd.name)
+			if !found || !slices.Contains(names, cmd.name) {
+				t.Errorf("%s is in COMMAND only", cmd.name)
+			}
+			checkDoc(t, cmd, doc)
+		}
+		for _, cmd := range s.commands.every {
+			one := p.ask("COMMAND", "INFO", strings.ToUpper(cmd.name), "nonsense").list
+			if len(one) != 2 || !one[1].null {
+				t.Fatalf("COMMAND INFO %s nonsense: %s", cmd.name, one)
+			}
+			checkInfo(t, cmd, one[0])
+			doc, _ := p.ask("COMMAND", "DOCS", cmd.name, "nonsense").field(cmd.name)
+			checkDoc(t, cmd, doc)
+		}
+	}
+}
+
+// checkInfo compares what COMMAND tells of a command with its row.
+func checkInfo(t *testing.T, cmd *command, info value) {
+	t.Helper()
+	if len(info.list) != 10 || info.list[0].text != cmd.name || info.list[1].int() != int64(cmd.arity) || len(info.list[9].list) != len(cmd.subs) {
+		t.Errorf("%s is described as %s", cmd.name, info)
+		return
+	}
+	flags, cats, tips := info.list[2].words(), info.list[6].words(), info.list[7].words()
+	if slices.Contains(flags, "write") != cmd.is(write) || slices.Contains(flags, "readonly") != cmd.is(readonly) ||
+		slices.Contains(flags, "fast") != slices.Contains(cats, "@fast") || slices.Contains(cats, "@fast") == slices.Contains(cats, "@slow") {
+		t.Errorf("%s: flags %q, categories %q", cmd.name, flags, cats)
+	}
+	if len(tips) != len(strings.Fields(cmd.tips)) || (cmd.keys.first > 0) != (len(info.list[8].list) == 1) {
+		t.Errorf("%s: tips %q, keys %s", cmd.name, tips, info.list[8])
+	}
+	for i, sub := range cmd.subs {
+		checkInfo(t, sub, info.list[9].list[i])
+	}
+}
+
+// checkDoc compares what COMMAND DOCS tells of a command with its row.
+func checkDoc(t *testing.T, cmd *command, doc value) {
+	t.Helper()
+	for field, want := range map[string]string{"summary": cmd.summary, "since": cmd.since, "group": cmd.group} {
+		if v, _ := doc.field(field); v.text != want {
+			t.Errorf("%s: %s is %q, want %q", cmd.name, field, v.text, want)
+		}
+	}
+	if cost, _ := doc.field("complexity"); cost.text == "" {
+		t.Errorf("%s: no complexity", cmd.name)
+	}
+	arguments, _ := doc.field("arguments")
+	checkArguments(t, cmd, cmd.syntax, arguments.list)
+	subs, _ := doc.field("subcommands")
+	if len(subs.list) != 2*len(cmd.subs) {
+		t.Errorf("%s: %d subcommands, want %d", cmd.name, len(subs.list)/2, len(cmd.subs))
+	}
+	for _, sub := range cmd.subs {
+		subDoc, _ := subs.field(sub.name)
+		checkDoc(t, sub, subDoc)
+	}
+}
+
+func checkArguments(t *testing.T, cmd *command, want []argument, got []value) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: %d arguments, want %d", cmd.name, len(got), len(want))
+		return
+	}
+	for i, a := range want {
+		name, _ := got[i].field("name")
+		kind, _ := got[i].field("type")
+		token, _ := got[i].field("token")
+		if name.text != a.name || kind.text != a.kind || token.text != a.token {
+			t.Errorf("%s: argument %s, want %+v", cmd.name, got[i], a)
+		}
+		parts, _ := got[i].field("arguments")
+		checkArguments(t, cmd, a.parts, parts.list)
+	}
+}
+
+// TestCommandList filters the names.
+func TestCommandList(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil).dial()
+	f := func(kind, text string, want ...string) {
+		t.Helper()
+		got := p.ask("COMMAND", "LIST", "FILTERBY", kind, text).words()
+		for _, name := range want {
+			if !slices.Contains(got, name) {
+				t.Errorf("%s %s: %q lacks %s", kind, text, got, name)
+			}
+		}
+		if len(want) == 0 && len(got) > 0 {
+			t.Errorf("%s %s: %q", kind, text, got)
+		}
+	}
+	f("MODULE", "throttled", "cl.throttle")
+	f("MODULE", "other")
+	f("ACLCAT", "transaction", "multi", "exec", "watch")
+	f("ACLCAT", "nonsense")
+	f("PATTERN", "client|*", "client|list", "client|kill")
+	f("pattern", "CL.*", "cl.throttle")
+	p.do(failure(errSyntax), "COMMAND", "LIST", "FILTERBY", "x", "y")
+	p.do(failure(errSyntax), "COMMAND", "LIST", "FILTERBY", "MODULE")
+	p.do(failure(errSyntax), "COMMAND", "LIST", "x", "MODULE", "y")
+}
+
+// TestHelp sees that HELP names every subcommand, and that all with subcommands have it.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	p := s.dial()
+	for _, cmd := range s.commands.all {
+		if len(cmd.subs) == 0 {
+			continue
+		}
+		lines := p.ask(cmd.name, "HELP").words()
+		if len(lines) != 1+2*len(cmd.subs) {
+			t.Errorf("%s HELP: %q", cmd.name, lines)
+			continue
+		}
+		for i, sub := range cmd.subs {
+			name := strings.ToUpper(strings.TrimPrefix(sub.name, cmd.name+"|"))
+			if word, _, _ := strings.Cut(lines[1+2*i], " "); word != name || lines[2+2*i] != "    "+sub.summary+"." {
+				t.Errorf("%s HELP tells of %s: %q", cmd.name, sub.name, lines[1+2*i:3+2*i])
+			}
+		}
+	}
+}
+
+// TestGetKeys asks for the keys of commands of every form.
+func TestGetKeys(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil).dial()
+	f := func(call, keys, access string) {
+		t.Helper()
+		words := strings.Fields("COMMAND GETKEYS " + call)
+		if got := strings.Join(p.ask(words...).words(), " "); got != keys {
+			t.Errorf("%s: keys %q, want %q", call, got, keys)
+		}
+		words[1] = "GETKEYSANDFLAGS"
+		for _, pair := range p.ask(words...).list {
+			if got := strings.Join(pair.list[1].words(), " "); got != access {
+				t.Errorf("%s: access %q, want %q", call, got, access)
+			}
+		}
+	}
+	f("CL.THROTTLE a 1 1 1", "a", "RW access update")
+	f("DEL a b c", "a b c", "RM delete")
+	f("EXISTS a b", "a b", "RO")
+	f("TTL a", "a", "RO access")
+	f("OBJECT ENCODING a", "a", "RO")
+	f("MEMORY USAGE a SAMPLES 1", "a", "RO")
+	p.do(failure(errNoKeys), "COMMAND", "GETKEYS", "PING", "x")
+	p.do(failure(errNoKeys), "COMMAND", "GETKEYS", "CLIENT", "ID")
+	p.do(failure(errBadCommand), "COMMAND", "GETKEYS", "NONSENSE", "a")
+	p.do(failure(errBadCommand), "COMMAND", "GETKEYS", "OBJECT", "NONSENSE", "a")
+	p.do(failure(errBadArity), "COMMAND", "GETKEYS", "CL.THROTTLE", "a")
+	p.do(failure(errBadArity), "COMMAND", "GETKEYS", "OBJECT", "ENCODING")
+}
+
+// neverOnce are the commands that are not answered with exactly one reply.
+var neverOnce = []string{"quit", "shutdown", "client|reply", "subscribe", "psubscribe", "unsubscribe", "punsubscribe", "monitor"}
+
+// TestEveryCommandAnswersOnce runs every command with various arguments, by itself, in a
+// transaction, and in both versions of the protocol. Each is answered once.
+func TestEveryCommandAnswersOnce(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	s.dial().ask("CL.THROTTLE", "1", "1", "1", "3600")
+	for _, cmd := range s.commands.every {
+		if slices.Contains(neverOnce, cmd.name) {
+			continue
+		}
+		least := max(cmd.arity, -cmd.arity)
+		for n := least; n <= least+4; n++ {
+			for _, filler := range []string{"1", "on", "*", "", "\r\n"} {
+				p := s.dial() // a new one lest AUTH runs out of tries
+				call := strings.Split(cmd.name, "|")
+				for len(call) < n {
+					call = append(call, filler)
+				}
+				for _, version := range []string{"2", "3"} {
+					p.ask("HELLO", version)
+					p.ask(call...)
+					p.ask("DISCARD")
+					if got := p.ask("ECHO", "end"); got.text != "end" {
+						t.Fatalf("%q: behind its reply comes %s", call, got)
+					}
+				}
+				runInTransaction(t, p, call)
+				_ = p.Close()
+			}
+		}
+	}
+	s.greet().await("stats", "handler_panics", 0)
+}
+
+// runInTransaction runs a command, which may end the transaction itself, between two.
+func runInTransaction(t *testing.T, p *peer, call []string) {
+	t.Helper()
+	p.ask("MULTI")
+	queued := 0
+	for _, words := range [][]string{{"PING"}, call, {"PING"}} {
+		queued += countTrue(p.ask(words...).text == "QUEUED")
+	}
+	if got := p.ask("EXEC"); got.kind == '*' && len(got.list) != queued {
+		t.Errorf("%q: EXEC of %d returns %s", call, queued, got)
+	}
+	p.do("$3\r\nend\r\n", "ECHO", "end")
+}

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/options"
+)
+
+// watched is a connection that tells when the server has closed its end.
+type watched struct {
+	net.Conn
+	closed chan struct{}
+}
+
+func (c watched) Close() error {
+	close(c.closed)
+	return c.Conn.Close()
+}
+
+// FuzzServer sends any bytes to a server of its own, with and without a password. It
+// must not panic, has to let go of the connection once the client has gone, and serves
+// the next one.
+func FuzzServer(f *testing.F) {
+	for _, row := range protocolRows {
+		f.Add([]byte(row.input), row.guest)
+		f.Add([]byte(ping+row.input+ping), row.guest)
+	}
+	for _, form := range commandForms {
+		f.Add([]byte(request(form.words...)), false)
+	}
+	for _, form := range throttleForms {
+		f.Add([]byte(request(append([]string{"CL.THROTTLE"}, form.words...)...)), false)
+	}
+	for _, line := range []string{
+		"MULTI\r\nCL.THROTTLE k 1 1 1\r\nTTL k\r\nEXEC\r\n",
+		"WATCH k\r\nMULTI\r\nDEL k\r\nEXEC\r\nUNWATCH\r\n",
+		"HELLO 3\r\nCLIENT TRACKING ON\r\nTTL k\r\nMULTI\r\nTTL k\r\nEXEC\r\n",
+		"MONITOR\r\nPING\r\nRESET\r\n",
+		"SUBSCRIBE a b\r\nPING\r\nUNSUBSCRIBE\r\n",
+		"CLIENT REPLY SKIP\r\nMONITOR\r\nCLIENT REPLY ON\r\n",
+		"COMMAND DOCS\r\nINFO everything\r\nSLOWLOG GET\r\nLATENCY HISTOGRAM\r\n",
+		"CONFIG SET maxclients 1 requirepass x\r\nCONFIG GET *\r\nSHUTDOWN\r\n",
+		"AUTH secret\r\nCLIENT LIST\r\nCLIENT KILL TYPE normal SKIPME no\r\n",
+		"SCAN 0 MATCH * COUNT 10\r\nKEYS *\r\nOBJECT ENCODING k\r\nMEMORY USAGE k\r\n",
+	} {
+		f.Add([]byte(line), false)
+		f.Add([]byte(line), true)
+	}
+	f.Fuzz(func(t *testing.T, input []byte, guest bool) {
+		s := setup{engine: buckets.New(buckets.Config{Shards: 1}), options: func(o *options.Options) {
+			if guest {
+				withPassword(o)
+			}
+			o.SlowlogLogSlowerThan, o.LatencyMonitorThreshold = 0, time.Millisecond
+		}}.build(t)
+		defer (&testServer{Server: s}).end()
+		ln := newPipes()
+		go func() { _ = s.Serve(ln) }()
+
+		near, far := net.Pipe()
+		server := watched{far, make(chan struct{})}
+		ln.conns <- server
+		go func() { _, _ = io.Copy(io.Discard, near) }()
+		_ = near.SetWriteDeadline(time.Now().Add(patience))
+		_, err := near.Write(input)
+		if isTimeout(err) {
+			t.Fatal("the server does not read on")
+		}
+		_ = near.Close()
+		select {
+		case <-server.closed:
+		case <-time.After(patience):
+			t.Fatal("the server does not let go of the connection")
+		}
+		if n := s.stats.panics.Load(); n != 0 {
+			t.Fatalf("%d handlers panicked", n)
+		}
+
+		conn := ln.connect()
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		next := newPeer(t, conn)
+		next.send(ping)
+		if got := next.read().text; got != "PONG" && !strings.HasPrefix(got, "NOAUTH") {
+			t.Fatalf("the next connection got %q", got)
+		}
+	})
+}
