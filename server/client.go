@@ -297,12 +297,12 @@ func (c *client) hangUp() {
 
 // leave forgets the client.
 func (c *client) leave() {
-	_ = c.conn.Close()
-	c.dropBatch()
-	c.srv.monitors.remove(c)
 	c.srv.mu.Lock()
 	delete(c.srv.clients, c.id)
 	c.srv.mu.Unlock()
+	_ = c.conn.Close()
+	c.dropBatch()
+	c.srv.monitors.remove(c)
 }
 
 // noteEnd logs why a connection ended, unless it did as connections do.

@@ -33,7 +33,7 @@ const (
 	errOutOfMemory   replyError = "OOM command not allowed when used memory > 'maxmemory'."
 	errNoCluster     replyError = "ERR This instance has cluster support disabled"
 	errNoAuth        replyError = "NOAUTH Authentication required."
-	errHelloNoAuth   replyError = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
+	errHelloNoAuth   replyError = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
 	errWrongPass     replyError = "WRONGPASS invalid username-password pair or user is disabled."
 	errNoPassword    replyError = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
 	errNoProto       replyError = "NOPROTO unsupported protocol version"

@@ -118,11 +118,13 @@ func (a argument) String() string {
 			s = a.token + " " + s
 		}
 	}
-	if a.multiple {
-		s += " [" + s + " ...]"
-	}
-	if a.optional {
-		s = "[" + s + "]"
+	switch {
+	case a.optional && a.multiple:
+		return "[" + s + " ...]"
+	case a.multiple:
+		return s + " [" + s + " ...]"
+	case a.optional:
+		return "[" + s + "]"
 	}
 	return s
 }
