@@ -77,6 +77,9 @@ func New(c Config) *Server {
 	}
 	s.ticks.Store(firstTick)
 	s.stats.init(len(s.commands.every))
+	if wanted := s.opts.Get().MaxClients; clientLimit(wanted) < wanted {
+		s.log.Warn("the process may not open as many files as maxclients asks for", "maxclients", wanted, "clients served", clientLimit(wanted))
+	}
 	s.active.Go(s.keepHouse)
 	return s
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // depth is how many requests are sent before the replies are read, with the bars that go
@@ -29,6 +30,7 @@ var depths = []depth{
 type figures struct {
 	perSecond float64
 	cpu       float64 // microseconds of the server for a request
+	client    float64 // share of one core that the load took
 	p50, p99  float64 // milliseconds
 }
 
@@ -52,7 +54,7 @@ func compare(s settings, b *board) (err error) {
 			return err
 		}
 		for i, f := range rows {
-			b.note("depth %3d %-16s %10.0f req/s   cpu %5.2f us/req   p50 %.3f p99 %.3f ms", d.pipeline, targets[i], f.perSecond, f.cpu, f.p50, f.p99)
+			b.note("depth %3d %-16s %10.0f req/s   cpu %5.2f us/req   p50 %.3f p99 %.3f ms   (the load took %.0f %% of a core)", d.pipeline, targets[i], f.perSecond, f.cpu, f.p50, f.p99, 100*f.client)
 		}
 		if len(rows) < 2 {
 			continue
@@ -83,6 +85,7 @@ func compareAt(d depth, s settings, targets []string) ([]figures, error) {
 		rows[i] = figures{
 			perSecond: median(r, func(f figures) float64 { return f.perSecond }),
 			cpu:       median(r, func(f figures) float64 { return f.cpu }),
+			client:    median(r, func(f figures) float64 { return f.client }),
 			p50:       median(r, func(f figures) float64 { return f.p50 }),
 			p99:       median(r, func(f figures) float64 { return f.p99 }),
 		}
@@ -100,8 +103,11 @@ func load(target string, d depth, conns int) (figures, error) {
 		return figures{}, err
 	}
 	host, port, _ := strings.Cut(target, ":")
-	out, err := exec.Command("redis-benchmark", "-h", host, "-p", port, "-n", strconv.Itoa(d.requests), "-c", strconv.Itoa(conns),
-		"-P", strconv.Itoa(d.pipeline), "-r", "1000000", "--csv", "cl.throttle", "user:__rand_int__", "15", "30", "60").Output()
+	run := exec.Command("redis-benchmark", "-h", host, "-p", port, "-n", strconv.Itoa(d.requests), "-c", strconv.Itoa(conns),
+		"-P", strconv.Itoa(d.pipeline), "-r", "1000000", "--csv", "cl.throttle", "user:__rand_int__", "15", "30", "60")
+	start := time.Now()
+	out, err := run.Output()
+	took := time.Since(start)
 	if err != nil {
 		return figures{}, fmt.Errorf("redis-benchmark: %w", err)
 	}
@@ -110,6 +116,7 @@ func load(target string, d depth, conns int) (figures, error) {
 		return figures{}, err
 	}
 	f, err := parseLoad(string(out))
+	f.client = (run.ProcessState.UserTime() + run.ProcessState.SystemTime()).Seconds() / took.Seconds()
 	f.cpu = (after - before) / float64(d.requests) * 1e6
 	return f, err
 }

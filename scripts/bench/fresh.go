@@ -14,6 +14,7 @@ import (
 const maxFresh = 60 * time.Second
 
 // fresh clones the repository, does what its README says, and waits for the first reply.
+// The modules are there, but nothing has been compiled yet, as on a new machine.
 func fresh(_ settings, b *board) (err error) {
 	dir, err := os.MkdirTemp("", "throttled-fresh-")
 	if err != nil {
@@ -31,6 +32,7 @@ func fresh(_ settings, b *board) (err error) {
 	}
 	run := exec.Command("make", "run", "ARGS=--port "+port)
 	run.Dir = clone
+	run.Env = append(os.Environ(), "GOCACHE="+filepath.Join(dir, "cache"))
 	// A group of its own, so that make and the server both get the signal, as by Ctrl-C.
 	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := run.Start(); err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/throttledhq/throttled/gcra"
@@ -43,64 +42,78 @@ func hammer(addr, key string, l hotLimit, s settings, b *board) error {
 		return err
 	}
 	request := fmt.Sprintf("CL.THROTTLE %s %d %d %d\r\n", key, l.maxBurst, l.count, l.period)
-	var admitted, asked atomic.Int64
+	results := make([]result, s.callers)
 	var callers sync.WaitGroup
-	failures := make(chan error, s.callers)
 	start := time.Now()
 	end := start.Add(s.lasting)
-	for range s.callers {
-		callers.Go(func() {
-			a, n, err := ask(addr, request, end)
-			admitted.Add(a)
-			asked.Add(n)
-			failures <- err
-		})
+	for i := range results {
+		callers.Go(func() { results[i] = ask(addr, request, end) })
 	}
 	callers.Wait()
 	elapsed := time.Since(start)
-	close(failures)
-	for err := range failures {
-		if err != nil {
-			return err
+	all := result{firstReply: start.Add(elapsed)}
+	for _, r := range results {
+		if r.err != nil {
+			return r.err
 		}
+		all.add(r)
 	}
-	// Everything was decided between start and now, and the callers never let the bucket
-	// fill up again, so all that came back in the time they asked was admitted, but for
-	// what came back before the first and after the last of them.
+	// All was decided within the time elapsed. And when the last refusal was decided, less
+	// than a unit was left of the limit and of what had come back since the first decision.
 	most := limit.Max + int64(elapsed/limit.Interval)
-	least := min(limit.Max+int64((s.lasting-slack)/limit.Interval), asked.Load())
+	least := min(limit.Max-1+int64(all.lastRefused.Sub(all.firstReply)/limit.Interval), all.asked)
 	b.note("%d connections, %s: %d asked in %v, %d admitted, allowed %d to %d",
-		s.callers, request[:len(request)-2], asked.Load(), elapsed.Round(time.Millisecond), admitted.Load(), least, most)
-	b.atMost("admitted beyond the limit", float64(max(0, admitted.Load()-most)), 0, "")
-	b.atMost("refused within the limit", float64(max(0, least-admitted.Load())), 0, "")
+		s.callers, request[:len(request)-2], all.asked, elapsed.Round(time.Millisecond), all.admitted, least, most)
+	b.atMost("admitted beyond the limit", float64(max(0, all.admitted-most)), 0, "")
+	b.atMost("refused within the limit", float64(max(0, least-all.admitted)), 0, "")
 	return nil
 }
 
-// slack is how long the first answer and the end of the last caller may take together.
-const slack = 500 * time.Millisecond
+// result is what one connection, or all of them, have seen.
+type result struct {
+	asked, admitted int64
+	firstReply      time.Time
+	lastRefused     time.Time // when the last request that was refused had not been sent yet
+	err             error
+}
+
+func (r *result) add(other result) {
+	r.asked += other.asked
+	r.admitted += other.admitted
+	if other.firstReply.Before(r.firstReply) {
+		r.firstReply = other.firstReply
+	}
+	if other.lastRefused.After(r.lastRefused) {
+		r.lastRefused = other.lastRefused
+	}
+}
 
 // ask sends a request again and again, and counts how many are admitted.
-func ask(addr, request string, end time.Time) (admitted, asked int64, err error) {
+func ask(addr, request string, end time.Time) (r result) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
-		return 0, 0, err
+		return result{err: err}
 	}
 	defer func() { _ = c.Close() }()
-	r := bufio.NewReader(c)
-	for time.Now().Before(end) {
+	replies := bufio.NewReader(c)
+	for sent := time.Now(); sent.Before(end); sent = time.Now() {
 		if _, err := c.Write([]byte(request)); err != nil {
-			return admitted, asked, err
+			return result{err: err}
 		}
-		limited, err := readDecision(r)
+		limited, err := readDecision(replies)
 		if err != nil {
-			return admitted, asked, err
+			return result{err: err}
 		}
-		asked++
-		if !limited {
-			admitted++
+		if r.asked++; r.asked == 1 {
+			r.firstReply = time.Now()
+		}
+		if limited {
+			r.lastRefused = sent
+		} else {
+			r.admitted++
 		}
 	}
-	return admitted, asked, nil
+	return r
 }
 
 // readDecision reads an array of five integers and returns whether the first is 1.

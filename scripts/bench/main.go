@@ -5,7 +5,7 @@
 //	bench idle      memory of idle connections, and the one too many
 //	bench hotkey    many connections on one key: admitted exactly
 //	bench fresh     from git clone to the first reply
-//	bench all       all of them; compare only with -peer
+//	bench all       all of them; compare shows ratios only with -peer
 package main
 
 import (

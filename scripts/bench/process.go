@@ -47,7 +47,7 @@ func startServer(args ...string) (*process, error) {
 	lines := bufio.NewReader(logs)
 	first, err := lines.ReadString('\n')
 	if p.addr = address.FindString(first); p.addr == "" {
-		return nil, errors.Join(fmt.Errorf("the server says %q: %w", first, err), p.stop())
+		return nil, errors.Join(fmt.Errorf("the server says %q", first), err, p.stop())
 	}
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	return p, nil
