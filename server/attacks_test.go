@@ -1,0 +1,306 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/throttledhq/throttled/options"
+)
+
+// exchangeForm is a command of any kind and its reply.
+type exchangeForm struct {
+	id    string
+	words []string
+	want  string
+}
+
+var commandForms = []exchangeForm{
+	{"S35", words("PING a b"), failure(errArity("ping"))},
+	{"S36", []string{"ECHO", strings.Repeat("e", 64<<10)}, bulk(strings.Repeat("e", 64<<10))},
+	{"S37", words("SELECT 0"), "+OK\r\n"},
+	{"S37", words("SELECT 1"), failure(errDBIndex)},
+	{"S37", words("SELECT -1"), failure(errDBIndex)},
+	{"S37", words("SELECT abc"), failure(errNotInteger)},
+	{"S37", words("SELECT 99999999999999999999"), failure(errNotInteger)},
+	{"S40", words("CONFIG SET dir /etc"), protected("dir")},
+	{"S40", words("CONFIG SET dbfilename x"), protected("dbfilename")},
+	{"S40", words("CONFIG SET logfile /etc/x"), protected("logfile")},
+	{"S40", words("CONFIG SET maxclients 5 dir /etc"), protected("dir")},
+	{"S40", words("CONFIG REWRITE"), failure(errNoConfigFile)},
+	{"S41", words("SLAVEOF a 1"), unknown("SLAVEOF", "a", "1")},
+	{"S41", words("REPLICAOF a 1"), unknown("REPLICAOF", "a", "1")},
+	{"S41", words("MODULE LOAD x"), unknown("MODULE", "LOAD", "x")},
+	{"S41", words("MIGRATE a 1 k 0 1"), unknown("MIGRATE", "a", "1", "k", "0", "1")},
+	{"S41", words("RESTORE k 0 x"), unknown("RESTORE", "k", "0", "x")},
+	{"S41", words("DEBUG SEGFAULT"), unknown("DEBUG", "SEGFAULT")},
+	{"S41", words("DEBUG SLEEP 10"), unknown("DEBUG", "SLEEP", "10")},
+	{"S41", words("SCRIPT FLUSH"), unknown("SCRIPT", "FLUSH")},
+	{"S41", words("EVAL return 0"), unknown("EVAL", "return", "0")},
+	{"S41", words("FUNCTION LIST"), unknown("FUNCTION", "LIST")},
+	{"S41", words("ACL LOAD"), unknown("ACL", "LOAD")},
+	{"S42", words("SCAN 0 COUNT " + most64), "*2\r\n$1\r\n0\r\n*0\r\n"},
+	{"S42", words("SCAN 0 COUNT 0"), failure(errSyntax)},
+	{"S42", words("SCAN -1"), failure(errCursor)},
+	{"S42", words("SCAN 18446744073709551616"), failure(errCursor)},
+	{"S42", words("KEYS *"), "*0\r\n"},
+	{"S44", words("BLPOP k 0"), unknown("BLPOP", "k", "0")},
+	{"S44", words("EXEC"), failure(errExecNoMulti)},
+	{"S45", []string{"CLIENT", "SETNAME", strings.Repeat("n", 64<<10)}, failure(errClientName)},
+	{"S45", []string{"CLIENT", "SETNAME", "\x1b[31m"}, failure(errClientName)},
+	{"S45", []string{"CLIENT", "SETINFO", "LIB-NAME", "a b"}, "-ERR lib-name cannot contain spaces, newlines or special characters.\r\n"},
+	{"S47", words("CLIENT KILL ADDR x"), ":0\r\n"},
+	{"S47", words("CLIENT KILL x"), failure(errNoSuchClient)},
+	{"S47", words("CLIENT KILL ID 0"), "-ERR client-id should be greater than 0\r\n"},
+	{"S47", words("CLIENT PAUSE " + most64), "-ERR unknown subcommand 'PAUSE'. Try CLIENT HELP.\r\n"},
+	{"S49", words("AUTH x"), failure(errNoPassword)},
+	{"S51", words("ACL SETUSER x ((((("), unknown("ACL", "SETUSER", "x", "(((((")},
+}
+
+func protected(option string) string {
+	return fmt.Sprintf("-ERR CONFIG SET failed (possibly related to argument '%s') - can't set protected config\r\n", option)
+}
+
+// TestCommandForms sends commands that Redis has been attacked with. None of them has an
+// effect on the next.
+func TestCommandForms(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	p := s.dial()
+	before := *s.opts.Get()
+	for _, f := range commandForms {
+		p.do(f.want, f.words...)
+	}
+	p.do("$-1\r\n", "CLIENT", "GETNAME")
+	if after := *s.opts.Get(); after.MaxClients != before.MaxClients || after.Dir != before.Dir {
+		t.Errorf("a refused CONFIG SET has changed maxclients to %d, dir to %s", after.MaxClients, after.Dir)
+	}
+}
+
+// TestPipelinedDocuments asks for the longest replies very often and reads slowly (S38).
+func TestPipelinedDocuments(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil).dial()
+	const n = 100
+	round := request("COMMAND") + request("COMMAND", "DOCS") + request("COMMAND", "COUNT") +
+		request("INFO", "everything") + request("CLIENT", "LIST")
+	go func() { _, _ = p.Write([]byte(strings.Repeat(round, n))) }()
+	for range n {
+		for i, kind := range "**:$$" {
+			if v := p.read(); v.kind != byte(kind) {
+				t.Fatalf("reply %d is of type %q, want %q", i, v.kind, kind)
+			}
+		}
+	}
+	p.do("+PONG\r\n", "PING")
+}
+
+// TestSecretsStayHidden looks for the password wherever a client can look (S39, S49).
+func TestSecretsStayHidden(t *testing.T) {
+	t.Parallel()
+	const canary = "canary-b2f0"
+	var log lockedLog
+	s := setup{log: log.logger(), options: func(o *options.Options) {
+		o.RequirePass = canary
+		o.SlowlogLogSlowerThan = 0
+		o.LogLevel = "debug"
+	}}.start(t)
+	wrong := s.dial()
+	wrong.do(failure(errWrongPass), "AUTH", canary+"x")
+	wrong.do(failure(errWrongPass), "AUTH", canary, canary)
+	p := s.dial()
+	p.do("+OK\r\n", "AUTH", canary)
+	p.do("+OK\r\n", "CONFIG", "SET", "requirepass", canary)
+	if v, found := p.ask("CONFIG", "GET", "*").field("requirepass"); !found || v.text != "" {
+		t.Errorf("CONFIG GET shows the password as %s", v)
+	}
+	shown := p.ask("CONFIG", "GET", "*").String() + p.ask("INFO", "everything").text + p.ask("CLIENT", "LIST").text +
+		p.ask("SLOWLOG", "GET", "-1").String() + log.String()
+	if strings.Contains(shown, canary) {
+		t.Errorf("the password is in %s", shown)
+	}
+	if !strings.Contains(shown, "(redacted)") || !strings.Contains(log.String(), "wrong password") {
+		t.Errorf("nothing tells of the password having been used: %s", shown)
+	}
+}
+
+// TestPatterns matches patterns that were made to take long (S42).
+func TestPatterns(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	p := s.dial()
+	p.ask("CL.THROTTLE", strings.Repeat("a", 1000), "1", "1", "3600")
+	for _, pattern := range []string{
+		strings.Repeat("a*", 32<<10) + "b",
+		strings.Repeat("*a", 32<<10) + "b",
+		strings.Repeat("a]", 32<<10) + "*c",
+		strings.Repeat("[", 64<<10),
+		strings.Repeat("\\", 64<<10),
+	} {
+		p.do("*2\r\n$1\r\n0\r\n*0\r\n", "SCAN", "0", "MATCH", pattern)
+		p.do("*0\r\n", "KEYS", pattern)
+	}
+	if got := p.ask("SCAN", "0", "COUNT", most64, "MATCH", strings.Repeat("a*", 100)).list[1]; len(got.list) != 1 {
+		t.Errorf("SCAN finds %d keys, want 1", len(got.list))
+	}
+}
+
+// TestGuestsMayNothing sends every command of the table as a guest (S43). Only those
+// that are for guests get anything but NOAUTH.
+func TestGuestsMayNothing(t *testing.T) {
+	t.Parallel()
+	stopped := make(chan struct{})
+	s := setup{options: withPassword, stop: func() { close(stopped) }}.start(t)
+	for _, cmd := range s.commands.every {
+		if cmd.is(noAuth) || len(cmd.subs) > 0 && cmd.run == nil {
+			continue
+		}
+		call := strings.Split(cmd.name, "|")
+		for len(call) < max(cmd.arity, -cmd.arity) {
+			call = append(call, "1")
+		}
+		if got := s.dial().ask(call...); got.kind != '-' || !strings.Contains(got.text, string(errNoAuth)) {
+			t.Errorf("%q: a guest gets %s", call, got)
+		}
+	}
+	select {
+	case <-stopped:
+		t.Error("a guest has shut the server down")
+	default:
+	}
+	if u := s.engine.Usage(); u.Keys+u.Hits+u.Misses != 0 {
+		t.Errorf("guests have reached the engine: %+v", u)
+	}
+}
+
+// TestNothingIsHalfDone leaves MULTI, WATCH, SUBSCRIBE and MONITOR without an end (S44).
+func TestNothingIsHalfDone(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	f := func(kind byte, words ...string) {
+		t.Helper()
+		p := s.dial()
+		if v := p.ask(words...); v.kind != kind {
+			t.Fatalf("%q: got %s, want the type %q", words, v, kind)
+		}
+		p.send("*1\r\n:\r\n")
+		if rest := p.rest(); !strings.HasSuffix(rest, refused("expected '$', got ':'")) {
+			t.Fatalf("%q: got %q", words, rest)
+		}
+	}
+	f('+', "MULTI")
+	f('+', "WATCH", "k")
+	f('*', "SUBSCRIBE", "c")
+	f('+', "MONITOR")
+	p := s.greet()
+	p.await("clients", "connected_clients", 1)
+	info := p.info("clients")
+	for _, name := range []string{"pubsub_clients", "monitor_clients", "tracking_clients"} {
+		if info[name] != "0" {
+			t.Errorf("%s is %s", name, info[name])
+		}
+	}
+}
+
+// TestMutedReplies drops replies without keeping them (S46).
+func TestMutedReplies(t *testing.T) {
+	p := start(t, nil).dial()
+	before := liveHeap()
+	p.send(request("CLIENT", "REPLY", "OFF"))
+	const n = 2000
+	p.send(strings.Repeat(request("ECHO", strings.Repeat("x", 10_000)), n))
+	p.do("+OK\r\n", "CLIENT", "REPLY", "ON")
+	if grown := liveHeap() - before; grown > 4<<20 {
+		t.Errorf("%d muted replies have left %d bytes on the heap", n, grown)
+	}
+	p.do("+PONG\r\n", "PING")
+}
+
+// TestQuitInPipeline runs nothing behind QUIT (S48).
+func TestQuitInPipeline(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	p := s.dial()
+	p.send(request("CL.THROTTLE", "a", "1", "1", "3600") + request("QUIT") + request("CL.THROTTLE", "b", "1", "1", "3600") + ping)
+	p.expect(five(0, 2, 1, -1, 3600) + "+OK\r\n")
+	p.closed()
+	s.dial().do("*1\r\n$1\r\na\r\n", "KEYS", "*")
+}
+
+// TestOddPasswords sends passwords of every kind (S49).
+func TestOddPasswords(t *testing.T) {
+	t.Parallel()
+	s := start(t, withPassword)
+	for _, words := range [][]string{
+		{"AUTH", strings.Repeat("p", 16<<10)},
+		{"AUTH", "secret\x00"},
+		{"AUTH", "\x00secret"},
+		{"AUTH", ""},
+		{"AUTH", "", ""},
+		{"AUTH", "", "secret"},
+		{"AUTH", "default", ""},
+		{"AUTH", "DEFAULT", "secret"},
+		{"AUTH", "SECRET"},
+	} {
+		s.dial().do(failure(errWrongPass), words...)
+	}
+	long := s.dial()
+	long.send(request("AUTH", strings.Repeat("p", 64<<10)))
+	long.expect(refused("unauthenticated bulk length"))
+	long.closed()
+	s.dial().do("+OK\r\n", "AUTH", "default", "secret")
+}
+
+// TestRightsOfTheLastSuccess authenticates again and again and changes the protocol
+// (S50).
+func TestRightsOfTheLastSuccess(t *testing.T) {
+	t.Parallel()
+	p := start(t, withPassword).dial()
+	p.do("+OK\r\n", "AUTH", "secret")
+	p.do(failure(errWrongPass), "AUTH", "bad")
+	p.do("+PONG\r\n", "PING")
+	p.do(failure(errWrongPass), "AUTH", "other", "secret")
+	p.do("+PONG\r\n", "PING")
+	const n = 2000
+	go func() {
+		_, _ = p.Write([]byte(strings.Repeat(request("HELLO", "3")+request("CLIENT", "GETNAME")+request("HELLO", "2")+request("CLIENT", "GETNAME"), n)))
+	}()
+	for i := range 2 * n {
+		kinds := "%_"
+		if i%2 == 1 {
+			kinds = "*$"
+		}
+		if hello, name := p.read(), p.read(); hello.kind != kinds[0] || name.kind != kinds[1] {
+			t.Fatalf("round %d: types %q and %q, want %q", i, hello.kind, name.kind, kinds)
+		}
+	}
+	p.do("+RESET\r\n", "RESET")
+	p.do(failure(errNoAuth), "PING")
+}
+
+// TestEveryErrorIsOneLine sends words with line ends to all that repeats them.
+func TestEveryErrorIsOneLine(t *testing.T) {
+	t.Parallel()
+	const evil = "x\r\n+OK\r\n"
+	p := start(t, nil).dial()
+	for _, words := range [][]string{
+		{evil}, {evil, evil}, {"CLIENT", evil}, {"CONFIG", "SET", evil, evil}, {"CONFIG", "SET", "maxclients", evil},
+		{"HELLO", "3", evil}, {"CLIENT", "SETINFO", evil, evil}, {"CLIENT", "KILL", "USER", evil}, {"CLIENT", "LIST", "TYPE", evil},
+		{"CLIENT", "KILL", "TYPE", evil}, {"OBJECT", evil, evil}, {"COMMAND", evil, evil},
+	} {
+		if v := p.ask(words...); v.kind != '-' {
+			t.Errorf("%q: got %s, want an error", words, v)
+		}
+		p.do("+PONG\r\n", "PING")
+	}
+}
+
+// TestEngineErrors sees that what an engine refuses becomes the error that clients know.
+func TestEngineErrors(t *testing.T) {
+	t.Parallel()
+	s := setup{engine: failing{err: errors.New("disk on fire\r\n+OK")}}.start(t)
+	p := s.dial()
+	p.do(failure(errInternal), "CL.THROTTLE", "k", "1", "1", "1")
+	p.do("+PONG\r\n", "PING")
+}
