@@ -12,7 +12,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test race lint fmt fuzz bench tools clean
+.PHONY: help build run test lint fmt fuzz bench tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'

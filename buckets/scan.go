@@ -12,8 +12,7 @@ func (t *Table) Scan(cursor uint64, count int, visit func(key []byte, kind limit
 	number, tag := cursor>>32, uint32(cursor)
 	for left := count; number < uint64(len(t.shards)); number, tag = number+1, 0 {
 		s := &t.shards[number]
-		work, next, more := s.scan(tag, left, s.lock(now), visit)
-		s.mu.Unlock()
+		work, next, more := s.scanLocking(tag, left, now, visit)
 		left -= work
 		if more {
 			return number<<32 | uint64(next)
@@ -23,6 +22,13 @@ func (t *Table) Scan(cursor uint64, count int, visit func(key []byte, kind limit
 		}
 	}
 	return 0
+}
+
+// scanLocking is scan under the shard's lock, which a visit that panics does not keep.
+func (s *shard) scanLocking(tag uint32, count int, now uint64, visit func([]byte, limiter.Kind)) (work int, next uint32, more bool) {
+	now = s.lock(now)
+	defer s.mu.Unlock()
+	return s.scan(tag, count, now, visit)
 }
 
 // homesPerKey is how many homes are looked at for the work of visiting one key, so

@@ -57,10 +57,17 @@ func (t *Table) SetMaxMemory(bytes int64) { t.memory.limit.Store(bytes) }
 func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) {
 	now := t.clock()
 	for i := range reqs {
-		s, tag := t.locate(reqs[i].Key)
-		s.decide(&reqs[i], tag, s.lock(now), &out[i])
-		s.mu.Unlock()
+		t.decide(&reqs[i], now, &out[i])
 	}
+}
+
+// decide answers one request. A panic must not leave the shard locked: it is not the end
+// of the program.
+func (t *Table) decide(req *limiter.Request, now uint64, out *limiter.Decision) {
+	s, tag := t.locate(req.Key)
+	now = s.lock(now)
+	defer s.mu.Unlock()
+	s.decide(req, tag, now, out)
 }
 
 // Lookup describes key.

@@ -17,7 +17,7 @@ const (
 )
 
 // Serve accepts connections from ln until Shutdown, and then returns ErrServerClosed.
-// It closes ln. It returns another error only when ln fails for good.
+// It closes ln. It returns another error only when somebody else closes ln.
 func (s *Server) Serve(ln net.Listener) error {
 	s.mu.Lock()
 	if s.closing.Load() {
@@ -36,8 +36,9 @@ func (s *Server) Serve(ln net.Listener) error {
 	return s.accept(ln)
 }
 
-// accept takes in connections. When the process is out of descriptors it waits, longer
-// each time, instead of trying again at once.
+// accept takes in connections. When that fails, as it does when the process is out of
+// descriptors, it waits, longer each time, instead of trying again at once: whatever it
+// is, clients that are connected go on being served.
 func (s *Server) accept(ln net.Listener) error {
 	backoff := firstBackoff
 	for {
@@ -48,7 +49,7 @@ func (s *Server) accept(ln net.Listener) error {
 			s.admit(conn)
 		case s.closing.Load():
 			return ErrServerClosed
-		case !passing(err):
+		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept on %s: %w", ln.Addr(), err)
 		default:
 			s.warn("accept", "cannot accept a connection", "error", err, "retry in", backoff)
@@ -58,16 +59,6 @@ func (s *Server) accept(ln net.Listener) error {
 			backoff = min(2*backoff, maxBackoff)
 		}
 	}
-}
-
-// passing reports whether accepting may succeed later.
-func passing(err error) bool {
-	for _, no := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED, syscall.EINTR} {
-		if errors.Is(err, no) {
-			return true
-		}
-	}
-	return false
 }
 
 // pause waits, and reports whether the server goes on.
@@ -90,6 +81,7 @@ func (s *Server) admit(conn net.Conn) {
 		s.turnAway(conn, errDenied)
 		return
 	}
+	keepAlive(conn, o.TCPKeepAlive)
 	c := newClient(s, conn)
 	s.mu.Lock()
 	full := len(s.clients) >= clientLimit(o.MaxClients)
@@ -106,6 +98,13 @@ func (s *Server) admit(conn net.Conn) {
 		_ = conn.Close()
 	default:
 		go c.serve()
+	}
+}
+
+// keepAlive makes the system probe a silent peer so often; 0 means never.
+func keepAlive(conn net.Conn, interval time.Duration) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: interval > 0, Idle: interval, Interval: interval})
 	}
 }
 

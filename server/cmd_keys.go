@@ -79,7 +79,7 @@ func cmdFlush(c *client, args [][]byte) error {
 
 const (
 	scanDefault = 10
-	scanMost    = 10_000 // more than that is no smaller step than the whole
+	scanMost    = 1000 // keys of a step: others wait for one that runs in a transaction
 )
 
 // scanQuery is what SCAN asks for.
@@ -151,18 +151,34 @@ func (c *client) replyTexts(list []string) {
 	}
 }
 
-// cmdKeys visits all keys in steps, so that decisions go on meanwhile.
+// cmdKeys visits all keys in steps, so that decisions go on meanwhile. That is also why
+// it does not run in a transaction, where they could not. The reply has a bound; SCAN has none.
 func cmdKeys(c *client, args [][]byte) error {
-	q := scanQuery{count: scanMost, pattern: string(args[1])}
+	if c.tx.running {
+		return errKeysInMulti
+	}
+	q := scanQuery{count: keysStep, pattern: string(args[1])}
 	var all []string
+	size := 0
 	for more := true; more; more = q.cursor != 0 {
 		var keys []string
 		keys, q.cursor = c.scan(&q)
+		for _, key := range keys {
+			size += len(key) + perArgument
+		}
+		if size > maxKeysReply {
+			return errManyKeys
+		}
 		all = append(all, keys...)
 	}
 	c.replyTexts(all)
 	return nil
 }
+
+const (
+	keysStep     = 10_000
+	maxKeysReply = 16 << 20 // bytes of memory that the keys of one reply may take
+)
 
 func cmdObjectEncoding(c *client, args [][]byte) error {
 	if entry, found := c.srv.engine.Lookup(args[2]); found {

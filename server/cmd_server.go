@@ -119,13 +119,13 @@ func cmdConfigResetStat(c *client, _ [][]byte) error {
 }
 
 func cmdConfigRewrite(c *client, _ [][]byte) error {
-	err := c.srv.opts.Rewrite()
-	switch {
-	case errors.Is(err, options.ErrNoFile):
+	if c.tx.running {
+		return errRewriteMulti
+	}
+	if err := c.srv.opts.Rewrite(); errors.Is(err, options.ErrNoFile) {
 		return errNoConfigFile
-	case err != nil:
-		c.srv.log.Error("cannot rewrite the configuration file", "error", err)
-		return replyError("ERR Rewriting config file: " + err.Error())
+	} else if err != nil {
+		return replyError("ERR " + err.Error())
 	}
 	c.srv.log.Info("configuration file rewritten", "file", c.srv.opts.File())
 	c.out.OK()

@@ -13,6 +13,6 @@
 // client sends can make the process use more than the configured bounds for it, and a
 // panic in a handler costs that connection only.
 //
-// A client that reads slowly is not read from until it does; one that takes none of
-// its replies for write-timeout seconds is closed.
+// A client that reads slowly is not read from until it does; one that takes less
+// than 64 KiB of what is waiting for it in write-timeout seconds is closed.
 package server

@@ -45,9 +45,7 @@ func (s *Server) keepHouse() {
 func (s *Server) closeOverdue() {
 	o := s.opts.Get()
 	now := s.ticks.Load()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.clients {
+	for _, c := range s.someOrder() {
 		if why := c.overdue(o, now); why != "" {
 			s.stats.timeouts.Add(1)
 			s.debug("timeout", "connection closed: "+why, "client", c.id, "addr", c.conn.RemoteAddr())
@@ -61,6 +59,19 @@ func (s *Server) closeOverdue() {
 			}
 		}
 	}
+}
+
+// someOrder returns the connections of this moment. The slice is the housekeeper's, and
+// used again: looking at each connection takes time that nobody should wait for.
+func (s *Server) someOrder() []*client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.inHouse)
+	s.inHouse = s.inHouse[:0]
+	for _, c := range s.clients {
+		s.inHouse = append(s.inHouse, c)
+	}
+	return s.inHouse
 }
 
 // overdue returns which time limit a connection has exceeded, or "".

@@ -20,6 +20,7 @@ type Config struct {
 	Log     *slog.Logger // nil: nothing is logged
 	Version string       // of the program, for INFO
 	// Stop is called once when a client asks for SHUTDOWN. It must not wait for the server.
+	// nil: nothing stops.
 	Stop func()
 }
 
@@ -55,12 +56,17 @@ type Server struct {
 	mu        sync.Mutex
 	clients   map[int64]*client
 	listeners map[net.Listener]struct{}
+
+	inHouse []*client // the housekeeper's list
 }
 
 // New returns a Server that serves nobody yet.
 func New(c Config) *Server {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Stop == nil {
+		c.Stop = func() {}
 	}
 	s := &Server{
 		engine:    c.Engine,

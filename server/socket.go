@@ -119,13 +119,14 @@ func (s *socket) hangUp() { _ = s.SetDeadline(longAgo) }
 // stopReading makes loop end once the owner waits for more. It goes on writing.
 func (s *socket) stopReading() { _ = s.SetReadDeadline(longAgo) }
 
-// ended reports whether the peer has sent all it will, and all of it has been read.
+// ended reports whether the peer has sent all it will and all of it has been read, or has
+// reset the connection. Looking takes the news of a reset away, so it is not to be ignored.
 func (s *socket) ended() bool {
 	end := false
 	s.control(func(fd int) {
 		var b [1]byte
 		n, _, err := syscall.Recvfrom(fd, b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		end = n == 0 && err == nil
+		end = n == 0 && err == nil || err != nil && err != syscall.EAGAIN && err != syscall.EINTR
 	})
 	return end
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"time"
@@ -42,6 +44,7 @@ func open(opts *options.Store, stderr io.Writer) (*program, error) {
 	if err := p.openLog(o, level, stderr); err != nil {
 		return nil, err
 	}
+	limitHeap(o.MaxMemory)
 	p.table = buckets.New(buckets.Config{MaxMemory: o.MaxMemory})
 	p.server = server.New(server.Config{
 		Engine:  p.table,
@@ -53,6 +56,7 @@ func open(opts *options.Store, stderr io.Writer) (*program, error) {
 	opts.OnChange(func(_, changed *options.Options) error {
 		level.Set(logLevel(changed.LogLevel))
 		p.table.SetMaxMemory(changed.MaxMemory)
+		limitHeap(changed.MaxMemory)
 		return nil
 	})
 	if err := p.listen(o); err != nil {
@@ -88,12 +92,21 @@ func logLevel(name string) slog.Level {
 	return slog.LevelInfo
 }
 
+// limitHeap makes the collector work harder before garbage takes the process far beyond
+// maxmemory: what it lets go of for a moment while it grows a shard is not counted there.
+func limitHeap(maxMemory int64) {
+	limit := int64(math.MaxInt64)
+	if maxMemory > 0 && maxMemory < math.MaxInt64/2 {
+		limit = maxMemory + maxMemory/4 + heapBesideKeys
+	}
+	debug.SetMemoryLimit(limit)
+}
+
+const heapBesideKeys = 64 << 20 // bytes for connections and all else
+
 // listen binds all addresses. With port 0 the first decides the port of the others.
 func (p *program) listen(o *options.Options) error {
-	config := net.ListenConfig{KeepAlive: o.TCPKeepAlive}
-	if o.TCPKeepAlive == 0 {
-		config.KeepAlive = -1
-	}
+	config := net.ListenConfig{KeepAlive: -1} // the server sets it for each connection
 	port := o.Port
 	for _, host := range o.Bind {
 		if host == "*" {
