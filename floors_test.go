@@ -25,6 +25,8 @@ var floors = map[string]int{
 
 	"buckets": 2,
 
+	"persistence": 3,
+
 	"server": 5, // persistence and cluster, floors 3 and 4, are to come
 
 	"cmd/throttled":           6,

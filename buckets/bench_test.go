@@ -2,6 +2,9 @@ package buckets
 
 import (
 	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -81,22 +84,76 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideBatch measures a decision as part of a pipeline of 16.
+// BenchmarkDecideBatch measures a decision and its storing as part of a pipeline, among
+// one and ten million keys, on one core and on all. The memory of a batch is waited for
+// at once, so a decision takes less time than one wait (see BenchmarkWait).
 func BenchmarkDecideBatch(b *testing.B) {
-	const size = 16
-	table := filled(million, Config{})
-	reqs := make([]limiter.Request, size)
-	out := make([]limiter.Decision, size)
-	for i := range reqs {
-		reqs[i] = limiter.Request{Kind: limiter.Throttle, Limit: slow, Quantity: 1}
-	}
-	for i := uint64(0); b.Loop(); i += size {
-		for j := range reqs {
-			reqs[j].Key = numberedKey(reqs[j].Key, scattered(i+uint64(j)))
+	for _, keys := range []int{million, 10 * million} {
+		table := filled(keys, Config{})
+		for _, size := range []int{1, 4, 16, 64} {
+			b.Run(fmt.Sprintf("%dM/%d", keys/million, size), func(b *testing.B) {
+				b.ReportAllocs()
+				batch := newBatch(table, size, uint64(keys), 0)
+				for b.Loop() {
+					batch.decide()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*size), "ns/decision")
+			})
+			b.Run(fmt.Sprintf("%dM/%d-parallel", keys/million, size), func(b *testing.B) {
+				b.ReportAllocs()
+				var workers atomic.Uint64
+				b.RunParallel(func(pb *testing.PB) {
+					batch := newBatch(table, size, uint64(keys), workers.Add(1)<<40)
+					for pb.Next() {
+						batch.decide()
+					}
+				})
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*size), "ns/decision")
+			})
 		}
-		table.Decide(reqs, out)
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*size), "ns/decision")
+}
+
+// batch is a pipeline of requests for keys in an order that defeats caches.
+type batch struct {
+	table *Table
+	reqs  []limiter.Request
+	out   []limiter.Decision
+	keys  uint64
+	next  uint64
+}
+
+func newBatch(table *Table, size int, keys, from uint64) *batch {
+	b := &batch{table: table, reqs: make([]limiter.Request, size), out: make([]limiter.Decision, size), keys: keys, next: from}
+	often := limiter.Limit{Max: 1e6, Interval: time.Hour}
+	for i := range b.reqs {
+		b.reqs[i] = limiter.Request{Kind: limiter.Throttle, Limit: often, Quantity: 1}
+	}
+	return b
+}
+
+func (b *batch) decide() {
+	for i := range b.reqs {
+		number, _ := bits.Mul64(b.next*0x9e3779b97f4a7c15, b.keys)
+		b.reqs[i].Key = numberedKey(b.reqs[i].Key, number)
+		b.next++
+	}
+	b.table.Decide(b.reqs, b.out)
+}
+
+// BenchmarkWait measures what the machine takes to fetch from an arbitrary place in as much
+// memory as a million keys take, when each place tells the next.
+func BenchmarkWait(b *testing.B) {
+	next := make([]uint32, 12*million)
+	const line = 16
+	order := rand.New(rand.NewPCG(1, 2)).Perm(len(next) / line)
+	for i, at := range order {
+		next[at*line] = uint32(order[(i+1)%len(order)] * line)
+	}
+	at := uint32(0)
+	for b.Loop() {
+		at = next[at]
+	}
 }
 
 // BenchmarkFill measures a million new keys of 16 bytes, and what they take.

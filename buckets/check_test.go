@@ -2,11 +2,10 @@ package buckets
 
 import (
 	"bytes"
-	"cmp"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/throttledhq/throttled/limiter"
 )
@@ -38,7 +37,7 @@ func ask(t *Table, key string, l limiter.Limit, quantity int64) limiter.Decision
 // checkTable holds a table that nobody uses to what is always true of one.
 func checkTable(tb testing.TB, t *Table) {
 	tb.Helper()
-	var bytes, live int64
+	var bytes, live, dataset int64
 	for i := range t.shards {
 		s := &t.shards[i]
 		checkShard(tb, s, func(key []byte) uint32 {
@@ -50,10 +49,18 @@ func checkTable(tb testing.TB, t *Table) {
 		})
 		bytes += s.bytes()
 		live += int64(s.live)
+		for at, sl := range s.index {
+			if sl != 0 {
+				dataset += int64(s.record(at).size()) + slotSize
+			}
+		}
 	}
 	u := t.Usage()
 	if u.Bytes != bytes || u.Peak < bytes {
 		tb.Fatalf("the shards hold %d bytes, Usage tells %+v", bytes, u)
+	}
+	if u.Dataset != dataset {
+		tb.Fatalf("the records and their slots take %d bytes, Usage tells %+v", dataset, u)
 	}
 	if u.Keys != live {
 		tb.Fatalf("the shards hold %d keys, Usage tells %+v", live, u)
@@ -64,32 +71,41 @@ func checkTable(tb testing.TB, t *Table) {
 // must have.
 func checkShard(tb testing.TB, s *shard, tagOf func(key []byte) uint32) {
 	tb.Helper()
-	if n := len(s.index); n&(n-1) != 0 || n > 0 && n < indexSize(s.live) {
+	if n := len(s.index); n&(n-1) != 0 || n > 0 && n < indexSize(int(s.live)) {
 		tb.Fatalf("index of %d places for %d keys", n, s.live)
 	}
-	type span struct{ from, to int }
-	var spans []span
+	var slots, dead int
+	starts := map[uint32]bool{} // of live records
+	for from := 0; from < len(s.arena); {
+		rec := record(s.arena[from:])
+		if rec.dead() {
+			dead += rec.size()
+		} else {
+			starts[uint32(from)] = true
+		}
+		if from += rec.size(); from > len(s.arena) {
+			tb.Fatalf("a record ends at %d, the arena at %d", from, len(s.arena))
+		}
+	}
 	for at, sl := range s.index {
 		if sl == 0 {
 			continue
 		}
-		rec := s.record(at)
-		spans = append(spans, span{int(sl.offset()), int(sl.offset()) + rec.size()})
+		slots++
+		if !starts[sl.offset()] {
+			tb.Fatalf("slot %d points at %d, where no live record begins, or that of another slot", at, sl.offset())
+		}
+		delete(starts, sl.offset())
 		checkSlot(tb, s, at, tagOf)
 	}
-	if len(spans) != s.live {
-		tb.Fatalf("%d slots in use, live is %d", len(spans), s.live)
+	if slots != int(s.live) || len(starts) > 0 || dead != int(s.dead) {
+		tb.Fatalf("%d slots and live is %d; %d records without slot; %d bytes dead, and counted %d", slots, s.live, len(starts), dead, s.dead)
 	}
-	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
-	end, used := 0, 0
-	for _, sp := range spans {
-		if sp.from < end || sp.to > len(s.arena) {
-			tb.Fatalf("record at %d..%d overlaps one that ends at %d, or the end at %d", sp.from, sp.to, end, len(s.arena))
-		}
-		end, used = sp.to, used+sp.to-sp.from
+	if n := cap(s.arena); n > 0 && n != arenaSize(n) {
+		tb.Fatalf("the arena's size is %d, which the runtime rounds up", n)
 	}
-	if used+s.dead != len(s.arena) {
-		tb.Fatalf("%d bytes live and %d dead in an arena of %d", used, s.dead, len(s.arena))
+	if want := uintptr(unsafe.Pointer(unsafe.SliceData(s.index))); s.hint.base.Load() != want || s.hint.size.Load() != int64(len(s.index)) {
+		tb.Fatalf("the hint does not tell where the index is")
 	}
 }
 

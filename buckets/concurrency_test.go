@@ -128,6 +128,13 @@ func TestManyKeysInACrowd(t *testing.T) {
 		func(r *rand.Rand) { table.Delete(fmt.Appendf(nil, "other%d", r.IntN(100))) },
 		func(r *rand.Rand) { ask(table, fmt.Sprint("other", r.IntN(100)), l, 1) },
 		func(r *rand.Rand) { sweepAll(table) },
+		func(r *rand.Rand) {
+			for rec := range table.Records() {
+				if rec.Kind != limiter.Throttle {
+					t.Errorf("a record of kind %d", rec.Kind)
+				}
+			}
+		},
 	} {
 		around.Go(func() {
 			for r := rand.New(rand.NewPCG(8, 9)); ctx.Err() == nil; {

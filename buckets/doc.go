@@ -4,19 +4,23 @@
 // own, so that nobody can aim keys at one shard. Each shard has its own lock; a decision
 // takes one lock, reads or writes one record and allocates nothing. Records and index
 // hold no pointers, so the garbage collector has nothing to scan however many keys there
-// are.
+// are. A record holds the state of any algorithm: a kind, the time from which it equals an
+// absent one, and as many bytes more as the kind needs.
 //
 // What it guarantees: decisions on one key are atomic and see each other's effect;
 // a refusal or a peek changes nothing; a record whose time has passed counts as absent
-// from that instant, whether it has been dropped yet or not; with a memory limit, keys
-// that exist stay exact and only new ones are refused.
+// from that instant, whether it has been dropped yet or not; the memory limit is never
+// exceeded. At the limit new keys are refused and those that exist stay exact, or, if so
+// configured, those go that are closest to their full limit (see [Eviction]).
 //
 // Time is read once per batch from the limiter clock (see [Clock]). Two batches may reach
 // a shard in the other order than they read the clock. The later time then holds for
 // both: were a record dropped at the later time, a decision at the earlier one would
 // miss debt that there was at that time.
 //
-// The memory that is counted is what arenas and indexes take once allocated. What they
-// replace is left to the garbage collector, so a process that has to stay within bounds
-// also sets a soft memory limit for the runtime.
+// The memory that is counted is what arenas and indexes have allocated, to the byte. What
+// they replace is left to the garbage collector, so a process that has to stay within
+// bounds also sets a soft memory limit for the runtime. At the limit a key can only take
+// the place of keys in its own shard, so a shard that never got any memory refuses keys
+// even where keys are evicted; with limits of some megabytes and more there is no such shard.
 package buckets

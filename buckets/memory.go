@@ -2,18 +2,32 @@ package buckets
 
 import (
 	"math"
+	"math/bits"
 	"sync/atomic"
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
 )
 
+// Eviction says what gives way when the memory limit is reached and nothing has expired.
+type Eviction int32
+
+const (
+	// NoEviction refuses new keys. Those that exist stay exact.
+	NoEviction Eviction = iota
+	// EvictSmallestDebt drops the keys that are closest to having their full limit back:
+	// they are the ones that lose the least by it.
+	EvictSmallestDebt
+)
+
 // budget counts the memory that all shards have allocated, and refuses more than the
 // limit.
 type budget struct {
-	limit atomic.Int64 // bytes; 0: none
-	used  atomic.Int64
-	peak  atomic.Int64
+	limit    atomic.Int64 // bytes; 0: none
+	eviction atomic.Int32 // an Eviction
+	used     atomic.Int64
+	peak     atomic.Int64
+	evicted  atomic.Int64 // keys
 }
 
 // reserve adds n bytes to what is used, unless the limit does not allow it.
@@ -39,8 +53,10 @@ func (b *budget) raisePeak(used int64) {
 func (b *budget) release(n int64) { b.used.Add(-n) }
 
 const (
-	minArena = 1 << 10
-	maxArena = math.MaxUint32 // what a slot can point at
+	minArena  = 1 << 10
+	maxArena  = math.MaxUint32 // what a slot can point at
+	largeSize = 32 << 10       // from here on the runtime hands out whole pages
+	pageSize  = 8 << 10
 
 	// A shard that is full waits before it looks through its records again, so that a
 	// flood of new keys does not cost a search each: longer if little was found.
@@ -48,20 +64,46 @@ const (
 	reclaimQuiet = uint64(time.Second)
 )
 
+// bytes returns the memory that the shard has allocated.
+func (s *shard) bytes() int64 {
+	return int64(len(s.index))*slotSize + int64(cap(s.arena))
+}
+
+// liveBytes returns the part of the arena that is in use.
+func (s *shard) liveBytes() int { return len(s.arena) - int(s.dead) }
+
+// arenaSize rounds the size of an arena up to one that the runtime hands out, so that what
+// is counted is what is allocated.
+func arenaSize(n int) int {
+	switch {
+	case n <= minArena:
+		return minArena
+	case n <= largeSize:
+		return 1 << bits.Len(uint(n-1))
+	}
+	return (n + pageSize - 1) &^ (pageSize - 1)
+}
+
 // makeRoom sees that one more record of size bytes fits into arena and index. Expired
 // records give their room back before more memory is taken: otherwise a shard that is
 // full of them would grow at the expense of the others.
 func (s *shard) makeRoom(size int, now uint64) error {
-	if indexSize(s.live+1) <= len(s.index) && len(s.arena)+size <= cap(s.arena) {
+	if indexSize(int(s.live)+1) <= len(s.index) && len(s.arena)+size <= cap(s.arena) {
 		return nil
 	}
 	if now >= s.reclaimAt {
 		s.reclaim(now)
 	}
-	if !s.grow(size) {
-		return limiter.ErrOutOfMemory
+	if s.grow(size) {
+		return nil
 	}
-	return nil
+	if Eviction(s.memory.eviction.Load()) == EvictSmallestDebt {
+		s.evict(size, now)
+		if s.grow(size) {
+			return nil
+		}
+	}
+	return limiter.ErrOutOfMemory
 }
 
 // reclaim drops what has expired, and sets when to do so again.
@@ -72,40 +114,62 @@ func (s *shard) reclaim(now uint64) {
 	}
 }
 
-// grow makes room for one more record, and reports whether there is. A new arena has
-// slack in proportion, so that the work of moving the records is shared by many inserts;
-// near the memory limit an eighth must do. What takes no more memory than there is
-// already is always allowed, and that is how the room of dead records is won back.
+// grow makes room for one more record, and reports whether there is. The room of dead
+// records comes first if it is a quarter of the arena, so that the work of moving the
+// others is shared by many inserts; then more memory, by an eighth at a time; and where
+// that is refused the room of the dead records whatever it is.
 func (s *shard) grow(size int) bool {
-	if want := indexSize(s.live + 1); want > len(s.index) && !s.resizeIndex(want) {
+	if want := indexSize(int(s.live) + 1); want > len(s.index) && !s.resizeIndex(want) {
 		return false
 	}
 	if len(s.arena)+size <= cap(s.arena) {
 		return true
 	}
 	need := s.liveBytes() + size
-	return s.compact(max(minArena, need+need/2)) || s.compact(need+need/8)
+	worth := int(s.dead) >= max(size, len(s.arena)/4)
+	if worth || !s.resizeArena(need+need/8) && !s.resizeArena(need) {
+		s.compact()
+	}
+	return len(s.arena)+size <= cap(s.arena)
 }
 
-// liveBytes returns the part of the arena that is in use.
-func (s *shard) liveBytes() int { return len(s.arena) - s.dead }
+// compact moves the live records to the beginning of the arena, in their order. For that
+// time each record and its slot exchange four bytes: the record says where its slot is,
+// and the slot keeps what stood in the record.
+func (s *shard) compact() {
+	if s.dead == 0 {
+		return
+	}
+	for at, sl := range s.index {
+		if sl != 0 {
+			rec := s.record(at)
+			s.index[at] = slot(sl.tag())<<32 | slot(rec.swap(uint32(at)))
+		}
+	}
+	to := 0
+	for from := 0; from < len(s.arena); {
+		rec := record(s.arena[from:])
+		size := rec.size()
+		if !rec.dead() {
+			at := rec.swap(0)
+			rec.swap(uint32(s.index[at]))
+			s.index[at] = newSlot(s.index[at].tag(), uint32(to))
+			to += copy(s.arena[to:], rec[:size])
+		}
+		from += size
+	}
+	s.arena, s.dead = s.arena[:to], 0
+}
 
-// compact moves the live records to an arena of the given capacity, and reports
+// resizeArena compacts the records into an arena with room for so many bytes, and reports
 // whether the memory limit allows it.
-func (s *shard) compact(capacity int) bool {
-	if int64(capacity) > maxArena || !s.memory.reserve(int64(capacity-cap(s.arena))) {
+func (s *shard) resizeArena(n int) bool {
+	n = arenaSize(n)
+	if int64(n) > maxArena || !s.memory.reserve(int64(n-cap(s.arena))) {
 		return false
 	}
-	arena := make([]byte, 0, capacity)
-	for at, sl := range s.index {
-		if sl == 0 {
-			continue
-		}
-		rec := s.record(at)
-		s.index[at] = newSlot(sl.tag(), uint32(len(arena)))
-		arena = append(arena, rec[:rec.size()]...)
-	}
-	s.arena, s.dead = arena, 0
+	s.compact()
+	s.arena = append(make([]byte, 0, n), s.arena...)
 	return true
 }
 
@@ -117,6 +181,7 @@ func (s *shard) resizeIndex(n int) bool {
 	}
 	old := s.index
 	s.index = make([]slot, n)
+	s.hint.set(s.index)
 	for _, sl := range old {
 		if sl != 0 {
 			s.place(sl)
@@ -131,10 +196,18 @@ func (s *shard) shrink() {
 		s.clear()
 		return
 	}
-	if want := indexSize(2 * s.live); want <= len(s.index)/4 {
+	if want := indexSize(2 * int(s.live)); want <= len(s.index)/4 {
 		s.resizeIndex(want)
 	}
 	if live := s.liveBytes(); cap(s.arena) > max(minArena, 4*live) {
-		s.compact(max(minArena, live+live/2))
+		s.resizeArena(live + live/2)
 	}
+}
+
+// clear drops all records and gives their memory back.
+func (s *shard) clear() {
+	s.memory.release(s.bytes())
+	s.index, s.arena = nil, nil
+	s.hint.set(nil)
+	s.live, s.dead, s.reclaimAt = 0, 0, 0
 }

@@ -3,6 +3,8 @@ package buckets
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -79,6 +81,79 @@ func TestBudgetIsExactUnderContention(t *testing.T) {
 	}
 	if sum != limit/size || b.used.Load() != int64(sum*size) {
 		t.Errorf("granted %d times, %d bytes used; want %d times", sum, b.used.Load(), limit/size)
+	}
+}
+
+// What is counted is what the runtime allocates.
+func TestArenaSize(t *testing.T) {
+	for _, n := range []int{0, 1, 1000, 1024, 1025, 3000, 5000, 9000, 20_000, 32_767, 32_768, 32_769, 40_000, 100_000, 1_000_001} {
+		size := arenaSize(n)
+		if got := cap(append([]byte(nil), make([]byte, size)...)); size < n || got != size {
+			t.Errorf("for %d bytes %d are counted, and %d allocated", n, size, got)
+		}
+	}
+	for n := 1; n < 1<<20; n *= 2 {
+		size := indexSize(n)
+		if got := cap(append([]slot(nil), make([]slot, size)...)); got != size {
+			t.Errorf("for an index of %d slots the runtime allocates %d", size, got)
+		}
+	}
+}
+
+// The heap grows by what the table says it holds.
+func TestUsageIsWhatIsAllocated(t *testing.T) {
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	empty := New(Config{Shards: 64})
+	before := heap()
+	table := New(Config{Shards: 64})
+	a := newAsker(table, slow)
+	for i := range uint64(200_000) {
+		a.ask(i)
+	}
+	grown, counted := heap()-before, table.Usage().Bytes
+	if difference := grown - counted; difference < -counted/50 || difference > counted/50 {
+		t.Errorf("the heap grew by %d bytes, %d are counted", grown, counted)
+	}
+	runtime.KeepAlive(table)
+	runtime.KeepAlive(empty)
+}
+
+// Compacting moves records and loses none, whatever lies dead between them.
+func TestCompact(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for n := range 200 {
+		table := New(Config{Clock: newFakeClock().tell, Shards: 1})
+		s := &table.shards[0]
+		want := map[string]uint64{}
+		for i := range n {
+			key := strings.Repeat(fmt.Sprint(i, "-"), 1+r.IntN(20))
+			want[key] = start + 1 + r.Uint64N(1<<40)
+			if err := table.Put(limiter.Record{Kind: limiter.Kind(1 + i%3), Key: []byte(key), Expires: want[key]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for key := range want {
+			if r.IntN(3) == 0 {
+				table.Delete([]byte(key))
+				delete(want, key)
+			}
+		}
+		size, held := s.liveBytes(), s.bytes()
+		s.compact()
+		checkTable(t, table)
+		if len(s.arena) != size || s.dead != 0 || s.bytes() != held {
+			t.Fatalf("%d of %d bytes are left", len(s.arena), size)
+		}
+		for key, expires := range want {
+			if e, ok := table.Lookup([]byte(key)); !ok || uint64(e.TTL) != expires-start {
+				t.Fatalf("key %q: %+v %t", key, e, ok)
+			}
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,22 +11,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/throttledhq/throttled/gcra"
 	"github.com/throttledhq/throttled/limiter"
 )
 
 // modelRecord is the state of a key. Born tells one life of a key from its next.
 type modelRecord struct {
-	kind limiter.Kind
-	tat  uint64
-	born int
+	kind  limiter.Kind
+	tat   uint64
+	state string
+	born  int
 }
 
 // model is what a Table does, said with a map. It never drops what has expired.
 type model struct {
 	records map[string]modelRecord
 	births  int
-	want    limiter.Usage // Hits and Misses; Keys as if no key ever expired
+	want    limiter.Usage // Hits, Misses, Changes; Keys as if no key ever expired
 }
 
 // live returns the state of a key that has not expired.
@@ -49,8 +53,25 @@ func (m *model) forget(key string, now uint64) bool {
 	delete(m.records, key)
 	if live {
 		m.want.Keys--
+		m.want.Changes++
 	}
 	return live
+}
+
+func (m *model) put(rec limiter.Record, now uint64) {
+	key := string(rec.Key)
+	if rec.Expires <= now {
+		m.forget(key, now)
+		return
+	}
+	old, live := m.live(key, now)
+	if !live {
+		m.births++
+		m.want.Keys++
+		old.born = m.births
+	}
+	m.want.Changes++
+	m.records[key] = modelRecord{rec.Kind, rec.Expires, string(rec.State), old.born}
 }
 
 func (m *model) decide(req *limiter.Request, now uint64) limiter.Decision {
@@ -64,12 +85,9 @@ func (m *model) decide(req *limiter.Request, now uint64) limiter.Decision {
 		m.forget(key, now)
 		return d
 	}
-	if !live {
-		m.births++
-		m.want.Keys++
-		rec.born = m.births
+	if !live || tat != rec.tat {
+		m.put(limiter.Record{Kind: req.Kind, Key: req.Key, Expires: tat}, now)
 	}
-	m.records[key] = modelRecord{req.Kind, tat, rec.born}
 	return d
 }
 
@@ -90,14 +108,20 @@ type tableRun struct {
 	round *scanRound
 	in    tape
 	max   int64 // the memory limit, if it never was another one
+	evict bool
 }
 
 // runTable lets a tape act on a table, checking everything after every step.
 func runTable(tb testing.TB, data []byte) {
 	r := &tableRun{TB: tb, clock: newFakeClock(), in: tape{data}}
 	shards := []int{1, 2, 8, 64}[r.in.number(1)%4]
-	r.max = []int64{0, 0, 2000, 20_000}[r.in.number(1)%4]
+	how := r.in.number(1)
+	r.max = []int64{0, 0, 2000, 20_000}[how%4]
+	r.evict = how&4 != 0
 	r.table = New(Config{Clock: r.clock.tell, Shards: shards, MaxMemory: r.max})
+	if r.evict {
+		r.table.SetEviction(EvictSmallestDebt)
+	}
 	r.sweep.table = r.table
 	r.model.records = map[string]modelRecord{}
 	for r.in.more() {
@@ -128,13 +152,16 @@ func (r *tableRun) step() {
 		if r.in.number(1) < 16 {
 			r.table.Clear()
 			clear(r.model.records)
-			r.model.want.Keys = r.table.Usage().Expired
+			u := r.table.Usage()
+			r.model.want.Keys, r.model.want.Changes = u.Expired, u.Changes
 		}
 	case 14:
 		if r.in.number(1) < 16 {
 			r.max = -1
 			r.table.SetMaxMemory([]int64{0, 1000, 10_000, 50_000}[r.in.number(1)%4])
 		}
+	case 15, 16, 17:
+		r.put()
 	default:
 		r.decide(int(op / 32))
 	}
@@ -177,6 +204,9 @@ func (r *tableRun) request() limiter.Request {
 
 // decide has a batch of requests decided.
 func (r *tableRun) decide(n int) {
+	if r.evict {
+		n = 1 // what has been evicted must be known before the next
+	}
 	reqs := make([]limiter.Request, n)
 	for i := range reqs {
 		reqs[i] = r.request()
@@ -184,6 +214,9 @@ func (r *tableRun) decide(n int) {
 	got := make([]limiter.Decision, n)
 	r.table.Decide(reqs, got)
 	now := r.clock.tell()
+	if r.evict {
+		defer r.forgetEvicted(reqs[0].Key)
+	}
 	for i := range reqs {
 		key := string(reqs[i].Key)
 		if errors.Is(got[i].Err, limiter.ErrOutOfMemory) {
@@ -192,6 +225,62 @@ func (r *tableRun) decide(n int) {
 		}
 		if want := r.model.decide(&reqs[i], now); got[i] != want {
 			r.Fatalf("Decide(%.40q, %+v) = %+v, want %+v", key, reqs[i], got[i], want)
+		}
+	}
+}
+
+// put has a record stored, of a kind whose state is its time, has a fixed size, or has
+// one that varies.
+func (r *tableRun) put() {
+	rec := limiter.Record{Kind: limiter.Kind(1 + r.in.number(1)%3), Key: r.key()}
+	rec.Expires = r.clock.tell() - 1000 + r.in.number(4)
+	if size := [...]int{0, 4, int(r.in.number(1)) * 3}[rec.Kind-1]; size > 0 {
+		rec.State = bytes.Repeat([]byte{byte(size)}, size)
+	}
+	err := r.table.Put(rec)
+	switch {
+	case err == nil:
+		r.model.put(rec, r.clock.tell())
+	case !errors.Is(err, limiter.ErrOutOfMemory) || r.max == 0 || rec.Expires <= r.clock.tell():
+		r.Fatalf("Put(%+v) = %v with limit %d", rec, err, r.max)
+	}
+	if r.evict {
+		r.forgetEvicted(rec.Key)
+	}
+}
+
+// forgetEvicted takes those keys out of the model that the table has evicted to make room
+// for one key, and checks that they had no greater debts than those that stayed with them.
+func (r *tableRun) forgetEvicted(except []byte) {
+	now := r.clock.tell()
+	evicted := r.table.Usage().Evicted - r.model.want.Evicted
+	gone, least := map[*shard]int{}, map[*shard]int{} // the greatest class that is gone, the least that is there
+	for key, rec := range r.model.records {
+		s, tag := r.table.locate([]byte(key))
+		class := debtClass(rec.tat, now)
+		if _, found := s.find([]byte(key), tag); found {
+			if key != string(except) {
+				least[s] = min(class, cmp.Or(least[s], class))
+			}
+			continue
+		}
+		if delete(r.model.records, key); rec.tat > now {
+			r.model.want.Keys--
+			r.model.want.Evicted++
+			evicted--
+			gone[s] = max(gone[s], class)
+		}
+	}
+	if evicted != 0 {
+		// The record that is replaced by one that needs more room may be evicted first.
+		r.model.want.Evicted += evicted
+	}
+	if evicted < 0 || evicted > 1 {
+		r.Fatalf("the number of keys evicted is %d off", evicted)
+	}
+	for s, class := range gone {
+		if least[s] > 0 && class > least[s] {
+			r.Fatalf("a key with a debt of class %d was evicted, one of class %d stayed", class, least[s])
 		}
 	}
 }
@@ -214,7 +303,7 @@ func (r *tableRun) lookup() {
 	if ok != live {
 		r.Fatalf("Lookup(%.40q) = %+v %t, want %+v", key, got, ok, want)
 	}
-	entry := limiter.Entry{Kind: want.kind, TTL: time.Duration(want.tat - now), Bytes: got.Bytes, State: want.tat}
+	entry := limiter.Entry{Kind: want.kind, TTL: time.Duration(want.tat - now), Bytes: got.Bytes, State: want.tat ^ xxhash.Sum64String(want.state)}
 	if ok && (got != entry || got.Bytes <= int64(len(key))) || !ok && got != (limiter.Entry{}) {
 		r.Fatalf("Lookup(%.40q) = %+v %t, want %+v", key, got, ok, want)
 	}
@@ -263,7 +352,7 @@ func (r *tableRun) compare() {
 	for key := range r.model.records {
 		want, ok := r.model.lookup(key, now)
 		got, found := r.table.Lookup([]byte(key))
-		if found != ok || ok && (got.State != want.tat || got.Kind != want.kind) {
+		if found != ok || ok && (got.State != want.tat^xxhash.Sum64String(want.state) || got.Kind != want.kind) {
 			r.Fatalf("key %.40q: %+v %t, want %+v", key, got, found, want)
 		}
 		if ok {
@@ -274,6 +363,16 @@ func (r *tableRun) compare() {
 	if next := r.table.Scan(0, math.MaxInt, func([]byte, limiter.Kind) { visits++ }); next != 0 || visits != live {
 		r.Fatalf("a whole scan visits %d of %d keys and returns %d", visits, live, next)
 	}
+	for rec := range r.table.Records() {
+		want, ok := r.model.live(string(rec.Key), now)
+		if !ok || want.kind != rec.Kind || want.tat != rec.Expires || want.state != string(rec.State) {
+			r.Fatalf("Records has %+v, the model %+v", rec, want)
+		}
+		live--
+	}
+	if live != 0 {
+		r.Fatalf("Records leaves %d keys out", live)
+	}
 }
 
 // counts checks what the table counts.
@@ -281,7 +380,7 @@ func (r *tableRun) counts() {
 	got := r.table.Usage()
 	want := r.model.want
 	want.Keys -= got.Expired
-	want.Bytes, want.Peak, want.Expired = got.Bytes, got.Peak, got.Expired
+	want.Bytes, want.Peak, want.Expired, want.Dataset = got.Bytes, got.Peak, got.Expired, got.Dataset
 	if got != want {
 		r.Fatalf("Usage() = %+v, want %+v", got, want)
 	}

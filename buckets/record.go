@@ -9,26 +9,45 @@ import (
 
 // record is one key and its state as they lie in an arena:
 //
-//	kind  1 byte
-//	tat   8 bytes, little endian
-//	size  of the key, 7 bits a byte, the last byte below 128
+//	kind     1 byte, with the top bit set in a record that is dead
+//	expires  8 bytes, little endian: the time from which it equals an absent record
+//	size     of the key, 7 bits a byte, the last byte below 128
 //	key
+//	size     of the state, in the same form
+//	state
 //
-// A record is a view: it runs on to the end of the arena.
+// A throttle record ends with the key, as the time in it is all the state there is. A
+// record is a view: it runs on to the end of the arena.
 type record []byte
 
 const (
-	tatAt     = 1
-	keySizeAt = tatAt + 8
+	deadBit   = 0x80
+	expiresAt = 1
+	keySizeAt = expiresAt + 8
 )
 
-func (r record) kind() limiter.Kind { return limiter.Kind(r[0]) }
+func (r record) kind() limiter.Kind { return limiter.Kind(r[0] &^ deadBit) }
 
-func (r record) tat() uint64 { return binary.LittleEndian.Uint64(r[tatAt:]) }
+func (r record) dead() bool { return r[0]&deadBit != 0 }
 
-func (r record) set(kind limiter.Kind, tat uint64) {
-	r[0] = byte(kind)
-	binary.LittleEndian.PutUint64(r[tatAt:], tat)
+// overwrite writes the time and the state of a record whose state is as long.
+func (r record) overwrite(rec *limiter.Record) {
+	r.setExpires(rec.Expires)
+	copy(r.state(), rec.State)
+}
+
+// kill marks the record as one that no slot points at.
+func (r record) kill() { r[0] |= deadBit }
+
+func (r record) expires() uint64 { return binary.LittleEndian.Uint64(r[expiresAt:]) }
+
+func (r record) setExpires(t uint64) { binary.LittleEndian.PutUint64(r[expiresAt:], t) }
+
+// swap writes a number over the first bytes of the time, and returns what stood there.
+func (r record) swap(n uint32) (old uint32) {
+	old = binary.LittleEndian.Uint32(r[expiresAt:])
+	binary.LittleEndian.PutUint32(r[expiresAt:], n)
+	return old
 }
 
 func (r record) key() []byte {
@@ -36,20 +55,55 @@ func (r record) key() []byte {
 	return r[keySizeAt+n:][:size]
 }
 
-func (r record) size() int {
+// state returns what the record holds besides the time: nothing in a throttle record.
+func (r record) state() []byte {
+	if r.kind() == limiter.Throttle {
+		return nil
+	}
+	rest := r[r.keyEnd():]
+	size, n := binary.Uvarint(rest)
+	return rest[n:][:size]
+}
+
+func (r record) keyEnd() int {
 	size, n := binary.Uvarint(r[keySizeAt:])
 	return keySizeAt + n + int(size)
 }
 
-// appendRecord adds a record to an arena.
-func appendRecord(arena []byte, kind limiter.Kind, tat uint64, key []byte) []byte {
-	arena = append(arena, byte(kind))
-	arena = binary.LittleEndian.AppendUint64(arena, tat)
-	arena = binary.AppendUvarint(arena, uint64(len(key)))
-	return append(arena, key...)
+func (r record) size() int {
+	end := r.keyEnd()
+	if r.kind() != limiter.Throttle {
+		size, n := binary.Uvarint(r[end:])
+		end += n + int(size)
+	}
+	return end
 }
 
-// recordSize returns the size of a record with a key of n bytes.
-func recordSize(n int) int {
-	return keySizeAt + (bits.Len(uint(n)|1)+6)/7 + n
+// whole returns the record in the form in which it leaves the table. It borrows from r.
+func (r record) whole() limiter.Record {
+	return limiter.Record{Kind: r.kind(), Key: r.key(), Expires: r.expires(), State: r.state()}
 }
+
+// appendRecord adds a record to an arena.
+func appendRecord(arena []byte, rec *limiter.Record) []byte {
+	arena = append(arena, byte(rec.Kind))
+	arena = binary.LittleEndian.AppendUint64(arena, rec.Expires)
+	arena = binary.AppendUvarint(arena, uint64(len(rec.Key)))
+	arena = append(arena, rec.Key...)
+	if rec.Kind == limiter.Throttle {
+		return arena
+	}
+	arena = binary.AppendUvarint(arena, uint64(len(rec.State)))
+	return append(arena, rec.State...)
+}
+
+// recordSize returns the size that a record has in an arena.
+func recordSize(rec *limiter.Record) int {
+	size := keySizeAt + uvarintSize(len(rec.Key)) + len(rec.Key)
+	if rec.Kind == limiter.Throttle {
+		return size
+	}
+	return size + uvarintSize(len(rec.State)) + len(rec.State)
+}
+
+func uvarintSize(n int) int { return (bits.Len(uint(n)|1) + 6) / 7 }

@@ -10,26 +10,51 @@ import (
 
 func TestRecord(t *testing.T) {
 	sizes := []int{0, 1, 16, 126, 127, 128, 129, 5000, 1<<14 - 1, 1 << 14, 1<<21 - 1, 1 << 21}
-	tats := []uint64{0, 1, start, math.MaxUint64}
-	before := []byte("before")
 	for _, size := range sizes {
-		for _, tat := range tats {
+		for _, expires := range []uint64{0, 1, start, math.MaxUint64} {
 			key := bytes.Repeat([]byte{0xff}, size)
-			arena := appendRecord(bytes.Clone(before), limiter.Throttle, tat, key)
-			end := len(arena)
-			arena = append(arena, 0xff, 0xff, 0xff)
-			rec := record(arena[len(before):])
-			if rec.kind() != limiter.Throttle || rec.tat() != tat || !bytes.Equal(rec.key(), key) {
-				t.Errorf("size %d: read back kind %v, TAT %d and a key of %d bytes", size, rec.kind(), rec.tat(), len(rec.key()))
-			}
-			if n := end - len(before); rec.size() != n || recordSize(size) != n {
-				t.Errorf("size %d: takes %d bytes, size tells %d, recordSize %d", size, n, rec.size(), recordSize(size))
-			}
-			rec.set(7, 42)
-			if rec.kind() != 7 || rec.tat() != 42 || !bytes.Equal(rec.key(), key) || !bytes.HasPrefix(arena, before) {
-				t.Errorf("size %d: set changed more than kind and TAT", size)
+			testRecord(t, &limiter.Record{Kind: limiter.Throttle, Key: key, Expires: expires})
+			for _, n := range []int{0, 1, 127, 128, 70_000} {
+				testRecord(t, &limiter.Record{Kind: 127, Key: key, Expires: expires, State: bytes.Repeat([]byte{0x80}, n)})
 			}
 		}
+	}
+}
+
+// testRecord writes a record between other bytes, and reads and changes it there.
+func testRecord(t *testing.T, want *limiter.Record) {
+	t.Helper()
+	before := []byte("before")
+	arena := appendRecord(bytes.Clone(before), want)
+	end := len(arena)
+	arena = append(arena, 0xff, 0xff, 0xff)
+	rec := record(arena[len(before):])
+	same := func(what string, got limiter.Record, expires uint64) {
+		t.Helper()
+		if got.Kind != want.Kind || got.Expires != expires || !bytes.Equal(got.Key, want.Key) || !bytes.Equal(got.State, want.State) {
+			t.Errorf("%s: kind %d, time %d, key of %d and state of %d bytes; want %d, %d, %d, %d", what,
+				got.Kind, got.Expires, len(got.Key), len(got.State), want.Kind, expires, len(want.Key), len(want.State))
+		}
+		if n := end - len(before); rec.size() != n || recordSize(want) != n {
+			t.Errorf("%s: takes %d bytes, size tells %d, recordSize %d", what, n, rec.size(), recordSize(want))
+		}
+	}
+	same("read back", rec.whole(), want.Expires)
+	rec.setExpires(42)
+	same("at another time", rec.whole(), 42)
+	if old := rec.swap(7); old != 42 || rec.expires() != 7 {
+		t.Errorf("swap returns %d and leaves %d", old, rec.expires())
+	}
+	if rec.dead() {
+		t.Error("dead before it was killed")
+	}
+	rec.kill()
+	if !rec.dead() {
+		t.Error("not dead after it was killed")
+	}
+	same("dead", rec.whole(), 7)
+	if !bytes.HasPrefix(arena, before) || !bytes.HasSuffix(arena, []byte{0xff, 0xff, 0xff}) {
+		t.Error("what lies around the record was changed")
 	}
 }
 

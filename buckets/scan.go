@@ -62,7 +62,7 @@ func (s *shard) visitHome(home int, tag uint32, now uint64, visit func([]byte, l
 		if s.home(sl.tag()) != home || sl.tag() < tag {
 			continue
 		}
-		if rec := s.record(at); rec.tat() > now {
+		if rec := s.record(at); rec.expires() > now {
 			visit(rec.key(), rec.kind())
 			visited++
 		}

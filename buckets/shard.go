@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"sync"
 
+	"github.com/throttledhq/throttled/gcra"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -24,22 +25,22 @@ func (s slot) offset() uint32 { return uint32(s) - 1 }
 // The index is open addressed with linear probing. A key's home is given by the upper
 // bits of its tag, so slots lie in the order of their tags but for what probing
 // displaced: that is what lets Scan go on after the index has grown. Removal moves
-// displaced slots back, so there are no tombstones. Removed and replaced records stay
-// in the arena as dead bytes until it is compacted.
+// displaced slots back, so there are no tombstones. Records that are removed or replaced
+// stay in the arena, marked as dead, until it is compacted; so an arena can also be read
+// from its beginning to its end.
 type shard struct {
 	mu     sync.Mutex
 	index  []slot // empty, or a power of two of slots
 	arena  []byte
-	live   int // records that the index points at
-	dead   int // bytes of the arena that it does not point at
+	live   uint32 // records that the index points at
+	dead   uint32 // bytes of the arena that it does not point at
 	memory *budget
+	hint   *hint // where the index lies, for those who have not locked the shard
 
-	hits, misses, expired int64
+	hits, misses, expired, changes int64
 
 	now       uint64 // the newest time seen
 	reclaimAt uint64 // when to look for expired records to make room at the earliest
-
-	_ [8]byte // a shard is two cache lines: neighbours do not slow each other down
 }
 
 // lock locks the shard, and returns the time that holds there: now, or the newest time
@@ -56,9 +57,10 @@ func (s *shard) record(at int) record {
 }
 
 // home returns where the probing for a tag begins.
-func (s *shard) home(tag uint32) int {
-	return int(uint64(tag) * uint64(len(s.index)) >> 32)
-}
+func (s *shard) home(tag uint32) int { return home(tag, len(s.index)) }
+
+// home returns where the probing for a tag begins in an index of n slots.
+func home(tag uint32, n int) int { return int(uint64(tag) * uint64(n) >> 32) }
 
 // find returns the index position of a key, if it is there.
 func (s *shard) find(key []byte, tag uint32) (at int, found bool) {
@@ -77,16 +79,102 @@ func (s *shard) find(key []byte, tag uint32) (at int, found bool) {
 // the first.
 func (s *shard) next(at int) int { return (at + 1) & (len(s.index) - 1) }
 
-// insert adds a record for a key that is not there.
-func (s *shard) insert(key []byte, tag uint32, kind limiter.Kind, tat, now uint64) error {
-	if err := s.makeRoom(recordSize(len(key)), now); err != nil {
+// decide carries out one request.
+func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, out *limiter.Decision) {
+	at, found := s.find(req.Key, tag)
+	var tat uint64
+	if found {
+		tat = s.record(at).expires()
+	}
+	if tat > now {
+		s.hits++
+		if s.record(at).kind() != req.Kind {
+			*out = limiter.Decision{Err: limiter.ErrWrongKind}
+			return
+		}
+	} else {
+		s.misses++
+	}
+	newTAT, d := gcra.Decide(req.Limit, tat, now, req.Quantity)
+	switch {
+	case newTAT > now && newTAT == tat:
+		// Refused, or only asked.
+	case newTAT > now:
+		rec := limiter.Record{Kind: req.Kind, Key: req.Key, Expires: newTAT}
+		if err := s.store(at, found, &rec, tag, now); err != nil {
+			d = limiter.Decision{Err: err}
+		}
+	case found:
+		s.forget(at, now)
+	default:
+		// A key at rest is an absent key.
+	}
+	*out = d
+}
+
+// put stores a record over what there is under its key. One whose time has passed takes
+// its key away.
+func (s *shard) put(rec *limiter.Record, tag uint32, now uint64) error {
+	at, found := s.find(rec.Key, tag)
+	if rec.Expires > now {
+		return s.store(at, found, rec, tag, now)
+	}
+	if found {
+		s.forget(at, now)
+	}
+	return nil
+}
+
+// store writes a record for a key that lies at an index position, if it is found. If there
+// is no room, what there was stays.
+func (s *shard) store(at int, found bool, rec *limiter.Record, tag uint32, now uint64) error {
+	if found && s.fits(at, rec) {
+		s.countExpired(at, now)
+		s.record(at).overwrite(rec)
+		s.changes++
+		return nil
+	}
+	if err := s.makeRoom(recordSize(rec), now); err != nil {
 		return err
 	}
+	if at, found = s.find(rec.Key, tag); found { // making room moves slots
+		s.countExpired(at, now)
+		s.remove(at)
+	}
+	s.add(rec, tag)
+	s.changes++
+	return nil
+}
+
+// fits reports whether a record can be written over another one of the same key.
+func (s *shard) fits(at int, rec *limiter.Record) bool {
+	old := s.record(at)
+	return old.kind() == rec.Kind && (rec.Kind == limiter.Throttle || len(old.state()) == len(rec.State))
+}
+
+// forget removes a key, which changes its state if it was live.
+func (s *shard) forget(at int, now uint64) {
+	if !s.countExpired(at, now) {
+		s.changes++
+	}
+	s.remove(at)
+}
+
+// countExpired counts a record that is about to go if its time has passed.
+func (s *shard) countExpired(at int, now uint64) bool {
+	expired := s.record(at).expires() <= now
+	if expired {
+		s.expired++
+	}
+	return expired
+}
+
+// add adds a record for a key that is not there, where there is room.
+func (s *shard) add(rec *limiter.Record, tag uint32) {
 	offset := uint32(len(s.arena))
-	s.arena = appendRecord(s.arena, kind, tat, key)
+	s.arena = appendRecord(s.arena, rec)
 	s.place(newSlot(tag, offset))
 	s.live++
-	return nil
 }
 
 // place puts a slot into the first empty place from its home on. There is one.
@@ -101,7 +189,9 @@ func (s *shard) place(sl slot) {
 // remove takes the slot at a position out of the index, and closes the gap: each slot
 // behind it that may lie in the gap without being cut off from its home moves there.
 func (s *shard) remove(at int) {
-	s.dead += s.record(at).size()
+	rec := s.record(at)
+	s.dead += uint32(rec.size())
+	rec.kill()
 	s.live--
 	for next := s.next(at); s.index[next] != 0; next = s.next(next) {
 		if s.distance(s.home(s.index[next].tag()), next) >= s.distance(at, next) {
@@ -114,18 +204,6 @@ func (s *shard) remove(at int) {
 
 // distance returns how many steps lead from one position to another.
 func (s *shard) distance(from, to int) int { return (to - from) & (len(s.index) - 1) }
-
-// clear drops all records and gives their memory back.
-func (s *shard) clear() {
-	s.memory.release(s.bytes())
-	s.index, s.arena = nil, nil
-	s.live, s.dead, s.reclaimAt = 0, 0, 0
-}
-
-// bytes returns the memory that the shard has allocated.
-func (s *shard) bytes() int64 {
-	return int64(len(s.index))*slotSize + int64(cap(s.arena))
-}
 
 // indexSize returns the size of an index that holds n slots with at most four in five
 // places taken: probing stays short, and ends, as one place is always empty.

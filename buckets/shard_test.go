@@ -75,7 +75,7 @@ type shardRun struct {
 // runShard lets a tape act on a shard with weak tags.
 func runShard(tb testing.TB, data []byte) {
 	r := &shardRun{TB: tb, want: map[byte]uint64{}, now: 1000}
-	r.shard.memory = new(budget)
+	r.shard.memory, r.shard.hint = new(budget), new(hint)
 	for in := (tape{data}); in.more(); {
 		r.step(in.number(1), in.number(1))
 		checkShard(tb, &r.shard, weakTag)
@@ -111,9 +111,12 @@ func (r *shardRun) step(op, arg uint64) {
 	default:
 		tat := r.now + op
 		if found {
-			r.shard.record(at).set(limiter.Throttle, tat)
-		} else if err := r.shard.insert(key, weakTag(key), limiter.Throttle, tat, r.now); err != nil {
-			r.Fatal(err)
+			r.shard.record(at).setExpires(tat)
+		} else {
+			rec := limiter.Record{Kind: limiter.Throttle, Key: key, Expires: tat}
+			if err := r.shard.store(at, found, &rec, weakTag(key), r.now); err != nil {
+				r.Fatal(err)
+			}
 		}
 		r.want[key[0]] = tat
 	}
@@ -125,11 +128,11 @@ func (r *shardRun) drop(op, arg uint64) {
 	to := min(from+int(arg), len(r.shard.index))
 	before := r.shard.live
 	dropped := r.shard.dropExpired(from, to, r.now)
-	if before-r.shard.live != dropped {
+	if int(before-r.shard.live) != dropped {
 		r.Fatalf("dropped %d of %d, and %d are left", dropped, before, r.shard.live)
 	}
 	for at := from; at < to; at++ {
-		if r.shard.index[at] != 0 && r.shard.record(at).tat() <= r.now {
+		if r.shard.index[at] != 0 && r.shard.record(at).expires() <= r.now {
 			r.Fatalf("left an expired record at %d of %d..%d", at, from, to)
 		}
 	}
@@ -146,12 +149,12 @@ func (r *shardRun) drop(op, arg uint64) {
 
 // compare checks that the shard holds the keys of the map with their TATs.
 func (r *shardRun) compare() {
-	if r.shard.live != len(r.want) {
+	if int(r.shard.live) != len(r.want) {
 		r.Fatalf("%d keys, want %d", r.shard.live, len(r.want))
 	}
 	for key, tat := range r.want {
 		at, found := r.shard.find([]byte{key}, weakTag([]byte{key}))
-		if !found || r.shard.record(at).tat() != tat {
+		if !found || r.shard.record(at).expires() != tat {
 			r.Fatalf("key %#x: found %t, want TAT %d", key, found, tat)
 		}
 	}
@@ -217,9 +220,10 @@ func TestRemoveAcrossTheEnd(t *testing.T) {
 	keys := map[string]uint32{"a": math.MaxUint32, "b": math.MaxUint32, "c": math.MaxUint32, "d": 0, "e": 0}
 	order := []string{"a", "b", "c", "d", "e"} // at 7, 0, 1, 2, 3 of 8
 	for _, removed := range order {
-		s := shard{memory: new(budget)}
+		s := shard{memory: new(budget), hint: new(hint)}
 		for _, key := range order {
-			if err := s.insert([]byte(key), keys[key], limiter.Throttle, 1, 0); err != nil {
+			rec := limiter.Record{Kind: limiter.Throttle, Key: []byte(key), Expires: 1}
+			if err := s.put(&rec, keys[key], 0); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -75,7 +75,7 @@ func (w *sweeper) step() (seen, dropped int, last bool) {
 // dropExpired drops the records at index positions from..to-1 whose time has passed.
 func (s *shard) dropExpired(from, to int, now uint64) (dropped int) {
 	for at := from; at < to; {
-		if s.index[at] == 0 || s.record(at).tat() > now {
+		if s.index[at] == 0 || s.record(at).expires() > now {
 			at++
 			continue
 		}

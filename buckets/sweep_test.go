@@ -101,6 +101,32 @@ func TestSweepWhileIndexesChange(t *testing.T) {
 	}
 }
 
+// A million keys that expire at once are dropped by slices, with pauses between them. How long
+// that takes depends on the machine: the bound here is for slow ones.
+func TestMillionExpireAtOnce(t *testing.T) {
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.tell})
+	a := newAsker(table, limiter.Limit{Max: 1, Interval: time.Hour})
+	for i := range uint64(million) {
+		a.ask(i)
+	}
+	clock.advance(time.Hour)
+	w := sweeper{table: table}
+	slices, working := 0, time.Duration(0)
+	for table.Usage().Keys > 0 {
+		begin := time.Now()
+		w.sweep(sweepSlice)
+		working += time.Since(begin)
+		slices++
+	}
+	if took := working + time.Duration(slices)*sweepBusy; took > 10*time.Second {
+		t.Errorf("%d slices, %v of work: with the pauses between them %v", slices, working, took)
+	}
+	if u := table.Usage(); u.Expired != million || u.Bytes != 0 {
+		t.Errorf("%+v", u)
+	}
+}
+
 // Memory follows the number of keys down, not only to nothing.
 func TestSweepGivesMemoryBack(t *testing.T) {
 	const brief, long = 100_000, 5000

@@ -6,15 +6,15 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/throttledhq/throttled/gcra"
 	"github.com/throttledhq/throttled/limiter"
 )
 
 // Config says how a Table is built. The zero value is ready for use.
 type Config struct {
-	Clock     Clock // nil: a clock that starts at the present wall time
-	MaxMemory int64 // bytes that arenas and indexes may take; 0: no limit
-	Shards    int   // a power of two; 0: 512, which keeps one shard's work short at 10 M keys. A shard's arena ends at 4 GiB
+	Clock     Clock    // nil: a clock that starts at the present wall time
+	MaxMemory int64    // bytes that arenas and indexes may take; 0: no limit
+	Eviction  Eviction // what to do when that is not enough
+	Shards    int      // a power of two; 0: 512, which keeps one shard's work short at 10 M keys. A shard's arena ends at 4 GiB
 }
 
 const defaultShards = 512
@@ -24,6 +24,7 @@ type Table struct {
 	clock  Clock
 	seed   maphash.Seed
 	shards []shard
+	hints  []hint // one for each shard
 	memory budget
 }
 
@@ -40,35 +41,30 @@ func New(c Config) *Table {
 	if c.Shards&(c.Shards-1) != 0 {
 		panic("buckets: the number of shards is not a power of two")
 	}
-	t := &Table{clock: c.Clock, seed: maphash.MakeSeed(), shards: make([]shard, c.Shards)}
-	t.memory.limit.Store(c.MaxMemory)
+	t := &Table{
+		clock:  c.Clock,
+		seed:   maphash.MakeSeed(),
+		shards: make([]shard, c.Shards),
+		hints:  make([]hint, c.Shards),
+	}
+	t.SetMaxMemory(c.MaxMemory)
+	t.SetEviction(c.Eviction)
 	for i := range t.shards {
-		t.shards[i].memory = &t.memory
+		t.shards[i].memory, t.shards[i].hint = &t.memory, &t.hints[i]
 	}
 	return t
 }
 
 // SetMaxMemory changes the memory limit in bytes; 0 lifts it. What is above a lowered
-// limit stays: only keys that would need more are refused, until enough has expired.
+// limit stays: only keys that would need more are refused, or take the place of others,
+// until enough has expired.
 func (t *Table) SetMaxMemory(bytes int64) { t.memory.limit.Store(bytes) }
 
-// Decide answers reqs in out, in order, at one reading of the clock. It allocates nothing
-// unless a new key needs more memory.
-func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) {
-	now := t.clock()
-	for i := range reqs {
-		t.decide(&reqs[i], now, &out[i])
-	}
-}
+// SetEviction changes what gives way at the memory limit.
+func (t *Table) SetEviction(e Eviction) { t.memory.eviction.Store(int32(e)) }
 
-// decide answers one request. A panic must not leave the shard locked: it is not the end
-// of the program.
-func (t *Table) decide(req *limiter.Request, now uint64, out *limiter.Decision) {
-	s, tag := t.locate(req.Key)
-	now = s.lock(now)
-	defer s.mu.Unlock()
-	s.decide(req, tag, now, out)
-}
+// Now returns the limiter time in nanoseconds.
+func (t *Table) Now() uint64 { return t.clock() }
 
 // Lookup describes key.
 func (t *Table) Lookup(key []byte) (limiter.Entry, bool) {
@@ -76,7 +72,7 @@ func (t *Table) Lookup(key []byte) (limiter.Entry, bool) {
 	now := s.lock(t.clock())
 	defer s.mu.Unlock()
 	at, found := s.find(key, tag)
-	if !found || s.record(at).tat() <= now {
+	if !found || s.record(at).expires() <= now {
 		s.misses++
 		return limiter.Entry{}, false
 	}
@@ -84,10 +80,20 @@ func (t *Table) Lookup(key []byte) (limiter.Entry, bool) {
 	rec := s.record(at)
 	return limiter.Entry{
 		Kind:  rec.kind(),
-		TTL:   time.Duration(rec.tat() - now),
+		TTL:   time.Duration(rec.expires() - now),
 		Bytes: int64(rec.size()) + slotSize,
-		State: rec.tat(),
+		State: rec.expires() ^ xxhash.Sum64(rec.state()),
 	}, true
+}
+
+// Put stores a record over what there is under its key, whatever its kind. A record whose
+// time has passed takes its key away. The error is limiter.ErrOutOfMemory, and then the
+// key is as it was.
+func (t *Table) Put(rec limiter.Record) error {
+	s, tag := t.locate(rec.Key)
+	now := s.lock(t.clock())
+	defer s.mu.Unlock()
+	return s.put(&rec, tag, now)
 }
 
 // Delete forgets key.
@@ -99,11 +105,8 @@ func (t *Table) Delete(key []byte) bool {
 	if !found {
 		return false
 	}
-	live := s.record(at).tat() > now
-	s.remove(at)
-	if !live {
-		s.expired++
-	}
+	live := s.record(at).expires() > now
+	s.forget(at, now)
 	return live
 }
 
@@ -112,6 +115,7 @@ func (t *Table) Clear() {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
+		s.changes += int64(s.live)
 		s.clear()
 		s.mu.Unlock()
 	}
@@ -119,65 +123,39 @@ func (t *Table) Clear() {
 
 // Usage sums what the shards have counted.
 func (t *Table) Usage() limiter.Usage {
-	u := limiter.Usage{Bytes: t.memory.used.Load(), Peak: t.memory.peak.Load()}
+	u := limiter.Usage{
+		Bytes:   t.memory.used.Load(),
+		Peak:    t.memory.peak.Load(),
+		Evicted: t.memory.evicted.Load(),
+	}
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
 		u.Keys += int64(s.live)
+		u.Dataset += int64(s.liveBytes()) + int64(s.live)*slotSize
 		u.Hits += s.hits
 		u.Misses += s.misses
 		u.Expired += s.expired
+		u.Changes += s.changes
 		s.mu.Unlock()
 	}
 	return u
 }
 
-// locate returns the shard of a key and the key's tag within it. The two take
-// different bits of one hash.
-//
-// A seed does not make xxhash safe from keys that are made to collide: there are sets of
-// keys that collide under every seed. So a hash that is safe is mixed in, and the sum is
-// as hard to aim at as the harder of the two.
+// locate returns the shard of a key and the key's tag within it.
 func (t *Table) locate(key []byte) (*shard, uint32) {
-	h := xxhash.Sum64(key) ^ maphash.Bytes(t.seed, key)
-	return &t.shards[h&uint64(len(t.shards)-1)], uint32(h >> 32)
+	h := t.hash(key)
+	return &t.shards[t.shardOf(h)], tagOf(h)
 }
 
-// decide carries out one request under the shard's lock.
-func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, out *limiter.Decision) {
-	at, found := s.find(req.Key, tag)
-	var rec record
-	var tat uint64
-	if found {
-		rec = s.record(at)
-		tat = rec.tat()
-	}
-	if tat > now {
-		s.hits++
-		if rec.kind() != req.Kind {
-			*out = limiter.Decision{Err: limiter.ErrWrongKind}
-			return
-		}
-	} else {
-		s.misses++
-	}
-	newTAT, d := gcra.Decide(req.Limit, tat, now, req.Quantity)
-	switch {
-	case newTAT > now && newTAT == tat:
-		// Refused, or only asked.
-	case newTAT <= now && found:
-		s.remove(at)
-	case newTAT <= now:
-		// A key at rest is an absent key.
-	case found:
-		rec.set(req.Kind, newTAT)
-	default:
-		if err := s.insert(req.Key, tag, req.Kind, newTAT, now); err != nil {
-			d = limiter.Decision{Err: err}
-		}
-	}
-	if found && tat <= now {
-		s.expired++
-	}
-	*out = d
+// shardOf and tagOf take different bits of a hash.
+func (t *Table) shardOf(hash uint64) int { return int(hash & uint64(len(t.shards)-1)) }
+
+func tagOf(hash uint64) uint32 { return uint32(hash >> 32) }
+
+// hash spreads keys over shards and homes. A seed does not make xxhash safe from keys
+// that are made to collide: there are sets of keys that collide under every seed. So a
+// hash that is safe is mixed in, and the sum is as hard to aim at as the harder of the two.
+func (t *Table) hash(key []byte) uint64 {
+	return xxhash.Sum64(key) ^ maphash.Bytes(t.seed, key)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -47,6 +48,36 @@ func TestDecideBatch(t *testing.T) {
 	}
 	if !out[2].Limited || out[2].RetryAfter != time.Second || out[7].RetryAfter != limiter.NoRetry {
 		t.Errorf("decisions %+v", out)
+	}
+}
+
+// A batch of any size is decided as its requests would be one by one.
+func TestDecideLargeBatch(t *testing.T) {
+	for _, size := range []int{0, 1, 2, window - 1, window, window + 1, 5*window + 3} {
+		clock := newFakeClock()
+		together, apart := New(Config{Clock: clock.tell, Shards: 4}), New(Config{Clock: clock.tell})
+		r := rand.New(rand.NewPCG(uint64(size), 1))
+		for range 100 {
+			reqs := make([]limiter.Request, size)
+			for i := range reqs {
+				reqs[i] = limiter.Request{
+					Kind:     limiter.Throttle,
+					Key:      fmt.Appendf(nil, "k%d", r.IntN(50)),
+					Limit:    limiter.Limit{Max: 5, Interval: time.Second},
+					Quantity: r.Int64N(4) - 1,
+				}
+			}
+			got, want := make([]limiter.Decision, size), make([]limiter.Decision, size)
+			together.Decide(reqs, got)
+			for i := range reqs {
+				apart.Decide(reqs[i:i+1], want[i:i+1])
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("a batch of %d: %+v, want %+v", size, got, want)
+			}
+			clock.advance(time.Second)
+		}
+		checkTable(t, together)
 	}
 }
 

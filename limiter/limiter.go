@@ -48,6 +48,17 @@ type Request struct {
 	Quantity int64 // units to charge; 0 peeks, a negative number refunds
 }
 
+// Record is a key and its state in the form in which they are stored, saved and copied.
+type Record struct {
+	Kind Kind
+	Key  []byte
+	// Expires is the limiter time in nanoseconds from which the record equals an absent
+	// one. For Throttle it is the theoretical arrival time.
+	Expires uint64
+	// State is what the algorithm keeps besides: nothing for Throttle.
+	State []byte
+}
+
 // NoRetry is the RetryAfter of a decision that leaves nothing to wait for: the
 // request was admitted, or it asks for more than can ever be admitted.
 const NoRetry time.Duration = -1
@@ -87,6 +98,9 @@ type Usage struct {
 	Hits    int64 // decisions and lookups that found a live key
 	Misses  int64 // those that found none
 	Expired int64 // keys dropped because their time had passed
+	Evicted int64 // keys dropped to make room for others
+	Changes int64 // times that the state of a key changed, other than by expiring
+	Dataset int64 // the sum of what Lookup says that keys take; Bytes holds slack besides
 }
 
 // Engine decides requests and holds their state. Its methods may be called from many

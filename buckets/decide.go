@@ -1,0 +1,99 @@
+package buckets
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// window is how many requests are looked up together: enough to wait for the memory of
+// all of them at once, and few enough for what they fetch to stay in the first cache.
+const window = 16
+
+// Decide answers reqs in out, in order, at one reading of the clock. It allocates nothing
+// unless a new key needs more memory.
+//
+// Among many keys a decision costs two waits for memory, one for the slot and one for the
+// record, and these cost more than all the rest. So the memory of a batch is asked for
+// before its requests are decided, and the waits become one.
+func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) {
+	now := t.clock()
+	if len(reqs) == 1 {
+		s, tag := t.locate(reqs[0].Key)
+		s.decideLocking(&reqs[0], tag, now, &out[0])
+		return
+	}
+	var hashes [window]uint64
+	for len(reqs) > 0 {
+		n := min(window, len(reqs))
+		t.fetchSlots(reqs[:n], &hashes)
+		t.fetchRecords(hashes[:n])
+		for i := range n {
+			hash := hashes[i]
+			t.shards[t.shardOf(hash)].decideLocking(&reqs[i], tagOf(hash), now, &out[i])
+		}
+		reqs, out = reqs[n:], out[n:]
+	}
+}
+
+// decideLocking is decide under the shard's lock. A panic must not leave it locked: it is
+// not the end of the program.
+func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, out *limiter.Decision) {
+	now = s.lock(now)
+	defer s.mu.Unlock()
+	s.decide(req, tag, now, out)
+}
+
+// fetchSlots hashes the keys of up to window requests, and asks for the memory where the
+// search for each begins.
+func (t *Table) fetchSlots(reqs []limiter.Request, hashes *[window]uint64) {
+	for i := range reqs {
+		hash := t.hash(reqs[i].Key)
+		hashes[i] = hash
+		prefetch(t.hints[t.shardOf(hash)].slot(tagOf(hash)))
+	}
+}
+
+// fetchRecords asks for the memory of the record that each hash is likely to belong to.
+func (t *Table) fetchRecords(hashes []uint64) {
+	for _, hash := range hashes {
+		s, tag := &t.shards[t.shardOf(hash)], tagOf(hash)
+		s.mu.Lock()
+		rec := s.likely(tag)
+		s.mu.Unlock()
+		prefetch(rec)
+	}
+}
+
+// likely returns the address of the first record with the given tag, or 0. Few tags belong
+// to two keys of a shard.
+func (s *shard) likely(tag uint32) uintptr {
+	if len(s.index) == 0 {
+		return 0
+	}
+	for at := s.home(tag); s.index[at] != 0; at = s.next(at) {
+		if s.index[at].tag() == tag {
+			return uintptr(unsafe.Pointer(&s.arena[s.index[at].offset()]))
+		}
+	}
+	return 0
+}
+
+// hint tells where an index lies to those who have not locked its shard. What it tells
+// may have changed since, or be half of what was and half of what is: it is only good
+// for prefetch, which does no harm at any address.
+type hint struct {
+	base atomic.Uintptr
+	size atomic.Int64 // slots
+}
+
+func (h *hint) set(index []slot) {
+	h.base.Store(uintptr(unsafe.Pointer(unsafe.SliceData(index))))
+	h.size.Store(int64(len(index)))
+}
+
+// slot returns the address of the slot where the search for a tag begins.
+func (h *hint) slot(tag uint32) uintptr {
+	return h.base.Load() + uintptr(home(tag, int(h.size.Load())))*slotSize
+}

@@ -1,0 +1,8 @@
+//go:build amd64 || arm64
+
+package buckets
+
+// prefetch asks for the memory at an address without waiting for it. Any address will do.
+//
+//go:noescape
+func prefetch(addr uintptr)

@@ -1,0 +1,42 @@
+package buckets
+
+import (
+	"iter"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// Records goes through the live records, shard by shard, while the table is in use. The
+// records of a shard are those of one moment, and each shard has its own moment: what has
+// been decided when Records is called is among them. A record is borrowed until the next.
+//
+// A shard is locked only for as long as it takes to copy it.
+func (t *Table) Records() iter.Seq[limiter.Record] {
+	return func(yield func(limiter.Record) bool) {
+		var arena []byte
+		var now uint64
+		for i := range t.shards {
+			arena, now = t.shards[i].copyArena(arena, t.clock())
+			if !yieldLive(arena, now, yield) {
+				return
+			}
+		}
+	}
+}
+
+func (s *shard) copyArena(over []byte, now uint64) ([]byte, uint64) {
+	now = s.lock(now)
+	defer s.mu.Unlock()
+	return append(over[:0], s.arena...), now
+}
+
+func yieldLive(arena []byte, now uint64, yield func(limiter.Record) bool) bool {
+	for len(arena) > 0 {
+		rec := record(arena)
+		if !rec.dead() && rec.expires() > now && !yield(rec.whole()) {
+			return false
+		}
+		arena = arena[rec.size():]
+	}
+	return true
+}

@@ -1,0 +1,157 @@
+package buckets
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// Records holds what is live, and nothing that was deleted, replaced or has expired.
+func TestRecords(t *testing.T) {
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.tell, Shards: 4})
+	for i := range 1000 {
+		ask(table, fmt.Sprint(i), limiter.Limit{Max: 1, Interval: time.Duration(1+i%3) * time.Second}, 1)
+	}
+	for i := range 1000 {
+		if i%5 == 0 {
+			table.Delete([]byte(fmt.Sprint(i)))
+		}
+	}
+	long := limiter.Record{Kind: 9, Key: []byte("with state"), Expires: start + uint64(time.Hour), State: bytes.Repeat([]byte{7}, 300)}
+	for range 3 {
+		long.State = append(long.State, 7)
+		if err := table.Put(long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clock.advance(time.Second)
+	seen := map[string]limiter.Record{}
+	for rec := range table.Records() {
+		if _, again := seen[string(rec.Key)]; again {
+			t.Errorf("%q comes twice", rec.Key)
+		}
+		rec.State = bytes.Clone(rec.State)
+		seen[string(rec.Key)] = rec
+	}
+	if got := seen["with state"]; got.Kind != 9 || got.Expires != long.Expires || !bytes.Equal(got.State, long.State) {
+		t.Errorf("%+v, want %+v", got, long)
+	}
+	for i := range 1000 {
+		_, found := seen[fmt.Sprint(i)]
+		if want := i%5 != 0 && i%3 != 0; found != want {
+			t.Errorf("key %d is there: %t, want %t", i, found, want)
+		}
+	}
+}
+
+// Who breaks off gets no more records.
+func TestRecordsBreak(t *testing.T) {
+	n := 0
+	for range filled(1000, Config{Shards: 4}).Records() {
+		if n++; n == 10 {
+			break
+		}
+	}
+	if n != 10 {
+		t.Errorf("%d records after the tenth was the last", n)
+	}
+}
+
+// Put restores in one table what Records tells of another, to the nanosecond.
+func TestPutRestores(t *testing.T) {
+	clock := newFakeClock()
+	from, to := New(Config{Clock: clock.tell}), New(Config{Clock: clock.tell, Shards: 2})
+	l := limiter.Limit{Max: 100, Interval: time.Second}
+	for i := range 5000 {
+		ask(from, fmt.Sprint(i), l, int64(1+i%100))
+	}
+	for rec := range from.Records() {
+		if err := to.Put(rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkTable(t, to)
+	clock.advance(1500 * time.Millisecond)
+	for i := range 5000 {
+		key := fmt.Sprint(i)
+		if a, b := ask(from, key, l, 3), ask(to, key, l, 3); a != b {
+			t.Fatalf("key %s: %+v here and %+v there", key, a, b)
+		}
+	}
+}
+
+// A record that does not fit leaves the key as it is.
+func TestPutWithoutRoom(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell, Shards: 1, MaxMemory: 5000})
+	rec := limiter.Record{Kind: 2, Key: []byte("k"), Expires: start + 1000, State: []byte("first")}
+	if err := table.Put(rec); err != nil {
+		t.Fatal(err)
+	}
+	rec.State = make([]byte, 10_000)
+	if err := table.Put(rec); !errors.Is(err, limiter.ErrOutOfMemory) {
+		t.Errorf("Put returns %v", err)
+	}
+	for got := range table.Records() {
+		if string(got.State) != "first" {
+			t.Errorf("the state became %q", got.State)
+		}
+	}
+	checkTable(t, table)
+}
+
+// A record whose time has passed takes its key away.
+func TestPutExpired(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell})
+	rec := limiter.Record{Kind: limiter.Throttle, Key: []byte("k"), Expires: start + 1}
+	for _, expires := range []uint64{start + 1, start, start} {
+		rec.Expires = expires
+		if err := table.Put(rec); err != nil {
+			t.Fatal(err)
+		}
+		if _, found := table.Lookup(rec.Key); found != (expires > start) {
+			t.Errorf("with time %d the key is there: %t", expires-start, found)
+		}
+	}
+	if u := table.Usage(); u.Changes != 2 || u.Expired != 0 {
+		t.Errorf("%+v", u)
+	}
+}
+
+// Records that change all the time are seen whole: state and time belong together.
+func TestRecordsInACrowd(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell, Shards: 2})
+	ctx, stop := context.WithCancel(t.Context())
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				n := 1 + i%200
+				rec := limiter.Record{
+					Kind: 2, Key: fmt.Appendf(nil, "%d-%d", w, i%50),
+					Expires: start + uint64(n), State: bytes.Repeat([]byte{byte(n)}, n),
+				}
+				if err := table.Put(rec); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 300 {
+		for rec := range table.Records() {
+			n := int(rec.Expires - start)
+			if len(rec.State) != n || n > 0 && rec.State[n-1] != byte(n) {
+				t.Fatalf("a record of time %d has the state % x", n, rec.State)
+			}
+		}
+	}
+	stop()
+	writers.Wait()
+	checkTable(t, table)
+}
