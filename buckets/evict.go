@@ -1,6 +1,9 @@
 package buckets
 
-import "math/bits"
+import (
+	"math/bits"
+	"time"
+)
 
 // evictShare is the part of a shard's live bytes that goes when there is no room: so much
 // that going through all its records is shared by many inserts.
@@ -13,6 +16,7 @@ const evictShare = 16
 // So who exhausts a key and then floods the table with others to have it forgotten has to
 // drive all of those as deep into debt, which costs as much as what he would gain.
 func (s *shard) evict(size int, now uint64) {
+	defer since(&s.shared.pauses.eviction, time.Now())
 	var classes [debtClasses]int // bytes of records
 	for at, sl := range s.index {
 		if sl != 0 {
@@ -49,7 +53,7 @@ func (s *shard) evictUpTo(last, want int, now uint64) {
 		if class == 0 {
 			s.expired++
 		} else {
-			s.memory.evicted.Add(1)
+			s.shared.memory.evicted.Add(1)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (b *budget) raisePeak(used int64) {
 func (b *budget) release(n int64) { b.used.Add(-n) }
 
 const (
-	minArena  = 1 << 10
+	minArena  = 1 << 8
 	maxArena  = math.MaxUint32 // what a slot can point at
 	largeSize = 32 << 10       // from here on the runtime hands out whole pages
 	pageSize  = 8 << 10
@@ -91,13 +91,14 @@ func (s *shard) makeRoom(size int, now uint64) error {
 	if indexSize(int(s.live)+1) <= len(s.index) && len(s.arena)+size <= cap(s.arena) {
 		return nil
 	}
+	defer since(&s.shared.pauses.growth, time.Now())
 	if now >= s.reclaimAt {
 		s.reclaim(now)
 	}
 	if s.grow(size) {
 		return nil
 	}
-	if Eviction(s.memory.eviction.Load()) == EvictSmallestDebt {
+	if Eviction(s.shared.memory.eviction.Load()) == EvictSmallestDebt {
 		s.evict(size, now)
 		if s.grow(size) {
 			return nil
@@ -140,6 +141,7 @@ func (s *shard) compact() {
 	if s.dead == 0 {
 		return
 	}
+	defer since(&s.shared.pauses.compaction, time.Now())
 	for at, sl := range s.index {
 		if sl != 0 {
 			rec := s.record(at)
@@ -165,7 +167,7 @@ func (s *shard) compact() {
 // whether the memory limit allows it.
 func (s *shard) resizeArena(n int) bool {
 	n = arenaSize(n)
-	if int64(n) > maxArena || !s.memory.reserve(int64(n-cap(s.arena))) {
+	if int64(n) > maxArena || !s.shared.memory.reserve(int64(n-cap(s.arena))) {
 		return false
 	}
 	s.compact()
@@ -176,7 +178,7 @@ func (s *shard) resizeArena(n int) bool {
 // resizeIndex moves the slots to an index of n places, and reports whether the memory
 // limit allows it.
 func (s *shard) resizeIndex(n int) bool {
-	if !s.memory.reserve(int64(n-len(s.index)) * slotSize) {
+	if !s.shared.memory.reserve(int64(n-len(s.index)) * slotSize) {
 		return false
 	}
 	old := s.index
@@ -206,7 +208,7 @@ func (s *shard) shrink() {
 
 // clear drops all records and gives their memory back.
 func (s *shard) clear() {
-	s.memory.release(s.bytes())
+	s.shared.memory.release(s.bytes())
 	s.index, s.arena = nil, nil
 	s.hint.set(nil)
 	s.live, s.dead, s.reclaimAt = 0, 0, 0

@@ -380,7 +380,7 @@ func (r *tableRun) counts() {
 	got := r.table.Usage()
 	want := r.model.want
 	want.Keys -= got.Expired
-	want.Bytes, want.Peak, want.Expired, want.Dataset = got.Bytes, got.Peak, got.Expired, got.Dataset
+	want.Bytes, want.Peak, want.Expired, want.Dataset, want.Pauses = got.Bytes, got.Peak, got.Expired, got.Dataset, got.Pauses
 	if got != want {
 		r.Fatalf("Usage() = %+v, want %+v", got, want)
 	}

@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"iter"
+	"time"
 
 	"github.com/throttledhq/throttled/limiter"
 )
@@ -27,6 +28,7 @@ func (t *Table) Records() iter.Seq[limiter.Record] {
 func (s *shard) copyArena(over []byte, now uint64) ([]byte, uint64) {
 	now = s.lock(now)
 	defer s.mu.Unlock()
+	defer since(&s.shared.pauses.copying, time.Now())
 	return append(over[:0], s.arena...), now
 }
 

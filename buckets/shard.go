@@ -34,7 +34,7 @@ type shard struct {
 	arena  []byte
 	live   uint32 // records that the index points at
 	dead   uint32 // bytes of the arena that it does not point at
-	memory *budget
+	shared *shared
 	hint   *hint // where the index lies, for those who have not locked the shard
 
 	hits, misses, expired, changes int64

@@ -75,11 +75,11 @@ type shardRun struct {
 // runShard lets a tape act on a shard with weak tags.
 func runShard(tb testing.TB, data []byte) {
 	r := &shardRun{TB: tb, want: map[byte]uint64{}, now: 1000}
-	r.shard.memory, r.shard.hint = new(budget), new(hint)
+	r.shard.shared, r.shard.hint = new(shared), new(hint)
 	for in := (tape{data}); in.more(); {
 		r.step(in.number(1), in.number(1))
 		checkShard(tb, &r.shard, weakTag)
-		if used := r.shard.memory.used.Load(); used != r.shard.bytes() {
+		if used := r.shard.shared.memory.used.Load(); used != r.shard.bytes() {
 			tb.Fatalf("budget counts %d bytes, the shard has %d", used, r.shard.bytes())
 		}
 		r.compare()
@@ -220,7 +220,7 @@ func TestRemoveAcrossTheEnd(t *testing.T) {
 	keys := map[string]uint32{"a": math.MaxUint32, "b": math.MaxUint32, "c": math.MaxUint32, "d": 0, "e": 0}
 	order := []string{"a", "b", "c", "d", "e"} // at 7, 0, 1, 2, 3 of 8
 	for _, removed := range order {
-		s := shard{memory: new(budget), hint: new(hint)}
+		s := shard{shared: new(shared), hint: new(hint)}
 		for _, key := range order {
 			rec := limiter.Record{Kind: limiter.Throttle, Key: []byte(key), Expires: 1}
 			if err := s.put(&rec, keys[key], 0); err != nil {

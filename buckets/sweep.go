@@ -60,6 +60,7 @@ func (w *sweeper) step() (seen, dropped int, last bool) {
 	s := &w.table.shards[w.shard]
 	now := s.lock(w.table.clock())
 	defer s.mu.Unlock()
+	defer since(&s.shared.pauses.sweep, time.Now())
 	from := min(w.slot, len(s.index))
 	w.slot = min(from+sweepSlots, len(s.index))
 	seen = w.slot - from

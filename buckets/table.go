@@ -14,10 +14,10 @@ type Config struct {
 	Clock     Clock    // nil: a clock that starts at the present wall time
 	MaxMemory int64    // bytes that arenas and indexes may take; 0: no limit
 	Eviction  Eviction // what to do when that is not enough
-	Shards    int      // a power of two; 0: 512, which keeps one shard's work short at 10 M keys. A shard's arena ends at 4 GiB
+	Shards    int      // a power of two; 0: 1024, which keeps the work on one of them short at 10 M keys. A shard's arena ends at 4 GiB
 }
 
-const defaultShards = 512
+const defaultShards = 1024
 
 // Table is the sharded table of limiter state. It implements limiter.Engine.
 type Table struct {
@@ -25,7 +25,13 @@ type Table struct {
 	seed   maphash.Seed
 	shards []shard
 	hints  []hint // one for each shard
+	shared
+}
+
+// shared is what all shards of a table account to.
+type shared struct {
 	memory budget
+	pauses pauses
 }
 
 var _ limiter.Engine = (*Table)(nil)
@@ -50,7 +56,7 @@ func New(c Config) *Table {
 	t.SetMaxMemory(c.MaxMemory)
 	t.SetEviction(c.Eviction)
 	for i := range t.shards {
-		t.shards[i].memory, t.shards[i].hint = &t.memory, &t.hints[i]
+		t.shards[i].shared, t.shards[i].hint = &t.shared, &t.hints[i]
 	}
 	return t
 }
@@ -127,6 +133,7 @@ func (t *Table) Usage() limiter.Usage {
 		Bytes:   t.memory.used.Load(),
 		Peak:    t.memory.peak.Load(),
 		Evicted: t.memory.evicted.Load(),
+		Pauses:  t.pauses.report(),
 	}
 	for i := range t.shards {
 		s := &t.shards[i]

@@ -101,6 +101,17 @@ type Usage struct {
 	Evicted int64 // keys dropped to make room for others
 	Changes int64 // times that the state of a key changed, other than by expiring
 	Dataset int64 // the sum of what Lookup says that keys take; Bytes holds slack besides
+	Pauses  Pauses
+}
+
+// Pauses are the longest times, since an Engine was made, that decisions on some of its
+// keys had to wait for other work.
+type Pauses struct {
+	Growth     time.Duration // making room for a new key, with all that this took
+	Compaction time.Duration // moving records together, as a part of growth
+	Eviction   time.Duration // choosing and dropping keys, as a part of growth
+	Sweep      time.Duration // dropping what has expired
+	Copy       time.Duration // copying records for a snapshot
 }
 
 // Engine decides requests and holds their state. Its methods may be called from many
