@@ -31,8 +31,9 @@
 //	record   kind u8, expires in ns u64, key, state (no such field if the kind is throttle)
 //
 // Program, key and state are a uvarint length and as many bytes. The checksum covers the
-// offset of the block in the file as a u64, then type, length and payload, so that a whole
-// block in the wrong place is found out too. The header comes first and once, the trailer
+// offset of the block in the file as a u64, the checksum of the header as a u32 (0 for the
+// header itself), and then type, length and payload, so that a whole block in the wrong
+// place or file is found out too. The header comes first and once, the trailer
 // last and once; since its size is fixed, it is found from the end of the file.
 //
 // The magic, the form of a block and the place of the format's number are the same in

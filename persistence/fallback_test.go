@@ -1,0 +1,157 @@
+package persistence
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func flip(t testing.TB, path string, at int64) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	must(t, err)
+	b[at] ^= 0x10
+	must(t, os.WriteFile(path, b, 0o600))
+}
+
+// twoGenerations is a directory whose previous snapshot holds old, and the current new.
+func twoGenerations(t testing.TB) (dir string, older, newer *memory) {
+	t.Helper()
+	dir = t.TempDir()
+	older, newer = newMemory(5), newMemory(9)
+	s := loadedStore(t, Config{Dir: dir, Name: "dump.thr"}, older)
+	must(t, s.Save())
+	s.state = newer
+	must(t, s.Save())
+	must(t, s.Close())
+	return dir, older, newer
+}
+
+func TestFallback(t *testing.T) {
+	dir, older, _ := twoGenerations(t)
+	path := filepath.Join(dir, "dump.thr")
+	for _, at := range []int64{0, 20, 100} { // no snapshot, no header, no records
+		flip(t, path, at)
+
+		strict := newStore(t, Config{Dir: dir})
+		into := newMemory(0)
+		if err := strict.Load(t.Context(), into); !errors.Is(err, ErrDamaged) || len(into.records) > 0 {
+			t.Fatalf("without being told so: %v", err)
+		}
+		must(t, strict.Close())
+
+		var log lockedLog
+		s := newStore(t, Config{Dir: dir, Fallback: true, Log: log.logger()})
+		if info, found, err := s.Info(); !found || err != nil || info.Keys != 5 && at != 100 {
+			t.Errorf("byte %d: the info is %+v, %t, %v", at, info, found, err)
+		}
+		into = newMemory(0)
+		must(t, s.Load(t.Context(), into))
+		sameContent(t, "what was loaded", into, older)
+		if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "damaged at byte") {
+			t.Errorf("the log is %s", &log)
+		}
+		must(t, s.Close())
+		flip(t, path, at)
+	}
+}
+
+// TestFallback_KeepsTheGoodOne saves after the current snapshot was refused.
+func TestFallback_KeepsTheGoodOne(t *testing.T) {
+	dir, older, newer := twoGenerations(t)
+	path := filepath.Join(dir, "dump.thr")
+	flip(t, path, 100)
+	s := newStore(t, Config{Dir: dir, Fallback: true})
+	state := newMemory(0)
+	must(t, s.Load(t.Context(), state))
+	s.state = newer
+	must(t, s.Save())
+	sameContentOf(t, path+".previous", older)
+	sameContentOf(t, path, newer)
+	s.state = state
+	must(t, s.Save())
+	sameContentOf(t, path+".previous", newer)
+}
+
+// sameContentOf compares a file.
+func sameContentOf(t testing.TB, path string, want *memory) {
+	t.Helper()
+	got, err := contentOf(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameContent(t, path, got, want)
+}
+
+func contentOf(path string) (*memory, error) {
+	snap, err := OpenSnapshot(path)
+	if err != nil {
+		return nil, err
+	}
+	got := newMemory(0)
+	for r := range snap.Records() {
+		if err := got.Put(r); err != nil {
+			return nil, err
+		}
+	}
+	return got, errors.Join(snap.Err(), snap.Close())
+}
+
+func TestFallback_HasItsLimits(t *testing.T) {
+	f := func(what string, prepare func(path string), want error, text string) {
+		t.Helper()
+		dir, _, _ := twoGenerations(t)
+		path := filepath.Join(dir, "dump.thr")
+		prepare(path)
+		s := newStore(t, Config{Dir: dir, Fallback: true})
+		into := newMemory(0)
+		err := s.Load(t.Context(), into)
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), text) || len(into.records) > 0 || !s.Loading() {
+			t.Errorf("%s: %v, and %d records", what, err, len(into.records))
+		}
+		if _, _, err := s.Info(); !errors.Is(err, want) {
+			t.Errorf("%s: the info is refused with %v", what, err)
+		}
+	}
+	f("both are damaged", func(path string) { flip(t, path, 0); flip(t, path+".previous", 0) },
+		ErrDamaged, "nor can the previous one be used")
+	f("there is no previous one", func(path string) { flip(t, path, 0); must(t, os.Remove(path+".previous")) },
+		ErrDamaged, "nor can the previous one be used: open snapshot")
+	f("a later version wrote it", func(path string) {
+		future := forge(magic)
+		must(t, os.WriteFile(path, *future.block(headerBlock, []byte{2, 0}), 0o600))
+	}, ErrUnknown, "format 2")
+}
+
+func TestLoad_UnreadableFallsBack(t *testing.T) {
+	dir, older, _ := twoGenerations(t)
+	path := filepath.Join(dir, "dump.thr")
+	must(t, os.Remove(path))
+	must(t, os.Mkdir(path, 0o700)) // opens, but cannot be read
+	strict := newStore(t, Config{Dir: dir})
+	if err := strict.Load(t.Context(), newMemory(0)); !errors.Is(err, ErrUnreadable) {
+		t.Errorf("got %v; want that it is unreadable", err)
+	}
+	must(t, strict.Close())
+	into := newMemory(0)
+	loadedStore(t, Config{Dir: dir, Fallback: true}, into)
+	sameContent(t, "what was loaded", into, older)
+}
+
+// TestLoad_MissingIsNotDamaged starts empty, even where there is a previous snapshot.
+func TestLoad_MissingIsNotDamaged(t *testing.T) {
+	dir, _, _ := twoGenerations(t)
+	must(t, os.Remove(filepath.Join(dir, "dump.thr")))
+	var log lockedLog
+	s := newStore(t, Config{Dir: dir, Fallback: true, Log: log.logger()})
+	if _, found, err := s.Info(); found || err != nil {
+		t.Errorf("found is %t, %v", found, err)
+	}
+	into := newMemory(0)
+	must(t, s.Load(t.Context(), into))
+	if len(into.records) > 0 || !strings.Contains(log.String(), "starting empty") {
+		t.Errorf("%d records are loaded; the log is %s", len(into.records), &log)
+	}
+}

@@ -1,0 +1,376 @@
+package persistence
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// faulty is the disk with faults. Every operation is counted and given to fault, which
+// says what becomes of it. Nothing is made durable, as that takes most of the time and
+// shows only when the power fails.
+type faulty struct {
+	mu    sync.Mutex
+	fault func(n int, op string) fault
+	n     int      // operations so far
+	ops   []string // what they were
+	hit   bool     // one of them was not carried out as it was asked for
+}
+
+// fault is what becomes of an operation. The zero value carries it out.
+type fault struct {
+	err   error
+	short bool // half of the bytes are written
+	lost  bool // nothing is written, and no error says so
+	lie   bool // a byte of what is read is another
+}
+
+func (f *faulty) next(op string, path string) fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n++
+	f.ops = append(f.ops, op+" "+filepath.Base(path))
+	if f.fault == nil {
+		return fault{}
+	}
+	got := f.fault(f.n, op)
+	f.hit = f.hit || got.err != nil
+	return got
+}
+
+// set changes what becomes of operations from now on.
+func (f *faulty) set(fault func(n int, op string) fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault = fault
+}
+
+func (f *faulty) Create(path string) (File, error) {
+	return f.open("create", path, Disk.Create)
+}
+
+func (f *faulty) Open(path string) (File, error) { return f.open("open", path, Disk.Open) }
+
+func (f *faulty) open(op, path string, open func(string) (File, error)) (File, error) {
+	if err := f.next(op, path).err; err != nil {
+		return nil, err
+	}
+	file, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	return &faultyFile{file, f, path}, nil
+}
+
+func (f *faulty) Rename(from, to string) error {
+	if err := f.next("rename", to).err; err != nil {
+		return err
+	}
+	return Disk.Rename(from, to)
+}
+
+func (f *faulty) Link(from, to string) error {
+	if err := f.next("link", to).err; err != nil {
+		return err
+	}
+	return Disk.Link(from, to)
+}
+
+func (f *faulty) Remove(path string) error {
+	if err := f.next("remove", path).err; err != nil {
+		return err
+	}
+	return Disk.Remove(path)
+}
+
+func (f *faulty) SyncDir(path string) error {
+	if err := f.next("syncdir", "").err; err != nil {
+		return err
+	}
+	return nil
+}
+
+type faultyFile struct {
+	File
+	fs   *faulty
+	path string
+}
+
+func (f *faultyFile) Write(b []byte) (int, error) {
+	got := f.fs.next("write", f.path)
+	switch {
+	case got.lost:
+		f.fs.hit = true
+		return len(b), nil
+	case got.short:
+		f.fs.hit = true
+		n, err := f.File.Write(b[:len(b)/2])
+		return n, errors.Join(err, got.err)
+	case got.err != nil:
+		return 0, got.err
+	}
+	return f.File.Write(b)
+}
+
+func (f *faultyFile) ReadAt(b []byte, at int64) (int, error) {
+	got := f.fs.next("read", f.path)
+	if got.err != nil {
+		return 0, got.err
+	}
+	n, err := f.File.ReadAt(b, at)
+	if got.lie && n > 0 {
+		f.fs.hit = true
+		b[n/2] ^= 0x40
+	}
+	return n, err
+}
+
+func (f *faultyFile) Sync() error {
+	if err := f.fs.next("sync", f.path).err; err != nil {
+		return err
+	}
+	return nil
+}
+
+func (f *faultyFile) Close() error {
+	err := f.fs.next("close", f.path).err
+	return errors.Join(err, f.File.Close())
+}
+
+func (f *faultyFile) Size() (int64, error) {
+	if err := f.fs.next("size", f.path).err; err != nil {
+		return 0, err
+	}
+	return f.File.Size()
+}
+
+// TestSave_Order pins the steps that make a save safe.
+func TestSave_Order(t *testing.T) {
+	f := &faulty{}
+	s := loadedStore(t, Config{Dir: t.TempDir(), FS: f}, newMemory(3))
+	must(t, s.Save())
+	f.ops = nil
+	must(t, s.Save())
+	got := slices.DeleteFunc(f.ops, func(op string) bool { return strings.HasPrefix(op, "size") })
+	got = slices.Compact(got)
+	want := []string{
+		"create dump.thr.tmp", "write dump.thr.tmp", "sync dump.thr.tmp", "close dump.thr.tmp",
+		"open dump.thr.tmp", "read dump.thr.tmp", "close dump.thr.tmp",
+		"remove dump.thr.previous.tmp", "link dump.thr.previous.tmp", "rename dump.thr.previous", "remove dump.thr.previous.tmp",
+		"rename dump.thr", "syncdir .",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the steps are %q; want %q", got, want)
+	}
+}
+
+// TestSave_EveryFault lets each operation of a save fail in each way, one save at a
+// time, until a save has no operation left to fail.
+func TestSave_EveryFault(t *testing.T) {
+	f := func(what string, fault func(n, failing int, op string) fault) {
+		t.Run(what, func(t *testing.T) {
+			dir, older, newer := t.TempDir(), newMemory(6), newMemory(11)
+			must(t, saveTo(t, dir, nil, older))
+			must(t, saveTo(t, dir, nil, older))
+			hits := 0
+			for failing := 1; ; failing++ {
+				fs := &faulty{}
+				err := saveFaulty(t, dir, fs, newer, func(n int, op string) faultOf { return fault(n, failing, op) })
+				checkAfterFault(t, fmt.Sprintf("operation %d, %s", failing, lastOf(fs.ops, failing)), dir, fs, err, older, newer)
+				if fs.hit {
+					hits++
+				}
+				if fs.n < failing {
+					break
+				}
+				must(t, saveTo(t, dir, nil, older))
+				sameContentOf(t, filepath.Join(dir, "dump.thr"), older)
+			}
+			if hits < 2 {
+				t.Errorf("only %d faults were met", hits)
+			}
+		})
+	}
+	once := func(got fault) func(int, int, string) fault {
+		return func(n, failing int, _ string) fault {
+			if n == failing {
+				return got
+			}
+			return fault{}
+		}
+	}
+	f("input/output error", once(fault{err: syscall.EIO}))
+	f("no space", once(fault{err: syscall.ENOSPC, short: true}))
+	f("short write without an error", once(fault{short: true}))
+	f("lost write", once(fault{lost: true}))
+	f("other bytes read back", once(fault{lie: true}))
+	f("no permission", once(fault{err: fs.ErrPermission})) // of link: there are no hard links
+	f("everything fails from there on", func(n, failing int, _ string) fault {
+		if n >= failing {
+			return fault{err: syscall.EIO}
+		}
+		return fault{}
+	})
+	f("without hard links", func(n, failing int, op string) fault {
+		if op == "link" {
+			return fault{err: syscall.EOPNOTSUPP}
+		}
+		return once(fault{err: syscall.EIO})(n, failing, op)
+	})
+}
+
+type faultOf = fault // where a parameter has its name
+
+func lastOf(ops []string, n int) string {
+	if n > len(ops) {
+		return "none"
+	}
+	return ops[n-1]
+}
+
+// saveTo saves state in dir through fs, as a program does that starts and stops.
+func saveTo(t *testing.T, dir string, fs FS, state *memory) error {
+	t.Helper()
+	s, err := Open(Config{Dir: dir, Name: "dump.thr", FS: fs})
+	must(t, err)
+	defer func() { must(t, s.Close()) }()
+	s.blockSize = 64
+	must(t, s.Load(t.Context(), newMemory(0)))
+	s.state = state
+	return s.Save()
+}
+
+// saveFaulty is saveTo where the faults begin with the save.
+func saveFaulty(t *testing.T, dir string, fs *faulty, state *memory, fault func(int, string) fault) error {
+	t.Helper()
+	s, err := Open(Config{Dir: dir, Name: "dump.thr", FS: fs})
+	must(t, err)
+	defer func() { must(t, s.Close()) }()
+	s.blockSize = 64
+	must(t, s.Load(t.Context(), newMemory(0)))
+	s.state = state
+	fs.n, fs.ops, fs.hit, fs.fault = 0, nil, false, fault
+	err = s.Save()
+	if st := s.Status(); st.LastFailed != (err != nil) || (st.Saves == 0) != (err != nil) || st.Saving {
+		t.Errorf("the save returns %v, and the status is %+v", err, st)
+	}
+	return err
+}
+
+// checkAfterFault sees that the snapshot is the old one or the new one, whole, and the one
+// that the result of the save promises.
+func checkAfterFault(t *testing.T, what string, dir string, f *faulty, err error, older, newer *memory) {
+	t.Helper()
+	want := older
+	if err == nil || slices.Contains(f.ops, "syncdir .") {
+		want = newer
+	}
+	if got := loadDir(t, dir); len(got.records) != len(want.records) {
+		t.Fatalf("%s (%v): %d records are loaded; want %d", what, err, len(got.records), len(want.records))
+	} else {
+		sameContent(t, what, got, want)
+	}
+	if _, err := contentOf(filepath.Join(dir, "dump.thr.previous")); err != nil {
+		t.Errorf("%s: the previous snapshot: %v", what, err)
+	}
+	if err != nil && !strings.Contains(err.Error(), filepath.Join(dir, "dump.thr")) {
+		t.Errorf("%s: the error names no file: %v", what, err)
+	}
+	if got := names(t, dir); got != "dump.thr dump.thr.previous" { // loadDir has opened the directory anew
+		t.Errorf("%s: the directory holds %s", what, got)
+	}
+}
+
+// TestSave_LeavesNothing sees that a failed save gives the room back at once.
+func TestSave_LeavesNothing(t *testing.T) {
+	for _, op := range []string{"write", "sync", "close", "link", "rename"} {
+		f := &faulty{}
+		dir := t.TempDir()
+		s := loadedStore(t, Config{Dir: dir, FS: f}, newMemory(3))
+		must(t, s.Save())
+		f.fault = func(_ int, now string) fault {
+			if now == op {
+				return fault{err: syscall.EIO}
+			}
+			return fault{}
+		}
+		if err := s.Save(); !errors.Is(err, syscall.EIO) {
+			t.Errorf("%s fails: %v", op, err)
+		}
+		if got := names(t, dir); got != "dump.thr" {
+			t.Errorf("%s fails: the directory holds %s", op, got)
+		}
+	}
+}
+
+// TestSave_WithoutHardLinks copies.
+func TestSave_WithoutHardLinks(t *testing.T) {
+	dir, older, newer := t.TempDir(), newMemory(5), newMemory(7)
+	f := &faulty{fault: func(_ int, op string) fault {
+		if op == "link" {
+			return fault{err: syscall.EPERM}
+		}
+		return fault{}
+	}}
+	must(t, saveTo(t, dir, f, older))
+	must(t, saveTo(t, dir, f, newer))
+	sameContentOf(t, filepath.Join(dir, "dump.thr.previous"), older)
+	sameContentOf(t, filepath.Join(dir, "dump.thr"), newer)
+	if !slices.Contains(f.ops, "sync dump.thr.previous.tmp") {
+		t.Errorf("the copy is not made durable: %q", f.ops)
+	}
+}
+
+// TestLoad_EveryFault lets each operation of a load fail.
+func TestLoad_EveryFault(t *testing.T) {
+	state := newMemory(11)
+	dir := savedDir(t, state)
+	for failing := 1; ; failing++ {
+		f := &faulty{}
+		s, err := Open(Config{Dir: dir, Name: "dump.thr", FS: f})
+		must(t, err)
+		f.n, f.fault = 0, func(n int, _ string) fault {
+			if n == failing {
+				return fault{err: syscall.EIO}
+			}
+			return fault{}
+		}
+		into := newMemory(0)
+		err = s.Load(t.Context(), into)
+		must(t, s.Close())
+		switch {
+		case err == nil:
+			sameContent(t, "what was loaded", into, state)
+		case !errors.Is(err, syscall.EIO) || len(into.records) > 0 || !s.Loading():
+			t.Errorf("operation %d fails: %v, and %d records", failing, err, len(into.records))
+		}
+		if f.n < failing {
+			return
+		}
+	}
+}
+
+// TestSave_ReadsBack is about a file that is whole, but not what was written.
+func TestSave_ReadsBack(t *testing.T) {
+	dir, older := t.TempDir(), newMemory(5)
+	must(t, saveTo(t, dir, nil, older))
+	err := saveTo(t, dir, staleFS{Disk, filepath.Join(dir, "dump.thr")}, newMemory(7))
+	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "it is not what was written") {
+		t.Errorf("got %v", err)
+	}
+	sameContent(t, "the snapshot", loadDir(t, dir), older)
+}
+
+// staleFS opens another file than it is told to.
+type staleFS struct {
+	FS
+	path string
+}
+
+func (f staleFS) Open(string) (File, error) { return f.FS.Open(f.path) }

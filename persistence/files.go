@@ -1,0 +1,83 @@
+package persistence
+
+import (
+	"errors"
+	"io"
+	"os"
+	"syscall"
+)
+
+// FS is the file system under a [Store]. Errors wrap those of package io/fs where there
+// is one that fits.
+type FS interface {
+	// Create makes an empty file for writing and reading; one that is there is emptied.
+	Create(path string) (File, error)
+	// Open opens a file for reading.
+	Open(path string) (File, error)
+	// Rename replaces the file at to, if there is one, in one step.
+	Rename(from, to string) error
+	// Link gives a file a second name, which must be free.
+	Link(from, to string) error
+	Remove(path string) error
+	// SyncDir makes the names in a directory durable.
+	SyncDir(path string) error
+}
+
+// File is an open file of an [FS].
+type File interface {
+	io.Writer
+	io.ReaderAt
+	io.Closer
+	// Sync makes what was written durable.
+	Sync() error
+	// Size returns the number of bytes in the file.
+	Size() (int64, error)
+}
+
+// Disk is the file system of the machine. Files that it creates are readable by their
+// owner only, since keys may tell who uses a service.
+var Disk FS = disk{}
+
+type disk struct{}
+
+func (disk) Create(path string) (File, error) {
+	return wrap(os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600))
+}
+
+func (disk) Open(path string) (File, error) { return wrap(os.Open(path)) }
+
+func (disk) Rename(from, to string) error { return os.Rename(from, to) }
+
+func (disk) Link(from, to string) error { return os.Link(from, to) }
+
+func (disk) Remove(path string) error { return os.Remove(path) }
+
+func (disk) SyncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil // some file systems have no way to ask for it
+	}
+	return errors.Join(err, d.Close())
+}
+
+// diskFile adds to an os.File what File has besides.
+type diskFile struct{ *os.File }
+
+func wrap(f *os.File, err error) (File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return diskFile{f}, nil
+}
+
+func (f diskFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}

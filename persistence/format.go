@@ -1,0 +1,169 @@
+package persistence
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// magic begins every snapshot. As in PNG, a first byte above 127 and line ends of both
+// sorts show a file that was copied as text.
+const magic = "\x89THR\r\n\x1a\n"
+
+// format is the version of the format that is written. What it means for readers is in
+// the package comment.
+const format = 1
+
+// blockType says what a block holds.
+type blockType byte
+
+const (
+	headerBlock  blockType = 1
+	recordsBlock blockType = 2
+	trailerBlock blockType = 3
+)
+
+// A block is framed by its type and length in front and its checksum behind. In memory
+// its place stands before it: its offset in the file and the checksum of the file's
+// header. The checksum covers that as well, so that a block that is moved, repeated, left
+// out or of another file is found out.
+const (
+	placeSize = 8 + 4             // in memory only
+	headSize  = placeSize + 1 + 4 // place, type, length
+	sumSize   = 4
+	frameSize = headSize - placeSize + sumSize // what a block takes besides its payload
+
+	trailerPayload = 3 * 8
+	trailerSize    = frameSize + trailerPayload
+	minHeader      = 2 + 8 + 8 + 1
+
+	defaultBlock = 64 << 10 // bytes of records after which a block is closed
+	keptBuffer   = 1 << 20  // buffers grow beyond it for one huge record, and are not kept then
+	maxPayload   = 1 << 30  // bytes; a record has to fit a block
+)
+
+// castagnoli has hardware support where it matters.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Info describes a snapshot: what its first and last block say.
+type Info struct {
+	Format  int       // version of the format
+	Program string    // version of the program that wrote it
+	Created time.Time // wall time when writing began
+	Begun   uint64    // limiter time in nanoseconds when writing began
+	Ended   uint64    // and when it ended; at least Begun
+	Keys    int64
+	Blocks  int64 // blocks of records
+	Size    int64 // bytes of the file
+}
+
+// appendPlace begins a block in memory. The header has no file to belong to yet: 0.
+func appendPlace(b []byte, offset int64, file uint32) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(offset))
+	return binary.LittleEndian.AppendUint32(b, file)
+}
+
+// seal completes a block in memory to which its payload was appended: type and length
+// behind its place, its checksum behind the payload.
+func seal(b []byte, t blockType) []byte {
+	b[placeSize] = byte(t)
+	binary.LittleEndian.PutUint32(b[placeSize+1:], uint32(len(b)-headSize))
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// sumOf returns the checksum at the end of a block.
+func sumOf(b []byte) uint32 { return binary.LittleEndian.Uint32(b[len(b)-sumSize:]) }
+
+func appendHeader(b []byte, i *Info) []byte {
+	b = binary.LittleEndian.AppendUint16(b, uint16(i.Format))
+	b = binary.LittleEndian.AppendUint64(b, uint64(i.Created.UnixNano()))
+	b = binary.LittleEndian.AppendUint64(b, i.Begun)
+	b = binary.AppendUvarint(b, uint64(len(i.Program)))
+	return append(b, i.Program...)
+}
+
+// parseHeader reports whether b is a header. Of another format it reads the version only.
+func parseHeader(b []byte, i *Info) bool {
+	if len(b) < 2 {
+		return false
+	}
+	i.Format = int(binary.LittleEndian.Uint16(b))
+	if i.Format != format {
+		return true
+	}
+	if len(b) < minHeader {
+		return false
+	}
+	i.Created = time.Unix(0, int64(binary.LittleEndian.Uint64(b[2:])))
+	i.Begun = binary.LittleEndian.Uint64(b[10:])
+	program, rest, ok := cut(b[18:])
+	i.Program = string(program)
+	return ok && len(rest) == 0
+}
+
+func appendTrailer(b []byte, i *Info) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(i.Keys))
+	b = binary.LittleEndian.AppendUint64(b, uint64(i.Blocks))
+	return binary.LittleEndian.AppendUint64(b, i.Ended)
+}
+
+func parseTrailer(b []byte, i *Info) bool {
+	if len(b) != trailerPayload {
+		return false
+	}
+	i.Keys = int64(binary.LittleEndian.Uint64(b))
+	i.Blocks = int64(binary.LittleEndian.Uint64(b[8:]))
+	i.Ended = binary.LittleEndian.Uint64(b[16:])
+	return true
+}
+
+// hasState reports whether records of kind k have a field for State.
+func hasState(k limiter.Kind) bool { return k != limiter.Throttle }
+
+// maxRecordSize is at least the bytes that r takes.
+func maxRecordSize(r *limiter.Record) int {
+	return 1 + 8 + 2*binary.MaxVarintLen32 + len(r.Key) + len(r.State)
+}
+
+func appendRecord(b []byte, r *limiter.Record) []byte {
+	b = append(b, byte(r.Kind))
+	b = binary.LittleEndian.AppendUint64(b, r.Expires)
+	b = binary.AppendUvarint(b, uint64(len(r.Key)))
+	b = append(b, r.Key...)
+	if hasState(r.Kind) {
+		b = binary.AppendUvarint(b, uint64(len(r.State)))
+		b = append(b, r.State...)
+	}
+	return b
+}
+
+// parseRecord takes the first record off b, and reports whether it was whole. The
+// record points into b.
+func parseRecord(b []byte) (r limiter.Record, rest []byte, ok bool) {
+	if len(b) < 1+8+1 {
+		return r, b, false
+	}
+	r.Kind = limiter.Kind(b[0])
+	r.Expires = binary.LittleEndian.Uint64(b[1:])
+	r.Key, rest, ok = cut(b[9:])
+	if ok && hasState(r.Kind) {
+		r.State, rest, ok = cut(rest)
+	}
+	return r, rest, ok
+}
+
+// cut takes a field off b: its length as a uvarint, and as many bytes.
+func cut(b []byte) (field, rest []byte, ok bool) {
+	size, n := binary.Uvarint(b)
+	if n <= 0 || size > math.MaxInt32 || int(size) > len(b)-n {
+		return nil, b, false
+	}
+	end := n + int(size)
+	return b[n:end:end], b[end:], true
+}
+
+// known reports whether this version of the program has state of kind k.
+func known(k limiter.Kind) bool { return k.String() != "none" }

@@ -1,0 +1,184 @@
+package persistence
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"iter"
+	"slices"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// reader takes the stream of blocks apart. It holds one block at a time, and memory for
+// no more bytes than have come, whatever a length claims.
+type reader struct {
+	src  io.Reader
+	file string // for errors
+	// tick is told after each block how many keys and bytes have been read, and can end
+	// the reading.
+	tick func(keys, bytes int64) error
+
+	buf    []byte // the current block behind its place, as it was checksummed
+	id     uint32 // checksum of the header, once it has been read
+	offset int64  // of the next block
+	info   Info   // what has been read
+	done   bool   // the trailer has been read, and it is right
+	err    error
+}
+
+// header reads what precedes the records, and reports whether it is right.
+func (r *reader) header() bool {
+	r.buf = r.buf[:0]
+	if !r.fill(len(magic)) {
+		return false
+	}
+	if string(r.buf) != magic {
+		return r.damaged(0, "it does not begin as a snapshot does")
+	}
+	r.offset = int64(len(magic))
+	at := r.offset
+	t, payload, ok := r.block()
+	switch {
+	case !ok:
+		return false
+	case t != headerBlock || !parseHeader(payload, &r.info):
+		return r.damaged(at, "the first block is not a header")
+	case r.info.Format != format:
+		return r.fail(at, ErrUnknown, fmt.Errorf("it has format %d, and this version of throttled reads format %d", r.info.Format, format))
+	}
+	r.id = sumOf(r.buf)
+	return true
+}
+
+// records visits the records, which point into the reader's buffer, and then checks the
+// trailer. All of it has been right only if r.done is set at the end.
+func (r *reader) records() iter.Seq[limiter.Record] {
+	return func(yield func(limiter.Record) bool) {
+		for r.err == nil && !r.done {
+			at := r.offset
+			t, payload, ok := r.block()
+			switch {
+			case !ok:
+				return
+			case t == trailerBlock:
+				r.trailer(at, payload)
+			case t != recordsBlock:
+				r.fail(at, ErrUnknown, fmt.Errorf("a block of type %d stands among the records", t))
+			case !r.visit(at, payload, yield):
+				return
+			}
+		}
+	}
+}
+
+// visit visits the records of one block, and reports whether to go on.
+func (r *reader) visit(at int64, payload []byte, yield func(limiter.Record) bool) bool {
+	for rest := payload; len(rest) > 0; {
+		pos := at + int64(headSize-placeSize+len(payload)-len(rest))
+		if kind := limiter.Kind(rest[0]); !known(kind) {
+			return r.fail(pos, ErrUnknown, fmt.Errorf("a record is of kind %d", kind))
+		}
+		var rec limiter.Record
+		var ok bool
+		if rec, rest, ok = parseRecord(rest); !ok {
+			return r.damaged(pos, "a record overruns its block")
+		}
+		r.info.Keys++
+		if !yield(rec) {
+			return false
+		}
+	}
+	r.info.Blocks++
+	if err := r.tick(r.info.Keys, r.offset); err != nil {
+		r.err = err
+	}
+	return r.err == nil
+}
+
+// trailer compares what has been read with what the trailer says there is.
+func (r *reader) trailer(at int64, payload []byte) {
+	var want Info
+	if !parseTrailer(payload, &want) {
+		r.damaged(at, "the trailer has %d bytes instead of %d", len(payload), trailerPayload)
+		return
+	}
+	if r.info.Keys != want.Keys || r.info.Blocks != want.Blocks {
+		r.damaged(at, "it holds %d keys in %d blocks, and its trailer says %d in %d",
+			r.info.Keys, r.info.Blocks, want.Keys, want.Blocks)
+		return
+	}
+	var extra [1]byte
+	if n, err := io.ReadFull(r.src, extra[:]); n > 0 {
+		r.damaged(r.offset, "more bytes follow the trailer")
+		return
+	} else if err != io.EOF {
+		r.fail(r.offset, ErrUnreadable, err)
+		return
+	}
+	r.info.Ended, r.info.Size = want.Ended, r.offset
+	r.done = true
+}
+
+// block reads the next block and checks that it is what was written there. The payload
+// is valid until the next call.
+func (r *reader) block() (blockType, []byte, bool) {
+	if cap(r.buf) > keptBuffer {
+		r.buf = nil
+	}
+	r.buf = appendPlace(r.buf[:0], r.offset, r.id)
+	if !r.fill(headSize - placeSize) {
+		return 0, nil, false
+	}
+	size := int64(binary.LittleEndian.Uint32(r.buf[placeSize+1:]))
+	if size > maxPayload {
+		return 0, nil, r.damaged(r.offset, "a block claims %d bytes", size)
+	}
+	if !r.fill(int(size) + sumSize) {
+		return 0, nil, false
+	}
+	body := r.buf[:headSize+size]
+	if crc32.Checksum(body, castagnoli) != sumOf(r.buf) {
+		return 0, nil, r.damaged(r.offset, "checksum does not match")
+	}
+	r.offset += frameSize + size
+	return blockType(body[placeSize]), body[headSize:], true
+}
+
+// fill appends n bytes to the buffer. It takes memory as bytes arrive, since n may be a
+// damaged length.
+func (r *reader) fill(n int) bool {
+	for n > 0 {
+		step := min(n, max(cap(r.buf)-len(r.buf), len(r.buf), defaultBlock))
+		r.buf = slices.Grow(r.buf, step)
+		got, err := io.ReadFull(r.src, r.buf[len(r.buf):len(r.buf)+step])
+		r.buf = r.buf[:len(r.buf)+got]
+		n -= got
+		switch {
+		case err == io.EOF || err == io.ErrUnexpectedEOF:
+			return r.damaged(r.position(), "the file ends too early")
+		case err != nil:
+			return r.fail(r.position(), ErrUnreadable, err)
+		}
+	}
+	return true
+}
+
+// position is the offset behind what has been read.
+func (r *reader) position() int64 {
+	if r.offset == 0 {
+		return int64(len(r.buf)) // the magic has no frame
+	}
+	return r.offset + int64(len(r.buf)-placeSize)
+}
+
+func (r *reader) damaged(at int64, problem string, args ...any) bool {
+	return r.fail(at, ErrDamaged, fmt.Errorf(problem, args...))
+}
+
+// fail ends the reading. It returns false for its callers to return.
+func (r *reader) fail(at int64, kind, err error) bool {
+	r.err = &FileError{File: r.file, Offset: at, Kind: kind, Err: err}
+	return false
+}

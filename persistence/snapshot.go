@@ -1,0 +1,104 @@
+package persistence
+
+import (
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// Snapshot is a snapshot file that is open for reading.
+type Snapshot struct {
+	file File
+	path string
+	info Info
+	tick func(keys, bytes int64) error
+	err  error
+}
+
+// OpenSnapshot opens a snapshot and reads its first and last block. It returns a
+// [FileError] if they are not right, else an error of the file system. Whether all of
+// the file is right only shows by visiting its Records.
+func OpenSnapshot(path string) (*Snapshot, error) { return openSnapshot(Disk, path) }
+
+func openSnapshot(fs FS, path string) (*Snapshot, error) {
+	f, err := fs.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open snapshot: %w", err)
+	}
+	s := &Snapshot{file: f, path: path, tick: func(int64, int64) error { return nil }}
+	if err := s.readEnds(); err != nil {
+		_ = f.Close() // it was only read
+		return nil, err
+	}
+	return s, nil
+}
+
+// readEnds reads the first block and, from the end of the file, the trailer.
+func (s *Snapshot) readEnds() error {
+	size, err := s.file.Size()
+	if err != nil {
+		return &FileError{File: s.path, Kind: ErrUnreadable, Err: err}
+	}
+	first := s.reader(0, size)
+	if !first.header() {
+		return first.err
+	}
+	s.info = first.info
+	s.info.Size = size
+	last := s.reader(max(size-trailerSize, first.offset), size)
+	last.id = first.id
+	at := last.offset
+	if t, payload, ok := last.block(); ok && t == trailerBlock && parseTrailer(payload, &s.info) {
+		return nil
+	}
+	if last.err == nil || last.err.(*FileError).Kind == ErrDamaged {
+		last.damaged(at, "it does not end in a trailer: it was cut, or its end was overwritten")
+	}
+	return last.err
+}
+
+// reader reads the bytes of the file from offset from to offset to.
+func (s *Snapshot) reader(from, to int64) *reader {
+	return &reader{src: io.NewSectionReader(s.file, from, to-from), file: s.path, offset: from, tick: s.tick}
+}
+
+// Info returns what the first and the last block say.
+func (s *Snapshot) Info() Info { return s.info }
+
+// Records visits all records from the start of the file. They are borrowed for the
+// length of the visit. It checks each block before it visits what is in it, and stops
+// at the first that is not right; Err then says why. A record that was visited is thus
+// what was written, but only a nil Err says that all were visited.
+func (s *Snapshot) Records() iter.Seq[limiter.Record] {
+	return func(yield func(limiter.Record) bool) {
+		s.err = errStopped
+		r := s.reader(0, s.info.Size+1) // one more, to see that the file has not grown
+		if r.header() {
+			r.records()(yield)
+		}
+		switch {
+		case r.err != nil:
+			s.err = r.err
+		case r.done && r.info != s.info:
+			s.err = &FileError{File: s.path, Kind: ErrDamaged, Err: errChanging}
+		case r.done:
+			s.err = nil
+		}
+	}
+}
+
+// Err returns why the last visit of the Records did not reach their end: a [FileError],
+// or that the visitor stopped. It is nil if all of the file was right.
+func (s *Snapshot) Err() error { return s.err }
+
+// Verify reads all of the file, and returns what is wrong with it.
+func (s *Snapshot) Verify() error {
+	for range s.Records() {
+	}
+	return s.err
+}
+
+// Close closes the file.
+func (s *Snapshot) Close() error { return s.file.Close() }
