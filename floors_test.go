@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"server": 5, // cluster, floor 4, is to come
 
 	"cmd/throttled":           6,
+	"cmd/throttled-bench":     6,
 	"scripts/bench":           6,
 	"scripts/redis-cli-tests": 6,
 }
@@ -40,6 +41,7 @@ var barred = map[string]map[string]string{
 	"server":              {module + "buckets": "it meets the state only through limiter.Engine"},
 	"persistence":         {module + "buckets": "it meets the state only through its own State"},
 	"importer":            {module + "buckets": "it hands records to whoever asked for them"},
+	"cmd/throttled-bench": {module + "server": "it measures any server alike", module + "buckets": "it measures any server alike"},
 	"gcra":                {"sync": "arithmetic shares nothing", "os": "arithmetic does no I/O", "net": "arithmetic does no I/O", "log/slog": "arithmetic does no I/O"},
 	"buckets": {"net": "state knows no network", "os": "state knows no files",
 		module + "options": "what it needs is in its Config", module + "resp": "text exists only in the faces"},

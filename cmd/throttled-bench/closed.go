@@ -1,0 +1,62 @@
+package main
+
+// closed sends requests on one connection, each batch once the one before has been
+// answered, until the round ends.
+func (r *round) closed(l *link) error {
+	for now := r.now(); !r.over(now); {
+		n, count := r.claim(now)
+		if n == 0 {
+			break
+		}
+		var err error
+		if now, err = r.exchange(l, n, count); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exchange sends n requests, reads the replies and returns the time of the last one.
+func (r *round) exchange(l *link, n int, count bool) (now int64, err error) {
+	l.out = l.source.append(l.out[:0], n)
+	return r.answers(l, n, count)
+}
+
+// answers writes what is in out, n requests, and reads the replies to them.
+func (r *round) answers(l *link, n int, count bool) (now int64, err error) {
+	sent := r.now()
+	if err := l.write(r, sent); err != nil {
+		return sent, err
+	}
+	for now = sent; n > 0; {
+		if err := l.expect(r, now); err != nil {
+			return now, err
+		}
+		if err := l.read(); err != nil {
+			return now, err
+		}
+		now = r.now()
+		c, err := l.take(n, count)
+		if err != nil {
+			return now, err
+		}
+		n -= int(c.total())
+		if count {
+			l.journal.add(now, now-sent, c)
+		}
+	}
+	if l.start < l.end {
+		return now, errExtra
+	}
+	return now, nil
+}
+
+// claim takes requests of what a round may send, at most a batch, and says whether they
+// count. During the warm-up they do not, and there is no bound.
+func (r *round) claim(now int64) (n int, count bool) {
+	if r.requests == 0 || !r.counted(now) {
+		return r.depth, r.counted(now)
+	}
+	left := r.requests - r.claimed.Add(int64(r.depth)) + int64(r.depth)
+	return int(min(max(left, 0), int64(r.depth))), true
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+
+	"github.com/throttledhq/throttled/resp"
+)
+
+const (
+	// exhaustedLimit admits one request a year: the second one to a key is denied, and so
+	// is every one until the benchmark is long over.
+	exhaustedLimit = "0 1 31536000"
+	// ampleLimit admits a thousand million requests to each key. It earns them back so
+	// slowly that the target has to keep the key, as it does in earnest.
+	ampleLimit = "1000000000 1 1"
+)
+
+// kind is what a piece of a request is.
+type kind uint8
+
+const (
+	literal kind = iota
+	keyPart
+	numberPart // {n}
+	randomPart // {rand}
+	headPart   // length of an argument that holds numbers
+)
+
+// placeholders are what a template may hold.
+var placeholders = map[string]kind{"{key}": keyPart, "{n}": numberPart, "{rand}": randomPart}
+
+// piece is a part of an encoded request.
+type piece struct {
+	kind kind
+	text []byte // of a literal
+
+	// Of a head: the bytes of the argument that are always there, and how often each
+	// number is in it.
+	fixed, numbers, randoms int
+}
+
+// command encodes requests. It is safe for concurrent use.
+type command struct {
+	text    string // as the user would write it
+	layout  layout
+	pieces  []piece
+	random  bool // {rand} occurs
+	limiter bool // replies say whether the request was denied
+}
+
+// throttle returns the command CL.THROTTLE with a limit.
+func throttle(limit string, l layout) *command {
+	c, err := parseTemplate("CL.THROTTLE {key} "+limit, l)
+	if err != nil {
+		panic("a limit of integers is a bad template: " + err.Error())
+	}
+	return c
+}
+
+// parseTemplate reads a command as redis-cli would, with placeholders.
+func parseTemplate(text string, l layout) (*command, error) {
+	words, err := resp.SplitLine(nil, []byte(text))
+	if err != nil {
+		return nil, errors.New("the quotes are not balanced")
+	}
+	if len(words) == 0 || len(words[0]) == 0 {
+		return nil, errors.New("names no command")
+	}
+	c := &command{text: text, layout: l, limiter: len(words[0]) > 3 && strings.EqualFold(string(words[0][:3]), "CL.")}
+	c.addText("*" + strconv.Itoa(len(words)) + "\r\n")
+	for _, word := range words {
+		c.addArgument(string(word))
+	}
+	return c, nil
+}
+
+// addText adds a literal, to the one before if there is one: a request is then few pieces.
+func (c *command) addText(s string) {
+	if last := len(c.pieces) - 1; last >= 0 && c.pieces[last].kind == literal {
+		c.pieces[last].text = append(c.pieces[last].text, s...)
+		return
+	}
+	c.pieces = append(c.pieces, piece{kind: literal, text: []byte(s)})
+}
+
+func (c *command) addArgument(word string) {
+	head := piece{kind: headPart}
+	parts := splitPlaceholders(word)
+	for _, part := range parts {
+		switch placeholders[part] {
+		case keyPart:
+			head.fixed += c.layout.size
+		case numberPart:
+			head.numbers++
+		case randomPart:
+			head.randoms++
+			c.random = true
+		default:
+			head.fixed += len(part)
+		}
+	}
+	if head.numbers+head.randoms > 0 {
+		c.pieces = append(c.pieces, head)
+	} else {
+		c.addText("$" + strconv.Itoa(head.fixed) + "\r\n")
+	}
+	for _, part := range parts {
+		if kind, found := placeholders[part]; found {
+			c.pieces = append(c.pieces, piece{kind: kind})
+		} else {
+			c.addText(part)
+		}
+	}
+	c.addText("\r\n")
+}
+
+// splitPlaceholders cuts a word into placeholders and what is between them. Braces
+// around anything else are text.
+func splitPlaceholders(word string) (parts []string) {
+	start := 0
+	for i := 0; i < len(word); {
+		end := strings.IndexByte(word[i:], '}') + i + 1
+		if _, found := placeholders[word[i:max(end, i)]]; !found {
+			i++
+			continue
+		}
+		if start < i {
+			parts = append(parts, word[start:i])
+		}
+		parts = append(parts, word[i:end])
+		i, start = end, end
+	}
+	if start < len(word) {
+		parts = append(parts, word[start:])
+	}
+	return parts
+}
+
+// append appends one request.
+func (c *command) append(dst []byte, index, number, random int64) []byte {
+	for i := range c.pieces {
+		switch p := &c.pieces[i]; p.kind {
+		case literal:
+			dst = append(dst, p.text...)
+		case keyPart:
+			dst = c.layout.append(dst, index)
+		case numberPart:
+			dst = strconv.AppendInt(dst, number, 10)
+		case randomPart:
+			dst = strconv.AppendInt(dst, random, 10)
+		case headPart:
+			size := p.fixed + p.numbers*digits(number) + p.randoms*digits(random)
+			dst = append(strconv.AppendInt(append(dst, '$'), int64(size), 10), "\r\n"...)
+		}
+	}
+	return dst
+}
+
+// digits returns how many n takes, which is not negative.
+func digits(n int64) int {
+	count := 1
+	for n >= 10 {
+		n /= 10
+		count++
+	}
+	return count
+}
+
+// workload says what is sent, by all connections together.
+type workload struct {
+	layout    layout
+	dist      dist
+	seed      uint64
+	usual     *command
+	exhausted *command // nil without -denied
+	denied    float64  // share of requests that go to exhausted keys
+}
+
+// source is the stream of requests of one connection.
+type source struct {
+	workload
+	choose chooser
+	rng    *rand.Rand
+	bar    uint64 // random numbers below it go to exhausted keys
+	number int64
+	step   int64
+}
+
+// source returns the stream of connection conn of conns in a round. The same arguments
+// make the same stream.
+func (w workload) source(round, conn, conns int) *source {
+	rng := rand.New(rand.NewPCG(w.seed, uint64(round)<<32|uint64(conn)))
+	s := &source{workload: w, rng: rng, number: int64(conn), step: int64(conns)}
+	s.choose = w.dist.chooser(w.layout.keys, conn, conns, rng)
+	switch {
+	case w.denied >= 1:
+		s.bar = math.MaxUint64
+	case w.exhausted != nil:
+		s.bar = uint64(w.denied * (1 << 63) * 2)
+	}
+	return s
+}
+
+// append appends the next n requests.
+func (s *source) append(dst []byte, n int) []byte {
+	for range n {
+		index, random, c := s.choose.next(), int64(0), s.usual
+		if s.bar > 0 && s.rng.Uint64() <= s.bar {
+			c, index = s.exhausted, s.layout.keys+index%s.layout.exhausted()
+		}
+		if c.random {
+			random = s.rng.Int64N(s.layout.keys)
+		}
+		dst = c.append(dst, index, s.number, random)
+		s.number += s.step
+	}
+	return dst
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// config is what the flags say, checked.
+type config struct {
+	targets []target
+	work    workload
+
+	conns    int
+	depth    int     // requests in one write
+	threads  int     // cores that the generator may use
+	rate     float64 // requests a second in total; 0: closed loop
+	duration time.Duration
+	requests int64 // 0: the duration alone ends a round
+	warmup   time.Duration
+	rounds   int
+	timeout  time.Duration // longest silence of a target that owes replies
+
+	output   string // a key of reports
+	plot     string // file name, or ""
+	progress string // "yes", "no", or "" for what stderr is
+}
+
+// Bounds on what flags may ask for. They keep a slip of the finger from taking down the
+// machine.
+const (
+	maxConns   = 50_000
+	maxDepth   = 10_000
+	maxKeySize = 4096
+	maxRate    = 1e8
+)
+
+// never is a duration that no round lasts.
+const never = 1000 * time.Hour
+
+const usageHead = `Usage: throttled-bench [flags] [TARGET ...]
+
+Measures how fast servers that speak the Redis protocol answer, and at what cost.
+A TARGET is host:port, redis://[user:password@]host:port or the path of a unix socket;
+it is %s if none is given. The rounds alternate between several targets, and
+ratios are to the first.
+
+`
+
+// texts are the flags that need more than the flag package to read.
+type texts struct{ dist, limit, command, denied string }
+
+// parseFlags reads the command line. It returns flag.ErrHelp if that asks for help, which
+// is then in help.
+func parseFlags(args []string, help io.Writer) (*config, error) {
+	c := &config{}
+	t := &texts{}
+	flags := flag.NewFlagSet("throttled-bench", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	define(flags, c, t)
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		_, _ = fmt.Fprintf(help, usageHead, defaultTarget)
+		flags.SetOutput(help)
+		flags.PrintDefaults()
+		return nil, err
+	} else if err != nil {
+		return nil, err
+	}
+	if err := parseTargets(c, flags.Args()); err != nil {
+		return nil, err
+	}
+	set := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { set[f.Name] = true })
+	if c.requests > 0 && !set["duration"] {
+		c.duration = never
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return c, t.fill(&c.work, set)
+}
+
+func define(flags *flag.FlagSet, c *config, t *texts) {
+	flags.IntVar(&c.conns, "conns", 50, "connections to the target")
+	flags.IntVar(&c.depth, "depth", 1, "requests in one write: the pipeline depth")
+	flags.IntVar(&c.threads, "threads", runtime.NumCPU(), "cores that the generator may use")
+	flags.Float64Var(&c.rate, "rate", 0, "requests a second in total, sent on a fixed schedule (open loop); 0: as fast as replies come (closed loop)")
+	flags.DurationVar(&c.duration, "duration", 10*time.Second, "time of a round, after the warm-up")
+	flags.Int64Var(&c.requests, "requests", 0, "requests of a round, after the warm-up; without -duration they alone end it")
+	flags.DurationVar(&c.warmup, "warmup", time.Second, "time before a round that is not counted")
+	flags.IntVar(&c.rounds, "rounds", 1, "rounds per target, of which the medians are shown")
+	flags.DurationVar(&c.timeout, "timeout", 10*time.Second, "longest silence of a target that owes replies, beyond which the run fails")
+	flags.StringVar(&c.output, "output", "text", "form of the report: "+strings.Join(reportNames(), ", "))
+	flags.StringVar(&c.plot, "plot", "", "`file` for a plot of latency by percentile, .svg or .png")
+	flags.BoolFunc("progress", "show a progress line on stderr (default: if that is a terminal)", func(s string) error {
+		show, err := strconv.ParseBool(s)
+		c.progress = map[bool]string{true: "yes", false: "no"}[show]
+		return err
+	})
+	flags.Int64Var(&c.work.layout.keys, "keys", 1_000_000, "number of keys")
+	flags.IntVar(&c.work.layout.size, "key-size", 16, "bytes of a key: the prefix, and a number filled up with zeros")
+	flags.StringVar(&c.work.layout.prefix, "prefix", "bench:", "beginning of every key")
+	flags.StringVar(&t.dist, "dist", "uniform", "which keys are chosen: uniform, zipf[:exponent], sequential, or hot (always the same)")
+	flags.Uint64Var(&c.work.seed, "seed", 1, "of the random choices; the same seed chooses the same keys")
+	flags.StringVar(&t.limit, "limit", "15 30 60", "CL.THROTTLE's `max_burst count period [quantity]`")
+	flags.StringVar(&t.command, "command", "", "`template` of another command, quoted as for redis-cli; {key} is a key, {n} a running number, {rand} a random number below -keys")
+	flags.StringVar(&t.denied, "denied", "", "`share` of CL.THROTTLE requests to be denied, 0 to 1: so many go to keys that have been used up, and the others to a limit that never denies, unless -limit is given")
+}
+
+func parseTargets(c *config, args []string) error {
+	if len(args) == 0 {
+		args = []string{defaultTarget}
+	}
+	for _, arg := range args {
+		t, err := parseTarget(arg)
+		if err != nil {
+			return fmt.Errorf("target %q: %w", withoutPassword(arg), err)
+		}
+		c.targets = append(c.targets, t)
+	}
+	return nil
+}
+
+// check holds every number against its bounds.
+func (c *config) check() error {
+	keys := &c.work.layout
+	return errors.Join(
+		within("conns", c.conns, 1, maxConns),
+		within("depth", c.depth, 1, maxDepth),
+		within("threads", c.threads, 1, 1024),
+		within("rate", c.rate, 0, maxRate),
+		within("duration", c.duration, time.Millisecond, never),
+		within("requests", c.requests, 0, 1e15),
+		within("warmup", c.warmup, 0, never),
+		within("rounds", c.rounds, 1, 1000),
+		within("timeout", c.timeout, time.Millisecond, never),
+		within("keys", keys.keys, 1, 1e15),
+		within("key-size", keys.size, 1, maxKeySize),
+		keys.check(),
+		known("output", c.output, reportNames()),
+		c.checkPlot(),
+	)
+}
+
+func within[N int | int64 | float64 | time.Duration](name string, got, least, most N) error {
+	if got >= least && got <= most {
+		return nil
+	}
+	return fmt.Errorf("-%s %v: must be %v to %v", name, got, least, most)
+}
+
+func known(name, got string, all []string) error {
+	if slices.Contains(all, got) {
+		return nil
+	}
+	return fmt.Errorf("-%s %q: must be one of %s", name, got, strings.Join(all, ", "))
+}
+
+func (c *config) checkPlot() error {
+	if c.plot == "" {
+		return nil
+	}
+	return known("plot", strings.ToLower(filepath.Ext(c.plot)), []string{".svg", ".png"})
+}
+
+// fill turns texts into the workload. Set names the flags that were given.
+func (t *texts) fill(w *workload, set map[string]bool) (err error) {
+	if w.dist, err = parseDist(t.dist); err != nil {
+		return fmt.Errorf("-dist %q: %w", t.dist, err)
+	}
+	if t.command != "" {
+		for _, other := range []string{"limit", "denied"} {
+			if set[other] {
+				return fmt.Errorf("-%s is about CL.THROTTLE: it does not go with -command", other)
+			}
+		}
+		if w.usual, err = parseTemplate(t.command, w.layout); err != nil {
+			return fmt.Errorf("-command %q: %w", t.command, err)
+		}
+		return nil
+	}
+	if set["denied"] {
+		if w.denied, err = parseShare(t.denied); err != nil {
+			return fmt.Errorf("-denied %q: %w", t.denied, err)
+		}
+		w.exhausted = throttle(exhaustedLimit, w.layout)
+		if !set["limit"] {
+			t.limit = ampleLimit
+		}
+	}
+	if err := checkLimit(t.limit); err != nil {
+		return fmt.Errorf("-limit %q: %w", t.limit, err)
+	}
+	w.usual = throttle(t.limit, w.layout)
+	return nil
+}
+
+func parseShare(s string) (float64, error) {
+	share, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(share >= 0 && share <= 1) {
+		return 0, errors.New("must be 0 to 1")
+	}
+	return share, nil
+}
+
+// checkLimit wants three or four integers. What they may be is the target's to say.
+func checkLimit(s string) error {
+	words := strings.Fields(s)
+	if len(words) != 3 && len(words) != 4 {
+		return errors.New("must be max_burst count period [quantity]")
+	}
+	for _, w := range words {
+		if _, err := strconv.ParseInt(w, 10, 64); err != nil {
+			return fmt.Errorf("%q is not an integer", w)
+		}
+	}
+	return nil
+}
+
+func reportNames() []string { return slices.Sorted(maps.Keys(reports)) }

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// schedule says when each write of the open loop is due. It is fixed before the round
+// begins; what the target does has no influence on it.
+type schedule struct {
+	links  int
+	depth  int
+	gap    float64 // nanoseconds from one write to the next
+	warm   int64   // writes of the warm-up
+	writes int64   // with those of the warm-up
+	last   int     // requests of the last write
+}
+
+func newSchedule(c *config) schedule {
+	s := schedule{links: c.conns, depth: c.depth, last: c.depth}
+	s.gap = float64(c.depth) / c.rate * float64(time.Second)
+	s.warm = int64(math.Ceil(float64(c.warmup) / s.gap))
+	s.writes = s.warm + max(1, int64(math.Round(float64(c.duration)/s.gap)))
+	if c.requests == 0 {
+		return s
+	}
+	full := (c.requests + int64(c.depth) - 1) / int64(c.depth)
+	if writes := s.warm + full; writes <= s.writes {
+		s.writes = writes
+		s.last = int(c.requests - (full-1)*int64(c.depth))
+	}
+	return s
+}
+
+// due returns when write j is due, in nanoseconds since the round began.
+func (s schedule) due(j int64) int64 { return int64(float64(j) * s.gap) }
+
+// size returns the number of requests of write j.
+func (s schedule) size(j int64) int {
+	if j == s.writes-1 {
+		return s.last
+	}
+	return s.depth
+}
+
+// end returns when the last write has had its time.
+func (s schedule) end() int64 { return s.due(s.writes) }
+
+// grace is how long after its end requests of a schedule are sent that were held up.
+const grace = int64(time.Second)
+
+// index returns which of all writes is number m of a link.
+func (s schedule) index(link int, m int64) int64 { return m*int64(s.links) + int64(link) }
+
+// pacer writes the requests of its links when they are due: of every step-th link.
+// How late it is goes into a histogram.
+type pacer struct {
+	first, step int
+	late        *hdrhistogram.Histogram
+}
+
+// pace runs until the schedule or the round ends. It returns how many writes each link
+// has had, in link.sent, and wakes the links that have nothing to wait for any more.
+func (r *round) pace(p *pacer) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	preciseSleep()
+	var m int64
+	var err error
+	i := p.first
+	for ; err == nil; i += p.step {
+		if i >= len(r.links) {
+			i, m = p.first, m+1
+		}
+		j := r.schedule.index(i, m)
+		if j >= r.schedule.writes || !r.sleepUntil(r.schedule.due(j)) {
+			break
+		}
+		err = r.send(p, r.links[i], j)
+	}
+	for k := p.first; k < len(r.links); k += p.step {
+		writes := m
+		if k < i {
+			writes++
+		}
+		r.links[k].sent.Store(writes)
+		err = errors.Join(err, r.links[k].conn.SetReadDeadline(time.Now()))
+	}
+	return err
+}
+
+func (r *round) send(p *pacer, l *link, j int64) error {
+	l.out = l.source.append(l.out[:0], r.schedule.size(j))
+	now := r.now()
+	if due := r.schedule.due(j); r.counted(due) {
+		record(p.late, now-due, 1)
+	}
+	return l.write(r, now)
+}
+
+// sleepUntil returns false if the round ends before that time. A schedule that cannot be
+// kept to ends a little after it should have.
+func (r *round) sleepUntil(due int64) bool {
+	const nap = int64(100 * time.Millisecond) // in which the end of the round is noticed
+	for {
+		if r.stopped.Load() {
+			return false
+		}
+		now := r.now()
+		ahead := due - now
+		if ahead <= 0 {
+			return now < r.schedule.end()+grace
+		}
+		sleep(min(ahead, nap))
+	}
+}
+
+// collect reads the replies of one link and counts each from when its request was due.
+func (r *round) collect(number int, l *link) error {
+	for m := int64(0); ; m++ {
+		j := r.schedule.index(number, m)
+		finished, err := r.collectWrite(l, m, r.schedule.due(j), r.schedule.size(j))
+		if err != nil || finished {
+			return err
+		}
+	}
+}
+
+// collectWrite reads the n replies to write m of a link, or finds that there has been no
+// such write.
+func (r *round) collectWrite(l *link, m, due int64, n int) (finished bool, err error) {
+	count := r.counted(due)
+	for {
+		c, err := l.take(n, count)
+		if err != nil {
+			return false, err
+		}
+		if c.total() > 0 && l.arrived < due {
+			return false, errExtra // it came before its request was sent
+		}
+		if count && c.total() > 0 {
+			l.journal.add(l.arrived, l.arrived-due, c)
+		}
+		if n -= int(c.total()); n == 0 {
+			return false, nil
+		}
+		if finished, err := r.await(l, m, due); err != nil || finished {
+			return finished, err
+		}
+	}
+}
+
+// await reads from a link, unless write m will never be. The deadline is set before
+// looking whether writing has ended: pace does these in the other order, so that one of
+// the two notices.
+func (r *round) await(l *link, m, due int64) (finished bool, err error) {
+	for {
+		now := r.now()
+		if err := l.expect(r, max(now, due)); err != nil {
+			return false, err
+		}
+		sent := l.sent.Load()
+		if sent >= 0 && m >= sent {
+			if l.start < l.end {
+				return true, errExtra
+			}
+			return true, nil
+		}
+		err := l.read()
+		l.arrived = r.now()
+		switch {
+		case err == nil:
+			return false, nil
+		case err != errSilent || l.arrived >= max(now, due)+int64(l.timeout):
+			return false, err
+		}
+		l.readBy = 0 // pace has moved the deadline
+	}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// progress is the line that shows how a round goes.
+type progress struct {
+	w     io.Writer // nil: nothing is shown
+	title string
+
+	last      int64 // when the line was shown before
+	lastTotal int64 // replies by then
+}
+
+func newProgress(w io.Writer, c *config, target string, number int) *progress {
+	p := &progress{title: fmt.Sprintf("%s round %d/%d", target, number+1, c.rounds)}
+	if c.progress == "yes" || c.progress == "" && isTerminal(w) {
+		p.w = w
+	}
+	return p
+}
+
+// isTerminal takes any character device for one, which is harmless: the others do not
+// mind the line.
+func isTerminal(w io.Writer) bool {
+	f, isFile := w.(*os.File)
+	if !isFile {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// ticks says when to update.
+func (p *progress) ticks() *time.Ticker {
+	if p.w == nil {
+		return time.NewTicker(never)
+	}
+	return time.NewTicker(500 * time.Millisecond)
+}
+
+// update shows the line.
+func (p *progress) update(r *round) {
+	now := r.now()
+	if now < r.from {
+		p.print("%s  warm-up", p.title)
+		return
+	}
+	sum := merged(r.recorders)
+	total := sum.counts.total()
+	rate := float64(total-p.lastTotal) / time.Duration(now-max(p.last, r.from)).Seconds()
+	p.last, p.lastTotal = now, total
+	p.print("%s  %.1fs  %.0f/s  p99 %v  denied %.1f %%  errors %d", p.title, time.Duration(now-r.from).Seconds(), rate,
+		time.Duration(sum.latency.ValueAtPercentile(99)).Round(time.Microsecond),
+		100*float64(sum.counts.denied)/float64(max(total, 1)), sum.counts.failed)
+}
+
+// Terminals take these to go to the line's beginning and to erase the line.
+const eraseLine = "\r\x1b[K"
+
+func (p *progress) print(format string, args ...any) {
+	_, _ = fmt.Fprintf(p.w, eraseLine+format, args...) // the run does not depend on it
+}
+
+// clear takes the line away.
+func (p *progress) clear() {
+	if p.w != nil {
+		p.print("")
+	}
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// result is what has been measured of one target, in one round or in all.
+type result struct {
+	target   string
+	round    int // from 1; 0: all rounds
+	values   values
+	failures failures
+	notes    []string // what makes the figures doubtful
+	latency  *hdrhistogram.Histogram
+	good     int64
+}
+
+// results are those of a whole run.
+type results struct {
+	config      *config
+	rounds      []*result
+	totals      []*result // one for each target
+	interrupted bool
+}
+
+// measureAll measures all targets in turn, round by round. If ctx ends, it returns what
+// has been measured until then.
+func measureAll(ctx context.Context, c *config, stderr io.Writer) (*results, error) {
+	all := &results{config: c}
+	for number := range c.rounds {
+		for _, t := range c.targets {
+			if ctx.Err() != nil {
+				break
+			}
+			show := newProgress(stderr, c, t.name, number)
+			got, err := measure(ctx, c, t, number, show)
+			if err != nil {
+				return nil, err
+			}
+			if got.values[requests] > 0 {
+				all.rounds = append(all.rounds, got)
+			}
+		}
+	}
+	all.interrupted = ctx.Err() != nil
+	if len(all.rounds) == 0 {
+		if all.interrupted {
+			return nil, errNothing
+		}
+		return nil, errors.New("no request was answered after the warm-up")
+	}
+	for _, t := range c.targets {
+		all.addTotal(t.name)
+	}
+	return all, nil
+}
+
+// addTotal sums up the rounds of a target, if it has had any.
+func (r *results) addTotal(name string) {
+	total := &result{target: name, latency: newHistogram()}
+	var list []values
+	for _, one := range r.rounds {
+		if one.target != name {
+			continue
+		}
+		list = append(list, one.values)
+		total.latency.Merge(one.latency)
+		total.good += one.good
+		for _, f := range one.failures {
+			total.failures.add(f.Prefix, f.First, f.Count)
+		}
+		for _, note := range one.notes {
+			if !slices.Contains(total.notes, note) {
+				total.notes = append(total.notes, note)
+			}
+		}
+	}
+	if len(list) > 0 {
+		total.values = mergeValues(list)
+		r.totals = append(r.totals, total)
+	}
+}
+
+// verdict returns an error if a target has answered every request with an error: nothing
+// has been measured then but how fast it refuses.
+func (r *results) verdict() error {
+	for _, t := range r.totals {
+		if t.good == 0 {
+			return fmt.Errorf("%s: every reply is an error: %s", t.target, t.failures[0].First)
+		}
+	}
+	return nil
+}
+
+// result turns what the goroutines of a round have collected into figures.
+func (r *round) result(m marks, interrupted bool) *result {
+	sum := merged(r.recorders)
+	out := &result{target: r.target.name, round: r.number + 1, values: noValues()}
+	out.failures, out.latency, out.good = sum.failures, sum.latency, sum.counts.good()
+	v := &out.values
+	total := float64(sum.counts.total())
+	v[requests] = total
+	if total == 0 {
+		return out
+	}
+	v[seconds] = time.Duration(sum.last - r.from).Seconds()
+	v[perSecond] = float64(out.good) / v[seconds]
+	v[deniedShare] = float64(sum.counts.denied) / total
+	if !r.work.usual.limiter {
+		v[deniedShare] = noValues()[deniedShare]
+	}
+	v[errorReplies] = float64(sum.counts.failed)
+	v[errorShare] = v[errorReplies] / total
+	v.setLatency(sum.latency)
+	if r.rate > 0 {
+		late := r.late()
+		v[targetRate] = r.rate
+		v[lateP99] = float64(late.ValueAtPercentile(99)) / 1e3
+		v[lateMax] = float64(late.Max()) / 1e3
+		if !interrupted {
+			v[unsentRequests] = float64(r.unsent())
+		}
+	}
+	v.setUsage(m, total)
+	out.notes = r.notes(m, *v)
+	return out
+}
+
+func (v *values) setLatency(h *hdrhistogram.Histogram) {
+	if h.TotalCount() == 0 {
+		return
+	}
+	v[mean] = h.Mean() / 1e3
+	for _, p := range percentiles {
+		v[p.into] = float64(h.ValueAtPercentile(p.of)) / 1e3
+	}
+}
+
+func (v *values) setUsage(m marks, total float64) {
+	lasted := time.Duration(m.end.at - m.warm.at).Seconds()
+	v[generatorCores] = (m.end.own - m.warm.own) / lasted
+	if !m.local || m.missing != nil {
+		return
+	}
+	user, system := m.end.server.user-m.warm.server.user, m.end.server.system-m.warm.server.system
+	v[serverUser] = user / total * 1e6
+	v[serverSystem] = system / total * 1e6
+	v[serverCPU] = v[serverUser] + v[serverSystem]
+	v[serverCores] = (user + system) / lasted
+	v[serverRSS] = float64(m.end.server.resident)
+	v[serverGrowth] = float64(m.end.server.resident - m.begin.server.resident)
+	v[serverGrowthEach] = v[serverGrowth] / total
+}
+
+// Shares from which something counts as exhausted.
+const (
+	busyShare    = 0.9
+	reachedShare = 0.98
+)
+
+// notes says what a reader has to know about the figures of a round.
+func (r *round) notes(m marks, v values) (notes []string) {
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	machine := float64(runtime.NumCPU())
+	if v[generatorCores] > busyShare*float64(r.threads) {
+		note("the generator used over 90 %% of its %d cores: it may be the limit, not the target", r.threads)
+	} else if v[generatorCores]+v[serverCores] > busyShare*machine {
+		note("generator and target together used over 90 %% of the machine's %d cores: they limit each other", runtime.NumCPU())
+	}
+	if v[targetRate] > 0 && (v[perSecond]+v[errorReplies]/v[seconds]) < reachedShare*v[targetRate] {
+		note("the target and the generator did not keep up with the rate that was asked")
+	}
+	if v[lateP99] > 1000 {
+		note("1 %% of the writes were over 1 ms late, because of the generator or of full sockets; latencies include that")
+	}
+	if v[unsentRequests] > 0 {
+		note("some requests were due and never sent; with them latencies would be longer")
+	}
+	if m.missing != nil && m.local {
+		note("no CPU and memory of the target: %v", m.missing)
+	}
+	return notes
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// round is one measurement of one target. Its clock counts nanoseconds from its start.
+type round struct {
+	*config
+	target target
+	number int
+
+	start    time.Time
+	from     int64 // when the warm-up ends
+	end      int64 // when no more requests are sent
+	schedule schedule
+
+	links     []*link
+	recorders []*recorder
+	pacers    []*pacer
+	claimed   atomic.Int64 // requests, in the closed loop
+	stopped   atomic.Bool
+
+	failing sync.Once
+	failure error // the first
+}
+
+func (r *round) now() int64 { return int64(time.Since(r.start)) }
+
+// counted reports whether a request of that time is to be measured.
+func (r *round) counted(sent int64) bool { return sent >= r.from }
+
+func (r *round) over(now int64) bool { return now >= r.end || r.stopped.Load() }
+
+// fail ends the round for good.
+func (r *round) fail(err error) {
+	if err == nil {
+		return
+	}
+	r.failing.Do(func() {
+		r.failure = err
+		r.stopped.Store(true)
+		r.hangUp()
+	})
+}
+
+func (r *round) hangUp() {
+	for _, l := range r.links {
+		_ = l.conn.Close() // it ends what is waiting; there is nothing left to lose
+	}
+}
+
+// measure runs a round. It returns a result also if ctx ends the round early.
+func measure(ctx context.Context, c *config, t target, number int, show *progress) (*result, error) {
+	r := &round{config: c, target: t, number: number}
+	defer r.hangUp()
+	if err := r.connect(ctx); err != nil {
+		return nil, fmt.Errorf("%s: %w", t.name, err)
+	}
+	if err := r.exhaust(); err != nil {
+		return nil, fmt.Errorf("%s: use up the keys of -denied: %w", t.name, err)
+	}
+	m := r.run(ctx, show)
+	if r.failure != nil {
+		replies := merged(r.recorders).counts.total()
+		return nil, fmt.Errorf("%s: after %d counted replies: %w", t.name, replies, r.failure)
+	}
+	return r.result(m, ctx.Err() != nil), nil
+}
+
+// connect dials all connections.
+func (r *round) connect(ctx context.Context) error {
+	for range r.threads {
+		r.recorders = append(r.recorders, newRecorder())
+	}
+	for i := range r.conns {
+		conn, err := r.target.dial(ctx, r.timeout)
+		if err != nil {
+			return err
+		}
+		l := &link{conn: conn, timeout: r.timeout, in: make([]byte, inputSize)}
+		l.source = r.work.source(r.number, i, r.conns)
+		l.scanner.limiter = r.work.usual.limiter
+		l.journal.to = r.recorders[i%len(r.recorders)]
+		l.sent.Store(-1)
+		r.links = append(r.links, l)
+	}
+	return nil
+}
+
+// exhaust uses up the keys that are to be denied.
+func (r *round) exhaust() error {
+	const batch = 256
+	r.start = time.Now()
+	l, keys, own := r.links[0], r.work.layout, newRecorder()
+	l.journal.to = own
+	for index := keys.keys; r.work.exhausted != nil && index < keys.keys+keys.exhausted(); {
+		l.out = l.out[:0]
+		n := 0
+		for ; n < batch && index < keys.keys+keys.exhausted(); n++ {
+			l.out = r.work.exhausted.append(l.out, index, 0, 0)
+			index++
+		}
+		if _, err := r.answers(l, n, true); err != nil {
+			return err
+		}
+		if f := own.failures; len(f) > 0 {
+			return fmt.Errorf("the target answers %q", f[0].First)
+		}
+	}
+	l.readBy, l.wroteBy, l.journal = 0, 0, journal{to: r.recorders[0]}
+	return nil
+}
+
+// run lets all connections work until the round is over.
+func (r *round) run(ctx context.Context, show *progress) marks {
+	r.from = int64(r.warmup)
+	r.end = int64(r.warmup + r.duration)
+	cores := r.threads
+	if r.rate > 0 {
+		r.schedule = newSchedule(r.config)
+		r.from = r.schedule.due(r.schedule.warm)
+		for i := range min(r.threads, r.conns) {
+			r.pacers = append(r.pacers, &pacer{first: i, step: min(r.threads, r.conns), late: newHistogram()})
+		}
+		cores += len(r.pacers) // a pacer that sleeps keeps its share of the scheduler
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+	server, local, err := serverOf(r.links[0].conn)
+	m := marks{server: server, local: local, missing: err}
+	m.begin = m.take(0)
+	m.warm = m.begin
+	done := make(chan struct{})
+	r.start = time.Now()
+	go func() {
+		defer close(done)
+		r.toil()
+	}()
+	r.watch(ctx, done, show, &m)
+	m.end = m.take(r.now())
+	return m
+}
+
+// toil runs the goroutines of a round and waits for them.
+func (r *round) toil() {
+	var all sync.WaitGroup
+	for i, l := range r.links {
+		all.Go(func() {
+			if r.rate > 0 {
+				r.fail(r.collect(i, l))
+			} else {
+				r.fail(r.closed(l))
+			}
+			l.journal.flush(r.now())
+		})
+	}
+	for _, p := range r.pacers {
+		all.Go(func() { r.fail(r.pace(p)) })
+	}
+	all.Wait()
+}
+
+// watch waits until a round is done, notes what has been used when the warm-up ends, and
+// shows the progress.
+func (r *round) watch(ctx context.Context, done <-chan struct{}, show *progress, m *marks) {
+	warm := time.NewTimer(r.warmup)
+	defer warm.Stop()
+	ticks := show.ticks()
+	defer ticks.Stop()
+	defer show.clear()
+	canceled := ctx.Done()
+	for {
+		select {
+		case <-done:
+			return
+		case <-warm.C:
+			m.warm = m.take(r.now())
+		case <-ticks.C:
+			show.update(r)
+		case <-canceled:
+			r.stopped.Store(true)
+			canceled = nil
+		}
+	}
+}
+
+// mark is what has been used at one time.
+type mark struct {
+	server usage
+	own    float64 // seconds of CPU
+	at     int64
+}
+
+// marks are what has been used at the turns of a round.
+type marks struct {
+	server  process
+	local   bool
+	missing error // why there is no server process to look at
+
+	begin, warm, end mark
+}
+
+func (m *marks) take(now int64) mark {
+	taken := mark{own: ownCPU(), at: now}
+	if m.local && m.missing == nil {
+		taken.server, m.missing = m.server.usage()
+	}
+	return taken
+}
+
+var errNothing = errors.New("interrupted before anything was measured")
+
+// late returns how late the writes of the open loop were.
+func (r *round) late() *hdrhistogram.Histogram {
+	sum := newHistogram()
+	for _, p := range r.pacers {
+		sum.Merge(p.late)
+	}
+	return sum
+}
+
+// unsent returns how many requests of the schedule have not been sent.
+func (r *round) unsent() int64 {
+	writes := r.schedule.writes
+	for _, l := range r.links {
+		writes -= l.sent.Load()
+	}
+	return writes * int64(r.depth)
+}

@@ -1,0 +1,311 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+// runBench measures with flags, the targets among them.
+func runBench(ctx context.Context, t *testing.T, args ...string) (*results, error) {
+	t.Helper()
+	c, err := parseFlags(args, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return measureAll(ctx, c, io.Discard)
+}
+
+// total returns what has been measured of the only target.
+func total(t *testing.T, args ...string) *result {
+	t.Helper()
+	r, err := runBench(t.Context(), t, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.totals[0]
+}
+
+// TestExactRequests checks that just as many requests are sent and counted as asked for,
+// whatever the batches, in both loops.
+func TestExactRequests(t *testing.T) {
+	f := func(want int, flags ...string) {
+		t.Helper()
+		for _, rate := range []string{"0", "100000"} {
+			server := newFake(t, "tcp", limiter)
+			got := total(t, append(flags, "-warmup", "0", "-rate", rate, server.addr)...)
+			if server.asked() != want || got.values[requests] != float64(want) || got.latency.TotalCount() != int64(want) {
+				t.Errorf("%q, rate %s: %d sent, %v counted, %d measured; want %d", flags, rate, server.asked(), got.values[requests], got.latency.TotalCount(), want)
+			}
+		}
+	}
+	f(1, "-requests", "1")
+	f(1000, "-requests", "1000", "-conns", "7")
+	f(1000, "-requests", "1000", "-conns", "3", "-depth", "16")
+	f(100, "-requests", "100", "-conns", "2", "-depth", "1000")
+	f(3001, "-requests", "3001", "-conns", "1", "-depth", "50", "-threads", "4")
+}
+
+// TestWarmupIsNotCounted checks that requests before the end of the warm-up are sent but
+// not measured.
+func TestWarmupIsNotCounted(t *testing.T) {
+	for _, rate := range []string{"0", "5000"} {
+		server := newFake(t, "tcp", limiter)
+		got := total(t, "-requests", "500", "-warmup", "100ms", "-rate", rate, "-conns", "3", server.addr)
+		if got.values[requests] != 500 || server.asked() <= 500 {
+			t.Errorf("rate %s: %v of %d requests counted; want 500 of more", rate, got.values[requests], server.asked())
+		}
+		if rate == "5000" && server.asked() != 1000 {
+			t.Errorf("%d requests sent; want 500 in the warm-up and 500 behind it", server.asked())
+		}
+	}
+}
+
+// TestOpenLoopKeepsTheRate checks that time and count are those of the schedule.
+func TestOpenLoopKeepsTheRate(t *testing.T) {
+	server := newFake(t, "unix", limiter)
+	got := total(t, "-rate", "2000", "-duration", "500ms", "-warmup", "0", "-conns", "5", "-depth", "2", server.addr)
+	v := got.values
+	if v[requests] != 1000 || v[seconds] < 0.49 || v[seconds] > 1 || v[targetRate] != 2000 || v[unsentRequests] != 0 {
+		t.Errorf("%v requests in %v s, %v unsent; want 1000 in 0.5", v[requests], v[seconds], v[unsentRequests])
+	}
+}
+
+// TestStall checks that a stall of the server shows in the open loop as long as it was
+// for those who would have asked meanwhile, and in the closed loop only in the maximum.
+func TestStall(t *testing.T) {
+	const us = float64(stallTime / time.Microsecond)
+	server := newFake(t, "tcp", stall(500))
+	open := total(t, "-rate", "2000", "-duration", "1s", "-warmup", "0", "-conns", "4", server.addr).values
+	// One request in ten came within the stall, and waited for half of it on average.
+	if open[longestWait] < 0.95*us || open[p99] < 0.7*us || open[p95] < 0.3*us {
+		t.Errorf("open loop: p95 %v, p99 %v, max %v us; the stall was %v", open[p95], open[p99], open[longestWait], us)
+	}
+	if open[p50] > 0.5*us || open[longestWait] > 10*us {
+		t.Errorf("open loop: p50 %v, max %v us: more than the stall", open[p50], open[longestWait])
+	}
+	server = newFake(t, "tcp", stall(500))
+	closed := total(t, "-requests", "2000", "-warmup", "0", "-conns", "4", server.addr).values
+	if closed[longestWait] < 0.95*us || closed[p99] > 0.5*us {
+		t.Errorf("closed loop: p99 %v, max %v us; want the stall in the latter only", closed[p99], closed[longestWait])
+	}
+}
+
+// TestOverload checks that an open loop tells when the target cannot keep up.
+func TestOverload(t *testing.T) {
+	slow := newFake(t, "tcp", func(number int, _ []string) string {
+		if number%10 == 0 {
+			<-time.After(5 * time.Millisecond) // at most 2000 a second
+		}
+		return admits
+	})
+	got := total(t, "-rate", "4000", "-duration", "300ms", "-warmup", "0", "-conns", "2", slow.addr)
+	if got.values[requests] != 1200 || got.values[perSecond] > 2000 || got.values[longestWait] < 200_000 {
+		t.Errorf("%v requests, %v per second, max %v us; want 1200, at most 2000, a growing wait", got.values[requests], got.values[perSecond], got.values[longestWait])
+	}
+	if !strings.Contains(strings.Join(got.notes, "\n"), "did not keep up") {
+		t.Errorf("the notes are %q", got.notes)
+	}
+}
+
+// TestDenied checks that the share of denials is that of the replies, and what is done
+// to have it.
+func TestDenied(t *testing.T) {
+	seen := map[string]int{}
+	server := newFake(t, "tcp", func(_ int, args []string) string {
+		if strings.Join(args[2:], " ") != exhaustedLimit {
+			return admits
+		}
+		if seen[args[1]]++; seen[args[1]] == 1 {
+			return admits
+		}
+		return denies
+	})
+	got := total(t, "-denied", "0.3", "-requests", "20000", "-warmup", "0", "-keys", "700", "-depth", "20", "-conns", "4", server.addr)
+	if share := got.values[deniedShare]; math.Abs(share-0.3) > 0.02 || len(seen) != 700 || len(got.failures) != 0 {
+		t.Errorf("a share of %v is denied, %d keys were used up, %v; want 0.3, 700", share, len(seen), got.failures)
+	}
+}
+
+func TestErrorsAreNoSuccesses(t *testing.T) {
+	for _, rate := range []string{"0", "50000"} {
+		server := newFake(t, "tcp", func(number int, _ []string) string {
+			switch number % 10 {
+			case 0:
+				return "-ERR number ten\r\n"
+			case 5:
+				return "-OOM full\r\n"
+			}
+			return admits
+		})
+		got := total(t, "-requests", "2000", "-warmup", "0", "-conns", "3", "-depth", "7", "-rate", rate, server.addr)
+		v := got.values
+		if v[requests] != 2000 || v[errorReplies] != 400 || v[errorShare] != 0.2 || got.good != 1600 || got.latency.TotalCount() != 1600 {
+			t.Errorf("rate %s: %v replies, %v errors, %v good, %d measured", rate, v[requests], v[errorReplies], got.good, got.latency.TotalCount())
+		}
+		if want := 1600 / v[seconds]; math.Abs(v[perSecond]-want) > 1 {
+			t.Errorf("rate %s: %v per second; want %v", rate, v[perSecond], want)
+		}
+		for _, want := range []failure{{"ERR", 200, "ERR number ten"}, {"OOM", 200, "OOM full"}} {
+			if len(got.failures) != 2 || got.failures[0] != want && got.failures[1] != want {
+				t.Errorf("rate %s: failures %+v; want %+v in them", rate, got.failures, want)
+			}
+		}
+	}
+}
+
+// TestRunFails checks what ends a run, in both loops, and that the error says why.
+func TestRunFails(t *testing.T) {
+	f := func(want string, answer func(int, []string) string, flags ...string) {
+		t.Helper()
+		for _, rate := range []string{"0", "20000"} {
+			server := newFake(t, "tcp", answer)
+			args := append(flags, "-duration", "20s", "-warmup", "0", "-conns", "3", "-timeout", "200ms", "-rate", rate, server.addr)
+			begun := time.Now()
+			_, err := runBench(t.Context(), t, args...)
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), server.addr) {
+				t.Errorf("rate %s: %v; want %q in it", rate, err, want)
+			}
+			if took := time.Since(begun); took > 10*time.Second {
+				t.Errorf("rate %s: it took %v to notice %q", rate, took, want)
+			}
+		}
+	}
+	from100 := func(reply string) func(int, []string) string {
+		return func(number int, _ []string) string {
+			if number < 100 {
+				return admits
+			}
+			return reply
+		}
+	}
+	f("connection lost", from100(closes))
+	f("not answer in the Redis protocol", from100("HTTP/1.1 400 Bad Request\r\n"))
+	f("not answer in the Redis protocol", from100("+"+strings.Repeat("x", 2*inputSize)))
+	f("longer than -timeout", from100(silent))
+	f("more replies than", from100(admits+admits), "-requests", "200", "-conns", "1")
+	f("use up the keys of -denied: the target answers \"ERR unknown command\"", func(int, []string) string { return "-ERR unknown command\r\n" }, "-denied", "0.1")
+}
+
+func TestNobodyListens(t *testing.T) {
+	server := newFake(t, "tcp", limiter)
+	if _, err := runBench(t.Context(), t, "-requests", "1", "-warmup", "0", server.addr, "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1: dial") {
+		t.Errorf("a target that nobody listens at gives %v", err)
+	}
+}
+
+func TestLogIn(t *testing.T) {
+	var got []string
+	server := newFake(t, "tcp", func(_ int, args []string) string {
+		if args[0] != "AUTH" {
+			return admits
+		}
+		if got = args; args[len(args)-1] != "secret" {
+			return "-WRONGPASS no\r\n"
+		}
+		return "+OK\r\n"
+	})
+	f := func(userinfo, words, want string) {
+		t.Helper()
+		_, err := runBench(t.Context(), t, "-requests", "1", "-warmup", "0", "-conns", "1", "redis://"+userinfo+"@"+server.addr)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || strings.Join(got, " ") != words {
+			t.Errorf("%s: sends %q, and %v; want %q, %q", userinfo, got, err, words, want)
+		}
+	}
+	f(":secret", "AUTH secret", "")
+	f("ann:secret", "AUTH ann secret", "")
+	f("ann:guess", "AUTH ann guess", "WRONGPASS")
+}
+
+// TestInterrupt checks that a run that is ended early still shows what it has measured.
+func TestInterrupt(t *testing.T) {
+	for _, rate := range []string{"0", "2000", "1"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		server := newFake(t, "tcp", func(number int, _ []string) string {
+			if number == 300 || rate == "1" {
+				cancel()
+			}
+			return admits
+		})
+		r, err := runBench(ctx, t, "-duration", "100s", "-warmup", "0", "-rounds", "5", "-rate", rate, server.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.totals[0].values[requests]; !r.interrupted || len(r.rounds) != 1 || int(got) != server.asked() {
+			t.Errorf("rate %s: interrupted %v, %d rounds, %v of %d requests", rate, r.interrupted, len(r.rounds), got, server.asked())
+		}
+	}
+}
+
+func TestInterruptBeforeAnything(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	server := newFake(t, "tcp", func(int, []string) string {
+		cancel()
+		return admits
+	})
+	if _, err := runBench(ctx, t, "-duration", "100s", "-warmup", "100s", server.addr); !errors.Is(err, errNothing) {
+		t.Errorf("an interrupt during the warm-up gives %v", err)
+	}
+}
+
+// TestRoundsAlternate checks the order of the rounds, and that both targets get the same
+// requests.
+func TestRoundsAlternate(t *testing.T) {
+	var order []string
+	keys := map[string]string{}
+	answer := func(name string) func(int, []string) string {
+		return func(_ int, args []string) string {
+			order = append(order, name)
+			keys[name] += args[1] + " "
+			return admits
+		}
+	}
+	a, b := newFake(t, "tcp", answer("a")), newFake(t, "tcp", answer("b"))
+	r, err := runBench(t.Context(), t, "-requests", "2", "-warmup", "0", "-conns", "1", "-rounds", "3", a.addr, b.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(order, ""); got != "aabbaabbaabb" || keys["a"] != keys["b"] {
+		t.Errorf("the requests went to %s, with keys %s", got, keys)
+	}
+	if len(r.totals) != 2 || r.totals[1].values[requests] != 6 || len(r.rounds) != 6 || r.rounds[3].round != 2 {
+		t.Errorf("totals %+v of %d rounds", r.totals, len(r.rounds))
+	}
+}
+
+// TestScheduleIsWhole checks that the writes of all links together are the schedule, each
+// due once, in order and at the rate.
+func TestScheduleIsWhole(t *testing.T) {
+	for _, flags := range [][]string{{"-rate", "1000"}, {"-rate", "333.3", "-depth", "7", "-conns", "3"}, {"-rate", "1e6", "-requests", "999", "-depth", "10"}} {
+		c, err := parseFlags(append(flags, "-warmup", "500ms", "-duration", "2s"), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newSchedule(c)
+		sent, before, total := map[int64]bool{}, int64(-1), 0
+		for m := int64(0); len(sent) < int(s.writes); m++ {
+			for link := range c.conns {
+				if j := s.index(link, m); j < s.writes {
+					if sent[j] || s.due(j) <= before {
+						t.Fatalf("%q: write %d is due at %d, after one at %d", flags, j, s.due(j), before)
+					}
+					sent[j], before = true, s.due(j)
+					if j >= s.warm {
+						total += s.size(j)
+					}
+				}
+			}
+		}
+		want := c.rate * c.duration.Seconds()
+		if c.requests > 0 {
+			want = float64(c.requests)
+		}
+		if math.Abs(float64(total)-want) > float64(c.depth) || c.requests > 0 && total != int(c.requests) {
+			t.Errorf("%q: %d requests behind the warm-up; want %v", flags, total, want)
+		}
+	}
+}
