@@ -9,6 +9,8 @@
 //
 //	default < configuration file < environment (THROTTLED_...) < flags
 //
+// Within a source the last value counts, but for save, whose lines or flags add up.
+//
 // It returns a [Store], from which the program reads the values in force with one
 // atomic load, and through which clients read and change them. A change is all or
 // nothing: readers see the values before it or after it, never a part of it.

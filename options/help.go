@@ -32,13 +32,13 @@ func Help(w io.Writer) error {
 		r := &table[i]
 		if r.group != group {
 			group = r.group
-			fmt.Fprintf(&b, "\n%-38s%s\n", group, "default")
+			fmt.Fprintf(&b, "\n%-39s%s\n", group, "default")
 		}
 		mark := ' '
 		if r.change != live {
 			mark = '+'
 		}
-		fmt.Fprintf(&b, "  --%-33s%c%-11s%s\n", r.name+" "+r.form, mark, quote(r.get(&defaults)), r.help)
+		fmt.Fprintf(&b, "  --%-34s%c%-11s%s\n", r.name+" "+r.form, mark, quote(r.get(&defaults)), r.help)
 	}
 	_, err := w.Write(b.Bytes())
 	return err

@@ -48,6 +48,7 @@ func Load(args []string, lookupEnv func(string) (string, bool)) (*Store, error) 
 	if err := l.readEnv(lookupEnv); err != nil {
 		return nil, err
 	}
+	l.begin()
 	for _, p := range given {
 		if err := l.setLoose(find(p.Name), p.Value, fromFlag); err != nil {
 			return nil, err
@@ -115,7 +116,12 @@ func flagError(err error) error {
 type loader struct {
 	options Options
 	origin  map[string]string // by option
+	before  map[string]string // by option: what the source that is being read has given it so far
 }
+
+// begin starts a source: what the earlier ones have given to an option does not add up
+// with what this one gives it.
+func (l *loader) begin() { l.before = map[string]string{} }
 
 // readFile applies the configuration file and returns its absolute path, so that it is
 // found again when the working directory has changed. An empty path is no file.
@@ -136,6 +142,7 @@ func (l *loader) readFile(path string) (string, error) {
 
 // readLines applies the lines of the file called path.
 func (l *loader) readLines(path string, lines []line) error {
+	l.begin()
 	for i, ln := range lines {
 		origin := fmt.Sprintf("%s:%d", path, i+1)
 		if ln.err != nil {
@@ -162,6 +169,7 @@ func (l *loader) readLines(path string, lines []line) error {
 
 // readEnv applies the environment.
 func (l *loader) readEnv(lookupEnv func(string) (string, bool)) error {
+	l.begin()
 	for i := range table {
 		r := &table[i]
 		name := envName(r.name)
@@ -199,10 +207,11 @@ func (l *loader) setLoose(r *row, text, origin string) error {
 // set gives an option the value that is meant by text.
 func (l *loader) set(r *row, text, meant, origin string) error {
 	v := r.field(&l.options)
+	meant = r.joined(l.before[r.name], meant)
 	if v.Set(meant) != nil {
 		return refuse(r, text, origin, "must be "+v.want())
 	}
-	l.origin[r.name] = origin
+	l.origin[r.name], l.before[r.name] = origin, meant
 	return nil
 }
 

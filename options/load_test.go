@@ -101,6 +101,39 @@ appendonly no`)
 	wantText(t, o, "timeout", "6")
 }
 
+// TestLoad_SaveAddsUp gives save several times, in one source and in several.
+func TestLoad_SaveAddsUp(t *testing.T) {
+	f := func(want, file string, env environment, args ...string) {
+		t.Helper()
+		if file != "" {
+			args = append([]string{mustWrite(t, file)}, args...)
+		}
+		wantText(t, mustLoad(t, env, args...).Get(), "save", want)
+	}
+	f("60 1 300 10", "save 60 1\nport 1\nSAVE 300 10", nil)
+	f("60 1 300 10", "save 60 1 300 10", nil)
+	f("60 1 300 10 5 5", "save \"60 1 300 10\"\nsave 5 5", nil)
+	f("300 5", "save 60 1\nsave \"\"\nsave 300 5", nil)
+	f("", "save 60 1\nsave \"\"", nil)
+	f("60 1 300 10", "", nil, "--save", "60 1", "--save=300 10")
+	f("300 10", "", nil, "--save", "60 1", "--save", "", "--save", "300 10")
+	// Of several sources the last one wins.
+	env := environment{"THROTTLED_SAVE": "7 7 8 8"}
+	f("7 7 8 8", "save 60 1", env)
+	f("9 9", "save 60 1", env, "--save", "9 9")
+	f("", "save 60 1", environment{"THROTTLED_SAVE": ""})
+	f("", "save 60 1", env, "--save", "")
+	// Other options do not add up.
+	wantText(t, mustLoad(t, nil, mustWrite(t, "bind ::1\nbind 127.0.0.1")).Get(), "bind", "127.0.0.1")
+}
+
+func TestLoad_SavePoints(t *testing.T) {
+	o := mustLoad(t, nil, "--save", "3600 1 300 100").Get()
+	if len(o.Save) != 2 || o.Save[0] != (SavePoint{time.Hour, 1}) || o.Save[1] != (SavePoint{5 * time.Minute, 100}) {
+		t.Errorf("save = %v", o.Save)
+	}
+}
+
 func TestLoad_FileIsAbsolute(t *testing.T) {
 	path := mustWrite(t, "port 7000")
 	t.Chdir(filepath.Dir(path))
@@ -168,8 +201,8 @@ func TestLoad_Refusals(t *testing.T) {
 			"--protected-mode maybe (flag): must be yes or no"},
 		{"enum", "", nil, []string{"--loglevel", "loud"},
 			"--loglevel loud (flag): must be one of debug, verbose, notice, warning"},
-		{"enum of one", "", nil, []string{"--maxmemory-policy", "allkeys-lru"},
-			"--maxmemory-policy allkeys-lru (flag): must be noeviction"},
+		{"enum with a reason", "", nil, []string{"--maxmemory-policy", "allkeys-lru"},
+			"--maxmemory-policy allkeys-lru (flag): must be one of noeviction, evict-smallest-debt (by LRU, LFU or chance a flood of new keys would reset limits)"},
 		{"milliseconds", "", nil, []string{"--latency-monitor-threshold", "-1"},
 			"--latency-monitor-threshold -1 (flag): must be between 0 and 2147483647 milliseconds"},
 		{"microseconds", "", nil, []string{"--slowlog-log-slower-than", "1ms"},
@@ -180,8 +213,10 @@ func TestLoad_Refusals(t *testing.T) {
 			`--dir "" (flag): must be the path of a directory`},
 		{"filename", "", nil, []string{"--dbfilename", "a/b"},
 			"--dbfilename a/b (flag): must be a filename, not a path"},
-		{"save", "save 3600 1 300 100", nil, nil,
-			`save "3600 1 300 100" (FILE:1): must be "": this version keeps its state in memory and has no snapshots yet`},
+		{"save", "save 3600 1\nsave 300", nil, nil,
+			`save 300 (FILE:2): must be pairs of seconds (from 1) and changes (from 0), or ""`},
+		{"save of half a pair twice", "", nil, []string{"--save", "60", "--save", "1"},
+			`--save 60 (flag): must be pairs of seconds (from 1) and changes (from 0), or ""`},
 		{"single value", "", environment{"THROTTLED_APPENDONLY": "true"}, nil,
 			"appendonly true (THROTTLED_APPENDONLY): must be no: this server has no append-only file"},
 

@@ -35,13 +35,14 @@ type Options struct {
 	// Memory.
 
 	MaxMemory       int64  // bytes for keys; 0 sets no limit
-	MaxMemoryPolicy string // what happens at the limit; "noeviction" refuses new keys
+	MaxMemoryPolicy string // what gives way at the limit: new keys ("noeviction"), or those that limit least ("evict-smallest-debt")
 
 	// Snapshots.
 
-	Dir        string // working directory of the process
-	DBFilename string // name of the snapshot in Dir; no path
-	Save       string // when to write a snapshot: "seconds changes ..."; empty means never, and is all that is accepted
+	Dir              string      // working directory of the process
+	DBFilename       string      // name of the snapshot in Dir; no path
+	Save             []SavePoint // when to write a snapshot: as soon as one of them is reached; none means never
+	SnapshotFallback bool        // load the previous snapshot when the latest is damaged
 
 	// Log and diagnostics.
 
@@ -53,9 +54,17 @@ type Options struct {
 
 	// Compatibility: what clients ask for and only one answer is true of.
 
-	Databases       int  // always 1
-	AppendOnly      bool // always false
-	ReplicaReadOnly bool // always true
+	Databases               int  // always 1
+	AppendOnly              bool // always false
+	ReplicaReadOnly         bool // always true
+	StopWritesOnBgsaveError bool // always false
+}
+
+// SavePoint is reached when After has passed since the last snapshot and at least Changes
+// have been made since.
+type SavePoint struct {
+	After   time.Duration // whole seconds, at least 1
+	Changes int64         // 0 to 2147483647
 }
 
 // Sizes in bytes.

@@ -27,8 +27,11 @@ var other = map[string]string{
 	"write-timeout":             "4",
 	"shutdown-timeout":          "0",
 	"maxmemory":                 "9223372036854775807",
+	"maxmemory-policy":          "evict-smallest-debt",
 	"dir":                       "/var/lib/thr ottled",
 	"dbfilename":                "other.thr",
+	"save":                      "3600 1 300 100 1 0",
+	"snapshot-fallback":         "yes",
 	"loglevel":                  "debug",
 	"logfile":                   "/var/log/throttled.log",
 	"slowlog-log-slower-than":   "-1",
@@ -37,7 +40,7 @@ var other = map[string]string{
 }
 
 // single is the options that have one legal value.
-var single = []string{"maxmemory-policy", "save", "databases", "appendonly", "replica-read-only"}
+var single = []string{"databases", "appendonly", "replica-read-only", "stop-writes-on-bgsave-error"}
 
 func TestTable_HasAValueForEachTest(t *testing.T) {
 	for _, r := range table {
@@ -165,7 +168,7 @@ func TestDefault(t *testing.T) {
 		"timeout": "0", "maxclients": "10000", "client-query-buffer-limit": "1048576", "proto-max-bulk-len": "524288",
 		"proto-max-inline-len": "65536", "proto-max-args": "1024", "command-timeout": "10", "write-timeout": "10",
 		"shutdown-timeout": "10", "maxmemory": "0", "maxmemory-policy": "noeviction", "dir": ".", "dbfilename": "dump.thr",
-		"save": "", "loglevel": "notice", "logfile": "", "slowlog-log-slower-than": "10000", "slowlog-max-len": "128",
+		"save": "", "snapshot-fallback": "no", "stop-writes-on-bgsave-error": "no", "loglevel": "notice", "logfile": "", "slowlog-log-slower-than": "10000", "slowlog-max-len": "128",
 		"latency-monitor-threshold": "0", "databases": "1", "appendonly": "no", "replica-read-only": "yes",
 	}
 	for _, r := range table {
@@ -187,6 +190,8 @@ func TestValidate(t *testing.T) {
 		{"list", func(o *Options) { o.Bind = nil }, `bind "": must be IP addresses or host names, separated by spaces, or * for all interfaces`},
 		{"duration", func(o *Options) { o.Timeout = -time.Second }, "timeout -1: must be between 0 and 2147483647 seconds"},
 		{"single value", func(o *Options) { o.Databases = 16 }, "databases 16: must be 1: this server has one database"},
+		{"point", func(o *Options) { o.Save = []SavePoint{{0, 1}} }, `save "0 1": must be pairs of seconds (from 1) and changes (from 0), or ""`},
+		{"policy", func(o *Options) { o.MaxMemoryPolicy = "" }, `maxmemory-policy "": must be one of noeviction, evict-smallest-debt (by LRU, LFU or chance a flood of new keys would reset limits)`},
 		{"bulk", func(o *Options) { o.ProtoMaxBulkLen = 2 * mib }, "proto-max-bulk-len must not be greater than client-query-buffer-limit"},
 		{"inline", func(o *Options) { o.ProtoMaxBulkLen, o.ClientQueryBufferLimit = kib, 32*kib }, "proto-max-inline-len must not be greater than client-query-buffer-limit"},
 	}

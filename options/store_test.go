@@ -78,7 +78,7 @@ func TestStore_Set(t *testing.T) {
 func TestStore_SetSingleValues(t *testing.T) {
 	s := mustNew(t, Default())
 	before := *s.Get()
-	mustSet(t, s, "save", "", "appendonly", "no", "databases", "1", "replica-read-only", "yes", "maxmemory-policy", "noeviction")
+	mustSet(t, s, "save", "", "appendonly", "no", "databases", "1", "replica-read-only", "yes", "stop-writes-on-bgsave-error", "no")
 	mustSet(t, s) // nothing at all
 	wantSame(t, s.Get(), &before)
 }
@@ -110,7 +110,11 @@ func TestStore_SetRefusals(t *testing.T) {
 		{[]string{"maxmemory", "1xb"}, "maxmemory", "argument must be a memory value"},
 		{[]string{"loglevel", "loud"}, "loglevel", "argument(s) must be one of the following: debug, verbose, notice, warning"},
 		{[]string{"protected-mode", "1"}, "protected-mode", "argument must be 'yes' or 'no'"},
-		{[]string{"save", "3600 1"}, "save", "this version keeps its state in memory and has no snapshots yet"},
+		{[]string{"save", "3600"}, "save", "Invalid save parameters"},
+		{[]string{"snapshot-fallback", "yes"}, "snapshot-fallback", "can't set immutable config"},
+		{[]string{"stop-writes-on-bgsave-error", "yes"}, "stop-writes-on-bgsave-error", "this server goes on when it cannot save"},
+		{[]string{"maxmemory-policy", "allkeys-lru"}, "maxmemory-policy",
+			"argument(s) must be one of the following: noeviction, evict-smallest-debt (by LRU, LFU or chance a flood of new keys would reset limits)"},
 		{[]string{"databases", "16"}, "databases", "this server has one database"},
 		{[]string{"proto-max-bulk-len", "2mb"}, "proto-max-bulk-len", "proto-max-bulk-len must not be greater than client-query-buffer-limit"},
 		{[]string{"client-query-buffer-limit", "16kb"}, "client-query-buffer-limit", "proto-max-bulk-len must not be greater than client-query-buffer-limit"},

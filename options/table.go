@@ -49,6 +49,7 @@ type row struct {
 	help   string // completes the line of the help; a noun phrase without a period
 	change change
 	secret bool                   // never shown by CONFIG GET or in an error
+	adds   bool                   // lines of a file add up, as do flags; an empty one drops those before it
 	field  func(o *Options) value // the option's field in o
 }
 
@@ -139,8 +140,11 @@ var table = []row{
 	},
 	{
 		name: "maxmemory-policy", group: memory, form: formName,
-		help:  "what to do at maxmemory: noeviction",
-		field: func(o *Options) value { return enum{&o.MaxMemoryPolicy, []string{"noeviction"}} },
+		help: "what gives way: noeviction or evict-smallest-debt",
+		field: func(o *Options) value {
+			return explained{enum{&o.MaxMemoryPolicy, []string{"noeviction", "evict-smallest-debt"}},
+				"by LRU, LFU or chance a flood of new keys would reset limits"}
+		},
 	},
 
 	{
@@ -154,11 +158,14 @@ var table = []row{
 		field: func(o *Options) value { return filename{&o.DBFilename} },
 	},
 	{
-		name: "save", group: snapshots, form: formSave,
-		help: "always \"\", as there are no snapshots yet",
-		field: func(o *Options) value {
-			return only{text{&o.Save}, "", "this version keeps its state in memory and has no snapshots yet"}
-		},
+		name: "save", group: snapshots, form: formSave, adds: true,
+		help:  "when to write a snapshot, \"\" for never",
+		field: func(o *Options) value { return savePoints{&o.Save} },
+	},
+	{
+		name: "snapshot-fallback", group: snapshots, form: formYesNo, change: immutable,
+		help:  "load the previous one when the latest is damaged",
+		field: func(o *Options) value { return boolean{&o.SnapshotFallback} },
 	},
 
 	{
@@ -212,6 +219,13 @@ var table = []row{
 			return only{boolean{&o.ReplicaReadOnly}, "yes", "this server has no writable replicas"}
 		},
 	},
+	{
+		name: "stop-writes-on-bgsave-error", group: compatibility, form: formYesNo,
+		help: "always no",
+		field: func(o *Options) value {
+			return only{boolean{&o.StopWritesOnBgsaveError}, "no", "this server goes on when it cannot save"}
+		},
+	},
 }
 
 // seconds is a duration in whole seconds, from none to what Redis takes.
@@ -229,6 +243,15 @@ func find(name string) *row {
 
 // many reports whether the option takes several words.
 func (r *row) many() bool { return strings.HasSuffix(r.form, "...") }
+
+// joined returns what text means to the option behind what the same source has given it
+// before.
+func (r *row) joined(before, text string) string {
+	if !r.adds || before == "" || text == "" {
+		return text
+	}
+	return before + " " + text
+}
 
 // get returns the option's value in o as text.
 func (r *row) get(o *Options) string { return r.field(o).String() }

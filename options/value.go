@@ -274,3 +274,53 @@ func (v only) Set(s string) error {
 	}
 	return nil
 }
+
+// explained is an option whose refusal needs a reason.
+type explained struct {
+	value
+	why string
+}
+
+func (v explained) want() string { return v.value.want() + " (" + v.why + ")" }
+
+func (v explained) Set(s string) error {
+	if err := v.value.Set(s); err != nil {
+		return fmt.Errorf("%w (%s)", err, v.why)
+	}
+	return nil
+}
+
+// savePoints is a list of pairs: seconds and changes.
+type savePoints struct{ p *[]SavePoint }
+
+var errSave = errors.New("Invalid save parameters")
+
+func (v savePoints) want() string {
+	return `pairs of seconds (from 1) and changes (from 0), or ""`
+}
+
+func (v savePoints) String() string {
+	words := make([]string, 0, 2*len(*v.p))
+	for _, point := range *v.p {
+		words = append(words, strconv.FormatInt(int64(point.After/time.Second), 10), strconv.FormatInt(point.Changes, 10))
+	}
+	return strings.Join(words, " ")
+}
+
+func (v savePoints) Set(s string) error {
+	words := strings.Fields(s)
+	if len(words)%2 != 0 {
+		return errSave
+	}
+	var points []SavePoint
+	for ; len(words) > 0; words = words[2:] {
+		seconds, err1 := strconv.ParseInt(words[0], 10, 32)
+		changes, err2 := strconv.ParseInt(words[1], 10, 32)
+		if err1 != nil || err2 != nil || seconds < 1 || changes < 0 {
+			return errSave
+		}
+		points = append(points, SavePoint{time.Duration(seconds) * time.Second, changes})
+	}
+	*v.p = points
+	return nil
+}

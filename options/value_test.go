@@ -8,6 +8,7 @@ import (
 func TestValue_Set(t *testing.T) {
 	const integer = "argument couldn't be parsed into an integer"
 	const memory = "argument must be a memory value"
+	const save = "Invalid save parameters"
 	tests := []struct {
 		option, text string
 		want         string // the text of the value, or of the error
@@ -69,7 +70,9 @@ func TestValue_Set(t *testing.T) {
 
 		{"loglevel", "Warning", "warning"},
 		{"loglevel", "loud", "argument(s) must be one of the following: debug, verbose, notice, warning"},
-		{"maxmemory-policy", "allkeys-lru", "argument(s) must be one of the following: noeviction"},
+		{"maxmemory-policy", "Evict-Smallest-Debt", "evict-smallest-debt"},
+		{"maxmemory-policy", "NOEVICTION", "noeviction"},
+		{"maxmemory-policy", "volatile-ttl", "argument(s) must be one of the following: noeviction, evict-smallest-debt (by LRU, LFU or chance a flood of new keys would reset limits)"},
 
 		{"bind", "*", "*"},
 		{"bind", " 10.0.0.1   ::1\tfe80::1%eth0 ", "10.0.0.1 ::1 fe80::1%eth0"},
@@ -89,7 +92,23 @@ func TestValue_Set(t *testing.T) {
 		{"dbfilename", "..", "argument can't be a path, just a filename"},
 
 		{"save", "", ""},
-		{"save", "3600 1", "this version keeps its state in memory and has no snapshots yet"},
+		{"save", "3600 1", "3600 1"},
+		{"save", " 3600 1\t300  100 ", "3600 1 300 100"},
+		{"save", "1 0", "1 0"},
+		{"save", "01 +1", "1 1"},
+		{"save", "2147483647 2147483647", "2147483647 2147483647"},
+		{"save", "2147483648 1", save},
+		{"save", "1 2147483648", save},
+		{"save", "0 1", save},
+		{"save", "-1 1", save},
+		{"save", "1 -1", save},
+		{"save", "1", save},
+		{"save", "1 1 1", save},
+		{"save", "1 x", save},
+		{"save", "1.5 1", save},
+		{"snapshot-fallback", "YES", "yes"},
+		{"snapshot-fallback", "maybe", "argument must be 'yes' or 'no'"},
+		{"stop-writes-on-bgsave-error", "yes", "this server goes on when it cannot save"},
 		{"databases", "1", "1"},
 		{"databases", "16", "this server has one database"},
 		{"databases", "0", "argument must be between 1 and 2147483647 inclusive"},
@@ -114,18 +133,23 @@ func TestValue_Set(t *testing.T) {
 	}
 }
 
-// TestAddresses_SetLeavesTheOldList keeps values that were handed out as they were.
-func TestAddresses_SetLeavesTheOldList(t *testing.T) {
-	old := Default()
-	next := old
-	if err := find("bind").field(&next).Set("10.0.0.1"); err != nil {
-		t.Fatal(err)
+// TestSetLeavesTheOldList keeps values that were handed out as they were.
+func TestSetLeavesTheOldList(t *testing.T) {
+	for name, lists := range map[string][2]string{"bind": {"127.0.0.1", "10.0.0.1"}, "save": {"60 1 300 5", "9 9 8 8"}} {
+		old := Default()
+		if err := find(name).field(&old).Set(lists[0]); err != nil {
+			t.Fatal(err)
+		}
+		next := old
+		if err := find(name).field(&next).Set(lists[1]); err != nil {
+			t.Fatal(err)
+		}
+		wantText(t, &old, name, lists[0])
 	}
-	wantText(t, &old, "bind", "127.0.0.1")
 }
 
 func FuzzValue(f *testing.F) {
-	for _, text := range []string{"", "0", "-1", "yes", "1kb", "18446744073709551615", "* ::1", "\x00", "debug", "gb"} {
+	for _, text := range []string{"", "0", "-1", "yes", "1kb", "18446744073709551615", "* ::1", "\x00", "debug", "gb", "3600 1 300 100"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

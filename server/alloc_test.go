@@ -65,7 +65,7 @@ func manyKeysInput(n int) string {
 
 // TestHotPathsDoNotAllocate goes from bytes to replies with a real table.
 func TestHotPathsDoNotAllocate(t *testing.T) {
-	c := silentClient(t, setup{engine: buckets.New(buckets.Config{Shards: 8})})
+	c := silentClient(t, setup{engine: buckets.New(buckets.Config{Shards: 8}), snapshots: &fakeSnapshots{}})
 	c.in = resp.NewReader(readLimits(c.known, true))
 	var input strings.Reader
 	for _, path := range hotPaths {

@@ -151,7 +151,7 @@ func TestPatterns(t *testing.T) {
 func TestGuestsMayNothing(t *testing.T) {
 	t.Parallel()
 	stopped := make(chan struct{})
-	s := setup{options: withPassword, stop: func() { close(stopped) }}.start(t)
+	s := setup{options: withPassword, stop: func(bool) { close(stopped) }}.start(t)
 	for _, cmd := range s.commands.every {
 		if cmd.is(noAuth) || len(cmd.subs) > 0 && cmd.run == nil {
 			continue

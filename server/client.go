@@ -65,6 +65,7 @@ type profile struct {
 	multi                      int // commands queued; -1 outside of a transaction
 	channels, patterns         int
 	monitor, tracking, noEvict bool
+	saving                     bool // a snapshot is written for it
 }
 
 func newClient(s *Server, conn net.Conn) *client {

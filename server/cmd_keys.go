@@ -210,30 +210,3 @@ func (c *client) untracked(key []byte, reason error) error {
 	c.out.Null()
 	return nil
 }
-
-func cmdMemoryUsage(c *client, args [][]byte) error {
-	if err := checkSamples(args[3:]); err != nil {
-		return err
-	}
-	if entry, found := c.srv.engine.Lookup(args[2]); found {
-		c.out.Int(entry.Bytes)
-	} else {
-		c.out.Null()
-	}
-	return nil
-}
-
-// checkSamples accepts SAMPLES n, which has no effect on keys that are of one piece.
-func checkSamples(args [][]byte) error {
-	for ; len(args) > 0; args = args[2:] {
-		if len(args) < 2 || !isOneOf(args[0], "samples") {
-			return errSyntax
-		}
-		if n, ok := resp.ParseInt(args[1]); !ok {
-			return errNotInteger
-		} else if n < 0 {
-			return errSyntax
-		}
-	}
-	return nil
-}

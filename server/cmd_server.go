@@ -41,37 +41,6 @@ func cmdWait(c *client, args [][]byte) error {
 	return nil
 }
 
-// cmdShutdown stops the program. Like Redis it does not answer when it succeeds: the
-// connection closes.
-func cmdShutdown(c *client, args [][]byte) error {
-	abort, save, nosave := false, false, false
-	for _, arg := range args[1:] {
-		switch strings.ToLower(string(arg)) {
-		case "abort":
-			abort = true
-		case "save":
-			save = true
-		case "nosave":
-			nosave = true
-		case "now", "force":
-		default:
-			return errSyntax
-		}
-	}
-	switch {
-	case abort && len(args) > 2, save && nosave:
-		return errSyntax
-	case abort:
-		return replyError("ERR No shutdown in progress.")
-	case save:
-		return errNoSnapshots
-	}
-	c.srv.log.Info("shutdown asked for by a client", "client", c.id, "addr", c.conn.RemoteAddr())
-	c.quit = true
-	c.srv.stop()
-	return nil
-}
-
 func cmdConfigGet(c *client, args [][]byte) error {
 	patterns := make([]string, 0, len(args)-2)
 	for _, arg := range args[2:] {

@@ -23,13 +23,14 @@ const (
 	skipSlowlog
 	fast
 	noAuth
+	noAsyncLoading
 	noMulti
 	allowBusy
 )
 
 var flagNames = []string{
 	"write", "readonly", "denyoom", "admin", "pubsub", "noscript", "loading", "stale",
-	"skip_monitor", "skip_slowlog", "fast", "no_auth", "no_multi", "allow_busy",
+	"skip_monitor", "skip_slowlog", "fast", "no_auth", "no_async_loading", "no_multi", "allow_busy",
 }
 
 // categories are what Redis's ACLs group commands by. Most follow from a command's

@@ -68,6 +68,8 @@ func (c *client) gate(cmd *command, args [][]byte) error {
 		return errSubscribed(cmd.name)
 	case c.tx.queueing && cmd.is(noMulti):
 		return errNotInMulti
+	case !cmd.is(loading) && c.srv.snapshots.Loading():
+		return errLoading
 	}
 	return nil
 }

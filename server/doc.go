@@ -13,6 +13,10 @@
 // client sends can make the process use more than the configured bounds for it, and a
 // panic in a handler costs that connection only.
 //
+// While [Snapshots] loads the state, commands that would touch it are refused with LOADING.
+// Saving goes on beside the commands of other connections. What INFO calls used memory is
+// what is held for keys, as that is what maxmemory is about.
+//
 // A client that reads slowly is not read from until it does; one that takes less
 // than 64 KiB of what is waiting for it in write-timeout seconds is closed.
 package server

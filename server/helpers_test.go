@@ -30,11 +30,12 @@ const fakePatience = 2 * time.Hour
 // setup says how a test wants its server. The zero value is a server with the default
 // options and a table of its own.
 type setup struct {
-	options func(o *options.Options)
-	engine  limiter.Engine
-	log     *slog.Logger
-	stop    func()
-	listen  func(ln net.Listener) net.Listener // wraps the listener
+	options   func(o *options.Options)
+	engine    limiter.Engine
+	snapshots Snapshots
+	log       *slog.Logger
+	stop      func(save bool)
+	listen    func(ln net.Listener) net.Listener // wraps the listener
 }
 
 // testServer is a server that runs on a loopback port until the test ends.
@@ -80,10 +81,9 @@ func (u setup) build(t testing.TB) *Server {
 	if u.engine == nil {
 		u.engine = buckets.New(buckets.Config{Shards: 8})
 	}
-	if u.stop == nil {
-		u.stop = func() {}
-	}
-	return New(Config{Engine: u.engine, Options: store, Log: u.log, Version: "test", Stop: u.stop})
+	return New(Config{
+		Engine: u.engine, Snapshots: u.snapshots, Options: store, Log: u.log, Version: "test", Stop: u.stop,
+	})
 }
 
 // end shuts the server down, cutting off what does not end by itself.

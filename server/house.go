@@ -93,10 +93,11 @@ func (c *client) overdue(o *options.Options, now int64) string {
 	return ""
 }
 
-// exemptFromIdle reports whether the client is one that waits to be told something.
+// exemptFromIdle reports whether the client is one that waits to be told something, be
+// it that its snapshot is written.
 func (c *client) exemptFromIdle() bool {
 	p := c.shown()
-	return p.monitor || p.channels+p.patterns > 0
+	return p.monitor || p.saving || p.channels+p.patterns > 0
 }
 
 func sortByID(list []*client) {

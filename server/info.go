@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/throttledhq/throttled/limiter"
 )
 
 // infoSection is one "# Title" of INFO. The fields are those that monitoring tools read,
@@ -114,37 +116,6 @@ func infoClients(s *Server, w *infoWriter) {
 	w.field("monitor_clients", monitors)
 }
 
-func infoMemory(s *Server, w *infoWriter) {
-	o := s.opts.Get()
-	usage := s.engine.Usage()
-	heap := heapInUse()
-	rss := residentBytes()
-	w.field("used_memory", heap)
-	w.field("used_memory_human", humanBytes(heap))
-	w.field("used_memory_rss", rss)
-	w.field("used_memory_rss_human", humanBytes(rss))
-	w.field("used_memory_dataset", usage.Bytes)
-	w.field("used_memory_dataset_peak", usage.Peak)
-	w.field("maxmemory", o.MaxMemory)
-	w.field("maxmemory_human", humanBytes(o.MaxMemory))
-	w.field("maxmemory_policy", o.MaxMemoryPolicy)
-	w.field("mem_fragmentation_ratio", formatFloat(float64(rss)/float64(max(heap, 1))))
-	w.field("mem_allocator", "go")
-}
-
-// infoPersistence says that there is none: nothing loads, nothing is saved.
-func infoPersistence(s *Server, w *infoWriter) {
-	w.field("loading", 0)
-	w.field("async_loading", 0)
-	w.field("rdb_changes_since_last_save", 0)
-	w.field("rdb_bgsave_in_progress", 0)
-	w.field("rdb_last_save_time", s.started.Unix())
-	w.field("rdb_last_bgsave_status", "ok")
-	w.field("aof_enabled", 0)
-	w.field("aof_rewrite_in_progress", 0)
-	w.field("aof_last_write_status", "ok")
-}
-
 func infoStats(s *Server, w *infoWriter) {
 	ops, in, out := s.stats.rates.perSecond()
 	usage := s.engine.Usage()
@@ -161,7 +132,7 @@ func infoStats(s *Server, w *infoWriter) {
 	w.field("instantaneous_output_kbps", formatFloat(out/1024))
 	w.field("rejected_connections", s.stats.rejected.Load())
 	w.field("expired_keys", usage.Expired)
-	w.field("evicted_keys", 0)
+	w.field("evicted_keys", usage.Evicted)
 	w.field("keyspace_hits", usage.Hits)
 	w.field("keyspace_misses", usage.Misses)
 	w.field("pubsub_channels", 0)
@@ -173,6 +144,32 @@ func infoStats(s *Server, w *infoWriter) {
 	w.field("protocol_errors", s.stats.protocolErrors.Load())
 	w.field("timed_out_connections", s.stats.timeouts.Load())
 	w.field("handler_panics", s.stats.panics.Load())
+	infoPauses(usage.Pauses, w)
+}
+
+// infoPauses shows the longest time since the start that some decisions had to wait for
+// each kind of other work.
+func infoPauses(p limiter.Pauses, w *infoWriter) {
+	w.field("longest_growth_usec", p.Growth.Microseconds())
+	w.field("longest_compaction_usec", p.Compaction.Microseconds())
+	w.field("longest_eviction_usec", p.Eviction.Microseconds())
+	w.field("longest_sweep_usec", p.Sweep.Microseconds())
+	w.field("longest_snapshot_usec", p.Copy.Microseconds())
+	w.field("longest_gc_usec", longestCollection().Microseconds())
+}
+
+// longestCollection returns the longest time that the collector stopped the program for.
+func longestCollection() time.Duration {
+	sample := []metrics.Sample{{Name: "/sched/pauses/total/gc:seconds"}}
+	metrics.Read(sample)
+	h := sample[0].Value.Float64Histogram()
+	for i := len(h.Counts) - 1; i >= 0; i-- {
+		if h.Counts[i] > 0 {
+			// The lower bound: the upper one of the last bucket is infinite.
+			return time.Duration(h.Buckets[i] * float64(time.Second))
+		}
+	}
+	return 0
 }
 
 func infoReplication(s *Server, w *infoWriter) {
@@ -234,42 +231,4 @@ func infoKeyspace(s *Server, w *infoWriter) {
 	}
 }
 
-// heapInUse returns the bytes of live and not yet collected objects.
-func heapInUse() int64 {
-	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(sample)
-	return int64(sample[0].Value.Uint64())
-}
-
 func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) }
-
-// residentBytes returns the memory that the system counts for the process, or 0 where
-// it does not say.
-func residentBytes() int64 {
-	statm, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(statm))
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, err := strconv.ParseInt(fields[1], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return pages * int64(os.Getpagesize())
-}
-
-// humanBytes renders a size as Redis does.
-func humanBytes(n int64) string {
-	switch {
-	case n < 1<<10:
-		return fmt.Sprintf("%dB", n)
-	case n < 1<<20:
-		return fmt.Sprintf("%.2fK", float64(n)/(1<<10))
-	case n < 1<<30:
-		return fmt.Sprintf("%.2fM", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%.2fG", float64(n)/(1<<30))
-}

@@ -6,7 +6,6 @@ import (
 	"net"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -170,39 +169,4 @@ func TestShutdownOfPipes(t *testing.T) {
 			t.Errorf("Shutdown returns %v, want %v", err, context.DeadlineExceeded)
 		}
 	})
-}
-
-// TestShutdownCommand sees which words of SHUTDOWN stop the program, and that the client
-// is not answered then.
-func TestShutdownCommand(t *testing.T) {
-	t.Parallel()
-	var stops atomic.Int32
-	build := func() *testServer { return setup{stop: func() { stops.Add(1) }}.start(t) }
-	s := build()
-	f := func(want string, words ...string) {
-		t.Helper()
-		s.dial().do(want, append([]string{"SHUTDOWN"}, words...)...)
-	}
-	f(failure(errSyntax), "NONSENSE")
-	f(failure(errSyntax), "ABORT", "NOW")
-	f("-ERR No shutdown in progress.\r\n", "ABORT")
-	f(failure(errNoSnapshots), "SAVE")
-	p := s.dial()
-	p.do("+OK\r\n", "MULTI")
-	p.fails(string(errNotInMulti), "SHUTDOWN")
-	if n := stops.Load(); n != 0 {
-		t.Fatalf("the program was stopped %d times, want none", n)
-	}
-	for i, words := range [][]string{{"SHUTDOWN"}, {"SHUTDOWN", "NOSAVE"}, {"SHUTDOWN", "NOSAVE", "NOW", "FORCE"}} {
-		s = build()
-		p := s.dial()
-		p.send(request(words...) + ping)
-		p.closed()
-		q := s.dial()
-		q.send(request(words...))
-		q.closed()
-		if n := stops.Load(); n != int32(i+1) {
-			t.Errorf("%q: the program was stopped %d times, want %d", words, n, i+1)
-		}
-	}
 }

@@ -19,22 +19,26 @@ type Config struct {
 	Options *options.Store
 	Log     *slog.Logger // nil: nothing is logged
 	Version string       // of the program, for INFO
-	// Stop is called once when a client asks for SHUTDOWN. It must not wait for the server.
-	// nil: nothing stops.
-	Stop func()
+	// Snapshots saves the state. nil: there is nowhere to save it.
+	Snapshots Snapshots
+	// Stop is called once when a client asks for SHUTDOWN, and told whether the state is
+	// to be saved after the last decision. It must not wait for the server. nil: nothing stops.
+	Stop func(save bool)
 }
 
 // Server serves Redis clients. Make it with New, let it Serve listeners, and end it
 // with Shutdown.
 type Server struct {
-	engine   limiter.Engine
-	opts     *options.Store
-	log      *slog.Logger
-	version  string
-	stop     func()
-	commands *registry
-	runID    string
-	started  time.Time
+	engine    limiter.Engine
+	snapshots Snapshots
+	opts      *options.Store
+	log       *slog.Logger
+	version   string
+	stopOnce  sync.Once
+	stopWith  func(save bool)
+	commands  *registry
+	runID     string
+	started   time.Time
 
 	// exec is held for writing while EXEC runs, and for reading while any other command
 	// touches the keyspace, so that a transaction is alone. A pipeline takes it once per
@@ -66,14 +70,18 @@ func New(c Config) *Server {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Stop == nil {
-		c.Stop = func() {}
+		c.Stop = func(bool) {}
+	}
+	if c.Snapshots == nil {
+		c.Snapshots = noSnapshots{c.Engine, time.Now()}
 	}
 	s := &Server{
 		engine:    c.Engine,
+		snapshots: c.Snapshots,
 		opts:      c.Options,
 		log:       c.Log,
 		version:   c.Version,
-		stop:      sync.OnceFunc(c.Stop),
+		stopWith:  c.Stop,
 		commands:  newRegistry(commandTable()),
 		runID:     newRunID(),
 		started:   time.Now(),
@@ -89,6 +97,9 @@ func New(c Config) *Server {
 	s.active.Go(s.keepHouse)
 	return s
 }
+
+// stop asks the program to end. The first who asks decides whether the state is saved.
+func (s *Server) stop(save bool) { s.stopOnce.Do(func() { s.stopWith(save) }) }
 
 // ErrServerClosed is returned by Serve after Shutdown.
 var ErrServerClosed = errors.New("server closed")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"syscall"
 	"time"
 	"unsafe"
@@ -67,6 +68,10 @@ func (s *socket) loop(turn func() progress) error {
 			case stop:
 				return true
 			}
+			// Others have their turn between two of a client that always has more to say.
+			// Who never lets go is interrupted at an arbitrary place, in the worst case
+			// with a shard locked.
+			runtime.Gosched()
 		}
 	})
 }

@@ -64,7 +64,7 @@ func readValue(r *bufio.Reader) (value, error) {
 	}
 	v := value{kind: head[0], text: head[1:]}
 	switch v.kind {
-	case '+', '-':
+	case '+', '-', ',':
 		return v, nil
 	case '_':
 		v.null = true

@@ -30,12 +30,35 @@ func main() {
 	os.Exit(run(os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr))
 }
 
+// command is something that the program does besides serving.
+type command struct {
+	name, args, help string
+	run              func(ctx context.Context, args []string, stdout, stderr io.Writer) int
+}
+
+// commands are found by the first argument. A configuration file of such a name can be
+// given as ./check.
+var commands = []command{
+	{"check", "FILE", "verify a snapshot and describe it", runCheck},
+	{"dump", "FILE", "print a snapshot as JSON, a line for each key", runDump},
+	{"import", "--from URL ...", "make a snapshot of the keys of redis-cell or Dragonfly", runImport},
+}
+
 // run is the program with its surroundings as arguments.
 func run(args []string, lookupEnv func(string) (string, bool), stdout, stderr io.Writer) int {
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer cancel()
+	if len(args) > 0 {
+		for _, c := range commands {
+			if c.name == args[0] {
+				return c.run(ctx, args[1:], stdout, stderr)
+			}
+		}
+	}
 	opts, err := options.Load(args, lookupEnv)
 	switch {
 	case errors.Is(err, options.ErrHelp):
-		return check(stderr, options.Help(stdout))
+		return check(stderr, help(stdout))
 	case errors.Is(err, options.ErrVersion):
 		_, err := fmt.Fprintln(stdout, "throttled", version)
 		return check(stderr, err)
@@ -43,13 +66,24 @@ func run(args []string, lookupEnv func(string) (string, bool), stdout, stderr io
 		_, _ = fmt.Fprintf(stderr, "throttled: %v\n(throttled --help lists the options)\n", err)
 		return exitUsage
 	}
-	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer cancel()
 	p, err := open(opts, stderr)
 	if err != nil {
 		return check(stderr, err)
 	}
 	return check(stderr, p.run(ctx))
+}
+
+// help describes the options and the commands.
+func help(w io.Writer) error {
+	if err := options.Help(w); err != nil {
+		return err
+	}
+	text := "\nOther commands\n"
+	for _, c := range commands {
+		text += fmt.Sprintf("  %-37s%s\n", "throttled "+c.name+" "+c.args, c.help)
+	}
+	_, err := io.WriteString(w, text)
+	return err
 }
 
 // check turns an error that ends the program into its exit code.

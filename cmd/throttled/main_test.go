@@ -42,7 +42,12 @@ func TestRunWithoutServing(t *testing.T) {
 		}
 	}
 	f(exitOK, "Usage: throttled", "", "--help")
+	f(exitOK, "throttled check FILE", "", "--help")
 	f(exitOK, "throttled "+version, "", "--version")
+	f(exitUsage, "", "Usage: throttled check FILE", "check")
+	f(exitUsage, "", "Usage: throttled dump FILE", "dump", "a", "b")
+	f(exitError, "", "/nowhere/dump.thr", "check", "/nowhere/dump.thr")
+	f(exitUsage, "", "--from is missing", "import")
 	f(exitUsage, "", "port", "--port", "70000")
 	f(exitUsage, "", "prot", "--prot", "7000")
 	f(exitUsage, "", "/nowhere", "/nowhere/throttled.conf")

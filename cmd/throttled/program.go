@@ -6,30 +6,32 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"net"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/persistence"
 	"github.com/throttledhq/throttled/server"
 )
 
 // program is the running server and its parts. Its goroutines are: one per listener,
-// the sweeper of the table, and those of the server (the housekeeper, one per
-// connection, one more per MONITOR).
+// the sweeper of the table, the pacer of the collector, the one that saves by save points
+// and those of its saves, and those of the server (the housekeeper, one per connection,
+// one more per MONITOR).
 type program struct {
 	opts      *options.Store
 	log       *slog.Logger
-	logFile   io.Closer // nil for standard error
+	logFile   io.Closer          // nil for standard error
+	store     *persistence.Store // nil: there are no snapshots
+	noStore   error              // why
 	table     *buckets.Table
 	server    *server.Server
 	listeners []net.Listener
-	stopped   chan struct{} // closed when a client asks for SHUTDOWN
+	stopped   chan bool // gets whether to save when a client asks for SHUTDOWN
 }
 
 // open builds the parts and binds the addresses, so that what cannot work is said
@@ -39,30 +41,64 @@ func open(opts *options.Store, stderr io.Writer) (*program, error) {
 	if err := os.Chdir(o.Dir); err != nil {
 		return nil, fmt.Errorf("change to dir: %w", err)
 	}
-	p := &program{opts: opts, stopped: make(chan struct{})}
+	p := &program{opts: opts, stopped: make(chan bool, 1)}
 	level := new(slog.LevelVar)
 	if err := p.openLog(o, level, stderr); err != nil {
 		return nil, err
 	}
-	limitHeap(o.MaxMemory)
-	p.table = buckets.New(buckets.Config{MaxMemory: o.MaxMemory})
-	p.server = server.New(server.Config{
-		Engine:  p.table,
-		Options: opts,
-		Log:     p.log,
-		Version: version,
-		Stop:    func() { close(p.stopped) },
-	})
-	opts.OnChange(func(_, changed *options.Options) error {
-		level.Set(logLevel(changed.LogLevel))
-		p.table.SetMaxMemory(changed.MaxMemory)
-		limitHeap(changed.MaxMemory)
-		return nil
-	})
-	if err := p.listen(o); err != nil {
-		return nil, errors.Join(err, p.close())
+	if err := p.build(o, level); err != nil {
+		return nil, errors.Join(err, p.release())
 	}
 	return p, nil
+}
+
+func (p *program) build(o *options.Options, level *slog.LevelVar) error {
+	limitHeap(o.MaxMemory)
+	if err := p.openStore(o); err != nil {
+		return err
+	}
+	if err := p.openTable(o); err != nil {
+		return err
+	}
+	config := server.Config{
+		Engine:  p.table,
+		Options: p.opts,
+		Log:     p.log,
+		Version: version,
+		Stop:    func(save bool) { p.stopped <- save },
+	}
+	if p.store != nil {
+		config.Snapshots = p.store
+	}
+	if err := p.listen(o); err != nil {
+		return err
+	}
+	p.server = server.New(config)
+	p.opts.OnChange(func(_, changed *options.Options) error {
+		p.follow(changed, level)
+		return nil
+	})
+	return nil
+}
+
+// follow makes the parts do what the options say.
+func (p *program) follow(o *options.Options, level *slog.LevelVar) {
+	level.Set(logLevel(o.LogLevel))
+	limitHeap(o.MaxMemory)
+	if !p.loading() { // load sets it at its end
+		p.table.SetMaxMemory(o.MaxMemory)
+	}
+	p.table.SetEviction(eviction(o))
+	if p.store != nil {
+		p.store.SetSavePoints(savePoints(o))
+	}
+}
+
+func eviction(o *options.Options) buckets.Eviction {
+	if o.MaxMemoryPolicy == "evict-smallest-debt" {
+		return buckets.EvictSmallestDebt
+	}
+	return buckets.NoEviction
 }
 
 func (p *program) openLog(o *options.Options, level *slog.LevelVar, stderr io.Writer) error {
@@ -92,18 +128,6 @@ func logLevel(name string) slog.Level {
 	return slog.LevelInfo
 }
 
-// limitHeap makes the collector work harder before garbage takes the process far beyond
-// maxmemory: what it lets go of for a moment while it grows a shard is not counted there.
-func limitHeap(maxMemory int64) {
-	limit := int64(math.MaxInt64)
-	if maxMemory > 0 && maxMemory < math.MaxInt64/2 {
-		limit = maxMemory + maxMemory/4 + heapBesideKeys
-	}
-	debug.SetMemoryLimit(limit)
-}
-
-const heapBesideKeys = 64 << 20 // bytes for connections and all else
-
 // listen binds all addresses. With port 0 the first decides the port of the others.
 func (p *program) listen(o *options.Options) error {
 	config := net.ListenConfig{KeepAlive: -1} // the server sets it for each connection
@@ -123,30 +147,51 @@ func (p *program) listen(o *options.Options) error {
 }
 
 // run serves until ctx ends or a client asks for SHUTDOWN, and then lets connections
-// finish. It returns an error when serving fails or connections had to be cut off.
+// finish and saves. It returns an error when loading, serving or saving fails.
 func (p *program) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var running sync.WaitGroup
 	running.Go(func() { p.table.RunSweeper(ctx) })
-	failed := make(chan error, len(p.listeners))
+	running.Go(func() { paceCollector(ctx, func() int64 { return p.table.Usage().Bytes }) })
+	failed := make(chan error, len(p.listeners)+1)
 	for _, ln := range p.listeners {
 		running.Go(func() { failed <- p.server.Serve(ln) })
 	}
-	p.announce()
+	running.Go(func() {
+		if err := p.load(ctx); err != nil {
+			failed <- err
+			return
+		}
+		p.announce()
+		if p.store != nil {
+			p.store.Run(ctx)
+		}
+	})
+	save, err := p.wait(ctx, failed)
+	err = errors.Join(err, p.shutdown())
+	cancel()
+	running.Wait()
+	if save {
+		err = errors.Join(err, p.saveLast())
+	}
+	p.log.Info("stopped")
+	return errors.Join(err, p.release())
+}
 
-	var err error
+// wait waits for a reason to stop, and returns whether the state is to be saved then.
+func (p *program) wait(ctx context.Context, failed <-chan error) (save bool, err error) {
+	configured := func() bool { return len(p.opts.Get().Save) > 0 }
 	select {
 	case <-ctx.Done():
 		p.log.Info("stopping: asked by a signal")
-	case <-p.stopped:
+		return configured(), nil
+	case save := <-p.stopped:
 		p.log.Info("stopping: asked by a client")
-	case err = <-failed:
+		return save, nil
+	case err := <-failed:
+		return configured(), err
 	}
-	err = errors.Join(err, p.close())
-	cancel()
-	running.Wait()
-	return err
 }
 
 // announce says that the server is ready, and where.
@@ -156,13 +201,16 @@ func (p *program) announce() {
 		addrs[i] = ln.Addr().String()
 	}
 	p.log.Info("ready", "version", version, "addresses", addrs, "pid", os.Getpid())
+	if p.store == nil {
+		p.log.Info("SAVE is not available", "error", p.noStore)
+	}
 	if o := p.opts.Get(); o.RequirePass == "" && !o.ProtectedMode {
 		p.log.Warn("anybody who reaches this server can use it: no password is set and protected mode is off")
 	}
 }
 
-// close ends the server and what it writes to.
-func (p *program) close() error {
+// shutdown lets connections finish, and cuts off those that take too long.
+func (p *program) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.shutdownTime())
 	defer cancel()
 	err := p.server.Shutdown(ctx)
@@ -170,10 +218,17 @@ func (p *program) close() error {
 		p.log.Warn("connections were cut off: they did not finish within shutdown-timeout")
 		err = nil
 	}
+	return err
+}
+
+// release gives back what open took.
+func (p *program) release() (err error) {
 	for _, ln := range p.listeners {
 		_ = ln.Close() // closed already where it was served
 	}
-	p.log.Info("stopped")
+	if p.store != nil {
+		err = p.store.Close()
+	}
 	if p.logFile != nil {
 		err = errors.Join(err, p.logFile.Close())
 	}

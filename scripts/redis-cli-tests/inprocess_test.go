@@ -10,6 +10,7 @@ import (
 
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/persistence"
 	"github.com/throttledhq/throttled/server"
 )
 
@@ -45,11 +46,12 @@ func startInProcess(t *testing.T, sec *section) place {
 		table.SetMaxMemory(changed.MaxMemory)
 		return nil
 	})
+	snapshots := openSnapshots(t, table)
 	srv := server.New(server.Config{
-		Engine:  table,
-		Options: opts,
-		Version: "test",
-		Stop:    func() {},
+		Engine:    table,
+		Snapshots: snapshots,
+		Options:   opts,
+		Version:   "test",
 	})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,6 +68,22 @@ func startInProcess(t *testing.T, sec *section) place {
 		if err := <-served; !errors.Is(err, server.ErrServerClosed) {
 			t.Error(err)
 		}
+		if err := snapshots.Close(); err != nil {
+			t.Error(err)
+		}
 	})
 	return place{addr: ln.Addr().String(), advance: func(wait time.Duration) { now.Add(uint64(wait)) }}
+}
+
+// openSnapshots saves a table to a directory of its own.
+func openSnapshots(t *testing.T, table *buckets.Table) *persistence.Store {
+	t.Helper()
+	store, err := persistence.Open(persistence.Config{Dir: t.TempDir(), Name: "dump.thr"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Load(t.Context(), table); err != nil {
+		t.Fatal(err)
+	}
+	return store
 }

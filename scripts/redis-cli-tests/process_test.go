@@ -91,7 +91,7 @@ func startProgram(t *testing.T) place {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the program: %v\n%s", err, out)
 	}
-	out := lines(t, exec.Command(path, "--port", "0"))
+	out := lines(t, exec.Command(path, "--port", "0", "--dir", t.TempDir()))
 	return place{addr: awaitLine(t, out, regexp.MustCompile(`msg=ready .*(127\.0\.0\.1:\d+)`))[1]}
 }
 

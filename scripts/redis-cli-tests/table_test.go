@@ -86,10 +86,12 @@ func TestCommandInfoSideBySide(t *testing.T) {
 // TestPointlessArgumentsSideBySide sends every command with pointless arguments to both
 // servers, which have to answer with the same bytes.
 func TestPointlessArgumentsSideBySide(t *testing.T) {
-	// Without arguments these show what differs, or end the server.
+	// Without arguments these show what differs, end the server, or do what others cannot do
+	// meanwhile.
 	telling := []string{
-		"client|id", "client|info", "client|list", "command", "command|count", "command|docs", "command|info",
-		"command|list", "hello", "info", "latency|doctor", "latency|histogram", "shutdown", "slowlog|get", "slowlog|len", "time",
+		"bgsave", "client|id", "client|info", "client|list", "command", "command|count", "command|docs", "command|info",
+		"command|list", "hello", "info", "lastsave", "latency|doctor", "latency|histogram", "memory|doctor", "memory|malloc-stats",
+		"memory|stats", "shutdown", "slowlog|get", "slowlog|len", "time",
 	}
 	here, there := startInProcess(t, &section{}), startRedis(t)
 	for _, name := range commandNames(t, connect(t, here)) {

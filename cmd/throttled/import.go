@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/importer"
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/persistence"
+)
+
+const importUsage = `Usage: throttled import --from URL [--dir DIR] [options]
+
+Reads the limiter keys of redis-cell or Dragonfly from a live server, which is only read,
+and writes them as a snapshot that "throttled --dir DIR" loads when it starts.
+
+`
+
+// importLineEvery is how often an import says how far it is where no bar can be drawn.
+const importLineEvery = 5 * time.Second
+
+// importCommand is what the flags of "throttled import" say.
+type importCommand struct {
+	source  importer.Config
+	dir     string
+	name    string // of the snapshot in dir
+	dryRun  bool
+	replace bool
+}
+
+// runImport is the program "throttled import". The end of ctx interrupts it; then, as on
+// any error, there is no new snapshot.
+func runImport(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	c, err := parseImport(args, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		_, _ = fmt.Fprintf(stderr, "throttled import: %v\n(throttled import --help lists the options)\n", err)
+		return exitUsage
+	}
+	if err := c.run(ctx, stdout, stderr); err != nil {
+		_, _ = fmt.Fprintf(stderr, "throttled import: %v\n", err)
+		return exitError
+	}
+	return exitOK
+}
+
+// parseImport reads the flags. Help goes to stdout, and gives flag.ErrHelp.
+func parseImport(args []string, stdout io.Writer) (*importCommand, error) {
+	c := &importCommand{}
+	f := flag.NewFlagSet("import", flag.ContinueOnError)
+	f.SetOutput(io.Discard) // errors are for the caller to show
+	f.Usage = func() {}
+	f.Func("from", "`URL` to read: redis://[user:password@]host[:port][/db], rediss:// for TLS; once for each master of a cluster", func(url string) error {
+		c.source.From = append(c.source.From, url)
+		return nil
+	})
+	f.StringVar(&c.source.Match, "match", "", "`PATTERN` of keys, as in SCAN; all if left out")
+	f.Int64Var(&c.source.Count, "count", 1000, "`N` keys to ask for at once, 1 to 10000")
+	f.DurationVar(&c.source.Tolerance, "tolerance", time.Second, "`DURATION` by which the value of a limiter key and its TTL may differ")
+	f.StringVar(&c.dir, "dir", ".", "`DIR` for the snapshot")
+	f.StringVar(&c.name, "dbfilename", "dump.thr", "`NAME` of the snapshot in it")
+	f.BoolVar(&c.dryRun, "dry-run", false, "read and report, but write nothing")
+	f.BoolVar(&c.replace, "replace", false, "replace the snapshot that is there; it is kept as NAME.previous")
+	err := f.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		printImportHelp(stdout, f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, c.check(f.NArg())
+}
+
+// check finds what no import can be started with.
+func (c *importCommand) check(operands int) error {
+	switch {
+	case operands > 0: // not shown: it may be a URL with a password
+		return errors.New("an argument belongs to no option: each begins with --")
+	case len(c.source.From) == 0:
+		return errors.New("--from is missing")
+	case c.source.Count <= 0:
+		return errors.New("--count is below 1")
+	case c.source.Tolerance <= 0:
+		return errors.New("--tolerance is not above 0")
+	}
+	return nil
+}
+
+func printImportHelp(w io.Writer, f *flag.FlagSet) {
+	_, _ = io.WriteString(w, importUsage)
+	f.VisitAll(func(o *flag.Flag) {
+		value, help := flag.UnquoteUsage(o)
+		if o.DefValue != "" && o.DefValue != "false" {
+			help += " (" + o.DefValue + ")"
+		}
+		_, _ = fmt.Fprintf(w, "  --%s %s\n        %s\n", o.Name, value, help)
+	})
+}
+
+// run imports, and says what came of it.
+func (c *importCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
+	var remove func()
+	c.source.Progress, remove = importProgress(stderr)
+	report, err := c.carryOut(ctx)
+	remove()
+	if err != nil {
+		return err
+	}
+	result := "snapshot written: " + filepath.Join(c.dir, c.name)
+	if c.dryRun {
+		result = "dry run: nothing is written"
+	}
+	_, err = fmt.Fprintf(stdout, "%s%s\n", report, result)
+	return err
+}
+
+func (c *importCommand) carryOut(ctx context.Context) (importer.Report, error) {
+	if c.dryRun {
+		return importer.Run(ctx, c.source, func(limiter.Record) error { return nil })
+	}
+	return c.snapshot(ctx)
+}
+
+// importProgress shows progress as fits where it goes to.
+func importProgress(stderr io.Writer) (progress func(done, total int64), remove func()) {
+	if file, ok := stderr.(*os.File); ok {
+		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			return importer.Bar(stderr)
+		}
+	}
+	return importer.Lines(stderr, importLineEvery, time.Now), func() {}
+}
+
+// importState is a table to which nothing comes from the snapshot that is replaced.
+type importState struct{ *buckets.Table }
+
+// Put stores nothing. Only the Store calls it, when it loads.
+func (importState) Put(limiter.Record) error { return nil }
+
+// snapshot imports into a table and saves that. The directory is locked meanwhile, so
+// that no server starts on it or saves over what is written.
+func (c *importCommand) snapshot(ctx context.Context) (report importer.Report, err error) {
+	store, err := persistence.Open(persistence.Config{Dir: c.dir, Name: c.name, Version: version})
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	table := buckets.New(buckets.Config{})
+	if err := c.prepare(ctx, store, importState{table}); err != nil {
+		return report, err
+	}
+	c.source.Now = table.Now
+	report, err = importer.Run(ctx, c.source, table.Put)
+	switch {
+	case err != nil:
+		return report, fmt.Errorf("%w (no snapshot is written)", err)
+	case report.Imported == 0: // hardly what was meant, least of all with --replace
+		return report, fmt.Errorf("the source has no limiter keys, so no snapshot is written:\n%s", strings.TrimSpace(report.String()))
+	}
+	return report, store.Save()
+}
+
+// prepare makes the store ready to save, if nothing is lost by that.
+func (c *importCommand) prepare(ctx context.Context, store *persistence.Store, state persistence.State) error {
+	_, found, err := store.Info()
+	if err == nil && found && !c.replace {
+		err = fmt.Errorf("there is a snapshot already: %s (--replace replaces it)", filepath.Join(c.dir, c.name))
+	}
+	if err != nil {
+		return err
+	}
+	if err := store.Writable(); err != nil {
+		return err
+	}
+	return store.Load(ctx, state)
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/throttledhq/throttled/persistence"
+)
+
+// redisSource starts a redis-server with a password and with limiter keys as redis-cell
+// leaves them after a request of CL.THROTTLE key 4 1 60. It returns the URL and a client.
+func redisSource(t *testing.T, keys int) (string, *redis.Client) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)
+	_ = ln.Close() // it only found a free port
+	cmd := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir(), "--requirepass", "secret")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port, Password: "secret"})
+	t.Cleanup(func() {
+		_ = client.Close()
+		_ = cmd.Process.Kill() // it has nothing to save
+		_ = cmd.Wait()
+	})
+	ctx := context.Background()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); client.Ping(ctx).Err() != nil; <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatal("redis-server does not answer")
+		}
+	}
+	pipe := client.Pipeline()
+	pipe.Set(ctx, "text", "hello", 0)
+	for i := range keys {
+		key := fmt.Sprint("user:", i)
+		pipe.Set(ctx, key, time.Now().Add(time.Minute).UnixNano(), 0)
+		pipe.PExpire(ctx, key, time.Minute)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return "redis://:secret@127.0.0.1:" + port, client
+}
+
+// imports runs "throttled import", which must exit with code and say this.
+func imports(t *testing.T, code int, stdout, stderr string, args ...string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if got := runImport(context.Background(), args, &out, &errs); got != code {
+		t.Errorf("import %q exits with %d; want %d\n%s", args, got, code, &errs)
+	}
+	if !strings.Contains(out.String(), stdout) || !strings.Contains(errs.String(), stderr) {
+		t.Errorf("import %q prints %q and %q; want %q and %q in them", args, &out, &errs, stdout, stderr)
+	}
+	if strings.Contains(out.String()+errs.String(), "secret") {
+		t.Errorf("import %q shows the password: %q, %q", args, &out, &errs)
+	}
+}
+
+// TestImport goes on with the limits of a Redis, in a server that starts on the snapshot.
+func TestImport(t *testing.T) {
+	t.Chdir(t.TempDir()) // the servers change it
+	url, source := redisSource(t, 100)
+	dir := t.TempDir()
+	imports(t, exitOK, "nothing is written", "", "--from", url, "--dir", dir, "--dry-run")
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
+		t.Fatalf("a dry run leaves %v, %v", files, err)
+	}
+	imports(t, exitOK, `1 skipped: a string that is not a number: "text"`, "", "--from", url, "--dir", dir, "--count", "10")
+
+	r := startIn(t, dir)
+	got := r.ask("DBSIZE", "CL.THROTTLE user:7 4 1 60 0", "CL.THROTTLE text 4 1 60 0")
+	if want := ":100\r\n*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:60\r\n*5\r\n:0\r\n:5\r\n:5\r\n:-1\r\n:0\r\n"; got != want {
+		t.Errorf("after the import: %q; want %q", got, want)
+	}
+	imports(t, exitError, "", "another process uses it", "--from", url, "--dir", dir, "--replace")
+	r.end()
+
+	imports(t, exitError, "", "there is a snapshot already", "--from", url, "--dir", dir)
+	source.FlushAll(context.Background())
+	imports(t, exitError, "", "no limiter keys", "--from", url, "--dir", dir, "--replace")
+	source.Set(context.Background(), "late", time.Now().Add(time.Minute).UnixNano(), time.Minute)
+	imports(t, exitOK, "1 imported", "", "--from", url, "--dir", dir, "--replace")
+	r = startIn(t, dir)
+	if got := r.ask("DBSIZE", "EXISTS late"); got != ":1\r\n:1\r\n" {
+		t.Errorf("after --replace: %q; want only what was imported last", got)
+	}
+}
+
+// TestImportFailures leaves what was there before.
+func TestImportFailures(t *testing.T) {
+	url, _ := redisSource(t, 10)
+	dir := t.TempDir()
+	imports(t, exitOK, "10 imported", "", "--from", url, "--dir", dir)
+	before, err := os.ReadFile(filepath.Join(dir, "dump.thr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var out, errs bytes.Buffer
+	if got := runImport(ctx, []string{"--from", url, "--dir", dir, "--replace"}, &out, &errs); got != exitError || !strings.Contains(errs.String(), "canceled") {
+		t.Errorf("an interrupted import exits with %d: %s", got, &errs)
+	}
+	imports(t, exitError, "", "WRONGPASS", "--from", strings.Replace(url, "secret", "wrong", 1), "--dir", dir, "--replace")
+	imports(t, exitError, "", "not a URL", "--from", "http://:secret@host", "--dir", dir, "--replace")
+	imports(t, exitError, "", "no such file or directory", "--from", url, "--dir", filepath.Join(dir, "nowhere"))
+	imports(t, exitError, "", "is not the name of a file", "--from", url, "--dir", dir, "--dbfilename", "../x")
+	if after, err := os.ReadFile(filepath.Join(dir, "dump.thr")); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the snapshot was changed by an import that failed (%v)", err)
+	}
+
+	if err := os.WriteFile(filepath.Join(dir, "bad.thr"), []byte("not a snapshot"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	imports(t, exitError, "", persistence.ErrDamaged.Error(), "--from", url, "--dir", dir, "--dbfilename", "bad.thr", "--replace")
+}
+
+func TestImportUsage(t *testing.T) {
+	imports(t, exitOK, "--from URL", "", "--help")
+	imports(t, exitOK, "Usage: throttled import", "", "-h")
+	imports(t, exitUsage, "", "--from is missing")
+	imports(t, exitUsage, "", "belongs to no option", "redis://:secret@host")
+	imports(t, exitUsage, "", "belongs to no option", "--from", "redis://host", "redis://:secret@host")
+	imports(t, exitUsage, "", "not defined: -form", "--form=redis://:secret@host")
+	imports(t, exitUsage, "", "count", "--from", "redis://host", "--count", "many")
+	imports(t, exitUsage, "", "--count", "--from", "redis://host", "--count", "0")
+	imports(t, exitUsage, "", "--tolerance", "--from", "redis://host", "--tolerance", "0s")
+}
+
+// TestImportProgress tells a terminal from a log.
+func TestImportProgress(t *testing.T) {
+	var log bytes.Buffer
+	progress, remove := importProgress(&log)
+	progress(1, 2)
+	remove()
+	if log.Len() != 0 {
+		t.Errorf("a log gets %q at once", &log)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	progress, remove = importProgress(file)
+	progress(1, 2)
+	remove()
+	if info, err := file.Stat(); err != nil || info.Size() != 0 {
+		t.Errorf("a file gets a bar (%v)", err)
+	}
+}

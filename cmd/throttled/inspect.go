@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/persistence"
+)
+
+// runCheck is the command "throttled check FILE": it reads all of a snapshot and
+// describes it, or says what is wrong with it and where.
+func runCheck(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return inspect(ctx, "check", args, stderr, func(s *persistence.Snapshot) error {
+		var c contents
+		for r := range s.Records() {
+			c.add(&r, s.Info().Ended)
+		}
+		if s.Err() != nil {
+			return s.Err()
+		}
+		return c.describe(stdout, args[0], s.Info())
+	})
+}
+
+// runDump is the command "throttled dump FILE": it prints a snapshot as JSON, one line a
+// record. A file that is not right is refused before anything is printed.
+func runDump(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return inspect(ctx, "dump", args, stderr, func(s *persistence.Snapshot) error {
+		if err := s.Verify(); err != nil {
+			return err
+		}
+		err := dumpRecords(stdout, s)
+		if errors.Is(err, syscall.EPIPE) {
+			return nil // the reader has seen enough
+		}
+		return err
+	})
+}
+
+// inspect opens the only argument of a command and hands it to use. The end of ctx closes
+// the file, which ends the reading of it.
+func inspect(ctx context.Context, command string, args []string, stderr io.Writer, use func(*persistence.Snapshot) error) int {
+	if len(args) != 1 {
+		_, _ = fmt.Fprintf(stderr, "Usage: throttled %s FILE\n", command)
+		return exitUsage
+	}
+	s, err := persistence.OpenSnapshot(args[0])
+	if err != nil {
+		return check(stderr, err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
+	err = use(s)
+	if !stop() {
+		err = fmt.Errorf("%s %s: %w", command, args[0], context.Cause(ctx))
+	}
+	_ = s.Close() // it was only read
+	return check(stderr, err)
+}
+
+// contents is what check counts in a snapshot.
+type contents struct {
+	kinds    [256]int64 // records by kind
+	expired  int64      // of them, those whose time has passed
+	keyBytes int64
+	longest  int
+}
+
+func (c *contents) add(r *limiter.Record, now uint64) {
+	c.kinds[r.Kind]++
+	if r.Expires <= now {
+		c.expired++
+	}
+	c.keyBytes += int64(len(r.Key))
+	c.longest = max(c.longest, len(r.Key))
+}
+
+func (c *contents) describe(w io.Writer, file string, info persistence.Info) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, form string, args ...any) {
+		_, _ = fmt.Fprintf(tw, name+":\t"+form+"\n", args...) // Flush returns the error
+	}
+	row("file", "%s", file)
+	row("size", "%d bytes in %d blocks of records", info.Size, info.Blocks)
+	row("format", "%d", info.Format)
+	row("written by", "throttled %s", info.Program)
+	row("created", "%s", info.Created.UTC().Format(time.RFC3339Nano))
+	row("limiter time", "%d ns, %d ns when done", info.Begun, info.Ended)
+	row("keys", "%d, of them %d live and %d expired when done", info.Keys, info.Keys-c.expired, c.expired)
+	for kind, n := range c.kinds {
+		if n > 0 {
+			row("  "+limiter.Kind(kind).String(), "%d", n)
+		}
+	}
+	row("key bytes", "%d, the longest key %d", c.keyBytes, c.longest)
+	row("verdict", "ok")
+	return tw.Flush()
+}
+
+// line is a record as dump prints it. Times are whole nanoseconds, beyond what readers
+// that take numbers as floats hold exactly.
+type line struct {
+	Key       *string `json:"key,omitempty"`        // nil: it is not UTF-8
+	KeyBase64 []byte  `json:"key_base64,omitempty"` // in that case
+	Kind      string  `json:"kind"`
+	TAT       uint64  `json:"tat_ns"` // limiter time from which the key equals an absent one
+	TTL       uint64  `json:"ttl_ns"` // until then, from the end of the save; 0: passed
+	State     []byte  `json:"state_base64,omitempty"`
+}
+
+func newLine(r *limiter.Record, now uint64) line {
+	l := line{Kind: r.Kind.String(), TAT: r.Expires, TTL: max(r.Expires, now) - now, State: r.State}
+	if utf8.Valid(r.Key) {
+		key := string(r.Key)
+		l.Key = &key
+	} else {
+		l.KeyBase64 = r.Key
+	}
+	return l
+}
+
+func dumpRecords(w io.Writer, s *persistence.Snapshot) error {
+	buffered := bufio.NewWriterSize(w, 64<<10)
+	enc := json.NewEncoder(buffered)
+	enc.SetEscapeHTML(false)
+	for r := range s.Records() {
+		if err := enc.Encode(newLine(&r, s.Info().Ended)); err != nil {
+			return fmt.Errorf("print the snapshot: %w", err)
+		}
+	}
+	return errors.Join(s.Err(), buffered.Flush())
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/persistence"
+)
+
+// fixed is a state that never changes, but whose time goes on: by 100 ns between the
+// start and the end of a save.
+type fixed struct {
+	now     uint64
+	records []limiter.Record
+}
+
+func (f *fixed) Now() uint64 {
+	f.now += 100
+	return f.now
+}
+
+func (f *fixed) Records() iter.Seq[limiter.Record] { return slices.Values(f.records) }
+func (f *fixed) Put(limiter.Record) error          { return nil }
+func (f *fixed) Clear()                            {}
+func (f *fixed) Usage() limiter.Usage              { return limiter.Usage{Keys: int64(len(f.records))} }
+
+func throttleRecord(key string, expires uint64) limiter.Record {
+	return limiter.Record{Kind: limiter.Throttle, Key: []byte(key), Expires: expires}
+}
+
+// snapshotOf writes a snapshot that begins at 1100 ns of limiter time and ends at 1200.
+func snapshotOf(t testing.TB, records ...limiter.Record) string {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := persistence.Open(persistence.Config{Dir: dir, Name: "dump.thr", Version: "9.8.7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := &fixed{now: 900, records: records}
+	if err := s.Load(t.Context(), state); err != nil {
+		t.Fatal(err)
+	}
+	state.now = 1000
+	if err := s.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "dump.thr")
+}
+
+type inspection func(ctx context.Context, args []string, stdout, stderr io.Writer) int
+
+func (run inspection) with(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(context.Background(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestCheck(t *testing.T) {
+	file := snapshotOf(t, throttleRecord("user:1", 1150), throttleRecord("user:22", 1201), throttleRecord("ip", math.MaxUint64))
+	code, out, errs := inspection(runCheck).with(file)
+	if code != exitOK || errs != "" {
+		t.Fatalf("exits with %d: %s", code, errs)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		file, fmt.Sprintf("%d bytes in 1 blocks of records", info.Size()), "format:        1\n", "throttled 9.8.7",
+		"created:       20", "1100 ns, 1200 ns when done", "3, of them 2 live and 1 expired when done",
+		"throttle:    3", "15, the longest key 7", "ok\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+}
+
+func TestDump(t *testing.T) {
+	file := snapshotOf(t, throttleRecord("user:1", 1150), throttleRecord("<&\"\n\u2028é", 1201),
+		throttleRecord("", 1300), throttleRecord("\xff\x00", math.MaxUint64))
+	code, out, errs := inspection(runDump).with(file)
+	if code != exitOK || errs != "" {
+		t.Fatalf("exits with %d: %s", code, errs)
+	}
+	want := []string{
+		`{"key":"user:1","kind":"throttle","tat_ns":1150,"ttl_ns":0}`,
+		`{"key":"<&\"\n\u2028é","kind":"throttle","tat_ns":1201,"ttl_ns":1}`,
+		`{"key":"","kind":"throttle","tat_ns":1300,"ttl_ns":100}`,
+		`{"key_base64":"/wA=","kind":"throttle","tat_ns":18446744073709551615,"ttl_ns":18446744073709550415}`,
+	}
+	if got := strings.Split(strings.TrimSuffix(out, "\n"), "\n"); !slices.Equal(got, want) {
+		t.Errorf("prints\n%s\nwant\n%s", out, strings.Join(want, "\n"))
+	}
+}
+
+func TestDump_Nothing(t *testing.T) {
+	if code, out, errs := inspection(runDump).with(snapshotOf(t)); code != exitOK || out != "" || errs != "" {
+		t.Errorf("exits with %d and prints %q, %q", code, out, errs)
+	}
+}
+
+// TestNewLine covers the state that kinds to come have.
+func TestNewLine(t *testing.T) {
+	r := limiter.Record{Kind: limiter.Throttle, Key: []byte("k"), Expires: 7, State: []byte("state")}
+	got, err := json.Marshal(newLine(&r, 2))
+	if want := `{"key":"k","kind":"throttle","tat_ns":7,"ttl_ns":5,"state_base64":"c3RhdGU="}`; err != nil || string(got) != want {
+		t.Errorf("got %s, %v; want %s", got, err, want)
+	}
+}
+
+func TestInspect_Refuses(t *testing.T) {
+	file := snapshotOf(t, throttleRecord("user:1", 1500))
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)-40] ^= 1 // in the last block of records
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := func(want int, text string, args ...string) {
+		t.Helper()
+		for name, run := range map[string]inspection{"check": runCheck, "dump": runDump} {
+			code, out, errs := run.with(args...)
+			if code != want || out != "" || !strings.Contains(errs, text) {
+				t.Errorf("%s %q exits with %d and prints %q, %q; want %d and %q", name, args, code, out, errs, want, text)
+			}
+		}
+	}
+	f(exitError, "snapshot "+file+" is damaged at byte 41: checksum does not match", file)
+	f(exitError, "no such file", filepath.Join(t.TempDir(), "none.thr"))
+	f(exitError, "is unreadable at byte 0", t.TempDir())
+	f(exitUsage, "Usage: throttled ")
+	f(exitUsage, "FILE", "one", "two")
+}
+
+// closedPipe takes some bytes and then fails as a pipe does that nobody reads.
+type closedPipe struct {
+	room int
+	err  error
+}
+
+func (p *closedPipe) Write(b []byte) (int, error) {
+	if len(b) > p.room {
+		return 0, p.err
+	}
+	p.room -= len(b)
+	return len(b), nil
+}
+
+// TestInspect_EndsEarly is about what ends an inspection although the file is right.
+func TestInspect_EndsEarly(t *testing.T) {
+	records := make([]limiter.Record, 10_000)
+	for i := range records {
+		records[i] = throttleRecord(fmt.Sprint("key:", i), 5000)
+	}
+	file := snapshotOf(t, records...)
+	f := func(run inspection, room int, fails error, want int, text string) {
+		t.Helper()
+		var errs bytes.Buffer
+		code := run(t.Context(), []string{file}, &closedPipe{room, fails}, &errs)
+		if code != want || !strings.Contains(errs.String(), text) || text == "" && errs.Len() > 0 {
+			t.Errorf("with room for %d bytes: exits with %d and prints %q; want %d, %q", room, code, &errs, want, text)
+		}
+	}
+	f(runDump, 0, syscall.EPIPE, exitOK, "")
+	f(runDump, 70_000, syscall.EPIPE, exitOK, "")
+	f(runDump, 0, syscall.ENOSPC, exitError, "no space left")
+	f(runDump, 70_000, syscall.ENOSPC, exitError, "no space left")
+	f(runCheck, 0, syscall.ENOSPC, exitError, "no space left")
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, run := range map[string]inspection{"check": runCheck, "dump": runDump} {
+		var errs bytes.Buffer
+		if code := run(ended, []string{file}, io.Discard, &errs); code != exitError || !strings.Contains(errs.String(), "context canceled") {
+			t.Errorf("%s exits with %d and prints %q after its context has ended", name, code, &errs)
+		}
+	}
+
+	_, out, _ := inspection(runDump).with(file)
+	lines := 0
+	for scan := bufio.NewScanner(strings.NewReader(out)); scan.Scan(); lines++ {
+		if !json.Valid(scan.Bytes()) {
+			t.Fatalf("line %d is not JSON: %s", lines, scan.Bytes())
+		}
+	}
+	if lines != len(records) {
+		t.Errorf("%d lines; want %d", lines, len(records))
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/persistence"
+)
+
+// openStore takes the working directory for snapshots. A program that neither has nor
+// makes any does without where that fails, as when another process has the directory.
+func (p *program) openStore(o *options.Options) error {
+	store, err := persistence.Open(persistence.Config{
+		Dir:      ".",
+		Name:     o.DBFilename,
+		Fallback: o.SnapshotFallback,
+		Version:  version,
+		Log:      p.log,
+	})
+	if err != nil && len(o.Save) == 0 && !exists(o.DBFilename) {
+		p.noStore = err
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("snapshots in %s: %w", o.Dir, err)
+	}
+	p.store = store
+	store.SetSavePoints(savePoints(o))
+	if len(o.Save) > 0 {
+		return store.Writable()
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func savePoints(o *options.Options) []persistence.SavePoint {
+	points := make([]persistence.SavePoint, len(o.Save))
+	for i, point := range o.Save {
+		points[i] = persistence.SavePoint(point)
+	}
+	return points
+}
+
+// openTable makes the table, whose clock begins at the wall time, or where that of the
+// snapshot ended if that is later: state must not be decided on at an earlier time than
+// the one that made it, however the wall clock was set meanwhile. Without a snapshot there
+// is nothing to load, and nobody has to wait for it.
+func (p *program) openTable(o *options.Options) error {
+	base, found := time.Now(), false
+	var info persistence.Info
+	if p.store != nil {
+		var err error
+		if info, found, err = p.store.Info(); err != nil {
+			return err
+		}
+		if ended := time.Unix(0, int64(info.Ended)); found && ended.After(base) {
+			p.log.Warn("the wall clock is behind the snapshot: limits go on from the snapshot's time", "behind", ended.Sub(base))
+			base = ended
+		}
+	}
+	p.table = buckets.New(buckets.Config{Clock: buckets.NewClock(base), MaxMemory: o.MaxMemory, Eviction: eviction(o)})
+	if found {
+		p.table.Reserve(info.Keys, info.Size) // a record is as long in the file as in the table
+		return nil
+	}
+	return p.load(context.Background())
+}
+
+// loading reports whether the table lacks what is in the snapshot.
+func (p *program) loading() bool { return p.store != nil && p.store.Loading() }
+
+// load fills the table from the snapshot. The memory limit holds from then on only: the
+// same keys may need some more room in one process than in another, and a limit that was
+// kept while they came is no reason to refuse to start.
+func (p *program) load(ctx context.Context) error {
+	if !p.loading() {
+		return nil
+	}
+	p.table.SetMaxMemory(0)
+	err := p.store.Load(ctx, p.table)
+	p.table.SetMaxMemory(p.opts.Get().MaxMemory)
+	return err
+}
+
+// saveLast saves what has changed since the last save, once there are no more decisions.
+func (p *program) saveLast() error {
+	if p.store == nil || p.loading() {
+		return nil
+	}
+	if st := p.store.Status(); st.Saves > 0 && st.Changes == 0 {
+		return nil
+	}
+	if err := p.store.Save(); err != nil {
+		return fmt.Errorf("save at the end: %w", err)
+	}
+	return nil
+}

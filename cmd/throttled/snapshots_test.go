@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/persistence"
+)
+
+const (
+	charge  = "CL.THROTTLE user 15 1 3600"
+	first   = "*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:3600\r\n"
+	second  = "*5\r\n:0\r\n:16\r\n:14\r\n:-1\r\n:7200\r\n"
+	third   = "*5\r\n:0\r\n:16\r\n:13\r\n:-1\r\n:10800\r\n"
+	loading = "-LOADING"
+)
+
+// startIn is start with a directory for snapshots, and waits until they are loaded.
+func startIn(t *testing.T, dir string, args ...string) *running {
+	t.Helper()
+	r := start(t, append(args, "--dir", dir)...)
+	deadline := time.Now().Add(10 * time.Second)
+	for strings.HasPrefix(r.ask("PING"), loading) {
+		if time.Now().After(deadline) {
+			t.Fatal("the server does not become ready")
+		}
+	}
+	return r
+}
+
+// end stops a program and gives the directory of the process back.
+func (r *running) end() {
+	r.t.Helper()
+	r.stop()
+	r.wait()
+}
+
+func TestStateSurvives(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	steps := []struct {
+		name, last string // the last command, none for a signal
+		args       []string
+		want       string // of the next charge, after the restart
+	}{
+		{"SAVE", "SAVE", nil, second},
+		{"SHUTDOWN SAVE", "SHUTDOWN SAVE", nil, third},
+		{"SHUTDOWN NOSAVE", "SHUTDOWN NOSAVE", []string{"--save", "3600 1"}, third},
+		{"a signal without save points", "", nil, third},
+		{"a signal with save points", "", []string{"--save", "3600 1"}, "*5\r\n:0\r\n:16\r\n:12\r\n:-1\r\n:14400\r\n"},
+		{"SHUTDOWN with save points", "SHUTDOWN", []string{"--save", "3600 1"}, "*5\r\n:0\r\n:16\r\n:11\r\n:-1\r\n:18000\r\n"},
+	}
+	want := first
+	for _, step := range steps {
+		r := startIn(t, dir, step.args...)
+		r.wants(want, charge)
+		if step.last != "" {
+			r.ask(step.last)
+		}
+		r.end()
+		want = step.want
+	}
+}
+
+// TestSavePoints has a snapshot written because enough has changed.
+func TestSavePoints(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	r := startIn(t, dir)
+	r.wants(first, charge)
+	r.wants("+OK\r\n", "CONFIG SET save \"1 1\"")
+	deadline := time.Now().Add(20 * time.Second)
+	for !strings.Contains(r.ask("INFO persistence"), "rdb_saves:1\r\n") {
+		if time.Now().After(deadline) {
+			t.Fatal("no snapshot is written")
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "dump.thr")); err != nil {
+		t.Error(err)
+	}
+	r.end()
+}
+
+// runs returns how a program ends that is not asked to.
+func runs(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	opts, err := options.Load(append(args, "--port", "0"), noEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	p, err := open(opts, &log)
+	if err != nil {
+		return log.String(), err
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	return log.String(), p.run(ctx)
+}
+
+func TestDamagedSnapshot(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	for _, want := range []string{first, second} {
+		r := startIn(t, dir)
+		r.wants(want, charge)
+		r.wants("+OK\r\n", "SAVE")
+		r.end()
+	}
+	path := filepath.Join(dir, "dump.thr")
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []int{0, len(good) / 2, len(good) - 1} {
+		bad := bytes.Clone(good)
+		bad[at] ^= 0x10
+		if err := os.WriteFile(path, bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		log, err := runs(t, "--dir", dir)
+		if !errors.Is(err, persistence.ErrDamaged) || !strings.Contains(err.Error(), "dump.thr") || !strings.Contains(err.Error(), "byte ") {
+			t.Errorf("byte %d changed: %v\n%s", at, err, log)
+		}
+		if left, err := os.ReadFile(path); err != nil || !bytes.Equal(left, bad) {
+			t.Errorf("byte %d changed: the refused snapshot was written over, %v", at, err)
+		}
+	}
+	// The one before knows of one charge only.
+	r := startIn(t, dir, "--snapshot-fallback", "yes")
+	r.wants(second, charge)
+	r.end()
+}
+
+// TestDirectoryIsTaken has a second program in the same directory.
+func TestDirectoryIsTaken(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	r := startIn(t, dir)
+	second := startIn(t, dir) // nothing to load, nothing to save
+	if got := second.ask("SAVE"); !strings.HasPrefix(got, "-ERR") {
+		t.Errorf("SAVE in a directory that is taken answers %q", got)
+	}
+	second.end()
+	if _, err := runs(t, "--dir", dir, "--save", "1 1"); !errors.Is(err, persistence.ErrLocked) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("a second program that is to save ends with %v", err)
+	}
+	r.wants("+OK\r\n", "SAVE")
+	if _, err := runs(t, "--dir", dir); !errors.Is(err, persistence.ErrLocked) {
+		t.Errorf("a second program that is to load ends with %v", err)
+	}
+	r.end()
+}
+
+// TestFullTableIsLoaded restarts with a limit that the keys just fit in: they may need some
+// more room now, and nothing of them may be lost.
+func TestFullTableIsLoaded(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	args := []string{"--maxmemory", "1000000"}
+	commands := make([]string, 30_000)
+	for i := range commands {
+		commands[i] = fmt.Sprintf("CL.THROTTLE key%0*d 1 1 3600 2", i%7, i)
+	}
+	r := startIn(t, dir, args...)
+	admitted := strings.Count(r.ask(commands...), "*5\r\n:0\r\n")
+	if admitted == 0 || admitted == len(commands) {
+		t.Fatalf("%d keys fit", admitted)
+	}
+	r.wants("+OK\r\n", "SAVE")
+	r.end()
+	r = startIn(t, dir, args...)
+	if again := strings.Count(r.ask(commands...), "*5\r\n:1\r\n"); again != admitted {
+		t.Errorf("%d keys were exhausted before the restart, %d are after it", admitted, again)
+	}
+	r.end()
+}

@@ -1,0 +1,196 @@
+package server
+
+import (
+	"fmt"
+	"math"
+	"runtime/debug"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+
+	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/resp"
+)
+
+func infoMemory(s *Server, w *infoWriter) {
+	o := s.opts.Get()
+	m := s.memoryUse()
+	sized := func(name string, n int64) {
+		w.field(name, n)
+		w.field(name+"_human", humanBytes(n))
+	}
+	sized("used_memory", m.Bytes)
+	sized("used_memory_rss", m.rss)
+	sized("used_memory_peak", m.Peak)
+	w.field("used_memory_peak_perc", formatFloat(percent(m.Bytes, m.Peak))+"%")
+	w.field("used_memory_overhead", m.overhead())
+	w.field("used_memory_startup", 0)
+	w.field("used_memory_dataset", m.Dataset)
+	w.field("used_memory_dataset_perc", formatFloat(percent(m.Dataset, m.Bytes))+"%")
+	w.field("allocator_allocated", m.heap.allocated)
+	w.field("allocator_active", m.heap.active)
+	w.field("allocator_resident", m.heap.resident)
+	sized("total_system_memory", systemBytes())
+	sized("maxmemory", o.MaxMemory)
+	w.field("maxmemory_policy", o.MaxMemoryPolicy)
+	w.field("allocator_frag_ratio", formatFloat(ratio(m.heap.active, m.heap.allocated)))
+	w.field("allocator_frag_bytes", m.heap.active-m.heap.allocated)
+	w.field("allocator_rss_ratio", formatFloat(ratio(m.heap.resident, m.heap.active)))
+	w.field("allocator_rss_bytes", m.heap.resident-m.heap.active)
+	w.field("rss_overhead_ratio", formatFloat(ratio(m.rss, m.heap.resident)))
+	w.field("rss_overhead_bytes", m.rss-m.heap.resident)
+	w.field("mem_fragmentation_ratio", formatFloat(ratio(m.rss, m.Bytes)))
+	w.field("mem_fragmentation_bytes", m.rss-m.Bytes)
+	w.field("mem_not_counted_for_evict", 0)
+	w.field("mem_allocator", "go")
+}
+
+// cmdMemoryStats shows what INFO does, under the other names that Redis has for it.
+// What is counted for keys is zero before there are any, and no part of it is taken by
+// replicas or connections.
+func cmdMemoryStats(c *client, _ [][]byte) error {
+	m := c.srv.memoryUse()
+	perKey := int64(ratio(m.Bytes, m.Keys))
+	fields := []struct {
+		name  string
+		value any // an int64, or a float64
+	}{
+		{"peak.allocated", m.Peak},
+		{"total.allocated", m.Bytes},
+		{"startup.allocated", int64(0)},
+		{"replication.backlog", int64(0)},
+		{"clients.slaves", int64(0)},
+		{"clients.normal", int64(0)},
+		{"cluster.links", int64(0)},
+		{"aof.buffer", int64(0)},
+		{"overhead.total", m.overhead()},
+		{"keys.count", m.Keys},
+		{"keys.bytes-per-key", perKey},
+		{"dataset.bytes", m.Dataset},
+		{"dataset.percentage", percent(m.Dataset, m.Bytes)},
+		{"peak.percentage", percent(m.Bytes, m.Peak)},
+		{"allocator.allocated", m.heap.allocated},
+		{"allocator.active", m.heap.active},
+		{"allocator.resident", m.heap.resident},
+		{"allocator-fragmentation.ratio", ratio(m.heap.active, m.heap.allocated)},
+		{"allocator-fragmentation.bytes", m.heap.active - m.heap.allocated},
+		{"allocator-rss.ratio", ratio(m.heap.resident, m.heap.active)},
+		{"allocator-rss.bytes", m.heap.resident - m.heap.active},
+		{"rss-overhead.ratio", ratio(m.rss, m.heap.resident)},
+		{"rss-overhead.bytes", m.rss - m.heap.resident},
+		{"fragmentation", ratio(m.rss, m.Bytes)},
+		{"fragmentation.bytes", m.rss - m.Bytes},
+	}
+	c.out.Map(len(fields))
+	for _, f := range fields {
+		c.out.Text(f.name)
+		if n, whole := f.value.(int64); whole {
+			c.out.Int(n)
+		} else {
+			c.replyDouble(f.value.(float64))
+		}
+	}
+	return nil
+}
+
+// replyDouble adds a finite number. RESP2 has no type for it, and takes its text.
+func (c *client) replyDouble(f float64) {
+	text := strconv.FormatFloat(f, 'g', -1, 64)
+	if c.out.Protocol() == 3 {
+		c.out.Raw([]byte("," + text + "\r\n"))
+	} else {
+		c.out.Text(text)
+	}
+}
+
+func cmdMemoryDoctor(c *client, _ [][]byte) error {
+	m := c.srv.memoryUse()
+	c.out.Verbatim(strings.Join(diagnose(&m, c.srv.opts.Get()), "\n") + "\n")
+	return nil
+}
+
+// What the doctor remarks on.
+const (
+	nearlyFull  = 0.9      // of maxmemory
+	shrunken    = 0.5      // of the peak
+	muchBesides = 64 << 20 // bytes of the process beside the keys
+)
+
+// diagnose says in words what is worth knowing about the use of memory.
+func diagnose(m *memoryUse, o *options.Options) []string {
+	var lines []string
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if o.MaxMemory > 0 && float64(m.Bytes) >= nearlyFull*float64(o.MaxMemory) {
+		say("maxmemory is nearly reached: %s of %s are in use. The policy is %s.", humanBytes(m.Bytes), humanBytes(o.MaxMemory), o.MaxMemoryPolicy)
+	}
+	if m.Evicted > 0 {
+		say("%d keys have been evicted: they were given their full limit back before they had earned it.", m.Evicted)
+	}
+	if float64(m.Bytes) < shrunken*float64(m.Peak) {
+		say("The keys once took %s, and take %s now.", humanBytes(m.Peak), humanBytes(m.Bytes))
+	}
+	if besides := m.rss - m.Bytes; besides > max(muchBesides, m.Bytes) {
+		say("The process takes %s beside the keys. MEMORY PURGE gives back what is not in use.", humanBytes(besides))
+	}
+	if len(lines) == 0 {
+		say("There is nothing to remark: %d keys take %s, and the process %s.", m.Keys, humanBytes(m.Bytes), humanBytes(m.rss))
+	}
+	return lines
+}
+
+// cmdMemoryMallocStats shows what the Go runtime counts about memory.
+func cmdMemoryMallocStats(c *client, _ [][]byte) error {
+	var samples []metrics.Sample
+	for _, d := range metrics.All() {
+		if d.Kind == metrics.KindUint64 && (strings.HasPrefix(d.Name, "/memory/classes/") || strings.HasPrefix(d.Name, "/gc/")) {
+			samples = append(samples, metrics.Sample{Name: d.Name})
+		}
+	}
+	metrics.Read(samples)
+	var b strings.Builder
+	for _, s := range samples {
+		if n := s.Value.Uint64(); n < math.MaxInt64 { // beyond is a limit that is not set
+			fmt.Fprintf(&b, "%s %d\n", s.Name, n)
+		}
+	}
+	c.out.Verbatim(b.String())
+	return nil
+}
+
+// cmdMemoryPurge collects what is not in use any more and gives it back to the system,
+// which can take a moment. Others are served meanwhile.
+func cmdMemoryPurge(c *client, _ [][]byte) error {
+	if c.tx.running {
+		return errPurgeMulti
+	}
+	debug.FreeOSMemory()
+	c.out.OK()
+	return nil
+}
+
+func cmdMemoryUsage(c *client, args [][]byte) error {
+	if err := checkSamples(args[3:]); err != nil {
+		return err
+	}
+	if entry, found := c.srv.engine.Lookup(args[2]); found {
+		c.out.Int(entry.Bytes)
+	} else {
+		c.out.Null()
+	}
+	return nil
+}
+
+// checkSamples accepts SAMPLES n, which has no effect on keys that are of one piece.
+func checkSamples(args [][]byte) error {
+	for ; len(args) > 0; args = args[2:] {
+		if len(args) < 2 || !isOneOf(args[0], "samples") {
+			return errSyntax
+		}
+		if n, ok := resp.ParseInt(args[1]); !ok {
+			return errNotInteger
+		} else if n < 0 {
+			return errSyntax
+		}
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"time"
+
+	"github.com/throttledhq/throttled/persistence"
+)
+
+// infoPersistence shows snapshots where Redis shows its RDB files. Nothing is copied by
+// fork here, and there is no append-only file, so the fields of those are zero.
+func infoPersistence(s *Server, w *infoWriter) {
+	status := s.snapshots.Status()
+	w.field("loading", countTrue(status.Loading))
+	w.field("async_loading", 0)
+	w.field("current_cow_peak", 0)
+	w.field("current_cow_size", 0)
+	w.field("current_cow_size_age", 0)
+	w.field("current_fork_perc", "0.00")
+	w.field("current_save_keys_processed", 0)
+	w.field("current_save_keys_total", 0)
+	w.field("rdb_changes_since_last_save", status.Changes)
+	w.field("rdb_bgsave_in_progress", countTrue(status.Saving))
+	w.field("rdb_last_save_time", status.LastSave.Unix())
+	w.field("rdb_last_bgsave_status", okUnless(status.LastFailed))
+	w.field("rdb_last_bgsave_time_sec", secondsOrNone(status.LastDuration, status.LastDuration >= 0))
+	w.field("rdb_current_bgsave_time_sec", secondsOrNone(time.Since(status.SaveStarted), status.Saving))
+	w.field("rdb_saves", status.Saves)
+	w.field("rdb_last_cow_size", 0)
+	w.field("rdb_last_load_keys_expired", status.KeysExpired)
+	w.field("rdb_last_load_keys_loaded", status.KeysLoaded)
+	w.field("aof_enabled", 0)
+	w.field("aof_rewrite_in_progress", 0)
+	w.field("aof_rewrite_scheduled", 0)
+	w.field("aof_last_rewrite_time_sec", -1)
+	w.field("aof_current_rewrite_time_sec", -1)
+	w.field("aof_last_bgrewrite_status", "ok")
+	w.field("aof_last_write_status", "ok")
+	if status.Loading {
+		infoLoading(w, &status)
+	}
+}
+
+// infoLoading shows how far loading is, and when it will be done if it goes on as it has.
+func infoLoading(w *infoWriter, status *persistence.Status) {
+	elapsed := int64(time.Since(status.LoadStarted) / time.Second)
+	eta := int64(1) // as long as nothing can be said
+	if elapsed > 0 {
+		left := max(status.LoadTotal-status.LoadDone, 0)
+		eta = int64(float64(elapsed) * float64(left) / float64(status.LoadDone+1))
+	}
+	w.field("loading_start_time", status.LoadStarted.Unix())
+	w.field("loading_total_bytes", status.LoadTotal)
+	w.field("loading_loaded_bytes", status.LoadDone)
+	w.field("loading_loaded_perc", formatFloat(percent(status.LoadDone, status.LoadTotal)))
+	w.field("loading_eta_seconds", eta)
+}
+
+func okUnless(failed bool) string {
+	if failed {
+		return "err"
+	}
+	return "ok"
+}
+
+// secondsOrNone returns whole seconds, or -1 where there are none to tell of.
+func secondsOrNone(d time.Duration, some bool) int64 {
+	if !some {
+		return -1
+	}
+	return int64(d / time.Second)
+}

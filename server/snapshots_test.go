@@ -1,0 +1,401 @@
+package server
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/persistence"
+)
+
+// fakeSnapshots saves nothing, for as long as it is told to.
+type fakeSnapshots struct {
+	fails   error         // what saving ends with
+	entered chan struct{} // if there is one: receives when a save waits
+	release chan struct{} // lets it go
+	loading atomic.Bool
+
+	mu     sync.Mutex
+	status persistence.Status
+}
+
+func (f *fakeSnapshots) begin() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.status.Saving {
+		return persistence.ErrSaving
+	}
+	f.status.Saving, f.status.SaveStarted = true, time.Now()
+	return nil
+}
+
+func (f *fakeSnapshots) finish() error {
+	if f.entered != nil {
+		f.entered <- struct{}{}
+		<-f.release
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.status.Saving, f.status.LastFailed = false, f.fails != nil
+	if f.fails == nil {
+		f.status.Saves++
+		f.status.LastSave = time.Unix(1_700_000_000, 0)
+	}
+	return f.fails
+}
+
+func (f *fakeSnapshots) Save() error {
+	if err := f.begin(); err != nil {
+		return err
+	}
+	return f.finish()
+}
+
+func (f *fakeSnapshots) SaveInBackground() error {
+	if err := f.begin(); err != nil {
+		return err
+	}
+	go func() { _ = f.finish() }()
+	return nil
+}
+
+func (f *fakeSnapshots) Status() persistence.Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.status
+}
+
+func (f *fakeSnapshots) Loading() bool { return f.loading.Load() }
+
+// slowSnapshots waits within each save until it is let go.
+func slowSnapshots() *fakeSnapshots {
+	return &fakeSnapshots{entered: make(chan struct{}), release: make(chan struct{})}
+}
+
+const bgsaved = "+Background saving started\r\n"
+
+func TestSave(t *testing.T) {
+	t.Parallel()
+	snapshots := &fakeSnapshots{}
+	p := setup{snapshots: snapshots}.start(t).dial()
+	p.do("+OK\r\n", "SAVE")
+	p.do(":1700000000\r\n", "LASTSAVE")
+	for i, words := range [][]string{{"BGSAVE"}, {"BGSAVE", "SCHEDULE"}, {"bgsave", "schedule"}} {
+		p.do(bgsaved, words...)
+		p.await("persistence", "rdb_saves", int64(i+2))
+	}
+	p.do(failure(errSyntax), "BGSAVE", "NOW")
+	p.do(failure(errSyntax), "BGSAVE", "SCHEDULE", "x")
+	p.do("+OK\r\n", "MULTI")
+	p.do("+QUEUED\r\n", "BGSAVE")
+	p.do("+QUEUED\r\n", "LASTSAVE")
+	p.do("*2\r\n"+bgsaved+":1700000000\r\n", "EXEC")
+	p.do("+OK\r\n", "MULTI")
+	p.do(failure(errNotInMulti), "SAVE")
+}
+
+func TestSaveFails(t *testing.T) {
+	t.Parallel()
+	f := func(reason error, want string) {
+		t.Helper()
+		p := setup{snapshots: &fakeSnapshots{fails: reason}}.start(t).dial()
+		p.do(want, "SAVE")
+		p.do(bgsaved, "BGSAVE")
+		p.await("persistence", "rdb_bgsave_in_progress", 0)
+		if got := p.info("persistence")["rdb_last_bgsave_status"]; got != "err" {
+			t.Errorf("rdb_last_bgsave_status is %s", got)
+		}
+	}
+	f(errors.New("write snapshot: no space left on device"), "-ERR write snapshot: no space left on device\r\n")
+	f(errors.New("a\r\nb"), "-ERR a  b\r\n")
+}
+
+// TestSaveHoldsNobodyUp lets a SAVE wait while others do what they do.
+func TestSaveHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	snapshots := slowSnapshots()
+	s := setup{snapshots: snapshots}.start(t)
+	p := s.dial()
+	f := func(reply string, words ...string) {
+		t.Helper()
+		saver := s.dial()
+		saver.send(request(words...))
+		<-snapshots.entered
+		p.do(five(0, 2, 1, -1, 60), "CL.THROTTLE", words[0], "1", "1", "60")
+		p.do("+OK\r\n", "MULTI")
+		p.do("+QUEUED\r\n", "EXISTS", words[0])
+		p.do("*1\r\n:1\r\n", "EXEC")
+		p.do("+OK\r\n", "FLUSHALL")
+		p.do(failure(errSaving), "SAVE")
+		p.do(failure(errSaving), "BGSAVE")
+		p.do(failure(errSaving), "BGSAVE", "SCHEDULE")
+		p.await("persistence", "rdb_bgsave_in_progress", 1)
+		snapshots.release <- struct{}{}
+		saver.expect(reply)
+		p.await("persistence", "rdb_bgsave_in_progress", 0)
+	}
+	f("+OK\r\n", "SAVE")
+	f(bgsaved, "BGSAVE")
+}
+
+// TestSaverIsNotIdle closes nobody for waiting for a snapshot.
+func TestSaverIsNotIdle(t *testing.T) {
+	t.Parallel()
+	snapshots := slowSnapshots()
+	s := setup{snapshots: snapshots}.start(t)
+	p := s.dial()
+	p.send(request("SAVE"))
+	<-snapshots.entered
+	o := options.Options{Timeout: time.Second}
+	if why := s.snapshot()[0].overdue(&o, 1<<30); why != "" {
+		t.Errorf("a client that saves is closed: %s", why)
+	}
+	snapshots.release <- struct{}{}
+	p.expect("+OK\r\n")
+	if why := s.snapshot()[0].overdue(&o, 1<<30); why != "it is idle" {
+		t.Errorf("a client that has saved is overdue by %q", why)
+	}
+}
+
+// TestNowhereToSave refuses whatever would save.
+func TestNowhereToSave(t *testing.T) {
+	t.Parallel()
+	p := setup{options: withSave}.start(t).dial()
+	for _, call := range []string{"SAVE", "BGSAVE", "BGSAVE SCHEDULE", "SHUTDOWN", "SHUTDOWN SAVE"} {
+		p.do(failure(errNoSnapshots), strings.Fields(call)...)
+	}
+	if at := p.ask("LASTSAVE").int(); at < time.Now().Unix()-3600 || at > time.Now().Unix() {
+		t.Errorf("LASTSAVE is %d", at)
+	}
+	p.do(five(0, 2, 1, -1, 60), "CL.THROTTLE", "k", "1", "1", "60")
+	for name, want := range map[string]string{
+		"loading": "0", "rdb_changes_since_last_save": "1", "rdb_bgsave_in_progress": "0",
+		"rdb_last_bgsave_status": "ok", "rdb_last_bgsave_time_sec": "-1", "rdb_saves": "0",
+	} {
+		if got := p.info("persistence")[name]; got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}
+
+// withSave makes SHUTDOWN save without being told.
+func withSave(o *options.Options) { o.Save = []options.SavePoint{{After: time.Hour, Changes: 1}} }
+
+// stopping is a server whose Stop counts.
+type stopping struct {
+	*testServer
+	stops, saving atomic.Int32
+}
+
+func startStopping(t *testing.T, u setup) *stopping {
+	s := &stopping{}
+	u.stop = func(save bool) {
+		s.stops.Add(1)
+		if save {
+			s.saving.Add(1)
+		}
+	}
+	s.testServer = u.start(t)
+	return s
+}
+
+// TestShutdownCommand sees which words stop the program, whether the state is saved
+// before and after, and that the client is not answered.
+func TestShutdownCommand(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("disk full")
+	f := func(call string, u setup, snapshots *fakeSnapshots, saves int64, save bool) {
+		t.Helper()
+		u.snapshots = snapshots
+		s := startStopping(t, u)
+		p := s.dial()
+		p.send(request(strings.Fields(call)...) + ping)
+		p.closed()
+		q := s.dial()
+		q.send(request("SHUTDOWN", "NOSAVE")) // the first to ask has decided
+		q.closed()
+		if got := snapshots.Status().Saves; got != saves {
+			t.Errorf("%s: %d snapshots, want %d", call, got, saves)
+		}
+		if s.stops.Load() != 1 || (s.saving.Load() == 1) != save {
+			t.Errorf("%s: Stop is called %d times, to save %d times, want %v", call, s.stops.Load(), s.saving.Load(), save)
+		}
+	}
+	saves, none := setup{options: withSave}, setup{}
+	f("SHUTDOWN", none, &fakeSnapshots{}, 0, false)
+	f("SHUTDOWN", saves, &fakeSnapshots{}, 1, true)
+	f("SHUTDOWN NOSAVE", saves, &fakeSnapshots{}, 0, false)
+	f("SHUTDOWN save", none, &fakeSnapshots{}, 1, true)
+	f("SHUTDOWN NOW SAVE", saves, &fakeSnapshots{}, 1, true)
+	f("SHUTDOWN now FORCE", saves, &fakeSnapshots{}, 1, true)
+	f("SHUTDOWN NOSAVE NOW FORCE", none, &fakeSnapshots{fails: broken}, 0, false)
+	f("SHUTDOWN FORCE", saves, &fakeSnapshots{fails: broken}, 0, true)
+	f("SHUTDOWN NOSAVE", saves, &fakeSnapshots{fails: broken}, 0, false)
+}
+
+func TestShutdownRefuses(t *testing.T) {
+	t.Parallel()
+	var log lockedLog
+	snapshots := &fakeSnapshots{fails: errors.New("disk full")}
+	s := startStopping(t, setup{options: withSave, snapshots: snapshots, log: log.logger()})
+	f := func(want error, call string) {
+		t.Helper()
+		p := s.dial()
+		p.do(failure(want), strings.Fields(call)...)
+		p.do("+PONG\r\n", "PING")
+	}
+	f(errSyntax, "SHUTDOWN NONSENSE")
+	f(errSyntax, "SHUTDOWN ABORT NOW")
+	f(errSyntax, "SHUTDOWN SAVE NOSAVE")
+	f(errNoShutdown, "SHUTDOWN ABORT")
+	if log.String() != "" {
+		t.Errorf("logged: %s", log.String())
+	}
+	f(errShutdown, "SHUTDOWN")
+	f(errShutdown, "SHUTDOWN SAVE")
+	f(errShutdown, "SHUTDOWN NOW")
+	if strings.Count(log.String(), "disk full") != 3 {
+		t.Errorf("the log does not tell why: %s", log.String())
+	}
+	p := s.dial()
+	p.do("+OK\r\n", "MULTI")
+	p.do(failure(errNotInMulti), "SHUTDOWN")
+	if n := s.stops.Load(); n != 0 {
+		t.Errorf("the program was stopped %d times, want none", n)
+	}
+}
+
+// TestShutdownServesWhileItSaves holds the save of a SHUTDOWN up, during which others
+// are served and may stop the program at once.
+func TestShutdownServesWhileItSaves(t *testing.T) {
+	t.Parallel()
+	snapshots := slowSnapshots()
+	s := startStopping(t, setup{snapshots: snapshots})
+	p, q := s.dial(), s.dial()
+	p.send(request("SHUTDOWN", "SAVE"))
+	<-snapshots.entered
+	q.do(five(0, 2, 1, -1, 60), "CL.THROTTLE", "k", "1", "1", "60")
+	if s.stops.Load() != 0 {
+		t.Error("the program is stopped before the state is saved")
+	}
+	q.send(request("SHUTDOWN", "SAVE"))
+	q.closed()
+	if s.stops.Load() != 1 || s.saving.Load() != 1 {
+		t.Errorf("Stop is called %d times, to save %d times", s.stops.Load(), s.saving.Load())
+	}
+	snapshots.release <- struct{}{}
+	p.closed()
+}
+
+// TestShutdownWhileLoading saves nothing: what is half loaded must not take the place of
+// the snapshot.
+func TestShutdownWhileLoading(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"SHUTDOWN", "SHUTDOWN SAVE", "SHUTDOWN NOSAVE"} {
+		snapshots := &fakeSnapshots{}
+		snapshots.loading.Store(true)
+		s := startStopping(t, setup{options: withSave, snapshots: snapshots})
+		p := s.dial()
+		p.send(request(strings.Fields(call)...))
+		p.closed()
+		if s.stops.Load() != 1 || s.saving.Load() != 0 || snapshots.Status().Saves != 0 {
+			t.Errorf("%s: Stop is called %d times, to save %d times, after %d saves",
+				call, s.stops.Load(), s.saving.Load(), snapshots.Status().Saves)
+		}
+	}
+}
+
+// TestLoading sends every command while the state is loaded. Exactly those without the
+// flag are refused, in Redis's words, and none of them reaches the state.
+func TestLoading(t *testing.T) {
+	t.Parallel()
+	snapshots := &fakeSnapshots{}
+	snapshots.loading.Store(true)
+	s := setup{snapshots: snapshots}.start(t)
+	const refusal = "-LOADING Redis is loading the dataset in memory\r\n"
+	for _, cmd := range s.commands.every {
+		if slices.Contains(neverOnce, cmd.name) || cmd.run == nil && cmd.parse == nil {
+			continue
+		}
+		call := strings.Split(cmd.name, "|")
+		for len(call) < max(cmd.arity, -cmd.arity) {
+			call = append(call, "1")
+		}
+		p := s.dial()
+		if refused := failure(replyError(p.ask(call...).text)) == refusal; refused == cmd.is(loading) {
+			t.Errorf("%q is refused: %v", call, refused)
+		}
+		_ = p.Close()
+	}
+	if u := s.engine.Usage(); u.Keys+u.Changes+u.Hits != 0 || u.Misses != 1 { // that of WATCH
+		t.Errorf("commands have reached the engine: %+v", u)
+	}
+
+	throttle := request("CL.THROTTLE", "k", "1", "1", "60")
+	p, waiting := s.dial(), s.dial()
+	p.send(throttle + request("ECHO", "x") + ping + throttle)
+	p.expect(refusal + "$1\r\nx\r\n" + refusal + refusal)
+	p.send(request("MULTI") + throttle + request("ECHO", "x") + request("EXEC"))
+	p.expect("+OK\r\n" + refusal + "+QUEUED\r\n" + failure(errExecAbort))
+	p.fails("ERR unknown command", "NONSENSE")
+	p.fails("ERR wrong number", "CL.THROTTLE", "k")
+	if got := p.info("errorstats")["errorstat_LOADING"]; got == "" {
+		t.Error("the refusals are not counted")
+	}
+	waiting.do("+OK\r\n", "MULTI")
+	waiting.do("+QUEUED\r\n", "ECHO", "x")
+
+	snapshots.loading.Store(false)
+	p.send(throttle + ping)
+	p.expect(five(0, 2, 1, -1, 60) + "+PONG\r\n")
+	waiting.do("+QUEUED\r\n", "PING")
+	waiting.do("*2\r\n$1\r\nx\r\n+PONG\r\n", "EXEC")
+}
+
+func TestLoadingComesBehindThePassword(t *testing.T) {
+	t.Parallel()
+	snapshots := &fakeSnapshots{}
+	snapshots.loading.Store(true)
+	p := setup{options: withPassword, snapshots: snapshots}.start(t).dial()
+	p.do(failure(errNoAuth), "PING")
+	p.do("+OK\r\n", "AUTH", "secret")
+	p.do(failure(errLoading), "PING")
+}
+
+// TestInfoPersistence shows every part of a status.
+func TestInfoPersistence(t *testing.T) {
+	t.Parallel()
+	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+	f := func(status persistence.Status, want string) {
+		t.Helper()
+		got := setup{snapshots: &fakeSnapshots{status: status}}.start(t).dial().info("persistence")
+		for _, field := range strings.Fields(want) {
+			name, text, _ := strings.Cut(field, "=")
+			if got[name] != text {
+				t.Errorf("%+v: %s is %q, want %q", status, name, got[name], text)
+			}
+		}
+		if _, shown := got["loading_eta_seconds"]; shown != status.Loading {
+			t.Errorf("%+v: the fields of loading are shown: %v", status, shown)
+		}
+	}
+	f(persistence.Status{LastSave: time.Unix(5, 0), LastDuration: -1},
+		"loading=0 async_loading=0 rdb_changes_since_last_save=0 rdb_bgsave_in_progress=0 rdb_last_save_time=5 rdb_last_bgsave_status=ok "+
+			"rdb_last_bgsave_time_sec=-1 rdb_current_bgsave_time_sec=-1 rdb_saves=0 rdb_last_load_keys_expired=0 rdb_last_load_keys_loaded=0")
+	f(persistence.Status{LastDuration: 2900 * time.Millisecond, LastFailed: true, Changes: 7, Saves: 3, KeysLoaded: 4, KeysExpired: 2},
+		"rdb_last_bgsave_status=err rdb_last_bgsave_time_sec=2 rdb_changes_since_last_save=7 rdb_saves=3 rdb_last_load_keys_loaded=4 rdb_last_load_keys_expired=2")
+	f(persistence.Status{Saving: true, SaveStarted: ago(61*time.Hour + time.Second/2)},
+		"rdb_bgsave_in_progress=1 rdb_current_bgsave_time_sec="+strconv.Itoa(61*3600))
+	started := ago(10*time.Hour + time.Second/2)
+	f(persistence.Status{Loading: true, LoadStarted: started, LoadTotal: 4000, LoadDone: 999},
+		"loading=1 loading_start_time="+strconv.FormatInt(started.Unix(), 10)+
+			" loading_total_bytes=4000 loading_loaded_bytes=999 loading_loaded_perc=24.98 loading_eta_seconds="+strconv.Itoa(36000*3001/1000))
+	f(persistence.Status{Loading: true, LoadStarted: time.Now().Add(time.Hour)},
+		"loading_total_bytes=0 loading_loaded_perc=0.00 loading_eta_seconds=1")
+}
