@@ -192,6 +192,24 @@ func (s *shard) resizeIndex(n int) bool {
 	return true
 }
 
+// Reserve makes room for so many keys whose records take so many bytes together, as far as
+// the memory limit allows: keys that come after that need not move those before them. Room
+// that is not used is given back in time.
+func (t *Table) Reserve(keys, bytes int64) {
+	share := func(n int64) int { return int(n/int64(len(t.shards)) + n/int64(len(t.shards))/16) }
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		if want := indexSize(int(s.live) + share(keys)); want > len(s.index) {
+			s.resizeIndex(want)
+		}
+		if want := len(s.arena) + share(bytes); want > cap(s.arena) {
+			s.resizeArena(want)
+		}
+		s.mu.Unlock()
+	}
+}
+
 // shrink returns memory when most of it is no longer in use.
 func (s *shard) shrink() {
 	if s.live == 0 {

@@ -123,6 +123,38 @@ func TestUsageIsWhatIsAllocated(t *testing.T) {
 	runtime.KeepAlive(empty)
 }
 
+// Keys for which there is room make nothing grow, and room that stays empty is given back.
+func TestReserve(t *testing.T) {
+	const keys = 20_000
+	table := New(Config{Clock: newFakeClock().tell, Shards: 8})
+	ask(table, "before", slow, 1)
+	rec := limiter.Record{Kind: limiter.Throttle, Key: numberedKey(nil, 0)}
+	table.Reserve(keys, keys*int64(recordSize(&rec)))
+	checkTable(t, table)
+	before := table.Usage()
+	a := newAsker(table, slow)
+	for i := range uint64(keys) {
+		a.ask(i)
+	}
+	checkTable(t, table)
+	if after := table.Usage(); after.Bytes != before.Bytes || after.Keys != keys+1 {
+		t.Errorf("%+v became %+v", before, after)
+	}
+
+	table = New(Config{Clock: newFakeClock().tell, Shards: 8, MaxMemory: 1 << 20})
+	table.Reserve(1<<30, 1<<40)
+	checkTable(t, table)
+	if u := table.Usage(); u.Peak > 1<<20 {
+		t.Errorf("beyond the limit: %+v", u)
+	}
+	table.Reserve(1000, 100_000)
+	ask(table, "one", slow, 1)
+	sweepAll(table)
+	if u := table.Usage(); u.Keys != 1 || u.Bytes > 2000 {
+		t.Errorf("for one key: %+v", u)
+	}
+}
+
 // Compacting moves records and loses none, whatever lies dead between them.
 func TestCompact(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))

@@ -25,11 +25,22 @@ func (t *Table) Records() iter.Seq[limiter.Record] {
 	}
 }
 
+// copyArena copies the arena over a slice, which grows if it has to while the shard is not
+// locked.
 func (s *shard) copyArena(over []byte, now uint64) ([]byte, uint64) {
-	now = s.lock(now)
-	defer s.mu.Unlock()
-	defer since(&s.shared.pauses.copying, time.Now())
-	return append(over[:0], s.arena...), now
+	for {
+		now = s.lock(now)
+		if n := len(s.arena); n > cap(over) {
+			s.mu.Unlock()
+			over = make([]byte, 0, n+n/4)
+			continue
+		}
+		begin := time.Now()
+		over = append(over[:0], s.arena...)
+		s.mu.Unlock()
+		since(&s.shared.pauses.copying, begin)
+		return over, now
+	}
 }
 
 func yieldLive(arena []byte, now uint64, yield func(limiter.Record) bool) bool {

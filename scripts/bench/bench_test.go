@@ -89,3 +89,66 @@ func TestBoard(t *testing.T) {
 		t.Errorf("%d bars missed; want 2", b.missed)
 	}
 }
+
+func TestKeyspace(t *testing.T) {
+	k := keyspace{prefix: "m:", size: 16, from: 5, to: 12}
+	if got := string(k.append(nil, 1234)); got != "m:00000000001234" || k.count() != 7 {
+		t.Errorf("key %q of %d", got, k.count())
+	}
+	k.size = 3
+	if got := string(k.append([]byte("x "), 1234)); got != "x m:1234" {
+		t.Errorf("a number that needs more room gives %q", got)
+	}
+}
+
+func TestOutcome(t *testing.T) {
+	replies := bufio.NewReader(strings.NewReader("*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n" +
+		"-OOM no\r\n*5\r\n:1\r\n:16\r\n:0\r\n:2\r\n:32\r\n+OK\r\n"))
+	var o, all outcome
+	for range 3 {
+		if err := o.read(replies); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all.add(o); all != (outcome{1, 1, 1}) {
+		t.Errorf("%+v", all)
+	}
+	if err := o.read(replies); err == nil {
+		t.Error("a reply that is no decision is counted")
+	}
+}
+
+func TestParseLatencies(t *testing.T) {
+	report := `{"targets":[{"figures":{"replies":7,"errors":0,"latency_p50_us":50,"latency_p99_us":99,"latency_p99_9_us":1500,"latency_max_us":20000}}]}`
+	if got, err := parseLatencies([]byte(report)); err != nil || got != (latencies{0.05, 0.099, 1.5, 20}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "{}", strings.Replace(report, `"errors":0`, `"errors":1`, 1), strings.Replace(report, `"replies":7`, `"replies":0`, 1)} {
+		if _, err := parseLatencies([]byte(bad)); err == nil {
+			t.Errorf("%q is read", bad)
+		}
+	}
+}
+
+func TestAwaitReady(t *testing.T) {
+	log := "msg=\"loading a snapshot\" percent=50\nmsg=ready addresses=[127.0.0.1:7001]\nmore\n"
+	if got, err := awaitReady(bufio.NewReader(strings.NewReader(log))); got != "127.0.0.1:7001" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := awaitReady(bufio.NewReader(strings.NewReader("throttled: damaged\n"))); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("a server that gives up: %v", err)
+	}
+}
+
+func TestParseBenchmarks(t *testing.T) {
+	got, err := parseBenchmarks("cpu: x\n" +
+		"BenchmarkWait-2         \t11238129\t        95.95 ns/op\t       0 B/op\t       0 allocs/op\n" +
+		"BenchmarkWait-2         \t11238129\t        99.95 ns/op\t       0 B/op\t       0 allocs/op\n" +
+		"BenchmarkDecideBatch/1M/16-parallel-2       \t 1339292\t       932.0 ns/op\t        58.25 ns/decision\t       0 B/op\t       3 allocs/op\nPASS\n")
+	if err != nil || got["Wait"] != (benchmark{95.95, 0}) || got["DecideBatch/1M/16-parallel"] != (benchmark{58.25, 3}) || len(got) != 2 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := parseBenchmarks("FAIL\n"); err == nil {
+		t.Error("no benchmarks are read")
+	}
+}

@@ -5,7 +5,15 @@
 //	bench idle      memory of idle connections, and the one too many
 //	bench hotkey    many connections on one key: admitted exactly
 //	bench fresh     from git clone to the first reply
-//	bench all       all of them; compare shows ratios only with -peer
+//	bench table     decisions on one core and on two, beside what memory alone takes
+//	bench memory    memory of ten million keys, beside a peer's
+//	bench flood     a flood of new keys at maxmemory, and keys that were exhausted before
+//	bench tail      latency at many keys beside that at few
+//	bench pauses    the longest that growth, expiry and saves make a decision wait
+//	bench expiry    latency while millions of keys expire
+//	bench snapshots saving and loading ten million keys, and serving meanwhile
+//	bench crash     kill -9 during saves; changed bits and cuts
+//	bench all       all of them; compare and memory show the peer only with -peer
 package main
 
 import (
@@ -37,6 +45,14 @@ var measurements = []struct {
 	{"idle", idle},
 	{"hotkey", hotKey},
 	{"fresh", fresh},
+	{"table", table},
+	{"memory", memory},
+	{"flood", flood},
+	{"tail", tail},
+	{"pauses", longestPauses},
+	{"expiry", expiry},
+	{"snapshots", snapshots},
+	{"crash", crash},
 }
 
 func main() {

@@ -9,9 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // process is a running throttled.
@@ -19,12 +21,16 @@ type process struct {
 	cmd  *exec.Cmd
 	dir  string
 	addr string
+	took time.Duration // from its start until it was ready
 }
 
 var address = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
 // startServer builds the binary as a release is built and starts it on a free port.
-func startServer(args ...string) (*process, error) {
+func startServer(args ...string) (*process, error) { return startUnder(nil, args...) }
+
+// startUnder is startServer with a command that runs the binary.
+func startUnder(wrapper []string, args ...string) (*process, error) {
 	dir, err := os.MkdirTemp("", "throttled-bench-")
 	if err != nil {
 		return nil, err
@@ -36,21 +42,39 @@ func startServer(args ...string) (*process, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, errors.Join(fmt.Errorf("build: %w\n%s", err, out), p.stop())
 	}
-	p.cmd = exec.Command(binary, append([]string{"--port", "0"}, args...)...)
+	line := append(slices.Clone(wrapper), binary, "--port", "0", "--dir", dir)
+	line = append(line, args...)
+	p.cmd = exec.Command(line[0], line[1:]...)
 	logs, err := p.cmd.StderrPipe()
 	if err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
+	begin := time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return nil, errors.Join(err, p.stop())
 	}
 	lines := bufio.NewReader(logs)
-	first, err := lines.ReadString('\n')
-	if p.addr = address.FindString(first); p.addr == "" {
-		return nil, errors.Join(fmt.Errorf("the server says %q", first), err, p.stop())
+	if p.addr, err = awaitReady(lines); err != nil {
+		return nil, errors.Join(err, p.stop())
 	}
+	p.took = time.Since(begin)
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	return p, nil
+}
+
+// awaitReady reads the log up to the line that says where the server is ready.
+func awaitReady(log *bufio.Reader) (addr string, err error) {
+	said := ""
+	for {
+		line, err := log.ReadString('\n')
+		if addr := address.FindString(line); addr != "" {
+			return addr, nil
+		}
+		said += line
+		if err != nil {
+			return "", fmt.Errorf("the server says %q: %w", said, err)
+		}
+	}
 }
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
@@ -61,6 +85,13 @@ func (p *process) stop() error {
 	if p.cmd != nil && p.cmd.Process != nil {
 		err = errors.Join(p.cmd.Process.Signal(syscall.SIGTERM), p.cmd.Wait())
 	}
+	return errors.Join(err, os.RemoveAll(p.dir))
+}
+
+// kill ends the server at once, and removes the binary.
+func (p *process) kill() error {
+	err := p.cmd.Process.Kill()
+	_ = p.cmd.Wait() // reports the kill
 	return errors.Join(err, os.RemoveAll(p.dir))
 }
 

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+const (
+	crashRounds = 100
+	crashKeys   = 200_000
+	flips       = 1000
+	cuts        = 300
+)
+
+// crash kills the server in the middle of saves, and looks whether a snapshot is left that
+// another one loads with all keys. Then it damages a snapshot in many places, and looks
+// whether each is found out.
+func crash(_ settings, b *board) error {
+	dir, err := os.MkdirTemp("", "throttled-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	span, err := firstSave(dir)
+	if err != nil {
+		return err
+	}
+	good, cut := 0, 0
+	for range crashRounds {
+		killed, keys, err := killWhileSaving(dir, time.Duration(rand.Int64N(int64(span))))
+		if err != nil {
+			return err
+		}
+		if keys == crashKeys {
+			good++
+		}
+		if killed {
+			cut++
+		}
+	}
+	b.note("%d rounds, in %d of which the save had not ended", crashRounds, cut)
+	b.atLeast("kills during BGSAVE that leave all keys", float64(good), crashRounds, "")
+	return damage(dir, b)
+}
+
+// firstSave leaves a snapshot, and returns how long a save takes.
+func firstSave(dir string) (span time.Duration, err error) {
+	err = withServer([]string{"--dir", dir}, func(p *process) error {
+		if err := fillAll(p.addr, keyspace{"m:", 16, 0, crashKeys}, never); err != nil {
+			return err
+		}
+		for range 2 { // the first save warms up
+			begin := time.Now()
+			if _, err := command(p.addr, "SAVE"); err != nil {
+				return err
+			}
+			span = time.Since(begin)
+		}
+		return nil
+	})
+	return span, err
+}
+
+// killWhileSaving starts a server, which loads the snapshot, and kills it so long after a
+// save began. It returns how many keys were loaded.
+func killWhileSaving(dir string, after time.Duration) (killed bool, keys int, err error) {
+	p, err := startServer("--dir", dir)
+	if err != nil {
+		return false, 0, err
+	}
+	text, err := infoField(p.addr, "rdb_last_load_keys_loaded")
+	if err != nil {
+		return false, 0, errors.Join(err, p.stop())
+	}
+	if keys, err = strconv.Atoi(text); err != nil {
+		return false, 0, errors.Join(err, p.stop())
+	}
+	if _, err := command(p.addr, "BGSAVE"); err != nil {
+		return false, 0, errors.Join(err, p.stop())
+	}
+	<-time.After(after)
+	err = p.kill()
+	_, half := os.Stat(filepath.Join(dir, "dump.thr.tmp"))
+	return half == nil, keys, err
+}
+
+// damage changes bits of a snapshot, and cuts it, and asks the program what it thinks of it.
+func damage(dir string, b *board) error {
+	p, err := startServer("--dir", dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = p.stop() }()
+	binary := filepath.Join(p.dir, "throttled")
+	whole, err := os.ReadFile(filepath.Join(dir, "dump.thr"))
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(p.dir, "damaged.thr")
+	check := func(content []byte) (bool, error) {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return false, err
+		}
+		err := exec.Command(binary, "check", path).Run()
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && exit.ExitCode() == 1 {
+			return true, nil
+		}
+		return false, err
+	}
+	if refused, err := check(whole); refused || err != nil {
+		return errors.Join(errors.New("the whole snapshot is refused"), err)
+	}
+	found := 0
+	for i := range flips + cuts {
+		bad := append([]byte(nil), whole...)
+		if i < flips {
+			bad[rand.IntN(len(bad))] ^= 1 << rand.IntN(8)
+		} else {
+			bad = bad[:rand.IntN(len(bad))]
+		}
+		refused, err := check(bad)
+		if err != nil {
+			return err
+		}
+		if refused {
+			found++
+		}
+	}
+	b.atLeast(fmt.Sprintf("of %d bits changed and %d cuts found out", flips, cuts), float64(found), flips+cuts, "")
+	return nil
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+)
+
+// Limits whose keys stay for the length of any measurement, with nothing given back
+// meanwhile: max burst, count, period.
+const (
+	never = "9 1 86400"
+	roomy = "1000 1 86400"
+)
+
+const (
+	fillConns = 4
+	fillDepth = 500
+)
+
+// keyspace is the keys prefix + number, for the numbers from..to-1, filled up with zeros to
+// a size.
+type keyspace struct {
+	prefix   string
+	size     int
+	from, to int
+}
+
+func (k keyspace) count() int { return k.to - k.from }
+
+func (k keyspace) append(to []byte, n int) []byte {
+	to = append(to, k.prefix...)
+	var digits [20]byte
+	number := strconv.AppendInt(digits[:0], int64(n), 10)
+	for range k.size - len(k.prefix) - len(number) {
+		to = append(to, '0')
+	}
+	return append(to, number...)
+}
+
+// outcome counts the replies of a fill.
+type outcome struct{ admitted, limited, failed int }
+
+func (o *outcome) add(other outcome) {
+	o.admitted += other.admitted
+	o.limited += other.limited
+	o.failed += other.failed
+}
+
+// fill charges each key of a keyspace once, over some connections at once. The limit is
+// max burst, count, period and quantity as they stand in CL.THROTTLE.
+func fill(addr string, keys keyspace, limit string) (outcome, error) {
+	var all outcome
+	outcomes, errs := make([]outcome, fillConns), make([]error, fillConns)
+	var conns sync.WaitGroup
+	for i := range fillConns {
+		part := keys
+		part.from = keys.from + keys.count()*i/fillConns
+		part.to = keys.from + keys.count()*(i+1)/fillConns
+		conns.Go(func() { outcomes[i], errs[i] = fillPart(addr, part, limit) })
+	}
+	conns.Wait()
+	for _, o := range outcomes {
+		all.add(o)
+	}
+	return all, errors.Join(errs...)
+}
+
+// fillAll is fill where every charge has to be admitted.
+func fillAll(addr string, keys keyspace, limit string) error {
+	o, err := fill(addr, keys, limit)
+	if err == nil && o.admitted != keys.count() {
+		err = fmt.Errorf("%d of %d charges were admitted, %d answered with an error", o.admitted, keys.count(), o.failed)
+	}
+	return err
+}
+
+func fillPart(addr string, keys keyspace, limit string) (o outcome, err error) {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return o, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	replies := bufio.NewReaderSize(c, 64<<10)
+	var batch []byte
+	for n := keys.from; n < keys.to; {
+		asked := min(fillDepth, keys.to-n)
+		batch = batch[:0]
+		for range asked {
+			batch = append(batch, "CL.THROTTLE "...)
+			batch = keys.append(batch, n)
+			batch = append(append(append(batch, ' '), limit...), "\r\n"...)
+			n++
+		}
+		if _, err := c.Write(batch); err != nil {
+			return o, err
+		}
+		for range asked {
+			if err := o.read(replies); err != nil {
+				return o, err
+			}
+		}
+	}
+	return o, nil
+}
+
+// read reads the reply to a CL.THROTTLE.
+func (o *outcome) read(r *bufio.Reader) error {
+	head, err := r.ReadSlice('\n')
+	if err != nil {
+		return err
+	}
+	if head[0] == '-' {
+		o.failed++
+		return nil
+	}
+	if !bytes.Equal(head, []byte("*5\r\n")) {
+		return fmt.Errorf("unexpected reply %q", head)
+	}
+	for i := range 5 {
+		line, err := r.ReadSlice('\n')
+		switch {
+		case err != nil:
+			return err
+		case i > 0:
+		case bytes.Equal(line, []byte(":0\r\n")):
+			o.admitted++
+		default:
+			o.limited++
+		}
+	}
+	return nil
+}
+
+// command sends one inline command on a connection of its own and returns the reply: a
+// line, or the text of a bulk string.
+func command(addr, text string) (string, error) {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = c.Close() }()
+	if _, err := io.WriteString(c, text+"\r\n"); err != nil {
+		return "", err
+	}
+	r := bufio.NewReader(c)
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	line = line[:len(line)-2]
+	switch line[0] {
+	case '-':
+		return "", errors.New(line[1:])
+	case '$':
+		size, err := strconv.Atoi(line[1:])
+		if err != nil {
+			return "", err
+		}
+		bulk := make([]byte, size)
+		_, err = io.ReadFull(r, bulk)
+		return string(bulk), err
+	}
+	return line[1:], nil
+}

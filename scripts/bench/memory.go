@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+)
+
+const (
+	manyKeys    = 10_000_000
+	peerKeys    = 1_000_000
+	maxPer16    = 64  // bytes of RSS for a key of 16 bytes
+	maxBeside40 = 48  // and for one of 40 bytes, beside those 40
+	floodLimit  = 256 // MiB of maxmemory
+	floodKeys   = 20_000_000
+	exhausted   = 100_000 // keys that are used up before the flood
+)
+
+// memory fills servers with keys and shows what they take.
+func memory(s settings, b *board) error {
+	if s.peer != "" {
+		per, err := residentPerKey(s.peer, peerKeys, 16)
+		if err != nil {
+			return err
+		}
+		b.note("%s: %.1f bytes of RSS for a key of 16 bytes, at %d keys", s.peer, per, peerKeys)
+	}
+	for _, size := range []int{16, 40} {
+		bar := float64(maxPer16)
+		if size == 40 {
+			bar = 40 + maxBeside40
+		}
+		if err := withServer(nil, func(p *process) error {
+			per, err := residentPerKey(p.addr, manyKeys, size)
+			b.atMost(fmt.Sprintf("RSS for each of 10 M keys of %d bytes", size), per, bar, "bytes")
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withServer starts a server, and stops it when use is done with it.
+func withServer(args []string, use func(p *process) error) error {
+	p, err := startServer(args...)
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(p), p.stop())
+}
+
+// residentPerKey returns the memory of a server, all it has, divided by the keys that it has
+// been filled with. A peer's memory before that is not counted.
+func residentPerKey(addr string, n, size int) (float64, error) {
+	pid, err := pidOf(addr)
+	if err != nil {
+		return 0, err
+	}
+	before, err := residentBytes(pid)
+	if err != nil {
+		return 0, err
+	}
+	if err := fillAll(addr, keyspace{"m:", size, 0, n}, never); err != nil {
+		return 0, err
+	}
+	after, err := residentBytes(pid)
+	return float64(after-before) / float64(n), err
+}
+
+// flood uses keys up, floods the server with others far beyond its memory limit, and looks
+// whether it stayed within bounds and still knows them.
+func flood(_ settings, b *board) error {
+	for _, policy := range []string{"noeviction", "evict-smallest-debt"} {
+		args := []string{"--maxmemory", fmt.Sprintf("%dmb", floodLimit), "--maxmemory-policy", policy}
+		if err := withServer(args, func(p *process) error { return floodOne(p, policy, b) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func floodOne(p *process, policy string, b *board) error {
+	mine := keyspace{"mine:", 16, 0, exhausted}
+	if err := fillAll(p.addr, mine, never+" 10"); err != nil {
+		return err
+	}
+	var most int64
+	var all outcome
+	const parts = 20
+	for i := range parts {
+		part := keyspace{"junk:", 16, floodKeys / parts * i, floodKeys / parts * (i + 1)}
+		o, err := fill(p.addr, part, never)
+		if err != nil {
+			return err
+		}
+		all.add(o)
+		rss, err := residentBytes(p.pid())
+		if err != nil {
+			return err
+		}
+		most = max(most, rss)
+	}
+	after, err := fill(p.addr, mine, never)
+	if err != nil {
+		return err
+	}
+	b.note("%s: %d keys flooded in, %d got a record, %d were refused with -OOM", policy, floodKeys, all.admitted, all.failed)
+	b.atMost(policy+": RSS under the flood", mib(most), 1.25*floodLimit+64, "MiB")
+	b.atMost(policy+": exhausted keys that were forgotten", float64(exhausted-after.limited), 0, "")
+	return nil
+}

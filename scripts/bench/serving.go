@@ -1,0 +1,97 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// generator is the load generator of this repository.
+type generator struct{ binary string }
+
+func buildGenerator(dir string) (generator, error) {
+	g := generator{filepath.Join(dir, "throttled-bench")}
+	build := exec.Command("go", "build", "-o", g.binary, "./cmd/throttled-bench")
+	if out, err := build.CombinedOutput(); err != nil {
+		return g, fmt.Errorf("build the load generator: %w\n%s", err, out)
+	}
+	return g, nil
+}
+
+// withGenerator builds the load generator, and removes it when use is done with it.
+func withGenerator(use func(g generator) error) error {
+	dir, err := os.MkdirTemp("", "throttled-bench-")
+	if err != nil {
+		return err
+	}
+	g, err := buildGenerator(dir)
+	if err == nil {
+		err = use(g)
+	}
+	return errors.Join(err, os.RemoveAll(dir))
+}
+
+// latencies are percentiles in milliseconds.
+type latencies struct{ p50, p99, p999, max float64 }
+
+// run sends CL.THROTTLE at a fixed rate for a while, each latency counting from when the
+// request was due.
+func (g generator) run(addr string, keys int, rate int, lasting time.Duration, more ...string) (latencies, error) {
+	args := append([]string{
+		"-output", "json", "-progress=false", "-threads", "1", "-conns", "8", "-depth", "1",
+		"-rate", strconv.Itoa(rate), "-duration", lasting.String(), "-warmup", "1s",
+		"-keys", strconv.Itoa(keys), "-prefix", "m:", "-limit", roomy,
+	}, more...)
+	out, err := exec.Command(g.binary, append(args, addr)...).Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return latencies{}, fmt.Errorf("the load generator: %w\n%s", err, exit.Stderr)
+	} else if err != nil {
+		return latencies{}, err
+	}
+	return parseLatencies(out)
+}
+
+func parseLatencies(report []byte) (latencies, error) {
+	var r struct {
+		Targets []struct {
+			Figures map[string]float64 `json:"figures"`
+		} `json:"targets"`
+	}
+	if err := json.Unmarshal(report, &r); err != nil {
+		return latencies{}, fmt.Errorf("the load generator's report: %w", err)
+	}
+	if len(r.Targets) != 1 {
+		return latencies{}, fmt.Errorf("the load generator reports %d targets", len(r.Targets))
+	}
+	f := r.Targets[0].Figures
+	if f["replies"] == 0 || f["errors"] > 0 {
+		return latencies{}, fmt.Errorf("%v replies and %v errors", f["replies"], f["errors"])
+	}
+	return latencies{
+		p50:  f["latency_p50_us"] / 1000,
+		p99:  f["latency_p99_us"] / 1000,
+		p999: f["latency_p99_9_us"] / 1000,
+		max:  f["latency_max_us"] / 1000,
+	}, nil
+}
+
+// infoField returns a field of INFO.
+func infoField(addr, name string) (string, error) {
+	text, err := command(addr, "INFO everything")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(text) {
+		if value, found := strings.CutPrefix(line, name+":"); found {
+			return strings.TrimSpace(value), nil
+		}
+	}
+	return "", fmt.Errorf("INFO has no %s", name)
+}

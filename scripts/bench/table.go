@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// The bars of the table: a decision on one core, and how much faster two cores are.
+const (
+	maxDecide1M  = 150 // ns
+	maxDecide10M = 250
+	minTwoCores  = 1.7
+)
+
+// table runs the benchmarks of package buckets and holds the decisions of a pipeline
+// against their bars: the best of three runs, as what else the machine does only adds to
+// them. The wait is what the machine takes to fetch once from as much memory.
+func table(_ settings, b *board) error {
+	out, err := exec.Command("go", "test", "-run", "^$", "-bench", "^(BenchmarkDecideBatch|BenchmarkWait)$", "-benchmem", "-count", "3", "-cpu", "2", "./buckets").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go test: %w\n%s", err, out)
+	}
+	figures, err := parseBenchmarks(string(out))
+	if err != nil {
+		return err
+	}
+	b.note("one wait for memory, among as much as a million keys take: %.0f ns", figures["Wait"].ns)
+	for _, keys := range []string{"1M", "10M"} {
+		for _, size := range []string{"1", "4", "16", "64"} {
+			one, two := figures["DecideBatch/"+keys+"/"+size], figures["DecideBatch/"+keys+"/"+size+"-parallel"]
+			b.note("%3s keys, pipeline of %2s: %4.0f ns a decision, on two cores %.2f x as many; %.0f allocations", keys, size, one.ns, one.ns/two.ns, one.allocs)
+		}
+	}
+	b.atMost("decide and store, 1 M keys, pipeline of 16", figures["DecideBatch/1M/16"].ns, maxDecide1M, "ns")
+	b.atMost("decide and store, 10 M keys, pipeline of 16", figures["DecideBatch/10M/16"].ns, maxDecide10M, "ns")
+	b.atLeast("two cores, of one, 1 M keys, pipeline of 16", figures["DecideBatch/1M/16"].ns/figures["DecideBatch/1M/16-parallel"].ns, minTwoCores, "x")
+	b.atMost("allocations of a decision", figures["DecideBatch/1M/16"].allocs, 0, "")
+	return nil
+}
+
+// benchmark is what a benchmark printed: ns for a decision if it tells, or else for an
+// operation.
+type benchmark struct{ ns, allocs float64 }
+
+var benchmarkLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)-\d+\s+\d+\s+(.*)$`)
+
+func parseBenchmarks(out string) (map[string]benchmark, error) {
+	found := map[string]benchmark{}
+	for _, line := range benchmarkLine.FindAllStringSubmatch(out, -1) {
+		var b benchmark
+		fields := strings.Fields(line[2])
+		for i := 0; i+1 < len(fields); i += 2 {
+			value, err := strconv.ParseFloat(fields[i], 64)
+			if err != nil {
+				return nil, fmt.Errorf("benchmark %s: %w", line[1], err)
+			}
+			switch fields[i+1] {
+			case "ns/op":
+				b.ns = value
+			case "ns/decision":
+				b.ns = value // it comes after ns/op
+			case "allocs/op":
+				b.allocs = value
+			}
+		}
+		if old, again := found[line[1]]; !again || b.ns < old.ns {
+			found[line[1]] = b
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("no benchmarks in %q", out)
+	}
+	return found, nil
+}
