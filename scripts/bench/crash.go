@@ -74,7 +74,7 @@ func killWhileSaving(dir string, after time.Duration) (killed bool, keys int, er
 	if err != nil {
 		return false, 0, err
 	}
-	text, err := infoField(p.addr, "rdb_last_load_keys_loaded")
+	text, err := infoField(p.addr, "persistence", "rdb_last_load_keys_loaded")
 	if err != nil {
 		return false, 0, errors.Join(err, p.stop())
 	}

@@ -68,7 +68,7 @@ func provoke(addr string) error {
 
 func showPauses(addr string, b *board) error {
 	for _, name := range pauses {
-		text, err := infoField(addr, "longest_"+name+"_usec")
+		text, err := infoField(addr, "stats", "longest_"+name+"_usec")
 		if err != nil {
 			return err
 		}

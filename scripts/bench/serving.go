@@ -82,9 +82,26 @@ func parseLatencies(report []byte) (latencies, error) {
 	}, nil
 }
 
-// infoField returns a field of INFO.
-func infoField(addr, name string) (string, error) {
-	text, err := command(addr, "INFO everything")
+// middle returns the medians of some runs. On a machine shared with others single runs say
+// little.
+func middle(runs []latencies) latencies {
+	return latencies{
+		p50:  median(runs, func(l latencies) float64 { return l.p50 }),
+		p99:  median(runs, func(l latencies) float64 { return l.p99 }),
+		p999: median(runs, func(l latencies) float64 { return l.p999 }),
+		max:  median(runs, func(l latencies) float64 { return l.max }),
+	}
+}
+
+// latencies shows the medians of some runs.
+func (b *board) latencies(what string, runs []latencies) {
+	l := middle(runs)
+	b.note("%-28s %d req/s: p50 %.3f p99 %.3f p99.9 %.3f max %.3f ms (medians of %d)", what, tailRate, l.p50, l.p99, l.p999, l.max, len(runs))
+}
+
+// infoField returns a field of a section of INFO.
+func infoField(addr, section, name string) (string, error) {
+	text, err := command(addr, "INFO "+section)
 	if err != nil {
 		return "", err
 	}

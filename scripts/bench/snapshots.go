@@ -13,14 +13,14 @@ const (
 	maxSave  = 6 * time.Second
 	maxLoad  = 6 * time.Second
 	maxReady = time.Second
-	saveTime = 15 * time.Second // of serving with and without saves
+	saveTime = 8 * time.Second // of serving with and without saves
 )
 
 // snapshots saves and loads many keys, and looks how serving is meanwhile.
-func snapshots(_ settings, b *board) error {
+func snapshots(s settings, b *board) error {
 	return withGenerator(func(g generator) error {
 		return errors.Join(
-			restart(manyKeys, maxLoad, b, func(p *process) error { return serveAndSave(p, g, b) }),
+			restart(manyKeys, maxLoad, b, func(p *process) error { return serveAndSave(p, g, s, b) }),
 			restart(manyKeys/10, maxReady, b, func(*process) error { return nil }),
 		)
 	})
@@ -59,7 +59,7 @@ func restart(n int, bar time.Duration, b *board, between func(p *process) error)
 	}
 	return withServer(in, func(p *process) error {
 		b.atMost(fmt.Sprintf("start until ready with %d keys", n), p.took.Seconds(), bar.Seconds(), "s")
-		keys, err := infoField(p.addr, "rdb_last_load_keys_loaded")
+		keys, err := infoField(p.addr, "persistence", "rdb_last_load_keys_loaded")
 		if err == nil && keys != strconv.Itoa(n) {
 			err = fmt.Errorf("%s of %d keys were loaded", keys, n)
 		}
@@ -68,52 +68,51 @@ func restart(n int, bar time.Duration, b *board, between func(p *process) error)
 }
 
 // serveAndSave compares latencies with and without snapshots being written all the time.
-func serveAndSave(p *process, g generator, b *board) error {
-	quiet, err := g.run(p.addr, manyKeys, tailRate, saveTime, "-key-size", "16")
-	if err != nil {
-		return err
-	}
-	done := make(chan struct{})
-	saver := make(chan error, 1)
-	saves := 0
-	go func() {
-		for {
-			select {
-			case <-done:
-				saver <- nil
-				return
-			default:
-			}
-			if err := saveOnce(p.addr); err != nil {
-				saver <- err
-				return
-			}
-			saves++
+func serveAndSave(p *process, g generator, s settings, b *board) error {
+	var quiet, saving []latencies
+	for range s.rounds {
+		l, err := g.run(p.addr, manyKeys, tailRate, saveTime, "-key-size", "16")
+		if err != nil {
+			return err
 		}
-	}()
-	saving, err := g.run(p.addr, manyKeys, tailRate, saveTime, "-key-size", "16")
-	close(done)
-	if err := errors.Join(err, <-saver); err != nil {
-		return err
+		quiet = append(quiet, l)
+		if l, err = serveWhileSaving(p, g); err != nil {
+			return err
+		}
+		saving = append(saving, l)
 	}
-	b.note("%d req/s on 10 M keys:   p50 %.3f p99 %.3f p99.9 %.3f max %.3f ms", tailRate, quiet.p50, quiet.p99, quiet.p999, quiet.max)
-	b.note("during %2d saves on end: p50 %.3f p99 %.3f p99.9 %.3f max %.3f ms", saves, saving.p50, saving.p99, saving.p999, saving.max)
-	b.atMost("p99 while saving, of that without", saving.p99/quiet.p99, 2, "x")
+	b.latencies("10 M keys, no save", quiet)
+	b.latencies("10 M keys, saves on end", saving)
+	b.atMost("p99 while saving, of that without", middle(saving).p99/middle(quiet).p99, 2, "x")
 	return nil
 }
 
-// saveOnce begins a background save and waits for its end.
-func saveOnce(addr string) error {
-	if _, err := command(addr, "BGSAVE"); err != nil {
-		return err
-	}
-	ticker := time.NewTicker(20 * time.Millisecond)
+func serveWhileSaving(p *process, g generator) (l latencies, err error) {
+	done := make(chan struct{})
+	saver := make(chan error, 1)
+	go func() { saver <- saveUntil(p.addr, done) }()
+	l, err = g.run(p.addr, manyKeys, tailRate, saveTime, "-key-size", "16")
+	close(done)
+	return l, errors.Join(err, <-saver)
+}
+
+// saveUntil has one background save follow another. It asks seldom: what asking costs the
+// server would count as the save's.
+func saveUntil(addr string, done <-chan struct{}) error {
+	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()
-	for range ticker.C {
-		running, err := infoField(addr, "rdb_bgsave_in_progress")
-		if err != nil || running == "0" {
+	for {
+		running, err := infoField(addr, "persistence", "rdb_bgsave_in_progress")
+		if err == nil && running == "0" {
+			_, err = command(addr, "BGSAVE")
+		}
+		if err != nil {
 			return err
 		}
+		select {
+		case <-done:
+			return nil
+		case <-ticker.C:
+		}
 	}
-	return nil
 }

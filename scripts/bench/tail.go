@@ -9,35 +9,42 @@ import (
 const (
 	fewKeys  = 10_000
 	tailRate = 20_000 // requests a second: well below what one core serves
-	tailTime = 20 * time.Second
+	tailTime = 10 * time.Second
 )
 
-// tail compares latencies at few and at many keys.
-func tail(_ settings, b *board) error {
+// tail compares latencies at few and at many keys, in turn.
+func tail(s settings, b *board) error {
 	return withGenerator(func(g generator) error {
-		few, err := tailAt(g, fewKeys, b)
-		if err != nil {
-			return err
-		}
-		many, err := tailAt(g, manyKeys, b)
-		if err != nil {
-			return err
-		}
-		b.atMost("p99.9 at 10 M keys, of that at 10 k keys", many.p999/few.p999, 2, "x")
-		return nil
+		return withServer(nil, func(few *process) error {
+			return withServer(nil, func(many *process) error { return compareTails(few, many, g, s, b) })
+		})
 	})
 }
 
-func tailAt(g generator, n int, b *board) (l latencies, err error) {
-	err = withServer(nil, func(p *process) error {
-		if err := fillAll(p.addr, keyspace{"m:", 16, 0, n}, roomy); err != nil {
-			return err
+func compareTails(few, many *process, g generator, s settings, b *board) error {
+	targets := []struct {
+		p    *process
+		keys int
+	}{{few, fewKeys}, {many, manyKeys}}
+	var runs [2][]latencies
+	for round := range s.rounds {
+		for i, t := range targets {
+			if round == 0 {
+				if err := fillAll(t.p.addr, keyspace{"m:", 16, 0, t.keys}, roomy); err != nil {
+					return err
+				}
+			}
+			l, err := g.run(t.p.addr, t.keys, tailRate, tailTime, "-key-size", "16")
+			if err != nil {
+				return err
+			}
+			runs[i] = append(runs[i], l)
 		}
-		l, err = g.run(p.addr, n, tailRate, tailTime, "-key-size", "16")
-		b.note("%8d keys, %d req/s: p50 %.3f p99 %.3f p99.9 %.3f max %.3f ms", n, tailRate, l.p50, l.p99, l.p999, l.max)
-		return err
-	})
-	return l, err
+	}
+	b.latencies("10 k keys", runs[0])
+	b.latencies("10 M keys", runs[1])
+	b.atMost("p99.9 at 10 M keys, of that at 10 k keys", middle(runs[1]).p999/middle(runs[0]).p999, 2, "x")
+	return nil
 }
 
 const (
@@ -57,7 +64,7 @@ func expireUnder(p *process, g generator, b *board) error {
 	if err := fillAll(p.addr, keyspace{"m:", 16, 0, fewKeys}, roomy); err != nil {
 		return err
 	}
-	quiet, err := g.run(p.addr, fewKeys, tailRate, 10*time.Second, "-key-size", "16")
+	quiet, err := g.run(p.addr, fewKeys, tailRate, tailTime, "-key-size", "16")
 	if err != nil {
 		return err
 	}
@@ -72,13 +79,13 @@ func expireUnder(p *process, g generator, b *board) error {
 		gone <- at
 		failed <- err
 	}()
-	during, err := g.run(p.addr, fewKeys, tailRate, 10*time.Second, "-key-size", "16")
+	during, err := g.run(p.addr, fewKeys, tailRate, tailTime, "-key-size", "16")
 	at := <-gone
 	if err := errors.Join(err, <-failed); err != nil {
 		return err
 	}
-	b.note("quiet:                      p50 %.3f p99 %.3f p99.9 %.3f max %.3f ms", quiet.p50, quiet.p99, quiet.p999, quiet.max)
-	b.note("while %d keys expire:  p50 %.3f p99 %.3f p99.9 %.3f max %.3f ms", briefKeys, during.p50, during.p99, during.p999, during.max)
+	b.latencies("before", []latencies{quiet})
+	b.latencies("while 5 M keys expire", []latencies{during})
 	b.atMost("p99.9 while millions expire, of that without", during.p999/quiet.p999, 3, "x")
 	b.atMost("expired keys are gone after", at.Sub(last).Seconds(), sweepBound.Seconds(), "s")
 	return nil
