@@ -141,6 +141,31 @@ func (b *batch) decide() {
 	b.table.Decide(b.reqs, b.out)
 }
 
+// BenchmarkCores does arithmetic on one core and on all: what the machine itself gains by them
+// at the time.
+func BenchmarkCores(b *testing.B) {
+	work := func() (h uint64) {
+		for range 1000 {
+			h = (h + 1) * 0x9e3779b97f4a7c15
+			h ^= h >> 29
+		}
+		return h
+	}
+	var sum atomic.Uint64
+	b.Run("one", func(b *testing.B) {
+		for b.Loop() {
+			sum.Add(work())
+		}
+	})
+	b.Run("one-parallel", func(b *testing.B) {
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				sum.Add(work())
+			}
+		})
+	})
+}
+
 // BenchmarkWait measures what the machine takes to fetch from an arbitrary place in as much
 // memory as a million keys take, when each place tells the next.
 func BenchmarkWait(b *testing.B) {

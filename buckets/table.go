@@ -14,10 +14,10 @@ type Config struct {
 	Clock     Clock    // nil: a clock that starts at the present wall time
 	MaxMemory int64    // bytes that arenas and indexes may take; 0: no limit
 	Eviction  Eviction // what to do when that is not enough
-	Shards    int      // a power of two; 0: 1024, which keeps the work on one of them short at 10 M keys. A shard's arena ends at 4 GiB
+	Shards    int      // a power of two; 0: 2048, which keeps the work on one of them short at 10 M keys. A shard's arena ends at 4 GiB
 }
 
-const defaultShards = 1024
+const defaultShards = 2048
 
 // Table is the sharded table of limiter state. It implements limiter.Engine.
 type Table struct {

@@ -19,7 +19,7 @@ const (
 // against their bars: the best of three runs, as what else the machine does only adds to
 // them. The wait is what the machine takes to fetch once from as much memory.
 func table(_ settings, b *board) error {
-	out, err := exec.Command("go", "test", "-run", "^$", "-bench", "^(BenchmarkDecideBatch|BenchmarkWait)$", "-benchmem", "-count", "3", "-cpu", "2", "./buckets").CombinedOutput()
+	out, err := exec.Command("go", "test", "-run", "^$", "-bench", "^(BenchmarkDecideBatch|BenchmarkWait|BenchmarkCores)$", "-benchmem", "-count", "3", "-cpu", "2", "./buckets").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("go test: %w\n%s", err, out)
 	}
@@ -28,6 +28,7 @@ func table(_ settings, b *board) error {
 		return err
 	}
 	b.note("one wait for memory, among as much as a million keys take: %.0f ns", figures["Wait"].ns)
+	b.note("pure arithmetic on two cores: %.2f x as much as on one", figures["Cores/one"].ns/figures["Cores/one-parallel"].ns)
 	for _, keys := range []string{"1M", "10M"} {
 		for _, size := range []string{"1", "4", "16", "64"} {
 			one, two := figures["DecideBatch/"+keys+"/"+size], figures["DecideBatch/"+keys+"/"+size+"-parallel"]

@@ -180,7 +180,7 @@ func TestRedisCLI_Stat(t *testing.T) {
 	// Without stdbuf the lines would stay in the tool for long.
 	args := append([]string{"-oL", path}, append(at, "--stat", "-i", "0.05")...)
 	lines := firstLines(t, 4, func(string) {}, tool(t, "stdbuf", "coreutils"), args...)
-	row := regexp.MustCompile(`^1 +[\d.]+[KMG] +\d+ +\d+ +\d+ \(\+\d+\) +\d+ *$`) // keys, memory, clients, blocked, requests, connections
+	row := regexp.MustCompile(`^1 +[\d.]+[BKMG] +\d+ +\d+ +\d+ \(\+\d+\) +\d+ *$`) // keys, memory, clients, blocked, requests, connections
 	for _, line := range lines[min(2, len(lines)):] {
 		if !row.MatchString(line) {
 			t.Errorf("--stat: %q in %q", line, lines)
