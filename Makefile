@@ -3,6 +3,7 @@ SHELL := /bin/bash
 GO    ?= go
 ARGS  ?=
 PEER  ?=
+WHAT  ?= all
 FUZZTIME ?= 30s
 LINT_VERSION := v2.6.2
 LINT := bin/golangci-lint-$(LINT_VERSION)
@@ -12,7 +13,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint fmt fuzz bench tools clean
+.PHONY: help build run test lint fmt fuzz bench chaos tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -48,9 +49,13 @@ fuzz: ## fuzz every target for FUZZTIME (30s)
 	  done; \
 	done
 
-bench: tools ## measure the figures the server is judged by; PEER=host:port to compare
-	$(GO) test -run '^$$' -bench . -benchmem ./gcra ./resp ./buckets
-	$(GO) run ./scripts/bench all $(if $(PEER),-peer $(PEER))
+bench: tools ## measure the figures the server is judged by; WHAT=memory for one, PEER=host:port to compare
+	$(if $(filter all,$(WHAT)),$(GO) test -run '^$$' -bench . -benchmem ./gcra ./resp ./buckets ./persistence)
+	$(GO) run ./scripts/bench $(WHAT) $(if $(PEER),-peer $(PEER))
+
+chaos: ## kill -9 in the middle of saves, changed bits, cuts, floods
+	$(GO) run ./scripts/bench crash
+	$(GO) run ./scripts/bench flood
 
 tools: ## install the Redis tools that the tests drive (Debian, as root)
 	@for tool in $(TOOLS); do command -v $$tool >/dev/null && continue; \

@@ -15,23 +15,27 @@ const (
 	exhausted   = 100_000 // keys that are used up before the flood
 )
 
-// memory fills servers with keys and shows what they take.
+// memory fills servers with keys and shows what they take: of throttled all that it has, of
+// a peer what the keys have added.
 func memory(s settings, b *board) error {
 	if s.peer != "" {
-		per, err := residentPerKey(s.peer, peerKeys, 16)
+		before, err := residentOf(s.peer)
 		if err != nil {
 			return err
 		}
-		b.note("%s: %.1f bytes of RSS for a key of 16 bytes, at %d keys", s.peer, per, peerKeys)
-	}
-	for _, size := range []int{16, 40} {
-		bar := float64(maxPer16)
-		if size == 40 {
-			bar = 40 + maxBeside40
+		after, err := residentFilled(s.peer, peerKeys, 16)
+		if err != nil {
+			return err
 		}
+		b.note("%s: %.1f bytes of RSS for a key of 16 bytes, at %d keys", s.peer, float64(after-before)/peerKeys, peerKeys)
+	}
+	for _, bar := range []struct {
+		size  int
+		bytes float64
+	}{{16, maxPer16}, {40, 40 + maxBeside40}} {
 		if err := withServer(nil, func(p *process) error {
-			per, err := residentPerKey(p.addr, manyKeys, size)
-			b.atMost(fmt.Sprintf("RSS for each of 10 M keys of %d bytes", size), per, bar, "bytes")
+			rss, err := residentFilled(p.addr, manyKeys, bar.size)
+			b.atMost(fmt.Sprintf("RSS for each of 10 M keys of %d bytes", bar.size), float64(rss)/manyKeys, bar.bytes, "bytes")
 			return err
 		}); err != nil {
 			return err
@@ -49,22 +53,20 @@ func withServer(args []string, use func(p *process) error) error {
 	return errors.Join(use(p), p.stop())
 }
 
-// residentPerKey returns the memory of a server, all it has, divided by the keys that it has
-// been filled with. A peer's memory before that is not counted.
-func residentPerKey(addr string, n, size int) (float64, error) {
+func residentOf(addr string) (int64, error) {
 	pid, err := pidOf(addr)
 	if err != nil {
 		return 0, err
 	}
-	before, err := residentBytes(pid)
-	if err != nil {
-		return 0, err
-	}
+	return residentBytes(pid)
+}
+
+// residentFilled returns the memory of a server that it has filled with keys.
+func residentFilled(addr string, n, size int) (int64, error) {
 	if err := fillAll(addr, keyspace{"m:", size, 0, n}, never); err != nil {
 		return 0, err
 	}
-	after, err := residentBytes(pid)
-	return float64(after-before) / float64(n), err
+	return residentOf(addr)
 }
 
 // flood uses keys up, floods the server with others far beyond its memory limit, and looks

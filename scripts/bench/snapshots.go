@@ -71,7 +71,7 @@ func restart(n int, bar time.Duration, b *board, between func(p *process) error)
 func serveAndSave(p *process, g generator, s settings, b *board) error {
 	var quiet, saving []latencies
 	for range s.rounds {
-		l, err := g.run(p.addr, manyKeys, tailRate, saveTime, "-key-size", "16")
+		l, err := g.run(p.addr, manyKeys, saveTime)
 		if err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func serveWhileSaving(p *process, g generator) (l latencies, err error) {
 	done := make(chan struct{})
 	saver := make(chan error, 1)
 	go func() { saver <- saveUntil(p.addr, done) }()
-	l, err = g.run(p.addr, manyKeys, tailRate, saveTime, "-key-size", "16")
+	l, err = g.run(p.addr, manyKeys, saveTime)
 	close(done)
 	return l, errors.Join(err, <-saver)
 }

@@ -8,7 +8,6 @@ import (
 
 const (
 	fewKeys  = 10_000
-	tailRate = 20_000 // requests a second: well below what one core serves
 	tailTime = 10 * time.Second
 )
 
@@ -34,7 +33,7 @@ func compareTails(few, many *process, g generator, s settings, b *board) error {
 					return err
 				}
 			}
-			l, err := g.run(t.p.addr, t.keys, tailRate, tailTime, "-key-size", "16")
+			l, err := g.run(t.p.addr, t.keys, tailTime)
 			if err != nil {
 				return err
 			}
@@ -64,7 +63,7 @@ func expireUnder(p *process, g generator, b *board) error {
 	if err := fillAll(p.addr, keyspace{"m:", 16, 0, fewKeys}, roomy); err != nil {
 		return err
 	}
-	quiet, err := g.run(p.addr, fewKeys, tailRate, tailTime, "-key-size", "16")
+	quiet, err := g.run(p.addr, fewKeys, tailTime)
 	if err != nil {
 		return err
 	}
@@ -79,7 +78,7 @@ func expireUnder(p *process, g generator, b *board) error {
 		gone <- at
 		failed <- err
 	}()
-	during, err := g.run(p.addr, fewKeys, tailRate, tailTime, "-key-size", "16")
+	during, err := g.run(p.addr, fewKeys, tailTime)
 	at := <-gone
 	if err := errors.Join(err, <-failed); err != nil {
 		return err
