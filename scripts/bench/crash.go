@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -92,41 +93,28 @@ func killWhileSaving(dir string, after time.Duration) (killed bool, keys int, er
 
 // damage changes bits of a snapshot, and cuts it, and asks the program what it thinks of it.
 func damage(dir string, b *board) error {
-	p, err := startServer("--dir", dir)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = p.stop() }()
-	binary := filepath.Join(p.dir, "throttled")
 	whole, err := os.ReadFile(filepath.Join(dir, "dump.thr"))
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(p.dir, "damaged.thr")
-	check := func(content []byte) (bool, error) {
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			return false, err
-		}
-		err := exec.Command(binary, "check", path).Run()
-		var exit *exec.ExitError
-		if errors.As(err, &exit) && exit.ExitCode() == 1 {
-			return true, nil
-		}
-		return false, err
+	p, err := startServer() // for its binary
+	if err != nil {
+		return err
 	}
-	if refused, err := check(whole); refused || err != nil {
+	defer func() { _ = p.stop() }()
+	refused, err := p.refuses(whole)
+	if refused || err != nil {
 		return errors.Join(errors.New("the whole snapshot is refused"), err)
 	}
 	found := 0
 	for i := range flips + cuts {
-		bad := append([]byte(nil), whole...)
+		bad := bytes.Clone(whole)
 		if i < flips {
 			bad[rand.IntN(len(bad))] ^= 1 << rand.IntN(8)
 		} else {
 			bad = bad[:rand.IntN(len(bad))]
 		}
-		refused, err := check(bad)
-		if err != nil {
+		if refused, err = p.refuses(bad); err != nil {
 			return err
 		}
 		if refused {
@@ -135,4 +123,18 @@ func damage(dir string, b *board) error {
 	}
 	b.atLeast(fmt.Sprintf("of %d bits changed and %d cuts found out", flips, cuts), float64(found), flips+cuts, "")
 	return nil
+}
+
+// refuses reports whether "throttled check" refuses a file of the given content.
+func (p *process) refuses(content []byte) (bool, error) {
+	path := filepath.Join(p.dir, "checked.thr")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		return false, err
+	}
+	err := exec.Command(filepath.Join(p.dir, "throttled"), "check", path).Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 1 {
+		return true, nil
+	}
+	return false, err
 }
