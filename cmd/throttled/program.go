@@ -75,14 +75,16 @@ func (p *program) build(o *options.Options, level *slog.LevelVar) error {
 	}
 	p.server = server.New(config)
 	p.opts.OnChange(func(_, changed *options.Options) error {
-		p.follow(changed, level)
-		return nil
+		return p.follow(changed, level)
 	})
 	return nil
 }
 
-// follow makes the parts do what the options say.
-func (p *program) follow(o *options.Options, level *slog.LevelVar) {
+// follow makes the parts do what the options say. It changes nothing if that is impossible.
+func (p *program) follow(o *options.Options, level *slog.LevelVar) error {
+	if p.store == nil && len(o.Save) > 0 {
+		return fmt.Errorf("snapshots cannot be saved: %w", p.noStore)
+	}
 	level.Set(logLevel(o.LogLevel))
 	limitHeap(o.MaxMemory)
 	if !p.loading() { // load sets it at its end
@@ -92,6 +94,7 @@ func (p *program) follow(o *options.Options, level *slog.LevelVar) {
 	if p.store != nil {
 		p.store.SetSavePoints(savePoints(o))
 	}
+	return nil
 }
 
 func eviction(o *options.Options) buckets.Eviction {

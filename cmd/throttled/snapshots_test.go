@@ -149,6 +149,10 @@ func TestDirectoryIsTaken(t *testing.T) {
 	if got := second.ask("SAVE"); !strings.HasPrefix(got, "-ERR") {
 		t.Errorf("SAVE in a directory that is taken answers %q", got)
 	}
+	if got := second.ask(`CONFIG SET save "1 1"`); !strings.Contains(got, "another process uses it") {
+		t.Errorf("CONFIG SET save in a directory that is taken answers %q", got)
+	}
+	second.wants("*2\r\n$4\r\nsave\r\n$0\r\n\r\n", "CONFIG GET save")
 	second.end()
 	if _, err := runs(t, "--dir", dir, "--save", "1 1"); !errors.Is(err, persistence.ErrLocked) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("a second program that is to save ends with %v", err)
