@@ -246,34 +246,3 @@ func BenchmarkScan(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(visited), "ns/key")
 }
-
-// BenchmarkPauses brings a table to ten million keys, changes half of them for others, and
-// copies it, and tells the longest time that each kind of work locked a shard for.
-func BenchmarkPauses(b *testing.B) {
-	for b.Loop() {
-		table := filled(10*million, Config{})
-		var key []byte
-		for i := range uint64(5 * million) {
-			key = numberedKey(key, i)
-			table.Delete(key)
-		}
-		a := newAsker(table, slow)
-		for i := range uint64(5 * million) {
-			a.ask(10*million + i)
-		}
-		table.SetMaxMemory(table.Usage().Bytes)
-		table.SetEviction(EvictSmallestDebt)
-		for i := range uint64(5 * million) {
-			a.ask(15*million + i)
-		}
-		for range table.Records() {
-		}
-		sweepAll(table)
-		p := table.Usage().Pauses
-		for name, d := range map[string]time.Duration{
-			"growth": p.Growth, "compaction": p.Compaction, "eviction": p.Eviction, "sweep": p.Sweep, "copy": p.Copy,
-		} {
-			b.ReportMetric(float64(d.Microseconds()), "us-"+name)
-		}
-	}
-}

@@ -3,44 +3,63 @@ package buckets
 import (
 	"math/bits"
 	"time"
+
+	"github.com/throttledhq/throttled/limiter"
 )
 
 // evictShare is the part of a shard's live bytes that goes when there is no room: so much
 // that going through all its records is shared by many inserts.
 const evictShare = 16
 
-// evict drops the records with the smallest debts, which is the time they have left, until
-// there is room for a record of size bytes and for some more. What goes has no more debt
-// than what stays, but for an eighth, as debts are sorted into classes of that width.
+// evict drops records to make room for another one, and reports whether there is room now.
+// If what may go is not enough it drops nothing.
 //
-// So who exhausts a key and then floods the table with others to have it forgotten has to
-// drive all of those as deep into debt, which costs as much as what he would gain.
-func (s *shard) evict(size int, now uint64) {
+// Those go that have the smallest debts, which is the time they have left, for the bytes
+// that they take; and none goes that has more than the new record would bring, but for an
+// eighth, as debts are sorted into classes of that width. So who floods the table to have
+// the debts of others or his own forgotten has to run up as much in the same memory. Were
+// the bytes left out, a few large keys would push out many small ones.
+func (s *shard) evict(rec *limiter.Record, now uint64) bool {
 	defer since(&s.shared.pauses.eviction, time.Now())
-	var classes [debtClasses]int // bytes of records
+	size := recordSize(rec)
+	classes := s.debts(now)
+	enough := 0
+	for _, bytes := range classes[:debtClass(rec.Expires, now, size)+1] {
+		enough += bytes
+	}
+	need := max(1, size-(cap(s.arena)-s.liveBytes()))
+	if enough < need {
+		return false
+	}
+	s.evictBytes(&classes, max(need, min(enough, s.liveBytes()/evictShare)), now)
+	s.compact()
+	return true
+}
+
+// debts returns the bytes of the records of each class.
+func (s *shard) debts(now uint64) (classes [debtClasses]int) {
 	for at, sl := range s.index {
 		if sl != 0 {
 			rec := s.record(at)
-			classes[debtClass(rec.expires(), now)] += rec.size()
+			classes[debtClass(rec.expires(), now, rec.size())] += rec.size()
 		}
 	}
-	want := max(size, s.liveBytes()/evictShare)
+	return classes
+}
+
+// evictBytes drops records of so many bytes, class by class from the smallest debt on.
+func (s *shard) evictBytes(classes *[debtClasses]int, want int, now uint64) {
 	last := 0 // the class with which there is enough
 	for ; last < debtClasses-1 && classes[last] < want; last++ {
 		want -= classes[last]
 	}
-	s.evictUpTo(last, want, now)
-}
-
-// evictUpTo drops all records of the classes below last, and so many bytes of that one.
-func (s *shard) evictUpTo(last, want int, now uint64) {
 	for at := 0; at < len(s.index); {
 		if s.index[at] == 0 {
 			at++
 			continue
 		}
 		rec := s.record(at)
-		class := debtClass(rec.expires(), now)
+		class := debtClass(rec.expires(), now, rec.size())
 		if class > last || class == last && want <= 0 {
 			at++
 			continue
@@ -48,26 +67,47 @@ func (s *shard) evictUpTo(last, want int, now uint64) {
 		if class == last {
 			want -= rec.size()
 		}
-		// Another slot may move into the gap, so the position is looked at again.
-		s.remove(at)
-		if class == 0 {
-			s.expired++
-		} else {
-			s.shared.memory.evicted.Add(1)
-		}
+		s.countGone(class)
+		s.remove(at) // another slot may move into the gap: the position is looked at again
 	}
+}
+
+func (s *shard) countGone(class int) {
+	if class == 0 {
+		s.expired++
+	} else {
+		s.shared.memory.evicted.Add(1)
+	}
+}
+
+// relieve evicts some records if more memory is used than a limit that has been lowered
+// allows, gives their memory back, and returns how many they were.
+func (s *shard) relieve(now uint64) (dropped int) {
+	m := &s.shared.memory
+	if limit := m.limit.Load(); limit == 0 || m.used.Load() <= limit || m.evicting() == NoEviction || s.live == 0 {
+		return 0
+	}
+	defer since(&s.shared.pauses.eviction, time.Now())
+	before := s.live
+	classes := s.debts(now)
+	s.evictBytes(&classes, max(1, s.liveBytes()/evictShare), now)
+	if want := indexSize(int(s.live)); want < len(s.index) {
+		s.resizeIndex(want)
+	}
+	s.resizeArena(s.liveBytes())
+	return int(before - s.live)
 }
 
 // debtClasses is eight classes for each power of two of a debt.
 const debtClasses = 8 * 65
 
-// debtClass sorts debts, in nanoseconds, into classes: a debt of a higher class is the
-// greater one. Class 0 has none.
-func debtClass(expires, now uint64) int {
+// debtClass sorts debts, in nanoseconds for each byte of a record, into classes: one of a
+// higher class is the greater one. Class 0 has none.
+func debtClass(expires, now uint64, size int) int {
 	if expires <= now {
 		return 0
 	}
-	debt := expires - now
+	debt := max(1, (expires-now)/uint64(size))
 	n := bits.Len64(debt)
 	return 8*n + int(debt<<(64-n)>>60&7)
 }

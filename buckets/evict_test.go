@@ -27,24 +27,30 @@ func flood(tb testing.TB, table *Table, prefix string, n int, l limiter.Limit) (
 }
 
 func TestDebtClass(t *testing.T) {
-	if class := debtClass(5, 5); class != 0 {
+	if class := debtClass(5, 5, 1); class != 0 {
 		t.Errorf("no debt is of class %d", class)
 	}
 	debts := []uint64{1, 2, 3, 7, 8, 9, 1000, 1 << 40, 1<<63 - 1, 1 << 63, math.MaxUint64}
 	for i, debt := range debts {
-		class := debtClass(debt, 0)
+		class := debtClass(debt, 0, 1)
 		if class <= 0 || class >= debtClasses {
 			t.Errorf("debt %d is of class %d", debt, class)
 		}
-		if i > 0 && class <= debtClass(debts[i-1], 0) {
-			t.Errorf("debt %d is of class %d, and %d of %d", debt, class, debts[i-1], debtClass(debts[i-1], 0))
+		if i > 0 && class <= debtClass(debts[i-1], 0, 1) {
+			t.Errorf("debt %d is of class %d, and %d of %d", debt, class, debts[i-1], debtClass(debts[i-1], 0, 1))
+		}
+		if debtClass(debt, 0, 1_000_000) < 1 {
+			t.Errorf("debt %d of a large record counts as none", debt)
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 100_000 {
 		debt := r.Uint64()>>r.UintN(63) | 1
-		if a, b := debtClass(debt, 0), debtClass(debt+debt/8+1, 0); debt < 1<<62 && b <= a {
+		if a, b := debtClass(debt, 0, 1), debtClass(debt+debt/8+1, 0, 1); debt < 1<<62 && b <= a {
 			t.Fatalf("debts %d and an eighth more are of classes %d and %d", debt, a, b)
+		}
+		if size := 1 + r.IntN(1000); debtClass(debt, 0, size) != debtClass(max(1, debt/uint64(size)), 0, 1) {
+			t.Fatalf("debt %d of %d bytes is not of the class of its part", debt, size)
 		}
 	}
 }
@@ -110,23 +116,80 @@ func TestExpiredGoFirst(t *testing.T) {
 	}
 }
 
-// A key that needs much room takes the place of many, unless it is too large for the limit.
-func TestLargeKeyEvictsMany(t *testing.T) {
+// A key that needs much room takes the place of many if it brings as much debt for that
+// room, and is refused without any loss if it does not, or is too large for the limit.
+func TestLargeKeys(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, MaxMemory: 100_000, Eviction: EvictSmallestDebt, Shards: 1})
 	flood(t, table, "k", 10_000, limiter.Limit{Max: 2, Interval: time.Hour})
-	for _, size := range []int{10_000, 40_000} {
-		if d := ask(table, strings.Repeat("x", size), slow, 100); d.Err != nil {
-			t.Errorf("a key of %d bytes: %v", size, d.Err)
+	before := table.Usage()
+	for _, tt := range []struct {
+		size     int
+		quantity int64
+		stored   bool
+	}{{30_000, 1, false}, {30_000, 1000, false}, {30_000, 100_000, true}, {60_000, 1, false}, {200_000, 100_000, false}} {
+		l := limiter.Limit{Max: 1_000_000, Interval: time.Hour}
+		d := ask(table, strings.Repeat("x", tt.size), l, tt.quantity)
+		checkTable(t, table)
+		after := table.Usage()
+		if stored := d.Err == nil; stored != tt.stored || !stored && (after.Keys != before.Keys || after.Evicted != before.Evicted) {
+			t.Errorf("a key of %d bytes charged %d: %+v; %+v became %+v", tt.size, tt.quantity, d, before, after)
+		}
+		before = after
+	}
+	if before.Peak > 100_000 || before.Evicted == 0 {
+		t.Errorf("%+v", before)
+	}
+}
+
+// Nor do large keys make the table forget exhausted ones.
+func TestFloodOfLargeKeys(t *testing.T) {
+	for _, size := range []int{8000, 30_000, 500_000} {
+		table := New(Config{Clock: newFakeClock().tell, MaxMemory: 8 << 20, Eviction: EvictSmallestDebt, Shards: 16})
+		l := limiter.Limit{Max: 10, Interval: time.Hour}
+		for i := range 1000 {
+			ask(table, fmt.Sprint("mine", i), l, 10)
+		}
+		flood(t, table, "junk", 200_000, l)
+		for i := range 500 {
+			ask(table, fmt.Sprint(i, strings.Repeat("x", size)), l, 1)
+		}
+		for i := range 1000 {
+			if d := ask(table, fmt.Sprint("mine", i), l, 1); !d.Limited {
+				t.Fatalf("after keys of %d bytes, key %d was forgotten: %+v", size, i, d)
+			}
 		}
 		checkTable(t, table)
 	}
-	if d := ask(table, strings.Repeat("y", 200_000), slow, 1); !errors.Is(d.Err, limiter.ErrOutOfMemory) {
-		t.Errorf("a key beyond the limit: %+v", d)
+}
+
+// A key that would be the first to go is refused, and nothing is evicted for it.
+func TestSmallestDebtIsRefused(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell, MaxMemory: 50_000, Shards: 1})
+	fill(t, table, "k", limiter.Limit{Max: 2, Interval: time.Hour})
+	table.SetEviction(EvictSmallestDebt)
+	before := table.Usage()
+	if d := ask(table, "k-new", limiter.Limit{Max: 2, Interval: time.Second}, 1); !errors.Is(d.Err, limiter.ErrOutOfMemory) {
+		t.Errorf("%+v", d)
+	}
+	if after := table.Usage(); after.Keys != before.Keys || after.Evicted != before.Evicted {
+		t.Errorf("%+v became %+v", before, after)
+	}
+}
+
+// A record that cannot be replaced by a larger one stays as it is, and so do all others.
+func TestPutThatCannotEvict(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell, MaxMemory: 4096, Eviction: EvictSmallestDebt, Shards: 1})
+	for i := range 40 {
+		ask(table, fmt.Sprint("k", i), slow, 1)
+	}
+	rec := limiter.Record{Kind: 7, Key: []byte("k0"), Expires: start + uint64(time.Hour), State: make([]byte, 5000)}
+	if err := table.Put(rec); !errors.Is(err, limiter.ErrOutOfMemory) {
+		t.Errorf("Put returns %v", err)
+	}
+	if e, ok := table.Lookup([]byte("k0")); !ok || e.Kind != limiter.Throttle || table.Usage().Keys != 40 {
+		t.Errorf("the key is %+v %t, of %d keys", e, ok, table.Usage().Keys)
 	}
 	checkTable(t, table)
-	if u := table.Usage(); u.Peak > 100_000 {
-		t.Errorf("%+v", u)
-	}
 }
 
 func TestSetEviction(t *testing.T) {
@@ -140,5 +203,34 @@ func TestSetEviction(t *testing.T) {
 	flood(t, table, "c", 1000, slow)
 	if d := ask(table, "d", slow, 1); !errors.Is(d.Err, limiter.ErrOutOfMemory) {
 		t.Errorf("after eviction was switched off: %+v, %d keys", d, n)
+	}
+}
+
+// A limit that is lowered below what is used is reached by evicting, if that is allowed.
+func TestLoweredLimit(t *testing.T) {
+	for _, e := range []Eviction{NoEviction, EvictSmallestDebt} {
+		table := New(Config{Clock: newFakeClock().tell, Shards: 8, Eviction: e})
+		l := limiter.Limit{Max: 10, Interval: time.Hour}
+		for i := range 20_000 {
+			ask(table, fmt.Sprint("k", i), l, int64(1+i%10))
+		}
+		before := table.Usage()
+		table.SetMaxMemory(before.Bytes / 2)
+		for range 20 {
+			sweepAll(table)
+		}
+		checkTable(t, table)
+		after := table.Usage()
+		if e == NoEviction && after.Keys != before.Keys {
+			t.Errorf("%d of %d keys are left without eviction", after.Keys, before.Keys)
+		}
+		if e == EvictSmallestDebt && (after.Bytes > before.Bytes/2 || after.Bytes < before.Bytes/3 || after.Keys+after.Evicted != before.Keys) {
+			t.Errorf("%+v became %+v", before, after)
+		}
+		for i := 9; i < 20_000; i += 10 {
+			if d := ask(table, fmt.Sprint("k", i), l, 1); !d.Limited {
+				t.Fatalf("key %d, which was exhausted, is forgotten: %+v", i, d)
+			}
+		}
 	}
 }

@@ -15,8 +15,9 @@ type Eviction int32
 const (
 	// NoEviction refuses new keys. Those that exist stay exact.
 	NoEviction Eviction = iota
-	// EvictSmallestDebt drops the keys that are closest to having their full limit back:
-	// they are the ones that lose the least by it.
+	// EvictSmallestDebt drops the keys that are closest to having their full limit back, for
+	// the memory that they take: they lose the least by it. A new key that would itself be
+	// the first to go is refused.
 	EvictSmallestDebt
 )
 
@@ -49,6 +50,8 @@ func (b *budget) raisePeak(used int64) {
 		peak = b.peak.Load()
 	}
 }
+
+func (b *budget) evicting() Eviction { return Eviction(b.eviction.Load()) }
 
 func (b *budget) release(n int64) { b.used.Add(-n) }
 
@@ -84,10 +87,11 @@ func arenaSize(n int) int {
 	return (n + pageSize - 1) &^ (pageSize - 1)
 }
 
-// makeRoom sees that one more record of size bytes fits into arena and index. Expired
-// records give their room back before more memory is taken: otherwise a shard that is
-// full of them would grow at the expense of the others.
-func (s *shard) makeRoom(size int, now uint64) error {
+// makeRoom sees that one more record fits into arena and index. Expired records give their
+// room back before more memory is taken: otherwise a shard that is full of them would grow
+// at the expense of the others. If there is no room, nothing but they is gone.
+func (s *shard) makeRoom(rec *limiter.Record, now uint64) error {
+	size := recordSize(rec)
 	if indexSize(int(s.live)+1) <= len(s.index) && len(s.arena)+size <= cap(s.arena) {
 		return nil
 	}
@@ -95,14 +99,8 @@ func (s *shard) makeRoom(size int, now uint64) error {
 	if now >= s.reclaimAt {
 		s.reclaim(now)
 	}
-	if s.grow(size) {
+	if s.grow(size) || s.shared.memory.evicting() == EvictSmallestDebt && s.evict(rec, now) {
 		return nil
-	}
-	if Eviction(s.shared.memory.eviction.Load()) == EvictSmallestDebt {
-		s.evict(size, now)
-		if s.grow(size) {
-			return nil
-		}
 	}
 	return limiter.ErrOutOfMemory
 }

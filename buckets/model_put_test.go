@@ -36,7 +36,8 @@ func (r *tableRun) forgetEvicted(except []byte) {
 	gone, least := map[*shard]int{}, map[*shard]int{} // the greatest class that is gone, the least that is there
 	for key, rec := range r.model.records {
 		s, tag := r.table.locate([]byte(key))
-		class := debtClass(rec.tat, now)
+		size := recordSize(&limiter.Record{Kind: rec.kind, Key: []byte(key), State: []byte(rec.state)})
+		class := debtClass(rec.tat, now, size)
 		if _, found := s.find([]byte(key), tag); found {
 			if key != string(except) {
 				least[s] = min(class, cmp.Or(least[s], class))

@@ -145,6 +145,9 @@ func (r *tableRun) step() {
 		r.scan()
 	case 9, 10, 11:
 		r.sweep.step()
+		if r.evict {
+			r.forgetEvicted(nil)
+		}
 	case 12:
 		r.compare()
 	case 13:

@@ -134,7 +134,7 @@ func (s *shard) store(at int, found bool, rec *limiter.Record, tag uint32, now u
 		s.changes++
 		return nil
 	}
-	if err := s.makeRoom(recordSize(rec), now); err != nil {
+	if err := s.makeRoom(rec, now); err != nil {
 		return err
 	}
 	if at, found = s.find(rec.Key, tag); found { // making room moves slots

@@ -66,6 +66,7 @@ func (w *sweeper) step() (seen, dropped int, last bool) {
 	seen = w.slot - from
 	dropped = s.dropExpired(from, w.slot, now)
 	if last = w.slot == len(s.index); last {
+		dropped += s.relieve(now)
 		s.shrink()
 		w.slot = 0
 		w.shard = (w.shard + 1) & (len(w.table.shards) - 1)

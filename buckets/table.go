@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"hash/maphash"
+	"math"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -61,9 +62,9 @@ func New(c Config) *Table {
 	return t
 }
 
-// SetMaxMemory changes the memory limit in bytes; 0 lifts it. What is above a lowered
-// limit stays: only keys that would need more are refused, or take the place of others,
-// until enough has expired.
+// SetMaxMemory changes the memory limit in bytes; 0 lifts it. What is above a lowered limit
+// stays until enough has expired, and keys that would need more are refused; with
+// EvictSmallestDebt the sweeper evicts down to the limit.
 func (t *Table) SetMaxMemory(bytes int64) { t.memory.limit.Store(bytes) }
 
 // SetEviction changes what gives way at the memory limit.
@@ -86,7 +87,7 @@ func (t *Table) Lookup(key []byte) (limiter.Entry, bool) {
 	rec := s.record(at)
 	return limiter.Entry{
 		Kind:  rec.kind(),
-		TTL:   time.Duration(rec.expires() - now),
+		TTL:   time.Duration(min(rec.expires()-now, math.MaxInt64)),
 		Bytes: int64(rec.size()) + slotSize,
 		State: rec.expires() ^ xxhash.Sum64(rec.state()),
 	}, true

@@ -3,6 +3,7 @@ package persistence
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -44,7 +45,20 @@ func (disk) Create(path string) (File, error) {
 	return wrap(os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600))
 }
 
-func (disk) Open(path string) (File, error) { return wrap(os.Open(path)) }
+// Open does not wait for who may write to a pipe of that name, nor take anything for a
+// snapshot that has no end.
+func (disk) Open(path string) (File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	const endless = fs.ModeNamedPipe | fs.ModeSocket | fs.ModeDevice | fs.ModeCharDevice
+	if info, err := f.Stat(); err != nil || info.Mode()&endless != 0 {
+		_ = f.Close() // nothing was read
+		return nil, errors.Join(err, &fs.PathError{Op: "open", Path: path, Err: errors.New("not a file on a disk")})
+	}
+	return diskFile{f}, nil
+}
 
 func (disk) Rename(from, to string) error { return os.Rename(from, to) }
 

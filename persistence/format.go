@@ -60,6 +60,15 @@ type Info struct {
 	Size    int64 // bytes of the file
 }
 
+// possible reports whether there can be such a snapshot: who makes room for its keys or sets
+// a clock by it before all has been read relies on that.
+func (i *Info) possible() bool {
+	return i.Keys >= 0 && i.Keys <= i.Size/minRecord && i.Blocks >= 0 && i.Blocks <= i.Keys &&
+		i.Begun <= i.Ended && i.Ended <= math.MaxInt64
+}
+
+const minRecord = 1 + 8 + 1 // bytes of a record with an empty key
+
 // appendPlace begins a block in memory. The header has no file to belong to yet: 0.
 func appendPlace(b []byte, offset int64, file uint32) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(offset))

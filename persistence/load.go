@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"time"
-
-	"github.com/throttledhq/throttled/limiter"
 )
 
 // Info describes the snapshot that Load is going to read, by its ends only, and reports
@@ -148,9 +146,5 @@ func (s *Store) loadRecords(ctx context.Context, snap *Snapshot, into State) err
 }
 
 func putError(path string, stored, keys int64, err error) error {
-	hint := ""
-	if errors.Is(err, limiter.ErrOutOfMemory) {
-		hint = "; raise maxmemory"
-	}
-	return fmt.Errorf("load snapshot %s: %w after %d of %d keys%s", path, err, stored, keys, hint)
+	return fmt.Errorf("load snapshot %s: %w after %d of %d keys", path, err, stored, keys)
 }

@@ -51,7 +51,10 @@ func (s *Snapshot) readEnds() error {
 	last.id = first.id
 	at := last.offset
 	if t, payload, ok := last.block(); ok && t == trailerBlock && parseTrailer(payload, &s.info) {
-		return nil
+		if !s.info.possible() {
+			last.damaged(at, "its trailer tells what cannot be")
+		}
+		return last.err
 	}
 	if last.err == nil || last.err.(*FileError).Kind == ErrDamaged {
 		last.damaged(at, "it does not end in a trailer: it was cut, or its end was overwritten")

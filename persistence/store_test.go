@@ -277,7 +277,7 @@ func TestLoad_IsAllOrNothing(t *testing.T) {
 			t.Errorf("%s: what is there can be overwritten: %v", what, err)
 		}
 	}
-	f("no room", t.Context(), 19, limiter.ErrOutOfMemory, "after 19 of 20 keys; raise maxmemory")
+	f("no room", t.Context(), 19, limiter.ErrOutOfMemory, "after 19 of 20 keys")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	f("ended", ended, 0, context.Canceled, "load snapshot")

@@ -210,7 +210,7 @@ func (c *client) runAll() bool {
 		}
 		completed = true
 		c.dispatch(args)
-		if c.quit || c.cut {
+		if c.quit || c.cut || c.hungUp.Load() {
 			break
 		}
 		if c.out.Len() >= flushAt && !c.flush() {

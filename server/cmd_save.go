@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"net"
 	"strings"
 
 	"github.com/throttledhq/throttled/persistence"
@@ -17,8 +18,13 @@ func cmdSave(c *client, _ [][]byte) error {
 	return nil
 }
 
-// save writes a snapshot. The connection does not count as idle meanwhile.
+// save writes a snapshot. The connection does not count as idle meanwhile. What it has been
+// told so far is written first: who has gone asks for no more, whatever he sent before.
 func (c *client) save() error {
+	if !c.flush() {
+		c.cut = true
+		return net.ErrClosed
+	}
 	c.show(func(p *profile) { p.saving = true })
 	defer c.show(func(p *profile) { p.saving = false })
 	return c.srv.snapshots.Save()

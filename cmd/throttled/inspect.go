@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/signal"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -49,10 +50,11 @@ func runDump(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // inspect opens the only argument of a command and hands it to use. The end of ctx closes
 // the file, which ends the reading of it.
 func inspect(ctx context.Context, command string, args []string, stderr io.Writer, use func(*persistence.Snapshot) error) int {
-	if len(args) != 1 {
+	if len(args) != 1 || args[0] == "-h" || args[0] == "--help" {
 		_, _ = fmt.Fprintf(stderr, "Usage: throttled %s FILE\n", command)
 		return exitUsage
 	}
+	signal.Ignore(syscall.SIGPIPE) // a reader that has seen enough shows as an error of writing
 	s, err := persistence.OpenSnapshot(args[0])
 	if err != nil {
 		return check(stderr, err)

@@ -15,14 +15,15 @@ const (
 	paceEvery      = time.Second
 )
 
-// limitHeap makes the collector work harder before garbage takes the process far beyond
-// maxmemory: what it lets go of for a moment while it grows a shard is not counted there.
-func limitHeap(maxMemory int64) {
-	limit := int64(math.MaxInt64)
-	if maxMemory > 0 && maxMemory < math.MaxInt64/2 {
-		limit = maxMemory + maxMemory/4 + heapBesideKeys
+// heapLimit returns the soft limit of the heap: it makes the collector work harder before
+// garbage takes the process far beyond maxmemory, since what the table lets go of for a
+// moment while it grows a shard is not counted there. A table that is larger, because
+// maxmemory was lowered, must not have the collector run without end.
+func heapLimit(maxMemory, used int64) int64 {
+	if keys := max(maxMemory, used); maxMemory > 0 && keys < math.MaxInt64/2 {
+		return keys + keys/4 + heapBesideKeys
 	}
-	debug.SetMemoryLimit(limit)
+	return math.MaxInt64
 }
 
 // gcPercent returns how much garbage the collector should wait for, as a percentage of the
@@ -33,18 +34,23 @@ func gcPercent(used int64) int {
 	return int(min(100, 100*allowed/max(used, 1)))
 }
 
-// paceCollector follows the size of the table with the collector's pace, until ctx ends.
-// Somebody who sets GOGC knows better.
-func paceCollector(ctx context.Context, used func() int64) {
-	if _, set := os.LookupEnv("GOGC"); set {
-		return
-	}
+// paceCollector follows the size of the table and its limit, until ctx ends. Somebody who
+// sets GOGC or GOMEMLIMIT knows better.
+func paceCollector(ctx context.Context, sizes func() (maxMemory, used int64)) {
+	_, percentSet := os.LookupEnv("GOGC")
+	_, limitSet := os.LookupEnv("GOMEMLIMIT")
 	ticker := time.NewTicker(paceEvery)
 	defer ticker.Stop()
-	for current := 100; ; {
-		if want := gcPercent(used()); want != current {
+	percent, limit := 100, int64(math.MaxInt64)
+	for {
+		maxMemory, used := sizes()
+		if want := gcPercent(used); want != percent && !percentSet {
 			debug.SetGCPercent(want)
-			current = want
+			percent = want
+		}
+		if want := heapLimit(maxMemory, used); want != limit && !limitSet {
+			debug.SetMemoryLimit(want)
+			limit = want
 		}
 		select {
 		case <-ctx.Done():

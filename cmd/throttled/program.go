@@ -32,6 +32,9 @@ type program struct {
 	server    *server.Server
 	listeners []net.Listener
 	stopped   chan bool // gets whether to save when a client asks for SHUTDOWN
+
+	limitMu   sync.Mutex
+	maxMemory int64 // what the options say, or are about to say, that the table may take
 }
 
 // open builds the parts and binds the addresses, so that what cannot work is said
@@ -53,7 +56,6 @@ func open(opts *options.Store, stderr io.Writer) (*program, error) {
 }
 
 func (p *program) build(o *options.Options, level *slog.LevelVar) error {
-	limitHeap(o.MaxMemory)
 	if err := p.openStore(o); err != nil {
 		return err
 	}
@@ -86,10 +88,7 @@ func (p *program) follow(o *options.Options, level *slog.LevelVar) error {
 		return fmt.Errorf("snapshots cannot be saved: %w", p.noStore)
 	}
 	level.Set(logLevel(o.LogLevel))
-	limitHeap(o.MaxMemory)
-	if !p.loading() { // load sets it at its end
-		p.table.SetMaxMemory(o.MaxMemory)
-	}
+	p.limitMemory(o.MaxMemory)
 	p.table.SetEviction(eviction(o))
 	if p.store != nil {
 		p.store.SetSavePoints(savePoints(o))
@@ -156,7 +155,9 @@ func (p *program) run(ctx context.Context) error {
 	defer cancel()
 	var running sync.WaitGroup
 	running.Go(func() { p.table.RunSweeper(ctx) })
-	running.Go(func() { paceCollector(ctx, func() int64 { return p.table.Usage().Bytes }) })
+	running.Go(func() {
+		paceCollector(ctx, func() (maxMemory, used int64) { return p.opts.Get().MaxMemory, p.table.Usage().Bytes })
+	})
 	failed := make(chan error, len(p.listeners)+1)
 	for _, ln := range p.listeners {
 		running.Go(func() { failed <- p.server.Serve(ln) })
@@ -178,7 +179,11 @@ func (p *program) run(ctx context.Context) error {
 	if save {
 		err = errors.Join(err, p.saveLast())
 	}
-	p.log.Info("stopped")
+	if err != nil && p.logFile != nil {
+		p.log.Error("stopped", "error", err) // what reads the log may not see standard error
+	} else {
+		p.log.Info("stopped")
+	}
 	return errors.Join(err, p.release())
 }
 

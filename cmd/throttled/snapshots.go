@@ -68,6 +68,7 @@ func (p *program) openTable(o *options.Options) error {
 			base = ended
 		}
 	}
+	p.maxMemory = o.MaxMemory
 	p.table = buckets.New(buckets.Config{Clock: buckets.NewClock(base), MaxMemory: o.MaxMemory, Eviction: eviction(o)})
 	if found {
 		p.table.Reserve(info.Keys, info.Size) // a record is as long in the file as in the table
@@ -87,17 +88,31 @@ func (p *program) load(ctx context.Context) error {
 		return nil
 	}
 	p.table.SetMaxMemory(0)
-	err := p.store.Load(ctx, p.table)
-	p.table.SetMaxMemory(p.opts.Get().MaxMemory)
-	return err
+	if err := p.store.Load(ctx, p.table); err != nil {
+		return err
+	}
+	p.limitMu.Lock()
+	defer p.limitMu.Unlock()
+	p.table.SetMaxMemory(p.maxMemory)
+	if used := p.table.Usage().Bytes; p.maxMemory > 0 && used > p.maxMemory {
+		p.log.Warn("the keys of the snapshot take more than maxmemory", "used", used, "maxmemory", p.maxMemory)
+	}
+	return nil
+}
+
+// limitMemory changes the limit of the table, at once or when all is loaded.
+func (p *program) limitMemory(bytes int64) {
+	p.limitMu.Lock()
+	defer p.limitMu.Unlock()
+	p.maxMemory = bytes
+	if !p.loading() {
+		p.table.SetMaxMemory(bytes)
+	}
 }
 
 // saveLast saves what has changed since the last save, once there are no more decisions.
 func (p *program) saveLast() error {
-	if p.store == nil || p.loading() {
-		return nil
-	}
-	if st := p.store.Status(); st.Saves > 0 && st.Changes == 0 {
+	if p.store == nil || p.loading() || p.store.Status().Changes == 0 {
 		return nil
 	}
 	if err := p.store.Save(); err != nil {

@@ -144,9 +144,17 @@ func TestParseBenchmarks(t *testing.T) {
 	got, err := parseBenchmarks("cpu: x\n" +
 		"BenchmarkWait-2         \t11238129\t        95.95 ns/op\t       0 B/op\t       0 allocs/op\n" +
 		"BenchmarkWait-2         \t11238129\t        99.95 ns/op\t       0 B/op\t       0 allocs/op\n" +
+		"BenchmarkPauses-2   \t       1\t7565382026 ns/op\t         3.5 us-compact\t        88.5 us-copy\n" +
+		"BenchmarkPauses-2   \t       1\t7565382026 ns/op\t         4.5 us-compact\t        77.5 us-copy\n" +
 		"BenchmarkDecideBatch/1M/16-parallel-2       \t 1339292\t       932.0 ns/op\t        58.25 ns/decision\t       0 B/op\t       3 allocs/op\nPASS\n")
-	if err != nil || got["Wait"] != (benchmark{95.95, 0}) || got["DecideBatch/1M/16-parallel"] != (benchmark{58.25, 3}) || len(got) != 2 {
-		t.Errorf("%v, %v", got, err)
+	if err != nil || len(got) != 3 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	if w, d := got["Wait"], got["DecideBatch/1M/16-parallel"]; w.ns != 95.95 || d.ns != 58.25 || d.allocs != 3 {
+		t.Errorf("%v", got)
+	}
+	if us := got["Pauses"].us; us["compact"] != 3.5 || us["copy"] != 77.5 {
+		t.Errorf("%v", us)
 	}
 	if _, err := parseBenchmarks("FAIL\n"); err == nil {
 		t.Error("no benchmarks are read")

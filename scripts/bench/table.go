@@ -44,19 +44,39 @@ func table(_ settings, b *board) error {
 
 // benchmark is what a benchmark printed: ns for a decision if it tells, or else for an
 // operation.
-type benchmark struct{ ns, allocs float64 }
+type benchmark struct {
+	ns, allocs float64
+	us         map[string]float64 // of what it measures in "us-name"
+}
+
+// better returns the better figures of two runs of which the first may be none.
+func better(a, b benchmark) benchmark {
+	if a.us == nil {
+		return b
+	}
+	for name, us := range a.us {
+		b.us[name] = min(us, b.us[name])
+	}
+	if a.ns < b.ns {
+		b.ns, b.allocs = a.ns, a.allocs
+	}
+	return b
+}
 
 var benchmarkLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)-\d+\s+\d+\s+(.*)$`)
 
 func parseBenchmarks(out string) (map[string]benchmark, error) {
 	found := map[string]benchmark{}
 	for _, line := range benchmarkLine.FindAllStringSubmatch(out, -1) {
-		var b benchmark
+		b := benchmark{us: map[string]float64{}}
 		fields := strings.Fields(line[2])
 		for i := 0; i+1 < len(fields); i += 2 {
 			value, err := strconv.ParseFloat(fields[i], 64)
 			if err != nil {
 				return nil, fmt.Errorf("benchmark %s: %w", line[1], err)
+			}
+			if name, is := strings.CutPrefix(fields[i+1], "us-"); is {
+				b.us[name] = value
 			}
 			switch fields[i+1] {
 			case "ns/op":
@@ -67,9 +87,7 @@ func parseBenchmarks(out string) (map[string]benchmark, error) {
 				b.allocs = value
 			}
 		}
-		if old, again := found[line[1]]; !again || b.ns < old.ns {
-			found[line[1]] = b
-		}
+		found[line[1]] = better(found[line[1]], b)
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("no benchmarks in %q", out)

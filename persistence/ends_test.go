@@ -1,0 +1,58 @@
+package persistence
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestOpenSnapshot_ImpossibleTrailer is about trailers whose checksums are right: nobody makes
+// room for more keys than there are bytes, or sets a clock beyond its end.
+func TestOpenSnapshot_ImpossibleTrailer(t *testing.T) {
+	const begun = 7
+	f := func(info Info) error {
+		file := forge(magic)
+		file.block(headerBlock, appendHeader(nil, &Info{Format: format, Begun: begun}))
+		path := filepath.Join(t.TempDir(), "dump.thr")
+		if err := os.WriteFile(path, *file.block(trailerBlock, appendTrailer(nil, &info)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := OpenSnapshot(path)
+		if err == nil {
+			err = s.Close()
+		}
+		return err
+	}
+	if err := f(Info{Ended: math.MaxInt64}); err != nil {
+		t.Fatalf("a trailer that is possible: %v", err)
+	}
+	for name, info := range map[string]Info{
+		"more keys than bytes":     {Keys: 1 << 40, Blocks: 1, Ended: begun},
+		"as many keys as there be": {Keys: 1 << 62, Blocks: 1, Ended: begun},
+		"fewer keys than none":     {Keys: -1, Ended: begun},
+		"more blocks than keys":    {Blocks: 1, Ended: begun},
+		"an end before the begin":  {Ended: begun - 1},
+		"an end beyond all clocks": {Ended: 1 << 63},
+	} {
+		if err := f(info); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "what cannot be") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestOpenSnapshot_Endless does not wait for somebody to write to a pipe, nor read a device.
+func TestOpenSnapshot_Endless(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "dump.thr")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, "/dev/zero"} {
+		if _, err := OpenSnapshot(path); err == nil || !strings.Contains(err.Error(), "not a file on a disk") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
