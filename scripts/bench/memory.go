@@ -13,6 +13,8 @@ const (
 	floodLimit  = 256 // MiB of maxmemory
 	floodKeys   = 20_000_000
 	exhausted   = 100_000 // keys that are used up before the flood
+	longKeys    = 20_000  // keys that are flooded in at last, each of which takes the room of thousands
+	longKey     = 30_000  // bytes
 )
 
 // memory fills servers with keys and shows what they take: of throttled all that it has, of
@@ -102,11 +104,15 @@ func floodOne(p *process, policy string, b *board) error {
 		}
 		most = max(most, rss)
 	}
+	long, err := fill(p.addr, keyspace{"long:", longKey, 0, longKeys}, never)
+	if err != nil {
+		return err
+	}
 	after, err := fill(p.addr, mine, never)
 	if err != nil {
 		return err
 	}
-	b.note("%s: %d keys flooded in, %d got a record, %d were refused with -OOM", policy, floodKeys, all.admitted, all.failed)
+	b.note("%s: %d keys flooded in, %d got a record, %d were refused with -OOM; of %d keys of %d bytes, %d", policy, floodKeys, all.admitted, all.failed, longKeys, longKey, long.failed)
 	b.atMost(policy+": RSS under the flood", mib(most), 1.25*floodLimit+64, "MiB")
 	b.atMost(policy+": exhausted keys that were forgotten", float64(exhausted-after.limited), 0, "")
 	return nil
