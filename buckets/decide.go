@@ -45,13 +45,15 @@ func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, out 
 	s.decide(req, tag, now, out)
 }
 
-// fetchSlots hashes the keys of up to window requests, and asks for the memory where the
-// search for each begins.
+// fetchSlots hashes the keys of up to window requests, and asks for the shard of each and for
+// the memory where the search for it begins.
 func (t *Table) fetchSlots(reqs []limiter.Request, hashes *[window]uint64) {
 	for i := range reqs {
 		hash := t.hash(reqs[i].Key)
 		hashes[i] = hash
-		prefetch(t.hints[t.shardOf(hash)].slot(tagOf(hash)))
+		number := t.shardOf(hash)
+		prefetchToWrite(uintptr(unsafe.Pointer(&t.shards[number]))) // another core may have it
+		prefetch(t.hints[number].slot(tagOf(hash)))
 	}
 }
 

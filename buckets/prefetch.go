@@ -6,3 +6,9 @@ package buckets
 //
 //go:noescape
 func prefetch(addr uintptr)
+
+// prefetchToWrite asks for the two cache lines at an address, to be written. Any address will
+// do.
+//
+//go:noescape
+func prefetchToWrite(addr uintptr)

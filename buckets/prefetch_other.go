@@ -2,5 +2,8 @@
 
 package buckets
 
-// prefetch does nothing where there is no instruction for it.
+// Where there are no instructions for it, nothing is asked for in advance.
+
 func prefetch(uintptr) {}
+
+func prefetchToWrite(uintptr) {}

@@ -71,12 +71,12 @@ func restart(n int, bar time.Duration, b *board, between func(p *process) error)
 func serveAndSave(p *process, g generator, s settings, b *board) error {
 	var quiet, saving []latencies
 	for range s.rounds {
-		l, err := g.run(p.addr, manyKeys, saveTime)
+		l, err := g.run(p.addr, manyKeys, saveTime, b)
 		if err != nil {
 			return err
 		}
 		quiet = append(quiet, l)
-		if l, err = serveWhileSaving(p, g); err != nil {
+		if l, err = serveWhileSaving(p, g, b); err != nil {
 			return err
 		}
 		saving = append(saving, l)
@@ -87,11 +87,11 @@ func serveAndSave(p *process, g generator, s settings, b *board) error {
 	return nil
 }
 
-func serveWhileSaving(p *process, g generator) (l latencies, err error) {
+func serveWhileSaving(p *process, g generator, b *board) (l latencies, err error) {
 	done := make(chan struct{})
 	saver := make(chan error, 1)
 	go func() { saver <- saveUntil(p.addr, done) }()
-	l, err = g.run(p.addr, manyKeys, saveTime)
+	l, err = g.run(p.addr, manyKeys, saveTime, b)
 	close(done)
 	return l, errors.Join(err, <-saver)
 }

@@ -63,7 +63,7 @@ func better(a, b benchmark) benchmark {
 	return b
 }
 
-var benchmarkLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)-\d+\s+\d+\s+(.*)$`)
+var benchmarkLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`) // on one core there is no number
 
 func parseBenchmarks(out string) (map[string]benchmark, error) {
 	found := map[string]benchmark{}

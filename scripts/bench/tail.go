@@ -33,7 +33,7 @@ func compareTails(few, many *process, g generator, s settings, b *board) error {
 					return err
 				}
 			}
-			l, err := g.run(t.p.addr, t.keys, tailTime)
+			l, err := g.run(t.p.addr, t.keys, tailTime, b)
 			if err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ func expireUnder(p *process, g generator, b *board) error {
 	if err := fillAll(p.addr, keyspace{"m:", 16, 0, fewKeys}, roomy); err != nil {
 		return err
 	}
-	quiet, err := g.run(p.addr, fewKeys, tailTime)
+	quiet, err := g.run(p.addr, fewKeys, tailTime, b)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func expireUnder(p *process, g generator, b *board) error {
 		gone <- at
 		failed <- err
 	}()
-	during, err := g.run(p.addr, fewKeys, tailTime)
+	during, err := g.runOnce(p.addr, fewKeys, tailTime) // the keys expire once
 	at := <-gone
 	if err := errors.Join(err, <-failed); err != nil {
 		return err
