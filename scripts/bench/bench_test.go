@@ -119,7 +119,7 @@ func TestOutcome(t *testing.T) {
 }
 
 func TestParseLatencies(t *testing.T) {
-	report := `{"targets":[{"figures":{"replies":7,"errors":0,"latency_p50_us":50,"latency_p99_us":99,"latency_p99_9_us":1500,"latency_max_us":20000,"sent_late_p99_us":70}}]}`
+	report := `{"targets":[{"figures":{"replies":7,"errors":0,"latency_p50_us":50,"latency_p99_us":99,"latency_p99_9_us":1500,"latency_max_us":20000,"sent_late_max_us":70}}]}`
 	if got, err := parseLatencies([]byte(report)); err != nil || got != (latencies{0.05, 0.099, 1.5, 20, 0.07}) {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -53,22 +53,52 @@ const (
 
 // expiry has millions of keys expire within the seconds that it took to make them, and looks
 // how serving is meanwhile, and how soon they are gone.
-func expiry(_ settings, b *board) error {
+func expiry(s settings, b *board) error {
 	return withGenerator(func(g generator) error {
-		return withServer(nil, func(p *process) error { return expireUnder(p, g, b) })
+		return withServer(nil, func(p *process) error { return expireOften(p, g, s, b) })
 	})
 }
 
-func expireUnder(p *process, g generator, b *board) error {
+func expireOften(p *process, g generator, s settings, b *board) error {
 	if err := fillAll(p.addr, keyspace{"m:", 16, 0, fewKeys}, roomy); err != nil {
 		return err
 	}
-	quiet, err := g.run(p.addr, fewKeys, tailTime, b)
-	if err != nil {
-		return err
+	var quiet, during []latencies
+	var gone time.Duration
+	for range s.rounds {
+		l, err := g.run(p.addr, fewKeys, tailTime, b)
+		if err != nil {
+			return err
+		}
+		quiet = append(quiet, l)
+		l, after, err := expireUnder(p, g, b)
+		if err != nil {
+			return err
+		}
+		during, gone = append(during, l), max(gone, after)
 	}
+	b.latencies("before", quiet)
+	b.latencies("while 5 M keys expire", during)
+	b.atMost("p99.9 while millions expire, of that without", middle(during).p999/middle(quiet).p999, 3, "x")
+	b.atMost("expired keys are gone after", gone.Seconds(), sweepBound.Seconds(), "s")
+	return nil
+}
+
+// expireUnder makes keys that expire while others are served, again if the machine stood
+// still meanwhile, and returns how long after the last of them has expired all are gone.
+func expireUnder(p *process, g generator, b *board) (l latencies, after time.Duration, err error) {
+	for try := 1; ; try++ {
+		l, after, err = expireOnce(p, g)
+		if err != nil || l.late <= tooLate || try == maxTries {
+			return l, after, err
+		}
+		b.note("made again: the generator itself was %.0f ms late; p99.9 was %.3f", l.late, l.p999)
+	}
+}
+
+func expireOnce(p *process, g generator) (l latencies, after time.Duration, err error) {
 	if err := fillAll(p.addr, keyspace{"brief:", 16, 0, briefKeys}, "0 1 8"); err != nil {
-		return err
+		return l, 0, err
 	}
 	last := time.Now().Add(8 * time.Second)
 	gone := make(chan time.Time, 1)
@@ -78,16 +108,9 @@ func expireUnder(p *process, g generator, b *board) error {
 		gone <- at
 		failed <- err
 	}()
-	during, err := g.runOnce(p.addr, fewKeys, tailTime) // the keys expire once
+	l, err = g.runOnce(p.addr, fewKeys, tailTime)
 	at := <-gone
-	if err := errors.Join(err, <-failed); err != nil {
-		return err
-	}
-	b.latencies("before", []latencies{quiet})
-	b.latencies("while 5 M keys expire", []latencies{during})
-	b.atMost("p99.9 while millions expire, of that without", during.p999/quiet.p999, 3, "x")
-	b.atMost("expired keys are gone after", at.Sub(last).Seconds(), sweepBound.Seconds(), "s")
-	return nil
+	return l, at.Sub(last), errors.Join(err, <-failed)
 }
 
 // awaitKeys waits until a server holds no more than so many keys.
