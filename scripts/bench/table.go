@@ -46,16 +46,17 @@ func table(_ settings, b *board) error {
 // operation.
 type benchmark struct {
 	ns, allocs float64
-	us         map[string]float64 // of what it measures in "us-name"
+	us         map[string][]float64 // of what it measures in "us-name", for each run
 }
 
-// better returns the better figures of two runs of which the first may be none.
+// better returns the better time of two runs, of which the first may be none, and what both
+// measured besides.
 func better(a, b benchmark) benchmark {
 	if a.us == nil {
 		return b
 	}
 	for name, us := range a.us {
-		b.us[name] = min(us, b.us[name])
+		b.us[name] = append(us, b.us[name]...)
 	}
 	if a.ns < b.ns {
 		b.ns, b.allocs = a.ns, a.allocs
@@ -68,7 +69,7 @@ var benchmarkLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.
 func parseBenchmarks(out string) (map[string]benchmark, error) {
 	found := map[string]benchmark{}
 	for _, line := range benchmarkLine.FindAllStringSubmatch(out, -1) {
-		b := benchmark{us: map[string]float64{}}
+		b := benchmark{us: map[string][]float64{}}
 		fields := strings.Fields(line[2])
 		for i := 0; i+1 < len(fields); i += 2 {
 			value, err := strconv.ParseFloat(fields[i], 64)
@@ -76,7 +77,7 @@ func parseBenchmarks(out string) (map[string]benchmark, error) {
 				return nil, fmt.Errorf("benchmark %s: %w", line[1], err)
 			}
 			if name, is := strings.CutPrefix(fields[i+1], "us-"); is {
-				b.us[name] = value
+				b.us[name] = []float64{value}
 			}
 			switch fields[i+1] {
 			case "ns/op":
