@@ -237,26 +237,29 @@ func lastOf(ops []string, n int) string {
 // saveTo saves state in dir through fs, as a program does that starts and stops.
 func saveTo(t *testing.T, dir string, fs FS, state *memory) error {
 	t.Helper()
+	s := openFor(t, dir, fs, state)
+	defer func() { must(t, s.Close()) }()
+	return s.Save()
+}
+
+// openFor returns a store that is about to save state.
+func openFor(t *testing.T, dir string, fs FS, state *memory) *Store {
+	t.Helper()
 	s, err := Open(Config{Dir: dir, Name: "dump.thr", FS: fs})
 	must(t, err)
-	defer func() { must(t, s.Close()) }()
 	s.blockSize = 64
 	must(t, s.Load(t.Context(), newMemory(0)))
 	s.state = state
-	return s.Save()
+	return s
 }
 
 // saveFaulty is saveTo where the faults begin with the save.
 func saveFaulty(t *testing.T, dir string, fs *faulty, state *memory, fault func(int, string) fault) error {
 	t.Helper()
-	s, err := Open(Config{Dir: dir, Name: "dump.thr", FS: fs})
-	must(t, err)
+	s := openFor(t, dir, fs, state)
 	defer func() { must(t, s.Close()) }()
-	s.blockSize = 64
-	must(t, s.Load(t.Context(), newMemory(0)))
-	s.state = state
 	fs.n, fs.ops, fs.hit, fs.fault = 0, nil, false, fault
-	err = s.Save()
+	err := s.Save()
 	if st := s.Status(); st.LastFailed != (err != nil) || (st.Saves == 0) != (err != nil) || st.Saving {
 		t.Errorf("the save returns %v, and the status is %+v", err, st)
 	}

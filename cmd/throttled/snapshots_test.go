@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/persistence"
 )
@@ -186,4 +187,64 @@ func TestFullTableIsLoaded(t *testing.T) {
 		t.Errorf("%d keys were exhausted before the restart, %d are after it", admitted, again)
 	}
 	r.end()
+}
+
+// TestReasonIsInTheLogFile damages a snapshot in the middle, which shows only when it is
+// loaded: by then who reads a log file may not see standard error.
+func TestReasonIsInTheLogFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	r := startIn(t, dir)
+	r.wants(first, charge)
+	r.wants("+OK\r\n", "SAVE")
+	r.end()
+	path := filepath.Join(dir, "dump.thr")
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(file, []byte("user"))
+	file[at] ^= 1
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runs(t, "--dir", dir, "--logfile", "log.txt"); !errors.Is(err, persistence.ErrDamaged) {
+		t.Errorf("the program ends with %v", err)
+	}
+	if log, err := os.ReadFile(filepath.Join(dir, "log.txt")); err != nil || !strings.Contains(string(log), "damaged") {
+		t.Errorf("the log is %q, %v", log, err)
+	}
+}
+
+// TestLimitSetWhileLoading changes maxmemory before the load has ended: that is what holds
+// from then on.
+func TestLimitSetWhileLoading(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	r := startIn(t, dir)
+	r.wants(first, charge)
+	r.wants("+OK\r\n", "SAVE")
+	r.end()
+	opts, err := options.Load([]string{"--dir", dir, "--port", "0"}, noEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := open(opts, &lockedBuffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.release() }()
+	if err := opts.Set([]options.Pair{{Name: "maxmemory", Value: "1"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.load(t.Context()); err != nil {
+		t.Fatalf("the limit counts before all is loaded: %v", err)
+	}
+	rec := limiter.Record{Kind: limiter.Throttle, Key: []byte(strings.Repeat("x", 5000)), Expires: p.table.Now() + 1e9}
+	if err := p.table.Put(rec); !errors.Is(err, limiter.ErrOutOfMemory) {
+		t.Errorf("the limit does not hold after the load: %v", err)
+	}
+	if err := p.shutdown(); err != nil {
+		t.Error(err)
+	}
 }
