@@ -19,6 +19,7 @@ var floors = map[string]int{
 	"limiter": 0, // the vocabulary: it knows no package
 	"resp":    0,
 	"glob":    0,
+	"muldiv":  0,
 
 	"gcra":    1, // answers in the vocabulary
 	"options": 1, // its file is quoted as an inline command is, CONFIG GET matches as KEYS does

@@ -29,11 +29,10 @@ var branchLimit = limiter.Limit{Max: 100, Interval: time.Second}
 
 // What is measured is stored, as a caller would, and so cannot be optimized away.
 var (
-	outTAT     uint64
-	out        limiter.Decision
-	outLimit   limiter.Limit
-	outErr     error
-	outSeconds int64
+	outTAT   uint64
+	out      limiter.Decision
+	outLimit limiter.Limit
+	outErr   error
 )
 
 func BenchmarkDecide(b *testing.B) {
@@ -63,14 +62,6 @@ func BenchmarkNewLimit(b *testing.B) {
 	count := int64(0)
 	for b.Loop() {
 		count = count%1000 + 1
-		outLimit, outErr = NewLimit(15, count, 60)
-	}
-}
-
-func BenchmarkCeilSeconds(b *testing.B) {
-	d := time.Duration(0)
-	for b.Loop() {
-		d += 1_234_567
-		outSeconds = CeilSeconds(d)
+		outLimit, outErr = NewLimit(15, count, limiter.Seconds(60))
 	}
 }

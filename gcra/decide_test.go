@@ -13,7 +13,7 @@ const t0 uint64 = 1_700_000_000_000_000_000
 
 // TestWorkedExample walks through the example of the package comment.
 func TestWorkedExample(t *testing.T) {
-	l, err := NewLimit(4, 1, 1)
+	l, err := NewLimit(4, 1, limiter.Seconds(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestNewTAT(t *testing.T) {
 		{"peek at a TAT out of reach", 15, 30, 60, 0, math.MaxUint64, math.MaxUint64},
 		{"charge of the largest limit", math.MaxInt64 - 1, 1e9, 1, math.MaxInt64, rest, t0 + math.MaxInt64},
 	} {
-		l, err := NewLimit(tt.maxBurst, tt.count, tt.period)
+		l, err := NewLimit(tt.maxBurst, tt.count, limiter.Seconds(tt.period))
 		if err != nil {
 			t.Fatalf("%s: %v", tt.name, err)
 		}
@@ -117,6 +117,6 @@ func TestAllocs(t *testing.T) {
 	for _, br := range branches {
 		none("Decide "+br.name, func() { outTAT, out = Decide(branchLimit, br.tat, t0, br.quantity) })
 	}
-	none("NewLimit", func() { outLimit, outErr = NewLimit(15, 30, 60) })
-	none("NewLimit out of range", func() { outLimit, outErr = NewLimit(-1, 30, 60) })
+	none("NewLimit", func() { outLimit, outErr = NewLimit(15, 30, limiter.Seconds(60)) })
+	none("NewLimit out of range", func() { outLimit, outErr = NewLimit(-1, 30, limiter.Seconds(60)) })
 }

@@ -4,8 +4,7 @@
 // [NewLimit] compiles what a caller states (max_burst, count, period) to a
 // [limiter.Limit]. [Decide] takes that limit, the state of a key and the time, and
 // returns the new state and the answer. Both are pure functions: the package keeps no
-// state, reads no clock, and is safe to use from anywhere. [CeilSeconds] turns the
-// durations of an answer into the whole seconds of a reply.
+// state, reads no clock, and is safe to use from anywhere.
 //
 // # Terms
 //
@@ -71,7 +70,7 @@
 // # Ranges
 //
 // Time is an unsigned count of nanoseconds below 1<<63 on a clock that the caller
-// chooses. Parameters are refused with [ErrRange] unless T * limit fits an int64; nothing
+// chooses. Parameters are refused with [limiter.ErrRange] unless T * limit fits an int64; nothing
 // after that can overflow. Used time counts as at most [math.MaxInt64] nanoseconds, 292
 // years, whatever TAT is given; only a TAT that Decide did not compute, or a clock that
 // went back, can be so far ahead.

@@ -2,6 +2,7 @@ package gcra_test
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/throttledhq/throttled/gcra"
 	"github.com/throttledhq/throttled/limiter"
@@ -9,7 +10,7 @@ import (
 
 // Four requests at once, against a limit that admits three and gives one back a second.
 func ExampleDecide() {
-	l, err := gcra.NewLimit(2, 60, 60)
+	l, err := gcra.NewLimit(2, 60, limiter.Seconds(60))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -19,7 +20,7 @@ func ExampleDecide() {
 		var d limiter.Decision
 		tat, d = gcra.Decide(l, tat, now, 1)
 		fmt.Printf("limited %t, %d of %d left, retry after %d s, full after %d s\n",
-			d.Limited, d.Remaining, d.Limit, gcra.CeilSeconds(d.RetryAfter), gcra.CeilSeconds(d.ResetAfter))
+			d.Limited, d.Remaining, d.Limit, limiter.Ceil(d.RetryAfter, time.Second), limiter.Ceil(d.ResetAfter, time.Second))
 	}
 	// Output:
 	// limited false, 2 of 3 left, retry after -1 s, full after 1 s
@@ -30,7 +31,7 @@ func ExampleDecide() {
 
 // A quantity of 0 looks without touching, and a negative one gives back.
 func ExampleDecide_peekAndRefund() {
-	l, _ := gcra.NewLimit(9, 10, 1)
+	l, _ := gcra.NewLimit(9, 10, limiter.Seconds(1))
 	const now = 1_000_000_000
 	tat, _ := gcra.Decide(l, 0, now, 7)
 	tat, d := gcra.Decide(l, tat, now, 0)
@@ -46,11 +47,11 @@ func ExampleDecide_peekAndRefund() {
 }
 
 func ExampleNewLimit() {
-	l, err := gcra.NewLimit(15, 30, 60)
+	l, err := gcra.NewLimit(15, 30, limiter.Seconds(60))
 	fmt.Println(l.Max, l.Interval, err)
-	l, err = gcra.NewLimit(0, 3, 1)
+	l, err = gcra.NewLimit(0, 3, limiter.Seconds(1))
 	fmt.Println(l.Max, l.Interval, err)
-	_, err = gcra.NewLimit(15, 0, 60)
+	_, err = gcra.NewLimit(15, 0, limiter.Seconds(60))
 	fmt.Println(err)
 	// Output:
 	// 16 2s <nil>

@@ -37,7 +37,7 @@ func TestNewLimit(t *testing.T) {
 		{4_611_686_017, 30, 60, limiter.Limit{Max: 4_611_686_018, Interval: 2 * time.Second}},
 		{6, 7, 9_223_372_036, limiter.Limit{Max: 7, Interval: 1_317_624_576_571_428_572}},
 	} {
-		got, err := NewLimit(tt.maxBurst, tt.count, tt.period)
+		got, err := NewLimit(tt.maxBurst, tt.count, limiter.Seconds(tt.period))
 		if got != tt.want || err != nil {
 			t.Errorf("NewLimit(%d, %d, %d) = %+v, %v, want %+v", tt.maxBurst, tt.count, tt.period, got, err, tt.want)
 		}
@@ -66,8 +66,8 @@ func TestNewLimitRange(t *testing.T) {
 		// The interval is 1<<64 - 1 ns and a fraction, which must not wrap to 0 on its way up.
 		{0, 36_001_388, 664_108_390_734_318_167},
 	} {
-		got, err := NewLimit(tt.maxBurst, tt.count, tt.period)
-		if got != (limiter.Limit{}) || !errors.Is(err, ErrRange) {
+		got, err := NewLimit(tt.maxBurst, tt.count, limiter.Seconds(tt.period))
+		if got != (limiter.Limit{}) || !errors.Is(err, limiter.ErrRange) {
 			t.Errorf("NewLimit(%d, %d, %d) = %+v, %v, want ErrRange", tt.maxBurst, tt.count, tt.period, got, err)
 		}
 	}
@@ -76,21 +76,21 @@ func TestNewLimitRange(t *testing.T) {
 // bigNewLimit is NewLimit on numbers without end.
 func bigNewLimit(maxBurst, count, period int64) (limiter.Limit, error) {
 	if maxBurst < 0 || count <= 0 || period <= 0 {
-		return limiter.Limit{}, ErrRange
+		return limiter.Limit{}, limiter.ErrRange
 	}
 	c := big.NewInt(count)
 	interval := new(big.Int).Mul(big.NewInt(period), big.NewInt(1_000_000_000))
 	interval.Add(interval, c).Sub(interval, big.NewInt(1)).Quo(interval, c)
 	limit := new(big.Int).Add(big.NewInt(maxBurst), big.NewInt(1))
 	if !limit.IsInt64() || !new(big.Int).Mul(interval, limit).IsInt64() {
-		return limiter.Limit{}, ErrRange
+		return limiter.Limit{}, limiter.ErrRange
 	}
 	return limiter.Limit{Max: limit.Int64(), Interval: time.Duration(interval.Int64())}, nil
 }
 
 func checkNewLimit(t *testing.T, maxBurst, count, period int64) (ok bool) {
 	t.Helper()
-	got, err := NewLimit(maxBurst, count, period)
+	got, err := NewLimit(maxBurst, count, limiter.Seconds(period))
 	want, wantErr := bigNewLimit(maxBurst, count, period)
 	if got != want || err != wantErr {
 		t.Fatalf("NewLimit(%d, %d, %d) = %+v, %v, want %+v, %v", maxBurst, count, period, got, err, want, wantErr)
@@ -123,27 +123,4 @@ func FuzzNewLimit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, maxBurst, count, period int64) {
 		checkNewLimit(t, maxBurst, count, period)
 	})
-}
-
-func TestCeilSeconds(t *testing.T) {
-	for _, tt := range []struct {
-		d    time.Duration
-		want int64
-	}{
-		{limiter.NoRetry, -1},
-		{0, 0},
-		{1, 1},
-		{time.Millisecond - 1, 1},
-		{time.Second - 1, 1},
-		{time.Second, 1},
-		{time.Second + 1, 2},
-		{2*time.Second + 400*time.Microsecond, 3},
-		{math.MaxInt64, 9_223_372_037},
-		{9_223_372_036 * time.Second, 9_223_372_036},
-		{9_223_372_035*time.Second + 1, 9_223_372_036},
-	} {
-		if got := CeilSeconds(tt.d); got != tt.want {
-			t.Errorf("CeilSeconds(%d) = %d, want %d", tt.d, got, tt.want)
-		}
-	}
 }

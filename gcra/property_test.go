@@ -166,7 +166,7 @@ func TestNeverOverAdmits(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 100 {
 		burst, count, period := r.Int64N(50), 1+r.Int64N(1+anyInt(r)&(1<<30-1)), 1+r.Int64N(100)
-		l, err := NewLimit(burst, count, period)
+		l, err := NewLimit(burst, count, limiter.Seconds(period))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func TestSaturated(t *testing.T) {
 		{6000, 6000, 1, 12_000}, // T = 166667 ns, so the 12001st comes 2 us late
 		{99, 6000, 60, 200},
 	} {
-		l, err := NewLimit(tt.burst, tt.count, tt.period)
+		l, err := NewLimit(tt.burst, tt.count, limiter.Seconds(tt.period))
 		if err != nil {
 			t.Fatal(err)
 		}

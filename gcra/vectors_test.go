@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
 )
 
 // testdata/vectors.json holds calls in groups, each group on one key of an empty
@@ -163,7 +166,7 @@ func (k *key) call(now uint64, args []string) reply {
 			return errInteger
 		}
 	}
-	l, err := NewLimit(n[0], n[1], n[2])
+	l, err := NewLimit(n[0], n[1], limiter.Seconds(n[2]))
 	if err != nil {
 		return errInteger
 	}
@@ -176,7 +179,7 @@ func (k *key) call(now uint64, args []string) reply {
 	if d.Limited {
 		limited = 1
 	}
-	return integers([5]int64{limited, d.Limit, d.Remaining, CeilSeconds(d.RetryAfter), CeilSeconds(d.ResetAfter)})
+	return integers([5]int64{limited, d.Limit, d.Remaining, limiter.Ceil(d.RetryAfter, time.Second), limiter.Ceil(d.ResetAfter, time.Second)})
 }
 
 // TestVectors holds every call to redis-cell's answer or to the override that says why

@@ -1,7 +1,7 @@
 // Package limiter is the vocabulary that the faces and the engines share: what is
 // asked ([Request]), what is answered ([Decision]) and who answers ([Engine]).
 //
-// It holds no arithmetic, no state and no text. A face such as the Redis server
+// It holds no state, no text, and no arithmetic but the rounding of times. A face such as the Redis server
 // compiles a client's arguments to Requests, hands a batch of them to an Engine
 // and turns the Decisions that come back into replies.
 //

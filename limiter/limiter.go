@@ -2,6 +2,7 @@ package limiter
 
 import (
 	"errors"
+	"math"
 	"time"
 )
 
@@ -12,33 +13,81 @@ type Kind uint8
 // The kinds of limiter state. Zero is no kind, so that zeroed memory is never taken
 // for a record.
 const (
-	Throttle Kind = 1 // GCRA: one theoretical arrival time
+	Throttle      Kind = 1 // GCRA: one theoretical arrival time
+	SlidingWindow Kind = 2 // the counts of two windows, the older one weighted
+	FixedWindow   Kind = 3 // the count of one window that is aligned to the calendar
+	WindowBuckets Kind = 4 // the counts of several windows, one after the other
+	WindowLog     Kind = 5 // a timestamp for each admitted request
+	TokenBucket   Kind = 6 // tokens that come back in whole intervals
+	LeakyBucket   Kind = 7 // a queue that is drained at a constant rate
 )
 
-// String returns the name that TYPE reports for a key of this kind.
+// kinds are the names of each kind: what TYPE reports, the word of its command, and what
+// OBJECT ENCODING reports, the algorithm by its name in the field.
+var kinds = [...]struct{ name, encoding string }{
+	Throttle:      {"throttle", "gcra"},
+	SlidingWindow: {"window", "sliding"},
+	FixedWindow:   {"window", "fixed"},
+	WindowBuckets: {"window", "buckets"},
+	WindowLog:     {"window", "log"},
+	TokenBucket:   {"bucket", "tokens"},
+	LeakyBucket:   {"leaky", "queue"},
+}
+
+// Known reports whether k is one of the kinds.
+func (k Kind) Known() bool { return k > 0 && int(k) < len(kinds) }
+
+// String returns the name that TYPE reports for a key of this kind, or "none".
 func (k Kind) String() string {
-	if k == Throttle {
-		return "throttle"
+	if !k.Known() {
+		return "none"
 	}
-	return "none"
+	return kinds[k].name
 }
 
-// Encoding returns the name that OBJECT ENCODING reports for a key of this kind: the
-// algorithm by its name in the field.
+// Encoding returns the name that OBJECT ENCODING reports for a key of this kind, or "none".
 func (k Kind) Encoding() string {
-	if k == Throttle {
-		return "gcra"
+	if !k.Known() {
+		return "none"
 	}
-	return "none"
+	return kinds[k].encoding
 }
 
-// Limit is a rate compiled to integers: at most Max units at once, and one unit back
-// every Interval. Packages of arithmetic make it (see gcra.NewLimit), and guarantee
-// that Max and Interval are at least 1 and that their product fits an int64.
+// Limit is a limit compiled to integers. Packages of arithmetic make it (see
+// gcra.NewLimit), and guarantee that Max and Interval are at least 1 and that nothing which
+// they compute from it overflows.
 type Limit struct {
-	Max      int64         // units that a key at rest can admit at once
-	Interval time.Duration // emission interval: the time one unit takes to come back
+	Max int64 // units that a key at rest can admit at once
+	// Interval is the emission interval of Throttle and LeakyBucket: the time in which one
+	// unit comes back. It is the refill interval of a TokenBucket, and the length of a
+	// window; of WindowBuckets that of one sub-window.
+	Interval time.Duration
+	// Amount is what one refill brings to a TokenBucket, how many sub-windows a window of
+	// WindowBuckets has, how many requests a WindowLog may hold, and 0 for the others.
+	Amount int64
 }
+
+// Period is a length of time as a caller states it: N units. It may be longer than what a
+// Duration holds.
+type Period struct {
+	N    int64
+	Unit time.Duration // above 0
+}
+
+// Seconds returns a period of n seconds.
+func Seconds(n int64) Period { return Period{n, time.Second} }
+
+// Duration returns the period as a Duration, and whether it is above 0 and fits.
+func (p Period) Duration() (time.Duration, bool) {
+	if p.N <= 0 || p.N > int64(math.MaxInt64/p.Unit) {
+		return 0, false
+	}
+	return time.Duration(p.N) * p.Unit, true
+}
+
+// ErrRange is returned for parameters that describe no limit, or one whose times or
+// quantities do not fit an int64.
+var ErrRange = errors.New("rate limit parameters out of range")
 
 // Request asks an Engine for one decision.
 type Request struct {
@@ -46,6 +95,37 @@ type Request struct {
 	Key      []byte // borrowed: an Engine copies what it keeps
 	Limit    Limit
 	Quantity int64 // units to charge; 0 peeks, a negative number refunds
+	// Linked joins the request to the next one in a group, which is decided in one atomic
+	// step: each of its requests is charged, or none. The last of a group is not Linked.
+	// See Engine.Decide.
+	Linked bool
+}
+
+// MaxGroup is how many requests a group may have.
+const MaxGroup = 32
+
+// State is what is stored of a key.
+type State struct {
+	// Expires is the limiter time in nanoseconds from which the state equals that of an
+	// absent key. For Throttle and LeakyBucket it is the theoretical arrival time, and all
+	// there is.
+	Expires uint64
+	// Data is what the algorithm keeps besides, in a form that only it knows.
+	Data []byte
+}
+
+// Change is what a decision makes of a State.
+type Change struct {
+	// Set is false for a decision that leaves the state as it is. The other fields then mean
+	// nothing.
+	Set bool
+	// Expires is the new time. At or before now it says that the key is at rest, and need
+	// not be stored any more.
+	Expires uint64
+	// The new Data is the first Keep bytes of the old one and then Tail. So a state that
+	// only grows at its end is not copied, and can be replicated by what is new in it.
+	Keep int
+	Tail []byte
 }
 
 // Record is a key and its state in the form in which they are stored, saved and copied.
@@ -53,15 +133,28 @@ type Record struct {
 	Kind Kind
 	Key  []byte
 	// Expires is the limiter time in nanoseconds from which the record equals an absent
-	// one. For Throttle it is the theoretical arrival time.
+	// one.
 	Expires uint64
-	// State is what the algorithm keeps besides: nothing for Throttle.
+	// State is the Data of the key's State: nothing for Throttle and LeakyBucket.
 	State []byte
 }
 
 // NoRetry is the RetryAfter of a decision that leaves nothing to wait for: the
 // request was admitted, or it asks for more than can ever be admitted.
 const NoRetry time.Duration = -1
+
+// Ceil returns d in whole units, rounded up, which is how replies state a time to wait:
+// whoever waits that long has waited long enough, and a wait is never 0. NoRetry stays -1.
+func Ceil(d, unit time.Duration) int64 {
+	if d == NoRetry {
+		return -1
+	}
+	n := int64(d / unit)
+	if d%unit > 0 {
+		n++
+	}
+	return n
+}
 
 // Decision answers a Request.
 type Decision struct {
@@ -70,7 +163,10 @@ type Decision struct {
 	Remaining  int64         // units that could be charged now, 0..Limit
 	RetryAfter time.Duration // until the same request would be admitted, or NoRetry
 	ResetAfter time.Duration // until the full limit is back
-	Err        error         // why no decision was made; the other fields are then zero
+	// Wait is how long a request that a LeakyBucket has admitted is to wait before it goes
+	// on; NoRetry if it was refused, and 0 for all other kinds.
+	Wait time.Duration
+	Err  error // why no decision was made; the other fields are then zero
 }
 
 // The errors of an Engine. A face maps each to its own form of error.
@@ -80,6 +176,8 @@ var (
 	// ErrOutOfMemory is returned when a new key does not fit the memory limit. Keys
 	// that exist go on being decided exactly.
 	ErrOutOfMemory = errors.New("memory limit reached")
+	// ErrSameKey is returned for each request of a group in which two have the same key.
+	ErrSameKey = errors.New("two limits of a group have the same key")
 )
 
 // Entry describes one key that is in the keyspace.
@@ -118,6 +216,11 @@ type Pauses struct {
 // goroutines at once; each decision is one atomic step on its key.
 type Engine interface {
 	// Decide answers reqs[i] in out[i], in order. The two have the same length.
+	//
+	// A group is decided as a whole: if any of its requests is refused, none is charged, and
+	// those that could have been are answered as if they had only peeked. Where no decision
+	// can be made on one of them, each has its Err. The keys of a group differ from each
+	// other, and a group has at most MaxGroup requests.
 	Decide(reqs []Request, out []Decision)
 	Keyspace
 }

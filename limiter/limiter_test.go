@@ -1,6 +1,10 @@
 package limiter
 
-import "testing"
+import (
+	"math"
+	"testing"
+	"time"
+)
 
 // TestKindNames fixes what clients see: TYPE and OBJECT ENCODING are part of the protocol.
 func TestKindNames(t *testing.T) {
@@ -12,12 +16,73 @@ func TestKindNames(t *testing.T) {
 	}
 	f(0, "none", "none")
 	f(Throttle, "throttle", "gcra")
+	f(SlidingWindow, "window", "sliding")
+	f(FixedWindow, "window", "fixed")
+	f(WindowBuckets, "window", "buckets")
+	f(WindowLog, "window", "log")
+	f(TokenBucket, "bucket", "tokens")
+	f(LeakyBucket, "leaky", "queue")
+	f(8, "none", "none")
 	f(200, "none", "none")
 }
 
 // TestKindValues fixes the numbers that are stored with keys.
 func TestKindValues(t *testing.T) {
-	if Throttle != 1 {
-		t.Errorf("Throttle is %d; stored state needs it to stay 1", Throttle)
+	kinds := []Kind{Throttle, SlidingWindow, FixedWindow, WindowBuckets, WindowLog, TokenBucket, LeakyBucket}
+	for i, k := range kinds {
+		if int(k) != i+1 || !k.Known() {
+			t.Errorf("%v is kind %d, known %t; stored state needs it to stay %d", k, k, k.Known(), i+1)
+		}
+	}
+	if Kind(0).Known() || Kind(len(kinds)+1).Known() {
+		t.Error("there is a kind that this test does not fix")
+	}
+}
+
+func TestPeriod(t *testing.T) {
+	for _, tt := range []struct {
+		p    Period
+		want time.Duration
+		ok   bool
+	}{
+		{Seconds(60), time.Minute, true},
+		{Period{250, time.Millisecond}, 250 * time.Millisecond, true},
+		{Seconds(0), 0, false},
+		{Seconds(-1), 0, false},
+		{Seconds(9_223_372_036), 9_223_372_036 * time.Second, true},
+		{Seconds(9_223_372_037), 0, false},
+		{Period{math.MaxInt64, 1}, math.MaxInt64, true},
+	} {
+		if got, ok := tt.p.Duration(); got != tt.want || ok != tt.ok {
+			t.Errorf("%+v.Duration() = %v, %t; want %v, %t", tt.p, got, ok, tt.want, tt.ok)
+		}
+	}
+}
+
+func TestCeil(t *testing.T) {
+	for _, tt := range []struct {
+		d, unit time.Duration
+		want    int64
+	}{
+		{NoRetry, time.Second, -1},
+		{0, time.Second, 0},
+		{1, time.Second, 1},
+		{time.Millisecond - 1, time.Second, 1},
+		{time.Second - 1, time.Second, 1},
+		{time.Second, time.Second, 1},
+		{time.Second + 1, time.Second, 2},
+		{2*time.Second + 400*time.Microsecond, time.Second, 3},
+		{math.MaxInt64, time.Second, 9_223_372_037},
+		{9_223_372_036 * time.Second, time.Second, 9_223_372_036},
+		{9_223_372_035*time.Second + 1, time.Second, 9_223_372_036},
+		{NoRetry, time.Millisecond, -1},
+		{1, time.Millisecond, 1},
+		{time.Second, time.Millisecond, 1000},
+		{time.Second + 1, time.Millisecond, 1001},
+		{math.MaxInt64, time.Millisecond, 9_223_372_036_855},
+	} {
+		if got := Ceil(tt.d, tt.unit); got != tt.want {
+			t.Errorf("Ceil(%d, %v) = %d, want %d", tt.d, tt.unit, got, tt.want)
+		}
 	}
 }

@@ -173,6 +173,3 @@ func cut(b []byte) (field, rest []byte, ok bool) {
 	end := n + int(size)
 	return b[n:end:end], b[end:], true
 }
-
-// known reports whether this version of the program has state of kind k.
-func known(k limiter.Kind) bool { return k.String() != "none" }

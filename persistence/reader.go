@@ -77,7 +77,7 @@ func (r *reader) records() iter.Seq[limiter.Record] {
 func (r *reader) visit(at int64, payload []byte, yield func(limiter.Record) bool) bool {
 	for rest := payload; len(rest) > 0; {
 		pos := at + int64(headSize-placeSize+len(payload)-len(rest))
-		if kind := limiter.Kind(rest[0]); !known(kind) {
+		if kind := limiter.Kind(rest[0]); !kind.Known() {
 			return r.fail(pos, ErrUnknown, fmt.Errorf("a record is of kind %d", kind))
 		}
 		var rec limiter.Record

@@ -2,8 +2,8 @@ package server
 
 import (
 	"sync"
+	"time"
 
-	"github.com/throttledhq/throttled/gcra"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -97,6 +97,6 @@ func (c *client) replyDecision(cmd *command, d *limiter.Decision) {
 	}
 	c.out.Int(d.Limit)
 	c.out.Int(d.Remaining)
-	c.out.Int(gcra.CeilSeconds(d.RetryAfter))
-	c.out.Int(gcra.CeilSeconds(d.ResetAfter))
+	c.out.Int(limiter.Ceil(d.RetryAfter, time.Second))
+	c.out.Int(limiter.Ceil(d.ResetAfter, time.Second))
 }

@@ -31,11 +31,7 @@ func (c *client) replyTTL(key []byte, unit time.Duration) error {
 		c.out.Int(noSuchKey)
 		return nil
 	}
-	left := int64(entry.TTL / unit)
-	if entry.TTL%unit > 0 {
-		left++
-	}
-	c.out.Int(left)
+	c.out.Int(limiter.Ceil(entry.TTL, unit))
 	return nil
 }
 

@@ -19,7 +19,7 @@ func parseThrottle(args [][]byte, req *limiter.Request) error {
 		}
 		numbers[i] = n
 	}
-	limit, err := gcra.NewLimit(numbers[0], numbers[1], numbers[2])
+	limit, err := gcra.NewLimit(numbers[0], numbers[1], limiter.Seconds(numbers[2]))
 	if err != nil {
 		return errNotInteger
 	}

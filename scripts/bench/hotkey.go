@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/gcra"
+	"github.com/throttledhq/throttled/limiter"
 )
 
 // hotLimit is a limit on the hot key. The first never gives a unit back while the
@@ -37,7 +38,7 @@ func hotKey(s settings, b *board) (err error) {
 }
 
 func hammer(addr, key string, l hotLimit, s settings, b *board) error {
-	limit, err := gcra.NewLimit(l.maxBurst, l.count, l.period)
+	limit, err := gcra.NewLimit(l.maxBurst, l.count, limiter.Seconds(l.period))
 	if err != nil {
 		return err
 	}
