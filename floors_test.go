@@ -21,21 +21,29 @@ var floors = map[string]int{
 	"glob":    0,
 	"muldiv":  0,
 
-	"gcra":    1, // answers in the vocabulary
-	"options": 1, // its file is quoted as an inline command is, CONFIG GET matches as KEYS does
+	"gcra":        1, // answers in the vocabulary, as all arithmetic does
+	"window":      1,
+	"windowlog":   1,
+	"tokenbucket": 1,
+	"options":     1, // its file is quoted as an inline command is, CONFIG GET matches as KEYS does
 
-	"buckets": 2,
+	"leaky": 2, // is GCRA read as a queue
 
-	"persistence": 3,
-	"importer":    3,
+	"buckets": 3,
 
-	"server": 5, // cluster, floor 4, is to come
+	"persistence": 4,
+	"importer":    4,
 
-	"cmd/throttled":           6,
-	"cmd/throttled-bench":     6,
-	"scripts/bench":           6,
-	"scripts/redis-cli-tests": 6,
+	"server": 6, // cluster, floor 5, is to come
+
+	"cmd/throttled":           7,
+	"cmd/throttled-bench":     7,
+	"scripts/bench":           7,
+	"scripts/redis-cli-tests": 7,
 }
+
+// arithmetic is barred from what is not.
+var arithmetic = map[string]string{"sync": "arithmetic shares nothing", "os": "arithmetic does no I/O", "net": "arithmetic does no I/O", "log/slog": "arithmetic does no I/O"}
 
 // barred are the imports that are wrong although they point down.
 var barred = map[string]map[string]string{
@@ -43,7 +51,12 @@ var barred = map[string]map[string]string{
 	"persistence":         {module + "buckets": "it meets the state only through its own State"},
 	"importer":            {module + "buckets": "it hands records to whoever asked for them"},
 	"cmd/throttled-bench": {module + "server": "it measures any server alike", module + "buckets": "it measures any server alike"},
-	"gcra":                {"sync": "arithmetic shares nothing", "os": "arithmetic does no I/O", "net": "arithmetic does no I/O", "log/slog": "arithmetic does no I/O"},
+	"gcra":                arithmetic,
+	"window":              arithmetic,
+	"windowlog":           arithmetic,
+	"tokenbucket":         arithmetic,
+	"leaky":               arithmetic,
+	"muldiv":              arithmetic,
 	"buckets": {"net": "state knows no network", "os": "state knows no files",
 		module + "options": "what it needs is in its Config", module + "resp": "text exists only in the faces"},
 }

@@ -122,8 +122,9 @@ type Change struct {
 	// Expires is the new time. At or before now it says that the key is at rest, and need
 	// not be stored any more.
 	Expires uint64
-	// The new Data is the first Keep bytes of the old one and then Tail. So a state that
-	// only grows at its end is not copied, and can be replicated by what is new in it.
+	// The new Data is the first Keep bytes of the old one and then Tail. So a large state
+	// of which little changes is not copied, and can be replicated by what is new in it.
+	// Where Keep is above 0, the new Data is as long as the old.
 	Keep int
 	Tail []byte
 }

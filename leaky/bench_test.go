@@ -1,0 +1,77 @@
+package leaky
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// branches are the ways through Decide, for the benchmark and the allocation test. All
+// are decided at t0 under branchLimit.
+var branches = []struct {
+	name     string
+	tat      uint64
+	quantity int64
+}{
+	{"admit-fresh", 0, 1},
+	{"admit-used", t0 + 7e9, 3},
+	{"refuse", t0 + 100e9, 1},
+	{"oversize", t0 + 7e9, 101},
+	{"peek", t0 + 7e9, 0},
+	{"refund", t0 + 7e9, -3},
+	{"refund-clamped", t0 + 7e9, math.MinInt64},
+}
+
+var branchLimit = limiter.Limit{Max: 100, Interval: time.Second}
+
+// What is measured is stored, as a caller would, and so cannot be optimized away.
+var (
+	outChange limiter.Change
+	out       limiter.Decision
+	outLimit  limiter.Limit
+	outErr    error
+)
+
+func BenchmarkDecide(b *testing.B) {
+	room := make([]byte, 64)
+	for _, br := range branches {
+		b.Run(br.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				outChange, out = Decide(&branchLimit, limiter.State{Expires: br.tat}, t0, br.quantity, room)
+			}
+		})
+	}
+	// One key under twice its rate: each decision waits for the TAT of the one before, and
+	// every other one is refused.
+	b.Run("sequence", func(b *testing.B) {
+		b.ReportAllocs()
+		now, s := t0, limiter.State{}
+		for b.Loop() {
+			if outChange, out = Decide(&branchLimit, s, now, 1, room); outChange.Set {
+				s.Expires = outChange.Expires
+			}
+			now += uint64(branchLimit.Interval) / 2
+		}
+	})
+}
+
+// TestAllocs covers every branch of Decide, and NewLimit with and without an error.
+func TestAllocs(t *testing.T) {
+	none := func(name string, f func()) {
+		t.Helper()
+		if n := testing.AllocsPerRun(100, f); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+	room := make([]byte, 64)
+	for _, br := range branches {
+		none("Decide "+br.name, func() {
+			outChange, out = Decide(&branchLimit, limiter.State{Expires: br.tat}, t0, br.quantity, room)
+		})
+	}
+	none("NewLimit", func() { outLimit, outErr = NewLimit(15, 30, limiter.Seconds(60)) })
+	none("NewLimit out of range", func() { outLimit, outErr = NewLimit(0, 30, limiter.Seconds(60)) })
+}

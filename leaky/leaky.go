@@ -1,0 +1,51 @@
+package leaky
+
+import (
+	"time"
+
+	"github.com/throttledhq/throttled/gcra"
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// NewLimit compiles a limit on a queue that holds capacity units and is drained at count
+// units in every period. The emission interval is rounded up, to at least 1 ns, so a rate
+// above one unit a nanosecond is cut to that.
+//
+// The error is limiter.ErrRange if one of the three is not positive, or if the time that a
+// full queue takes to drain is more than an int64 of nanoseconds.
+func NewLimit(capacity, count int64, period limiter.Period) (limiter.Limit, error) {
+	if capacity <= 0 {
+		return limiter.Limit{}, limiter.ErrRange
+	}
+	return gcra.NewLimit(capacity-1, count, period)
+}
+
+// Decide answers a request for quantity units at time now, in nanoseconds below 1<<63, for
+// a key whose state is old, the zero State if there is none. It returns what becomes of the
+// state and the answer, with Wait: how long an admitted request is to be held back.
+//
+// Only a charge, and a refund of something, change the state. A change whose Expires is at
+// now says that the queue is empty. The new state has no Data, so room is not used.
+//
+// The limit l is one that NewLimit made. Decide allocates nothing, never panics on such a
+// limit, and leaves Err nil.
+func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (c limiter.Change, d limiter.Decision) {
+	tat := old.Expires
+	if len(old.Data) > 0 {
+		tat = 0
+	}
+	c.Expires, d = gcra.Decide(*l, tat, now, quantity)
+	switch {
+	case d.Limited:
+		d.Wait = limiter.NoRetry
+	case quantity < 0:
+		// A queue that was empty before a refund is what it was.
+		c.Set = tat > now
+	default:
+		c.Set = quantity > 0
+		// What was used before. The cost of what was admitted fits a Duration.
+		d.Wait = d.ResetAfter - l.Interval*time.Duration(quantity)
+	}
+	c.Tail = room[:0]
+	return c, d
+}

@@ -1,0 +1,168 @@
+package leaky
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// t0 is the instant from which tests count: any number of nanoseconds below 1<<63 will do.
+const t0 uint64 = 1_700_000_000_000_000_000
+
+func TestNewLimit(t *testing.T) {
+	const maxInt, minInt = math.MaxInt64, math.MinInt64
+	for _, tt := range []struct {
+		capacity, count, period int64
+		want                    limiter.Limit // zero: out of range
+	}{
+		{3, 2, 1, limiter.Limit{Max: 3, Interval: 500 * time.Millisecond}},
+		{1, 1, 1, limiter.Limit{Max: 1, Interval: time.Second}},
+		{1, 3, 1, limiter.Limit{Max: 1, Interval: 333_333_334}},
+		{1, maxInt, 1, limiter.Limit{Max: 1, Interval: 1}},
+		{maxInt, 1_000_000_000, 1, limiter.Limit{Max: maxInt, Interval: 1}},
+		{maxInt, 999_999_999, 1, limiter.Limit{}},
+		{1, 1, 9_223_372_036, limiter.Limit{Max: 1, Interval: 9_223_372_036 * time.Second}},
+		{1, 1, 9_223_372_037, limiter.Limit{}},
+		{2, 1, 9_223_372_036, limiter.Limit{}},
+		{0, 1, 1, limiter.Limit{}},
+		{-1, 1, 1, limiter.Limit{}},
+		{minInt, 1_000_000_000, 1, limiter.Limit{}},
+		{1, 0, 1, limiter.Limit{}},
+		{1, -1, 1, limiter.Limit{}},
+		{1, 1, 0, limiter.Limit{}},
+		{1, 1, minInt, limiter.Limit{}},
+	} {
+		got, err := NewLimit(tt.capacity, tt.count, limiter.Seconds(tt.period))
+		if got != tt.want || errors.Is(err, limiter.ErrRange) != (tt.want == limiter.Limit{}) {
+			t.Errorf("NewLimit(%d, %d, %d) = %+v, %v, want %+v", tt.capacity, tt.count, tt.period, got, err, tt.want)
+		}
+	}
+}
+
+// TestWorkedExample walks through the example of the package comment.
+func TestWorkedExample(t *testing.T) {
+	l, err := NewLimit(3, 2, limiter.Seconds(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const no, ms = limiter.NoRetry, time.Millisecond
+	var s limiter.State
+	for i, tt := range []struct {
+		at       time.Duration
+		quantity int64
+		limited  bool
+		wait     time.Duration
+		left     int64
+		retry    time.Duration
+		reset    time.Duration
+	}{
+		{0, 1, false, 0, 2, no, 500 * ms},
+		{0, 1, false, 500 * ms, 1, no, 1000 * ms},
+		{0, 1, false, 1000 * ms, 0, no, 1500 * ms},
+		{0, 1, true, no, 0, 500 * ms, 1500 * ms},
+		{600 * ms, 1, false, 900 * ms, 0, no, 1400 * ms},
+		{800 * ms, -1, false, 0, 1, no, 700 * ms},
+		{800 * ms, 0, false, 700 * ms, 1, no, 700 * ms},
+		{5000 * ms, 1, false, 0, 2, no, 500 * ms},
+	} {
+		want := limiter.Decision{Limited: tt.limited, Limit: 3, Remaining: tt.left, RetryAfter: tt.retry, ResetAfter: tt.reset, Wait: tt.wait}
+		now := t0 + uint64(tt.at)
+		c, d := Decide(&l, s, now, tt.quantity, nil)
+		if d != want || c.Set != (!tt.limited && tt.quantity != 0) {
+			t.Errorf("row %d: got %+v, %+v, want %+v", i, c, d, want)
+		}
+		if c.Set {
+			s.Expires = c.Expires
+		}
+		if s.Expires != now+uint64(tt.reset) {
+			t.Errorf("row %d: expires %d ns after now", i, s.Expires-now)
+		}
+	}
+}
+
+// TestRow pins single decisions at t0 on a queue of 4 units, T = 1 s.
+func TestRow(t *testing.T) {
+	const s, no = time.Second, limiter.NoRetry
+	used := func(d time.Duration) limiter.State { return limiter.State{Expires: t0 + uint64(d)} }
+	for _, tt := range []struct {
+		name     string
+		old      limiter.State
+		quantity int64
+		set      bool
+		want     limiter.Decision
+	}{
+		{"several of an empty queue", limiter.State{}, 3, true, limiter.Decision{Remaining: 1, RetryAfter: no, ResetAfter: 3 * s}},
+		{"several behind others", used(2 * s), 2, true, limiter.Decision{RetryAfter: no, ResetAfter: 4 * s, Wait: 2 * s}},
+		{"a queue that is empty since now", used(0), 1, true, limiter.Decision{Remaining: 3, RetryAfter: no, ResetAfter: s}},
+		{"1 ns too many", used(3*s + 1), 1, false, limiter.Decision{Limited: true, RetryAfter: 1, ResetAfter: 3*s + 1, Wait: no}},
+		{"more than the capacity", used(2 * s), 5, false, limiter.Decision{Limited: true, Remaining: 2, RetryAfter: no, ResetAfter: 2 * s, Wait: no}},
+		{"peek at an empty queue", limiter.State{}, 0, false, limiter.Decision{Remaining: 4, RetryAfter: no}},
+		{"peek at a full queue", used(4 * s), 0, false, limiter.Decision{RetryAfter: no, ResetAfter: 4 * s, Wait: 4 * s}},
+		{"peek at more than full", used(6 * s), 0, false, limiter.Decision{Limited: true, RetryAfter: 2 * s, ResetAfter: 6 * s, Wait: no}},
+		{"refund of a part", used(3 * s), -1, true, limiter.Decision{Remaining: 2, RetryAfter: no, ResetAfter: 2 * s}},
+		{"refund of all", used(3 * s), -3, true, limiter.Decision{Remaining: 4, RetryAfter: no}},
+		{"refund of the most there is", used(3 * s), math.MinInt64, true, limiter.Decision{Remaining: 4, RetryAfter: no}},
+		{"refund to an empty queue", limiter.State{}, -1, false, limiter.Decision{Remaining: 4, RetryAfter: no}},
+		{"refund to a queue that is empty since now", used(0), -1, false, limiter.Decision{Remaining: 4, RetryAfter: no}},
+		{"a state with data", limiter.State{Expires: t0 + uint64(9*s), Data: []byte{1}}, 1, true, limiter.Decision{Remaining: 3, RetryAfter: no, ResetAfter: s}},
+		{"a TAT out of reach", limiter.State{Expires: math.MaxUint64}, 1, false, limiter.Decision{Limited: true, RetryAfter: math.MaxInt64 - 3*s, ResetAfter: math.MaxInt64, Wait: no}},
+	} {
+		l := limiter.Limit{Max: 4, Interval: s}
+		tt.want.Limit = 4
+		c, d := Decide(&l, tt.old, t0, tt.quantity, nil)
+		if d != tt.want || c.Set != tt.set {
+			t.Errorf("%s: got %+v, %+v, want %+v", tt.name, c, d, tt.want)
+		}
+		if c.Set && (c.Expires != t0+uint64(d.ResetAfter) || c.Keep != 0 || len(c.Tail) != 0) {
+			t.Errorf("%s: change %+v", tt.name, c)
+		}
+	}
+}
+
+// TestChangedParameters reads a queue of 3 s by other limits.
+func TestChangedParameters(t *testing.T) {
+	const s, no = time.Second, limiter.NoRetry
+	for _, tt := range []struct {
+		name        string
+		capacity    int64
+		interval    time.Duration
+		quantity    int64
+		limited     bool
+		left        int64
+		wait, retry time.Duration
+	}{
+		{"the same", 4, s, 1, false, 0, 3 * s, no},
+		{"larger capacity", 8, s, 1, false, 4, 3 * s, no},
+		{"smaller capacity", 2, s, 1, true, 0, no, 2 * s},
+		{"faster", 4, s / 2, 1, true, 0, no, 3 * s / 2},
+		{"slower", 4, 2 * s, 3, true, 2, no, s},
+	} {
+		l := limiter.Limit{Max: tt.capacity, Interval: tt.interval}
+		_, d := Decide(&l, limiter.State{Expires: t0 + uint64(3*s)}, t0, tt.quantity, nil)
+		if d.Limited != tt.limited || d.Remaining != tt.left || d.Wait != tt.wait || d.RetryAfter != tt.retry {
+			t.Errorf("%s: got %+v", tt.name, d)
+		}
+	}
+}
+
+// TestRefundBringsDeparturesTogether is the caveat of the package comment.
+func TestRefundBringsDeparturesTogether(t *testing.T) {
+	l := limiter.Limit{Max: 5, Interval: 500 * time.Millisecond}
+	var s limiter.State
+	var waits []time.Duration
+	for _, quantity := range []int64{1, 1, 1, -1, 1, 1} {
+		c, d := Decide(&l, s, t0, quantity, nil)
+		s.Expires = c.Expires
+		if quantity > 0 {
+			waits = append(waits, d.Wait/time.Millisecond)
+		}
+	}
+	for i, want := range []time.Duration{0, 500, 1000, 1000, 1500} {
+		if waits[i] != want {
+			t.Errorf("request %d waits %d ms, want %d", i, waits[i], want)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package leaky
+
+import (
+	"flag"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// More steps take longer and see more: go test ./leaky -args -steps 10000000.
+var steps = flag.Int("steps", 500_000, "how many decisions the random walks make")
+
+// lastTime is the last instant of the clock.
+const lastTime = uint64(math.MaxInt64)
+
+// anyInt draws an int64 of any magnitude, often next to a power of two, sometimes negative.
+func anyInt(r *rand.Rand) int64 {
+	v := int64(r.Uint64() >> (1 + r.UintN(63)))
+	switch r.UintN(8) {
+	case 0:
+		v = -v
+	case 1:
+		v = int64(1)<<r.UintN(63) - 1 + r.Int64N(3)
+	case 2:
+		v = math.MaxInt64 - r.Int64N(3)
+	case 3:
+		v = r.Int64N(8)
+	}
+	return v
+}
+
+// within folds v into 1..most.
+func within(v, most int64) int64 { return 1 + int64(uint64(v)%uint64(most)) }
+
+// fold makes of any two numbers a limit that NewLimit could have made.
+func fold(capacity, interval int64) limiter.Limit {
+	l := limiter.Limit{Max: within(capacity, math.MaxInt64)}
+	l.Interval = time.Duration(within(interval, math.MaxInt64/l.Max))
+	return l
+}
+
+func anyLimit(r *rand.Rand) limiter.Limit {
+	if r.UintN(2) == 0 {
+		return fold(r.Int64N(40), anyInt(r)>>r.UintN(50))
+	}
+	return fold(anyInt(r), anyInt(r))
+}
+
+// anyQuantity draws a quantity that l treats specially, or any.
+func anyQuantity(r *rand.Rand, l limiter.Limit) int64 {
+	switch r.UintN(10) {
+	case 0:
+		return 0
+	case 1:
+		return l.Max - 1 + r.Int64N(3) // wraps to the smallest int64 at times
+	case 2:
+		return math.MinInt64 + r.Int64N(2)
+	case 3:
+		return anyInt(r)
+	case 4:
+		return -within(anyInt(r), l.Max)
+	case 5, 6, 7:
+		return 1
+	}
+	return within(r.Int64(), l.Max)
+}
+
+// A turn is the time from the departure of a request to that of the next.
+type turn struct{ from, to *big.Int }
+
+// bigQueue is the line of those who were told their turn, on numbers without end.
+type bigQueue []turn
+
+// at returns the queue at time t, without those whose turn is over, and its end.
+func (q bigQueue) at(t uint64) (bigQueue, *big.Int) {
+	now := new(big.Int).SetUint64(t)
+	for len(q) > 0 && q[0].to.Cmp(now) <= 0 {
+		q = q[1:]
+	}
+	if len(q) == 0 {
+		return nil, now
+	}
+	return q, q[len(q)-1].to
+}
+
+// join returns the turn of a request that comes at time t, and whether it ends in time.
+func (q bigQueue) join(l limiter.Limit, t uint64, quantity int64) (turn, bool) {
+	_, end := q.at(t)
+	length := big.NewInt(int64(l.Interval))
+	most := new(big.Int).Mul(length, big.NewInt(l.Max))
+	most.Add(most, new(big.Int).SetUint64(t))
+	to := length.Mul(length, big.NewInt(quantity))
+	to.Add(to, end)
+	return turn{end, to}, to.Cmp(most) <= 0
+}
+
+// leave gives up the last turns, for as long as units of quantity take.
+func (q bigQueue) leave(l limiter.Limit, t uint64, quantity int64) bigQueue {
+	q, _ = q.at(t)
+	credit := new(big.Int).Mul(big.NewInt(int64(l.Interval)), big.NewInt(quantity))
+	for credit.Neg(credit); len(q) > 0; q = q[:len(q)-1] {
+		last := q[len(q)-1]
+		length := new(big.Int).Sub(last.to, last.from)
+		if length.Cmp(credit) > 0 {
+			rest := turn{last.from, new(big.Int).Sub(last.to, credit)}
+			return append(q[:len(q)-1:len(q)-1], rest)
+		}
+		credit.Sub(credit, length)
+	}
+	return nil
+}
+
+// free returns how many units can still join, by trying.
+func (q bigQueue) free(l limiter.Limit, t uint64) int64 {
+	low, high := int64(0), l.Max
+	for low < high {
+		mid := high - (high-low)/2
+		if _, ok := q.join(l, t, mid); ok {
+			low = mid
+		} else {
+			high = mid - 1
+		}
+	}
+	return low
+}
+
+// A walk takes Decide and the oracle through the same requests on one key.
+type walk struct {
+	t     *testing.T
+	queue bigQueue
+	state limiter.State
+	now   uint64
+}
+
+// put sets the state by hand, as an import does. The queue is taken for one turn that
+// has begun.
+func (w *walk) put(tat uint64) {
+	w.state, w.queue = limiter.State{Expires: tat}, nil
+	if tat > w.now {
+		tat = w.now + min(tat-w.now, math.MaxInt64)
+		w.state.Expires = tat
+		w.queue = bigQueue{{new(big.Int), new(big.Int).SetUint64(tat)}}
+	}
+}
+
+func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
+	c, d := Decide(&l, w.state, w.now, quantity, nil)
+	expect := func(ok bool, what string) {
+		if !ok {
+			w.t.Helper()
+			w.t.Fatalf("%s: Decide(%+v, %+v, %d, %d)\n= %+v, %+v\n%v", what, l, w.state, w.now, quantity, c, d, w.queue)
+		}
+	}
+	w.queue, _ = w.queue.at(w.now)
+	want := limiter.Decision{Limit: l.Max, RetryAfter: limiter.NoRetry}
+	set := false
+	mine, fits := w.queue.join(l, w.now, quantity)
+	switch {
+	case quantity < 0:
+		set = len(w.queue) > 0
+		w.queue = w.queue.leave(l, w.now, quantity)
+	case quantity > l.Max || !fits:
+		want.Limited, want.Wait, want.RetryAfter = true, limiter.NoRetry, d.RetryAfter
+	default:
+		want.Wait = time.Duration(mine.from.Uint64() - w.now)
+		if set = quantity > 0; set {
+			w.queue = append(w.queue[:len(w.queue):len(w.queue)], mine)
+		}
+	}
+	_, end := w.queue.at(w.now)
+	want.ResetAfter = time.Duration(end.Uint64() - w.now)
+	want.Remaining = w.queue.free(l, w.now)
+	expect(d == want, "another decision")
+	expect(c.Set == set && (!set || c.Expires == end.Uint64()), "another change")
+	if want.Limited {
+		w.retry(l, quantity, d.RetryAfter, expect)
+	}
+	if c.Set {
+		w.state.Expires = c.Expires
+	}
+	return d
+}
+
+// retry checks that after the wait given, and not 1 ns before, the queue has room.
+func (w *walk) retry(l limiter.Limit, quantity int64, wait time.Duration, expect func(bool, string)) {
+	if quantity > l.Max {
+		expect(wait == limiter.NoRetry, "a wait for nothing")
+		return
+	}
+	expect(wait > 0, "no wait")
+	_, ok := w.queue.join(l, w.now+uint64(wait), quantity)
+	_, early := w.queue.join(l, w.now+uint64(wait)-1, quantity)
+	expect(ok && !early, "another wait")
+}
+
+// advance moves the clock, mostly to where something is about to change.
+func (w *walk) advance(r *rand.Rand, l limiter.Limit, last limiter.Decision) {
+	by := uint64(0)
+	switch r.UintN(10) {
+	case 0, 1:
+		by = uint64(max(last.RetryAfter, last.Wait, 0))
+	case 2:
+		by = uint64(max(last.RetryAfter-1, last.Wait-1, 0))
+	case 3:
+		by = uint64(max(last.ResetAfter-1, 0)) + r.Uint64N(3)
+	case 4, 5, 6:
+		by = r.Uint64N(uint64(l.Interval)) * (1 + r.Uint64N(4))
+	case 7:
+		by = uint64(anyInt(r)) >> (1 + r.UintN(63))
+	}
+	w.now = min(w.now+min(by, lastTime), lastTime)
+}
+
+// TestWalkOracle compares sequences of requests on one key under changing limits, with
+// states set by hand.
+func TestWalkOracle(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	var admitted, refused, n int
+	for n < *steps {
+		limits := []limiter.Limit{anyLimit(r), anyLimit(r)}
+		// A third limit is close to the first, as parameters that are tuned are.
+		limits = append(limits, fold(limits[0].Max/2+r.Int64N(limits[0].Max), int64(limits[0].Interval)))
+		w := walk{t: t, now: uint64(anyInt(r)) & math.MaxInt64 >> r.UintN(3)}
+		l := limits[0]
+		for range 100 {
+			if r.UintN(8) == 0 {
+				l = limits[r.IntN(len(limits))]
+			}
+			if r.UintN(50) == 0 {
+				w.put(w.now + uint64(anyInt(r)))
+			}
+			d := w.step(l, anyQuantity(r, l))
+			if d.Limited {
+				refused++
+			} else {
+				admitted++
+			}
+			n++
+			w.advance(r, l, d)
+		}
+	}
+	if admitted < n/5 || refused < n/5 {
+		t.Errorf("%d admitted and %d refused in %d steps", admitted, refused, n)
+	}
+}

@@ -1,0 +1,180 @@
+package leaky
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// An arrival is a request and what became of it.
+type arrival struct {
+	at, departure uint64
+	quantity      int64
+	limited       bool
+}
+
+// inputs are ways in which requests come: the time to the next one.
+var inputs = []struct {
+	name string
+	next func(r *rand.Rand, l limiter.Limit, d limiter.Decision) uint64
+}{
+	{"all at once", func(*rand.Rand, limiter.Limit, limiter.Decision) uint64 { return 0 }},
+	{"even, at twice the rate", func(_ *rand.Rand, l limiter.Limit, _ limiter.Decision) uint64 { return uint64(l.Interval) / 2 }},
+	{"even, at half the rate", func(_ *rand.Rand, l limiter.Limit, _ limiter.Decision) uint64 { return uint64(l.Interval) * 2 }},
+	{"bursts", func(r *rand.Rand, l limiter.Limit, d limiter.Decision) uint64 {
+		if r.UintN(20) > 0 {
+			return 0
+		}
+		return uint64(d.ResetAfter) + r.Uint64N(1+uint64(l.Interval)*5)
+	}},
+	{"random", func(r *rand.Rand, l limiter.Limit, _ limiter.Decision) uint64 {
+		return r.Uint64N(uint64(l.Interval)*2 + 1)
+	}},
+	{"at each retry after", func(_ *rand.Rand, _ limiter.Limit, d limiter.Decision) uint64 { return uint64(max(d.RetryAfter, 0)) }},
+}
+
+// arrivals sends requests into one queue.
+func arrivals(r *rand.Rand, l limiter.Limit, most int64, next func(*rand.Rand, limiter.Limit, limiter.Decision) uint64) []arrival {
+	var all []arrival
+	s, now := limiter.State{}, t0
+	for range 300 {
+		quantity := 1 + r.Int64N(most)
+		c, d := Decide(&l, s, now, quantity, nil)
+		if c.Set {
+			s.Expires = c.Expires
+		}
+		all = append(all, arrival{now, now + uint64(d.Wait), quantity, d.Limited})
+		now += next(r, l, d)
+	}
+	return all
+}
+
+// TestDeparturesAreEven: whatever comes in, each departure is at least T * quantity of the
+// one before it later, exactly that where there is a queue, and nobody waits for nothing.
+func TestDeparturesAreEven(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, in := range inputs {
+		queued, refused := 0, 0
+		for range 50 {
+			l := fold(1+r.Int64N(50), r.Int64N(1e10))
+			var last *arrival
+			for _, a := range arrivals(r, l, 1+r.Int64N(3)%l.Max, in.next) {
+				if a.limited {
+					refused++
+					continue
+				}
+				earliest := a.at
+				if last != nil {
+					earliest = max(a.at, last.departure+uint64(l.Interval)*uint64(last.quantity))
+				}
+				if a.departure != earliest {
+					t.Fatalf("%s, %+v: %+v after %+v leaves at another time", in.name, l, a, last)
+				}
+				if a.departure > a.at {
+					queued++
+				}
+				last = &a
+			}
+		}
+		if slow := in.name == "even, at half the rate"; !slow && (queued < 500 || refused < 500) {
+			t.Errorf("%s: %d queued and %d refused", in.name, queued, refused)
+		}
+	}
+}
+
+// TestFullQueueRefuses fills a queue: exactly capacity units get in, the longest wait is
+// T * (capacity - 1), and there is room again for each that has left.
+func TestFullQueueRefuses(t *testing.T) {
+	for _, capacity := range []int64{1, 2, 3, 10, 1000} {
+		l := fold(capacity-1, 1e6-1)
+		s, now := limiter.State{}, t0
+		for i := range capacity {
+			c, d := Decide(&l, s, now, 1, nil)
+			s.Expires = c.Expires
+			if d.Limited || int64(d.Wait) != i*1e6 || d.Remaining != capacity-1-i {
+				t.Fatalf("capacity %d, request %d: %+v", capacity, i, d)
+			}
+		}
+		for range 5 {
+			c, d := Decide(&l, s, now, 1, nil)
+			if c.Set || !d.Limited || d.Wait != limiter.NoRetry || d.RetryAfter != 1e6 {
+				t.Fatalf("capacity %d, full: %+v", capacity, d)
+			}
+			now += uint64(d.RetryAfter)
+			if c, d = Decide(&l, s, now, 1, nil); d.Limited || int64(d.Wait) != (capacity-1)*1e6 {
+				t.Fatalf("capacity %d, one left: %+v", capacity, d)
+			}
+			s.Expires = c.Expires
+		}
+	}
+}
+
+// TestNeverOverAdmits checks between any two arrivals, and between any two departures,
+// that no more got in than capacity + rate * time, and no more went on than the rate.
+func TestNeverOverAdmits(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	for _, in := range inputs {
+		for range 20 {
+			capacity, count, period := 1+r.Int64N(50), within(anyInt(r), 1<<30), 1+r.Int64N(100)
+			l, err := NewLimit(capacity, count, limiter.Seconds(period))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := arrivals(r, l, capacity, in.next)
+			for i := range all {
+				got := int64(0)
+				for j := i; j < len(all); j++ {
+					if all[j].limited {
+						continue
+					}
+					if !all[i].limited && exceeds(got, all[j].departure-all[i].departure, count, period) {
+						t.Fatalf("%s, %+v: %d went on in %d ns", in.name, l, got, all[j].departure-all[i].departure)
+					}
+					got += all[j].quantity
+					if exceeds(got-capacity, all[j].at-all[i].at, count, period) {
+						t.Fatalf("%s, %+v: %d got in in %d ns", in.name, l, got, all[j].at-all[i].at)
+					}
+				}
+			}
+		}
+	}
+}
+
+// exceeds tells whether units come at more than count per period seconds in elapsed
+// nanoseconds, by exact arithmetic.
+func exceeds(units int64, elapsed uint64, count, period int64) bool {
+	if units <= 0 {
+		return false
+	}
+	hi, lo := bits.Mul64(uint64(units), uint64(period)*1e9)
+	maxHi, maxLo := bits.Mul64(uint64(count), elapsed)
+	return hi > maxHi || hi == maxHi && lo > maxLo
+}
+
+func FuzzDecide(f *testing.F) {
+	for _, quantity := range []int64{1, 3, 4, 5, 0, -1, math.MinInt64} {
+		f.Add(int64(3), int64(1e9-1), uint64(0), []byte(nil), t0, quantity)
+		f.Add(int64(3), int64(1e9-1), t0+3e9, []byte(nil), t0, quantity)
+		f.Add(int64(3), int64(1e9-1), t0+4e9+1, []byte{}, t0, quantity)
+	}
+	f.Add(int64(3), int64(1e9-1), t0+3e9, []byte("data"), t0, int64(1))
+	f.Add(int64(math.MaxInt64-1), int64(0), uint64(math.MaxUint64), []byte(nil), lastTime, int64(math.MaxInt64))
+	f.Add(int64(0), int64(math.MaxInt64-1), uint64(math.MaxUint64), []byte(nil), uint64(0), int64(1))
+	f.Fuzz(func(t *testing.T, capacity, interval int64, expires uint64, data []byte, now uint64, quantity int64) {
+		l := fold(capacity, interval)
+		now &= math.MaxInt64
+		c, d := Decide(&l, limiter.State{Expires: expires, Data: data}, now, quantity, nil)
+		if d.Remaining < 0 || d.Remaining > l.Max || d.ResetAfter < 0 || d.Limited && (c.Set || quantity < 0 || d.Wait != limiter.NoRetry) {
+			t.Fatalf("Decide(%+v, %d, %q, %d, %d) = %+v, %+v", l, expires, data, now, quantity, c, d)
+		}
+		w := walk{t: t, now: now}
+		w.put(expires)
+		if len(data) > 0 {
+			w.put(0)
+		}
+		w.step(l, quantity)
+	})
+}

@@ -1,0 +1,105 @@
+package tokenbucket
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// dataSize is the length of a key's Data: used and anchor.
+const dataSize = 16
+
+// Decide answers a request for quantity tokens at time now, in nanoseconds below 1<<63, for
+// a key whose state is old, the zero State if there is none. It returns what becomes of the
+// state, with Tail in room, whatever its contents, and the answer.
+//
+// Only a charge and a refund of something change the state. A change whose Expires is at
+// now says that the bucket is full.
+//
+// The limit l is one that NewLimit made. Decide never panics on such a limit, keeps
+// neither old.Data nor room, leaves Err nil, and allocates nothing if room has 16 bytes.
+func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (c limiter.Change, d limiter.Decision) {
+	b := open(l, old, now)
+	d.Limit, d.RetryAfter = l.Max, limiter.NoRetry
+	switch {
+	case quantity > l.Max:
+		d.Limited = true
+	case quantity >= 0:
+		// Subtracting the quantity instead of adding it to used leaves no sum that could
+		// overflow.
+		if most := uint64(l.Max - quantity); b.used > most {
+			d.Limited, d.RetryAfter = true, b.until(l, most, now)
+		} else {
+			b.used += uint64(quantity)
+			c.Set = quantity > 0
+		}
+	case b.used > 0:
+		// Negating as unsigned gives the smallest int64 its true magnitude.
+		b.used -= min(b.used, -uint64(quantity))
+		c.Set = true
+	}
+	if c.Set {
+		b.expires = math.MaxUint64
+	}
+	d.Remaining = l.Max - int64(min(b.used, uint64(l.Max)))
+	d.ResetAfter = b.until(l, 0, now)
+	if c.Set {
+		c.Expires = now + uint64(d.ResetAfter)
+		c.Tail = binary.LittleEndian.AppendUint64(room[:0], b.used)
+		c.Tail = binary.LittleEndian.AppendUint64(c.Tail, b.anchor)
+	}
+	return c, d
+}
+
+// A bucket is the state of a key as of its last refill.
+type bucket struct {
+	used, anchor uint64
+	// expires is the time from which the bucket is full whatever its refills, as the state
+	// has expired by then.
+	expires uint64
+}
+
+// open reads a state and counts the refills that have come by now.
+func open(l *limiter.Limit, old limiter.State, now uint64) bucket {
+	full := bucket{anchor: now}
+	if old.Expires <= now || len(old.Data) != dataSize {
+		return full
+	}
+	b := bucket{
+		used:    binary.LittleEndian.Uint64(old.Data),
+		anchor:  binary.LittleEndian.Uint64(old.Data[8:]),
+		expires: old.Expires,
+	}
+	if b.anchor < now {
+		refills := (now - b.anchor) / uint64(l.Interval)
+		hi, tokens := bits.Mul64(refills, uint64(l.Amount))
+		if hi != 0 || tokens >= b.used {
+			return full
+		}
+		b.used -= tokens
+		b.anchor += refills * uint64(l.Interval)
+	}
+	if b.used == 0 {
+		return full
+	}
+	return b
+}
+
+// until returns how long it takes until no more than most tokens are missing, at most what
+// a Duration holds.
+func (b bucket) until(l *limiter.Limit, most, now uint64) time.Duration {
+	if b.used <= most {
+		return 0
+	}
+	refills := ceilDiv(b.used-most, uint64(l.Amount))
+	// The sum has 128 bits, since a state put by hand may hold any numbers.
+	hi, at := bits.Mul64(refills, uint64(l.Interval))
+	at, carry := bits.Add64(at, b.anchor, 0)
+	if hi+carry != 0 || at > b.expires {
+		at = b.expires
+	}
+	return time.Duration(min(at-now, math.MaxInt64))
+}

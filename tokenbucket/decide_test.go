@@ -1,0 +1,233 @@
+package tokenbucket
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// t0 is the instant from which tests count: any number of nanoseconds below 1<<63 will do.
+const t0 uint64 = 1_700_000_000_000_000_000
+
+const no = limiter.NoRetry
+
+// encode makes a state as doc.go describes it.
+func encode(expires, used, anchor uint64) limiter.State {
+	data := binary.LittleEndian.AppendUint64(nil, used)
+	return limiter.State{Expires: expires, Data: binary.LittleEndian.AppendUint64(data, anchor)}
+}
+
+func decode(data []byte) (used, anchor uint64) {
+	return binary.LittleEndian.Uint64(data), binary.LittleEndian.Uint64(data[8:])
+}
+
+func newLimit(t *testing.T, capacity, amount int64, interval time.Duration) limiter.Limit {
+	t.Helper()
+	l, err := NewLimit(capacity, amount, limiter.Period{N: int64(interval), Unit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// A row is one decision of an example: what is asked, and what comes of it.
+type row struct {
+	at       time.Duration // since t0
+	quantity int64
+	limited  bool
+	left     int64
+	retry    time.Duration
+	reset    time.Duration
+}
+
+// run makes the decisions of rows on one key, and calls state after each.
+func run(t *testing.T, l limiter.Limit, rows []row, state func(i int, s limiter.State)) {
+	t.Helper()
+	var s limiter.State
+	for i, tt := range rows {
+		now := t0 + uint64(tt.at)
+		want := limiter.Decision{Limited: tt.limited, Limit: l.Max, Remaining: tt.left, RetryAfter: tt.retry, ResetAfter: tt.reset}
+		c, d := Decide(&l, s, now, tt.quantity, nil)
+		if d != want {
+			t.Errorf("row %d: got %+v, want %+v", i, d, want)
+		}
+		if c.Set != (!tt.limited && tt.quantity != 0) {
+			t.Errorf("row %d: set is %t", i, c.Set)
+		}
+		if c.Set {
+			if c.Expires != now+uint64(tt.reset) {
+				t.Errorf("row %d: expires %d ns after now", i, c.Expires-now)
+			}
+			s = apply(s, c)
+		}
+		state(i, s)
+	}
+}
+
+func ignore(int, limiter.State) {}
+
+// TestWorkedExample walks through the example of the package comment.
+func TestWorkedExample(t *testing.T) {
+	const s, ms = time.Second, time.Millisecond
+	states := []struct {
+		used   uint64
+		anchor time.Duration
+	}{{1, 0}, {4, 0}, {4, 0}, {3, s}, {3, s}, {2, s}, {2, s}, {4, 2 * s}}
+	run(t, newLimit(t, 4, 2, s), []row{
+		{0, 1, false, 3, no, s},
+		{0, 3, false, 0, no, 2 * s},
+		{400 * ms, 1, true, 0, 600 * ms, 1600 * ms},
+		{s, 1, false, 1, no, 2 * s},
+		{1500 * ms, 3, true, 1, 500 * ms, 1500 * ms},
+		{1500 * ms, -1, false, 2, no, 500 * ms},
+		{1500 * ms, 5, true, 2, no, 500 * ms},
+		{2 * s, 4, false, 0, no, 2 * s},
+	}, func(i int, state limiter.State) {
+		used, anchor := decode(state.Data)
+		if want := states[i]; used != want.used || anchor != t0+uint64(want.anchor) {
+			t.Errorf("row %d: used %d, anchor %d ns after t0", i, used, anchor-t0)
+		}
+	})
+}
+
+// TestFailedLogins: 10 failed logins, and one more after each hour.
+func TestFailedLogins(t *testing.T) {
+	const h, m = time.Hour, time.Minute
+	var rows []row
+	for i := range int64(10) {
+		at := time.Duration(i) * m
+		rows = append(rows, row{at, 1, false, 9 - i, no, time.Duration(i+1)*h - at})
+	}
+	run(t, newLimit(t, 10, 1, h), append(rows,
+		row{10 * m, 1, true, 0, 50 * m, 9*h + 50*m},
+		row{h, 1, false, 0, no, 10 * h},
+		row{h, 1, true, 0, h, 10 * h},
+		// A login that succeeds gives its failures back.
+		row{h, -10, false, 10, no, 0},
+		row{2 * h, 0, false, 10, no, 0},
+	), ignore)
+}
+
+// TestDollars: $200 a day, given back at $50 every six hours.
+func TestDollars(t *testing.T) {
+	const h = time.Hour
+	run(t, newLimit(t, 200, 50, 6*h), []row{
+		{0, 120, false, 80, no, 18 * h},
+		{h, 80, false, 0, no, 23 * h},
+		{2 * h, 1, true, 0, 4 * h, 22 * h},
+		{2 * h, 101, true, 0, 16 * h, 22 * h},
+		{6 * h, 30, false, 20, no, 24 * h},
+		{6 * h, 201, true, 20, no, 24 * h},
+		{6 * h, -15, false, 35, no, 24 * h},
+		{12 * h, 85, false, 0, no, 24 * h},
+		{36 * h, 200, false, 0, no, 24 * h},
+	}, ignore)
+}
+
+// TestState pins the state after one decision at t0.
+func TestState(t *testing.T) {
+	const s = uint64(time.Second)
+	used := func(n uint64) limiter.State { return encode(t0+9*s, n, t0-s/2) }
+	for _, tt := range []struct {
+		name     string
+		old      limiter.State
+		quantity int64
+		set      bool
+		want     limiter.State // of a change that leaves something used
+	}{
+		{"charge of a fresh key", limiter.State{}, 3, true, encode(t0+2*s, 3, t0)},
+		{"charge of a key that expires now", encode(t0, 4, t0-s/2), 1, true, encode(t0+s, 1, t0)},
+		{"charge of a key that is full by its refills", encode(t0+s, 2, t0-s), 1, true, encode(t0+s, 1, t0)},
+		{"charge on top of what is used", used(2), 1, true, encode(t0+3*s/2, 3, t0-s/2)},
+		{"charge after refills", encode(t0+s, 8, t0-7*s/2), 2, true, encode(t0+s/2+s, 4, t0-s/2)},
+		{"charge of nothing", limiter.State{Expires: t0 + s}, 1, true, encode(t0+s, 1, t0)},
+		{"charge of too few bytes", limiter.State{Expires: t0 + s, Data: used(4).Data[:15]}, 1, true, encode(t0+s, 1, t0)},
+		{"charge of too many bytes", limiter.State{Expires: t0 + s, Data: make([]byte, 17)}, 1, true, encode(t0+s, 1, t0)},
+		{"peek", used(4), 0, false, limiter.State{}},
+		{"refused", used(4), 1, false, limiter.State{}},
+		{"more than the capacity", limiter.State{}, 5, false, limiter.State{}},
+		{"refund of a part", used(4), -1, true, encode(t0+3*s/2, 3, t0-s/2)},
+		{"refund of all", used(4), -4, true, encode(t0, 0, t0-s/2)},
+		{"refund of more than was used", used(4), -5, true, encode(t0, 0, t0-s/2)},
+		{"refund of the most there is", used(4), math.MinInt64, true, encode(t0, 0, t0-s/2)},
+		{"refund to a fresh key", limiter.State{}, -1, false, limiter.State{}},
+		{"refund to a key that is full by its refills", encode(t0+s, 2, t0-s), -1, false, limiter.State{}},
+		{"refund of all that can be used", encode(t0+9*s, math.MaxUint64, t0), -4, true, encode(t0+math.MaxInt64, math.MaxUint64-4, t0)},
+		{"charge under an anchor to come", encode(t0+9*s, 1, t0+3*s), 1, true, encode(t0+4*s, 2, t0+3*s)},
+	} {
+		l := newLimit(t, 4, 2, time.Second)
+		c, d := Decide(&l, tt.old, t0, tt.quantity, nil)
+		if c.Set != tt.set {
+			t.Errorf("%s: set is %t, %+v", tt.name, c.Set, d)
+		}
+		if got := apply(tt.old, c); c.Set && (got.Expires != tt.want.Expires || string(got.Data) != string(tt.want.Data)) {
+			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestChangedParameters reads one state by other limits.
+func TestChangedParameters(t *testing.T) {
+	const s = time.Second
+	// 6 of 8 are used, 1 s after the last of the refills of 2 that come every 2 s.
+	state := encode(t0+uint64(5*s), 6, t0-uint64(s))
+	for _, tt := range []struct {
+		name             string
+		capacity, amount int64
+		interval         time.Duration
+		quantity         int64
+		limited          bool
+		left             int64
+		retry, reset     time.Duration
+	}{
+		{"the same", 8, 2, 2 * s, 3, true, 2, s, 5 * s},
+		{"larger capacity", 16, 2, 2 * s, 3, false, 7, no, 9 * s},
+		{"smaller capacity", 4, 2, 2 * s, 1, true, 0, 3 * s, 5 * s},
+		{"smaller capacity, peek", 4, 2, 2 * s, 0, true, 0, s, 5 * s},
+		{"larger amount", 8, 3, 2 * s, 3, true, 2, s, 3 * s},
+		{"shorter interval", 8, 2, s, 3, false, 1, no, 4 * s},
+		{"much shorter interval", 8, 2, s / 4, 3, false, 5, no, s / 2},
+		{"smaller amount", 8, 1, 2 * s, 2, false, 0, no, 15 * s},
+		// The state expires under the parameters that made it, before so small a refill.
+		{"longer interval", 8, 2, time.Hour, 3, true, 2, 5 * s, 5 * s},
+	} {
+		l := newLimit(t, tt.capacity, tt.amount, tt.interval)
+		want := limiter.Decision{Limited: tt.limited, Limit: l.Max, Remaining: tt.left, RetryAfter: tt.retry, ResetAfter: tt.reset}
+		if _, d := Decide(&l, state, t0, tt.quantity, nil); d != want {
+			t.Errorf("%s: got %+v, want %+v", tt.name, d, want)
+		}
+	}
+}
+
+// TestClockEnds covers the first and the last instant of the clock.
+func TestClockEnds(t *testing.T) {
+	l := limiter.Limit{Max: math.MaxInt64, Amount: 1, Interval: 1}
+	for _, now := range []uint64{0, lastTime} {
+		c, d := Decide(&l, limiter.State{}, now, math.MaxInt64, nil)
+		if d.Limited || d.ResetAfter != math.MaxInt64 || c.Expires != now+math.MaxInt64 {
+			t.Errorf("charge at %d: %+v, %+v", now, c, d)
+		}
+		if _, d := Decide(&l, apply(limiter.State{}, c), now, 1, nil); d.RetryAfter != 1 {
+			t.Errorf("refusal at %d: %+v", now, d)
+		}
+	}
+}
+
+// TestAllocs covers every branch of Decide, and NewLimit with and without an error.
+func TestAllocs(t *testing.T) {
+	none := func(name string, f func()) {
+		t.Helper()
+		if n := testing.AllocsPerRun(100, f); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+	room := make([]byte, 64)
+	for _, br := range branches {
+		none("Decide "+br.name, func() { outChange, out = Decide(&branchLimit, br.state, t0, br.quantity, room) })
+	}
+	none("NewLimit", func() { outLimit, outErr = NewLimit(15, 30, limiter.Seconds(60)) })
+	none("NewLimit out of range", func() { outLimit, outErr = NewLimit(0, 30, limiter.Seconds(60)) })
+}

@@ -1,0 +1,24 @@
+package windowlog
+
+import "github.com/throttledhq/throttled/limiter"
+
+// The most that NewLimit takes.
+const (
+	// MaxPeriod is the longest period in nanoseconds, 146 years.
+	MaxPeriod = 1<<62 - 1
+	// MaxEntries is how many requests a log can hold at most.
+	MaxEntries = 1 << 16
+)
+
+// NewLimit compiles a limit of limit units in any window of the length of period, whose log
+// holds at most entries requests.
+//
+// The error is limiter.ErrRange if one of the three is not positive, if period is more than
+// MaxPeriod, or if entries is more than MaxEntries.
+func NewLimit(limit int64, period limiter.Period, entries int64) (limiter.Limit, error) {
+	length, ok := period.Duration()
+	if limit <= 0 || !ok || length > MaxPeriod || entries <= 0 || entries > MaxEntries {
+		return limiter.Limit{}, limiter.ErrRange
+	}
+	return limiter.Limit{Max: limit, Interval: length, Amount: entries}, nil
+}

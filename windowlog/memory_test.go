@@ -1,0 +1,161 @@
+package windowlog
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// entryBytes is the most that an admitted request of quantity 1 may take, spare bytes
+// included, if the one before it is at most a day away.
+const entryBytes = 8
+
+// A meter charges one log, one unit at a time, and measures what that takes.
+type meter struct {
+	l       limiter.Limit
+	state   limiter.State
+	now     uint64
+	room    []byte
+	charges int
+	written int // the sum of the lengths of the tails
+	worst   struct {
+		bytes, total float64 // for each entry, without and with the footer
+	}
+}
+
+// charge waits if it has to. It measures logs of at least from entries.
+func (m *meter) charge(from int) (entries int) {
+	c, d := Decide(&m.l, m.state, m.now, 1, m.room)
+	if d.Limited {
+		m.now += uint64(d.RetryAfter)
+		c, _ = Decide(&m.l, m.state, m.now, 1, m.room)
+	}
+	m.store(c)
+	var g log
+	g.open(m.state, uint64(m.l.Interval), m.now)
+	if g.count >= from {
+		n := float64(g.count)
+		m.worst.bytes = max(m.worst.bytes, float64(len(m.state.Data)-footerSize)/n)
+		m.worst.total = max(m.worst.total, float64(len(m.state.Data))/n)
+	}
+	return g.count
+}
+
+// store writes the new state over the old one, and keeps the room for the next.
+func (m *meter) store(c limiter.Change) {
+	m.state.Expires, m.state.Data = c.Expires, append(m.state.Data[:c.Keep], c.Tail...)
+	m.room = c.Tail
+	m.charges++
+	m.written += len(c.Tail)
+}
+
+var gaps = []struct {
+	name string
+	most time.Duration
+}{
+	{"1 us", time.Microsecond}, {"100 us", 100 * time.Microsecond}, {"1 ms", time.Millisecond}, {"1 s", time.Second},
+	{"1 min", time.Minute}, {"1 h", time.Hour}, {"1 day", 24 * time.Hour},
+}
+
+// TestMemory measures logs while they grow to their limit, and then for twice as many
+// requests as it, each of which comes when another leaves.
+func TestMemory(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, limit := range []int64{100, 1000, 8192} {
+		for _, gap := range gaps {
+			// The last gap of a full window is one that was waited for.
+			m := meter{l: newLimit(t, limit, gap.most*time.Duration(limit)*3/4, limit), now: t0}
+			for range 3 * limit {
+				m.charge(100)
+				m.now += uint64(gap.most)/2 + r.Uint64N(uint64(gap.most)/2+1)
+			}
+			t.Logf("limit %d, gaps of up to %s: at most %.2f bytes an entry, %.2f with the footer, %d written a charge",
+				limit, gap.name, m.worst.bytes, m.worst.total, m.written/m.charges)
+			if m.worst.bytes > entryBytes {
+				t.Errorf("limit %d, gaps of up to %s: %.2f bytes an entry", limit, gap.name, m.worst.bytes)
+			}
+		}
+	}
+}
+
+// TestShrinks fills a log, lets most of it leave, and counts the bytes after one charge.
+func TestShrinks(t *testing.T) {
+	for _, left := range []int{0, 1, 10, 100, 1000} {
+		m := meter{l: newLimit(t, 1<<30, time.Hour, MaxEntries), now: t0}
+		for range 8192 {
+			m.charge(1)
+			m.now += uint64(time.Millisecond)
+		}
+		// One more leaves than the charge adds.
+		m.now = t0 + uint64(time.Hour) + uint64(8192-left-1)*uint64(time.Millisecond)
+		entries := m.charge(1 << 30)
+		if size := len(m.state.Data) - footerSize; entries != left+1 || size > max(entries*entryBytes, 40) {
+			t.Errorf("%d bytes for %d entries, %d left", size, entries, left)
+		}
+	}
+}
+
+// TestWritten bounds what a charge writes on average, where as many come as leave.
+func TestWritten(t *testing.T) {
+	for _, tt := range []struct{ entries, most int }{{10, 60}, {100, 110}, {1000, 400}, {8192, 1300}, {65000, 2200}} {
+		m := meter{l: newLimit(t, 1<<30, time.Duration(tt.entries)*time.Millisecond, MaxEntries), now: t0}
+		for range tt.entries {
+			m.charge(1)
+			m.now += uint64(time.Millisecond)
+		}
+		m.written, m.charges = 0, 0
+		for range 10_000 {
+			m.charge(1)
+			m.now += uint64(time.Millisecond)
+		}
+		t.Logf("%d entries: %d bytes a charge", tt.entries, m.written/m.charges)
+		if m.written/m.charges > tt.most {
+			t.Errorf("%d entries: %d bytes a charge, want at most %d", tt.entries, m.written/m.charges, tt.most)
+		}
+	}
+}
+
+// TestWrittenInPlace: a charge that fits writes the spare bytes and the footer, and those
+// in turn get fewer.
+func TestWrittenInPlace(t *testing.T) {
+	l := newLimit(t, 1<<30, time.Hour, MaxEntries)
+	state, now := fill(&l, 3000, int64(time.Millisecond), 1)
+	inPlace := 0
+	for range 1000 {
+		c, _ := Decide(&l, state, now, 1, nil)
+		if c.Keep > 0 {
+			inPlace++
+			if most := len(state.Data)/9 + footerSize; len(c.Tail) > most {
+				t.Fatalf("%d bytes written in place, want at most %d", len(c.Tail), most)
+			}
+		}
+		state = apply(state, c)
+		now += uint64(time.Millisecond)
+	}
+	if inPlace < 980 {
+		t.Errorf("%d of 1000 charges in place", inPlace)
+	}
+}
+
+// TestRefundsStayCheap gives much back, and then takes turns: what is given back is not
+// written again as spare bytes with each charge.
+func TestRefundsStayCheap(t *testing.T) {
+	l := newLimit(t, 1<<30, time.Hour, MaxEntries)
+	state, now := fill(&l, 8192, int64(time.Millisecond), 1)
+	written := 0
+	for i, quantity := range append([]int64{-6000}, slices.Repeat([]int64{1, -1, 2, -3, 1}, 1000)...) {
+		c, d := Decide(&l, state, now, quantity, nil)
+		if !c.Set {
+			t.Fatalf("step %d: %+v", i, d)
+		}
+		state = apply(state, c)
+		now += uint64(time.Millisecond)
+		written += len(c.Tail)
+	}
+	if mean := written / 5001; mean > 1800 {
+		t.Errorf("%d bytes a step", mean)
+	}
+}

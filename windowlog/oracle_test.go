@@ -1,0 +1,366 @@
+package windowlog
+
+import (
+	"flag"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// More steps take longer and see more: go test ./windowlog -args -steps 10000000.
+var steps = flag.Int("steps", 2_000_000, "how many decisions the random walks make")
+
+// lastTime is the last instant of the clock.
+const lastTime = uint64(math.MaxInt64)
+
+// anyInt draws an int64 of any magnitude, often next to a power of two, sometimes negative.
+func anyInt(r *rand.Rand) int64 {
+	v := int64(r.Uint64() >> (1 + r.UintN(63)))
+	switch r.UintN(8) {
+	case 0:
+		v = -v
+	case 1:
+		v = int64(1)<<r.UintN(63) - 1 + r.Int64N(3)
+	case 2:
+		v = math.MaxInt64 - r.Int64N(3)
+	case 3:
+		v = r.Int64N(8)
+	}
+	return v
+}
+
+// within folds v into 1..most.
+func within(v, most int64) int64 { return 1 + int64(uint64(v)%uint64(most)) }
+
+// fold makes of any three numbers a limit that NewLimit could have made.
+func fold(limit, period, entries int64) limiter.Limit {
+	return limiter.Limit{
+		Max:      within(limit, math.MaxInt64),
+		Interval: time.Duration(within(period, MaxPeriod)),
+		Amount:   within(entries, MaxEntries),
+	}
+}
+
+// anyLimit draws limits of any magnitude. Most hold few units or few entries, so that both
+// ways to be full are met.
+func anyLimit(r *rand.Rand) limiter.Limit {
+	limit, entries := anyInt(r), anyInt(r)
+	if r.UintN(2) == 0 {
+		limit = r.Int64N(100)
+	}
+	switch r.UintN(4) {
+	case 0:
+		entries = r.Int64N(20)
+	case 1:
+		entries = MaxEntries - 1
+	}
+	return fold(limit, anyInt(r), entries)
+}
+
+// anyQuantity draws a quantity that l treats specially, or any.
+func anyQuantity(r *rand.Rand, l limiter.Limit) int64 {
+	switch r.UintN(16) {
+	case 0:
+		return 0
+	case 1:
+		return l.Max - 1 + r.Int64N(3) // wraps to the smallest int64 at times
+	case 2:
+		if r.UintN(4) > 0 {
+			return -1
+		}
+		return math.MinInt64 + r.Int64N(2)
+	case 3:
+		return anyInt(r)
+	case 4:
+		return -within(anyInt(r), l.Max)
+	case 5, 6, 7:
+		return within(r.Int64(), min(l.Max, 1+r.Int64N(400)))
+	case 8:
+		return within(r.Int64(), l.Max)
+	}
+	return 1
+}
+
+// plainLog is a list of those who were admitted.
+type plainLog struct {
+	requests []request
+	expires  uint64 // when all is forgotten
+}
+
+// at returns the requests that count at time t.
+func (p plainLog) at(l limiter.Limit, t uint64) []request {
+	live := make([]request, 0, len(p.requests)+1)
+	for i, q := range p.requests {
+		if p.expires > t && t < q.at+uint64(l.Interval) {
+			live = append(live, p.requests[i])
+		}
+	}
+	return live
+}
+
+// sum counts what at returns.
+func (p plainLog) sum(l limiter.Limit, t uint64) (units, entries uint64) {
+	if p.expires <= t {
+		return 0, 0
+	}
+	for _, q := range p.requests {
+		if t < q.at+uint64(l.Interval) {
+			units, entries = units+q.quantity, entries+1
+		}
+	}
+	return units, entries
+}
+
+// admits tells whether a charge or a peek at time t is admitted.
+func (p plainLog) admits(l limiter.Limit, t uint64, quantity int64) bool {
+	units, entries := p.sum(l, t)
+	return units+uint64(quantity) <= uint64(l.Max) && (quantity == 0 || entries < uint64(l.Amount))
+}
+
+func (p plainLog) empty(l limiter.Limit, t uint64) bool {
+	_, entries := p.sum(l, t)
+	return entries == 0
+}
+
+// refund takes units off the newest.
+func refund(live []request, credit uint64) []request {
+	for credit > 0 && len(live) > 0 {
+		newest := &live[len(live)-1]
+		if newest.quantity > credit {
+			newest.quantity -= credit
+			break
+		}
+		credit -= newest.quantity
+		live = live[:len(live)-1]
+	}
+	return live
+}
+
+// search returns the earliest wait from now after which ok holds, or the longest there is.
+func search(now uint64, ok func(t uint64) bool) time.Duration {
+	low, high := uint64(0), lastTime
+	for low < high {
+		if mid := low + (high-low)/2; ok(now + mid) {
+			high = mid
+		} else {
+			low = mid + 1
+		}
+	}
+	return time.Duration(low)
+}
+
+// A walk takes Decide and the oracle through the same requests on one key.
+type walk struct {
+	t      *testing.T
+	r      *rand.Rand
+	oracle plainLog
+	state  limiter.State
+	now    uint64
+	room   []byte
+}
+
+// put sets the state by hand, as an import does.
+func (w *walk) put(s limiter.State) {
+	requests, ok := decode(s.Data)
+	if !ok {
+		w.t.Fatalf("put %+v", s)
+	}
+	w.state, w.oracle = s, plainLog{requests, s.Expires}
+}
+
+func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
+	c, d := Decide(&l, w.state, w.now, quantity, w.room[:0])
+	if cap(c.Tail) > cap(w.room) {
+		w.room = c.Tail
+	}
+	expect := func(ok bool, what string) {
+		if !ok {
+			w.t.Helper()
+			w.t.Fatalf("%s: Decide(%+v, %+v, %d, %d)\n= %+v, %+v\n%v", what, l, w.state, w.now, quantity, c, d, w.oracle)
+		}
+	}
+	limited := quantity >= 0 && (quantity > l.Max || !w.oracle.admits(l, w.now, quantity))
+	expect(d.Limited == limited, "admitted or refused")
+	after := w.oracle
+	if set := !limited && quantity != 0; set {
+		after = plainLog{w.oracle.at(l, w.now), math.MaxUint64}
+		if quantity > 0 {
+			q := request{w.now, uint64(quantity)}
+			if n := len(after.requests); n > 0 {
+				q.at = max(q.at, after.requests[n-1].at)
+			}
+			after.requests = append(after.requests, q)
+		} else {
+			set = len(after.requests) > 0
+			after.requests = refund(after.requests, -uint64(quantity))
+		}
+		expect(c.Set == set, "changed or not")
+	} else {
+		expect(!c.Set, "changed")
+	}
+	// Retry after and reset after are what makes a difference when it has passed.
+	w.wait(d.RetryAfter, limited && quantity <= l.Max, expect, func(t uint64) bool { return after.admits(l, t, quantity) })
+	w.wait(d.ResetAfter, true, expect, func(t uint64) bool { return after.empty(l, t) })
+	want := limiter.Decision{Limited: limited, Limit: l.Max, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
+	if units, entries := after.sum(l, w.now); entries < uint64(l.Amount) && units < uint64(l.Max) {
+		want.Remaining = l.Max - int64(units)
+	}
+	expect(d == want, "remaining")
+	if c.Set {
+		expect(c.Expires == w.now+uint64(d.ResetAfter), "expires")
+		after.expires = c.Expires
+		w.state, w.oracle = apply(w.state, c), after
+		if len(after.requests) > 0 && w.r.UintN(16) == 0 {
+			requests, ok := decode(w.state.Data)
+			expect(ok && slices.Equal(requests, after.requests), "other entries are stored")
+		}
+	}
+	return d
+}
+
+// wait checks that after the duration given, and not 1 ns before, ok is true. The longest
+// duration may stand for a longer one.
+func (w *walk) wait(got time.Duration, some bool, expect func(bool, string), ok func(t uint64) bool) {
+	if !some {
+		expect(got == limiter.NoRetry, "a wait for nothing")
+		return
+	}
+	expect(got >= 0, "negative wait")
+	expect(got == math.MaxInt64 || ok(w.now+uint64(got)), "waited too short")
+	expect(got == 0 || !ok(w.now+uint64(got)-1), "waited too long")
+	if w.r.UintN(64) == 0 {
+		expect(search(w.now, ok) == got, "another wait was found")
+	}
+}
+
+// advance moves the clock by up to gap, or to where something is about to change.
+func (w *walk) advance(l limiter.Limit, last limiter.Decision, gap uint64) {
+	by := uint64(0)
+	switch w.r.UintN(16) {
+	case 0, 1:
+		by = uint64(max(last.RetryAfter, 0))
+	case 2:
+		by = uint64(max(last.RetryAfter-1, 0))
+	case 3:
+		if w.r.UintN(8) == 0 {
+			by = uint64(max(last.ResetAfter-1, 0)) + w.r.Uint64N(3)
+		}
+	case 4:
+		if w.r.UintN(8) == 0 {
+			by = uint64(anyInt(w.r)) >> (1 + w.r.UintN(63))
+		}
+	case 5:
+		// To where the oldest that counts leaves.
+		if live := w.oracle.at(l, w.now); len(live) > 0 {
+			by = live[0].at + uint64(l.Interval) - w.now - w.r.Uint64N(2)
+		}
+	default:
+		by = w.r.Uint64N(gap)
+	}
+	w.now = min(w.now+min(by, lastTime), lastTime)
+}
+
+// TestWalkOracle compares sequences of requests on one key under changing limits, with
+// states put by hand.
+func TestWalkOracle(t *testing.T) {
+	var seen counts
+	r := rand.New(rand.NewPCG(5, 6))
+	for seen.steps < *steps {
+		if r.UintN(200) == 0 {
+			longWalk(t, r, &seen)
+		} else {
+			shortWalk(t, r, &seen)
+		}
+	}
+	t.Logf("%+v", seen)
+	if seen.admitted < seen.steps/5 || seen.refused < seen.steps/5 || seen.full < seen.steps/50 || seen.longest < 500 {
+		t.Error("too few of each")
+	}
+}
+
+// counts say what walks have met.
+type counts struct {
+	steps, admitted, refused int
+	full                     int // refused by a log that could hold no more entries
+	longest                  int // the most entries of a log
+}
+
+func (c *counts) add(w *walk, l limiter.Limit, d limiter.Decision) {
+	c.steps++
+	if d.Limited {
+		c.refused++
+	} else {
+		c.admitted++
+	}
+	if units, entries := w.oracle.sum(l, w.now); d.Limited && int64(entries) >= l.Amount && units < uint64(l.Max) {
+		c.full++
+	}
+	c.longest = max(c.longest, len(w.oracle.requests))
+}
+
+// shortWalk changes all that can be changed.
+func shortWalk(t *testing.T, r *rand.Rand, seen *counts) {
+	first := anyLimit(r)
+	// The third limit is close to the first, as parameters that are tuned are.
+	limits := []limiter.Limit{first, anyLimit(r), fold(
+		first.Max/2+r.Int64N(first.Max), int64(first.Interval)/2+r.Int64N(int64(first.Interval)), first.Amount/2+r.Int64N(first.Amount))}
+	w := walk{t: t, r: r, now: uint64(anyInt(r)) & math.MaxInt64 >> r.UintN(3)}
+	l := first
+	// Requests come so close that some of them to all of them are in one window.
+	gap := 1 + uint64(first.Interval)>>r.UintN(12)
+	for range 150 {
+		if r.UintN(20) == 0 {
+			l = limits[r.IntN(len(limits))]
+		}
+		if r.UintN(200) == 0 {
+			w.put(anyState(r, l, w.now))
+		}
+		d := w.step(l, anyQuantity(r, l))
+		seen.add(&w, l, d)
+		w.advance(l, d, gap)
+	}
+}
+
+// longWalk lets a log become long, with something else than a charge now and then.
+func longWalk(t *testing.T, r *rand.Rand, seen *counts) {
+	l := fold(1000+r.Int64N(3000), anyInt(r)|1<<20, 500+r.Int64N(2000))
+	w := walk{t: t, r: r, now: t0}
+	gap := 1 + uint64(l.Interval)/(100+r.Uint64N(2000))
+	for range 4000 {
+		quantity := int64(1)
+		if r.UintN(8) == 0 {
+			quantity = 1 + r.Int64N(5)
+		}
+		if r.UintN(50) == 0 {
+			quantity = max(anyQuantity(r, l), -300)
+		}
+		d := w.step(l, quantity)
+		seen.add(&w, l, d)
+		if r.UintN(100) == 0 {
+			w.advance(l, d, gap)
+		} else {
+			w.now = min(w.now+r.Uint64N(gap), lastTime)
+		}
+	}
+}
+
+// anyState draws a log that may have been put by hand, with times from long before to after
+// now, in order.
+func anyState(r *rand.Rand, l limiter.Limit, now uint64) limiter.State {
+	var requests []request
+	at := now - min(now, uint64(anyInt(r))>>r.UintN(64))
+	for range 1 + r.IntN(30) {
+		q := request{at, 1}
+		if r.UintN(2) == 0 {
+			q.quantity = uint64(within(anyInt(r), math.MaxInt64/64))
+		}
+		requests = append(requests, q)
+		at = min(at+r.Uint64N(uint64(l.Interval))>>r.UintN(10), lastTime)
+	}
+	expires := min(requests[len(requests)-1].at+uint64(l.Interval), now+uint64(anyInt(r)))
+	return limiter.State{Expires: expires, Data: encode(requests, make([]byte, r.IntN(40)), r.IntN(40))}
+}
