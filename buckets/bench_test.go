@@ -246,3 +246,40 @@ func BenchmarkScan(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(visited), "ns/key")
 }
+
+// BenchmarkKinds measures decisions of each kind on a key that stays in the cache, each
+// admitted and stored, and groups of three.
+func BenchmarkKinds(b *testing.B) {
+	run := func(name string, reqs []limiter.Request) {
+		b.Run(name, func(b *testing.B) {
+			table := New(Config{})
+			out := make([]limiter.Decision, len(reqs))
+			b.ReportAllocs()
+			for b.Loop() {
+				table.Decide(reqs, out)
+			}
+			if out[0].Err != nil || out[0].Limited {
+				b.Fatalf("%+v", out[0])
+			}
+		})
+	}
+	ample := map[limiter.Kind]limiter.Limit{
+		limiter.Throttle:      {Max: 1 << 40, Interval: 1},
+		limiter.SlidingWindow: windowOf(1<<31, 1),
+		limiter.FixedWindow:   windowOf(1<<31, 1),
+		limiter.WindowBuckets: windowOf(1<<31, 10),
+		limiter.TokenBucket:   bucketOf(1<<31, 1<<31),
+		limiter.LeakyBucket:   {Max: 1 << 40, Interval: 1},
+	}
+	var group []limiter.Request
+	for kind := limiter.Throttle; kind.Known(); kind++ {
+		if l, found := ample[kind]; found {
+			req := charge(kind, fmt.Sprint("user:1234567:", int(kind)), l, 1)
+			run(kind.Encoding(), []limiter.Request{req})
+			group = append(group, req)
+		}
+	}
+	run("three at once", linked(group[0], group[1], group[4]))
+	run("three of gcra at once", linked(charge(limiter.Throttle, "a", ample[limiter.Throttle], 1),
+		charge(limiter.Throttle, "b", ample[limiter.Throttle], 1), charge(limiter.Throttle, "c", ample[limiter.Throttle], 1)))
+}

@@ -7,47 +7,80 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// window is how many requests are looked up together: enough to wait for the memory of
+// lookahead is how many requests are looked up together: enough to wait for the memory of
 // all of them at once, and few enough for what they fetch to stay in the first cache.
-const window = 16
+const lookahead = 16
+
+// maxLookahead is how many they may be if the last of them begin a group.
+const maxLookahead = lookahead + limiter.MaxGroup - 1
 
 // Decide answers reqs in out, in order, at one reading of the clock. It allocates nothing
-// unless a new key needs more memory.
+// unless a new key or a log needs more memory. It panics on a kind that there is not, and on
+// a group of more than limiter.MaxGroup requests.
 //
 // Among many keys a decision costs two waits for memory, one for the slot and one for the
 // record, and these cost more than all the rest. So the memory of a batch is asked for
 // before its requests are decided, and the waits become one.
 func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) {
 	now := t.clock()
+	d := desks.Get().(*desk)
+	defer desks.Put(d)
 	if len(reqs) == 1 {
 		s, tag := t.locate(reqs[0].Key)
-		s.decideLocking(&reqs[0], tag, now, &out[0])
+		s.decideLocking(&reqs[0], tag, now, d, &out[0])
 		return
 	}
-	var hashes [window]uint64
+	var hashes [maxLookahead]uint64
 	for len(reqs) > 0 {
-		n := min(window, len(reqs))
+		n := wholeGroups(reqs)
 		t.fetchSlots(reqs[:n], &hashes)
 		t.fetchRecords(hashes[:n])
-		for i := range n {
-			hash := hashes[i]
-			t.shards[t.shardOf(hash)].decideLocking(&reqs[i], tagOf(hash), now, &out[i])
-		}
+		t.decideFetched(reqs[:n], hashes[:n], now, d, out)
 		reqs, out = reqs[n:], out[n:]
+	}
+}
+
+// wholeGroups returns how many requests to look up together: none is cut off from its group.
+func wholeGroups(reqs []limiter.Request) int {
+	n := min(lookahead, len(reqs))
+	for n < len(reqs) && reqs[n-1].Linked {
+		n++
+	}
+	return n
+}
+
+// groupEnd returns where the group ends that begins with request i.
+func groupEnd(reqs []limiter.Request, i int) int {
+	for i < len(reqs)-1 && reqs[i].Linked {
+		i++
+	}
+	return i + 1
+}
+
+// decideFetched decides requests and groups whose hashes are known.
+func (t *Table) decideFetched(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
+	for i := 0; i < len(reqs); {
+		end := groupEnd(reqs, i)
+		if end == i+1 {
+			t.shards[t.shardOf(hashes[i])].decideLocking(&reqs[i], tagOf(hashes[i]), now, d, &out[i])
+		} else {
+			t.decideGroup(reqs[i:end], hashes[i:end], now, d, out[i:end])
+		}
+		i = end
 	}
 }
 
 // decideLocking is decide under the shard's lock. A panic must not leave it locked: it is
 // not the end of the program.
-func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, out *limiter.Decision) {
+func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, d *desk, out *limiter.Decision) {
 	now = s.lock(now)
 	defer s.mu.Unlock()
-	s.decide(req, tag, now, out)
+	s.decide(req, tag, now, d, out)
 }
 
-// fetchSlots hashes the keys of up to window requests, and asks for the shard of each and for
+// fetchSlots hashes the keys of up to maxLookahead requests, and asks for the shard of each and for
 // the memory where the search for it begins.
-func (t *Table) fetchSlots(reqs []limiter.Request, hashes *[window]uint64) {
+func (t *Table) fetchSlots(reqs []limiter.Request, hashes *[maxLookahead]uint64) {
 	for i := range reqs {
 		hash := t.hash(reqs[i].Key)
 		hashes[i] = hash

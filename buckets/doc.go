@@ -7,11 +7,16 @@
 // are. A record holds the state of any algorithm: a kind, the time from which it equals an
 // absent one, and as many bytes more as the kind needs.
 //
-// What it guarantees: decisions on one key are atomic and see each other's effect;
-// a refusal or a peek changes nothing; a record whose time has passed counts as absent
+// Which algorithm decides is up to the kind of the request; the table knows nothing of their
+// arithmetic but what they make of a state. Requests can be linked to groups that are
+// charged as a whole or not at all.
+//
+// What it guarantees: decisions on one key are atomic and see each other's effect, and so
+// are groups; a refusal or a peek changes nothing; a record whose time has passed counts as absent
 // from that instant, whether it has been dropped yet or not; the memory limit is never
 // exceeded. At the limit new keys are refused and those that exist stay exact, or, if so
-// configured, those go that are closest to their full limit (see [Eviction]).
+// configured, those go that are closest to their full limit (see [Eviction]). A state that
+// has to grow, such as a log, counts as new.
 //
 // Time is read once per batch from the limiter clock (see [Clock]). Two batches may reach
 // a shard in the other order than they read the clock. The later time then holds for

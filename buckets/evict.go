@@ -3,37 +3,34 @@ package buckets
 import (
 	"math/bits"
 	"time"
-
-	"github.com/throttledhq/throttled/limiter"
 )
 
 // evictShare is the part of a shard's live bytes that goes when there is no room: so much
 // that going through all its records is shared by many inserts.
 const evictShare = 16
 
-// evict drops records to make room for another one, and reports whether there is room now.
-// If what may go is not enough it drops nothing.
+// evict drops records to make room for a demand, and reports whether there is room now. If
+// what may go is not enough it drops nothing.
 //
 // Those go that have the smallest debts, which is the time they have left, for the bytes
 // that they take; and none goes that has more than the new record would bring, but for an
 // eighth, as debts are sorted into classes of that width. So who floods the table to have
 // the debts of others or his own forgotten has to run up as much in the same memory. Were
 // the bytes left out, a few large keys would push out many small ones.
-func (s *shard) evict(rec *limiter.Record, now uint64) bool {
+func (s *shard) evict(d demand, now uint64) bool {
 	defer since(&s.shared.pauses.eviction, time.Now())
-	size := recordSize(rec)
 	classes := s.debts(now)
 	enough := 0
-	for _, bytes := range classes[:debtClass(rec.Expires, now, size)+1] {
+	for _, bytes := range classes[:d.class+1] {
 		enough += bytes
 	}
-	need := max(1, size-(cap(s.arena)-s.liveBytes()))
+	need := max(1, d.size-(cap(s.arena)-s.liveBytes()))
 	if enough < need {
 		return false
 	}
 	s.evictBytes(&classes, max(need, min(enough, s.liveBytes()/evictShare)), now)
 	s.compact()
-	return true
+	return s.hasRoom(d) // several records may need more places in the index than have become free
 }
 
 // debts returns the bytes of the records of each class.

@@ -67,7 +67,7 @@ func TestFloodForgetsNoExhaustedKey(t *testing.T) {
 	}
 	const junk = 300_000
 	for i := range junk {
-		if d := ask(table, fmt.Sprint("junk", i), l, 1); d.Err != nil || d.Limited {
+		if d := ask(table, fmt.Sprintf("junk%06d", i), l, 1); d.Err != nil || d.Limited {
 			t.Fatalf("key %d of the flood: %+v", i, d)
 		}
 		clock.advance(time.Microsecond)

@@ -87,19 +87,36 @@ func arenaSize(n int) int {
 	return (n + pageSize - 1) &^ (pageSize - 1)
 }
 
-// makeRoom sees that one more record fits into arena and index. Expired records give their
-// room back before more memory is taken: otherwise a shard that is full of them would grow
-// at the expense of the others. If there is no room, nothing but they is gone.
-func (s *shard) makeRoom(rec *limiter.Record, now uint64) error {
+// demand is what has to be made room for.
+type demand struct {
+	records int
+	size    int // of all of them
+	class   int // the debt class of the one with the smallest debt
+}
+
+// demandOf returns the demand of one record.
+func demandOf(rec *limiter.Record, now uint64) demand {
 	size := recordSize(rec)
-	if indexSize(int(s.live)+1) <= len(s.index) && len(s.arena)+size <= cap(s.arena) {
+	return demand{records: 1, size: size, class: debtClass(rec.Expires, now, size)}
+}
+
+// hasRoom reports whether a demand can be met as things are.
+func (s *shard) hasRoom(d demand) bool {
+	return indexSize(int(s.live)+d.records) <= len(s.index) && len(s.arena)+d.size <= cap(s.arena)
+}
+
+// makeRoom sees that a demand can be met. Expired records give their room back before more
+// memory is taken: otherwise a shard that is full of them would grow at the expense of the
+// others. If there is no room, nothing but they is gone.
+func (s *shard) makeRoom(d demand, now uint64) error {
+	if s.hasRoom(d) {
 		return nil
 	}
 	defer since(&s.shared.pauses.growth, time.Now())
 	if now >= s.reclaimAt {
 		s.reclaim(now)
 	}
-	if s.grow(size) || s.shared.memory.evicting() == EvictSmallestDebt && s.evict(rec, now) {
+	if s.grow(d) || s.shared.memory.evicting() == EvictSmallestDebt && s.evict(d, now) {
 		return nil
 	}
 	return limiter.ErrOutOfMemory
@@ -113,23 +130,23 @@ func (s *shard) reclaim(now uint64) {
 	}
 }
 
-// grow makes room for one more record, and reports whether there is. The room of dead
+// grow makes room for a demand, and reports whether there is. The room of dead
 // records comes first if it is a quarter of the arena, so that the work of moving the
 // others is shared by many inserts; then more memory, by an eighth at a time; and where
 // that is refused the room of the dead records whatever it is.
-func (s *shard) grow(size int) bool {
-	if want := indexSize(int(s.live) + 1); want > len(s.index) && !s.resizeIndex(want) {
+func (s *shard) grow(d demand) bool {
+	if want := indexSize(int(s.live) + d.records); want > len(s.index) && !s.resizeIndex(want) {
 		return false
 	}
-	if len(s.arena)+size <= cap(s.arena) {
+	if s.hasRoom(d) {
 		return true
 	}
-	need := s.liveBytes() + size
-	worth := int(s.dead) >= max(size, len(s.arena)/4)
+	need := s.liveBytes() + d.size
+	worth := int(s.dead) >= max(d.size, len(s.arena)/4)
 	if worth || !s.resizeArena(need+need/8) && !s.resizeArena(need) {
 		s.compact()
 	}
-	return len(s.arena)+size <= cap(s.arena)
+	return s.hasRoom(d)
 }
 
 // compact moves the live records to the beginning of the arena, in their order. For that

@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/throttledhq/throttled/gcra"
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/tokenbucket"
+	"github.com/throttledhq/throttled/window"
+	"github.com/throttledhq/throttled/windowlog"
 )
 
 // modelRecord is the state of a key. Born tells one life of a key from its next.
@@ -73,21 +76,73 @@ func (m *model) put(rec limiter.Record, now uint64) {
 	m.records[key] = modelRecord{rec.Kind, rec.Expires, string(rec.State), old.born}
 }
 
+// judge decides a request without storing anything. It returns what would be stored.
+func (m *model) judge(req *limiter.Request, quantity int64, now uint64) (modelRecord, limiter.Change, limiter.Decision) {
+	rec, live := m.live(string(req.Key), now)
+	var old limiter.State
+	if live {
+		old = limiter.State{Expires: rec.tat, Data: []byte(rec.state)}
+	}
+	c, d := algorithms[req.Kind](&req.Limit, old, now, quantity, nil)
+	return rec, c, d
+}
+
+// apply stores what a decision has made of a state.
+func (m *model) apply(req *limiter.Request, rec modelRecord, c limiter.Change, now uint64) {
+	switch {
+	case !c.Set:
+	case c.Expires <= now:
+		m.forget(string(req.Key), now)
+	default:
+		state := append([]byte(rec.state)[:c.Keep], c.Tail...)
+		m.put(limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: state}, now)
+	}
+}
+
 func (m *model) decide(req *limiter.Request, now uint64) limiter.Decision {
-	key := string(req.Key)
-	rec, live := m.lookup(key, now)
+	rec, live := m.lookup(string(req.Key), now)
 	if live && rec.kind != req.Kind {
 		return limiter.Decision{Err: limiter.ErrWrongKind}
 	}
-	tat, d := gcra.Decide(req.Limit, rec.tat, now, req.Quantity)
-	if tat <= now {
-		m.forget(key, now)
-		return d
-	}
-	if !live || tat != rec.tat {
-		m.put(limiter.Record{Kind: req.Kind, Key: req.Key, Expires: tat}, now)
-	}
+	rec, c, d := m.judge(req, req.Quantity, now)
+	m.apply(req, rec, c, now)
 	return d
+}
+
+// decideGroup decides several requests: all of them are charged, or none.
+func (m *model) decideGroup(reqs []limiter.Request, now uint64) []limiter.Decision {
+	out := make([]limiter.Decision, len(reqs))
+	all := func(err error) []limiter.Decision {
+		for i := range out {
+			out[i] = limiter.Decision{Err: err}
+		}
+		return out
+	}
+	keys := map[string]bool{}
+	for _, req := range reqs {
+		keys[string(req.Key)] = true
+	}
+	if len(keys) < len(reqs) {
+		return all(limiter.ErrSameKey)
+	}
+	refused := false
+	for i := range reqs {
+		if rec, live := m.lookup(string(reqs[i].Key), now); live && rec.kind != reqs[i].Kind {
+			return all(limiter.ErrWrongKind)
+		}
+		_, _, out[i] = m.judge(&reqs[i], reqs[i].Quantity, now)
+		refused = refused || out[i].Limited
+	}
+	for i := range reqs {
+		switch {
+		case !refused:
+			rec, c, _ := m.judge(&reqs[i], reqs[i].Quantity, now)
+			m.apply(&reqs[i], rec, c, now)
+		case !out[i].Limited:
+			_, _, out[i] = m.judge(&reqs[i], 0, now)
+		}
+	}
+	return out
 }
 
 // scanRound is a round of Scan that goes on while the table changes.
@@ -180,8 +235,9 @@ func (r *tableRun) key() []byte {
 	return bytes.Repeat(pattern, 2500)[:lengths[id%uint64(len(lengths))]]
 }
 
-func (r *tableRun) request() limiter.Request {
-	limits := [...]limiter.Limit{
+// limits are what requests of each kind ask for.
+var limits = map[limiter.Kind][]limiter.Limit{
+	limiter.Throttle: {
 		{Max: 5, Interval: time.Second},
 		{Max: 1, Interval: time.Nanosecond},
 		{Max: 1, Interval: time.Microsecond},
@@ -189,55 +245,101 @@ func (r *tableRun) request() limiter.Request {
 		{Max: 3, Interval: 100 * time.Second},
 		{Max: 1, Interval: math.MaxInt64},
 		{Max: math.MaxInt64, Interval: 1},
+	},
+	limiter.SlidingWindow: {windowOf(5, 1), windowOf(300, 1), windowOf(math.MaxInt64, 1)},
+	limiter.FixedWindow:   {windowOf(5, 1), windowOf(70_000, 1)},
+	limiter.WindowBuckets: {windowOf(5, 3), windowOf(5, 4), windowOf(300, 60), windowOf(7, window.MaxParts)},
+	limiter.WindowLog:     {logOf(5, 100), logOf(1000, 4), logOf(1000, 1000)},
+	limiter.TokenBucket:   {bucketOf(5, 1), bucketOf(100, 7)},
+	limiter.LeakyBucket:   {{Max: 5, Interval: time.Second}, {Max: 100, Interval: time.Millisecond}},
+}
+
+func must(l limiter.Limit, err error) limiter.Limit {
+	if err != nil {
+		panic(err)
 	}
+	return l
+}
+
+func windowOf(limit, parts int64) limiter.Limit {
+	return must(window.NewLimit(limit, limiter.Seconds(20), parts))
+}
+
+func logOf(limit, entries int64) limiter.Limit {
+	return must(windowlog.NewLimit(limit, limiter.Seconds(20), entries))
+}
+
+func bucketOf(capacity, refill int64) limiter.Limit {
+	return must(tokenbucket.NewLimit(capacity, refill, limiter.Seconds(5)))
+}
+
+func (r *tableRun) request() limiter.Request {
 	quantities := [...]int64{1, 1, 1, 1, 2, 5, 0, -1, -3, 6, math.MaxInt64, math.MinInt64, 100}
-	key, how := r.in.number(1), r.in.number(1)
-	req := limiter.Request{
-		Kind:     limiter.Throttle,
-		Key:      r.key(),
-		Limit:    limits[key%uint64(len(limits))],
-		Quantity: quantities[how%uint64(len(quantities))],
-	}
+	which, how := r.in.number(1), r.in.number(1)
+	req := limiter.Request{Key: r.key(), Quantity: quantities[how%uint64(len(quantities))]}
+	req.Kind = limiter.Kind(1 + len(req.Key)%len(limits))
 	if how >= 0xf0 {
-		req.Kind = 2
+		req.Kind = limiter.Kind(1 + which%uint64(len(limits)))
 	}
+	of := limits[req.Kind]
+	req.Limit = of[which%uint64(len(of))]
 	return req
 }
 
-// decide has a batch of requests decided.
+// decide has a batch of requests decided, some of them in groups.
 func (r *tableRun) decide(n int) {
+	linked := r.in.number(1)
 	if r.evict {
-		n = 1 // what has been evicted must be known before the next
+		n, linked = 1, 0 // what has been evicted must be known before the next
 	}
 	reqs := make([]limiter.Request, n)
 	for i := range reqs {
 		reqs[i] = r.request()
+		reqs[i].Linked = linked>>i&1 != 0 && i < n-1
 	}
 	got := make([]limiter.Decision, n)
 	r.table.Decide(reqs, got)
-	now := r.clock.tell()
 	if r.evict {
 		defer r.forgetEvicted(reqs[0].Key)
 	}
-	for i := range reqs {
-		key := string(reqs[i].Key)
-		if errors.Is(got[i].Err, limiter.ErrOutOfMemory) {
-			r.refused(key, got[i])
-			continue
-		}
-		if want := r.model.decide(&reqs[i], now); got[i] != want {
-			r.Fatalf("Decide(%.40q, %+v) = %+v, want %+v", key, reqs[i], got[i], want)
-		}
+	for i := 0; i < n; {
+		end := groupEnd(reqs, i)
+		r.check(reqs[i:end], got[i:end])
+		i = end
 	}
 }
 
-// refused checks that a key may have been refused for lack of memory.
-func (r *tableRun) refused(key string, d limiter.Decision) {
-	if _, live := r.model.lookup(key, r.clock.tell()); live || r.max == 0 {
-		r.Fatalf("key %.40q, live %t, is refused with limit %d", key, live, r.max)
+// check compares the decisions on a request or a group with those of the model.
+func (r *tableRun) check(reqs []limiter.Request, got []limiter.Decision) {
+	if errors.Is(got[0].Err, limiter.ErrOutOfMemory) {
+		r.refused(reqs, got)
+		return
 	}
-	if d != (limiter.Decision{Err: limiter.ErrOutOfMemory}) {
-		r.Fatalf("refusal tells more: %+v", d)
+	now := r.clock.tell()
+	var want []limiter.Decision
+	if len(reqs) == 1 {
+		want = append(want, r.model.decide(&reqs[0], now))
+	} else {
+		want = r.model.decideGroup(reqs, now)
+	}
+	if !slices.Equal(got, want) {
+		r.Fatalf("Decide(%+v)\n got %+v\nwant %+v", reqs, got, want)
+	}
+}
+
+// refused checks that a request or a group may have been refused for lack of memory.
+func (r *tableRun) refused(reqs []limiter.Request, got []limiter.Decision) {
+	grows := false
+	for i := range reqs {
+		_, live := r.model.lookup(string(reqs[i].Key), r.clock.tell())
+		grows = grows || !live || reqs[i].Kind == limiter.WindowLog || reqs[i].Kind == limiter.SlidingWindow ||
+			reqs[i].Kind == limiter.FixedWindow || reqs[i].Kind == limiter.WindowBuckets
+		if got[i] != (limiter.Decision{Err: limiter.ErrOutOfMemory}) {
+			r.Fatalf("a refusal for lack of memory tells %+v", got[i])
+		}
+	}
+	if !grows || r.max == 0 {
+		r.Fatalf("%+v is refused with limit %d", reqs, r.max)
 	}
 }
 

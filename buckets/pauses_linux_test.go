@@ -48,7 +48,9 @@ func BenchmarkPauses(b *testing.B) {
 					}
 					s.compact()
 				}},
-				{"evict", func() { s.evict(&limiter.Record{Kind: limiter.Throttle, Expires: math.MaxUint64}, s.now) }},
+				{"evict", func() {
+					s.evict(demandOf(&limiter.Record{Kind: limiter.Throttle, Expires: math.MaxUint64}, s.now), s.now)
+				}},
 				{"reclaim", func() { s.reclaim(s.now) }},
 				{"sweep", func() { s.dropExpired(0, sweepSlots, s.now) }},
 			} {

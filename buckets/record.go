@@ -30,10 +30,12 @@ func (r record) kind() limiter.Kind { return limiter.Kind(r[0] &^ deadBit) }
 
 func (r record) dead() bool { return r[0]&deadBit != 0 }
 
-// overwrite writes the time and the state of a record whose state is as long.
-func (r record) overwrite(rec *limiter.Record) {
-	r.setExpires(rec.Expires)
-	copy(r.state(), rec.State)
+// overwrite writes the time and the new end of the state of a record that keeps its length.
+func (r record) overwrite(c *limiter.Change) {
+	r.setExpires(c.Expires)
+	if len(c.Tail) > 0 {
+		copy(r.state()[c.Keep:], c.Tail)
+	}
 }
 
 // kill marks the record as one that no slot points at.

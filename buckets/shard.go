@@ -80,76 +80,112 @@ func (s *shard) find(key []byte, tag uint32) (at int, found bool) {
 func (s *shard) next(at int) int { return (at + 1) & (len(s.index) - 1) }
 
 // decide carries out one request.
-func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, out *limiter.Decision) {
-	at, found := s.find(req.Key, tag)
-	var tat uint64
-	if found {
-		tat = s.record(at).expires()
+func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, d *desk, out *limiter.Decision) {
+	at, found, old, err := s.state(req, tag, now)
+	s.count(&old)
+	if err != nil {
+		*out = limiter.Decision{Err: err}
+		return
 	}
-	if tat > now {
-		s.hits++
-		if s.record(at).kind() != req.Kind {
-			*out = limiter.Decision{Err: limiter.ErrWrongKind}
-			return
+	var change limiter.Change
+	if req.Kind == limiter.Throttle {
+		// What most requests ask for takes the straight way: through the table, with what is
+		// copied for it, a decision takes a fifth longer.
+		change.Expires, *out = gcra.Decide(req.Limit, old.Expires, now, req.Quantity)
+		change.Set = change.Expires != old.Expires
+	} else {
+		change, *out = algorithms[req.Kind](&req.Limit, old, now, req.Quantity, d.room[:0])
+	}
+	switch {
+	case change.Set:
+		if err := s.apply(at, found, req, &change, tag, now); err != nil {
+			*out = limiter.Decision{Err: err}
 		}
+	case found && old.Expires == 0:
+		s.forget(at, now) // its time has passed, and it is in sight
+	}
+}
+
+// state returns the state of a request's key, the zero State if it is absent or its time has
+// passed, and where it lies, if it is found. The error is limiter.ErrWrongKind.
+func (s *shard) state(req *limiter.Request, tag uint32, now uint64) (at int, found bool, old limiter.State, err error) {
+	at, found = s.find(req.Key, tag)
+	if !found {
+		return at, found, old, nil
+	}
+	rec := s.record(at)
+	if rec.expires() <= now {
+		return at, found, old, nil
+	}
+	if rec.kind() != req.Kind {
+		err = limiter.ErrWrongKind
+	}
+	return at, found, limiter.State{Expires: rec.expires(), Data: rec.state()}, err
+}
+
+// count counts that a request has found its key in a state.
+func (s *shard) count(old *limiter.State) {
+	if old.Expires > 0 {
+		s.hits++
 	} else {
 		s.misses++
 	}
-	newTAT, d := gcra.Decide(req.Limit, tat, now, req.Quantity)
+}
+
+// apply stores what a decision has made of the state of a key that lies at an index
+// position, if it is found. A key at rest is not stored.
+func (s *shard) apply(at int, found bool, req *limiter.Request, c *limiter.Change, tag uint32, now uint64) error {
 	switch {
-	case newTAT > now && newTAT == tat:
-		// Refused, or only asked.
-	case newTAT > now:
-		rec := limiter.Record{Kind: req.Kind, Key: req.Key, Expires: newTAT}
-		if err := s.store(at, found, &rec, tag, now); err != nil {
-			d = limiter.Decision{Err: err}
+	case c.Expires <= now:
+		if found {
+			s.forget(at, now)
 		}
-	case found:
-		s.forget(at, now)
-	default:
-		// A key at rest is an absent key.
+		return nil
+	case found && s.fits(at, req.Kind, c):
+		s.overwrite(at, c, now)
+		return nil
+	case c.Keep > 0:
+		panic("buckets: a state that keeps its beginning has another length")
 	}
-	*out = d
+	rec := limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail}
+	return s.replace(&rec, tag, now)
+}
+
+// fits reports whether what a decision has made of a state can be written over the record of
+// the same key that lies at an index position.
+func (s *shard) fits(at int, kind limiter.Kind, c *limiter.Change) bool {
+	old := s.record(at)
+	return old.kind() == kind && (kind == limiter.Throttle || len(old.state()) == c.Keep+len(c.Tail))
+}
+
+// overwrite writes what fits.
+func (s *shard) overwrite(at int, c *limiter.Change, now uint64) {
+	s.countExpired(at, now)
+	s.record(at).overwrite(c)
+	s.changes++
 }
 
 // put stores a record over what there is under its key. One whose time has passed takes
 // its key away.
 func (s *shard) put(rec *limiter.Record, tag uint32, now uint64) error {
 	at, found := s.find(rec.Key, tag)
-	if rec.Expires > now {
-		return s.store(at, found, rec, tag, now)
-	}
-	if found {
-		s.forget(at, now)
-	}
-	return nil
+	change := limiter.Change{Expires: rec.Expires, Tail: rec.State}
+	return s.apply(at, found, &limiter.Request{Kind: rec.Kind, Key: rec.Key}, &change, tag, now)
 }
 
-// store writes a record for a key that lies at an index position, if it is found. If there
-// is no room, what there was stays.
-func (s *shard) store(at int, found bool, rec *limiter.Record, tag uint32, now uint64) error {
-	if found && s.fits(at, rec) {
-		s.countExpired(at, now)
-		s.record(at).overwrite(rec)
-		s.changes++
-		return nil
-	}
-	if err := s.makeRoom(rec, now); err != nil {
+// replace adds a record in the place of what there is under its key. If there is no room,
+// what there was stays.
+func (s *shard) replace(rec *limiter.Record, tag uint32, now uint64) error {
+	if err := s.makeRoom(demandOf(rec, now), now); err != nil {
 		return err
 	}
-	if at, found = s.find(rec.Key, tag); found { // making room moves slots
+	if at, found := s.find(rec.Key, tag); found { // where making room has left it
 		s.countExpired(at, now)
 		s.remove(at)
 	}
 	s.add(rec, tag)
 	s.changes++
 	return nil
-}
-
-// fits reports whether a record can be written over another one of the same key.
-func (s *shard) fits(at int, rec *limiter.Record) bool {
-	old := s.record(at)
-	return old.kind() == rec.Kind && (rec.Kind == limiter.Throttle || len(old.state()) == len(rec.State))
 }
 
 // forget removes a key, which changes its state if it was live.

@@ -114,7 +114,7 @@ func (r *shardRun) step(op, arg uint64) {
 			r.shard.record(at).setExpires(tat)
 		} else {
 			rec := limiter.Record{Kind: limiter.Throttle, Key: key, Expires: tat}
-			if err := r.shard.store(at, found, &rec, weakTag(key), r.now); err != nil {
+			if err := r.shard.replace(&rec, weakTag(key), r.now); err != nil {
 				r.Fatal(err)
 			}
 		}

@@ -53,7 +53,7 @@ func TestDecideBatch(t *testing.T) {
 
 // A batch of any size is decided as its requests would be one by one.
 func TestDecideLargeBatch(t *testing.T) {
-	for _, size := range []int{0, 1, 2, window - 1, window, window + 1, 5*window + 3} {
+	for _, size := range []int{0, 1, 2, lookahead - 1, lookahead, lookahead + 1, 5*lookahead + 3} {
 		clock := newFakeClock()
 		together, apart := New(Config{Clock: clock.tell, Shards: 4}), New(Config{Clock: clock.tell})
 		r := rand.New(rand.NewPCG(uint64(size), 1))

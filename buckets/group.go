@@ -1,0 +1,231 @@
+package buckets
+
+import (
+	"bytes"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// decideGroup decides several requests in one atomic step: the shards of all their keys are
+// locked at once, in the order of their numbers, so that two groups never wait for each
+// other. First everything is decided and nothing stored; it is stored if all are admitted
+// and there is room for all.
+func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
+	if sameKeys(reqs, hashes) {
+		failAll(out, limiter.ErrSameKey)
+		return
+	}
+	now = t.lockShards(hashes, now, d)
+	defer t.unlockShards(d)
+	if err := t.judge(reqs, hashes, now, d, out); err != nil {
+		failAll(out, err)
+		return
+	}
+	if anyLimited(out) {
+		t.peekAdmitted(reqs, hashes, now, d, out)
+		return
+	}
+	if t.overwriteAll(reqs, hashes, now, d) {
+		return
+	}
+	moved, err := t.makeRoomForAll(reqs, hashes, now, d)
+	if err != nil {
+		failAll(out, err)
+		return
+	}
+	if moved {
+		// Making room may have evicted keys of the group itself. They are absent now, so
+		// that they are admitted all the more.
+		t.judgeAgain(reqs, hashes, now, d, out)
+	}
+	t.applyAll(reqs, hashes, now, d)
+}
+
+// overwriteAll stores what has been noted if each new state fits where the old one is, and
+// reports whether it did. It is what happens to keys that are in use, and needs no second
+// search for them.
+func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk) bool {
+	for i := range reqs {
+		c := &d.changes[i]
+		if c.Set && (!d.found[i] || c.Expires <= now || !t.shards[t.shardOf(hashes[i])].fits(d.places[i], reqs[i].Kind, c)) {
+			return false
+		}
+	}
+	for i := range reqs {
+		if c := &d.changes[i]; c.Set {
+			t.shards[t.shardOf(hashes[i])].overwrite(d.places[i], c, now)
+		}
+	}
+	return true
+}
+
+// sameKeys reports whether two requests have the same key.
+func sameKeys(reqs []limiter.Request, hashes []uint64) bool {
+	for i := range reqs {
+		for j := range i {
+			if hashes[i] == hashes[j] && bytes.Equal(reqs[i].Key, reqs[j].Key) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func failAll(out []limiter.Decision, err error) {
+	for i := range out {
+		out[i] = limiter.Decision{Err: err}
+	}
+}
+
+func anyLimited(out []limiter.Decision) bool {
+	for i := range out {
+		if out[i].Limited {
+			return true
+		}
+	}
+	return false
+}
+
+// lockShards locks the shards of some hashes, notes which, and returns the time that holds
+// in all of them.
+func (t *Table) lockShards(hashes []uint64, now uint64, d *desk) uint64 {
+	d.locked = 0
+	for _, hash := range hashes {
+		d.note(t.shardOf(hash))
+	}
+	for _, number := range d.shards[:d.locked] {
+		now = t.shards[number].lock(now)
+	}
+	for _, number := range d.shards[:d.locked] {
+		t.shards[number].now = now
+	}
+	return now
+}
+
+func (t *Table) unlockShards(d *desk) {
+	for _, number := range d.shards[:d.locked] {
+		t.shards[number].mu.Unlock()
+	}
+	d.locked = 0
+}
+
+// note inserts a shard into those to be locked, in order and once.
+func (d *desk) note(number int) {
+	at := d.locked
+	for at > 0 && d.shards[at-1] > number {
+		at--
+	}
+	if at > 0 && d.shards[at-1] == number {
+		return
+	}
+	copy(d.shards[at+1:d.locked+1], d.shards[at:d.locked])
+	d.shards[at] = number
+	d.locked++
+}
+
+// shardAndTag returns where the key of a hash lies.
+func (t *Table) shardAndTag(hash uint64) (*shard, uint32) {
+	return &t.shards[t.shardOf(hash)], tagOf(hash)
+}
+
+// judge decides each request of a group, and notes what is to be stored.
+func (t *Table) judge(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) error {
+	d.free = d.room[:0]
+	for i := range reqs {
+		s, tag := t.shardAndTag(hashes[i])
+		at, found, old, err := s.state(&reqs[i], tag, now)
+		s.count(&old)
+		if err != nil {
+			return err
+		}
+		d.places[i], d.found[i] = at, found
+		d.judge(i, &reqs[i], old, now, &out[i])
+	}
+	return nil
+}
+
+// judgeAgain does so once more, where all kinds are known to be right.
+func (t *Table) judgeAgain(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
+	d.free = d.room[:0]
+	for i := range reqs {
+		s, tag := t.shardAndTag(hashes[i])
+		_, _, old, _ := s.state(&reqs[i], tag, now)
+		d.judge(i, &reqs[i], old, now, &out[i])
+	}
+}
+
+// judge decides request i of a group, and notes what is to be stored. Each new state has a
+// part of the room to itself.
+func (d *desk) judge(i int, req *limiter.Request, old limiter.State, now uint64, out *limiter.Decision) {
+	c := &d.changes[i]
+	*c, *out = algorithms[req.Kind](&req.Limit, old, now, req.Quantity, d.free)
+	if used := len(c.Tail); c.Set && used <= cap(d.free) {
+		d.free = d.free[used:used]
+	}
+}
+
+// peekAdmitted decides those requests again that could have been admitted, without charging
+// them: others of their group were refused.
+func (t *Table) peekAdmitted(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
+	for i := range reqs {
+		if !out[i].Limited {
+			s, tag := t.shardAndTag(hashes[i])
+			_, _, old, _ := s.state(&reqs[i], tag, now)
+			_, out[i] = algorithms[reqs[i].Kind](&reqs[i].Limit, old, now, 0, d.room[:0])
+		}
+	}
+}
+
+// makeRoomForAll sees that storing what has been noted cannot fail halfway, and reports
+// whether records may have moved or gone for that. Where one record of a shard needs room,
+// there is room for all of them afterwards: a key of the group may have had to go.
+func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk) (moved bool, err error) {
+	for _, number := range d.shards[:d.locked] {
+		s := &t.shards[number]
+		var all demand
+		fits := true
+		for i := range reqs {
+			if t.shardOf(hashes[i]) == number && d.changes[i].Set && d.changes[i].Expires > now {
+				all = all.and(demandOfChange(&reqs[i], &d.changes[i], now))
+				fits = fits && d.found[i] && s.fits(d.places[i], reqs[i].Kind, &d.changes[i])
+			}
+		}
+		if fits || s.hasRoom(all) {
+			continue
+		}
+		if err := s.makeRoom(all, now); err != nil {
+			return true, err
+		}
+		moved = true
+	}
+	return moved, nil
+}
+
+// demandOfChange returns what storing a change takes if its key has to be added.
+func demandOfChange(req *limiter.Request, c *limiter.Change, now uint64) demand {
+	d := demandOf(&limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail}, now)
+	d.size += c.Keep
+	return d
+}
+
+// and returns the demand of both.
+func (d demand) and(other demand) demand {
+	if d.records == 0 {
+		return other
+	}
+	return demand{d.records + other.records, d.size + other.size, min(d.class, other.class)}
+}
+
+// applyAll stores what has been noted. There is room.
+func (t *Table) applyAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk) {
+	for i := range reqs {
+		if !d.changes[i].Set {
+			continue
+		}
+		s, tag := t.shardAndTag(hashes[i])
+		at, found := s.find(reqs[i].Key, tag) // storing the ones before may have moved it
+		if err := s.apply(at, found, &reqs[i], &d.changes[i], tag, now); err != nil {
+			panic("buckets: no room although it was made: " + err.Error())
+		}
+	}
+}

@@ -1,0 +1,325 @@
+package buckets
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/window"
+	"github.com/throttledhq/throttled/windowlog"
+)
+
+// linked makes a group of requests.
+func linked(reqs ...limiter.Request) []limiter.Request {
+	for i := range reqs {
+		reqs[i].Linked = i < len(reqs)-1
+	}
+	return reqs
+}
+
+func charge(kind limiter.Kind, key string, l limiter.Limit, quantity int64) limiter.Request {
+	return limiter.Request{Kind: kind, Key: []byte(key), Limit: l, Quantity: quantity}
+}
+
+func decideAll(t *Table, reqs []limiter.Request) []limiter.Decision {
+	out := make([]limiter.Decision, len(reqs))
+	t.Decide(reqs, out)
+	return out
+}
+
+// used returns how much of a key is in use, by peeking.
+func used(t *Table, req limiter.Request) int64 {
+	req.Quantity, req.Linked = 0, false
+	return req.Limit.Max - decideAll(t, []limiter.Request{req})[0].Remaining
+}
+
+// oneOfEachKind is a group that has every kind in it.
+func oneOfEachKind(quantity int64) []limiter.Request {
+	var reqs []limiter.Request
+	for kind := limiter.Throttle; kind.Known(); kind++ {
+		reqs = append(reqs, charge(kind, fmt.Sprint("key", int(kind)), limits[kind][0], quantity))
+	}
+	return linked(reqs...)
+}
+
+// The limits of all kinds are 5 here. What one of them refuses is charged to none.
+func TestGroupIsChargedWholeOrNotAtAll(t *testing.T) {
+	for _, shards := range []int{1, 64} {
+		table := New(Config{Clock: newFakeClock().tell, Shards: shards})
+		for i, d := range decideAll(table, oneOfEachKind(2)) {
+			if d.Err != nil || d.Limited || d.Remaining != 3 {
+				t.Fatalf("limit %d of an admitted group: %+v", i, d)
+			}
+		}
+		for refusing := range oneOfEachKind(0) {
+			reqs := oneOfEachKind(2)
+			reqs[refusing].Quantity = 4
+			for i, d := range decideAll(table, reqs) {
+				if d.Err != nil || d.Remaining != 3 || d.Limited != (i == refusing) || (d.RetryAfter == limiter.NoRetry) == d.Limited {
+					t.Errorf("limit %d of a group that limit %d refuses: %+v", i, refusing, d)
+				}
+			}
+		}
+		for _, d := range decideAll(table, oneOfEachKind(-2)) {
+			if d.Limited || d.Remaining != 5 || d.ResetAfter != 0 {
+				t.Errorf("refund: %+v", d)
+			}
+		}
+		if u := table.Usage(); u.Keys != 0 {
+			t.Errorf("after all has been given back %d keys are there", u.Keys)
+		}
+		checkTable(t, table)
+	}
+}
+
+func TestGroupErrors(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell, Shards: 8})
+	fixed := charge(limiter.FixedWindow, "w", limits[limiter.FixedWindow][0], 1)
+	decideAll(table, []limiter.Request{fixed})
+	before := table.Usage()
+	f := func(name string, want error, reqs ...limiter.Request) {
+		t.Helper()
+		for _, d := range decideAll(table, linked(reqs...)) {
+			if d != (limiter.Decision{Err: want}) {
+				t.Errorf("%s: %+v", name, d)
+			}
+		}
+		if u := table.Usage(); u.Keys != before.Keys || u.Changes != before.Changes {
+			t.Errorf("%s: the table has changed: %+v", name, u)
+		}
+	}
+	a, b := charge(limiter.Throttle, "a", slow, 1), charge(limiter.Throttle, "b", slow, 1)
+	f("a key twice", limiter.ErrSameKey, a, b, a)
+	f("a key of another kind at the end", limiter.ErrWrongKind, a, b, charge(limiter.Throttle, "w", slow, 1))
+	f("a key of another kind at the beginning", limiter.ErrWrongKind, charge(limiter.Throttle, "w", slow, 1), a, b)
+	if n := used(table, fixed); n != 1 {
+		t.Errorf("the window has %d in use", n)
+	}
+}
+
+// Groups lie in batches with others around them, and wherever a batch is cut no group is.
+func TestGroupsInBatches(t *testing.T) {
+	for size := 1; size <= limiter.MaxGroup; size++ {
+		table := New(Config{Clock: newFakeClock().tell, Shards: 4})
+		var batch []limiter.Request
+		once := charge(limiter.Throttle, "once", limiter.Limit{Max: 1, Interval: time.Hour}, 1)
+		for n := range 5 {
+			batch = append(batch, charge(limiter.Throttle, fmt.Sprint("single", n), slow, 1))
+			var group []limiter.Request
+			for i := range size - 1 {
+				group = append(group, charge(limiter.Throttle, fmt.Sprint("member", i), slow, 1))
+			}
+			batch = append(batch, linked(append(group, once)...)...) // the last one decides
+		}
+		for i, d := range decideAll(table, batch) {
+			first := i/(size+1) == 0
+			if last := i%(size+1) == size; last && d.Limited == first || !last && d.Limited || d.Err != nil {
+				t.Fatalf("groups of %d, decision %d: %+v", size, i, d)
+			}
+		}
+		for i := range size - 1 {
+			if n := used(table, charge(limiter.Throttle, fmt.Sprint("member", i), slow, 0)); n != 1 {
+				t.Fatalf("groups of %d: member %d was charged %d times", size, i, n)
+			}
+		}
+	}
+}
+
+// Whatever the memory limit is, a group is stored whole or not at all.
+func TestGroupOutOfMemory(t *testing.T) {
+	for _, shards := range []int{1, 4} {
+		refused, admitted := 0, 0
+		for limit := int64(100); limit < 6000; limit += 50 {
+			table := New(Config{Clock: newFakeClock().tell, Shards: shards, MaxMemory: limit})
+			for n := range 40 {
+				reqs := oneOfEachKind(1)
+				for i := range reqs {
+					reqs[i].Key = fmt.Appendf(nil, "key %d of group %d", i, n)
+				}
+				want := int64(1)
+				if err := decideAll(table, reqs)[0].Err; errors.Is(err, limiter.ErrOutOfMemory) {
+					want = 0
+					refused++
+				} else {
+					admitted++
+				}
+				for _, req := range reqs {
+					if got := used(table, req); got != want {
+						t.Fatalf("limit %d, group %d: %s has %d in use, want %d", limit, n, req.Key, got, want)
+					}
+				}
+			}
+			checkTable(t, table)
+		}
+		if refused < 100 || admitted < 100 {
+			t.Errorf("%d groups refused, %d admitted", refused, admitted)
+		}
+	}
+}
+
+// A member that was the first to be evicted is charged nevertheless, as room is made before
+// anything is stored.
+func TestGroupEvictsItsOwn(t *testing.T) {
+	second := limiter.Seconds(1)
+	for kind, l := range map[limiter.Kind]limiter.Limit{
+		limiter.Throttle:      {Max: 1000, Interval: time.Millisecond},
+		limiter.FixedWindow:   must(window.NewLimit(1000, second, 1)),
+		limiter.WindowBuckets: must(window.NewLimit(1000, second, 9)),
+		limiter.WindowLog:     must(windowlog.NewLimit(1000, second, 100)),
+	} {
+		evicted := 0
+		for size := int64(300); size < 3000; size += 10 {
+			evicted += groupsWithOwn(t, charge(kind, "own", l, 1), size)
+		}
+		if evicted < 20 {
+			t.Errorf("%v: the own key was evicted %d times", kind, evicted)
+		}
+	}
+}
+
+// groupsWithOwn charges groups of a key that owes little and of new ones that owe much, and
+// returns how often the first was evicted to make room for the others.
+func groupsWithOwn(t *testing.T, own limiter.Request, size int64) (evicted int) {
+	clock := newFakeClock()
+	table := New(Config{Clock: clock.tell, Shards: 1, MaxMemory: size, Eviction: EvictSmallestDebt})
+	decideAll(table, []limiter.Request{own})
+	for n := range 60 {
+		clock.advance(time.Microsecond)
+		before := used(table, own)
+		reqs := linked(own,
+			charge(limiter.Throttle, fmt.Sprint("debtor ", n), slow, slow.Max),
+			charge(limiter.FixedWindow, fmt.Sprint("another debtor ", n), windowOf(100, 1), 100))
+		out := decideAll(table, reqs)
+		if out[0].Err != nil {
+			continue // the others owe more than what would be won
+		}
+		after := own.Limit.Max - out[0].Remaining
+		if evicting := before > 0 && after == 1; evicting {
+			evicted++
+		} else if after != before+1 {
+			t.Fatalf("%v, memory %d, group %d: %d of the own key in use after %d", own.Kind, size, n, after, before)
+		}
+		for _, req := range reqs {
+			want := req.Quantity
+			if string(req.Key) == "own" {
+				want = after
+			}
+			if got := used(table, req); got != want {
+				t.Fatalf("%v, memory %d, group %d: %s has %d in use, want %d", own.Kind, size, n, req.Key, got, want)
+			}
+		}
+		checkTable(t, table)
+	}
+	return evicted
+}
+
+// TestGroupsAtOnce lets many ask for groups over the same few keys. Time stands still, so
+// that at the end each key must have been charged as often as groups with it were admitted.
+func TestGroupsAtOnce(t *testing.T) {
+	const keys, calls = 40, 2000
+	table := New(Config{Clock: newFakeClock().tell, Shards: 16})
+	of := func(key int) limiter.Request {
+		kind := limiter.Kind(1 + key%7)
+		max := int64(500 + 300*key)
+		l := map[limiter.Kind]limiter.Limit{
+			limiter.Throttle: {Max: max, Interval: time.Second}, limiter.LeakyBucket: {Max: max, Interval: time.Second},
+			limiter.WindowLog: logOf(max, 65536), limiter.TokenBucket: bucketOf(max, 1),
+			limiter.WindowBuckets: windowOf(max, 5),
+		}[kind]
+		if l.Max == 0 {
+			l = windowOf(max, 1)
+		}
+		return charge(kind, fmt.Sprint("key", key), l, 1)
+	}
+	var charged [keys]atomic.Int64
+	var refused atomic.Int64
+	together(16, func(worker int) {
+		r := rand.New(rand.NewPCG(uint64(worker), 7))
+		for range calls {
+			members := r.Perm(keys)[:1+r.IntN(6)]
+			var reqs []limiter.Request
+			for _, key := range members {
+				reqs = append(reqs, of(key))
+			}
+			out := decideAll(table, linked(reqs...))
+			if slices.ContainsFunc(out, func(d limiter.Decision) bool { return d.Limited || d.Err != nil }) {
+				refused.Add(1)
+				continue
+			}
+			for _, key := range members {
+				charged[key].Add(1)
+			}
+		}
+	})
+	for key := range keys {
+		if got, want := used(table, of(key)), charged[key].Load(); got != want {
+			t.Errorf("key %d: %d in use, %d groups with it were admitted", key, got, want)
+		}
+	}
+	if n := refused.Load(); n < calls || n > 15*calls {
+		t.Errorf("%d of %d groups were refused", n, 16*calls)
+	}
+	checkTable(t, table)
+}
+
+// No group allocates, but for what new keys and logs take.
+func TestGroupAllocatesNothing(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell})
+	quantity := int64(1)
+	var out [7]limiter.Decision
+	reqs := oneOfEachKind(1)
+	for _, tt := range []struct {
+		name       string
+		quantities []int64
+	}{
+		{"charge and refund", []int64{1, -1}},
+		{"peek", []int64{0}},
+		{"refuse", []int64{6}},
+	} {
+		n := testing.AllocsPerRun(200, func() {
+			for _, quantity = range tt.quantities {
+				for i := range reqs {
+					reqs[i].Quantity = quantity
+				}
+				table.Decide(reqs, out[:])
+			}
+		})
+		if n != 0 {
+			t.Errorf("%s: %v allocations", tt.name, n)
+		}
+	}
+}
+
+// Once a key is there, deciding on it allocates nothing, whatever its kind, unless a log grows.
+func TestKindsAllocateNothing(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell})
+	var out [1]limiter.Decision
+	for kind, of := range limits {
+		for _, l := range of {
+			key := fmt.Sprint("key", int(kind), l.Max, l.Amount)
+			f := func(name string, quantities ...int64) {
+				t.Helper()
+				reqs := []limiter.Request{charge(kind, key, l, 1)}
+				n := testing.AllocsPerRun(200, func() {
+					for _, reqs[0].Quantity = range quantities {
+						table.Decide(reqs, out[:])
+					}
+				})
+				if n != 0 || out[0].Err != nil {
+					t.Errorf("%v of %d, %s: %v allocations, %v", kind, l.Max, name, n, out[0].Err)
+				}
+			}
+			decideAll(table, []limiter.Request{charge(kind, key, l, 1)})
+			if l.Max > 1 && l.Interval > time.Microsecond {
+				f("charge and refund", 1, -1)
+			}
+			f("peek", 0)
+			f("refuse", l.Max)
+		}
+	}
+}
