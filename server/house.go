@@ -46,6 +46,9 @@ func (s *Server) closeOverdue() {
 	o := s.opts.Get()
 	now := s.ticks.Load()
 	for _, c := range s.someOrder() {
+		if c.hungUp.Load() {
+			continue // it ends as soon as its goroutine runs, and counts once
+		}
 		if why := c.overdue(o, now); why != "" {
 			s.stats.timeouts.Add(1)
 			s.debug("timeout", "connection closed: "+why, "client", c.id, "addr", c.conn.RemoteAddr())
