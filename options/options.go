@@ -31,6 +31,7 @@ type Options struct {
 	CommandTimeout         time.Duration // whole seconds to complete a command that has begun, and to authenticate; 0 waits for ever
 	WriteTimeout           time.Duration // whole seconds that a reply may stand unread; 0 waits for ever
 	ShutdownTimeout        time.Duration // whole seconds that clients get to finish at shutdown; 0 closes at once
+	WindowLogMaxEntries    int           // admitted requests that the log of one CL.WINDOW ... LOG key holds; 1 to 65536
 
 	// Memory.
 
@@ -90,6 +91,7 @@ func Default() Options {
 		CommandTimeout:         10 * time.Second,
 		WriteTimeout:           10 * time.Second,
 		ShutdownTimeout:        10 * time.Second,
+		WindowLogMaxEntries:    8192,
 
 		MaxMemoryPolicy: "noeviction",
 

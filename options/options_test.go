@@ -26,6 +26,7 @@ var other = map[string]string{
 	"command-timeout":           "3",
 	"write-timeout":             "4",
 	"shutdown-timeout":          "0",
+	"window-log-max-entries":    "65536",
 	"maxmemory":                 "9223372036854775807",
 	"maxmemory-policy":          "evict-smallest-debt",
 	"dir":                       "/var/lib/thr ottled",
@@ -167,7 +168,7 @@ func TestDefault(t *testing.T) {
 		"bind": "127.0.0.1", "port": "6380", "protected-mode": "yes", "requirepass": "", "tcp-keepalive": "60",
 		"timeout": "0", "maxclients": "10000", "client-query-buffer-limit": "1048576", "proto-max-bulk-len": "524288",
 		"proto-max-inline-len": "65536", "proto-max-args": "1024", "command-timeout": "10", "write-timeout": "10",
-		"shutdown-timeout": "10", "maxmemory": "0", "maxmemory-policy": "noeviction", "dir": ".", "dbfilename": "dump.thr",
+		"shutdown-timeout": "10", "window-log-max-entries": "8192", "maxmemory": "0", "maxmemory-policy": "noeviction", "dir": ".", "dbfilename": "dump.thr",
 		"save": "", "snapshot-fallback": "no", "stop-writes-on-bgsave-error": "no", "loglevel": "notice", "logfile": "", "slowlog-log-slower-than": "10000", "slowlog-max-len": "128",
 		"latency-monitor-threshold": "0", "databases": "1", "appendonly": "no", "replica-read-only": "yes",
 	}

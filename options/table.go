@@ -132,6 +132,11 @@ var table = []row{
 		help:  "time for clients to finish at shutdown",
 		field: func(o *Options) value { return seconds(&o.ShutdownTimeout) },
 	},
+	{
+		name: "window-log-max-entries", group: limits, form: formNumber,
+		help:  "requests that a key of CL.WINDOW ... LOG remembers",
+		field: func(o *Options) value { return number{&o.WindowLogMaxEntries, 1, 65536} },
+	},
 
 	{
 		name: "maxmemory", group: memory, form: formBytes,

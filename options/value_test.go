@@ -28,6 +28,8 @@ func TestValue_Set(t *testing.T) {
 		{"port", "99999999999999999999", integer},
 		{"maxclients", "0", "argument must be between 1 and 2147483647 inclusive"},
 		{"proto-max-args", "1048577", "argument must be between 1 and 1048576 inclusive"},
+		{"window-log-max-entries", "0", "argument must be between 1 and 65536 inclusive"},
+		{"window-log-max-entries", "65537", "argument must be between 1 and 65536 inclusive"},
 
 		{"timeout", "2147483647", "2147483647"},
 		{"timeout", "2147483648", "argument must be between 0 and 2147483647 inclusive"},

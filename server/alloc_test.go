@@ -50,10 +50,20 @@ var hotPaths = []struct{ name, input string }{
 	{"sixteen decisions", strings.Repeat(request("CL.THROTTLE", "user:1234567:api", "1000000", "30", "60", "1"), 16)},
 	{"decisions on many keys", manyKeysInput(100)},
 	{"peeks and refunds", request("CL.THROTTLE", "k", "15", "30", "60", "0") + request("CL.THROTTLE", "k", "15", "30", "60", "-1")},
+	{"sliding window", request("CL.WINDOW", "w1", "1000000", "60")},
+	{"fixed window", request("CL.WINDOW", "w2", "1000000", "1m", "1", "FIXED")},
+	{"window of buckets", request("CL.WINDOW", "w3", "1000000", "60", "BUCKETS", "6", "MS")},
+	{"token bucket", request("CL.BUCKET", "b", "1000000", "30", "60")},
+	{"leaky bucket", request("CL.LEAKY", "l", "1000000", "30", "60", "1", "MS")},
+	{"three limits", allOfThree},
+	{"three limits, sixteen times", strings.Repeat(allOfThree, 16)},
+	{"various commands", strings.Repeat(request("CL.THROTTLE", "k", "15", "30", "60")+request("CL.BUCKET", "b", "1000000", "30", "60")+allOfThree, 8)},
 	{"inline", "cl.throttle k 15 30 60\r\n"},
 	{"ping between decisions", ping + request("CL.THROTTLE", "k", "15", "30", "60") + ping},
 	{"look at keys", request("TTL", "k") + request("EXISTS", "k", "l") + request("DEL", "l")},
 }
+
+var allOfThree = request(words("CL.ALL 1 WINDOW second 1000000 1s FIXED BUCKET tenant 1000000 30 1h THROTTLE user 1000000 30 60")...)
 
 func manyKeysInput(n int) string {
 	var b strings.Builder

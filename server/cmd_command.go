@@ -50,7 +50,7 @@ func (c *client) replyCommand(cmd *command) {
 	for _, tip := range tips {
 		c.out.Text(tip)
 	}
-	c.replyKeySpecs(cmd.keys)
+	c.replyKeySpecs(cmd)
 	c.out.Set(len(cmd.subs))
 	for _, sub := range cmd.subs {
 		c.replyCommand(sub)
@@ -71,28 +71,50 @@ func (c *client) replyNames(names []string, bits uint32) {
 	}
 }
 
-// replyKeySpecs describes where the keys are: at an index, and on from there.
-func (c *client) replyKeySpecs(k keySpec) {
+// replyKeySpecs describes where the keys are: at an index, and on from there; movable ones
+// also at places unknown.
+func (c *client) replyKeySpecs(cmd *command) {
+	k := cmd.keys
 	if k.first == 0 {
 		c.out.Set(0)
 		return
 	}
+	c.out.Set(1 + countTrue(cmd.is(movableKeys)))
 	last := k.last
 	if last > 0 {
 		last -= k.first // relative to the first
 	}
-	access := strings.Fields(k.access)
-	c.out.Set(1)
+	c.replyKeySpec(k.access,
+		spec{"index", []specField{{"index", k.first}}},
+		spec{"range", []specField{{"lastkey", last}, {"keystep", k.step}, {"limit", 0}}})
+	if cmd.is(movableKeys) {
+		c.replyKeySpec(k.access+" incomplete", spec{kind: "unknown"}, spec{kind: "unknown"})
+	}
+}
+
+func (c *client) replyKeySpec(access string, beginSearch, findKeys spec) {
 	c.out.Map(3)
 	c.out.Text("flags")
-	c.out.Set(len(access))
-	for _, a := range access {
-		c.out.Status(a)
-	}
+	c.replyAccess(access)
 	c.out.Text("begin_search")
-	c.replySpec("index", []specField{{"index", k.first}})
+	c.replySpec(beginSearch)
 	c.out.Text("find_keys")
-	c.replySpec("range", []specField{{"lastkey", last}, {"keystep", k.step}, {"limit", 0}})
+	c.replySpec(findKeys)
+}
+
+// replyAccess tells what is done with a key.
+func (c *client) replyAccess(access string) {
+	words := strings.Fields(access)
+	c.out.Set(len(words))
+	for _, w := range words {
+		c.out.Status(w)
+	}
+}
+
+// spec is a step on the way to the keys of a command.
+type spec struct {
+	kind   string
+	fields []specField
 }
 
 type specField struct {
@@ -100,13 +122,13 @@ type specField struct {
 	value int
 }
 
-func (c *client) replySpec(kind string, fields []specField) {
+func (c *client) replySpec(s spec) {
 	c.out.Map(2)
 	c.out.Text("type")
-	c.out.Text(kind)
+	c.out.Text(s.kind)
 	c.out.Text("spec")
-	c.out.Map(len(fields))
-	for _, f := range fields {
+	c.out.Map(len(s.fields))
+	for _, f := range s.fields {
 		c.out.Text(f.name)
 		c.out.Int(int64(f.value))
 	}
@@ -270,15 +292,11 @@ func cmdCommandGetKeysAndFlags(c *client, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	access := strings.Fields(cmd.keys.access)
 	c.out.Array(len(keys))
 	for _, key := range keys {
 		c.out.Array(2)
 		c.out.Bulk(key)
-		c.out.Set(len(access))
-		for _, a := range access {
-			c.out.Status(a)
-		}
+		c.replyAccess(cmd.keys.access)
 	}
 	return nil
 }
@@ -294,5 +312,22 @@ func (c *client) keysIn(args [][]byte) (*command, [][]byte, error) {
 	case !cmd.arityFits(len(args)):
 		return nil, nil, errBadArity
 	}
+	if cmd.is(movableKeys) {
+		keys, err := cmd.movedKeys(args)
+		return cmd, keys, err
+	}
 	return cmd, cmd.keysOf(args), nil
+}
+
+// movedKeys returns the keys of a command that have to be parsed for. The arity has been
+// checked.
+func (cmd *command) movedKeys(args [][]byte) (keys [][]byte, err error) {
+	b := &batch{logEntries: 1}
+	if err := b.add(cmd, args); err != nil {
+		return nil, errBadArguments
+	}
+	for _, req := range b.reqs[:b.n] {
+		keys = append(keys, req.Key)
+	}
+	return keys, nil
 }

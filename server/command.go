@@ -2,6 +2,7 @@ package server
 
 import (
 	"strings"
+	"time"
 
 	"github.com/throttledhq/throttled/limiter"
 )
@@ -26,11 +27,12 @@ const (
 	noAsyncLoading
 	noMulti
 	allowBusy
+	movableKeys // where the keys are, only parsing tells
 )
 
 var flagNames = []string{
 	"write", "readonly", "denyoom", "admin", "pubsub", "noscript", "loading", "stale",
-	"skip_monitor", "skip_slowlog", "fast", "no_auth", "no_async_loading", "no_multi", "allow_busy",
+	"skip_monitor", "skip_slowlog", "fast", "no_auth", "no_async_loading", "no_multi", "allow_busy", "movablekeys",
 }
 
 // categories are what Redis's ACLs group commands by. Most follow from a command's
@@ -76,6 +78,7 @@ var (
 	oneKey    = keySpec{first: 1, last: 1, step: 1, access: "RO"}
 	manyKeys  = keySpec{first: 1, last: -1, step: 1, access: "RO"}
 	secondKey = keySpec{first: 2, last: 2, step: 1, access: "RO"}
+	specKey   = keySpec{first: 3, last: 3, step: 1, access: "RO"} // of the first limit of CL.ALL
 )
 
 func (k keySpec) does(access string) keySpec {
@@ -97,9 +100,14 @@ type command struct {
 	summary string
 	args    string // the arguments behind the name, in the notation of syntax.go
 
-	// What it does: exactly one of them, none for a mere container of subcommands.
-	run   func(c *client, args [][]byte) error
-	parse func(args [][]byte, req *limiter.Request) error
+	// What it does: run, or, for a limiter command, parse and reply; nothing for a mere
+	// container of subcommands.
+	run func(c *client, args [][]byte) error
+	// parse adds requests to a batch, all Linked but the last, and returns the unit in which
+	// times are to be answered. The arity has been checked, and there is room.
+	parse func(b *batch, args [][]byte) (time.Duration, error)
+	// reply answers with the decisions on these requests, none of which is an error.
+	reply func(c *client, unit time.Duration, reqs []limiter.Request, out []limiter.Decision)
 
 	// Derived by newRegistry.
 	id     int // its place among all commands
@@ -147,7 +155,8 @@ func (cmd *command) categories() categories {
 	return cats
 }
 
-// keysOf returns the arguments that are keys. The arity has been checked.
+// keysOf returns the arguments that are keys, of a command with movable keys the first of
+// them. The arity has been checked.
 func (cmd *command) keysOf(args [][]byte) [][]byte {
 	k := cmd.keys
 	if k.first == 0 || k.first >= len(args) {
@@ -193,7 +202,7 @@ func newRegistry(table []command) *registry {
 		r.all = append(r.all, cmd)
 	}
 	for _, cmd := range r.every {
-		if ways := countTrue(cmd.run != nil, cmd.parse != nil); ways > 1 || ways == 0 && len(cmd.subs) == 0 {
+		if ways := countTrue(cmd.run != nil, cmd.parse != nil); ways > 1 || ways == 0 && len(cmd.subs) == 0 || (cmd.parse == nil) != (cmd.reply == nil) {
 			panic("server: command table: " + cmd.name + " has no way to run, or two")
 		}
 	}

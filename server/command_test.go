@@ -1,9 +1,11 @@
 package server
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/throttledhq/throttled/limiter"
 )
@@ -59,6 +61,12 @@ func required(list []argument) (n int) {
 		case a.optional:
 		case a.kind == "block":
 			n += required(a.parts)
+		case a.kind == "oneof":
+			least := math.MaxInt
+			for i := range a.parts {
+				least = min(least, required(a.parts[i:i+1]))
+			}
+			n += least
 		case a.token != "" && a.kind != "pure-token":
 			n += 2
 		default:
@@ -72,7 +80,8 @@ func required(list []argument) (n int) {
 func TestRegistryRefuses(t *testing.T) {
 	t.Parallel()
 	run := func(*client, [][]byte) error { return nil }
-	parse := func([][]byte, *limiter.Request) error { return nil }
+	parse := func(*batch, [][]byte) (time.Duration, error) { return 0, nil }
+	reply := func(*client, time.Duration, []limiter.Request, []limiter.Decision) {}
 	f := func(table ...command) {
 		t.Helper()
 		defer func() {
@@ -83,7 +92,9 @@ func TestRegistryRefuses(t *testing.T) {
 		newRegistry(table)
 	}
 	f(command{name: "a", arity: 1})
-	f(command{name: "a", arity: 1, run: run, parse: parse})
+	f(command{name: "a", arity: 1, run: run, parse: parse, reply: reply})
+	f(command{name: "a", arity: 1, run: run, reply: reply})
+	f(command{name: "a", arity: 1, parse: parse})
 	f(command{name: "a", run: run})
 	f(command{name: "a", arity: 1, run: run}, command{name: "a", arity: 1, run: run})
 	f(command{name: "a|b", arity: 2, run: run}, command{name: "a", arity: 1})
@@ -139,7 +150,8 @@ func checkInfo(t *testing.T, cmd *command, info value) {
 		slices.Contains(flags, "fast") != slices.Contains(cats, "@fast") || slices.Contains(cats, "@fast") == slices.Contains(cats, "@slow") {
 		t.Errorf("%s: flags %q, categories %q", cmd.name, flags, cats)
 	}
-	if len(tips) != len(strings.Fields(cmd.tips)) || (cmd.keys.first > 0) != (len(info.list[8].list) == 1) {
+	specs := countTrue(cmd.keys.first > 0, cmd.is(movableKeys))
+	if len(tips) != len(strings.Fields(cmd.tips)) || len(info.list[8].list) != specs {
 		t.Errorf("%s: tips %q, keys %s", cmd.name, tips, info.list[8])
 	}
 	for i, sub := range cmd.subs {
@@ -204,7 +216,7 @@ func TestCommandList(t *testing.T) {
 			t.Errorf("%s %s: %q", kind, text, got)
 		}
 	}
-	f("MODULE", "throttled", "cl.throttle")
+	f("MODULE", "throttled", "cl.throttle", "cl.window", "cl.bucket", "cl.leaky", "cl.all")
 	f("MODULE", "other")
 	f("ACLCAT", "transaction", "multi", "exec", "watch")
 	f("ACLCAT", "nonsense")
@@ -256,6 +268,12 @@ func TestGetKeys(t *testing.T) {
 		}
 	}
 	f("CL.THROTTLE a 1 1 1", "a", "RW access update")
+	f("CL.WINDOW a 1 1 FIXED", "a", "RW access update")
+	f("CL.BUCKET a 1 1 1", "a", "RW access update")
+	f("CL.LEAKY a 1 1 1", "a", "RW access update")
+	f("CL.ALL 1 THROTTLE a 1 1 1", "a", "RW access update")
+	f("cl.all 1 window a 1 1 buckets 3 WINDOW b 1 1 LOG bucket c 1 1 1 leaky d 1 1 1 ms", "a b c d", "RW access update")
+	f("CL.ALL 1 WINDOW window 1 1 WINDOW ms 1 1", "window ms", "RW access update")
 	f("DEL a b c", "a b c", "RM delete")
 	f("EXISTS a b", "a b", "RO")
 	f("TTL a", "a", "RO access")
@@ -266,6 +284,10 @@ func TestGetKeys(t *testing.T) {
 	p.do(failure(errBadCommand), "COMMAND", "GETKEYS", "NONSENSE", "a")
 	p.do(failure(errBadCommand), "COMMAND", "GETKEYS", "OBJECT", "NONSENSE", "a")
 	p.do(failure(errBadArity), "COMMAND", "GETKEYS", "CL.THROTTLE", "a")
+	p.do(failure(errBadArity), "COMMAND", "GETKEYS", "CL.ALL", "1", "WINDOW", "a", "1")
+	for _, bad := range []string{"1 THROTTLE a 1 1", "1 WINDOW a 1 1 WINDOW b 1", "x WINDOW a 1 1", "1 NONSENSE a 1 1"} {
+		p.do(failure(errBadArguments), append([]string{"COMMAND", "GETKEYSANDFLAGS", "CL.ALL"}, words(bad)...)...)
+	}
 	p.do(failure(errBadArity), "COMMAND", "GETKEYS", "OBJECT", "ENCODING")
 }
 

@@ -124,7 +124,7 @@ func (c *client) execute(cmd *command, args [][]byte) {
 	if err != nil {
 		c.fail(cmd, err)
 	}
-	c.account(cmd, 1, c.srv.uptime()-start, func() [][]byte { return args })
+	c.account(cmd, c.srv.uptime()-start, func() [][]byte { return args })
 	c.showMonitors(cmd, args)
 	if cmd.is(readonly) && c.tracking.on {
 		c.invalidate(cmd.keysOf(args))
@@ -156,10 +156,16 @@ func (c *client) runLocked(cmd *command, args [][]byte) error {
 	return cmd.run(c, args)
 }
 
-// account adds n runs of a command, which took the given time together, to what the
-// server knows of itself. The slow log asks for the arguments only if it wants them.
-func (c *client) account(cmd *command, n int, took time.Duration, args func() [][]byte) {
-	c.srv.stats.of(cmd).add(n, took)
+// account adds a run of a command, which took the given time, to what the server knows of
+// itself.
+func (c *client) account(cmd *command, took time.Duration, args func() [][]byte) {
+	c.srv.stats.of(cmd).add(1, took)
+	c.noteSlow(cmd, took, args)
+}
+
+// noteSlow remembers what took long. The slow log asks for the arguments only if it wants
+// them.
+func (c *client) noteSlow(cmd *command, took time.Duration, args func() [][]byte) {
 	o := c.srv.opts.Get()
 	if o.SlowlogLogSlowerThan >= 0 && took >= o.SlowlogLogSlowerThan && !cmd.is(skipSlowlog) {
 		c.srv.slowlog.add(c, o.SlowlogMaxLen, took, redact(cmd, args()))

@@ -3,10 +3,11 @@
 //
 // [Server] accepts connections and owns all of their goroutines. Each connection has
 // one goroutine, which reads what is there, runs every complete command of it, and
-// writes all replies at once. Consecutive CL.THROTTLE commands of a pipeline go to the
+// writes all replies at once. Consecutive limiter commands of a pipeline go to the
 // engine as one batch. The literal table in table.go says everything about each
 // command; dispatch, arity, permission, transactions, COMMAND and its relatives, and
-// the statistics derive from it.
+// the statistics derive from it. Its limiter commands derive from the table of the forms
+// of limits in limit_forms.go, as the limits within CL.ALL do.
 //
 // What it guarantees: replies come in the order of the commands; a command runs at
 // most once; EXEC runs its commands with no other client's in between; nothing that a

@@ -64,6 +64,7 @@ const (
 	errNoShutdown    replyError = "ERR No shutdown in progress."
 	errBadCommand    replyError = "ERR Invalid command specified"
 	errNoKeys        replyError = "ERR The command has no key arguments"
+	errBadArguments  replyError = "ERR Invalid arguments specified for command"
 	errBadArity      replyError = "ERR Invalid number of arguments specified for command"
 	errCachingNoMode replyError = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
 	errTrackingMode  replyError = "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode."
@@ -72,6 +73,8 @@ const (
 	errManyChannels  replyError = "ERR too many subscriptions"
 	errChannelName   replyError = "ERR channel name is too long"
 	errTimeout       replyError = "ERR timeout is not an integer or out of range"
+	errManyLimits    replyError = "ERR CL.ALL takes at most 32 limits"
+	errSameKey       replyError = "ERR CL.ALL names a key twice: each limit needs a key of its own"
 )
 
 // errDenied is sent to strangers in protected mode, before they can send anything.
@@ -85,6 +88,7 @@ var engineErrors = []struct {
 }{
 	{limiter.ErrWrongKind, errWrongType},
 	{limiter.ErrOutOfMemory, errOutOfMemory},
+	{limiter.ErrSameKey, errSameKey},
 }
 
 // asReply returns the reply for an error; ok is false for one that no table knows.

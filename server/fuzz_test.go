@@ -38,6 +38,10 @@ func FuzzServer(f *testing.F) {
 	}
 	for _, line := range []string{
 		"MULTI\r\nCL.THROTTLE k 1 1 1\r\nTTL k\r\nEXEC\r\n",
+		"CL.WINDOW k 2 1\r\nCL.WINDOW l 2 1s LOG\r\nCL.WINDOW m 2 1m 1 BUCKETS 3 MS\r\nCL.WINDOW n 2 1 FIXED\r\nSCAN 0 TYPE window\r\n",
+		"CL.BUCKET k 4 2 1 -1\r\nCL.LEAKY l 4 2 1 9 MS\r\nCL.LEAKY k 4 2 1\r\nOBJECT ENCODING k\r\n",
+		"CL.ALL 1 THROTTLE a 1 1 1 WINDOW b 1 1h LOG BUCKET c 1 1 1ms LEAKY d 1 1 1d MS\r\nCL.ALL 1 WINDOW a 1 1 WINDOW a 1 1\r\n",
+		"MULTI\r\nCL.ALL 1" + strings.Repeat(" WINDOW a 1 1", 33) + "\r\nEXEC\r\nCOMMAND GETKEYS CL.ALL 1 WINDOW a 1 1 BUCKETS\r\n",
 		"WATCH k\r\nMULTI\r\nDEL k\r\nEXEC\r\nUNWATCH\r\n",
 		"HELLO 3\r\nCLIENT TRACKING ON\r\nTTL k\r\nMULTI\r\nTTL k\r\nEXEC\r\n",
 		"MONITOR\r\nPING\r\nRESET\r\n",

@@ -21,10 +21,12 @@ type argument struct {
 //	WORD           the word itself
 //	WORD name      an argument that follows a word
 //	[ ... ]        what may be left out; a block if there are several
-//	a|b            one of several
+//	{ ... }        what belongs together
+//	a|b            one of several words
+//	[ a | b c ]    one of several, each of any length; likewise within braces
 //	...            right behind: may be repeated
 func parseSyntax(s string) []argument {
-	p := syntaxParser{words: strings.Fields(strings.NewReplacer("[", " [ ", "]", " ] ").Replace(s))}
+	p := syntaxParser{words: strings.Fields(strings.NewReplacer("[", " [ ", "]", " ] ", "{", " { ", "}", " } ").Replace(s))}
 	return p.list()
 }
 
@@ -36,10 +38,10 @@ func (p *syntaxParser) take() string {
 	return w
 }
 
-// list reads up to the end or to the bracket that closes it.
+// list reads up to the end, to the bracket that closes it, or to an alternative.
 func (p *syntaxParser) list() []argument {
 	var list []argument
-	for len(p.words) > 0 && p.words[0] != "]" {
+	for len(p.words) > 0 && !strings.Contains("]}|", p.words[0]) {
 		list = append(list, p.one())
 	}
 	return list
@@ -49,10 +51,14 @@ func (p *syntaxParser) one() argument {
 	w := p.take()
 	switch {
 	case w == "[":
-		return p.optional()
+		a := p.group("mode")
+		a.optional = true
+		return a
+	case w == "{":
+		return p.group("limit")
 	case strings.Contains(w, "|"):
 		return oneOf(w)
-	case isWord(w) && len(p.words) > 0 && !isWord(p.words[0]) && !strings.ContainsAny(p.words[0], "[]"):
+	case isWord(w) && len(p.words) > 0 && !isWord(p.words[0]) && !strings.ContainsAny(p.words[0], "[]{}|"):
 		a := plain(p.take())
 		a.token = w
 		return a
@@ -60,17 +66,30 @@ func (p *syntaxParser) one() argument {
 	return plain(w)
 }
 
-func (p *syntaxParser) optional() argument {
-	inner := p.list()
-	p.take() // the closing bracket
-	a := argument{name: "options", kind: "block", parts: inner}
-	if len(inner) == 1 {
-		a = inner[0]
+// group reads up to the bracket that closes it. Alternatives are given a name.
+func (p *syntaxParser) group(name string) argument {
+	a := argument{name: name, kind: "oneof"}
+	for closed := false; !closed; closed = p.take() != "|" {
+		a.parts = append(a.parts, together(p.list()))
 	}
-	a.optional = true
+	if len(a.parts) == 1 {
+		a = a.parts[0]
+	}
 	if len(p.words) > 0 && p.words[0] == "..." {
 		p.take()
 		a.multiple = true
+	}
+	return a
+}
+
+// together makes one argument of several, named after the word that it begins with.
+func together(list []argument) argument {
+	if len(list) == 1 {
+		return list[0]
+	}
+	a := argument{name: "options", kind: "block", parts: list}
+	if list[0].token != "" {
+		a.name = strings.ToLower(list[0].token)
 	}
 	return a
 }

@@ -1,7 +1,8 @@
 package server
 
 // commandTable returns every command there is. A container of subcommands stands before
-// them. Facts about commands that Redis has are those of Redis 7.0.
+// them. The limiter commands come from limit_forms.go. Facts about commands that Redis has
+// are those of Redis 7.0.
 func commandTable() []command {
 	const (
 		session = noscript | loading | stale // what concerns only the connection
@@ -9,14 +10,7 @@ func commandTable() []command {
 		control = session | admin
 		help    = loading | stale
 	)
-	return []command{
-		{
-			name: "cl.throttle", arity: -5, flags: write | denyOOM | fast, keys: oneKey.does("RW access update"),
-			group: groupLimiter, since: "0.1.0", parse: parseThrottle,
-			summary: "Decides by GCRA whether a request is within its limit, and charges it if so",
-			args:    "key max_burst:integer count:integer period:integer [quantity:integer]",
-		},
-
+	return append(limitCommands(), []command{
 		{name: "auth", arity: -2, flags: greet, group: groupConnection, since: "1.0.0", run: cmdAuth,
 			summary: "Gives the password", args: "[username] password"},
 		{name: "client", arity: -2, group: groupConnection, since: "2.4.0", summary: "Commands about connections"},
@@ -232,5 +226,5 @@ func commandTable() []command {
 			summary: "Forgets the watched keys"},
 		{name: "watch", arity: -2, flags: session | fast | allowBusy, keys: manyKeys, group: groupTransactions, since: "2.2.0", run: cmdWatch,
 			cost: "O(N) in the number of keys", summary: "Makes EXEC run nothing if a key changes before", args: "key..."},
-	}
+	}...)
 }

@@ -6,7 +6,9 @@ import (
 	"math"
 	bigmath "math/big"
 	"regexp"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/throttledhq/throttled/limiter"
 )
@@ -18,6 +20,16 @@ func throttleArgs(numbers ...string) [][]byte {
 		args = append(args, []byte(n))
 	}
 	return args
+}
+
+// parseThrottle reads CL.THROTTLE.
+func parseThrottle(args [][]byte, req *limiter.Request) error {
+	b := batches.Get().(*batch)
+	defer batches.Put(b)
+	b.n = 0
+	_, err := limitFormOf([]byte("throttle")).parse(b, args)
+	*req = b.reqs[0]
+	return err
 }
 
 func TestParseThrottle(t *testing.T) {
@@ -75,11 +87,36 @@ func slowInt(s []byte) (*bigmath.Int, bool) {
 	return n, ok && n.IsInt64()
 }
 
+// slowPeriod reads a number of seconds or of another unit, as nanoseconds.
+func slowPeriod(s []byte) (*bigmath.Int, bool) {
+	unit := time.Second
+	lower := bytes.ToLower(s)
+	for suffix, length := range map[string]time.Duration{
+		"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
+	} {
+		if number := bytes.TrimSuffix(lower, []byte(suffix)); len(number) < len(lower) && integerForm.Match(number) {
+			s, unit = number, length
+		}
+	}
+	n, ok := slowInt(s)
+	if !ok {
+		return nil, false
+	}
+	return n.Mul(n, bigmath.NewInt(int64(unit))), true
+}
+
 // slowThrottle reads the arguments of CL.THROTTLE in arithmetic without bounds.
 func slowThrottle(args [4][]byte) (limit, interval, quantity *bigmath.Int, ok bool) {
 	var n [4]*bigmath.Int
 	for i, arg := range args {
-		if n[i], ok = slowInt(arg); !ok {
+		n[i], ok = slowInt(arg)
+		if i == 2 {
+			n[i], ok = slowPeriod(arg)
+		}
+		if i == 3 && strings.EqualFold(string(arg), "ms") {
+			n[i], ok = bigmath.NewInt(1), true
+		}
+		if !ok {
 			return nil, nil, nil, false
 		}
 	}
@@ -87,8 +124,7 @@ func slowThrottle(args [4][]byte) (limit, interval, quantity *bigmath.Int, ok bo
 		return nil, nil, nil, false
 	}
 	limit = new(bigmath.Int).Add(n[0], bigmath.NewInt(1))
-	nanos := new(bigmath.Int).Mul(n[2], bigmath.NewInt(1e9))
-	interval, rest := new(bigmath.Int).QuoRem(nanos, n[1], new(bigmath.Int))
+	interval, rest := new(bigmath.Int).QuoRem(n[2], n[1], new(bigmath.Int))
 	if rest.Sign() > 0 {
 		interval.Add(interval, bigmath.NewInt(1))
 	}
@@ -105,6 +141,7 @@ func FuzzThrottleArguments(f *testing.F) {
 		{"0", "1", "9223372036", "9223372036854775807"}, {"4611686017", "30", "60", "-9223372036854775808"},
 		{"1.5", "1", "1", "1"}, {"", " 1", "\x00", "--1"}, {"6000", "6000", "1", "1"},
 		{"18446744073709551616", "99999999999999999999999", "-0", "+"},
+		{"15", "30", "250ms", "MS"}, {"15", "30", "+1H", "1"}, {"15", "30", "ms", "ms"}, {"0", "9223372036854775807", "9223372036854775807d", "0"},
 	} {
 		f.Add([]byte(seed[0]), []byte(seed[1]), []byte(seed[2]), []byte(seed[3]))
 	}

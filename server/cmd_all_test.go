@@ -1,0 +1,148 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+func TestParseAll(t *testing.T) {
+	p := parseCommand("CL.ALL 2 throttle a 15 30 60 WINDOW b 100 1h window c 10 1s LOG Window d 100 1h BUCKETS 3 BUCKET e 4 2 1 LEAKY f 10 2 1 ms")
+	if p.err != nil || p.unit != time.Millisecond {
+		t.Fatalf("%v in %v", p.err, p.unit)
+	}
+	want := []limiter.Request{
+		{Kind: limiter.Throttle, Limit: limiter.Limit{Max: 16, Interval: 2 * time.Second}},
+		{Kind: limiter.SlidingWindow, Limit: limiter.Limit{Max: 100, Interval: time.Hour, Amount: 1}},
+		{Kind: limiter.WindowLog, Limit: limiter.Limit{Max: 10, Interval: time.Second, Amount: 77}},
+		{Kind: limiter.WindowBuckets, Limit: limiter.Limit{Max: 100, Interval: 20 * time.Minute, Amount: 3}},
+		{Kind: limiter.TokenBucket, Limit: limiter.Limit{Max: 4, Interval: time.Second, Amount: 2}},
+		{Kind: limiter.LeakyBucket, Limit: limiter.Limit{Max: 10, Interval: time.Second / 2}},
+	}
+	if len(p.reqs) != len(want) {
+		t.Fatalf("%d requests", len(p.reqs))
+	}
+	for i, w := range want {
+		got, last := p.reqs[i], i == len(want)-1
+		if got.Kind != w.Kind || got.Limit != w.Limit || string(got.Key) != string(rune('a'+i)) || got.Quantity != 2 || got.Linked == last {
+			t.Errorf("request %d is %q, %+v; want %+v", i, got.Key, got, w)
+		}
+	}
+	if p := parseCommand("CL.ALL -1 WINDOW a 100 1h"); p.err != nil || p.unit != time.Second || len(p.reqs) != 1 || p.reqs[0].Linked || p.reqs[0].Quantity != -1 {
+		t.Errorf("one limit: %+v", p)
+	}
+}
+
+func TestParseAllRefuses(t *testing.T) {
+	f := func(want error, rest string) {
+		t.Helper()
+		if p := parseCommand("CL.ALL " + rest); !errors.Is(p.err, want) {
+			t.Errorf("%s: %v, want %v", rest, p.err, want)
+		}
+	}
+	f(errNotInteger, "x WINDOW a 1 1")
+	f(errNotInteger, "MS WINDOW a 1 1")
+	f(errSyntax, "1 NONSENSE a 1 1")
+	f(errSyntax, "1 1 WINDOW a 1 1")
+	f(errSyntax, "1 CL.WINDOW a 1 1")
+	f(errSyntax, "1 ALL a 1 1")
+	f(errSyntax, "1 THROTTLE a 1 1")
+	f(errSyntax, "1 THROTTLE a 1 1 MS")
+	f(errSyntax, "1 WINDOW a 1 1 WINDOW b 1")
+	f(errSyntax, "1 WINDOW a 1 1 WINDOW")
+	f(errSyntax, "1 WINDOW a 1 1 SLIDING FIXED")
+	f(errSyntax, "1 WINDOW a 1 1 BUCKETS")
+	f(errSyntax, "1 WINDOW a 1 1 BUCKETS MS")
+	f(errSyntax, "1 WINDOW a 1 1 1")
+	f(errSyntax, "1 BUCKET a 1 1 1 FIXED")
+	f(errSyntax, "1 WINDOW a 1 1 MS WINDOW b 1 1")
+	f(errSyntax, "1 WINDOW a 1 1 MS MS")
+	f(errNotInteger, "1 WINDOW a 1 0")
+	f(errNotInteger, "1 WINDOW a 1 1 BUCKETS 1025")
+	f(errNotInteger, "1 WINDOW a 1 WINDOW b 1 1")
+	f(errNotInteger, "1 WINDOW a 1 1 THROTTLE b -1 1 1")
+	f(errNotInteger, "1 LEAKY a 1 1 0x1")
+
+	most := strings.Repeat(" WINDOW a 1 1", limiter.MaxGroup)
+	if p := parseCommand("CL.ALL 1" + most + " MS"); p.err != nil || len(p.reqs) != limiter.MaxGroup {
+		t.Errorf("%d limits: %v", limiter.MaxGroup, p.err)
+	}
+	if !strings.Contains(string(errManyLimits), " "+strconv.Itoa(limiter.MaxGroup)+" ") {
+		t.Errorf("%q: the most is %d", errManyLimits, limiter.MaxGroup)
+	}
+	f(errManyLimits, "1"+most+" WINDOW b 1 1")
+	f(errManyLimits, "1"+most+" NONSENSE")
+	f(errManyLimits, "1"+strings.Repeat(most, 4))
+	f(errSyntax, "1"+strings.TrimPrefix(most, " WINDOW a 1 1")+" NONSENSE x 1 1")
+}
+
+// FuzzAll reads any words. What is accepted has between one and 32 limits, Linked but for
+// the last, and is found again by its keys.
+func FuzzAll(f *testing.F) {
+	for _, line := range []string{
+		"1 WINDOW a 1 1", "1 WINDOW a 1 1s BUCKETS 3 WINDOW b 1 1h LOG MS", "-1 THROTTLE a 1 1 1 BUCKET b 1 1 1 LEAKY c 1 1 1",
+		"0 window a 1 1 fixed", "1 WINDOW a 1 1 BUCKETS", "1" + strings.Repeat(" WINDOW a 1 1", 33), "1 LEAKY MS 1 1 1 MS", "1 WINDOW  1 1 ",
+	} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		args := [][]byte{[]byte("cl.all")}
+		for _, w := range strings.Split(line, " ") {
+			args = append(args, []byte(w))
+		}
+		cmd, b := testCommands.named("cl.all"), &batch{logEntries: 1}
+		if !cmd.arityFits(len(args)) {
+			return
+		}
+		if err := b.add(cmd, args); err != nil {
+			if _, known := asReply(err); !known || b.n != 0 || b.made != 0 {
+				t.Fatalf("%q: %v, and %d requests", line, err, b.n)
+			}
+			return
+		}
+		if b.n < 1 || b.n > mostRequests(args) || b.made != 1 {
+			t.Fatalf("%q: %d requests", line, b.n)
+		}
+		keys, err := cmd.movedKeys(args)
+		if err != nil || len(keys) != b.n {
+			t.Fatalf("%q: %d keys, %d requests, %v", line, len(keys), b.n, err)
+		}
+		for i, req := range b.reqs[:b.n] {
+			if req.Linked != (i < b.n-1) || !req.Kind.Known() || req.Limit.Max < 1 || req.Limit.Interval < 1 || !bytes.Equal(req.Key, keys[i]) {
+				t.Fatalf("%q: request %d is %+v", line, i, req)
+			}
+		}
+	})
+}
+
+// TestDeciding chooses the limit that says what a group comes to.
+func TestDeciding(t *testing.T) {
+	admitted := func(remaining int64, reset time.Duration) limiter.Decision {
+		return limiter.Decision{Remaining: remaining, RetryAfter: limiter.NoRetry, ResetAfter: reset}
+	}
+	refused := func(retry time.Duration) limiter.Decision {
+		return limiter.Decision{Limited: true, RetryAfter: retry, ResetAfter: retry}
+	}
+	never := refused(limiter.NoRetry)
+	f := func(want int, out ...limiter.Decision) {
+		t.Helper()
+		if deciding(out) != &out[want] {
+			t.Errorf("%+v: not number %d", out, want)
+		}
+	}
+	f(0, admitted(5, 1))
+	f(1, admitted(5, 1), admitted(4, 1), admitted(6, 9))
+	f(2, admitted(5, 1), admitted(5, 2), admitted(5, 3))
+	f(1, admitted(5, 1), admitted(5, 2), admitted(5, 2))
+	f(0, admitted(5, 1), admitted(5, 1))
+	f(1, admitted(0, 9), refused(1), admitted(0, 9))
+	f(2, refused(1), refused(2), refused(3), refused(3))
+	f(1, refused(1<<62), never, refused(5), never)
+	f(0, never, refused(1<<62))
+	f(3, admitted(0, 9), admitted(1, 9), refused(1), never)
+}

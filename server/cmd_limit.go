@@ -1,0 +1,183 @@
+package server
+
+import (
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/resp"
+)
+
+// parse reads the command of a form, CL.<WORD> key ... [quantity] [mode] [MS], and adds
+// its request to the batch. It returns the unit in which times are answered.
+func (f *limitForm) parse(b *batch, args [][]byte) (time.Duration, error) {
+	rest, unit := cutUnit(args[1+f.size:])
+	if len(rest) > 1 && len(f.modes) == 1 {
+		return 0, errArity("cl." + f.word)
+	}
+	quantity := int64(1)
+	// Where a mode may stand in its place, the quantity is what begins as no word does.
+	if len(rest) > 0 && (len(f.modes) == 1 || !beginsWord(rest[0])) {
+		var ok bool
+		if quantity, ok = resp.ParseSigned(rest[0]); !ok {
+			return 0, errNotInteger
+		}
+		rest = rest[1:]
+	}
+	req, rest, err := f.add(b, args[1:1+f.size], rest)
+	if err != nil {
+		return 0, err
+	}
+	if len(rest) > 0 {
+		return 0, errSyntax
+	}
+	req.Quantity, req.Linked = quantity, false
+	return unit, nil
+}
+
+// add adds a request for the limit of the given parameters, the words of f.args, in the
+// mode that rest begins with, and returns what is behind that. The quantity is yet to be
+// set, and whether the request is Linked.
+func (f *limitForm) add(b *batch, params, rest [][]byte) (*limiter.Request, [][]byte, error) {
+	mode, parts := &f.modes[0], int64(0)
+	if len(rest) > 0 && len(f.modes) > 1 {
+		var err error
+		if mode, parts, rest, err = f.cutMode(rest); err != nil {
+			return nil, nil, err
+		}
+	}
+	first, firstFits := resp.ParseSigned(params[1])
+	second, secondFits := int64(0), true
+	if len(params) > 3 {
+		second, secondFits = resp.ParseSigned(params[2])
+	}
+	period, periodFits := parsePeriod(params[len(params)-1])
+	if !firstFits || !secondFits || !periodFits {
+		return nil, nil, errNotInteger
+	}
+	limit, err := mode.compile(limitParams{first, second, period, parts, b.logEntries})
+	if err != nil {
+		return nil, nil, errNotInteger
+	}
+	req := b.next()
+	req.Kind, req.Key, req.Limit = mode.kind, params[0], limit
+	return req, rest, nil
+}
+
+// cutUnit takes MS from the end of args, and returns the unit in which times are answered.
+func cutUnit(args [][]byte) ([][]byte, time.Duration) {
+	if last := len(args) - 1; last >= 0 && spells(args[last], "ms") {
+		return args[:last], time.Millisecond
+	}
+	return args, time.Second
+}
+
+// cutMode takes a mode, and the number behind it, from the beginning of args, which are
+// not empty. Where there is none, the first mode is meant.
+func (f *limitForm) cutMode(args [][]byte) (mode *limitMode, parts int64, rest [][]byte, err error) {
+	for i := range f.modes {
+		m := &f.modes[i]
+		switch {
+		case !spells(args[0], m.word):
+		case !m.counted:
+			return m, 0, args[1:], nil
+		case len(args) == 1:
+			return nil, 0, nil, errSyntax
+		default:
+			parts, ok := resp.ParseSigned(args[1])
+			if !ok {
+				return nil, 0, nil, errNotInteger
+			}
+			return m, parts, args[2:], nil
+		}
+	}
+	return &f.modes[0], 0, args, nil
+}
+
+// timeUnits are the words that may stand behind the digits of a period. Where one ends as
+// another does, it comes first.
+var timeUnits = [...]struct {
+	word string
+	unit time.Duration
+}{
+	{"ms", time.Millisecond},
+	{"s", time.Second},
+	{"m", time.Minute},
+	{"h", time.Hour},
+	{"d", 24 * time.Hour},
+}
+
+// parsePeriod reads an integer of seconds, or an integer and a unit.
+func parsePeriod(b []byte) (limiter.Period, bool) {
+	digits, unit := b, time.Second
+	if len(b) > 0 && beginsWord(b[len(b)-1:]) {
+		for _, u := range timeUnits {
+			if n := len(b) - len(u.word); n > 0 && spells(b[n:], u.word) {
+				digits, unit = b[:n], u.unit
+				break
+			}
+		}
+	}
+	n, ok := resp.ParseSigned(digits)
+	return limiter.Period{N: n, Unit: unit}, ok
+}
+
+// spells reports whether b is a word, given in lower case, in any case.
+func spells(b []byte, word string) bool {
+	if len(b) != len(word) {
+		return false
+	}
+	for i := range b {
+		if b[i]|('a'-'A') != word[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// beginsWord reports whether b begins with a letter, and so is no number.
+func beginsWord(b []byte) bool {
+	return len(b) > 0 && b[0]|('a'-'A') >= 'a' && b[0]|('a'-'A') <= 'z'
+}
+
+// replyLimit answers with the integers of a decision.
+func (c *client) replyLimit(unit time.Duration, reqs []limiter.Request, out []limiter.Decision) {
+	c.countLimited(&out[0])
+	c.replyDecision(unit, reqs[0].Kind, &out[0])
+}
+
+// countLimited counts a call that was refused.
+func (c *client) countLimited(d *limiter.Decision) {
+	if d.Limited {
+		c.srv.stats.limited.Add(1)
+	}
+}
+
+// replyDecision adds the five integers of a decision, and for a LeakyBucket a sixth: how
+// long to wait, which is of use in milliseconds only.
+func (c *client) replyDecision(unit time.Duration, kind limiter.Kind, d *limiter.Decision) {
+	if kind != limiter.LeakyBucket {
+		c.out.Array(5)
+		c.replyFive(unit, d)
+		return
+	}
+	c.out.Array(6)
+	c.replyFive(unit, d)
+	c.out.Int(limiter.Ceil(d.Wait, time.Millisecond))
+}
+
+func (c *client) replyFive(unit time.Duration, d *limiter.Decision) {
+	limited := int64(0)
+	if d.Limited {
+		limited = 1
+	}
+	c.out.Int(limited)
+	c.out.Int(d.Limit)
+	c.out.Int(d.Remaining)
+	if unit == time.Second { // a constant divides faster
+		c.out.Int(limiter.Ceil(d.RetryAfter, time.Second))
+		c.out.Int(limiter.Ceil(d.ResetAfter, time.Second))
+		return
+	}
+	c.out.Int(limiter.Ceil(d.RetryAfter, unit))
+	c.out.Int(limiter.Ceil(d.ResetAfter, unit))
+}

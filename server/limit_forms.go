@@ -1,0 +1,135 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/throttledhq/throttled/gcra"
+	"github.com/throttledhq/throttled/leaky"
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/tokenbucket"
+	"github.com/throttledhq/throttled/window"
+	"github.com/throttledhq/throttled/windowlog"
+)
+
+// limitForm is a way to state a limit: a key, one or two integers, a period, and perhaps a
+// mode. Behind "CL." its word is the name of a command, and by itself it begins a limit of
+// CL.ALL.
+type limitForm struct {
+	word    string // lower case
+	summary string
+	args    string      // in the notation of syntax.go: the key, the integers, and last the period
+	modes   []limitMode // the first is what is meant where none is named
+
+	size int // words that args stands for, derived by newLimitForms
+}
+
+// limitMode is one of the algorithms that a form of limit can ask for.
+type limitMode struct {
+	word    string // lower case; "" where the form has one mode only
+	counted bool   // an integer follows the word
+	kind    limiter.Kind
+	compile func(p limitParams) (limiter.Limit, error)
+}
+
+// limitParams are the words of a limit behind its key, as numbers.
+type limitParams struct {
+	first, second int64 // the integers
+	period        limiter.Period
+	parts         int64 // what follows a counted mode
+	logEntries    int64 // the option window-log-max-entries
+}
+
+// limitForms are all that there are. The commands and CL.ALL derive from them.
+var limitForms = newLimitForms([]limitForm{
+	{
+		word: "throttle", args: "key max_burst:integer count:integer period",
+		summary: "Decides by GCRA whether a request is within its limit, and charges it if so",
+		modes: []limitMode{{kind: limiter.Throttle, compile: func(p limitParams) (limiter.Limit, error) {
+			return gcra.NewLimit(p.first, p.second, p.period)
+		}}},
+	},
+	{
+		word: "window", args: "key limit:integer period",
+		summary: "Decides by the requests in a window of time, and charges the request if it is within its limit",
+		modes: []limitMode{
+			{word: "sliding", kind: limiter.SlidingWindow, compile: wholeWindow},
+			{word: "fixed", kind: limiter.FixedWindow, compile: wholeWindow},
+			{word: "log", kind: limiter.WindowLog, compile: func(p limitParams) (limiter.Limit, error) {
+				return windowlog.NewLimit(p.first, p.period, p.logEntries)
+			}},
+			{word: "buckets", counted: true, kind: limiter.WindowBuckets, compile: func(p limitParams) (limiter.Limit, error) {
+				return window.NewLimit(p.first, p.period, p.parts)
+			}},
+		},
+	},
+	{
+		word: "bucket", args: "key capacity:integer refill_amount:integer refill_interval",
+		summary: "Takes tokens from a bucket that is refilled at intervals, if there are enough",
+		modes: []limitMode{{kind: limiter.TokenBucket, compile: func(p limitParams) (limiter.Limit, error) {
+			return tokenbucket.NewLimit(p.first, p.second, p.period)
+		}}},
+	},
+	{
+		word: "leaky", args: "key capacity:integer count:integer period",
+		summary: "Queues a request that is to go on at a steady rate, and tells how long it has to wait",
+		modes: []limitMode{{kind: limiter.LeakyBucket, compile: func(p limitParams) (limiter.Limit, error) {
+			return leaky.NewLimit(p.first, p.second, p.period)
+		}}},
+	},
+})
+
+func wholeWindow(p limitParams) (limiter.Limit, error) { return window.NewLimit(p.first, p.period, 1) }
+
+func newLimitForms(forms []limitForm) []limitForm {
+	for i := range forms {
+		forms[i].size = len(strings.Fields(forms[i].args))
+	}
+	return forms
+}
+
+// limitFormOf returns the form that a word begins, or nil.
+func limitFormOf(word []byte) *limitForm {
+	for i := range limitForms {
+		if spells(word, limitForms[i].word) {
+			return &limitForms[i]
+		}
+	}
+	return nil
+}
+
+// limitCommands are the rows of the command table for the limiter commands: one for each
+// form of limit, and CL.ALL for several limits at once.
+func limitCommands() (rows []command) {
+	const flags = write | denyOOM | fast
+	specs := make([]string, len(limitForms))
+	for i := range limitForms {
+		f := &limitForms[i]
+		rows = append(rows, command{
+			name: "cl." + f.word, arity: -(1 + f.size), flags: flags, keys: oneKey.does("RW access update"),
+			group: groupLimiter, since: "0.1.0", parse: f.parse, reply: (*client).replyLimit,
+			summary: f.summary, args: f.args + " [quantity:integer] " + f.modeSyntax() + " [MS]",
+		})
+		specs[i] = strings.ToUpper(f.word) + " " + f.args + " " + f.modeSyntax()
+	}
+	return append(rows, command{
+		name: "cl.all", arity: -6, flags: flags | movableKeys, keys: specKey.does("RW access update"),
+		group: groupLimiter, since: "0.1.0", parse: parseAll, reply: (*client).replyAll,
+		cost: "O(N) in the number of limits", summary: "Charges several limits, all of them or none",
+		args: "quantity:integer {" + strings.Join(specs, " | ") + "}... [MS]",
+	})
+}
+
+// modeSyntax describes the modes in the notation of syntax.go.
+func (f *limitForm) modeSyntax() string {
+	if len(f.modes) == 1 {
+		return ""
+	}
+	words := make([]string, len(f.modes))
+	for i, m := range f.modes {
+		words[i] = strings.ToUpper(m.word)
+		if m.counted {
+			words[i] += " parts:integer"
+		}
+	}
+	return "[" + strings.Join(words, " | ") + "]"
+}

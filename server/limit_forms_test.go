@@ -1,0 +1,79 @@
+package server
+
+import (
+	"math"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// TestLimitForms checks the table for what parsing relies on.
+func TestLimitForms(t *testing.T) {
+	word := regexp.MustCompile(`^[a-z]+$`)
+	args := regexp.MustCompile(`^key( [a-z_]+:integer){1,2} [a-z_]+$`)
+	kinds, words, least := map[limiter.Kind]int{}, map[string]int{"ms": 1}, math.MaxInt
+	for i := range limitForms {
+		f := &limitForms[i]
+		if !word.MatchString(f.word) || !args.MatchString(f.args) || f.size != strings.Count(f.args, " ")+1 {
+			t.Errorf("%s: args %q, size %d", f.word, f.args, f.size)
+		}
+		if limitFormOf([]byte(strings.ToUpper(f.word))) != f {
+			t.Errorf("%s is not found", f.word)
+		}
+		words[f.word]++
+		least = min(least, 1+f.size)
+		for _, m := range f.modes {
+			if (m.word != "") != (len(f.modes) > 1) || m.word != "" && !word.MatchString(m.word) {
+				t.Errorf("%s: mode %q", f.word, m.word)
+			}
+			kinds[m.kind]++
+			words[m.word]++
+		}
+	}
+	delete(words, "")
+	for w, n := range words {
+		if n > 1 {
+			t.Errorf("%s means several things", w)
+		}
+	}
+	for k := limiter.Kind(1); k.Known(); k++ {
+		if kinds[k] != 1 {
+			t.Errorf("%d modes ask for %s %s", kinds[k], k, k.Encoding())
+		}
+	}
+	if least != leastSpec {
+		t.Errorf("the shortest limit has %d words, not %d", least, leastSpec)
+	}
+	if limitFormOf([]byte("nonsense")) != nil || limitFormOf(nil) != nil {
+		t.Error("what is no form is found")
+	}
+}
+
+// TestLimitCommands sees that each form is a command, and how the documents show them.
+func TestLimitCommands(t *testing.T) {
+	r := newRegistry(commandTable())
+	f := func(name string, arity int, want string) {
+		t.Helper()
+		cmd := r.named(name)
+		if cmd == nil || cmd.arity != arity {
+			t.Fatalf("%s: %+v", name, cmd)
+		}
+		if got := joinArguments(cmd.syntax, " "); got != want {
+			t.Errorf("%s: the syntax is\n%s, want\n%s", name, got, want)
+		}
+	}
+	f("cl.throttle", -5, "<key> <max_burst> <count> <period> [<quantity>] [MS]")
+	f("cl.window", -4, "<key> <limit> <period> [<quantity>] [SLIDING|FIXED|LOG|BUCKETS <parts>] [MS]")
+	f("cl.bucket", -5, "<key> <capacity> <refill_amount> <refill_interval> [<quantity>] [MS]")
+	f("cl.leaky", -5, "<key> <capacity> <count> <period> [<quantity>] [MS]")
+	limit := "THROTTLE <key> <max_burst> <count> <period>" +
+		"|WINDOW <key> <limit> <period> [SLIDING|FIXED|LOG|BUCKETS <parts>]" +
+		"|BUCKET <key> <capacity> <refill_amount> <refill_interval>" +
+		"|LEAKY <key> <capacity> <count> <period>"
+	f("cl.all", -6, "<quantity> "+limit+" ["+limit+" ...] [MS]")
+	if len(limitCommands()) != len(limitForms)+1 {
+		t.Errorf("%d commands of %d forms", len(limitCommands()), len(limitForms))
+	}
+}
