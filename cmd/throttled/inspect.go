@@ -99,7 +99,8 @@ func (c *contents) describe(w io.Writer, file string, info persistence.Info) err
 	row("keys", "%d, of them %d live and %d expired when done", info.Keys, info.Keys-c.expired, c.expired)
 	for kind, n := range c.kinds {
 		if n > 0 {
-			row("  "+limiter.Kind(kind).String(), "%d", n)
+			k := limiter.Kind(kind)
+			row("  "+k.String()+" ("+k.Encoding()+")", "%d", n)
 		}
 	}
 	row("key bytes", "%d, the longest key %d", c.keyBytes, c.longest)
@@ -112,14 +113,15 @@ func (c *contents) describe(w io.Writer, file string, info persistence.Info) err
 type line struct {
 	Key       *string `json:"key,omitempty"`        // nil: it is not UTF-8
 	KeyBase64 []byte  `json:"key_base64,omitempty"` // in that case
-	Kind      string  `json:"kind"`
-	TAT       uint64  `json:"tat_ns"` // limiter time from which the key equals an absent one
-	TTL       uint64  `json:"ttl_ns"` // until then, from the end of the save; 0: passed
+	Kind      string  `json:"kind"`                 // as TYPE names it
+	Algorithm string  `json:"algorithm"`            // as OBJECT ENCODING does
+	Expires   uint64  `json:"expires_ns"`           // limiter time from which the key equals an absent one
+	TTL       uint64  `json:"ttl_ns"`               // until then, from the end of the save; 0: passed
 	State     []byte  `json:"state_base64,omitempty"`
 }
 
 func newLine(r *limiter.Record, now uint64) line {
-	l := line{Kind: r.Kind.String(), TAT: r.Expires, TTL: max(r.Expires, now) - now, State: r.State}
+	l := line{Kind: r.Kind.String(), Algorithm: r.Kind.Encoding(), Expires: r.Expires, TTL: max(r.Expires, now) - now, State: r.State}
 	if utf8.Valid(r.Key) {
 		key := string(r.Key)
 		l.Key = &key
