@@ -4,6 +4,8 @@
 //	bench compare   CPU and throughput at several pipeline depths, beside a peer
 //	bench idle      memory of idle connections, and the one too many
 //	bench hotkey    many connections on one key: admitted exactly
+//	bench family    what each limiter command costs beside CL.THROTTLE
+//	bench groups    clients that charge and give back several limits at once
 //	bench fresh     from git clone to the first reply
 //	bench table     decisions on one core and on two, beside what memory alone takes
 //	bench memory    memory of ten million keys, beside a peer's
@@ -33,6 +35,7 @@ type settings struct {
 	idle    int
 	callers int
 	lasting time.Duration
+	groups  time.Duration
 }
 
 var errMissed = errors.New("a bar was missed")
@@ -44,6 +47,8 @@ var measurements = []struct {
 	{"compare", compare},
 	{"idle", idle},
 	{"hotkey", hotKey},
+	{"family", compareFamily},
+	{"groups", groups},
 	{"fresh", fresh},
 	{"table", table},
 	{"memory", memory},
@@ -71,6 +76,7 @@ func run(args []string) error {
 	flags.IntVar(&s.idle, "idle", 10000, "connections of idle")
 	flags.IntVar(&s.callers, "callers", 64, "connections of hotkey")
 	flags.DurationVar(&s.lasting, "lasting", 10*time.Second, "time that hotkey takes")
+	flags.DurationVar(&s.groups, "groups", 30*time.Second, "time that groups takes")
 	if len(args) == 0 {
 		args = []string{"all"}
 	}

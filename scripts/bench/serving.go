@@ -82,20 +82,9 @@ func (g generator) runOnce(addr string, keys int, lasting time.Duration) (latenc
 }
 
 func parseLatencies(report []byte) (latencies, error) {
-	var r struct {
-		Targets []struct {
-			Figures map[string]float64 `json:"figures"`
-		} `json:"targets"`
-	}
-	if err := json.Unmarshal(report, &r); err != nil {
-		return latencies{}, fmt.Errorf("the load generator's report: %w", err)
-	}
-	if len(r.Targets) != 1 {
-		return latencies{}, fmt.Errorf("the load generator reports %d targets", len(r.Targets))
-	}
-	f := r.Targets[0].Figures
-	if f["replies"] == 0 || f["errors"] > 0 {
-		return latencies{}, fmt.Errorf("%v replies and %v errors", f["replies"], f["errors"])
+	f, err := parseFigures(report)
+	if err != nil {
+		return latencies{}, err
 	}
 	return latencies{
 		p50:  f["latency_p50_us"] / 1000,
@@ -104,6 +93,26 @@ func parseLatencies(report []byte) (latencies, error) {
 		max:  f["latency_max_us"] / 1000,
 		late: f["sent_late_max_us"] / 1000,
 	}, nil
+}
+
+// parseFigures reads the report of a run that had one target and no errors.
+func parseFigures(report []byte) (map[string]float64, error) {
+	var r struct {
+		Targets []struct {
+			Figures map[string]float64 `json:"figures"`
+		} `json:"targets"`
+	}
+	if err := json.Unmarshal(report, &r); err != nil {
+		return nil, fmt.Errorf("the load generator's report: %w", err)
+	}
+	if len(r.Targets) != 1 {
+		return nil, fmt.Errorf("the load generator reports %d targets", len(r.Targets))
+	}
+	f := r.Targets[0].Figures
+	if f["replies"] == 0 || f["errors"] > 0 {
+		return nil, fmt.Errorf("%v replies and %v errors", f["replies"], f["errors"])
+	}
+	return f, nil
 }
 
 // middle returns the medians of some runs. On a machine shared with others single runs say

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+)
+
+// relative is a limiter command and what it may cost, as a ratio to CL.THROTTLE.
+type relative struct {
+	name    string
+	command string  // as throttled-bench takes it
+	bar     float64 // CPU of the server for a request; 0: no bar
+}
+
+// family are the limiter commands, the one that the others are compared with first. All
+// limits are so high that every request is admitted and has to be stored.
+var family = []relative{
+	{"CL.THROTTLE", "CL.THROTTLE throttle:{key} 999999 1000000 60", 0},
+	{"CL.WINDOW SLIDING", "CL.WINDOW sliding:{key} 1000000 60", 1.3},
+	{"CL.WINDOW FIXED", "CL.WINDOW fixed:{key} 1000000 60 FIXED", 0},
+	{"CL.WINDOW BUCKETS 10", "CL.WINDOW buckets:{key} 1000000 60 BUCKETS 10", 0},
+	{"CL.WINDOW LOG", "CL.WINDOW log:{key} 1000000 60 LOG", 0},
+	{"CL.BUCKET", "CL.BUCKET bucket:{key} 1000000 1000 1", 1.3},
+	{"CL.LEAKY", "CL.LEAKY leaky:{key} 1000000 1000000 60", 0},
+	{"CL.ALL of three CL.THROTTLEs", "CL.ALL 1 THROTTLE second:{key} 999999 1000000 1 THROTTLE minute:{key} 999999 1000000 60 THROTTLE day:{key} 999999 1000000 1d", 2.2},
+	{"CL.ALL of three algorithms", "CL.ALL 1 THROTTLE second:{key} 999999 1000000 1 WINDOW sliding:{key} 1000000 60 BUCKET bucket:{key} 1000000 1000 1", 2.2},
+}
+
+// familyDepths are the pipelines in which the family is measured, and how many requests make
+// CPU times that are counted in hundredths of a second exact enough.
+var familyDepths = []struct{ pipeline, requests int }{{1, 200_000}, {16, 1_500_000}}
+
+// familyKeys is how many keys each command has.
+const familyKeys = 100_000
+
+// compareFamily measures what each limiter command costs. The rounds alternate between the
+// commands, so that a noisy moment does not fall on one of them alone.
+func compareFamily(s settings, b *board) error {
+	return withGenerator(func(g generator) error {
+		return withServer(nil, func(p *process) error {
+			b.note("CPU of the server for a request; %d keys, %d connections, median of %d rounds", familyKeys, s.conns, s.rounds)
+			for _, d := range familyDepths {
+				costs, err := g.costs(p.addr, d.pipeline, d.requests, s)
+				if err != nil {
+					return err
+				}
+				showFamily(d.pipeline, costs, b)
+			}
+			return nil
+		})
+	})
+}
+
+func showFamily(pipeline int, costs []float64, b *board) {
+	for i, r := range family {
+		if r.bar == 0 {
+			b.note("depth %2d %-30s %6.3f us, %.2f x CL.THROTTLE", pipeline, r.name, costs[i], costs[i]/costs[0])
+		} else {
+			b.atMost(fmt.Sprintf("depth %2d %s", pipeline, r.name), costs[i]/costs[0], r.bar, "x")
+		}
+	}
+}
+
+// costs returns the medians of the microseconds of CPU that a request of each command takes.
+func (g generator) costs(addr string, pipeline, requests int, s settings) ([]float64, error) {
+	rounds := make([][]float64, len(family))
+	for range s.rounds {
+		for i, r := range family {
+			cost, err := g.cost(addr, r.command, pipeline, requests, s.conns)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", r.name, err)
+			}
+			rounds[i] = append(rounds[i], cost)
+		}
+	}
+	costs := make([]float64, len(family))
+	for i := range rounds {
+		costs[i] = median(rounds[i], func(us float64) float64 { return us })
+	}
+	return costs, nil
+}
+
+func (g generator) cost(addr, command string, pipeline, requests, conns int) (float64, error) {
+	out, err := exec.Command(g.binary,
+		"-output", "json", "-progress=false", "-command", command, "-keys", strconv.Itoa(familyKeys),
+		"-depth", strconv.Itoa(pipeline), "-conns", strconv.Itoa(conns), "-requests", strconv.Itoa(requests), "-warmup", "200ms",
+		addr).Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return 0, fmt.Errorf("the load generator: %w\n%s", err, exit.Stderr)
+	} else if err != nil {
+		return 0, err
+	}
+	f, err := parseFigures(out)
+	if err != nil {
+		return 0, err
+	}
+	if f["denied_share"] > 0 {
+		return 0, errors.New("requests were denied, so that not all had to be stored")
+	}
+	return f["server_cpu_us_per_reply"], nil
+}

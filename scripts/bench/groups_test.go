@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bufio"
+	"net"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+const groupReply = "*7\r\n:1\r\n:5\r\n:0\r\n:10\r\n:50\r\n*5\r\n:0\r\n:9\r\n:8\r\n:-1\r\n:1\r\n*6\r\n:1\r\n:5\r\n:0\r\n:10\r\n:50\r\n:-1\r\n"
+
+func TestReadGroup(t *testing.T) {
+	got, err := readGroup(bufio.NewReader(strings.NewReader(groupReply)))
+	want := [][]int64{{1, 5, 0, 10, 50}, {0, 9, 8, -1, 1}, {1, 5, 0, 10, 50, -1}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for n := range len(groupReply) {
+		if _, err := readGroup(bufio.NewReader(strings.NewReader(groupReply[:n]))); err == nil {
+			t.Errorf("%q is read", groupReply[:n])
+		}
+	}
+	if _, err := readGroup(bufio.NewReader(strings.NewReader("-OOM no\r\n"))); err == nil {
+		t.Error("an error is read")
+	}
+}
+
+// TestWrongCharges has a server answer that both limits have one in use.
+func TestWrongCharges(t *testing.T) {
+	specs := groupSpecs()
+	reply := "*29\r\n:0\r\n:9\r\n:8\r\n:-1\r\n:1\r\n" + strings.Repeat("*5\r\n:0\r\n:9\r\n:8\r\n:-1\r\n:1\r\n", groupKeys)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	asked := make(chan string, 1)
+	go func() {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		line, _ := bufio.NewReader(c).ReadString('\n')
+		asked <- line
+		_, _ = c.Write([]byte(reply))
+	}()
+	var charged [groupKeys]int64
+	for i := range charged {
+		charged[i] = 1
+	}
+	charged[3], charged[7] = 2, 0
+	if wrong, err := wrongCharges(ln.Addr().String(), specs, charged); wrong != 2 || err != nil {
+		t.Errorf("%d wrong, %v", wrong, err)
+	}
+	if line := <-asked; !strings.HasPrefix(line, "CL.ALL 0 THROTTLE group:0 99999 1 1d WINDOW group:1 50 36500d BUCKET ") {
+		t.Errorf("asked %q", line)
+	}
+}
+
+// TestJudgeGroups: what proves nothing is no success.
+func TestJudgeGroups(t *testing.T) {
+	b := &board{}
+	if err := judgeGroups("127.0.0.1:0", groupSpecs(), []member{{calls: 5, err: net.ErrClosed}}, b); err == nil {
+		t.Error("a client that failed is taken for a success")
+	}
+}
