@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ func TestLibraries(t *testing.T) {
 		{"introduces itself", testIntroduction},
 		{"ping and echo", testPing},
 		{"throttle", testThrottle},
+		{"other algorithms", testOtherAlgorithms},
 		{"errors", testErrors},
 		{"pipeline", testPipeline},
 		{"transaction", testTransaction},
@@ -104,6 +106,28 @@ func testThrottle(t *testing.T, b *bench) {
 		}
 		if !got.matches(test.want, time.Since(began)) {
 			t.Errorf("call %d: %v, want %v", i, got, test.want)
+		}
+	}
+}
+
+// testOtherAlgorithms looks at what is in the other commands but not in CL.THROTTLE: six
+// integers, arrays within an array, and milliseconds.
+func testOtherAlgorithms(t *testing.T, b *bench) {
+	list := func(n ...any) []any { return n }
+	for _, test := range []struct {
+		command string
+		want    any
+	}{
+		{"CL.WINDOW log 3 1d LOG MS", list(int64(0), int64(3), int64(2), int64(-1), int64(86_400_000))},
+		{"CL.WINDOW fixed 3 36500d 4 FIXED", list(int64(1), int64(3), int64(3), int64(-1), int64(0))},
+		{"CL.BUCKET bucket 10 1 1h 3", list(int64(0), int64(10), int64(7), int64(-1), int64(3*3600))},
+		{"CL.LEAKY leaky 5 1 1h", list(int64(0), int64(5), int64(4), int64(-1), int64(3600), int64(0))},
+		{"CL.ALL 4 BUCKET all:1 10 1 1h LEAKY all:2 3 1 1d", list(int64(1), int64(3), int64(3), int64(-1), int64(0),
+			list(int64(0), int64(10), int64(10), int64(-1), int64(0)), list(int64(1), int64(3), int64(3), int64(-1), int64(0), int64(-1)))},
+	} {
+		got, err := b.do(t.Context(), strings.Fields(test.command)...)
+		if err != nil || !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: %v, %v; want %v", test.command, got, err, test.want)
 		}
 	}
 }
