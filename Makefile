@@ -5,6 +5,7 @@ ARGS  ?=
 PEER  ?=
 WHAT  ?= all
 FUZZTIME ?= 30s
+STEPS ?= 10000000
 LINT_VERSION := v2.6.2
 LINT := bin/golangci-lint-$(LINT_VERSION)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -13,7 +14,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint fmt fuzz bench chaos tools clean
+.PHONY: help build run test lint fmt fuzz oracle plots bench chaos tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -49,13 +50,20 @@ fuzz: ## fuzz every target for FUZZTIME (30s)
 	  done; \
 	done
 
+oracle: ## compare each algorithm with its slow oracle in STEPS (10000000) random steps
+	$(GO) test -timeout 60m -v -run Oracle ./gcra ./window ./windowlog ./tokenbucket ./leaky -args -steps $(STEPS)
+
+plots: ## draw docs/plots, and print how close CL.WINDOW SLIDING comes to LOG
+	$(GO) run ./scripts/plots
+
 bench: tools ## measure the figures the server is judged by; WHAT=memory for one, PEER=host:port to compare
-	$(if $(filter all,$(WHAT)),$(GO) test -run '^$$' -bench . -benchmem ./gcra ./resp ./buckets ./persistence)
+	$(if $(filter all,$(WHAT)),$(GO) test -run '^$$' -bench . -benchmem ./gcra ./window ./windowlog ./tokenbucket ./leaky ./resp ./buckets ./persistence)
 	$(GO) run ./scripts/bench $(WHAT) $(if $(PEER),-peer $(PEER))
 
-chaos: ## kill -9 in the middle of saves, changed bits, cuts, floods
+chaos: ## kill -9 in the middle of saves, changed bits, cuts, floods, groups of limits at once
 	$(GO) run ./scripts/bench crash
 	$(GO) run ./scripts/bench flood
+	$(GO) run ./scripts/bench groups
 
 tools: ## install the Redis tools that the tests drive (Debian, as root)
 	@for tool in $(TOOLS); do command -v $$tool >/dev/null && continue; \
