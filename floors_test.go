@@ -38,7 +38,9 @@ var floors = map[string]int{
 
 	"cmd/throttled":           7,
 	"cmd/throttled-bench":     7,
+	"docs":                    7,
 	"scripts/bench":           7,
+	"scripts/plots":           7,
 	"scripts/redis-cli-tests": 7,
 }
 

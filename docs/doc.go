@@ -1,0 +1,2 @@
+// Package docs is the documentation, and the test that plays its examples.
+package docs

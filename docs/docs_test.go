@@ -1,0 +1,239 @@
+package docs
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/server"
+)
+
+const patience = 10 * time.Second
+
+// documents returns the texts of README.md and of all documents in this directory.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for _, name := range append(names, "../README.md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = string(text)
+	}
+	return texts
+}
+
+// allSessions returns those of all documents.
+func allSessions(t *testing.T) (all []session) {
+	t.Helper()
+	for name, text := range documents(t) {
+		found, err := sessions(name, text)
+		if err != nil {
+			t.Error(err)
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
+// TestSessions plays every session of the documents with redis-cli and a server whose clock
+// only moves when the session says so.
+func TestSessions(t *testing.T) {
+	played := map[string]bool{}
+	for _, s := range allSessions(t) {
+		played[s.file] = true
+		t.Run(fmt.Sprintf("%s:%d", filepath.Base(s.file), s.line), func(t *testing.T) {
+			p := startServer(t)
+			for _, st := range s.steps {
+				if st.args == nil {
+					p.now.Add(uint64(st.wait))
+					continue
+				}
+				if wrong := differ(st.want, p.ask(t, st.options, st.args)); wrong != "" {
+					t.Errorf("%s:%d: %s: %s", s.file, st.line, strings.Join(st.args, " "), wrong)
+				}
+			}
+		})
+	}
+	for _, name := range []string{"../README.md", "algorithms.md"} {
+		if !played[name] {
+			t.Errorf("%s has no session", name)
+		}
+	}
+}
+
+// place is a server and its clock.
+type place struct {
+	port string
+	now  *atomic.Uint64
+}
+
+// startServer starts a server at midnight, with no keys.
+func startServer(t *testing.T) place {
+	t.Helper()
+	opts, err := options.New(options.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := place{now: new(atomic.Uint64)}
+	p.now.Store(uint64(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()))
+	srv := server.New(server.Config{
+		Engine:  buckets.New(buckets.Config{Clock: p.now.Load}),
+		Options: opts,
+		Version: "test",
+	})
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ln) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := srv.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != server.ErrServerClosed {
+			t.Error(err)
+		}
+	})
+	_, p.port, err = net.SplitHostPort(ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// ask returns what redis-cli shows for a command, in the form that it has on a terminal if
+// options do not ask for another.
+func (p place) ask(t *testing.T, options, args []string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	words := slices.Concat([]string{"-p", p.port, "--no-raw"}, options, args)
+	cmd := exec.CommandContext(ctx, "redis-cli", words...)
+	out, err := cmd.CombinedOutput()
+	if err != nil && len(out) == 0 {
+		t.Fatalf("redis-cli (apt-get install redis-tools): %v", err)
+	}
+	return string(out)
+}
+
+// TestEachCommandIsShown holds that the document on the algorithms has a session with each of them.
+func TestEachCommandIsShown(t *testing.T) {
+	var lines []string
+	for _, s := range allSessions(t) {
+		for _, st := range s.steps {
+			lines = append(lines, strings.Join(st.args, " "))
+		}
+	}
+	for _, wanted := range []string{
+		`^CL\.THROTTLE \S+ \d+ \d+ \S+$`,
+		`^CL\.WINDOW \S+ \d+ \S+$`,
+		`^CL\.WINDOW .* FIXED`,
+		`^CL\.WINDOW .* LOG`,
+		`^CL\.WINDOW .* BUCKETS \d+`,
+		`^CL\.BUCKET `,
+		`^CL\.LEAKY `,
+		`^CL\.ALL .*THROTTLE .*WINDOW `,
+		`^CL\..* MS$`,
+		`^CL\..* -\d+$`,
+		`^CL\..* 0$`,
+	} {
+		if re := regexp.MustCompile(wanted); !matchesAny(re, lines) {
+			t.Errorf("no session has a command like %s", wanted)
+		}
+	}
+}
+
+func matchesAny(re *regexp.Regexp, lines []string) bool {
+	for _, line := range lines {
+		if re.MatchString(line) {
+			return true
+		}
+	}
+	return false
+}
+
+var link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+
+// TestLinks follows the links of the documents to files of the project.
+func TestLinks(t *testing.T) {
+	for name, text := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(name), m[1])); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+var (
+	anchor  = regexp.MustCompile(`\]\(#([^)]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+	unused  = regexp.MustCompile(`[^a-z0-9 -]`)
+)
+
+// TestAnchors follows the links within a document to its headings.
+func TestAnchors(t *testing.T) {
+	for name, text := range documents(t) {
+		known := map[string]bool{}
+		for _, m := range heading.FindAllStringSubmatch(text, -1) {
+			known[strings.ReplaceAll(unused.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+		}
+		for _, m := range anchor.FindAllStringSubmatch(text, -1) {
+			if !known[m[1]] {
+				t.Errorf("%s: there is no heading for #%s", name, m[1])
+			}
+		}
+	}
+}
+
+// TestMemoryFigures holds the bytes of a key in the overview: the first number of the fifth
+// column is what MEMORY USAGE tells of a small limit, less the key, and of BUCKETS less its
+// six counts.
+func TestMemoryFigures(t *testing.T) {
+	text := documents(t)["algorithms.md"]
+	p := startServer(t)
+	for row, c := range map[string]struct{ command, key string }{
+		"GCRA":              {"CL.THROTTLE throttle 99 100 60", "throttle"},
+		"sliding window":    {"CL.WINDOW sliding 100 60", "sliding"},
+		"fixed window":      {"CL.WINDOW fixed 100 60 FIXED", "fixed"},
+		"window log":        {"CL.WINDOW log 100 60 LOG", "log"},
+		"window of buckets": {"CL.WINDOW buckets 100 60 BUCKETS 6", "buckets"},
+		"token bucket":      {"CL.BUCKET tokens 100 1 60", "tokens"},
+		"leaky bucket":      {"CL.LEAKY leaky 100 100 60", "leaky"},
+	} {
+		p.ask(t, nil, strings.Fields(c.command))
+		var bytes int
+		if _, err := fmt.Sscanf(p.ask(t, nil, []string{"MEMORY", "USAGE", c.key}), "(integer) %d", &bytes); err != nil {
+			t.Fatalf("%s: %v", row, err)
+		}
+		bytes -= len(c.key)
+		if row == "window of buckets" {
+			bytes -= 6
+		}
+		cells := regexp.MustCompile(`(?m)^\| \[` + row + `\]\(#[a-z-]+\) \|[^|]*\|[^|]*\|[^|]*\| (\d+)`).FindStringSubmatch(text)
+		if cells == nil || cells[1] != strconv.Itoa(bytes) {
+			t.Errorf("%s takes %d bytes; the overview has %.200q", row, bytes, cells)
+		}
+	}
+}

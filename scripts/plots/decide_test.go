@@ -1,0 +1,95 @@
+package main
+
+import (
+	"reflect"
+	"testing"
+	"time"
+)
+
+const second = time.Second
+
+// atOnce returns n equal times.
+func atOnce(at time.Duration, n int) (times []time.Duration) {
+	for range n {
+		times = append(times, at)
+	}
+	return times
+}
+
+func algorithmOf(t *testing.T, file string) *algorithm {
+	t.Helper()
+	for _, a := range demoAlgorithms() {
+		if a.file == file {
+			return &a
+		}
+	}
+	t.Fatalf("no algorithm is called %s", file)
+	return nil
+}
+
+// TestPlay puts twenty requests at once to each algorithm just before a window ends, and
+// again just after: at 9.9 s and at 10.1 s, and one more at 15.1 s.
+func TestPlay(t *testing.T) {
+	came := append(append(atOnce(9900*time.Millisecond, 20), atOnce(10100*time.Millisecond, 20)...), 15100*time.Millisecond)
+	for file, want := range map[string][3]int{
+		"gcra":        {10, 0, 1},
+		"sliding":     {10, 0, 1}, // at 15.1 s the ten count as 4.9
+		"fixed":       {10, 10, 0},
+		"log":         {10, 0, 0},
+		"buckets":     {10, 0, 0},
+		"tokenbucket": {10, 0, 1}, // five come back at 14.9 s
+		"leaky":       {10, 0, 1},
+	} {
+		p := play(algorithmOf(t, file), came)
+		if got := byTime(p.admitted, came); got != want {
+			t.Errorf("%s: admitted %v, want %v", file, got, want)
+		}
+		if len(p.came) != len(came) || len(p.goesOn) != len(p.admitted) {
+			t.Errorf("%s: %d came, %d go on", file, len(p.came), len(p.goesOn))
+		}
+	}
+}
+
+// byTime counts how many were admitted of the first twenty requests, the next, and the rest.
+func byTime(admitted, came []time.Duration) (n [3]int) {
+	for _, at := range admitted {
+		switch at {
+		case came[0]:
+			n[0]++
+		case came[20]:
+			n[1]++
+		default:
+			n[2]++
+		}
+	}
+	return n
+}
+
+// TestDepartures holds that only the leaky bucket makes requests wait, and how long.
+func TestDepartures(t *testing.T) {
+	for _, a := range demoAlgorithms() {
+		want := atOnce(3*second, 4)
+		if a.file == "leaky" {
+			want = []time.Duration{3 * second, 4 * second, 5 * second, 6 * second}
+		}
+		if p := play(&a, atOnce(3*second, 4)); !reflect.DeepEqual(p.goesOn, want) {
+			t.Errorf("%s: go on at %v, want %v", a.file, p.goesOn, want)
+		}
+	}
+}
+
+// TestDemoShowsTheDifferences holds what the plots are to show, as the documentation says it.
+func TestDemoShowsTheDifferences(t *testing.T) {
+	largest := map[string]int{}
+	for _, a := range demoAlgorithms() {
+		p := play(&a, demoTraffic())
+		if a.file == "leaky" {
+			p.admitted = p.goesOn
+		}
+		largest[a.file] = most(p.admitted, demoPeriod)
+	}
+	want := map[string]int{"gcra": 19, "sliding": 17, "fixed": 20, "log": 10, "buckets": 11, "tokenbucket": 17, "leaky": 10}
+	if !reflect.DeepEqual(largest, want) {
+		t.Errorf("admitted within 10 s: got %v, want %v", largest, want)
+	}
+}
