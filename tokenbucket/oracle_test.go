@@ -268,6 +268,7 @@ func TestWalkOracle(t *testing.T) {
 			w.advance(l, d)
 		}
 	}
+	t.Logf("%d steps without a difference: %d admitted, %d refused", n, admitted, refused)
 	if admitted < n/5 || refused < n/5 {
 		t.Errorf("%d admitted and %d refused in %d steps", admitted, refused, n)
 	}

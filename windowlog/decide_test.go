@@ -1,6 +1,7 @@
 package windowlog
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"testing"
@@ -204,7 +205,8 @@ func TestRefund(t *testing.T) {
 	} {
 		for _, junk := range []int{0, 3, 30} {
 			l := newLimit(t, 10, s, 4)
-			old := limiter.State{Expires: t0 + uint64(s), Data: encode(requests, make([]byte, junk), 0)}
+			// Nothing before the head is looked at.
+			old := limiter.State{Expires: t0 + uint64(s), Data: encode(requests, bytes.Repeat([]byte{0x81}, junk), 0)}
 			c, d := Decide(&l, old, t0, tt.quantity, nil)
 			if d.Limited || !c.Set || c.Expires != t0+uint64(d.ResetAfter) {
 				t.Errorf("%d: %+v, %+v", tt.quantity, c, d)

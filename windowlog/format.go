@@ -1,6 +1,9 @@
 package windowlog
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 const (
 	// footerSize is the length of the footer: base, last and sum of 8 bytes, head, used and
@@ -85,7 +88,9 @@ func (g *log) write(room, added []byte) (keep int, tail []byte) {
 	}
 	g.used += len(added)
 	tail = append(tail, added...)
-	tail = append(tail, make([]byte, spare)...)
+	end := len(tail)
+	tail = slices.Grow(tail, spare+footerSize)[:end+spare]
+	clear(tail[end:])
 	return keep, g.appendFooter(tail)
 }
 

@@ -223,6 +223,7 @@ func TestMalformedEntries(t *testing.T) {
 		{"a time after the last, for expiry", 1, 0x7f, t0 + p, 0},
 		{"an odd quantity, for a wait", 2, 0x0f, t0 + 9, 14},
 		{"a quantity above the sum, for a wait", 2, 0x7e, t0 + 9, 14},
+		{"a time after the last, for a wait", 1, 0x7f, t0 + 9, 14},
 		{"an odd quantity, for a long wait", 5, 5, t0 + 9, 19},
 		{"a newest delta from before the base, for a long wait", 4, 0x7f, t0 + 9, 18},
 	} {
@@ -235,6 +236,42 @@ func TestMalformedEntries(t *testing.T) {
 		}
 		if d != want || c.Set != (tt.quantity > 0) || c.Keep != 0 {
 			t.Errorf("%s: got %+v, %+v", tt.name, c, d)
+		}
+	}
+}
+
+// TestMalformedSums puts footers by hand that promise more than the entries hold.
+func TestMalformedSums(t *testing.T) {
+	l := limiter.Limit{Max: 20, Interval: 1000, Amount: 10}
+	fresh := limiter.Decision{Limit: 20, Remaining: 20, RetryAfter: limiter.NoRetry}
+	footer := func(requests []request, count, sum, last uint64) limiter.State {
+		data := encode(requests, nil, 0)
+		f := data[len(data)-footerSize:]
+		binary.LittleEndian.PutUint64(f[8:], last)
+		binary.LittleEndian.PutUint64(f[16:], sum)
+		binary.LittleEndian.PutUint32(f[32:], uint32(count))
+		return limiter.State{Expires: math.MaxUint64, Data: data}
+	}
+	good := []request{{t0, 1}, {t0, 7}, {t0, 1}, {t0, 2}} // 6 bytes
+	end := uint64(math.MaxUint64)
+	for _, tt := range []struct {
+		name     string
+		state    limiter.State
+		quantity int64
+	}{
+		{"more entries than there are, for a refund", footer(good, 6, 100, t0), -50},
+		{"more entries than there are, for a wait", footer(good, 6, 30, t0), 1},
+		{"fewer entries than there are, for a refund", footer(good, 3, 100, t0), -50},
+		{"a larger sum, for a refund", footer(good, 4, 100, t0), -50},
+		{"a larger sum, for a wait", footer(good, 4, 35, t0), 1},
+		{"a time beyond the clock's last, for a wait", footer([]request{{end - 9, 10}, {10, 10}}, 2, 20, end), 1},
+	} {
+		want := fresh
+		if tt.quantity > 0 {
+			want.Remaining, want.ResetAfter = l.Max-tt.quantity, l.Interval
+		}
+		if _, d := Decide(&l, tt.state, t0, tt.quantity, nil); d != want {
+			t.Errorf("%s: got %+v", tt.name, d)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (g *log) open(old limiter.State, period, now uint64) {
 	if now >= period {
 		from = now - period + 1
 	}
-	if g.last < from {
+	if g.last < from { // all have left: there is no need to look at each
 		g.clear()
 		return
 	}
@@ -86,7 +86,8 @@ func (g *log) newest() (start int, e entry, ok bool) {
 		}
 	}
 	e, ok = g.entry(start)
-	return start, e, ok && e.end == g.used && (start == g.head) == (g.count == 1)
+	// The oldest entry is the last to be reached.
+	return start, e, ok && (start == g.head) == (g.count == 1)
 }
 
 // startOfNumber returns where the number begins that ends before end.
@@ -96,10 +97,10 @@ func (g *log) startOfNumber(end int) int {
 	return end
 }
 
-// pop drops the newest entry, which is e and begins at start. It reports false if that
-// leaves none, or none that is in order.
+// pop drops the newest entry, which is e and begins at start, and has less than the sum. It
+// reports false if that leaves none, or none that is in order.
 func (g *log) pop(start int, e entry) bool {
-	if g.count <= 1 || e.quantity >= g.sum || e.delta > g.last-g.base {
+	if g.count <= 1 || e.delta > g.last-g.base {
 		return false
 	}
 	g.used = start

@@ -81,19 +81,37 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestShrinks fills a log, lets most of it leave, and counts the bytes after one charge.
+// TestShrinks fills a log, lets most of it leave, and counts the bytes after one charge,
+// whether there were many spare bytes or few.
 func TestShrinks(t *testing.T) {
-	for _, left := range []int{0, 1, 10, 100, 1000} {
-		m := meter{l: newLimit(t, 1<<30, time.Hour, MaxEntries), now: t0}
-		for range 8192 {
-			m.charge(1)
-			m.now += uint64(time.Millisecond)
+	l := newLimit(t, 1<<30, time.Hour, MaxEntries)
+	const n, gap = 8192, uint64(time.Millisecond)
+	var requests []request
+	for i := range uint64(n) {
+		requests = append(requests, request{t0 + i*gap, 1})
+	}
+	for _, spare := range []int{5, 100, 2000} {
+		old := limiter.State{Expires: t0 + 2*uint64(time.Hour), Data: encode(requests, nil, spare)}
+		for _, left := range []uint64{0, 1, 10, 100, 1000} {
+			now := t0 + uint64(time.Hour) + (n-left-1)*gap
+			c, _ := Decide(&l, old, now, 1, nil)
+			state := apply(old, c)
+			entries, ok := decode(state.Data)
+			size := len(state.Data) - footerSize
+			if !ok || len(entries) != int(left)+1 || size > max(len(entries)*entryBytes, 40) {
+				t.Errorf("%d bytes for %d entries, %d left", size, len(entries), left)
+			}
 		}
-		// One more leaves than the charge adds.
-		m.now = t0 + uint64(time.Hour) + uint64(8192-left-1)*uint64(time.Millisecond)
-		entries := m.charge(1 << 30)
-		if size := len(m.state.Data) - footerSize; entries != left+1 || size > max(entries*entryBytes, 40) {
-			t.Errorf("%d bytes for %d entries, %d left", size, entries, left)
+	}
+}
+
+// TestLastSpareByte: an entry that fits exactly goes into its place.
+func TestLastSpareByte(t *testing.T) {
+	l := newLimit(t, 10, time.Second, 10)
+	for spare := range 5 { // the entry has 3
+		old := limiter.State{Expires: t0 + 99, Data: encode([]request{{t0, 1}}, nil, spare)}
+		if c, _ := Decide(&l, old, t0+98, 2, nil); (c.Keep > 0) != (spare >= 3) {
+			t.Errorf("%d spare bytes: keep %d", spare, c.Keep)
 		}
 	}
 }
