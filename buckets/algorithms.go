@@ -39,7 +39,8 @@ type desk struct {
 	room    [16 << 10]byte // for the states of all kinds but large logs
 	free    []byte         // the part of it that a group has not used yet
 	changes [limiter.MaxGroup]limiter.Change
-	places  [limiter.MaxGroup]int // of the keys, where found
+	olds    [limiter.MaxGroup]limiter.State // what they are made of, as it lies in the arena
+	places  [limiter.MaxGroup]int           // of the keys, where found
 	found   [limiter.MaxGroup]bool
 	shards  [limiter.MaxGroup]int // those that a group has locked, in order
 	locked  int

@@ -42,18 +42,21 @@ func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64,
 }
 
 // overwriteAll stores what has been noted if each new state fits where the old one is, and
-// reports whether it did. It is what happens to keys that are in use, and needs no second
-// search for them.
+// reports whether it did. It is what happens to keys that are in use, and needs neither a
+// second search for them nor another look at their records.
 func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk) bool {
 	for i := range reqs {
-		c := &d.changes[i]
-		if c.Set && (!d.found[i] || c.Expires <= now || !t.shards[t.shardOf(hashes[i])].fits(d.places[i], reqs[i].Kind, c)) {
+		c, old := &d.changes[i], &d.olds[i]
+		if c.Set && (old.Expires == 0 || c.Expires <= now || len(old.Data) != c.Keep+len(c.Tail)) {
 			return false
 		}
 	}
 	for i := range reqs {
 		if c := &d.changes[i]; c.Set {
-			t.shards[t.shardOf(hashes[i])].overwrite(d.places[i], c, now)
+			s := &t.shards[t.shardOf(hashes[i])]
+			s.record(d.places[i]).setExpires(c.Expires)
+			copy(d.olds[i].Data[c.Keep:], c.Tail)
+			s.changes++
 		}
 	}
 	return true
@@ -138,7 +141,7 @@ func (t *Table) judge(reqs []limiter.Request, hashes []uint64, now uint64, d *de
 		if err != nil {
 			return err
 		}
-		d.places[i], d.found[i] = at, found
+		d.places[i], d.found[i], d.olds[i] = at, found, old
 		d.judge(i, &reqs[i], old, now, &out[i])
 	}
 	return nil

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -89,5 +90,50 @@ func TestParseAllocatesNothing(t *testing.T) {
 	text := []byte("-" + strings.Repeat("9", 18))
 	if n := testing.AllocsPerRun(100, func() { ParseInt(text); ParseSigned(text) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestAppendLine(t *testing.T) {
+	numbers := []int64{0, -1, math.MaxInt64, math.MinInt64, math.MinInt64 + 1}
+	for p := int64(1); ; p *= 10 {
+		numbers = append(numbers, p, p-1, p+1, -p, -p+1, -p-1)
+		if p == 1_000_000_000_000_000_000 {
+			break
+		}
+	}
+	for _, n := range numbers {
+		checkLine(t, n)
+	}
+}
+
+// checkLine compares with what strconv makes of a number, in buffers of all capacities.
+func checkLine(t *testing.T, n int64) {
+	t.Helper()
+	want := "x:" + strconv.FormatInt(n, 10) + "\r\n"
+	for room := range len(want) + 1 {
+		b := append(make([]byte, 0, 1+room), 'x')
+		if got := string(appendLine(b, ':', n)); got != want {
+			t.Fatalf("%d is written as %q in %d bytes", n, got, room)
+		}
+	}
+}
+
+func FuzzAppendLine(f *testing.F) {
+	f.Add(int64(0))
+	f.Add(int64(-1))
+	f.Add(int64(100_000))
+	f.Add(int64(math.MinInt64))
+	f.Fuzz(func(t *testing.T, n int64) { checkLine(t, n) })
+}
+
+func BenchmarkInt(b *testing.B) {
+	var r Reply
+	for b.Loop() {
+		r.Int(1)
+		r.Int(1_000_000)
+		r.Int(999_983)
+		r.Int(-1)
+		r.Int(3600)
+		r.Truncate(0, 1<<20)
 	}
 }

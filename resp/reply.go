@@ -51,7 +51,7 @@ func (r *Reply) OK() { r.buf = redcon.AppendOK(r.buf) }
 func (r *Reply) Error(text string) { r.buf = redcon.AppendError(r.buf, text) }
 
 // Int adds an integer.
-func (r *Reply) Int(n int64) { r.buf = redcon.AppendInt(r.buf, n) }
+func (r *Reply) Int(n int64) { r.buf = appendLine(r.buf, ':', n) }
 
 // Bulk adds a string of any bytes.
 func (r *Reply) Bulk(b []byte) { r.buf = redcon.AppendBulk(r.buf, b) }
@@ -60,7 +60,7 @@ func (r *Reply) Bulk(b []byte) { r.buf = redcon.AppendBulk(r.buf, b) }
 func (r *Reply) Text(s string) { r.buf = redcon.AppendBulkString(r.buf, s) }
 
 // Array announces n elements.
-func (r *Reply) Array(n int) { r.buf = redcon.AppendArray(r.buf, n) }
+func (r *Reply) Array(n int) { r.buf = appendLine(r.buf, '*', int64(n)) }
 
 // Map announces n pairs, which are 2n elements of an array in RESP2.
 func (r *Reply) Map(n int) {

@@ -14,18 +14,19 @@ type relative struct {
 	bar     float64 // CPU of the server for a request; 0: no bar
 }
 
-// family are the limiter commands, the one that the others are compared with first. All
-// limits are so high that every request is admitted and has to be stored.
+// family are the limiter commands, the one that the others are compared with first. Their
+// limits are so high that every request is admitted and has to be stored, and give so little
+// back that the keys stay in use.
 var family = []relative{
-	{"CL.THROTTLE", "CL.THROTTLE throttle:{key} 999999 1000000 60", 0},
-	{"CL.WINDOW SLIDING", "CL.WINDOW sliding:{key} 1000000 60", 1.3},
-	{"CL.WINDOW FIXED", "CL.WINDOW fixed:{key} 1000000 60 FIXED", 0},
-	{"CL.WINDOW BUCKETS 10", "CL.WINDOW buckets:{key} 1000000 60 BUCKETS 10", 0},
-	{"CL.WINDOW LOG", "CL.WINDOW log:{key} 1000000 60 LOG", 0},
-	{"CL.BUCKET", "CL.BUCKET bucket:{key} 1000000 1000 1", 1.3},
-	{"CL.LEAKY", "CL.LEAKY leaky:{key} 1000000 1000000 60", 0},
-	{"CL.ALL of three CL.THROTTLEs", "CL.ALL 1 THROTTLE second:{key} 999999 1000000 1 THROTTLE minute:{key} 999999 1000000 60 THROTTLE day:{key} 999999 1000000 1d", 2.2},
-	{"CL.ALL of three algorithms", "CL.ALL 1 THROTTLE second:{key} 999999 1000000 1 WINDOW sliding:{key} 1000000 60 BUCKET bucket:{key} 1000000 1000 1", 2.2},
+	{"CL.THROTTLE", "CL.THROTTLE throttle:{key} 99999 1 60", 0},
+	{"CL.WINDOW SLIDING", "CL.WINDOW sliding:{key} 1000000 1h", 1.3},
+	{"CL.WINDOW FIXED", "CL.WINDOW fixed:{key} 1000000 1h FIXED", 0},
+	{"CL.WINDOW BUCKETS 10", "CL.WINDOW buckets:{key} 1000000 1h BUCKETS 10", 0},
+	{"CL.WINDOW LOG", "CL.WINDOW log:{key} 1000000 1h LOG", 0},
+	{"CL.BUCKET", "CL.BUCKET bucket:{key} 1000000 1 60", 1.3},
+	{"CL.LEAKY", "CL.LEAKY leaky:{key} 100000 1 60", 0},
+	{"CL.ALL of three CL.THROTTLEs", "CL.ALL 1 THROTTLE second:{key} 99999 1 60 THROTTLE minute:{key} 99999 1 1h THROTTLE day:{key} 9999 1 1d", 2.2},
+	{"CL.ALL of three algorithms", "CL.ALL 1 THROTTLE second:{key} 99999 1 60 WINDOW sliding:{key} 1000000 1h BUCKET bucket:{key} 1000000 1 60", 2.2},
 }
 
 // familyDepths are the pipelines in which the family is measured, and how many requests make
