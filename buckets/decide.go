@@ -90,6 +90,9 @@ func (t *Table) fetchSlots(reqs []limiter.Request, hashes *[maxLookahead]uint64)
 	}
 }
 
+// usual is about the size of a record.
+const usual = 48
+
 // fetchRecords asks for the memory of the record that each hash is likely to belong to.
 func (t *Table) fetchRecords(hashes []uint64) {
 	for _, hash := range hashes {
@@ -98,6 +101,7 @@ func (t *Table) fetchRecords(hashes []uint64) {
 		rec := s.likely(tag)
 		s.mu.Unlock()
 		prefetch(rec)
+		prefetch(rec + usual - 1) // a record of the usual size lies on two lines as often as not
 	}
 }
 
