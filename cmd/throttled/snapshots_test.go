@@ -71,6 +71,33 @@ func TestStateSurvives(t *testing.T) {
 	}
 }
 
+// TestEveryKindSurvives charges a limit of each kind before and after a restart. What has been
+// charged before counts after.
+func TestEveryKindSurvives(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	limits := []string{
+		"THROTTLE throttle 9 1 1d", "WINDOW sliding 10 36500d", "WINDOW fixed 10 36500d FIXED", "WINDOW log 10 1d LOG",
+		"WINDOW buckets 10 36500d BUCKETS 5", "BUCKET bucket 10 1 1d", "LEAKY leaky 10 1 1d",
+	}
+	charge := func(r *running, want string) {
+		t.Helper()
+		for _, limit := range limits {
+			if got := r.ask("CL.ALL 4 " + limit); !strings.HasPrefix(got, want) {
+				t.Errorf("%s answers %q; want %q and more", limit, got, want)
+			}
+		}
+	}
+	r := startIn(t, dir)
+	charge(r, "*6\r\n:0\r\n:10\r\n:6\r\n:-1\r\n")
+	r.wants("+OK\r\n", "SAVE")
+	r.end()
+	r = startIn(t, dir)
+	charge(r, "*6\r\n:0\r\n:10\r\n:2\r\n:-1\r\n")
+	charge(r, "*6\r\n:1\r\n:10\r\n:2\r\n")
+	r.end()
+}
+
 // TestSavePoints has a snapshot written because enough has changed.
 func TestSavePoints(t *testing.T) {
 	t.Chdir(t.TempDir())
