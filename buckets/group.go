@@ -17,28 +17,40 @@ func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64,
 	}
 	now = t.lockShards(hashes, now, d)
 	defer t.unlockShards(d)
-	if err := t.judge(reqs, hashes, now, d, out); err != nil {
+	judged, err := t.judge(reqs, hashes, now, d, out)
+	t.countGroup(hashes[:judged], d)
+	switch {
+	case err != nil:
 		failAll(out, err)
-		return
+	case anyLimited(out):
+		t.peekAdmitted(reqs, d, now, out)
+	case t.overwriteAll(reqs, hashes, now, d):
+	default:
+		if err := t.storeAll(reqs, hashes, now, d, out); err != nil {
+			failAll(out, err)
+		}
 	}
-	if anyLimited(out) {
-		t.peekAdmitted(reqs, hashes, now, d, out)
-		return
-	}
-	if t.overwriteAll(reqs, hashes, now, d) {
-		return
-	}
-	moved, err := t.makeRoomForAll(reqs, hashes, now, d)
-	if err != nil {
-		failAll(out, err)
-		return
-	}
-	if moved {
-		// Making room may have evicted keys of the group itself. They are absent now, so
-		// that they are admitted all the more.
-		t.judgeAgain(reqs, hashes, now, d, out)
+}
+
+// storeAll stores what has been noted, in new places where it has to, once there is room for
+// all of it. The error is limiter.ErrOutOfMemory, and then nothing is stored.
+func (t *Table) storeAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) error {
+	for {
+		moved, err := t.makeRoomForAll(reqs, hashes, now, d)
+		if err != nil {
+			return err
+		}
+		if !moved {
+			break
+		}
+		// Making room may have evicted keys of the group itself. They are absent now: they are
+		// admitted all the more, but may take more room than they would have.
+		if _, err := t.judge(reqs, hashes, now, d, out); err != nil {
+			return err
+		}
 	}
 	t.applyAll(reqs, hashes, now, d)
+	return nil
 }
 
 // overwriteAll stores what has been noted if each new state fits where the old one is, and
@@ -131,37 +143,33 @@ func (t *Table) shardAndTag(hash uint64) (*shard, uint32) {
 	return &t.shards[t.shardOf(hash)], tagOf(hash)
 }
 
-// judge decides each request of a group, and notes what is to be stored.
-func (t *Table) judge(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) error {
+// judge decides each request of a group, and notes what it has found and what is to be stored.
+// It returns how many it has looked at: all, unless there is an error.
+func (t *Table) judge(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) (int, error) {
 	d.free = d.room[:0]
 	for i := range reqs {
 		s, tag := t.shardAndTag(hashes[i])
-		at, found, old, err := s.state(&reqs[i], tag, now)
-		s.count(&old)
-		if err != nil {
-			return err
+		var err error
+		if d.places[i], d.found[i], d.olds[i], err = s.state(&reqs[i], tag, now); err != nil {
+			return i + 1, err
 		}
-		d.places[i], d.found[i], d.olds[i] = at, found, old
-		d.judge(i, &reqs[i], old, now, &out[i])
+		d.judge(i, &reqs[i], now, &out[i])
 	}
-	return nil
+	return len(reqs), nil
 }
 
-// judgeAgain does so once more, where all kinds are known to be right.
-func (t *Table) judgeAgain(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
-	d.free = d.room[:0]
-	for i := range reqs {
-		s, tag := t.shardAndTag(hashes[i])
-		_, _, old, _ := s.state(&reqs[i], tag, now)
-		d.judge(i, &reqs[i], old, now, &out[i])
+// countGroup counts what the keys of a group have been found to be.
+func (t *Table) countGroup(hashes []uint64, d *desk) {
+	for i, hash := range hashes {
+		t.shards[t.shardOf(hash)].count(&d.olds[i])
 	}
 }
 
 // judge decides request i of a group, and notes what is to be stored. Each new state has a
 // part of the room to itself.
-func (d *desk) judge(i int, req *limiter.Request, old limiter.State, now uint64, out *limiter.Decision) {
+func (d *desk) judge(i int, req *limiter.Request, now uint64, out *limiter.Decision) {
 	c := &d.changes[i]
-	*c, *out = algorithms[req.Kind](&req.Limit, old, now, req.Quantity, d.free)
+	*c, *out = algorithms[req.Kind](&req.Limit, d.olds[i], now, req.Quantity, d.free)
 	if used := len(c.Tail); c.Set && used <= cap(d.free) {
 		d.free = d.free[used:used]
 	}
@@ -169,12 +177,10 @@ func (d *desk) judge(i int, req *limiter.Request, old limiter.State, now uint64,
 
 // peekAdmitted decides those requests again that could have been admitted, without charging
 // them: others of their group were refused.
-func (t *Table) peekAdmitted(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
+func (t *Table) peekAdmitted(reqs []limiter.Request, d *desk, now uint64, out []limiter.Decision) {
 	for i := range reqs {
 		if !out[i].Limited {
-			s, tag := t.shardAndTag(hashes[i])
-			_, _, old, _ := s.state(&reqs[i], tag, now)
-			_, out[i] = algorithms[reqs[i].Kind](&reqs[i].Limit, old, now, 0, d.room[:0])
+			_, out[i] = algorithms[reqs[i].Kind](&reqs[i].Limit, d.olds[i], now, 0, d.room[:0])
 		}
 	}
 }

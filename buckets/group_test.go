@@ -218,6 +218,57 @@ func groupsWithOwn(t *testing.T, own limiter.Request, size int64) (evicted int) 
 	return evicted
 }
 
+// A log that is evicted for its own group begins anew, and may then take more room than it
+// would have. So whatever is in a table, a group that is admitted is charged whole.
+func TestGroupsUnderEviction(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	brief := must(windowlog.NewLimit(1<<60, limiter.Period{N: 1, Unit: time.Millisecond}, 100))
+	key := func(n int) string { return fmt.Sprintf("%*d", 5+r.IntN(40), n) }
+	evicted := 0
+	for range 30_000 {
+		table := New(Config{Clock: newFakeClock().tell, Shards: 1 + r.IntN(2), Eviction: EvictSmallestDebt, MaxMemory: int64(320 + r.IntN(5000))})
+		own := []limiter.Request{
+			charge(limiter.WindowLog, "own log", brief, 1),
+			charge(limiter.WindowLog, "another own log", brief, 1),
+			charge(limiter.FixedWindow, "own window", must(window.NewLimit(1<<60, limiter.Seconds(1), 1)), 1),
+		}[:1+r.IntN(3)]
+		decideAll(table, own)
+		for n := range r.IntN(20) {
+			decideAll(table, []limiter.Request{charge(limiter.Throttle, key(n), slow, slow.Max)})
+		}
+		reqs := slices.Clone(own)
+		before := make([]int64, len(own))
+		for i := range own {
+			before[i] = used(table, own[i])
+			reqs[i].Quantity = 1 << r.IntN(50)
+		}
+		for n := range 1 + r.IntN(3) {
+			reqs = append(reqs, charge(limiter.Throttle, key(100+n), slow, slow.Max))
+		}
+		gone := table.Usage().Evicted
+		if out := decideAll(table, linked(reqs...)); out[0].Err != nil {
+			for i := range own {
+				if got := used(table, own[i]); got != before[i] && got != 0 {
+					t.Fatalf("a group was refused for lack of memory: %s has %d in use after %d", own[i].Key, got, before[i])
+				}
+			}
+			continue
+		}
+		for i, req := range reqs {
+			got := used(table, req)
+			if i < len(own) && got == req.Quantity && before[i] > 0 && table.Usage().Evicted > gone {
+				evicted++
+			} else if i < len(own) && got != before[i]+req.Quantity || i >= len(own) && got != req.Quantity {
+				t.Fatalf("%s has %d in use after a charge of %d", req.Key, got, req.Quantity)
+			}
+		}
+		checkTable(t, table)
+	}
+	if evicted < 100 {
+		t.Errorf("own keys were evicted %d times", evicted)
+	}
+}
+
 // TestGroupsAtOnce lets many ask for groups over the same few keys. Time stands still, so
 // that at the end each key must have been charged as often as groups with it were admitted.
 func TestGroupsAtOnce(t *testing.T) {
