@@ -27,6 +27,8 @@ var floors = map[string]int{
 	"tokenbucket": 1,
 	"options":     1, // its file is quoted as an inline command is, CONFIG GET matches as KEYS does
 
+	"limiter/limitertest": 1, // the rules of the vocabulary, for tests
+
 	"leaky": 2, // is GCRA read as a queue
 
 	"buckets": 3,

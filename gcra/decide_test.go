@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
 // t0 is the instant from which tests count: any number of nanoseconds below 1<<63 will do.
@@ -108,15 +109,9 @@ func TestClockEnds(t *testing.T) {
 
 // TestAllocs covers every branch of Decide, and NewLimit with and without an error.
 func TestAllocs(t *testing.T) {
-	none := func(name string, f func()) {
-		t.Helper()
-		if n := testing.AllocsPerRun(100, f); n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
-		}
-	}
 	for _, br := range branches {
-		none("Decide "+br.name, func() { outTAT, out = Decide(branchLimit, br.tat, t0, br.quantity) })
+		limitertest.NoAllocs(t, "Decide "+br.name, func() { outTAT, out = Decide(branchLimit, br.tat, t0, br.quantity) })
 	}
-	none("NewLimit", func() { outLimit, outErr = NewLimit(15, 30, limiter.Seconds(60)) })
-	none("NewLimit out of range", func() { outLimit, outErr = NewLimit(-1, 30, limiter.Seconds(60)) })
+	limitertest.NoAllocs(t, "NewLimit", func() { outLimit, outErr = NewLimit(15, 30, limiter.Seconds(60)) })
+	limitertest.NoAllocs(t, "NewLimit out of range", func() { outLimit, outErr = NewLimit(-1, 30, limiter.Seconds(60)) })
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
 func TestNewLimit(t *testing.T) {
@@ -103,7 +104,7 @@ func TestNewLimitOracle(t *testing.T) {
 	const steps = 300_000
 	fits := 0
 	for range steps {
-		if checkNewLimit(t, anyInt(r), anyInt(r), anyInt(r)) {
+		if checkNewLimit(t, limitertest.AnyInt(r), limitertest.AnyInt(r), limitertest.AnyInt(r)) {
 			fits++
 		}
 	}

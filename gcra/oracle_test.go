@@ -1,7 +1,6 @@
 package gcra
 
 import (
-	"flag"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -9,43 +8,23 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
-
-// steps is how many random steps the walk against the oracle takes. More are worth their time
-// after a change to the arithmetic: go test ./gcra -args -steps 10000000
-var steps = flag.Int("steps", 300_000, "random steps against the oracle")
-
-// anyInt draws an int64 of any magnitude, often next to a power of two, sometimes negative.
-func anyInt(r *rand.Rand) int64 {
-	v := int64(r.Uint64() >> (1 + r.UintN(63)))
-	switch r.UintN(8) {
-	case 0:
-		v = -v
-	case 1:
-		v = int64(1)<<r.UintN(63) - 1 + r.Int64N(3)
-	case 2:
-		v = math.MaxInt64 - r.Int64N(3)
-	case 3:
-		v = r.Int64N(8)
-	}
-	return v
-}
 
 // fold makes of any two numbers a limit that NewLimit could have made.
 func fold(limit, interval int64) limiter.Limit {
-	within := func(v, most int64) int64 { return 1 + int64(uint64(v)%uint64(most)) }
-	l := limiter.Limit{Max: within(limit, math.MaxInt64)}
-	l.Interval = time.Duration(within(interval, math.MaxInt64/l.Max))
+	l := limiter.Limit{Max: limitertest.Within(limit, math.MaxInt64)}
+	l.Interval = time.Duration(limitertest.Within(interval, math.MaxInt64/l.Max))
 	return l
 }
 
 func anyLimit(r *rand.Rand) limiter.Limit {
 	if r.UintN(4) == 0 {
 		// The largest interval for its limit.
-		limit := anyInt(r)
+		limit := limitertest.AnyInt(r)
 		return fold(limit, math.MaxInt64/fold(limit, 0).Max-1)
 	}
-	return fold(anyInt(r), anyInt(r))
+	return fold(limitertest.AnyInt(r), limitertest.AnyInt(r))
 }
 
 // anyQuantity draws a quantity that l treats specially, or any.
@@ -58,7 +37,7 @@ func anyQuantity(r *rand.Rand, l limiter.Limit) int64 {
 	case 2:
 		return math.MinInt64 + r.Int64N(2)
 	case 3:
-		return anyInt(r)
+		return limitertest.AnyInt(r)
 	case 4:
 		return -1 - r.Int64N(l.Max)
 	}
@@ -168,7 +147,7 @@ func (w *walk) advance(r *rand.Rand, l limiter.Limit, last limiter.Decision) {
 	case 4, 5, 6:
 		by = r.Int64N(int64(l.Interval)) * (1 + r.Int64N(4)) // wraps to a step back at times
 	case 7:
-		by = anyInt(r)
+		by = limitertest.AnyInt(r)
 	}
 	w.now = (w.now + uint64(by)) & math.MaxInt64
 }
@@ -178,10 +157,10 @@ func TestDecideOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 300_000 {
 		l := anyLimit(r)
-		now := uint64(anyInt(r)) & math.MaxInt64
-		tat := uint64(anyInt(r))
+		now := uint64(limitertest.AnyInt(r)) & math.MaxInt64
+		tat := uint64(limitertest.AnyInt(r))
 		if r.UintN(2) == 0 {
-			tat = now + uint64(anyInt(r))
+			tat = now + uint64(limitertest.AnyInt(r))
 		}
 		newWalk(t, tat, now).step(l, anyQuantity(r, l))
 	}
@@ -192,18 +171,18 @@ func TestDecideOracle(t *testing.T) {
 func TestWalkOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var admitted, refused, taken int
-	for range *steps / 100 {
+	for range limitertest.Steps(300_000) / 100 {
 		limits := []limiter.Limit{anyLimit(r), anyLimit(r)}
 		// A third limit is close to the first, as parameters that are tuned are.
 		limits = append(limits, fold(limits[0].Max/2+r.Int64N(limits[0].Max), int64(limits[0].Interval)))
-		w := newWalk(t, 0, uint64(anyInt(r))&math.MaxInt64)
+		w := newWalk(t, 0, uint64(limitertest.AnyInt(r))&math.MaxInt64)
 		l, last := limits[0], limiter.Decision{}
 		for range 100 {
 			if r.UintN(8) == 0 {
 				l = limits[r.IntN(len(limits))]
 			}
 			if r.UintN(50) == 0 {
-				w.put(w.now + uint64(anyInt(r)))
+				w.put(w.now + uint64(limitertest.AnyInt(r)))
 			}
 			last = w.step(l, anyQuantity(r, l))
 			if last.Limited {

@@ -5,120 +5,46 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// A decision with what it was asked and what it made of the state.
-type decided struct {
-	*testing.T
-	l        limiter.Limit
-	tat, now uint64
-	quantity int64
-	newTAT   uint64
-	d        limiter.Decision
+// common is Decide in the form of the other algorithms, whose rules are its own.
+var common limitertest.Decide = func(l *limiter.Limit, old limiter.State, now uint64, quantity int64, _ []byte) (limiter.Change, limiter.Decision) {
+	tat, d := Decide(*l, old.Expires, now, quantity)
+	return limiter.Change{Set: tat != old.Expires, Expires: tat}, d
 }
 
-func decide(t *testing.T, l limiter.Limit, tat, now uint64, quantity int64) decided {
-	newTAT, d := Decide(l, tat, now, quantity)
-	return decided{t, l, tat, now, quantity, newTAT, d}
-}
-
-// expect fails the test, with the decision, unless ok.
-func (c decided) expect(ok bool, what string) {
-	c.Helper()
-	if !ok {
-		c.Fatalf("%s: Decide(%+v, %d, %d, %d) = %d, %+v", what, c.l, c.tat, c.now, c.quantity, c.newTAT, c.d)
+// check holds a decision to everything that is true of all of them, and to the TAT that is
+// to come of it.
+func check(t *testing.T, l limiter.Limit, tat, now uint64, quantity int64) {
+	c := common.Ask(t, l, limiter.State{Expires: tat}, now, quantity)
+	newTAT, base := c.After().Expires, max(tat, now)
+	if newTAT > now && newTAT-now > math.MaxInt64 {
+		c.CheckNow() // it is taken for nearer than it is, whenever it is asked about
+	} else {
+		c.Check()
 	}
-}
-
-// check holds a decision to everything that is true of all of them.
-func (c decided) check() {
-	c.Helper()
-	c.ranges()
-	c.state()
-	c.remaining()
-	c.waits()
-	if c.quantity == 1 {
-		// The classical test: the old TAT against a tolerance of T * max_burst.
-		tau := uint64(c.l.Interval) * uint64(c.l.Max-1)
-		c.expect(c.d.Limited == (c.tat > c.now+tau), "classical GCRA decides otherwise")
-	}
-}
-
-func (c decided) ranges() {
-	c.Helper()
-	d := c.d
-	c.expect(d.Limit == c.l.Max && d.Err == nil, "limit and error")
-	c.expect(0 <= d.Remaining && d.Remaining <= d.Limit, "remaining out of range")
-	c.expect(d.ResetAfter >= 0, "negative reset after")
-	c.expect(d.RetryAfter == limiter.NoRetry || d.Limited && d.RetryAfter > 0, "retry after out of range")
-	c.expect(!d.Limited || (d.RetryAfter == limiter.NoRetry) == (c.quantity > c.l.Max), "retry after does not fit the quantity")
-}
-
-// state checks what becomes of the TAT.
-func (c decided) state() {
-	c.Helper()
-	base := max(c.tat, c.now)
 	switch {
-	case c.d.Limited || c.quantity == 0:
-		c.expect(c.newTAT == c.tat, "refused or peeked, but changed")
-	case c.quantity < 0:
-		c.expect(c.now <= c.newTAT && c.newTAT <= base, "refund beyond a full bucket")
+	case c.Got.Limited || quantity == 0:
+		c.Expect(newTAT == tat, "refused or peeked, but changed")
+	case quantity < 0:
+		c.Expect(now <= newTAT && newTAT <= base, "refund beyond a full bucket")
 	default:
-		cost := uint64(c.l.Interval) * uint64(c.quantity)
-		c.expect(c.newTAT == base+cost && c.newTAT > c.now, "charged another cost")
-		c.expect(c.newTAT-c.now <= uint64(c.l.Interval)*uint64(c.l.Max), "charged beyond the tolerance")
-		back := decide(c.T, c.l, c.newTAT, c.now, -c.quantity)
-		back.expect(back.newTAT == base, "a refund does not undo the charge")
-		part := decide(c.T, c.l, c.tat, c.now, c.quantity-c.quantity/2)
-		rest := decide(c.T, c.l, part.newTAT, c.now, c.quantity/2)
-		rest.expect(!part.d.Limited && !rest.d.Limited && rest.newTAT == c.newTAT, "two halves differ from the whole")
+		cost := uint64(l.Interval) * uint64(quantity)
+		c.Expect(newTAT == base+cost && newTAT > now, "charged another cost")
+		c.Expect(newTAT-now <= uint64(l.Interval)*uint64(l.Max), "charged beyond the tolerance")
+		back := c.Then(0, -quantity)
+		back.Expect(back.After().Expires == base, "a refund does not undo the charge")
+		part := common.Ask(t, l, c.Old, now, quantity-quantity/2)
+		rest := part.Then(0, quantity/2)
+		rest.Expect(!part.Got.Limited && !rest.Got.Limited && rest.After().Expires == newTAT, "two halves differ from the whole")
 	}
-	peek := decide(c.T, c.l, c.newTAT, c.now, 0)
-	peek.expect(peek.d.Remaining == c.d.Remaining && peek.d.ResetAfter == c.d.ResetAfter, "a peek tells otherwise")
-}
-
-// remaining checks that what is said to remain is there, and no more.
-func (c decided) remaining() {
-	c.Helper()
-	r := c.d.Remaining
-	if r > 0 {
-		all := decide(c.T, c.l, c.newTAT, c.now, r)
-		all.expect(!all.d.Limited && all.d.Remaining == 0, "what remained is refused")
-	}
-	if r < c.l.Max {
-		more := decide(c.T, c.l, c.newTAT, c.now, r+1)
-		more.expect(more.d.Limited, "more than remained is admitted")
-	}
-}
-
-// waits checks the two durations against what happens after them and 1 ns before. It
-// leaves out waits that end outside the clock, and a TAT that is taken for nearer than
-// it is.
-func (c decided) waits() {
-	c.Helper()
-	if c.newTAT > c.now && c.newTAT-c.now > math.MaxInt64 {
-		return
-	}
-	after := func(wait time.Duration, tat uint64, quantity int64) (decided, bool) {
-		at := c.now + uint64(wait)
-		return decide(c.T, c.l, tat, at, quantity), at <= math.MaxInt64
-	}
-	if retry := c.d.RetryAfter; retry != limiter.NoRetry {
-		if again, ok := after(retry, c.tat, c.quantity); ok {
-			again.expect(!again.d.Limited, "refused after its retry after")
-			again, _ = after(retry-1, c.tat, c.quantity)
-			again.expect(again.d.Limited && again.d.RetryAfter == 1, "admitted before its retry after")
-		}
-	}
-	if reset := c.d.ResetAfter; reset > 0 {
-		if full, ok := after(reset, c.newTAT, c.l.Max); ok {
-			full.expect(!full.d.Limited, "not full after its reset after")
-			full, _ = after(reset-1, c.newTAT, 0)
-			full.expect(full.d.Remaining < c.l.Max && full.d.ResetAfter == 1, "full before its reset after")
-		}
+	if quantity == 1 {
+		// The classical test: the old TAT against a tolerance of T * max_burst.
+		tau := uint64(l.Interval) * uint64(l.Max-1)
+		c.Expect(c.Got.Limited == (tat > now+tau), "classical GCRA decides otherwise")
 	}
 }
 
@@ -126,8 +52,8 @@ func TestProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 300_000 {
 		l := anyLimit(r)
-		now := uint64(anyInt(r)) & math.MaxInt64
-		tat := uint64(anyInt(r))
+		now := uint64(limitertest.AnyInt(r)) & math.MaxInt64
+		tat := uint64(limitertest.AnyInt(r))
 		// Most states are near the tolerance, where decisions change.
 		switch size := uint64(l.Interval) * uint64(l.Max); r.UintN(4) {
 		case 0:
@@ -135,7 +61,7 @@ func TestProperties(t *testing.T) {
 		case 1:
 			tat = now + size - min(size, uint64(l.Interval)*r.Uint64N(3)) + r.Uint64N(3) - 1
 		}
-		decide(t, l, tat, now, anyQuantity(r, l)).check()
+		check(t, l, tat, now, anyQuantity(r, l))
 	}
 }
 
@@ -155,7 +81,7 @@ func FuzzDecide(f *testing.F) {
 		l := fold(limit, interval)
 		now &= math.MaxInt64
 		newWalk(t, tat, now).step(l, quantity)
-		decide(t, l, tat, now, quantity).check()
+		check(t, l, tat, now, quantity)
 	})
 }
 
@@ -165,7 +91,7 @@ func FuzzDecide(f *testing.F) {
 func TestNeverOverAdmits(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 100 {
-		burst, count, period := r.Int64N(50), 1+r.Int64N(1+anyInt(r)&(1<<30-1)), 1+r.Int64N(100)
+		burst, count, period := r.Int64N(50), 1+r.Int64N(1+limitertest.AnyInt(r)&(1<<30-1)), 1+r.Int64N(100)
 		l, err := NewLimit(burst, count, limiter.Seconds(period))
 		if err != nil {
 			t.Fatal(err)

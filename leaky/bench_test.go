@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
 // branches are the ways through Decide, for the benchmark and the allocation test. All
@@ -60,18 +61,12 @@ func BenchmarkDecide(b *testing.B) {
 
 // TestAllocs covers every branch of Decide, and NewLimit with and without an error.
 func TestAllocs(t *testing.T) {
-	none := func(name string, f func()) {
-		t.Helper()
-		if n := testing.AllocsPerRun(100, f); n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
-		}
-	}
 	room := make([]byte, 64)
 	for _, br := range branches {
-		none("Decide "+br.name, func() {
+		limitertest.NoAllocs(t, "Decide "+br.name, func() {
 			outChange, out = Decide(&branchLimit, limiter.State{Expires: br.tat}, t0, br.quantity, room)
 		})
 	}
-	none("NewLimit", func() { outLimit, outErr = NewLimit(15, 30, limiter.Seconds(60)) })
-	none("NewLimit out of range", func() { outLimit, outErr = NewLimit(0, 30, limiter.Seconds(60)) })
+	limitertest.NoAllocs(t, "NewLimit", func() { outLimit, outErr = NewLimit(15, 30, limiter.Seconds(60)) })
+	limitertest.NoAllocs(t, "NewLimit out of range", func() { outLimit, outErr = NewLimit(0, 30, limiter.Seconds(60)) })
 }

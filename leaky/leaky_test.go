@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
 // t0 is the instant from which tests count: any number of nanoseconds below 1<<63 will do.
@@ -42,6 +43,30 @@ func TestNewLimit(t *testing.T) {
 	}
 }
 
+// decide is Decide with the rules that all algorithms obey.
+var decide limitertest.Decide = Decide
+
+// check holds a decision to what is true of all of them, and its wait to what was used. A
+// TAT out of reach is taken for one that is the longest Duration away, whenever it is asked
+// about, and so durations do not tell what comes.
+func check(c limitertest.Decided) {
+	want := time.Duration(0)
+	switch {
+	case c.Got.Limited:
+		want = limiter.NoRetry
+	case c.Quantity >= 0:
+		want = decide.Ask(c.TB, c.Limit, c.Old, c.Now, 0).Got.ResetAfter
+	}
+	c.Expect(c.Got.Wait == want, "another wait", want)
+	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "expires at another time")
+	c.Got.Wait = 0
+	if c.Old.Expires > c.Now && c.Old.Expires-c.Now > math.MaxInt64 {
+		c.CheckNow()
+	} else {
+		c.Check()
+	}
+}
+
 // TestWorkedExample walks through the example of the package comment.
 func TestWorkedExample(t *testing.T) {
 	l, err := NewLimit(3, 2, limiter.Seconds(1))
@@ -49,38 +74,22 @@ func TestWorkedExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	const no, ms = limiter.NoRetry, time.Millisecond
-	var s limiter.State
-	for i, tt := range []struct {
-		at       time.Duration
-		quantity int64
-		limited  bool
-		wait     time.Duration
-		left     int64
-		retry    time.Duration
-		reset    time.Duration
-	}{
-		{0, 1, false, 0, 2, no, 500 * ms},
-		{0, 1, false, 500 * ms, 1, no, 1000 * ms},
-		{0, 1, false, 1000 * ms, 0, no, 1500 * ms},
-		{0, 1, true, no, 0, 500 * ms, 1500 * ms},
-		{600 * ms, 1, false, 900 * ms, 0, no, 1400 * ms},
-		{800 * ms, -1, false, 0, 1, no, 700 * ms},
-		{800 * ms, 0, false, 700 * ms, 1, no, 700 * ms},
-		{5000 * ms, 1, false, 0, 2, no, 500 * ms},
-	} {
-		want := limiter.Decision{Limited: tt.limited, Limit: 3, Remaining: tt.left, RetryAfter: tt.retry, ResetAfter: tt.reset, Wait: tt.wait}
-		now := t0 + uint64(tt.at)
-		c, d := Decide(&l, s, now, tt.quantity, nil)
-		if d != want || c.Set != (!tt.limited && tt.quantity != 0) {
-			t.Errorf("row %d: got %+v, %+v, want %+v", i, c, d, want)
+	waits := []time.Duration{0, 500 * ms, 1000 * ms, no, 900 * ms, 0, 700 * ms, 0}
+	decide.Play(t, l, limiter.State{}, t0, []limitertest.Row{
+		{0, 1, false, 2, no, 500 * ms},
+		{0, 1, false, 1, no, 1000 * ms},
+		{0, 1, false, 0, no, 1500 * ms},
+		{0, 1, true, 0, 500 * ms, 1500 * ms},
+		{600 * ms, 1, false, 0, no, 1400 * ms},
+		{800 * ms, -1, false, 1, no, 700 * ms},
+		{800 * ms, 0, false, 1, no, 700 * ms},
+		{5000 * ms, 1, false, 2, no, 500 * ms},
+	}, func(i int, c limitertest.Decided) {
+		check(c)
+		if c.Got.Wait != waits[i] {
+			t.Errorf("row %d: waits %v, want %v", i, c.Got.Wait, waits[i])
 		}
-		if c.Set {
-			s.Expires = c.Expires
-		}
-		if s.Expires != now+uint64(tt.reset) {
-			t.Errorf("row %d: expires %d ns after now", i, s.Expires-now)
-		}
-	}
+	})
 }
 
 // TestRow pins single decisions at t0 on a queue of 4 units, T = 1 s.
@@ -112,7 +121,9 @@ func TestRow(t *testing.T) {
 	} {
 		l := limiter.Limit{Max: 4, Interval: s}
 		tt.want.Limit = 4
-		c, d := Decide(&l, tt.old, t0, tt.quantity, nil)
+		asked := decide.Ask(t, l, tt.old, t0, tt.quantity)
+		check(asked)
+		c, d := asked.Change, asked.Got
 		if d != tt.want || c.Set != tt.set {
 			t.Errorf("%s: got %+v, %+v, want %+v", tt.name, c, d, tt.want)
 		}

@@ -1,7 +1,6 @@
 package leaky
 
 import (
-	"flag"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -9,45 +8,21 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
-
-// More steps take longer and see more: go test ./leaky -args -steps 10000000.
-var steps = flag.Int("steps", 500_000, "how many decisions the random walks make")
-
-// lastTime is the last instant of the clock.
-const lastTime = uint64(math.MaxInt64)
-
-// anyInt draws an int64 of any magnitude, often next to a power of two, sometimes negative.
-func anyInt(r *rand.Rand) int64 {
-	v := int64(r.Uint64() >> (1 + r.UintN(63)))
-	switch r.UintN(8) {
-	case 0:
-		v = -v
-	case 1:
-		v = int64(1)<<r.UintN(63) - 1 + r.Int64N(3)
-	case 2:
-		v = math.MaxInt64 - r.Int64N(3)
-	case 3:
-		v = r.Int64N(8)
-	}
-	return v
-}
-
-// within folds v into 1..most.
-func within(v, most int64) int64 { return 1 + int64(uint64(v)%uint64(most)) }
 
 // fold makes of any two numbers a limit that NewLimit could have made.
 func fold(capacity, interval int64) limiter.Limit {
-	l := limiter.Limit{Max: within(capacity, math.MaxInt64)}
-	l.Interval = time.Duration(within(interval, math.MaxInt64/l.Max))
+	l := limiter.Limit{Max: limitertest.Within(capacity, math.MaxInt64)}
+	l.Interval = time.Duration(limitertest.Within(interval, math.MaxInt64/l.Max))
 	return l
 }
 
 func anyLimit(r *rand.Rand) limiter.Limit {
 	if r.UintN(2) == 0 {
-		return fold(r.Int64N(40), anyInt(r)>>r.UintN(50))
+		return fold(r.Int64N(40), limitertest.AnyInt(r)>>r.UintN(50))
 	}
-	return fold(anyInt(r), anyInt(r))
+	return fold(limitertest.AnyInt(r), limitertest.AnyInt(r))
 }
 
 // anyQuantity draws a quantity that l treats specially, or any.
@@ -60,13 +35,13 @@ func anyQuantity(r *rand.Rand, l limiter.Limit) int64 {
 	case 2:
 		return math.MinInt64 + r.Int64N(2)
 	case 3:
-		return anyInt(r)
+		return limitertest.AnyInt(r)
 	case 4:
-		return -within(anyInt(r), l.Max)
+		return -limitertest.Within(limitertest.AnyInt(r), l.Max)
 	case 5, 6, 7:
 		return 1
 	}
-	return within(r.Int64(), l.Max)
+	return limitertest.Within(r.Int64(), l.Max)
 }
 
 // A turn is the time from the departure of a request to that of the next.
@@ -148,13 +123,8 @@ func (w *walk) put(tat uint64) {
 }
 
 func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
-	c, d := Decide(&l, w.state, w.now, quantity, nil)
-	expect := func(ok bool, what string) {
-		if !ok {
-			w.t.Helper()
-			w.t.Fatalf("%s: Decide(%+v, %+v, %d, %d)\n= %+v, %+v\n%v", what, l, w.state, w.now, quantity, c, d, w.queue)
-		}
-	}
+	c := decide.Ask(w.t, l, w.state, w.now, quantity)
+	d := c.Got
 	w.queue, _ = w.queue.at(w.now)
 	want := limiter.Decision{Limit: l.Max, RetryAfter: limiter.NoRetry}
 	set := false
@@ -174,27 +144,26 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	_, end := w.queue.at(w.now)
 	want.ResetAfter = time.Duration(end.Uint64() - w.now)
 	want.Remaining = w.queue.free(l, w.now)
-	expect(d == want, "another decision")
-	expect(c.Set == set && (!set || c.Expires == end.Uint64()), "another change")
+	c.Expect(d == want, "another decision", want, w.queue)
+	c.Expect(c.Change.Set == set && (!set || c.Change.Expires == end.Uint64()), "another change", w.queue)
 	if want.Limited {
-		w.retry(l, quantity, d.RetryAfter, expect)
+		w.retry(c)
 	}
-	if c.Set {
-		w.state.Expires = c.Expires
-	}
+	w.state = c.After()
 	return d
 }
 
 // retry checks that after the wait given, and not 1 ns before, the queue has room.
-func (w *walk) retry(l limiter.Limit, quantity int64, wait time.Duration, expect func(bool, string)) {
-	if quantity > l.Max {
-		expect(wait == limiter.NoRetry, "a wait for nothing")
+func (w *walk) retry(c limitertest.Decided) {
+	wait := c.Got.RetryAfter
+	if c.Quantity > c.Limit.Max {
+		c.Expect(wait == limiter.NoRetry, "a wait for nothing")
 		return
 	}
-	expect(wait > 0, "no wait")
-	_, ok := w.queue.join(l, w.now+uint64(wait), quantity)
-	_, early := w.queue.join(l, w.now+uint64(wait)-1, quantity)
-	expect(ok && !early, "another wait")
+	c.Expect(wait > 0, "no wait")
+	_, ok := w.queue.join(c.Limit, w.now+uint64(wait), c.Quantity)
+	_, early := w.queue.join(c.Limit, w.now+uint64(wait)-1, c.Quantity)
+	c.Expect(ok && !early, "another wait", w.queue)
 }
 
 // advance moves the clock, mostly to where something is about to change.
@@ -210,9 +179,9 @@ func (w *walk) advance(r *rand.Rand, l limiter.Limit, last limiter.Decision) {
 	case 4, 5, 6:
 		by = r.Uint64N(uint64(l.Interval)) * (1 + r.Uint64N(4))
 	case 7:
-		by = uint64(anyInt(r)) >> (1 + r.UintN(63))
+		by = uint64(limitertest.AnyInt(r)) >> (1 + r.UintN(63))
 	}
-	w.now = min(w.now+min(by, lastTime), lastTime)
+	w.now = min(w.now+min(by, limitertest.LastTime), limitertest.LastTime)
 }
 
 // TestWalkOracle compares sequences of requests on one key under changing limits, with
@@ -220,18 +189,18 @@ func (w *walk) advance(r *rand.Rand, l limiter.Limit, last limiter.Decision) {
 func TestWalkOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var admitted, refused, n int
-	for n < *steps {
+	for n < limitertest.Steps(500_000) {
 		limits := []limiter.Limit{anyLimit(r), anyLimit(r)}
 		// A third limit is close to the first, as parameters that are tuned are.
 		limits = append(limits, fold(limits[0].Max/2+r.Int64N(limits[0].Max), int64(limits[0].Interval)))
-		w := walk{t: t, now: uint64(anyInt(r)) & math.MaxInt64 >> r.UintN(3)}
+		w := walk{t: t, now: uint64(limitertest.AnyInt(r)) & math.MaxInt64 >> r.UintN(3)}
 		l := limits[0]
 		for range 100 {
 			if r.UintN(8) == 0 {
 				l = limits[r.IntN(len(limits))]
 			}
 			if r.UintN(50) == 0 {
-				w.put(w.now + uint64(anyInt(r)))
+				w.put(w.now + uint64(limitertest.AnyInt(r)))
 			}
 			d := w.step(l, anyQuantity(r, l))
 			if d.Limited {

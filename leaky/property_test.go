@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
 // An arrival is a request and what became of it.
@@ -43,9 +44,7 @@ func arrivals(r *rand.Rand, l limiter.Limit, most int64, next func(*rand.Rand, l
 	for range 300 {
 		quantity := 1 + r.Int64N(most)
 		c, d := Decide(&l, s, now, quantity, nil)
-		if c.Set {
-			s.Expires = c.Expires
-		}
+		s = limitertest.After(s, c)
 		all = append(all, arrival{now, now + uint64(d.Wait), quantity, d.Limited})
 		now += next(r, l, d)
 	}
@@ -118,7 +117,7 @@ func TestNeverOverAdmits(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for _, in := range inputs {
 		for range 20 {
-			capacity, count, period := 1+r.Int64N(50), within(anyInt(r), 1<<30), 1+r.Int64N(100)
+			capacity, count, period := 1+r.Int64N(50), limitertest.Within(limitertest.AnyInt(r), 1<<30), 1+r.Int64N(100)
 			l, err := NewLimit(capacity, count, limiter.Seconds(period))
 			if err != nil {
 				t.Fatal(err)
@@ -154,6 +153,19 @@ func exceeds(units int64, elapsed uint64, count, period int64) bool {
 	return hi > maxHi || hi == maxHi && lo > maxLo
 }
 
+func TestProperties(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	for range 100_000 {
+		l := anyLimit(r)
+		now := uint64(limitertest.AnyInt(r)) & math.MaxInt64
+		tat := uint64(limitertest.AnyInt(r))
+		if r.UintN(2) == 0 {
+			tat = now + r.Uint64N(uint64(l.Interval)*uint64(l.Max)+1)
+		}
+		check(decide.Ask(t, l, limiter.State{Expires: tat}, now, anyQuantity(r, l)))
+	}
+}
+
 func FuzzDecide(f *testing.F) {
 	for _, quantity := range []int64{1, 3, 4, 5, 0, -1, math.MinInt64} {
 		f.Add(int64(3), int64(1e9-1), uint64(0), []byte(nil), t0, quantity)
@@ -161,15 +173,12 @@ func FuzzDecide(f *testing.F) {
 		f.Add(int64(3), int64(1e9-1), t0+4e9+1, []byte{}, t0, quantity)
 	}
 	f.Add(int64(3), int64(1e9-1), t0+3e9, []byte("data"), t0, int64(1))
-	f.Add(int64(math.MaxInt64-1), int64(0), uint64(math.MaxUint64), []byte(nil), lastTime, int64(math.MaxInt64))
+	f.Add(int64(math.MaxInt64-1), int64(0), uint64(math.MaxUint64), []byte(nil), limitertest.LastTime, int64(math.MaxInt64))
 	f.Add(int64(0), int64(math.MaxInt64-1), uint64(math.MaxUint64), []byte(nil), uint64(0), int64(1))
 	f.Fuzz(func(t *testing.T, capacity, interval int64, expires uint64, data []byte, now uint64, quantity int64) {
 		l := fold(capacity, interval)
 		now &= math.MaxInt64
-		c, d := Decide(&l, limiter.State{Expires: expires, Data: data}, now, quantity, nil)
-		if d.Remaining < 0 || d.Remaining > l.Max || d.ResetAfter < 0 || d.Limited && (c.Set || quantity < 0 || d.Wait != limiter.NoRetry) {
-			t.Fatalf("Decide(%+v, %d, %q, %d, %d) = %+v, %+v", l, expires, data, now, quantity, c, d)
-		}
+		check(decide.Ask(t, l, limiter.State{Expires: expires, Data: data}, now, quantity))
 		w := walk{t: t, now: now}
 		w.put(expires)
 		if len(data) > 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
 // t0 is the instant from which tests count: any number of nanoseconds below 1<<63 will do.
@@ -33,41 +34,14 @@ func newLimit(t *testing.T, capacity, amount int64, interval time.Duration) limi
 	return l
 }
 
-// A row is one decision of an example: what is asked, and what comes of it.
-type row struct {
-	at       time.Duration // since t0
-	quantity int64
-	limited  bool
-	left     int64
-	retry    time.Duration
-	reset    time.Duration
-}
+// decide is Decide with the rules that all algorithms obey.
+var decide limitertest.Decide = Decide
 
-// run makes the decisions of rows on one key, and calls state after each.
-func run(t *testing.T, l limiter.Limit, rows []row, state func(i int, s limiter.State)) {
+// run makes the decisions of rows on one key.
+func run(t *testing.T, l limiter.Limit, rows []limitertest.Row) {
 	t.Helper()
-	var s limiter.State
-	for i, tt := range rows {
-		now := t0 + uint64(tt.at)
-		want := limiter.Decision{Limited: tt.limited, Limit: l.Max, Remaining: tt.left, RetryAfter: tt.retry, ResetAfter: tt.reset}
-		c, d := Decide(&l, s, now, tt.quantity, nil)
-		if d != want {
-			t.Errorf("row %d: got %+v, want %+v", i, d, want)
-		}
-		if c.Set != (!tt.limited && tt.quantity != 0) {
-			t.Errorf("row %d: set is %t", i, c.Set)
-		}
-		if c.Set {
-			if c.Expires != now+uint64(tt.reset) {
-				t.Errorf("row %d: expires %d ns after now", i, c.Expires-now)
-			}
-			s = apply(s, c)
-		}
-		state(i, s)
-	}
+	decide.Play(t, l, limiter.State{}, t0, rows, func(_ int, c limitertest.Decided) { check(c) })
 }
-
-func ignore(int, limiter.State) {}
 
 // TestWorkedExample walks through the example of the package comment.
 func TestWorkedExample(t *testing.T) {
@@ -76,7 +50,7 @@ func TestWorkedExample(t *testing.T) {
 		used   uint64
 		anchor time.Duration
 	}{{1, 0}, {4, 0}, {4, 0}, {3, s}, {3, s}, {2, s}, {2, s}, {4, 2 * s}}
-	run(t, newLimit(t, 4, 2, s), []row{
+	decide.Play(t, newLimit(t, 4, 2, s), limiter.State{}, t0, []limitertest.Row{
 		{0, 1, false, 3, no, s},
 		{0, 3, false, 0, no, 2 * s},
 		{400 * ms, 1, true, 0, 600 * ms, 1600 * ms},
@@ -85,8 +59,9 @@ func TestWorkedExample(t *testing.T) {
 		{1500 * ms, -1, false, 2, no, 500 * ms},
 		{1500 * ms, 5, true, 2, no, 500 * ms},
 		{2 * s, 4, false, 0, no, 2 * s},
-	}, func(i int, state limiter.State) {
-		used, anchor := decode(state.Data)
+	}, func(i int, c limitertest.Decided) {
+		check(c)
+		used, anchor := decode(c.After().Data)
 		if want := states[i]; used != want.used || anchor != t0+uint64(want.anchor) {
 			t.Errorf("row %d: used %d, anchor %d ns after t0", i, used, anchor-t0)
 		}
@@ -96,25 +71,25 @@ func TestWorkedExample(t *testing.T) {
 // TestFailedLogins: 10 failed logins, and one more after each hour.
 func TestFailedLogins(t *testing.T) {
 	const h, m = time.Hour, time.Minute
-	var rows []row
+	var rows []limitertest.Row
 	for i := range int64(10) {
 		at := time.Duration(i) * m
-		rows = append(rows, row{at, 1, false, 9 - i, no, time.Duration(i+1)*h - at})
+		rows = append(rows, limitertest.Row{At: at, Quantity: 1, Remaining: 9 - i, RetryAfter: no, ResetAfter: time.Duration(i+1)*h - at})
 	}
-	run(t, newLimit(t, 10, 1, h), append(rows,
-		row{10 * m, 1, true, 0, 50 * m, 9*h + 50*m},
-		row{h, 1, false, 0, no, 10 * h},
-		row{h, 1, true, 0, h, 10 * h},
+	run(t, newLimit(t, 10, 1, h), append(rows, []limitertest.Row{
+		{10 * m, 1, true, 0, 50 * m, 9*h + 50*m},
+		{h, 1, false, 0, no, 10 * h},
+		{h, 1, true, 0, h, 10 * h},
 		// A login that succeeds gives its failures back.
-		row{h, -10, false, 10, no, 0},
-		row{2 * h, 0, false, 10, no, 0},
-	), ignore)
+		{h, -10, false, 10, no, 0},
+		{2 * h, 0, false, 10, no, 0},
+	}...))
 }
 
 // TestDollars: $200 a day, given back at $50 every six hours.
 func TestDollars(t *testing.T) {
 	const h = time.Hour
-	run(t, newLimit(t, 200, 50, 6*h), []row{
+	run(t, newLimit(t, 200, 50, 6*h), []limitertest.Row{
 		{0, 120, false, 80, no, 18 * h},
 		{h, 80, false, 0, no, 23 * h},
 		{2 * h, 1, true, 0, 4 * h, 22 * h},
@@ -124,7 +99,7 @@ func TestDollars(t *testing.T) {
 		{6 * h, -15, false, 35, no, 24 * h},
 		{12 * h, 85, false, 0, no, 24 * h},
 		{36 * h, 200, false, 0, no, 24 * h},
-	}, ignore)
+	})
 }
 
 // TestState pins the state after one decision at t0.
@@ -163,7 +138,7 @@ func TestState(t *testing.T) {
 		if c.Set != tt.set {
 			t.Errorf("%s: set is %t, %+v", tt.name, c.Set, d)
 		}
-		if got := apply(tt.old, c); c.Set && (got.Expires != tt.want.Expires || string(got.Data) != string(tt.want.Data)) {
+		if got := limitertest.After(tt.old, c); c.Set && (got.Expires != tt.want.Expires || string(got.Data) != string(tt.want.Data)) {
 			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
 		}
 	}
@@ -205,12 +180,12 @@ func TestChangedParameters(t *testing.T) {
 // TestClockEnds covers the first and the last instant of the clock.
 func TestClockEnds(t *testing.T) {
 	l := limiter.Limit{Max: math.MaxInt64, Amount: 1, Interval: 1}
-	for _, now := range []uint64{0, lastTime} {
+	for _, now := range []uint64{0, limitertest.LastTime} {
 		c, d := Decide(&l, limiter.State{}, now, math.MaxInt64, nil)
 		if d.Limited || d.ResetAfter != math.MaxInt64 || c.Expires != now+math.MaxInt64 {
 			t.Errorf("charge at %d: %+v, %+v", now, c, d)
 		}
-		if _, d := Decide(&l, apply(limiter.State{}, c), now, 1, nil); d.RetryAfter != 1 {
+		if _, d := Decide(&l, limitertest.After(limiter.State{}, c), now, 1, nil); d.RetryAfter != 1 {
 			t.Errorf("refusal at %d: %+v", now, d)
 		}
 	}
@@ -218,16 +193,10 @@ func TestClockEnds(t *testing.T) {
 
 // TestAllocs covers every branch of Decide, and NewLimit with and without an error.
 func TestAllocs(t *testing.T) {
-	none := func(name string, f func()) {
-		t.Helper()
-		if n := testing.AllocsPerRun(100, f); n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
-		}
-	}
 	room := make([]byte, 64)
 	for _, br := range branches {
-		none("Decide "+br.name, func() { outChange, out = Decide(&branchLimit, br.state, t0, br.quantity, room) })
+		limitertest.NoAllocs(t, "Decide "+br.name, func() { outChange, out = Decide(&branchLimit, br.state, t0, br.quantity, room) })
 	}
-	none("NewLimit", func() { outLimit, outErr = NewLimit(15, 30, limiter.Seconds(60)) })
-	none("NewLimit out of range", func() { outLimit, outErr = NewLimit(0, 30, limiter.Seconds(60)) })
+	limitertest.NoAllocs(t, "NewLimit", func() { outLimit, outErr = NewLimit(15, 30, limiter.Seconds(60)) })
+	limitertest.NoAllocs(t, "NewLimit out of range", func() { outLimit, outErr = NewLimit(0, 30, limiter.Seconds(60)) })
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
 func TestNewLimit(t *testing.T) {
@@ -74,7 +75,7 @@ func TestNewLimitOracle(t *testing.T) {
 	const rounds = 200_000
 	fits := 0
 	for range rounds {
-		if checkNewLimit(t, anyInt(r), anyInt(r), anyInt(r)) {
+		if checkNewLimit(t, limitertest.AnyInt(r), limitertest.AnyInt(r), limitertest.AnyInt(r)) {
 			fits++
 		}
 	}

@@ -1,50 +1,25 @@
 package tokenbucket
 
 import (
-	"flag"
 	"math"
 	"math/big"
 	"math/rand/v2"
-	"slices"
+	"sort"
 	"testing"
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
-
-// More steps take longer and see more: go test ./tokenbucket -args -steps 10000000.
-var steps = flag.Int("steps", 300_000, "how many decisions the random walks make")
-
-// lastTime is the last instant of the clock.
-const lastTime = uint64(math.MaxInt64)
-
-// anyInt draws an int64 of any magnitude, often next to a power of two, sometimes negative.
-func anyInt(r *rand.Rand) int64 {
-	v := int64(r.Uint64() >> (1 + r.UintN(63)))
-	switch r.UintN(8) {
-	case 0:
-		v = -v
-	case 1:
-		v = int64(1)<<r.UintN(63) - 1 + r.Int64N(3)
-	case 2:
-		v = math.MaxInt64 - r.Int64N(3)
-	case 3:
-		v = r.Int64N(8)
-	}
-	return v
-}
-
-// within folds v into 1..most.
-func within(v, most int64) int64 { return 1 + int64(uint64(v)%uint64(most)) }
 
 // fold makes of any three numbers a limit that NewLimit could have made.
 func fold(capacity, amount, interval int64) limiter.Limit {
-	l := limiter.Limit{Max: within(capacity, math.MaxInt64), Amount: within(amount, math.MaxInt64)}
+	l := limiter.Limit{Max: limitertest.Within(capacity, math.MaxInt64), Amount: limitertest.Within(amount, math.MaxInt64)}
 	refills := l.Max / l.Amount
 	if l.Max%l.Amount > 0 {
 		refills++
 	}
-	l.Interval = time.Duration(within(interval, math.MaxInt64/refills))
+	l.Interval = time.Duration(limitertest.Within(interval, math.MaxInt64/refills))
 	return l
 }
 
@@ -52,9 +27,9 @@ func fold(capacity, amount, interval int64) limiter.Limit {
 // charges meet in one bucket.
 func anyLimit(r *rand.Rand) limiter.Limit {
 	if r.UintN(2) == 0 {
-		return fold(r.Int64N(40), r.Int64N(12), anyInt(r)>>r.UintN(50))
+		return fold(r.Int64N(40), r.Int64N(12), limitertest.AnyInt(r)>>r.UintN(50))
 	}
-	return fold(anyInt(r), anyInt(r), anyInt(r))
+	return fold(limitertest.AnyInt(r), limitertest.AnyInt(r), limitertest.AnyInt(r))
 }
 
 // anyQuantity draws a quantity that l treats specially, or any.
@@ -67,13 +42,13 @@ func anyQuantity(r *rand.Rand, l limiter.Limit) int64 {
 	case 2:
 		return math.MinInt64 + r.Int64N(2)
 	case 3:
-		return anyInt(r)
+		return limitertest.AnyInt(r)
 	case 4:
-		return -within(anyInt(r), l.Max)
+		return -limitertest.Within(limitertest.AnyInt(r), l.Max)
 	case 5, 6:
 		return 1
 	}
-	return within(r.Int64(), l.Max)
+	return limitertest.Within(r.Int64(), l.Max)
 }
 
 // bigBucket is a bucket that is refilled time after time, on numbers without end.
@@ -130,19 +105,6 @@ func (b bigBucket) admits(l limiter.Limit, t uint64, quantity int64) bool {
 
 func (b bigBucket) full(l limiter.Limit, t uint64) bool { return b.at(l, t).missing.Sign() == 0 }
 
-// search returns the earliest wait from now after which ok holds, or the longest there is.
-func search(now uint64, ok func(t uint64) bool) time.Duration {
-	low, high := uint64(0), lastTime
-	for low < high {
-		if mid := low + (high-low)/2; now+mid > lastTime || ok(now+mid) {
-			high = mid
-		} else {
-			low = mid + 1
-		}
-	}
-	return time.Duration(low)
-}
-
 // A walk takes Decide and the oracle through the same requests on one key.
 type walk struct {
 	t      *testing.T
@@ -150,7 +112,6 @@ type walk struct {
 	oracle bigBucket
 	state  limiter.State
 	now    uint64
-	room   [64]byte
 }
 
 func newWalk(t *testing.T, r *rand.Rand, now uint64) *walk {
@@ -165,60 +126,49 @@ func (w *walk) put(s limiter.State) {
 }
 
 func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
-	c, d := Decide(&l, w.state, w.now, quantity, w.room[:0])
-	expect := func(ok bool, what string) {
-		if !ok {
-			w.t.Helper()
-			w.t.Fatalf("%s: Decide(%+v, %+v, %d, %d)\n= %+v, %+v", what, l, w.state, w.now, quantity, c, d)
-		}
-	}
+	c := decide.Ask(w.t, l, w.state, w.now, quantity)
+	d := c.Got
 	before := w.oracle.at(l, w.now)
 	was := new(big.Int).Set(before.missing)
 	limited := quantity >= 0 && (quantity > l.Max || !before.admits(l, w.now, quantity))
-	expect(d.Limited == limited, "admitted or refused")
+	c.Expect(d.Limited == limited, "admitted or refused")
 	if !limited && quantity != 0 {
 		before.missing.Add(before.missing, big.NewInt(quantity))
 		if before.missing.Sign() < 0 {
 			before.missing.SetInt64(0)
 		}
 		before.expires = math.MaxUint64
-		expect(c.Set == (quantity > 0 || was.Sign() > 0), "changed or not")
+		c.Expect(c.Change.Set == (quantity > 0 || was.Sign() > 0), "changed or not")
 	} else {
-		expect(!c.Set, "changed")
+		c.Expect(!c.Change.Set, "changed")
 	}
 	// Retry after and reset after are what makes a difference when it has passed.
-	w.wait(l, d.RetryAfter, limited && quantity <= l.Max, expect, func(t uint64) bool { return before.admits(l, t, quantity) })
-	w.wait(l, max(d.ResetAfter, limiter.NoRetry), true, expect, func(t uint64) bool { return before.full(l, t) })
+	if limited && quantity <= l.Max {
+		w.wait(c, d.RetryAfter, "retry after", func(t uint64) bool { return before.admits(l, t, quantity) })
+	} else {
+		c.Expect(d.RetryAfter == limiter.NoRetry, "a wait for nothing")
+	}
+	w.wait(c, d.ResetAfter, "reset after", func(t uint64) bool { return before.full(l, t) })
 	want := limiter.Decision{Limited: limited, Limit: l.Max, Remaining: before.free(l, w.now), RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
-	expect(d == want, "remaining")
-	if c.Set {
-		expect(c.Expires == w.now+uint64(d.ResetAfter), "expires")
-		w.state = apply(w.state, c)
-		before.expires = c.Expires
-		w.oracle = before
+	c.Expect(d == want, "remaining")
+	if c.Change.Set {
+		c.Expect(c.Change.Expires == w.now+uint64(d.ResetAfter), "expires")
+		before.expires = c.Change.Expires
+		w.state, w.oracle = c.After(), before
 	}
 	return d
 }
 
-// wait checks that after the duration given, and not 1 ns before, ok is true. The longest
-// duration may stand for a longer one.
-func (w *walk) wait(l limiter.Limit, got time.Duration, some bool, expect func(bool, string), ok func(t uint64) bool) {
-	if !some {
-		expect(got == limiter.NoRetry, "a wait for nothing")
-		return
+// wait checks that ok is true after the duration given, and not before, and searches for
+// another one now and then.
+func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok func(t uint64) bool) {
+	c.ExpectEarliest(got, limitertest.LastTime, what, ok)
+	if w.r.UintN(64) == 0 && w.now+uint64(got) <= limitertest.LastTime {
+		found := sort.Search(math.MaxInt64, func(i int) bool {
+			return w.now+uint64(i) > limitertest.LastTime || ok(w.now+uint64(i))
+		})
+		c.Expect(time.Duration(found) == got, what, "another wait was found")
 	}
-	expect(got >= 0, "negative wait")
-	at := w.now + uint64(got)
-	expect(at > lastTime || got == math.MaxInt64 || ok(at), "waited too short")
-	expect(got == 0 || !ok(min(at-1, lastTime)), "waited too long")
-	if w.r.UintN(64) == 0 && at <= lastTime {
-		expect(search(w.now, ok) == got, "another wait was found")
-	}
-}
-
-// apply makes the new state as a caller does.
-func apply(s limiter.State, c limiter.Change) limiter.State {
-	return limiter.State{Expires: c.Expires, Data: slices.Concat(s.Data[:c.Keep], c.Tail)}
 }
 
 // advance moves the clock, mostly to where something is about to change.
@@ -234,9 +184,9 @@ func (w *walk) advance(l limiter.Limit, last limiter.Decision) {
 	case 4, 5, 6:
 		by = w.r.Uint64N(uint64(l.Interval)) * (1 + w.r.Uint64N(4))
 	case 7:
-		by = uint64(anyInt(w.r)) >> (1 + w.r.UintN(63))
+		by = uint64(limitertest.AnyInt(w.r)) >> (1 + w.r.UintN(63))
 	}
-	w.now = min(w.now+min(by, lastTime), lastTime)
+	w.now = min(w.now+min(by, limitertest.LastTime), limitertest.LastTime)
 }
 
 // TestWalkOracle compares sequences of requests on one key under changing limits, with
@@ -244,12 +194,12 @@ func (w *walk) advance(l limiter.Limit, last limiter.Decision) {
 func TestWalkOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var admitted, refused, n int
-	for n < *steps {
+	for n < limitertest.Steps(300_000) {
 		limits := []limiter.Limit{anyLimit(r), anyLimit(r)}
 		// A third limit is close to the first, as parameters that are tuned are.
 		first := limits[0]
 		limits = append(limits, fold(first.Max/2+r.Int64N(first.Max), first.Amount, int64(first.Interval)))
-		w := newWalk(t, r, uint64(anyInt(r))&math.MaxInt64>>r.UintN(3))
+		w := newWalk(t, r, uint64(limitertest.AnyInt(r))&math.MaxInt64>>r.UintN(3))
 		l := first
 		for range 100 {
 			if r.UintN(8) == 0 {
@@ -276,13 +226,13 @@ func TestWalkOracle(t *testing.T) {
 
 // anyState draws a state that may have been put by hand.
 func anyState(r *rand.Rand, l limiter.Limit, now uint64) limiter.State {
-	used, anchor := uint64(anyInt(r)), now-uint64(anyInt(r))>>r.UintN(64)
+	used, anchor := uint64(limitertest.AnyInt(r)), now-uint64(limitertest.AnyInt(r))>>r.UintN(64)
 	if r.UintN(2) == 0 {
 		used, anchor = r.Uint64N(uint64(l.Max)+2), now-r.Uint64N(uint64(l.Interval))
 	}
-	expires := now + uint64(anyInt(r))
+	expires := now + uint64(limitertest.AnyInt(r))
 	if r.UintN(4) == 0 {
-		anchor = now + uint64(anyInt(r))
+		anchor = now + uint64(limitertest.AnyInt(r))
 	}
 	return encode(expires, used, anchor)
 }

@@ -1,105 +1,21 @@
 package tokenbucket
 
 import (
-	"bytes"
 	"math"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// A decision with what it was asked and what it made of the state.
-type decided struct {
-	*testing.T
-	l        limiter.Limit
-	old      limiter.State
-	now      uint64
-	quantity int64
-	c        limiter.Change
-	d        limiter.Decision
-}
-
-func decide(t *testing.T, l limiter.Limit, old limiter.State, now uint64, quantity int64) decided {
-	data := bytes.Clone(old.Data)
-	c, d := Decide(&l, old, now, quantity, bytes.Repeat([]byte{0xaa}, 64))
-	got := decided{t, l, old, now, quantity, c, d}
-	got.expect(bytes.Equal(data, old.Data), "the old state was written to")
-	return got
-}
-
-// expect fails the test, with the decision, unless ok.
-func (c decided) expect(ok bool, what string) {
-	if !ok {
-		c.Helper()
-		c.Fatalf("%s: Decide(%+v, %+v, %d, %d)\n= %+v, %+v", what, c.l, c.old, c.now, c.quantity, c.c, c.d)
-	}
-}
-
-// after returns the state after the decision.
-func (c decided) after() limiter.State {
-	if !c.c.Set {
-		return c.old
-	}
-	return apply(c.old, c.c)
-}
-
-// check holds a decision to everything that is true of all of them, whatever the state.
-func (c decided) check() {
-	d := c.d
-	c.expect(d.Limit == c.l.Max && d.Err == nil && d.Wait == 0, "limit, error, wait")
-	c.expect(0 <= d.Remaining && d.Remaining <= d.Limit, "remaining out of range")
-	c.expect(d.ResetAfter >= 0, "negative reset after")
-	c.expect(d.RetryAfter == limiter.NoRetry || d.Limited && d.RetryAfter > 0, "retry after out of range")
-	c.expect(!d.Limited || (d.RetryAfter == limiter.NoRetry) == (c.quantity > c.l.Max), "retry after does not fit the quantity")
-	c.expect(d.Limited || c.quantity <= c.l.Max, "more than the capacity was admitted")
-	c.expect(!d.Limited || c.quantity >= 0, "a refund was refused")
-	c.expect((d.ResetAfter == 0) == (d.Remaining == d.Limit), "full, but not reset")
-	c.expect(!c.c.Set || !d.Limited && c.quantity != 0, "refused or peeked, but changed")
-	c.expect(!c.c.Set || c.c.Expires == c.now+uint64(d.ResetAfter), "expires at another time")
-	c.expect(c.c.Set || d.Limited || c.quantity <= 0, "charged, but not changed")
-	peek := decide(c.T, c.l, c.after(), c.now, 0)
-	peek.expect(peek.d.Remaining == d.Remaining && peek.d.ResetAfter == d.ResetAfter, "a peek tells otherwise")
-	c.remaining()
-	c.waits()
-}
-
-// remaining checks that what is said to remain is there, and no more, and that what is
-// charged can be given back.
-func (c decided) remaining() {
-	r, s := c.d.Remaining, c.after()
-	if r > 0 {
-		all := decide(c.T, c.l, s, c.now, r)
-		all.expect(!all.d.Limited && all.d.Remaining == 0, "what remained is refused")
-		back := decide(c.T, c.l, all.after(), c.now, -r)
-		back.expect(back.d.Remaining == r, "a refund does not undo the charge")
-		back.expect(!c.c.Set || back.d.ResetAfter == c.d.ResetAfter, "a refund does not stop the wait for the charge")
-	}
-	if r < c.l.Max {
-		more := decide(c.T, c.l, s, c.now, r+1)
-		more.expect(more.d.Limited, "more than remained is admitted")
-	}
-}
-
-// waits checks the two durations against what happens after them and 1 ns before, within
-// the clock. The longest duration may stand for a longer one.
-func (c decided) waits() {
-	s := c.after()
-	if retry := c.d.RetryAfter; retry != limiter.NoRetry {
-		if at := c.now + uint64(retry); at <= lastTime && retry < math.MaxInt64 {
-			again := decide(c.T, c.l, s, at, c.quantity)
-			again.expect(!again.d.Limited, "refused after its retry after")
-		}
-		again := decide(c.T, c.l, s, min(c.now+uint64(retry)-1, lastTime), c.quantity)
-		again.expect(again.d.Limited, "admitted before its retry after")
-	}
-	if reset := c.d.ResetAfter; reset > 0 {
-		if at := c.now + uint64(reset); at <= lastTime && reset < math.MaxInt64 {
-			full := decide(c.T, c.l, s, at, c.l.Max)
-			full.expect(!full.d.Limited, "not full after its reset after")
-		}
-		full := decide(c.T, c.l, s, min(c.now+uint64(reset)-1, lastTime), 0)
-		full.expect(full.d.Remaining < c.l.Max, "full before its reset after")
+// check holds a decision to what is true of all of them, and of those on a bucket besides.
+func check(c limitertest.Decided) {
+	c.Check()
+	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "expires at another time")
+	if r := c.Got.Remaining; r > 0 && c.Change.Set {
+		back := c.Then(0, r).Then(0, -r)
+		back.Expect(back.Got.ResetAfter == c.Got.ResetAfter, "a refund does not stop the wait for the charge")
 	}
 }
 
@@ -107,8 +23,8 @@ func TestProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 100_000 {
 		l := anyLimit(r)
-		now := uint64(anyInt(r)) & math.MaxInt64
-		decide(t, l, anyState(r, l, now), now, anyQuantity(r, l)).check()
+		now := uint64(limitertest.AnyInt(r)) & math.MaxInt64
+		check(decide.Ask(t, l, anyState(r, l, now), now, anyQuantity(r, l)))
 	}
 }
 
@@ -123,13 +39,13 @@ func FuzzDecide(f *testing.F) {
 	}
 	seed(limiter.State{Expires: math.MaxUint64, Data: make([]byte, 15)}, t0, 1)
 	seed(encode(math.MaxUint64, math.MaxUint64, math.MaxUint64), t0, 1)
-	seed(encode(math.MaxUint64, math.MaxUint64, 0), lastTime, -1)
+	seed(encode(math.MaxUint64, math.MaxUint64, 0), limitertest.LastTime, -1)
 	f.Add(int64(math.MaxInt64-1), int64(0), int64(0), uint64(math.MaxUint64), encode(0, math.MaxUint64, 1).Data, uint64(0), int64(math.MaxInt64))
 	f.Fuzz(func(t *testing.T, capacity, amount, interval int64, expires uint64, data []byte, now uint64, quantity int64) {
 		l := fold(capacity, amount, interval)
 		now &= math.MaxInt64
 		s := limiter.State{Expires: expires, Data: data}
-		decide(t, l, s, now, quantity).check()
+		check(decide.Ask(t, l, s, now, quantity))
 		if len(data) == dataSize {
 			w := newWalk(t, rand.New(rand.NewPCG(expires, now)), now)
 			w.put(s)
@@ -156,9 +72,7 @@ func randomTrace(r *rand.Rand, l limiter.Limit) []event {
 		}
 		_, before := Decide(&l, w, now, 0, nil)
 		c, d := Decide(&l, w, now, quantity, nil)
-		if c.Set {
-			w = apply(w, c)
-		}
+		w = limitertest.After(w, c)
 		if d.Limited {
 			quantity = 0
 		}
@@ -221,7 +135,7 @@ func TestSaturated(t *testing.T) {
 		for now <= t0+1e9 {
 			c, d := Decide(&l, s, now, 1, nil)
 			if c.Set {
-				got, s = got+1, apply(s, c)
+				got, s = got+1, limitertest.After(s, c)
 				continue
 			}
 			now += uint64(d.RetryAfter)

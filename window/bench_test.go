@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
 // A branch is a way through a decision, for the benchmark and the allocation test.
 type branch struct {
 	name     string
-	decide   decider
+	decide   limitertest.Decide
 	limit    limiter.Limit
 	old      limiter.State
 	at       time.Duration // since t0
@@ -25,7 +26,7 @@ func branches() []branch {
 	var all []branch
 	for _, a := range []struct {
 		name   string
-		decide decider
+		decide limitertest.Decide
 		counts int
 		size   int
 		limit  uint64
@@ -102,16 +103,10 @@ func TestBranches(t *testing.T) {
 
 // TestAllocs covers every branch, each with room that is just enough, and NewLimit.
 func TestAllocs(t *testing.T) {
-	none := func(name string, f func()) {
-		t.Helper()
-		if n := testing.AllocsPerRun(100, f); n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
-		}
-	}
 	for _, br := range branches() {
 		room := make([]byte, 0, br.room)
-		none(br.name, func() { br.decide(&br.limit, br.old, t0+uint64(br.at), br.quantity, room) })
+		limitertest.NoAllocs(t, br.name, func() { br.decide(&br.limit, br.old, t0+uint64(br.at), br.quantity, room) })
 	}
-	none("NewLimit", func() { _, _ = NewLimit(100, limiter.Seconds(3600), 3) })
-	none("NewLimit out of range", func() { _, _ = NewLimit(100, limiter.Seconds(3600), 5000) })
+	limitertest.NoAllocs(t, "NewLimit", func() { _, _ = NewLimit(100, limiter.Seconds(3600), 3) })
+	limitertest.NoAllocs(t, "NewLimit out of range", func() { _, _ = NewLimit(100, limiter.Seconds(3600), 5000) })
 }

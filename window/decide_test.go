@@ -6,17 +6,8 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
-
-// A call is one row of a table: what is asked, and what is answered.
-type call struct {
-	at       time.Duration // since t0
-	quantity int64
-	limited  bool
-	left     int64
-	retry    time.Duration
-	reset    time.Duration
-}
 
 const (
 	no = limiter.NoRetry
@@ -24,27 +15,16 @@ const (
 	h  = time.Hour
 )
 
-// play makes calls on one key and returns the state that they leave.
-func play(t *testing.T, decide decider, l *limiter.Limit, s limiter.State, calls []call) limiter.State {
+// play makes decisions on one key, and returns the state that they leave.
+func play(t *testing.T, decide limitertest.Decide, l *limiter.Limit, s limiter.State, rows []limitertest.Row) limiter.State {
 	t.Helper()
-	for i, c := range calls {
-		want := limiter.Decision{Limited: c.limited, Limit: l.Max, Remaining: c.left, RetryAfter: c.retry, ResetAfter: c.reset}
-		ch, d := decide(l, s, t0+uint64(c.at), c.quantity, nil)
-		if d != want {
-			t.Errorf("row %d: got %+v, want %+v", i, d, want)
-		}
-		if set := !c.limited && c.quantity != 0; ch.Set != set {
-			t.Errorf("row %d: set is %t", i, ch.Set)
-		}
-		s = after(s, ch)
-	}
-	return s
+	return decide.Play(t, *l, s, t0, rows, nil)
 }
 
 // TestFixed is the first example of the package comment, and what comes next: the whole
 // limit at the end of a window, and again at the begin of the next one.
 func TestFixed(t *testing.T) {
-	play(t, Count, mustLimit(t, 100, h, 1), limiter.State{}, []call{
+	play(t, Count, mustLimit(t, 100, h, 1), limiter.State{}, []limitertest.Row{
 		{59 * m, 100, false, 0, no, m},
 		{59 * m, 1, true, 0, m, m},
 		{60*m - 1, 1, true, 0, 1, 1},
@@ -61,7 +41,7 @@ func TestFixed(t *testing.T) {
 
 // TestBuckets is the second example, 100 an hour in 3 sub-windows of 20 minutes.
 func TestBuckets(t *testing.T) {
-	play(t, Count, mustLimit(t, 100, h, 3), limiter.State{}, []call{
+	play(t, Count, mustLimit(t, 100, h, 3), limiter.State{}, []limitertest.Row{
 		{5 * m, 60, false, 40, no, 55 * m},
 		{25 * m, 40, false, 0, no, 55 * m},
 		{59 * m, 1, true, 0, m, 21 * m},
@@ -80,7 +60,7 @@ func TestBuckets(t *testing.T) {
 // TestSliding is the third example: 84 in the last hour and 36 in this quarter.
 func TestSliding(t *testing.T) {
 	const wait = 42_857_142_858 * time.Nanosecond
-	play(t, Slide, mustLimit(t, 100, h, 1), state(h, t0, 1, 84, 36), []call{
+	play(t, Slide, mustLimit(t, 100, h, 1), state(h, t0, 1, 84, 36), []limitertest.Row{
 		{15 * m, 1, false, 0, no, 105 * m},
 		{15 * m, 1, true, 0, wait, 105 * m},
 		{15 * m, 0, false, 0, no, 105 * m},
@@ -89,7 +69,7 @@ func TestSliding(t *testing.T) {
 		{45 * m, 0, false, 42, no, 75 * m},
 	})
 	// prev 80, curr 40, three quarters in: 60.
-	play(t, Slide, mustLimit(t, 100, h, 1), state(h, t0, 1, 80, 40), []call{
+	play(t, Slide, mustLimit(t, 100, h, 1), state(h, t0, 1, 80, 40), []limitertest.Row{
 		{45 * m, 0, false, 40, no, 75 * m},
 		{45 * m, 41, true, 40, 45 * time.Second, 75 * m},
 		{45 * m, 100, true, 40, 75 * m, 75 * m},
@@ -99,7 +79,7 @@ func TestSliding(t *testing.T) {
 	})
 	// The previous window counts whole at the start of the current one, and not at all at
 	// its end.
-	play(t, Slide, mustLimit(t, 100, h, 1), state(h, t0-uint64(h), 1, 0, 100), []call{
+	play(t, Slide, mustLimit(t, 100, h, 1), state(h, t0-uint64(h), 1, 0, 100), []limitertest.Row{
 		{0, 0, false, 0, no, h},
 		{1, 1, true, 0, 36*time.Second - 1, h - 1},
 		{h - 1, 0, false, 99, no, 1},
@@ -110,10 +90,10 @@ func TestSliding(t *testing.T) {
 // TestLimitChanges: another limit is held against the same counts.
 func TestLimitChanges(t *testing.T) {
 	s := state(h, t0, 1, 0, 80)
-	play(t, Slide, mustLimit(t, 100, h, 1), s, []call{{30 * m, 0, false, 20, no, 90 * m}})
-	play(t, Slide, mustLimit(t, 80, h, 1), s, []call{{30 * m, 0, false, 0, no, 90 * m}})
+	play(t, Slide, mustLimit(t, 100, h, 1), s, []limitertest.Row{{30 * m, 0, false, 20, no, 90 * m}})
+	play(t, Slide, mustLimit(t, 80, h, 1), s, []limitertest.Row{{30 * m, 0, false, 0, no, 90 * m}})
 	// More is used than the limit: even a peek has to wait until no more than that is.
-	play(t, Slide, mustLimit(t, 60, h, 1), s, []call{
+	play(t, Slide, mustLimit(t, 60, h, 1), s, []limitertest.Row{
 		{30 * m, 0, true, 0, 45 * m, 90 * m},
 		{30 * m, 1, true, 0, 45*m + 45*time.Second, 90 * m},
 		{30 * m, 61, true, 0, no, 90 * m},
@@ -121,11 +101,11 @@ func TestLimitChanges(t *testing.T) {
 		{30 * m, -15, false, 10, no, 90 * m},
 	})
 	s = state(20*m, t0, 1, 30, 0, 50)
-	play(t, Count, mustLimit(t, 60, h, 3), s, []call{
+	play(t, Count, mustLimit(t, 60, h, 3), s, []limitertest.Row{
 		{10 * m, 0, true, 0, 10 * m, 50 * m},
 		{10 * m, 11, true, 0, 50 * m, 50 * m},
 	})
-	play(t, Count, mustLimit(t, 1<<40, h, 3), s, []call{
+	play(t, Count, mustLimit(t, 1<<40, h, 3), s, []limitertest.Row{
 		{10 * m, 1, false, 1<<40 - 81, no, 50 * m},
 	})
 }
@@ -136,57 +116,57 @@ func TestParametersChange(t *testing.T) {
 	none := limiter.State{}
 	for _, tt := range []struct {
 		name   string
-		decide decider
+		decide limitertest.Decide
 		limit  int64
 		period time.Duration
 		parts  int64
 		old    limiter.State
-		calls  []call
+		calls  []limitertest.Row
 		want   limiter.State // after the calls, if one of them is to be stored
 	}{
 		// 60 in the hour from t0 on, of which half has passed: they may have come just now.
 		{"fixed to buckets", Count, 100, h, 3, state(h, t0, 1, 60),
-			[]call{{30 * m, 1, false, 39, no, 50 * m}}, state(20*m, t0+uint64(20*m), 1, 0, 0, 61)},
+			[]limitertest.Row{{30 * m, 1, false, 39, no, 50 * m}}, state(20*m, t0+uint64(20*m), 1, 0, 0, 61)},
 		// As long as nothing is charged, they may come later, but are forgotten at 60 m.
 		{"fixed to buckets, refused", Count, 60, h, 3, state(h, t0, 1, 60),
-			[]call{{30 * m, 1, true, 0, 30 * m, 30 * m}, {50 * m, 1, true, 0, 10 * m, 10 * m}, {h, 1, false, 59, no, h}},
+			[]limitertest.Row{{30 * m, 1, true, 0, 30 * m, 30 * m}, {50 * m, 1, true, 0, 10 * m, 10 * m}, {h, 1, false, 59, no, h}},
 			state(20*m, t0+uint64(h), 1, 0, 0, 1)},
 		{"fixed to shorter", Count, 100, 10 * m, 1, state(h, t0, 1, 60),
-			[]call{{30 * m, 0, false, 40, no, 30 * m}, {30 * m, 1, false, 39, no, 10 * m}},
+			[]limitertest.Row{{30 * m, 0, false, 40, no, 30 * m}, {30 * m, 1, false, 39, no, 10 * m}},
 			state(10*m, t0+uint64(30*m), 1, 61)},
 		{"fixed to longer", Count, 100, 24 * h, 1, state(h, t0, 1, 60),
-			[]call{{30 * m, 50, true, 40, 30 * m, 30 * m}, {30 * m, 1, false, 39, no, 24*h - 30*m}},
+			[]limitertest.Row{{30 * m, 50, true, 40, 30 * m, 30 * m}, {30 * m, 1, false, 39, no, 24*h - 30*m}},
 			state(24*h, t0, 1, 61)},
 		// 10, 20 and 30 in sub-windows that end at 20 m, 40 m and 60 m.
 		{"buckets to fixed", Count, 100, h, 1, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
-			[]call{{50 * m, 1, false, 39, no, 10 * m}}, state(h, t0, 1, 61)},
+			[]limitertest.Row{{50 * m, 1, false, 39, no, 10 * m}}, state(h, t0, 1, 61)},
 		{"buckets to fixed, too late", Count, 100, h, 1, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
-			[]call{{70 * m, 1, false, 99, no, 50 * m}}, state(h, t0+uint64(h), 1, 1)},
+			[]limitertest.Row{{70 * m, 1, false, 99, no, 50 * m}}, state(h, t0+uint64(h), 1, 1)},
 		{"buckets to more", Count, 100, h, 6, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
-			[]call{{55 * m, 71, true, 40, 45 * m, 45 * m}, {55 * m, 1, false, 39, no, 55 * m}},
+			[]limitertest.Row{{55 * m, 71, true, 40, 45 * m, 45 * m}, {55 * m, 1, false, 39, no, 55 * m}},
 			state(10*m, t0+uint64(50*m), 1, 0, 10, 0, 20, 0, 31)},
 		{"buckets to fewer of the same length", Count, 100, 40 * m, 2, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
-			[]call{{50 * m, 1, false, 49, no, 30 * m}}, state(20*m, t0+uint64(40*m), 1, 20, 31)},
+			[]limitertest.Row{{50 * m, 1, false, 49, no, 30 * m}}, state(20*m, t0+uint64(40*m), 1, 20, 31)},
 		{"buckets to more of the same length", Count, 100, 80 * m, 4, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
-			[]call{{50 * m, 1, false, 39, no, 70 * m}}, state(20*m, t0+uint64(40*m), 1, 0, 10, 20, 31)},
+			[]limitertest.Row{{50 * m, 1, false, 39, no, 70 * m}}, state(20*m, t0+uint64(40*m), 1, 0, 10, 20, 31)},
 		{"buckets to lengths that do not divide", Count, 100, 75 * m, 5, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
-			[]call{{50 * m, 1, false, 39, no, 70 * m}}, state(15*m, t0+uint64(45*m), 1, 0, 0, 10, 20, 31)},
+			[]limitertest.Row{{50 * m, 1, false, 39, no, 70 * m}}, state(15*m, t0+uint64(45*m), 1, 0, 0, 10, 20, 31)},
 		// 40 in the window until 60 m, 30 in the one until 120 m.
 		{"sliding to longer", Slide, 100, 2 * h, 1, state(h, t0+uint64(h), 1, 40, 30),
-			[]call{{75 * m, 1, false, 29, no, 165 * m}}, state(2*h, t0, 1, 0, 71)},
-		{"sliding to shorter", Slide, 50, h / 2, 1, state(h, t0+uint64(h), 1, 40, 30), []call{
+			[]limitertest.Row{{75 * m, 1, false, 29, no, 165 * m}}, state(2*h, t0, 1, 0, 71)},
+		{"sliding to shorter", Slide, 50, h / 2, 1, state(h, t0+uint64(h), 1, 40, 30), []limitertest.Row{
 			{75 * m, 10, true, 0, 7*m + 30*time.Second, 75 * m}, // when 10 of the 40 are covered
 			{75 * m, 30, true, 0, 55 * m, 75 * m},               // when 20 of the 30 are, that rest at 90 m
 		}, none},
 		// 40 until 80 m, 30 until 100 m. At 85 m both are in the window until 90 m, but the 30
 		// may move on to the next.
-		{"sliding, held", Slide, 100, 90 * m, 1, state(20*m, t0+uint64(80*m), 1, 40, 30), []call{
+		{"sliding, held", Slide, 100, 90 * m, 1, state(20*m, t0+uint64(80*m), 1, 40, 30), []limitertest.Row{
 			{85 * m, 40, true, 30, 27*m + 30*time.Second, 35 * m}, // when 30 of the 40 are covered
 			{85 * m, 71, true, 30, 35 * m, 35 * m},                // all is forgotten by then
 			{85 * m, -1, false, 31, no, 95 * m},
 		}, state(90*m, t0, 1, 0, 69)},
 		{"all at once", Count, 1000, 36 * m, 3, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
-			[]call{{59 * m, 900, false, 50, no, 25 * m}}, state(12*m, t0+uint64(48*m), 2, 0, 20, 930)},
+			[]limitertest.Row{{59 * m, 900, false, 50, no, 25 * m}}, state(12*m, t0+uint64(48*m), 2, 0, 20, 930)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := play(t, tt.decide, mustLimit(t, tt.limit, tt.period, tt.parts), tt.old, tt.calls)
@@ -202,12 +182,12 @@ func TestExtremes(t *testing.T) {
 	const most = math.MaxInt64
 	last := endOfTime
 	l := mustLimit(t, most, MaxPeriod, 1)
-	for _, decide := range []decider{Slide, Count} {
+	for _, decide := range []limitertest.Decide{Slide, Count} {
 		ch, d := decide(l, limiter.State{}, last, most, nil)
 		if d.Limited || d.Remaining != 0 || ch.Expires != last+uint64(d.ResetAfter) {
 			t.Errorf("charge at the last moment: %+v, %+v", ch, d)
 		}
-		s := after(limiter.State{}, ch)
+		s := limitertest.After(limiter.State{}, ch)
 		if _, d := decide(l, s, last, most, nil); !d.Limited || d.RetryAfter != d.ResetAfter {
 			t.Errorf("refusal at the last moment: %+v", d)
 		}

@@ -3,7 +3,6 @@ package window
 import (
 	"bytes"
 	"encoding/binary"
-	"flag"
 	"math"
 	"math/big"
 	"math/bits"
@@ -12,9 +11,8 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
-
-var steps = flag.Int("steps", 300_000, "random steps against the oracle, for each algorithm")
 
 // rule is what an oracle judges by.
 type rule struct {
@@ -162,7 +160,7 @@ func (o *ledger) ratio(r rule, t uint64) *big.Rat {
 // A walk takes an algorithm and the ledger through the same requests on one key.
 type walk struct {
 	*testing.T
-	decide  decider
+	decide  limitertest.Decide
 	sliding bool
 	oracle  ledger
 	now     uint64
@@ -334,26 +332,17 @@ func (w *walk) advance(r *rand.Rand, l *limiter.Limit, last limiter.Decision) {
 	w.now = min(w.now+min(by, endOfTime), endOfTime)
 }
 
-// anyInt draws an int64 of any magnitude above 0, often next to a power of two.
+// anyInt draws an int64 of any magnitude above 0.
 func anyInt(r *rand.Rand) int64 {
-	v := int64(r.Uint64() >> (1 + r.UintN(63)))
-	switch r.UintN(8) {
-	case 0:
-		v = int64(1)<<r.UintN(63) - 1 + r.Int64N(3)
-	case 1:
-		v = math.MaxInt64 - r.Int64N(3)
-	case 2:
-		v = 1 + r.Int64N(8)
-	}
-	return max(v, 1)
+	v := limitertest.AnyInt(r)
+	return max(v, -v, 1)
 }
 
-// fold makes of any numbers a limit that NewLimit makes.
+// fold makes of any numbers a limit that NewLimit makes, and leaves them if it can.
 func fold(limit, period, parts int64) limiter.Limit {
-	within := func(v, most int64) int64 { return 1 + int64(uint64(v-1)%uint64(most)) }
-	parts = within(parts, MaxParts)
-	for period = within(period, int64(MaxPeriod)); ; period -= parts {
-		l, err := NewLimit(within(limit, math.MaxInt64), limiter.Period{N: period, Unit: 1}, parts)
+	parts = limitertest.Within(parts-1, MaxParts)
+	for period = limitertest.Within(period-1, int64(MaxPeriod)); ; period -= parts {
+		l, err := NewLimit(limitertest.Within(limit-1, math.MaxInt64), limiter.Period{N: period, Unit: 1}, parts)
 		if err == nil {
 			return l
 		}
@@ -413,11 +402,11 @@ func limits(r *rand.Rand, parts func() int64) []limiter.Limit {
 }
 
 // walks takes steps on many keys, one after the other.
-func walks(t *testing.T, decide decider, sliding bool, seed uint64, parts func(*rand.Rand) int64) {
+func walks(t *testing.T, decide limitertest.Decide, sliding bool, seed uint64, parts func(*rand.Rand) int64) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	w := walk{T: t, decide: decide, sliding: sliding, room: make([]byte, 0, 9<<10)}
-	count := map[string]int{}
-	for taken := 0; taken < *steps; {
+	steps, count := limitertest.Steps(300_000), map[string]int{}
+	for taken := 0; taken < steps; {
 		all := limits(r, func() int64 { return parts(r) })
 		l, last := &all[0], limiter.Decision{Remaining: all[0].Max}
 		w.state, w.before, w.size = limiter.State{}, w.before[:0], 0
@@ -440,10 +429,10 @@ func walks(t *testing.T, decide decider, sliding bool, seed uint64, parts func(*
 			w.advance(r, l, last)
 		}
 	}
-	t.Logf("%d steps without a difference: %v", *steps, count)
+	t.Logf("%d steps without a difference: %v", steps, count)
 	for what, least := range map[string]int{"admitted": 3, "refused for now": 10, "changed": 20} {
-		if count[what] < *steps/least {
-			t.Errorf("%d %s in %d steps: too few to say much", count[what], what, *steps)
+		if count[what] < steps/least {
+			t.Errorf("%d %s in %d steps: too few to say much", count[what], what, steps)
 		}
 	}
 }

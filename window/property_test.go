@@ -1,117 +1,20 @@
 package window
 
 import (
-	"bytes"
 	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// A decision with what it was asked.
-type decided struct {
-	*testing.T
-	decide   decider
-	l        *limiter.Limit
-	old      limiter.State
-	now      uint64
-	quantity int64
-	ch       limiter.Change
-	d        limiter.Decision
-}
-
-func decide(t *testing.T, f decider, l *limiter.Limit, old limiter.State, now uint64, quantity int64) decided {
-	t.Helper()
-	data := bytes.Clone(old.Data)
-	ch, d := f(l, old, now, quantity, nil)
-	c := decided{t, f, l, old, now, quantity, ch, d}
-	c.expect(bytes.Equal(data, old.Data), "the old state was written to")
-	return c
-}
-
-// then asks again about what this decision leaves.
-func (c decided) then(wait time.Duration, quantity int64) decided {
-	c.Helper()
-	return decide(c.T, c.decide, c.l, after(c.old, c.ch), c.now+uint64(wait), quantity)
-}
-
-// expect fails the test, with the decision, unless ok.
-func (c decided) expect(ok bool, what string) {
-	c.Helper()
-	if !ok {
-		c.Fatalf("%s: limit %+v, state %d %x, now %d, quantity %d: %+v, %+v", what, *c.l, c.old.Expires, c.old.Data, c.now, c.quantity, c.ch, c.d)
-	}
-}
-
-// check holds a decision to everything that is true of all of them.
-func (c decided) check() {
-	c.Helper()
-	c.ranges()
-	c.change()
-	c.remaining()
-	c.waits()
-}
-
-func (c decided) ranges() {
-	c.Helper()
-	d := c.d
-	c.expect(d.Limit == c.l.Max && d.Err == nil && d.Wait == 0, "limit, error and wait")
-	c.expect(0 <= d.Remaining && d.Remaining <= d.Limit, "remaining out of range")
-	c.expect(d.ResetAfter >= 0, "negative reset after")
-	c.expect(d.RetryAfter == limiter.NoRetry || d.Limited && d.RetryAfter > 0, "retry after out of range")
-	c.expect(!d.Limited || c.quantity >= 0, "a refund is refused")
-	c.expect(!d.Limited || (d.RetryAfter == limiter.NoRetry) == (c.quantity > c.l.Max), "retry after does not fit the quantity")
-	c.expect(c.quantity <= c.l.Max || d.Limited, "more than the limit is admitted")
-}
-
-func (c decided) change() {
-	c.Helper()
-	ch := c.ch
-	c.expect(ch.Set == (!c.d.Limited && c.quantity != 0), "set")
-	if !ch.Set {
-		return
-	}
-	c.expect(0 <= ch.Keep && ch.Keep <= len(c.old.Data), "keeps more than there is")
-	used := ch.Expires > c.now
-	c.expect(used == (c.d.ResetAfter > 0), "expires and reset after")
-	c.expect(!used || min(ch.Expires-c.now, math.MaxInt64) == uint64(c.d.ResetAfter), "expires at another time")
-	c.expect(c.quantity < 0 || used, "a charge leaves nothing")
-}
-
-// remaining checks that what is said to remain is there, and no more.
-func (c decided) remaining() {
-	c.Helper()
-	r := c.d.Remaining
-	peek := c.then(0, 0)
-	peek.expect(peek.d.Remaining == r && peek.d.ResetAfter == c.d.ResetAfter, "a peek tells otherwise")
-	if r > 0 {
-		all := c.then(0, r)
-		all.expect(!all.d.Limited && all.d.Remaining == 0, "what remained is refused")
-	}
-	if r < c.l.Max {
-		more := c.then(0, r+1)
-		more.expect(more.d.Limited, "more than remained is admitted")
-	}
-}
-
-// waits checks the two durations against what happens after them and 1 ns before. It leaves
-// out those that end at the end of the clock, or would if it went on.
-func (c decided) waits() {
-	c.Helper()
-	if retry := c.d.RetryAfter; retry != limiter.NoRetry && c.now+uint64(retry) < endOfTime {
-		again := c.then(retry, c.quantity)
-		again.expect(!again.d.Limited, "refused after its retry after")
-		again = c.then(retry-1, c.quantity)
-		again.expect(again.d.Limited && again.d.RetryAfter == 1, "admitted before its retry after")
-	}
-	if reset := c.d.ResetAfter; reset > 0 && c.now+uint64(reset) < endOfTime {
-		full := c.then(reset, c.l.Max)
-		full.expect(!full.d.Limited, "not full after its reset after")
-		full = c.then(reset-1, 0)
-		full.expect(full.d.Remaining < c.l.Max && full.d.ResetAfter == 1, "full before its reset after")
-	}
+// check holds a decision to what is true of all of them, and that even a refund of nothing
+// is a change.
+func check(c limitertest.Decided) {
+	c.Check()
+	c.Expect(c.Change.Set == (!c.Got.Limited && c.Quantity != 0), "set")
 }
 
 // anyState draws a state as it may be put by hand: mostly of the right form, and near now.
@@ -146,14 +49,14 @@ func anyState(r *rand.Rand, l *limiter.Limit, n int, now uint64) limiter.State {
 func TestProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for i := range 100_000 {
-		f, n, l := decider(Slide), 2, fold(anyInt(r), anyInt(r), 1)
+		f, n, l := limitertest.Decide(Slide), 2, fold(anyInt(r), anyInt(r), 1)
 		if i%2 == 0 {
 			f, l = Count, fold(anyInt(r), anyInt(r), 1+r.Int64N(5))
 			n = int(l.Amount)
 		}
 		now := uint64(anyInt(r) - 1)
 		quantity := anyQuantity(r, &l, limiter.Decision{Remaining: 1 + r.Int64N(l.Max)})
-		decide(t, f, &l, anyState(r, &l, n, now), now, quantity).check()
+		check(f.Ask(t, l, anyState(r, &l, n, now), now, quantity))
 	}
 }
 
@@ -176,12 +79,12 @@ func FuzzDecide(f *testing.F) {
 	add(false, 100, hour, 1, state(1, now, 1, 50, 30, 20), now, 60)
 	add(false, math.MaxInt64, int64(MaxPeriod), MaxParts, state(MaxPeriod, 0, 8, 1<<63), endOfTime, math.MinInt64)
 	f.Fuzz(func(t *testing.T, sliding bool, limit, period, parts int64, expires uint64, data []byte, now uint64, quantity int64) {
-		d := decider(Count)
+		d := limitertest.Decide(Count)
 		if sliding {
 			d, parts = Slide, 1
 		}
 		l := fold(limit, period, parts)
-		decide(t, d, &l, limiter.State{Expires: expires, Data: data}, now&endOfTime, quantity).check()
+		check(d.Ask(t, l, limiter.State{Expires: expires, Data: data}, now&endOfTime, quantity))
 	})
 }
 
@@ -191,7 +94,7 @@ func TestNeverOverAdmits(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	full := 0
 	for i := range 600 {
-		f, parts := decider(Count), 1+r.Int64N(12)
+		f, parts := limitertest.Decide(Count), 1+r.Int64N(12)
 		switch i % 3 {
 		case 0:
 			f, parts = Slide, 1
@@ -204,7 +107,7 @@ func TestNeverOverAdmits(t *testing.T) {
 		for range 300 {
 			quantity := 1 + r.Int64N(1+r.Int64N(l.Max))
 			ch, d := f(&l, s, now, quantity, nil)
-			s = after(s, ch)
+			s = limitertest.After(s, ch)
 			current := now / uint64(l.Interval)
 			if !d.Limited {
 				admitted[current] += quantity
@@ -249,7 +152,7 @@ func TestStretches(t *testing.T) {
 	for range 3000 {
 		quantity := 1 + r.Int64N(20)
 		ch, d := Count(l, s, now, quantity, nil)
-		if s = after(s, ch); !d.Limited {
+		if s = limitertest.After(s, ch); !d.Limited {
 			events = append(events, event{now, quantity})
 		}
 		now += r.Uint64N(uint64(5 * time.Minute))

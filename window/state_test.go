@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
 // t0 begins a day, and so a window of any period that divides one.
 const t0 uint64 = 19_700 * 86_400e9
-
-// decider is the signature of Slide and Count.
-type decider func(*limiter.Limit, limiter.State, uint64, int64, []byte) (limiter.Change, limiter.Decision)
 
 func mustLimit(tb testing.TB, limit int64, period time.Duration, parts int64) *limiter.Limit {
 	tb.Helper()
@@ -43,15 +41,6 @@ func appendUint(b []byte, size int, v uint64) []byte {
 	return b
 }
 
-// after returns the state that a change makes of old.
-func after(old limiter.State, ch limiter.Change) limiter.State {
-	if !ch.Set {
-		return old
-	}
-	data := append(append([]byte{}, old.Data[:ch.Keep]...), ch.Tail...)
-	return limiter.State{Expires: ch.Expires, Data: data}
-}
-
 func equal(a, b limiter.State) bool {
 	return a.Expires == b.Expires && bytes.Equal(a.Data, b.Data)
 }
@@ -62,7 +51,7 @@ func TestState(t *testing.T) {
 	empty := limiter.State{}
 	for _, tt := range []struct {
 		name     string
-		decide   decider
+		decide   limitertest.Decide
 		limit    int64
 		parts    int64 // of a window of as many hours
 		old      limiter.State
@@ -106,7 +95,7 @@ func TestState(t *testing.T) {
 	} {
 		l := mustLimit(t, tt.limit, time.Duration(tt.parts)*h, tt.parts)
 		ch, d := tt.decide(l, tt.old, hour(tt.at), tt.quantity, nil)
-		got := after(tt.old, ch)
+		got := limitertest.After(tt.old, ch)
 		if !ch.Set || d.Limited || !equal(got, tt.want) || ch.Keep != tt.keep {
 			t.Errorf("%s: %+v, %+v\n got %d %x\nwant %d %x", tt.name, ch, d, got.Expires, got.Data, tt.want.Expires, tt.want.Data)
 		}
@@ -126,7 +115,7 @@ func TestStateSize(t *testing.T) {
 		s, now := limiter.State{}, t0
 		for range 20 {
 			ch, _ := Slide(l, s, now, 1+tt.limit/3, nil)
-			s = after(s, ch)
+			s = limitertest.After(s, ch)
 			now += uint64(20 * time.Minute)
 			if size := 8 + len(s.Data); size != tt.size {
 				t.Fatalf("limit %d: %d bytes, want %d", tt.limit, size, tt.size)
@@ -161,7 +150,7 @@ func TestSizeGrows(t *testing.T) {
 	} {
 		now += uint64(tt.after)
 		ch, d := Slide(mustLimit(t, tt.limit, tt.period, 1), s, now, tt.quantity, nil)
-		if s = after(s, ch); !equal(s, tt.want) {
+		if s = limitertest.After(s, ch); !equal(s, tt.want) {
 			t.Fatalf("row %d: %+v\n got %d %x\nwant %d %x", i, d, s.Expires, s.Data, tt.want.Expires, tt.want.Data)
 		}
 	}
@@ -240,7 +229,7 @@ func TestClockBehind(t *testing.T) {
 	l, old := mustLimit(t, 100, h, 1), state(h, t0, 1, 60, 30)
 	ch, d := Slide(l, old, now, 10, nil)
 	peek("sliding, charge", d, false, 0, limiter.NoRetry, 5*h/2)
-	if got, want := after(old, ch), state(h, t0, 1, 60, 40); !equal(got, want) {
+	if got, want := limitertest.After(old, ch), state(h, t0, 1, 60, 40); !equal(got, want) {
 		t.Errorf("sliding, charge: got %x, want %x", got.Data, want.Data)
 	}
 	_, d = Slide(l, old, now, 40, nil)
@@ -253,7 +242,7 @@ func TestClockBehind(t *testing.T) {
 	peek("buckets, refused", d, true, 20, 3*h/2, 7*h/2)
 	ch, d = Count(l, old, now, -31, nil)
 	peek("buckets, refund", d, false, 51, limiter.NoRetry, 3*h/2)
-	if got, want := after(old, ch), state(h, t0-2*uint64(h), 1, 0, 0, 49); !equal(got, want) {
+	if got, want := limitertest.After(old, ch), state(h, t0-2*uint64(h), 1, 0, 0, 49); !equal(got, want) {
 		t.Errorf("buckets, refund: got %x, want %x", got.Data, want.Data)
 	}
 	// A Duration cannot tell how long it is until then.

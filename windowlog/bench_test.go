@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
 // What is measured is stored, as a caller would, and so cannot be optimized away.
@@ -27,7 +28,7 @@ func fill(l *limiter.Limit, n int, gap, quantity int64) (limiter.State, uint64) 
 		if d.Limited {
 			panic("a log that is to be filled refuses")
 		}
-		s = apply(s, c)
+		s = limitertest.After(s, c)
 		now += uint64(1 + r.Int64N(gap))
 	}
 	return s, now

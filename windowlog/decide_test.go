@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
 // t0 is the instant from which tests count: any number of nanoseconds below 1<<63 will do.
@@ -18,10 +19,8 @@ const (
 	s  = time.Second
 )
 
-// apply makes the new state as a caller does.
-func apply(s limiter.State, c limiter.Change) limiter.State {
-	return limiter.State{Expires: c.Expires, Data: slices.Concat(s.Data[:c.Keep], c.Tail)}
-}
+// decide is Decide with the rules that all algorithms obey.
+var decide limitertest.Decide = Decide
 
 func newLimit(t *testing.T, limit int64, period time.Duration, entries int64) limiter.Limit {
 	t.Helper()
@@ -47,27 +46,16 @@ type row struct {
 // run makes the decisions of rows on one key.
 func run(t *testing.T, l limiter.Limit, rows []row) {
 	t.Helper()
-	var state limiter.State
+	plain := make([]limitertest.Row, len(rows))
 	for i, tt := range rows {
-		now := t0 + uint64(tt.at)
-		want := limiter.Decision{Limited: tt.limited, Limit: l.Max, Remaining: tt.left, RetryAfter: tt.retry, ResetAfter: tt.reset}
-		c, d := Decide(&l, state, now, tt.quantity, nil)
-		if d != want {
-			t.Errorf("row %d: got %+v, want %+v", i, d, want)
-		}
-		if c.Set != (!tt.limited && tt.quantity != 0) {
-			t.Errorf("row %d: set is %t", i, c.Set)
-		}
-		if c.Set {
-			if c.Expires != now+uint64(tt.reset) {
-				t.Errorf("row %d: expires %d ns after now", i, c.Expires-now)
-			}
-			state = apply(state, c)
-		}
-		if requests, _ := decode(state.Data); len(requests) != tt.entries {
-			t.Errorf("row %d: %d entries, want %d", i, len(requests), tt.entries)
-		}
+		plain[i] = limitertest.Row{tt.at, tt.quantity, tt.limited, tt.left, tt.retry, tt.reset}
 	}
+	decide.Play(t, l, limiter.State{}, t0, plain, func(i int, c limitertest.Decided) {
+		check(c)
+		if requests, _ := decode(c.After().Data); len(requests) != rows[i].entries {
+			t.Errorf("row %d: %d entries, want %d", i, len(requests), rows[i].entries)
+		}
+	})
 }
 
 // TestWorkedExample walks through the example of the package comment.
@@ -127,7 +115,7 @@ func TestOneEntryEach(t *testing.T) {
 	var state limiter.State
 	for i := range 200 {
 		c, d := Decide(&l, state, t0+uint64(i), int64(1+i%2), nil)
-		state = apply(state, c)
+		state = limitertest.After(state, c)
 		if requests, ok := decode(state.Data); d.Limited || !ok || len(requests) != i+1 {
 			t.Fatalf("request %d: %+v, %d entries", i, d, len(requests))
 		}
@@ -217,7 +205,7 @@ func TestRefund(t *testing.T) {
 				}
 				continue
 			}
-			if got, ok := decode(apply(old, c).Data); !ok || !slices.Equal(got, tt.want) {
+			if got, ok := decode(limitertest.After(old, c).Data); !ok || !slices.Equal(got, tt.want) {
 				t.Errorf("%d leaves %v, want %v", tt.quantity, got, tt.want)
 			}
 		}
@@ -263,13 +251,13 @@ func TestChangedParameters(t *testing.T) {
 	// Now a longer period is charged: all that is still there counts for that long.
 	l := newLimit(t, 20, time.Hour, 10)
 	c, _ := Decide(&l, state, t0+1, 1, nil)
-	if _, d := Decide(&l, apply(state, c), t0+uint64(time.Hour-5*s), 0, nil); d.Remaining != 9 {
+	if _, d := Decide(&l, limitertest.After(state, c), t0+uint64(time.Hour-5*s), 0, nil); d.Remaining != 9 {
 		t.Errorf("longer period, later: %+v", d)
 	}
 	// What was dropped stays dropped.
 	short := newLimit(t, 20, 2*s, 10)
 	c, _ = Decide(&short, state, t0, 1, nil)
-	if _, d := Decide(&l, apply(state, c), t0, 0, nil); d.Remaining != 15 {
+	if _, d := Decide(&l, limitertest.After(state, c), t0, 0, nil); d.Remaining != 15 {
 		t.Errorf("shorter period, then longer: %+v", d)
 	}
 }
@@ -284,7 +272,7 @@ func TestByHand(t *testing.T) {
 	later := t0 + uint64(3*s)
 	old := put(t0+uint64(13*s), request{later, 1})
 	c, d := Decide(&l, old, t0, 1, nil)
-	if got, ok := decode(apply(old, c).Data); !ok || !slices.Equal(got, []request{{later, 1}, {later, 1}}) || d.ResetAfter != 13*s {
+	if got, ok := decode(limitertest.After(old, c).Data); !ok || !slices.Equal(got, []request{{later, 1}, {later, 1}}) || d.ResetAfter != 13*s {
 		t.Errorf("a charge before a time to come: %v, %+v", got, d)
 	}
 	// One that is out of reach.
@@ -311,32 +299,26 @@ func TestByHand(t *testing.T) {
 // TestClockEnds covers the first and the last instant of the clock.
 func TestClockEnds(t *testing.T) {
 	l := limiter.Limit{Max: math.MaxInt64, Interval: MaxPeriod, Amount: MaxEntries}
-	for _, now := range []uint64{0, lastTime} {
+	for _, now := range []uint64{0, limitertest.LastTime} {
 		c, d := Decide(&l, limiter.State{}, now, math.MaxInt64, nil)
 		if d.Limited || d.ResetAfter != MaxPeriod || c.Expires != now+MaxPeriod {
 			t.Errorf("charge at %d: %+v, %+v", now, c, d)
 		}
-		if _, d := Decide(&l, apply(limiter.State{}, c), now, 1, nil); d.RetryAfter != MaxPeriod {
+		if _, d := Decide(&l, limitertest.After(limiter.State{}, c), now, 1, nil); d.RetryAfter != MaxPeriod {
 			t.Errorf("refusal at %d: %+v", now, d)
 		}
 	}
 	// The longest distance between two entries of one window.
 	c, _ := Decide(&l, limiter.State{}, 0, 1, nil)
-	state := apply(limiter.State{}, c)
+	state := limitertest.After(limiter.State{}, c)
 	c, _ = Decide(&l, state, MaxPeriod-1, 1, nil)
-	if got, ok := decode(apply(state, c).Data); !ok || !slices.Equal(got, []request{{0, 1}, {MaxPeriod - 1, 1}}) {
+	if got, ok := decode(limitertest.After(state, c).Data); !ok || !slices.Equal(got, []request{{0, 1}, {MaxPeriod - 1, 1}}) {
 		t.Errorf("entries of both ends of a window: %v", got)
 	}
 }
 
 // TestAllocs covers the ways through Decide, and NewLimit with and without an error.
 func TestAllocs(t *testing.T) {
-	none := func(name string, f func()) {
-		t.Helper()
-		if n := testing.AllocsPerRun(100, f); n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
-		}
-	}
 	room := make([]byte, 1<<20)
 	l := newLimit(t, 5000, time.Hour, MaxEntries)
 	state, now := fill(&l, 4990, int64(time.Second)/2, 1)
@@ -362,10 +344,10 @@ func TestAllocs(t *testing.T) {
 		{"refund that rebuilds", state, now, -4000},
 		{"refund of all", state, now, -4990},
 	} {
-		none(tt.name, func() { outChange, out = Decide(&l, tt.state, tt.now, tt.quantity, room) })
+		limitertest.NoAllocs(t, tt.name, func() { outChange, out = Decide(&l, tt.state, tt.now, tt.quantity, room) })
 	}
-	none("NewLimit", func() { outLimit, outErr = NewLimit(15, limiter.Seconds(60), 15) })
-	none("NewLimit out of range", func() { outLimit, outErr = NewLimit(15, limiter.Seconds(60), 0) })
+	limitertest.NoAllocs(t, "NewLimit", func() { outLimit, outErr = NewLimit(15, limiter.Seconds(60), 15) })
+	limitertest.NoAllocs(t, "NewLimit out of range", func() { outLimit, outErr = NewLimit(15, limiter.Seconds(60), 0) })
 }
 
 func must(requests []request, ok bool) []request {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
 // A request is an entry of a log as a test sees it.
@@ -123,7 +124,7 @@ func TestFormat(t *testing.T) {
 		if !c.Set || c.Keep != tt.keep {
 			t.Fatalf("row %d: keep %d, %+v", i, c.Keep, d)
 		}
-		s = apply(s, c)
+		s = limitertest.After(s, c)
 		if got, want := string(s.Data), tt.stream+string(tt.footer); got != want {
 			t.Fatalf("row %d: data\n%x, want\n%x", i, got, want)
 		}

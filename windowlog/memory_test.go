@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
 // entryBytes is the most that an admitted request of quantity 1 may take, spare bytes
@@ -95,7 +96,7 @@ func TestShrinks(t *testing.T) {
 		for _, left := range []uint64{0, 1, 10, 100, 1000} {
 			now := t0 + uint64(time.Hour) + (n-left-1)*gap
 			c, _ := Decide(&l, old, now, 1, nil)
-			state := apply(old, c)
+			state := limitertest.After(old, c)
 			entries, ok := decode(state.Data)
 			size := len(state.Data) - footerSize
 			if !ok || len(entries) != int(left)+1 || size > max(len(entries)*entryBytes, 40) {
@@ -150,7 +151,7 @@ func TestWrittenInPlace(t *testing.T) {
 				t.Fatalf("%d bytes written in place, want at most %d", len(c.Tail), most)
 			}
 		}
-		state = apply(state, c)
+		state = limitertest.After(state, c)
 		now += uint64(time.Millisecond)
 	}
 	if inPlace < 980 {
@@ -169,7 +170,7 @@ func TestRefundsStayCheap(t *testing.T) {
 		if !c.Set {
 			t.Fatalf("step %d: %+v", i, d)
 		}
-		state = apply(state, c)
+		state = limitertest.After(state, c)
 		now += uint64(time.Millisecond)
 		written += len(c.Tail)
 	}

@@ -1,54 +1,30 @@
 package windowlog
 
 import (
-	"flag"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"testing"
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/limiter/limitertest"
 )
-
-// More steps take longer and see more: go test ./windowlog -args -steps 10000000.
-var steps = flag.Int("steps", 1_000_000, "how many decisions the random walks make")
-
-// lastTime is the last instant of the clock.
-const lastTime = uint64(math.MaxInt64)
-
-// anyInt draws an int64 of any magnitude, often next to a power of two, sometimes negative.
-func anyInt(r *rand.Rand) int64 {
-	v := int64(r.Uint64() >> (1 + r.UintN(63)))
-	switch r.UintN(8) {
-	case 0:
-		v = -v
-	case 1:
-		v = int64(1)<<r.UintN(63) - 1 + r.Int64N(3)
-	case 2:
-		v = math.MaxInt64 - r.Int64N(3)
-	case 3:
-		v = r.Int64N(8)
-	}
-	return v
-}
-
-// within folds v into 1..most.
-func within(v, most int64) int64 { return 1 + int64(uint64(v)%uint64(most)) }
 
 // fold makes of any three numbers a limit that NewLimit could have made.
 func fold(limit, period, entries int64) limiter.Limit {
 	return limiter.Limit{
-		Max:      within(limit, math.MaxInt64),
-		Interval: time.Duration(within(period, MaxPeriod)),
-		Amount:   within(entries, MaxEntries),
+		Max:      limitertest.Within(limit, math.MaxInt64),
+		Interval: time.Duration(limitertest.Within(period, MaxPeriod)),
+		Amount:   limitertest.Within(entries, MaxEntries),
 	}
 }
 
 // anyLimit draws limits of any magnitude. Most hold few units or few entries, so that both
 // ways to be full are met.
 func anyLimit(r *rand.Rand) limiter.Limit {
-	limit, entries := anyInt(r), anyInt(r)
+	limit, entries := limitertest.AnyInt(r), limitertest.AnyInt(r)
 	if r.UintN(2) == 0 {
 		limit = r.Int64N(100)
 	}
@@ -58,7 +34,7 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 	case 1:
 		entries = MaxEntries - 1
 	}
-	return fold(limit, anyInt(r), entries)
+	return fold(limit, limitertest.AnyInt(r), entries)
 }
 
 // anyQuantity draws a quantity that l treats specially, or any.
@@ -74,13 +50,13 @@ func anyQuantity(r *rand.Rand, l limiter.Limit) int64 {
 		}
 		return math.MinInt64 + r.Int64N(2)
 	case 3:
-		return anyInt(r)
+		return limitertest.AnyInt(r)
 	case 4:
-		return -within(anyInt(r), l.Max)
+		return -limitertest.Within(limitertest.AnyInt(r), l.Max)
 	case 5, 6, 7:
-		return within(r.Int64(), min(l.Max, 1+r.Int64N(400)))
+		return limitertest.Within(r.Int64(), min(l.Max, 1+r.Int64N(400)))
 	case 8:
-		return within(r.Int64(), l.Max)
+		return limitertest.Within(r.Int64(), l.Max)
 	}
 	return 1
 }
@@ -140,19 +116,6 @@ func refund(live []request, credit uint64) []request {
 	return live
 }
 
-// search returns the earliest wait from now after which ok holds, or the longest there is.
-func search(now uint64, ok func(t uint64) bool) time.Duration {
-	low, high := uint64(0), lastTime
-	for low < high {
-		if mid := low + (high-low)/2; ok(now + mid) {
-			high = mid
-		} else {
-			low = mid + 1
-		}
-	}
-	return time.Duration(low)
-}
-
 // A walk takes Decide and the oracle through the same requests on one key.
 type walk struct {
 	t      *testing.T
@@ -160,7 +123,6 @@ type walk struct {
 	oracle plainLog
 	state  limiter.State
 	now    uint64
-	room   []byte
 }
 
 // put sets the state by hand, as an import does.
@@ -173,18 +135,10 @@ func (w *walk) put(s limiter.State) {
 }
 
 func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
-	c, d := Decide(&l, w.state, w.now, quantity, w.room[:0])
-	if cap(c.Tail) > cap(w.room) {
-		w.room = c.Tail
-	}
-	expect := func(ok bool, what string) {
-		if !ok {
-			w.t.Helper()
-			w.t.Fatalf("%s: Decide(%+v, %+v, %d, %d)\n= %+v, %+v\n%v", what, l, w.state, w.now, quantity, c, d, w.oracle)
-		}
-	}
+	c := decide.Ask(w.t, l, w.state, w.now, quantity)
+	d := c.Got
 	limited := quantity >= 0 && (quantity > l.Max || !w.oracle.admits(l, w.now, quantity))
-	expect(d.Limited == limited, "admitted or refused")
+	c.Expect(d.Limited == limited, "admitted or refused", w.oracle)
 	after := w.oracle
 	if set := !limited && quantity != 0; set {
 		after = plainLog{w.oracle.at(l, w.now), math.MaxUint64}
@@ -198,42 +152,41 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 			set = len(after.requests) > 0
 			after.requests = refund(after.requests, -uint64(quantity))
 		}
-		expect(c.Set == set, "changed or not")
+		c.Expect(c.Change.Set == set, "changed or not", w.oracle)
 	} else {
-		expect(!c.Set, "changed")
+		c.Expect(!c.Change.Set, "changed")
 	}
 	// Retry after and reset after are what makes a difference when it has passed.
-	w.wait(d.RetryAfter, limited && quantity <= l.Max, expect, func(t uint64) bool { return after.admits(l, t, quantity) })
-	w.wait(d.ResetAfter, true, expect, func(t uint64) bool { return after.empty(l, t) })
+	if limited && quantity <= l.Max {
+		w.wait(c, d.RetryAfter, "retry after", func(t uint64) bool { return after.admits(l, t, quantity) })
+	} else {
+		c.Expect(d.RetryAfter == limiter.NoRetry, "a wait for nothing")
+	}
+	w.wait(c, d.ResetAfter, "reset after", func(t uint64) bool { return after.empty(l, t) })
 	want := limiter.Decision{Limited: limited, Limit: l.Max, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
 	if units, entries := after.sum(l, w.now); entries < uint64(l.Amount) && units < uint64(l.Max) {
 		want.Remaining = l.Max - int64(units)
 	}
-	expect(d == want, "remaining")
-	if c.Set {
-		expect(c.Expires == w.now+uint64(d.ResetAfter), "expires")
-		after.expires = c.Expires
-		w.state, w.oracle = apply(w.state, c), after
+	c.Expect(d == want, "remaining", w.oracle)
+	if c.Change.Set {
+		c.Expect(c.Change.Expires == w.now+uint64(d.ResetAfter), "expires")
+		after.expires = c.Change.Expires
+		w.state, w.oracle = c.After(), after
 		if len(after.requests) > 0 && w.r.UintN(16) == 0 {
 			requests, ok := decode(w.state.Data)
-			expect(ok && slices.Equal(requests, after.requests), "other entries are stored")
+			c.Expect(ok && slices.Equal(requests, after.requests), "other entries are stored", w.oracle)
 		}
 	}
 	return d
 }
 
-// wait checks that after the duration given, and not 1 ns before, ok is true. The longest
-// duration may stand for a longer one.
-func (w *walk) wait(got time.Duration, some bool, expect func(bool, string), ok func(t uint64) bool) {
-	if !some {
-		expect(got == limiter.NoRetry, "a wait for nothing")
-		return
-	}
-	expect(got >= 0, "negative wait")
-	expect(got == math.MaxInt64 || ok(w.now+uint64(got)), "waited too short")
-	expect(got == 0 || !ok(w.now+uint64(got)-1), "waited too long")
+// wait checks that ok is true after the duration given, and not before, and searches for
+// another one now and then.
+func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok func(t uint64) bool) {
+	c.ExpectEarliest(got, math.MaxUint64, what, ok)
 	if w.r.UintN(64) == 0 {
-		expect(search(w.now, ok) == got, "another wait was found")
+		found := sort.Search(math.MaxInt64, func(i int) bool { return ok(w.now + uint64(i)) })
+		c.Expect(time.Duration(found) == got, what, "another wait was found", w.oracle)
 	}
 }
 
@@ -251,7 +204,7 @@ func (w *walk) advance(l limiter.Limit, last limiter.Decision, gap uint64) {
 		}
 	case 4:
 		if w.r.UintN(8) == 0 {
-			by = uint64(anyInt(w.r)) >> (1 + w.r.UintN(63))
+			by = uint64(limitertest.AnyInt(w.r)) >> (1 + w.r.UintN(63))
 		}
 	case 5:
 		// To where the oldest that counts leaves.
@@ -261,7 +214,7 @@ func (w *walk) advance(l limiter.Limit, last limiter.Decision, gap uint64) {
 	default:
 		by = w.r.Uint64N(gap)
 	}
-	w.now = min(w.now+min(by, lastTime), lastTime)
+	w.now = min(w.now+min(by, limitertest.LastTime), limitertest.LastTime)
 }
 
 // TestWalkOracle compares sequences of requests on one key under changing limits, with
@@ -269,7 +222,7 @@ func (w *walk) advance(l limiter.Limit, last limiter.Decision, gap uint64) {
 func TestWalkOracle(t *testing.T) {
 	var seen counts
 	r := rand.New(rand.NewPCG(5, 6))
-	for seen.steps < *steps {
+	for seen.steps < limitertest.Steps(1_000_000) {
 		if r.UintN(200) == 0 {
 			longWalk(t, r, &seen)
 		} else {
@@ -308,7 +261,7 @@ func shortWalk(t *testing.T, r *rand.Rand, seen *counts) {
 	// The third limit is close to the first, as parameters that are tuned are.
 	limits := []limiter.Limit{first, anyLimit(r), fold(
 		first.Max/2+r.Int64N(first.Max), int64(first.Interval)/2+r.Int64N(int64(first.Interval)), first.Amount/2+r.Int64N(first.Amount))}
-	w := walk{t: t, r: r, now: uint64(anyInt(r)) & math.MaxInt64 >> r.UintN(3)}
+	w := walk{t: t, r: r, now: uint64(limitertest.AnyInt(r)) & math.MaxInt64 >> r.UintN(3)}
 	l := first
 	// Requests come so close that some of them to all of them are in one window.
 	gap := 1 + uint64(first.Interval)>>r.UintN(12)
@@ -327,7 +280,7 @@ func shortWalk(t *testing.T, r *rand.Rand, seen *counts) {
 
 // longWalk lets a log become long, with something else than a charge now and then.
 func longWalk(t *testing.T, r *rand.Rand, seen *counts) {
-	l := fold(1000+r.Int64N(3000), anyInt(r)|1<<20, 500+r.Int64N(2000))
+	l := fold(1000+r.Int64N(3000), limitertest.AnyInt(r)|1<<20, 500+r.Int64N(2000))
 	w := walk{t: t, r: r, now: t0}
 	gap := 1 + uint64(l.Interval)/(100+r.Uint64N(2000))
 	for range 4000 {
@@ -343,7 +296,7 @@ func longWalk(t *testing.T, r *rand.Rand, seen *counts) {
 		if r.UintN(100) == 0 {
 			w.advance(l, d, gap)
 		} else {
-			w.now = min(w.now+r.Uint64N(gap), lastTime)
+			w.now = min(w.now+r.Uint64N(gap), limitertest.LastTime)
 		}
 	}
 }
@@ -352,15 +305,15 @@ func longWalk(t *testing.T, r *rand.Rand, seen *counts) {
 // now, in order.
 func anyState(r *rand.Rand, l limiter.Limit, now uint64) limiter.State {
 	var requests []request
-	at := now - min(now, uint64(anyInt(r))>>r.UintN(64))
+	at := now - min(now, uint64(limitertest.AnyInt(r))>>r.UintN(64))
 	for range 1 + r.IntN(30) {
 		q := request{at, 1}
 		if r.UintN(2) == 0 {
-			q.quantity = uint64(within(anyInt(r), math.MaxInt64/64))
+			q.quantity = uint64(limitertest.Within(limitertest.AnyInt(r), math.MaxInt64/64))
 		}
 		requests = append(requests, q)
-		at = min(at+r.Uint64N(uint64(l.Interval))>>r.UintN(10), lastTime)
+		at = min(at+r.Uint64N(uint64(l.Interval))>>r.UintN(10), limitertest.LastTime)
 	}
-	expires := min(requests[len(requests)-1].at+uint64(l.Interval), now+uint64(anyInt(r)))
+	expires := min(requests[len(requests)-1].at+uint64(l.Interval), now+uint64(limitertest.AnyInt(r)))
 	return limiter.State{Expires: expires, Data: encode(requests, make([]byte, r.IntN(40)), r.IntN(40))}
 }

@@ -1,0 +1,134 @@
+package limitertest
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// Check holds a decision to everything that is true of all of them, of every algorithm. It
+// asks about what the decision leaves, now, and when the two durations have passed.
+func (c Decided) Check() {
+	c.CheckNow()
+	c.retryAfter()
+	c.resetAfter()
+}
+
+// CheckNow is the part of Check that asks about no other time. It is for states put by hand
+// whose durations are not exact, because they do not fit.
+func (c Decided) CheckNow() {
+	c.CheckAnswer()
+	c.remaining()
+	c.refund()
+}
+
+// CheckAnswer is the part of Check that asks nothing about what the decision leaves. It is
+// for damaged states, of which a later decision may see more than an earlier one.
+func (c Decided) CheckAnswer() {
+	d, q, most := c.Got, c.Quantity, c.Limit.Max
+	c.Expect(d.Err == nil && d.Wait == 0, "error or wait is set")
+	c.Expect(d.Limit == most, "another limit")
+	c.Expect(0 <= d.Remaining && d.Remaining <= most, "remaining out of range")
+	c.Expect(d.ResetAfter >= 0, "negative reset after")
+	c.Expect((d.ResetAfter == 0) == (d.Remaining == most), "full, but not reset, or the other way round")
+	if d.Limited {
+		c.Expect(q >= 0, "a refund was refused")
+		c.Expect(q > most || d.Remaining < max(q, 1), "refused, but so much remains")
+		c.Expect(q <= most || d.RetryAfter == limiter.NoRetry, "retry after for more than the limit")
+		c.Expect(q > most || d.RetryAfter > 0, "no retry after")
+	} else {
+		c.Expect(q <= most, "more than the limit was admitted")
+		c.Expect(d.RetryAfter == limiter.NoRetry, "retry after, but admitted")
+	}
+	c.change()
+	c.expired()
+}
+
+// change checks what becomes of the state.
+func (c Decided) change() {
+	ch := c.Change
+	if !ch.Set {
+		c.Expect(c.Got.Limited || c.Quantity <= 0, "charged, but not changed")
+		return
+	}
+	c.Expect(!c.Got.Limited && c.Quantity != 0, "refused or peeked, but changed")
+	reset := min(max(ch.Expires, c.Now)-c.Now, math.MaxInt64)
+	c.Expect(reset == uint64(c.Got.ResetAfter), "expires at another time")
+	c.Expect(c.Quantity < 0 || reset > 0, "charged, but nothing is used")
+}
+
+// expired checks that a state whose time has passed equals an absent one.
+func (c Decided) expired() {
+	if c.Old.Expires > c.Now {
+		return
+	}
+	fresh := c.Decide.Ask(c.TB, c.Limit, limiter.State{}, c.Now, c.Quantity)
+	fresh.Got.Wait = c.Got.Wait
+	c.Expect(fresh.Got == c.Got, "an expired state is not an absent one", fresh.Got)
+	if c.Change.Set && fresh.Change.Set {
+		got, want := c.After(), fresh.After()
+		c.Expect(got.Expires == want.Expires && bytes.Equal(got.Data, want.Data), "an expired state is carried on", want)
+	}
+}
+
+// remaining checks that what is said to remain is there, and no more.
+func (c Decided) remaining() {
+	r := c.Got.Remaining
+	peek := c.Then(0, 0)
+	c.Expect(peek.Got.Remaining == r && peek.Got.ResetAfter == c.Got.ResetAfter, "a peek tells otherwise", peek.Got)
+	if r > 0 {
+		all := c.Then(0, r)
+		all.Expect(!all.Got.Limited && all.Got.Remaining == 0, "what remained is refused, or not all of it")
+		all.refund()
+	}
+	if r < c.Limit.Max {
+		more := c.Then(0, r+1)
+		more.Expect(more.Got.Limited, "more than remained is admitted")
+	}
+}
+
+// refund checks that what was charged can be given back.
+func (c Decided) refund() {
+	if !c.Change.Set || c.Quantity <= 0 {
+		return
+	}
+	before := c.Decide.Ask(c.TB, c.Limit, c.Old, c.Now, 0)
+	back := c.Then(0, -c.Quantity)
+	back.Expect(back.Got.Remaining == before.Got.Remaining, "a refund does not undo the charge", before.Got)
+}
+
+// retryAfter asks again when it has passed, and 1 ns before.
+func (c Decided) retryAfter() {
+	retry := c.Got.RetryAfter
+	if retry == limiter.NoRetry {
+		return
+	}
+	c.ExpectEarliest(retry, LastTime, "admitted at another time than retry after", func(t uint64) bool {
+		return !c.at(t, c.Quantity).Got.Limited
+	})
+	if c.Now+uint64(retry) <= LastTime && retry < math.MaxInt64 {
+		again := c.Then(retry-1, c.Quantity)
+		again.Expect(again.Got.RetryAfter == 1, "another retry after than 1 ns before it")
+	}
+}
+
+// resetAfter asks for all when it has passed, and 1 ns before.
+func (c Decided) resetAfter() {
+	reset := c.Got.ResetAfter
+	c.ExpectEarliest(reset, LastTime, "full at another time than reset after", func(t uint64) bool {
+		peek := c.at(t, 0)
+		full := peek.Got.Remaining == c.Limit.Max
+		peek.Expect(full != c.at(t, c.Limit.Max).Got.Limited, "full, but refuses the limit, or the other way round")
+		return full
+	})
+	if reset > 0 && c.Now+uint64(reset) <= LastTime && reset < math.MaxInt64 {
+		peek := c.Then(reset-1, 0)
+		peek.Expect(peek.Got.ResetAfter == 1, "another reset after than 1 ns before it")
+	}
+}
+
+// at asks about what the decision leaves at time t.
+func (c Decided) at(t uint64, quantity int64) Decided {
+	return c.Decide.Ask(c.TB, c.Limit, c.After(), t, quantity)
+}

@@ -1,0 +1,331 @@
+package limitertest
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+const t0 = uint64(1e18)
+
+// A recorder notes what a test fails with, and ends it by a panic with itself.
+type recorder struct {
+	testing.TB
+	errors []string
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.errors = append(r.errors, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	panic(r)
+}
+
+// record returns what f fails with.
+func record(f func(tb testing.TB)) []string {
+	r := &recorder{}
+	func() {
+		defer func() {
+			if p := recover(); p != nil && p != any(r) {
+				panic(p)
+			}
+		}()
+		f(r)
+	}()
+	return r.errors
+}
+
+// block is a limiter to break: all that was used comes back Interval after the first charge.
+func block(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (ch limiter.Change, d limiter.Decision) {
+	used, expires := int64(0), now
+	if old.Expires > now {
+		used, expires = int64(binary.LittleEndian.Uint64(old.Data[4:])), old.Expires
+	}
+	d = limiter.Decision{Limit: l.Max, RetryAfter: limiter.NoRetry}
+	switch {
+	case quantity > l.Max:
+		d.Limited = true
+	case quantity >= 0 && used+quantity > l.Max:
+		d.Limited, d.RetryAfter = true, time.Duration(expires-now)
+	case quantity != 0:
+		if used == 0 {
+			expires = now + uint64(l.Interval)
+		}
+		if used = max(used+max(quantity, -l.Max), 0); used == 0 {
+			expires = now
+		}
+		ch = limiter.Change{Set: true, Expires: expires}
+		room = room[:0]
+		if ch.Keep = min(len(old.Data), 4); ch.Keep == 0 || old.Expires <= now {
+			ch.Keep, room = 0, append(room, "head"...)
+		}
+		ch.Tail = binary.LittleEndian.AppendUint64(room, uint64(used))
+	}
+	d.Remaining, d.ResetAfter = max(l.Max-used, 0), time.Duration(expires-now)
+	return ch, d
+}
+
+// checkAll checks decisions of every kind on a key in use, one that has expired, and none.
+func checkAll(tb testing.TB, f Decide) {
+	l := limiter.Limit{Max: 4, Interval: time.Second}
+	data := func(used byte) []byte { return []byte{'h', 'e', 'a', 'd', used, 0, 0, 0, 0, 0, 0, 0} }
+	for _, old := range []limiter.State{{}, {Expires: t0 + 9, Data: data(2)}, {Expires: t0 + 9, Data: data(4)}, {Expires: t0, Data: data(4)}} {
+		for _, quantity := range []int64{0, 1, 2, 4, 5, -1, -2, math.MinInt64} {
+			f.Ask(tb, l, old, t0, quantity).Check()
+		}
+	}
+}
+
+// A call is what block was asked, and its answer, for one who breaks it.
+type call struct {
+	l        *limiter.Limit
+	old      limiter.State
+	now      uint64
+	quantity int64
+	room     []byte
+	*limiter.Change
+	*limiter.Decision
+}
+
+// TestCheck breaks each rule, and expects to be told which.
+func TestCheck(t *testing.T) {
+	if got := record(func(tb testing.TB) { checkAll(tb, block) }); got != nil {
+		t.Fatalf("a good algorithm: %v", got)
+	}
+	scratch := make([]byte, 12)
+	for _, tt := range []struct {
+		rule     string
+		mutation func(c call)
+	}{
+		{"the limit was written to", func(c call) { c.l.Max++ }},
+		{"the old state was written to", func(c call) {
+			if len(c.old.Data) > 0 {
+				c.old.Data[0] ^= 1
+			}
+		}},
+		{"the tail has bytes in common", func(c call) {
+			if len(c.old.Data) > 0 && c.Set {
+				c.Keep, c.Tail = 0, c.old.Data
+			}
+		}},
+		{"the same is answered otherwise", func(c call) { c.Remaining = int64(len(c.room)) }},
+		{"the same is changed otherwise", func(c call) {
+			if c.room == nil && c.Set {
+				c.Keep, c.Tail = 0, scratch
+			}
+		}},
+		{"error or wait is set", func(c call) { c.Err = errors.ErrUnsupported }},
+		{"error or wait is set", func(c call) { c.Wait = c.ResetAfter }},
+		{"another limit", func(c call) { c.Limit++ }},
+		{"remaining out of range", func(c call) { c.Remaining -= 5 }},
+		{"remaining out of range", func(c call) { c.Remaining++ }},
+		{"negative reset after", func(c call) { c.ResetAfter-- }},
+		{"full, but not reset", func(c call) { c.ResetAfter++ }},
+		{"full, but not reset", func(c call) { c.Remaining = min(c.Remaining, c.Limit-1) }},
+		{"a refund was refused", func(c call) {
+			if c.quantity < 0 {
+				*c.Change, c.Limited = limiter.Change{}, true
+			}
+		}},
+		{"refused, but so much remains", func(c call) {
+			if c.quantity == 1 {
+				*c.Change, c.Limited, c.RetryAfter = limiter.Change{}, true, 1
+			}
+		}},
+		{"refused, but so much remains", func(c call) {
+			if c.quantity == 0 && c.Remaining > 0 {
+				c.Limited, c.RetryAfter = true, 1
+			}
+		}},
+		{"retry after for more than the limit", func(c call) {
+			if c.quantity > c.l.Max {
+				c.RetryAfter = 1
+			}
+		}},
+		{"no retry after", func(c call) { c.RetryAfter = limiter.NoRetry }},
+		{"no retry after", func(c call) {
+			if c.Limited && c.quantity <= c.l.Max {
+				c.RetryAfter = 0
+			}
+		}},
+		{"more than the limit was admitted", func(c call) { c.Limited = c.Limited && c.quantity <= c.l.Max }},
+		{"retry after, but admitted", func(c call) { c.RetryAfter = max(c.RetryAfter, 0) }},
+		{"charged, but not changed", func(c call) { c.Set = false }},
+		{"refused or peeked, but changed", func(c call) { c.Set = true }},
+		{"refused or peeked, but changed", func(c call) { c.Set = c.Set || c.Limited }},
+		{"keeps what is not there", func(c call) { c.Keep = len(c.old.Data) + 1 }},
+		{"keeps what is not there", func(c call) { c.Keep-- }},
+		{"keeps some, but changes the length", func(c call) { c.Tail = append(c.Tail, 1) }},
+		{"expires at another time", func(c call) { c.Expires++ }},
+		{"expires at another time", func(c call) { c.Expires = c.now }},
+		{"charged, but nothing is used", func(c call) {
+			if c.quantity == 1 && c.Set {
+				c.Expires, c.ResetAfter, c.Remaining = c.now, 0, c.Limit
+			}
+		}},
+		{"an expired state is not an absent one", func(c call) {
+			if c.old.Expires == t0 && c.quantity == 0 && c.old.Data[4] == 4 {
+				c.Remaining, c.ResetAfter = 1, 1
+			}
+		}},
+		{"an expired state is carried on", func(c call) {
+			if c.old.Expires == c.now && c.Set {
+				c.Tail[0] = 'H'
+			}
+		}},
+		{"a refund does not undo the charge", func(c call) {
+			if c.quantity < 0 && c.Remaining > 3 {
+				c.Remaining, c.ResetAfter, c.Expires = 3, 1, c.now+1
+			}
+		}},
+		{"a peek tells otherwise", func(c call) {
+			if c.quantity == 1 && !c.Limited {
+				c.Expires++
+				c.ResetAfter++
+				c.Tail[len(c.Tail)-8]++
+			}
+		}},
+		{"what remained is refused", func(c call) {
+			if c.quantity == c.Limit {
+				*c.Change, *c.Decision = limiter.Change{}, limiter.Decision{Limited: true, Limit: 4, Remaining: 3, RetryAfter: 9, ResetAfter: 9}
+			}
+		}},
+		{"more than remained is admitted", func(c call) {
+			if c.Remaining < c.Limit {
+				c.Remaining = max(c.Remaining-1, 0)
+			}
+		}},
+		{"admitted at another time than retry after", func(c call) {
+			if c.RetryAfter > 1 {
+				c.RetryAfter--
+			}
+		}},
+		{"admitted at another time than retry after", func(c call) {
+			if c.RetryAfter > 0 {
+				c.RetryAfter++
+			}
+		}},
+		{"another retry after than 1 ns before", func(c call) {
+			if c.RetryAfter == 1 {
+				c.RetryAfter++
+			}
+		}},
+		{"full at another time than reset after", func(c call) {
+			c.ResetAfter = min(c.ResetAfter, 5)
+			c.Expires = min(c.Expires, c.now+5)
+		}},
+		{"another reset after than 1 ns before", func(c call) {
+			if c.ResetAfter == 1 {
+				c.ResetAfter++
+			}
+		}},
+	} {
+		got := record(func(tb testing.TB) {
+			checkAll(tb, func(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (limiter.Change, limiter.Decision) {
+				ch, d := block(l, old, now, quantity, room)
+				tt.mutation(call{l, old, now, quantity, room, &ch, &d})
+				return ch, d
+			})
+		})
+		if len(got) != 1 || !strings.HasPrefix(got[0], tt.rule) {
+			t.Errorf("%q: got %q", tt.rule, got)
+		}
+	}
+}
+
+func TestPlay(t *testing.T) {
+	l := limiter.Limit{Max: 4, Interval: time.Second}
+	const no, s = limiter.NoRetry, time.Second
+	rows := []Row{
+		{0, 3, false, 1, no, s},
+		{s / 2, 2, true, 1, s / 2, s / 2},
+		{s / 2, -1, false, 2, no, s / 2},
+		{s, 4, false, 0, no, s},
+	}
+	play := func(look func(int, Decided)) []string {
+		return record(func(tb testing.TB) {
+			if end := Decide(block).Play(tb, l, limiter.State{}, t0, rows, look); end.Expires != t0+uint64(2*s) {
+				t.Errorf("the last state is %+v", end)
+			}
+		})
+	}
+	if got := play(nil); got != nil {
+		t.Error(got)
+	}
+	looked := 0
+	if got := play(func(i int, c Decided) {
+		if looked++; c.Quantity != rows[i].Quantity {
+			t.Errorf("row %d: %+v", i, c)
+		}
+	}); got != nil || looked != len(rows) {
+		t.Errorf("%d rows looked at: %v", looked, got)
+	}
+	rows[0].Limited = true
+	if got := play(nil); len(got) != 2 || !strings.HasPrefix(got[0], "row 0: got") || got[1] != "row 0: set is true" {
+		t.Errorf("another row: %v", got)
+	}
+}
+
+func TestNoAllocs(t *testing.T) {
+	var kept []byte
+	if got := record(func(tb testing.TB) { NoAllocs(tb, "none", func() {}) }); got != nil {
+		t.Error(got)
+	}
+	if got := record(func(tb testing.TB) { NoAllocs(tb, "one", func() { kept = make([]byte, 100) }) }); len(got) != 1 || kept == nil {
+		t.Error(got)
+	}
+}
+
+// TestAnyInt: each length in bits is met, of numbers above 0 and below, and both ends are.
+func TestAnyInt(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var above, below [64]int
+	ends := map[int64]int{}
+	for range 100_000 {
+		v := AnyInt(r)
+		if v >= 0 {
+			above[bits.Len64(uint64(v))]++
+		} else {
+			below[bits.Len64(uint64(-v))]++
+		}
+		ends[v]++
+		if n := Within(v, 7); n < 1 || n > 7 {
+			t.Fatalf("%d folds into %d", v, n)
+		}
+	}
+	for n := 1; n < 64; n++ {
+		if above[n] < 500 || below[n] < 50 {
+			t.Errorf("%d numbers of %d bits, and %d below 0", above[n], n, below[n])
+		}
+	}
+	if ends[0] < 500 || ends[math.MaxInt64] < 500 {
+		t.Errorf("%d times 0, and %d times the most", ends[0], ends[math.MaxInt64])
+	}
+	if Within(0, 7) != 1 || Within(6, 7) != 7 || Within(7, 7) != 1 || Within(-1, math.MaxInt64) != 2 {
+		t.Error("folds otherwise")
+	}
+}
+
+func TestSteps(t *testing.T) {
+	defer func(was int) { *steps = was }(*steps)
+	*steps = 0
+	if got := Steps(7); got != 7 {
+		t.Errorf("%d steps without the flag", got)
+	}
+	*steps = 9
+	if got := Steps(7); got != 9 {
+		t.Errorf("%d steps of 9", got)
+	}
+}

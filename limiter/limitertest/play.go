@@ -1,0 +1,53 @@
+package limitertest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// A Row is one decision of a table: what is asked, and what is to be answered. It is a
+// struct without a name of its own, so that the rows of a table need not name its fields.
+type Row = struct {
+	At         time.Duration // since the time that the table starts from
+	Quantity   int64
+	Limited    bool
+	Remaining  int64
+	RetryAfter time.Duration
+	ResetAfter time.Duration
+}
+
+// Play makes the decisions of rows on a key whose state is s, and returns the state that
+// they leave. An admitted charge or refund is to change the state.
+//
+// Each decision goes to look, which may hold it to more, and for an algorithm with a Wait to
+// that, which no row has. Without a look, each is held to Check.
+func (f Decide) Play(tb testing.TB, l limiter.Limit, s limiter.State, start uint64, rows []Row, look func(row int, c Decided)) limiter.State {
+	tb.Helper()
+	if look == nil {
+		look = func(_ int, c Decided) { c.Check() }
+	}
+	for i, row := range rows {
+		c := f.Ask(tb, l, s, start+uint64(row.At), row.Quantity)
+		want := limiter.Decision{Limited: row.Limited, Limit: l.Max, Remaining: row.Remaining,
+			RetryAfter: row.RetryAfter, ResetAfter: row.ResetAfter, Wait: c.Got.Wait}
+		if c.Got != want {
+			tb.Errorf("row %d: got %+v, want %+v", i, c.Got, want)
+		}
+		if c.Change.Set != (!row.Limited && row.Quantity != 0) {
+			tb.Errorf("row %d: set is %t", i, c.Change.Set)
+		}
+		look(i, c)
+		s = c.After()
+	}
+	return s
+}
+
+// NoAllocs fails the test if f allocates.
+func NoAllocs(tb testing.TB, name string, f func()) {
+	tb.Helper()
+	if n := testing.AllocsPerRun(100, f); n != 0 {
+		tb.Errorf("%s: %v allocations", name, n)
+	}
+}

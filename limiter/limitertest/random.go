@@ -1,0 +1,40 @@
+package limitertest
+
+import (
+	"flag"
+	"math"
+	"math/rand/v2"
+)
+
+var steps = flag.Int("steps", 0, "how many random steps a test takes against an oracle; 0 for those it takes by itself")
+
+// Steps returns how many random steps a test is to take: usual, or as many as flag -steps
+// says. More are worth their time after a change to the arithmetic:
+//
+//	go test ./gcra -args -steps 10000000
+func Steps(usual int) int {
+	if *steps > 0 {
+		return *steps
+	}
+	return usual
+}
+
+// AnyInt draws an int64 of any magnitude, often next to a power of two or to the largest,
+// and sometimes negative.
+func AnyInt(r *rand.Rand) int64 {
+	v := int64(r.Uint64() >> (1 + r.UintN(63)))
+	switch r.UintN(8) {
+	case 0:
+		v = -v
+	case 1:
+		v = int64(1)<<r.UintN(63) - 1 + r.Int64N(3)
+	case 2:
+		v = math.MaxInt64 - r.Int64N(3)
+	case 3:
+		v = r.Int64N(8)
+	}
+	return v
+}
+
+// Within folds any v into 1..most: 0 becomes 1, and most-1 most.
+func Within(v, most int64) int64 { return 1 + int64(uint64(v)%uint64(most)) }
