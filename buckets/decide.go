@@ -15,7 +15,7 @@ const lookahead = 16
 const maxLookahead = lookahead + limiter.MaxGroup - 1
 
 // Decide answers reqs in out, in order, at one reading of the clock. It allocates nothing
-// unless a new key or a log needs more memory. It panics on a kind that there is not, and on
+// unless a new key, a log, or a group of windows of hundreds of parts needs more memory. It panics on a kind that there is not, and on
 // a group of more than limiter.MaxGroup requests.
 //
 // Among many keys a decision costs two waits for memory, one for the slot and one for the

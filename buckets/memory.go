@@ -107,7 +107,7 @@ func (s *shard) hasRoom(d demand) bool {
 
 // makeRoom sees that a demand can be met. Expired records give their room back before more
 // memory is taken: otherwise a shard that is full of them would grow at the expense of the
-// others. If there is no room, nothing but they is gone.
+// others. If there is no room, nothing but they is gone from this shard.
 func (s *shard) makeRoom(d demand, now uint64) error {
 	if s.hasRoom(d) {
 		return nil

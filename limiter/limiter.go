@@ -174,8 +174,8 @@ type Decision struct {
 var (
 	// ErrWrongKind is returned when the key holds the state of another algorithm.
 	ErrWrongKind = errors.New("key holds another kind of limiter")
-	// ErrOutOfMemory is returned when a new key does not fit the memory limit. Keys
-	// that exist go on being decided exactly.
+	// ErrOutOfMemory is returned when a new key, or a state that has to grow, does not fit
+	// the memory limit. All other keys that exist go on being decided exactly.
 	ErrOutOfMemory = errors.New("memory limit reached")
 	// ErrSameKey is returned for each request of a group in which two have the same key.
 	ErrSameKey = errors.New("two limits of a group have the same key")

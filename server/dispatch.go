@@ -146,10 +146,18 @@ func (c *client) noteRun(cmd *command) {
 	}
 }
 
-// runLocked keeps a command that changes or reads given keys out of other clients'
-// transactions.
+// runLocked keeps a command that changes or reads keys out of other clients' transactions.
+// One that changes several keys, or all of them, is alone: no CL.ALL is charged between two of
+// them.
 func (c *client) runLocked(cmd *command, args [][]byte) error {
-	if (cmd.is(write) || cmd.keys.first > 0) && !c.tx.running {
+	several := len(args) > 2 || cmd.keys.first == 0
+	switch {
+	case c.tx.running:
+		// EXEC holds the lock.
+	case cmd.is(write) && several:
+		c.srv.exec.Lock()
+		defer c.srv.exec.Unlock()
+	case cmd.is(write) || cmd.keys.first > 0:
 		c.srv.exec.RLock()
 		defer c.srv.exec.RUnlock()
 	}

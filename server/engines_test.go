@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/throttledhq/throttled/limiter"
 )
@@ -61,6 +62,46 @@ func (e holding) Decide(reqs []limiter.Request, out []limiter.Decision) {
 		}
 	}
 	e.Engine.Decide(reqs, out)
+}
+
+// guarded is an engine that notes whether the server's exec lock is held for writing while
+// keys go.
+type guarded struct {
+	limiter.Engine
+	srv atomic.Pointer[Server]
+
+	mu    sync.Mutex
+	alone []bool
+}
+
+func (e *guarded) note() {
+	exec := &e.srv.Load().exec
+	shared := exec.TryRLock()
+	if shared {
+		exec.RUnlock()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.alone = append(e.alone, !shared)
+}
+
+// noted returns what has been noted since it was asked last.
+func (e *guarded) noted() []bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	alone := e.alone
+	e.alone = nil
+	return alone
+}
+
+func (e *guarded) Delete(key []byte) bool {
+	e.note()
+	return e.Engine.Delete(key)
+}
+
+func (e *guarded) Clear() {
+	e.note()
+	e.Engine.Clear()
 }
 
 // lockedLog keeps the lines of a log.

@@ -17,6 +17,7 @@ import (
 type limitForm struct {
 	word    string // lower case
 	summary string
+	cost    string      // complexity; "" is O(1)
 	args    string      // in the notation of syntax.go: the key, the integers, and last the period
 	modes   []limitMode // the first is what is meant where none is named
 
@@ -51,6 +52,7 @@ var limitForms = newLimitForms([]limitForm{
 	{
 		word: "window", args: "key limit:integer period",
 		summary: "Decides by the requests in a window of time, and charges the request if it is within its limit",
+		cost:    "O(1), with BUCKETS O(N) in their number, with LOG O(N) in the number of requests that leave it or would have to",
 		modes: []limitMode{
 			{word: "sliding", kind: limiter.SlidingWindow, compile: wholeWindow},
 			{word: "fixed", kind: limiter.FixedWindow, compile: wholeWindow},
@@ -107,7 +109,7 @@ func limitCommands() (rows []command) {
 		rows = append(rows, command{
 			name: "cl." + f.word, arity: -(1 + f.size), flags: flags, keys: oneKey.does("RW access update"),
 			group: groupLimiter, since: "0.1.0", parse: f.parse, reply: (*client).replyLimit,
-			summary: f.summary, args: f.args + " [quantity:integer] " + f.modeSyntax() + " [MS]",
+			summary: f.summary, cost: f.cost, args: f.args + " [quantity:integer] " + f.modeSyntax() + " [MS]",
 		})
 		specs[i] = strings.ToUpper(f.word) + " " + f.args + " " + f.modeSyntax()
 	}

@@ -40,9 +40,9 @@ type Server struct {
 	runID     string
 	started   time.Time
 
-	// exec is held for writing while EXEC runs, and for reading while any other command
-	// touches the keyspace, so that a transaction is alone. A pipeline takes it once per
-	// batch; nothing waits for a client while holding it.
+	// exec is held for writing while EXEC runs or keys are deleted, unless it is one, and for
+	// reading while any other command touches the keyspace, so that a transaction is alone. A
+	// pipeline takes it once per batch; nothing waits for a client while holding it.
 	exec sync.RWMutex
 
 	stats    stats

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -70,6 +71,34 @@ func TestExecIsAlone(t *testing.T) {
 	transactions.Wait()
 	close(stop)
 	others.Wait()
+}
+
+// TestDeletingSeveralKeysIsAlone: no group of limits is charged between two keys that go.
+func TestDeletingSeveralKeysIsAlone(t *testing.T) {
+	e := &guarded{Engine: buckets.New(buckets.Config{Shards: 8})}
+	s := setup{engine: e}.start(t)
+	e.srv.Store(s.Server)
+	p := s.dial()
+	for _, tt := range []struct {
+		command string
+		alone   []bool
+	}{
+		{"DEL a", []bool{false}},
+		{"DEL a b", []bool{true, true}},
+		{"UNLINK a b", []bool{true, true}},
+		{"FLUSHALL", []bool{true}},
+		{"FLUSHDB ASYNC", []bool{true}},
+	} {
+		reply := p.ask(strings.Fields(tt.command)...)
+		if alone := e.noted(); reply.kind == '-' || !slices.Equal(alone, tt.alone) {
+			t.Errorf("%s answers %s, alone %v", tt.command, reply, alone)
+		}
+	}
+	p.send(request("MULTI") + request("DEL", "a") + request("EXEC"))
+	p.expect("+OK\r\n+QUEUED\r\n*1\r\n:0\r\n")
+	if alone := e.noted(); !slices.Equal(alone, []bool{true}) {
+		t.Errorf("in a transaction: alone %v", alone)
+	}
 }
 
 // TestWatchedSteps charges a key from many connections, each only if nothing has changed
