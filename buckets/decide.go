@@ -62,7 +62,8 @@ func (t *Table) decideFetched(reqs []limiter.Request, hashes []uint64, now uint6
 	for i := 0; i < len(reqs); {
 		end := groupEnd(reqs, i)
 		if end == i+1 {
-			t.shards[t.shardOf(hashes[i])].decideLocking(&reqs[i], tagOf(hashes[i]), now, d, &out[i])
+			s, tag := t.shardAndTag(hashes[i])
+			s.decideLocking(&reqs[i], tag, now, d, &out[i])
 		} else {
 			t.decideGroup(reqs[i:end], hashes[i:end], now, d, out[i:end])
 		}
@@ -96,7 +97,7 @@ const usual = 48
 // fetchRecords asks for the memory of the record that each hash is likely to belong to.
 func (t *Table) fetchRecords(hashes []uint64) {
 	for _, hash := range hashes {
-		s, tag := &t.shards[t.shardOf(hash)], tagOf(hash)
+		s, tag := t.shardAndTag(hash)
 		s.mu.Lock()
 		rec := s.likely(tag)
 		s.mu.Unlock()

@@ -16,6 +16,7 @@ func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64,
 		return
 	}
 	now = t.lockShards(hashes, now, d)
+	defer d.forget(len(reqs))
 	defer t.unlockShards(d)
 	judged, err := t.judge(reqs, hashes, now, d, out)
 	t.countGroup(hashes[:judged], d)
@@ -124,6 +125,13 @@ func (t *Table) unlockShards(d *desk) {
 	d.locked = 0
 }
 
+// forget lets go of the states of a group: they would keep arenas and logs that have been
+// replaced.
+func (d *desk) forget(n int) {
+	clear(d.olds[:n])
+	clear(d.changes[:n])
+}
+
 // note inserts a shard into those to be locked, in order and once.
 func (d *desk) note(number int) {
 	at := d.locked
@@ -136,11 +144,6 @@ func (d *desk) note(number int) {
 	copy(d.shards[at+1:d.locked+1], d.shards[at:d.locked])
 	d.shards[at] = number
 	d.locked++
-}
-
-// shardAndTag returns where the key of a hash lies.
-func (t *Table) shardAndTag(hash uint64) (*shard, uint32) {
-	return &t.shards[t.shardOf(hash)], tagOf(hash)
 }
 
 // judge decides each request of a group, and notes what it has found and what is to be stored.

@@ -346,6 +346,27 @@ func TestGroupAllocatesNothing(t *testing.T) {
 	}
 }
 
+// What a group was decided on is not held when it is: it would keep memory that has been
+// given back.
+func TestGroupLetsGo(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell, Shards: 4})
+	reqs := oneOfEachKind(1)
+	out := make([]limiter.Decision, len(reqs))
+	var d desk
+	hashes := make([]uint64, len(reqs))
+	for i := range reqs {
+		hashes[i] = table.hash(reqs[i].Key)
+	}
+	for range 2 {
+		table.decideGroup(reqs, hashes, start, &d, out)
+		for i := range d.olds {
+			if d.olds[i].Data != nil || d.changes[i].Tail != nil {
+				t.Fatalf("the state of limit %d is held", i)
+			}
+		}
+	}
+}
+
 // Once a key is there, deciding on it allocates nothing, whatever its kind, unless a log grows.
 func TestKindsAllocateNothing(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell})

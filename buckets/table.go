@@ -151,9 +151,11 @@ func (t *Table) Usage() limiter.Usage {
 }
 
 // locate returns the shard of a key and the key's tag within it.
-func (t *Table) locate(key []byte) (*shard, uint32) {
-	h := t.hash(key)
-	return &t.shards[t.shardOf(h)], tagOf(h)
+func (t *Table) locate(key []byte) (*shard, uint32) { return t.shardAndTag(t.hash(key)) }
+
+// shardAndTag returns the shard of the key that has a hash, and its tag within it.
+func (t *Table) shardAndTag(hash uint64) (*shard, uint32) {
+	return &t.shards[t.shardOf(hash)], tagOf(hash)
 }
 
 // shardOf and tagOf take different bits of a hash.
