@@ -264,12 +264,12 @@ func BenchmarkKinds(b *testing.B) {
 		})
 	}
 	ample := map[limiter.Kind]limiter.Limit{
-		limiter.Throttle:      {Max: 1 << 40, Interval: 1},
+		limiter.Throttle:      {Max: 1 << 30, Interval: time.Second},
 		limiter.SlidingWindow: windowOf(1<<31, 1),
 		limiter.FixedWindow:   windowOf(1<<31, 1),
 		limiter.WindowBuckets: windowOf(1<<31, 10),
-		limiter.TokenBucket:   bucketOf(1<<31, 1<<31),
-		limiter.LeakyBucket:   {Max: 1 << 40, Interval: 1},
+		limiter.TokenBucket:   bucketOf(1<<30, 1),
+		limiter.LeakyBucket:   {Max: 1 << 30, Interval: time.Second},
 	}
 	var group []limiter.Request
 	for kind := limiter.Throttle; kind.Known(); kind++ {

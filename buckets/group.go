@@ -16,8 +16,7 @@ func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64,
 		return
 	}
 	now = t.lockShards(hashes, now, d)
-	defer d.forget(len(reqs))
-	defer t.unlockShards(d)
+	defer t.unlockShards(d, len(reqs))
 	judged, err := t.judge(reqs, hashes, now, d, out)
 	t.countGroup(hashes[:judged], d)
 	switch {
@@ -59,20 +58,37 @@ func (t *Table) storeAll(reqs []limiter.Request, hashes []uint64, now uint64, d 
 // second search for them nor another look at their records.
 func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk) bool {
 	for i := range reqs {
-		c, old := &d.changes[i], &d.olds[i]
-		if c.Set && (old.Expires == 0 || c.Expires <= now || len(old.Data) != c.Keep+len(c.Tail)) {
+		if d.changes[i].Set && !t.fitsInPlace(reqs, hashes, i, now, d) {
 			return false
 		}
 	}
 	for i := range reqs {
-		if c := &d.changes[i]; c.Set {
-			s := &t.shards[t.shardOf(hashes[i])]
+		c, old := &d.changes[i], &d.olds[i]
+		s := &t.shards[t.shardOf(hashes[i])]
+		switch {
+		case !c.Set:
+		case old.Expires == 0:
+			s.overwrite(d.places[i], c, now)
+		default:
 			s.record(d.places[i]).setExpires(c.Expires)
-			copy(d.olds[i].Data[c.Keep:], c.Tail)
+			copy(old.Data[c.Keep:], c.Tail)
 			s.changes++
 		}
 	}
 	return true
+}
+
+// fitsInPlace reports whether the new state of a key fits where the old one is, or where one
+// is whose time has passed.
+func (t *Table) fitsInPlace(reqs []limiter.Request, hashes []uint64, i int, now uint64, d *desk) bool {
+	c, old := &d.changes[i], &d.olds[i]
+	switch {
+	case c.Expires <= now:
+		return false
+	case old.Expires > 0:
+		return len(old.Data) == c.Keep+len(c.Tail)
+	}
+	return d.found[i] && t.shards[t.shardOf(hashes[i])].fits(d.places[i], reqs[i].Kind, c)
 }
 
 // sameKeys reports whether two requests have the same key.
@@ -118,7 +134,9 @@ func (t *Table) lockShards(hashes []uint64, now uint64, d *desk) uint64 {
 	return now
 }
 
-func (t *Table) unlockShards(d *desk) {
+// unlockShards ends a group of n requests.
+func (t *Table) unlockShards(d *desk, n int) {
+	d.forget(n)
 	for _, number := range d.shards[:d.locked] {
 		t.shards[number].mu.Unlock()
 	}
@@ -128,8 +146,9 @@ func (t *Table) unlockShards(d *desk) {
 // forget lets go of the states of a group: they would keep arenas and logs that have been
 // replaced.
 func (d *desk) forget(n int) {
-	clear(d.olds[:n])
-	clear(d.changes[:n])
+	for i := range n {
+		d.olds[i].Data, d.changes[i].Tail = nil, nil
+	}
 }
 
 // note inserts a shard into those to be locked, in order and once.
@@ -152,11 +171,12 @@ func (t *Table) judge(reqs []limiter.Request, hashes []uint64, now uint64, d *de
 	d.free = d.room[:0]
 	for i := range reqs {
 		s, tag := t.shardAndTag(hashes[i])
-		var err error
-		if d.places[i], d.found[i], d.olds[i], err = s.state(&reqs[i], tag, now); err != nil {
+		at, found, old, err := s.state(&reqs[i], tag, now)
+		d.places[i], d.found[i], d.olds[i] = at, found, old
+		if err != nil {
 			return i + 1, err
 		}
-		d.judge(i, &reqs[i], now, &out[i])
+		d.judge(i, &reqs[i], old, now, &out[i])
 	}
 	return len(reqs), nil
 }
@@ -170,9 +190,9 @@ func (t *Table) countGroup(hashes []uint64, d *desk) {
 
 // judge decides request i of a group, and notes what is to be stored. Each new state has a
 // part of the room to itself.
-func (d *desk) judge(i int, req *limiter.Request, now uint64, out *limiter.Decision) {
+func (d *desk) judge(i int, req *limiter.Request, old limiter.State, now uint64, out *limiter.Decision) {
 	c := &d.changes[i]
-	*c, *out = algorithms[req.Kind](&req.Limit, d.olds[i], now, req.Quantity, d.free)
+	*c, *out = algorithms[req.Kind](&req.Limit, old, now, req.Quantity, d.free)
 	if used := len(c.Tail); c.Set && used <= cap(d.free) {
 		d.free = d.free[used:used]
 	}
@@ -199,7 +219,7 @@ func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint
 		for i := range reqs {
 			if t.shardOf(hashes[i]) == number && d.changes[i].Set && d.changes[i].Expires > now {
 				all = all.and(demandOfChange(&reqs[i], &d.changes[i], now))
-				fits = fits && d.found[i] && s.fits(d.places[i], reqs[i].Kind, &d.changes[i])
+				fits = fits && t.fitsInPlace(reqs, hashes, i, now, d)
 			}
 		}
 		if fits || s.hasRoom(all) {
@@ -213,11 +233,10 @@ func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint
 	return moved, nil
 }
 
-// demandOfChange returns what storing a change takes if its key has to be added.
+// demandOfChange returns what storing a change takes if its key has to be added. One that
+// keeps a part of the old state would take more, but is then judged again.
 func demandOfChange(req *limiter.Request, c *limiter.Change, now uint64) demand {
-	d := demandOf(&limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail}, now)
-	d.size += c.Keep
-	return d
+	return demandOf(&limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail}, now)
 }
 
 // and returns the demand of both.
