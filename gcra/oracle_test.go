@@ -27,23 +27,6 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 	return fold(limitertest.AnyInt(r), limitertest.AnyInt(r))
 }
 
-// anyQuantity draws a quantity that l treats specially, or any.
-func anyQuantity(r *rand.Rand, l limiter.Limit) int64 {
-	switch r.UintN(8) {
-	case 0:
-		return 0
-	case 1:
-		return l.Max - 1 + r.Int64N(3) // wraps to the smallest int64 at times
-	case 2:
-		return math.MinInt64 + r.Int64N(2)
-	case 3:
-		return limitertest.AnyInt(r)
-	case 4:
-		return -1 - r.Int64N(l.Max)
-	}
-	return 1 + r.Int64N(l.Max)
-}
-
 // bigBucket is a leaky bucket as a meter, on numbers without end. Its state is what was
 // used at the last change, and not a TAT, so that it shares no formula with Decide.
 type bigBucket struct {
@@ -162,7 +145,7 @@ func TestDecideOracle(t *testing.T) {
 		if r.UintN(2) == 0 {
 			tat = now + uint64(limitertest.AnyInt(r))
 		}
-		newWalk(t, tat, now).step(l, anyQuantity(r, l))
+		newWalk(t, tat, now).step(l, limitertest.AnyQuantity(r, l))
 	}
 }
 
@@ -184,7 +167,7 @@ func TestWalkOracle(t *testing.T) {
 			if r.UintN(50) == 0 {
 				w.put(w.now + uint64(limitertest.AnyInt(r)))
 			}
-			last = w.step(l, anyQuantity(r, l))
+			last = w.step(l, limitertest.AnyQuantity(r, l))
 			if last.Limited {
 				refused++
 			} else {

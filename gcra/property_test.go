@@ -61,7 +61,7 @@ func TestProperties(t *testing.T) {
 		case 1:
 			tat = now + size - min(size, uint64(l.Interval)*r.Uint64N(3)) + r.Uint64N(3) - 1
 		}
-		check(t, l, tat, now, anyQuantity(r, l))
+		check(t, l, tat, now, limitertest.AnyQuantity(r, l))
 	}
 }
 

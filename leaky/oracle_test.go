@@ -25,25 +25,6 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 	return fold(limitertest.AnyInt(r), limitertest.AnyInt(r))
 }
 
-// anyQuantity draws a quantity that l treats specially, or any.
-func anyQuantity(r *rand.Rand, l limiter.Limit) int64 {
-	switch r.UintN(10) {
-	case 0:
-		return 0
-	case 1:
-		return l.Max - 1 + r.Int64N(3) // wraps to the smallest int64 at times
-	case 2:
-		return math.MinInt64 + r.Int64N(2)
-	case 3:
-		return limitertest.AnyInt(r)
-	case 4:
-		return -limitertest.Within(limitertest.AnyInt(r), l.Max)
-	case 5, 6, 7:
-		return 1
-	}
-	return limitertest.Within(r.Int64(), l.Max)
-}
-
 // A turn is the time from the departure of a request to that of the next.
 type turn struct{ from, to *big.Int }
 
@@ -202,7 +183,7 @@ func TestWalkOracle(t *testing.T) {
 			if r.UintN(50) == 0 {
 				w.put(w.now + uint64(limitertest.AnyInt(r)))
 			}
-			d := w.step(l, anyQuantity(r, l))
+			d := w.step(l, limitertest.AnyQuantity(r, l))
 			if d.Limited {
 				refused++
 			} else {

@@ -162,7 +162,7 @@ func TestProperties(t *testing.T) {
 		if r.UintN(2) == 0 {
 			tat = now + r.Uint64N(uint64(l.Interval)*uint64(l.Max)+1)
 		}
-		check(decide.Ask(t, l, limiter.State{Expires: tat}, now, anyQuantity(r, l)))
+		check(decide.Ask(t, l, limiter.State{Expires: tat}, now, limitertest.AnyQuantity(r, l)))
 	}
 }
 

@@ -24,7 +24,7 @@ func TestProperties(t *testing.T) {
 	for range 100_000 {
 		l := anyLimit(r)
 		now := uint64(limitertest.AnyInt(r)) & math.MaxInt64
-		check(decide.Ask(t, l, anyState(r, l, now), now, anyQuantity(r, l)))
+		check(decide.Ask(t, l, anyState(r, l, now), now, limitertest.AnyQuantity(r, l)))
 	}
 }
 

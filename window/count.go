@@ -13,6 +13,8 @@ import "github.com/throttledhq/throttled/limiter"
 //
 // The limit l is one that NewLimit made. A state may be anything: see the package comment.
 func Count(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (ch limiter.Change, d limiter.Decision) {
+	// Slide has the same body. A function for both would take 12 ns more, on top of some 20,
+	// as the results are copied once more.
 	c := counters{parts: int(l.Amount), every: uint64(l.Interval)}
 	c.read(&old, now, room)
 	used := c.sum(c.age)

@@ -329,3 +329,24 @@ func TestSteps(t *testing.T) {
 		t.Errorf("%d steps of 9", got)
 	}
 }
+
+// TestAnyQuantity looks for each quantity that a limit treats specially.
+func TestAnyQuantity(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	l := limiter.Limit{Max: 1000, Interval: 1}
+	missing := map[int64]bool{0: true, 1: true, 999: true, 1000: true, 1001: true, math.MinInt64: true}
+	refunds, within := 0, 0
+	for range 1000 {
+		q := AnyQuantity(r, l)
+		delete(missing, q)
+		if q < 0 && q >= -l.Max {
+			refunds++
+		}
+		if q > 1 && q < l.Max-1 {
+			within++
+		}
+	}
+	if len(missing) > 0 || refunds < 50 || within < 100 {
+		t.Errorf("never drawn: %v; %d refunds, %d within the limit", missing, refunds, within)
+	}
+}

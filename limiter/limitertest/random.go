@@ -4,6 +4,8 @@ import (
 	"flag"
 	"math"
 	"math/rand/v2"
+
+	"github.com/throttledhq/throttled/limiter"
 )
 
 var steps = flag.Int("steps", 0, "how many random steps a test takes against an oracle; 0 for those it takes by itself")
@@ -38,3 +40,23 @@ func AnyInt(r *rand.Rand) int64 {
 
 // Within folds any v into 1..most: 0 becomes 1, and most-1 most.
 func Within(v, most int64) int64 { return 1 + int64(uint64(v)%uint64(most)) }
+
+// AnyQuantity draws a quantity that a limit treats specially, or any: a peek, as much as fits
+// or a unit more or less, the smallest numbers, refunds, single units.
+func AnyQuantity(r *rand.Rand, l limiter.Limit) int64 {
+	switch r.UintN(10) {
+	case 0:
+		return 0
+	case 1:
+		return l.Max - 1 + r.Int64N(3) // wraps to the smallest int64 at times
+	case 2:
+		return math.MinInt64 + r.Int64N(2)
+	case 3:
+		return AnyInt(r)
+	case 4:
+		return -Within(AnyInt(r), l.Max)
+	case 5, 6:
+		return 1
+	}
+	return Within(r.Int64(), l.Max)
+}
