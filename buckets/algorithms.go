@@ -44,6 +44,8 @@ type desk struct {
 	found   [limiter.MaxGroup]bool
 	shards  [limiter.MaxGroup]int // those that a group has locked, in order
 	locked  int
+
+	term, generation uint64 // of the Ticket
 }
 
 var desks = sync.Pool{New: func() any { return new(desk) }}

@@ -283,3 +283,93 @@ func BenchmarkKinds(b *testing.B) {
 	run("three of gcra at once", linked(charge(limiter.Throttle, "a", ample[limiter.Throttle], 1),
 		charge(limiter.Throttle, "b", ample[limiter.Throttle], 1), charge(limiter.Throttle, "c", ample[limiter.Throttle], 1)))
 }
+
+// BenchmarkDecideJournal is BenchmarkDecide for a table whose changes are collected, 1000
+// decisions at a time, and committed two generations later.
+func BenchmarkDecideJournal(b *testing.B) {
+	table := New(Config{Journal: true})
+	table.Lead(1)
+	a := newAsker(table, limiter.Limit{Max: 1e6, Interval: time.Hour})
+	var changes []byte
+	collect := func() {
+		var generation uint64
+		generation, changes = table.Collect(changes[:0])
+		table.Commit(generation-2, start)
+	}
+	for i := range uint64(million) {
+		if a.ask(i); i%1000 == 0 {
+			collect()
+		}
+	}
+	for _, bm := range []struct {
+		name   string
+		number func(uint64) uint64
+	}{{"uniform", scattered}, {"hot", func(uint64) uint64 { return 7 }}} {
+		b.Run(bm.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for i := uint64(0); b.Loop(); i++ {
+				if a.ask(bm.number(i)); i%1000 == 999 {
+					collect()
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkCollect measures closing a generation in which so many keys of a million have
+// changed. It reports what that takes for each.
+func BenchmarkCollect(b *testing.B) {
+	table := New(Config{Journal: true})
+	table.Lead(1)
+	a := newAsker(table, slow)
+	for i := range uint64(million) {
+		a.ask(i)
+	}
+	var changes []byte
+	next := uint64(0)
+	for _, keys := range []int{1, 10, 100, 1000, 10_000} {
+		b.Run(fmt.Sprint(keys), func(b *testing.B) {
+			b.ReportAllocs()
+			took := time.Duration(0)
+			for b.Loop() {
+				for range keys {
+					a.ask(scattered(next))
+					next++
+				}
+				begin := time.Now()
+				var generation uint64
+				generation, changes = table.Collect(changes[:0])
+				took += time.Since(begin)
+				table.Commit(generation, start)
+			}
+			b.ReportMetric(float64(took.Nanoseconds())/float64(b.N*keys), "ns/key")
+			b.ReportMetric(float64(len(changes))/float64(keys), "bytes/key")
+		})
+	}
+}
+
+// BenchmarkReplay measures taking in a change of a key of a million.
+func BenchmarkReplay(b *testing.B) {
+	leader := New(Config{Journal: true})
+	leader.Lead(1)
+	a := newAsker(leader, slow)
+	for i := range uint64(million) {
+		a.ask(i)
+	}
+	_, all := leader.Collect(nil)
+	for i := range uint64(1000) {
+		a.ask(scattered(i))
+	}
+	_, some := leader.Collect(nil)
+	table := New(Config{Journal: true})
+	if err := table.Replay(all, start); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := table.Replay(some, start); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*1000), "ns/key")
+}

@@ -104,7 +104,7 @@ func checkShard(tb testing.TB, s *shard, tagOf func(key []byte) uint32) {
 	if n := cap(s.arena); n > 0 && n != arenaSize(n) {
 		tb.Fatalf("the arena's size is %d, which the runtime rounds up", n)
 	}
-	if want := uintptr(unsafe.Pointer(unsafe.SliceData(s.index))); s.hint.base.Load() != want || s.hint.size.Load() != int64(len(s.index)) {
+	if want := uintptr(unsafe.Pointer(unsafe.SliceData(s.index))); s.hint().base.Load() != want || s.hint().size.Load() != int64(len(s.index)) {
 		tb.Fatalf("the hint does not tell where the index is")
 	}
 }

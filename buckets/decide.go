@@ -16,19 +16,25 @@ const maxLookahead = lookahead + limiter.MaxGroup - 1
 
 // Decide answers reqs in out, in order, at one reading of the clock. It allocates nothing
 // unless a new key, a log, or a group of windows of hundreds of parts needs more memory. It panics on a kind that there is not, and on
-// a group of more than limiter.MaxGroup requests.
+// a group of more than limiter.MaxGroup requests. A table that follows answers each with
+// limiter.ErrNotLeading, and so does one that is told to while it decides.
 //
 // Among many keys a decision costs two waits for memory, one for the slot and one for the
 // record, and these cost more than all the rest. So the memory of a batch is asked for
 // before its requests are decided, and the waits become one.
-func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) {
-	now := t.clock()
+func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
 	d := desks.Get().(*desk)
 	defer desks.Put(d)
+	d.term, d.generation = t.term.Load(), 0
+	if t.journals != nil && d.term == 0 {
+		failAll(out, limiter.ErrNotLeading)
+		return limiter.Ticket{}
+	}
+	now := t.clock() // read after the term: it is a time of that term if the term still holds
 	if len(reqs) == 1 {
 		s, tag := t.locate(reqs[0].Key)
 		s.decideLocking(&reqs[0], tag, now, d, &out[0])
-		return
+		return limiter.Ticket{Term: d.term, Generation: d.generation}
 	}
 	var hashes [maxLookahead]uint64
 	for len(reqs) > 0 {
@@ -38,6 +44,7 @@ func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) {
 		t.decideFetched(reqs[:n], hashes[:n], now, d, out)
 		reqs, out = reqs[n:], out[n:]
 	}
+	return limiter.Ticket{Term: d.term, Generation: d.generation}
 }
 
 // wholeGroups returns how many requests to look up together: none is cut off from its group.
@@ -61,10 +68,13 @@ func groupEnd(reqs []limiter.Request, i int) int {
 func (t *Table) decideFetched(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
 	for i := 0; i < len(reqs); {
 		end := groupEnd(reqs, i)
-		if end == i+1 {
+		switch {
+		case end == i+1:
 			s, tag := t.shardAndTag(hashes[i])
 			s.decideLocking(&reqs[i], tag, now, d, &out[i])
-		} else {
+		case t.journals != nil:
+			t.decideGroupJournaled(reqs[i:end], hashes[i:end], now, d, out[i:end])
+		default:
 			t.decideGroup(reqs[i:end], hashes[i:end], now, d, out[i:end])
 		}
 		i = end
@@ -74,9 +84,25 @@ func (t *Table) decideFetched(reqs []limiter.Request, hashes []uint64, now uint6
 // decideLocking is decide under the shard's lock. A panic must not leave it locked: it is
 // not the end of the program.
 func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, d *desk, out *limiter.Decision) {
-	now = s.lock(now)
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.decide(req, tag, now, d, out)
+	if s.journaled {
+		s.decideJournaled(req, tag, now, d, out)
+		return
+	}
+	s.now = max(s.now, now)
+	s.decide(req, tag, s.now, d, out)
+}
+
+// decideJournaled is decide for a shard that may have been told to follow since the batch
+// began, and that tells in which generation the decision is.
+func (s *shard) decideJournaled(req *limiter.Request, tag uint32, now uint64, d *desk, out *limiter.Decision) {
+	if !s.enter(d.term, now) {
+		*out = limiter.Decision{Err: limiter.ErrNotLeading}
+		return
+	}
+	s.decide(req, tag, s.now, d, out)
+	d.generation = max(d.generation, s.generation())
 }
 
 // fetchSlots hashes the keys of up to maxLookahead requests, and asks for the shard of each and for

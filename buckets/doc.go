@@ -28,4 +28,28 @@
 // bounds also sets a soft memory limit for the runtime. At the limit a key can only take
 // the place of keys in its own shard, so a shard that never got any memory refuses keys
 // even where keys are evicted; with limits of some megabytes and more there is no such shard.
+//
+// # Copies on several nodes
+//
+// A table with a journal (see [Config]) is one node's copy of a state that several nodes hold.
+// It follows, and decides nothing, or it leads. A table that leads decides like any other, and
+// notes what each key was before its first change in the open generation. [Table.Collect] closes
+// the generation and tells what has become of the keys that changed in it; [Table.Replay] puts
+// that on the others. [Table.Commit] says that enough of them have it, and [Table.Follow] takes
+// back what was not committed. How it gets to them, and who leads, is up to the caller.
+//
+// What it guarantees: after the same generations all copies hold the same records, to the byte,
+// but for those that have expired on all nodes; a generation has all of a group or nothing; a
+// Ticket is for the generation in which what a batch changed is collected, and for the one in
+// which what it was based on was, or for a later one. So who awaits tickets tells nothing that
+// can be taken back.
+//
+// A record whose time has passed is absent for whoever decides. But it stays until the log says
+// that the time has passed: the next node to lead may continue at an earlier time, and must
+// find it then.
+//
+// What the journal takes is not counted as memory of keys: it is some bytes more than the
+// records that changed in the generations that are not committed, and after Clear all that there
+// was. The sweeper may evict on a table that leads, which then is pending (see [Table.Pending])
+// although nobody has asked for anything.
 package buckets

@@ -65,6 +65,9 @@ func (s *shard) evictBytes(classes *[debtClasses]int, want int, now uint64) {
 			want -= rec.size()
 		}
 		s.countGone(class)
+		if !s.droppable(at, now) {
+			s.remember(at, 0)
+		}
 		s.remove(at) // another slot may move into the gap: the position is looked at again
 	}
 }
@@ -80,6 +83,9 @@ func (s *shard) countGone(class int) {
 // relieve evicts some records if more memory is used than a limit that has been lowered
 // allows, gives their memory back, and returns how many they were.
 func (s *shard) relieve(now uint64) (dropped int) {
+	if s.journaled && !s.journaling() {
+		return 0 // what is evicted is up to the node that decides
+	}
 	m := &s.shared.memory
 	if limit := m.limit.Load(); limit == 0 || m.used.Load() <= limit || m.evicting() == NoEviction || s.live == 0 {
 		return 0

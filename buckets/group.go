@@ -6,6 +6,13 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
+// decideGroupJournaled is decideGroup while no generation is being closed.
+func (t *Table) decideGroupJournaled(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
+	t.groups.RLock()
+	defer t.groups.RUnlock()
+	t.decideGroup(reqs, hashes, now, d, out)
+}
+
 // decideGroup decides several requests in one atomic step: the shards of all their keys are
 // locked at once, in the order of their numbers, so that two groups never wait for each
 // other. First everything is decided and nothing stored; it is stored if all are admitted
@@ -17,6 +24,13 @@ func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64,
 	}
 	now = t.lockShards(hashes, now, d)
 	defer t.unlockShards(d, len(reqs))
+	if t.journals != nil {
+		if !t.enterShards(d, now) {
+			failAll(out, limiter.ErrNotLeading)
+			return
+		}
+		defer t.noteGeneration(d)
+	}
 	judged, err := t.judge(reqs, hashes, now, d, out)
 	t.countGroup(hashes[:judged], d)
 	switch {
@@ -70,6 +84,9 @@ func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64
 		case old.Expires == 0:
 			s.overwrite(d.places[i], c, now)
 		default:
+			if s.journaled {
+				s.remember(d.places[i], c.Keep)
+			}
 			s.record(d.places[i]).setExpires(c.Expires)
 			copy(old.Data[c.Keep:], c.Tail)
 			s.changes++
@@ -126,12 +143,34 @@ func (t *Table) lockShards(hashes []uint64, now uint64, d *desk) uint64 {
 		d.note(t.shardOf(hash))
 	}
 	for _, number := range d.shards[:d.locked] {
-		now = t.shards[number].lock(now)
+		s := &t.shards[number]
+		s.mu.Lock()
+		now = max(s.now, now)
 	}
-	for _, number := range d.shards[:d.locked] {
-		t.shards[number].now = now
+	if t.journals == nil {
+		for _, number := range d.shards[:d.locked] {
+			t.shards[number].now = now
+		}
 	}
 	return now
+}
+
+// enterShards has the time of a group hold in all of its shards. It reports false if one of
+// them may not decide any more.
+func (t *Table) enterShards(d *desk, now uint64) bool {
+	for _, number := range d.shards[:d.locked] {
+		if !t.shards[number].enter(d.term, now) {
+			return false
+		}
+	}
+	return true
+}
+
+// noteGeneration notes in which generation the shards of a group have changed last.
+func (t *Table) noteGeneration(d *desk) {
+	for _, number := range d.shards[:d.locked] {
+		d.generation = max(d.generation, t.shards[number].generation())
+	}
 }
 
 // unlockShards ends a group of n requests.

@@ -45,6 +45,9 @@ func (b *budget) reserve(n int64) bool {
 	}
 }
 
+// force adds n bytes to what is used, whatever the limit.
+func (b *budget) force(n int64) { b.raisePeak(b.used.Add(n)) }
+
 func (b *budget) raisePeak(used int64) {
 	for peak := b.peak.Load(); used > peak && !b.peak.CompareAndSwap(peak, used); {
 		peak = b.peak.Load()
@@ -149,6 +152,15 @@ func (s *shard) grow(d demand) bool {
 	return s.hasRoom(d)
 }
 
+// reserve adds n bytes to what is used, unless the memory limit counts and does not allow it.
+func (s *shard) reserve(n int64) bool {
+	if s.unlimited {
+		s.shared.memory.force(n)
+		return true
+	}
+	return s.shared.memory.reserve(n)
+}
+
 // compact moves the live records to the beginning of the arena, in their order. For that
 // time each record and its slot exchange four bytes: the record says where its slot is,
 // and the slot keeps what stood in the record.
@@ -182,7 +194,7 @@ func (s *shard) compact() {
 // whether the memory limit allows it.
 func (s *shard) resizeArena(n int) bool {
 	n = arenaSize(n)
-	if int64(n) > maxArena || !s.shared.memory.reserve(int64(n-cap(s.arena))) {
+	if int64(n) > maxArena || !s.reserve(int64(n-cap(s.arena))) {
 		return false
 	}
 	s.compact()
@@ -193,12 +205,12 @@ func (s *shard) resizeArena(n int) bool {
 // resizeIndex moves the slots to an index of n places, and reports whether the memory
 // limit allows it.
 func (s *shard) resizeIndex(n int) bool {
-	if !s.shared.memory.reserve(int64(n-len(s.index)) * slotSize) {
+	if !s.reserve(int64(n-len(s.index)) * slotSize) {
 		return false
 	}
 	old := s.index
 	s.index = make([]slot, n)
-	s.hint.set(s.index)
+	s.hint().set(s.index)
 	for _, sl := range old {
 		if sl != 0 {
 			s.place(sl)
@@ -243,6 +255,6 @@ func (s *shard) shrink() {
 func (s *shard) clear() {
 	s.shared.memory.release(s.bytes())
 	s.index, s.arena = nil, nil
-	s.hint.set(nil)
+	s.hint().set(nil)
 	s.live, s.dead, s.reclaimAt = 0, 0, 0
 }

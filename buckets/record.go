@@ -9,7 +9,7 @@ import (
 
 // record is one key and its state as they lie in an arena:
 //
-//	kind     1 byte, with the top bit set in a record that is dead
+//	kind     1 byte, with flags in its upper bits
 //	expires  8 bytes, little endian: the time from which it equals an absent record
 //	size     of the key, 7 bits a byte, the last byte below 128
 //	key
@@ -21,14 +21,19 @@ import (
 type record []byte
 
 const (
-	deadBit   = 0x80
+	// The flags in the byte of the kind. A kind is below all of them.
+	deadFlag  = 0x80 // no slot points at the record
+	notedFlag = 0x40 // the journal holds what it was before the open generation
+	tailFlag  = 0x20 // of that, only how its state ended
+	flags     = deadFlag | notedFlag | tailFlag
+
 	expiresAt = 1
 	keySizeAt = expiresAt + 8
 )
 
-func (r record) kind() limiter.Kind { return limiter.Kind(r[0] &^ deadBit) }
+func (r record) kind() limiter.Kind { return limiter.Kind(r[0] &^ flags) }
 
-func (r record) dead() bool { return r[0]&deadBit != 0 }
+func (r record) dead() bool { return r[0]&deadFlag != 0 }
 
 // overwrite writes the time and the new end of the state of a record that keeps its length.
 func (r record) overwrite(c *limiter.Change) {
@@ -39,7 +44,7 @@ func (r record) overwrite(c *limiter.Change) {
 }
 
 // kill marks the record as one that no slot points at.
-func (r record) kill() { r[0] |= deadBit }
+func (r record) kill() { r[0] |= deadFlag }
 
 func (r record) expires() uint64 { return binary.LittleEndian.Uint64(r[expiresAt:]) }
 

@@ -35,7 +35,10 @@ type shard struct {
 	live   uint32 // records that the index points at
 	dead   uint32 // bytes of the arena that it does not point at
 	shared *shared
-	hint   *hint // where the index lies, for those who have not locked the shard
+
+	number    uint32 // of the shard
+	journaled bool   // it has a journal (see journal)
+	unlimited bool   // the memory limit does not count at present
 
 	hits, misses, expired, changes int64
 
@@ -47,6 +50,9 @@ type shard struct {
 // that the shard has seen if that is later.
 func (s *shard) lock(now uint64) uint64 {
 	s.mu.Lock()
+	if s.journaled {
+		return max(s.now, now) // only who may decide moves the time (see enter)
+	}
 	s.now = max(s.now, now)
 	return s.now
 }
@@ -101,8 +107,8 @@ func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, d *desk, ou
 		if err := s.apply(at, found, req, &change, tag, now); err != nil {
 			*out = limiter.Decision{Err: err}
 		}
-	case found && old.Expires == 0:
-		s.forget(at, now) // its time has passed, and it is in sight
+	case found && old.Expires == 0 && s.droppable(at, now):
+		s.drop(at) // its time has passed, and it is in sight
 	}
 }
 
@@ -161,6 +167,9 @@ func (s *shard) fits(at int, kind limiter.Kind, c *limiter.Change) bool {
 // overwrite writes what fits.
 func (s *shard) overwrite(at int, c *limiter.Change, now uint64) {
 	s.countExpired(at, now)
+	if s.journaled {
+		s.remember(at, c.Keep)
+	}
 	s.record(at).overwrite(c)
 	s.changes++
 }
@@ -181,7 +190,10 @@ func (s *shard) replace(rec *limiter.Record, tag uint32, now uint64) error {
 	}
 	if at, found := s.find(rec.Key, tag); found { // where making room has left it
 		s.countExpired(at, now)
+		s.remember(at, 0)
 		s.remove(at)
+	} else {
+		s.rememberAbsent(rec.Key, tag)
 	}
 	s.add(rec, tag)
 	s.changes++
@@ -193,7 +205,14 @@ func (s *shard) forget(at int, now uint64) {
 	if !s.countExpired(at, now) {
 		s.changes++
 	}
+	s.remember(at, 0)
 	s.remove(at)
+}
+
+// drop removes a key whose time has passed, which nobody will miss (see droppable).
+func (s *shard) drop(at int) {
+	s.remove(at)
+	s.expired++
 }
 
 // countExpired counts a record that is about to go if its time has passed.
@@ -209,6 +228,9 @@ func (s *shard) countExpired(at int, now uint64) bool {
 func (s *shard) add(rec *limiter.Record, tag uint32) {
 	offset := uint32(len(s.arena))
 	s.arena = appendRecord(s.arena, rec)
+	if s.journaling() {
+		s.arena[offset] |= notedFlag
+	}
 	s.place(newSlot(tag, offset))
 	s.live++
 }
@@ -228,6 +250,9 @@ func (s *shard) remove(at int) {
 	rec := s.record(at)
 	s.dead += uint32(rec.size())
 	rec.kill()
+	if rec[0]&notedFlag != 0 {
+		s.journal().gone = true
+	}
 	s.live--
 	for next := s.next(at); s.index[next] != 0; next = s.next(next) {
 		if s.distance(s.home(s.index[next].tag()), next) >= s.distance(at, next) {

@@ -75,7 +75,7 @@ type shardRun struct {
 // runShard lets a tape act on a shard with weak tags.
 func runShard(tb testing.TB, data []byte) {
 	r := &shardRun{TB: tb, want: map[byte]uint64{}, now: 1000}
-	r.shard.shared, r.shard.hint = new(shared), new(hint)
+	r.shard.shared = &shared{hints: make([]hint, 1)}
 	for in := (tape{data}); in.more(); {
 		r.step(in.number(1), in.number(1))
 		checkShard(tb, &r.shard, weakTag)
@@ -220,7 +220,7 @@ func TestRemoveAcrossTheEnd(t *testing.T) {
 	keys := map[string]uint32{"a": math.MaxUint32, "b": math.MaxUint32, "c": math.MaxUint32, "d": 0, "e": 0}
 	order := []string{"a", "b", "c", "d", "e"} // at 7, 0, 1, 2, 3 of 8
 	for _, removed := range order {
-		s := shard{shared: new(shared), hint: new(hint)}
+		s := shard{shared: &shared{hints: make([]hint, 1)}}
 		for _, key := range order {
 			rec := limiter.Record{Kind: limiter.Throttle, Key: []byte(key), Expires: 1}
 			if err := s.put(&rec, keys[key], 0); err != nil {

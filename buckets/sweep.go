@@ -68,6 +68,9 @@ func (w *sweeper) step() (seen, dropped int, last bool) {
 	if last = w.slot == len(s.index); last {
 		dropped += s.relieve(now)
 		s.shrink()
+		if s.journaled {
+			s.tidyJournal()
+		}
 		w.slot = 0
 		w.shard = (w.shard + 1) & (len(w.table.shards) - 1)
 	}
@@ -76,15 +79,18 @@ func (w *sweeper) step() (seen, dropped int, last bool) {
 
 // dropExpired drops the records at index positions from..to-1 whose time has passed.
 func (s *shard) dropExpired(from, to int, now uint64) (dropped int) {
+	until := s.settled(now)
 	for at := from; at < to; {
-		if s.index[at] == 0 || s.record(at).expires() > now {
+		if s.index[at] == 0 || s.record(at).expires() > until || !s.droppable(at, now) {
 			at++
 			continue
 		}
 		// Another slot may have moved into the gap, so the position is looked at again.
-		s.remove(at)
-		s.expired++
+		s.drop(at)
 		dropped++
+	}
+	if dropped > 0 {
+		s.now = max(s.now, until) // nothing is decided at a time at which they were there
 	}
 	return dropped
 }

@@ -3,6 +3,7 @@ package buckets
 import (
 	"hash/maphash"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -15,6 +16,7 @@ type Config struct {
 	Clock     Clock    // nil: a clock that starts at the present wall time
 	MaxMemory int64    // bytes that arenas and indexes may take; 0: no limit
 	Eviction  Eviction // what to do when that is not enough
+	Journal   bool     // the table is one node's copy of a state that is replicated: it follows, and decides nothing until Lead
 	Shards    int      // a power of two; 0: 2048, which keeps the work on one of them short at 10 M keys. A shard's arena ends at 4 GiB
 }
 
@@ -25,14 +27,16 @@ type Table struct {
 	clock  Clock
 	seed   maphash.Seed
 	shards []shard
-	hints  []hint // one for each shard
 	shared
 }
 
 // shared is what all shards of a table account to.
 type shared struct {
-	memory budget
-	pauses pauses
+	memory   budget
+	pauses   pauses
+	hints    []hint    // one for each shard
+	journals []journal // one for each shard, or none
+	history
 }
 
 var _ limiter.Engine = (*Table)(nil)
@@ -52,12 +56,17 @@ func New(c Config) *Table {
 		clock:  c.Clock,
 		seed:   maphash.MakeSeed(),
 		shards: make([]shard, c.Shards),
-		hints:  make([]hint, c.Shards),
+	}
+	t.hints = make([]hint, c.Shards)
+	if c.Journal {
+		t.journals = make([]journal, c.Shards)
+		t.dirty = make([]atomic.Uint64, (c.Shards+63)/64)
+		t.open.Store(1)
 	}
 	t.SetMaxMemory(c.MaxMemory)
 	t.SetEviction(c.Eviction)
 	for i := range t.shards {
-		t.shards[i].shared, t.shards[i].hint = &t.shared, &t.hints[i]
+		t.shards[i].shared, t.shards[i].number, t.shards[i].journaled = &t.shared, uint32(i), c.Journal
 	}
 	return t
 }
@@ -103,11 +112,15 @@ func (t *Table) Put(rec limiter.Record) error {
 	return s.put(&rec, tag, now)
 }
 
-// Delete forgets key.
+// Delete forgets key. A table that follows forgets nothing.
 func (t *Table) Delete(key []byte) bool {
 	s, tag := t.locate(key)
+	term := t.term.Load()
 	now := s.lock(t.clock())
 	defer s.mu.Unlock()
+	if s.journaled && !s.enter(term, now) {
+		return false
+	}
 	at, found := s.find(key, tag)
 	if !found {
 		return false
@@ -115,17 +128,6 @@ func (t *Table) Delete(key []byte) bool {
 	live := s.record(at).expires() > now
 	s.forget(at, now)
 	return live
-}
-
-// Clear forgets all keys and returns their memory.
-func (t *Table) Clear() {
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		s.changes += int64(s.live)
-		s.clear()
-		s.mu.Unlock()
-	}
 }
 
 // Usage sums what the shards have counted.

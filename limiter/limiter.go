@@ -179,7 +179,22 @@ var (
 	ErrOutOfMemory = errors.New("memory limit reached")
 	// ErrSameKey is returned for each request of a group in which two have the same key.
 	ErrSameKey = errors.New("two limits of a group have the same key")
+	// ErrNotLeading is returned by an engine that does not decide at present, because another
+	// node of its cluster does, or none. Nothing has been charged.
+	ErrNotLeading = errors.New("this node does not lead its cluster")
+	// ErrBusy is returned when too much waits to be replicated. Nothing has been charged.
+	ErrBusy = errors.New("too many decisions wait to be replicated")
+	// ErrUncertain is returned by Await for what was done shortly before a node stopped leading
+	// its cluster: the others may have got it, or not.
+	ErrUncertain = errors.New("leadership was lost: it may have been charged")
 )
+
+// Ticket stands for a moment in the history of an Engine: for all that was decided, changed
+// or could be seen before it. The zero Ticket stands for the beginning.
+type Ticket struct {
+	Term       uint64 // counts the times that this engine began to decide
+	Generation uint64 // counts, within the term, what is replicated together
+}
 
 // Entry describes one key that is in the keyspace.
 type Entry struct {
@@ -215,6 +230,10 @@ type Pauses struct {
 
 // Engine decides requests and holds their state. Its methods may be called from many
 // goroutines at once; each decision is one atomic step on its key.
+//
+// An Engine that replicates its state decides at once, and makes sure of it later: nobody is to
+// be told of a decision, or of anything else that an Engine shows, before Await has returned
+// for a Ticket that came with it or after it. Without replication Await never waits.
 type Engine interface {
 	// Decide answers reqs[i] in out[i], in order. The two have the same length.
 	//
@@ -222,7 +241,16 @@ type Engine interface {
 	// those that could have been are answered as if they had only peeked. Where no decision
 	// can be made on one of them, each has its Err. The keys of a group differ from each
 	// other, and a group has at most MaxGroup requests.
-	Decide(reqs []Request, out []Decision)
+	//
+	// The Ticket is for what the decisions changed and for what they were based on.
+	Decide(reqs []Request, out []Decision) Ticket
+	// Mark returns a Ticket for all that was done before.
+	Mark() Ticket
+	// Await waits until nothing that a Ticket stands for can be lost any more, as long as most
+	// nodes of the cluster keep what they have. The error is ErrUncertain where that may be lost
+	// or not, and ErrNotLeading where this engine did not decide when the Ticket was made, so
+	// that what it has shown may be out of date.
+	Await(Ticket) error
 	Keyspace
 }
 

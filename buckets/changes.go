@@ -1,0 +1,142 @@
+package buckets
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// ErrChanges is returned for bytes that Collect cannot have made.
+var ErrChanges = errors.New("malformed changes")
+
+// Changes, as Collect makes them, are nothing, or the version, which is 1, and then one change
+// after the other. The first byte of a change says what it is:
+//
+//	0            everything goes
+//	64           a key is absent: the key
+//	1..31        a record of that kind: expires, key, and, but for a throttle record, the state
+//	128 + 1..31  a record of that kind that is there with a state of the same size: expires,
+//	             key, size of the state, how much of its beginning stays, what follows that
+//
+// Expires takes 8 bytes, little endian. A size is a uvarint; and before a key and a state
+// stands its size.
+const (
+	changesVersion = 1
+
+	changeClear  = 0
+	changeAbsent = 0x40
+	changeTail   = 0x80
+)
+
+// change is one change.
+type change struct {
+	what byte // changeClear, changeAbsent, changeTail; or changePut
+	rec  limiter.Record
+	from int // of a tail: how much of the state stays; rec.State follows that
+}
+
+const changePut = 1
+
+func appendAbsent(buf, key []byte) []byte {
+	buf = append(buf, changeAbsent)
+	buf = binary.AppendUvarint(buf, uint64(len(key)))
+	return append(buf, key...)
+}
+
+// appendPut adds a record, which looks the same in an arena.
+func appendPut(buf []byte, rec record) []byte {
+	at := len(buf)
+	buf = append(buf, rec[:rec.size()]...)
+	buf[at] &^= flags
+	return buf
+}
+
+func appendTail(buf []byte, rec record, from int) []byte {
+	state := rec.state()
+	buf = append(buf, changeTail|byte(rec.kind()))
+	buf = append(buf, rec[expiresAt:rec.keyEnd()]...)
+	buf = binary.AppendUvarint(buf, uint64(len(state)))
+	buf = binary.AppendUvarint(buf, uint64(from))
+	return append(buf, state[from:]...)
+}
+
+// reader takes fields off a string of bytes. After one that is not whole it has failed.
+type reader struct {
+	rest   []byte
+	failed bool
+}
+
+func (r *reader) bytes(n uint64) []byte {
+	if r.failed || n > uint64(len(r.rest)) {
+		r.failed = true
+		return nil
+	}
+	b := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *reader) byte() byte {
+	if b := r.bytes(1); !r.failed {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) number() uint64 {
+	if b := r.bytes(8); !r.failed {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+func (r *reader) size() uint64 {
+	n, used := binary.Uvarint(r.rest)
+	if r.failed || used <= 0 || n > maxArena {
+		r.failed = true
+		return 0
+	}
+	r.rest = r.rest[used:]
+	return n
+}
+
+// change takes a change off, which borrows from the bytes.
+func (r *reader) change() (c change, err error) {
+	what := r.byte()
+	switch {
+	case what == changeClear:
+		c.what = changeClear
+	case what == changeAbsent:
+		c.what = changeAbsent
+		c.rec.Key = r.bytes(r.size())
+	case what >= changeTail:
+		c.what = changeTail
+		r.recordTail(&c, limiter.Kind(what&^changeTail))
+	default:
+		c.what = changePut
+		r.record(&c.rec, limiter.Kind(what))
+	}
+	if r.failed {
+		return c, ErrChanges
+	}
+	return c, nil
+}
+
+func (r *reader) record(rec *limiter.Record, kind limiter.Kind) {
+	rec.Kind, rec.Expires, rec.Key = kind, r.number(), r.bytes(r.size())
+	if kind != limiter.Throttle {
+		rec.State = r.bytes(r.size())
+	}
+	r.failed = r.failed || !kind.Known()
+}
+
+func (r *reader) recordTail(c *change, kind limiter.Kind) {
+	c.rec.Kind, c.rec.Expires, c.rec.Key = kind, r.number(), r.bytes(r.size())
+	size, from := r.size(), r.size()
+	if from > size || kind == limiter.Throttle || !kind.Known() {
+		r.failed = true
+		return
+	}
+	c.from, c.rec.State = int(from), r.bytes(size-from)
+}

@@ -1,0 +1,153 @@
+package buckets
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// madeChanges returns changes with one of each sort, and the offsets at which one begins.
+func madeChanges() (changes []byte, begins []int) {
+	changes = []byte{changesVersion}
+	next := func(b []byte) {
+		begins = append(begins, len(changes))
+		changes = b
+	}
+	put := func(rec limiter.Record) record { return appendRecord(nil, &rec) }
+	log := put(limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, State: bytes.Repeat([]byte{9}, 300)})
+	next(append(changes, changeClear))
+	next(appendPut(changes, put(limiter.Record{Kind: limiter.Throttle, Key: []byte("throttle"), Expires: math.MaxUint64})))
+	next(appendPut(changes, put(limiter.Record{Kind: limiter.LeakyBucket, Key: nil, Expires: 1})))
+	next(appendAbsent(changes, []byte("gone")))
+	next(appendPut(changes, log))
+	next(appendTail(changes, log, 200))
+	next(appendTail(changes, log, 300))
+	return changes, append(begins, len(changes))
+}
+
+func TestChanges(t *testing.T) {
+	changes, begins := madeChanges()
+	long := bytes.Repeat([]byte{9}, 300)
+	for i, want := range []change{
+		{what: changeClear},
+		{what: changePut, rec: limiter.Record{Kind: limiter.Throttle, Key: []byte("throttle"), Expires: math.MaxUint64}},
+		{what: changePut, rec: limiter.Record{Kind: limiter.LeakyBucket, Key: []byte{}, Expires: 1, State: []byte{}}},
+		{what: changeAbsent, rec: limiter.Record{Key: []byte("gone")}},
+		{what: changePut, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, State: long}},
+		{what: changeTail, from: 200, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, State: long[:100]}},
+		{what: changeTail, from: 300, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, State: []byte{}}},
+	} {
+		r := reader{rest: changes[begins[i]:]}
+		got, err := r.change()
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) || len(changes)-len(r.rest) != begins[i+1] {
+			t.Errorf("%d: %+v, %v, %d bytes are left; want %+v", i, got, err, len(r.rest), want)
+		}
+	}
+}
+
+// A change is told without what the record is marked with in its arena.
+func TestChangesHaveNoFlags(t *testing.T) {
+	rec := record(appendRecord(nil, &limiter.Record{Kind: limiter.WindowLog, State: make([]byte, 4)}))
+	rec[0] |= flags
+	if b := appendPut(nil, rec); b[0] != byte(limiter.WindowLog) {
+		t.Errorf("a put begins with %#x", b[0])
+	}
+	if b := appendTail(nil, rec, 2); b[0] != changeTail|byte(limiter.WindowLog) {
+		t.Errorf("a tail begins with %#x", b[0])
+	}
+}
+
+// Changes that end anywhere but behind a change are malformed.
+func TestChangesCutShort(t *testing.T) {
+	changes, begins := madeChanges()
+	whole := map[int]bool{0: true}
+	for _, at := range begins {
+		whole[at] = true
+	}
+	for n := range len(changes) + 1 {
+		err := checkChanges(changes[:n:n])
+		if whole[n] != (err == nil) || err != nil && !errors.Is(err, ErrChanges) {
+			t.Errorf("the first %d bytes: %v", n, err)
+		}
+	}
+}
+
+func TestMalformedChanges(t *testing.T) {
+	expires := make([]byte, 8)
+	join := func(parts ...any) []byte {
+		b := []byte{changesVersion}
+		for _, p := range parts {
+			switch p := p.(type) {
+			case int:
+				b = append(b, byte(p))
+			case uint64:
+				b = binary.AppendUvarint(b, p)
+			case []byte:
+				b = append(b, p...)
+			}
+		}
+		return b
+	}
+	for what, changes := range map[string][]byte{
+		"no version":               {0},
+		"a version to come":        {changesVersion + 1},
+		"an unknown kind":          join(8, expires, 0, 0),
+		"an unknown kind's tail":   join(0x88, expires, 0, 0, 0),
+		"a tail without kind":      join(0x80, expires, 0, 0, 0),
+		"a throttle record's tail": join(0x81, expires, 0, 0, 0),
+		"a mark of an arena":       join(0x41, 0),
+		"a tail from behind":       join(0x85, expires, 0, 4, 5),
+		"a key too large":          join(changeAbsent, uint64(1<<62)),
+		"a size that overflows":    join(changeAbsent, bytes.Repeat([]byte{0xff}, 11)),
+		"a state too large":        join(5, expires, 0, uint64(math.MaxUint64)),
+		"a tail too large":         join(0x85, expires, 0, uint64(1<<32), uint64(1<<32)),
+	} {
+		table := New(Config{Journal: true, Shards: 1})
+		if err := table.Replay(changes, start); !errors.Is(err, ErrChanges) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if table.settled.Load() != 0 {
+			t.Errorf("%s: the time has gone on", what)
+		}
+	}
+}
+
+// What is replayed does no harm, whatever it is: it is put, or nothing of it is.
+func FuzzReplay(f *testing.F) {
+	changes, _ := madeChanges()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		clock := newFakeClock()
+		table := New(Config{Clock: clock.tell, Journal: true, Shards: 2, MaxMemory: 1})
+		if err := table.Replay(changes, start-1); err != nil {
+			t.Fatal(err)
+		}
+		before := contentOf(table)
+		err := table.Replay(data, start)
+		checkTable(t, table)
+		switch {
+		case err == nil:
+			once := contentOf(table)
+			if err := table.Replay(data, start); err != nil {
+				t.Fatal(err)
+			}
+			sameContent(t, "replayed again", contentOf(table), once)
+		case !errors.Is(err, ErrChanges):
+			t.Fatal(err)
+		default:
+			sameContent(t, "after an error", contentOf(table), before)
+		}
+		table.Lead(1)
+		clock.advance(time.Second)
+		if d := ask(table, "throttle", slow, 1); d.Err != nil && !errors.Is(d.Err, limiter.ErrWrongKind) && !errors.Is(d.Err, limiter.ErrOutOfMemory) {
+			t.Fatal(d.Err)
+		}
+		sweepAll(table)
+		checkTable(t, table)
+	})
+}

@@ -1,0 +1,226 @@
+package buckets
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// told returns what changes say, in their order.
+func told(tb testing.TB, changes []byte) (list []change) {
+	tb.Helper()
+	if len(changes) == 0 {
+		return nil
+	}
+	for r := (reader{rest: changes[1:]}); len(r.rest) > 0; {
+		c, err := r.change()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// names returns what was done to which keys.
+func names(list []change) string {
+	var b strings.Builder
+	for _, c := range list {
+		fmt.Fprintf(&b, "%s%s ", map[byte]string{changeClear: "clear", changeAbsent: "-", changePut: "", changeTail: "~"}[c.what], c.rec.Key)
+	}
+	return b.String()
+}
+
+// A generation tells each key once that has changed in it, however often, and no other.
+func TestCollect(t *testing.T) {
+	table, _ := leading(Config{Shards: 1})
+	for i, step := range []struct {
+		do   func()
+		want string
+	}{
+		{func() {}, ""},
+		{func() { ticket(table, 0, "a"); ticket(table, 1001, "a") }, ""},
+		{func() { ticket(table, 1, "a", "b", "a"); ticket(table, 1, "a") }, "a b "},
+		{func() { ticket(table, 1001, "a", "b") }, ""},
+		{func() { ticket(table, -1, "b"); ticket(table, 1, "a") }, "-b a "},
+		{func() { table.Delete([]byte("a")); table.Delete([]byte("a")) }, "-a "},
+		{func() { ticket(table, 1, "c", "d"); table.Delete([]byte("c")) }, "-c d "},
+		{func() { table.Delete([]byte("d")); ticket(table, 1, "d") }, "d "},
+		{func() {
+			for range 1000 {
+				ticket(table, 1, "flip")
+				ticket(table, -1, "flip")
+			}
+		}, "-flip "},
+		{func() {
+			ticket(table, 1, "e", "d")
+			table.Clear()
+			ticket(table, 1, "f", "d")
+		}, "clear-e d f "},
+		{func() { table.Clear() }, "clear"},
+		{func() {}, ""},
+	} {
+		step.do()
+		g, changes := table.Collect([]byte("before"))
+		rest, found := bytes.CutPrefix(changes, []byte("before"))
+		if got := names(told(t, rest)); !found || strings.ReplaceAll(got, "clear ", "clear") != step.want {
+			t.Errorf("%d: %q, want %q", i, got, step.want)
+		}
+		if g != uint64(1+i) {
+			t.Errorf("generation %d, want %d", g, 1+i)
+		}
+		checkJournal(t, table)
+		if i%3 == 0 {
+			table.Commit(g, start)
+		}
+	}
+}
+
+// Of a large state goes out what has changed in it, as long as others are sure to have the
+// rest.
+func TestCollectTail(t *testing.T) {
+	table, clock := leading(Config{Shards: 1})
+	follower := New(Config{Clock: clock.tell, Journal: true, Shards: 2})
+	l := logOf(1<<40, 10_000)
+	add := func(n int) {
+		for range n {
+			clock.advance(time.Millisecond)
+			table.Decide([]limiter.Request{charge(limiter.WindowLog, "log", l, 1)}, make([]limiter.Decision, 1))
+		}
+	}
+	replay := func(what string, most int, tail bool) {
+		t.Helper()
+		changes := commitAll(t, table)
+		list := told(t, changes)
+		if len(list) != 1 || (list[0].what == changeTail) != tail || len(changes) > most {
+			t.Errorf("%s: %d changes, the first is %#x; %d bytes, want at most %d", what, len(list), list[0].what, len(changes), most)
+		}
+		if err := follower.Replay(changes, clock.tell()); err != nil {
+			t.Fatal(err)
+		}
+		sameContent(t, what, contentOf(follower), contentOf(table))
+	}
+	add(2000)
+	replay("the first", 10_000, false)
+	size := func() int { return len(contentOf(table)["log"]) }
+	for before := size(); size() == before; {
+		add(1)
+	}
+	replay("moved", 10_000, false)
+	for i := range 5 {
+		add(1 + i)
+		replay("some more", 1500, true)
+	}
+	add(3)
+	g, _ := table.Collect(nil)
+	sum, _ := follower.Hash(clock.tell())
+	add(3)
+	if got, _ := table.Hash(clock.tell()); got != sum {
+		t.Error("what is committed has another hash, with two generations that are not")
+	}
+	table.Follow()
+	sameContent(t, "two generations taken back", contentOf(table), contentOf(follower))
+	checkJournal(t, table)
+	table.Lead(2)
+	if table.Commit(g, clock.tell()) {
+		t.Error("what was taken back is committed")
+	}
+	add(3)
+	replay("after that", 1500, true)
+	add(2000)
+	replay("so many that it is moved", 20_000, false)
+
+	// A generation that begins with a large state and ends with a small one.
+	add(1)
+	table.Delete([]byte("log"))
+	replay("deleted", 10, false)
+	add(2000)
+	replay("again", 10_000, false)
+	add(1)
+	before := contentOf(follower)
+	clock.advance(30 * time.Second)
+	sweepAll(table)
+	clock.advance(-30 * time.Second)
+	commitAll(t, table) // what has changed at the time is all the same
+	table.Follow()
+	if sameContent(t, "the follower", contentOf(follower), before); contentOf(table)["log"] == "" {
+		t.Error("the log is gone")
+	}
+}
+
+// A state that has expired by now may be gone elsewhere: it goes out as a whole.
+func TestCollectTailOfExpired(t *testing.T) {
+	table, clock := leading(Config{Shards: 1})
+	l := logOf(1<<40, 10_000)
+	charge := func() {
+		table.Decide([]limiter.Request{charge(limiter.WindowLog, "log", l, 1)}, make([]limiter.Decision, 1))
+	}
+	for range 1000 {
+		clock.advance(time.Millisecond)
+		charge()
+	}
+	commitAll(t, table)
+	clock.advance(19 * time.Second)
+	charge()
+	clock.advance(5 * time.Second)
+	list := told(t, commitAll(t, table))
+	if len(list) != 1 || list[0].what != changePut || len(list[0].rec.State) < 1000 {
+		t.Errorf("%d changes, the first is %#x", len(list), list[0].what)
+	}
+}
+
+// A record that is noted in part stays until its entry goes, even when all know that it has
+// expired.
+func TestTailIsNotDropped(t *testing.T) {
+	table, clock := leading(Config{Shards: 1})
+	l := logOf(1<<40, 10_000)
+	do := func(quantity int64) {
+		table.Decide([]limiter.Request{charge(limiter.WindowLog, "log", l, quantity)}, make([]limiter.Decision, 1))
+	}
+	for range 1000 {
+		clock.advance(10 * time.Millisecond)
+		do(1)
+	}
+	commitAll(t, table)
+	before := contentOf(table)
+	clock.advance(10 * time.Second)
+	do(-1) // expires a little earlier
+	old, rec := record(before["log"]).expires(), record(contentOf(table)["log"]).expires()
+	if rec >= old || !tailed(table) {
+		t.Fatalf("expires at %d, and before at %d", rec, old)
+	}
+	first, _ := table.Collect(nil)
+	clock.now.Store(rec)
+	table.settled.Store(rec) // as another generation that is committed might say
+	sweepAll(table)
+	do(0)
+	table.Follow()
+	sameContent(t, "taken back", contentOf(table), before)
+	if table.Commit(first, rec) {
+		t.Error("what was taken back is committed")
+	}
+	sweepAll(table)
+	clock.now.Store(old)
+	if err := table.Replay(nil, old); err != nil {
+		t.Fatal(err)
+	}
+	if sweepAll(table); table.Usage().Keys != 0 {
+		t.Error("the log is still there")
+	}
+}
+
+// tailed reports whether an entry of a table holds a part of a state.
+func tailed(t *Table) bool {
+	for i := range t.journals {
+		for _, e := range t.journals[i].entries {
+			if e.from > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}

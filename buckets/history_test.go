@@ -1,0 +1,461 @@
+package buckets
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// leading returns a table with a journal that decides in term 1.
+func leading(c Config) (*Table, *fakeClock) {
+	clock := newFakeClock()
+	c.Clock, c.Journal = clock.tell, true
+	t := New(c)
+	t.Lead(1)
+	return t, clock
+}
+
+// inShard returns a key that lies in a shard.
+func inShard(t *Table, number int) string {
+	for i := 0; ; i++ {
+		if key := fmt.Sprint("key ", i); t.shardOf(t.hash([]byte(key))) == number {
+			return key
+		}
+	}
+}
+
+// ticket returns the ticket of one charge for each key, or of one that is larger than the limit.
+func ticket(t *Table, quantity int64, keys ...string) limiter.Ticket {
+	var reqs []limiter.Request
+	for _, key := range keys {
+		reqs = append(reqs, charge(limiter.Throttle, key, slow, quantity))
+	}
+	return t.Decide(reqs, make([]limiter.Decision, len(reqs)))
+}
+
+// commitAll closes the open generation, and has it committed.
+func commitAll(tb testing.TB, t *Table) (changes []byte) {
+	tb.Helper()
+	g, changes := t.Collect(nil)
+	if !t.Commit(g, t.Now()) {
+		tb.Fatalf("generation %d cannot be committed", g)
+	}
+	return changes
+}
+
+// A table that follows decides and changes nothing.
+func TestFollowing(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell, Journal: true, Shards: 4})
+	key := []byte("key")
+	if err := table.Restore(limiter.Record{Kind: limiter.Throttle, Key: key, Expires: start + 1e9}, start); err != nil {
+		t.Fatal(err)
+	}
+	before := contentOf(table)
+	for _, reqs := range [][]limiter.Request{
+		{charge(limiter.Throttle, "key", slow, 1)},
+		{charge(limiter.Throttle, "key", slow, 0), charge(limiter.Throttle, "other", slow, -1)},
+		linked(charge(limiter.Throttle, "key", slow, 1), charge(limiter.Throttle, "other", slow, 1)),
+	} {
+		out := make([]limiter.Decision, len(reqs))
+		if got := table.Decide(reqs, out); got != (limiter.Ticket{}) {
+			t.Errorf("the ticket is %+v", got)
+		}
+		for _, d := range out {
+			if !errors.Is(d.Err, limiter.ErrNotLeading) {
+				t.Errorf("%+v", d)
+			}
+		}
+	}
+	if table.Delete(key) {
+		t.Error("a key was deleted")
+	}
+	if _, found := table.Lookup(key); !found {
+		t.Error("the key is not found")
+	}
+	if g, changes := table.Collect([]byte("x")); g != 0 || string(changes) != "x" {
+		t.Errorf("Collect returns %d, %q", g, changes)
+	}
+	if table.Commit(0, start) || table.Commit(1, start) || table.ClearIn(0) || table.ClearIn(1) || table.Pending() || table.Mark() != (limiter.Ticket{}) {
+		t.Error("something can be committed, cleared or waited for")
+	}
+	if table.Await(limiter.Ticket{Term: 1, Generation: 1}) != nil {
+		t.Error("Await does something")
+	}
+	table.Follow()
+	sameContent(t, "a table that follows", contentOf(table), before)
+	table.Clear()
+	if n := table.Usage().Keys; n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+}
+
+// A table without a journal is never told to lead, and gives out tickets that stand for nothing.
+func TestNoJournal(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell})
+	if got := ticket(table, 1, "key"); got != (limiter.Ticket{}) || table.Mark() != got || table.Await(got) != nil {
+		t.Errorf("the ticket is %+v, the mark %+v", got, table.Mark())
+	}
+	if g, changes := table.Collect(nil); g != 0 || changes != nil || table.Commit(0, start) || table.Pending() || table.ClearIn(0) {
+		t.Errorf("Collect returns %d, %q", g, changes)
+	}
+	if err := table.Replay(nil, start); !errors.Is(err, ErrLeading) {
+		t.Errorf("Replay returns %v", err)
+	}
+	table.Follow()
+	if table.Usage().Keys != 1 {
+		t.Error("the key is gone")
+	}
+}
+
+func TestLeadPanics(t *testing.T) {
+	lead, _ := leading(Config{Shards: 1})
+	for what, f := range map[string]func(){
+		"twice":             func() { lead.Lead(2) },
+		"in term 0":         func() { New(Config{Journal: true, Shards: 1}).Lead(0) },
+		"without a journal": func() { New(Config{Shards: 1}).Lead(1) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("Lead %s does not panic", what)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+// A ticket is for the generation in which the shards of a batch have changed last, unless that
+// is committed.
+func TestTicket(t *testing.T) {
+	table, _ := leading(Config{Shards: 4})
+	a, b, c := inShard(table, 0), inShard(table, 1), inShard(table, 2)
+	want := func(what string, got limiter.Ticket, generation uint64) {
+		t.Helper()
+		if got != (limiter.Ticket{Term: 1, Generation: generation}) {
+			t.Errorf("%s: the ticket is %+v, want generation %d", what, got, generation)
+		}
+	}
+	const refused = 1001
+	want("the beginning", table.Mark(), 1)
+	want("a peek at nothing", ticket(table, 0, a), 0)
+	want("a refusal of nothing", ticket(table, refused, a, b), 0)
+	if table.Pending() {
+		t.Error("what changes nothing is pending")
+	}
+	want("a charge", ticket(table, 1, a), 1)
+	want("a refusal in the same shard", ticket(table, refused, a), 1)
+	want("a refusal in another", ticket(table, refused, b), 0)
+	want("a batch over both", ticket(table, refused, b, a, c), 1)
+	if !table.Pending() {
+		t.Error("a charge is not pending")
+	}
+	if g, _ := table.Collect(nil); g != 1 || table.Pending() {
+		t.Errorf("generation %d is closed, pending is %t", g, table.Pending())
+	}
+	want("a mark after that", table.Mark(), 2)
+	want("a refusal while that is in flight", ticket(table, refused, a), 1)
+	want("a peek while that is in flight", ticket(table, 0, a, b), 1)
+	want("a charge elsewhere", ticket(table, 1, b), 2)
+	want("a batch over both", ticket(table, refused, b, a), 2)
+	want("a charge", ticket(table, 1, a), 2)
+	table.Commit(1, start)
+	want("what is open when an older one is committed", ticket(table, 0, a), 2)
+	table.Collect(nil)
+	want("what is in flight", ticket(table, 0, a), 2)
+	table.Commit(2, start)
+	want("a refusal when all is committed", ticket(table, refused, a, b), 0)
+	if table.Delete([]byte(a)); !table.Pending() {
+		t.Error("a key that was deleted is not pending")
+	}
+	want("a peek at what was deleted", ticket(table, 0, a), 3)
+	table.Collect(nil)
+	table.Clear()
+	want("a peek at what was cleared", ticket(table, 0, c), 4)
+}
+
+// A group has a ticket as a batch has.
+func TestTicketOfGroup(t *testing.T) {
+	table, _ := leading(Config{Shards: 4})
+	group := func(quantity int64, first, second string) limiter.Ticket {
+		reqs := linked(charge(limiter.Throttle, first, slow, 1), charge(limiter.Throttle, second, slow, quantity))
+		return table.Decide(reqs, make([]limiter.Decision, 2))
+	}
+	a, b, c := inShard(table, 0), inShard(table, 1), inShard(table, 2)
+	for i, tt := range []struct {
+		quantity      int64
+		first, second string
+		want          uint64
+	}{
+		{1001, a, b, 0}, {1, a, a, 0}, {1, a, b, 1}, {1001, c, b, 1}, {1001, b, c, 1}, {1, c, c, 0},
+	} {
+		if got := group(tt.quantity, tt.first, tt.second); got.Generation != tt.want || got.Term != 1 {
+			t.Errorf("%d: the ticket is %+v, want generation %d", i, got, tt.want)
+		}
+	}
+}
+
+// While a generation is being closed, a ticket is for it or the next: not for one before the
+// mark of the shard is taken.
+func TestTicketWhileCollecting(t *testing.T) {
+	table, _ := leading(Config{Shards: 4})
+	a := inShard(table, 0)
+	ticket(table, 1, a)
+	table.open.Add(1)
+	if got := ticket(table, 0, a); got.Generation != 2 {
+		t.Errorf("with the mark not taken: %+v", got)
+	}
+	marks := table.dirty[0].Swap(0)
+	if got := ticket(table, 1, a); got.Generation != 1 {
+		t.Errorf("with the mark taken, and the shard not collected: %+v", got)
+	}
+	if table.dirty[0].Load() != 0 || marks != 1 {
+		t.Errorf("the marks are %b, and were %b", table.dirty[0].Load(), marks)
+	}
+	table.shards[0].collect(nil, 1, start)
+	if got := ticket(table, 0, a); got.Generation != 1 {
+		t.Errorf("with the shard collected: %+v", got)
+	}
+	if got := ticket(table, 1, a); got.Generation != 2 || table.dirty[0].Load() != 1 {
+		t.Errorf("after that: %+v, marks %b", got, table.dirty[0].Load())
+	}
+}
+
+// Generations of different terms have different numbers, and those of one that is over cannot be
+// committed.
+func TestCommitOfAnotherTerm(t *testing.T) {
+	table, _ := leading(Config{Shards: 2})
+	var closed []uint64
+	for term := uint64(2); term < 5; term++ {
+		ticket(table, 1, "a", "b")
+		g, _ := table.Collect(nil)
+		if slices.Contains(closed, g) {
+			t.Errorf("generation %d comes again", g)
+		}
+		closed = append(closed, g)
+		ticket(table, 1, "a", "c")
+		table.Follow()
+		table.Follow()
+		if n := table.Usage().Keys; n != 0 {
+			t.Errorf("%d keys are left", n)
+		}
+		table.Lead(term)
+		for _, g := range append(closed, table.Mark().Generation) {
+			if table.Commit(g, start+1e9) {
+				t.Errorf("generation %d is committed in term %d", g, term)
+			}
+		}
+		if settled := table.settled.Load(); settled != 0 {
+			t.Errorf("settled is %d", settled)
+		}
+		if got := ticket(table, 0, "a", "b", "c"); got != (limiter.Ticket{Term: term}) {
+			t.Errorf("the ticket is %+v", got)
+		}
+	}
+}
+
+// A batch that began in one term does not go on in the next.
+func TestBatchOfAnotherTerm(t *testing.T) {
+	clock := newFakeClock()
+	var table *Table
+	turns, term := 0, uint64(0)
+	table = New(Config{Journal: true, Shards: 4, Clock: func() uint64 {
+		if turns++; turns == 1 {
+			table.Follow()
+			term++
+			table.Lead(term)
+		}
+		return clock.tell() + 1e9
+	}})
+	for _, reqs := range [][]limiter.Request{
+		{charge(limiter.Throttle, "a", slow, 1)},
+		{charge(limiter.Throttle, "a", slow, 1), charge(limiter.Throttle, "b", slow, 1)},
+		linked(charge(limiter.Throttle, "a", slow, 1), charge(limiter.Throttle, "b", slow, 1)),
+	} {
+		turns = 0
+		table.Follow()
+		term++
+		table.Lead(term)
+		began := term
+		out := make([]limiter.Decision, len(reqs))
+		if got := table.Decide(reqs, out); got.Term != began || got.Generation != 0 {
+			t.Errorf("the ticket is %+v", got)
+		}
+		for _, d := range out {
+			if !errors.Is(d.Err, limiter.ErrNotLeading) {
+				t.Errorf("%+v", d)
+			}
+		}
+		if turns = 0; table.Delete([]byte("a")) {
+			t.Error("a key is deleted")
+		}
+		for i := range table.shards {
+			if now := table.shards[i].now; now != 0 {
+				t.Errorf("the time of shard %d is %d", i, now)
+			}
+		}
+		checkJournal(t, table)
+	}
+}
+
+// A new term may begin at an earlier time than the one that is over had come to.
+func TestTimeOfNextTerm(t *testing.T) {
+	table, clock := leading(Config{Shards: 1})
+	l := limiter.Limit{Max: 10, Interval: time.Second}
+	ask(table, "a", l, 10)
+	commitAll(t, table)
+	clock.advance(5 * time.Second)
+	if d := ask(table, "a", l, 1); d.Remaining != 4 {
+		t.Errorf("%+v", d)
+	}
+	table.Follow()
+	clock.now.Store(start + 2e9)
+	if e, _ := table.Lookup([]byte("a")); e.TTL != 8*time.Second {
+		t.Errorf("while it follows: %+v", e)
+	}
+	table.Lead(2)
+	if d := ask(table, "a", l, 1); d.Remaining != 1 {
+		t.Errorf("%+v", d)
+	}
+	table.Follow()
+	clock.now.Store(start - 1e9) // which is not to happen: nothing is decided before what is settled
+	table.Lead(3)
+	if d := ask(table, "a", l, 1); !d.Limited || d.RetryAfter != time.Second {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A record stays until its time has passed on all nodes, although decisions do not see it.
+func TestExpiredIsKeptUntilSettled(t *testing.T) {
+	table, clock := leading(Config{Shards: 1})
+	once := limiter.Limit{Max: 1, Interval: 10 * time.Second}
+	for _, key := range []string{"touched", "charged", "left", "deleted", "replaced"} {
+		ask(table, key, once, 1)
+	}
+	clock.advance(5 * time.Second)
+	commitAll(t, table)
+	committed := contentOf(table)
+	clock.advance(15 * time.Second)
+	ask(table, "touched", once, 0)
+	ask(table, "charged", once, 1)
+	table.Delete([]byte("deleted"))
+	table.Decide([]limiter.Request{charge(limiter.TokenBucket, "replaced", bucketOf(5, 1), 1)}, make([]limiter.Decision, 1))
+	sweepAll(table)
+	if n := table.Usage().Keys; n != 4 {
+		t.Errorf("%d keys are held", n)
+	}
+	if _, found := table.Lookup([]byte("left")); found {
+		t.Error("what has expired is found")
+	}
+	table.Follow()
+	sameContent(t, "taken back", contentOf(table), committed)
+	clock.now.Store(start + 8e9)
+	table.Lead(2)
+	for key := range committed {
+		if d := ask(table, key, once, 1); !d.Limited || d.RetryAfter != 2*time.Second {
+			t.Errorf("%q: %+v", key, d)
+		}
+	}
+	clock.now.Store(start + 10e9)
+	commitAll(t, table)
+	sweepAll(table)
+	if n := table.Usage().Keys; n != 0 {
+		t.Errorf("%d keys are held when all know that they have expired", n)
+	}
+}
+
+// When records are dropped, nobody decides at a time any more at which they were there.
+func TestDroppedForGood(t *testing.T) {
+	table, clock := leading(Config{Shards: 1})
+	once := limiter.Limit{Max: 1, Interval: 10 * time.Second}
+	ask(table, "a", once, 1)
+	clock.advance(20 * time.Second)
+	commitAll(t, table)
+	sweepAll(table)
+	clock.now.Store(start + 5e9) // the clock as a slow batch has read it
+	if d := ask(table, "b", once, 1); d.Limited || contentOf(table)["b"] == "" || record(contentOf(table)["b"]).expires() != start+30e9 {
+		t.Errorf("%+v, %q", d, contentOf(table))
+	}
+}
+
+// What was cleared comes back, with its memory, if it is not committed; and its memory goes
+// as soon as it is.
+func TestClearTakenBack(t *testing.T) {
+	table, _ := leading(Config{Shards: 4})
+	for i := range 1000 {
+		ask(table, fmt.Sprint(i), slow, 1)
+	}
+	commitAll(t, table)
+	ask(table, "1", slow, 1)
+	ask(table, "new", slow, 1)
+	before, bytes := contentOf(table), table.Usage().Bytes
+	g, _ := table.Collect(nil)
+	ask(table, "2", slow, 1)
+	table.Clear()
+	if u := table.Usage(); u.Keys != 0 || u.Bytes != 0 {
+		t.Errorf("%+v", u)
+	}
+	ask(table, "3", slow, 1)
+	table.Clear()
+	ask(table, "3", slow, 5)
+	ask(table, "new", slow, 5)
+	checkJournal(t, table)
+	table.Collect(nil)
+	ask(table, "4", slow, 1)
+	table.Commit(g, start)
+	table.Follow()
+	checkTable(t, table)
+	checkJournal(t, table)
+	sameContent(t, "taken back", contentOf(table), before)
+	if u := table.Usage(); u.Bytes != bytes {
+		t.Errorf("%d bytes are used, want %d", u.Bytes, bytes)
+	}
+
+	table.Lead(2)
+	table.Clear()
+	ask(table, "5", slow, 1)
+	commitAll(t, table)
+	for i := range table.journals {
+		if j := &table.journals[i]; len(j.images) > 0 || len(j.entries) > 0 || j.images[:1][0].arena != nil {
+			t.Errorf("shard %d keeps %d images and %d entries", i, len(j.images), len(j.entries))
+		}
+	}
+}
+
+// Once its buffers have their size, a table with a journal allocates as little as one without.
+func TestJournalAllocatesNothing(t *testing.T) {
+	table, clock := leading(Config{Shards: 4})
+	var reqs []limiter.Request
+	for kind, of := range limits {
+		for i := range 4 {
+			reqs = append(reqs, charge(kind, fmt.Sprint(int(kind), i), of[0], 1))
+		}
+	}
+	reqs = append(reqs, linked(charge(limiter.Throttle, "a", slow, 1), charge(limiter.Throttle, "b", slow, 1))...)
+	out := make([]limiter.Decision, len(reqs))
+	var buf []byte
+	turn := 0
+	round := func() {
+		turn++
+		if i := turn % len(reqs); i < len(reqs)-2 {
+			table.Decide(reqs[i:i+1], out[:1])
+		} else {
+			table.Decide(reqs, out)
+		}
+		clock.advance(time.Millisecond)
+		var g uint64
+		g, buf = table.Collect(buf[:0])
+		table.Commit(g-1, clock.tell())
+	}
+	for range 1000 {
+		round()
+		clock.advance(time.Second)
+	}
+	if n := testing.AllocsPerRun(200, round); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,85 @@
+package buckets
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// However often a key changes in a generation, little is noted of it.
+func TestJournalNotesOnce(t *testing.T) {
+	one := func(kind limiter.Kind, l limiter.Limit, quantities ...int64) func(t *Table) {
+		return func(t *Table) {
+			for _, q := range quantities {
+				t.Decide([]limiter.Request{charge(kind, "key", l, q)}, make([]limiter.Decision, 1))
+			}
+		}
+	}
+	ample := limiter.Limit{Max: 1 << 30, Interval: time.Second}
+	for what, tt := range map[string]struct {
+		do   func(t *Table)
+		most int
+	}{
+		"refused":                  {one(limiter.Throttle, slow, 1001, 0), 0},
+		"charged":                  {one(limiter.Throttle, ample, 1, 2), 1},
+		"charged, refunded":        {one(limiter.Throttle, slow, 1, -1), 1},
+		"charged, brought to rest": {one(limiter.TokenBucket, bucketOf(100, 7), 1, -100), 1},
+		"deleted":                  {func(t *Table) { ask(t, "key", slow, 1); t.Delete([]byte("key")) }, 1},
+		"a log that grows":         {one(limiter.WindowLog, logOf(1<<40, 60_000), 1), 2},
+		"of two kinds": {func(t *Table) {
+			one(limiter.Throttle, slow, 1, -1)(t)
+			one(limiter.WindowLog, logOf(1000, 100), 1, -1)(t)
+		}, 1},
+	} {
+		for _, there := range []bool{false, true} {
+			table, _ := leading(Config{Shards: 1})
+			if there {
+				tt.do(table)
+				commitAll(t, table)
+			}
+			for range 1000 {
+				tt.do(table)
+			}
+			if n := len(table.journals[0].entries); n > tt.most {
+				t.Errorf("%s, there before %t: %d entries, want at most %d", what, there, n, tt.most)
+			}
+		}
+	}
+}
+
+// Entries of committed generations go as soon as the shard changes again, and those of others
+// stay as they are.
+func TestTrim(t *testing.T) {
+	table, _ := leading(Config{Shards: 1})
+	j := &table.journals[0]
+	var open []uint64
+	for i := range 50 {
+		for k := range 1 + i%4 {
+			ask(table, fmt.Sprint("key ", i%7, k), slow, 1)
+		}
+		if i%9 == 8 {
+			table.Clear()
+			ask(table, "key", slow, 1)
+		}
+		g, _ := table.Collect(nil)
+		if open = append(open, g); len(open) > 2 {
+			table.Commit(open[0], start)
+			open = open[1:]
+		}
+		if want := 3; len(j.closed) > want || len(j.images) > want || len(j.entries) > 4*6 || len(j.bytes) > 4*6*30 {
+			t.Errorf("after generation %d: %d marks, %d images, %d entries of %d bytes", g, len(j.closed), len(j.images), len(j.entries), len(j.bytes))
+		}
+		for e := range j.entries {
+			if j.entries[e].at != cleared && len(j.record(&j.entries[e]).key()) < 3 {
+				t.Fatalf("entry %d is for key %q", e, j.record(&j.entries[e]).key())
+			}
+		}
+		checkJournal(t, table)
+	}
+	table.Commit(open[1], start)
+	if sweepAll(table); len(j.entries)+len(j.bytes)+len(j.closed)+len(j.images) > 0 {
+		t.Errorf("%+v is left", j)
+	}
+}

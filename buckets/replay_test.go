@@ -1,0 +1,170 @@
+package buckets
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// A follower takes in what it is told whatever the memory limit.
+func TestReplayHasNoMemoryLimit(t *testing.T) {
+	leader, clock := leading(Config{Shards: 2})
+	for i := range 5000 {
+		ask(leader, fmt.Sprint(i), slow, 1)
+	}
+	changes := commitAll(t, leader)
+	table := New(Config{Clock: clock.tell, Journal: true, Shards: 2, MaxMemory: 1000, Eviction: EvictSmallestDebt})
+	if err := table.Replay(changes, start); err != nil {
+		t.Fatal(err)
+	}
+	rec := limiter.Record{Kind: limiter.TokenBucket, Key: []byte("large"), Expires: start + 1e9, State: make([]byte, 5000)}
+	if err := table.Restore(rec, start); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		sweepAll(table)
+	}
+	checkTable(t, table)
+	if u := table.Usage(); u.Keys != 5001 || u.Evicted != 0 {
+		t.Errorf("%+v", u)
+	}
+	table.Lead(1)
+	if d := ask(table, "new", slow, 0); d.Err != nil {
+		t.Error(d.Err)
+	}
+	for range 200 {
+		sweepAll(table)
+	}
+	if u := table.Usage(); u.Bytes > 1000 || u.Evicted == 0 {
+		t.Errorf("while it leads: %+v", u)
+	}
+	if g, changes := table.Collect(nil); len(told(t, changes)) != 5001-int(table.Usage().Keys) {
+		t.Errorf("generation %d has %d changes", g, len(told(t, changes)))
+	}
+	table.Follow()
+	if u := table.Usage(); u.Keys != 5001 {
+		t.Errorf("after a rollback: %+v", u)
+	}
+	checkTable(t, table)
+}
+
+func TestReplayWhileLeading(t *testing.T) {
+	table, _ := leading(Config{Shards: 1})
+	changes, _ := madeChanges()
+	if err := table.Replay(changes, start); !errors.Is(err, ErrLeading) {
+		t.Errorf("Replay returns %v", err)
+	}
+	rec := limiter.Record{Kind: limiter.Throttle, Key: []byte("a"), Expires: start + 1}
+	if err := table.Restore(rec, start); !errors.Is(err, ErrLeading) {
+		t.Errorf("Restore returns %v", err)
+	}
+	if table.Usage().Keys != 0 || table.Pending() {
+		t.Error("something was put")
+	}
+}
+
+func TestRestore(t *testing.T) {
+	clock := newFakeClock()
+	clock.advance(9)
+	table := New(Config{Clock: clock.tell, Journal: true, Shards: 2})
+	rec := limiter.Record{Kind: limiter.TokenBucket, Key: []byte("a"), Expires: start + 2, State: []byte{1}}
+	if err := table.Restore(rec, start); err != nil || contentOf(table)["a"] == "" {
+		t.Errorf("%v, %q", err, contentOf(table))
+	}
+	for _, kind := range []limiter.Kind{0, 8, 31, 32, 64, 128, 255} {
+		if err := table.Restore(limiter.Record{Kind: kind, Key: []byte("b"), Expires: start + 2}, start); !errors.Is(err, ErrChanges) {
+			t.Errorf("kind %d: %v", kind, err)
+		}
+	}
+	rec.Kind, rec.State = limiter.WindowLog, make([]byte, 70_000)
+	if err := table.Restore(rec, start+1); err != nil || len(contentOf(table)["a"]) < 70_000 {
+		t.Errorf("%v, %q", err, contentOf(table))
+	}
+	if err := table.Replay(nil, start+9); err != nil {
+		t.Fatal(err)
+	}
+	table.Clear() // what is restored now may be older than what was there
+	if err := table.Restore(rec, start); err != nil {
+		t.Fatal(err)
+	}
+	if sweepAll(table); table.Usage().Keys != 1 {
+		t.Error("what was restored has been dropped")
+	}
+	if err := table.Restore(rec, start+2); err != nil || table.Usage().Keys != 0 {
+		t.Errorf("%v, %q", err, contentOf(table))
+	}
+	checkTable(t, table)
+}
+
+// randomLog returns what a leader has had committed.
+func randomLog(t *testing.T, seed uint64, n int) []generation {
+	r := newReplicaRun(t, seed)
+	for len(r.log) < n {
+		switch k := r.IntN(10); {
+		case k < 5:
+			r.decide()
+		case k < 6:
+			r.clock.advance(time.Duration(r.Int64N(int64(time.Second))))
+		case k < 7:
+			r.leads.Delete(r.request().Key)
+		case k < 8 && r.IntN(20) == 0:
+			r.leads.Clear()
+		default:
+			r.collect()
+			r.commit()
+		}
+	}
+	return r.log
+}
+
+// To replay what a table has already leads to the same, even when what has expired is dropped
+// meanwhile.
+func TestReplayAgain(t *testing.T) {
+	clock := newFakeClock()
+	clock.advance(24 * time.Hour)
+	for seed := range uint64(6) {
+		log := randomLog(t, seed, 200)
+		want := log[len(log)-1].content.after(log[len(log)-1].time)
+		for from := 0; from < len(log); from += 7 {
+			for until := from; until <= len(log); until += 23 {
+				table := New(Config{Clock: clock.tell, Journal: true, Shards: 4})
+				w := sweeper{table: table}
+				for i, g := range slices.Concat(log[:until], log[from:]) {
+					if err := table.Replay(g.changes, g.time); err != nil {
+						t.Fatal(err)
+					}
+					for range i % 3 {
+						w.step()
+					}
+				}
+				sameContent(t, fmt.Sprint("the first ", until, ", and again from ", from), contentOf(table).after(log[len(log)-1].time), want)
+				checkTable(t, table)
+			}
+		}
+	}
+}
+
+// A tail for a key that is absent, or another, is passed over.
+func TestReplayTailOfAnother(t *testing.T) {
+	log := limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start + 5, State: make([]byte, 300)}
+	tail := appendTail([]byte{changesVersion}, appendRecord(nil, &log), 200)
+	for _, rec := range []limiter.Record{
+		{Kind: limiter.Throttle, Key: []byte("log"), Expires: start + 9},
+		{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start + 9, State: make([]byte, 299)},
+		{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start + 9, State: make([]byte, 301)},
+		{Kind: limiter.WindowBuckets, Key: []byte("log"), Expires: start + 9, State: make([]byte, 300)},
+		{Kind: limiter.WindowLog, Key: []byte("other"), Expires: start + 9, State: make([]byte, 300)},
+	} {
+		table := New(Config{Clock: newFakeClock().tell, Journal: true, Shards: 1})
+		if err := errors.Join(table.Restore(rec, start), table.Replay(tail, start)); err != nil {
+			t.Fatal(err)
+		}
+		want := content{}
+		want.add(rec, 0)
+		sameContent(t, fmt.Sprint("kind ", rec.Kind, " of ", len(rec.State)), contentOf(table), want)
+	}
+}

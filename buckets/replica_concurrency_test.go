@@ -1,0 +1,334 @@
+package buckets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// paper is a generation on its way through a log.
+type paper struct {
+	term    uint64
+	number  uint64
+	changes []byte
+}
+
+// rig is a table that leads while it is told to follow again and again, a table that follows
+// it, and a log between them.
+type rig struct {
+	testing.TB
+	leader, follower *Table
+	check            func()        // after each entry of the log
+	kick, view       chan struct{} // has one when there may be something to collect, or to look at
+
+	turn      sync.Mutex // held while a generation is closed, or a term begins
+	mu        sync.Mutex
+	moved     sync.Cond // when something below has changed
+	term      uint64
+	committed map[uint64]uint64 // by term
+	over      uint64            // the newest term that is
+	lost      []paper           // what was not acknowledged in time
+	entries   int
+}
+
+func newRig(tb testing.TB, clock Clock) *rig {
+	r := &rig{
+		TB:        tb,
+		leader:    New(Config{Clock: clock, Journal: true, Shards: 16}),
+		follower:  New(Config{Clock: clock, Journal: true, Shards: 4}),
+		committed: map[uint64]uint64{},
+		term:      1,
+		check:     func() {},
+		kick:      make(chan struct{}, 1),
+		view:      make(chan struct{}, 1),
+	}
+	r.moved.L = &r.mu
+	r.leader.Lead(1)
+	return r
+}
+
+// poke puts one into a channel unless it has one.
+func poke(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// await waits for a ticket, and reports whether what it is for is committed.
+func (r *rig) await(t limiter.Ticket) bool {
+	if t.Generation == 0 {
+		return t.Term > 0
+	}
+	poke(r.kick)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.committed[t.Term] < t.Generation && r.over < t.Term {
+		r.moved.Wait()
+	}
+	return r.committed[t.Term] >= t.Generation
+}
+
+// flush collects until the context ends.
+func (r *rig) flush(ctx context.Context, log chan<- paper) {
+	defer close(log)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.kick:
+		}
+		r.turn.Lock()
+		p := paper{term: r.term}
+		p.number, p.changes = r.leader.Collect(nil)
+		r.turn.Unlock()
+		if p.number > 0 {
+			log <- p
+		}
+	}
+}
+
+// apply commits what comes through the log.
+func (r *rig) apply(log <-chan paper, flip chan<- struct{}) {
+	defer close(flip)
+	for p := range log {
+		r.mu.Lock()
+		r.land(p)
+		poke(r.view)
+		if len(p.changes) > 0 {
+			if r.entries++; r.entries%40 == 0 {
+				flip <- struct{}{}
+			}
+		}
+		r.mu.Unlock()
+	}
+}
+
+func (r *rig) land(p paper) {
+	switch {
+	case p.term != r.term:
+	case len(r.lost) > 0 || !r.leader.Commit(p.number, start):
+		r.lost = append(r.lost, p)
+	default:
+		r.replay(r.follower, p)
+		r.committed[p.term] = p.number
+		r.moved.Broadcast()
+	}
+}
+
+func (r *rig) replay(t *Table, p paper) {
+	if err := t.Replay(p.changes, start); err != nil {
+		r.Error(err)
+	}
+	if t == r.follower {
+		r.check()
+	}
+}
+
+// flip ends terms and begins others.
+func (r *rig) flip(flips <-chan struct{}) {
+	rnd := rand.New(rand.NewPCG(1, 3))
+	for range flips {
+		r.leader.Follow()
+		r.turn.Lock()
+		r.mu.Lock()
+		for _, p := range r.lost[:rnd.IntN(len(r.lost)+1)] { // these get through after all
+			r.replay(r.leader, p)
+			r.replay(r.follower, p)
+		}
+		r.lost = nil
+		r.over = r.term
+		r.term++
+		if a, b := sumOf(r.leader), sumOf(r.follower); a != b {
+			r.Errorf("after term %d the leader has %v, the follower %v", r.over, a, b)
+		}
+		r.leader.Lead(r.term)
+		r.moved.Broadcast()
+		r.mu.Unlock()
+		r.turn.Unlock()
+	}
+}
+
+// decide has requests decided as soon as the table leads.
+func (r *rig) decide(out []limiter.Decision, reqs ...limiter.Request) limiter.Ticket {
+	for {
+		ticket := r.leader.Decide(reqs, out)
+		if !errors.Is(out[0].Err, limiter.ErrNotLeading) {
+			return ticket
+		}
+		runtime.Gosched()
+	}
+}
+
+func sumOf(t *Table) string {
+	sum, n := t.Hash(start)
+	return fmt.Sprintf("%x of %d", sum, n)
+}
+
+// run lets workers decide while generations are flushed and terms end, and goes on until all
+// is committed or taken back.
+func (r *rig) run(workers int, work func(worker int)) {
+	ctx, stop := context.WithCancel(context.Background())
+	log, flips := make(chan paper, 2), make(chan struct{}, 1000)
+	var around sync.WaitGroup
+	around.Go(func() { r.flush(ctx, log) })
+	around.Go(func() { r.apply(log, flips) })
+	around.Go(func() { r.flip(flips) })
+	around.Go(func() { r.leader.RunSweeper(ctx) })
+	around.Go(func() {
+		for ctx.Err() == nil {
+			for rec := range r.leader.CommittedRecords() {
+				if !rec.Kind.Known() {
+					r.Errorf("a record of kind %d", rec.Kind)
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-r.view:
+			}
+		}
+	})
+	together(workers, work)
+	stop()
+	around.Wait()
+	r.leader.Follow()
+	for _, t := range []*Table{r.leader, r.follower} {
+		checkTable(r, t)
+		checkJournal(r, t)
+	}
+	sameContent(r, "in the end", contentOf(r.leader), contentOf(r.follower))
+	if r.term < 3 {
+		r.Errorf("there were %d terms", r.term)
+	}
+}
+
+// pairs are keys of which two are always charged together.
+const pairs = 8
+
+var pairLimit = limiter.Limit{Max: 1 << 40, Interval: time.Microsecond}
+
+func pairKey(i int, side string) []byte { return fmt.Append(nil, "pair ", i, side) }
+
+func pairOf(i int) []limiter.Request {
+	return linked(
+		limiter.Request{Kind: limiter.Throttle, Key: pairKey(i, "left"), Limit: pairLimit, Quantity: 1},
+		limiter.Request{Kind: limiter.Throttle, Key: pairKey(i, "right"), Limit: pairLimit, Quantity: 1},
+	)
+}
+
+// charges returns how often a key of a limit has been charged, as its record tells.
+func charges(t *Table, key []byte, l limiter.Limit) int64 {
+	e, found := t.Lookup(key)
+	if !found {
+		return 0
+	}
+	return int64(e.TTL / l.Interval)
+}
+
+// checkPairs holds a follower to groups not being split.
+func (r *rig) checkPairs() {
+	for i := range pairs {
+		left, right := charges(r.follower, pairKey(i, "left"), pairLimit), charges(r.follower, pairKey(i, "right"), pairLimit)
+		if left != right {
+			r.Errorf("pair %d was charged %d and %d times", i, left, right)
+		}
+	}
+}
+
+// What was awaited is committed, no charge is there twice, and no group is split, while terms end
+// and others begin. Time stands still, so that a key tells its charges.
+func TestAwaitedIsCommitted(t *testing.T) {
+	const keys, calls = 20, 3000
+	r := newRig(t, newFakeClock().tell)
+	r.check = r.checkPairs
+	var sure, unsure [keys + pairs]atomic.Int64
+	count := func(key int, ticket limiter.Ticket) {
+		if r.await(ticket) {
+			sure[key].Add(1)
+		} else {
+			unsure[key].Add(1)
+		}
+	}
+	r.run(8, func(worker int) {
+		rnd := rand.New(rand.NewPCG(uint64(worker), 5))
+		out := make([]limiter.Decision, 2)
+		for i := range calls {
+			key := rnd.IntN(keys + pairs)
+			reqs := []limiter.Request{charge(limiter.Throttle, fmt.Sprint(key), pairLimit, 1)}
+			if key >= keys {
+				reqs = pairOf(key - keys)
+			}
+			count(key, r.decide(out[:len(reqs)], reqs...))
+			r.decide(out[:1], charge(limiter.WindowLog, fmt.Sprint("log", worker), logOf(1<<40, 60_000), 1))
+			if i%10 == 0 {
+				r.decide(out[:1], charge(limiter.LeakyBucket, fmt.Sprint("gone", i%40), slow, 1))
+				r.leader.Delete(fmt.Append(nil, "gone", (i+10)%40))
+			}
+		}
+	})
+	for key := range sure {
+		name := fmt.Append(nil, key)
+		if key >= keys {
+			name = pairKey(key-keys, "left")
+		}
+		n, least, most := charges(r.follower, name, pairLimit), sure[key].Load(), sure[key].Load()+unsure[key].Load()
+		if n < least || n > most {
+			t.Errorf("%q was charged %d times; %d were acknowledged, and %d perhaps", name, n, least, most-least)
+		}
+		if least == 0 {
+			t.Errorf("%q was never charged for sure", name)
+		}
+	}
+}
+
+// All that is cleared goes in one generation, and groups are not split by it.
+func TestClearInACrowd(t *testing.T) {
+	r := newRig(t, newFakeClock().tell)
+	r.check = r.checkPairs
+	var clears atomic.Int64
+	r.run(6, func(worker int) {
+		rnd := rand.New(rand.NewPCG(uint64(worker), 6))
+		out := make([]limiter.Decision, 2)
+		for range 3000 {
+			if rnd.IntN(50) > 0 {
+				r.await(r.decide(out, pairOf(rnd.IntN(pairs))...))
+			} else if mark := r.leader.Mark(); r.leader.ClearIn(mark.Term) {
+				clears.Add(1)
+			}
+		}
+	})
+	if clears.Load() == 0 {
+		t.Error("nothing was cleared")
+	}
+}
+
+// A refusal is not told before what it is based on is committed: with what is committed alone it
+// would have been refused as well.
+func TestRefusalsAreFounded(t *testing.T) {
+	const keys = 40
+	r := newRig(t, newFakeClock().tell)
+	l := limiter.Limit{Max: 1, Interval: time.Hour}
+	r.run(8, func(worker int) {
+		rnd := rand.New(rand.NewPCG(uint64(worker), 7))
+		out := make([]limiter.Decision, 1)
+		for i := range 3000 {
+			key := fmt.Sprint("round ", i/20, " key ", rnd.IntN(keys))
+			if !r.await(r.decide(out, charge(limiter.Throttle, key, l, 1))) {
+				continue
+			}
+			r.mu.Lock()
+			if _, found := r.follower.Lookup([]byte(key)); !found {
+				t.Errorf("%q is not there, and was answered with %+v", key, out[0])
+			}
+			r.mu.Unlock()
+		}
+	})
+}

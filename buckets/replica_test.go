@@ -1,0 +1,403 @@
+package buckets
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// content is what a table holds: the record of each key, but for the key, in the form of an
+// arena. What has expired at a time is left out.
+type content map[string]string
+
+func (c content) add(rec limiter.Record, after uint64) {
+	if rec.Expires > after {
+		key := string(rec.Key)
+		rec.Key = nil
+		c[key] = string(appendRecord(nil, &rec))
+	}
+}
+
+// after returns what expires after a time.
+func (c content) after(now uint64) content {
+	rest := maps.Clone(c)
+	maps.DeleteFunc(rest, func(_, rec string) bool { return record(rec).expires() <= now })
+	return rest
+}
+
+// contentOf returns all that lies in a table that nobody uses.
+func contentOf(t *Table) content {
+	c := content{}
+	for i := range t.shards {
+		for arena := t.shards[i].arena; len(arena) > 0; {
+			rec := record(arena)
+			if arena = arena[rec.size():]; !rec.dead() {
+				c.add(rec.whole(), 0)
+			}
+		}
+	}
+	return c
+}
+
+// committedContent returns what CommittedRecords has.
+func committedContent(tb testing.TB, t *Table) content {
+	tb.Helper()
+	c := content{}
+	for rec := range t.CommittedRecords() {
+		if _, twice := c[string(rec.Key)]; twice {
+			tb.Fatalf("%.40q comes twice", rec.Key)
+		}
+		c.add(rec, 0)
+	}
+	return c
+}
+
+// sameContent compares two contents.
+func sameContent(tb testing.TB, what string, got, want content) {
+	tb.Helper()
+	if maps.Equal(got, want) {
+		return
+	}
+	for key, rec := range want {
+		if got[key] != rec {
+			tb.Errorf("%s: %.40q is %.200q, want %.200q", what, key, got[key], rec)
+		}
+	}
+	for key, rec := range got {
+		if _, found := want[key]; !found {
+			tb.Errorf("%s: %.40q is %.200q, and should not be there", what, key, rec)
+		}
+	}
+	tb.FailNow()
+}
+
+// checkJournal holds a table with a journal that nobody uses to what is always true of one: what
+// is marked as noted is, and nothing is left of what is over.
+func checkJournal(tb testing.TB, t *Table) {
+	tb.Helper()
+	for i := range t.shards {
+		s := &t.shards[i]
+		j := s.journal()
+		if s.unlimited || t.leader != j.term || t.leader == 0 && len(j.entries)+len(j.bytes)+len(j.closed)+len(j.images) > 0 {
+			tb.Fatalf("shard %d: unlimited %t, the table's term is %d, the journal %+v", i, s.unlimited, t.leader, j)
+		}
+		if marked := t.dirty[i/64].Load()>>(i%64)&1 != 0; marked != j.dirty || marked && !t.Pending() {
+			tb.Fatalf("shard %d is dirty: %t, marked: %t, pending: %t", i, j.dirty, marked, t.Pending())
+		}
+		if j.dirty != (len(j.entries) > j.opened()) && j.dirty != (len(j.entries) > 0) {
+			tb.Fatalf("shard %d is dirty: %t, of %d entries the generation has those from %d on", i, j.dirty, len(j.entries), j.opened())
+		}
+		for at, sl := range s.index {
+			if sl == 0 {
+				continue
+			}
+			rec := s.record(at)
+			e := j.find(rec.key(), sl.tag(), len(j.entries))
+			if noted := rec[0]&notedFlag != 0; noted && e < 0 {
+				tb.Fatalf("%.40q is marked as noted, and is not", rec.key())
+			}
+			if rec[0]&tailFlag != 0 && (e < 0 || j.entries[e].from == 0) {
+				tb.Fatalf("%.40q is marked as noted in part, and is not", rec.key())
+			}
+		}
+	}
+}
+
+// generation is one that has been collected.
+type generation struct {
+	number  uint64
+	time    uint64
+	changes []byte
+	content content // of the table at its end
+}
+
+// replicaRun has two tables, of which one leads, and what has to be true of them.
+type replicaRun struct {
+	testing.TB
+	*rand.Rand
+	clock     *fakeClock
+	leads     *Table
+	follows   *Table
+	sweeps    [2]sweeper
+	term      uint64
+	flying    []generation
+	log       []generation // what is committed
+	committed content
+	settled   uint64
+	kinds     map[byte]int // how often each kind of change was replayed
+}
+
+func newReplicaRun(tb testing.TB, seed uint64) *replicaRun {
+	r := &replicaRun{TB: tb, Rand: rand.New(rand.NewPCG(seed, 7)), clock: newFakeClock(), committed: content{}, kinds: map[byte]int{}}
+	config := Config{Clock: r.clock.tell, Journal: true, MaxMemory: []int64{0, 4000, 9000}[seed%3], Eviction: Eviction(seed / 3 % 2)}
+	config.Shards = 1 << r.IntN(4)
+	r.leads = New(config)
+	config.Shards = 1 << r.IntN(4)
+	r.follows = New(config)
+	r.sweeps[0].table, r.sweeps[1].table = r.leads, r.follows
+	r.lead()
+	return r
+}
+
+func (r *replicaRun) lead() {
+	r.term++
+	r.leads.Lead(r.term)
+}
+
+// request draws a request for one of some two hundred keys, most of which keep to one kind.
+func (r *replicaRun) request() limiter.Request {
+	quantities := [...]int64{1, 1, 1, 1, 1, 2, 5, 0, -1, -3, -1000}
+	number := r.IntN(42)
+	if r.IntN(4) == 0 {
+		number += 42 * r.IntN(5) // more than there is room for
+	}
+	if r.IntN(3) == 0 {
+		number = int(limiter.WindowLog) - 1 + len(limits)*r.IntN(3) // one that grows
+	}
+	req := limiter.Request{
+		Kind:     limiter.Kind(1 + number%len(limits)),
+		Key:      fmt.Appendf(nil, "key %d%*s", number, number*number%50, ""),
+		Quantity: quantities[r.IntN(len(quantities))],
+	}
+	if r.IntN(12) == 0 {
+		req.Kind = limiter.Kind(1 + r.IntN(len(limits)))
+	}
+	of := limits[req.Kind]
+	req.Limit = of[r.IntN(len(of))]
+	if req.Kind == limiter.WindowLog && r.IntN(10) > 0 {
+		req.Limit, req.Quantity = of[len(of)-1], max(-1, req.Quantity)
+	}
+	return req
+}
+
+func (r *replicaRun) decide() {
+	reqs := make([]limiter.Request, 1+r.IntN(1+r.IntN(20)))
+	together := r.IntN(3)
+	for i := range reqs {
+		reqs[i] = r.request()
+		reqs[i].Linked = r.IntN(3) < together && i < len(reqs)-1
+	}
+	out := make([]limiter.Decision, len(reqs))
+	if ticket := r.leads.Decide(reqs, out); ticket.Term != r.term || ticket.Generation > r.leads.Mark().Generation {
+		r.Fatalf("in term %d and generation %d, the ticket is %+v", r.term, r.leads.Mark().Generation, ticket)
+	}
+	if ticket := r.follows.Decide(reqs, out); ticket != (limiter.Ticket{}) {
+		r.Fatalf("a table that follows gives out %+v", ticket)
+	}
+	for i := range out {
+		if out[i] != (limiter.Decision{Err: limiter.ErrNotLeading}) {
+			r.Fatalf("a table that follows answers %+v", out[i])
+		}
+	}
+}
+
+func (r *replicaRun) collect() {
+	if len(r.flying) == 3 {
+		return
+	}
+	pending := r.leads.Pending()
+	g := generation{content: contentOf(r.leads), time: r.clock.tell()}
+	g.number, g.changes = r.leads.Collect([]byte("before"))
+	if g.changes = g.changes[len("before"):]; len(g.changes) > 0 && !pending {
+		r.Fatalf("%d bytes of changes, and none are pending", len(g.changes))
+	}
+	r.flying = append(r.flying, g)
+}
+
+// land has the oldest generation in flight committed, and returns it.
+func (r *replicaRun) land() generation {
+	g := r.flying[0]
+	r.flying = r.flying[1:]
+	r.log = append(r.log, g)
+	r.committed, r.settled = g.content, g.time
+	for b := (reader{rest: g.changes}); len(b.rest) > 1; {
+		if len(b.rest) == len(g.changes) {
+			b.byte()
+		}
+		c, _ := b.change()
+		r.kinds[c.what]++
+	}
+	if err := r.follows.Replay(g.changes, g.time); err != nil {
+		r.Fatal(err)
+	}
+	return g
+}
+
+func (r *replicaRun) commit() {
+	if len(r.flying) == 0 {
+		return
+	}
+	g := r.land()
+	if !r.leads.Commit(g.number, g.time) {
+		r.Fatalf("generation %d cannot be committed", g.number)
+	}
+	r.compare()
+}
+
+// compare holds both tables to what is committed.
+func (r *replicaRun) compare() {
+	r.Helper()
+	want := r.committed.after(r.settled)
+	sameContent(r, "what the follower holds", contentOf(r.follows).after(r.settled), want)
+	sameContent(r, "what is committed on the leader", committedContent(r, r.leads), want)
+	for _, now := range []uint64{r.settled, r.settled + 1e9, r.settled + 20e9} {
+		sum, n := r.leads.Hash(now)
+		other, m := r.follows.Hash(now)
+		if sum != other || n != m || int(n) != len(want.after(now)) {
+			r.Fatalf("the hash of %d and %d keys is %x and %x, want %d keys", n, m, sum, other, len(want.after(now)))
+		}
+	}
+}
+
+// resign has the leader follow. Some of what is in flight gets into the log after all. Then one
+// of the two leads, at a time that may be a little behind.
+func (r *replicaRun) resign() {
+	r.leads.Follow()
+	checkJournal(r, r.leads)
+	got := contentOf(r.leads)
+	sameContent(r, "after a rollback", got.after(r.settled), r.committed.after(r.settled))
+	for range r.IntN(len(r.flying) + 1) {
+		g := r.land()
+		if r.leads.Commit(g.number, g.time) {
+			r.Fatal("a generation is committed that has been taken back")
+		}
+		if err := r.leads.Replay(g.changes, g.time); err != nil {
+			r.Fatal(err)
+		}
+	}
+	r.flying = nil
+	r.compare()
+	if latest := r.clock.tell(); r.IntN(2) == 0 && latest > r.settled {
+		r.clock.now.Store(r.settled + r.Uint64N(latest-r.settled+1))
+	}
+	if r.IntN(2) == 0 {
+		r.leads, r.follows = r.follows, r.leads
+	}
+	r.lead()
+}
+
+// restart has the follower begin anew, with a snapshot of the leader that is taken while the
+// log goes on, and the log from where the snapshot began.
+func (r *replicaRun) restart() {
+	from := len(r.log)
+	settled := r.settled
+	var recs []limiter.Record
+	for rec := range r.leads.CommittedRecords() {
+		rec.Key, rec.State = bytes.Clone(rec.Key), bytes.Clone(rec.State)
+		recs = append(recs, rec)
+		switch r.IntN(40) {
+		case 0:
+			r.collect()
+		case 1:
+			if len(r.flying) > 0 {
+				r.leads.Commit(r.flying[0].number, r.flying[0].time)
+				r.land()
+			}
+		case 2:
+			r.decide()
+		}
+	}
+	r.follows.Clear()
+	for _, rec := range recs {
+		if err := r.follows.Restore(rec, settled); err != nil {
+			r.Fatal(err)
+		}
+	}
+	for _, g := range r.log[max(0, from-r.IntN(4)):] {
+		if err := r.follows.Replay(g.changes, g.time); err != nil {
+			r.Fatal(err)
+		}
+		r.sweeps[r.IntN(2)].step()
+	}
+	r.compare()
+}
+
+func (r *replicaRun) step() {
+	switch n := r.IntN(200); {
+	case n < 80:
+		r.decide()
+	case n < 90:
+		req := r.request()
+		if req.Kind == limiter.WindowLog && r.IntN(10) > 0 {
+			return // those are to grow
+		}
+		r.leads.Delete(req.Key)
+		if r.follows.Delete(req.Key) {
+			r.Fatal("a table that follows deletes")
+		}
+	case n < 120:
+		r.clock.advance(time.Duration(r.Int64N(int64(100 * time.Millisecond))))
+	case n < 121:
+		if r.IntN(5) > 0 {
+			return
+		}
+		r.clock.advance(time.Duration(r.Int64N(int64(30 * time.Second))))
+	case n < 140:
+		r.sweeps[n%2].step()
+	case n < 141:
+		if r.IntN(5) == 0 {
+			r.clear()
+		}
+	case n < 168:
+		r.collect()
+	case n < 195:
+		r.commit()
+	case n < 196:
+		r.restart()
+	case n < 198:
+		r.resign()
+	default:
+		r.compare()
+	}
+}
+
+func (r *replicaRun) clear() {
+	if r.IntN(3) == 0 && r.leads.ClearIn(r.term-1) {
+		r.Fatal("cleared in another term")
+	}
+	if r.IntN(2) == 0 {
+		r.leads.Clear()
+	} else if !r.leads.ClearIn(r.term) {
+		r.Fatal("not cleared")
+	}
+	if n := r.leads.Usage().Keys; n != 0 {
+		r.Fatalf("%d keys are left", n)
+	}
+}
+
+// Whatever happens, a follower holds what is committed, and so does a leader that has to take
+// back what is not.
+func TestReplicas(t *testing.T) {
+	kinds := map[byte]int{}
+	evicted := int64(0)
+	for seed := range uint64(48) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := newReplicaRun(t, seed)
+			for range 1500 {
+				r.step()
+				for _, table := range []*Table{r.leads, r.follows} {
+					checkTable(t, table)
+					checkJournal(t, table)
+				}
+			}
+			for kind, n := range r.kinds {
+				kinds[kind] += n
+			}
+			evicted += r.leads.Usage().Evicted
+		})
+	}
+	for _, kind := range []byte{changeClear, changeAbsent, changePut, changeTail} {
+		if kinds[kind] < 20 {
+			t.Errorf("change %#x was replayed %d times: %v", kind, kinds[kind], slices.Sorted(maps.Keys(kinds)))
+		}
+	}
+	if evicted < 1000 {
+		t.Errorf("%d keys were evicted", evicted)
+	}
+}

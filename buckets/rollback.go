@@ -1,0 +1,79 @@
+package buckets
+
+// rollback undoes all entries but those of committed generations, the newest first. The memory
+// limit does not count for that: what comes back has been there.
+func (s *shard) rollback(committed uint64) {
+	j := s.journal()
+	s.unlimited = true
+	defer func() { s.unlimited = false }()
+	for i := len(j.entries) - 1; i >= j.until(committed); i-- {
+		s.undo(j, &j.entries[i])
+	}
+	j.reset()
+	j.dirty, j.gone, j.collected = false, false, 0
+}
+
+// undo makes a key be what an entry says, if what came after the entry has been undone.
+func (s *shard) undo(j *journal, e *entry) {
+	if e.at == cleared {
+		last := len(j.images) - 1
+		s.bringBack(&j.images[last])
+		j.images[last], j.images = image{}, j.images[:last]
+		return
+	}
+	old := j.record(e)
+	if e.from > 0 {
+		s.mustFind(old.key(), e.tag).undoTail(old, int(e.from))
+		return
+	}
+	at, found := s.find(old.key(), e.tag)
+	switch {
+	case old.kind() == 0:
+		if found {
+			s.remove(at)
+		}
+	case found && s.record(at).size() == len(old):
+		copy(s.record(at), old)
+	default:
+		if found {
+			s.remove(at)
+		}
+		s.addOld(old, e.tag)
+	}
+}
+
+// mustFind returns the record of a key whose state is noted in part, which therefore stays.
+func (s *shard) mustFind(key []byte, tag uint32) record {
+	at, found := s.find(key, tag)
+	if !found {
+		panic("buckets: the record of a state that is noted in part is gone")
+	}
+	return s.record(at)
+}
+
+// undoTail makes the record be what it was, of whose state old has what follows the first from
+// bytes.
+func (r record) undoTail(old record, from int) {
+	r[0] &^= flags
+	r.setExpires(old.expires())
+	copy(r.state()[from:], old.state())
+}
+
+// addOld adds a record as it was for a key that is not there.
+func (s *shard) addOld(old record, tag uint32) {
+	if err := s.makeRoom(demand{records: 1, size: len(old)}, 0); err != nil {
+		panic("buckets: no room for what has been there: " + err.Error())
+	}
+	offset := uint32(len(s.arena))
+	s.arena = append(s.arena, old...)
+	s.place(newSlot(tag, offset))
+	s.live++
+}
+
+// bringBack makes the shard hold what it held before it was cleared.
+func (s *shard) bringBack(i *image) {
+	s.clear()
+	s.index, s.arena, s.live, s.dead = i.index, i.arena, i.live, i.dead
+	s.shared.memory.force(s.bytes())
+	s.hint().set(s.index)
+}

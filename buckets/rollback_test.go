@@ -1,0 +1,103 @@
+package buckets
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// A rollback needs no leave of the memory limit, and what it takes is counted.
+func TestRollbackHasNoMemoryLimit(t *testing.T) {
+	for _, shards := range []int{1, 8} {
+		table, _ := leading(Config{Shards: shards})
+		for i := range 3000 {
+			ask(table, fmt.Sprint(i), slow, 1)
+		}
+		commitAll(t, table)
+		before := contentOf(table)
+		for i := range 3000 {
+			table.Delete(fmt.Append(nil, i))
+		}
+		for range 4 {
+			sweepAll(table) // gives the memory back
+		}
+		table.SetMaxMemory(2000)
+		ask(table, "new", slow, 1)
+		used := table.Usage().Bytes
+		table.Follow()
+		checkTable(t, table)
+		checkJournal(t, table)
+		sameContent(t, "taken back", contentOf(table), before)
+		if got := table.Usage().Bytes; got <= used || got < 3000*20 {
+			t.Errorf("%d bytes are used, and were before that %d", got, used)
+		}
+		table.Lead(2)
+		if d := ask(table, strings.Repeat("x", 100_000), slow, 1); d.Err == nil {
+			t.Errorf("a new key is stored above the limit: %+v", d)
+		}
+	}
+}
+
+// What was evicted comes back.
+func TestRollbackOfEviction(t *testing.T) {
+	table, _ := leading(Config{Shards: 1, MaxMemory: 20_000, Eviction: EvictSmallestDebt})
+	flood(t, table, "a", 200, limiter.Limit{Max: 10, Interval: time.Second})
+	commitAll(t, table)
+	before := contentOf(table)
+	for i := range 20 {
+		flood(t, table, fmt.Sprint("b", i), 50, limiter.Limit{Max: 10, Interval: time.Minute})
+		table.Collect(nil)
+	}
+	if table.Usage().Evicted < 200 {
+		t.Fatalf("%+v", table.Usage())
+	}
+	table.Follow()
+	checkTable(t, table)
+	sameContent(t, "taken back", contentOf(table), before)
+}
+
+// A key whose record becomes one of the same size and another kind becomes what it was.
+func TestRollbackToAnotherKind(t *testing.T) {
+	table, clock := leading(Config{Shards: 1})
+	all := map[limiter.Kind]limiter.Limit{}
+	for kind, of := range limits {
+		all[kind] = of[0]
+	}
+	for first, l := range all {
+		for second, m := range all {
+			key := fmt.Sprint(first, second, int(first), int(second))
+			decideAll(table, []limiter.Request{charge(first, key, l, 1)})
+			commitAll(t, table)
+			before := contentOf(table)
+			table.Delete([]byte(key))
+			if d := decideAll(table, []limiter.Request{charge(second, key, m, 1)}); d[0].Err != nil || d[0].Limited {
+				t.Fatalf("%+v", d)
+			}
+			term := table.Mark().Term
+			table.Follow()
+			sameContent(t, key, contentOf(table), before)
+			table.Lead(term + 1)
+			clock.advance(time.Millisecond)
+		}
+	}
+}
+
+// The buffers of a journal that has been large do not stay so.
+func TestTidyJournal(t *testing.T) {
+	table, _ := leading(Config{Shards: 1})
+	for i := range 5000 {
+		ask(table, fmt.Sprint(i), slow, 1)
+	}
+	j := &table.journals[0]
+	g, _ := table.Collect(nil)
+	if sweepAll(table); len(j.entries) != 5000 {
+		t.Errorf("%d entries are left while they are needed", len(j.entries))
+	}
+	table.Commit(g, start)
+	if sweepAll(table); cap(j.bytes) > keepBytes || len(j.entries) != 0 {
+		t.Errorf("%d bytes and %d entries are left", cap(j.bytes), len(j.entries))
+	}
+}

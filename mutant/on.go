@@ -1,0 +1,10 @@
+//go:build chaos
+
+package mutant
+
+import "os"
+
+var chosen = Bug(os.Getenv("THROTTLED_MUTANT"))
+
+// Is reports whether a bug is switched on.
+func Is(b Bug) bool { return chosen == b }

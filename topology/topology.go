@@ -1,0 +1,104 @@
+// Package topology says who is in a cluster: which nodes there are, at which addresses, and
+// which of them leads.
+//
+// A [View] is what one node knows at one moment; a newer one replaces it, and nothing in it
+// changes. Package cluster makes views, and the faces show them to clients.
+package topology
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+)
+
+// Member is one node of a cluster.
+type Member struct {
+	ID    string
+	Raft  string // host:port at which other nodes reach it
+	Voter bool   // it has a vote; a node that has joined gets one when it has caught up
+
+	// What the node has announced about itself; Host is empty until then.
+	Host         string // under which clients reach it
+	Port         int    // of the Redis protocol; likewise the others, 0 where it does not listen
+	ClusterPort  int
+	SentinelPort int
+}
+
+// View is a cluster as one node sees it.
+type View struct {
+	Cluster string // the id of the cluster
+	Self    string // the id of this node
+	Leader  string // the id of the node that leads, empty while none is known
+	Leading bool   // this node decides
+	Term    uint64 // of Raft
+	Members []Member
+	// Changed is closed when there is a newer view.
+	Changed <-chan struct{}
+}
+
+// Find returns the member with an id, or nil.
+func (v *View) Find(id string) *Member {
+	for i := range v.Members {
+		if v.Members[i].ID == id {
+			return &v.Members[i]
+		}
+	}
+	return nil
+}
+
+// Status is what a node counts about its replication.
+type Status struct {
+	Mode      string        // "sync" or "async"
+	Last      uint64        // the index of the newest entry in its log
+	Committed uint64        // of the newest entry that most voters have
+	Applied   uint64        // of the newest entry that is in its table
+	LogTime   uint64        // the limiter time of that entry in nanoseconds
+	Behind    time.Duration // how far the limiter time is behind the wall clock; negative: ahead
+	Waiting   int           // generations, closed or open, that are not committed yet
+	// Unflushed is how long the oldest of them has been waiting: in async mode, what was
+	// admitted in that time can be lost.
+	Unflushed time.Duration
+	Entries   uint64        // replicated by this node since it started
+	Changes   uint64        // bytes of changes in them
+	Rollbacks uint64        // times that it took back what was not committed
+	Snapshot  uint64        // index of its newest snapshot
+	Contact   time.Duration // since it heard from the leader; 0 on the leader itself
+}
+
+// Fingerprint says what state a node is in: nodes with the same Index have the same Sum.
+type Fingerprint struct {
+	Index   uint64 // of the newest entry applied
+	LogTime uint64
+	Keys    int64  // live at that time
+	Sum     uint64 // over them
+}
+
+// The errors of administration, wrapped with what was being done.
+var (
+	ErrNoLeader = errors.New("no node leads the cluster at present")
+	ErrChanging = errors.New("another change of the cluster is in progress")
+	ErrUnknown  = errors.New("the cluster has no such node")
+	ErrMember   = errors.New("the cluster has that node already")
+	ErrRefused  = errors.New("the cluster would lose its majority")
+)
+
+// Cluster is a cluster as the faces of one of its nodes use it.
+type Cluster interface {
+	// View returns what is known at present.
+	View() *View
+	Status() Status
+	Fingerprint() Fingerprint
+	// Dial opens a stream to a node, which serves it as a client that has shown the password,
+	// and answers what only the leader can with limiter.ErrNotLeading if it does not lead: so
+	// a command is forwarded once at the most.
+	Dial(ctx context.Context, id string) (net.Conn, error)
+	// Add lets a node join that is not yet a member, without a vote until it has caught up.
+	// Like the two below it works on the leader only, and waits until the change is committed.
+	Add(ctx context.Context, id, raftAddr string) error
+	// Remove takes a node out. It is refused for a node without which the others that are alive would be
+	// no majority.
+	Remove(ctx context.Context, id string) error
+	// Transfer hands leadership to a voter, or to the one that is furthest if id is empty.
+	Transfer(ctx context.Context, id string) error
+}
