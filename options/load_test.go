@@ -224,8 +224,8 @@ func TestLoad_Refusals(t *testing.T) {
 			"--maxclient (flag): unknown option, did you mean --maxclients?"},
 		{"unknown flag in capitals", "", nil, []string{"--PORT", "5"},
 			"--PORT (flag): unknown option, did you mean --port?"},
-		{"unknown flag", "", nil, []string{"--cluster-enabled=yes"},
-			"--cluster-enabled (flag): unknown option, --help lists the options"},
+		{"unknown flag", "", nil, []string{"--cluster-config-file=yes"},
+			"--cluster-config-file (flag): unknown option, --help lists the options"},
 		{"unknown name with a neighbour", "requirepas secret", nil, nil,
 			"requirepas (FILE:1): unknown option, did you mean requirepass?"},
 		{"unknown name", "port 1\nloadmodule x.so", nil, nil,
@@ -284,7 +284,7 @@ func TestNearest(t *testing.T) {
 	tests := map[string]string{
 		"prot": "port", "port": "port", "Time-Out": "timeout", "maxmem": "maxmemory", "log-level": "loglevel",
 		"tcp-keep-alive": "tcp-keepalive", "max-clients": "maxclients", "maxmemory-polciy": "maxmemory-policy",
-		"nope": "", "x": "", "": "", "cluster-enabled": "",
+		"nope": "", "x": "", "": "", "cluster-config-file": "",
 	}
 	for name, want := range tests {
 		if got := nearest(name); got != want {

@@ -3,6 +3,7 @@ package options
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -45,6 +46,27 @@ type Options struct {
 	Save             []SavePoint // when to write a snapshot: as soon as one of them is reached; none means never
 	SnapshotFallback bool        // load the previous snapshot when the latest is damaged
 
+	// Replication. With a DataDir the state is a replicated log; with a ClusterID too, a cluster's.
+
+	DataDir        string        // directory of the log; empty keeps the state in memory only
+	Replication    string        // "sync": replies wait until most nodes have what they tell; or "async"
+	RaftFsync      bool          // entries of the log are on disk before they count
+	RaftHeartbeat  time.Duration // whole milliseconds, 100 to 5000: silence after which followers elect another leader
+	ClusterID      string        // name of the cluster; empty for a server by itself
+	NodeID         string        // name of this node; unique in the cluster for ever
+	RaftAddr       string        // host:port to listen on for other nodes
+	RaftAdvertise  string        // host:port under which they reach it; empty means RaftAddr
+	Bootstrap      []Node        // all nodes of a cluster that begins; ignored once there is a log
+	Join           []string      // host:port of nodes to join through; ignored once there is a log
+	RaftTLSCert    string        // file of this node's certificate
+	RaftTLSKey     string        // file of its key
+	RaftTLSCA      string        // file of the certificate that signs those of all nodes
+	RaftInsecure   bool          // nodes do not authenticate; loopback only
+	AnnounceHost   string        // host under which clients reach this node; empty means that of RaftAdvertise
+	ClusterPort    int           // port for clients of Redis Cluster; 0 means none, and without ClusterID there is none
+	SentinelPort   int           // likewise for clients of Redis Sentinel
+	SentinelMaster string        // name of the cluster on that port
+
 	// Log and diagnostics.
 
 	LogLevel                string        // "debug", "verbose", "notice" or "warning"
@@ -59,6 +81,12 @@ type Options struct {
 	AppendOnly              bool // always false
 	ReplicaReadOnly         bool // always true
 	StopWritesOnBgsaveError bool // always false
+}
+
+// Node is a node of a cluster that begins.
+type Node struct {
+	ID   string
+	Addr string // host:port
 }
 
 // SavePoint is reached when After has passed since the last snapshot and at least Changes
@@ -97,6 +125,13 @@ func Default() Options {
 
 		Dir:        ".",
 		DBFilename: "dump.thr",
+
+		Replication:    "sync",
+		RaftFsync:      true,
+		RaftHeartbeat:  250 * time.Millisecond,
+		ClusterPort:    6384,
+		SentinelPort:   26380,
+		SentinelMaster: "mymaster",
 
 		LogLevel:             "notice",
 		SlowlogLogSlowerThan: 10 * time.Millisecond,
@@ -138,6 +173,43 @@ func (o *Options) conflict() *conflict {
 		return exceeds("proto-max-inline-len", limit)
 	}
 	return nil
+}
+
+// CheckReplication says what the options of the group Replication lack to work together. None
+// of them can change while a server runs, so it is asked once, at the start.
+func (o *Options) CheckReplication() error {
+	inCluster, named := o.ClusterID != "", o.RaftTLSCert != "" && o.RaftTLSKey != "" && o.RaftTLSCA != ""
+	switch {
+	case o.DataDir != "" && len(o.Save) > 0:
+		return errors.New("with data-dir there is nothing to save: the state is in its log")
+	case !inCluster && (o.RaftAddr != "" || len(o.Bootstrap) > 0 || len(o.Join) > 0):
+		return errors.New("raft-addr, bootstrap and join are for a node of a cluster, which needs cluster-id")
+	case !inCluster:
+		return nil
+	case o.NodeID == "" || o.RaftAddr == "" || o.DataDir == "":
+		return errors.New("a node of a cluster needs node-id, raft-addr and data-dir")
+	case (len(o.Bootstrap) > 0) == (len(o.Join) > 0):
+		return errors.New("a node of a cluster needs either bootstrap or join")
+	case len(o.Bootstrap) > 0 && !o.bootstrapsItself():
+		return errors.New("bootstrap must list this node, by its node-id, with the address where others reach it")
+	case !o.RaftInsecure && !named:
+		return errors.New("a node of a cluster needs raft-tls-cert, raft-tls-key and raft-tls-ca, which throttled certs makes; on loopback raft-insecure does without")
+	case o.RaftInsecure && named:
+		return errors.New("raft-insecure and certificates exclude each other")
+	}
+	return nil
+}
+
+// AdvertisedRaft returns where other nodes reach this one.
+func (o *Options) AdvertisedRaft() string {
+	if o.RaftAdvertise != "" {
+		return o.RaftAdvertise
+	}
+	return o.RaftAddr
+}
+
+func (o *Options) bootstrapsItself() bool {
+	return slices.Contains(o.Bootstrap, Node{o.NodeID, o.AdvertisedRaft()})
 }
 
 func exceeds(name, limit string) *conflict {

@@ -33,6 +33,24 @@ var other = map[string]string{
 	"dbfilename":                "other.thr",
 	"save":                      "3600 1 300 100 1 0",
 	"snapshot-fallback":         "yes",
+	"data-dir":                  "/var/lib/throttled",
+	"replication":               "async",
+	"raft-fsync":                "no",
+	"raft-heartbeat":            "100",
+	"cluster-id":                "eu-1",
+	"node-id":                   "n1",
+	"raft-addr":                 "127.0.0.1:6382",
+	"raft-advertise":            "node-1.example:6382",
+	"bootstrap":                 "n1=127.0.0.1:6382 n2=[::1]:6482",
+	"join":                      "127.0.0.1:6382 node-2.example:6382",
+	"raft-tls-cert":             "/etc/throttled/n1.pem",
+	"raft-tls-key":              "/etc/throttled/n1-key.pem",
+	"raft-tls-ca":               "/etc/throttled/ca.pem",
+	"raft-insecure":             "yes",
+	"announce-host":             "node-1.example",
+	"cluster-port":              "0",
+	"sentinel-port":             "65535",
+	"sentinel-master":           "limits",
 	"loglevel":                  "debug",
 	"logfile":                   "/var/log/throttled.log",
 	"slowlog-log-slower-than":   "-1",
@@ -102,7 +120,7 @@ func TestTable_NamesSpellTheirFields(t *testing.T) {
 
 func TestTable_IsInOrder(t *testing.T) {
 	shape := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
-	groups := []string{network, limits, memory, snapshots, diagnostics, compatibility}
+	groups := []string{network, limits, memory, snapshots, replication, diagnostics, compatibility}
 	at := 0
 	for i, r := range table {
 		if !shape.MatchString(r.name) {
@@ -170,6 +188,9 @@ func TestDefault(t *testing.T) {
 		"proto-max-inline-len": "65536", "proto-max-args": "1024", "command-timeout": "10", "write-timeout": "10",
 		"shutdown-timeout": "10", "window-log-max-entries": "8192", "maxmemory": "0", "maxmemory-policy": "noeviction", "dir": ".", "dbfilename": "dump.thr",
 		"save": "", "snapshot-fallback": "no", "stop-writes-on-bgsave-error": "no", "loglevel": "notice", "logfile": "", "slowlog-log-slower-than": "10000", "slowlog-max-len": "128",
+		"data-dir": "", "replication": "sync", "raft-fsync": "yes", "raft-heartbeat": "250", "cluster-id": "", "node-id": "", "raft-addr": "", "raft-advertise": "",
+		"bootstrap": "", "join": "", "raft-tls-cert": "", "raft-tls-key": "", "raft-tls-ca": "", "raft-insecure": "no", "announce-host": "",
+		"cluster-port": "6384", "sentinel-port": "26380", "sentinel-master": "mymaster",
 		"latency-monitor-threshold": "0", "databases": "1", "appendonly": "no", "replica-read-only": "yes",
 	}
 	for _, r := range table {
@@ -178,6 +199,49 @@ func TestDefault(t *testing.T) {
 			t.Errorf("%s: no default is expected", r.name)
 		}
 		wantText(t, &o, r.name, text)
+	}
+}
+
+// member makes options those of a node of a cluster.
+func member(o *Options) {
+	o.ClusterID, o.NodeID, o.RaftAddr, o.DataDir = "c", "n1", "a:1", "d"
+	o.Bootstrap = []Node{{"n1", "a:1"}, {"n2", "b:1"}}
+	o.RaftTLSCert, o.RaftTLSKey, o.RaftTLSCA = "cert", "key", "ca"
+}
+
+func TestCheckReplication(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(o *Options)
+		want   string // "": nothing is wrong
+	}{
+		{"by itself", func(*Options) {}, ""},
+		{"durable", func(o *Options) { o.DataDir = "d" }, ""},
+		{"member", member, ""},
+		{"joining", func(o *Options) { member(o); o.Bootstrap, o.Join = nil, []string{"b:1"} }, ""},
+		{"insecure", func(o *Options) {
+			member(o)
+			o.RaftInsecure, o.RaftTLSCert, o.RaftTLSKey, o.RaftTLSCA = true, "", "", ""
+		}, ""},
+		{"save", func(o *Options) { o.DataDir, o.Save = "d", []SavePoint{{time.Second, 1}} }, "with data-dir there is nothing to save: the state is in its log"},
+		{"no cluster", func(o *Options) { o.RaftAddr = "a:1" }, "raft-addr, bootstrap and join are for a node of a cluster, which needs cluster-id"},
+		{"no node", func(o *Options) { member(o); o.NodeID = "" }, "a node of a cluster needs node-id, raft-addr and data-dir"},
+		{"no log", func(o *Options) { member(o); o.DataDir = "" }, "a node of a cluster needs node-id, raft-addr and data-dir"},
+		{"both", func(o *Options) { member(o); o.Join = []string{"b:1"} }, "a node of a cluster needs either bootstrap or join"},
+		{"neither", func(o *Options) { member(o); o.Bootstrap = nil }, "a node of a cluster needs either bootstrap or join"},
+		{"unlisted", func(o *Options) { member(o); o.RaftAdvertise = "c:1" }, "bootstrap must list this node, by its node-id, with the address where others reach it"},
+		{"no certificate", func(o *Options) { member(o); o.RaftTLSKey = "" }, "a node of a cluster needs raft-tls-cert, raft-tls-key and raft-tls-ca, which throttled certs makes; on loopback raft-insecure does without"},
+		{"half secure", func(o *Options) { member(o); o.RaftInsecure = true }, "raft-insecure and certificates exclude each other"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := Default()
+			tt.change(&o)
+			if err := o.CheckReplication(); tt.want != "" {
+				wantError(t, err, tt.want)
+			} else if err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -21,6 +21,7 @@ const (
 	limits        = "Limits"
 	memory        = "Memory"
 	snapshots     = "Snapshots"
+	replication   = "Replication"
 	diagnostics   = "Log and diagnostics"
 	compatibility = "Compatibility"
 )
@@ -38,6 +39,8 @@ const (
 	formText      = "TEXT"
 	formName      = "NAME"
 	formPath      = "PATH"
+	formAddress   = "HOST:PORT"
+	formNodes     = "NODE=HOST:PORT ..."
 	formSave      = "SECONDS CHANGES ..."
 )
 
@@ -171,6 +174,97 @@ var table = []row{
 		name: "snapshot-fallback", group: snapshots, form: formYesNo, change: immutable,
 		help:  "load the previous one when the latest is damaged",
 		field: func(o *Options) value { return boolean{&o.SnapshotFallback} },
+	},
+
+	{
+		name: "data-dir", group: replication, form: formPath, change: protected,
+		help:  "directory of the replicated log, \"\" for none",
+		field: func(o *Options) value { return text{&o.DataDir} },
+	},
+	{
+		name: "replication", group: replication, form: formName, change: immutable,
+		help:  "sync or async: whether replies wait for it",
+		field: func(o *Options) value { return enum{&o.Replication, []string{"sync", "async"}} },
+	},
+	{
+		name: "raft-fsync", group: replication, form: formYesNo, change: immutable,
+		help:  "log entries are on disk before they count",
+		field: func(o *Options) value { return boolean{&o.RaftFsync} },
+	},
+	{
+		name: "raft-heartbeat", group: replication, form: formMillis, change: immutable,
+		help:  "silence of the leader that starts an election",
+		field: func(o *Options) value { return span{&o.RaftHeartbeat, time.Millisecond, 100, 5000} },
+	},
+	{
+		name: "cluster-id", group: replication, form: formName, change: immutable,
+		help:  "name of the cluster, \"\" for a server by itself",
+		field: func(o *Options) value { return name{&o.ClusterID} },
+	},
+	{
+		name: "node-id", group: replication, form: formName, change: immutable,
+		help:  "name of this node in it",
+		field: func(o *Options) value { return name{&o.NodeID} },
+	},
+	{
+		name: "raft-addr", group: replication, form: formAddress, change: immutable,
+		help:  "where this node listens for other nodes",
+		field: func(o *Options) value { return endpoint{&o.RaftAddr} },
+	},
+	{
+		name: "raft-advertise", group: replication, form: formAddress, change: immutable,
+		help:  "where others reach it, \"\" for raft-addr",
+		field: func(o *Options) value { return endpoint{&o.RaftAdvertise} },
+	},
+	{
+		name: "bootstrap", group: replication, form: formNodes, change: immutable,
+		help:  "all nodes of a cluster that begins",
+		field: func(o *Options) value { return nodes{&o.Bootstrap} },
+	},
+	{
+		name: "join", group: replication, form: formAddresses, change: immutable,
+		help:  "raft-addr of nodes to join",
+		field: func(o *Options) value { return endpoints{&o.Join} },
+	},
+	{
+		name: "raft-tls-cert", group: replication, form: formPath, change: protected,
+		help:  "certificate of this node",
+		field: func(o *Options) value { return text{&o.RaftTLSCert} },
+	},
+	{
+		name: "raft-tls-key", group: replication, form: formPath, change: protected,
+		help:  "its key",
+		field: func(o *Options) value { return text{&o.RaftTLSKey} },
+	},
+	{
+		name: "raft-tls-ca", group: replication, form: formPath, change: protected,
+		help:  "certificate that signs those of all nodes",
+		field: func(o *Options) value { return text{&o.RaftTLSCA} },
+	},
+	{
+		name: "raft-insecure", group: replication, form: formYesNo, change: immutable,
+		help:  "no certificates, on loopback only",
+		field: func(o *Options) value { return boolean{&o.RaftInsecure} },
+	},
+	{
+		name: "announce-host", group: replication, form: formText, change: immutable,
+		help:  "host for clients, \"\" for that of raft-addr",
+		field: func(o *Options) value { return text{&o.AnnounceHost} },
+	},
+	{
+		name: "cluster-port", group: replication, form: formNumber, change: immutable,
+		help:  "port for clients of Redis Cluster, 0 for none",
+		field: func(o *Options) value { return number{&o.ClusterPort, 0, 65535} },
+	},
+	{
+		name: "sentinel-port", group: replication, form: formNumber, change: immutable,
+		help:  "port for clients of Redis Sentinel, 0 for none",
+		field: func(o *Options) value { return number{&o.SentinelPort, 0, 65535} },
+	},
+	{
+		name: "sentinel-master", group: replication, form: formName, change: immutable,
+		help:  "name of the cluster on that port",
+		field: func(o *Options) value { return name{&o.SentinelMaster} },
 	},
 
 	{
