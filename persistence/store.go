@@ -16,14 +16,19 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// State is what is loaded and saved.
-type State interface {
+// Source is what can be saved.
+type Source interface {
 	// Now returns the limiter time in nanoseconds, which never goes back.
 	Now() uint64
 	// Records visits the live records while others change them. A record that is there
 	// during the whole of it is visited; it is borrowed for the length of the visit. The
 	// visit writes to disk, so no lock that decisions need may be held during it.
 	Records() iter.Seq[limiter.Record]
+}
+
+// State is what is loaded and saved.
+type State interface {
+	Source
 	// Put stores a record, in place of one that has the same key, and copies what it
 	// keeps. It returns limiter.ErrOutOfMemory if the record does not fit.
 	Put(limiter.Record) error

@@ -25,7 +25,7 @@ var errRecordSize = errors.New("record does not fit a block")
 
 // write writes the records of src as one snapshot. Of info it takes Program and Created;
 // it returns the whole of it.
-func (w *writer) write(info Info, src State) (Info, error) {
+func (w *writer) write(info Info, src Source) (Info, error) {
 	w.info = info
 	w.info.Format, w.info.Begun = format, src.Now()
 	n, err := io.WriteString(w.dst, magic)
@@ -47,7 +47,7 @@ func (w *writer) write(info Info, src State) (Info, error) {
 	return w.info, err
 }
 
-func (w *writer) records(src State) error {
+func (w *writer) records(src Source) error {
 	for r := range src.Records() {
 		if err := w.add(&r); err != nil {
 			return err

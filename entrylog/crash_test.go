@@ -1,0 +1,112 @@
+package entrylog
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestCrash_EachStep ends the process, or the power, before each step in turn that a script
+// of operations takes in the files and behind, and once more while the log is opened after
+// that. What was acknowledged is there, and of the operation that was not finished a part.
+func TestCrash_EachStep(t *testing.T) {
+	for _, power := range []bool{false, true} {
+		for seed := range uint64(30) {
+			t.Run(fmt.Sprintf("power=%v/%d", power, seed), func(t *testing.T) {
+				at := 1
+				for c := (crash{power: power, seed: seed}); c.run(t, at); at++ {
+				}
+				if at < 50 {
+					t.Errorf("the script takes %d steps", at)
+				}
+			})
+		}
+	}
+}
+
+type crash struct {
+	power bool
+	seed  uint64
+}
+
+// run cuts at a step, and reports whether the script takes so many.
+func (c crash) run(t *testing.T, at int) bool {
+	r, chance := rand.New(rand.NewPCG(c.seed, 7)), rand.New(rand.NewPCG(c.seed, uint64(at)))
+	m := newMachine()
+	m.powerCut(at)
+	before, after := oracle{}, oracle{}
+	l, err := Open(m.config())
+	unfinished := op{entries: commands(1, 1, 1, 1)[:0]}
+	for step := uint64(0); err == nil && step < 30; step++ {
+		unfinished = randomOp(r, after, step)
+		before.store(after.list())
+		_ = unfinished.do(after)
+		if err = unfinished.do(l); err == nil {
+			_ = unfinished.do(before)
+		}
+	}
+	if l != nil {
+		if closeErr := l.Close(); err == nil {
+			unfinished, err = op{lo: 1}, closeErr
+		}
+	}
+	if err != nil && !errors.Is(err, errDisk) {
+		t.Fatal(err)
+	}
+	m = m.restart(c.power, chance)
+	m.powerCut(1 + chance.IntN(12))
+	if l, err := Open(m.config()); err == nil {
+		_ = l.Close()
+	} else if !errors.Is(err, errDisk) {
+		t.Fatalf("cut at step %d, in %v: %v", at, unfinished, err)
+	}
+	c.check(t, m.restart(c.power, chance), fmt.Sprintf("cut at step %d, in %v", at, unfinished), before, unfinished)
+	return err != nil
+}
+
+// check opens the log of a machine and works with it.
+func (c crash) check(t *testing.T, m *machine, what string, before oracle, unfinished op) {
+	l, err := Open(m.config())
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	state, err := stateOf(l, before, unfinished)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	_, last := state.bounds()
+	more := commands(last+1, last+20, 99, 5)
+	must(t, l.StoreLogs(more))
+	state.store(more)
+	checkLog(t, l, state)
+	must(t, l.Close())
+	checkLog(t, behind{m}, state)
+}
+
+// stateOf returns what a log holds, if that can be: what was before an operation, and a
+// part of what it stores, or what it does not delete.
+func stateOf(l *Log, before oracle, unfinished op) (oracle, error) {
+	var failures []error
+	for n := range len(unfinished.entries) + 1 {
+		state := oracle{}
+		state.store(before.list())
+		state.store(unfinished.entries[:n])
+		err := compare(l, state)
+		if err == nil {
+			return state, nil
+		}
+		failures = append(failures, err)
+	}
+	if unfinished.entries == nil {
+		state := oracle{}
+		state.store(before.list())
+		state.remove(unfinished.lo, unfinished.hi)
+		err := compare(l, state)
+		if err == nil {
+			return state, nil
+		}
+		failures = append(failures, err)
+	}
+	return nil, errors.Join(failures...)
+}

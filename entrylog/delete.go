@@ -1,0 +1,61 @@
+package entrylog
+
+import "fmt"
+
+// DeleteRange deletes the entries from lo to hi. Unless the last entry is among them, others
+// can be stored meanwhile.
+func (l *Log) DeleteRange(lo, hi uint64) error {
+	done, err := l.deleteOld(lo, hi)
+	if done || err != nil {
+		return err
+	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	return l.alone(func() error {
+		if err := l.empty(); err != nil {
+			return err
+		}
+		return l.deleteBehind(lo, hi)
+	})
+}
+
+// deleteOld deletes entries if there is one after them. That one is moved to Base first:
+// from then on what the files hold of the others is skipped by Open.
+func (l *Log) deleteOld(lo, hi uint64) (done bool, err error) {
+	l.behind.Lock()
+	defer l.behind.Unlock()
+	last, err := l.LastIndex()
+	if err != nil || hi >= last {
+		return false, err
+	}
+	if err := l.moveUpTo(hi + 1); err != nil {
+		return false, err
+	}
+	return true, l.deleteBehind(lo, hi)
+}
+
+// deleteBehind deletes entries of Base, where all of them are.
+func (l *Log) deleteBehind(lo, hi uint64) error {
+	l.forget(lo, hi)
+	if err := l.cfg.Base.DeleteRange(lo, hi); err != nil {
+		return l.fail(fmt.Errorf("delete entries %d to %d: %w", lo, hi, err))
+	}
+	if err := l.findBounds(); err != nil {
+		return l.fail(err)
+	}
+	return nil
+}
+
+// forget takes the entries from lo to hi out of the memory. Of those that stay on both sides
+// it can keep one side only, the newer.
+func (l *Log) forget(lo, hi uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case hi < lo || hi < l.recent.first || lo >= l.recent.next:
+	case hi >= l.recent.next-1:
+		l.recent.dropFrom(lo)
+	default:
+		l.recent.dropBefore(hi + 1)
+	}
+}

@@ -1,0 +1,77 @@
+package entrylog
+
+import (
+	"errors"
+	"io"
+	"os"
+	"syscall"
+)
+
+// files is what a Log needs of a file system; tests have one that fails.
+type files interface {
+	Names(dir string) ([]string, error)
+	ReadFile(path string) ([]byte, error)
+	Create(path string) (file, error) // a new one, or one made empty
+	Remove(path string) error
+	SyncDir(dir string) error // makes the names durable
+}
+
+type file interface {
+	io.WriteCloser
+	Sync() error // makes the bytes and the length durable
+}
+
+// disk is the files of the operating system.
+type disk struct{}
+
+// Names returns the names in a directory.
+func (disk) Names(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	names, err := d.Readdirnames(-1)
+	return names, errors.Join(err, d.Close())
+}
+
+// ReadFile returns all that a file holds.
+func (disk) ReadFile(path string) ([]byte, error) { return os.ReadFile(path) }
+
+// Create opens an empty file for writing.
+func (disk) Create(path string) (file, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &diskFile{f, int(f.Fd())}, nil
+}
+
+// Remove removes a file.
+func (disk) Remove(path string) error { return os.Remove(path) }
+
+// SyncDir makes the names in a directory durable.
+func (disk) SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil // some file systems have no way to ask for it
+	}
+	return errors.Join(err, d.Close())
+}
+
+type diskFile struct {
+	*os.File
+	fd int
+}
+
+// Sync makes the bytes durable, and of what is known about the file only the length.
+func (f *diskFile) Sync() error {
+	for {
+		if err := syncData(f); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}

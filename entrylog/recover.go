@@ -1,0 +1,136 @@
+package entrylog
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	namePrefix = "front-"
+	nameSuffix = ".log"
+)
+
+func nameOf(number uint64) string { return fmt.Sprintf("%s%016x%s", namePrefix, number, nameSuffix) }
+
+// numberOf returns the number of a file of this package.
+func numberOf(name string) (uint64, bool) {
+	digits, isFront := strings.CutPrefix(strings.TrimSuffix(name, nameSuffix), namePrefix)
+	number, err := strconv.ParseUint(digits, 16, 64)
+	return number, isFront && err == nil && name == nameOf(number)
+}
+
+// found is what the files hold.
+type found struct {
+	paths   []string // oldest first
+	entries []raft.Log
+	torn    func() // tells of an end that is dropped, if there is one
+}
+
+// readFiles reads all files and changes nothing.
+func (l *Log) readFiles() (found, error) {
+	names, err := l.cfg.files.Names(l.cfg.Dir)
+	if err != nil {
+		return found{}, err
+	}
+	var numbers []uint64
+	for _, name := range names {
+		if number, ok := numberOf(name); ok {
+			numbers = append(numbers, number)
+		}
+	}
+	slices.Sort(numbers)
+	all := found{torn: func() {}}
+	last := l.last
+	for i, number := range numbers {
+		path := filepath.Join(l.cfg.Dir, nameOf(number))
+		if last, err = l.readFile(&all, path, last, i == len(numbers)-1); err != nil {
+			return found{}, err
+		}
+		l.number = number
+	}
+	return all, nil
+}
+
+// readFile adds the entries of a file that come after last, and returns the new last one.
+func (l *Log) readFile(all *found, path string, last uint64, newest bool) (uint64, error) {
+	data, err := l.cfg.files.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	all.paths = append(all.paths, path)
+	entries, valid, err := decodeFile(data)
+	torn := newest && err != nil && isTorn(data[valid:], err)
+	if err != nil && !torn {
+		return 0, fmt.Errorf("%s is %w at offset %d: %w", path, ErrDamaged, valid, err)
+	}
+	if torn {
+		all.torn = func() {
+			l.cfg.Log.Warn("dropped the end of a file, of a write that was not finished", "file", path, "offset", valid, "bytes", len(data)-valid)
+		}
+	}
+	for i := range entries {
+		switch index := entries[i].Index; {
+		case index <= l.last: // Base has it
+		case index != last+1:
+			return 0, fmt.Errorf("%s is %w: it has entry %d after %d", path, ErrDamaged, index, last)
+		default:
+			all.entries = append(all.entries, entries[i])
+			last = index
+		}
+	}
+	return last, nil
+}
+
+// decodeFile returns the entries of a file, and how many bytes of it are valid: all if err
+// is nil.
+func decodeFile(data []byte) (entries []raft.Log, valid int, err error) {
+	if !bytes.HasPrefix(data, []byte(magic)) {
+		if bytes.HasPrefix([]byte(magic), data) {
+			return nil, 0, errCut
+		}
+		return nil, 0, errMagic
+	}
+	for rest := data[len(magic):]; len(rest) > 0; {
+		valid = len(data) - len(rest)
+		var entry raft.Log
+		if entry, rest, err = decodeRecord(rest); err != nil {
+			return entries, valid, err
+		}
+		if n := len(entries); n > 0 && entry.Index != entries[n-1].Index+1 {
+			return entries, valid, errOrder
+		}
+		entries = append(entries, entry)
+	}
+	return entries, len(data), nil
+}
+
+// isTorn reports whether what cannot be read at the end of a file is what a write leaves
+// that was not finished: a part of a record, or bytes that never got there.
+func isTorn(rest []byte, err error) bool {
+	return err == errCut || len(bytes.Trim(rest, "\x00")) == 0
+}
+
+// recover moves what the files hold to Base, and removes them.
+func (l *Log) recover(all found) error {
+	all.torn()
+	for i := range all.entries {
+		l.recent.add(&all.entries[i])
+	}
+	if err := l.moveAll(); err != nil {
+		return err
+	}
+	l.recent = ring{} // it would keep all that was read in memory
+	for _, path := range all.paths {
+		if err := l.remove(path); err != nil {
+			return err
+		}
+	}
+	// A torn file must not come back as one that is not the newest.
+	return l.syncDir()
+}

@@ -1,0 +1,140 @@
+package entrylog
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/hashicorp/raft"
+)
+
+// keptBuffer is how long, in bytes, the buffer of records may stay between calls.
+const keptBuffer = 1 << 20
+
+// StoreLog is StoreLogs of one entry.
+func (l *Log) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
+
+// StoreLogs appends entries with one write. They keep their Data and Extensions, which must
+// not change any more. It waits while Base is too far behind. Entries that do not follow the
+// last one go to Base at once, and replace those of the same indexes.
+func (l *Log) StoreLogs(entries []*raft.Log) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.failed(); err != nil || len(entries) == 0 {
+		return err
+	}
+	if !l.follow(entries) {
+		return l.alone(func() error { return l.storeBehind(entries) })
+	}
+	if l.isFull() {
+		if err := l.rotate(); err != nil {
+			return err
+		}
+	}
+	if err := l.write(entries); err != nil {
+		return l.fail(fmt.Errorf("write entries to %s: %w", l.front.path, err))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, entry := range entries {
+		l.recent.add(entry)
+	}
+	return nil
+}
+
+// follow reports whether the entries can be appended to a file.
+func (l *Log) follow(entries []*raft.Log) bool {
+	l.mu.Lock()
+	next := l.newest() + 1
+	l.mu.Unlock()
+	for i, entry := range entries {
+		if entry.Index != next+uint64(i) || sizeOf(entry) > maxEntry {
+			return false
+		}
+	}
+	return true
+}
+
+// write appends the records of entries to the file.
+func (l *Log) write(entries []*raft.Log) error {
+	b := l.buf[:0]
+	for _, entry := range entries {
+		b = appendRecord(b, entry)
+	}
+	if l.buf = b; cap(b) > keptBuffer {
+		l.buf = nil
+	}
+	if err := writeAll(l.front, b); err != nil {
+		return err
+	}
+	l.front.bytes += int64(len(b))
+	l.front.entries += len(entries)
+	if !l.cfg.Sync {
+		return nil
+	}
+	return l.front.Sync()
+}
+
+func writeAll(w io.Writer, b []byte) error {
+	n, err := w.Write(b)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// isFull reports whether the file is to be moved. There are two, so each has half.
+func (l *Log) isFull() bool {
+	return l.front.bytes >= (l.cfg.MaxBytes+1)/2 || l.front.entries >= (l.cfg.MaxEntries+1)/2
+}
+
+// rotate begins a new file and has the entries of the full one moved. It waits until those
+// of the one before have been, which bounds what is in front.
+func (l *Log) rotate() error {
+	l.full <- struct{}{}
+	if err := l.failed(); err != nil {
+		<-l.full
+		return err
+	}
+	old := l.front
+	last, _ := l.LastIndex() // the error was looked at
+	if err := l.startDurably(); err != nil {
+		<-l.full
+		_ = old.Close() // the first error says more
+		return l.fail(err)
+	}
+	go l.moveAway(old, last)
+	return nil
+}
+
+// startDurably begins a new file, whose name survives what its entries survive.
+func (l *Log) startDurably() error {
+	if err := l.startFile(); err != nil {
+		return err
+	}
+	return l.syncDir()
+}
+
+func (l *Log) startFile() error {
+	l.number++
+	path := filepath.Join(l.cfg.Dir, nameOf(l.number))
+	f, err := l.cfg.files.Create(path)
+	if err != nil {
+		return fmt.Errorf("begin a file: %w", err)
+	}
+	l.front = front{file: f, path: path}
+	if err := writeAll(f, []byte(magic)); err != nil {
+		return fmt.Errorf("begin %s: %w", path, err)
+	}
+	return nil
+}
+
+func (l *Log) syncDir() error {
+	if !l.cfg.Sync {
+		return nil
+	}
+	if err := l.cfg.files.SyncDir(l.cfg.Dir); err != nil {
+		return fmt.Errorf("make the names in %s durable: %w", l.cfg.Dir, err)
+	}
+	return nil
+}

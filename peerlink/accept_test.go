@@ -1,0 +1,318 @@
+package peerlink
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// slow are ways to begin a connection and never finish.
+func slow(s *site) map[string]func(t *testing.T, c net.Conn) {
+	cert := withCert(loaded(s.t, s.issue("n2", "c1", time.Now())))
+	greet := func(t *testing.T, c net.Conn, first []byte) {
+		t.Helper()
+		secure := tls.Client(c, cert)
+		if err := secure.HandshakeContext(t.Context()); err != nil {
+			t.Fatalf("handshake: %v", err)
+		}
+		if _, err := secure.Write(first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return map[string]func(t *testing.T, c net.Conn){
+		"silent": func(*testing.T, net.Conn) {},
+		"half a record": func(t *testing.T, c net.Conn) {
+			t.Helper()
+			if _, err := c.Write([]byte("\x16\x03\x01\x02\x00\x01")); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"no greeting":     func(t *testing.T, c net.Conn) { t.Helper(); greet(t, c, nil) },
+		"half a greeting": func(t *testing.T, c net.Conn) { t.Helper(); greet(t, c, []byte("THRH\x01\x20R")) },
+	}
+}
+
+// TestSlowHandshakes sees that peers that never finish their handshake keep nobody out.
+func TestSlowHandshakes(t *testing.T) {
+	s := newSite(t)
+	for name, begin := range slow(s) {
+		t.Run(name, func(t *testing.T) {
+			n1 := s.link("n1", func(c *Config) { c.HandshakeTimeout = time.Hour })
+			n3 := s.link("n3")
+			for range 100 {
+				begin(t, connect(t, n1))
+			}
+			for range 3 {
+				out, in := dialled(t, n3, n1, Raft)
+				flows(t, out, in)
+			}
+			if n := pendingOf(n1); n != 100 {
+				t.Errorf("%d connections are pending, want 100 that were slow all the time", n)
+			}
+		})
+	}
+}
+
+// TestHandshakeTimeout sees when they are closed.
+func TestHandshakeTimeout(t *testing.T) {
+	s := newSite(t)
+	today := time.Now() // not what it is for package synctest
+	for name, begin := range slow(s) {
+		cfg := s.config("n1")
+		cfg.Now = func() time.Time { return today }
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ln := newPipes()
+				piped(t, cfg, ln)
+				begun := time.Now()
+				c := ln.connect()
+				begin(t, c)
+				closed(t, c)
+				if took := time.Since(begun); took != DefaultHandshakeTimeout {
+					t.Errorf("closed after %v, want %v", took, DefaultHandshakeTimeout)
+				}
+			})
+		})
+	}
+}
+
+// TestHandshakeDrip sees that one byte at a time does not put the end off.
+func TestHandshakeDrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := newPipes()
+		piped(t, plain("n1"), ln)
+		begun := time.Now()
+		c := ln.connect()
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for _, b := range (hello{Raft, "c1", "n2", "n1"}).encode() {
+			if _, err := c.Write([]byte{b}); err != nil {
+				break
+			}
+			<-ticker.C
+		}
+		if took := time.Since(begun); took < 5*time.Second || took > 6*time.Second {
+			t.Errorf("closed after %v, want 5 s", took)
+		}
+	})
+}
+
+// TestNoDeadlineAfterwards sees that a stream may be silent for any time.
+func TestNoDeadlineAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := newPipes()
+		l := piped(t, plain("n1"), ln)
+		c := ln.connect()
+		if _, err := c.Write(hello{Client, "c1", "n2", "n1"}.encode()); err != nil {
+			t.Fatal(err)
+		}
+		if a, err := readAnswer(c); err != nil || a.code != codeOK {
+			t.Fatalf("answer %+v: %v", a, err)
+		}
+		in := accepted(t, l, Client)
+		timer := time.NewTimer(24 * time.Hour)
+		<-timer.C
+		flows(t, c, in)
+	})
+}
+
+// TestUnclaimedStreams sees that streams wait until somebody accepts them, and that a link
+// that is closed meanwhile closes them.
+func TestUnclaimedStreams(t *testing.T) {
+	n1 := open(t, plain("n1"))
+	n2 := open(t, plain("n2"))
+	var out []net.Conn
+	for range 5 {
+		c, err := dial(t, n2, "n1", n1, Control)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, c)
+	}
+	for range 2 {
+		if _, err := io.WriteString(accepted(t, n1, Control), "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeLink(t, n1)
+	served := 0
+	for _, c := range out {
+		served += len(closed(t, c))
+	}
+	if served != 2 {
+		t.Errorf("%d streams were served, want 2", served)
+	}
+}
+
+// TestCrowd sees who makes room when too many handshakes are under way.
+func TestCrowd(t *testing.T) {
+	s := newSite(t)
+	var log lines
+	l := s.link("n1", func(c *Config) { c.MaxHandshakes, c.HandshakeTimeout, c.Log = 4, time.Hour, log.logger() })
+	early := connect(t, l) // the oldest, but the only one of its address
+	var crowd []net.Conn
+	for range 3 {
+		crowd = append(crowd, connectFrom(t, l, "127.0.0.2"))
+	}
+	for i := range 5 {
+		crowd = append(crowd, connectFrom(t, l, "127.0.0.2"))
+		closed(t, crowd[i]) // the oldest of the crowd
+	}
+	n2 := s.link("n2")
+	out, in := dialled(t, n2, l, Raft) // takes the place of another of them
+	flows(t, out, in)
+	closed(t, crowd[5])
+
+	// Who was there first, and is not of the crowd, can go on.
+	secure := tls.Client(early, withCert(loaded(t, s.issue("n3", "c1", time.Now()))))
+	if _, err := secure.Write(hello{Raft, "c1", "n3", "n1"}.encode()); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := readAnswer(secure); err != nil || a.code != codeOK {
+		t.Errorf("answer %+v: %v", a, err)
+	}
+	if n := len(log.with("dropped the oldest")); n != 1 {
+		t.Errorf("%d lines about the crowd, want 1", n)
+	}
+	if n := len(log.with("refused a connection")); n != 0 {
+		t.Errorf("%d lines about its connections, want none besides", n)
+	}
+}
+
+// TestCaps sees how many streams are taken, in all and of one node, and that those that
+// end make room.
+func TestCaps(t *testing.T) {
+	s := newSite(t)
+	l := s.link("n1", func(c *Config) { c.MaxConns, c.MaxPerPeer = 3, 2 })
+	n2, n3 := s.link("n2"), s.link("n3")
+	try := func(from *Link, p Purpose, want error) net.Conn {
+		t.Helper()
+		_, err := dial(t, from, "n1", l, p)
+		if want != nil {
+			refused(t, err, ErrRefused, want)
+			return nil
+		}
+		if err != nil {
+			t.Fatalf("node %s: %v", from.Node(), err)
+		}
+		return accepted(t, l, p)
+	}
+	first := try(n2, Raft, nil)
+	try(n2, Client, nil)
+	try(n2, Control, ErrBusy) // of one node
+	third := try(n3, Raft, nil)
+	try(n3, Raft, ErrBusy) // in all
+	for range 2 {          // once counts
+		_ = first.Close()
+	}
+	try(n3, Raft, nil)
+	try(n2, Raft, ErrBusy)
+	_ = third.Close()
+	try(n2, Raft, nil)
+	try(n3, Raft, ErrBusy)
+}
+
+// TestIdleConnectionsAreCheap sees what connections cost that say nothing: Raft by itself
+// would give each 270 KB.
+func TestIdleConnectionsAreCheap(t *testing.T) {
+	const idle, most = 200, 32 << 10
+	s := newSite(t)
+	for name, begin := range slow(s) {
+		t.Run(name, func(t *testing.T) {
+			l := s.link("n1", func(c *Config) { c.MaxHandshakes, c.HandshakeTimeout = 2*idle, time.Hour })
+			out, _ := dialled(t, s.link("n2"), l, Raft) // what is made once is there
+			if err := out.Close(); err != nil {
+				t.Fatal(err)
+			}
+			before := memory()
+			for range idle {
+				begin(t, connect(t, l))
+			}
+			if !eventually(func() bool { return pendingOf(l) == idle }) {
+				t.Fatalf("%d connections are pending, want %d", pendingOf(l), idle)
+			}
+			// With the ends of this test, which makes it an upper bound.
+			if each := (memory() - before) / idle; each > most {
+				t.Errorf("%d bytes for each connection, want at most %d", each, most)
+			}
+		})
+	}
+}
+
+// memory returns how many bytes are in use.
+func memory() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+func pendingOf(l *Link) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.pending)
+}
+
+// eventually reports whether a condition comes to hold.
+func eventually(holds func() bool) bool {
+	for end := time.Now().Add(patience); time.Now().Before(end); runtime.Gosched() {
+		if holds() {
+			return true
+		}
+	}
+	return false
+}
+
+// TestAcceptBackoff sees that a link waits longer each time when it cannot accept, and
+// accepts again at once when it can.
+func TestAcceptBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		cfg := plain("n1")
+		cfg.Log = log.logger()
+		ln := newPipes()
+		for range 10 {
+			ln.fails = append(ln.fails, &net.OpError{Op: "accept", Err: syscall.EMFILE})
+		}
+		piped(t, cfg, ln)
+		_ = ln.connect().Close()
+		synctest.Wait()
+		ln.fails = []error{syscall.ENFILE}
+		_ = ln.connect().Close()
+		_ = ln.connect().Close()
+		synctest.Wait()
+		for i, want := range []time.Duration{5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000, 0, 0, 5, 0} {
+			if got := ln.calls[i+1].Sub(ln.calls[i]); got != want*time.Millisecond {
+				t.Errorf("pause %d is %v, want %d ms", i, got, want)
+			}
+		}
+		if n := len(log.with("cannot accept")); n != 1 {
+			t.Errorf("%d lines, want 1", n)
+		}
+	})
+}
+
+// TestCloseDuringBackoff sees that closing does not wait for it.
+func TestCloseDuringBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ln := newPipes()
+		for range 100 {
+			ln.fails = append(ln.fails, fmt.Errorf("accept: %w", syscall.EMFILE))
+		}
+		l := piped(t, plain("n1"), ln)
+		timer := time.NewTimer(10*time.Second + 500*time.Microsecond)
+		<-timer.C
+		begun := time.Now()
+		closeLink(t, l)
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("closing took %v", took)
+		}
+	})
+}

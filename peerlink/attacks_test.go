@@ -1,0 +1,256 @@
+package peerlink
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/peerlink/certs"
+)
+
+// victimDir names the variable that makes this program a node to be killed. It says where
+// the certificates are.
+const victimDir = "PEERLINK_VICTIM_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(victimDir); dir != "" {
+		fmt.Fprintln(os.Stderr, beVictim(dir))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// beVictim is a node that leads a cluster of its own, says where it is, and runs until its
+// standard input ends.
+func beVictim(dir string) error {
+	cfg := plain("n1")
+	cfg.Insecure = false
+	cfg.CertFile, cfg.KeyFile = certs.Files(dir, "n1")
+	cfg.CAFile, _ = certs.CAFiles(dir)
+	l, err := Listen(cfg)
+	if err != nil {
+		return err
+	}
+	r, err := newRaft(l)
+	if err != nil {
+		return err
+	}
+	if err := bootstrap(r, l); err != nil {
+		return err
+	}
+	<-r.leads
+	fmt.Println(l.Addr())
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return errors.Join(errors.New("victim: nobody has killed me"), err)
+}
+
+// attack is a way to get bytes to Raft. It returns when the node has closed the connection.
+type attack struct {
+	name string
+	try  func(t *testing.T, l *Link, rpc []byte)
+}
+
+// attacks are tried by somebody who has what stands in their names. The site has a node n1
+// that is attacked, n2, whose key is used for what it is not meant for, and n4, which is
+// removed.
+func attacks(s *site) []attack {
+	now := time.Now()
+	good := loaded(s.t, s.issue("n2", "c1", now))
+	removed := loaded(s.t, s.issue("n4", "c1", now))
+	twin := loaded(s.t, s.issue("n1", "c1", now))
+	stranger := loaded(s.t, newSite(s.t).issue("n2", "c1", now))
+	otherCluster := loaded(s.t, s.issue("n2", "c2", now))
+	expired := loaded(s.t, s.issue("n2", "c1", now.AddDate(0, 0, -2)))
+	hi := hello{Raft, "c1", "n2", "n1"}.encode()
+
+	over := func(name string, c *tls.Config, first ...[]byte) attack {
+		return attack{name, func(t *testing.T, l *Link, rpc []byte) {
+			t.Helper()
+			secure := tls.Client(connect(t, l), c)
+			_, _ = secure.Write(slices.Concat(append(first, rpc)...)) // it may be refused by now
+			closed(t, secure)
+		}}
+	}
+	bare := func(name string, first ...[]byte) attack {
+		return attack{name, func(t *testing.T, l *Link, rpc []byte) {
+			t.Helper()
+			c := connect(t, l)
+			_, _ = c.Write(slices.Concat(append(first, rpc)...))
+			closed(t, c)
+		}}
+	}
+	wrong := func(name string, h hello) attack { return over("good certificate, "+name, withCert(good), h.encode()) }
+	old := withCert(good)
+	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
+	return []attack{
+		bare("TCP"),
+		bare("TCP with a greeting", hi),
+		over("no certificate", withCert(), hi),
+		over("certificate of another CA", withCert(stranger), hi),
+		over("certificate of another cluster", withCert(otherCluster), hello{Raft, "c2", "n2", "n1"}.encode()),
+		over("certificate of another cluster, greeting of this", withCert(otherCluster), hi),
+		over("expired certificate", withCert(expired), hi),
+		over("TLS 1.2", old, hi),
+		over("good certificate, no greeting", withCert(good)),
+		over("good certificate, other version", withCert(good), []byte("THRH\x02"), hi[5:]),
+		wrong("other cluster", hello{Raft, "c2", "n2", "n1"}),
+		wrong("other node", hello{Raft, "c1", "n3", "n1"}),
+		wrong("node that is attacked", hello{Raft, "c1", "n1", "n1"}),
+		wrong("other node meant", hello{Raft, "c1", "n2", "n3"}),
+		wrong("no purpose", hello{Purpose(0), "c1", "n2", "n1"}),
+		over("certificate of a removed node", withCert(removed), hello{Raft, "c1", "n4", "n1"}.encode()),
+		over("certificate of the node itself", withCert(twin), hello{Raft, "c1", "n1", "n1"}.encode()),
+		{"stream for control", func(t *testing.T, l *Link, rpc []byte) {
+			t.Helper()
+			secure := connectTLS(t, l, withCert(good))
+			if _, err := secure.Write(append(hello{Control, "c1", "n2", "n1"}.encode(), rpc...)); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, len(rpc))
+			if _, err := io.ReadFull(accepted(t, l, Control), got); err != nil || !bytes.Equal(got, rpc) {
+				t.Errorf("control reads %q: %v", got, err)
+			}
+		}},
+	}
+}
+
+// TestAttacks sees that a node that leads takes no notice of forged messages of Raft,
+// however they are sent by who is not a node of the cluster.
+func TestAttacks(t *testing.T) {
+	s := newSite(t)
+	var log lines
+	l := s.link("n1", func(c *Config) { c.Log = log.logger() })
+	l.SetAllowed(func(node string) bool { return node != "n4" })
+	r := alone(t, l)
+	term, servers := r.CurrentTerm(), r.servers(t)
+	for _, a := range attacks(s) {
+		for name, rpc := range forged() {
+			t.Run(a.name+"/"+name, func(t *testing.T) {
+				a.try(t, l, rpc)
+				if err := r.Apply(nil, patience).Error(); err != nil {
+					t.Errorf("apply: %v", err)
+				}
+				if got := r.CurrentTerm(); r.State() != raft.Leader || got != term {
+					t.Fatalf("the node is %v in term %d, was leader in term %d", r.State(), got, term)
+				}
+				if got := r.servers(t); !slices.Equal(got, servers) {
+					t.Fatalf("the servers are %v, were %v", got, servers)
+				}
+			})
+		}
+	}
+	select {
+	case leads := <-r.leads:
+		t.Errorf("the lead has changed: %v", leads)
+	default:
+	}
+	told := log.with("refused a connection")
+	if len(told) > len(reasons)+1 { // one of each kind, and one for all that is not in TLS
+		t.Errorf("%d lines about attacks within a minute:\n%s", len(told), strings.Join(told, ""))
+	}
+	for _, want := range []error{ErrOtherCluster, ErrCertificate, ErrOtherNode, ErrNotServed, ErrNotAllowed, ErrVersion, ErrGreeting} {
+		if len(log.with(want.Error())) != 1 {
+			t.Errorf("the log does not tell once that it is %v:\n%s", want, strings.Join(told, ""))
+		}
+	}
+}
+
+// send sends a forged message as a node of the cluster, which it takes.
+func send(t *testing.T, from *Link, addr string, rpc []byte) net.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c, err := from.Dial(ctx, "n1", addr, Raft)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Write(rpc); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestAttacksWouldWork sees that the messages do to a node what they are forged for when
+// they reach its Raft: else the test above would prove nothing.
+func TestAttacksWouldWork(t *testing.T) {
+	s := newSite(t)
+	insider := s.link("n2")
+	t.Run("vote", func(t *testing.T) {
+		l := s.link("n1")
+		r := alone(t, l)
+		// The answer begins with an empty error: the vote has been counted.
+		if b, err := bufio.NewReader(send(t, insider, l.Addr().String(), forged()["vote"])).ReadByte(); err != nil || b != 0xa0 {
+			t.Fatalf("answer %#x: %v", b, err)
+		}
+		r.expectTerm(t, math.MaxUint64)
+	})
+	t.Run("snapshot of other peer", func(t *testing.T) {
+		l := s.link("n1")
+		r := alone(t, l)
+		if b, err := bufio.NewReader(send(t, insider, l.Addr().String(), forged()["snapshot of other peer"])).ReadByte(); err != nil || b != 0xa0 {
+			t.Fatalf("answer %#x: %v", b, err)
+		}
+		if got := r.servers(t); len(got) != 1 || got[0] != evil {
+			t.Errorf("the servers are %v, want %v", got, evil)
+		}
+	})
+	t.Run("snapshot with garbage", func(t *testing.T) {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
+		cmd.Env = append(os.Environ(), victimDir+"="+s.dir)
+		var errs lines
+		cmd.Stderr = &errs
+		stdin, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = stdin.Close() }()
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		addr, err := bufio.NewReader(stdout).ReadString('\n')
+		if err != nil {
+			t.Fatalf("the victim does not start: %v", err)
+		}
+		closed(t, send(t, insider, strings.TrimSpace(addr), forged()["snapshot with garbage"]))
+		if err := cmd.Wait(); err == nil {
+			t.Error("the victim lives")
+		}
+		if len(errs.with("failed to decode configuration")) == 0 {
+			t.Errorf("the victim died of something else: %s", errs.buf.String())
+		}
+	})
+}
+
+// expectTerm sees that a node had reached a term, from which there is no way on: the next
+// is 0.
+func (r *raftNode) expectTerm(t *testing.T, want uint64) {
+	t.Helper()
+	if got := r.CurrentTerm(); got != want && got != want+1 {
+		t.Errorf("term %d, want %d", got, want)
+	}
+	if r.State() == raft.Leader {
+		t.Error("the node leads")
+	}
+}

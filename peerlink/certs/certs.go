@@ -1,0 +1,150 @@
+package certs
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// CAYears is how long the certificate of a CA is valid.
+const CAYears = 10
+
+// NodeDays is how long the certificate of a node is valid unless told otherwise.
+const NodeDays = 365
+
+// MaxDays is the longest that a certificate of a node can be asked for.
+const MaxDays = 366 * CAYears
+
+// skew is how far the clocks of nodes may be behind that of who makes certificates.
+const skew = time.Hour
+
+var (
+	// ErrDays is returned for a number of days that is not between 1 and MaxDays.
+	ErrDays = fmt.Errorf("not between 1 and %d days", MaxDays)
+	// ErrNotCA is wrapped when a certificate cannot sign those of nodes, as it is not
+	// that of a CA or its key is another.
+	ErrNotCA = errors.New("not a CA with its key")
+	// ErrExpired is wrapped when a CA has expired, or is not valid yet.
+	ErrExpired = errors.New("not valid at this time")
+)
+
+// Pair is a certificate with its key, both in PEM.
+type Pair struct {
+	Cert, Key []byte
+}
+
+// CA signs the certificates of nodes.
+type CA struct {
+	pair Pair
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// NewCA makes a CA, valid for CAYears from now on. The name of the cluster is only for
+// people to read: a CA may sign for several.
+func NewCA(cluster string, now time.Time) (*CA, error) {
+	if err := CheckName(cluster); err != nil {
+		return nil, fmt.Errorf("cluster %w", err)
+	}
+	template := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "throttled CA of " + cluster},
+		NotBefore:             now.Add(-skew),
+		NotAfter:              now.AddDate(CAYears, 0, 0),
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		MaxPathLenZero:        true,
+	}
+	pair, err := sign(template, nil)
+	if err != nil {
+		return nil, fmt.Errorf("make a CA: %w", err)
+	}
+	return ParseCA(pair, now)
+}
+
+// ParseCA reads a CA. Errors wrap ErrNotCA, or ErrExpired unless it is valid now.
+func ParseCA(pair Pair, now time.Time) (*CA, error) {
+	both, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotCA, err)
+	}
+	key, ok := both.PrivateKey.(crypto.Signer)
+	if !ok || !both.Leaf.IsCA || both.Leaf.KeyUsage&x509.KeyUsageCertSign == 0 {
+		return nil, fmt.Errorf("%q is %w", both.Leaf.Subject.CommonName, ErrNotCA)
+	}
+	if now.Before(both.Leaf.NotBefore) || now.After(both.Leaf.NotAfter) {
+		return nil, fmt.Errorf("the CA %q is %w", both.Leaf.Subject.CommonName, ErrExpired)
+	}
+	return &CA{pair: pair, cert: both.Leaf, key: key}, nil
+}
+
+// Pair returns the certificate of the CA and its key.
+func (ca *CA) Pair() Pair { return ca.pair }
+
+// Expires returns when the CA does, and with it all that it signed.
+func (ca *CA) Expires() time.Time { return ca.cert.NotAfter }
+
+// Issue makes a certificate for a node of a cluster, valid for so many days of 24 hours
+// from now on but not longer than the CA, with a new key. Errors wrap ErrName or ErrDays.
+func (ca *CA) Issue(node, cluster string, days int, now time.Time) (Pair, error) {
+	if err := CheckName(node); err != nil {
+		return Pair{}, fmt.Errorf("node %w", err)
+	}
+	if err := CheckName(cluster); err != nil {
+		return Pair{}, fmt.Errorf("cluster %w", err)
+	}
+	if days < 1 || days > MaxDays {
+		return Pair{}, ErrDays
+	}
+	until := now.Add(time.Duration(days) * 24 * time.Hour)
+	if until.After(ca.cert.NotAfter) {
+		until = ca.cert.NotAfter
+	}
+	name := Name(node, cluster)
+	pair, err := sign(&x509.Certificate{
+		Subject:               pkix.Name{CommonName: node},
+		DNSNames:              []string{name},
+		NotBefore:             now.Add(-skew),
+		NotAfter:              until,
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		BasicConstraintsValid: true,
+	}, ca)
+	if err != nil {
+		return Pair{}, fmt.Errorf("make a certificate for %s: %w", name, err)
+	}
+	return pair, nil
+}
+
+// sign makes a key and a certificate for it, signed by ca, or by the key itself if ca is
+// nil. The serial number is drawn at random.
+func sign(template *x509.Certificate, ca *CA) (Pair, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return Pair{}, err
+	}
+	parent, signer := template, crypto.Signer(key)
+	if ca != nil {
+		parent, signer = ca.cert, ca.key
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		return Pair{}, err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return Pair{}, err
+	}
+	return Pair{
+		Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
+		Key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+	}, nil
+}

@@ -1,0 +1,214 @@
+package certs
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func newCA(t *testing.T) *CA {
+	t.Helper()
+	ca, err := NewCA("c1", noon)
+	if err != nil {
+		t.Fatalf("new CA: %v", err)
+	}
+	return ca
+}
+
+// leaf returns the certificate of a pair, of which the key must be the one.
+func leaf(t *testing.T, p Pair) *x509.Certificate {
+	t.Helper()
+	both, err := tls.X509KeyPair(p.Cert, p.Key)
+	if err != nil {
+		t.Fatalf("read a pair: %v", err)
+	}
+	return both.Leaf
+}
+
+func issue(t *testing.T, ca *CA, node string, days int) *x509.Certificate {
+	t.Helper()
+	p, err := ca.Issue(node, "c1", days, noon)
+	if err != nil {
+		t.Fatalf("issue: %v", err)
+	}
+	return leaf(t, p)
+}
+
+func TestIssue(t *testing.T) {
+	cert := issue(t, newCA(t), "n1", 30)
+	if want := []string{"n1.c1.throttled"}; !slices.Equal(cert.DNSNames, want) {
+		t.Errorf("names %q, want %q", cert.DNSNames, want)
+	}
+	if len(cert.IPAddresses)+len(cert.URIs)+len(cert.EmailAddresses) > 0 {
+		t.Errorf("it has names of other kinds: %v %v %v", cert.IPAddresses, cert.URIs, cert.EmailAddresses)
+	}
+	if cert.KeyUsage != x509.KeyUsageDigitalSignature || cert.IsCA || !cert.BasicConstraintsValid {
+		t.Errorf("key usage %v, CA %v: it can do more than sign handshakes", cert.KeyUsage, cert.IsCA)
+	}
+	if want := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}; !slices.Equal(cert.ExtKeyUsage, want) {
+		t.Errorf("usages %v, want %v", cert.ExtKeyUsage, want)
+	}
+	if !cert.NotBefore.Equal(noon.Add(-time.Hour)) || !cert.NotAfter.Equal(noon.Add(30*24*time.Hour)) {
+		t.Errorf("valid from %v to %v, want an hour before %v to 30 days behind it", cert.NotBefore, cert.NotAfter, noon)
+	}
+	if key, ok := cert.PublicKey.(*ecdsa.PublicKey); !ok || key.Curve != elliptic.P256() {
+		t.Errorf("the key is %T, want ECDSA on P-256", cert.PublicKey)
+	}
+}
+
+func TestIssueDiffers(t *testing.T) {
+	ca := newCA(t)
+	a, b := issue(t, ca, "n1", 30), issue(t, ca, "n1", 30)
+	if a.SerialNumber.Cmp(b.SerialNumber) == 0 {
+		t.Error("two certificates have the same serial number")
+	}
+	if a.PublicKey.(*ecdsa.PublicKey).Equal(b.PublicKey) {
+		t.Error("two certificates have the same key")
+	}
+}
+
+func TestCAItself(t *testing.T) {
+	cert := leaf(t, newCA(t).Pair())
+	if !cert.IsCA || !cert.MaxPathLenZero || cert.KeyUsage != x509.KeyUsageCertSign|x509.KeyUsageCRLSign {
+		t.Errorf("CA %v, depth 0 %v, usage %v", cert.IsCA, cert.MaxPathLenZero, cert.KeyUsage)
+	}
+	if want := noon.AddDate(10, 0, 0); !cert.NotAfter.Equal(want) || !newCA(t).Expires().Equal(want) {
+		t.Errorf("expires %v, want %v", cert.NotAfter, want)
+	}
+}
+
+// TestIssueEndsWithCA sees that no certificate outlives the CA, with which it would end
+// anyway, without its saying so.
+func TestIssueEndsWithCA(t *testing.T) {
+	ca := newCA(t)
+	p, err := ca.Issue("n1", "c1", MaxDays, noon.AddDate(5, 0, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := leaf(t, p).NotAfter; !got.Equal(ca.Expires()) {
+		t.Errorf("expires %v, the CA %v", got, ca.Expires())
+	}
+}
+
+func TestVerify(t *testing.T) {
+	ca := newCA(t)
+	other := newCA(t)
+	cert := issue(t, ca, "n1", 30)
+	for _, test := range []struct {
+		name  string
+		ca    *CA
+		at    time.Time
+		usage x509.ExtKeyUsage
+		want  any // the type of the error
+	}{
+		{"as server", ca, noon, x509.ExtKeyUsageServerAuth, nil},
+		{"as client", ca, noon, x509.ExtKeyUsageClientAuth, nil},
+		{"for code", ca, noon, x509.ExtKeyUsageCodeSigning, x509.IncompatibleUsage},
+		{"other CA of the same name", other, noon, x509.ExtKeyUsageServerAuth, x509.UnknownAuthorityError{}},
+		{"clock behind", ca, noon.Add(-59 * time.Minute), x509.ExtKeyUsageServerAuth, nil},
+		{"clock far behind", ca, noon.Add(-61 * time.Minute), x509.ExtKeyUsageServerAuth, x509.Expired},
+		{"last day", ca, noon.Add(30*24*time.Hour - time.Second), x509.ExtKeyUsageServerAuth, nil},
+		{"too late", ca, noon.Add(30*24*time.Hour + time.Second), x509.ExtKeyUsageServerAuth, x509.Expired},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			roots := x509.NewCertPool()
+			roots.AppendCertsFromPEM(test.ca.Pair().Cert)
+			_, err := cert.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: test.at, KeyUsages: []x509.ExtKeyUsage{test.usage}})
+			var invalid x509.CertificateInvalidError
+			var unknown x509.UnknownAuthorityError
+			switch want := test.want.(type) {
+			case nil:
+				if err != nil {
+					t.Errorf("refused: %v", err)
+				}
+			case x509.InvalidReason:
+				if !errors.As(err, &invalid) || invalid.Reason != want {
+					t.Errorf("error %v, want reason %v", err, want)
+				}
+			default:
+				if !errors.As(err, &unknown) {
+					t.Errorf("error %v, want %T", err, want)
+				}
+			}
+		})
+	}
+}
+
+// TestNodeCannotSign sees that the certificate of a node is no CA, neither for this
+// package nor for who verifies a chain with it.
+func TestNodeCannotSign(t *testing.T) {
+	ca := newCA(t)
+	node, err := ca.Issue("n1", "c1", 30, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ParseCA(node, noon); !errors.Is(err, ErrNotCA) {
+		t.Errorf("ParseCA of a node: %v, want %v", err, ErrNotCA)
+	}
+	both, err := tls.X509KeyPair(node.Cert, node.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rogue := &CA{pair: node, cert: both.Leaf, key: both.PrivateKey.(*ecdsa.PrivateKey)}
+	forged := issue(t, rogue, "n2", 1)
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.Pair().Cert)
+	between.AddCert(both.Leaf)
+	if _, err := forged.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: noon}); err == nil {
+		t.Error("a certificate that a node has signed is valid")
+	}
+}
+
+func TestIssueRefuses(t *testing.T) {
+	ca := newCA(t)
+	for _, test := range []struct {
+		node, cluster string
+		days          int
+		want          error
+	}{
+		{"", "c1", 1, ErrName},
+		{"n1", "", 1, ErrName},
+		{"n.1", "c1", 1, ErrName},
+		{"*", "c1", 1, ErrName},
+		{"n1", "c1", 0, ErrDays},
+		{"n1", "c1", -1, ErrDays},
+		{"n1", "c1", MaxDays + 1, ErrDays},
+	} {
+		if _, err := ca.Issue(test.node, test.cluster, test.days, noon); !errors.Is(err, test.want) {
+			t.Errorf("Issue(%q, %q, %d): %v, want %v", test.node, test.cluster, test.days, err, test.want)
+		}
+	}
+	if _, err := NewCA("c.1", noon); !errors.Is(err, ErrName) {
+		t.Errorf("NewCA: %v, want %v", err, ErrName)
+	}
+}
+
+func TestParseCARefuses(t *testing.T) {
+	pair, other := newCA(t).Pair(), newCA(t).Pair()
+	for _, test := range []struct {
+		name string
+		pair Pair
+		at   time.Time
+		want error
+	}{
+		{"nothing", Pair{}, noon, ErrNotCA},
+		{"garbage", Pair{[]byte("x"), []byte("y")}, noon, ErrNotCA},
+		{"key of another", Pair{pair.Cert, other.Key}, noon, ErrNotCA},
+		{"expired", pair, noon.AddDate(10, 0, 1), ErrExpired},
+		{"not yet", pair, noon.AddDate(0, 0, -1), ErrExpired},
+	} {
+		if _, err := ParseCA(test.pair, test.at); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v, want %v", test.name, err, test.want)
+		}
+	}
+	if _, err := ParseCA(pair, noon); err != nil {
+		t.Errorf("ParseCA: %v", err)
+	}
+}

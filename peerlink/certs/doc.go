@@ -1,0 +1,15 @@
+// Package certs makes the certificates by which the nodes of a cluster know each other,
+// offline and with the standard library.
+//
+// A [CA] signs a certificate for each node: [NewCA] makes one, [LoadCA] reads one that
+// was saved, and [CA.Issue] gives a [Pair], a certificate and its key in PEM, which
+// [Pair.Save] writes to a directory. Who holds the key of the CA can make nodes; it is
+// needed for nothing else and best kept away from them.
+//
+// A certificate of a node is for one thing: its only DNS name is that of [Name],
+// NODE.CLUSTER.throttled. The name need not resolve; it says who the node is, not where.
+//
+// Keys are ECDSA on P-256. Certificates begin an hour before they are made, since the
+// clocks of nodes differ. There are no revocation lists: a certificate is good until it
+// expires, or until no node has its CA any more.
+package certs

@@ -1,0 +1,124 @@
+package certs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestSaveLoad(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	ca := newCA(t)
+	if err := ca.Save(dir); err != nil {
+		t.Fatalf("save the CA: %v", err)
+	}
+	loaded, err := LoadCA(dir, noon)
+	if err != nil {
+		t.Fatalf("load the CA: %v", err)
+	}
+	p, err := loaded.Issue("n1", "c1", 1, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := leaf(t, p).CheckSignatureFrom(ca.cert); err != nil {
+		t.Errorf("the CA that was loaded is another: %v", err)
+	}
+	for range 2 { // the second time over files that are there
+		if err := p.Save(dir, "n1"); err != nil {
+			t.Fatalf("save: %v", err)
+		}
+	}
+	certFile, keyFile := Files(dir, "n1")
+	for file, want := range map[string]string{certFile: string(p.Cert), keyFile: string(p.Key)} {
+		if got, err := os.ReadFile(file); err != nil || string(got) != want {
+			t.Errorf("%s is not what was saved: %v", file, err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 4 {
+		t.Errorf("%d files (%v), want 4: none is left over", len(entries), err)
+	}
+}
+
+// TestSaveModes sees that nobody else reads keys, also where they were readable before.
+func TestSaveModes(t *testing.T) {
+	dir := t.TempDir()
+	_, key := CAFiles(dir)
+	if err := os.WriteFile(key, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := newCA(t).Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(key); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the key has mode %v (%v), want 0600", info.Mode(), err)
+	}
+}
+
+// TestSaveFails sees that files that cannot be replaced leave nothing behind.
+func TestSaveFails(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := CAFiles(dir)
+	if err := os.MkdirAll(filepath.Join(key, "x"), 0o700); err != nil { // a name that is taken
+		t.Fatal(err)
+	}
+	if err := newCA(t).Save(dir); err == nil {
+		t.Error("a directory was replaced by a file")
+	}
+	if _, err := os.Stat(cert); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a certificate without its key: %v", err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("%d files (%v), want the one that was there", len(entries), err)
+	}
+	if err := newCA(t).Save(filepath.Join(cert, "\x00")); err == nil {
+		t.Error("saved where no directory can be")
+	}
+}
+
+func TestSaveRefusesNames(t *testing.T) {
+	dir := t.TempDir()
+	for _, node := range []string{"ca", "CA", "n1-key", "n1-KEY", "ca-key", "", "../x", "a/b"} {
+		if err := (Pair{}).Save(dir, node); !errors.Is(err, ErrName) {
+			t.Errorf("%q: %v, want %v", node, err, ErrName)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("%d files (%v), want none", len(entries), err)
+	}
+}
+
+func TestLoadCAFails(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		remove func(cert, key string) []string
+		at     time.Time
+		want   error
+	}{
+		{"no files", func(cert, key string) []string { return []string{cert, key} }, noon, fs.ErrNotExist},
+		{"no key", func(_, key string) []string { return []string{key} }, noon, ErrNotCA},
+		{"no certificate", func(cert, _ string) []string { return []string{cert} }, noon, ErrNotCA},
+		{"expired", func(_, _ string) []string { return nil }, noon.AddDate(CAYears, 0, 1), ErrExpired},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := newCA(t).Save(dir); err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range test.remove(CAFiles(dir)) {
+				if err := os.Remove(file); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, err := LoadCA(dir, test.at)
+			if !errors.Is(err, test.want) {
+				t.Errorf("error %v, want %v", err, test.want)
+			}
+			if absent := errors.Is(err, fs.ErrNotExist); absent != (test.want == fs.ErrNotExist) {
+				t.Errorf("error %v says that there is no CA: %v", err, absent)
+			}
+		})
+	}
+}

@@ -1,0 +1,124 @@
+package peerlink
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/throttledhq/throttled/peerlink/certs"
+)
+
+// Dial opens a stream to a node at an address, host:port. The peer must prove to be that
+// node; if node is "", to be any of the cluster, and PeerOf tells which. The end of ctx
+// ends the dialling, as Config.HandshakeTimeout and closing the Link do; it does not end
+// the stream. Errors are those above, with net.ErrClosed for a Link that is closed, or of
+// the network.
+func (l *Link) Dial(ctx context.Context, node, addr string, p Purpose) (net.Conn, error) {
+	if node != "" {
+		if err := certs.CheckName(node); err != nil {
+			return nil, fmt.Errorf("dial node %w", err)
+		}
+	}
+	if l.streams[p] == nil {
+		return nil, fmt.Errorf("dial for %s: %w", p, ErrNotServed)
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.cfg.HandshakeTimeout)
+	defer cancel()
+	defer context.AfterFunc(l.ctx, cancel)()
+	c, err := l.dial(ctx, node, addr, p)
+	switch {
+	case err == nil:
+		return c, nil
+	case l.ctx.Err() != nil:
+		err = net.ErrClosed
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	}
+	return nil, fmt.Errorf("dial %s for %s at %s: %w", nodeOrAny(node), p, addr, err)
+}
+
+func nodeOrAny(node string) string {
+	if node == "" {
+		return "any node"
+	}
+	return "node " + node
+}
+
+func (l *Link) dial(ctx context.Context, node, addr string, p Purpose) (net.Conn, error) {
+	dialer := net.Dialer{KeepAliveConfig: keepAlive, Control: l.control}
+	raw, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // makes what goes on fail
+	c := &conn{Conn: raw, raw: raw, link: l, purpose: p}
+	err = l.introduce(ctx, c, node)
+	if !stop() {
+		err = errors.Join(ctx.Err(), err)
+	}
+	if err == nil {
+		err = l.add(c)
+	}
+	if err != nil {
+		_ = raw.Close() // the first error is the one to tell
+		return nil, err
+	}
+	return c, nil
+}
+
+// introduce makes a stream of a connection.
+func (l *Link) introduce(ctx context.Context, c *conn, node string) error {
+	var state tls.ConnectionState
+	if id := l.identity(); id != nil {
+		secure := tls.Client(c.raw, id.client(&l.cfg, node))
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return explain(err)
+		}
+		c.Conn, state = secure, secure.ConnectionState()
+	}
+	_, sendErr := c.Write(hello{c.purpose, l.cfg.Cluster, l.cfg.Node, node}.encode())
+	a, err := readAnswer(c.Conn) // which may say why sending failed
+	if err != nil {
+		return explain(errors.Join(err, sendErr))
+	}
+	if err := l.consider(a, node, &state); err != nil {
+		return err
+	}
+	c.peer = a.node
+	return nil
+}
+
+// consider returns why an answer is no stream.
+func (l *Link) consider(a answer, node string, state *tls.ConnectionState) error {
+	reason, known := reasons[a.code]
+	switch {
+	case known && a.node == "": // of another version
+		return fmt.Errorf("%w: %w", ErrRefused, reason)
+	case known:
+		return fmt.Errorf("%w: %w: it is node %s of cluster %s", ErrRefused, reason, a.node, a.cluster)
+	case a.code != codeOK:
+		return fmt.Errorf("%w for reason %d, which this version does not know", ErrRefused, a.code)
+	case a.cluster != l.cfg.Cluster:
+		return fmt.Errorf("%w: it says %s", ErrOtherCluster, a.cluster)
+	case node != "" && a.node != node:
+		return fmt.Errorf("%w: it says %s", ErrOtherNode, a.node)
+	case l.papers != nil && l.cfg.checkNames(state.PeerCertificates[0], a.node) != nil:
+		return fmt.Errorf("%w: it is for %.200q, not for node %s", ErrCertificate, state.PeerCertificates[0].DNSNames, a.node)
+	}
+	return nil
+}
+
+// explain tells who has refused whom. The peer looks at this node's certificate only after
+// this node has looked at the peer's and has gone on.
+func explain(err error) error {
+	switch {
+	case !isRemoteAlert(err):
+		return fmt.Errorf("handshake: %w", err)
+	case strings.Contains(err.Error(), "certificate"):
+		return fmt.Errorf("%w: %w: %w", ErrRefused, ErrCertificate, err)
+	}
+	return fmt.Errorf("%w: %w", ErrRefused, err)
+}

@@ -1,0 +1,32 @@
+// Package peerlink is the one port on which the nodes of a cluster talk to each other.
+//
+// [Listen] opens a [Link]. It accepts streams and opens them with [Link.Dial]; each has a
+// [Purpose], and [Link.Streams] gives those that were accepted for one. [Link.Raft] is
+// what hashicorp/raft takes as its stream layer.
+//
+// Raft trusts whoever reaches it: one forged message stops a cluster for good, and a
+// connection that says nothing costs it 270 KB. So what this package guarantees is that
+// nobody gets a stream, and that no byte is read as Raft, before
+//   - TLS 1.3 has shown, in both directions, a certificate that the cluster's CA signed,
+//     with the DNS name NODE.CLUSTER.throttled, whatever address the peer has;
+//   - a greeting of at most 130 bytes has named the cluster, the node that speaks, the
+//     node that is meant and the purpose, and all of that is as it should be;
+//   - for Raft, the node is allowed to, which [Link.SetAllowed] says.
+//
+// All of it has to happen within Config.HandshakeTimeout. Connections that are not that
+// far are bounded in number: when there are too many, the oldest from the address that
+// has most of them makes room, so that peers that are slow on purpose keep nobody out.
+// Streams are bounded in all and for each node. A stream has no deadline left when it is
+// handed out; a peer that is silent is probed, and given up after half a minute.
+//
+// The certificate files are read again when they change; streams that are open stay. A
+// certificate that expires while a stream is open does not end it.
+//
+// Without certificates (Config.Insecure) a peer is who it says it is. That is refused
+// unless all addresses are loopback, where who can connect can do worse.
+//
+// What a peer may do on a stream is not looked at: a node of the cluster is trusted with
+// all of it. There are no revocation lists. A node whose key is stolen is removed from
+// the configuration, which keeps it from Raft; [Control] and [Client] streams stay open
+// to it until its certificate expires or the CA is replaced.
+package peerlink

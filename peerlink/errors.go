@@ -1,0 +1,39 @@
+package peerlink
+
+import "errors"
+
+// The errors of [Listen] and [Link.Reload], besides those of the system. Configurations
+// that make no sense give others.
+var (
+	// ErrInsecure is wrapped when an address is not loopback though there are to be no
+	// certificates; by Dial, too.
+	ErrInsecure = errors.New("without certificates every address must be loopback")
+	// ErrNoCertificate is wrapped when there are to be certificates but no files are named.
+	ErrNoCertificate = errors.New(`nodes need certificates, which "throttled certs" makes: name the files with raft-tls-cert, raft-tls-key and raft-tls-ca`)
+)
+
+// The errors of [Link.Dial], besides those of the network and the end of its context. A
+// Link that is closed gives net.ErrClosed.
+var (
+	// ErrRefused is wrapped when the peer turned the stream down, with one of the others
+	// if it said why.
+	ErrRefused = errors.New("the peer refused")
+	// ErrCertificate is wrapped when the certificate of the peer is not valid here, or
+	// that of this node is not valid there or is for another name than it gave.
+	ErrCertificate = errors.New("certificate not accepted")
+	// ErrOtherCluster is wrapped when the peer is a node of another cluster.
+	ErrOtherCluster = errors.New("nodes of different clusters")
+	// ErrOtherNode is wrapped when the peer is another node of the cluster than was meant.
+	ErrOtherNode = errors.New("not the node that was meant")
+	// ErrNotAllowed is wrapped when Raft streams are not open to this node, as it is not in
+	// the configuration of the cluster.
+	ErrNotAllowed = errors.New("not allowed for this node")
+	// ErrNotServed is wrapped when the peer does not take streams of this purpose.
+	ErrNotServed = errors.New("streams of this purpose are not served")
+	// ErrBusy is wrapped when the peer has as many streams as it takes.
+	ErrBusy = errors.New("too many streams")
+	// ErrVersion is wrapped when the peer speaks another version of the greeting.
+	ErrVersion = errors.New("unknown version of the greeting")
+	// ErrGreeting is wrapped when what the peer sent is no greeting at all.
+	ErrGreeting = errors.New("not a greeting")
+)

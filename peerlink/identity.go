@@ -1,0 +1,198 @@
+package peerlink
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/throttledhq/throttled/peerlink/certs"
+)
+
+const (
+	lookEvery   = time.Second // between two looks at the certificate files
+	expiresSoon = 14 * 24 * time.Hour
+)
+
+// identity is what the certificate files said when they were read. It does not change.
+type identity struct {
+	cert  tls.Certificate
+	roots *x509.CertPool
+}
+
+// papers are the certificate files and what they said last.
+type papers struct {
+	cfg *Config
+
+	mu      sync.Mutex
+	current *identity
+	seen    [3]os.FileInfo // the files when they were read
+	looked  time.Time
+}
+
+// read reads the files. On an error what they said before stays.
+func (p *papers) read() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.readLocked(p.stat())
+}
+
+// readLocked reads the files, which were stat before: whoever changes them meanwhile makes
+// them be read again.
+func (p *papers) readLocked(files [3]os.FileInfo) error {
+	p.seen = files
+	id, err := p.cfg.loadIdentity()
+	if err != nil {
+		return fmt.Errorf("load certificates: %w", err)
+	}
+	p.current = id
+	return nil
+}
+
+// get returns what the files say. It looks whether they have changed, at most once a
+// second. An error is that of files that have, and comes with what they said before.
+func (p *papers) get() (*identity, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.cfg.Now()
+	if since := now.Sub(p.looked); since >= 0 && since < lookEvery {
+		return p.current, nil
+	}
+	p.looked = now
+	files := p.stat()
+	if slices.EqualFunc(files[:], p.seen[:], sameFile) {
+		return p.current, nil
+	}
+	err := p.readLocked(files)
+	return p.current, err
+}
+
+func (p *papers) stat() (files [3]os.FileInfo) {
+	for i, name := range []string{p.cfg.CertFile, p.cfg.KeyFile, p.cfg.CAFile} {
+		if info, err := os.Stat(name); err == nil {
+			files[i] = info
+		}
+	}
+	return files
+}
+
+// sameFile reports whether a file is as it was; nil stands for one that is not there.
+func sameFile(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+}
+
+// loadIdentity reads the certificate files and sees that they are good for this node.
+func (c *Config) loadIdentity() (*identity, error) {
+	cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	pem, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	id := &identity{cert: cert, roots: x509.NewCertPool()}
+	if !id.roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no certificate", c.CAFile)
+	}
+	chain := []*x509.Certificate{cert.Leaf}
+	for _, der := range cert.Certificate[1:] {
+		link, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.CertFile, err)
+		}
+		chain = append(chain, link)
+	}
+	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
+		if err := c.verify(id.roots, chain, usage, c.Node); err != nil {
+			return nil, fmt.Errorf("%s is not good for node %s of cluster %s: %w", c.CertFile, c.Node, c.Cluster, err)
+		}
+	}
+	return id, nil
+}
+
+// verify sees that a chain of certificates is that of a node of this cluster; of any if
+// node is "". The address of the peer does not matter.
+func (c *Config) verify(roots *x509.CertPool, chain []*x509.Certificate, usage x509.ExtKeyUsage, node string) error {
+	if len(chain) == 0 {
+		return fmt.Errorf("%w: there is none", ErrCertificate)
+	}
+	opts := x509.VerifyOptions{
+		Roots: roots, Intermediates: x509.NewCertPool(), CurrentTime: c.Now(),
+		KeyUsages: []x509.ExtKeyUsage{usage},
+	}
+	for _, link := range chain[1:] {
+		opts.Intermediates.AddCert(link)
+	}
+	if _, err := chain[0].Verify(opts); err != nil {
+		return fmt.Errorf("%w: %w", ErrCertificate, err)
+	}
+	return c.checkNames(chain[0], node)
+}
+
+// checkNames sees that a certificate is for a node of this cluster; for any if node is "".
+// Names are compared as they are: a certificate with a wildcard is for no node.
+func (c *Config) checkNames(leaf *x509.Certificate, node string) error {
+	if node != "" && slices.Contains(leaf.DNSNames, certs.Name(node, c.Cluster)) {
+		return nil
+	}
+	ours := slices.ContainsFunc(leaf.DNSNames, func(name string) bool {
+		other, _, _ := strings.Cut(name, ".")
+		return certs.CheckName(other) == nil && name == certs.Name(other, c.Cluster)
+	})
+	switch {
+	case !ours:
+		return fmt.Errorf("%w: the certificate is for %.200q", ErrOtherCluster, leaf.DNSNames)
+	case node != "":
+		return fmt.Errorf("%w: the certificate is for %.200q", ErrOtherNode, leaf.DNSNames)
+	}
+	return nil
+}
+
+// server returns how this node answers who dials it. For whom the certificate is that the
+// peer shows is looked at when it has said who it is.
+func (id *identity) server(c *Config) *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		Certificates:           []tls.Certificate{id.cert},
+		ClientAuth:             tls.RequireAndVerifyClientCert,
+		ClientCAs:              id.roots,
+		SessionTicketsDisabled: true, // a certificate is shown each time
+		Time:                   c.Now,
+	}
+}
+
+// client returns how this node dials a node; any of the cluster if it is "".
+func (id *identity) client(c *Config, node string) *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		SessionTicketsDisabled: true,
+		Time:                   c.Now,
+		// The peer is told this certificate whatever CAs it names, so that it can say what is
+		// wrong with it.
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &id.cert, nil },
+		// VerifyConnection verifies the certificate, all but that it is for the address.
+		InsecureSkipVerify: true,
+		VerifyConnection: func(state tls.ConnectionState) error {
+			return c.verify(id.roots, state.PeerCertificates, x509.ExtKeyUsageServerAuth, node)
+		},
+	}
+}
+
+// expires returns when the certificate of this node does.
+func (id *identity) expires() time.Time { return id.cert.Leaf.NotAfter }
+
+// isRemoteAlert reports whether an error of TLS is what the peer thinks of this node.
+func isRemoteAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
+}

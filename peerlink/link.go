@@ -1,0 +1,218 @@
+package peerlink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// keepAlive gives a silent peer half a minute.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+
+// Link is the port of a node for other nodes. Its methods may be called by several
+// goroutines at once.
+type Link struct {
+	cfg       Config
+	advertise address
+	ln        net.Listener
+	papers    *papers // nil: there are no certificates
+	notices   *notices
+	streams   map[Purpose]*Streams
+
+	allowed  atomic.Pointer[func(node string) bool]
+	expected atomic.Pointer[func(addr string) string]
+
+	ctx   context.Context // ends with the Link
+	end   context.CancelFunc
+	tasks sync.WaitGroup // goroutines of the Link
+
+	mu       sync.Mutex
+	closed   bool
+	pending  []*pending // connections that are no streams yet, oldest first
+	open     map[*conn]struct{}
+	accepted int            // of open
+	perPeer  map[string]int // accepted ones by node
+}
+
+// Listen opens a Link. Errors wrap ErrInsecure, ErrNoCertificate, certs.ErrName or those
+// of reading the certificates and of the system.
+func Listen(cfg Config) (*Link, error) {
+	l, err := newLink(cfg)
+	if err != nil {
+		return nil, err
+	}
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive, Control: l.control}
+	ln, err := lc.Listen(l.ctx, "tcp", l.cfg.Bind)
+	if err != nil {
+		l.end()
+		return nil, fmt.Errorf("listen for nodes: %w", err)
+	}
+	l.start(ln)
+	return l, nil
+}
+
+// newLink makes a Link that does not listen yet.
+func newLink(cfg Config) (*Link, error) {
+	cfg.complete()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	l := &Link{cfg: cfg, open: map[*conn]struct{}{}, perPeer: map[string]int{}, streams: map[Purpose]*Streams{}}
+	l.notices = &notices{log: cfg.Log, now: cfg.Now, kinds: map[string]*notice{}}
+	if !cfg.Insecure {
+		l.papers = &papers{cfg: &l.cfg}
+		if err := l.papers.read(); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range []Purpose{Raft, Client, Control} {
+		l.streams[p] = newStreams(l)
+	}
+	l.ctx, l.end = context.WithCancel(context.Background())
+	return l, nil
+}
+
+// start begins to accept.
+func (l *Link) start(ln net.Listener) {
+	l.ln, l.advertise = ln, address(l.cfg.Advertise)
+	if _, port, _ := splitAddress(l.cfg.Advertise); port == 0 {
+		l.advertise = address(ln.Addr().String())
+	}
+	l.tasks.Go(l.accept)
+}
+
+// control keeps a Link without certificates on loopback, wherever a name leads.
+func (l *Link) control(_, addr string, _ syscall.RawConn) error {
+	host, _, err := splitAddress(addr)
+	if err != nil {
+		return err
+	}
+	if l.cfg.Insecure && !isLoopback(host) {
+		return ErrInsecure
+	}
+	return nil
+}
+
+// Addr returns the address that the Link listens on. That of its Streams is the one that
+// is advertised.
+func (l *Link) Addr() net.Addr { return l.ln.Addr() }
+
+// Node returns the name of this node.
+func (l *Link) Node() string { return l.cfg.Node }
+
+// SetAllowed says which nodes may open Raft streams to this one; nil stands for any of the
+// cluster, as before the first call. The function is asked for each stream and may be
+// called by several goroutines at once. When its answers change call Recheck.
+//
+// A node never opens Raft streams to itself: who has its name there is another with the
+// same one, and not allowed.
+func (l *Link) SetAllowed(allowed func(node string) bool) {
+	if allowed == nil {
+		l.allowed.Store(nil)
+	} else {
+		l.allowed.Store(&allowed)
+	}
+	l.Recheck()
+}
+
+// Recheck closes the Raft streams of nodes that may not open them any more.
+func (l *Link) Recheck() {
+	l.mu.Lock()
+	var raft []*conn
+	for c := range l.open {
+		if c.accepted && c.purpose == Raft {
+			raft = append(raft, c)
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range raft {
+		if !l.allows(c.peer, Raft) {
+			l.notices.warn("removed", time.Minute, "closed a Raft stream of a node that is not in the cluster", "node", c.peer)
+			c.abort()
+		}
+	}
+}
+
+func (l *Link) allows(node string, p Purpose) bool {
+	if p != Raft {
+		return true
+	}
+	allowed := l.allowed.Load()
+	return node != l.cfg.Node && (allowed == nil || (*allowed)(node))
+}
+
+// SetExpected says which node is meant by an address that Raft dials; "" stands for any of
+// the cluster, as do nil and the time before the first call. Without it two addresses
+// that lead to one node by mistake would give that node two votes.
+func (l *Link) SetExpected(expected func(addr string) (node string)) {
+	if expected == nil {
+		l.expected.Store(nil)
+		return
+	}
+	l.expected.Store(&expected)
+}
+
+// Reload reads the certificate files again. Streams that are open stay. On an error, which
+// wraps what is wrong with the files, all goes on with what they said before. A Link
+// without certificates has nothing to read.
+func (l *Link) Reload() error {
+	if l.papers == nil {
+		return nil
+	}
+	return l.papers.read()
+}
+
+// Expires returns when the certificate of this node does; the zero time if there is none.
+func (l *Link) Expires() time.Time {
+	if l.papers == nil {
+		return time.Time{}
+	}
+	id, _ := l.papers.get() // a file that is wrong is told of at a handshake
+	return id.expires()
+}
+
+// identity returns the certificates to use, which are nil if there are to be none.
+func (l *Link) identity() *identity {
+	if l.papers == nil {
+		return nil
+	}
+	id, err := l.papers.get()
+	if err != nil {
+		l.notices.warn("reload", time.Minute, "certificate files have changed and cannot be used", "error", err)
+	}
+	if left := id.expires().Sub(l.cfg.Now()); left < expiresSoon {
+		l.notices.warn("expires", 24*time.Hour, "the certificate of this node expires soon", "at", id.expires())
+	}
+	return id
+}
+
+// Close ends the Link and all streams that it accepted or dialled, and waits for its
+// goroutines. Calls after the first do nothing.
+func (l *Link) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		l.tasks.Wait()
+		return nil
+	}
+	l.closed = true
+	for _, p := range l.pending {
+		_ = p.Close() // nobody is there to tell
+	}
+	for c := range l.open {
+		c.abort()
+	}
+	l.mu.Unlock()
+	l.end()
+	err := l.ln.Close()
+	for _, s := range l.streams {
+		err = errors.Join(err, s.Close())
+	}
+	l.tasks.Wait()
+	return err
+}

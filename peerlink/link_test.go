@@ -1,0 +1,273 @@
+package peerlink
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// TestStreams sees that streams come out where they belong, with the right peer.
+func TestStreams(t *testing.T) {
+	s := newSite(t)
+	n1 := s.link("n1")
+	for _, node := range []string{"n2", "n3"} {
+		l := s.link(node)
+		for _, p := range []Purpose{Control, Raft, Client} {
+			out, in := dialled(t, l, n1, p)
+			if PeerOf(in) != node || PeerOf(out) != "n1" {
+				t.Errorf("%v: n1 talks with %q, %s with %q", p, PeerOf(in), node, PeerOf(out))
+			}
+			flows(t, out, in)
+			if err := out.Close(); err != nil {
+				t.Errorf("close: %v", err)
+			}
+			if _, err := in.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Errorf("the other end reads %v", err)
+			}
+		}
+	}
+	if n1.Streams(Purpose(0)) != nil {
+		t.Error("there are streams without a purpose")
+	}
+	if PeerOf(connect(t, n1)) != "" {
+		t.Error("a bare connection has a peer")
+	}
+}
+
+// TestStreamsClosed sees that a purpose that is not served any more is refused, and the
+// others are not.
+func TestStreamsClosed(t *testing.T) {
+	s := newSite(t)
+	n1, n2 := s.link("n1"), s.link("n2")
+	out, in := dialled(t, n2, n1, Raft)
+	unclaimed, err := dial(t, n2, "n1", n1, Raft)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := n1.Raft().Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := n1.Streams(Raft).Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Accept: %v, want %v", err, net.ErrClosed)
+	}
+	_ = unclaimed.SetReadDeadline(time.Now().Add(patience))
+	closed(t, unclaimed)
+	_, err = dial(t, n2, "n1", n1, Raft)
+	refused(t, err, ErrRefused, ErrNotServed)
+	flows(t, out, in)
+	out, in = dialled(t, n2, n1, Client)
+	flows(t, out, in)
+}
+
+// TestAllowed sees who may open Raft streams, and that those who may not any more lose
+// what they have of them, and nothing else.
+func TestAllowed(t *testing.T) {
+	s := newSite(t)
+	var log lines
+	n1 := s.link("n1", func(c *Config) { c.Log = log.logger() })
+	n2, n3 := s.link("n2"), s.link("n3")
+	out2, in2 := dialled(t, n2, n1, Raft)
+	control2, control1 := dialled(t, n2, n1, Control)
+	out3, in3 := dialled(t, n3, n1, Raft)
+	back1, back2 := dialled(t, n1, n2, Raft)
+
+	var removed atomic.Value
+	removed.Store("")
+	n1.SetAllowed(func(node string) bool { return node != removed.Load() })
+	flows(t, out2, in2)
+
+	removed.Store("n2")
+	n1.Recheck()
+	if _, err := in2.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the stream of a removed node reads %v", err)
+	}
+	closed(t, out2)
+	_, err := dial(t, n2, "n1", n1, Raft)
+	refused(t, err, ErrRefused, ErrNotAllowed)
+	flows(t, control2, control1)
+	flows(t, out3, in3)
+	flows(t, back1, back2) // n1 may go on to talk to it
+	for _, p := range []Purpose{Control, Client} {
+		out, in := dialled(t, n2, n1, p)
+		flows(t, out, in)
+	}
+	if n := len(log.with("closed a Raft stream")); n != 1 {
+		t.Errorf("%d lines tell of it, want 1", n)
+	}
+
+	n1.SetAllowed(nil)
+	out2, in2 = dialled(t, n2, n1, Raft)
+	flows(t, out2, in2)
+	n1.SetAllowed(func(string) bool { return false }) // checks by itself
+	closed(t, out2)
+	closed(t, out3)
+}
+
+// TestAllowedRace sees that no stream slips in between the answer that a node is allowed
+// and the check that closes its streams because it is not any more.
+func TestAllowedRace(t *testing.T) {
+	n1, n2 := open(t, plain("n1")), open(t, plain("n2"))
+	var removed atomic.Bool
+	n1.SetAllowed(func(string) bool {
+		before := !removed.Swap(true)
+		if before { // it is removed while this answer is on its way
+			n1.Recheck()
+		}
+		return before
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if out, err := n2.Dial(ctx, "n1", n1.Addr().String(), Raft); err == nil {
+		_ = out.SetReadDeadline(time.Now().Add(patience))
+		closed(t, out)
+	} else if ctx.Err() != nil {
+		t.Error(err)
+	}
+}
+
+// TestExpected sees that Raft reaches only the node that is meant by an address.
+func TestExpected(t *testing.T) {
+	s := newSite(t)
+	n1, n2 := s.link("n1"), s.link("n2")
+	to := raft.ServerAddress(n2.Addr().String())
+	expect := func(node string, want error) {
+		t.Helper()
+		c, err := n1.Raft().Dial(to, patience)
+		if !errors.Is(err, want) {
+			t.Fatalf("expecting %q: %v, want %v", node, err, want)
+		}
+		if err == nil {
+			if PeerOf(c) != "n2" {
+				t.Errorf("expecting %q: it is %q", node, PeerOf(c))
+			}
+			_ = c.Close()
+			_ = accepted(t, n2, Raft).Close()
+		}
+	}
+	expect("", nil)
+	for node, want := range map[string]error{"n2": nil, "": nil, "n3": ErrOtherNode} {
+		n1.SetExpected(func(addr string) string {
+			if addr != string(to) {
+				t.Errorf("asked for %s, want %s", addr, to)
+			}
+			return node
+		})
+		expect(node, want)
+	}
+	n1.SetExpected(nil)
+	expect("", nil)
+}
+
+// TestRaftDialTimeout sees that Raft's timeout counts.
+func TestRaftDialTimeout(t *testing.T) {
+	l := open(t, plain("n1"), func(c *Config) { c.HandshakeTimeout = time.Hour })
+	if _, err := l.Raft().Dial(raft.ServerAddress(impostor(t, nil)), 20*time.Millisecond); err == nil {
+		t.Error("a silent peer is taken for a node")
+	}
+	n2 := open(t, plain("n2"))
+	if _, err := l.Raft().Dial(raft.ServerAddress(n2.Addr().String()), 0); err != nil {
+		t.Errorf("without a timeout: %v", err)
+	}
+}
+
+// TestCloseEndsAll sees that a link that is closed leaves no stream, no connection and no
+// goroutine.
+func TestCloseEndsAll(t *testing.T) {
+	s := newSite(t)
+	n1, n2 := s.link("n1", func(c *Config) { c.HandshakeTimeout = time.Hour }), s.link("n2")
+	var ends []net.Conn
+	for _, p := range []Purpose{Raft, Client, Control} {
+		out, _ := dialled(t, n2, n1, p)
+		back, _ := dialled(t, n1, n2, p)
+		ends = append(ends, out)
+		if _, err := io.WriteString(back, "x"); err != nil {
+			t.Fatal(err)
+		}
+		unclaimed, err := dial(t, n2, "n1", n1, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, unclaimed)
+	}
+	for _, begin := range slow(s) {
+		c := connect(t, n1)
+		begin(t, c)
+		ends = append(ends, c)
+	}
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := n1.Streams(Client).Accept()
+		for err == nil { // those that nobody had claimed
+			_, err = n1.Streams(Client).Accept()
+		}
+		waiting <- err
+	}()
+	closeLink(t, n1)
+	closeLink(t, n1) // again
+	if err := <-waiting; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Accept: %v, want %v", err, net.ErrClosed)
+	}
+	for _, c := range ends {
+		_ = c.SetReadDeadline(time.Now().Add(patience))
+		closed(t, c)
+	}
+	closeLink(t, n2)
+	if left := goroutines(); len(left) > 0 {
+		t.Errorf("goroutines are left:\n%s", strings.Join(left, "\n\n"))
+	}
+	if _, err := net.DialTimeout("tcp", n1.Addr().String(), patience); err == nil {
+		t.Error("it still listens")
+	}
+}
+
+// goroutines returns those that are within methods of a Link.
+func goroutines() []string {
+	buf := make([]byte, 1<<20)
+	all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
+	return slices.DeleteFunc(all, func(g string) bool {
+		return !strings.Contains("\n"+g, "\ngithub.com/throttledhq/throttled/peerlink.(*")
+	})
+}
+
+// TestGoroutinesAreFound sees that the check above can fail.
+func TestGoroutinesAreFound(t *testing.T) {
+	open(t, plain("n1"))
+	if !eventually(func() bool { return len(goroutines()) > 0 }) {
+		t.Error("the goroutine of a link is not found")
+	}
+}
+
+// TestWithoutCertificates sees what a link without them says about them.
+func TestWithoutCertificates(t *testing.T) {
+	l := open(t, plain("n1"))
+	if err := l.Reload(); err != nil || !l.Expires().IsZero() {
+		t.Errorf("Reload: %v, expires %v", err, l.Expires())
+	}
+}
+
+// TestKeepAlive sees that silent peers are probed, on both ends.
+func TestKeepAlive(t *testing.T) {
+	n1, n2 := open(t, plain("n1")), open(t, plain("n2"))
+	out, in := dialled(t, n1, n2, Raft)
+	for _, c := range []net.Conn{out, in} {
+		raw, err := c.(*conn).raw.(syscall.Conn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := raw.Control(func(fd uintptr) { probed(t, int(fd)) }); err != nil {
+			t.Error(err)
+		}
+	}
+}

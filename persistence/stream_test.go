@@ -1,0 +1,151 @@
+package persistence
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// readAll reads a stream; the records are copies.
+func readAll(src io.Reader) (list, Info, error) {
+	var got list
+	info, err := Read(src, func(r limiter.Record) error {
+		r.Key, r.State = bytes.Clone(r.Key), bytes.Clone(r.State)
+		got = append(got, r)
+		return nil
+	})
+	return got, info, err
+}
+
+// stream writes src with the header of the tests.
+func stream(t testing.TB, src State) ([]byte, Info) {
+	t.Helper()
+	var b bytes.Buffer
+	info, err := Write(&b, Info{Program: "1.2.3", Created: created}, src)
+	must(t, err)
+	return b.Bytes(), info
+}
+
+func TestStream_RoundTrip(t *testing.T) {
+	for what, records := range map[string]list{
+		"nothing":          nil,
+		"one":              {throttle("a", 1)},
+		"of several kinds": {throttle("a", 1), {Kind: limiter.Throttle + 1, Key: []byte("b"), Expires: 2, State: []byte("state")}},
+		"several blocks":   {throttle("a", 1), throttle(strings.Repeat("k", defaultBlock), 2), throttle("b", 3)},
+	} {
+		b, wrote := stream(t, records)
+		for how, src := range map[string]io.Reader{
+			"at once": bytes.NewReader(b), "byte by byte": iotest.OneByteReader(bytes.NewReader(b)),
+			"data with the end": iotest.DataErrReader(bytes.NewReader(b)),
+		} {
+			got, info, err := readAll(src)
+			if err != nil || info != wrote || !reflect.DeepEqual(got, records) {
+				t.Errorf("%s, %s: read %v, %+v, %v; want %v, %+v", what, how, got, info, err, records, wrote)
+			}
+		}
+		if want := (Info{Format: format, Program: "1.2.3", Created: created, Begun: 1000, Ended: 1000,
+			Keys: int64(len(records)), Blocks: wrote.Blocks, Size: int64(len(b))}); wrote != want {
+			t.Errorf("%s: wrote %+v; want %+v", what, wrote, want)
+		}
+	}
+}
+
+// TestStream_IsAFile compares a stream with what a Store saves, and opens it as a file.
+func TestStream_IsAFile(t *testing.T) {
+	state := newMemory(10_000)
+	dir := t.TempDir()
+	s := loadedStore(t, Config{Dir: dir, Version: "1.2.3"}, newMemory(0))
+	s.state = state
+	must(t, s.Save())
+	saved, err := os.ReadFile(filepath.Join(dir, "dump.thr"))
+	must(t, err)
+	snap, err := OpenSnapshot(filepath.Join(dir, "dump.thr"))
+	must(t, err)
+	var b bytes.Buffer
+	info, err := Write(&b, Info{Program: "1.2.3", Created: snap.Info().Created}, state)
+	must(t, err)
+	if !bytes.Equal(b.Bytes(), saved) || info != snap.Info() {
+		t.Errorf("the stream has %d bytes, %+v; the file %d, %+v", b.Len(), info, len(saved), snap.Info())
+	}
+	must(t, snap.Close())
+}
+
+func TestWrite_SetsCreated(t *testing.T) {
+	before := time.Now()
+	info, err := Write(io.Discard, Info{Program: "1.2.3", Keys: 77, Format: 12}, list{})
+	if err != nil || info.Created.Before(before.Round(0)) || info.Created.After(time.Now()) || info.Keys != 0 || info.Format != format {
+		t.Errorf("wrote %+v, %v", info, err)
+	}
+}
+
+// TestRead_EveryCutAndBit changes a stream everywhere: nothing that was not written may be
+// visited, and no change may pass.
+func TestRead_EveryCutAndBit(t *testing.T) {
+	records := list{throttle("alpha", 1), throttle("beta", 2), throttle("gamma", 3)}
+	b, _ := stream(t, records)
+	check := func(what string, b []byte) {
+		t.Helper()
+		got, _, err := readAll(bytes.NewReader(b))
+		var fileError *FileError
+		if !errors.As(err, &fileError) || fileError.File != streamName {
+			t.Errorf("%s: read with %v", what, err)
+		}
+		if len(got) != 0 && !reflect.DeepEqual(got, records) {
+			t.Errorf("%s: visited %v", what, got)
+		}
+	}
+	for i := range b {
+		check("cut", b[:i])
+		for bit := range 8 {
+			changed := bytes.Clone(b)
+			changed[i] ^= 1 << bit
+			check("bit", changed)
+		}
+	}
+	check("longer", append(bytes.Clone(b), 0))
+}
+
+// TestRead_ImpossibleTrailer is about trailers whose checksums are right, as those of
+// TestOpenSnapshot_ImpossibleTrailer.
+func TestRead_ImpossibleTrailer(t *testing.T) {
+	for ended, want := range map[uint64]error{7: nil, 6: ErrDamaged, 1 << 63: ErrDamaged} {
+		f := forge(magic)
+		f.block(headerBlock, appendHeader(nil, &Info{Format: format, Begun: 7}))
+		f.block(trailerBlock, appendTrailer(nil, &Info{Ended: ended}))
+		if _, _, err := readAll(bytes.NewReader(f)); !errors.Is(err, want) || (err == nil) != (want == nil) {
+			t.Errorf("an end at %d: %v; want %v", ended, err, want)
+		}
+	}
+}
+
+func TestStream_PassesOnWhatFails(t *testing.T) {
+	bad := errors.New("bad")
+	b, _ := stream(t, list{throttle("a", 1), throttle("b", 2)})
+	visits := 0
+	_, err := Read(bytes.NewReader(b), func(limiter.Record) error { visits++; return bad })
+	if err != bad || visits != 1 {
+		t.Errorf("a visitor that fails: %v after %d visits", err, visits)
+	}
+	_, _, err = readAll(io.MultiReader(bytes.NewReader(b[:40]), iotest.ErrReader(bad)))
+	if !errors.Is(err, bad) || !errors.Is(err, ErrUnreadable) {
+		t.Errorf("a source that fails: %v", err)
+	}
+	const writes = 1 + 1 + 1 + 1
+	for n := 1; n <= writes; n++ {
+		if _, err := Write(&failing{n: n}, Info{}, list{throttle("a", 1)}); !errors.Is(err, errFull) {
+			t.Errorf("write %d fails: %v", n, err)
+		}
+	}
+	if _, err := Write(&failing{n: writes + 1}, Info{}, list{throttle("a", 1)}); err != nil {
+		t.Errorf("no write fails: %v", err)
+	}
+}

@@ -1,0 +1,75 @@
+package raftlog
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const (
+	asidePrefix = "aside-"
+	keptAside   = 2
+)
+
+// SetAside closes the store and does what the function of that name does. Raft must have
+// been shut down before.
+func (s *Store) SetAside() (string, error) {
+	if err := s.Close(); err != nil {
+		return "", fmt.Errorf("set %s aside: %w", s.current(), err)
+	}
+	return SetAside(s.dir)
+}
+
+// SetAside renames the directory of the files in dir to "aside-N", whose path it returns.
+// The last two such directories are kept. The next Open begins with nothing, and the next
+// Claim draws another incarnation: the node joins as a new one, since it has forgotten what
+// it voted for under its old ID, which must not be used again. It is for a node whose
+// files Open or Check refuse, or whose [InstallGuard] found a loop. It wraps [ErrLocked] if
+// somebody uses the directory.
+//
+// The log, the vote, the snapshots and the identity go by one rename, so that no end of
+// the process leaves one without the others.
+func SetAside(dir string) (string, error) {
+	lock, err := lockDir(dir)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = lock.Close() }() // nothing was written to it
+	to, err := setAside(dir)
+	if err != nil {
+		return "", fmt.Errorf("set %s aside: %w", filepath.Join(dir, currentName), err)
+	}
+	return to, nil
+}
+
+func setAside(dir string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	newest := 0
+	for _, e := range entries {
+		newest = max(newest, asideNumber(e.Name()))
+	}
+	to := filepath.Join(dir, asidePrefix+strconv.Itoa(newest+1))
+	if err := os.Rename(filepath.Join(dir, currentName), to); err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		if n := asideNumber(e.Name()); n > 0 && n <= newest+1-keptAside {
+			_ = os.RemoveAll(filepath.Join(dir, e.Name())) // it is in nobody's way
+		}
+	}
+	return to, syncDir(dir)
+}
+
+// asideNumber returns N of "aside-N", or 0.
+func asideNumber(name string) int {
+	digits, ok := strings.CutPrefix(name, asidePrefix)
+	if n, err := strconv.Atoi(digits); ok && err == nil && n > 0 {
+		return n
+	}
+	return 0
+}

@@ -1,0 +1,196 @@
+package raftlog
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// guardedStore is a Store over f; told collects what Fatal is called with.
+func guardedStore(f *faulty, fatal func(error)) *Store {
+	s := &Store{dir: "dir", latch: newLatch(fatal), stop: make(chan struct{})}
+	if err := s.guard(f, f); err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// operations are all that raft does with the files.
+func operations(s *Store) map[string]func() error {
+	key := []byte("CurrentTerm")
+	return map[string]func() error{
+		"StoreLogs":   func() error { return s.Logs().StoreLogs(commands(3, 4, 10)) },
+		"StoreLog":    func() error { return s.Logs().StoreLog(command(5, 10)) },
+		"DeleteRange": func() error { return s.Logs().DeleteRange(1, 2) },
+		"GetLog":      func() error { return s.logs.GetLog(1, new(raft.Log)) },
+		"FirstIndex":  func() error { _, err := s.Logs().FirstIndex(); return err },
+		"LastIndex":   func() error { _, err := s.Logs().LastIndex(); return err },
+		"Set":         func() error { return s.Stable().Set(key, nil) },
+		"SetUint64":   func() error { return s.Stable().SetUint64(key, 9) },
+		"Get":         func() error { _, err := s.Stable().Get(key); return err },
+		"GetUint64":   func() error { _, err := s.Stable().GetUint64(key); return err },
+	}
+}
+
+// TestLatch lets each operation fail in turn, or panic as the database does about a damaged
+// page. After that nothing may reach the files.
+func TestLatch(t *testing.T) {
+	for first := range operations(nil) {
+		for how, fail := range map[string]func() error{
+			"fails":  func() error { return errDisk },
+			"panics": func() error { panic("page 7: unexpected type") },
+		} {
+			var told []error
+			f := newFaulty()
+			s := guardedStore(f, func(err error) { told = append(told, err) })
+			must(t, s.Logs().StoreLogs(commands(1, 2, 10)))
+			must(t, s.Stable().SetUint64([]byte("CurrentTerm"), 8))
+			f.before = func(string) error { return fail() }
+			err := operations(s)[first]()
+			want := map[string]error{"fails": errDisk, "panics": ErrDamaged}[how]
+			if !errors.Is(err, ErrPoisoned) || !errors.Is(err, want) {
+				t.Errorf("%s %s: it returns %v", first, how, err)
+			}
+			if len(told) != 1 || !errors.Is(told[0], want) || !strings.Contains(told[0].Error(), "dir/current/raft-") {
+				t.Errorf("%s %s: Fatal is called with %v", first, how, told)
+			}
+			f.before = nil
+			f.forget()
+			for name, op := range operations(s) {
+				if err := op(); !errors.Is(err, ErrPoisoned) || !errors.Is(err, want) {
+					t.Errorf("%s %s, then %s: %v", first, how, name, err)
+				}
+			}
+			if len(told) != 1 || len(f.list()) != 0 {
+				t.Errorf("%s %s: Fatal is called %d times, and then %q reach the files", first, how, len(told), f.list())
+			}
+		}
+	}
+}
+
+// TestLatch_NotFoundIsAnAnswer has two errors that are none.
+func TestLatch_NotFoundIsAnAnswer(t *testing.T) {
+	s := guardedStore(newFaulty(), func(err error) { t.Errorf("Fatal is called with %v", err) })
+	must(t, s.Logs().StoreLogs(commands(1, 2, 10)))
+	if err := s.Logs().GetLog(3, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
+		t.Errorf("an entry that is not there: %v", err)
+	}
+	if _, err := s.Stable().GetUint64([]byte("CurrentTerm")); err == nil || err.Error() != "not found" {
+		t.Errorf("a value that is not there: %v; raft looks for the text %q", err, "not found")
+	}
+	checkLog(t, s.Logs(), 1, 2, 10)
+}
+
+// TestLatch_NobodyPassesFatal has operations at once, of which one fails: none may return
+// before Fatal does, and none that waited may reach the file.
+func TestLatch_NobodyPassesFatal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exit := make(chan struct{})
+		f := newFaulty()
+		s := guardedStore(f, func(error) { <-exit })
+		release := make(chan struct{})
+		f.before = func(string) error { <-release; return errDisk }
+		var returned sync.WaitGroup
+		var mu sync.Mutex
+		var errs []error
+		begin := func(op func() error) {
+			returned.Go(func() {
+				err := op()
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			})
+		}
+		begin(operations(s)["StoreLogs"])
+		synctest.Wait()
+		for range 3 {
+			begin(operations(s)["DeleteRange"])
+			begin(func() error { return s.logs.deleteChunk(1, 2) })
+			begin(func() error { return s.Logs().StoreLogs(commands(7, 7, 10)) })
+		}
+		synctest.Wait()
+		close(release)
+		synctest.Wait()
+		begin(operations(s)["SetUint64"])
+		synctest.Wait()
+		mu.Lock()
+		if len(errs) != 0 {
+			t.Errorf("%v come back before Fatal does", errs)
+		}
+		mu.Unlock()
+		close(exit)
+		returned.Wait()
+		if len(errs) != 11 || slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, ErrPoisoned) }) {
+			t.Errorf("%d operations return %v", len(errs), errs)
+		}
+		if writes := slices.DeleteFunc(f.list(), func(op string) bool { return op == "FirstIndex" }); len(writes) != 1 {
+			t.Errorf("%q reach the file; only the first may", writes)
+		}
+	})
+}
+
+// TestWatchdog blocks each operation that writes, for as long as it takes.
+func TestWatchdog(t *testing.T) {
+	const limit = 1600 * time.Millisecond
+	for _, name := range []string{"StoreLogs", "DeleteRange", "Set"} {
+		synctest.Test(t, func(t *testing.T) {
+			type call struct {
+				err error
+				at  time.Duration
+			}
+			told := make(chan call, 10)
+			begin := time.Now()
+			f := newFaulty()
+			s := guardedStore(f, func(err error) { told <- call{err, time.Since(begin)} })
+			must(t, s.Logs().StoreLogs(commands(1, 2, 10)))
+			go s.watch(limit)
+			release := make(chan struct{})
+			f.before = func(op string) error {
+				if op == name {
+					<-release
+				}
+				return nil
+			}
+			done := make(chan error)
+			go func() { done <- operations(s)[name]() }()
+			<-time.After(2 * limit)
+			synctest.Wait()
+			if c := <-told; len(told) != 0 || !errors.Is(c.err, ErrStuck) || c.at < limit || c.at > limit+limit/watchTicks {
+				t.Errorf("%s: Fatal is called %d times, first after %v with %v", name, 1+len(told), c.at, c.err)
+			}
+			if err := s.Close(); !errors.Is(err, ErrStuck) {
+				t.Errorf("%s: Close returns %v", name, err)
+			}
+			close(release)
+			if err := <-done; !errors.Is(err, ErrPoisoned) || !errors.Is(err, ErrStuck) {
+				t.Errorf("%s: what was stuck returns %v, though it succeeded too late", name, err)
+			}
+		})
+	}
+}
+
+// TestWatchdog_SlowIsNotStuck has a disk that takes nearly the limit for everything.
+func TestWatchdog_SlowIsNotStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaulty()
+		s := guardedStore(f, func(err error) { t.Errorf("Fatal is called with %v", err) })
+		go s.watch(time.Second)
+		f.before = func(op string) error {
+			if op == "StoreLogs" || op == "Set" {
+				<-time.After(time.Second - time.Millisecond)
+			}
+			return nil
+		}
+		for i := range uint64(20) {
+			must(t, s.Logs().StoreLog(command(i+1, 10)))
+			must(t, s.Stable().SetUint64([]byte("CurrentTerm"), i))
+		}
+		close(s.stop)
+	})
+}

@@ -1,0 +1,150 @@
+package raftlog
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hashicorp/raft"
+)
+
+// Identity says whose directory it is.
+type Identity struct {
+	Cluster string `json:"cluster"`
+	Node    string `json:"node"`
+	// Incarnation is 32 hexadecimal digits, drawn when the directory is first claimed. A
+	// node that has lost its directory, or set it aside, comes back with another: it has
+	// forgotten what it voted for, and must not be taken for the one that knew.
+	Incarnation string    `json:"incarnation"`
+	Created     time.Time `json:"created"`
+}
+
+// identityFile is an Identity with a checksum over the rest.
+type identityFile struct {
+	Identity
+	Sum string `json:"sum"`
+}
+
+const (
+	identityName = "identity.json"
+	maxIdentity  = 4 << 10 // bytes
+	maxName      = 255     // bytes of the names of cluster and node
+)
+
+// sum covers the fields with their lengths.
+func (i *Identity) sum() string {
+	text := fmt.Sprintf("%q %q %q %d", i.Cluster, i.Node, i.Incarnation, i.Created.UnixNano())
+	return fmt.Sprintf("%08x", crc32.Checksum([]byte(text), castagnoli))
+}
+
+func encodeIdentity(i Identity) ([]byte, error) {
+	data, err := json.MarshalIndent(identityFile{i, i.sum()}, "", "  ")
+	return append(data, '\n'), err
+}
+
+// decodeIdentity wraps ErrDamaged if data is not an identity.
+func decodeIdentity(data []byte) (Identity, error) {
+	var f identityFile
+	if len(data) > maxIdentity {
+		return Identity{}, fmt.Errorf("%s is %w: it has %d bytes", identityName, ErrDamaged, len(data))
+	}
+	if err := json.Unmarshal(data, &f); err != nil {
+		return Identity{}, fmt.Errorf("%s is %w: %w", identityName, ErrDamaged, err)
+	}
+	if raw, err := hex.DecodeString(f.Incarnation); err != nil || len(raw) != 16 || !validName(f.Cluster) || !validName(f.Node) {
+		return Identity{}, fmt.Errorf("%s is %w: it lacks a field", identityName, ErrDamaged)
+	}
+	if f.Sum != f.sum() {
+		return Identity{}, fmt.Errorf("%s is %w: checksum does not match", identityName, ErrDamaged)
+	}
+	return f.Identity, nil
+}
+
+// readIdentity returns nil if there is none.
+func readIdentity(dir string) (*Identity, error) {
+	data, err := os.ReadFile(filepath.Join(dir, identityName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the identity: %w", err)
+	}
+	i, err := decodeIdentity(data)
+	return &i, err
+}
+
+// writeIdentity writes a new file and gives it its name when it is durable.
+func writeIdentity(dir string, i Identity) error {
+	data, err := encodeIdentity(i)
+	if err != nil {
+		return fmt.Errorf("encode the identity: %w", err)
+	}
+	path := filepath.Join(dir, identityName)
+	if err := writeSynced(path+".tmp", data); err != nil {
+		return fmt.Errorf("write the identity: %w", err)
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return fmt.Errorf("write the identity: %w", err)
+	}
+	return syncDir(dir)
+}
+
+// Identity returns whose directory it is; ok is false if nobody has claimed it.
+func (s *Store) Identity() (i Identity, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.identity == nil {
+		return Identity{}, false
+	}
+	return *s.identity, true
+}
+
+// Claim makes the directory that of a node, or checks that it is: 1 to 255 bytes of
+// UTF-8 each for the names of the cluster and the node. It is called before raft is started. It reports
+// whether the directory is fresh, that is, was claimed for the first time just now; its
+// incarnation is then a new one. It wraps [ErrOtherCluster] or [ErrOtherNode] if the
+// directory is another's, and [ErrDamaged] if it holds a log but nobody has claimed it.
+func (s *Store) Claim(cluster, node string) (i Identity, fresh bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !validName(cluster) || !validName(node):
+		return i, false, fmt.Errorf("claim %s: the names of cluster and node need 1 to %d bytes of UTF-8", s.dir, maxName)
+	case s.identity == nil:
+		i, err = s.claimNew(cluster, node)
+		return i, err == nil, err
+	case s.identity.Cluster != cluster:
+		return *s.identity, false, fmt.Errorf("claim %s for cluster %q: it has %q: %w", s.dir, cluster, s.identity.Cluster, ErrOtherCluster)
+	case s.identity.Node != node:
+		return *s.identity, false, fmt.Errorf("claim %s for node %q: it has %q: %w", s.dir, node, s.identity.Node, ErrOtherNode)
+	}
+	return *s.identity, false, nil
+}
+
+func validName(name string) bool { return name != "" && len(name) <= maxName && utf8.ValidString(name) }
+
+func (s *Store) claimNew(cluster, node string) (Identity, error) {
+	used, err := raft.HasExistingState(s.Logs(), s.Stable(), s.Snapshots())
+	if err == nil && used {
+		err = fmt.Errorf("it holds a log, but %s is gone: %w", identityName, ErrDamaged)
+	}
+	if err != nil {
+		return Identity{}, fmt.Errorf("claim %s: %w", s.dir, err)
+	}
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // never fails
+	i := Identity{Cluster: cluster, Node: node, Incarnation: hex.EncodeToString(random[:]), Created: time.Now().UTC().Round(0)}
+	if err := writeIdentity(s.current(), i); err != nil {
+		return Identity{}, fmt.Errorf("claim %s: %w", s.dir, err)
+	}
+	s.identity = &i
+	return i, nil
+}

@@ -1,0 +1,142 @@
+package raftlog
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestClaim(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Config{Dir: dir})
+	if _, ok := s.Identity(); ok {
+		t.Error("a new directory has an identity")
+	}
+	made, fresh, err := s.Claim("cluster", "node")
+	if err != nil || !fresh || made.Cluster != "cluster" || made.Node != "node" || len(made.Incarnation) != 32 || time.Since(made.Created).Abs() > time.Minute {
+		t.Fatalf("claimed %+v, %t, %v", made, fresh, err)
+	}
+	for range 2 {
+		if got, ok := s.Identity(); !ok || got != made {
+			t.Errorf("the identity is %+v, %t; want %+v", got, ok, made)
+		}
+		if got, fresh, err := s.Claim("cluster", "node"); err != nil || fresh || got != made {
+			t.Errorf("claimed again: %+v, %t, %v; want %+v", got, fresh, err, made)
+		}
+		if got, _, err := s.Claim("other", "node"); !errors.Is(err, ErrOtherCluster) || got != made {
+			t.Errorf("claimed for another cluster: %+v, %v", got, err)
+		}
+		if _, _, err := s.Claim("cluster", "other"); !errors.Is(err, ErrOtherNode) {
+			t.Errorf("claimed for another node: %v", err)
+		}
+		must(t, s.Close())
+		s = openStore(t, Config{Dir: dir})
+	}
+}
+
+func TestClaim_Names(t *testing.T) {
+	long := strings.Repeat("\x01", maxName)
+	for _, names := range [][2]string{{"", "n"}, {"c", ""}, {long + "x", "n"}, {"c", long + "x"}, {"c\xff", "n"}, {"c", "\xff"}} {
+		s := openStore(t, Config{Dir: t.TempDir()})
+		if _, fresh, err := s.Claim(names[0], names[1]); err == nil || fresh {
+			t.Errorf("claimed for %q", names)
+		}
+	}
+	dir := t.TempDir()
+	s := openStore(t, Config{Dir: dir})
+	_, _, err := s.Claim(long, long)
+	must(t, err)
+	must(t, s.Close())
+	openStore(t, Config{Dir: dir})
+}
+
+// TestClaim_IdentityGone does not take a log without an identity for a new one.
+func TestClaim_IdentityGone(t *testing.T) {
+	dir := claimed(t, 3)
+	must(t, os.Remove(inCurrent(dir, identityName)))
+	s := openStore(t, Config{Dir: dir})
+	if _, fresh, err := s.Claim("cluster", "node"); !errors.Is(err, ErrDamaged) || fresh {
+		t.Errorf("claimed a log without an identity: %t, %v", fresh, err)
+	}
+}
+
+// TestClaim_CannotWrite has a directory in the place of the file.
+func TestClaim_CannotWrite(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Config{Dir: dir})
+	must(t, os.Mkdir(inCurrent(dir, identityName+".tmp"), 0o700))
+	if _, fresh, err := s.Claim("cluster", "node"); err == nil || fresh || !strings.Contains(err.Error(), dir) {
+		t.Errorf("claimed: %t, %v", fresh, err)
+	}
+	if _, ok := s.Identity(); ok {
+		t.Error("there is an identity that was not written")
+	}
+	must(t, os.Remove(inCurrent(dir, identityName+".tmp")))
+	_, fresh, err := s.Claim("cluster", "node")
+	if err != nil || !fresh {
+		t.Errorf("claimed after that: %t, %v", fresh, err)
+	}
+}
+
+// TestIdentity_EveryBit changes the file everywhere.
+func TestIdentity_EveryBit(t *testing.T) {
+	dir := claimed(t, 1)
+	path := inCurrent(dir, identityName)
+	data, err := os.ReadFile(path)
+	must(t, err)
+	want, err := decodeIdentity(data)
+	must(t, err)
+	for i := range data {
+		if got, err := decodeIdentity(data[:i]); err == nil && got != want {
+			t.Errorf("the first %d bytes are read as %+v", i, got)
+		}
+		for bit := range 8 {
+			changed := bytes.Clone(data)
+			changed[i] ^= 1 << bit
+			if got, err := decodeIdentity(changed); err == nil && got != want || err != nil && !errors.Is(err, ErrDamaged) {
+				t.Errorf("with bit %d of byte %d changed it is read as %+v, %v", bit, i, got, err)
+			}
+		}
+	}
+	for what, content := range map[string]string{"empty": "", "long": strings.Repeat(" ", maxIdentity) + string(data)} {
+		must(t, os.WriteFile(path, []byte(content), 0o600))
+		if s, err := Open(Config{Dir: dir, Fatal: func(error) {}}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: opened %v, %v", what, s, err)
+		}
+	}
+	must(t, os.Remove(path))
+	must(t, os.Mkdir(path, 0o700))
+	if s, err := Open(Config{Dir: dir, Fatal: func(error) {}}); err == nil {
+		t.Errorf("with a directory in its place: opened %v", s)
+	}
+}
+
+// FuzzDecodeIdentity looks for bytes that are read as an identity which would be written
+// differently.
+func FuzzDecodeIdentity(f *testing.F) {
+	i := Identity{"cluster", "node", strings.Repeat("0f", 16), time.Unix(1_700_000_000, 5).UTC()}
+	data, err := encodeIdentity(i)
+	must(f, err)
+	f.Add(data)
+	f.Add(data[:len(data)/2])
+	f.Add(bytes.ReplaceAll(data, []byte("node"), []byte("mode")))
+	f.Add([]byte(`{"cluster":"c","cluster":"d","node":"n","incarnation":"","created":"2020-01-01T00:00:00Z","sum":""}`))
+	f.Add([]byte("null"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := decodeIdentity(data)
+		if err != nil {
+			if !errors.Is(err, ErrDamaged) {
+				t.Errorf("%q is refused with %v", data, err)
+			}
+			return
+		}
+		again, err := encodeIdentity(got)
+		must(t, err)
+		if back, err := decodeIdentity(again); err != nil || !back.Created.Equal(got.Created) || back.Node != got.Node || back.Cluster != got.Cluster || back.Incarnation != got.Incarnation {
+			t.Errorf("%q is read as %+v, and that as %+v, %v", data, got, back, err)
+		}
+	})
+}

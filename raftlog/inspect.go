@@ -1,0 +1,112 @@
+package raftlog
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/hashicorp/raft"
+)
+
+// Summary is what a directory holds.
+type Summary struct {
+	Identity      *Identity // nil: nobody has claimed the directory
+	FirstLog      uint64    // index of the oldest entry of the log; 0 if it has none
+	LastLog       uint64    // index of the newest entry of the log; 0 if it has none
+	LastIndex     uint64    // of the newest entry, in the log or in a snapshot
+	LastTerm      uint64    // of that entry
+	CurrentTerm   uint64    // the newest that the node has heard of
+	Configuration raft.Configuration
+	Snapshots     []SnapshotSummary // those that can be used first, newest first
+}
+
+// SnapshotSummary is one snapshot of a directory.
+type SnapshotSummary struct {
+	ID    string
+	Index uint64 // of the last entry in it
+	Term  uint64 // of that entry
+	Size  int64  // bytes
+	Err   error  // why it cannot be used; nil if it can
+}
+
+// Inspect reads what a directory holds, and changes nothing. It wraps [ErrLocked] while a
+// node runs there.
+func Inspect(dir string) (Summary, error) {
+	current := filepath.Join(dir, currentName)
+	s, err := inspect(current)
+	if err != nil {
+		return s, fmt.Errorf("inspect %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+func inspect(current string) (s Summary, err error) {
+	if s.Identity, err = readIdentity(current); err != nil {
+		return s, err
+	}
+	snapshots, err := readSnapshots(current)
+	if err != nil {
+		return s, err
+	}
+	s.addSnapshots(snapshots)
+	if err := stableDatabase.reading(current, s.addStable); err != nil {
+		return s, err
+	}
+	return s, logDatabase.reading(current, s.addLog)
+}
+
+// boltStores is what a database has for raft.
+type boltStores interface {
+	raft.LogStore
+	raft.StableStore
+}
+
+// reading runs f with a database that is open for reading, and a lock on it.
+func (d *database) reading(dir string, f func(boltStores, *guarded) error) error {
+	db, err := d.read(dir)
+	if err != nil {
+		return err
+	}
+	file := newGuarded(filepath.Join(dir, d.name), newLatch(func(error) {}))
+	return errors.Join(f(db, file), db.Close())
+}
+
+func (s *Summary) addSnapshots(found []snapshotFile) {
+	for _, f := range found {
+		m := f.meta
+		s.Snapshots = append(s.Snapshots, SnapshotSummary{f.name, m.Index, m.Term, m.Size, f.err})
+		if f.err == nil && m.Index > s.LastIndex {
+			s.LastIndex, s.LastTerm, s.Configuration = m.Index, m.Term, m.Configuration
+		}
+	}
+}
+
+func (s *Summary) addStable(db boltStores, file *guarded) (err error) {
+	s.CurrentTerm, err = (&stable{file, db}).GetUint64([]byte("CurrentTerm"))
+	if errors.Is(err, errKeyNotFound) {
+		return nil
+	}
+	return err
+}
+
+// addLog reads the entries behind the newest snapshot, for the configurations among them.
+func (s *Summary) addLog(db boltStores, file *guarded) (err error) {
+	l := &logs{file, db}
+	if s.FirstLog, err = l.FirstIndex(); err != nil {
+		return err
+	}
+	if s.LastLog, err = l.LastIndex(); err != nil {
+		return err
+	}
+	for i := max(s.LastIndex+1, s.FirstLog); s.FirstLog > 0 && i <= s.LastLog; i++ {
+		var entry raft.Log
+		if err := l.GetLog(i, &entry); err != nil {
+			return fmt.Errorf("entry %d: %w", i, err)
+		}
+		if entry.Type == raft.LogConfiguration {
+			s.Configuration = raft.DecodeConfiguration(entry.Data)
+		}
+		s.LastIndex, s.LastTerm = entry.Index, entry.Term
+	}
+	return nil
+}

@@ -1,0 +1,353 @@
+package raftlog
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The tests in this file run other processes, which are this test binary with a role.
+const (
+	roleEnv = "THROTTLED_TEST_ROLE"
+	dirEnv  = "THROTTLED_TEST_DIR"
+)
+
+const (
+	exitStopped      = 75 // as Config.Fatal is told to
+	exitNotPermitted = 77 // the system does not let a process have a role
+	entrySize        = 2 << 10
+)
+
+func TestMain(m *testing.M) {
+	roles := map[string]func(dir string) error{
+		"append": func(dir string) error { return appendForEver(dir, true) },
+		"nosync": func(dir string) error { return appendForEver(dir, false) },
+		"vote":   voteForEver, "hold": hold, "tmpfs": fillFileSystem,
+	}
+	run, ok := roles[os.Getenv(roleEnv)]
+	if !ok {
+		os.Exit(m.Run())
+	}
+	if err := run(os.Getenv(dirEnv)); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// stop is what a program does when its log fails.
+func stop(err error) {
+	_, _ = fmt.Println("stopping")
+	_, _ = fmt.Fprintln(os.Stderr, "fatal:", err)
+	os.Exit(exitStopped)
+}
+
+// endWithParent ends the process when its standard input ends, which it does when the
+// parent closes it or ends.
+func endWithParent() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(0)
+}
+
+// appendForEver stores one entry after the other, and says which have been stored.
+func appendForEver(dir string, sync bool) error {
+	go endWithParent()
+	s, err := Open(Config{Dir: dir, Sync: sync, Fatal: stop})
+	if err != nil {
+		return err
+	}
+	if _, _, err := s.Claim("cluster", "node"); err != nil {
+		return err
+	}
+	last, err := s.Logs().LastIndex()
+	for ; err == nil; last++ {
+		_, _ = fmt.Println("stored", last)
+		err = s.Logs().StoreLog(command(last+1, entrySize))
+	}
+	return fmt.Errorf("raft is told: %w", err)
+}
+
+// voteForEver stores one term after the other.
+func voteForEver(dir string) error {
+	go endWithParent()
+	s, err := Open(Config{Dir: dir, Fatal: stop})
+	if err != nil {
+		return err
+	}
+	if _, _, err := s.Claim("cluster", "node"); err != nil {
+		return err
+	}
+	for term := uint64(1); err == nil; term++ {
+		if err = s.Stable().SetUint64([]byte("CurrentTerm"), term); err == nil {
+			_, _ = fmt.Println("stored", term)
+		}
+	}
+	return fmt.Errorf("raft is told: %w", err)
+}
+
+// hold has the directory until its standard input ends.
+func hold(dir string) error {
+	if _, err := Open(Config{Dir: dir, Fatal: stop}); err != nil {
+		return err
+	}
+	_, _ = fmt.Println("held")
+	endWithParent()
+	return nil
+}
+
+// roleCommand runs a role, below the program wrapper if there is one.
+func roleCommand(role, dir string, wrapper ...string) *exec.Cmd {
+	exe, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	args := append(wrapper, exe)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), roleEnv+"="+role, dirEnv+"="+dir, "GORACE=atexit_sleep_ms=0")
+	return cmd
+}
+
+// ending is how a role has ended.
+type ending struct {
+	stored uint64        // the last that it said it had stored
+	code   int           // of the exit; -1: it was killed
+	stderr string        // what it said last
+	told   time.Duration // from the last that it stored until Fatal was called
+	took   time.Duration // from the last that it stored to its end
+}
+
+// runRole waits until a role ends by itself, or else until it has stored so many entries,
+// and kills it; 0 is for ever.
+func runRole(cmd *exec.Cmd, kill uint64) (e ending, err error) {
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return e, err
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return e, err
+	}
+	if err := cmd.Start(); err != nil {
+		return e, err
+	}
+	last := time.Now()
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if n, ok := strings.CutPrefix(lines.Text(), "stored "); ok {
+			e.stored, _ = strconv.ParseUint(n, 10, 64) // it was printed by fmt
+			last = time.Now()
+		}
+		if lines.Text() == "stopping" {
+			e.told = time.Since(last)
+		}
+		if kill > 0 && e.stored >= kill {
+			_ = cmd.Process.Kill() // again and again, until the output ends
+			_ = in.Close()         // for what runs below a wrapper that is killed
+		}
+	}
+	_ = cmd.Wait() // the exit code tells
+	e.took, e.code, e.stderr = time.Since(last), cmd.ProcessState.ExitCode(), stderr.String()
+	return e, nil
+}
+
+// checkStored opens a directory again, which must hold what was said to be stored, and at
+// most one entry more.
+func checkStored(dir string, stored uint64) error {
+	var told error
+	s, err := Open(Config{Dir: dir, Fatal: func(err error) { told = err }})
+	if err != nil {
+		return err
+	}
+	if err := s.Check(); err != nil {
+		return err
+	}
+	last, err := s.Logs().LastIndex()
+	if err == nil && (last < stored || last > stored+1) {
+		err = fmt.Errorf("the log ends at %d; %d was acknowledged", last, stored)
+	}
+	if err == nil {
+		err = s.Logs().StoreLog(command(last+1, entrySize))
+	}
+	return errors.Join(err, told, s.Close())
+}
+
+// traced runs a role under strace, which lets system calls fail as inject says, and writes
+// the calls that are named there to a file.
+func traced(t *testing.T, role, dir, inject string) (e ending, trace string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "trace")
+	calls, _, _ := strings.Cut(inject, ":")
+	e, err := runRole(roleCommand(role, dir, "strace", "-f", "-qq", "-y", "-o", path,
+		"-e", "trace=pwrite64,"+calls, "-e", "signal=none", "-e", "inject="+inject), 0)
+	if err != nil {
+		t.Fatalf("run under strace, which the tests need: %v", err)
+	}
+	b, err := os.ReadFile(path)
+	must(t, err)
+	return e, string(b)
+}
+
+// TestProcess_FailingDisk lets the disk fail in the middle of the work. The process ends
+// within a second, does not write to the file again, and has not lost what it acknowledged.
+func TestProcess_FailingDisk(t *testing.T) {
+	for _, role := range []string{"append", "vote"} {
+		for _, inject := range []string{
+			"fsync,fdatasync:error=EIO:when=40+", "fsync,fdatasync:error=ENOSPC:when=40", "pwrite64:error=EIO:when=100", "pwrite64:error=ENOSPC:when=101+",
+		} {
+			dir := t.TempDir()
+			e, trace := traced(t, role, dir, inject)
+			if e.code != exitStopped || !strings.Contains(e.stderr, "fatal: "+dir) || strings.Count(e.stderr, "fatal") != 1 {
+				t.Errorf("%s, %s: it ends with code %d and says %q", role, inject, e.code, e.stderr)
+			}
+			if e.took > time.Second || e.stored == 0 {
+				t.Errorf("%s, %s: it ends %v after it has stored %d", role, inject, e.took, e.stored)
+			}
+			_, after, injected := strings.Cut(trace, "(INJECTED)")
+			if strings.Contains(after, "pwrite64") || !injected {
+				t.Errorf("%s, %s: after the error it does %q", role, inject, after)
+			}
+			if role == "append" {
+				err := checkStored(dir, e.stored)
+				if err != nil {
+					t.Errorf("%s, %s: %v", role, inject, err)
+				}
+			}
+		}
+	}
+}
+
+// TestProcess_HangingDisk lets the disk not answer. The watchdog ends the process soon
+// enough for another node to be elected within 2.5 s. It is gone for good only when the
+// disk answers, since a thread of it waits in the kernel; all others end at once.
+func TestProcess_HangingDisk(t *testing.T) {
+	t.Parallel()
+	for _, role := range []string{"append", "vote"} {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			e, _ := traced(t, role, t.TempDir(), "fdatasync:delay_enter=2500000:when=40+")
+			if e.code != exitStopped || !strings.Contains(e.stderr, ErrStuck.Error()) {
+				t.Errorf("it ends with code %d and says %q", e.code, e.stderr)
+			}
+			if e.told < defaultLimit || e.told > defaultLimit+300*time.Millisecond || e.stored == 0 {
+				t.Errorf("it ends %v after it has stored %d", e.told, e.stored)
+			}
+		})
+	}
+}
+
+// TestProcess_SlowDisk has a disk that takes 300 ms, which is no reason to end.
+func TestProcess_SlowDisk(t *testing.T) {
+	t.Parallel()
+	begin := time.Now()
+	cmd := roleCommand("append", t.TempDir(), "strace", "-f", "-qq", "-o", "/dev/null",
+		"-e", "trace=fdatasync", "-e", "signal=none", "-e", "inject=fdatasync:delay_enter=300000")
+	e, err := runRole(cmd, 3)
+	must(t, err)
+	if took := time.Since(begin); e.stored < 3 || took < 6*300*time.Millisecond || strings.Contains(e.stderr, "fatal") {
+		t.Errorf("it ends with code %d after %v, in which it has stored %d, and says %q", e.code, took, e.stored, e.stderr)
+	}
+}
+
+// TestProcess_Killed kills processes in the middle of the work, with and without Sync.
+func TestProcess_Killed(t *testing.T) {
+	for _, role := range []string{"append", "nosync"} {
+		dir := t.TempDir()
+		stored := uint64(0)
+		for range 8 {
+			e, err := runRole(roleCommand(role, dir), stored+50)
+			must(t, err)
+			if e.code != -1 {
+				t.Fatalf("%s: it ends with code %d and says %q", role, e.code, e.stderr)
+			}
+			if err := checkStored(dir, e.stored); err != nil {
+				t.Fatalf("%s: %v", role, err)
+			}
+			stored = e.stored + 1
+		}
+	}
+}
+
+// TestProcess_Twice starts a second process on the directory of another.
+func TestProcess_Twice(t *testing.T) {
+	dir := t.TempDir()
+	holder := roleCommand("hold", dir)
+	in, err := holder.StdinPipe()
+	must(t, err)
+	out, err := holder.StdoutPipe()
+	must(t, err)
+	must(t, holder.Start())
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
+		t.Fatalf("the holder says %q, %v", line, err)
+	}
+	e, err := runRole(roleCommand("append", dir), 0)
+	must(t, err)
+	if e.code != 1 || !strings.Contains(e.stderr, dir) || !strings.Contains(e.stderr, ErrLocked.Error()) || e.took > 2*time.Second {
+		t.Errorf("the second process ends after %v with code %d and says %q", e.took, e.code, e.stderr)
+	}
+	if _, err := Inspect(dir); !errors.Is(err, ErrLocked) {
+		t.Errorf("inspected: %v", err)
+	}
+	must(t, in.Close())
+	must(t, holder.Wait())
+	openStore(t, Config{Dir: dir})
+}
+
+// fillFileSystem fills a small file system of its own, and then makes room.
+func fillFileSystem(dir string) error {
+	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
+	if err == nil {
+		err = syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m")
+	}
+	if err != nil {
+		os.Exit(exitNotPermitted)
+	}
+	filler := filepath.Join(dir, "filler")
+	if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); err != nil {
+		return err
+	}
+	log := filepath.Join(dir, "log")
+	e, err := runRole(roleCommand("append", log), 0)
+	if err != nil {
+		return err
+	}
+	if e.code != exitStopped || e.took > time.Second || e.stored < 100 || !strings.Contains(e.stderr, syscall.ENOSPC.Error()) {
+		return fmt.Errorf("on a full disk it ends %v after %d entries with code %d and says %q", e.took, e.stored, e.code, e.stderr)
+	}
+	if s, err := Inspect(log); err != nil || s.LastLog < e.stored || s.LastLog > e.stored+1 {
+		return fmt.Errorf("on a full disk the log ends at %d instead of %d: %w", s.LastLog, e.stored, err)
+	}
+	if err := os.Remove(filler); err != nil {
+		return err
+	}
+	return checkStored(log, e.stored)
+}
+
+// TestProcess_FullDisk runs out of room for real. Not every machine lets a test mount a
+// file system; there the errors that strace injects have to do.
+func TestProcess_FullDisk(t *testing.T) {
+	cmd := roleCommand("tmpfs", t.TempDir())
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	notPermitted := errors.As(err, &exit) && exit.ExitCode() == exitNotPermitted
+	if notPermitted || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
+		t.Logf("no file system could be mounted (%v)", err)
+		return
+	}
+	if err != nil {
+		t.Errorf("on a small file system: %v\n%s", err, out)
+	}
+}

@@ -1,0 +1,116 @@
+package raftlog
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc64"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	snapshotsName = "snapshots" // the name is raft's
+	damagedName   = "damaged"
+	retained      = 2 // snapshots
+	unfinished    = ".tmp"
+)
+
+// snapshotFile is one snapshot as it was found on the disk.
+type snapshotFile struct {
+	name string
+	meta raft.SnapshotMeta
+	err  error // why it cannot be used
+}
+
+// readSnapshots reads all snapshots and their checksums, in the order in which raft would
+// try them; those that cannot be used come last.
+func readSnapshots(dir string) ([]snapshotFile, error) {
+	entries, err := os.ReadDir(filepath.Join(dir, snapshotsName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the snapshots: %w", err)
+	}
+	var found []snapshotFile
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasSuffix(e.Name(), unfinished) {
+			meta, err := readSnapshot(filepath.Join(dir, snapshotsName, e.Name()))
+			found = append(found, snapshotFile{e.Name(), meta, err})
+		}
+	}
+	slices.SortFunc(found, func(a, b snapshotFile) int {
+		if (a.err == nil) != (b.err == nil) {
+			return map[bool]int{true: -1, false: 1}[a.err == nil]
+		}
+		return -cmp.Or(cmp.Compare(a.meta.Term, b.meta.Term), cmp.Compare(a.meta.Index, b.meta.Index), cmp.Compare(a.name, b.name))
+	})
+	return found, nil
+}
+
+// readSnapshot reads what raft's file store has written, and checks it as that does.
+func readSnapshot(path string) (raft.SnapshotMeta, error) {
+	var meta struct {
+		raft.SnapshotMeta
+		CRC []byte
+	}
+	data, err := os.ReadFile(filepath.Join(path, "meta.json"))
+	if err != nil {
+		return meta.SnapshotMeta, err
+	}
+	if err := json.Unmarshal(data, &meta); err != nil {
+		return meta.SnapshotMeta, fmt.Errorf("meta.json is %w: %w", ErrDamaged, err)
+	}
+	if meta.ID != filepath.Base(path) || meta.Version < raft.SnapshotVersionMin || meta.Version > raft.SnapshotVersionMax {
+		return meta.SnapshotMeta, fmt.Errorf("meta.json is %w: it is of snapshot %q, version %d", ErrDamaged, meta.ID, meta.Version)
+	}
+	f, err := os.Open(filepath.Join(path, "state.bin"))
+	if err != nil {
+		return meta.SnapshotMeta, err
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	sum := crc64.New(crc64.MakeTable(crc64.ECMA))
+	if _, err := io.Copy(sum, f); err != nil {
+		return meta.SnapshotMeta, err
+	}
+	if !bytes.Equal(sum.Sum(nil), meta.CRC) {
+		return meta.SnapshotMeta, fmt.Errorf("state.bin is %w: checksum does not match", ErrDamaged)
+	}
+	return meta.SnapshotMeta, nil
+}
+
+// removeUnfinished removes the snapshots that a process has not finished before it ended.
+func (s *Store) removeUnfinished() {
+	paths, _ := filepath.Glob(filepath.Join(s.current(), snapshotsName, "*"+unfinished)) // the pattern is right
+	for _, path := range paths {
+		if err := os.RemoveAll(path); err != nil {
+			s.log.Warn("could not remove a snapshot that was never finished", "error", err)
+		}
+	}
+}
+
+// setDamagedAside moves a snapshot to where raft does not see it, in place of what was
+// moved there before.
+func (s *Store) setDamagedAside(name string) error {
+	from, to := filepath.Join(s.current(), snapshotsName), filepath.Join(s.current(), damagedName)
+	if err := os.RemoveAll(to); err != nil {
+		return fmt.Errorf("set snapshot %s aside: %w", name, err)
+	}
+	err := os.Mkdir(to, 0o700)
+	if err == nil {
+		err = os.Rename(filepath.Join(from, name), filepath.Join(to, name))
+	}
+	if err == nil {
+		err = errors.Join(syncDir(to), syncDir(from), syncDir(s.current()))
+	}
+	if err != nil {
+		return fmt.Errorf("set snapshot %s aside: %w", name, err)
+	}
+	return nil
+}

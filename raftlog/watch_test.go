@@ -1,0 +1,59 @@
+package raftlog
+
+import "testing"
+
+func TestSightings(t *testing.T) {
+	var w watch
+	var s sightings
+	looks := func(want int) {
+		t.Helper()
+		for n := 1; ; n++ {
+			if s.look(&w) {
+				if n != want {
+					t.Errorf("it is stuck at look %d; want %d", n, want)
+				}
+				return
+			}
+			if n > 10*watchTicks {
+				if want != 0 {
+					t.Errorf("it is not stuck after %d looks; want %d", n, want)
+				}
+				return
+			}
+		}
+	}
+	looks(0)
+	first := w.begin()
+	looks(watchTicks + 1)
+	first.Store(0)
+	looks(0)
+
+	second := w.begin()
+	for range watchTicks {
+		s.look(&w)
+	}
+	second.Store(0)
+	third := w.begin() // in the same place
+	looks(watchTicks + 1)
+	third.Store(0)
+	looks(0)
+}
+
+// TestWatch_Many has more operations than there are places.
+func TestWatch_Many(t *testing.T) {
+	var w watch
+	for range watched {
+		w.begin()
+	}
+	extra := w.begin()
+	extra.Store(0)
+	var s sightings
+	for range watchTicks {
+		if s.look(&w) {
+			t.Fatal("it is stuck too early")
+		}
+	}
+	if !s.look(&w) {
+		t.Error("the operations that are watched are not seen")
+	}
+}
