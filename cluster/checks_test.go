@@ -1,0 +1,186 @@
+package cluster
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// byKey sorts the history of clients by key.
+func byKey(ops []op) map[string][]op {
+	m := map[string][]op{}
+	for _, o := range ops {
+		m[o.key] = append(m[o.key], o)
+	}
+	return m
+}
+
+// checkIntervals demands of each key that no interval saw more admitted than its rule says.
+// What has an unknown outcome does not count.
+func checkIntervals(s *sim, ops []op) {
+	for key, of := range byKey(ops) {
+		if rules[key[0]].most != nil {
+			checkIntervalsOf(s, key, of, rules[key[0]])
+		}
+	}
+}
+
+func checkIntervalsOf(s *sim, key string, ops []op, r rule) {
+	ops = slices.DeleteFunc(slices.Clone(ops), func(o op) bool { return o.outcome != granted || o.quantity == 0 })
+	slices.SortFunc(ops, func(a, b op) int { return cmp.Compare(a.ret, b.ret) })
+	begins := ops
+	if r.solid && len(ops) > 0 {
+		begins = []op{slices.MinFunc(ops, func(a, b op) int { return cmp.Compare(a.call, b.call) })}
+	}
+	for _, begin := range begins {
+		var sum int64
+		for _, o := range ops {
+			if o.call < begin.call {
+				continue
+			}
+			sum += o.quantity
+			if allowed := r.most(o.ret - begin.call); sum > allowed {
+				s.t.Errorf("%s: %d admitted from %v to %v, %d allowed", key, sum, begin.call, o.ret, allowed)
+				return
+			}
+		}
+	}
+}
+
+// checkOrder demands of each key to which nothing comes back that what is left becomes less in
+// the order of real time: two grants never saw the same, and nobody saw more than was left
+// after what had been answered before. peeks includes answers that charge nothing.
+func checkOrder(s *sim, ops []op, peeks bool) {
+	for key, of := range byKey(ops) {
+		if rules[key[0]].solid {
+			checkOrderOf(s, key, of, peeks)
+		}
+	}
+}
+
+func checkOrderOf(s *sim, key string, ops []op, peeks bool) {
+	ops = slices.DeleteFunc(slices.Clone(ops), func(o op) bool { return o.outcome != granted && o.outcome != denied })
+	calls := slices.Clone(ops)
+	slices.SortFunc(ops, func(a, b op) int { return cmp.Compare(a.ret, b.ret) })
+	slices.SortFunc(calls, func(a, b op) int { return cmp.Compare(a.call, b.call) })
+	seen := map[int64]bool{}
+	least, returned := rules[key[0]].limit.Max, 0
+	for _, o := range calls {
+		for ; returned < len(ops) && ops[returned].ret < o.call; returned++ {
+			if charges(ops[returned]) || peeks {
+				least = min(least, ops[returned].remaining)
+			}
+		}
+		switch {
+		case charges(o) && seen[o.remaining]:
+			s.t.Errorf("%s: two were granted and left %d, one from %v to %v", key, o.remaining, o.call, o.ret)
+		case charges(o) && o.remaining >= least, peeks && o.remaining > least:
+			s.t.Errorf("%s: from %v to %v there were %d left, but %d before (charged: %v)", key, o.call, o.ret, o.remaining, least, charges(o))
+		default:
+			seen[o.remaining] = seen[o.remaining] || charges(o)
+			continue
+		}
+		return
+	}
+}
+
+func charges(o op) bool { return o.outcome == granted && o.quantity > 0 }
+
+// checkUsed demands of each key to which nothing comes back that the final state holds what was
+// acknowledged, and no more than that and what is not known.
+func checkUsed(s *sim, ops []op) {
+	leader := s.leader()
+	for key, of := range byKey(ops) {
+		if !rules[key[0]].solid {
+			continue
+		}
+		var sure, maybe int64
+		for _, o := range of {
+			switch o.outcome {
+			case granted:
+				sure += o.quantity
+			case unknown:
+				maybe += o.quantity
+			case refused, denied:
+			}
+		}
+		d, err := charge(leader.Node, key, 0)
+		if used := rules[key[0]].limit.Max - d.Remaining; err != nil || used < sure || used > sure+maybe {
+			s.t.Errorf("%s: %d used, %d were acknowledged and %d uncertain; %v", key, used, sure, maybe, err)
+		}
+	}
+}
+
+// checkLog demands that log time never decreases along the log, and, if no wall clock was wrong,
+// never leads real time.
+func checkLog(s *sim, honest bool) (lag time.Duration) {
+	for _, l := range s.lives() {
+		s.noteCommitted(l, l.raft.CommitIndex())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var last uint64
+	for _, index := range slices.Sorted(maps.Keys(s.committed)) {
+		e, found := s.entries[[2]uint64{index, s.committed[index]}]
+		if !found || !e.changes || e.void {
+			continue
+		}
+		if e.time < last {
+			s.t.Errorf("log time goes back by %v at entry %d", time.Duration(last-e.time), index)
+		}
+		last = e.time
+		lag = e.stored.Sub(time.Unix(0, int64(e.time)))
+		if honest && lag < 0 {
+			s.t.Errorf("log time leads real time by %v at entry %d", -lag, index)
+		}
+	}
+	return lag
+}
+
+// watcher compares the states of nodes while a simulation runs.
+type watcher struct {
+	sim  *sim
+	stop chan struct{}
+	once sync.Once
+	done sync.WaitGroup
+	seen map[uint64]topology.Fingerprint
+}
+
+func watch(s *sim) *watcher {
+	w := &watcher{sim: s, stop: make(chan struct{}), seen: map[uint64]topology.Fingerprint{}}
+	w.done.Go(w.run)
+	return w
+}
+
+func (w *watcher) run() {
+	for {
+		for _, l := range w.sim.lives() {
+			w.look(l)
+		}
+		select {
+		case <-w.stop:
+			return
+		case <-time.After(40 * time.Millisecond):
+		}
+	}
+}
+
+func (w *watcher) look(l *life) {
+	f := l.Fingerprint()
+	if f.Index < l.fuzzy.Load() {
+		return
+	}
+	if first, seen := w.seen[f.Index]; seen && first != f {
+		w.sim.t.Errorf("%s: state %+v, another node had %+v", l.node.id, f, first)
+	}
+	w.seen[f.Index] = f
+}
+
+func (w *watcher) end() {
+	w.once.Do(func() { close(w.stop) })
+	w.done.Wait()
+}

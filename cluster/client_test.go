@@ -1,0 +1,239 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/throttledhq/throttled/gcra"
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/tokenbucket"
+	"github.com/throttledhq/throttled/windowlog"
+)
+
+// outcome is what a client knows of a request.
+type outcome int
+
+const (
+	refused outcome = iota // by a node that does not decide: nothing was charged
+	denied
+	granted
+	unknown
+)
+
+// op is one request of a client.
+type op struct {
+	key       string
+	quantity  int64
+	call, ret time.Duration // since the simulation began
+	outcome   outcome
+	remaining int64
+}
+
+// rule is a limit, and what it promises.
+type rule struct {
+	kind  limiter.Kind
+	limit limiter.Limit
+	// most is what may be admitted in any interval of a length.
+	most func(d time.Duration) int64
+	// solid: nothing comes back while the simulation lasts.
+	solid bool
+}
+
+func must(l limiter.Limit, err error) limiter.Limit {
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+// rules are the limits of simulated clients, by the first letter of a key.
+var rules = func() map[byte]rule {
+	solid := must(gcra.NewLimit(4999, 1, limiter.Seconds(1e6)))
+	tight := must(gcra.NewLimit(99, 1, limiter.Seconds(1e6)))
+	fast := must(gcra.NewLimit(4, 40, limiter.Seconds(1)))
+	junk := must(gcra.NewLimit(0, 1, limiter.Period{N: 300, Unit: time.Millisecond}))
+	log := must(windowlog.NewLimit(40, limiter.Seconds(2), 64))
+	bucket := must(tokenbucket.NewLimit(10, 3, limiter.Period{N: 500, Unit: time.Millisecond}))
+	drip := func(l limiter.Limit) func(time.Duration) int64 {
+		return func(d time.Duration) int64 { return l.Max + int64(d/l.Interval) }
+	}
+	return map[byte]rule{
+		's': {limiter.Throttle, solid, drip(solid), true},
+		't': {limiter.Throttle, tight, drip(tight), true},
+		'f': {limiter.Throttle, fast, drip(fast), false},
+		'j': {limiter.Throttle, junk, drip(junk), false},
+		'l': {limiter.WindowLog, log, func(d time.Duration) int64 { return 40 * (int64(d/(2*time.Second)) + 1) }, false},
+		'b': {limiter.TokenBucket, bucket, func(d time.Duration) int64 { return 10 + 3*(int64(d/bucket.Interval)+1) }, false},
+		'w': {limiter.Throttle, solid, nil, false}, // is deleted now and then: nothing is promised
+	}
+}()
+
+// clients are all virtual clients of a simulation.
+type clients struct {
+	sim  *sim
+	stop chan struct{}
+	once sync.Once
+	all  sync.WaitGroup
+
+	mu  sync.Mutex
+	ops []op
+}
+
+// runClients starts virtual clients.
+func runClients(s *sim, n int) *clients {
+	c := &clients{sim: s, stop: make(chan struct{})}
+	for range n {
+		c.all.Go(c.run)
+	}
+	return c
+}
+
+func (c *clients) end() {
+	c.once.Do(func() { close(c.stop) })
+	c.all.Wait()
+}
+
+// run asks one question after the other.
+func (c *clients) run() {
+	for {
+		pause := rand.N(20 * time.Millisecond)
+		if !c.ask(c.draw()) {
+			pause += 5 * time.Millisecond
+		}
+		select {
+		case <-c.stop:
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// draw makes some requests, now and then linked to a group.
+func (c *clients) draw() (reqs []limiter.Request) {
+	n := 1 + max(0, rand.IntN(8)-4)
+	seen := map[string]bool{}
+	for len(reqs) < n {
+		key := drawKey()
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		r := rules[key[0]]
+		reqs = append(reqs, limiter.Request{Kind: r.kind, Key: []byte(key), Limit: r.limit, Quantity: 1})
+	}
+	switch {
+	case rand.IntN(4) == 0:
+		for i := range n - 1 {
+			reqs[i].Linked = true
+		}
+	case rand.IntN(4) == 0:
+		reqs[0].Quantity = 0
+	}
+	return reqs
+}
+
+func drawKey() string {
+	kinds := "sssstfffjjlbw"
+	kind := kinds[rand.IntN(len(kinds))]
+	n := 4
+	if kind == 'j' {
+		n = 100
+	}
+	return fmt.Sprintf("%c%d", kind, rand.IntN(n))
+}
+
+// ask puts requests to some node, and reports whether it decided.
+func (c *clients) ask(reqs []limiter.Request) bool {
+	l := c.pick()
+	if l == nil {
+		return false
+	}
+	done := make(chan bool, 1)
+	c.all.Go(func() { done <- c.askNode(l, reqs) })
+	select {
+	case decided := <-done:
+		return decided
+	case <-time.After(100 * time.Millisecond):
+		return false // what becomes of it is noted when it is known
+	}
+}
+
+// askNode puts requests to a node, however long that takes.
+func (c *clients) askNode(l *life, reqs []limiter.Request) bool {
+	call := time.Since(c.sim.begun)
+	if !l.resumed() {
+		return false
+	}
+	if rand.IntN(40) == 0 {
+		l.Delete([]byte(fmt.Sprintf("w%d", rand.IntN(4))))
+	}
+	out := make([]limiter.Decision, len(reqs))
+	ticket := l.Decide(reqs, out)
+	lost := !l.resumed()
+	err := l.Await(ticket)
+	if !l.resumed() || lost {
+		err = limiter.ErrUncertain // whoever would have said it is dead
+	}
+	ret := time.Since(c.sim.begun)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range reqs {
+		o := op{
+			key: string(reqs[i].Key), quantity: reqs[i].Quantity, call: call, ret: ret,
+			outcome: judge(&out[i], err), remaining: out[i].Remaining,
+		}
+		if reqs[0].Linked && slices.ContainsFunc(out, func(d limiter.Decision) bool { return d.Limited }) {
+			o.quantity = 0 // a group that is refused only peeks
+		}
+		c.ops = append(c.ops, o)
+	}
+	return err == nil
+}
+
+func judge(d *limiter.Decision, err error) outcome {
+	switch {
+	case d.Err != nil || errors.Is(err, limiter.ErrNotLeading):
+		return refused
+	case err != nil && !d.Limited:
+		return unknown
+	case err != nil:
+		return refused // nothing was charged, and nothing is known
+	case d.Limited:
+		return denied
+	}
+	return granted
+}
+
+// pick returns a node, more often one that leads.
+func (c *clients) pick() *life {
+	lives := c.sim.lives()
+	if len(lives) == 0 {
+		return nil
+	}
+	l := lives[rand.IntN(len(lives))]
+	for range 3 {
+		if l.View().Leading {
+			break
+		}
+		l = lives[rand.IntN(len(lives))]
+	}
+	return l
+}
+
+// ask1 charges one unit, and waits until that is certain.
+func ask1(n *Node, key string) (limiter.Decision, error) { return charge(n, key, 1) }
+
+// charge charges so many units by the rule of a key.
+func charge(n *Node, key string, quantity int64) (limiter.Decision, error) {
+	r := rules[key[0]]
+	out := make([]limiter.Decision, 1)
+	t := n.Decide([]limiter.Request{{Kind: r.kind, Key: []byte(key), Limit: r.limit, Quantity: quantity}}, out)
+	if out[0].Err != nil {
+		return out[0], out[0].Err
+	}
+	return out[0], n.Await(t)
+}

@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// Peers reaches other nodes. A member without an ID is whoever is at its address.
+type Peers interface {
+	// Ask puts a question to a node.
+	Ask(ctx context.Context, to topology.Member, q Question) (Answer, error)
+	// Dial opens a stream on which a node serves commands of clients.
+	Dial(ctx context.Context, to topology.Member) (net.Conn, error)
+}
+
+// topic is what a question is about.
+type topic string
+
+const (
+	aboutMeeting topic = "meet"     // a node without data asks whether the cluster has begun
+	aboutTime    topic = "time"     // a leader-to-be asks for the log time
+	aboutJoining topic = "join"     // a node asks to be added
+	aboutSelf    topic = "announce" // a node tells what others should know of it
+	aboutVoting  topic = "vote"     // a node that has caught up asks for a vote
+	aboutRemoval topic = "remove"   // a node asks to take a node out
+	aboutBeing   topic = "member"   // a node that hears of no leader asks whether it is a member
+)
+
+// Question is what one node asks another.
+type Question struct {
+	About   topic         `json:"about"`
+	Node    *Announcement `json:"node,omitempty"`
+	Raft    string        `json:"raft,omitempty"`    // raft address of Node
+	Applied uint64        `json:"applied,omitempty"` // the newest entry that Node has applied
+}
+
+// Answer answers it.
+type Answer struct {
+	Error   string        `json:"error,omitempty"`
+	Node    *Announcement `json:"node,omitempty"`   // who answers
+	Leader  string        `json:"leader,omitempty"` // raft address of the leader, if the question is for it
+	Begun   bool          `json:"begun,omitempty"`  // the cluster has begun, as far as the node knows
+	Known   string        `json:"known,omitempty"`  // the incarnation that the node knows of the one that asks
+	Removed bool          `json:"removed,omitempty"`
+	Time    *timeAnswer   `json:"time,omitempty"`
+}
+
+const (
+	maxMessage    = 64 << 10 // bytes of a question or an answer
+	messageWithin = 5 * time.Second
+)
+
+// ServeControl answers the questions that come in on streams of ln, until ln is closed.
+func (n *Node) ServeControl(ln net.Listener) error {
+	for {
+		conn, err := ln.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("accept a question: %w", err)
+		}
+		n.running.Go(func() {
+			defer conn.Close()
+			if err := n.serveQuestion(conn); err != nil {
+				n.log.Debug("a question was not answered", "error", err)
+			}
+		})
+	}
+}
+
+func (n *Node) serveQuestion(conn net.Conn) error {
+	if err := conn.SetDeadline(time.Now().Add(messageWithin)); err != nil {
+		return err
+	}
+	var q Question
+	if err := json.NewDecoder(io.LimitReader(conn, maxMessage)).Decode(&q); err != nil {
+		return fmt.Errorf("read a question: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), messageWithin)
+	defer cancel()
+	return json.NewEncoder(conn).Encode(n.Reply(ctx, q))
+}
+
+// AskOver puts a question to whoever is at the other end of a stream.
+func AskOver(ctx context.Context, conn net.Conn, q Question) (a Answer, err error) {
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	if err := json.NewEncoder(conn).Encode(q); err != nil {
+		return a, fmt.Errorf("ask about %s: %w", q.About, err)
+	}
+	if err := json.NewDecoder(io.LimitReader(conn, maxMessage)).Decode(&a); err != nil {
+		return a, fmt.Errorf("ask about %s: %w", q.About, err)
+	}
+	return a, nil
+}
+
+// Reply answers a question.
+func (n *Node) Reply(ctx context.Context, q Question) Answer {
+	a := Answer{Node: &n.config.Self}
+	if err := n.answer(ctx, &q, &a); err != nil {
+		a.Error = err.Error()
+	}
+	return a
+}
+
+var errQuestion = errors.New("unknown question")
+
+func (n *Node) answer(ctx context.Context, q *Question, a *Answer) error {
+	if q.About == aboutMeeting && q.Node != nil {
+		n.meetWith(q.Node, a)
+		return nil
+	}
+	if !n.begun() {
+		return topology.ErrNoLeader
+	}
+	switch {
+	case q.About == aboutTime:
+		n.mu.Lock()
+		t := n.timeOf()
+		n.mu.Unlock()
+		a.Time = &t
+		return nil
+	case q.Node == nil:
+		return errQuestion
+	}
+	if n.reign.Load() == nil {
+		if leader := n.find(n.View().Leader); leader != nil {
+			a.Leader = leader.Raft
+		}
+		return topology.ErrNoLeader
+	}
+	switch q.About {
+	case aboutBeing:
+		a.Removed = n.find(q.Node.ID) == nil
+		return nil
+	case aboutJoining:
+		return n.admit(ctx, q)
+	case aboutSelf:
+		return n.propose(q.Node)
+	case aboutVoting:
+		return n.promote(q)
+	case aboutRemoval:
+		return n.Remove(ctx, q.Node.ID)
+	}
+	return fmt.Errorf("%q: %w", q.About, errQuestion)
+}
+
+// errAnswer is an error that another node has answered with.
+type errAnswer string
+
+func (e errAnswer) Error() string { return string(e) }
+
+// ask puts a question to a node, and turns what it complains of into an error.
+func (n *Node) ask(ctx context.Context, to topology.Member, q Question) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, messageWithin)
+	defer cancel()
+	a, err := n.config.Peers.Ask(ctx, to, q)
+	if err == nil && a.Error != "" {
+		err = errAnswer(a.Error)
+	}
+	return a, err
+}
+
+// askThrough puts a question for the leader to any node, which may know who leads.
+func (n *Node) askThrough(ctx context.Context, to topology.Member, q Question) (Answer, error) {
+	a, err := n.ask(ctx, to, q)
+	if err != nil && a.Leader != "" && a.Leader != to.Raft {
+		return n.ask(ctx, topology.Member{Raft: a.Leader}, q)
+	}
+	return a, err
+}
+
+// askLeader puts a question to the leader, which may be this node.
+func (n *Node) askLeader(ctx context.Context, q Question) error {
+	leader := n.find(n.View().Leader)
+	if leader == nil {
+		return topology.ErrNoLeader
+	}
+	if leader.ID == n.config.Self.ID {
+		if a := n.Reply(ctx, q); a.Error != "" {
+			return errAnswer(a.Error)
+		}
+		return nil
+	}
+	_, err := n.ask(ctx, *leader, q)
+	return err
+}

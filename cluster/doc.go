@@ -1,0 +1,39 @@
+// Package cluster replicates the state of a table of limiters through Raft.
+//
+// A [Node] is one of several that hold the same state, or one by itself whose log makes its state
+// durable. It implements limiter.Engine: the node that leads decides, at once and in its own
+// table, as a server by itself would. What goes into the log is not requests but what they have
+// made of the keys.
+//
+// # Generations
+//
+// Decisions join the open generation. A flusher closes it, puts the new state of each key that
+// has changed into one entry, and opens the next; two may be on their way at once. So entries
+// are few under little load, and each carries thousands of decisions under much. In sync mode
+// nobody is answered before the generation that his answer rests on is committed. An answer that
+// rests on nothing uncommitted, as most refusals, waits for nothing but that the node can be sure to lead
+// still. In async mode nobody waits, and what was not committed is lost with the leader.
+//
+// # Reigns
+//
+// A node decides during a reign. It begins when the node leads by Raft, and a barrier of its
+// term has been applied; it ends when the node learns that it leads no more, or an entry of another
+// term comes out of the log. Then what is not committed is taken back: those who
+// wait for it are told that it is uncertain. If such an entry is committed after all, it comes out
+// of the log, and is put like any other. An entry is void if it got into the log under another term than the one
+// it was decided in: its author did not know what came between.
+//
+// # Guarantees
+//
+// In sync mode, for any key and any interval, what is admitted is at most the limit and what comes back
+// in the interval, as long as most nodes keep what is on their disks, whichever processes end, stand still or
+// are cut off, and whatever their wall clocks say. What has been answered is not lost.
+//
+// The time is that of the log, see [Clock].
+//
+// # Caveats
+//
+// A node that has been started forgets what it has told the others within the last heartbeat, so
+// an answer that charges nothing may, if most nodes are restarted within that time, be older than
+// what another node has admitted since. It never admits anything.
+package cluster

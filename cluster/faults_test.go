@@ -1,0 +1,410 @@
+package cluster
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+var (
+	schedules = flag.Int("schedules", 40, "how many random schedules of faults to simulate")
+	seed      = flag.Uint64("seed", 1, "of the first of them; the others follow")
+	traces    = flag.Bool("traces", false, "show what has happened in each schedule")
+	faultList = flag.String("faults", "", "names of the only faults to draw from, with commas between; empty: all")
+)
+
+// schedule is one random run of faults.
+type schedule struct {
+	*sim
+	rng    *rand.Rand
+	faults []fault // to draw from
+	trace  []string
+	added  int
+	swaps  bool // members change
+}
+
+// fault is something that happens to a cluster.
+type fault struct {
+	name string
+	do   func(*schedule)
+}
+
+// allFaults are the faults there are.
+func allFaults() []fault {
+	return []fault{
+		{"crash", (*schedule).crashOne},
+		{"crash-leader", (*schedule).crashLeader},
+		{"crash-all", (*schedule).crashAll},
+		{"stop", (*schedule).stopLeader},
+		{"isolate", func(x *schedule) { x.cutLeader(true, true) }},
+		{"mute", func(x *schedule) { x.cutLeader(true, false) }},
+		{"deafen", func(x *schedule) { x.cutLeader(false, true) }},
+		{"cut-links", (*schedule).cutLinks},
+		{"split", (*schedule).split},
+		{"pause", (*schedule).pauseLeader},
+		{"transfer", (*schedule).transfer},
+		{"broken-transfer", (*schedule).brokenTransfer},
+		{"snapshot", (*schedule).snapshot},
+		{"swap", (*schedule).swapMember},
+		{"wall", (*schedule).jumpWall},
+	}
+}
+
+// forWall are the faults after which there are always nodes enough that were not down, so that
+// wall clocks do not matter.
+var forWall = []string{"crash-one", "stop", "pause", "transfer", "snapshot", "wall"}
+
+// result is what schedules come to.
+type result struct {
+	granted, denied, unknown, refused int
+	reigns                            int64
+	lag                               time.Duration
+	virtual                           time.Duration
+}
+
+// newSchedule draws a cluster and what can happen to it.
+func newSchedule(t testing.TB, seed uint64) *schedule {
+	x := &schedule{rng: rand.New(rand.NewPCG(seed, 0))}
+	c := simConfig{size: []int{3, 3, 3, 3, 5, 1}[x.rng.IntN(6)]}
+	c.shards = 1 << x.rng.IntN(7)
+	if x.rng.IntN(3) == 0 {
+		c.latency = 4 * time.Millisecond
+	}
+	if x.rng.IntN(3) == 0 {
+		c.slowDisk = 4 * time.Millisecond
+	}
+	c.skewed = c.size > 1 && x.rng.IntN(5) == 0
+	threshold, trailing, batch := uint64(10+x.rng.IntN(200)), uint64(1+x.rng.IntN(100)), 1+x.rng.IntN(64)
+	c.tune = func(s *raft.Config) {
+		s.SnapshotInterval, s.SnapshotThreshold, s.TrailingLogs, s.MaxAppendEntries = 300*time.Millisecond, threshold, trailing, batch
+	}
+	c.unexpected = func(id string, err error) bool { return err != ErrRemoved || !x.swaps }
+	x.sim = newSim(t, c)
+	for _, f := range allFaults() {
+		if x.applies(f.name) && x.rng.IntN(3) > 0 {
+			x.faults = append(x.faults, f)
+		}
+	}
+	if len(x.faults) == 0 {
+		x.faults = []fault{{"crash-leader", (*schedule).crashLeader}}
+	}
+	return x
+}
+
+// applies reports whether a fault goes with the cluster.
+func (x *schedule) applies(name string) bool {
+	switch {
+	case *faultList != "":
+		return slices.Contains(strings.Split(*faultList, ","), name)
+	case x.c.size == 1:
+		return slices.Contains([]string{"crash-leader", "crash-all", "stop", "snapshot", "pause"}, name)
+	case x.c.skewed:
+		return slices.Contains(forWall, name)
+	}
+	return name != "wall" && name != "crash-one"
+}
+
+func (x *schedule) note(format string, args ...any) {
+	x.trace = append(x.trace, fmt.Sprintf("%v ", time.Since(x.begun))+fmt.Sprintf(format, args...))
+}
+
+// between draws a time.
+func (x *schedule) between(from, to time.Duration) time.Duration {
+	return from + time.Duration(x.rng.Int64N(int64(to-from)))
+}
+
+// run has clients ask while faults happen, and then checks everything.
+func (x *schedule) run(steps int) (r result) {
+	x.start()
+	defer x.close()
+	x.leader()
+	watcher, clients := watch(x.sim), runClients(x.sim, 8)
+	defer func() { // those that wait for a node that is paused do not for ever
+		x.close()
+		clients.end()
+		watcher.end()
+	}()
+	for range steps {
+		f := x.faults[x.rng.IntN(len(x.faults))]
+		x.note("%s", f.name)
+		f.do(x)
+		pass(x.between(100*time.Millisecond, 900*time.Millisecond))
+	}
+	x.note("converge")
+	x.heal()
+	for _, l := range x.lives() {
+		l.resume()
+	}
+	pass(time.Second)
+	clients.end()
+	x.converge()
+	watcher.end()
+	ops := clients.ops
+	r.lag = checkLog(x.sim, !x.c.skewed)
+	checkIntervals(x.sim, ops)
+	checkOrder(x.sim, ops, true)
+	checkUsed(x.sim, ops)
+	x.close()
+	for _, o := range ops {
+		switch o.outcome {
+		case granted:
+			r.granted++
+		case denied:
+			r.denied++
+		case unknown:
+			r.unknown++
+		case refused:
+			r.refused++
+		}
+	}
+	r.reigns, r.virtual = x.leads.Load(), time.Since(x.begun)
+	return r
+}
+
+// downFor is how long a node is down at least: longer than it may have told others to keep still.
+const downFor = testHeartbeat + 10*time.Millisecond
+
+// bootLater boots a node after a while, unless something else has.
+func (x *schedule) bootLater(n *simNode, after time.Duration) {
+	x.ending.Go(func() {
+		pass(after)
+		x.mu.Lock()
+		down := n.life == nil && !n.gone && !x.closed
+		x.mu.Unlock()
+		if down {
+			n.boot()
+		}
+	})
+}
+
+func (x *schedule) crashLife(l *life) {
+	if l == nil {
+		return
+	}
+	x.note("crash %s", l.node.id)
+	l.crash(false)
+	x.bootLater(l.node, x.between(downFor, 1500*time.Millisecond))
+}
+
+// any draws a process.
+func (x *schedule) any() *life {
+	lives := x.lives()
+	if len(lives) == 0 {
+		return nil
+	}
+	return lives[x.rng.IntN(len(lives))]
+}
+
+func (x *schedule) crashOne()    { x.crashLife(x.any()) }
+func (x *schedule) crashLeader() { x.crashLife(x.leading()) }
+
+func (x *schedule) crashAll() {
+	for _, l := range x.lives() {
+		x.crashLife(l)
+		if x.rng.IntN(2) == 0 {
+			pass(x.between(0, 20*time.Millisecond))
+		}
+	}
+}
+
+func (x *schedule) stopLeader() {
+	if l := x.leading(); l != nil {
+		x.note("stop %s", l.node.id)
+		l.stop()
+		x.bootLater(l.node, x.between(downFor, 1500*time.Millisecond))
+	}
+}
+
+// healLater heals all links after a while.
+func (x *schedule) healLater(after time.Duration) {
+	x.ending.Go(func() {
+		pass(after)
+		x.heal()
+	})
+}
+
+func (x *schedule) cutLeader(out, in bool) {
+	l := x.leading()
+	if l == nil {
+		return
+	}
+	x.note("cut %s out %v in %v", l.node.id, out, in)
+	for _, n := range x.list() {
+		if out {
+			x.cut(l.node.id, n.id)
+		}
+		if in {
+			x.cut(n.id, l.node.id)
+		}
+	}
+	x.healLater(x.between(50*time.Millisecond, 2*time.Second))
+}
+
+func (x *schedule) cutLinks() {
+	all := x.list()
+	for range 1 + x.rng.IntN(4) {
+		x.cut(all[x.rng.IntN(len(all))].id, all[x.rng.IntN(len(all))].id)
+	}
+	x.healLater(x.between(50*time.Millisecond, 2*time.Second))
+}
+
+func (x *schedule) split() {
+	var sides [2][]*simNode
+	for _, n := range x.list() {
+		side := x.rng.IntN(2)
+		sides[side] = append(sides[side], n)
+	}
+	for _, a := range sides[0] {
+		for _, b := range sides[1] {
+			x.cut(a.id, b.id)
+			x.cut(b.id, a.id)
+		}
+	}
+	x.healLater(x.between(50*time.Millisecond, 2*time.Second))
+}
+
+func (x *schedule) pauseLeader() {
+	l := x.leading()
+	if l == nil || x.rng.IntN(4) == 0 {
+		l = x.any()
+	}
+	if l == nil {
+		return
+	}
+	x.note("pause %s", l.node.id)
+	l.pause()
+	after := x.between(20*time.Millisecond, 2*time.Second)
+	x.ending.Go(func() {
+		pass(after)
+		l.resume()
+	})
+}
+
+// inBackground runs what may take long and fail.
+func (x *schedule) inBackground(l *life, f func(context.Context) error) {
+	x.ending.Go(func() {
+		ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)
+		defer cancel()
+		if err := f(ctx); err != nil {
+			l.log.Debug("in the background", "error", err)
+		}
+	})
+}
+
+func (x *schedule) transfer() {
+	l := x.leading()
+	if l == nil {
+		return
+	}
+	to := ""
+	if other := x.any(); other != l && x.rng.IntN(2) == 0 {
+		to = other.node.id
+	}
+	x.note("transfer from %s to %q", l.node.id, to)
+	x.inBackground(l, func(ctx context.Context) error { return l.Transfer(ctx, to) })
+}
+
+// brokenTransfer cuts the leader off while it hands over.
+func (x *schedule) brokenTransfer() {
+	x.transfer()
+	pass(x.between(0, 10*time.Millisecond))
+	x.cutLeader(x.rng.IntN(2) == 0, true)
+}
+
+func (x *schedule) snapshot() {
+	if l := x.any(); l != nil {
+		x.inBackground(l, func(context.Context) error { return l.Snapshot() })
+	}
+}
+
+func (x *schedule) jumpWall() {
+	all := x.list()
+	n := all[x.rng.IntN(len(all))]
+	by := x.between(-2*time.Hour, 2*time.Hour)
+	x.note("wall of %s is off by %v", n.id, by)
+	n.skew.Store(int64(by))
+}
+
+// swapMember lets a new node join, and takes out another once it votes.
+func (x *schedule) swapMember() {
+	if x.added >= 3 {
+		return
+	}
+	x.added++
+	x.swaps = true
+	n := x.add(fmt.Sprintf("n%d", x.c.size+x.added))
+	for i := range x.c.size {
+		n.join = append(n.join, fmt.Sprintf("n%d", i+1))
+	}
+	n.boot()
+	x.ending.Go(func() {
+		for end := time.Now().Add(4 * time.Second); time.Now().Before(end); pass(20 * time.Millisecond) {
+			if l := x.leading(); l != nil {
+				if m := l.find(n.id); m != nil && m.Voter {
+					x.removeSome(l, n.id)
+					return
+				}
+			}
+		}
+	})
+}
+
+func (x *schedule) removeSome(l *life, but string) {
+	for _, m := range l.View().Members {
+		if m.ID == but || rand.IntN(2) == 0 {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)
+		defer cancel()
+		if err := l.Remove(ctx, m.ID); err != nil {
+			l.log.Debug("not removed", "error", err)
+		}
+		return
+	}
+}
+
+// TestSchedules simulates random clusters and faults. A schedule is drawn from its seed; when exactly
+// things happen within an instant of virtual time is up to the scheduler of goroutines.
+func TestSchedules(t *testing.T) {
+	results := make(chan result, *schedules)
+	begun := time.Now()
+	t.Run("all", func(t *testing.T) {
+		for i := range *schedules {
+			t.Run(fmt.Sprintf("seed=%d", *seed+uint64(i)), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					x := newSchedule(t, *seed+uint64(i))
+					defer func() {
+						if t.Failed() || *traces {
+							t.Logf("%+v\n%s", x.c, strings.Join(x.trace, "\n"))
+						}
+					}()
+					r := x.run(12)
+					x.note("%+v", r)
+					results <- r
+				})
+			})
+		}
+	})
+	close(results)
+	var sum result
+	n := 0
+	for r := range results {
+		n++
+		sum.granted, sum.denied, sum.unknown, sum.refused = sum.granted+r.granted, sum.denied+r.denied, sum.unknown+r.unknown, sum.refused+r.refused
+		sum.reigns, sum.virtual, sum.lag = sum.reigns+r.reigns, sum.virtual+r.virtual, max(sum.lag, r.lag)
+	}
+	t.Logf("%d schedules, %v of virtual time in %v: %d granted, %d denied, %d uncertain, %d refused, %d reigns, log time at most %v behind",
+		n, sum.virtual, time.Since(begun).Round(time.Millisecond), sum.granted, sum.denied, sum.unknown, sum.refused, sum.reigns, sum.lag)
+	if n > 0 && (sum.granted < 500*n || sum.reigns < int64(3*n) || sum.unknown == 0 || sum.refused == 0) {
+		t.Error("too little has happened to say anything")
+	}
+}

@@ -1,0 +1,190 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+const (
+	introduceEvery = 200 * time.Millisecond
+	lonelyAfter    = 4 * time.Second // without a leader, a node asks whether it was removed
+)
+
+// ErrRemoved says that the cluster goes on without this node.
+var ErrRemoved = errors.New("this node has been removed from the cluster")
+
+var errEnded = errors.New("the node has ended")
+
+// meet asks all nodes of a cluster that is to begin whether they know better, before this node
+// takes part. One that has lost its data would otherwise be taken for one that has it, and
+// vote twice.
+func (n *Node) meet(ctx context.Context) error {
+	for _, m := range n.config.Bootstrap {
+		if m.ID == n.config.Self.ID {
+			continue
+		}
+		if err := n.meetOne(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) meetOne(ctx context.Context, m topology.Member) error {
+	said := false
+	for {
+		a, err := n.ask(ctx, m, Question{About: aboutMeeting, Node: &n.config.Self})
+		switch {
+		case err == nil && a.Known != n.config.Self.Incarnation:
+			return fmt.Errorf("%s says: %w", m.ID, ErrUsed)
+		case err == nil:
+			n.remember(a.Node)
+			return nil
+		case !said:
+			said = true
+			n.log.Info("waiting for a node, to begin the cluster", "node", m.ID, "address", m.Raft, "error", err)
+		}
+		if err := n.wait(ctx, introduceEvery); err != nil {
+			return fmt.Errorf("wait for %s: %w", m.ID, err)
+		}
+	}
+}
+
+// meetWith answers a node that has no data. One that was not met when the cluster began has
+// had data once.
+func (n *Node) meetWith(who *Announcement, a *Answer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	a.Begun = n.raft != nil
+	if !a.Begun && n.met[who.ID].Incarnation == "" {
+		n.met[who.ID] = *who
+	}
+	a.Known = n.announced[who.ID].Incarnation
+	if a.Known == "" {
+		a.Known = n.met[who.ID].Incarnation
+	}
+}
+
+func (n *Node) remember(who *Announcement) {
+	if who == nil {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.met[who.ID] = *who
+}
+
+// wait waits for a while, unless the node or ctx ends.
+func (n *Node) wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-n.ended:
+		return errEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// introduce makes the node a member if it is to join, tells the others what they should know
+// of it, and asks for a vote. It goes on for as long as the node is there, since all of that can
+// be lost again.
+func (n *Node) introduce() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	n.running.Go(func() {
+		<-n.ended
+		cancel()
+	})
+	lonely := time.Now()
+	for n.wait(ctx, introduceEvery) == nil {
+		v := n.View()
+		if v.Leader != "" {
+			lonely = time.Now()
+		}
+		var err error
+		switch self := v.Find(v.Self); {
+		case v.Leader == "" && self == nil && len(n.config.Join) > 0 && n.incarnation(v.Self) == "":
+			err = n.join(ctx)
+		case v.Leader == "":
+			if time.Since(lonely) > lonelyAfter {
+				n.askWhetherRemoved(ctx)
+				lonely = time.Now()
+			}
+		case !n.isAnnounced():
+			err = n.askLeader(ctx, Question{About: aboutSelf, Node: &n.config.Self})
+		case self != nil && !self.Voter:
+			err = n.askLeader(ctx, Question{About: aboutVoting, Node: &n.config.Self, Applied: n.raft.AppliedIndex()})
+		case v.Leading:
+			err = n.announceMet()
+		}
+		if err != nil {
+			n.log.Debug("introducing this node", "error", err)
+		}
+	}
+}
+
+// join asks to be added.
+func (n *Node) join(ctx context.Context) error {
+	q := Question{About: aboutJoining, Node: &n.config.Self, Raft: n.config.Advertise}
+	var errs []error
+	for _, addr := range n.config.Join {
+		_, err := n.askThrough(ctx, topology.Member{Raft: addr}, q)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	n.log.Warn("cannot join the cluster yet", "error", errors.Join(errs...))
+	return nil
+}
+
+// isAnnounced reports whether the others know of this node what they should.
+func (n *Node) isAnnounced() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.announced[n.config.Self.ID] == n.config.Self
+}
+
+// announceMet writes to the log with which data the nodes have begun that the leader has met,
+// in case one of them loses it before it has announced itself.
+func (n *Node) announceMet() error {
+	n.mu.Lock()
+	var missing []Announcement
+	for id, a := range n.met {
+		if n.announced[id].Incarnation == "" {
+			missing = append(missing, a)
+		}
+	}
+	n.mu.Unlock()
+	for _, a := range missing {
+		if err := n.propose(&a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askWhetherRemoved ends the node if the leader does not count it in. Others may not know yet.
+func (n *Node) askWhetherRemoved(ctx context.Context) {
+	for _, m := range n.View().Members {
+		if m.ID == n.config.Self.ID {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, n.config.Heartbeat)
+		a, err := n.askThrough(ctx, m, Question{About: aboutBeing, Node: &n.config.Self})
+		cancel()
+		if err == nil && a.Removed {
+			n.mu.Lock()
+			n.fatal(ErrRemoved)
+			n.mu.Unlock()
+			return
+		}
+	}
+}

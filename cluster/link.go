@@ -1,0 +1,27 @@
+package cluster
+
+import (
+	"context"
+	"net"
+
+	"github.com/throttledhq/throttled/peerlink"
+	"github.com/throttledhq/throttled/topology"
+)
+
+// Over returns Peers that are reached over a link.
+func Over(l *peerlink.Link) Peers { return linked{l} }
+
+type linked struct{ link *peerlink.Link }
+
+func (l linked) Ask(ctx context.Context, to topology.Member, q Question) (Answer, error) {
+	conn, err := l.link.Dial(ctx, to.ID, to.Raft, peerlink.Control)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer conn.Close()
+	return AskOver(ctx, conn, q)
+}
+
+func (l linked) Dial(ctx context.Context, to topology.Member) (net.Conn, error) {
+	return l.link.Dial(ctx, to.ID, to.Raft, peerlink.Client)
+}

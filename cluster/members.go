@@ -1,0 +1,214 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+const (
+	// promoteLag is how many entries a node may lack and be given a vote.
+	promoteLag = 1000
+	// changeWithin is how long a change of the configuration may take to be in the log.
+	changeWithin = 5 * time.Second
+)
+
+// Dial opens a stream to a node, on which it serves commands of clients.
+func (n *Node) Dial(ctx context.Context, id string) (net.Conn, error) {
+	m := n.find(id)
+	if m == nil || n.config.Peers == nil {
+		return nil, fmt.Errorf("dial %q: %w", id, topology.ErrUnknown)
+	}
+	return n.config.Peers.Dial(ctx, *m)
+}
+
+// change runs one change of the cluster, if no other is in progress.
+func (n *Node) change(f func() error) error {
+	if !n.changing.TryLock() {
+		return topology.ErrChanging
+	}
+	defer n.changing.Unlock()
+	if n.reign.Load() == nil {
+		return topology.ErrNoLeader
+	}
+	return f()
+}
+
+// Add lets a node join without a vote.
+func (n *Node) Add(_ context.Context, id, addr string) error {
+	return n.change(func() error {
+		for _, m := range n.View().Members {
+			if m.ID == id || m.Raft == addr {
+				return fmt.Errorf("add %s at %s: %w", id, addr, topology.ErrMember)
+			}
+		}
+		return n.addNonvoter(id, addr)
+	})
+}
+
+func (n *Node) addNonvoter(id, addr string) error {
+	if err := n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, changeWithin).Error(); err != nil {
+		return fmt.Errorf("add %s at %s: %w", id, addr, err)
+	}
+	n.refresh()
+	return nil
+}
+
+// admit lets in a node that asks for it. One that has lost its data must come under another
+// id: it has forgotten for whom it has voted, and what it has told the leader that it has.
+func (n *Node) admit(_ context.Context, q *Question) error {
+	if known := n.incarnation(q.Node.ID); known != "" && known != q.Node.Incarnation {
+		return fmt.Errorf("%s: %w", q.Node.ID, ErrUsed)
+	}
+	err := n.change(func() error {
+		if m := n.find(q.Node.ID); m != nil && m.Raft == q.Raft {
+			return nil
+		}
+		return n.addNonvoter(q.Node.ID, q.Raft)
+	})
+	if err != nil {
+		return err
+	}
+	return n.propose(q.Node)
+}
+
+// incarnation returns that of a node by what it has announced, or "".
+func (n *Node) incarnation(id string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.announced[id].Incarnation
+}
+
+// propose writes what a node announces to the log, unless that says so already.
+func (n *Node) propose(a *Announcement) error {
+	n.mu.Lock()
+	known := n.announced[a.ID]
+	n.mu.Unlock()
+	switch {
+	case known == *a:
+		return nil
+	case known.Incarnation != "" && known.Incarnation != a.Incarnation:
+		return fmt.Errorf("%s: %w", a.ID, ErrUsed)
+	}
+	entry, err := a.entry()
+	if err != nil {
+		return err
+	}
+	if err := n.raft.Apply(entry, changeWithin).Error(); err != nil {
+		return fmt.Errorf("announce %s: %w", a.ID, err)
+	}
+	return nil
+}
+
+// promote gives a node a vote that has caught up.
+func (n *Node) promote(q *Question) error {
+	return n.change(func() error {
+		m := n.find(q.Node.ID)
+		if m == nil {
+			return topology.ErrUnknown
+		}
+		if m.Voter || q.Applied+promoteLag < n.raft.CommitIndex() {
+			return nil
+		}
+		if err := n.raft.AddVoter(raft.ServerID(m.ID), raft.ServerAddress(m.Raft), 0, changeWithin).Error(); err != nil {
+			return fmt.Errorf("give %s a vote: %w", m.ID, err)
+		}
+		n.log.Info("a node has caught up and votes", "node", m.ID)
+		n.refresh()
+		return nil
+	})
+}
+
+// Remove takes a node out. To take out the node that leads, it is made to follow first.
+func (n *Node) Remove(ctx context.Context, id string) error {
+	if id == n.config.Self.ID && n.reign.Load() != nil {
+		return n.leave(ctx)
+	}
+	return n.change(func() error {
+		if n.find(id) == nil {
+			return fmt.Errorf("remove %s: %w", id, topology.ErrUnknown)
+		}
+		if !n.canLose(id) {
+			return fmt.Errorf("remove %s: %w", id, topology.ErrRefused)
+		}
+		if err := n.raft.RemoveServer(raft.ServerID(id), 0, changeWithin).Error(); err != nil {
+			return fmt.Errorf("remove %s: %w", id, err)
+		}
+		n.refresh()
+		return nil
+	})
+}
+
+// leave hands leadership over, and asks the next leader to take this node out.
+func (n *Node) leave(ctx context.Context) error {
+	self := n.config.Self.ID
+	if !n.canLose(self) {
+		return fmt.Errorf("remove %s: %w", self, topology.ErrRefused)
+	}
+	if err := n.handOver(ctx, ""); err != nil {
+		return fmt.Errorf("remove %s: %w", self, err)
+	}
+	q := Question{About: aboutRemoval, Node: &Announcement{ID: self}}
+	for {
+		v := n.View()
+		if v.Leading { // it has been elected again
+			if err := n.handOver(ctx, ""); err != nil {
+				return fmt.Errorf("remove %s: %w", self, err)
+			}
+		}
+		if v.Leader != "" && v.Leader != self {
+			if err := n.askLeader(ctx, q); err == nil {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("remove %s: %w", self, ctx.Err())
+		case <-v.Changed:
+		case <-time.After(retryEvery):
+		}
+	}
+}
+
+// canLose reports whether the voters that would be left without a node, and that answer, are a
+// majority of those left.
+func (n *Node) canLose(id string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	left, alive := 0, 0
+	for _, m := range n.voters() {
+		if m.ID == id {
+			continue
+		}
+		left++
+		if !n.failing[m.ID] {
+			alive++
+		}
+	}
+	return left > 0 && alive >= left/2+1
+}
+
+// Transfer hands leadership over.
+func (n *Node) Transfer(ctx context.Context, id string) error {
+	m := n.find(id)
+	switch {
+	case n.reign.Load() == nil:
+		return topology.ErrNoLeader
+	case id != "" && (m == nil || !m.Voter):
+		return fmt.Errorf("transfer to %s: it is no voter: %w", id, topology.ErrUnknown)
+	case id == n.config.Self.ID:
+		return fmt.Errorf("transfer to %s: it leads already: %w", id, topology.ErrRefused)
+	case len(n.voters()) < 2:
+		return fmt.Errorf("transfer: there is no other voter: %w", topology.ErrRefused)
+	}
+	return n.change(func() error {
+		ctx, cancel := context.WithTimeout(ctx, n.config.Heartbeat*3)
+		defer cancel()
+		return n.handOver(ctx, id)
+	})
+}

@@ -1,0 +1,344 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/mutant"
+	"github.com/throttledhq/throttled/topology"
+)
+
+// Config says what a Node works with. All but Bootstrap, Join, Peers and Log has to be given.
+type Config struct {
+	Cluster   string // id of the cluster
+	Advertise string // raft address of this node
+	Self      Announcement
+	Version   string // of the program, for snapshots
+
+	Bootstrap []topology.Member // all nodes of a cluster that begins, this one among them: ID and Raft
+	Join      []string          // raft addresses of nodes to join through
+	Peers     Peers             // nil: the node is by itself
+
+	Async     bool          // replies do not wait for replication
+	Heartbeat time.Duration // silence of the leader after which followers elect another
+
+	Table *buckets.Table // with a journal, and the Clock below
+	Clock *Clock
+
+	Logs       raft.LogStore
+	Stable     raft.StableStore
+	Snapshots  raft.SnapshotStore
+	Transport  raft.Transport
+	Logger     *slog.Logger // nil: nothing is logged
+	RaftLogger hclog.Logger // nil: Raft logs nothing
+	// Tune changes the settings of Raft, for tests. nil: they stay.
+	Tune func(*raft.Config)
+
+	Wall func() time.Time // nil: Wall
+
+	// Fatal is called when the node must not go on. The process has to end.
+	Fatal func(error)
+	// Installed is told of each snapshot that replaces the node's state, by its index. Its error
+	// is given to Raft. nil: nobody is.
+	Installed func(index uint64) error
+	// Stuck is told of each failure to begin to lead. nil: nobody is.
+	Stuck func(error)
+}
+
+// Node is one node of a cluster. It implements limiter.Engine and topology.Cluster.
+type Node struct {
+	config Config
+	log    *slog.Logger
+	raft   *raft.Raft
+	table  *buckets.Table
+	clock  *Clock
+	lease  time.Duration // how long after a confirmation no other node can lead
+
+	reign atomic.Pointer[reign] // nil while this node does not decide
+	last  *reign                // the newest there was; govern's
+	view  atomic.Pointer[shownView]
+
+	// mu is held while an entry is applied and while a reign begins or ends.
+	mu           sync.Mutex
+	reigns       uint64
+	announced    map[string]Announcement // by the log
+	met          map[string]Announcement // before there was one
+	appliedIndex uint64
+	lastTerm     uint64 // of the newest entry that has told the time
+	lastWall     int64  // likewise
+	live         bool   // an entry has come in that was decided while this process was there
+	failed       bool   // Fatal has been called
+
+	bootIndex     uint64 // the last entry that was in the log when this process began
+	snapshotIndex atomic.Uint64
+	grown         atomic.Int64 // bytes of entries applied since the last snapshot that keepShort has asked for
+	entries       atomic.Uint64
+	bytes         atomic.Uint64
+	rollbacks     atomic.Uint64
+	entrySize     int // a guess for the next; the flusher's
+
+	changing sync.Mutex      // held while the cluster is being changed
+	failing  map[string]bool // nodes that do not answer the leader's heartbeats; guarded by mu
+
+	notify  chan bool     // Raft tells here that it leads, or not any more
+	again   chan struct{} // asks to look whether to lead
+	ended   chan struct{}
+	endOnce sync.Once
+	running sync.WaitGroup
+}
+
+var (
+	_ limiter.Engine   = (*Node)(nil)
+	_ topology.Cluster = (*Node)(nil)
+)
+
+// The errors with which a node refuses to start or to be changed.
+var (
+	ErrOtherCluster = errors.New("the state is that of another cluster")
+	ErrUsed         = errors.New("the cluster has known a node of that id with other data: an id is not used again")
+)
+
+// New returns a node that can answer questions. It takes part once it is started.
+func New(c Config) *Node {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.RaftLogger == nil {
+		c.RaftLogger = hclog.NewNullLogger()
+	}
+	if c.Installed == nil {
+		c.Installed = func(uint64) error { return nil }
+	}
+	if c.Stuck == nil {
+		c.Stuck = func(error) {}
+	}
+	if c.Wall == nil {
+		c.Wall = Wall
+	}
+	c.Clock.wall = c.Wall
+	n := &Node{
+		config: c, log: c.Logger, table: c.Table, clock: c.Clock,
+		lease:     c.Heartbeat * 4 / 5,
+		announced: map[string]Announcement{},
+		met:       map[string]Announcement{},
+		failing:   map[string]bool{},
+		notify:    make(chan bool, 64),
+		again:     make(chan struct{}, 1),
+		ended:     make(chan struct{}),
+	}
+	first := &shownView{changed: make(chan struct{})}
+	first.View = topology.View{Cluster: c.Cluster, Self: c.Self.ID, Changed: first.changed}
+	n.view.Store(first)
+	return n
+}
+
+// Start makes the node take part: it decides once it leads. If a cluster is to begin, that waits
+// for all its nodes, or for ctx to end.
+func (n *Node) Start(ctx context.Context) error {
+	known, err := raft.HasExistingState(n.config.Logs, n.config.Stable, n.config.Snapshots)
+	if err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	begins := !known && len(n.config.Bootstrap) > 0
+	if begins {
+		if err := n.meet(ctx); err != nil {
+			return err
+		}
+	}
+	if err := n.startRaft(begins); err != nil {
+		return err
+	}
+	n.observe()
+	n.running.Go(n.govern)
+	n.running.Go(n.keepShort)
+	if n.config.Peers != nil {
+		n.running.Go(n.introduce)
+	}
+	return nil
+}
+
+// begun reports whether the node takes part.
+func (n *Node) begun() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.raft != nil
+}
+
+// settings are those of Raft.
+func (n *Node) settings() *raft.Config {
+	s := raft.DefaultConfig()
+	s.LocalID = raft.ServerID(n.config.Self.ID)
+	s.HeartbeatTimeout, s.ElectionTimeout = n.config.Heartbeat, n.config.Heartbeat
+	s.LeaderLeaseTimeout = n.lease
+	s.CommitTimeout = 20 * time.Millisecond // tells idle followers what is committed
+	s.MaxAppendEntries = 256
+	s.BatchApplyCh = true      // the flusher bounds what is on its way
+	s.ShutdownOnRemove = false // see Close
+	s.SnapshotInterval, s.SnapshotThreshold = 30*time.Second, 50_000
+	s.TrailingLogs = 200_000 // longer than a snapshot takes to be sent, and back to the one before
+	s.NotifyCh = n.notify
+	s.NoLegacyTelemetry = true
+	s.Logger = n.config.RaftLogger
+	if n.config.Tune != nil {
+		n.config.Tune(s)
+	}
+	return s
+}
+
+// startRaft starts Raft. A cluster begins before that: other nodes may be further, and Raft would
+// not begin any more once one of them has sent it something.
+func (n *Node) startRaft(begins bool) error {
+	if begins {
+		if err := n.bootstrap(); err != nil {
+			return fmt.Errorf("begin the cluster: %w", err)
+		}
+	}
+	last, err := n.config.Logs.LastIndex()
+	if err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	n.bootIndex = last
+	c := &n.config
+	r, err := raft.NewRaft(n.settings(), machine{n}, c.Logs, c.Stable, c.Snapshots, c.Transport)
+	if err != nil {
+		return fmt.Errorf("start raft: %w", err)
+	}
+	n.mu.Lock()
+	n.raft = r
+	n.mu.Unlock()
+	return nil
+}
+
+func (n *Node) bootstrap() error {
+	c := &n.config
+	return raft.BootstrapCluster(n.settings(), c.Logs, c.Stable, c.Snapshots, c.Transport, firstConfiguration(c.Bootstrap))
+}
+
+func firstConfiguration(members []topology.Member) (c raft.Configuration) {
+	for _, m := range members {
+		c.Servers = append(c.Servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(m.ID), Address: raft.ServerAddress(m.Raft)})
+	}
+	return c
+}
+
+// Close ends the node. What waits is answered with limiter.ErrUncertain. HandOver comes first
+// where others are to go on at once.
+//
+// Raft ends last: what is on its way through it when it is shut down, it never answers.
+func (n *Node) Close() error {
+	n.endOnce.Do(func() { close(n.ended) })
+	n.step()
+	n.running.Wait()
+	if !n.begun() {
+		return nil
+	}
+	if err := n.raft.Shutdown().Error(); err != nil {
+		return fmt.Errorf("stop raft: %w", err)
+	}
+	return nil
+}
+
+// fatal stops the process. n.mu is held.
+func (n *Node) fatal(err error) {
+	if !n.failed {
+		n.failed = true
+		n.config.Fatal(err)
+	}
+}
+
+// Decide decides at once if this node leads, and fails with limiter.ErrNotLeading if not.
+func (n *Node) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
+	if r := n.reign.Load(); r == nil || r.leaving.Load() {
+		for i := range out {
+			out[i] = limiter.Decision{Err: limiter.ErrNotLeading}
+		}
+		return limiter.Ticket{}
+	}
+	t := n.table.Decide(reqs, out)
+	if n.config.Async {
+		n.hasten(t)
+	}
+	return t
+}
+
+// hasten makes the flusher look for what nobody waits for.
+func (n *Node) hasten(t limiter.Ticket) {
+	if r := n.reign.Load(); r != nil && t.Generation > 0 {
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// leased reports whether no other node can lead at present.
+func (n *Node) leased(r *reign) bool {
+	return n.config.Peers == nil || !r.offered.Load() && n.clock.monotonic() < time.Duration(r.confirmed.Load())+n.lease
+}
+
+// Mark returns a ticket for all that was done before.
+func (n *Node) Mark() limiter.Ticket { return n.table.Mark() }
+
+// Await waits until the generation of a ticket is committed. A ticket without a generation, that
+// of an answer which was based on nothing that could be taken back, waits only where another node
+// might lead by now; in async mode all do.
+func (n *Node) Await(t limiter.Ticket) error {
+	r := n.reign.Load()
+	switch {
+	case r == nil || r.number != t.Term:
+		return lost(t)
+	case mutant.Is(mutant.ReplyBeforeCommit), mutant.Is(mutant.StaleAnswers) && t.Generation == 0:
+		return nil
+	case (n.config.Async || t.Generation == 0) && n.leased(r):
+		return nil
+	case t.Generation > 0:
+		return r.await(t.Generation)
+	}
+	if m := n.table.Mark(); m.Term != t.Term || r.await(m.Generation) != nil {
+		return limiter.ErrNotLeading
+	}
+	return nil
+}
+
+// lost says what is known of a ticket of a reign that is over.
+func lost(t limiter.Ticket) error {
+	if t.Generation > 0 {
+		return limiter.ErrUncertain
+	}
+	return limiter.ErrNotLeading
+}
+
+// Lookup describes key, as far as this node knows.
+func (n *Node) Lookup(key []byte) (limiter.Entry, bool) { return n.table.Lookup(key) }
+
+// Delete forgets key if this node leads.
+func (n *Node) Delete(key []byte) bool {
+	found := n.table.Delete(key)
+	n.hasten(n.table.Mark())
+	return found
+}
+
+// Scan visits some of the keys.
+func (n *Node) Scan(cursor uint64, count int, visit func(key []byte, kind limiter.Kind)) uint64 {
+	return n.table.Scan(cursor, count, visit)
+}
+
+// Clear forgets all keys if this node leads.
+func (n *Node) Clear() {
+	if r := n.reign.Load(); r != nil && n.table.ClearIn(r.number) {
+		n.hasten(n.table.Mark())
+	}
+}
+
+// Usage counts.
+func (n *Node) Usage() limiter.Usage { return n.table.Usage() }

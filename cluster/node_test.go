@@ -1,0 +1,335 @@
+package cluster
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// Limits hold over all nodes, and all nodes come to the same state.
+func TestLimitHolds(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(s *sim) {
+		leader := s.leader()
+		for i := range 102 {
+			d, err := ask1(leader.Node, "t")
+			if err != nil || d.Limited != (i >= 100) {
+				t.Fatalf("%d: %+v, %v", i, d, err)
+			}
+		}
+		s.converge()
+		if f := leader.Fingerprint(); f.Keys != 1 {
+			t.Errorf("%+v", f)
+		}
+		for _, l := range s.followers(leader) {
+			if e, found := l.Lookup([]byte("t")); !found || e.Kind != limiter.Throttle {
+				t.Errorf("%s: %+v, %v", l.node.id, e, found)
+			}
+			if usage := l.Usage(); usage.Keys != 1 {
+				t.Errorf("%s: %+v", l.node.id, usage)
+			}
+			seen := 0
+			l.Scan(0, 10, func([]byte, limiter.Kind) { seen++ })
+			if seen != 1 {
+				t.Errorf("%s: %d keys visited", l.node.id, seen)
+			}
+		}
+	})
+}
+
+// A node that follows refuses, and changes nothing.
+func TestFollowerRefuses(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(s *sim) {
+		leader := s.leader()
+		s.grant(leader, "s")
+		s.converge()
+		for _, l := range s.followers(leader) {
+			if _, err := ask1(l.Node, "s"); err != limiter.ErrNotLeading {
+				t.Errorf("%v", err)
+			}
+			if err := l.Await(l.Mark()); err != limiter.ErrNotLeading {
+				t.Errorf("a mark: %v", err)
+			}
+			l.Clear()
+			if l.Delete([]byte("s")) || l.Usage().Keys != 1 {
+				t.Error("a node that follows has forgotten a key")
+			}
+		}
+		if !leader.Delete([]byte("s")) {
+			t.Error("the key was not there")
+		}
+		s.grant(leader, "s")
+		leader.Clear()
+		if err := leader.Await(leader.Mark()); err != nil {
+			t.Error(err)
+		}
+		s.converge()
+		for _, l := range s.lives() {
+			if l.Usage().Keys != 0 {
+				t.Errorf("%s: %d keys", l.node.id, l.Usage().Keys)
+			}
+		}
+	})
+}
+
+// What an answer that charges nothing rests on costs no entry while nobody else can lead, and one
+// entry, for all that ask, when somebody might.
+func TestLease(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(s *sim) {
+		leader := s.leader()
+		s.grant(leader, "s")
+		before := leader.Status().Entries
+		for range 5 {
+			s.left(leader, "s")
+		}
+		if got := leader.Status().Entries; got != before {
+			t.Errorf("%d entries for peeks within the lease", got-before)
+		}
+		pass(leader.lease + time.Millisecond)
+		before = leader.Status().Entries
+		s.left(leader, "s")
+		if got := leader.Status().Entries; got != before+1 {
+			t.Errorf("%d entries for a peek beyond the lease", got-before)
+		}
+	})
+}
+
+// A leader that was paused does not answer by what it remembers.
+func TestPausedLeader(t *testing.T) {
+	simulate(t, simConfig{size: 3, shards: 64}, func(s *sim) {
+		old := s.leader()
+		s.grant(old, "s")
+		s.converge()
+		old.pause()
+		next := s.newLeader(old)
+		left := s.grant(next, "s")
+		old.resume()
+		for range 20 {
+			d, err := charge(old.Node, "s", 0)
+			if err == nil && d.Remaining != left {
+				t.Fatalf("%d left on the old leader, %d on the new one", d.Remaining, left)
+			}
+			if d, err := ask1(old.Node, "s"); err == nil {
+				t.Fatalf("the old leader admitted: %+v", d)
+			}
+			pass(time.Millisecond)
+		}
+	})
+}
+
+// When a reign ends in the midst of an Await, nothing is known of what was based on nothing.
+func TestAwaitAcrossReigns(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(s *sim) {
+		l := s.leader()
+		r := l.reign.Load()
+		charged := decide(l.Node, "s", 1)
+		if charged.Generation == 0 {
+			t.Fatal("a charge without a generation")
+		}
+		l.step()
+		for _, ticket := range []limiter.Ticket{charged, {Term: r.number, Generation: 1 << 40}} {
+			if err := l.Await(ticket); err != limiter.ErrUncertain {
+				t.Errorf("%+v: %v", ticket, err)
+			}
+		}
+		if err := l.Await(limiter.Ticket{Term: r.number}); err != limiter.ErrNotLeading {
+			t.Errorf("an answer that charged nothing: %v", err)
+		}
+		// The table follows, and the one who awaits has not noticed yet.
+		pass(time.Second)
+		now := s.leader()
+		stale := now.reign.Load()
+		now.mu.Lock()
+		now.table.Follow()
+		now.mu.Unlock()
+		stale.confirmed.Store(-int64(time.Hour))
+		if err := now.Await(limiter.Ticket{Term: stale.number}); err != limiter.ErrNotLeading {
+			t.Errorf("the table follows already: %v", err)
+		}
+		now.step()
+	})
+}
+
+// decide charges without waiting.
+func decide(n *Node, key string, quantity int64) limiter.Ticket {
+	r := rules[key[0]]
+	return n.Decide([]limiter.Request{{Kind: r.kind, Key: []byte(key), Limit: r.limit, Quantity: quantity}}, make([]limiter.Decision, 1))
+}
+
+// In async mode an idle leader goes on answering, and so does one without keys.
+func TestAsyncIdle(t *testing.T) {
+	simulate(t, simConfig{size: 3, async: true}, func(s *sim) {
+		leader := s.leader()
+		pass(2 * time.Second)
+		s.grant(leader, "s")
+		for range 20 {
+			pass(230 * time.Millisecond)
+			s.grant(leader, "s")
+		}
+		s.converge()
+		if left := s.left(leader, "s"); left != 5000-21 {
+			t.Errorf("%d left", left)
+		}
+		if mode := leader.Status().Mode; mode != "async" {
+			t.Errorf("mode %q", mode)
+		}
+	})
+}
+
+// In async mode nothing is lost with the leader but what it decided within its lease.
+func TestAsyncLoss(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		simulate(t, simConfig{size: 3, async: true, latency: 2 * time.Millisecond}, func(s *sim) {
+			leader := s.leader()
+			var granted []time.Duration
+			begun := time.Now()
+			tell := func(within time.Duration) {
+				for end := time.Now().Add(within); time.Now().Before(end); pass(time.Millisecond) {
+					if _, err := ask1(leader.Node, "s"); err == nil {
+						granted = append(granted, time.Since(begun))
+					}
+				}
+			}
+			tell(time.Second)
+			if silent {
+				s.isolate(leader.node.id)
+				tell(400 * time.Millisecond)
+			}
+			end := time.Since(begun)
+			leader.crash(false)
+			next := s.newLeader(leader)
+			used := 5000 - int(s.left(next, "s"))
+			if silent {
+				end = time.Second
+			}
+			kept := 0
+			for _, at := range granted {
+				if at < end-20*time.Millisecond {
+					kept++
+				}
+			}
+			if used < kept || kept < 400 {
+				t.Errorf("silent %v: %d used, %d were granted before the last moments", silent, used, kept)
+			}
+			if last := granted[len(granted)-1]; silent && last > end+leader.lease {
+				t.Errorf("granted %v after it was cut off", last-end)
+			}
+		})
+	}
+}
+
+// The state of a node by itself survives its end, and the time it was down counts.
+func TestSingleNode(t *testing.T) {
+	simulate(t, simConfig{size: 1}, func(s *sim) {
+		for range 5 {
+			l := s.leader()
+			for range 10 {
+				s.grant(l, "t")
+				s.grant(l, "l")
+			}
+			f := l.Fingerprint()
+			l.crash(false)
+			pass(3 * time.Second)
+			l = l.node.boot()
+			s.leader()
+			if got := l.Fingerprint(); got.Index < f.Index {
+				t.Errorf("%+v, before its end %+v", got, f)
+			}
+			if behind := lag(l); behind < 0 || behind > 100*time.Millisecond {
+				t.Errorf("log time is %v behind", behind)
+			}
+		}
+		l := s.leader()
+		if left := s.left(l, "t"); left != 50 {
+			t.Errorf("%d left", left)
+		}
+		if left := s.left(l, "l"); left != 40 {
+			t.Errorf("%d left in a window that has passed", left)
+		}
+	})
+}
+
+// Those who wait when a node is closed are told that it is uncertain, and Close returns.
+func TestCloseWithWaiters(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(s *sim) {
+		leader := s.leader()
+		s.isolate(leader.node.id)
+		errs := make(chan error, 10)
+		for range cap(errs) {
+			go func() {
+				_, err := ask1(leader.Node, "s")
+				errs <- err
+			}()
+		}
+		synctest.Wait()
+		leader.crash(false)
+		for range cap(errs) {
+			if err := <-errs; err != limiter.ErrUncertain {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+}
+
+// A node can be closed whatever it is doing, above all when it is about to lead: the simulation
+// does not end while anything of it goes on.
+func TestCloseAtAnyTime(t *testing.T) {
+	for after := range 60 {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSim(t, simConfig{size: 1 + 2*(after%2), slowDisk: 2 * time.Millisecond})
+			defer s.close()
+			s.start()
+			pass(time.Duration(after) * 20 * time.Millisecond)
+			for _, l := range s.lives() {
+				decide(l.Node, "s", 1)
+				l.crash(false)
+			}
+		})
+	}
+}
+
+// Close of a node that was never started has nothing to wait for.
+func TestCloseUnstarted(t *testing.T) {
+	clock := NewClock()
+	n := New(Config{Clock: clock, Self: Announcement{ID: "n1"}})
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+	if n.Status().Mode != "sync" || n.Snapshot() == nil {
+		t.Error("a node that does not take part has a state")
+	}
+}
+
+// The view tells what has changed.
+func TestView(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(s *sim) {
+		old := s.leader()
+		s.await("all know of each other", 5*time.Second, func() bool {
+			for _, l := range s.lives() {
+				v := l.View()
+				for _, m := range v.Members {
+					if m.Host == "" || !m.Voter {
+						return false
+					}
+				}
+				if v.Leader != old.node.id || len(v.Members) != 3 {
+					return false
+				}
+			}
+			return true
+		})
+		follower := s.followers(old)[0]
+		v := follower.View()
+		old.crash(false)
+		select {
+		case <-v.Changed:
+		case <-time.After(5 * time.Second):
+			t.Fatal("no newer view")
+		}
+		s.newLeader(old)
+		if status := follower.Status(); status.Last == 0 || status.Applied > status.Last || status.Committed > status.Last {
+			t.Errorf("%+v", status)
+		}
+	})
+}

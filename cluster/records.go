@@ -1,0 +1,53 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/mutant"
+)
+
+// committed is the state of a node as a snapshot has it.
+type committed struct{ node *Node }
+
+func (c committed) Now() uint64 { return c.node.clock.standing() }
+
+func (c committed) Records() iter.Seq[limiter.Record] {
+	if mutant.Is(mutant.DirtySnapshot) {
+		return c.node.table.Records()
+	}
+	return c.node.table.CommittedRecords()
+}
+
+func appendLength(b []byte, n int) []byte { return binary.LittleEndian.AppendUint32(b, uint32(n)) }
+
+var errHead = errors.New("the head of the snapshot is damaged")
+
+// readHead reads the head of a snapshot.
+func readHead(r io.Reader) (*head, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, fmt.Errorf("%w: %w", errHead, err)
+	}
+	n := binary.LittleEndian.Uint32(size[:])
+	if n > maxHead {
+		return nil, fmt.Errorf("it claims %d bytes: %w", n, errHead)
+	}
+	b := make([]byte, n)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return nil, fmt.Errorf("%w: %w", errHead, err)
+	}
+	var h head
+	if err := json.Unmarshal(b, &h); err != nil {
+		return nil, fmt.Errorf("%w: %w", errHead, err)
+	}
+	if h.Version != snapshotVersion {
+		return nil, fmt.Errorf("version %d: %w", h.Version, errHead)
+	}
+	return &h, nil
+}

@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// submit notes a generation as the flusher does.
+func (r *reign) submit(generation uint64, taken time.Duration) {
+	r.slots <- struct{}{}
+	r.submitted(generation, taken)
+}
+
+// A commit lets all go who wait for that generation or an older one, and nobody else.
+func TestCommitWakesAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReign(1, 1)
+		var mu sync.Mutex
+		let := map[uint64]int{}
+		var waiting sync.WaitGroup
+		for i := range 30 {
+			generation := uint64(5 + i%3)
+			waiting.Go(func() {
+				if err := r.await(generation); err != nil {
+					t.Errorf("generation %d: %v", generation, err)
+				}
+				mu.Lock()
+				let[generation]++
+				mu.Unlock()
+			})
+		}
+		synctest.Wait()
+		if got := r.demanded.Load(); got != 7 {
+			t.Errorf("demanded %d", got)
+		}
+		r.submit(5, time.Second)
+		r.submit(6, 2*time.Second)
+		if waits, age := r.oldest(3 * time.Second); waits != 2 || age != 2*time.Second {
+			t.Errorf("%d in flight, the oldest for %v", waits, age)
+		}
+		if taken := r.commit(6); taken != 2*time.Second || r.confirmed.Load() != int64(2*time.Second) || len(r.slots) != 0 {
+			t.Errorf("taken at %v, %d slots", taken, len(r.slots))
+		}
+		synctest.Wait()
+		mu.Lock()
+		if let[5] != 10 || let[6] != 10 || let[7] != 0 {
+			t.Errorf("let go %v", let)
+		}
+		mu.Unlock()
+		r.submit(7, 3*time.Second)
+		r.commit(7)
+		waiting.Wait()
+		if let[7] != 10 {
+			t.Errorf("let go %v", let)
+		}
+	})
+}
+
+// The end of a reign lets all go: what is not committed is uncertain.
+func TestEndOfReign(t *testing.T) {
+	r := newReign(1, 1)
+	r.submit(1, 0)
+	r.commit(1)
+	close(r.over)
+	if err := r.await(1); err != nil {
+		t.Errorf("what is committed stays so: %v", err)
+	}
+	if err := r.await(2); err != limiter.ErrUncertain {
+		t.Errorf("what is not: %v", err)
+	}
+}
+
+// Places to wait are used again, many times over.
+func TestWaitsAreUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReign(1, 1)
+		for generation := uint64(1); generation <= 100; generation++ {
+			var waiting sync.WaitGroup
+			for range 3 {
+				waiting.Go(func() {
+					if err := r.await(generation); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			synctest.Wait()
+			if err := r.await(generation - 1); err != nil {
+				t.Error(err)
+			}
+			r.submit(generation, 0)
+			r.commit(generation)
+			waiting.Wait()
+		}
+	})
+}

@@ -1,0 +1,195 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// shownView is a view with the means to say that there is a newer one.
+type shownView struct {
+	topology.View
+	changed chan struct{}
+}
+
+// View returns what is known at present.
+func (n *Node) View() *topology.View { return &n.view.Load().View }
+
+// refresh makes a new view.
+func (n *Node) refresh() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.publish()
+}
+
+// publish makes a new view, if anything in it has changed. n.mu is held.
+func (n *Node) publish() {
+	if n.raft == nil {
+		return // Raft is being started
+	}
+	_, leader := n.raft.LeaderWithID()
+	next := &shownView{changed: make(chan struct{})}
+	next.View = topology.View{
+		Cluster: n.config.Cluster,
+		Self:    n.config.Self.ID,
+		Leader:  string(leader),
+		Leading: n.leads(),
+		Term:    n.raft.CurrentTerm(),
+		Members: n.members(),
+		Changed: next.changed,
+	}
+	old := n.view.Load()
+	if same(&old.View, &next.View) {
+		return
+	}
+	n.view.Store(next)
+	close(old.changed)
+}
+
+// leads reports whether this node decides.
+func (n *Node) leads() bool {
+	r := n.reign.Load()
+	return r != nil && !r.leaving.Load()
+}
+
+func same(a, b *topology.View) bool {
+	return a.Leader == b.Leader && a.Leading == b.Leading && a.Term == b.Term && slices.Equal(a.Members, b.Members)
+}
+
+// members returns the nodes by the newest configuration, in the order of their ids, with what
+// they have announced. n.mu is held.
+func (n *Node) members() []topology.Member {
+	var list []topology.Member
+	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
+		a := n.announced[string(s.ID)]
+		list = append(list, topology.Member{
+			ID: string(s.ID), Raft: string(s.Address), Voter: s.Suffrage == raft.Voter,
+			Host: a.Host, Port: a.Port, ClusterPort: a.ClusterPort, SentinelPort: a.SentinelPort,
+		})
+	}
+	slices.SortFunc(list, func(a, b topology.Member) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}
+
+// observe makes a new view whenever Raft sees another leader or another peer, and notes which
+// nodes do not answer.
+func (n *Node) observe() {
+	seen := make(chan raft.Observation, 64)
+	observer := raft.NewObserver(seen, false, func(o *raft.Observation) bool {
+		switch o.Data.(type) {
+		case raft.LeaderObservation, raft.PeerObservation, raft.FailedHeartbeatObservation, raft.ResumedHeartbeatObservation:
+			return true
+		}
+		return false
+	})
+	n.raft.RegisterObserver(observer)
+	n.running.Go(func() {
+		defer n.raft.DeregisterObserver(observer)
+		for {
+			select {
+			case <-n.ended:
+				return
+			case o := <-seen:
+				n.note(o.Data)
+				n.refresh()
+			}
+		}
+	})
+}
+
+func (n *Node) note(data any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch o := data.(type) {
+	case raft.FailedHeartbeatObservation:
+		n.failing[string(o.PeerID)] = true
+	case raft.ResumedHeartbeatObservation:
+		delete(n.failing, string(o.PeerID))
+	case raft.LeaderObservation:
+		clear(n.failing)
+	}
+}
+
+// Allows reports whether a node may take part: not if it has been removed. One that this node
+// has never heard of may have been added while this node was away.
+func (n *Node) Allows(id string) bool {
+	if n.find(id) != nil {
+		return true
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	_, known := n.announced[id]
+	return !known || len(n.view.Load().Members) == 0
+}
+
+// NodeAt returns the id of the member at a raft address, or "".
+func (n *Node) NodeAt(addr string) string {
+	for _, m := range n.View().Members {
+		if m.Raft == addr {
+			return m.ID
+		}
+	}
+	return ""
+}
+
+// Status counts.
+func (n *Node) Status() topology.Status {
+	if !n.begun() {
+		return topology.Status{Mode: n.mode()}
+	}
+	s := topology.Status{
+		Mode:      n.mode(),
+		Last:      n.raft.LastIndex(),
+		Committed: n.raft.CommitIndex(),
+		Applied:   n.raft.AppliedIndex(),
+		LogTime:   n.clock.Now(),
+		Entries:   n.entries.Load(),
+		Changes:   n.bytes.Load(),
+		Rollbacks: n.rollbacks.Load(),
+		Snapshot:  n.snapshotIndex.Load(),
+	}
+	s.Behind = time.Duration(n.config.Wall().UnixNano() - int64(s.LogTime))
+	if r := n.reign.Load(); r != nil {
+		s.Waiting, s.Unflushed = r.oldest(n.clock.monotonic())
+	} else if last := n.raft.LastContact(); !last.IsZero() {
+		s.Contact = time.Since(last)
+	}
+	return s
+}
+
+func (n *Node) mode() string {
+	if n.config.Async {
+		return "async"
+	}
+	return "sync"
+}
+
+// Fingerprint says what state the node is in. Nothing is applied meanwhile, so that what it
+// says is of one moment.
+func (n *Node) Fingerprint() topology.Fingerprint {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f := topology.Fingerprint{Index: n.appliedIndex, LogTime: n.clock.standing()}
+	f.Sum, f.Keys = n.table.Hash(f.LogTime)
+	return f
+}
+
+func (n *Node) find(id string) *topology.Member { return n.View().Find(id) }
+
+func (n *Node) voters() (list []topology.Member) {
+	for _, m := range n.View().Members {
+		if m.Voter {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// others returns the voters but this node.
+func (n *Node) others() []topology.Member {
+	return slices.DeleteFunc(n.voters(), func(m topology.Member) bool { return m.ID == n.config.Self.ID })
+}

@@ -1,0 +1,161 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+const (
+	callWithin     = 500 * time.Millisecond
+	transferWithin = 2 * time.Second
+)
+
+var errLost = errors.New("the message is lost")
+
+// wire is the transport of a simulated process.
+type wire struct {
+	life     *life
+	consumer chan raft.RPC
+}
+
+func newWire(l *life) *wire { return &wire{life: l, consumer: make(chan raft.RPC, 16)} }
+
+func (w *wire) Consumer() <-chan raft.RPC                                  { return w.consumer }
+func (w *wire) LocalAddr() raft.ServerAddress                              { return raft.ServerAddress(w.life.node.id) }
+func (w *wire) EncodePeer(_ raft.ServerID, addr raft.ServerAddress) []byte { return []byte(addr) }
+func (w *wire) DecodePeer(b []byte) raft.ServerAddress                     { return raft.ServerAddress(b) }
+func (w *wire) SetHeartbeatHandler(func(raft.RPC))                         {}
+func (w *wire) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
+	return nil, raft.ErrPipelineReplicationNotSupported
+}
+
+func (w *wire) AppendEntries(_ raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	w.life.node.sim.noteCommitted(w.life, args.LeaderCommitIndex)
+	return call(w, to, args, nil, callWithin, resp)
+}
+
+func (w *wire) RequestVote(_ raft.ServerID, to raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	return call(w, to, args, nil, callWithin, resp)
+}
+
+func (w *wire) RequestPreVote(_ raft.ServerID, to raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	return call(w, to, args, nil, callWithin, resp)
+}
+
+func (w *wire) InstallSnapshot(_ raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	b, err := io.ReadAll(data)
+	if err != nil {
+		return err
+	}
+	return call(w, to, args, b, 10*callWithin, resp)
+}
+
+func (w *wire) TimeoutNow(_ raft.ServerID, to raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	return call(w, to, args, nil, transferWithin, resp)
+}
+
+// call sends a request, and waits for the response.
+func call[T any](w *wire, to raft.ServerAddress, args any, data []byte, within time.Duration, resp *T) error {
+	ctx, cancel := context.WithTimeout(w.life.ctx, within)
+	defer cancel()
+	answers := make(chan raft.RPCResponse, 1)
+	if err := w.life.exchange(ctx, string(to), func(there *life) error {
+		return there.wire.handle(raft.RPC{Command: args, Reader: bytes.NewReader(data)}, answers)
+	}); err != nil {
+		return err
+	}
+	a := <-answers
+	if a.Error != nil {
+		return a.Error
+	}
+	*resp = *a.Response.(*T)
+	return nil
+}
+
+// handle hands a request to Raft, and waits for what it says to it.
+func (w *wire) handle(rpc raft.RPC, answers chan<- raft.RPCResponse) error {
+	responses := make(chan raft.RPCResponse, 1)
+	rpc.RespChan = responses
+	select {
+	case w.consumer <- rpc:
+	case <-w.life.ctx.Done():
+		return net.ErrClosed
+	}
+	select {
+	case r := <-responses:
+		answers <- r
+		return nil
+	case <-w.life.ctx.Done():
+		return net.ErrClosed
+	}
+}
+
+// exchange has another process do something, and returns when the news of that has come back.
+// A process that is down refuses at once, one that is paused does it later, even if nobody
+// waits for it any more; and on a link that is cut, each way on its own, what is sent is lost.
+func (l *life) exchange(ctx context.Context, to string, do func(*life) error) error {
+	if !l.resumed() {
+		return net.ErrClosed
+	}
+	s := l.node.sim
+	there := s.alive(to)
+	if there == nil {
+		return net.ErrClosed
+	}
+	done := make(chan error, 1)
+	s.ending.Go(func() {
+		pass(s.latency())
+		if s.isCut(l.node.id, to) || !there.arrives() {
+			return
+		}
+		err := do(there)
+		if !there.resumed() {
+			return
+		}
+		pass(s.latency())
+		if !s.isCut(to, l.node.id) {
+			done <- err
+		}
+	})
+	select {
+	case err := <-done:
+		if !l.resumed() {
+			return net.ErrClosed
+		}
+		return err
+	case <-ctx.Done():
+		return errLost
+	}
+}
+
+// simPeers are the Peers of a process.
+type simPeers struct{ life *life }
+
+func (p simPeers) Ask(ctx context.Context, to topology.Member, q Question) (Answer, error) {
+	answers := make(chan Answer, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.life.ctx, cancel)()
+	err := p.life.exchange(ctx, to.Raft, func(there *life) error {
+		replyCtx, cancel := context.WithTimeout(there.ctx, messageWithin)
+		defer cancel()
+		answers <- there.Reply(replyCtx, q)
+		return nil
+	})
+	if err != nil {
+		return Answer{}, err
+	}
+	return <-answers, nil
+}
+
+func (p simPeers) Dial(context.Context, topology.Member) (net.Conn, error) {
+	return nil, net.ErrClosed
+}
