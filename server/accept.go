@@ -16,9 +16,12 @@ const (
 	spareFiles = 64
 )
 
-// Serve accepts connections from ln until Shutdown, and then returns ErrServerClosed.
-// It closes ln. It returns another error only when somebody else closes ln.
-func (s *Server) Serve(ln net.Listener) error {
+// serve accepts connections to a face. See Serve.
+func (s *Server) serve(ln net.Listener, f *face) error {
+	if s.commands[f.set] == nil {
+		_ = ln.Close()
+		return fmt.Errorf("serve clients of a cluster on %s: %w", ln.Addr(), errNotClustered)
+	}
 	s.mu.Lock()
 	if s.closing.Load() {
 		s.mu.Unlock()
@@ -33,20 +36,20 @@ func (s *Server) Serve(ln net.Listener) error {
 		s.mu.Unlock()
 		_ = ln.Close()
 	}()
-	return s.accept(ln)
+	return s.accept(ln, f)
 }
 
 // accept takes in connections. When that fails, as it does when the process is out of
 // descriptors, it waits, longer each time, instead of trying again at once: whatever it
 // is, clients that are connected go on being served.
-func (s *Server) accept(ln net.Listener) error {
+func (s *Server) accept(ln net.Listener, f *face) error {
 	backoff := firstBackoff
 	for {
 		conn, err := ln.Accept()
 		switch {
 		case err == nil:
 			backoff = firstBackoff
-			s.admit(conn)
+			s.admit(conn, f)
 		case s.closing.Load():
 			return ErrServerClosed
 		case errors.Is(err, net.ErrClosed):
@@ -74,26 +77,29 @@ func (s *Server) pause(d time.Duration) bool {
 }
 
 // admit serves a connection, or turns it away.
-func (s *Server) admit(conn net.Conn) {
+func (s *Server) admit(conn net.Conn, f *face) {
 	s.stats.connections.Add(1)
 	o := s.opts.Get()
-	if o.ProtectedMode && o.RequirePass == "" && !isLocal(conn.RemoteAddr()) {
+	if o.ProtectedMode && o.RequirePass == "" && !f.trusted && !isLocal(conn.RemoteAddr()) {
 		s.turnAway(conn, errDenied)
 		return
 	}
 	keepAlive(conn, o.TCPKeepAlive)
-	c := newClient(s, conn)
+	c := newClient(s, conn, f)
 	s.mu.Lock()
-	full := len(s.clients) >= clientLimit(o.MaxClients)
+	full := !f.trusted && len(s.clients)-s.peers >= clientLimit(o.MaxClients)
 	refused := full || s.closing.Load()
 	if !refused {
 		s.clients[c.id] = c
+		s.peers += countTrue(f.trusted)
 		s.active.Add(1)
 	}
 	s.mu.Unlock()
 	switch {
 	case full:
 		s.turnAway(conn, errMaxClients)
+	case refused && f.trusted:
+		s.turnAway(conn, errParting)
 	case refused:
 		_ = conn.Close()
 	default:

@@ -19,7 +19,7 @@ func silentClient(tb testing.TB, u setup) *client {
 		_, _ = near.Close(), far.Close()
 		_ = s.Shutdown(tb.Context())
 	})
-	return newClient(s, near)
+	return newClient(s, near, &redisFace)
 }
 
 // respond runs the commands in input from their bytes to their replies.

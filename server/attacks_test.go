@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/options"
 )
 
@@ -152,7 +153,7 @@ func TestGuestsMayNothing(t *testing.T) {
 	t.Parallel()
 	stopped := make(chan struct{})
 	s := setup{options: withPassword, stop: func(bool) { close(stopped) }}.start(t)
-	for _, cmd := range s.commands.every {
+	for _, cmd := range s.commands[onRedis].every {
 		if cmd.is(noAuth) || len(cmd.subs) > 0 && cmd.run == nil {
 			continue
 		}
@@ -299,7 +300,7 @@ func TestEveryErrorIsOneLine(t *testing.T) {
 // TestEngineErrors sees that what an engine refuses becomes the error that clients know.
 func TestEngineErrors(t *testing.T) {
 	t.Parallel()
-	s := setup{engine: failing{err: errors.New("disk on fire\r\n+OK")}}.start(t)
+	s := setup{engine: failing{buckets.New(buckets.Config{Shards: 1}), errors.New("disk on fire\r\n+OK")}}.start(t)
 	p := s.dial()
 	p.do(failure(errInternal), "CL.THROTTLE", "k", "1", "1", "1")
 	p.do("+PONG\r\n", "PING")

@@ -19,6 +19,8 @@ type batch struct {
 	calls [batchSize]call
 	reqs  [batchSize]limiter.Request
 	out   [batchSize]limiter.Decision
+	// args are those of the calls, which are kept where they may have to be made elsewhere.
+	args [][]byte
 
 	logEntries int64 // the option window-log-max-entries, at least 1
 }
@@ -28,6 +30,7 @@ type call struct {
 	cmd  *command
 	n    int           // requests
 	unit time.Duration // in which times are answered
+	args int           // how many, of those that are kept
 }
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
@@ -46,9 +49,22 @@ func (b *batch) add(cmd *command, args [][]byte) error {
 		b.n = before
 		return err
 	}
-	b.calls[b.made] = call{cmd, b.n - before, unit}
+	b.calls[b.made] = call{cmd: cmd, n: b.n - before, unit: unit}
 	b.made++
 	return nil
+}
+
+// keep keeps the arguments of the call that was added last.
+func (b *batch) keep(args [][]byte) {
+	b.args = append(b.args, args...)
+	b.calls[b.made-1].args = len(args)
+}
+
+// empty forgets what has been collected.
+func (b *batch) empty() {
+	b.made, b.n = 0, 0
+	clear(b.args)
+	b.args = b.args[:0]
 }
 
 // leastSpec is how many words the shortest limit of CL.ALL has, and how many a command for
@@ -68,46 +84,69 @@ func (c *client) enqueue(cmd *command, args [][]byte) error {
 		c.decide()
 	}
 	b.logEntries = int64(c.srv.opts.Get().WindowLogMaxEntries)
-	return b.add(cmd, args)
+	err := b.add(cmd, args)
+	if err == nil && c.srv.cluster != nil {
+		b.keep(args)
+	}
+	return err
 }
 
-// decide lets the engine decide what has been collected, and adds the replies.
+// settle answers all that has been collected, here or elsewhere.
+func (c *client) settle() {
+	c.decide()
+	c.runErrands()
+}
+
+// decide lets the engine decide what has been collected, and adds the replies once they can be
+// given. What it does not decide any more is collected to be decided elsewhere.
 func (c *client) decide() {
 	b := c.batch
 	if b == nil || b.made == 0 {
 		return
 	}
-	reqs, out := b.reqs[:b.n], b.out[:b.n]
 	start := c.srv.uptime()
-	c.ask(reqs, out)
+	lost := c.ask(b)
 	took := c.srv.uptime() - start
+	reqs, out, args := b.reqs[:b.n], b.out[:b.n], b.args
 	for i := range b.calls[:b.made] {
 		call := &b.calls[i]
-		c.replyCall(call, reqs[:call.n], out[:call.n])
-		reqs, out = reqs[call.n:], out[call.n:]
+		if err := call.outcome(reqs[:call.n], out[:call.n], lost); err == nil && len(c.sent.list) == 0 {
+			call.cmd.reply(c, call.unit, reqs[:call.n], out[:call.n])
+		} else if errLost(err) && c.passesOn() {
+			c.sent.add(call.cmd, args[:call.args], true)
+		} else {
+			c.answerCall(call, err, reqs, out)
+		}
+		reqs, out, args = reqs[call.n:], out[call.n:], args[call.args:]
 	}
 	c.accountBatch(b, took)
-	b.made, b.n = 0, 0
+	b.empty()
 }
 
-// ask keeps a batch of decisions out of other clients' transactions.
-func (c *client) ask(reqs []limiter.Request, out []limiter.Decision) {
-	if !c.tx.running {
-		c.srv.exec.RLock()
-		defer c.srv.exec.RUnlock()
+// answerCall answers a call behind others that have to be decided elsewhere, or one that failed.
+func (c *client) answerCall(call *call, err error, reqs []limiter.Request, out []limiter.Decision) {
+	c.runErrands()
+	if err != nil {
+		c.fail(call.cmd, err)
+		return
 	}
-	c.srv.engine.Decide(reqs, out)
+	call.cmd.reply(c, call.unit, reqs[:call.n], out[:call.n])
 }
 
-// replyCall answers a limiter command. An error of one decision is that of its group.
-func (c *client) replyCall(call *call, reqs []limiter.Request, out []limiter.Decision) {
-	for i := range out {
-		if out[i].Err != nil {
-			c.fail(call.cmd, out[i].Err)
-			return
-		}
+// ask lets a batch be decided, out of other clients' transactions, and waits until the client
+// can be told. A transaction waits for all of its commands at its end.
+func (c *client) ask(b *batch) error {
+	if c.tx.running {
+		c.srv.engine.Decide(b.reqs[:b.n], b.out[:b.n])
+		return nil
 	}
-	call.cmd.reply(c, call.unit, reqs, out)
+	return c.awaitTicket(c.decideLocked(b))
+}
+
+func (c *client) decideLocked(b *batch) limiter.Ticket {
+	c.srv.exec.RLock()
+	defer c.srv.exec.RUnlock()
+	return c.srv.engine.Decide(b.reqs[:b.n], b.out[:b.n])
 }
 
 // accountBatch adds a batch to what the server knows of itself. Each command has a share of
@@ -140,7 +179,7 @@ func (b *batch) slowArgs() [][]byte {
 // dropBatch gives the batch back until the next read. What it holds is forgotten.
 func (c *client) dropBatch() {
 	if c.batch != nil {
-		c.batch.made, c.batch.n = 0, 0
+		c.batch.empty()
 		batches.Put(c.batch)
 		c.batch = nil
 	}

@@ -45,7 +45,7 @@ func newMirror(t testing.TB) mirror {
 	return mirror{buckets.New(buckets.Config{Shards: 1}), t, new(journal)}
 }
 
-func (m mirror) Decide(reqs []limiter.Request, out []limiter.Decision) {
+func (m mirror) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
 	m.sizes.note(int64(len(reqs)))
 	group := 0
 	for i := range reqs {
@@ -58,6 +58,7 @@ func (m mirror) Decide(reqs []limiter.Request, out []limiter.Decision) {
 		}
 		out[i] = limiter.Decision{Limit: reqs[i].Limit.Max, Remaining: reqs[i].Quantity, RetryAfter: limiter.NoRetry, Wait: time.Second}
 	}
+	return limiter.Ticket{}
 }
 
 // six renders the reply of a decision of a leaky bucket.
@@ -185,10 +186,11 @@ func TestSlowGroups(t *testing.T) {
 // limiting is an engine that refuses everything.
 type limiting struct{ limiter.Engine }
 
-func (limiting) Decide(reqs []limiter.Request, out []limiter.Decision) {
+func (limiting) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
 	for i := range reqs {
 		out[i] = limiter.Decision{Limited: true, Limit: reqs[i].Limit.Max, RetryAfter: 1500 * time.Millisecond, ResetAfter: 2 * time.Second, Wait: limiter.NoRetry}
 	}
+	return limiter.Ticket{}
 }
 
 // TestLimitedCalls counts a group as one, and answers in the unit that was asked for.
@@ -225,9 +227,10 @@ type amounts struct {
 	seen *journal
 }
 
-func (e amounts) Decide(reqs []limiter.Request, out []limiter.Decision) {
+func (e amounts) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
 	for i := range reqs {
 		e.seen.note(reqs[i].Limit.Amount)
 		out[i] = limiter.Decision{}
 	}
+	return limiter.Ticket{}
 }

@@ -24,15 +24,18 @@ const (
 // client is one connection and what it has set up. All but the fields at the end
 // belong to the goroutine that serves it.
 type client struct {
-	srv  *Server
-	conn *socket
-	id   int64
-	born time.Time
+	srv      *Server
+	face     *face
+	commands *registry // of that face
+	conn     *socket
+	id       int64
+	born     time.Time
 
 	in    *resp.Reader
 	known *options.Options // those that the limits of in come from
 	out   resp.Reply
-	batch *batch // decisions that have yet to be made; nil between reads
+	batch *batch  // decisions that have yet to be made; nil between reads
+	sent  errands // commands that have yet to run elsewhere; empty between reads
 
 	authenticated bool
 	tries         int // wrong passwords so far
@@ -42,8 +45,9 @@ type client struct {
 	tracking      tracking
 	tx            transaction
 	channels      subscriptions
+	retune        bool  // its subscriptions are not those that it is told news by
 	watching      bool  // MONITOR has been asked for
-	feed          *feed // what writes to the connection then
+	feed          *feed // what writes to the connection then, or where there may be news
 
 	// What the housekeeper looks at, in its ticks; 0 means not so.
 	lastRead  atomic.Int64 // when bytes came last
@@ -51,6 +55,8 @@ type client struct {
 	guestFrom atomic.Int64 // since when a password is asked for
 	writing   atomic.Int64 // since when a write has been waiting
 	hungUp    atomic.Bool  // another goroutine wants the connection to end
+	leaving   atomic.Bool  // likewise, behind what has been read
+	awaiting  atomic.Bool  // the client is kept waiting for the cluster
 	lastRun   atomic.Pointer[command]
 	quietFrom int64 // the lastRead at which the housekeeper has looked for the end of the stream
 
@@ -68,13 +74,15 @@ type profile struct {
 	saving                     bool // a snapshot is written for it
 }
 
-func newClient(s *Server, conn net.Conn) *client {
+func newClient(s *Server, conn net.Conn, f *face) *client {
 	c := &client{
-		srv:     s,
-		conn:    newSocket(conn),
-		id:      s.lastID.Add(1),
-		born:    time.Now(),
-		profile: profile{resp: 2, multi: -1},
+		srv:      s,
+		face:     f,
+		commands: s.commands[f.set],
+		conn:     newSocket(conn),
+		id:       s.lastID.Add(1),
+		born:     time.Now(),
+		profile:  profile{resp: 2, multi: -1},
 	}
 	now := s.ticks.Load()
 	c.lastRead.Store(now)
@@ -85,7 +93,7 @@ func newClient(s *Server, conn net.Conn) *client {
 
 // resetAuth makes the client what it is at connect: a guest if there is a password.
 func (c *client) resetAuth() {
-	c.setAuthenticated(c.srv.opts.Get().RequirePass == "")
+	c.setAuthenticated(c.face.trusted || c.srv.opts.Get().RequirePass == "")
 }
 
 func (c *client) setAuthenticated(yes bool) {
@@ -152,10 +160,20 @@ func (c *client) serve() {
 	}()
 	err := c.conn.loop(c.turn)
 	c.noteEnd(err)
-	c.srv.monitors.remove(c) // with its last words, if the peer takes them
-	if c.quit && !c.cut {
-		c.conn.lastWords()
+	c.endFeed() // with its last words, if the peer takes them
+	if parted := c.parts(); parted || (c.quit || c.leaving.Load()) && !c.cut {
+		c.conn.lastWords(parted)
 	}
+}
+
+// parts tells another node that this one ends the stream, so that it knows what has become
+// of the commands that are not answered, and reports whether it has. Who hangs up says nothing.
+func (c *client) parts() bool {
+	if !c.face.trusted || c.cut || c.hungUp.Load() || !c.srv.closing.Load() && !c.leaving.Load() {
+		return false
+	}
+	c.out.Error(string(errParting))
+	return c.flush()
 }
 
 // turn reads once and runs what has been read.
@@ -172,7 +190,7 @@ func (c *client) turn() progress {
 		}
 	}
 	switch {
-	case c.srv.closing.Load():
+	case c.srv.closing.Load() || c.leaving.Load():
 		return stop
 	case err == errNothing || err == nil && c.conn.drained:
 		c.trimReader()
@@ -197,11 +215,12 @@ func (c *client) trimReader() {
 func (c *client) runAll() bool {
 	note(&c.lastRead, c.srv.ticks.Load())
 	c.refreshLimits()
+	c.sent.hopeless = nil
 	completed := false
 	for {
 		args, err := c.in.Next()
 		if err != nil {
-			c.decide()
+			c.settle()
 			c.protocolError(err)
 			break
 		}
@@ -217,9 +236,8 @@ func (c *client) runAll() bool {
 			return false
 		}
 	}
-	c.decide()
+	c.settle()
 	c.dropBatch()
-	c.beginFeed()
 	goesOn := !c.cut && c.flush() && !c.quit
 	c.noteHalf(completed)
 	return goesOn
@@ -244,19 +262,22 @@ func note(a *atomic.Int64, value int64) {
 
 // flush writes what has been replied, and reports whether the connection goes on.
 func (c *client) flush() bool {
-	if c.out.Len() == 0 {
-		return true
+	fresh, err := c.beginFeed(), error(nil)
+	if c.out.Len() > 0 {
+		note(&c.halfSince, 0) // nothing is read meanwhile: what is incomplete cannot be completed
+		err = c.write(c.out.Bytes())
+		c.out.Truncate(0, keepOut)
 	}
-	note(&c.halfSince, 0) // nothing is read meanwhile: what is incomplete cannot be completed
-	err := c.write(c.out.Bytes())
-	c.out.Truncate(0, keepOut)
+	if c.feed != nil {
+		c.fill(fresh)
+	}
 	return err == nil
 }
 
 // write hands bytes to the connection. It blocks while the peer does not take them.
 func (c *client) write(b []byte) error {
 	if c.feed != nil {
-		return c.feed.add(b)
+		return c.feed.put(b)
 	}
 	written, err := c.conn.tryWrite(b), error(nil)
 	if written < len(b) {
@@ -300,10 +321,12 @@ func (c *client) hangUp() {
 func (c *client) leave() {
 	c.srv.mu.Lock()
 	delete(c.srv.clients, c.id)
+	c.srv.peers -= countTrue(c.face.trusted)
 	c.srv.mu.Unlock()
 	_ = c.conn.Close()
 	c.dropBatch()
-	c.srv.monitors.remove(c)
+	c.srv.forward.unwatch(c.tx.own)
+	c.endFeed()
 }
 
 // noteEnd logs why a connection ended, unless it did as connections do.

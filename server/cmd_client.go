@@ -92,15 +92,21 @@ func (f *clientFilter) matches(c *client) bool {
 		c != f.skip
 }
 
-// kind returns the class of a client, by Redis's names.
+// The classes of clients, by Redis's names.
+const (
+	kindNormal  = "normal"
+	kindReplica = "replica" // monitors, and other nodes
+	kindPubsub  = "pubsub"
+)
+
 func (c *client) kind() string {
 	switch p := c.shown(); {
-	case p.monitor:
-		return "replica"
+	case p.monitor || c.face.trusted:
+		return kindReplica
 	case p.channels+p.patterns > 0:
-		return "pubsub"
+		return kindPubsub
 	}
-	return "normal"
+	return kindNormal
 }
 
 func parseClientFilter(args [][]byte) (f clientFilter, err error) {
@@ -126,10 +132,10 @@ func parseClientFilter(args [][]byte) (f clientFilter, err error) {
 
 func parseClientType(arg []byte) (string, error) {
 	switch kind := strings.ToLower(string(arg)); kind {
-	case "normal", "master", "replica", "pubsub":
+	case kindNormal, "master", kindReplica, kindPubsub:
 		return kind, nil
 	case "slave":
-		return "replica", nil
+		return kindReplica, nil
 	}
 	return "", replyError("ERR Unknown client type '" + echo(arg, maxEcho) + "'")
 }

@@ -8,15 +8,15 @@ import (
 
 // cmdCommand tells all there is to know of every command.
 func cmdCommand(c *client, _ [][]byte) error {
-	c.out.Array(len(c.srv.commands.all))
-	for _, cmd := range c.srv.commands.all {
+	c.out.Array(len(c.commands.all))
+	for _, cmd := range c.commands.all {
 		c.replyCommand(cmd)
 	}
 	return nil
 }
 
 func cmdCommandCount(c *client, _ [][]byte) error {
-	c.out.Int(int64(len(c.srv.commands.all)))
+	c.out.Int(int64(len(c.commands.all)))
 	return nil
 }
 
@@ -26,7 +26,7 @@ func cmdCommandInfo(c *client, args [][]byte) error {
 	}
 	c.out.Array(len(args) - 2)
 	for _, name := range args[2:] {
-		if cmd := c.srv.commands.named(string(name)); cmd != nil {
+		if cmd := c.commands.named(string(name)); cmd != nil {
 			c.replyCommand(cmd)
 		} else {
 			c.out.Null()
@@ -135,11 +135,11 @@ func (c *client) replySpec(s spec) {
 }
 
 func cmdCommandDocs(c *client, args [][]byte) error {
-	list := c.srv.commands.all
+	list := c.commands.all
 	if len(args) > 2 {
 		list = nil
 		for _, name := range args[2:] {
-			if cmd := c.srv.commands.named(string(name)); cmd != nil {
+			if cmd := c.commands.named(string(name)); cmd != nil {
 				list = append(list, cmd)
 			}
 		}
@@ -250,7 +250,7 @@ func cmdCommandList(c *client, args [][]byte) error {
 		}
 	}
 	var names []string
-	for _, cmd := range c.srv.commands.every {
+	for _, cmd := range c.commands.every {
 		if keep(cmd) && (cmd.container() == "" || len(args) > 2) {
 			names = append(names, cmd.name)
 		}
@@ -303,7 +303,7 @@ func cmdCommandGetKeysAndFlags(c *client, args [][]byte) error {
 
 // keysIn returns the keys of a command that is given as arguments of another.
 func (c *client) keysIn(args [][]byte) (*command, [][]byte, error) {
-	cmd := c.srv.commands.find(args)
+	cmd := c.commands.find(args)
 	switch {
 	case cmd == nil:
 		return nil, nil, errBadCommand

@@ -46,7 +46,7 @@ func cmdSelect(c *client, args [][]byte) error {
 	case index < math.MinInt32 || index > math.MaxInt32:
 		return errNotInt32
 	case index != 0:
-		return errDBIndex
+		return c.face.database
 	}
 	c.out.OK()
 	return nil
@@ -66,8 +66,8 @@ func cmdReset(c *client, _ [][]byte) error {
 	if c.replies == replyOff {
 		c.replies = replyOn
 	}
-	c.watching = false
-	c.srv.monitors.remove(c)
+	c.watching, c.retune = false, false
+	c.endFeed()
 	c.out.SetProtocol(2)
 	c.resetAuth()
 	c.show(func(p *profile) {
@@ -183,6 +183,7 @@ func cmdHello(c *client, args [][]byte) error {
 	}
 	if h.version != 0 {
 		c.out.SetProtocol(h.version)
+		c.retune = c.retune || c.feed != nil && c.channels.any()
 	}
 	c.show(func(p *profile) {
 		p.resp = c.out.Protocol()
@@ -195,7 +196,7 @@ func cmdHello(c *client, args [][]byte) error {
 }
 
 func (c *client) replyHello() {
-	c.out.Map(7)
+	c.out.Map(7 - countTrue(c.face.noRole))
 	for _, pair := range [...]struct{ name, value string }{{"server", "redis"}, {"version", redisVersion}} {
 		c.out.Text(pair.name)
 		c.out.Text(pair.value)
@@ -204,15 +205,23 @@ func (c *client) replyHello() {
 	c.out.Int(int64(c.out.Protocol()))
 	c.out.Text("id")
 	c.out.Int(c.id)
-	for _, pair := range [...]struct{ name, value string }{{"mode", "standalone"}, {"role", "master"}} {
-		c.out.Text(pair.name)
-		c.out.Text(pair.value)
+	c.out.Text("mode")
+	c.out.Text(c.face.mode)
+	if !c.face.noRole {
+		c.out.Text("role")
+		c.out.Text(c.roleName())
 	}
 	c.out.Text("modules")
 	c.out.Array(0)
 }
 
-func cmdNoCluster(_ *client, _ [][]byte) error { return errNoCluster }
+// roleName is what HELLO calls this node.
+func (c *client) roleName() string {
+	if c.elsewhere() {
+		return "replica"
+	}
+	return "master"
+}
 
 // validName reports whether a client may call itself so: printable ASCII without spaces
 // keeps CLIENT LIST and the log one line a client.

@@ -35,7 +35,7 @@ func parseCommand(line string) (p parsed) {
 	return p
 }
 
-var testCommands = newRegistry(commandTable())
+var testCommands = newRegistry(commandTable(), onRedis)
 
 // TestParseLimit reads commands for one limit.
 func TestParseLimit(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/options"
-	"github.com/throttledhq/throttled/resp"
 )
 
 func cmdTime(c *client, _ [][]byte) error {
@@ -15,29 +14,6 @@ func cmdTime(c *client, _ [][]byte) error {
 	c.out.Array(2)
 	c.out.Text(strconv.FormatInt(now.Unix(), 10))
 	c.out.Text(strconv.Itoa(now.Nanosecond() / 1000))
-	return nil
-}
-
-func cmdRole(c *client, _ [][]byte) error {
-	c.out.Array(3)
-	c.out.Text("master")
-	c.out.Int(0)
-	c.out.Array(0)
-	return nil
-}
-
-// cmdWait counts the replicas that have what this connection wrote: there are none to
-// wait for.
-func cmdWait(c *client, args [][]byte) error {
-	if _, ok := resp.ParseInt(args[1]); !ok {
-		return errNotInteger
-	}
-	if ms, ok := resp.ParseInt(args[2]); !ok {
-		return errTimeout
-	} else if ms < 0 {
-		return replyError("ERR timeout is negative")
-	}
-	c.out.Int(0)
 	return nil
 }
 
@@ -83,6 +59,7 @@ func cmdConfigSet(c *client, args [][]byte) error {
 
 func cmdConfigResetStat(c *client, _ [][]byte) error {
 	c.srv.stats.reset()
+	c.srv.forward.reset()
 	c.out.OK()
 	return nil
 }
@@ -103,7 +80,7 @@ func cmdConfigRewrite(c *client, _ [][]byte) error {
 
 // cmdHelp serves HELP of every command with subcommands, from the command table.
 func cmdHelp(c *client, args [][]byte) error {
-	container := c.srv.commands.named(string(args[0]))
+	container := c.commands.named(string(args[0]))
 	lines := []string{strings.ToUpper(container.name) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"}
 	for _, sub := range container.subs {
 		name := strings.ToUpper(strings.TrimPrefix(sub.name, container.name+"|"))

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -65,6 +66,7 @@ const (
 	groupTransactions = "transactions"
 	groupPubsub       = "pubsub"
 	groupCluster      = "cluster"
+	groupSentinel     = "sentinel"
 	groupLimiter      = "module"
 )
 
@@ -99,6 +101,11 @@ type command struct {
 	cost    string // complexity; "" is O(1)
 	summary string
 	args    string // the arguments behind the name, in the notation of syntax.go
+	faces   faceSet
+	// leader says that only the leader can run it, as it can all that touches keys.
+	leader bool
+	// ownStream says that the leader is asked for it over a stream that only the client uses.
+	ownStream bool
 
 	// What it does: run, or, for a limiter command, parse and reply; nothing for a mere
 	// container of subcommands.
@@ -110,13 +117,21 @@ type command struct {
 	reply func(c *client, unit time.Duration, reqs []limiter.Request, out []limiter.Decision)
 
 	// Derived by newRegistry.
-	id     int // its place among all commands
+	id     int // the same for all rows of its name
 	subs   []*command
 	bySub  map[string]*command
 	syntax []argument
 }
 
 func (cmd *command) is(f flags) bool { return cmd.flags&f != 0 }
+
+// touchesKeys reports whether what a command answers, or does, depends on the keyspace.
+func (cmd *command) touchesKeys() bool {
+	return cmd.flags&(write|readonly) != 0 || cmd.keys.first > 0
+}
+
+// needsLeader reports whether a command is to run on the leader only.
+func (cmd *command) needsLeader() bool { return cmd.leader || cmd.touchesKeys() }
 
 func (cmd *command) arityFits(n int) bool {
 	return n == cmd.arity || cmd.arity < 0 && n >= -cmd.arity
@@ -173,22 +188,38 @@ func (cmd *command) keysOf(args [][]byte) [][]byte {
 	return keys
 }
 
-// registry finds commands by name.
+// registry finds the commands of one face by name.
 type registry struct {
 	all    []*command // top-level commands in the order of the table
-	every  []*command // subcommands too; their ids are their places here
+	every  []*command // subcommands too
 	byName map[string]*command
 }
 
 const maxCommandName = 32
 
-// newRegistry derives all that follows from the table. It panics on a row that
-// contradicts itself or another.
-func newRegistry(table []command) *registry {
+// commandNames returns the names in a table. The place of each is its id: a command that has a
+// row for each of several faces is one command.
+func commandNames(table []command) (names []string) {
+	for i := range table {
+		if !slices.Contains(names, table[i].name) {
+			names = append(names, table[i].name)
+		}
+	}
+	return names
+}
+
+// newRegistry derives all that follows from those rows of the table that are for a face. It
+// panics on one that contradicts itself or another.
+func newRegistry(table []command, on faceSet) *registry {
 	r := &registry{byName: make(map[string]*command, len(table))}
+	names := commandNames(table)
+	table = slices.Clone(table) // of which each face has its own
 	for i := range table {
 		cmd := &table[i]
-		cmd.id = i
+		if facesOf(cmd)&on == 0 {
+			continue
+		}
+		cmd.id = slices.Index(names, cmd.name)
 		cmd.syntax = parseSyntax(cmd.args)
 		r.every = append(r.every, cmd)
 		if parent := cmd.container(); parent != "" {

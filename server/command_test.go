@@ -10,47 +10,56 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// TestCommandTable checks every row for what all that derives from it relies on.
+// TestCommandTable checks the rows of every face for what all that derives from them relies on.
 func TestCommandTable(t *testing.T) {
 	t.Parallel()
-	groups := []string{groupConnection, groupGeneric, groupServer, groupTransactions, groupPubsub, groupCluster, groupLimiter}
-	kinds := []string{"key", "string", "integer", "pattern", "pure-token", "oneof", "block"}
-	var checkArgument func(cmd *command, a argument)
-	checkArgument = func(cmd *command, a argument) {
-		if !slices.Contains(kinds, a.kind) || a.name == "" || a.String() == "" {
-			t.Errorf("%s: argument %+v", cmd.name, a)
-		}
-		if (a.kind == "oneof" || a.kind == "block") != (len(a.parts) > 0) || a.kind == "pure-token" && a.token == "" {
-			t.Errorf("%s: argument %+v", cmd.name, a)
-		}
-		for _, part := range a.parts {
-			checkArgument(cmd, part)
+	names := commandNames(commandTable())
+	for _, on := range []faceSet{onRedis, onCluster, onSentinel, onPeers} {
+		r := newRegistry(commandTable(), on)
+		for _, cmd := range r.every {
+			if names[cmd.id] != cmd.name || r.named(strings.ToUpper(cmd.name)) != cmd {
+				t.Errorf("%s: is not found under its name", cmd.name)
+			}
+			checkRow(t, cmd)
 		}
 	}
-	r := newRegistry(commandTable())
-	for i, cmd := range r.every {
-		if cmd.id != i || cmd.name != strings.ToLower(cmd.name) || r.named(strings.ToUpper(cmd.name)) != cmd {
-			t.Errorf("%s: is not found under its name", cmd.name)
-		}
-		if cmd.summary == "" || strings.HasSuffix(cmd.summary, ".") || strings.Count(cmd.since, ".") != 2 || !slices.Contains(groups, cmd.group) {
-			t.Errorf("%s: summary %q, since %q, group %q", cmd.name, cmd.summary, cmd.since, cmd.group)
-		}
-		if cmd.keys.first > 0 && (cmd.keys.access == "" || cmd.keys.step < 1) {
-			t.Errorf("%s: keys %+v", cmd.name, cmd.keys)
-		}
-		if writes := strings.HasPrefix(cmd.keys.access, "R") && !strings.HasPrefix(cmd.keys.access, "RO"); writes != (cmd.is(write) && cmd.keys.first > 0) || cmd.is(write) && cmd.is(readonly) {
-			t.Errorf("%s: keys %+v, flags %b", cmd.name, cmd.keys, cmd.flags)
-		}
-		for _, a := range cmd.syntax {
-			checkArgument(cmd, a)
-		}
-		words := len(strings.Split(cmd.name, "|"))
-		if least := max(cmd.arity, -cmd.arity); least < words {
-			t.Errorf("%s: arity %d", cmd.name, cmd.arity)
-		}
-		if required := required(cmd.syntax); len(cmd.subs) == 0 && words+required != max(cmd.arity, -cmd.arity) && cmd.name != "auth" && cmd.name != "client|kill" {
-			t.Errorf("%s: arity %d, but %d arguments are required", cmd.name, cmd.arity, required)
-		}
+}
+
+func checkRow(t *testing.T, cmd *command) {
+	t.Helper()
+	groups := []string{groupConnection, groupGeneric, groupServer, groupTransactions, groupPubsub, groupCluster, groupSentinel, groupLimiter}
+	if cmd.summary == "" || strings.HasSuffix(cmd.summary, ".") || strings.Count(cmd.since, ".") != 2 || !slices.Contains(groups, cmd.group) || cmd.name != strings.ToLower(cmd.name) {
+		t.Errorf("%s: summary %q, since %q, group %q", cmd.name, cmd.summary, cmd.since, cmd.group)
+	}
+	if cmd.keys.first > 0 && (cmd.keys.access == "" || cmd.keys.step < 1) {
+		t.Errorf("%s: keys %+v", cmd.name, cmd.keys)
+	}
+	if writes := strings.HasPrefix(cmd.keys.access, "R") && !strings.HasPrefix(cmd.keys.access, "RO"); writes != (cmd.is(write) && cmd.keys.first > 0) || cmd.is(write) && cmd.is(readonly) {
+		t.Errorf("%s: keys %+v, flags %b", cmd.name, cmd.keys, cmd.flags)
+	}
+	for _, a := range cmd.syntax {
+		checkSyntax(t, cmd, a)
+	}
+	words := len(strings.Split(cmd.name, "|"))
+	if least := max(cmd.arity, -cmd.arity); least < words {
+		t.Errorf("%s: arity %d", cmd.name, cmd.arity)
+	}
+	if required := required(cmd.syntax); len(cmd.subs) == 0 && words+required != max(cmd.arity, -cmd.arity) && cmd.name != "auth" && cmd.name != "client|kill" {
+		t.Errorf("%s: arity %d, but %d arguments are required", cmd.name, cmd.arity, required)
+	}
+}
+
+func checkSyntax(t *testing.T, cmd *command, a argument) {
+	t.Helper()
+	kinds := []string{"key", "string", "integer", "pattern", "pure-token", "oneof", "block"}
+	if !slices.Contains(kinds, a.kind) || a.name == "" || a.String() == "" {
+		t.Errorf("%s: argument %+v", cmd.name, a)
+	}
+	if (a.kind == "oneof" || a.kind == "block") != (len(a.parts) > 0) || a.kind == "pure-token" && a.token == "" {
+		t.Errorf("%s: argument %+v", cmd.name, a)
+	}
+	for _, part := range a.parts {
+		checkSyntax(t, cmd, part)
 	}
 }
 
@@ -89,7 +98,7 @@ func TestRegistryRefuses(t *testing.T) {
 				t.Errorf("the table %+v is accepted", table)
 			}
 		}()
-		newRegistry(table)
+		newRegistry(table, onAll)
 	}
 	f(command{name: "a", arity: 1})
 	f(command{name: "a", arity: 1, run: run, parse: parse, reply: reply})
@@ -109,7 +118,7 @@ func TestCommandDocs(t *testing.T) {
 	for _, version := range []string{"2", "3"} {
 		p.ask("HELLO", version)
 		all := p.ask("COMMAND").list
-		if count := p.ask("COMMAND", "COUNT").int(); int(count) != len(all) || len(all) != len(s.commands.all) {
+		if count := p.ask("COMMAND", "COUNT").int(); int(count) != len(all) || len(all) != len(s.commands[onRedis].all) {
 			t.Errorf("COMMAND tells of %d commands, COUNT of %d", len(all), count)
 		}
 		docs := p.ask("COMMAND", "DOCS")
@@ -118,7 +127,7 @@ func TestCommandDocs(t *testing.T) {
 			t.Errorf("COMMAND DOCS tells of %d commands, LIST of %d", len(docs.list)/2, len(names))
 		}
 		for i, info := range all {
-			cmd := s.commands.all[i]
+			cmd := s.commands[onRedis].all[i]
 			checkInfo(t, cmd, info)
 			doc, found := docs.field(cmd.name)
 			if !found || !slices.Contains(names, cmd.name) {
@@ -126,7 +135,7 @@ func TestCommandDocs(t *testing.T) {
 			}
 			checkDoc(t, cmd, doc)
 		}
-		for _, cmd := range s.commands.every {
+		for _, cmd := range s.commands[onRedis].every {
 			one := p.ask("COMMAND", "INFO", strings.ToUpper(cmd.name), "nonsense").list
 			if len(one) != 2 || !one[1].null {
 				t.Fatalf("COMMAND INFO %s nonsense: %s", cmd.name, one)
@@ -232,7 +241,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
 	p := s.dial()
-	for _, cmd := range s.commands.all {
+	for _, cmd := range s.commands[onRedis].all {
 		if len(cmd.subs) == 0 {
 			continue
 		}
@@ -300,7 +309,7 @@ func TestEveryCommandAnswersOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
 	s.dial().ask("CL.THROTTLE", "1", "1", "1", "3600")
-	for _, cmd := range s.commands.every {
+	for _, cmd := range s.commands[onRedis].every {
 		if slices.Contains(neverOnce, cmd.name) {
 			continue
 		}

@@ -27,15 +27,18 @@ func (c *client) dispatch(args [][]byte) {
 
 // dispatchMuted runs a command and drops its reply, as CLIENT REPLY OFF and SKIP ask for.
 func (c *client) dispatchMuted(args [][]byte) {
-	c.decide()
-	mark := c.out.Len()
+	c.settle()
+	if !c.flush() { // so that what there is to drop is all there is, even if the command flushes
+		c.cut = true
+		return
+	}
 	if c.replies == replySkip {
 		c.replies = replySkipping
 	}
 	c.dispatchHeard(args)
-	c.decide()
+	c.settle()
 	if c.replies != replyOn { // what has switched replies on is answered itself
-		c.out.Truncate(mark, keepOut)
+		c.out.Truncate(0, keepOut)
 	}
 	if c.replies == replySkipping {
 		c.replies = replyOn
@@ -43,7 +46,7 @@ func (c *client) dispatchMuted(args [][]byte) {
 }
 
 func (c *client) dispatchHeard(args [][]byte) {
-	cmd := c.srv.commands.find(args)
+	cmd := c.commands.find(args)
 	if err := c.gate(cmd, args); err != nil {
 		c.reject(cmd, err)
 		return
@@ -68,6 +71,8 @@ func (c *client) gate(cmd *command, args [][]byte) error {
 		return errSubscribed(cmd.name)
 	case c.tx.queueing && cmd.is(noMulti):
 		return errNotInMulti
+	case c.tx.queueing && c.face.elsewhere == redirects && cmd.keys.first > 0 && c.elsewhere():
+		return c.redirected(cmd, args)
 	case !cmd.is(loading) && c.srv.snapshots.Loading():
 		return errLoading
 	}
@@ -82,7 +87,7 @@ func (c *client) unknown(args [][]byte) error {
 		c.srv.warn("http", "an HTTP request came in on the Redis port; connection closed", "addr", c.conn.RemoteAddr())
 		c.cut = true
 	}
-	if cmd := c.srv.commands.named(name); cmd != nil && len(args) > 1 && !strings.Contains(name, "|") {
+	if cmd := c.commands.named(name); cmd != nil && len(args) > 1 && !strings.Contains(name, "|") {
 		return errUnknownSubcommand(args[0], args[1])
 	}
 	return errUnknownCommand(args)
@@ -91,7 +96,7 @@ func (c *client) unknown(args [][]byte) error {
 // reject answers a command that does not run. It spoils the transaction it was meant
 // for; an EXEC that does not run ends it.
 func (c *client) reject(cmd *command, err error) {
-	c.decide()
+	c.settle()
 	if c.tx.queueing {
 		c.tx.spoiled = true
 	}
@@ -107,7 +112,13 @@ func (c *client) reject(cmd *command, err error) {
 
 // execute runs a command that has passed the gates.
 func (c *client) execute(cmd *command, args [][]byte) {
-	if cmd.parse != nil {
+	switch {
+	case cmd.needsLeader() && !c.tx.running && !c.tx.queueing && c.elsewhere():
+		c.showMonitors(cmd, args)
+		c.noteRun(cmd)
+		c.pass(cmd, args, false)
+	case cmd.parse != nil:
+		c.runErrands()
 		c.showMonitors(cmd, args)
 		if err := c.enqueue(cmd, args); err != nil {
 			c.decide()
@@ -115,18 +126,27 @@ func (c *client) execute(cmd *command, args [][]byte) {
 			c.fail(cmd, err)
 		}
 		c.noteRun(cmd)
-		return
+	default:
+		c.settle()
+		c.noteRun(cmd)
+		c.executeHere(cmd, args)
 	}
-	c.decide()
-	c.noteRun(cmd)
+}
+
+// executeHere runs a command other than those that are decided in batches.
+func (c *client) executeHere(cmd *command, args [][]byte) {
 	start := c.srv.uptime()
-	err := c.runLocked(cmd, args)
-	if err != nil {
+	err := c.runAwaited(cmd, args)
+	elsewhere := errLost(err) && cmd.needsLeader() && c.passesOn()
+	if err != nil && !elsewhere {
 		c.fail(cmd, err)
 	}
 	c.account(cmd, c.srv.uptime()-start, func() [][]byte { return args })
 	c.showMonitors(cmd, args)
-	if cmd.is(readonly) && c.tracking.on {
+	switch {
+	case elsewhere:
+		c.pass(cmd, args, true)
+	case cmd.is(readonly) && c.tracking.on:
 		c.invalidate(cmd.keysOf(args))
 	}
 }
@@ -188,6 +208,9 @@ func (c *client) fail(cmd *command, err error) {
 	reply, known := asReply(err)
 	if !known {
 		c.srv.log.Error("a command failed", "command", c.lastCommand(), "error", err)
+	}
+	if errLost(err) {
+		reply = c.face.notLeading
 	}
 	if cmd != nil {
 		c.srv.stats.of(cmd).failed.Add(1)

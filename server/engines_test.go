@@ -16,10 +16,11 @@ type failing struct {
 	err error
 }
 
-func (e failing) Decide(reqs []limiter.Request, out []limiter.Decision) {
+func (e failing) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
 	for i := range reqs {
 		out[i] = limiter.Decision{Err: e.err}
 	}
+	return limiter.Ticket{}
 }
 
 // panicking is an engine that panics on one key.
@@ -28,11 +29,11 @@ type panicking struct {
 	on string
 }
 
-func (e panicking) Decide(reqs []limiter.Request, out []limiter.Decision) {
+func (e panicking) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
 	for i := range reqs {
 		e.check(reqs[i].Key)
 	}
-	e.Engine.Decide(reqs, out)
+	return e.Engine.Decide(reqs, out)
 }
 
 func (e panicking) Lookup(key []byte) (limiter.Entry, bool) {
@@ -54,14 +55,14 @@ type holding struct {
 	release chan struct{} // closed to let it go
 }
 
-func (e holding) Decide(reqs []limiter.Request, out []limiter.Decision) {
+func (e holding) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
 	for i := range reqs {
 		if string(reqs[i].Key) == e.on {
 			e.entered <- struct{}{}
 			<-e.release
 		}
 	}
-	e.Engine.Decide(reqs, out)
+	return e.Engine.Decide(reqs, out)
 }
 
 // guarded is an engine that notes whether the server's exec lock is held for writing while

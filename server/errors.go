@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/topology"
 )
 
 // replyError is an error as the client sees it: a code and a text.
@@ -73,8 +74,25 @@ const (
 	errManyChannels  replyError = "ERR too many subscriptions"
 	errChannelName   replyError = "ERR channel name is too long"
 	errTimeout       replyError = "ERR timeout is not an integer or out of range"
+	errNotLeading    replyError = "LOADING no node leads the cluster at present: nothing was charged, try again"
+	errClusterDown   replyError = "CLUSTERDOWN The cluster is down: no node leads it at present, nothing was charged, try again"
+	errBusy          replyError = "BUSY too much waits for the cluster: nothing was charged, try again later"
+	errUncertain     replyError = "UNCERTAIN leadership was lost: it may have been charged"
+	errSelectCluster replyError = "ERR SELECT is not allowed in cluster mode"
+	errNotClustered  replyError = "ERR this server is not part of a cluster"
+	errNoMaster      replyError = "ERR No such master with that name"
+	errSlot          replyError = "ERR Invalid slot"
+	errSlotKeys      replyError = "ERR keys are not counted by slot"
 	errManyLimits    replyError = "ERR CL.ALL takes at most 32 limits"
 	errSameKey       replyError = "ERR CL.ALL names a key twice: each limit needs a key of its own"
+)
+
+// What a node tells another, and never a client: that it does not lead, so that the command has
+// to be tried elsewhere, and that it ends the stream, without having done what it has not yet
+// answered.
+const (
+	errPeerNotLeading replyError = "NOTLEADING this node does not lead its cluster: nothing was charged"
+	errParting        replyError = "PARTING this node ends the stream: what is not answered was not charged"
 )
 
 // errDenied is sent to strangers in protected mode, before they can send anything.
@@ -89,6 +107,22 @@ var engineErrors = []struct {
 	{limiter.ErrWrongKind, errWrongType},
 	{limiter.ErrOutOfMemory, errOutOfMemory},
 	{limiter.ErrSameKey, errSameKey},
+	{limiter.ErrNotLeading, errNotLeading},
+	{limiter.ErrBusy, errBusy},
+	{limiter.ErrUncertain, errUncertain},
+}
+
+// clusterErrors maps the errors of a topology.Cluster to the code in front of their text, which
+// says what was being done.
+var clusterErrors = []struct {
+	err  error
+	code string
+}{
+	{topology.ErrNoLeader, "LOADING"},
+	{topology.ErrChanging, "TRYAGAIN"},
+	{topology.ErrUnknown, "ERR"},
+	{topology.ErrMember, "ERR"},
+	{topology.ErrRefused, "ERR"},
 }
 
 // asReply returns the reply for an error; ok is false for one that no table knows.
@@ -99,6 +133,11 @@ func asReply(err error) (reply replyError, ok bool) {
 	for _, row := range engineErrors {
 		if errors.Is(err, row.err) {
 			return row.reply, true
+		}
+	}
+	for _, row := range clusterErrors {
+		if errors.Is(err, row.err) {
+			return replyError(row.code + " " + err.Error()), true
 		}
 	}
 	return errInternal, false

@@ -84,6 +84,8 @@ func (c *client) overdue(o *options.Options, now int64) string {
 		return from > 0 && limit > 0 && time.Duration(now-from)*tick > limit
 	}
 	switch {
+	case c.awaiting.Load():
+		return ""
 	case over(&c.writing, o.WriteTimeout):
 		return "it does not read its replies"
 	case over(&c.halfSince, o.CommandTimeout):
@@ -97,10 +99,10 @@ func (c *client) overdue(o *options.Options, now int64) string {
 }
 
 // exemptFromIdle reports whether the client is one that waits to be told something, be
-// it that its snapshot is written.
+// it that its snapshot is written, or another node.
 func (c *client) exemptFromIdle() bool {
 	p := c.shown()
-	return p.monitor || p.saving || p.channels+p.patterns > 0
+	return c.face.trusted || p.monitor || p.saving || p.channels+p.patterns > 0
 }
 
 func sortByID(list []*client) {

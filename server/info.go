@@ -20,27 +20,32 @@ import (
 type infoSection struct {
 	title     string
 	byDefault bool
+	faces     faceSet
 	write     func(s *Server, w *infoWriter)
 }
 
 var infoSections = []infoSection{
-	{"Server", true, infoServer},
-	{"Clients", true, infoClients},
-	{"Memory", true, infoMemory},
-	{"Persistence", true, infoPersistence},
-	{"Stats", true, infoStats},
-	{"Replication", true, infoReplication},
-	{"CPU", true, infoCPU},
-	{"Modules", true, infoModules},
-	{"Commandstats", false, infoCommandStats},
-	{"Errorstats", true, infoErrorStats},
-	{"Latencystats", false, infoLatencyStats},
-	{"Cluster", true, infoCluster},
-	{"Keyspace", true, infoKeyspace},
+	{"Server", true, onAll, infoServer},
+	{"Clients", true, onAll, infoClients},
+	{"Memory", true, onData, infoMemory},
+	{"Persistence", true, onData, infoPersistence},
+	{"Stats", true, onAll, infoStats},
+	{"Replication", true, onData, infoReplication},
+	{"CPU", true, onAll, infoCPU},
+	{"Modules", true, onData, infoModules},
+	{"Commandstats", false, onAll, infoCommandStats},
+	{"Errorstats", true, onAll, infoErrorStats},
+	{"Latencystats", false, onAll, infoLatencyStats},
+	{"Cluster", true, onData, infoCluster},
+	{"Keyspace", true, onData, infoKeyspace},
+	{"Sentinel", true, onSentinel, infoSentinel},
 }
 
-// infoWriter collects "name:value" lines.
-type infoWriter struct{ strings.Builder }
+// infoWriter collects "name:value" lines for a client of a face.
+type infoWriter struct {
+	strings.Builder
+	face *face
+}
 
 func (w *infoWriter) field(name string, value any) {
 	_, _ = fmt.Fprintf(w, "%s:%v\r\n", name, value) // a Builder takes all
@@ -56,9 +61,9 @@ func cmdInfo(c *client, args [][]byte) error {
 	if len(wanted) == 0 {
 		wanted = []string{"default"}
 	}
-	var w infoWriter
+	w := infoWriter{face: c.face}
 	for _, section := range infoSections {
-		if !section.wanted(wanted) {
+		if section.faces&c.face.set == 0 || !section.wanted(wanted) {
 			continue
 		}
 		if w.Len() > 0 {
@@ -82,7 +87,7 @@ func infoServer(s *Server, w *infoWriter) {
 	executable, _ := os.Executable() // an empty field is what is known then
 	up := s.uptime()
 	w.field("redis_version", redisVersion)
-	w.field("redis_mode", "standalone")
+	w.field("redis_mode", w.face.mode)
 	w.field("server_name", "throttled")
 	w.field("throttled_version", s.version)
 	w.field("os", runtime.GOOS)
@@ -90,7 +95,7 @@ func infoServer(s *Server, w *infoWriter) {
 	w.field("go_version", runtime.Version())
 	w.field("process_id", os.Getpid())
 	w.field("run_id", s.runID)
-	w.field("tcp_port", o.Port)
+	w.field("tcp_port", w.face.port(o))
 	w.field("server_time_usec", time.Now().UnixMicro())
 	w.field("uptime_in_seconds", int64(up.Seconds()))
 	w.field("uptime_in_days", int64(up.Hours()/24))
@@ -100,10 +105,11 @@ func infoServer(s *Server, w *infoWriter) {
 }
 
 func infoClients(s *Server, w *infoWriter) {
-	var connected, subscribers, trackers, monitors int
+	var connected, peers, subscribers, trackers, monitors int
 	for _, c := range s.snapshot() {
 		p := c.shown()
-		connected++
+		connected += countTrue(!c.face.trusted)
+		peers += countTrue(c.face.trusted)
 		subscribers += countTrue(p.channels+p.patterns > 0)
 		trackers += countTrue(p.tracking)
 		monitors += countTrue(p.monitor)
@@ -114,6 +120,9 @@ func infoClients(s *Server, w *infoWriter) {
 	w.field("tracking_clients", trackers)
 	w.field("pubsub_clients", subscribers)
 	w.field("monitor_clients", monitors)
+	if s.cluster != nil {
+		w.field("peer_streams", peers)
+	}
 }
 
 func infoStats(s *Server, w *infoWriter) {
@@ -144,6 +153,11 @@ func infoStats(s *Server, w *infoWriter) {
 	w.field("protocol_errors", s.stats.protocolErrors.Load())
 	w.field("timed_out_connections", s.stats.timeouts.Load())
 	w.field("handler_panics", s.stats.panics.Load())
+	if s.cluster != nil {
+		w.field("forwarded_commands", s.forward.commands.Load())
+		w.field("forward_retries", s.forward.retries.Load())
+		w.field("forward_errors", s.forward.errors.Load())
+	}
 	infoPauses(usage.Pauses, w)
 }
 
@@ -172,13 +186,6 @@ func longestCollection() time.Duration {
 	return 0
 }
 
-func infoReplication(s *Server, w *infoWriter) {
-	w.field("role", "master")
-	w.field("connected_slaves", 0)
-	w.field("master_replid", s.runID)
-	w.field("master_repl_offset", 0)
-}
-
 func infoCPU(_ *Server, w *infoWriter) {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
@@ -191,14 +198,14 @@ func infoCPU(_ *Server, w *infoWriter) {
 func infoModules(*Server, *infoWriter) {}
 
 func infoCommandStats(s *Server, w *infoWriter) {
-	for _, cmd := range s.commands.every {
-		cs := s.stats.of(cmd)
+	for id, name := range s.names {
+		cs := &s.stats.commands[id]
 		calls, usec := cs.calls.Load(), cs.nanos.Load()/int64(time.Microsecond)
 		rejected, failed := cs.rejected.Load(), cs.failed.Load()
 		if calls+rejected == 0 {
 			continue
 		}
-		w.field("cmdstat_"+cmd.name, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+		w.field("cmdstat_"+name, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
 			calls, usec, float64(usec)/float64(max(calls, 1)), rejected, failed))
 	}
 }
@@ -211,18 +218,20 @@ func infoErrorStats(s *Server, w *infoWriter) {
 }
 
 func infoLatencyStats(s *Server, w *infoWriter) {
-	for _, cmd := range s.commands.every {
-		cs := s.stats.of(cmd)
+	for id, name := range s.names {
+		cs := &s.stats.commands[id]
 		if cs.calls.Load() == 0 {
 			continue
 		}
 		usec := func(p float64) float64 { return float64(cs.percentile(p)) / float64(time.Microsecond) }
-		w.field("latency_percentiles_usec_"+cmd.name,
+		w.field("latency_percentiles_usec_"+name,
 			fmt.Sprintf("p50=%.3f,p99=%.3f,p99.9=%.3f", usec(0.5), usec(0.99), usec(0.999)))
 	}
 }
 
-func infoCluster(_ *Server, w *infoWriter) { w.field("cluster_enabled", 0) }
+func infoCluster(_ *Server, w *infoWriter) {
+	w.field("cluster_enabled", countTrue(w.face.set == onCluster))
+}
 
 // infoKeyspace shows the one database. Every limiter key expires by itself.
 func infoKeyspace(s *Server, w *infoWriter) {

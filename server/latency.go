@@ -150,10 +150,10 @@ func cmdLatencyDoctor(c *client, _ [][]byte) error {
 func cmdLatencyHistogram(c *client, args [][]byte) error {
 	var list []*command
 	if len(args) == 2 {
-		list = c.srv.commands.every
+		list = c.commands.every
 	}
 	for _, name := range args[2:] {
-		if cmd := c.srv.commands.named(string(name)); cmd != nil {
+		if cmd := c.commands.named(string(name)); cmd != nil {
 			list = append(append(list, cmd), cmd.subs...)
 		}
 	}

@@ -53,7 +53,7 @@ func TestLimitForms(t *testing.T) {
 
 // TestLimitCommands sees that each form is a command, and how the documents show them.
 func TestLimitCommands(t *testing.T) {
-	r := newRegistry(commandTable())
+	r := newRegistry(commandTable(), onRedis)
 	f := func(name string, arity int, want string) {
 		t.Helper()
 		cmd := r.named(name)

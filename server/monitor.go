@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -16,102 +15,29 @@ type monitors struct {
 	feeds map[*client]*feed
 }
 
-// feed is what has yet to be written to a monitor: the commands it is shown, and the
-// replies to its own. A goroutine writes it, so that nobody waits for a monitor; one
-// whose queue overflows is closed.
-type feed struct {
-	mu     sync.Mutex
-	queued []byte
-	closed bool
-	wake   chan struct{} // holds a token when there is something to do
-	done   chan struct{} // closed when the goroutine has ended
-}
-
-// monitorQueue is how many bytes wait for a monitor at the most: a few of the longest lines.
-const monitorQueue = 8 << 20
-
-var errSlowMonitor = errors.New("monitor does not read what it is shown")
-
-// add queues bytes, or returns errSlowMonitor.
-func (f *feed) add(b []byte) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.queued)+len(b) > monitorQueue {
-		return errSlowMonitor
-	}
-	f.queued = append(f.queued, b...)
-	f.signal()
-	return nil
-}
-
-// close lets the goroutine end once it has written what is queued.
-func (f *feed) close() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.closed = true
-	f.signal()
-}
-
-func (f *feed) signal() {
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
-}
-
-// take returns what is queued, and whether that was the last.
-func (f *feed) take() (b []byte, last bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	b, f.queued = f.queued, nil
-	return b, f.closed
-}
-
-// writeFeed writes a feed until it is closed or the peer does not take it.
-func (c *client) writeFeed(f *feed) {
-	defer close(f.done)
-	for range f.wake {
-		b, last := f.take()
-		if _, err := c.writeSlowly(b); err != nil {
-			c.hangUp()
-			return
-		}
-		if last {
-			return
-		}
-	}
-}
-
 func (m *monitors) active() bool { return m.count.Load() > 0 }
 
-// add begins to feed a client, with what it has been answered.
-func (m *monitors) add(c *client, answered []byte) {
-	f := &feed{queued: answered, wake: make(chan struct{}, 1), done: make(chan struct{})}
-	f.signal()
-	c.feed = f
+// add begins to show commands to a client that has a feed.
+func (m *monitors) add(c *client) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.feeds == nil {
 		m.feeds = map[*client]*feed{}
 	}
-	m.feeds[c] = f
-	m.count.Add(1)
-	// It begins to write last: who has been answered is shown all that runs from then on.
-	c.srv.active.Go(func() { c.writeFeed(f) })
+	if m.feeds[c] == nil {
+		m.feeds[c] = c.feed
+		m.count.Add(1)
+	}
 }
 
-// remove ends the feed of a client, if it has one, and waits until it is written.
+// remove ends that.
 func (m *monitors) remove(c *client) {
-	if c.feed == nil {
-		return
-	}
 	m.mu.Lock()
-	delete(m.feeds, c)
-	m.count.Add(-1)
-	m.mu.Unlock()
-	c.feed.close()
-	<-c.feed.done
-	c.feed = nil
+	defer m.mu.Unlock()
+	if m.feeds[c] != nil {
+		delete(m.feeds, c)
+		m.count.Add(-1)
+	}
 }
 
 // show shows a command of a client to all monitors.
@@ -199,13 +125,4 @@ func cmdMonitor(c *client, _ [][]byte) error {
 	c.watching = true
 	c.show(func(p *profile) { p.monitor = true })
 	return nil
-}
-
-// beginFeed makes a connection that has asked for it a monitor. The replies that it has
-// yet to get go first, and what runs once it has them is shown.
-func (c *client) beginFeed() {
-	if c.watching && c.feed == nil {
-		c.srv.monitors.add(c, bytes.Clone(c.out.Bytes()))
-		c.out.Truncate(0, keepOut)
-	}
 }

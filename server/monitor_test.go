@@ -116,7 +116,7 @@ func TestSlowMonitors(t *testing.T) {
 
 		watch()
 		long := strings.Repeat("\x00", 400<<10) // shown as four times as many bytes
-		for range monitorQueue / (4 * len(long)) {
+		for range feedQueue / (4 * len(long)) {
 			p.do(":0\r\n", "EXISTS", long)
 		}
 		left(1)

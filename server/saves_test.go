@@ -57,3 +57,12 @@ func TestGoneClientSavesNoMore(t *testing.T) {
 		t.Errorf("%d snapshots are written for somebody who has gone", saves)
 	}
 }
+
+// TestMutedSave drops the reply to SAVE and nothing else, although SAVE writes what there is.
+func TestMutedSave(t *testing.T) {
+	t.Parallel()
+	p := setup{snapshots: &fakeSnapshots{}}.start(t).dial()
+	p.send(ping + request("CLIENT", "REPLY", "SKIP") + request("SAVE") + request("ECHO", "x"))
+	p.expect("+PONG\r\n" + bulk("x"))
+	p.do("+PONG\r\n", "PING")
+}

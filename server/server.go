@@ -11,6 +11,7 @@ import (
 
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/topology"
 )
 
 // Config says what a Server works with. Engine and Options have to be given.
@@ -21,22 +22,26 @@ type Config struct {
 	Version string       // of the program, for INFO
 	// Snapshots saves the state. nil: there is nowhere to save it.
 	Snapshots Snapshots
+	// Cluster is the one that this server is a node of. nil: it is a server by itself.
+	Cluster topology.Cluster
 	// Stop is called once when a client asks for SHUTDOWN, and told whether the state is
 	// to be saved after the last decision. It must not wait for the server. nil: nothing stops.
 	Stop func(save bool)
 }
 
-// Server serves Redis clients. Make it with New, let it Serve listeners, and end it
-// with Shutdown.
+// Server serves Redis clients. Make it with New, let it Serve listeners, each with the face that
+// is meant for its clients, and end it with Shutdown.
 type Server struct {
 	engine    limiter.Engine
+	cluster   topology.Cluster // nil: there is none
 	snapshots Snapshots
 	opts      *options.Store
 	log       *slog.Logger
 	version   string
 	stopOnce  sync.Once
 	stopWith  func(save bool)
-	commands  *registry
+	commands  map[faceSet]*registry // of each face
+	names     []string              // of all commands, by id
 	runID     string
 	started   time.Time
 
@@ -49,6 +54,8 @@ type Server struct {
 	slowlog  slowlog
 	latency  latencyMonitor
 	monitors monitors
+	forward  forwarder
+	news     news
 	logged   logLimiter
 
 	ticks   atomic.Int64 // of the housekeeper, which counts them: the coarse clock of timeouts
@@ -59,6 +66,7 @@ type Server struct {
 
 	mu        sync.Mutex
 	clients   map[int64]*client
+	peers     int // of the clients, those that are nodes of the cluster
 	listeners map[net.Listener]struct{}
 
 	inHouse []*client // the housekeeper's list
@@ -77,12 +85,14 @@ func New(c Config) *Server {
 	}
 	s := &Server{
 		engine:    c.Engine,
+		cluster:   c.Cluster,
 		snapshots: c.Snapshots,
 		opts:      c.Options,
 		log:       c.Log,
 		version:   c.Version,
 		stopWith:  c.Stop,
-		commands:  newRegistry(commandTable()),
+		commands:  map[faceSet]*registry{},
+		names:     commandNames(commandTable()),
 		runID:     newRunID(),
 		started:   time.Now(),
 		ended:     make(chan struct{}),
@@ -90,11 +100,19 @@ func New(c Config) *Server {
 		listeners: map[net.Listener]struct{}{},
 	}
 	s.ticks.Store(firstTick)
-	s.stats.init(len(s.commands.every))
+	for _, f := range s.faces() {
+		s.commands[f.set] = newRegistry(commandTable(), f.set)
+	}
+	s.stats.init(len(s.names))
 	if wanted := s.opts.Get().MaxClients; clientLimit(wanted) < wanted {
 		s.log.Warn("the process may not open as many files as maxclients asks for", "maxclients", wanted, "clients served", clientLimit(wanted))
 	}
 	s.active.Go(s.keepHouse)
+	if s.cluster != nil {
+		s.forward.init(s.cluster)
+		s.news.follow(s.cluster.View(), "")
+		s.active.Go(s.followLeader)
+	}
 	return s
 }
 
@@ -125,6 +143,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		s.active.Wait()
+		s.forward.close()
 		close(done)
 	}()
 	select {

@@ -319,7 +319,7 @@ func TestLoading(t *testing.T) {
 	snapshots.loading.Store(true)
 	s := setup{snapshots: snapshots}.start(t)
 	const refusal = "-LOADING Redis is loading the dataset in memory\r\n"
-	for _, cmd := range s.commands.every {
+	for _, cmd := range s.commands[onRedis].every {
 		if slices.Contains(neverOnce, cmd.name) || cmd.run == nil && cmd.parse == nil {
 			continue
 		}

@@ -152,10 +152,11 @@ func (s *socket) control(f func(fd int)) {
 
 // lastWords gives what has been written time to arrive: closing while the peer still
 // sends would reset the connection, and the peer would not see why. It is called behind
-// loop.
-func (s *socket) lastWords() {
+// loop. Where only one side cannot be closed the peer does not see an end, and there is no use
+// in waiting for its own, unless it is said to be worth the time anyway.
+func (s *socket) lastWords(anyway bool) {
 	half, ok := s.Conn.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil {
+	if closed := ok && half.CloseWrite() == nil; !closed && !anyway {
 		return
 	}
 	_ = s.SetReadDeadline(time.Now().Add(lingerTime))

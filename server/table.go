@@ -1,7 +1,10 @@
 package server
 
+import "slices"
+
 // commandTable returns every command there is. A container of subcommands stands before
-// them. The limiter commands come from limit_forms.go. Facts about commands that Redis has
+// them. The limiter commands come from limit_forms.go, and those about a cluster from
+// table_cluster.go. Facts about commands that Redis has
 // are those of Redis 7.0.
 func commandTable() []command {
 	const (
@@ -10,7 +13,7 @@ func commandTable() []command {
 		control = session | admin
 		help    = loading | stale
 	)
-	return append(limitCommands(), []command{
+	return slices.Concat(limitCommands(), clusterCommands(), []command{
 		{name: "auth", arity: -2, flags: greet, group: groupConnection, since: "1.0.0", run: cmdAuth,
 			summary: "Gives the password", args: "[username] password"},
 		{name: "client", arity: -2, group: groupConnection, since: "2.4.0", summary: "Commands about connections"},
@@ -63,13 +66,13 @@ func commandTable() []command {
 		{name: "select", arity: 2, flags: loading | stale | fast, group: groupConnection, since: "1.0.0", run: cmdSelect,
 			summary: "Chooses the database: there is only 0", args: "index:integer"},
 
-		{name: "asking", arity: 1, flags: fast, group: groupCluster, extra: catConnection, since: "3.0.0", run: cmdNoCluster,
+		{name: "asking", arity: 1, flags: fast, faces: onRedis | onPeers, group: groupCluster, extra: catConnection, since: "3.0.0", run: cmdNoCluster,
 			summary: "Answers that this is no cluster"},
-		{name: "cluster", arity: -2, flags: stale, group: groupCluster, since: "3.0.0", run: cmdNoCluster,
+		{name: "cluster", arity: -2, flags: stale, faces: onRedis | onPeers, group: groupCluster, since: "3.0.0", run: cmdNoCluster,
 			summary: "Answers that this is no cluster", args: "subcommand [arg...]"},
-		{name: "readonly", arity: 1, flags: loading | stale | fast, group: groupCluster, extra: catConnection, since: "3.0.0", run: cmdNoCluster,
+		{name: "readonly", arity: 1, flags: loading | stale | fast, faces: onRedis | onPeers, group: groupCluster, extra: catConnection, since: "3.0.0", run: cmdNoCluster,
 			summary: "Answers that this is no cluster"},
-		{name: "readwrite", arity: 1, flags: loading | stale | fast, group: groupCluster, extra: catConnection, since: "3.0.0", run: cmdNoCluster,
+		{name: "readwrite", arity: 1, flags: loading | stale | fast, faces: onRedis | onPeers, group: groupCluster, extra: catConnection, since: "3.0.0", run: cmdNoCluster,
 			summary: "Answers that this is no cluster"},
 
 		{name: "del", arity: -2, flags: write, keys: manyKeys.does("RM delete"), group: groupGeneric, since: "1.0.0", run: cmdDel,
@@ -103,9 +106,9 @@ func commandTable() []command {
 		{name: "unlink", arity: -2, flags: write | fast, keys: manyKeys.does("RM delete"), group: groupGeneric, since: "4.0.0", run: cmdDel,
 			tips: "request_policy:multi_shard response_policy:agg_sum", cost: "O(N) in the number of keys",
 			summary: "Forgets keys, as DEL does", args: "key..."},
-		{name: "wait", arity: 3, flags: noscript, group: groupGeneric, extra: catConnection, since: "3.0.0", run: cmdWait,
+		{name: "wait", arity: 3, flags: noscript, group: groupGeneric, extra: catConnection, since: "3.0.0", run: cmdWait, leader: true,
 			tips:    "request_policy:all_shards response_policy:agg_min",
-			summary: "Returns the number of replicas: none", args: "numreplicas:integer timeout:integer"},
+			summary: "Waits until most nodes have what was done, and returns how many others that are", args: "numreplicas:integer timeout:integer"},
 
 		{name: "psubscribe", arity: -2, flags: pubsub | session, group: groupPubsub, since: "2.0.0", run: cmdPsubscribe,
 			summary: "Waits for messages on channels by pattern", args: "pattern..."},
@@ -196,7 +199,9 @@ func commandTable() []command {
 			summary: "Returns the bytes that a key takes", args: "key [SAMPLES count:integer]"},
 		{name: "monitor", arity: 1, flags: control, group: groupServer, since: "1.0.0", run: cmdMonitor,
 			summary: "Shows all commands as they come in"},
-		{name: "role", arity: 1, flags: session | fast, group: groupServer, extra: catAdmin | catDangerous, since: "2.8.12", run: cmdRole,
+		{name: "role", arity: 1, flags: session | fast, faces: onData, group: groupServer, extra: catAdmin | catDangerous, since: "2.8.12", run: cmdRole,
+			summary: "Returns the role of the server"},
+		{name: "role", arity: 1, flags: session | fast, faces: onSentinel, group: groupServer, extra: catAdmin | catDangerous, since: "2.8.12", run: cmdSentinelRole,
 			summary: "Returns the role of the server"},
 		{name: "save", arity: 1, flags: admin | noscript | noAsyncLoading | noMulti, group: groupServer, since: "1.0.0", run: cmdSave,
 			cost: "O(N) in the number of keys", summary: "Writes a snapshot, and answers when it is on disk"},
@@ -224,7 +229,7 @@ func commandTable() []command {
 			summary: "Begins to queue commands"},
 		{name: "unwatch", arity: 1, flags: session | fast | allowBusy, group: groupTransactions, since: "2.2.0", run: cmdUnwatch,
 			summary: "Forgets the watched keys"},
-		{name: "watch", arity: -2, flags: session | fast | allowBusy, keys: manyKeys, group: groupTransactions, since: "2.2.0", run: cmdWatch,
+		{name: "watch", arity: -2, flags: session | fast | allowBusy, keys: manyKeys, group: groupTransactions, since: "2.2.0", run: cmdWatch, ownStream: true,
 			cost: "O(N) in the number of keys", summary: "Makes EXEC run nothing if a key changes before", args: "key..."},
-	}...)
+	})
 }

@@ -1,10 +1,6 @@
 package server
 
-import (
-	"bytes"
-
-	"github.com/throttledhq/throttled/limiter"
-)
+import "bytes"
 
 // transaction is what MULTI, WATCH and the commands between them and EXEC have set up.
 type transaction struct {
@@ -14,6 +10,9 @@ type transaction struct {
 	queued   []queuedCommand
 	bytes    int // of the arguments queued and the keys watched
 	watched  []watchedKey
+	term     uint64   // of the engine, when the first of them was
+	own      *stream  // to the node that watches keys for the client
+	lost     bool     // whether all that is watched is unchanged cannot be told any more
 	read     [][]byte // keys whose invalidation has to wait for the end of the reply to EXEC
 }
 
@@ -42,7 +41,7 @@ var (
 
 // queue keeps a command for EXEC.
 func (c *client) queue(cmd *command, args [][]byte) {
-	c.decide()
+	c.settle()
 	if !c.keep(args) {
 		c.reject(cmd, errQueueTooLong)
 		return
@@ -78,6 +77,7 @@ func cloneAll(args [][]byte) [][]byte {
 
 // discard ends the transaction and forgets the watched keys.
 func (c *client) discard() {
+	c.srv.forward.unwatch(c.tx.own)
 	c.tx = transaction{}
 	c.show(func(p *profile) { p.multi = -1 })
 }
@@ -108,6 +108,10 @@ func cmdWatch(c *client, args [][]byte) error {
 	if !c.keep(args[1:]) {
 		return errWatchTooLong
 	}
+	if len(c.tx.watched) == 0 {
+		c.tx.term = c.srv.engine.Mark().Term
+	}
+	c.tx.lost = c.tx.lost || c.tx.own != nil
 	for _, key := range args[1:] {
 		entry, found := c.srv.engine.Lookup(key)
 		c.tx.watched = append(c.tx.watched, watchedKey{bytes.Clone(key), found, entry.State})
@@ -117,7 +121,8 @@ func cmdWatch(c *client, args [][]byte) error {
 }
 
 func cmdUnwatch(c *client, _ [][]byte) error {
-	c.tx.watched, c.tx.bytes = nil, 0 // outside of MULTI nothing is queued
+	c.srv.forward.unwatch(c.tx.own)
+	c.tx = transaction{running: c.tx.running, read: c.tx.read} // outside of MULTI nothing is queued
 	c.out.OK()
 	return nil
 }
@@ -125,24 +130,49 @@ func cmdUnwatch(c *client, _ [][]byte) error {
 // cmdExec runs what has been queued while no other client's command runs, unless a
 // watched key has changed since.
 func cmdExec(c *client, _ [][]byte) error {
-	tx := c.tx
-	switch {
-	case !tx.queueing:
+	if !c.tx.queueing {
 		return errExecNoMulti
-	case tx.spoiled:
-		c.discard()
-		return errExecAbort
 	}
+	tx := c.tx
+	c.tx.own = nil
 	c.discard()
+	defer c.srv.forward.unwatch(tx.own)
+	switch {
+	case tx.spoiled:
+		return errExecAbort
+	case tx.own != nil || tx.lost || tx.touchesKeys() && c.elsewhere():
+		return c.execElsewhere(&tx)
+	}
+	err := c.execHere(&tx)
+	if errLost(err) && c.passesOn() {
+		return c.execElsewhere(&tx)
+	}
+	return err
+}
+
+// execHere runs a transaction on this node, and waits until the client can be told.
+func (c *client) execHere(tx *transaction) error {
+	at, before := c.out.Len(), c.srv.engine.Mark()
+	c.execLocked(tx)
+	if !tx.touchesKeys() {
+		return nil
+	}
+	err := c.awaitSince(before, tx.writes())
+	if err != nil {
+		c.out.Truncate(at, keepOut)
+	}
+	return err
+}
+
+func (c *client) execLocked(tx *transaction) {
 	c.srv.exec.Lock()
 	defer c.srv.exec.Unlock()
-	if changed(c.srv.engine, tx.watched) {
+	if tx.own != nil || tx.lost || c.changed(tx) {
 		c.out.NullArray()
-		return nil
+		return
 	}
 	c.out.Array(len(tx.queued))
 	c.runQueued(tx.queued)
-	return nil
 }
 
 // maxExecReply is how many bytes of replies a transaction may collect. A few words of
@@ -165,10 +195,14 @@ func (c *client) runQueued(queued []queuedCommand) {
 	c.tx.read = nil
 }
 
-// changed reports whether a watched key is not as it was.
-func changed(keys limiter.Keyspace, watched []watchedKey) bool {
-	for _, w := range watched {
-		entry, found := keys.Lookup(w.key)
+// changed reports whether a watched key is not as it was. Nobody knows of one that has been
+// watched before this node stopped leading and began anew.
+func (c *client) changed(tx *transaction) bool {
+	if len(tx.watched) > 0 && c.srv.engine.Mark().Term != tx.term {
+		return true
+	}
+	for _, w := range tx.watched {
+		entry, found := c.srv.engine.Lookup(w.key)
 		if found != w.found || entry.State != w.state {
 			return true
 		}

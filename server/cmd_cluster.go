@@ -1,0 +1,170 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/throttledhq/throttled/resp"
+	"github.com/throttledhq/throttled/topology"
+)
+
+func cmdNoCluster(_ *client, _ [][]byte) error { return errNoCluster }
+
+// cmdOK serves READONLY, READWRITE and ASKING, which have no effect: a node that does not lead
+// sends clients to the one that does, for reads too.
+func cmdOK(c *client, _ [][]byte) error {
+	c.out.OK()
+	return nil
+}
+
+// slotNodes are the nodes that clients of Redis Cluster are told of: the one that has all slots
+// first, which is the leader, or was last.
+func (s *Server) slotNodes() (nodes []topology.Member) {
+	view := s.cluster.View()
+	leading := view.Leader
+	if leading == "" {
+		last, _ := s.news.leader()
+		leading = last.id
+	}
+	leader := view.Find(leading)
+	if !inSlots(leader) {
+		return nil
+	}
+	nodes = append(nodes, *leader)
+	for i := range view.Members {
+		if m := &view.Members[i]; m.ID != leading && inSlots(m) {
+			nodes = append(nodes, *m)
+		}
+	}
+	return nodes
+}
+
+func (s *Server) nodeID(member string) string { return clusterNodeID(s.cluster.View().Cluster, member) }
+
+func cmdClusterSlots(c *client, _ [][]byte) error {
+	nodes := c.srv.slotNodes()
+	if len(nodes) == 0 {
+		c.out.Array(0)
+		return nil
+	}
+	c.out.Array(1)
+	c.out.Array(2 + len(nodes))
+	c.out.Int(0)
+	c.out.Int(slotCount - 1)
+	for _, m := range nodes {
+		c.out.Array(4)
+		c.out.Text(m.Host)
+		c.out.Int(int64(m.ClusterPort))
+		c.out.Text(c.srv.nodeID(m.ID))
+		c.out.Map(0) // no more is known of its network
+	}
+	return nil
+}
+
+func cmdClusterShards(c *client, _ [][]byte) error {
+	nodes := c.srv.slotNodes()
+	if len(nodes) == 0 {
+		c.out.Array(0)
+		return nil
+	}
+	c.out.Array(1)
+	c.out.Map(2)
+	c.out.Text("slots")
+	c.out.Array(2)
+	c.out.Int(0)
+	c.out.Int(slotCount - 1)
+	c.out.Text("nodes")
+	c.out.Array(len(nodes))
+	for i, m := range nodes {
+		c.replyShardNode(&m, i == 0)
+	}
+	return nil
+}
+
+func (c *client) replyShardNode(m *topology.Member, master bool) {
+	texts := func(name, value string) {
+		c.out.Text(name)
+		c.out.Text(value)
+	}
+	numbers := func(name string, value int64) {
+		c.out.Text(name)
+		c.out.Int(value)
+	}
+	c.out.Map(7)
+	texts("id", c.srv.nodeID(m.ID))
+	numbers("port", int64(m.ClusterPort))
+	texts("ip", m.Host)
+	texts("endpoint", m.Host)
+	texts("role", [...]string{"replica", "master"}[countTrue(master)])
+	numbers("replication-offset", int64(c.srv.cluster.Status().Committed))
+	texts("health", "online")
+}
+
+// cmdClusterNodes shows a node a line, as Redis keeps them in its file. The port behind the @ is
+// that of the nodes among each other.
+func cmdClusterNodes(c *client, _ [][]byte) error {
+	nodes, view := c.srv.slotNodes(), c.srv.cluster.View()
+	var b strings.Builder
+	for i, m := range nodes {
+		flags, master, slots := "master", "-", fmt.Sprintf(" 0-%d", slotCount-1)
+		if i > 0 {
+			flags, master, slots = "slave", c.srv.nodeID(nodes[0].ID), ""
+		}
+		if m.ID == view.Self {
+			flags = "myself," + flags
+		}
+		_, bus, _ := net.SplitHostPort(m.Raft) // an address that is in the log is one
+		fmt.Fprintf(&b, "%s %s:%d@%s %s %s 0 0 %d connected%s\n", c.srv.nodeID(m.ID), m.Host, m.ClusterPort, bus, flags, master, view.Term, slots)
+	}
+	c.out.Verbatim(b.String())
+	return nil
+}
+
+func cmdClusterInfo(c *client, _ [][]byte) error {
+	nodes, view := c.srv.slotNodes(), c.srv.cluster.View()
+	state, assigned := "ok", slotCount
+	if view.Leader == "" || len(nodes) == 0 {
+		state = "fail"
+	}
+	if len(nodes) == 0 {
+		assigned = 0
+	}
+	w := infoWriter{face: c.face}
+	w.field("cluster_state", state)
+	w.field("cluster_slots_assigned", assigned)
+	w.field("cluster_slots_ok", assigned)
+	w.field("cluster_slots_pfail", 0)
+	w.field("cluster_slots_fail", 0)
+	w.field("cluster_known_nodes", len(nodes))
+	w.field("cluster_size", min(1, len(nodes)))
+	w.field("cluster_current_epoch", view.Term)
+	w.field("cluster_my_epoch", view.Term)
+	w.field("cluster_stats_messages_sent", 0)
+	w.field("cluster_stats_messages_received", 0)
+	w.field("total_cluster_links_buffer_limit_exceeded", 0)
+	c.out.Verbatim(w.String())
+	return nil
+}
+
+func cmdClusterMyID(c *client, _ [][]byte) error {
+	c.out.Text(c.srv.nodeID(c.srv.cluster.View().Self))
+	return nil
+}
+
+func cmdClusterKeySlot(c *client, args [][]byte) error {
+	c.out.Int(int64(slotOf(args[2])))
+	return nil
+}
+
+// cmdClusterCountKeys knows which slots there are, but keeps no count of each.
+func cmdClusterCountKeys(_ *client, args [][]byte) error {
+	slot, ok := resp.ParseInt(args[2])
+	switch {
+	case !ok:
+		return errNotInteger
+	case slot < 0 || slot >= slotCount:
+		return errSlot
+	}
+	return errSlotKeys
+}

@@ -1,0 +1,220 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// TestClusterFace shows a node's cluster to clients of Redis Cluster.
+func TestClusterFace(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	l.lead("b")
+	a, b, c := l.nodes["a"].member(), l.nodes["b"].member(), l.nodes["c"].member()
+	ids := map[string]string{}
+	for _, id := range l.ids {
+		ids[id] = clusterNodeID(labName, id)
+	}
+	p := l.nodes["a"].at(l.nodes["a"].cluster)
+	node := func(m *topology.Member) string {
+		return fmt.Sprintf("*4\r\n$9\r\n127.0.0.1\r\n:%d\r\n$40\r\n%s\r\n*0\r\n", m.ClusterPort, ids[m.ID])
+	}
+	slots := "*1\r\n*5\r\n:0\r\n:16383\r\n" + node(&b) + node(&a) + node(&c)
+	p.do(slots, "CLUSTER", "SLOTS")
+	p.do("$40\r\n"+ids["a"]+"\r\n", "cluster", "myid")
+	p.do(":12182\r\n", "CLUSTER", "KEYSLOT", "foo")
+	p.do(failure(errSlotKeys), "CLUSTER", "COUNTKEYSINSLOT", "1")
+	p.do(failure(errSlot), "CLUSTER", "COUNTKEYSINSLOT", "16384")
+	p.do(failure(errSlot), "CLUSTER", "COUNTKEYSINSLOT", "-1")
+	p.do(failure(errNotInteger), "CLUSTER", "COUNTKEYSINSLOT", "x")
+	p.do("-ERR unknown subcommand 'NOPE'. Try CLUSTER HELP.\r\n", "CLUSTER", "NOPE")
+	for _, command := range []string{"READONLY", "READWRITE", "ASKING"} {
+		p.do("+OK\r\n", command)
+	}
+	p.do("+OK\r\n", "SELECT", "0")
+	p.do("-ERR SELECT is not allowed in cluster mode\r\n", "SELECT", "1")
+
+	shard := p.ask("CLUSTER", "SHARDS").list[0]
+	if got, _ := shard.field("slots"); got.String() != "*[:\"0\" :\"16383\"]" {
+		t.Errorf("slots %s", got)
+	}
+	nodes, _ := shard.field("nodes")
+	for i, m := range []topology.Member{b, a, c} {
+		for name, want := range map[string]string{"id": ids[m.ID], "port": fmt.Sprint(m.ClusterPort), "ip": m.Host, "endpoint": m.Host,
+			"role": [...]string{"master", "replica", "replica"}[i], "replication-offset": "11", "health": "online"} {
+			if got, _ := nodes.list[i].field(name); got.text != want {
+				t.Errorf("%s: %s is %s, want %s", m.ID, name, got, want)
+			}
+		}
+	}
+	line := func(m *topology.Member, flags, master, slots string) string {
+		return fmt.Sprintf("%s 127.0.0.1:%d@%d %s %s 0 0 1 connected%s\n", ids[m.ID], m.ClusterPort, portOf(m.Raft), flags, master, slots)
+	}
+	if got, want := p.ask("CLUSTER", "NODES").text, line(&b, "master", "-", " 0-16383")+line(&a, "myself,slave", ids["b"], "")+line(&c, "slave", ids["b"], ""); got != want {
+		t.Errorf("CLUSTER NODES: %q, want %q", got, want)
+	}
+	if got := p.ask("CLUSTER", "INFO").text; !strings.Contains(got, "cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_slots_ok:16384\r\n") || !strings.Contains(got, "cluster_known_nodes:3\r\ncluster_size:1\r\ncluster_current_epoch:1\r\n") {
+		t.Errorf("CLUSTER INFO: %q", got)
+	}
+	if mode, enabled := p.info("server")["redis_mode"], p.info("cluster")["cluster_enabled"]; mode != "cluster" || enabled != "1" {
+		t.Errorf("redis_mode:%s cluster_enabled:%s", mode, enabled)
+	}
+	if hello := p.ask("HELLO", "3"); !strings.Contains(hello.String(), `"mode" $"cluster" $"role" $"replica"`) {
+		t.Errorf("HELLO: %s", hello)
+	}
+	p.do(strings.ReplaceAll(slots, "*0\r\n", "%0\r\n"), "CLUSTER", "SLOTS")
+}
+
+// TestNotAllAreShown leaves out who has not announced where clients reach it.
+func TestNotAllAreShown(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	p := l.nodes["a"].at(l.nodes["a"].cluster)
+	empty := func() {
+		t.Helper()
+		p.do("*0\r\n", "CLUSTER", "SLOTS")
+		p.do("*0\r\n", "CLUSTER", "SHARDS")
+		p.do("$0\r\n\r\n", "CLUSTER", "NODES")
+		if got := p.ask("CLUSTER", "INFO").text; !strings.Contains(got, "cluster_state:fail\r\ncluster_slots_assigned:0\r\n") {
+			t.Errorf("CLUSTER INFO: %q", got)
+		}
+	}
+	empty()
+	l.lead("b")
+	view := *l.nodes["a"].View()
+	view.Members = []topology.Member{l.nodes["a"].member(), {ID: "b", Raft: "x:1", Voter: true}}
+	l.nodes["a"].view.Store(&view)
+	empty()
+	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60") // forwarded, as there is no place to send clients to
+	view.Members[1] = l.nodes["b"].member()
+	view.Members[0].Host = ""
+	l.nodes["a"].view.Store(&view)
+	if got := p.ask("CLUSTER", "SLOTS").list[0]; len(got.list) != 3 {
+		t.Errorf("CLUSTER SLOTS: %s", got)
+	}
+	l.show("a", "") // who led last is still shown, but the cluster is not ready
+	if got := p.ask("CLUSTER", "SLOTS").list[0]; len(got.list) != 4 || got.list[2].list[1].int() != int64(l.nodes["b"].member().ClusterPort) {
+		t.Errorf("CLUSTER SLOTS: %s", got)
+	}
+	if got := p.ask("CLUSTER", "INFO").text; !strings.Contains(got, "cluster_state:fail\r\ncluster_slots_assigned:16384\r\n") {
+		t.Errorf("CLUSTER INFO: %q", got)
+	}
+}
+
+// TestMoved sends clients of Redis Cluster to the leader, by the slot of the first key.
+func TestMoved(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("b")
+	p := l.nodes["a"].at(l.nodes["a"].cluster)
+	moved := func(slot int) string {
+		return fmt.Sprintf("-MOVED %d 127.0.0.1:%d\r\n", slot, l.nodes["b"].member().ClusterPort)
+	}
+	p.do(moved(12182), "CL.THROTTLE", "foo", "2", "1", "60")
+	p.do(moved(5061), "CL.ALL", "1", "WINDOW", "x{bar}y", "1", "60", "THROTTLE", "foo", "2", "1", "60")
+	p.do(moved(12182), "DEL", "foo", "bar")
+	p.do(moved(12182), "OBJECT", "ENCODING", "foo")
+	p.do(moved(12182), "WATCH", "foo")
+	p.send(throttle("foo") + ping + request("DBSIZE") + throttle("bar"))
+	p.expect(moved(12182) + "+PONG\r\n:0\r\n" + moved(5061))
+	p.do(":0\r\n", "DBSIZE")
+	p.do("+OK\r\n", "FLUSHALL")
+	p.do("*2\r\n$1\r\n0\r\n*0\r\n", "SCAN", "0")
+	p.do("+OK\r\n", "MULTI")
+	p.do(moved(12182), "TTL", "foo")
+	p.do(failure(errExecAbort), "EXEC")
+
+	at := l.nodes["b"].at(l.nodes["b"].cluster) // multi-key commands need not keep to a slot
+	at.do(":0\r\n", "DEL", "foo", "bar")
+	at.do("+OK\r\n", "MULTI")
+	at.do("+QUEUED\r\n", "TTL", "foo")
+	l.decide("a")
+	l.show("b", "a")
+	at.rest() // it is closed
+
+	l.lead("")
+	p.do(failure(errClusterDown), "CL.THROTTLE", "foo", "2", "1", "60")
+	p.do("+OK\r\n", "MULTI")
+	p.do(failure(errClusterDown), "TTL", "foo")
+	p.do(failure(errExecAbort), "EXEC")
+	p.send(throttle("foo"))
+	if !eventually(func() bool { return l.nodes["a"].forward.retries.Load() > 20 }) {
+		t.Error("it does not wait")
+	}
+	l.lead("b")
+	p.expect(moved(12182))
+}
+
+// TestMovedTransaction loses the leader behind MULTI.
+func TestMovedTransaction(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["a"].at(l.nodes["a"].cluster)
+	p.ask("HELLO", "3")
+	p.ask("SUBSCRIBE", "x") // so that it is not closed
+	p.do("+OK\r\n", "MULTI")
+	p.do("+QUEUED\r\n", "PING")
+	p.do("+QUEUED\r\n", "TTL", "foo")
+	l.lead("b")
+	p.do(fmt.Sprintf("-MOVED 12182 127.0.0.1:%d\r\n", l.nodes["b"].member().ClusterPort), "EXEC")
+	p.do("+PONG\r\n", "PING")
+}
+
+// TestGoRedisCluster lets the leader change under a client library, none of whose calls fails.
+func TestGoRedisCluster(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	l.lead("a")
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{l.nodes["c"].cluster.Addr().String()}, MaxRetries: 8})
+	defer func() { _ = client.Close() }()
+	ctx := t.Context()
+	for i, leader := range []string{"a", "b", "c", "a"} {
+		l.lead(leader)
+		for k := range 20 {
+			got, err := client.Do(ctx, "CL.THROTTLE", fmt.Sprint("key", k), 100, 1, 3600).Int64Slice()
+			if err != nil || got[2] != int64(100-i) {
+				t.Fatalf("%s leads: got %v, %v", leader, got, err)
+			}
+		}
+		pipe := client.TxPipeline()
+		ttl := pipe.TTL(ctx, "key1")
+		if _, err := pipe.Exec(ctx); err != nil || ttl.Val() <= 0 {
+			t.Errorf("a transaction: %v, %v", ttl.Val(), err)
+		}
+	}
+	if err := client.Ping(ctx).Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStandaloneHasNoOtherFaces refuses to show a cluster where there is none.
+func TestStandaloneHasNoOtherFaces(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	for name, serve := range map[string]func() error{
+		"cluster":  func() error { return s.ServeCluster(listen(t)) },
+		"sentinel": func() error { return s.ServeSentinel(listen(t)) },
+		"peers":    func() error { return s.ServePeers(listen(t)) },
+	} {
+		if err := serve(); !errors.Is(err, errNotClustered) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	p := s.dial()
+	p.do(failure(errNoCluster), "CLUSTER", "SLOTS")
+	p.do(failure(errNoCluster), "READONLY")
+	l := newLab(t, "a")
+	p = l.nodes["a"].dial() // nor does the port for all clients show it
+	p.do(failure(errNoCluster), "CLUSTER", "INFO")
+	p.do(failure(errDBIndex), "SELECT", "1")
+	if got := p.info("cluster")["cluster_enabled"]; got != "0" {
+		t.Errorf("cluster_enabled:%s", got)
+	}
+}

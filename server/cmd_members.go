@@ -1,0 +1,206 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/resp"
+	"github.com/throttledhq/throttled/topology"
+)
+
+// adminPatience is how long a change of the cluster may take. It is less than what a node that
+// passes the command on waits for its reply.
+const adminPatience = replyPatience * 3 / 4
+
+// cmdMembersStatus tells how this node sees the cluster.
+func cmdMembersStatus(c *client, _ [][]byte) error {
+	if c.srv.cluster == nil {
+		return errNotClustered
+	}
+	view, status := c.srv.cluster.View(), c.srv.cluster.Status()
+	role := "follower"
+	if view.Leading {
+		role = "leader"
+	}
+	c.replyFields([]field{
+		{"cluster", view.Cluster}, {"self", view.Self}, {"role", role}, {"leader", view.Leader},
+		{"term", decimal(view.Term)}, {"nodes", strconv.Itoa(len(view.Members))}, {"voters", strconv.Itoa(countVoters(view))},
+		{"mode", status.Mode}, {"last-index", decimal(status.Last)}, {"commit-index", decimal(status.Committed)},
+		{"applied-index", decimal(status.Applied)}, {"snapshot-index", decimal(status.Snapshot)},
+		{"waiting", strconv.Itoa(status.Waiting)}, {"unflushed", status.Unflushed.String()},
+		{"log-time", decimal(status.LogTime)}, {"log-time-behind", status.Behind.String()},
+		{"last-contact", status.Contact.String()}, {"rollbacks", decimal(status.Rollbacks)},
+	})
+	return nil
+}
+
+func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// cmdMembersNodes describes each member in a line.
+func cmdMembersNodes(c *client, _ [][]byte) error {
+	if c.srv.cluster == nil {
+		return errNotClustered
+	}
+	view := c.srv.cluster.View()
+	lines := make([]string, len(view.Members))
+	for i := range view.Members {
+		lines[i] = describeMember(&view.Members[i], view)
+	}
+	c.replyTexts(lines)
+	return nil
+}
+
+func describeMember(m *topology.Member, view *topology.View) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s raft=%s role=", m.ID, m.Raft)
+	switch {
+	case m.ID == view.Leader:
+		b.WriteString("leader")
+	case m.Voter:
+		b.WriteString("follower")
+	default:
+		b.WriteString("learner")
+	}
+	if m.ID == view.Self {
+		b.WriteString(" self")
+	}
+	if m.Host == "" {
+		b.WriteString(" (has not yet announced where clients reach it)")
+		return b.String()
+	}
+	fmt.Fprintf(&b, " host=%s port=%d cluster-port=%d sentinel-port=%d", m.Host, m.Port, m.ClusterPort, m.SentinelPort)
+	return b.String()
+}
+
+// cmdMembersHash tells what state this very node is in.
+func cmdMembersHash(c *client, _ [][]byte) error {
+	if c.srv.cluster == nil {
+		return errNotClustered
+	}
+	state := c.srv.cluster.Fingerprint()
+	c.out.Map(4)
+	c.out.Text("index")
+	c.out.Int(int64(state.Index))
+	c.out.Text("log-time")
+	c.out.Int(int64(state.LogTime))
+	c.out.Text("keys")
+	c.out.Int(state.Keys)
+	c.out.Text("sum")
+	c.out.Text(fmt.Sprintf("%016x", state.Sum))
+	return nil
+}
+
+// cmdMembersAdd lets a node join, which is yet to be started or waits for it.
+func cmdMembersAdd(c *client, args [][]byte) error {
+	id, addr := string(args[2]), string(args[3])
+	return c.administer(func(ctx context.Context, view *topology.View) error {
+		if err := checkMember(view, id, addr); err != nil {
+			return err
+		}
+		return c.srv.cluster.Add(ctx, id, addr)
+	})
+}
+
+func cmdMembersRemove(c *client, args [][]byte) error {
+	id := string(args[2])
+	return c.administer(func(ctx context.Context, view *topology.View) error {
+		if view.Find(id) == nil {
+			return fmt.Errorf("remove %q: %w", echo(args[2], maxEcho), topology.ErrUnknown)
+		}
+		return c.srv.cluster.Remove(ctx, id)
+	})
+}
+
+// cmdMembersTransfer hands leadership to a node, or to the one that is furthest.
+func cmdMembersTransfer(c *client, args [][]byte) error {
+	id := ""
+	switch len(args) {
+	case 2:
+	case 3:
+		id = string(args[2])
+	default:
+		return errSubcommand(args)
+	}
+	return c.administer(func(ctx context.Context, view *topology.View) error {
+		switch to := view.Find(id); {
+		case id == "":
+		case to == nil:
+			return fmt.Errorf("transfer leadership to %q: %w", echo(args[2], maxEcho), topology.ErrUnknown)
+		case id == view.Self:
+			return replyError("ERR this node leads the cluster already")
+		case !to.Voter:
+			return replyError("ERR the node has no vote yet, so it cannot lead")
+		}
+		return c.srv.cluster.Transfer(ctx, id)
+	})
+}
+
+// administer makes a change of the cluster, for which this node has to lead it.
+func (c *client) administer(change func(ctx context.Context, view *topology.View) error) error {
+	if c.srv.cluster == nil {
+		return errNotClustered
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
+	defer cancel()
+	defer c.awaiting.Store(c.awaiting.Swap(true))
+	err := change(ctx, c.srv.cluster.View())
+	_, known := asReply(err)
+	switch {
+	case err == nil:
+		c.out.OK()
+		return nil
+	case errors.Is(err, topology.ErrNoLeader):
+		return limiter.ErrNotLeading // which somebody else may be by now
+	case known:
+		return err
+	}
+	return replyError("ERR " + err.Error())
+}
+
+// checkMember says why a node cannot be added, or returns nil.
+func checkMember(view *topology.View, id, addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	n, isPort := resp.ParseInt([]byte(port))
+	ip := net.ParseIP(host)
+	switch {
+	case !isMemberName(id):
+		return replyError("ERR the name of a node is 1 to 40 letters, digits and hyphens")
+	case err != nil || host == "" || !isPort || n < 1 || n > 65535:
+		return replyError("ERR the address of a node is host:port, with a port of 1 to 65535")
+	case ip != nil && (ip.IsUnspecified() || ip.IsMulticast()):
+		return replyError("ERR no node can be reached at the address " + echo([]byte(host), maxEcho))
+	}
+	for i := range view.Members {
+		switch m := &view.Members[i]; {
+		case m.ID == id:
+			return fmt.Errorf("add %s: %w", id, topology.ErrMember)
+		case sameAddress(m.Raft, host, port):
+			return fmt.Errorf("add %s: %s is the address of %s: %w", id, addr, m.ID, topology.ErrMember)
+		}
+	}
+	return nil
+}
+
+func sameAddress(addr, host, port string) bool {
+	h, p, err := net.SplitHostPort(addr)
+	return err == nil && strings.EqualFold(h, host) && p == port
+}
+
+// isMemberName reports whether a node may be called so: as in the option node-id.
+func isMemberName(id string) bool {
+	for i := range len(id) {
+		c := id[i] | ('a' - 'A')
+		inside := i > 0 && i < len(id)-1
+		if (c < 'a' || c > 'z' || id[i] < 'A') && (id[i] < '0' || id[i] > '9') && (id[i] != '-' || !inside) {
+			return false
+		}
+	}
+	return id != "" && len(id) <= maxMemberName
+}
+
+const maxMemberName = 40

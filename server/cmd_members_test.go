@@ -1,0 +1,120 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// TestClClusterShows reads what CL.CLUSTER tells, on any node.
+func TestClClusterShows(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["b"].dial()
+	status := p.ask("CL.CLUSTER", "STATUS")
+	for name, want := range map[string]string{"cluster": labName, "self": "b", "role": "follower", "leader": "a", "term": "1", "nodes": "2", "voters": "2",
+		"mode": "sync", "last-index": "12", "commit-index": "11", "applied-index": "10"} {
+		if got, _ := status.field(name); got.text != want {
+			t.Errorf("STATUS: %s is %s, want %s", name, got, want)
+		}
+	}
+	if got, _ := l.nodes["a"].dial().ask("CL.CLUSTER", "STATUS").field("role"); got.text != "leader" {
+		t.Errorf("the leader's role is %s", got)
+	}
+	line := func(id, role string) string {
+		m := l.nodes[id].member()
+		return fmt.Sprintf("%s raft=%s role=%s host=127.0.0.1 port=%d cluster-port=%d sentinel-port=%d", id, m.Raft, role, m.Port, m.ClusterPort, m.SentinelPort)
+	}
+	if got := p.ask("CL.CLUSTER", "NODES").words(); !slices.Equal(got, []string{line("a", "leader"), line("b", "follower self")}) {
+		t.Errorf("NODES: %q", got)
+	}
+	view := *l.nodes["b"].View()
+	view.Members = []topology.Member{{ID: "c", Raft: "x:1"}}
+	l.nodes["b"].view.Store(&view)
+	if got := p.ask("CL.CLUSTER", "NODES").words(); !slices.Equal(got, []string{"c raft=x:1 role=learner (has not yet announced where clients reach it)"}) {
+		t.Errorf("NODES: %q", got)
+	}
+	p.do(fmt.Sprintf("*8\r\n$5\r\nindex\r\n:10\r\n$8\r\nlog-time\r\n:%d\r\n$4\r\nkeys\r\n:0\r\n$3\r\nsum\r\n$16\r\n0000000000000abc\r\n", l.clock.read()), "CL.CLUSTER", "HASH")
+	p.ask("HELLO", "3")
+	if got := p.ask("CL.CLUSTER", "HASH"); got.kind != '%' {
+		t.Errorf("HASH: %s", got)
+	}
+	p.do("-ERR unknown subcommand 'NOPE'. Try CL.CLUSTER HELP.\r\n", "CL.CLUSTER", "NOPE")
+}
+
+// TestClClusterChanges changes the cluster through any node. The leader does it.
+func TestClClusterChanges(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	l.lead("a")
+	for i, p := range []*peer{l.nodes["a"].dial(), l.nodes["b"].dial(), l.nodes["b"].at(l.nodes["b"].cluster)} {
+		p.do("+OK\r\n", "CL.CLUSTER", "ADD", "d", "10.0.0.4:7000")
+		p.do("+OK\r\n", "cl.cluster", "remove", "c")
+		p.do("+OK\r\n", "CL.CLUSTER", "TRANSFER")
+		p.do("+OK\r\n", "CL.CLUSTER", "TRANSFER", "b")
+		if got, want := l.changes()[4*i:], []string{"a: add d 10.0.0.4:7000", "a: remove c", "a: transfer ", "a: transfer b"}; !slices.Equal(got, want) {
+			t.Errorf("changes %q, want %q", got, want)
+		}
+	}
+	done := len(l.changes())
+	p := l.nodes["b"].dial()
+	bad := func(want string, words ...string) {
+		t.Helper()
+		p.fails(want, append([]string{"CL.CLUSTER"}, words...)...)
+	}
+	own := l.nodes["a"].member().Raft
+	bad("ERR the name of a node is", "ADD", "", "x:1")
+	bad("ERR the name of a node is", "ADD", "a_b", "x:1")
+	bad("ERR the name of a node is", "ADD", "-a", "x:1")
+	bad("ERR the name of a node is", "ADD", "a[", "x:1")
+	bad("ERR the name of a node is", "ADD", strings.Repeat("x", 41), "x:1")
+	for _, addr := range []string{"x", "", ":1", "x:0", "x:65536", "x:-1", "x:a", "x:", "::1:1", "x:1:2"} {
+		bad("ERR the address of a node is", "ADD", "d", addr)
+	}
+	for _, addr := range []string{"0.0.0.0:1", "[::]:1", "224.0.0.1:1"} {
+		bad("ERR no node can be reached at", "ADD", "d", addr)
+	}
+	bad("ERR add a: the cluster has that node already", "ADD", "a", "10.0.0.4:7000")
+	bad("ERR add d: "+own+" is the address of a: the cluster has that node already", "ADD", "d", own)
+	bad(`ERR remove "x": the cluster has no such node`, "REMOVE", "x")
+	bad(`ERR transfer leadership to "x": the cluster has no such node`, "TRANSFER", "x")
+	bad("ERR this node leads the cluster already", "TRANSFER", "a")
+	bad("ERR unknown subcommand or wrong number", "TRANSFER", "a", "b")
+	bad("ERR wrong number", "ADD", "d")
+	if got := l.changes()[done:]; len(got) > 0 {
+		t.Errorf("the cluster is asked for %q", got)
+	}
+	p.do("+OK\r\n", "MULTI")
+	p.do(failure(errNotInMulti), "CL.CLUSTER", "TRANSFER")
+}
+
+// TestClClusterErrors says in words why the cluster is not changed.
+func TestClClusterErrors(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["b"].dial()
+	f := func(err error, want string) {
+		t.Helper()
+		l.mu.Lock()
+		l.adminErr = fmt.Errorf("remove b: %w", err)
+		l.mu.Unlock()
+		p.do(want+"\r\n", "CL.CLUSTER", "REMOVE", "b")
+	}
+	f(topology.ErrRefused, "-ERR remove b: the cluster would lose its majority")
+	f(topology.ErrChanging, "-TRYAGAIN remove b: another change of the cluster is in progress")
+	f(topology.ErrUnknown, "-ERR remove b: the cluster has no such node")
+	f(fmt.Errorf("the disk is on fire"), "-ERR remove b: the disk is on fire")
+	f(topology.ErrNoLeader, "-"+string(errNotLeading)) // it has been tried until then
+	l.lead("")
+	p.do(failure(errNotLeading), "CL.CLUSTER", "TRANSFER")
+
+	single := start(t, nil).dial()
+	for _, command := range []string{"STATUS", "NODES", "HASH", "ADD d x:1", "REMOVE d", "TRANSFER"} {
+		single.do(failure(errNotClustered), words("CL.CLUSTER "+command)...)
+	}
+}

@@ -1,0 +1,167 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/topology"
+)
+
+// TestRoles asks every kind of node for its role, in all the words that there are for it.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	l.lead("a")
+	port := func(id string) int { return l.nodes[id].member().Port }
+	leader, follower := l.nodes["a"].dial(), l.nodes["b"].dial()
+	replica := func(id string) string {
+		return texts('*', "127.0.0.1", fmt.Sprint(port(id)), "11")
+	}
+	leader.do("*3\r\n$6\r\nmaster\r\n:10\r\n*2\r\n"+replica("b")+replica("c"), "ROLE")
+	follower.do(fmt.Sprintf("*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:%d\r\n$9\r\nconnected\r\n:10\r\n", port("a")), "ROLE")
+	l.show("b", "")
+	follower.do(fmt.Sprintf("*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:%d\r\n$7\r\nconnect\r\n:10\r\n", port("a")), "ROLE")
+	if got := follower.info("replication")["master_link_status"]; got != "down" {
+		t.Errorf("master_link_status:%s", got)
+	}
+	l.show("b", "a")
+
+	l.mu.Lock()
+	l.status = topology.Status{
+		Mode: "async", Last: 12, Committed: 11, Applied: 10, LogTime: 9, Behind: -8 * time.Microsecond, Waiting: 7, Unflushed: 6 * time.Millisecond,
+		Entries: 5, Changes: 4, Rollbacks: 3, Snapshot: 2, Contact: time.Second,
+	}
+	l.mu.Unlock()
+	common := map[string]string{
+		"cluster_id": labName, "leader": "a", "raft_term": "1", "raft_commit_index": "11", "raft_applied_index": "10", "raft_last_index": "12", "raft_snapshot_index": "2",
+		"replication_mode": "async", "replication_waiting": "7", "replication_unflushed_usec": "6000", "log_time_behind_usec": "-8", "rollbacks": "3",
+		"replicated_entries": "5", "replicated_bytes": "4", "leader_contact_usec": "1000000", "master_repl_offset": "10",
+	}
+	f := func(p *peer, own map[string]string) {
+		t.Helper()
+		info := p.info("replication")
+		for _, fields := range []map[string]string{common, own} {
+			for name, want := range fields {
+				if info[name] != want {
+					t.Errorf("%s:%s, want %s", name, info[name], want)
+				}
+			}
+		}
+	}
+	f(leader, map[string]string{"role": "master", "node_id": "a", "connected_slaves": "2",
+		"slave1": fmt.Sprintf("ip=127.0.0.1,port=%d,state=online,offset=11,lag=0", port("c"))})
+	f(follower, map[string]string{"role": "slave", "node_id": "b", "connected_slaves": "0", "master_host": "127.0.0.1",
+		"master_port": fmt.Sprint(port("a")), "master_link_status": "up", "slave_repl_offset": "10"})
+}
+
+// TestWait waits for most nodes, on the leader and through another node.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c", "d", "e")
+	l.lead("a")
+	leader, follower := l.nodes["a"].dial(), l.nodes["b"].dial()
+	for _, p := range []*peer{leader, follower} {
+		p.do(":2\r\n", "WAIT", "1", "0")
+		p.do(":2\r\n", "WAIT", "9", "1000")
+		p.do(failure(errNotInteger), "WAIT", "x", "0")
+		p.do(failure(errTimeout), "WAIT", "1", "x")
+		p.do(failure(errTimeout), "WAIT", "1", "999999999999")
+		p.do("-ERR timeout is negative\r\n", "WAIT", "1", "-1")
+		release := l.hold()
+		p.do(":0\r\n", "WAIT", "1", "20")
+		before := l.awaits()
+		p.send(request("WAIT", "1", "0"))
+		if !eventually(func() bool { return l.awaits() > before }) {
+			t.Fatal("nobody awaits")
+		}
+		release(limiter.ErrUncertain)
+		p.expect(":0\r\n")
+		l.lose(nil)
+	}
+	leader.do("+OK\r\n", "MULTI")
+	leader.do("+QUEUED\r\n", "WAIT", "1", "0")
+	leader.do("*1\r\n:0\r\n", "EXEC")
+}
+
+// TestWaitInAsyncMode waits for what Await does not wait for there.
+func TestWaitInAsyncMode(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	l.lead("a")
+	set := func(status topology.Status) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.status = status
+	}
+	set(topology.Status{Mode: "async", Waiting: 1, Unflushed: time.Hour})
+	p := l.nodes["a"].dial()
+	p.do(":0\r\n", "WAIT", "1", "20")
+	p.send(request("WAIT", "1", "0"))
+	set(topology.Status{Mode: "async", Waiting: 1, Unflushed: 0}) // what waits now is younger
+	p.expect(":1\r\n")
+	set(topology.Status{Mode: "async"})
+	p.do(":1\r\n", "WAIT", "1", "0")
+	set(topology.Status{Mode: "async", Waiting: 1, Unflushed: time.Hour})
+	before := l.awaits()
+	p.send(request("WAIT", "1", "0"))
+	if !eventually(func() bool { return l.awaits() > before }) {
+		t.Fatal("nobody awaits")
+	}
+	go func() { _ = l.nodes["a"].Shutdown(t.Context()) }()
+	p.expect(":0\r\n")
+	p.closed()
+}
+
+// TestWaitAtShutdown does not keep a server from ending.
+func TestWaitAtShutdown(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	l.lead("a")
+	p := l.nodes["a"].greet()
+	release := l.hold()
+	before := l.awaits()
+	p.send(request("WAIT", "1", "0"))
+	if !eventually(func() bool { return l.awaits() > before }) {
+		t.Fatal("nobody awaits")
+	}
+	go func() { _ = l.nodes["a"].Shutdown(t.Context()) }()
+	p.expect(":0\r\n")
+	p.closed()
+	release(nil)
+}
+
+// TestCommandsOfFaces sees that each face tells of the commands that it has.
+func TestCommandsOfFaces(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	n := l.nodes["a"]
+	for name, p := range map[string]*peer{"redis": n.dial(), "cluster": n.at(n.cluster), "sentinel": n.at(n.sentinel), "peers": n.at(n.peers)} {
+		has := map[string]bool{"cl.throttle": name != "sentinel", "cl.cluster|add": name != "sentinel", "sentinel|masters": name == "sentinel",
+			"cluster|slots": name == "cluster", "role": true, "client|setname": true, "wait": name != "sentinel", "subscribe": true, "readonly": name != "sentinel"}
+		for command, want := range has {
+			if got := p.ask("COMMAND", "INFO", command).list[0]; got.null == want {
+				t.Errorf("%s: COMMAND INFO %s: %s", name, command, got)
+			}
+		}
+		all := p.ask("COMMAND").list
+		if count := p.ask("COMMAND", "COUNT").int(); int(count) != len(all) || len(p.ask("COMMAND", "DOCS").list) != 2*len(all) {
+			t.Errorf("%s: %d commands, COUNT says %d", name, len(all), count)
+		}
+		for _, info := range all {
+			for _, sub := range info.list[9].list {
+				if !strings.HasPrefix(sub.list[0].text, info.list[0].text+"|") {
+					t.Errorf("%s is a subcommand of %s", sub, info)
+				}
+			}
+			if len(info.list[9].list) > 0 {
+				if lines := p.ask(info.list[0].text, "HELP").list; len(lines) != 1+2*len(info.list[9].list) {
+					t.Errorf("%s: %s HELP: %s", name, info.list[0].text, lines)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package server
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// A Sentinel watches masters by name. This one knows the one that the option sentinel-master
+// names: whoever leads the cluster.
+
+// sentinels returns the members that answer clients of Redis Sentinel.
+func sentinels(view *topology.View) (list []topology.Member) {
+	for _, m := range view.Members {
+		if m.Host != "" && m.SentinelPort != 0 {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// masterNamed returns the leader, if that is what it is called and there has been one.
+func (c *client) masterNamed(name []byte) (master, error) {
+	m, known := c.srv.news.leader()
+	if !known || string(name) != c.srv.opts.Get().SentinelMaster {
+		return master{}, errNoMaster
+	}
+	return m, nil
+}
+
+func cmdSentinelAddr(c *client, args [][]byte) error {
+	m, err := c.masterNamed(args[2])
+	if err != nil {
+		c.out.NullArray()
+		return nil
+	}
+	c.replyTexts([]string{m.host, strconv.Itoa(m.port)})
+	return nil
+}
+
+func cmdSentinelMaster(c *client, args [][]byte) error {
+	m, err := c.masterNamed(args[2])
+	if err == nil {
+		c.replyMaster(m)
+	}
+	return err
+}
+
+func cmdSentinelMasters(c *client, _ [][]byte) error {
+	m, known := c.srv.news.leader()
+	c.out.Array(countTrue(known))
+	if known {
+		c.replyMaster(m)
+	}
+	return nil
+}
+
+func cmdSentinelReplicas(c *client, args [][]byte) error {
+	m, err := c.masterNamed(args[2])
+	if err != nil {
+		return err
+	}
+	view := c.srv.cluster.View()
+	var list []topology.Member
+	for _, r := range view.Members {
+		if r.ID != m.id && r.Host != "" && r.Port != 0 {
+			list = append(list, r)
+		}
+	}
+	c.out.Array(len(list))
+	for i := range list {
+		c.replyReplica(&list[i], m)
+	}
+	return nil
+}
+
+// cmdSentinelSentinels lists the others.
+func cmdSentinelSentinels(c *client, args [][]byte) error {
+	if _, err := c.masterNamed(args[2]); err != nil {
+		return err
+	}
+	view := c.srv.cluster.View()
+	var list []topology.Member
+	for _, m := range sentinels(view) {
+		if m.ID != view.Self {
+			list = append(list, m)
+		}
+	}
+	c.out.Array(len(list))
+	for i := range list {
+		c.replySentinel(&list[i])
+	}
+	return nil
+}
+
+func cmdSentinelCkQuorum(c *client, args [][]byte) error {
+	if _, err := c.masterNamed(args[2]); err != nil {
+		return err
+	}
+	view := c.srv.cluster.View()
+	n := len(sentinels(view))
+	if view.Leader == "" {
+		return replyError(fmt.Sprintf("NOQUORUM %d usable Sentinels. No node leads the cluster at present", n))
+	}
+	c.out.Status(fmt.Sprintf("OK %d usable Sentinels. Quorum and failover authorization can be reached", n))
+	return nil
+}
+
+// field is a name and a value of what a Sentinel says of a node: all are texts.
+type field struct{ name, value string }
+
+func (c *client) replyFields(fields []field) {
+	c.out.Map(len(fields))
+	for _, f := range fields {
+		c.out.Text(f.name)
+		c.out.Text(f.value)
+	}
+}
+
+// instance returns what a Sentinel says of every node. What it measures for itself is 0.
+func (c *client) instance(name, id, host string, port int, flags string) []field {
+	return []field{
+		{"name", name}, {"ip", host}, {"port", strconv.Itoa(port)}, {"runid", c.srv.nodeID(id)}, {"flags", flags},
+		{"link-pending-commands", "0"}, {"link-refcount", "1"}, {"last-ping-sent", "0"},
+		{"last-ok-ping-reply", "0"}, {"last-ping-reply", "0"},
+		{"down-after-milliseconds", strconv.FormatInt(c.srv.opts.Get().RaftHeartbeat.Milliseconds(), 10)},
+	}
+}
+
+func reported(role string) []field {
+	return []field{{"info-refresh", "0"}, {"role-reported", role}, {"role-reported-time", "0"}}
+}
+
+func (c *client) replyMaster(m master) {
+	view := c.srv.cluster.View()
+	others := 0
+	for _, s := range sentinels(view) {
+		others += countTrue(s.ID != view.Self)
+	}
+	slaves := 0
+	for _, r := range view.Members {
+		slaves += countTrue(r.ID != m.id && r.Host != "" && r.Port != 0)
+	}
+	fields := append(c.instance(c.srv.opts.Get().SentinelMaster, m.id, m.host, m.port, "master"), reported("master")...)
+	c.replyFields(append(fields, []field{
+		{"config-epoch", strconv.FormatUint(view.Term, 10)},
+		{"num-slaves", strconv.Itoa(slaves)},
+		{"num-other-sentinels", strconv.Itoa(others)},
+		{"quorum", strconv.Itoa(countVoters(view)/2 + 1)},
+		{"failover-timeout", "1000"},
+		{"parallel-syncs", "1"},
+	}...))
+}
+
+func (c *client) replyReplica(r *topology.Member, of master) {
+	name := r.Host + ":" + strconv.Itoa(r.Port)
+	fields := append(c.instance(name, r.ID, r.Host, r.Port, "slave"), reported("slave")...)
+	c.replyFields(append(fields, []field{
+		{"master-link-down-time", "0"},
+		{"master-link-status", "ok"},
+		{"master-host", of.host},
+		{"master-port", strconv.Itoa(of.port)},
+		{"slave-priority", "100"},
+		{"slave-repl-offset", strconv.FormatUint(c.srv.cluster.Status().Committed, 10)},
+		{"replica-announced", "1"},
+	}...))
+}
+
+func (c *client) replySentinel(m *topology.Member) {
+	c.replyFields(append(c.instance(c.srv.nodeID(m.ID), m.ID, m.Host, m.SentinelPort, "sentinel"), []field{
+		{"last-hello-message", "0"}, {"voted-leader", "?"}, {"voted-leader-epoch", "0"},
+	}...))
+}

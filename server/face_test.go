@@ -1,0 +1,132 @@
+package server
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/topology"
+)
+
+// TestFactsOfRedis compares what COMMAND INFO tells on the faces for clusters with what Redis 7.0
+// tells of the same commands: arity, flags, categories and tips.
+func TestFactsOfRedis(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a")
+	n := l.nodes["a"]
+	const shifting = "2 stale / @slow / nondeterministic_output"
+	const watching = " admin / @admin @slow @dangerous / "
+	f := func(p *peer, facts map[string]string) {
+		t.Helper()
+		for name, want := range facts {
+			info := p.ask("COMMAND", "INFO", name).list[0].list
+			lists := []string{info[1].text + " " + strings.Join(info[2].words(), " "), strings.Join(info[6].words(), " "), strings.Join(info[7].words(), " ")}
+			if got := strings.Join(lists, " / "); got != want || info[0].text != name || info[3].int() != 0 || len(info[8].list) != 0 {
+				t.Errorf("%s: %s, want %s", name, got, want)
+			}
+		}
+	}
+	f(n.at(n.cluster), map[string]string{
+		"cluster|slots": shifting, "cluster|shards": shifting, "cluster|nodes": shifting, "cluster|info": shifting,
+		"cluster|myid": "2 stale / @slow / ", "cluster|keyslot": "3 stale / @slow / ", "cluster|countkeysinslot": "3 stale / @slow / ",
+		"cluster|help": "2 loading stale / @slow / ", "cluster": "-2  / @slow / ", "asking": "1 fast / @fast @connection / ",
+		"readonly": "1 loading stale fast / @fast @connection / ", "readwrite": "1 loading stale fast / @fast @connection / ",
+	})
+	f(n.at(n.sentinel), map[string]string{
+		"sentinel": "-2" + watching, "sentinel|ckquorum": "3" + watching, "sentinel|get-master-addr-by-name": "3" + watching,
+		"sentinel|master": "3" + watching, "sentinel|masters": "2" + watching, "sentinel|myid": "2" + watching, "sentinel|replicas": "3" + watching,
+		"sentinel|sentinels": "3" + watching, "sentinel|slaves": "3" + watching, "sentinel|help": "2 loading stale / @slow / ",
+	})
+}
+
+// strange is a listener whose connections come from another host.
+type strange struct{ net.Listener }
+
+type strangeConn struct{ net.Conn }
+
+func (l strange) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	return strangeConn{conn}, err
+}
+
+func (strangeConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
+
+// TestPeersAreTrusted sees that other nodes need no password, are no strangers, and take the place
+// of no client.
+func TestPeersAreTrusted(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	n := l.nodes["a"]
+	ln := listen(t)
+	go func() { _ = n.ServePeers(strange{ln}) }()
+	admin := n.dial()
+	for range 3 { // more than there may be clients
+		n.at(ln).do("+PONG\r\n", "PING")
+	}
+	for _, pair := range []string{"maxclients 1", "requirepass secret"} {
+		admin.do("+OK\r\n", words("CONFIG SET "+pair)...)
+	}
+	other := n.at(ln)
+	other.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
+	other.do("+RESET\r\n", "RESET")
+	other.do("+PONG\r\n", "PING")
+	if got := admin.info("clients"); got["connected_clients"] != "1" || got["peer_streams"] != "4" {
+		t.Errorf("clients %v", got)
+	}
+	n.dial().do(failure(errMaxClients), "PING")
+	for _, at := range []net.Listener{n.cluster, n.sentinel} {
+		if got := n.at(at).rest(); got != failure(errMaxClients) {
+			t.Errorf("got %q", got)
+		}
+	}
+	admin.do("+OK\r\n", "CONFIG", "SET", "maxclients", "100")
+	for _, at := range []net.Listener{n.cluster, n.sentinel} {
+		p := n.at(at)
+		p.do(failure(errNoAuth), "PING")
+		p.do("+OK\r\n", "AUTH", "secret")
+		p.do("+PONG\r\n", "PING")
+	}
+	if got := admin.ask("CLIENT", "LIST", "TYPE", "replica").text; strings.Count(got, "\n") != 4 {
+		t.Errorf("CLIENT LIST: %q", got)
+	}
+	_ = other.Close()
+	admin.await("clients", "peer_streams", 3)
+}
+
+// alone is a cluster of which nothing is known.
+type alone struct{ topology.Cluster }
+
+func (alone) View() *topology.View    { return &topology.View{Changed: make(chan struct{})} }
+func (alone) Status() topology.Status { return topology.Status{} }
+
+// TestHousekeeperOfPeers closes idle clients, and no stream of another node; nor a client that is
+// kept waiting for the cluster.
+func TestHousekeeperOfPeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := options.Default()
+		o.Timeout = time.Second
+		store, err := options.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := New(Config{Engine: labEngine{}, Cluster: alone{}, Options: store})
+		defer (&testServer{Server: s}).end()
+		clients, nodes := newPipes(), newPipes()
+		go func() { _ = s.Serve(clients) }()
+		go func() { _ = s.ServePeers(nodes) }()
+		idle, waiting, node := newPeer(t, clients.connect()), newPeer(t, clients.connect()), newPeer(t, nodes.connect())
+		idle.do("+PONG\r\n", "PING")
+		node.do("+PONG\r\n", "PING")
+		id := waiting.ask("CLIENT", "ID").int()
+		for _, c := range s.snapshot() {
+			c.awaiting.Store(c.id == id)
+		}
+		idle.closed()
+		waiting.do("+PONG\r\n", "PING")
+		node.do("+PONG\r\n", "PING")
+	})
+}

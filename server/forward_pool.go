@@ -1,0 +1,196 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/topology"
+)
+
+// How much of this node is spent on asking the leader.
+const (
+	maxStreams = 16   // round trips at a time, and streams kept
+	maxWatches = 16   // clients that WATCH keys there, each with a stream of its own
+	maxWaiters = 1024 // clients that wait for a stream
+)
+
+// forwarder keeps the streams to the leader. A client has one for itself as long as it waits
+// for replies.
+type forwarder struct {
+	cluster topology.Cluster
+	readers sync.WaitGroup
+	slots   chan struct{} // holds a token for each stream in use
+	watches chan struct{} // likewise for those that a client keeps
+	waiting atomic.Int32
+
+	commands atomic.Int64 // answered by the leader
+	retries  atomic.Int64 // commands that were to be tried again
+	errors   atomic.Int64 // commands that got no answer from it
+
+	mu   sync.Mutex
+	idle []*stream
+}
+
+func (f *forwarder) init(cluster topology.Cluster) {
+	f.cluster = cluster
+	f.slots = make(chan struct{}, maxStreams)
+	f.watches = make(chan struct{}, maxWatches)
+}
+
+// reset sets the counters to zero.
+func (f *forwarder) reset() {
+	for _, counter := range []*atomic.Int64{&f.commands, &f.retries, &f.errors} {
+		counter.Store(0)
+	}
+}
+
+// get returns a stream to a node, which has to be put back. The error is limiter.ErrBusy if
+// too many others want one.
+func (f *forwarder) get(to string, protocol int, deadline time.Time) (*stream, error) {
+	if !f.enter(deadline) {
+		return nil, limiter.ErrBusy
+	}
+	if st := f.reuse(to, protocol); st != nil {
+		return st, nil
+	}
+	st, err := f.dial(to, protocol, deadline)
+	if err != nil {
+		<-f.slots
+	}
+	return st, err
+}
+
+// enter waits for its turn to use a stream.
+func (f *forwarder) enter(deadline time.Time) bool {
+	select {
+	case f.slots <- struct{}{}:
+		return true
+	default:
+	}
+	defer f.waiting.Add(-1)
+	if f.waiting.Add(1) > maxWaiters {
+		return false
+	}
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case f.slots <- struct{}{}:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// reuse takes the stream that was used last, of those that are for this use. If there is none
+// it makes room for a new one.
+func (f *forwarder) reuse(to string, protocol int) *stream {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := len(f.idle) - 1; i >= 0; i-- {
+		st := f.idle[i]
+		if st.to != to || st.protocol != protocol {
+			continue
+		}
+		f.idle = slices.Delete(f.idle, i, i+1)
+		if st.rest() {
+			return st
+		}
+		st.close()
+	}
+	if len(f.idle) > 0 && len(f.idle)+len(f.slots) > maxStreams {
+		f.idle[0].close()
+		f.idle = slices.Delete(f.idle, 0, 1)
+	}
+	return nil
+}
+
+// put takes a stream back, which can be used again if it is whole.
+func (f *forwarder) put(st *stream, whole bool) {
+	whole = whole && st.rest()
+	f.mu.Lock()
+	if whole {
+		f.idle = append(f.idle, st)
+	} else {
+		st.close()
+	}
+	f.mu.Unlock()
+	<-f.slots
+}
+
+// watch returns a stream for a client that WATCHes keys, which has to be given to unwatch.
+func (f *forwarder) watch(to string, protocol int, deadline time.Time) (*stream, error) {
+	select {
+	case f.watches <- struct{}{}:
+	default:
+		return nil, limiter.ErrBusy
+	}
+	st, err := f.dial(to, protocol, deadline)
+	if err != nil {
+		<-f.watches
+	}
+	return st, err
+}
+
+// unwatch ends a stream, if there is one.
+func (f *forwarder) unwatch(st *stream) {
+	if st != nil {
+		st.close()
+		<-f.watches
+	}
+}
+
+// dial opens a stream that speaks a version of the protocol.
+func (f *forwarder) dial(to string, protocol int, deadline time.Time) (*stream, error) {
+	ctx, cancel := context.WithDeadline(context.Background(), deadline)
+	defer cancel()
+	conn, err := f.cluster.Dial(ctx, to)
+	if err != nil {
+		return nil, fmt.Errorf("dial the leader %s: %w", to, err)
+	}
+	st := newStream(conn, to, protocol)
+	f.readers.Go(st.read)
+	if protocol != 3 {
+		return st, nil
+	}
+	if err := st.greet(time.Until(deadline)); err != nil {
+		st.close()
+		return nil, fmt.Errorf("greet the leader %s: %w", to, err)
+	}
+	return st, nil
+}
+
+// greet chooses version 3 of the protocol.
+func (st *stream) greet(patience time.Duration) error {
+	_ = st.conn.SetWriteDeadline(time.Now().Add(patience))
+	if _, err := st.conn.Write([]byte("*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n")); err != nil {
+		return err
+	}
+	reply, err := st.next(nil, patience)
+	if err == nil && reply[0] == '-' {
+		err = errNoReply
+	}
+	return err
+}
+
+// keepOnly closes the streams that nobody uses and that lead to another node.
+func (f *forwarder) keepOnly(leader string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.idle = slices.DeleteFunc(f.idle, func(st *stream) bool {
+		if st.to != leader {
+			st.close()
+		}
+		return st.to != leader
+	})
+}
+
+// close ends all streams. Nobody uses one any more.
+func (f *forwarder) close() {
+	f.keepOnly("")
+	f.readers.Wait()
+}

@@ -1,0 +1,79 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// wholeReplies are replies of every type, and unfinished and senseless ones beside them.
+var wholeReplies = []string{
+	"+OK\r\n", "-ERR no\r\n", ":1\r\n", ":-1\r\n", "_\r\n", "#t\r\n", ",1.5\r\n", "(123456789012345678901\r\n",
+	"$0\r\n\r\n", "$5\r\na\r\nb\n\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "~0\r\n", "%0\r\n", "!5\r\nERR x\r\n",
+	"=8\r\ntxt:abcd\r\n", "*2\r\n:1\r\n*2\r\n$1\r\na\r\n*0\r\n", "%2\r\n+a\r\n:1\r\n+b\r\n*1\r\n_\r\n", "~1\r\n%1\r\n:1\r\n:2\r\n",
+	"|1\r\n+k\r\n+v\r\n:1\r\n", "*2\r\n|0\r\n:1\r\n:2\r\n", strings.Repeat("*1\r\n", 5000) + ":1\r\n",
+}
+
+var noReplies = []string{
+	"\r\n", "x\r\n", "\n", "OK\r\n", ">1\r\n+x\r\n", "*1\r\n>1\r\n+x\r\n", "$1\r\nabc", "$x\r\n", "$\r\n", "$-2\r\n", "*-2\r\n", "%-1\r\n", "~-1\r\n",
+	"$01\r\n", "*+1\r\n", "+OK\n", "$9223372036854775807\r\n", "*9223372036854775807\r\n", "$18446744073709551617\r\n", "*134217728\r\n*134217728\r\n",
+	"*?\r\n", "$?\r\n", "=3\r\nabcde", "$134217729\r\n", strings.Repeat("*100000\r\n", 300), "+" + strings.Repeat("x", maxReplyLine),
+}
+
+// scanAll scans what comes in two pieces, the first of the given length.
+func scanAll(t *testing.T, text string, cut int) (size int, err error) {
+	t.Helper()
+	var s replyScanner
+	size, err = s.scan([]byte(text[:cut]))
+	if size == 0 && err == nil {
+		size, err = s.scan([]byte(text))
+	}
+	if size > 0 && s != (replyScanner{}) {
+		t.Errorf("%.50q: it is not ready for the next reply", text)
+	}
+	return size, err
+}
+
+func TestReplyScanner(t *testing.T) {
+	t.Parallel()
+	for _, text := range wholeReplies {
+		step := max(1, len(text)/100)
+		for cut := 0; cut < len(text); cut += step {
+			if size, err := scanAll(t, text+"+next\r\n", cut); size != len(text) || err != nil {
+				t.Fatalf("%.50q cut at %d: %d, %v", text, cut, size, err)
+			}
+			var s replyScanner
+			if size, err := s.scan([]byte(text[:cut])); size != 0 || err != nil {
+				t.Fatalf("%.50q: %d, %v", text[:cut], size, err)
+			}
+		}
+	}
+	for _, text := range noReplies {
+		if size, err := scanAll(t, text, 0); size != 0 || err == nil {
+			t.Errorf("%.50q: %d, %v", text, size, err)
+		}
+	}
+}
+
+// FuzzReplyScanner compares with the reader of the tests, and sees that it comes to the same
+// however the bytes are cut.
+func FuzzReplyScanner(f *testing.F) {
+	for _, text := range append(wholeReplies, noReplies...) {
+		f.Add([]byte(text[:min(len(text), 300)]), uint(3))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, cut uint) {
+		size, err := scanAll(t, string(b), int(cut%uint(len(b)+1)))
+		if again, fails := scanAll(t, string(b), 0); size != again || (err == nil) != (fails == nil) {
+			t.Fatalf("%q: %d, %v or %d, %v", b, size, err, again, fails)
+		}
+		if size == 0 || bytes.ContainsAny(b[:size], "|!#(=>,") {
+			return // the other reader knows less
+		}
+		in := bufio.NewReader(bytes.NewReader(b))
+		_, err = readValue(in)
+		if rest, _ := in.Peek(len(b)); err != nil || len(b)-len(rest) != size {
+			t.Fatalf("%q: the size is %d, another reader says %d, %v", b, size, len(b)-len(rest), err)
+		}
+	})
+}

@@ -1,0 +1,544 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+func throttle(key string) string { return request("CL.THROTTLE", key, "2", "1", "60") }
+
+// TestForwardedPipelines sends pipelines of all sorts to a node that follows. It answers as the
+// leader would, in order, in both versions of the protocol.
+func TestForwardedPipelines(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["b"].dial()
+	p.send(ping + throttle("k") + throttle("k") + request("ECHO", "x") + throttle("k") + throttle("k") + request("EXISTS", "k", "other") +
+		ping + request("TTL", "k") + request("DBSIZE") + request("DEL", "k") + throttle("k") + request("NONSENSE") + request("KEYS", "*"))
+	p.expect("+PONG\r\n" + five(0, 3, 2, -1, 60) + five(0, 3, 1, -1, 120) + bulk("x") + five(0, 3, 0, -1, 180) + five(1, 3, 0, 60, 180) + ":1\r\n" +
+		"+PONG\r\n:180\r\n:1\r\n:1\r\n" + five(0, 3, 2, -1, 60) + unknown("NONSENSE") + "*1\r\n" + bulk("k"))
+	p.do(failure(errNotInteger), "CL.THROTTLE", "k", "x", "1", "60")
+	p.fails("ERR wrong number", "CL.THROTTLE", "k")
+	p.do(failure(errWrongType), "CL.WINDOW", "k", "1", "60")
+	p.do("+throttle\r\n", "TYPE", "k")
+	p.do("$-1\r\n", "OBJECT", "ENCODING", "other")
+	p.ask("HELLO", "3")
+	p.do("_\r\n", "OBJECT", "ENCODING", "other")
+	p.do(five(0, 3, 1, -1, 120), "CL.THROTTLE", "k", "2", "1", "60")
+	p.send(request("CLIENT", "REPLY", "SKIP") + throttle("k") + throttle("k"))
+	p.expect(five(1, 3, 0, 60, 180))
+	p.do("+OK\r\n", "FLUSHALL")
+	p.do(":0\r\n", "DBSIZE")
+
+	if got := p.info("commandstats")["cmdstat_cl.throttle"]; !strings.HasPrefix(got, "calls=9,") || !strings.HasSuffix(got, "failed_calls=1") {
+		t.Errorf("cmdstat_cl.throttle is %s", got)
+	}
+	if n := p.count("stats", "forwarded_commands"); n != 20 {
+		t.Errorf("%d commands were forwarded", n)
+	}
+	for name, want := range map[string]int64{"forward_retries": 0, "forward_errors": 0} {
+		if n := p.count("stats", name); n != want {
+			t.Errorf("%s is %d, want %d", name, n, want)
+		}
+	}
+	p.do("+OK\r\n", "CONFIG", "RESETSTAT")
+	if n := p.count("stats", "forwarded_commands"); n != 0 {
+		t.Errorf("%d commands were forwarded", n)
+	}
+}
+
+// TestForwardedFeatures sees that what a connection has set up works for forwarded commands.
+func TestForwardedFeatures(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p, monitor := l.nodes["b"].dial(), l.nodes["b"].dial()
+	monitor.do("+OK\r\n", "MONITOR")
+	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
+	if got := shownBy(t, monitor.read()); got != `"CL.THROTTLE" "k" "2" "1" "60"` {
+		t.Errorf("the monitor is shown %s", got)
+	}
+	p.ask("HELLO", "3")
+	p.do("+OK\r\n", "CLIENT", "TRACKING", "ON")
+	p.send(request("TTL", "k") + ping)
+	p.expect(":60\r\n>2\r\n" + bulk("invalidate") + "*1\r\n" + bulk("k") + "+PONG\r\n")
+	p.do("+OK\r\n", "CONFIG", "SET", "slowlog-log-slower-than", "0")
+	p.ask("CL.THROTTLE", "slow", "2", "1", "60")
+	p.do("+OK\r\n", "CONFIG", "SET", "slowlog-log-slower-than", "-1")
+	if log := p.ask("SLOWLOG", "GET"); !strings.Contains(log.String(), `"slow"`) {
+		t.Errorf("the slow log shows %s", log)
+	}
+}
+
+// TestChangesOfTheLeader changes the leader all the while that clients of all nodes charge one
+// key. None of them gets an error, and each charge is made once.
+func TestChangesOfTheLeader(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	l.lead("a")
+	const clients, calls, depth = 9, 40, 5
+	var wait sync.WaitGroup
+	for i := range clients {
+		p := l.nodes[l.ids[i%3]].lasting()
+		wait.Go(func() {
+			for range calls {
+				if _, err := io.WriteString(p, strings.Repeat(request("CL.THROTTLE", "k", "100000", "1", "60"), depth)); err != nil {
+					t.Error(err)
+					return
+				}
+				for range depth {
+					if v, err := readValue(p.in); err != nil || v.kind != '*' {
+						t.Errorf("a client got %s, %v", v, err)
+						return
+					}
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wait.Wait(); close(done) }()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for i := 1; ; i++ {
+		select {
+		case <-done:
+			left := l.nodes["a"].dial()
+			l.lead("a")
+			if v := left.ask("CL.THROTTLE", "k", "100000", "1", "60", "0"); v.list[2].int() != 100001-clients*calls*depth {
+				t.Errorf("%d of the limit are left, want %d", v.list[2].int(), 100001-clients*calls*depth)
+			}
+			return
+		case <-ticker.C:
+		}
+		l.changeHands(i)
+	}
+}
+
+// changeHands lets another node lead, at times after a while of none, and at times one that knows
+// of it before its engine does.
+func (l *lab) changeHands(i int) {
+	next := l.ids[i%len(l.ids)]
+	if i%3 == 0 {
+		l.decide("")
+	}
+	if i%2 == 0 {
+		l.show(next, next)
+	}
+	l.decide(next)
+	for _, id := range l.ids {
+		l.show(id, next)
+	}
+}
+
+// TestNoLeader sees that commands that nobody can run are answered soon: once for all that is in a
+// pipeline, however it is mixed.
+func TestNoLeader(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	p := l.nodes["b"].dial()
+	start := time.Now()
+	p.send(strings.Repeat(throttle("k")+ping+request("TTL", "k")+request("FLUSHALL"), 20))
+	p.expect(strings.Repeat(failure(errNotLeading)+"+PONG\r\n"+failure(errNotLeading)+failure(errNotLeading), 20))
+	if took := time.Since(start); took < leaderPatience || took > leaderPatience+500*time.Millisecond {
+		t.Errorf("it took %v", took)
+	}
+	if got := p.info("errorstats")["errorstat_LOADING"]; got != "count=60" {
+		t.Errorf("the errors are counted as %q", got)
+	}
+}
+
+// TestNoWayToTheLeader sees that a leader that cannot be reached is tried until one can.
+func TestNoWayToTheLeader(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	l.dialWith(func(context.Context, string) (net.Conn, error) { return nil, errors.New("no route") })
+	p := l.nodes["b"].dial()
+	p.do(failure(errNotLeading), "CL.THROTTLE", "k", "2", "1", "60")
+	tried := 0
+	l.dialWith(func(ctx context.Context, id string) (net.Conn, error) {
+		if tried++; tried < 3 {
+			return nil, errors.New("no route")
+		}
+		return l.connect(ctx, id)
+	})
+	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
+	if n := p.count("stats", "forward_retries"); n < 2 {
+		t.Errorf("forward_retries is %d", n)
+	}
+}
+
+// expect reads what has been forwarded.
+func (s *script) expect(t *testing.T, want string) {
+	t.Helper()
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(s.in, got); string(got) != want {
+		t.Fatalf("the leader gets %q (%v), want %q", got[:n], err, want)
+	}
+}
+
+func (s *script) send(t *testing.T, text string) {
+	t.Helper()
+	if _, err := io.WriteString(s, text); err != nil {
+		t.Fatalf("send %q: %v", text, err)
+	}
+}
+
+// TestBrokenStreams breaks streams at every place. What has been answered stays so, what may have
+// been charged is uncertain, and what changes nothing is asked for again.
+func TestBrokenStreams(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	streams := l.scripts()
+	p := l.nodes["b"].dial()
+	one := five(0, 3, 2, -1, 60)
+	all := throttle("x") + throttle("y") + request("TTL", "x")
+
+	p.send(all + ping)
+	s := <-streams
+	s.expect(t, all)
+	s.send(t, one+"*5\r\n:0\r\n:1") // the second is cut off
+	_ = s.Close()
+	s = <-streams
+	s.expect(t, request("TTL", "x"))
+	s.send(t, ":7\r\n")
+	p.expect(one + failure(errUncertain) + ":7\r\n+PONG\r\n")
+
+	p.send(all)
+	s.expect(t, all)
+	s.send(t, "-ERR some\r\n~~~\r\n") // a stream of no sense
+	s = <-streams
+	s.expect(t, request("TTL", "x"))
+	s.send(t, ":8\r\n")
+	p.expect("-ERR some\r\n" + failure(errUncertain) + ":8\r\n")
+
+	p.send(all)
+	s.expect(t, all)
+	s.send(t, one+partingLine) // the node ends, and has not done the rest
+	s = <-streams
+	s.expect(t, throttle("y")+request("TTL", "x"))
+	s.send(t, one+":9\r\n")
+	p.expect(one + one + ":9\r\n")
+
+	p.send(all)
+	s.expect(t, all)
+	s.send(t, notLeadingLine+one+notLeadingLine)
+	s.expect(t, throttle("x")+request("TTL", "x"))
+	s.send(t, failure(errUncertain)+":10\r\n")
+	p.expect(failure(errUncertain) + one + ":10\r\n")
+
+	_ = s.Close() // while nobody uses it
+	p.send(request("DEL", "x"))
+	s = <-streams
+	s.expect(t, request("DEL", "x"))
+	s.send(t, ":1\r\n")
+	p.expect(":1\r\n")
+	if n := p.count("stats", "forward_errors"); n != 2 {
+		t.Errorf("forward_errors is %d", n)
+	}
+}
+
+// TestSilentLeader sees that nobody hangs where the leader does.
+func TestSilentLeader(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	streams := l.scripts()
+	p := l.nodes["b"].dial()
+	start := time.Now()
+	p.send(throttle("x") + ping + throttle("y"))
+	s := <-streams
+	s.expect(t, throttle("x"))
+	p.expect(failure(errUncertain) + "+PONG\r\n" + failure(errNotLeading))
+	if took := time.Since(start); took < replyPatience || took > replyPatience+time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestBusyForwarder has no stream left, and then no place to wait for one.
+func TestBusyForwarder(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["b"].dial()
+	f := &l.nodes["b"].forward
+	for range maxStreams {
+		f.slots <- struct{}{}
+	}
+	p.do(failure(errBusy), "CL.THROTTLE", "k", "2", "1", "60")
+	f.waiting.Store(maxWaiters)
+	start := time.Now()
+	p.do(failure(errBusy), "CL.THROTTLE", "k", "2", "1", "60")
+	if took := time.Since(start); took > leaderPatience/2 {
+		t.Errorf("it took %v to say that there is no place to wait", took)
+	}
+	f.waiting.Store(0)
+	p.send(throttle("k"))
+	if !eventually(func() bool { return f.waiting.Load() == 1 }) {
+		t.Error("nobody waits")
+	}
+	<-f.slots
+	p.expect(five(0, 3, 2, -1, 60))
+}
+
+// TestStreamsAreFew serves many clients in both versions of the protocol, of a leader that
+// changes, and counts the streams.
+func TestStreamsAreFew(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	var wait sync.WaitGroup
+	for i, leader := range []string{"a", "c", "a"} {
+		l.decide(leader)
+		for _, id := range l.ids {
+			l.show(id, leader)
+		}
+		for k := range 60 {
+			p := l.nodes["b"].dial()
+			wait.Go(func() {
+				p.ask("HELLO", fmt.Sprint(2+k%2))
+				for range 20 {
+					p.do(five(0, 3, 3, -1, 0), "CL.THROTTLE", fmt.Sprint(i, k), "2", "1", "60", "0")
+				}
+			})
+		}
+		wait.Wait()
+		f := &l.nodes["b"].forward
+		f.mu.Lock()
+		if n := len(f.idle); n == 0 || n > maxStreams {
+			t.Errorf("%d streams are kept", n)
+		}
+		f.mu.Unlock()
+	}
+}
+
+// TestOneHop sees that a node passes nothing on that another has passed on.
+func TestOneHop(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["b"].at(l.nodes["b"].peers)
+	p.send(throttle("k") + ping + request("FLUSHALL") + throttle("k"))
+	p.expect(notLeadingLine + "+PONG\r\n" + notLeadingLine + notLeadingLine)
+	p.do("+OK\r\n", "MULTI")
+	p.do("+QUEUED\r\n", "TTL", "k")
+	p.do(notLeadingLine, "EXEC")
+	p.do(notLeadingLine, "WATCH", "k")
+	p.do("+OK\r\n", "MULTI")
+	p.do("+QUEUED\r\n", "PING")
+	p.do("*1\r\n+PONG\r\n", "EXEC")
+	l.lead("b")
+	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
+	l.show("b", "b")
+	l.decide("a") // it leads no more and does not know
+	p.send(throttle("k") + request("DEL", "k") + request("TTL", "k"))
+	p.expect(notLeadingLine + notLeadingLine + notLeadingLine)
+	if l.dialled != 0 {
+		t.Errorf("%d streams were opened", l.dialled)
+	}
+}
+
+// TestLeaderThatDoesNotKnow loses leadership without knowing. What it does not decide any more
+// is passed on once it does know.
+func TestLeaderThatDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["a"].lasting()
+	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
+	l.decide("")
+	p.send(throttle("k") + request("TTL", "k") + throttle("k"))
+	p.expect(strings.Repeat(failure(errNotLeading), 3))
+	p.send(throttle("k") + request("TTL", "k") + throttle("k"))
+	if !eventually(func() bool { return l.nodes["a"].forward.retries.Load() > 3 }) {
+		t.Error("it is not tried again")
+	}
+	l.decide("b")
+	l.show("b", "b")
+	l.show("a", "b")
+	p.expect(five(0, 3, 1, -1, 120) + ":120\r\n" + five(0, 3, 0, -1, 180))
+
+	p.send(throttle("other"))
+	p.expect(five(0, 3, 2, -1, 60))
+	l.decide("")
+	p.send(throttle("other") + request("TTL", "other"))
+	l.show("a", "")
+	if !eventually(func() bool { return l.nodes["a"].forward.retries.Load() > 8 }) {
+		t.Error("it is not tried again")
+	}
+	l.lead("a") // again
+	p.expect(five(0, 3, 1, -1, 120) + ":120\r\n")
+}
+
+// TestForwardWatches sees that WATCH works on a node that follows.
+func TestForwardWatches(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p, other := l.nodes["b"].lasting(), l.nodes["a"].lasting()
+	f := func(want string, between func()) {
+		t.Helper()
+		p.do("+OK\r\n", "FLUSHALL")
+		p.do("+OK\r\n", "WATCH", "k")
+		p.do("+OK\r\n", "WATCH", "l", "m")
+		between()
+		p.do("+OK\r\n", "MULTI")
+		p.do("+QUEUED\r\n", "CL.THROTTLE", "x", "2", "1", "60")
+		p.do("+QUEUED\r\n", "PING")
+		p.do(want, "EXEC")
+		if n := len(l.nodes["b"].forward.watches); n != 0 {
+			t.Errorf("%d streams are left", n)
+		}
+	}
+	done := "*2\r\n" + five(0, 3, 2, -1, 60) + "+PONG\r\n"
+	f(done, func() {})
+	f("_\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })
+	f(done, func() {
+		other.ask("CL.THROTTLE", "m", "2", "1", "60")
+		p.do("+OK\r\n", "UNWATCH")
+	})
+	f(done, func() {
+		other.ask("CL.THROTTLE", "m", "2", "1", "60")
+		p.do("+OK\r\n", "MULTI")
+		p.do("+OK\r\n", "DISCARD")
+	})
+	f("_\r\n", func() { l.decide("b"); l.show("b", "b"); l.show("a", "b") })
+	other = l.nodes["b"].lasting()
+	f(done, func() {}) // watched here
+	f("_\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })
+	f("_\r\n", func() { l.decide("a"); l.show("a", "a"); l.show("b", "a") })
+	f("_\r\n", func() { l.decide("b"); l.show("b", "b"); l.decide("a"); l.show("a", "a"); l.show("b", "a") })
+
+	p.do("+OK\r\n", "MULTI")
+	p.do("+QUEUED\r\n", "PING")
+	p.do("*1\r\n+PONG\r\n", "EXEC")
+	p.do("+OK\r\n", "WATCH", "k")
+	p.do("+RESET\r\n", "RESET")
+	p.do("+OK\r\n", "WATCH", "k")
+	_ = p.Close()
+	if !eventually(func() bool { return len(l.nodes["b"].forward.watches) == 0 }) {
+		t.Error("streams are left")
+	}
+}
+
+// TestForwardTransactions passes on of a transaction what concerns keys, as one transaction.
+func TestForwardTransactions(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["b"].dial()
+	begin := func(commands ...string) {
+		t.Helper()
+		p.do("+OK\r\n", "MULTI")
+		for _, command := range commands {
+			p.do("+QUEUED\r\n", words(command)...)
+		}
+	}
+	begin("CL.THROTTLE k 2 1 60", "PING", "CLIENT GETNAME", "TTL k", "CL.THROTTLE k x 1 60")
+	p.do("*5\r\n"+five(0, 3, 2, -1, 60)+"+PONG\r\n$-1\r\n:60\r\n"+failure(errNotInteger), "EXEC")
+	begin("DEL k")
+	p.do("*1\r\n:1\r\n", "EXEC")
+	begin()
+	p.do("*0\r\n", "EXEC")
+
+	streams := l.scripts()
+	l.nodes["b"].forward.keepOnly("")
+	block := request("MULTI") + request("DEL", "k") + request("EXEC")
+	begin("DEL k", "PING")
+	p.send(request("EXEC"))
+	s := <-streams
+	s.expect(t, block)
+	s.send(t, "+OK\r\n+QUEUED\r\n"+notLeadingLine)
+	s.expect(t, block)
+	s.send(t, "+OK\r\n+QUEUED\r\n-EXECABORT no\r\n")
+	p.expect("-EXECABORT no\r\n")
+	begin("DEL k", "PING")
+	p.send(request("EXEC") + ping)
+	s.expect(t, block)
+	s.send(t, "+OK\r\n+QUEUED\r\n")
+	_ = s.Close()
+	p.expect(failure(errUncertain) + "+PONG\r\n")
+}
+
+// TestUncertainBatches loses leadership behind decisions. Only who may have been charged is
+// told so.
+func TestUncertainBatches(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["a"].at(l.nodes["a"].cluster)
+	one := request("CL.THROTTLE", "k", "0", "1", "60")
+	peek := request("CL.THROTTLE", "k", "0", "1", "60", "0")
+	f := func(lost error, charged error) {
+		t.Helper()
+		p.do("+OK\r\n", "FLUSHALL")
+		l.lose(lost)
+		p.send(one + one + peek + ping)
+		p.expect(failure(charged) + failure(errClusterDown) + failure(errClusterDown) + "+PONG\r\n")
+		p.do(failure(charged), "DEL", "k")
+		p.do(failure(errClusterDown), "TTL", "k")
+		p.do("+OK\r\n", "MULTI")
+		p.do("+QUEUED\r\n", "TTL", "k")
+		p.do(failure(errClusterDown), "EXEC")
+		p.do("+OK\r\n", "MULTI")
+		p.do("+QUEUED\r\n", "DEL", "k")
+		p.do(failure(charged), "EXEC")
+		l.lose(nil)
+	}
+	f(limiter.ErrUncertain, errUncertain)
+	f(limiter.ErrNotLeading, errClusterDown)
+}
+
+// TestNothingIsToldBefore holds the tickets back, and sees that nothing is written before they are
+// let go.
+func TestNothingIsToldBefore(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	n := l.nodes["a"]
+	f := func(input, want string) {
+		t.Helper()
+		p := n.greet()
+		p.do("+OK\r\n", "FLUSHALL")
+		release := l.hold()
+		before := l.awaits()
+		p.send(ping + input)
+		if !eventually(func() bool { return l.awaits() > before }) {
+			t.Fatalf("%q: nobody awaits", input)
+		}
+		other := n.dial() // nobody holds a lock meanwhile
+		other.do("+PONG\r\n", "PING")
+		_ = p.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+		if early, err := p.in.Peek(1); !isTimeout(err) {
+			t.Errorf("%q: %q is written too early", input, early)
+		}
+		_ = p.SetReadDeadline(time.Now().Add(patience))
+		if !n.exec.TryLock() {
+			t.Errorf("%q: the exec lock is held", input)
+		} else {
+			n.exec.Unlock()
+		}
+		release(nil)
+		p.expect("+PONG\r\n" + want)
+	}
+	one := five(0, 3, 2, -1, 60)
+	f(throttle("k"), one)
+	f(throttle("k")+request("TTL", "k"), one+":60\r\n")
+	f(request("TTL", "k"), ":-2\r\n")
+	f(request("DBSIZE"), ":0\r\n")
+	f(request("KEYS", "*"), "*0\r\n")
+	f(request("FLUSHALL"), "+OK\r\n")
+	f(request("WATCH", "k"), "+OK\r\n")
+	f(request("MULTI")+throttle("k")+request("EXEC"), "+OK\r\n+QUEUED\r\n*1\r\n"+one)
+	f(request("WAIT", "1", "0"), ":1\r\n")
+}

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// infoReplication shows the cluster as Redis shows a master and its replicas, and behind that
+// what there is to know of the log.
+func infoReplication(s *Server, w *infoWriter) {
+	if s.cluster == nil {
+		w.field("role", "master")
+		w.field("connected_slaves", 0)
+		w.field("master_replid", s.runID)
+		w.field("master_repl_offset", 0)
+		return
+	}
+	view, status := s.cluster.View(), s.cluster.Status()
+	if view.Leading {
+		infoLeader(view, &status, w)
+	} else {
+		infoFollower(s, view, &status, w)
+	}
+	w.field("master_replid", clusterNodeID(view.Cluster, ""))
+	w.field("master_repl_offset", status.Applied)
+	infoLog(view, &status, w)
+}
+
+func infoLeader(view *topology.View, status *topology.Status, w *infoWriter) {
+	list := replicas(view)
+	w.field("role", "master")
+	w.field("connected_slaves", len(list))
+	for i, m := range list {
+		w.field(fmt.Sprintf("slave%d", i), fmt.Sprintf("ip=%s,port=%d,state=online,offset=%d,lag=0", m.Host, m.Port, status.Committed))
+	}
+}
+
+func infoFollower(s *Server, view *topology.View, status *topology.Status, w *infoWriter) {
+	leader, _ := s.news.leader()
+	w.field("role", "slave")
+	w.field("master_host", leader.host)
+	w.field("master_port", leader.port)
+	w.field("master_link_status", linkWord(view, "up", "down"))
+	w.field("master_last_io_seconds_ago", int64(status.Contact.Seconds()))
+	w.field("master_sync_in_progress", 0)
+	w.field("slave_repl_offset", status.Applied)
+	w.field("slave_read_only", 1)
+	w.field("connected_slaves", 0)
+}
+
+// infoLog shows what a node counts about its replication, under its own names.
+func infoLog(view *topology.View, status *topology.Status, w *infoWriter) {
+	w.field("cluster_id", view.Cluster)
+	w.field("node_id", view.Self)
+	w.field("leader", view.Leader)
+	w.field("raft_term", view.Term)
+	w.field("raft_commit_index", status.Committed)
+	w.field("raft_applied_index", status.Applied)
+	w.field("raft_last_index", status.Last)
+	w.field("raft_snapshot_index", status.Snapshot)
+	w.field("replication_mode", status.Mode)
+	w.field("replication_waiting", status.Waiting)
+	w.field("replication_unflushed_usec", status.Unflushed.Microseconds())
+	w.field("replicated_entries", status.Entries)
+	w.field("replicated_bytes", status.Changes)
+	w.field("log_time_behind_usec", status.Behind.Microseconds())
+	w.field("leader_contact_usec", status.Contact.Microseconds())
+	w.field("rollbacks", status.Rollbacks)
+}
+
+// infoSentinel shows the cluster as a Sentinel shows the one that it watches.
+func infoSentinel(s *Server, w *infoWriter) {
+	w.field("sentinel_masters", 1)
+	w.field("sentinel_tilt", 0)
+	w.field("sentinel_running_scripts", 0)
+	w.field("sentinel_scripts_queue_length", 0)
+	w.field("sentinel_simulate_failure_flags", 0)
+	leader, _ := s.news.leader()
+	view := s.cluster.View()
+	w.field("master0", fmt.Sprintf("name=%s,status=ok,address=%s:%d,slaves=%d,sentinels=%d",
+		s.opts.Get().SentinelMaster, leader.host, leader.port, len(replicas(view)), len(sentinels(view))))
+}

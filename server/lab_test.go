@@ -1,0 +1,338 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/topology"
+)
+
+// lab is a cluster of servers in this process, which share a table. Who leads, and what each
+// knows of that, is what the test says.
+type lab struct {
+	t     testing.TB
+	clock *testClock
+	table *buckets.Table
+	nodes map[string]*labNode
+	ids   []string
+
+	mu       sync.Mutex
+	deciding string        // the node whose engine decides; "" for none
+	term     uint64        // of deciding
+	gen      uint64        // of the tickets
+	held     chan struct{} // Await waits until it is closed; nil: it does not
+	lost     error         // what Await returns
+	awaited  int
+	dialled  int
+	dial     func(ctx context.Context, id string) (net.Conn, error) // nil: as it is
+	admin    []string                                               // what was changed
+	adminErr error
+	status   topology.Status
+}
+
+// labNode is one of its servers. It is a topology.Cluster, too.
+type labNode struct {
+	*testServer
+	lab                      *lab
+	id                       string
+	cluster, sentinel, peers net.Listener
+	view                     atomic.Pointer[topology.View]
+	known                    chan struct{} // closed with the next view
+}
+
+// labEngine is the table as one node sees it.
+type labEngine struct {
+	*buckets.Table
+	node *labNode
+}
+
+const labName = "lab"
+
+// newLab starts servers of which none leads.
+func newLab(t testing.TB, ids ...string) *lab {
+	t.Helper()
+	l := &lab{t: t, clock: newTestClock(), nodes: map[string]*labNode{}, ids: ids}
+	l.table = buckets.New(buckets.Config{Clock: l.clock.read, Shards: 8})
+	l.status = topology.Status{Mode: "sync", Last: 12, Committed: 11, Applied: 10}
+	for _, id := range ids {
+		n := &labNode{lab: l, id: id, cluster: listen(t), sentinel: listen(t), peers: listen(t)}
+		l.nodes[id] = n
+	}
+	for _, id := range ids {
+		l.nodes[id].start(t)
+	}
+	return l
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	return ln
+}
+
+func (n *labNode) start(t testing.TB) {
+	t.Helper()
+	ln := listen(t)
+	n.known = make(chan struct{})
+	n.view.Store(&topology.View{Cluster: labName, Self: n.id, Changed: n.known})
+	o := options.Default()
+	store, err := options.New(o)
+	if err != nil {
+		t.Fatalf("options: %v", err)
+	}
+	srv := New(Config{Engine: labEngine{n.lab.table, n}, Cluster: n, Options: store, Version: "test"})
+	n.testServer = &testServer{Server: srv, t: t, addr: ln.Addr().String(), served: make(chan error, 1)}
+	go func() { n.served <- srv.Serve(ln) }()
+	go func() { _ = srv.ServeCluster(n.cluster) }()
+	go func() { _ = srv.ServeSentinel(n.sentinel) }()
+	go func() { _ = srv.ServePeers(n.peers) }()
+	t.Cleanup(n.end)
+}
+
+func portOf(addr string) int {
+	_, text, err := net.SplitHostPort(addr)
+	port, bad := strconv.Atoi(text)
+	if err != nil || bad != nil {
+		panic(addr)
+	}
+	return port
+}
+
+func (n *labNode) member() topology.Member {
+	return topology.Member{
+		ID: n.id, Raft: "127.0.0.1:" + strconv.Itoa(portOf(n.peers.Addr().String())), Voter: true, Host: "127.0.0.1",
+		Port: portOf(n.addr), ClusterPort: portOf(n.cluster.Addr().String()), SentinelPort: portOf(n.sentinel.Addr().String()),
+	}
+}
+
+// at returns a client of a face of a node.
+func (n *labNode) at(ln net.Listener) *peer {
+	n.t.Helper()
+	conn, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		n.t.Fatalf("dial: %v", err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	return newPeer(n.t, conn)
+}
+
+// decide makes the engine of one node decide, or that of none.
+func (l *lab) decide(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.deciding != id && id != "" {
+		l.term++
+	}
+	l.deciding = id
+}
+
+// show makes a node know who leads.
+func (l *lab) show(id, leader string) {
+	n := l.nodes[id]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	view := &topology.View{Cluster: labName, Self: id, Leader: leader, Leading: leader == id, Term: l.term}
+	for _, member := range l.ids {
+		view.Members = append(view.Members, l.nodes[member].member())
+	}
+	old := n.known
+	n.known = make(chan struct{})
+	view.Changed = n.known
+	n.view.Store(view)
+	close(old)
+}
+
+// lead makes a node decide, and all know that.
+func (l *lab) lead(id string) {
+	l.decide(id)
+	for _, node := range l.ids {
+		l.show(node, id)
+	}
+	l.t.Helper()
+	if id == "" {
+		return
+	}
+	for _, node := range l.ids {
+		srv := l.nodes[node].Server
+		if !eventually(func() bool { m, _ := srv.news.leader(); return m.id == id }) {
+			l.t.Fatalf("%s does not see that %s leads", node, id)
+		}
+	}
+}
+
+// hold makes Await wait until the returned function is called, with what it then returns.
+func (l *lab) hold() (release func(lost error)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := make(chan struct{})
+	l.held = held
+	return func(lost error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.held, l.lost = nil, lost
+		close(held)
+	}
+}
+
+// lose makes Await fail, or not any more.
+func (l *lab) lose(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lost = err
+}
+
+// awaits returns how many calls of Await there were.
+func (l *lab) awaits() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.awaited
+}
+
+// next returns a ticket, whose Generation is 0 if the engine of the node does not decide.
+func (e labEngine) next() limiter.Ticket {
+	l := e.node.lab
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.deciding != e.node.id {
+		return limiter.Ticket{}
+	}
+	l.gen++
+	return limiter.Ticket{Term: l.term, Generation: l.gen}
+}
+
+func (e labEngine) Mark() limiter.Ticket { return e.next() }
+
+func (e labEngine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
+	ticket := e.next()
+	if ticket.Generation == 0 {
+		for i := range out {
+			out[i] = limiter.Decision{Err: limiter.ErrNotLeading}
+		}
+		return ticket
+	}
+	e.Table.Decide(reqs, out)
+	return ticket
+}
+
+func (e labEngine) Await(t limiter.Ticket) error {
+	l := e.node.lab
+	if t.Generation == 0 {
+		return limiter.ErrNotLeading
+	}
+	l.mu.Lock()
+	held := l.held
+	l.awaited++
+	l.mu.Unlock()
+	if held != nil {
+		<-held
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
+}
+
+func (n *labNode) View() *topology.View { return n.view.Load() }
+
+func (n *labNode) Status() topology.Status {
+	n.lab.mu.Lock()
+	defer n.lab.mu.Unlock()
+	return n.lab.status
+}
+
+func (n *labNode) Fingerprint() topology.Fingerprint {
+	return topology.Fingerprint{Index: 10, LogTime: n.lab.clock.read(), Keys: n.lab.table.Usage().Keys, Sum: 0xabc}
+}
+
+func (n *labNode) Dial(ctx context.Context, id string) (net.Conn, error) {
+	n.lab.mu.Lock()
+	dial := n.lab.dial
+	n.lab.dialled++
+	n.lab.mu.Unlock()
+	if dial != nil {
+		return dial(ctx, id)
+	}
+	return n.lab.connect(ctx, id)
+}
+
+// connect opens a stream to a node, as Dial does.
+func (l *lab) connect(ctx context.Context, id string) (net.Conn, error) {
+	to := l.nodes[id]
+	if to == nil {
+		return nil, errors.New("there is no node " + id)
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", to.peers.Addr().String())
+}
+
+// dialWith replaces Dial.
+func (l *lab) dialWith(dial func(ctx context.Context, id string) (net.Conn, error)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dial = dial
+}
+
+func (l *lab) change(format string, args ...any) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.admin = append(l.admin, fmt.Sprintf(format, args...))
+	return l.adminErr
+}
+
+func (l *lab) changes() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.admin
+}
+
+func (n *labNode) Add(_ context.Context, id, addr string) error {
+	return n.lab.change("%s: add %s %s", n.id, id, addr)
+}
+
+func (n *labNode) Remove(_ context.Context, id string) error {
+	return n.lab.change("%s: remove %s", n.id, id)
+}
+
+func (n *labNode) Transfer(_ context.Context, id string) error {
+	return n.lab.change("%s: transfer %s", n.id, id)
+}
+
+// script is the other end of a stream, which the test plays.
+type script struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+// scripts makes all streams lead to the test, which gets them in turn.
+func (l *lab) scripts() <-chan *script {
+	opened := make(chan *script, 64)
+	l.dialWith(func(context.Context, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		l.t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+		opened <- &script{far, bufio.NewReader(far)}
+		return near, nil
+	})
+	return opened
+}
+
+// lasting returns a client that is not closed when the node stops leading, as it has subscribed
+// to a channel, and yet can send all commands, as it speaks version 3 of the protocol.
+func (n *labNode) lasting() *peer {
+	n.t.Helper()
+	p := n.dial()
+	p.ask("HELLO", "3")
+	p.do(">3\r\n"+bulk("subscribe")+bulk("x")+":1\r\n", "SUBSCRIBE", "x")
+	return p
+}

@@ -1,0 +1,136 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// announced returns what is told when b takes over from a.
+func (l *lab) announced() string {
+	return fmt.Sprintf("mymaster 127.0.0.1 %d 127.0.0.1 %d", l.nodes["a"].member().Port, l.nodes["b"].member().Port)
+}
+
+func texts(kind byte, words ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%c%d\r\n", kind, len(words))
+	for _, w := range words {
+		b.WriteString(bulk(w))
+	}
+	return b.String()
+}
+
+// TestSwitchMaster tells subscribers, in both versions of the protocol and on all faces, that
+// another node leads: on the channel of Sentinel and on the one without its sign.
+func TestSwitchMaster(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	l.lead("a")
+	n := l.nodes["c"]
+	var told []*peer
+	var want []string
+	f := func(p *peer, version, command string, names ...string) {
+		t.Helper()
+		kind := byte('*')
+		if version == "3" {
+			p.ask("HELLO", "3")
+			kind = '>'
+		}
+		for i, name := range names {
+			p.do(fmt.Sprintf("%c3\r\n%s%s:%d\r\n", kind, bulk(strings.ToLower(command)), bulk(name), i+1), command, name)
+		}
+		expected := ""
+		for _, channel := range []string{"+switch-master", "switch-master"} {
+			for _, name := range names {
+				switch {
+				case command == "SUBSCRIBE" && name == channel:
+					expected += texts(kind, "message", channel, l.announced())
+				case command == "PSUBSCRIBE" && (name == "*" || name == "[-+]*" && channel[0] == '+'):
+					expected += texts(kind, "pmessage", name, channel, l.announced())
+				}
+			}
+		}
+		told, want = append(told, p), append(want, expected)
+	}
+	f(n.at(n.sentinel), "2", "SUBSCRIBE", "+switch-master")
+	f(n.at(n.sentinel), "3", "SUBSCRIBE", "switch-master", "+switch-master", "+sdown")
+	f(n.at(n.sentinel), "2", "PSUBSCRIBE", "*")
+	f(n.at(n.sentinel), "3", "PSUBSCRIBE", "[-+]*", "*", "x*")
+	f(n.at(n.cluster), "2", "SUBSCRIBE", "+switch-master")
+	f(n.dial(), "2", "SUBSCRIBE", "+switch-master")
+	off := n.at(n.sentinel)
+	off.ask("SUBSCRIBE", "+switch-master")
+	off.ask("UNSUBSCRIBE", "+switch-master")
+	changed := n.at(n.sentinel)
+	changed.ask("HELLO", "3")
+	changed.ask("SUBSCRIBE", "switch-master")
+	changed.ask("HELLO", "2")
+	reset := n.at(n.sentinel)
+	reset.ask("SUBSCRIBE", "switch-master")
+	reset.do("+RESET\r\n", "RESET")
+
+	l.show("c", "")
+	l.show("c", "b")
+	for i, p := range told {
+		p.expect(want[i])
+	}
+	changed.expect(texts('*', "message", "switch-master", l.announced()))
+	off.do("+PONG\r\n", "PING")
+	reset.do("+PONG\r\n", "PING")
+	told[0].do(texts('*', "pong", ""), "PING")
+	told[1].do("+PONG\r\n", "PING")
+	l.show("c", "") // nothing is told of a leader that comes back
+	l.show("c", "b")
+	told[0].do(texts('*', "pong", ""), "PING")
+}
+
+// TestSlowReader closes a subscriber that does not read, and goes on telling the others.
+func TestSlowReader(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	n := l.nodes["a"]
+	p, slow := n.at(n.sentinel), n.at(n.sentinel)
+	p.ask("SUBSCRIBE", "switch-master")
+	slow.ask("SUBSCRIBE", "switch-master")
+	n.news.mu.Lock()
+	for c, r := range n.news.readers {
+		if c.conn.RemoteAddr().String() == slow.LocalAddr().String() {
+			r.feed.mu.Lock()
+			r.feed.queued = make([]byte, feedQueue) // which nobody has been told to take
+			r.feed.mu.Unlock()
+		}
+	}
+	n.news.mu.Unlock()
+	l.show("a", "b")
+	p.expect(texts('*', "message", "switch-master", l.announced()))
+	if got := slow.rest(); strings.Contains(got, "message") {
+		t.Errorf("the slow reader got %d bytes", len(got))
+	}
+}
+
+// TestFeedHasRoom lets replies wait for room in a feed, and not for ever.
+func TestFeedHasRoom(t *testing.T) {
+	t.Parallel()
+	f := newFeed()
+	large := make([]byte, feedQueue)
+	if err := f.put(large); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.add([]byte("x")); err != errSlowFeed {
+		t.Errorf("news find room in a full feed: %v", err)
+	}
+	put := make(chan error)
+	go func() { put <- f.put(large) }()
+	if b, last := f.take(); len(b) != feedQueue || last {
+		t.Errorf("took %d bytes, %v", len(b), last)
+	}
+	if err := <-put; err != nil {
+		t.Error(err)
+	}
+	go func() { put <- f.put(large) }()
+	f.end()
+	if err := <-put; err != errSlowFeed {
+		t.Errorf("a feed that has ended: %v", err)
+	}
+}

@@ -1,0 +1,65 @@
+package server
+
+import "time"
+
+// stepDownPatience is how long the clients of a node that has stopped leading are kept while
+// nobody knows who leads now: what they ask for is passed on once that is known.
+const stepDownPatience = time.Second
+
+// followLeader tells of new leaders, until the server ends. When this node has stopped leading,
+// it closes the clients that are there for the leader: they come back to the right node, as many
+// libraries do not even if they have been told.
+func (s *Server) followLeader() {
+	led, due := false, time.Time{} // when clients are to be closed at the latest; zero: they are not
+	for {
+		view := s.cluster.View()
+		s.news.follow(view, s.opts.Get().SentinelMaster)
+		s.forward.keepOnly(view.Leader)
+		switch {
+		case view.Leading:
+			due = time.Time{}
+		case led && !view.Leading:
+			due = time.Now().Add(stepDownPatience)
+		}
+		led = view.Leading
+		if !due.IsZero() && (view.Leader != "" && view.Leader != view.Self || !time.Now().Before(due)) {
+			due = time.Time{}
+			s.closeYielding()
+		}
+		if !s.awaitView(view.Changed, due) {
+			return
+		}
+	}
+}
+
+// awaitView waits for a newer view, or for a moment unless it is zero, and reports whether the
+// server goes on.
+func (s *Server) awaitView(changed <-chan struct{}, due time.Time) bool {
+	var moment <-chan time.Time
+	if !due.IsZero() {
+		timer := time.NewTimer(time.Until(due))
+		defer timer.Stop()
+		moment = timer.C
+	}
+	select {
+	case <-s.ended:
+		return false
+	case <-changed:
+	case <-moment:
+	}
+	return true
+}
+
+// closeYielding closes the clients that are there for the leader, each behind the replies to
+// what has been read from it.
+func (s *Server) closeYielding() {
+	n := 0
+	for _, c := range s.snapshot() {
+		if c.face.yields && c.kind() == kindNormal {
+			c.leaving.Store(true)
+			c.conn.stopReading()
+			n++
+		}
+	}
+	s.log.Info("this node has stopped leading; its clients are closed", "clients", n)
+}

@@ -1,0 +1,74 @@
+package server
+
+import (
+	"testing"
+	"time"
+)
+
+// TestStepDown closes the clients that are there for the leader once another leads, behind the
+// replies to what has been read from them. Others stay.
+func TestStepDown(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	n := l.nodes["a"]
+	idle, busy, clustered := n.greet(), n.greet(), n.at(n.cluster)
+	clustered.do("+PONG\r\n", "PING")
+	subscriber, monitor, watcher, other := n.dial(), n.dial(), n.at(n.sentinel), n.at(n.peers)
+	subscriber.ask("SUBSCRIBE", "x")
+	monitor.do("+OK\r\n", "MONITOR")
+	watcher.ask("SUBSCRIBE", "+switch-master")
+	other.do("+PONG\r\n", "PING")
+
+	release := l.hold()
+	before := l.awaits()
+	busy.send(ping + throttle("k") + request("ECHO", "x"))
+	if !eventually(func() bool { return l.awaits() > before }) {
+		t.Fatal("nobody awaits")
+	}
+	l.lead("b")
+	watcher.expect(texts('*', "message", "+switch-master", l.announced()))
+	idle.closed()
+	clustered.closed()
+	release(nil)
+	busy.expect("+PONG\r\n" + five(0, 3, 2, -1, 60) + bulk("x"))
+	busy.closed()
+	subscriber.do(texts('*', "pong", ""), "PING")
+	watcher.do(texts('*', "pong", ""), "PING")
+	other.do("+PONG\r\n", "PING")
+	n.greet().do(five(0, 3, 1, -1, 120), "CL.THROTTLE", "k", "2", "1", "60") // who comes back is served
+	shownBy(t, monitor.read())
+}
+
+// TestStepDownWithoutLeader keeps the clients for a while where nobody knows who leads, and for
+// good if that is this node again.
+func TestStepDownWithoutLeader(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["a"].greet()
+	l.lead("")
+	l.lead("a")
+	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
+	l.decide("")
+	start := time.Now()
+	l.show("a", "")
+	p.closed()
+	if took := time.Since(start); took < stepDownPatience/2 || took > stepDownPatience+time.Second {
+		t.Errorf("it is closed after %v", took)
+	}
+}
+
+// TestParting ends a node while another has a stream to it. What it has not answered is not
+// lost.
+func TestParting(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	l.lead("a")
+	p := l.nodes["a"].at(l.nodes["a"].peers)
+	p.do("+PONG\r\n", "PING")
+	go func() { _ = l.nodes["a"].Shutdown(t.Context()) }()
+	p.expect(partingLine)
+	p.send(throttle("k"))
+	p.closed()
+}
