@@ -11,10 +11,10 @@ LINT := bin/golangci-lint-$(LINT_VERSION)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # What the tests drive for real, by Debian's names.
-TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3
+TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint fmt fuzz oracle plots bench chaos tools clean
+.PHONY: help build run cluster test lint fmt fuzz oracle plots bench chaos tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -24,6 +24,9 @@ build: ## build the programs into bin/
 
 run: build ## build and start the server in memory on loopback; ARGS="--port 6390" for more
 	bin/throttled $(ARGS)
+
+cluster: build tools ## start three nodes on loopback, with certificates, until Ctrl-C; ARGS="--replication async" for more
+	scripts/cluster.sh $(ARGS)
 
 test: tools ## run every test, with the race detector where goroutines meet
 	$(GO) vet ./...
@@ -68,7 +71,7 @@ chaos: ## kill -9 in the middle of saves, changed bits, cuts, floods, groups of 
 tools: ## install the Redis tools that the tests drive (Debian, as root)
 	@for tool in $(TOOLS); do command -v $$tool >/dev/null && continue; \
 	  echo "installing the Redis tools: $$tool is missing"; \
-	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server redis-tools python3 >/dev/null; break; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq redis-server redis-tools python3 strace nftables iproute2 >/dev/null; break; \
 	done
 	@/usr/bin/python3 -c 'import redis' 2>/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-redis >/dev/null; }
 

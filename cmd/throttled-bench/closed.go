@@ -1,5 +1,12 @@
 package main
 
+import (
+	"errors"
+	"fmt"
+)
+
+var errLast = errors.New("the last command of a write failed")
+
 // closed sends requests on one connection, each batch once the one before has been
 // answered, until the round ends.
 func (r *round) closed(l *link) error {
@@ -19,7 +26,51 @@ func (r *round) closed(l *link) error {
 // exchange sends n requests, reads the replies and returns the time of the last one.
 func (r *round) exchange(l *link, n int, count bool) (now int64, err error) {
 	l.out = l.source.append(l.out[:0], n)
+	if last := l.source.last; last != nil {
+		l.out = last.append(l.out, 0, 0, 0)
+		return r.answersWithLast(l, n, count)
+	}
 	return r.answers(l, n, count)
+}
+
+// answersWithLast is answers for a write that ends with a command which is not counted. What is
+// before it counts as answered when it is.
+func (r *round) answersWithLast(l *link, n int, count bool) (now int64, err error) {
+	sent := r.now()
+	if err := l.write(r, sent); err != nil {
+		return sent, err
+	}
+	var all counts
+	for now = sent; ; {
+		if err := l.expect(r, now); err != nil {
+			return now, err
+		}
+		if err := l.read(); err != nil {
+			return now, err
+		}
+		now = r.now()
+		c, err := l.take(n, count)
+		if err != nil {
+			return now, err
+		}
+		all.add(c)
+		if n -= int(c.total()); n > 0 {
+			continue
+		}
+		if c, err = l.take(1, false); err != nil {
+			return now, err
+		}
+		if c.failed > 0 {
+			return now, fmt.Errorf("%w: %s", errLast, l.scanner.text)
+		}
+		if c.total() == 0 {
+			continue
+		}
+		if count {
+			l.journal.add(now, now-sent, all)
+		}
+		return now, nil
+	}
 }
 
 // answers writes what is in out, n requests, and reads the replies to them.

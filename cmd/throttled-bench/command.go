@@ -178,6 +178,7 @@ type workload struct {
 	usual     *command
 	exhausted *command // nil without -denied
 	denied    float64  // share of requests that go to exhausted keys
+	last      *command // nil without -last
 }
 
 // source is the stream of requests of one connection.

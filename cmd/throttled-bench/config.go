@@ -56,7 +56,7 @@ ratios are to the first.
 `
 
 // texts are the flags that need more than the flag package to read.
-type texts struct{ dist, limit, command, denied string }
+type texts struct{ dist, limit, command, last, denied string }
 
 // parseFlags reads the command line. It returns flag.ErrHelp if that asks for help, which
 // is then in help.
@@ -112,6 +112,7 @@ func define(flags *flag.FlagSet, c *config, t *texts) {
 	flags.Uint64Var(&c.work.seed, "seed", 1, "of the random choices; the same seed chooses the same keys")
 	flags.StringVar(&t.limit, "limit", "15 30 60", "CL.THROTTLE's `max_burst count period [quantity]`")
 	flags.StringVar(&t.command, "command", "", "`template` of another command, quoted as for redis-cli; {key} is a key, {n} a running number, {rand} a random number below -keys")
+	flags.StringVar(&t.last, "last", "", "`template` of a command that ends each write and is not counted, such as WAIT 1 0: the requests before it count as answered when it is; not with -rate")
 	flags.StringVar(&t.denied, "denied", "", "`share` of CL.THROTTLE requests to be denied, 0 to 1: so many go to keys that have been used up, and the others to a limit that never denies, unless -limit is given")
 }
 
@@ -175,6 +176,14 @@ func (c *config) checkPlot() error {
 func (t *texts) fill(w *workload, set map[string]bool) (err error) {
 	if w.dist, err = parseDist(t.dist); err != nil {
 		return fmt.Errorf("-dist %q: %w", t.dist, err)
+	}
+	if t.last != "" {
+		if w.last, err = parseTemplate(t.last, w.layout); err != nil {
+			return fmt.Errorf("-last %q: %w", t.last, err)
+		}
+		if set["rate"] {
+			return errors.New("-last does not go with -rate, which has no writes of several requests")
+		}
 	}
 	if t.command != "" {
 		for _, other := range []string{"limit", "denied"} {

@@ -76,6 +76,8 @@ func TestParseFlagsRefuses(t *testing.T) {
 	f("-denied is about CL.THROTTLE", "-command", "PING", "-denied", "0.5")
 	f("quotes", "-command", `SET {key} "x`)
 	f("names no command", "-command", " ")
+	f(`-last " ": names no command`, "-last", " ")
+	f("-last does not go with -rate", "-last", "WAIT 1 0", "-rate", "10")
 	f(`-output "xml": must be one of csv, json, text`, "-output", "xml")
 	f(`-plot ".pdf"`, "-plot", "x.pdf")
 	f("must be host:port", "nohost")

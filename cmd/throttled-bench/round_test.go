@@ -50,6 +50,40 @@ func TestExactRequests(t *testing.T) {
 	f(3001, "-requests", "3001", "-conns", "1", "-depth", "50", "-threads", "4")
 }
 
+// TestLast checks that a last command ends each write, is not counted, and is waited for.
+func TestLast(t *testing.T) {
+	waits := 0
+	server := newFake(t, "tcp", func(_ int, args []string) string {
+		if args[0] != "WAIT" {
+			return admits
+		}
+		waits++
+		if waits == 3 {
+			<-time.After(stallTime)
+		}
+		return ":1\r\n"
+	})
+	got := total(t, "-requests", "100", "-conns", "1", "-depth", "8", "-warmup", "0", "-last", "WAIT 1 0", server.addr)
+	if waits != 13 || got.values[requests] != 100 || got.latency.TotalCount() != 100 {
+		t.Errorf("%d WAITs, %v counted, %d measured; want 13, 100, 100", waits, got.values[requests], got.latency.TotalCount())
+	}
+	if quick, slow := got.latency.ValueAtPercentile(92), got.latency.ValueAtPercentile(93); quick >= int64(stallTime) || slow < int64(stallTime) {
+		t.Errorf("%d and %d ns; want 8 of 100 to take as long as their WAIT, %v", quick, slow, stallTime)
+	}
+}
+
+func TestLastFails(t *testing.T) {
+	server := newFake(t, "tcp", func(_ int, args []string) string {
+		if args[0] == "WAIT" {
+			return "-ERR no\r\n"
+		}
+		return admits
+	})
+	if _, err := runBench(t.Context(), t, "-requests", "10", "-last", "WAIT 1 0", server.addr); err == nil || !strings.Contains(err.Error(), "ERR no") {
+		t.Errorf("%v; want what the target answers", err)
+	}
+}
+
 // TestWarmupIsNotCounted checks that requests before the end of the warm-up are sent but
 // not measured.
 func TestWarmupIsNotCounted(t *testing.T) {

@@ -24,6 +24,9 @@ const (
 	exitOK    = 0
 	exitError = 1
 	exitUsage = 2
+	// exitFailed is that of a node that stops because it must not go on, as when its disk has failed: others take
+	// over, and a supervisor may start it again.
+	exitFailed = 75
 )
 
 func main() {
@@ -41,6 +44,8 @@ type command struct {
 var commands = []command{
 	{"check", "FILE", "verify a snapshot and describe it", runCheck},
 	{"dump", "FILE", "print a snapshot as JSON, a line for each key", runDump},
+	{"certs", "--cluster NAME NODE ...", "make the certificates of a cluster's nodes", runCerts},
+	{"recover", "--data-dir DIR ...", "form a cluster anew that has lost most of its nodes", runRecover},
 	{"import", "--from URL ...", "make a snapshot of the keys of redis-cell or Dragonfly", runImport},
 }
 
@@ -64,6 +69,10 @@ func run(args []string, lookupEnv func(string) (string, bool), stdout, stderr io
 		return check(stderr, err)
 	case err != nil:
 		_, _ = fmt.Fprintf(stderr, "throttled: %v\n(throttled --help lists the options)\n", err)
+		return exitUsage
+	}
+	if err := opts.Get().CheckReplication(); err != nil {
+		_, _ = fmt.Fprintf(stderr, "throttled: %v\n", err)
 		return exitUsage
 	}
 	p, err := open(opts, stderr)

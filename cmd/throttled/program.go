@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/cluster"
 	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/peerlink"
 	"github.com/throttledhq/throttled/persistence"
 	"github.com/throttledhq/throttled/server"
 )
@@ -22,6 +24,9 @@ import (
 // the sweeper of the table, the pacer of the collector, the one that saves by save points
 // and those of its saves, and those of the server (the housekeeper, one per connection,
 // one more per MONITOR).
+//
+// With a data-dir there are besides: those of the replica, which are Raft's, the link's to other
+// nodes, and the node's own (who governs, flushes, and introduces it).
 type program struct {
 	opts      *options.Store
 	log       *slog.Logger
@@ -29,8 +34,9 @@ type program struct {
 	store     *persistence.Store // nil: there are no snapshots
 	noStore   error              // why
 	table     *buckets.Table
+	replica   *replica // nil: the state is in memory only
 	server    *server.Server
-	listeners []net.Listener
+	listeners []face
 	stopped   chan bool // gets whether to save when a client asks for SHUTDOWN
 
 	limitMu   sync.Mutex
@@ -56,21 +62,14 @@ func open(opts *options.Store, stderr io.Writer) (*program, error) {
 }
 
 func (p *program) build(o *options.Options, level *slog.LevelVar) error {
-	if err := p.openStore(o); err != nil {
-		return err
-	}
-	if err := p.openTable(o); err != nil {
-		return err
-	}
 	config := server.Config{
-		Engine:  p.table,
 		Options: p.opts,
 		Log:     p.log,
 		Version: version,
 		Stop:    func(save bool) { p.stopped <- save },
 	}
-	if p.store != nil {
-		config.Snapshots = p.store
+	if err := p.openState(o, &config); err != nil {
+		return err
 	}
 	if err := p.listen(o); err != nil {
 		return err
@@ -81,6 +80,42 @@ func (p *program) build(o *options.Options, level *slog.LevelVar) error {
 	})
 	return nil
 }
+
+// openState opens what decides: a replica, or a table by itself.
+func (p *program) openState(o *options.Options, config *server.Config) error {
+	if o.DataDir != "" {
+		return p.openReplica(o, config)
+	}
+	if err := p.openStore(o); err != nil {
+		return err
+	}
+	if err := p.openTable(o); err != nil {
+		return err
+	}
+	config.Engine = p.table
+	if p.store != nil {
+		config.Snapshots = p.store
+	}
+	return nil
+}
+
+// openReplica opens a node of a cluster, or one by itself.
+func (p *program) openReplica(o *options.Options, config *server.Config) (err error) {
+	clock := cluster.NewClock()
+	p.noStore = errReplicated
+	p.maxMemory = o.MaxMemory
+	p.table = buckets.New(buckets.Config{Clock: clock.Now, MaxMemory: o.MaxMemory, Eviction: eviction(o), Journal: true})
+	if p.replica, err = openReplica(o, p.table, clock, p.log); err != nil {
+		return err
+	}
+	config.Engine, config.Snapshots = p.replica.node, p.replica
+	if o.ClusterID != "" {
+		config.Cluster = p.replica.node
+	}
+	return nil
+}
+
+var errReplicated = errors.New("the state is in the log in data-dir")
 
 // follow makes the parts do what the options say. It changes nothing if that is impossible.
 func (p *program) follow(o *options.Options, level *slog.LevelVar) error {
@@ -130,11 +165,38 @@ func logLevel(name string) slog.Level {
 	return slog.LevelInfo
 }
 
-// listen binds all addresses. With port 0 the first decides the port of the others.
+// face is a listener, and what serves those who come in on it.
+type face struct {
+	net.Listener
+	serve func(*server.Server, net.Listener) error
+}
+
+// listen binds all addresses of all faces.
 func (p *program) listen(o *options.Options) error {
+	if err := p.bind(o.Bind, o.Port, (*server.Server).Serve); err != nil {
+		return err
+	}
+	if o.ClusterID == "" {
+		return nil
+	}
+	if err := p.bindIf(o.ClusterPort, o.Bind, (*server.Server).ServeCluster); err != nil {
+		return err
+	}
+	return p.bindIf(o.SentinelPort, o.Bind, (*server.Server).ServeSentinel)
+}
+
+// bindIf binds a face that there is only if its port is not 0.
+func (p *program) bindIf(port int, hosts []string, serve func(*server.Server, net.Listener) error) error {
+	if port == 0 {
+		return nil
+	}
+	return p.bind(hosts, port, serve)
+}
+
+// bind binds the addresses of one face. With port 0 the first decides the port of the others.
+func (p *program) bind(hosts []string, port int, serve func(*server.Server, net.Listener) error) error {
 	config := net.ListenConfig{KeepAlive: -1} // the server sets it for each connection
-	port := o.Port
-	for _, host := range o.Bind {
+	for _, host := range hosts {
 		if host == "*" {
 			host = ""
 		}
@@ -142,7 +204,7 @@ func (p *program) listen(o *options.Options) error {
 		if err != nil {
 			return fmt.Errorf("bind: %w", err)
 		}
-		p.listeners = append(p.listeners, ln)
+		p.listeners = append(p.listeners, face{ln, serve})
 		port = ln.Addr().(*net.TCPAddr).Port
 	}
 	return nil
@@ -158,12 +220,12 @@ func (p *program) run(ctx context.Context) error {
 	running.Go(func() {
 		paceCollector(ctx, func() (maxMemory, used int64) { return p.opts.Get().MaxMemory, p.table.Usage().Bytes })
 	})
-	failed := make(chan error, len(p.listeners)+1)
-	for _, ln := range p.listeners {
-		running.Go(func() { failed <- p.server.Serve(ln) })
+	failed := make(chan error, len(p.listeners)+2)
+	for _, f := range p.listeners {
+		running.Go(func() { failed <- f.serve(p.server, f.Listener) })
 	}
 	running.Go(func() {
-		if err := p.load(ctx); err != nil {
+		if err := p.begin(ctx, &running, failed); err != nil {
 			failed <- err
 			return
 		}
@@ -173,6 +235,9 @@ func (p *program) run(ctx context.Context) error {
 		}
 	})
 	save, err := p.wait(ctx, failed)
+	if p.replica != nil {
+		p.replica.handOver()
+	}
 	err = errors.Join(err, p.shutdown())
 	cancel()
 	running.Wait()
@@ -185,6 +250,18 @@ func (p *program) run(ctx context.Context) error {
 		p.log.Info("stopped")
 	}
 	return errors.Join(err, p.release())
+}
+
+// begin loads the state, or makes the node take part in its cluster.
+func (p *program) begin(ctx context.Context, running *sync.WaitGroup, failed chan<- error) error {
+	if p.replica == nil {
+		return p.load(ctx)
+	}
+	p.replica.serve()
+	if p.replica.link != nil {
+		running.Go(func() { failed <- p.server.ServePeers(p.replica.link.Streams(peerlink.Client)) })
+	}
+	return p.replica.node.Start(ctx)
 }
 
 // wait waits for a reason to stop, and returns whether the state is to be saved then.
@@ -231,11 +308,14 @@ func (p *program) shutdown() error {
 
 // release gives back what open took.
 func (p *program) release() (err error) {
-	for _, ln := range p.listeners {
-		_ = ln.Close() // closed already where it was served
+	for _, f := range p.listeners {
+		_ = f.Close() // closed already where it was served
 	}
 	if p.store != nil {
 		err = p.store.Close()
+	}
+	if p.replica != nil {
+		err = p.replica.close()
 	}
 	if p.logFile != nil {
 		err = errors.Join(err, p.logFile.Close())

@@ -15,7 +15,9 @@
 //	bench expiry    latency while millions of keys expire
 //	bench snapshots saving and loading ten million keys, and serving meanwhile
 //	bench crash     kill -9 during saves; changed bits and cuts
-//	bench all       all of them; compare and memory show the peer only with -peer
+//	bench replication  a cluster of three: beside a peer with replicas, and beside itself alone
+//	bench joining      a cluster of a million keys while it saves, and while a node joins
+//	bench all       all of them; compare, memory and replication show the peer only with -peer
 package main
 
 import (
@@ -58,6 +60,8 @@ var measurements = []struct {
 	{"expiry", expiry},
 	{"snapshots", snapshots},
 	{"crash", crash},
+	{"replication", replication},
+	{"joining", joining},
 }
 
 func main() {

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/throttledhq/throttled/peerlink/certs"
+)
+
+const certsUsage = `Usage: throttled certs --cluster NAME [options] NODE...
+
+Makes a certificate for each node of a cluster, and the CA that signs them if DIR has
+none yet. Nothing is asked of any other machine. A node that runs takes up certificates
+that replace its own by itself.
+
+`
+
+// certsCommand is what the flags of "throttled certs" say.
+type certsCommand struct {
+	dir, cluster string
+	days         int
+	renew        bool
+	nodes        []string
+}
+
+// runCerts is the program "throttled certs".
+func runCerts(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	c, err := parseCerts(args, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		_, _ = fmt.Fprintf(stderr, "throttled certs: %v\n(throttled certs --help lists the options)\n", err)
+		return exitUsage
+	}
+	if err := c.run(ctx, stdout); err != nil {
+		_, _ = fmt.Fprintf(stderr, "throttled certs: %v\n", err)
+		return exitError
+	}
+	return exitOK
+}
+
+// parseCerts reads the flags. Help goes to stdout, and gives flag.ErrHelp.
+func parseCerts(args []string, stdout io.Writer) (*certsCommand, error) {
+	c := &certsCommand{}
+	f := flag.NewFlagSet("certs", flag.ContinueOnError)
+	f.SetOutput(io.Discard) // errors are for the caller to show
+	f.Usage = func() {}
+	f.StringVar(&c.dir, "dir", "certs", "`DIR` for the files, which is made if need be")
+	f.StringVar(&c.cluster, "cluster", "", "`NAME` of the cluster, the cluster-id of its nodes")
+	f.IntVar(&c.days, "days", certs.NodeDays, "`N` days for which the nodes' certificates are valid")
+	f.BoolVar(&c.renew, "renew", false, "replace certificates of nodes that are there")
+	err := f.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		printCertsHelp(stdout, f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.nodes = f.Args()
+	return c, c.check()
+}
+
+// check finds what is wrong before anything is written.
+func (c *certsCommand) check() error {
+	if c.cluster == "" {
+		return errors.New("--cluster is missing")
+	}
+	if err := certs.CheckName(c.cluster); err != nil {
+		return fmt.Errorf("--cluster %w", err)
+	}
+	if c.days < 1 || c.days > certs.MaxDays {
+		return fmt.Errorf("--days is %w", certs.ErrDays)
+	}
+	if len(c.nodes) == 0 {
+		return errors.New("no node is named")
+	}
+	for i, node := range c.nodes {
+		if err := certs.CheckFile(node); err != nil {
+			return err
+		}
+		if slices.Contains(c.nodes[:i], node) {
+			return fmt.Errorf("node %q is named twice", node)
+		}
+	}
+	return nil
+}
+
+func printCertsHelp(w io.Writer, f *flag.FlagSet) {
+	_, _ = io.WriteString(w, certsUsage)
+	f.VisitAll(func(o *flag.Flag) {
+		value, help := flag.UnquoteUsage(o)
+		if o.DefValue != "" && o.DefValue != "false" {
+			help += " (" + o.DefValue + ")"
+		}
+		_, _ = fmt.Fprintf(w, "  --%s %s\n        %s\n", o.Name, value, help)
+	})
+}
+
+// run makes the files and tells which.
+func (c *certsCommand) run(ctx context.Context, stdout io.Writer) error {
+	if err := c.checkFree(); err != nil {
+		return err
+	}
+	now := time.Now()
+	ca, made, err := c.authority(now)
+	if err != nil {
+		return err
+	}
+	caFile, caKey := certs.CAFiles(c.dir)
+	text := fmt.Sprintf("CA        %s, its key %s (%s)\n", caFile, caKey, made)
+	for _, node := range c.nodes {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("interrupted before node %s: %w", node, err)
+		}
+		pair, err := ca.Issue(node, c.cluster, c.days, now)
+		if err != nil {
+			return err
+		}
+		if err := pair.Save(c.dir, node); err != nil {
+			return err
+		}
+		certFile, keyFile := certs.Files(c.dir, node)
+		text += fmt.Sprintf("node %s\n  give it %s, %s and %s\n  and start it with\n    --cluster-id %s --node-id %s --raft-tls-ca %s --raft-tls-cert %s --raft-tls-key %s\n",
+			node, caFile, certFile, keyFile, c.cluster, node, caFile, certFile, keyFile)
+	}
+	_, err = fmt.Fprintf(stdout, "%sKeep %s away from the nodes: who has it can make more of them.\n", text, caKey)
+	return err
+}
+
+// checkFree refuses to replace what a node may be using, unless that is asked for.
+func (c *certsCommand) checkFree() error {
+	if c.renew {
+		return nil
+	}
+	for _, node := range c.nodes {
+		certFile, keyFile := certs.Files(c.dir, node)
+		for _, file := range []string{certFile, keyFile} {
+			if _, err := os.Lstat(file); err == nil {
+				return fmt.Errorf("%s is there already; --renew replaces it", file)
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// authority loads the CA, or makes it if there is none, and says which.
+func (c *certsCommand) authority(now time.Time) (ca *certs.CA, made string, err error) {
+	ca, err = certs.LoadCA(c.dir, now)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return ca, "as it was", err
+	}
+	if ca, err = certs.NewCA(c.cluster, now); err != nil {
+		return nil, "", err
+	}
+	return ca, "new", ca.Save(c.dir)
+}

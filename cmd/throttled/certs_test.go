@@ -1,0 +1,304 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/peerlink"
+	"github.com/throttledhq/throttled/peerlink/certs"
+)
+
+// makeCerts runs the command.
+func makeCerts(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = runCerts(t.Context(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// mustMakeCerts runs the command, which must succeed, and returns what it says.
+func mustMakeCerts(t *testing.T, args ...string) string {
+	t.Helper()
+	code, stdout, stderr := makeCerts(t, args...)
+	if code != exitOK || stderr != "" {
+		t.Fatalf("certs %q exits %d: %s", args, code, stderr)
+	}
+	return stdout
+}
+
+// readFiles returns the contents of a directory.
+func readFiles(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatalf("read %s: %v", dir, err)
+	}
+	for _, e := range entries {
+		content, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatalf("read %s: %v", e.Name(), err)
+		}
+		files[e.Name()] = string(content)
+	}
+	return files
+}
+
+func TestCertsFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "certs")
+	said := mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "--days", "30", "n1", "n2")
+	modes := map[string]fs.FileMode{
+		"ca.pem": 0o644, "ca-key.pem": 0o600, "n1.pem": 0o644, "n1-key.pem": 0o600, "n2.pem": 0o644, "n2-key.pem": 0o600,
+	}
+	files := readFiles(t, dir)
+	if len(files) != len(modes) {
+		t.Errorf("%d files, want %d", len(files), len(modes))
+	}
+	for name, want := range modes {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != want {
+			t.Errorf("%s has mode %v, want %v", name, info.Mode(), want)
+		}
+		if !strings.Contains(said, filepath.Join(dir, name)) {
+			t.Errorf("%s is not told of in %q", name, said)
+		}
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory has mode %v (%v), want 0700", info.Mode(), err)
+	}
+	for _, option := range []string{"--raft-tls-ca", "--raft-tls-cert", "--raft-tls-key", "--cluster-id c1", "--node-id n2"} {
+		if !strings.Contains(said, option) {
+			t.Errorf("%s is not told of in %q", option, said)
+		}
+	}
+	pair, err := tls.X509KeyPair([]byte(files["n1.pem"]), []byte(files["n1-key.pem"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := time.Until(pair.Leaf.NotAfter); left > 30*24*time.Hour || left < 30*24*time.Hour-time.Minute {
+		t.Errorf("the certificate is valid for %v, want 30 days", left)
+	}
+}
+
+// TestCertsServeNodes opens links with what the command makes, as nodes do, before and
+// after one of them has been renewed and one has been added.
+func TestCertsServeNodes(t *testing.T) {
+	dir := t.TempDir()
+	mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "n1", "n2")
+	n1, n2 := openLink(t, dir, "n1"), openLink(t, dir, "n2")
+	meet(t, n1, n2)
+	before := readFiles(t, dir)
+	said := mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "--renew", "n2", "n3")
+	after := readFiles(t, dir)
+	for name, content := range before {
+		renewed := strings.HasPrefix(name, "n2")
+		if changed := after[name] != content; changed != renewed {
+			t.Errorf("%s changed: %v, want %v", name, changed, renewed)
+		}
+	}
+	if !strings.Contains(said, "as it was") {
+		t.Errorf("that the CA is the same is not told of in %q", said)
+	}
+	if err := n2.Reload(); err != nil {
+		t.Fatalf("reload: %v", err)
+	}
+	n3 := openLink(t, dir, "n3")
+	meet(t, n1, n2)
+	meet(t, n3, n2)
+	meet(t, n2, n3)
+}
+
+func openLink(t *testing.T, dir, node string) *peerlink.Link {
+	t.Helper()
+	cert, key := certs.Files(dir, node)
+	ca, _ := certs.CAFiles(dir)
+	l, err := peerlink.Listen(peerlink.Config{Cluster: "c1", Node: node, Bind: "127.0.0.1:0", CertFile: cert, KeyFile: key, CAFile: ca})
+	if err != nil {
+		t.Fatalf("open a link: %v", err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// meet sends a word from one node to another.
+func meet(t *testing.T, from, to *peerlink.Link) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	out, err := from.Dial(ctx, to.Node(), to.Addr().String(), peerlink.Control)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := to.Streams(peerlink.Control).Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if peerlink.PeerOf(in) != from.Node() || peerlink.PeerOf(out) != to.Node() {
+		t.Errorf("%s meets %q, %s meets %q", to.Node(), peerlink.PeerOf(in), from.Node(), peerlink.PeerOf(out))
+	}
+	if _, err := io.WriteString(out, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(in); err != nil || string(got) != "hello" {
+		t.Errorf("%s reads %q (%v), want hello", to.Node(), got, err)
+	}
+	_ = in.Close() // the other end has gone
+}
+
+func TestCertsUsage(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	for _, test := range []struct {
+		name, want string
+		args       []string
+	}{
+		{"nothing", "--cluster is missing", nil},
+		{"no cluster", "--cluster is missing", []string{"n1"}},
+		{"no node", "no node is named", []string{"--cluster", "c1"}},
+		{"dot in cluster", "not a name", []string{"--cluster", "c.1", "n1"}},
+		{"path as node", "not a name", []string{"--cluster", "c1", "../n1"}},
+		{"CA as node", "taken for others", []string{"--cluster", "c1", "ca"}},
+		{"key as node", "taken for others", []string{"--cluster", "c1", "n1", "n1-key"}},
+		{"twice", "named twice", []string{"--cluster", "c1", "n1", "n2", "n1"}},
+		{"option behind", "not a name", []string{"--cluster", "c1", "n1", "--renew"}},
+		{"no days", "not between 1 and", []string{"--cluster", "c1", "--days", "0", "n1"}},
+		{"many days", "not between 1 and", []string{"--cluster", "c1", "--days", "100000", "n1"}},
+		{"unknown option", "not defined", []string{"--clutser", "c1", "n1"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			code, stdout, stderr := makeCerts(t, append([]string{"--dir", dir}, test.args...)...)
+			if code != exitUsage || stdout != "" || !strings.Contains(stderr, test.want) {
+				t.Errorf("exits %d with %q and %q, want %d and an error with %q", code, stdout, stderr, exitUsage, test.want)
+			}
+			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("something was made: %v", err)
+			}
+		})
+	}
+}
+
+func TestCertsHelp(t *testing.T) {
+	code, stdout, stderr := makeCerts(t, "--help")
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exits %d: %s", code, stderr)
+	}
+	for _, want := range []string{"Usage: throttled certs", "--dir DIR", "--cluster NAME", "--days N", "(365)", "--renew"} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("help lacks %q:\n%s", want, stdout)
+		}
+	}
+}
+
+// TestCertsRefusals sees that what a directory holds is not replaced unasked.
+func TestCertsRefusals(t *testing.T) {
+	nothing := func(*testing.T, string) {}
+	remove := func(name string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			t.Helper()
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, test := range []struct {
+		name, want string
+		change     func(t *testing.T, dir string)
+		args       []string
+	}{
+		{"node is there", "--renew replaces it", nothing, []string{"n2", "n1"}},
+		{"key is there", "n1-key.pem is there already", remove("n1.pem"), []string{"n1"}},
+		{"key of the CA is missing", "not a CA with its key", remove("ca-key.pem"), []string{"n2"}},
+		{"certificate of the CA is missing", "not a CA with its key", remove("ca.pem"), []string{"n2"}},
+		{"CA is not one", "not a CA with its key", useNodeAsCA, []string{"n2"}},
+		{"CA has expired", "not valid at this time", useOldCA, []string{"n2"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "n1")
+			test.change(t, dir)
+			before := readFiles(t, dir)
+			code, stdout, stderr := makeCerts(t, append([]string{"--dir", dir, "--cluster", "c1"}, test.args...)...)
+			if code != exitError || stdout != "" || !strings.Contains(stderr, test.want) {
+				t.Errorf("exits %d with %q and %q, want %d and an error with %q", code, stdout, stderr, exitError, test.want)
+			}
+			after := readFiles(t, dir)
+			if len(after) != len(before) {
+				t.Errorf("%d files, %d before", len(after), len(before))
+			}
+			for name, content := range before {
+				if after[name] != content {
+					t.Errorf("%s has changed", name)
+				}
+			}
+		})
+	}
+}
+
+func useNodeAsCA(t *testing.T, dir string) {
+	t.Helper()
+	for from, to := range map[string]string{"n1.pem": "ca.pem", "n1-key.pem": "ca-key.pem"} {
+		if err := os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func useOldCA(t *testing.T, dir string) {
+	t.Helper()
+	ca, err := certs.NewCA("c1", time.Now().AddDate(-certs.CAYears, 0, -1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ca.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCertsInterrupted sees that the command heeds the end of its context.
+func TestCertsInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	dir := t.TempDir()
+	if code := runCerts(ctx, []string{"--dir", dir, "--cluster", "c1", "n1"}, &out, &errs); code != exitError || !strings.Contains(errs.String(), "interrupted before node n1") {
+		t.Errorf("exits %d with %q", code, errs.String())
+	}
+	if _, err := os.Stat(filepath.Join(dir, "n1.pem")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a certificate was made: %v", err)
+	}
+}
+
+// TestCertsSayWhoseTheyAre sees that the command's names are those that links want.
+func TestCertsSayWhoseTheyAre(t *testing.T) {
+	dir := t.TempDir()
+	mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "n1")
+	mustMakeCerts(t, "--dir", dir, "--cluster", "c2", "other")
+	for node, want := range map[string]string{"n1": "n1.c1.throttled", "other": "other.c2.throttled"} {
+		cert, key := certs.Files(dir, node)
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := pair.Leaf.DNSNames; len(got) != 1 || got[0] != want {
+			t.Errorf("the names are %q, want only %q", got, want)
+		}
+		if pair.Leaf.PublicKeyAlgorithm != x509.ECDSA {
+			t.Errorf("the key is %v, want ECDSA", pair.Leaf.PublicKeyAlgorithm)
+		}
+	}
+}

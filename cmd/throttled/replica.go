@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/cluster"
+	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/peerlink"
+	"github.com/throttledhq/throttled/persistence"
+	"github.com/throttledhq/throttled/raftlog"
+	"github.com/throttledhq/throttled/topology"
+)
+
+const (
+	alone          = "local"               // id of a node, and of its cluster, that is by itself
+	aloneHeartbeat = 20 * time.Millisecond // there is nobody to be patient with
+	peerTimeout    = 2 * time.Second       // after which a stream to a node that is silent is given up
+	peerStreams    = 3                     // idle streams of Raft that are kept for each node
+	handOverWithin = 2 * time.Second
+)
+
+// replica is the part of the program that replicates the state, or makes it durable.
+type replica struct {
+	log      *slog.Logger
+	store    *raftlog.Store
+	link     *peerlink.Link // nil: the node is by itself
+	raft     *raft.NetworkTransport
+	node     *cluster.Node
+	installs raftlog.InstallGuard
+	transfer raftlog.TransferGuard
+	serving  sync.WaitGroup
+	closed   chan struct{}
+
+	mu    sync.Mutex
+	saves persistence.Status
+}
+
+// openReplica opens the log and the port for other nodes. The node takes part once it is
+// started.
+func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock, log *slog.Logger) (r *replica, err error) {
+	r = &replica{log: log, closed: make(chan struct{}), saves: persistence.Status{LastSave: time.Now(), LastDuration: -1}}
+	if r.store, err = raftlog.Open(raftlog.Config{Dir: o.DataDir, Sync: o.RaftFsync, Fatal: r.die, Log: log}); err != nil {
+		return nil, err
+	}
+	if err = r.build(o, table, clock); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	return r, nil
+}
+
+func (r *replica) build(o *options.Options, table *buckets.Table, clock *cluster.Clock) error {
+	c := cluster.Config{
+		Cluster: alone, Self: cluster.Announcement{ID: alone}, Advertise: alone,
+		Bootstrap: []topology.Member{{ID: alone, Raft: alone}},
+		Heartbeat: aloneHeartbeat,
+	}
+	if o.ClusterID != "" {
+		c = memberConfig(o)
+	}
+	identity, _, err := r.store.Claim(c.Cluster, c.Self.ID)
+	if err != nil {
+		return err
+	}
+	if err := r.store.Check(); err != nil {
+		return err
+	}
+	c.Self.Incarnation = identity.Incarnation
+	if c.Transport, err = r.openTransport(o); err != nil {
+		return err
+	}
+	if r.link != nil {
+		c.Peers = cluster.Over(r.link)
+	}
+	c.Version, c.Async, c.Logger = version, o.Replication == "async", r.log
+	c.Table, c.Clock = table, clock
+	c.Logs, c.Stable, c.Snapshots = r.store.Logs(), r.store.Stable(), r.store.Snapshots()
+	c.RaftLogger = raftlog.Logger(r.log)
+	c.Fatal = r.die
+	c.Installed = r.noteInstall
+	c.Stuck = r.noteStuck
+	r.node = cluster.New(c)
+	return nil
+}
+
+// memberConfig is what the options say of a node of a cluster.
+func memberConfig(o *options.Options) cluster.Config {
+	c := cluster.Config{
+		Cluster: o.ClusterID, Advertise: o.AdvertisedRaft(), Join: o.Join, Heartbeat: o.RaftHeartbeat,
+		Self: cluster.Announcement{ID: o.NodeID, Host: o.AnnounceHost, Port: o.Port, ClusterPort: o.ClusterPort, SentinelPort: o.SentinelPort},
+	}
+	if c.Self.Host == "" {
+		c.Self.Host, _, _ = net.SplitHostPort(o.AdvertisedRaft()) // the options have been checked
+	}
+	for _, m := range o.Bootstrap {
+		c.Bootstrap = append(c.Bootstrap, topology.Member{ID: m.ID, Raft: m.Addr})
+	}
+	return c
+}
+
+// openTransport opens the port for other nodes, if there can be any.
+func (r *replica) openTransport(o *options.Options) (raft.Transport, error) {
+	if o.ClusterID == "" {
+		_, t := raft.NewInmemTransport(alone)
+		return t, nil
+	}
+	var err error
+	r.link, err = peerlink.Listen(peerlink.Config{
+		Cluster: o.ClusterID, Node: o.NodeID, Bind: o.RaftAddr, Advertise: o.RaftAdvertise,
+		Insecure: o.RaftInsecure, CertFile: o.RaftTLSCert, KeyFile: o.RaftTLSKey, CAFile: o.RaftTLSCA,
+		Log: r.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.raft = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: r.link.Raft(), MaxPool: peerStreams, Timeout: peerTimeout, Logger: raftlog.Logger(r.log),
+	})
+	return r.raft, nil
+}
+
+// serve answers the questions of other nodes.
+func (r *replica) serve() {
+	if r.link == nil {
+		return
+	}
+	r.link.SetAllowed(r.node.Allows)
+	r.link.SetExpected(r.node.NodeAt)
+	r.serving.Go(r.recheck)
+	r.serving.Go(func() {
+		if err := r.node.ServeControl(r.link.Streams(peerlink.Control)); err != nil {
+			r.log.Error("questions of other nodes are not answered any more", "error", err)
+		}
+	})
+}
+
+// recheck closes the streams of nodes that have been removed.
+func (r *replica) recheck() {
+	for {
+		select {
+		case <-r.closed:
+			return
+		case <-r.node.View().Changed:
+			r.link.Recheck()
+		}
+	}
+}
+
+// die ends the process at once: what went wrong makes every further step a risk, and others
+// take over as soon as this node is silent.
+func (r *replica) die(err error) {
+	r.log.Error("the node has to stop", "error", err)
+	os.Exit(exitFailed)
+}
+
+// noteInstall ends the process if the same snapshot comes in again and again: a log that does not go with
+// that of the leader does not mend. It is moved aside, and the node can join as a new one.
+func (r *replica) noteInstall(index uint64) error {
+	err := r.installs.Note(index, time.Now())
+	if err == nil {
+		return nil
+	}
+	aside, moveErr := r.store.SetAside()
+	r.die(errors.Join(fmt.Errorf("%w: its log is now in %s; let it join under another id", err, aside), moveErr))
+	return err
+}
+
+// noteStuck ends the process if a hand-over that was interrupted keeps Raft from leading.
+func (r *replica) noteStuck(err error) {
+	if err := r.transfer.Note(err, time.Now()); err != nil {
+		r.die(err)
+	}
+}
+
+// handOver lets another node lead before this one ends.
+func (r *replica) handOver() {
+	ctx, cancel := context.WithTimeout(context.Background(), handOverWithin)
+	defer cancel()
+	if err := r.node.HandOver(ctx); err != nil {
+		r.log.Warn("leadership was not handed over", "error", err)
+	}
+}
+
+// close ends the node, and then what it stands on.
+func (r *replica) close() error {
+	close(r.closed)
+	var errs []error
+	if r.link != nil {
+		errs = append(errs, r.link.Close())
+	}
+	if r.node != nil {
+		errs = append(errs, r.node.Close())
+	}
+	if r.raft != nil {
+		errs = append(errs, r.raft.Close())
+	}
+	r.serving.Wait()
+	return errors.Join(append(errs, r.store.Close())...)
+}
+
+// Save makes Raft take a snapshot of the committed state, which lets it shorten its log.
+func (r *replica) Save() error {
+	r.mu.Lock()
+	if r.saves.Saving {
+		r.mu.Unlock()
+		return persistence.ErrSaving
+	}
+	begun := time.Now()
+	r.saves.Saving, r.saves.SaveStarted = true, begun
+	r.mu.Unlock()
+	return r.finishSave(begun, r.node.Snapshot())
+}
+
+func (r *replica) finishSave(begun time.Time, err error) error {
+	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		err = nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.saves.Saving, r.saves.LastFailed, r.saves.LastDuration = false, err != nil, time.Since(begun)
+	if err == nil {
+		r.saves.LastSave = time.Now()
+		r.saves.Saves++
+	}
+	return err
+}
+
+// SaveInBackground is Save that does not wait.
+func (r *replica) SaveInBackground() error {
+	if r.Status().Saving {
+		return persistence.ErrSaving
+	}
+	r.serving.Go(func() {
+		if err := r.Save(); err != nil {
+			r.log.Warn("no snapshot was taken", "error", err)
+		}
+	})
+	return nil
+}
+
+// Status describes the snapshots that were asked for. Raft takes its own besides.
+func (r *replica) Status() persistence.Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.saves
+}
+
+// Loading reports false: a node that has not caught up does not decide.
+func (r *replica) Loading() bool { return false }

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// group is a cluster of throttled on loopback.
+type group struct {
+	dir   string
+	nodes []*node
+}
+
+// node is one process of it.
+type node struct {
+	id, addr string
+	args     []string
+	cmd      *exec.Cmd
+}
+
+const (
+	formWithin = 20 * time.Second
+	lookEvery  = 5 * time.Millisecond
+)
+
+// freeAddrs returns addresses on loopback that nobody listens on.
+func freeAddrs(n int) ([]string, error) {
+	addrs := make([]string, n)
+	for i := range addrs {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = ln.Close() }()
+		addrs[i] = ln.Addr().String()
+	}
+	return addrs, nil
+}
+
+// startGroup starts so many nodes with data in dir, and waits until one of them leads.
+func startGroup(binary string, size int, args ...string) (*group, error) {
+	dir, err := os.MkdirTemp("", "throttled-bench-")
+	if err != nil {
+		return nil, err
+	}
+	g := &group{dir: dir}
+	addrs, err := freeAddrs(2 * size)
+	if err != nil {
+		return nil, errors.Join(err, g.stop())
+	}
+	list := ""
+	for i := range size {
+		list += fmt.Sprintf(" n%d=%s", i+1, addrs[size+i])
+	}
+	for i := range size {
+		id := fmt.Sprintf("n%d", i+1)
+		_, port, _ := strings.Cut(addrs[i], ":")
+		g.nodes = append(g.nodes, &node{id: id, addr: addrs[i], args: append([]string{
+			binary, "--port", port, "--cluster-port", "0", "--sentinel-port", "0", "--data-dir", filepath.Join(dir, id),
+			"--cluster-id", "bench", "--node-id", id, "--raft-addr", addrs[size+i], "--raft-insecure", "yes", "--bootstrap", strings.TrimSpace(list),
+		}, args...)})
+	}
+	for _, n := range g.nodes {
+		if err := n.start(); err != nil {
+			return nil, errors.Join(err, g.stop())
+		}
+	}
+	if _, err := g.leader(); err != nil {
+		return nil, errors.Join(err, g.stop())
+	}
+	return g, nil
+}
+
+func (n *node) start() error {
+	n.cmd = exec.Command(n.args[0], n.args[1:]...)
+	logs, err := n.cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := n.cmd.Start(); err != nil {
+		return err
+	}
+	go func() { _, _ = io.Copy(io.Discard, bufio.NewReader(logs)) }()
+	return nil
+}
+
+func (n *node) kill() error {
+	err := n.cmd.Process.Kill()
+	_ = n.cmd.Wait() // reports the kill
+	n.cmd = nil
+	return err
+}
+
+// role returns what INFO says.
+func (n *node) role() string {
+	text, err := infoField(n.addr, "replication", "role")
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// leader waits for a node that leads.
+func (g *group) leader() (*node, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), formWithin)
+	defer cancel()
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		for _, n := range g.nodes {
+			if n.cmd != nil && n.role() == "master" {
+				return n, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.New("no node leads")
+		case <-ticker.C:
+		}
+	}
+}
+
+// stop ends all nodes, and removes their data.
+func (g *group) stop() error {
+	var errs []error
+	for _, n := range g.nodes {
+		if n.cmd != nil {
+			errs = append(errs, n.cmd.Process.Signal(syscall.SIGTERM))
+		}
+	}
+	for _, n := range g.nodes {
+		if n.cmd != nil {
+			errs = append(errs, n.cmd.Wait())
+		}
+	}
+	return errors.Join(append(errs, os.RemoveAll(g.dir))...)
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// shape is a load, with the bar for it as a ratio to what it is compared with.
+type shape struct {
+	name  string
+	flags []string
+}
+
+var (
+	pipelined   = shape{"50 connections, depth 16", []string{"-conns", "50", "-depth", "16"}}
+	unpipelined = shape{"200 connections, depth 1", []string{"-conns", "200", "-depth", "1"}}
+	denials     = shape{"one hot key, 95 % denied, 50 connections, depth 16", []string{"-conns", "50", "-depth", "16", "-dist", "hot", "-limit", "0 1 1"}}
+)
+
+// replication measures a cluster of three on this machine: in sync mode beside a peer with two
+// replicas, each of whose batches ends with WAIT 1 0, and in async mode beside throttled by
+// itself. The rounds alternate, so that a noisy moment does not fall on one of them alone.
+func replication(s settings, b *board) error {
+	return withPrograms(func(server string, g generator) error {
+		return errors.Join(
+			compareSync(s, b, server, g, "no", 1.0),
+			compareSync(s, b, server, g, "yes", 0.35),
+			compareAlone(s, b, server, g),
+			lonelyLatency(s, b, server, g),
+		)
+	})
+}
+
+// withPrograms builds the server and the load generator, and removes them in the end.
+func withPrograms(use func(server string, g generator) error) error {
+	dir, err := os.MkdirTemp("", "throttled-bench-")
+	if err != nil {
+		return err
+	}
+	g, err := buildGenerator(dir)
+	server := filepath.Join(dir, "throttled")
+	if err == nil {
+		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", server, "./cmd/throttled")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, failed := build.CombinedOutput(); failed != nil {
+			err = fmt.Errorf("build: %w\n%s", failed, out)
+		}
+	}
+	if err == nil {
+		err = use(server, g)
+	}
+	return errors.Join(err, os.RemoveAll(dir))
+}
+
+// withLeader starts three nodes, and calls use with the address of the one that leads.
+func withLeader(server string, use func(addr string) error, args ...string) error {
+	nodes, err := startGroup(server, 3, args...)
+	if err != nil {
+		return err
+	}
+	leader, err := nodes.leader()
+	if err == nil {
+		err = use(leader.addr)
+	}
+	return errors.Join(err, nodes.stop())
+}
+
+// compareSync compares sync mode with the peer, with the log on disk or not.
+func compareSync(s settings, b *board, server string, g generator, fsync string, bar float64) error {
+	if s.peer == "" {
+		b.note("sync, fsync %s: no -peer, only throttled's own figures", fsync)
+	}
+	return withLeader(server, func(addr string) error {
+		for _, load := range []shape{pipelined, unpipelined} {
+			ours, peers, err := g.alternate(s.rounds, load, addr, nil, s.peer, []string{"-last", "WAIT 1 0"})
+			if err != nil {
+				return err
+			}
+			b.note("sync, fsync %s, %s: %.0f a second; the peer with WAIT 1 0: %.0f (all rounds: %.0f; %.0f)", fsync, load.name, middleOf(ours), middleOf(peers), ours, peers)
+			if len(peers) > 0 {
+				b.atLeast(fmt.Sprintf("sync, fsync %s, %s", fsync, load.name), middleOf(ours)/middleOf(peers), bar, "x")
+			}
+		}
+		return nil
+	}, "--raft-fsync", fsync)
+}
+
+// compareAlone compares a cluster with throttled by itself: in async mode under the usual loads, and
+// in sync mode where nearly all is denied.
+func compareAlone(s settings, b *board, server string, g generator) error {
+	alone, err := startServer()
+	if err != nil {
+		return err
+	}
+	compare := func(mode string, bar float64, loads ...shape) error {
+		return withLeader(server, func(addr string) error {
+			for _, load := range loads {
+				ours, others, err := g.alternate(s.rounds, load, addr, nil, alone.addr, nil)
+				if err != nil {
+					return err
+				}
+				b.note("%s, %s: %.0f a second; by itself %.0f (all rounds: %.0f; %.0f)", mode, load.name, middleOf(ours), middleOf(others), ours, others)
+				b.atLeast(mode+", "+load.name, middleOf(ours)/middleOf(others), bar, "x")
+			}
+			return nil
+		}, "--raft-fsync", "no", "--replication", mode)
+	}
+	err = errors.Join(compare("async", 0.75, pipelined, unpipelined), compare("sync", 0.7, denials))
+	return errors.Join(err, alone.stop())
+}
+
+// lonelyLatency measures what one client waits for that asks one thing at a time.
+func lonelyLatency(s settings, b *board, server string, g generator) error {
+	const bar = 300 // microseconds
+	return withLeader(server, func(addr string) error {
+		var all []float64
+		for range s.rounds {
+			f, err := g.figures(addr, "-conns", "1", "-depth", "1")
+			if err != nil {
+				return err
+			}
+			all = append(all, f["latency_p50_us"])
+		}
+		b.note("sync, fsync no, 1 connection, depth 1: p50 %.0f us in all rounds", all)
+		b.atMost("sync, fsync no, 1 connection: p50", middleOf(all), bar, "us")
+		return nil
+	}, "--raft-fsync", "no")
+}
+
+const replicationRound = 4 * time.Second
+
+// alternate measures two targets in turn, and returns the requests a second of each round. There
+// may be no second one.
+func (g generator) alternate(rounds int, load shape, first string, firstFlags []string, second string, secondFlags []string) (a, b []float64, err error) {
+	for range rounds {
+		f, err := g.figures(first, append(load.flags, firstFlags...)...)
+		if err != nil {
+			return nil, nil, err
+		}
+		a = append(a, f["requests_per_second"])
+		if second == "" {
+			continue
+		}
+		if f, err = g.figures(second, append(load.flags, secondFlags...)...); err != nil {
+			return nil, nil, err
+		}
+		b = append(b, f["requests_per_second"])
+	}
+	return a, b, nil
+}
+
+// figures runs the load generator against one target.
+func (g generator) figures(addr string, flags ...string) (map[string]float64, error) {
+	args := append([]string{"-output", "json", "-progress=false", "-duration", replicationRound.String(), "-keys", "100000"}, flags...)
+	out, err := exec.Command(g.binary, append(args, addr)...).Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return nil, fmt.Errorf("the load generator: %w\n%s", err, exit.Stderr)
+	} else if err != nil {
+		return nil, err
+	}
+	return parseFigures(out)
+}
+
+func middleOf(list []float64) float64 {
+	if len(list) == 0 {
+		return 0
+	}
+	return median(list, func(f float64) float64 { return f })
+}

@@ -1,0 +1,44 @@
+package check
+
+import (
+	"slices"
+	"time"
+
+	"github.com/throttledhq/throttled/scripts/chaos/history"
+)
+
+// LongestGap returns the longest time between from and to in which no request of ops was
+// decided, and when it began.
+func LongestGap(ops []history.Op, from, to int64) (gap time.Duration, at int64) {
+	last := from
+	for _, t := range append(decided(ops, from, to), to) {
+		if d := time.Duration(t - last); d > gap {
+			gap, at = d, last
+		}
+		last = t
+	}
+	return gap, at
+}
+
+// decided returns when requests were decided between two moments, in order.
+func decided(ops []history.Op, from, to int64) []int64 {
+	var at []int64
+	for i := range ops {
+		if o := &ops[i]; o.Outcome != history.Unknown && o.Return > from && o.Return < to {
+			at = append(at, o.Return)
+		}
+	}
+	slices.Sort(at)
+	return at
+}
+
+// Percentile returns the smallest of some times that p percent of them do not exceed; 0 if
+// there are none.
+func Percentile(times []time.Duration, p float64) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	rank := int(p/100*float64(len(sorted))+0.999999) - 1
+	return sorted[max(0, min(rank, len(sorted)-1))]
+}

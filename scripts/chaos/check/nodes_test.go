@@ -1,0 +1,71 @@
+package check
+
+import (
+	"testing"
+	"time"
+)
+
+func TestTerms(t *testing.T) {
+	var terms Terms
+	for _, tt := range []struct {
+		term    uint64
+		node    string
+		bad     bool
+		changes int
+	}{
+		{2, "n1", false, 0}, {2, "n1", false, 0}, {3, "n2", false, 1}, {2, "n1", false, 1},
+		{2, "n2", true, 1}, {5, "n2", false, 2}, {4, "n3", false, 2}, {4, "n1", true, 2},
+	} {
+		if err := terms.Observe(tt.term, tt.node); (err != nil) != tt.bad {
+			t.Errorf("%s in term %d: %v", tt.node, tt.term, err)
+		}
+		if terms.Changes() != tt.changes {
+			t.Errorf("%s in term %d: %d changes, want %d", tt.node, tt.term, terms.Changes(), tt.changes)
+		}
+	}
+}
+
+func TestAgreement(t *testing.T) {
+	a := Fingerprint{Node: "n1", Index: 7, LogTime: 1, Keys: 2, Sum: "x"}
+	with := func(change func(f *Fingerprint)) Fingerprint {
+		b := a
+		b.Node = "n2"
+		change(&b)
+		return b
+	}
+	for _, tt := range []struct {
+		name      string
+		other     Fingerprint
+		same, bad bool
+	}{
+		{"equal", with(func(*Fingerprint) {}), true, false},
+		{"behind", with(func(f *Fingerprint) { f.Index, f.Sum = 6, "y" }), false, false},
+		{"other sum", with(func(f *Fingerprint) { f.Sum = "y" }), false, true},
+		{"other keys", with(func(f *Fingerprint) { f.Keys = 3 }), false, true},
+		{"other time", with(func(f *Fingerprint) { f.LogTime = 3 }), false, true},
+	} {
+		same, err := Agreement([]Fingerprint{a, tt.other})
+		if same != tt.same || (err != nil) != tt.bad {
+			t.Errorf("%s: %t, %v", tt.name, same, err)
+		}
+	}
+}
+
+func TestPressure(t *testing.T) {
+	good := Pressure{Lasted: 2 * time.Second, Decided: 100, Least: 50, Limited: 1, Kills: 3, Changes: 1}
+	for _, tt := range []struct {
+		name string
+		p    Pressure
+		bad  bool
+	}{
+		{"enough", good, false},
+		{"too few", func(p Pressure) Pressure { p.Decided = 99; return p }(good), true},
+		{"no refusals", func(p Pressure) Pressure { p.Limited = 0; return p }(good), true},
+		{"no changes", func(p Pressure) Pressure { p.Changes = 0; return p }(good), true},
+		{"no kills, no changes", func(p Pressure) Pressure { p.Changes, p.Kills = 0, 0; return p }(good), false},
+	} {
+		if err := tt.p.Check(); (err != nil) != tt.bad {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package check
+
+import (
+	"math"
+	"math/bits"
+)
+
+// wide is an integer of 128 bits: units times nanoseconds do not fit 64.
+type wide struct {
+	hi int64
+	lo uint64
+}
+
+// least stands for no value. Adding to it what a history can add up to leaves it below
+// every real one.
+var least = wide{math.MinInt64 / 2, 0}
+
+// product returns a*b, neither of which may be negative.
+func product(a, b int64) wide {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	return wide{int64(hi), lo}
+}
+
+func (a wide) plus(b wide) wide {
+	lo, carry := bits.Add64(a.lo, b.lo, 0)
+	return wide{a.hi + b.hi + int64(carry), lo}
+}
+
+func (a wide) minus(b wide) wide {
+	lo, borrow := bits.Sub64(a.lo, b.lo, 0)
+	return wide{a.hi - b.hi - int64(borrow), lo}
+}
+
+func (a wide) less(b wide) bool { return a.hi < b.hi || a.hi == b.hi && a.lo < b.lo }
+
+func (a wide) negative() bool { return a.hi < 0 }
+
+// over returns a/b for people to read.
+func (a wide) over(b int64) float64 {
+	if a.negative() {
+		return -wide{}.minus(a).over(b)
+	}
+	return (float64(a.hi)*(1<<64) + float64(a.lo)) / float64(b)
+}

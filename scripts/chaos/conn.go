@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+)
+
+// patience is how long a client waits for a connection and for a reply.
+const patience = time.Second
+
+// conn is a connection to a node.
+type conn struct {
+	net.Conn
+	in  *bufio.Reader
+	out []byte
+}
+
+func dial(addr string) (*conn, error) {
+	c, err := net.DialTimeout("tcp", addr, patience)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: c, in: bufio.NewReader(c)}, nil
+}
+
+// ask sends a command and returns the reply, which may be one that tells an error. An error of
+// ask leaves open whether the command has been executed, and the connection useless.
+func (c *conn) ask(within time.Duration, words ...string) (reply, error) {
+	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
+		return reply{}, err
+	}
+	c.out = fmt.Appendf(c.out[:0], "*%d\r\n", len(words))
+	for _, w := range words {
+		c.out = fmt.Appendf(c.out, "$%d\r\n%s\r\n", len(w), w)
+	}
+	if _, err := c.Write(c.out); err != nil {
+		return reply{}, err
+	}
+	return readReply(c.in)
+}
+
+// askOnce asks on a connection of its own. A reply that tells an error is an error.
+func askOnce(addr string, within time.Duration, words ...string) (reply, error) {
+	c, err := dial(addr)
+	if err != nil {
+		return reply{}, err
+	}
+	defer func() { _ = c.Close() }()
+	r, err := c.ask(within, words...)
+	if err == nil && r.kind == '-' {
+		err = errors.New(r.text)
+	}
+	if err != nil {
+		err = fmt.Errorf("ask %s for %s: %w", addr, strings.Join(words, " "), err)
+	}
+	return r, err
+}
+
+// fate says what a reply means for what was asked.
+type fate int
+
+const (
+	decided fate = iota
+	refused      // not charged, for certain
+	unknown      // it may have been charged
+	wrong        // a reply that must not be
+)
+
+// refusals are the first words of errors that say that nothing was charged.
+var refusals = map[string]bool{"LOADING": true, "CLUSTERDOWN": true, "TRYAGAIN": true, "BUSY": true, "OOM": true, "MASTERDOWN": true}
+
+// fateOf judges what has come back. The word is the first of an error.
+func fateOf(r *reply, err error) (f fate, word string) {
+	if err != nil {
+		return unknown, "connection"
+	}
+	if r.kind != '-' {
+		return decided, ""
+	}
+	word, _, _ = strings.Cut(r.text, " ")
+	switch {
+	case refusals[word]:
+		return refused, word
+	case word == "UNCERTAIN":
+		return unknown, word
+	}
+	return wrong, word
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// mount gives a node a small file system for its data.
+func (c *cluster) mount(n *node) error {
+	size := fmt.Sprintf("size=%dm,mode=0700", c.plan.disk)
+	if err := run(exec.Command("mount", "-t", "tmpfs", "-o", size, c.net.prefix, n.dataDir())); err != nil {
+		return err
+	}
+	c.disks = append(c.disks, n.dataDir())
+	return nil
+}
+
+const filler = "filler"
+
+// fill takes all the space on the disk of a node, and returns what gives it back.
+func (n *node) fill() (heal func() error, err error) {
+	path := filepath.Join(n.dataDir(), filler)
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	block := make([]byte, 64<<10)
+	for len(block) > 0 {
+		if _, err = f.Write(block); errors.Is(err, syscall.ENOSPC) {
+			block = block[:len(block)/2] // whatever there is
+		} else if err != nil {
+			break
+		}
+	}
+	if closed := f.Close(); len(block) > 0 {
+		return nil, errors.Join(fmt.Errorf("fill the disk: %w", err), closed)
+	}
+	return func() error { return os.Remove(path) }, nil
+}
+
+// attachWithin is how long strace may take to hold all threads of a node.
+const attachWithin = 5 * time.Second
+
+// inject makes system calls of a node fail or hang, and returns what ends that. The words are as
+// strace has them, like "error=EIO". A node that exits meanwhile ends it, too.
+func (n *node) inject(how string) (heal func() error, err error) {
+	b := n.running()
+	if b == nil {
+		return nil, fmt.Errorf("%s does not run", n.id)
+	}
+	const calls = "fsync,fdatasync"
+	cmd := exec.Command("strace", "-f", "-o", os.DevNull, "-p", fmt.Sprint(b.cmd.Process.Pid), "-e", "trace="+calls, "-e", "inject="+calls+":"+how)
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("strace: %w", err)
+	}
+	attached, ended := make(chan error, 1), make(chan error, 1)
+	go func() {
+		lines := bufio.NewScanner(said)
+		heard := ""
+		for lines.Scan() {
+			if heard = lines.Text(); strings.Contains(heard, "attached") {
+				select {
+				case attached <- nil:
+				default:
+				}
+			}
+		}
+		select {
+		case attached <- fmt.Errorf("strace says %q", heard):
+		default:
+		}
+		ended <- cmd.Wait()
+	}()
+	select {
+	case err = <-attached:
+	case <-time.After(attachWithin):
+		err = errors.New("strace does not attach")
+	}
+	heal = func() error {
+		// It must be killed: while a call is being delayed it heeds nothing else. The node goes on then.
+		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return err
+		}
+		<-ended // that it was killed is no news
+		return nil
+	}
+	if err != nil {
+		return nil, errors.Join(err, heal())
+	}
+	return heal, nil
+}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// fault is something that goes wrong with a cluster. inflict makes it so, waits, and makes it good
+// again; its error says that it could not be done, not that the cluster has suffered.
+type fault struct {
+	name    string
+	kills   bool // it takes a leader away for so long that another one is due
+	inflict func(ctx context.Context, t *trial, r *rand.Rand) error
+}
+
+// faults are all that mix draws from.
+var faults = []fault{
+	{"kill -9 of the leader", true, onLeader(killed)},
+	{"kill -9 of a follower", false, onFollower(killed)},
+	{"kill -9 of any node", false, onAny(killed)},
+	{"kill -9 of all nodes at once", false, killAll},
+	{"a pause of the leader", false, onLeader(paused)},
+	{"a pause of the leader with questions waiting", true, askedWhilePaused},
+	{"a pause of a follower", false, onFollower(paused)},
+	{"the leader cut off both ways", true, onLeader(cutOff(true, true))},
+	{"the leader cannot send", true, onLeader(cutOff(false, true))},
+	{"the leader cannot receive", true, onLeader(cutOff(true, false))},
+	{"a follower cut off both ways", false, onFollower(cutOff(true, true))},
+	{"a follower cannot send", false, onFollower(cutOff(false, true))},
+	{"a follower cannot receive", false, onFollower(cutOff(true, false))},
+	{"one link cut", false, onLeader(linkCut)},
+	{"clients cut off the leader", false, onLeader(clientsCut)},
+	{"a slow node", false, onAny(slowed)},
+	{"a lossy node", false, onAny(lossy)},
+	{"connections of a node reset", false, onAny(reset)},
+	{"the leader stopped", true, onLeader(restarted)},
+	{"all nodes stopped one after the other", true, rolling},
+	{"leadership handed over", true, transferred},
+	{"a hand-over cut in the middle", false, handOverCut},
+	{"a wrong wall clock", false, onAny(wrongClock)},
+	{"a wrong wall clock on the leader", false, onLeader(wrongClock)},
+}
+
+// onLeader makes a fault of what happens to a node that leads.
+func onLeader(f func(context.Context, *trial, *node, *rand.Rand) error) func(context.Context, *trial, *rand.Rand) error {
+	return func(ctx context.Context, t *trial, r *rand.Rand) error {
+		n, err := t.awaitLeader(ctx)
+		if err != nil {
+			return err
+		}
+		return f(ctx, t, n, r)
+	}
+}
+
+// onFollower is onLeader for one that does not lead.
+func onFollower(f func(context.Context, *trial, *node, *rand.Rand) error) func(context.Context, *trial, *rand.Rand) error {
+	return func(ctx context.Context, t *trial, r *rand.Rand) error {
+		n, err := t.follower(ctx, r)
+		if err != nil {
+			return err
+		}
+		return f(ctx, t, n, r)
+	}
+}
+
+// onAny is onLeader for any node.
+func onAny(f func(context.Context, *trial, *node, *rand.Rand) error) func(context.Context, *trial, *rand.Rand) error {
+	return func(ctx context.Context, t *trial, r *rand.Rand) error {
+		return f(ctx, t, t.nodes[r.IntN(len(t.nodes))], r)
+	}
+}
+
+// between returns a time at random.
+func between(r *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(r.Int64N(int64(most-least)+1))
+}
+
+func killed(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
+	t.note("kill -9 %s", n.id)
+	err := n.kill()
+	rest(ctx, between(r, 100*time.Millisecond, 2*time.Second))
+	t.note("start %s", n.id)
+	return errors.Join(err, n.start())
+}
+
+// killAll kills all processes at the same instant, as far as one program can.
+func killAll(ctx context.Context, t *trial, r *rand.Rand) error {
+	t.note("kill -9 of all nodes")
+	var errs []error
+	for _, n := range t.nodes {
+		errs = append(errs, n.signal(syscall.SIGKILL))
+	}
+	for _, n := range t.nodes {
+		errs = append(errs, n.kill()) // waits
+	}
+	rest(ctx, between(r, 0, 300*time.Millisecond))
+	t.note("start all nodes")
+	for _, n := range t.nodes {
+		errs = append(errs, n.start())
+	}
+	return errors.Join(errs...)
+}
+
+func paused(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
+	return t.pause(ctx, n, between(r, 200*time.Millisecond, 3*time.Second))
+}
+
+func (t *trial) pause(ctx context.Context, n *node, d time.Duration) error {
+	t.note("pause %s for %s", n.id, d)
+	err := n.signal(syscall.SIGSTOP)
+	rest(ctx, d)
+	t.note("resume %s", n.id)
+	return errors.Join(err, n.signal(syscall.SIGCONT))
+}
+
+// hold is how long a fault of the network lasts.
+func hold(r *rand.Rand) time.Duration { return between(r, 300*time.Millisecond, 3*time.Second) }
+
+// whileCut keeps a rule for a while.
+func (t *trial) whileCut(ctx context.Context, n *node, what string, rule rule, d time.Duration) error {
+	t.note("%s: %s for %s", n.id, what, d)
+	heal, err := n.host.cut(rule)
+	if err != nil {
+		return err
+	}
+	rest(ctx, d)
+	t.note("%s: %s is over", n.id, what)
+	return heal()
+}
+
+// cutOff cuts a node off from the other nodes, but not from its clients.
+func cutOff(in, out bool) func(context.Context, *trial, *node, *rand.Rand) error {
+	return func(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
+		cut := rule{percent: 100}
+		if in {
+			cut.in = t.others(n)
+		}
+		if out {
+			cut.out = t.others(n)
+		}
+		return t.whileCut(ctx, n, fmt.Sprintf("cut off (receiving %t, sending %t)", in, out), cut, hold(r))
+	}
+}
+
+func linkCut(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
+	others := t.others(n)
+	one := others[r.IntN(len(others)):][:1]
+	return t.whileCut(ctx, n, "one link cut", rule{in: one, out: one, percent: 100}, hold(r))
+}
+
+func clientsCut(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
+	clients := []string{fmt.Sprintf("%s.%d", t.net.subnet, routerPlace)}
+	return t.whileCut(ctx, n, "clients cut off", rule{in: clients, out: clients, percent: 100}, hold(r))
+}
+
+func lossy(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
+	percent := []int{1, 5, 20}[r.IntN(3)]
+	others := t.others(n)
+	return t.whileCut(ctx, n, fmt.Sprintf("%d %% of packets lost", percent), rule{in: others, out: others, percent: percent}, hold(r))
+}
+
+func reset(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
+	others := t.others(n)
+	return t.whileCut(ctx, n, "connections reset", rule{in: others, percent: 100, reset: true}, between(r, 50*time.Millisecond, time.Second))
+}
+
+func slowed(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
+	kbit, d := 1000<<r.IntN(4), hold(r)
+	t.note("%s sends %d kbit/s at the most for %s", n.id, kbit, d)
+	heal, err := n.host.slow(kbit)
+	if err != nil {
+		return err
+	}
+	rest(ctx, d)
+	return heal()
+}
+
+// stopWithin is how long a node may take to end once it has been told to.
+const stopWithin = 5 * time.Second
+
+func restarted(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
+	t.note("stop %s", n.id)
+	code, err := n.stop(stopWithin)
+	if err == nil && code != 0 && code != 128+int(syscall.SIGKILL) { // another fault may have killed it
+		err = fmt.Errorf("%s ends with exit code %d when it is told to:\n%s", n.id, code, n.tail(3))
+	}
+	rest(ctx, between(r, 0, time.Second))
+	t.note("start %s", n.id)
+	return errors.Join(err, n.start())
+}
+
+func rolling(ctx context.Context, t *trial, r *rand.Rand) error {
+	for _, n := range t.nodes {
+		if err := restarted(ctx, t, n, r); err != nil {
+			return err
+		}
+		if err := n.ready(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// transferred hands leadership over, by any node.
+func transferred(ctx context.Context, t *trial, r *rand.Rand) error {
+	leader, err := t.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	t.note("hand over from %s", leader.id)
+	if _, err := askOnce(leader.addr(), 5*time.Second, "CL.CLUSTER", "TRANSFER"); err != nil {
+		t.note("not handed over: %v", err) // another fault may be in the way
+	}
+	return nil
+}
+
+// handOverCut cuts the leader off in the middle of a hand-over.
+func handOverCut(ctx context.Context, t *trial, r *rand.Rand) error {
+	leader, err := t.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	var asking sync.WaitGroup
+	asking.Go(func() { _ = transferred(ctx, t, r) })
+	rest(ctx, between(r, 0, 50*time.Millisecond))
+	others := t.others(leader)
+	err = t.whileCut(ctx, leader, "cut off while it hands over", rule{in: others, out: others, percent: 100}, between(r, 50*time.Millisecond, 600*time.Millisecond))
+	asking.Wait()
+	return err
+}
+
+// wrongClock moves the wall clock of a node by an hour or by seconds, lets it stand still, or
+// shakes it.
+func wrongClock(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
+	jumps := []time.Duration{time.Hour, -time.Hour, 5 * time.Second, -5 * time.Second, 200 * time.Millisecond, -200 * time.Millisecond}
+	d := hold(r)
+	end := time.Now().Add(d)
+	switch how := r.IntN(len(jumps) + 2); how {
+	default:
+		t.note("the wall clock of %s is wrong by %s for %s", n.id, jumps[how], d)
+		if err := n.setWall(jumps[how]); err != nil {
+			return err
+		}
+		rest(ctx, d)
+	case len(jumps):
+		t.note("the wall clock of %s stands still for %s", n.id, d)
+		begin := time.Now()
+		for time.Now().Before(end) && rest(ctx, 10*time.Millisecond) {
+			if err := n.setWall(-time.Since(begin)); err != nil {
+				return err
+			}
+		}
+	case len(jumps) + 1:
+		t.note("the wall clock of %s shakes for %s", n.id, d)
+		for i := time.Duration(0); time.Now().Before(end) && rest(ctx, 50*time.Millisecond); i++ {
+			if err := n.setWall(100 * time.Millisecond * (1 - 2*(i%2))); err != nil {
+				return err
+			}
+		}
+	}
+	return n.setWall(0)
+}

@@ -1,0 +1,62 @@
+package history
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// line is a request in a file, which names its key and tells the parameters each time.
+type line struct {
+	Op
+	Of Key `json:"key"`
+}
+
+// Write writes requests as lines of JSON.
+func Write(w io.Writer, ops []Op) error {
+	buffered := bufio.NewWriter(w)
+	enc := json.NewEncoder(buffered)
+	for i := range ops {
+		if err := enc.Encode(line{ops[i], *ops[i].Key}); err != nil {
+			return fmt.Errorf("write request %d: %w", i, err)
+		}
+	}
+	return buffered.Flush()
+}
+
+// errLine is wrapped with the number of the line that describes no request.
+var errLine = errors.New("not a request")
+
+// Read reads what Write has written. Requests on keys that are equal share one Key.
+func Read(r io.Reader) ([]Op, error) {
+	var ops []Op
+	keys := map[Key]*Key{}
+	for dec := json.NewDecoder(r); ; {
+		var l line
+		if err := dec.Decode(&l); errors.Is(err, io.EOF) {
+			return ops, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("request %d: %w", len(ops), err)
+		}
+		if l.bad() {
+			return nil, fmt.Errorf("request %d: %w", len(ops), errLine)
+		}
+		if keys[l.Of] == nil {
+			k := l.Of
+			keys[l.Of] = &k
+		}
+		l.Key = keys[l.Of]
+		ops = append(ops, l.Op)
+	}
+}
+
+// bad reports whether the checkers could not make sense of a line.
+func (l *line) bad() bool {
+	k := &l.Of
+	return k.MaxBurst < 0 || k.MaxBurst > 1<<40 || k.Count < 1 || k.Period < 1 ||
+		k.Interval() > (1<<62)/k.Limit() || // the length of a whole bucket
+		l.Kind > Delete || l.Outcome > Unknown || l.Call < 0 || l.Return < l.Call ||
+		l.Quantity < -1<<40 || l.Quantity > 1<<40
+}

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// lab is what all scenarios of a run share.
+type lab struct {
+	settings
+	out    *report
+	random *rand.Rand
+	bin    string
+	dir    string
+	made   int // clusters
+}
+
+// settings are the flags.
+type settings struct {
+	seed   uint64
+	last   time.Duration // how long a scenario goes on; 0 means its own time
+	faults int           // how many faults mix injects at the most; 0 means as time permits
+	times  int           // repetitions of a scenario that counts; 0 means its own number
+	nodes  int
+	dir    string
+	bin    string
+	rate   int
+	only   string
+	keep   bool
+
+	verbose bool
+}
+
+// tools are the programs without which nothing works, with the Debian packages they are in.
+var tools = []struct{ program, from string }{
+	{"ip", "iproute2"}, {"tc", "iproute2"}, {"nft", "nftables"}, {"strace", "strace"}, {"mount", "mount"},
+}
+
+// missing says what this machine lacks, or nil.
+func missing() error {
+	var errs []error
+	if os.Geteuid() != 0 {
+		errs = append(errs, errors.New("network namespaces take root"))
+	}
+	for _, t := range tools {
+		if _, err := exec.LookPath(t.program); err != nil {
+			errs = append(errs, fmt.Errorf("%s is missing: apt-get install %s", t.program, t.from))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// open makes the directory of the run and the program.
+func (l *lab) open() (err error) {
+	if err := missing(); err != nil {
+		return err
+	}
+	if l.dir = l.settings.dir; l.dir == "" {
+		if l.dir, err = os.MkdirTemp("", "throttled-chaos-"); err != nil {
+			return err
+		}
+	} else if err = os.MkdirAll(l.dir, 0o700); err != nil {
+		return err
+	}
+	if l.dir, err = filepath.Abs(l.dir); err != nil {
+		return err
+	}
+	if l.bin = l.settings.bin; l.bin != "" {
+		l.bin, err = filepath.Abs(l.bin)
+		return err
+	}
+	l.bin = filepath.Join(l.dir, "throttled")
+	return run(exec.Command("go", "build", "-tags", "chaos", "-o", l.bin, "github.com/throttledhq/throttled/cmd/throttled"))
+}
+
+// close removes the directory of a run that has found nothing.
+func (l *lab) close(failed bool) error {
+	if failed || l.keep || l.settings.dir != "" {
+		fmt.Printf("logs and histories are in %s\n", l.dir)
+		return nil
+	}
+	return os.RemoveAll(l.dir)
+}
+
+// plan says what a cluster is to be like.
+type plan struct {
+	nodes int
+	args  []string // of each node besides
+	env   []string
+	disk  int // MiB of the file system that each node has for itself; 0: none of its own
+}
+
+// cluster is a cluster of real processes.
+type cluster struct {
+	lab   *lab
+	plan  plan
+	net   *network
+	dir   string
+	clock clock
+	nodes []*node
+	gone  []*node  // that are not members any more
+	disks []string // that are mounted
+	log   *os.File // of faults
+}
+
+// start makes a cluster and waits until it decides. Whoever starts one has to close it, whatever
+// the error.
+func (l *lab) start(ctx context.Context, p plan) (c *cluster, err error) {
+	if p.nodes == 0 {
+		p.nodes = l.settings.nodes
+	}
+	l.made++
+	c = &cluster{lab: l, plan: p, clock: newClock(), dir: filepath.Join(l.dir, fmt.Sprintf("cluster%d", l.made))}
+	if err := os.MkdirAll(c.dir, 0o700); err != nil {
+		return c, err
+	}
+	if c.log, err = os.Create(filepath.Join(c.dir, "faults")); err != nil {
+		return c, err
+	}
+	if c.net, err = newNetwork(); err != nil {
+		return c, err
+	}
+	for range p.nodes {
+		if _, err := c.prepare(""); err != nil {
+			return c, err
+		}
+	}
+	for _, n := range c.nodes {
+		n.args = append(n.args, "--bootstrap", c.members())
+		if err := n.start(); err != nil {
+			return c, err
+		}
+	}
+	return c, c.healthy(ctx, startWithin)
+}
+
+// prepare makes the next node: its host, directories, certificate and arguments.
+func (c *cluster) prepare(join string) (*node, error) {
+	h, err := c.net.add()
+	if err != nil {
+		return nil, err
+	}
+	id := fmt.Sprintf("n%d", len(c.net.hosts)) // never used again
+	n := &node{id: id, host: h, dir: filepath.Join(c.dir, id), bin: c.lab.bin, env: c.plan.env, join: join}
+	certs := filepath.Join(c.dir, "certs")
+	if err := errors.Join(
+		os.MkdirAll(n.dataDir(), 0o700), n.setWall(0),
+		run(exec.Command(c.lab.bin, "certs", "--dir", certs, "--cluster", "chaos", id)),
+	); err != nil {
+		return nil, err
+	}
+	if c.plan.disk > 0 {
+		if err := c.mount(n); err != nil {
+			return nil, err
+		}
+	}
+	n.args = []string{
+		"--port", fmt.Sprint(clientPort), "--bind", h.addr, "--protected-mode", "no", "--dir", n.dir, "--save", "",
+		"--data-dir", n.dataDir(), "--cluster-id", "chaos", "--node-id", id, "--raft-addr", n.raftAddr(),
+		"--raft-tls-cert", filepath.Join(certs, id+".pem"), "--raft-tls-key", filepath.Join(certs, id+"-key.pem"),
+		"--raft-tls-ca", filepath.Join(certs, "ca.pem"),
+		"--raft-heartbeat", "250", "--cluster-port", fmt.Sprint(clusterPort), "--sentinel-port", fmt.Sprint(sentinelPort),
+	}
+	if join != "" {
+		n.args = append(n.args, "--join", join)
+	}
+	n.args = append(n.args, c.plan.args...)
+	c.nodes = append(c.nodes, n)
+	return n, nil
+}
+
+// members lists the nodes that the cluster begins with.
+func (c *cluster) members() string {
+	var list []string
+	for _, n := range c.nodes {
+		list = append(list, n.id+"="+n.raftAddr())
+	}
+	return strings.Join(list, " ")
+}
+
+// close ends all processes and removes what the cluster needed of the machine.
+func (c *cluster) close() error {
+	var errs []error
+	for _, n := range slices.Concat(c.nodes, c.gone) {
+		errs = append(errs, n.kill())
+	}
+	for _, d := range c.disks {
+		errs = append(errs, run(exec.Command("umount", d)))
+	}
+	if c.net != nil {
+		errs = append(errs, c.net.close())
+	}
+	if c.log != nil {
+		errs = append(errs, c.log.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// note tells what is being done to the cluster.
+func (c *cluster) note(format string, args ...any) {
+	line := fmt.Sprintf("%9.3f s  %s", float64(c.clock.now())/1e9, fmt.Sprintf(format, args...))
+	c.lab.out.detail(line)
+	_, _ = fmt.Fprintln(c.log, line) // the same is on the screen
+}
+
+// leader returns the node that leads, and its term; of several that say so the one with the
+// newest term.
+func (c *cluster) leader() (*node, uint64, error) {
+	var leader *node
+	var newest uint64
+	var errs []error
+	for _, n := range c.nodes {
+		if n.running() == nil {
+			continue
+		}
+		info, err := n.info(patience / 4)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if term := termOf(info); leads(info) && term >= newest {
+			leader, newest = n, term
+		}
+	}
+	if leader == nil {
+		return nil, 0, errors.Join(append(errs, errors.New("no node leads"))...)
+	}
+	return leader, newest, nil
+}
+
+// awaitLeader is leader once there is one.
+func (c *cluster) awaitLeader(ctx context.Context) (leader *node, err error) {
+	err = await(ctx, startWithin, func() (bool, error) {
+		var err error
+		leader, _, err = c.leader()
+		return err == nil, err
+	})
+	return leader, err
+}
+
+// follower returns a node that runs and does not lead, at random.
+func (c *cluster) follower(ctx context.Context, r *rand.Rand) (*node, error) {
+	leader, err := c.awaitLeader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range r.Perm(len(c.nodes)) {
+		if n := c.nodes[i]; n != leader && n.running() != nil {
+			return n, nil
+		}
+	}
+	return nil, errors.New("no follower runs")
+}
+
+// healthy waits until all nodes run, agree on a leader and decide.
+func (c *cluster) healthy(ctx context.Context, within time.Duration) error {
+	err := await(ctx, within, func() (bool, error) {
+		seen := map[string]bool{}
+		for _, n := range c.nodes {
+			r, err := askOnce(n.addr(), patience, "CL.THROTTLE", "healthy:"+n.id, "1000000", "1000000", "1")
+			if err != nil {
+				return false, err
+			}
+			info, err := n.info(patience)
+			if err != nil || len(r.integers()) != 5 {
+				return false, err
+			}
+			seen[info["leader"]] = true
+		}
+		if len(seen) > 1 {
+			return false, fmt.Errorf("leaders: %v", seen)
+		}
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("the cluster does not decide: %w", err)
+	}
+	return nil
+}
+
+// others returns the addresses of all hosts but one.
+func (c *cluster) others(not *node) (addrs []string) {
+	for _, n := range c.nodes {
+		if n != not {
+			addrs = append(addrs, n.host.addr)
+		}
+	}
+	return addrs
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/throttledhq/throttled/scripts/chaos/history"
+)
+
+// load is the clients of a run.
+type load struct {
+	clients []*client
+	keys    *keyring
+	clock   clock
+	begun   int64
+	ended   int64
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	linear map[history.Key]*history.Key
+	held   bool         // nobody asks for the time being
+	extra  []history.Op // what others than the clients have seen
+}
+
+// wanderers is how many clients go from node to node. There is another one that is loyal to each
+// node.
+const wanderers = 9
+
+// drive lets clients ask so often in all until the load is ended.
+func (c *cluster) drive(ctx context.Context, rate int) *load {
+	l := &load{keys: newKeyring(), clock: c.clock, begun: c.clock.now(), linear: map[history.Key]*history.Key{}}
+	var addrs []string
+	for _, n := range c.nodes {
+		addrs = append(addrs, n.addr())
+	}
+	count := wanderers + len(addrs)
+	every := time.Duration(count) * time.Second / time.Duration(rate)
+	ctx, l.stop = context.WithCancel(ctx)
+	for i := range count {
+		w := &client{
+			id: i, addrs: addrs, at: i % len(addrs), loyal: i < len(addrs), clock: c.clock, keys: l.keys,
+			random: rand.New(rand.NewPCG(c.lab.seed, uint64(i))), load: l,
+			pairs: make([]pairCount, pairKeys), refused: map[string]int{}, lost: map[string]int{},
+		}
+		l.clients = append(l.clients, w)
+		l.running.Go(func() { w.run(ctx, every) })
+	}
+	return l
+}
+
+// share returns the one key that stands for all that are equal to it.
+func (l *load) share(k history.Key) *history.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.linear[k] == nil {
+		l.linear[k] = &k
+	}
+	return l.linear[k]
+}
+
+// hold makes all clients pause, or go on.
+func (l *load) hold(on bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = on
+}
+
+func (l *load) onHold() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held
+}
+
+// add adds what somebody else has seen.
+func (l *load) add(ops []history.Op) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.extra = append(l.extra, ops...)
+}
+
+// end stops the clients, and returns all that they have seen.
+func (l *load) end() []history.Op {
+	l.stop()
+	l.running.Wait()
+	l.ended = l.clock.now()
+	all := l.extra
+	for _, c := range l.clients {
+		all = append(all, c.ops...)
+	}
+	return all
+}
+
+// tally adds up what the clients have counted.
+type tally struct {
+	decided, limited, unknown int
+	refused, lost             map[string]int
+	downs                     int
+	pairs                     []pairCount
+	errs                      []string
+}
+
+// tally is for after the end.
+func (l *load) tally() tally {
+	t := tally{refused: map[string]int{}, lost: map[string]int{}, pairs: make([]pairCount, pairKeys)}
+	for _, c := range l.clients {
+		for i := range c.ops {
+			switch c.ops[i].Outcome {
+			case history.Limited:
+				t.limited++
+				t.decided++
+			case history.Granted:
+				t.decided++
+			case history.Unknown:
+				t.unknown++
+			}
+		}
+		for word, n := range c.refused {
+			t.refused[word] += n
+		}
+		for word, n := range c.lost {
+			t.lost[word] += n
+		}
+		for i, p := range c.pairs {
+			t.pairs[i].charged += p.charged
+			t.pairs[i].open += p.open
+		}
+		t.downs += c.downs
+		t.errs = append(t.errs, c.errs...)
+	}
+	return t
+}

@@ -1,0 +1,162 @@
+// Command chaos proves that a cluster of throttled never admits more than its limits, whatever
+// goes wrong. It runs real nodes, each in a network namespace of its own, lets clients draw on many
+// limits, makes things go wrong, and holds everything that clients have seen against what was
+// promised. It exits with 1 if a promise was broken or a bar was missed.
+//
+//	chaos short      a little of everything, in less than a minute
+//	chaos mix        faults at random: processes, pauses, network, clocks
+//	chaos failover   kill -9 of the leader: how long until another node decides
+//	chaos handover   planned changes of the leader: for how long nothing is decided
+//	chaos follower   kill -9 of followers: nobody notices
+//	chaos killall    kill -9 of all nodes at once: nothing acknowledged is lost
+//	chaos clock      wall clocks that are wrong while leaders change
+//	chaos membership nodes that are added, removed, and wiped
+//	chaos disk       disks that are full, fail, hang and are slow
+//	chaos mutants    deliberate bugs: each has to be found by some checker
+//	chaos all        all of them
+//	chaos check FILE judges a history that was kept
+//
+// What happens follows from a seed, which is printed; a run with the same seed inflicts the same
+// faults, if not at the same instants. It takes root, and Linux with network namespaces.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// scenario is a way to try a cluster.
+type scenario struct {
+	name string
+	run  func(ctx context.Context, l *lab) error
+}
+
+func scenarios() []scenario {
+	return []scenario{
+		{"short", short},
+		{"mix", mix},
+		{"failover", failover},
+		{"handover", handover},
+		{"follower", follower},
+		{"killall", killall},
+		{"clock", clockScenario},
+		{"membership", membership},
+		{"disk", disk},
+		{"mutants", mutants},
+	}
+}
+
+var errFailed = errors.New("a promise was broken or a bar was missed")
+
+func main() {
+	if err := execute(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
+}
+
+func execute(args []string) error {
+	s, names, err := parse(args)
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 && names[0] == "check" {
+		return checkFiles(names[1:], os.Stdout)
+	}
+	chosen, err := choose(names)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	l := newLab(s, &report{w: os.Stdout, verbose: s.verbose})
+	if err := l.open(); err != nil {
+		return err
+	}
+	err = l.runAll(ctx, chosen)
+	return errors.Join(err, l.close(err != nil))
+}
+
+func newLab(s settings, out *report) *lab {
+	return &lab{settings: s, out: out, random: rand.New(rand.NewPCG(s.seed, 0))}
+}
+
+// parse reads flags; they may stand before and behind the names.
+func parse(args []string) (s settings, names []string, err error) {
+	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
+	f.Uint64Var(&s.seed, "seed", 0, "of the faults; 0 takes one at random")
+	f.DurationVar(&s.last, "for", 0, "time that mix and clock go on; 0 means their own")
+	f.IntVar(&s.faults, "faults", 0, "faults that mix inflicts at the most; 0 means as time permits")
+	f.IntVar(&s.times, "times", 0, "repetitions of the scenarios that measure; 0 means their own")
+	f.IntVar(&s.nodes, "nodes", 3, "of the cluster")
+	f.IntVar(&s.rate, "rate", 800, "requests a second")
+	f.StringVar(&s.dir, "dir", "", "directory for logs and histories; by default a temporary one")
+	f.StringVar(&s.bin, "bin", "", "program to test, built with -tags chaos; by default it is built")
+	f.StringVar(&s.only, "only", "", "of mutants: the one")
+	f.BoolVar(&s.keep, "keep", false, "keep the directory of a run that has found nothing")
+	f.BoolVar(&s.verbose, "v", false, "tell each fault")
+	for len(args) > 0 {
+		if err := f.Parse(args); err != nil {
+			return s, nil, err
+		}
+		if args = f.Args(); len(args) > 0 {
+			names, args = append(names, args[0]), args[1:]
+		}
+	}
+	if s.seed == 0 {
+		s.seed = rand.Uint64()
+	}
+	if s.nodes < 1 || s.rate < 1 {
+		return s, nil, errors.New("there have to be nodes and requests")
+	}
+	return s, names, nil
+}
+
+// choose finds scenarios by their names.
+func choose(names []string) (chosen []scenario, err error) {
+	if len(names) == 0 {
+		return nil, errors.New("no scenario is named; see the comment at the top of scripts/chaos/main.go")
+	}
+	for _, name := range names {
+		found := false
+		for _, s := range scenarios() {
+			if s.name == name || name == "all" {
+				chosen, found = append(chosen, s), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("no scenario is called %q", name)
+		}
+	}
+	return chosen, nil
+}
+
+// runAll runs scenarios one after the other, and goes on if one fails.
+func (l *lab) runAll(ctx context.Context, chosen []scenario) error {
+	l.out.print("seed %d", l.seed)
+	var errs []error
+	for _, s := range chosen {
+		begin := time.Now()
+		l.out.print("\n%s", strings.ToUpper(s.name))
+		if err := s.run(ctx, l); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+			l.out.print("  %v", err)
+		}
+		l.out.print("  %s took %.1f s", s.name, time.Since(begin).Seconds())
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if l.out.failed() {
+		errs = append(errs, errFailed)
+	}
+	return errors.Join(errs...)
+}

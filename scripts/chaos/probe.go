@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/throttledhq/throttled/scripts/chaos/history"
+)
+
+// probeEvery is how often a probe asks, and so how finely it measures.
+const probeEvery = 4 * time.Millisecond
+
+// probe asks one node for decisions all the time, to tell when it gives none.
+type probe struct {
+	node  *node
+	clock clock
+
+	mu    sync.Mutex
+	oks   []history.Op
+	fails []failure
+}
+
+// failure is a request that was not decided.
+type failure struct {
+	at   int64 // when it was sent
+	word string
+}
+
+// probes are one for each node.
+type probes struct {
+	all     []*probe
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+func (c *cluster) probe(ctx context.Context) *probes {
+	p := &probes{}
+	ctx, p.stop = context.WithCancel(ctx)
+	for _, n := range c.nodes {
+		one := &probe{node: n, clock: c.clock}
+		p.all = append(p.all, one)
+		p.running.Go(func() { one.run(ctx) })
+	}
+	return p
+}
+
+func (p *probes) end() {
+	p.stop()
+	p.running.Wait()
+}
+
+func (p *probe) run(ctx context.Context) {
+	var link *conn
+	for rest(ctx, probeEvery) {
+		call := p.clock.now()
+		if link == nil {
+			var err error
+			if link, err = dial(p.node.addr()); err != nil {
+				p.fail(call, "no connection")
+				link = nil
+				continue
+			}
+			call = p.clock.now()
+		}
+		r, err := link.ask(patience, "CL.THROTTLE", "probe:"+p.node.id, "1000000", "1000000", "1")
+		if f, word := fateOf(&r, err); f == decided {
+			p.ok(call)
+		} else {
+			p.fail(call, word)
+			if err != nil {
+				_ = link.Close()
+				link = nil
+			}
+		}
+	}
+	if link != nil {
+		_ = link.Close()
+	}
+}
+
+func (p *probe) ok(call int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.oks = append(p.oks, history.Op{Call: call, Return: p.clock.now()})
+}
+
+func (p *probe) fail(call int64, word string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fails = append(p.fails, failure{call, word})
+}
+
+// firstAfter returns when the first request was decided that was sent after a moment to a node
+// other than one; 0 if none has been.
+func (p *probes) firstAfter(moment int64, except *node) (first int64) {
+	for _, one := range p.all {
+		one.mu.Lock()
+		for i := len(one.oks) - 1; i >= 0 && one.oks[i].Call >= moment && one.node != except; i-- {
+			if at := one.oks[i].Return; first == 0 || at < first {
+				first = at
+			}
+		}
+		one.mu.Unlock()
+	}
+	return first
+}
+
+// decisions returns all that nodes have decided, other than one.
+func (p *probes) decisions(except *node) (ops []history.Op) {
+	for _, one := range p.all {
+		one.mu.Lock()
+		if one.node != except {
+			ops = append(ops, one.oks...)
+		}
+		one.mu.Unlock()
+	}
+	return ops
+}
+
+// failed counts the requests sent between two moments that nodes other than one have not decided.
+func (p *probes) failed(from, to int64, except *node) map[string]int {
+	words := map[string]int{}
+	for _, one := range p.all {
+		one.mu.Lock()
+		for _, f := range one.fails {
+			if f.at >= from && f.at <= to && one.node != except {
+				words[f.word]++
+			}
+		}
+		one.mu.Unlock()
+	}
+	return words
+}

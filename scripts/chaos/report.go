@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// finding is something that must not be, and the checker that has found it.
+type finding struct{ checker, text string }
+
+func (f finding) String() string { return f.checker + ": " + f.text }
+
+// report prints what a scenario does and what comes out. Its methods may be called from many
+// goroutines at once.
+type report struct {
+	w       io.Writer
+	verbose bool // tell each fault
+
+	mu       sync.Mutex
+	missed   int // bars
+	findings []finding
+}
+
+func (r *report) print(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, _ = fmt.Fprintf(r.w, format+"\n", args...) // to the screen
+}
+
+// detail prints a line that only those want who look on.
+func (r *report) detail(line string) {
+	if r.verbose {
+		r.print("  %s", line)
+	}
+}
+
+// note prints a figure that has no bar.
+func (r *report) note(what, format string, args ...any) {
+	r.print("  %-46s %s", what, fmt.Sprintf(format, args...))
+}
+
+// atMost prints a figure beside its bar.
+func (r *report) atMost(what string, got, bar float64, unit string) {
+	r.bar(what, got, "<=", bar, unit, got <= bar)
+}
+
+// atLeast prints a figure beside its bar.
+func (r *report) atLeast(what string, got, bar float64, unit string) {
+	r.bar(what, got, ">=", bar, unit, got >= bar)
+}
+
+func (r *report) bar(what string, got float64, relation string, bar float64, unit string, reached bool) {
+	verdict := "ok"
+	if !reached {
+		verdict = "MISSED"
+		r.mu.Lock()
+		r.missed++
+		r.mu.Unlock()
+	}
+	r.print("  %-46s %12.2f %s %.2f %-4s %s", what, got, relation, bar, unit, verdict)
+}
+
+// found notes violations.
+func (r *report) found(findings []finding) {
+	const shown = 8
+	for i, f := range findings {
+		if i == shown {
+			r.print("  ... and %d more", len(findings)-shown)
+			break
+		}
+		r.print("  VIOLATION  %s", f)
+	}
+	r.mu.Lock()
+	r.findings = append(r.findings, findings...)
+	r.mu.Unlock()
+}
+
+// failed reports whether a bar was missed or a promise broken.
+func (r *report) failed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.missed > 0 || len(r.findings) > 0
+}
+
+// counts writes a table of counts on a line.
+func counts(m map[string]int) string {
+	if len(m) == 0 {
+		return "none"
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, m[name]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// checkersOf lists by which checkers something was found, each once.
+func checkersOf(findings []finding) string {
+	seen := map[string]bool{}
+	for _, f := range findings {
+		seen[f.checker] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(seen)), " ")
+}

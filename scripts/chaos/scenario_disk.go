@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// The bars of disks that fail, by the plan for each fault.
+const (
+	fullWithin = 2 * time.Second         // another node decides after the disk of the leader is full
+	dieWithin  = time.Second             // a node ends after a sync has failed
+	hangWithin = 2500 * time.Millisecond // another node decides after the disk of the leader hangs
+	exitFailed = 75                      // the exit code of a node that gives itself up
+)
+
+// disk makes disks full, fail, hang and slow, of leaders and of followers. A node that cannot
+// trust its disk has to end, and the others go on.
+func disk(ctx context.Context, l *lab) error {
+	return l.withTrial(ctx, plan{disk: 64}, func(ctx context.Context, t *trial) error {
+		p := t.probe(ctx)
+		defer p.end()
+		for _, do := range []func(context.Context, *probes) error{
+			t.fullLeader, t.fullFollower, t.failedLeader, t.failedFollower, t.hungLeader, t.hungFollower, t.slowLeader,
+		} {
+			if err := do(ctx, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// takesOver waits until nodes other than one decide, and returns how long after a moment that was.
+func (t *trial) takesOver(ctx context.Context, p *probes, from int64, n *node) (time.Duration, error) {
+	var first int64
+	err := await(ctx, startWithin, func() (bool, error) {
+		leader, _, err := t.leader()
+		if err != nil || leader == n {
+			return false, err
+		}
+		first = p.firstAfter(from, n)
+		return first > 0, nil
+	})
+	gap := longestGap(p, from, t.clock.now(), n)
+	return gap, err
+}
+
+func (t *trial) fullLeader(ctx context.Context, p *probes) error {
+	leader, err := t.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	t.kill()
+	t.note("the disk of %s is full, which leads", leader.id)
+	from := t.clock.now()
+	heal, err := leader.fill()
+	if err != nil {
+		return err
+	}
+	gap, err := t.takesOver(ctx, p, from, leader)
+	if err != nil {
+		return fmt.Errorf("the disk of the leader is full: %w", err)
+	}
+	t.lab.out.atMost("disk full on the leader: gap", ms(gap), ms(fullWithin), "ms")
+	return t.replaced(ctx, leader, heal)
+}
+
+func (t *trial) fullFollower(ctx context.Context, p *probes) error {
+	n, err := t.follower(ctx, t.lab.random)
+	if err != nil {
+		return err
+	}
+	t.note("the disk of %s is full, which follows", n.id)
+	from, before := t.clock.now(), t.watch.changes()
+	heal, err := n.fill()
+	if err != nil {
+		return err
+	}
+	rest(ctx, 2*time.Second)
+	t.unnoticed(p, "disk full on a follower", from, before, n)
+	return t.replaced(ctx, n, heal)
+}
+
+// unnoticed shows that nobody but a node has been affected by what has happened to it.
+func (t *trial) unnoticed(p *probes, what string, from int64, changes int, n *node) {
+	gap := longestGap(p, from, t.clock.now(), n)
+	t.lab.out.atMost(what+": gap", ms(gap), ms(followerGap), "ms")
+	t.lab.out.atMost(what+": requests failed elsewhere", float64(sum(p.failed(from, t.clock.now(), n))), 0, "")
+	t.lab.out.atMost(what+": changes of leader", float64(t.watch.changes()-changes), 0, "")
+}
+
+// replaced makes the disk of a node good, starts the node again if it has ended, and waits until it
+// is back.
+func (t *trial) replaced(ctx context.Context, n *node, heal func() error) error {
+	if n.running() == nil {
+		t.note("%s has ended: %v", n.id, n.crashes())
+	}
+	n.forgive()
+	if err := heal(); err != nil {
+		return err
+	}
+	begin := time.Now()
+	if err := n.start(); err != nil {
+		return err
+	}
+	if err := t.settled(ctx, n); err != nil {
+		return err
+	}
+	t.lab.out.atMost("  and it is back", time.Since(begin).Seconds(), healWithin.Seconds(), "s")
+	return nil
+}
+
+func (t *trial) failedLeader(ctx context.Context, p *probes) error {
+	leader, err := t.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	t.kill()
+	return t.failedSync(ctx, p, leader, "the leader", failoverMost+dieWithin)
+}
+
+func (t *trial) failedFollower(ctx context.Context, p *probes) error {
+	n, err := t.follower(ctx, t.lab.random)
+	if err != nil {
+		return err
+	}
+	return t.failedSync(ctx, p, n, "a follower", followerGap)
+}
+
+// failedSync makes the syncs of a node fail, which it must not survive.
+func (t *trial) failedSync(ctx context.Context, p *probes, n *node, what string, most time.Duration) error {
+	t.note("syncs of %s fail", n.id)
+	boot := n.running()
+	from := t.clock.now()
+	heal, err := n.inject("error=EIO")
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	select {
+	case <-boot.ended:
+	case <-time.After(startWithin):
+		return fmt.Errorf("%s goes on after its syncs have failed", n.id)
+	}
+	t.lab.out.atMost("sync fails on "+what+": it ends", ms(time.Since(begin)), ms(dieWithin), "ms")
+	t.lab.out.atMost("  exit code", float64(boot.code), exitFailed, "")
+	t.lab.out.atLeast("  exit code", float64(boot.code), exitFailed, "")
+	rest(ctx, 2*time.Second)
+	gap := longestGap(p, from, t.clock.now(), n)
+	t.lab.out.atMost("  gap at the others", ms(gap), ms(most), "ms")
+	return t.replaced(ctx, n, heal)
+}
+
+func (t *trial) hungLeader(ctx context.Context, p *probes) error {
+	leader, err := t.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	t.kill()
+	t.note("the disk of %s hangs, which leads", leader.id)
+	from := t.clock.now()
+	heal, err := leader.inject("delay_enter=60000000")
+	if err != nil {
+		return err
+	}
+	gap, err := t.takesOver(ctx, p, from, leader)
+	if err != nil {
+		return fmt.Errorf("the disk of the leader hangs: %w", err)
+	}
+	t.lab.out.atMost("disk hangs on the leader: gap", ms(gap), ms(hangWithin), "ms")
+	return t.replaced(ctx, leader, t.andEnds(leader, heal))
+}
+
+func (t *trial) hungFollower(ctx context.Context, p *probes) error {
+	n, err := t.follower(ctx, t.lab.random)
+	if err != nil {
+		return err
+	}
+	t.note("the disk of %s hangs, which follows", n.id)
+	from, before := t.clock.now(), t.watch.changes()
+	heal, err := n.inject("delay_enter=60000000")
+	if err != nil {
+		return err
+	}
+	rest(ctx, 2*time.Second)
+	t.unnoticed(p, "disk hangs on a follower", from, before, n)
+	return t.replaced(ctx, n, t.andEnds(n, heal))
+}
+
+// andEnds makes good what was done to a node that has given itself up. Its process can only end once
+// strace lets go of it.
+func (t *trial) andEnds(n *node, heal func() error) func() error {
+	boot := n.running()
+	return func() error {
+		if err := heal(); err != nil || boot == nil {
+			return err
+		}
+		select {
+		case <-boot.ended:
+			t.lab.out.atMost("  exit code", float64(boot.code), exitFailed, "")
+			return nil
+		case <-time.After(startWithin):
+			return fmt.Errorf("%s goes on although its disk hangs", n.id)
+		}
+	}
+}
+
+// slowLeader makes each sync of the leader take long, which is no reason for an election.
+func (t *trial) slowLeader(ctx context.Context, p *probes) error {
+	leader, err := t.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	for _, delay := range []time.Duration{20 * time.Millisecond, 100 * time.Millisecond} {
+		t.note("each sync of %s takes %s longer", leader.id, delay)
+		from, before := t.clock.now(), t.watch.changes()
+		heal, err := leader.inject(fmt.Sprintf("delay_enter=%d", delay.Microseconds()))
+		if err != nil {
+			return err
+		}
+		rest(ctx, 3*time.Second)
+		what := fmt.Sprintf("syncs of the leader take %s: ", delay)
+		gap := longestGap(p, from, t.clock.now(), nil)
+		t.lab.out.note(what+"longest gap", "%.0f ms", ms(gap))
+		t.lab.out.atMost(what+"changes of leader", float64(t.watch.changes()-before), 0, "")
+		if err := heal(); err != nil {
+			return err
+		}
+	}
+	return t.settled(ctx, leader)
+}

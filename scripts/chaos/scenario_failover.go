@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/throttledhq/throttled/scripts/chaos/check"
+)
+
+// The bars of availability.
+const (
+	failoverMedian = 600 * time.Millisecond
+	failoverMost   = time.Second
+	handOverMost   = 50 * time.Millisecond
+	followerGap    = 50 * time.Millisecond
+)
+
+// failover kills the leader again and again, and measures how long it takes until another node
+// answers with a decision.
+func failover(ctx context.Context, l *lab) error {
+	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
+		p := t.probe(ctx)
+		defer p.end()
+		var times []time.Duration
+		for range l.repeated(30) {
+			took, err := t.killLeader(ctx, p)
+			if err != nil {
+				return err
+			}
+			times = append(times, took)
+		}
+		l.showTimes("kill -9 of the leader to a decision", times)
+		l.out.atMost("  median", ms(check.Percentile(times, 50)), ms(failoverMedian), "ms")
+		l.out.atMost("  longest", ms(check.Percentile(times, 100)), ms(failoverMost), "ms")
+		return nil
+	})
+}
+
+// killLeader kills the leader, and returns how long it took until another node decided. The node
+// is started again two seconds later.
+func (t *trial) killLeader(ctx context.Context, p *probes) (took time.Duration, err error) {
+	leader, err := t.awaitLeader(ctx)
+	if err != nil {
+		return 0, err
+	}
+	t.kill()
+	t.note("kill -9 %s, which leads", leader.id)
+	at := t.clock.now()
+	if err := leader.kill(); err != nil {
+		return 0, err
+	}
+	var first int64
+	if err := await(ctx, startWithin, func() (bool, error) {
+		first = p.firstAfter(at, leader)
+		return first > 0, nil
+	}); err != nil {
+		return 0, fmt.Errorf("nothing is decided after the leader was killed: %w", err)
+	}
+	took = time.Duration(first - at)
+	t.note("decided %.0f ms later", ms(took))
+	rest(ctx, 2*time.Second)
+	if err := leader.start(); err != nil {
+		return 0, err
+	}
+	return took, t.settled(ctx, leader)
+}
+
+// settled waits until a node that was started follows, and has caught up.
+func (t *trial) settled(ctx context.Context, n *node) error {
+	if err := n.ready(ctx); err != nil {
+		return err
+	}
+	if err := t.healthy(ctx, startWithin); err != nil {
+		return err
+	}
+	rest(ctx, 300*time.Millisecond)
+	return nil
+}
+
+// handover hands leadership over, by a request and by SIGTERM in turn, and measures for how long
+// nothing is decided.
+func handover(ctx context.Context, l *lab) error {
+	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
+		p := t.probe(ctx)
+		defer p.end()
+		var transfers, stops []time.Duration
+		failed := map[string]int{}
+		for i := range l.repeated(40) {
+			leader, err := t.awaitLeader(ctx)
+			if err != nil {
+				return err
+			}
+			from := t.clock.now()
+			if i%2 == 0 {
+				err = t.transfer(ctx, leader)
+			} else {
+				err = t.stopLeader(ctx, leader)
+			}
+			if err != nil {
+				return err
+			}
+			rest(ctx, 500*time.Millisecond)
+			gap := longestGap(p, from, t.clock.now(), leader)
+			for word, n := range p.failed(from, t.clock.now(), leader) {
+				failed[word] += n
+			}
+			if i%2 == 0 {
+				transfers = append(transfers, gap)
+			} else {
+				stops = append(stops, gap)
+				if err := leader.start(); err != nil {
+					return err
+				}
+			}
+			if err := t.settled(ctx, leader); err != nil {
+				return err
+			}
+		}
+		for what, times := range map[string][]time.Duration{"CL.CLUSTER TRANSFER": transfers, "SIGTERM of the leader": stops} {
+			l.showTimes("longest gap at "+what, times)
+			l.out.atMost("  p99", ms(check.Percentile(times, 99)), ms(handOverMost), "ms")
+		}
+		l.out.note("requests that other nodes did not decide", "%s", counts(failed))
+		return nil
+	})
+}
+
+func (t *trial) transfer(ctx context.Context, leader *node) error {
+	t.kill()
+	t.note("hand over from %s", leader.id)
+	if _, err := askOnce(leader.addr(), 5*time.Second, "CL.CLUSTER", "TRANSFER"); err != nil {
+		return err
+	}
+	return await(ctx, startWithin, func() (bool, error) {
+		now, _, err := t.leader()
+		return err == nil && now != leader, err
+	})
+}
+
+func (t *trial) stopLeader(ctx context.Context, leader *node) error {
+	t.kill()
+	t.note("SIGTERM to %s, which leads", leader.id)
+	code, err := leader.stop(stopWithin)
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return fmt.Errorf("%s ends with exit code %d:\n%s", leader.id, code, leader.tail(4))
+	}
+	_, err = t.awaitLeader(ctx)
+	return err
+}
+
+// follower kills followers: nobody is to notice.
+func follower(ctx context.Context, l *lab) error {
+	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
+		p := t.probe(ctx)
+		defer p.end()
+		failed, gaps := map[string]int{}, []time.Duration{}
+		before := t.watch.changes()
+		for range l.repeated(10) {
+			n, err := t.follower(ctx, l.random)
+			if err != nil {
+				return err
+			}
+			from := t.clock.now()
+			t.note("kill -9 %s, which follows", n.id)
+			if err := n.signal(syscall.SIGKILL); err != nil {
+				return err
+			}
+			rest(ctx, time.Second)
+			if err := n.kill(); err != nil { // waits for its end
+				return err
+			}
+			if err := n.start(); err != nil {
+				return err
+			}
+			if err := t.settled(ctx, n); err != nil {
+				return err
+			}
+			gap := longestGap(p, from, t.clock.now(), n)
+			gaps = append(gaps, gap)
+			for word, count := range p.failed(from, t.clock.now(), n) {
+				failed[word] += count
+			}
+		}
+		l.showTimes("longest gap at the other nodes", gaps)
+		l.out.note("  what they did not decide", "%s", counts(failed))
+		l.out.atMost("  requests that they did not decide", float64(sum(failed)), 0, "")
+		l.out.atMost("  changes of leader", float64(t.watch.changes()-before), 0, "")
+		return nil
+	})
+}
+
+// longestGap returns for how long the nodes other than one have decided nothing.
+func longestGap(p *probes, from, to int64, except *node) time.Duration {
+	gap, _ := check.LongestGap(p.decisions(except), from, to)
+	return gap
+}
+
+// showTimes prints what was measured.
+func (l *lab) showTimes(what string, times []time.Duration) {
+	l.out.note(what, "p50 %.0f ms, p99 %.0f ms, max %.0f ms, of %d", ms(check.Percentile(times, 50)),
+		ms(check.Percentile(times, 99)), ms(check.Percentile(times, 100)), len(times))
+}
+
+func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }

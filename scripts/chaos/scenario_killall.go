@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+// killall kills all nodes at the same instant, again and again. Nothing that was acknowledged may
+// be lost: the judge holds the ledger against it, and a key is looked at after every cycle.
+func killall(ctx context.Context, l *lab) error {
+	return l.withTrial(ctx, plan{args: []string{"--raft-fsync", "yes"}}, func(ctx context.Context, t *trial) error {
+		cycles := l.repeated(20)
+		acknowledged := int64(0)
+		for i := range cycles {
+			n, err := t.chargeUntilKilled(ctx, i, acknowledged)
+			if err != nil {
+				return err
+			}
+			acknowledged = n
+		}
+		l.out.note("kills of all nodes at once", "%d, after %d charges of one client", cycles, acknowledged)
+		return nil
+	})
+}
+
+// chargeUntilKilled charges a key while all nodes are killed, and counts what was acknowledged. When
+// they are back, as much must be in use as before, and at most one charge more than that: the
+// one whose reply was lost.
+func (t *trial) chargeUntilKilled(ctx context.Context, cycle int, before int64) (acknowledged int64, err error) {
+	const key, burst = "cycle", 49_999
+	leader, err := t.awaitLeader(ctx)
+	if err != nil {
+		return 0, err
+	}
+	link, err := dial(leader.addr())
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = link.Close() }()
+	acknowledged = before
+	killed := make(chan error, 1)
+	go func() {
+		rest(ctx, between(t.lab.random, 0, 1e9))
+		killed <- killAll(ctx, t, t.lab.random)
+	}()
+	for {
+		r, err := link.ask(patience, "CL.THROTTLE", key, itoa(burst), "1", "86400")
+		if f, _ := fateOf(&r, err); f != decided {
+			break
+		}
+		acknowledged++
+	}
+	if err := <-killed; err != nil {
+		return 0, err
+	}
+	if err := t.healthy(ctx, startWithin); err != nil {
+		return 0, err
+	}
+	left, err := t.remaining(ctx, key, burst)
+	if err != nil {
+		return 0, err
+	}
+	if used := burst + 1 - left; used < acknowledged || used > acknowledged+1 {
+		t.lab.out.found([]finding{{"ledger", fmt.Sprintf("cycle %d: %d units are in use after %d acknowledged charges", cycle, used, acknowledged)}})
+	} else {
+		acknowledged = used
+	}
+	return acknowledged, nil
+}

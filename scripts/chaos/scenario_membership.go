@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The bars of changes of the cluster: for how long nothing may be decided, and how soon a node that
+// has joined has a vote.
+const (
+	memberGap  = 50 * time.Millisecond
+	voteWithin = 10 * time.Second
+)
+
+// membership lets nodes join, takes out followers and the leader, and lets the machine of one that
+// was wiped join as another.
+func membership(ctx context.Context, l *lab) error {
+	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
+		p := t.probe(ctx)
+		defer p.end()
+		for range l.repeated(2) {
+			if err := t.growAndShrink(ctx, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (t *trial) growAndShrink(ctx context.Context, p *probes) error {
+	var added *node
+	if err := t.withoutGap(ctx, p, "a node joins", nil, func() (err error) {
+		added, err = t.join(ctx)
+		return err
+	}); err != nil {
+		return err
+	}
+	leader, err := t.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	t.kill()
+	if err := t.withoutGap(ctx, p, "the leader is removed", leader, func() error { return t.remove(ctx, leader) }); err != nil {
+		return err
+	}
+	return t.comesBack(ctx, p, leader, added)
+}
+
+// comesBack starts a node that was removed, which must disturb nobody. In the end one that follows is
+// removed, and one joins, so that there are as many nodes as before and all are new.
+func (t *trial) comesBack(ctx context.Context, p *probes, removed, added *node) error {
+	before := t.watch.changes()
+	if err := t.withoutGap(ctx, p, "a node that was removed comes back", removed, func() error {
+		if err := removed.start(); err != nil {
+			return err
+		}
+		rest(ctx, 2*time.Second)
+		removed.forgive() // it may end by itself
+		return removed.kill()
+	}); err != nil {
+		return err
+	}
+	t.lab.out.atMost("  changes of leader by that", float64(t.watch.changes()-before), 0, "")
+	follower := added
+	if leader, err := t.awaitLeader(ctx); err != nil {
+		return err
+	} else if leader == added {
+		follower = t.nodes[0]
+	}
+	if err := t.withoutGap(ctx, p, "a follower is removed", follower, func() error { return t.remove(ctx, follower) }); err != nil {
+		return err
+	}
+	return t.withoutGap(ctx, p, "an empty node joins", nil, func() error { _, err := t.join(ctx); return err })
+}
+
+// withoutGap does something, and shows for how long the nodes other than one decided nothing.
+func (t *trial) withoutGap(ctx context.Context, p *probes, what string, except *node, do func() error) error {
+	t.note("%s", what)
+	from := t.clock.now()
+	if err := do(); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	rest(ctx, 500*time.Millisecond)
+	gap := longestGap(p, from, t.clock.now(), except)
+	t.lab.out.atMost(what+": gap", ms(gap), ms(memberGap), "ms")
+	return nil
+}
+
+// join adds a node, and waits until it has a vote.
+func (t *trial) join(ctx context.Context) (*node, error) {
+	n, err := t.prepare(t.nodes[0].raftAddr())
+	if err != nil {
+		return nil, err
+	}
+	if err := t.administer(ctx, "ADD", n.id, n.raftAddr()); err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	if err := n.start(); err != nil {
+		return nil, err
+	}
+	err = await(ctx, voteWithin, func() (bool, error) {
+		voter, err := t.isVoter(n.id)
+		return voter, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s gets no vote: %w\n%s", n.id, err, n.tail(5))
+	}
+	t.note("%s has a vote after %.0f ms", n.id, ms(time.Since(begin)))
+	return n, nil
+}
+
+var errNoMember = errors.New("no member of the cluster")
+
+// isVoter reports whether the leader knows a node as one that has a vote.
+func (c *cluster) isVoter(id string) (bool, error) {
+	leader, _, err := c.leader()
+	if err != nil {
+		return false, err
+	}
+	r, err := askOnce(leader.addr(), patience, "CL.CLUSTER", "NODES")
+	if err != nil {
+		return false, err
+	}
+	for _, line := range r.list {
+		if name, rest, _ := strings.Cut(line.text, " "); name == id {
+			return !strings.Contains(rest, "role=learner"), nil
+		}
+	}
+	return false, fmt.Errorf("%s: %w", id, errNoMember)
+}
+
+// remove takes a node out, and ends its process.
+func (t *trial) remove(ctx context.Context, n *node) error {
+	if err := t.administer(ctx, "REMOVE", n.id); err != nil {
+		return err
+	}
+	t.nodes = slices.DeleteFunc(t.nodes, func(m *node) bool { return m == n })
+	t.gone = append(t.gone, n)
+	n.forgive()
+	if _, err := t.awaitLeader(ctx); err != nil {
+		return err
+	}
+	return n.kill()
+}
+
+// administer asks for a change until it is made.
+func (t *trial) administer(ctx context.Context, words ...string) error {
+	t.note("CL.CLUSTER %s", strings.Join(words, " "))
+	return await(ctx, startWithin, func() (bool, error) {
+		leader, _, err := t.leader()
+		if err != nil {
+			return false, err
+		}
+		_, err = askOnce(leader.addr(), 5*time.Second, append([]string{"CL.CLUSTER"}, words...)...)
+		if err != nil && t.isDone(words) {
+			return true, nil // a reply that was lost, as when the leader removes itself
+		}
+		return err == nil, err
+	})
+}
+
+// isDone reports whether a change has been made.
+func (t *trial) isDone(words []string) bool {
+	_, err := t.isVoter(words[1])
+	member := err == nil
+	return words[0] == "ADD" && member || words[0] == "REMOVE" && errors.Is(err, errNoMember)
+}

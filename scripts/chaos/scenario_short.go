@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// short inflicts one of each kind of fault, in less than a minute.
+func short(ctx context.Context, l *lab) error {
+	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
+		p := t.probe(ctx)
+		defer p.end()
+		took, err := t.killLeader(ctx, p)
+		if err != nil {
+			return err
+		}
+		l.out.atMost("kill -9 of the leader to a decision", ms(took), ms(failoverMost), "ms")
+		for _, f := range []func(context.Context, *trial, *rand.Rand) error{
+			onLeader(pausedLong),
+			onLeader(cutOff(true, true)),
+			transferred,
+			onFollower(killed),
+			killAll,
+		} {
+			if err := f(ctx, t, l.random); err != nil {
+				return err
+			}
+			if err := t.healthy(ctx, startWithin); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// pausedLong pauses a node for so long that another one is elected.
+func pausedLong(ctx context.Context, t *trial, n *node, _ *rand.Rand) error {
+	t.kill()
+	return t.pause(ctx, n, 1500*time.Millisecond)
+}

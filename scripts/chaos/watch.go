@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/throttledhq/throttled/scripts/chaos/check"
+)
+
+// watchEvery is how often each node is asked whether it leads.
+const watchEvery = 50 * time.Millisecond
+
+// watch asks all nodes of a cluster again and again whether they lead.
+type watch struct {
+	mu    sync.Mutex
+	terms check.Terms
+	twice []error // terms with two leaders
+	done  sync.WaitGroup
+	stop  context.CancelFunc
+}
+
+// watch begins to watch. The nodes that the cluster has at present are asked.
+func (c *cluster) watch(ctx context.Context) *watch {
+	w := &watch{}
+	ctx, w.stop = context.WithCancel(ctx)
+	for _, n := range c.nodes {
+		w.done.Go(func() { w.follow(ctx, n) })
+	}
+	return w
+}
+
+// end stops watching.
+func (w *watch) end() {
+	w.stop()
+	w.done.Wait()
+}
+
+func (w *watch) follow(ctx context.Context, n *node) {
+	var link *conn
+	for rest(ctx, watchEvery) {
+		if link == nil {
+			if link, _ = dial(n.addr()); link == nil {
+				continue // it is down or cut off
+			}
+		}
+		r, err := link.ask(patience, "INFO", "replication")
+		if err != nil {
+			_ = link.Close()
+			link = nil
+			continue
+		}
+		if info := fields(r.text); leads(info) {
+			w.observe(termOf(info), n.id)
+		}
+	}
+	if link != nil {
+		_ = link.Close()
+	}
+}
+
+func (w *watch) observe(term uint64, id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.terms.Observe(term, id); err != nil {
+		w.twice = append(w.twice, err)
+	}
+}
+
+// changes returns how often the leader has changed.
+func (w *watch) changes() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.terms.Changes()
+}
+
+// leads reports whether what INFO says is that of a leader.
+func leads(info map[string]string) bool { return info["role"] == "master" }
+
+func termOf(info map[string]string) uint64 {
+	term, _ := strconv.ParseUint(info["raft_term"], 10, 64)
+	return term
+}
