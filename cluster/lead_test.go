@@ -40,7 +40,7 @@ func TestTimeByAnswers(t *testing.T) {
 // After all nodes were down, the time that has passed by their wall clocks counts, although one
 // lacked the newest entry and gets it only now.
 func TestDowntimeCounts(t *testing.T) {
-	simulate(t, simConfig{size: 3}, func(s *sim) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		behind := s.followers(leader)[0]
 		s.isolate(behind.node.id)
@@ -67,7 +67,7 @@ func TestDowntimeCounts(t *testing.T) {
 // A node that was there knows better what time it is than any wall clock.
 func TestWallClocksDoNotCount(t *testing.T) {
 	for _, skew := range []time.Duration{time.Hour, -time.Hour} {
-		simulate(t, simConfig{size: 3}, func(s *sim) {
+		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 			leader := s.leader()
 			s.grant(leader, "s")
 			s.converge()
@@ -100,7 +100,7 @@ func TestWallClocksDoNotCount(t *testing.T) {
 // A node that was cut off does not make time jump by what others have lost since: it does not
 // have the newest entry.
 func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
-	simulate(t, simConfig{size: 3}, func(s *sim) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		s.grant(leader, "s")
 		s.converge()
@@ -121,14 +121,17 @@ func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 			t.Fatalf("no time was lost: %v", before)
 		}
 		pass(time.Second)
-		asked := next.askTimes(t.Context(), next.lastTerm)
-		if len(asked) != 1 {
-			t.Errorf("%+v", asked)
+		next.mu.Lock()
+		term := next.lastTerm
+		next.mu.Unlock()
+		answer := stale.Reply(t.Context(), Question{About: aboutTime}).Time
+		if !answer.Live || answer.Term == term || answer.Now <= next.clock.Now() {
+			t.Errorf("%+v in term %d at %d", answer, term, next.clock.Now())
 		}
-		s.heal()
-		answer := stale.Reply(t.Context(), Question{About: aboutTime})
-		if answer.Time.Term == next.lastTerm {
-			t.Errorf("%+v", answer.Time)
+		ctx, cancel := context.WithTimeout(t.Context(), testHeartbeat)
+		defer cancel()
+		if asked := next.askTimes(ctx, term); len(asked) != 1 {
+			t.Errorf("%+v", asked)
 		}
 	})
 }
@@ -197,7 +200,7 @@ func TestVoidEntry(t *testing.T) {
 // In the same term a reign may follow another. What was about to be submitted in the first must
 // not come after anything of the second: it would not be void.
 func TestReignsOfOneTerm(t *testing.T) {
-	simulate(t, simConfig{size: 3}, func(s *sim) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		l := s.leader()
 		term := l.raft.CurrentTerm()
 		var hold atomic.Bool
@@ -234,7 +237,7 @@ func TestReignsOfOneTerm(t *testing.T) {
 // anybody's, over the state before.
 func TestOwnEntryAfterAbdication(t *testing.T) {
 	for range 20 {
-		simulate(t, simConfig{size: 3}, func(s *sim) {
+		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 			old := s.leader()
 			s.grant(old, "s")
 			s.converge()
@@ -264,7 +267,7 @@ func TestOwnEntryAfterAbdication(t *testing.T) {
 // Hand-over leaves nobody uncertain, and the gap is small.
 func TestHandOver(t *testing.T) {
 	for range 10 {
-		simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(s *sim) {
+		simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 			clients := runClients(s, 8)
 			pass(500 * time.Millisecond)
 			old := s.leader()
@@ -293,7 +296,7 @@ func TestHandOver(t *testing.T) {
 
 // A hand-over that fails leaves the leader deciding, and so does one whose reign ends meanwhile.
 func TestFailedHandOver(t *testing.T) {
-	simulate(t, simConfig{size: 3}, func(s *sim) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
 		dead := s.followers(old)[0]
 		dead.crash(false)
@@ -331,7 +334,7 @@ func TestFailedHandOver(t *testing.T) {
 
 // A second hand-over does not disturb the first.
 func TestHandOverTwice(t *testing.T) {
-	simulate(t, simConfig{size: 3}, func(s *sim) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
 		r := old.reign.Load()
 		r.leaving.Store(true)
@@ -345,7 +348,7 @@ func TestHandOverTwice(t *testing.T) {
 			t.Errorf("it decides while it hands over: %v", err)
 		}
 	})
-	simulate(t, simConfig{size: 1}, func(s *sim) {
+	simulate(t, simConfig{size: 1}, func(t *testing.T, s *sim) {
 		if err := s.leader().HandOver(t.Context()); err != nil {
 			t.Errorf("by itself: %v", err)
 		}
@@ -355,7 +358,7 @@ func TestHandOverTwice(t *testing.T) {
 
 // A transfer that is interrupted does not keep the node that leads in the end from deciding.
 func TestInterruptedTransfers(t *testing.T) {
-	simulate(t, simConfig{size: 3}, func(s *sim) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		for round := range 60 {
 			l := s.leader()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -422,7 +425,7 @@ func TestPartitions(t *testing.T) {
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {
 			for range 5 {
-				simulate(t, simConfig{size: c.size}, func(s *sim) {
+				simulate(t, simConfig{size: c.size}, func(t *testing.T, s *sim) {
 					leader := s.leader()
 					s.grant(leader, "s")
 					s.converge()
@@ -456,7 +459,7 @@ func TestPartitions(t *testing.T) {
 
 // Without most nodes nothing is admitted, and as soon as they are back it is.
 func TestMajorityLost(t *testing.T) {
-	simulate(t, simConfig{size: 3}, func(s *sim) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		s.grant(leader, "s")
 		s.converge()

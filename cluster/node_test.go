@@ -10,7 +10,7 @@ import (
 
 // Limits hold over all nodes, and all nodes come to the same state.
 func TestLimitHolds(t *testing.T) {
-	simulate(t, simConfig{size: 3}, func(s *sim) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		for i := range 102 {
 			d, err := ask1(leader.Node, "t")
@@ -40,7 +40,7 @@ func TestLimitHolds(t *testing.T) {
 
 // A node that follows refuses, and changes nothing.
 func TestFollowerRefuses(t *testing.T) {
-	simulate(t, simConfig{size: 3}, func(s *sim) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		s.grant(leader, "s")
 		s.converge()
@@ -76,7 +76,7 @@ func TestFollowerRefuses(t *testing.T) {
 // What an answer that charges nothing rests on costs no entry while nobody else can lead, and one
 // entry, for all that ask, when somebody might.
 func TestLease(t *testing.T) {
-	simulate(t, simConfig{size: 3}, func(s *sim) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		s.grant(leader, "s")
 		before := leader.Status().Entries
@@ -97,7 +97,7 @@ func TestLease(t *testing.T) {
 
 // A leader that was paused does not answer by what it remembers.
 func TestPausedLeader(t *testing.T) {
-	simulate(t, simConfig{size: 3, shards: 64}, func(s *sim) {
+	simulate(t, simConfig{size: 3, shards: 64}, func(t *testing.T, s *sim) {
 		old := s.leader()
 		s.grant(old, "s")
 		s.converge()
@@ -120,7 +120,7 @@ func TestPausedLeader(t *testing.T) {
 
 // When a reign ends in the midst of an Await, nothing is known of what was based on nothing.
 func TestAwaitAcrossReigns(t *testing.T) {
-	simulate(t, simConfig{size: 3}, func(s *sim) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		l := s.leader()
 		r := l.reign.Load()
 		charged := decide(l.Node, "s", 1)
@@ -159,7 +159,7 @@ func decide(n *Node, key string, quantity int64) limiter.Ticket {
 
 // In async mode an idle leader goes on answering, and so does one without keys.
 func TestAsyncIdle(t *testing.T) {
-	simulate(t, simConfig{size: 3, async: true}, func(s *sim) {
+	simulate(t, simConfig{size: 3, async: true}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		pass(2 * time.Second)
 		s.grant(leader, "s")
@@ -180,7 +180,7 @@ func TestAsyncIdle(t *testing.T) {
 // In async mode nothing is lost with the leader but what it decided within its lease.
 func TestAsyncLoss(t *testing.T) {
 	for _, silent := range []bool{false, true} {
-		simulate(t, simConfig{size: 3, async: true, latency: 2 * time.Millisecond}, func(s *sim) {
+		simulate(t, simConfig{size: 3, async: true, latency: 2 * time.Millisecond}, func(t *testing.T, s *sim) {
 			leader := s.leader()
 			var granted []time.Duration
 			begun := time.Now()
@@ -221,7 +221,7 @@ func TestAsyncLoss(t *testing.T) {
 
 // The state of a node by itself survives its end, and the time it was down counts.
 func TestSingleNode(t *testing.T) {
-	simulate(t, simConfig{size: 1}, func(s *sim) {
+	simulate(t, simConfig{size: 1}, func(t *testing.T, s *sim) {
 		for range 5 {
 			l := s.leader()
 			for range 10 {
@@ -252,7 +252,7 @@ func TestSingleNode(t *testing.T) {
 
 // Those who wait when a node is closed are told that it is uncertain, and Close returns.
 func TestCloseWithWaiters(t *testing.T) {
-	simulate(t, simConfig{size: 3}, func(s *sim) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		s.isolate(leader.node.id)
 		errs := make(chan error, 10)
@@ -303,7 +303,7 @@ func TestCloseUnstarted(t *testing.T) {
 
 // The view tells what has changed.
 func TestView(t *testing.T) {
-	simulate(t, simConfig{size: 3}, func(s *sim) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
 		s.await("all know of each other", 5*time.Second, func() bool {
 			for _, l := range s.lives() {

@@ -214,7 +214,7 @@ func (n *simNode) boot() *life {
 func (l *life) tune(s *raft.Config) {
 	told := make(chan bool, cap(l.notify))
 	s.NotifyCh = told
-	go func() {
+	l.node.sim.ending.Go(func() {
 		for {
 			select {
 			case leads := <-told:
@@ -227,7 +227,7 @@ func (l *life) tune(s *raft.Config) {
 				return
 			}
 		}
-	}()
+	})
 	if l.node.sim.c.tune != nil {
 		l.node.sim.c.tune(s)
 	}
@@ -529,14 +529,14 @@ func (s *sim) close() {
 }
 
 // simulate runs a test in a cluster whose nodes take part.
-func simulate(t *testing.T, c simConfig, test func(*sim)) {
+func simulate(t *testing.T, c simConfig, test func(*testing.T, *sim)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, c)
 		defer s.close()
 		s.start()
 		s.leader()
-		test(s)
+		test(t, s)
 	})
 }
 

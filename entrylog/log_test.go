@@ -63,7 +63,7 @@ type op struct {
 }
 
 func (o op) String() string {
-	if o.entries == nil {
+	if len(o.entries) == 0 {
 		return fmt.Sprintf("delete %d-%d", o.lo, o.hi)
 	}
 	return fmt.Sprintf("store %d-%d of term %d", o.entries[0].Index, o.entries[len(o.entries)-1].Index, o.entries[0].Term)

@@ -45,7 +45,7 @@ func beVictim(dir string) error {
 	if err != nil {
 		return err
 	}
-	r, err := newRaft(l)
+	r, err := newRaft(l, quick)
 	if err != nil {
 		return err
 	}

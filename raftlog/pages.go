@@ -3,6 +3,7 @@ package raftlog
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -23,6 +24,7 @@ const (
 	freelistPage = 16
 	noFreelist   = 1<<64 - 1
 	bucketFlag   = 1
+	newTx        = 1 // of the newer meta page of a file that nothing was stored in
 )
 
 var native = binary.NativeEndian
@@ -50,10 +52,10 @@ func verifyPages(data []byte, value func(key, value []byte) error) error {
 		p.value = value
 		err = p.noFreelist(m.freelist)
 	}
-	if err == nil {
+	if err == nil && m.tx > newTx {
 		err = p.tree(m.root, nil, nil, bucketFlag)
 	}
-	if err == nil && len(p.buckets) > 0 && !slices.Equal(p.buckets, []string{"conf", "logs"}) {
+	if err == nil && m.tx > newTx && !slices.Equal(p.buckets, []string{"conf", "logs"}) {
 		err = fmt.Errorf("buckets %q", p.buckets)
 	}
 	if err != nil {
@@ -143,7 +145,10 @@ func (p *pages) tree(id uint64, low, high []byte, flags uint32) error {
 	if err != nil {
 		return err
 	}
-	elements, err := parseElements(b)
+	elements, _, err := parseElements(b)
+	if err == nil && len(elements) == 0 {
+		err = errors.New("no elements") // a bucket that is empty has no page
+	}
 	if err == nil {
 		err = ordered(elements, low, high)
 	}
@@ -181,7 +186,10 @@ func (p *pages) bucket(b []byte) error {
 	if root := native.Uint64(b); root != 0 {
 		return p.tree(root, nil, nil, 0)
 	}
-	elements, err := parseElements(b[bucketHead:])
+	elements, end, err := parseElements(b[bucketHead:])
+	if err == nil && end != len(b)-bucketHead {
+		err = fmt.Errorf("%d bytes in %d", end, len(b)-bucketHead)
+	}
 	if err == nil {
 		err = ordered(elements, nil, nil)
 	}
@@ -205,28 +213,28 @@ type element struct {
 }
 
 // parseElements takes a page apart. Keys and values lie behind the elements without room
-// between, so that a changed count or length shows.
-func parseElements(b []byte) ([]element, error) {
+// between, so that a changed count or length shows. It returns where they end, too.
+func parseElements(b []byte) (elements []element, end int, err error) {
 	if len(b) < pageHead {
-		return nil, fmt.Errorf("%d bytes", len(b))
+		return nil, 0, fmt.Errorf("%d bytes", len(b))
 	}
 	flags, count := native.Uint16(b[8:]), int(native.Uint16(b[10:]))
 	next := pageHead + count*elementSize
-	if flags != branchPage && flags != leafPage || next > len(b) || flags == branchPage && count == 0 {
-		return nil, fmt.Errorf("type %d with %d elements", flags, count)
+	if flags != branchPage && flags != leafPage || next > len(b) {
+		return nil, 0, fmt.Errorf("type %d with %d elements", flags, count)
 	}
-	elements := make([]element, count)
+	elements = make([]element, count)
 	for i := range elements {
 		at := pageHead + i*elementSize
 		pos, keySize, valueSize := parseElement(b[at:], flags, &elements[i])
 		if at+pos != next || keySize > len(b)-next || valueSize > len(b)-next-keySize {
-			return nil, fmt.Errorf("element %d is not where it belongs", i)
+			return nil, 0, fmt.Errorf("element %d is not where it belongs", i)
 		}
 		elements[i].key = b[next : next+keySize]
 		elements[i].value = b[next+keySize : next+keySize+valueSize]
 		next += keySize + valueSize
 	}
-	return elements, nil
+	return elements, next, nil
 }
 
 func parseElement(b []byte, flags uint16, e *element) (pos, keySize, valueSize int) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,6 +52,42 @@ func TestVerifyPages(t *testing.T) {
 	for name, data := range databases(t) {
 		if err := verifyPages(data, nil); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestVerifyPages_LongLife refuses no file that the library has written: it looks at one
+// after each of many changes, as raft makes them.
+func TestVerifyPages_LongLife(t *testing.T) {
+	const seed = 182
+	random := rand.New(rand.NewPCG(seed, seed))
+	dir := t.TempDir()
+	s := openStore(t, Config{Dir: dir})
+	first, last := uint64(1), uint64(0)
+	for step := range 400 {
+		var err error
+		switch n := uint64(random.IntN(200)); {
+		case random.IntN(3) > 0:
+			err = s.Logs().StoreLogs(commands(last+1, last+n, random.IntN([]int{10, 100, 3000, 9000}[random.IntN(4)])))
+			last += n
+		case random.IntN(20) == 0:
+			err = s.Logs().DeleteRange(first, last) // all of it
+			first = last + 1
+		case random.IntN(2) == 0:
+			n = min(n*3, last+1-first)
+			err = s.Logs().DeleteRange(first, first+n-1)
+			first += n
+		default:
+			n = min(n, last+1-first)
+			err = s.Logs().DeleteRange(last+1-n, last)
+			last -= n
+		}
+		must(t, err)
+		must(t, s.Stable().SetUint64([]byte("CurrentTerm"), uint64(step)))
+		for _, d := range []database{logDatabase, stableDatabase} {
+			if err := verifyFile(inCurrent(dir, d.name), d.value); err != nil {
+				t.Fatalf("seed %d, step %d, entries %d to %d: %s: %v", seed, step, first, last, d.name, err)
+			}
 		}
 	}
 }
@@ -249,14 +286,21 @@ func TestVerifyPages_Sealed(t *testing.T) {
 		"a child that is itself":    func(b []byte) { native.PutUint64(b[logs+pageHead+8:], uint64(logs/256)) },
 		"a child twice":             func(b []byte) { copy(b[logs+pageHead+8:][:8], b[logs+pageHead+elementSize+8:]) },
 		"a branch without elements": func(b []byte) { native.PutUint16(b[logs+10:], 0) },
-		"an element less":           func(b []byte) { b[logs+10]-- },
-		"an element more":           func(b []byte) { b[logs+10]++ },
-		"elements beyond the page":  func(b []byte) { native.PutUint16(b[logs+10:], 1<<15) },
-		"a page that overflows":     func(b []byte) { native.PutUint32(b[logs+12:], 1) },
-		"a page that flows out":     func(b []byte) { native.PutUint32(b[logs+12:], 1<<31) },
-		"a key far away":            func(b []byte) { native.PutUint32(b[logs+pageHead:], 1<<31) },
-		"a key without end":         func(b []byte) { native.PutUint32(b[logs+pageHead+4:], 1<<31) },
-		"a type that is none":       func(b []byte) { native.PutUint16(b[logs+8:], 3) },
+		"a leaf without elements": func(b []byte) {
+			leaf := int(native.Uint64(b[logs+pageHead+8:])) * 256
+			native.PutUint16(b[leaf+10:], 0)
+		},
+		"a bucket within a page without elements": func(b []byte) {
+			native.PutUint16(b[bytes.LastIndex(b[:root+256], []byte("conf"))+4+bucketHead+10:], 0)
+		},
+		"an element less":          func(b []byte) { b[logs+10]-- },
+		"an element more":          func(b []byte) { b[logs+10]++ },
+		"elements beyond the page": func(b []byte) { native.PutUint16(b[logs+10:], 1<<15) },
+		"a page that overflows":    func(b []byte) { native.PutUint32(b[logs+12:], 1) },
+		"a page that flows out":    func(b []byte) { native.PutUint32(b[logs+12:], 1<<31) },
+		"a key far away":           func(b []byte) { native.PutUint32(b[logs+pageHead:], 1<<31) },
+		"a key without end":        func(b []byte) { native.PutUint32(b[logs+pageHead+4:], 1<<31) },
+		"a type that is none":      func(b []byte) { native.PutUint16(b[logs+8:], 3) },
 		"keys out of order": func(b []byte) {
 			keys := b[logs+pageHead+int(native.Uint16(b[logs+10:]))*elementSize:]
 			copy(keys[:8], keys[8:16])

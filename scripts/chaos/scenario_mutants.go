@@ -190,24 +190,27 @@ func killAndLead(ctx context.Context, t *trial, r *rand.Rand) error {
 	return onLeader(killed)(ctx, t, r)
 }
 
-// saveAndKillAll lets all nodes take snapshots while nothing happens, so that there is nothing behind them in
-// the log, and kills them. Before that all wall clocks leap, which says how much time has passed to a
-// node that has no better idea.
+// saveAndKillAll lets all nodes take snapshots while nothing happens, and kills them before a leader that
+// has nothing to do tells the time again: then there is nothing behind them in the log. Before that all
+// wall clocks leap ahead, further each time, which is how much time has passed to a node that has no
+// better idea.
 func saveAndKillAll(ctx context.Context, t *trial, r *rand.Rand) error {
+	const leap = 1000 // times as fast as the clients' clock
+	by := time.Duration(t.clock.now() * leap)
 	for _, n := range t.nodes {
-		if err := n.setWall(time.Hour); err != nil {
+		if err := n.setWall(by); err != nil {
 			return err
 		}
 	}
 	rest(ctx, time.Second)
 	t.load.hold(true)
 	defer t.load.hold(false)
-	rest(ctx, 500*time.Millisecond)
+	rest(ctx, 300*time.Millisecond)
 	for _, n := range t.nodes {
 		_, err := askOnce(n.addr(), patience, "BGSAVE")
 		t.note("BGSAVE at %s: %v", n.id, err)
 	}
-	rest(ctx, 500*time.Millisecond)
+	rest(ctx, 50*time.Millisecond)
 	if err := killAll(ctx, t, r); err != nil {
 		return err
 	}
