@@ -121,9 +121,9 @@ func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 			t.Fatalf("no time was lost: %v", before)
 		}
 		pass(time.Second)
-		next.mu.Lock()
+		next.Node.mu.Lock()
 		term := next.lastTerm
-		next.mu.Unlock()
+		next.Node.mu.Unlock()
 		answer := stale.Reply(t.Context(), Question{About: aboutTime}).Time
 		if !answer.Live || answer.Term == term || answer.Now <= next.clock.Now() {
 			t.Errorf("%+v in term %d at %d", answer, term, next.clock.Now())
