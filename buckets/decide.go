@@ -109,12 +109,15 @@ func (s *shard) decideJournaled(req *limiter.Request, tag uint32, now uint64, d 
 // the memory where the search for it begins.
 func (t *Table) fetchSlots(reqs []limiter.Request, hashes *[maxLookahead]uint64) {
 	for i := range reqs {
-		hash := t.hash(reqs[i].Key)
-		hashes[i] = hash
-		number := t.shardOf(hash)
-		prefetchToWrite(uintptr(unsafe.Pointer(&t.shards[number]))) // another core may have it
-		prefetch(t.hints[number].slot(tagOf(hash)))
+		hashes[i] = t.hash(reqs[i].Key)
+		t.fetchSlot(hashes[i])
 	}
+}
+
+func (t *Table) fetchSlot(hash uint64) {
+	number := t.shardOf(hash)
+	prefetchToWrite(uintptr(unsafe.Pointer(&t.shards[number]))) // another core may have it
+	prefetch(t.hints[number].slot(tagOf(hash)))
 }
 
 // usual is about the size of a record.

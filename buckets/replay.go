@@ -33,14 +33,32 @@ func (t *Table) Replay(changes []byte, now uint64) error {
 		t.settled.Store(now) // what has expired since may be needed for what comes
 	}
 	if len(changes) > 0 {
-		for r := (reader{rest: changes[1:]}); len(r.rest) > 0; {
-			c, _ := r.change() // has been checked
-			if err := t.replay(&c); err != nil {
-				return fmt.Errorf("replay changes: %w", err)
-			}
+		if err := t.replayAll(reader{rest: changes[1:]}); err != nil {
+			return fmt.Errorf("replay changes: %w", err)
 		}
 	}
 	t.settled.Store(now)
+	return nil
+}
+
+// replayAll puts changes, and asks for the memory of several before it waits for that of one.
+func (t *Table) replayAll(r reader) error {
+	var batch [maxLookahead]change
+	var hashes [maxLookahead]uint64
+	for len(r.rest) > 0 {
+		n := 0
+		for ; n < len(batch) && len(r.rest) > 0; n++ {
+			batch[n], _ = r.change() // has been checked
+			hashes[n] = t.hash(batch[n].rec.Key)
+			t.fetchSlot(hashes[n])
+		}
+		t.fetchRecords(hashes[:n])
+		for i := range n {
+			if err := t.replay(&batch[i], hashes[i]); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
@@ -60,12 +78,12 @@ func checkChanges(changes []byte) error {
 	return nil
 }
 
-func (t *Table) replay(c *change) error {
+func (t *Table) replay(c *change, hash uint64) error {
 	if c.what == changeClear {
 		t.clear()
 		return nil
 	}
-	s, tag := t.locate(c.rec.Key)
+	s, tag := t.shardAndTag(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch c.what {
