@@ -32,6 +32,21 @@ type found struct {
 	torn    func() // tells of an end that is dropped, if there is one
 }
 
+// Read returns the entries that the files of a directory hold and base does not, and changes
+// nothing. No Log may be open there. It wraps [ErrDamaged], or an error of the file system or of
+// base.
+func Read(dir string, base raft.LogStore) ([]raft.Log, error) {
+	l := &Log{cfg: Config{Dir: dir, Base: base, files: disk{}}}
+	if err := l.findBounds(); err != nil {
+		return nil, fmt.Errorf("read the log in %s: %w", dir, err)
+	}
+	all, err := l.readFiles()
+	if err != nil {
+		return nil, fmt.Errorf("read the log in %s: %w", dir, err)
+	}
+	return all.entries, nil
+}
+
 // readFiles reads all files and changes nothing.
 func (l *Log) readFiles() (found, error) {
 	names, err := l.cfg.files.Names(l.cfg.Dir)

@@ -64,7 +64,7 @@ func (l *Log) write(entries []*raft.Log) error {
 	if l.buf = b; cap(b) > keptBuffer {
 		l.buf = nil
 	}
-	if err := writeAll(l.front, b); err != nil {
+	if err := writeAll(l.front.file, b); err != nil {
 		return err
 	}
 	l.front.bytes += int64(len(b))

@@ -1,7 +1,7 @@
 // Package raftlog is what one node keeps on its disk for hashicorp/raft, and the guards
 // around that.
 //
-// A [Store] has one directory for itself: the log and its cache, the term and the vote, the
+// A [Store] has one directory for itself: the log, the term and the vote, the
 // snapshots, and the [Identity] of the node. [Inspect] and [Recover] are for the operator,
 // while the node does not run. [InstallGuard] and [TransferGuard] find loops that the
 // library does not get out of by itself. [Logger] writes the library's lines to a
@@ -28,7 +28,8 @@
 // # Files
 //
 //	DIR/current/identity.json   cluster, node, incarnation, when it was made, checksum
-//	DIR/current/raft-log.db     bbolt: the log; made durable by each write if Config.Sync is set
+//	DIR/current/front-N.log     the newest entries of the log, see package entrylog
+//	DIR/current/raft-log.db     bbolt: the other entries; made durable by each write if Config.Sync is set
 //	DIR/current/raft-stable.db  bbolt: term and vote; made durable by each write
 //	DIR/current/snapshots/      of raft's file store, the last two
 //	DIR/current/damaged/        a snapshot that was not right, for somebody to look at
@@ -49,8 +50,7 @@
 // that are whole but old, because the disk never wrote what it said it had written, are
 // not found out, unless they do not fit those around them.
 //
-// The cache of the log holds 512 entries, whatever their size: to bound it is for whoever
-// makes the entries.
+// What is in memory of the log is bounded by package entrylog, 32 MiB at the most.
 //
 // The lock on the directory is flock's, as in package persistence.
 package raftlog

@@ -78,9 +78,9 @@ func (f *guarded) write(what string, op func() error) error {
 	return f.latch.err()
 }
 
-// read runs an operation that only reads. That there is no such entry is an answer, any
-// other error is like one of a write.
-func (f *guarded) read(what string, op func() error) error {
+// try runs an operation that need not be alone, nor be watched. That there is no such entry is an
+// answer, any other error is like one of a write.
+func (f *guarded) try(what string, op func() error) error {
 	if err := f.latch.err(); err != nil {
 		return err
 	}

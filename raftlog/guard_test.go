@@ -12,12 +12,10 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// guardedStore is a Store over f; told collects what Fatal is called with.
+// guardedStore is a Store over f, without files in front; told collects what Fatal is called with.
 func guardedStore(f *faulty, fatal func(error)) *Store {
 	s := &Store{dir: "dir", latch: newLatch(fatal), stop: make(chan struct{})}
-	if err := s.guard(f, f); err != nil {
-		panic(err)
-	}
+	s.guard(f, f)
 	return s
 }
 
@@ -25,12 +23,12 @@ func guardedStore(f *faulty, fatal func(error)) *Store {
 func operations(s *Store) map[string]func() error {
 	key := []byte("CurrentTerm")
 	return map[string]func() error{
-		"StoreLogs":   func() error { return s.Logs().StoreLogs(commands(3, 4, 10)) },
-		"StoreLog":    func() error { return s.Logs().StoreLog(command(5, 10)) },
-		"DeleteRange": func() error { return s.Logs().DeleteRange(1, 2) },
+		"StoreLogs":   func() error { return s.logs.StoreLogs(commands(3, 4, 10)) },
+		"StoreLog":    func() error { return s.logs.StoreLog(command(5, 10)) },
+		"DeleteRange": func() error { return s.logs.DeleteRange(1, 2) },
 		"GetLog":      func() error { return s.logs.GetLog(1, new(raft.Log)) },
-		"FirstIndex":  func() error { _, err := s.Logs().FirstIndex(); return err },
-		"LastIndex":   func() error { _, err := s.Logs().LastIndex(); return err },
+		"FirstIndex":  func() error { _, err := s.logs.FirstIndex(); return err },
+		"LastIndex":   func() error { _, err := s.logs.LastIndex(); return err },
 		"Set":         func() error { return s.Stable().Set(key, nil) },
 		"SetUint64":   func() error { return s.Stable().SetUint64(key, 9) },
 		"Get":         func() error { _, err := s.Stable().Get(key); return err },
@@ -49,7 +47,7 @@ func TestLatch(t *testing.T) {
 			var told []error
 			f := newFaulty()
 			s := guardedStore(f, func(err error) { told = append(told, err) })
-			must(t, s.Logs().StoreLogs(commands(1, 2, 10)))
+			must(t, s.logs.StoreLogs(commands(1, 2, 10)))
 			must(t, s.Stable().SetUint64([]byte("CurrentTerm"), 8))
 			f.before = func(string) error { return fail() }
 			err := operations(s)[first]()
@@ -77,14 +75,14 @@ func TestLatch(t *testing.T) {
 // TestLatch_NotFoundIsAnAnswer has two errors that are none.
 func TestLatch_NotFoundIsAnAnswer(t *testing.T) {
 	s := guardedStore(newFaulty(), func(err error) { t.Errorf("Fatal is called with %v", err) })
-	must(t, s.Logs().StoreLogs(commands(1, 2, 10)))
-	if err := s.Logs().GetLog(3, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
+	must(t, s.logs.StoreLogs(commands(1, 2, 10)))
+	if err := s.logs.GetLog(3, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
 		t.Errorf("an entry that is not there: %v", err)
 	}
 	if _, err := s.Stable().GetUint64([]byte("CurrentTerm")); err == nil || err.Error() != "not found" {
 		t.Errorf("a value that is not there: %v; raft looks for the text %q", err, "not found")
 	}
-	checkLog(t, s.Logs(), 1, 2, 10)
+	checkLog(t, s.logs, 1, 2, 10)
 }
 
 // TestLatch_NobodyPassesFatal has operations at once, of which one fails: none may return
@@ -112,7 +110,7 @@ func TestLatch_NobodyPassesFatal(t *testing.T) {
 		for range 3 {
 			begin(operations(s)["DeleteRange"])
 			begin(func() error { return s.logs.deleteChunk(1, 2) })
-			begin(func() error { return s.Logs().StoreLogs(commands(7, 7, 10)) })
+			begin(func() error { return s.logs.StoreLogs(commands(7, 7, 10)) })
 		}
 		synctest.Wait()
 		close(release)
@@ -148,7 +146,7 @@ func TestWatchdog(t *testing.T) {
 			begin := time.Now()
 			f := newFaulty()
 			s := guardedStore(f, func(err error) { told <- call{err, time.Since(begin)} })
-			must(t, s.Logs().StoreLogs(commands(1, 2, 10)))
+			must(t, s.logs.StoreLogs(commands(1, 2, 10)))
 			go s.watch(limit)
 			release := make(chan struct{})
 			f.before = func(op string) error {
@@ -188,7 +186,7 @@ func TestWatchdog_SlowIsNotStuck(t *testing.T) {
 			return nil
 		}
 		for i := range uint64(20) {
-			must(t, s.Logs().StoreLog(command(i+1, 10)))
+			must(t, s.logs.StoreLog(command(i+1, 10)))
 			must(t, s.Stable().SetUint64([]byte("CurrentTerm"), i))
 		}
 		close(s.stop)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/entrylog"
 )
 
 // Summary is what a directory holds.
@@ -103,10 +105,29 @@ func (s *Summary) addLog(db boltStores, file *guarded) (err error) {
 		if err := l.GetLog(i, &entry); err != nil {
 			return fmt.Errorf("entry %d: %w", i, err)
 		}
-		if entry.Type == raft.LogConfiguration {
-			s.Configuration = raft.DecodeConfiguration(entry.Data)
+		s.addEntry(&entry)
+	}
+	newest, err := entrylog.Read(filepath.Dir(file.name), l)
+	if err != nil {
+		return fmt.Errorf("read the newest entries: %w", damaged(err))
+	}
+	for i := range newest {
+		if s.FirstLog == 0 {
+			s.FirstLog = newest[i].Index
 		}
-		s.LastIndex, s.LastTerm = entry.Index, entry.Term
+		s.LastLog = newest[i].Index
+		s.addEntry(&newest[i])
 	}
 	return nil
+}
+
+// addEntry notes an entry, if no snapshot has it.
+func (s *Summary) addEntry(entry *raft.Log) {
+	if entry.Index <= s.LastIndex {
+		return
+	}
+	if entry.Type == raft.LogConfiguration {
+		s.Configuration = raft.DecodeConfiguration(entry.Data)
+	}
+	s.LastIndex, s.LastTerm = entry.Index, entry.Term
 }

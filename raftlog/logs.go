@@ -71,7 +71,7 @@ func (l *logs) FirstIndex() (uint64, error) {
 func (l *logs) LastIndex() (uint64, error) { return l.index("find the last entry", l.inner.LastIndex) }
 
 func (l *logs) index(what string, find func() (uint64, error)) (index uint64, err error) {
-	err = l.file.read(what, func() error {
+	err = l.file.try(what, func() error {
 		index, err = find()
 		return err
 	})
@@ -80,7 +80,7 @@ func (l *logs) index(what string, find func() (uint64, error)) (index uint64, er
 
 // GetLog reads an entry. It returns raft.ErrLogNotFound if there is none of that index.
 func (l *logs) GetLog(index uint64, entry *raft.Log) error {
-	return l.file.read("read an entry", func() error { return l.get(index, entry) })
+	return l.file.try("read an entry", func() error { return l.get(index, entry) })
 }
 
 func (l *logs) get(index uint64, entry *raft.Log) error {
@@ -150,26 +150,4 @@ func nextChunk(lo, hi, first, last uint64) (from, to uint64) {
 	default:
 		return max(from, to-min(to, deleteChunk-1)), to
 	}
-}
-
-// cachedLogs keeps the latest entries in memory: those that are on their way to followers,
-// and on a follower to its state machine.
-type cachedLogs struct {
-	*raft.LogCache
-	latch *latch
-}
-
-// StoreLog is StoreLogs of one entry.
-func (c cachedLogs) StoreLog(entry *raft.Log) error { return c.StoreLogs([]*raft.Log{entry}) }
-
-// StoreLogs appends entries. The cache makes text of errors; this gives them back.
-func (c cachedLogs) StoreLogs(entries []*raft.Log) error {
-	err := c.LogCache.StoreLogs(entries)
-	if err == nil {
-		return nil
-	}
-	if first := c.latch.err(); first != nil {
-		return first
-	}
-	return err
 }

@@ -11,16 +11,14 @@ import (
 
 func TestLogs_RoundTrip(t *testing.T) {
 	s := openStore(t, Config{Dir: t.TempDir()})
-	for name, l := range map[string]raft.LogStore{"cached": s.Logs(), "on disk": s.logs} {
+	for name, l := range map[string]raft.LogStore{"in front": s.Logs(), "behind": s.logs} {
 		if err := l.GetLog(1, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
 			t.Errorf("%s: an empty log has entry 1: %v", name, err)
 		}
 	}
-	must(t, s.Logs().StoreLog(command(1, 50)))
-	must(t, s.Logs().StoreLogs(commands(2, 2000, 50)))
-	for _, l := range []raft.LogStore{s.Logs(), s.logs} {
-		checkLog(t, l, 1, 2000, 50)
-	}
+	must(t, s.logs.StoreLog(command(1, 50)))
+	must(t, s.logs.StoreLogs(commands(2, 2000, 50)))
+	checkLog(t, s.logs, 1, 2000, 50)
 }
 
 // TestLogs_Extensions keeps what others put where the checksum goes, and leaves their
@@ -30,7 +28,7 @@ func TestLogs_Extensions(t *testing.T) {
 	entry := command(1, 10)
 	entry.Extensions = append(make([]byte, 0, 100), "extension"...)
 	before := fmt.Sprintf("%q %q", entry.Extensions, entry.Extensions[:20])
-	must(t, s.Logs().StoreLog(entry))
+	must(t, s.logs.StoreLog(entry))
 	var got raft.Log
 	got.Extensions = []byte("left from the entry before")
 	must(t, s.logs.GetLog(1, &got))
@@ -72,7 +70,7 @@ func TestLogs_Damaged(t *testing.T) {
 	f := newFaulty()
 	var told error
 	s := guardedStore(f, func(err error) { told = err })
-	must(t, s.Logs().StoreLogs(commands(1, 3, 10)))
+	must(t, s.logs.StoreLogs(commands(1, 3, 10)))
 	stored := new(raft.Log)
 	must(t, f.InmemStore.GetLog(2, stored))
 	stored.Data[0]++ // the store in memory keeps what it was given
@@ -129,7 +127,7 @@ func TestLogs_DeleteRangeLeavesNoGap(t *testing.T) {
 		for steps := range 4 {
 			f := newFaulty()
 			s := guardedStore(f, func(error) {})
-			must(t, s.Logs().StoreLogs(commands(1, n, 10)))
+			must(t, s.logs.StoreLogs(commands(1, n, 10)))
 			left := steps
 			f.before = func(op string) error {
 				if op == "DeleteRange" {
@@ -139,7 +137,7 @@ func TestLogs_DeleteRangeLeavesNoGap(t *testing.T) {
 				}
 				return nil
 			}
-			if err := s.Logs().DeleteRange(r[0], r[1]); !errors.Is(err, errDisk) {
+			if err := s.logs.DeleteRange(r[0], r[1]); !errors.Is(err, errDisk) {
 				t.Errorf("%s: after %d steps: %v", name, steps, err)
 			}
 			first, _ := f.InmemStore.FirstIndex()
@@ -153,17 +151,5 @@ func TestLogs_DeleteRangeLeavesNoGap(t *testing.T) {
 				t.Errorf("%s: after %d steps the log goes from %d to %d", name, steps, first, last)
 			}
 		}
-	}
-}
-
-// TestLogs_Cache serves the latest entries without the file, and no others.
-func TestLogs_Cache(t *testing.T) {
-	f := newFaulty()
-	s := guardedStore(f, func(err error) { t.Error(err) })
-	must(t, s.Logs().StoreLogs(commands(1, cachedEntries+1, 10)))
-	f.forget()
-	checkLog(t, s.Logs(), 1, cachedEntries+1, 10)
-	if reads := f.list(); len(reads) != 3 { // the ends, and entry 1
-		t.Errorf("%q reach the file", reads)
 	}
 }

@@ -28,7 +28,7 @@ func (s *stable) Set(key, value []byte) error {
 
 // Get returns a value, or an error that reads "not found".
 func (s *stable) Get(key []byte) (value []byte, err error) {
-	err = s.file.read("read a value", func() error {
+	err = s.file.try("read a value", func() error {
 		value, err = s.inner.Get(key)
 		if err != nil {
 			return err

@@ -12,13 +12,14 @@ import (
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+
+	"github.com/throttledhq/throttled/entrylog"
 )
 
 const (
-	defaultLimit  = 1500 * time.Millisecond
-	cachedEntries = 512
-	lowSpace      = 64 << 20 // bytes
-	currentName   = "current"
+	defaultLimit = 1500 * time.Millisecond
+	lowSpace     = 64 << 20 // bytes
+	currentName  = "current"
 )
 
 // Config says where a Store is and whom it tells when it fails. Dir and Fatal must be set.
@@ -52,9 +53,9 @@ type Store struct {
 
 	logDB    *raftboltdb.BoltStore
 	stableDB *raftboltdb.BoltStore
-	logs     *logs
+	logs     *logs // over logDB
+	front    *front
 	stable   *stable
-	cache    cachedLogs
 	snaps    *raft.FileSnapshotStore
 
 	stop      chan struct{} // closed to end the watchdog
@@ -67,7 +68,8 @@ type Store struct {
 
 // Open opens the store of a directory, and makes it if there is none. It wraps [ErrLocked]
 // within two seconds if another process has it, [ErrDamaged] if a file is not what was
-// written or is gone, or an error of the file system.
+// written or is gone, or an error of the file system. After a process that did not close it,
+// it moves the newest entries to the database, which takes up to 48 MiB of space for a moment.
 func Open(c Config) (*Store, error) {
 	if c.Fatal == nil {
 		return nil, errors.New("open the log: nobody is told when it fails")
@@ -97,7 +99,7 @@ func (s *Store) watch(limit time.Duration) {
 	stuck := func(f *guarded) {
 		s.latch.trip(fmt.Errorf("%s: an operation takes more than %v: %w", f.name, limit, ErrStuck))
 	}
-	watchFiles(limit, s.stop, stuck, s.logs.file, s.stable.file)
+	watchFiles(limit, s.stop, stuck, s.front.file, s.logs.file, s.stable.file)
 }
 
 func (s *Store) open() (err error) {
@@ -136,16 +138,21 @@ func (s *Store) openFiles() (err error) {
 	if s.snaps, err = raft.NewFileSnapshotStoreWithLogger(s.current(), retained, Logger(s.log)); err != nil {
 		return fmt.Errorf("open the snapshots in %s: %w", s.current(), err)
 	}
-	return s.guard(s.logDB, s.stableDB)
+	s.guard(s.logDB, s.stableDB)
+	return s.openFront()
 }
 
 // guard puts the guards in front of the databases.
-func (s *Store) guard(l raft.LogStore, st raft.StableStore) error {
+func (s *Store) guard(l raft.LogStore, st raft.StableStore) {
 	s.logs = &logs{newGuarded(filepath.Join(s.current(), logName), s.latch), l}
 	s.stable = &stable{newGuarded(filepath.Join(s.current(), stableName), s.latch), st}
-	cache, err := raft.NewLogCache(cachedEntries, s.logs)
-	s.cache = cachedLogs{cache, s.latch}
-	return err
+	s.front = &front{file: newGuarded(filepath.Join(s.current(), frontName), s.latch)}
+}
+
+// openFront puts the files of the newest entries in front of the log.
+func (s *Store) openFront() (err error) {
+	s.front.inner, err = entrylog.Open(entrylog.Config{Dir: s.current(), Base: s.logs, Sync: s.sync, Log: s.log})
+	return damaged(err)
 }
 
 // makeDir makes a directory durably, if it is not there.
@@ -186,8 +193,8 @@ func (s *Store) warnOfLowSpace() {
 // current is the directory of the files in use.
 func (s *Store) current() string { return filepath.Join(s.dir, currentName) }
 
-// Logs returns the log, with a cache of the latest entries in front of it.
-func (s *Store) Logs() raft.LogStore { return s.cache }
+// Logs returns the log, which keeps the latest entries in memory.
+func (s *Store) Logs() raft.LogStore { return s.front }
 
 // Stable returns the store of the term and the vote.
 func (s *Store) Stable() raft.StableStore { return s.stable }
@@ -205,10 +212,11 @@ func (s *Store) Close() error {
 		if s.closeErr = s.latch.err(); s.closeErr != nil {
 			return
 		}
-		s.latch.close()
+		s.closeErr = s.front.inner.Close()
 		if !s.sync {
-			s.closeErr = s.logDB.Sync()
+			s.closeErr = errors.Join(s.closeErr, s.logDB.Sync())
 		}
+		s.latch.close()
 		s.closeErr = errors.Join(s.closeErr, s.release())
 	})
 	return s.closeErr

@@ -1,0 +1,114 @@
+package raftlog
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+)
+
+// killed returns a copy of a directory as a process that is killed leaves it.
+func killed(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	must(t, os.CopyFS(to, os.DirFS(dir)))
+	return to
+}
+
+// frontFiles are the paths of the files of the newest entries.
+func frontFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(inCurrent(dir, "front-*"))
+	must(t, err)
+	return paths
+}
+
+// TestFront_Killed finds what had not got to the database yet, by Inspect as well as by Open.
+func TestFront_Killed(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Config{Dir: dir})
+	_, _, err := s.Claim("cluster", "node")
+	must(t, err)
+	must(t, s.Logs().StoreLogs(commands(1, 10, 10)))
+	conf := raft.Configuration{Servers: threeServers}
+	must(t, s.Logs().StoreLog(&raft.Log{Index: 11, Term: 3, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(conf)}))
+	if last, err := s.logs.LastIndex(); last != 0 || err != nil {
+		t.Fatalf("the database ends at %d: %v", last, err)
+	}
+	left := killed(t, dir)
+	for range 2 { // it changes nothing
+		sum, err := Inspect(left)
+		must(t, err)
+		if sum.FirstLog != 1 || sum.LastLog != 11 || sum.LastIndex != 11 || sum.LastTerm != 3 || len(sum.Configuration.Servers) != 3 {
+			t.Errorf("%+v", sum)
+		}
+	}
+	again := openStore(t, Config{Dir: left})
+	must(t, again.Check())
+	must(t, again.Logs().DeleteRange(11, 11))
+	checkLog(t, again.Logs(), 1, 10, 10)
+}
+
+// TestFront_Closed leaves nothing in front of the database.
+func TestFront_Closed(t *testing.T) {
+	dir := claimed(t, 20)
+	if files := frontFiles(t, dir); len(files) > 0 {
+		t.Errorf("there are %q", files)
+	}
+	checkLog(t, openStore(t, Config{Dir: dir}).logs, 1, 20, 100)
+}
+
+// TestFront_Damaged refuses a file that is not what was written.
+func TestFront_Damaged(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Config{Dir: dir})
+	_, _, err := s.Claim("cluster", "node")
+	must(t, err)
+	must(t, s.Logs().StoreLogs(commands(1, 10, 10)))
+	left := killed(t, dir)
+	path := frontFiles(t, left)[0]
+	b, err := os.ReadFile(path)
+	must(t, err)
+	b[len(b)/2] ^= 1
+	must(t, os.WriteFile(path, b, 0o600))
+	if _, err := Inspect(left); !errors.Is(err, ErrDamaged) {
+		t.Errorf("inspected: %v", err)
+	}
+	if _, err := Open(Config{Dir: left, Fatal: func(error) {}}); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+		t.Errorf("opened: %v", err)
+	}
+}
+
+// TestFront_FailsBehind stops the node when entries cannot be moved to the database, although
+// nobody waits for that.
+func TestFront_FailsBehind(t *testing.T) {
+	f := newFaulty()
+	told := make(chan error, 1)
+	s := guardedStore(f, func(err error) { told <- err })
+	s.dir = t.TempDir()
+	must(t, makeDir(s.current()))
+	must(t, s.openFront())
+	f.before = func(op string) error {
+		if strings.HasPrefix(op, "Store") {
+			return errDisk
+		}
+		return nil
+	}
+	for i := uint64(1); s.latch.first.Load() == nil; i++ {
+		if err := s.Logs().StoreLog(command(i, 10)); err != nil && !errors.Is(err, errDisk) {
+			t.Fatalf("entry %d: %v", i, err)
+		}
+	}
+	if err := <-told; !errors.Is(err, errDisk) {
+		t.Errorf("Fatal is called with %v", err)
+	}
+	if err := s.Logs().GetLog(1, new(raft.Log)); !errors.Is(err, ErrPoisoned) {
+		t.Errorf("an entry can still be read: %v", err)
+	}
+	if err := s.Close(); !errors.Is(err, ErrPoisoned) {
+		t.Errorf("it is closed: %v", err)
+	}
+}
