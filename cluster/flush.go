@@ -40,10 +40,8 @@ func (n *Node) flush(r *reign) {
 		if !tick && !n.table.Pending() && r.demanded.Load() <= r.closed {
 			continue
 		}
-		select {
-		case <-r.over:
+		if !r.room() {
 			return
-		case r.slots <- struct{}{}:
 		}
 		f := n.submit(r)
 		if f == nil {

@@ -119,7 +119,7 @@ func (n *Node) acknowledge(r *reign, c *changes) {
 	n.live = true
 	n.table.Commit(c.generation, n.replayTime(c))
 	n.lastTerm, n.lastWall = c.term, c.wall
-	n.clock.applied(c.time, r.commit(c.generation))
+	n.clock.applied(c.time, r.commit(c.generation, n.clock.monotonic()))
 }
 
 // StoreConfiguration tells the faces who is in the cluster.

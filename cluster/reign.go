@@ -8,9 +8,15 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// maxInFlight is how many generations may be on their way through the log: one that is being
-// written while another is being sent.
-const maxInFlight = 2
+const (
+	// maxInFlight is how many generations may be on their way through the log: one that is being
+	// written while another is being sent.
+	maxInFlight = 2
+	// pipelineAfter is how long a generation must be on its way for a second to be worth its cost.
+	// Where the log is faster, those who ask wait for no longer than they would take to be
+	// scheduled, and larger generations cost less for each of them.
+	pipelineAfter = time.Millisecond
+)
 
 // reign is one time of deciding: from the moment at which a node has applied all there was
 // before its term, to the moment at which it knows that it leads no more.
@@ -27,16 +33,17 @@ type reign struct {
 	leaving atomic.Bool // leadership is being handed over: nothing is decided any more
 	offered atomic.Bool // another node has been asked to lead, and may at any time
 
-	wake  chan struct{} // has one when there may be something to flush
-	slots chan struct{} // has one for each generation in flight
-	over  chan struct{} // closed at the end
-	done  chan struct{} // closed when nothing of this reign will be submitted any more
+	wake   chan struct{} // has one when there may be something to flush
+	landed chan struct{} // has one when a generation is not in flight any more
+	over   chan struct{} // closed at the end
+	done   chan struct{} // closed when nothing of this reign will be submitted any more
 
 	closed uint64 // the newest generation that has been submitted; the flusher's
 
 	mu     sync.Mutex
 	waits  [8]wait // by generation; no more than maxInFlight and the open one are waited for
 	flying []flight
+	took   time.Duration // how long the newest that is committed was in flight
 }
 
 // wait is what those who wait for a generation share.
@@ -56,7 +63,7 @@ func newReign(number, term uint64) *reign {
 		number: number,
 		term:   term,
 		wake:   make(chan struct{}, 1),
-		slots:  make(chan struct{}, maxInFlight),
+		landed: make(chan struct{}, 1),
 		over:   make(chan struct{}),
 		done:   make(chan struct{}),
 	}
@@ -111,6 +118,24 @@ func (r *reign) channel(generation uint64) <-chan struct{} {
 	return w.done
 }
 
+// room waits until another generation may be submitted. It reports false if the reign ends first.
+func (r *reign) room() bool {
+	for !r.hasRoom() {
+		select {
+		case <-r.over:
+			return false
+		case <-r.landed:
+		}
+	}
+	return true
+}
+
+func (r *reign) hasRoom() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.flying) == 0 || len(r.flying) < maxInFlight && r.took >= pipelineAfter
+}
+
 // submitted notes that a generation is on its way.
 func (r *reign) submitted(generation uint64, taken time.Duration) {
 	r.mu.Lock()
@@ -120,14 +145,18 @@ func (r *reign) submitted(generation uint64, taken time.Duration) {
 
 // commit notes that a generation, and so those before it, are committed, and lets those go who
 // have waited. It returns when the generation's time was read.
-func (r *reign) commit(generation uint64) (taken time.Duration) {
+func (r *reign) commit(generation uint64, now time.Duration) (taken time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.committed.Store(generation)
 	for len(r.flying) > 0 && r.flying[0].generation <= generation {
 		taken = r.flying[0].taken
 		r.flying = r.flying[1:]
-		<-r.slots
+	}
+	r.took = now - taken
+	select {
+	case r.landed <- struct{}{}:
+	default:
 	}
 	r.confirmed.Store(int64(taken))
 	for i := range r.waits {

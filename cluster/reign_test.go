@@ -9,12 +9,6 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// submit notes a generation as the flusher does.
-func (r *reign) submit(generation uint64, taken time.Duration) {
-	r.slots <- struct{}{}
-	r.submitted(generation, taken)
-}
-
 // A commit lets all go who wait for that generation or an older one, and nobody else.
 func TestCommitWakesAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -37,13 +31,13 @@ func TestCommitWakesAll(t *testing.T) {
 		if got := r.demanded.Load(); got != 7 {
 			t.Errorf("demanded %d", got)
 		}
-		r.submit(5, time.Second)
-		r.submit(6, 2*time.Second)
+		r.submitted(5, time.Second)
+		r.submitted(6, 2*time.Second)
 		if waits, age := r.oldest(3 * time.Second); waits != 2 || age != 2*time.Second {
 			t.Errorf("%d in flight, the oldest for %v", waits, age)
 		}
-		if taken := r.commit(6); taken != 2*time.Second || r.confirmed.Load() != int64(2*time.Second) || len(r.slots) != 0 {
-			t.Errorf("taken at %v, %d slots", taken, len(r.slots))
+		if taken := r.commit(6, 4*time.Second); taken != 2*time.Second || r.confirmed.Load() != int64(2*time.Second) || r.took != 2*time.Second {
+			t.Errorf("taken at %v, took %v", taken, r.took)
 		}
 		synctest.Wait()
 		mu.Lock()
@@ -51,8 +45,8 @@ func TestCommitWakesAll(t *testing.T) {
 			t.Errorf("let go %v", let)
 		}
 		mu.Unlock()
-		r.submit(7, 3*time.Second)
-		r.commit(7)
+		r.submitted(7, 3*time.Second)
+		r.commit(7, 3*time.Second)
 		waiting.Wait()
 		if let[7] != 10 {
 			t.Errorf("let go %v", let)
@@ -63,8 +57,8 @@ func TestCommitWakesAll(t *testing.T) {
 // The end of a reign lets all go: what is not committed is uncertain.
 func TestEndOfReign(t *testing.T) {
 	r := newReign(1, 1)
-	r.submit(1, 0)
-	r.commit(1)
+	r.submitted(1, 0)
+	r.commit(1, 0)
 	close(r.over)
 	if err := r.await(1); err != nil {
 		t.Errorf("what is committed stays so: %v", err)
@@ -91,9 +85,47 @@ func TestWaitsAreUsedAgain(t *testing.T) {
 			if err := r.await(generation - 1); err != nil {
 				t.Error(err)
 			}
-			r.submit(generation, 0)
-			r.commit(generation)
+			r.submitted(generation, 0)
+			r.commit(generation, 0)
 			waiting.Wait()
+		}
+	})
+}
+
+// A second generation is submitted while one is in flight only if those take long.
+func TestRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReign(1, 1)
+		if !r.room() {
+			t.Error("no room for the first")
+		}
+		r.submitted(1, 0)
+		let := make(chan bool, 1)
+		go func() { let <- r.room() }()
+		synctest.Wait()
+		if len(let) > 0 {
+			t.Error("room for a second while it is not known how long one takes")
+		}
+		r.commit(1, pipelineAfter)
+		if !<-let {
+			t.Error("no room after the first has landed")
+		}
+		r.submitted(2, 0)
+		if !r.hasRoom() {
+			t.Error("no room for a second although generations take long")
+		}
+		r.submitted(3, 0)
+		if r.hasRoom() {
+			t.Error("room for a third")
+		}
+		r.commit(3, pipelineAfter-1)
+		r.submitted(4, 0)
+		if r.hasRoom() {
+			t.Error("room for a second although generations are quick")
+		}
+		close(r.over)
+		if r.room() {
+			t.Error("room after the end")
 		}
 	})
 }
