@@ -81,6 +81,7 @@ func (n *Node) takeOver() {
 	for n.raft.State() == raft.Leader {
 		err := n.begin()
 		if err == nil {
+			n.config.Stuck(nil)
 			return
 		}
 		n.log.Info("cannot begin to lead yet", "error", err)

@@ -14,10 +14,14 @@ import (
 
 // How much of this node is spent on asking the leader.
 const (
-	maxStreams = 16   // round trips at a time, and streams kept
+	maxStreams = 128  // round trips at a time, and streams kept
 	maxWatches = 16   // clients that WATCH keys there, each with a stream of its own
 	maxWaiters = 1024 // clients that wait for a stream
 )
+
+// partingPatience is how long a node that leads no more may take to answer what it was asked. One
+// that has handed over does so at once; one that is cut off never does.
+const partingPatience = 50 * time.Millisecond
 
 // forwarder keeps the streams to the leader. A client has one for itself as long as it waits
 // for replies.
@@ -32,14 +36,17 @@ type forwarder struct {
 	retries  atomic.Int64 // commands that were to be tried again
 	errors   atomic.Int64 // commands that got no answer from it
 
-	mu   sync.Mutex
-	idle []*stream
+	mu     sync.Mutex
+	leader string // who leads, as far as follow was told
+	idle   []*stream
+	open   map[*stream]struct{} // all there are
 }
 
 func (f *forwarder) init(cluster topology.Cluster) {
 	f.cluster = cluster
 	f.slots = make(chan struct{}, maxStreams)
 	f.watches = make(chan struct{}, maxWatches)
+	f.open = map[*stream]struct{}{}
 }
 
 // reset sets the counters to zero.
@@ -153,7 +160,7 @@ func (f *forwarder) dial(to string, protocol int, deadline time.Time) (*stream, 
 		return nil, fmt.Errorf("dial the leader %s: %w", to, err)
 	}
 	st := newStream(conn, to, protocol)
-	f.readers.Go(st.read)
+	f.note(st)
 	if protocol != 3 {
 		return st, nil
 	}
@@ -177,20 +184,60 @@ func (st *stream) greet(patience time.Duration) error {
 	return err
 }
 
-// keepOnly closes the streams that nobody uses and that lead to another node.
-func (f *forwarder) keepOnly(leader string) {
+// note has a stream read until it ends.
+func (f *forwarder) note(st *stream) {
+	f.mu.Lock()
+	f.open[st] = struct{}{}
+	f.mu.Unlock()
+	f.readers.Go(func() {
+		st.read()
+		f.mu.Lock()
+		delete(f.open, st)
+		f.mu.Unlock()
+	})
+}
+
+// follow closes the streams that lead to another node than the leader: at once those that nobody
+// uses, and in a moment those whose clients wait for an answer. Without a leader these are all.
+func (f *forwarder) follow(leader string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.leader = leader
 	f.idle = slices.DeleteFunc(f.idle, func(st *stream) bool {
 		if st.to != leader {
 			st.close()
 		}
 		return st.to != leader
 	})
+	if f.astray() {
+		time.AfterFunc(partingPatience, f.part)
+	}
+}
+
+// astray reports whether a stream leads to another node than the leader. f.mu is held.
+func (f *forwarder) astray() bool {
+	for st := range f.open {
+		if st.to != f.leader {
+			return true
+		}
+	}
+	return false
+}
+
+// part closes the streams that lead to another node than the leader.
+func (f *forwarder) part() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for st := range f.open {
+		if st.to != f.leader {
+			st.close()
+		}
+	}
 }
 
 // close ends all streams. Nobody uses one any more.
 func (f *forwarder) close() {
-	f.keepOnly("")
+	f.follow("")
+	f.part()
 	f.readers.Wait()
 }

@@ -266,6 +266,34 @@ func TestSilentLeader(t *testing.T) {
 	}
 }
 
+// TestDeposedLeader sees that nobody waits for a node that leads no more, and has gone silent: as
+// soon as another leads or none, what may have been charged is uncertain, and what cannot have been
+// is asked of the new one.
+func TestDeposedLeader(t *testing.T) {
+	t.Parallel()
+	for _, next := range []string{"c", ""} {
+		l := newLab(t, "a", "b", "c")
+		l.lead("a")
+		streams := l.scripts()
+		p := l.nodes["b"].dial()
+		p.send(throttle("x"))
+		s := <-streams
+		s.expect(t, throttle("x"))
+		start := time.Now()
+		l.show("b", next)
+		p.expect(failure(errUncertain))
+		if took := time.Since(start); took < partingPatience || took > 10*partingPatience {
+			t.Errorf("to %q: it took %v", next, took)
+		}
+		p.send(request("TTL", "x"))
+		l.show("b", "c")
+		s = <-streams
+		s.expect(t, request("TTL", "x"))
+		s.send(t, ":9\r\n")
+		p.expect(":9\r\n")
+	}
+}
+
 // TestBusyForwarder has no stream left, and then no place to wait for one.
 func TestBusyForwarder(t *testing.T) {
 	t.Parallel()
@@ -451,8 +479,9 @@ func TestForwardTransactions(t *testing.T) {
 	begin()
 	p.do("*0\r\n", "EXEC")
 
-	streams := l.scripts()
-	l.nodes["b"].forward.keepOnly("")
+	l.nodes["b"].forward.follow("") // closes those that lead to the node itself
+	l.nodes["b"].forward.follow("a")
+	l.nodes["b"].forward.follow("")
 	block := request("MULTI") + request("DEL", "k") + request("EXEC")
 	begin("DEL k", "PING")
 	p.send(request("EXEC"))

@@ -14,7 +14,7 @@ func (s *Server) followLeader() {
 	for {
 		view := s.cluster.View()
 		s.news.follow(view, s.opts.Get().SentinelMaster)
-		s.forward.keepOnly(view.Leader)
+		s.forward.follow(view.Leader)
 		switch {
 		case view.Leading:
 			due = time.Time{}
