@@ -51,7 +51,7 @@ type Config struct {
 	// Installed is told of each snapshot that replaces the node's state, by its index. Its error
 	// is given to Raft. nil: nobody is.
 	Installed func(index uint64) error
-	// Stuck is told of each failure to begin to lead. nil: nobody is.
+	// Stuck is told how each attempt to begin to lead has gone: nil is success. nil: nobody is.
 	Stuck func(error)
 }
 
@@ -209,7 +209,7 @@ func (n *Node) startRaft(begins bool) error {
 	}
 	n.bootIndex = last
 	c := &n.config
-	r, err := raft.NewRaft(n.settings(), machine{n}, c.Logs, c.Stable, c.Snapshots, c.Transport)
+	r, err := raft.NewRaft(n.settings(), machine{n}, c.Logs, c.Stable, c.Snapshots, n.newCatchUp(c.Transport))
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
@@ -287,7 +287,7 @@ func (n *Node) leased(r *reign) bool {
 }
 
 // Mark returns a ticket for all that was done before.
-func (n *Node) Mark() limiter.Ticket { return n.table.Mark() }
+func (n *Node) Mark() limiter.Ticket { return n.table.Seen() }
 
 // Await waits until the generation of a ticket is committed. A ticket without a generation, that
 // of an answer which was based on nothing that could be taken back, waits only where another node

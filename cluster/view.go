@@ -81,7 +81,7 @@ func (n *Node) observe() {
 	seen := make(chan raft.Observation, 64)
 	observer := raft.NewObserver(seen, false, func(o *raft.Observation) bool {
 		switch o.Data.(type) {
-		case raft.LeaderObservation, raft.PeerObservation, raft.FailedHeartbeatObservation, raft.ResumedHeartbeatObservation:
+		case raft.LeaderObservation, raft.PeerObservation, raft.FailedHeartbeatObservation, raft.ResumedHeartbeatObservation, raft.RequestPreVoteRequest:
 			return true
 		}
 		return false
@@ -94,6 +94,10 @@ func (n *Node) observe() {
 			case <-n.ended:
 				return
 			case o := <-seen:
+				if _, asked := o.Data.(raft.RequestPreVoteRequest); asked {
+					n.listen()
+					continue
+				}
 				n.note(o.Data)
 				n.refresh()
 			}
