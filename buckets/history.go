@@ -28,6 +28,7 @@ type history struct {
 	open      atomic.Uint64 // the open generation, from 1 on, over all terms
 	committed atomic.Uint64 // the newest generation that is
 	settled   atomic.Uint64 // log time up to which expired records may be dropped for good
+	changed   atomic.Uint64 // the newest generation in which something has; a later one if that was being closed
 
 	pending atomic.Bool     // there may be a bit in dirty
 	dirty   []atomic.Uint64 // a bit for each shard that has changed in the open generation
@@ -46,6 +47,7 @@ func (h *history) mark(number uint32) {
 	if !h.pending.Load() {
 		h.pending.Store(true)
 	}
+	raise(&h.changed, h.open.Load())
 }
 
 // generationOf returns the generation in which the changes of a shard will be collected that
@@ -128,6 +130,18 @@ func (t *Table) Mark() limiter.Ticket {
 		return limiter.Ticket{}
 	}
 	return limiter.Ticket{Term: term, Generation: t.open.Load()}
+}
+
+// Seen returns the Ticket of all that was done before. Its generation is 0 if that is committed.
+func (t *Table) Seen() limiter.Ticket {
+	mark := t.Mark()
+	if mark.Term == 0 {
+		return mark
+	}
+	if mark.Generation = t.changed.Load(); mark.Generation <= t.committed.Load() {
+		mark.Generation = 0
+	}
+	return mark
 }
 
 // Await has nothing to wait for: who replicates a table knows what is.

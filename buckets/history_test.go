@@ -79,7 +79,7 @@ func TestFollowing(t *testing.T) {
 	if g, changes := table.Collect([]byte("x")); g != 0 || string(changes) != "x" {
 		t.Errorf("Collect returns %d, %q", g, changes)
 	}
-	if table.Commit(0, start) || table.Commit(1, start) || table.ClearIn(0) || table.ClearIn(1) || table.Pending() || table.Mark() != (limiter.Ticket{}) {
+	if table.Commit(0, start) || table.Commit(1, start) || table.ClearIn(0) || table.ClearIn(1) || table.Pending() || table.Mark() != (limiter.Ticket{}) || table.Seen() != (limiter.Ticket{}) {
 		t.Error("something can be committed, cleared or waited for")
 	}
 	if table.Await(limiter.Ticket{Term: 1, Generation: 1}) != nil {
@@ -142,6 +142,7 @@ func TestTicket(t *testing.T) {
 	}
 	const refused = 1001
 	want("the beginning", table.Mark(), 1)
+	want("nothing seen", table.Seen(), 0)
 	want("a peek at nothing", ticket(table, 0, a), 0)
 	want("a refusal of nothing", ticket(table, refused, a, b), 0)
 	if table.Pending() {
@@ -154,10 +155,12 @@ func TestTicket(t *testing.T) {
 	if !table.Pending() {
 		t.Error("a charge is not pending")
 	}
+	want("a charge seen", table.Seen(), 1)
 	if g, _ := table.Collect(nil); g != 1 || table.Pending() {
 		t.Errorf("generation %d is closed, pending is %t", g, table.Pending())
 	}
 	want("a mark after that", table.Mark(), 2)
+	want("what has been seen by then", table.Seen(), 1)
 	want("a refusal while that is in flight", ticket(table, refused, a), 1)
 	want("a peek while that is in flight", ticket(table, 0, a, b), 1)
 	want("a charge elsewhere", ticket(table, 1, b), 2)
@@ -168,6 +171,7 @@ func TestTicket(t *testing.T) {
 	table.Collect(nil)
 	want("what is in flight", ticket(table, 0, a), 2)
 	table.Commit(2, start)
+	want("what has been seen once all is committed", table.Seen(), 0)
 	want("a refusal when all is committed", ticket(table, refused, a, b), 0)
 	if table.Delete([]byte(a)); !table.Pending() {
 		t.Error("a key that was deleted is not pending")

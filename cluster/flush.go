@@ -69,7 +69,7 @@ func pause(r *reign, d time.Duration) bool {
 // tickDue reports whether nothing has told the log the time for a while, and there are keys
 // for which it matters.
 func (n *Node) tickDue(r *reign) bool {
-	return n.clock.monotonic()-time.Duration(r.confirmed.Load()) >= tickEvery && n.table.Usage().Keys > 0
+	return n.clock.monotonic()-time.Duration(r.confirmed.Load()) >= tickEvery/2 && n.table.Usage().Keys > 0
 }
 
 // submit closes the open generation and hands it to Raft, unless the reign is over.

@@ -82,6 +82,9 @@ func TestLease(t *testing.T) {
 		before := leader.Status().Entries
 		for range 5 {
 			s.left(leader, "s")
+			if err := leader.Await(leader.Mark()); err != nil {
+				t.Error(err)
+			}
 		}
 		if got := leader.Status().Entries; got != before {
 			t.Errorf("%d entries for peeks within the lease", got-before)
