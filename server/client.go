@@ -41,6 +41,7 @@ type client struct {
 	tries         int // wrong passwords so far
 	quit          bool
 	cut           bool // close at once, unwritten replies and all
+	refused       bool // what was read has been refused in part: the rest must not run before that does
 	replies       replyMode
 	tracking      tracking
 	tx            transaction
@@ -216,6 +217,7 @@ func (c *client) runAll() bool {
 	note(&c.lastRead, c.srv.ticks.Load())
 	c.refreshLimits()
 	c.sent.hopeless = nil
+	c.refused = false
 	completed := false
 	for {
 		args, err := c.in.Next()

@@ -82,7 +82,7 @@ func (l *errands) empty() {
 
 // elsewhere reports whether another node leads, or none.
 func (c *client) elsewhere() bool {
-	return c.srv.cluster != nil && !c.srv.cluster.View().Leading
+	return c.refused || c.srv.cluster != nil && !c.srv.cluster.View().Leading
 }
 
 // passesOn reports whether the client gets what it asks for although this node does not lead.
@@ -95,6 +95,7 @@ func (c *client) passesOn() bool {
 func (c *client) pass(cmd *command, args [][]byte, counted bool) {
 	c.decide()
 	if c.face.elsewhere == refuses {
+		c.refused = true
 		c.fail(cmd, limiter.ErrNotLeading)
 		return
 	}
