@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -157,13 +158,16 @@ func (m machine) Snapshot() (raft.FSMSnapshot, error) {
 	if mutant.Is(mutant.ForgottenTime) {
 		h.Time = 0
 	}
-	return &snapshot{m.Node, h}, nil
+	return &snapshot{m.Node, h, m.restores.Load()}, nil
 }
 
 type snapshot struct {
-	node *Node
-	head head
+	node     *Node
+	head     head
+	restores uint64 // that the node had seen
 }
+
+var errReplaced = errors.New("the state has been replaced meanwhile")
 
 // Persist writes the head, as JSON behind its length, and then the records as in a snapshot
 // file.
@@ -191,6 +195,9 @@ func (s *snapshot) write(w io.Writer) error {
 		return err
 	}
 	_, err = persistence.Write(w, persistence.Info{Program: s.node.config.Version, Created: s.node.config.Wall()}, committed{s.node})
+	if err == nil && s.node.restores.Load() != s.restores {
+		err = errReplaced // and may have been seen half empty
+	}
 	return err
 }
 
@@ -213,6 +220,7 @@ func (m machine) Restore(src io.ReadCloser) error {
 	if r := m.reign.Load(); r != nil {
 		m.abdicate(r)
 	}
+	m.restores.Add(1)
 	m.table.Clear()
 	_, err = persistence.Read(src, func(rec limiter.Record) error { return m.table.Restore(rec, h.Time) })
 	if err != nil {

@@ -138,7 +138,7 @@ func (o *outcome) read(r *bufio.Reader) error {
 }
 
 // command sends one inline command on a connection of its own and returns the reply: a
-// line, or the text of a bulk string.
+// line, the text of a bulk string, or those of an array, each on a line.
 func command(addr, text string) (string, error) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -148,7 +148,10 @@ func command(addr, text string) (string, error) {
 	if _, err := io.WriteString(c, text+"\r\n"); err != nil {
 		return "", err
 	}
-	r := bufio.NewReader(c)
+	return readReply(bufio.NewReader(c))
+}
+
+func readReply(r *bufio.Reader) (string, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
 		return "", err
@@ -158,13 +161,31 @@ func command(addr, text string) (string, error) {
 	case '-':
 		return "", errors.New(line[1:])
 	case '$':
-		size, err := strconv.Atoi(line[1:])
+		return readBulk(r, line[1:])
+	case '*':
+		return readArray(r, line[1:])
+	}
+	return line[1:], nil
+}
+
+func readBulk(r *bufio.Reader, size string) (string, error) {
+	n, err := strconv.Atoi(size)
+	if err != nil || n < 0 {
+		return "", err
+	}
+	bulk := make([]byte, n+len("\r\n"))
+	_, err = io.ReadFull(r, bulk)
+	return string(bulk[:n]), err
+}
+
+func readArray(r *bufio.Reader, size string) (text string, err error) {
+	n, err := strconv.Atoi(size)
+	for range n {
+		element, err := readReply(r)
 		if err != nil {
 			return "", err
 		}
-		bulk := make([]byte, size)
-		_, err = io.ReadFull(r, bulk)
-		return string(bulk), err
+		text += element + "\n"
 	}
-	return line[1:], nil
+	return text, err
 }

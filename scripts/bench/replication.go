@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -15,9 +16,12 @@ type shape struct {
 	flags []string
 }
 
+// ample is a limit that nobody reaches, so that each request changes the state.
+const ample = "1000000000 1 1"
+
 var (
-	pipelined   = shape{"50 connections, depth 16", []string{"-conns", "50", "-depth", "16"}}
-	unpipelined = shape{"200 connections, depth 1", []string{"-conns", "200", "-depth", "1"}}
+	pipelined   = shape{"50 connections, depth 16", []string{"-conns", "50", "-depth", "16", "-limit", ample}}
+	unpipelined = shape{"200 connections, depth 1", []string{"-conns", "200", "-depth", "1", "-limit", ample}}
 	denials     = shape{"one hot key, 95 % denied, 50 connections, depth 16", []string{"-conns", "50", "-depth", "16", "-dist", "hot", "-limit", "0 1 1"}}
 )
 
@@ -119,7 +123,7 @@ func lonelyLatency(s settings, b *board, server string, g generator) error {
 	return withLeader(server, func(addr string) error {
 		var all []float64
 		for range s.rounds {
-			f, err := g.figures(addr, "-conns", "1", "-depth", "1")
+			f, err := g.figures(addr, "-conns", "1", "-depth", "1", "-limit", ample)
 			if err != nil {
 				return err
 			}
@@ -137,7 +141,7 @@ const replicationRound = 4 * time.Second
 // may be no second one.
 func (g generator) alternate(rounds int, load shape, first string, firstFlags []string, second string, secondFlags []string) (a, b []float64, err error) {
 	for range rounds {
-		f, err := g.figures(first, append(load.flags, firstFlags...)...)
+		f, err := g.figures(first, slices.Concat(load.flags, firstFlags)...)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -145,7 +149,7 @@ func (g generator) alternate(rounds int, load shape, first string, firstFlags []
 		if second == "" {
 			continue
 		}
-		if f, err = g.figures(second, append(load.flags, secondFlags...)...); err != nil {
+		if f, err = g.figures(second, slices.Concat(load.flags, secondFlags)...); err != nil {
 			return nil, nil, err
 		}
 		b = append(b, f["requests_per_second"])
