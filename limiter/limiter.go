@@ -182,8 +182,6 @@ var (
 	// ErrNotLeading is returned by an engine that does not decide at present, because another
 	// node of its cluster does, or none. Nothing has been charged.
 	ErrNotLeading = errors.New("this node does not lead its cluster")
-	// ErrBusy is returned when too much waits to be replicated. Nothing has been charged.
-	ErrBusy = errors.New("too many decisions wait to be replicated")
 	// ErrUncertain is returned by Await for what was done shortly before a node stopped leading
 	// its cluster: the others may have got it, or not.
 	ErrUncertain = errors.New("leadership was lost: it may have been charged")

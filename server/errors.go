@@ -76,7 +76,7 @@ const (
 	errTimeout       replyError = "ERR timeout is not an integer or out of range"
 	errNotLeading    replyError = "LOADING no node leads the cluster at present: nothing was charged, try again"
 	errClusterDown   replyError = "CLUSTERDOWN The cluster is down: no node leads it at present, nothing was charged, try again"
-	errBusy          replyError = "BUSY too much waits for the cluster: nothing was charged, try again later"
+	errBusy          replyError = "BUSY too many clients wait for the leader: nothing was charged, try again later"
 	errUncertain     replyError = "UNCERTAIN leadership was lost: it may have been charged"
 	errSelectCluster replyError = "ERR SELECT is not allowed in cluster mode"
 	errNotClustered  replyError = "ERR this server is not part of a cluster"
@@ -108,7 +108,6 @@ var engineErrors = []struct {
 	{limiter.ErrOutOfMemory, errOutOfMemory},
 	{limiter.ErrSameKey, errSameKey},
 	{limiter.ErrNotLeading, errNotLeading},
-	{limiter.ErrBusy, errBusy},
 	{limiter.ErrUncertain, errUncertain},
 }
 

@@ -261,7 +261,7 @@ func (c *client) carry(view *topology.View, list []errand, deadline time.Time) {
 
 // noStream fails what is undone if too many want a stream. Otherwise it can be tried again.
 func (c *client) noStream(err error, list []errand) {
-	if err != limiter.ErrBusy {
+	if err != errBusy {
 		c.srv.debug("forward", "cannot forward commands", "error", err)
 		return
 	}
@@ -274,16 +274,17 @@ func (c *client) noStream(err error, list []errand) {
 func (c *client) exchange(st *stream, list []errand, view *topology.View) bool {
 	encode(&st.out, list)
 	_ = st.conn.SetWriteDeadline(time.Now().Add(replyPatience))
-	written, err := st.conn.Write(st.out.Bytes())
+	written, failed := st.conn.Write(st.out.Bytes())
 	st.out.Truncate(0, keepStream)
+	var err error
 	for i := range list {
 		e := &list[i]
 		if e.done {
 			continue
 		}
 		var reply []byte
-		if err == nil {
-			reply, err = st.answer(e)
+		if err == nil { // what was answered before a write failed counts all the same
+			reply, err = st.answer(e, patienceFor(e, failed))
 		}
 		switch {
 		case err == nil && string(reply) == notLeadingLine:
@@ -301,7 +302,7 @@ func (c *client) exchange(st *stream, list []errand, view *topology.View) bool {
 	if err != nil && err != errParting {
 		c.srv.debug("forward", "a stream to the leader broke", "node", st.to, "error", err)
 	}
-	return err == nil
+	return err == nil && failed == nil
 }
 
 // The lines by which a node tells another that it has not done what it was asked for.
@@ -312,13 +313,13 @@ const (
 
 // answer reads the reply to an errand: behind a transaction the last of several. The error is
 // errParting if the other node has ended the stream without doing it.
-func (st *stream) answer(e *errand) (reply []byte, err error) {
+func (st *stream) answer(e *errand, patience time.Duration) (reply []byte, err error) {
 	replies := 1
 	if e.block != nil {
 		replies = len(e.block.afar()) + len("ME") // MULTI and EXEC
 	}
 	for ; replies > 0 && err == nil; replies-- {
-		reply, err = st.next(reply[:0], patienceFor(e))
+		reply, err = st.next(reply[:0], patience)
 		if string(reply) == partingLine {
 			err = errParting
 		}
@@ -326,8 +327,12 @@ func (st *stream) answer(e *errand) (reply []byte, err error) {
 	return reply, err
 }
 
-// patienceFor returns how long to wait for the answer to an errand. WAIT says so itself.
-func patienceFor(e *errand) time.Duration {
+// patienceFor returns how long to wait for the answer to an errand: after a write that has failed
+// for what is on its way. WAIT says so itself.
+func patienceFor(e *errand, failed error) time.Duration {
+	if failed != nil {
+		return retryPause
+	}
 	if e.cmd.name == "wait" {
 		if ms, ok := resp.ParseInt(e.args[2]); ok && ms > 0 && ms < int64(time.Hour/time.Millisecond) {
 			return replyPatience + time.Duration(ms)*time.Millisecond

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -56,11 +55,11 @@ func (f *forwarder) reset() {
 	}
 }
 
-// get returns a stream to a node, which has to be put back. The error is limiter.ErrBusy if
+// get returns a stream to a node, which has to be put back. The error is errBusy if
 // too many others want one.
 func (f *forwarder) get(to string, protocol int, deadline time.Time) (*stream, error) {
 	if !f.enter(deadline) {
-		return nil, limiter.ErrBusy
+		return nil, errBusy
 	}
 	if st := f.reuse(to, protocol); st != nil {
 		return st, nil
@@ -134,7 +133,7 @@ func (f *forwarder) watch(to string, protocol int, deadline time.Time) (*stream,
 	select {
 	case f.watches <- struct{}{}:
 	default:
-		return nil, limiter.ErrBusy
+		return nil, errBusy
 	}
 	st, err := f.dial(to, protocol, deadline)
 	if err != nil {

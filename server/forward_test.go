@@ -232,6 +232,17 @@ func TestBrokenStreams(t *testing.T) {
 	p.expect(one + one + ":9\r\n")
 
 	p.send(all)
+	if _, err := io.ReadFull(s.Conn, make([]byte, len(throttle("x"))+5)); err != nil { // it ends before it has read all
+		t.Fatal(err)
+	}
+	s.send(t, one+partingLine)
+	_ = s.Close()
+	s = <-streams
+	s.expect(t, throttle("y")+request("TTL", "x"))
+	s.send(t, one+":9\r\n")
+	p.expect(one + one + ":9\r\n")
+
+	p.send(all)
 	s.expect(t, all)
 	s.send(t, notLeadingLine+one+notLeadingLine)
 	s.expect(t, throttle("x")+request("TTL", "x"))
