@@ -194,7 +194,7 @@ func (s *snapshot) write(w io.Writer) error {
 	if _, err := w.Write(b); err != nil {
 		return err
 	}
-	_, err = persistence.Write(w, persistence.Info{Program: s.node.config.Version, Created: s.node.config.Wall()}, committed{s.node})
+	_, err = persistence.Write(w, persistence.Info{Program: s.node.config.Version, Created: s.node.config.Wall()}, committed{s.node}, s.node.ended)
 	if err == nil && s.node.restores.Load() != s.restores {
 		err = errReplaced // and may have been seen half empty
 	}

@@ -3,13 +3,16 @@ package persistence
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
@@ -30,7 +33,7 @@ func readAll(src io.Reader) (list, Info, error) {
 func stream(t testing.TB, src State) ([]byte, Info) {
 	t.Helper()
 	var b bytes.Buffer
-	info, err := Write(&b, Info{Program: "1.2.3", Created: created}, src)
+	info, err := Write(&b, Info{Program: "1.2.3", Created: created}, src, nil)
 	must(t, err)
 	return b.Bytes(), info
 }
@@ -71,7 +74,7 @@ func TestStream_IsAFile(t *testing.T) {
 	snap, err := OpenSnapshot(filepath.Join(dir, "dump.thr"))
 	must(t, err)
 	var b bytes.Buffer
-	info, err := Write(&b, Info{Program: "1.2.3", Created: snap.Info().Created}, state)
+	info, err := Write(&b, Info{Program: "1.2.3", Created: snap.Info().Created}, state, nil)
 	must(t, err)
 	if !bytes.Equal(b.Bytes(), saved) || info != snap.Info() {
 		t.Errorf("the stream has %d bytes, %+v; the file %d, %+v", b.Len(), info, len(saved), snap.Info())
@@ -81,7 +84,7 @@ func TestStream_IsAFile(t *testing.T) {
 
 func TestWrite_SetsCreated(t *testing.T) {
 	before := time.Now()
-	info, err := Write(io.Discard, Info{Program: "1.2.3", Keys: 77, Format: 12}, list{})
+	info, err := Write(io.Discard, Info{Program: "1.2.3", Keys: 77, Format: 12}, list{}, nil)
 	if err != nil || info.Created.Before(before.Round(0)) || info.Created.After(time.Now()) || info.Keys != 0 || info.Format != format {
 		t.Errorf("wrote %+v, %v", info, err)
 	}
@@ -141,11 +144,48 @@ func TestStream_PassesOnWhatFails(t *testing.T) {
 	}
 	const writes = 1 + 1 + 1 + 1
 	for n := 1; n <= writes; n++ {
-		if _, err := Write(&failing{n: n}, Info{}, list{throttle("a", 1)}); !errors.Is(err, errFull) {
+		if _, err := Write(&failing{n: n}, Info{}, list{throttle("a", 1)}, nil); !errors.Is(err, errFull) {
 			t.Errorf("write %d fails: %v", n, err)
 		}
 	}
-	if _, err := Write(&failing{n: writes + 1}, Info{}, list{throttle("a", 1)}); err != nil {
+	if _, err := Write(&failing{n: writes + 1}, Info{}, list{throttle("a", 1)}, nil); err != nil {
 		t.Errorf("no write fails: %v", err)
 	}
 }
+
+// TestWrite_Rests leaves two thirds of the time to others, until somebody waits for it.
+func TestWrite_Rests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		work := func(yield func(limiter.Record) bool) {
+			for i := range 40_000 {
+				if i%1000 == 0 {
+					<-time.After(time.Millisecond)
+				}
+				if !yield(throttle(fmt.Sprint("key ", i), 1)) {
+					return
+				}
+			}
+		}
+		hurry := make(chan struct{})
+		took := func() time.Duration {
+			begin := time.Now()
+			if _, err := Write(io.Discard, Info{}, slow{work}, hurry); err != nil {
+				t.Error(err)
+			}
+			return time.Since(begin)
+		}
+		if got := took(); got < 100*time.Millisecond || got > 120*time.Millisecond {
+			t.Errorf("40 ms of work take %v", got)
+		}
+		close(hurry)
+		if got := took(); got != 40*time.Millisecond {
+			t.Errorf("40 ms of work that somebody waits for take %v", got)
+		}
+	})
+}
+
+// slow is a state that takes its time.
+type slow struct{ records iter.Seq[limiter.Record] }
+
+func (slow) Now() uint64                         { return 1000 }
+func (s slow) Records() iter.Seq[limiter.Record] { return s.records }
