@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	linesPerSecond = 10
+	linesPerSecond = 2
 	maxTexts       = 1000 // of which lines are counted; the library has some two hundred
 )
 
 // Logger returns a logger for raft that writes to log. Lines of level trace and debug are
-// debug lines, which most configurations drop. Of lines of the same text it passes on 10
-// per second; how many it left out is told in a line of its own, with the next line of any
+// debug lines, which most configurations drop, and errors are warnings: to the library an error
+// is mostly that another node is away, or that this one ends. What makes a node unusable is told
+// by Config.Fatal. Of lines of the same text it passes on 2 per second; how many it left out is told in a line of its own, with the next line of any
 // text in a later second.
 func Logger(log *slog.Logger) hclog.Logger { return &logger{log: log, limit: &lineLimit{}} }
 
@@ -66,9 +67,7 @@ func (l *lineLimit) admit(text string, now time.Time) (ok bool, missing []leftOu
 
 func slogLevel(level hclog.Level) slog.Level {
 	switch level {
-	case hclog.Error:
-		return slog.LevelError
-	case hclog.Warn:
+	case hclog.Error, hclog.Warn:
 		return slog.LevelWarn
 	case hclog.Info, hclog.NoLevel:
 		return slog.LevelInfo

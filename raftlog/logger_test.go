@@ -33,7 +33,7 @@ func TestLogger(t *testing.T) {
 		hclog.Error: func(l hclog.Logger) { l.Error("text", "key", 1) },
 		hclog.Off:   func(l hclog.Logger) { l.Log(hclog.Off, "text", "key", 1) },
 	}
-	names := map[hclog.Level]string{hclog.Trace: "DEBUG", hclog.Debug: "DEBUG", hclog.Info: "INFO", hclog.Warn: "WARN", hclog.Error: "ERROR"}
+	names := map[hclog.Level]string{hclog.Trace: "DEBUG", hclog.Debug: "DEBUG", hclog.Info: "INFO", hclog.Warn: "WARN", hclog.Error: "WARN"}
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError, slog.LevelError + 4} {
 		for said, f := range say {
 			l, b := capture(level)
@@ -47,7 +47,7 @@ func TestLogger(t *testing.T) {
 			}
 		}
 		l, _ := capture(level)
-		for lowest, is := range map[slog.Level]bool{slog.LevelDebug: l.IsDebug() && l.IsTrace(), slog.LevelInfo: l.IsInfo(), slog.LevelWarn: l.IsWarn(), slog.LevelError: l.IsError()} {
+		for lowest, is := range map[slog.Level]bool{slog.LevelDebug: l.IsDebug() && l.IsTrace(), slog.LevelInfo: l.IsInfo(), slog.LevelWarn: l.IsWarn() && l.IsError()} {
 			if is != (level <= lowest) {
 				t.Errorf("at %v: %v is written: %t", level, lowest, is)
 			}
@@ -57,7 +57,7 @@ func TestLogger(t *testing.T) {
 
 func TestLogger_GetLevel(t *testing.T) {
 	for level, want := range map[slog.Level]hclog.Level{
-		slog.LevelDebug: hclog.Trace, slog.LevelInfo: hclog.Info, slog.LevelWarn: hclog.Warn, slog.LevelError: hclog.Error, slog.LevelError + 4: hclog.Off,
+		slog.LevelDebug: hclog.Trace, slog.LevelInfo: hclog.Info, slog.LevelWarn: hclog.Warn, slog.LevelError: hclog.Off,
 	} {
 		l, _ := capture(level)
 		l.SetLevel(hclog.Off) // is for the slog.Logger to say
@@ -104,7 +104,7 @@ func TestLogger_Limit(t *testing.T) {
 		<-time.After(time.Second)
 		l.Info("the next line")
 		text := b.String()
-		for what, want := range map[string]int{"heartbeat to\" peer": 100, "raft: rejecting": 100, "raft: rare": 10, "lines were left out": 20, "lines=990": 20} {
+		for what, want := range map[string]int{"heartbeat to\" peer": 20, "raft: rejecting": 20, "raft: rare": 10, "lines were left out": 20, "lines=998": 20} {
 			if got := strings.Count(text, what); got != want {
 				t.Errorf("%d lines with %q; want %d", got, what, want)
 			}
