@@ -35,6 +35,7 @@ type errand struct {
 type errands struct {
 	list     []errand
 	args     [][]byte
+	replies  []byte          // room for what the leader answers
 	hopeless <-chan struct{} // the change that has to come before it is worth trying again
 }
 
@@ -74,9 +75,12 @@ const keepErrands = 16
 func (l *errands) empty() {
 	clear(l.list)
 	clear(l.args)
-	l.list, l.args = l.list[:0], l.args[:0]
+	l.list, l.args, l.replies = l.list[:0], l.args[:0], l.replies[:0]
 	if cap(l.list) > keepErrands {
 		l.list, l.args = nil, nil
+	}
+	if cap(l.replies) > keepOut {
+		l.replies = nil
 	}
 }
 
@@ -282,10 +286,11 @@ func (c *client) exchange(st *stream, list []errand, view *topology.View) bool {
 		if e.done {
 			continue
 		}
-		var reply []byte
+		at := len(c.sent.replies)
 		if err == nil { // what was answered before a write failed counts all the same
-			reply, err = st.answer(e, patienceFor(e, failed))
+			c.sent.replies, err = st.answer(c.sent.replies, e, patienceFor(e, failed))
 		}
+		reply := c.sent.replies[at:]
 		switch {
 		case err == nil && string(reply) == notLeadingLine:
 		case err == nil:
@@ -311,20 +316,21 @@ const (
 	partingLine    = "-" + string(errParting) + "\r\n"
 )
 
-// answer reads the reply to an errand: behind a transaction the last of several. The error is
-// errParting if the other node has ended the stream without doing it.
-func (st *stream) answer(e *errand, patience time.Duration) (reply []byte, err error) {
+// answer appends the reply to an errand to dst: behind a transaction the last of several. The
+// error is errParting if the other node has ended the stream without doing it.
+func (st *stream) answer(dst []byte, e *errand, patience time.Duration) (_ []byte, err error) {
+	at := len(dst)
 	replies := 1
 	if e.block != nil {
 		replies = len(e.block.afar()) + len("ME") // MULTI and EXEC
 	}
 	for ; replies > 0 && err == nil; replies-- {
-		reply, err = st.next(reply[:0], patience)
-		if string(reply) == partingLine {
+		dst, err = st.next(dst[:at], patience)
+		if string(dst[at:]) == partingLine {
 			err = errParting
 		}
 	}
-	return reply, err
+	return dst, err
 }
 
 // patienceFor returns how long to wait for the answer to an errand: after a write that has failed

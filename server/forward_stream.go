@@ -18,6 +18,7 @@ type stream struct {
 	out      resp.Reply // what is sent: commands look like replies
 	scanner  replyScanner
 	came     chan struct{} // holds a token when there is something new
+	timer    *time.Timer   // of next, used again
 
 	mu    sync.Mutex
 	in    []byte // what has come
@@ -69,18 +70,26 @@ func (st *stream) next(dst []byte, patience time.Duration) ([]byte, error) {
 	if dst, done, err := st.take(dst); done || err != nil {
 		return dst, err
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
+	st.startTimer(patience)
+	defer st.timer.Stop()
 	for {
 		select {
 		case <-st.came:
-		case <-timer.C:
+		case <-st.timer.C:
 			return dst, errSilent
 		}
 		if dst, done, err := st.take(dst); done || err != nil {
 			return dst, err
 		}
 	}
+}
+
+func (st *stream) startTimer(d time.Duration) {
+	if st.timer == nil {
+		st.timer = time.NewTimer(d)
+		return
+	}
+	st.timer.Reset(d)
 }
 
 // take appends the next reply to dst if it has come.
