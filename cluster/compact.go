@@ -18,14 +18,18 @@ const (
 	logShare = 4
 
 	leastTrailing, mostTrailing = 1000, 200_000 // entries that are kept behind a snapshot
+
+	// mostPause is how long at the most there is no other attempt after snapshots that have failed.
+	mostPause = time.Minute
 )
 
 // keepShort makes Raft take a snapshot when the log has grown by so many bytes: Raft itself
-// counts entries, and one of ours can be as long as ten thousand others.
+// counts entries, and one of ours can be as long as ten thousand others. After one that has failed it
+// waits longer each time.
 func (n *Node) keepShort() {
 	ticker := time.NewTicker(compactEvery)
 	defer ticker.Stop()
-	last := n.entriesApplied()
+	last, pause, next := n.entriesApplied(), compactEvery, time.Time{}
 	for {
 		select {
 		case <-n.ended:
@@ -33,16 +37,19 @@ func (n *Node) keepShort() {
 		case <-ticker.C:
 		}
 		grown, limit := n.grown.Load(), n.longestLog()
-		if grown < limit {
+		if grown < limit || time.Now().Before(next) {
 			continue
 		}
 		now := n.entriesApplied()
 		n.keepTrailing(limit, grown, now-last)
 		if err := n.Snapshot(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
-			n.log.Warn("the log stays long: no snapshot was taken", "error", err)
+			pause = min(2*pause, mostPause)
+			next = time.Now().Add(pause)
+			n.log.Warn("the log stays long: no snapshot was taken", "error", err, "retry in", pause)
+			continue
 		}
 		n.grown.Add(-grown)
-		last = now
+		last, pause = now, compactEvery
 	}
 }
 

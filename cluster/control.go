@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/throttledhq/throttled/peerlink"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -57,7 +58,8 @@ const (
 	messageWithin = 5 * time.Second
 )
 
-// ServeControl answers the questions that come in on streams of ln, until ln is closed.
+// ServeControl answers the questions that come in on streams of ln, until ln is closed. It has to have
+// returned before Close is called. On a stream of a [peerlink.Link] a node is heard only on what is its own.
 func (n *Node) ServeControl(ln net.Listener) error {
 	for {
 		conn, err := ln.Accept()
@@ -68,7 +70,7 @@ func (n *Node) ServeControl(ln net.Listener) error {
 			return fmt.Errorf("accept a question: %w", err)
 		}
 		n.running.Go(func() {
-			defer conn.Close()
+			defer func() { _ = conn.Close() }() // nothing is lost that was not answered
 			if err := n.serveQuestion(conn); err != nil {
 				n.log.Debug("a question was not answered", "error", err)
 			}
@@ -86,7 +88,18 @@ func (n *Node) serveQuestion(conn net.Conn) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), messageWithin)
 	defer cancel()
-	return json.NewEncoder(conn).Encode(n.Reply(ctx, q))
+	return json.NewEncoder(conn).Encode(n.replyTo(ctx, peerlink.PeerOf(conn), q))
+}
+
+// ErrNotItself is what a node is answered that speaks for another.
+var ErrNotItself = errors.New("a node speaks only for itself")
+
+// replyTo answers the question of a peer; "" is one that has not shown who it is.
+func (n *Node) replyTo(ctx context.Context, peer string, q Question) Answer {
+	if peer != "" && q.Node != nil && q.Node.ID != peer {
+		return Answer{Node: &n.config.Self, Error: fmt.Errorf("%s asks for %s: %w", peer, q.Node.ID, ErrNotItself).Error()}
+	}
+	return n.Reply(ctx, q)
 }
 
 // AskOver puts a question to whoever is at the other end of a stream.
@@ -101,7 +114,7 @@ func AskOver(ctx context.Context, conn net.Conn, q Question) (a Answer, err erro
 	return a, nil
 }
 
-// Reply answers a question.
+// Reply answers a question of somebody who may ask it.
 func (n *Node) Reply(ctx context.Context, q Question) Answer {
 	a := Answer{Node: &n.config.Self}
 	if err := n.answer(ctx, &q, &a); err != nil {
@@ -143,9 +156,9 @@ func (n *Node) answer(ctx context.Context, q *Question, a *Answer) error {
 	case aboutJoining:
 		return n.admit(ctx, q)
 	case aboutSelf:
-		return n.propose(q.Node)
+		return n.propose(ctx, q.Node)
 	case aboutVoting:
-		return n.promote(q)
+		return n.promote(ctx, q)
 	case aboutRemoval:
 		return n.Remove(ctx, q.Node.ID)
 	}

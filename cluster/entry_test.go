@@ -98,10 +98,10 @@ func FuzzReadHead(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(append(appendLength(nil, len(b)), b...))
-	f.Add(appendLength(nil, maxHead+1))
-	f.Add(append(appendLength(nil, 2), "{}"...))
-	f.Add(append(appendLength(nil, 1<<19), b...))
+	f.Add(append(lengthOf(len(b)), b...))
+	f.Add(lengthOf(maxHead+1))
+	f.Add(append(lengthOf(2), "{}"...))
+	f.Add(append(lengthOf(1<<19), b...))
 	f.Add([]byte{1, 2})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := readHead(bytes.NewReader(b))

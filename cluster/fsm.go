@@ -188,7 +188,7 @@ func (s *snapshot) write(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := w.Write(appendLength(nil, len(b))); err != nil {
+	if _, err := w.Write(lengthOf(len(b))); err != nil {
 		return err
 	}
 	if _, err := w.Write(b); err != nil {
@@ -207,7 +207,7 @@ func (s *snapshot) Release() {}
 // Restore takes a snapshot in, at the start or because the log of the leader begins later than
 // this node's ends. One that turns out to be damaged halfway stops the process.
 func (m machine) Restore(src io.ReadCloser) error {
-	defer src.Close()
+	defer func() { _ = src.Close() }() // it is only read
 	h, err := readHead(src)
 	if err != nil {
 		return fmt.Errorf("read a snapshot: %w", err)

@@ -111,7 +111,7 @@ func (n *Node) introduce() {
 		var err error
 		switch self := v.Find(v.Self); {
 		case v.Leader == "" && self == nil && len(n.config.Join) > 0 && n.incarnation(v.Self) == "":
-			err = n.join(ctx)
+			n.join(ctx)
 		case v.Leader == "":
 			if time.Since(lonely) > lonelyAfter {
 				n.askWhetherRemoved(ctx)
@@ -122,7 +122,7 @@ func (n *Node) introduce() {
 		case self != nil && !self.Voter:
 			err = n.askLeader(ctx, Question{About: aboutVoting, Node: &n.config.Self, Applied: n.raft.AppliedIndex()})
 		case v.Leading:
-			err = n.announceMet()
+			err = n.announceMet(ctx)
 		}
 		if err != nil {
 			n.log.Debug("introducing this node", "error", err)
@@ -131,18 +131,17 @@ func (n *Node) introduce() {
 }
 
 // join asks to be added.
-func (n *Node) join(ctx context.Context) error {
+func (n *Node) join(ctx context.Context) {
 	q := Question{About: aboutJoining, Node: &n.config.Self, Raft: n.config.Advertise}
 	var errs []error
 	for _, addr := range n.config.Join {
 		_, err := n.askThrough(ctx, topology.Member{Raft: addr}, q)
 		if err == nil {
-			return nil
+			return
 		}
 		errs = append(errs, err)
 	}
 	n.log.Warn("cannot join the cluster yet", "error", errors.Join(errs...))
-	return nil
 }
 
 // isAnnounced reports whether the others know of this node what they should.
@@ -154,7 +153,7 @@ func (n *Node) isAnnounced() bool {
 
 // announceMet writes to the log with which data the nodes have begun that the leader has met,
 // in case one of them loses it before it has announced itself.
-func (n *Node) announceMet() error {
+func (n *Node) announceMet(ctx context.Context) error {
 	n.mu.Lock()
 	var missing []Announcement
 	for id, a := range n.met {
@@ -164,7 +163,7 @@ func (n *Node) announceMet() error {
 	}
 	n.mu.Unlock()
 	for _, a := range missing {
-		if err := n.propose(&a); err != nil {
+		if err := n.propose(ctx, &a); err != nil {
 			return err
 		}
 	}

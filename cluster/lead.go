@@ -84,7 +84,7 @@ func (n *Node) takeOver() {
 			n.config.Stuck(nil)
 			return
 		}
-		n.log.Info("cannot begin to lead yet", "error", err)
+		n.log.Debug("cannot begin to lead yet", "error", err)
 		n.config.Stuck(err)
 		select {
 		case <-n.ended:

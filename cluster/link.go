@@ -18,7 +18,7 @@ func (l linked) Ask(ctx context.Context, to topology.Member, q Question) (Answer
 	if err != nil {
 		return Answer{}, err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // the answer is there
 	return AskOver(ctx, conn, q)
 }
 

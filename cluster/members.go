@@ -14,7 +14,7 @@ import (
 const (
 	// promoteLag is how many entries a node may lack and be given a vote.
 	promoteLag = 1000
-	// changeWithin is how long a change of the configuration may take to be in the log.
+	// changeWithin is how long a change of the cluster may take at the most.
 	changeWithin = 5 * time.Second
 )
 
@@ -39,20 +39,44 @@ func (n *Node) change(f func() error) error {
 	return f()
 }
 
+// put hands Raft a change and waits until it is committed, or for ctx to end: the change may then still
+// take place. Raft lets the next one wait until it has been decided.
+func put(ctx context.Context, give func(within time.Duration) raft.Future) error {
+	ctx, cancel := context.WithTimeout(ctx, changeWithin)
+	defer cancel()
+	end, _ := ctx.Deadline() // there is one now
+	left := time.Until(end)
+	if left <= 0 { // for Raft, that is to wait for ever
+		return context.DeadlineExceeded
+	}
+	f := give(left)
+	done := make(chan error, 1)
+	go func() { done <- f.Error() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // Add lets a node join without a vote.
-func (n *Node) Add(_ context.Context, id, addr string) error {
+func (n *Node) Add(ctx context.Context, id, addr string) error {
 	return n.change(func() error {
 		for _, m := range n.View().Members {
 			if m.ID == id || m.Raft == addr {
 				return fmt.Errorf("add %s at %s: %w", id, addr, topology.ErrMember)
 			}
 		}
-		return n.addNonvoter(id, addr)
+		return n.addNonvoter(ctx, id, addr)
 	})
 }
 
-func (n *Node) addNonvoter(id, addr string) error {
-	if err := n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, changeWithin).Error(); err != nil {
+func (n *Node) addNonvoter(ctx context.Context, id, addr string) error {
+	err := put(ctx, func(within time.Duration) raft.Future {
+		return n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, within)
+	})
+	if err != nil {
 		return fmt.Errorf("add %s at %s: %w", id, addr, err)
 	}
 	n.refresh()
@@ -61,7 +85,7 @@ func (n *Node) addNonvoter(id, addr string) error {
 
 // admit lets in a node that asks for it. One that has lost its data must come under another
 // id: it has forgotten for whom it has voted, and what it has told the leader that it has.
-func (n *Node) admit(_ context.Context, q *Question) error {
+func (n *Node) admit(ctx context.Context, q *Question) error {
 	if known := n.incarnation(q.Node.ID); known != "" && known != q.Node.Incarnation {
 		return fmt.Errorf("%s: %w", q.Node.ID, ErrUsed)
 	}
@@ -69,12 +93,12 @@ func (n *Node) admit(_ context.Context, q *Question) error {
 		if m := n.find(q.Node.ID); m != nil && m.Raft == q.Raft {
 			return nil
 		}
-		return n.addNonvoter(q.Node.ID, q.Raft)
+		return n.addNonvoter(ctx, q.Node.ID, q.Raft)
 	})
 	if err != nil {
 		return err
 	}
-	return n.propose(q.Node)
+	return n.propose(ctx, q.Node)
 }
 
 // incarnation returns that of a node by what it has announced, or "".
@@ -85,7 +109,7 @@ func (n *Node) incarnation(id string) string {
 }
 
 // propose writes what a node announces to the log, unless that says so already.
-func (n *Node) propose(a *Announcement) error {
+func (n *Node) propose(ctx context.Context, a *Announcement) error {
 	n.mu.Lock()
 	known := n.announced[a.ID]
 	n.mu.Unlock()
@@ -99,14 +123,14 @@ func (n *Node) propose(a *Announcement) error {
 	if err != nil {
 		return err
 	}
-	if err := n.raft.Apply(entry, changeWithin).Error(); err != nil {
+	if err := put(ctx, func(within time.Duration) raft.Future { return n.raft.Apply(entry, within) }); err != nil {
 		return fmt.Errorf("announce %s: %w", a.ID, err)
 	}
 	return nil
 }
 
 // promote gives a node a vote that has caught up.
-func (n *Node) promote(q *Question) error {
+func (n *Node) promote(ctx context.Context, q *Question) error {
 	return n.change(func() error {
 		m := n.find(q.Node.ID)
 		if m == nil {
@@ -115,7 +139,10 @@ func (n *Node) promote(q *Question) error {
 		if m.Voter || q.Applied+promoteLag < n.raft.CommitIndex() {
 			return nil
 		}
-		if err := n.raft.AddVoter(raft.ServerID(m.ID), raft.ServerAddress(m.Raft), 0, changeWithin).Error(); err != nil {
+		err := put(ctx, func(within time.Duration) raft.Future {
+			return n.raft.AddVoter(raft.ServerID(m.ID), raft.ServerAddress(m.Raft), 0, within)
+		})
+		if err != nil {
 			return fmt.Errorf("give %s a vote: %w", m.ID, err)
 		}
 		n.log.Info("a node has caught up and votes", "node", m.ID)
@@ -136,7 +163,10 @@ func (n *Node) Remove(ctx context.Context, id string) error {
 		if !n.canLose(id) {
 			return fmt.Errorf("remove %s: %w", id, topology.ErrRefused)
 		}
-		if err := n.raft.RemoveServer(raft.ServerID(id), 0, changeWithin).Error(); err != nil {
+		err := put(ctx, func(within time.Duration) raft.Future {
+			return n.raft.RemoveServer(raft.ServerID(id), 0, within)
+		})
+		if err != nil {
 			return fmt.Errorf("remove %s: %w", id, err)
 		}
 		n.refresh()

@@ -82,7 +82,7 @@ type Node struct {
 	bootIndex     uint64 // the last entry that was in the log when this process began
 	snapshotIndex atomic.Uint64
 	restores      atomic.Uint64 // snapshots taken in
-	grown         atomic.Int64 // bytes of entries applied since the last snapshot that keepShort has asked for
+	grown         atomic.Int64  // bytes of entries applied since the last snapshot that keepShort has asked for
 	entries       atomic.Uint64
 	bytes         atomic.Uint64
 	rollbacks     atomic.Uint64
@@ -182,9 +182,9 @@ func (n *Node) settings() *raft.Config {
 	s.HeartbeatTimeout, s.ElectionTimeout = n.config.Heartbeat, n.config.Heartbeat
 	s.LeaderLeaseTimeout = n.lease
 	s.CommitTimeout = 20 * time.Millisecond // tells idle followers what is committed
-	s.MaxAppendEntries = 32 // of up to megabytes each
-	s.BatchApplyCh = true      // the flusher bounds what is on its way
-	s.ShutdownOnRemove = false // see Close
+	s.MaxAppendEntries = 32                 // of up to megabytes each
+	s.BatchApplyCh = true                   // the flusher bounds what is on its way
+	s.ShutdownOnRemove = false              // see Close
 	s.SnapshotInterval, s.SnapshotThreshold = 30*time.Second, 50_000
 	s.TrailingLogs = 200_000 // longer than a snapshot takes to be sent, and back to the one before
 	s.NotifyCh = n.notify

@@ -24,7 +24,7 @@ func (c committed) Records() iter.Seq[limiter.Record] {
 	return c.node.table.CommittedRecords()
 }
 
-func appendLength(b []byte, n int) []byte { return binary.LittleEndian.AppendUint32(b, uint32(n)) }
+func lengthOf(n int) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(n)) }
 
 var errHead = errors.New("the head of the snapshot is damaged")
 

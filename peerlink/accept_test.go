@@ -199,7 +199,7 @@ func TestCaps(t *testing.T) {
 			return nil
 		}
 		if err != nil {
-			t.Fatalf("node %s: %v", from.Node(), err)
+			t.Fatalf("node %s: %v", from.cfg.Node, err)
 		}
 		return accepted(t, l, p)
 	}

@@ -53,7 +53,7 @@ func beVictim(dir string) error {
 		return err
 	}
 	<-r.leads
-	fmt.Println(l.Addr())
+	fmt.Println(l.ln.Addr())
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return errors.Join(errors.New("victim: nobody has killed me"), err)
 }
@@ -197,7 +197,7 @@ func TestAttacksWouldWork(t *testing.T) {
 		l := s.link("n1")
 		r := alone(t, l)
 		// The answer begins with an empty error: the vote has been counted.
-		if b, err := bufio.NewReader(send(t, insider, l.Addr().String(), forged()["vote"])).ReadByte(); err != nil || b != 0xa0 {
+		if b, err := bufio.NewReader(send(t, insider, l.ln.Addr().String(), forged()["vote"])).ReadByte(); err != nil || b != 0xa0 {
 			t.Fatalf("answer %#x: %v", b, err)
 		}
 		r.expectTerm(t, math.MaxUint64)
@@ -205,7 +205,7 @@ func TestAttacksWouldWork(t *testing.T) {
 	t.Run("snapshot of other peer", func(t *testing.T) {
 		l := s.link("n1")
 		r := alone(t, l)
-		if b, err := bufio.NewReader(send(t, insider, l.Addr().String(), forged()["snapshot of other peer"])).ReadByte(); err != nil || b != 0xa0 {
+		if b, err := bufio.NewReader(send(t, insider, l.ln.Addr().String(), forged()["snapshot of other peer"])).ReadByte(); err != nil || b != 0xa0 {
 			t.Fatalf("answer %#x: %v", b, err)
 		}
 		if got := r.servers(t); len(got) != 1 || got[0] != evil {

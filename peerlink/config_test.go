@@ -89,7 +89,7 @@ func TestListenAddresses(t *testing.T) {
 			l := s.link("n1", func(c *Config) { c.Bind, c.Advertise = test.bind, test.advertise })
 			want := test.want
 			if want == "" {
-				want = l.Addr().String()
+				want = l.ln.Addr().String()
 			}
 			for _, addr := range []string{l.Streams(Raft).Addr().String(), l.Raft().Addr().String()} {
 				if addr != want || strings.HasSuffix(addr, ":0") {

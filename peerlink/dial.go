@@ -55,6 +55,9 @@ func (l *Link) dial(ctx context.Context, node, addr string, p Purpose) (net.Conn
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // makes what goes on fail
 	c := &conn{Conn: raw, raw: raw, link: l, purpose: p}
+	if p == Raft { // which sets the same deadline for messages of any length
+		c.Conn = newProgress(raw)
+	}
 	err = l.introduce(ctx, c, node)
 	if !stop() {
 		err = errors.Join(ctx.Err(), err)
@@ -73,7 +76,7 @@ func (l *Link) dial(ctx context.Context, node, addr string, p Purpose) (net.Conn
 func (l *Link) introduce(ctx context.Context, c *conn, node string) error {
 	var state tls.ConnectionState
 	if id := l.identity(); id != nil {
-		secure := tls.Client(c.raw, id.client(&l.cfg, node))
+		secure := tls.Client(c.Conn, id.client(&l.cfg, node))
 		if err := secure.HandshakeContext(ctx); err != nil {
 			return explain(err)
 		}

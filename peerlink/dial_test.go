@@ -84,8 +84,8 @@ func TestDialAnyNode(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if in := accepted(t, l, Control); PeerOf(out) != l.Node() || PeerOf(in) != "n1" {
-					t.Errorf("%s is called %q and calls the other %q", l.Node(), PeerOf(out), PeerOf(in))
+				if in := accepted(t, l, Control); PeerOf(out) != l.cfg.Node || PeerOf(in) != "n1" {
+					t.Errorf("%s is called %q and calls the other %q", l.cfg.Node, PeerOf(out), PeerOf(in))
 				}
 			}
 		})
@@ -235,7 +235,7 @@ func TestDialOutlivesContext(t *testing.T) {
 	s := newSite(t)
 	n1, n2 := s.link("n1"), s.link("n2")
 	ctx, cancel := context.WithCancel(t.Context())
-	out, err := n1.Dial(ctx, "n2", n2.Addr().String(), Client)
+	out, err := n1.Dial(ctx, "n2", n2.ln.Addr().String(), Client)
 	cancel()
 	if err != nil {
 		t.Fatal(err)

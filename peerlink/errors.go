@@ -2,7 +2,7 @@ package peerlink
 
 import "errors"
 
-// The errors of [Listen] and [Link.Reload], besides those of the system. Configurations
+// The errors of [Listen], besides those of the system. Configurations
 // that make no sense give others.
 var (
 	// ErrInsecure is wrapped when an address is not loopback though there are to be no

@@ -94,7 +94,7 @@ func open(t testing.TB, cfg Config, changes ...func(c *Config)) *Link {
 func closeLink(t testing.TB, l *Link) {
 	t.Helper()
 	if err := l.Close(); err != nil {
-		t.Errorf("close the link of %s: %v", l.Node(), err)
+		t.Errorf("close the link of %s: %v", l.cfg.Node, err)
 	}
 }
 
@@ -126,7 +126,7 @@ func connect(t testing.TB, l *Link) net.Conn {
 func connectFrom(t testing.TB, l *Link, host string) net.Conn {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(host)}}
-	c, err := d.DialContext(t.Context(), "tcp", l.Addr().String())
+	c, err := d.DialContext(t.Context(), "tcp", l.ln.Addr().String())
 	if err != nil {
 		t.Fatalf("connect: %v", err)
 	}
@@ -158,7 +158,7 @@ func closed(t testing.TB, c net.Conn) []byte {
 // dialled opens a stream, which must succeed, and returns both ends.
 func dialled(t testing.TB, from, to *Link, p Purpose) (out, in net.Conn) {
 	t.Helper()
-	out, err := dial(t, from, to.Node(), to, p)
+	out, err := dial(t, from, to.cfg.Node, to, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func dial(t testing.TB, from *Link, node string, to *Link, p Purpose) (net.Conn,
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	c, err := from.Dial(ctx, node, to.Addr().String(), p)
+	c, err := from.Dial(ctx, node, to.ln.Addr().String(), p)
 	if err == nil {
 		t.Cleanup(func() { _ = c.Close() })
 	}
@@ -334,4 +334,10 @@ func serialOf(t testing.TB, p certs.Pair) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprint(leaf.SerialNumber)
+}
+
+// expires returns when the certificate of a node does.
+func expires(l *Link) time.Time {
+	id, _ := l.papers.get() // a file that is wrong is told of at a handshake
+	return id.expires()
 }

@@ -71,7 +71,7 @@ func TestReloadUnderUse(t *testing.T) {
 	first := serial(t, out)
 	reload := func() {
 		t.Helper()
-		if err := errors.Join(n1.Reload(), n2.Reload()); err != nil {
+		if err := errors.Join(n1.papers.read(), n2.papers.read()); err != nil {
 			t.Fatal(err)
 		}
 		flows(t, out, in)
@@ -132,22 +132,22 @@ func TestReloadOfBadFiles(t *testing.T) {
 		{"new key only", certs.Pair{Cert: good.Cert, Key: s.issue("n2", "c1", time.Now()).Key}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			before := n2.Expires()
+			before := expires(n2)
 			s.write("n2.pem", test.pair.Cert)
 			s.write("n2-key.pem", test.pair.Key)
-			if err := n2.Reload(); err == nil {
+			if err := n2.papers.read(); err == nil {
 				t.Error("no error")
 			}
 			c.advance(time.Minute)
 			flows2(t, n1, n2) // looks at the files by itself, too
-			if got := n2.Expires(); !got.Equal(before) {
+			if got := expires(n2); !got.Equal(before) {
 				t.Errorf("the certificate expires %v, before %v", got, before)
 			}
 		})
 	}
 	s.write("n2-key.pem", good.Key)
 	s.write("n2.pem", good.Cert)
-	if err := n2.Reload(); err != nil {
+	if err := n2.papers.read(); err != nil {
 		t.Errorf("good files: %v", err)
 	}
 }
@@ -220,14 +220,14 @@ func TestExpiry(t *testing.T) {
 	if err := long.Save(s.dir, "n2"); err != nil {
 		t.Fatal(err)
 	}
-	if err := n2.Reload(); err != nil {
+	if err := n2.papers.read(); err != nil {
 		t.Fatal(err)
 	}
 	out, in := dialled(t, n1, n2, Raft)
 	if n := len(log.with("expires soon")); n != 1 {
 		t.Errorf("%d lines say that a certificate expires soon, want that of n1", n)
 	}
-	if left := n1.Expires().Sub(c.now()); left > 24*time.Hour || left < 23*time.Hour {
+	if left := expires(n1).Sub(c.now()); left > 24*time.Hour || left < 23*time.Hour {
 		t.Errorf("the certificate expires in %v, want a day", left)
 	}
 	c.advance(25 * time.Hour)

@@ -98,13 +98,6 @@ func (l *Link) control(_, addr string, _ syscall.RawConn) error {
 	return nil
 }
 
-// Addr returns the address that the Link listens on. That of its Streams is the one that
-// is advertised.
-func (l *Link) Addr() net.Addr { return l.ln.Addr() }
-
-// Node returns the name of this node.
-func (l *Link) Node() string { return l.cfg.Node }
-
 // SetAllowed says which nodes may open Raft streams to this one; nil stands for any of the
 // cluster, as before the first call. The function is asked for each stream and may be
 // called by several goroutines at once. When its answers change call Recheck.
@@ -155,25 +148,6 @@ func (l *Link) SetExpected(expected func(addr string) (node string)) {
 		return
 	}
 	l.expected.Store(&expected)
-}
-
-// Reload reads the certificate files again. Streams that are open stay. On an error, which
-// wraps what is wrong with the files, all goes on with what they said before. A Link
-// without certificates has nothing to read.
-func (l *Link) Reload() error {
-	if l.papers == nil {
-		return nil
-	}
-	return l.papers.read()
-}
-
-// Expires returns when the certificate of this node does; the zero time if there is none.
-func (l *Link) Expires() time.Time {
-	if l.papers == nil {
-		return time.Time{}
-	}
-	id, _ := l.papers.get() // a file that is wrong is told of at a handshake
-	return id.expires()
 }
 
 // identity returns the certificates to use, which are nil if there are to be none.

@@ -129,7 +129,7 @@ func TestAllowedRace(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if out, err := n2.Dial(ctx, "n1", n1.Addr().String(), Raft); err == nil {
+	if out, err := n2.Dial(ctx, "n1", n1.ln.Addr().String(), Raft); err == nil {
 		_ = out.SetReadDeadline(time.Now().Add(patience))
 		closed(t, out)
 	} else if ctx.Err() != nil {
@@ -141,7 +141,7 @@ func TestAllowedRace(t *testing.T) {
 func TestExpected(t *testing.T) {
 	s := newSite(t)
 	n1, n2 := s.link("n1"), s.link("n2")
-	to := raft.ServerAddress(n2.Addr().String())
+	to := raft.ServerAddress(n2.ln.Addr().String())
 	expect := func(node string, want error) {
 		t.Helper()
 		c, err := n1.Raft().Dial(to, patience)
@@ -177,7 +177,7 @@ func TestRaftDialTimeout(t *testing.T) {
 		t.Error("a silent peer is taken for a node")
 	}
 	n2 := open(t, plain("n2"))
-	if _, err := l.Raft().Dial(raft.ServerAddress(n2.Addr().String()), 0); err != nil {
+	if _, err := l.Raft().Dial(raft.ServerAddress(n2.ln.Addr().String()), 0); err != nil {
 		t.Errorf("without a timeout: %v", err)
 	}
 }
@@ -227,7 +227,7 @@ func TestCloseEndsAll(t *testing.T) {
 	if left := goroutines(); len(left) > 0 {
 		t.Errorf("goroutines are left:\n%s", strings.Join(left, "\n\n"))
 	}
-	if _, err := net.DialTimeout("tcp", n1.Addr().String(), patience); err == nil {
+	if _, err := net.DialTimeout("tcp", n1.ln.Addr().String(), patience); err == nil {
 		t.Error("it still listens")
 	}
 }
@@ -246,14 +246,6 @@ func TestGoroutinesAreFound(t *testing.T) {
 	open(t, plain("n1"))
 	if !eventually(func() bool { return len(goroutines()) > 0 }) {
 		t.Error("the goroutine of a link is not found")
-	}
-}
-
-// TestWithoutCertificates sees what a link without them says about them.
-func TestWithoutCertificates(t *testing.T) {
-	l := open(t, plain("n1"))
-	if err := l.Reload(); err != nil || !l.Expires().IsZero() {
-		t.Errorf("Reload: %v, expires %v", err, l.Expires())
 	}
 }
 

@@ -33,7 +33,7 @@ func newRaft(l *Link, pace time.Duration) (*raftNode, error) {
 	transport := raft.NewNetworkTransport(l.Raft(), 3, 2*time.Second, io.Discard)
 	cfg := raft.DefaultConfig()
 	leads := make(chan bool, 100)
-	cfg.LocalID, cfg.LogOutput, cfg.NotifyCh = raft.ServerID(l.Node()), io.Discard, leads
+	cfg.LocalID, cfg.LogOutput, cfg.NotifyCh = raft.ServerID(l.cfg.Node), io.Discard, leads
 	cfg.HeartbeatTimeout, cfg.ElectionTimeout, cfg.LeaderLeaseTimeout = pace, pace, pace
 	store := raft.NewInmemStore()
 	r, err := raft.NewRaft(cfg, &noted{}, store, store, raft.NewInmemSnapshotStore(), transport)
@@ -64,7 +64,7 @@ func startRaft(t *testing.T, l *Link, pace time.Duration) *raftNode {
 func bootstrap(r *raftNode, links ...*Link) error {
 	var c raft.Configuration
 	for _, l := range links {
-		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(l.Node()), Address: raft.ServerAddress(l.Streams(Raft).Addr().String())})
+		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(l.cfg.Node), Address: raft.ServerAddress(l.Streams(Raft).Addr().String())})
 	}
 	return r.BootstrapCluster(c).Error()
 }
@@ -177,7 +177,7 @@ func TestRaftOverLinks(t *testing.T) {
 			for _, node := range []string{"n1", "n2", "n3"} {
 				l := open(t, config(node))
 				links = append(links, l)
-				nodes[l.Addr().String()] = node
+				nodes[l.ln.Addr().String()] = node
 			}
 			leader := make(chan *raftNode, 100)
 			for i, l := range links {

@@ -80,6 +80,10 @@ type raftLayer struct{ *Streams }
 // Raft returns the stream layer for raft.NewNetworkTransport. See SetExpected for whom it
 // dials. Closing it, as the transport does, leaves the streams of Raft open until the Link
 // is closed.
+//
+// The deadlines of the streams that it dials are ones of progress: one that is set for two seconds from now
+// is missed when nothing has moved for two seconds, however long a message takes, or when less than 8 KiB
+// a second have.
 func (l *Link) Raft() raft.StreamLayer { return raftLayer{l.streams[Raft]} }
 
 // Dial opens a stream for Raft. A timeout of 0 leaves it at Config.HandshakeTimeout.

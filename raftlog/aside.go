@@ -13,15 +13,6 @@ const (
 	keptAside   = 2
 )
 
-// SetAside closes the store and does what the function of that name does. Raft must have
-// been shut down before.
-func (s *Store) SetAside() (string, error) {
-	if err := s.Close(); err != nil {
-		return "", fmt.Errorf("set %s aside: %w", s.current(), err)
-	}
-	return SetAside(s.dir)
-}
-
 // SetAside renames the directory of the files in dir to "aside-N", whose path it returns.
 // The last two such directories are kept. The next Open begins with nothing, and the next
 // Claim draws another incarnation: the node joins as a new one, since it has forgotten what

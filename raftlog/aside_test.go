@@ -25,7 +25,8 @@ func TestSetAside(t *testing.T) {
 		if (index == 0) != fresh {
 			t.Errorf("round %d: the log ends at %d", n, index)
 		}
-		if last, err = s.SetAside(); err != nil || filepath.Dir(last) != dir {
+		must(t, s.Close())
+		if last, err = SetAside(dir); err != nil || filepath.Dir(last) != dir {
 			t.Fatalf("round %d: set aside in %q, %v", n, last, err)
 		}
 		if err := s.Logs().StoreLog(command(1, 1)); !errors.Is(err, ErrClosed) {

@@ -33,6 +33,7 @@
 //	DIR/current/raft-stable.db  bbolt: term and vote; made durable by each write
 //	DIR/current/snapshots/      of raft's file store, the last two
 //	DIR/current/damaged/        a snapshot that was not right, for somebody to look at
+//	DIR/current/set-aside       why the files are to be set aside at the next start, if they are
 //	DIR/aside-N/                what SetAside has moved away, the last two
 //
 // raft-log.db never becomes smaller, but what deleting entries leaves free is used again:

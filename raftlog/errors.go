@@ -18,7 +18,7 @@ var (
 	// ErrGap is wrapped by Check when the log does not begin where the newest snapshot that
 	// can be read ends.
 	ErrGap = errors.New("entries are missing from the log: wipe the directory and let the node rejoin")
-	// ErrClosed is returned by the stores after Close and SetAside.
+	// ErrClosed is returned by the stores after Close.
 	ErrClosed = errors.New("the log of this node is closed")
 )
 

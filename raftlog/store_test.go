@@ -148,9 +148,6 @@ func TestClose_AfterAnError(t *testing.T) {
 		}
 	}
 	refused(t, "opened in the same process", dir, ErrLocked)
-	if _, err := s.SetAside(); !errors.Is(err, errDisk) {
-		t.Errorf("SetAside returns %v", err)
-	}
 }
 
 // TestRead_PageIsGone has a disk that does not deliver a page that is mapped, for which a

@@ -98,8 +98,8 @@ func TestCertsFiles(t *testing.T) {
 func TestCertsServeNodes(t *testing.T) {
 	dir := t.TempDir()
 	mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "n1", "n2")
-	n1, n2 := openLink(t, dir, "n1"), openLink(t, dir, "n2")
-	meet(t, n1, n2)
+	n1 := openLink(t, dir, "n1")
+	meet(t, n1, openLink(t, dir, "n2"))
 	before := readFiles(t, dir)
 	said := mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "--renew", "n2", "n3")
 	after := readFiles(t, dir)
@@ -112,16 +112,19 @@ func TestCertsServeNodes(t *testing.T) {
 	if !strings.Contains(said, "as it was") {
 		t.Errorf("that the CA is the same is not told of in %q", said)
 	}
-	if err := n2.Reload(); err != nil {
-		t.Fatalf("reload: %v", err)
-	}
-	n3 := openLink(t, dir, "n3")
+	n2, n3 := openLink(t, dir, "n2"), openLink(t, dir, "n3")
 	meet(t, n1, n2)
 	meet(t, n3, n2)
 	meet(t, n2, n3)
 }
 
-func openLink(t *testing.T, dir, node string) *peerlink.Link {
+// namedLink is the link of a node.
+type namedLink struct {
+	*peerlink.Link
+	node string
+}
+
+func openLink(t *testing.T, dir, node string) namedLink {
 	t.Helper()
 	cert, key := certs.Files(dir, node)
 	ca, _ := certs.CAFiles(dir)
@@ -130,15 +133,15 @@ func openLink(t *testing.T, dir, node string) *peerlink.Link {
 		t.Fatalf("open a link: %v", err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	return l
+	return namedLink{l, node}
 }
 
 // meet sends a word from one node to another.
-func meet(t *testing.T, from, to *peerlink.Link) {
+func meet(t *testing.T, from, to namedLink) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	out, err := from.Dial(ctx, to.Node(), to.Addr().String(), peerlink.Control)
+	out, err := from.Dial(ctx, to.node, to.Streams(peerlink.Control).Addr().String(), peerlink.Control)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,8 +149,8 @@ func meet(t *testing.T, from, to *peerlink.Link) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if peerlink.PeerOf(in) != from.Node() || peerlink.PeerOf(out) != to.Node() {
-		t.Errorf("%s meets %q, %s meets %q", to.Node(), peerlink.PeerOf(in), from.Node(), peerlink.PeerOf(out))
+	if peerlink.PeerOf(in) != from.node || peerlink.PeerOf(out) != to.node {
+		t.Errorf("%s meets %q, %s meets %q", to.node, peerlink.PeerOf(in), from.node, peerlink.PeerOf(out))
 	}
 	if _, err := io.WriteString(out, "hello"); err != nil {
 		t.Fatal(err)
@@ -156,7 +159,7 @@ func meet(t *testing.T, from, to *peerlink.Link) {
 		t.Fatal(err)
 	}
 	if got, err := io.ReadAll(in); err != nil || string(got) != "hello" {
-		t.Errorf("%s reads %q (%v), want hello", to.Node(), got, err)
+		t.Errorf("%s reads %q (%v), want hello", to.node, got, err)
 	}
 	_ = in.Close() // the other end has gone
 }

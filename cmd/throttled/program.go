@@ -261,7 +261,7 @@ func (p *program) begin(ctx context.Context, running *sync.WaitGroup, failed cha
 	if p.replica.link != nil {
 		running.Go(func() { failed <- p.server.ServePeers(p.replica.link.Streams(peerlink.Client)) })
 	}
-	return p.replica.node.Start(ctx)
+	return p.replica.start(ctx)
 }
 
 // wait waits for a reason to stop, and returns whether the state is to be saved then.

@@ -89,6 +89,9 @@ func recoverWith(dir string, servers []raft.Server, who *raftlog.Identity, stder
 		Fatal: func(err error) { failed <- err },
 	})
 	summary, err := raftlog.Recover(dir, servers, node.Machine(), log)
+	if err == nil {
+		err = raftlog.Unmark(dir) // there is no leader any more with which it does not go
+	}
 	select {
 	case why := <-failed:
 		return summary, errors.Join(why, err)

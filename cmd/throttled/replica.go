@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -24,7 +25,7 @@ import (
 const (
 	alone          = "local"               // id of a node, and of its cluster, that is by itself
 	aloneHeartbeat = 20 * time.Millisecond // there is nobody to be patient with
-	peerTimeout    = 2 * time.Second       // after which a stream to a node that is silent is given up
+	peerTimeout    = 2 * time.Second       // after which a stream on which nothing moves is given up
 	peerStreams    = 3                     // idle streams of Raft that are kept for each node
 	handOverWithin = 2 * time.Second
 )
@@ -32,13 +33,17 @@ const (
 // replica is the part of the program that replicates the state, or makes it durable.
 type replica struct {
 	log      *slog.Logger
+	dir      string
+	exit     func(code int) // ends the process
 	store    *raftlog.Store
 	link     *peerlink.Link // nil: the node is by itself
 	raft     *raft.NetworkTransport
 	node     *cluster.Node
 	installs raftlog.InstallGuard
 	transfer raftlog.TransferGuard
-	serving  sync.WaitGroup
+	started  atomic.Bool    // the node takes part
+	serving  sync.WaitGroup // what serves other nodes
+	saving   sync.WaitGroup
 	closed   chan struct{}
 
 	mu    sync.Mutex
@@ -48,7 +53,10 @@ type replica struct {
 // openReplica opens the log and the port for other nodes. The node takes part once it is
 // started.
 func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock, log *slog.Logger) (r *replica, err error) {
-	r = &replica{log: log, closed: make(chan struct{}), saves: persistence.Status{LastSave: time.Now(), LastDuration: -1}}
+	if err := finishInstallLoop(o.DataDir, log); err != nil {
+		return nil, err
+	}
+	r = &replica{log: log, dir: o.DataDir, exit: os.Exit, closed: make(chan struct{}), saves: persistence.Status{LastSave: time.Now(), LastDuration: -1}}
 	if r.store, err = raftlog.Open(raftlog.Config{Dir: o.DataDir, Sync: o.RaftFsync, Fatal: r.die, Log: log}); err != nil {
 		return nil, err
 	}
@@ -56,6 +64,15 @@ func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock,
 		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
+}
+
+// finishInstallLoop moves the log aside that the last process has found not to go with that of the leader.
+func finishInstallLoop(dir string, log *slog.Logger) error {
+	why, aside, err := raftlog.SetAsideMarked(dir)
+	if err == nil && aside != "" {
+		log.Warn("the log was set aside; let the node join under another id", "directory", aside, "reason", why)
+	}
+	return err
 }
 
 func (r *replica) build(o *options.Options, table *buckets.Table, clock *cluster.Clock) error {
@@ -143,6 +160,15 @@ func (r *replica) serve() {
 	})
 }
 
+// start makes the node take part.
+func (r *replica) start(ctx context.Context) error {
+	if err := r.node.Start(ctx); err != nil {
+		return err
+	}
+	r.started.Store(true)
+	return nil
+}
+
 // recheck closes the streams of nodes that have been removed.
 func (r *replica) recheck() {
 	for {
@@ -159,18 +185,23 @@ func (r *replica) recheck() {
 // take over as soon as this node is silent.
 func (r *replica) die(err error) {
 	r.log.Error("the node has to stop", "error", err)
-	os.Exit(exitFailed)
+	r.exit(exitFailed)
 }
 
 // noteInstall ends the process if the same snapshot comes in again and again: a log that does not go with
-// that of the leader does not mend. It is moved aside, and the node can join as a new one.
+// that of the leader does not mend. It is moved aside at the next start, since Raft goes on to write until the
+// process has ended, and the node can join as a new one. The node's own snapshot, which Raft takes in at the
+// start, does not count.
 func (r *replica) noteInstall(index uint64) error {
+	if !r.started.Load() {
+		return nil
+	}
 	err := r.installs.Note(index, time.Now())
 	if err == nil {
 		return nil
 	}
-	aside, moveErr := r.store.SetAside()
-	r.die(errors.Join(fmt.Errorf("%w: its log is now in %s; let it join under another id", err, aside), moveErr))
+	markErr := raftlog.Mark(r.dir, err.Error())
+	r.die(errors.Join(fmt.Errorf("%w: its log is set aside at the next start; let it then join under another id", err), markErr))
 	return err
 }
 
@@ -190,20 +221,22 @@ func (r *replica) handOver() {
 	}
 }
 
-// close ends the node, and then what it stands on.
+// close ends the node, and then what it stands on. Questions of other nodes are handed to the node until what
+// serves them has ended, so it ends after that.
 func (r *replica) close() error {
 	close(r.closed)
 	var errs []error
 	if r.link != nil {
 		errs = append(errs, r.link.Close())
 	}
+	r.serving.Wait()
 	if r.node != nil {
 		errs = append(errs, r.node.Close())
 	}
 	if r.raft != nil {
 		errs = append(errs, r.raft.Close())
 	}
-	r.serving.Wait()
+	r.saving.Wait()
 	return errors.Join(append(errs, r.store.Close())...)
 }
 
@@ -239,7 +272,7 @@ func (r *replica) SaveInBackground() error {
 	if r.Status().Saving {
 		return persistence.ErrSaving
 	}
-	r.serving.Go(func() {
+	r.saving.Go(func() {
 		if err := r.Save(); err != nil {
 			r.log.Warn("no snapshot was taken", "error", err)
 		}

@@ -1,0 +1,91 @@
+package cluster
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// failingSnapshots fail so many times.
+type failingSnapshots struct {
+	raft.SnapshotStore
+	mu    sync.Mutex
+	fails int
+	tries []time.Duration // when each was begun
+	begun time.Time
+}
+
+func (f *failingSnapshots) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, ci uint64, tr raft.Transport) (raft.SnapshotSink, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tries = append(f.tries, time.Since(f.begun).Round(time.Second))
+	if len(f.tries) <= f.fails {
+		return nil, errors.New("no space left")
+	}
+	return f.SnapshotStore.Create(version, index, term, c, ci, tr)
+}
+
+func (f *failingSnapshots) tried() []time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.tries)
+}
+
+// A snapshot that has failed is tried again, though the log does not grow, and the more rarely the more have failed.
+func TestSnapshotTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := soloConfig("n1")
+		store := &failingSnapshots{SnapshotStore: c.Snapshots, fails: 8, begun: time.Now()}
+		c.Snapshots = store
+		n := startSolo(t, c)
+		defer closeSolo(t, n)
+		if _, err := ask1(n, "s"); err != nil {
+			t.Fatal(err)
+		}
+		n.grown.Store(leastLog)
+		pass(10 * time.Minute)
+		seconds := func(all ...int) (times []time.Duration) {
+			for _, s := range all {
+				times = append(times, time.Duration(s)*time.Second)
+			}
+			return times
+		}
+		// Pauses of 2, 4, 8, 16, 32 s, and then of a minute.
+		if want, got := seconds(1, 3, 7, 15, 31, 63, 123, 183, 243), store.tried(); !slices.Equal(got, want) {
+			t.Errorf("tried at %v, want %v", got, want)
+		}
+		if got := n.grown.Load(); got >= leastLog {
+			t.Errorf("the log counts as %d bytes long behind a snapshot", got)
+		}
+		if _, err := ask1(n, "s"); err != nil {
+			t.Fatal(err)
+		}
+		before := len(store.tried())
+		n.grown.Store(leastLog)
+		pass(2 * time.Second)
+		if got := len(store.tried()) - before; got != 1 {
+			t.Errorf("%d snapshots of a log that is long again, want 1", got)
+		}
+	})
+}
+
+// A log of which there is a snapshot already is not long.
+func TestNothingNewToSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := startSolo(t, soloConfig("n1"))
+		defer closeSolo(t, n)
+		if err := n.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+		n.grown.Store(leastLog)
+		pass(2 * time.Second)
+		if got := n.grown.Load(); got != 0 {
+			t.Errorf("it counts as %d bytes long", got)
+		}
+	})
+}

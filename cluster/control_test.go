@@ -1,0 +1,153 @@
+package cluster
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/peerlink"
+	"github.com/throttledhq/throttled/peerlink/certs"
+	"github.com/throttledhq/throttled/topology"
+)
+
+// soloConfig is that of a node that is a cluster by itself, and could take in others.
+func soloConfig(id string) Config {
+	_, transport := raft.NewInmemTransport(raft.ServerAddress(id))
+	clock, d := NewClock(), newDisk()
+	return Config{
+		Cluster: "c1", Version: "test", Advertise: id, Self: Announcement{ID: id, Incarnation: "of " + id, Host: "127.0.0.1", Port: 1},
+		Bootstrap: []topology.Member{{ID: id, Raft: id}}, Heartbeat: 50 * time.Millisecond,
+		Table: buckets.New(buckets.Config{Clock: clock.Now, Journal: true}), Clock: clock,
+		Logs: d, Stable: d, Snapshots: d, Transport: transport,
+	}
+}
+
+// startSolo starts a node, and waits until it leads.
+func startSolo(t *testing.T, c Config) *Node {
+	t.Helper()
+	c.Fatal = func(err error) { t.Errorf("%s: %v", c.Self.ID, err) }
+	n := New(c)
+	if err := n.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.After(10 * time.Second); !n.View().Leading; {
+		select {
+		case <-n.View().Changed:
+		case <-end:
+			t.Fatal("it does not lead")
+		}
+	}
+	return n
+}
+
+func closeSolo(t *testing.T, n *Node) {
+	t.Helper()
+	if err := n.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// openLinks opens the links of nodes that have certificates of one cluster, or none.
+func openLinks(t *testing.T, insecure bool, ids ...string) (links []*peerlink.Link) {
+	t.Helper()
+	ca, err := certs.NewCA("c1", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := ca.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		pair, err := ca.Issue(id, "c1", 1, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pair.Save(dir, id); err != nil {
+			t.Fatal(err)
+		}
+		c := peerlink.Config{Cluster: "c1", Node: id, Bind: "127.0.0.1:0", Insecure: insecure, Log: slog.New(slog.DiscardHandler)}
+		c.CertFile, c.KeyFile = certs.Files(dir, id)
+		c.CAFile, _ = certs.CAFiles(dir)
+		l, err := peerlink.Listen(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		links = append(links, l)
+	}
+	return links
+}
+
+// A node is heard on what is its own, and on nothing that is another's, by the name that its certificate says.
+func TestNodeSpeaksForItself(t *testing.T) {
+	for name, insecure := range map[string]bool{"TLS": false, "insecure": true} {
+		t.Run(name, func(t *testing.T) {
+			links := openLinks(t, insecure, "n1", "n2")
+			n := startSolo(t, soloConfig("n1"))
+			served := make(chan error, 1)
+			go func() { served <- n.ServeControl(links[0].Streams(peerlink.Control)) }()
+			defer func() {
+				if err := links[0].Close(); err != nil {
+					t.Error(err)
+				}
+				if err := <-served; err != nil {
+					t.Error(err)
+				}
+				closeSolo(t, n)
+			}()
+			to := topology.Member{ID: "n1", Raft: links[0].Streams(peerlink.Control).Addr().String()}
+			ask := func(about topic, id string) string {
+				t.Helper()
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				who := &Announcement{ID: id, Incarnation: "of " + id, Host: "127.0.0.2", Port: 666}
+				a, err := Over(links[1]).Ask(ctx, to, Question{About: about, Node: who, Raft: "127.0.0.1:1"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return a.Error
+			}
+			for _, id := range []string{"n1", "n3"} {
+				for _, about := range []topic{aboutMeeting, aboutJoining, aboutSelf, aboutVoting, aboutRemoval, aboutBeing} {
+					if got := ask(about, id); !strings.Contains(got, ErrNotItself.Error()) {
+						t.Errorf("n2 asks about %s for %s: %q", about, id, got)
+					}
+				}
+			}
+			if v := n.View(); len(v.Members) != 1 || v.Members[0].Port == 666 {
+				t.Errorf("the cluster is %+v", v.Members)
+			}
+			if got := ask(aboutJoining, "n2"); got != "" {
+				t.Errorf("n2 joins: %q", got)
+			}
+			if m := n.find("n2"); m == nil || m.Raft != "127.0.0.1:1" {
+				t.Errorf("it is %+v", m)
+			}
+		})
+	}
+}
+
+// Who is on a connection that tells nothing of him is answered as ever.
+func TestQuestionOfNobody(t *testing.T) {
+	n := startSolo(t, soloConfig("n1"))
+	defer closeSolo(t, n)
+	near, far := net.Pipe()
+	defer func() { _ = near.Close() }()
+	done := make(chan error, 1)
+	go func() { done <- n.serveQuestion(far) }()
+	a, err := AskOver(t.Context(), near, Question{About: aboutBeing, Node: &Announcement{ID: "n9"}})
+	if err != nil || a.Error != "" || !a.Removed {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if err := <-done; err != nil && err != io.ErrClosedPipe {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,54 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// A change that does not get through ends when the one who wants it does not wait any longer, and is in
+// the way of no other.
+func TestChangeInTime(t *testing.T) {
+	const patience = 40 * time.Millisecond // several times in the lease of a leader
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		leader := s.leader()
+		s.await("all know of each other", 5*time.Second, func() bool {
+			for _, m := range leader.View().Members {
+				if m.Host == "" {
+					return false
+				}
+			}
+			return true
+		})
+		other := s.followers(leader)[0].node.id
+		moved := leader.incarnation(other)
+		s.isolate(leader.node.id)
+		for _, test := range []struct {
+			name   string
+			change func(ctx context.Context) error
+		}{
+			{"add", func(ctx context.Context) error { return leader.Add(ctx, "n4", "n4") }},
+			{"remove", func(ctx context.Context) error { return leader.Remove(ctx, other) }},
+			{"announce", func(ctx context.Context) error {
+				return leader.propose(ctx, &Announcement{ID: other, Incarnation: moved, Port: 2})
+			}},
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			begun := time.Now()
+			err := test.change(ctx)
+			if took := time.Since(begun); err == nil || err == topology.ErrChanging || took != patience {
+				t.Errorf("%s: %v after %v", test.name, err, took)
+			}
+			begun = time.Now()
+			if err := test.change(ctx); err == nil || time.Since(begun) > 0 {
+				t.Errorf("%s when the time is over: %v after %v", test.name, err, time.Since(begun))
+			}
+			cancel()
+		}
+		if leader.reign.Load() == nil {
+			t.Error("the leader has noticed that it is alone: nothing was shown")
+		}
+	})
+}

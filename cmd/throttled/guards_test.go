@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/throttledhq/throttled/peerlink"
+	"github.com/throttledhq/throttled/raftlog"
+)
+
+// asProgram makes the test binary be the program.
+const asProgram = "THROTTLED_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// process is a node of a cluster, as a process of its own.
+type process struct {
+	t        *testing.T
+	id, addr string
+	raft     string
+	dir      string
+	args     []string
+	cmd      *exec.Cmd
+	log      *lockedBuffer
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	return ln.Addr().String()
+}
+
+// newProcesses are the nodes of a cluster, which are started.
+func newProcesses(t *testing.T, ids []string, args ...string) (all []*process) {
+	t.Helper()
+	var list []string
+	for _, id := range ids {
+		p := &process{t: t, id: id, addr: freeAddr(t), raft: freeAddr(t), dir: t.TempDir()}
+		list = append(list, id+"="+p.raft)
+		all = append(all, p)
+	}
+	for _, p := range all {
+		_, port, _ := net.SplitHostPort(p.addr)
+		p.args = append([]string{"--port", port, "--cluster-port", "0", "--sentinel-port", "0", "--data-dir", p.dir, "--cluster-id", "test", "--node-id", p.id,
+			"--raft-addr", p.raft, "--raft-insecure", "yes", "--bootstrap", strings.Join(list, " ")}, args...)
+		p.start()
+	}
+	return all
+}
+
+func (p *process) start() {
+	p.t.Helper()
+	p.log = &lockedBuffer{}
+	p.cmd = exec.Command(os.Args[0], p.args...)
+	p.cmd.Env = append(os.Environ(), asProgram+"=1")
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	cmd := p.cmd
+	p.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // for those that a test has not waited for
+	})
+}
+
+func (p *process) kill() {
+	p.t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		p.t.Fatal(err)
+	}
+	_ = p.cmd.Wait() // tells of the kill
+}
+
+// ends waits for the process to end by itself, and returns its code and for how long that has taken.
+func (p *process) ends(within time.Duration) (code int, took time.Duration) {
+	p.t.Helper()
+	begin := time.Now()
+	done := make(chan struct{})
+	go func() {
+		_ = p.cmd.Wait() // the code tells
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(within):
+		_ = p.cmd.Process.Kill()
+		<-done
+		p.t.Fatalf("%s goes on after %v:\n%s", p.id, within, p.log)
+	}
+	return p.cmd.ProcessState.ExitCode(), time.Since(begin)
+}
+
+// ask runs a command, and again until it is answered with what is wanted.
+func (p *process) ask(want string, args ...any) {
+	p.t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, DisableIdentity: true})
+	defer func() { _ = client.Close() }()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		got, err := client.Do(ctx, args...).Result()
+		if err == nil && strings.Contains(fmt.Sprint(got), want) {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			p.t.Fatalf("%s answers %v with %v, %v:\n%s", p.id, args, got, err, p.log)
+		}
+	}
+}
+
+// says waits for a line of the log.
+func (p *process) says(text string) {
+	p.t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.After(30 * time.Second); !strings.Contains(p.log.String(), text); {
+		select {
+		case <-ticker.C:
+		case <-end:
+			p.t.Fatalf("%s does not say %q:\n%s", p.id, text, p.log)
+		}
+	}
+}
+
+// leads reports whether the process says so.
+func (p *process) leads() bool {
+	client := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, DisableIdentity: true})
+	defer func() { _ = client.Close() }()
+	text, err := client.Do(p.t.Context(), "INFO", "replication").Text()
+	return err == nil && strings.Contains(text, "role:master")
+}
+
+// leaderOf waits for a node that leads, and returns it first.
+func leaderOf(t *testing.T, all []*process) (leader *process, others []*process) {
+	t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.After(30 * time.Second); ; {
+		for i, p := range all {
+			if p.leads() {
+				return p, append(append(others, all[:i]...), all[i+1:]...)
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-end:
+			t.Fatal("no node leads")
+		}
+	}
+}
+
+// TestProcess_InstallLoop has a leader that sends a node the same snapshot again and again, as Raft does where the
+// logs do not go together. The node ends, and begins anew at its next start.
+func TestProcess_InstallLoop(t *testing.T) {
+	all := newProcesses(t, []string{"n1", "n2"})
+	leader, others := leaderOf(t, all)
+	victim := others[0]
+	leader.ask("OK", "SAVE")
+	leader.kill()
+	snapshots, err := raft.NewFileSnapshotStore(filepath.Join(leader.dir, "current"), 2, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := snapshots.List()
+	if err != nil || len(list) == 0 {
+		t.Fatalf("%d snapshots: %v", len(list), err)
+	}
+	l, err := peerlink.Listen(peerlink.Config{Cluster: "test", Node: leader.id, Bind: leader.raft, Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := raft.NewNetworkTransport(l.Raft(), 1, 5*time.Second, io.Discard)
+	defer func() { _, _ = transport.Close(), l.Close() }()
+	l.SetExpected(func(string) string { return victim.id })
+	for range 3 {
+		if err := sendSnapshot(transport, victim, snapshots, list[0]); err != nil && !errors.Is(err, io.EOF) {
+			t.Logf("the snapshot was refused: %v", err) // by a process that ends
+		}
+	}
+	if code, _ := victim.ends(5 * time.Second); code != exitFailed || !strings.Contains(victim.log.String(), raftlog.ErrInstallLoop.Error()) {
+		t.Errorf("it ends with %d:\n%s", code, victim.log)
+	}
+	victim.start()
+	victim.says("the log was set aside")
+	if _, err := os.Stat(filepath.Join(victim.dir, "aside-1")); err != nil {
+		t.Error(err)
+	}
+}
+
+// sendSnapshot sends a snapshot as a leader of a later term does.
+func sendSnapshot(from *raft.NetworkTransport, to *process, snapshots raft.SnapshotStore, meta *raft.SnapshotMeta) error {
+	_, content, err := snapshots.Open(meta.ID)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = content.Close() }()
+	args := raft.InstallSnapshotRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("n"), Addr: []byte(from.LocalAddr())}, SnapshotVersion: raft.SnapshotVersionMax,
+		Term: 1000, Leader: []byte(from.LocalAddr()), LastLogIndex: meta.Index, LastLogTerm: meta.Term,
+		Configuration: raft.EncodeConfiguration(meta.Configuration), ConfigurationIndex: meta.ConfigurationIndex, Size: meta.Size,
+	}
+	return from.InstallSnapshot(raft.ServerID(to.id), raft.ServerAddress(to.raft), &args, new(raft.InstallSnapshotResponse), content)
+}
+
+// TestProcess_StuckTransfer lets a leader hand over to a node that stands still. It refuses all entries for as long as Raft
+// waits for that, which is a heartbeat of five seconds here, and so it has to go before.
+func TestProcess_StuckTransfer(t *testing.T) {
+	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "5000")
+	leader, others := leaderOf(t, all)
+	leader.ask("", "CL.THROTTLE", "k", "1000", "1000", "1")
+	if err := others[0].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	leader.says("failed to heartbeat to") // from then on entries for it wait
+	client := redis.NewClient(&redis.Options{Addr: leader.addr, MaxRetries: -1, DisableIdentity: true})
+	defer func() { _ = client.Close() }()
+	if err := client.Do(t.Context(), "CL.CLUSTER", "TRANSFER", others[0].id).Err(); err == nil {
+		t.Error("a node that stands still leads")
+	}
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	ended := make(chan struct{})
+	go func() { // who asks finds out that entries are refused
+		for {
+			select {
+			case <-ended:
+				return
+			case <-ticker.C:
+				_ = client.Do(t.Context(), "CL.THROTTLE", "k", "1000", "1000", "1").Err()
+			}
+		}
+	}()
+	code, took := leader.ends(10 * time.Second)
+	close(ended)
+	if code != exitFailed || !strings.Contains(leader.log.String(), raftlog.ErrStuckTransfer.Error()) || took > 4*time.Second {
+		t.Errorf("it ends with %d after %v:\n%s", code, took, leader.log)
+	}
+}
+
+// TestProcess_Gap starts a node whose log lacks an entry that no snapshot has.
+func TestProcess_Gap(t *testing.T) {
+	p := newProcesses(t, []string{"n1"})[0]
+	for range 5 {
+		p.ask("", "DEL", "k") // until it leads
+		p.ask("OK", "FLUSHALL")
+	}
+	p.kill()
+	s, err := raftlog.Open(raftlog.Config{Dir: p.dir, Sync: true, Fatal: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Logs().DeleteRange(1, 2), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	if code, _ := p.ends(10 * time.Second); code == exitOK || !strings.Contains(p.log.String(), raftlog.ErrGap.Error()) {
+		t.Errorf("it ends with %d:\n%s", code, p.log)
+	}
+}

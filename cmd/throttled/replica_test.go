@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/gcra"
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/raftlog"
+)
+
+// openNode opens a node by itself that keeps its log in a directory. It notes with which codes the process was to end.
+func openNode(t *testing.T, dir string) (p *program, log *lockedBuffer, exits chan int) {
+	t.Helper()
+	opts, err := options.Load([]string{"--data-dir", dir, "--port", "0"}, noEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, exits = &lockedBuffer{}, make(chan int, 10)
+	if p, err = open(opts, log); err != nil {
+		t.Fatal(err)
+	}
+	p.replica.exit = func(code int) { exits <- code }
+	return p, log, exits
+}
+
+func startNode(t *testing.T, p *program) {
+	t.Helper()
+	if err := p.replica.start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.After(10 * time.Second); !p.replica.node.View().Leading; {
+		select {
+		case <-p.replica.node.View().Changed:
+		case <-end:
+			t.Fatal("the node does not lead")
+		}
+	}
+}
+
+// chargeOn makes the node write something to its log.
+func chargeOn(t *testing.T, p *program) {
+	t.Helper()
+	limit, err := gcra.NewLimit(10, 1, limiter.Seconds(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]limiter.Decision, 1)
+	ticket := p.replica.node.Decide([]limiter.Request{{Kind: limiter.Throttle, Key: []byte("k"), Limit: limit, Quantity: 1}}, out)
+	if err := errors.Join(out[0].Err, p.replica.node.Await(ticket)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func release(t *testing.T, p *program) {
+	t.Helper()
+	if err := p.release(); err != nil {
+		t.Errorf("release: %v", err)
+	}
+}
+
+// install tells a node as often of a snapshot as it is said to have installed.
+func install(t *testing.T, p *program, index uint64, times int) (err error) {
+	t.Helper()
+	for range times {
+		err = errors.Join(err, p.replica.noteInstall(index))
+	}
+	return err
+}
+
+// A node that is sent the same snapshot again and again ends, with its log in use until then, and has
+// another one the next time.
+func TestInstallLoop(t *testing.T) {
+	dir := t.TempDir()
+	p, _, exits := openNode(t, dir)
+	startNode(t, p)
+	old, _ := p.replica.store.Identity()
+	if err := install(t, p, 7, 2); err != nil || len(exits) > 0 {
+		t.Errorf("the second time: %v", err)
+	}
+	if err := install(t, p, 7, 1); !errors.Is(err, raftlog.ErrInstallLoop) {
+		t.Errorf("the third time: %v", err)
+	}
+	if len(exits) != 1 || <-exits != exitFailed {
+		t.Error("the process does not end as one that must not go on")
+	}
+	if err := p.replica.store.Stable().SetUint64([]byte("vote"), 1); err != nil {
+		t.Errorf("Raft cannot vote until the process has ended: %v", err)
+	}
+	if err := p.replica.Save(); err != nil {
+		t.Errorf("nor take a snapshot: %v", err)
+	}
+	release(t, p)
+
+	p, log, _ := openNode(t, dir)
+	if now, _ := p.replica.store.Identity(); now.Incarnation == old.Incarnation {
+		t.Error("the node has the data that it was to set aside")
+	}
+	if aside := filepath.Join(dir, "aside-1"); !strings.Contains(log.String(), aside) || !strings.Contains(log.String(), raftlog.ErrInstallLoop.Error()) {
+		t.Errorf("it does not say what is in %s, and why:\n%s", aside, log)
+	}
+	startNode(t, p)
+	release(t, p)
+
+	p, log, _ = openNode(t, dir)
+	if strings.Contains(log.String(), "aside") {
+		t.Errorf("it is set aside again:\n%s", log)
+	}
+	release(t, p)
+}
+
+// What Raft takes in at the start is the node's own snapshot, which nobody has sent.
+func TestOwnSnapshotIsNoInstall(t *testing.T) {
+	dir := t.TempDir()
+	p, _, _ := openNode(t, dir)
+	startNode(t, p)
+	chargeOn(t, p)
+	if err := p.replica.Save(); err != nil {
+		t.Fatal(err)
+	}
+	index := p.replica.node.Status().Snapshot
+	release(t, p)
+	p, _, exits := openNode(t, dir)
+	startNode(t, p)
+	if got := p.replica.node.Status().Snapshot; got != index || index == 0 {
+		t.Errorf("the node began with a snapshot up to %d, want %d", got, index)
+	}
+	if err := install(t, p, index, 2); err != nil || len(exits) > 0 {
+		t.Errorf("the second install: %v", err)
+	}
+	release(t, p)
+}
+
+// The node is there for as long as anything that serves other nodes goes on.
+func TestCloseOrder(t *testing.T) {
+	p, _, _ := openNode(t, t.TempDir())
+	startNode(t, p)
+	r := p.replica
+	r.serving.Go(func() {
+		<-r.closed
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		for range 10 {
+			<-ticker.C
+			if err := r.node.Snapshot(); errors.Is(err, raft.ErrRaftShutdown) {
+				t.Error("the node has ended, and somebody may still ask it")
+				return
+			}
+		}
+	})
+	release(t, p)
+}
+
+// A log that the operator makes that of the cluster is not set aside any more.
+func TestRecoverKeepsMarked(t *testing.T) {
+	dir := t.TempDir()
+	p, _, _ := openNode(t, dir)
+	startNode(t, p)
+	if err := install(t, p, 7, 3); err == nil {
+		t.Fatal("no loop")
+	}
+	release(t, p)
+	var out, errs bytes.Buffer
+	if code := runRecover(t.Context(), []string{"--data-dir", dir, alone + "=127.0.0.1:1"}, &out, &errs); code != exitOK {
+		t.Fatalf("exits with %d: %s", code, &errs)
+	}
+	if _, aside, err := raftlog.SetAsideMarked(dir); err != nil || aside != "" {
+		t.Errorf("it is set aside in %q, %v", aside, err)
+	}
+}

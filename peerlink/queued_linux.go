@@ -1,0 +1,26 @@
+package peerlink
+
+import (
+	"net"
+	"syscall"
+	"unsafe"
+)
+
+// queuedIn returns how many bytes were written to a connection that the other end has not acknowledged; 0
+// if that cannot be told.
+func queuedIn(c net.Conn) int64 {
+	s, ok := c.(syscall.Conn)
+	if !ok {
+		return 0
+	}
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	var n int32
+	_ = raw.Control(func(fd uintptr) { // a connection that is closed has nothing on its way
+		// TIOCOUTQ is SIOCOUTQ for a socket.
+		_, _, _ = syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCOUTQ, uintptr(unsafe.Pointer(&n)))
+	})
+	return int64(n)
+}
