@@ -99,7 +99,7 @@ func FuzzReadHead(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(append(lengthOf(len(b)), b...))
-	f.Add(lengthOf(maxHead+1))
+	f.Add(lengthOf(maxHead + 1))
 	f.Add(append(lengthOf(2), "{}"...))
 	f.Add(append(lengthOf(1<<19), b...))
 	f.Add([]byte{1, 2})

@@ -139,7 +139,7 @@ func compare(l raft.LogStore, want oracle) error {
 		switch err := l.GetLog(i, &got); {
 		case want[i] == nil && errors.Is(err, raft.ErrLogNotFound):
 		case want[i] == nil:
-			return fmt.Errorf("entry %d, which is not there: %v", i, err)
+			return fmt.Errorf("entry %d, which is not there: %w", i, err)
 		case err != nil:
 			return fmt.Errorf("entry %d: %w", i, err)
 		case !same(&got, want[i]):

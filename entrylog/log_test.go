@@ -28,7 +28,7 @@ func TestLog_Model(t *testing.T) {
 			for step := range 1500 {
 				op := randomOp(r, model, uint64(step))
 				must(t, op.do(l))
-				op.do(model)
+				_ = op.do(model)
 				if r.IntN(60) == 0 {
 					if r.IntN(2) == 0 {
 						must(t, l.Close())
@@ -284,7 +284,7 @@ func failOnce(t *testing.T, what string, nth int) {
 	for step := uint64(0); err == nil && step < 2000; step++ {
 		op := randomOp(r, model, step)
 		if err = op.do(l); err == nil {
-			op.do(model)
+			_ = op.do(model)
 		}
 	}
 	if !errors.Is(err, errDisk) {
