@@ -277,6 +277,8 @@ func (c *client) noStream(err error, list []errand) {
 // used again. What the other node has certainly not done, or may do again, stays undone.
 func (c *client) exchange(st *stream, list []errand, view *topology.View) bool {
 	encode(&st.out, list)
+	st.changes.Store(list[len(list)-1].cmd.is(admin)) // behind such a command there is none
+	defer st.changes.Store(false)
 	_ = st.conn.SetWriteDeadline(time.Now().Add(replyPatience))
 	written, failed := st.conn.Write(st.out.Bytes())
 	st.out.Truncate(0, keepStream)

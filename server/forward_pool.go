@@ -223,12 +223,13 @@ func (f *forwarder) astray() bool {
 	return false
 }
 
-// part closes the streams that lead to another node than the leader.
+// part closes the streams that lead to another node than the leader, but those whose own doing
+// that may be.
 func (f *forwarder) part() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for st := range f.open {
-		if st.to != f.leader {
+		if st.to != f.leader && !st.changes.Load() {
 			st.close()
 		}
 	}

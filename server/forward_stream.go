@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/throttledhq/throttled/resp"
@@ -19,6 +20,7 @@ type stream struct {
 	scanner  replyScanner
 	came     chan struct{} // holds a token when there is something new
 	timer    *time.Timer   // of next, used again
+	changes  atomic.Bool   // what is asked may make another node lead: its answer is worth waiting for
 
 	mu    sync.Mutex
 	in    []byte // what has come

@@ -305,6 +305,25 @@ func TestDeposedLeader(t *testing.T) {
 	}
 }
 
+// TestTransferFromAfar waits for the answer of the old leader to a command that has made another lead.
+func TestTransferFromAfar(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	l.lead("a")
+	streams := l.scripts()
+	p, q := l.nodes["b"].dial(), l.nodes["b"].dial()
+	p.send(request("CL.CLUSTER", "TRANSFER", "c"))
+	s := <-streams
+	s.expect(t, request("CL.CLUSTER", "TRANSFER", "c"))
+	q.send(throttle("x"))
+	other := <-streams
+	other.expect(t, throttle("x"))
+	l.show("b", "c")
+	q.expect(failure(errUncertain)) // so the streams to the old one have been closed
+	s.send(t, "+OK\r\n")
+	p.expect("+OK\r\n")
+}
+
 // TestBusyForwarder has no stream left, and then no place to wait for one.
 func TestBusyForwarder(t *testing.T) {
 	t.Parallel()
