@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -29,12 +30,17 @@ func (k *logKeeper) Printf(_ context.Context, format string, args ...any) {
 	k.lines = append(k.lines, fmt.Sprintf(format, args...))
 }
 
-// odd returns the lines but those about servers that a test has stopped.
+// usualLog is what go-redis tells of servers that a test has stopped, of connections that they have
+// closed, and of who leads a cluster.
+var usualLog = regexp.MustCompile(`connect: connection refused$|state changed by hook to CLOSED, closing it$|` +
+	`^sentinel: ((selected addr|new master)=|.* failed: )`)
+
+// odd returns the lines but the usual ones.
 func (k *logKeeper) odd() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(k.lines), func(line string) bool {
-		return strings.HasSuffix(line, "connect: connection refused")
+		return usualLog.MatchString(line)
 	})
 }
 

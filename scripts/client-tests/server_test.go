@@ -58,8 +58,10 @@ type server struct {
 	addr     string
 	password string
 	process  *exec.Cmd
+	ready    chan string   // gets the address when the server listens
 	ended    chan struct{} // closed when the process has closed its log
 	stopOnce sync.Once
+	inTrio   bool             // it is a node of a cluster, whose log tells more
 	allowed  []*regexp.Regexp // what its log may hold besides
 
 	mu    sync.Mutex
@@ -74,8 +76,16 @@ func start(t *testing.T, password string) *server {
 
 func startOn(t *testing.T, port, password string) *server {
 	t.Helper()
-	s := &server{password: password, ended: make(chan struct{})}
-	s.process = exec.Command(program, "--port", port, "--requirepass", password)
+	s := launch(t, password, "--port", port)
+	s.awaitReady(t)
+	return s
+}
+
+// launch starts the program, and stops it when the test ends.
+func launch(t *testing.T, password string, args ...string) *server {
+	t.Helper()
+	s := &server{password: password, ready: make(chan string, 1), ended: make(chan struct{})}
+	s.process = exec.Command(program, append(args, "--requirepass", password)...)
 	s.process.Dir = t.TempDir()
 	// Nothing of the caller's configures it. A build with the race detector, which reports
 	// into the log, need not wait at its end.
@@ -88,22 +98,26 @@ func startOn(t *testing.T, port, password string) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.stop(t) })
-	ready := make(chan string, 1)
-	go s.follow(log, ready)
+	go s.follow(log)
+	return s
+}
+
+// awaitReady waits until the server listens.
+func (s *server) awaitReady(t *testing.T) {
+	t.Helper()
 	select {
-	case s.addr = <-ready:
+	case s.addr = <-s.ready:
 	case <-s.ended:
 		t.Fatalf("the server ended at once; log:\n%s", s.log())
 	case <-time.After(patience):
 		t.Fatalf("the server is not ready after %v; log:\n%s", patience, s.log())
 	}
-	return s
 }
 
-var addressInLog = regexp.MustCompile(`msg=ready .*addresses=\[([^] ]+)\]`)
+var addressInLog = regexp.MustCompile(`msg=ready .*addresses="?\[([^] ]+)`)
 
-// follow keeps the lines of the log and tells the address that the server listens on.
-func (s *server) follow(log io.Reader, ready chan<- string) {
+// follow keeps the lines of the log and tells the first address that the server listens on.
+func (s *server) follow(log io.Reader) {
 	defer close(s.ended)
 	for lines := bufio.NewScanner(log); lines.Scan(); {
 		line := lines.Text()
@@ -111,7 +125,7 @@ func (s *server) follow(log io.Reader, ready chan<- string) {
 		s.lines = append(s.lines, line)
 		s.mu.Unlock()
 		if found := addressInLog.FindStringSubmatch(line); found != nil {
-			ready <- found[1]
+			s.ready <- found[1]
 		}
 	}
 }
@@ -158,6 +172,10 @@ func (s *server) signal(t *testing.T, sig syscall.Signal) {
 // checkLog expects the three lines of a run without incidents.
 func (s *server) checkLog(t *testing.T) {
 	t.Helper()
+	if s.inTrio {
+		s.checkNodeLog(t)
+		return
+	}
 	rest := slices.DeleteFunc(strings.Split(s.log(), "\n"), func(line string) bool {
 		return slices.ContainsFunc(s.allowed, func(re *regexp.Regexp) bool { return re.MatchString(line) })
 	})
@@ -182,18 +200,24 @@ func (s *server) port(t *testing.T) string {
 // ask sends one command on a connection of its own, to look at the server from beside.
 func (s *server) ask(t *testing.T, args ...string) any {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	conn, err := redis.DialContext(ctx, "tcp", s.addr, redis.DialPassword(s.password))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }() // all that was asked for has been read
-	v, err := redis.DoContext(conn, ctx, args[0], words(args[1:])...)
+	v, err := s.tryAsk(t.Context(), args...)
 	if err != nil {
 		t.Fatalf("%q: %v", args, err)
 	}
-	return plain(v)
+	return v
+}
+
+// tryAsk is ask where it may be in vain.
+func (s *server) tryAsk(ctx context.Context, args ...string) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn, err := redis.DialContext(ctx, "tcp", s.addr, redis.DialPassword(s.password))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close() }() // all that was asked for has been read
+	v, err := redis.DoContext(conn, ctx, args[0], words(args[1:])...)
+	return plain(v), err
 }
 
 // info returns a field of INFO.

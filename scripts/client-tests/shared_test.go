@@ -17,25 +17,27 @@ import (
 // hour is a period in which no test sees a key regain anything that it counts.
 const hour = "3600"
 
-// The things that every library must be able to do, in every variant.
+// behaviours are the things that every library must be able to do.
+var behaviours = []struct {
+	name string
+	test func(*testing.T, *bench)
+}{
+	{"introduces itself", testIntroduction},
+	{"ping and echo", testPing},
+	{"throttle", testThrottle},
+	{"other algorithms", testOtherAlgorithms},
+	{"errors", testErrors},
+	{"pipeline", testPipeline},
+	{"transaction", testTransaction},
+	{"failed transaction", testFailedTransaction},
+	{"watch", testWatch},
+	{"one key, many callers", testConcurrency},
+	{"connections are used again", testReuse},
+	{"killed connections are replaced", testKill},
+}
+
+// Every library does them in every variant.
 func TestLibraries(t *testing.T) {
-	behaviours := []struct {
-		name string
-		test func(*testing.T, *bench)
-	}{
-		{"introduces itself", testIntroduction},
-		{"ping and echo", testPing},
-		{"throttle", testThrottle},
-		{"other algorithms", testOtherAlgorithms},
-		{"errors", testErrors},
-		{"pipeline", testPipeline},
-		{"transaction", testTransaction},
-		{"failed transaction", testFailedTransaction},
-		{"watch", testWatch},
-		{"one key, many callers", testConcurrency},
-		{"connections are used again", testReuse},
-		{"killed connections are replaced", testKill},
-	}
 	eachVariant(t, func(t *testing.T, lib library, s settings) {
 		b := connect(t, lib, s)
 		for _, behaviour := range behaviours {

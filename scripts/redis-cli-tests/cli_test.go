@@ -49,11 +49,11 @@ func startCLI(t *testing.T, addr string, resp3 bool) cli {
 
 // playCLI holds a conversation with a redis-cli for each connection.
 func playCLI(t *testing.T, sec *section, where place) {
-	clis, vars := map[string]cli{}, variables{}
+	clis, vars := map[string]cli{}, where.known()
 	for _, st := range sec.steps {
 		c, running := clis[st.conn]
 		if !running {
-			c = startCLI(t, where.addr, sec.resp3)
+			c = startCLI(t, where.at(st.conn), sec.resp3)
 			clis[st.conn] = c
 		}
 		if st.kind == send {

@@ -6,6 +6,8 @@
 // built; and, where it says nothing that is not true of Redis as well, with a real
 // redis-server, byte for byte. README.md describes the form of the conversations.
 //
+// Those in corpus/cluster are held with three nodes of the program as it is built.
+//
 // The tests need redis-cli and redis-server 7.0 and fail without them. They take their
-// own free ports on the loopback interface.
+// own free ports, or addresses, on the loopback interface.
 package rediscli

@@ -18,7 +18,7 @@ import (
 // moves when the script says so.
 func TestInProcess(t *testing.T) {
 	if *update {
-		rewriteCorpus(t)
+		rewrite(t, corpus(t), startInProcess)
 	}
 	eachSection(t, everySection, func(t *testing.T, sec *section) {
 		play(t, sec, startInProcess(t, sec))

@@ -2,6 +2,7 @@ package rediscli
 
 import (
 	"errors"
+	"maps"
 	"net"
 	"testing"
 	"time"
@@ -11,7 +12,24 @@ import (
 type place struct {
 	addr    string
 	redis   bool                     // it is a real Redis
+	named   map[string]string        // addresses of its other ports, by the names of connections
+	vars    variables                // what is known of it from the start
 	advance func(wait time.Duration) // moves its clock; nil if it has none to move
+}
+
+// at returns where a connection of a name goes.
+func (where place) at(name string) string {
+	if addr, known := where.named[name]; known {
+		return addr
+	}
+	return where.addr
+}
+
+// known returns the variables that a conversation begins with.
+func (where place) known() variables {
+	vars := variables{}
+	maps.Copy(vars, where.vars)
+	return vars
 }
 
 // player holds one conversation.
@@ -25,7 +43,7 @@ type player struct {
 
 // newPlayer returns a player whose connections end with the test.
 func newPlayer(t *testing.T, sec *section, where place) *player {
-	p := &player{place: where, resp3: sec.resp3, conns: map[string]*wire{}, vars: variables{}}
+	p := &player{place: where, resp3: sec.resp3, conns: map[string]*wire{}, vars: where.known()}
 	t.Cleanup(func() {
 		for _, w := range p.conns {
 			_ = w.conn.Close()
@@ -101,7 +119,7 @@ func (p *player) conn(name string) (*wire, error) {
 	if w := p.conns[name]; w != nil {
 		return w, nil
 	}
-	w, err := dial(p.addr)
+	w, err := dial(p.at(name))
 	if err != nil {
 		return nil, err
 	}

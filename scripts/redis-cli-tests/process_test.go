@@ -83,15 +83,21 @@ func awaitLine(t *testing.T, ch <-chan string, ready *regexp.Regexp) []string {
 	}
 }
 
-// startProgram builds the program and starts it on a port of its own choice.
-func startProgram(t *testing.T) place {
+// buildProgram returns the path of the program as it is built.
+func buildProgram(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "throttled")
 	build := exec.Command("go", "build", "-o", path, "github.com/throttledhq/throttled/cmd/throttled")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the program: %v\n%s", err, out)
 	}
-	out := lines(t, exec.Command(path, "--port", "0", "--dir", t.TempDir()))
+	return path
+}
+
+// startProgram builds the program and starts it on a port of its own choice.
+func startProgram(t *testing.T) place {
+	t.Helper()
+	out := lines(t, exec.Command(buildProgram(t), "--port", "0", "--dir", t.TempDir()))
 	return place{addr: awaitLine(t, out, regexp.MustCompile(`msg=ready .*(127\.0\.0\.1:\d+)`))[1]}
 }
 

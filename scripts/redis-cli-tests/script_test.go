@@ -174,12 +174,17 @@ func (sec *section) runsInCLI() bool {
 	return !sec.notCLI && !sec.uses(raw, unasked, clock)
 }
 
-// corpus returns all scripts.
+// corpus returns the scripts for a server by itself.
 func corpus(t *testing.T) []*script {
 	t.Helper()
-	paths, err := filepath.Glob("corpus/*.txt")
+	return scriptsIn(t, "corpus")
+}
+
+func scriptsIn(t *testing.T, dir string) []*script {
+	t.Helper()
+	paths, err := filepath.Glob(dir + "/*.txt")
 	if err != nil || len(paths) == 0 {
-		t.Fatalf("no scripts in corpus/ (%v)", err)
+		t.Fatalf("no scripts in %s (%v)", dir, err)
 	}
 	var scripts []*script
 	for _, path := range paths {
@@ -199,7 +204,11 @@ func corpus(t *testing.T) []*script {
 // eachSection runs a test for every section that is picked, and returns how many
 // commands were sent, of all and of the picked sections.
 func eachSection(t *testing.T, pick func(*section) bool, test func(t *testing.T, sec *section)) (all, picked int) {
-	for _, s := range corpus(t) {
+	return eachSectionOf(t, corpus(t), pick, test)
+}
+
+func eachSectionOf(t *testing.T, scripts []*script, pick func(*section) bool, test func(t *testing.T, sec *section)) (all, picked int) {
+	for _, s := range scripts {
 		name := strings.TrimSuffix(filepath.Base(s.path), ".txt")
 		for _, sec := range s.sections {
 			all += sec.commands()

@@ -11,15 +11,15 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the replies in corpus/ as the server gives them")
 
-// silence is how long rewriteCorpus waits for one more reply.
+// silence is how long rewrite waits for one more reply.
 const silence = 20 * time.Millisecond
 
-// rewriteCorpus puts what the server says into the scripts, be it right or wrong: only
-// what is understood may be committed.
-func rewriteCorpus(t *testing.T) {
-	for _, s := range corpus(t) {
+// rewrite puts what the servers say into the scripts, be it right or wrong: only what is
+// understood may be committed.
+func rewrite(t *testing.T, scripts []*script, start func(t *testing.T, sec *section) place) {
+	for _, s := range scripts {
 		for _, sec := range s.sections {
-			updateSection(t, s, sec)
+			updateSection(t, s, sec, start(t, sec))
 		}
 		if err := os.WriteFile(s.path, []byte(strings.Join(s.lines, "\n")), 0o600); err != nil {
 			t.Fatal(err)
@@ -30,8 +30,8 @@ func rewriteCorpus(t *testing.T) {
 
 // updateSection rewrites the replies of a section in the lines of its script. Lines
 // that match stay as they are, with the holes in them.
-func updateSection(t *testing.T, s *script, sec *section) {
-	p := newPlayer(t, sec, startInProcess(t, sec))
+func updateSection(t *testing.T, s *script, sec *section, where place) {
+	p := newPlayer(t, sec, where)
 	for i, st := range sec.steps {
 		switch st.kind {
 		case reply:

@@ -1,0 +1,267 @@
+package clienttests
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	redigopkg "github.com/gomodule/redigo/redis"
+	"github.com/mediocregopher/radix/v4"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+)
+
+// route is a way of a client to the cluster: a library in one of its modes, in its default
+// configuration but for what the documentation asks for.
+type route struct {
+	name string
+	// open returns what runs one command. near is a node to begin with, and the only one that
+	// a client of a single server knows.
+	open func(t *testing.T, c *trio, near string) doFunc
+	// single clients go on when their node does; all others when anybody leads.
+	single bool
+}
+
+var routes = []route{
+	{"go-redis, one node", routeGoRedis, true},
+	{"go-redis, cluster", routeGoRedisCluster, false},
+	{"go-redis, sentinel", routeGoRedisSentinel, false},
+	{"rueidis, one node", routeRueidis, true},
+	{"rueidis, cluster", routeRueidisCluster, false},
+	{"rueidis, sentinel", routeRueidisSentinel, false},
+	{"redigo, one node", routeRedigo, true},
+	{"radix, one node", routeRadix, true},
+	{"radix, cluster", routeRadixCluster, false},
+	{"radix, sentinel", routeRadixSentinel, false},
+	{"redis-py, one node", routeRedisPy("node", portForAll), true},
+	{"redis-py, cluster", routeRedisPy("cluster", portForCluster), false},
+	{"redis-py, sentinel", routeRedisPy("sentinel", portForSentinel), false},
+	{"redis-cli -c", routeRedisCLI, true},
+}
+
+// retries are what docs/cluster.md tells users of go-redis to allow: a failover takes longer
+// than the three quick ones that are the default.
+const retries = 8
+
+func doGoRedis(t *testing.T, c redis.UniversalClient) doFunc {
+	t.Cleanup(func() { _ = c.Close() }) // nothing is under way
+	return func(ctx context.Context, args ...string) (any, error) {
+		return goRedisReply(c.Do(ctx, words(args)...))
+	}
+}
+
+func routeGoRedis(t *testing.T, c *trio, near string) doFunc {
+	return doGoRedis(t, redis.NewClient(&redis.Options{Addr: c.at(near, portForAll), Password: trioPassword, MaxRetries: retries}))
+}
+
+// newGoRedisCluster asks often where the leader is: a leader that is dead tells nobody that it has
+// moved.
+func newGoRedisCluster(c *trio, near string) *redis.ClusterClient {
+	return redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: c.all(near, portForCluster), Password: trioPassword, MaxRedirects: retries,
+		ClusterStateReloadInterval: time.Second,
+	})
+}
+
+func routeGoRedisCluster(t *testing.T, c *trio, near string) doFunc {
+	return doGoRedis(t, newGoRedisCluster(c, near))
+}
+
+func goRedisFailover(c *trio, near string) *redis.FailoverOptions {
+	return &redis.FailoverOptions{
+		MasterName: trioMaster, SentinelAddrs: c.all(near, portForSentinel),
+		SentinelPassword: trioPassword, Password: trioPassword, MaxRetries: retries,
+	}
+}
+
+func routeGoRedisSentinel(t *testing.T, c *trio, near string) doFunc {
+	return doGoRedis(t, redis.NewFailoverClient(goRedisFailover(c, near)))
+}
+
+// doRueidis says which word is the key: by that the library finds the node.
+func doRueidis(t *testing.T, opts rueidis.ClientOption) doFunc {
+	t.Helper()
+	c := newRueidis(t, opts)
+	return func(ctx context.Context, args ...string) (any, error) {
+		return rueidisReply(c.Do(ctx, c.B().Arbitrary(args[0]).Keys(args[1]).Args(args[2:]...).Build()).ToAny())
+	}
+}
+
+func routeRueidis(t *testing.T, c *trio, near string) doFunc {
+	return doRueidis(t, rueidis.ClientOption{InitAddress: []string{c.at(near, portForAll)}, Password: trioPassword})
+}
+
+func routeRueidisCluster(t *testing.T, c *trio, near string) doFunc {
+	return doRueidis(t, rueidis.ClientOption{InitAddress: c.all(near, portForCluster), Password: trioPassword})
+}
+
+func routeRueidisSentinel(t *testing.T, c *trio, near string) doFunc {
+	return doRueidis(t, rueidis.ClientOption{
+		InitAddress: c.all(near, portForSentinel), Password: trioPassword,
+		Sentinel: rueidis.SentinelOption{MasterSet: trioMaster, Password: trioPassword},
+	})
+}
+
+func doLibrary(t *testing.T, c *trio, near string, open func(context.Context, string, settings) (client, error)) doFunc {
+	t.Helper()
+	return mustOpen(t, library{open: open}, c.at(near, portForAll), settings{password: trioPassword}).do
+}
+
+// redigo has no clients but those of a single server.
+func routeRedigo(t *testing.T, c *trio, near string) doFunc {
+	t.Helper()
+	return doLibrary(t, c, near, openRedigo)
+}
+
+func routeRadix(t *testing.T, c *trio, near string) doFunc {
+	t.Helper()
+	return doLibrary(t, c, near, openRadix)
+}
+
+// doRadix lets the library see errors, by which it learns where a key is.
+func doRadix(t *testing.T, c radix.MultiClient, err error) doFunc {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() }) // nothing is under way
+	return func(ctx context.Context, args ...string) (v any, err error) {
+		err = c.Do(ctx, radix.Cmd(&v, args[0], args[1:]...))
+		return plain(v), err
+	}
+}
+
+func radixPool() radix.PoolConfig {
+	return radix.PoolConfig{Dialer: radix.Dialer{AuthPass: trioPassword}, Size: poolSize}
+}
+
+// routeRadixCluster asks often where the leader is, like newGoRedisCluster.
+func routeRadixCluster(t *testing.T, c *trio, near string) doFunc {
+	t.Helper()
+	cluster, err := radix.ClusterConfig{PoolConfig: radixPool(), SyncEvery: time.Second}.New(t.Context(), c.all(near, portForCluster))
+	return doRadix(t, cluster, err)
+}
+
+func routeRadixSentinel(t *testing.T, c *trio, near string) doFunc {
+	t.Helper()
+	s, err := radix.SentinelConfig{PoolConfig: radixPool(), SentinelDialer: radix.Dialer{AuthPass: trioPassword}}.
+		New(t.Context(), trioMaster, c.all(near, portForSentinel))
+	return doRadix(t, s, err)
+}
+
+// routeRedisPy drives a client of redis-py, which reads commands and writes replies in JSON.
+func routeRedisPy(mode, port string) func(t *testing.T, c *trio, near string) doFunc {
+	return func(t *testing.T, c *trio, near string) doFunc {
+		t.Helper()
+		args := append([]string{"-W", "error", "testdata/redis_py_route.py", mode, trioPassword, trioMaster}, c.all(near, port)...)
+		cmd := exec.Command(tool(t, "/usr/bin/python3", "python3 python3-redis"), args...)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var complaints strings.Builder
+		cmd.Stderr = &complaints
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = in.Close()
+			if err := cmd.Wait(); err != nil || complaints.Len() > 0 {
+				t.Errorf("redis-py, %s: %v\n%s", mode, err, &complaints)
+			}
+		})
+		py := pipeOfLines{in: in, out: bufio.NewScanner(out)}
+		return py.do
+	}
+}
+
+// pipeOfLines is a client in another process, which does one command at a time.
+type pipeOfLines struct {
+	mu  sync.Mutex
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+func (p *pipeOfLines) do(_ context.Context, args ...string) (any, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	line, err := json.Marshal(args)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.in.Write(append(line, '\n')); err != nil {
+		return nil, err
+	}
+	if !p.out.Scan() {
+		return nil, errors.Join(io.ErrUnexpectedEOF, p.out.Err())
+	}
+	var got struct {
+		Reply []int64
+		Error string
+	}
+	if err := json.Unmarshal(p.out.Bytes(), &got); err != nil {
+		return nil, fmt.Errorf("%s: %w", p.out.Bytes(), err)
+	}
+	if got.Error != "" {
+		return nil, errors.New(got.Error)
+	}
+	return integers(got.Reply), nil
+}
+
+func integers(list []int64) []any {
+	values := make([]any, len(list))
+	for i, n := range list {
+		values[i] = n
+	}
+	return values
+}
+
+// routeRedisCLI runs redis-cli for each command: it begins at a node, and goes where that sends
+// it.
+func routeRedisCLI(t *testing.T, c *trio, near string) doFunc {
+	path := tool(t, "redis-cli", "redis-tools")
+	return func(ctx context.Context, args ...string) (any, error) {
+		// To start a process may take longer than a call that is worth waiting for.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		at := []string{"-c", "-e", "--no-auth-warning", "-a", trioPassword, "-h", c.host(near), "-p", portForCluster}
+		out, err := exec.CommandContext(ctx, path, append(at, args...)...).CombinedOutput()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s", err, out)
+		}
+		var list []any
+		for line := range strings.FieldsSeq(string(out)) {
+			n, err := strconv.ParseInt(line, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("redis-cli prints %q", out)
+			}
+			list = append(list, n)
+		}
+		return list, nil
+	}
+}
+
+// dialRedigo opens a connection to a port of a node.
+func dialRedigo(t *testing.T, addr string) redigopkg.Conn {
+	t.Helper()
+	conn, err := redigopkg.Dial("tcp", addr, redigopkg.DialPassword(trioPassword), redigopkg.DialReadTimeout(patience),
+		redigopkg.DialConnectTimeout(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() }) // nothing is under way
+	return conn
+}

@@ -1,0 +1,97 @@
+package clienttests
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func newSentinel(t *testing.T, c *trio, id string) *redis.SentinelClient {
+	t.Helper()
+	s := redis.NewSentinelClient(&redis.Options{Addr: c.at(id, portForSentinel), Password: trioPassword})
+	t.Cleanup(func() { _ = s.Close() }) // nothing is under way
+	return s
+}
+
+// addresses returns where the nodes of a reply of a Sentinel are.
+func addresses(list []map[string]string) (at []string) {
+	for _, m := range list {
+		at = append(at, net.JoinHostPort(m["ip"], m["port"]))
+	}
+	slices.Sort(at)
+	return at
+}
+
+// The port for clients of Redis Sentinel: each node tells who leads, and who else there is.
+func TestSentinelPort(t *testing.T) {
+	c := startTrio(t, patientBeat)
+	leader, followers := c.awaitLeader(t), []string{}
+	for _, id := range c.followers(t) {
+		followers = append(followers, c.at(id, portForAll))
+	}
+	for _, id := range trioIDs {
+		s := newSentinel(t, c, id)
+		addr := s.GetMasterAddrByName(t.Context(), trioMaster)
+		checkReply(t, addr, slices.Equal(addr.Val(), []string{c.host(leader), portForAll}))
+		master := s.Master(t.Context(), trioMaster)
+		checkReply(t, master, master.Val()["flags"] == "master" && master.Val()["num-slaves"] == "2" && master.Val()["num-other-sentinels"] == "2")
+		replicas := s.Replicas(t.Context(), trioMaster)
+		checkReply(t, replicas, slices.Equal(addresses(replicas.Val()), followers))
+		others := s.Sentinels(t.Context(), trioMaster)
+		checkReply(t, others, slices.Equal(addresses(others.Val()), slices.Sorted(slices.Values(c.all(id, portForSentinel)[1:]))))
+		quorum := s.CkQuorum(t.Context(), trioMaster)
+		checkReply(t, quorum, strings.HasPrefix(quorum.Val(), "OK 3 usable Sentinels."))
+		masters := s.Masters(t.Context())
+		checkReply(t, masters, len(masters.Val()) == 1)
+		if err := s.GetMasterAddrByName(t.Context(), "stranger").Err(); err != redis.Nil {
+			t.Errorf("an unknown master: %v", err)
+		}
+		if err := s.Master(t.Context(), "stranger").Err(); err == nil || err.Error() != "ERR No such master with that name" {
+			t.Errorf("an unknown master: %v", err)
+		}
+	}
+}
+
+// Subscribers are told by each node who has led and who leads, once for each change, whether it was
+// planned or not.
+func TestSentinelPort_SwitchMaster(t *testing.T) {
+	c := startTrio(t, usualBeat)
+	subs := map[string]<-chan *redis.Message{}
+	for _, id := range trioIDs {
+		sub := newSentinel(t, c, id).Subscribe(t.Context(), "+switch-master")
+		t.Cleanup(func() { _ = sub.Close() }) // its node may be gone
+		if _, err := sub.ReceiveTimeout(t.Context(), patience); err != nil {
+			t.Fatal(err)
+		}
+		subs[id] = sub.Channel()
+	}
+	first := c.awaitLeader(t)
+	second := c.followers(t)[0]
+	c.transfer(t, second)
+	checkSwitch(t, c, subs, first, second)
+	c.kill(t, second)
+	delete(subs, second)
+	checkSwitch(t, c, subs, second, c.awaitLeader(t))
+}
+
+// checkSwitch expects all subscribers to be told of a change.
+func checkSwitch(t *testing.T, c *trio, subs map[string]<-chan *redis.Message, from, to string) {
+	t.Helper()
+	want := fmt.Sprintf("%s %s %s %s %s", trioMaster, c.host(from), portForAll, c.host(to), portForAll)
+	for _, id := range slices.Sorted(maps.Keys(subs)) {
+		select {
+		case m := <-subs[id]:
+			if m.Payload != want {
+				t.Errorf("%s tells %q, want %q", id, m.Payload, want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s tells nothing after %v", id, patience)
+		}
+	}
+}

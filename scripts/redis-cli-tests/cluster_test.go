@@ -1,0 +1,141 @@
+package rediscli
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestCluster holds the conversations in corpus/cluster with three nodes, over raw connections
+// and through redis-cli.
+func TestCluster(t *testing.T) {
+	scripts, nodes := scriptsIn(t, "corpus/cluster"), startNodes(t)
+	// In each section the nodes begin in their parts anew.
+	cast := func(t *testing.T, sec *section) place {
+		where := nodes.cast(t)
+		where.prepare(t, sec)
+		return where
+	}
+	if *update {
+		rewrite(t, scripts, cast)
+	}
+	eachSectionOf(t, scripts, everySection, func(t *testing.T, sec *section) {
+		play(t, sec, cast(t, sec))
+	})
+	t.Run("redis-cli", func(t *testing.T) {
+		eachSectionOf(t, scripts, (*section).runsInCLI, func(t *testing.T, sec *section) {
+			playCLI(t, sec, cast(t, sec))
+		})
+	})
+	t.Run("complete", func(t *testing.T) {
+		where := nodes.cast(t)
+		for _, name := range []string{"leader_cluster", "leader_sentinel"} {
+			checkAllSent(t, append(scripts, corpus(t)...), commandNames(t, connect(t, place{addr: where.at(name)})))
+		}
+	})
+}
+
+// nodes are three that form a cluster. Each has a loopback address of its own, and the default
+// ports.
+type nodes struct{ network string }
+
+var nodeIDs = []string{"n1", "n2", "n3"}
+
+// The parts that nodes have in a script. A connection of that name goes to the port for all clients;
+// with _cluster or _sentinel behind it, to that port.
+var (
+	parts = []string{"leader", "follower", "other"}
+	ports = map[string]string{"": "6380", "_cluster": "6384", "_sentinel": "26380"}
+)
+
+func (n nodes) host(id string) string { return n.network + strings.TrimPrefix(id, "n") }
+
+// startNodes starts a cluster, without certificates, until the test ends.
+func startNodes(t *testing.T) nodes {
+	t.Helper()
+	n := nodes{fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(255))}
+	path, dir := buildProgram(t), t.TempDir()
+	var bootstrap []string
+	for _, id := range nodeIDs {
+		bootstrap = append(bootstrap, id+"="+n.host(id)+":6382")
+	}
+	var outs []<-chan string
+	for _, id := range nodeIDs {
+		outs = append(outs, lines(t, exec.Command(path, "--bind", n.host(id), "--dir", dir, "--data-dir", filepath.Join(dir, id),
+			"--cluster-id", "script", "--node-id", id, "--raft-addr", n.host(id)+":6382", "--raft-insecure", "yes",
+			"--raft-heartbeat", "1000", // no busy machine makes them take their leader for gone
+			"--bootstrap", strings.Join(bootstrap, " "))))
+	}
+	for _, out := range outs {
+		awaitLine(t, out, regexp.MustCompile(`msg=ready `))
+	}
+	return n
+}
+
+var leads = regexp.MustCompile(`(n\d) raft=\S+ role=leader`)
+
+// leader waits until all nodes know each other and who leads.
+func (n nodes) leader(t *testing.T) string {
+	t.Helper()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	deadline := time.After(patience)
+	for {
+		leaders, err := n.askLeaders()
+		if len(leaders) == 1 && err == nil {
+			return leaders[0]
+		}
+		select {
+		case <-again.C:
+		case <-deadline:
+			t.Fatalf("the nodes take for their leader: %q (%v)", leaders, err)
+		}
+	}
+}
+
+// askLeaders returns whom the nodes take for their leader.
+func (n nodes) askLeaders() (list []string, err error) {
+	for _, id := range nodeIDs {
+		w, err := dial(net.JoinHostPort(n.host(id), ports[""]))
+		if err != nil {
+			return nil, err
+		}
+		answer, err := w.ask("CL.CLUSTER NODES")
+		_ = w.conn.Close() // all has been read
+		if err != nil {
+			return nil, err
+		}
+		m := leads.FindStringSubmatch(answer)
+		if m == nil || strings.Count(answer, "sentinel-port=") != len(nodeIDs) {
+			return nil, fmt.Errorf("%s answers %s", id, answer)
+		}
+		list = append(list, m[1])
+	}
+	return slices.Compact(list), nil
+}
+
+// cast returns the cluster with the parts that nodes have now. A script calls them <leader>, and so
+// on, and their addresses <leader_host>.
+func (n nodes) cast(t *testing.T) place {
+	t.Helper()
+	leader := n.leader(t)
+	actors := append([]string{leader}, slices.DeleteFunc(slices.Clone(nodeIDs), func(id string) bool { return id == leader })...)
+	where := place{named: map[string]string{}, vars: variables{"network": n.network}}
+	for i, part := range parts {
+		host := n.host(actors[i])
+		maps.Copy(where.vars, variables{part: actors[i], part + "_host": host})
+		for suffix, port := range ports {
+			where.named[part+suffix] = net.JoinHostPort(host, port)
+		}
+	}
+	where.addr = where.named["leader"]
+	return where
+}
