@@ -63,10 +63,11 @@ bench: tools ## measure the figures the server is judged by; WHAT=memory for one
 	$(if $(filter all,$(WHAT)),$(GO) test -run '^$$' -bench . -benchmem ./gcra ./window ./windowlog ./tokenbucket ./leaky ./resp ./buckets ./persistence)
 	$(GO) run ./scripts/bench $(WHAT) $(if $(PEER),-peer $(PEER))
 
-chaos: ## kill -9 in the middle of saves, changed bits, cuts, floods, groups of limits at once
+chaos: tools ## kill -9 in the middle of saves, changed bits, cuts, floods, groups of limits at once; whole clusters, too; ARGS="-seed 7"
 	$(GO) run ./scripts/bench crash
 	$(GO) run ./scripts/bench flood
 	$(GO) run ./scripts/bench groups
+	$(GO) run ./scripts/chaos all $(ARGS)
 
 tools: ## install the Redis tools that the tests drive (Debian, as root)
 	@for tool in $(TOOLS); do command -v $$tool >/dev/null && continue; \

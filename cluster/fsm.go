@@ -102,9 +102,10 @@ func (n *Node) applyChanges(log *raft.Log, c *changes) error {
 
 // isFresh reports whether an entry was decided while this process was there. What another node
 // still had to send may be as old as what was in the log; but the node that leads now has not
-// been down since its term began.
+// been down since its term began, and a term that this node did not know of when it began is mostly
+// newer than that. Where it is not, time is lost, not won.
 func (n *Node) isFresh(log *raft.Log) bool {
-	return n.raft != nil && log.Index > n.bootIndex && log.Term == n.raft.CurrentTerm()
+	return n.raft != nil && log.Index > n.bootIndex && (log.Term > n.bootTerm || log.Term == n.raft.CurrentTerm())
 }
 
 // replayTime is the time up to which an entry lets records expire.

@@ -197,14 +197,15 @@ func (n *Node) askTimes(ctx context.Context, term uint64) (answers []timeAnswer)
 	return answers
 }
 
-// askTime asks a node until it has applied an entry of a term, or does not answer.
+// askTime asks a node until it answers and has applied an entry of a term, or ctx ends. A node that is
+// there may be slow to be found, and nobody can stand in for what it knows.
 func (n *Node) askTime(ctx context.Context, m topology.Member, term uint64) *timeAnswer {
 	for {
 		a, err := n.config.Peers.Ask(ctx, m, Question{About: aboutTime})
 		if err == nil && a.Time != nil && a.Time.Term == term {
 			return a.Time
 		}
-		if err != nil || n.wait(ctx, retryEvery) != nil {
+		if n.wait(ctx, retryEvery) != nil {
 			return nil
 		}
 	}

@@ -40,8 +40,9 @@ func (n *Node) change(f func() error) error {
 }
 
 // put hands Raft a change and waits until it is committed, or for ctx to end: the change may then still
-// take place. Raft lets the next one wait until it has been decided.
-func put(ctx context.Context, give func(within time.Duration) raft.Future) error {
+// take place. Raft lets the next one wait until it has been decided, and never decides it once it is shut
+// down: so Close waits for those that there are, and there are none after that.
+func (n *Node) put(ctx context.Context, give func(within time.Duration) raft.Future) error {
 	ctx, cancel := context.WithTimeout(ctx, changeWithin)
 	defer cancel()
 	end, _ := ctx.Deadline() // there is one now
@@ -49,15 +50,32 @@ func put(ctx context.Context, give func(within time.Duration) raft.Future) error
 	if left <= 0 { // for Raft, that is to wait for ever
 		return context.DeadlineExceeded
 	}
-	f := give(left)
 	done := make(chan error, 1)
-	go func() { done <- f.Error() }()
+	if !n.give(func() {
+		f := give(left)
+		n.running.Go(func() { done <- f.Error() })
+	}) {
+		return errEnded
+	}
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// give runs f unless the node has ended, which it does not do meanwhile.
+func (n *Node) give(f func()) bool {
+	n.giving.RLock()
+	defer n.giving.RUnlock()
+	select {
+	case <-n.ended:
+		return false
+	default:
+	}
+	f()
+	return true
 }
 
 // Add lets a node join without a vote.
@@ -73,7 +91,7 @@ func (n *Node) Add(ctx context.Context, id, addr string) error {
 }
 
 func (n *Node) addNonvoter(ctx context.Context, id, addr string) error {
-	err := put(ctx, func(within time.Duration) raft.Future {
+	err := n.put(ctx, func(within time.Duration) raft.Future {
 		return n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, within)
 	})
 	if err != nil {
@@ -123,7 +141,7 @@ func (n *Node) propose(ctx context.Context, a *Announcement) error {
 	if err != nil {
 		return err
 	}
-	if err := put(ctx, func(within time.Duration) raft.Future { return n.raft.Apply(entry, within) }); err != nil {
+	if err := n.put(ctx, func(within time.Duration) raft.Future { return n.raft.Apply(entry, within) }); err != nil {
 		return fmt.Errorf("announce %s: %w", a.ID, err)
 	}
 	return nil
@@ -139,7 +157,7 @@ func (n *Node) promote(ctx context.Context, q *Question) error {
 		if m.Voter || q.Applied+promoteLag < n.raft.CommitIndex() {
 			return nil
 		}
-		err := put(ctx, func(within time.Duration) raft.Future {
+		err := n.put(ctx, func(within time.Duration) raft.Future {
 			return n.raft.AddVoter(raft.ServerID(m.ID), raft.ServerAddress(m.Raft), 0, within)
 		})
 		if err != nil {
@@ -163,7 +181,7 @@ func (n *Node) Remove(ctx context.Context, id string) error {
 		if !n.canLose(id) {
 			return fmt.Errorf("remove %s: %w", id, topology.ErrRefused)
 		}
-		err := put(ctx, func(within time.Duration) raft.Future {
+		err := n.put(ctx, func(within time.Duration) raft.Future {
 			return n.raft.RemoveServer(raft.ServerID(id), 0, within)
 		})
 		if err != nil {

@@ -80,6 +80,7 @@ type Node struct {
 	failed       bool   // Fatal has been called
 
 	bootIndex     uint64 // the last entry that was in the log when this process began
+	bootTerm      uint64 // the newest term that this node knew of then
 	snapshotIndex atomic.Uint64
 	restores      atomic.Uint64 // snapshots taken in
 	grown         atomic.Int64  // bytes of entries applied since the last snapshot that keepShort has asked for
@@ -95,6 +96,7 @@ type Node struct {
 	again   chan struct{} // asks to look whether to lead
 	ended   chan struct{}
 	endOnce sync.Once
+	giving  sync.RWMutex // held for reading while Raft is given a change
 	running sync.WaitGroup
 }
 
@@ -208,7 +210,7 @@ func (n *Node) startRaft(begins bool) error {
 	if err != nil {
 		return fmt.Errorf("read the log: %w", err)
 	}
-	n.bootIndex = last
+	n.bootIndex, n.bootTerm = last, n.knownTerm()
 	c := &n.config
 	r, err := raft.NewRaft(n.settings(), machine{n}, c.Logs, c.Stable, c.Snapshots, n.newCatchUp(c.Transport))
 	if err != nil {
@@ -218,6 +220,16 @@ func (n *Node) startRaft(begins bool) error {
 	n.raft = r
 	n.mu.Unlock()
 	return nil
+}
+
+// knownTerm returns the newest term that Raft has noted; 0 if it has noted none, or that cannot be read,
+// which Raft finds out by itself.
+func (n *Node) knownTerm() uint64 {
+	term, err := n.config.Stable.GetUint64([]byte("CurrentTerm"))
+	if err != nil {
+		return 0
+	}
+	return term
 }
 
 func (n *Node) bootstrap() error {
@@ -237,7 +249,9 @@ func firstConfiguration(members []topology.Member) (c raft.Configuration) {
 //
 // Raft ends last: what is on its way through it when it is shut down, it never answers.
 func (n *Node) Close() error {
+	n.giving.Lock()
 	n.endOnce.Do(func() { close(n.ended) })
+	n.giving.Unlock()
 	n.step()
 	n.running.Wait()
 	if !n.begun() {

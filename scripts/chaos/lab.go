@@ -115,7 +115,7 @@ type cluster struct {
 // the error.
 func (l *lab) start(ctx context.Context, p plan) (c *cluster, err error) {
 	if p.nodes == 0 {
-		p.nodes = l.settings.nodes
+		p.nodes = l.nodes
 	}
 	l.made++
 	c = &cluster{lab: l, plan: p, clock: newClock(), dir: filepath.Join(l.dir, fmt.Sprintf("cluster%d", l.made))}
@@ -211,9 +211,8 @@ func (c *cluster) note(format string, args ...any) {
 	_, _ = fmt.Fprintln(c.log, line) // the same is on the screen
 }
 
-// leader returns the node that leads, and its term; of several that say so the one with the
-// newest term.
-func (c *cluster) leader() (*node, uint64, error) {
+// leader returns the node that leads; of several that say so the one with the newest term.
+func (c *cluster) leader() (*node, error) {
 	var leader *node
 	var newest uint64
 	var errs []error
@@ -231,16 +230,16 @@ func (c *cluster) leader() (*node, uint64, error) {
 		}
 	}
 	if leader == nil {
-		return nil, 0, errors.Join(append(errs, errors.New("no node leads"))...)
+		return nil, errors.Join(append(errs, errors.New("no node leads"))...)
 	}
-	return leader, newest, nil
+	return leader, nil
 }
 
 // awaitLeader is leader once there is one.
 func (c *cluster) awaitLeader(ctx context.Context) (leader *node, err error) {
 	err = await(ctx, startWithin, func() (bool, error) {
 		var err error
-		leader, _, err = c.leader()
+		leader, err = c.leader()
 		return err == nil, err
 	})
 	return leader, err

@@ -35,7 +35,7 @@ func disk(ctx context.Context, l *lab) error {
 func (t *trial) takesOver(ctx context.Context, p *probes, from int64, n *node) (time.Duration, error) {
 	var first int64
 	err := await(ctx, startWithin, func() (bool, error) {
-		leader, _, err := t.leader()
+		leader, err := t.leader()
 		if err != nil || leader == n {
 			return false, err
 		}

@@ -14,7 +14,8 @@ const (
 	failoverMedian = 600 * time.Millisecond
 	failoverMost   = time.Second
 	handOverMost   = 50 * time.Millisecond
-	followerGap    = 50 * time.Millisecond
+	// A gap that is shorter than the least time until an election begins shows that nobody has missed the leader.
+	followerGap = 250 * time.Millisecond
 )
 
 // failover kills the leader again and again, and measures how long it takes until another node
@@ -69,13 +70,40 @@ func (t *trial) killLeader(ctx context.Context, p *probes) (took time.Duration, 
 
 // settled waits until a node that was started follows, and has caught up.
 func (t *trial) settled(ctx context.Context, n *node) error {
+	begin := time.Now()
 	if err := n.ready(ctx); err != nil {
 		return err
 	}
+	ready := time.Since(begin)
 	if err := t.healthy(ctx, startWithin); err != nil {
 		return err
 	}
+	if err := t.caughtUp(ctx, n); err != nil {
+		return err
+	}
+	t.note("%s is ready after %.0f ms, and has caught up after %.0f ms", n.id, ms(ready), ms(time.Since(begin)))
 	rest(ctx, 300*time.Millisecond)
+	return nil
+}
+
+// caughtUp waits until a node has applied all that is committed at present.
+func (t *trial) caughtUp(ctx context.Context, n *node) error {
+	leader, err := t.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	info, err := leader.info(patience)
+	if err != nil {
+		return err
+	}
+	committed := number(info, "raft_commit_index")
+	err = await(ctx, healWithin, func() (bool, error) {
+		info, err := n.info(patience)
+		return err == nil && number(info, "raft_applied_index") >= committed, err
+	})
+	if err != nil {
+		return fmt.Errorf("%s does not catch up: %w", n.id, err)
+	}
 	return nil
 }
 
@@ -134,7 +162,7 @@ func (t *trial) transfer(ctx context.Context, leader *node) error {
 		return err
 	}
 	return await(ctx, startWithin, func() (bool, error) {
-		now, _, err := t.leader()
+		now, err := t.leader()
 		return err == nil && now != leader, err
 	})
 }

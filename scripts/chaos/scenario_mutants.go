@@ -1,41 +1,40 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
-	"os/exec"
+	"slices"
 	"time"
 
 	"github.com/throttledhq/throttled/mutant"
 )
 
-// hunt says how a deliberate bug is looked for: by what is done to a cluster, again and again, or by
-// a test of package cluster where no real one gets into the state that it takes.
+// turn is what is done to a cluster again and again to bring a bug to light.
+type turn func(ctx context.Context, t *trial, r *rand.Rand) error
+
+// hunt says how a deliberate bug is looked for in real nodes.
 type hunt struct {
 	bug  mutant.Bug
-	turn func(ctx context.Context, t *trial, r *rand.Rand) error
-	test string
+	turn turn // nil: no real node gets into the state that it takes, or hardly ever
 }
 
-// hunts names every bug. Each turn is what should bring it to light.
+// hunts names every bug.
 func hunts() []hunt {
 	return []hunt{
-		{bug: mutant.ReplyBeforeCommit, turn: cutAndKill},
-		{bug: mutant.NoUndo, turn: cutAndHeal},
-		{bug: mutant.LostBatch, turn: onLeader(killed)},
-		{bug: mutant.StaleAnswers, turn: askedWhilePaused},
-		{bug: mutant.LeapingClock, turn: onLeader(killed)},
-		{bug: mutant.WallClock, turn: clocksAndKill},
-		{bug: mutant.LocalExpiry, turn: clocksAndKill},
-		{bug: mutant.DirtySnapshot, turn: saveWhileCut},
-		{bug: mutant.NoBarrier, turn: killAndLead},
-		{bug: mutant.ForgottenTime, turn: saveAndKillAll},
+		{mutant.ReplyBeforeCommit, cutAndKill},
+		{mutant.NoUndo, cutAndHeal},
+		{mutant.LostBatch, onLeader(killed)},
+		{mutant.StaleAnswers, askedWhilePaused},
+		{mutant.LeapingClock, onLeader(killed)},
+		{mutant.WallClock, clocksAndKill},
+		{mutant.LocalExpiry, clocksAndKill},
+		{mutant.DirtySnapshot, saveWhileCut},
+		{mutant.NoBarrier, killAndLead},
+		{mutant.ForgottenTime, saveAndKillAll},
 		// A node has to lose and regain the lead before it notices either.
-		{bug: mutant.AnyTerm, test: "TestVoidEntry"},
+		{mutant.AnyTerm, nil},
 	}
 }
 
@@ -46,49 +45,93 @@ const (
 	huntShown = 6 // findings of each, for those who look on
 )
 
-// mutants lets each deliberate bug loose, and fails if one is not found.
+// mutants lets each deliberate bug loose, in real nodes and in the simulation of package cluster, and
+// fails if neither finds it. Before that both have to find nothing where there is no bug.
 func mutants(ctx context.Context, l *lab) error {
+	s, err := l.buildSimulation()
+	if err != nil {
+		return err
+	}
+	if err := l.control(ctx, s); err != nil {
+		return err
+	}
 	var lines []string
 	survived := 0
 	for _, h := range hunts() {
 		if l.only != "" && l.only != string(h.bug) {
 			continue
 		}
-		by, took, err := l.hunt(ctx, h)
-		switch {
-		case err != nil:
+		begin := time.Now()
+		real, err := l.hunt(ctx, h)
+		if err != nil {
 			return fmt.Errorf("%s: %w", h.bug, err)
-		case by == "":
-			survived++
-			by = "SURVIVED"
 		}
-		lines = append(lines, fmt.Sprintf("%-24s %-40s %5.1f s", h.bug, by, took.Seconds()))
+		tests, err := s.run(ctx, h.bug)
+		if err != nil {
+			return fmt.Errorf("%s: %w", h.bug, err)
+		}
+		if real == "" && tests == "" {
+			survived++
+		}
+		lines = append(lines, fmt.Sprintf("%-22s %-34s %-60s %5.1f s", h.bug, orNobody(real), orNobody(tests), time.Since(begin).Seconds()))
 	}
-	l.out.print("\n  %-24s %-40s", "mutant", "found by")
+	l.out.print("  %-22s %-34s %-60s", "mutant", "found in real nodes by", "in the simulation by")
 	for _, line := range lines {
 		l.out.print("  %s", line)
 	}
 	l.out.atMost("mutants that were not found", float64(survived), 0, "")
+	return ctx.Err()
+}
+
+func orNobody(by string) string {
+	if by == "" {
+		return "-"
+	}
+	return by
+}
+
+// control does all that is done to look for bugs where there is none.
+func (l *lab) control(ctx context.Context, s *simulation) error {
+	var all []turn
+	for _, h := range hunts() {
+		if h.turn != nil {
+			all = append(all, h.turn)
+		}
+	}
+	findings, err := l.huntOnce(ctx, "", all, time.Now().Add(2*huntFor))
+	if err != nil {
+		return fmt.Errorf("without a bug: %w", err)
+	}
+	tests, err := s.run(ctx, "")
+	if err != nil {
+		return fmt.Errorf("without a bug: %w", err)
+	}
+	if tests != "" {
+		findings = append(findings, finding{"simulation", tests})
+	}
+	l.out.found(findings)
+	l.out.note("found where there is no bug", "%d", len(findings))
 	return nil
 }
 
 // hunt looks for a bug until a checker finds something. What it finds is no finding of the run.
-func (l *lab) hunt(ctx context.Context, h hunt) (by string, took time.Duration, err error) {
-	begin := time.Now()
-	if h.test != "" {
-		by, err = h.runTest(ctx)
-		return by, time.Since(begin), err
+func (l *lab) hunt(ctx context.Context, h hunt) (by string, err error) {
+	if h.turn == nil {
+		return "", nil
 	}
-	for time.Since(begin) < huntFor && by == "" && err == nil && ctx.Err() == nil {
-		by, err = l.huntOnce(ctx, h, begin.Add(huntFor))
+	for end := time.Now().Add(huntFor); time.Now().Before(end) && by == "" && err == nil && ctx.Err() == nil; {
+		var findings []finding
+		findings, err = l.huntOnce(ctx, h.bug, slices.Repeat([]turn{h.turn}, huntTurns), end)
+		by = checkersOf(findings)
 	}
-	return by, time.Since(begin), err
+	return by, err
 }
 
-func (l *lab) huntOnce(ctx context.Context, h hunt, end time.Time) (by string, err error) {
+// huntOnce does some turns to a cluster, until the end at the latest, and judges what was seen.
+func (l *lab) huntOnce(ctx context.Context, bug mutant.Bug, turns []turn, end time.Time) (findings []finding, err error) {
 	quiet := *l
 	quiet.out = &report{w: io.Discard}
-	c, err := quiet.start(ctx, plan{env: []string{"THROTTLED_MUTANT=" + string(h.bug)}})
+	c, err := quiet.start(ctx, plan{env: []string{"THROTTLED_MUTANT=" + string(bug)}})
 	l.made = quiet.made
 	defer func() {
 		if closed := c.close(); err == nil {
@@ -96,27 +139,27 @@ func (l *lab) huntOnce(ctx context.Context, h hunt, end time.Time) (by string, e
 		}
 	}()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	t := c.try(ctx)
-	for range huntTurns {
+	for _, do := range turns {
 		if time.Now().After(end) {
 			break
 		}
-		if err := h.turn(ctx, t, l.random); err != nil {
-			t.load.end()
-			t.watch.end()
-			l.out.detail(fmt.Sprintf("%s: %v", h.bug, err))
-			stuck := append(t.judgeProcesses(), finding{checker: "progress"})
-			return checkersOf(stuck), ctx.Err()
+		if err := do(ctx, t, l.random); err != nil {
+			t.abandon()
+			findings = append(t.judgeProcesses(), finding{"progress", err.Error()})
+			break
 		}
 		rest(ctx, 300*time.Millisecond)
 	}
-	findings := t.judge(ctx)
-	for _, f := range findings[:min(len(findings), huntShown)] {
-		l.out.detail(fmt.Sprintf("%s: %s", h.bug, f))
+	if findings == nil {
+		findings = t.judge(ctx)
 	}
-	return checkersOf(findings), nil
+	for _, f := range findings[:min(len(findings), huntShown)] {
+		l.out.detail(fmt.Sprintf("%s: %s", bug, f))
+	}
+	return findings, ctx.Err()
 }
 
 // cutAndHeal cuts the leader off from the others, and lets clients ask both sides.
@@ -215,18 +258,4 @@ func saveAndKillAll(ctx context.Context, t *trial, r *rand.Rand) error {
 		return err
 	}
 	return t.healthy(ctx, startWithin)
-}
-
-// runTest runs the test of package cluster with the bug let loose. It has to fail.
-func (h hunt) runTest(ctx context.Context) (by string, err error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-tags", "chaos", "-run", "^"+h.test+"$", "github.com/throttledhq/throttled/cluster")
-	cmd.Env = append(os.Environ(), "THROTTLED_MUTANT="+string(h.bug))
-	out, err := cmd.CombinedOutput()
-	switch {
-	case err == nil:
-		return "", nil
-	case bytes.Contains(out, []byte("--- FAIL: "+h.test)):
-		return h.test, nil
-	}
-	return "", fmt.Errorf("%s: %w: %s", h.test, err, out)
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// short inflicts one of each kind of fault, in less than a minute.
+// short inflicts a fault of most kinds each, in less than a minute.
 func short(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		p := t.probe(ctx)
@@ -19,6 +19,9 @@ func short(ctx context.Context, l *lab) error {
 		for _, f := range []func(context.Context, *trial, *rand.Rand) error{
 			onLeader(pausedLong),
 			onLeader(cutOff(true, true)),
+			onLeader(cutOff(true, false)),
+			onAny(lossy),
+			onLeader(wrongClock),
 			transferred,
 			onFollower(killed),
 			killAll,

@@ -11,6 +11,7 @@ type trial struct {
 	*cluster
 	load   *load
 	watch  *watch
+	stalls *stalls
 	behind bool    // the clock of the cluster may have stood still
 	least  float64 // decisions a second below which the trial proves nothing
 
@@ -22,6 +23,7 @@ type trial struct {
 func (c *cluster) try(ctx context.Context) *trial {
 	t := &trial{cluster: c, behind: true, least: 50}
 	t.watch = c.watch(ctx)
+	t.stalls = watchStalls(ctx)
 	t.load = c.drive(ctx, c.lab.rate)
 	return t
 }
@@ -36,10 +38,16 @@ func (l *lab) withTrial(ctx context.Context, p plan, happen func(ctx context.Con
 	}
 	t := c.try(ctx)
 	if err := happen(ctx, t); err != nil {
-		t.load.end()
-		t.watch.end()
+		t.abandon()
 		return err
 	}
 	t.judge(ctx)
 	return ctx.Err()
+}
+
+// abandon ends a trial that is not judged.
+func (t *trial) abandon() {
+	t.load.end()
+	t.watch.end()
+	t.stalls.end()
 }

@@ -31,6 +31,7 @@ func (t *trial) judge(ctx context.Context) (findings []finding) {
 		add("agreement", "%v", err)
 	}
 	t.watch.end()
+	stalled := t.stalls.end()
 	for _, err := range t.watch.twice {
 		add("terms", "%v", err)
 	}
@@ -47,6 +48,7 @@ func (t *trial) judge(ctx context.Context) (findings []finding) {
 		add("pressure", "%v", err)
 	}
 	t.summary(tally, judged, ops)
+	t.lab.out.note("longest wait of this program for the machine", "%.0f ms", ms(stalled))
 	t.lab.out.found(findings)
 	if len(findings) > 0 {
 		t.keepHistory(ops)

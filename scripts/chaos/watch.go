@@ -78,7 +78,10 @@ func (w *watch) changes() int {
 // leads reports whether what INFO says is that of a leader.
 func leads(info map[string]string) bool { return info["role"] == "master" }
 
-func termOf(info map[string]string) uint64 {
-	term, _ := strconv.ParseUint(info["raft_term"], 10, 64)
-	return term
+func termOf(info map[string]string) uint64 { return number(info, "raft_term") }
+
+// number returns a number that INFO says; 0 if it does not.
+func number(info map[string]string, name string) uint64 {
+	n, _ := strconv.ParseUint(info[name], 10, 64)
+	return n
 }

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestRuleTable(t *testing.T) {
+	const in, out = "chain input {\ntype filter hook input priority 0;\n", "chain output {\ntype filter hook output priority 0;\n"
+	for _, tt := range []struct {
+		rule rule
+		want string
+	}{
+		{rule{in: []string{"1.2.3.4", "1.2.3.5"}, percent: 100}, in + "ip saddr { 1.2.3.4, 1.2.3.5 } drop\n}\n"},
+		{rule{out: []string{"1.2.3.4"}, percent: 20}, out + "ip daddr { 1.2.3.4 } numgen random mod 100 < 20 drop\n}\n"},
+		{rule{in: []string{"1.2.3.4"}, percent: 100, reset: true}, in + "ip saddr { 1.2.3.4 } ip protocol tcp reject with tcp reset\n}\n"},
+		{rule{in: []string{"a"}, out: []string{"b"}, percent: 100}, in + "ip saddr { a } drop\n}\n" + out + "ip daddr { b } drop\n}\n"},
+	} {
+		if got, want := tt.rule.table("cut1"), "table ip cut1 {\n"+tt.want+"}\n"; got != want {
+			t.Errorf("%+v:\n%s", tt.rule, got)
+		}
+	}
+}
+
+func TestDeadOnes(t *testing.T) {
+	text := "thchaosa1-2 (id: 3)\nthchaosff\nthchaosb2v1@if2\nother\nthchaosa1-3\nxthchaosa1\n"
+	got := deadOnes(text, func(pid int) bool { return pid == 0xff })
+	if want := []string{"thchaosa1-2", "thchaosa1-3"}; !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	if got := deadOnes(text, func(int) bool { return true }); got != nil {
+		t.Errorf("the living are dead: %v", got)
+	}
+}
+
+// TestNetwork: a cut loses what it says and nothing else, and is healed.
+func TestNetwork(t *testing.T) {
+	if err := missing(); err != nil {
+		t.Fatal(err)
+	}
+	n, err := newNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := n.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	a, err := n.add()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := n.add()
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := func(from, to *host) string {
+		// Nobody listens, so a connection that gets through is refused at once.
+		out, _ := from.command("timeout", "0.4", "bash", "-c", "exec 3<>/dev/tcp/"+to.addr+"/9").CombinedOutput()
+		return string(out)
+	}
+	through := func(from, to *host) bool { return strings.Contains(asks(from, to), "refused") }
+	if !through(a, b) || !through(b, a) {
+		t.Fatalf("nothing gets through: %q", asks(a, b))
+	}
+	for _, r := range []rule{{in: []string{b.addr}, percent: 100}, {out: []string{b.addr}, percent: 100}} {
+		heal, err := a.cut(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if through(a, b) || through(b, a) {
+			t.Errorf("%+v: something gets through", r)
+		}
+		if err := heal(); err != nil || !through(a, b) {
+			t.Errorf("%+v is not healed: %v", r, err)
+		}
+	}
+	heal, err := a.slow(1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := heal(); err != nil || !through(a, b) {
+		t.Errorf("a slow link is not healed: %v", err)
+	}
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/mutant"
+)
+
+// TestShort puts real nodes, in network namespaces, under load and faults: it is make chaos in
+// short. How long anything takes says nothing here, as other tests run meanwhile; promises have to be kept
+// all the same.
+func TestShort(t *testing.T) {
+	s, names, err := parse([]string{"-dir", t.TempDir(), "-v", "short"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen, err := choose(names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &report{w: t.Output(), verbose: s.verbose}
+	l := newLab(s, out)
+	if err := l.open(); err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	if err := l.runAll(t.Context(), chosen); err != nil && (len(out.findings) > 0 || !onlyMissed(err)) {
+		t.Errorf("%v: %v", err, out.findings)
+	}
+	if took := time.Since(begin); took > time.Minute {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// onlyMissed reports whether a run has failed at nothing but bars.
+func onlyMissed(err error) bool { return err.Error() == errFailed.Error() }
+
+func TestParse(t *testing.T) {
+	s, names, err := parse([]string{"mix", "-seed", "7", "clock", "-for=3s", "-nodes", "5", "-times", "2", "-faults", "9", "-only", "x", "-keep", "-v"})
+	want := settings{seed: 7, last: 3 * time.Second, nodes: 5, times: 2, faults: 9, rate: 800, only: "x", keep: true, verbose: true}
+	if err != nil || s != want || !slices.Equal(names, []string{"mix", "clock"}) {
+		t.Errorf("%+v %v: %v", s, names, err)
+	}
+	first, _, err1 := parse(nil)
+	second, _, err2 := parse(nil)
+	if err1 != nil || err2 != nil || first.seed == second.seed {
+		t.Errorf("seeds %d and %d: %v, %v", first.seed, second.seed, err1, err2)
+	}
+	for _, args := range [][]string{{"-nodes", "0"}, {"-rate", "0"}, {"mix", "-for", "soon"}} {
+		if _, _, err := parse(args); err == nil {
+			t.Errorf("%v is understood", args)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	for _, tt := range []struct {
+		names []string
+		want  int // scenarios; 0: an error
+	}{
+		{nil, 0}, {[]string{"nonsense"}, 0}, {[]string{"mix", "nonsense"}, 0}, {[]string{"mix", "clock"}, 2}, {[]string{"all"}, len(scenarios())},
+	} {
+		chosen, err := choose(tt.names)
+		if len(chosen) < tt.want || (err != nil) != (tt.want == 0) {
+			t.Errorf("%v: %d scenarios, %v", tt.names, len(chosen), err)
+		}
+	}
+	text, err := os.ReadFile("main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range scenarios() {
+		if !regexp.MustCompile(`(?m)^//\tchaos ` + s.name + ` `).Match(text) {
+			t.Errorf("the comment at the top of main.go does not tell of %s", s.name)
+		}
+	}
+}
+
+// TestEachBug: each deliberate bug is looked for, and is in the document that lists them.
+func TestEachBug(t *testing.T) {
+	source, err := os.ReadFile("../../mutant/mutant.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := os.ReadFile("../../docs/mutants.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hunted := map[mutant.Bug]bool{}
+	for _, h := range hunts() {
+		hunted[h.bug] = true
+	}
+	bugs := regexp.MustCompile(`Bug = "([^"]+)"`).FindAllSubmatch(source, -1)
+	if len(bugs) != len(hunted) || len(bugs) < 11 {
+		t.Errorf("%d bugs, and %d are looked for", len(bugs), len(hunted))
+	}
+	for _, b := range bugs {
+		name := string(b[1])
+		if !hunted[mutant.Bug(name)] || !strings.Contains(string(list), "| `"+name+"` |") {
+			t.Errorf("%s: looked for: %t; or it is not in docs/mutants.md", name, hunted[mutant.Bug(name)])
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestCrashes: a process that ends without having been told is told of, and no other.
+func TestCrashes(t *testing.T) {
+	ended := make(chan struct{})
+	close(ended)
+	n := &node{id: "n1", boots: []*boot{
+		{ended: ended, code: 75},
+		{ended: ended, code: 137, asked: true},
+		{ended: ended, code: 139},
+		{ended: make(chan struct{})},
+	}}
+	if got := n.crashes(); !slices.Equal(got, []int{75, 139}) {
+		t.Errorf("%v", got)
+	}
+	if n.running() != n.boots[3] {
+		t.Error("the last process does not run")
+	}
+	n.boots = n.boots[:3]
+	n.forgive()
+	if got := n.crashes(); !slices.Equal(got, []int{75}) || n.running() != nil {
+		t.Errorf("%v after one was forgiven", got)
+	}
+}
+
+// TestJudgeProcesses: crashes and panics are found.
+func TestJudgeProcesses(t *testing.T) {
+	ended := make(chan struct{})
+	close(ended)
+	for _, tt := range []struct {
+		name, log string
+		boots     []*boot
+		want      int // findings
+	}{
+		{"all is well", "msg=ready\n", nil, 0},
+		{"a panic", "msg=ready\npanic: nil map\ngoroutine 1\n", nil, 1},
+		{"a race", "WARNING: DATA RACE\n", nil, 1},
+		{"a crash", "msg=bye\n", []*boot{{ended: ended, code: 1}}, 1},
+	} {
+		n := &node{id: "n1", dir: t.TempDir(), boots: tt.boots}
+		if err := os.WriteFile(n.logFile(), []byte(tt.log), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := &trial{cluster: &cluster{nodes: []*node{n}}}
+		if got := c.judgeProcesses(); len(got) != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+	lost := &trial{cluster: &cluster{nodes: []*node{{id: "n1", dir: t.TempDir()}}}}
+	if got := lost.judgeProcesses(); len(got) != 1 {
+		t.Errorf("a log that is not there: %v", got)
+	}
+}
+
+func TestWallAndTail(t *testing.T) {
+	n := &node{id: "n1", dir: t.TempDir()}
+	for _, d := range []time.Duration{time.Hour, -5 * time.Second, 0} {
+		if err := n.setWall(d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := os.ReadFile(n.wallFile()); err != nil || string(text) != "0" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := os.WriteFile(n.logFile(), []byte("a\nb\nc\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.tail(2); got != "b\nc" {
+		t.Errorf("%q", got)
+	}
+	if got := n.tail(9); strings.Count(got, "\n") != 2 {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	list := []*node{{id: "n1", host: &host{addr: "1.1.1.1"}}, {id: "n2", host: &host{addr: "1.1.1.2"}}}
+	c := &cluster{nodes: list}
+	if got := c.members(); got != "n1=1.1.1.1:6382 n2=1.1.1.2:6382" {
+		t.Errorf("%q", got)
+	}
+	if got := c.others(list[0]); !slices.Equal(got, []string{"1.1.1.2"}) {
+		t.Errorf("%v", got)
+	}
+	if c.place(list[1]) != 1 || c.place(&node{}) != -1 {
+		t.Error("nodes are not where they are")
+	}
+}

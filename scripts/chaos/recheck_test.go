@@ -1,0 +1,88 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/scripts/chaos/check"
+	"github.com/throttledhq/throttled/scripts/chaos/history"
+)
+
+// asked is a request that was granted within a millisecond, and says what is left.
+func asked(k *history.Key, ms, quantity, remaining int64) history.Op {
+	reset := ((k.Limit()-remaining)*k.Interval() + int64(time.Second) - 1) / int64(time.Second)
+	return history.Op{Key: k, Quantity: quantity, Call: ms * 1e6, Return: ms*1e6 + 1e6, Remaining: remaining, ResetAfter: reset}
+}
+
+// histories are what clients may have seen of a key with two units at once and one a minute, each with
+// the checkers that must object to it.
+func histories() map[string]struct {
+	ops  []history.Op
+	want string
+} {
+	cold := &history.Key{Name: "cold:1", MaxBurst: 1, Count: 1, Period: time.Minute}
+	searched := &history.Key{Name: "linear:0:0", MaxBurst: 1, Count: 1, Period: time.Minute}
+	limited := asked(cold, 30, 1, 0)
+	limited.Outcome, limited.RetryAfter = history.Limited, 60
+	unknown := history.Op{Key: cold, Quantity: 1, Call: 5e6, Outcome: history.Unknown, Return: history.Never}
+	return map[string]struct {
+		ops  []history.Op
+		want string
+	}{
+		"nothing":                {nil, ""},
+		"all is well":            {[]history.Op{asked(cold, 0, 1, 1), asked(cold, 10, 1, 0), limited}, ""},
+		"one is unknown":         {[]history.Op{asked(cold, 0, 1, 1), unknown, limited}, ""},
+		"one too many":           {[]history.Op{asked(cold, 0, 1, 1), asked(cold, 10, 1, 0), asked(cold, 20, 1, 0)}, "interval stale"},
+		"a reply that is old":    {[]history.Op{asked(cold, 0, 1, 1), asked(cold, 10, 0, 2)}, "stale"},
+		"an order explains it":   {[]history.Op{asked(searched, 0, 1, 1), asked(searched, 10, 1, 0)}, ""},
+		"no order explains it":   {[]history.Op{asked(searched, 0, 1, 0), asked(searched, 10, 1, 0)}, "linear"},
+		"refunds are not so few": {[]history.Op{asked(cold, 0, 2, 0), asked(cold, 10, -2, 2), asked(cold, 20, 2, 0)}, ""},
+	}
+}
+
+func TestJudgeKeys(t *testing.T) {
+	for name, h := range histories() {
+		findings, judged := judgeKeys(history.ByKey(h.ops), check.Clock{Behind: history.Never})
+		if got := checkersOf(findings); got != h.want {
+			t.Errorf("%s: found by %q, want %q: %v", name, got, h.want, findings)
+		}
+		if len(h.ops) > 0 && (judged.keys != 1 || judged.searched != searchedOf(h.ops)) {
+			t.Errorf("%s: %+v", name, judged)
+		}
+	}
+}
+
+// searchedOf is how many keys porcupine has to look at.
+func searchedOf(ops []history.Op) int {
+	if searchable(ops[0].Key) {
+		return 1
+	}
+	return 0
+}
+
+// TestCheckFiles: a history that was kept is judged as when it was new.
+func TestCheckFiles(t *testing.T) {
+	for name, h := range histories() {
+		path := filepath.Join(t.TempDir(), "history")
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := history.Write(f, h.ops); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		if err := checkFiles([]string{path}, &out); (err != nil) != (h.want != "") || (out.Len() > 0) != (h.want != "") {
+			t.Errorf("%s: %v: %s", name, err, out.String())
+		}
+	}
+	if err := checkFiles([]string{filepath.Join(t.TempDir(), "none")}, os.Stdout); err == nil {
+		t.Error("a file that is not there is judged")
+	}
+}

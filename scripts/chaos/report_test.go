@@ -1,0 +1,58 @@
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+)
+
+func TestReportFails(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		do     func(r *report)
+		failed bool
+	}{
+		{"nothing", func(*report) {}, false},
+		{"bars that are reached", func(r *report) { r.atMost("a", 5, 5, ""); r.atLeast("b", 5, 5, ""); r.found(nil) }, false},
+		{"too much", func(r *report) { r.atMost("a", 5.01, 5, "ms") }, true},
+		{"too little", func(r *report) { r.atLeast("a", 4.99, 5, "ms") }, true},
+		{"a finding", func(r *report) { r.found([]finding{{"interval", "x"}}) }, true},
+	} {
+		r := &report{w: io.Discard}
+		tt.do(r)
+		if r.failed() != tt.failed {
+			t.Errorf("%s: failed: %t", tt.name, r.failed())
+		}
+	}
+}
+
+func TestReportShows(t *testing.T) {
+	var out strings.Builder
+	r := &report{w: &out}
+	r.atMost("gap", 51, 50, "ms")
+	r.found(make([]finding, 10))
+	r.detail("not shown")
+	for _, want := range []string{"51.00 <= 50.00 ms   MISSED", "... and 2 more"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q lacks %q", out.String(), want)
+		}
+	}
+	if strings.Contains(out.String(), "not shown") {
+		t.Error("a detail is shown that nobody has asked for")
+	}
+}
+
+func TestCounts(t *testing.T) {
+	if got := counts(map[string]int{"b": 2, "a": 1}); got != "a 1, b 2" {
+		t.Errorf("%q", got)
+	}
+	if got := counts(nil); got != "none" {
+		t.Errorf("%q", got)
+	}
+	if got := checkersOf([]finding{{checker: "x"}, {checker: "b"}, {checker: "x"}}); got != "b x" {
+		t.Errorf("%q", got)
+	}
+	if checkersOf(nil) != "" {
+		t.Error("something was found in nothing")
+	}
+}

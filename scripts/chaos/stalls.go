@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// stalls measures for how long the machine has let this program wait for a processor: what clients
+// and nodes had to wait for as well, whoever else was busy.
+type stalls struct {
+	mu      sync.Mutex
+	longest time.Duration
+	stop    context.CancelFunc
+	done    chan struct{}
+}
+
+const stallEvery = 2 * time.Millisecond
+
+func watchStalls(ctx context.Context) *stalls {
+	s := &stalls{done: make(chan struct{})}
+	ctx, s.stop = context.WithCancel(ctx)
+	go func() {
+		defer close(s.done)
+		last := time.Now()
+		for rest(ctx, stallEvery) {
+			now := time.Now()
+			s.note(now.Sub(last) - stallEvery)
+			last = now
+		}
+	}()
+	return s
+}
+
+func (s *stalls) note(late time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.longest = max(s.longest, late)
+}
+
+// end stops measuring, and returns the longest wait.
+func (s *stalls) end() time.Duration {
+	s.stop()
+	<-s.done
+	return s.longest
+}
