@@ -22,6 +22,7 @@ const ample = "1000000000 1 1"
 var (
 	pipelined   = shape{"50 connections, depth 16", []string{"-conns", "50", "-depth", "16", "-limit", ample}}
 	unpipelined = shape{"200 connections, depth 1", []string{"-conns", "200", "-depth", "1", "-limit", ample}}
+	usual       = shape{"50 connections, depth 16, the usual limit", []string{"-conns", "50", "-depth", "16"}}
 	denials     = shape{"one hot key, 95 % denied, 50 connections, depth 16", []string{"-conns", "50", "-depth", "16", "-dist", "hot", "-limit", "0 1 1"}}
 )
 
@@ -113,7 +114,7 @@ func compareAlone(s settings, b *board, server string, g generator) error {
 			return nil
 		}, "--raft-fsync", "no", "--replication", mode)
 	}
-	err = errors.Join(compare("async", 0.75, pipelined, unpipelined), compare("sync", 0.7, denials))
+	err = errors.Join(compare("async", 0.75, pipelined, unpipelined, usual), compare("sync", 0.7, denials))
 	return errors.Join(err, alone.stop())
 }
 
