@@ -67,7 +67,7 @@ chaos: tools ## kill -9 in the middle of saves, changed bits, cuts, floods, grou
 	$(GO) run ./scripts/bench crash
 	$(GO) run ./scripts/bench flood
 	$(GO) run ./scripts/bench groups
-	$(GO) run ./scripts/chaos all $(ARGS)
+	timeout 40m $(GO) run ./scripts/chaos all $(ARGS)
 
 tools: ## install the Redis tools that the tests drive (Debian, as root)
 	@for tool in $(TOOLS); do command -v $$tool >/dev/null && continue; \

@@ -1,0 +1,163 @@
+package server
+
+import (
+	"io"
+	"testing"
+	"time"
+)
+
+// TestBrokenStreams breaks streams at every place. What has been answered stays so, what may have
+// been charged is uncertain, and what changes nothing is asked for again.
+func TestBrokenStreams(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	streams := l.scripts()
+	p := l.nodes["b"].dial()
+	one := five(0, 3, 2, -1, 60)
+	all := throttle("x") + throttle("y") + request("TTL", "x")
+
+	p.send(all + ping)
+	s := <-streams
+	s.expect(t, all)
+	s.send(t, one+"*5\r\n:0\r\n:1") // the second is cut off
+	_ = s.Close()
+	s = <-streams
+	s.expect(t, request("TTL", "x"))
+	s.send(t, ":7\r\n")
+	p.expect(one + failure(errUncertain) + ":7\r\n+PONG\r\n")
+
+	p.send(all)
+	s.expect(t, all)
+	s.send(t, "-ERR some\r\n~~~\r\n") // a stream of no sense
+	s = <-streams
+	s.expect(t, request("TTL", "x"))
+	s.send(t, ":8\r\n")
+	p.expect("-ERR some\r\n" + failure(errUncertain) + ":8\r\n")
+
+	p.send(all)
+	s.expect(t, all)
+	s.send(t, one+partingLine) // the node ends, and has not done the rest
+	s = <-streams
+	s.expect(t, throttle("y")+request("TTL", "x"))
+	s.send(t, one+":9\r\n")
+	p.expect(one + one + ":9\r\n")
+
+	p.send(all)
+	if _, err := io.ReadFull(s.Conn, make([]byte, len(throttle("x"))+5)); err != nil { // it ends before it has read all
+		t.Fatal(err)
+	}
+	s.send(t, one+partingLine)
+	_ = s.Close()
+	s = <-streams
+	s.expect(t, throttle("y")+request("TTL", "x"))
+	s.send(t, one+":9\r\n")
+	p.expect(one + one + ":9\r\n")
+
+	p.send(all)
+	s.expect(t, all)
+	s.send(t, notLeadingLine+one+notLeadingLine)
+	s.expect(t, throttle("x")+request("TTL", "x"))
+	s.send(t, failure(errUncertain)+":10\r\n")
+	p.expect(failure(errUncertain) + one + ":10\r\n")
+
+	_ = s.Close() // while nobody uses it
+	p.send(request("DEL", "x"))
+	s = <-streams
+	s.expect(t, request("DEL", "x"))
+	s.send(t, ":1\r\n")
+	p.expect(":1\r\n")
+	if n := p.count("stats", "forward_errors"); n != 2 {
+		t.Errorf("forward_errors is %d", n)
+	}
+}
+
+// TestSilentLeader sees that nobody hangs where the leader does.
+func TestSilentLeader(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	streams := l.scripts()
+	p := l.nodes["b"].dial()
+	start := time.Now()
+	p.send(throttle("x") + ping + throttle("y"))
+	s := <-streams
+	s.expect(t, throttle("x"))
+	p.expect(failure(errUncertain) + "+PONG\r\n" + failure(errNotLeading))
+	if took := time.Since(start); took < replyPatience || took > replyPatience+time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestDeposedLeader sees that nobody waits for a node that leads no more, and has gone silent: as
+// soon as another leads or none, what may have been charged is uncertain, and what cannot have been
+// is asked of the new one.
+func TestDeposedLeader(t *testing.T) {
+	t.Parallel()
+	for _, next := range []string{"c", ""} {
+		l := newLab(t, "a", "b", "c")
+		l.lead("a")
+		streams := l.scripts()
+		p := l.nodes["b"].dial()
+		p.send(throttle("x"))
+		s := <-streams
+		s.expect(t, throttle("x"))
+		start := time.Now()
+		l.show("b", next)
+		p.expect(failure(errUncertain))
+		if took := time.Since(start); took < partingPatience || took > 10*partingPatience {
+			t.Errorf("to %q: it took %v", next, took)
+		}
+		p.send(request("TTL", "x"))
+		l.show("b", "c")
+		s = <-streams
+		s.expect(t, request("TTL", "x"))
+		s.send(t, ":9\r\n")
+		p.expect(":9\r\n")
+	}
+}
+
+// TestTransferFromAfar waits for the answer of the old leader to a command that has made another lead.
+func TestTransferFromAfar(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	l.lead("a")
+	streams := l.scripts()
+	p, q := l.nodes["b"].dial(), l.nodes["b"].dial()
+	p.send(request("CL.CLUSTER", "TRANSFER", "c"))
+	s := <-streams
+	s.expect(t, request("CL.CLUSTER", "TRANSFER", "c"))
+	q.send(throttle("x"))
+	other := <-streams
+	other.expect(t, throttle("x"))
+	l.show("b", "c")
+	q.expect(failure(errUncertain)) // so the streams to the old one have been closed
+	s.send(t, "+OK\r\n")
+	p.expect("+OK\r\n")
+}
+
+// TestBusyForwarder has no stream left, and then no place to wait for one.
+func TestBusyForwarder(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["b"].dial()
+	f := &l.nodes["b"].forward
+	for range maxStreams {
+		f.slots <- struct{}{}
+	}
+	p.do(failure(errBusy), "CL.THROTTLE", "k", "2", "1", "60")
+	f.waiting.Store(maxWaiters)
+	start := time.Now()
+	p.do(failure(errBusy), "CL.THROTTLE", "k", "2", "1", "60")
+	if took := time.Since(start); took > leaderPatience/2 {
+		t.Errorf("it took %v to say that there is no place to wait", took)
+	}
+	f.waiting.Store(0)
+	p.send(throttle("k"))
+	if !eventually(func() bool { return f.waiting.Load() == 1 }) {
+		t.Error("nobody waits")
+	}
+	<-f.slots
+	p.expect(five(0, 3, 2, -1, 60))
+}
