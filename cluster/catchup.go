@@ -19,7 +19,14 @@ type catchUp struct {
 	ended  <-chan struct{} // closed when this node ends
 
 	mu     sync.Mutex
-	silent map[raft.ServerID]chan struct{} // nodes that do not answer; closed when they do again
+	silent map[raft.ServerID]silence // nodes that do not answer
+}
+
+// silence is that of a node. What was so in another term says nothing: Raft sends entries at once when
+// it begins to lead, and the first heartbeat a while later.
+type silence struct {
+	term uint64
+	over chan struct{} // closed when the node answers
 }
 
 // newCatchUp returns t with that change.
@@ -28,17 +35,17 @@ func (n *Node) newCatchUp(t raft.Transport) raft.Transport {
 	if !ok {
 		return t
 	}
-	return &catchUp{Transport: t, WithPreVote: voting, wanted: n.sendsTo, ended: n.ended, silent: map[raft.ServerID]chan struct{}{}}
+	return &catchUp{Transport: t, WithPreVote: voting, wanted: n.sendsTo, ended: n.ended, silent: map[raft.ServerID]silence{}}
 }
 
 // AppendEntries sends a heartbeat, or entries once heartbeats are answered.
 func (c *catchUp) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	if !isHeartbeat(args) {
-		c.await(id)
+		c.await(id, args.Term)
 		return c.Transport.AppendEntries(id, target, args, resp)
 	}
 	err := c.Transport.AppendEntries(id, target, args, resp)
-	c.note(id, err == nil)
+	c.note(id, args.Term, err == nil)
 	return err
 }
 
@@ -48,31 +55,32 @@ func isHeartbeat(a *raft.AppendEntriesRequest) bool {
 }
 
 // note notes whether a node has answered a heartbeat.
-func (c *catchUp) note(id raft.ServerID, answered bool) {
+func (c *catchUp) note(id raft.ServerID, term uint64, answered bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	back, silent := c.silent[id]
-	switch {
-	case answered && silent:
+	s, silent := c.silent[id]
+	if silent && (answered || s.term != term) {
 		delete(c.silent, id)
-		close(back)
-	case !answered && !silent:
-		c.silent[id] = make(chan struct{})
+		close(s.over)
+		silent = false
+	}
+	if !answered && !silent {
+		c.silent[id] = silence{term, make(chan struct{})}
 	}
 }
 
-// await waits until a node answers, for as long as it is wanted.
-func (c *catchUp) await(id raft.ServerID) {
+// await waits until a node answers that has not in a term, for as long as it is wanted.
+func (c *catchUp) await(id raft.ServerID, term uint64) {
 	for {
 		c.mu.Lock()
-		back := c.silent[id]
+		s, silent := c.silent[id]
 		c.mu.Unlock()
 		changed, wanted := c.wanted(id)
-		if back == nil || !wanted {
+		if !silent || s.term != term || !wanted {
 			return
 		}
 		select {
-		case <-back:
+		case <-s.over:
 		case <-changed:
 		case <-c.ended:
 			return

@@ -85,7 +85,7 @@ func TestEntriesWaitForHeartbeats(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				wanted, changed, ended := true, make(chan struct{}), make(chan struct{})
 				q := &quiet{fail: errors.New("down")}
-				c := &catchUp{Transport: q, WithPreVote: q, ended: ended, silent: map[raft.ServerID]chan struct{}{}}
+				c := &catchUp{Transport: q, WithPreVote: q, ended: ended, silent: map[raft.ServerID]silence{}}
 				c.wanted = func(raft.ServerID) (<-chan struct{}, bool) { return changed, wanted }
 				for range 2 {
 					if err := c.AppendEntries("n2", "", heartbeat, nil); err == nil {
@@ -97,12 +97,17 @@ func TestEntriesWaitForHeartbeats(t *testing.T) {
 				if err := c.AppendEntries("n3", "", entries, nil); err == nil || q.sent != 1 {
 					t.Errorf("to another: %v, %d sent", err, q.sent)
 				}
+				later := *entries
+				later.Term++
+				if err := c.AppendEntries("n2", "", &later, nil); err == nil || q.sent != 2 {
+					t.Errorf("in a later term: %v, %d sent", err, q.sent)
+				}
 				synctest.Wait()
-				if q.sent != 1 {
+				if q.sent != 2 {
 					t.Error("entries are sent to a node that does not answer")
 				}
 				tt.release(q, c, changed, ended, &wanted)
-				if err := <-sent; err != q.fail || q.sent != 2 {
+				if err := <-sent; err != q.fail || q.sent != 3 {
 					t.Errorf("%v, %d sent", err, q.sent)
 				}
 			})

@@ -7,13 +7,14 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/mutant"
 	"github.com/throttledhq/throttled/topology"
 )
 
 const (
 	barrierWithin = 2 * time.Second
-	retryEvery    = 20 * time.Millisecond // to begin to lead, where that has failed
+	retryEvery    = 5 * time.Millisecond // to begin to lead, where that has failed
 )
 
 // govern begins and ends reigns as Raft says.
@@ -234,8 +235,9 @@ func (n *Node) handOver(ctx context.Context, id string) error {
 
 // resign makes a voter lead, any if id is empty, once all that was decided is committed.
 func (n *Node) resign(ctx context.Context, r *reign, id string) error {
-	for range 2 { // the second time for those who were about to decide
-		if err := r.await(n.table.Mark().Generation); err != nil {
+	// Whoever was about to decide has done so by the time that the first is committed.
+	for _, generation := range []func() limiter.Ticket{n.table.Mark, n.table.Seen} {
+		if err := r.await(generation().Generation); err != nil {
 			return err
 		}
 	}

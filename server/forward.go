@@ -13,7 +13,7 @@ import (
 const (
 	leaderPatience = 400 * time.Millisecond // for a node that leads
 	replyPatience  = 2 * time.Second        // for its answer
-	retryPause     = 20 * time.Millisecond  // between two attempts while nothing changes
+	retryPause     = 4 * time.Millisecond   // between two attempts while nothing changes: a new leader is not ready at once
 )
 
 // errand is a command that this node cannot run, as it does not lead.

@@ -94,7 +94,7 @@ func (st *stream) answer(dst []byte, e *errand, patience time.Duration) (_ []byt
 // for what is on its way. WAIT says so itself.
 func patienceFor(e *errand, failed error) time.Duration {
 	if failed != nil {
-		return retryPause
+		return partingPatience
 	}
 	if e.cmd.name == "wait" {
 		if ms, ok := resp.ParseInt(e.args[2]); ok && ms > 0 && ms < int64(time.Hour/time.Millisecond) {
