@@ -88,6 +88,13 @@ func (n *Node) serveQuestion(conn net.Conn) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), messageWithin)
 	defer cancel()
+	go func() { // the node does not wait for an answer that nobody needs any more
+		select {
+		case <-n.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	return json.NewEncoder(conn).Encode(n.replyTo(ctx, peerlink.PeerOf(conn), q))
 }
 

@@ -154,7 +154,9 @@ func (n *node) stop(within time.Duration) (code int, err error) {
 	case <-b.ended:
 		return b.code, nil
 	case <-timer.C:
-		return 0, errors.Join(fmt.Errorf("%s does not end within %s of SIGTERM", n.id, within), n.kill())
+		err := n.signal(syscall.SIGQUIT) // its log tells what each goroutine waits for
+		<-b.ended
+		return 0, errors.Join(fmt.Errorf("%s does not end within %s of SIGTERM", n.id, within), err)
 	}
 }
 
