@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/topology"
 )
 
 // Limits hold over all nodes, and all nodes come to the same state.
@@ -302,6 +303,24 @@ func TestCloseUnstarted(t *testing.T) {
 	if n.Status().Mode != "sync" || n.Snapshot() == nil {
 		t.Error("a node that does not take part has a state")
 	}
+}
+
+// A node comes to know who leads although it was told nothing of it.
+func TestViewWithoutObservations(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		leader := s.leader()
+		for _, l := range s.lives() {
+			s.await("it knows who leads", time.Second, func() bool { return l.View().Leader == leader.node.id })
+			l.Node.mu.Lock()
+			old := l.view.Load()
+			blank := &shownView{View: topology.View{Cluster: old.Cluster, Self: old.Self}, changed: make(chan struct{})}
+			blank.Changed = blank.changed
+			l.view.Store(blank)
+			close(old.changed)
+			l.Node.mu.Unlock()
+			s.await("it knows so again", 2*lookEvery, func() bool { return l.View().Leader == leader.node.id })
+		}
+	})
 }
 
 // The view tells what has changed.

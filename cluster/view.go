@@ -10,6 +10,9 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
+// lookEvery is how often a node looks by itself who leads.
+const lookEvery = 200 * time.Millisecond
+
 // shownView is a view with the means to say that there is a newer one.
 type shownView struct {
 	topology.View
@@ -76,7 +79,9 @@ func (n *Node) members() []topology.Member {
 }
 
 // observe makes a new view whenever Raft sees another leader or another peer, and notes which
-// nodes do not answer.
+// nodes do not answer. It looks by itself, too: at first, since a node that comes back may have heard of
+// its leader before anybody observes, and then at times, since observations are dropped where they come
+// too fast.
 func (n *Node) observe() {
 	seen := make(chan raft.Observation, 64)
 	observer := raft.NewObserver(seen, false, func(o *raft.Observation) bool {
@@ -89,10 +94,15 @@ func (n *Node) observe() {
 	n.raft.RegisterObserver(observer)
 	n.running.Go(func() {
 		defer n.raft.DeregisterObserver(observer)
+		ticker := time.NewTicker(lookEvery)
+		defer ticker.Stop()
+		n.refresh()
 		for {
 			select {
 			case <-n.ended:
 				return
+			case <-ticker.C:
+				n.refresh()
 			case o := <-seen:
 				if _, asked := o.Data.(raft.RequestPreVoteRequest); asked {
 					n.listen()
