@@ -119,7 +119,7 @@ func TestMillionExpireAtOnce(t *testing.T) {
 		working += time.Since(begin)
 		slices++
 	}
-	if took := working + time.Duration(slices)*sweepBusy; took > 10*time.Second {
+	if took := working + time.Duration(slices)*sweepBusy; took > 20*time.Second { // with the race detector, on a slow machine; by itself it is half
 		t.Errorf("%d slices, %v of work: with the pauses between them %v", slices, working, took)
 	}
 	if u := table.Usage(); u.Expired != million || u.Bytes != 0 {

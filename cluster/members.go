@@ -52,7 +52,7 @@ func (n *Node) put(ctx context.Context, give func(within time.Duration) raft.Fut
 	}
 	done := make(chan error, 1)
 	if !n.give(func() {
-		f := give(left)
+		f := give(min(left, enqueueWithin))
 		n.running.Go(func() { done <- f.Error() })
 	}) {
 		return errEnded

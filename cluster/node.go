@@ -249,10 +249,10 @@ func firstConfiguration(members []topology.Member) (c raft.Configuration) {
 //
 // Raft ends last: what is on its way through it when it is shut down, it never answers.
 func (n *Node) Close() error {
-	n.giving.Lock()
 	n.endOnce.Do(func() { close(n.ended) })
-	n.giving.Unlock()
+	n.giving.Lock() // from here on nobody gives Raft a change
 	n.step()
+	n.giving.Unlock()
 	n.running.Wait()
 	if !n.begun() {
 		return nil

@@ -20,7 +20,7 @@ const (
 
 // partingPatience is how long a node that leads no more may take to answer what it was asked. One
 // that has handed over does so at once; one that is cut off never does.
-const partingPatience = 50 * time.Millisecond
+const partingPatience = 100 * time.Millisecond
 
 // forwarder keeps the streams to the leader. A client has one for itself as long as it waits
 // for replies.
@@ -30,6 +30,7 @@ type forwarder struct {
 	slots   chan struct{} // holds a token for each stream in use
 	watches chan struct{} // likewise for those that a client keeps
 	waiting atomic.Int32
+	parting time.Duration // partingPatience, or what tests have
 
 	commands atomic.Int64 // answered by the leader
 	retries  atomic.Int64 // commands that were to be tried again
@@ -46,6 +47,7 @@ func (f *forwarder) init(cluster topology.Cluster) {
 	f.slots = make(chan struct{}, maxStreams)
 	f.watches = make(chan struct{}, maxWatches)
 	f.open = map[*stream]struct{}{}
+	f.parting = partingPatience
 }
 
 // reset sets the counters to zero.
@@ -209,7 +211,7 @@ func (f *forwarder) follow(leader string) {
 		return st.to != leader
 	})
 	if f.astray() {
-		time.AfterFunc(partingPatience, f.part)
+		time.AfterFunc(f.parting, f.part)
 	}
 }
 

@@ -84,6 +84,9 @@ func listen(t testing.TB) net.Listener {
 	return ln
 }
 
+// labParting is long enough for an answer on a machine that is busy.
+const labParting = time.Second
+
 func (n *labNode) start(t testing.TB) {
 	t.Helper()
 	ln := listen(t)
@@ -95,6 +98,7 @@ func (n *labNode) start(t testing.TB) {
 		t.Fatalf("options: %v", err)
 	}
 	srv := New(Config{Engine: labEngine{n.lab.table, n}, Cluster: n, Options: store, Version: "test"})
+	srv.forward.parting = labParting
 	n.testServer = &testServer{Server: srv, t: t, addr: ln.Addr().String(), served: make(chan error, 1)}
 	go func() { n.served <- srv.Serve(ln) }()
 	go func() { _ = srv.ServeCluster(n.cluster) }()
