@@ -12,6 +12,7 @@ import (
 func mix(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{args: l.variant()}, func(ctx context.Context, t *trial) error {
 		done := map[string]int{}
+		defer l.showFaults(done)
 		end := time.Now().Add(l.lasting(60 * time.Second))
 		for n := 0; time.Now().Before(end) && (l.faults == 0 || n < l.faults); n++ {
 			both := l.random.IntN(6) == 0
@@ -31,14 +32,18 @@ func mix(ctx context.Context, l *lab) error {
 			}
 			rest(ctx, between(l.random, 0, 1500*time.Millisecond))
 		}
-		l.out.note("faults", "%d", sum(done))
-		for _, f := range faults {
-			if n := done[f.name]; n > 0 {
-				l.out.note("  "+f.name, "%d", n)
-			}
-		}
 		return nil
 	})
+}
+
+// showFaults says what was inflicted, and how often.
+func (l *lab) showFaults(done map[string]int) {
+	l.out.note("faults", "%d", sum(done))
+	for _, f := range faults {
+		if n := done[f.name]; n > 0 {
+			l.out.note("  "+f.name, "%d", n)
+		}
+	}
 }
 
 // variant is how the nodes of mix are told to write to disk, by the seed.

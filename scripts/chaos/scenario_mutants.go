@@ -173,15 +173,20 @@ func cutAndHeal(ctx context.Context, t *trial, r *rand.Rand) error {
 	return t.whileCut(ctx, leader, "cut off", rule{in: others, out: others, percent: 100}, 1500*time.Millisecond)
 }
 
-// cutAndKill cuts the leader off, and kills it before it can pass on what it has decided.
-func cutAndKill(ctx context.Context, t *trial, r *rand.Rand) error {
-	leader, err := t.awaitLeader(ctx)
-	if err != nil {
-		return err
+// cutLeader cuts the leader off from the others, until it is healed.
+func (t *trial) cutLeader(ctx context.Context) (leader *node, heal func() error, err error) {
+	if leader, err = t.awaitLeader(ctx); err != nil {
+		return nil, nil, err
 	}
 	t.kill()
 	others := t.others(leader)
-	heal, err := leader.host.cut(rule{in: others, out: others, percent: 100})
+	heal, err = leader.host.cut(rule{in: others, out: others, percent: 100})
+	return leader, heal, err
+}
+
+// cutAndKill cuts the leader off, and kills it before it can pass on what it has decided.
+func cutAndKill(ctx context.Context, t *trial, r *rand.Rand) error {
+	leader, heal, err := t.cutLeader(ctx)
 	if err != nil {
 		return err
 	}
@@ -203,13 +208,7 @@ func clocksAndKill(ctx context.Context, t *trial, r *rand.Rand) error {
 // saveWhileCut cuts the leader off and lets it take a snapshot at once; then all nodes are killed, so
 // that it begins from that.
 func saveWhileCut(ctx context.Context, t *trial, r *rand.Rand) error {
-	leader, err := t.awaitLeader(ctx)
-	if err != nil {
-		return err
-	}
-	t.kill()
-	others := t.others(leader)
-	heal, err := leader.host.cut(rule{in: others, out: others, percent: 100})
+	leader, heal, err := t.cutLeader(ctx)
 	if err != nil {
 		return err
 	}

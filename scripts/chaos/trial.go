@@ -28,8 +28,8 @@ func (c *cluster) try(ctx context.Context) *trial {
 	return t
 }
 
-// withTrial starts a cluster, lets something happen to it under load, and judges what was seen.
-// The error says what could not be done; what was found is in the report.
+// withTrial starts a cluster, lets something happen to it under load, and judges what was seen, be
+// it only until something could not be done. That is the error; what was found is in the report.
 func (l *lab) withTrial(ctx context.Context, p plan, happen func(ctx context.Context, t *trial) error) (err error) {
 	c, err := l.start(ctx, p)
 	defer func() { err = errors.Join(err, c.close()) }()
@@ -37,12 +37,13 @@ func (l *lab) withTrial(ctx context.Context, p plan, happen func(ctx context.Con
 		return err
 	}
 	t := c.try(ctx)
-	if err := happen(ctx, t); err != nil {
+	err = happen(ctx, t)
+	if ctx.Err() != nil {
 		t.abandon()
-		return err
+		return errors.Join(err, ctx.Err())
 	}
 	t.judge(ctx)
-	return ctx.Err()
+	return err
 }
 
 // abandon ends a trial that is not judged.
