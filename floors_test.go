@@ -20,6 +20,7 @@ var floors = map[string]int{
 	"resp":    0,
 	"glob":    0,
 	"muldiv":  0,
+	"dirs":    0, // locks and durable names, for all that keeps files
 
 	"topology": 0, // who is in a cluster: both the node and the faces speak of it
 	"mutant":   0, // deliberate bugs, for tests

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"syscall"
+
+	"github.com/throttledhq/throttled/dirs"
 )
 
 // files is what a Log needs of a file system; tests have one that fails.
@@ -50,17 +52,7 @@ func (disk) Create(path string) (file, error) {
 func (disk) Remove(path string) error { return os.Remove(path) }
 
 // SyncDir makes the names in a directory durable.
-func (disk) SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		err = nil // some file systems have no way to ask for it
-	}
-	return errors.Join(err, d.Close())
-}
+func (disk) SyncDir(dir string) error { return dirs.Sync(dir) }
 
 type diskFile struct {
 	*os.File

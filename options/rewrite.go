@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/throttledhq/throttled/dirs"
 )
 
 // ErrNoFile is returned by [Store.Rewrite] when the server was started without a
@@ -191,7 +193,7 @@ func replaceFile(path string, content []byte, mode fs.FileMode) (err error) {
 	if err = os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return dirs.Sync(filepath.Dir(path))
 }
 
 func writeAndSync(f *os.File, content []byte, mode fs.FileMode) error {
@@ -202,12 +204,4 @@ func writeAndSync(f *os.File, content []byte, mode fs.FileMode) error {
 		return err
 	}
 	return f.Sync()
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -42,8 +42,7 @@
 //
 // # Caveats
 //
-// The lock on the directory is flock's. It is given back by the end of the process,
-// however that comes, and leaves no file. Where the file system has no flock on
+// The lock on the directory is that of package dirs: where the file system has none on
 // directories, as some network file systems, Open fails.
 //
 // Where a file system has no hard links, NAME is copied to become NAME.previous, which

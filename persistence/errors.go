@@ -3,6 +3,8 @@ package persistence
 import (
 	"errors"
 	"fmt"
+
+	"github.com/throttledhq/throttled/dirs"
 )
 
 // The ways in which a snapshot is refused; a [FileError] wraps one of them.
@@ -21,7 +23,7 @@ var (
 var (
 	// ErrLocked is wrapped by Open when another Store, in this process or another, has
 	// the directory.
-	ErrLocked = errors.New("another process uses it")
+	ErrLocked = dirs.ErrLocked
 	// ErrSaving is returned when a snapshot is asked for while another is being written.
 	ErrSaving = errors.New("a snapshot is being written already")
 	// ErrLoading is returned when a snapshot is asked for before Load has succeeded. The

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/throttledhq/throttled/dirs"
 )
 
 // FS is the file system under a [Store]. Errors wrap those of package io/fs where there
@@ -66,17 +68,7 @@ func (disk) Link(from, to string) error { return os.Link(from, to) }
 
 func (disk) Remove(path string) error { return os.Remove(path) }
 
-func (disk) SyncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		err = nil // some file systems have no way to ask for it
-	}
-	return errors.Join(err, d.Close())
-}
+func (disk) SyncDir(path string) error { return dirs.Sync(path) }
 
 // diskFile adds to an os.File what File has besides.
 type diskFile struct{ *os.File }

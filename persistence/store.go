@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/throttledhq/throttled/dirs"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -89,9 +90,9 @@ func Open(c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open snapshots in %q: %w", c.Dir, err)
 	}
-	lock, err := lockDir(dir)
+	lock, err := dirs.Lock(dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open snapshots: %w", err)
 	}
 	s := &Store{
 		dir: dir, path: filepath.Join(dir, c.Name), fallback: c.Fallback, version: c.Version,

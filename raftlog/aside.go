@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/throttledhq/throttled/dirs"
 )
 
 const (
@@ -23,9 +25,9 @@ const (
 // The log, the vote, the snapshots and the identity go by one rename, so that no end of
 // the process leaves one without the others.
 func SetAside(dir string) (string, error) {
-	lock, err := lockDir(dir)
+	lock, err := dirs.Lock(dir)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("set %s aside: %w", filepath.Join(dir, currentName), err)
 	}
 	defer func() { _ = lock.Close() }() // nothing was written to it
 	to, err := setAside(dir)
@@ -53,7 +55,7 @@ func setAside(dir string) (string, error) {
 			_ = os.RemoveAll(filepath.Join(dir, e.Name())) // it is in nobody's way
 		}
 	}
-	return to, syncDir(dir)
+	return to, dirs.Sync(dir)
 }
 
 // asideNumber returns N of "aside-N", or 0.

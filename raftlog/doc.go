@@ -53,5 +53,5 @@
 //
 // What is in memory of the log is bounded by package entrylog, 32 MiB at the most.
 //
-// The lock on the directory is flock's, as in package persistence.
+// The lock on the directory is that of package dirs.
 package raftlog

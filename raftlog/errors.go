@@ -1,12 +1,16 @@
 package raftlog
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/throttledhq/throttled/dirs"
+)
 
 // The errors of a [Store].
 var (
 	// ErrLocked is wrapped by Open, Inspect and Recover when another process, or another
 	// Store in this one, has the directory.
-	ErrLocked = errors.New("another process uses it")
+	ErrLocked = dirs.ErrLocked
 	// ErrPoisoned is wrapped, with the error that came first, by every call after it: what
 	// the file holds is no longer known, and nothing may be built on it. The process has
 	// to end.

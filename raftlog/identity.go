@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/dirs"
 )
 
 // Identity says whose directory it is.
@@ -94,7 +96,7 @@ func writeIdentity(dir string, i Identity) error {
 	if err := os.Rename(path+".tmp", path); err != nil {
 		return fmt.Errorf("write the identity: %w", err)
 	}
-	return syncDir(dir)
+	return dirs.Sync(dir)
 }
 
 // Identity returns whose directory it is; ok is false if nobody has claimed it.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/throttledhq/throttled/dirs"
 )
 
 // markerName is a file among those in use that says that they are to be set aside. It goes with them.
@@ -16,7 +18,7 @@ const markerName = "set-aside"
 // Raft runs on them that cannot be done. It may be called at any time.
 func Mark(dir, why string) error {
 	current := filepath.Join(dir, currentName)
-	if err := errors.Join(writeSynced(filepath.Join(current, markerName), []byte(why+"\n")), syncDir(current)); err != nil {
+	if err := errors.Join(writeSynced(filepath.Join(current, markerName), []byte(why+"\n")), dirs.Sync(current)); err != nil {
 		return fmt.Errorf("mark %s to be set aside: %w", current, err)
 	}
 	return nil
@@ -29,7 +31,7 @@ func Unmark(dir string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err = errors.Join(err, syncDir(current)); err != nil {
+	if err = errors.Join(err, dirs.Sync(current)); err != nil {
 		return fmt.Errorf("take back that %s is to be set aside: %w", current, err)
 	}
 	return nil

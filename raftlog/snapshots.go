@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/dirs"
 )
 
 const (
@@ -107,7 +109,7 @@ func (s *Store) setDamagedAside(name string) error {
 		err = os.Rename(filepath.Join(from, name), filepath.Join(to, name))
 	}
 	if err == nil {
-		err = errors.Join(syncDir(to), syncDir(from), syncDir(s.current()))
+		err = errors.Join(dirs.Sync(to), dirs.Sync(from), dirs.Sync(s.current()))
 	}
 	if err != nil {
 		return fmt.Errorf("set snapshot %s aside: %w", name, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 
+	"github.com/throttledhq/throttled/dirs"
 	"github.com/throttledhq/throttled/entrylog"
 )
 
@@ -106,8 +107,8 @@ func (s *Store) open() (err error) {
 	if err := makeDir(s.dir); err != nil {
 		return fmt.Errorf("open the log in %s: %w", s.dir, err)
 	}
-	if s.lock, err = lockDir(s.dir); err != nil {
-		return err
+	if s.lock, err = dirs.Lock(s.dir); err != nil {
+		return fmt.Errorf("open the log: %w", err)
 	}
 	if err := makeDir(s.current()); err != nil {
 		return fmt.Errorf("open the log: %w", err)
@@ -119,7 +120,7 @@ func (s *Store) open() (err error) {
 		return err
 	}
 	s.removeUnfinished()
-	return syncDir(s.current())
+	return dirs.Sync(s.current())
 }
 
 func (s *Store) openFiles() (err error) {
@@ -163,7 +164,7 @@ func makeDir(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return dirs.Sync(filepath.Dir(path))
 }
 
 // needFile returns an error if a file is not there or is empty.
