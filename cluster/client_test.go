@@ -237,3 +237,23 @@ func charge(n *Node, key string, quantity int64) (limiter.Decision, error) {
 	}
 	return out[0], n.Await(t)
 }
+
+// grant charges one unit, which has to be admitted.
+func (s *sim) grant(l *life, key string) int64 {
+	s.t.Helper()
+	d, err := ask1(l.Node, key)
+	if err != nil || d.Limited {
+		s.t.Fatalf("%s: %s: %+v, %v", l.node.id, key, d, err)
+	}
+	return d.Remaining
+}
+
+// left returns what is left of a key.
+func (s *sim) left(l *life, key string) int64 {
+	s.t.Helper()
+	d, err := charge(l.Node, key, 0)
+	if err != nil {
+		s.t.Fatalf("%s: %s: %v", l.node.id, key, err)
+	}
+	return d.Remaining
+}

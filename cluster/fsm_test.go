@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"testing"
+
+	"github.com/hashicorp/raft"
 )
 
 // A snapshot during which the state was replaced is not kept: it may have been seen half empty.
@@ -46,6 +48,34 @@ func TestSnapshotOfReplacedState(t *testing.T) {
 		}
 		if after, _ := follower.disk.List(); len(after) != len(list) {
 			t.Errorf("%d snapshots are kept", len(after))
+		}
+	})
+}
+
+// What a leader has decided in a term that began while a node was there tells that node the time, even
+// if it learns only from the next leader that it counts.
+func TestEntryOfTheLeaderBeforeIsFresh(t *testing.T) {
+	n := &Node{raft: new(raft.Raft), bootIndex: 10, bootTerm: 4}
+	for _, c := range []struct {
+		index, term uint64
+		want        bool
+	}{{11, 5, true}, {11, 4, false}, {10, 5, false}, {11, 3, false}, {11, 0, true}} {
+		if got := n.isFresh(&raft.Log{Index: c.index, Term: c.term}); got != c.want {
+			t.Errorf("entry %d of term %d: %t", c.index, c.term, got)
+		}
+	}
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		s.grant(s.leader(), "s")
+		s.converge()
+		for _, l := range s.lives() {
+			term := l.raft.CurrentTerm()
+			l.crash(false)
+			pass(downFor)
+			back := l.node.boot()
+			s.converge()
+			if back.bootTerm < term {
+				t.Errorf("%s knows of term %d, and knew of %d", l.node.id, back.bootTerm, term)
+			}
 		}
 	})
 }

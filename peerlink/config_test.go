@@ -1,7 +1,6 @@
 package peerlink
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -9,11 +8,7 @@ import (
 )
 
 func TestListenRefuses(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		change func(c *Config)
-		want   error // nil: any
-	}{
+	listenRefuses(t, func() Config { return plain("n1") }, []refusal{
 		{"no cluster", func(c *Config) { c.Cluster = "" }, certs.ErrName},
 		{"bad cluster", func(c *Config) { c.Cluster = "c.1" }, certs.ErrName},
 		{"no node", func(c *Config) { c.Node = "" }, certs.ErrName},
@@ -34,20 +29,7 @@ func TestListenRefuses(t *testing.T) {
 		{"advertise all", func(c *Config) { c.Advertise = "[::ffff:0.0.0.0]:7000" }, nil},
 		{"no certificates", func(c *Config) { c.Insecure = false }, ErrNoCertificate},
 		{"only a certificate", func(c *Config) { c.Insecure, c.CertFile = false, "x.pem" }, ErrNoCertificate},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			cfg := plain("n1")
-			test.change(&cfg)
-			l, err := Listen(cfg)
-			if err == nil {
-				closeLink(t, l)
-				t.Fatal("it is opened")
-			}
-			if test.want != nil && !errors.Is(err, test.want) {
-				t.Errorf("error %v, want %v", err, test.want)
-			}
-		})
-	}
+	})
 }
 
 // TestListenNeedsAddress sees that a node that listens everywhere must say where it is.

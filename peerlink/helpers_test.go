@@ -91,6 +91,32 @@ func open(t testing.TB, cfg Config, changes ...func(c *Config)) *Link {
 	return l
 }
 
+// refusal is a change to a configuration with which Listen must fail.
+type refusal struct {
+	name   string
+	change func(c *Config)
+	want   error // nil: any
+}
+
+// listenRefuses sees that Listen fails with each of some changes to a configuration.
+func listenRefuses(t *testing.T, config func() Config, tests []refusal) {
+	t.Helper()
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			cfg := config()
+			test.change(&cfg)
+			l, err := Listen(cfg)
+			if err == nil {
+				closeLink(t, l)
+				t.Fatal("it is opened")
+			}
+			if test.want != nil && !errors.Is(err, test.want) {
+				t.Errorf("error %v, want %v", err, test.want)
+			}
+		})
+	}
+}
+
 func closeLink(t testing.TB, l *Link) {
 	t.Helper()
 	if err := l.Close(); err != nil {

@@ -30,11 +30,7 @@ func TestListenCertificates(t *testing.T) {
 		}
 		return certs.Files(s.dir, name)
 	}
-	for _, test := range []struct {
-		name   string
-		change func(c *Config)
-		want   error // nil: any
-	}{
+	listenRefuses(t, func() Config { return s.config("n1") }, []refusal{
 		{"no file", func(c *Config) { c.CertFile = "none.pem" }, os.ErrNotExist},
 		{"no CA", func(c *Config) { c.CAFile = "none.pem" }, os.ErrNotExist},
 		{"junk", func(c *Config) { c.CertFile = junk }, nil},
@@ -46,20 +42,7 @@ func TestListenCertificates(t *testing.T) {
 		{"expired", func(c *Config) { c.CertFile, c.KeyFile = save("old", s.issue("n1", "c1", now.AddDate(0, 0, -2))) }, ErrCertificate},
 		{"not yet valid", func(c *Config) { c.CertFile, c.KeyFile = save("new", s.issue("n1", "c1", now.AddDate(0, 0, 2))) }, ErrCertificate},
 		{"CA as node", func(c *Config) { c.CertFile, c.KeyFile = certs.CAFiles(s.dir) }, nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			cfg := s.config("n1")
-			test.change(&cfg)
-			l, err := Listen(cfg)
-			if err == nil {
-				closeLink(t, l)
-				t.Fatal("it is opened")
-			}
-			if test.want != nil && !errors.Is(err, test.want) {
-				t.Errorf("error %v, want %v", err, test.want)
-			}
-		})
-	}
+	})
 }
 
 // TestReloadUnderUse sees that streams live through new certificates, which new streams

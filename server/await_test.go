@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/throttledhq/throttled/limiter"
 )
@@ -34,4 +35,77 @@ func TestOutcome(t *testing.T) {
 			t.Errorf("%s: %v; want %v", tc.what, got, tc.want)
 		}
 	}
+}
+
+// TestNothingIsToldBefore holds the tickets back, and sees that nothing is written before they are
+// let go.
+func TestNothingIsToldBefore(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	n := l.nodes["a"]
+	f := func(input, want string) {
+		t.Helper()
+		p := n.greet()
+		p.do("+OK\r\n", "FLUSHALL")
+		release := l.hold()
+		before := l.awaits()
+		p.send(ping + input)
+		if !eventually(func() bool { return l.awaits() > before }) {
+			t.Fatalf("%q: nobody awaits", input)
+		}
+		other := n.dial() // nobody holds a lock meanwhile
+		other.do("+PONG\r\n", "PING")
+		_ = p.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+		if early, err := p.in.Peek(1); !isTimeout(err) {
+			t.Errorf("%q: %q is written too early", input, early)
+		}
+		_ = p.SetReadDeadline(time.Now().Add(patience))
+		if !n.exec.TryLock() {
+			t.Errorf("%q: the exec lock is held", input)
+		} else {
+			n.exec.Unlock()
+		}
+		release(nil)
+		p.expect("+PONG\r\n" + want)
+	}
+	one := five(0, 3, 2, -1, 60)
+	f(throttle("k"), one)
+	f(throttle("k")+request("TTL", "k"), one+":60\r\n")
+	f(request("TTL", "k"), ":-2\r\n")
+	f(request("DBSIZE"), ":0\r\n")
+	f(request("KEYS", "*"), "*0\r\n")
+	f(request("FLUSHALL"), "+OK\r\n")
+	f(request("WATCH", "k"), "+OK\r\n")
+	f(request("MULTI")+throttle("k")+request("EXEC"), "+OK\r\n+QUEUED\r\n*1\r\n"+one)
+	f(request("WAIT", "1", "0"), ":1\r\n")
+}
+
+// TestUncertainBatches loses leadership behind decisions. Only who may have been charged is
+// told so.
+func TestUncertainBatches(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["a"].at(l.nodes["a"].cluster)
+	one := request("CL.THROTTLE", "k", "0", "1", "60")
+	peek := request("CL.THROTTLE", "k", "0", "1", "60", "0")
+	f := func(lost error, charged error) {
+		t.Helper()
+		p.do("+OK\r\n", "FLUSHALL")
+		l.lose(lost)
+		p.send(one + one + peek + ping)
+		p.expect(failure(charged) + failure(errClusterDown) + failure(errClusterDown) + "+PONG\r\n")
+		p.do(failure(charged), "DEL", "k")
+		p.do(failure(errClusterDown), "TTL", "k")
+		p.do("+OK\r\n", "MULTI")
+		p.do("+QUEUED\r\n", "TTL", "k")
+		p.do(failure(errClusterDown), "EXEC")
+		p.do("+OK\r\n", "MULTI")
+		p.do("+QUEUED\r\n", "DEL", "k")
+		p.do(failure(charged), "EXEC")
+		l.lose(nil)
+	}
+	f(limiter.ErrUncertain, errUncertain)
+	f(limiter.ErrNotLeading, errClusterDown)
 }

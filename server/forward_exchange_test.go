@@ -1,7 +1,10 @@
 package server
 
 import (
+	"bufio"
+	"context"
 	"io"
+	"net"
 	"testing"
 	"time"
 )
@@ -136,28 +139,36 @@ func TestTransferFromAfar(t *testing.T) {
 	p.expect("+OK\r\n")
 }
 
-// TestBusyForwarder has no stream left, and then no place to wait for one.
-func TestBusyForwarder(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "a", "b")
-	l.lead("a")
-	p := l.nodes["b"].dial()
-	f := &l.nodes["b"].forward
-	for range maxStreams {
-		f.slots <- struct{}{}
+// script is the other end of a stream, which the test plays.
+type script struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+// scripts makes all streams lead to the test, which gets them in turn.
+func (l *lab) scripts() <-chan *script {
+	opened := make(chan *script, 64)
+	l.dialWith(func(context.Context, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		l.t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+		opened <- &script{far, bufio.NewReader(far)}
+		return near, nil
+	})
+	return opened
+}
+
+// expect reads what has been forwarded.
+func (s *script) expect(t *testing.T, want string) {
+	t.Helper()
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(s.in, got); string(got) != want {
+		t.Fatalf("the leader gets %q (%v), want %q", got[:n], err, want)
 	}
-	p.do(failure(errBusy), "CL.THROTTLE", "k", "2", "1", "60")
-	f.waiting.Store(maxWaiters)
-	start := time.Now()
-	p.do(failure(errBusy), "CL.THROTTLE", "k", "2", "1", "60")
-	if took := time.Since(start); took > leaderPatience/2 {
-		t.Errorf("it took %v to say that there is no place to wait", took)
+}
+
+func (s *script) send(t *testing.T, text string) {
+	t.Helper()
+	if _, err := io.WriteString(s, text); err != nil {
+		t.Fatalf("send %q: %v", text, err)
 	}
-	f.waiting.Store(0)
-	p.send(throttle("k"))
-	if !eventually(func() bool { return f.waiting.Load() == 1 }) {
-		t.Error("nobody waits")
-	}
-	<-f.slots
-	p.expect(five(0, 3, 2, -1, 60))
 }

@@ -3,18 +3,13 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/throttledhq/throttled/limiter"
 )
-
-func throttle(key string) string { return request("CL.THROTTLE", key, "2", "1", "60") }
 
 // TestForwardedPipelines sends pipelines of all sorts to a node that follows. It answers as the
 // leader would, in order, in both versions of the protocol.
@@ -178,52 +173,6 @@ func TestNoWayToTheLeader(t *testing.T) {
 	}
 }
 
-// expect reads what has been forwarded.
-func (s *script) expect(t *testing.T, want string) {
-	t.Helper()
-	got := make([]byte, len(want))
-	if n, err := io.ReadFull(s.in, got); string(got) != want {
-		t.Fatalf("the leader gets %q (%v), want %q", got[:n], err, want)
-	}
-}
-
-func (s *script) send(t *testing.T, text string) {
-	t.Helper()
-	if _, err := io.WriteString(s, text); err != nil {
-		t.Fatalf("send %q: %v", text, err)
-	}
-}
-
-// TestStreamsAreFew serves many clients in both versions of the protocol, of a leader that
-// changes, and counts the streams.
-func TestStreamsAreFew(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "a", "b", "c")
-	var wait sync.WaitGroup
-	for i, leader := range []string{"a", "c", "a"} {
-		l.decide(leader)
-		for _, id := range l.ids {
-			l.show(id, leader)
-		}
-		for k := range 60 {
-			p := l.nodes["b"].dial()
-			wait.Go(func() {
-				p.ask("HELLO", fmt.Sprint(2+k%2))
-				for range 20 {
-					p.do(five(0, 3, 3, -1, 0), "CL.THROTTLE", fmt.Sprint(i, k), "2", "1", "60", "0")
-				}
-			})
-		}
-		wait.Wait()
-		f := &l.nodes["b"].forward
-		f.mu.Lock()
-		if n := len(f.idle); n == 0 || n > maxStreams {
-			t.Errorf("%d streams are kept", n)
-		}
-		f.mu.Unlock()
-	}
-}
-
 // TestOneHop sees that a node passes nothing on that another has passed on.
 func TestOneHop(t *testing.T) {
 	t.Parallel()
@@ -280,168 +229,4 @@ func TestLeaderThatDoesNotKnow(t *testing.T) {
 	}
 	l.lead("a") // again
 	p.expect(five(0, 3, 1, -1, 120) + ":120\r\n")
-}
-
-// TestForwardWatches sees that WATCH works on a node that follows.
-func TestForwardWatches(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "a", "b")
-	l.lead("a")
-	p, other := l.nodes["b"].lasting(), l.nodes["a"].lasting()
-	f := func(want string, between func()) {
-		t.Helper()
-		p.do("+OK\r\n", "FLUSHALL")
-		p.do("+OK\r\n", "WATCH", "k")
-		p.do("+OK\r\n", "WATCH", "l", "m")
-		between()
-		p.do("+OK\r\n", "MULTI")
-		p.do("+QUEUED\r\n", "CL.THROTTLE", "x", "2", "1", "60")
-		p.do("+QUEUED\r\n", "PING")
-		p.do(want, "EXEC")
-		if n := len(l.nodes["b"].forward.watches); n != 0 {
-			t.Errorf("%d streams are left", n)
-		}
-	}
-	done := "*2\r\n" + five(0, 3, 2, -1, 60) + "+PONG\r\n"
-	f(done, func() {})
-	f("_\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })
-	f(done, func() {
-		other.ask("CL.THROTTLE", "m", "2", "1", "60")
-		p.do("+OK\r\n", "UNWATCH")
-	})
-	f(done, func() {
-		other.ask("CL.THROTTLE", "m", "2", "1", "60")
-		p.do("+OK\r\n", "MULTI")
-		p.do("+OK\r\n", "DISCARD")
-	})
-	f("_\r\n", func() { l.decide("b"); l.show("b", "b"); l.show("a", "b") })
-	other = l.nodes["b"].lasting()
-	f(done, func() {}) // watched here
-	f("_\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })
-	f("_\r\n", func() { l.decide("a"); l.show("a", "a"); l.show("b", "a") })
-	f("_\r\n", func() { l.decide("b"); l.show("b", "b"); l.decide("a"); l.show("a", "a"); l.show("b", "a") })
-
-	p.do("+OK\r\n", "MULTI")
-	p.do("+QUEUED\r\n", "PING")
-	p.do("*1\r\n+PONG\r\n", "EXEC")
-	p.do("+OK\r\n", "WATCH", "k")
-	p.do("+RESET\r\n", "RESET")
-	p.do("+OK\r\n", "WATCH", "k")
-	_ = p.Close()
-	if !eventually(func() bool { return len(l.nodes["b"].forward.watches) == 0 }) {
-		t.Error("streams are left")
-	}
-}
-
-// TestForwardTransactions passes on of a transaction what concerns keys, as one transaction.
-func TestForwardTransactions(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "a", "b")
-	l.lead("a")
-	p := l.nodes["b"].dial()
-	begin := func(commands ...string) {
-		t.Helper()
-		p.do("+OK\r\n", "MULTI")
-		for _, command := range commands {
-			p.do("+QUEUED\r\n", words(command)...)
-		}
-	}
-	begin("CL.THROTTLE k 2 1 60", "PING", "CLIENT GETNAME", "TTL k", "CL.THROTTLE k x 1 60")
-	p.do("*5\r\n"+five(0, 3, 2, -1, 60)+"+PONG\r\n$-1\r\n:60\r\n"+failure(errNotInteger), "EXEC")
-	begin("DEL k")
-	p.do("*1\r\n:1\r\n", "EXEC")
-	begin()
-	p.do("*0\r\n", "EXEC")
-
-	streams := l.scripts()
-	l.nodes["b"].forward.follow("") // closes those that are idle
-	l.nodes["b"].forward.follow("a")
-	block := request("MULTI") + request("DEL", "k") + request("EXEC")
-	begin("DEL k", "PING")
-	p.send(request("EXEC"))
-	s := <-streams
-	s.expect(t, block)
-	s.send(t, "+OK\r\n+QUEUED\r\n"+notLeadingLine)
-	s.expect(t, block)
-	s.send(t, "+OK\r\n+QUEUED\r\n-EXECABORT no\r\n")
-	p.expect("-EXECABORT no\r\n")
-	begin("DEL k", "PING")
-	p.send(request("EXEC") + ping)
-	s.expect(t, block)
-	s.send(t, "+OK\r\n+QUEUED\r\n")
-	_ = s.Close()
-	p.expect(failure(errUncertain) + "+PONG\r\n")
-}
-
-// TestUncertainBatches loses leadership behind decisions. Only who may have been charged is
-// told so.
-func TestUncertainBatches(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "a", "b")
-	l.lead("a")
-	p := l.nodes["a"].at(l.nodes["a"].cluster)
-	one := request("CL.THROTTLE", "k", "0", "1", "60")
-	peek := request("CL.THROTTLE", "k", "0", "1", "60", "0")
-	f := func(lost error, charged error) {
-		t.Helper()
-		p.do("+OK\r\n", "FLUSHALL")
-		l.lose(lost)
-		p.send(one + one + peek + ping)
-		p.expect(failure(charged) + failure(errClusterDown) + failure(errClusterDown) + "+PONG\r\n")
-		p.do(failure(charged), "DEL", "k")
-		p.do(failure(errClusterDown), "TTL", "k")
-		p.do("+OK\r\n", "MULTI")
-		p.do("+QUEUED\r\n", "TTL", "k")
-		p.do(failure(errClusterDown), "EXEC")
-		p.do("+OK\r\n", "MULTI")
-		p.do("+QUEUED\r\n", "DEL", "k")
-		p.do(failure(charged), "EXEC")
-		l.lose(nil)
-	}
-	f(limiter.ErrUncertain, errUncertain)
-	f(limiter.ErrNotLeading, errClusterDown)
-}
-
-// TestNothingIsToldBefore holds the tickets back, and sees that nothing is written before they are
-// let go.
-func TestNothingIsToldBefore(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "a", "b")
-	l.lead("a")
-	n := l.nodes["a"]
-	f := func(input, want string) {
-		t.Helper()
-		p := n.greet()
-		p.do("+OK\r\n", "FLUSHALL")
-		release := l.hold()
-		before := l.awaits()
-		p.send(ping + input)
-		if !eventually(func() bool { return l.awaits() > before }) {
-			t.Fatalf("%q: nobody awaits", input)
-		}
-		other := n.dial() // nobody holds a lock meanwhile
-		other.do("+PONG\r\n", "PING")
-		_ = p.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
-		if early, err := p.in.Peek(1); !isTimeout(err) {
-			t.Errorf("%q: %q is written too early", input, early)
-		}
-		_ = p.SetReadDeadline(time.Now().Add(patience))
-		if !n.exec.TryLock() {
-			t.Errorf("%q: the exec lock is held", input)
-		} else {
-			n.exec.Unlock()
-		}
-		release(nil)
-		p.expect("+PONG\r\n" + want)
-	}
-	one := five(0, 3, 2, -1, 60)
-	f(throttle("k"), one)
-	f(throttle("k")+request("TTL", "k"), one+":60\r\n")
-	f(request("TTL", "k"), ":-2\r\n")
-	f(request("DBSIZE"), ":0\r\n")
-	f(request("KEYS", "*"), "*0\r\n")
-	f(request("FLUSHALL"), "+OK\r\n")
-	f(request("WATCH", "k"), "+OK\r\n")
-	f(request("MULTI")+throttle("k")+request("EXEC"), "+OK\r\n+QUEUED\r\n*1\r\n"+one)
-	f(request("WAIT", "1", "0"), ":1\r\n")
 }

@@ -262,6 +262,8 @@ func request(words ...string) string {
 	return b.String()
 }
 
+func throttle(key string) string { return request("CL.THROTTLE", key, "2", "1", "60") }
+
 // bulk renders a bulk string.
 func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
 

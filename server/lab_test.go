@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -311,24 +310,6 @@ func (n *labNode) Remove(_ context.Context, id string) error {
 
 func (n *labNode) Transfer(_ context.Context, id string) error {
 	return n.lab.change("%s: transfer %s", n.id, id)
-}
-
-// script is the other end of a stream, which the test plays.
-type script struct {
-	net.Conn
-	in *bufio.Reader
-}
-
-// scripts makes all streams lead to the test, which gets them in turn.
-func (l *lab) scripts() <-chan *script {
-	opened := make(chan *script, 64)
-	l.dialWith(func(context.Context, string) (net.Conn, error) {
-		near, far := net.Pipe()
-		l.t.Cleanup(func() { _, _ = near.Close(), far.Close() })
-		opened <- &script{far, bufio.NewReader(far)}
-		return near, nil
-	})
-	return opened
 }
 
 // lasting returns a client that is not closed when the node stops leading, as it has subscribed

@@ -1,0 +1,136 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/topology"
+)
+
+// Hand-over leaves nobody uncertain, and the gap is small.
+func TestHandOver(t *testing.T) {
+	for range 10 {
+		simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
+			clients := runClients(s, 8)
+			pass(500 * time.Millisecond)
+			old := s.leader()
+			begun := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := old.HandOver(ctx); err != nil {
+				t.Fatal(err)
+			}
+			next := s.newLeader(old)
+			if gap := time.Since(begun); gap > 60*time.Millisecond {
+				t.Errorf("%v until %s leads", gap, next.node.id)
+			}
+			pass(500 * time.Millisecond)
+			clients.end()
+			for _, o := range clients.ops {
+				if o.outcome == unknown {
+					t.Errorf("uncertain: %+v", o)
+				}
+			}
+			checkUsed(s, clients.ops)
+			checkIntervals(s, clients.ops)
+		})
+	}
+}
+
+// A hand-over that fails leaves the leader deciding, and so does one whose reign ends meanwhile.
+func TestFailedHandOver(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		old := s.leader()
+		dead := s.followers(old)[0]
+		dead.crash(false)
+		if err := old.Transfer(t.Context(), dead.node.id); err == nil {
+			t.Fatal("handed over to a node that is down")
+		}
+		s.await("it decides again", 3*time.Second, func() bool {
+			_, err := ask1(old.Node, "s")
+			return err == nil
+		})
+		if old.leased(old.reign.Load()) && old.reign.Load().offered.Load() {
+			t.Error("a node that was asked to lead may do so, and the lease goes on")
+		}
+		dead.node.boot()
+		s.converge()
+
+		old = s.leader()
+		s.isolate(old.node.id)
+		decide(old.Node, "s", 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := old.HandOver(ctx); err != limiter.ErrUncertain {
+			t.Errorf("%v", err)
+		}
+		s.heal()
+		for !old.View().Leading {
+			if err := s.leader().Transfer(t.Context(), old.node.id); err != nil && !errors.Is(err, topology.ErrRefused) {
+				t.Fatal(err)
+			}
+			pass(200 * time.Millisecond)
+		}
+		s.grant(old, "s")
+	})
+}
+
+// A second hand-over does not disturb the first.
+func TestHandOverTwice(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		old := s.leader()
+		r := old.reign.Load()
+		r.leaving.Store(true)
+		if err := old.HandOver(t.Context()); err != topology.ErrChanging {
+			t.Errorf("%v", err)
+		}
+		if !r.leaving.Load() {
+			t.Error("the second has ended the first")
+		}
+		if _, err := ask1(old.Node, "s"); err != limiter.ErrNotLeading {
+			t.Errorf("it decides while it hands over: %v", err)
+		}
+	})
+	simulate(t, simConfig{size: 1}, func(t *testing.T, s *sim) {
+		if err := s.leader().HandOver(t.Context()); err != nil {
+			t.Errorf("by itself: %v", err)
+		}
+		s.grant(s.leader(), "s")
+	})
+}
+
+// A transfer that is interrupted does not keep the node that leads in the end from deciding.
+func TestInterruptedTransfers(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		for round := range 60 {
+			l := s.leader()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			done := make(chan error, 1)
+			go func() { done <- l.HandOver(ctx) }()
+			pass(time.Duration(round) * 100 * time.Microsecond)
+			if round%2 == 0 {
+				s.isolate(l.node.id)
+			} else {
+				for _, f := range s.followers(l) {
+					s.cut(f.node.id, l.node.id)
+				}
+			}
+			pass(time.Duration(50+10*round) * time.Millisecond)
+			s.heal()
+			<-done
+			cancel()
+			s.await("some node decides", 3*time.Second, func() bool {
+				for _, l := range s.lives() {
+					if _, err := ask1(l.Node, "s"); err == nil {
+						return true
+					}
+				}
+				return false
+			})
+		}
+		s.converge()
+	})
+}

@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// await waits until something is so.
+func (s *sim) await(what string, within time.Duration, is func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(within); !is(); pass(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("not within %v: %s; %s", within, what, s.describe())
+		}
+	}
+}
+
+func (s *sim) describe() (text string) {
+	for _, n := range s.list() {
+		l := s.alive(n.id)
+		if l == nil {
+			text += n.id + " is down; "
+			continue
+		}
+		v := l.View()
+		text += fmt.Sprintf("%s: term %d, leader %q, leading %v, %+v; ", n.id, v.Term, v.Leader, v.Leading, l.Fingerprint())
+	}
+	return text
+}
+
+// leader waits for a node that decides.
+func (s *sim) leader() *life {
+	s.t.Helper()
+	var found *life
+	s.await("a node leads", 20*time.Second, func() bool {
+		found = s.leading()
+		return found != nil
+	})
+	return found
+}
+
+// leading returns a node that decides as far as it knows, or nil.
+func (s *sim) leading() *life {
+	for _, l := range s.lives() {
+		if l.View().Leading {
+			return l
+		}
+	}
+	return nil
+}
+
+// followers returns the processes but one.
+func (s *sim) followers(leader *life) []*life {
+	return slices.DeleteFunc(s.lives(), func(l *life) bool { return l == leader })
+}
+
+// newLeader waits for another node to lead than before.
+func (s *sim) newLeader(before *life) (found *life) {
+	s.t.Helper()
+	s.await("another node leads", 10*time.Second, func() bool {
+		for _, l := range s.followers(before) {
+			if l.View().Leading {
+				found = l
+			}
+		}
+		return found != nil
+	})
+	return found
+}
+
+// members returns the nodes that the leader counts in.
+func (s *sim) members() (all []*simNode) {
+	leader := s.leader()
+	for _, n := range s.list() {
+		if leader.find(n.id) != nil {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// converge heals everything, boots all members that are down, and waits until all are in the
+// same state.
+func (s *sim) converge() {
+	s.t.Helper()
+	s.heal()
+	for _, l := range s.lives() {
+		l.resume()
+	}
+	for _, n := range s.list() {
+		if s.alive(n.id) == nil && !n.gone {
+			n.boot()
+		}
+	}
+	members := s.members()
+	s.await("all are in the same state", 10*time.Second, func() bool {
+		var first *topology.Fingerprint
+		for _, n := range members {
+			l := s.alive(n.id)
+			if l == nil {
+				return false
+			}
+			f := l.Fingerprint()
+			if first == nil {
+				first = &f
+			}
+			if f != *first {
+				return false
+			}
+		}
+		return s.leading() != nil
+	})
+}

@@ -1,0 +1,226 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/topology"
+)
+
+// simNode is a node of a simulated cluster: what survives its processes.
+type simNode struct {
+	sim         *sim
+	id          string
+	incarnation string
+	join        []string
+	bootstrap   []topology.Member
+	disk        *disk
+	skew        atomic.Int64 // of its wall clock, in nanoseconds
+	life        *life        // nil while it is down; guarded by sim.mu
+	gone        bool         // it has been told that it is removed; guarded by sim.mu
+}
+
+// life is one process of a node.
+type life struct {
+	*Node
+	node    *simNode
+	disk    *disk
+	wire    *wire
+	ctx     context.Context // ends with the process
+	end     context.CancelFunc
+	started chan struct{} // closed when Start has returned
+	err     error         // of Start
+	fuzzy   atomic.Uint64 // the state may be newer than the index until this entry is applied
+
+	mu     sync.Mutex
+	paused chan struct{} // closed when it goes on; nil while it runs
+}
+
+var verbose = flag.Bool("simlog", false, "have simulated nodes write what happens to standard error")
+
+// boot starts a process.
+func (n *simNode) boot() *life {
+	l := &life{node: n, disk: n.disk, started: make(chan struct{})}
+	l.ctx, l.end = context.WithCancel(context.Background())
+	l.wire = newWire(l)
+	clock := NewClock()
+	eviction := buckets.NoEviction
+	if n.sim.c.memory > 0 {
+		eviction = buckets.EvictSmallestDebt
+	}
+	c := Config{
+		Cluster: "sim", Version: "test", Advertise: n.id,
+		Self:      Announcement{ID: n.id, Incarnation: n.incarnation, Host: "127.0.0.1", Port: 1},
+		Bootstrap: n.bootstrap, Join: n.join, Peers: simPeers{l}, Async: n.sim.c.async, Heartbeat: testHeartbeat,
+		Table: buckets.New(buckets.Config{Clock: clock.Now, Journal: true, Shards: max(1, n.sim.c.shards), MaxMemory: n.sim.c.memory, Eviction: eviction}),
+		Clock: clock,
+		Logs:  l.disk, Stable: l.disk, Snapshots: l.disk, Transport: l.wire,
+		Wall: func() time.Time { return time.Now().Add(time.Duration(n.skew.Load())) },
+		Tune: l.tune, Fatal: l.fatal, Installed: l.installed,
+	}
+	if *verbose {
+		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", n.id)
+		c.RaftLogger = hclog.New(&hclog.LoggerOptions{Name: n.id, Level: hclog.Debug})
+	}
+	l.Node = New(c)
+	l.disk.saved = l.saved
+	n.sim.mu.Lock()
+	n.life = l
+	n.sim.mu.Unlock()
+	go func() {
+		defer close(l.started)
+		l.err = l.Start(l.ctx)
+	}()
+	return l
+}
+
+// tune has what Raft says of leadership come late, above all while the process is paused.
+func (l *life) tune(s *raft.Config) {
+	told := make(chan bool, cap(l.notify))
+	s.NotifyCh = told
+	l.node.sim.ending.Go(func() {
+		for {
+			select {
+			case leads := <-told:
+				if !l.resumed() {
+					return
+				}
+				pass(rand.N(20 * time.Millisecond)) // it is scheduled when it is
+				l.notify <- leads
+			case <-l.ctx.Done():
+				return
+			}
+		}
+	})
+	if l.node.sim.c.tune != nil {
+		l.node.sim.c.tune(s)
+	}
+}
+
+// saved notes what a snapshot may hold. Records are written while entries are applied.
+func (l *life) saved(index uint64) {
+	applied := l.Fingerprint().Index
+	s := l.node.sim
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fuzzy[index] = max(s.fuzzy[index], applied)
+}
+
+func (l *life) installed(index uint64) error {
+	s := l.node.sim
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for of, until := range s.fuzzy {
+		if of >= index { // the index of a snapshot is that of its newest entry, whatever that is about
+			l.fuzzy.Store(max(l.fuzzy.Load(), until))
+		}
+	}
+	return nil
+}
+
+// fatal is called with the node's lock held.
+func (l *life) fatal(err error) {
+	s := l.node.sim
+	removed := errors.Is(err, ErrRemoved)
+	if s.c.unexpected == nil || s.c.unexpected(l.node.id, err) {
+		s.t.Errorf("%s: %v", l.node.id, err)
+	}
+	s.ending.Go(func() { l.crash(removed) })
+}
+
+// crash ends a process as kill -9 does. What it goes on to do until it has ended is seen by nobody.
+func (l *life) crash(gone bool) {
+	s := l.node.sim
+	s.mu.Lock()
+	if l.node.life != l {
+		s.mu.Unlock()
+		return
+	}
+	l.node.life = nil
+	l.node.gone = l.node.gone || gone
+	s.mu.Unlock()
+	l.node.disk = l.disk.copy()
+	l.end()
+	l.resume()
+	s.ending.Go(l.finish)
+}
+
+// finish ends what is left of a process.
+func (l *life) finish() {
+	<-l.started
+	if err := l.Close(); err != nil {
+		l.node.sim.t.Errorf("%s: %v", l.node.id, err)
+	}
+	l.Node.mu.Lock()
+	l.node.sim.leads.Add(int64(l.reigns))
+	l.Node.mu.Unlock()
+}
+
+// stop ends a process as SIGTERM does.
+func (l *life) stop() {
+	<-l.started
+	ctx, cancel := context.WithTimeout(l.ctx, 2*time.Second)
+	defer cancel()
+	if err := l.HandOver(ctx); err != nil {
+		l.log.Debug("leadership was not handed over", "error", err)
+	}
+	l.crash(false)
+}
+
+// resumed waits while the process is paused, and reports whether it is still there.
+func (l *life) resumed() bool {
+	l.mu.Lock()
+	paused := l.paused
+	l.mu.Unlock()
+	if paused != nil {
+		select {
+		case <-paused:
+		case <-l.ctx.Done():
+		}
+	}
+	return l.ctx.Err() == nil
+}
+
+// arrives is resumed for a message, which a process that goes on reads when it gets to it.
+func (l *life) arrives() bool {
+	l.mu.Lock()
+	paused := l.paused != nil
+	l.mu.Unlock()
+	if !l.resumed() {
+		return false
+	}
+	if paused {
+		pass(rand.N(20 * time.Millisecond))
+	}
+	return l.ctx.Err() == nil
+}
+
+// pause has the process receive nothing, send nothing, answer nobody, and not learn that it
+// has lost leadership.
+func (l *life) pause() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.paused == nil {
+		l.paused = make(chan struct{})
+	}
+}
+
+func (l *life) resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.paused != nil {
+		close(l.paused)
+		l.paused = nil
+	}
+}

@@ -1,0 +1,132 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+func TestTimeByAnswers(t *testing.T) {
+	const most = 2
+	own := timeAnswer{Term: 3, Now: 1000, ByWall: 5000}
+	tests := []struct {
+		name   string
+		own    timeAnswer
+		others []timeAnswer
+		want   uint64
+	}{
+		{"nobody answers", own, nil, 0},
+		{"nobody was there: the earliest by the wall", own, []timeAnswer{{ByWall: 4000}, {ByWall: 6000}}, 4000},
+		{"one that was there knows", own, []timeAnswer{{ByWall: 9000}, {Live: true, Now: 3000, ByWall: 1}}, 3000},
+		{"two that were", own, []timeAnswer{{Live: true, Now: 3001}, {Live: true, Now: 3000}}, 3001},
+		{"a cluster that begins, and nobody answers", timeAnswer{ByWall: 5000}, nil, 5000},
+		{"a cluster that begins", timeAnswer{ByWall: 5000}, []timeAnswer{{ByWall: 4000}}, 4000},
+	}
+	for _, c := range tests {
+		if got := c.own.with(c.others, most); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+// After all nodes were down, the time that has passed by their wall clocks counts, although one
+// lacked the newest entry and gets it only now.
+func TestDowntimeCounts(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		leader := s.leader()
+		behind := s.followers(leader)[0]
+		s.isolate(behind.node.id)
+		for range 10 {
+			s.grant(leader, "b0")
+		}
+		for _, l := range s.lives() {
+			l.crash(false)
+		}
+		s.heal()
+		pass(10 * time.Minute)
+		behind.node.boot()
+		leader.node.boot()
+		next := s.leader()
+		if lag := lag(next); lag < 0 || lag > time.Second {
+			t.Errorf("log time is %v behind", lag)
+		}
+		if left := s.left(next, "b0"); left != 10 {
+			t.Errorf("%d left", left)
+		}
+	})
+}
+
+// A node that was there knows better what time it is than any wall clock.
+func TestWallClocksDoNotCount(t *testing.T) {
+	for _, skew := range []time.Duration{time.Hour, -time.Hour} {
+		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+			leader := s.leader()
+			s.grant(leader, "s")
+			s.converge()
+			stays := s.followers(leader)[0]
+			for _, l := range s.followers(stays) {
+				l.crash(false)
+				l.node.skew.Store(int64(skew))
+			}
+			pass(10 * time.Second)
+			for _, n := range s.list() {
+				if s.alive(n.id) == nil {
+					n.boot()
+				}
+			}
+			for range 5 {
+				next := s.leader()
+				if lag := lag(next); lag < 0 || lag > 15*time.Second {
+					t.Errorf("log time is %v behind with %s", lag, next.node.id)
+				}
+				s.grant(next, "s")
+				next.stop()
+				pass(downFor)
+				next.node.boot()
+				s.converge()
+			}
+		})
+	}
+}
+
+// A node that was cut off does not make time jump by what others have lost since: it does not
+// have the newest entry.
+func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		leader := s.leader()
+		s.grant(leader, "s")
+		s.converge()
+		stale := s.followers(leader)[0]
+		other := s.followers(leader)[1]
+		s.isolate(stale.node.id)
+		leader.crash(false) // and no clock runs on while nobody leads
+		other.crash(false)
+		pass(5 * time.Second)
+		leader, other = leader.node.boot(), other.node.boot()
+		for _, n := range []*simNode{leader.node, other.node} {
+			n.skew.Store(-int64(time.Hour))
+		}
+		next := s.leader()
+		s.grant(next, "s")
+		before := lag(next)
+		if before < 4*time.Second {
+			t.Fatalf("no time was lost: %v", before)
+		}
+		pass(time.Second)
+		next.Node.mu.Lock()
+		term := next.lastTerm
+		next.Node.mu.Unlock()
+		answer := stale.Reply(t.Context(), Question{About: aboutTime}).Time
+		if !answer.Live || answer.Term == term || answer.Now <= next.clock.Now() {
+			t.Errorf("%+v in term %d at %d", answer, term, next.clock.Now())
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), testHeartbeat)
+		defer cancel()
+		if asked := next.askTimes(ctx, term); len(asked) != 1 {
+			t.Errorf("%+v", asked)
+		}
+	})
+}
+
+// lag is how far log time is behind real time at a node that leads.
+func lag(l *life) time.Duration { return time.Since(time.Unix(0, int64(l.clock.Now()))) }

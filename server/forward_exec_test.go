@@ -1,0 +1,94 @@
+package server
+
+import "testing"
+
+// TestForwardWatches sees that WATCH works on a node that follows.
+func TestForwardWatches(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p, other := l.nodes["b"].lasting(), l.nodes["a"].lasting()
+	f := func(want string, between func()) {
+		t.Helper()
+		p.do("+OK\r\n", "FLUSHALL")
+		p.do("+OK\r\n", "WATCH", "k")
+		p.do("+OK\r\n", "WATCH", "l", "m")
+		between()
+		p.do("+OK\r\n", "MULTI")
+		p.do("+QUEUED\r\n", "CL.THROTTLE", "x", "2", "1", "60")
+		p.do("+QUEUED\r\n", "PING")
+		p.do(want, "EXEC")
+		if n := len(l.nodes["b"].forward.watches); n != 0 {
+			t.Errorf("%d streams are left", n)
+		}
+	}
+	done := "*2\r\n" + five(0, 3, 2, -1, 60) + "+PONG\r\n"
+	f(done, func() {})
+	f("_\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })
+	f(done, func() {
+		other.ask("CL.THROTTLE", "m", "2", "1", "60")
+		p.do("+OK\r\n", "UNWATCH")
+	})
+	f(done, func() {
+		other.ask("CL.THROTTLE", "m", "2", "1", "60")
+		p.do("+OK\r\n", "MULTI")
+		p.do("+OK\r\n", "DISCARD")
+	})
+	f("_\r\n", func() { l.decide("b"); l.show("b", "b"); l.show("a", "b") })
+	other = l.nodes["b"].lasting()
+	f(done, func() {}) // watched here
+	f("_\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })
+	f("_\r\n", func() { l.decide("a"); l.show("a", "a"); l.show("b", "a") })
+	f("_\r\n", func() { l.decide("b"); l.show("b", "b"); l.decide("a"); l.show("a", "a"); l.show("b", "a") })
+
+	p.do("+OK\r\n", "MULTI")
+	p.do("+QUEUED\r\n", "PING")
+	p.do("*1\r\n+PONG\r\n", "EXEC")
+	p.do("+OK\r\n", "WATCH", "k")
+	p.do("+RESET\r\n", "RESET")
+	p.do("+OK\r\n", "WATCH", "k")
+	_ = p.Close()
+	if !eventually(func() bool { return len(l.nodes["b"].forward.watches) == 0 }) {
+		t.Error("streams are left")
+	}
+}
+
+// TestForwardTransactions passes on of a transaction what concerns keys, as one transaction.
+func TestForwardTransactions(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["b"].dial()
+	begin := func(commands ...string) {
+		t.Helper()
+		p.do("+OK\r\n", "MULTI")
+		for _, command := range commands {
+			p.do("+QUEUED\r\n", words(command)...)
+		}
+	}
+	begin("CL.THROTTLE k 2 1 60", "PING", "CLIENT GETNAME", "TTL k", "CL.THROTTLE k x 1 60")
+	p.do("*5\r\n"+five(0, 3, 2, -1, 60)+"+PONG\r\n$-1\r\n:60\r\n"+failure(errNotInteger), "EXEC")
+	begin("DEL k")
+	p.do("*1\r\n:1\r\n", "EXEC")
+	begin()
+	p.do("*0\r\n", "EXEC")
+
+	streams := l.scripts()
+	l.nodes["b"].forward.follow("") // closes those that are idle
+	l.nodes["b"].forward.follow("a")
+	block := request("MULTI") + request("DEL", "k") + request("EXEC")
+	begin("DEL k", "PING")
+	p.send(request("EXEC"))
+	s := <-streams
+	s.expect(t, block)
+	s.send(t, "+OK\r\n+QUEUED\r\n"+notLeadingLine)
+	s.expect(t, block)
+	s.send(t, "+OK\r\n+QUEUED\r\n-EXECABORT no\r\n")
+	p.expect("-EXECABORT no\r\n")
+	begin("DEL k", "PING")
+	p.send(request("EXEC") + ping)
+	s.expect(t, block)
+	s.send(t, "+OK\r\n+QUEUED\r\n")
+	_ = s.Close()
+	p.expect(failure(errUncertain) + "+PONG\r\n")
+}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestStreamsAreFew serves many clients in both versions of the protocol, of a leader that
+// changes, and counts the streams.
+func TestStreamsAreFew(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	var wait sync.WaitGroup
+	for i, leader := range []string{"a", "c", "a"} {
+		l.decide(leader)
+		for _, id := range l.ids {
+			l.show(id, leader)
+		}
+		for k := range 60 {
+			p := l.nodes["b"].dial()
+			wait.Go(func() {
+				p.ask("HELLO", fmt.Sprint(2+k%2))
+				for range 20 {
+					p.do(five(0, 3, 3, -1, 0), "CL.THROTTLE", fmt.Sprint(i, k), "2", "1", "60", "0")
+				}
+			})
+		}
+		wait.Wait()
+		f := &l.nodes["b"].forward
+		f.mu.Lock()
+		if n := len(f.idle); n == 0 || n > maxStreams {
+			t.Errorf("%d streams are kept", n)
+		}
+		f.mu.Unlock()
+	}
+}
+
+// TestBusyForwarder has no stream left, and then no place to wait for one.
+func TestBusyForwarder(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["b"].dial()
+	f := &l.nodes["b"].forward
+	for range maxStreams {
+		f.slots <- struct{}{}
+	}
+	p.do(failure(errBusy), "CL.THROTTLE", "k", "2", "1", "60")
+	f.waiting.Store(maxWaiters)
+	start := time.Now()
+	p.do(failure(errBusy), "CL.THROTTLE", "k", "2", "1", "60")
+	if took := time.Since(start); took > leaderPatience/2 {
+		t.Errorf("it took %v to say that there is no place to wait", took)
+	}
+	f.waiting.Store(0)
+	p.send(throttle("k"))
+	if !eventually(func() bool { return f.waiting.Load() == 1 }) {
+		t.Error("nobody waits")
+	}
+	<-f.slots
+	p.expect(five(0, 3, 2, -1, 60))
+}
