@@ -2,7 +2,7 @@
 //
 // [Listen] opens a [Link]. It accepts streams and opens them with [Link.Dial]; each has a
 // [Purpose], and [Link.Streams] gives those that were accepted for one. [Link.Raft] is
-// what hashicorp/raft takes as its stream layer.
+// what hashicorp/raft takes as its stream layer, and [Transport] what it sends and hears over that.
 //
 // Raft trusts whoever reaches it: one forged message stops a cluster for good, and a
 // connection that says nothing costs it 270 KB. So what this package guarantees is that

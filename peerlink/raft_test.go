@@ -23,14 +23,14 @@ func (noted) Release()                               {}
 // raftNode is a Raft over a link.
 type raftNode struct {
 	*raft.Raft
-	transport *raft.NetworkTransport
+	transport *Transport
 	leads     <-chan bool
 }
 
 // newRaft runs a Raft with its stores in memory on a link. Silence of a leader for as long
 // as the pace starts an election.
 func newRaft(l *Link, pace time.Duration) (*raftNode, error) {
-	transport := raft.NewNetworkTransport(l.Raft(), 3, 2*time.Second, io.Discard)
+	transport := newTransport(l)
 	cfg := raft.DefaultConfig()
 	leads := make(chan bool, 100)
 	cfg.LocalID, cfg.LogOutput, cfg.NotifyCh = raft.ServerID(l.cfg.Node), io.Discard, leads

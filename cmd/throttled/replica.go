@@ -37,7 +37,7 @@ type replica struct {
 	exit     func(code int) // ends the process
 	store    *raftlog.Store
 	link     *peerlink.Link // nil: the node is by itself
-	raft     *raft.NetworkTransport
+	raft     *peerlink.Transport
 	node     *cluster.Node
 	installs raftlog.InstallGuard
 	transfer raftlog.TransferGuard
@@ -139,7 +139,7 @@ func (r *replica) openTransport(o *options.Options) (raft.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.raft = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	r.raft = peerlink.NewTransport(&raft.NetworkTransportConfig{
 		Stream: r.link.Raft(), MaxPool: peerStreams, Timeout: peerTimeout, Logger: raftlog.Logger(r.log),
 	})
 	return r.raft, nil
