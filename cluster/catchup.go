@@ -2,31 +2,40 @@ package cluster
 
 import (
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 // catchUp is the transport of Raft, with one thing changed: while a node does not answer heartbeats,
 // entries for it wait. Raft would try to send them again and again, the longer it has failed the more
 // rarely, up to ten seconds apart. A node that comes back would wait for as long until it got
 // any, and be no help to those who are there.
+//
+// As it sees what nodes answer, it knows how far they are, too.
 type catchUp struct {
 	raft.Transport
 	raft.WithPreVote
 	// wanted reports whether this node is to send entries to another, and returns what is closed when
 	// that may have changed.
 	wanted func(raft.ServerID) (changed <-chan struct{}, wanted bool)
-	ended  <-chan struct{} // closed when this node ends
+	ended  <-chan struct{}      // closed when this node ends
+	now    func() time.Duration // on the monotonic clock
 
-	mu     sync.Mutex
-	silent map[raft.ServerID]silence // nodes that do not answer
+	mu       sync.Mutex
+	contacts map[raft.ServerID]*contact
 }
 
-// silence is that of a node. What was so in another term says nothing: Raft sends entries at once when
-// it begins to lead, and the first heartbeat a while later.
-type silence struct {
-	term uint64
-	over chan struct{} // closed when the node answers
+// contact is what is known of another node. What was so in another term says nothing: Raft sends entries
+// at once when it begins to lead, and the first heartbeat a while later.
+type contact struct {
+	term   uint64
+	silent chan struct{} // closed when the node answers heartbeats again; nil if none has failed since it did
+	heard  bool          // it has answered in this term
+	last   uint64        // the index of the newest entry in its log then
+	at     time.Duration // when that was
 }
 
 // newCatchUp returns t with that change.
@@ -35,17 +44,27 @@ func (n *Node) newCatchUp(t raft.Transport) raft.Transport {
 	if !ok {
 		return t
 	}
-	return &catchUp{Transport: t, WithPreVote: voting, wanted: n.sendsTo, ended: n.ended, silent: map[raft.ServerID]silence{}}
+	c := &catchUp{
+		Transport: t, WithPreVote: voting, wanted: n.sendsTo, ended: n.ended, now: n.clock.monotonic,
+		contacts: map[raft.ServerID]*contact{},
+	}
+	n.config.Transport = c // where followers finds it
+	return c
 }
 
 // AppendEntries sends a heartbeat, or entries once heartbeats are answered.
 func (c *catchUp) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	if !isHeartbeat(args) {
+	heartbeat := isHeartbeat(args)
+	if !heartbeat {
 		c.await(id, args.Term)
-		return c.Transport.AppendEntries(id, target, args, resp)
 	}
 	err := c.Transport.AppendEntries(id, target, args, resp)
-	c.note(id, args.Term, err == nil)
+	if heartbeat {
+		c.note(id, args.Term, err == nil)
+	}
+	if err == nil {
+		c.hear(id, args.Term, newest(args, resp))
+	}
 	return err
 }
 
@@ -54,38 +73,113 @@ func isHeartbeat(a *raft.AppendEntriesRequest) bool {
 	return a.PrevLogEntry == 0 && a.PrevLogTerm == 0 && len(a.Entries) == 0 && a.LeaderCommitIndex == 0
 }
 
+// newest returns the index of the newest entry in the log of a node that has answered so.
+func newest(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) uint64 {
+	if n := len(args.Entries); n > 0 && resp.Success {
+		return args.Entries[n-1].Index // LastLog is from before them
+	}
+	return resp.LastLog
+}
+
+// in returns what is known of a node in a term, or nil if there has been a later one. c.mu is held.
+func (c *catchUp) in(id raft.ServerID, term uint64) *contact {
+	k := c.contacts[id]
+	switch {
+	case k == nil:
+	case k.term == term:
+		return k
+	case k.term > term:
+		return nil
+	default:
+		k.answered()
+	}
+	k = &contact{term: term}
+	c.contacts[id] = k
+	return k
+}
+
+// answered lets go what waits for the node to answer heartbeats.
+func (k *contact) answered() {
+	if k.silent != nil {
+		close(k.silent)
+		k.silent = nil
+	}
+}
+
 // note notes whether a node has answered a heartbeat.
 func (c *catchUp) note(id raft.ServerID, term uint64, answered bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, silent := c.silent[id]
-	if silent && (answered || s.term != term) {
-		delete(c.silent, id)
-		close(s.over)
-		silent = false
+	switch k := c.in(id, term); {
+	case k == nil:
+	case answered:
+		k.answered()
+	case k.silent == nil:
+		k.silent = make(chan struct{})
 	}
-	if !answered && !silent {
-		c.silent[id] = silence{term, make(chan struct{})}
+}
+
+// hear notes how far a node is that has answered.
+func (c *catchUp) hear(id raft.ServerID, term, last uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.in(id, term); k != nil {
+		k.heard, k.last, k.at = true, last, c.now()
 	}
 }
 
 // await waits until a node answers that has not in a term, for as long as it is wanted.
 func (c *catchUp) await(id raft.ServerID, term uint64) {
 	for {
-		c.mu.Lock()
-		s, silent := c.silent[id]
-		c.mu.Unlock()
+		silent := c.silence(id, term)
 		changed, wanted := c.wanted(id)
-		if !silent || s.term != term || !wanted {
+		if silent == nil || !wanted {
 			return
 		}
 		select {
-		case <-s.over:
+		case <-silent:
 		case <-changed:
 		case <-c.ended:
 			return
 		}
 	}
+}
+
+// silence returns what is closed when a node answers that has not in a term, or nil.
+func (c *catchUp) silence(id raft.ServerID, term uint64) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k := c.contacts[id]; k != nil && k.term == term {
+		return k.silent
+	}
+	return nil
+}
+
+// follower returns what is known of a node in a term. It answers if no heartbeat has failed since one
+// was answered, and something was answered not longer ago than patience.
+func (c *catchUp) follower(id string, term uint64, patience time.Duration) topology.Follower {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := topology.Follower{ID: id}
+	if k := c.contacts[raft.ServerID(id)]; k != nil && k.term == term && k.heard {
+		f.Last, f.Silent = k.last, c.now()-k.at
+		f.Answers = k.silent == nil && f.Silent <= patience
+	}
+	return f
+}
+
+// followers returns what this node, which leads in a term, knows of the other members.
+func (n *Node) followers(term uint64) (list []topology.Follower) {
+	c, ok := n.config.Transport.(*catchUp)
+	if !ok {
+		return nil
+	}
+	for _, m := range n.View().Members {
+		if m.ID != n.config.Self.ID {
+			list = append(list, c.follower(m.ID, term, n.config.Heartbeat))
+		}
+	}
+	return list
 }
 
 // Close closes what can be closed, as Raft does at its end.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 // A node that comes back has caught up soon, however long it was away.
@@ -55,11 +57,25 @@ type quiet struct {
 	raft.WithPreVote
 	fail error
 	sent int // entries
+	last uint64
 }
 
-func (q *quiet) AppendEntries(_ raft.ServerID, _ raft.ServerAddress, args *raft.AppendEntriesRequest, _ *raft.AppendEntriesResponse) error {
+func (q *quiet) AppendEntries(_ raft.ServerID, _ raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	q.sent += len(args.Entries)
+	*resp = raft.AppendEntriesResponse{LastLog: q.last, Success: true}
 	return q.fail
+}
+
+// through returns the transport of a node that sends through q, and ends with ended.
+func (q *quiet) through(ended <-chan struct{}) *catchUp {
+	c := &catchUp{Transport: q, WithPreVote: q, ended: ended, now: NewClock().monotonic, contacts: map[raft.ServerID]*contact{}}
+	c.wanted = func(raft.ServerID) (<-chan struct{}, bool) { return nil, true }
+	return c
+}
+
+// send sends a request to a node.
+func (c *catchUp) send(id raft.ServerID, args *raft.AppendEntriesRequest) error {
+	return c.AppendEntries(id, "", args, &raft.AppendEntriesResponse{})
 }
 
 func TestEntriesWaitForHeartbeats(t *testing.T) {
@@ -71,7 +87,7 @@ func TestEntriesWaitForHeartbeats(t *testing.T) {
 	}{
 		{"the node answers", func(q *quiet, c *catchUp, _, _ chan struct{}, _ *bool) {
 			q.fail = nil
-			if err := c.AppendEntries("n2", "", heartbeat, nil); err != nil {
+			if err := c.send("n2", heartbeat); err != nil {
 				t.Error(err)
 			}
 		}},
@@ -85,21 +101,21 @@ func TestEntriesWaitForHeartbeats(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				wanted, changed, ended := true, make(chan struct{}), make(chan struct{})
 				q := &quiet{fail: errors.New("down")}
-				c := &catchUp{Transport: q, WithPreVote: q, ended: ended, silent: map[raft.ServerID]silence{}}
+				c := q.through(ended)
 				c.wanted = func(raft.ServerID) (<-chan struct{}, bool) { return changed, wanted }
 				for range 2 {
-					if err := c.AppendEntries("n2", "", heartbeat, nil); err == nil {
+					if err := c.send("n2", heartbeat); err == nil {
 						t.Error("the heartbeat did not fail")
 					}
 				}
 				sent := make(chan error, 1)
-				go func() { sent <- c.AppendEntries("n2", "", entries, nil) }()
-				if err := c.AppendEntries("n3", "", entries, nil); err == nil || q.sent != 1 {
+				go func() { sent <- c.send("n2", entries) }()
+				if err := c.send("n3", entries); err == nil || q.sent != 1 {
 					t.Errorf("to another: %v, %d sent", err, q.sent)
 				}
 				later := *entries
 				later.Term++
-				if err := c.AppendEntries("n2", "", &later, nil); err == nil || q.sent != 2 {
+				if err := c.send("n2", &later); err == nil || q.sent != 2 {
 					t.Errorf("in a later term: %v, %d sent", err, q.sent)
 				}
 				synctest.Wait()
@@ -113,4 +129,133 @@ func TestEntriesWaitForHeartbeats(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a node has answered is known, for as long as the term lasts.
+func TestContacts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &quiet{fail: errors.New("down"), last: 7}
+		c := q.through(nil)
+		expect := func(what string, term uint64, want topology.Follower) {
+			t.Helper()
+			want.ID = "n2"
+			if got := c.follower("n2", term, testHeartbeat); got != want {
+				t.Errorf("%s: %+v, want %+v", what, got, want)
+			}
+		}
+		send := func(term uint64, entries ...*raft.Log) {
+			args := &raft.AppendEntriesRequest{Term: term, Entries: entries}
+			if err := c.send("n2", args); err != q.fail {
+				t.Errorf("%v, want %v", err, q.fail)
+			}
+		}
+		expect("nothing was sent", 3, topology.Follower{})
+		send(3)
+		expect("no answer", 3, topology.Follower{})
+		q.fail = nil
+		send(3)
+		expect("an answer", 3, topology.Follower{Answers: true, Last: 7})
+		send(3, &raft.Log{Index: 8}, &raft.Log{Index: 9})
+		expect("entries", 3, topology.Follower{Answers: true, Last: 9})
+		pass(testHeartbeat)
+		expect("not for a while", 3, topology.Follower{Answers: true, Last: 9, Silent: testHeartbeat})
+		pass(1)
+		expect("not for too long", 3, topology.Follower{Last: 9, Silent: testHeartbeat + 1})
+		q.last = 8
+		send(3)
+		expect("it has given up an entry", 3, topology.Follower{Answers: true, Last: 8})
+		pass(time.Millisecond)
+		q.fail = errors.New("down")
+		send(3)
+		expect("it has failed", 3, topology.Follower{Last: 8, Silent: time.Millisecond})
+		q.fail = nil
+		send(4)
+		expect("a later term", 4, topology.Follower{Answers: true, Last: 8})
+		expect("the term before", 3, topology.Follower{})
+		q.last = 5
+		send(3)
+		q.fail = errors.New("down")
+		send(3)
+		expect("an answer and a failure come late", 4, topology.Follower{Answers: true, Last: 8})
+	})
+}
+
+// The leader, and nobody else, knows who answers and how far they are.
+func TestFollowers(t *testing.T) {
+	for _, fault := range []struct {
+		name string
+		do   func(*sim, *life)
+	}{
+		{"killed", func(_ *sim, l *life) { l.crash(false) }},
+		{"cut off", func(s *sim, l *life) { s.isolate(l.node.id) }},
+		{"stands still", func(_ *sim, l *life) { l.pause() }},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+				leader := s.leader()
+				others := s.followers(leader)
+				away, there := others[0].node.id, others[1].node.id
+				look := func(id string) topology.Follower {
+					status := leader.Status()
+					if len(status.Followers) != 2 {
+						t.Fatalf("%+v", status.Followers)
+					}
+					return *status.Follower(id)
+				}
+				even := func(id string) func() bool {
+					return func() bool { f := look(id); return f.Answers && f.Last == leader.Status().Last }
+				}
+				s.await("it answers, and has all", testHeartbeat, even(away))
+				before := look(away).Last
+				fault.do(s, others[0])
+				s.await("it does not answer", 2*testHeartbeat, func() bool { return !look(away).Answers })
+				for range 40 {
+					s.grant(leader, "s")
+					pass(10 * time.Millisecond)
+				}
+				if f := look(away); f.Answers || f.Last != before || f.Silent < 400*time.Millisecond {
+					t.Errorf("%+v, and it had %d", f, before)
+				}
+				if f := look(there); !f.Answers || f.Last < before+40 || f.Silent > testHeartbeat {
+					t.Errorf("the other: %+v, and it had %d", f, before)
+				}
+				s.converge()
+				if s.leader() != leader {
+					t.Fatal("another node leads")
+				}
+				s.await("it answers again, and has all", 2*testHeartbeat, even(away))
+				for _, l := range s.followers(leader) {
+					if f := l.Status().Followers; f != nil {
+						t.Errorf("a follower knows of %+v", f)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Who has not answered since a node leads is not said to.
+func TestFollowersOfNewLeader(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		old := s.leader()
+		old.crash(false)
+		next := s.newLeader(old)
+		look := func(id string) *topology.Follower {
+			status := next.Status()
+			return status.Follower(id)
+		}
+		check := func() {
+			t.Helper()
+			if f := look(old.node.id); f == nil || *f != (topology.Follower{ID: old.node.id}) {
+				t.Errorf("%+v", f)
+			}
+		}
+		check() // at once: it has not failed yet
+		third := s.followers(next)[0].node.id
+		if f := look(third); f == nil || !f.Answers || f.Last == 0 {
+			t.Errorf("the one that has made it lead: %+v", f)
+		}
+		pass(2 * testHeartbeat)
+		check()
+	})
 }

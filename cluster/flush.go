@@ -54,6 +54,19 @@ func (n *Node) flush(r *reign) {
 	}
 }
 
+// Flush waits until all that this node has decided before is committed, in async mode too. The error
+// is limiter.ErrUncertain or limiter.ErrNotLeading if it stops leading before that.
+func (n *Node) Flush() error {
+	t, r := n.table.Seen(), n.reign.Load()
+	switch {
+	case r == nil || r.number != t.Term:
+		return lost(t)
+	case t.Generation == 0:
+		return nil
+	}
+	return r.await(t.Generation)
+}
+
 // pause waits, and reports whether the reign goes on.
 func pause(r *reign, d time.Duration) bool {
 	timer := time.NewTimer(d)

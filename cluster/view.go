@@ -169,6 +169,7 @@ func (n *Node) Status() topology.Status {
 	s.Behind = time.Duration(n.config.Wall().UnixNano() - int64(s.LogTime))
 	if r := n.reign.Load(); r != nil {
 		s.Waiting, s.Unflushed = r.oldest(n.clock.monotonic())
+		s.Followers = n.followers(r.term)
 	} else if last := n.raft.LastContact(); !last.IsZero() {
 		s.Contact = time.Since(last)
 	}

@@ -61,18 +61,15 @@ func (c *client) runAwaited(cmd *command, args [][]byte) error {
 // outcome returns the error of a call whose decisions are made, or nil. lost is what Await has
 // returned for them: who may have been charged is told so, and all others that they were not.
 func (b *call) outcome(reqs []limiter.Request, out []limiter.Decision, lost error) error {
-	charged, limited := false, false
 	for i := range out {
 		if out[i].Err != nil {
 			return out[i].Err
 		}
-		limited = limited || out[i].Limited
-		charged = charged || reqs[i].Quantity != 0
 	}
 	switch {
 	case lost == nil:
 		return nil
-	case charged && !limited && errors.Is(lost, limiter.ErrUncertain):
+	case errors.Is(lost, limiter.ErrUncertain) && charges(reqs, out):
 		return limiter.ErrUncertain
 	case errLost(lost), errors.Is(lost, limiter.ErrUncertain):
 		return limiter.ErrNotLeading

@@ -137,10 +137,12 @@ func (c *client) answerCall(call *call, err error, reqs []limiter.Request, out [
 // can be told. A transaction waits for all of its commands at its end.
 func (c *client) ask(b *batch) error {
 	if c.tx.running {
-		c.srv.engine.Decide(b.reqs[:b.n], b.out[:b.n])
+		c.noteBatch(b, c.srv.engine.Decide(b.reqs[:b.n], b.out[:b.n]))
 		return nil
 	}
-	return c.awaitTicket(c.decideLocked(b))
+	t := c.decideLocked(b)
+	c.noteBatch(b, t)
+	return c.awaitTicket(t)
 }
 
 func (c *client) decideLocked(b *batch) limiter.Ticket {

@@ -45,6 +45,7 @@ type client struct {
 	replies       replyMode
 	tracking      tracking
 	tx            transaction
+	charged       era // when it was charged last
 	channels      subscriptions
 	retune        bool  // its subscriptions are not those that it is told news by
 	watching      bool  // MONITOR has been asked for

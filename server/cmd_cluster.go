@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/throttledhq/throttled/resp"
@@ -42,8 +43,11 @@ func (s *Server) slotNodes() (nodes []topology.Member) {
 
 func (s *Server) nodeID(member string) string { return clusterNodeID(s.cluster.View().Cluster, member) }
 
+// cmdClusterSlots leaves out who does not answer the leader, as Redis does: there are clients that start
+// only if all that they are told of can be reached.
 func cmdClusterSlots(c *client, _ [][]byte) error {
-	nodes := c.srv.slotNodes()
+	status := c.srv.cluster.Status()
+	nodes := slices.DeleteFunc(c.srv.slotNodes(), func(m topology.Member) bool { return isDown(&status, m.ID) })
 	if len(nodes) == 0 {
 		c.out.Array(0)
 		return nil
@@ -76,13 +80,14 @@ func cmdClusterShards(c *client, _ [][]byte) error {
 	c.out.Int(slotCount - 1)
 	c.out.Text("nodes")
 	c.out.Array(len(nodes))
+	view, status := c.srv.cluster.View(), c.srv.cluster.Status()
 	for i, m := range nodes {
-		c.replyShardNode(&m, i == 0)
+		c.replyShardNode(&m, i == 0, offsetOf(view, &status, m.ID), isDown(&status, m.ID))
 	}
 	return nil
 }
 
-func (c *client) replyShardNode(m *topology.Member, master bool) {
+func (c *client) replyShardNode(m *topology.Member, master bool, offset uint64, down bool) {
 	texts := func(name, value string) {
 		c.out.Text(name)
 		c.out.Text(value)
@@ -97,25 +102,28 @@ func (c *client) replyShardNode(m *topology.Member, master bool) {
 	texts("ip", m.Host)
 	texts("endpoint", m.Host)
 	texts("role", [...]string{"replica", "master"}[countTrue(master)])
-	numbers("replication-offset", int64(c.srv.cluster.Status().Committed))
-	texts("health", "online")
+	numbers("replication-offset", int64(offset))
+	texts("health", [...]string{"online", "fail"}[countTrue(down)])
 }
 
 // cmdClusterNodes shows a node a line, as Redis keeps them in its file. The port behind the @ is
 // that of the nodes among each other.
 func cmdClusterNodes(c *client, _ [][]byte) error {
-	nodes, view := c.srv.slotNodes(), c.srv.cluster.View()
+	nodes, view, status := c.srv.slotNodes(), c.srv.cluster.View(), c.srv.cluster.Status()
 	var b strings.Builder
 	for i, m := range nodes {
-		flags, master, slots := "master", "-", fmt.Sprintf(" 0-%d", slotCount-1)
+		flags, master, link, slots := "master", "-", "connected", fmt.Sprintf(" 0-%d", slotCount-1)
 		if i > 0 {
 			flags, master, slots = "slave", c.srv.nodeID(nodes[0].ID), ""
 		}
 		if m.ID == view.Self {
 			flags = "myself," + flags
 		}
+		if isDown(&status, m.ID) {
+			flags, link = flags+",fail", "disconnected"
+		}
 		_, bus, _ := net.SplitHostPort(m.Raft) // an address that is in the log is one
-		fmt.Fprintf(&b, "%s %s:%d@%s %s %s 0 0 %d connected%s\n", c.srv.nodeID(m.ID), m.Host, m.ClusterPort, bus, flags, master, view.Term, slots)
+		fmt.Fprintf(&b, "%s %s:%d@%s %s %s 0 0 %d %s%s\n", c.srv.nodeID(m.ID), m.Host, m.ClusterPort, bus, flags, master, view.Term, link, slots)
 	}
 	c.out.Verbatim(b.String())
 	return nil

@@ -3,8 +3,10 @@ package server
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -47,7 +49,7 @@ func TestClusterFace(t *testing.T) {
 	nodes, _ := shard.field("nodes")
 	for i, m := range []topology.Member{b, a, c} {
 		for name, want := range map[string]string{"id": ids[m.ID], "port": fmt.Sprint(m.ClusterPort), "ip": m.Host, "endpoint": m.Host,
-			"role": [...]string{"master", "replica", "replica"}[i], "replication-offset": "11", "health": "online"} {
+			"role": [...]string{"master", "replica", "replica"}[i], "replication-offset": [...]string{"11", "10", "11"}[i], "health": "online"} {
 			if got, _ := nodes.list[i].field(name); got.text != want {
 				t.Errorf("%s: %s is %s, want %s", m.ID, name, got, want)
 			}
@@ -69,6 +71,37 @@ func TestClusterFace(t *testing.T) {
 		t.Errorf("HELLO: %s", hello)
 	}
 	p.do(strings.ReplaceAll(slots, "*0\r\n", "%0\r\n"), "CLUSTER", "SLOTS")
+}
+
+// TestClusterFaceOfLeader shows which nodes do not answer the leader, and how far the others are.
+func TestClusterFaceOfLeader(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	l.lead("b")
+	l.know("a", topology.Follower{Last: 4, Silent: time.Minute})
+	l.know("c", topology.Follower{Answers: true, Last: 8})
+	p := l.nodes["b"].at(l.nodes["b"].cluster)
+	nodes, _ := p.ask("CLUSTER", "SHARDS").list[0].field("nodes")
+	for i, want := range []string{"b 10 online", "a 4 fail", "c 8 online"} {
+		id, _ := nodes.list[i].field("id")
+		offset, _ := nodes.list[i].field("replication-offset")
+		health, _ := nodes.list[i].field("health")
+		if got := offset.text + " " + health.text; id.text != clusterNodeID(labName, want[:1]) || got != want[2:] {
+			t.Errorf("%s has %s, want %s", id, got, want)
+		}
+	}
+	var got []string
+	for line := range strings.Lines(p.ask("CLUSTER", "NODES").text) {
+		fields := strings.Fields(line)
+		got = append(got, fields[2]+" "+fields[7])
+	}
+	if want := []string{"myself,master connected", "slave,fail disconnected", "slave connected"}; !slices.Equal(got, want) {
+		t.Errorf("CLUSTER NODES: %q, want %q", got, want)
+	}
+	slots := p.ask("CLUSTER", "SLOTS").list[0].list
+	if last := slots[len(slots)-1].list; len(slots) != 4 || last[2].text != clusterNodeID(labName, "c") {
+		t.Errorf("CLUSTER SLOTS: %s", slots)
+	}
 }
 
 // TestNotAllAreShown leaves out who has not announced where clients reach it.

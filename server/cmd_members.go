@@ -41,21 +41,21 @@ func cmdMembersStatus(c *client, _ [][]byte) error {
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// cmdMembersNodes describes each member in a line.
+// cmdMembersNodes describes each member in a line. How the others are, only the leader says.
 func cmdMembersNodes(c *client, _ [][]byte) error {
 	if c.srv.cluster == nil {
 		return errNotClustered
 	}
-	view := c.srv.cluster.View()
+	view, status := c.srv.cluster.View(), c.srv.cluster.Status()
 	lines := make([]string, len(view.Members))
 	for i := range view.Members {
-		lines[i] = describeMember(&view.Members[i], view)
+		lines[i] = describeMember(&view.Members[i], view, &status)
 	}
 	c.replyTexts(lines)
 	return nil
 }
 
-func describeMember(m *topology.Member, view *topology.View) string {
+func describeMember(m *topology.Member, view *topology.View, status *topology.Status) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s raft=%s role=", m.ID, m.Raft)
 	switch {
@@ -68,6 +68,13 @@ func describeMember(m *topology.Member, view *topology.View) string {
 	}
 	if m.ID == view.Self {
 		b.WriteString(" self")
+	}
+	switch f := status.Follower(m.ID); {
+	case f == nil:
+	case f.Answers:
+		fmt.Fprintf(&b, " answers=yes behind=%d", status.Last-min(f.Last, status.Last))
+	default:
+		b.WriteString(" answers=no")
 	}
 	if m.Host == "" {
 		b.WriteString(" (has not yet announced where clients reach it)")

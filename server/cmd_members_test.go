@@ -32,6 +32,15 @@ func TestClClusterShows(t *testing.T) {
 	if got := p.ask("CL.CLUSTER", "NODES").words(); !slices.Equal(got, []string{line("a", "leader"), line("b", "follower self")}) {
 		t.Errorf("NODES: %q", got)
 	}
+	leader := l.nodes["a"].dial()
+	for words, f := range map[string]topology.Follower{
+		" answers=yes behind=5": {Answers: true, Last: 7}, " answers=no": {Last: 7}, " answers=yes behind=0": {Answers: true, Last: 13},
+	} {
+		l.know("b", f)
+		if got := leader.ask("CL.CLUSTER", "NODES").words(); !slices.Equal(got, []string{line("a", "leader self"), line("b", "follower"+words)}) {
+			t.Errorf("NODES of the leader: %q", got)
+		}
+	}
 	view := *l.nodes["b"].View()
 	view.Members = []topology.Member{{ID: "c", Raft: "x:1"}}
 	l.nodes["b"].view.Store(&view)

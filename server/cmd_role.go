@@ -1,9 +1,11 @@
 package server
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/resp"
 	"github.com/throttledhq/throttled/topology"
 )
@@ -11,12 +13,12 @@ import (
 func cmdRole(c *client, _ [][]byte) error {
 	switch {
 	case c.srv.cluster == nil:
-		c.replyLeaderRole(0, nil)
+		c.replyLeaderRole(&topology.View{}, &topology.Status{})
 	case c.elsewhere():
 		c.replyFollowerRole()
 	default:
 		status := c.srv.cluster.Status()
-		c.replyLeaderRole(status.Applied, replicas(c.srv.cluster.View()))
+		c.replyLeaderRole(c.srv.cluster.View(), &status)
 	}
 	return nil
 }
@@ -29,28 +31,53 @@ func cmdSentinelRole(c *client, _ [][]byte) error {
 	return nil
 }
 
-// replicas returns the members but for the leader that clients can reach.
-func replicas(view *topology.View) (list []topology.Member) {
+// replicas returns the members but for a leader that clients can reach.
+func replicas(view *topology.View, leader string) (list []topology.Member) {
 	for _, m := range view.Members {
-		if m.ID != view.Leader && m.Host != "" && m.Port != 0 {
+		if m.ID != leader && m.Host != "" && m.Port != 0 {
 			list = append(list, m)
 		}
 	}
 	return list
 }
 
-// replyLeaderRole says who follows. How far each of them is only the log knows, so what is said
-// of them is how far most are.
-func (c *client) replyLeaderRole(offset uint64, followers []topology.Member) {
+// connected returns the replicas of this node, which leads, that answer it. Redis forgets a replica, too,
+// when its connection is gone.
+func connected(view *topology.View, status *topology.Status) []topology.Member {
+	return slices.DeleteFunc(replicas(view, view.Self), func(m topology.Member) bool {
+		f := status.Follower(m.ID)
+		return f == nil || !f.Answers
+	})
+}
+
+// isDown reports whether a member is known not to answer the leader, which only that one knows.
+func isDown(status *topology.Status, id string) bool {
+	f := status.Follower(id)
+	return f != nil && !f.Answers
+}
+
+// offsetOf returns how far a member is: this node, and what it knows of its followers, or else how far
+// most are. Nobody is shown to be further than this node is itself: tools subtract.
+func offsetOf(view *topology.View, status *topology.Status, id string) uint64 {
+	f := status.Follower(id)
+	switch {
+	case id == view.Self:
+		return status.Applied
+	case f == nil:
+		return status.Committed
+	}
+	return min(f.Last, status.Applied)
+}
+
+// replyLeaderRole says who follows, and how far each is.
+func (c *client) replyLeaderRole(view *topology.View, status *topology.Status) {
+	followers := connected(view, status)
 	c.out.Array(3)
 	c.out.Text("master")
-	c.out.Int(int64(offset))
+	c.out.Int(int64(status.Applied))
 	c.out.Array(len(followers))
 	for _, m := range followers {
-		c.out.Array(3)
-		c.out.Text(m.Host)
-		c.out.Text(strconv.Itoa(m.Port))
-		c.out.Text(strconv.FormatUint(c.srv.cluster.Status().Committed, 10))
+		c.replyTexts([]string{m.Host, strconv.Itoa(m.Port), decimal(offsetOf(view, status, m.ID))})
 	}
 }
 
@@ -73,7 +100,7 @@ func linkWord(view *topology.View, yes, no string) string {
 }
 
 // cmdWait waits until most nodes have all that was done before, and answers how many others
-// that are at the least: none of a server by itself.
+// that are at the least: none of a server by itself, or where what the client was charged may be lost.
 func cmdWait(c *client, args [][]byte) error {
 	if _, ok := resp.ParseInt(args[1]); !ok {
 		return errNotInteger
@@ -89,7 +116,7 @@ func cmdWait(c *client, args [][]byte) error {
 		return nil
 	}
 	n := 0
-	if c.awaitMost(time.Duration(ms) * time.Millisecond) {
+	if c.awaitMost(time.Duration(ms)*time.Millisecond) && c.holds() {
 		n = countVoters(c.srv.cluster.View()) / 2
 	}
 	c.out.Int(int64(n))
@@ -115,39 +142,29 @@ func (c *client) awaitMost(timeout time.Duration) bool {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	defer c.awaiting.Store(c.awaiting.Swap(true))
-	began, ticket := time.Now(), c.srv.engine.Mark()
 	done := make(chan error, 1)
-	go func() { done <- c.srv.engine.Await(ticket) }() // until this node does not lead any more, at the latest
+	go func() { done <- c.awaitCommit() }() // until this node does not lead any more, at the latest
 	select {
 	case err := <-done:
-		return err == nil && c.awaitFlush(began, timer.C)
+		return err == nil
 	case <-timer.C:
 	case <-c.srv.ended:
 	}
 	return false
 }
 
-// awaitFlush waits until all that was admitted before a moment is committed. In async mode
-// that is later than what Await waits for.
-func (c *client) awaitFlush(since time.Time, timeout <-chan time.Time) bool {
-	ticker := time.NewTicker(flushTick)
-	defer ticker.Stop()
-	for {
-		status := c.srv.cluster.Status()
-		switch {
-		case status.Mode != "async" || status.Waiting == 0 || status.Unflushed < time.Since(since):
-			return true
-		case c.elsewhere() || c.hungUp.Load():
-			return false
-		}
-		select {
-		case <-ticker.C:
-		case <-timeout:
-			return false
-		case <-c.srv.ended:
-			return false
-		}
+// awaitCommit waits until what was done before is committed, which in async mode Await does not.
+func (c *client) awaitCommit() error {
+	before := c.srv.engine.Mark()
+	err := c.srv.engine.Await(before)
+	if err != nil || !c.srv.isAsync() {
+		return err
 	}
+	if err = c.srv.cluster.Flush(); err == nil && c.srv.engine.Mark().Term != before.Term {
+		err = limiter.ErrUncertain // what is committed is not what was there before
+	}
+	return err
 }
 
-const flushTick = 5 * time.Millisecond // how often to look whether all is committed
+// isAsync reports whether replies do not wait for replication.
+func (s *Server) isAsync() bool { return s.cluster.Status().Mode == "async" }

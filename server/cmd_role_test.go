@@ -18,7 +18,7 @@ func TestRoles(t *testing.T) {
 	port := func(id string) int { return l.nodes[id].member().Port }
 	leader, follower := l.nodes["a"].dial(), l.nodes["b"].dial()
 	replica := func(id string) string {
-		return texts('*', "127.0.0.1", fmt.Sprint(port(id)), "11")
+		return texts('*', "127.0.0.1", fmt.Sprint(port(id)), "10")
 	}
 	leader.do("*3\r\n$6\r\nmaster\r\n:10\r\n*2\r\n"+replica("b")+replica("c"), "ROLE")
 	follower.do(fmt.Sprintf("*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:%d\r\n$9\r\nconnected\r\n:10\r\n", port("a")), "ROLE")
@@ -29,12 +29,10 @@ func TestRoles(t *testing.T) {
 	}
 	l.show("b", "a")
 
-	l.mu.Lock()
-	l.status = topology.Status{
+	l.say(topology.Status{
 		Mode: "async", Last: 12, Committed: 11, Applied: 10, LogTime: 9, Behind: -8 * time.Microsecond, Waiting: 7, Unflushed: 6 * time.Millisecond,
 		Entries: 5, Changes: 4, Rollbacks: 3, Snapshot: 2, Contact: time.Second,
-	}
-	l.mu.Unlock()
+	})
 	common := map[string]string{
 		"cluster_id": labName, "leader": "a", "raft_term": "1", "raft_commit_index": "11", "raft_applied_index": "10", "raft_last_index": "12", "raft_snapshot_index": "2",
 		"replication_mode": "async", "replication_waiting": "7", "replication_unflushed_usec": "6000", "log_time_behind_usec": "-8", "rollbacks": "3",
@@ -52,7 +50,7 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	f(leader, map[string]string{"role": "master", "node_id": "a", "connected_slaves": "2",
-		"slave1": fmt.Sprintf("ip=127.0.0.1,port=%d,state=online,offset=11,lag=0", port("c"))})
+		"slave1": fmt.Sprintf("ip=127.0.0.1,port=%d,state=online,offset=10,lag=0", port("c"))})
 	f(follower, map[string]string{"role": "slave", "node_id": "b", "connected_slaves": "0", "master_host": "127.0.0.1",
 		"master_port": fmt.Sprint(port("a")), "master_link_status": "up", "slave_repl_offset": "10"})
 }
@@ -86,33 +84,81 @@ func TestWait(t *testing.T) {
 	leader.do("*1\r\n:0\r\n", "EXEC")
 }
 
+// TestReplicasOfLeader shows each replica as far as it is, and those that do not answer not at all.
+func TestReplicasOfLeader(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c", "d")
+	l.lead("a")
+	p := l.nodes["a"].dial()
+	port := func(id string) string { return fmt.Sprint(l.nodes[id].member().Port) }
+	l.know("b", topology.Follower{Answers: true, Last: 7, Silent: 1900 * time.Millisecond})
+	l.know("c", topology.Follower{Last: 9, Silent: time.Minute})
+	l.know("d", topology.Follower{Answers: true, Last: 12}) // further than what is applied here
+	p.do("*3\r\n$6\r\nmaster\r\n:10\r\n*2\r\n"+texts('*', "127.0.0.1", port("b"), "7")+texts('*', "127.0.0.1", port("d"), "10"), "ROLE")
+	info := p.info("replication")
+	for name, want := range map[string]string{
+		"connected_slaves": "2", "slave2": "", "master_repl_offset": "10",
+		"slave0": "ip=127.0.0.1,port=" + port("b") + ",state=online,offset=7,lag=1",
+		"slave1": "ip=127.0.0.1,port=" + port("d") + ",state=online,offset=10,lag=0",
+	} {
+		if info[name] != want {
+			t.Errorf("%s:%s, want %s", name, info[name], want)
+		}
+	}
+	for _, id := range []string{"b", "d"} {
+		l.know(id, topology.Follower{})
+	}
+	p.do("*3\r\n$6\r\nmaster\r\n:10\r\n*0\r\n", "ROLE")
+	if got := p.info("replication")["connected_slaves"]; got != "0" {
+		t.Errorf("connected_slaves:%s", got)
+	}
+}
+
 // TestWaitInAsyncMode waits for what Await does not wait for there.
 func TestWaitInAsyncMode(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
 	l.lead("a")
-	set := func(status topology.Status) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.status = status
-	}
-	set(topology.Status{Mode: "async", Waiting: 1, Unflushed: time.Hour})
 	p := l.nodes["a"].dial()
+	release := l.holdFlush()
+	p.do(":1\r\n", "WAIT", "1", "0") // in sync mode it does not
+	l.say(topology.Status{Mode: "async"})
 	p.do(":0\r\n", "WAIT", "1", "20")
-	p.send(request("WAIT", "1", "0"))
-	set(topology.Status{Mode: "async", Waiting: 1, Unflushed: 0}) // what waits now is younger
-	p.expect(":1\r\n")
-	set(topology.Status{Mode: "async"})
-	p.do(":1\r\n", "WAIT", "1", "0")
-	set(topology.Status{Mode: "async", Waiting: 1, Unflushed: time.Hour})
-	before := l.awaits()
-	p.send(request("WAIT", "1", "0"))
-	if !eventually(func() bool { return l.awaits() > before }) {
-		t.Fatal("nobody awaits")
+	before := l.flushed()
+	wait := func() {
+		t.Helper()
+		p.send(request("WAIT", "1", "0"))
+		if !eventually(func() bool { return l.flushed() > before }) {
+			t.Fatal("nothing is flushed")
+		}
+		before = l.flushed()
 	}
+	wait()
+	release()
+	p.expect(":1\r\n")
+	defer l.holdFlush()()
+	wait()
 	go func() { _ = l.nodes["a"].Shutdown(t.Context()) }()
 	p.expect(":0\r\n")
 	p.closed()
+}
+
+// TestWaitAcrossTermsInAsyncMode begins a term while WAIT waits.
+func TestWaitAcrossTermsInAsyncMode(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	l.lead("a")
+	l.say(topology.Status{Mode: "async"})
+	p := l.nodes["a"].dial()
+	release := l.holdFlush()
+	p.send(request("WAIT", "1", "0"))
+	if !eventually(func() bool { return l.flushed() > 0 }) {
+		t.Fatal("nothing is flushed")
+	}
+	l.anew("a")
+	release()
+	p.expect(":0\r\n")
+	p.do(":1\r\n", "WAIT", "1", "0")
 }
 
 // TestWaitAtShutdown does not keep a server from ending.

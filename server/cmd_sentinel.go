@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/throttledhq/throttled/topology"
@@ -18,6 +19,11 @@ func sentinels(view *topology.View) (list []topology.Member) {
 		}
 	}
 	return list
+}
+
+// otherSentinels returns those but for this node.
+func otherSentinels(view *topology.View) []topology.Member {
+	return slices.DeleteFunc(sentinels(view), func(m topology.Member) bool { return m.ID == view.Self })
 }
 
 // masterNamed returns the leader, if that is what it is called and there has been one.
@@ -61,16 +67,11 @@ func cmdSentinelReplicas(c *client, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	view := c.srv.cluster.View()
-	var list []topology.Member
-	for _, r := range view.Members {
-		if r.ID != m.id && r.Host != "" && r.Port != 0 {
-			list = append(list, r)
-		}
-	}
+	view, status := c.srv.cluster.View(), c.srv.cluster.Status()
+	list := replicas(view, m.id)
 	c.out.Array(len(list))
 	for i := range list {
-		c.replyReplica(&list[i], m)
+		c.replyReplica(&list[i], m, view, &status)
 	}
 	return nil
 }
@@ -80,13 +81,7 @@ func cmdSentinelSentinels(c *client, args [][]byte) error {
 	if _, err := c.masterNamed(args[2]); err != nil {
 		return err
 	}
-	view := c.srv.cluster.View()
-	var list []topology.Member
-	for _, m := range sentinels(view) {
-		if m.ID != view.Self {
-			list = append(list, m)
-		}
-	}
+	list := otherSentinels(c.srv.cluster.View())
 	c.out.Array(len(list))
 	for i := range list {
 		c.replySentinel(&list[i])
@@ -134,35 +129,30 @@ func reported(role string) []field {
 
 func (c *client) replyMaster(m master) {
 	view := c.srv.cluster.View()
-	others := 0
-	for _, s := range sentinels(view) {
-		others += countTrue(s.ID != view.Self)
-	}
-	slaves := 0
-	for _, r := range view.Members {
-		slaves += countTrue(r.ID != m.id && r.Host != "" && r.Port != 0)
-	}
 	fields := append(c.instance(c.srv.opts.Get().SentinelMaster, m.id, m.host, m.port, "master"), reported("master")...)
 	c.replyFields(append(fields, []field{
 		{"config-epoch", strconv.FormatUint(view.Term, 10)},
-		{"num-slaves", strconv.Itoa(slaves)},
-		{"num-other-sentinels", strconv.Itoa(others)},
+		{"num-slaves", strconv.Itoa(len(replicas(view, m.id)))},
+		{"num-other-sentinels", strconv.Itoa(len(otherSentinels(view)))},
 		{"quorum", strconv.Itoa(countVoters(view)/2 + 1)},
 		{"failover-timeout", "1000"},
 		{"parallel-syncs", "1"},
 	}...))
 }
 
-func (c *client) replyReplica(r *topology.Member, of master) {
-	name := r.Host + ":" + strconv.Itoa(r.Port)
-	fields := append(c.instance(name, r.ID, r.Host, r.Port, "slave"), reported("slave")...)
+func (c *client) replyReplica(r *topology.Member, of master, view *topology.View, status *topology.Status) {
+	name, flags, link, downFor := r.Host+":"+strconv.Itoa(r.Port), "slave", "ok", int64(0)
+	if isDown(status, r.ID) {
+		flags, link, downFor = "s_down,slave,disconnected", "err", status.Follower(r.ID).Silent.Milliseconds()
+	}
+	fields := append(c.instance(name, r.ID, r.Host, r.Port, flags), reported("slave")...)
 	c.replyFields(append(fields, []field{
-		{"master-link-down-time", "0"},
-		{"master-link-status", "ok"},
+		{"master-link-down-time", strconv.FormatInt(downFor, 10)},
+		{"master-link-status", link},
 		{"master-host", of.host},
 		{"master-port", strconv.Itoa(of.port)},
 		{"slave-priority", "100"},
-		{"slave-repl-offset", strconv.FormatUint(c.srv.cluster.Status().Committed, 10)},
+		{"slave-repl-offset", decimal(offsetOf(view, status, r.ID))},
 		{"replica-announced", "1"},
 	}...))
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -81,7 +82,7 @@ func TestSentinelFace(t *testing.T) {
 			for i, id := range []string{"a", "c"} {
 				text := strconv.Itoa(members[id].Port)
 				checkFields(t, command, list[i], replicaNames, map[string]string{"name": "127.0.0.1:" + text, "ip": "127.0.0.1", "port": text,
-					"flags": "slave", "master-link-status": "ok", "master-host": "127.0.0.1", "master-port": port, "slave-repl-offset": "11"})
+					"flags": "slave", "master-link-status": "ok", "master-host": "127.0.0.1", "master-port": port, "slave-repl-offset": [...]string{"10", "11"}[i]})
 			}
 		}
 		list := p.ask("SENTINEL", "SENTINELS", "mymaster").list
@@ -104,6 +105,33 @@ func TestSentinelFace(t *testing.T) {
 	l.show("a", "")
 	p.fails("NOQUORUM 3 usable Sentinels", "SENTINEL", "CKQUORUM", "mymaster")
 	p.do("*2\r\n$9\r\n127.0.0.1\r\n"+bulk(port), "SENTINEL", "get-master-addr-by-name", "mymaster")
+}
+
+// TestSentinelOfLeader shows which replicas do not answer the leader, and how far the others are.
+func TestSentinelOfLeader(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	l.lead("b")
+	l.know("a", topology.Follower{Last: 4, Silent: time.Minute})
+	l.know("c", topology.Follower{Answers: true, Last: 8, Silent: 40 * time.Millisecond})
+	p := l.nodes["b"].at(l.nodes["b"].sentinel)
+	list := p.ask("SENTINEL", "REPLICAS", "mymaster").list
+	for i, want := range []map[string]string{
+		{"flags": "s_down,slave,disconnected", "master-link-status": "err", "master-link-down-time": "60000", "slave-repl-offset": "4"},
+		{"flags": "slave", "master-link-status": "ok", "master-link-down-time": "0", "slave-repl-offset": "8"},
+	} {
+		checkFields(t, "REPLICAS", list[i], replicaNames, want)
+	}
+	checkFields(t, "MASTER", p.ask("SENTINEL", "MASTER", "mymaster"), masterNames, map[string]string{"num-slaves": "2", "flags": "master"})
+
+	client := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: "mymaster", SentinelAddrs: []string{p.RemoteAddr().String()}, ReplicaOnly: true,
+	})
+	defer func() { _ = client.Close() }()
+	role, err := client.Do(t.Context(), "INFO", "replication").Text()
+	if self := "node_id:c\r\n"; err != nil || !strings.Contains(role, self) {
+		t.Errorf("a client that looks for replicas finds %q, %v", role, err)
+	}
 }
 
 // TestSentinelInfo sees that INFO has the section by which tools know a Sentinel, and no other

@@ -259,6 +259,8 @@ func (c *client) report(e *errand, took time.Duration) {
 		c.fail(e.cmd, e.err)
 	case e.block != nil:
 		c.replyBlock(e)
+	case e.cmd.name == "wait":
+		c.relayWait(e)
 	default:
 		c.relay(e)
 	}

@@ -53,6 +53,7 @@ func (c *client) exchange(st *stream, list []errand, view *topology.View) bool {
 		case err == nil:
 			c.srv.forward.commands.Add(1)
 			e.answer(reply)
+			c.noteAnswer(e, reply, view.Term)
 		case written > 0 && err != errParting && e.charges():
 			c.srv.forward.errors.Add(1)
 			e.fail(limiter.ErrUncertain)

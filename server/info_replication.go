@@ -28,11 +28,12 @@ func infoReplication(s *Server, w *infoWriter) {
 }
 
 func infoLeader(view *topology.View, status *topology.Status, w *infoWriter) {
-	list := replicas(view)
+	list := connected(view, status)
 	w.field("role", "master")
 	w.field("connected_slaves", len(list))
 	for i, m := range list {
-		w.field(fmt.Sprintf("slave%d", i), fmt.Sprintf("ip=%s,port=%d,state=online,offset=%d,lag=0", m.Host, m.Port, status.Committed))
+		lag := int64(status.Follower(m.ID).Silent.Seconds())
+		w.field(fmt.Sprintf("slave%d", i), fmt.Sprintf("ip=%s,port=%d,state=online,offset=%d,lag=%d", m.Host, m.Port, offsetOf(view, status, m.ID), lag))
 	}
 }
 
@@ -79,5 +80,5 @@ func infoSentinel(s *Server, w *infoWriter) {
 	leader, _ := s.news.leader()
 	view := s.cluster.View()
 	w.field("master0", fmt.Sprintf("name=%s,status=ok,address=%s:%d,slaves=%d,sentinels=%d",
-		s.opts.Get().SentinelMaster, leader.host, leader.port, len(replicas(view)), len(sentinels(view))))
+		s.opts.Get().SentinelMaster, leader.host, leader.port, len(replicas(view, view.Leader)), len(sentinels(view))))
 }

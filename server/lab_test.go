@@ -38,6 +38,9 @@ type lab struct {
 	admin    []string                                               // what was changed
 	adminErr error
 	status   topology.Status
+	far      map[string]topology.Follower // what the leader knows of some nodes; of the others that they are well
+	flushing chan struct{}                // Flush waits until it is closed; nil: it does not
+	flushes  int
 }
 
 // labNode is one of its servers. It is a topology.Cluster, too.
@@ -253,7 +256,81 @@ func (n *labNode) View() *topology.View { return n.view.Load() }
 func (n *labNode) Status() topology.Status {
 	n.lab.mu.Lock()
 	defer n.lab.mu.Unlock()
-	return n.lab.status
+	s := n.lab.status
+	if !n.View().Leading {
+		return s
+	}
+	for _, id := range n.lab.ids {
+		if id == n.id {
+			continue
+		}
+		f, known := n.lab.far[id]
+		if !known {
+			f = topology.Follower{Answers: true, Last: s.Last}
+		}
+		f.ID = id
+		s.Followers = append(s.Followers, f)
+	}
+	return s
+}
+
+// know makes the leader know something of a node.
+func (l *lab) know(id string, f topology.Follower) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.far == nil {
+		l.far = map[string]topology.Follower{}
+	}
+	l.far[id] = f
+}
+
+// say changes what nodes count.
+func (l *lab) say(status topology.Status) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.status = status
+}
+
+func (n *labNode) Flush() error {
+	l := n.lab
+	l.mu.Lock()
+	flushing := l.flushing
+	l.flushes++
+	l.mu.Unlock()
+	if flushing != nil {
+		<-flushing
+	}
+	return nil
+}
+
+// holdFlush makes Flush wait until the returned function is called.
+func (l *lab) holdFlush() (release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	flushing := make(chan struct{})
+	l.flushing = flushing
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.flushing = nil
+		close(flushing)
+	}
+}
+
+// flushed returns how many calls of Flush there were.
+func (l *lab) flushed() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.flushes
+}
+
+// anew makes the node that decides do so in another term, of which only those know that are named.
+func (l *lab) anew(id string, known ...string) {
+	l.decide("")
+	l.decide(id)
+	for _, node := range known {
+		l.show(node, id)
+	}
 }
 
 func (n *labNode) Fingerprint() topology.Fingerprint {

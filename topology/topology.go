@@ -64,6 +64,27 @@ type Status struct {
 	Rollbacks uint64        // times that it took back what was not committed
 	Snapshot  uint64        // index of its newest snapshot
 	Contact   time.Duration // since it heard from the leader; 0 on the leader itself
+	// Followers are the other members, on the node that leads: only that one knows. nil elsewhere.
+	Followers []Follower
+}
+
+// Follower returns what is known of a member, or nil.
+func (s *Status) Follower(id string) *Follower {
+	for i := range s.Followers {
+		if s.Followers[i].ID == id {
+			return &s.Followers[i]
+		}
+	}
+	return nil
+}
+
+// Follower is what the node that leads knows of another member by what that has answered. A member
+// that comes back may hold entries at the end of its log that it has yet to give up: Last counts them.
+type Follower struct {
+	ID      string
+	Answers bool          // in this term, and at present
+	Last    uint64        // the index of the newest entry in its log, when it answered last; 0: not in this term
+	Silent  time.Duration // since then; 0: not in this term
 }
 
 // Fingerprint says what state a node is in: nodes with the same Index have the same Sum.
@@ -89,6 +110,9 @@ type Cluster interface {
 	View() *View
 	Status() Status
 	Fingerprint() Fingerprint
+	// Flush waits until all that this node has decided before is committed, in async mode too. The
+	// error is limiter.ErrUncertain or limiter.ErrNotLeading if it stops leading before that.
+	Flush() error
 	// Dial opens a stream to a node, which serves it as a client that has shown the password,
 	// and answers what only the leader can with limiter.ErrNotLeading if it does not lead: so
 	// a command is forwarded once at the most.

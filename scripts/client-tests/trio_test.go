@@ -125,7 +125,7 @@ func (c *trio) restart(t *testing.T, id string) {
 }
 
 // awaitLeader waits until all nodes that run know of the same leader, and where clients reach
-// every node, and returns the leader.
+// every node, and the leader hears them, and returns the leader.
 func (c *trio) awaitLeader(t *testing.T) (leader string) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
@@ -145,6 +145,9 @@ func (c *trio) awaitLeader(t *testing.T) (leader string) {
 				return fmt.Errorf("%s does not see that %s leads: %s", id, leader, nodes)
 			}
 			leader = found[1]
+			if id == leader && strings.Count(nodes, "answers=yes") != len(c.nodes)-1 {
+				return fmt.Errorf("%s does not hear all: %s", id, nodes)
+			}
 		}
 		if c.nodes[leader] == nil {
 			return fmt.Errorf("%s leads, which does not run", leader)

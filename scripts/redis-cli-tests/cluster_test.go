@@ -82,7 +82,7 @@ func startNodes(t *testing.T) nodes {
 
 var leads = regexp.MustCompile(`(n\d) raft=\S+ role=leader`)
 
-// leader waits until all nodes know each other and who leads.
+// leader waits until all nodes know each other and who leads, and that one hears them.
 func (n nodes) leader(t *testing.T) string {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
@@ -116,6 +116,9 @@ func (n nodes) askLeaders() (list []string, err error) {
 		m := leads.FindStringSubmatch(answer)
 		if m == nil || strings.Count(answer, "sentinel-port=") != len(nodeIDs) {
 			return nil, fmt.Errorf("%s answers %s", id, answer)
+		}
+		if id == m[1] && strings.Count(answer, "answers=yes") != len(nodeIDs)-1 {
+			return nil, fmt.Errorf("%s does not hear all: %s", id, answer)
 		}
 		list = append(list, m[1])
 	}

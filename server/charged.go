@@ -1,0 +1,115 @@
+package server
+
+import (
+	"bytes"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// era is a time in which nothing is taken back: a term of this node's engine, or of the cluster
+// where another node has decided. The zero era is that of a client which has not been charged.
+//
+// In async mode a leader that stops leading may take back what it has answered, so that WAIT must
+// not confirm what a client was charged in an era that is over.
+type era struct {
+	term uint64
+	here bool // the term is that of this node's engine
+}
+
+// noteBatch remembers when the client was charged last. Whether it is matters in a new term only.
+func (c *client) noteBatch(b *batch, t limiter.Ticket) {
+	if now := (era{t.Term, true}); now != c.charged && b.charges() {
+		c.charged = now
+	}
+}
+
+// charges reports whether a batch that has been decided charges anything.
+func (b *batch) charges() bool {
+	reqs, out := b.reqs[:b.n], b.out[:b.n]
+	for i := range b.calls[:b.made] {
+		n := b.calls[i].n
+		if charges(reqs[:n], out[:n]) {
+			return true
+		}
+		reqs, out = reqs[n:], out[n:]
+	}
+	return false
+}
+
+// charges reports whether a call whose decisions are made changes anything.
+func charges(reqs []limiter.Request, out []limiter.Decision) bool {
+	for i := range out {
+		if out[i].Err != nil || out[i].Limited {
+			return false
+		}
+	}
+	return asksForAny(reqs)
+}
+
+// asksForAny reports whether requests do more than to peek.
+func asksForAny(reqs []limiter.Request) bool {
+	for i := range reqs {
+		if reqs[i].Quantity != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// noteAnswer remembers when the client was charged last, by what the leader of a term has answered. The
+// term is the one that was known when it was asked: it may have decided in a later one, which is
+// the strict side.
+func (c *client) noteAnswer(e *errand, reply []byte, term uint64) {
+	if now := (era{term: term}); now != c.charged && c.hasCharged(e, reply) {
+		c.charged = now
+	}
+}
+
+// hasCharged reports whether the leader has charged anything for an errand.
+func (c *client) hasCharged(e *errand, reply []byte) bool {
+	if e.block == nil {
+		return c.admits(e.cmd, e.args, reply)
+	}
+	elements, _ := splitArray(reply)
+	for i, q := range e.block.afar() {
+		if i < len(elements) && c.admits(q.cmd, q.args, elements[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// admits reports whether a reply is that to a limiter command which was admitted, and was to be charged.
+func (c *client) admits(cmd *command, args [][]byte, reply []byte) bool {
+	head, _, err := scanElement(reply)
+	if cmd.parse == nil || err != nil || !bytes.HasPrefix(reply[head:], []byte(":0\r\n")) {
+		return false
+	}
+	b := batches.Get().(*batch)
+	defer batches.Put(b)
+	defer b.empty()
+	b.logEntries = int64(c.srv.opts.Get().WindowLogMaxEntries)
+	return b.add(cmd, args) == nil && asksForAny(b.reqs[:b.n])
+}
+
+// holds reports whether all that the client was charged last is still there, or committed. In
+// sync mode what was answered is.
+func (c *client) holds() bool {
+	switch {
+	case c.charged == era{} || !c.srv.isAsync():
+		return true
+	case c.elsewhere():
+		return c.charged == era{term: c.srv.cluster.View().Term}
+	}
+	return c.charged == era{c.srv.engine.Mark().Term, true}
+}
+
+// relayWait passes on what the leader has answered to WAIT, unless that may be about another era than
+// the client means.
+func (c *client) relayWait(e *errand) {
+	if e.reply[0] == ':' && !c.holds() {
+		c.out.Int(0)
+		return
+	}
+	c.relay(e)
+}

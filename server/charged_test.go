@@ -1,0 +1,119 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// newAsyncLab returns a lab in async mode, where a leads.
+func newAsyncLab(t *testing.T, ids ...string) *lab {
+	t.Helper()
+	l := newLab(t, ids...)
+	l.say(topology.Status{Mode: "async"})
+	l.lead("a")
+	return l
+}
+
+const (
+	kept     = ":1\r\n" // what WAIT says of three nodes
+	maybeNot = ":0\r\n"
+)
+
+// TestWaitForChargeOfAnotherTerm asks the leader, and another node that passes it on, to confirm charges of
+// a term that is over. Only another charge changes what they say.
+func TestWaitForChargeOfAnotherTerm(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string]string{"of the leader": "a", "passed on": "b"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newAsyncLab(t, "a", "b", "c")
+			p := l.nodes[at].lasting()
+			wait := func(what, want string) {
+				t.Helper()
+				if got := p.ask("WAIT", "1", "0"); ":"+got.text+"\r\n" != want {
+					t.Errorf("%s: %s, want %q", what, got, want)
+				}
+			}
+			again := func() { l.anew("a", l.ids...) }
+			wait("nothing was charged", kept)
+			again()
+			wait("in another term neither", kept)
+			for _, charge := range [][]string{
+				{"CL.THROTTLE", "k", "20", "1", "60"},
+				{"CL.ALL", "1", "THROTTLE", "k", "20", "1", "60", "WINDOW", "w", "20", "60"},
+				{"CL.THROTTLE", "k", "20", "1", "60", "-1"},
+			} {
+				p.ask(charge...)
+				wait(charge[0], kept)
+				again()
+				wait(charge[0]+" before", maybeNot)
+				p.ask("CL.THROTTLE", "k", "20", "1", "60", "0")
+				wait("a peek", maybeNot)
+				p.ask("CL.THROTTLE", "k", "20", "1", "60", "100")
+				wait("a refusal", maybeNot)
+				p.ask("CL.ALL", "100", "THROTTLE", "free", "200", "1", "60", "THROTTLE", "k", "20", "1", "60")
+				wait("a refusal of several", maybeNot)
+				p.ask("CL.THROTTLE", "k")
+				wait("an error", maybeNot)
+				p.ask("DEL", "l")
+				wait("no decision", maybeNot)
+			}
+			p.send(throttle("other") + request("WAIT", "1", "0"))
+			p.expect(five(0, 3, 2, -1, 60) + kept)
+
+			again()
+			p.do("+OK\r\n", "MULTI")
+			p.do("+QUEUED\r\n", "TTL", "other")
+			p.do("+QUEUED\r\n", "CL.THROTTLE", "k", "20", "1", "60", "100")
+			p.ask("EXEC")
+			wait("a transaction that charges nothing", maybeNot)
+			p.do("+OK\r\n", "MULTI")
+			p.do("+QUEUED\r\n", "TTL", "other")
+			p.do("+QUEUED\r\n", "CL.THROTTLE", "k", "20", "1", "60")
+			p.ask("EXEC")
+			wait("a transaction", kept)
+			p.fails("ERR value is not an integer", "WAIT", "x", "0")
+
+			again()
+			l.say(topology.Status{Mode: "sync"})
+			wait("in sync mode nothing is taken back", kept)
+		})
+	}
+}
+
+// TestWaitAtAnotherLeader asks for charges of another leader.
+func TestWaitAtAnotherLeader(t *testing.T) {
+	t.Parallel()
+	l := newAsyncLab(t, "a", "b", "c")
+	here, there, third := l.nodes["a"].lasting(), l.nodes["b"].lasting(), l.nodes["c"].lasting()
+	all := map[string]*peer{"a": here, "b": there, "c": third}
+	for _, p := range all {
+		p.send(throttle(p.LocalAddr().String()) + request("WAIT", "1", "0"))
+		p.expect(five(0, 3, 2, -1, 60) + kept)
+	}
+	l.lead("b")
+	for name, p := range all {
+		if got := p.ask("WAIT", "1", "0"); got.text != "0" {
+			t.Errorf("through %s: %s", name, got)
+		}
+		p.send(throttle(p.LocalAddr().String()) + request("WAIT", "1", "0"))
+		p.expect(five(0, 3, 1, -1, 120) + kept)
+	}
+}
+
+// TestWaitThroughNodeThatKnowsLess passes WAIT on to a leader that leads again, which this node
+// does not know yet.
+func TestWaitThroughNodeThatKnowsLess(t *testing.T) {
+	t.Parallel()
+	l := newAsyncLab(t, "a", "b", "c")
+	p := l.nodes["b"].lasting()
+	p.send(throttle("k") + request("WAIT", "1", "0"))
+	p.expect(five(0, 3, 2, -1, 60) + kept)
+	l.anew("a")
+	p.do(maybeNot, "WAIT", "1", "0")
+	p.send(throttle("k") + request("WAIT", "1", "0"))
+	p.expect(five(0, 3, 1, -1, 120) + kept)
+	l.show("b", "a") // that was charged in this very term, but it could not know
+	p.do(maybeNot, "WAIT", "1", "0")
+}
