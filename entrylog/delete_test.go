@@ -1,6 +1,7 @@
 package entrylog
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -22,9 +23,9 @@ func TestDeleteRange_Steps(t *testing.T) {
 		{"all that are behind", 1, 20, "store 21-21, delete 1-20", 21, 60, 40},
 		{"some in front", 1, 40, "store 21-41, delete 1-40", 41, 60, 20},
 		{"all but the last", 1, 59, "store 21-60, delete 1-59", 60, 60, 1},
-		{"the last", 60, 60, "store 21-60, remove, create, write, sync names, delete 60-60", 1, 59, 59},
-		{"the newest", 11, 70, "store 21-60, remove, create, write, sync names, delete 11-70", 1, 10, 10},
-		{"all", 0, 60, "store 21-60, remove, create, write, sync names, delete 0-60", 0, 0, 0},
+		{"the last", 60, 60, "store 21-60, remove, create, sync names, delete 60-60", 1, 59, 59},
+		{"the newest", 11, 70, "store 21-60, remove, create, sync names, delete 11-70", 1, 10, 10},
+		{"all", 0, 60, "store 21-60, remove, create, sync names, delete 0-60", 0, 0, 0},
 		{"those in the middle", 30, 40, "store 21-41, delete 30-40", 1, 60, 20},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
@@ -50,6 +51,37 @@ func TestDeleteRange_Steps(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDeleteRange_Watched gives each operation on files to Config.Step.
+func TestDeleteRange_Watched(t *testing.T) {
+	m := newMachine()
+	c := m.config()
+	var failure error
+	c.Step = func(op func() error) error {
+		m.note("<")
+		err := op()
+		m.note(">")
+		return errors.Join(err, failure)
+	}
+	l := openLog(t, c)
+	must(t, l.StoreLogs(commands(1, 3, 1, 5)))
+	steps := m.stepsOf(func() { must(t, l.DeleteRange(3, 3)) })
+	if got, want := strings.Join(steps, " "), "store 1-3 < remove > < create > < sync names > delete 3-3"; got != want {
+		t.Errorf("the steps are %s; want %s", got, want)
+	}
+	must(t, l.StoreLogs(commands(3, 3, 2, 5)))
+	failure = errDisk
+	if err := l.DeleteRange(3, 3); !errors.Is(err, errDisk) {
+		t.Errorf("DeleteRange returns %v", err)
+	}
+	checkFails(t, l, errDisk)
+}
+
+func (m *machine) note(what string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ops = append(m.ops, what)
 }
 
 // TestDeleteRange_LetsThrough stores entries while old ones are being deleted.

@@ -24,16 +24,20 @@
 // # Files
 //
 // DIR/front-N.log, where N is 16 hexadecimal digits and grows. There are one or two: the
-// newest is written to, the other is on its way to Base. A file is eight bytes that name the
-// format, and records, all numbers in little endian:
+// newest is written to, the other is on its way to Base. A file is a sequence of records. Each
+// is what one call of StoreLogs has written, and is filled up with 0xFF to a multiple of 512
+// bytes, a sector. All numbers are in little endian:
 //
+//	"frn"
+//	u8       1 if a sector of the record has nothing but zeros as it was written, or else 0
 //	u32      length of the payload
-//	u32      CRC-32C of the payload
-//	u32      CRC-32C of the eight bytes before
-//	payload  u64 index, u64 term, u8 type, i64 time of appending (Unix nanoseconds, 0: none),
-//	         uvarint length of the extensions, extensions, data
+//	u32      CRC-32C of the payload and of what the record is filled up with
+//	u32      CRC-32C of the twelve bytes before
+//	payload  of each entry: u32 length of what follows, u64 index, u64 term, u8 type, i64 time
+//	         of appending (Unix nanoseconds, 0: none), uvarint length of the extensions,
+//	         extensions, data
 //
-// The indexes of the records of all files follow one upon the other, and the first is at
+// The indexes of the entries of all files follow one upon the other, and the first is at
 // most one above the last of Base. There is no exception: entries that do not follow the
 // last one, because a snapshot was installed or they replace others, go to Base at once,
 // after everything before them.
@@ -56,16 +60,28 @@
 //   - Entries that do not follow are stored: everything is moved, the files are removed,
 //     then Base stores them. A file that came back would be skipped.
 //
-// A write that was not finished leaves the beginning of a record, or zeros, at the end of the
-// newest file. Open drops that, with a warning. A record that is whole but wrong is not such
-// an end, even as the last of the file: it is damage. The length of a record is known from a
-// header with a checksum of its own, so data that looks like records misleads nobody.
+// A write that was not finished is the last record of the newest file, and lacks its end or
+// some of its sectors. Open drops that, with a warning, and refuses all else that is wrong. The
+// assumptions are that a disk writes a sector whole or not at all, that it loses none that it
+// said it had written, and that a file that became longer has zeros where nothing was written.
+// So a record is dropped if
+//
+//   - the file ends before it does, or
+//   - its header is right, it is the last of the file, a sector of it has nothing but zeros, and
+//     the header says that none was written so, or
+//   - where its header should be there is a sector of zeros, and no header of a record in any
+//     sector behind.
+//
+// No flipped bit makes a sector of zeros of one that was written, so damage to what was
+// acknowledged is not taken for such an end. That records begin with a sector, and that there
+// is one for each write, makes the rest possible: no sector is written twice, and a header
+// behind what is wrong is that of a later write, which began when this one was acknowledged.
 //
 // # Caveats
 //
-// A file that was cut off exactly between two records, by something else than a write that
-// was not finished, looks like a shorter one. A file system that makes a file longer before
-// the data is there, and loses power in between, leaves what is taken for damage unless it
-// is all zeros. Without Config.Sync a power cut can take entries, or leave files that are
-// refused.
+// A file that was cut off, by something else than a write that was not finished, looks like a
+// shorter one. A file system that shows what other files have held, where a write was not
+// finished, leaves what is refused; so does a write of entries with long runs of zeros, of
+// which a sector is missing, and one whose data has the bytes of a header where a sector
+// begins. Without Config.Sync a power cut can take entries, or leave files that are refused.
 package entrylog

@@ -15,7 +15,7 @@ var errDisk = errors.New("input/output error")
 
 // machine is a file system in memory and a store behind, on which a power cut can come
 // between any two steps. What was made durable is there afterwards; of the rest chance says
-// what is.
+// what is, for the length of a file and for each sector.
 type machine struct {
 	mu      sync.Mutex
 	names   map[string]*memFile // what a process sees
@@ -69,7 +69,13 @@ func (m *machine) restart(power bool, r *rand.Rand) *machine {
 		if power {
 			n = f.synced + r.IntN(n-f.synced+1)
 		}
-		next.names[path] = &memFile{next, path, append([]byte(nil), f.data[:n]...), n}
+		data := append([]byte(nil), f.data[:n]...)
+		for at := f.synced; power && at < n; at += sector {
+			if r.IntN(3) == 0 {
+				clear(data[at:min(at+sector, n)])
+			}
+		}
+		next.names[path] = &memFile{next, path, data, n}
 		next.durable[path] = next.names[path]
 	}
 	for path, f := range m.names {

@@ -37,6 +37,11 @@ type Config struct {
 	// One call of StoreLogs can exceed them by what it stores.
 	MaxBytes   int64
 	MaxEntries int
+	// Step is given each operation on files that a deletion, or a move to Base, takes by itself,
+	// and has to call it: making or removing a file, or syncing the directory. Its error is
+	// taken for that of the operation. It may be called from several goroutines at once; nil:
+	// they are just called.
+	Step func(op func() error) error
 	// Log is told what was dropped at the end of a file; nil: nothing is logged.
 	Log *slog.Logger
 
@@ -87,6 +92,9 @@ func Open(c Config) (*Log, error) {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Step == nil {
+		c.Step = func(op func() error) error { return op() }
 	}
 	if c.files == nil {
 		c.files = disk{}

@@ -126,7 +126,7 @@ func (l *Log) empty() error {
 
 // discard closes a file and removes it.
 func (l *Log) discard(f front) error {
-	return errors.Join(f.Close(), l.remove(f.path))
+	return l.cfg.Step(func() error { return errors.Join(f.Close(), l.remove(f.path)) })
 }
 
 func (l *Log) remove(path string) error {

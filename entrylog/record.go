@@ -1,39 +1,58 @@
 package entrylog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
 )
 
 const (
-	magic      = "frontv1\n"
-	headerSize = 4 + 4 + 4
-	fixedSize  = 8 + 8 + 1 + 8 // of a payload, before the lengths that vary
-	// maxEntry is in bytes, and keeps lengths far from the end of a uint32.
-	maxEntry = 1 << 30
+	// sector is what a disk writes whole or not at all, in bytes. Each record begins at a
+	// multiple of it, so that nothing that was acknowledged is in a sector that is written again.
+	sector     = 512
+	mark       = "frn"
+	headerSize = len(mark) + 1 + 4 + 4 + 4
+	fixedSize  = 8 + 8 + 1 + 8 // of an entry, before the lengths that vary
+	// maxStored bounds a record, in bytes, and keeps lengths far from the end of a uint32.
+	maxStored = 1 << 30
+
+	ownZeros = 1 // a flag: a sector of the record has nothing but zeros as it was written
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var (
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	padding    = bytes.Repeat([]byte{0xff}, sector)
+)
 
 // What is wrong with a record.
 var (
 	errCut     = errors.New("the file ends within a record")
-	errHeader  = errors.New("the checksum of a record's header does not match")
+	errHeader  = errors.New("no record begins there")
 	errPayload = errors.New("the checksum of a record does not match")
 	errFields  = errors.New("a record has impossible fields")
-	errOrder   = errors.New("a record does not follow the one before")
-	errMagic   = errors.New("the file is not of a format that is known")
+	errOrder   = errors.New("an entry does not follow the one before")
 )
 
-// appendRecord appends the record of an entry of at most maxEntry bytes.
-func appendRecord(b []byte, entry *raft.Log) []byte {
+// appendRecord appends the record of entries that are written at once, to b, whose length is a
+// multiple of sector. They have at most maxStored bytes.
+func appendRecord(b []byte, entries ...*raft.Log) []byte {
 	var header [headerSize]byte
 	start := len(b)
 	b = append(b, header[:]...)
+	for _, entry := range entries {
+		b = appendEntry(b, entry)
+	}
+	return seal(b, start)
+}
+
+func appendEntry(b []byte, entry *raft.Log) []byte {
+	start := len(b)
+	b = append(b, 0, 0, 0, 0)
 	b = binary.LittleEndian.AppendUint64(b, entry.Index)
 	b = binary.LittleEndian.AppendUint64(b, entry.Term)
 	b = append(b, byte(entry.Type))
@@ -41,42 +60,106 @@ func appendRecord(b []byte, entry *raft.Log) []byte {
 	b = binary.AppendUvarint(b, uint64(len(entry.Extensions)))
 	b = append(b, entry.Extensions...)
 	b = append(b, entry.Data...)
-	seal(b[start:])
+	binary.LittleEndian.PutUint32(b[start:], uint32(len(b)-start-4))
 	return b
 }
 
-// seal fills in the header of a record.
-func seal(record []byte) {
-	payload := record[headerSize:]
-	binary.LittleEndian.PutUint32(record, uint32(len(payload)))
-	binary.LittleEndian.PutUint32(record[4:], crc32.Checksum(payload, castagnoli))
-	binary.LittleEndian.PutUint32(record[8:], crc32.Checksum(record[:8], castagnoli))
+// seal fills up the last sector of the record that begins at start, and fills in its header.
+func seal(b []byte, start int) []byte {
+	size := len(b) - start
+	b = append(b, padding[:padded(size)-size]...)
+	record := b[start:]
+	copy(record, mark)
+	if hasHole(record[sector:]) {
+		record[len(mark)] = ownZeros
+	}
+	binary.LittleEndian.PutUint32(record[4:], uint32(size-headerSize))
+	binary.LittleEndian.PutUint32(record[8:], crc32.Checksum(record[headerSize:], castagnoli))
+	binary.LittleEndian.PutUint32(record[12:], crc32.Checksum(record[:12], castagnoli))
+	return b
 }
+
+// padded is how much of a file so many bytes occupy.
+func padded(size int) int { return (size + sector - 1) / sector * sector }
+
+// hasHole reports whether a sector has nothing but zeros. The last one may be cut.
+func hasHole(b []byte) bool {
+	for part := range slices.Chunk(b, sector) {
+		if isZero(part) {
+			return true
+		}
+	}
+	return false
+}
+
+// isZero reports whether at most a sector has nothing but zeros.
+func isZero(b []byte) bool { return bytes.Equal(b, zeros[:len(b)]) }
+
+var zeros [sector]byte
+
+// header is that of a record.
+type header struct {
+	flags byte
+	size  int // of the payload, in bytes
+	sum   uint32
+}
+
+// decodeHeader reads the header at the beginning of b. The error is errCut or errHeader.
+func decodeHeader(b []byte) (h header, err error) {
+	if n := min(len(b), len(mark)); string(b[:n]) != mark[:n] {
+		return h, errHeader
+	}
+	if len(b) < headerSize {
+		return h, errCut
+	}
+	if crc32.Checksum(b[:12], castagnoli) != binary.LittleEndian.Uint32(b[12:]) {
+		return h, errHeader
+	}
+	h.size = int(binary.LittleEndian.Uint32(b[4:]))
+	return header{b[len(mark)], h.size, binary.LittleEndian.Uint32(b[8:])}, nil
+}
+
+// recordSize is how many bytes of the file the record occupies.
+func (h header) recordSize() int { return padded(headerSize + h.size) }
 
 // decodeRecord reads the record at the beginning of b and returns what comes after it. The
-// entry shares memory with b. The error is errCut if b is too short, and another one if
+// entries share memory with b. The error is errCut if b is too short, and another one if
 // what is there is no record.
-func decodeRecord(b []byte) (entry raft.Log, rest []byte, err error) {
-	if len(b) < headerSize {
-		return entry, nil, errCut
+func decodeRecord(b []byte) (entries []raft.Log, rest []byte, err error) {
+	h, err := decodeHeader(b)
+	if err != nil {
+		return nil, nil, err
 	}
-	if crc32.Checksum(b[:8], castagnoli) != binary.LittleEndian.Uint32(b[8:]) {
-		return entry, nil, errHeader
+	if len(b) < h.recordSize() {
+		return nil, nil, errCut
 	}
-	size, sum := uint64(binary.LittleEndian.Uint32(b)), binary.LittleEndian.Uint32(b[4:])
-	b = b[headerSize:]
-	if uint64(len(b)) < size {
-		return entry, nil, errCut
+	record, rest := b[:h.recordSize()], b[h.recordSize():]
+	if crc32.Checksum(record[headerSize:], castagnoli) != h.sum {
+		return nil, nil, errPayload
 	}
-	payload, rest := b[:size:size], b[size:]
-	if crc32.Checksum(payload, castagnoli) != sum {
-		return entry, nil, errPayload
-	}
-	entry, err = decodePayload(payload)
-	return entry, rest, err
+	entries, err = decodePayload(record[headerSize : headerSize+h.size])
+	return entries, rest, err
 }
 
-func decodePayload(b []byte) (entry raft.Log, err error) {
+func decodePayload(b []byte) (entries []raft.Log, err error) {
+	for len(b) >= 4 {
+		size := uint64(binary.LittleEndian.Uint32(b))
+		if b = b[4:]; size > uint64(len(b)) {
+			return nil, errFields
+		}
+		entry, err := decodeEntry(b[:size:size])
+		if err != nil {
+			return nil, err
+		}
+		entries, b = append(entries, entry), b[size:]
+	}
+	if len(b) > 0 || len(entries) == 0 {
+		return nil, errFields
+	}
+	return entries, nil
+}
+
+func decodeEntry(b []byte) (entry raft.Log, err error) {
 	if len(b) <= fixedSize {
 		return entry, errFields
 	}

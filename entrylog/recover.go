@@ -1,7 +1,6 @@
 package entrylog
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -105,30 +104,46 @@ func (l *Log) readFile(all *found, path string, last uint64, newest bool) (uint6
 // decodeFile returns the entries of a file, and how many bytes of it are valid: all if err
 // is nil.
 func decodeFile(data []byte) (entries []raft.Log, valid int, err error) {
-	if !bytes.HasPrefix(data, []byte(magic)) {
-		if bytes.HasPrefix([]byte(magic), data) {
-			return nil, 0, errCut
-		}
-		return nil, 0, errMagic
-	}
-	for rest := data[len(magic):]; len(rest) > 0; {
+	for rest := data; len(rest) > 0; {
 		valid = len(data) - len(rest)
-		var entry raft.Log
-		if entry, rest, err = decodeRecord(rest); err != nil {
+		var more []raft.Log
+		if more, rest, err = decodeRecord(rest); err != nil {
 			return entries, valid, err
 		}
-		if n := len(entries); n > 0 && entry.Index != entries[n-1].Index+1 {
-			return entries, valid, errOrder
+		for _, entry := range more {
+			if n := len(entries); n > 0 && entry.Index != entries[n-1].Index+1 {
+				return entries, valid, errOrder
+			}
+			entries = append(entries, entry)
 		}
-		entries = append(entries, entry)
 	}
 	return entries, len(data), nil
 }
 
 // isTorn reports whether what cannot be read at the end of a file is what a write leaves
-// that was not finished: a part of a record, or bytes that never got there.
+// that was not finished: a record of which the end, or any sectors, never got there. What is
+// behind it was written when it had been finished.
 func isTorn(rest []byte, err error) bool {
-	return err == errCut || len(bytes.Trim(rest, "\x00")) == 0
+	switch err {
+	case errCut:
+		return true
+	case errHeader: // its size is not known
+		return isZero(rest[:min(sector, len(rest))]) && !hasHeader(rest)
+	case errPayload:
+		h, _ := decodeHeader(rest) // it is right
+		return h.flags&ownZeros == 0 && hasHole(rest) && len(rest) == h.recordSize()
+	}
+	return false
+}
+
+// hasHeader reports whether a record begins anywhere.
+func hasHeader(b []byte) bool {
+	for part := range slices.Chunk(b, sector) {
+		if _, err := decodeHeader(part); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // recover moves what the files hold to Base, and removes them.

@@ -16,9 +16,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// content is a file with entries.
-func content(entries ...*raft.Log) []byte {
-	b := []byte(magic)
+// content is a file with entries, each of which was written for itself.
+func content(entries ...*raft.Log) (b []byte) {
 	for _, entry := range entries {
 		b = appendRecord(b, entry)
 	}
@@ -39,7 +38,7 @@ func with(base []*raft.Log, contents ...[]byte) *machine {
 // ends are the offsets at which the records of a file end.
 func ends(t *testing.T, data []byte) (offsets []int) {
 	t.Helper()
-	for rest := data[len(magic):]; ; {
+	for rest := data; ; {
 		offsets = append(offsets, len(data)-len(rest))
 		if len(rest) == 0 {
 			return offsets
@@ -97,13 +96,106 @@ func refused(t *testing.T, m *machine) {
 
 // TestOpen_Flipped flips each bit of a file whose entries were all acknowledged.
 func TestOpen_Flipped(t *testing.T) {
-	data := content(commands(1, 3, 1, 30)...)
-	for bit := range 8 * len(data) {
-		damaged := bytes.Clone(data)
-		damaged[bit/8] ^= 1 << (bit % 8)
-		refused(t, with(nil, damaged))
-		refused(t, with(nil, damaged, content(command(4, 1, 1))))
+	for name, data := range map[string][]byte{
+		"short":    content(commands(1, 3, 1, 30)...),
+		"long":     content(commands(1, 2, 1, 1100)...),
+		"at once":  appendRecord(nil, commands(1, 3, 1, 400)...),
+		"of zeros": content(&raft.Log{Index: 1, Data: make([]byte, 1700)}, &raft.Log{Index: 2, Data: make([]byte, 1700)}),
+		"nothing":  content(&raft.Log{Index: 1}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for bit := range 8 * len(data) {
+				damaged := bytes.Clone(data)
+				damaged[bit/8] ^= 1 << (bit % 8)
+				refused(t, with(nil, damaged))
+				refused(t, with(nil, damaged, content(command(4, 1, 1))))
+			}
+		})
 	}
+}
+
+// TestOpen_SectorsNeverWritten leaves each choice of the sectors of a last write, in a file of
+// each length, as a power cut can. What was acknowledged before is there. What was written at
+// last is there if all of it is.
+func TestOpen_SectorsNeverWritten(t *testing.T) {
+	acknowledged := commands(1, 3, 1, 200)
+	before := appendRecord(content(acknowledged[0]), acknowledged[1:]...)
+	for name, last := range map[string][]*raft.Log{
+		"one sector":   commands(4, 4, 1, 30),
+		"a full one":   commands(4, 4, 1, sector-headerSize-4-fixedSize-1-4),
+		"one byte":     commands(4, 4, 1, sector-headerSize-4-fixedSize-4),
+		"six sectors":  commands(4, 4, 1, 2700),
+		"many entries": commands(4, 20, 1, 150),
+	} {
+		t.Run(name, func(t *testing.T) {
+			record := appendRecord(nil, last...)
+			n := len(record) / sector
+			for written := range 1 << n {
+				torn := bytes.Clone(record)
+				for i := range n {
+					if written>>i&1 == 0 {
+						clear(torn[i*sector : (i+1)*sector])
+					}
+				}
+				want := oracle{}
+				want.store(acknowledged)
+				if written == 1<<n-1 {
+					want.store(last)
+				}
+				opens(t, slices.Concat(before, torn), want)
+				want = oracle{}
+				want.store(acknowledged)
+				for cut := 1; cut < len(torn); cut += 173 {
+					opens(t, slices.Concat(before, torn[:cut]), want)
+				}
+			}
+		})
+	}
+}
+
+// opens checks that Open takes a file and finds what is wanted.
+func opens(t *testing.T, data []byte, want oracle) {
+	t.Helper()
+	l, err := Open(with(nil, data).config())
+	must(t, err)
+	checkLog(t, l, want)
+	must(t, l.Close())
+}
+
+// TestOpen_AcknowledgedSectors refuses a file that lacks sectors of what was acknowledged, or
+// where what is wrong cannot be told from that.
+func TestOpen_AcknowledgedSectors(t *testing.T) {
+	without := func(data []byte, sectors ...int) []byte {
+		data = bytes.Clone(data)
+		for _, i := range sectors {
+			clear(data[i*sector : (i+1)*sector])
+		}
+		return data
+	}
+	flip := func(data []byte, at int) []byte {
+		data = bytes.Clone(data)
+		data[at] ^= 1
+		return data
+	}
+	long := content(commands(1, 3, 1, 1100)...) // three sectors each
+	own := content(command(1, 1, 9), &raft.Log{Index: 2, Data: make([]byte, 1700)})
+	torn := appendRecord(nil, command(4, 1, 1100))
+	for name, data := range map[string][]byte{
+		"the header of the first":               without(long, 0),
+		"the second of the first":               without(long, 1),
+		"all of the first":                      without(long, 0, 1, 2),
+		"the header of one before the last":     without(long, 3),
+		"the end of one before the last":        without(long, 5),
+		"one before a write that was not ended": append(without(long, 6), without(torn, 1)...),
+		"one before a write that was cut":       append(without(long, 7), torn[:40]...),
+		"a damaged header, and a sector":        flip(without(long, 7), 6*sector+9),
+		"one with sectors of zeros is cleared":  without(own, 4),
+		"a flipped bit and zeros behind":        append(flip(long, 7*sector), make([]byte, sector)...),
+		"zeros and text":                        append(append(long, make([]byte, 10)...), "text"...),
+	} {
+		t.Run(name, func(t *testing.T) { refused(t, with(nil, data)) })
+	}
+	refused(t, with(nil, without(long, 7), content(command(4, 1, 1)))) // not the newest file
 }
 
 func TestOpen_Fits(t *testing.T) {
@@ -123,7 +215,7 @@ func TestOpen_Fits(t *testing.T) {
 		"zeros at the end":         {nil, [][]byte{append(content(commands(1, 5, 1, 9)...), make([]byte, 100)...)}, 5},
 		"a file of zeros":          {commands(1, 3, 1, 9), [][]byte{make([]byte, 4096)}, 3},
 		"a torn record with a record in it": {nil, [][]byte{append(content(command(1, 1, 9)),
-			record(&raft.Log{Index: 2, Data: append(record(command(3, 1, 9)), "the rest is cut"...)})[:100]...)}, 1},
+			record(&raft.Log{Index: 2, Data: slices.Concat(make([]byte, sector-headerSize-4-fixedSize-1), record(command(3, 1, 9)), []byte("the rest is cut"))})[:2*sector]...)}, 1},
 	} {
 		l, err := Open(with(tc.base, tc.files...).config())
 		if err != nil {
@@ -146,9 +238,10 @@ func TestOpen_Refused(t *testing.T) {
 		"an entry twice":                         with(nil, content(command(1, 1, 9), command(1, 1, 9))),
 		"files that overlap":                     with(nil, content(commands(1, 4, 1, 9)...), content(commands(4, 9, 1, 9)...)),
 		"files in the wrong order":               with(nil, content(commands(5, 9, 1, 9)...), content(commands(1, 4, 1, 9)...)),
-		"another format":                         with(nil, []byte("frontv2\n")),
+		"another format":                         with(nil, []byte("fro")),
 		"text":                                   with(nil, []byte("hello, world")),
-		"zeros before a record":                  with(nil, append(append(content(command(1, 1, 9)), 0), content(command(2, 1, 9))[8:]...)),
+		"zeros before a record":                  with(nil, append(append(content(command(1, 1, 9)), 0), content(command(2, 1, 9))...)),
+		"the format before":                      with(nil, []byte("frontv1\n")),
 		"index 0":                                with(nil, content(command(math.MaxUint64, 1, 9), command(0, 1, 9))),
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, m) })

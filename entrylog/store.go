@@ -47,20 +47,19 @@ func (l *Log) follow(entries []*raft.Log) bool {
 	l.mu.Lock()
 	next := l.newest() + 1
 	l.mu.Unlock()
+	size := int64(0)
 	for i, entry := range entries {
-		if entry.Index != next+uint64(i) || sizeOf(entry) > maxEntry {
+		size += sizeOf(entry)
+		if entry.Index != next+uint64(i) || size > maxStored {
 			return false
 		}
 	}
 	return true
 }
 
-// write appends the records of entries to the file.
+// write appends the record of entries to the file.
 func (l *Log) write(entries []*raft.Log) error {
-	b := l.buf[:0]
-	for _, entry := range entries {
-		b = appendRecord(b, entry)
-	}
+	b := appendRecord(l.buf[:0], entries...)
 	if l.buf = b; cap(b) > keptBuffer {
 		l.buf = nil
 	}
@@ -118,13 +117,15 @@ func (l *Log) startDurably() error {
 func (l *Log) startFile() error {
 	l.number++
 	path := filepath.Join(l.cfg.Dir, nameOf(l.number))
-	f, err := l.cfg.files.Create(path)
+	err := l.cfg.Step(func() error {
+		f, err := l.cfg.files.Create(path)
+		if err == nil {
+			l.front = front{file: f, path: path}
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("begin a file: %w", err)
-	}
-	l.front = front{file: f, path: path}
-	if err := writeAll(f, []byte(magic)); err != nil {
-		return fmt.Errorf("begin %s: %w", path, err)
 	}
 	return nil
 }
@@ -133,7 +134,7 @@ func (l *Log) syncDir() error {
 	if !l.cfg.Sync {
 		return nil
 	}
-	if err := l.cfg.files.SyncDir(l.cfg.Dir); err != nil {
+	if err := l.cfg.Step(func() error { return l.cfg.files.SyncDir(l.cfg.Dir) }); err != nil {
 		return fmt.Errorf("make the names in %s durable: %w", l.cfg.Dir, err)
 	}
 	return nil

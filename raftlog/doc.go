@@ -14,9 +14,10 @@
 // After the first error of a write, of a read other than that there is no such entry, or
 // of making a write durable, neither the log nor the vote is touched again: the error is
 // given to Config.Fatal, which ends the process, and whatever is asked for later fails. A
-// disk that has lost a write tells it once; to try again can succeed and mean nothing. An
-// operation that takes longer than Config.Limit is such an error too: the library would
-// wait for it for ever, and go on sending heartbeats.
+// disk that has lost a write tells it once; to try again can succeed and mean nothing. A
+// write, or another change of a file, that takes longer than Config.Limit is such an error
+// too, one of a snapshot as well: the library would wait for it for ever, and go on answering
+// heartbeats. What rightly takes long is watched step by step.
 //
 // What is on the disk is what was written, or is refused. The pages of the databases are
 // checked when they are opened, each entry of the log and each value of the stable store has
@@ -44,7 +45,9 @@
 // # Caveats
 //
 // When the disk is full, the node stops as after any error; Open warns when there are less
-// than 64 MiB left. A snapshot that cannot be written does not stop the node.
+// than 64 MiB left. A snapshot that cannot be written does not stop the node, as long as the
+// disk answers. Reads are not watched: a follower waits for a disk that does not let it read the
+// snapshot it has just been sent, unless that is still in memory.
 //
 // A bit that flips in a file is found by the next Open, Check, or reader of the entry, and
 // not before. Entries that a snapshot has made needless are not checked at a start. Pages

@@ -49,10 +49,13 @@ func (f *front) StoreLogs(entries []*raft.Log) error {
 }
 
 // DeleteRange deletes the entries from lo to hi. Entries can be stored meanwhile, unless the last
-// one is among them. The watchdog looks at what it does behind, step by step.
+// one is among them. It may take long; the watchdog looks at each of its steps.
 func (f *front) DeleteRange(lo, hi uint64) error {
 	return f.file.try("delete entries", func() error { return f.inner.DeleteRange(lo, hi) })
 }
+
+// step is one operation on the files, of a deletion for example.
+func (f *front) step(op func() error) error { return f.file.step(1, op) }
 
 // damaged says in this package's words that a file is not what was written.
 func damaged(err error) error {

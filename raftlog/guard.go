@@ -65,7 +65,7 @@ func newGuarded(name string, l *latch) *guarded {
 // write runs an operation that changes the file, unless one has failed before. Its own
 // error is the last thing that the file is used for.
 func (f *guarded) write(what string, op func() error) error {
-	unfinished := f.watch.begin()
+	unfinished := f.watch.begin(1)
 	defer unfinished.Store(0)
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
@@ -78,8 +78,23 @@ func (f *guarded) write(what string, op func() error) error {
 	return f.latch.err()
 }
 
-// try runs an operation that need not be alone, nor be watched. That there is no such entry is an
-// answer, any other error is like one of a write.
+// step runs an operation on files, or so many, that the watchdog has to see. An error is only
+// returned.
+func (f *guarded) step(waits uint64, op func() error) error {
+	unfinished := f.watch.begin(waits)
+	defer unfinished.Store(0)
+	if err := f.latch.err(); err != nil {
+		return err
+	}
+	if err := op(); err != nil {
+		return err
+	}
+	return f.latch.err() // it may have ended too late
+}
+
+// try runs an operation that need not be alone. It is not watched, since it may take long where
+// it has many steps. That there is no such entry is an answer, any other error is like one of a
+// write.
 func (f *guarded) try(what string, op func() error) error {
 	if err := f.latch.err(); err != nil {
 		return err

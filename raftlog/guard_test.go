@@ -15,7 +15,7 @@ import (
 // guardedStore is a Store over f, without files in front; told collects what Fatal is called with.
 func guardedStore(f *faulty, fatal func(error)) *Store {
 	s := &Store{dir: "dir", latch: newLatch(fatal), stop: make(chan struct{})}
-	s.guard(f, f)
+	s.guard(f, f, nil)
 	return s
 }
 
@@ -33,6 +33,20 @@ func operations(s *Store) map[string]func() error {
 		"SetUint64":   func() error { return s.Stable().SetUint64(key, 9) },
 		"Get":         func() error { _, err := s.Stable().Get(key); return err },
 		"GetUint64":   func() error { _, err := s.Stable().GetUint64(key); return err },
+	}
+}
+
+// TestStep returns an error and stops nothing, but does nothing any more when something else
+// has failed.
+func TestStep(t *testing.T) {
+	s := guardedStore(newFaulty(), func(error) {})
+	if err := s.front.step(func() error { return errDisk }); err != errDisk || s.latch.err() != nil {
+		t.Errorf("it returns %v, and what follows %v", err, s.latch.err())
+	}
+	late := s.front.step(func() error { s.latch.trip(ErrStuck); return nil })
+	after := s.front.step(func() error { t.Error("it is done"); return nil })
+	if !errors.Is(late, ErrPoisoned) || !errors.Is(after, ErrPoisoned) {
+		t.Errorf("what has ended too late returns %v, and what follows %v", late, after)
 	}
 }
 

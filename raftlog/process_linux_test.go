@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/raft"
 )
 
 // The tests in this file run other processes, which are this test binary with a role.
@@ -32,6 +34,7 @@ func TestMain(m *testing.M) {
 		"append": func(dir string) error { return appendForEver(dir, true) },
 		"nosync": func(dir string) error { return appendForEver(dir, false) },
 		"vote":   voteForEver, "hold": hold, "tmpfs": fillFileSystem,
+		"delete": deleteForEver, "snapshot": snapshotForLong,
 	}
 	run, ok := roles[os.Getenv(roleEnv)]
 	if !ok {
@@ -71,6 +74,40 @@ func appendForEver(dir string, sync bool) error {
 	for ; err == nil; last++ {
 		_, _ = fmt.Println("stored", last)
 		err = s.Logs().StoreLog(command(last+1, entrySize))
+	}
+	return fmt.Errorf("raft is told: %w", err)
+}
+
+// deleteForEver stores one entry and deletes it, as after an election, again and again.
+func deleteForEver(dir string) error {
+	go endWithParent()
+	s, err := Open(Config{Dir: dir, Sync: true, Fatal: stop})
+	if err != nil {
+		return err
+	}
+	for n := 1; err == nil; n++ {
+		if err = s.Logs().StoreLog(command(1, entrySize)); err == nil {
+			_, _ = fmt.Println("stored", n)
+			err = s.Logs().DeleteRange(1, 1)
+		}
+	}
+	return fmt.Errorf("raft is told: %w", err)
+}
+
+// snapshotForLong writes a snapshot of 128 MiB.
+func snapshotForLong(dir string) error {
+	go endWithParent()
+	s, err := Open(Config{Dir: dir, Fatal: stop})
+	if err != nil {
+		return err
+	}
+	_, transport := raft.NewInmemTransport("")
+	sink, err := s.Snapshots().Create(1, 1, 1, raft.Configuration{}, 1, transport)
+	chunk := make([]byte, 64<<10)
+	for n := 1; err == nil && n <= 2048; n++ {
+		if _, err = sink.Write(chunk); err == nil {
+			_, _ = fmt.Println("stored", n)
+		}
 	}
 	return fmt.Errorf("raft is told: %w", err)
 }
@@ -237,15 +274,24 @@ func TestProcess_FailingDisk(t *testing.T) {
 // disk answers, since a thread of it waits in the kernel; all others end at once.
 func TestProcess_HangingDisk(t *testing.T) {
 	t.Parallel()
-	for _, role := range []string{"append", "vote"} {
-		t.Run(role, func(t *testing.T) {
+	for _, tt := range []struct{ role, call, on string }{
+		{"append", "fdatasync:when=40+", "front-"},
+		{"vote", "fdatasync:when=40+", stableName},
+		{"delete", "unlinkat:when=20+", "front-"},
+		{"delete", "fsync:when=20+", currentName},
+		{"snapshot", "fsync:when=10+", stateName},
+	} {
+		t.Run(tt.role+" "+tt.call, func(t *testing.T) {
 			t.Parallel()
-			e, _ := traced(t, role, t.TempDir(), "fdatasync:delay_enter=2500000:when=40+")
+			e, trace := traced(t, tt.role, t.TempDir(), tt.call+":delay_enter=2500000")
 			if e.code != exitStopped || !strings.Contains(e.stderr, ErrStuck.Error()) {
 				t.Errorf("it ends with code %d and says %q", e.code, e.stderr)
 			}
 			if e.told < defaultLimit || e.told > defaultLimit+300*time.Millisecond || e.stored == 0 {
 				t.Errorf("it ends %v after it has stored %d", e.told, e.stored)
+			}
+			if lines := strings.Split(strings.TrimSpace(trace), "\n"); !strings.Contains(lines[len(lines)-1], tt.on) {
+				t.Errorf("the last calls are %q; want one on %s", lines[max(0, len(lines)-3):], tt.on)
 			}
 		})
 	}
@@ -254,13 +300,18 @@ func TestProcess_HangingDisk(t *testing.T) {
 // TestProcess_SlowDisk has a disk that takes 300 ms, which is no reason to end.
 func TestProcess_SlowDisk(t *testing.T) {
 	t.Parallel()
-	begin := time.Now()
-	cmd := roleCommand("append", t.TempDir(), "strace", "-f", "-qq", "-o", "/dev/null",
-		"-e", "trace=fdatasync", "-e", "signal=none", "-e", "inject=fdatasync:delay_enter=300000")
-	e, err := runRole(cmd, 3)
-	must(t, err)
-	if took := time.Since(begin); e.stored < 3 || took < 6*300*time.Millisecond || strings.Contains(e.stderr, "fatal") {
-		t.Errorf("it ends with code %d after %v, in which it has stored %d, and says %q", e.code, took, e.stored, e.stderr)
+	for role, stored := range map[string]uint64{"append": 3, "delete": 2, "snapshot": 200} {
+		t.Run(role, func(t *testing.T) {
+			t.Parallel()
+			begin := time.Now()
+			cmd := roleCommand(role, t.TempDir(), "strace", "-f", "-qq", "-o", "/dev/null",
+				"-e", "trace=fdatasync,fsync", "-e", "signal=none", "-e", "inject=fdatasync,fsync:delay_enter=300000")
+			e, err := runRole(cmd, stored)
+			must(t, err)
+			if took := time.Since(begin); e.stored < stored || took < 6*300*time.Millisecond || strings.Contains(e.stderr, "fatal") {
+				t.Errorf("it ends with code %d after %v, in which it has stored %d, and says %q", e.code, took, e.stored, e.stderr)
+			}
+		})
 	}
 }
 

@@ -72,7 +72,7 @@ func readSnapshot(path string) (raft.SnapshotMeta, error) {
 	if meta.ID != filepath.Base(path) || meta.Version < raft.SnapshotVersionMin || meta.Version > raft.SnapshotVersionMax {
 		return meta.SnapshotMeta, fmt.Errorf("meta.json is %w: it is of snapshot %q, version %d", ErrDamaged, meta.ID, meta.Version)
 	}
-	f, err := os.Open(filepath.Join(path, "state.bin"))
+	f, err := os.Open(filepath.Join(path, stateName))
 	if err != nil {
 		return meta.SnapshotMeta, err
 	}

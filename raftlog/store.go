@@ -32,7 +32,9 @@ type Config struct {
 	// the process takes none. The term and the vote are always made durable.
 	Sync bool
 	// Limit is the age at which an unfinished operation counts as stuck; 0 is 1.5 s. A
-	// sixteenth of it passes at most before that is noticed.
+	// sixteenth of it passes at most before that is noticed. Where raft waits for the disk
+	// several times in one operation, as when it completes a snapshot, that has so many times
+	// the limit.
 	Limit time.Duration
 	// Fatal is called once, from any goroutine, with what makes the log unreliable: it
 	// wraps ErrStuck, ErrDamaged or an error of the file system. The process has to end
@@ -57,7 +59,7 @@ type Store struct {
 	logs     *logs // over logDB
 	front    *front
 	stable   *stable
-	snaps    *raft.FileSnapshotStore
+	snaps    *snapshots
 
 	stop      chan struct{} // closed to end the watchdog
 	closeOnce sync.Once
@@ -100,7 +102,7 @@ func (s *Store) watch(limit time.Duration) {
 	stuck := func(f *guarded) {
 		s.latch.trip(fmt.Errorf("%s: an operation takes more than %v: %w", f.name, limit, ErrStuck))
 	}
-	watchFiles(limit, s.stop, stuck, s.front.file, s.logs.file, s.stable.file)
+	watchFiles(limit, s.stop, stuck, s.front.file, s.logs.file, s.stable.file, s.snaps.file)
 }
 
 func (s *Store) open() (err error) {
@@ -136,23 +138,25 @@ func (s *Store) openFiles() (err error) {
 	if s.stableDB, err = stableDatabase.open(s.current(), true); err != nil {
 		return err
 	}
-	if s.snaps, err = raft.NewFileSnapshotStoreWithLogger(s.current(), retained, Logger(s.log)); err != nil {
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(s.current(), retained, Logger(s.log))
+	if err != nil {
 		return fmt.Errorf("open the snapshots in %s: %w", s.current(), err)
 	}
-	s.guard(s.logDB, s.stableDB)
+	s.guard(s.logDB, s.stableDB, snaps)
 	return s.openFront()
 }
 
-// guard puts the guards in front of the databases.
-func (s *Store) guard(l raft.LogStore, st raft.StableStore) {
+// guard puts the guards in front of the databases and the snapshots.
+func (s *Store) guard(l raft.LogStore, st raft.StableStore, snaps raft.SnapshotStore) {
 	s.logs = &logs{newGuarded(filepath.Join(s.current(), logName), s.latch), l}
 	s.stable = &stable{newGuarded(filepath.Join(s.current(), stableName), s.latch), st}
 	s.front = &front{file: newGuarded(filepath.Join(s.current(), frontName), s.latch)}
+	s.snaps = &snapshots{snaps, newGuarded(filepath.Join(s.current(), snapshotsName), s.latch)}
 }
 
 // openFront puts the files of the newest entries in front of the log.
 func (s *Store) openFront() (err error) {
-	s.front.inner, err = entrylog.Open(entrylog.Config{Dir: s.current(), Base: s.logs, Sync: s.sync, Log: s.log})
+	s.front.inner, err = entrylog.Open(entrylog.Config{Dir: s.current(), Base: s.logs, Sync: s.sync, Step: s.front.step, Log: s.log})
 	return damaged(err)
 }
 
@@ -201,7 +205,8 @@ func (s *Store) Logs() raft.LogStore { return s.front }
 func (s *Store) Stable() raft.StableStore { return s.stable }
 
 // Snapshots returns the snapshots, of which it keeps two. An error of theirs does not stop
-// the node, which has its log: raft logs it and tries again at the next occasion.
+// the node, which has its log: raft logs it and tries again at the next occasion. But one that
+// cannot be written because the disk does not answer does.
 func (s *Store) Snapshots() raft.SnapshotStore { return s.snaps }
 
 // Close closes the files and gives the directory back. Raft must have been shut down

@@ -23,19 +23,24 @@ func TestSightings(t *testing.T) {
 		}
 	}
 	looks(0)
-	first := w.begin()
+	first := w.begin(1)
 	looks(watchTicks + 1)
 	first.Store(0)
 	looks(0)
 
-	second := w.begin()
+	second := w.begin(1)
 	for range watchTicks {
 		s.look(&w)
 	}
 	second.Store(0)
-	third := w.begin() // in the same place
+	third := w.begin(1) // in the same place
 	looks(watchTicks + 1)
 	third.Store(0)
+	looks(0)
+
+	long := w.begin(3)
+	looks(3*watchTicks + 1)
+	long.Store(0)
 	looks(0)
 }
 
@@ -43,9 +48,9 @@ func TestSightings(t *testing.T) {
 func TestWatch_Many(t *testing.T) {
 	var w watch
 	for range watched {
-		w.begin()
+		w.begin(1)
 	}
-	extra := w.begin()
+	extra := w.begin(1)
 	extra.Store(0)
 	var s sightings
 	for range watchTicks {
