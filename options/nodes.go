@@ -4,38 +4,28 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/throttledhq/throttled/peerlink/certs"
 )
 
 // name is the name of a cluster or a node, which stands in certificates; or none.
 type name struct{ p *string }
 
-const maxName = 40
-
 func (v name) String() string { return *v.p }
-func (v name) want() string   { return "at most 40 letters, digits and hyphens" }
+
+func (v name) want() string {
+	return fmt.Sprintf("at most %d letters, digits and hyphens", certs.MaxName)
+}
 
 func (v name) Set(s string) error {
-	if !isName(s) && s != "" {
+	if s != "" && certs.CheckName(s) != nil {
 		return fmt.Errorf("argument must be %s", v.want())
 	}
 	*v.p = s
 	return nil
-}
-
-// isName reports whether s can be a label of a domain name in lower or upper case.
-func isName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		digit := '0' <= c && c <= '9'
-		inside := i > 0 && i < len(s)-1
-		if !letter && !digit && (c != '-' || !inside) {
-			return false
-		}
-	}
-	return s != "" && len(s) <= maxName
 }
 
 // endpoint is a host and a port, or none.
@@ -96,22 +86,50 @@ func (v nodes) String() string {
 }
 
 func (v nodes) Set(s string) error {
+	list, err := ParseNodes(s)
+	if err == nil {
+		*v.p = list
+	}
+	return err
+}
+
+// ParseNodes reads a list of nodes as the option bootstrap has it: NAME=host:port, separated by
+// white space. No name and no address may occur twice, and each host has to be one at which others can reach the
+// node. An empty list is none.
+func ParseNodes(s string) ([]Node, error) {
 	var list []Node
 	seen := map[string]bool{}
 	for _, word := range strings.Fields(s) {
-		id, addr, _ := strings.Cut(word, "=")
-		if !isName(id) {
-			return fmt.Errorf("argument must be NAME=host:port, which %s is not", quote(word))
+		n, err := parseNode(word)
+		if err != nil {
+			return nil, err
 		}
-		if err := checkEndpoint(addr); err != nil {
-			return err
+		if seen[n.ID] || seen[n.Addr] {
+			return nil, errNodeTwice
 		}
-		if seen[id] || seen[addr] {
-			return errNodeTwice
-		}
-		seen[id], seen[addr] = true, true
-		list = append(list, Node{id, addr})
+		seen[n.ID], seen[n.Addr] = true, true
+		list = append(list, n)
 	}
-	*v.p = list
-	return nil
+	return list, nil
+}
+
+func parseNode(word string) (Node, error) {
+	id, addr, _ := strings.Cut(word, "=")
+	if certs.CheckName(id) != nil {
+		return Node{}, fmt.Errorf("argument must be NAME=host:port, which %s is not", quote(word))
+	}
+	if err := checkEndpoint(addr); err != nil {
+		return Node{}, err
+	}
+	if isEverywhere(addr) {
+		return Node{}, fmt.Errorf("argument must have hosts at which nodes are reached, and %s has none", quote(word))
+	}
+	return Node{id, addr}, nil
+}
+
+// isEverywhere reports whether one can listen at an endpoint, and nobody reach it.
+func isEverywhere(addr string) bool {
+	host, _, _ := net.SplitHostPort(addr) // it has been checked
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.Unmap().IsUnspecified()
 }

@@ -81,6 +81,11 @@ func TestValue_Set(t *testing.T) {
 		{"bootstrap", " n1=a:1  n2=b:2 ", "n1=a:1 n2=b:2"},
 		{"bootstrap", "a:1", `argument must be NAME=host:port, which a:1 is not`},
 		{"bootstrap", "n1=a", `argument must be host:port, which a is not`},
+		{"bootstrap", "n_1=a:1", `argument must be NAME=host:port, which n_1=a:1 is not`},
+		{"bootstrap", "n1=:1", `argument must have hosts at which nodes are reached, and n1=:1 has none`},
+		{"bootstrap", "n1=0.0.0.0:1", `argument must have hosts at which nodes are reached, and n1=0.0.0.0:1 has none`},
+		{"bootstrap", "n1=[::]:1", `argument must have hosts at which nodes are reached, and n1=[::]:1 has none`},
+		{"raft-addr", "0.0.0.0:1", "0.0.0.0:1"},
 		{"bootstrap", "n1=a:1 n1=b:1", "argument names a node or an address twice"},
 		{"bootstrap", "n1=a:1 n2=a:1", "argument names a node or an address twice"},
 

@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
-# Starts three nodes on loopback with certificates of their own, in the foreground. Ctrl-C ends
-# them and removes what they have written.
+# Starts three nodes on loopback with certificates of their own, in the foreground. Those that are killed can be started
+# again. Ctrl-C ends all and removes what they have written; so does the end of the last one.
+#
+# FIRST_PORT (6380) is that of the first node for any client; the next ones have theirs 100 and 200 above. Each listens for
+# other nodes 2 above its own, for clients of Redis Cluster 4 above, and for those of Redis Sentinel 20000 above.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+first=${FIRST_PORT:-6380}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/throttled-cluster.XXXXXX")
-pids=()
+options=("$@")
+pids=() # of the nodes that run, by their numbers
 
 finish() {
-  trap - EXIT INT TERM
+  trap - EXIT INT TERM USR1
   ((${#pids[@]})) && kill "${pids[@]}" 2>/dev/null || true
   wait || true
   rm -rf "$dir"
@@ -16,36 +21,77 @@ finish() {
 trap finish EXIT
 trap 'exit 0' INT TERM
 
-bin/throttled certs --dir "$dir/certs" --cluster local n1 n2 n3 >/dev/null
-bootstrap="n1=127.0.0.1:6382 n2=127.0.0.1:6482 n3=127.0.0.1:6582"
-for i in 1 2 3; do
-  port=$((6280 + 100 * i))
-  bin/throttled --port "$port" --cluster-port $((port + 4)) --sentinel-port $((port + 20000)) \
-    --data-dir "$dir/n$i" --cluster-id local --node-id "n$i" --raft-addr "127.0.0.1:$((port + 2))" --bootstrap "$bootstrap" \
-    --raft-tls-cert "$dir/certs/n$i.pem" --raft-tls-key "$dir/certs/n$i-key.pem" --raft-tls-ca "$dir/certs/ca.pem" \
-    "$@" > >(sed -u "s/^/n$i  /") 2>&1 &
-  pids+=($!)
-done
+port() { echo $((first + 100 * ($1 - 1))); }
+raft() { echo "127.0.0.1:$(($(port "$1") + 2))"; }
 
-# A node answers PING before it has a leader; the first decision shows that one leads.
+# start starts a node.
+start() {
+  local i=$1 port
+  port=$(port "$i")
+  bin/throttled --port "$port" --cluster-port $((port + 4)) --sentinel-port $((port + 20000)) \
+    --data-dir "$dir/n$i" --cluster-id local --node-id "n$i" --raft-addr "$(raft "$i")" \
+    --bootstrap "n1=$(raft 1) n2=$(raft 2) n3=$(raft 3)" \
+    --raft-tls-cert "$dir/certs/n$i.pem" --raft-tls-key "$dir/certs/n$i-key.pem" --raft-tls-ca "$dir/certs/ca.pem" \
+    "${options[@]}" > >(sed -u "s/^/n$i  /") 2>&1 &
+  pids[i]=$!
+}
+
+# ended forgets a node that has ended, and says so.
+ended() {
+  local i=$1 code=0
+  wait "${pids[i]}" 2>/dev/null || code=$?
+  unset "pids[i]"
+  echo "n$i has ended with exit code $code"
+}
+
+runs() { kill -0 "${pids[$1]}" 2>/dev/null; }
+
+# answers asks who is at the port: it may be another program.
+answers() { redis-cli -p "$(port "$1")" INFO server 2>/dev/null | grep -q "^process_id:${pids[$1]}[^0-9]*$"; }
+
+# decides asks for a decision. A node answers most else before one leads.
+decides() { redis-cli -p "$first" CL.THROTTLE throttled-cluster-ready 0 1 1 2>/dev/null | grep -q '^[01]'; }
+
+# restart starts the nodes that have ended.
+restart() {
+  local i
+  for i in 1 2 3; do
+    [[ -n ${pids[i]-} ]] && continue
+    start "$i"
+    echo "n$i runs again as process ${pids[i]}"
+  done
+}
+
+tell() { printf '  %-48s %s\n' "$@"; }
+
+bin/throttled certs --dir "$dir/certs" --cluster local n1 n2 n3 >/dev/null
+for i in 1 2 3; do start "$i"; done
 tries=0
-until redis-cli -p 6380 CL.THROTTLE throttled-cluster-ready 0 1 1 2>/dev/null | grep -q '^[01]'; do
-  ((++tries < 100)) || { echo "no node leads"; exit 1; }
-  kill -0 "${pids[@]}" 2>/dev/null || { echo "a node has ended"; exit 1; }
+sleep 0.1 # in which one ends that cannot have its ports
+until answers 1 && answers 2 && answers 3 && decides; do
+  ((++tries < 300)) || { echo "no node leads"; exit 1; }
+  for i in 1 2 3; do runs "$i" || { ended "$i"; exit 1; }; done
   sleep 0.1
 done
-cat <<TEXT
 
-Three nodes are ready. Ask any of them:
+trap restart USR1
+p1=$(port 1) p2=$(port 2) p3=$(port 3)
+printf '\nThree nodes are ready. Ask any of them, kill any of them:\n\n'
+tell "redis-cli -p $p1 CL.THROTTLE user 15 30 60" "any client, any node ($p1, $p2, $p3)"
+tell "redis-cli -c -p $((p1 + 4)) CL.THROTTLE user 15 30 60" "Redis Cluster clients ($((p1 + 4)), $((p2 + 4)), $((p3 + 4)))"
+tell "redis-cli -p $((p1 + 20000)) SENTINEL MASTERS" "Redis Sentinel clients ($((p1 + 20000)), $((p2 + 20000)), $((p3 + 20000)))"
+tell "redis-cli -p $p1 CL.CLUSTER NODES" "who is there, and who leads"
+tell "redis-cli -p $p1 CL.CLUSTER TRANSFER" "let another node lead"
+tell "kill -9 ${pids[1]}" "kill n1 (n2 is ${pids[2]}, n3 is ${pids[3]})"
+tell "kill -USR1 $$" "start those again that have ended"
+printf '\nCtrl-C ends them.\n\n'
 
-  redis-cli -p 6380 CL.THROTTLE user 15 30 60     any client, any node (6380, 6480, 6580)
-  redis-cli -c -p 6384 CL.THROTTLE user 15 30 60  Redis Cluster clients (6384, 6484, 6584)
-  redis-cli -p 26380 SENTINEL MASTERS             Redis Sentinel clients (26380, 26480, 26580)
-  redis-cli -p 6380 CL.CLUSTER NODES              who is there, and who leads
-  redis-cli -p 6380 CL.CLUSTER TRANSFER           let another node lead
-
-Ctrl-C ends them.
-
-TEXT
-wait -n "${pids[@]}"
-echo "a node has ended; the others are ended too"
+while ((${#pids[@]})); do
+  for i in "${!pids[@]}"; do
+    runs "$i" && continue
+    ended "$i"
+    ((${#pids[@]} == 0)) || echo "the others go on; to start it again: kill -USR1 $$"
+  done
+  sleep 0.2
+done 2>/dev/null # where bash tells of each that was killed, with all its options
+echo "the last node has ended"

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/raft"
 
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/cluster"
+	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/raftlog"
 )
 
@@ -21,10 +23,10 @@ const recoverUsage = `Usage: throttled recover --data-dir DIR [NODE=HOST:PORT ..
 Forms a cluster anew that has lost most of its nodes for good. Without nodes it only shows
 what the directory holds.
 
-With nodes, those and no others are the cluster from then on. Run it while no node runs, on
-each node that is left, with the same nodes; start the one with the newest entry first. What only
-the lost nodes had is lost: limits may admit again what they had admitted. Nodes that come back later
-must not be started with their old data.
+With nodes, those and no others are the cluster from then on; the one that has used DIR has to
+be among them. Run it while no node runs, on each node that is left, with the same nodes; start the
+one with the newest entry first. What only the lost nodes had is lost: limits may admit again what
+they had admitted. Nodes that come back later must not be started with their old data.
 
 `
 
@@ -46,14 +48,14 @@ func runRecover(_ context.Context, args []string, stdout, stderr io.Writer) int 
 		flags.Usage()
 		return exitUsage
 	}
-	servers, err := parseServers(flags.Args())
+	nodes, err := options.ParseNodes(strings.Join(flags.Args(), " "))
 	if err != nil {
 		_, _ = fmt.Fprintf(stderr, "throttled: %v\n", err)
 		return exitUsage
 	}
 	summary, err := raftlog.Inspect(*dir)
-	if err == nil && len(servers) > 0 {
-		summary, err = recoverWith(*dir, servers, summary.Identity, stderr)
+	if err == nil && len(nodes) > 0 {
+		summary, err = recoverWith(*dir, nodes, summary.Identity, stderr)
 	}
 	if err == nil {
 		err = printSummary(stdout, &summary)
@@ -61,34 +63,24 @@ func runRecover(_ context.Context, args []string, stdout, stderr io.Writer) int 
 	return check(stderr, err)
 }
 
-func parseServers(words []string) (servers []raft.Server, err error) {
-	for _, word := range words {
-		id, addr, found := strings.Cut(word, "=")
-		if !found || id == "" || !strings.Contains(addr, ":") {
-			return nil, fmt.Errorf("%q is not NODE=HOST:PORT", word)
-		}
-		servers = append(servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(id), Address: raft.ServerAddress(addr)})
-	}
-	return servers, nil
-}
+// The errors of a recovery that would help nobody.
+var (
+	errNobody  = errors.New("no node has used this directory")
+	errUnnamed = errors.New("the node that has used this directory is not among the nodes: it would belong to no cluster")
+)
 
-var errNobody = errors.New("no node has used this directory")
-
-// recoverWith makes servers the configuration. The log is replayed for it into a table that is
+// recoverWith makes nodes the configuration. The log is replayed for it into a table that is
 // thrown away.
-func recoverWith(dir string, servers []raft.Server, who *raftlog.Identity, stderr io.Writer) (raftlog.Summary, error) {
+func recoverWith(dir string, nodes []options.Node, who *raftlog.Identity, stderr io.Writer) (raftlog.Summary, error) {
 	if who == nil {
 		return raftlog.Summary{}, fmt.Errorf("recover %s: %w", dir, errNobody)
 	}
-	log := slog.New(slog.NewTextHandler(stderr, nil))
-	clock := cluster.NewClock()
+	if !slices.ContainsFunc(nodes, func(n options.Node) bool { return n.ID == who.Node }) {
+		return raftlog.Summary{}, fmt.Errorf("recover %s of %s: %w", dir, who.Node, errUnnamed)
+	}
 	failed := make(chan error, 1)
-	node := cluster.New(cluster.Config{
-		Cluster: who.Cluster, Self: cluster.Announcement{ID: who.Node}, Version: version,
-		Table: buckets.New(buckets.Config{Clock: clock.Now, Journal: true}), Clock: clock,
-		Fatal: func(err error) { failed <- err },
-	})
-	summary, err := raftlog.Recover(dir, servers, node.Machine(), log)
+	machine := replayer(who, func(err error) { failed <- err })
+	summary, err := raftlog.Recover(dir, voters(nodes), machine, slog.New(slog.NewTextHandler(stderr, nil)))
 	if err == nil {
 		err = raftlog.Unmark(dir) // there is no leader any more with which it does not go
 	}
@@ -98,6 +90,24 @@ func recoverWith(dir string, servers []raft.Server, who *raftlog.Identity, stder
 	default:
 		return summary, err
 	}
+}
+
+// replayer takes in the log of a node that does not run.
+func replayer(who *raftlog.Identity, fatal func(error)) raft.FSM {
+	clock := cluster.NewClock()
+	return cluster.New(cluster.Config{
+		Cluster: who.Cluster, Self: cluster.Announcement{ID: who.Node}, Version: version,
+		Table: buckets.New(buckets.Config{Clock: clock.Now, Journal: true}), Clock: clock,
+		Fatal: fatal,
+	}).Machine()
+}
+
+func voters(nodes []options.Node) []raft.Server {
+	servers := make([]raft.Server, len(nodes))
+	for i, n := range nodes {
+		servers[i] = raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(n.ID), Address: raft.ServerAddress(n.Addr)}
+	}
+	return servers
 }
 
 func printSummary(w io.Writer, s *raftlog.Summary) error {

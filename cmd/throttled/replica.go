@@ -15,6 +15,7 @@ import (
 
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/cluster"
+	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/peerlink"
 	"github.com/throttledhq/throttled/persistence"
@@ -216,8 +217,15 @@ func (r *replica) noteStuck(err error) {
 func (r *replica) handOver() {
 	ctx, cancel := context.WithTimeout(context.Background(), handOverWithin)
 	defer cancel()
-	if err := r.node.HandOver(ctx); err != nil {
+	err := r.node.HandOver(ctx)
+	switch leader := r.node.View().Leader; {
+	case err == nil:
+	case !errors.Is(err, limiter.ErrUncertain):
 		r.log.Warn("leadership was not handed over", "error", err)
+	case leader == "": // as when all nodes are stopped at once
+		r.log.Info("nobody was left to hand leadership over to: most nodes have ended, or do not answer")
+	default:
+		r.log.Info("leadership was not handed over: another node leads already", "node", leader)
 	}
 }
 

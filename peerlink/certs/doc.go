@@ -7,7 +7,8 @@
 // needed for nothing else and best kept away from them.
 //
 // A certificate of a node is for one thing: its only DNS name is that of [Name],
-// NODE.CLUSTER.throttled. The name need not resolve; it says who the node is, not where.
+// NODE.CLUSTER.throttled. The name need not resolve; it says who the node is, not where. So what
+// clusters and nodes may be called is said here, for all who name one: see [CheckName].
 //
 // Keys are ECDSA on P-256. Certificates begin an hour before they are made, since the
 // clocks of nodes differ. There are no revocation lists: a certificate is good until it

@@ -6,7 +6,8 @@
 // built; and, where it says nothing that is not true of Redis as well, with a real
 // redis-server, byte for byte. README.md describes the form of the conversations.
 //
-// Those in corpus/cluster are held with three nodes of the program as it is built.
+// Those in corpus/cluster are held with three nodes of the program as it is built. What "make cluster"
+// runs, scripts/cluster.sh, is tried here as well.
 //
 // The tests need redis-cli and redis-server 7.0 and fail without them. They take their
 // own free ports, or addresses, on the loopback interface.

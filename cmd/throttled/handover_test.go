@@ -1,0 +1,26 @@
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestProcess_LastOfAll stops a leader when the others are gone, as when all nodes are stopped at once.
+func TestProcess_LastOfAll(t *testing.T) {
+	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000") // in which it does not lose its part
+	leader, others := leaderOf(t, all)
+	leader.ask("[0 ", "CL.THROTTLE", "k", 0, 1, "1h")
+	for _, p := range others {
+		p.kill()
+	}
+	if err := leader.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	code, _ := leader.ends(10 * time.Second)
+	log := leader.log.String()
+	if code != exitOK || !strings.Contains(log, "nobody was left to hand leadership over to") || strings.Contains(log, "charged") {
+		t.Errorf("it ends with %d:\n%s", code, log)
+	}
+}
