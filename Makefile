@@ -14,7 +14,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip
 
 .DEFAULT_GOAL := help
-.PHONY: help build run cluster test lint fmt fuzz oracle plots bench chaos tools clean
+.PHONY: help build run cluster test lint fmt fuzz oracle plots bench chaos chaos-bars tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -68,6 +68,9 @@ chaos: tools ## kill -9 in the middle of saves, changed bits, cuts, floods, grou
 	$(GO) run ./scripts/bench flood
 	$(GO) run ./scripts/bench groups
 	timeout 40m $(GO) run ./scripts/chaos all $(ARGS)
+
+chaos-bars: tools ## all faults of clusters at the sizes of their bars: 300 faults, a million decisions, 100 kills; about an hour
+	timeout 120m $(GO) run ./scripts/chaos all -bars $(ARGS)
 
 tools: ## install the Redis tools that the tests drive (Debian, as root)
 	@for tool in $(TOOLS); do command -v $$tool >/dev/null && continue; \

@@ -59,7 +59,7 @@ func allFaults() []fault {
 }
 
 // forWall are the faults after which there are always nodes enough that were not down, so that
-// wall clocks do not matter.
+// wall clocks do not matter. Of those that take a node down there is none while another one is.
 var forWall = []string{"crash-one", "stop", "pause", "transfer", "snapshot", "wall"}
 
 // result is what schedules come to.
@@ -203,7 +203,17 @@ func (x *schedule) any() *life {
 	return lives[x.rng.IntN(len(lives))]
 }
 
-func (x *schedule) crashOne()    { x.crashLife(x.any()) }
+// mayFall reports whether one node more may go down.
+func (x *schedule) mayFall() bool {
+	return !x.c.skewed || len(x.lives()) == len(x.list())
+}
+
+func (x *schedule) crashOne() {
+	if x.mayFall() {
+		x.crashLife(x.any())
+	}
+}
+
 func (x *schedule) crashLeader() { x.crashLife(x.leading()) }
 
 func (x *schedule) crashAll() {
@@ -216,7 +226,7 @@ func (x *schedule) crashAll() {
 }
 
 func (x *schedule) stopLeader() {
-	if l := x.leading(); l != nil {
+	if l := x.leading(); l != nil && x.mayFall() {
 		x.note("stop %s", l.node.id)
 		l.stop()
 		x.bootLater(l.node, x.between(downFor, 1500*time.Millisecond))

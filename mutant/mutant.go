@@ -22,4 +22,5 @@ const (
 	AnyTerm           Bug = "any-term"              // entries that were decided under an older term count
 	NoBarrier         Bug = "no-barrier"            // a new leader decides before it has applied all entries
 	ForgottenTime     Bug = "forgotten-time"        // snapshots lose the log time
+	SyncIgnored       Bug = "sync-error-ignored"    // what the disk has not stored counts as stored
 )

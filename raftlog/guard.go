@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/mutant"
 )
 
 // latch holds the first error. It is shared by the files of a store: after an error of one
@@ -72,7 +74,7 @@ func (f *guarded) write(what string, op func() error) error {
 	if err := f.latch.err(); err != nil {
 		return err
 	}
-	if err := protect(op); err != nil {
+	if err := protect(op); err != nil && !mutant.Is(mutant.SyncIgnored) {
 		f.latch.trip(fmt.Errorf("%s: %s: %w", f.name, what, err))
 	}
 	return f.latch.err()

@@ -27,20 +27,31 @@ func dial(addr string) (*conn, error) {
 	return &conn{Conn: c, in: bufio.NewReader(c)}, nil
 }
 
+// send sends commands in one write. Their replies have to be read, each by receive, within some time.
+func (c *conn) send(within time.Duration, commands ...[]string) error {
+	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
+		return err
+	}
+	c.out = c.out[:0]
+	for _, words := range commands {
+		c.out = fmt.Appendf(c.out, "*%d\r\n", len(words))
+		for _, w := range words {
+			c.out = fmt.Appendf(c.out, "$%d\r\n%s\r\n", len(w), w)
+		}
+	}
+	_, err := c.Write(c.out)
+	return err
+}
+
+func (c *conn) receive() (reply, error) { return readReply(c.in) }
+
 // ask sends a command and returns the reply, which may be one that tells an error. An error of
 // ask leaves open whether the command has been executed, and the connection useless.
 func (c *conn) ask(within time.Duration, words ...string) (reply, error) {
-	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
+	if err := c.send(within, words); err != nil {
 		return reply{}, err
 	}
-	c.out = fmt.Appendf(c.out[:0], "*%d\r\n", len(words))
-	for _, w := range words {
-		c.out = fmt.Appendf(c.out, "$%d\r\n%s\r\n", len(w), w)
-	}
-	if _, err := c.Write(c.out); err != nil {
-		return reply{}, err
-	}
-	return readReply(c.in)
+	return c.receive()
 }
 
 // askOnce asks on a connection of its own. A reply that tells an error is an error.

@@ -51,12 +51,19 @@ const attachWithin = 5 * time.Second
 // inject makes system calls of a node fail or hang, and returns what ends that. The words are as
 // strace has them, like "error=EIO". A node that exits meanwhile ends it, too.
 func (n *node) inject(how string) (heal func() error, err error) {
+	return n.injectInto("fsync,fdatasync", how)
+}
+
+// injectInto is inject for other calls than syncs, and for some files only if any are named.
+func (n *node) injectInto(calls, how string, files ...string) (heal func() error, err error) {
 	b := n.running()
 	if b == nil {
 		return nil, fmt.Errorf("%s does not run", n.id)
 	}
-	const calls = "fsync,fdatasync"
 	cmd := exec.Command("strace", "-f", "-o", os.DevNull, "-p", fmt.Sprint(b.cmd.Process.Pid), "-e", "trace="+calls, "-e", "inject="+calls+":"+how)
+	for _, f := range files {
+		cmd.Args = append(cmd.Args, "-P", f)
+	}
 	said, err := cmd.StderrPipe()
 	if err != nil {
 		return nil, err

@@ -24,12 +24,12 @@ var faults = []fault{
 	{"kill -9 of a follower", false, onFollower(killed)},
 	{"kill -9 of any node", false, onAny(killed)},
 	{"kill -9 of all nodes at once", false, killAll},
-	{"a pause of the leader", false, onLeader(paused)},
+	{"a pause of the leader", false, onLeader(leaderPaused)},
 	{"a pause of the leader with questions waiting", true, askedWhilePaused},
 	{"a pause of a follower", false, onFollower(paused)},
-	{"the leader cut off both ways", true, onLeader(cutOff(true, true))},
-	{"the leader cannot send", true, onLeader(cutOff(false, true))},
-	{"the leader cannot receive", true, onLeader(cutOff(true, false))},
+	{"the leader cut off both ways", false, onLeader(leaderCutOff(true, true))},
+	{"the leader cannot send", false, onLeader(leaderCutOff(false, true))},
+	{"the leader cannot receive", false, onLeader(leaderCutOff(true, false))},
 	{"a follower cut off both ways", false, onFollower(cutOff(true, true))},
 	{"a follower cannot send", false, onFollower(cutOff(false, true))},
 	{"a follower cannot receive", false, onFollower(cutOff(true, false))},
@@ -42,6 +42,8 @@ var faults = []fault{
 	{"all nodes stopped one after the other", true, rolling},
 	{"leadership handed over", true, transferred},
 	{"a hand-over cut in the middle", false, handOverCut},
+	{"a snapshot", false, onAny(saved)},
+	{"snapshots while a node is killed", false, savedAndKilled},
 	{"a wrong wall clock", false, onAny(wrongClock)},
 	{"a wrong wall clock on the leader", false, onLeader(wrongClock)},
 }
@@ -110,6 +112,13 @@ func paused(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	return t.pause(ctx, n, between(r, 200*time.Millisecond, 3*time.Second))
 }
 
+// leaderPaused is paused for one that leads, which is taken away if it takes long.
+func leaderPaused(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
+	d := between(r, 200*time.Millisecond, 3*time.Second)
+	t.awayFor(d)
+	return t.pause(ctx, n, d)
+}
+
 func (t *trial) pause(ctx context.Context, n *node, d time.Duration) error {
 	t.note("pause %s for %s", n.id, d)
 	err := n.signal(syscall.SIGSTOP)
@@ -136,15 +145,28 @@ func (t *trial) whileCut(ctx context.Context, n *node, what string, rule rule, d
 // cutOff cuts a node off from the other nodes, but not from its clients.
 func cutOff(in, out bool) func(context.Context, *trial, *node, *rand.Rand) error {
 	return func(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
-		cut := rule{percent: 100}
-		if in {
-			cut.in = t.others(n)
-		}
-		if out {
-			cut.out = t.others(n)
-		}
-		return t.whileCut(ctx, n, fmt.Sprintf("cut off (receiving %t, sending %t)", in, out), cut, hold(r))
+		return t.cutOffFor(ctx, n, in, out, hold(r))
 	}
+}
+
+// leaderCutOff is cutOff for one that leads, which is taken away if it takes long.
+func leaderCutOff(in, out bool) func(context.Context, *trial, *node, *rand.Rand) error {
+	return func(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
+		d := hold(r)
+		t.awayFor(d)
+		return t.cutOffFor(ctx, n, in, out, d)
+	}
+}
+
+func (t *trial) cutOffFor(ctx context.Context, n *node, in, out bool, d time.Duration) error {
+	cut := rule{percent: 100}
+	if in {
+		cut.in = t.others(n)
+	}
+	if out {
+		cut.out = t.others(n)
+	}
+	return t.whileCut(ctx, n, fmt.Sprintf("cut off (receiving %t, sending %t)", in, out), cut, d)
 }
 
 func linkCut(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
@@ -178,6 +200,28 @@ func slowed(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	}
 	rest(ctx, d)
 	return heal()
+}
+
+// saved lets a node take a snapshot: its next start begins with that.
+func saved(ctx context.Context, t *trial, n *node, _ *rand.Rand) error {
+	said, err := askOnce(n.addr(), patience, "BGSAVE")
+	if err != nil {
+		said.text = err.Error() // it is down, or is taking one
+	}
+	t.note("BGSAVE of %s: %s", n.id, said.text)
+	return nil
+}
+
+// savedAndKilled lets all nodes take snapshots, and kills one of them meanwhile: before the file is
+// there, when it is, or when it is complete.
+func savedAndKilled(ctx context.Context, t *trial, r *rand.Rand) error {
+	for _, n := range t.nodes {
+		if err := saved(ctx, t, n, r); err != nil {
+			return err
+		}
+	}
+	rest(ctx, between(r, 0, 50*time.Millisecond))
+	return onAny(killed)(ctx, t, r)
 }
 
 // stopWithin is how long a node may take to end once it has been told to.

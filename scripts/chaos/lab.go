@@ -27,8 +27,10 @@ type lab struct {
 type settings struct {
 	seed   uint64
 	last   time.Duration // how long a scenario goes on; 0 means its own time
-	faults int           // how many faults mix injects at the most; 0 means as time permits
+	faults int           // that mix has to inflict; 0 means as time permits
+	ops    int           // that mix has to check; 0 means as time permits
 	times  int           // repetitions of a scenario that counts; 0 means its own number
+	bars   bool          // everything at the sizes that the bars are for
 	nodes  int
 	dir    string
 	bin    string

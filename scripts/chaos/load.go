@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/throttledhq/throttled/scripts/chaos/history"
@@ -13,6 +14,7 @@ import (
 type load struct {
 	clients []*client
 	keys    *keyring
+	decided atomic.Int64 // so far
 	clock   clock
 	begun   int64
 	ended   int64
@@ -97,7 +99,7 @@ func (l *load) end() []history.Op {
 type tally struct {
 	decided, limited, unknown int
 	refused, lost             map[string]int
-	downs                     int
+	downs, piped, cutOff      int
 	pairs                     []pairCount
 	errs                      []string
 }
@@ -127,7 +129,7 @@ func (l *load) tally() tally {
 			t.pairs[i].charged += p.charged
 			t.pairs[i].open += p.open
 		}
-		t.downs += c.downs
+		t.downs, t.piped, t.cutOff = t.downs+c.downs, t.piped+c.piped, t.cutOff+c.cutOff
 		t.errs = append(t.errs, c.errs...)
 	}
 	return t

@@ -16,6 +16,8 @@
 //	chaos all        all of them
 //	chaos check FILE judges a history that was kept
 //
+// With -bars each of them runs at the size that its bar is stated for, and fails if less has happened.
+//
 // What happens follows from a seed, which is printed; a run with the same seed inflicts the same
 // faults, if not at the same instants. It takes root, and Linux with network namespaces.
 package main
@@ -93,11 +95,13 @@ func newLab(s settings, out *report) *lab {
 func parse(args []string) (s settings, names []string, err error) {
 	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	f.Uint64Var(&s.seed, "seed", 0, "of the faults; 0 takes one at random")
-	f.DurationVar(&s.last, "for", 0, "time that mix and clock go on; 0 means their own")
-	f.IntVar(&s.faults, "faults", 0, "faults that mix inflicts at the most; 0 means as time permits")
+	f.DurationVar(&s.last, "for", 0, "time that mix and clock go on at the most; 0 means their own")
+	f.IntVar(&s.faults, "faults", 0, "faults that mix has to inflict, or it fails; 0 means as time permits")
+	f.IntVar(&s.ops, "ops", 0, "decisions that mix has to check, or it fails; 0 means as time permits")
+	f.BoolVar(&s.bars, "bars", false, "run at the sizes of the bars: 300 faults, 1,000,000 decisions, 100 kills...")
 	f.IntVar(&s.times, "times", 0, "repetitions of the scenarios that measure; 0 means their own")
 	f.IntVar(&s.nodes, "nodes", 3, "of the cluster")
-	f.IntVar(&s.rate, "rate", 800, "requests a second")
+	f.IntVar(&s.rate, "rate", usualRate, "requests a second")
 	f.StringVar(&s.dir, "dir", "", "directory for logs and histories; by default a temporary one")
 	f.StringVar(&s.bin, "bin", "", "program to test, built with -tags chaos; by default it is built")
 	f.StringVar(&s.only, "only", "", "of mutants: the one")
@@ -117,7 +121,31 @@ func parse(args []string) (s settings, names []string, err error) {
 	if s.nodes < 1 || s.rate < 1 {
 		return s, nil, errors.New("there have to be nodes and requests")
 	}
+	if s.bars {
+		s.raise()
+	}
 	return s, names, nil
+}
+
+// The sizes of mix by its bars. With the usual rate they would take twice the time.
+const (
+	barFaults = 300
+	barOps    = 1_000_000
+	usualRate = 800
+	barRate   = 1600
+)
+
+// raise asks for what the bars are, where nothing else is asked for.
+func (s *settings) raise() {
+	if s.faults == 0 {
+		s.faults = barFaults
+	}
+	if s.ops == 0 {
+		s.ops = barOps
+	}
+	if s.rate == usualRate {
+		s.rate = barRate
+	}
 }
 
 // choose finds scenarios by their names.

@@ -46,6 +46,10 @@ func TestParse(t *testing.T) {
 	if err != nil || s != want || !slices.Equal(names, []string{"mix", "clock"}) {
 		t.Errorf("%+v %v: %v", s, names, err)
 	}
+	s, _, err = parse([]string{"all", "-bars", "-ops", "5"})
+	if want := (settings{seed: s.seed, nodes: 3, bars: true, faults: barFaults, ops: 5, rate: barRate}); err != nil || s != want {
+		t.Errorf("%+v: %v", s, err)
+	}
 	first, _, err1 := parse(nil)
 	second, _, err2 := parse(nil)
 	if err1 != nil || err2 != nil || first.seed == second.seed {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -170,6 +171,30 @@ func (n *node) crashes() (codes []int) {
 		}
 	}
 	return codes
+}
+
+// awaited is the newest process, whose end is then to be expected; nil if there has been none.
+func (n *node) awaited() *boot {
+	n.forgive()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.last()
+}
+
+// wipe removes all data of the node, and lets it join through another one, as somebody would who has
+// replaced its disk.
+func (n *node) wipe(through string) error {
+	if err := errors.Join(os.RemoveAll(n.dataDir()), os.MkdirAll(n.dataDir(), 0o700)); err != nil {
+		return fmt.Errorf("wipe %s: %w", n.id, err)
+	}
+	n.join = net.JoinHostPort(through, strconv.Itoa(raftPort))
+	for i := 0; i+1 < len(n.args); i++ {
+		if n.args[i] == "--bootstrap" || n.args[i] == "--join" {
+			n.args = slices.Delete(n.args, i, i+2)
+		}
+	}
+	n.args = append(n.args, "--join", n.join)
+	return nil
 }
 
 // forgive says that the end of the process that is there, or was last, is to be expected.

@@ -60,6 +60,23 @@ func TestJudgeProcesses(t *testing.T) {
 	}
 }
 
+// TestWipe: a node that has lost its data joins under its old id, and begins nothing.
+func TestWipe(t *testing.T) {
+	for _, old := range [][]string{{"--bootstrap", "n1=a n2=b"}, {"--join", "10.0.0.9:1"}} {
+		n := &node{id: "n1", dir: t.TempDir(), args: slices.Concat([]string{"--node-id", "n1"}, old, []string{"--x", "y"})}
+		if err := os.MkdirAll(n.dataDir()+"/deep", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.wipe("10.0.0.2"); err != nil {
+			t.Fatal(err)
+		}
+		left, err := os.ReadDir(n.dataDir())
+		if want := []string{"--node-id", "n1", "--x", "y", "--join", "10.0.0.2:6382"}; err != nil || len(left) > 0 || !slices.Equal(n.args, want) {
+			t.Errorf("%v, %d files: %v", n.args, len(left), err)
+		}
+	}
+}
+
 func TestWallAndTail(t *testing.T) {
 	n := &node{id: "n1", dir: t.TempDir()}
 	for _, d := range []time.Duration{time.Hour, -5 * time.Second, 0} {

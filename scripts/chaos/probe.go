@@ -118,6 +118,14 @@ func (p *probes) decisions(except *node) (ops []history.Op) {
 	return ops
 }
 
+// alone is a probe of one node that the others may not know of. It ends by what is returned with it.
+func (c *cluster) alone(ctx context.Context, n *node) (p *probe, end func()) {
+	all := &probes{all: []*probe{{node: n, clock: c.clock}}}
+	ctx, all.stop = context.WithCancel(ctx)
+	all.running.Go(func() { all.all[0].run(ctx) })
+	return all.all[0], all.end
+}
+
 // failed counts the requests sent between two moments that nodes other than one have not decided.
 func (p *probes) failed(from, to int64, except *node) map[string]int {
 	words := map[string]int{}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/throttledhq/throttled/scripts/chaos/check"
 	"github.com/throttledhq/throttled/scripts/chaos/history"
@@ -25,7 +26,7 @@ func checkFiles(paths []string, w io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		findings, _ := judgeKeys(history.ByKey(ops), check.Clock{Behind: history.Never})
+		findings, _ := judgeKeys(history.ByKey(ops), check.Clock{Behind: history.Never}, lasted(ops))
 		for _, found := range findings {
 			bad = true
 			if _, err := fmt.Fprintf(w, "%s: %s\n", path, found); err != nil {
@@ -39,41 +40,113 @@ func checkFiles(paths []string, w io.Writer) error {
 	return nil
 }
 
+// lasted returns for how long a history goes on. As the silence of what was kept it forgives any
+// starving, of which it does not tell enough.
+func lasted(ops []history.Op) time.Duration {
+	var end int64
+	for i := range ops {
+		end = max(end, ops[i].Call)
+	}
+	return time.Duration(end)
+}
+
 // keysJudged says how much judgeKeys had to judge.
 type keysJudged struct {
 	keys, searched, undecided int
+	windows, full             int     // of which as much was granted as may be
+	busy                      int     // keys that were asked for all the time
+	poorest                   float64 // share that one of them has granted of all it could, the least of all
+	decided                   int     // decisions that a checker has looked at
 	closest                   float64 // units beyond a limit, of the key that came closest to it
 }
 
-// judgeKeys runs the checkers that look at one key at a time.
-func judgeKeys(groups map[*history.Key][]history.Op, clock check.Clock) (findings []finding, j keysJudged) {
-	j.keys, j.closest = len(groups), -1e18
+// judgeKeys runs the checkers that look at one key at a time. silence is for how long nobody was told
+// anything.
+func judgeKeys(groups map[*history.Key][]history.Op, clock check.Clock, silence time.Duration) (findings []finding, j keysJudged) {
+	j.keys, j.closest, j.poorest = len(groups), -1e18, 1
+	add := func(k *history.Key, checker, format string, args ...any) {
+		findings = append(findings, finding{checker, describe(k) + ": " + fmt.Sprintf(format, args...)})
+	}
 	byName := func(a, b *history.Key) int { return strings.Compare(a.Name, b.Name) }
 	for _, k := range slices.SortedFunc(maps.Keys(groups), byName) {
 		ops := groups[k]
-		if history.OnlyCharges(ops) {
-			s := check.Interval(k, ops, clock.Slack)
-			j.closest = max(j.closest, s.Over)
-			if s.Violated {
-				findings = append(findings, finding{"interval", fmt.Sprintf("%s: %s", describe(k), s)})
-			}
-			if stale := check.Replies(k, ops, clock.Slack); len(stale) > 0 {
-				findings = append(findings, finding{"stale", fmt.Sprintf("%s: %d replies, the first: %s", describe(k), len(stale), stale[0])})
-			}
+		only := history.OnlyCharges(ops)
+		if only {
+			j.judgeCharges(k, ops, clock.Slack, add)
 		}
-		if !searchable(k) {
-			continue
+		if only && k.Form == history.Rate {
+			j.judgeGrants(k, ops, silence, add)
 		}
-		j.searched++
-		switch v, n := check.Linear(k, ops, clock, searchWithin); v {
-		case check.Illegal:
-			findings = append(findings, finding{"linear", fmt.Sprintf("%s: no order explains the %d replies", describe(k), n)})
-		case check.Undecided:
-			j.undecided++
-			findings = append(findings, finding{"linear", fmt.Sprintf("%s: undecided after %d of %d requests", describe(k), n, len(ops))})
+		if searchable(k) {
+			j.search(k, ops, clock, add)
+		}
+		if only || searchable(k) {
+			j.decided += decidedOf(ops)
 		}
 	}
 	return findings, j
+}
+
+// note tells of a violation on a key.
+type note func(k *history.Key, checker, format string, args ...any)
+
+// judgeCharges looks at a key to which clients have given nothing back.
+func (j *keysJudged) judgeCharges(k *history.Key, ops []history.Op, slack check.Slack, add note) {
+	if k.Form == history.Window {
+		s := check.Window(k, ops, slack)
+		if j.windows++; s.Over >= 0 {
+			j.full++
+		}
+		if s.Violated {
+			add(k, "interval", "%s", s)
+		}
+		return
+	}
+	s := check.Interval(k, ops, slack)
+	j.closest = max(j.closest, s.Over)
+	if s.Violated {
+		add(k, "interval", "%s", s)
+	}
+	if k.Form != history.Rate {
+		return
+	}
+	if stale := check.Replies(k, ops, slack); len(stale) > 0 {
+		add(k, "stale", "%d replies, the first: %s", len(stale), stale[0])
+	}
+}
+
+// judgeGrants looks for a key that grants too little.
+func (j *keysJudged) judgeGrants(k *history.Key, ops []history.Op, silence time.Duration, add note) {
+	s := check.Grants(k, ops, silence)
+	if s.Due == 0 {
+		return
+	}
+	j.busy++
+	j.poorest = min(j.poorest, float64(s.Granted)/float64(2*s.Due))
+	if s.Starved() {
+		add(k, "starved", "%d units granted, although %d are due at the least", s.Granted, s.Due)
+	}
+}
+
+// search looks for an order of all requests on a key.
+func (j *keysJudged) search(k *history.Key, ops []history.Op, clock check.Clock, add note) {
+	j.searched++
+	switch v, n := check.Linear(k, ops, clock, searchWithin); v {
+	case check.Illegal:
+		add(k, "linear", "no order explains the %d replies", n)
+	case check.Undecided:
+		j.undecided++
+		add(k, "undecided", "after %d of %d requests", n, len(ops))
+	}
+}
+
+func decidedOf(ops []history.Op) (n int) {
+	for i := range ops {
+		if ops[i].Outcome != history.Unknown {
+			n++
+		}
+	}
+	return n
 }
 
 func describe(k *history.Key) string {

@@ -24,6 +24,8 @@ func histories() map[string]struct {
 	want string
 } {
 	cold := &history.Key{Name: "cold:1", MaxBurst: 1, Count: 1, Period: time.Minute}
+	window := &history.Key{Name: "window:LOG:0", Form: history.Window, MaxBurst: 1, Count: 1, Period: time.Minute}
+	bound := &history.Key{Name: "bucket:0", Form: history.Bound, MaxBurst: 1, Count: 1, Period: time.Minute}
 	searched := &history.Key{Name: "linear:0:0", MaxBurst: 1, Count: 1, Period: time.Minute}
 	limited := asked(cold, 30, 1, 0)
 	limited.Outcome, limited.RetryAfter = history.Limited, 60
@@ -37,17 +39,37 @@ func histories() map[string]struct {
 		"one is unknown":         {[]history.Op{asked(cold, 0, 1, 1), unknown, limited}, ""},
 		"one too many":           {[]history.Op{asked(cold, 0, 1, 1), asked(cold, 10, 1, 0), asked(cold, 20, 1, 0)}, "interval stale"},
 		"a reply that is old":    {[]history.Op{asked(cold, 0, 1, 1), asked(cold, 10, 0, 2)}, "stale"},
+		"a window that is full":  {[]history.Op{asked(window, 0, 2, 0), asked(window, 60_000, 2, 0)}, ""},
+		"a window too full":      {[]history.Op{asked(window, 0, 2, 0), asked(window, 59_998, 1, 0)}, "interval"},
+		"another algorithm":      {[]history.Op{asked(bound, 0, 1, 0), asked(bound, 10, 1, 2)}, ""},
+		"another that is broken": {[]history.Op{asked(bound, 0, 1, 0), asked(bound, 10, 2, 2)}, "interval"},
+		"a key that starves":     {starved(cold, 100), "starved"},
 		"an order explains it":   {[]history.Op{asked(searched, 0, 1, 1), asked(searched, 10, 1, 0)}, ""},
 		"no order explains it":   {[]history.Op{asked(searched, 0, 1, 0), asked(searched, 10, 1, 0)}, "linear"},
 		"refunds are not so few": {[]history.Op{asked(cold, 0, 2, 0), asked(cold, 10, -2, 2), asked(cold, 20, 2, 0)}, ""},
 	}
 }
 
+// starved is a key that grants its limit, and then nothing any more, for some minutes.
+func starved(k *history.Key, minutes int64) (ops []history.Op) {
+	for i := range minutes * 20 {
+		o := asked(k, i*3000, 1, max(0, 1-i))
+		if i > 1 {
+			o.Outcome, o.RetryAfter, o.ResetAfter = history.Limited, 60, 120
+		}
+		ops = append(ops, o)
+	}
+	return ops
+}
+
 func TestJudgeKeys(t *testing.T) {
 	for name, h := range histories() {
-		findings, judged := judgeKeys(history.ByKey(h.ops), check.Clock{Behind: history.Never})
+		findings, judged := judgeKeys(history.ByKey(h.ops), check.Clock{Behind: history.Never}, 0)
 		if got := checkersOf(findings); got != h.want {
 			t.Errorf("%s: found by %q, want %q: %v", name, got, h.want, findings)
+		}
+		if judged.decided != decidedOf(h.ops) && h.want != "" {
+			t.Errorf("%s: %d decisions were judged", name, judged.decided)
 		}
 		if len(h.ops) > 0 && (judged.keys != 1 || judged.searched != searchedOf(h.ops)) {
 			t.Errorf("%s: %+v", name, judged)
@@ -66,6 +88,9 @@ func searchedOf(ops []history.Op) int {
 // TestCheckFiles: a history that was kept is judged as when it was new.
 func TestCheckFiles(t *testing.T) {
 	for name, h := range histories() {
+		if h.want == "starved" {
+			h.want = "" // a file does not tell for how long nobody was told anything
+		}
 		path := filepath.Join(t.TempDir(), "history")
 		f, err := os.Create(path)
 		if err != nil {

@@ -98,6 +98,25 @@ func counts(m map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
+// safety are the checkers that find that a promise about limits is broken: too much was admitted, a
+// charge is lost, states differ, or time is wrong. Others find that a run has gone wrong in some way.
+var safety = map[string]bool{
+	"interval": true, "stale": true, "linear": true, "witness": true, "ledger": true, "pairs": true,
+	"agreement": true, "terms": true, "clock": true,
+}
+
+// divide tells findings about safety from the others.
+func divide(findings []finding) (unsafe, others []finding) {
+	for _, f := range findings {
+		if safety[f.checker] {
+			unsafe = append(unsafe, f)
+		} else {
+			others = append(others, f)
+		}
+	}
+	return unsafe, others
+}
+
 // checkersOf lists by which checkers something was found, each once.
 func checkersOf(findings []finding) string {
 	seen := map[string]bool{}

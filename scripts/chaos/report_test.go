@@ -56,3 +56,16 @@ func TestCounts(t *testing.T) {
 		t.Error("something was found in nothing")
 	}
 }
+
+// TestDivide: what counts as catching a bug is what breaks a promise about limits.
+func TestDivide(t *testing.T) {
+	unsafe, others := divide([]finding{{"process", "x"}, {"interval", "y"}, {"pressure", "z"}, {"agreement", "a"}, {"healing", "b"}})
+	if checkersOf(unsafe) != "agreement interval" || checkersOf(others) != "healing pressure process" {
+		t.Errorf("%v, %v", unsafe, others)
+	}
+	for c, want := range map[caught]string{{}: "-", {"a", ""}: "a", {"a", "b"}: "a (and b)", {"", "b"}: "- (and b)"} {
+		if c.String() != want {
+			t.Errorf("%q", c)
+		}
+	}
+}

@@ -25,7 +25,7 @@ func failover(ctx context.Context, l *lab) error {
 		p := t.probe(ctx)
 		defer p.end()
 		var times []time.Duration
-		for range l.repeated(30) {
+		for range l.repeated(30, 100) {
 			took, err := t.killLeader(ctx, p)
 			if err != nil {
 				return err
@@ -115,7 +115,7 @@ func handover(ctx context.Context, l *lab) error {
 		defer p.end()
 		var transfers, stops []time.Duration
 		failed := map[string]int{}
-		for i := range l.repeated(40) {
+		for i := range l.repeated(40, 100) {
 			leader, err := t.awaitLeader(ctx)
 			if err != nil {
 				return err
@@ -184,11 +184,12 @@ func (t *trial) stopLeader(ctx context.Context, leader *node) error {
 // follower kills followers: nobody is to notice.
 func follower(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
+		t.quiet = true
 		p := t.probe(ctx)
 		defer p.end()
 		failed, gaps := map[string]int{}, []time.Duration{}
 		before := t.watch.changes()
-		for range l.repeated(10) {
+		for range l.repeated(10, 20) {
 			n, err := t.follower(ctx, l.random)
 			if err != nil {
 				return err

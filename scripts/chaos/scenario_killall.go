@@ -9,7 +9,7 @@ import (
 // be lost: the judge holds the ledger against it, and a key is looked at after every cycle.
 func killall(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{args: []string{"--raft-fsync", "yes"}}, func(ctx context.Context, t *trial) error {
-		cycles := l.repeated(20)
+		cycles := l.repeated(20, 50)
 		acknowledged := int64(0)
 		for i := range cycles {
 			n, err := t.chargeUntilKilled(ctx, i, acknowledged)
@@ -27,7 +27,7 @@ func killall(ctx context.Context, l *lab) error {
 // they are back, as much must be in use as before, and at most one charge more than that: the
 // one whose reply was lost.
 func (t *trial) chargeUntilKilled(ctx context.Context, cycle int, before int64) (acknowledged int64, err error) {
-	const key, burst = "cycle", 49_999
+	const key = "cycle"
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
 		return 0, err
@@ -44,7 +44,7 @@ func (t *trial) chargeUntilKilled(ctx context.Context, cycle int, before int64) 
 		killed <- killAll(ctx, t, t.lab.random)
 	}()
 	for {
-		r, err := link.ask(patience, "CL.THROTTLE", key, itoa(burst), "1", "86400")
+		r, err := link.ask(patience, append([]string{"CL.THROTTLE", key}, slow()...)...)
 		if f, _ := fateOf(&r, err); f != decided {
 			break
 		}
@@ -56,11 +56,11 @@ func (t *trial) chargeUntilKilled(ctx context.Context, cycle int, before int64) 
 	if err := t.healthy(ctx, startWithin); err != nil {
 		return 0, err
 	}
-	left, err := t.remaining(ctx, key, burst)
+	left, err := t.remaining(ctx, key)
 	if err != nil {
 		return 0, err
 	}
-	if used := burst + 1 - left; used < acknowledged || used > acknowledged+1 {
+	if used := slowBurst + 1 - left; used < acknowledged || used > acknowledged+1 {
 		t.lab.out.found([]finding{{"ledger", fmt.Sprintf("cycle %d: %d units are in use after %d acknowledged charges", cycle, used, acknowledged)}})
 	} else {
 		acknowledged = used

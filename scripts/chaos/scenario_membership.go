@@ -12,19 +12,81 @@ import (
 // voteWithin is how soon a node that has joined has to have a vote.
 const voteWithin = 10 * time.Second
 
-// membership lets nodes join, takes out followers and the leader, and lets the machine of one that
-// was wiped join as another.
+const (
+	// removedWithin is how soon a node has to end by itself that is no member any more.
+	removedWithin = 10 * time.Second
+	// wipedSays is what a node says that comes back without its data.
+	wipedSays = "an id is not used again"
+)
+
+// membership lets nodes join, takes out followers and the leader, and lets nodes come back that must
+// not: one that was removed, and one that has lost its data.
 func membership(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		p := t.probe(ctx)
 		defer p.end()
-		for range l.repeated(2) {
+		for range l.repeated(2, 2) {
 			if err := t.growAndShrink(ctx, p); err != nil {
 				return err
 			}
 		}
-		return nil
+		return t.comesBackEmpty(ctx, p)
 	})
+}
+
+// comesBackEmpty kills a member, removes its data and starts it under its old id: it may have voted, and
+// stored what others count on, and knows of neither. It has to end by itself, and the others go on.
+func (t *trial) comesBackEmpty(ctx context.Context, p *probes) error {
+	n, err := t.follower(ctx, t.lab.random)
+	if err != nil {
+		return err
+	}
+	if err := n.kill(); err != nil {
+		return err
+	}
+	t.note("%s loses its data", n.id)
+	if err := n.wipe(t.others(n)[0]); err != nil {
+		return err
+	}
+	before := t.watch.changes()
+	asking, end := t.alone(ctx, n)
+	defer end()
+	if err := t.withoutGap(ctx, p, "a member comes back without its data", n, func() error {
+		if err := n.start(); err != nil {
+			return err
+		}
+		return t.endsByItself(n, "  and ends")
+	}); err != nil {
+		return err
+	}
+	if !strings.Contains(n.tail(20), wipedSays) {
+		t.lab.out.found([]finding{{"membership", fmt.Sprintf("%s does not say that %s:\n%s", n.id, wipedSays, n.tail(5))}})
+	}
+	end()
+	t.lab.out.atMost("  decisions by it", float64(len(asking.oks)), 0, "")
+	t.lab.out.atMost("  changes of leader by that", float64(t.watch.changes()-before), 0, "")
+	if err := t.remove(ctx, n); err != nil {
+		return err
+	}
+	_, err = t.join(ctx)
+	return err
+}
+
+// endsByItself waits until a process has ended that nobody has ended, which it has to with an error.
+func (t *trial) endsByItself(n *node, what string) error {
+	boot, begin := n.awaited(), time.Now()
+	if boot == nil {
+		return fmt.Errorf("%s was never started", n.id)
+	}
+	select {
+	case <-boot.ended:
+	case <-time.After(removedWithin):
+		t.lab.out.found([]finding{{"membership", fmt.Sprintf("%s goes on, and must not; its last words:\n%s", n.id, n.tail(3))}})
+		return n.kill()
+	}
+	t.lab.out.atMost(what+" by itself", time.Since(begin).Seconds(), removedWithin.Seconds(), "s")
+	t.lab.out.atLeast("  exit code", float64(boot.code), 1, "")
+	return nil
 }
 
 func (t *trial) growAndShrink(ctx context.Context, p *probes) error {
@@ -54,9 +116,7 @@ func (t *trial) comesBack(ctx context.Context, p *probes, removed, added *node) 
 		if err := removed.start(); err != nil {
 			return err
 		}
-		rest(ctx, 2*time.Second)
-		removed.forgive() // it may end by itself
-		return removed.kill()
+		return t.endsByItself(removed, "  and ends")
 	}); err != nil {
 		return err
 	}
@@ -130,18 +190,21 @@ func (c *cluster) isVoter(id string) (bool, error) {
 	return false, fmt.Errorf("%s: %w", id, errNoMember)
 }
 
-// remove takes a node out, and ends its process.
+// remove takes a node out, whose process has to end by itself, if it is there.
 func (t *trial) remove(ctx context.Context, n *node) error {
 	if err := t.administer(ctx, "REMOVE", n.id); err != nil {
 		return err
 	}
 	t.nodes = slices.DeleteFunc(t.nodes, func(m *node) bool { return m == n })
 	t.gone = append(t.gone, n)
-	n.forgive()
 	if _, err := t.awaitLeader(ctx); err != nil {
 		return err
 	}
-	return n.kill()
+	if n.running() == nil {
+		n.forgive()
+		return nil
+	}
+	return t.endsByItself(n, "  and its process ends")
 }
 
 // administer asks for a change until it is made.

@@ -8,37 +8,83 @@ import (
 	"time"
 )
 
-// mix inflicts faults at random, mostly one after the other, sometimes two at once.
+// How long mix goes on by itself: to see what happens, and at the most to reach what is demanded.
+const (
+	mixFor  = time.Minute
+	mixMost = 30 * time.Minute
+)
+
+// mix inflicts faults at random, mostly one after the other, sometimes two at once. The first takes
+// the leader away.
 func mix(ctx context.Context, l *lab) error {
-	return l.withTrial(ctx, plan{args: l.variant()}, func(ctx context.Context, t *trial) error {
-		done := map[string]int{}
-		defer l.showFaults(done)
-		end := time.Now().Add(l.lasting(60 * time.Second))
-		for n := 0; time.Now().Before(end) && (l.faults == 0 || n < l.faults); n++ {
-			both := l.random.IntN(6) == 0
-			f, g := faults[l.random.IntN(len(faults))], faults[l.random.IntN(len(faults))]
-			var wait sync.WaitGroup
-			var second error
-			if both {
-				r := rand.New(rand.NewPCG(l.random.Uint64(), 0))
-				done[g.name]++
-				wait.Go(func() { second = t.suffer(ctx, g, r) })
-			}
-			done[f.name]++
-			first := t.suffer(ctx, f, l.random)
-			wait.Wait()
-			if first != nil || second != nil {
-				return fmt.Errorf("%s: %w", f.name, firstOf(first, second))
+	var t *trial
+	done := map[string]int{}
+	err := l.withTrial(ctx, plan{args: l.variant()}, func(ctx context.Context, begun *trial) error {
+		t = begun
+		end := time.Now().Add(l.lasting(l.mixLasts()))
+		f := faults[0]
+		for time.Now().Before(end) && ctx.Err() == nil && !l.enough(sum(done), int(t.load.decided.Load())) {
+			if err := t.inflict(ctx, f, done); err != nil {
+				return err
 			}
 			rest(ctx, between(l.random, 0, 1500*time.Millisecond))
+			f = faults[l.random.IntN(len(faults))]
 		}
 		return nil
 	})
+	if t != nil {
+		l.showFaults(done)
+		l.demand("checked decisions", t.judged.decided, l.ops)
+	}
+	return err
+}
+
+// inflict inflicts a fault, and now and then another one at the same time.
+func (t *trial) inflict(ctx context.Context, f fault, done map[string]int) error {
+	r := t.lab.random
+	var wait sync.WaitGroup
+	var second error
+	if g := faults[r.IntN(len(faults))]; r.IntN(6) == 0 {
+		own := rand.New(rand.NewPCG(r.Uint64(), 0))
+		done[g.name]++
+		wait.Go(func() { second = t.suffer(ctx, g, own) })
+	}
+	done[f.name]++
+	first := t.suffer(ctx, f, r)
+	wait.Wait()
+	if err := firstOf(first, second); err != nil {
+		return fmt.Errorf("%s: %w", f.name, err)
+	}
+	return nil
+}
+
+// mixLasts is how long mix goes on if no flag says so.
+func (l *lab) mixLasts() time.Duration {
+	if l.faults > 0 || l.ops > 0 {
+		return mixMost
+	}
+	return mixFor
+}
+
+// enough reports whether all that is demanded is reached. Where nothing is, time alone counts.
+func (l *lab) enough(faults, decided int) bool {
+	// Some of what is decided is not checked, as when the search of a key takes too long.
+	margin := l.ops / 100
+	return (l.faults > 0 || l.ops > 0) && faults >= l.faults && decided >= l.ops+margin
+}
+
+// demand prints a count, beside the least that is asked for if any is.
+func (l *lab) demand(what string, got, least int) {
+	if least == 0 {
+		l.out.note(what, "%d", got)
+		return
+	}
+	l.out.atLeast(what, float64(got), float64(least), "")
 }
 
 // showFaults says what was inflicted, and how often.
 func (l *lab) showFaults(done map[string]int) {
-	l.out.note("faults", "%d", sum(done))
+	l.demand("faults", sum(done), l.faults)
 	for _, f := range faults {
 		if n := done[f.name]; n > 0 {
 			l.out.note("  "+f.name, "%d", n)
@@ -59,11 +105,25 @@ func (t *trial) suffer(ctx context.Context, f fault, r *rand.Rand) error {
 	return f.inflict(ctx, t, r)
 }
 
-// kill counts a leader that is taken away.
+// awayAfter is for how long a leader has to be out of reach so that another one is due: the rest wait
+// for twice the time between heartbeats at the most, and may fail to agree once.
+const awayAfter = time.Second
+
+// awayFor counts a leader that is out of reach for some time, if that takes it away.
+func (t *trial) awayFor(d time.Duration) {
+	if d >= awayAfter {
+		t.kill()
+	}
+}
+
+// kill counts a leader that is taken away. What happens to it twice at the same time counts once.
 func (t *trial) kill() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.kills++
+	if now := time.Now(); now.Sub(t.killed) >= awayAfter {
+		t.kills++
+		t.killed = now
+	}
 }
 
 func firstOf(errs ...error) error {
@@ -90,10 +150,14 @@ func (l *lab) lasting(own time.Duration) time.Duration {
 	return own
 }
 
-// repeated is how often a scenario does what it counts.
-func (l *lab) repeated(own int) int {
-	if l.times > 0 {
+// repeated is how often a scenario does what it counts: as the flag says, at the size of its bar, or
+// in short.
+func (l *lab) repeated(own, bar int) int {
+	switch {
+	case l.times > 0:
 		return l.times
+	case l.bars:
+		return bar
 	}
 	return own
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -45,12 +46,76 @@ func TestSeed(t *testing.T) {
 }
 
 func TestOwnOrTold(t *testing.T) {
-	own, told := &lab{}, &lab{settings: settings{last: time.Second, times: 3}}
-	if own.lasting(time.Minute) != time.Minute || told.lasting(time.Minute) != time.Second || own.repeated(9) != 9 || told.repeated(9) != 3 {
-		t.Error("flags do not count")
+	own, bars := &lab{}, &lab{settings: settings{bars: true}}
+	told := &lab{settings: settings{last: time.Second, times: 3, bars: true}}
+	for _, tt := range []struct {
+		l     *lab
+		last  time.Duration
+		times int
+	}{{own, time.Minute, 9}, {bars, time.Minute, 50}, {told, time.Second, 3}} {
+		if tt.l.lasting(time.Minute) != tt.last || tt.l.repeated(9, 50) != tt.times {
+			t.Errorf("%+v: %s, %d times", tt.l.settings, tt.l.lasting(time.Minute), tt.l.repeated(9, 50))
+		}
 	}
 	first, second := errors.New("first"), errors.New("second")
 	if firstOf(nil, first, second) != first || firstOf(nil, nil) != nil {
 		t.Error("firstOf")
+	}
+}
+
+// TestEnough: mix goes on until all that is demanded is there, and for a minute if nothing is.
+func TestEnough(t *testing.T) {
+	for _, tt := range []struct {
+		s               settings
+		faults, decided int
+		enough          bool
+		lasts           time.Duration
+	}{
+		{settings{}, 1000, 1e9, false, mixFor},
+		{settings{faults: 9}, 8, 1e9, false, mixMost},
+		{settings{faults: 9}, 9, 0, true, mixMost},
+		{settings{ops: 1000}, 0, 1009, false, mixMost},
+		{settings{ops: 1000}, 0, 1010, true, mixMost},
+		{settings{faults: 9, ops: 1000}, 9, 1000, false, mixMost},
+		{settings{faults: 9, ops: 1000}, 9, 2000, true, mixMost},
+	} {
+		l := &lab{settings: tt.s}
+		if got := l.enough(tt.faults, tt.decided); got != tt.enough || l.mixLasts() != tt.lasts {
+			t.Errorf("%+v: %d faults and %d decisions are enough: %t, for %s", tt.s, tt.faults, tt.decided, got, l.mixLasts())
+		}
+	}
+}
+
+// TestDemand: a run that ends with less than what is demanded fails.
+func TestDemand(t *testing.T) {
+	for _, tt := range []struct {
+		got, least int
+		failed     bool
+	}{{0, 0, false}, {299, 300, true}, {300, 300, false}} {
+		l := &lab{out: &report{w: io.Discard}}
+		l.demand("faults", tt.got, tt.least)
+		if l.out.failed() != tt.failed {
+			t.Errorf("%d of %d: failed: %t", tt.got, tt.least, l.out.failed())
+		}
+	}
+}
+
+// TestAway: a leader that is out of reach for a moment is not taken away.
+func TestAway(t *testing.T) {
+	for d, want := range map[time.Duration]int{200 * time.Millisecond: 0, awayAfter - 1: 0, awayAfter: 1, 3 * time.Second: 1} {
+		var tr trial
+		if tr.awayFor(d); tr.kills != want {
+			t.Errorf("%s: %d leaders taken away", d, tr.kills)
+		}
+	}
+	var tr trial
+	tr.kill()
+	tr.kill() // by another fault at the same time
+	if tr.kills != 1 {
+		t.Errorf("one leader counts as %d", tr.kills)
+	}
+	tr.killed = time.Now().Add(-awayAfter)
+	if tr.kill(); tr.kills != 2 {
+		t.Errorf("two leaders count as %d", tr.kills)
 	}
 }

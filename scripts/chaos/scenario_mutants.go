@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -33,6 +35,7 @@ func hunts() []hunt {
 		{mutant.DirtySnapshot, saveWhileCut},
 		{mutant.NoBarrier, killAndLead},
 		{mutant.ForgottenTime, saveAndKillAll},
+		{mutant.SyncIgnored, failFollowersAndKillAll},
 		// A node has to lose and regain the lead before it notices either.
 		{mutant.AnyTerm, nil},
 	}
@@ -45,8 +48,19 @@ const (
 	huntShown = 6 // findings of each, for those who look on
 )
 
+// caught is by whom a bug was found: by what judges safety, and by what else.
+type caught struct{ unsafe, others string }
+
+func (c caught) String() string {
+	if c.others == "" {
+		return orNobody(c.unsafe)
+	}
+	return orNobody(c.unsafe) + " (and " + c.others + ")"
+}
+
 // mutants lets each deliberate bug loose, in real nodes and in the simulation of package cluster, and
-// fails if neither finds it. Before that both have to find nothing where there is no bug.
+// fails if in neither of them what judges safety finds it. That a node ends itself, or that nobody
+// answers, is told of, and does not count. Before that both have to find nothing where there is no bug.
 func mutants(ctx context.Context, l *lab) error {
 	s, err := l.buildSimulation()
 	if err != nil {
@@ -70,12 +84,12 @@ func mutants(ctx context.Context, l *lab) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", h.bug, err)
 		}
-		if real == "" && tests == "" {
+		if real.unsafe == "" && tests.unsafe == "" {
 			survived++
 		}
-		lines = append(lines, fmt.Sprintf("%-22s %-34s %-60s %5.1f s", h.bug, orNobody(real), orNobody(tests), time.Since(begin).Seconds()))
+		lines = append(lines, fmt.Sprintf("%-22s %-52s %-72s %5.1f s", h.bug, real, tests, time.Since(begin).Seconds()))
 	}
-	l.out.print("  %-22s %-34s %-60s", "mutant", "found in real nodes by", "in the simulation by")
+	l.out.print("  %-22s %-52s %-72s", "mutant", "found in real nodes by", "in the simulation by")
 	for _, line := range lines {
 		l.out.print("  %s", line)
 	}
@@ -106,23 +120,27 @@ func (l *lab) control(ctx context.Context, s *simulation) error {
 	if err != nil {
 		return fmt.Errorf("without a bug: %w", err)
 	}
-	if tests != "" {
-		findings = append(findings, finding{"simulation", tests})
+	if tests != (caught{}) {
+		findings = append(findings, finding{"simulation", tests.String()})
 	}
 	l.out.found(findings)
 	l.out.note("found where there is no bug", "%d", len(findings))
 	return nil
 }
 
-// hunt looks for a bug until a checker finds something. What it finds is no finding of the run.
-func (l *lab) hunt(ctx context.Context, h hunt) (by string, err error) {
+// hunt looks for a bug until a checker of safety finds something. What it finds is no finding of the
+// run.
+func (l *lab) hunt(ctx context.Context, h hunt) (by caught, err error) {
 	if h.turn == nil {
-		return "", nil
+		return by, nil
 	}
-	for end := time.Now().Add(huntFor); time.Now().Before(end) && by == "" && err == nil && ctx.Err() == nil; {
+	var all []finding
+	for end := time.Now().Add(huntFor); time.Now().Before(end) && by.unsafe == "" && err == nil && ctx.Err() == nil; {
 		var findings []finding
 		findings, err = l.huntOnce(ctx, h.bug, slices.Repeat([]turn{h.turn}, huntTurns), end)
-		by = checkersOf(findings)
+		all = append(all, findings...)
+		unsafe, others := divide(all)
+		by = caught{checkersOf(unsafe), checkersOf(others)}
 	}
 	return by, err
 }
@@ -147,15 +165,12 @@ func (l *lab) huntOnce(ctx context.Context, bug mutant.Bug, turns []turn, end ti
 			break
 		}
 		if err := do(ctx, t, l.random); err != nil {
-			t.abandon()
-			findings = append(t.judgeProcesses(), finding{"progress", err.Error()})
+			findings = append(findings, finding{"progress", err.Error()})
 			break
 		}
 		rest(ctx, 300*time.Millisecond)
 	}
-	if findings == nil {
-		findings = t.judge(ctx)
-	}
+	findings = append(findings, t.judge(ctx)...)
 	for _, f := range findings[:min(len(findings), huntShown)] {
 		l.out.detail(fmt.Sprintf("%s: %s", bug, f))
 	}
@@ -257,4 +272,55 @@ func saveAndKillAll(ctx context.Context, t *trial, r *rand.Rand) error {
 		return err
 	}
 	return t.healthy(ctx, startWithin)
+}
+
+// failFollowersAndKillAll makes the disks of both followers fail, and kills the leader, which alone has
+// what was answered meanwhile; others go on without it. Followers without a bug have answered nothing by
+// then, and have ended themselves. The writes fail and not the syncs: a process that is killed
+// leaves behind what it has written, synced or not.
+func failFollowersAndKillAll(ctx context.Context, t *trial, _ *rand.Rand) error {
+	leader, err := t.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	var heals []func() error
+	for _, n := range t.nodes {
+		if n == leader {
+			continue
+		}
+		heal, err := n.failEntries()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		heals = append(heals, heal)
+	}
+	rest(ctx, 300*time.Millisecond)
+	t.kill()
+	for _, n := range t.nodes {
+		n.forgive()
+		errs = append(errs, n.kill())
+	}
+	for _, heal := range heals {
+		errs = append(errs, heal())
+	}
+	for _, n := range t.nodes {
+		if n != leader {
+			t.note("start %s", n.id)
+			errs = append(errs, n.start())
+		}
+	}
+	rest(ctx, 1500*time.Millisecond)
+	t.note("start %s, which led", leader.id)
+	return errors.Join(append(errs, leader.start(), t.healthy(ctx, startWithin))...)
+}
+
+// failEntries makes the node fail to write entries of the log, and returns what ends that.
+func (n *node) failEntries() (heal func() error, err error) {
+	files, err := filepath.Glob(filepath.Join(n.dataDir(), "*", "front-*.log"))
+	if len(files) == 0 {
+		return nil, errors.Join(fmt.Errorf("%s has no files of entries", n.id), err)
+	}
+	return n.injectInto("write", "error=EIO", files...)
 }

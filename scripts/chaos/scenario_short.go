@@ -18,12 +18,13 @@ func short(ctx context.Context, l *lab) error {
 		l.out.atMost("kill -9 of the leader to a decision", ms(took), ms(failoverMost), "ms")
 		for _, f := range []func(context.Context, *trial, *rand.Rand) error{
 			onLeader(pausedLong),
-			onLeader(cutOff(true, true)),
-			onLeader(cutOff(true, false)),
+			onLeader(leaderCutOff(true, true)),
+			onLeader(leaderCutOff(true, false)),
 			onAny(lossy),
 			onLeader(wrongClock),
 			transferred,
 			onFollower(killed),
+			savedAndKilled,
 			killAll,
 		} {
 			if err := f(ctx, t, l.random); err != nil {
@@ -39,6 +40,7 @@ func short(ctx context.Context, l *lab) error {
 
 // pausedLong pauses a node for so long that another one is elected.
 func pausedLong(ctx context.Context, t *trial, n *node, _ *rand.Rand) error {
-	t.kill()
-	return t.pause(ctx, n, 1500*time.Millisecond)
+	const long = 1500 * time.Millisecond
+	t.awayFor(long)
+	return t.pause(ctx, n, long)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 // trial is a cluster under load that is being watched.
@@ -12,19 +13,25 @@ type trial struct {
 	load   *load
 	watch  *watch
 	stalls *stalls
-	behind bool    // the clock of the cluster may have stood still
+	begun  instant // when the load was there
 	least  float64 // decisions a second below which the trial proves nothing
+	quiet  bool    // no change of leader is due
+	judged keysJudged
 
-	mu    sync.Mutex
-	kills int // leaders taken away
+	mu     sync.Mutex
+	kills  int       // leaders taken away
+	killed time.Time // the last of them
 }
 
 // try puts a cluster under load.
 func (c *cluster) try(ctx context.Context) *trial {
-	t := &trial{cluster: c, behind: true, least: 50}
+	t := &trial{cluster: c, least: 50}
 	t.watch = c.watch(ctx)
 	t.stalls = watchStalls(ctx)
 	t.load = c.drive(ctx, c.lab.rate)
+	t.begun = c.awaitInstant(ctx)
+	// Before the first leader is known nobody can tell that another one has come.
+	_ = await(ctx, startWithin, func() (bool, error) { return t.watch.seen(), nil })
 	return t
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/throttledhq/throttled/scripts/chaos/check"
@@ -20,34 +21,41 @@ const searchWithin = 10 * time.Second
 
 // judge ends the load and holds all that was seen against the promises.
 func (t *trial) judge(ctx context.Context) (findings []finding) {
-	add := func(checker string, format string, args ...any) {
-		findings = append(findings, finding{checker, fmt.Sprintf(format, args...)})
+	add := func(checker string, err error) {
+		if err != nil {
+			findings = append(findings, finding{checker, err.Error()})
+		}
 	}
 	if err := t.healthy(ctx, healWithin); err != nil {
-		add("agreement", "%s after the last fault: %v", healWithin, err)
+		add("healing", fmt.Errorf("%s after the last fault: %w", healWithin, err))
 	}
+	now := t.awaitInstant(ctx)
 	ops := t.load.end()
-	if err := t.agree(ctx); err != nil {
-		add("agreement", "%v", err)
-	}
+	differ, err := t.agree(ctx)
+	add("agreement", differ)
+	add("healing", err)
 	t.watch.end()
 	stalled := t.stalls.end()
 	for _, err := range t.watch.twice {
-		add("terms", "%v", err)
+		add("terms", err)
 	}
 	tally := t.load.tally()
 	for _, text := range tally.errs {
-		add("replies", "%s", text)
+		findings = append(findings, finding{"replies", text})
+	}
+	silence := check.Silence(ops, t.load.begun, t.load.ended, noticeable)
+	p, known := t.passage(now, silence)
+	if known {
+		add("clock", p.Check())
 	}
 	groups := history.ByKey(ops)
-	ofKeys, judged := judgeKeys(groups, t.straying())
+	ofKeys, judged := judgeKeys(groups, straying(p, known), silence)
+	t.judged = judged
 	findings = append(findings, ofKeys...)
 	findings = append(findings, t.judgeState(ctx, groups, tally)...)
 	findings = append(findings, t.judgeProcesses()...)
-	if err := t.pressure(tally).Check(); err != nil {
-		add("pressure", "%v", err)
-	}
-	t.summary(tally, judged, ops)
+	add("pressure", t.pressure(tally).Check())
+	t.summary(tally, ops, p)
 	t.lab.out.note("longest wait of this program for the machine", "%.0f ms", ms(stalled))
 	t.lab.out.found(findings)
 	if len(findings) > 0 {
@@ -56,21 +64,22 @@ func (t *trial) judge(ctx context.Context) (findings []finding) {
 	return findings
 }
 
-// straying says how the clock of the cluster may differ from that of the clients.
-func (t *trial) straying() check.Clock {
-	if t.behind {
+// straying says how the clock of the cluster may differ from that of the clients: by no more than it
+// has lost in the end, as what is lost never comes back.
+func straying(p check.Passage, known bool) check.Clock {
+	if !known {
 		return check.Clock{Behind: history.Never}
 	}
-	return check.Clock{}
+	return check.Clock{Behind: int64(max(0, p.Lost()) + time.Second)} // and as late as it was read
 }
 
 // judgeState compares what is in use in the end with what was charged.
 func (t *trial) judgeState(ctx context.Context, groups map[*history.Key][]history.Op, tally tally) (findings []finding) {
 	total := check.Account{}
 	for _, k := range t.load.keys.ledger {
-		left, err := t.remaining(ctx, k.Name, k.MaxBurst)
+		left, err := t.remaining(ctx, k.Name)
 		if err != nil {
-			return append(findings, finding{"ledger", err.Error()})
+			return append(findings, finding{"healing", err.Error()})
 		}
 		a := check.Ledger(k, groups[k], left)
 		total.Acknowledged += a.Acknowledged
@@ -79,6 +88,9 @@ func (t *trial) judgeState(ctx context.Context, groups map[*history.Key][]histor
 		if a.Lost() > 0 || a.Extra() > 0 {
 			findings = append(findings, finding{"ledger", fmt.Sprintf("%s: %s", k.Name, a)})
 		}
+		if err := check.Witness(k, groups[k]); err != nil {
+			findings = append(findings, finding{"witness", fmt.Sprintf("%s: %s", k.Name, err)})
+		}
 	}
 	t.lab.out.note("ledger", "%s", total)
 	return append(findings, t.judgePairs(ctx, tally)...)
@@ -86,15 +98,14 @@ func (t *trial) judgeState(ctx context.Context, groups map[*history.Key][]histor
 
 // judgePairs compares keys that have always been charged together.
 func (t *trial) judgePairs(ctx context.Context, tally tally) (findings []finding) {
-	const burst = 49_999
 	for i, pair := range t.load.keys.pairs {
 		var used [2]int64
 		for j, name := range pair {
-			left, err := t.remaining(ctx, name, burst)
+			left, err := t.remaining(ctx, name)
 			if err != nil {
-				return append(findings, finding{"pairs", err.Error()})
+				return append(findings, finding{"healing", err.Error()})
 			}
-			used[j] = burst + 1 - left
+			used[j] = slowBurst + 1 - left
 		}
 		p := tally.pairs[i]
 		if used[0] != used[1] || used[0] < p.charged || used[0] > p.charged+p.open {
@@ -105,11 +116,11 @@ func (t *trial) judgePairs(ctx context.Context, tally tally) (findings []finding
 }
 
 // remaining asks how much is left of a key to which nothing comes back. Any node may answer.
-func (t *trial) remaining(ctx context.Context, name string, burst int64) (left int64, err error) {
+func (t *trial) remaining(ctx context.Context, name string) (left int64, err error) {
 	node := 0
 	err = await(ctx, healWithin, func() (bool, error) {
 		node++
-		r, err := askOnce(t.nodes[node%len(t.nodes)].addr(), patience, "CL.THROTTLE", name, itoa(burst), "1", "86400", "0")
+		r, err := askOnce(t.nodes[node%len(t.nodes)].addr(), patience, slices.Concat([]string{"CL.THROTTLE", name}, slow(), []string{"0"})...)
 		if err != nil || len(r.integers()) != 5 {
 			return false, err
 		}
@@ -122,10 +133,11 @@ func (t *trial) remaining(ctx context.Context, name string, burst int64) (left i
 	return left, err
 }
 
-// agree waits until all nodes are in the same state.
-func (c *cluster) agree(ctx context.Context) error {
-	var broken error
-	err := await(ctx, healWithin, func() (bool, error) {
+// agree waits until all nodes are in the same state. differ says that two are at the same place in
+// the log and in other states, which waiting does not make good; the error, that they do not come to
+// the same place.
+func (c *cluster) agree(ctx context.Context) (differ, err error) {
+	err = await(ctx, healWithin, func() (bool, error) {
 		var prints []check.Fingerprint
 		for _, n := range c.nodes {
 			f, err := n.fingerprint()
@@ -134,20 +146,16 @@ func (c *cluster) agree(ctx context.Context) error {
 			}
 			prints = append(prints, f)
 		}
-		same, err := check.Agreement(prints)
-		broken = err
-		if !same && err == nil {
-			err = fmt.Errorf("still at different places: %+v", prints)
+		var same bool
+		if same, differ = check.Agreement(prints); same || differ != nil {
+			return true, nil
 		}
-		return same || broken != nil, err
+		return false, fmt.Errorf("still at different places: %+v", prints)
 	})
-	if broken != nil {
-		return broken
-	}
 	if err != nil {
-		return fmt.Errorf("the nodes do not come to the same state: %w", err)
+		err = fmt.Errorf("the nodes do not come to the same state: %w", err)
 	}
-	return nil
+	return differ, err
 }
 
 // judgeProcesses looks for processes that have ended by themselves, and for panics.
@@ -173,19 +181,23 @@ func (t *trial) judgeProcesses() (findings []finding) {
 func (t *trial) pressure(tally tally) check.Pressure {
 	return check.Pressure{
 		Lasted: time.Duration(t.load.ended - t.load.begun), Decided: tally.decided, Least: t.least,
-		Limited: tally.limited, Kills: t.kills, Changes: t.watch.changes(),
+		Limited: tally.limited, Kills: t.kills, Changes: t.watch.changes(), Quiet: t.quiet,
 	}
 }
 
 // summary prints what a trial was about.
-func (t *trial) summary(tally tally, judged keysJudged, ops []history.Op) {
-	out := t.lab.out
+func (t *trial) summary(tally tally, ops []history.Op, p check.Passage) {
+	out, judged := t.lab.out, t.judged
 	lasted := float64(t.load.ended-t.load.begun) / 1e9
 	gap, at := check.LongestGap(ops, t.load.begun, t.load.ended)
 	out.note("requests", "%d decided (%.0f/s), %d of them refused by a limit, %d unknown", tally.decided, float64(tally.decided)/lasted, tally.limited, tally.unknown)
 	out.note("errors that charge nothing", "%s; no connection %d", counts(tally.refused), tally.downs)
 	out.note("errors that leave it open", "%s", counts(tally.lost))
+	out.note("pipelines", "%d, of which %d were cut off", tally.piped, tally.cutOff)
 	out.note("keys", "%d, of which %d were searched, %d undecided; the closest to its limit: %.3f units beyond", judged.keys, judged.searched, judged.undecided, judged.closest)
+	out.note("windows", "%d, of which %d were used up", judged.windows, judged.full)
+	out.note("keys that were asked for all the time", "%d, granted %.0f %% of what they could at the least", judged.busy, 100*judged.poorest)
+	out.note("log time", "%.2f s behind after %.0f s; %d terms, %.2f s without a decision", p.Lost().Seconds(), p.Real.Seconds(), p.Terms, p.Silence.Seconds())
 	out.note("leaders", "%d taken away, %d changes", t.kills, t.watch.changes())
 	out.note("longest time without a decision", "%.0f ms, at %.3f s", gap.Seconds()*1e3, float64(at)/1e9)
 }

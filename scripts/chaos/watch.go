@@ -75,6 +75,20 @@ func (w *watch) changes() int {
 	return w.terms.Changes()
 }
 
+// seen reports whether somebody was seen to lead.
+func (w *watch) seen() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.terms.Seen()
+}
+
+// span returns how many terms there have been since the first leader.
+func (w *watch) span() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.terms.Span()
+}
+
 // leads reports whether what INFO says is that of a leader.
 func leads(info map[string]string) bool { return info["role"] == "master" }
 

@@ -20,6 +20,19 @@ func LongestGap(ops []history.Op, from, to int64) (gap time.Duration, at int64) 
 	return gap, at
 }
 
+// Silence adds up the times between from and to in which no request of ops was decided, as far as
+// each of them is longer than some.
+func Silence(ops []history.Op, from, to int64, longer time.Duration) (all time.Duration) {
+	last := from
+	for _, t := range append(decided(ops, from, to), to) {
+		if d := time.Duration(t - last); d > longer {
+			all += d
+		}
+		last = t
+	}
+	return all
+}
+
 // decided returns when requests were decided between two moments, in order.
 func decided(ops []history.Op, from, to int64) []int64 {
 	var at []int64

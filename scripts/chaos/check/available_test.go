@@ -43,3 +43,16 @@ func TestPercentile(t *testing.T) {
 		}
 	}
 }
+
+func TestSilence(t *testing.T) {
+	ops := []history.Op{{Return: 10}, {Return: 25}, {Return: 50, Outcome: history.Unknown}, {Return: 60}}
+	for _, tt := range []struct {
+		from, to int64
+		longer   time.Duration
+		want     time.Duration
+	}{{0, 100, 0, 100}, {0, 100, 10, 90}, {0, 100, 20, 75}, {0, 100, 40, 0}, {0, 60, 30, 35}, {11, 20, 0, 9}} {
+		if got := Silence(ops, tt.from, tt.to, tt.longer); got != tt.want {
+			t.Errorf("%+v: %d", tt, got)
+		}
+	}
+}

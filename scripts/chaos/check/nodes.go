@@ -1,14 +1,12 @@
 package check
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // Terms knows who has led in each term. The zero value knows of none.
 type Terms struct {
 	leaders map[uint64]string
 	changes int
+	first   uint64
 	last    uint64
 }
 
@@ -25,6 +23,9 @@ func (t *Terms) Observe(term uint64, node string) error {
 		return nil
 	}
 	t.leaders[term] = node
+	if t.first == 0 {
+		t.first = term
+	}
 	if term > t.last {
 		if t.last > 0 {
 			t.changes++
@@ -36,6 +37,13 @@ func (t *Terms) Observe(term uint64, node string) error {
 
 // Changes returns how often a newer term was seen to have a leader.
 func (t *Terms) Changes() int { return t.changes }
+
+// Seen reports whether any leader was.
+func (t *Terms) Seen() bool { return t.first > 0 }
+
+// Span returns how many terms there have been since the first leader was seen: as many other
+// leaders as that there may have been, seen or not.
+func (t *Terms) Span() int { return int(t.last - t.first) }
 
 // Fingerprint is what a node says about its state.
 type Fingerprint struct {
@@ -62,28 +70,4 @@ func Agreement(nodes []Fingerprint) (same bool, err error) {
 		}
 	}
 	return len(at) <= 1 && same, nil
-}
-
-// Pressure says how much a run has tried: one in which hardly anything happened proves nothing.
-type Pressure struct {
-	Lasted  time.Duration
-	Decided int     // requests
-	Least   float64 // decisions a second, below which the run does not count
-	Limited int     // decisions that refused; some are due
-	Kills   int     // leaders that were killed or cut off; as many changes of leader are due, or at least one
-	Changes int     // of leader
-}
-
-// Check returns what the run lacks to prove anything, or nil.
-func (p Pressure) Check() error {
-	rate := float64(p.Decided) / p.Lasted.Seconds()
-	switch {
-	case rate < p.Least:
-		return fmt.Errorf("only %.0f decisions a second, which proves nothing: %.0f are due", rate, p.Least)
-	case p.Limited == 0:
-		return fmt.Errorf("no request was refused by a limit, which proves nothing")
-	case p.Kills > 0 && p.Changes == 0:
-		return fmt.Errorf("%d leaders were taken away, and no other one came: the faults did not work", p.Kills)
-	}
-	return nil
 }

@@ -1,9 +1,6 @@
 package check
 
-import (
-	"testing"
-	"time"
-)
+import "testing"
 
 func TestTerms(t *testing.T) {
 	var terms Terms
@@ -22,6 +19,12 @@ func TestTerms(t *testing.T) {
 		if terms.Changes() != tt.changes {
 			t.Errorf("%s in term %d: %d changes, want %d", tt.node, tt.term, terms.Changes(), tt.changes)
 		}
+	}
+	if terms.Span() != 3 {
+		t.Errorf("from 2 to 5 there were %d", terms.Span())
+	}
+	if none := new(Terms); none.Span() != 0 || none.Seen() || !terms.Seen() {
+		t.Errorf("%d terms although nobody has led; seen: %t, %t", none.Span(), none.Seen(), terms.Seen())
 	}
 }
 
@@ -47,25 +50,6 @@ func TestAgreement(t *testing.T) {
 		same, err := Agreement([]Fingerprint{a, tt.other})
 		if same != tt.same || (err != nil) != tt.bad {
 			t.Errorf("%s: %t, %v", tt.name, same, err)
-		}
-	}
-}
-
-func TestPressure(t *testing.T) {
-	good := Pressure{Lasted: 2 * time.Second, Decided: 100, Least: 50, Limited: 1, Kills: 3, Changes: 1}
-	for _, tt := range []struct {
-		name string
-		p    Pressure
-		bad  bool
-	}{
-		{"enough", good, false},
-		{"too few", func(p Pressure) Pressure { p.Decided = 99; return p }(good), true},
-		{"no refusals", func(p Pressure) Pressure { p.Limited = 0; return p }(good), true},
-		{"no changes", func(p Pressure) Pressure { p.Changes = 0; return p }(good), true},
-		{"no kills, no changes", func(p Pressure) Pressure { p.Changes, p.Kills = 0, 0; return p }(good), false},
-	} {
-		if err := tt.p.Check(); (err != nil) != tt.bad {
-			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
 }

@@ -55,7 +55,8 @@ func Read(r io.Reader) ([]Op, error) {
 // bad reports whether the checkers could not make sense of a line.
 func (l *line) bad() bool {
 	k := &l.Of
-	return k.MaxBurst < 0 || k.MaxBurst > 1<<40 || k.Count < 1 || k.Period < 1 ||
+	return k.Form != Rate && k.Form != Bound && k.Form != Window ||
+		k.MaxBurst < 0 || k.MaxBurst > 1<<40 || k.Count < 1 || k.Period < 1 ||
 		k.Interval() > (1<<62)/k.Limit() || // the length of a whole bucket
 		l.Kind > Delete || l.Outcome > Unknown || l.Call < 0 || l.Return < l.Call ||
 		l.Quantity < -1<<40 || l.Quantity > 1<<40

@@ -10,7 +10,7 @@ import (
 
 func someOps() []Op {
 	a := &Key{Name: "a", MaxBurst: 9, Count: 5, Period: time.Second}
-	b := &Key{Name: "b\n\"", Count: 1, Period: time.Hour}
+	b := &Key{Name: "b\n\"", Form: Window, Count: 1, Period: time.Hour}
 	return []Op{
 		{Key: a, Client: 1, Node: 2, Quantity: 3, Call: 5, Return: 8, Remaining: 7, RetryAfter: -1, ResetAfter: 1},
 		{Key: b, Outcome: Unknown, Quantity: 1, Call: 6, Return: Never},
@@ -42,6 +42,7 @@ func TestBadFile(t *testing.T) {
 	for _, text := range []string{
 		"{", "[]", `{}`, `{"key":{"count":1}}`,
 		`{"key":{"count":0,"period":1}}`,
+		`{"key":{"count":1,"period":1,"form":"other"}}`,
 		`{"key":{"count":1,"period":1,"max_burst":-1}}`,
 		`{"key":{"count":1,"period":9223372036854775807,"max_burst":1}}`,
 		`{` + key + `,"call":-1}`,

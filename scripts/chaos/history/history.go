@@ -14,12 +14,27 @@ import (
 	"time"
 )
 
+// Form says what a key promises.
+type Form string
+
+// The forms of keys.
+const (
+	// Rate is GCRA with the key's parameters: every reply follows from them.
+	Rate Form = ""
+	// Bound is another algorithm, which never admits more than the key's parameters allow GCRA to.
+	Bound Form = "bound"
+	// Window admits no more than the limit in any stretch of time that is shorter than the period.
+	// Count says nothing there.
+	Window Form = "window"
+)
+
 // Key is a limit that clients draw on. A key keeps its parameters for a whole run.
 type Key struct {
 	Name     string        `json:"name"`
+	Form     Form          `json:"form,omitempty"`
 	MaxBurst int64         `json:"max_burst"` // at least 0
 	Count    int64         `json:"count"`     // at least 1
-	Period   time.Duration `json:"period"`    // whole seconds, at least 1 s
+	Period   time.Duration `json:"period"`    // at least 1 ns; whole seconds where the form is Rate
 }
 
 // Limit returns the units that the key admits at once.

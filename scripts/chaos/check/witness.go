@@ -1,0 +1,110 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/throttledhq/throttled/scripts/chaos/history"
+)
+
+// moment is a reply on a key to which nothing comes back. What it says is in use is its place in
+// the one order in which all requests on the key were decided.
+type moment struct {
+	op   *history.Op
+	used int64 // units, after it
+}
+
+// Witness replays all requests on a key whose interval is so long that nothing came back, in the
+// order that the replies themselves tell, and returns the first thing that cannot be, or nil: a
+// unit that was granted twice; units that are in use although nobody asked for them; an order that is
+// not that of real time; and, by what is said of the time until all is back, a clock that goes
+// back, or faster than that of the clients. None of ops may give units back. It takes O(n log n).
+func Witness(k *history.Key, ops []history.Op) error {
+	var order []moment
+	open := int64(0)
+	for i := range ops {
+		if o := &ops[i]; o.Outcome == history.Unknown {
+			open += max(0, o.Quantity)
+		} else {
+			order = append(order, moment{o, k.Limit() - o.Remaining})
+		}
+	}
+	// A charge comes before those that have looked at what it left.
+	slices.SortFunc(order, func(a, b moment) int {
+		return cmp.Or(cmp.Compare(a.used, b.used), -cmp.Compare(taken(a.op), taken(b.op)))
+	})
+	if err := eachUnitOnce(order, open); err != nil {
+		return err
+	}
+	if err := inRealTime(order); err != nil {
+		return err
+	}
+	return byOneClock(order, k.Interval())
+}
+
+func eachUnitOnce(order []moment, open int64) error {
+	used := int64(0)
+	for _, m := range order {
+		before := m.used - taken(m.op)
+		if before < used {
+			return fmt.Errorf("two have been told of the same units: %d were in use, and before a request of client %d there were %d", used, m.op.Client, before)
+		}
+		if open -= before - used; open < 0 {
+			return fmt.Errorf("%d units are in use that nobody has asked for, before a request of client %d at %.6f s", -open, m.op.Client, seconds64(m.op.Call))
+		}
+		used = m.used
+	}
+	return nil
+}
+
+// inRealTime demands that nothing comes before what had been answered before it was asked for. Those
+// that have only looked, and have seen the same, are in no order.
+func inRealTime(order []moment) error {
+	later := int64(math.MaxInt64) // the first return of all that come later
+	for end := len(order); end > 0; {
+		begin := end - 1
+		for begin > 0 && order[begin-1].used == order[end-1].used {
+			begin--
+		}
+		least := later
+		for i := end - 1; i >= begin; i-- {
+			bound := later
+			if taken(order[i].op) > 0 {
+				bound = least
+			}
+			if o := order[i].op; o.Call > bound {
+				return fmt.Errorf("client %d asked at %.6f s and was told of %d in use, when another had been told of more at %.6f s", o.Client, seconds64(o.Call), order[i].used, seconds64(bound))
+			}
+			least = min(least, order[i].op.Return)
+		}
+		later, end = least, begin
+	}
+	return nil
+}
+
+// byOneClock demands that log time goes on in the order of decisions, and no faster than real time.
+// Since the first charge, as many intervals as are in use have not passed but for the time until all
+// is back, which is told in seconds rounded up.
+func byOneClock(order []moment, interval int64) error {
+	const second = int64(time.Second)
+	latest, slowest := int64(math.MinInt64), int64(math.MaxInt64)
+	for _, m := range order {
+		if m.used == 0 {
+			continue
+		}
+		since := m.used*interval - m.op.ResetAfter*second // and up to a second more
+		if since+second < latest {
+			return fmt.Errorf("log time went back by %s at least, to a request of client %d at %.6f s", time.Duration(latest-since-second), m.op.Client, seconds64(m.op.Call))
+		}
+		if slowest != math.MaxInt64 && since-second-m.op.Return > slowest {
+			return fmt.Errorf("log time ran ahead by %s at least, until %.6f s", time.Duration(since-second-m.op.Return-slowest), seconds64(m.op.Return))
+		}
+		latest, slowest = max(latest, since), min(slowest, since-m.op.Call)
+	}
+	return nil
+}
+
+func seconds64(at int64) float64 { return float64(at) / float64(time.Second) }
