@@ -119,7 +119,7 @@ func checkUsed(s *sim, ops []op) {
 // never leads real time.
 func checkLog(s *sim, honest bool) (lag time.Duration) {
 	for _, l := range s.lives() {
-		s.noteCommitted(l, l.raft.CommitIndex())
+		s.noteCommitted(l, l.Status().Committed)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

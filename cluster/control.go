@@ -161,6 +161,7 @@ func (n *Node) answer(ctx context.Context, q *Question, a *Answer) error {
 		a.Removed = n.find(q.Node.ID) == nil
 		return nil
 	case aboutJoining:
+		a.Known = n.incarnation(q.Node.ID)
 		return n.admit(ctx, q)
 	case aboutSelf:
 		return n.propose(ctx, q.Node)

@@ -69,7 +69,7 @@ func (n *Node) apply(log *raft.Log) error {
 		}
 		n.announced[a.ID] = a
 		n.publish()
-		return nil
+		return n.checkSelf()
 	}
 	return fmt.Errorf("kind %d: %w", log.Data[0], errEntry)
 }
@@ -230,7 +230,20 @@ func (m machine) Restore(src io.ReadCloser) error {
 		return err
 	}
 	m.takeHead(h)
+	if err := m.checkSelf(); err != nil {
+		m.fatal(err)
+		return err
+	}
 	return m.config.Installed(h.Index)
+}
+
+// checkSelf returns an error if the cluster knows this node with other data. n.mu is held.
+func (n *Node) checkSelf() error {
+	self := n.config.Self
+	if known := n.announced[self.ID].Incarnation; known == "" || self.Incarnation == "" || known == self.Incarnation {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", self.ID, ErrUsed)
 }
 
 func (n *Node) takeHead(h *head) {

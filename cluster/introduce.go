@@ -111,7 +111,7 @@ func (n *Node) introduce() {
 		var err error
 		switch self := v.Find(v.Self); {
 		case v.Leader == "" && self == nil && len(n.config.Join) > 0 && n.incarnation(v.Self) == "":
-			n.join(ctx)
+			err = n.join(ctx)
 		case v.Leader == "":
 			if time.Since(lonely) > lonelyAfter {
 				n.askWhetherRemoved(ctx)
@@ -130,18 +130,41 @@ func (n *Node) introduce() {
 	}
 }
 
-// join asks to be added.
-func (n *Node) join(ctx context.Context) {
+// enter has the leader take this node in, before Raft hears anything. The others still count on one that
+// has lost its data, so it would vote a second time; and only the leader knows for certain that
+// it was there before.
+func (n *Node) enter(ctx context.Context) error {
+	said := false
+	for {
+		err := n.join(ctx)
+		switch {
+		case err == nil, errors.Is(err, ErrUsed):
+			return err
+		case !said:
+			said = true
+			n.log.Warn("cannot join the cluster yet", "error", err)
+		}
+		if err := n.wait(ctx, introduceEvery); err != nil {
+			return fmt.Errorf("wait to join the cluster: %w", err)
+		}
+	}
+}
+
+// join asks to be added. The error wraps ErrUsed if this node can never be.
+func (n *Node) join(ctx context.Context) error {
 	q := Question{About: aboutJoining, Node: &n.config.Self, Raft: n.config.Advertise}
 	var errs []error
 	for _, addr := range n.config.Join {
-		_, err := n.askThrough(ctx, topology.Member{Raft: addr}, q)
+		a, err := n.askThrough(ctx, topology.Member{Raft: addr}, q)
 		if err == nil {
-			return
+			return nil
+		}
+		if a.Known != "" && a.Known != n.config.Self.Incarnation {
+			return fmt.Errorf("join through %s as %s: %w", addr, n.config.Self.ID, ErrUsed)
 		}
 		errs = append(errs, err)
 	}
-	n.log.Warn("cannot join the cluster yet", "error", errors.Join(errs...))
+	return errors.Join(errs...)
 }
 
 // isAnnounced reports whether the others know of this node what they should.

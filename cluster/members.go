@@ -151,8 +151,11 @@ func (n *Node) propose(ctx context.Context, a *Announcement) error {
 func (n *Node) promote(ctx context.Context, q *Question) error {
 	return n.change(func() error {
 		m := n.find(q.Node.ID)
-		if m == nil {
+		switch {
+		case m == nil:
 			return topology.ErrUnknown
+		case n.incarnation(m.ID) != q.Node.Incarnation:
+			return fmt.Errorf("%s: %w", m.ID, ErrUsed)
 		}
 		if m.Voter || q.Applied+promoteLag < n.raft.CommitIndex() {
 			return nil

@@ -145,18 +145,23 @@ func New(c Config) *Node {
 	return n
 }
 
-// Start makes the node take part: it decides once it leads. If a cluster is to begin, that waits
-// for all its nodes, or for ctx to end.
+// Start makes the node take part: it decides once it leads. A node without data waits until it may, or
+// for ctx to end: where a cluster is to begin for all its nodes, and else for a leader that
+// takes it in. The error wraps ErrUsed if the cluster has known it with other data.
 func (n *Node) Start(ctx context.Context) error {
 	known, err := raft.HasExistingState(n.config.Logs, n.config.Stable, n.config.Snapshots)
 	if err != nil {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	begins := !known && len(n.config.Bootstrap) > 0
-	if begins {
-		if err := n.meet(ctx); err != nil {
-			return err
-		}
+	switch {
+	case begins:
+		err = n.meet(ctx)
+	case !known && len(n.config.Join) > 0:
+		err = n.enter(ctx)
+	}
+	if err != nil {
+		return err
 	}
 	if err := n.startRaft(begins); err != nil {
 		return err
