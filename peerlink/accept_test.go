@@ -189,7 +189,7 @@ func TestCrowd(t *testing.T) {
 // end make room.
 func TestCaps(t *testing.T) {
 	s := newSite(t)
-	l := s.link("n1", func(c *Config) { c.MaxConns, c.MaxPerPeer = 3, 2 })
+	l := s.link("n1", func(c *Config) { c.MaxConns, c.MaxPerPeer = 4, 2 })
 	n2, n3 := s.link("n2"), s.link("n3")
 	try := func(from *Link, p Purpose, want error) net.Conn {
 		t.Helper()
@@ -204,8 +204,9 @@ func TestCaps(t *testing.T) {
 		return accepted(t, l, p)
 	}
 	first := try(n2, Raft, nil)
-	try(n2, Client, nil)
-	try(n2, Control, ErrBusy) // of one node
+	try(n2, Raft, nil)
+	try(n2, Raft, ErrBusy) // of one node
+	try(n2, Control, nil)  // for something else
 	third := try(n3, Raft, nil)
 	try(n3, Raft, ErrBusy) // in all
 	for range 2 {          // once counts

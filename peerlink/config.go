@@ -13,12 +13,12 @@ import (
 
 // The defaults of a [Config].
 //
-// A peer uses up to 8 streams for Raft and 16 for the commands of clients. Twice that
+// A peer uses up to 8 streams for Raft, and 144 for the commands of clients. Twice that
 // leaves room for those of a peer that has lost its power and is back before the
-// streams it had are given up.
+// streams it had are given up; and six such peers, all of which follow, fit in.
 const (
-	DefaultMaxConns         = 256
-	DefaultMaxPerPeer       = 48
+	DefaultMaxConns         = 2048
+	DefaultMaxPerPeer       = 288
 	DefaultMaxHandshakes    = 128
 	DefaultHandshakeTimeout = 5 * time.Second
 )
@@ -35,7 +35,7 @@ type Config struct {
 	CertFile, KeyFile, CAFile string // PEM; CAFile may hold several certificates
 
 	MaxConns         int           // accepted streams at once; 0: DefaultMaxConns
-	MaxPerPeer       int           // of them, those of one node; 0: DefaultMaxPerPeer
+	MaxPerPeer       int           // of them, those of one node for one purpose; 0: DefaultMaxPerPeer
 	MaxHandshakes    int           // connections that are no streams yet; 0: DefaultMaxHandshakes
 	HandshakeTimeout time.Duration // until a connection must be a stream; 0: DefaultHandshakeTimeout
 

@@ -88,7 +88,7 @@ func TestListenAddresses(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	var c Config
 	c.complete()
-	if c.MaxConns != 256 || c.MaxPerPeer != 48 || c.MaxHandshakes != 128 || c.HandshakeTimeout != DefaultHandshakeTimeout {
+	if c.MaxConns != DefaultMaxConns || c.MaxPerPeer != DefaultMaxPerPeer || c.MaxHandshakes != DefaultMaxHandshakes || c.HandshakeTimeout != DefaultHandshakeTimeout {
 		t.Errorf("bounds %d, %d, %d, %v", c.MaxConns, c.MaxPerPeer, c.MaxHandshakes, c.HandshakeTimeout)
 	}
 	if c.Log == nil || c.Now == nil {

@@ -17,6 +17,15 @@ type conn struct {
 	forget   sync.Once
 }
 
+// use is who has streams, and what for. They are counted apart, so that the commands of many
+// clients keep no node from Raft.
+type use struct {
+	peer    string
+	purpose Purpose
+}
+
+func (c *conn) use() use { return use{c.peer, c.purpose} }
+
 // PeerOf returns the name of the node at the other end of a stream; "" if the connection is
 // no stream of a [Link].
 func PeerOf(c net.Conn) string {
@@ -48,13 +57,13 @@ func (l *Link) add(c *conn) error {
 		return fmt.Errorf("link of node %s: %w", l.cfg.Node, net.ErrClosed)
 	case c.accepted && l.accepted >= l.cfg.MaxConns:
 		return fmt.Errorf("%w: %d in all", ErrBusy, l.accepted)
-	case c.accepted && l.perPeer[c.peer] >= l.cfg.MaxPerPeer:
-		return fmt.Errorf("%w: %d of this node", ErrBusy, l.perPeer[c.peer])
+	case c.accepted && l.perPeer[c.use()] >= l.cfg.MaxPerPeer:
+		return fmt.Errorf("%w: %d of this node for %s", ErrBusy, l.perPeer[c.use()], c.purpose)
 	}
 	l.open[c] = struct{}{}
 	if c.accepted {
 		l.accepted++
-		l.perPeer[c.peer]++
+		l.perPeer[c.use()]++
 	}
 	return nil
 }
@@ -67,7 +76,7 @@ func (l *Link) remove(c *conn) {
 		return
 	}
 	l.accepted--
-	if l.perPeer[c.peer]--; l.perPeer[c.peer] == 0 {
-		delete(l.perPeer, c.peer)
+	if l.perPeer[c.use()]--; l.perPeer[c.use()] == 0 {
+		delete(l.perPeer, c.use())
 	}
 }

@@ -35,8 +35,8 @@ type Link struct {
 	closed   bool
 	pending  []*pending // connections that are no streams yet, oldest first
 	open     map[*conn]struct{}
-	accepted int            // of open
-	perPeer  map[string]int // accepted ones by node
+	accepted int         // of open
+	perPeer  map[use]int // accepted ones
 }
 
 // Listen opens a Link. Errors wrap ErrInsecure, ErrNoCertificate, certs.ErrName or those
@@ -62,7 +62,7 @@ func newLink(cfg Config) (*Link, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	l := &Link{cfg: cfg, open: map[*conn]struct{}{}, perPeer: map[string]int{}, streams: map[Purpose]*Streams{}}
+	l := &Link{cfg: cfg, open: map[*conn]struct{}{}, perPeer: map[use]int{}, streams: map[Purpose]*Streams{}}
 	l.notices = &notices{log: cfg.Log, now: cfg.Now, kinds: map[string]*notice{}}
 	if !cfg.Insecure {
 		l.papers = &papers{cfg: &l.cfg}

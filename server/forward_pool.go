@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -16,7 +17,14 @@ const (
 	maxStreams = 128  // round trips at a time, and streams kept
 	maxWatches = 16   // clients that WATCH keys there, each with a stream of its own
 	maxWaiters = 1024 // clients that wait for a stream
+	// maxDials is how many streams are being opened at a time. When another node leads all clients want
+	// one at once, and what a handshake costs holds up those who have theirs; most
+	// get one that another has opened and used.
+	maxDials = 8
 )
+
+// errDials is for a client that has waited for others to reach the leader, in vain as they have.
+var errDials = errors.New("the leader is not reached")
 
 // partingPatience is how long a node that leads no more may take to answer what it was asked. One
 // that has handed over does so at once; one that is cut off never does.
@@ -29,6 +37,7 @@ type forwarder struct {
 	readers sync.WaitGroup
 	slots   chan struct{} // holds a token for each stream in use
 	watches chan struct{} // likewise for those that a client keeps
+	dials   chan struct{} // likewise for those that are being opened
 	waiting atomic.Int32
 	parting time.Duration // partingPatience, or what tests have
 
@@ -46,6 +55,7 @@ func (f *forwarder) init(cluster topology.Cluster) {
 	f.cluster = cluster
 	f.slots = make(chan struct{}, maxStreams)
 	f.watches = make(chan struct{}, maxWatches)
+	f.dials = make(chan struct{}, maxDials)
 	f.open = map[*stream]struct{}{}
 	f.parting = partingPatience
 }
@@ -63,14 +73,30 @@ func (f *forwarder) get(to string, protocol int, deadline time.Time) (*stream, e
 	if !f.enter(deadline) {
 		return nil, errBusy
 	}
-	if st := f.reuse(to, protocol); st != nil {
-		return st, nil
-	}
-	st, err := f.dial(to, protocol, deadline)
+	st, err := f.find(to, protocol, deadline)
 	if err != nil {
 		<-f.slots
 	}
 	return st, err
+}
+
+// find returns a stream that nobody uses, or a new one.
+func (f *forwarder) find(to string, protocol int, deadline time.Time) (*stream, error) {
+	if st := f.reuse(to, protocol); st != nil {
+		return st, nil
+	}
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case f.dials <- struct{}{}:
+		defer func() { <-f.dials }()
+	case <-timer.C:
+		return nil, errDials
+	}
+	if st := f.reuse(to, protocol); st != nil { // which has come back meanwhile
+		return st, nil
+	}
+	return f.dial(to, protocol, deadline)
 }
 
 // enter waits for its turn to use a stream.

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -61,4 +64,47 @@ func TestBusyForwarder(t *testing.T) {
 	}
 	<-f.slots
 	p.expect(five(0, 3, 2, -1, 60))
+}
+
+// TestDialsAreFew has many clients want a stream at once, and then none of them get one.
+func TestDialsAreFew(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	var now, most, all atomic.Int32
+	l.dialWith(func(ctx context.Context, id string) (net.Conn, error) {
+		all.Add(1)
+		raise(&most, now.Add(1))
+		defer now.Add(-1)
+		conn, err := l.connect(ctx, id)
+		<-time.After(2 * time.Millisecond) // as long as a handshake takes
+		return conn, err
+	})
+	l.lead("a")
+	const clients = 100
+	var wait sync.WaitGroup
+	for i := range clients {
+		p := l.nodes["b"].dial()
+		wait.Go(func() { p.do(five(0, 3, 3, -1, 0), "CL.THROTTLE", fmt.Sprint(i), "2", "1", "60", "0") })
+	}
+	wait.Wait()
+	if most.Load() > maxDials || all.Load() == 0 || all.Load() > clients/2 {
+		t.Errorf("%d streams were opened for %d clients, %d at a time", all.Load(), clients, most.Load())
+	}
+	l.dialWith(func(ctx context.Context, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	l.nodes["b"].forward.follow("")
+	l.nodes["b"].forward.follow("a")
+	for range 2 * maxDials {
+		p := l.nodes["b"].dial()
+		wait.Go(func() { p.do(failure(errNotLeading), "CL.THROTTLE", "k", "2", "1", "60") })
+	}
+	wait.Wait()
+}
+
+func raise(most *atomic.Int32, n int32) {
+	for old := most.Load(); old < n && !most.CompareAndSwap(old, n); {
+		old = most.Load()
+	}
 }

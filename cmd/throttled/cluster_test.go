@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/throttledhq/throttled/cluster"
+)
+
+// TestProcess_ManyThroughAFollower has more clients ask a node that follows than it has streams to
+// the one that leads, over what nodes talk over.
+func TestProcess_ManyThroughAFollower(t *testing.T) {
+	_, others := leaderOf(t, newProcesses(t, []string{"n1", "n2", "n3"}))
+	follower := others[0]
+	follower.ask("[0 ", "CL.THROTTLE", "first", "1", "1", "60")
+	var wait sync.WaitGroup
+	for i := range 200 {
+		wait.Go(func() {
+			client := redis.NewClient(&redis.Options{Addr: follower.addr, MaxRetries: -1, PoolSize: 1, DisableIdentity: true})
+			defer func() { _ = client.Close() }()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			for range 5 {
+				p := client.Pipeline()
+				for range 100 { // so that many wait at a time
+					p.Do(ctx, "CL.THROTTLE", fmt.Sprint("k", i), "1000", "1", "60")
+				}
+				if _, err := p.Exec(ctx); err != nil {
+					t.Errorf("client %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// TestProcess_UsedID has a node that has joined lose its data. Under its old id it ends and says why, and the
+// others go on.
+func TestProcess_UsedID(t *testing.T) {
+	all := newProcesses(t, []string{"n1", "n2"})
+	leader, _ := leaderOf(t, all)
+	joiner := &process{t: t, id: "n3", addr: freeAddr(t), raft: freeAddr(t), dir: t.TempDir()}
+	joiner.args = joining(joiner, leader)
+	joiner.start()
+	leader.ask("raft="+joiner.raft+" role=follower", "CL.CLUSTER", "NODES")
+	joiner.ask("[0 ", "CL.THROTTLE", "k", "0", "1", "3600")
+	joiner.kill()
+	if err := os.RemoveAll(joiner.dir); err != nil {
+		t.Fatal(err)
+	}
+	joiner.start()
+	if code, _ := joiner.ends(20 * time.Second); code == 0 {
+		t.Error("it ends as if all were well")
+	}
+	if !strings.Contains(joiner.log.String(), cluster.ErrUsed.Error()) {
+		t.Errorf("it does not say why:\n%s", joiner.log)
+	}
+	leader.ask("[1 ", "CL.THROTTLE", "k", "0", "1", "3600")
+}
+
+// joining is how a node is started that joins the cluster of another.
+func joining(p, member *process) []string {
+	args := append([]string{}, member.args[:len(member.args)-2]...)
+	for i, a := range args {
+		for old, now := range map[string]string{member.id: p.id, member.raft: p.raft, member.dir: p.dir} {
+			if a == old {
+				args[i] = now
+			}
+		}
+		if i > 0 && args[i-1] == "--port" {
+			args[i] = p.addr[strings.LastIndex(p.addr, ":")+1:]
+		}
+	}
+	return append(args, "--join", member.raft)
+}
