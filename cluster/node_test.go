@@ -323,6 +323,23 @@ func TestViewWithoutObservations(t *testing.T) {
 	})
 }
 
+// Where most nodes stand still the others know soon that none leads, and again who does when they go on.
+func TestViewOfSilence(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		leader := s.leader()
+		last := s.followers(leader)[1]
+		s.await("it knows who leads", time.Second, func() bool { return last.View().Leader == leader.node.id })
+		leader.pause()
+		s.followers(leader)[0].pause()
+		s.await("it knows that none does", testHeartbeat+lookEvery+5*time.Millisecond, func() bool { return last.View().Leader == "" })
+		for _, l := range s.lives() {
+			l.resume()
+		}
+		s.await("it knows who leads now", 5*time.Second, func() bool { return last.View().Leader != "" })
+		s.converge()
+	})
+}
+
 // The view tells what has changed.
 func TestView(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {

@@ -11,7 +11,7 @@ import (
 )
 
 // lookEvery is how often a node looks by itself who leads.
-const lookEvery = 200 * time.Millisecond
+const lookEvery = 100 * time.Millisecond
 
 // shownView is a view with the means to say that there is a newer one.
 type shownView struct {
@@ -34,12 +34,12 @@ func (n *Node) publish() {
 	if n.raft == nil {
 		return // Raft is being started
 	}
-	_, leader := n.raft.LeaderWithID()
+	leader := n.knownLeader()
 	next := &shownView{changed: make(chan struct{})}
 	next.View = topology.View{
 		Cluster: n.config.Cluster,
 		Self:    n.config.Self.ID,
-		Leader:  string(leader),
+		Leader:  leader,
 		Leading: n.leads(),
 		Term:    n.raft.CurrentTerm(),
 		Members: n.members(),
@@ -51,6 +51,16 @@ func (n *Node) publish() {
 	}
 	n.view.Store(next)
 	close(old.changed)
+}
+
+// knownLeader returns the id of the node that leads, or "". One that is silent leads nobody, though Raft
+// may take three times as long to see that, and those who ask are to be told in time.
+func (n *Node) knownLeader() string {
+	_, leader := n.raft.LeaderWithID()
+	if n.raft.State() == raft.Follower && time.Since(n.raft.LastContact()) > n.config.Heartbeat {
+		return ""
+	}
+	return string(leader)
 }
 
 // leads reports whether this node decides.
