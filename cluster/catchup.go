@@ -9,6 +9,12 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
+// Transport is what Raft sends and hears over.
+type Transport interface {
+	raft.Transport
+	raft.WithPreVote
+}
+
 // catchUp is the transport of Raft, with one thing changed: while a node does not answer heartbeats,
 // entries for it wait. Raft would try to send them again and again, the longer it has failed the more
 // rarely, up to ten seconds apart. A node that comes back would wait for as long until it got
@@ -16,8 +22,7 @@ import (
 //
 // As it sees what nodes answer, it knows how far they are, too.
 type catchUp struct {
-	raft.Transport
-	raft.WithPreVote
+	Transport
 	// wanted reports whether this node is to send entries to another, and returns what is closed when
 	// that may have changed.
 	wanted func(raft.ServerID) (changed <-chan struct{}, wanted bool)
@@ -39,17 +44,11 @@ type contact struct {
 }
 
 // newCatchUp returns t with that change.
-func (n *Node) newCatchUp(t raft.Transport) raft.Transport {
-	voting, ok := t.(raft.WithPreVote)
-	if !ok {
-		return t
-	}
-	c := &catchUp{
-		Transport: t, WithPreVote: voting, wanted: n.sendsTo, ended: n.ended, now: n.clock.monotonic,
+func (n *Node) newCatchUp(t Transport) *catchUp {
+	return &catchUp{
+		Transport: t, wanted: n.sendsTo, ended: n.ended, now: n.clock.monotonic,
 		contacts: map[raft.ServerID]*contact{},
 	}
-	n.config.Transport = c // where followers finds it
-	return c
 }
 
 // AppendEntries sends a heartbeat, or entries once heartbeats are answered.
@@ -170,13 +169,9 @@ func (c *catchUp) follower(id string, term uint64, patience time.Duration) topol
 
 // followers returns what this node, which leads in a term, knows of the other members.
 func (n *Node) followers(term uint64) (list []topology.Follower) {
-	c, ok := n.config.Transport.(*catchUp)
-	if !ok {
-		return nil
-	}
 	for _, m := range n.View().Members {
 		if m.ID != n.config.Self.ID {
-			list = append(list, c.follower(m.ID, term, n.config.Heartbeat))
+			list = append(list, n.contacts.follower(m.ID, term, n.config.Heartbeat))
 		}
 	}
 	return list
@@ -190,8 +185,10 @@ func (c *catchUp) Close() error {
 	return nil
 }
 
-// sendsTo reports whether this node leads by Raft and another is a member.
+// sendsTo reports whether entries for another node may wait: this node leads by Raft and the other is a
+// member. While leadership is being handed over nothing may wait that Raft waits for in turn.
 func (n *Node) sendsTo(id raft.ServerID) (changed <-chan struct{}, wanted bool) {
 	v := n.View()
-	return v.Changed, v.Leader == v.Self && v.Find(string(id)) != nil
+	r := n.reign.Load()
+	return v.Changed, v.Leader == v.Self && v.Find(string(id)) != nil && (r == nil || !r.leaving.Load())
 }

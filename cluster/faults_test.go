@@ -62,6 +62,30 @@ func allFaults() []fault {
 // wall clocks do not matter. Of those that take a node down there is none while another one is.
 var forWall = []string{"crash-one", "stop", "pause", "transfer", "snapshot", "wall"}
 
+// forOne are the faults of a cluster of one node.
+var forOne = []string{"crash-leader", "crash-all", "stop", "snapshot", "pause"}
+
+// named are the faults to draw from by the flag; none if all are.
+func named() []string {
+	if *faultList == "" {
+		return nil
+	}
+	return strings.Split(*faultList, ",")
+}
+
+// TestFaultNames: a name that is no fault's would leave that out, and nobody would notice.
+func TestFaultNames(t *testing.T) {
+	known := map[string]bool{}
+	for _, f := range allFaults() {
+		known[f.name] = true
+	}
+	for _, name := range slices.Concat(forWall, forOne, named()) {
+		if !known[name] {
+			t.Errorf("no fault is called %q", name)
+		}
+	}
+}
+
 // result is what schedules come to.
 type result struct {
 	granted, denied, unknown, refused int
@@ -103,9 +127,9 @@ func newSchedule(t testing.TB, seed uint64) *schedule {
 func (x *schedule) applies(name string) bool {
 	switch {
 	case *faultList != "":
-		return slices.Contains(strings.Split(*faultList, ","), name)
+		return slices.Contains(named(), name)
 	case x.c.size == 1:
-		return slices.Contains([]string{"crash-leader", "crash-all", "stop", "snapshot", "pause"}, name)
+		return slices.Contains(forOne, name)
 	case x.c.skewed:
 		return slices.Contains(forWall, name)
 	}

@@ -134,3 +134,63 @@ func TestInterruptedTransfers(t *testing.T) {
 		s.converge()
 	})
 }
+
+// Nobody is to lead that does not answer, however often that is asked for; and where that is not yet known, the
+// leader goes on deciding soon.
+func TestTransferToSilent(t *testing.T) {
+	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
+		leader := s.leader()
+		pass(time.Second)
+		for _, known := range []bool{false, true} {
+			silent := s.followers(leader)[0]
+			silent.pause()
+			if known {
+				pass(2 * testHeartbeat)
+			}
+			s.grant(leader, "s") // which the other lacks
+			for range 3 {
+				begun := time.Now()
+				err := leader.Transfer(t.Context(), silent.node.id)
+				if took := time.Since(begun); err == nil || known && (!errors.Is(err, topology.ErrSilent) || took > 0) {
+					t.Errorf("transfer to a node that is paused: %v after %v", err, took)
+				}
+				s.await("it decides again", testHeartbeat, func() bool {
+					_, err := ask1(leader.Node, "s")
+					return err == nil
+				})
+			}
+			silent.resume()
+			s.converge()
+			leader = s.leader()
+		}
+	})
+}
+
+// Of those that answer the one that is furthest is to lead.
+func TestSuccessor(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		for range 6 {
+			leader := s.leader()
+			pass(time.Second)
+			silent := s.followers(leader)[0]
+			silent.pause()
+			pass(2 * testHeartbeat)
+			if err := leader.HandOver(t.Context()); err != nil {
+				t.Errorf("hand over where one does not answer: %v", err)
+			}
+			if next := s.newLeader(leader); next == silent {
+				t.Error("it leads that did not answer")
+			}
+			silent.resume()
+			s.converge()
+		}
+		leader := s.leader()
+		for _, f := range s.followers(leader) {
+			f.pause()
+		}
+		pass(testHeartbeat + 2*lookEvery)
+		if err := leader.HandOver(t.Context()); err != nil && !errors.Is(err, topology.ErrSilent) {
+			t.Errorf("hand over where nobody answers: %v", err)
+		}
+	})
+}

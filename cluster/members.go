@@ -229,15 +229,14 @@ func (n *Node) leave(ctx context.Context) error {
 // canLose reports whether the voters that would be left without a node, and that answer, are a
 // majority of those left.
 func (n *Node) canLose(id string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	status := n.Status()
 	left, alive := 0, 0
 	for _, m := range n.voters() {
 		if m.ID == id {
 			continue
 		}
 		left++
-		if !n.failing[m.ID] {
+		if f := status.Follower(m.ID); f == nil || f.Answers { // only this node itself is no follower
 			alive++
 		}
 	}

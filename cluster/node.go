@@ -38,7 +38,7 @@ type Config struct {
 	Logs       raft.LogStore
 	Stable     raft.StableStore
 	Snapshots  raft.SnapshotStore
-	Transport  raft.Transport
+	Transport  Transport
 	Logger     *slog.Logger // nil: nothing is logged
 	RaftLogger hclog.Logger // nil: Raft logs nothing
 	// Tune changes the settings of Raft, for tests. nil: they stay.
@@ -89,8 +89,8 @@ type Node struct {
 	rollbacks     atomic.Uint64
 	entrySize     int // a guess for the next; the flusher's
 
-	changing sync.Mutex      // held while the cluster is being changed
-	failing  map[string]bool // nodes that do not answer the leader's heartbeats; guarded by mu
+	changing sync.Mutex // held while the cluster is being changed
+	contacts *catchUp   // knows who answers this node while it leads; nil before Raft is started
 
 	notify  chan bool     // Raft tells here that it leads, or not any more
 	again   chan struct{} // asks to look whether to lead
@@ -134,7 +134,6 @@ func New(c Config) *Node {
 		lease:     c.Heartbeat * 4 / 5,
 		announced: map[string]Announcement{},
 		met:       map[string]Announcement{},
-		failing:   map[string]bool{},
 		notify:    make(chan bool, 64),
 		again:     make(chan struct{}, 1),
 		ended:     make(chan struct{}),
@@ -217,7 +216,8 @@ func (n *Node) startRaft(begins bool) error {
 	}
 	n.bootIndex, n.bootTerm = last, n.knownTerm()
 	c := &n.config
-	r, err := raft.NewRaft(n.settings(), machine{n}, c.Logs, c.Stable, c.Snapshots, n.newCatchUp(c.Transport))
+	n.contacts = n.newCatchUp(c.Transport)
+	r, err := raft.NewRaft(n.settings(), machine{n}, c.Logs, c.Stable, c.Snapshots, n.contacts)
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}

@@ -88,15 +88,14 @@ func (n *Node) members() []topology.Member {
 	return list
 }
 
-// observe makes a new view whenever Raft sees another leader or another peer, and notes which
-// nodes do not answer. It looks by itself, too: at first, since a node that comes back may have heard of
+// observe makes a new view whenever Raft sees another leader or another peer. It looks by itself, too: at first, since a node that comes back may have heard of
 // its leader before anybody observes, and then at times, since observations are dropped where they come
 // too fast.
 func (n *Node) observe() {
 	seen := make(chan raft.Observation, 64)
 	observer := raft.NewObserver(seen, false, func(o *raft.Observation) bool {
 		switch o.Data.(type) {
-		case raft.LeaderObservation, raft.PeerObservation, raft.FailedHeartbeatObservation, raft.ResumedHeartbeatObservation, raft.RequestPreVoteRequest:
+		case raft.LeaderObservation, raft.PeerObservation, raft.RequestPreVoteRequest:
 			return true
 		}
 		return false
@@ -118,24 +117,10 @@ func (n *Node) observe() {
 					n.listen()
 					continue
 				}
-				n.note(o.Data)
 				n.refresh()
 			}
 		}
 	})
-}
-
-func (n *Node) note(data any) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch o := data.(type) {
-	case raft.FailedHeartbeatObservation:
-		n.failing[string(o.PeerID)] = true
-	case raft.ResumedHeartbeatObservation:
-		delete(n.failing, string(o.PeerID))
-	case raft.LeaderObservation:
-		clear(n.failing)
-	}
 }
 
 // Allows reports whether a node may take part: not if it has been removed. One that this node

@@ -122,6 +122,7 @@ var clusterErrors = []struct {
 	{topology.ErrUnknown, "ERR"},
 	{topology.ErrMember, "ERR"},
 	{topology.ErrRefused, "ERR"},
+	{topology.ErrSilent, "ERR"},
 }
 
 // asReply returns the reply for an error; ok is false for one that no table knows.

@@ -102,6 +102,7 @@ var (
 	ErrUnknown  = errors.New("the cluster has no such node")
 	ErrMember   = errors.New("the cluster has that node already")
 	ErrRefused  = errors.New("the cluster would lose its majority")
+	ErrSilent   = errors.New("the node that is to lead does not answer")
 )
 
 // Cluster is a cluster as the faces of one of its nodes use it.

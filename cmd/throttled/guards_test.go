@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -230,20 +229,19 @@ func sendSnapshot(from *raft.NetworkTransport, to *process, snapshots raft.Snaps
 	return from.InstallSnapshot(raft.ServerID(to.id), raft.ServerAddress(to.raft), &args, new(raft.InstallSnapshotResponse), content)
 }
 
-// TestProcess_StuckTransfer lets a leader hand over to a node that stands still. It refuses all entries for as long as Raft
-// waits for that, which is a heartbeat of five seconds here, and so it has to go before.
+// TestProcess_StuckTransfer lets a leader hand over to a node that answers heartbeats and takes no entry. It refuses all
+// entries for as long as Raft tries, which is a heartbeat of five seconds here, and so it has to go before.
 func TestProcess_StuckTransfer(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "5000")
 	leader, others := leaderOf(t, all)
 	leader.ask("", "CL.THROTTLE", "k", "1000", "1000", "1")
-	if err := others[0].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	leader.says("failed to heartbeat to") // from then on entries for it wait
+	others[0].kill()
+	takesNothing(t, others[0])
+	leader.ask(others[0].id+" raft="+others[0].raft+" role=follower answers=yes", "CL.CLUSTER", "NODES")
 	client := redis.NewClient(&redis.Options{Addr: leader.addr, MaxRetries: -1, DisableIdentity: true})
 	defer func() { _ = client.Close() }()
 	if err := client.Do(t.Context(), "CL.CLUSTER", "TRANSFER", others[0].id).Err(); err == nil {
-		t.Error("a node that stands still leads")
+		t.Error("a node that takes no entry leads")
 	}
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
@@ -263,6 +261,35 @@ func TestProcess_StuckTransfer(t *testing.T) {
 	if code != exitFailed || !strings.Contains(leader.log.String(), raftlog.ErrStuckTransfer.Error()) || took > 4*time.Second {
 		t.Errorf("it ends with %d after %v:\n%s", code, took, leader.log)
 	}
+}
+
+// takesNothing stands in for a node whose log does not go with that of the leader.
+func takesNothing(t *testing.T, p *process) {
+	t.Helper()
+	l, err := peerlink.Listen(peerlink.Config{Cluster: "test", Node: p.id, Bind: p.raft, Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := raft.NewNetworkTransport(l.Raft(), 1, 5*time.Second, io.Discard)
+	t.Cleanup(func() { _ = errors.Join(transport.Close(), l.Close()) })
+	answer := func(rpc raft.RPC) {
+		if q, ok := rpc.Command.(*raft.AppendEntriesRequest); ok {
+			rpc.Respond(&raft.AppendEntriesResponse{Term: q.Term, Success: len(q.Entries) == 0}, nil)
+			return
+		}
+		rpc.Respond(nil, errors.New("not today"))
+	}
+	transport.SetHeartbeatHandler(answer)
+	go func() {
+		for {
+			select {
+			case rpc := <-transport.Consumer():
+				answer(rpc)
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
 }
 
 // TestProcess_Gap starts a node whose log lacks an entry that no snapshot has.

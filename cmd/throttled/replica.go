@@ -126,7 +126,7 @@ func memberConfig(o *options.Options) cluster.Config {
 }
 
 // openTransport opens the port for other nodes, if there can be any.
-func (r *replica) openTransport(o *options.Options) (raft.Transport, error) {
+func (r *replica) openTransport(o *options.Options) (cluster.Transport, error) {
 	if o.ClusterID == "" {
 		_, t := raft.NewInmemTransport(alone)
 		return t, nil
