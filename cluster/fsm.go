@@ -82,8 +82,7 @@ func (n *Node) apply(log *raft.Log) error {
 func (n *Node) applyChanges(log *raft.Log, c *changes) error {
 	r := n.reign.Load()
 	if r != nil && c.term == r.term && c.reign == r.number && log.Term == r.term {
-		n.acknowledge(r, c)
-		return nil
+		return n.acknowledge(r, c)
 	}
 	if r != nil && log.Term != r.term {
 		n.abdicate(r) // somebody else has led: what is in flight here must not be in their way
@@ -116,12 +115,18 @@ func (n *Node) replayTime(c *changes) uint64 {
 	return c.time
 }
 
-// acknowledge lets those go who have waited for a generation.
-func (n *Node) acknowledge(r *reign, c *changes) {
+var errSkipped = errors.New("a generation before it is missing")
+
+// acknowledge lets those go who have waited for a generation. With it all before count as committed, so one
+// that Raft has refused must not have been before it.
+func (n *Node) acknowledge(r *reign, c *changes) error {
+	if !r.isNext(c.generation) || !n.table.Commit(c.generation, n.replayTime(c)) {
+		return errSkipped
+	}
 	n.live = true
-	n.table.Commit(c.generation, n.replayTime(c))
 	n.lastTerm, n.lastWall = c.term, c.wall
 	n.clock.applied(c.time, r.commit(c.generation, n.clock.monotonic()))
+	return nil
 }
 
 // StoreConfiguration tells the faces who is in the cluster.

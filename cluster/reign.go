@@ -143,6 +143,13 @@ func (r *reign) submitted(generation uint64, taken time.Duration) {
 	r.mu.Unlock()
 }
 
+// isNext reports whether a generation is the oldest on its way.
+func (r *reign) isNext(generation uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.flying) > 0 && r.flying[0].generation == generation
+}
+
 // commit notes that a generation, and so those before it, are committed, and lets those go who
 // have waited. It returns when the generation's time was read.
 func (r *reign) commit(generation uint64, now time.Duration) (taken time.Duration) {
