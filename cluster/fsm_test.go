@@ -4,8 +4,11 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/limiter"
 )
 
 // A snapshot during which the state was replaced is not kept: it may have been seen half empty.
@@ -76,6 +79,42 @@ func TestEntryOfTheLeaderBeforeIsFresh(t *testing.T) {
 			if back.bootTerm < term {
 				t.Errorf("%s knows of term %d, and knew of %d", l.node.id, back.bootTerm, term)
 			}
+		}
+	})
+}
+
+// An entry acknowledges all before it, so where one before it was refused the node must not go on.
+func TestSkippedGeneration(t *testing.T) {
+	var why chan error // of the simulation, whose time stands still until it is heard
+	c := simConfig{size: 3, unexpected: func(_ string, err error) bool {
+		why <- err
+		return false
+	}}
+	simulate(t, c, func(t *testing.T, s *sim) {
+		why = make(chan error, 1)
+		leader := s.leader()
+		s.grant(leader, "s")
+		pass(time.Second)
+		r := leader.reign.Load()
+		refused := decide(leader.Node, "t", 7)
+		generation, _ := leader.table.Collect(nil)
+		r.submitted(generation, leader.clock.monotonic())
+		r.mu.Lock()
+		r.took = 2 * pipelineAfter // so that another may follow
+		r.mu.Unlock()
+		next := decide(leader.Node, "s", 1)
+		if err := leader.Await(next); err != limiter.ErrUncertain {
+			t.Errorf("the next is answered with %v", err)
+		}
+		if err := leader.Await(refused); err == nil {
+			t.Error("what nobody else knows of is acknowledged")
+		}
+		if err := <-why; !errors.Is(err, errSkipped) {
+			t.Errorf("it ends by %v", err)
+		}
+		s.converge()
+		if got := s.left(s.leader(), "t"); got != 100 {
+			t.Errorf("%d left of what was refused", got)
 		}
 	})
 }

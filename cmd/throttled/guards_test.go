@@ -258,7 +258,7 @@ func TestProcess_StuckTransfer(t *testing.T) {
 	}()
 	code, took := leader.ends(10 * time.Second)
 	close(ended)
-	if code != exitFailed || !strings.Contains(leader.log.String(), raftlog.ErrStuckTransfer.Error()) || took > 4*time.Second {
+	if code != exitFailed || !strings.Contains(leader.log.String(), raftlog.ErrStuckTransfer.Error()) || took > 4800*time.Millisecond {
 		t.Errorf("it ends with %d after %v:\n%s", code, took, leader.log)
 	}
 }
