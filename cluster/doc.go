@@ -33,6 +33,9 @@
 //
 // # Caveats
 //
+// When most nodes were down at once, the wall clocks of those that come back tell for how long. If all of these
+// were put forward meanwhile, that counts as time.
+//
 // A node that has been started forgets what it has told the others within the last heartbeat, so
 // an answer that charges nothing may, if most nodes are restarted within that time, be older than
 // what another node has admitted since. It never admits anything.

@@ -77,6 +77,7 @@ type Node struct {
 	lastTerm     uint64 // of the newest entry that has told the time
 	lastWall     int64  // likewise
 	live         bool   // an entry has come in that was decided while this process was there
+	anchor       anchor // moved by observe only
 	failed       bool   // Fatal has been called
 
 	bootIndex     uint64 // the last entry that was in the log when this process began
@@ -215,6 +216,7 @@ func (n *Node) startRaft(begins bool) error {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	n.bootIndex, n.bootTerm = last, n.knownTerm()
+	n.readAnchor()
 	c := &n.config
 	n.contacts = n.newCatchUp(c.Transport)
 	r, err := raft.NewRaft(n.settings(), machine{n}, c.Logs, c.Stable, c.Snapshots, n.contacts)

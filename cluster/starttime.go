@@ -48,11 +48,12 @@ func (own timeAnswer) with(others []timeAnswer, most int) (now uint64) {
 
 // timeOf returns what this node knows. n.mu is held.
 func (n *Node) timeOf() timeAnswer {
-	last, wall := n.clock.standing(), n.config.Wall().UnixNano()
-	if last == 0 {
-		return timeAnswer{Term: n.lastTerm, ByWall: uint64(max(0, wall))}
+	last := n.clock.standing()
+	a := timeAnswer{Term: n.lastTerm, ByWall: n.byWall(last)}
+	if last > 0 {
+		a.Live, a.Now = n.live, n.clock.estimate()
 	}
-	return timeAnswer{Live: n.live, Term: n.lastTerm, Now: n.clock.estimate(), ByWall: last + uint64(max(0, wall-n.lastWall))}
+	return a
 }
 
 // askTimes asks the other voters, and returns what is answered before ctx ends by those that have

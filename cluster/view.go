@@ -112,6 +112,7 @@ func (n *Node) observe() {
 				return
 			case <-ticker.C:
 				n.refresh()
+				n.keepAnchor()
 			case o := <-seen:
 				if _, asked := o.Data.(raft.RequestPreVoteRequest); asked {
 					n.listen()
