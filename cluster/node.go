@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,6 +110,7 @@ var (
 // The errors with which a node refuses to start or to be changed.
 var (
 	ErrOtherCluster = errors.New("the state is that of another cluster")
+	ErrMoved        = errors.New("start it under the address that the cluster has for it, or remove it and join under another id")
 	ErrUsed         = errors.New("the cluster has known a node of that id with other data: an id is not used again")
 )
 
@@ -223,9 +225,23 @@ func (n *Node) startRaft(begins bool) error {
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
+	if err := n.checkAddress(r.GetConfiguration().Configuration()); err != nil {
+		return errors.Join(err, r.Shutdown().Error())
+	}
 	n.mu.Lock()
 	n.raft = r
 	n.mu.Unlock()
+	return nil
+}
+
+// checkAddress refuses to take part under another address than the cluster has for this node by its log: nobody
+// would reach it, and it could only ask to be elected, for ever.
+func (n *Node) checkAddress(c raft.Configuration) error {
+	for _, s := range c.Servers {
+		if at := string(s.Address); n.config.Peers != nil && string(s.ID) == n.config.Self.ID && !strings.EqualFold(at, n.config.Advertise) {
+			return fmt.Errorf("this node, %s, advertises %s, and the cluster has %s for it: %w", s.ID, n.config.Advertise, at, ErrMoved)
+		}
+	}
 	return nil
 }
 

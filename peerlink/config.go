@@ -13,12 +13,12 @@ import (
 
 // The defaults of a [Config].
 //
-// A peer uses up to 8 streams for Raft, and 144 for the commands of clients. Twice that
+// A peer uses up to 8 streams for Raft. What else it is to use, MaxPerPeer should be twice as much: that
 // leaves room for those of a peer that has lost its power and is back before the
-// streams it had are given up; and six such peers, all of which follow, fit in.
+// streams it had are given up.
 const (
-	DefaultMaxConns         = 2048
-	DefaultMaxPerPeer       = 288
+	DefaultMaxConns         = 256
+	DefaultMaxPerPeer       = 48
 	DefaultMaxHandshakes    = 128
 	DefaultHandshakeTimeout = 5 * time.Second
 )

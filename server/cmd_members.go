@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/peerlink/certs"
 	"github.com/throttledhq/throttled/resp"
 	"github.com/throttledhq/throttled/topology"
 )
@@ -175,7 +176,7 @@ func checkMember(view *topology.View, id, addr string) error {
 	n, isPort := resp.ParseInt([]byte(port))
 	ip := net.ParseIP(host)
 	switch {
-	case !isMemberName(id):
+	case certs.CheckName(id) != nil:
 		return replyError("ERR the name of a node is 1 to 40 letters, digits and hyphens")
 	case err != nil || host == "" || !isPort || n < 1 || n > 65535:
 		return replyError("ERR the address of a node is host:port, with a port of 1 to 65535")
@@ -197,17 +198,3 @@ func sameAddress(addr, host, port string) bool {
 	h, p, err := net.SplitHostPort(addr)
 	return err == nil && strings.EqualFold(h, host) && p == port
 }
-
-// isMemberName reports whether a node may be called so: as in the option node-id.
-func isMemberName(id string) bool {
-	for i := range len(id) {
-		c := id[i] | ('a' - 'A')
-		inside := i > 0 && i < len(id)-1
-		if (c < 'a' || c > 'z' || id[i] < 'A') && (id[i] < '0' || id[i] > '9') && (id[i] != '-' || !inside) {
-			return false
-		}
-	}
-	return id != "" && len(id) <= maxMemberName
-}
-
-const maxMemberName = 40

@@ -23,6 +23,9 @@ const (
 	maxDials = 8
 )
 
+// MaxStreams is how many streams a node that follows has open to the one that leads, at the most.
+const MaxStreams = maxStreams + maxWatches
+
 // errDials is for a client that has waited for others to reach the leader, in vain as they have.
 var errDials = errors.New("the leader is not reached")
 

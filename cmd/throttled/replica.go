@@ -20,6 +20,7 @@ import (
 	"github.com/throttledhq/throttled/peerlink"
 	"github.com/throttledhq/throttled/persistence"
 	"github.com/throttledhq/throttled/raftlog"
+	"github.com/throttledhq/throttled/server"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -28,6 +29,8 @@ const (
 	aloneHeartbeat = 20 * time.Millisecond // there is nobody to be patient with
 	peerTimeout    = 2 * time.Second       // after which a stream on which nothing moves is given up
 	peerStreams    = 3                     // idle streams of Raft that are kept for each node
+	maxPeers       = 8                     // a cluster of more nodes is none that anybody should run
+	maxPerPeer     = 2 * server.MaxStreams // of one that was cut off, too, and is back before its streams are given up
 	handOverWithin = 2 * time.Second
 )
 
@@ -135,7 +138,7 @@ func (r *replica) openTransport(o *options.Options) (cluster.Transport, error) {
 	r.link, err = peerlink.Listen(peerlink.Config{
 		Cluster: o.ClusterID, Node: o.NodeID, Bind: o.RaftAddr, Advertise: o.RaftAdvertise,
 		Insecure: o.RaftInsecure, CertFile: o.RaftTLSCert, KeyFile: o.RaftTLSKey, CAFile: o.RaftTLSCA,
-		Log: r.log,
+		MaxPerPeer: maxPerPeer, MaxConns: maxPeers * maxPerPeer, Log: r.log,
 	})
 	if err != nil {
 		return nil, err
@@ -220,7 +223,7 @@ func (r *replica) handOver() {
 	err := r.node.HandOver(ctx)
 	switch leader := r.node.View().Leader; {
 	case err == nil:
-	case !errors.Is(err, limiter.ErrUncertain):
+	case !errors.Is(err, limiter.ErrUncertain) && !errors.Is(err, topology.ErrSilent):
 		r.log.Warn("leadership was not handed over", "error", err)
 	case leader == "": // as when all nodes are stopped at once
 		r.log.Info("nobody was left to hand leadership over to: most nodes have ended, or do not answer")

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/cluster"
+)
+
+// with returns the arguments of a process with another value for an option.
+func (p *process) with(option, value string) []string {
+	args := slices.Clone(p.args)
+	args[slices.Index(args, option)+1] = value
+	return args
+}
+
+// refuses starts a process that is to say at once that it has another address, and to name both.
+func (p *process) refuses(advertised string) {
+	p.t.Helper()
+	p.start()
+	code, _ := p.ends(10 * time.Second)
+	log := p.log.String()
+	for _, want := range []string{cluster.ErrMoved.Error(), "advertises " + advertised, "has " + p.raft + " for it"} {
+		if !strings.Contains(log, want) {
+			p.t.Errorf("it does not say %q", want)
+		}
+	}
+	if code != exitError || strings.Contains(log, "starting election") {
+		p.t.Errorf("it ends with %d:\n%s", code, log)
+	}
+}
+
+// TestProcess_Moved starts nodes under another address than the cluster has for them: one of a cluster that
+// began with a list that was changed since, and one that has joined. Under the old address they are there again.
+func TestProcess_Moved(t *testing.T) {
+	patient := []string{"--raft-heartbeat", "1000"} // so that no busy machine makes another lead
+	all := newProcesses(t, []string{"n1", "n2", "n3"}, patient...)
+	leader, others := leaderOf(t, all)
+	joined := newJoining(t, "n4", leader, patient...)
+	leader.ask("voters:4 ", "CL.CLUSTER", "STATUS")
+	for _, p := range []*process{others[0], joined} {
+		before, moved := p.args, freeAddr(t)
+		p.kill()
+		p.args = p.with("--raft-addr", moved)
+		if i := slices.Index(before, "--bootstrap"); i >= 0 {
+			p.args[i+1] = strings.ReplaceAll(before[i+1], p.id+"="+p.raft, p.id+"="+moved)
+		}
+		p.refuses(moved)
+
+		p.args = before
+		p.start()
+		p.ask("role:follower", "CL.CLUSTER", "STATUS")
+		p.ask("leader:"+leader.id+" ", "CL.CLUSTER", "STATUS")
+	}
+}
