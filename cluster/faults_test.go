@@ -60,7 +60,7 @@ func allFaults() []fault {
 
 // forWall are the faults after which there are always nodes enough that were not down, so that
 // wall clocks do not matter. Of those that take a node down there is none while another one is.
-var forWall = []string{"crash-one", "stop", "pause", "transfer", "snapshot", "wall"}
+var forWall = []string{"crash", "stop", "pause", "transfer", "snapshot", "wall"}
 
 // forOne are the faults of a cluster of one node.
 var forOne = []string{"crash-leader", "crash-all", "stop", "snapshot", "pause"}
@@ -133,7 +133,7 @@ func (x *schedule) applies(name string) bool {
 	case x.c.skewed:
 		return slices.Contains(forWall, name)
 	}
-	return name != "wall" && name != "crash-one"
+	return name != "wall"
 }
 
 func (x *schedule) note(format string, args ...any) {
