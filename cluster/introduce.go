@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/throttledhq/throttled/topology"
@@ -92,9 +93,8 @@ func (n *Node) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// introduce makes the node a member if it is to join, tells the others what they should know
-// of it, and asks for a vote. It goes on for as long as the node is there, since all of that can
-// be lost again.
+// introduce tells the others what they should know of the node, and asks for a vote. It goes on for as long
+// as the node is there, since all of that can be lost again.
 func (n *Node) introduce() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -110,8 +110,6 @@ func (n *Node) introduce() {
 		}
 		var err error
 		switch self := v.Find(v.Self); {
-		case v.Leader == "" && self == nil && len(n.config.Join) > 0 && n.incarnation(v.Self) == "":
-			err = n.join(ctx)
 		case v.Leader == "":
 			if time.Since(lonely) > lonelyAfter {
 				n.askWhetherRemoved(ctx)
@@ -195,7 +193,11 @@ func (n *Node) announceMet(ctx context.Context) error {
 
 // askWhetherRemoved ends the node if the leader does not count it in. Others may not know yet.
 func (n *Node) askWhetherRemoved(ctx context.Context) {
-	for _, m := range n.View().Members {
+	others := slices.Clone(n.View().Members)
+	for _, addr := range n.config.Join { // in case it has been removed before it heard of anybody
+		others = append(others, topology.Member{Raft: addr})
+	}
+	for _, m := range others {
 		if m.ID == n.config.Self.ID {
 			continue
 		}

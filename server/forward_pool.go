@@ -146,11 +146,11 @@ func (f *forwarder) reuse(to string, protocol int) *stream {
 	return nil
 }
 
-// put takes a stream back, which can be used again if it is whole.
+// put takes a stream back, which can be used again if it is whole and leads where it should.
 func (f *forwarder) put(st *stream, whole bool) {
 	whole = whole && st.rest()
 	f.mu.Lock()
-	if whole {
+	if whole && st.to == f.leader {
 		f.idle = append(f.idle, st)
 	} else {
 		st.close()

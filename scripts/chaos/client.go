@@ -113,6 +113,9 @@ func (c *client) leave() {
 		_ = c.conn.Close()
 		c.conn = nil
 	}
+	if c.load != nil {
+		c.addrs = c.load.places()
+	}
 	if !c.loyal {
 		c.at = (c.at + 1) % len(c.addrs)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ type load struct {
 	running sync.WaitGroup
 
 	mu     sync.Mutex
+	addrs  []string // where to ask; it only grows, and is then another list
 	linear map[history.Key]*history.Key
 	held   bool         // nobody asks for the time being
 	extra  []history.Op // what others than the clients have seen
@@ -34,10 +36,8 @@ const wanderers = 9
 // drive lets clients ask so often in all until the load is ended.
 func (c *cluster) drive(ctx context.Context, rate int) *load {
 	l := &load{keys: newKeyring(), clock: c.clock, begun: c.clock.now(), linear: map[history.Key]*history.Key{}}
-	var addrs []string
-	for _, n := range c.nodes {
-		addrs = append(addrs, n.addr())
-	}
+	l.cover(c)
+	addrs := l.places()
 	count := wanderers + len(addrs)
 	every := time.Duration(count) * time.Second / time.Duration(rate)
 	ctx, l.stop = context.WithCancel(ctx)
@@ -51,6 +51,25 @@ func (c *cluster) drive(ctx context.Context, rate int) *load {
 		l.running.Go(func() { w.run(ctx, every) })
 	}
 	return l
+}
+
+// cover has clients go to the nodes that have come since the last time, too.
+func (l *load) cover(c *cluster) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.addrs = slices.Clone(l.addrs)
+	for _, n := range c.nodes {
+		if !slices.Contains(l.addrs, n.addr()) {
+			l.addrs = append(l.addrs, n.addr())
+		}
+	}
+}
+
+// places returns where there have been nodes up to now.
+func (l *load) places() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.addrs
 }
 
 // share returns the one key that stands for all that are equal to it.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,19 +31,28 @@ type failure struct {
 // probes are one for each node.
 type probes struct {
 	all     []*probe
+	ctx     context.Context // ends with them
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
 
 func (c *cluster) probe(ctx context.Context) *probes {
 	p := &probes{}
-	ctx, p.stop = context.WithCancel(ctx)
+	p.ctx, p.stop = context.WithCancel(ctx)
+	p.cover(c)
+	return p
+}
+
+// cover begins to ask the nodes that have come since the last time, too.
+func (p *probes) cover(c *cluster) {
 	for _, n := range c.nodes {
+		if slices.ContainsFunc(p.all, func(one *probe) bool { return one.node == n }) {
+			continue
+		}
 		one := &probe{node: n, clock: c.clock}
 		p.all = append(p.all, one)
-		p.running.Go(func() { one.run(ctx) })
+		p.running.Go(func() { one.run(p.ctx) })
 	}
-	return p
 }
 
 func (p *probes) end() {

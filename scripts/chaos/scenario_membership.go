@@ -135,6 +135,7 @@ func (t *trial) comesBack(ctx context.Context, p *probes, removed, added *node) 
 
 // withoutGap does something, and shows for how long the nodes other than one decided nothing.
 func (t *trial) withoutGap(ctx context.Context, p *probes, what string, except *node, do func() error) error {
+	p.cover(t.cluster)
 	t.note("%s", what)
 	from := t.clock.now()
 	if err := do(); err != nil {
@@ -159,6 +160,8 @@ func (t *trial) join(ctx context.Context) (*node, error) {
 	if err := n.start(); err != nil {
 		return nil, err
 	}
+	t.watch.cover(t.cluster)
+	t.load.cover(t.cluster)
 	err = await(ctx, voteWithin, func() (bool, error) {
 		voter, err := t.isVoter(n.id)
 		return voter, err

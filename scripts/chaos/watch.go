@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -17,18 +18,28 @@ type watch struct {
 	mu    sync.Mutex
 	terms check.Terms
 	twice []error // terms with two leaders
+	asked []*node
 	done  sync.WaitGroup
+	ctx   context.Context // ends with it
 	stop  context.CancelFunc
 }
 
-// watch begins to watch. The nodes that the cluster has at present are asked.
+// watch begins to watch.
 func (c *cluster) watch(ctx context.Context) *watch {
 	w := &watch{}
-	ctx, w.stop = context.WithCancel(ctx)
-	for _, n := range c.nodes {
-		w.done.Go(func() { w.follow(ctx, n) })
-	}
+	w.ctx, w.stop = context.WithCancel(ctx)
+	w.cover(c)
 	return w
+}
+
+// cover begins to ask the nodes that have come since the last time, too.
+func (w *watch) cover(c *cluster) {
+	for _, n := range c.nodes {
+		if !slices.Contains(w.asked, n) {
+			w.asked = append(w.asked, n)
+			w.done.Go(func() { w.follow(w.ctx, n) })
+		}
+	}
 }
 
 // end stops watching.
