@@ -18,6 +18,7 @@ type anchor struct {
 // An anchor is moved when log time has fallen behind it, as it does when leaders change, or is far ahead
 // of it, as when the wall clock was put back. In between it errs to the side on which time is lost.
 const (
+	anchorEvery  = 100 * time.Millisecond
 	anchorBehind = time.Millisecond
 	anchorAhead  = 100 * time.Millisecond
 )
@@ -34,8 +35,22 @@ func (n *Node) readAnchor() {
 	}
 }
 
-// keepAnchor moves the anchor if need be, while this node knows the log time.
+// keepAnchor moves the anchor whenever that is due, until the node ends.
 func (n *Node) keepAnchor() {
+	ticker := time.NewTicker(anchorEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-n.ended:
+			return
+		case <-ticker.C:
+			n.moveAnchor()
+		}
+	}
+}
+
+// moveAnchor moves the anchor if need be, while this node knows the log time.
+func (n *Node) moveAnchor() {
 	n.mu.Lock()
 	old, live := n.anchor, n.live
 	ahead := time.Duration(int64(n.clock.estimate()) - n.config.Wall().UnixNano())

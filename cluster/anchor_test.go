@@ -40,7 +40,7 @@ func TestWallPutRight(t *testing.T) {
 					s.grant(leader, "b0")
 				}
 				s.converge()
-				pass(2 * lookEvery)
+				pass(3 * anchorEvery)
 				for _, l := range s.lives() {
 					l.crash(false)
 				}

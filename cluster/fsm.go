@@ -67,6 +67,9 @@ func (n *Node) apply(log *raft.Log) error {
 		if err != nil {
 			return err
 		}
+		if known := n.announced[a.ID].Incarnation; known != "" && known != a.Incarnation {
+			return nil // two have come under one id at the same moment: the first is it, on all nodes alike
+		}
 		n.announced[a.ID] = a
 		n.publish()
 		return n.checkSelf()

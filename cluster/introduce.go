@@ -132,14 +132,14 @@ func (n *Node) introduce() {
 // has lost its data, so it would vote a second time; and only the leader knows for certain that
 // it was there before.
 func (n *Node) enter(ctx context.Context) error {
-	said := false
+	said := ""
 	for {
 		err := n.join(ctx)
-		switch {
-		case err == nil, errors.Is(err, ErrUsed):
+		if err == nil || errors.Is(err, ErrUsed) {
 			return err
-		case !said:
-			said = true
+		}
+		if why := err.Error(); why != said {
+			said = why
 			n.log.Warn("cannot join the cluster yet", "error", err)
 		}
 		if err := n.wait(ctx, introduceEvery); err != nil {

@@ -2,8 +2,11 @@ package cluster
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 // joined adds a node to a cluster, and waits until it votes.
@@ -155,6 +158,40 @@ func TestAddUsedID(t *testing.T) {
 			}
 		case <-time.After(20 * time.Second):
 			t.Error("it goes on")
+		}
+	})
+}
+
+// Where two nodes are started under one id at the same moment, the one whose announcement comes first is it.
+func TestOneIDTwice(t *testing.T) {
+	simulate(t, simConfig{size: 1}, func(t *testing.T, s *sim) {
+		leader := s.leader()
+		for _, incarnation := range []string{"first", "second"} {
+			entry, err := (&Announcement{ID: "n9", Incarnation: incarnation, Host: incarnation}).entry()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := leader.raft.Apply(entry, time.Second).Error(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := leader.incarnation("n9"); got != "first" {
+			t.Errorf("n9 is the %s", got)
+		}
+	})
+}
+
+// A node does not get the address of another.
+func TestJoinAtTakenAddress(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		q := Question{About: aboutJoining, Node: &Announcement{ID: "n9", Incarnation: "x"}, Raft: "n2"}
+		for name, err := range map[string]error{
+			"join": s.leader().admit(t.Context(), &q),
+			"add":  s.leader().Add(t.Context(), "n9", "n2"),
+		} {
+			if !errors.Is(err, topology.ErrMember) || !strings.Contains(err.Error(), "where n2 is") {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	})
 }

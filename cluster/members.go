@@ -81,16 +81,17 @@ func (n *Node) give(f func()) bool {
 // Add lets a node join without a vote.
 func (n *Node) Add(ctx context.Context, id, addr string) error {
 	return n.change(func() error {
-		for _, m := range n.View().Members {
-			if m.ID == id || m.Raft == addr {
-				return fmt.Errorf("add %s at %s: %w", id, addr, topology.ErrMember)
-			}
+		if n.find(id) != nil {
+			return fmt.Errorf("add %s at %s: %w", id, addr, topology.ErrMember)
 		}
 		return n.addNonvoter(ctx, id, addr)
 	})
 }
 
 func (n *Node) addNonvoter(ctx context.Context, id, addr string) error {
+	if other := n.NodeAt(addr); other != "" && other != id {
+		return fmt.Errorf("add %s at %s, where %s is: %w", id, addr, other, topology.ErrMember)
+	}
 	err := n.put(ctx, func(within time.Duration) raft.Future {
 		return n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, within)
 	})

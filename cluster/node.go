@@ -78,7 +78,7 @@ type Node struct {
 	lastTerm     uint64 // of the newest entry that has told the time
 	lastWall     int64  // likewise
 	live         bool   // an entry has come in that was decided while this process was there
-	anchor       anchor // moved by observe only
+	anchor       anchor // moved by keepAnchor only
 	failed       bool   // Fatal has been called
 
 	bootIndex     uint64 // the last entry that was in the log when this process began
@@ -91,8 +91,9 @@ type Node struct {
 	rollbacks     atomic.Uint64
 	entrySize     int // a guess for the next; the flusher's
 
-	changing sync.Mutex // held while the cluster is being changed
-	contacts *catchUp   // knows who answers this node while it leads; nil before Raft is started
+	changing sync.Mutex   // held while the cluster is being changed
+	saluted  atomic.Int64 // when, on the monotonic clock, this node first heard of a leader
+	contacts *catchUp     // knows who answers this node while it leads; nil before Raft is started
 
 	notify  chan bool     // Raft tells here that it leads, or not any more
 	again   chan struct{} // asks to look whether to lead
@@ -169,6 +170,7 @@ func (n *Node) Start(ctx context.Context) error {
 		return err
 	}
 	n.observe()
+	n.running.Go(n.keepAnchor)
 	n.running.Go(n.govern)
 	n.running.Go(n.keepShort)
 	if n.config.Peers != nil {

@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/topology"
 )
@@ -337,6 +339,23 @@ func TestViewOfSilence(t *testing.T) {
 		}
 		s.await("it knows who leads now", 5*time.Second, func() bool { return last.View().Leader != "" })
 		s.converge()
+	})
+}
+
+// A node that meets a leader has heard of it, though Raft counts that only when what came is stored.
+func TestSilenceEnds(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		away := s.followers(s.leader())[0]
+		s.isolate(away.node.id)
+		pass(2 * testHeartbeat)
+		away.note(raft.LeaderObservation{})
+		if got := away.silence(); got < testHeartbeat {
+			t.Errorf("that nobody leads ends a silence: it was %v", got)
+		}
+		away.note(raft.LeaderObservation{LeaderID: "n9"})
+		if got := away.silence(); got > 0 {
+			t.Errorf("it has been silent for %v", got)
+		}
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // lookEvery is how often a node looks by itself who leads.
-const lookEvery = 100 * time.Millisecond
+const lookEvery = 50 * time.Millisecond
 
 // shownView is a view with the means to say that there is a newer one.
 type shownView struct {
@@ -57,10 +57,16 @@ func (n *Node) publish() {
 // may take three times as long to see that, and those who ask are to be told in time.
 func (n *Node) knownLeader() string {
 	_, leader := n.raft.LeaderWithID()
-	if n.raft.State() == raft.Follower && time.Since(n.raft.LastContact()) > n.config.Heartbeat {
+	if n.raft.State() == raft.Follower && n.silence() > n.config.Heartbeat {
 		return ""
 	}
 	return string(leader)
+}
+
+// silence is for how long this node has heard nothing of a leader. Raft counts what a new one sends first
+// only when it is on the disk.
+func (n *Node) silence() time.Duration {
+	return min(time.Since(n.raft.LastContact()), n.clock.monotonic()-time.Duration(n.saluted.Load()))
 }
 
 // leads reports whether this node decides.
@@ -112,16 +118,24 @@ func (n *Node) observe() {
 				return
 			case <-ticker.C:
 				n.refresh()
-				n.keepAnchor()
 			case o := <-seen:
-				if _, asked := o.Data.(raft.RequestPreVoteRequest); asked {
-					n.listen()
-					continue
-				}
-				n.refresh()
+				n.note(o.Data)
 			}
 		}
 	})
+}
+
+func (n *Node) note(seen any) {
+	switch o := seen.(type) {
+	case raft.RequestPreVoteRequest:
+		n.listen()
+		return
+	case raft.LeaderObservation:
+		if o.LeaderID != "" {
+			n.saluted.Store(int64(n.clock.monotonic()))
+		}
+	}
+	n.refresh()
 }
 
 // Allows reports whether a node may take part: not if it has been removed. One that this node

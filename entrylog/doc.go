@@ -25,13 +25,13 @@
 //
 // DIR/front-N.log, where N is 16 hexadecimal digits and grows. There are one or two: the
 // newest is written to, the other is on its way to Base. A file is a sequence of records. Each
-// is what one call of StoreLogs has written, and is filled up with 0xFF to a multiple of 512
-// bytes, a sector. All numbers are in little endian:
+// is what one call of StoreLogs has written, and is filled up with zeros to a multiple of 512
+// bytes, a sector. What is behind the header is scrambled: each byte by exclusive or with that of a fixed mask
+// at its place in the sector. All numbers are in little endian:
 //
-//	"frn"
-//	u8       1 if a sector of the record has nothing but zeros as it was written, or else 0
+//	"frn2"
 //	u32      length of the payload
-//	u32      CRC-32C of the payload and of what the record is filled up with
+//	u32      CRC-32C of all behind the header, scrambled
 //	u32      CRC-32C of the twelve bytes before
 //	payload  of each entry: u32 length of what follows, u64 index, u64 term, u8 type, i64 time
 //	         of appending (Unix nanoseconds, 0: none), uvarint length of the extensions,
@@ -67,13 +67,12 @@
 // So a record is dropped if
 //
 //   - the file ends before it does, or
-//   - its header is right, it is the last of the file, a sector of it has nothing but zeros, and
-//     the header says that none was written so, or
+//   - its header is right, it is the last of the file, and a sector of it has nothing but zeros, or
 //   - where its header should be there is a sector of zeros, and no header of a record in any
 //     sector behind.
 //
-// No flipped bit makes a sector of zeros of one that was written, so damage to what was
-// acknowledged is not taken for such an end. That records begin with a sector, and that there
+// Scrambled, no sector is written that has nothing but zeros, or would by one flipped bit, so
+// damage to what was acknowledged is not taken for such an end. That records begin with a sector, and that there
 // is one for each write, makes the rest possible: no sector is written twice, and a header
 // behind what is wrong is that of a later write, which began when this one was acknowledged.
 //
@@ -81,7 +80,5 @@
 //
 // A file that was cut off, by something else than a write that was not finished, looks like a
 // shorter one. A file system that shows what other files have held, where a write was not
-// finished, leaves what is refused; so does a write of entries with long runs of zeros, of
-// which a sector is missing, and one whose data has the bytes of a header where a sector
-// begins. Without Config.Sync a power cut can take entries, or leave files that are refused.
+// finished, leaves what is refused. Without Config.Sync a power cut can take entries, or leave files that are refused.
 package entrylog

@@ -2,6 +2,7 @@ package entrylog
 
 import (
 	"bytes"
+	"crypto/subtle"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -15,19 +16,24 @@ const (
 	// sector is what a disk writes whole or not at all, in bytes. Each record begins at a
 	// multiple of it, so that nothing that was acknowledged is in a sector that is written again.
 	sector     = 512
-	mark       = "frn"
-	headerSize = len(mark) + 1 + 4 + 4 + 4
+	mark       = "frn2"
+	headerSize = len(mark) + 4 + 4 + 4
 	fixedSize  = 8 + 8 + 1 + 8 // of an entry, before the lengths that vary
 	// maxStored bounds a record, in bytes, and keeps lengths far from the end of a uint32.
 	maxStored = 1 << 30
-
-	ownZeros = 1 // a flag: a sector of the record has nothing but zeros as it was written
 )
 
-var (
-	castagnoli = crc32.MakeTable(crc32.Castagnoli)
-	padding    = bytes.Repeat([]byte{0xff}, sector)
-)
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// mask is what each sector is scrambled with, so that none is written that has nothing but zeros, or
+// but a bit, and none begins like a record: those that have were never written.
+var mask = func() (m [sector]byte) {
+	for i, x := 0, uint32(1); i < sector; i++ {
+		x = x*1664525 + 1013904223
+		m[i] = byte(x>>24) | 1
+	}
+	return m
+}()
 
 // What is wrong with a record.
 var (
@@ -64,19 +70,24 @@ func appendEntry(b []byte, entry *raft.Log) []byte {
 	return b
 }
 
-// seal fills up the last sector of the record that begins at start, and fills in its header.
+// seal fills up the last sector of the record that begins at start, scrambles it and fills in its header.
 func seal(b []byte, start int) []byte {
 	size := len(b) - start
-	b = append(b, padding[:padded(size)-size]...)
+	b = append(b, zeros[:padded(size)-size]...)
 	record := b[start:]
+	scramble(record)
 	copy(record, mark)
-	if hasHole(record[sector:]) {
-		record[len(mark)] = ownZeros
-	}
 	binary.LittleEndian.PutUint32(record[4:], uint32(size-headerSize))
 	binary.LittleEndian.PutUint32(record[8:], crc32.Checksum(record[headerSize:], castagnoli))
 	binary.LittleEndian.PutUint32(record[12:], crc32.Checksum(record[:12], castagnoli))
 	return b
+}
+
+// scramble scrambles what is behind the header of a record, or takes that back.
+func scramble(record []byte) {
+	for at := headerSize; at < len(record); at = (at/sector + 1) * sector {
+		subtle.XORBytes(record[at:], record[at:], mask[at%sector:])
+	}
 }
 
 // padded is how much of a file so many bytes occupy.
@@ -99,9 +110,8 @@ var zeros [sector]byte
 
 // header is that of a record.
 type header struct {
-	flags byte
-	size  int // of the payload, in bytes
-	sum   uint32
+	size int // of the payload, in bytes
+	sum  uint32
 }
 
 // decodeHeader reads the header at the beginning of b. The error is errCut or errHeader.
@@ -115,15 +125,13 @@ func decodeHeader(b []byte) (h header, err error) {
 	if crc32.Checksum(b[:12], castagnoli) != binary.LittleEndian.Uint32(b[12:]) {
 		return h, errHeader
 	}
-	h.size = int(binary.LittleEndian.Uint32(b[4:]))
-	return header{b[len(mark)], h.size, binary.LittleEndian.Uint32(b[8:])}, nil
+	return header{int(binary.LittleEndian.Uint32(b[4:])), binary.LittleEndian.Uint32(b[8:])}, nil
 }
 
 // recordSize is how many bytes of the file the record occupies.
 func (h header) recordSize() int { return padded(headerSize + h.size) }
 
-// decodeRecord reads the record at the beginning of b and returns what comes after it. The
-// entries share memory with b. The error is errCut if b is too short, and another one if
+// decodeRecord reads the record at the beginning of b and returns what comes after it. The error is errCut if b is too short, and another one if
 // what is there is no record.
 func decodeRecord(b []byte) (entries []raft.Log, rest []byte, err error) {
 	h, err := decodeHeader(b)
@@ -137,6 +145,8 @@ func decodeRecord(b []byte) (entries []raft.Log, rest []byte, err error) {
 	if crc32.Checksum(record[headerSize:], castagnoli) != h.sum {
 		return nil, nil, errPayload
 	}
+	record = bytes.Clone(record)
+	scramble(record)
 	entries, err = decodePayload(record[headerSize : headerSize+h.size])
 	return entries, rest, err
 }

@@ -2,8 +2,9 @@ package entrylog
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,20 +41,30 @@ func TestRecord_RoundTrip(t *testing.T) {
 	}
 }
 
-// TestRecord_Layout pins the bytes, which other versions have to read. The checksums are
-// from another implementation of CRC-32C.
+// TestRecord_Layout pins the bytes, which other versions have to read. They are from another implementation.
 func TestRecord_Layout(t *testing.T) {
 	entry := &raft.Log{Index: 0x0102, Term: 3, Type: raft.LogBarrier, AppendedAt: time.Unix(0, 5), Extensions: []byte("ab"), Data: []byte("xyz")}
-	want := "frn\x00" + "\x23\x00\x00\x00" + "\xb5\x99\x8a\xb9" + "\x89\x23\xbd\x40" +
-		"\x1f\x00\x00\x00" + "\x02\x01\x00\x00\x00\x00\x00\x00" + "\x03\x00\x00\x00\x00\x00\x00\x00" + "\x04" +
-		"\x05\x00\x00\x00\x00\x00\x00\x00" + "\x02ab" + "xyz"
-	want += strings.Repeat("\xff", 512-len(want))
-	if got := appendRecord(nil, entry); string(got) != want {
-		t.Errorf("the record is\n%q; want\n%q", got, want)
+	const want = "66726e32" + "23000000" + "51bb257a" + "0691f67a" + // with the sum of all 512 bytes
+		"c253af89351a135121b5956140c1ef2d55fb638d73fae1b7f5f9275faf2b1e4fefa62f05f33bd507"
+	got := appendRecord(nil, entry)
+	if len(got) != sector || hex.EncodeToString(got[:len(want)/2]) != want {
+		t.Errorf("the record of %d bytes begins with\n%x; want\n%s", len(got), got[:len(want)/2], want)
 	}
-	zeros := appendRecord(nil, &raft.Log{Index: 1, Data: make([]byte, 2000)})
-	if got := string(zeros[:4]); got != "frn\x01" {
-		t.Errorf("a record with sectors of zeros begins with %q", got)
+}
+
+// TestRecord_Scrambled sees that no sector is as those are that were never written, nor one bit from it.
+func TestRecord_Scrambled(t *testing.T) {
+	for name, entry := range map[string]*raft.Log{
+		"zeros":        {Index: 1, Data: make([]byte, 5000)},
+		"a bit":        {Index: 1, Data: append(make([]byte, 3000), 1)},
+		"a full one":   {Index: 1, Data: bytes.Repeat([]byte{0xff}, 5000)},
+		"hardly there": {},
+	} {
+		for part := range slices.Chunk(appendRecord(nil, entry), sector) {
+			if n := len(part) - bytes.Count(part, []byte{0}); n < sector/2 {
+				t.Errorf("%s: a sector has only %d bytes that are not zero", name, n)
+			}
+		}
 	}
 }
 
@@ -94,7 +105,7 @@ func TestRecord_Refused(t *testing.T) {
 		"a length of ten bytes":           {entry("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"), errFields},
 		"a length in excess bytes":        {entry("\x81\x00a"), errFields},
 		"the largest length":              {entry("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), errFields},
-		"something behind the last entry": {seal(append(record[:headerSize+4+fixedSize+3+30:headerSize+4+fixedSize+3+30], 1), 0), errFields},
+		"something behind the last entry": {seal(append(appendEntry(make([]byte, headerSize), command(7, 3, 30)), 1), 0), errFields},
 	} {
 		if _, _, err := decodeRecord(tc.b); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v; want %v", name, err, tc.want)
@@ -107,7 +118,7 @@ func TestRecord_Refused(t *testing.T) {
 func FuzzDecodeRecord(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(appendRecord(nil, command(9, 4, 20)))
-	f.Add(appendRecord(nil, commands(9, 12, 4, 20)...)[headerSize:][:4*54])
+	f.Add(appendEntry(appendEntry(nil, command(9, 4, 20)), command(10, 4, 20)))
 	f.Add(appendRecord(nil, &raft.Log{Index: 1, Data: make([]byte, 1200)}))
 	f.Add(append(make([]byte, fixedSize), "\x81\x00a"...))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -131,7 +131,7 @@ func isTorn(rest []byte, err error) bool {
 		return isZero(rest[:min(sector, len(rest))]) && !hasHeader(rest)
 	case errPayload:
 		h, _ := decodeHeader(rest) // it is right
-		return h.flags&ownZeros == 0 && hasHole(rest) && len(rest) == h.recordSize()
+		return hasHole(rest) && len(rest) == h.recordSize()
 	}
 	return false
 }

@@ -21,7 +21,7 @@ var (
 	ErrDamaged = errors.New("damaged")
 	// ErrGap is wrapped by Check when the log does not begin where the newest snapshot that
 	// can be read ends.
-	ErrGap = errors.New("entries are missing from the log: wipe the directory and let the node rejoin")
+	ErrGap = errors.New("entries are missing from the log: take the node out of its cluster, and let a new one join under another id")
 	// ErrClosed is returned by the stores after Close.
 	ErrClosed = errors.New("the log of this node is closed")
 )

@@ -56,7 +56,10 @@ decides() { redis-cli -p "$first" CL.THROTTLE throttled-cluster-ready 0 1 1 2>/d
 restart() {
   local i
   for i in 1 2 3; do
-    [[ -n ${pids[i]-} ]] && continue
+    if [[ -n ${pids[i]-} ]]; then
+      runs "$i" && continue
+      ended "$i"
+    fi
     start "$i"
     echo "n$i runs again as process ${pids[i]}"
   done

@@ -26,7 +26,8 @@ const (
 // MaxStreams is how many streams a node that follows has open to the one that leads, at the most.
 const MaxStreams = maxStreams + maxWatches
 
-// errDials is for a client that has waited for others to reach the leader, in vain as they have.
+// errDials is for a client that has waited for others to reach the leader, in vain as they have, or until
+// another node leads.
 var errDials = errors.New("the leader is not reached")
 
 // partingPatience is how long a node that leads no more may take to answer what it was asked. One
@@ -40,7 +41,6 @@ type forwarder struct {
 	readers sync.WaitGroup
 	slots   chan struct{} // holds a token for each stream in use
 	watches chan struct{} // likewise for those that a client keeps
-	dials   chan struct{} // likewise for those that are being opened
 	waiting atomic.Int32
 	parting time.Duration // partingPatience, or what tests have
 
@@ -50,6 +50,7 @@ type forwarder struct {
 
 	mu     sync.Mutex
 	leader string // who leads, as far as follow was told
+	road   *road  // to it; nil without a cluster
 	idle   []*stream
 	open   map[*stream]struct{} // all there are
 }
@@ -58,9 +59,28 @@ func (f *forwarder) init(cluster topology.Cluster) {
 	f.cluster = cluster
 	f.slots = make(chan struct{}, maxStreams)
 	f.watches = make(chan struct{}, maxWatches)
-	f.dials = make(chan struct{}, maxDials)
+	f.road = newRoad()
 	f.open = map[*stream]struct{}{}
 	f.parting = partingPatience
+}
+
+// road is the way to one leader for as long as it leads.
+type road struct {
+	ctx   context.Context // ends with it
+	end   context.CancelFunc
+	dials chan struct{} // holds a token for each stream that is being opened
+}
+
+func newRoad() *road {
+	ctx, end := context.WithCancel(context.Background())
+	return &road{ctx, end, make(chan struct{}, maxDials)}
+}
+
+// way returns the road that there is at present.
+func (f *forwarder) way() *road {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.road
 }
 
 // reset sets the counters to zero.
@@ -88,18 +108,19 @@ func (f *forwarder) find(to string, protocol int, deadline time.Time) (*stream, 
 	if st := f.reuse(to, protocol); st != nil {
 		return st, nil
 	}
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
+	r := f.way()
+	ctx, cancel := context.WithDeadline(r.ctx, deadline)
+	defer cancel()
 	select {
-	case f.dials <- struct{}{}:
-		defer func() { <-f.dials }()
-	case <-timer.C:
+	case r.dials <- struct{}{}:
+		defer func() { <-r.dials }()
+	case <-ctx.Done():
 		return nil, errDials
 	}
 	if st := f.reuse(to, protocol); st != nil { // which has come back meanwhile
 		return st, nil
 	}
-	return f.dial(to, protocol, deadline)
+	return f.dial(ctx, to, protocol, deadline)
 }
 
 // enter waits for its turn to use a stream.
@@ -166,7 +187,9 @@ func (f *forwarder) watch(to string, protocol int, deadline time.Time) (*stream,
 	default:
 		return nil, errBusy
 	}
-	st, err := f.dial(to, protocol, deadline)
+	ctx, cancel := context.WithDeadline(f.way().ctx, deadline)
+	defer cancel()
+	st, err := f.dial(ctx, to, protocol, deadline)
 	if err != nil {
 		<-f.watches
 	}
@@ -182,9 +205,7 @@ func (f *forwarder) unwatch(st *stream) {
 }
 
 // dial opens a stream that speaks a version of the protocol.
-func (f *forwarder) dial(to string, protocol int, deadline time.Time) (*stream, error) {
-	ctx, cancel := context.WithDeadline(context.Background(), deadline)
-	defer cancel()
+func (f *forwarder) dial(ctx context.Context, to string, protocol int, deadline time.Time) (*stream, error) {
 	conn, err := f.cluster.Dial(ctx, to)
 	if err != nil {
 		return nil, fmt.Errorf("dial the leader %s: %w", to, err)
@@ -232,7 +253,10 @@ func (f *forwarder) note(st *stream) {
 func (f *forwarder) follow(leader string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.leader = leader
+	if leader != f.leader {
+		f.road.end() // nobody is kept by dials that lead nowhere
+		f.leader, f.road = leader, newRoad()
+	}
 	f.idle = slices.DeleteFunc(f.idle, func(st *stream) bool {
 		if st.to != leader {
 			st.close()
@@ -270,5 +294,8 @@ func (f *forwarder) part() {
 func (f *forwarder) close() {
 	f.follow("")
 	f.part()
+	if r := f.way(); r != nil {
+		r.end()
+	}
 	f.readers.Wait()
 }

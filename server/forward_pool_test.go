@@ -103,6 +103,33 @@ func TestDialsAreFew(t *testing.T) {
 	wait.Wait()
 }
 
+// TestDialsToTheLeaderBefore has more clients than may dial at a time dial a node that is not there any more, when
+// another leads.
+func TestDialsToTheLeaderBefore(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b", "c")
+	var hang atomic.Int32
+	l.dialWith(func(ctx context.Context, id string) (net.Conn, error) {
+		if id == "a" {
+			hang.Add(1)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return l.connect(ctx, id)
+	})
+	l.lead("a")
+	var wait sync.WaitGroup
+	for range 4 * maxDials {
+		p := l.nodes["b"].dial()
+		wait.Go(func() { p.do(five(0, 3, 3, -1, 0), "CL.THROTTLE", "k", "2", "1", "60", "0") })
+	}
+	if !eventually(func() bool { return hang.Load() == maxDials }) {
+		t.Errorf("%d dial", hang.Load())
+	}
+	l.lead("c")
+	wait.Wait() // all within their patience, or they are answered otherwise
+}
+
 func raise(most *atomic.Int32, n int32) {
 	for old := most.Load(); old < n && !most.CompareAndSwap(old, n); {
 		old = most.Load()

@@ -55,7 +55,7 @@ type Status struct {
 	Applied   uint64        // of the newest entry that is in its table
 	LogTime   uint64        // the limiter time of that entry in nanoseconds
 	Behind    time.Duration // how far the limiter time is behind the wall clock; negative: ahead
-	Waiting   int           // generations, closed or open, that are not committed yet
+	Waiting   int           // generations that are on their way through the log
 	// Unflushed is how long the oldest of them has been waiting: in async mode, what was
 	// admitted in that time can be lost.
 	Unflushed time.Duration
