@@ -94,9 +94,9 @@ func (n *Node) members() []topology.Member {
 	return list
 }
 
-// observe makes a new view whenever Raft sees another leader or another peer. It looks by itself, too: at first, since a node that comes back may have heard of
-// its leader before anybody observes, and then at times, since observations are dropped where they come
-// too fast.
+// observe makes a new view whenever Raft sees another leader or another peer. It looks by itself, too: at
+// first, since a node that comes back may have heard of its leader before anybody observes, and then
+// at times, since observations are dropped where they come too fast.
 func (n *Node) observe() {
 	seen := make(chan raft.Observation, 64)
 	observer := raft.NewObserver(seen, false, func(o *raft.Observation) bool {

@@ -131,8 +131,8 @@ func decodeHeader(b []byte) (h header, err error) {
 // recordSize is how many bytes of the file the record occupies.
 func (h header) recordSize() int { return padded(headerSize + h.size) }
 
-// decodeRecord reads the record at the beginning of b and returns what comes after it. The error is errCut if b is too short, and another one if
-// what is there is no record.
+// decodeRecord reads the record at the beginning of b and returns what comes after it. The error
+// is errCut if b is too short, and another one if what is there is no record.
 func decodeRecord(b []byte) (entries []raft.Log, rest []byte, err error) {
 	h, err := decodeHeader(b)
 	if err != nil {

@@ -21,8 +21,8 @@ const (
 // Logger returns a logger for raft that writes to log. Lines of level trace and debug are
 // debug lines, which most configurations drop, and errors are warnings: to the library an error
 // is mostly that another node is away, or that this one ends. What makes a node unusable is told
-// by Config.Fatal. Of lines of the same text it passes on 2 per second; how many it left out is told in a line of its own, with the next line of any
-// text in a later second.
+// by Config.Fatal. Of lines of the same text it passes on 2 per second; how many it left out is told in a
+// line of its own, with the next line of any text in a later second.
 func Logger(log *slog.Logger) hclog.Logger { return &logger{log: log, limit: &lineLimit{}} }
 
 // logger has the methods of hclog.Logger.
