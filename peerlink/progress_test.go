@@ -64,7 +64,7 @@ func trickle(to io.Writer, from io.Reader, rate int) {
 }
 
 // slowTimeout is what Raft gives a message in the tests of slow links.
-const slowTimeout = time.Second
+const slowTimeout = 2 * time.Second
 
 func transportOn(t *testing.T, l *Link) *raft.NetworkTransport {
 	t.Helper()
@@ -111,7 +111,7 @@ func entries(bytesInAll int) *raft.AppendEntriesRequest {
 // TestSlowLink sees that messages of any length get through a link on which they take much longer than
 // Raft gives them: by themselves, in a pipeline, and as a snapshot.
 func TestSlowLink(t *testing.T) {
-	const rate, size = 128 << 10, 512 << 10 // four seconds
+	const rate, size = 128 << 10, 1 << 20 // eight seconds
 	s := newSite(t)
 	for name, config := range map[string]func(node string) Config{"insecure": plain, "TLS": s.config} {
 		n1, n2 := open(t, config("n1")), open(t, config("n2"))

@@ -149,8 +149,14 @@ func TestProgramServes(t *testing.T) {
 	r := start(t)
 	r.wants("*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n", "CL.THROTTLE user 15 30 60")
 	r.wants(":1\r\n", "EXISTS user")
-	if !strings.Contains(r.log.String(), "ready") || !strings.Contains(r.log.String(), r.addr) {
-		t.Errorf("the log does not say where the server is ready:\n%s", r.log)
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.After(10 * time.Second); !strings.Contains(r.log.String(), "ready") || !strings.Contains(r.log.String(), r.addr); {
+		select {
+		case <-ticker.C: // it says so after it has begun to serve
+		case <-end:
+			t.Fatalf("the log does not say where the server is ready:\n%s", r.log)
+		}
 	}
 }
 
