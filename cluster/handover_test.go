@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/topology"
 )
@@ -166,7 +168,26 @@ func TestTransferToSilent(t *testing.T) {
 	})
 }
 
-// Of those that answer the one that is furthest is to lead.
+// Of those that answer the one that is furthest is to lead, unless another is named.
+func TestFurthest(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		leader := s.leader()
+		r := leader.reign.Load()
+		first, second := s.followers(leader)[0].node.id, s.followers(leader)[1].node.id
+		for _, test := range []struct {
+			first, second uint64 // how far they are
+			id, want      string
+		}{{100, 200, "", second}, {200, 100, "", first}, {200, 100, second, second}} {
+			leader.contacts.hear(raft.ServerID(first), r.term, test.first)
+			leader.contacts.hear(raft.ServerID(second), r.term, test.second)
+			if next, err := leader.successor(r, test.id); err != nil || next.ID != test.want {
+				t.Errorf("%+v: %+v, %v", test, next, err)
+			}
+		}
+	})
+}
+
+// One that does not answer is not to lead.
 func TestSuccessor(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		for range 6 {

@@ -13,10 +13,7 @@ import (
 // been charged is uncertain, and what changes nothing is asked for again.
 func TestBrokenStreams(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, "a", "b")
-	l.lead("a")
-	streams := l.scripts()
-	p := l.nodes["b"].dial()
+	_, p, streams := newPlay(t, "a", "b")
 	one := five(0, 3, 2, -1, 60)
 	all := throttle("x") + throttle("y") + request("TTL", "x")
 
@@ -78,10 +75,7 @@ func TestBrokenStreams(t *testing.T) {
 // TestSilentLeader sees that nobody hangs where the leader does.
 func TestSilentLeader(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, "a", "b")
-	l.lead("a")
-	streams := l.scripts()
-	p := l.nodes["b"].dial()
+	_, p, streams := newPlay(t, "a", "b")
 	start := time.Now()
 	p.send(throttle("x") + ping + throttle("y"))
 	s := <-streams
@@ -98,10 +92,7 @@ func TestSilentLeader(t *testing.T) {
 func TestDeposedLeader(t *testing.T) {
 	t.Parallel()
 	for _, next := range []string{"c", ""} {
-		l := newLab(t, "a", "b", "c")
-		l.lead("a")
-		streams := l.scripts()
-		p := l.nodes["b"].dial()
+		l, p, streams := newPlay(t, "a", "b", "c")
 		p.send(throttle("x"))
 		s := <-streams
 		s.expect(t, throttle("x"))
@@ -123,10 +114,8 @@ func TestDeposedLeader(t *testing.T) {
 // TestTransferFromAfar waits for the answer of the old leader to a command that has made another lead.
 func TestTransferFromAfar(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, "a", "b", "c")
-	l.lead("a")
-	streams := l.scripts()
-	p, q := l.nodes["b"].dial(), l.nodes["b"].dial()
+	l, p, streams := newPlay(t, "a", "b", "c")
+	q := l.nodes["b"].dial()
 	p.send(request("CL.CLUSTER", "TRANSFER", "c"))
 	s := <-streams
 	s.expect(t, request("CL.CLUSTER", "TRANSFER", "c"))
@@ -137,6 +126,23 @@ func TestTransferFromAfar(t *testing.T) {
 	q.expect(failure(errUncertain)) // so the streams to the old one have been closed
 	s.send(t, "+OK\r\n")
 	p.expect("+OK\r\n")
+	f := &l.nodes["b"].forward
+	if !eventually(func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.open) == 0
+	}) {
+		t.Error("a stream to a node that leads no more is kept")
+	}
+}
+
+// newPlay has node a lead, whose part the test plays: it gets in turn the streams that lead to a, and returns a client
+// of node b.
+func newPlay(t *testing.T, ids ...string) (l *lab, p *peer, streams <-chan *script) {
+	t.Helper()
+	l = newLab(t, ids...)
+	l.lead("a")
+	return l, l.nodes["b"].dial(), l.scripts()
 }
 
 // script is the other end of a stream, which the test plays.
