@@ -14,7 +14,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip
 
 .DEFAULT_GOAL := help
-.PHONY: help build run cluster test lint fmt fuzz oracle plots bench chaos chaos-bars tools clean
+.PHONY: help build run cluster test client-tests-java lint fmt fuzz oracle plots bench chaos chaos-bars tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -32,6 +32,10 @@ test: tools ## run every test, with the race detector where goroutines meet
 	$(GO) vet ./...
 	$(GO) test -race ./...
 	cd scripts/client-tests && $(GO) vet ./... && $(GO) test -count=1 ./...
+
+client-tests-java: tools ## test with Redisson, a client for Java; installs Maven where it is missing (Debian, root)
+	@command -v mvn >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq maven default-jdk-headless >/dev/null; }
+	cd scripts/client-tests && $(GO) vet -tags java ./... && $(GO) test -count=1 -tags java -run Java ./...
 
 lint: $(LINT) ## check style and common mistakes
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }

@@ -1,6 +1,10 @@
 package buckets
 
-import "github.com/throttledhq/throttled/limiter"
+import (
+	"bytes"
+
+	"github.com/throttledhq/throttled/limiter"
+)
 
 // Scan visits keys in the order of their shards and, within a shard, of their tags. A
 // cursor holds the shard in its upper half and, in its lower half, the tag to go on
@@ -22,6 +26,31 @@ func (t *Table) Scan(cursor uint64, count int, visit func(key []byte, kind limit
 		}
 	}
 	return 0
+}
+
+// sampled is how many keys RandomKey chooses among. A single one would be chosen the more often
+// the longer the gap before it.
+const sampled = 16
+
+// RandomKey returns a copy of one of the live keys that follow a place, in the order of Scan, from
+// its end on to its beginning. The place and the choice depend on random. It reports whether there
+// is any live key.
+func (t *Table) RandomKey(random uint64) (key []byte, found bool) {
+	first := random >> 32 % uint64(len(t.shards)) << 32
+	var keys [][]byte
+	collect := func(key []byte, _ limiter.Kind) { keys = append(keys, bytes.Clone(key)) }
+	cursor := first | random&(1<<32-1)
+	for len(keys) == 0 && cursor != 0 {
+		cursor = t.Scan(cursor, sampled, collect)
+	}
+	// The keys of the shard before the place have not been visited yet.
+	for again := true; again && len(keys) == 0; again = cursor != 0 && cursor>>32 <= first>>32 {
+		cursor = t.Scan(cursor, sampled, collect)
+	}
+	if len(keys) == 0 {
+		return nil, false
+	}
+	return keys[random%uint64(len(keys))], true
 }
 
 // scanLocking is scan under the shard's lock, which a visit that panics does not keep.

@@ -178,3 +178,45 @@ func TestScanFromAnyCursor(t *testing.T) {
 		}
 	}
 }
+
+// TestRandomKey finds a key wherever it lies, and each of many sooner or later, none of them much
+// more often than others.
+func TestRandomKey(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, shards := range []int{1, 8, 512} {
+		if key, found := filled(0, Config{Shards: shards}).RandomKey(r.Uint64()); found {
+			t.Errorf("%d shards, no keys: got %q", shards, key)
+		}
+		for _, n := range []int{1, 2, 100} {
+			table := filled(n, Config{Shards: shards})
+			const rounds = 200
+			drawn := map[string]int{}
+			for range n * rounds {
+				key, found := table.RandomKey(r.Uint64())
+				if !found {
+					t.Fatalf("%d keys in %d shards: none found", n, shards)
+				}
+				drawn[string(key)]++
+			}
+			for key, times := range drawn {
+				if _, there := table.Lookup([]byte(key)); !there || times > 10*rounds {
+					t.Errorf("%d keys in %d shards: %q is drawn %d times", n, shards, key, times)
+				}
+			}
+			if len(drawn) != n {
+				t.Errorf("%d keys in %d shards: %d drawn", n, shards, len(drawn))
+			}
+		}
+	}
+}
+
+func TestRandomKeyIsAlive(t *testing.T) {
+	clock := newFakeClock()
+	table := filled(100, Config{Clock: clock.tell, Shards: 8})
+	clock.advance(100 * 365 * 24 * time.Hour)
+	for i := range uint64(100) {
+		if key, found := table.RandomKey(i << 32); found {
+			t.Errorf("got %q, which has expired", key)
+		}
+	}
+}

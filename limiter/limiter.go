@@ -263,6 +263,9 @@ type Keyspace interface {
 	// key that is there during a whole round is visited at least once. The key is
 	// borrowed for the length of the visit, which must not call the Engine.
 	Scan(cursor uint64, count int, visit func(key []byte, kind Kind)) uint64
+	// RandomKey returns a copy of a key that is there, which random chooses, and reports
+	// whether there is any.
+	RandomKey(random uint64) (key []byte, found bool)
 	// Clear forgets all keys.
 	Clear()
 	// Usage counts.

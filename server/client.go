@@ -280,7 +280,7 @@ func (c *client) flush() bool {
 // write hands bytes to the connection. It blocks while the peer does not take them.
 func (c *client) write(b []byte) error {
 	if c.feed != nil {
-		return c.feed.put(b)
+		return c.feed.put(b, c.tune) // a client that can read of its subscription gets what comes there
 	}
 	written, err := c.conn.tryWrite(b), error(nil)
 	if written < len(b) {

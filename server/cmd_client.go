@@ -290,6 +290,19 @@ func cmdClientNoTouch(c *client, args [][]byte) error {
 	return nil
 }
 
+// cmdClientMaintNotifications accepts notifications that never come: a server announces no
+// maintenance to its clients.
+func cmdClientMaintNotifications(c *client, args [][]byte) error {
+	if _, err := parseOnOff(args[2]); err != nil {
+		return err
+	}
+	if options := args[3:]; len(options) > 0 && (len(options) != 2 || !isOneOf(options[0], "moving-endpoint-type")) {
+		return errSyntax
+	}
+	c.out.OK()
+	return nil
+}
+
 func parseOnOff(arg []byte) (bool, error) {
 	switch {
 	case bytes.EqualFold(arg, []byte("on")):

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ func cmdType(c *client, args [][]byte) error {
 	return nil
 }
 
-// noSuchKey is what TTL and PTTL answer for a key that is not there.
+// noSuchKey is what TTL, EXPIRETIME and the like answer for a key that is not there.
 const noSuchKey = -2
 
 // cmdTTL rounds up, as the reset_after of a decision does: a key that is there has time.
@@ -35,6 +36,40 @@ func (c *client) replyTTL(key []byte, unit time.Duration) error {
 	return nil
 }
 
+// cmdExpireTime rounds up, as TTL does. The time is that of the wall clock.
+func cmdExpireTime(c *client, args [][]byte) error {
+	return c.replyExpiry(args[1], func(at time.Time) int64 {
+		return at.Unix() + int64(countTrue(at.Nanosecond() > 0))
+	})
+}
+
+func cmdPExpireTime(c *client, args [][]byte) error {
+	return c.replyExpiry(args[1], func(at time.Time) int64 {
+		return at.UnixMilli() + int64(countTrue(at.Nanosecond()%int(time.Millisecond) > 0))
+	})
+}
+
+func (c *client) replyExpiry(key []byte, unix func(at time.Time) int64) error {
+	entry, found := c.srv.engine.Lookup(key)
+	if !found {
+		c.out.Int(noSuchKey)
+		return nil
+	}
+	c.out.Int(unix(time.Now().Add(entry.TTL)))
+	return nil
+}
+
+// cmdRandomKey answers nil if no key is there.
+func cmdRandomKey(c *client, _ [][]byte) error {
+	if key, found := c.srv.engine.RandomKey(rand.Uint64()); found {
+		c.out.Bulk(key)
+	} else {
+		c.out.Null()
+	}
+	return nil
+}
+
+// cmdExists serves EXISTS and TOUCH, which differ only where keys have an access time.
 func cmdExists(c *client, args [][]byte) error {
 	n := int64(0)
 	for _, key := range args[1:] {

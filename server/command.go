@@ -51,11 +51,12 @@ const (
 	catDangerous
 	catConnection
 	catTransaction
+	catScripting
 )
 
 var categoryNames = []string{
 	"@keyspace", "@read", "@write", "@pubsub", "@admin", "@fast", "@slow",
-	"@dangerous", "@connection", "@transaction",
+	"@dangerous", "@connection", "@transaction", "@scripting",
 }
 
 // The groups under which Redis's documentation lists commands, and the one for ours.
@@ -67,6 +68,7 @@ const (
 	groupPubsub       = "pubsub"
 	groupCluster      = "cluster"
 	groupSentinel     = "sentinel"
+	groupScripting    = "scripting"
 	groupLimiter      = "module"
 )
 
@@ -107,9 +109,12 @@ type command struct {
 	// ownStream says that the leader is asked for it over a stream that only the client uses.
 	ownStream bool
 
-	// What it does: run, or, for a limiter command, parse and reply; nothing for a mere
+	// What it does: refusal, run, or, for a limiter command, parse and reply; nothing for a mere
 	// container of subcommands.
-	run func(c *client, args [][]byte) error
+
+	// refusal is the error that answers the command wherever it is sent; "" for one that runs.
+	refusal replyError
+	run     func(c *client, args [][]byte) error
 	// parse adds requests to a batch, all Linked but the last, and returns the unit in which
 	// times are to be answered. The arity has been checked, and there is room.
 	parse func(b *batch, args [][]byte) (time.Duration, error)
@@ -233,7 +238,7 @@ func newRegistry(table []command, on faceSet) *registry {
 		r.all = append(r.all, cmd)
 	}
 	for _, cmd := range r.every {
-		if ways := countTrue(cmd.run != nil, cmd.parse != nil); ways > 1 || ways == 0 && len(cmd.subs) == 0 || (cmd.parse == nil) != (cmd.reply == nil) {
+		if ways := countTrue(cmd.run != nil, cmd.parse != nil, cmd.refusal != ""); ways > 1 || ways == 0 && len(cmd.subs) == 0 || (cmd.parse == nil) != (cmd.reply == nil) {
 			panic("server: command table: " + cmd.name + " has no way to run, or two")
 		}
 	}

@@ -27,7 +27,7 @@ func TestCommandTable(t *testing.T) {
 
 func checkRow(t *testing.T, cmd *command) {
 	t.Helper()
-	groups := []string{groupConnection, groupGeneric, groupServer, groupTransactions, groupPubsub, groupCluster, groupSentinel, groupLimiter}
+	groups := []string{groupConnection, groupGeneric, groupServer, groupTransactions, groupPubsub, groupCluster, groupSentinel, groupScripting, groupLimiter}
 	if cmd.summary == "" || strings.HasSuffix(cmd.summary, ".") || strings.Count(cmd.since, ".") != 2 || !slices.Contains(groups, cmd.group) || cmd.name != strings.ToLower(cmd.name) {
 		t.Errorf("%s: summary %q, since %q, group %q", cmd.name, cmd.summary, cmd.since, cmd.group)
 	}

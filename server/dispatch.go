@@ -69,6 +69,8 @@ func (c *client) gate(cmd *command, args [][]byte) error {
 		return errNoAuth
 	case c.channels.any() && c.out.Protocol() == 2 && !worksSubscribed[cmd.name]:
 		return errSubscribed(cmd.name)
+	case cmd.refusal != "":
+		return cmd.refusal
 	case c.tx.queueing && cmd.is(noMulti):
 		return errNotInMulti
 	case c.tx.queueing && c.face.elsewhere == redirects && cmd.keys.first > 0 && c.elsewhere():

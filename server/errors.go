@@ -83,6 +83,11 @@ const (
 	errNoMaster      replyError = "ERR No such master with that name"
 	errSlot          replyError = "ERR Invalid slot"
 	errSlotKeys      replyError = "ERR keys are not counted by slot"
+	errNoScripts     replyError = "ERR scripts are not supported: use CL.THROTTLE, CL.WINDOW, CL.BUCKET or CL.LEAKY for one limit, CL.ALL for several in one atomic step"
+	errNoLifetime    replyError = "ERR a limiter key has no lifetime of its own: it expires when its full limit is back. TTL shows when that is, DEL resets the key"
+	errNoModules     replyError = "ERR modules cannot be loaded or unloaded: the limiter commands are built in"
+	errPublishSwitch replyError = "ERR only the server publishes on this channel: use another one"
+	errManyPubsub    replyError = "ERR too many channels match for one reply. Use a narrower pattern"
 	errManyLimits    replyError = "ERR CL.ALL takes at most 32 limits"
 	errSameKey       replyError = "ERR CL.ALL names a key twice: each limit needs a key of its own"
 )

@@ -41,8 +41,9 @@ func (f *feed) add(b []byte) error {
 	return nil
 }
 
-// put queues replies, for which it waits until there is room: the client has asked for them.
-func (f *feed) put(b []byte) error {
+// put queues replies, for which it waits until there is room: the client has asked for them. It
+// calls queued before any of them can be written.
+func (f *feed) put(b []byte, queued func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for len(f.queued) > 0 && len(f.queued)+len(b) > feedQueue && !f.ended {
@@ -52,6 +53,7 @@ func (f *feed) put(b []byte) error {
 		return errSlowFeed
 	}
 	f.queued = append(f.queued, b...)
+	queued()
 	f.signal()
 	return nil
 }
@@ -120,13 +122,18 @@ func (c *client) fill(fresh bool) {
 	if c.watching {
 		c.srv.monitors.add(c)
 	}
-	if c.retune {
-		c.srv.news.tune(c)
-		c.retune = false
-	}
+	c.tune()
 	if fresh {
 		f := c.feed
 		c.srv.active.Go(func() { c.writeFeed(f) })
+	}
+}
+
+// tune makes what the client is told follow its subscriptions.
+func (c *client) tune() {
+	if c.retune {
+		c.srv.news.tune(c)
+		c.retune = false
 	}
 }
 

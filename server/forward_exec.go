@@ -117,9 +117,7 @@ func (c *client) replyBlock(e *errand) {
 		}
 		elements = elements[1:]
 	}
-	c.tx.running = false
-	c.invalidate(c.tx.read)
-	c.tx.read = nil
+	c.endRunning()
 }
 
 // splitArray returns the elements of a reply that is an array.

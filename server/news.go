@@ -2,15 +2,15 @@ package server
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
-	"github.com/throttledhq/throttled/glob"
-	"github.com/throttledhq/throttled/resp"
 	"github.com/throttledhq/throttled/topology"
 )
 
-// news are what a node of a cluster publishes: that another one leads.
+// news are what the server publishes: messages of its clients and, on a node of a cluster, that
+// another one leads.
 type news struct {
 	mu      sync.Mutex
 	readers map[*client]reader
@@ -56,6 +56,22 @@ func (n *news) leader() (m master, known bool) {
 	return n.master, n.master.host != ""
 }
 
+// replace stores where the leader is, and returns where it was.
+func (n *news) replace(now master) (old master) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	old, n.master = n.master, now
+	return old
+}
+
+// all returns the readers as they are now. Feeds are added to without the lock: theirs are held
+// while a client is tuned.
+func (n *news) all() map[*client]reader {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.readers)
+}
+
 // switchChannels are where a new leader is made known. Sentinel's is the one with the sign;
 // there are clients that wait on the other.
 var switchChannels = [...]string{"+switch-master", "switch-master"}
@@ -67,41 +83,18 @@ func (n *news) follow(view *topology.View, name string) {
 	if m == nil || m.Host == "" || m.Port == 0 {
 		return
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	old, now := n.master, master{m.ID, m.Host, m.Port}
-	n.master = now
+	now := master{m.ID, m.Host, m.Port}
+	old := n.replace(now)
 	if old.host == "" || old.host == now.host && old.port == now.port {
 		return
 	}
+	readers := n.all()
 	text := fmt.Sprintf("%s %s %d %s %d", name, old.host, old.port, now.host, now.port)
 	for _, channel := range switchChannels {
-		for c, r := range n.readers {
-			if b := r.message(channel, text); len(b) > 0 && r.feed.add(b) != nil {
+		for c, r := range readers {
+			if b, matches := r.message(channel, text); matches > 0 && r.feed.add(b) != nil {
 				c.hangUp()
 			}
 		}
-	}
-}
-
-// message renders what a reader is told of a message.
-func (r *reader) message(channel, text string) []byte {
-	var out resp.Reply
-	out.SetProtocol(r.protocol)
-	if slices.Contains(r.channels, channel) {
-		pushTexts(&out, "message", channel, text)
-	}
-	for _, pattern := range r.patterns {
-		if glob.Match(pattern, channel) {
-			pushTexts(&out, "pmessage", pattern, channel, text)
-		}
-	}
-	return out.Bytes()
-}
-
-func pushTexts(out *resp.Reply, words ...string) {
-	out.Push(len(words))
-	for _, w := range words {
-		out.Text(w)
 	}
 }

@@ -114,21 +114,21 @@ func TestFeedHasRoom(t *testing.T) {
 	t.Parallel()
 	f := newFeed()
 	large := make([]byte, feedQueue)
-	if err := f.put(large); err != nil {
+	if err := f.put(large, func() {}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.add([]byte("x")); err != errSlowFeed {
 		t.Errorf("news find room in a full feed: %v", err)
 	}
 	put := make(chan error)
-	go func() { put <- f.put(large) }()
+	go func() { put <- f.put(large, func() {}) }()
 	if b, last := f.take(); len(b) != feedQueue || last {
 		t.Errorf("took %d bytes, %v", len(b), last)
 	}
 	if err := <-put; err != nil {
 		t.Error(err)
 	}
-	go func() { put <- f.put(large) }()
+	go func() { put <- f.put(large, func() {}) }()
 	f.end()
 	if err := <-put; err != errSlowFeed {
 		t.Errorf("a feed that has ended: %v", err)

@@ -2,9 +2,9 @@ package server
 
 import "slices"
 
-// subscriptions are the channels that a connection waits on. A server by itself publishes
-// nothing, so they only have to be kept and counted: client libraries subscribe as part of
-// connecting, and expect the confirmation. What a node of a cluster publishes is in news.go.
+// subscriptions are the channels that a connection waits on. Client libraries subscribe as part of
+// connecting, and expect the confirmation. What is published there is in publish.go and, on a node
+// of a cluster, in news.go.
 type subscriptions struct {
 	channels, patterns []string
 }
@@ -76,7 +76,7 @@ func (c *client) subscribed() int64 {
 }
 
 func (c *client) showSubscriptions() {
-	c.retune = c.srv.cluster != nil
+	c.retune = true
 	c.show(func(p *profile) {
 		p.channels, p.patterns = len(c.channels.channels), len(c.channels.patterns)
 	})

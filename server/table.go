@@ -3,8 +3,8 @@ package server
 import "slices"
 
 // commandTable returns every command there is. A container of subcommands stands before
-// them. The limiter commands come from limit_forms.go, and those about a cluster from
-// table_cluster.go. Facts about commands that Redis has
+// them. The limiter commands come from limit_forms.go, those about a cluster from
+// table_cluster.go, and those that never run from table_refused.go. Facts about commands that Redis has
 // are those of Redis 7.0.
 func commandTable() []command {
 	const (
@@ -12,8 +12,9 @@ func commandTable() []command {
 		greet   = session | fast | noAuth | allowBusy
 		control = session | admin
 		help    = loading | stale
+		inquiry = pubsub | loading | stale
 	)
-	return slices.Concat(limitCommands(), clusterCommands(), []command{
+	return slices.Concat(limitCommands(), clusterCommands(), refusedCommands(), []command{
 		{name: "auth", arity: -2, flags: greet, group: groupConnection, since: "1.0.0", run: cmdAuth,
 			summary: "Gives the password", args: "[username] password"},
 		{name: "client", arity: -2, group: groupConnection, since: "2.4.0", summary: "Commands about connections"},
@@ -35,6 +36,8 @@ func commandTable() []command {
 		{name: "client|list", arity: -2, flags: control, group: groupConnection, since: "2.4.0", run: cmdClientList,
 			tips: "nondeterministic_output", cost: "O(N) in the number of connections", summary: "Describes connections",
 			args: "[TYPE kind] [ID client-id:integer...]"},
+		{name: "client|maint_notifications", arity: -3, flags: session, group: groupConnection, since: "8.4.0", run: cmdClientMaintNotifications,
+			summary: "Accepted for compatibility: no maintenance is announced", args: "ON|OFF [MOVING-ENDPOINT-TYPE type]"},
 		{name: "client|no-evict", arity: 3, flags: control, group: groupConnection, since: "7.0.0", run: cmdClientNoEvict,
 			summary: "Accepted for compatibility: no client is ever evicted", args: "ON|OFF"},
 		{name: "client|no-touch", arity: 3, flags: session, group: groupConnection, since: "7.2.0", run: cmdClientNoTouch,
@@ -81,6 +84,8 @@ func commandTable() []command {
 		{name: "exists", arity: -2, flags: readonly | fast, keys: manyKeys, group: groupGeneric, since: "1.0.0", run: cmdExists,
 			tips: "request_policy:multi_shard response_policy:agg_sum", cost: "O(N) in the number of keys",
 			summary: "Counts the keys that are there", args: "key..."},
+		{name: "expiretime", arity: 2, flags: readonly | fast, keys: oneKey.does("RO access"), group: groupGeneric, since: "7.0.0", run: cmdExpireTime,
+			summary: "Returns when a key has its full limit back, as a Unix time", args: "key"},
 		{name: "keys", arity: 2, flags: readonly, group: groupGeneric, extra: catDangerous, since: "1.0.0", run: cmdKeys,
 			tips: "request_policy:all_shards nondeterministic_output_order", cost: "O(N) in the number of all keys",
 			summary: "Lists the keys that match a pattern", args: "pattern"},
@@ -94,11 +99,18 @@ func commandTable() []command {
 			tips: "nondeterministic_output", summary: "Answers that no idle time is tracked", args: "key"},
 		{name: "object|refcount", arity: 3, flags: readonly, keys: secondKey, group: groupGeneric, since: "2.2.3", run: cmdObjectRefcount,
 			tips: "nondeterministic_output", summary: "Returns 1 for a key that is there", args: "key"},
+		{name: "pexpiretime", arity: 2, flags: readonly | fast, keys: oneKey.does("RO access"), group: groupGeneric, since: "7.0.0", run: cmdPExpireTime,
+			summary: "Returns when a key has its full limit back, as a Unix time in milliseconds", args: "key"},
 		{name: "pttl", arity: 2, flags: readonly | fast, keys: oneKey.does("RO access"), group: groupGeneric, since: "2.6.0", run: cmdPTTL,
 			tips: "nondeterministic_output", summary: "Returns the milliseconds until a key has its full limit back", args: "key"},
+		{name: "randomkey", arity: 1, flags: readonly, group: groupGeneric, since: "1.0.0", run: cmdRandomKey,
+			tips: "request_policy:all_shards nondeterministic_output", summary: "Returns some key"},
 		{name: "scan", arity: -2, flags: readonly, group: groupGeneric, since: "2.8.0", run: cmdScan,
 			tips: "nondeterministic_output request_policy:special", cost: "O(COUNT) for a call",
 			summary: "Lists keys step by step", args: "cursor:integer [MATCH pattern] [COUNT count:integer] [TYPE type]"},
+		{name: "touch", arity: -2, flags: readonly | fast, keys: manyKeys, group: groupGeneric, since: "3.2.1", run: cmdExists,
+			tips: "request_policy:multi_shard response_policy:agg_sum", cost: "O(N) in the number of keys",
+			summary: "Counts the keys that are there: they have no access time", args: "key..."},
 		{name: "ttl", arity: 2, flags: readonly | fast, keys: oneKey.does("RO access"), group: groupGeneric, since: "1.0.0", run: cmdTTL,
 			tips: "nondeterministic_output", summary: "Returns the seconds until a key has its full limit back", args: "key"},
 		{name: "type", arity: 2, flags: readonly | fast, keys: oneKey, group: groupGeneric, since: "1.0.0", run: cmdType,
@@ -112,6 +124,21 @@ func commandTable() []command {
 
 		{name: "psubscribe", arity: -2, flags: pubsub | session, group: groupPubsub, since: "2.0.0", run: cmdPsubscribe,
 			summary: "Waits for messages on channels by pattern", args: "pattern..."},
+		{name: "publish", arity: 3, flags: pubsub | loading | stale | fast, group: groupPubsub, since: "2.0.0", run: cmdPublish,
+			cost:    "O(N) in the number of subscriptions on this node",
+			summary: "Sends a message to the subscribers on this node, and returns how many they are", args: "channel message"},
+		{name: "pubsub", arity: -2, group: groupPubsub, since: "2.8.0", summary: "Commands about the subscriptions on this node"},
+		{name: "pubsub|channels", arity: -2, flags: inquiry, group: groupPubsub, since: "2.8.0", run: cmdPubsubChannels,
+			cost: "O(N) in the number of subscriptions", summary: "Lists the channels that have subscribers", args: "[pattern]"},
+		{name: "pubsub|help", arity: 2, flags: help, group: groupPubsub, since: "6.2.0", run: cmdHelp, summary: "Shows this text"},
+		{name: "pubsub|numpat", arity: 2, flags: inquiry, group: groupPubsub, since: "2.8.0", run: cmdPubsubNumPat,
+			cost: "O(N) in the number of subscriptions", summary: "Counts the patterns that have subscribers"},
+		{name: "pubsub|numsub", arity: -2, flags: inquiry, group: groupPubsub, since: "2.8.0", run: cmdPubsubNumSub,
+			cost: "O(N) in the number of subscriptions", summary: "Counts the subscribers of channels", args: "[channel...]"},
+		{name: "pubsub|shardchannels", arity: -2, flags: inquiry, group: groupPubsub, since: "7.0.0", run: cmdPubsubShardChannels,
+			summary: "Answers that there are no shard channels", args: "[pattern]"},
+		{name: "pubsub|shardnumsub", arity: -2, flags: inquiry, group: groupPubsub, since: "7.0.0", run: cmdPubsubShardNumSub,
+			summary: "Answers that shard channels have no subscribers", args: "[shardchannel...]"},
 		{name: "punsubscribe", arity: -1, flags: pubsub | session, group: groupPubsub, since: "2.0.0", run: cmdPunsubscribe,
 			summary: "Stops to wait on channels by pattern", args: "[pattern...]"},
 		{name: "subscribe", arity: -2, flags: pubsub | session, group: groupPubsub, since: "2.0.0", run: cmdSubscribe,
@@ -197,6 +224,16 @@ func commandTable() []command {
 			summary: "Shows how the memory is used"},
 		{name: "memory|usage", arity: -3, flags: readonly, keys: secondKey, group: groupServer, since: "4.0.0", run: cmdMemoryUsage,
 			summary: "Returns the bytes that a key takes", args: "key [SAMPLES count:integer]"},
+		{name: "module", arity: -2, group: groupServer, since: "4.0.0", summary: "Commands about modules"},
+		{name: "module|help", arity: 2, flags: help, group: groupServer, since: "5.0.0", run: cmdHelp, summary: "Shows this text"},
+		{name: "module|list", arity: 2, flags: admin | noscript, group: groupServer, since: "4.0.0", run: cmdModuleList,
+			tips: "nondeterministic_output_order", summary: "Names redis-cell, whose command is built in"},
+		{name: "module|load", arity: -3, flags: admin | noscript | noAsyncLoading, group: groupServer, since: "4.0.0", refusal: errNoModules,
+			summary: "Answers that modules cannot be loaded", args: "path [arg...]"},
+		{name: "module|loadex", arity: -3, flags: admin | noscript | noAsyncLoading, group: groupServer, since: "7.0.0", refusal: errNoModules,
+			summary: "Answers that modules cannot be loaded", args: "path [arg...]"},
+		{name: "module|unload", arity: 3, flags: admin | noscript | noAsyncLoading, group: groupServer, since: "4.0.0", refusal: errNoModules,
+			summary: "Answers that modules cannot be unloaded", args: "name"},
 		{name: "monitor", arity: 1, flags: control, group: groupServer, since: "1.0.0", run: cmdMonitor,
 			summary: "Shows all commands as they come in"},
 		{name: "role", arity: 1, flags: session | fast, faces: onData, group: groupServer, extra: catAdmin | catDangerous, since: "2.8.12", run: cmdRole,

@@ -13,6 +13,7 @@ type transaction struct {
 	term     uint64   // of the engine, when the first of them was
 	own      *stream  // to the node that watches keys for the client
 	lost     bool     // whether all that is watched is unchanged cannot be told any more
+	pushed   []byte   // messages that have to wait for it likewise
 	read     [][]byte // keys whose invalidation has to wait for the end of the reply to EXEC
 }
 
@@ -122,7 +123,7 @@ func cmdWatch(c *client, args [][]byte) error {
 
 func cmdUnwatch(c *client, _ [][]byte) error {
 	c.srv.forward.unwatch(c.tx.own)
-	c.tx = transaction{running: c.tx.running, read: c.tx.read} // outside of MULTI nothing is queued
+	c.tx = transaction{running: c.tx.running, read: c.tx.read, pushed: c.tx.pushed} // outside of MULTI nothing is queued
 	c.out.OK()
 	return nil
 }
@@ -190,9 +191,15 @@ func (c *client) runQueued(queued []queuedCommand) {
 		}
 	}
 	c.decide()
+	c.endRunning()
+}
+
+// endRunning adds what had to wait for the end of the reply to EXEC.
+func (c *client) endRunning() {
 	c.tx.running = false
 	c.invalidate(c.tx.read)
-	c.tx.read = nil
+	c.out.Raw(c.tx.pushed)
+	c.tx.read, c.tx.pushed = nil, nil
 }
 
 // changed reports whether a watched key is not as it was. Nobody knows of one that has been

@@ -14,6 +14,9 @@
 //
 //	apt-get install redis-tools python3-redis
 //
+// TestRedisson_Java, which "make client-tests-java" runs, needs a JDK, Maven and Maven Central besides. It
+// has a build tag of its own, java.
+//
 // A missing tool fails its test. GOFLAGS=-race builds the server with the race detector
 // too.
 package clienttests

@@ -8,7 +8,7 @@ import (
 )
 
 // redisPyTests is how many tests the script has.
-const redisPyTests = 18
+const redisPyTests = 22
 
 // Debian's redis-py belongs to Debian's Python, whatever other is on the path.
 func TestRedisPy(t *testing.T) {

@@ -59,6 +59,22 @@ class Commands(ServerCase):
         self.assertEqual(self.client.delete("user:1", "user:x"), 1)
         self.assertEqual(self.client.ttl("user:1"), -2)
 
+    def test_lifetimes(self):
+        self.throttle("key", 0)
+        self.assertEqual(self.client.touch("key", "other"), 1)
+        self.assertEqual(self.client.randomkey(), b"key")
+        for call in (lambda: self.client.expire("key", 10), lambda: self.client.persist("key")):
+            with self.assertRaisesRegex(redis.ResponseError, "^a limiter key has no lifetime of its own"):
+                call()
+
+    def test_scripts(self):
+        script = self.client.register_script("return redis.call('cl.throttle', KEYS[1], 15, 30, 60)")
+        with self.assertRaisesRegex(redis.ResponseError, "^scripts are not supported: use CL.THROTTLE"):
+            script(keys=["key"])
+
+    def test_modules(self):
+        self.assertEqual([m[b"name"] for m in self.client.module_list()], [b"redis-cell"])
+
     def test_server(self):
         info = self.client.info()
         self.assertEqual((info["redis_mode"], info["loading"], info["role"]), ("standalone", 0, "master"))
@@ -193,6 +209,16 @@ class Connections(ServerCase):
             self.assertEqual(sub.get_message(timeout=10)["data"], b"hello")
             sub.unsubscribe()
             self.assertEqual(sub.get_message(timeout=10)["type"], "unsubscribe")
+
+    def test_publish(self):
+        with self.client.pubsub(ignore_subscribe_messages=True) as sub:
+            sub.subscribe("news")
+            self.assertIsNone(sub.get_message(timeout=10))
+            other = self.open(host=HOST, port=PORT)
+            self.assertEqual(other.publish("news", "hello"), 1)
+            self.assertEqual(sub.get_message(timeout=10)["data"], b"hello")
+            self.assertEqual(other.pubsub_channels(), [b"news"])
+            self.assertEqual(other.pubsub_numsub("news", "olds"), [(b"news", 1), (b"olds", 0)])
 
     def test_monitor(self):
         with self.client.monitor() as monitor:

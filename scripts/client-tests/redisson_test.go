@@ -1,0 +1,34 @@
+//go:build java
+
+package clienttests
+
+import (
+	"context"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Redisson repeats for ever what is answered as unknown, some ten thousand times a second.
+const redissonErrors = 40
+
+// TestRedisson_Java runs testdata/redisson, which Maven builds, against a server. Each call has to end
+// with the error of this server, after a few attempts. "make client-tests-java" installs what it needs.
+func TestRedisson_Java(t *testing.T) {
+	maven := tool(t, "mvn", "maven default-jdk-headless")
+	srv := start(t, "")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // the first run downloads
+	defer cancel()
+	cmd := exec.CommandContext(ctx, maven, "-B", "-ntp", "-q", "-Dstyle.color=never", "-f", "testdata/redisson/pom.xml",
+		"-Doutput="+t.TempDir(), "compile", "exec:java", "-Dexec.args="+srv.addr)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "passed") {
+		t.Errorf("Redisson: %v\n%s", err, out)
+	}
+	count, err := strconv.Atoi(strings.TrimPrefix(srv.info(t, "errorstat_ERR"), "count="))
+	if err != nil || count > redissonErrors {
+		t.Errorf("the server has answered with %d errors, %v; want at most %d", count, err, redissonErrors)
+	}
+}

@@ -1,0 +1,99 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestPublish delivers messages to each subscription that matches, in both versions of the protocol.
+func TestPublish(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	old, modern, sender := s.dial(), s.dial(), s.dial()
+	old.do("*3\r\n"+bulk("subscribe")+bulk("news")+":1\r\n", "SUBSCRIBE", "news")
+	modern.ask("HELLO", "3")
+	modern.do(">3\r\n"+bulk("psubscribe")+bulk("n*")+":1\r\n", "PSUBSCRIBE", "n*")
+	modern.do(">3\r\n"+bulk("subscribe")+bulk("news")+":2\r\n", "SUBSCRIBE", "news")
+	sender.do(":3\r\n", "PUBLISH", "news", "a\r\nb")
+	old.expect(texts('*', "message", "news", "a\r\nb"))
+	modern.expect(texts('>', "message", "news", "a\r\nb") + texts('>', "pmessage", "n*", "news", "a\r\nb"))
+	sender.do(":1\r\n", "PUBLISH", "nothing", "")
+	modern.expect(texts('>', "pmessage", "n*", "nothing", ""))
+	sender.do(":0\r\n", "PUBLISH", "elsewhere", "x")
+	modern.do("+PONG\r\n", "PING")
+
+	modern.do(">3\r\n"+bulk("unsubscribe")+bulk("news")+":1\r\n", "UNSUBSCRIBE", "news")
+	modern.ask("RESET")
+	sender.do(":1\r\n", "PUBLISH", "news", "x")
+	old.expect(texts('*', "message", "news", "x"))
+	modern.do("+PONG\r\n", "PING")
+}
+
+// TestPublish_Own has a client publish on a channel that it has subscribed to just before, in the
+// same pipeline: the message precedes the reply to PUBLISH, and follows that to EXEC.
+func TestPublish_Own(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil).dial()
+	p.ask("HELLO", "3")
+	message := texts('>', "message", "own", "x")
+	p.send(request("SUBSCRIBE", "own") + request("PUBLISH", "own", "x") + request("PUBSUB", "NUMSUB", "own"))
+	p.expect(">3\r\n" + bulk("subscribe") + bulk("own") + ":1\r\n" + message + ":1\r\n" + "*2\r\n" + bulk("own") + ":1\r\n")
+	p.send(request("MULTI") + request("PUBLISH", "own", "x") + request("UNWATCH") + request("PING") + request("EXEC"))
+	p.expect("+OK\r\n" + strings.Repeat("+QUEUED\r\n", 3) + "*3\r\n:1\r\n+OK\r\n+PONG\r\n" + message)
+}
+
+// TestPublish_AfterConfirmation publishes as soon as a subscription is confirmed, on a connection
+// that has subscribed before. No message may be lost.
+func TestPublish_AfterConfirmation(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	reader, sender := s.dial(), s.dial()
+	for i := range 1000 {
+		channel := fmt.Sprint("c", i)
+		reader.do(fmt.Sprintf("*3\r\n%s%s:%d\r\n", bulk("subscribe"), bulk(channel), i+1), "SUBSCRIBE", channel)
+		sender.do(":1\r\n", "PUBLISH", channel, "x")
+		reader.expect(texts('*', "message", channel, "x"))
+	}
+}
+
+// TestPublish_Bounds closes clients that make the server hold more than it may.
+func TestPublish_Bounds(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	greedy, own, sender := s.dial(), s.dial(), s.dial()
+	patterns := []string{"PSUBSCRIBE"}
+	for i := range 100 {
+		patterns = append(patterns, strings.Repeat("*", i+1))
+	}
+	own.ask("HELLO", "3")
+	for _, p := range []*peer{greedy, own} {
+		p.send(request(patterns...))
+		for range patterns[1:] {
+			p.read()
+		}
+	}
+	text := strings.Repeat("x", 400<<10)
+	own.send(request("PUBLISH", "c", text))
+	own.closed()
+	sender.do(":0\r\n", "PUBLISH", "c", text)
+	greedy.closed()
+}
+
+// TestPublish_Switch keeps clients from announcing a new leader to others.
+func TestPublish_Switch(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	n := l.nodes["b"]
+	watcher := n.at(n.sentinel)
+	watcher.do("*3\r\n"+bulk("psubscribe")+bulk("*")+":1\r\n", "PSUBSCRIBE", "*")
+	sender := n.dial()
+	for _, channel := range switchChannels {
+		sender.do(failure(errPublishSwitch), "PUBLISH", channel, "mymaster 127.0.0.1 1 127.0.0.1 2")
+	}
+	sender.do(":0\r\n", "PUBLISH", "other", "x")
+	sender.do("*0\r\n", "PUBSUB", "CHANNELS")
+	sender.do(":0\r\n", "PUBSUB", "NUMPAT")
+	watcher.do(texts('*', "pong", ""), "PING")
+}

@@ -1,0 +1,40 @@
+package server
+
+// refusedCommands are the rows of commands that clients know from Redis and that this server
+// never runs. They are listed so that the error names the reason and the remedy: some clients
+// repeat a command for ever that is answered as unknown.
+func refusedCommands() []command {
+	const script = noscript | stale | skipMonitor
+	rows := []command{
+		{name: "eval", arity: -3, flags: script, since: "2.6.0", args: "script numkeys:integer [key...] [arg...]"},
+		{name: "evalsha", arity: -3, flags: script, since: "2.6.0", args: "sha1 numkeys:integer [key...] [arg...]"},
+		{name: "eval_ro", arity: -3, flags: script | readonly, since: "7.0.0", args: "script numkeys:integer [key...] [arg...]"},
+		{name: "evalsha_ro", arity: -3, flags: script | readonly, since: "7.0.0", args: "sha1 numkeys:integer [key...] [arg...]"},
+		{name: "script", arity: -2, since: "2.6.0", args: "subcommand [arg...]"},
+		{name: "function", arity: -2, since: "7.0.0", args: "subcommand [arg...]"},
+		{name: "fcall", arity: -3, flags: script, since: "7.0.0", args: "function numkeys:integer [key...] [arg...]"},
+		{name: "fcall_ro", arity: -3, flags: script | readonly, since: "7.0.0", args: "function numkeys:integer [key...] [arg...]"},
+	}
+	for i := range rows {
+		rows[i].group, rows[i].extra, rows[i].refusal = groupScripting, catScripting, errNoScripts
+		rows[i].summary = "Answers that scripts are not supported"
+	}
+	return append(rows, lifetimeCommands()...)
+}
+
+// lifetimeCommands are those that give a key another lifetime.
+func lifetimeCommands() []command {
+	rows := []command{
+		{name: "expire", arity: -3, since: "1.0.0", args: "key seconds:integer [NX|XX|GT|LT]"},
+		{name: "expireat", arity: -3, since: "1.2.0", args: "key unix-time-seconds:integer [NX|XX|GT|LT]"},
+		{name: "persist", arity: 2, since: "2.2.0", args: "key"},
+		{name: "pexpire", arity: -3, since: "2.6.0", args: "key milliseconds:integer [NX|XX|GT|LT]"},
+		{name: "pexpireat", arity: -3, since: "2.6.0", args: "key unix-time-milliseconds:integer [NX|XX|GT|LT]"},
+	}
+	for i := range rows {
+		rows[i].flags, rows[i].keys = write|fast, oneKey.does("RW update")
+		rows[i].group, rows[i].refusal = groupGeneric, errNoLifetime
+		rows[i].summary = "Answers that a limiter key has no lifetime of its own"
+	}
+	return rows
+}
