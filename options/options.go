@@ -44,7 +44,7 @@ type Options struct {
 	Dir              string      // working directory of the process
 	DBFilename       string      // name of the snapshot in Dir; no path
 	Save             []SavePoint // when to write a snapshot: as soon as one of them is reached; none means never
-	SnapshotFallback bool        // load the previous snapshot when the latest is damaged
+	SnapshotFallback bool        // load the previous snapshot when the latest is damaged or missing
 
 	// Replication. With a DataDir the state is a replicated log; with a ClusterID too, a cluster's.
 

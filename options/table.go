@@ -172,7 +172,7 @@ var table = []row{
 	},
 	{
 		name: "snapshot-fallback", group: snapshots, form: formYesNo, change: immutable,
-		help:  "load the previous one when the latest is damaged",
+		help:  "load the previous one when the latest is lost",
 		field: func(o *Options) value { return boolean{&o.SnapshotFallback} },
 	},
 

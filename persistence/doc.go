@@ -12,8 +12,10 @@
 //
 // A load is everything or nothing. Every bit of a file is covered by a checksum, a count or
 // a fixed value; a file that was changed, cut, lengthened or put together differently is
-// refused with its name, the offset and the reason. NAME.previous is taken in its place
-// only if Config.Fallback says so, and a save after that leaves NAME.previous as it is.
+// refused with its name, the offset and the reason. A missing NAME beside a NAME.previous is
+// refused too: no save leaves that, wherever it is killed, so it is no first start. NAME.previous
+// is taken in the place of NAME only if Config.Fallback says so, and a save after that leaves
+// NAME.previous as it is.
 //
 // A save runs while the state changes. Each record is as it was at some moment of the
 // save; different records may be of different moments. That is enough for limiters, whose

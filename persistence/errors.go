@@ -17,6 +17,9 @@ var (
 	// ErrUnreadable is wrapped, with the error of the file system, when the bytes of a
 	// snapshot cannot be read.
 	ErrUnreadable = errors.New("unreadable")
+	// ErrMissing is wrapped when there is no current snapshot, but a previous one. No save leaves
+	// that, however it ends.
+	ErrMissing = errors.New("missing")
 )
 
 // The errors of a [Store].

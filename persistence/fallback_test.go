@@ -2,6 +2,7 @@ package persistence
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -140,18 +141,53 @@ func TestLoad_UnreadableFallsBack(t *testing.T) {
 	sameContent(t, "what was loaded", into, older)
 }
 
-// TestLoad_MissingIsNotDamaged starts empty, even where there is a previous snapshot.
-func TestLoad_MissingIsNotDamaged(t *testing.T) {
-	dir, _, _ := twoGenerations(t)
-	must(t, os.Remove(filepath.Join(dir, "dump.thr")))
-	var log lockedLog
-	s := newStore(t, Config{Dir: dir, Fallback: true, Log: log.logger()})
-	if _, found, err := s.Info(); found || err != nil {
-		t.Errorf("found is %t, %v", found, err)
+// TestLoad_Missing removes the current snapshot, and leaves the previous one. That is no empty start.
+func TestLoad_Missing(t *testing.T) {
+	dir, older, newer := twoGenerations(t)
+	path := filepath.Join(dir, "dump.thr")
+	must(t, os.Remove(path))
+
+	strict := newStore(t, Config{Dir: dir})
+	if _, _, err := strict.Info(); !errors.Is(err, ErrMissing) {
+		t.Errorf("the info is refused with %v", err)
 	}
 	into := newMemory(0)
+	err := strict.Load(t.Context(), into)
+	if !errors.Is(err, ErrMissing) || !strict.Loading() {
+		t.Errorf("got %v; want that it is missing, and that nothing can be saved", err)
+	}
+	for _, want := range []string{path + " is missing", path + ".previous is there", "--snapshot-fallback yes", "to start empty, remove it"} {
+		if !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
+	must(t, strict.Close())
+
+	var log lockedLog
+	s := newStore(t, Config{Dir: dir, Fallback: true, Log: log.logger()})
+	if info, found, err := s.Info(); !found || err != nil || info.Keys != 5 {
+		t.Errorf("the info is %+v, %t, %v", info, found, err)
+	}
 	must(t, s.Load(t.Context(), into))
-	if len(into.records) > 0 || !strings.Contains(log.String(), "starting empty") {
-		t.Errorf("%d records are loaded; the log is %s", len(into.records), &log)
+	sameContent(t, "what was loaded", into, older)
+	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "loading the previous snapshot") {
+		t.Errorf("the log is %s", &log)
+	}
+	s.state = newer
+	must(t, s.Save())
+	sameContentOf(t, path+".previous", older)
+	sameContentOf(t, path, newer)
+}
+
+// TestLoad_MissingBoth is an empty start, with and without a fallback.
+func TestLoad_MissingBoth(t *testing.T) {
+	for _, fallback := range []bool{false, true} {
+		into := newMemory(0)
+		s := newStore(t, Config{Dir: t.TempDir(), Fallback: fallback})
+		if _, found, err := s.Info(); found || err != nil {
+			t.Errorf("found is %t, %v", found, err)
+		}
+		must(t, s.Load(t.Context(), into))
+		must(t, s.Save())
 	}
 }

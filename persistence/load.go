@@ -31,13 +31,16 @@ func (s *Store) Info() (Info, bool, error) {
 var errNone = errors.New("no snapshot")
 
 // choose calls use with the current snapshot, and with Fallback again with the previous
-// one if the current one is refused.
+// one if the current one is refused or missing.
 func (s *Store) choose(use func(path string) error) error {
 	err := use(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return errNone
+		if !s.hasPrevious() {
+			return errNone
+		}
+		err = s.missing()
 	}
-	refused := errors.Is(err, ErrDamaged) || errors.Is(err, ErrUnreadable)
+	refused := errors.Is(err, ErrDamaged) || errors.Is(err, ErrUnreadable) || errors.Is(err, ErrMissing)
 	if !refused || !s.fallback {
 		return err
 	}
@@ -66,14 +69,12 @@ func (s *Store) Load(ctx context.Context, into State) error {
 	var refused error
 	err := s.choose(func(path string) error {
 		if refused != nil {
-			s.log.Warn("loading the previous snapshot, as the current one is refused", "error", refused)
+			s.log.Warn("loading the previous snapshot: the current one cannot be used", "error", refused)
 		}
 		refused = s.loadFile(ctx, path, into)
 		return refused
 	})
-	if errors.Is(err, errNone) {
-		s.warnOfPrevious()
-	} else if err != nil {
+	if err != nil && !errors.Is(err, errNone) {
 		return err
 	}
 	s.mu.Lock()
@@ -83,15 +84,19 @@ func (s *Store) Load(ctx context.Context, into State) error {
 	return nil
 }
 
-// warnOfPrevious says that a previous snapshot is not loaded in place of one that is not
-// there. No save leaves it like that, so somebody removed the current one.
-func (s *Store) warnOfPrevious() {
+// hasPrevious reports whether there is a previous snapshot, good or bad.
+func (s *Store) hasPrevious() bool {
 	f, err := s.fs.Open(s.previous())
-	if err != nil {
-		return
+	if err == nil {
+		_ = f.Close() // nothing was read
 	}
-	_ = f.Close() // nothing was read
-	s.log.Warn("starting empty: there is a previous snapshot, but no current one", "previous", s.previous(), "current", s.path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// missing is the error for a current snapshot that is not there, where there is a previous one.
+func (s *Store) missing() error {
+	return fmt.Errorf("snapshot %s is %w, but %s is there: to go on from that one, move it to %s or start with --snapshot-fallback yes; "+
+		"to start empty, remove it", s.path, ErrMissing, s.previous(), s.path)
 }
 
 // loadFile loads one file, all of it or nothing.

@@ -112,8 +112,11 @@ func Open(c Config) (*Store, error) {
 
 // The files beside the current snapshot. Those that end in .tmp are being written.
 func (s *Store) temporary() string         { return s.path + ".tmp" }
-func (s *Store) previous() string          { return s.path + ".previous" }
-func (s *Store) temporaryPrevious() string { return s.path + ".previous.tmp" }
+func (s *Store) previous() string          { return s.path + PreviousSuffix }
+func (s *Store) temporaryPrevious() string { return s.previous() + ".tmp" }
+
+// PreviousSuffix follows the name of the current snapshot in that of the previous one.
+const PreviousSuffix = ".previous"
 
 // removeLeftovers removes half-written files. That it cannot is no reason not to start:
 // the next save writes over them.

@@ -23,7 +23,7 @@ func (p *program) openStore(o *options.Options) error {
 		Version:  version,
 		Log:      p.log,
 	})
-	if err != nil && len(o.Save) == 0 && !exists(o.DBFilename) {
+	if err != nil && len(o.Save) == 0 && !exists(o.DBFilename) && !exists(o.DBFilename+persistence.PreviousSuffix) {
 		p.noStore = err
 		return nil
 	}

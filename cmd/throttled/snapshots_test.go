@@ -168,6 +168,33 @@ func TestDamagedSnapshot(t *testing.T) {
 	r.end()
 }
 
+// TestMissingSnapshot removes the latest snapshot, and leaves the one before.
+func TestMissingSnapshot(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	for _, want := range []string{first, second} {
+		r := startIn(t, dir)
+		r.wants(want, charge)
+		r.wants("+OK\r\n", "SAVE")
+		r.end()
+	}
+	if err := os.Remove(filepath.Join(dir, "dump.thr")); err != nil {
+		t.Fatal(err)
+	}
+	log, err := runs(t, "--dir", dir)
+	if !errors.Is(err, persistence.ErrMissing) || !strings.Contains(err.Error(), "--snapshot-fallback yes") {
+		t.Errorf("it ends with %v\n%s", err, log)
+	}
+	// The one before knows of one charge only.
+	r := startIn(t, dir, "--snapshot-fallback", "yes")
+	r.wants(second, charge)
+	r.wants("+OK\r\n", "SAVE")
+	r.end()
+	r = startIn(t, dir)
+	r.wants(third, charge)
+	r.end()
+}
+
 // TestDirectoryIsTaken has a second program in the same directory.
 func TestDirectoryIsTaken(t *testing.T) {
 	t.Chdir(t.TempDir())
