@@ -368,13 +368,13 @@ func (n *Node) Delete(key []byte) bool {
 	return found
 }
 
+// RandomKey returns some key.
+func (n *Node) RandomKey(random uint64) (key []byte, found bool) { return n.table.RandomKey(random) }
+
 // Scan visits some of the keys.
 func (n *Node) Scan(cursor uint64, count int, visit func(key []byte, kind limiter.Kind)) uint64 {
 	return n.table.Scan(cursor, count, visit)
 }
-// RandomKey returns some key.
-func (n *Node) RandomKey(random uint64) (key []byte, found bool) { return n.table.RandomKey(random) }
-
 
 // Clear forgets all keys if this node leads.
 func (n *Node) Clear() {

@@ -188,8 +188,8 @@ func (o *Options) CheckReplication() error {
 		return nil
 	case o.NodeID == "" || o.RaftAddr == "" || o.DataDir == "":
 		return errors.New("a node of a cluster needs node-id, raft-addr and data-dir")
-	case (len(o.Bootstrap) > 0) == (len(o.Join) > 0):
-		return errors.New("a node of a cluster needs either bootstrap or join")
+	case len(o.Bootstrap) > 0 && len(o.Join) > 0:
+		return errors.New("bootstrap and join exclude each other: a node begins a cluster or joins one")
 	case len(o.Bootstrap) > 0 && !o.bootstrapsItself():
 		return errors.New("bootstrap must list this node, by its node-id, with the address where others reach it")
 	case !o.RaftInsecure && !named:

@@ -218,12 +218,12 @@ var table = []row{
 	},
 	{
 		name: "bootstrap", group: replication, form: formNodes, change: immutable,
-		help:  "all nodes of a cluster that begins",
+		help:  "all nodes of a cluster, when it begins",
 		field: func(o *Options) value { return nodes{&o.Bootstrap} },
 	},
 	{
 		name: "join", group: replication, form: formAddresses, change: immutable,
-		help:  "raft-addr of nodes to join",
+		help:  "raft-addr of nodes to join, at the first start",
 		field: func(o *Options) value { return endpoints{&o.Join} },
 	},
 	{

@@ -95,6 +95,9 @@ func (r *replica) build(o *options.Options, table *buckets.Table, clock *cluster
 	if err := r.store.Check(); err != nil {
 		return err
 	}
+	if err := r.checkBegun(o); err != nil {
+		return err
+	}
 	c.Self.Incarnation = identity.Incarnation
 	if c.Transport, err = r.openTransport(o); err != nil {
 		return err
@@ -110,6 +113,24 @@ func (r *replica) build(o *options.Options, table *buckets.Table, clock *cluster
 	c.Installed = r.noteInstall
 	c.Stuck = r.noteStuck
 	r.node = cluster.New(c)
+	return nil
+}
+
+var errNoCluster = errors.New("data-dir holds no cluster: start the node with bootstrap to begin one, or with join; if it has been in one, check data-dir")
+
+// checkBegun refuses a node that is told neither how its cluster begins nor where to join one, as on a restart, and
+// that has not been in one: Raft would wait for ever to be added.
+func (r *replica) checkBegun(o *options.Options) error {
+	if o.ClusterID == "" || len(o.Bootstrap) > 0 || len(o.Join) > 0 {
+		return nil
+	}
+	known, err := raft.HasExistingState(r.store.Logs(), r.store.Stable(), r.store.Snapshots())
+	if err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	if !known {
+		return errNoCluster
+	}
 	return nil
 }
 

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// without returns the arguments of a process but for an option and its value.
+func (p *process) without(option string) []string {
+	at := slices.Index(p.args, option)
+	return slices.Delete(slices.Clone(p.args), at, at+2)
+}
+
+// TestProcess_Restart starts nodes again without --bootstrap and --join, which count once. A node without data
+// has to be told one of them.
+func TestProcess_Restart(t *testing.T) {
+	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "1000")
+	leader, _ := leaderOf(t, all)
+	leader.ask("[0 3 2 ", "CL.THROTTLE", "k", "2", "1", "86400")
+	joined := newJoining(t, "n4", leader, "--raft-heartbeat", "1000")
+	leader.ask("voters:4 ", "CL.CLUSTER", "STATUS")
+	for _, p := range all {
+		p.kill()
+		p.args = p.without("--bootstrap")
+	}
+	joined.kill()
+	joined.args = joined.without("--join")
+	all = append(all, joined)
+	for _, p := range all {
+		p.start()
+	}
+	_, others := leaderOf(t, all)
+	others[0].ask("[0 3 1 ", "CL.THROTTLE", "k", "2", "1", "86400")
+	joined.ask("leader:n", "CL.CLUSTER", "STATUS")
+
+	empty := all[0]
+	empty.kill()
+	empty.args = empty.with("--data-dir", t.TempDir())
+	empty.start()
+	if code, _ := empty.ends(30 * time.Second); code != exitError || !strings.Contains(empty.log.String(), errNoCluster.Error()) {
+		t.Errorf("without data and without being told what to do, it ends with %d:\n%s", code, empty.log)
+	}
+}
