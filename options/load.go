@@ -40,24 +40,15 @@ func Load(args []string, lookupEnv func(string) (string, bool)) (*Store, error) 
 		p, _ := lookupEnv(configEnv)
 		path = &p
 	}
-	l := loader{options: Default(), origin: map[string]string{}}
-	file, err := l.readFile(*path)
+	from := &sources{path: *path, given: given, lookupEnv: lookupEnv}
+	o, file, err := from.read()
 	if err != nil {
 		return nil, err
 	}
-	if err := l.readEnv(lookupEnv); err != nil {
-		return nil, err
-	}
-	l.begin()
-	for _, p := range given {
-		if err := l.setLoose(find(p.Name), p.Value, fromFlag); err != nil {
-			return nil, err
-		}
-	}
-	if c := l.options.conflict(); c != nil {
-		return nil, l.refuseConflict(c)
-	}
-	return newStore(l.options, file), nil
+	from.path = file // found again where the working directory has changed
+	s := newStore(o, file)
+	s.sources = from
+	return s, nil
 }
 
 // parseFlags returns the options that args give, in order, and the configuration file,

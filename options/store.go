@@ -37,10 +37,12 @@ func (e *UnknownError) Error() string {
 // Store holds the values in force. Its methods may be called from many goroutines.
 type Store struct {
 	current atomic.Pointer[Options]
-	file    string // absolute path of the configuration file; empty without one
+	file    string   // absolute path of the configuration file; empty without one
+	sources *sources // nil: those of New
 
-	mu   sync.Mutex // held while values or the file change
-	hook func(old, next *Options) error
+	mu     sync.Mutex // held while values or the file change
+	loaded Options    // the values of the sources when they were read last
+	hook   func(old, next *Options) error
 }
 
 // New returns a Store that holds o and belongs to no file, or the error of o.Validate.
@@ -53,7 +55,7 @@ func New(o Options) (*Store, error) {
 }
 
 func newStore(o Options, file string) *Store {
-	s := &Store{file: file}
+	s := &Store{file: file, loaded: o}
 	s.current.Store(&o)
 	return s
 }
@@ -103,6 +105,11 @@ func (s *Store) Set(pairs []Pair) error {
 	for i, r := range rows {
 		if err := r.field(&next).Set(pairs[i].Value); err != nil {
 			return &SetError{r.name, err.Error()}
+		}
+		if r.change == confined {
+			if err := checkLogFile(pairs[i].Value, &s.loaded); err != nil {
+				return &SetError{r.name, err.Error()}
+			}
 		}
 	}
 	if c := next.conflict(); c != nil {

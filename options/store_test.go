@@ -65,6 +65,9 @@ func TestStore_Set(t *testing.T) {
 			case protected:
 				wantError(t, err, "CONFIG SET failed (possibly related to argument '"+name+"') - can't set protected config")
 				wantSame(t, s.Get(), &before)
+			case confined:
+				wantError(t, err, "CONFIG SET failed (possibly related to argument '"+name+"') - "+errLogFile.Error())
+				wantSame(t, s.Get(), &before)
 			default:
 				if err != nil {
 					t.Fatal(err)
@@ -98,7 +101,7 @@ func TestStore_SetRefusals(t *testing.T) {
 		{[]string{"dir", "/tmp", "nope", "2"}, "dir", "can't set protected config"},
 		{[]string{"dir", "/tmp", "timeout", "a"}, "dir", "can't set protected config"},
 		{[]string{"timeout", "a", "DBFILENAME", "x"}, "dbfilename", "can't set protected config"},
-		{[]string{"logfile", "/etc/cron.d/x"}, "logfile", "can't set protected config"},
+		{[]string{"logfile", "/etc/cron.d/x"}, "logfile", errLogFile.Error()},
 		{[]string{"timeout", "1", "port", "1", "nope", "2"}, "port", "can't set immutable config"},
 		{[]string{"timeout", "1", "timeout", "2"}, "timeout", "duplicate parameter"},
 		{[]string{"TIMEOUT", "3", "timeout", "4"}, "timeout", "duplicate parameter"},

@@ -13,6 +13,7 @@ const (
 	live      change = iota // at any time
 	immutable               // never: the value is used once, at the start
 	protected               // never: the value leads to a file, and a client must not choose which
+	confined                // at any time: the value leads to a log file, and a client can choose among few
 )
 
 // The groups, in the order in which the table lists them.
@@ -275,7 +276,7 @@ var table = []row{
 		},
 	},
 	{
-		name: "logfile", group: diagnostics, form: formPath, change: protected,
+		name: "logfile", group: diagnostics, form: formPath, change: confined,
 		help:  "file to log to, \"\" for standard error",
 		field: func(o *Options) value { return text{&o.LogFile} },
 	},

@@ -165,6 +165,15 @@ func (l *Link) identity() *identity {
 	return id
 }
 
+// Reload reads the certificates, as Listen does. Without it, files that have changed are read within a
+// second. An error leaves those in use that were read before.
+func (l *Link) Reload() error {
+	if l.papers == nil {
+		return nil
+	}
+	return l.papers.read()
+}
+
 // Close ends the Link and all streams that it accepted or dialled, and waits for its
 // goroutines. Calls after the first do nothing.
 func (l *Link) Close() error {

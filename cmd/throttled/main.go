@@ -60,6 +60,8 @@ func run(args []string, lookupEnv func(string) (string, bool), stdout, stderr io
 			}
 		}
 	}
+	signals, ignore := hangups()
+	defer ignore()
 	opts, err := options.Load(args, lookupEnv)
 	switch {
 	case errors.Is(err, options.ErrHelp):
@@ -79,6 +81,7 @@ func run(args []string, lookupEnv func(string) (string, bool), stdout, stderr io
 	if err != nil {
 		return check(stderr, err)
 	}
+	p.hangups = signals
 	return check(stderr, p.run(ctx))
 }
 

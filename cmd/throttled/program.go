@@ -21,7 +21,7 @@ import (
 )
 
 // program is the running server and its parts. Its goroutines are: one per listener,
-// the sweeper of the table, the pacer of the collector, the one that saves by save points
+// the sweeper of the table, the pacer of the collector, the one that reloads, the one that saves by save points
 // and those of its saves, and those of the server (the housekeeper, one per connection,
 // one more per MONITOR).
 //
@@ -30,7 +30,8 @@ import (
 type program struct {
 	opts      *options.Store
 	log       *slog.Logger
-	logFile   io.Closer          // nil for standard error
+	logs      *logOutput
+	hangups   <-chan os.Signal   // asks to reload; nil: nothing does
 	store     *persistence.Store // nil: there are no snapshots
 	noStore   error              // why
 	table     *buckets.Table
@@ -50,9 +51,9 @@ func open(opts *options.Store, stderr io.Writer) (*program, error) {
 	if err := os.Chdir(o.Dir); err != nil {
 		return nil, fmt.Errorf("change to dir: %w", err)
 	}
-	p := &program{opts: opts, stopped: make(chan bool, 1)}
+	p := &program{opts: opts, logs: &logOutput{stderr: stderr}, stopped: make(chan bool, 1)}
 	level := new(slog.LevelVar)
-	if err := p.openLog(o, level, stderr); err != nil {
+	if err := p.openLog(o, level); err != nil {
 		return nil, err
 	}
 	if err := p.build(o, level); err != nil {
@@ -75,8 +76,8 @@ func (p *program) build(o *options.Options, level *slog.LevelVar) error {
 		return err
 	}
 	p.server = server.New(config)
-	p.opts.OnChange(func(_, changed *options.Options) error {
-		return p.follow(changed, level)
+	p.opts.OnChange(func(old, changed *options.Options) error {
+		return p.follow(old, changed, level)
 	})
 	return nil
 }
@@ -118,9 +119,14 @@ func (p *program) openReplica(o *options.Options, config *server.Config) (err er
 var errReplicated = errors.New("the state is in the log in data-dir")
 
 // follow makes the parts do what the options say. It changes nothing if that is impossible.
-func (p *program) follow(o *options.Options, level *slog.LevelVar) error {
+func (p *program) follow(old, o *options.Options, level *slog.LevelVar) error {
 	if p.store == nil && len(o.Save) > 0 {
 		return fmt.Errorf("snapshots cannot be saved: %w", p.noStore)
+	}
+	if o.LogFile != old.LogFile {
+		if err := p.logs.open(o.LogFile); err != nil {
+			return &options.SetError{Name: "logfile", Reason: err.Error()}
+		}
 	}
 	level.Set(logLevel(o.LogLevel))
 	p.limitMemory(o.MaxMemory)
@@ -138,17 +144,12 @@ func eviction(o *options.Options) buckets.Eviction {
 	return buckets.NoEviction
 }
 
-func (p *program) openLog(o *options.Options, level *slog.LevelVar, stderr io.Writer) error {
-	out := stderr
-	if o.LogFile != "" {
-		f, err := os.OpenFile(o.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			return fmt.Errorf("open logfile: %w", err)
-		}
-		out, p.logFile = f, f
+func (p *program) openLog(o *options.Options, level *slog.LevelVar) error {
+	if err := p.logs.open(o.LogFile); err != nil {
+		return err
 	}
 	level.Set(logLevel(o.LogLevel))
-	p.log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level}))
+	p.log = slog.New(slog.NewTextHandler(p.logs, &slog.HandlerOptions{Level: level}))
 	return nil
 }
 
@@ -217,6 +218,7 @@ func (p *program) run(ctx context.Context) error {
 	defer cancel()
 	var running sync.WaitGroup
 	running.Go(func() { p.table.RunSweeper(ctx) })
+	running.Go(func() { p.reloadOn(ctx) })
 	running.Go(func() {
 		paceCollector(ctx, func() (maxMemory, used int64) { return p.opts.Get().MaxMemory, p.table.Usage().Bytes })
 	})
@@ -244,7 +246,7 @@ func (p *program) run(ctx context.Context) error {
 	if save {
 		err = errors.Join(err, p.saveLast())
 	}
-	if err != nil && p.logFile != nil {
+	if err != nil && p.logs.toFile() {
 		p.log.Error("stopped", "error", err) // what reads the log may not see standard error
 	} else {
 		p.log.Info("stopped")
@@ -317,10 +319,7 @@ func (p *program) release() (err error) {
 	if p.replica != nil {
 		err = p.replica.close()
 	}
-	if p.logFile != nil {
-		err = errors.Join(err, p.logFile.Close())
-	}
-	return err
+	return errors.Join(err, p.logs.Close())
 }
 
 func (p *program) shutdownTime() time.Duration { return p.opts.Get().ShutdownTimeout }

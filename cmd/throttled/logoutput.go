@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// logOutput is where the log is written: a file, which can be replaced meanwhile, or standard error.
+type logOutput struct {
+	stderr io.Writer
+
+	mu   sync.Mutex
+	file *os.File // nil: stderr
+}
+
+// Write implements io.Writer.
+func (l *logOutput) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil {
+		return l.stderr.Write(p)
+	}
+	return l.file.Write(p)
+}
+
+// open makes a file, which is created if it is not there, the place of the log, or standard error for
+// "". The log stays where it is if that fails. The same path again opens the file that has the name
+// now, as after logs have been rotated.
+func (l *logOutput) open(path string) error {
+	var file *os.File
+	if path != "" {
+		var err error
+		if file, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+			return fmt.Errorf("open logfile: %w", err)
+		}
+	}
+	_ = l.replace(file).Close() // the log goes on in the new file, whatever has become of the old one
+	return nil
+}
+
+// replace makes the log go on in another file, and returns the one before; both may be nil.
+func (l *logOutput) replace(file *os.File) (old *os.File) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old, l.file = l.file, file
+	return old
+}
+
+// toFile reports whether the log is written to a file.
+func (l *logOutput) toFile() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.file != nil
+}
+
+// Close closes the file. What is logged after it is written to standard error.
+func (l *logOutput) Close() error {
+	old := l.replace(nil)
+	if old == nil {
+		return nil
+	}
+	return old.Close()
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/throttledhq/throttled/peerlink/certs"
+)
+
+// newServer starts a server by itself, as a process.
+func newServer(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, id: "server", addr: freeAddr(t), args: args}
+	_, port, _ := strings.Cut(p.addr, ":")
+	p.args = append(p.args, "--port", port)
+	p.start()
+	return p
+}
+
+// hangUp sends SIGHUP.
+func (p *process) hangUp() {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fileSays waits until a file holds a text.
+func fileSays(t *testing.T, path, text string) {
+	t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.After(30 * time.Second); ; {
+		got, err := os.ReadFile(path)
+		if err == nil && strings.Contains(string(got), text) {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-end:
+			t.Fatalf("%s does not hold %q: %v\n%s", path, text, err, got)
+		}
+	}
+}
+
+// TestProcess_HangUp sends SIGHUP, as logrotate and people do: no limit is reset, the log file is opened anew, and
+// the configuration file is read. A bad one changes nothing.
+func TestProcess_HangUp(t *testing.T) {
+	dir := t.TempDir()
+	config, log := filepath.Join(dir, "throttled.conf"), filepath.Join(dir, "throttled.log")
+	lines := "dir " + dir + "\nlogfile throttled.log\n"
+	writeFile(t, config, lines+"maxclients 77\n")
+	p := newServer(t, config, "--timeout", "500")
+	p.ask("[0 2 1 ", "CL.THROTTLE", "k", "1", "1", "86400")
+	p.ask("OK", "CONFIG", "SET", "slowlog-max-len", "55")
+
+	// As logrotate does.
+	if err := os.Rename(log, log+".1"); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, config, lines+"maxclients 88\ntimeout 600\nsnapshot-fallback yes\n")
+	p.hangUp()
+	fileSays(t, log, "msg=reloaded file="+config+" changed=[maxclients]")
+	fileSays(t, log, "only a restart puts into force\" options=[snapshot-fallback]")
+	p.ask("maxclients:88", "CONFIG", "GET", "maxclients")
+	p.ask("timeout:500", "CONFIG", "GET", "timeout")
+	p.ask("slowlog-max-len:55", "CONFIG", "GET", "slowlog-max-len")
+	if old, err := os.ReadFile(log + ".1"); err != nil || !strings.Contains(string(old), "msg=ready") || strings.Contains(string(old), "reloaded") {
+		t.Errorf("the old log is %s, %v", old, err)
+	}
+
+	// All or nothing.
+	writeFile(t, config, lines+"maxclients 99\nmaxmemory lots\n")
+	p.hangUp()
+	fileSays(t, log, "maxmemory lots ("+config+":4)")
+	p.ask("maxclients:88", "CONFIG", "GET", "maxclients")
+	writeFile(t, config, "dir "+dir+"\nlogfile /nowhere/throttled.log\nmaxclients 99\n")
+	p.hangUp()
+	fileSays(t, log, config+": logfile: open logfile: open /nowhere/throttled.log")
+	p.ask("maxclients:88", "CONFIG", "GET", "maxclients")
+
+	p.ask("[0 2 0 ", "CL.THROTTLE", "k", "1", "1", "86400")
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code, _ := p.ends(30 * time.Second); code != exitOK {
+		t.Errorf("it ends with %d:\n%s", code, p.log)
+	}
+	fileSays(t, log, "msg=stopped")
+}
+
+// TestProcess_LogFile has clients choose the file of the log.
+func TestProcess_LogFile(t *testing.T) {
+	dir := t.TempDir()
+	p := newServer(t, "--dir", dir, "--protected-mode", "yes")
+	p.says("msg=ready")
+	p.ask("OK", "CONFIG", "SET", "logfile", "a.log", "loglevel", "debug")
+	p.ask("PONG", "PING")
+	p.hangUp()
+	fileSays(t, filepath.Join(dir, "a.log"), "msg=reloaded")
+	p.refusesToSet("logfile", "/nowhere/b.log")
+	p.refusesToSet("logfile", "/etc/throttled-test.log")
+	writeFile(t, filepath.Join(dir, "dump.thr"), "a snapshot")
+	p.refusesToSet("logfile", "dump.thr")
+	p.ask("logfile:a.log", "CONFIG", "GET", "logfile")
+	p.ask("OK", "CONFIG", "SET", "logfile", "b.log")
+	p.hangUp()
+	fileSays(t, filepath.Join(dir, "b.log"), "msg=reloaded")
+	p.ask("OK", "CONFIG", "SET", "logfile", "")
+	p.hangUp()
+	p.says("msg=reloaded")
+	if got, err := os.ReadFile(filepath.Join(dir, "dump.thr")); string(got) != "a snapshot" || err != nil {
+		t.Errorf("the file holds %q, %v", got, err)
+	}
+}
+
+// refusesToSet expects CONFIG SET to fail, and to change nothing.
+func (p *process) refusesToSet(option, value string) {
+	p.t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, DisableIdentity: true})
+	defer func() { _ = client.Close() }()
+	before, err := client.ConfigGet(p.t.Context(), option).Result()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := client.ConfigSet(p.t.Context(), option, value).Err(); err == nil || !strings.Contains(err.Error(), "'"+option+"'") {
+		p.t.Errorf("%s %s: %v", option, value, err)
+	}
+	if after, err := client.ConfigGet(p.t.Context(), option).Result(); err != nil || after[option] != before[option] {
+		p.t.Errorf("%s is %q, %v", option, after, err)
+	}
+}
+
+// TestProcess_HangUpCertificates renews the certificate of a node, wrongly at first.
+func TestProcess_HangUpCertificates(t *testing.T) {
+	dir := t.TempDir()
+	mustMakeCerts(t, "--dir", dir, "--cluster", "test", "n1")
+	cert, key := certs.Files(dir, "n1")
+	ca, _ := certs.CAFiles(dir)
+	raft := freeAddr(t)
+	p := newServer(t, "--cluster-port", "0", "--sentinel-port", "0", "--data-dir", t.TempDir(), "--cluster-id", "test", "--node-id", "n1",
+		"--raft-addr", raft, "--bootstrap", "n1="+raft, "--raft-tls-cert", cert, "--raft-tls-key", key, "--raft-tls-ca", ca)
+	p.ask("", "CL.THROTTLE", "k", "1", "1", "86400")
+	first := serialOf(t, raft)
+	good, err := os.ReadFile(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, cert, "no certificate")
+	p.hangUp()
+	p.says("the certificates were not reloaded")
+	if serial := serialOf(t, raft); serial != first {
+		t.Error("the certificate that was read before is not in use any more")
+	}
+	writeFile(t, cert, string(good))
+	mustMakeCerts(t, "--dir", dir, "--cluster", "test", "--renew", "n1")
+	lines := strings.Count(p.log.String(), "msg=reloaded")
+	p.hangUp()
+	p.saysTimes("msg=reloaded", lines+1)
+	if serial := serialOf(t, raft); serial == first {
+		t.Error("the new certificate is not in use")
+	}
+}
+
+// saysTimes waits until a text is in the log so many times.
+func (p *process) saysTimes(text string, times int) {
+	p.t.Helper()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.After(30 * time.Second); strings.Count(p.log.String(), text) < times; {
+		select {
+		case <-ticker.C:
+		case <-end:
+			p.t.Fatalf("%s does not say %q %d times:\n%s", p.id, text, times, p.log)
+		}
+	}
+}
+
+// serialOf returns the serial number of the certificate that a node shows.
+func serialOf(t *testing.T, addr string) (serial string) {
+	t.Helper()
+	config := &tls.Config{
+		InsecureSkipVerify: true, // it is only looked at
+		VerifyPeerCertificate: func(list [][]byte, _ [][]*x509.Certificate) error {
+			cert, err := x509.ParseCertificate(list[0])
+			if err == nil {
+				serial = cert.SerialNumber.String()
+			}
+			return err
+		},
+	}
+	conn, err := tls.Dial("tcp", addr, config)
+	if err == nil {
+		_ = conn.Close() // the node asks for a certificate, and there is none
+	}
+	if serial == "" {
+		t.Fatalf("%s shows no certificate: %v", addr, err)
+	}
+	return serial
+}

@@ -1,0 +1,173 @@
+package options
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mustRewrite gives a configuration file other lines.
+func mustRewrite(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReload(t *testing.T) {
+	path := mustWrite(t, "timeout 10\nmaxclients 77\nport 7000\nloglevel debug\n")
+	s := mustLoad(t, environment{"THROTTLED_MAXMEMORY": "1mb"}, path, "--loglevel", "verbose")
+	mustSet(t, s, "maxclients", "88", "requirepass", "secret")
+	asked := 0
+	s.OnChange(func(_, _ *Options) error { asked++; return nil })
+
+	reload := func(text string, want Reloaded) {
+		t.Helper()
+		mustRewrite(t, path, text)
+		got, err := s.Reload()
+		if err != nil || !slices.Equal(got.Changed, want.Changed) || !slices.Equal(got.Restart, want.Restart) {
+			t.Errorf("%q: reloaded %+v, %v; want %+v", text, got, err, want)
+		}
+	}
+	// What the file has not changed stays, whoever has set it.
+	reload("timeout 10\nmaxclients 77\nport 7000\nloglevel debug\n", Reloaded{})
+	wantText(t, s.Get(), "maxclients", "88")
+	// A flag and the environment go before the file.
+	reload("timeout 20\nmaxclients 77\nport 7001\nloglevel warning\nmaxmemory 5mb\n", Reloaded{[]string{"timeout"}, []string{"port"}})
+	for name, want := range map[string]string{
+		"timeout": "20", "port": "7000", "maxclients": "88", "loglevel": "verbose", "maxmemory": "1048576",
+	} {
+		wantText(t, s.Get(), name, want)
+	}
+	if s.Get().RequirePass != "secret" {
+		t.Error("the password is lost")
+	}
+	// A line that is gone gives the default back, and one that comes back counts.
+	reload("", Reloaded{[]string{"timeout", "maxclients"}, []string{"port"}})
+	wantText(t, s.Get(), "maxclients", "10000")
+	wantText(t, s.Get(), "timeout", "0")
+	reload("port 7000\nmaxclients 99\nsave 60 1\nsave 300 5\n", Reloaded{[]string{"maxclients", "save"}, []string{"port"}})
+	wantText(t, s.Get(), "save", "60 1 300 5")
+	if asked != 4 {
+		t.Errorf("the hook was asked %d times", asked)
+	}
+}
+
+// TestReload_Refused changes nothing by a file that is wrong anywhere.
+func TestReload_Refused(t *testing.T) {
+	const good = "timeout 10\n"
+	path := mustWrite(t, good)
+	s := mustLoad(t, nil, path)
+	mustSet(t, s, "client-query-buffer-limit", "600kb")
+	var refusal error
+	s.OnChange(func(_, _ *Options) error { return refusal })
+	before := *s.Get()
+	for _, tt := range []struct {
+		text string
+		hook error
+		want string
+	}{
+		{"timeout 20\n\nmaxclient 5\n", nil, path + ":3): unknown option, did you mean maxclients?"},
+		{"timeout 20\nmaxclients none\n", nil, "maxclients none (" + path + ":2): must be"},
+		{"timeout 20\nloglevel \"debug\n", nil, path + ":2: unbalanced quotes"},
+		{"timeout 20\nproto-max-bulk-len 2mb\n", nil, "proto-max-bulk-len 2mb (" + path + ":2): proto-max-bulk-len must not be greater"},
+		{"timeout 20\nproto-max-bulk-len 700kb\n", nil, path + ", with the values in force: proto-max-bulk-len must not be greater than client-query-buffer-limit"},
+		{"timeout 20\nraft-addr 127.0.0.1:1\n", nil, "which needs cluster-id"},
+		{"timeout 20\nsave 60 1\n", errors.New("there is nowhere to save"), path + ": there is nowhere to save"},
+		{"timeout 20\nlogfile /nowhere/x\n", &SetError{"logfile", "open /nowhere/x: no such file"}, path + ": logfile: open /nowhere/x"},
+	} {
+		mustRewrite(t, path, tt.text)
+		refusal = tt.hook
+		list, err := s.Reload()
+		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), "2097152", "2mb"), tt.want) || len(list.Changed)+len(list.Restart) > 0 {
+			t.Errorf("%q: %+v, %v; want %s", tt.text, list, err, tt.want)
+		}
+		wantSame(t, s.Get(), &before)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Reload(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without the file: %v", err)
+	}
+	// The file is found although the working directory has changed, and counts as it was read last.
+	refusal = nil
+	t.Chdir(t.TempDir())
+	mustRewrite(t, path, "timeout 30\n")
+	if _, err := s.Reload(); err != nil {
+		t.Error(err)
+	}
+	wantText(t, s.Get(), "timeout", "30")
+}
+
+// TestReload_WithoutFile has nothing that could change.
+func TestReload_WithoutFile(t *testing.T) {
+	for _, s := range []*Store{mustNew(t, Default()), mustLoad(t, environment{"THROTTLED_TIMEOUT": "5"})} {
+		mustSet(t, s, "timeout", "7")
+		if list, err := s.Reload(); err != nil || len(list.Changed)+len(list.Restart) > 0 {
+			t.Errorf("reloaded %+v, %v", list, err)
+		}
+		wantText(t, s.Get(), "timeout", "7")
+	}
+}
+
+// TestReload_AfterRewrite reads what CONFIG REWRITE has written.
+func TestReload_AfterRewrite(t *testing.T) {
+	path := mustWrite(t, "timeout 10\n")
+	s := mustLoad(t, nil, path)
+	mustSet(t, s, "timeout", "20", "maxclients", "5")
+	if err := s.Rewrite(); err != nil {
+		t.Fatal(err)
+	}
+	before := *s.Get()
+	if _, err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	wantSame(t, s.Get(), &before)
+}
+
+// TestSet_LogFile lets a client choose among few files.
+func TestSet_LogFile(t *testing.T) {
+	logs, work, other := t.TempDir(), t.TempDir(), t.TempDir()
+	t.Chdir(work)
+	write := func(path, text string) string {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	if err := errors.Join(os.Symlink(filepath.Join(other, "x"), "link"), os.Symlink(other, "linked"), os.Mkdir("folder", 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	s := mustLoad(t, nil, "--logfile", filepath.Join(logs, "a.log"))
+	for path, want := range map[string]string{
+		"":                           "",
+		"new.log":                    "",
+		filepath.Join(work, "b.log"): "",
+		filepath.Join(logs, "b.log"): "",
+		logs + "/../" + filepath.Base(logs) + "/c.log":             "",
+		write("empty.log", ""):                                     "",
+		write("old.log", "time=2026-01-01 level=INFO msg=ready\n"): "",
+		write("dump.thr", "THROTTLD"):                              "is no log",
+		write("short", "time"):                                     "is no log",
+		filepath.Join(other, "a.log"):                              errLogFile.Error(),
+		"../x.log":                                                 errLogFile.Error(),
+		"nowhere/x.log":                                            errLogFile.Error(),
+		"linked/x.log":                                             errLogFile.Error(),
+		"link":                                                     "not a regular file",
+		"folder":                                                   "not a regular file",
+		"/dev/null":                                                errLogFile.Error(),
+	} {
+		err := s.Set(pairs("logfile", path))
+		switch {
+		case want == "" && (err != nil || s.Get().LogFile != path):
+			t.Errorf("%q: %v; in force is %q", path, err, s.Get().LogFile)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%q: %v; want %s", path, err, want)
+		}
+	}
+}
