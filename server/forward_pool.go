@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -239,11 +240,15 @@ func (st *stream) greet(patience time.Duration) error {
 func (f *forwarder) note(st *stream) {
 	f.mu.Lock()
 	f.open[st] = struct{}{}
+	f.expire(st)
 	f.mu.Unlock()
 	f.readers.Go(func() {
 		st.read()
 		f.mu.Lock()
 		delete(f.open, st)
+		if st.expiry != nil {
+			st.expiry.Stop()
+		}
 		f.mu.Unlock()
 	})
 }
@@ -263,37 +268,46 @@ func (f *forwarder) follow(leader string) {
 		}
 		return st.to != leader
 	})
-	if f.astray() {
-		time.AfterFunc(f.parting, f.part)
-	}
-}
-
-// astray reports whether a stream leads to another node than the leader. f.mu is held.
-func (f *forwarder) astray() bool {
 	for st := range f.open {
-		if st.to != f.leader {
-			return true
-		}
+		f.expire(st)
 	}
-	return false
 }
 
-// part closes the streams that lead to another node than the leader, but those whose own doing
-// that may be.
-func (f *forwarder) part() {
+// expire starts the time that a stream has left if it leads to another node than the leader. Each has its own: a
+// node may lead, stop and lead again within the time, and what is sent to it last has as long as what was sent
+// first. f.mu is held.
+func (f *forwarder) expire(st *stream) {
+	switch astray := st.to != f.leader; {
+	case !astray && st.expiry != nil:
+		st.expiry.Stop()
+		st.expiry = nil
+	case astray && st.expiry == nil:
+		st.expiry = time.AfterFunc(f.parting, func() { f.part(st) })
+	}
+}
+
+// part closes a stream if it leads to another node than the leader, unless a command on it may have caused that.
+func (f *forwarder) part(st *stream) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for st := range f.open {
-		if st.to != f.leader && !st.changes.Load() {
-			st.close()
-		}
+	if st.to != f.leader && !st.changes.Load() {
+		st.close()
 	}
+}
+
+// streams returns all that are open.
+func (f *forwarder) streams() []*stream {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.open))
 }
 
 // close ends all streams. Nobody uses one any more.
 func (f *forwarder) close() {
 	f.follow("")
-	f.part()
+	for _, st := range f.streams() {
+		f.part(st)
+	}
 	if r := f.way(); r != nil {
 		r.end()
 	}

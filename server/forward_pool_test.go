@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -38,6 +39,44 @@ func TestStreamsAreFew(t *testing.T) {
 		}
 		f.mu.Unlock()
 	}
+}
+
+// TestPartingStreams sees that a stream to a node that leads no more stays for its time, however often leadership has
+// changed hands before, and for good if the node leads again.
+func TestPartingStreams(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var f forwarder
+		f.init(alone{})
+		near, far := net.Pipe()
+		defer func() { _ = far.Close() }()
+		st := newStream(near, "a", 2)
+		f.follow("a")
+		f.note(st)
+		isOpen := func() bool {
+			synctest.Wait()
+			return len(f.streams()) > 0
+		}
+		for range 5 { // each is over before the time of the one before
+			f.follow("b")
+			time.Sleep(partingPatience * 2 / 3)
+			f.follow("a")
+			if !isOpen() {
+				t.Fatal("a stream to the leader is closed")
+			}
+		}
+		f.follow("")
+		time.Sleep(partingPatience - 1)
+		f.follow("b")
+		if !isOpen() {
+			t.Error("a stream is closed too early")
+		}
+		time.Sleep(1)
+		if isOpen() {
+			t.Error("a stream to a node that does not lead stays open")
+		}
+		f.close()
+	})
 }
 
 // TestBusyForwarder has no stream left, and then no place to wait for one.

@@ -21,6 +21,7 @@ type stream struct {
 	came     chan struct{} // holds a token when there is something new
 	timer    *time.Timer   // of next, used again
 	changes  atomic.Bool   // what is asked may make another node lead: its answer is worth waiting for
+	expiry   *time.Timer   // closes it; nil while it leads to the leader. The forwarder's mu guards it
 
 	mu    sync.Mutex
 	in    []byte // what has come
