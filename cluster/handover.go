@@ -2,12 +2,16 @@ package cluster
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/hashicorp/raft"
 
-	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/topology"
 )
+
+// holdPoll is how often a hand-over looks whether commands still hold it up.
+const holdPoll = 100 * time.Microsecond
 
 // HandOver makes another voter lead, if this node leads and there is another. What was decided
 // is committed first, and what comes meanwhile is refused, so nobody is left uncertain.
@@ -25,12 +29,44 @@ func (n *Node) handOver(ctx context.Context, id string) error {
 	if !r.leaving.CompareAndSwap(false, true) {
 		return topology.ErrChanging
 	}
-	n.refresh()
-	if err = n.resign(ctx, r, next); err != nil {
+	n.refresh() // from here on the server keeps new commands for the next leader
+	if err = n.stopDeciding(ctx, r); err == nil {
+		err = n.resign(ctx, r, next)
+	}
+	if err != nil {
+		r.stopped.Store(false)
 		r.leaving.Store(false)
 		n.refresh()
 	}
 	return err
+}
+
+// Hold keeps this node deciding until Release, and reports whether it decides: a hand-over waits for a command that
+// takes several steps, so that none of them is refused. Calls may be nested.
+func (n *Node) Hold() bool {
+	n.deciding.RLock()
+	if r := n.reign.Load(); r == nil || r.stopped.Load() {
+		n.deciding.RUnlock()
+		return false
+	}
+	return true
+}
+
+// Release ends what a successful Hold has begun.
+func (n *Node) Release() { n.deciding.RUnlock() }
+
+// stopDeciding makes this node refuse all decisions, at a moment at which none is being made. It never queues for the
+// lock: that would block a nested Hold. Few begin to decide once the view tells that this node leaves, so the moment
+// comes soon.
+func (n *Node) stopDeciding(ctx context.Context, r *reign) error {
+	for !n.deciding.TryLock() {
+		if err := n.wait(ctx, holdPoll); err != nil {
+			return fmt.Errorf("wait for commands that are being decided: %w", err)
+		}
+	}
+	defer n.deciding.Unlock()
+	r.stopped.Store(true)
+	return nil
 }
 
 // successor returns the voter of an id, or the one that is furthest if id is empty. It has to answer: Raft
@@ -51,11 +87,8 @@ func (n *Node) successor(r *reign, id string) (next *topology.Member, err error)
 
 // resign makes a voter lead once all that was decided is committed.
 func (n *Node) resign(ctx context.Context, r *reign, next *topology.Member) error {
-	// Whoever was about to decide has done so by the time that the first is committed.
-	for _, generation := range []func() limiter.Ticket{n.table.Mark, n.table.Seen} {
-		if err := r.await(generation().Generation); err != nil {
-			return err
-		}
+	if err := r.await(n.table.Mark().Generation); err != nil {
+		return err
 	}
 	r.offered.Store(true)
 	f := n.raft.LeadershipTransferToServer(raft.ServerID(next.ID), raft.ServerAddress(next.Raft))

@@ -42,6 +42,65 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
+// A hand-over waits for a command of several steps, none of which is refused. What has been decided by then is
+// committed, so that nothing is uncertain.
+func TestHandOverWaits(t *testing.T) {
+	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
+		old := s.leader()
+		if !old.Hold() {
+			t.Fatal("a leader does not decide")
+		}
+		done := make(chan error, 1)
+		go func() { done <- old.HandOver(t.Context()) }()
+		s.await("new commands are kept", time.Second, func() bool { return !old.View().Leading })
+		var tickets []limiter.Ticket
+		for range 5 {
+			pass(20 * time.Millisecond)
+			ticket := decide(old.Node, "s", 1)
+			if tickets = append(tickets, ticket); ticket == (limiter.Ticket{}) {
+				t.Error("a step is refused")
+			}
+			if !old.Hold() {
+				t.Fatal("a nested Hold is refused")
+			}
+			old.Release()
+		}
+		old.Release()
+		if err := <-done; err != nil {
+			t.Errorf("hand over: %v", err)
+		}
+		s.newLeader(old)
+		for _, ticket := range tickets { // however late that is asked
+			if err := old.Await(ticket); err != nil {
+				t.Errorf("what was decided: %v", err)
+			}
+		}
+		if old.Hold() {
+			t.Error("a node that has handed over decides")
+		}
+	})
+}
+
+// A hand-over gives up where a command does not end, and the node goes on deciding.
+func TestHandOverGivesUp(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		old := s.leader()
+		if !old.Hold() {
+			t.Fatal("a leader does not decide")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := old.HandOver(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		old.Release()
+		s.grant(old, "s")
+		if !old.View().Leading {
+			t.Error("it keeps commands for another")
+		}
+	})
+}
+
 // A hand-over that fails leaves the leader deciding, and so does one whose reign ends meanwhile.
 func TestFailedHandOver(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
@@ -86,6 +145,7 @@ func TestHandOverTwice(t *testing.T) {
 		old := s.leader()
 		r := old.reign.Load()
 		r.leaving.Store(true)
+		r.stopped.Store(true)
 		if err := old.HandOver(t.Context()); err != topology.ErrChanging {
 			t.Errorf("%v", err)
 		}

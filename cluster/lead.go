@@ -61,6 +61,7 @@ func (n *Node) abdicate(r *reign) {
 	if n.reign.Load() != r {
 		return
 	}
+	n.past.Store(r)
 	n.reign.Store(nil)
 	if mutant.Is(mutant.NoUndo) {
 		generation, _ := n.table.Collect(nil)

@@ -66,8 +66,11 @@ type Node struct {
 	lease  time.Duration // how long after a confirmation no other node can lead
 
 	reign atomic.Pointer[reign] // nil while this node does not decide
+	past  atomic.Pointer[reign] // the newest that is over; nil: none is
 	last  *reign                // the newest there was; govern's
 	view  atomic.Pointer[shownView]
+	// deciding is held for reading while commands are decided, and for writing when that is to stop. See handOver.
+	deciding sync.RWMutex
 
 	// mu is held while an entry is applied and while a reign begins or ends.
 	mu           sync.Mutex
@@ -298,12 +301,13 @@ func (n *Node) fatal(err error) {
 
 // Decide decides at once if this node leads, and fails with limiter.ErrNotLeading if not.
 func (n *Node) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
-	if r := n.reign.Load(); r == nil || r.leaving.Load() {
+	if !n.Hold() {
 		for i := range out {
 			out[i] = limiter.Decision{Err: limiter.ErrNotLeading}
 		}
 		return limiter.Ticket{}
 	}
+	defer n.Release()
 	t := n.table.Decide(reqs, out)
 	if n.config.Async {
 		n.hasten(t)
@@ -336,7 +340,7 @@ func (n *Node) Await(t limiter.Ticket) error {
 	r := n.reign.Load()
 	switch {
 	case r == nil || r.number != t.Term:
-		return lost(t)
+		return n.outcome(t)
 	case mutant.Is(mutant.ReplyBeforeCommit), mutant.Is(mutant.StaleAnswers) && t.Generation == 0:
 		return nil
 	case (n.config.Async || t.Generation == 0) && n.leased(r):
@@ -348,6 +352,15 @@ func (n *Node) Await(t limiter.Ticket) error {
 		return limiter.ErrNotLeading
 	}
 	return nil
+}
+
+// outcome returns what has become of a ticket of a reign that is over: a caller that was scheduled late may have been
+// committed before that.
+func (n *Node) outcome(t limiter.Ticket) error {
+	if r := n.past.Load(); r != nil && r.number == t.Term && t.Generation > 0 && t.Generation <= r.committed.Load() {
+		return nil
+	}
+	return lost(t)
 }
 
 // lost says what is known of a ticket of a reign that is over.

@@ -30,7 +30,8 @@ type reign struct {
 	// so long after it as followers keep still, no other node can lead.
 	confirmed atomic.Int64
 
-	leaving atomic.Bool // leadership is being handed over: nothing is decided any more
+	leaving atomic.Bool // leadership is being handed over: commands are kept for the next leader
+	stopped atomic.Bool // nothing is decided any more; set with Node.deciding held
 	offered atomic.Bool // another node has been asked to lead, and may at any time
 
 	wake   chan struct{} // has one when there may be something to flush

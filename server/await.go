@@ -9,6 +9,15 @@ import (
 // errLost is errors.Is(err, limiter.ErrNotLeading): this node did not do what it was asked for.
 func errLost(err error) bool { return errors.Is(err, limiter.ErrNotLeading) }
 
+// hold keeps this node deciding until release, and reports whether it decides. A server by itself always does.
+func (s *Server) hold() bool { return s.cluster == nil || s.cluster.Hold() }
+
+func (s *Server) release() {
+	if s.cluster != nil {
+		s.cluster.Release()
+	}
+}
+
 // awaitTicket waits for what a client is to be told of. The housekeeper lets it be meanwhile.
 func (c *client) awaitTicket(t limiter.Ticket) error {
 	if t == (limiter.Ticket{}) {
@@ -18,11 +27,31 @@ func (c *client) awaitTicket(t limiter.Ticket) error {
 	return c.srv.engine.Await(t)
 }
 
-// awaitSince waits for all that has been done and seen since a Ticket was marked, so that a
+// runHeld runs a command that touches keys, or a transaction, on a node that decides from its beginning to its end, and
+// waits until the client can be told. The error is limiter.ErrNotLeading if this node does not decide.
+func (c *client) runHeld(writes bool, run func() error) error {
+	before, after, err := c.markHeld(run)
+	if err != nil {
+		return err
+	}
+	return c.awaitBetween(before, after, writes)
+}
+
+// markHeld runs a command while this node is kept deciding, and marks what was done before and after it.
+func (c *client) markHeld(run func() error) (before, after limiter.Ticket, err error) {
+	if !c.srv.hold() {
+		return before, after, limiter.ErrNotLeading
+	}
+	defer c.srv.release()
+	before = c.srv.engine.Mark()
+	err = run()
+	return before, c.srv.engine.Mark(), err
+}
+
+// awaitBetween waits for all that has been done and seen between two Tickets, so that a
 // client can be told. The error is limiter.ErrNotLeading if that may be out of date and nothing
 // was written, and limiter.ErrUncertain if something may have been.
-func (c *client) awaitSince(before limiter.Ticket, wrote bool) error {
-	after := c.srv.engine.Mark()
+func (c *client) awaitBetween(before, after limiter.Ticket, wrote bool) error {
 	if after.Term != before.Term { // the engine has begun anew in between
 		return lostOr(limiter.ErrUncertain, wrote)
 	}
@@ -47,11 +76,8 @@ func (c *client) runAwaited(cmd *command, args [][]byte) error {
 	if c.tx.running || !cmd.touchesKeys() {
 		return c.runLocked(cmd, args)
 	}
-	at, before := c.out.Len(), c.srv.engine.Mark()
-	err := c.runLocked(cmd, args)
-	if err == nil {
-		err = c.awaitSince(before, cmd.is(write))
-	}
+	at := c.out.Len()
+	err := c.runHeld(cmd.is(write), func() error { return c.runLocked(cmd, args) })
 	if err != nil {
 		c.out.Truncate(at, keepOut)
 	}

@@ -303,6 +303,14 @@ func (n *labNode) Flush() error {
 	return nil
 }
 
+func (n *labNode) Hold() bool {
+	n.lab.mu.Lock()
+	defer n.lab.mu.Unlock()
+	return n.lab.deciding == n.id
+}
+
+func (n *labNode) Release() {}
+
 // holdFlush makes Flush wait until the returned function is called.
 func (l *lab) holdFlush() (release func()) {
 	l.mu.Lock()

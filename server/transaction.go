@@ -153,12 +153,12 @@ func cmdExec(c *client, _ [][]byte) error {
 
 // execHere runs a transaction on this node, and waits until the client can be told.
 func (c *client) execHere(tx *transaction) error {
-	at, before := c.out.Len(), c.srv.engine.Mark()
-	c.execLocked(tx)
+	at := c.out.Len()
 	if !tx.touchesKeys() {
+		c.execLocked(tx)
 		return nil
 	}
-	err := c.awaitSince(before, tx.writes())
+	err := c.runHeld(tx.writes(), func() error { c.execLocked(tx); return nil })
 	if err != nil {
 		c.out.Truncate(at, keepOut)
 	}

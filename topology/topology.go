@@ -114,6 +114,10 @@ type Cluster interface {
 	// Flush waits until all that this node has decided before is committed, in async mode too. The
 	// error is limiter.ErrUncertain or limiter.ErrNotLeading if it stops leading before that.
 	Flush() error
+	// Hold keeps this node deciding until Release, and reports whether it decides: leadership is handed over only when
+	// no command is half done. Calls may be nested.
+	Hold() bool
+	Release()
 	// Dial opens a stream to a node, which serves it as a client that has shown the password,
 	// and answers what only the leader can with limiter.ErrNotLeading if it does not lead: so
 	// a command is forwarded once at the most.
