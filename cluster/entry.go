@@ -67,6 +67,7 @@ type Announcement struct {
 	Port         int    `json:"port"`
 	ClusterPort  int    `json:"cluster_port"`
 	SentinelPort int    `json:"sentinel_port"`
+	LeaderPort   int    `json:"leader_port"`
 }
 
 func (a *Announcement) entry() ([]byte, error) {

@@ -30,7 +30,7 @@ func TestChangesEntry(t *testing.T) {
 }
 
 func TestAnnouncementEntry(t *testing.T) {
-	want := Announcement{ID: "n1", Incarnation: "x", Host: "h", Port: 1, ClusterPort: 2, SentinelPort: 3}
+	want := Announcement{ID: "n1", Incarnation: "x", Host: "h", Port: 1, ClusterPort: 2, SentinelPort: 3, LeaderPort: 4}
 	b, err := want.entry()
 	if err != nil || b[0] != memberEntry {
 		t.Fatalf("%q, %v", b, err)

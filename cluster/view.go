@@ -88,6 +88,7 @@ func (n *Node) members() []topology.Member {
 		list = append(list, topology.Member{
 			ID: string(s.ID), Raft: string(s.Address), Voter: s.Suffrage == raft.Voter,
 			Host: a.Host, Port: a.Port, ClusterPort: a.ClusterPort, SentinelPort: a.SentinelPort,
+			LeaderPort: a.LeaderPort,
 		})
 	}
 	slices.SortFunc(list, func(a, b topology.Member) int { return cmp.Compare(a.ID, b.ID) })

@@ -66,6 +66,7 @@ type Options struct {
 	ClusterPort    int           // port for clients of Redis Cluster; 0 means none, and without ClusterID there is none
 	SentinelPort   int           // likewise for clients of Redis Sentinel
 	SentinelMaster string        // name of the cluster on that port
+	LeaderPort     int           // port that it names for the leader; 0 means Port. See ServedLeaderPort
 
 	// Log and diagnostics.
 
@@ -132,6 +133,7 @@ func Default() Options {
 		ClusterPort:    6384,
 		SentinelPort:   26380,
 		SentinelMaster: "mymaster",
+		LeaderPort:     6386,
 
 		LogLevel:             "notice",
 		SlowlogLogSlowerThan: 10 * time.Millisecond,
@@ -206,6 +208,15 @@ func (o *Options) AdvertisedRaft() string {
 		return o.RaftAdvertise
 	}
 	return o.RaftAddr
+}
+
+// ServedLeaderPort returns the port on which this node listens for clients that a Sentinel has sent to the leader; 0 if
+// there is none, as on a node without SentinelPort, where those clients use Port.
+func (o *Options) ServedLeaderPort() int {
+	if o.SentinelPort == 0 {
+		return 0
+	}
+	return o.LeaderPort
 }
 
 func (o *Options) bootstrapsItself() bool {

@@ -50,6 +50,7 @@ var other = map[string]string{
 	"announce-host":             "node-1.example",
 	"cluster-port":              "0",
 	"sentinel-port":             "65535",
+	"leader-port":               "1",
 	"sentinel-master":           "limits",
 	"loglevel":                  "debug",
 	"logfile":                   "/var/log/throttled.log",
@@ -190,7 +191,7 @@ func TestDefault(t *testing.T) {
 		"save": "", "snapshot-fallback": "no", "stop-writes-on-bgsave-error": "no", "loglevel": "notice", "logfile": "", "slowlog-log-slower-than": "10000", "slowlog-max-len": "128",
 		"data-dir": "", "replication": "sync", "raft-fsync": "yes", "raft-heartbeat": "250", "cluster-id": "", "node-id": "", "raft-addr": "", "raft-advertise": "",
 		"bootstrap": "", "join": "", "raft-tls-cert": "", "raft-tls-key": "", "raft-tls-ca": "", "raft-insecure": "no", "announce-host": "",
-		"cluster-port": "6384", "sentinel-port": "26380", "sentinel-master": "mymaster",
+		"cluster-port": "6384", "sentinel-port": "26380", "sentinel-master": "mymaster", "leader-port": "6386",
 		"latency-monitor-threshold": "0", "databases": "1", "appendonly": "no", "replica-read-only": "yes",
 	}
 	for _, r := range table {

@@ -267,6 +267,11 @@ var table = []row{
 		help:  "name of the cluster on that port",
 		field: func(o *Options) value { return name{&o.SentinelMaster} },
 	},
+	{
+		name: "leader-port", group: replication, form: formNumber, change: immutable,
+		help:  "port that Sentinel names, 0 for --port",
+		field: func(o *Options) value { return number{&o.LeaderPort, 0, 65535} },
+	},
 
 	{
 		name: "loglevel", group: diagnostics, form: formName,

@@ -3,7 +3,8 @@
 # again. Ctrl-C ends all and removes what they have written; so does the end of the last one.
 #
 # FIRST_PORT (6380) is that of the first node for any client; the next ones have theirs 100 and 200 above. Each listens for
-# other nodes 2 above its own, for clients of Redis Cluster 4 above, and for those of Redis Sentinel 20000 above.
+# other nodes 2 above its own, for clients of Redis Cluster 4 above, for those of Redis Sentinel 20000 above, and for those
+# that it has sent to the leader 6 above.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 first=${FIRST_PORT:-6380}
@@ -28,7 +29,7 @@ raft() { echo "127.0.0.1:$(($(port "$1") + 2))"; }
 start() {
   local i=$1 port
   port=$(port "$i")
-  bin/throttled --port "$port" --cluster-port $((port + 4)) --sentinel-port $((port + 20000)) \
+  bin/throttled --port "$port" --cluster-port $((port + 4)) --sentinel-port $((port + 20000)) --leader-port $((port + 6)) \
     --data-dir "$dir/n$i" --cluster-id local --node-id "n$i" --raft-addr "$(raft "$i")" \
     --bootstrap "n1=$(raft 1) n2=$(raft 2) n3=$(raft 3)" \
     --raft-tls-cert "$dir/certs/n$i.pem" --raft-tls-key "$dir/certs/n$i-key.pem" --raft-tls-ca "$dir/certs/ca.pem" \

@@ -18,7 +18,7 @@ const (
 
 // serve accepts connections to a face. See Serve.
 func (s *Server) serve(ln net.Listener, f *face) error {
-	if s.commands[f.set] == nil {
+	if s.cluster == nil && f != &redisFace {
 		_ = ln.Close()
 		return fmt.Errorf("serve clients of a cluster on %s: %w", ln.Addr(), errNotClustered)
 	}

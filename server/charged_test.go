@@ -28,7 +28,7 @@ func TestWaitForChargeOfAnotherTerm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newAsyncLab(t, "a", "b", "c")
-			p := l.nodes[at].lasting()
+			p := l.nodes[at].dial()
 			wait := func(what, want string) {
 				t.Helper()
 				if got := p.ask("WAIT", "1", "0"); ":"+got.text+"\r\n" != want {
@@ -86,7 +86,7 @@ func TestWaitForChargeOfAnotherTerm(t *testing.T) {
 func TestWaitAtAnotherLeader(t *testing.T) {
 	t.Parallel()
 	l := newAsyncLab(t, "a", "b", "c")
-	here, there, third := l.nodes["a"].lasting(), l.nodes["b"].lasting(), l.nodes["c"].lasting()
+	here, there, third := l.nodes["a"].dial(), l.nodes["b"].dial(), l.nodes["c"].dial()
 	all := map[string]*peer{"a": here, "b": there, "c": third}
 	for _, p := range all {
 		p.send(throttle(p.LocalAddr().String()) + request("WAIT", "1", "0"))
@@ -107,7 +107,7 @@ func TestWaitAtAnotherLeader(t *testing.T) {
 func TestWaitThroughNodeThatKnowsLess(t *testing.T) {
 	t.Parallel()
 	l := newAsyncLab(t, "a", "b", "c")
-	p := l.nodes["b"].lasting()
+	p := l.nodes["b"].dial()
 	p.send(throttle("k") + request("WAIT", "1", "0"))
 	p.expect(five(0, 3, 2, -1, 60) + kept)
 	l.anew("a")

@@ -169,7 +169,7 @@ func TestMoved(t *testing.T) {
 	at.do("+QUEUED\r\n", "TTL", "foo")
 	l.decide("a")
 	l.show("b", "a")
-	at.rest() // it is closed
+	at.do(fmt.Sprintf("-MOVED 12182 127.0.0.1:%d\r\n", l.nodes["a"].member().ClusterPort), "EXEC")
 
 	l.lead("")
 	p.do(failure(errClusterDown), "CL.THROTTLE", "foo", "2", "1", "60")
@@ -190,8 +190,6 @@ func TestMovedTransaction(t *testing.T) {
 	l := newLab(t, "a", "b")
 	l.lead("a")
 	p := l.nodes["a"].at(l.nodes["a"].cluster)
-	p.ask("HELLO", "3")
-	p.ask("SUBSCRIBE", "x") // so that it is not closed
 	p.do("+OK\r\n", "MULTI")
 	p.do("+QUEUED\r\n", "PING")
 	p.do("+QUEUED\r\n", "TTL", "foo")

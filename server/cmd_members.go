@@ -81,7 +81,7 @@ func describeMember(m *topology.Member, view *topology.View, status *topology.St
 		b.WriteString(" (has not yet announced where clients reach it)")
 		return b.String()
 	}
-	fmt.Fprintf(&b, " host=%s port=%d cluster-port=%d sentinel-port=%d", m.Host, m.Port, m.ClusterPort, m.SentinelPort)
+	fmt.Fprintf(&b, " host=%s port=%d cluster-port=%d sentinel-port=%d leader-port=%d", m.Host, m.Port, m.ClusterPort, m.SentinelPort, m.LeaderPort)
 	return b.String()
 }
 

@@ -27,7 +27,7 @@ func TestClClusterShows(t *testing.T) {
 	}
 	line := func(id, role string) string {
 		m := l.nodes[id].member()
-		return fmt.Sprintf("%s raft=%s role=%s host=127.0.0.1 port=%d cluster-port=%d sentinel-port=%d", id, m.Raft, role, m.Port, m.ClusterPort, m.SentinelPort)
+		return fmt.Sprintf("%s raft=%s role=%s host=127.0.0.1 port=%d cluster-port=%d sentinel-port=%d leader-port=%d", id, m.Raft, role, m.Port, m.ClusterPort, m.SentinelPort, m.LeaderPort)
 	}
 	if got := p.ask("CL.CLUSTER", "NODES").words(); !slices.Equal(got, []string{line("a", "leader"), line("b", "follower self")}) {
 		t.Errorf("NODES: %q", got)

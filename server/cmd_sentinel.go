@@ -41,7 +41,7 @@ func cmdSentinelAddr(c *client, args [][]byte) error {
 		c.out.NullArray()
 		return nil
 	}
-	c.replyTexts([]string{m.host, strconv.Itoa(m.port)})
+	c.replyTexts([]string{m.host, strconv.Itoa(m.named)})
 	return nil
 }
 
@@ -129,7 +129,7 @@ func reported(role string) []field {
 
 func (c *client) replyMaster(m master) {
 	view := c.srv.cluster.View()
-	fields := append(c.instance(c.srv.opts.Get().SentinelMaster, m.id, m.host, m.port, "master"), reported("master")...)
+	fields := append(c.instance(c.srv.opts.Get().SentinelMaster, m.id, m.host, m.named, "master"), reported("master")...)
 	c.replyFields(append(fields, []field{
 		{"config-epoch", strconv.FormatUint(view.Term, 10)},
 		{"num-slaves", strconv.Itoa(len(replicas(view, m.id)))},
@@ -141,16 +141,17 @@ func (c *client) replyMaster(m master) {
 }
 
 func (c *client) replyReplica(r *topology.Member, of master, view *topology.View, status *topology.Status) {
-	name, flags, link, downFor := r.Host+":"+strconv.Itoa(r.Port), "slave", "ok", int64(0)
+	port, flags, link, downFor := r.NamedPort(), "slave", "ok", int64(0)
 	if isDown(status, r.ID) {
 		flags, link, downFor = "s_down,slave,disconnected", "err", status.Follower(r.ID).Silent.Milliseconds()
 	}
-	fields := append(c.instance(name, r.ID, r.Host, r.Port, flags), reported("slave")...)
+	name := r.Host + ":" + strconv.Itoa(port)
+	fields := append(c.instance(name, r.ID, r.Host, port, flags), reported("slave")...)
 	c.replyFields(append(fields, []field{
 		{"master-link-down-time", strconv.FormatInt(downFor, 10)},
 		{"master-link-status", link},
 		{"master-host", of.host},
-		{"master-port", strconv.Itoa(of.port)},
+		{"master-port", strconv.Itoa(of.named)},
 		{"slave-priority", "100"},
 		{"slave-repl-offset", decimal(offsetOf(view, status, r.ID))},
 		{"replica-announced", "1"},

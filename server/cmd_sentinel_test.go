@@ -54,7 +54,7 @@ func TestSentinelFace(t *testing.T) {
 	for _, id := range l.ids {
 		members[id] = l.nodes[id].member()
 	}
-	port := strconv.Itoa(members["b"].Port)
+	port := strconv.Itoa(members["b"].LeaderPort)
 	for _, version := range []string{"2", "3"} {
 		hello := p.ask("HELLO", version)
 		if mode, _ := hello.field("mode"); mode.text != "sentinel" || slices.Contains(hello.names(), "role") {
@@ -80,7 +80,7 @@ func TestSentinelFace(t *testing.T) {
 		for _, command := range []string{"REPLICAS", "SLAVES"} {
 			list := p.ask("SENTINEL", command, "mymaster").list
 			for i, id := range []string{"a", "c"} {
-				text := strconv.Itoa(members[id].Port)
+				text := strconv.Itoa(members[id].LeaderPort)
 				checkFields(t, command, list[i], replicaNames, map[string]string{"name": "127.0.0.1:" + text, "ip": "127.0.0.1", "port": text,
 					"flags": "slave", "master-link-status": "ok", "master-host": "127.0.0.1", "master-port": port, "slave-repl-offset": [...]string{"10", "11"}[i]})
 			}
@@ -143,7 +143,7 @@ func TestSentinelInfo(t *testing.T) {
 	n := l.nodes["a"]
 	p := n.at(n.sentinel)
 	info := p.info("everything")
-	want := fmt.Sprintf("name=mymaster,status=ok,address=127.0.0.1:%d,slaves=1,sentinels=2", l.nodes["b"].member().Port)
+	want := fmt.Sprintf("name=mymaster,status=ok,address=127.0.0.1:%d,slaves=1,sentinels=2", l.nodes["b"].member().LeaderPort)
 	if info["redis_mode"] != "sentinel" || info["master0"] != want || info["sentinel_masters"] != "1" || info["role"] != "" || info["tcp_port"] != "26380" {
 		t.Errorf("INFO: %v", info)
 	}

@@ -51,11 +51,16 @@ const (
 var (
 	redisFace = face{
 		set: onRedis, mode: "standalone", port: func(o *options.Options) int { return o.Port },
-		elsewhere: forwards, notLeading: errNotLeading, database: errDBIndex, yields: true,
+		elsewhere: forwards, notLeading: errNotLeading, database: errDBIndex,
 	}
 	clusterFace = face{
 		set: onCluster, mode: "cluster", port: func(o *options.Options) int { return o.ClusterPort },
-		elsewhere: redirects, notLeading: errClusterDown, database: errSelectCluster, yields: true,
+		elsewhere: redirects, notLeading: errClusterDown, database: errSelectCluster,
+	}
+	// What a Sentinel has sent here asks it again when it is closed.
+	leaderFace = face{
+		set: onRedis, mode: "standalone", port: func(o *options.Options) int { return o.LeaderPort },
+		elsewhere: forwards, notLeading: errNotLeading, database: errDBIndex, yields: true,
 	}
 	sentinelFace = face{
 		set: onSentinel, mode: "sentinel", port: func(o *options.Options) int { return o.SentinelPort },
@@ -83,6 +88,10 @@ func (s *Server) Serve(ln net.Listener) error { return s.serve(ln, &redisFace) }
 // ServeCluster is Serve for clients of Redis Cluster: they are shown a cluster in which the
 // leader has all slots, and are sent there. The Config has to hold a Cluster.
 func (s *Server) ServeCluster(ln net.Listener) error { return s.serve(ln, &clusterFace) }
+
+// ServeLeader is Serve for clients to which a Redis Sentinel has named this node as the leader. They are closed when
+// it stops leading, so that they ask again. The Config has to hold a Cluster.
+func (s *Server) ServeLeader(ln net.Listener) error { return s.serve(ln, &leaderFace) }
 
 // ServeSentinel is Serve for clients that ask a Redis Sentinel where the leader is. The
 // Config has to hold a Cluster.

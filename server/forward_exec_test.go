@@ -7,7 +7,7 @@ func TestForwardWatches(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
 	l.lead("a")
-	p, other := l.nodes["b"].lasting(), l.nodes["a"].lasting()
+	p, other := l.nodes["b"].dial(), l.nodes["a"].dial()
 	f := func(want string, between func()) {
 		t.Helper()
 		p.do("+OK\r\n", "FLUSHALL")
@@ -24,7 +24,7 @@ func TestForwardWatches(t *testing.T) {
 	}
 	done := "*2\r\n" + five(0, 3, 2, -1, 60) + "+PONG\r\n"
 	f(done, func() {})
-	f("_\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })
+	f("*-1\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })
 	f(done, func() {
 		other.ask("CL.THROTTLE", "m", "2", "1", "60")
 		p.do("+OK\r\n", "UNWATCH")
@@ -34,12 +34,12 @@ func TestForwardWatches(t *testing.T) {
 		p.do("+OK\r\n", "MULTI")
 		p.do("+OK\r\n", "DISCARD")
 	})
-	f("_\r\n", func() { l.decide("b"); l.show("b", "b"); l.show("a", "b") })
-	other = l.nodes["b"].lasting()
+	f("*-1\r\n", func() { l.decide("b"); l.show("b", "b"); l.show("a", "b") })
+	other = l.nodes["b"].dial()
 	f(done, func() {}) // watched here
-	f("_\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })
-	f("_\r\n", func() { l.decide("a"); l.show("a", "a"); l.show("b", "a") })
-	f("_\r\n", func() { l.decide("b"); l.show("b", "b"); l.decide("a"); l.show("a", "a"); l.show("b", "a") })
+	f("*-1\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })
+	f("*-1\r\n", func() { l.decide("a"); l.show("a", "a"); l.show("b", "a") })
+	f("*-1\r\n", func() { l.decide("b"); l.show("b", "b"); l.decide("a"); l.show("a", "a"); l.show("b", "a") })
 
 	p.do("+OK\r\n", "MULTI")
 	p.do("+QUEUED\r\n", "PING")

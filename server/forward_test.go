@@ -84,7 +84,7 @@ func TestChangesOfTheLeader(t *testing.T) {
 	const clients, calls, depth = 9, 40, 5
 	var wait sync.WaitGroup
 	for i := range clients {
-		p := l.nodes[l.ids[i%3]].lasting()
+		p := l.nodes[l.ids[i%3]].dial()
 		wait.Go(func() {
 			for range calls {
 				if _, err := io.WriteString(p, strings.Repeat(request("CL.THROTTLE", "k", "100000", "1", "60"), depth)); err != nil {
@@ -205,7 +205,7 @@ func TestLeaderThatDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
 	l.lead("a")
-	p := l.nodes["a"].lasting()
+	p := l.nodes["a"].dial()
 	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
 	l.decide("")
 	p.send(throttle("k") + request("TTL", "k") + throttle("k"))

@@ -80,5 +80,5 @@ func infoSentinel(s *Server, w *infoWriter) {
 	leader, _ := s.news.leader()
 	view := s.cluster.View()
 	w.field("master0", fmt.Sprintf("name=%s,status=ok,address=%s:%d,slaves=%d,sentinels=%d",
-		s.opts.Get().SentinelMaster, leader.host, leader.port, len(replicas(view, view.Leader)), len(sentinels(view))))
+		s.opts.Get().SentinelMaster, leader.host, leader.named, len(replicas(view, view.Leader)), len(sentinels(view))))
 }

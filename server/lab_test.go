@@ -49,6 +49,7 @@ type labNode struct {
 	lab                      *lab
 	id                       string
 	cluster, sentinel, peers net.Listener
+	leader                   net.Listener
 	view                     atomic.Pointer[topology.View]
 	known                    chan struct{} // closed with the next view
 }
@@ -68,7 +69,7 @@ func newLab(t testing.TB, ids ...string) *lab {
 	l.table = buckets.New(buckets.Config{Clock: l.clock.read, Shards: 8})
 	l.status = topology.Status{Mode: "sync", Last: 12, Committed: 11, Applied: 10}
 	for _, id := range ids {
-		n := &labNode{lab: l, id: id, cluster: listen(t), sentinel: listen(t), peers: listen(t)}
+		n := &labNode{lab: l, id: id, cluster: listen(t), sentinel: listen(t), peers: listen(t), leader: listen(t)}
 		l.nodes[id] = n
 	}
 	for _, id := range ids {
@@ -106,6 +107,7 @@ func (n *labNode) start(t testing.TB) {
 	go func() { _ = srv.ServeCluster(n.cluster) }()
 	go func() { _ = srv.ServeSentinel(n.sentinel) }()
 	go func() { _ = srv.ServePeers(n.peers) }()
+	go func() { _ = srv.ServeLeader(n.leader) }()
 	t.Cleanup(n.end)
 }
 
@@ -122,6 +124,7 @@ func (n *labNode) member() topology.Member {
 	return topology.Member{
 		ID: n.id, Raft: "127.0.0.1:" + strconv.Itoa(portOf(n.peers.Addr().String())), Voter: true, Host: "127.0.0.1",
 		Port: portOf(n.addr), ClusterPort: portOf(n.cluster.Addr().String()), SentinelPort: portOf(n.sentinel.Addr().String()),
+		LeaderPort: portOf(n.leader.Addr().String()),
 	}
 }
 
@@ -395,14 +398,4 @@ func (n *labNode) Remove(_ context.Context, id string) error {
 
 func (n *labNode) Transfer(_ context.Context, id string) error {
 	return n.lab.change("%s: transfer %s", n.id, id)
-}
-
-// lasting returns a client that is not closed when the node stops leading, as it has subscribed
-// to a channel, and yet can send all commands, as it speaks version 3 of the protocol.
-func (n *labNode) lasting() *peer {
-	n.t.Helper()
-	p := n.dial()
-	p.ask("HELLO", "3")
-	p.do(">3\r\n"+bulk("subscribe")+bulk("x")+":1\r\n", "SUBSCRIBE", "x")
-	return p
 }

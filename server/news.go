@@ -17,10 +17,11 @@ type news struct {
 	master  master // of whom was told last
 }
 
-// master is where clients reach the leader, by the port for all clients.
+// master is where clients reach the leader.
 type master struct {
 	id, host string
-	port     int
+	port     int // for all clients
+	named    int // the port that a Sentinel names
 }
 
 // reader is a client that is told news, as its subscriptions are.
@@ -83,13 +84,13 @@ func (n *news) follow(view *topology.View, name string) {
 	if m == nil || m.Host == "" || m.Port == 0 {
 		return
 	}
-	now := master{m.ID, m.Host, m.Port}
+	now := master{m.ID, m.Host, m.Port, m.NamedPort()}
 	old := n.replace(now)
-	if old.host == "" || old.host == now.host && old.port == now.port {
+	if old.host == "" || old.host == now.host && old.named == now.named {
 		return
 	}
 	readers := n.all()
-	text := fmt.Sprintf("%s %s %d %s %d", name, old.host, old.port, now.host, now.port)
+	text := fmt.Sprintf("%s %s %d %s %d", name, old.host, old.named, now.host, now.named)
 	for _, channel := range switchChannels {
 		for c, r := range readers {
 			if b, matches := r.message(channel, text); matches > 0 && r.feed.add(b) != nil {

@@ -8,7 +8,7 @@ import (
 
 // announced returns what is told when b takes over from a.
 func (l *lab) announced() string {
-	return fmt.Sprintf("mymaster 127.0.0.1 %d 127.0.0.1 %d", l.nodes["a"].member().Port, l.nodes["b"].member().Port)
+	return fmt.Sprintf("mymaster 127.0.0.1 %d 127.0.0.1 %d", l.nodes["a"].member().LeaderPort, l.nodes["b"].member().LeaderPort)
 }
 
 func texts(kind byte, words ...string) string {

@@ -2,13 +2,13 @@ package server
 
 import "time"
 
-// stepDownPatience is how long the clients of a node that has stopped leading are kept while
-// nobody knows who leads now: what they ask for is passed on once that is known.
+// stepDownPatience is how long clients that a Sentinel has sent here are kept, on a node that has stopped leading,
+// while no leader is known: what they ask for is passed on once there is one.
 const stepDownPatience = time.Second
 
 // followLeader tells of new leaders, until the server ends. When this node has stopped leading,
-// it closes the clients that are there for the leader: they come back to the right node, as many
-// libraries do not even if they have been told.
+// it closes the clients that a Sentinel has sent to the leader: they ask again, as many
+// libraries do not even if they have been told. All others stay: their commands are forwarded, or redirected.
 func (s *Server) followLeader() {
 	led, due := false, time.Time{} // when clients are to be closed at the latest; zero: they are not
 	for {
@@ -50,7 +50,7 @@ func (s *Server) awaitView(changed <-chan struct{}, due time.Time) bool {
 	return true
 }
 
-// closeYielding closes the clients that are there for the leader, each behind the replies to
+// closeYielding closes the clients of the port for the leader, each behind the replies to
 // what has been read from it.
 func (s *Server) closeYielding() {
 	n := 0
@@ -61,5 +61,5 @@ func (s *Server) closeYielding() {
 			n++
 		}
 	}
-	s.log.Info("this node has stopped leading; its clients are closed", "clients", n)
+	s.log.Info("this node has stopped leading; clients of leader-port are closed", "clients", n)
 }

@@ -1,19 +1,22 @@
 package server
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
 
-// TestStepDown closes the clients that are there for the leader once another leads, behind the
-// replies to what has been read from them. Others stay.
+// TestStepDown closes the clients that a Sentinel has sent to the leader once another leads, behind the
+// replies to what has been read from them. Others stay, and get what they ask for.
 func TestStepDown(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
 	l.lead("a")
 	n := l.nodes["a"]
-	idle, busy, clustered := n.greet(), n.greet(), n.at(n.cluster)
-	clustered.do("+PONG\r\n", "PING")
+	idle, busy, plain, clustered := n.at(n.leader), n.at(n.leader), n.greet(), n.at(n.cluster)
+	for _, p := range []*peer{idle, busy, clustered} {
+		p.do("+PONG\r\n", "PING")
+	}
 	subscriber, monitor, watcher, other := n.dial(), n.dial(), n.at(n.sentinel), n.at(n.peers)
 	subscriber.ask("SUBSCRIBE", "x")
 	monitor.do("+OK\r\n", "MONITOR")
@@ -29,14 +32,15 @@ func TestStepDown(t *testing.T) {
 	l.lead("b")
 	watcher.expect(texts('*', "message", "+switch-master", l.announced()))
 	idle.closed()
-	clustered.closed()
 	release(nil)
 	busy.expect("+PONG\r\n" + five(0, 3, 2, -1, 60) + bulk("x"))
 	busy.closed()
 	subscriber.do(texts('*', "pong", ""), "PING")
 	watcher.do(texts('*', "pong", ""), "PING")
 	other.do("+PONG\r\n", "PING")
-	n.greet().do(five(0, 3, 1, -1, 120), "CL.THROTTLE", "k", "2", "1", "60") // who comes back is served
+	n.at(n.leader).do(five(0, 3, 1, -1, 120), "CL.THROTTLE", "k", "2", "1", "60") // one that comes back is served
+	plain.do(five(0, 3, 0, -1, 180), "CL.THROTTLE", "k", "2", "1", "60")
+	clustered.do(fmt.Sprintf("-MOVED %d 127.0.0.1:%d\r\n", slotOf([]byte("k")), l.nodes["b"].member().ClusterPort), "CL.THROTTLE", "k", "2", "1", "60")
 	shownBy(t, monitor.read())
 }
 
@@ -46,7 +50,8 @@ func TestStepDownWithoutLeader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
 	l.lead("a")
-	p := l.nodes["a"].greet()
+	p := l.nodes["a"].at(l.nodes["a"].leader)
+	p.do("+PONG\r\n", "PING")
 	l.lead("")
 	l.lead("a")
 	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")

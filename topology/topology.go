@@ -23,6 +23,15 @@ type Member struct {
 	Port         int    // of the Redis protocol; likewise the others, 0 where it does not listen
 	ClusterPort  int
 	SentinelPort int
+	LeaderPort   int // at which its clients are closed when it stops leading
+}
+
+// NamedPort returns the port that a Sentinel names for the member: LeaderPort, or Port where there is none.
+func (m *Member) NamedPort() int {
+	if m.LeaderPort != 0 {
+		return m.LeaderPort
+	}
+	return m.Port
 }
 
 // View is a cluster as one node sees it.

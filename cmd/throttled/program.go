@@ -183,6 +183,9 @@ func (p *program) listen(o *options.Options) error {
 	if err := p.bindIf(o.ClusterPort, o.Bind, (*server.Server).ServeCluster); err != nil {
 		return err
 	}
+	if err := p.bindIf(o.ServedLeaderPort(), o.Bind, (*server.Server).ServeLeader); err != nil {
+		return err
+	}
 	return p.bindIf(o.SentinelPort, o.Bind, (*server.Server).ServeSentinel)
 }
 

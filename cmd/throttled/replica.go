@@ -138,7 +138,10 @@ func (r *replica) checkBegun(o *options.Options) error {
 func memberConfig(o *options.Options) cluster.Config {
 	c := cluster.Config{
 		Cluster: o.ClusterID, Advertise: o.AdvertisedRaft(), Join: o.Join, Heartbeat: o.RaftHeartbeat,
-		Self: cluster.Announcement{ID: o.NodeID, Host: o.AnnounceHost, Port: o.Port, ClusterPort: o.ClusterPort, SentinelPort: o.SentinelPort},
+		Self: cluster.Announcement{
+			ID: o.NodeID, Host: o.AnnounceHost, Port: o.Port, ClusterPort: o.ClusterPort, SentinelPort: o.SentinelPort,
+			LeaderPort: o.ServedLeaderPort(),
+		},
 	}
 	if c.Self.Host == "" {
 		c.Self.Host, _, _ = net.SplitHostPort(o.AdvertisedRaft()) // the options have been checked

@@ -33,12 +33,12 @@ func TestSentinelPort(t *testing.T) {
 	c := startTrio(t, patientBeat)
 	leader, followers := c.awaitLeader(t), []string{}
 	for _, id := range c.followers(t) {
-		followers = append(followers, c.at(id, portForAll))
+		followers = append(followers, c.at(id, portForLeader))
 	}
 	for _, id := range trioIDs {
 		s := newSentinel(t, c, id)
 		addr := s.GetMasterAddrByName(t.Context(), trioMaster)
-		checkReply(t, addr, slices.Equal(addr.Val(), []string{c.host(leader), portForAll}))
+		checkReply(t, addr, slices.Equal(addr.Val(), []string{c.host(leader), portForLeader}))
 		master := s.Master(t.Context(), trioMaster)
 		checkReply(t, master, master.Val()["flags"] == "master" && master.Val()["num-slaves"] == "2" && master.Val()["num-other-sentinels"] == "2")
 		replicas := s.Replicas(t.Context(), trioMaster)
@@ -83,7 +83,7 @@ func TestSentinelPort_SwitchMaster(t *testing.T) {
 // checkSwitch expects all subscribers to be told of a change.
 func checkSwitch(t *testing.T, c *trio, subs map[string]<-chan *redis.Message, from, to string) {
 	t.Helper()
-	want := fmt.Sprintf("%s %s %s %s %s", trioMaster, c.host(from), portForAll, c.host(to), portForAll)
+	want := fmt.Sprintf("%s %s %s %s %s", trioMaster, c.host(from), portForLeader, c.host(to), portForLeader)
 	for _, id := range slices.Sorted(maps.Keys(subs)) {
 		select {
 		case m := <-subs[id]:

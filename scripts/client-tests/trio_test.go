@@ -36,6 +36,7 @@ const (
 	portForAll      = "6380"
 	portForCluster  = "6384"
 	portForSentinel = "26380"
+	portForLeader   = "6386" // that Sentinel names
 	portForNodes    = "6382"
 	trioPassword    = "open sesame"
 	trioMaster      = "mymaster"

@@ -50,10 +50,10 @@ type nodes struct{ network string }
 var nodeIDs = []string{"n1", "n2", "n3"}
 
 // The parts that nodes have in a script. A connection of that name goes to the port for all clients;
-// with _cluster or _sentinel behind it, to that port.
+// with _cluster or _sentinel behind it, to that port, and with _named to leader-port.
 var (
 	parts = []string{"leader", "follower", "other"}
-	ports = map[string]string{"": "6380", "_cluster": "6384", "_sentinel": "26380"}
+	ports = map[string]string{"": "6380", "_cluster": "6384", "_sentinel": "26380", "_named": "6386"}
 )
 
 func (n nodes) host(id string) string { return n.network + strings.TrimPrefix(id, "n") }

@@ -1,0 +1,222 @@
+package clienttests
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The load of a hand-over: 2,000 requests a second in all, by each library with its own retries and without any, to
+// each of the three nodes.
+const (
+	loadRate    = 2000
+	loadWorkers = 4 // of a library with one setting at one node
+	loadPairs   = 4 * 3
+	loadPause   = time.Second * loadWorkers * loadPairs / loadRate
+	loadBetween = 100 // calls of a library before leadership changes hands again
+	loadRounds  = 6
+)
+
+// leaderPatience is how long a node waits for a leader before it says that there is none.
+const leaderPatience = 400 * time.Millisecond
+
+// load is clients that call all the time, and what has become of their calls.
+type load struct {
+	ctx     context.Context // ends with it
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	dials   atomic.Int64 // connections that go-redis has opened
+
+	mu     sync.Mutex
+	calls  map[string]int            // by library
+	failed map[string]map[string]int // by library and node, and error
+	late   int                       // calls for which there was no leader in time
+}
+
+// startLoad makes clients of all libraries call the plain ports until the load is ended.
+func startLoad(t *testing.T, c *trio) *load {
+	t.Helper()
+	l := &load{calls: map[string]int{}, failed: map[string]map[string]int{}}
+	l.ctx, l.stop = context.WithCancel(t.Context())
+	for name, retries := range map[string]int{"go-redis": 0, "go-redis without retries": -1} {
+		l.calls[name] = 0
+		for _, id := range trioIDs {
+			client := redis.NewClient(&redis.Options{
+				Addr: c.at(id, portForAll), Password: trioPassword, MaxRetries: retries,
+				OnConnect: func(context.Context, *redis.Conn) error { l.dials.Add(1); return nil },
+			})
+			t.Cleanup(func() { _ = client.Close() }) // nothing is under way
+			for range loadWorkers {
+				l.running.Go(func() { l.call(name, c.at(id, portForAll), client) })
+			}
+		}
+	}
+	l.runRedisPy(t, c, "redis-py", "default")
+	l.runRedisPy(t, c, "redis-py without retries", "none")
+	return l
+}
+
+func (l *load) call(name, node string, client *redis.Client) {
+	tick := time.NewTicker(loadPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-l.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		begun := time.Now()
+		err := client.Do(context.WithoutCancel(l.ctx), "CL.THROTTLE", "shared", 1_000_000, 1_000_000, hour, 1).Err()
+		l.note(name, node, err, time.Since(begun))
+	}
+}
+
+func (l *load) note(name, node string, err error, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls[name]++
+	if err != nil {
+		l.fail(name, node, err.Error(), took, 1)
+	}
+}
+
+// noLeader is what clients get where no node has begun to lead in time, as on a machine that is very busy.
+var noLeader = regexp.MustCompile(`^(LOADING |BusyLoadingError)`)
+
+// fail counts calls that have failed. l.mu is held.
+func (l *load) fail(name, node, why string, took time.Duration, n int) {
+	if noLeader.MatchString(why) && took >= leaderPatience {
+		l.late += n
+		return
+	}
+	who := name + " at " + node
+	if l.failed[who] == nil {
+		l.failed[who] = map[string]int{}
+	}
+	l.failed[who][why] += n
+}
+
+// runRedisPy runs a process of clients of redis-py.
+func (l *load) runRedisPy(t *testing.T, c *trio, name, retries string) {
+	t.Helper()
+	pause := strconv.FormatFloat(loadPause.Seconds(), 'f', -1, 64)
+	args := append([]string{"-W", "error", "testdata/redis_py_load.py", retries, trioPassword, strconv.Itoa(loadWorkers), pause},
+		c.all("n1", portForAll)...)
+	cmd := exec.Command(tool(t, "/usr/bin/python3", "python3 python3-redis"), args...)
+	var out, complaints bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaints
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l.running.Go(func() {
+		<-l.ctx.Done()
+		_ = in.Close()
+		if err := cmd.Wait(); err != nil || complaints.Len() > 0 {
+			t.Errorf("%s: %v\n%s", name, err, &complaints)
+		}
+		l.read(t, name, &out)
+	})
+}
+
+// read takes in what a process of redis-py has counted.
+func (l *load) read(t *testing.T, name string, from io.Reader) {
+	var got struct {
+		Calls  int
+		Failed []struct {
+			Node, Error string
+			Seconds     float64
+		}
+	}
+	if err := json.NewDecoder(from).Decode(&got); err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls[name] = got.Calls
+	for _, f := range got.Failed {
+		l.fail(name, f.Node, f.Error, time.Duration(f.Seconds*float64(time.Second)), 1)
+	}
+}
+
+// awaitMore waits until each library that calls from this process has made some more calls.
+func (l *load) awaitMore(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	before := maps.Clone(l.calls)
+	l.mu.Unlock()
+	eventually(t, func(context.Context) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for name, n := range before {
+			if l.calls[name] < n+loadBetween {
+				return fmt.Errorf("%s has made %d calls, and %d before", name, l.calls[name], n)
+			}
+		}
+		return nil
+	})
+}
+
+// end ends the load, and expects all libraries to have called, and no call to have failed but at a node that may be
+// left out.
+func (l *load) end(t *testing.T, except string) {
+	t.Helper()
+	l.stop()
+	l.running.Wait()
+	t.Logf("calls %v, of which %d had no leader within %v", l.calls, l.late, leaderPatience)
+	if len(l.calls) != loadPairs/3 || slices.Min(slices.Collect(maps.Values(l.calls))) < loadBetween {
+		t.Errorf("the load was too small: %v", l.calls)
+	}
+	for who, errs := range l.failed {
+		for why, n := range errs {
+			if except == "" || !strings.HasSuffix(who, except) {
+				t.Errorf("%s: %d calls fail: %s", who, n, why)
+			}
+		}
+	}
+}
+
+// Leadership changes hands while clients call through all nodes, the one that leads and those that follow. None of
+// their calls fails, though some are not sent again, and no connection is closed.
+func TestHandOver(t *testing.T) {
+	c := startTrio(t, patientBeat)
+	l := startLoad(t, c)
+	for range loadRounds {
+		l.awaitMore(t)
+		c.transfer(t, c.followers(t)[0])
+	}
+	l.awaitMore(t)
+	l.end(t, "")
+	if n := l.dials.Load(); n > 2*loadWorkers*int64(len(trioIDs)) {
+		t.Errorf("go-redis has opened %d connections for %d workers", n, 2*loadWorkers*len(trioIDs))
+	}
+}
+
+// The leader is stopped while clients call through all nodes. No call through another node fails.
+func TestHandOver_Stopped(t *testing.T) {
+	c := startTrio(t, patientBeat)
+	l := startLoad(t, c)
+	l.awaitMore(t)
+	leader := c.awaitLeader(t)
+	c.stop(t, leader)
+	l.awaitMore(t)
+	l.end(t, c.at(leader, portForAll))
+}

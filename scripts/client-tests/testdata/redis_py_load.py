@@ -1,0 +1,60 @@
+"""Clients of redis-py under load: redis_py_load.py default|none PASSWORD THREADS PAUSE HOST:PORT...
+
+THREADS threads for each node take 1 of a key, PAUSE seconds apart, until standard input is closed. Then a line of
+JSON is printed: {"calls": n, "failed": [{"node": ..., "error": ..., "seconds": ...}]}. The first word says how calls
+are retried: as the library does by default, or not at all.
+"""
+
+import json
+import logging
+import sys
+import threading
+import time
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+RETRIES, PASSWORD = sys.argv[1:3]
+THREADS, PAUSE = int(sys.argv[3]), float(sys.argv[4])
+
+logging.disable()  # errors are counted
+
+ended = threading.Event()
+lock = threading.Lock()
+calls = 0
+failed = []
+
+
+def take(client, node):
+    global calls
+    done = 0
+    while not ended.wait(PAUSE):
+        begun = time.monotonic()
+        try:
+            client.execute_command("CL.THROTTLE", "shared", "1000000", "1000000", "3600", "1")
+        except Exception as error:
+            seconds = time.monotonic() - begun
+            with lock:
+                failed.append({"node": node, "error": f"{type(error).__name__}: {error}", "seconds": seconds})
+        done += 1
+    with lock:
+        calls += done
+
+
+threads, clients = [], []
+for node in sys.argv[5:]:
+    host, port = node.split(":")
+    settings = {} if RETRIES == "default" else {"retry": Retry(NoBackoff(), 0), "retry_on_timeout": False}
+    clients.append(redis.Redis(host, int(port), password=PASSWORD, **settings))
+    threads += [threading.Thread(target=take, args=(clients[-1], node)) for _ in range(THREADS)]
+for thread in threads:
+    thread.start()
+sys.stdin.read()
+ended.set()
+for thread in threads:
+    thread.join()
+for client in clients:
+    client.close()
+    client.connection_pool.disconnect()
+print(json.dumps({"calls": calls, "failed": failed}))
