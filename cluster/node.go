@@ -94,9 +94,10 @@ type Node struct {
 	rollbacks     atomic.Uint64
 	entrySize     int // a guess for the next; the flusher's
 
-	changing sync.Mutex   // held while the cluster is being changed
-	saluted  atomic.Int64 // when, on the monotonic clock, this node first heard of a leader
-	contacts *catchUp     // knows who answers this node while it leads; nil before Raft is started
+	changing sync.Mutex                 // held while the cluster is being changed
+	saluted  atomic.Int64               // when, on the monotonic clock, this node first heard of a leader
+	gone     atomic.Pointer[leadership] // the newest whose leader has ended without another having taken over; nil: none
+	contacts *catchUp                   // knows who answers this node while it leads; nil before Raft is started
 
 	notify  chan bool     // Raft tells here that it leads, or not any more
 	again   chan struct{} // asks to look whether to lead
@@ -177,6 +178,7 @@ func (n *Node) Start(ctx context.Context) error {
 	n.running.Go(n.govern)
 	n.running.Go(n.keepShort)
 	if n.config.Peers != nil {
+		n.running.Go(n.watchLeader)
 		n.running.Go(n.introduce)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -43,8 +44,28 @@ type life struct {
 	err     error         // of Start
 	fuzzy   atomic.Uint64 // the state may be newer than the index until this entry is applied
 
-	mu     sync.Mutex
-	paused chan struct{} // closed when it goes on; nil while it runs
+	mu      sync.Mutex
+	paused  chan struct{} // closed when it goes on; nil while it runs
+	streams []net.Conn    // that other processes have opened to it by Dial
+}
+
+// accept takes a stream that another process has opened.
+func (l *life) accept(stream net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.streams = append(l.streams, stream)
+}
+
+// closeStreams closes the streams that others have opened, as a process may that goes on.
+func (l *life) closeStreams() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n = len(l.streams)
+	for _, stream := range l.streams {
+		_ = stream.Close()
+	}
+	l.streams = nil
+	return n
 }
 
 var verbose = flag.Bool("simlog", false, "have simulated nodes write what happens to standard error")

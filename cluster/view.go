@@ -54,13 +54,14 @@ func (n *Node) publish() {
 }
 
 // knownLeader returns the id of the node that leads, or "". One that is silent leads nobody, though Raft
-// may take three times as long to see that, and those who ask are to be told in time.
+// may take three times as long to see that, and those who ask are to be told in time. Nor does one whose process has
+// ended.
 func (n *Node) knownLeader() string {
-	_, leader := n.raft.LeaderWithID()
-	if n.raft.State() == raft.Follower && n.silence() > n.config.Heartbeat {
+	l := n.knownLeadership()
+	if n.raft.State() == raft.Follower && n.silence() > n.config.Heartbeat || n.isGone(l) {
 		return ""
 	}
-	return string(leader)
+	return l.leader
 }
 
 // silence is for how long this node has heard nothing of a leader. Raft counts what a new one sends first

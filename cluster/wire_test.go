@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -156,6 +157,23 @@ func (p simPeers) Ask(ctx context.Context, to topology.Member, q Question) (Answ
 	return <-answers, nil
 }
 
-func (p simPeers) Dial(context.Context, topology.Member) (net.Conn, error) {
-	return nil, net.ErrClosed
+// Dial opens a stream that ends with either process. On a link that is cut it is neither opened nor ended.
+func (p simPeers) Dial(ctx context.Context, to topology.Member) (net.Conn, error) {
+	accepted := make(chan net.Conn, 1)
+	if p.life.node.sim.alive(to.Raft) == nil {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}
+	err := p.life.exchange(ctx, to.Raft, func(there *life) error {
+		near, far := net.Pipe()
+		for _, end := range []*life{p.life, there} {
+			context.AfterFunc(end.ctx, func() { _ = far.Close() })
+		}
+		there.accept(far)
+		accepted <- near
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return <-accepted, nil
 }

@@ -127,9 +127,18 @@ func reported(role string) []field {
 	return []field{{"info-refresh", "0"}, {"role-reported", role}, {"role-reported-time", "0"}}
 }
 
+// masterFlags returns the flags of the leader. Clients take either s_down or o_down for down; s_down alone is what
+// one Sentinel says that has not asked the others.
+func masterFlags(view *topology.View) string {
+	if view.Leader == "" {
+		return "s_down,master,disconnected"
+	}
+	return "master"
+}
+
 func (c *client) replyMaster(m master) {
 	view := c.srv.cluster.View()
-	fields := append(c.instance(c.srv.opts.Get().SentinelMaster, m.id, m.host, m.named, "master"), reported("master")...)
+	fields := append(c.instance(c.srv.opts.Get().SentinelMaster, m.id, m.host, m.named, masterFlags(view)), reported("master")...)
 	c.replyFields(append(fields, []field{
 		{"config-epoch", strconv.FormatUint(view.Term, 10)},
 		{"num-slaves", strconv.Itoa(len(replicas(view, m.id)))},

@@ -103,6 +103,12 @@ func TestSentinelFace(t *testing.T) {
 		p.do(unknown(words(command)[0], words(command)[1:]...), words(command)...)
 	}
 	l.show("a", "")
+	down := map[string]string{"flags": "s_down,master,disconnected", "ip": "127.0.0.1", "port": port}
+	checkFields(t, "MASTER", p.ask("SENTINEL", "MASTER", "mymaster"), masterNames, down)
+	checkFields(t, "MASTERS", p.ask("SENTINEL", "MASTERS").list[0], masterNames, down)
+	if got := p.info("sentinel")["master0"]; !strings.Contains(got, "status=sdown,") {
+		t.Errorf("INFO: %s", got)
+	}
 	p.fails("NOQUORUM 3 usable Sentinels", "SENTINEL", "CKQUORUM", "mymaster")
 	p.do("*2\r\n$9\r\n127.0.0.1\r\n"+bulk(port), "SENTINEL", "get-master-addr-by-name", "mymaster")
 }

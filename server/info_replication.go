@@ -79,6 +79,10 @@ func infoSentinel(s *Server, w *infoWriter) {
 	w.field("sentinel_simulate_failure_flags", 0)
 	leader, _ := s.news.leader()
 	view := s.cluster.View()
-	w.field("master0", fmt.Sprintf("name=%s,status=ok,address=%s:%d,slaves=%d,sentinels=%d",
-		s.opts.Get().SentinelMaster, leader.host, leader.named, len(replicas(view, view.Leader)), len(sentinels(view))))
+	status := "ok"
+	if view.Leader == "" {
+		status = "sdown"
+	}
+	w.field("master0", fmt.Sprintf("name=%s,status=%s,address=%s:%d,slaves=%d,sentinels=%d",
+		s.opts.Get().SentinelMaster, status, leader.host, leader.named, len(replicas(view, view.Leader)), len(sentinels(view))))
 }

@@ -14,6 +14,7 @@ const (
 	failoverMedian = 600 * time.Millisecond
 	failoverMost   = time.Second
 	handOverMost   = 50 * time.Millisecond
+	flaggedMost    = 150 * time.Millisecond
 	// A gap that is shorter than the least time until an election begins shows that nobody has missed the leader.
 	followerGap = 250 * time.Millisecond
 )
@@ -24,14 +25,16 @@ func failover(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		p := t.probe(ctx)
 		defer p.end()
-		var times []time.Duration
+		var times, flagged []time.Duration
 		for range l.repeated(30, 100) {
-			took, err := t.killLeader(ctx, p)
+			took, flags, err := t.killLeader(ctx, p)
 			if err != nil {
 				return err
 			}
-			times = append(times, took)
+			times, flagged = append(times, took), append(flagged, flags...)
 		}
+		l.showTimes("kill -9 of the leader to s_down at each other node", flagged)
+		l.out.atMost("  median", ms(check.Percentile(flagged, 50)), ms(flaggedMost), "ms")
 		l.showTimes("kill -9 of the leader to a decision", times)
 		l.out.atMost("  median", ms(check.Percentile(times, 50)), ms(failoverMedian), "ms")
 		l.out.atMost("  longest", ms(check.Percentile(times, 100)), ms(failoverMost), "ms")
@@ -39,33 +42,42 @@ func failover(ctx context.Context, l *lab) error {
 	})
 }
 
-// killLeader kills the leader, and returns how long it took until another node decided. The node
-// is started again two seconds later.
-func (t *trial) killLeader(ctx context.Context, p *probes) (took time.Duration, err error) {
+// killLeader kills the leader, and returns how long it took until another node decided, and until the others told
+// clients of Sentinel that it is down. The node is started again two seconds later.
+func (t *trial) killLeader(ctx context.Context, p *probes) (took time.Duration, flagged []time.Duration, err error) {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
+	flags, err := t.watchFlags(leader)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer flags.close()
 	t.kill()
 	t.note("kill -9 %s, which leads", leader.id)
 	at := t.clock.now()
+	waited := flags.await(t.clock, at)
 	if err := leader.kill(); err != nil {
-		return 0, err
+		return 0, nil, err
+	}
+	if flagged, err = waited(); err != nil {
+		return 0, nil, err
 	}
 	var first int64
 	if err := await(ctx, startWithin, func() (bool, error) {
 		first = p.firstAfter(at, leader)
 		return first > 0, nil
 	}); err != nil {
-		return 0, fmt.Errorf("nothing is decided after the leader was killed: %w", err)
+		return 0, nil, fmt.Errorf("nothing is decided after the leader was killed: %w", err)
 	}
 	took = time.Duration(first - at)
 	t.note("decided %.0f ms later", ms(took))
 	rest(ctx, 2*time.Second)
 	if err := leader.start(); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	return took, t.settled(ctx, leader)
+	return took, flagged, t.settled(ctx, leader)
 }
 
 // settled waits until a node that was started follows, and has caught up.

@@ -11,7 +11,7 @@ func short(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		p := t.probe(ctx)
 		defer p.end()
-		took, err := t.killLeader(ctx, p)
+		took, _, err := t.killLeader(ctx, p)
 		if err != nil {
 			return err
 		}

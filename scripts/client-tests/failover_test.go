@@ -161,11 +161,12 @@ func (f *failover) take(ctx context.Context, who string) {
 // What calls may come to. A hand-over costs clients that Sentinel has sent to the leader those that have just been
 // sent, where the library does not send them again; it costs others none. A node that has ended in order can besides
 // not be reached; redis-py 4.3 has an IndexError of its own where it finds no node that it takes for the leader. Only
-// if a node is killed some calls cannot be answered by others.
+// if a node is killed some calls cannot be answered by others; redis-py then has a MasterNotFoundError for as long as
+// Sentinel flags the leader as down.
 var (
 	lostCall  = regexp.MustCompile(`EOF|reset by peer|closed|broken pipe|I/O error`)
 	awayCall  = regexp.MustCompile(lostCall.String() + `|refused|deadline exceeded|signal: killed|Timeout|IndexError`)
-	brokeCall = regexp.MustCompile(awayCall.String() + `|(?i:loading)|CLUSTERDOWN|UNCERTAIN`)
+	brokeCall = regexp.MustCompile(awayCall.String() + `|(?i:loading)|CLUSTERDOWN|UNCERTAIN|MasterNotFoundError`)
 )
 
 const handedOver = "it is to lead again"

@@ -1,10 +1,13 @@
 package clienttests
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +95,34 @@ func checkSwitch(t *testing.T, c *trio, subs map[string]<-chan *redis.Message, f
 			}
 		case <-time.After(patience):
 			t.Fatalf("%s tells nothing after %v", id, patience)
+		}
+	}
+}
+
+// The others flag a leader that is killed as down when its connection breaks, long before they miss it.
+func TestSentinelPort_LeaderKilled(t *testing.T) {
+	const heartbeat = 3 * time.Second
+	c := startTrio(t, strconv.FormatInt(heartbeat.Milliseconds(), 10))
+	leader, followers := c.awaitLeader(t), c.followers(t)
+	sentinels := map[string]*redis.SentinelClient{}
+	for _, id := range followers {
+		sentinels[id] = newSentinel(t, c, id)
+		checkReply(t, sentinels[id].Ping(t.Context()), true)
+	}
+	begun := time.Now()
+	c.kill(t, leader)
+	for id, s := range sentinels {
+		eventually(t, func(ctx context.Context) error {
+			master, err := s.Master(ctx, trioMaster).Result()
+			if err != nil || master["flags"] != "s_down,master,disconnected" {
+				return errors.Join(fmt.Errorf("%s shows the leader as %v", id, master), err)
+			}
+			return nil
+		})
+		took := time.Since(begun)
+		t.Logf("%s flags the leader after %v", id, took.Round(time.Millisecond))
+		if took > heartbeat*2/3 {
+			t.Errorf("%s flags a leader that was killed only after %v, with a heartbeat of %v", id, took, heartbeat)
 		}
 	}
 }

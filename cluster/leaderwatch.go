@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"io"
+	"syscall"
+	"time"
+)
+
+// The pause before a node dials the leader again doubles each time, from the first to the last of these.
+const (
+	firstWatchPause = 5 * time.Millisecond
+	lastWatchPause  = time.Second
+)
+
+// leadership is one that Raft knows of: who leads, and in which term.
+type leadership struct {
+	leader string
+	term   uint64
+}
+
+// knownLeadership returns the present one by Raft. Its leader is empty if none is known.
+func (n *Node) knownLeadership() leadership {
+	_, leader := n.raft.LeaderWithID()
+	return leadership{string(leader), n.raft.CurrentTerm()}
+}
+
+// isGone reports whether the process of a leader has ended: its system refuses connections.
+func (n *Node) isGone(l leadership) bool {
+	gone := n.gone.Load()
+	return gone != nil && *gone == l
+}
+
+// watchLeader watches whoever leads until this node ends.
+func (n *Node) watchLeader() {
+	for n.wait(context.Background(), 0) == nil {
+		changed, l := n.View().Changed, n.knownLeadership()
+		if l.leader == "" || l.leader == n.config.Self.ID {
+			n.awaitView(changed)
+			continue
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		n.running.Go(func() { n.watchOne(ctx, l) })
+		for n.knownLeadership() == l && n.awaitView(changed) {
+			changed = n.View().Changed
+		}
+		cancel()
+	}
+}
+
+// awaitView waits for a view to change, and reports false if this node ends.
+func (n *Node) awaitView(changed <-chan struct{}) bool {
+	select {
+	case <-changed:
+		return true
+	case <-n.ended:
+		return false
+	}
+}
+
+// watchOne keeps a stream to a leader open, on which nothing is sent: it breaks as soon as the process of the leader
+// ends, long before anybody misses a heartbeat. A stream can end for other reasons, so the leader is gone only if
+// another one is refused.
+func (n *Node) watchOne(ctx context.Context, l leadership) {
+	for pause := firstWatchPause; ctx.Err() == nil; pause = min(2*pause, lastWatchPause) {
+		begun := time.Now()
+		err := n.holdStream(ctx, l)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			n.gone.Store(&l)
+			n.refresh()
+		}
+		if time.Since(begun) > lastWatchPause { // it has been there
+			pause = firstWatchPause
+			continue
+		}
+		if n.wait(ctx, pause) != nil {
+			return
+		}
+	}
+}
+
+// holdStream opens a stream to a leader, and waits for its end or that of ctx. It returns an error if there is none.
+func (n *Node) holdStream(ctx context.Context, l leadership) error {
+	dialing, cancel := context.WithTimeout(ctx, n.config.Heartbeat)
+	defer cancel()
+	conn, err := n.Dial(dialing, l.leader)
+	if err != nil {
+		return err
+	}
+	if n.isGone(l) { // it was, and is back
+		n.gone.Store(nil)
+		n.refresh()
+	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	_, _ = io.Copy(io.Discard, conn) // the end is all that matters
+	_ = conn.Close()
+	return nil
+}

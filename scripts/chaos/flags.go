@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// flagEvery is how often a node is asked for the flags of the leader, and so how finely that is measured.
+const flagEvery = time.Millisecond
+
+// flagWatch asks nodes, as clients of Sentinel do, whether the leader is down.
+type flagWatch struct {
+	leader string // its host
+	links  []*conn
+}
+
+// watchFlags connects to all nodes but the leader.
+func (c *cluster) watchFlags(leader *node) (*flagWatch, error) {
+	w := &flagWatch{leader: leader.host.addr}
+	for _, n := range c.nodes {
+		if n == leader {
+			continue
+		}
+		link, err := dial(net.JoinHostPort(n.host.addr, strconv.Itoa(sentinelPort)))
+		if err != nil {
+			w.close()
+			return nil, fmt.Errorf("ask %s for flags: %w", n.id, err)
+		}
+		w.links = append(w.links, link)
+	}
+	return w, nil
+}
+
+func (w *flagWatch) close() {
+	for _, link := range w.links {
+		_ = link.Close()
+	}
+}
+
+// await begins to ask all nodes. The function that it returns waits until each has said that the leader is down, or
+// that another leads, and returns how long after a moment that was.
+func (w *flagWatch) await(clock clock, from int64) func() ([]time.Duration, error) {
+	took, errs := make([]time.Duration, len(w.links)), make([]error, len(w.links))
+	var asking sync.WaitGroup
+	for i, link := range w.links {
+		asking.Go(func() {
+			errs[i] = w.awaitOne(link)
+			took[i] = time.Duration(clock.now() - from)
+		})
+	}
+	return func() ([]time.Duration, error) {
+		asking.Wait()
+		return took, errors.Join(errs...)
+	}
+}
+
+func (w *flagWatch) awaitOne(link *conn) error {
+	for deadline := time.Now().Add(startWithin); time.Now().Before(deadline); time.Sleep(flagEvery) {
+		r, err := link.ask(patience, "SENTINEL", "MASTER", "mymaster")
+		if err != nil {
+			return fmt.Errorf("ask for flags: %w", err)
+		}
+		if m := pairsOf(r.list); m["ip"] != w.leader || strings.Contains(m["flags"], "s_down") {
+			return nil
+		}
+	}
+	return errors.New("no node flags the leader that was killed")
+}
+
+// pairsOf reads a list of names and values.
+func pairsOf(list []reply) map[string]string {
+	m := map[string]string{}
+	for i := 0; i+1 < len(list); i += 2 {
+		m[list[i].text] = list[i+1].text
+	}
+	return m
+}
