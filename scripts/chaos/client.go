@@ -65,6 +65,7 @@ func (c *client) connected() bool {
 		var err error
 		if c.conn, err = dial(c.addrs[c.at]); err != nil {
 			c.downs++
+			c.noteFailed()
 			c.leave()
 			return false
 		}
@@ -91,13 +92,22 @@ func (c *client) account(words []string, r *reply, err error) fate {
 	switch f {
 	case decided:
 	case refused:
+		c.noteFailed()
 		c.refused[word]++
 	case unknown:
+		c.noteFailed()
 		c.lost[word]++
 	case wrong:
 		c.complain("%s of %s is answered with %q", words, c.addrs[c.at], r.text)
 	}
 	return f
+}
+
+// noteFailed counts a request without a decision for the load that the client is part of.
+func (c *client) noteFailed() {
+	if c.load != nil {
+		c.load.failed.Add(1)
+	}
 }
 
 // complain remembers a reply that must not be.

@@ -16,6 +16,7 @@ type load struct {
 	clients []*client
 	keys    *keyring
 	decided atomic.Int64 // so far
+	failed  atomic.Int64 // requests without a decision so far, connections that were not to be had among them
 	clock   clock
 	begun   int64
 	ended   int64

@@ -14,6 +14,7 @@ const (
 	failoverMedian = 600 * time.Millisecond
 	failoverMost   = time.Second
 	handOverMost   = 50 * time.Millisecond
+	handOverRate   = 2000 // requests a second, of which none may fail
 	flaggedMost    = 150 * time.Millisecond
 	// A gap that is shorter than the least time until an election begins shows that nobody has missed the leader.
 	followerGap = 250 * time.Millisecond
@@ -120,14 +121,18 @@ func (t *trial) caughtUp(ctx context.Context, n *node) error {
 }
 
 // handover hands leadership over, by a request and by SIGTERM in turn, and measures for how long
-// nothing is decided.
+// nothing is decided. No request may fail: of those through any node at a request, and of those through the others at
+// SIGTERM.
 func handover(ctx context.Context, l *lab) error {
+	defer func(rate int) { l.rate = rate }(l.rate)
+	l.rate = max(l.rate, handOverRate)
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		p := t.probe(ctx)
 		defer p.end()
 		var transfers, stops []time.Duration
-		failed := map[string]int{}
+		failed, lost, calls := map[string]int{}, int64(0), int64(0)
 		for i := range l.repeated(40, 100) {
+			lostBefore, callsBefore := t.load.failed.Load(), t.load.decided.Load()
 			leader, err := t.awaitLeader(ctx)
 			if err != nil {
 				return err
@@ -143,7 +148,13 @@ func handover(ctx context.Context, l *lab) error {
 			}
 			rest(ctx, 500*time.Millisecond)
 			gap := longestGap(p, from, t.clock.now(), leader)
-			for word, n := range p.failed(from, t.clock.now(), leader) {
+			except := leader // which is stopped
+			if i%2 == 0 {
+				except = nil
+				lost += t.load.failed.Load() - lostBefore
+				calls += t.load.decided.Load() - callsBefore
+			}
+			for word, n := range p.failed(from, t.clock.now(), except) {
 				failed[word] += n
 			}
 			if i%2 == 0 {
@@ -162,7 +173,10 @@ func handover(ctx context.Context, l *lab) error {
 			l.showTimes("longest gap at "+what, times)
 			l.out.atMost("  p99", ms(check.Percentile(times, 99)), ms(handOverMost), "ms")
 		}
-		l.out.note("requests that other nodes did not decide", "%s", counts(failed))
+		l.out.note("requests of probes that were not decided", "%s", counts(failed))
+		l.out.atMost("  requests of probes that were not decided", float64(sum(failed)), 0, "")
+		l.out.note("requests of the load around CL.CLUSTER TRANSFER", "%d decided, %d not", calls, lost)
+		l.out.atMost("  requests of the load that were not decided", float64(lost), 0, "")
 		return nil
 	})
 }
