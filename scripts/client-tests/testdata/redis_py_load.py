@@ -1,7 +1,7 @@
 """Clients of redis-py under load: redis_py_load.py default|none PASSWORD THREADS PAUSE HOST:PORT...
 
-THREADS threads for each node take 1 of a key, PAUSE seconds apart, until standard input is closed. Then a line of
-JSON is printed: {"calls": n, "failed": [{"node": ..., "error": ..., "seconds": ...}]}. The first word says how calls
+THREADS threads for each node take 1 of a key, PAUSE seconds apart, until standard input is closed. A line is printed
+when all have made their first call, and at the end one of JSON: {"calls": n, "failed": [{"node": ..., "error": ..., "seconds": ...}]}. The first word says how calls
 are retried: as the library does by default, or not at all.
 """
 
@@ -21,6 +21,7 @@ THREADS, PAUSE = int(sys.argv[3]), float(sys.argv[4])
 logging.disable()  # errors are counted
 
 ended = threading.Event()
+begun = threading.Barrier(THREADS * len(sys.argv[5:]) + 1)
 lock = threading.Lock()
 calls = 0
 failed = []
@@ -29,15 +30,19 @@ failed = []
 def take(client, node):
     global calls
     done = 0
-    while not ended.wait(PAUSE):
-        begun = time.monotonic()
+    while True:
+        start = time.monotonic()
         try:
             client.execute_command("CL.THROTTLE", "shared", "1000000", "1000000", "3600", "1")
         except Exception as error:
-            seconds = time.monotonic() - begun
+            seconds = time.monotonic() - start
             with lock:
                 failed.append({"node": node, "error": f"{type(error).__name__}: {error}", "seconds": seconds})
         done += 1
+        if done == 1:
+            begun.wait()
+        if ended.wait(PAUSE):
+            break
     with lock:
         calls += done
 
@@ -50,6 +55,8 @@ for node in sys.argv[5:]:
     threads += [threading.Thread(target=take, args=(clients[-1], node)) for _ in range(THREADS)]
 for thread in threads:
     thread.start()
+begun.wait()
+print("begun", flush=True)
 sys.stdin.read()
 ended.set()
 for thread in threads:
