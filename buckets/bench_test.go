@@ -210,6 +210,20 @@ func BenchmarkRefuse(b *testing.B) {
 	}
 }
 
+// BenchmarkEvict measures a new key that takes the place of others.
+func BenchmarkEvict(b *testing.B) {
+	for _, mb := range []int64{6, 64} {
+		b.Run(fmt.Sprint(mb, "MiB"), func(b *testing.B) {
+			table := filled(2*million, Config{MaxMemory: mb << 20, Eviction: EvictSmallestDebt})
+			a := newAsker(table, slow)
+			b.ReportAllocs()
+			for i := uint64(2 * million); b.Loop(); i++ {
+				a.ask(i)
+			}
+		})
+	}
+}
+
 // BenchmarkSweep measures a step of the sweeper over live keys.
 func BenchmarkSweep(b *testing.B) {
 	w := sweeper{table: filled(million, Config{})}

@@ -15,9 +15,13 @@ var ErrChanges = errors.New("malformed changes")
 //
 //	0            everything goes
 //	64           a key is absent: the key
-//	1..31        a record of that kind: expires, key, and, but for a throttle record, the state
-//	128 + 1..31  a record of that kind that is there with a state of the same size: expires,
-//	             key, size of the state, how much of its beginning stays, what follows that
+//	32 + 1..31   a record of that kind: gauge, expires, key, and, but for a throttle record,
+//	             the state
+//	160 + 1..31  a record of that kind that is there with a state of the same size: gauge,
+//	             expires, key, size of the state, how much of its beginning stays, what
+//	             follows that
+//	1..31        as 33..63, without the gauge, which is unknown; Collect does not make it
+//	128 + 1..31  as 161..191, likewise
 //
 // Expires takes 8 bytes, little endian. A size is a uvarint; and before a key and a state
 // stands its size.
@@ -25,6 +29,7 @@ const (
 	changesVersion = 1
 
 	changeClear  = 0
+	changeGauged = 0x20
 	changeAbsent = 0x40
 	changeTail   = 0x80
 )
@@ -44,18 +49,18 @@ func appendAbsent(buf, key []byte) []byte {
 	return append(buf, key...)
 }
 
-// appendPut adds a record, which looks the same in an arena.
+// appendPut adds a record, which looks the same in an arena but for the first byte.
 func appendPut(buf []byte, rec record) []byte {
 	at := len(buf)
 	buf = append(buf, rec[:rec.size()]...)
-	buf[at] &^= flags
+	buf[at] = buf[at]&^flags | changeGauged
 	return buf
 }
 
 func appendTail(buf []byte, rec record, from int) []byte {
 	state := rec.state()
-	buf = append(buf, changeTail|byte(rec.kind()))
-	buf = append(buf, rec[expiresAt:rec.keyEnd()]...)
+	buf = append(buf, changeTail|changeGauged|byte(rec.kind()))
+	buf = append(buf, rec[gaugeAt:rec.keyEnd()]...)
 	buf = binary.AppendUvarint(buf, uint64(len(state)))
 	buf = binary.AppendUvarint(buf, uint64(from))
 	return append(buf, state[from:]...)
@@ -112,10 +117,12 @@ func (r *reader) change() (c change, err error) {
 		c.rec.Key = r.bytes(r.size())
 	case what >= changeTail:
 		c.what = changeTail
-		r.recordTail(&c, limiter.Kind(what&^changeTail))
+		r.head(&c.rec, what&^changeTail)
+		r.tail(&c)
 	default:
 		c.what = changePut
-		r.record(&c.rec, limiter.Kind(what))
+		r.head(&c.rec, what)
+		r.state(&c.rec)
 	}
 	if r.failed {
 		return c, ErrChanges
@@ -123,18 +130,26 @@ func (r *reader) change() (c change, err error) {
 	return c, nil
 }
 
-func (r *reader) record(rec *limiter.Record, kind limiter.Kind) {
-	rec.Kind, rec.Expires, rec.Key = kind, r.number(), r.bytes(r.size())
-	if kind != limiter.Throttle {
-		rec.State = r.bytes(r.size())
+// head takes the fields of a record off that are in front of its state.
+func (r *reader) head(rec *limiter.Record, what byte) {
+	rec.Kind = limiter.Kind(what &^ changeGauged)
+	if what&changeGauged != 0 {
+		rec.Gauge = r.byte()
 	}
-	r.failed = r.failed || !kind.Known()
+	rec.Expires, rec.Key = r.number(), r.bytes(r.size())
+	r.failed = r.failed || !rec.Kind.Known()
 }
 
-func (r *reader) recordTail(c *change, kind limiter.Kind) {
-	c.rec.Kind, c.rec.Expires, c.rec.Key = kind, r.number(), r.bytes(r.size())
+func (r *reader) state(rec *limiter.Record) {
+	if rec.Kind != limiter.Throttle {
+		rec.State = r.bytes(r.size())
+	}
+}
+
+// tail takes off what follows the head of a record of which only the end of the state is told.
+func (r *reader) tail(c *change) {
 	size, from := r.size(), r.size()
-	if from > size || kind == limiter.Throttle || !kind.Known() {
+	if from > size || c.rec.Kind == limiter.Throttle {
 		r.failed = true
 		return
 	}

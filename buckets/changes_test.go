@@ -20,9 +20,9 @@ func madeChanges() (changes []byte, begins []int) {
 		changes = b
 	}
 	put := func(rec limiter.Record) record { return appendRecord(nil, &rec) }
-	log := put(limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, State: bytes.Repeat([]byte{9}, 300)})
+	log := put(limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, Gauge: 77, State: bytes.Repeat([]byte{9}, 300)})
 	next(append(changes, changeClear))
-	next(appendPut(changes, put(limiter.Record{Kind: limiter.Throttle, Key: []byte("throttle"), Expires: math.MaxUint64})))
+	next(appendPut(changes, put(limiter.Record{Kind: limiter.Throttle, Key: []byte("throttle"), Expires: math.MaxUint64, Gauge: 255})))
 	next(appendPut(changes, put(limiter.Record{Kind: limiter.LeakyBucket, Key: nil, Expires: 1})))
 	next(appendAbsent(changes, []byte("gone")))
 	next(appendPut(changes, log))
@@ -36,12 +36,12 @@ func TestChanges(t *testing.T) {
 	long := bytes.Repeat([]byte{9}, 300)
 	for i, want := range []change{
 		{what: changeClear},
-		{what: changePut, rec: limiter.Record{Kind: limiter.Throttle, Key: []byte("throttle"), Expires: math.MaxUint64}},
+		{what: changePut, rec: limiter.Record{Kind: limiter.Throttle, Key: []byte("throttle"), Expires: math.MaxUint64, Gauge: 255}},
 		{what: changePut, rec: limiter.Record{Kind: limiter.LeakyBucket, Key: []byte{}, Expires: 1, State: []byte{}}},
 		{what: changeAbsent, rec: limiter.Record{Key: []byte("gone")}},
-		{what: changePut, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, State: long}},
-		{what: changeTail, from: 200, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, State: long[:100]}},
-		{what: changeTail, from: 300, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, State: []byte{}}},
+		{what: changePut, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, Gauge: 77, State: long}},
+		{what: changeTail, from: 200, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, Gauge: 77, State: long[:100]}},
+		{what: changeTail, from: 300, rec: limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start, Gauge: 77, State: []byte{}}},
 	} {
 		r := reader{rest: changes[begins[i]:]}
 		got, err := r.change()
@@ -51,14 +51,14 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A change is told without what the record is marked with in its arena.
+// A change has none of the flags of the record in its arena.
 func TestChangesHaveNoFlags(t *testing.T) {
 	rec := record(appendRecord(nil, &limiter.Record{Kind: limiter.WindowLog, State: make([]byte, 4)}))
 	rec[0] |= flags
-	if b := appendPut(nil, rec); b[0] != byte(limiter.WindowLog) {
+	if b := appendPut(nil, rec); b[0] != changeGauged|byte(limiter.WindowLog) {
 		t.Errorf("a put begins with %#x", b[0])
 	}
-	if b := appendTail(nil, rec, 2); b[0] != changeTail|byte(limiter.WindowLog) {
+	if b := appendTail(nil, rec, 2); b[0] != changeTail|changeGauged|byte(limiter.WindowLog) {
 		t.Errorf("a tail begins with %#x", b[0])
 	}
 }
@@ -150,4 +150,27 @@ func FuzzReplay(f *testing.F) {
 		sweepAll(table)
 		checkTable(t, table)
 	})
+}
+
+// Changes from before there were gauges are read as with gauges that are unknown.
+func TestChangesWithoutGauge(t *testing.T) {
+	head := func(what byte) []byte {
+		return append(binary.LittleEndian.AppendUint64([]byte{changesVersion, what}, start+1e9), 1, 'k')
+	}
+	state := bytes.Repeat([]byte{9}, 300)
+	changes := append(binary.AppendUvarint(head(byte(limiter.WindowLog)), 300), state...)
+	tail := append(binary.AppendUvarint(binary.AppendUvarint(head(changeTail | byte(limiter.WindowLog))[1:], 300), 298), 1, 2)
+	table := New(Config{Clock: newFakeClock().tell, Journal: true, Shards: 1})
+	if err := table.Replay(append(changes, tail...), start); err != nil {
+		t.Fatal(err)
+	}
+	want := limiter.Record{Kind: limiter.WindowLog, Key: []byte("k"), Expires: start + 1e9, State: append(state[:298], 1, 2)}
+	for rec := range table.Records() {
+		if fmt.Sprint(rec) != fmt.Sprint(want) {
+			t.Errorf("%+v; want %+v", rec, want)
+		}
+	}
+	if err := table.Replay(head(byte(limiter.Throttle)), start); err != nil || table.Usage().Keys != 1 {
+		t.Errorf("a throttle record: %v, %d keys", err, table.Usage().Keys)
+	}
 }

@@ -5,7 +5,8 @@
 // takes one lock, reads or writes one record and allocates nothing. Records and index
 // hold no pointers, so the garbage collector has nothing to scan however many keys there
 // are. A record holds the state of any algorithm: a kind, the time from which it equals an
-// absent one, and as many bytes more as the kind needs.
+// absent one, a byte that tells how much of its limit is used, and as many bytes more as the
+// kind needs.
 //
 // Which algorithm decides is up to the kind of the request; the table knows nothing of their
 // arithmetic but what they make of a state. Requests can be linked to groups that are
@@ -15,8 +16,9 @@
 // are groups; a refusal or a peek changes nothing; a record whose time has passed counts as absent
 // from that instant, whether it has been dropped yet or not; the memory limit is never
 // exceeded. At the limit new keys are refused and those that exist stay exact, or, if so
-// configured, those go that are closest to their full limit (see [Eviction]). A state that
-// has to grow, such as a log, counts as new.
+// configured, the keys are dropped that have used the smallest share of their limit (see
+// [Eviction]). A state that has to grow, such as a log, counts as new. A limit that is lowered
+// below what is used counts at once, and [Table.RunRelief] reaches it.
 //
 // Time is read once per batch from the limiter clock (see [Clock]). Two batches may reach
 // a shard in the other order than they read the clock. The later time then holds for
@@ -50,6 +52,6 @@
 //
 // What the journal takes is not counted as memory of keys: it is some bytes more than the
 // records that changed in the generations that are not committed, and after Clear all that there
-// was. The sweeper may evict on a table that leads, which then is pending (see [Table.Pending])
-// although nobody has asked for anything.
+// was. RunRelief may evict on a table that leads, which then is pending (see [Table.Pending])
+// although nothing has been decided.
 package buckets

@@ -38,7 +38,7 @@ func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64,
 		failAll(out, err)
 	case anyLimited(out):
 		t.peekAdmitted(reqs, d, now, out)
-	case t.overwriteAll(reqs, hashes, now, d):
+	case t.overwriteAll(reqs, hashes, now, d, out):
 	default:
 		if err := t.storeAll(reqs, hashes, now, d, out); err != nil {
 			failAll(out, err)
@@ -50,7 +50,7 @@ func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64,
 // all of it. The error is limiter.ErrOutOfMemory, and then nothing is stored.
 func (t *Table) storeAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) error {
 	for {
-		moved, err := t.makeRoomForAll(reqs, hashes, now, d)
+		moved, err := t.makeRoomForAll(reqs, hashes, now, d, out)
 		if err != nil {
 			return err
 		}
@@ -63,14 +63,14 @@ func (t *Table) storeAll(reqs []limiter.Request, hashes []uint64, now uint64, d 
 			return err
 		}
 	}
-	t.applyAll(reqs, hashes, now, d)
+	t.applyAll(reqs, hashes, now, d, out)
 	return nil
 }
 
 // overwriteAll stores what has been noted if each new state fits where the old one is, and
 // reports whether it did. It is what happens to keys that are in use, and needs neither a
 // second search for them nor another look at their records.
-func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk) bool {
+func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) bool {
 	for i := range reqs {
 		if d.changes[i].Set && !t.fitsInPlace(reqs, hashes, i, now, d) {
 			return false
@@ -82,12 +82,14 @@ func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64
 		switch {
 		case !c.Set:
 		case old.Expires == 0:
-			s.overwrite(d.places[i], c, now)
+			s.overwrite(d.places[i], c, gaugeOf(&reqs[i], &out[i]), now)
 		default:
 			if s.journaled {
 				s.remember(d.places[i], c.Keep)
 			}
-			s.record(d.places[i]).setExpires(c.Expires)
+			rec := s.record(d.places[i])
+			rec.setGauge(gaugeOf(&reqs[i], &out[i]))
+			rec.setExpires(c.Expires)
 			copy(old.Data[c.Keep:], c.Tail)
 			s.changes++
 		}
@@ -250,32 +252,33 @@ func (t *Table) peekAdmitted(reqs []limiter.Request, d *desk, now uint64, out []
 // makeRoomForAll sees that storing what has been noted cannot fail halfway, and reports
 // whether records may have moved or gone for that. Where one record of a shard needs room,
 // there is room for all of them afterwards: a key of the group may have had to go.
-func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk) (moved bool, err error) {
+func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) (moved bool, err error) {
 	for _, number := range d.shards[:d.locked] {
 		s := &t.shards[number]
 		var all demand
 		fits := true
 		for i := range reqs {
 			if t.shardOf(hashes[i]) == number && d.changes[i].Set && d.changes[i].Expires > now {
-				all = all.and(demandOfChange(&reqs[i], &d.changes[i], now))
+				all = all.and(demandOfChange(&reqs[i], &d.changes[i], &out[i], now))
 				fits = fits && t.fitsInPlace(reqs, hashes, i, now, d)
 			}
 		}
-		if fits || s.hasRoom(all) {
+		if fits {
 			continue
 		}
+		moved = moved || !s.hasRoom(all)
 		if err := s.makeRoom(all, now); err != nil {
 			return true, err
 		}
-		moved = true
 	}
 	return moved, nil
 }
 
 // demandOfChange returns what storing a change takes if its key has to be added. One that
 // keeps a part of the old state would take more, but is then judged again.
-func demandOfChange(req *limiter.Request, c *limiter.Change, now uint64) demand {
-	return demandOf(&limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail}, now)
+func demandOfChange(req *limiter.Request, c *limiter.Change, answer *limiter.Decision, now uint64) demand {
+	rec := limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail, Gauge: byte(gaugeOf(req, answer))}
+	return demandOf(&rec, now)
 }
 
 // and returns the demand of both.
@@ -283,18 +286,18 @@ func (d demand) and(other demand) demand {
 	if d.records == 0 {
 		return other
 	}
-	return demand{d.records + other.records, d.size + other.size, min(d.class, other.class)}
+	return demand{d.records + other.records, d.size + other.size, min(d.rank, other.rank)}
 }
 
 // applyAll stores what has been noted. There is room.
-func (t *Table) applyAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk) {
+func (t *Table) applyAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
 	for i := range reqs {
 		if !d.changes[i].Set {
 			continue
 		}
 		s, tag := t.shardAndTag(hashes[i])
 		at, found := s.find(reqs[i].Key, tag) // storing the ones before may have moved it
-		if err := s.apply(at, found, &reqs[i], &d.changes[i], tag, now); err != nil {
+		if err := s.apply(at, found, &reqs[i], &d.changes[i], gaugeOf(&reqs[i], &out[i]), tag, now); err != nil {
 			panic("buckets: no room although it was made: " + err.Error())
 		}
 	}

@@ -15,9 +15,9 @@ type Eviction int32
 const (
 	// NoEviction refuses new keys. Those that exist stay exact.
 	NoEviction Eviction = iota
-	// EvictSmallestDebt drops the keys that are closest to having their full limit back, for
-	// the memory that they take: they lose the least by it. A new key that would itself be
-	// the first to go is refused.
+	// EvictSmallestDebt drops the keys that have used the least share of their limit, and of
+	// those with the same share the keys that have the least time left for the memory that they
+	// take. A new key that would itself be the first to be dropped is refused.
 	EvictSmallestDebt
 )
 
@@ -52,6 +52,12 @@ func (b *budget) raisePeak(used int64) {
 	for peak := b.peak.Load(); used > peak && !b.peak.CompareAndSwap(peak, used); {
 		peak = b.peak.Load()
 	}
+}
+
+// exceeded reports whether more is used than the limit, as after that was lowered.
+func (b *budget) exceeded() bool {
+	limit := b.limit.Load()
+	return limit > 0 && b.used.Load() > limit
 }
 
 func (b *budget) evicting() Eviction { return Eviction(b.eviction.Load()) }
@@ -93,14 +99,14 @@ func arenaSize(n int) int {
 // demand is what has to be made room for.
 type demand struct {
 	records int
-	size    int // of all of them
-	class   int // the debt class of the one with the smallest debt
+	size    int  // of all of them
+	rank    rank // of the one that would be the first to be evicted
 }
 
 // demandOf returns the demand of one record.
 func demandOf(rec *limiter.Record, now uint64) demand {
 	size := recordSize(rec)
-	return demand{records: 1, size: size, class: debtClass(rec.Expires, now, size)}
+	return demand{records: 1, size: size, rank: rankOf(rec.Kind, gauge(rec.Gauge), rec.Expires, now, size)}
 }
 
 // hasRoom reports whether a demand can be met as things are.
@@ -111,7 +117,13 @@ func (s *shard) hasRoom(d demand) bool {
 // makeRoom sees that a demand can be met. Expired records give their room back before more
 // memory is taken: otherwise a shard that is full of them would grow at the expense of the
 // others. If there is no room, nothing but they is gone from this shard.
+//
+// While the limit is exceeded nothing is added, even where a shard has room: that room is to be
+// given back.
 func (s *shard) makeRoom(d demand, now uint64) error {
+	if !s.unlimited && s.shared.memory.exceeded() {
+		return limiter.ErrOutOfMemory
+	}
 	if s.hasRoom(d) {
 		return nil
 	}

@@ -16,6 +16,7 @@ func (r *tableRun) put() {
 	if size := [...]int{0, 4, int(r.in.number(1)) * 3}[rec.Kind-1]; size > 0 {
 		rec.State = bytes.Repeat([]byte{byte(size)}, size)
 	}
+	rec.Gauge = byte(rec.Expires >> 3)
 	err := r.table.Put(rec)
 	switch {
 	case err == nil:
@@ -29,18 +30,18 @@ func (r *tableRun) put() {
 }
 
 // forgetEvicted takes those keys out of the model that the table has evicted to make room
-// for one key, and checks that they had no greater debts than those that stayed with them.
+// for one key, and checks that they had no greater ranks than those that stayed with them.
 func (r *tableRun) forgetEvicted(except []byte) {
 	now := r.clock.tell()
 	evicted := r.table.Usage().Evicted - r.model.want.Evicted
-	gone, least := map[*shard]int{}, map[*shard]int{} // the greatest class that is gone, the least that is there
+	gone, least := map[*shard]rank{}, map[*shard]rank{} // the greatest rank that is gone, the least that is there
 	for key, rec := range r.model.records {
 		s, tag := r.table.locate([]byte(key))
 		size := recordSize(&limiter.Record{Kind: rec.kind, Key: []byte(key), State: []byte(rec.state)})
-		class := debtClass(rec.tat, now, size)
+		its := rankOf(rec.kind, gauge(rec.gauge), rec.tat, now, size)
 		if _, found := s.find([]byte(key), tag); found {
 			if key != string(except) {
-				least[s] = min(class, cmp.Or(least[s], class))
+				least[s] = min(its, cmp.Or(least[s], its))
 			}
 			continue
 		}
@@ -48,7 +49,7 @@ func (r *tableRun) forgetEvicted(except []byte) {
 			r.model.want.Keys--
 			r.model.want.Evicted++
 			evicted--
-			gone[s] = max(gone[s], class)
+			gone[s] = max(gone[s], its)
 		}
 	}
 	if evicted != 0 {
@@ -58,9 +59,9 @@ func (r *tableRun) forgetEvicted(except []byte) {
 	if evicted < 0 || evicted > 1 {
 		r.Fatalf("the number of keys evicted is %d off", evicted)
 	}
-	for s, class := range gone {
-		if least[s] > 0 && class > least[s] {
-			r.Fatalf("a key with a debt of class %d was evicted, one of class %d stayed", class, least[s])
+	for s, its := range gone {
+		if least[s] > 0 && its > least[s] {
+			r.Fatalf("a key of rank %d was evicted, one of rank %d stayed", its, least[s])
 		}
 	}
 }

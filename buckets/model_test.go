@@ -24,6 +24,7 @@ type modelRecord struct {
 	kind  limiter.Kind
 	tat   uint64
 	state string
+	gauge byte
 	born  int
 }
 
@@ -73,7 +74,7 @@ func (m *model) put(rec limiter.Record, now uint64) {
 		old.born = m.births
 	}
 	m.want.Changes++
-	m.records[key] = modelRecord{rec.Kind, rec.Expires, string(rec.State), old.born}
+	m.records[key] = modelRecord{rec.Kind, rec.Expires, string(rec.State), rec.Gauge, old.born}
 }
 
 // judge decides a request without storing anything. It returns what would be stored.
@@ -88,14 +89,14 @@ func (m *model) judge(req *limiter.Request, quantity int64, now uint64) (modelRe
 }
 
 // apply stores what a decision has made of a state.
-func (m *model) apply(req *limiter.Request, rec modelRecord, c limiter.Change, now uint64) {
+func (m *model) apply(req *limiter.Request, rec modelRecord, c limiter.Change, d *limiter.Decision, now uint64) {
 	switch {
 	case !c.Set:
 	case c.Expires <= now:
 		m.forget(string(req.Key), now)
 	default:
 		state := append([]byte(rec.state)[:c.Keep], c.Tail...)
-		m.put(limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: state}, now)
+		m.put(limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: state, Gauge: byte(gaugeOf(req, d))}, now)
 	}
 }
 
@@ -105,7 +106,7 @@ func (m *model) decide(req *limiter.Request, now uint64) limiter.Decision {
 		return limiter.Decision{Err: limiter.ErrWrongKind}
 	}
 	rec, c, d := m.judge(req, req.Quantity, now)
-	m.apply(req, rec, c, now)
+	m.apply(req, rec, c, &d, now)
 	return d
 }
 
@@ -136,8 +137,8 @@ func (m *model) decideGroup(reqs []limiter.Request, now uint64) []limiter.Decisi
 	for i := range reqs {
 		switch {
 		case !refused:
-			rec, c, _ := m.judge(&reqs[i], reqs[i].Quantity, now)
-			m.apply(&reqs[i], rec, c, now)
+			rec, c, d := m.judge(&reqs[i], reqs[i].Quantity, now)
+			m.apply(&reqs[i], rec, c, &d, now)
 		case !out[i].Limited:
 			_, _, out[i] = m.judge(&reqs[i], 0, now)
 		}
@@ -198,8 +199,10 @@ func (r *tableRun) step() {
 		r.clock.advance(time.Duration(r.in.number(1)))
 	case 6, 7, 8:
 		r.scan()
-	case 9, 10, 11:
+	case 9, 10:
 		r.sweep.step()
+	case 11:
+		relieveAll(r.table)
 		if r.evict {
 			r.forgetEvicted(nil)
 		}

@@ -10,6 +10,7 @@ import (
 // record is one key and its state as they lie in an arena:
 //
 //	kind     1 byte, with flags in its upper bits
+//	gauge    1 byte: how much of its limit the key has used (see gauge)
 //	expires  8 bytes, little endian: the time from which it equals an absent record
 //	size     of the key, 7 bits a byte, the last byte below 128
 //	key
@@ -27,7 +28,8 @@ const (
 	tailFlag  = 0x20 // of that, only how its state ended
 	flags     = deadFlag | notedFlag | tailFlag
 
-	expiresAt = 1
+	gaugeAt   = 1
+	expiresAt = gaugeAt + 1
 	keySizeAt = expiresAt + 8
 )
 
@@ -35,8 +37,10 @@ func (r record) kind() limiter.Kind { return limiter.Kind(r[0] &^ flags) }
 
 func (r record) dead() bool { return r[0]&deadFlag != 0 }
 
-// overwrite writes the time and the new end of the state of a record that keeps its length.
-func (r record) overwrite(c *limiter.Change) {
+// overwrite writes the gauge, the time and the new end of the state of a record that keeps its
+// length.
+func (r record) overwrite(c *limiter.Change, g gauge) {
+	r.setGauge(g)
 	r.setExpires(c.Expires)
 	if len(c.Tail) > 0 {
 		copy(r.state()[c.Keep:], c.Tail)
@@ -45,6 +49,10 @@ func (r record) overwrite(c *limiter.Change) {
 
 // kill marks the record as one that no slot points at.
 func (r record) kill() { r[0] |= deadFlag }
+
+func (r record) gauge() gauge { return gauge(r[gaugeAt]) }
+
+func (r record) setGauge(g gauge) { r[gaugeAt] = byte(g) }
 
 func (r record) expires() uint64 { return binary.LittleEndian.Uint64(r[expiresAt:]) }
 
@@ -88,12 +96,12 @@ func (r record) size() int {
 
 // whole returns the record in the form in which it leaves the table. It borrows from r.
 func (r record) whole() limiter.Record {
-	return limiter.Record{Kind: r.kind(), Key: r.key(), Expires: r.expires(), State: r.state()}
+	return limiter.Record{Kind: r.kind(), Key: r.key(), Expires: r.expires(), State: r.state(), Gauge: r[gaugeAt]}
 }
 
 // appendRecord adds a record to an arena.
 func appendRecord(arena []byte, rec *limiter.Record) []byte {
-	arena = append(arena, byte(rec.Kind))
+	arena = append(arena, byte(rec.Kind), rec.Gauge)
 	arena = binary.LittleEndian.AppendUint64(arena, rec.Expires)
 	arena = binary.AppendUvarint(arena, uint64(len(rec.Key)))
 	arena = append(arena, rec.Key...)

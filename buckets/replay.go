@@ -110,7 +110,7 @@ func (s *shard) putTail(c *change, tag uint32) {
 	at, found := s.find(c.rec.Key, tag)
 	tail := limiter.Change{Expires: c.rec.Expires, Keep: c.from, Tail: c.rec.State}
 	if found && s.fits(at, c.rec.Kind, &tail) {
-		s.record(at).overwrite(&tail)
+		s.record(at).overwrite(&tail, gauge(c.rec.Gauge))
 		s.changes++
 	}
 }
@@ -120,7 +120,7 @@ func (s *shard) putTail(c *change, tag uint32) {
 func (s *shard) putUnlimited(rec *limiter.Record, tag uint32) error {
 	whole := limiter.Change{Expires: rec.Expires, Tail: rec.State}
 	if at, found := s.find(rec.Key, tag); found && s.fits(at, rec.Kind, &whole) {
-		s.overwrite(at, &whole, 0)
+		s.overwrite(at, &whole, gauge(rec.Gauge), 0)
 		return nil
 	}
 	s.unlimited = true

@@ -338,8 +338,10 @@ func (r *replicaRun) step() {
 			return
 		}
 		r.clock.advance(time.Duration(r.Int64N(int64(30 * time.Second))))
-	case n < 140:
+	case n < 135:
 		r.sweeps[n%2].step()
+	case n < 140:
+		relieveAll([]*Table{r.leads, r.follows}[n%2])
 	case n < 141:
 		if r.IntN(5) == 0 {
 			r.clear()

@@ -55,6 +55,7 @@ func (s *shard) mustFind(key []byte, tag uint32) record {
 // bytes.
 func (r record) undoTail(old record, from int) {
 	r[0] &^= flags
+	r.setGauge(old.gauge())
 	r.setExpires(old.expires())
 	copy(r.state()[from:], old.state())
 }

@@ -104,7 +104,7 @@ func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, d *desk, ou
 	}
 	switch {
 	case change.Set:
-		if err := s.apply(at, found, req, &change, tag, now); err != nil {
+		if err := s.apply(at, found, req, &change, gaugeOf(req, out), tag, now); err != nil {
 			*out = limiter.Decision{Err: err}
 		}
 	case found && old.Expires == 0 && s.droppable(at, now):
@@ -140,7 +140,7 @@ func (s *shard) count(old *limiter.State) {
 
 // apply stores what a decision has made of the state of a key that lies at an index
 // position, if it is found. A key at rest is not stored.
-func (s *shard) apply(at int, found bool, req *limiter.Request, c *limiter.Change, tag uint32, now uint64) error {
+func (s *shard) apply(at int, found bool, req *limiter.Request, c *limiter.Change, g gauge, tag uint32, now uint64) error {
 	switch {
 	case c.Expires <= now:
 		if found {
@@ -148,12 +148,12 @@ func (s *shard) apply(at int, found bool, req *limiter.Request, c *limiter.Chang
 		}
 		return nil
 	case found && s.fits(at, req.Kind, c):
-		s.overwrite(at, c, now)
+		s.overwrite(at, c, g, now)
 		return nil
 	case c.Keep > 0:
 		panic("buckets: a state that keeps its beginning has another length")
 	}
-	rec := limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail}
+	rec := limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail, Gauge: byte(g)}
 	return s.replace(&rec, tag, now)
 }
 
@@ -165,12 +165,12 @@ func (s *shard) fits(at int, kind limiter.Kind, c *limiter.Change) bool {
 }
 
 // overwrite writes what fits.
-func (s *shard) overwrite(at int, c *limiter.Change, now uint64) {
+func (s *shard) overwrite(at int, c *limiter.Change, g gauge, now uint64) {
 	s.countExpired(at, now)
 	if s.journaled {
 		s.remember(at, c.Keep)
 	}
-	s.record(at).overwrite(c)
+	s.record(at).overwrite(c, g)
 	s.changes++
 }
 
@@ -179,7 +179,7 @@ func (s *shard) overwrite(at int, c *limiter.Change, now uint64) {
 func (s *shard) put(rec *limiter.Record, tag uint32, now uint64) error {
 	at, found := s.find(rec.Key, tag)
 	change := limiter.Change{Expires: rec.Expires, Tail: rec.State}
-	return s.apply(at, found, &limiter.Request{Kind: rec.Kind, Key: rec.Key}, &change, tag, now)
+	return s.apply(at, found, &limiter.Request{Kind: rec.Kind, Key: rec.Key}, &change, gauge(rec.Gauge), tag, now)
 }
 
 // replace adds a record in the place of what there is under its key. If there is no room,

@@ -66,7 +66,6 @@ func (w *sweeper) step() (seen, dropped int, last bool) {
 	seen = w.slot - from
 	dropped = s.dropExpired(from, w.slot, now)
 	if last = w.slot == len(s.index); last {
-		dropped += s.relieve(now)
 		s.shrink()
 		if s.journaled {
 			s.tidyJournal()

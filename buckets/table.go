@@ -71,10 +71,13 @@ func New(c Config) *Table {
 	return t
 }
 
-// SetMaxMemory changes the memory limit in bytes; 0 lifts it. What is above a lowered limit
-// stays until enough has expired, and keys that would need more are refused; with
-// EvictSmallestDebt the sweeper evicts down to the limit.
+// SetMaxMemory changes the memory limit in bytes; 0 lifts it. While more is used than a lowered
+// limit, new keys and states that have to grow are refused: until enough has expired, or with
+// EvictSmallestDebt until RunRelief has evicted enough.
 func (t *Table) SetMaxMemory(bytes int64) { t.memory.limit.Store(bytes) }
+
+// Memory returns the bytes that are held for keys, which count against the memory limit.
+func (t *Table) Memory() int64 { return t.memory.used.Load() }
 
 // SetEviction changes what gives way at the memory limit.
 func (t *Table) SetEviction(e Eviction) { t.memory.eviction.Store(int32(e)) }

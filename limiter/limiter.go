@@ -138,6 +138,9 @@ type Record struct {
 	Expires uint64
 	// State is the Data of the key's State: nothing for Throttle and LeakyBucket.
 	State []byte
+	// Gauge is the measure by which an Engine that evicts keys ranks this one, in a form that
+	// only the Engine knows; 0 if it is unknown.
+	Gauge byte
 }
 
 // NoRetry is the RetryAfter of a decision that leaves nothing to wait for: the

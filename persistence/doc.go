@@ -30,9 +30,11 @@
 //	header   type 1: format u16, wall time in ns i64, limiter time in ns u64, program
 //	records  type 2: records, together about 64 KiB; a larger record has a block of its own
 //	trailer  type 3: records u64, blocks of records u64, limiter time at the end u64
-//	record   kind u8, expires in ns u64, key, state (no such field if the kind is throttle)
+//	record   kind u8, gauge u8, expires in ns u64, key, state (no such field if the kind is
+//	         throttle)
 //
-// Program, key and state are a uvarint length and as many bytes. The checksum covers the
+// Program, key and state are a uvarint length and as many bytes. The kind has 32 added to it
+// if the gauge follows; otherwise the gauge is unknown, and the expires follows. The checksum covers the
 // offset of the block in the file as a u64, the checksum of the header as a u32 (0 for the
 // header itself), and then type, length and payload, so that a whole block in the wrong
 // place or file is found out too. The header comes first and once, the trailer

@@ -67,7 +67,13 @@ func (i *Info) possible() bool {
 		i.Begun <= i.Ended && i.Ended <= math.MaxInt64
 }
 
-const minRecord = 1 + 8 + 1 // bytes of a record with an empty key
+const minRecord = 1 + 8 + 1 // bytes of a record with an empty key and no gauge
+
+// gauged is added to the kind of a record that has a gauge.
+const gauged = 1 << 5
+
+// kindOf returns the kind of a record that begins with b.
+func kindOf(b byte) limiter.Kind { return limiter.Kind(b &^ gauged) }
 
 // appendPlace begins a block in memory. The header has no file to belong to yet: 0.
 func appendPlace(b []byte, offset int64, file uint32) []byte {
@@ -134,11 +140,15 @@ func hasState(k limiter.Kind) bool { return k != limiter.Throttle }
 
 // maxRecordSize is at least the bytes that r takes.
 func maxRecordSize(r *limiter.Record) int {
-	return 1 + 8 + 2*binary.MaxVarintLen32 + len(r.Key) + len(r.State)
+	return 1 + 1 + 8 + 2*binary.MaxVarintLen32 + len(r.Key) + len(r.State)
 }
 
 func appendRecord(b []byte, r *limiter.Record) []byte {
-	b = append(b, byte(r.Kind))
+	if r.Gauge == 0 {
+		b = append(b, byte(r.Kind))
+	} else {
+		b = append(b, byte(r.Kind)|gauged, r.Gauge)
+	}
 	b = binary.LittleEndian.AppendUint64(b, r.Expires)
 	b = binary.AppendUvarint(b, uint64(len(r.Key)))
 	b = append(b, r.Key...)
@@ -152,12 +162,19 @@ func appendRecord(b []byte, r *limiter.Record) []byte {
 // parseRecord takes the first record off b, and reports whether it was whole. The
 // record points into b.
 func parseRecord(b []byte) (r limiter.Record, rest []byte, ok bool) {
-	if len(b) < 1+8+1 {
+	if len(b) < minRecord {
 		return r, b, false
 	}
-	r.Kind = limiter.Kind(b[0])
-	r.Expires = binary.LittleEndian.Uint64(b[1:])
-	r.Key, rest, ok = cut(b[9:])
+	first := b[0]
+	r.Kind, b = kindOf(first), b[1:]
+	if first&gauged != 0 {
+		r.Gauge, b = b[0], b[1:]
+	}
+	if len(b) < 8 {
+		return r, b, false
+	}
+	r.Expires = binary.LittleEndian.Uint64(b)
+	r.Key, rest, ok = cut(b[8:])
 	if ok && hasState(r.Kind) {
 		r.State, rest, ok = cut(rest)
 	}

@@ -106,9 +106,34 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestRecord covers the field that records of other kinds have.
+// TestGaugeFormat pins the bytes of a record with a gauge. One without is as it was before
+// there were gauges.
+func TestGaugeFormat(t *testing.T) {
+	rec := throttle("key", 0x0102030405060708)
+	for gauge, want := range map[byte]string{
+		0:   "\x01" + "\x08\x07\x06\x05\x04\x03\x02\x01" + "\x03key",
+		200: "\x21\xc8" + "\x08\x07\x06\x05\x04\x03\x02\x01" + "\x03key",
+	} {
+		rec.Gauge = gauge
+		if got := string(appendRecord(nil, &rec)); got != want {
+			t.Errorf("gauge %d: %q; want %q", gauge, got, want)
+		}
+	}
+}
+
+// TestRecord covers the fields that only some records have.
 func TestRecord(t *testing.T) {
-	want := limiter.Record{Kind: 9, Key: []byte("key"), Expires: 5, State: []byte("state")}
+	for _, rec := range []limiter.Record{
+		{Kind: 9, Key: []byte("key"), Expires: 5, State: []byte("state")},
+		{Kind: 9, Key: []byte("key"), Expires: 5, State: []byte("state"), Gauge: 255},
+		{Kind: limiter.Throttle, Key: []byte{}, Expires: 5, Gauge: 1},
+	} {
+		checkRecord(t, rec)
+	}
+}
+
+func checkRecord(t *testing.T, want limiter.Record) {
+	t.Helper()
 	b := appendRecord(nil, &want)
 	if len(b) > maxRecordSize(&want) {
 		t.Errorf("the record takes %d bytes; at most %d were expected", len(b), maxRecordSize(&want))

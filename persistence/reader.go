@@ -77,8 +77,8 @@ func (r *reader) records() iter.Seq[limiter.Record] {
 func (r *reader) visit(at int64, payload []byte, yield func(limiter.Record) bool) bool {
 	for rest := payload; len(rest) > 0; {
 		pos := at + int64(headSize-placeSize+len(payload)-len(rest))
-		if kind := limiter.Kind(rest[0]); !kind.Known() {
-			return r.fail(pos, ErrUnknown, fmt.Errorf("a record is of kind %d", kind))
+		if !kindOf(rest[0]).Known() {
+			return r.fail(pos, ErrUnknown, fmt.Errorf("a record is of kind %d", rest[0]))
 		}
 		var rec limiter.Record
 		var ok bool

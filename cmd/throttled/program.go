@@ -21,9 +21,9 @@ import (
 )
 
 // program is the running server and its parts. Its goroutines are: one per listener,
-// the sweeper of the table, the pacer of the collector, the one that reloads, the one that saves by save points
-// and those of its saves, and those of the server (the housekeeper, one per connection,
-// one more per MONITOR).
+// the sweeper of the table, the one that brings it below a lowered limit, the pacer of the
+// collector, the one that reloads, the one that saves by save points and those of its saves, and
+// those of the server (the housekeeper, one per connection, one more per MONITOR).
 //
 // With a data-dir there are besides: those of the replica, which are Raft's, the link's to other
 // nodes, and the node's own (who governs, flushes, and introduces it).
@@ -221,9 +221,10 @@ func (p *program) run(ctx context.Context) error {
 	defer cancel()
 	var running sync.WaitGroup
 	running.Go(func() { p.table.RunSweeper(ctx) })
+	running.Go(func() { p.table.RunRelief(ctx, p.flush) })
 	running.Go(func() { p.reloadOn(ctx) })
 	running.Go(func() {
-		paceCollector(ctx, func() (maxMemory, used int64) { return p.opts.Get().MaxMemory, p.table.Usage().Bytes })
+		paceCollector(ctx, func() (maxMemory, used int64) { return p.opts.Get().MaxMemory, p.table.Memory() })
 	})
 	failed := make(chan error, len(p.listeners)+2)
 	for _, f := range p.listeners {
@@ -267,6 +268,14 @@ func (p *program) begin(ctx context.Context, running *sync.WaitGroup, failed cha
 		running.Go(func() { failed <- p.server.ServePeers(p.replica.link.Streams(peerlink.Client)) })
 	}
 	return p.replica.start(ctx)
+}
+
+// flush waits until what the table has changed by itself is replicated.
+func (p *program) flush() error {
+	if p.replica == nil {
+		return nil
+	}
+	return p.replica.node.Flush()
 }
 
 // wait waits for a reason to stop, and returns whether the state is to be saved then.

@@ -1,0 +1,200 @@
+package buckets
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// A gauge of time is at most a ninth off, and never unknown.
+func TestGaugeOfTime(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	check := func(full uint64) {
+		t.Helper()
+		g := gaugeOfTime(full)
+		if off := g.full() / float64(full); g == 0 || off < 8.0/9-1e-9 || off > 9.0/8+1e-9 {
+			t.Errorf("of %d ns the gauge is %d, which stands for %v", full, g, g.full())
+		}
+		if full < math.MaxInt64/2 && gaugeOfTime(2*full) != g+4 {
+			t.Errorf("the gauge of twice %d is %d; of that %d", full, gaugeOfTime(2*full), g)
+		}
+	}
+	check(1)
+	check(math.MaxInt64)
+	for range 100_000 {
+		check(max(1, r.Uint64()>>1>>r.UintN(63)))
+	}
+}
+
+func TestShareClass(t *testing.T) {
+	if c := shareClass(0, 5); c != 0 {
+		t.Errorf("nothing used is of class %d", c)
+	}
+	if c := shareClass(1, math.MaxInt64); c != 1 {
+		t.Errorf("one unit of all is of class %d", c)
+	}
+	for _, used := range []float64{5, 6, math.MaxInt64} {
+		if c := shareClass(used, 5); c != exhausted {
+			t.Errorf("%v of 5 is of class %d", used, c)
+		}
+	}
+	if half, full := shareClass(1, 2), shareClass(1, 1); full-half != 8 {
+		t.Errorf("half a limit is of class %d, a whole one of %d", half, full)
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 100_000 {
+		limit := float64(r.Uint64()>>1>>r.UintN(62) | 1)
+		a, b := limit*r.Float64(), limit*r.Float64()
+		if a > b {
+			a, b = b, a
+		}
+		if shareClass(a, limit) > shareClass(b, limit) {
+			t.Fatalf("%v of %v is of a higher class than %v", a, limit, b)
+		}
+		if a > limit/(1<<29) && a*9/8 < limit && shareClass(a, limit) >= shareClass(a*9/8+a/1e9, limit) {
+			t.Fatalf("%v of %v is not of a lower class than an eighth more", a, limit)
+		}
+	}
+}
+
+// share returns the share of the one key of a table.
+func share(t *testing.T, table *Table, now uint64) int {
+	t.Helper()
+	s := &table.shards[0]
+	if s.live != 1 {
+		t.Fatalf("%d keys", s.live)
+	}
+	for at, sl := range s.index {
+		if sl != 0 {
+			return s.record(at).share(now)
+		}
+	}
+	return 0
+}
+
+// The share that a key has used is that of its limit, whatever the algorithm, and follows what
+// is charged, given back and, of those whose share is one of time, what has come back.
+func TestShareOfEachKind(t *testing.T) {
+	for kind := limiter.Throttle; kind.Known(); kind++ {
+		clock := newFakeClock()
+		table := New(Config{Clock: clock.tell, Shards: 1})
+		const interval = 1 << 36 // nanoseconds, a gauge of which is exact
+		clock.now.Store(start - start%interval)
+		l := limiter.Limit{Max: 16, Interval: interval, Amount: 1}
+		if kind == limiter.WindowLog {
+			l.Amount = 1000
+		}
+		charge := func(quantity int64) int {
+			t.Helper()
+			req := limiter.Request{Kind: kind, Key: []byte("k"), Limit: l, Quantity: quantity}
+			if d := decideOne(table, req); d.Err != nil {
+				t.Fatal(d.Err)
+			}
+			return share(t, table, clock.tell())
+		}
+		for i, step := range []struct {
+			quantity int64
+			sixteen  int // of the limit are used
+		}{{1, 1}, {0, 1}, {7, 8}, {-4, 4}, {12, 16}, {1, 16}, {-8, 8}} {
+			if got, want := charge(step.quantity), shareClass(float64(step.sixteen), 16); got != want {
+				t.Errorf("%v, step %d: class %d; want %d", kind, i, got, want)
+			}
+		}
+		if kind == limiter.Throttle || kind == limiter.LeakyBucket {
+			clock.advance(4 * interval)
+			if got, want := share(t, table, clock.tell()), shareClass(4, 16); got != want {
+				t.Errorf("%v, later: class %d; want %d", kind, got, want)
+			}
+		}
+		// Another limit is another share.
+		l.Max = 32
+		if got, want := charge(0), share(t, table, clock.tell()); got != want {
+			t.Errorf("%v: a peek changed the class from %d to %d", kind, want, got)
+		}
+		used := map[bool]float64{true: 4, false: 8}[kind == limiter.Throttle || kind == limiter.LeakyBucket]
+		if got, want := charge(8), shareClass(used+8, 32); kind != limiter.TokenBucket && kind != limiter.SlidingWindow && got != want {
+			t.Errorf("%v, with another limit: class %d; want %d", kind, got, want)
+		}
+	}
+}
+
+func decideOne(table *Table, req limiter.Request) limiter.Decision {
+	var out [1]limiter.Decision
+	table.Decide([]limiter.Request{req}, out[:])
+	return out[0]
+}
+
+// A log that can hold no more entries is exhausted, whatever its limit.
+func TestShareOfFullLog(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell, Shards: 1})
+	l := limiter.Limit{Max: 1_000_000, Interval: time.Hour, Amount: 3}
+	for i := range 3 {
+		if d := decideOne(table, limiter.Request{Kind: limiter.WindowLog, Key: []byte("k"), Limit: l, Quantity: 1}); d.Limited {
+			t.Fatalf("charge %d: %+v", i, d)
+		}
+	}
+	if got := share(t, table, start); got != exhausted {
+		t.Errorf("class %d", got)
+	}
+}
+
+// A key whose gauge is unknown counts as exhausted until it is charged.
+func TestUnknownGauge(t *testing.T) {
+	for kind := limiter.Throttle; kind.Known(); kind++ {
+		clock := newFakeClock()
+		table := New(Config{Clock: clock.tell, Shards: 1})
+		req := limiter.Request{Kind: kind, Key: []byte("k"), Limit: limiter.Limit{Max: 1000, Interval: time.Hour, Amount: 1}, Quantity: 1}
+		decideOne(table, req)
+		for rec := range table.Records() {
+			rec.Gauge = 0
+			if err := table.Put(rec); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := share(t, table, start); got != exhausted {
+			t.Errorf("%v: class %d", kind, got)
+		}
+		if kind == limiter.WindowLog {
+			continue // it is full, and refuses
+		}
+		decideOne(table, req)
+		if got := share(t, table, start); got == exhausted || got == 0 {
+			t.Errorf("%v: class %d after a charge", kind, got)
+		}
+	}
+}
+
+// In a group, each key gets the gauge of its own limit, whether it is new, grows or is written
+// over.
+func TestGaugesOfGroup(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell, Shards: 1})
+	reqs := make([]limiter.Request, 0, 8)
+	for kind := limiter.Throttle; kind.Known(); kind++ {
+		l := limiter.Limit{Max: 300 << kind, Interval: time.Hour, Amount: 4}
+		if kind == limiter.WindowLog {
+			l.Amount = 1000
+		}
+		reqs = append(reqs, limiter.Request{Kind: kind, Key: []byte(fmt.Sprint("k", kind, int(kind))), Limit: l, Quantity: 75, Linked: true})
+	}
+	reqs[len(reqs)-1].Linked = false
+	out := make([]limiter.Decision, len(reqs))
+	for round := 1; round <= 4; round++ {
+		table.Decide(reqs, out)
+		s := &table.shards[0]
+		for i := range reqs {
+			at, found := s.find(reqs[i].Key, tagOf(table.hash(reqs[i].Key)))
+			if !found || out[i].Err != nil || out[i].Limited {
+				t.Fatalf("%v: %t, %+v", reqs[i].Kind, found, out[i])
+			}
+			want := shareClass(float64(75*round), float64(reqs[i].Limit.Max))
+			// A gauge of time is a step off at times.
+			if got := s.record(at).share(start); got < want-1 || got > want+1 || got != want && !byTime(reqs[i].Kind) {
+				t.Errorf("%v, round %d: class %d; want %d", reqs[i].Kind, round, got, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package buckets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// relieveAll brings a table below its limit, as far as that can be.
+func relieveAll(table *Table) {
+	for r := newRelief(table); r.next(); {
+		r.work(time.Hour)
+	}
+}
+
+// lowered returns a table of 20,000 keys, of which every tenth is exhausted, with a limit of a
+// part of the memory that it takes.
+func lowered(e Eviction, shards int, part int64) (*Table, limiter.Usage, limiter.Limit) {
+	table := New(Config{Clock: newFakeClock().tell, Shards: shards, Eviction: e})
+	l := limiter.Limit{Max: 10, Interval: time.Hour}
+	for i := range 20_000 {
+		ask(table, fmt.Sprint("k", i), l, int64(1+i%10))
+	}
+	before := table.Usage()
+	table.SetMaxMemory(before.Bytes / part)
+	return table, before, l
+}
+
+// Above a lowered limit no key is added, and no state grows, where there is room in the shard
+// as well; keys that are there are decided.
+func TestLoweredLimitRefusesAtOnce(t *testing.T) {
+	for _, e := range []Eviction{NoEviction, EvictSmallestDebt} {
+		table, before, l := lowered(e, 8, 2)
+		for i := range 1000 {
+			if d := ask(table, fmt.Sprint("new", i), l, 10); !errors.Is(d.Err, limiter.ErrOutOfMemory) {
+				t.Fatalf("a new key gets %+v", d)
+			}
+		}
+		reqs := []limiter.Request{{Kind: limiter.Throttle, Key: []byte("g"), Limit: l, Quantity: 10, Linked: true}, {Kind: limiter.Throttle, Key: []byte("h"), Limit: l, Quantity: 10}}
+		out := make([]limiter.Decision, 2)
+		if table.Decide(reqs, out); !errors.Is(out[0].Err, limiter.ErrOutOfMemory) {
+			t.Errorf("a group of new keys gets %+v", out)
+		}
+		for i := range 20_000 {
+			if d := ask(table, fmt.Sprint("k", i), l, 1); d.Err != nil || d.Limited != (i%10 == 9) {
+				t.Fatalf("key %d gets %+v", i, d)
+			}
+		}
+		if after := table.Usage(); after.Keys != before.Keys || after.Bytes != before.Bytes {
+			t.Errorf("%+v became %+v", before, after)
+		}
+		checkTable(t, table)
+	}
+}
+
+// A limit that is lowered is reached by evicting keys that have used little, if that is
+// allowed, and no more of them than it takes.
+func TestRelief(t *testing.T) {
+	for _, e := range []Eviction{NoEviction, EvictSmallestDebt} {
+		for _, shards := range []int{1, 8, 256} {
+			table, before, l := lowered(e, shards, 3)
+			relieveAll(table)
+			checkTable(t, table)
+			limit, after := before.Bytes/3, table.Usage()
+			if e == NoEviction && after.Keys != before.Keys {
+				t.Errorf("%d of %d keys are left without eviction", after.Keys, before.Keys)
+			}
+			if e == EvictSmallestDebt && (after.Bytes > limit || after.Bytes < limit/2 || after.Keys+after.Evicted != before.Keys) {
+				t.Errorf("%d shards, limit %d: %+v became %+v", shards, limit, before, after)
+			}
+			for i := 9; i < 20_000; i += 10 {
+				if d := ask(table, fmt.Sprint("k", i), l, 1); !d.Limited {
+					t.Fatalf("key %d, which was exhausted, is forgotten: %+v", i, d)
+				}
+			}
+		}
+	}
+}
+
+// A limit below what a few keys in each shard take is reached as well, and of some shards keys
+// are left.
+func TestReliefBelowAFewKeysForEachShard(t *testing.T) {
+	table := New(Config{Clock: newFakeClock().tell, Shards: 1024, Eviction: EvictSmallestDebt})
+	l := limiter.Limit{Max: 10, Interval: time.Hour}
+	for i := range 20_000 {
+		ask(table, fmt.Sprint("k", i), l, 1)
+	}
+	for i := range 100 {
+		ask(table, fmt.Sprint("exhausted", i), l, 10)
+	}
+	before := table.Usage()
+	table.SetMaxMemory(100_000)
+	relieveAll(table)
+	checkTable(t, table)
+	if u := table.Usage(); u.Bytes > 100_000 || u.Keys < 500 {
+		t.Errorf("%+v became %+v", before, u)
+	}
+	for i := range 100 {
+		if d := ask(table, fmt.Sprint("exhausted", i), l, 1); !d.Limited {
+			t.Fatalf("key %d, which was exhausted, is forgotten: %+v", i, d)
+		}
+	}
+	table.SetMaxMemory(1)
+	relieveAll(table)
+	checkTable(t, table)
+	if u := table.Usage(); u.Bytes > 1 || u.Keys != 0 {
+		t.Errorf("with a limit of one byte: %+v", u)
+	}
+}
+
+// Without eviction, the slack of the shards is given back, and new keys find room.
+func TestReliefGivesSlackBack(t *testing.T) {
+	const limit = 500_000
+	table, before, l := lowered(NoEviction, 8, 1)
+	for i := range 12_000 {
+		table.Delete(fmt.Append(nil, "k", i))
+	}
+	table.SetMaxMemory(limit)
+	relieveAll(table)
+	checkTable(t, table)
+	if u := table.Usage(); u.Bytes > limit || u.Keys != 8000 {
+		t.Errorf("%+v became %+v", before, u)
+	}
+	if d := ask(table, "new", l, 1); d.Err != nil {
+		t.Error(d.Err)
+	}
+}
+
+// A flood that goes on while keys are evicted does not keep the table above its limit, and
+// each slice is replicated before the next.
+func TestRunRelief(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, before, l := lowered(EvictSmallestDebt, 64, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		flushes, last := 0, before.Keys
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			table.RunRelief(ctx, func() error {
+				if flushes++; table.Usage().Keys >= last {
+					t.Error("flushed without a key evicted")
+				}
+				last = table.Usage().Keys
+				return nil
+			})
+		}()
+		for i := range 200 {
+			ask(table, fmt.Sprint("new", i), l, 1)
+			time.Sleep(10 * time.Millisecond)
+		}
+		cancel()
+		<-done
+		if u := table.Usage(); u.Bytes > before.Bytes/10 || flushes == 0 {
+			t.Errorf("%+v became %+v after %d slices", before, u, flushes)
+		}
+	})
+}
+
+// Where a slice cannot be replicated, no further slice is evicted before the next time.
+func TestRunReliefWithoutReplication(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, _, _ := lowered(EvictSmallestDebt, 4, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		flushes := 0
+		go table.RunRelief(ctx, func() error { flushes++; return limiter.ErrNotLeading })
+		time.Sleep(reliefEvery + reliefEvery/2)
+		synctest.Wait()
+		if flushes > 1 {
+			t.Errorf("%d flushes", flushes)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// A table that follows gives slack back, and evicts nothing.
+func TestReliefWhileFollowing(t *testing.T) {
+	leads, _ := leading(Config{Shards: 4})
+	for i := range 5000 {
+		ask(leads, fmt.Sprint("k", i), slow, 1)
+	}
+	_, changes := leads.Collect(nil)
+	follows := New(Config{Clock: newFakeClock().tell, Journal: true, Shards: 4, MaxMemory: 1000, Eviction: EvictSmallestDebt})
+	if err := follows.Replay(changes, start); err != nil {
+		t.Fatal(err)
+	}
+	relieveAll(follows)
+	checkTable(t, follows)
+	if u := follows.Usage(); u.Keys != 5000 || u.Evicted != 0 {
+		t.Errorf("%+v", u)
+	}
+}
