@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	heapBesideKeys = 64 << 20 // bytes for connections and all else
-	garbageAllowed = 64 << 20 // bytes of garbage that are never worth a collection
+	heapBesideKeys = 48 << 20 // bytes for connections and all else but the program itself, which takes some 16 MiB
+	garbageAllowed = 16 << 20 // bytes of garbage that are never worth a collection
 	garbageShare   = 8        // of the memory for keys, the part that may be garbage
-	paceEvery      = time.Second
+	paceEvery      = 100 * time.Millisecond
 )
 
 // heapLimit returns the soft limit of the heap: it makes the collector work harder before

@@ -14,8 +14,9 @@ func TestGCPercent(t *testing.T) {
 		}
 	}
 	f(0, 100)
-	f(64*mib, 100)
-	f(128*mib, 50)
+	f(16*mib, 100)
+	f(64*mib, 25)
+	f(128*mib, 12)
 	f(512*mib, 12)
 	f(1<<40, 12)
 }
@@ -29,8 +30,23 @@ func TestHeapLimit(t *testing.T) {
 		}
 	}
 	f(0, 100*mib, math.MaxInt64)
-	f(256*mib, 0, 384*mib)
-	f(256*mib, 256*mib, 384*mib)
-	f(256*mib, 512*mib, 704*mib) // maxmemory was lowered
+	f(256*mib, 0, 368*mib)
+	f(256*mib, 256*mib, 368*mib)
+	f(256*mib, 512*mib, 688*mib) // maxmemory was lowered
 	f(math.MaxInt64, 0, math.MaxInt64)
+}
+
+// Garbage is collected long before the soft limit makes the collector work without end, and the
+// soft limit leaves room for the program itself within 1.25 times maxmemory and 64 MiB.
+func TestCollectorStaysBelowTheBound(t *testing.T) {
+	const mib, program = 1 << 20, 16 << 20
+	for maxMemory := int64(mib); maxMemory < 1<<40; maxMemory += maxMemory / 3 {
+		bound := maxMemory + maxMemory/4 + 64*mib
+		if limit := heapLimit(maxMemory, maxMemory); limit+program > bound {
+			t.Errorf("with maxmemory %d the soft limit is %d, above %d", maxMemory, limit, bound-program)
+		}
+		if heap := maxMemory + maxMemory*int64(gcPercent(maxMemory))/100; heap > maxMemory+maxMemory/8+garbageAllowed {
+			t.Errorf("with maxmemory %d the heap grows to %d", maxMemory, heap)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -55,14 +56,22 @@ func (o *outcome) add(other outcome) {
 // fill charges each key of a keyspace once, over some connections at once. The limit is
 // max burst, count, period and quantity as they stand in CL.THROTTLE.
 func fill(addr string, keys keyspace, limit string) (outcome, error) {
+	return send(addr, keys.from, keys.to, func(to []byte, n int) []byte {
+		to = append(to, "CL.THROTTLE "...)
+		to = keys.append(to, n)
+		return append(append(to, ' '), limit...)
+	})
+}
+
+// send sends the limiter commands that appendTo makes of the numbers from..to-1, over some
+// connections at once.
+func send(addr string, from, to int, appendTo func(to []byte, n int) []byte) (outcome, error) {
 	var all outcome
 	outcomes, errs := make([]outcome, fillConns), make([]error, fillConns)
 	var conns sync.WaitGroup
 	for i := range fillConns {
-		part := keys
-		part.from = keys.from + keys.count()*i/fillConns
-		part.to = keys.from + keys.count()*(i+1)/fillConns
-		conns.Go(func() { outcomes[i], errs[i] = fillPart(addr, part, limit) })
+		begin, end := from+(to-from)*i/fillConns, from+(to-from)*(i+1)/fillConns
+		conns.Go(func() { outcomes[i], errs[i] = sendPart(addr, begin, end, appendTo) })
 	}
 	conns.Wait()
 	for _, o := range outcomes {
@@ -80,7 +89,7 @@ func fillAll(addr string, keys keyspace, limit string) error {
 	return err
 }
 
-func fillPart(addr string, keys keyspace, limit string) (o outcome, err error) {
+func sendPart(addr string, from, to int, appendTo func(to []byte, n int) []byte) (o outcome, err error) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		return o, err
@@ -88,13 +97,11 @@ func fillPart(addr string, keys keyspace, limit string) (o outcome, err error) {
 	defer func() { err = errors.Join(err, c.Close()) }()
 	replies := bufio.NewReaderSize(c, 64<<10)
 	var batch []byte
-	for n := keys.from; n < keys.to; {
-		asked := min(fillDepth, keys.to-n)
+	for n := from; n < to; {
+		asked := min(fillDepth, to-n)
 		batch = batch[:0]
 		for range asked {
-			batch = append(batch, "CL.THROTTLE "...)
-			batch = keys.append(batch, n)
-			batch = append(append(append(batch, ' '), limit...), "\r\n"...)
+			batch = append(appendTo(batch, n), "\r\n"...)
 			n++
 		}
 		if _, err := c.Write(batch); err != nil {
@@ -109,7 +116,7 @@ func fillPart(addr string, keys keyspace, limit string) (o outcome, err error) {
 	return o, nil
 }
 
-// read reads the reply to a CL.THROTTLE.
+// read reads the reply to a limiter command.
 func (o *outcome) read(r *bufio.Reader) error {
 	head, err := r.ReadSlice('\n')
 	if err != nil {
@@ -119,10 +126,10 @@ func (o *outcome) read(r *bufio.Reader) error {
 		o.failed++
 		return nil
 	}
-	if !bytes.Equal(head, []byte("*5\r\n")) {
+	if !bytes.Equal(head, []byte("*5\r\n")) && !bytes.Equal(head, []byte("*6\r\n")) {
 		return fmt.Errorf("unexpected reply %q", head)
 	}
-	for i := range 5 {
+	for i := range head[1] - '0' {
 		line, err := r.ReadSlice('\n')
 		switch {
 		case err != nil:
@@ -189,3 +196,5 @@ func readArray(r *bufio.Reader, size string) (text string, err error) {
 	}
 	return text, err
 }
+
+func countLines(text string) int { return strings.Count(text, "\n") }

@@ -9,7 +9,9 @@
 //	bench fresh     from git clone to the first reply
 //	bench table     decisions on one core and on two, beside what memory alone takes
 //	bench memory    memory of ten million keys, beside a peer's
-//	bench flood     a flood of new keys at maxmemory, and keys that were exhausted before
+//	bench flood     floods of new keys at maxmemory, of each algorithm, and keys that were exhausted before
+//	bench resident  the memory of the process under floods, beside maxmemory
+//	bench lower     maxmemory is lowered to a tenth
 //	bench tail      latency at many keys beside that at few
 //	bench pauses    the longest that growth, expiry and saves make a decision wait
 //	bench expiry    latency while millions of keys expire
@@ -55,6 +57,8 @@ var measurements = []struct {
 	{"table", table},
 	{"memory", memory},
 	{"flood", flood},
+	{"resident", resident},
+	{"lower", lower},
 	{"tail", tail},
 	{"pauses", longestPauses},
 	{"expiry", expiry},

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	residentFactor = 3 // how many times the memory limit a flood would take
+)
+
+// nameSizes are the bytes of the names of keys: of key n.
+var nameSizes = []struct {
+	name string
+	mean int
+	of   func(n int) int
+}{
+	{"16", 16, func(int) int { return 16 }},
+	{"200", 200, func(int) int { return 200 }},
+	{"10 to 500", 255, func(n int) int { return 10 + int(uint32(n)*2654435761>>16)%491 }},
+}
+
+// resident floods servers with keys with names of several sizes, of each algorithm, and prints
+// the most memory that the process has beside the memory limit.
+func resident(_ settings, b *board) error {
+	for _, policy := range policies {
+		for _, mb := range []int{64, 128, 512} {
+			for size := range nameSizes {
+				if err := residentUnder(policy, mb, size, 0, b); err != nil {
+					return err
+				}
+			}
+		}
+		for a := range algorithms[1:] {
+			if err := residentUnder(policy, 64, 2, a+1, b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func residentUnder(policy string, mb, size, algorithm int, b *board) error {
+	args := []string{"--maxmemory", fmt.Sprintf("%dmb", mb), "--maxmemory-policy", policy}
+	return withServer(args, func(p *process) error {
+		most, err := mostResident(p, mb, size, algorithm)
+		if err != nil {
+			return err
+		}
+		what := fmt.Sprintf("%s, names of %s, %s, %d MiB", algorithms[algorithm].name, nameSizes[size].name, policy, mb)
+		b.note("%s: RSS is %.2f x maxmemory", what, mib(most)/float64(mb))
+		b.atMost(what, mib(most), 1.25*float64(mb)+64, "MiB")
+		return nil
+	})
+}
+
+// mostResident floods a server and returns the most memory that it had.
+func mostResident(p *process, mb, size, algorithm int) (most int64, err error) {
+	names := nameSizes[size]
+	keys := residentFactor * mb << 20 / (names.mean + 40)
+	appendTo := func(to []byte, n int) []byte {
+		key := keyspace{prefix: "f:", size: names.of(n)}.append(nil, n)
+		return fmt.Appendf(to, algorithms[algorithm].form, key, 10, 9, "1d", 1)
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		most, err = watchResident(p.pid(), stop)
+	}()
+	_, sent := send(p.addr, 0, keys, appendTo)
+	close(stop)
+	<-done
+	if sent != nil {
+		return most, sent
+	}
+	return most, err
+}
+
+// watchResident returns the most memory that a process has until stop is closed.
+func watchResident(pid int, stop <-chan struct{}) (most int64, err error) {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		rss, err := residentBytes(pid)
+		if err != nil {
+			return most, err
+		}
+		most = max(most, rss)
+		select {
+		case <-stop:
+			return most, nil
+		case <-ticker.C:
+		}
+	}
+}
