@@ -116,27 +116,30 @@ func checkUsed(s *sim, ops []op) {
 }
 
 // checkLog demands that log time never decreases along the log, and, if no wall clock was wrong,
-// never leads real time.
+// never leads real time, and from no entry to the next gains on it: time that was lost stays so.
 func checkLog(s *sim, honest bool) (lag time.Duration) {
 	for _, l := range s.lives() {
 		s.noteCommitted(l, l.Status().Committed)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var last uint64
+	var last entryNote
 	for _, index := range slices.Sorted(maps.Keys(s.committed)) {
 		e, found := s.entries[[2]uint64{index, s.committed[index]}]
 		if !found || !e.changes || e.void {
 			continue
 		}
-		if e.time < last {
-			s.t.Errorf("log time goes back by %v at entry %d", time.Duration(last-e.time), index)
+		if e.time < last.time {
+			s.t.Errorf("log time goes back by %v at entry %d", time.Duration(last.time-e.time), index)
 		}
-		last = e.time
 		lag = e.stored.Sub(time.Unix(0, int64(e.time)))
 		if honest && lag < 0 {
 			s.t.Errorf("log time leads real time by %v at entry %d", -lag, index)
 		}
+		if gained := int64(e.time-last.time) - (e.wall - last.wall); honest && last.changes && gained > 0 {
+			s.t.Errorf("log time gains %v on real time at entry %d", time.Duration(gained), index)
+		}
+		last = e
 	}
 	return lag
 }

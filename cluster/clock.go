@@ -54,7 +54,7 @@ func (c *Clock) Now() uint64 {
 func (c *Clock) monotonic() time.Duration { return time.Since(c.start) }
 
 // applied notes that an entry has been applied. taken is when its time was read, for an entry of this
-// node's own, and otherwise the present.
+// node's own, and otherwise when it came in.
 func (c *Clock) applied(t uint64, taken time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,8 +93,16 @@ func (c *Clock) run(from uint64) {
 	if now := r.time + uint64(c.monotonic()-r.at); from > now {
 		r.time += from - now
 	}
-	if mutant.Is(mutant.LeapingClock) {
+	switch {
+	case mutant.Is(mutant.LeapingClock):
 		r.time += uint64(time.Second)
+	case mutant.Is(mutant.TimeTwice):
+		r.time += uint64(c.monotonic() - r.at)
+	case mutant.Is(mutant.TimeLate):
+		late := &reading{time: c.last.time, at: c.monotonic(), running: true}
+		c.shown.Store(late)
+		time.AfterFunc(time.Second/2, func() { c.shown.CompareAndSwap(late, &r) })
+		return
 	}
 	c.shown.Store(&r)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -96,10 +97,18 @@ func (n *Node) applyChanges(log *raft.Log, c *changes) error {
 	if err := n.table.Replay(c.data, n.replayTime(c)); err != nil {
 		return err
 	}
-	n.clock.applied(c.time, n.clock.monotonic())
+	n.clock.applied(c.time, n.cameIn(log))
 	n.lastTerm, n.lastWall = c.term, c.wall
 	n.live = n.live || n.isFresh(log)
 	return nil
+}
+
+// cameIn returns when an entry came in, on the monotonic clock.
+func (n *Node) cameIn(log *raft.Log) time.Duration {
+	if n.arrivals == nil { // the log is taken in without Raft
+		return n.clock.monotonic()
+	}
+	return n.arrivals.take(log.Index, log.Term)
 }
 
 // isFresh reports whether an entry was decided while this process was there. What another node

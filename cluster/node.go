@@ -98,6 +98,7 @@ type Node struct {
 	saluted  atomic.Int64               // when, on the monotonic clock, this node first heard of a leader
 	gone     atomic.Pointer[leadership] // the newest whose leader has ended without another having taken over; nil: none
 	contacts *catchUp                   // knows who answers this node while it leads; nil before Raft is started
+	arrivals *arrivals                  // nil before Raft is started
 
 	notify  chan bool     // Raft tells here that it leads, or not any more
 	again   chan struct{} // asks to look whether to lead
@@ -228,7 +229,8 @@ func (n *Node) startRaft(begins bool) error {
 	n.readAnchor()
 	c := &n.config
 	n.contacts = n.newCatchUp(c.Transport)
-	r, err := raft.NewRaft(n.settings(), machine{n}, c.Logs, c.Stable, c.Snapshots, n.contacts)
+	n.arrivals = &arrivals{LogStore: c.Logs, now: n.clock.monotonic}
+	r, err := raft.NewRaft(n.settings(), machine{n}, n.arrivals, c.Stable, c.Snapshots, n.contacts)
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}

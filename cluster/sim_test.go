@@ -190,6 +190,7 @@ func (s *sim) isCut(from, to string) bool {
 type entryNote struct {
 	changes bool
 	time    uint64
+	wall    int64 // when that was read, by the wall clock of the leader
 	void    bool
 	stored  time.Time // for the first time
 }
@@ -208,7 +209,7 @@ func (s *sim) noteStored(l *raft.Log) {
 		if err != nil {
 			s.t.Errorf("entry %d: %v", l.Index, err)
 		}
-		note.changes, note.time, note.void = true, c.time, c.term != l.Term
+		note.changes, note.time, note.wall, note.void = true, c.time, c.wall, c.term != l.Term
 	}
 	s.entries[at] = note
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 
+	"github.com/throttledhq/throttled/mutant"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -14,8 +15,11 @@ func (n *Node) startingTime() uint64 {
 	n.mu.Lock()
 	own := n.timeOf()
 	n.mu.Unlock()
-	if own.Live {
+	switch {
+	case own.Live:
 		return 0
+	case mutant.Is(mutant.TimeUnseen):
+		return own.ByWall
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), n.config.Heartbeat)
 	defer cancel()

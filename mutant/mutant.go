@@ -22,5 +22,8 @@ const (
 	AnyTerm           Bug = "any-term"              // entries that were decided under an older term count
 	NoBarrier         Bug = "no-barrier"            // a new leader decides before it has applied all entries
 	ForgottenTime     Bug = "forgotten-time"        // snapshots lose the log time
+	TimeTwice         Bug = "time-counted-twice"    // a new leader adds the time since the last entry twice
+	TimeLate          Bug = "time-after-decision"   // a new leader adds that time after it has decided
+	TimeUnseen        Bug = "time-not-seen"         // a node that was down goes by its own wall clock
 	SyncIgnored       Bug = "sync-error-ignored"    // what the disk has not stored counts as stored
 )

@@ -36,6 +36,9 @@ func hunts() []hunt {
 		{mutant.NoBarrier, killAndLead},
 		{mutant.ForgottenTime, saveAndKillAll},
 		{mutant.SyncIgnored, failFollowersAndKillAll},
+		{mutant.TimeTwice, followersKilled},
+		{mutant.TimeLate, followersKilled},
+		{mutant.TimeUnseen, clocksAndKill},
 		// A node has to lose and regain the lead before it notices either.
 		{mutant.AnyTerm, nil},
 	}

@@ -1,0 +1,59 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// failingLogs are a log store that fails to store.
+type failingLogs struct{ raft.LogStore }
+
+func (failingLogs) StoreLogs([]*raft.Log) error { return errors.New("the disk is full") }
+
+func TestArrivals(t *testing.T) {
+	now := time.Duration(0)
+	a := &arrivals{LogStore: newDisk(), now: func() time.Duration { return now }}
+	store := func(at time.Duration, term uint64, indices ...uint64) {
+		now = at
+		var logs []*raft.Log
+		for _, i := range indices {
+			logs = append(logs, &raft.Log{Index: i, Term: term})
+		}
+		if err := a.StoreLogs(logs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store(10, 1, 1, 2, 3)
+	store(20, 1, 4, 5, 6)
+	store(30, 2, 5) // 5 and 6 of term 1 are overwritten
+	if err := a.StoreLog(&raft.Log{Index: 6, Term: 2}); err != nil {
+		t.Fatal(err)
+	}
+	now = 100
+	for _, test := range []struct {
+		index, term uint64
+		want        time.Duration
+	}{
+		{2, 1, 10},
+		{2, 1, 100}, // once only
+		{1, 1, 100},
+		{4, 1, 20},
+		{5, 1, 100}, // another entry of that index
+		{6, 2, 30},
+		{7, 2, 100},
+	} {
+		if got := a.take(test.index, test.term); got != test.want {
+			t.Errorf("entry %d of term %d came in at %d, want %d", test.index, test.term, got, test.want)
+		}
+	}
+	if len(a.waiting) > 0 {
+		t.Errorf("%+v are remembered", a.waiting)
+	}
+	a.LogStore = failingLogs{}
+	if err := a.StoreLogs([]*raft.Log{{Index: 8, Term: 2}}); err == nil || len(a.waiting) > 0 {
+		t.Errorf("%v, and %+v are remembered", err, a.waiting)
+	}
+}

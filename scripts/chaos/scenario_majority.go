@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+)
+
+const (
+	majorityDown = 12 * time.Second
+	// majorityLoss is what an outage may lose: reading the clock, and elections before and after it.
+	majorityLost = 2 * time.Second
+)
+
+// majorityLoss kills both followers for a while, again and again, and demands that limits come back for as
+// long. That no more comes back than that is what is judged in the end, as always.
+func majorityLoss(ctx context.Context, l *lab) error {
+	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
+		worst := time.Duration(0)
+		for i := range l.repeated(2, 5) {
+			lost, err := t.loseMajority(ctx, majorityDown, i)
+			if err != nil {
+				return err
+			}
+			worst = max(worst, lost)
+		}
+		l.out.atMost("log time that an outage of "+majorityDown.String()+" costs", ms(worst), ms(majorityLost), "ms")
+		return nil
+	})
+}
+
+// followersKilled is majorityLoss as a turn, to look for bugs.
+func followersKilled(ctx context.Context, t *trial, r *rand.Rand) error {
+	_, err := t.loseMajority(ctx, between(r, 2*time.Second, 4*time.Second), r.Int())
+	return err
+}
+
+// loseMajority exhausts a key, keeps both followers down for a while, and returns how much of that did not
+// come back, by the log time and by what is left of the key.
+func (t *trial) loseMajority(ctx context.Context, d time.Duration, round int) (lost time.Duration, err error) {
+	leader, err := t.awaitLeader(ctx)
+	if err != nil {
+		return 0, err
+	}
+	key := fmt.Sprintf("refill%d", round)
+	for range 10 {
+		if _, err := askOnce(leader.addr(), patience, "CL.THROTTLE", key, "9", "10", "10"); err != nil {
+			return 0, err
+		}
+	}
+	before, err := t.logTime(ctx)
+	if err != nil {
+		return 0, err
+	}
+	begun := t.clock.now()
+	t.note("kill -9 all but %s for %s", leader.id, d)
+	var errs []error
+	for _, n := range t.nodes {
+		if n != leader {
+			errs = append(errs, n.kill())
+		}
+	}
+	rest(ctx, d)
+	t.note("start them")
+	for _, n := range t.nodes {
+		errs = append(errs, n.start())
+	}
+	if err := errors.Join(append(errs, t.healthy(ctx, startWithin))...); err != nil {
+		return 0, err
+	}
+	r, err := t.askAny(ctx, "CL.THROTTLE", key, "9", "10", "10", "0")
+	if err != nil {
+		return 0, err
+	}
+	after, err := t.logTime(ctx)
+	if err != nil {
+		return 0, err
+	}
+	passed := time.Duration(t.clock.now() - begun)
+	lost = passed - time.Duration(after-before)
+	t.note("%s passed, %s of them were lost, %d of 10 units are back", passed, lost, r.list[2].n)
+	if least := min(10, int64((d-majorityLost)/time.Second)); r.list[2].n < least {
+		t.lab.out.found([]finding{{"refill", fmt.Sprintf("%d of 10 units are back after %s without a majority, not %d", r.list[2].n, d, least)}})
+	}
+	return lost, nil
+}
+
+// askAny asks one node after the other until one decides.
+func (t *trial) askAny(ctx context.Context, words ...string) (r reply, err error) {
+	node := 0
+	err = await(ctx, healWithin, func() (bool, error) {
+		node++
+		var err error
+		r, err = askOnce(t.nodes[node%len(t.nodes)].addr(), patience, words...)
+		if err == nil && len(r.integers()) != 5 {
+			err = errors.New("not a decision")
+		}
+		return err == nil, err
+	})
+	return r, err
+}
+
+// logTime asks the leader for the log time.
+func (t *trial) logTime(ctx context.Context) (now uint64, err error) {
+	err = await(ctx, healWithin, func() (bool, error) {
+		leader, err := t.leader()
+		if err != nil {
+			return false, err
+		}
+		r, err := askOnce(leader.addr(), patience, "CL.CLUSTER", "STATUS")
+		if err != nil {
+			return false, err
+		}
+		for i := 0; i+1 < len(r.list); i += 2 {
+			if r.list[i].text == "log-time" {
+				now, err = strconv.ParseUint(r.list[i+1].text, 10, 64)
+				return err == nil, err
+			}
+		}
+		return false, errors.New("STATUS does not tell the log time")
+	})
+	return now, err
+}
