@@ -171,7 +171,7 @@ func (c *catchUp) follower(id string, term uint64, patience time.Duration) topol
 func (n *Node) followers(term uint64) (list []topology.Follower) {
 	for _, m := range n.View().Members {
 		if m.ID != n.config.Self.ID {
-			list = append(list, n.contacts.follower(m.ID, term, n.config.Heartbeat))
+			list = append(list, n.contacts.follower(m.ID, term, n.heartbeat()))
 		}
 	}
 	return list

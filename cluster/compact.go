@@ -61,9 +61,7 @@ func (n *Node) longestLog() int64 { return max(leastLog, logShare*n.table.Usage(
 // keepTrailing makes Raft keep about so many bytes of entries behind a snapshot, by the length
 // of the latest ones.
 func (n *Node) keepTrailing(limit, grown int64, entries uint64) {
-	r := n.raft.ReloadableConfig()
-	r.TrailingLogs = trailing(limit, grown, entries)
-	if err := n.raft.ReloadConfig(r); err != nil {
+	if err := n.reload(func(s *raft.ReloadableConfig) { s.TrailingLogs = trailing(limit, grown, entries) }); err != nil {
 		n.log.Warn("the number of entries behind a snapshot stays", "error", err)
 	}
 }

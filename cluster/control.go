@@ -40,6 +40,7 @@ type Question struct {
 	Node    *Announcement `json:"node,omitempty"`
 	Raft    string        `json:"raft,omitempty"`    // raft address of Node
 	Applied uint64        `json:"applied,omitempty"` // the newest entry that Node has applied
+	Version uint64        `json:"version,omitempty"` // of the heartbeat with which Node runs
 }
 
 // Answer answers it.
@@ -51,6 +52,8 @@ type Answer struct {
 	Known   string        `json:"known,omitempty"`  // the incarnation that the node knows of the one that asks
 	Removed bool          `json:"removed,omitempty"`
 	Time    *timeAnswer   `json:"time,omitempty"`
+
+	Heartbeat *heartbeatAnswer `json:"heartbeat,omitempty"`
 }
 
 const (
@@ -146,6 +149,10 @@ func (n *Node) answer(ctx context.Context, q *Question, a *Answer) error {
 		t := n.timeOf()
 		n.mu.Unlock()
 		a.Time = &t
+		return nil
+	case q.About == aboutHeartbeat:
+		h := n.runsWith()
+		a.Heartbeat = &h
 		return nil
 	case q.Node == nil:
 		return errQuestion

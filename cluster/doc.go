@@ -31,10 +31,17 @@
 //
 // The time is that of the log, see [Clock].
 //
+// # Heartbeat
+//
+// All of this rests on voters that keep still for a heartbeat after they have acknowledged an entry: hashicorp/raft
+// neither votes nor asks for votes until its own HeartbeatTimeout has passed without contact. A leader answers
+// by its table for 4/5 of the least heartbeat that any voter may run with, as the log says; see
+// [Node.SetHeartbeat].
+//
 // # Caveats
 //
-// When most nodes were down at once, the wall clocks of those that come back tell for how long. If all of these
-// were put forward meanwhile, that counts as time.
+// When most nodes were down at once, and none that was there has the newest entry, the wall clocks of those that
+// come back tell for how long. If all of these were put forward meanwhile, that counts as time.
 //
 // A node that has been started forgets what it has told the others within the last heartbeat, so
 // an answer that charges nothing may, if most nodes are restarted within that time, be older than

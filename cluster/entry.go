@@ -11,6 +11,8 @@ import (
 const (
 	changesEntry = 1 // what a generation has changed
 	memberEntry  = 2 // what a node has announced about itself, as JSON
+
+	settingsEntry = 3 // what all nodes have to agree on, as JSON
 )
 
 // changes is the entry of a generation:

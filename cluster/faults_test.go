@@ -55,12 +55,13 @@ func allFaults() []fault {
 		{"snapshot", (*schedule).snapshot},
 		{"swap", (*schedule).swapMember},
 		{"wall", (*schedule).jumpWall},
+		{"heartbeat", (*schedule).setHeartbeat},
 	}
 }
 
 // forWall are the faults after which there are always nodes enough that were not down, so that
 // wall clocks do not matter. Of those that take a node down there is none while another one is.
-var forWall = []string{"crash", "stop", "pause", "transfer", "snapshot", "wall"}
+var forWall = []string{"crash", "stop", "pause", "transfer", "snapshot", "wall", "heartbeat"}
 
 // forOne are the faults of a cluster of one node.
 var forOne = []string{"crash-leader", "crash-all", "stop", "snapshot", "pause"}
@@ -104,6 +105,12 @@ func newSchedule(t testing.TB, seed uint64) *schedule {
 	}
 	if x.rng.IntN(3) == 0 {
 		c.slowDisk = 4 * time.Millisecond
+	}
+	if x.rng.IntN(3) == 0 {
+		c.heartbeats = map[string]time.Duration{}
+		for i := range c.size {
+			c.heartbeats[fmt.Sprintf("n%d", i+1)] = x.between(leastHeartbeat, longestHeartbeat).Truncate(time.Millisecond)
+		}
 	}
 	c.skewed = c.size > 1 && x.rng.IntN(5) == 0
 	threshold, trailing, batch := uint64(10+x.rng.IntN(200)), uint64(1+x.rng.IntN(100)), 1+x.rng.IntN(64)
@@ -196,6 +203,14 @@ func (x *schedule) run(steps int) (r result) {
 // downFor is how long a node is down at least: longer than it may have told others to keep still.
 const downFor = testHeartbeat + 10*time.Millisecond
 
+// longestHeartbeat is the longest that a schedule sets.
+const longestHeartbeat = 700 * time.Millisecond
+
+// downtime draws for how long a node is down.
+func (x *schedule) downtime() time.Duration {
+	return x.between(longestHeartbeat+10*time.Millisecond, 2*time.Second)
+}
+
 // bootLater boots a node after a while, unless something else has.
 func (x *schedule) bootLater(n *simNode, after time.Duration) {
 	x.ending.Go(func() {
@@ -215,7 +230,7 @@ func (x *schedule) crashLife(l *life) {
 	}
 	x.note("crash %s", l.node.id)
 	l.crash(false)
-	x.bootLater(l.node, x.between(downFor, 1500*time.Millisecond))
+	x.bootLater(l.node, x.downtime())
 }
 
 // any draws a process.
@@ -253,7 +268,7 @@ func (x *schedule) stopLeader() {
 	if l := x.leading(); l != nil && x.mayFall() {
 		x.note("stop %s", l.node.id)
 		l.stop()
-		x.bootLater(l.node, x.between(downFor, 1500*time.Millisecond))
+		x.bootLater(l.node, x.downtime())
 	}
 }
 
@@ -365,6 +380,16 @@ func (x *schedule) jumpWall() {
 	by := x.between(-2*time.Hour, 2*time.Hour)
 	x.note("wall of %s is off by %v", n.id, by)
 	n.skew.Store(int64(by))
+}
+
+func (x *schedule) setHeartbeat() {
+	l := x.leading()
+	if l == nil {
+		return
+	}
+	to := x.between(leastHeartbeat, longestHeartbeat).Truncate(time.Millisecond)
+	x.note("heartbeat of %v", to)
+	x.inBackground(l, func(ctx context.Context) error { return l.SetHeartbeat(ctx, to) })
 }
 
 // swapMember lets a new node join, and takes out another once it votes.

@@ -63,6 +63,15 @@ func (n *Node) apply(log *raft.Log) error {
 			return err
 		}
 		return n.applyChanges(log, &c)
+	case settingsEntry:
+		s, err := parseSettings(log.Data)
+		if err != nil {
+			return err
+		}
+		if s.Term == log.Term || mutant.Is(mutant.AnyTerm) {
+			n.pulse.apply(log.Index, s)
+		}
+		return nil
 	case memberEntry:
 		a, err := parseAnnouncement(log.Data)
 		if err != nil {
@@ -157,6 +166,7 @@ type head struct {
 	Term      uint64         `json:"term"`  // in which it was decided
 	Wall      int64          `json:"wall"`  // wall time of the leader then
 	Announced []Announcement `json:"announced"`
+	Heartbeat heartbeats     `json:"heartbeat"`
 }
 
 const (
@@ -169,7 +179,7 @@ const (
 func (m machine) Snapshot() (raft.FSMSnapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	h := head{Version: snapshotVersion, Cluster: m.config.Cluster, Index: m.appliedIndex, Time: m.clock.standing(), Term: m.lastTerm, Wall: m.lastWall}
+	h := head{Version: snapshotVersion, Cluster: m.config.Cluster, Index: m.appliedIndex, Time: m.clock.standing(), Term: m.lastTerm, Wall: m.lastWall, Heartbeat: m.pulse.known()}
 	for _, a := range m.announced {
 		h.Announced = append(h.Announced, a)
 	}
@@ -268,6 +278,7 @@ func (n *Node) takeHead(h *head) {
 	for _, a := range h.Announced {
 		n.announced[a.ID] = a
 	}
+	n.pulse.restore(h.Heartbeat)
 	n.clock.restored(h.Time)
 	n.lastTerm, n.lastWall, n.appliedIndex = h.Term, h.Wall, h.Index
 	n.snapshotIndex.Store(h.Index)

@@ -118,7 +118,7 @@ func (n *Node) introduce() {
 		case !n.isAnnounced():
 			err = n.askLeader(ctx, Question{About: aboutSelf, Node: &n.config.Self})
 		case self != nil && !self.Voter:
-			err = n.askLeader(ctx, Question{About: aboutVoting, Node: &n.config.Self, Applied: n.raft.AppliedIndex()})
+			err = n.askLeader(ctx, Question{About: aboutVoting, Node: &n.config.Self, Applied: n.raft.AppliedIndex(), Version: n.runsWith().Version})
 		case v.Leading:
 			err = n.announceMet(ctx)
 		}
@@ -201,7 +201,7 @@ func (n *Node) askWhetherRemoved(ctx context.Context) {
 		if m.ID == n.config.Self.ID {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(ctx, n.config.Heartbeat)
+		ctx, cancel := context.WithTimeout(ctx, n.heartbeat())
 		a, err := n.askThrough(ctx, m, Question{About: aboutBeing, Node: &n.config.Self})
 		cancel()
 		if err == nil && a.Removed {

@@ -71,6 +71,7 @@ func (n *Node) abdicate(r *reign) {
 	n.clock.stand()
 	n.rollbacks.Add(1)
 	close(r.over)
+	n.pulse.nudge()
 	n.publish()
 	n.nudge() // it may lead by Raft all the same
 }
@@ -120,10 +121,12 @@ func (n *Node) begin() error {
 	n.reigns++
 	r := newReign(n.reigns, term)
 	r.confirmed.Store(int64(asked))
+	n.pulse.ceiling.enter(term)
 	n.clock.run(from)
 	n.table.Lead(r.number)
 	n.reign.Store(r)
 	n.last = r
+	n.pulse.nudge()
 	n.publish()
 	n.running.Go(func() { n.flush(r) })
 	n.log.Info("this node leads", "term", term)

@@ -82,7 +82,7 @@ func (n *Node) watchOne(ctx context.Context, l leadership) {
 
 // holdStream opens a stream to a leader, and waits for its end or that of ctx. It returns an error if there is none.
 func (n *Node) holdStream(ctx context.Context, l leadership) error {
-	dialing, cancel := context.WithTimeout(ctx, n.config.Heartbeat)
+	dialing, cancel := context.WithTimeout(ctx, n.heartbeat())
 	defer cancel()
 	conn, err := n.Dial(dialing, l.leader)
 	if err != nil {

@@ -158,7 +158,9 @@ func (n *Node) promote(ctx context.Context, q *Question) error {
 		case n.incarnation(m.ID) != q.Node.Incarnation:
 			return fmt.Errorf("%s: %w", m.ID, ErrUsed)
 		}
-		if m.Voter || q.Applied+promoteLag < n.raft.CommitIndex() {
+		n.pulse.proposing.Lock()
+		defer n.pulse.proposing.Unlock()
+		if m.Voter || q.Applied+promoteLag < n.raft.CommitIndex() || q.Version != n.pulse.known().Version {
 			return nil
 		}
 		err := n.put(ctx, func(within time.Duration) raft.Future {
@@ -258,7 +260,7 @@ func (n *Node) Transfer(ctx context.Context, id string) error {
 		return fmt.Errorf("transfer: there is no other voter: %w", topology.ErrRefused)
 	}
 	return n.change(func() error {
-		ctx, cancel := context.WithTimeout(ctx, n.config.Heartbeat*3)
+		ctx, cancel := context.WithTimeout(ctx, n.heartbeat()*3)
 		defer cancel()
 		return n.handOver(ctx, id)
 	})

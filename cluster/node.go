@@ -30,8 +30,10 @@ type Config struct {
 	Join      []string          // raft addresses of nodes to join through
 	Peers     Peers             // nil: the node is by itself
 
-	Async     bool          // replies do not wait for replication
-	Heartbeat time.Duration // silence of the leader after which followers elect another
+	Async bool // replies do not wait for replication
+	// Heartbeat is the silence of the leader after which followers elect another, 100 ms to 5 s in whole
+	// milliseconds, until the cluster has one: that of the node which leads it first.
+	Heartbeat time.Duration
 
 	Table *buckets.Table // with a journal, and the Clock below
 	Clock *Clock
@@ -63,7 +65,7 @@ type Node struct {
 	raft   *raft.Raft
 	table  *buckets.Table
 	clock  *Clock
-	lease  time.Duration // how long after a confirmation no other node can lead
+	pulse  *pulse
 
 	reign atomic.Pointer[reign] // nil while this node does not decide
 	past  atomic.Pointer[reign] // the newest that is over; nil: none is
@@ -140,7 +142,7 @@ func New(c Config) *Node {
 	c.Clock.wall = c.Wall
 	n := &Node{
 		config: c, log: c.Logger, table: c.Table, clock: c.Clock,
-		lease:     c.Heartbeat * 4 / 5,
+		pulse:     newPulse(c.Heartbeat),
 		announced: map[string]Announcement{},
 		met:       map[string]Announcement{},
 		notify:    make(chan bool, 64),
@@ -181,6 +183,8 @@ func (n *Node) Start(ctx context.Context) error {
 	if n.config.Peers != nil {
 		n.running.Go(n.watchLeader)
 		n.running.Go(n.introduce)
+		n.running.Go(n.keepHeartbeat)
+		n.running.Go(n.superviseHeartbeat)
 	}
 	return nil
 }
@@ -196,8 +200,8 @@ func (n *Node) begun() bool {
 func (n *Node) settings() *raft.Config {
 	s := raft.DefaultConfig()
 	s.LocalID = raft.ServerID(n.config.Self.ID)
-	s.HeartbeatTimeout, s.ElectionTimeout = n.config.Heartbeat, n.config.Heartbeat
-	s.LeaderLeaseTimeout = n.lease
+	s.HeartbeatTimeout, s.ElectionTimeout = n.heartbeat(), n.heartbeat()
+	s.LeaderLeaseTimeout = leaseOf(n.heartbeat())
 	s.CommitTimeout = 20 * time.Millisecond // tells idle followers what is committed
 	s.MaxAppendEntries = 32                 // of up to megabytes each
 	s.BatchApplyCh = true                   // the flusher bounds what is on its way
@@ -227,6 +231,9 @@ func (n *Node) startRaft(begins bool) error {
 	}
 	n.bootIndex, n.bootTerm = last, n.knownTerm()
 	n.readAnchor()
+	if err := n.pulse.load(n.config.Stable); err != nil {
+		return err
+	}
 	c := &n.config
 	n.contacts = n.newCatchUp(c.Transport)
 	n.arrivals = &arrivals{LogStore: c.Logs, now: n.clock.monotonic}
@@ -331,7 +338,7 @@ func (n *Node) hasten(t limiter.Ticket) {
 
 // leased reports whether no other node can lead at present.
 func (n *Node) leased(r *reign) bool {
-	return n.config.Peers == nil || !r.offered.Load() && n.clock.monotonic() < time.Duration(r.confirmed.Load())+n.lease
+	return n.config.Peers == nil || !r.offered.Load() && n.clock.monotonic() < time.Duration(r.confirmed.Load())+n.lease()
 }
 
 // Mark returns a ticket for all that was done before.

@@ -92,7 +92,7 @@ func TestLease(t *testing.T) {
 		if got := leader.Status().Entries; got != before {
 			t.Errorf("%d entries for peeks within the lease", got-before)
 		}
-		pass(leader.lease + time.Millisecond)
+		pass(leader.lease() + time.Millisecond)
 		before = leader.Status().Entries
 		s.left(leader, "s")
 		if got := leader.Status().Entries; got != before+1 {
@@ -218,7 +218,7 @@ func TestAsyncLoss(t *testing.T) {
 			if used < kept || kept < 400 {
 				t.Errorf("silent %v: %d used, %d were granted before the last moments", silent, used, kept)
 			}
-			if last := granted[len(granted)-1]; silent && last > end+leader.lease {
+			if last := granted[len(granted)-1]; silent && last > end+leader.lease() {
 				t.Errorf("granted %v after it was cut off", last-end)
 			}
 		})

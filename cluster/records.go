@@ -49,5 +49,8 @@ func readHead(r io.Reader) (*head, error) {
 	if h.Version != snapshotVersion {
 		return nil, fmt.Errorf("version %d: %w", h.Version, errHead)
 	}
+	if err := h.Heartbeat.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errHead, err)
+	}
 	return &h, nil
 }

@@ -19,7 +19,7 @@ func (n *Node) listen() {
 		return
 	}
 	n.running.Go(func() {
-		if n.wait(context.Background(), rand.N(n.config.Heartbeat/2)) == nil {
+		if n.wait(context.Background(), rand.N(n.heartbeat()/2)) == nil {
 			n.look()
 		}
 	})
@@ -31,13 +31,13 @@ func (n *Node) listen() {
 // of the old one before that.
 func (n *Node) look() {
 	leader, _ := n.raft.LeaderWithID()
-	if leader == "" || n.raft.State() != raft.Follower || time.Since(n.raft.LastContact()) < n.config.Heartbeat {
+	if leader == "" || n.raft.State() != raft.Follower || time.Since(n.raft.LastContact()) < n.heartbeat() {
 		return
 	}
-	settings := n.raft.ReloadableConfig()
-	for _, timeout := range []time.Duration{n.config.Heartbeat, n.config.Heartbeat - 1} {
-		settings.HeartbeatTimeout = timeout
-		if err := n.raft.ReloadConfig(settings); err != nil {
+	n.pulse.reloading.Lock()
+	defer n.pulse.reloading.Unlock()
+	for _, timeout := range []time.Duration{n.heartbeat(), n.heartbeat() - 1} {
+		if err := n.reloadLocked(func(s *raft.ReloadableConfig) { s.HeartbeatTimeout = timeout }); err != nil {
 			n.log.Warn("Raft does not look for the leader", "error", err)
 			return
 		}

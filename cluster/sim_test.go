@@ -35,12 +35,21 @@ type simConfig struct {
 	memory     int64 // of each table; above 0 the smallest debts are evicted
 	latency    time.Duration
 	slowDisk   time.Duration
-	skewed     bool // wall clocks differ, and jump
+	skewed     bool                     // wall clocks differ, and jump
+	heartbeats map[string]time.Duration // with which nodes are started; testHeartbeat where there is none
 	tune       func(*raft.Config)
 	unexpected func(id string, err error) bool // judges what a node ends with; nil: all is unexpected
 }
 
 const testHeartbeat = 250 * time.Millisecond
+
+// heartbeat returns the one with which a node is started.
+func (c *simConfig) heartbeat(id string) time.Duration {
+	if d := c.heartbeats[id]; d > 0 {
+		return d
+	}
+	return testHeartbeat
+}
 
 // sim is a cluster within one process, without a network or disks.
 type sim struct {

@@ -21,7 +21,7 @@ func (n *Node) startingTime() uint64 {
 	case mutant.Is(mutant.TimeUnseen):
 		return own.ByWall
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), n.config.Heartbeat)
+	ctx, cancel := context.WithTimeout(context.Background(), n.heartbeat())
 	defer cancel()
 	return own.with(n.askTimes(ctx, own.Term), len(n.voters())/2+1)
 }

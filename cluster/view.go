@@ -58,7 +58,7 @@ func (n *Node) publish() {
 // ended.
 func (n *Node) knownLeader() string {
 	l := n.knownLeadership()
-	if n.raft.State() == raft.Follower && n.silence() > n.config.Heartbeat || n.isGone(l) {
+	if n.raft.State() == raft.Follower && n.silence() > n.heartbeat() || n.isGone(l) {
 		return ""
 	}
 	return l.leader
@@ -177,6 +177,11 @@ func (n *Node) Status() topology.Status {
 		Changes:   n.bytes.Load(),
 		Rollbacks: n.rollbacks.Load(),
 		Snapshot:  n.snapshotIndex.Load(),
+		Heartbeat: n.shownHeartbeat(),
+		Settled:   n.config.Peers == nil || n.pulse.known().settled(),
+	}
+	if n.config.Async && n.config.Peers != nil {
+		s.MayLose = n.lease()
 	}
 	s.Behind = time.Duration(n.config.Wall().UnixNano() - int64(s.LogTime))
 	if r := n.reign.Load(); r != nil {
@@ -186,6 +191,14 @@ func (n *Node) Status() topology.Status {
 		s.Contact = time.Since(last)
 	}
 	return s
+}
+
+// shownHeartbeat returns the heartbeat of the cluster, or that of this node until there is one.
+func (n *Node) shownHeartbeat() time.Duration {
+	if h := n.pulse.known(); h.Version > 0 {
+		return h.Now
+	}
+	return n.heartbeat()
 }
 
 func (n *Node) mode() string {

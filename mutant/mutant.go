@@ -25,5 +25,7 @@ const (
 	TimeTwice         Bug = "time-counted-twice"    // a new leader adds the time since the last entry twice
 	TimeLate          Bug = "time-after-decision"   // a new leader adds that time after it has decided
 	TimeUnseen        Bug = "time-not-seen"         // a node that was down goes by its own wall clock
+	OwnHeartbeat      Bug = "own-heartbeat-lease"   // each node goes by its own raft-heartbeat
+	UnheardHeartbeat  Bug = "unheard-heartbeat"     // a longer lease does not wait until all voters keep still for longer
 	SyncIgnored       Bug = "sync-error-ignored"    // what the disk has not stored counts as stored
 )

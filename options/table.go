@@ -194,7 +194,7 @@ var table = []row{
 	},
 	{
 		name: "raft-heartbeat", group: replication, form: formMillis, change: immutable,
-		help:  "silence of the leader that starts an election",
+		help:  "silence that starts an election, in a new cluster",
 		field: func(o *Options) value { return span{&o.RaftHeartbeat, time.Millisecond, 100, 5000} },
 	},
 	{

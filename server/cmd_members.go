@@ -36,6 +36,7 @@ func cmdMembersStatus(c *client, _ [][]byte) error {
 		{"waiting", strconv.Itoa(status.Waiting)}, {"unflushed", status.Unflushed.String()},
 		{"log-time", decimal(status.LogTime)}, {"log-time-behind", status.Behind.String()},
 		{"last-contact", status.Contact.String()}, {"rollbacks", decimal(status.Rollbacks)},
+		{"heartbeat", status.Heartbeat.String()}, {"heartbeat-settled", yesNo(status.Settled)},
 	})
 	return nil
 }

@@ -69,6 +69,10 @@ func TestClClusterChanges(t *testing.T) {
 			t.Errorf("changes %q, want %q", got, want)
 		}
 	}
+	l.nodes["b"].dial().do("+OK\r\n", "CL.CLUSTER", "SET", "RAFT-HEARTBEAT", "500")
+	if got := l.changes(); got[len(got)-1] != "a: heartbeat 500ms" {
+		t.Errorf("changes %q", got)
+	}
 	done := len(l.changes())
 	p := l.nodes["b"].dial()
 	bad := func(want string, words ...string) {
@@ -94,6 +98,11 @@ func TestClClusterChanges(t *testing.T) {
 	bad("ERR this node leads the cluster already", "TRANSFER", "a")
 	bad("ERR unknown subcommand or wrong number", "TRANSFER", "a", "b")
 	bad("ERR wrong number", "ADD", "d")
+	bad("ERR wrong number", "SET", "raft-heartbeat")
+	bad("ERR the cluster has no setting 'timeout'; it has raft-heartbeat", "SET", "timeout", "500")
+	for _, ms := range []string{"99", "5001", "-250", "", "250ms", "1.5", "9223372036854775808"} {
+		bad("ERR raft-heartbeat must be an integer from 100 to 5000, in milliseconds", "SET", "raft-heartbeat", ms)
+	}
 	if got := l.changes()[done:]; len(got) > 0 {
 		t.Errorf("the cluster is asked for %q", got)
 	}

@@ -119,7 +119,7 @@ func (c *client) instance(name, id, host string, port int, flags string) []field
 		{"name", name}, {"ip", host}, {"port", strconv.Itoa(port)}, {"runid", c.srv.nodeID(id)}, {"flags", flags},
 		{"link-pending-commands", "0"}, {"link-refcount", "1"}, {"last-ping-sent", "0"},
 		{"last-ok-ping-reply", "0"}, {"last-ping-reply", "0"},
-		{"down-after-milliseconds", strconv.FormatInt(c.srv.opts.Get().RaftHeartbeat.Milliseconds(), 10)},
+		{"down-after-milliseconds", strconv.FormatInt(c.srv.cluster.Status().Heartbeat.Milliseconds(), 10)},
 	}
 }
 

@@ -63,6 +63,9 @@ func infoLog(view *topology.View, status *topology.Status, w *infoWriter) {
 	w.field("replication_mode", status.Mode)
 	w.field("replication_waiting", status.Waiting)
 	w.field("replication_unflushed_usec", status.Unflushed.Microseconds())
+	w.field("replication_async_bound_usec", status.MayLose.Microseconds())
+	w.field("raft_heartbeat_usec", status.Heartbeat.Microseconds())
+	w.field("raft_heartbeat_settled", yesNo(status.Settled))
 	w.field("replicated_entries", status.Entries)
 	w.field("replicated_bytes", status.Changes)
 	w.field("log_time_behind_usec", status.Behind.Microseconds())
@@ -85,4 +88,11 @@ func infoSentinel(s *Server, w *infoWriter) {
 	}
 	w.field("master0", fmt.Sprintf("name=%s,status=%s,address=%s:%d,slaves=%d,sentinels=%d",
 		s.opts.Get().SentinelMaster, status, leader.host, leader.named, len(replicas(view, view.Leader)), len(sentinels(view))))
+}
+
+func yesNo(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
 }

@@ -399,3 +399,7 @@ func (n *labNode) Remove(_ context.Context, id string) error {
 func (n *labNode) Transfer(_ context.Context, id string) error {
 	return n.lab.change("%s: transfer %s", n.id, id)
 }
+
+func (n *labNode) SetHeartbeat(_ context.Context, d time.Duration) error {
+	return n.lab.change("%s: heartbeat %s", n.id, d)
+}

@@ -20,6 +20,8 @@ func clusterCommands() []command {
 			tips: "nondeterministic_output", summary: "Describes each node of the cluster"},
 		{name: "cl.cluster|remove", arity: 3, flags: change, leader: true, group: groupLimiter, since: "0.2.0", run: cmdMembersRemove,
 			summary: "Takes a node out of the cluster", args: "node-id"},
+		{name: "cl.cluster|set", arity: 4, flags: change, leader: true, group: groupLimiter, since: "0.2.0", run: cmdMembersSet,
+			summary: "Changes a setting of the whole cluster: raft-heartbeat, in milliseconds", args: "setting value"},
 		{name: "cl.cluster|status", arity: 2, flags: help, group: groupLimiter, since: "0.2.0", run: cmdMembersStatus,
 			tips: "nondeterministic_output", summary: "Tells how this node sees the cluster"},
 		{name: "cl.cluster|transfer", arity: -2, flags: change, leader: true, group: groupLimiter, since: "0.2.0", run: cmdMembersTransfer,

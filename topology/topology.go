@@ -72,6 +72,9 @@ type Status struct {
 	Changes   uint64        // bytes of changes in them
 	Rollbacks uint64        // times that it took back what was not committed
 	Snapshot  uint64        // index of its newest snapshot
+	Heartbeat time.Duration // of the cluster: silence of the leader after which another is elected
+	Settled   bool          // all voters run with that heartbeat
+	MayLose   time.Duration // what was admitted for so long can be lost with the leader; 0 in sync mode
 	Contact   time.Duration // since it heard from the leader; 0 on the leader itself
 	// Followers are the other members, on the node that leads: only that one knows. nil elsewhere.
 	Followers []Follower
@@ -114,6 +117,12 @@ var (
 	ErrSilent   = errors.New("the node that is to lead does not answer")
 )
 
+// The errors of changing the heartbeat.
+var (
+	ErrHeartbeat   = errors.New("a heartbeat is 100 to 5000 ms")
+	ErrNoHeartbeat = errors.New("the cluster has no heartbeat yet: not all voters have answered since it began; try again once they do")
+)
+
 // Cluster is a cluster as the faces of one of its nodes use it.
 type Cluster interface {
 	// View returns what is known at present.
@@ -137,6 +146,8 @@ type Cluster interface {
 	// Remove takes a node out. It is refused for a node without which the others that are alive would be
 	// no majority.
 	Remove(ctx context.Context, id string) error
+	// SetHeartbeat changes the heartbeat of the cluster to whole milliseconds from 100 to 5000.
+	SetHeartbeat(ctx context.Context, d time.Duration) error
 	// Transfer hands leadership to a voter, or to the one that is furthest if id is empty.
 	Transfer(ctx context.Context, id string) error
 }

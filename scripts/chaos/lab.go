@@ -95,7 +95,8 @@ func (l *lab) close(failed bool) error {
 // plan says what a cluster is to be like.
 type plan struct {
 	nodes int
-	args  []string // of each node besides
+	args  []string            // of each node besides
+	own   map[string][]string // of one node besides, by its id
 	env   []string
 	disk  int // MiB of the file system that each node has for itself; 0: none of its own
 }
@@ -175,6 +176,7 @@ func (c *cluster) prepare(join string) (*node, error) {
 		n.args = append(n.args, "--join", join)
 	}
 	n.args = append(n.args, c.plan.args...)
+	n.args = append(n.args, c.plan.own[id]...)
 	c.nodes = append(c.nodes, n)
 	return n, nil
 }

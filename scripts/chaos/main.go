@@ -11,6 +11,7 @@
 //	chaos killall    kill -9 of all nodes at once: nothing acknowledged is lost
 //	chaos clock      wall clocks that are wrong while leaders change
 //	chaos membership nodes that are added, removed, and wiped
+//	chaos heartbeats nodes with different heartbeats, and one that is changed while leaders change
 //	chaos majority-loss most nodes are down for a while: limits come back meanwhile
 //	chaos disk       disks that are full, fail, hang and are slow
 //	chaos mutants    deliberate bugs: each has to be found by some checker
@@ -52,6 +53,7 @@ func scenarios() []scenario {
 		{"killall", killall},
 		{"clock", clockScenario},
 		{"membership", membership},
+		{"heartbeats", heartbeats},
 		{"majority-loss", majorityLoss},
 		{"disk", disk},
 		{"mutants", mutants},

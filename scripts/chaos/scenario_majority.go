@@ -19,6 +19,7 @@ const (
 // long. That no more comes back than that is what is judged in the end, as always.
 func majorityLoss(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
+		t.least = 5 // nothing is decided for most of the time
 		worst := time.Duration(0)
 		for i := range l.repeated(2, 5) {
 			lost, err := t.loseMajority(ctx, majorityDown, i)

@@ -39,6 +39,9 @@ func hunts() []hunt {
 		{mutant.TimeTwice, followersKilled},
 		{mutant.TimeLate, followersKilled},
 		{mutant.TimeUnseen, clocksAndKill},
+		{mutant.OwnHeartbeat, longLeaderCut},
+		// It takes a voter that is slow to follow a change of the heartbeat.
+		{mutant.UnheardHeartbeat, nil},
 		// A node has to lose and regain the lead before it notices either.
 		{mutant.AnyTerm, nil},
 	}
@@ -152,7 +155,12 @@ func (l *lab) hunt(ctx context.Context, h hunt) (by caught, err error) {
 func (l *lab) huntOnce(ctx context.Context, bug mutant.Bug, turns []turn, end time.Time) (findings []finding, err error) {
 	quiet := *l
 	quiet.out = &report{w: io.Discard}
-	c, err := quiet.start(ctx, plan{env: []string{"THROTTLED_MUTANT=" + string(bug)}})
+	p := plan{}
+	if bug == mutant.OwnHeartbeat {
+		p = mixedHeartbeats()
+	}
+	p.env = []string{"THROTTLED_MUTANT=" + string(bug)}
+	c, err := quiet.start(ctx, p)
 	l.made = quiet.made
 	defer func() {
 		if closed := c.close(); err == nil {

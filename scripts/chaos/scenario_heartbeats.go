@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// mixedHeartbeats is a cluster of which the first node is started with a much longer heartbeat than the others.
+func mixedHeartbeats() plan {
+	return plan{own: map[string][]string{"n1": {"--raft-heartbeat", "2000"}}}
+}
+
+// heartbeats cuts off a leader that was started with a longer heartbeat than the others, in both modes, while
+// clients ask it; and then changes the heartbeat while leaders change. Judges of reads and charges find
+// whoever goes by a heartbeat of its own.
+func heartbeats(ctx context.Context, l *lab) error {
+	if err := l.withTrial(ctx, mixedHeartbeats(), func(ctx context.Context, t *trial) error {
+		for range l.repeated(3, 10) {
+			if err := longLeaderCut(ctx, t, l.random); err != nil {
+				return err
+			}
+		}
+		changed := 0
+		for _, ms := range []int{250, 1000, 100, 400, 250} {
+			if err := t.setHeartbeat(ctx, ms); err != nil {
+				return err
+			}
+			leader, err := t.awaitLeader(ctx)
+			if err != nil {
+				return err
+			}
+			t.kill()
+			if err := killed(ctx, t, leader, l.random); err != nil {
+				return err
+			}
+			if err := t.heartbeatSettled(ctx, ms); err != nil {
+				return err
+			}
+			changed++
+		}
+		l.out.note("heartbeats that were changed while a leader was killed", "%d", changed)
+		return nil
+	}); err != nil {
+		return err
+	}
+	return l.asyncHeartbeats(ctx)
+}
+
+// longLeaderCut makes the node with the long heartbeat lead, and cuts it off while clients ask it.
+func longLeaderCut(ctx context.Context, t *trial, _ *rand.Rand) error {
+	n, err := t.leadBy(ctx, "n1")
+	if err != nil {
+		return err
+	}
+	t.kill()
+	others := t.others(n)
+	return t.whileCut(ctx, n, "cut off", rule{in: others, out: others, percent: 100}, 6*time.Second)
+}
+
+// leadBy makes a node lead.
+func (t *trial) leadBy(ctx context.Context, id string) (n *node, err error) {
+	err = await(ctx, startWithin, func() (bool, error) {
+		leader, err := t.leader()
+		if err != nil {
+			return false, err
+		}
+		if n = leader; n.id == id {
+			return true, nil
+		}
+		if _, err = askOnce(leader.addr(), patience, "CL.CLUSTER", "TRANSFER", id); err == nil {
+			t.kill()
+		}
+		return false, errors.Join(err, errors.New(leader.id+" leads"))
+	})
+	return n, err
+}
+
+// setHeartbeat changes the heartbeat of the cluster.
+func (t *trial) setHeartbeat(ctx context.Context, ms int) error {
+	t.note("the heartbeat is to be %d ms", ms)
+	node := 0
+	return await(ctx, startWithin, func() (bool, error) {
+		node++
+		_, err := askOnce(t.nodes[node%len(t.nodes)].addr(), patience, "CL.CLUSTER", "SET", "raft-heartbeat", fmt.Sprint(ms))
+		return err == nil, err
+	})
+}
+
+// heartbeatSettled waits until the leader says that all voters run with a heartbeat.
+func (t *trial) heartbeatSettled(ctx context.Context, ms int) error {
+	return await(ctx, startWithin, func() (bool, error) {
+		leader, err := t.leader()
+		if err != nil {
+			return false, err
+		}
+		info, err := leader.info(patience)
+		got := info["raft_heartbeat_usec"] + " " + info["raft_heartbeat_settled"]
+		if want := fmt.Sprintf("%d yes", ms*1000); err == nil && got != want {
+			err = fmt.Errorf("a heartbeat of %s", got)
+		}
+		return err == nil, err
+	})
+}
+
+// asyncHeartbeats cuts the node with the long heartbeat off in async mode, and measures for how long it goes on
+// to admit after another has begun to.
+func (l *lab) asyncHeartbeats(ctx context.Context) (err error) {
+	p := mixedHeartbeats()
+	p.args = []string{"--replication", "async"}
+	c, err := l.start(ctx, p)
+	defer func() { err = errors.Join(err, c.close()) }()
+	if err != nil {
+		return err
+	}
+	t := &trial{cluster: c}
+	n, err := t.leadBy(ctx, "n1")
+	if err != nil {
+		return err
+	}
+	all := c.probe(ctx)
+	defer all.end()
+	rest(ctx, time.Second)
+	others := c.others(n)
+	heal, err := n.host.cut(rule{in: others, out: others, percent: 100})
+	if err != nil {
+		return err
+	}
+	cut := c.clock.now() // what is sent from here on the node that was cut off decides by itself
+	rest(ctx, 6*time.Second)
+	healed := c.clock.now()
+	if err := heal(); err != nil {
+		return err
+	}
+	first := all.firstAfter(cut, n)
+	last := all.lastBefore(n, healed)
+	l.out.note("async: admitted by the node that was cut off", "for %.0f ms; by another after %.0f ms", float64(last-cut)/1e6, float64(first-cut)/1e6)
+	if first == 0 {
+		return errors.New("no other node has decided")
+	}
+	l.out.atMost("  both at once", max(0, float64(last-first)/1e6), 0, "ms")
+	return nil
+}
+
+// lastBefore returns when the last request was sent to a node before a moment that it has decided.
+func (p *probes) lastBefore(n *node, moment int64) (last int64) {
+	for _, one := range p.all {
+		one.mu.Lock()
+		for _, o := range one.oks {
+			if one.node == n && o.Return < moment {
+				last = o.Call
+			}
+		}
+		one.mu.Unlock()
+	}
+	return last
+}
