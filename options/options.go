@@ -30,7 +30,9 @@ type Options struct {
 	ProtoMaxInlineLen      int64         // bytes of an inline command; 1 KiB to 1 MiB, at most ClientQueryBufferLimit
 	ProtoMaxArgs           int           // arguments of one command, its name included; at least 1
 	CommandTimeout         time.Duration // whole seconds to complete a command that has begun, and to authenticate; 0 waits for ever
-	WriteTimeout           time.Duration // whole seconds that a reply may stand unread; 0 waits for ever
+	WriteTimeout           time.Duration // whole seconds that a full reply buffer may stand unread; 0 waits for ever
+	ClientReplyBufferLimit int64         // bytes of replies that wait for one client before no more is read from it; at least 64 KiB
+	AuthFailuresPerMinute  int           // wrong passwords that an address may give within a minute; 0 sets no limit
 	ShutdownTimeout        time.Duration // whole seconds that clients get to finish at shutdown; 0 closes at once
 	WindowLogMaxEntries    int           // admitted requests that the log of one CL.WINDOW ... LOG key holds; 1 to 65536
 
@@ -38,6 +40,10 @@ type Options struct {
 
 	MaxMemory       int64  // bytes for keys; 0 sets no limit
 	MaxMemoryPolicy string // what gives way at the limit: new keys ("noeviction"), or those that limit least ("evict-smallest-debt")
+
+	// MaxMemoryClients is the memory of all clients together, in bytes; if negative, as a percentage
+	// of MaxMemory. 0 sets no limit. See ClientMemory.
+	MaxMemoryClients int64
 
 	// Snapshots.
 
@@ -119,10 +125,13 @@ func Default() Options {
 		ProtoMaxArgs:           1024,
 		CommandTimeout:         10 * time.Second,
 		WriteTimeout:           10 * time.Second,
+		ClientReplyBufferLimit: 64 * mib,
+		AuthFailuresPerMinute:  20,
 		ShutdownTimeout:        10 * time.Second,
 		WindowLogMaxEntries:    8192,
 
-		MaxMemoryPolicy: "noeviction",
+		MaxMemoryPolicy:  "noeviction",
+		MaxMemoryClients: 256 * mib,
 
 		Dir:        ".",
 		DBFilename: "dump.thr",
@@ -142,6 +151,22 @@ func Default() Options {
 		Databases:       1,
 		ReplicaReadOnly: true,
 	}
+}
+
+// leastClientMemory is the least that all clients may take, as in Redis.
+const leastClientMemory = 128 * kib
+
+// ClientMemory returns the bytes that all clients together may make the server hold: what
+// MaxMemoryClients means, at least 128 KiB. 0 means no limit, as does a percentage without MaxMemory.
+func (o *Options) ClientMemory() int64 {
+	limit := o.MaxMemoryClients
+	if limit < 0 {
+		limit = o.MaxMemory / 100 * -limit
+	}
+	if limit == 0 {
+		return 0
+	}
+	return max(limit, leastClientMemory)
 }
 
 // Validate reports the first value that is outside what its option accepts, or else

@@ -29,6 +29,9 @@ var other = map[string]string{
 	"window-log-max-entries":    "65536",
 	"maxmemory":                 "9223372036854775807",
 	"maxmemory-policy":          "evict-smallest-debt",
+	"maxmemory-clients":         "5%",
+	"client-reply-buffer-limit": "65536",
+	"auth-failures-per-minute":  "0",
 	"dir":                       "/var/lib/thr ottled",
 	"dbfilename":                "other.thr",
 	"save":                      "3600 1 300 100 1 0",
@@ -187,7 +190,8 @@ func TestDefault(t *testing.T) {
 		"bind": "127.0.0.1", "port": "6380", "protected-mode": "yes", "requirepass": "", "tcp-keepalive": "60",
 		"timeout": "0", "maxclients": "10000", "client-query-buffer-limit": "1048576", "proto-max-bulk-len": "524288",
 		"proto-max-inline-len": "65536", "proto-max-args": "1024", "command-timeout": "10", "write-timeout": "10",
-		"shutdown-timeout": "10", "window-log-max-entries": "8192", "maxmemory": "0", "maxmemory-policy": "noeviction", "dir": ".", "dbfilename": "dump.thr",
+		"shutdown-timeout": "10", "window-log-max-entries": "8192", "maxmemory": "0", "maxmemory-policy": "noeviction",
+		"maxmemory-clients": "268435456", "client-reply-buffer-limit": "67108864", "auth-failures-per-minute": "20", "dir": ".", "dbfilename": "dump.thr",
 		"save": "", "snapshot-fallback": "no", "stop-writes-on-bgsave-error": "no", "loglevel": "notice", "logfile": "", "slowlog-log-slower-than": "10000", "slowlog-max-len": "128",
 		"data-dir": "", "replication": "sync", "raft-fsync": "yes", "raft-heartbeat": "250", "cluster-id": "", "node-id": "", "raft-addr": "", "raft-advertise": "",
 		"bootstrap": "", "join": "", "raft-tls-cert": "", "raft-tls-key": "", "raft-tls-ca": "", "raft-insecure": "no", "announce-host": "",
@@ -200,6 +204,26 @@ func TestDefault(t *testing.T) {
 			t.Errorf("%s: no default is expected", r.name)
 		}
 		wantText(t, &o, r.name, text)
+	}
+}
+
+func TestClientMemory(t *testing.T) {
+	for _, tt := range []struct {
+		text      string
+		maxMemory int64
+		want      int64
+	}{
+		{"0", 1 * gib, 0}, {"1", 0, 128 * kib}, {"1gb", 0, gib}, {"5%", 100 * mib, 5 * mib},
+		{"100%", gib, gib / 100 * 100}, {"1%", 1 * mib, 128 * kib}, {"5%", 0, 0}, {"0%", gib, 0},
+	} {
+		o := Default()
+		o.MaxMemory = tt.maxMemory
+		if err := find("maxmemory-clients").field(&o).Set(tt.text); err != nil {
+			t.Errorf("%s: %v", tt.text, err)
+		}
+		if got := o.ClientMemory(); got != tt.want {
+			t.Errorf("%s of maxmemory %d is %d bytes, want %d", tt.text, tt.maxMemory, got, tt.want)
+		}
 	}
 }
 

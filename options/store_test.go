@@ -23,7 +23,7 @@ func TestStore_Match(t *testing.T) {
 		{[]string{"appendonly"}, "appendonly=no"},
 		{[]string{"databases"}, "databases=1"},
 		{[]string{"TIMEOUT"}, "timeout=30"},
-		{[]string{"Max[M]*"}, "maxmemory=1048576 maxmemory-policy=noeviction"},
+		{[]string{"Max[M]*"}, "maxmemory=1048576 maxmemory-policy=noeviction maxmemory-clients=268435456"},
 		{[]string{"slowlog*", "port", "s*en", "port"}, "port=6380 slowlog-log-slower-than=10000 slowlog-max-len=128"},
 		{[]string{"requirepass"}, "requirepass="},
 	}

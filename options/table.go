@@ -36,6 +36,7 @@ const (
 	formMillis    = "MSEC"
 	formMicros    = "USEC"
 	formBytes     = "BYTES"
+	formShare     = "BYTES|N%"
 	formYesNo     = "yes|no"
 	formText      = "TEXT"
 	formName      = "NAME"
@@ -128,8 +129,18 @@ var table = []row{
 	},
 	{
 		name: "write-timeout", group: limits, form: formSeconds,
-		help:  "time that a reply may stand unread, 0 for no limit",
+		help:  "time to read from a full buffer, 0 for no limit",
 		field: func(o *Options) value { return seconds(&o.WriteTimeout) },
+	},
+	{
+		name: "client-reply-buffer-limit", group: limits, form: formBytes,
+		help:  "replies that wait for a client",
+		field: func(o *Options) value { return size{&o.ClientReplyBufferLimit, 64 * kib, 1 * gib} },
+	},
+	{
+		name: "auth-failures-per-minute", group: limits, form: formNumber,
+		help:  "wrong passwords from an address, 0 for no limit",
+		field: func(o *Options) value { return number{&o.AuthFailuresPerMinute, 0, 1 << 20} },
 	},
 	{
 		name: "shutdown-timeout", group: limits, form: formSeconds,
@@ -154,6 +165,11 @@ var table = []row{
 			return explained{enum{&o.MaxMemoryPolicy, []string{"noeviction", "evict-smallest-debt"}},
 				"by LRU, LFU or chance a flood of new keys would reset limits"}
 		},
+	},
+	{
+		name: "maxmemory-clients", group: memory, form: formShare,
+		help:  "memory for clients, 0 for no limit",
+		field: func(o *Options) value { return sizeOrPercent{&o.MaxMemoryClients} },
 	},
 
 	{

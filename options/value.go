@@ -121,6 +121,46 @@ func parseSize(text string) (int64, error) {
 	return int64(n) * unit, nil
 }
 
+// sizeOrPercent is a number of bytes, or a percentage, which is held as a negative number.
+type sizeOrPercent struct{ p *int64 }
+
+var (
+	errShare   = errors.New("argument must be a memory or percent value")
+	errPercent = errors.New("percentage argument must be less or equal to 100")
+)
+
+func (v sizeOrPercent) String() string {
+	if *v.p < 0 {
+		return strconv.FormatInt(-*v.p, 10) + "%"
+	}
+	return strconv.FormatInt(*v.p, 10)
+}
+
+func (v sizeOrPercent) want() string {
+	return "bytes, with or without a unit (k, kb, m, mb, g, gb), or a percentage from 0% to 100%"
+}
+
+func (v sizeOrPercent) Set(text string) error {
+	digits, percent := strings.CutSuffix(text, "%")
+	if !percent {
+		n, err := parseSize(text)
+		if err != nil {
+			return errShare
+		}
+		*v.p = n
+		return nil
+	}
+	n, err := within(digits, 0, math.MaxInt64)
+	switch {
+	case err != nil:
+		return errShare
+	case n > 100:
+		return errPercent
+	}
+	*v.p = -n
+	return nil
+}
+
 // boolean is yes or no.
 type boolean struct{ p *bool }
 

@@ -8,6 +8,7 @@ import (
 func TestValue_Set(t *testing.T) {
 	const integer = "argument couldn't be parsed into an integer"
 	const memory = "argument must be a memory value"
+	const share = "argument must be a memory or percent value"
 	const save = "Invalid save parameters"
 	tests := []struct {
 		option, text string
@@ -63,6 +64,21 @@ func TestValue_Set(t *testing.T) {
 		{"proto-max-bulk-len", "1023", "argument must be between 1024 and 536870912 inclusive"},
 		{"proto-max-bulk-len", "513mb", "argument must be between 1024 and 536870912 inclusive"},
 		{"client-query-buffer-limit", "1", "argument must be between 16384 and 1073741824 inclusive"},
+
+		{"maxmemory-clients", "0", "0"},
+		{"maxmemory-clients", "100mb", "104857600"},
+		{"maxmemory-clients", "5%", "5%"},
+		{"maxmemory-clients", "100%", "100%"},
+		{"maxmemory-clients", "0%", "0"},
+		{"maxmemory-clients", "101%", "percentage argument must be less or equal to 100"},
+		{"maxmemory-clients", "-1", share},
+		{"maxmemory-clients", "-1%", share},
+		{"maxmemory-clients", "05%", share},
+		{"maxmemory-clients", "1.5%", share},
+		{"maxmemory-clients", "%", share},
+		{"maxmemory-clients", "1mb%", share},
+		{"maxmemory-clients", "5x", share},
+		{"client-reply-buffer-limit", "65535", "argument must be between 65536 and 1073741824 inclusive"},
 
 		{"node-id", "n-1", "n-1"},
 		{"node-id", "", ""},

@@ -67,6 +67,15 @@ func (r *Reader) Size() int {
 	return len(r.buf) + cap(r.spans)*spanSize + cap(r.args)*argSize
 }
 
+// Growth returns the bytes of the larger buffer that the next Fill will make, or 0 if it makes
+// none.
+func (r *Reader) Growth() int {
+	if size := r.wantedSize(); size > len(r.buf) {
+		return size
+	}
+	return 0
+}
+
 // Fill reads once from src and returns what src returns. What Next has handed out before
 // is no longer valid.
 func (r *Reader) Fill(src io.Reader) (int, error) {

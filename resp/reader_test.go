@@ -376,3 +376,27 @@ func TestReaderLooksAtNoByteTwice(t *testing.T) {
 		}
 	}
 }
+
+// TestReaderGrowth sees that Growth announces each larger buffer that Fill makes.
+func TestReaderGrowth(t *testing.T) {
+	t.Parallel()
+	r := NewReader(Limits{Args: 10, Bulk: 1 << 20, Inline: 1 << 16, Query: 1 << 20})
+	src := strings.NewReader("*2\r\n$4\r\nECHO\r\n$300000\r\n" + strings.Repeat("x", 300_000) + "\r\n")
+	grown := 0
+	for src.Len() > 0 {
+		before, growth := len(r.buf), r.Growth()
+		if _, err := r.Fill(src); err != nil {
+			t.Fatal(err)
+		}
+		if after := len(r.buf); after > before && growth != after || after <= before && growth != 0 {
+			t.Fatalf("the buffer went from %d to %d bytes, announced were %d", before, after, growth)
+		}
+		grown += growth
+		if _, err := r.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if grown < 300_000 {
+		t.Errorf("buffers of %d bytes were announced", grown)
+	}
+}

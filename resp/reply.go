@@ -28,6 +28,9 @@ func (r *Reply) Bytes() []byte { return r.buf }
 // Len returns the number of bytes collected.
 func (r *Reply) Len() int { return len(r.buf) }
 
+// Size returns the bytes of memory that are held for what is collected.
+func (r *Reply) Size() int { return cap(r.buf) }
+
 // Truncate drops all but the first n bytes. When nothing is left, it drops the memory
 // as well if that is more than keep bytes.
 func (r *Reply) Truncate(n, keep int) {
