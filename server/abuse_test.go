@@ -184,8 +184,9 @@ func TestSlowReaders(t *testing.T) {
 		}
 		good.await("clients", "connected_clients", 1)
 	}
-	f(func(*options.Options) {}, request("COMMAND", "DOCS"))
-	f(func(*options.Options) {}, request("ECHO", strings.Repeat("x", 100<<10)))
+	small := func(o *options.Options) { o.ClientReplyBufferLimit = 64 << 10 }
+	f(small, request("COMMAND", "DOCS"))
+	f(small, request("ECHO", strings.Repeat("x", 100<<10)))
 	f(withPassword, request("PING"))
 }
 

@@ -6,6 +6,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"github.com/throttledhq/throttled/options"
 )
 
 const (
@@ -86,16 +88,7 @@ func (s *Server) admit(conn net.Conn, f *face) {
 	}
 	keepAlive(conn, o.TCPKeepAlive)
 	c := newClient(s, conn, f)
-	s.mu.Lock()
-	full := !f.trusted && len(s.clients)-s.peers >= clientLimit(o.MaxClients)
-	refused := full || s.closing.Load()
-	if !refused {
-		s.clients[c.id] = c
-		s.peers += countTrue(f.trusted)
-		s.active.Add(1)
-	}
-	s.mu.Unlock()
-	switch {
+	switch full, refused := s.take(c, o); {
 	case full:
 		s.turnAway(conn, errMaxClients)
 	case refused && f.trusted:
@@ -105,6 +98,52 @@ func (s *Server) admit(conn net.Conn, f *face) {
 	default:
 		go c.serve()
 	}
+}
+
+// take gives a client a place, and closes another one for it if need be. It reports whether
+// there is none, and whether the client is refused, for this or another reason.
+func (s *Server) take(c *client, o *options.Options) (full, refused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !c.face.trusted && !s.makeRoom(o) {
+		return true, true
+	}
+	if s.closing.Load() {
+		return false, true
+	}
+	if !c.face.trusted {
+		s.admission.add(c)
+	}
+	s.clients[c.id] = c
+	s.peers += countTrue(c.face.trusted)
+	c.usage.set(&c.usage.base, connectionBytes)
+	s.active.Add(1)
+	return false, false
+}
+
+// makeRoom closes a newcomer for one more client if need be, and reports whether there is a place.
+// Where many newcomers are being closed, it waits for one to have ended. s.mu is held.
+func (s *Server) makeRoom(o *options.Options) bool {
+	for !s.closing.Load() {
+		victim, r := s.admission.makeRoom(len(s.clients)-s.peers, clientLimit(o.MaxClients))
+		switch {
+		case r == roomSoon:
+			s.admission.ended.Wait()
+			continue
+		case victim != nil:
+			s.stats.displaced.Add(1)
+			victim.hangUp()
+		}
+		return r == roomFree
+	}
+	return true // it is refused because the server is closing
+}
+
+// crowded reports whether few places are left.
+func (s *Server) crowded(o *options.Options) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return crowded(len(s.clients)-s.peers-s.admission.displaced, clientLimit(o.MaxClients))
 }
 
 // keepAlive makes the system probe a silent peer so often; 0 means never.

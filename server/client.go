@@ -49,7 +49,10 @@ type client struct {
 	channels      subscriptions
 	retune        bool  // its subscriptions are not those that it is told news by
 	watching      bool  // MONITOR has been asked for
-	feed          *feed // what writes to the connection then, or where there may be news
+	feed          *feed // what writes to the connection then, where there may be news, or while the client does not read
+	usage         usage
+	backlog       backlog
+	newcomer      *newcomer // nil once the client has shown what it is
 
 	// What the housekeeper looks at, in its ticks; 0 means not so.
 	lastRead  atomic.Int64 // when bytes came last
@@ -89,6 +92,7 @@ func newClient(s *Server, conn net.Conn, f *face) *client {
 	now := s.ticks.Load()
 	c.lastRead.Store(now)
 	c.in = resp.NewReader(resp.Limits{})
+	c.usage.init(s, f)
 	c.resetAuth()
 	return c
 }
@@ -162,6 +166,9 @@ func (c *client) serve() {
 	}()
 	err := c.conn.loop(c.turn)
 	c.noteEnd(err)
+	if c.cut {
+		c.conn.hangUp()
+	}
 	c.endFeed() // with its last words, if the peer takes them
 	if parted := c.parts(); parted || (c.quit || c.leaving.Load()) && !c.cut {
 		c.conn.lastWords(parted)
@@ -180,6 +187,10 @@ func (c *client) parts() bool {
 
 // turn reads once and runs what has been read.
 func (c *client) turn() progress {
+	c.srv.clientMemory.collect()
+	if growth := c.in.Growth(); growth > 0 {
+		c.awaitRoom(growth)
+	}
 	n, err := c.in.Fill(c.conn)
 	if c.hungUp.Load() {
 		return stop // whoever ended the connection may rely on nothing running any more
@@ -187,7 +198,9 @@ func (c *client) turn() progress {
 	if n > 0 {
 		c.srv.stats.netIn.Add(int64(n))
 		c.srv.stats.reads.Add(1)
-		if !c.runAll() {
+		goesOn := c.runAll()
+		c.noteUsage()
+		if !goesOn {
 			return stop
 		}
 	}
@@ -209,6 +222,7 @@ func (c *client) turn() progress {
 func (c *client) trimReader() {
 	if c.in.Pending() == 0 && c.in.Size() > keepIn {
 		c.in = resp.NewReader(readLimits(c.known, c.authenticated))
+		c.noteUsage()
 	}
 }
 
@@ -243,6 +257,9 @@ func (c *client) runAll() bool {
 	c.dropBatch()
 	goesOn := !c.cut && c.flush() && !c.quit
 	c.noteHalf(completed)
+	if c.newcomer != nil {
+		c.noteKnown()
+	}
 	return goesOn
 }
 
@@ -277,35 +294,6 @@ func (c *client) flush() bool {
 	return err == nil
 }
 
-// write hands bytes to the connection. It blocks while the peer does not take them.
-func (c *client) write(b []byte) error {
-	if c.feed != nil {
-		return c.feed.put(b, c.tune) // a client that can read of its subscription gets what comes there
-	}
-	written, err := c.conn.tryWrite(b), error(nil)
-	if written < len(b) {
-		var n int
-		n, err = c.writeSlowly(b[written:])
-		written += n
-	}
-	c.srv.stats.netOut.Add(int64(written))
-	c.srv.stats.writes.Add(1)
-	return err
-}
-
-// writeSlowly writes in pieces, so that the housekeeper can tell a peer that reads
-// slowly from one that does not read.
-func (c *client) writeSlowly(b []byte) (written int, err error) {
-	defer c.writing.Store(0)
-	for err == nil && written < len(b) {
-		c.writing.Store(c.srv.ticks.Load())
-		var n int
-		n, err = c.conn.Write(b[written:min(len(b), written+flushAt)])
-		written += n
-	}
-	return written, err
-}
-
 // protocolError answers bytes that are no command. What follows them has no meaning.
 func (c *client) protocolError(err error) {
 	c.srv.stats.protocolErrors.Add(1)
@@ -325,11 +313,13 @@ func (c *client) leave() {
 	c.srv.mu.Lock()
 	delete(c.srv.clients, c.id)
 	c.srv.peers -= countTrue(c.face.trusted)
+	c.srv.admission.forget(c)
 	c.srv.mu.Unlock()
 	_ = c.conn.Close()
 	c.dropBatch()
 	c.srv.forward.unwatch(c.tx.own)
 	c.endFeed()
+	c.usage.release()
 }
 
 // noteEnd logs why a connection ended, unless it did as connections do.

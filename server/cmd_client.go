@@ -29,6 +29,7 @@ func cmdClientSetName(c *client, args [][]byte) error {
 		return errClientName
 	}
 	c.show(func(p *profile) { p.name = string(args[2]) })
+	c.noteSettings()
 	c.out.OK()
 	return nil
 }
@@ -48,6 +49,7 @@ func cmdClientSetInfo(c *client, args [][]byte) error {
 			p.libVer = string(args[3])
 		}
 	})
+	c.noteSettings()
 	c.out.OK()
 	return nil
 }
@@ -224,16 +226,17 @@ func parseKillFilter(c *client, args [][]byte) (f clientFilter, err error) {
 }
 
 // describe returns the line by which CLIENT LIST shows a connection. Fields that Redis
-// has and that have no meaning here are 0.
+// has and that have no meaning here are 0. The bytes of memory are those that the connection held
+// when it was last read from: qbuf of its reader, rbs of its replies, omem of those that wait for it.
 func (c *client) describe() string {
-	p := c.shown()
+	p, u := c.shown(), &c.usage
 	now := c.srv.ticks.Load()
 	idle := time.Duration(now-c.lastRead.Load()) * tick
 	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=0 multi=%d"+
-		" qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s",
+		" qbuf=%d qbuf-free=0 argv-mem=0 multi-mem=%d rbs=%d rbp=0 obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s",
 		c.id, c.conn.RemoteAddr(), c.conn.LocalAddr(), c.conn.descriptor(), p.name,
 		int64(time.Since(c.born).Seconds()), int64(idle.Seconds()), p.flags(), p.channels, p.patterns, p.multi,
-		c.lastCommand(), defaultUser, p.resp, p.libName, p.libVer)
+		u.query.Load(), u.multi.Load(), u.replies.Load(), u.queued.Load(), u.total(), c.lastCommand(), defaultUser, p.resp, p.libName, p.libVer)
 }
 
 // flags returns the letters by which CLIENT LIST tells the states of a client.
@@ -270,8 +273,8 @@ func cmdClientReply(c *client, args [][]byte) error {
 	return nil
 }
 
-// cmdClientNoEvict and cmdClientNoTouch accept what has no effect here: no client is
-// ever evicted, and no key has an access time.
+// cmdClientNoEvict exempts the client from maxmemory-clients, or does so no more. What it holds
+// still counts.
 func cmdClientNoEvict(c *client, args [][]byte) error {
 	on, err := parseOnOff(args[2])
 	if err != nil {
@@ -282,6 +285,7 @@ func cmdClientNoEvict(c *client, args [][]byte) error {
 	return nil
 }
 
+// cmdClientNoTouch accepts what has no effect here: no key has an access time.
 func cmdClientNoTouch(c *client, args [][]byte) error {
 	if _, err := parseOnOff(args[2]); err != nil {
 		return err

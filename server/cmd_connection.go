@@ -67,12 +67,13 @@ func cmdReset(c *client, _ [][]byte) error {
 		c.replies = replyOn
 	}
 	c.watching, c.retune = false, false
-	c.endFeed()
+	c.leaveFeed()
 	c.out.SetProtocol(2)
 	c.resetAuth()
 	c.show(func(p *profile) {
 		*p = profile{libName: p.libName, libVer: p.libVer, resp: 2, multi: -1}
 	})
+	c.noteSettings()
 	c.out.Status("RESET")
 	return nil
 }
@@ -100,19 +101,23 @@ func (c *client) reportAuth(err error) error {
 // login checks a user and password. The comparison takes the same time whatever is
 // wrong with them. A connection that keeps guessing is closed.
 func (c *client) login(user, password []byte) error {
-	wanted := c.srv.opts.Get().RequirePass
-	right := sameDigest([]byte(wanted), password) | subtle.ConstantTimeByteEq(boolByte(wanted == ""), 1)
-	right &= sameDigest([]byte(defaultUser), user)
-	if right == 1 {
+	o := c.srv.opts.Get()
+	right, wait := c.srv.auth.attempt(c.guesses(o), uint64(c.srv.uptime()), func() bool {
+		same := sameDigest([]byte(o.RequirePass), password) | subtle.ConstantTimeByteEq(boolByte(o.RequirePass == ""), 1)
+		return same&sameDigest([]byte(defaultUser), user) == 1
+	})
+	if right {
 		c.tries = 0
 		c.setAuthenticated(true)
 		return nil
 	}
 	c.tries++
-	c.srv.warn("auth", "wrong password", "addr", c.conn.RemoteAddr(), "client", c.id, "tries", c.tries)
-	if c.tries >= maxTries {
-		c.quit = true
+	c.quit = c.quit || c.tries >= maxTries
+	if wait > 0 {
+		c.srv.warn("auth-limit", "login refused: its address gave too many wrong passwords", "addr", c.conn.RemoteAddr(), "client", c.id)
+		return errTooManyFailures(wait)
 	}
+	c.srv.warn("auth", "wrong password", "addr", c.conn.RemoteAddr(), "client", c.id, "tries", c.tries)
 	return errWrongPass
 }
 
@@ -191,6 +196,7 @@ func cmdHello(c *client, args [][]byte) error {
 			p.name = string(h.name)
 		}
 	})
+	c.noteSettings()
 	c.replyHello()
 	return nil
 }

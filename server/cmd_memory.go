@@ -42,14 +42,18 @@ func infoMemory(s *Server, w *infoWriter) {
 	w.field("mem_fragmentation_ratio", formatFloat(ratio(m.rss, m.Bytes)))
 	w.field("mem_fragmentation_bytes", m.rss-m.Bytes)
 	w.field("mem_not_counted_for_evict", 0)
+	normal, peers := s.clientBytes()
+	w.field("mem_clients_normal", normal)
+	w.field("mem_clients_slaves", peers)
+	w.field("maxmemory_clients", o.ClientMemory())
 	w.field("mem_allocator", "go")
 }
 
 // cmdMemoryStats shows what INFO does, under the other names that Redis has for it.
-// What is counted for keys is zero before there are any, and no part of it is taken by
-// replicas or connections.
+// What is counted for keys is zero before there are any. Connections are counted beside it.
 func cmdMemoryStats(c *client, _ [][]byte) error {
 	m := c.srv.memoryUse()
+	normal, peers := c.srv.clientBytes()
 	perKey := int64(ratio(m.Bytes, m.Keys))
 	fields := []struct {
 		name  string
@@ -59,8 +63,8 @@ func cmdMemoryStats(c *client, _ [][]byte) error {
 		{"total.allocated", m.Bytes},
 		{"startup.allocated", int64(0)},
 		{"replication.backlog", int64(0)},
-		{"clients.slaves", int64(0)},
-		{"clients.normal", int64(0)},
+		{"clients.slaves", peers},
+		{"clients.normal", normal},
 		{"cluster.links", int64(0)},
 		{"aof.buffer", int64(0)},
 		{"overhead.total", m.overhead()},

@@ -108,6 +108,8 @@ type command struct {
 	leader bool
 	// ownStream says that the leader is asked for it over a stream that only the client uses.
 	ownStream bool
+	// long says that its reply may take megabytes, so that few of them are made at a time.
+	long bool
 
 	// What it does: refusal, run, or, for a limiter command, parse and reply; nothing for a mere
 	// container of subcommands.

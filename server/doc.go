@@ -18,6 +18,8 @@
 // Saving goes on beside the commands of other connections. What INFO calls used memory is
 // what is held for keys, as that is what maxmemory is about.
 //
-// A client that reads slowly is not read from until it does; one that takes less
-// than 64 KiB of what is waiting for it in write-timeout seconds is closed.
+// Replies wait for a client that does not read them, up to client-reply-buffer-limit, and then no
+// more is read from it; one that still takes less than 64 KiB of them in write-timeout seconds is
+// closed. What all clients make the server hold is bounded by maxmemory-clients: those that hold
+// the most are evicted.
 package server

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/topology"
@@ -91,6 +92,11 @@ const (
 	errManyLimits    replyError = "ERR CL.ALL takes at most 32 limits"
 	errSameKey       replyError = "ERR CL.ALL names a key twice: each limit needs a key of its own"
 )
+
+// errTooManyFailures answers a login that is not tried, and names the time until one is.
+func errTooManyFailures(wait time.Duration) replyError {
+	return replyError(fmt.Sprintf("ERR too many wrong passwords from this address: this one was not checked, try again in %d seconds", limiter.Ceil(wait, time.Second)))
+}
 
 // What a node tells another, and never a client: that it does not lead, so that the command has
 // to be tried elsewhere, and that it ends the stream, without having done what it has not yet

@@ -5,57 +5,105 @@ import (
 	"sync"
 )
 
-// feed is what has yet to be written to a client that is told of what it has not asked for just
-// now, and the replies to its own commands. A goroutine writes it, so that nobody waits for the
-// client; one whose queue overflows is closed.
+// feed is the bytes that have yet to be written to a client: replies that it does not read as
+// fast as it asks for them, and what it is shown without asking. A goroutine writes them, so that
+// neither the client's own commands nor other clients wait for it.
 type feed struct {
-	mu     sync.Mutex
-	queued []byte
-	closed bool
-	ended  bool          // the goroutine has
-	room   *sync.Cond    // queued is taken, or will not be
-	wake   chan struct{} // holds a token when there is something to do
-	done   chan struct{} // closed when the goroutine has ended
+	mu      sync.Mutex
+	use     *usage // of the client
+	queue   chunks
+	writing int  // bytes of memory that have been taken and are being written
+	shows   bool // others add to it: the goroutine waits for more. Otherwise it ends when all is written
+	closed  bool // nothing is added any more
+	ended   bool // the goroutine has ended, or is about to
+	failed  bool // and has not written all
+	room    *sync.Cond
+	wake    chan struct{} // holds a token when there is something to do
+	done    chan struct{} // closed when the goroutine has ended
 }
 
-// feedQueue is how many bytes wait for a client at the most: a few of the longest lines.
+// feedQueue is how many bytes that a client has not asked for wait for it at the most: a few
+// of the longest lines.
 const feedQueue = 8 << 20
 
 var errSlowFeed = errors.New("the client does not read what it is shown")
 
-func newFeed() *feed {
-	f := &feed{wake: make(chan struct{}, 1), done: make(chan struct{})}
+func newFeed(use *usage, shows bool) *feed {
+	f := &feed{use: use, shows: shows, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	f.room = sync.NewCond(&f.mu)
 	return f
 }
 
-// add queues bytes, or returns errSlowFeed.
+// add queues what the client is shown, or returns errSlowFeed.
 func (f *feed) add(b []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.queued)+len(b) > feedQueue {
+	if f.queue.size+len(b) > feedQueue {
 		return errSlowFeed
 	}
-	f.queued = append(f.queued, b...)
-	f.signal()
+	f.push(b)
 	return nil
 }
 
-// put queues replies, for which it waits until there is room: the client has asked for them. It
-// calls queued before any of them can be written.
-func (f *feed) put(b []byte, queued func()) error {
+// tryPut queues replies if there is room for them, within limit bytes of memory and as far as all
+// clients leave some; an empty queue has room. It calls then before any of them can be written. It reports whether it has, and whether the
+// goroutine has ended: because all is written, or with an error.
+func (f *feed) tryPut(b []byte, limit int64, then func()) (queued, ended bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for len(f.queued) > 0 && len(f.queued)+len(b) > feedQueue && !f.ended {
+	return f.tryLocked(b, limit, then)
+}
+
+// put is tryPut, but waits until there is room.
+func (f *feed) put(b []byte, limit int64, then func()) (ended bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for {
+		queued, ended, err := f.tryLocked(b, limit, then)
+		if queued || ended {
+			return ended, err
+		}
 		f.room.Wait()
 	}
-	if f.ended {
-		return errSlowFeed
+}
+
+func (f *feed) tryLocked(b []byte, limit int64, then func()) (queued, ended bool, err error) {
+	switch {
+	case f.failed:
+		return false, true, errSlowFeed
+	case f.ended:
+		return false, true, nil
+	case f.queue.size > 0 && (int64(f.queue.size+len(b)) > limit || f.use.tight()):
+		return false, false, nil
 	}
-	f.queued = append(f.queued, b...)
-	queued()
+	f.push(b)
+	then()
+	return true, false, nil
+}
+
+func (f *feed) push(b []byte) {
+	f.queue.push(b)
+	f.account()
 	f.signal()
-	return nil
+}
+
+// account adds what has changed to the memory of the client.
+func (f *feed) account() { f.use.set(&f.use.queued, int64(f.queue.size+f.writing)) }
+
+// show makes the goroutine wait for what others add, and reports whether it still runs.
+func (f *feed) show() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.shows = true
+	return !f.ended
+}
+
+// release lets the goroutine end once it has written what is queued, if nothing more is.
+func (f *feed) release() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.shows = false
+	f.signal()
 }
 
 // close lets the goroutine end once it has written what is queued.
@@ -66,6 +114,13 @@ func (f *feed) close() {
 	f.signal()
 }
 
+// recheck has put look again whether there is room, which may depend on other clients.
+func (f *feed) recheck() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.room.Broadcast()
+}
+
 func (f *feed) signal() {
 	select {
 	case f.wake <- struct{}{}:
@@ -73,46 +128,67 @@ func (f *feed) signal() {
 	}
 }
 
-// take returns what is queued, and whether that was the last.
+// take returns what is to be written next, or nil if there is nothing at present, and whether
+// there will be nothing.
 func (f *feed) take() (b []byte, last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	b, f.queued = f.queued, nil
+	b = f.queue.pop()
+	f.writing = cap(b)
+	f.account()
 	f.room.Broadcast()
-	return b, f.closed
+	if b == nil && (f.closed || !f.shows) {
+		f.ended = true
+		return nil, true
+	}
+	return b, false
 }
 
-// end is for the goroutine to say that it takes no more.
+// end is for the goroutine to report that it takes no more.
 func (f *feed) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.failed = !f.ended
 	f.ended = true
+	f.queue, f.writing = chunks{}, 0
+	f.account()
 	f.room.Broadcast()
 	close(f.done)
 }
 
-// writeFeed writes a feed until it is closed or the peer does not take it.
+// writeFeed writes a feed until it is closed or empty, or the peer does not take it.
 func (c *client) writeFeed(f *feed) {
 	defer f.end()
-	for range f.wake {
+	for {
 		b, last := f.take()
-		if _, err := c.writeSlowly(b); err != nil {
-			c.hangUp()
-			return
-		}
 		if last {
 			return
 		}
+		if b == nil {
+			<-f.wake
+			continue
+		}
+		n, err := c.writeSlowly(b)
+		c.countWrite(n)
+		if err != nil {
+			c.hangUp()
+			return
+		}
+		note(&c.lastRead, c.srv.ticks.Load()) // a client that reads is not idle
 	}
 }
 
-// beginFeed gives a connection a feed that has to have one, and reports whether it has just
-// got it. It is yet to be fed.
+// beginFeed gives a connection a feed that is to be shown something, and reports whether its
+// goroutine has yet to be started.
 func (c *client) beginFeed() bool {
-	if c.feed != nil || !c.watching && !c.retune {
+	if !c.watching && !c.retune {
 		return false
 	}
-	c.feed = newFeed()
+	c.backlog.patient.Store(false)
+	if c.feed != nil && c.feed.show() {
+		return false
+	}
+	c.feed = newFeed(&c.usage, true)
 	return true
 }
 
@@ -124,8 +200,22 @@ func (c *client) fill(fresh bool) {
 	}
 	c.tune()
 	if fresh {
-		f := c.feed
-		c.srv.active.Go(func() { c.writeFeed(f) })
+		c.startFeed()
+	}
+}
+
+func (c *client) startFeed() {
+	f := c.feed
+	c.backlog.fullSince.Store(0)
+	c.srv.active.Go(func() { c.writeFeed(f) })
+}
+
+// leaveFeed ends what a client is shown. What is queued is still written.
+func (c *client) leaveFeed() {
+	c.srv.monitors.remove(c)
+	c.srv.news.remove(c)
+	if c.feed != nil {
+		c.feed.release()
 	}
 }
 
@@ -142,9 +232,9 @@ func (c *client) endFeed() {
 	if c.feed == nil {
 		return
 	}
-	c.srv.monitors.remove(c)
-	c.srv.news.remove(c)
+	c.leaveFeed()
 	c.feed.close()
+	note(&c.backlog.fullSince, c.srv.ticks.Load())
 	<-c.feed.done
 	c.feed = nil
 }

@@ -93,8 +93,8 @@ func (s *testServer) end() {
 	_ = s.Shutdown(now)
 }
 
-// withPassword asks for a password, "secret".
-func withPassword(o *options.Options) { o.RequirePass = "secret" }
+// withPassword asks for a password, "secret", which may be guessed as often as a test likes.
+func withPassword(o *options.Options) { o.RequirePass, o.AuthFailuresPerMinute = "secret", 0 }
 
 // hasty sets the shortest time limits that the options allow.
 func hasty(o *options.Options) {

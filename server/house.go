@@ -45,15 +45,17 @@ func (s *Server) keepHouse() {
 func (s *Server) closeOverdue() {
 	o := s.opts.Get()
 	now := s.ticks.Load()
+	m := moment{now, s.clientMemory.check(now), s.crowded(o)}
 	for _, c := range s.someOrder() {
 		if c.hungUp.Load() {
 			continue // it ends as soon as its goroutine runs, and counts once
 		}
-		if why := c.overdue(o, now); why != "" {
-			s.stats.timeouts.Add(1)
-			s.debug("timeout", "connection closed: "+why, "client", c.id, "addr", c.conn.RemoteAddr())
-			c.hangUp()
+		if why := c.overdue(o, m); why != "" {
+			s.closeOne(c, why)
 			continue
+		}
+		if f := c.backlog.waiting.Load(); f != nil {
+			f.recheck()
 		}
 		if last := c.lastRead.Load(); last < now && last != c.quietFrom {
 			c.quietFrom = last
@@ -62,6 +64,28 @@ func (s *Server) closeOverdue() {
 			}
 		}
 	}
+}
+
+// unread is the reason that is logged whatever the level: to the client it looks like a fault
+// of the network.
+const unread = "it does not read its replies"
+
+func (s *Server) closeOne(c *client, why string) {
+	s.stats.timeouts.Add(1)
+	log := s.debug
+	if why == unread {
+		log = s.warn
+	}
+	log("timeout", "connection closed: "+why, "client", c.id, "addr", c.conn.RemoteAddr(),
+		"command", c.lastCommand(), "bytes unread", c.usage.queued.Load()+c.usage.replies.Load())
+	c.hangUp()
+}
+
+// moment is when the housekeeper looks, and what it has to consider then.
+type moment struct {
+	now        int64
+	tightSince int64 // since when there is little memory for clients; 0 if there is enough
+	crowded    bool  // places are scarce
 }
 
 // someOrder returns the connections of this moment. The slice is the housekeeper's, and
@@ -78,19 +102,19 @@ func (s *Server) someOrder() []*client {
 }
 
 // overdue returns which time limit a connection has exceeded, or "".
-func (c *client) overdue(o *options.Options, now int64) string {
+func (c *client) overdue(o *options.Options, m moment) string {
 	over := func(since *atomic.Int64, limit time.Duration) bool {
 		from := since.Load()
-		return from > 0 && limit > 0 && time.Duration(now-from)*tick > limit
+		return from > 0 && limit > 0 && time.Duration(m.now-from)*tick > limit
 	}
 	switch {
 	case c.awaiting.Load():
 		return ""
-	case over(&c.writing, o.WriteTimeout):
-		return "it does not read its replies"
+	case c.stalled(o, m):
+		return unread
 	case over(&c.halfSince, o.CommandTimeout):
 		return "its command stays incomplete"
-	case over(&c.guestFrom, o.CommandTimeout):
+	case over(&c.guestFrom, o.CommandTimeout), m.crowded && over(&c.guestFrom, o.CommandTimeout/hurry):
 		return "it does not authenticate"
 	case over(&c.lastRead, o.Timeout) && !c.exemptFromIdle():
 		return "it is idle"
@@ -142,6 +166,7 @@ func (l *logLimiter) allow(kind string, second int64) (missed int, ok bool) {
 }
 
 func (s *Server) warn(kind, text string, args ...any) { s.logLimited(slog.LevelWarn, kind, text, args) }
+func (s *Server) info(kind, text string, args ...any) { s.logLimited(slog.LevelInfo, kind, text, args) }
 func (s *Server) debug(kind, text string, args ...any) {
 	s.logLimited(slog.LevelDebug, kind, text, args)
 }

@@ -45,7 +45,7 @@ func TestMemoryReportsAgree(t *testing.T) {
 		for name, want := range map[string]int64{
 			"total.allocated": usage.Bytes, "peak.allocated": usage.Peak, "dataset.bytes": sum,
 			"overhead.total": usage.Bytes - sum, "keys.count": count, "keys.bytes-per-key": usage.Bytes / max(count, 1),
-			"startup.allocated": 0, "replication.backlog": 0, "clients.slaves": 0, "clients.normal": 0, "aof.buffer": 0,
+			"startup.allocated": 0, "replication.backlog": 0, "clients.slaves": 0, "aof.buffer": 0,
 		} {
 			if got, found := stats.field(name); !found || got.int() != want {
 				t.Errorf("%d keys: MEMORY STATS shows %s of %s, want %d", keys, name, got, want)

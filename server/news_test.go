@@ -97,7 +97,7 @@ func TestSlowReader(t *testing.T) {
 	for c, r := range n.news.readers {
 		if c.conn.RemoteAddr().String() == slow.LocalAddr().String() {
 			r.feed.mu.Lock()
-			r.feed.queued = make([]byte, feedQueue) // which nobody has been told to take
+			r.feed.queue.push(make([]byte, feedQueue)) // which nobody has been told to take
 			r.feed.mu.Unlock()
 		}
 	}
@@ -106,31 +106,5 @@ func TestSlowReader(t *testing.T) {
 	p.expect(texts('*', "message", "switch-master", l.announced()))
 	if got := slow.rest(); strings.Contains(got, "message") {
 		t.Errorf("the slow reader got %d bytes", len(got))
-	}
-}
-
-// TestFeedHasRoom lets replies wait for room in a feed, and not for ever.
-func TestFeedHasRoom(t *testing.T) {
-	t.Parallel()
-	f := newFeed()
-	large := make([]byte, feedQueue)
-	if err := f.put(large, func() {}); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.add([]byte("x")); err != errSlowFeed {
-		t.Errorf("news find room in a full feed: %v", err)
-	}
-	put := make(chan error)
-	go func() { put <- f.put(large, func() {}) }()
-	if b, last := f.take(); len(b) != feedQueue || last {
-		t.Errorf("took %d bytes, %v", len(b), last)
-	}
-	if err := <-put; err != nil {
-		t.Error(err)
-	}
-	go func() { put <- f.put(large, func() {}) }()
-	f.end()
-	if err := <-put; err != errSlowFeed {
-		t.Errorf("a feed that has ended: %v", err)
 	}
 }

@@ -57,6 +57,9 @@ type Server struct {
 	forward  forwarder
 	news     news
 	logged   logLimiter
+	auth     authLimiter
+
+	clientMemory clientMemory
 
 	ticks   atomic.Int64 // of the housekeeper, which counts them: the coarse clock of timeouts
 	closing atomic.Bool
@@ -67,6 +70,7 @@ type Server struct {
 	mu        sync.Mutex
 	clients   map[int64]*client
 	peers     int // of the clients, those that are nodes of the cluster
+	admission admission
 	listeners map[net.Listener]struct{}
 
 	inHouse []*client // the housekeeper's list
@@ -104,10 +108,16 @@ func New(c Config) *Server {
 		s.commands[f.set] = newRegistry(commandTable(), f.set)
 	}
 	s.stats.init(len(s.names))
+	s.clientMemory.init(s.opts)
+	s.admission.ended = sync.NewCond(&s.mu)
 	if wanted := s.opts.Get().MaxClients; clientLimit(wanted) < wanted {
 		s.log.Warn("the process may not open as many files as maxclients asks for", "maxclients", wanted, "clients served", clientLimit(wanted))
 	}
+	if o := s.opts.Get(); o.ClientMemory() > 0 && int64(o.MaxClients)*connectionBytes > o.ClientMemory() {
+		s.log.Warn("maxmemory-clients has no room for as many idle connections as maxclients allows: raise it", "maxmemory-clients", o.ClientMemory(), "bytes of an idle connection", connectionBytes)
+	}
 	s.active.Go(s.keepHouse)
+	s.active.Go(s.evictClients)
 	if s.cluster != nil {
 		s.forward.init(s.cluster)
 		s.news.follow(s.cluster.View(), "")
@@ -160,13 +170,19 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // snapshot returns the connections of this moment in the order of their ids.
 func (s *Server) snapshot() []*client {
+	list := s.connections()
+	sortByID(list)
+	return list
+}
+
+// connections returns those of this moment, in any order.
+func (s *Server) connections() []*client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := make([]*client, 0, len(s.clients))
 	for _, c := range s.clients {
 		list = append(list, c)
 	}
-	sortByID(list)
 	return list
 }
 

@@ -13,6 +13,7 @@ import (
 type stats struct {
 	connections    atomic.Int64 // accepted
 	rejected       atomic.Int64 // turned away at accept
+	displaced      atomic.Int64 // newcomers closed to make room for others
 	netIn, netOut  atomic.Int64 // bytes
 	reads, writes  atomic.Int64 // calls that moved them
 	limited        atomic.Int64 // decisions that refused
@@ -113,7 +114,7 @@ func (s *stats) processed() (n int64) {
 // reset sets the counters to zero, as CONFIG RESETSTAT does.
 func (s *stats) reset() {
 	for _, counter := range []*atomic.Int64{
-		&s.connections, &s.rejected, &s.netIn, &s.netOut, &s.reads, &s.writes,
+		&s.connections, &s.rejected, &s.displaced, &s.netIn, &s.netOut, &s.reads, &s.writes,
 		&s.limited, &s.protocolErrors, &s.timeouts, &s.panics,
 	} {
 		counter.Store(0)

@@ -37,6 +37,7 @@ func cmdClientTracking(c *client, args [][]byte) error {
 	}
 	c.tracking = t
 	c.show(func(p *profile) { p.tracking = on })
+	c.noteSettings()
 	c.out.OK()
 	return nil
 }

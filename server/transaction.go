@@ -17,6 +17,13 @@ type transaction struct {
 	read     [][]byte // keys whose invalidation has to wait for the end of the reply to EXEC
 }
 
+// memory returns the bytes that the transaction holds.
+func (tx *transaction) memory() int64 {
+	return int64(tx.bytes + (cap(tx.queued)+cap(tx.watched))*perQueued)
+}
+
+const perQueued = 48 // bytes of memory that a command or a key takes in its list
+
 type queuedCommand struct {
 	cmd  *command
 	args [][]byte
@@ -185,6 +192,7 @@ func (c *client) runQueued(queued []queuedCommand) {
 	c.tx.running = true
 	for _, q := range queued {
 		c.execute(q.cmd, q.args)
+		c.usage.set(&c.usage.replies, int64(c.out.Size()))
 		if c.out.Len() > maxExecReply {
 			c.cut = true
 			break

@@ -9,21 +9,26 @@ import (
 )
 
 const (
-	heapBesideKeys = 48 << 20 // bytes for connections and all else but the program itself, which takes some 16 MiB
+	heapBesideKeys = 40 << 20 // bytes for all else but clients; the program itself takes some that the heap does not count
 	garbageAllowed = 16 << 20 // bytes of garbage that are never worth a collection
 	garbageShare   = 8        // of the memory for keys, the part that may be garbage
 	paceEvery      = 100 * time.Millisecond
 )
 
 // heapLimit returns the soft limit of the heap: it makes the collector work harder before
-// garbage takes the process far beyond maxmemory, since what the table lets go of for a
-// moment while it grows a shard is not counted there. A table that is larger, because
-// maxmemory was lowered, must not have the collector run without end.
-func heapLimit(maxMemory, used int64) int64 {
-	if keys := max(maxMemory, used); maxMemory > 0 && keys < math.MaxInt64/2 {
-		return keys + keys/4 + heapBesideKeys
+// garbage takes the process far beyond maxmemory and what clients may take, since what the table
+// lets go of for a moment while it grows a shard is not counted there, nor are the buffers that
+// clients have outgrown. A table that is larger, because maxmemory was lowered, must not have the
+// collector run without end, nor one without a limit, which grows before the next look.
+func heapLimit(maxMemory, used, clients int64) int64 {
+	keys := max(maxMemory, used)
+	switch {
+	case keys >= math.MaxInt64/4 || clients >= math.MaxInt64/4 || maxMemory == 0 && clients == 0:
+		return math.MaxInt64
+	case maxMemory == 0:
+		return 2*keys + heapBesideKeys + clients
 	}
-	return math.MaxInt64
+	return keys + keys/4 + heapBesideKeys + clients
 }
 
 // gcPercent returns how much garbage the collector should wait for, as a percentage of the
@@ -36,19 +41,19 @@ func gcPercent(used int64) int {
 
 // paceCollector follows the size of the table and its limit, until ctx ends. Somebody who
 // sets GOGC or GOMEMLIMIT knows better.
-func paceCollector(ctx context.Context, sizes func() (maxMemory, used int64)) {
+func paceCollector(ctx context.Context, sizes func() (maxMemory, used, clients int64)) {
 	_, percentSet := os.LookupEnv("GOGC")
 	_, limitSet := os.LookupEnv("GOMEMLIMIT")
 	ticker := time.NewTicker(paceEvery)
 	defer ticker.Stop()
 	percent, limit := 100, int64(math.MaxInt64)
 	for {
-		maxMemory, used := sizes()
+		maxMemory, used, clients := sizes()
 		if want := gcPercent(used); want != percent && !percentSet {
 			debug.SetGCPercent(want)
 			percent = want
 		}
-		if want := heapLimit(maxMemory, used); want != limit && !limitSet {
+		if want := heapLimit(maxMemory, used, clients); want != limit && !limitSet {
 			debug.SetMemoryLimit(want)
 			limit = want
 		}

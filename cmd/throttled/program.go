@@ -224,7 +224,10 @@ func (p *program) run(ctx context.Context) error {
 	running.Go(func() { p.table.RunRelief(ctx, p.flush) })
 	running.Go(func() { p.reloadOn(ctx) })
 	running.Go(func() {
-		paceCollector(ctx, func() (maxMemory, used int64) { return p.opts.Get().MaxMemory, p.table.Memory() })
+		paceCollector(ctx, func() (maxMemory, used, clients int64) {
+			o := p.opts.Get()
+			return o.MaxMemory, p.table.Memory(), o.ClientMemory()
+		})
 	})
 	failed := make(chan error, len(p.listeners)+2)
 	for _, f := range p.listeners {

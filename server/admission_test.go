@@ -1,0 +1,156 @@
+package server
+
+import (
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttledhq/throttled/options"
+)
+
+// silent opens connections from an address and sends nothing.
+func (s *testServer) silent(ip string, n int) []*peer {
+	s.t.Helper()
+	peers := make([]*peer, n)
+	for i := range peers {
+		peers[i] = s.dialFrom(ip)
+	}
+	return peers
+}
+
+// TestSilentStrangers fills all places with connections that send nothing, again and again.
+// Others get in at once, and stay.
+func TestSilentStrangers(t *testing.T) {
+	for name, change := range map[string]func(o *options.Options){
+		"no password": func(*options.Options) {}, "password": withPassword,
+	} {
+		t.Run(name, func(t *testing.T) {
+			const places = 400
+			s := start(t, func(o *options.Options) { change(o); o.MaxClients = places })
+			login := func(p *peer) {
+				t.Helper()
+				if s.opts.Get().RequirePass != "" {
+					p.do("+OK\r\n", "AUTH", "secret")
+				}
+				p.do("+PONG\r\n", "PING")
+			}
+			var known []*peer
+			for wave := range 5 {
+				s.silent("127.0.0."+strconv.Itoa(2+wave%3), places)
+				p := s.dial()
+				login(p)
+				known = append(known, p)
+			}
+			for _, p := range known {
+				p.do("+PONG\r\n", "PING")
+			}
+			if n := known[0].count("stats", "displaced_connections"); n < places {
+				t.Errorf("%d connections were displaced", n)
+			}
+			if n := known[0].count("clients", "connected_clients"); n > places+maxDisplaced {
+				t.Errorf("%d connections have %d places", n, places)
+			}
+		})
+	}
+}
+
+// TestGuestsThatTalk holds those who send commands without the password for strangers.
+func TestGuestsThatTalk(t *testing.T) {
+	t.Parallel()
+	const places = 20
+	s := start(t, func(o *options.Options) { withPassword(o); o.MaxClients = places })
+	for range 2 * places {
+		s.dialFrom("127.0.0.2").do(failure(errNoAuth), "PING")
+	}
+	p := s.dial()
+	p.do("+OK\r\n", "AUTH", "secret")
+	p.do("+PONG\r\n", "PING")
+}
+
+// TestShareOfAnAddress sees that the newcomers of one address leave places free.
+func TestShareOfAnAddress(t *testing.T) {
+	t.Parallel()
+	const places = 100
+	s := start(t, func(o *options.Options) { o.MaxClients = places })
+	p := s.greet()
+	for i := range int64(3 * places) {
+		s.dialFrom("127.0.0.2")
+		if !eventually(func() bool { return s.stats.connections.Load() == 2+i }) {
+			t.Fatal("a connection is not accepted")
+		}
+		if n := p.count("clients", "connected_clients"); n > places-places/crowdedShare+maxDisplaced/2 {
+			t.Fatalf("%d connections of %d are taken", n, places)
+		}
+	}
+	p.await("clients", "connected_clients", places-places/crowdedShare)
+}
+
+// fakeConn is a connection from an address.
+type fakeConn struct {
+	net.Conn
+	ip string
+}
+
+func (c fakeConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(c.ip), Port: 1} }
+
+// TestMakeRoom displaces the oldest newcomer of the address that has the most.
+func TestMakeRoom(t *testing.T) {
+	t.Parallel()
+	a := admission{ended: sync.NewCond(new(sync.Mutex))}
+	add := func(ip string) *client {
+		c := &client{conn: &socket{Conn: fakeConn{ip: ip}}}
+		a.add(c)
+		return c
+	}
+	one := add("10.0.0.1")
+	first, second := add("10.0.0.2"), add("10.0.0.2")
+	const places = 8
+	expect := func(served int, want *client, wantRoom room) {
+		t.Helper()
+		if victim, r := a.makeRoom(served, places); victim != want || r != wantRoom {
+			t.Errorf("with %d served: %p, %v, want %p, %v", served, victim, r, want, wantRoom)
+		}
+	}
+	expect(3, nil, roomFree)
+	expect(6, nil, roomFree) // crowded, but two newcomers are a quarter
+	expect(8, first, roomFree)
+	expect(8, nil, roomFree) // one of the eight is leaving
+	a.forget(first)
+	a.forget(one)
+	expect(8, second, roomFree)
+	expect(9, nil, roomNone) // all others are known
+	a.forget(second)
+	if len(a.sources) != 0 || len(a.byNumber) != 0 || a.displaced != 0 {
+		t.Errorf("left over: %+v", a)
+	}
+	for range maxDisplaced {
+		c := add("10.0.0.3")
+		expect(places+a.displaced, c, roomFree)
+	}
+	add("10.0.0.3")
+	expect(places+a.displaced, nil, roomSoon) // too many are leaving
+}
+
+// TestHurry sees that guests have less time to log in while places are scarce.
+func TestHurry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ln := setup{options: func(o *options.Options) { withPassword(o); o.MaxClients = 4 }}.startPiped(t)
+		limit := s.opts.Get().CommandTimeout
+		begin := time.Now()
+		newPeer(t, ln.connect()).closed()
+		if took := time.Since(begin); took < limit-tick {
+			t.Errorf("a guest alone was closed after %v", took)
+		}
+		for range 2 {
+			newPeer(t, ln.connect()).do("+OK\r\n", "AUTH", "secret")
+		}
+		begin = time.Now()
+		newPeer(t, ln.connect()).closed()
+		if took := time.Since(begin); took < limit/hurry-tick || took > limit/hurry+grain {
+			t.Errorf("a guest among many was closed after %v, want %v", took, limit/hurry)
+		}
+	})
+}

@@ -1,0 +1,171 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/options"
+)
+
+func always(right bool) func() bool { return func() bool { return right } }
+
+// TestAuthLimiter uses up the guesses of an address, and waits for one.
+func TestAuthLimiter(t *testing.T) {
+	t.Parallel()
+	var l authLimiter
+	g := guesses{netip.MustParseAddr("192.0.2.1"), 20}
+	now := uint64(time.Hour)
+	for i := range 20 {
+		if ok, wait := l.attempt(g, now, always(false)); ok || wait != 0 {
+			t.Fatalf("guess %d: %v, wait %v", i+1, ok, wait)
+		}
+		if ok, wait := l.attempt(g, now, always(true)); i < 19 && (!ok || wait != 0) {
+			t.Fatalf("the right password behind guess %d: %v, wait %v", i+1, ok, wait)
+		}
+	}
+	asked := func() bool {
+		t.Error("a password is checked beyond the limit")
+		return true
+	}
+	if ok, wait := l.attempt(g, now, asked); ok || wait != 3*time.Second {
+		t.Errorf("beyond the limit: %v, wait %v", ok, wait)
+	}
+	if ok, wait := l.attempt(g, now+uint64(3*time.Second)-1, asked); ok || wait != 1 {
+		t.Errorf("a nanosecond early: %v, wait %v", ok, wait)
+	}
+	for range 100 { // which cost nothing
+		if ok, _ := l.attempt(g, now+uint64(3*time.Second), always(true)); !ok {
+			t.Error("the right password is refused after the wait")
+		}
+	}
+	if ok, wait := l.attempt(guesses{netip.MustParseAddr("192.0.2.2"), 20}, now, always(false)); ok || wait != 0 {
+		t.Errorf("another address: %v, wait %v", ok, wait)
+	}
+	if failed, refused := l.failed.Load(), l.refused.Load(); failed != 21 || refused != 3 {
+		t.Errorf("%d failed and %d refused, want 21 and 3", failed, refused)
+	}
+}
+
+// TestAuthLimiterIsExact makes guesses on many goroutines: no more fail than may.
+func TestAuthLimiterIsExact(t *testing.T) {
+	t.Parallel()
+	var l authLimiter
+	var checked atomic.Int64
+	var running sync.WaitGroup
+	for range 64 {
+		running.Go(func() {
+			for range 10 {
+				l.attempt(guesses{netip.MustParseAddr("::1"), 7}, 1, func() bool { return checked.Add(1) < 0 })
+			}
+		})
+	}
+	running.Wait()
+	if checked.Load() != 7 {
+		t.Errorf("%d passwords were checked, want 7", checked.Load())
+	}
+}
+
+// TestAuthLimiterIsBounded fails from more addresses than are remembered. One that has failed more
+// often than they stays limited.
+func TestAuthLimiterIsBounded(t *testing.T) {
+	t.Parallel()
+	var l authLimiter
+	bad := guesses{netip.MustParseAddr("10.0.0.1"), 5}
+	for range 5 {
+		l.attempt(bad, 1, always(false))
+	}
+	for i := range 3 * maxAuthSources {
+		from := netip.AddrFrom4([4]byte{11, byte(i >> 16), byte(i >> 8), byte(i)})
+		l.attempt(guesses{from, 5}, 1, always(false))
+	}
+	if len(l.tats) > maxAuthSources {
+		t.Errorf("%d addresses are remembered", len(l.tats))
+	}
+	if _, wait := l.attempt(bad, 1, always(true)); wait == 0 {
+		t.Error("the address that failed most is forgotten")
+	}
+	later := uint64(time.Hour)
+	l.attempt(guesses{netip.MustParseAddr("12.0.0.1"), 5}, later, always(false))
+	if len(l.tats) > maxAuthSources-50 {
+		t.Errorf("%d addresses are remembered although all are at rest", len(l.tats))
+	}
+}
+
+func TestSourceOf(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ addr, want string }{
+		{"192.0.2.1", "192.0.2.1"}, {"::ffff:192.0.2.1", "192.0.2.1"},
+		{"2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"}, {"2001:db8:1:2:ffff::", "2001:db8:1:2::"}, {"2001:db8:1:3::1", "2001:db8:1:3::"},
+	} {
+		if got := sourceOf(&net.TCPAddr{IP: net.ParseIP(tt.addr), Zone: "eth0"}); got.String() != tt.want {
+			t.Errorf("%s counts as %v, want %s", tt.addr, got, tt.want)
+		}
+	}
+	if got := sourceOf(&net.UnixAddr{}); got.IsValid() {
+		t.Errorf("a socket without an address counts as %v", got)
+	}
+}
+
+// dialFrom connects from an address of this host.
+func (s *testServer) dialFrom(ip string) *peer {
+	s.t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
+	conn, err := d.Dial("tcp", s.addr)
+	if err != nil {
+		s.t.Fatalf("dial from %s: %v", ip, err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	return newPeer(s.t, conn)
+}
+
+// TestAuthIsLimited guesses over new connections, of which each has tries of its own.
+func TestAuthIsLimited(t *testing.T) {
+	t.Parallel()
+	const limit = 6
+	s := start(t, func(o *options.Options) { o.RequirePass, o.AuthFailuresPerMinute = "secret", limit })
+	old := s.dialFrom("127.0.0.2")
+	old.do("+OK\r\n", "AUTH", "secret")
+	refused := 0
+	for i := range 10 * limit {
+		p := s.dialFrom("127.0.0.2")
+		call := [][]string{{"AUTH", "x"}, {"AUTH", "default", "x"}, {"HELLO", "3", "AUTH", "default", "x"}}[i%3]
+		got := p.ask(call...).text
+		switch {
+		case strings.HasPrefix(got, "ERR too many wrong passwords from this address: this one was not checked, try again in "):
+			refused++
+		case !strings.HasPrefix(got, "WRONGPASS "):
+			t.Fatalf("got %q", got)
+		}
+		_ = p.Close()
+	}
+	s.dialFrom("127.0.0.2").fails("ERR too many wrong passwords", "AUTH", "secret")
+	s.dialFrom("127.0.0.3").do("+OK\r\n", "AUTH", "secret")
+	info := old.info("stats")
+	if failed := 10*limit - refused; failed < limit || failed > limit+6 { // a minute has not passed
+		t.Errorf("%d guesses were checked, want %d and those that came back since", failed, limit)
+	} else if info["acl_access_denied_auth"] != fmt.Sprint(failed) || info["auth_attempts_refused"] != fmt.Sprint(refused+1) {
+		t.Errorf("%d failed and %d refused, INFO shows %s and %s", failed, refused+1, info["acl_access_denied_auth"], info["auth_attempts_refused"])
+	}
+	old.do("+OK\r\n", "CONFIG", "SET", "auth-failures-per-minute", "0")
+	s.dialFrom("127.0.0.2").do("+OK\r\n", "AUTH", "secret")
+}
+
+// TestAuthIsLimitedOnAllPorts guesses on the ports for clients of Redis Cluster and Sentinel.
+func TestAuthIsLimitedOnAllPorts(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	n := l.nodes["a"]
+	admin := n.dial()
+	admin.do("+OK\r\n", "CONFIG", "SET", "requirepass", "secret", "auth-failures-per-minute", "1")
+	n.at(n.cluster).do(failure(errWrongPass), "AUTH", "x")
+	n.at(n.sentinel).fails("ERR too many wrong passwords", "AUTH", "secret")
+	n.at(n.cluster).fails("ERR too many wrong passwords", "AUTH", "secret")
+	n.dial().fails("ERR too many wrong passwords", "HELLO", "3", "AUTH", "default", "secret")
+}

@@ -1,0 +1,195 @@
+package server
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttledhq/throttled/options"
+)
+
+// TestManyCommandsBeforeAReplyIsRead sends more than the system's buffers hold of replies, and
+// reads none before all is sent. The server takes it all, and answers it all.
+func TestManyCommandsBeforeAReplyIsRead(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	const n = 200_000
+	text := strings.Repeat("x", 100)
+	p := s.dial()
+	p.send(strings.Repeat("ECHO "+text+"\r\n", n)) // fails after write-timeout if the server stops reading
+	p.send(request("QUIT"))
+	if got, want := p.rest(), strings.Repeat(bulk(text), n)+"+OK\r\n"; got != want {
+		t.Errorf("got %d bytes, want %d", len(got), len(want))
+	}
+	s.greet().await("clients", "connected_clients", 1)
+	if !eventually(func() bool { return s.clientMemory.total.Load() < 2*smallUsage }) {
+		t.Errorf("%d bytes are still counted for clients", s.clientMemory.total.Load())
+	}
+}
+
+// TestManyCommandsAreForwarded does the same on a node that does not lead.
+func TestManyCommandsAreForwarded(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["b"].dial()
+	_ = p.SetDeadline(time.Now().Add(4 * patience))
+	const n, limits = 25_000, 32
+	call, want := "CL.ALL 0", fmt.Sprintf("*%d\r\n:0\r\n:16\r\n:16\r\n:-1\r\n:0\r\n", 5+limits)
+	for i := range limits {
+		call += fmt.Sprintf(" THROTTLE k%d 15 30 60", i)
+		want += five(0, 16, 16, -1, 0)
+	}
+	p.send(strings.Repeat(call+"\r\n", n))
+	p.send(request("QUIT"))
+	if got := p.rest(); got != strings.Repeat(want, n)+"+OK\r\n" {
+		t.Errorf("got %d bytes, want %d: %.300q", len(got), n*len(want), got)
+	}
+}
+
+// smallBuffers makes the system hold little of what the server writes.
+func smallBuffers(ln net.Listener) net.Listener { return tight{ln} }
+
+// connectSmall is dial with a connection that holds little of what is not read.
+func (s *testServer) connectSmall() *peer {
+	s.t.Helper()
+	p := s.dial()
+	if err := p.Conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		s.t.Fatal(err)
+	}
+	return p
+}
+
+// lockedBuffer is a log that is read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.String()
+}
+
+// TestFullBacklog closes a client whose replies have no more room, and logs why.
+func TestFullBacklog(t *testing.T) {
+	t.Parallel()
+	var log lockedBuffer
+	s := setup{
+		options: func(o *options.Options) { hasty(o); o.ClientReplyBufferLimit = 64 << 10 },
+		log:     slog.New(slog.NewTextHandler(&log, nil)),
+		listen:  smallBuffers,
+	}.start(t)
+	p := s.connectSmall()
+	go func() {
+		for call := []byte(request("ECHO", strings.Repeat("x", 10<<10))); ; {
+			if _, err := p.Write(call); err != nil {
+				return
+			}
+		}
+	}()
+	s.greet().await("stats", "timed_out_connections", 1)
+	if !strings.Contains(log.String(), "connection closed: it does not read its replies") {
+		t.Errorf("the log is %q", log.String())
+	}
+}
+
+// TestStalled holds a client for stalled only while there is no room for its replies.
+func TestStalled(t *testing.T) {
+	t.Parallel()
+	o := options.Default()
+	late := int64(o.WriteTimeout/tick) + 10
+	for _, tt := range []struct {
+		name          string
+		writing, full int64
+		patient       bool
+		tight         int64
+		want          bool
+	}{
+		{"nothing to write", 0, 0, false, 0, false},
+		{"shown without asking", 1, 0, false, 0, true},
+		{"room left", 1, 0, true, 0, false},
+		{"full for long", 1, 1, true, 0, true},
+		{"just full", 1, late - 5, true, 0, false},
+		{"reads a little", late - 5, 1, true, 0, false},
+		{"memory is tight", 1, 0, true, 1, true},
+		{"memory has just become tight", 1, 0, true, late - 5, false},
+	} {
+		c := &client{}
+		c.writing.Store(tt.writing)
+		c.backlog.patient.Store(tt.patient)
+		c.backlog.fullSince.Store(tt.full)
+		if got := c.stalled(&o, moment{now: late, tightSince: tt.tight}); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+	c := &client{}
+	c.writing.Store(1)
+	o.WriteTimeout = 0
+	if c.stalled(&o, moment{now: late}) {
+		t.Error("a timeout of 0 ends")
+	}
+}
+
+// TestBacklogThenMonitor begins to show commands to a client whose replies still wait.
+func TestBacklogThenMonitor(t *testing.T) {
+	t.Parallel()
+	s := setup{listen: smallBuffers}.start(t)
+	p := s.connectSmall()
+	const n = 5000
+	p.send(strings.Repeat("ECHO 123456789012\r\n", n) + "MONITOR\r\nRESET\r\nMONITOR\r\n")
+	other := s.greet()
+	other.await("clients", "monitor_clients", 1)
+	other.do("+PONG\r\n", "PING")
+	p.expect(strings.Repeat(bulk("123456789012"), n) + "+OK\r\n")
+	for line := p.read().text; !strings.HasSuffix(line, `"PING"`); line = p.read().text {
+		continue
+	}
+}
+
+// TestBacklogOutlivesRequests sees that who half-closes gets what is left.
+func TestBacklogOutlivesRequests(t *testing.T) {
+	t.Parallel()
+	s := setup{listen: smallBuffers}.start(t)
+	p := s.connectSmall()
+	const n = 20_000
+	p.send(strings.Repeat("ECHO 123456789012\r\n", n))
+	if err := p.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.rest(); got != strings.Repeat(bulk("123456789012"), n) {
+		t.Errorf("got %d bytes", len(got))
+	}
+}
+
+// TestBacklogIsNotIdle reads slowly for longer than timeout, and sends nothing.
+func TestBacklogIsNotIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, ln := setup{options: func(o *options.Options) { o.Timeout, o.ClientReplyBufferLimit = 5*time.Second, 64<<10 }}.startPiped(t)
+		p := newPeer(t, ln.connect())
+		p.do("+OK\r\n", "MONITOR")
+		want := bulk(strings.Repeat("x", 300<<10))
+		p.send(request("ECHO", strings.Repeat("x", 300<<10)))
+		for range 4 {
+			<-time.After(3 * time.Second)
+			if _, err := io.ReadFull(p.in, make([]byte, flushAt)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, _ = io.CopyN(io.Discard, p.in, int64(len(want)-4*flushAt))
+	})
+}

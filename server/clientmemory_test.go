@@ -1,0 +1,139 @@
+package server
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/throttledhq/throttled/options"
+)
+
+// memoryOf returns what CLIENT LIST shows of the memory of a connection.
+func memoryOf(p *peer, id string) (fields map[string]int64) {
+	p.t.Helper()
+	fields = map[string]int64{}
+	for _, word := range strings.Fields(p.ask("CLIENT", "LIST", "ID", id).text) {
+		name, text, _ := strings.Cut(word, "=")
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			fields[name] = n
+		}
+	}
+	return fields
+}
+
+func (p *peer) id() string {
+	p.t.Helper()
+	return strconv.FormatInt(p.ask("CLIENT", "ID").int(), 10)
+}
+
+// TestClientMemoryIsShown has clients hold memory in each way there is, and returns it.
+func TestClientMemoryIsShown(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	p := s.greet()
+	const size = 200 << 10
+	word := strings.Repeat("x", size)
+	for _, tt := range []struct {
+		field     string
+		take, end func(q *peer)
+	}{
+		{"qbuf", func(q *peer) { q.send("*2\r\n$4\r\nECHO\r\n$204801\r\n" + word) }, func(q *peer) { q.send("x\r\n"); q.expect(bulk(word + "x")) }},
+		{"multi-mem", func(q *peer) { q.do("+OK\r\n", "MULTI"); q.do("+QUEUED\r\n", "EXISTS", word) }, func(q *peer) { q.do("+OK\r\n", "DISCARD") }},
+		{"multi-mem", func(q *peer) { q.do("+OK\r\n", "WATCH", word) }, func(q *peer) { q.do("+OK\r\n", "UNWATCH") }},
+		{"tot-mem", func(q *peer) { q.ask("CLIENT", "TRACKING", "ON", "BCAST", "PREFIX", word) }, func(q *peer) { q.ask("CLIENT", "TRACKING", "OFF") }},
+		{"tot-mem", func(q *peer) {
+			for i := range 300 {
+				q.ask("SUBSCRIBE", strings.Repeat("c", 1000)+strconv.Itoa(i))
+			}
+		}, func(q *peer) { q.do("+RESET\r\n", "RESET") }},
+	} {
+		q := s.greet()
+		id := q.id()
+		tt.take(q)
+		if !eventually(func() bool { m := memoryOf(p, id); return m[tt.field] >= size && m["tot-mem"] >= m[tt.field] }) {
+			t.Errorf("%s: CLIENT LIST shows %v", tt.field, memoryOf(p, id))
+		}
+		if got := s.clientMemory.total.Load(); got < size {
+			t.Errorf("%s: %d bytes are counted", tt.field, got)
+		}
+		tt.end(q)
+		if !eventually(func() bool { return memoryOf(p, id)["tot-mem"] < size }) {
+			t.Errorf("%s: at the end CLIENT LIST shows %v", tt.field, memoryOf(p, id))
+		}
+		_ = q.Close()
+	}
+	p.await("clients", "connected_clients", 1)
+	if got, want := p.count("memory", "mem_clients_normal"), s.snapshot()[0].usage.total(); got < connectionBytes || got > 2*want {
+		t.Errorf("mem_clients_normal is %d, and the only client holds %d", got, want)
+	}
+}
+
+// TestEvictClients evicts those that hold the most, but for those that are exempt.
+func TestEvictClients(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(o *options.Options) { o.MaxMemoryClients = 2 << 20 })
+	hold := func(kib int) *peer {
+		q := s.greet()
+		q.do("+OK\r\n", "MULTI")
+		for range kib / 100 {
+			q.do("+QUEUED\r\n", "EXISTS", strings.Repeat("k", 100<<10))
+		}
+		return q
+	}
+	p := s.greet()
+	exempt := s.greet()
+	exempt.do("+OK\r\n", "CLIENT", "NO-EVICT", "ON")
+	exempt.do("+OK\r\n", "MULTI")
+	for range 8 {
+		exempt.do("+QUEUED\r\n", "EXISTS", strings.Repeat("k", 100<<10))
+	}
+	small, large := hold(200), hold(600)
+	more := s.greet()
+	more.do("+OK\r\n", "MULTI")
+	for range 5 {
+		more.do("+QUEUED\r\n", "EXISTS", strings.Repeat("k", 100<<10))
+	}
+	large.closed()
+	small.do("*2\r\n:0\r\n:0\r\n", "EXEC")
+	exempt.do("*8\r\n"+strings.Repeat(":0\r\n", 8), "EXEC")
+	more.do("*5\r\n"+strings.Repeat(":0\r\n", 5), "EXEC")
+	p.await("stats", "evicted_clients", 1)
+	p.await("clients", "connected_clients", 4)
+	if n := s.clientMemory.leaving.Load(); n != 0 {
+		t.Errorf("%d bytes are said to be leaving", n)
+	}
+}
+
+// TestEvictAtALowerLimit evicts when the limit is lowered below what clients hold.
+func TestEvictAtALowerLimit(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	p, q := s.greet(), s.greet()
+	q.do("+OK\r\n", "MULTI")
+	q.do("+QUEUED\r\n", "EXISTS", strings.Repeat("k", 400<<10))
+	p.do("+OK\r\n", "CONFIG", "SET", "maxmemory-clients", "200kb")
+	q.closed()
+	p.await("stats", "evicted_clients", 1)
+	p.do("+OK\r\n", "CONFIG", "RESETSTAT")
+	p.await("stats", "evicted_clients", 0)
+}
+
+// TestHalfSentFlood has many clients begin long commands. They are evicted, and others are served.
+func TestHalfSentFlood(t *testing.T) {
+	const limit = 8 << 20
+	s := start(t, func(o *options.Options) { o.MaxMemoryClients = limit })
+	p := s.greet()
+	most := int64(0)
+	for range 100 {
+		q := s.dial()
+		_, _ = q.Write([]byte("*3\r\n$4\r\nECHO\r\n$400000\r\n" + strings.Repeat("x", 400_000) + "\r\n$400000\r\n" + strings.Repeat("x", 300_000)))
+		p.do("+PONG\r\n", "PING")
+		most = max(most, s.clientMemory.total.Load())
+	}
+	if p.count("stats", "evicted_clients") == 0 {
+		t.Error("nobody is evicted")
+	}
+	if most > limit+limit/2 {
+		t.Errorf("clients held %d bytes, with a limit of %d", most, limit)
+	}
+}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/throttledhq/throttled/options"
+)
+
+// testUsage is the usage of a client of a server with the default limits.
+func testUsage(t *testing.T) *usage {
+	t.Helper()
+	store, err := options.New(options.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &clientMemory{}
+	m.init(store)
+	return &usage{of: m}
+}
+
+// TestChunks takes what has been pushed, in order, and counts the memory that it takes.
+func TestChunks(t *testing.T) {
+	t.Parallel()
+	var q chunks
+	var pushed, popped []byte
+	for i := range 500 {
+		b := bytes.Repeat([]byte{byte(i)}, i*i%70_000)
+		q.push(b)
+		pushed = append(pushed, b...)
+		if i%3 == 0 {
+			popped = append(popped, q.pop()...)
+		}
+		if held := len(pushed) - len(popped); q.size < held || q.size > held+chunkSize {
+			t.Fatalf("%d bytes take %d", held, q.size)
+		}
+	}
+	for b := q.pop(); b != nil; b = q.pop() {
+		if len(b) > chunkSize {
+			t.Fatalf("a piece has %d bytes", len(b))
+		}
+		popped = append(popped, b...)
+	}
+	if !bytes.Equal(pushed, popped) || q.size != 0 {
+		t.Errorf("%d bytes came back of %d, and %d are left", len(popped), len(pushed), q.size)
+	}
+}
+
+// TestFeedHasRoom has replies wait for room in a feed, until there is some or none will be.
+func TestFeedHasRoom(t *testing.T) {
+	t.Parallel()
+	use := testUsage(t)
+	f := newFeed(use, true)
+	large := make([]byte, feedQueue)
+	if ended, err := f.put(large, feedQueue, func() {}); ended || err != nil {
+		t.Fatal(ended, err)
+	}
+	if n := use.of.total.Load(); n != feedQueue {
+		t.Errorf("%d bytes are counted", n)
+	}
+	if err := f.add([]byte("x")); err != errSlowFeed {
+		t.Errorf("news find room in a full feed: %v", err)
+	}
+	if queued, ended, err := f.tryPut([]byte("x"), feedQueue, func() {}); queued || ended || err != nil {
+		t.Errorf("replies find room in a full feed: %v, %v, %v", queued, ended, err)
+	}
+	put := make(chan error)
+	go func() {
+		_, err := f.put([]byte("x"), feedQueue, func() {})
+		put <- err
+	}()
+	for range 2 { // what has been taken counts until the next is
+		if b, last := f.take(); len(b) != chunkSize || last {
+			t.Errorf("took %d bytes, %v", len(b), last)
+		}
+	}
+	if err := <-put; err != nil {
+		t.Error(err)
+	}
+	go func() {
+		_, err := f.put(large, feedQueue, func() {})
+		put <- err
+	}()
+	f.end()
+	if err := <-put; err != errSlowFeed {
+		t.Errorf("a feed that has failed: %v", err)
+	}
+	if n := use.of.total.Load(); n != 0 {
+		t.Errorf("%d bytes are counted of a feed that has ended", n)
+	}
+}
+
+// TestFeedEndsWhenWritten sees that a feed of replies ends with the last one, and reports that.
+func TestFeedEndsWhenWritten(t *testing.T) {
+	t.Parallel()
+	f := newFeed(testUsage(t), false)
+	if _, err := f.put([]byte("reply"), feedQueue, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	if b, last := f.take(); string(b) != "reply" || last {
+		t.Errorf("took %q, %v", b, last)
+	}
+	if queued, ended, _ := f.tryPut([]byte("more"), feedQueue, func() {}); !queued || ended {
+		t.Errorf("queued %v, ended %v while a write is under way", queued, ended)
+	}
+	if b, last := f.take(); string(b) != "more" || last {
+		t.Errorf("took %q, %v", b, last)
+	}
+	if b, last := f.take(); b != nil || !last {
+		t.Errorf("took %q, %v", b, last)
+	}
+	f.end()
+	if queued, ended, err := f.tryPut([]byte("x"), feedQueue, func() {}); queued || !ended || err != nil {
+		t.Errorf("queued %v, ended %v, %v behind the end", queued, ended, err)
+	}
+	if f.show() {
+		t.Error("a feed that has ended is to show more")
+	}
+}
