@@ -12,6 +12,7 @@
 //	bench flood     floods of new keys at maxmemory, of each algorithm, and keys that were exhausted before
 //	bench resident  the memory of the process under floods, beside maxmemory
 //	bench lower     maxmemory is lowered to a tenth
+//	bench clients   floods of clients that hold memory, connections and passwords
 //	bench tail      latency at many keys beside that at few
 //	bench pauses    the longest that growth, expiry and saves make a decision wait
 //	bench expiry    latency while millions of keys expire
@@ -59,6 +60,7 @@ var measurements = []struct {
 	{"flood", flood},
 	{"resident", resident},
 	{"lower", lower},
+	{"clients", clientFloods},
 	{"tail", tail},
 	{"pauses", longestPauses},
 	{"expiry", expiry},

@@ -1,0 +1,288 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	strangers    = 18_000 // silent connections, of which the server has places for 10,000
+	slowestLogin = 2 * time.Second
+	guessesFor   = 5 * time.Second
+	mostGuesses  = 20 + 2 // in that time, by default
+	clientMemory = 256    // MiB of maxmemory-clients, its default
+	besideAll    = 64     // MiB that a server without keys may take besides
+	floodLasts   = 8 * time.Second
+	bigArgument  = 500_000
+	deepPipeline = 300_000
+)
+
+// clientFlood is a number of connections that make the server hold as much as it lets them. Each
+// sends its bytes, again and again, and reads nothing.
+type clientFlood struct {
+	name  string
+	conns int
+	first string
+	again string
+	show  string // what another connection sends all the time
+}
+
+// manyFloods are what clients can have the server hold.
+var manyFloods = []clientFlood{
+	{name: "half-sent commands", conns: 1500, first: "*3\r\n$4\r\nECHO\r\n" + strings.Repeat("$400000\r\n"+strings.Repeat("x", 400_000)+"\r\n", 2)[:800_000]},
+	{name: "MONITORs that read nothing", conns: 50, first: "MONITOR\r\n", show: array("ECHO", strings.Repeat("x", 100_000))},
+	{name: "transactions of 1 MB", conns: 1500, first: "MULTI\r\n" + array("EXISTS", strings.Repeat("k", bigArgument)) + array("EXISTS", strings.Repeat("k", bigArgument))},
+	{name: "300,000 pipelined commands", conns: 30, first: strings.Repeat("CL.THROTTLE k 15 30 60\r\n", deepPipeline)},
+	{name: "long replies", conns: 400, again: strings.Repeat(array("ECHO", strings.Repeat("x", 100_000)), 20)},
+	{name: "COMMAND DOCS", conns: 400, again: strings.Repeat("COMMAND DOCS\r\n", 100)},
+	{name: "CLIENT LIST", conns: 1500, again: strings.Repeat("CLIENT LIST\r\n", 20)},
+	{name: "subscriptions", conns: 1500, first: subscriptions("SUBSCRIBE") + subscriptions("PSUBSCRIBE")},
+}
+
+func array(words ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(words))
+	for _, w := range words {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(w), w)
+	}
+	return b.String()
+}
+
+// subscriptions subscribes to as many channels as a connection may, with the longest names.
+func subscriptions(name string) string {
+	var b strings.Builder
+	for i := range 1024 {
+		b.WriteString(array(name, fmt.Sprintf("%01024d", i)))
+	}
+	return b.String()
+}
+
+// clientFloods holds each flood against the bound of all clients.
+func clientFloods(_ settings, b *board) error {
+	for _, f := range manyFloods {
+		if err := withServer(nil, func(p *process) error { return f.run(p, b) }); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	return errors.Join(
+		withServer(nil, func(p *process) error { return deepPipelines(p, b) }),
+		withServer([]string{"--requirepass", "secret"}, func(p *process) error { return silentStrangers(p, b) }),
+		withServer([]string{"--requirepass", "secret"}, func(p *process) error { return guessing(p, b) }))
+}
+
+// run floods a server, and prints the most memory that it took and the longest that a bystander
+// had to wait.
+func (f *clientFlood) run(p *process, b *board) error {
+	stop := make(chan struct{})
+	var running sync.WaitGroup
+	defer running.Wait()
+	var closing sync.Once
+	end := func() { closing.Do(func() { close(stop) }) }
+	defer end()
+	for i := range f.conns {
+		running.Go(func() { f.hold(p.addr, i, stop) })
+	}
+	if f.show != "" {
+		running.Go(func() { repeat(p.addr, f.show, stop) })
+	}
+	most, longest, err := watch(p, floodLasts)
+	if err != nil {
+		return err
+	}
+	end()
+	running.Wait()
+	b.note("%s: a new connection and its PING took %v at the most; %s", f.name, longest.Round(time.Millisecond),
+		statistics(p.addr, "evicted_clients", "timed_out_connections", "total_connections_received"))
+	b.atMost(f.name+": RSS", mib(most), besideAll+clientMemory, "MiB")
+	return nil
+}
+
+// hold keeps one connection of the flood, and opens another when it is closed.
+func (f *clientFlood) hold(addr string, i int, stop <-chan struct{}) {
+	for {
+		if c, err := dialFrom(i/perLoopback, addr); err == nil {
+			written := make(chan struct{})
+			go func() {
+				defer close(written)
+				f.write(c, stop)
+			}()
+			select {
+			case <-stop:
+			case <-written:
+			}
+			_ = c.Close()
+			<-written
+		}
+		if !pause(stop, 50*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// write sends the bytes of a flood until the server closes the connection. Empty lines, which
+// ask for nothing, show when it has.
+func (f *clientFlood) write(c net.Conn, stop <-chan struct{}) {
+	_, err := io.WriteString(c, f.first)
+	for err == nil && f.again != "" {
+		_, err = io.WriteString(c, f.again)
+	}
+	for err == nil && pause(stop, 100*time.Millisecond) {
+		_, err = io.WriteString(c, "\r\n")
+	}
+}
+
+// pause waits, and reports whether the flood goes on.
+func pause(stop <-chan struct{}, d time.Duration) bool {
+	select {
+	case <-stop:
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// repeat sends a command again and again, and reads what comes.
+func repeat(addr, call string, stop <-chan struct{}) {
+	c, err := dialFrom(9, addr)
+	if err != nil {
+		return
+	}
+	go func() { _, _ = io.Copy(io.Discard, c) }()
+	go func() {
+		<-stop
+		_ = c.Close()
+	}()
+	for err == nil {
+		_, err = io.WriteString(c, call)
+	}
+}
+
+// watch looks at the memory of a server for a while, and sends a PING now and then.
+func watch(p *process, lasting time.Duration) (most int64, longest time.Duration, err error) {
+	var sampling sync.WaitGroup
+	stop := make(chan struct{})
+	sampling.Go(func() {
+		for pause(stop, 10*time.Millisecond) {
+			rss, _ := residentBytes(p.pid()) // 0 of a server that has died, which the bystander reports
+			most = max(most, rss)
+		}
+	})
+	defer sampling.Wait()
+	defer close(stop)
+	for end := time.Now().Add(lasting); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		begin := time.Now()
+		if err := once(p.addr, "PING\r\n", "+PONG\r\n"); err != nil {
+			return 0, 0, fmt.Errorf("a bystander: %w", err)
+		}
+		longest = max(longest, time.Since(begin))
+	}
+	return most, longest, nil
+}
+
+// once opens a connection for one command.
+func once(addr, call, want string) error {
+	c, err := dialFrom(8, addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	return exchange(c, call, want)
+}
+
+// statistics returns some of the fields of INFO as they are.
+func statistics(addr string, names ...string) string {
+	c, err := dialFrom(8, addr)
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = c.Close() }()
+	_, _ = io.WriteString(c, "INFO stats\r\nQUIT\r\n")
+	_ = c.SetReadDeadline(time.Now().Add(replyPatience))
+	text, _ := io.ReadAll(c)
+	var found []string
+	for line := range bytes.Lines(text) {
+		name, _, _ := strings.Cut(string(line), ":")
+		for _, n := range names {
+			if n == name {
+				found = append(found, strings.TrimSpace(string(line)))
+			}
+		}
+	}
+	return strings.Join(found, ", ")
+}
+
+// deepPipelines sends very many commands before it reads any reply, and reads them all.
+func deepPipelines(p *process, b *board) error {
+	c, err := dialFrom(0, p.addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	begin := time.Now()
+	_ = c.SetDeadline(begin.Add(replyPatience))
+	if _, err := io.WriteString(c, strings.Repeat("CL.THROTTLE k 15 30 60\r\n", deepPipeline)); err != nil {
+		return fmt.Errorf("%d commands before a reply is read: %w", deepPipeline, err)
+	}
+	if _, err := io.WriteString(c, "QUIT\r\n"); err != nil {
+		return err
+	}
+	replies, err := io.ReadAll(c)
+	if err != nil {
+		return err
+	}
+	b.note("%d commands in one piece took %v", deepPipeline, time.Since(begin).Round(time.Millisecond))
+	b.atLeast("replies to them", float64(bytes.Count(replies, []byte("*5\r\n"))), deepPipeline, "")
+	return nil
+}
+
+// silentStrangers opens more connections than there are places for, from several addresses, and
+// logs in now and then from another.
+func silentStrangers(p *process, b *board) error {
+	var held []net.Conn
+	defer func() {
+		for _, c := range held {
+			_ = c.Close()
+		}
+	}()
+	longest := time.Duration(0)
+	for i := range strangers {
+		c, err := dialFrom(i%4, p.addr)
+		if err != nil {
+			return err
+		}
+		held = append(held, c)
+		if i%100 > 0 {
+			continue
+		}
+		begin := time.Now()
+		if err := once(p.addr, "AUTH secret\r\nPING\r\n", "+OK\r\n+PONG\r\n"); err != nil {
+			return fmt.Errorf("a login beside %d strangers: %w", i, err)
+		}
+		longest = max(longest, time.Since(begin))
+	}
+	b.atMost("longest login beside silent strangers", longest.Seconds()*1000, slowestLogin.Seconds()*1000, "ms")
+	return nil
+}
+
+// guessing tries passwords over new connections, as fast as it can.
+func guessing(p *process, b *board) error {
+	var checked, tried int
+	for end := time.Now().Add(guessesFor); time.Now().Before(end); tried++ {
+		_, err := command(p.addr, "AUTH guess")
+		switch {
+		case err != nil && strings.HasPrefix(err.Error(), "WRONGPASS"):
+			checked++
+		case err == nil || !strings.HasPrefix(err.Error(), "ERR too many wrong passwords"):
+			return fmt.Errorf("a guess is answered by %v", err)
+		}
+	}
+	b.note("%d passwords were tried in %v", tried, guessesFor)
+	b.atMost("passwords that were checked", float64(checked), mostGuesses, "")
+	return nil
+}
