@@ -179,9 +179,7 @@ func (c *client) noteSettings() {
 			n += len(text) + perArgument
 		}
 	}
-	if c.srv.cluster != nil {
-		n *= 2 // the news have a copy
-	}
+	n *= 2 // news have a copy, which is made anew with each change
 	p := c.shown()
 	n += len(p.name) + len(p.libName) + len(p.libVer)
 	c.usage.set(&c.usage.settings, int64(n))
