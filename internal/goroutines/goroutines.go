@@ -1,0 +1,63 @@
+// Package goroutines finds goroutines by their stacks, so that a test can check that none is
+// left. Their number tells nothing: those of the runtime, of the testing package and of other
+// tests come and go meanwhile.
+//
+// Only tests import it.
+package goroutines
+
+import (
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience bounds waiting for goroutines to end. Only a test that fails waits for so long.
+const patience = 2 * time.Minute
+
+// Of returns the stacks, by the goroutine's number, of the goroutines that run, or were started
+// by, a function whose name begins with prefix, such as "example.com/module/pkg.(*Type)".
+func Of(prefix string) map[string]string {
+	found := map[string]string{}
+	for _, stack := range strings.Split(all(), "\n\n") {
+		if strings.Contains(stack, "\n"+prefix) || strings.Contains(stack, "\ncreated by "+prefix) {
+			number, _, _ := strings.Cut(strings.TrimPrefix(stack, "goroutine "), " ")
+			found[number] = stack
+		}
+	}
+	return found
+}
+
+// all returns the stacks of all goroutines.
+func all() string {
+	for size := 1 << 20; ; size *= 2 {
+		buf := make([]byte, size)
+		if n := runtime.Stack(buf, true); n < size {
+			return string(buf[:n])
+		}
+	}
+}
+
+// AwaitEnd waits until the goroutines of Of(prefix) have ended, except those in before, which is
+// an earlier result of Of or nil. If some do not end, it fails the test with their stacks.
+func AwaitEnd(t testing.TB, prefix string, before map[string]string) {
+	t.Helper()
+	left := since(before, prefix)
+	pause := time.Millisecond
+	for end := time.Now().Add(patience); len(left) > 0 && time.Now().Before(end); left = since(before, prefix) {
+		<-time.After(pause)
+		pause = min(2*pause, time.Second)
+	}
+	if len(left) > 0 {
+		t.Errorf("%d goroutines of %s are left:\n%s", len(left), prefix, strings.Join(slices.Collect(maps.Values(left)), "\n\n"))
+	}
+}
+
+// since returns the goroutines of Of(prefix) that are not in before.
+func since(before map[string]string, prefix string) map[string]string {
+	found := Of(prefix)
+	maps.DeleteFunc(found, func(number, _ string) bool { _, old := before[number]; return old })
+	return found
+}

@@ -1,0 +1,80 @@
+package goroutines
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// worker has a goroutine of its own.
+type worker struct{ stop chan struct{} }
+
+func newWorker() *worker {
+	w := &worker{make(chan struct{})}
+	go w.run()
+	return w
+}
+
+func (w *worker) run() { <-w.stop }
+
+const (
+	ofWorkers = "github.com/throttledhq/throttled/internal/goroutines.(*worker)"
+	ofMakers  = "github.com/throttledhq/throttled/internal/goroutines.newWorker"
+)
+
+func TestOf(t *testing.T) {
+	before := Of(ofWorkers)
+	if len(before) != 0 {
+		t.Errorf("there are %v before", before)
+	}
+	first := newWorker()
+	one := Of(ofMakers) // it may not run yet
+	if len(one) != 1 {
+		t.Errorf("one worker has %d goroutines", len(one))
+	}
+	second := newWorker()
+	two := Of(ofMakers)
+	if len(two) != 2 || len(since(one, ofMakers)) != 1 {
+		t.Errorf("two workers have %d goroutines, %d of them new", len(two), len(since(one, ofMakers)))
+	}
+	for number, stack := range two {
+		if !strings.HasPrefix(stack, "goroutine "+number+" [") {
+			t.Errorf("goroutine %q has the stack\n%s", number, stack)
+		}
+	}
+	close(second.stop)
+	AwaitEnd(t, ofMakers, one)
+	close(first.stop)
+	AwaitEnd(t, ofMakers, nil)
+	AwaitEnd(t, ofWorkers, nil)
+}
+
+// recorder keeps failures from being those of the test.
+type recorder struct {
+	testing.TB
+	failures []string
+}
+
+func (r *recorder) Helper() {}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.failures = append(r.failures, fmt.Sprintf(format, args...))
+}
+
+func TestAwaitEnd_Left(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, begin := &recorder{TB: t}, time.Now()
+		w := newWorker()
+		AwaitEnd(r, ofMakers, Of(ofMakers))
+		if len(r.failures) != 0 || time.Since(begin) != 0 {
+			t.Errorf("it waits for what was there before: %v, %q", time.Since(begin), r.failures)
+		}
+		AwaitEnd(r, ofMakers, nil)
+		if len(r.failures) != 1 || !strings.Contains(r.failures[0], "(*worker).run") || time.Since(begin) < patience {
+			t.Errorf("after %v it fails with %q", time.Since(begin), r.failures)
+		}
+		close(w.stop)
+	})
+}
