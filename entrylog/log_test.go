@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/internal/goroutines"
 )
 
 // TestLog_Model compares a log over bbolt with a map, under random operations and reopened
@@ -162,21 +164,25 @@ func TestLog_Concurrent(t *testing.T) {
 }
 
 func TestLog_Closed(t *testing.T) {
-	before := runtime.NumGoroutine()
+	const ofLogs = "github.com/throttledhq/throttled/entrylog.(*Log)"
+	before := goroutines.Of(ofLogs)
 	m := newMachine()
 	l, err := Open(m.config())
 	must(t, err)
 	must(t, l.StoreLogs(commands(1, 50, 1, 10)))
+	l.behind.Lock() // which whatever moves entries waits for
 	must(t, l.StoreLogs(commands(51, 60, 1, 10)))
+	if len(goroutines.Of(ofLogs)) <= len(before) {
+		t.Error("the goroutine that moves entries is not found")
+	}
+	l.behind.Unlock()
 	must(t, l.Close())
 	must(t, l.Close())
 	if len(m.names) != 0 || len(m.base) != 60 {
 		t.Errorf("there are %d files, and %d entries behind", len(m.names), len(m.base))
 	}
 	checkFails(t, l, ErrClosed)
-	if now := runtime.NumGoroutine(); now > before {
-		t.Errorf("there were %d goroutines and are %d", before, now)
-	}
+	goroutines.AwaitEnd(t, ofLogs, before)
 }
 
 // checkFails checks that all calls return an error.
