@@ -52,8 +52,8 @@ func TestSlowHandshakes(t *testing.T) {
 				out, in := dialled(t, n3, n1, Raft)
 				flows(t, out, in)
 			}
-			if n := pendingOf(n1); n != 100 {
-				t.Errorf("%d connections are pending, want 100 that were slow all the time", n)
+			if !eventually(func() bool { return pendingOf(n1) == 100 }) {
+				t.Errorf("%d connections are pending, want 100 that were slow all the time", pendingOf(n1))
 			}
 		})
 	}
@@ -65,7 +65,7 @@ func TestHandshakeTimeout(t *testing.T) {
 	today := time.Now() // not what it is for package synctest
 	for name, begin := range slow(s) {
 		cfg := s.config("n1")
-		cfg.Now = func() time.Time { return today }
+		cfg.Now, cfg.HandshakeTimeout = func() time.Time { return today }, 0
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ln := newPipes()
@@ -86,7 +86,9 @@ func TestHandshakeTimeout(t *testing.T) {
 func TestHandshakeDrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ln := newPipes()
-		piped(t, plain("n1"), ln)
+		cfg := plain("n1")
+		cfg.HandshakeTimeout = 0
+		piped(t, cfg, ln)
 		begun := time.Now()
 		c := ln.connect()
 		ticker := time.NewTicker(time.Second)
@@ -154,7 +156,10 @@ func TestUnclaimedStreams(t *testing.T) {
 func TestCrowd(t *testing.T) {
 	s := newSite(t)
 	var log lines
-	l := s.link("n1", func(c *Config) { c.MaxHandshakes, c.HandshakeTimeout, c.Log = 4, time.Hour, log.logger() })
+	today := time.Now() // stands still, so that all lines are of one minute
+	l := s.link("n1", func(c *Config) {
+		c.MaxHandshakes, c.HandshakeTimeout, c.Log, c.Now = 4, time.Hour, log.logger(), func() time.Time { return today }
+	})
 	early := connect(t, l) // the oldest, but the only one of its address
 	var crowd []net.Conn
 	for range 3 {
@@ -263,7 +268,7 @@ func pendingOf(l *Link) int {
 
 // eventually reports whether a condition comes to hold.
 func eventually(holds func() bool) bool {
-	for end := time.Now().Add(patience); time.Now().Before(end); runtime.Gosched() {
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(time.Millisecond) {
 		if holds() {
 			return true
 		}

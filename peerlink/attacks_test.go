@@ -133,7 +133,8 @@ func attacks(s *site) []attack {
 func TestAttacks(t *testing.T) {
 	s := newSite(t)
 	var log lines
-	l := s.link("n1", func(c *Config) { c.Log = log.logger() })
+	today := time.Now() // stands still, so that all lines are of one minute
+	l := s.link("n1", func(c *Config) { c.Log, c.Now = log.logger(), func() time.Time { return today } })
 	l.SetAllowed(func(node string) bool { return node != "n4" })
 	r := alone(t, l)
 	term, servers := r.CurrentTerm(), r.servers(t)

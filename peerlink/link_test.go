@@ -5,15 +5,14 @@ import (
 	"errors"
 	"io"
 	"net"
-	"runtime"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/internal/goroutines"
 )
 
 // TestStreams sees that streams come out where they belong, with the right peer.
@@ -185,8 +184,13 @@ func TestRaftDialTimeout(t *testing.T) {
 // TestCloseEndsAll sees that a link that is closed leaves no stream, no connection and no
 // goroutine.
 func TestCloseEndsAll(t *testing.T) {
+	const ofLinks = "github.com/throttledhq/throttled/peerlink.(*"
+	before := goroutines.Of(ofLinks)
 	s := newSite(t)
 	n1, n2 := s.link("n1", func(c *Config) { c.HandshakeTimeout = time.Hour }), s.link("n2")
+	if !eventually(func() bool { return len(goroutines.Of(ofLinks)) > len(before) }) {
+		t.Error("the goroutines of the links are not found")
+	}
 	var ends []net.Conn
 	for _, p := range []Purpose{Raft, Client, Control} {
 		out, _ := dialled(t, n2, n1, p)
@@ -224,28 +228,9 @@ func TestCloseEndsAll(t *testing.T) {
 		closed(t, c)
 	}
 	closeLink(t, n2)
-	if left := goroutines(); len(left) > 0 {
-		t.Errorf("goroutines are left:\n%s", strings.Join(left, "\n\n"))
-	}
+	goroutines.AwaitEnd(t, ofLinks, before)
 	if _, err := net.DialTimeout("tcp", n1.ln.Addr().String(), patience); err == nil {
 		t.Error("it still listens")
-	}
-}
-
-// goroutines returns those that are within methods of a Link.
-func goroutines() []string {
-	buf := make([]byte, 1<<20)
-	all := strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n")
-	return slices.DeleteFunc(all, func(g string) bool {
-		return !strings.Contains("\n"+g, "\ngithub.com/throttledhq/throttled/peerlink.(*")
-	})
-}
-
-// TestGoroutinesAreFound sees that the check above can fail.
-func TestGoroutinesAreFound(t *testing.T) {
-	open(t, plain("n1"))
-	if !eventually(func() bool { return len(goroutines()) > 0 }) {
-		t.Error("the goroutine of a link is not found")
 	}
 }
 
