@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/goroutines"
 	"github.com/throttledhq/throttled/options"
 )
 
@@ -53,7 +54,7 @@ func TestIdleConnectionsAreSmall(t *testing.T) {
 // TestUnfinishedCommandsAreSmall keeps commands incomplete that have all their arguments
 // but one, on many connections (A4), and counts what they take until they are closed.
 func TestUnfinishedCommandsAreSmall(t *testing.T) {
-	s := start(t, func(o *options.Options) { o.CommandTimeout = time.Second })
+	s := start(t, func(o *options.Options) { o.CommandTimeout = time.Hour })
 	observer := s.greet()
 	sent := "*1024\r\n" + strings.Repeat("$10\r\n0123456789\r\n", 1023)
 	conns := make([]net.Conn, connections)
@@ -66,11 +67,12 @@ func TestUnfinishedCommandsAreSmall(t *testing.T) {
 		}
 	}
 	for observer.count("stats", "total_net_input_bytes") < input+int64(connections*len(sent)) {
-		runtime.Gosched()
+		<-time.After(time.Millisecond)
 	}
 	if each := (footprint() - before) / connections; each > 64<<10 {
 		t.Errorf("an unfinished command takes %d bytes", each)
 	}
+	observer.do("+OK\r\n", "CONFIG", "SET", "command-timeout", "1")
 	for _, conn := range conns {
 		if rest := newPeer(t, conn).rest(); rest != "" {
 			t.Fatalf("got %q, want the end of the connection", rest)
@@ -152,11 +154,12 @@ func TestSlowReaders(t *testing.T) {
 		t.Helper()
 		const readers = 20
 		s := setup{
-			options: func(o *options.Options) { hasty(o); change(o) },
+			options: change,
 			listen:  func(ln net.Listener) net.Listener { return tight{ln} },
 		}.start(t)
 		good := s.dial()
 		good.ask("AUTH", "secret") // which some of the servers want
+		good.do("+OK\r\n", "CONFIG", "SET", "command-timeout", "1", "write-timeout", "1")
 		input := []byte(strings.Repeat(call, 1+(1<<20)/len(call)))
 		before := footprint()
 		for range readers {
@@ -246,7 +249,7 @@ func TestDeepPipelineOfDecisions(t *testing.T) {
 func TestResets(t *testing.T) {
 	s := start(t, nil)
 	p := s.greet()
-	before := runtime.NumGoroutine()
+	before := goroutines.Of(ofServers)
 	for range 2 * connections {
 		conn := s.connect().(*net.TCPConn)
 		if _, err := io.WriteString(conn, ping+"*3\r\n$11\r\nCL.THR"); err != nil {
@@ -256,16 +259,14 @@ func TestResets(t *testing.T) {
 		_ = conn.Close()
 	}
 	p.await("clients", "connected_clients", 1)
-	if !eventually(func() bool { return runtime.NumGoroutine() <= before }) {
-		t.Errorf("%d goroutines are left", runtime.NumGoroutine()-before)
-	}
+	goroutines.AwaitEnd(t, ofServers, before)
 }
 
 // TestHalfClose ends the stream of a client behind its last command (A8): it is
-// answered, once, and the connection ends.
+// answered, once, and the connection ends, although no time limit is exceeded.
 func TestHalfClose(t *testing.T) {
 	t.Parallel()
-	s, _ := startFrozen(t, nil)
+	s, _ := startFrozen(t, func(o *options.Options) { o.CommandTimeout, o.WriteTimeout = 0, 0 })
 	f := func(input, want string) {
 		t.Helper()
 		p := s.greet()
@@ -276,16 +277,12 @@ func TestHalfClose(t *testing.T) {
 		p.expect(want)
 		p.closed()
 	}
-	begin := time.Now()
 	f(request("CL.THROTTLE", "k", "1", "1", "60"), five(0, 2, 1, -1, 60))
 	f(request("CL.THROTTLE", "k", "1", "1", "60"), five(0, 2, 0, -1, 120))
 	f(ping+"*1\r\n$4\r\nPI", "+PONG\r\n")
 	f("", "")
 	for range 20 {
 		f(ping, "+PONG\r\n")
-	}
-	if took := time.Since(begin); took > s.opts.Get().CommandTimeout {
-		t.Errorf("the ends were noticed only after %v", took)
 	}
 	s.greet().await("clients", "connected_clients", 1)
 }

@@ -136,7 +136,7 @@ func (c *client) runErrands() {
 // runElsewhere tries until all errands are done. Where it has been in vain once, the rest of
 // what was read is not kept waiting for the same.
 func (c *client) runElsewhere(list []errand) {
-	deadline := time.Now().Add(leaderPatience)
+	deadline := time.Now().Add(c.srv.forward.timeout.leader)
 	for {
 		view := c.srv.cluster.View()
 		hopeless := c.sent.hopeless != nil && c.sent.hopeless == view.Changed

@@ -34,7 +34,7 @@ func (c *client) exchange(st *stream, list []errand, view *topology.View) bool {
 	encode(&st.out, list)
 	st.changes.Store(list[len(list)-1].cmd.is(admin)) // behind such a command there is none
 	defer st.changes.Store(false)
-	_ = st.conn.SetWriteDeadline(time.Now().Add(replyPatience))
+	_ = st.conn.SetWriteDeadline(time.Now().Add(c.srv.forward.timeout.reply))
 	written, failed := st.conn.Write(st.out.Bytes())
 	st.out.Truncate(0, keepStream)
 	var err error
@@ -45,7 +45,7 @@ func (c *client) exchange(st *stream, list []errand, view *topology.View) bool {
 		}
 		at := len(c.sent.replies)
 		if err == nil { // what was answered before a write failed counts all the same
-			c.sent.replies, err = st.answer(c.sent.replies, e, patienceFor(e, failed))
+			c.sent.replies, err = st.answer(c.sent.replies, e, c.srv.forward.timeout.answer(e, failed))
 		}
 		reply := c.sent.replies[at:]
 		switch {
@@ -91,18 +91,18 @@ func (st *stream) answer(dst []byte, e *errand, patience time.Duration) (_ []byt
 	return dst, err
 }
 
-// patienceFor returns how long to wait for the answer to an errand: after a write that has failed
+// answer returns how long to wait for the answer to an errand: after a write that has failed
 // for what is on its way. WAIT says so itself.
-func patienceFor(e *errand, failed error) time.Duration {
+func (t *forwardTimeouts) answer(e *errand, failed error) time.Duration {
 	if failed != nil {
-		return partingPatience
+		return t.parting
 	}
 	if e.cmd.name == "wait" {
 		if ms, ok := resp.ParseInt(e.args[2]); ok && ms > 0 && ms < int64(time.Hour/time.Millisecond) {
-			return replyPatience + time.Duration(ms)*time.Millisecond
+			return t.reply + time.Duration(ms)*time.Millisecond
 		}
 	}
-	return replyPatience
+	return t.reply
 }
 
 // encode adds the commands that are undone to what is sent.

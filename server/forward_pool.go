@@ -35,6 +35,10 @@ var errDials = errors.New("the leader is not reached")
 // that has handed over does so at once; one that is cut off never does.
 const partingPatience = 100 * time.Millisecond
 
+// forwardTimeouts bounds how long a forwarder waits: for a leader, for its answer, and for the answer of
+// a node that leads no more. Tests on a busy machine set longer ones.
+type forwardTimeouts struct{ leader, reply, parting time.Duration }
+
 // forwarder keeps the streams to the leader. A client has one for itself as long as it waits
 // for replies.
 type forwarder struct {
@@ -43,7 +47,7 @@ type forwarder struct {
 	slots   chan struct{} // holds a token for each stream in use
 	watches chan struct{} // likewise for those that a client keeps
 	waiting atomic.Int32
-	parting time.Duration // partingPatience, or what tests have
+	timeout forwardTimeouts
 
 	commands atomic.Int64 // answered by the leader
 	retries  atomic.Int64 // commands that were to be tried again
@@ -62,7 +66,7 @@ func (f *forwarder) init(cluster topology.Cluster) {
 	f.watches = make(chan struct{}, maxWatches)
 	f.road = newRoad()
 	f.open = map[*stream]struct{}{}
-	f.parting = partingPatience
+	f.timeout = forwardTimeouts{leader: leaderPatience, reply: replyPatience, parting: partingPatience}
 }
 
 // road is the way to one leader for as long as it leads.
@@ -282,7 +286,7 @@ func (f *forwarder) expire(st *stream) {
 		st.expiry.Stop()
 		st.expiry = nil
 	case astray && st.expiry == nil:
-		st.expiry = time.AfterFunc(f.parting, func() { f.part(st) })
+		st.expiry = time.AfterFunc(f.timeout.parting, func() { f.part(st) })
 	}
 }
 

@@ -80,9 +80,10 @@ func TestPartingStreams(t *testing.T) {
 }
 
 // TestBusyForwarder has no stream left, and then no place to wait for one.
-func TestBusyForwarder(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "a", "b")
+func TestBusyForwarder(t *testing.T) { synctest.Test(t, testBusyForwarder) }
+
+func testBusyForwarder(t *testing.T) {
+	l := newPipedLab(t, "a", "b")
 	l.lead("a")
 	p := l.nodes["b"].dial()
 	f := &l.nodes["b"].forward
@@ -93,7 +94,7 @@ func TestBusyForwarder(t *testing.T) {
 	f.waiting.Store(maxWaiters)
 	start := time.Now()
 	p.do(failure(errBusy), "CL.THROTTLE", "k", "2", "1", "60")
-	if took := time.Since(start); took > leaderPatience/2 {
+	if took := time.Since(start); took > 0 {
 		t.Errorf("it took %v to say that there is no place to wait", took)
 	}
 	f.waiting.Store(0)
@@ -106,9 +107,10 @@ func TestBusyForwarder(t *testing.T) {
 }
 
 // TestDialsAreFew has many clients want a stream at once, and then none of them get one.
-func TestDialsAreFew(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "a", "b")
+func TestDialsAreFew(t *testing.T) { synctest.Test(t, testDialsAreFew) }
+
+func testDialsAreFew(t *testing.T) {
+	l := newPipedLab(t, "a", "b")
 	var now, most, all atomic.Int32
 	l.dialWith(func(ctx context.Context, id string) (net.Conn, error) {
 		all.Add(1)

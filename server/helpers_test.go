@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,10 +21,10 @@ import (
 )
 
 // patience is how long a test waits for what has to happen. It is far more than it takes.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // fakePatience is patience in fake time.
-const fakePatience = 2 * time.Hour
+const fakePatience = 24 * time.Hour
 
 // setup says how a test wants its server. The zero value is a server with the default
 // options and a table of its own.
@@ -43,7 +42,8 @@ type testServer struct {
 	*Server
 	t      testing.TB
 	addr   string
-	served chan error // what Serve has returned
+	ln     net.Listener // where clients connect
+	served chan error   // what Serve has returned
 }
 
 // start runs a server with changed options; a nil change leaves the defaults.
@@ -58,7 +58,7 @@ func (u setup) start(t testing.TB) *testServer {
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	s := &testServer{Server: u.build(t), t: t, addr: ln.Addr().String(), served: make(chan error, 1)}
+	s := &testServer{Server: u.build(t), t: t, addr: ln.Addr().String(), ln: ln, served: make(chan error, 1)}
 	if u.listen != nil {
 		ln = u.listen(ln)
 	}
@@ -116,12 +116,21 @@ func newPeer(t testing.TB, conn net.Conn) *peer {
 
 func (s *testServer) dial() *peer {
 	s.t.Helper()
-	conn, err := net.Dial("tcp", s.addr)
+	return dial(s.t, s.ln)
+}
+
+// dial returns a client of a listener, of sockets or of pipes.
+func dial(t testing.TB, ln net.Listener) *peer {
+	t.Helper()
+	if p, ok := ln.(*pipes); ok {
+		return newPeer(t, p.connect())
+	}
+	conn, err := net.Dial("tcp", ln.Addr().String())
 	if err != nil {
-		s.t.Fatalf("dial: %v", err)
+		t.Fatalf("dial: %v", err)
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	return newPeer(s.t, conn)
+	return newPeer(t, conn)
 }
 
 // greet is dial followed by a PING, so that the connection is known to be served.
@@ -244,7 +253,7 @@ func (p *peer) await(section, name string, want int64) {
 
 // eventually reports whether a condition comes to hold.
 func eventually(holds func() bool) bool {
-	for end := time.Now().Add(patience); time.Now().Before(end); runtime.Gosched() {
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(time.Millisecond) {
 		if holds() {
 			return true
 		}
@@ -302,6 +311,7 @@ type pipes struct {
 	conns chan net.Conn
 	shut  chan struct{}
 	once  sync.Once
+	port  int // which its address has; 0: none
 }
 
 func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), shut: make(chan struct{})} }
@@ -320,7 +330,12 @@ func (l *pipes) Close() error {
 	return nil
 }
 
-func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes", Net: "pipe"} }
+func (l *pipes) Addr() net.Addr {
+	if l.port > 0 {
+		return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: l.port}
+	}
+	return &net.UnixAddr{Name: "pipes", Net: "pipe"}
+}
 
 // connect returns the client's end of a new connection.
 func (l *pipes) connect() net.Conn {
@@ -334,7 +349,7 @@ func (l *pipes) connect() net.Conn {
 func (u setup) startPiped(t testing.TB) (*testServer, *pipes) {
 	t.Helper()
 	ln := newPipes()
-	s := &testServer{Server: u.build(t), t: t, addr: "pipe", served: make(chan error, 1)}
+	s := &testServer{Server: u.build(t), t: t, addr: "pipe", ln: ln, served: make(chan error, 1)}
 	go func() { s.served <- s.Serve(ln) }()
 	t.Cleanup(s.end)
 	return s, ln

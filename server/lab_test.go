@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/limiter"
@@ -25,6 +24,7 @@ type lab struct {
 	table *buckets.Table
 	nodes map[string]*labNode
 	ids   []string
+	piped bool // its listeners are pipes
 
 	mu       sync.Mutex
 	deciding string        // the node whose engine decides; "" for none
@@ -46,12 +46,12 @@ type lab struct {
 // labNode is one of its servers. It is a topology.Cluster, too.
 type labNode struct {
 	*testServer
-	lab                      *lab
-	id                       string
-	cluster, sentinel, peers net.Listener
-	leader                   net.Listener
-	view                     atomic.Pointer[topology.View]
-	known                    chan struct{} // closed with the next view
+	lab                               *lab
+	id                                string
+	clients, cluster, sentinel, peers net.Listener
+	leader                            net.Listener
+	view                              atomic.Pointer[topology.View]
+	known                             chan struct{} // closed with the next view
 }
 
 // labEngine is the table as one node sees it.
@@ -62,20 +62,43 @@ type labEngine struct {
 
 const labName = "lab"
 
-// newLab starts servers of which none leads.
+// newLab starts servers of which none leads, and which wait long enough for each other on a machine that is busy.
 func newLab(t testing.TB, ids ...string) *lab {
 	t.Helper()
-	l := &lab{t: t, clock: newTestClock(), nodes: map[string]*labNode{}, ids: ids}
+	return startLab(t, false, ids)
+}
+
+// newPipedLab starts servers whose connections are pipes, and which wait for each other as the program does: in the
+// fake time of package synctest.
+func newPipedLab(t testing.TB, ids ...string) *lab {
+	t.Helper()
+	return startLab(t, true, ids)
+}
+
+func startLab(t testing.TB, piped bool, ids []string) *lab {
+	t.Helper()
+	l := &lab{t: t, clock: newTestClock(), nodes: map[string]*labNode{}, ids: ids, piped: piped}
 	l.table = buckets.New(buckets.Config{Clock: l.clock.read, Shards: 8})
 	l.status = topology.Status{Mode: "sync", Last: 12, Committed: 11, Applied: 10}
-	for _, id := range ids {
-		n := &labNode{lab: l, id: id, cluster: listen(t), sentinel: listen(t), peers: listen(t), leader: listen(t)}
+	for i, id := range ids {
+		n := &labNode{lab: l, id: id, clients: l.listen(5 * i), cluster: l.listen(5*i + 1), sentinel: l.listen(5*i + 2), peers: l.listen(5*i + 3), leader: l.listen(5*i + 4)}
 		l.nodes[id] = n
 	}
 	for _, id := range ids {
 		l.nodes[id].start(t)
 	}
 	return l
+}
+
+// listen returns a listener of one of the lab's nodes, each of which has another number.
+func (l *lab) listen(number int) net.Listener {
+	l.t.Helper()
+	if !l.piped {
+		return listen(l.t)
+	}
+	p := newPipes()
+	p.port = 1000 + number
+	return p
 }
 
 func listen(t testing.TB) net.Listener {
@@ -87,12 +110,8 @@ func listen(t testing.TB) net.Listener {
 	return ln
 }
 
-// labParting is long enough for an answer on a machine that is busy.
-const labParting = time.Second
-
 func (n *labNode) start(t testing.TB) {
 	t.Helper()
-	ln := listen(t)
 	n.known = make(chan struct{})
 	n.view.Store(&topology.View{Cluster: labName, Self: n.id, Changed: n.known})
 	o := options.Default()
@@ -101,9 +120,11 @@ func (n *labNode) start(t testing.TB) {
 		t.Fatalf("options: %v", err)
 	}
 	srv := New(Config{Engine: labEngine{n.lab.table, n}, Cluster: n, Options: store, Version: "test"})
-	srv.forward.parting = labParting
-	n.testServer = &testServer{Server: srv, t: t, addr: ln.Addr().String(), served: make(chan error, 1)}
-	go func() { n.served <- srv.Serve(ln) }()
+	if !n.lab.piped {
+		srv.forward.timeout = forwardTimeouts{patience, patience, patience}
+	}
+	n.testServer = &testServer{Server: srv, t: t, addr: n.clients.Addr().String(), ln: n.clients, served: make(chan error, 1)}
+	go func() { n.served <- srv.Serve(n.clients) }()
 	go func() { _ = srv.ServeCluster(n.cluster) }()
 	go func() { _ = srv.ServeSentinel(n.sentinel) }()
 	go func() { _ = srv.ServePeers(n.peers) }()
@@ -131,12 +152,7 @@ func (n *labNode) member() topology.Member {
 // at returns a client of a face of a node.
 func (n *labNode) at(ln net.Listener) *peer {
 	n.t.Helper()
-	conn, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		n.t.Fatalf("dial: %v", err)
-	}
-	_ = conn.SetDeadline(time.Now().Add(patience))
-	return newPeer(n.t, conn)
+	return dial(n.t, ln)
 }
 
 // decide makes the engine of one node decide, or that of none.
@@ -364,6 +380,9 @@ func (l *lab) connect(ctx context.Context, id string) (net.Conn, error) {
 	to := l.nodes[id]
 	if to == nil {
 		return nil, errors.New("there is no node " + id)
+	}
+	if p, ok := to.peers.(*pipes); ok {
+		return p.connect(), nil
 	}
 	return new(net.Dialer).DialContext(ctx, "tcp", to.peers.Addr().String())
 }

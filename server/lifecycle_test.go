@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"net"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/internal/goroutines"
 )
 
 // TestPanics lets an engine panic in every place it is called from. Only the connection
@@ -128,10 +128,13 @@ func TestServeAfterShutdown(t *testing.T) {
 	}
 }
 
-// TestNoGoroutineIsLeft counts the goroutines of servers that have ended, in all states
+// ofServers begins the names of the functions that the goroutines of servers run.
+const ofServers = "github.com/throttledhq/throttled/server.(*"
+
+// TestNoGoroutineIsLeft looks for goroutines of servers that have ended, in all states
 // that a connection can be in.
 func TestNoGoroutineIsLeft(t *testing.T) {
-	before := runtime.NumGoroutine()
+	before := goroutines.Of(ofServers)
 	for range 3 {
 		s := start(t, withPassword)
 		admin := s.dial()
@@ -142,6 +145,9 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 			p.send(command + "\r\n")
 		}
 		s.dial()
+		if len(goroutines.Of(ofServers)) <= len(before) {
+			t.Error("the goroutines of a server that runs are not found")
+		}
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Errorf("Shutdown: %v", err)
 		}
@@ -149,10 +155,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 			t.Errorf("Serve: %v", err)
 		}
 	}
-	if !eventually(func() bool { return runtime.NumGoroutine() <= before }) {
-		stacks := make([]byte, 1<<20)
-		t.Errorf("%d goroutines are left:\n%s", runtime.NumGoroutine()-before, stacks[:runtime.Stack(stacks, true)])
-	}
+	goroutines.AwaitEnd(t, ofServers, before)
 }
 
 // TestShutdownOfPipes sees, by synctest, that no goroutine outlives Shutdown.

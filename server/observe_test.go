@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/throttledhq/throttled/buckets"
@@ -85,11 +86,12 @@ func TestSlowlog(t *testing.T) {
 	admin.fails("ERR count", "SLOWLOG", "GET", "x")
 }
 
-// TestLatency samples a decision that takes long.
-func TestLatency(t *testing.T) {
-	t.Parallel()
+// TestLatency samples a decision that takes long, in fake time, so that nothing else does.
+func TestLatency(t *testing.T) { synctest.Test(t, testLatency) }
+
+func testLatency(t *testing.T) {
 	engine := holding{buckets.New(buckets.Config{Shards: 8}), "slow", make(chan struct{}), make(chan struct{})}
-	s := setup{engine: engine, options: func(o *options.Options) { o.LatencyMonitorThreshold = time.Millisecond }}.start(t)
+	s, _ := setup{engine: engine, options: func(o *options.Options) { o.LatencyMonitorThreshold = time.Millisecond }}.startPiped(t)
 	p, admin := s.dial(), s.dial()
 	if got := admin.ask("LATENCY", "DOCTOR").text; !strings.Contains(got, "No event has taken 1ms") {
 		t.Errorf("LATENCY DOCTOR: %q", got)

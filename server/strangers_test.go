@@ -6,8 +6,8 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/throttledhq/throttled/options"
@@ -119,9 +119,10 @@ func TestLocalAddresses(t *testing.T) {
 
 // TestDeafStrangers sees that turning clients away does not wait for them: their socket
 // takes nothing.
-func TestDeafStrangers(t *testing.T) {
-	t.Parallel()
-	var closed atomic.Int32
+func TestDeafStrangers(t *testing.T) { synctest.Test(t, testDeafStrangers) }
+
+func testDeafStrangers(t *testing.T) {
+	var closed sync.WaitGroup
 	s := setup{options: func(o *options.Options) { o.MaxClients = 1 }}.build(t)
 	ln := newPipes()
 	go func() { _ = s.Serve(ln) }()
@@ -129,16 +130,11 @@ func TestDeafStrangers(t *testing.T) {
 	newPeer(t, ln.connect()).do("+PONG\r\n", "PING")
 	begin := time.Now()
 	for range 20 {
-		conn := ln.connect() // a pipe takes nothing until it is read from
-		go func() {
-			_, _ = conn.Write([]byte("P")) // fails when the pipe is closed
-			closed.Add(1)
-		}()
+		conn := ln.connect()                                 // a pipe takes nothing until it is read from
+		closed.Go(func() { _, _ = conn.Write([]byte("P")) }) // fails when the pipe is closed
 	}
-	if !eventually(func() bool { return closed.Load() == 20 }) {
-		t.Errorf("%d of 20 were turned away", closed.Load())
-	}
-	if took := time.Since(begin); took > 20*time.Second {
+	closed.Wait()
+	if took := time.Since(begin); took > 20*firstBackoff {
 		t.Errorf("turning away took %v", took)
 	}
 }
