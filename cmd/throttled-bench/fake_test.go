@@ -107,7 +107,7 @@ func (f *fake) asked() int {
 // limiter answers as a limiter does that admits all.
 func limiter(int, []string) string { return admits }
 
-// stall answers one request a tenth of a second late, and with it all that come
+// stall answers one request late by stallTime, and with it all that come
 // meanwhile.
 func stall(at int) func(int, []string) string {
 	return func(number int, _ []string) string {
@@ -118,4 +118,5 @@ func stall(at int) func(int, []string) string {
 	}
 }
 
-const stallTime = 100 * time.Millisecond
+// stallTime is longer than a busy machine stalls.
+const stallTime = 500 * time.Millisecond

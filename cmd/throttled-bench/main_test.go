@@ -11,10 +11,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/throttledhq/throttled/internal/freeport"
 )
 
 // cli runs the program and returns its exit code and what it prints.
@@ -93,16 +96,10 @@ func startThrottled(t *testing.T) (pid int, addr string) {
 
 func startRedis(t *testing.T) (pid int, addr string) {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr = free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
-	pid, _ = start(t, "redis-server", "--port", addr[strings.LastIndexByte(addr, ':')+1:], "--save", "")
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	port := strconv.Itoa(freeport.Of(t))
+	addr = "127.0.0.1:" + port
+	pid, _ = start(t, "redis-server", "--port", port, "--save", "")
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		if conn, err := net.Dial("tcp", addr); err == nil {
 			_ = conn.Close()
 			return pid, addr
@@ -129,12 +126,12 @@ func TestRealServers(t *testing.T) {
 	_, throttled := startThrottled(t)
 	_, redis := startRedis(t)
 
-	both := decode(t, "-command", "SET {key} x", "-duration", "200ms", "-rounds", "2", "-depth", "16", redis)
+	both := decode(t, "-command", "SET {key} x", "-duration", "500ms", "-rounds", "2", "-depth", "16", redis)
 	if f := both[0].Figures; f["errors"] != 0 || f["replies"] < 1000 || f["server_cpu_us_per_reply"] <= 0 || f["server_rss_bytes"] < 1<<20 {
 		t.Errorf("SET on Redis: %v", f)
 	}
 
-	both = decode(t, "-command", "PING", "-duration", "200ms", redis, throttled)
+	both = decode(t, "-command", "PING", "-duration", "500ms", redis, throttled)
 	if both[1].Figures["errors"] != 0 || both[1].Ratios["requests_per_second"] <= 0 || both[1].Ratios["latency_p99_us"] <= 0 {
 		t.Errorf("PING on Redis and throttled: %+v", both)
 	}

@@ -139,7 +139,7 @@ func openLink(t *testing.T, dir, node string) namedLink {
 // meet sends a word from one node to another.
 func meet(t *testing.T, from, to namedLink) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	out, err := from.Dial(ctx, to.node, to.Streams(peerlink.Control).Addr().String(), peerlink.Control)
 	if err != nil {

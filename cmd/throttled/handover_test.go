@@ -4,7 +4,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // TestProcess_LastOfAll stops a leader when the others are gone, as when all nodes are stopped at once.
@@ -18,7 +17,7 @@ func TestProcess_LastOfAll(t *testing.T) {
 	if err := leader.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	code, _ := leader.ends(10 * time.Second)
+	code, _ := leader.ends(patience)
 	log := leader.log.String()
 	if code != exitOK || !strings.Contains(log, "nobody was left to hand leadership over to") || strings.Contains(log, "charged") {
 		t.Errorf("it ends with %d:\n%s", code, log)

@@ -115,7 +115,7 @@ func (r *running) wait() {
 			r.t.Errorf("the program ends with %v", err)
 		}
 		r.done <- nil
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		r.t.Fatal("the program does not end")
 	}
 }
@@ -151,7 +151,7 @@ func TestProgramServes(t *testing.T) {
 	r.wants(":1\r\n", "EXISTS user")
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	for end := time.After(10 * time.Second); !strings.Contains(r.log.String(), "ready") || !strings.Contains(r.log.String(), r.addr); {
+	for end := time.After(patience); !strings.Contains(r.log.String(), "ready") || !strings.Contains(r.log.String(), r.addr); {
 		select {
 		case <-ticker.C: // it says so after it has begun to serve
 		case <-end:

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/throttledhq/throttled/cluster"
 )
@@ -20,7 +19,7 @@ func (p *process) with(option, value string) []string {
 func (p *process) refuses(advertised string) {
 	p.t.Helper()
 	p.start()
-	code, _ := p.ends(10 * time.Second)
+	code, _ := p.ends(patience)
 	log := p.log.String()
 	for _, want := range []string{cluster.ErrMoved.Error(), "advertises " + advertised, "has " + p.raft + " for it"} {
 		if !strings.Contains(log, want) {
@@ -35,7 +34,7 @@ func (p *process) refuses(advertised string) {
 // TestProcess_Moved starts nodes under another address than the cluster has for them: one of a cluster that
 // began with a list that was changed since, and one that has joined. Under the old address they are there again.
 func TestProcess_Moved(t *testing.T) {
-	patient := []string{"--raft-heartbeat", "1000"} // so that no busy machine makes another lead
+	patient := []string{"--raft-heartbeat", "1000"} // so that a busy machine makes another lead seldom
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, patient...)
 	leader, others := leaderOf(t, all)
 	joined := newJoining(t, "n4", leader, patient...)
@@ -52,6 +51,6 @@ func TestProcess_Moved(t *testing.T) {
 		p.args = before
 		p.start()
 		p.ask("role:follower", "CL.CLUSTER", "STATUS")
-		p.ask("leader:"+leader.id+" ", "CL.CLUSTER", "STATUS")
+		p.ask("leader:n", "CL.CLUSTER", "STATUS") // on a busy machine perhaps another than before
 	}
 }

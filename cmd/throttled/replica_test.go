@@ -36,7 +36,7 @@ func startNode(t *testing.T, p *program) {
 	if err := p.replica.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.After(10 * time.Second); !p.replica.node.View().Leading; {
+	for end := time.After(patience); !p.replica.node.View().Leading; {
 		select {
 		case <-p.replica.node.View().Changed:
 		case <-end:

@@ -28,7 +28,7 @@ const (
 func startIn(t *testing.T, dir string, args ...string) *running {
 	t.Helper()
 	r := start(t, append(args, "--dir", dir)...)
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for strings.HasPrefix(r.ask("PING"), loading) {
 		if time.Now().After(deadline) {
 			t.Fatal("the server does not become ready")
@@ -105,7 +105,7 @@ func TestSavePoints(t *testing.T) {
 	r := startIn(t, dir)
 	r.wants(first, charge)
 	r.wants("+OK\r\n", "CONFIG SET save \"1 1\"")
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !strings.Contains(r.ask("INFO persistence"), "rdb_saves:1\r\n") {
 		if time.Now().After(deadline) {
 			t.Fatal("no snapshot is written")
@@ -129,7 +129,7 @@ func runs(t *testing.T, args ...string) (string, error) {
 	if err != nil {
 		return log.String(), err
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	return log.String(), p.run(ctx)
 }
