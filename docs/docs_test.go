@@ -20,7 +20,7 @@ import (
 	"github.com/throttledhq/throttled/server"
 )
 
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 // documents returns the texts of README.md and of all documents in this directory.
 func documents(t *testing.T) map[string]string {

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/throttledhq/throttled/internal/freeport"
 )
 
 func TestPassword(t *testing.T) {
@@ -60,7 +62,7 @@ func TestPassword(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	cert, key := selfSigned(t)
-	port := strconv.Itoa(freePort(t))
+	port := strconv.Itoa(freeport.Of(t))
 	s := startRedis(t, "", "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
 	tats := s.fill("user:", 10)
 	s.url = "rediss://127.0.0.1:" + port + "?skip_verify=true"
@@ -122,7 +124,7 @@ func waitFor(t *testing.T, ready func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(2 * time.Minute)
 	for !ready() {
 		select {
 		case <-tick.C:

@@ -7,9 +7,13 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
+
+// patience is within what even the busiest machine has done what takes a moment.
+const patience = time.Minute
 
 func must(t testing.TB, err error) {
 	t.Helper()

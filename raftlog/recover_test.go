@@ -114,7 +114,7 @@ func TestRecover(t *testing.T) {
 			}
 		}
 		for range 30 {
-			must(t, node.Apply([]byte("entry"), time.Second).Error())
+			must(t, node.Apply([]byte("entry"), patience).Error())
 		}
 		if m.restored() != "state at 50 and 50 applied" && !strings.Contains(m.restored(), "applied and") {
 			t.Errorf("restored %q", m.restored())
