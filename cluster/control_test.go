@@ -17,6 +17,9 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
+// patience is how long a test waits for what has to happen. It is far more than it takes.
+const patience = 2 * time.Minute
+
 // soloConfig is that of a node that is a cluster by itself, and could take in others.
 func soloConfig(id string) Config {
 	_, transport := raft.NewInmemTransport(raft.ServerAddress(id))
@@ -37,7 +40,7 @@ func startSolo(t *testing.T, c Config) *Node {
 	if err := n.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.After(10 * time.Second); !n.View().Leading; {
+	for end := time.After(patience); !n.View().Leading; {
 		select {
 		case <-n.View().Changed:
 		case <-end:
@@ -73,7 +76,7 @@ func openLinks(t *testing.T, insecure bool, ids ...string) (links []*peerlink.Li
 		if err := pair.Save(dir, id); err != nil {
 			t.Fatal(err)
 		}
-		c := peerlink.Config{Cluster: "c1", Node: id, Bind: "127.0.0.1:0", Insecure: insecure, Log: slog.New(slog.DiscardHandler)}
+		c := peerlink.Config{Cluster: "c1", Node: id, Bind: "127.0.0.1:0", Insecure: insecure, HandshakeTimeout: patience, Log: slog.New(slog.DiscardHandler)}
 		c.CertFile, c.KeyFile = certs.Files(dir, id)
 		c.CAFile, _ = certs.CAFiles(dir)
 		l, err := peerlink.Listen(c)
@@ -106,7 +109,7 @@ func TestNodeSpeaksForItself(t *testing.T) {
 			to := topology.Member{ID: "n1", Raft: links[0].Streams(peerlink.Control).Addr().String()}
 			ask := func(about topic, id string) string {
 				t.Helper()
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
 				who := &Announcement{ID: id, Incarnation: "of " + id, Host: "127.0.0.2", Port: 666}
 				a, err := Over(links[1]).Ask(ctx, to, Question{About: about, Node: who, Raft: "127.0.0.1:1"})

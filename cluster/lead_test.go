@@ -96,13 +96,12 @@ func TestReignsOfOneTerm(t *testing.T) {
 		term := l.raft.CurrentTerm()
 		var hold atomic.Bool
 		held := make(chan struct{})
-		wall := l.config.Wall
-		l.config.Wall = func() time.Time {
+		looks := func() {
 			if hold.Swap(false) {
 				<-held
 			}
-			return wall()
 		}
+		l.node.looks.Store(&looks)
 		for round := range 20 {
 			s.grant(l, "s")
 			hold.Store(true)

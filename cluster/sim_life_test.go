@@ -27,9 +27,10 @@ type simNode struct {
 	join        []string
 	bootstrap   []topology.Member
 	disk        *disk
-	skew        atomic.Int64 // of its wall clock, in nanoseconds
-	life        *life        // nil while it is down; guarded by sim.mu
-	gone        bool         // it has been told that it is removed; guarded by sim.mu
+	skew        atomic.Int64           // of its wall clock, in nanoseconds
+	looks       atomic.Pointer[func()] // called when its wall clock is read; nil: nothing is
+	life        *life                  // nil while it is down; guarded by sim.mu
+	gone        bool                   // it has been told that it is removed; guarded by sim.mu
 }
 
 // life is one process of a node.
@@ -87,7 +88,7 @@ func (n *simNode) boot() *life {
 		Table: buckets.New(buckets.Config{Clock: clock.Now, Journal: true, Shards: max(1, n.sim.c.shards), MaxMemory: n.sim.c.memory, Eviction: eviction}),
 		Clock: clock,
 		Logs:  l.disk, Stable: l.disk, Snapshots: l.disk, Transport: l.wire,
-		Wall: func() time.Time { return time.Now().Add(time.Duration(n.skew.Load())) },
+		Wall: n.wall,
 		Tune: l.tune, Fatal: l.fatal, Installed: l.installed,
 	}
 	if *verbose {
@@ -104,6 +105,14 @@ func (n *simNode) boot() *life {
 		l.err = l.Start(l.ctx)
 	}()
 	return l
+}
+
+// wall is the wall clock.
+func (n *simNode) wall() time.Time {
+	if looks := n.looks.Load(); looks != nil {
+		(*looks)()
+	}
+	return time.Now().Add(time.Duration(n.skew.Load()))
 }
 
 // tune has what Raft says of leadership come late, above all while the process is paused.
