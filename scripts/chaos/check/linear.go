@@ -38,14 +38,13 @@ const shrinks = 2
 // Times are known as intervals only, since replies state them in whole seconds: so a
 // history that is found illegal is illegal, and one that is not may be by less than a second.
 func Linear(k *history.Key, ops []history.Op, clock Clock, timeout time.Duration) (v Verdict, checked int) {
-	m := newModel(k, clock)
-	for range shrinks {
-		if v = m.check(ops, timeout); v != Undecided {
+	for range shrinks { // each with a model of its own: a search whose time is up still reads the one before
+		if v = newModel(k, clock).check(ops, timeout); v != Undecided {
 			return v, len(ops)
 		}
 		ops = firstHalf(ops)
 	}
-	return m.check(ops, timeout), len(ops)
+	return newModel(k, clock).check(ops, timeout), len(ops)
 }
 
 func (m *model) check(ops []history.Op, timeout time.Duration) Verdict {
