@@ -14,10 +14,10 @@ import (
 func TestThroughRedisCLI(t *testing.T) {
 	tool(t, "redis-cli") // missing, it fails the test once and not each section
 	where := startProgram(t)
-	all, some := eachSection(t, (*section).runsInCLI, func(t *testing.T, sec *section) {
+	all, some := eachSection(t, (*section).runsInCLI, inTime(func(t testing.TB, sec *section) {
 		where.prepare(t, sec)
 		playCLI(t, sec, where)
-	})
+	}))
 	t.Logf("%d of %d commands", some, all)
 	if some*2 < all {
 		t.Error("less than half of the corpus goes through redis-cli")
@@ -30,7 +30,7 @@ type cli struct {
 	out <-chan string
 }
 
-func startCLI(t *testing.T, addr string, resp3 bool) cli {
+func startCLI(t testing.TB, addr string, resp3 bool) cli {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -48,7 +48,7 @@ func startCLI(t *testing.T, addr string, resp3 bool) cli {
 }
 
 // playCLI holds a conversation with a redis-cli for each connection.
-func playCLI(t *testing.T, sec *section, where place) {
+func playCLI(t testing.TB, sec *section, where place) {
 	clis, vars := map[string]cli{}, where.known()
 	for _, st := range sec.steps {
 		c, running := clis[st.conn]
@@ -78,7 +78,7 @@ func playCLI(t *testing.T, sec *section, where place) {
 var duration = regexp.MustCompile(`^\(\d+\.\d\ds\)$`)
 
 // shows reads what a reply looks like, and compares.
-func (c cli) shows(t *testing.T, st *step, vars variables) bool {
+func (c cli) shows(t testing.TB, st *step, vars variables) bool {
 	tree, err := parseReply(vars.fill(st.text))
 	if err != nil {
 		t.Errorf("%v: %v", st, err)

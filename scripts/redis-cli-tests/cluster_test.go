@@ -19,7 +19,7 @@ import (
 func TestCluster(t *testing.T) {
 	scripts, nodes := scriptsIn(t, "corpus/cluster"), startNodes(t)
 	// In each section the nodes begin in their parts anew.
-	cast := func(t *testing.T, sec *section) place {
+	cast := func(t testing.TB, sec *section) place {
 		where := nodes.cast(t)
 		where.prepare(t, sec)
 		return where
@@ -27,13 +27,13 @@ func TestCluster(t *testing.T) {
 	if *update {
 		rewrite(t, scripts, cast)
 	}
-	eachSectionOf(t, scripts, everySection, func(t *testing.T, sec *section) {
+	eachSectionOf(t, scripts, everySection, inTime(func(t testing.TB, sec *section) {
 		play(t, sec, cast(t, sec))
-	})
+	}))
 	t.Run("redis-cli", func(t *testing.T) {
-		eachSectionOf(t, scripts, (*section).runsInCLI, func(t *testing.T, sec *section) {
+		eachSectionOf(t, scripts, (*section).runsInCLI, inTime(func(t testing.TB, sec *section) {
 			playCLI(t, sec, cast(t, sec))
-		})
+		}))
 	})
 	t.Run("complete", func(t *testing.T) {
 		where := nodes.cast(t)
@@ -59,7 +59,7 @@ var (
 func (n nodes) host(id string) string { return n.network + strings.TrimPrefix(id, "n") }
 
 // startNodes starts a cluster, without certificates, until the test ends.
-func startNodes(t *testing.T) nodes {
+func startNodes(t testing.TB) nodes {
 	t.Helper()
 	n := nodes{fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(255))}
 	path, dir := buildProgram(t), t.TempDir()
@@ -83,7 +83,7 @@ func startNodes(t *testing.T) nodes {
 var leads = regexp.MustCompile(`(n\d) raft=\S+ role=leader`)
 
 // leader waits until all nodes know each other and who leads, and that one hears them.
-func (n nodes) leader(t *testing.T) string {
+func (n nodes) leader(t testing.TB) string {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
@@ -127,7 +127,7 @@ func (n nodes) askLeaders() (list []string, err error) {
 
 // cast returns the cluster with the parts that nodes have now. A script calls them <leader>, and so
 // on, and their addresses <leader_host>.
-func (n nodes) cast(t *testing.T) place {
+func (n nodes) cast(t testing.TB) place {
 	t.Helper()
 	leader := n.leader(t)
 	actors := append([]string{leader}, slices.DeleteFunc(slices.Clone(nodeIDs), func(id string) bool { return id == leader })...)

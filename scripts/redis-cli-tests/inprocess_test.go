@@ -28,7 +28,7 @@ func TestInProcess(t *testing.T) {
 func everySection(*section) bool { return true }
 
 // startInProcess starts a server with the options of a section.
-func startInProcess(t *testing.T, sec *section) place {
+func startInProcess(t testing.TB, sec *section) place {
 	t.Helper()
 	opts, err := options.New(options.Default())
 	if err != nil {
@@ -76,7 +76,7 @@ func startInProcess(t *testing.T, sec *section) place {
 }
 
 // openSnapshots saves a table to a directory of its own.
-func openSnapshots(t *testing.T, table *buckets.Table) *persistence.Store {
+func openSnapshots(t testing.TB, table *buckets.Table) *persistence.Store {
 	t.Helper()
 	store, err := persistence.Open(persistence.Config{Dir: t.TempDir(), Name: "dump.thr"})
 	if err != nil {

@@ -42,7 +42,7 @@ type player struct {
 }
 
 // newPlayer returns a player whose connections end with the test.
-func newPlayer(t *testing.T, sec *section, where place) *player {
+func newPlayer(t testing.TB, sec *section, where place) *player {
 	p := &player{place: where, resp3: sec.resp3, conns: map[string]*wire{}, vars: where.known()}
 	t.Cleanup(func() {
 		for _, w := range p.conns {
@@ -54,7 +54,7 @@ func newPlayer(t *testing.T, sec *section, where place) *player {
 
 // play holds the conversation of a section, reports every reply that is not as
 // expected, and returns the bytes of all replies.
-func play(t *testing.T, sec *section, where place) (replies map[*step][]byte) {
+func play(t testing.TB, sec *section, where place) (replies map[*step][]byte) {
 	p := newPlayer(t, sec, where)
 	replies = map[*step][]byte{}
 	for _, st := range sec.steps {

@@ -6,13 +6,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/throttledhq/throttled/internal/freeport"
 )
 
 // tool returns the path of a program that the tests cannot do without.
-func tool(t *testing.T, name string) string {
+func tool(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -23,7 +26,7 @@ func tool(t *testing.T, name string) string {
 
 // lines starts a program and returns its output line by line. The program is killed at
 // the end of the test, if it has not ended by itself.
-func lines(t *testing.T, cmd *exec.Cmd) <-chan string {
+func lines(t testing.TB, cmd *exec.Cmd) <-chan string {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -63,7 +66,7 @@ func nextLine(ch <-chan string) (line string, ok bool) {
 
 // awaitLine reads the output of a server up to the line that says it is ready, and lets
 // go of the rest.
-func awaitLine(t *testing.T, ch <-chan string, ready *regexp.Regexp) []string {
+func awaitLine(t testing.TB, ch <-chan string, ready *regexp.Regexp) []string {
 	t.Helper()
 	var before []string
 	for {
@@ -84,7 +87,7 @@ func awaitLine(t *testing.T, ch <-chan string, ready *regexp.Regexp) []string {
 }
 
 // buildProgram returns the path of the program as it is built.
-func buildProgram(t *testing.T) string {
+func buildProgram(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "throttled")
 	build := exec.Command("go", "build", "-o", path, "github.com/throttledhq/throttled/cmd/throttled")
@@ -95,39 +98,24 @@ func buildProgram(t *testing.T) string {
 }
 
 // startProgram builds the program and starts it on a port of its own choice.
-func startProgram(t *testing.T) place {
+func startProgram(t testing.TB) place {
 	t.Helper()
 	out := lines(t, exec.Command(buildProgram(t), "--port", "0", "--dir", t.TempDir()))
 	return place{addr: awaitLine(t, out, regexp.MustCompile(`msg=ready .*(127\.0\.0\.1:\d+)`))[1]}
 }
 
 // startRedis starts a redis-server that saves nothing and has one database.
-func startRedis(t *testing.T) place {
+func startRedis(t testing.TB) place {
 	t.Helper()
-	path, port := tool(t, "redis-server"), freePort(t)
+	path, port := tool(t, "redis-server"), strconv.Itoa(freeport.Of(t))
 	out := lines(t, exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--databases", "1", "--dir", t.TempDir()))
 	awaitLine(t, out, regexp.MustCompile(`Ready to accept connections`))
 	return place{addr: net.JoinHostPort("127.0.0.1", port), redis: true}
 }
 
-// freePort returns a port that nobody listens on.
-func freePort(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	_, port, err := net.SplitHostPort(ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}
-
 // prepare makes a server that serves all sections as empty as a new one, and sets the
 // options of a section until the end of the test.
-func (where place) prepare(t *testing.T, sec *section) {
+func (where place) prepare(t testing.TB, sec *section) {
 	t.Helper()
 	admin, err := dial(where.addr)
 	if err != nil {
@@ -152,7 +140,7 @@ func (where place) prepare(t *testing.T, sec *section) {
 }
 
 // restore sets the options of a section back.
-func (where place) restore(t *testing.T, sec *section, undo variables) {
+func (where place) restore(t testing.TB, sec *section, undo variables) {
 	admin, err := dial(where.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +160,7 @@ func (where place) restore(t *testing.T, sec *section, undo variables) {
 func plain(option string) string { return strings.ReplaceAll(option, "-", "_") }
 
 // leave ends a connection, and returns when the server has let go of it.
-func (w *wire) leave(t *testing.T) {
+func (w *wire) leave(t testing.TB) {
 	t.Helper()
 	w.mustAsk(t, "QUIT", "+OK")
 	if text, _, err := w.reply(patience); text != closed {

@@ -10,7 +10,7 @@ import (
 // answers instead.
 func TestSideBySide(t *testing.T) {
 	redis := startRedis(t)
-	all, some := eachSection(t, func(sec *section) bool { return sec.redis }, func(t *testing.T, sec *section) {
+	all, some := eachSection(t, func(sec *section) bool { return sec.redis }, inTime(func(t testing.TB, sec *section) {
 		redis.prepare(t, sec)
 		theirs := play(t, sec, redis)
 		ours := play(t, sec, startInProcess(t, sec))
@@ -23,7 +23,7 @@ func TestSideBySide(t *testing.T) {
 				t.Errorf("%v:\nwe answer %q\nRedis     %q", st, ours[st], theirs[st])
 			}
 		}
-	})
+	}))
 	t.Logf("%d of %d commands", some, all)
 	if some*3 < all {
 		t.Error("less than a third of the corpus is compared with Redis")

@@ -175,12 +175,12 @@ func (sec *section) runsInCLI() bool {
 }
 
 // corpus returns the scripts for a server by itself.
-func corpus(t *testing.T) []*script {
+func corpus(t testing.TB) []*script {
 	t.Helper()
 	return scriptsIn(t, "corpus")
 }
 
-func scriptsIn(t *testing.T, dir string) []*script {
+func scriptsIn(t testing.TB, dir string) []*script {
 	t.Helper()
 	paths, err := filepath.Glob(dir + "/*.txt")
 	if err != nil || len(paths) == 0 {

@@ -35,7 +35,7 @@ func TestCorpusIsComplete(t *testing.T) {
 }
 
 // checkAllSent reports commands that no script sends.
-func checkAllSent(t *testing.T, scripts []*script, names []string) {
+func checkAllSent(t testing.TB, scripts []*script, names []string) {
 	t.Helper()
 	sent := map[string]bool{}
 	for _, s := range scripts {
@@ -58,7 +58,7 @@ func checkAllSent(t *testing.T, scripts []*script, names []string) {
 }
 
 // connect opens a connection for the length of the test.
-func connect(t *testing.T, where place) *wire {
+func connect(t testing.TB, where place) *wire {
 	t.Helper()
 	w, err := dial(where.addr)
 	if err != nil {
@@ -69,7 +69,7 @@ func connect(t *testing.T, where place) *wire {
 }
 
 // commandNames returns the names of all commands and subcommands.
-func commandNames(t *testing.T, w *wire) (names []string) {
+func commandNames(t testing.TB, w *wire) (names []string) {
 	t.Helper()
 	list, err := w.ask("COMMAND LIST FILTERBY PATTERN *")
 	if err != nil {
@@ -136,7 +136,7 @@ func TestPointlessArgumentsSideBySide(t *testing.T) {
 }
 
 // compare sends a command to two servers on new connections.
-func compare(t *testing.T, here, there place, command string) {
+func compare(t testing.TB, here, there place, command string) {
 	t.Helper()
 	var replies [2]string
 	for i, where := range []place{here, there} {

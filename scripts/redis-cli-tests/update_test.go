@@ -16,7 +16,7 @@ const silence = 20 * time.Millisecond
 
 // rewrite puts what the servers say into the scripts, be it right or wrong: only what is
 // understood may be committed.
-func rewrite(t *testing.T, scripts []*script, start func(t *testing.T, sec *section) place) {
+func rewrite(t testing.TB, scripts []*script, start func(t testing.TB, sec *section) place) {
 	for _, s := range scripts {
 		for _, sec := range s.sections {
 			updateSection(t, s, sec, start(t, sec))
@@ -30,7 +30,7 @@ func rewrite(t *testing.T, scripts []*script, start func(t *testing.T, sec *sect
 
 // updateSection rewrites the replies of a section in the lines of its script. Lines
 // that match stay as they are, with the holes in them.
-func updateSection(t *testing.T, s *script, sec *section, where place) {
+func updateSection(t testing.TB, s *script, sec *section, where place) {
 	p := newPlayer(t, sec, where)
 	for i, st := range sec.steps {
 		switch st.kind {
@@ -57,7 +57,7 @@ func updateSection(t *testing.T, s *script, sec *section, where place) {
 
 // updateReplies rewrites the replies to the command that steps begin with, and to those
 // that were sent together with it.
-func updateReplies(t *testing.T, p *player, s *script, steps []*step) {
+func updateReplies(t testing.TB, p *player, s *script, steps []*step) {
 	last := steps[0].line - 1
 	if steps[0].kind == clock {
 		return

@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a reply may take before it counts as missing.
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 // wire is a raw connection that shows replies as scripts write them.
 type wire struct {
@@ -82,7 +82,7 @@ func (w *wire) ask(line string) (string, error) {
 	return text, err
 }
 
-func (w *wire) mustAsk(t *testing.T, line, want string) {
+func (w *wire) mustAsk(t testing.TB, line, want string) {
 	t.Helper()
 	if got, err := w.ask(line); err != nil || !(variables{}).match(want, got) {
 		t.Fatalf("%s answered %s (%v), want %s", line, got, err, want)
