@@ -21,7 +21,7 @@ import (
 )
 
 // patience is how long a test waits for what is about to happen.
-const patience = 15 * time.Second
+const patience = 2 * time.Minute
 
 // program is the path of the server that TestMain has built.
 var program string
