@@ -65,7 +65,7 @@ func TestFloodForgetsNoExhaustedKey(t *testing.T) {
 	for i := range exhausted {
 		ask(table, fmt.Sprint("mine", i), l, 10)
 	}
-	const junk = 300_000
+	const junk = 300_000 / raced
 	for i := range junk {
 		if d := ask(table, fmt.Sprintf("junk%06d", i), l, 1); d.Err != nil || d.Limited {
 			t.Fatalf("key %d of the flood: %+v", i, d)
@@ -144,12 +144,12 @@ func TestLargeKeys(t *testing.T) {
 // Nor do large keys make the table forget exhausted ones.
 func TestFloodOfLargeKeys(t *testing.T) {
 	for _, size := range []int{8000, 30_000, 500_000} {
-		table := New(Config{Clock: newFakeClock().tell, MaxMemory: 8 << 20, Eviction: EvictSmallestDebt, Shards: 16})
+		table := New(Config{Clock: newFakeClock().tell, MaxMemory: 8 << 20 / raced, Eviction: EvictSmallestDebt, Shards: 16})
 		l := limiter.Limit{Max: 10, Interval: time.Hour}
 		for i := range 1000 {
 			ask(table, fmt.Sprint("mine", i), l, 10)
 		}
-		flood(t, table, "junk", 200_000, l)
+		flood(t, table, "junk", 200_000/raced, l)
 		for i := range 500 {
 			ask(table, fmt.Sprint(i, strings.Repeat("x", size)), l, 1)
 		}

@@ -83,7 +83,7 @@ func TestSpread(t *testing.T) {
 	}
 	for name, key := range sets {
 		t.Run(name, func(t *testing.T) {
-			n := uint64(million)
+			n := uint64(million / raced)
 			if name == "zeros" {
 				n = 1 << 17
 			}
