@@ -13,7 +13,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 # Packages without goroutines, where the race detector has nothing to find and costs ten times the time.
 RACELESS := ./gcra ./glob ./leaky ./limiter/... ./muldiv ./resp ./tokenbucket ./window ./windowlog
 # A package may take so long on a busy machine. Alone none takes two minutes.
-TIMEOUT := 60m
+TIMEOUT := 20m
 
 # What the tests drive for real, by Debian's names.
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip
