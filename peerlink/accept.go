@@ -149,11 +149,12 @@ func (l *Link) receive(p *pending) (*conn, error) {
 		c.Conn, state = secure, secure.ConnectionState()
 	}
 	h, err := readHello(c.Conn)
+	c.version = max(h.version, oldVersion) // the answer is in the version of the peer, or in one that all can read
 	if err == nil {
 		err = l.judge(h, &state)
 	}
 	if err == nil {
-		c.peer, c.purpose = h.node, h.purpose
+		c.peer, c.purpose, c.boot = h.node, h.purpose, h.boot
 		if err = l.add(c); err == nil {
 			return c, l.welcome(c)
 		}
@@ -174,7 +175,7 @@ func (l *Link) judge(h hello, state *tls.ConnectionState) error {
 	case l.streams[h.purpose] == nil || l.streams[h.purpose].isClosed():
 		return fmt.Errorf("%w: %s for node %s", ErrNotServed, h.purpose, h.node)
 	}
-	return nil
+	return l.compare(h.node, h.purpose, h.standing)
 }
 
 // welcome tells the peer that it has its stream, if it still may: since the stream is
@@ -185,7 +186,7 @@ func (l *Link) welcome(c *conn) error {
 		l.reply(c, err)
 		return err
 	}
-	_, err := c.Write(answer{codeOK, l.cfg.Cluster, l.cfg.Node}.encode())
+	_, err := c.Write(l.answer(codeOK, c).encode())
 	return err
 }
 
@@ -195,5 +196,9 @@ func (l *Link) reply(c *conn, err error) {
 	if errors.Is(err, net.ErrClosed) || !ok {
 		return
 	}
-	_, _ = c.Write(answer{reason, l.cfg.Cluster, l.cfg.Node}.encode()) // the refusal is the error to tell
+	_, _ = c.Write(l.answer(reason, c).encode()) // the refusal is the error to tell
+}
+
+func (l *Link) answer(reason code, c *conn) answer {
+	return answer{reason, l.cfg.Cluster, l.cfg.Node, l.standing(c.purpose, c.version)}
 }

@@ -31,6 +31,8 @@ type Config struct {
 	Bind      string // host:port to listen on; port 0 takes a free one
 	Advertise string // host:port where others reach it; "": Bind, which then is no wildcard
 
+	Boot uint64 // counts the starts of this node with its data; 0: unknown
+
 	Insecure                  bool   // no TLS; all addresses must be loopback
 	CertFile, KeyFile, CAFile string // PEM; CAFile may hold several certificates
 

@@ -13,7 +13,9 @@ type conn struct {
 	link     *Link
 	peer     string
 	purpose  Purpose
-	accepted bool // else dialled
+	version  byte   // of the greeting
+	boot     uint64 // of the peer, if it was accepted
+	accepted bool   // else dialled
 	forget   sync.Once
 }
 

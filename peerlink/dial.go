@@ -28,7 +28,10 @@ func (l *Link) Dial(ctx context.Context, node, addr string, p Purpose) (net.Conn
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.HandshakeTimeout)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()
-	c, err := l.dial(ctx, node, addr, p)
+	c, err := l.dial(ctx, node, addr, p, version)
+	if l.oldPeers() && (errors.Is(err, ErrVersion) || errors.Is(err, ErrGreeting)) { // to the version before a longer frame is none
+		c, err = l.dial(ctx, node, addr, p, oldVersion)
+	}
 	switch {
 	case err == nil:
 		return c, nil
@@ -47,14 +50,14 @@ func nodeOrAny(node string) string {
 	return "node " + node
 }
 
-func (l *Link) dial(ctx context.Context, node, addr string, p Purpose) (net.Conn, error) {
+func (l *Link) dial(ctx context.Context, node, addr string, p Purpose, version byte) (net.Conn, error) {
 	dialer := net.Dialer{KeepAliveConfig: keepAlive, Control: l.control}
 	raw, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // makes what goes on fail
-	c := &conn{Conn: raw, raw: raw, link: l, purpose: p}
+	c := &conn{Conn: raw, raw: raw, link: l, purpose: p, version: version}
 	if p == Raft { // which sets the same deadline for messages of any length
 		c.Conn = newProgress(raw)
 	}
@@ -82,12 +85,12 @@ func (l *Link) introduce(ctx context.Context, c *conn, node string) error {
 		}
 		c.Conn, state = secure, secure.ConnectionState()
 	}
-	_, sendErr := c.Write(hello{c.purpose, l.cfg.Cluster, l.cfg.Node, node}.encode())
+	_, sendErr := c.Write(hello{c.purpose, l.cfg.Cluster, l.cfg.Node, node, l.standing(c.purpose, c.version)}.encode())
 	a, err := readAnswer(c.Conn) // which may say why sending failed
 	if err != nil {
 		return explain(errors.Join(err, sendErr))
 	}
-	if err := l.consider(a, node, &state); err != nil {
+	if err := l.consider(a, node, c.purpose, &state); err != nil {
 		return err
 	}
 	c.peer = a.node
@@ -95,11 +98,13 @@ func (l *Link) introduce(ctx context.Context, c *conn, node string) error {
 }
 
 // consider returns why an answer is no stream.
-func (l *Link) consider(a answer, node string, state *tls.ConnectionState) error {
+func (l *Link) consider(a answer, node string, p Purpose, state *tls.ConnectionState) error {
 	reason, known := reasons[a.code]
 	switch {
 	case known && a.node == "": // of another version
 		return fmt.Errorf("%w: %w", ErrRefused, reason)
+	case a.code == codeOtherRecovery:
+		return fmt.Errorf("%w: %w", ErrRefused, &RecoveryError{a.node, l.standing(p, version).recovery, a.recovery})
 	case known:
 		return fmt.Errorf("%w: %w: it is node %s of cluster %s", ErrRefused, reason, a.node, a.cluster)
 	case a.code != codeOK:
@@ -111,7 +116,7 @@ func (l *Link) consider(a answer, node string, state *tls.ConnectionState) error
 	case l.papers != nil && l.cfg.checkNames(state.PeerCertificates[0], a.node) != nil:
 		return fmt.Errorf("%w: it is for %.200q, not for node %s", ErrCertificate, state.PeerCertificates[0].DNSNames, a.node)
 	}
-	return nil
+	return l.compare(a.node, p, a.standing)
 }
 
 // explain tells who has refused whom. The peer looks at this node's certificate only after

@@ -9,8 +9,10 @@
 // nobody gets a stream, and that no byte is read as Raft, before
 //   - TLS 1.3 has shown, in both directions, a certificate that the cluster's CA signed,
 //     with the DNS name NODE.CLUSTER.throttled, whatever address the peer has;
-//   - a greeting of at most 130 bytes has named the cluster, the node that speaks, the
+//   - a greeting of at most 190 bytes has named the cluster, the node that speaks, the
 //     node that is meant and the purpose, and all of that is as it should be;
+//   - both nodes belong to the same recovery of the cluster, see [Link.SetRecovery], and neither knows the data of
+//     the other to be out of date, see [Link.SetCurrent];
 //   - for Raft, the node is allowed to, which [Link.SetAllowed] says.
 //
 // All of it has to happen within Config.HandshakeTimeout. Connections that are not that

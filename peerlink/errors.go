@@ -1,6 +1,11 @@
 package peerlink
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/throttledhq/throttled/topology"
+)
 
 // The errors of [Listen], besides those of the system. Configurations
 // that make no sense give others.
@@ -34,6 +39,25 @@ var (
 	ErrBusy = errors.New("too many streams")
 	// ErrVersion is wrapped when the peer speaks another version of the greeting.
 	ErrVersion = errors.New("unknown version of the greeting")
+	// ErrOtherRecovery is wrapped, in a [RecoveryError], when the peer belongs to a cluster of the same name that
+	// "throttled recover" has formed anew without this node, or the reverse.
+	ErrOtherRecovery = errors.New("the cluster was formed anew by throttled recover, without one of the two nodes: remove the data directory of the one that was not recovered, and add it under another id")
+	// ErrOutdated is wrapped when another process has been started with the data of the node since.
+	ErrOutdated = errors.New("the data directory of the node is an old copy, or another process has used it since")
 	// ErrGreeting is wrapped when what the peer sent is no greeting at all.
 	ErrGreeting = errors.New("not a greeting")
 )
+
+// RecoveryError is the error of Dial that wraps ErrOtherRecovery.
+type RecoveryError struct {
+	Node         string // the peer
+	Ours, Theirs topology.Recovery
+}
+
+// Error names both.
+func (e *RecoveryError) Error() string {
+	return fmt.Sprintf("node %s has recovery %q, this node has %q: %v", e.Node, e.Theirs, e.Ours, ErrOtherRecovery)
+}
+
+// Unwrap returns ErrOtherRecovery.
+func (e *RecoveryError) Unwrap() error { return ErrOtherRecovery }

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io"
 
+	"strconv"
+
 	"github.com/throttledhq/throttled/peerlink/certs"
+	"github.com/throttledhq/throttled/topology"
 )
 
 // Purpose is what a stream is for.
@@ -36,18 +39,21 @@ func (p Purpose) String() string {
 //	magic    4 bytes, "THRH" and "THRA"
 //	version  1 byte
 //	length   1 byte, of what follows
-//	hello    purpose; three texts: cluster, node that speaks, node that is meant or ""
-//	answer   code; two texts: cluster, node that answers
+//	hello    purpose; five texts: cluster, node that speaks, node that is meant or "", recovery, boot
+//	answer   code; four texts: cluster, node that answers, recovery, boot
 //
 // A text is a byte that says its length, and that many bytes. Frames of all versions
 // begin in the same way up to the length, and answers up to the code, so that a node can
-// tell one of another version why it is refused.
+// tell one of another version why it is refused. Version 1 has neither recovery nor boot. It is answered
+// and tried as well, as long as the cluster was never recovered.
 const (
 	helloMagic  = "THRH"
 	answerMagic = "THRA"
-	version     = 1
+	version     = 2
+	oldVersion  = 1
 	headerSize  = len(helloMagic) + 2
-	maxBody     = 1 + 3*(1+certs.MaxName)
+	maxBoot     = 20 // digits
+	maxBody     = 1 + 3*(1+certs.MaxName) + 1 + topology.MaxRecovery + 1 + maxBoot
 )
 
 // hello is what a node says that opens a stream.
@@ -55,12 +61,46 @@ type hello struct {
 	purpose       Purpose
 	cluster, node string // who speaks
 	meant         string // whom it wants; "": any node of the cluster
+	standing
 }
 
 // answer is what it is told.
 type answer struct {
 	code          code
 	cluster, node string // who answers
+	standing
+}
+
+// standing is what a node says of its data.
+type standing struct {
+	recovery topology.Recovery // newcomer: it has no data yet
+	boot     uint64            // counts the starts with its data; 0: unknown
+	version  byte              // of the frame
+}
+
+// newcomer stands for the recovery of a node that has yet to learn it.
+const newcomer topology.Recovery = "?"
+
+// texts are those at the end of a frame.
+func (s standing) texts() []string {
+	if s.version == oldVersion {
+		return nil
+	}
+	return []string{string(s.recovery), strconv.FormatUint(s.boot, 10)}
+}
+
+// parseStanding reads what texts has made.
+func parseStanding(version byte, texts []string) (s standing, err error) {
+	s.version = version
+	if version == oldVersion {
+		return s, nil
+	}
+	s.recovery = topology.Recovery(texts[0])
+	s.boot, err = strconv.ParseUint(texts[1], 10, 64)
+	if err != nil || strconv.FormatUint(s.boot, 10) != texts[1] || !s.recovery.Valid() && s.recovery != newcomer {
+		return standing{}, fmt.Errorf("%w: recovery %q, boot %q", ErrGreeting, texts[0], texts[1])
+	}
+	return s, nil
 }
 
 // code is how a hello is received.
@@ -76,18 +116,22 @@ const (
 	codeBusy
 	codeVersion
 	codeGreeting
+	codeOtherRecovery
+	codeOutdated
 )
 
 // reasons are the errors behind the codes. Codes are never given another meaning.
 var reasons = map[code]error{
-	codeCertificate:  ErrCertificate,
-	codeOtherCluster: ErrOtherCluster,
-	codeOtherNode:    ErrOtherNode,
-	codeNotAllowed:   ErrNotAllowed,
-	codeNotServed:    ErrNotServed,
-	codeBusy:         ErrBusy,
-	codeVersion:      ErrVersion,
-	codeGreeting:     ErrGreeting,
+	codeCertificate:   ErrCertificate,
+	codeOtherCluster:  ErrOtherCluster,
+	codeOtherNode:     ErrOtherNode,
+	codeNotAllowed:    ErrNotAllowed,
+	codeNotServed:     ErrNotServed,
+	codeBusy:          ErrBusy,
+	codeVersion:       ErrVersion,
+	codeGreeting:      ErrGreeting,
+	codeOtherRecovery: ErrOtherRecovery,
+	codeOutdated:      ErrOutdated,
 }
 
 // codeOf returns the code that tells of an error, and whether there is one.
@@ -101,14 +145,14 @@ func codeOf(err error) (code, bool) {
 }
 
 func (h hello) encode() []byte {
-	return frame(helloMagic, byte(h.purpose), h.cluster, h.node, h.meant)
+	return frame(helloMagic, h.version, byte(h.purpose), append([]string{h.cluster, h.node, h.meant}, h.texts()...)...)
 }
 
 func (a answer) encode() []byte {
-	return frame(answerMagic, byte(a.code), a.cluster, a.node)
+	return frame(answerMagic, a.version, byte(a.code), append([]string{a.cluster, a.node}, a.texts()...)...)
 }
 
-func frame(magic string, first byte, texts ...string) []byte {
+func frame(magic string, version, first byte, texts ...string) []byte {
 	b := append(make([]byte, 0, headerSize+maxBody), magic...)
 	b = append(b, version, 0, first)
 	for _, s := range texts {
@@ -127,14 +171,11 @@ func readHello(r io.Reader) (hello, error) {
 	if err != nil {
 		return hello{}, err
 	}
-	if v != version {
-		return hello{}, fmt.Errorf("%w: %d, not %d", ErrVersion, v, version)
-	}
-	texts, err := cutTexts(body[1:], 3)
+	texts, s, err := cutBody(v, body, 3)
 	if err != nil {
 		return hello{}, err
 	}
-	h := hello{Purpose(body[0]), texts[0], texts[1], texts[2]}
+	h := hello{Purpose(body[0]), texts[0], texts[1], texts[2], s}
 	if certs.CheckName(h.cluster) != nil || certs.CheckName(h.node) != nil || h.meant != "" && certs.CheckName(h.meant) != nil {
 		return hello{}, fmt.Errorf("%w: a name in it is none", ErrGreeting)
 	}
@@ -150,18 +191,36 @@ func readAnswer(r io.Reader) (answer, error) {
 		return answer{}, err
 	}
 	a := answer{code: code(body[0])}
-	if v != version && a.code != codeOK {
+	texts, s, err := cutBody(v, body, 2)
+	if errors.Is(err, ErrVersion) && a.code != codeOK {
 		return a, nil
 	}
-	texts, err := cutTexts(body[1:], 2)
 	if err != nil {
 		return answer{}, err
 	}
-	a.cluster, a.node = texts[0], texts[1]
-	if v != version || certs.CheckName(a.cluster) != nil || certs.CheckName(a.node) != nil {
+	a.cluster, a.node, a.standing = texts[0], texts[1], s
+	if certs.CheckName(a.cluster) != nil || certs.CheckName(a.node) != nil {
 		return answer{}, fmt.Errorf("%w: a name in it is none", ErrGreeting)
 	}
 	return a, nil
+}
+
+// cutBody returns n names and the standing that a frame holds behind its first byte.
+func cutBody(v byte, body []byte, n int) (names []string, s standing, err error) {
+	more := 2
+	switch v {
+	case version:
+	case oldVersion:
+		more = 0
+	default:
+		return nil, s, fmt.Errorf("%w: %d, not %d", ErrVersion, v, version)
+	}
+	texts, err := cutTexts(body[1:], n+more)
+	if err != nil {
+		return nil, s, err
+	}
+	s, err = parseStanding(v, texts[n:])
+	return texts[:n], s, err
 }
 
 // readFrame reads a frame into buf, which has room for the longest, and returns its

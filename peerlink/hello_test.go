@@ -13,11 +13,14 @@ import (
 
 var longest = strings.Repeat("n", certs.MaxName)
 
+var longestHello = hello{Purpose(0), longest, longest, longest, standing{"18446744073709551615-0123456789abcdef", 1<<64 - 1, version}}
+
 func TestHelloRoundTrip(t *testing.T) {
 	for _, want := range []hello{
-		{Raft, "c1", "n1", "n2"},
-		{Control, "c", "n", ""},
-		{Purpose(0), longest, longest, longest},
+		{Raft, "c1", "n1", "n2", standing{"", 0, version}},
+		{Control, "c", "n", "", standing{newcomer, 1, version}},
+		{Control, "c", "n", "", standing{version: oldVersion}},
+		longestHello,
 	} {
 		sent := append(want.encode(), "behind"...)
 		r := bytes.NewReader(sent)
@@ -29,13 +32,16 @@ func TestHelloRoundTrip(t *testing.T) {
 			t.Errorf("%d bytes are left, want those behind", r.Len())
 		}
 	}
-	if size := len(hello{Raft, longest, longest, longest}.encode()); size != headerSize+maxBody || size > 130 {
+	if size := len(longestHello.encode()); size != headerSize+maxBody || size > 190 {
 		t.Errorf("the longest greeting has %d bytes, want %d", size, headerSize+maxBody)
 	}
 }
 
 func TestAnswerRoundTrip(t *testing.T) {
-	for _, want := range []answer{{codeOK, "c1", "n1"}, {codeBusy, longest, longest}, {code(200), "c", "n"}} {
+	for _, want := range []answer{
+		{codeOK, "c1", "n1", standing{"1-0123456789abcdef", 7, version}}, {codeBusy, longest, longest, standing{version: version}},
+		{code(200), "c", "n", standing{version: oldVersion}},
+	} {
 		got, err := readAnswer(bytes.NewReader(want.encode()))
 		if err != nil || got != want {
 			t.Errorf("%+v arrives as %+v: %v", want, got, err)
@@ -45,14 +51,21 @@ func TestAnswerRoundTrip(t *testing.T) {
 
 // TestHelloBytes pins the bytes, which nodes of other builds send.
 func TestHelloBytes(t *testing.T) {
-	if got, want := string(hello{Client, "c1", "n1", "n22"}.encode()), "THRH\x01\x0bF\x02c1\x02n1\x03n22"; got != want {
-		t.Errorf("hello %q, want %q", got, want)
-	}
-	if got, want := string(answer{codeOtherNode, "c1", "n1"}.encode()), "THRA\x01\x07\x03\x02c1\x02n1"; got != want {
-		t.Errorf("answer %q, want %q", got, want)
+	at := standing{"1-0123456789abcdef", 12, version}
+	old := standing{version: oldVersion}
+	for _, tt := range []struct{ got, want string }{
+		{string(hello{Client, "c1", "n1", "n22", old}.encode()), "THRH\x01\x0bF\x02c1\x02n1\x03n22"},
+		{string(hello{Client, "c1", "n1", "n22", at}.encode()), "THRH\x02\x21F\x02c1\x02n1\x03n22\x121-0123456789abcdef\x0212"},
+		{string(answer{codeOtherNode, "c1", "n1", old}.encode()), "THRA\x01\x07\x03\x02c1\x02n1"},
+		{string(answer{codeOtherNode, "c1", "n1", at}.encode()), "THRA\x02\x1d\x03\x02c1\x02n1\x121-0123456789abcdef\x0212"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%q, want %q", tt.got, tt.want)
+		}
 	}
 	for c, want := range []error{
 		nil, ErrCertificate, ErrOtherCluster, ErrOtherNode, ErrNotAllowed, ErrNotServed, ErrBusy, ErrVersion, ErrGreeting,
+		ErrOtherRecovery, ErrOutdated,
 	} {
 		if got := reasons[code(c)]; got != want {
 			t.Errorf("code %d stands for %v, want %v", c, got, want)
@@ -61,7 +74,7 @@ func TestHelloBytes(t *testing.T) {
 }
 
 func TestReadHelloRefuses(t *testing.T) {
-	whole := string(hello{Raft, "c1", "n1", "n2"}.encode())
+	whole := string(hello{Raft, "c1", "n1", "n2", standing{version: version}}.encode())
 	for _, test := range []struct {
 		name, sent string
 		want       error
@@ -70,12 +83,17 @@ func TestReadHelloRefuses(t *testing.T) {
 		{"half a header", whole[:3], io.ErrUnexpectedEOF},
 		{"half a body", whole[:len(whole)-1], io.ErrUnexpectedEOF},
 		{"header only", whole[:headerSize], io.EOF},
-		{"an answer", string(answer{codeOK, "c1", "n1"}.encode()), ErrGreeting},
+		{"an answer", string(answer{codeOK, "c1", "n1", standing{version: version}}.encode()), ErrGreeting},
 		{"HTTP", "GET / HTTP/1.1\r\n\r\n", ErrGreeting},
 		{"TLS", "\x16\x03\x01\x02\x00\x01\x00\x01", ErrGreeting},
 		{"empty body", "THRH\x01\x00", ErrGreeting},
 		{"long body", "THRH\x01\xff" + strings.Repeat("x", 255), ErrGreeting},
-		{"other version", "THRH\x02\x01R", ErrVersion},
+		{"other version", "THRH\x03\x01R", ErrVersion},
+		{"the version before, with more", "THRH\x01\x0bR\x02c1\x02n1\x00\x00\x010", ErrGreeting},
+		{"no boot", "THRH\x02\x09R\x02c1\x02n1\x00\x00", ErrGreeting},
+		{"a boot that is none", "THRH\x02\x0bR\x02c1\x02n1\x00\x00\x01x", ErrGreeting},
+		{"a boot with zeros", "THRH\x02\x0cR\x02c1\x02n1\x00\x00\x0201", ErrGreeting},
+		{"a recovery that is none", "THRH\x02\x0cR\x02c1\x02n1\x00\x011\x010", ErrGreeting},
 		{"version 0", "THRH\x00\x01R", ErrVersion},
 		{"purpose only", "THRH\x01\x01R", ErrGreeting},
 		{"text too long", "THRH\x01\x04R\x09c1", ErrGreeting},
@@ -98,11 +116,11 @@ func TestReadAnswerRefuses(t *testing.T) {
 		want       error
 	}{
 		{"nothing", "", io.EOF},
-		{"a hello", string(hello{Raft, "c1", "n1", "n2"}.encode()), ErrGreeting},
+		{"a hello", string(hello{Raft, "c1", "n1", "n2", standing{version: version}}.encode()), ErrGreeting},
 		{"no names", "THRA\x01\x01\x00", ErrGreeting},
 		{"too much", "THRA\x01\x08\x00\x02c1\x02n1x", ErrGreeting},
 		{"empty node", "THRA\x01\x05\x00\x02c1\x00", ErrGreeting},
-		{"yes in another version", "THRA\x02\x07\x00\x02c1\x02n1", ErrGreeting},
+		{"yes in another version", "THRA\x03\x07\x00\x02c1\x02n1", ErrVersion},
 	} {
 		if a, err := readAnswer(strings.NewReader(test.sent)); !errors.Is(err, test.want) {
 			t.Errorf("%s: %+v, %v, want %v", test.name, a, err, test.want)
@@ -112,7 +130,7 @@ func TestReadAnswerRefuses(t *testing.T) {
 
 // TestAnswerOfLaterVersion sees that a node understands why a later one refuses it.
 func TestAnswerOfLaterVersion(t *testing.T) {
-	a, err := readAnswer(strings.NewReader("THRA\x02\x05\x07what"))
+	a, err := readAnswer(strings.NewReader("THRA\x03\x05\x07what"))
 	if want := (answer{code: codeVersion}); err != nil || a != want {
 		t.Errorf("%+v, %v, want %+v", a, err, want)
 	}
@@ -127,8 +145,8 @@ func TestPurposeString(t *testing.T) {
 }
 
 func FuzzReadHello(f *testing.F) {
-	f.Add(hello{Raft, "c1", "n1", "n2"}.encode())
-	f.Add(hello{Control, longest, longest, ""}.encode())
+	f.Add(hello{Raft, "c1", "n1", "n2", standing{version: oldVersion}}.encode())
+	f.Add(hello{Control, longest, longest, "", standing{newcomer, 3, version}}.encode())
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		r := bytes.NewReader(sent)
 		h, err := readHello(r)
@@ -152,8 +170,9 @@ func FuzzReadHello(f *testing.F) {
 }
 
 func FuzzReadAnswer(f *testing.F) {
-	f.Add(answer{codeOK, "c1", "n1"}.encode())
-	f.Add([]byte("THRA\x02\x05\x07what"))
+	f.Add(answer{codeOK, "c1", "n1", standing{"2-0123456789abcdef", 3, version}}.encode())
+	f.Add(answer{codeOK, "c1", "n1", standing{version: oldVersion}}.encode())
+	f.Add([]byte("THRA\x03\x05\x07what"))
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		r := bytes.NewReader(sent)
 		a, err := readAnswer(r)
@@ -167,7 +186,7 @@ func FuzzReadAnswer(f *testing.F) {
 			}
 			return
 		}
-		if sent[headerSize-2] == version {
+		if v := sent[headerSize-2]; v == version || v == oldVersion {
 			if again := a.encode(); !bytes.Equal(again, sent[:read]) {
 				t.Fatalf("%q is understood as %q", sent[:read], again)
 			}

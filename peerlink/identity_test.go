@@ -89,7 +89,7 @@ func TestReloadUnderUse(t *testing.T) {
 	out3, in3 := dialled(t, n2, n1, Raft)
 	flows(t, out3, in3)
 	secure := tls.Client(connect(t, n1), withCert(loaded(t, renewed)))
-	_, _ = secure.Write(hello{Control, "c1", "n2", "n1"}.encode())
+	_, _ = secure.Write(hello{Control, "c1", "n2", "n1", here}.encode())
 	if got := closed(t, secure); len(got) > 0 {
 		t.Errorf("a certificate of the CA that is gone gets %q", got)
 	}
@@ -308,7 +308,7 @@ func TestNoResumption(t *testing.T) {
 	c.ClientSessionCache, c.ServerName = cache, "n1.c1.throttled"
 	for range 2 {
 		secure := connectTLS(t, l, c)
-		if _, err := secure.Write(hello{Control, "c1", "n2", "n1"}.encode()); err != nil {
+		if _, err := secure.Write(hello{Control, "c1", "n2", "n1", here}.encode()); err != nil {
 			t.Fatal(err)
 		}
 		if a, err := readAnswer(secure); err != nil || a.code != codeOK {

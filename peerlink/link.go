@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 // keepAlive gives a silent peer half a minute.
@@ -26,6 +28,8 @@ type Link struct {
 
 	allowed  atomic.Pointer[func(node string) bool]
 	expected atomic.Pointer[func(addr string) string]
+	recovery atomic.Pointer[topology.Recovery] // nil: the node has none yet
+	current  atomic.Pointer[func(node string, boot uint64) bool]
 
 	ctx   context.Context // ends with the Link
 	end   context.CancelFunc
@@ -124,10 +128,15 @@ func (l *Link) Recheck() {
 	}
 	l.mu.Unlock()
 	for _, c := range raft {
-		if !l.allows(c.peer, Raft) {
-			l.notices.warn("removed", time.Minute, "closed a Raft stream of a node that is not in the cluster", "node", c.peer)
-			c.abort()
+		switch {
+		case !l.allows(c.peer, Raft):
+			l.notices.warn("removed", time.Minute, "closed a Raft stream of a node that may not have one", "node", c.peer)
+		case !l.isCurrent(c.peer, c.boot):
+			l.notices.warn("outdated", time.Minute, "closed a Raft stream of a node whose data another process has used since", "node", c.peer, "boot", c.boot)
+		default:
+			continue
 		}
+		c.abort()
 	}
 }
 

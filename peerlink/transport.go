@@ -2,6 +2,7 @@ package peerlink
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 )
@@ -11,11 +12,26 @@ import (
 // if it is about to send another request at that moment, it waits for ever for somebody to take the
 // answers before that. Such a follower gets heartbeats and no entry until another node leads, and
 // Shutdown of the node that leads never ends.
-type Transport struct{ *raft.NetworkTransport }
+type Transport struct {
+	*raft.NetworkTransport
+	acknowledged atomic.Pointer[func(id string, term, index uint64)]
+}
 
 // NewTransport returns a Transport, which serves at once.
 func NewTransport(c *raft.NetworkTransportConfig) *Transport {
-	return &Transport{raft.NewNetworkTransportWithConfig(c)}
+	return &Transport{NetworkTransport: raft.NewNetworkTransportWithConfig(c)}
+}
+
+// Acknowledged has f called with each answer in a pipeline by which a node acknowledges that it has the log of this one, which leads
+// in a term, up to an index. It is called before Raft takes the answer, by one goroutine for each pipeline.
+func (t *Transport) Acknowledged(f func(id string, term, index uint64)) { t.acknowledged.Store(&f) }
+
+// note tells of an answer.
+func (t *Transport) note(id raft.ServerID, f raft.AppendFuture) {
+	q, a := f.Request(), f.Response()
+	if told := t.acknowledged.Load(); told != nil && a.Success && a.Term <= q.Term {
+		(*told)(string(id), q.Term, q.PrevLogEntry+uint64(len(q.Entries)))
+	}
 }
 
 // AppendEntriesPipeline opens a pipeline to a node. Errors are those of raft.NetworkTransport.
@@ -24,7 +40,7 @@ func (t *Transport) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddres
 	if err != nil {
 		return nil, err
 	}
-	p := &pipeline{AppendPipeline: inner, answers: make(chan raft.AppendFuture), closed: make(chan struct{})}
+	p := &pipeline{AppendPipeline: inner, note: func(f raft.AppendFuture) { t.note(id, f) }, answers: make(chan raft.AppendFuture), closed: make(chan struct{})}
 	go p.pass()
 	return p, nil
 }
@@ -33,6 +49,7 @@ func (t *Transport) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddres
 // then gets an error.
 type pipeline struct {
 	raft.AppendPipeline
+	note    func(raft.AppendFuture)
 	answers chan raft.AppendFuture
 	closing sync.Once
 	closed  chan struct{}
@@ -46,6 +63,7 @@ func (p *pipeline) pass() {
 	for {
 		select {
 		case f := <-p.AppendPipeline.Consumer():
+			p.note(f)
 			select {
 			case p.answers <- f:
 			case <-p.closed:

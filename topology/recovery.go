@@ -1,0 +1,47 @@
+package topology
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Recovery identifies the recovery of a cluster that has lost its majority ("throttled recover"): a number that
+// counts recoveries, a hyphen, and 16 hexadecimal digits. It is empty for a cluster that was never recovered. Nodes of
+// different recoveries are fenced off from each other: they belong to different clusters of one name.
+type Recovery string
+
+// MaxRecovery is the length of the longest Recovery, in bytes.
+const MaxRecovery = 20 + 1 + 16
+
+// Next returns the recovery that follows r and makes members the cluster. It is the same on every node on which
+// it is derived from the same recovery and the same members, in any order.
+func (r Recovery) Next(cluster string, members []Member) Recovery {
+	sorted := slices.SortedFunc(slices.Values(members), func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	text := fmt.Sprintf("%q %q", cluster, r)
+	for _, m := range sorted {
+		text += fmt.Sprintf(" %q %q", m.ID, m.Raft)
+	}
+	sum := sha256.Sum256([]byte(text))
+	return Recovery(fmt.Sprintf("%d-%x", r.Number()+1, sum[:8]))
+}
+
+// Number returns how many recoveries there were; 0 also if r is not valid.
+func (r Recovery) Number() uint64 {
+	head, _, _ := strings.Cut(string(r), "-")
+	n, err := strconv.ParseUint(head, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Valid reports whether r is empty or of the form above.
+func (r Recovery) Valid() bool {
+	head, sum, _ := strings.Cut(string(r), "-")
+	return r == "" || r.Number() > 0 && head == strconv.FormatUint(r.Number(), 10) &&
+		len(sum) == 16 && strings.Trim(sum, "0123456789abcdef") == ""
+}

@@ -1,0 +1,30 @@
+package topology
+
+import "testing"
+
+func TestRecovery(t *testing.T) {
+	a, b := Member{ID: "n1", Raft: "h1:1"}, Member{ID: "n2", Raft: "h2:1"}
+	first := Recovery("").Next("c", []Member{a, b})
+	if first != Recovery("").Next("c", []Member{b, a}) {
+		t.Error("the order of the members matters")
+	}
+	second := first.Next("c", []Member{a, b})
+	if first.Number() != 1 || second.Number() != 2 || Recovery("").Number() != 0 {
+		t.Errorf("numbers: %q, %q", first, second)
+	}
+	seen := map[Recovery]bool{}
+	for _, r := range []Recovery{
+		first, second, Recovery("").Next("d", []Member{a, b}), Recovery("").Next("c", []Member{a}),
+		Recovery("").Next("c", []Member{a, {ID: "n2", Raft: "h3:1"}}), "",
+	} {
+		if seen[r] || !r.Valid() || len(r) > MaxRecovery {
+			t.Errorf("%q: seen before %t, valid %t", r, seen[r], r.Valid())
+		}
+		seen[r] = true
+	}
+	for _, r := range []Recovery{"x", "1", "1-", "0-0123456789abcdef", "01-0123456789abcdef", "1-0123456789abcdeg", "-1-0123456789abcdef", "1-0123456789abcde"} {
+		if r.Valid() {
+			t.Errorf("%q is valid", r)
+		}
+	}
+}
