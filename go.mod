@@ -13,6 +13,7 @@ require (
 	github.com/schollz/progressbar/v3 v3.18.0
 	github.com/tidwall/redcon v1.6.2
 	go.etcd.io/bbolt v1.5.0
+	golang.org/x/term v0.28.0
 	gonum.org/v1/plot v0.16.0
 )
 
@@ -41,6 +42,5 @@ require (
 	github.com/tidwall/match v1.1.1 // indirect
 	golang.org/x/image v0.25.0 // indirect
 	golang.org/x/sys v0.45.0 // indirect
-	golang.org/x/term v0.28.0 // indirect
 	golang.org/x/text v0.23.0 // indirect
 )

@@ -15,6 +15,11 @@ type Transport interface {
 	raft.WithPreVote
 }
 
+// acknowledging is a Transport that sends entries without waiting for each answer. It tells of those that are stored.
+type acknowledging interface {
+	Acknowledged(func(id string, term, index uint64))
+}
+
 // catchUp is the transport of Raft, with one thing changed: while a node does not answer heartbeats,
 // entries for it wait. Raft would try to send them again and again, the longer it has failed the more
 // rarely, up to ten seconds apart. A node that comes back would wait for as long until it got
@@ -28,6 +33,8 @@ type catchUp struct {
 	wanted func(raft.ServerID) (changed <-chan struct{}, wanted bool)
 	ended  <-chan struct{}      // closed when this node ends
 	now    func() time.Duration // on the monotonic clock
+	// acknowledged takes in up to where a node has the log of this one, which leads in a term.
+	acknowledged func(id string, term, index uint64)
 
 	mu       sync.Mutex
 	contacts map[raft.ServerID]*contact
@@ -47,7 +54,7 @@ type contact struct {
 func (n *Node) newCatchUp(t Transport) *catchUp {
 	return &catchUp{
 		Transport: t, wanted: n.sendsTo, ended: n.ended, now: n.clock.monotonic,
-		contacts: map[raft.ServerID]*contact{},
+		contacts: map[raft.ServerID]*contact{}, acknowledged: n.memory.acknowledged,
 	}
 }
 
@@ -63,6 +70,9 @@ func (c *catchUp) AppendEntries(id raft.ServerID, target raft.ServerAddress, arg
 	}
 	if err == nil {
 		c.hear(id, args.Term, newest(args, resp))
+		if !heartbeat && resp.Success {
+			c.acknowledged(string(id), args.Term, args.PrevLogEntry+uint64(len(args.Entries)))
+		}
 	}
 	return err
 }

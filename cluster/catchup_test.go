@@ -68,7 +68,7 @@ func (q *quiet) AppendEntries(_ raft.ServerID, _ raft.ServerAddress, args *raft.
 
 // through returns the transport of a node that sends through q, and ends with ended.
 func (q *quiet) through(ended <-chan struct{}) *catchUp {
-	c := &catchUp{Transport: q, ended: ended, now: NewClock().monotonic, contacts: map[raft.ServerID]*contact{}}
+	c := &catchUp{Transport: q, ended: ended, now: NewClock().monotonic, contacts: map[raft.ServerID]*contact{}, acknowledged: newMemory().acknowledged}
 	c.wanted = func(raft.ServerID) (<-chan struct{}, bool) { return nil, true }
 	return c
 }

@@ -31,6 +31,7 @@ const (
 	aboutSelf    topic = "announce" // a node tells what others should know of it
 	aboutVoting  topic = "vote"     // a node that has caught up asks for a vote
 	aboutRemoval topic = "remove"   // a node asks to take a node out
+	aboutReturn  topic = "return"   // a node that comes back with data asks whether that is as new as any
 	aboutBeing   topic = "member"   // a node that hears of no leader asks whether it is a member
 )
 
@@ -41,6 +42,7 @@ type Question struct {
 	Raft    string        `json:"raft,omitempty"`    // raft address of Node
 	Applied uint64        `json:"applied,omitempty"` // the newest entry that Node has applied
 	Version uint64        `json:"version,omitempty"` // of the heartbeat with which Node runs
+	Last    entryID       `json:"last,omitzero"`     // the newest entry in the log of Node when it began
 }
 
 // Answer answers it.
@@ -52,6 +54,9 @@ type Answer struct {
 	Known   string        `json:"known,omitempty"`  // the incarnation that the node knows of the one that asks
 	Removed bool          `json:"removed,omitempty"`
 	Time    *timeAnswer   `json:"time,omitempty"`
+	Stale   string        `json:"stale,omitempty"` // why the data of the one that asks is out of date
+
+	Recovery topology.Recovery `json:"recovery,omitempty"` // of the cluster that a node has joined
 
 	Heartbeat *heartbeatAnswer `json:"heartbeat,omitempty"`
 }
@@ -127,7 +132,9 @@ func AskOver(ctx context.Context, conn net.Conn, q Question) (a Answer, err erro
 // Reply answers a question of somebody who may ask it.
 func (n *Node) Reply(ctx context.Context, q Question) Answer {
 	a := Answer{Node: &n.config.Self}
-	if err := n.answer(ctx, &q, &a); err != nil {
+	if err := n.answer(ctx, &q, &a); errors.Is(err, ErrStale) {
+		a.Error, a.Stale = ErrStale.Error(), err.Error()
+	} else if err != nil {
 		a.Error = err.Error()
 	}
 	return a
@@ -156,6 +163,8 @@ func (n *Node) answer(ctx context.Context, q *Question, a *Answer) error {
 		return nil
 	case q.Node == nil:
 		return errQuestion
+	case q.About == aboutReturn:
+		return n.checkReturn(q)
 	}
 	if n.reign.Load() == nil {
 		if leader := n.find(n.View().Leader); leader != nil {
@@ -168,7 +177,7 @@ func (n *Node) answer(ctx context.Context, q *Question, a *Answer) error {
 		a.Removed = n.find(q.Node.ID) == nil
 		return nil
 	case aboutJoining:
-		a.Known = n.incarnation(q.Node.ID)
+		a.Known, a.Recovery = n.incarnation(q.Node.ID), n.config.Recovery
 		return n.admit(ctx, q)
 	case aboutSelf:
 		return n.propose(ctx, q.Node)
@@ -185,11 +194,15 @@ type errAnswer string
 
 func (e errAnswer) Error() string { return string(e) }
 
-// ask puts a question to a node, and turns what it complains of into an error.
+// ask puts a question to a node, and turns what it complains of into an error. It ends this node if its data
+// is out of date.
 func (n *Node) ask(ctx context.Context, to topology.Member, q Question) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, messageWithin)
 	defer cancel()
 	a, err := n.config.Peers.Ask(ctx, to, q)
+	if err == nil && a.Stale != "" {
+		n.stop(fmt.Errorf("the node at %s remembers newer data: %s: %w", to.Raft, a.Stale, ErrStale))
+	}
 	if err == nil && a.Error != "" {
 		err = errAnswer(a.Error)
 	}

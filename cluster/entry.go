@@ -64,7 +64,9 @@ func parseChanges(b []byte) (c changes, err error) {
 // Announcement is what a node tells the others about itself.
 type Announcement struct {
 	ID           string `json:"id"`
-	Incarnation  string `json:"incarnation"` // of its data directory
+	Incarnation  string `json:"incarnation"`       // of its data directory
+	Boot         uint64 `json:"boot,omitempty"`    // counts the starts with that; 0: unknown
+	Process      string `json:"process,omitempty"` // drawn at each start: two with one boot number are not the same
 	Host         string `json:"host"`
 	Port         int    `json:"port"`
 	ClusterPort  int    `json:"cluster_port"`

@@ -48,6 +48,7 @@ func (m machine) Apply(log *raft.Log) any {
 		return err
 	}
 	m.appliedIndex = log.Index
+	m.noteLeader(log)
 	m.grown.Add(int64(len(log.Data)))
 	return nil
 }
@@ -80,7 +81,12 @@ func (n *Node) apply(log *raft.Log) error {
 		if known := n.announced[a.ID].Incarnation; known != "" && known != a.Incarnation {
 			return nil // two have come under one id at the same moment: the first is it, on all nodes alike
 		}
+		known := n.announced[a.ID]
+		if (remembered{Boot: known.Boot, Process: known.Process}).outdates(&a) {
+			return nil // it comes from an old copy of the data, or from a version before
+		}
 		n.announced[a.ID] = a
+		n.memory.announced(&a)
 		n.publish()
 		return n.checkSelf()
 	}
@@ -264,19 +270,24 @@ func (m machine) Restore(src io.ReadCloser) error {
 	return m.config.Installed(h.Index)
 }
 
-// checkSelf returns an error if the cluster knows this node with other data. n.mu is held.
+// checkSelf returns an error if the cluster knows this node with other or newer data. n.mu is held.
 func (n *Node) checkSelf() error {
-	self := n.config.Self
-	if known := n.announced[self.ID].Incarnation; known == "" || self.Incarnation == "" || known == self.Incarnation {
-		return nil
+	self, known := n.config.Self, n.announced[n.config.Self.ID]
+	switch {
+	case known.Incarnation == "" || self.Incarnation == "":
+	case known.Incarnation != self.Incarnation:
+		return fmt.Errorf("%s: %w", self.ID, ErrUsed)
+	case self.Boot > 0 && (remembered{Boot: known.Boot, Process: known.Process}).outdates(&self):
+		return fmt.Errorf("%s was started with boot number %d elsewhere, and here with boot number %d: %w", self.ID, known.Boot, self.Boot, ErrStale)
 	}
-	return fmt.Errorf("%s: %w", self.ID, ErrUsed)
+	return nil
 }
 
 func (n *Node) takeHead(h *head) {
 	n.announced = map[string]Announcement{}
 	for _, a := range h.Announced {
 		n.announced[a.ID] = a
+		n.memory.announced(&a)
 	}
 	n.pulse.restore(h.Heartbeat)
 	n.clock.restored(h.Time)

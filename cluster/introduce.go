@@ -32,7 +32,7 @@ func (n *Node) meet(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return n.adoptRecovery("")
 }
 
 func (n *Node) meetOne(ctx context.Context, m topology.Member) error {
@@ -134,8 +134,11 @@ func (n *Node) introduce() {
 func (n *Node) enter(ctx context.Context) error {
 	said := ""
 	for {
-		err := n.join(ctx)
-		if err == nil || errors.Is(err, ErrUsed) {
+		recovery, err := n.join(ctx)
+		if err == nil {
+			return n.adoptRecovery(recovery)
+		}
+		if errors.Is(err, ErrUsed) {
 			return err
 		}
 		if why := err.Error(); why != said {
@@ -148,21 +151,33 @@ func (n *Node) enter(ctx context.Context) error {
 	}
 }
 
-// join asks to be added. The error wraps ErrUsed if this node can never be.
-func (n *Node) join(ctx context.Context) error {
+// adoptRecovery takes over the recovery of the cluster that this node begins with.
+func (n *Node) adoptRecovery(r topology.Recovery) error {
+	if !r.Valid() {
+		return fmt.Errorf("join the cluster: recovery %q is none", r)
+	}
+	n.config.Recovery = r
+	if n.config.Adopted == nil {
+		return nil
+	}
+	return n.config.Adopted(r)
+}
+
+// join asks to be added, and returns the recovery of the cluster. The error wraps ErrUsed if this node can never be.
+func (n *Node) join(ctx context.Context) (topology.Recovery, error) {
 	q := Question{About: aboutJoining, Node: &n.config.Self, Raft: n.config.Advertise}
 	var errs []error
 	for _, addr := range n.config.Join {
 		a, err := n.askThrough(ctx, topology.Member{Raft: addr}, q)
 		if err == nil {
-			return nil
+			return a.Recovery, nil
 		}
 		if a.Known != "" && a.Known != n.config.Self.Incarnation {
-			return fmt.Errorf("join through %s as %s: %w", addr, n.config.Self.ID, ErrUsed)
+			return "", fmt.Errorf("join through %s as %s: %w", addr, n.config.Self.ID, ErrUsed)
 		}
 		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return "", errors.Join(errs...)
 }
 
 // isAnnounced reports whether the others know of this node what they should.
@@ -191,7 +206,8 @@ func (n *Node) announceMet(ctx context.Context) error {
 	return nil
 }
 
-// askWhetherRemoved ends the node if the leader does not count it in. Others may not know yet.
+// askWhetherRemoved ends the node if the leader does not count it in, or if the others were recovered without
+// it. Others may not know yet.
 func (n *Node) askWhetherRemoved(ctx context.Context) {
 	others := slices.Clone(n.View().Members)
 	for _, addr := range n.config.Join { // in case it has been removed before it heard of anybody
@@ -205,10 +221,11 @@ func (n *Node) askWhetherRemoved(ctx context.Context) {
 		a, err := n.askThrough(ctx, m, Question{About: aboutBeing, Node: &n.config.Self})
 		cancel()
 		if err == nil && a.Removed {
-			n.mu.Lock()
-			n.fatal(ErrRemoved)
-			n.mu.Unlock()
-			return
+			err = ErrRemoved
+		} else if err = isFenced(err); err == nil {
+			continue
 		}
+		n.stop(err)
+		return
 	}
 }

@@ -138,6 +138,9 @@ func (n *Node) propose(ctx context.Context, a *Announcement) error {
 	case known.Incarnation != "" && known.Incarnation != a.Incarnation:
 		return fmt.Errorf("%s: %w", a.ID, ErrUsed)
 	}
+	if r := n.memory.of(a.ID); a.Boot > 0 && r.outdates(a) {
+		return r.outdated(a)
+	}
 	entry, err := a.entry()
 	if err != nil {
 		return err

@@ -30,6 +30,10 @@ type Config struct {
 	Join      []string          // raft addresses of nodes to join through
 	Peers     Peers             // nil: the node is by itself
 
+	Recovery topology.Recovery // that the node belongs to, if it has data
+	// Adopted is told to which recovery a node without data belongs, before it takes part. nil: nobody is.
+	Adopted func(topology.Recovery) error
+
 	Async bool // replies do not wait for replication
 	// Heartbeat is the silence of the leader after which followers elect another, 100 ms to 5 s in whole
 	// milliseconds, until the cluster has one: that of the node which leads it first.
@@ -96,6 +100,10 @@ type Node struct {
 	rollbacks     atomic.Uint64
 	entrySize     int // a guess for the next; the flusher's
 
+	memory    *memory    // of other nodes' data
+	returning *returning // stands before Raft
+	began     entryID    // the newest entry of the log when this process began
+
 	changing sync.Mutex                 // held while the cluster is being changed
 	saluted  atomic.Int64               // when, on the monotonic clock, this node first heard of a leader
 	gone     atomic.Pointer[leadership] // the newest whose leader has ended without another having taken over; nil: none
@@ -148,7 +156,9 @@ func New(c Config) *Node {
 		notify:    make(chan bool, 64),
 		again:     make(chan struct{}, 1),
 		ended:     make(chan struct{}),
+		memory:    newMemory(),
 	}
+	n.returning = n.newReturning()
 	first := &shownView{changed: make(chan struct{})}
 	first.View = topology.View{Cluster: c.Cluster, Self: c.Self.ID, Changed: first.changed}
 	n.view.Store(first)
@@ -164,6 +174,9 @@ func (n *Node) Start(ctx context.Context) error {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	begins := !known && len(n.config.Bootstrap) > 0
+	if !known {
+		n.returning.skip()
+	}
 	switch {
 	case begins:
 		err = n.meet(ctx)
@@ -180,6 +193,8 @@ func (n *Node) Start(ctx context.Context) error {
 	n.running.Go(n.keepAnchor)
 	n.running.Go(n.govern)
 	n.running.Go(n.keepShort)
+	n.running.Go(n.keepMemory)
+	n.running.Go(n.askAll)
 	if n.config.Peers != nil {
 		n.running.Go(n.watchLeader)
 		n.running.Go(n.introduce)
@@ -234,8 +249,17 @@ func (n *Node) startRaft(begins bool) error {
 	if err := n.pulse.load(n.config.Stable); err != nil {
 		return err
 	}
+	if n.began, err = n.lastEntry(); err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	if err := n.memory.load(n.config.Stable); err != nil {
+		return err
+	}
 	c := &n.config
-	n.contacts = n.newCatchUp(c.Transport)
+	n.contacts = n.newCatchUp(n.returning)
+	if t, ok := c.Transport.(acknowledging); ok {
+		t.Acknowledged(n.contacts.acknowledged)
+	}
 	n.arrivals = &arrivals{LogStore: c.Logs, now: n.clock.monotonic}
 	r, err := raft.NewRaft(n.settings(), machine{n}, n.arrivals, c.Stable, c.Snapshots, n.contacts)
 	if err != nil {
@@ -409,3 +433,23 @@ func (n *Node) Clear() {
 
 // Usage counts.
 func (n *Node) Usage() limiter.Usage { return n.table.Usage() }
+
+// lastEntry returns the newest entry of the log, or of a snapshot if that is newer.
+func (n *Node) lastEntry() (last entryID, err error) {
+	snapshots, err := n.config.Snapshots.List()
+	if err != nil {
+		return last, err
+	}
+	for _, s := range snapshots {
+		if s.Index > last.Index {
+			last = entryID{s.Index, s.Term}
+		}
+	}
+	index, err := n.config.Logs.LastIndex()
+	if err != nil || index <= last.Index {
+		return last, err
+	}
+	var log raft.Log
+	err = n.config.Logs.GetLog(index, &log)
+	return entryID{log.Index, log.Term}, err
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -27,6 +28,7 @@ type simNode struct {
 	join        []string
 	bootstrap   []topology.Member
 	disk        *disk
+	starts      uint64                 // with that
 	skew        atomic.Int64           // of its wall clock, in nanoseconds
 	looks       atomic.Pointer[func()] // called when its wall clock is read; nil: nothing is
 	life        *life                  // nil while it is down; guarded by sim.mu
@@ -74,6 +76,7 @@ var verbose = flag.Bool("simlog", false, "have simulated nodes write what happen
 // boot starts a process.
 func (n *simNode) boot() *life {
 	l := &life{node: n, disk: n.disk, started: make(chan struct{})}
+	n.starts++
 	l.ctx, l.end = context.WithCancel(context.Background())
 	l.wire = newWire(l)
 	clock := NewClock()
@@ -83,7 +86,7 @@ func (n *simNode) boot() *life {
 	}
 	c := Config{
 		Cluster: "sim", Version: "test", Advertise: n.id,
-		Self:      Announcement{ID: n.id, Incarnation: n.incarnation, Host: "127.0.0.1", Port: 1},
+		Self:      Announcement{ID: n.id, Incarnation: n.incarnation, Boot: n.starts, Process: fmt.Sprint(rand.Uint64()), Host: "127.0.0.1", Port: 1},
 		Bootstrap: n.bootstrap, Join: n.join, Peers: simPeers{l}, Async: n.sim.c.async, Heartbeat: n.sim.c.heartbeat(n.id),
 		Table: buckets.New(buckets.Config{Clock: clock.Now, Journal: true, Shards: max(1, n.sim.c.shards), MaxMemory: n.sim.c.memory, Eviction: eviction}),
 		Clock: clock,

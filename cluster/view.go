@@ -140,9 +140,12 @@ func (n *Node) note(seen any) {
 	n.refresh()
 }
 
-// Allows reports whether a node may take part: not if it has been removed. One that this node
+// Allows reports whether a node may take part: not if it has been removed, and not yet if this node has come back
+// with data and has not asked that one whether it remembers newer data. One that this node
 // has never heard of may have been added while this node was away.
-func (n *Node) Allows(id string) bool {
+func (n *Node) Allows(id string) bool { return n.isMember(id) && n.returning.allows(id) }
+
+func (n *Node) isMember(id string) bool {
 	if n.find(id) != nil {
 		return true
 	}

@@ -69,6 +69,9 @@ func call[T any](w *wire, to raft.ServerAddress, args any, data []byte, within t
 	defer cancel()
 	answers := make(chan raft.RPCResponse, 1)
 	if err := w.life.exchange(ctx, string(to), func(there *life) error {
+		if !there.returning.allows(w.life.node.id) || !there.Current(w.life.node.id, w.life.config.Self.Boot) {
+			return errUnchecked
+		}
 		return there.wire.handle(raft.RPC{Command: args, Reader: bytes.NewReader(data)}, answers)
 	}); err != nil {
 		return err

@@ -32,6 +32,8 @@ var (
 	ErrOtherCluster = errors.New("the directory belongs to another cluster")
 	// ErrOtherNode is wrapped when the directory belongs to another node of the cluster.
 	ErrOtherNode = errors.New("the directory belongs to another node")
+	// ErrStale is wrapped when the cluster has turned the directory away as an old copy.
+	ErrStale = errors.New("the data directory is an old copy, or another process has used it since: remove the node from the cluster, and add one under another id with an empty data directory")
 )
 
 // What the guards find.

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/throttledhq/throttled/dirs"
+	"github.com/throttledhq/throttled/topology"
 )
 
 // Identity says whose directory it is.
@@ -27,18 +28,34 @@ type Identity struct {
 	// forgotten what it voted for, and must not be taken for the one that knew.
 	Incarnation string    `json:"incarnation"`
 	Created     time.Time `json:"created"`
+
+	// Boot counts the starts of the node with this directory; see Raise.
+	Boot uint64 `json:"boot,omitempty"`
+	// Stale is why the node must not be started with this directory again; empty if it may.
+	Stale string `json:"stale,omitempty"`
+	// Recovery is that of the cluster which the node belongs to; Recovered is how it was made.
+	Recovery  topology.Recovery `json:"recovery,omitempty"`
+	Recovered recovered         `json:"recovered,omitzero"`
 }
 
-// identityFile is an Identity with a checksum over the rest.
+// recovered notes a recovery, so that another one before the next start can be derived from the same.
+type recovered struct {
+	From topology.Recovery `json:"from,omitempty"` // the recovery before
+	Boot uint64            `json:"boot"`           // Identity.Boot at that time
+}
+
+// identityFile is an Identity with checksums. Sum does not cover what versions before did not write.
 type identityFile struct {
 	Identity
-	Sum string `json:"sum"`
+	Sum      string `json:"sum"`
+	StateSum string `json:"state_sum,omitempty"`
 }
 
 const (
 	identityName = "identity.json"
 	maxIdentity  = 4 << 10 // bytes
 	maxName      = 255     // bytes of the names of cluster and node
+	maxStale     = 500     // bytes of why a directory is stale
 )
 
 // sum covers the fields with their lengths.
@@ -47,8 +64,17 @@ func (i *Identity) sum() string {
 	return fmt.Sprintf("%08x", crc32.Checksum([]byte(text), castagnoli))
 }
 
+// stateSum covers the fields that change; it is empty if none was ever set.
+func (i *Identity) stateSum() string {
+	if i.Boot == 0 && i.Stale == "" && i.Recovery == "" && i.Recovered == (recovered{}) {
+		return ""
+	}
+	text := fmt.Sprintf("%d %q %q %q %d", i.Boot, i.Stale, i.Recovery, i.Recovered.From, i.Recovered.Boot)
+	return fmt.Sprintf("%08x", crc32.Checksum([]byte(text), castagnoli))
+}
+
 func encodeIdentity(i Identity) ([]byte, error) {
-	data, err := json.MarshalIndent(identityFile{i, i.sum()}, "", "  ")
+	data, err := json.MarshalIndent(identityFile{i, i.sum(), i.stateSum()}, "", "  ")
 	return append(data, '\n'), err
 }
 
@@ -64,7 +90,7 @@ func decodeIdentity(data []byte) (Identity, error) {
 	if raw, err := hex.DecodeString(f.Incarnation); err != nil || len(raw) != 16 || !validName(f.Cluster) || !validName(f.Node) {
 		return Identity{}, fmt.Errorf("%s is %w: it lacks a field", identityName, ErrDamaged)
 	}
-	if f.Sum != f.sum() {
+	if f.Sum != f.sum() || f.StateSum != f.stateSum() || !f.Recovery.Valid() || !f.Recovered.From.Valid() {
 		return Identity{}, fmt.Errorf("%s is %w: checksum does not match", identityName, ErrDamaged)
 	}
 	return f.Identity, nil
@@ -113,7 +139,8 @@ func (s *Store) Identity() (i Identity, ok bool) {
 // UTF-8 each for the names of the cluster and the node. It is called before raft is started. It reports
 // whether the directory is fresh, that is, was claimed for the first time just now; its
 // incarnation is then a new one. It wraps [ErrOtherCluster] or [ErrOtherNode] if the
-// directory is another's, and [ErrDamaged] if it holds a log but nobody has claimed it.
+// directory is another's, [ErrStale] if it was marked as an old copy, and [ErrDamaged] if it holds a log but
+// nobody has claimed it.
 func (s *Store) Claim(cluster, node string) (i Identity, fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,8 +154,44 @@ func (s *Store) Claim(cluster, node string) (i Identity, fresh bool, err error) 
 		return *s.identity, false, fmt.Errorf("claim %s for cluster %q: it has %q: %w", s.dir, cluster, s.identity.Cluster, ErrOtherCluster)
 	case s.identity.Node != node:
 		return *s.identity, false, fmt.Errorf("claim %s for node %q: it has %q: %w", s.dir, node, s.identity.Node, ErrOtherNode)
+	case s.identity.Stale != "":
+		return *s.identity, false, fmt.Errorf("claim %s: %w: %s", s.dir, ErrStale, s.identity.Stale)
 	}
 	return *s.identity, false, nil
+}
+
+// Raise counts a start of the node, durably, and returns the identity with the new number. It is called between
+// Claim and the start of raft: two starts with one directory, or with copies of it, are told apart by their numbers.
+func (s *Store) Raise() (Identity, error) {
+	return s.change("count the start", func(i *Identity) { i.Boot++ })
+}
+
+// SetRecovery notes, durably, to which recovery of the cluster the node belongs.
+func (s *Store) SetRecovery(r topology.Recovery) error {
+	_, err := s.change("note the recovery", func(i *Identity) { i.Recovery = r })
+	return err
+}
+
+// MarkStale notes, durably, why the directory must not be used again. Claim refuses it from then on.
+func (s *Store) MarkStale(why string) error {
+	_, err := s.change("mark it as stale", func(i *Identity) { i.Stale = why[:min(len(why), maxStale)] })
+	return err
+}
+
+// change rewrites the identity of a directory that is claimed.
+func (s *Store) change(what string, f func(*Identity)) (Identity, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.identity == nil {
+		return Identity{}, fmt.Errorf("%s of %s: nobody has claimed it", what, s.dir)
+	}
+	next := *s.identity
+	f(&next)
+	if err := writeIdentity(s.current(), next); err != nil {
+		return *s.identity, fmt.Errorf("%s of %s: %w", what, s.dir, err)
+	}
+	s.identity = &next
+	return next, nil
 }
 
 func validName(name string) bool { return name != "" && len(name) <= maxName && utf8.ValidString(name) }

@@ -84,6 +84,9 @@ func TestClaim_CannotWrite(t *testing.T) {
 // TestIdentity_EveryBit changes the file everywhere.
 func TestIdentity_EveryBit(t *testing.T) {
 	dir := claimed(t, 1)
+	s := openStore(t, Config{Dir: dir})
+	_, err := s.Raise()
+	must(t, errors.Join(err, s.SetRecovery("1-0123456789abcdef"), s.MarkStale("an old copy"), s.Close()))
 	path := inCurrent(dir, identityName)
 	data, err := os.ReadFile(path)
 	must(t, err)
@@ -117,10 +120,14 @@ func TestIdentity_EveryBit(t *testing.T) {
 // FuzzDecodeIdentity looks for bytes that are read as an identity which would be written
 // differently.
 func FuzzDecodeIdentity(f *testing.F) {
-	i := Identity{"cluster", "node", strings.Repeat("0f", 16), time.Unix(1_700_000_000, 5).UTC()}
+	i := Identity{Cluster: "cluster", Node: "node", Incarnation: strings.Repeat("0f", 16), Created: time.Unix(1_700_000_000, 5).UTC()}
 	data, err := encodeIdentity(i)
 	must(f, err)
 	f.Add(data)
+	i.Boot, i.Stale, i.Recovery = 3, "why", "1-0123456789abcdef"
+	raised, err := encodeIdentity(i)
+	must(f, err)
+	f.Add(raised)
 	f.Add(data[:len(data)/2])
 	f.Add(bytes.ReplaceAll(data, []byte("node"), []byte("mode")))
 	f.Add([]byte(`{"cluster":"c","cluster":"d","node":"n","incarnation":"","created":"2020-01-01T00:00:00Z","sum":""}`))
@@ -135,8 +142,70 @@ func FuzzDecodeIdentity(f *testing.F) {
 		}
 		again, err := encodeIdentity(got)
 		must(t, err)
-		if back, err := decodeIdentity(again); err != nil || !back.Created.Equal(got.Created) || back.Node != got.Node || back.Cluster != got.Cluster || back.Incarnation != got.Incarnation {
+		if back, err := decodeIdentity(again); err != nil || !back.Created.Equal(got.Created) || back.Node != got.Node || back.Cluster != got.Cluster || back.Incarnation != got.Incarnation ||
+			back.Boot != got.Boot || back.Stale != got.Stale || back.Recovery != got.Recovery || back.Recovered != got.Recovered {
 			t.Errorf("%q is read as %+v, and that as %+v, %v", data, got, back, err)
 		}
 	})
+}
+
+// TestIdentity_Before reads what a version before has written, and writes what that version reads.
+func TestIdentity_Before(t *testing.T) {
+	made := Identity{Cluster: "c", Node: "n", Incarnation: strings.Repeat("0f", 16), Created: time.Unix(1_700_000_000, 0).UTC()}
+	data, err := encodeIdentity(made)
+	must(t, err)
+	for _, field := range []string{"boot", "stale", "recovery", "state_sum"} {
+		if bytes.Contains(data, []byte(field)) {
+			t.Errorf("%s is written without need:\n%s", field, data)
+		}
+	}
+	if got, err := decodeIdentity(data); err != nil || got != made {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	raised := made
+	raised.Boot = 1
+	data, err = encodeIdentity(raised)
+	must(t, err)
+	if !bytes.Contains(data, []byte(`"sum": "`+made.sum()+`"`)) {
+		t.Errorf("the checksum that a version before looks at is another:\n%s", data)
+	}
+}
+
+// TestRaise counts starts, durably.
+func TestRaise(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, Config{Dir: dir})
+	if _, err := s.Raise(); err == nil {
+		t.Error("counted a start of nobody")
+	}
+	for want := range uint64(3) {
+		made, _, err := s.Claim("cluster", "node")
+		if err != nil || made.Boot != want {
+			t.Fatalf("claimed %+v, %v; want boot %d", made, err, want)
+		}
+		if raised, err := s.Raise(); err != nil || raised.Boot != want+1 || raised.Incarnation != made.Incarnation {
+			t.Errorf("raised to %+v, %v", raised, err)
+		}
+		must(t, s.Close())
+		s = openStore(t, Config{Dir: dir})
+	}
+	must(t, os.Mkdir(inCurrent(dir, identityName+".tmp"), 0o700))
+	if _, err := s.Raise(); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("counted a start that is not written: %v", err)
+	}
+	if i, _ := s.Identity(); i.Boot != 3 {
+		t.Errorf("boot %d is not on the disk", i.Boot)
+	}
+}
+
+// TestMarkStale has a directory that is not to be used again.
+func TestMarkStale(t *testing.T) {
+	dir := claimed(t, 5)
+	s := openStore(t, Config{Dir: dir})
+	must(t, s.MarkStale("n2 remembers more"+strings.Repeat(".", 2*maxIdentity)))
+	must(t, s.Close())
+	s = openStore(t, Config{Dir: dir})
+	if _, _, err := s.Claim("cluster", "node"); !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), "n2 remembers more") {
+		t.Errorf("claimed: %v", err)
+	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 var oneServer = []raft.Server{{Suffrage: raft.Voter, ID: "a", Address: "127.0.0.1:1"}}
@@ -99,9 +101,9 @@ func TestRecover(t *testing.T) {
 	s := openStore(t, Config{Dir: dir})
 	must(t, s.Stable().SetUint64([]byte("CurrentTerm"), 12))
 	must(t, s.Close())
-	summary, err := Recover(dir, oneServer, &machine{}, nil)
+	summary, err := Recover(dir, Recovery{Servers: oneServer}, &machine{}, nil)
 	must(t, err)
-	if summary.LastIndex != 100 || summary.LastTerm != 2 || summary.CurrentTerm != 12 || summary.LastLog != 0 || !reflect.DeepEqual(summary.Configuration.Servers, oneServer) {
+	if summary.LastIndex != 100 || summary.LastTerm != 2 || summary.CurrentTerm != 2*termStep || summary.LastLog != 0 || !reflect.DeepEqual(summary.Configuration.Servers, oneServer) {
 		t.Errorf("recovered %+v", summary)
 	}
 	for range 2 { // and starts again
@@ -130,22 +132,119 @@ func TestRecover_Refused(t *testing.T) {
 	s := openStore(t, Config{Dir: empty})
 	_, _, err := s.Claim("cluster", "node")
 	must(t, err)
-	if _, err := Recover(empty, oneServer, &machine{}, nil); !errors.Is(err, ErrLocked) {
+	if _, err := Recover(empty, Recovery{Servers: oneServer}, &machine{}, nil); !errors.Is(err, ErrLocked) {
 		t.Errorf("recovered a node that runs: %v", err)
 	}
 	must(t, s.Close())
-	if _, err := Recover(empty, oneServer, &machine{}, nil); !errors.Is(err, errNothing) {
+	if _, err := Recover(empty, Recovery{Servers: oneServer}, &machine{}, nil); !errors.Is(err, errNothing) {
 		t.Errorf("recovered an empty log: %v", err)
 	}
 	gap, _ := made(t, state{nil, [][2]uint64{{5, 10}}})
-	if _, err := Recover(gap, oneServer, &machine{}, nil); !errors.Is(err, ErrGap) {
+	if _, err := Recover(gap, Recovery{Servers: oneServer}, &machine{}, nil); !errors.Is(err, ErrGap) {
 		t.Errorf("recovered a log with a gap: %v", err)
 	}
 	nobody := claimed(t, 5)
 	for _, servers := range [][]raft.Server{nil, {oneServer[0], oneServer[0]}} {
-		if _, err := Recover(nobody, servers, &machine{}, nil); err == nil {
+		if _, err := Recover(nobody, Recovery{Servers: servers}, &machine{}, nil); err == nil {
 			t.Errorf("recovered a cluster of %v", servers)
 		}
 	}
-	checkLog(t, openStore(t, Config{Dir: nobody}).Logs(), 1, 5, 100)
+	reopened := openStore(t, Config{Dir: nobody})
+	checkLog(t, reopened.Logs(), 1, 5, 100)
+	if i, _ := reopened.Identity(); i.Recovery != "" {
+		t.Errorf("a recovery that was refused fences the node as %q", i.Recovery)
+	}
+}
+
+// TestRecover_Fences gives the nodes that are recovered with the same servers the same recovery, however often it is
+// repeated before they start, and another one after that.
+func TestRecover_Fences(t *testing.T) {
+	both := []raft.Server{oneServer[0], {ID: "b", Address: "127.0.0.1:2"}}
+	recovered := func(dir string, servers ...raft.Server) topology.Recovery {
+		t.Helper()
+		before, err := Inspect(dir)
+		must(t, err)
+		var members []topology.Member
+		for _, s := range servers {
+			members = append(members, topology.Member{ID: string(s.ID), Raft: string(s.Address)})
+		}
+		got, err := Recover(dir, Recovery{Servers: servers}, &machine{}, nil)
+		must(t, err)
+		if want := before.Identity.NextRecovery(members); got.Identity.Recovery != want {
+			t.Errorf("recovery %q was announced as %q", got.Identity.Recovery, want)
+		}
+		return got.Identity.Recovery
+	}
+	first, second := claimed(t, 5), claimed(t, 7)
+	must(t, func() error {
+		s := openStore(t, Config{Dir: first})
+		_, err := s.Raise()
+		return errors.Join(err, s.MarkStale("it was needed after all"), s.Close())
+	}())
+	r := recovered(first, both[0], both[1])
+	if r.Number() != 1 || recovered(second, both[1], both[0]) != r {
+		t.Errorf("recovery %q is not that of the other node", r)
+	}
+	if alone := recovered(first, oneServer...); alone == r || alone.Number() != 1 {
+		t.Errorf("with other servers: %q, %q", r, alone)
+	}
+	if again := recovered(first, both...); again != r {
+		t.Errorf("repeated: %q, want %q", again, r)
+	}
+	s := openStore(t, Config{Dir: first})
+	_, _, err := s.Claim("cluster", "node")
+	must(t, err)
+	_, err = s.Raise()
+	must(t, errors.Join(err, s.Close()))
+	if next := recovered(first, both...); next.Number() != 2 {
+		t.Errorf("after a start: %q", next)
+	}
+}
+
+// TestRecover_Term resets a term that no election has led to, with the vote in it, and no other.
+func TestRecover_Term(t *testing.T) {
+	const absurd = ^uint64(0)
+	for _, tt := range []struct {
+		current uint64
+		reset   bool
+		want    uint64 // 0: refused
+	}{
+		{7, false, 2 * termStep},
+		{7, true, 2 * termStep},
+		{2 * termStep, false, 2 * termStep},
+		{MaxTermAhead, false, MaxTermAhead},
+		{MaxTermAhead, true, 2 * termStep},
+		{MaxTermAhead + 2, false, 0},
+		{absurd, false, 0},
+		{absurd, true, 2 * termStep},
+	} {
+		dir := claimed(t, 5)
+		s := openStore(t, Config{Dir: dir})
+		must(t, errors.Join(s.Stable().SetUint64([]byte("CurrentTerm"), tt.current), s.Stable().SetUint64([]byte("LastVoteTerm"), tt.current),
+			s.Stable().Set([]byte(RememberedKey), []byte("{}")), s.Close()))
+		got, err := Recover(dir, Recovery{Servers: oneServer, ResetTerm: tt.reset}, &machine{}, nil)
+		if tt.want == 0 {
+			if !errors.Is(err, ErrTerm) || got.Identity.Recovery != "" || got.LastLog != 5 {
+				t.Errorf("term %d: %v, %+v", tt.current, err, got)
+			}
+			continue
+		}
+		if err != nil || got.CurrentTerm != tt.want {
+			t.Errorf("term %d, reset %t: %d, %v; want %d", tt.current, tt.reset, got.CurrentTerm, err, tt.want)
+		}
+		s = openStore(t, Config{Dir: dir})
+		vote, err := s.Stable().GetUint64([]byte("LastVoteTerm"))
+		must(t, err)
+		if left, err := s.Stable().Get([]byte(RememberedKey)); vote != 0 || err != nil || len(left) != 0 {
+			t.Errorf("term %d: the vote in term %d is left, and %q, %v", tt.current, vote, left, err)
+		}
+	}
+	dir := t.TempDir()
+	s := openStore(t, Config{Dir: dir})
+	_, _, err := s.Claim("cluster", "node")
+	must(t, err)
+	must(t, errors.Join(s.Logs().StoreLog(&raft.Log{Index: 1, Term: absurd, Type: raft.LogNoop}), s.Close()))
+	if _, err := Recover(dir, Recovery{Servers: oneServer, ResetTerm: true}, &machine{}, nil); err == nil || !strings.Contains(err.Error(), "empty data directories") {
+		t.Errorf("a log whose newest entry has an absurd term: %v", err)
+	}
 }

@@ -1,88 +1,255 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"os"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
+	"golang.org/x/term"
 
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/cluster"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/raftlog"
+	"github.com/throttledhq/throttled/topology"
 )
 
-const recoverUsage = `Usage: throttled recover --data-dir DIR [NODE=HOST:PORT ...]
+const recoverUsage = `Usage: throttled recover --data-dir DIR [options] [NODE=HOST:PORT ...]
 
 Forms a cluster anew that has lost most of its nodes for good. Without nodes it only shows
 what the directory holds.
 
 With nodes, those and no others are the cluster from then on; the one that has used DIR has to
-be among them. Run it while no node runs, on each node that is left, with the same nodes; start the
-one with the newest entry first. What only the lost nodes had is lost: limits may admit again what
-they had admitted. Nodes that come back later must not be started with their old data.
+be among them. Stop all nodes, run it on each node that is left, with the same nodes, and start the
+one with the newest entry first. It shows what it would do and asks. It refuses while a node of the cluster
+answers. What only the lost nodes had is lost: limits may admit again what they had admitted.
+
+The new cluster is fenced off: nodes that were not recovered with it can neither vote in it nor join it nor forward
+to it. Remove their data directories, and add them under other ids. They must not be started before that:
+among each other they can still form the old cluster, and answer clients.
 
 `
 
+// recoverAnswerWithin is how long a node may take to accept a connection.
+const recoverAnswerWithin = 2 * time.Second
+
+// recoverFlags are the options of "throttled recover".
+type recoverFlags struct {
+	dir       string
+	yes       bool
+	resetTerm bool
+	gone      string
+	nodes     []options.Node
+}
+
+// recovery is one run of "throttled recover". in is nil where there is no terminal to ask on.
+type recovery struct {
+	recoverFlags
+	in             io.Reader
+	stdout, stderr io.Writer
+}
+
 // runRecover serves "throttled recover".
-func runRecover(_ context.Context, args []string, stdout, stderr io.Writer) int {
+func runRecover(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	r := recovery{stdout: stdout, stderr: stderr}
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		r.in = os.Stdin
+	}
+	return r.run(ctx, args)
+}
+
+func (r *recovery) run(ctx context.Context, args []string) int {
+	switch err := r.parse(args, r.stderr); {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		return exitUsage
+	}
+	summary, err := raftlog.Inspect(r.dir)
+	if err == nil {
+		err = printSummary(r.stdout, &summary)
+	}
+	if err == nil && len(r.nodes) > 0 {
+		err = r.recover(ctx, &summary)
+	}
+	return check(r.stderr, err)
+}
+
+// parse reads the arguments. What is wrong with them has been told when it returns.
+func (r *recovery) parse(args []string, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("recover", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	dir := flags.String("data-dir", "", "directory of the replicated log")
+	flags.StringVar(&r.dir, "data-dir", "", "`directory` of the replicated log")
+	flags.BoolVar(&r.yes, "yes", false, "do not ask")
+	flags.BoolVar(&r.resetTerm, "reset-term", false, "forget a term that no election has led to, and the vote in it; give it on each node that is left")
+	flags.StringVar(&r.gone, "gone", "", "`nodes`, separated by commas, that are lost although something answers at their addresses; if one of them runs, limits admit twice")
 	flags.Usage = func() {
 		_, _ = fmt.Fprint(flags.Output(), recoverUsage)
 		flags.PrintDefaults()
 	}
-	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		return exitOK
-	} else if err != nil {
-		return exitUsage
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
-	if *dir == "" {
+	if r.dir == "" {
 		flags.Usage()
-		return exitUsage
+		return errors.New("no directory")
 	}
-	nodes, err := options.ParseNodes(strings.Join(flags.Args(), " "))
-	if err != nil {
+	if r.nodes, err = options.ParseNodes(strings.Join(flags.Args(), " ")); err != nil {
 		_, _ = fmt.Fprintf(stderr, "throttled: %v\n", err)
-		return exitUsage
 	}
-	summary, err := raftlog.Inspect(*dir)
-	if err == nil && len(nodes) > 0 {
-		summary, err = recoverWith(*dir, nodes, summary.Identity, stderr)
-	}
-	if err == nil {
-		err = printSummary(stdout, &summary)
-	}
-	return check(stderr, err)
+	return err
 }
 
 // The errors of a recovery that would help nobody.
 var (
-	errNobody  = errors.New("no node has used this directory")
-	errUnnamed = errors.New("the node that has used this directory is not among the nodes: it would belong to no cluster")
+	errNobody    = errors.New("no node has used this directory")
+	errUnnamed   = errors.New("the node that has used this directory is not among the nodes: it would belong to no cluster")
+	errAnswering = errors.New("something answers at the address of a node: stop the nodes of the cluster first, or name with --gone those that are lost and whose addresses others use now")
+	errDeclined  = errors.New("nothing was changed")
+	errUnasked   = errors.New("there is no terminal to ask on: give --yes to recover without being asked")
 )
 
-// recoverWith makes nodes the configuration. The log is replayed for it into a table that is
-// thrown away.
-func recoverWith(dir string, nodes []options.Node, who *raftlog.Identity, stderr io.Writer) (raftlog.Summary, error) {
+// recover makes the nodes the cluster, if all is as it should be and the operator agrees.
+func (r *recovery) recover(ctx context.Context, found *raftlog.Summary) error {
+	who := found.Identity
 	if who == nil {
-		return raftlog.Summary{}, fmt.Errorf("recover %s: %w", dir, errNobody)
+		return fmt.Errorf("recover %s: %w", r.dir, errNobody)
 	}
-	if !slices.ContainsFunc(nodes, func(n options.Node) bool { return n.ID == who.Node }) {
-		return raftlog.Summary{}, fmt.Errorf("recover %s of %s: %w", dir, who.Node, errUnnamed)
+	if !slices.ContainsFunc(r.nodes, func(n options.Node) bool { return n.ID == who.Node }) {
+		return fmt.Errorf("recover %s of %s: %w", r.dir, who.Node, errUnnamed)
 	}
+	if answering := r.answering(ctx, found); len(answering) > 0 {
+		return fmt.Errorf("recover %s: %s: %w", r.dir, strings.Join(answering, ", "), errAnswering)
+	}
+	if err := r.agree(found); err != nil {
+		return fmt.Errorf("recover %s: %w", r.dir, err)
+	}
+	summary, err := r.rewrite(who)
+	if err != nil {
+		return err
+	}
+	return r.printDone(&summary)
+}
+
+// answering returns the nodes of the cluster at whose addresses something accepts connections.
+func (r *recovery) answering(ctx context.Context, found *raftlog.Summary) []string {
+	gone := strings.Split(r.gone, ",")
+	var mu sync.Mutex
+	var answering []string
+	var dials sync.WaitGroup
+	for _, s := range found.Configuration.Servers {
+		if id := string(s.ID); id == found.Identity.Node || slices.Contains(gone, id) {
+			continue
+		}
+		dials.Go(func() {
+			d := net.Dialer{Timeout: recoverAnswerWithin}
+			c, err := d.DialContext(ctx, "tcp", string(s.Address))
+			if err != nil {
+				return
+			}
+			_ = c.Close() // nothing was sent
+			mu.Lock()
+			defer mu.Unlock()
+			answering = append(answering, fmt.Sprintf("%s at %s", s.ID, s.Address))
+		})
+	}
+	dials.Wait()
+	slices.Sort(answering)
+	return answering
+}
+
+// agree shows what is about to be done, and asks.
+func (r *recovery) agree(found *raftlog.Summary) error {
+	if err := r.printPlan(found); err != nil {
+		return err
+	}
+	if r.yes {
+		return nil
+	}
+	if r.in == nil {
+		return errUnasked
+	}
+	if _, err := io.WriteString(r.stdout, "Type yes to do so: "); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(r.in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if strings.TrimSpace(line) != "yes" {
+		return errDeclined
+	}
+	return nil
+}
+
+func (r *recovery) printPlan(found *raftlog.Summary) error {
+	var b strings.Builder
+	b.WriteString("\nThe cluster is to be, from now on:\n")
+	for _, n := range r.nodes {
+		fmt.Fprintf(&b, "  %s at %s\n", n.ID, n.Addr)
+	}
+	fmt.Fprintf(&b, "Its recovery is to be %s\n", found.Identity.NextRecovery(members(r.nodes)))
+	if lost := r.lost(found); len(lost) > 0 {
+		fmt.Fprintf(&b, "These nodes are fenced off, and what only they had is lost: %s\n", strings.Join(lost, ", "))
+	}
+	if r.gone != "" {
+		fmt.Fprintf(&b, "WARNING: it was not checked that %s do not run. If one does, it may admit what this cluster admits, too.\n", r.gone)
+	}
+	if r.resetTerm {
+		fmt.Fprintf(&b, "Term %d and the vote in it are forgotten.\n", found.CurrentTerm)
+	}
+	if found.Identity.Stale != "" {
+		fmt.Fprintf(&b, "WARNING: this directory was turned away before: %s\n", found.Identity.Stale)
+	}
+	_, err := io.WriteString(r.stdout, b.String())
+	return err
+}
+
+// lost returns the nodes of the cluster that are not to be in it any more.
+func (r *recovery) lost(found *raftlog.Summary) (ids []string) {
+	for _, s := range found.Configuration.Servers {
+		if !slices.ContainsFunc(r.nodes, func(n options.Node) bool { return n.ID == string(s.ID) }) {
+			ids = append(ids, string(s.ID))
+		}
+	}
+	return ids
+}
+
+func (r *recovery) printDone(after *raftlog.Summary) error {
+	if _, err := io.WriteString(r.stdout, "\nRecovered:\n"); err != nil {
+		return err
+	}
+	if err := printSummary(r.stdout, after); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(r.stdout, `
+Run the same on each other of these nodes before one is started; all must show recovery %s.
+Nodes that are not among them must not be started with their old data: remove their data directories, and add
+them under other ids (--join).
+`, after.Identity.Recovery)
+	return err
+}
+
+// rewrite makes the nodes the configuration. The log is replayed for it into a table that is
+// thrown away.
+func (r *recovery) rewrite(who *raftlog.Identity) (raftlog.Summary, error) {
 	failed := make(chan error, 1)
 	machine := replayer(who, func(err error) { failed <- err })
-	summary, err := raftlog.Recover(dir, voters(nodes), machine, slog.New(slog.NewTextHandler(stderr, nil)))
+	how := raftlog.Recovery{Servers: voters(r.nodes), ResetTerm: r.resetTerm}
+	summary, err := raftlog.Recover(r.dir, how, machine, slog.New(slog.NewTextHandler(r.stderr, nil)))
 	if err == nil {
-		err = raftlog.Unmark(dir) // there is no leader any more with which it does not go
+		err = raftlog.Unmark(r.dir) // there is no leader any more with which it does not go
 	}
 	select {
 	case why := <-failed:
@@ -110,10 +277,18 @@ func voters(nodes []options.Node) []raft.Server {
 	return servers
 }
 
+func members(nodes []options.Node) []topology.Member {
+	list := make([]topology.Member, len(nodes))
+	for i, n := range nodes {
+		list[i] = topology.Member{ID: n.ID, Raft: n.Addr}
+	}
+	return list
+}
+
 func printSummary(w io.Writer, s *raftlog.Summary) error {
 	var b strings.Builder
-	if s.Identity != nil {
-		fmt.Fprintf(&b, "cluster      %s\nnode         %s\n", s.Identity.Cluster, s.Identity.Node)
+	if i := s.Identity; i != nil {
+		fmt.Fprintf(&b, "cluster      %s\nnode         %s\nstarts       %d\nrecovery     %s\n", i.Cluster, i.Node, i.Boot, orNone(i.Recovery))
 	}
 	fmt.Fprintf(&b, "newest entry %d of term %d\nterm         %d\n", s.LastIndex, s.LastTerm, s.CurrentTerm)
 	for _, m := range s.Configuration.Servers {
@@ -124,4 +299,11 @@ func printSummary(w io.Writer, s *raftlog.Summary) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func orNone(r topology.Recovery) string {
+	if r == "" {
+		return "none"
+	}
+	return string(r)
 }

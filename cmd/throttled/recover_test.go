@@ -1,10 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/peerlink"
+	"github.com/throttledhq/throttled/raftlog"
+	"github.com/throttledhq/throttled/topology"
 )
 
 // TestRecover_Refuses has lists of nodes that make no cluster. None of them changes what the directory holds.
@@ -31,7 +37,7 @@ func TestRecover_Refuses(t *testing.T) {
 		{[]string{"n1=a:1", "n2=b:1"}, exitError, "recover " + dir + " of " + alone + ": " + errUnnamed.Error()},
 	} {
 		code, out, errs := inspection(runRecover).with(append([]string{"--data-dir", dir}, tt.nodes...)...)
-		if code != tt.code || out != "" || !strings.Contains(errs, tt.want) {
+		if code != tt.code || code == exitUsage && out != "" || !strings.Contains(errs, tt.want) {
 			t.Errorf("%q exits with %d and prints %q, %q; want %d and %q", tt.nodes, code, out, errs, tt.code, tt.want)
 		}
 		if _, after, _ := inspection(runRecover).with("--data-dir", dir); after != before {
@@ -55,11 +61,17 @@ func TestProcess_Recover(t *testing.T) {
 	}
 	survivor := others[0]
 	survivor.ask(fmt.Sprintf("keys:%d ", recovered), "CL.CLUSTER", "HASH")
-	for _, p := range all {
-		p.kill()
+	leader.kill()
+	survivor.kill()
+	arguments := []string{"--yes", "--data-dir", survivor.dir, survivor.id + "=" + survivor.raft}
+	code, out, errs := inspection(runRecover).with(arguments...) // while one goes on
+	if code != exitError || !strings.Contains(errs, others[1].id+" at "+others[1].raft+": "+errAnswering.Error()) || strings.Contains(out, "Recovered") {
+		t.Fatalf("while a node runs recover exits with %d and prints %q, %s", code, out, errs)
 	}
-	code, out, errs := inspection(runRecover).with("--data-dir", survivor.dir, survivor.id+"="+survivor.raft)
-	if code != exitOK || !strings.Contains(out, survivor.id+" at "+survivor.raft) || strings.Count(out, "voter ") != 1 {
+	others[1].kill()
+	code, out, errs = inspection(runRecover).with(arguments...)
+	_, out, _ = strings.Cut(out, "Recovered:")
+	if code != exitOK || !strings.Contains(out, survivor.id+" at "+survivor.raft) || strings.Count(out, "voter ") != 1 || !strings.Contains(out, "remove their data directories") {
 		t.Fatalf("recover exits with %d and prints %q, %s", code, out, errs)
 	}
 
@@ -74,6 +86,127 @@ func TestProcess_Recover(t *testing.T) {
 	joined.ask("role:follower", "CL.CLUSTER", "STATUS")
 	joined.ask(fmt.Sprintf("keys:%d ", recovered), "CL.CLUSTER", "HASH")
 	joined.ask("[1 1 0 ", "CL.THROTTLE", "k0", 0, 1, "1h")
+	joined.kill()
+	joined.start() // with what it has learned
+	joined.ask("[1 1 0 ", "CL.THROTTLE", "k0", 0, 1, "1h")
+
+	old := others[1] // by itself it leads nobody, and is told why
+	old.start()
+	if code, _ := old.ends(30 * time.Second); code != exitFailed || !strings.Contains(old.log.String(), peerlink.ErrOtherRecovery.Error()) {
+		t.Errorf("a lost node that comes back ends with %d:\n%s", code, old.log)
+	}
+	leader.start() // two of three are the old cluster, and are fenced off
+	old.start()
+	old.ask("voters:3 ", "CL.CLUSTER", "STATUS")
+	again, _ := leaderOf(t, []*process{leader, old})
+	again.ask("[0 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h")
+	survivor.ask("voters:2 ", "CL.CLUSTER", "STATUS")
+	survivor.ask("[0 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h") // of which the new one knows nothing
+	joined.ask("[1 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h")
+	for _, p := range []*process{survivor, joined} {
+		p.says("refused a connection")
+	}
+}
+
+// TestRecover_Asks shows what is to be done, and does it only if that is wanted.
+func TestRecover_Asks(t *testing.T) {
+	dir := t.TempDir()
+	p, _, _ := openNode(t, dir)
+	startNode(t, p)
+	release(t, p)
+	for _, tt := range []struct {
+		name   string
+		args   []string
+		answer *string // nil: there is no terminal
+		code   int
+		want   string
+	}{
+		{"no terminal", nil, nil, exitError, errUnasked.Error()},
+		{"no", nil, ptr("no\n"), exitError, errDeclined.Error()},
+		{"nothing", nil, ptr(""), exitError, errDeclined.Error()},
+		{"y", nil, ptr("y\n"), exitError, errDeclined.Error()},
+		{"yes", nil, ptr("yes\n"), exitOK, "Recovered:"},
+		{"again, without a question", []string{"--yes"}, nil, exitOK, "Recovered:"},
+		{"the term as well", []string{"--yes", "--reset-term"}, nil, exitOK, "the vote in it are forgotten"},
+	} {
+		before, err := raftlog.Inspect(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out, errs strings.Builder
+		r := recovery{stdout: &out, stderr: &errs}
+		if tt.answer != nil {
+			r.in = strings.NewReader(*tt.answer)
+		}
+		code := r.run(t.Context(), append(tt.args, "--data-dir", dir, alone+"=127.0.0.1:1"))
+		if text := out.String() + errs.String(); code != tt.code || !strings.Contains(text, tt.want) || !strings.Contains(text, alone+" at 127.0.0.1:1") {
+			t.Errorf("%s: exits with %d and prints\n%s", tt.name, code, text)
+		}
+		after, err := raftlog.Inspect(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := before.Identity.NextRecovery([]topology.Member{{ID: alone, Raft: "127.0.0.1:1"}})
+		if !strings.Contains(out.String(), string(next)) {
+			t.Errorf("%s: recovery %s is not shown:\n%s", tt.name, next, out.String())
+		}
+		if code != exitOK {
+			next = before.Identity.Recovery
+		}
+		if after.Identity.Recovery != next {
+			t.Errorf("%s: recovery %q, want %q", tt.name, after.Identity.Recovery, next)
+		}
+	}
+}
+
+func ptr(s string) *string { return &s }
+
+// TestRecover_Gone recovers although something answers at the address of a node, if that is named.
+func TestRecover_Gone(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	dir := t.TempDir()
+	p, _, _ := openNode(t, dir)
+	startNode(t, p)
+	release(t, p)
+	both := []string{"--yes", "--data-dir", dir, alone + "=127.0.0.1:1", "n2=" + ln.Addr().String()}
+	if code, out, errs := inspection(runRecover).with(both...); code != exitOK {
+		t.Fatalf("exits with %d: %s%s", code, out, errs)
+	}
+	code, _, errs := inspection(runRecover).with(both...)
+	if code != exitError || !strings.Contains(errs, "n2 at "+ln.Addr().String()+": "+errAnswering.Error()) {
+		t.Errorf("exits with %d: %s", code, errs)
+	}
+	code, out, errs := inspection(runRecover).with(append([]string{"--gone", "n3,n2"}, both...)...)
+	if code != exitOK || !strings.Contains(out, "WARNING") {
+		t.Errorf("exits with %d: %s%s", code, out, errs)
+	}
+}
+
+// TestProcess_ResetTerm has a node whose term leaves no room for elections. It takes a recovery that resets it.
+func TestProcess_ResetTerm(t *testing.T) {
+	p := newProcesses(t, []string{"n1"})[0]
+	p.ask("[0 1 0 ", "CL.THROTTLE", "k", 0, 1, "1h")
+	p.kill()
+	s, err := raftlog.Open(raftlog.Config{Dir: p.dir, Sync: true, Fatal: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Stable().SetUint64([]byte("CurrentTerm"), 1<<64-1), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	arguments := []string{"--yes", "--data-dir", p.dir, "n1=" + p.raft}
+	if code, _, errs := inspection(runRecover).with(arguments...); code != exitError || !strings.Contains(errs, "--reset-term") {
+		t.Errorf("exits with %d: %s", code, errs)
+	}
+	if code, _, errs := inspection(runRecover).with(append([]string{"--reset-term"}, arguments...)...); code != exitOK {
+		t.Errorf("exits with %d: %s", code, errs)
+	}
+	p.start()
+	p.ask("[1 1 0 ", "CL.THROTTLE", "k", 0, 1, "1h")
 }
 
 // newJoining is a node that joins a cluster through one that is there, and is started.

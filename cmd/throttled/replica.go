@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,8 +100,15 @@ func (r *replica) build(o *options.Options, table *buckets.Table, clock *cluster
 	if err := r.checkBegun(o); err != nil {
 		return err
 	}
-	c.Self.Incarnation = identity.Incarnation
-	if c.Transport, err = r.openTransport(o); err != nil {
+	if identity, err = r.store.Raise(); err != nil {
+		return err
+	}
+	c.Self.Incarnation, c.Self.Boot, c.Self.Process = identity.Incarnation, identity.Boot, rand.Text()
+	if c.Transport, err = r.openTransport(o, identity.Boot); err != nil {
+		return err
+	}
+	c.Adopted = r.adopt
+	if c.Recovery, err = r.recovery(identity); err != nil {
 		return err
 	}
 	if r.link != nil {
@@ -153,14 +162,14 @@ func memberConfig(o *options.Options) cluster.Config {
 }
 
 // openTransport opens the port for other nodes, if there can be any.
-func (r *replica) openTransport(o *options.Options) (cluster.Transport, error) {
+func (r *replica) openTransport(o *options.Options, boot uint64) (cluster.Transport, error) {
 	if o.ClusterID == "" {
 		_, t := raft.NewInmemTransport(alone)
 		return t, nil
 	}
 	var err error
 	r.link, err = peerlink.Listen(peerlink.Config{
-		Cluster: o.ClusterID, Node: o.NodeID, Bind: o.RaftAddr, Advertise: o.RaftAdvertise,
+		Cluster: o.ClusterID, Node: o.NodeID, Boot: boot, Bind: o.RaftAddr, Advertise: o.RaftAdvertise,
 		Insecure: o.RaftInsecure, CertFile: o.RaftTLSCert, KeyFile: o.RaftTLSKey, CAFile: o.RaftTLSCA,
 		MaxPerPeer: maxPerPeer, MaxConns: maxPeers * maxPerPeer, Log: r.log,
 	})
@@ -173,6 +182,27 @@ func (r *replica) openTransport(o *options.Options) (cluster.Transport, error) {
 	return r.raft, nil
 }
 
+// recovery returns to which recovery of the cluster the node belongs, if it has data. Else it learns that when it begins.
+func (r *replica) recovery(i raftlog.Identity) (topology.Recovery, error) {
+	known, err := raft.HasExistingState(r.store.Logs(), r.store.Stable(), r.store.Snapshots())
+	if err == nil && known && r.link != nil {
+		r.link.SetRecovery(i.Recovery)
+	}
+	return i.Recovery, err
+}
+
+// adopt notes to which recovery a node belongs that begins without data.
+func (r *replica) adopt(recovery topology.Recovery) error {
+	if r.link == nil {
+		return nil
+	}
+	err := r.store.SetRecovery(recovery)
+	if err == nil {
+		r.link.SetRecovery(recovery)
+	}
+	return err
+}
+
 // serve answers the questions of other nodes.
 func (r *replica) serve() {
 	if r.link == nil {
@@ -180,6 +210,7 @@ func (r *replica) serve() {
 	}
 	r.link.SetAllowed(r.node.Allows)
 	r.link.SetExpected(r.node.NodeAt)
+	r.link.SetCurrent(r.node.Current)
 	r.serving.Go(r.recheck)
 	r.serving.Go(func() {
 		if err := r.node.ServeControl(r.link.Streams(peerlink.Control)); err != nil {
@@ -212,6 +243,10 @@ func (r *replica) recheck() {
 // die ends the process at once: what went wrong makes every further step a risk, and others
 // take over as soon as this node is silent.
 func (r *replica) die(err error) {
+	if errors.Is(err, raftlog.ErrStale) { // so that it is not tried again where no node is there that knows better
+		why := strings.TrimSuffix(err.Error(), ": "+raftlog.ErrStale.Error())
+		err = errors.Join(err, r.store.MarkStale(why))
+	}
 	r.log.Error("the node has to stop", "error", err)
 	r.exit(exitFailed)
 }

@@ -168,7 +168,7 @@ func TestRecoverKeepsMarked(t *testing.T) {
 	}
 	release(t, p)
 	var out, errs bytes.Buffer
-	if code := runRecover(t.Context(), []string{"--data-dir", dir, alone + "=127.0.0.1:1"}, &out, &errs); code != exitOK {
+	if code := runRecover(t.Context(), []string{"--yes", "--data-dir", dir, alone + "=127.0.0.1:1"}, &out, &errs); code != exitOK {
 		t.Fatalf("exits with %d: %s", code, &errs)
 	}
 	if _, aside, err := raftlog.SetAsideMarked(dir); err != nil || aside != "" {

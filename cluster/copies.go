@@ -1,0 +1,231 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/raftlog"
+)
+
+// ErrStale says that another node knows the data of this one to be an old copy.
+var ErrStale = raftlog.ErrStale
+
+// staleError is how the data of a node is out of date. It is ErrStale, whose remedy is left to the node itself.
+type staleError string
+
+func (e staleError) Error() string   { return string(e) }
+func (staleError) Is(err error) bool { return err == ErrStale }
+
+// remembered is what a node remembers of another one. A copy of that node's data directory is found out by it.
+type remembered struct {
+	Boot    uint64 `json:"boot"`    // the highest that the node has announced
+	Process string `json:"process"` // that announced it
+	// Held is the index of the newest entry that was committed and that the node is known to have had in its log. It can
+	// never lack that again.
+	Held uint64 `json:"held"`
+}
+
+// outdates reports whether a process has been started with the data of a node after that which announced a.
+func (r remembered) outdates(a *Announcement) bool {
+	return a.Boot < r.Boot || a.Boot == r.Boot && r.Process != "" && a.Process != r.Process
+}
+
+// check returns how the data of a node that comes back is out of date: last is the newest entry of its log, and
+// heldTerm the term of the entry that it had; 0: unknown.
+func (r remembered) check(a *Announcement, last entryID, heldTerm uint64) error {
+	switch {
+	case r.outdates(a):
+		return r.outdated(a)
+	case last.Index < r.Held || last.Term < heldTerm:
+		return staleError(fmt.Sprintf("the log of %s ends with entry %d of term %d, and it had acknowledged entry %d of term %d", a.ID, last.Index, last.Term, r.Held, heldTerm))
+	}
+	return nil
+}
+
+// outdated is the error for a process that is outdated.
+func (r remembered) outdated(a *Announcement) error {
+	return staleError(fmt.Sprintf("%s was started with boot number %d, and then with boot number %d, by another process", a.ID, r.Boot, a.Boot))
+}
+
+// entryID names an entry of the log.
+type entryID struct {
+	Index uint64 `json:"index"`
+	Term  uint64 `json:"term"`
+}
+
+// memory is what a node remembers of all others, across its own restarts, too.
+type memory struct {
+	mu    sync.Mutex
+	nodes map[string]remembered
+	acked map[string]entryID // by this node's own log in that term; not all of it may be committed
+	moved bool               // since it was written, of what is not written at once
+	dirty bool               // of what is
+}
+
+func newMemory() *memory {
+	return &memory{nodes: map[string]remembered{}, acked: map[string]entryID{}}
+}
+
+// of returns what is remembered of a node.
+func (m *memory) of(id string) remembered {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.nodes[id]
+}
+
+// announced takes in what a node has announced.
+func (m *memory) announced(a *Announcement) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.nodes[a.ID]; a.Boot > r.Boot {
+		r.Boot, r.Process = a.Boot, a.Process
+		m.nodes[a.ID] = r
+		m.dirty = true
+	}
+}
+
+// acknowledged notes up to which entry a node has the log of this one, which leads in a term.
+func (m *memory) acknowledged(id string, term, index uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if old := m.acked[id]; term > old.Term || term == old.Term && index > old.Index {
+		m.acked[id] = entryID{index, term}
+	}
+}
+
+// committed notes that entries up to an index are committed, by this node, which leads in a term. What others have
+// acknowledged of them stays in their logs for good; of the rest an end may have to be given up again.
+func (m *memory) committed(term, index uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for id, a := range m.acked {
+		if a.Term == term {
+			m.holdsLocked(id, min(a.Index, index))
+		}
+	}
+}
+
+// holds notes that a node has a committed entry in its log.
+func (m *memory) holds(id string, index uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.holdsLocked(id, index)
+}
+
+func (m *memory) holdsLocked(id string, index uint64) {
+	if r := m.nodes[id]; index > r.Held {
+		r.Held = index
+		m.nodes[id] = r
+		m.moved = true
+	}
+}
+
+var rememberedKey = []byte(raftlog.RememberedKey)
+
+// load reads what the process before has written.
+func (m *memory) load(from raft.StableStore) error {
+	b, err := from.Get(rememberedKey)
+	if err != nil || len(b) == 0 {
+		return nil // there is nothing; what else is wrong there Raft finds out
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := json.Unmarshal(b, &m.nodes); err != nil {
+		return fmt.Errorf("read what is remembered of other nodes: %w", err)
+	}
+	if m.nodes == nil {
+		m.nodes = map[string]remembered{}
+	}
+	return nil
+}
+
+// save writes it if it has changed. Up to where logs go, which changes all the time, is no reason unless all is true.
+func (m *memory) save(to raft.StableStore, all bool) error {
+	m.mu.Lock()
+	due := m.dirty || all && m.moved
+	nodes := maps.Clone(m.nodes)
+	if due {
+		m.dirty, m.moved = false, false
+	}
+	m.mu.Unlock()
+	if !due {
+		return nil
+	}
+	b, err := json.Marshal(nodes)
+	if err == nil {
+		err = to.Set(rememberedKey, b)
+	}
+	return err
+}
+
+const (
+	rememberEvery = 100 * time.Millisecond
+	saveAllEvery  = 50 // times that
+)
+
+// keepMemory notes what is committed while this node leads, and writes the memory when that is due, until the node ends.
+func (n *Node) keepMemory() {
+	ticker := time.NewTicker(rememberEvery)
+	defer ticker.Stop()
+	for i := 1; ; i++ {
+		select {
+		case <-n.ended:
+			n.writeMemory(true)
+			return
+		case <-ticker.C:
+			n.writeMemory(i%saveAllEvery == 0)
+		}
+	}
+}
+
+func (n *Node) writeMemory(all bool) {
+	n.noteCommitted()
+	if err := n.memory.save(n.config.Stable, all); err != nil {
+		n.log.Warn("what is remembered of other nodes is not noted", "error", err)
+	}
+}
+
+// noteCommitted notes up to where entries are committed, if this node leads. It reads the term before and after: it
+// leads in that one, and no other node does.
+func (n *Node) noteCommitted() {
+	term := n.raft.CurrentTerm()
+	index := n.raft.CommitIndex()
+	if n.raft.State() == raft.Leader && n.raft.CurrentTerm() == term {
+		n.memory.committed(term, index)
+	}
+}
+
+// noteLeader notes that the node which leads has an entry that it has sent. An entry of the present term comes from the
+// leader of that term, which has it in its own log.
+func (n *Node) noteLeader(log *raft.Log) {
+	if n.raft == nil || n.reign.Load() != nil || n.raft.CurrentTerm() != log.Term {
+		return
+	}
+	if _, id := n.raft.LeaderWithID(); id != "" && string(id) != n.config.Self.ID && n.raft.CurrentTerm() == log.Term {
+		n.memory.holds(string(id), log.Index)
+	}
+}
+
+// checkReturn returns why a node that comes back with data must not take part, or nil.
+func (n *Node) checkReturn(q *Question) error {
+	n.noteCommitted()
+	r := n.memory.of(q.Node.ID)
+	return r.check(q.Node, q.Last, n.termOf(r.Held))
+}
+
+// termOf returns the term of a committed entry; 0 if it is not in the log any more.
+func (n *Node) termOf(index uint64) uint64 {
+	var log raft.Log
+	if index == 0 || index > n.raft.CommitIndex() || n.config.Logs.GetLog(index, &log) != nil {
+		return 0
+	}
+	return log.Term
+}
+
+// Current reports whether the data of a node is as new as any that this node knows of, by its boot number.
+func (n *Node) Current(id string, boot uint64) bool { return boot >= n.memory.of(id).Boot }

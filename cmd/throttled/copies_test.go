@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/raftlog"
+)
+
+// copyDir returns a copy of the node's data directory as of this moment, as a snapshot of its disk has it.
+func (p *process) copyDir() string {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		p.t.Fatal(err)
+	}
+	to := p.t.TempDir()
+	err := os.CopyFS(to, os.DirFS(p.dir))
+	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		p.t.Fatal(err)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return to
+}
+
+// putBack replaces the data directory of a node that does not run.
+func (p *process) putBack(from string) {
+	p.t.Helper()
+	if err := os.RemoveAll(p.dir); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.CopyFS(p.dir, os.DirFS(from)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestProcess_OldCopy puts an old copy of a data directory back, which lacks charges that the node has acknowledged. It is
+// turned away, stays so while nobody is there who knows better, and no charge is granted twice.
+func TestProcess_OldCopy(t *testing.T) {
+	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000") // no busy machine makes another lead
+	leader, others := leaderOf(t, all)
+	stale, lags := others[0], others[1]
+	leader.ask("[0 ", "CL.THROTTLE", "first", 0, 1, "1h")
+	stale.ask("keys:1 ", "CL.CLUSTER", "HASH")
+	copied := stale.copyDir()
+	lags.kill()
+	for i := range 20 { // the leader and the one that was copied have these, and no other
+		leader.ask("[0 1 0 ", "CL.THROTTLE", fmt.Sprint("k", i), 0, 1, "1h")
+	}
+	stale.ask("keys:21 ", "CL.CLUSTER", "HASH")
+	stale.kill()
+	stale.putBack(copied)
+	stale.start()
+	if code, _ := stale.ends(30 * time.Second); code != exitFailed || !strings.Contains(stale.log.String(), raftlog.ErrStale.Error()) {
+		t.Errorf("an old copy ends with %d:\n%s", code, stale.log)
+	}
+	leader.kill()
+	lags.start()
+	stale.start() // together they would be a majority
+	if code, _ := stale.ends(30 * time.Second); code != exitError || !strings.Contains(stale.log.String(), "had acknowledged entry") {
+		t.Errorf("it is started again, and ends with %d:\n%s", code, stale.log)
+	}
+	leader.start()
+	for i := range 20 {
+		lags.ask("[1 1 0 ", "CL.THROTTLE", fmt.Sprint("k", i), 0, 1, "1h")
+	}
+}
+
+// TestProcess_StaleBoot puts back a copy that was made while the node was down: its next start has a number
+// that the others have seen, even after all of them were started again.
+func TestProcess_StaleBoot(t *testing.T) {
+	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000")
+	leader, others := leaderOf(t, all)
+	stale := others[0]
+	stale.ask("[0 ", "CL.THROTTLE", "k", 0, 1, "1h")
+	stale.kill()
+	copied := t.TempDir()
+	if err := os.CopyFS(copied, os.DirFS(stale.dir)); err != nil {
+		t.Fatal(err)
+	}
+	stale.args = append(stale.args, "--announce-host", "localhost")
+	stale.start()
+	leader.ask("host=localhost", "CL.CLUSTER", "NODES") // it is announced, and its boot number with it
+	for _, p := range all {
+		p.kill()
+	}
+	stale.putBack(copied)
+	for _, p := range all {
+		p.start()
+	}
+	if code, _ := stale.ends(30 * time.Second); code != exitFailed || !strings.Contains(stale.log.String(), raftlog.ErrStale.Error()) {
+		t.Errorf("an old copy ends with %d:\n%s", code, stale.log)
+	}
+	others[1].ask("[1 ", "CL.THROTTLE", "k", 0, 1, "1h")
+}
