@@ -13,6 +13,8 @@
 //	chaos membership nodes that are added, removed, and wiped
 //	chaos heartbeats nodes with different heartbeats, and one that is changed while leaders change
 //	chaos majority-loss most nodes are down for a while: limits come back meanwhile
+//	chaos old-copy   old copies of data directories that are put back
+//	chaos fence      a cluster that is recovered, whose lost nodes come back
 //	chaos disk       disks that are full, fail, hang and are slow
 //	chaos mutants    deliberate bugs: each has to be found by some checker
 //	chaos all        all of them
@@ -55,6 +57,8 @@ func scenarios() []scenario {
 		{"membership", membership},
 		{"heartbeats", heartbeats},
 		{"majority-loss", majorityLoss},
+		{"old-copy", oldCopy},
+		{"fence", fence},
 		{"disk", disk},
 		{"mutants", mutants},
 	}

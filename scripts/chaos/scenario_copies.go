@@ -1,0 +1,238 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// copiedSays is what a node says that begins with an old copy of its data.
+	copiedSays = "is an old copy"
+	// copyCharges is how many charges a copy lacks.
+	copyCharges = 920
+	// undecided is for how long a cluster without a majority is watched.
+	undecided = 2 * time.Second
+)
+
+// oldCopy puts old copies of data directories back, which lack charges that the node has acknowledged together with the
+// leader only. The node has to end, also when nobody is there any more who knows better, and nothing is granted twice.
+func oldCopy(ctx context.Context, l *lab) error {
+	for range l.repeated(2, 10) {
+		if err := l.copies(ctx, (*trial).putsOldCopyBack); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copies runs one of the scenarios about data directories in a cluster of its own. Nothing else is under load: what counts
+// is what each node has.
+func (l *lab) copies(ctx context.Context, happen func(*trial, context.Context) error) error {
+	c, err := l.start(ctx, plan{args: []string{"--raft-heartbeat", "1000"}}) // nodes are paused while they are copied
+	if err == nil {
+		err = happen(&trial{cluster: c}, ctx)
+	}
+	return errors.Join(err, c.close())
+}
+
+func (t *trial) putsOldCopyBack(ctx context.Context) error {
+	leader, err := t.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	others := t.but(leader)
+	stale, lags := others[0], others[1]
+	if err := stale.copyData(); err != nil {
+		return err
+	}
+	if err := lags.kill(); err != nil {
+		return err
+	}
+	t.note("%s is copied, and %s is down", stale.id, lags.id)
+	if err := t.charge(ctx, leader, "copied", copyCharges); err != nil {
+		return err
+	}
+	if err := errors.Join(stale.kill(), stale.putBack(), stale.start()); err != nil {
+		return err
+	}
+	t.note("%s comes back with the copy", stale.id)
+	if err := t.endsAs(stale, "an old copy ends", copiedSays); err != nil {
+		return err
+	}
+	if err := errors.Join(leader.kill(), lags.start(), stale.start()); err != nil {
+		return err
+	}
+	t.note("%s is gone, which knew better", leader.id)
+	if err := t.endsAs(stale, "  and again, without the leader", copiedSays); err != nil {
+		return err
+	}
+	rest(ctx, undecided)
+	if r, err := askOnce(lags.addr(), patience, append([]string{"CL.THROTTLE", "copied"}, slow()...)...); err == nil && len(r.integers()) == 5 {
+		t.lab.out.found([]finding{{"old-copy", fmt.Sprintf("%s decides without a majority: %v", lags.id, r.integers())}})
+	}
+	if err := leader.start(); err != nil {
+		return err
+	}
+	return t.expectUsed(ctx, lags, "copied", copyCharges)
+}
+
+// but returns the nodes other than one.
+func (c *cluster) but(not *node) (others []*node) {
+	for _, n := range c.nodes {
+		if n != not {
+			others = append(others, n)
+		}
+	}
+	return others
+}
+
+// charge charges a key so many times through a node.
+func (t *trial) charge(ctx context.Context, n *node, key string, times int) error {
+	link, err := dial(n.addr())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = link.Close() }()
+	for range times {
+		r, err := link.ask(patience, append([]string{"CL.THROTTLE", key}, slow()...)...)
+		if f, _ := fateOf(&r, err); f != decided || ctx.Err() != nil {
+			return fmt.Errorf("charge %s through %s: %v: %w", key, n.id, r, errors.Join(err, ctx.Err()))
+		}
+	}
+	return nil
+}
+
+// expectUsed waits until a node decides, and shows how much of a key is in use.
+func (t *trial) expectUsed(ctx context.Context, n *node, key string, want int64) error {
+	var used int64
+	err := await(ctx, startWithin, func() (bool, error) {
+		r, err := askOnce(n.addr(), patience, append(append([]string{"CL.THROTTLE", key}, slow()...), "0")...)
+		if err != nil || len(r.integers()) != 5 {
+			return false, err
+		}
+		used = slowBurst + 1 - r.integers()[2]
+		return true, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s does not decide: %w", n.id, err)
+	}
+	t.lab.out.atMost("charges in use that were not made", float64(used-want), 0, "")
+	t.lab.out.atLeast("charges in use", float64(used), float64(want), "")
+	return nil
+}
+
+// endsAs waits until a node ends by itself, which has to say why.
+func (t *trial) endsAs(n *node, what, says string) error {
+	if err := t.endsByItself(n, what); err != nil {
+		return err
+	}
+	if !strings.Contains(n.tail(20), says) {
+		t.lab.out.found([]finding{{"old-copy", fmt.Sprintf("%s does not say %q:\n%s", n.id, says, n.tail(5))}})
+	}
+	return nil
+}
+
+func (n *node) copyDir() string { return n.dataDir() + ".copy" }
+
+// copyData copies the data directory of a node as it is at one moment.
+func (n *node) copyData() error {
+	if err := errors.Join(os.RemoveAll(n.copyDir()), n.signal(syscall.SIGSTOP)); err != nil {
+		return err
+	}
+	return errors.Join(os.CopyFS(n.copyDir(), os.DirFS(n.dataDir())), n.signal(syscall.SIGCONT))
+}
+
+// putBack replaces the data directory of a node by its copy.
+func (n *node) putBack() error {
+	return errors.Join(os.RemoveAll(n.dataDir()), os.CopyFS(n.dataDir(), os.DirFS(n.copyDir())))
+}
+
+// fence recovers a cluster on the node that is left, and has the two that were lost come back as a second cluster. No node
+// of either may follow one of the other.
+func fence(ctx context.Context, l *lab) error {
+	for range l.repeated(1, 5) {
+		if err := l.copies(ctx, (*trial).losesMajority); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recoverWith runs "throttled recover" on the host of a node.
+func (n *node) recoverWith(nodes ...*node) error {
+	words := []string{n.bin, "recover", "--yes", "--data-dir", n.dataDir()}
+	for _, other := range nodes {
+		words = append(words, other.id+"="+other.raftAddr())
+	}
+	return run(n.host.command(words...))
+}
+
+func (t *trial) losesMajority(ctx context.Context) error {
+	leader, err := t.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	lost := t.but(leader)
+	if err := errors.Join(t.charge(ctx, leader, "before", 100), leader.kill()); err != nil {
+		return err
+	}
+	if err := leader.recoverWith(leader); err == nil {
+		t.lab.out.found([]finding{{"fence", "recover goes on while other nodes answer"}})
+	}
+	if err := errors.Join(lost[0].kill(), lost[1].kill(), leader.recoverWith(leader), leader.start()); err != nil {
+		return err
+	}
+	t.note("%s was recovered, and %s and %s come back", leader.id, lost[0].id, lost[1].id)
+	if err := t.expectUsed(ctx, leader, "before", 100); err != nil {
+		return err
+	}
+	if err := errors.Join(lost[0].start(), lost[1].start()); err != nil {
+		return err
+	}
+	if err := errors.Join(t.expectUsed(ctx, lost[0], "before", 100), t.charge(ctx, leader, "new", 10)); err != nil {
+		return err
+	}
+	return t.staysFenced(ctx, leader, lost)
+}
+
+// staysFenced watches two clusters of one name, ends the old one, and has its nodes join the new one as they may.
+func (t *trial) staysFenced(ctx context.Context, leader *node, lost []*node) error {
+	mixed := 0
+	for range 25 {
+		rest(ctx, 200*time.Millisecond)
+		for _, n := range t.nodes {
+			info, err := n.info(patience)
+			if err == nil && info["leader"] != "" && (info["leader"] == leader.id) != (n == leader) {
+				mixed++
+			}
+		}
+	}
+	t.lab.out.atMost("nodes that follow one of another recovery", float64(mixed), 0, "")
+	if err := t.expectUsed(ctx, lost[0], "new", 0); err != nil {
+		return err
+	}
+	if err := lost[0].kill(); err != nil {
+		return err
+	}
+	if err := t.endsAs(lost[1], "a lost node by itself ends", "formed anew by throttled recover"); err != nil {
+		return err
+	}
+	t.nodes = []*node{leader}
+	t.gone = append(t.gone, lost...)
+	added, err := t.prepare(leader.raftAddr())
+	if err != nil {
+		return err
+	}
+	if err := added.start(); err != nil {
+		return err
+	}
+	if err := await(ctx, startWithin, func() (bool, error) { return t.isVoter(added.id) }); err != nil {
+		return fmt.Errorf("%s gets no vote: %w\n%s", added.id, err, added.tail(5))
+	}
+	return t.expectUsed(ctx, added, "new", 10)
+}
