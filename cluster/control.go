@@ -57,6 +57,7 @@ type Answer struct {
 	Stale   string        `json:"stale,omitempty"` // why the data of the one that asks is out of date
 
 	Recovery topology.Recovery `json:"recovery,omitempty"` // of the cluster that a node has joined
+	Members  []topology.Member `json:"members,omitempty"`  // that the node knows of, for one that comes back
 
 	Heartbeat *heartbeatAnswer `json:"heartbeat,omitempty"`
 }
@@ -164,6 +165,7 @@ func (n *Node) answer(ctx context.Context, q *Question, a *Answer) error {
 	case q.Node == nil:
 		return errQuestion
 	case q.About == aboutReturn:
+		a.Members = n.View().Members
 		return n.checkReturn(q)
 	}
 	if n.reign.Load() == nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,21 +32,22 @@ const (
 // Nobody is waited for: a node that is not there neither votes nor leads.
 type returning struct {
 	Transport
-	ask  func(m topology.Member) error // nil: the node remembers nothing newer
+	ask  func(m topology.Member) (others []topology.Member, err error) // nil: the node remembers nothing newer
 	find func(id string) *topology.Member
 
 	mu      sync.Mutex
 	open    bool // the node has begun without data: there is nothing to ask
 	checked map[string]bool
-	asking  map[string]chan struct{} // closed when the question has been answered
-	wake    chan struct{}            // has an element when a node that was not asked yet is there
+	others  map[string]topology.Member // that nodes which were asked know of
+	asking  map[string]chan struct{}   // closed when the question has been answered
+	wake    chan struct{}              // has an element when a node that was not asked yet is there
 }
 
 // newReturning returns the transport of a node behind such checks.
 func (n *Node) newReturning() *returning {
 	return &returning{
 		Transport: n.config.Transport, ask: n.askReturn, find: n.find, open: n.config.Peers == nil,
-		checked: map[string]bool{}, asking: map[string]chan struct{}{}, wake: make(chan struct{}, 1),
+		checked: map[string]bool{}, others: map[string]topology.Member{}, asking: map[string]chan struct{}{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -55,12 +58,15 @@ func (r *returning) skip() {
 	r.open = true
 }
 
-// allows reports whether a node may open streams of Raft: one that this node does not know of yet may if any other has
-// been asked. If not it is asked soon.
+// allows reports whether a node may open streams of Raft; if not it is asked soon. One that neither this node nor those
+// which it has asked know of has joined since, and can remember nothing newer.
 func (r *returning) allows(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.open || r.checked[id] || len(r.checked) > 0 && r.find(id) == nil {
+	if len(r.checked) > 0 && r.member(id) == nil {
+		r.checked[id] = true // it may not be asked later: what this process has acknowledged by then would count
+	}
+	if r.open || r.checked[id] {
 		return true
 	}
 	select {
@@ -68,6 +74,17 @@ func (r *returning) allows(id string) bool {
 	default:
 	}
 	return false
+}
+
+// member returns a node that this node, or one that was asked, knows of; or nil. r.mu is held.
+func (r *returning) member(id string) *topology.Member {
+	if m := r.find(id); m != nil {
+		return m
+	}
+	if m, known := r.others[id]; known {
+		return &m
+	}
+	return nil
 }
 
 // check asks a node, unless that has been done, and returns why nothing of Raft may pass.
@@ -95,12 +112,19 @@ func (r *returning) check(id string) error {
 
 // put asks a node.
 func (r *returning) put(id string, done chan struct{}) {
+	r.mu.Lock()
+	m := r.member(id)
+	r.mu.Unlock()
+	var others []topology.Member
 	err := error(topology.ErrUnknown)
-	if m := r.find(id); m != nil {
-		err = r.ask(*m)
+	if m != nil {
+		others, err = r.ask(*m)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, o := range others {
+		r.others[o.ID] = o
+	}
 	if err == nil {
 		r.checked[id] = true
 	}
@@ -108,12 +132,12 @@ func (r *returning) put(id string, done chan struct{}) {
 	close(done)
 }
 
-// left returns those of some nodes that are still to be asked.
+// left returns those of some nodes, and of those that they know of, that are still to be asked.
 func (r *returning) left(members []topology.Member, self string) (ids []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, m := range members {
-		if m.ID != self && !r.open && !r.checked[m.ID] {
+	for _, m := range slices.AppendSeq(slices.Clone(members), maps.Values(r.others)) {
+		if m.ID != self && !r.open && !r.checked[m.ID] && !slices.Contains(ids, m.ID) {
 			ids = append(ids, m.ID)
 		}
 	}
@@ -147,8 +171,9 @@ func (n *Node) askAll() {
 	}
 }
 
-// askReturn asks a node whether it remembers newer data of this one, which ends this node if so.
-func (n *Node) askReturn(m topology.Member) error {
+// askReturn asks a node whether it remembers newer data of this one, which ends this node if so, and which nodes it
+// knows of.
+func (n *Node) askReturn(m topology.Member) ([]topology.Member, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), max(n.heartbeat(), time.Second))
 	defer cancel()
 	go func() {
@@ -160,9 +185,9 @@ func (n *Node) askReturn(m topology.Member) error {
 	}()
 	a, err := n.ask(ctx, m, Question{About: aboutReturn, Node: &n.config.Self, Last: n.began})
 	if err != nil && a.Stale == "" && a.Node != nil && a.Node.Boot == 0 {
-		return nil // of a version that remembers nothing
+		return nil, nil // of a version that remembers nothing
 	}
-	return err
+	return a.Members, err
 }
 
 // stop ends the process.
