@@ -186,7 +186,7 @@ func TestCommandsOfFaces(t *testing.T) {
 	l := newLab(t, "a", "b")
 	l.lead("a")
 	n := l.nodes["a"]
-	for name, p := range map[string]*peer{"redis": n.dial(), "cluster": n.at(n.cluster), "sentinel": n.at(n.sentinel), "peers": n.at(n.peers)} {
+	for name, p := range map[string]*peer{"redis": n.dial(), "cluster": n.at(n.cluster), "sentinel": n.at(n.sentinel)} {
 		has := map[string]bool{"cl.throttle": name != "sentinel", "cl.cluster|add": name != "sentinel", "sentinel|masters": name == "sentinel",
 			"cluster|slots": name == "cluster", "role": true, "client|setname": true, "wait": name != "sentinel", "subscribe": true, "readonly": name != "sentinel"}
 		for command, want := range has {

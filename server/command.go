@@ -106,6 +106,8 @@ type command struct {
 	faces   faceSet
 	// leader says that only the leader can run it, as it can all that touches keys.
 	leader bool
+	// forwarded says that nodes send it to the leader for their clients, besides all that needs the leader.
+	forwarded bool
 	// ownStream says that the leader is asked for it over a stream that only the client uses.
 	ownStream bool
 	// long says that its reply may take megabytes, so that few of them are made at a time.
@@ -139,6 +141,10 @@ func (cmd *command) touchesKeys() bool {
 
 // needsLeader reports whether a command is to run on the leader only.
 func (cmd *command) needsLeader() bool { return cmd.leader || cmd.touchesKeys() }
+
+// isForwarded reports whether nodes send a command to the leader for their clients. A node accepts no other
+// from a node.
+func (cmd *command) isForwarded() bool { return cmd.forwarded || cmd.needsLeader() }
 
 func (cmd *command) arityFits(n int) bool {
 	return n == cmd.arity || cmd.arity < 0 && n >= -cmd.arity

@@ -63,6 +63,8 @@ func (c *client) gate(cmd *command, args [][]byte) error {
 	switch {
 	case cmd == nil:
 		return c.unknown(args)
+	case c.face.trusted && !cmd.isForwarded():
+		return errNotForwarded(cmd.name)
 	case !cmd.arityFits(len(args)):
 		return errArity(cmd.name)
 	case !c.authenticated && !cmd.is(noAuth):

@@ -195,6 +195,10 @@ func errSubscribed(name string) replyError {
 	return replyError("ERR Can't execute '" + name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 }
 
+func errNotForwarded(name string) replyError {
+	return replyError("ERR '" + name + "' is not accepted from another node: nodes forward only what the leader has to run; connect to a port for clients")
+}
+
 // echo returns at most n bytes of what a client sent, safe to stand in a reply or a log
 // line: CR and LF become spaces, other bytes that do not print are escaped, and a NUL
 // ends it.

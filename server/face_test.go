@@ -65,15 +65,13 @@ func TestPeersAreTrusted(t *testing.T) {
 	go func() { _ = n.ServePeers(strange{ln}) }()
 	admin := n.dial()
 	for range 3 { // more than there may be clients
-		n.at(ln).do("+PONG\r\n", "PING")
+		n.at(ln).do(":0\r\n", "EXISTS", "none")
 	}
 	for _, pair := range []string{"maxclients 1", "requirepass secret"} {
 		admin.do("+OK\r\n", words("CONFIG SET "+pair)...)
 	}
 	other := n.at(ln)
 	other.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
-	other.do("+RESET\r\n", "RESET")
-	other.do("+PONG\r\n", "PING")
 	if got := admin.info("clients"); got["connected_clients"] != "1" || got["peer_streams"] != "4" {
 		t.Errorf("clients %v", got)
 	}
@@ -95,6 +93,36 @@ func TestPeersAreTrusted(t *testing.T) {
 	}
 	_ = other.Close()
 	admin.await("clients", "peer_streams", 3)
+}
+
+// forwardedCommands are those that a node accepts from another.
+const forwardedCommands = "cl.throttle cl.window cl.bucket cl.leaky cl.all cl.cluster|add cl.cluster|remove cl.cluster|transfer " +
+	"hello del exists expiretime keys object|encoding object|freq object|idletime object|refcount pexpiretime pttl randomkey scan " +
+	"touch ttl type unlink wait dbsize flushall flushdb memory|usage exec multi watch"
+
+// TestPeersForwardOnly sends a node that leads each command there is as another node does. It runs only those
+// that nodes forward for their clients.
+func TestPeersForwardOnly(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	n := l.nodes["a"]
+	var accepted []string
+	for _, cmd := range n.Server.commands[onPeers].every {
+		if cmd.run == nil && cmd.parse == nil { // has subcommands only
+			continue
+		}
+		args := strings.Split(cmd.name, "|")
+		for len(args) < max(cmd.arity, -cmd.arity) {
+			args = append(args, "x")
+		}
+		if got := n.at(n.peers).ask(args...).text; got != string(errNotForwarded(cmd.name)) {
+			accepted = append(accepted, cmd.name)
+		}
+	}
+	if got := strings.Join(accepted, " "); got != forwardedCommands {
+		t.Errorf("accepted:\n%s\nwant:\n%s", got, forwardedCommands)
+	}
 }
 
 // alone is a cluster of which nothing is known.
@@ -120,13 +148,13 @@ func TestHousekeeperOfPeers(t *testing.T) {
 		go func() { _ = s.ServePeers(nodes) }()
 		idle, waiting, node := newPeer(t, clients.connect()), newPeer(t, clients.connect()), newPeer(t, nodes.connect())
 		idle.do("+PONG\r\n", "PING")
-		node.do("+PONG\r\n", "PING")
+		node.ask("HELLO")
 		id := waiting.ask("CLIENT", "ID").int()
 		for _, c := range s.snapshot() {
 			c.awaiting.Store(c.id == id)
 		}
 		idle.closed()
 		waiting.do("+PONG\r\n", "PING")
-		node.do("+PONG\r\n", "PING")
+		node.ask("HELLO")
 	})
 }

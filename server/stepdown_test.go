@@ -22,7 +22,7 @@ func TestStepDown(t *testing.T) {
 	subscriber.ask("SUBSCRIBE", "x")
 	monitor.do("+OK\r\n", "MONITOR")
 	watcher.ask("SUBSCRIBE", "+switch-master")
-	other.do("+PONG\r\n", "PING")
+	other.do("+OK\r\n", "MULTI")
 
 	release := l.hold()
 	before := l.awaits()
@@ -38,7 +38,7 @@ func TestStepDown(t *testing.T) {
 	busy.closed()
 	subscriber.do(texts('*', "pong", ""), "PING")
 	watcher.do(texts('*', "pong", ""), "PING")
-	other.do("+PONG\r\n", "PING")
+	other.do("*0\r\n", "EXEC")
 	n.at(n.leader).do(five(0, 3, 1, -1, 120), "CL.THROTTLE", "k", "2", "1", "60") // one that comes back is served
 	plain.do(five(0, 3, 0, -1, 180), "CL.THROTTLE", "k", "2", "1", "60")
 	clustered.do(fmt.Sprintf("-MOVED %d 127.0.0.1:%d\r\n", slotOf([]byte("k")), l.nodes["b"].member().ClusterPort), "CL.THROTTLE", "k", "2", "1", "60")
@@ -73,7 +73,7 @@ func TestParting(t *testing.T) {
 	l := newLab(t, "a", "b", "c")
 	l.lead("a")
 	p := l.nodes["a"].at(l.nodes["a"].peers)
-	p.do("+PONG\r\n", "PING")
+	p.do(":0\r\n", "EXISTS", "k")
 	go func() { _ = l.nodes["a"].Shutdown(t.Context()) }()
 	p.expect(partingLine)
 	p.send(throttle("k"))
