@@ -33,7 +33,28 @@ const (
 	aboutRemoval topic = "remove"   // a node asks to take a node out
 	aboutReturn  topic = "return"   // a node that comes back with data asks whether that is as new as any
 	aboutBeing   topic = "member"   // a node that hears of no leader asks whether it is a member
+	aboutPeer    topic = "peer"     // a node asks whether another, which it does not know, is a member
 )
+
+// askers says who may ask about a topic besides the members, each for itself.
+type askers struct {
+	strangers bool // nodes that are no members, too
+	others    bool // on behalf of another node than the one that asks, too
+}
+
+// topics has all topics there are.
+var topics = map[topic]askers{
+	aboutMeeting:   {strangers: true},
+	aboutJoining:   {strangers: true},
+	aboutBeing:     {strangers: true},
+	aboutTime:      {},
+	aboutSelf:      {},
+	aboutVoting:    {},
+	aboutRemoval:   {},
+	aboutPeer:      {others: true},
+	aboutReturn:    {strangers: true}, // the one that is asked may have missed that the other was added
+	aboutHeartbeat: {},
+}
 
 // Question is what one node asks another.
 type Question struct {
@@ -53,6 +74,8 @@ type Answer struct {
 	Begun   bool          `json:"begun,omitempty"`  // the cluster has begun, as far as the node knows
 	Known   string        `json:"known,omitempty"`  // the incarnation that the node knows of the one that asks
 	Removed bool          `json:"removed,omitempty"`
+	Member  string        `json:"member,omitempty"` // raft address of the member that was asked about
+	Term    uint64        `json:"term,omitempty"`   // of Raft, for a node that joins
 	Time    *timeAnswer   `json:"time,omitempty"`
 	Stale   string        `json:"stale,omitempty"` // why the data of the one that asks is out of date
 
@@ -107,15 +130,34 @@ func (n *Node) serveQuestion(conn net.Conn) error {
 	return json.NewEncoder(conn).Encode(n.replyTo(ctx, peerlink.PeerOf(conn), q))
 }
 
-// ErrNotItself is what a node is answered that speaks for another.
-var ErrNotItself = errors.New("a node speaks only for itself")
+// The errors with which a question is refused.
+var (
+	ErrNotItself = errors.New("a node speaks only for itself")
+	ErrNotMember = errors.New("not a member of the cluster")
+)
 
 // replyTo answers the question of a peer; "" is one that has not shown who it is.
 func (n *Node) replyTo(ctx context.Context, peer string, q Question) Answer {
-	if peer != "" && q.Node != nil && q.Node.ID != peer {
-		return Answer{Node: &n.config.Self, Error: fmt.Errorf("%s asks for %s: %w", peer, q.Node.ID, ErrNotItself).Error()}
+	if peer != "" {
+		if err := n.mayAsk(peer, &q); err != nil {
+			return Answer{Node: &n.config.Self, Error: err.Error()}
+		}
 	}
 	return n.Reply(ctx, q)
+}
+
+// mayAsk returns why a peer may not ask a question, or nil.
+func (n *Node) mayAsk(peer string, q *Question) error {
+	r, known := topics[q.About]
+	switch {
+	case !known:
+		return fmt.Errorf("%q: %w", q.About, errQuestion)
+	case q.Node != nil && q.Node.ID != peer && !r.others:
+		return fmt.Errorf("%s asks for %s: %w", peer, q.Node.ID, ErrNotItself)
+	case !r.strangers && !n.isMember(peer):
+		return fmt.Errorf("%s asks about %s: %w", peer, q.About, ErrNotMember)
+	}
+	return nil
 }
 
 // AskOver puts a question to whoever is at the other end of a stream.
@@ -169,6 +211,10 @@ func (n *Node) answer(ctx context.Context, q *Question, a *Answer) error {
 		return n.checkReturn(q)
 	}
 	if n.reign.Load() == nil {
+		if q.About == aboutPeer && n.View().Leader == q.Node.ID {
+			n.confirm(q, a)
+			return nil
+		}
 		if leader := n.find(n.View().Leader); leader != nil {
 			a.Leader = leader.Raft
 		}
@@ -178,9 +224,14 @@ func (n *Node) answer(ctx context.Context, q *Question, a *Answer) error {
 	case aboutBeing:
 		a.Removed = n.find(q.Node.ID) == nil
 		return nil
+	case aboutPeer:
+		n.confirm(q, a)
+		return nil
 	case aboutJoining:
-		a.Known, a.Recovery = n.incarnation(q.Node.ID), n.config.Recovery
-		return n.admit(ctx, q)
+		a.Known, a.Recovery, a.Term = n.incarnation(q.Node.ID), n.config.Recovery, n.raft.CurrentTerm()
+		err := n.admit(ctx, q)
+		a.Removed = errors.Is(err, ErrRemoved)
+		return err
 	case aboutSelf:
 		return n.propose(ctx, q.Node)
 	case aboutVoting:
@@ -189,6 +240,14 @@ func (n *Node) answer(ctx context.Context, q *Question, a *Answer) error {
 		return n.Remove(ctx, q.Node.ID)
 	}
 	return fmt.Errorf("%q: %w", q.About, errQuestion)
+}
+
+// confirm answers whether the node that a question names is a member. Only the leader, and nodes that the
+// node in question leads, answer that: others may be behind.
+func (n *Node) confirm(q *Question, a *Answer) {
+	if m := n.guard.member(q.Node.ID); m != nil {
+		a.Member = m.Raft
+	}
 }
 
 // errAnswer is an error that another node has answered with.

@@ -138,7 +138,7 @@ func (n *Node) enter(ctx context.Context) error {
 		if err == nil {
 			return n.adoptRecovery(recovery)
 		}
-		if errors.Is(err, ErrUsed) {
+		if errors.Is(err, ErrUsed) || errors.Is(err, ErrRemoved) {
 			return err
 		}
 		if why := err.Error(); why != said {
@@ -163,14 +163,19 @@ func (n *Node) adoptRecovery(r topology.Recovery) error {
 	return n.config.Adopted(r)
 }
 
-// join asks to be added, and returns the recovery of the cluster. The error wraps ErrUsed if this node can never be.
+// join asks to be added, and returns the recovery of the cluster. The error wraps ErrUsed if this node can never be,
+// and ErrRemoved if it was removed.
 func (n *Node) join(ctx context.Context) (topology.Recovery, error) {
 	q := Question{About: aboutJoining, Node: &n.config.Self, Raft: n.config.Advertise}
 	var errs []error
 	for _, addr := range n.config.Join {
 		a, err := n.askThrough(ctx, topology.Member{Raft: addr}, q)
-		if err == nil {
+		switch {
+		case err == nil:
+			n.guard.joined.Store(a.Term)
 			return a.Recovery, nil
+		case a.Removed:
+			return "", fmt.Errorf("join through %s as %s: %w; join under another id", addr, n.config.Self.ID, ErrRemoved)
 		}
 		if a.Known != "" && a.Known != n.config.Self.Incarnation {
 			return "", fmt.Errorf("join through %s as %s: %w", addr, n.config.Self.ID, ErrUsed)
@@ -193,7 +198,7 @@ func (n *Node) announceMet(ctx context.Context) error {
 	n.mu.Lock()
 	var missing []Announcement
 	for id, a := range n.met {
-		if n.announced[id].Incarnation == "" {
+		if n.announced[id].Incarnation == "" && n.find(id) != nil {
 			missing = append(missing, a)
 		}
 	}

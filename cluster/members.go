@@ -103,14 +103,19 @@ func (n *Node) addNonvoter(ctx context.Context, id, addr string) error {
 }
 
 // admit lets in a node that asks for it. One that has lost its data must come under another
-// id: it has forgotten for whom it has voted, and what it has told the leader that it has.
+// id: it has forgotten for whom it has voted, and what it has told the leader that it has. One that
+// was removed does not come back by itself: its key may be in other hands.
 func (n *Node) admit(ctx context.Context, q *Question) error {
 	if known := n.incarnation(q.Node.ID); known != "" && known != q.Node.Incarnation {
 		return fmt.Errorf("%s: %w", q.Node.ID, ErrUsed)
 	}
 	err := n.change(func() error {
-		if m := n.find(q.Node.ID); m != nil && m.Raft == q.Raft {
+		m := n.find(q.Node.ID)
+		switch {
+		case m != nil && m.Raft == q.Raft:
 			return nil
+		case m == nil && n.incarnation(q.Node.ID) != "":
+			return fmt.Errorf("%s: %w", q.Node.ID, ErrRemoved)
 		}
 		return n.addNonvoter(ctx, q.Node.ID, q.Raft)
 	})

@@ -104,11 +104,13 @@ type Node struct {
 	returning *returning // stands before Raft
 	began     entryID    // the newest entry of the log when this process began
 
-	changing sync.Mutex                 // held while the cluster is being changed
-	saluted  atomic.Int64               // when, on the monotonic clock, this node first heard of a leader
-	gone     atomic.Pointer[leadership] // the newest whose leader has ended without another having taken over; nil: none
-	contacts *catchUp                   // knows who answers this node while it leads; nil before Raft is started
-	arrivals *arrivals                  // nil before Raft is started
+	changing  sync.Mutex                 // held while the cluster is being changed
+	saluted   atomic.Int64               // when, on the monotonic clock, this node first heard of a leader
+	gone      atomic.Pointer[leadership] // the newest whose leader has ended without another having taken over; nil: none
+	contacts  *catchUp                   // knows who answers this node while it leads; nil before Raft is started
+	arrivals  *arrivals                  // nil before Raft is started
+	guard     *guard                     // of what other nodes send
+	strangers *strangers
 
 	notify  chan bool     // Raft tells here that it leads, or not any more
 	again   chan struct{} // asks to look whether to lead
@@ -162,6 +164,8 @@ func New(c Config) *Node {
 	first := &shownView{changed: make(chan struct{})}
 	first.View = topology.View{Cluster: c.Cluster, Self: c.Self.ID, Changed: first.changed}
 	n.view.Store(first)
+	n.strangers = &strangers{ask: n.startInquiry, now: n.clock.monotonic, known: map[string]*stranger{}}
+	n.guard = &guard{view: n.View, strangers: n.strangers, log: n.log, reported: map[error]time.Time{}}
 	return n
 }
 
@@ -271,6 +275,7 @@ func (n *Node) startRaft(begins bool) error {
 	n.mu.Lock()
 	n.raft = r
 	n.mu.Unlock()
+	n.guard.raft.Store(r)
 	return nil
 }
 

@@ -50,6 +50,9 @@ func (n *Node) publish() {
 		return
 	}
 	n.view.Store(next)
+	if !slices.Equal(old.View.Members, next.View.Members) {
+		n.strangers.forget()
+	}
 	close(old.changed)
 }
 
@@ -138,21 +141,6 @@ func (n *Node) note(seen any) {
 		}
 	}
 	n.refresh()
-}
-
-// Allows reports whether a node may take part: not if it has been removed, and not yet if this node has come back
-// with data and has not asked that one whether it remembers newer data. One that this node
-// has never heard of may have been added while this node was away.
-func (n *Node) Allows(id string) bool { return n.isMember(id) && n.returning.allows(id) }
-
-func (n *Node) isMember(id string) bool {
-	if n.find(id) != nil {
-		return true
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	_, known := n.announced[id]
-	return !known || len(n.view.Load().Members) == 0
 }
 
 // NodeAt returns the id of the member at a raft address, or "".

@@ -67,6 +67,7 @@ type Options struct {
 	RaftTLSCert    string        // file of this node's certificate
 	RaftTLSKey     string        // file of its key
 	RaftTLSCA      string        // file of the certificate that signs those of all nodes
+	RaftTLSRevoked string        // file of the serial numbers of revoked certificates; empty means none
 	RaftInsecure   bool          // nodes do not authenticate; loopback only
 	AnnounceHost   string        // host under which clients reach this node; empty means that of RaftAdvertise
 	ClusterPort    int           // port for clients of Redis Cluster; 0 means none, and without ClusterID there is none
@@ -221,7 +222,7 @@ func (o *Options) CheckReplication() error {
 		return errors.New("bootstrap must list this node, by its node-id, with the address where others reach it")
 	case !o.RaftInsecure && !named:
 		return errors.New("a node of a cluster needs raft-tls-cert, raft-tls-key and raft-tls-ca, which throttled certs makes; on loopback raft-insecure does without")
-	case o.RaftInsecure && named:
+	case o.RaftInsecure && (named || o.RaftTLSRevoked != ""):
 		return errors.New("raft-insecure and certificates exclude each other")
 	}
 	return nil

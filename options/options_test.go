@@ -49,6 +49,7 @@ var other = map[string]string{
 	"raft-tls-cert":             "/etc/throttled/n1.pem",
 	"raft-tls-key":              "/etc/throttled/n1-key.pem",
 	"raft-tls-ca":               "/etc/throttled/ca.pem",
+	"raft-tls-revoked":          "/etc/throttled/revoked",
 	"raft-insecure":             "yes",
 	"announce-host":             "node-1.example",
 	"cluster-port":              "0",
@@ -194,7 +195,7 @@ func TestDefault(t *testing.T) {
 		"maxmemory-clients": "268435456", "client-reply-buffer-limit": "67108864", "auth-failures-per-minute": "20", "dir": ".", "dbfilename": "dump.thr",
 		"save": "", "snapshot-fallback": "no", "stop-writes-on-bgsave-error": "no", "loglevel": "notice", "logfile": "", "slowlog-log-slower-than": "10000", "slowlog-max-len": "128",
 		"data-dir": "", "replication": "sync", "raft-fsync": "yes", "raft-heartbeat": "250", "cluster-id": "", "node-id": "", "raft-addr": "", "raft-advertise": "",
-		"bootstrap": "", "join": "", "raft-tls-cert": "", "raft-tls-key": "", "raft-tls-ca": "", "raft-insecure": "no", "announce-host": "",
+		"bootstrap": "", "join": "", "raft-tls-cert": "", "raft-tls-key": "", "raft-tls-ca": "", "raft-tls-revoked": "", "raft-insecure": "no", "announce-host": "",
 		"cluster-port": "6384", "sentinel-port": "26380", "sentinel-master": "mymaster", "leader-port": "6386",
 		"latency-monitor-threshold": "0", "databases": "1", "appendonly": "no", "replica-read-only": "yes",
 	}
@@ -256,6 +257,10 @@ func TestCheckReplication(t *testing.T) {
 		{"neither, as on a restart", func(o *Options) { member(o); o.Bootstrap = nil }, ""},
 		{"unlisted", func(o *Options) { member(o); o.RaftAdvertise = "c:1" }, "bootstrap must list this node, by its node-id, with the address where others reach it"},
 		{"no certificate", func(o *Options) { member(o); o.RaftTLSKey = "" }, "a node of a cluster needs raft-tls-cert, raft-tls-key and raft-tls-ca, which throttled certs makes; on loopback raft-insecure does without"},
+		{"insecure with a list", func(o *Options) {
+			member(o)
+			o.RaftInsecure, o.RaftTLSCert, o.RaftTLSKey, o.RaftTLSCA, o.RaftTLSRevoked = true, "", "", "", "revoked"
+		}, "raft-insecure and certificates exclude each other"},
 		{"half secure", func(o *Options) { member(o); o.RaftInsecure = true }, "raft-insecure and certificates exclude each other"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -259,6 +259,11 @@ var table = []row{
 		field: func(o *Options) value { return text{&o.RaftTLSCA} },
 	},
 	{
+		name: "raft-tls-revoked", group: replication, form: formPath, change: protected,
+		help:  "list of serial numbers that are not accepted",
+		field: func(o *Options) value { return text{&o.RaftTLSRevoked} },
+	},
+	{
 		name: "raft-insecure", group: replication, form: formYesNo, change: immutable,
 		help:  "no certificates, on loopback only",
 		field: func(o *Options) value { return boolean{&o.RaftInsecure} },

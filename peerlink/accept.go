@@ -147,11 +147,15 @@ func (l *Link) receive(p *pending) (*conn, error) {
 			return nil, fmt.Errorf("handshake: %w", err)
 		}
 		c.Conn, state = secure, secure.ConnectionState()
+		c.chain = state.PeerCertificates
 	}
 	h, err := readHello(c.Conn)
 	c.version = max(h.version, oldVersion) // the answer is in the version of the peer, or in one that all can read
 	if err == nil {
 		err = l.judge(h, &state)
+	}
+	if err == nil {
+		err = l.revoked.check(c.chain)
 	}
 	if err == nil {
 		c.peer, c.purpose, c.boot = h.node, h.purpose, h.boot
@@ -181,8 +185,7 @@ func (l *Link) judge(h hello, state *tls.ConnectionState) error {
 // welcome tells the peer that it has its stream, if it still may: since the stream is
 // among those that Recheck closes, it cannot slip through between the two.
 func (l *Link) welcome(c *conn) error {
-	if !l.allows(c.peer, c.purpose) {
-		err := fmt.Errorf("%w: Raft for node %s", ErrNotAllowed, c.peer)
+	if err := l.barred(c); err != nil {
 		l.reply(c, err)
 		return err
 	}

@@ -135,7 +135,7 @@ func TestAttacks(t *testing.T) {
 	var log lines
 	today := time.Now() // stands still, so that all lines are of one minute
 	l := s.link("n1", func(c *Config) { c.Log, c.Now = log.logger(), func() time.Time { return today } })
-	l.SetAllowed(func(node string) bool { return node != "n4" })
+	l.SetAllowed(func(node string, _ Purpose) bool { return node != "n4" })
 	r := alone(t, l)
 	term, servers := r.CurrentTerm(), r.servers(t)
 	for _, a := range attacks(s) {

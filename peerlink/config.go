@@ -35,6 +35,8 @@ type Config struct {
 
 	Insecure                  bool   // no TLS; all addresses must be loopback
 	CertFile, KeyFile, CAFile string // PEM; CAFile may hold several certificates
+	// RevokedFile lists the certificates that are not accepted any more, by serial number. Optional.
+	RevokedFile string
 
 	MaxConns         int           // accepted streams at once; 0: DefaultMaxConns
 	MaxPerPeer       int           // of them, those of one node for one purpose; 0: DefaultMaxPerPeer

@@ -1,6 +1,7 @@
 package peerlink
 
 import (
+	"crypto/x509"
 	"fmt"
 	"net"
 	"sync"
@@ -13,9 +14,10 @@ type conn struct {
 	link     *Link
 	peer     string
 	purpose  Purpose
-	version  byte   // of the greeting
-	boot     uint64 // of the peer, if it was accepted
-	accepted bool   // else dialled
+	version  byte                // of the greeting
+	boot     uint64              // of the peer, if it was accepted
+	accepted bool                // else dialled
+	chain    []*x509.Certificate // of the peer; nil without certificates
 	forget   sync.Once
 }
 

@@ -72,6 +72,10 @@ func (l *Link) dial(ctx context.Context, node, addr string, p Purpose, version b
 		_ = raw.Close() // the first error is the one to tell
 		return nil, err
 	}
+	if err := l.barred(c); err != nil { // as it is among those that Recheck closes
+		_ = c.Close() // the first error is the one to tell
+		return nil, err
+	}
 	return c, nil
 }
 
@@ -84,6 +88,7 @@ func (l *Link) introduce(ctx context.Context, c *conn, node string) error {
 			return explain(err)
 		}
 		c.Conn, state = secure, secure.ConnectionState()
+		c.chain = state.PeerCertificates
 	}
 	_, sendErr := c.Write(hello{c.purpose, l.cfg.Cluster, l.cfg.Node, node, l.standing(c.purpose, c.version)}.encode())
 	a, err := readAnswer(c.Conn) // which may say why sending failed

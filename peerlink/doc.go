@@ -13,7 +13,9 @@
 //     node that is meant and the purpose, and all of that is as it should be;
 //   - both nodes belong to the same recovery of the cluster, see [Link.SetRecovery], and neither knows the data of
 //     the other to be out of date, see [Link.SetCurrent];
-//   - for Raft, the node is allowed to, which [Link.SetAllowed] says.
+//   - for Raft and Client, the node is allowed to, which [Link.SetAllowed] says;
+//   - the certificate is not revoked, which the file Config.RevokedFile says;
+//   - for Raft, a [Guard] has judged the message: see [Transport].
 //
 // All of it has to happen within Config.HandshakeTimeout. Connections that are not that
 // far are bounded in number: when there are too many, the oldest from the address that
@@ -27,8 +29,8 @@
 // Without certificates (Config.Insecure) a peer is who it says it is. That is refused
 // unless all addresses are loopback, where who can connect can do worse.
 //
-// What a peer may do on a stream is not looked at: a node of the cluster is trusted with
-// all of it. There are no revocation lists. A node whose key is stolen is removed from
-// the configuration, which keeps it from Raft; [Control] and [Client] streams stay open
-// to it until its certificate expires or the CA is replaced.
+// The list of revoked certificates is read again within a second of a change, and their open streams are
+// closed. While it cannot be read, the last one that could be stays in force.
+//
+// What a peer may ask for on Control and Client streams is for those to judge that serve them.
 package peerlink

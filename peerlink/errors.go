@@ -15,6 +15,8 @@ var (
 	ErrInsecure = errors.New("without certificates every address must be loopback")
 	// ErrNoCertificate is wrapped when there are to be certificates but no files are named.
 	ErrNoCertificate = errors.New(`nodes need certificates, which "throttled certs" makes: name the files with raft-tls-cert, raft-tls-key and raft-tls-ca`)
+	// ErrSerials is wrapped when a list of revoked certificates cannot be used.
+	ErrSerials = errors.New("list of revoked certificates, one serial number in hexadecimal digits per line")
 )
 
 // The errors of [Link.Dial], besides those of the network and the end of its context. A
@@ -30,7 +32,9 @@ var (
 	ErrOtherCluster = errors.New("nodes of different clusters")
 	// ErrOtherNode is wrapped when the peer is another node of the cluster than was meant.
 	ErrOtherNode = errors.New("not the node that was meant")
-	// ErrNotAllowed is wrapped when Raft streams are not open to this node, as it is not in
+	// ErrRevoked is wrapped, with ErrCertificate, when the certificate of a node has been revoked.
+	ErrRevoked = errors.New("certificate revoked")
+	// ErrNotAllowed is wrapped when Raft or Client streams are not open to a node, as it is not in
 	// the configuration of the cluster.
 	ErrNotAllowed = errors.New("not allowed for this node")
 	// ErrNotServed is wrapped when the peer does not take streams of this purpose.

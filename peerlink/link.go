@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -23,10 +25,11 @@ type Link struct {
 	advertise address
 	ln        net.Listener
 	papers    *papers // nil: there are no certificates
+	revoked   *revocations
 	notices   *notices
 	streams   map[Purpose]*Streams
 
-	allowed  atomic.Pointer[func(node string) bool]
+	allowed  atomic.Pointer[func(node string, p Purpose) bool]
 	expected atomic.Pointer[func(addr string) string]
 	recovery atomic.Pointer[topology.Recovery] // nil: the node has none yet
 	current  atomic.Pointer[func(node string, boot uint64) bool]
@@ -66,11 +69,14 @@ func newLink(cfg Config) (*Link, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	l := &Link{cfg: cfg, open: map[*conn]struct{}{}, perPeer: map[use]int{}, streams: map[Purpose]*Streams{}}
+	l := &Link{cfg: cfg, revoked: &revocations{file: cfg.RevokedFile}, open: map[*conn]struct{}{}, perPeer: map[use]int{}, streams: map[Purpose]*Streams{}}
 	l.notices = &notices{log: cfg.Log, now: cfg.Now, kinds: map[string]*notice{}}
 	if !cfg.Insecure {
 		l.papers = &papers{cfg: &l.cfg}
 		if err := l.papers.read(); err != nil {
+			return nil, err
+		}
+		if err := l.readRevoked(); err != nil {
 			return nil, err
 		}
 	}
@@ -88,6 +94,9 @@ func (l *Link) start(ln net.Listener) {
 		l.advertise = address(ln.Addr().String())
 	}
 	l.tasks.Go(l.accept)
+	if l.papers != nil && l.cfg.RevokedFile != "" {
+		l.tasks.Go(l.watchRevoked)
+	}
 }
 
 // control keeps a Link without certificates on loopback, wherever a name leads.
@@ -102,13 +111,14 @@ func (l *Link) control(_, addr string, _ syscall.RawConn) error {
 	return nil
 }
 
-// SetAllowed says which nodes may open Raft streams to this one; nil stands for any of the
-// cluster, as before the first call. The function is asked for each stream and may be
-// called by several goroutines at once. When its answers change call Recheck.
+// SetAllowed sets which nodes may have streams of the purposes Raft and Client, accepted and dialed;
+// nil stands for any of the cluster, as before the first call. The function is called for each stream,
+// also concurrently. When its answers change call Recheck. Streams of the purpose Control are open to
+// any node of the cluster: the one that answers a question decides by what is asked.
 //
-// A node never opens Raft streams to itself: who has its name there is another with the
+// A node never opens Raft or Client streams to itself: a peer of its name is another node with the
 // same one, and not allowed.
-func (l *Link) SetAllowed(allowed func(node string) bool) {
+func (l *Link) SetAllowed(allowed func(node string, p Purpose) bool) {
 	if allowed == nil {
 		l.allowed.Store(nil)
 	} else {
@@ -117,35 +127,37 @@ func (l *Link) SetAllowed(allowed func(node string) bool) {
 	l.Recheck()
 }
 
-// Recheck closes the Raft streams of nodes that may not open them any more.
+// Recheck closes the streams that their nodes may not have any more: those of nodes that are not
+// allowed, and those of certificates that are revoked.
 func (l *Link) Recheck() {
 	l.mu.Lock()
-	var raft []*conn
-	for c := range l.open {
-		if c.accepted && c.purpose == Raft {
-			raft = append(raft, c)
-		}
-	}
+	open := slices.Collect(maps.Keys(l.open))
 	l.mu.Unlock()
-	for _, c := range raft {
-		switch {
-		case !l.allows(c.peer, Raft):
-			l.notices.warn("removed", time.Minute, "closed a Raft stream of a node that may not have one", "node", c.peer)
-		case !l.isCurrent(c.peer, c.boot):
-			l.notices.warn("outdated", time.Minute, "closed a Raft stream of a node whose data another process has used since", "node", c.peer, "boot", c.boot)
-		default:
-			continue
+	for _, c := range open {
+		if err := l.barred(c); err != nil {
+			l.notices.warn("closed", time.Minute, "closed a stream of a node", "node", c.peer, "purpose", c.purpose, "reason", err)
+			c.abort()
 		}
-		c.abort()
 	}
 }
 
+// barred returns why a stream must not stay open, or nil.
+func (l *Link) barred(c *conn) error {
+	if !l.allows(c.peer, c.purpose) {
+		return fmt.Errorf("%w: %s for node %s", ErrNotAllowed, c.purpose, c.peer)
+	}
+	if c.purpose != Control && !l.isCurrent(c.peer, c.boot) {
+		return fmt.Errorf("%w: node %s, boot %d", ErrOutdated, c.peer, c.boot)
+	}
+	return l.revoked.check(c.chain)
+}
+
 func (l *Link) allows(node string, p Purpose) bool {
-	if p != Raft {
+	if p == Control {
 		return true
 	}
 	allowed := l.allowed.Load()
-	return node != l.cfg.Node && (allowed == nil || (*allowed)(node))
+	return node != l.cfg.Node && (allowed == nil || (*allowed)(node, p))
 }
 
 // SetExpected says which node is meant by an address that Raft dials; "" stands for any of

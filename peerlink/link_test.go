@@ -70,46 +70,57 @@ func TestStreamsClosed(t *testing.T) {
 	flows(t, out, in)
 }
 
-// TestAllowed sees who may open Raft streams, and that those who may not any more lose
-// what they have of them, and nothing else.
+// TestAllowed closes the streams of a node that is not allowed any more, whichever node has opened them and for
+// whichever purpose, but for questions. Those of others stay.
 func TestAllowed(t *testing.T) {
 	s := newSite(t)
 	var log lines
 	n1 := s.link("n1", func(c *Config) { c.Log = log.logger() })
 	n2, n3 := s.link("n2"), s.link("n3")
-	out2, in2 := dialled(t, n2, n1, Raft)
 	control2, control1 := dialled(t, n2, n1, Control)
 	out3, in3 := dialled(t, n3, n1, Raft)
-	back1, back2 := dialled(t, n1, n2, Raft)
+	type pair struct{ near, far net.Conn }
+	var open []pair
+	for _, p := range []Purpose{Raft, Client} {
+		out, in := dialled(t, n2, n1, p)
+		back1, back2 := dialled(t, n1, n2, p)
+		open = append(open, pair{in, out}, pair{back1, back2})
+	}
 
 	var removed atomic.Value
 	removed.Store("")
-	n1.SetAllowed(func(node string) bool { return node != removed.Load() })
-	flows(t, out2, in2)
+	n1.SetAllowed(func(node string, _ Purpose) bool { return node != removed.Load() })
+	for _, c := range open {
+		flows(t, c.near, c.far)
+	}
 
 	removed.Store("n2")
 	n1.Recheck()
-	if _, err := in2.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the stream of a removed node reads %v", err)
+	for _, c := range open {
+		if _, err := c.near.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("the stream of a removed node reads %v", err)
+		}
+		closed(t, c.far)
 	}
-	closed(t, out2)
-	_, err := dial(t, n2, "n1", n1, Raft)
-	refused(t, err, ErrRefused, ErrNotAllowed)
+	for _, p := range []Purpose{Raft, Client} {
+		_, err := dial(t, n2, "n1", n1, p)
+		refused(t, err, ErrRefused, ErrNotAllowed)
+		if _, err = dial(t, n1, "n2", n2, p); !errors.Is(err, ErrNotAllowed) {
+			t.Errorf("a stream to a removed node: %v", err)
+		}
+	}
 	flows(t, control2, control1)
 	flows(t, out3, in3)
-	flows(t, back1, back2) // n1 may go on to talk to it
-	for _, p := range []Purpose{Control, Client} {
-		out, in := dialled(t, n2, n1, p)
-		flows(t, out, in)
-	}
-	if n := len(log.with("closed a Raft stream")); n != 1 {
+	out, in := dialled(t, n2, n1, Control)
+	flows(t, out, in)
+	if n := len(log.with("closed a stream")); n != 1 {
 		t.Errorf("%d lines tell of it, want 1", n)
 	}
 
 	n1.SetAllowed(nil)
-	out2, in2 = dialled(t, n2, n1, Raft)
+	out2, in2 := dialled(t, n2, n1, Raft)
 	flows(t, out2, in2)
-	n1.SetAllowed(func(string) bool { return false }) // checks by itself
+	n1.SetAllowed(func(string, Purpose) bool { return false }) // checks by itself
 	closed(t, out2)
 	closed(t, out3)
 }
@@ -119,7 +130,7 @@ func TestAllowed(t *testing.T) {
 func TestAllowedRace(t *testing.T) {
 	n1, n2 := open(t, plain("n1")), open(t, plain("n2"))
 	var removed atomic.Bool
-	n1.SetAllowed(func(string) bool {
+	n1.SetAllowed(func(string, Purpose) bool {
 		before := !removed.Swap(true)
 		if before { // it is removed while this answer is on its way
 			n1.Recheck()

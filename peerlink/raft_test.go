@@ -181,7 +181,7 @@ func TestRaftOverLinks(t *testing.T) {
 			}
 			leader := make(chan *raftNode, 100)
 			for i, l := range links {
-				l.SetAllowed(func(node string) bool { return bytes.HasPrefix([]byte(node), []byte("n")) })
+				l.SetAllowed(func(node string, _ Purpose) bool { return bytes.HasPrefix([]byte(node), []byte("n")) })
 				l.SetExpected(func(addr string) string { return nodes[addr] })
 				r := startRaft(t, l, 500*time.Millisecond)
 				if i == 0 {

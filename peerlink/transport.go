@@ -1,25 +1,97 @@
 package peerlink
 
 import (
+	"io"
 	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 )
 
-// Transport is raft.NetworkTransport without a trap of version 1.7.3 (hashicorp/raft issue 612). Where
+// Transport is raft.NetworkTransport with two changes.
+//
+// A [Guard] judges every message of another node and every answer.
+//
+// A trap of version 1.7.3 (hashicorp/raft issue 612) is closed. Where
 // a pipeline of entries to a follower comes to an answer that ends it, the library stops taking answers;
 // if it is about to send another request at that moment, it waits for ever for somebody to take the
 // answers before that. Such a follower gets heartbeats and no entry until another node leads, and
 // Shutdown of the node that leads never ends.
 type Transport struct {
-	*raft.NetworkTransport
-	acknowledged atomic.Pointer[func(id string, term, index uint64)]
+	*raft.NetworkTransport // dials; it accepts nothing
+	config                 raft.NetworkTransportConfig
+	guard                  Guard // set by Serve
+	acknowledged           atomic.Pointer[func(id string, term, index uint64)]
+
+	incoming  chan raft.RPC
+	heartbeat atomic.Pointer[func(raft.RPC)]
+	tasks     sync.WaitGroup
+	closing   sync.Once
+	closed    chan struct{}
 }
 
-// NewTransport returns a Transport, which serves at once.
+// NewTransport returns a Transport. It neither accepts nor sends messages before Serve is called.
 func NewTransport(c *raft.NetworkTransportConfig) *Transport {
-	return &Transport{NetworkTransport: raft.NewNetworkTransportWithConfig(c)}
+	t := &Transport{config: *c, incoming: make(chan raft.RPC), closed: make(chan struct{})}
+	out := *c
+	out.Stream = dialing{c.Stream, make(chan struct{})}
+	t.NetworkTransport = raft.NewNetworkTransportWithConfig(&out)
+	return t
+}
+
+// Serve begins to accept messages, judged by a guard. It must be called once, before Raft is started.
+func (t *Transport) Serve(guard Guard) {
+	t.guard = guard
+	t.tasks.Go(t.accept)
+}
+
+// Consumer returns the messages that have passed the guard.
+func (t *Transport) Consumer() <-chan raft.RPC { return t.incoming }
+
+// SetHeartbeatHandler sets the function that handles heartbeats.
+func (t *Transport) SetHeartbeatHandler(handle func(raft.RPC)) { t.heartbeat.Store(&handle) }
+
+// Close stops the Transport and waits for its goroutines. It closes the stream layer but not the streams.
+// Calls after the first do nothing.
+func (t *Transport) Close() (err error) {
+	t.closing.Do(func() {
+		close(t.closed)
+		err = t.NetworkTransport.Close()
+		t.tasks.Wait()
+	})
+	return err
+}
+
+// AppendEntries sends entries or a heartbeat.
+func (t *Transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if err := t.NetworkTransport.AppendEntries(id, to, args, resp); err != nil {
+		return err
+	}
+	return t.guard.Term(resp.Term)
+}
+
+// RequestVote asks a node for its vote.
+func (t *Transport) RequestVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	if err := t.NetworkTransport.RequestVote(id, to, args, resp); err != nil {
+		return err
+	}
+	return t.guard.Term(resp.Term)
+}
+
+// RequestPreVote asks a node whether it would vote for this one.
+func (t *Transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	if err := t.NetworkTransport.RequestPreVote(id, to, args, resp); err != nil {
+		return err
+	}
+	return t.guard.Term(resp.Term)
+}
+
+// InstallSnapshot sends a snapshot.
+func (t *Transport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	if err := t.NetworkTransport.InstallSnapshot(id, to, args, resp, data); err != nil {
+		return err
+	}
+	return t.guard.Term(resp.Term)
 }
 
 // Acknowledged has f called with each answer in a pipeline by which a node acknowledges that it has the log of this one, which leads
@@ -40,7 +112,7 @@ func (t *Transport) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddres
 	if err != nil {
 		return nil, err
 	}
-	p := &pipeline{AppendPipeline: inner, note: func(f raft.AppendFuture) { t.note(id, f) }, answers: make(chan raft.AppendFuture), closed: make(chan struct{})}
+	p := &pipeline{AppendPipeline: inner, guard: t.guard, note: func(f raft.AppendFuture) { t.note(id, f) }, answers: make(chan raft.AppendFuture), closed: make(chan struct{})}
 	go p.pass()
 	return p, nil
 }
@@ -49,6 +121,7 @@ func (t *Transport) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddres
 // then gets an error.
 type pipeline struct {
 	raft.AppendPipeline
+	guard   Guard
 	note    func(raft.AppendFuture)
 	answers chan raft.AppendFuture
 	closing sync.Once
@@ -63,6 +136,7 @@ func (p *pipeline) pass() {
 	for {
 		select {
 		case f := <-p.AppendPipeline.Consumer():
+			p.judge(f)
 			p.note(f)
 			select {
 			case p.answers <- f:
@@ -76,6 +150,13 @@ func (p *pipeline) pass() {
 		case <-p.closed:
 			return
 		}
+	}
+}
+
+// judge makes a refusal of an answer whose term must not reach Raft. Nobody else has the answer yet.
+func (p *pipeline) judge(f raft.AppendFuture) {
+	if r := f.Response(); p.guard.Term(r.Term) != nil {
+		r.Term, r.Success = f.Request().Term, false
 	}
 }
 

@@ -9,8 +9,21 @@ import (
 )
 
 func newTransport(l *Link) *Transport {
-	return NewTransport(&raft.NetworkTransportConfig{Stream: l.Raft(), MaxPool: 3, Timeout: 2 * time.Second, Logger: hclog.NewNullLogger()})
+	return servedBy(l, trusting{})
 }
+
+// servedBy returns a transport over a link that a guard watches.
+func servedBy(l *Link, g Guard) *Transport {
+	t := NewTransport(&raft.NetworkTransportConfig{Stream: l.Raft(), MaxPool: 3, Timeout: 2 * time.Second, Logger: hclog.NewNullLogger()})
+	t.Serve(g)
+	return t
+}
+
+// trusting is a Guard that lets everything pass.
+type trusting struct{}
+
+func (trusting) Request(string, raft.WithRPCHeader) error { return nil }
+func (trusting) Term(uint64) error                        { return nil }
 
 // startPipeline opens a pipeline to a node that answers requests as it is told to.
 func startPipeline(t *testing.T, answer func(*raft.AppendEntriesRequest) *raft.AppendEntriesResponse) raft.AppendPipeline {

@@ -124,6 +124,9 @@ func (c *certsCommand) run(ctx context.Context, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
+		if err := pair.Record(c.dir, certs.Name(node, c.cluster), now); err != nil {
+			return err
+		}
 		if err := pair.Save(c.dir, node); err != nil {
 			return err
 		}
@@ -131,7 +134,8 @@ func (c *certsCommand) run(ctx context.Context, stdout io.Writer) error {
 		text += fmt.Sprintf("node %s\n  give it %s, %s and %s\n  and start it with\n    --cluster-id %s --node-id %s --raft-tls-ca %s --raft-tls-cert %s --raft-tls-key %s\n",
 			node, caFile, certFile, keyFile, c.cluster, node, caFile, certFile, keyFile)
 	}
-	_, err = fmt.Fprintf(stdout, "%sKeep %s away from the nodes: who has it can make more of them.\n", text, caKey)
+	_, err = fmt.Fprintf(stdout, "%sKeep %s away from the nodes: who has it can make more of them.\n%s lists the serial numbers: those in the file of raft-tls-revoked are not accepted.\n",
+		text, caKey, certs.IssuedFile(c.dir))
 	return err
 }
 

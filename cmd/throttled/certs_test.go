@@ -58,7 +58,7 @@ func TestCertsFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "certs")
 	said := mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "--days", "30", "n1", "n2")
 	modes := map[string]fs.FileMode{
-		"ca.pem": 0o644, "ca-key.pem": 0o600, "n1.pem": 0o644, "n1-key.pem": 0o600, "n2.pem": 0o644, "n2-key.pem": 0o600,
+		"ca.pem": 0o644, "ca-key.pem": 0o600, "n1.pem": 0o644, "n1-key.pem": 0o600, "n2.pem": 0o644, "n2-key.pem": 0o600, "issued": 0o644,
 	}
 	files := readFiles(t, dir)
 	if len(files) != len(modes) {
@@ -84,6 +84,12 @@ func TestCertsFiles(t *testing.T) {
 			t.Errorf("%s is not told of in %q", option, said)
 		}
 	}
+	for _, node := range []string{"n1", "n2"} {
+		serial, err := certs.Serial(dir, node)
+		if err != nil || !strings.Contains("\n"+files["issued"], "\n"+serial+" # "+node+".c1.throttled ") {
+			t.Errorf("serial number %s of %s (%v) is not in %q", serial, node, err, files["issued"])
+		}
+	}
 	pair, err := tls.X509KeyPair([]byte(files["n1.pem"]), []byte(files["n1-key.pem"]))
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +110,7 @@ func TestCertsServeNodes(t *testing.T) {
 	said := mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "--renew", "n2", "n3")
 	after := readFiles(t, dir)
 	for name, content := range before {
-		renewed := strings.HasPrefix(name, "n2")
+		renewed := strings.HasPrefix(name, "n2") || name == "issued"
 		if changed := after[name] != content; changed != renewed {
 			t.Errorf("%s changed: %v, want %v", name, changed, renewed)
 		}

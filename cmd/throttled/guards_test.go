@@ -51,8 +51,14 @@ func freeAddr(t *testing.T) string {
 	return fmt.Sprint("127.0.0.1:", freeport.Of(t))
 }
 
-// newProcesses are the nodes of a cluster, which are started.
+// newProcesses are the nodes of a cluster without certificates, which are started.
 func newProcesses(t *testing.T, ids []string, args ...string) (all []*process) {
+	t.Helper()
+	return startProcesses(t, ids, func(string) []string { return append([]string{"--raft-insecure", "yes"}, args...) })
+}
+
+// startProcesses starts the nodes of a cluster, each with arguments of its own.
+func startProcesses(t *testing.T, ids []string, args func(id string) []string) (all []*process) {
 	t.Helper()
 	var list []string
 	for _, id := range ids {
@@ -63,7 +69,7 @@ func newProcesses(t *testing.T, ids []string, args ...string) (all []*process) {
 	for _, p := range all {
 		_, port, _ := net.SplitHostPort(p.addr)
 		p.args = append([]string{"--port", port, "--cluster-port", "0", "--sentinel-port", "0", "--data-dir", p.dir, "--cluster-id", "test", "--node-id", p.id,
-			"--raft-addr", p.raft, "--raft-insecure", "yes", "--bootstrap", strings.Join(list, " ")}, args...)
+			"--raft-addr", p.raft, "--bootstrap", strings.Join(list, " ")}, args(p.id)...)
 		p.start()
 	}
 	return all
@@ -199,7 +205,7 @@ func TestProcess_InstallLoop(t *testing.T) {
 	defer func() { _, _ = transport.Close(), l.Close() }()
 	l.SetExpected(func(string) string { return victim.id })
 	for range 3 {
-		if err := sendSnapshot(transport, victim, snapshots, list[0]); err != nil && !errors.Is(err, io.EOF) {
+		if err := sendSnapshot(transport, leader.id, victim, snapshots, list[0]); err != nil && !errors.Is(err, io.EOF) {
 			t.Logf("the snapshot was refused: %v", err) // by a process that ends
 		}
 	}
@@ -213,15 +219,15 @@ func TestProcess_InstallLoop(t *testing.T) {
 	}
 }
 
-// sendSnapshot sends a snapshot as a leader of a later term does.
-func sendSnapshot(from *raft.NetworkTransport, to *process, snapshots raft.SnapshotStore, meta *raft.SnapshotMeta) error {
+// sendSnapshot sends a snapshot as a node does that leads in a later term.
+func sendSnapshot(from *raft.NetworkTransport, id string, to *process, snapshots raft.SnapshotStore, meta *raft.SnapshotMeta) error {
 	_, content, err := snapshots.Open(meta.ID)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = content.Close() }()
 	args := raft.InstallSnapshotRequest{
-		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("n"), Addr: []byte(from.LocalAddr())}, SnapshotVersion: raft.SnapshotVersionMax,
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(id), Addr: []byte(from.LocalAddr())}, SnapshotVersion: raft.SnapshotVersionMax,
 		Term: 1000, Leader: []byte(from.LocalAddr()), LastLogIndex: meta.Index, LastLogTerm: meta.Term,
 		Configuration: raft.EncodeConfiguration(meta.Configuration), ConfigurationIndex: meta.ConfigurationIndex, Size: meta.Size,
 	}

@@ -170,7 +170,7 @@ func (r *replica) openTransport(o *options.Options, boot uint64) (cluster.Transp
 	var err error
 	r.link, err = peerlink.Listen(peerlink.Config{
 		Cluster: o.ClusterID, Node: o.NodeID, Boot: boot, Bind: o.RaftAddr, Advertise: o.RaftAdvertise,
-		Insecure: o.RaftInsecure, CertFile: o.RaftTLSCert, KeyFile: o.RaftTLSKey, CAFile: o.RaftTLSCA,
+		Insecure: o.RaftInsecure, CertFile: o.RaftTLSCert, KeyFile: o.RaftTLSKey, CAFile: o.RaftTLSCA, RevokedFile: o.RaftTLSRevoked,
 		MaxPerPeer: maxPerPeer, MaxConns: maxPeers * maxPerPeer, Log: r.log,
 	})
 	if err != nil {
@@ -208,6 +208,7 @@ func (r *replica) serve() {
 	if r.link == nil {
 		return
 	}
+	r.raft.Serve(r.node.Guard())
 	r.link.SetAllowed(r.node.Allows)
 	r.link.SetExpected(r.node.NodeAt)
 	r.link.SetCurrent(r.node.Current)

@@ -32,6 +32,7 @@ var (
 	// ErrNotCA is wrapped when a certificate cannot sign those of nodes, as it is not
 	// that of a CA or its key is another.
 	ErrNotCA = errors.New("not a CA with its key")
+	errNoPEM = errors.New("not a certificate in PEM")
 	// ErrExpired is wrapped when a CA has expired, or is not valid yet.
 	ErrExpired = errors.New("not valid at this time")
 )
@@ -122,6 +123,20 @@ func (ca *CA) Issue(node, cluster string, days int, now time.Time) (Pair, error)
 		return Pair{}, fmt.Errorf("make a certificate for %s: %w", name, err)
 	}
 	return pair, nil
+}
+
+// Serial returns the serial number of the certificate of a pair, in hexadecimal digits. The error wraps
+// that of reading it.
+func (p Pair) Serial() (string, error) {
+	block, _ := pem.Decode(p.Cert)
+	if block == nil {
+		return "", fmt.Errorf("read the serial number: %w", errNoPEM)
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return "", fmt.Errorf("read the serial number: %w", err)
+	}
+	return cert.SerialNumber.Text(16), nil
 }
 
 // sign makes a key and a certificate for it, signed by ca, or by the key itself if ca is

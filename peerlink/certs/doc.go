@@ -11,6 +11,6 @@
 // clusters and nodes may be called is said here, for all who name one: see [CheckName].
 //
 // Keys are ECDSA on P-256. Certificates begin an hour before they are made, since the
-// clocks of nodes differ. There are no revocation lists: a certificate is good until it
-// expires, or until no node has its CA any more.
+// clocks of nodes differ. [Pair.Record] keeps their serial numbers, by which nodes refuse those that are
+// revoked.
 package certs

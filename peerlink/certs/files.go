@@ -58,6 +58,41 @@ func LoadCA(dir string, now time.Time) (*CA, error) {
 	return ca, nil
 }
 
+// IssuedFile returns the file in a directory that lists the certificates that were made there.
+func IssuedFile(dir string) string { return filepath.Join(dir, "issued") }
+
+// Record adds a certificate to the file of those that were made in a directory, which is made if need be:
+// a line with its serial number, and its name and the time in a comment. It has the form of a list of revoked
+// certificates. A certificate that replaces another leaves the line of that one.
+func (p Pair) Record(dir, name string, now time.Time) error {
+	serial, err := p.Serial()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("record a certificate: %w", err)
+	}
+	f, err := os.OpenFile(IssuedFile(dir), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("record a certificate: %w", err)
+	}
+	_, err = fmt.Fprintf(f, "%s # %s %s\n", serial, name, now.UTC().Format(time.RFC3339))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("record a certificate: %w", err)
+	}
+	return nil
+}
+
+// Serial returns the serial number of the certificate of a node in a directory, in hexadecimal digits.
+func Serial(dir, node string) (string, error) {
+	file, _ := Files(dir, node)
+	cert, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	return Pair{Cert: cert}.Serial()
+}
+
 // Save writes the files of the CA. See [Pair.Save].
 func (ca *CA) Save(dir string) error { return ca.pair.save(dir, caName) }
 

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/peerlink"
+	"github.com/throttledhq/throttled/peerlink/certs"
+)
+
+// authority makes the certificates of a cluster.
+type authority struct {
+	t   *testing.T
+	dir string
+}
+
+func newAuthority(t *testing.T) *authority { return &authority{t, t.TempDir()} }
+
+// args makes the certificate of a node and returns the options with which it is used. The list of
+// revoked certificates is empty.
+func (a *authority) args(id string) []string {
+	a.t.Helper()
+	a.make(id)
+	cert, key := certs.Files(a.dir, id)
+	ca, _ := certs.CAFiles(a.dir)
+	a.revoke("")
+	return []string{"--raft-tls-cert", cert, "--raft-tls-key", key, "--raft-tls-ca", ca, "--raft-tls-revoked", a.revoked()}
+}
+
+func (a *authority) make(id string) {
+	a.t.Helper()
+	if code := runCerts(a.t.Context(), []string{"--dir", a.dir, "--cluster", "test", "--renew", id}, io.Discard, os.Stderr); code != exitOK {
+		a.t.Fatalf("throttled certs exits with %d", code)
+	}
+}
+
+func (a *authority) revoked() string { return filepath.Join(a.dir, "revoked") }
+
+// revoke replaces the list of revoked certificates.
+func (a *authority) revoke(text string) {
+	a.t.Helper()
+	temporary := a.revoked() + ".new"
+	if err := errors.Join(os.WriteFile(temporary, []byte(text), 0o600), os.Rename(temporary, a.revoked())); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// rogue opens a link with the key of a node, as whoever has that file can.
+func (a *authority) rogue(id string) *peerlink.Link {
+	a.t.Helper()
+	c := peerlink.Config{Cluster: "test", Node: id, Bind: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}
+	c.CertFile, c.KeyFile = certs.Files(a.dir, id)
+	c.CAFile, _ = certs.CAFiles(a.dir)
+	l, err := peerlink.Listen(c)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// opens opens a stream to a node, or returns nil if it is refused for the reason that there has to be.
+func opens(t *testing.T, from *peerlink.Link, to *process, p peerlink.Purpose) net.Conn {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	c, err := from.Dial(ctx, to.id, to.raft, p)
+	if errors.Is(err, peerlink.ErrNotAllowed) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// says sends a command over a stream and returns the first line of the reply.
+func says(t *testing.T, c net.Conn, args ...string) string {
+	t.Helper()
+	fmt.Fprintf(c, "*%d\r\n", len(args))
+	for _, arg := range args {
+		fmt.Fprintf(c, "$%d\r\n%s\r\n", len(arg), arg)
+	}
+	line, err := bufio.NewReader(c).ReadString('\n')
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return line
+}
+
+// harmful are commands that end a cluster.
+var harmful = [][]string{{"CONFIG", "SET", "requirepass", ""}, {"FLUSHALL"}, {"CL.CLUSTER", "REMOVE", "n3"}, {"DEBUG", "SLEEP", "1"}, {"SHUTDOWN", "NOSAVE"}}
+
+// TestProcess_Rogue has whoever has the key of a node that was removed, or of one that never joined, try what
+// nodes do. Streams that it had while it was a member are closed, no command is obeyed, and no message reaches Raft.
+func TestProcess_Rogue(t *testing.T) {
+	ca := newAuthority(t)
+	patient := []string{"--raft-heartbeat", "1000", "--requirepass", ""} // so that no busy machine makes another lead
+	all := startProcesses(t, []string{"n1", "n2", "n3"}, func(id string) []string { return append(ca.args(id), patient...) })
+	leader, _ := leaderOf(t, all)
+	ca.make("n9")
+	n4 := newJoining(t, "n4", leader, append(append(ca.args("n4"), "--raft-insecure", "no"), patient...)...)
+	leader.ask("voters:4 ", "CL.CLUSTER", "STATUS")
+	n4.kill()
+	leader.ask("[0 ", "CL.THROTTLE", "k", "0", "1", "1h")
+
+	removed, stranger := ca.rogue("n4"), ca.rogue("n9")
+	var had []net.Conn // streams of a member
+	for _, p := range all {
+		for _, purpose := range []peerlink.Purpose{peerlink.Raft, peerlink.Client} {
+			c := opens(t, removed, p, purpose)
+			if c == nil {
+				t.Fatalf("%s refuses a member's stream for %s", p.id, purpose)
+			}
+			had = append(had, c)
+		}
+	}
+	leader.ask("OK", "CL.CLUSTER", "REMOVE", "n4")
+	for _, c := range had {
+		if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("the stream of a removed node stays open")
+		}
+	}
+
+	for _, rogue := range []*peerlink.Link{removed, stranger} {
+		for _, p := range all {
+			for _, command := range harmful {
+				if c := opens(t, rogue, p, peerlink.Client); c != nil {
+					t.Errorf("%s answers a rogue's %v with %q", p.id, command, says(t, c, command...))
+				}
+			}
+			if c := opens(t, rogue, p, peerlink.Raft); c != nil {
+				t.Errorf("%s accepts a rogue's stream for Raft", p.id)
+			}
+		}
+	}
+	for _, p := range all {
+		p.ask("nodes:3 ", "CL.CLUSTER", "STATUS")
+		p.ask("leader:"+leader.id+" ", "CL.CLUSTER", "STATUS")
+		p.ask("[1 ", "CL.THROTTLE", "k", "0", "1", "1h")
+	}
+}
+
+// TestProcess_StolenKey has a member's key used elsewhere. It may ask for what nodes forward, and for nothing else,
+// and its votes count only in its own name. Once its certificate is revoked it may do nothing.
+func TestProcess_StolenKey(t *testing.T) {
+	ca := newAuthority(t)
+	all := startProcesses(t, []string{"n1", "n2", "n3"}, func(id string) []string {
+		return append(ca.args(id), "--raft-heartbeat", "1000")
+	})
+	leader, others := leaderOf(t, all)
+	others[1].kill()
+	thief := ca.rogue(others[1].id)
+	c := opens(t, thief, leader, peerlink.Client)
+	if got := says(t, c, "DBSIZE"); got[0] != ':' {
+		t.Errorf("what nodes forward is answered with %q", got)
+	}
+	for _, command := range [][]string{
+		{"CONFIG", "SET", "requirepass", ""}, {"CONFIG", "GET", "*"}, {"SHUTDOWN", "NOSAVE"}, {"MONITOR"}, {"CLIENT", "KILL", "TYPE", "normal"},
+		{"SUBSCRIBE", "c"}, {"INFO"}, {"CL.CLUSTER", "HASH"}, {"SLOWLOG", "GET"}, {"BGSAVE"},
+	} {
+		if got := says(t, c, command...); !strings.Contains(got, "is not accepted from another node") {
+			t.Errorf("%v is answered with %q", command, got)
+		}
+	}
+
+	transport := raft.NewNetworkTransport(thief.Raft(), 1, 5*time.Second, io.Discard)
+	defer func() { _ = transport.Close() }()
+	thief.SetExpected(func(string) string { return leader.id })
+	own := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(others[1].id), Addr: []byte(others[1].raft)}
+	anonymous, other := own, own
+	anonymous.ID = nil
+	other.ID, other.Addr = []byte(others[0].id), []byte(others[0].raft)
+	for _, h := range []raft.RPCHeader{own, anonymous, other} {
+		q := raft.RequestVoteRequest{RPCHeader: h, Term: 1<<64 - 1, LastLogIndex: 1 << 40, LastLogTerm: 1 << 40, LeadershipTransfer: true}
+		err := transport.RequestVote(raft.ServerID(leader.id), raft.ServerAddress(leader.raft), &q, new(raft.RequestVoteResponse))
+		if err == nil {
+			t.Errorf("a vote of %q for a term of 2^64-1 is answered", h.ID)
+		}
+	}
+	leader.ask("leader:"+leader.id+" ", "CL.CLUSTER", "STATUS")
+	leader.ask("[0 ", "CL.THROTTLE", "k", "0", "1", "1h")
+
+	serial, err := certs.Serial(ca.dir, others[1].id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca.revoke("not a number\n")
+	leader.says("revoked certificates stay as they were")
+	ca.revoke("# stolen\n" + serial + " # " + others[1].id + "\n")
+	if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal("the stream of a revoked certificate stays open")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for _, p := range []*process{leader, others[0]} {
+		p.says("read the revoked certificates")
+		for _, purpose := range []peerlink.Purpose{peerlink.Raft, peerlink.Client, peerlink.Control} {
+			if _, err := thief.Dial(ctx, p.id, p.raft, purpose); !errors.Is(err, peerlink.ErrCertificate) {
+				t.Errorf("%s answers a revoked certificate that asks for %s with %v", p.id, purpose, err)
+			}
+		}
+	}
+	others[1].start()
+	if code, _ := others[1].ends(30 * time.Second); code == exitOK || !strings.Contains(others[1].log.String(), "throttled certs --renew") {
+		t.Errorf("a node with a revoked certificate ends with %d:\n%s", code, others[1].log)
+	}
+	ca.make(others[1].id)
+	others[1].start()
+	others[1].ask("leader:"+leader.id+" ", "CL.CLUSTER", "STATUS")
+}
+
+// TestProcess_MissedAMember has a node come back that was away while another joined, which leads by now: it has to
+// follow a node that it does not know.
+func TestProcess_MissedAMember(t *testing.T) {
+	ca := newAuthority(t)
+	patient := []string{"--raft-heartbeat", "1000"}
+	all := startProcesses(t, []string{"n1", "n2", "n3"}, func(id string) []string { return append(ca.args(id), patient...) })
+	leader, others := leaderOf(t, all)
+	away := others[0]
+	leader.ask("[0 ", "CL.THROTTLE", "k", "0", "1", "1h")
+	away.kill()
+	n4 := newJoining(t, "n4", leader, append(append(ca.args("n4"), "--raft-insecure", "no"), patient...)...)
+	leader.ask("voters:4 ", "CL.CLUSTER", "STATUS")
+	leader.ask("OK", "CL.CLUSTER", "TRANSFER", "n4")
+	n4.ask("leader:n4 ", "CL.CLUSTER", "STATUS")
+	away.start()
+	away.ask("leader:n4 ", "CL.CLUSTER", "STATUS")
+	away.ask("nodes:4 ", "CL.CLUSTER", "STATUS")
+	away.ask("[1 ", "CL.THROTTLE", "k", "0", "1", "1h")
+}

@@ -1,0 +1,107 @@
+package peerlink
+
+import (
+	"crypto/x509"
+	"fmt"
+	"math/big"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// revocations are the certificates that are not accepted any more. The zero value has none.
+type revocations struct {
+	file    string
+	seen    os.FileInfo // the file when it was read; of the one goroutine that reads
+	serials atomic.Pointer[map[string]struct{}]
+}
+
+// read reads the file if it has changed, and reports whether it had. After an error, which wraps
+// ErrSerials or that of the system, the list stays as it was.
+func (r *revocations) read() (changed bool, err error) {
+	info, err := os.Stat(r.file)
+	if err != nil {
+		r.seen = nil
+		return false, fmt.Errorf("read revoked certificates: %w", err)
+	}
+	if sameFile(info, r.seen) {
+		return false, nil
+	}
+	text, err := os.ReadFile(r.file)
+	if err != nil {
+		return false, fmt.Errorf("read revoked certificates: %w", err)
+	}
+	serials, err := parseSerials(string(text))
+	if err != nil {
+		return false, fmt.Errorf("read revoked certificates: %s: %w", r.file, err)
+	}
+	r.seen = info
+	r.serials.Store(&serials)
+	return true, nil
+}
+
+// parseSerials returns the serial numbers in a text: one per line in hexadecimal digits, of either case
+// and with colons or without, as openssl and "throttled certs" print them. The rest of a line behind # is
+// a comment. Errors wrap ErrSerials.
+func parseSerials(text string) (map[string]struct{}, error) {
+	serials, number := map[string]struct{}{}, 0
+	for line := range strings.Lines(text) {
+		number++
+		line, _, _ = strings.Cut(line, "#")
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		n, ok := new(big.Int).SetString(strings.ReplaceAll(line, ":", ""), 16)
+		if !ok || n.Sign() <= 0 {
+			return nil, fmt.Errorf("line %d: %.60q is not in a %w", number, line, ErrSerials)
+		}
+		serials[n.Text(16)] = struct{}{}
+	}
+	return serials, nil
+}
+
+// check returns an error that wraps ErrCertificate and ErrRevoked if a certificate of a chain is revoked.
+func (r *revocations) check(chain []*x509.Certificate) error {
+	serials := r.serials.Load()
+	if serials == nil {
+		return nil
+	}
+	for _, c := range chain {
+		if _, listed := (*serials)[c.SerialNumber.Text(16)]; listed {
+			return fmt.Errorf("%w: %w: serial number %x of %.200q", ErrCertificate, ErrRevoked, c.SerialNumber, c.DNSNames)
+		}
+	}
+	return nil
+}
+
+// readRevoked reads the list for the first time. It fails if the certificate of this node is on it: no other
+// node would accept it.
+func (l *Link) readRevoked() error {
+	if l.cfg.RevokedFile == "" {
+		return nil
+	}
+	if _, err := l.revoked.read(); err != nil {
+		return err
+	}
+	if err := l.revoked.check([]*x509.Certificate{l.papers.current.cert.Leaf}); err != nil {
+		return fmt.Errorf("%s: %w; make another with throttled certs --renew", l.cfg.CertFile, err)
+	}
+	return nil
+}
+
+// watchRevoked reads the list again when its file changes, and closes the streams of certificates
+// that are on it by then. While it cannot be read the last one that could be stays in force.
+func (l *Link) watchRevoked() {
+	for l.pause(lookEvery) {
+		changed, err := l.revoked.read()
+		if err != nil {
+			l.notices.warn("revoked", time.Minute, "revoked certificates stay as they were: correct the file that lists them", "error", err)
+		}
+		if changed {
+			l.cfg.Log.Info("read the revoked certificates", "file", l.cfg.RevokedFile, "serial numbers", len(*l.revoked.serials.Load()))
+			l.Recheck()
+		}
+	}
+}
