@@ -27,5 +27,6 @@ const (
 	TimeUnseen        Bug = "time-not-seen"         // a node that was down goes by its own wall clock
 	OwnHeartbeat      Bug = "own-heartbeat-lease"   // each node goes by its own raft-heartbeat
 	UnheardHeartbeat  Bug = "unheard-heartbeat"     // a longer lease does not wait until all voters keep still for longer
+	AnyStream         Bug = "any-stream"            // a node of any certificate may forward commands
 	SyncIgnored       Bug = "sync-error-ignored"    // what the disk has not stored counts as stored
 )

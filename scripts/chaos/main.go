@@ -16,6 +16,7 @@
 //	chaos old-copy   old copies of data directories that are put back
 //	chaos fence      a cluster that is recovered, whose lost nodes come back
 //	chaos disk       disks that are full, fail, hang and are slow
+//	chaos rogue      keys of nodes in other hands, forged votes
 //	chaos mutants    deliberate bugs: each has to be found by some checker
 //	chaos all        all of them
 //	chaos check FILE judges a history that was kept
@@ -60,6 +61,7 @@ func scenarios() []scenario {
 		{"old-copy", oldCopy},
 		{"fence", fence},
 		{"disk", disk},
+		{"rogue", rogue},
 		{"mutants", mutants},
 	}
 }

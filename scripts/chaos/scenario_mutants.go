@@ -35,6 +35,7 @@ func hunts() []hunt {
 		{mutant.DirtySnapshot, saveWhileCut},
 		{mutant.NoBarrier, killAndLead},
 		{mutant.ForgottenTime, saveAndKillAll},
+		{mutant.AnyStream, flushedByStranger},
 		{mutant.SyncIgnored, failFollowersAndKillAll},
 		{mutant.TimeTwice, followersKilled},
 		{mutant.TimeLate, followersKilled},
