@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
@@ -83,9 +84,10 @@ func TestNothingIsToldBefore(t *testing.T) {
 
 // TestUncertainBatches loses leadership behind decisions. Only who may have been charged is
 // told so.
-func TestUncertainBatches(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "a", "b")
+func TestUncertainBatches(t *testing.T) { synctest.Test(t, testUncertainBatches) }
+
+func testUncertainBatches(t *testing.T) {
+	l := newPipedLab(t, "a", "b")
 	l.lead("a")
 	p := l.nodes["a"].at(l.nodes["a"].cluster)
 	one := request("CL.THROTTLE", "k", "0", "1", "60")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -141,9 +142,10 @@ func TestNotAllAreShown(t *testing.T) {
 }
 
 // TestMoved sends clients of Redis Cluster to the leader, by the slot of the first key.
-func TestMoved(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "a", "b")
+func TestMoved(t *testing.T) { synctest.Test(t, testMoved) }
+
+func testMoved(t *testing.T) {
+	l := newPipedLab(t, "a", "b")
 	l.lead("b")
 	p := l.nodes["a"].at(l.nodes["a"].cluster)
 	moved := func(slot int) string {

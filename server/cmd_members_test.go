@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/throttledhq/throttled/topology"
 )
@@ -111,9 +112,10 @@ func TestClClusterChanges(t *testing.T) {
 }
 
 // TestClClusterErrors says in words why the cluster is not changed.
-func TestClClusterErrors(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, "a", "b")
+func TestClClusterErrors(t *testing.T) { synctest.Test(t, testClClusterErrors) }
+
+func testClClusterErrors(t *testing.T) {
+	l := newPipedLab(t, "a", "b")
 	l.lead("a")
 	p := l.nodes["b"].dial()
 	f := func(err error, want string) {
@@ -130,7 +132,11 @@ func TestClClusterErrors(t *testing.T) {
 	f(topology.ErrNoLeader, "-"+string(errNotLeading)) // it has been tried until then
 	l.lead("")
 	p.do(failure(errNotLeading), "CL.CLUSTER", "TRANSFER")
+}
 
+// TestClClusterOfNone refuses the command where there is no cluster.
+func TestClClusterOfNone(t *testing.T) {
+	t.Parallel()
 	single := start(t, nil).dial()
 	for _, command := range []string{"STATUS", "NODES", "HASH", "ADD d x:1", "REMOVE d", "TRANSFER"} {
 		single.do(failure(errNotClustered), words("CL.CLUSTER "+command)...)
