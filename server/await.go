@@ -23,7 +23,7 @@ func (c *client) awaitTicket(t limiter.Ticket) error {
 	if t == (limiter.Ticket{}) {
 		return c.srv.engine.Await(t) // which does not last
 	}
-	defer c.awaiting.Store(c.awaiting.Swap(true))
+	defer c.resume(c.pause())
 	return c.srv.engine.Await(t)
 }
 

@@ -41,6 +41,9 @@ func (c *client) write(b []byte) error {
 // has no descriptor, is written to directly: the other end reads all the time.
 func (c *client) writeRest(b []byte) error {
 	if c.conn.raw == nil || c.face.trusted {
+		if c.giveTurn() {
+			defer c.takeTurn()
+		}
 		n, err := c.writeSlowly(b)
 		c.countWrite(n)
 		return err
@@ -58,6 +61,9 @@ func (c *client) queueReplies(b []byte) (ended bool, err error) {
 	queued, ended, err := c.feed.tryPut(b, c.replyRoom(), c.tune) // a client that can read of its subscription gets what comes there
 	if queued || ended {
 		return ended, err
+	}
+	if c.giveTurn() {
+		defer c.takeTurn()
 	}
 	c.backlog.fullSince.Store(c.srv.ticks.Load())
 	c.backlog.waiting.Store(c.feed)

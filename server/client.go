@@ -47,6 +47,7 @@ type client struct {
 	tx            transaction
 	charged       era // when it was charged last
 	channels      subscriptions
+	inTurn        bool  // it holds one of the server's turns
 	retune        bool  // its subscriptions are not those that it is told news by
 	watching      bool  // MONITOR has been asked for
 	feed          *feed // what writes to the connection then, where there may be news, or while the client does not read
@@ -198,7 +199,7 @@ func (c *client) turn() progress {
 	if n > 0 {
 		c.srv.stats.netIn.Add(int64(n))
 		c.srv.stats.reads.Add(1)
-		goesOn := c.runAll()
+		goesOn := c.runTurn()
 		c.noteUsage()
 		if !goesOn {
 			return stop

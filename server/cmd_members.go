@@ -156,7 +156,7 @@ func (c *client) administer(change func(ctx context.Context, view *topology.View
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
 	defer cancel()
-	defer c.awaiting.Store(c.awaiting.Swap(true))
+	defer c.resume(c.pause())
 	err := change(ctx, c.srv.cluster.View())
 	_, known := asReply(err)
 	switch {

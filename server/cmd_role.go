@@ -141,7 +141,7 @@ func (c *client) awaitMost(timeout time.Duration) bool {
 	}
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	defer c.awaiting.Store(c.awaiting.Swap(true))
+	defer c.resume(c.pause())
 	done := make(chan error, 1)
 	go func() { done <- c.awaitCommit() }() // until this node does not lead any more, at the latest
 	select {

@@ -183,6 +183,9 @@ func (c *client) noteRun(cmd *command) {
 // One that changes several keys, or all of them, is alone: no CL.ALL is charged between two of
 // them.
 func (c *client) runLocked(cmd *command, args [][]byte) error {
+	if !cmd.is(fast) && !c.tx.running && c.giveTurn() {
+		defer c.takeTurn() // after the lock is released: its holder never waits for a turn
+	}
 	several := len(args) > 2 || cmd.keys.first == 0
 	switch {
 	case c.tx.running:

@@ -107,6 +107,9 @@ func (c *client) awaitMemory() {
 
 // executeLong runs a command whose reply may be long, when few others do.
 func (c *client) executeLong(cmd *command, args [][]byte) {
+	if c.giveTurn() {
+		defer c.takeTurn()
+	}
 	m := &c.srv.clientMemory
 	m.long <- struct{}{}
 	defer func() { <-m.long }()

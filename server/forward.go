@@ -121,11 +121,11 @@ func (c *client) runErrands() {
 	c.sent.list, c.sent.args = nil, nil // what runs meanwhile collects nothing of its own
 	list := sent.list
 	note(&c.halfSince, 0) // what is incomplete cannot be completed now
-	c.awaiting.Store(true)
+	paused := c.pause()
 	start := c.srv.uptime()
 	c.runElsewhere(list)
 	share := (c.srv.uptime() - start) / time.Duration(len(list))
-	c.awaiting.Store(false)
+	c.resume(paused)
 	for i := range list {
 		c.report(&list[i], share)
 	}

@@ -63,7 +63,8 @@ type labEngine struct {
 
 const labName = "lab"
 
-// newLab starts servers of which none leads, and which wait long enough for each other on a machine that is busy.
+// newLab starts servers of which none leads, and which wait long enough for each other on a machine that is busy. Each
+// has one turn, so that a client that keeps its turn while it waits stops all others.
 func newLab(t testing.TB, ids ...string) *lab {
 	t.Helper()
 	return startLab(t, false, ids)
@@ -120,7 +121,7 @@ func (n *labNode) start(t testing.TB) {
 	if err != nil {
 		t.Fatalf("options: %v", err)
 	}
-	srv := New(Config{Engine: labEngine{n.lab.table, n}, Cluster: n, Options: store, Version: "test"})
+	srv := New(Config{Engine: labEngine{n.lab.table, n}, Cluster: n, Options: store, Version: "test", Turns: 1})
 	if !n.lab.piped {
 		srv.forward.timeout = forwardTimeouts{patience, patience, patience}
 	}

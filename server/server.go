@@ -24,6 +24,8 @@ type Config struct {
 	Snapshots Snapshots
 	// Cluster is the one that this server is a node of. nil: it is a server by itself.
 	Cluster topology.Cluster
+	// Turns is how many goroutines may run commands of clients at the same time; 0: any number.
+	Turns int
 	// Stop is called once when a client asks for SHUTDOWN, and told whether the state is
 	// to be saved after the last decision. It must not wait for the server. nil: nothing stops.
 	Stop func(save bool)
@@ -56,6 +58,7 @@ type Server struct {
 	monitors monitors
 	forward  forwarder
 	news     news
+	turns    turns
 	logged   logLimiter
 	auth     authLimiter
 
@@ -100,6 +103,7 @@ func New(c Config) *Server {
 		runID:     newRunID(),
 		started:   time.Now(),
 		ended:     make(chan struct{}),
+		turns:     newTurns(c.Turns),
 		clients:   map[int64]*client{},
 		listeners: map[net.Listener]struct{}{},
 	}

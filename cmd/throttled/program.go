@@ -112,6 +112,7 @@ func (p *program) openReplica(o *options.Options, config *server.Config) (err er
 	config.Engine, config.Snapshots = p.replica.node, p.replica
 	if o.ClusterID != "" {
 		config.Cluster = p.replica.node
+		config.Turns = reserveProcessors()
 	}
 	return nil
 }

@@ -1,0 +1,65 @@
+package server
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestTurns runs no more at a time than there are turns, and everybody in the end.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	const bound, all = 2, 200
+	turns := newTurns(bound)
+	var running, most, done atomic.Int64
+	var group sync.WaitGroup
+	for range all {
+		group.Go(func() {
+			turns.take()
+			now := running.Add(1)
+			for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+			}
+			running.Add(-1)
+			turns.give()
+			done.Add(1)
+		})
+	}
+	group.Wait()
+	if most.Load() > bound || done.Load() != all {
+		t.Errorf("%d at a time, %d in all; want at most %d, and %d", most.Load(), done.Load(), bound, all)
+	}
+}
+
+// TestTurns_Unbounded needs no give for a take.
+func TestTurns_Unbounded(t *testing.T) {
+	t.Parallel()
+	turns := newTurns(0)
+	for range 3 { // none is given back
+		turns.take()
+	}
+}
+
+// TestTurns_Waiting serves a client while others wait, more of them than there are turns: for a commit, and for
+// their own peer to read.
+func TestTurns_Waiting(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	release := l.hold()
+	waiting := make([]*peer, 3)
+	for i := range waiting {
+		waiting[i] = l.nodes["a"].dial()
+		waiting[i].send("CL.THROTTLE k 9 10 60\r\n")
+	}
+	for l.awaits() < len(waiting) {
+		runtime.Gosched()
+	}
+	l.nodes["a"].dial().do("+PONG\r\n", "PING")
+	release(nil)
+	for _, p := range waiting {
+		if got := p.read(); len(got.list) != 5 || got.list[0].int() != 0 {
+			t.Errorf("%+v, want it admitted", got)
+		}
+	}
+}
