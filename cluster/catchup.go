@@ -35,6 +35,9 @@ type catchUp struct {
 	now    func() time.Duration // on the monotonic clock
 	// acknowledged takes in up to where a node has the log of this one, which leads in a term.
 	acknowledged func(id string, term, index uint64)
+	trips        *roundTrips
+	// timeout is the silence after which followers elect another leader.
+	timeout func() time.Duration
 
 	mu       sync.Mutex
 	contacts map[raft.ServerID]*contact
@@ -55,6 +58,7 @@ func (n *Node) newCatchUp(t Transport) *catchUp {
 	return &catchUp{
 		Transport: t, wanted: n.sendsTo, ended: n.ended, now: n.clock.monotonic,
 		contacts: map[raft.ServerID]*contact{}, acknowledged: n.memory.acknowledged,
+		trips: &n.trips, timeout: n.heartbeat,
 	}
 }
 
@@ -64,9 +68,14 @@ func (c *catchUp) AppendEntries(id raft.ServerID, target raft.ServerAddress, arg
 	if !heartbeat {
 		c.await(id, args.Term)
 	}
+	start := c.now()
 	err := c.Transport.AppendEntries(id, target, args, resp)
 	if heartbeat {
 		c.note(id, args.Term, err == nil)
+	}
+	if heartbeat && err == nil {
+		end := c.now()
+		c.trips.note(string(id), end-start, c.timeout(), end)
 	}
 	if err == nil {
 		c.hear(id, args.Term, newest(args, resp))

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,7 +69,8 @@ func (q *quiet) AppendEntries(_ raft.ServerID, _ raft.ServerAddress, args *raft.
 
 // through returns the transport of a node that sends through q, and ends with ended.
 func (q *quiet) through(ended <-chan struct{}) *catchUp {
-	c := &catchUp{Transport: q, ended: ended, now: NewClock().monotonic, contacts: map[raft.ServerID]*contact{}, acknowledged: newMemory().acknowledged}
+	c := &catchUp{Transport: q, ended: ended, now: NewClock().monotonic, contacts: map[raft.ServerID]*contact{}, acknowledged: newMemory().acknowledged,
+		trips: &roundTrips{log: slog.New(slog.DiscardHandler)}, timeout: func() time.Duration { return testHeartbeat }}
 	c.wanted = func(raft.ServerID) (<-chan struct{}, bool) { return nil, true }
 	return c
 }

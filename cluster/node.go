@@ -107,6 +107,7 @@ type Node struct {
 	changing  sync.Mutex                 // held while the cluster is being changed
 	saluted   atomic.Int64               // when, on the monotonic clock, this node first heard of a leader
 	gone      atomic.Pointer[leadership] // the newest whose leader has ended without another having taken over; nil: none
+	trips     roundTrips                 // of heartbeats
 	contacts  *catchUp                   // knows who answers this node while it leads; nil before Raft is started
 	arrivals  *arrivals                  // nil before Raft is started
 	guard     *guard                     // of what other nodes send
@@ -157,6 +158,7 @@ func New(c Config) *Node {
 		met:       map[string]Announcement{},
 		notify:    make(chan bool, 64),
 		again:     make(chan struct{}, 1),
+		trips:     roundTrips{log: c.Logger},
 		ended:     make(chan struct{}),
 		memory:    newMemory(),
 	}

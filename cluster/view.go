@@ -159,17 +159,18 @@ func (n *Node) Status() topology.Status {
 		return topology.Status{Mode: n.mode()}
 	}
 	s := topology.Status{
-		Mode:      n.mode(),
-		Last:      n.raft.LastIndex(),
-		Committed: n.raft.CommitIndex(),
-		Applied:   n.raft.AppliedIndex(),
-		LogTime:   n.clock.Now(),
-		Entries:   n.entries.Load(),
-		Changes:   n.bytes.Load(),
-		Rollbacks: n.rollbacks.Load(),
-		Snapshot:  n.snapshotIndex.Load(),
-		Heartbeat: n.shownHeartbeat(),
-		Settled:   n.config.Peers == nil || n.pulse.known().settled(),
+		Mode:       n.mode(),
+		Last:       n.raft.LastIndex(),
+		Committed:  n.raft.CommitIndex(),
+		Applied:    n.raft.AppliedIndex(),
+		LogTime:    n.clock.Now(),
+		Entries:    n.entries.Load(),
+		Changes:    n.bytes.Load(),
+		Rollbacks:  n.rollbacks.Load(),
+		Snapshot:   n.snapshotIndex.Load(),
+		RoundTrips: n.trips.status(),
+		Heartbeat:  n.shownHeartbeat(),
+		Settled:    n.config.Peers == nil || n.pulse.known().settled(),
 	}
 	if n.config.Async && n.config.Peers != nil {
 		s.MayLose = n.lease()

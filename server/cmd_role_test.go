@@ -32,12 +32,14 @@ func TestRoles(t *testing.T) {
 	l.say(topology.Status{
 		Mode: "async", Last: 12, Committed: 11, Applied: 10, LogTime: 9, Behind: -8 * time.Microsecond, Waiting: 7, Unflushed: 6 * time.Millisecond,
 		Entries: 5, Changes: 4, Rollbacks: 3, Snapshot: 2, Contact: time.Second,
-		Heartbeat: 500 * time.Millisecond, Settled: true, MayLose: 400 * time.Millisecond,
+		RoundTrips: topology.RoundTrips{Answered: 40, Slow: 2, Longest: 130 * time.Millisecond},
+		Heartbeat:  500 * time.Millisecond, Settled: true, MayLose: 400 * time.Millisecond,
 	})
 	common := map[string]string{
 		"cluster_id": labName, "leader": "a", "raft_term": "1", "raft_commit_index": "11", "raft_applied_index": "10", "raft_last_index": "12", "raft_snapshot_index": "2",
 		"replication_mode": "async", "replication_waiting": "7", "replication_unflushed_usec": "6000", "log_time_behind_usec": "-8", "rollbacks": "3",
-		"replication_async_bound_usec": "400000", "raft_heartbeat_usec": "500000", "raft_heartbeat_settled": "yes", "replicated_entries": "5", "replicated_bytes": "4", "leader_contact_usec": "1000000", "master_repl_offset": "10",
+		"replication_async_bound_usec": "400000", "raft_heartbeat_usec": "500000", "raft_heartbeat_settled": "yes", "raft_heartbeats_answered": "40", "raft_heartbeats_slow": "2", "raft_heartbeat_longest_usec": "130000",
+		"replicated_entries": "5", "replicated_bytes": "4", "leader_contact_usec": "1000000", "master_repl_offset": "10",
 	}
 	f := func(p *peer, own map[string]string) {
 		t.Helper()

@@ -76,6 +76,8 @@ type Status struct {
 	Settled   bool          // all voters run with that heartbeat
 	MayLose   time.Duration // what was admitted for so long can be lost with the leader; 0 in sync mode
 	Contact   time.Duration // since it heard from the leader; 0 on the leader itself
+	// RoundTrips are those of the heartbeats that this node has sent as the leader since it started.
+	RoundTrips RoundTrips
 	// Followers are the other members, on the node that leads: only that one knows. nil elsewhere.
 	Followers []Follower
 }
@@ -88,6 +90,13 @@ func (s *Status) Follower(id string) *Follower {
 		}
 	}
 	return nil
+}
+
+// RoundTrips counts the heartbeats of a leader that were answered.
+type RoundTrips struct {
+	Answered uint64
+	Slow     uint64        // of those, took longer than half of the heartbeat
+	Longest  time.Duration // of all round trips
 }
 
 // Follower is what the node that leads knows of another member by what that has answered. A member

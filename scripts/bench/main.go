@@ -20,6 +20,7 @@
 //	bench crash     kill -9 during saves; changed bits and cuts
 //	bench replication  a cluster of three: beside a peer with replicas, and beside itself alone
 //	bench joining      a cluster of a million keys while it saves, and while a node joins
+//	bench elections    a cluster of three whose machine is overloaded: elections, slow heartbeats
 //	bench all       all of them; compare, memory and replication show the peer only with -peer
 package main
 
@@ -68,6 +69,7 @@ var measurements = []struct {
 	{"crash", crash},
 	{"replication", replication},
 	{"joining", joining},
+	{"elections", elections},
 }
 
 func main() {

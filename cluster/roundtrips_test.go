@@ -1,0 +1,39 @@
+package cluster
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// TestRoundTrips_Slow counts round trips beyond half of the timeout, and logs one line a minute.
+func TestRoundTrips_Slow(t *testing.T) {
+	const timeout = 250 * time.Millisecond
+	var log bytes.Buffer
+	r := roundTrips{log: slog.New(slog.NewTextHandler(&log, nil))}
+	for _, c := range []struct {
+		took, now time.Duration
+		lines     int
+	}{
+		{5 * time.Millisecond, time.Second, 0},
+		{125 * time.Millisecond, 2 * time.Second, 0},
+		{126 * time.Millisecond, 3 * time.Second, 1},
+		{900 * time.Millisecond, 30 * time.Second, 1},
+		{200 * time.Millisecond, 63 * time.Second, 2},
+	} {
+		r.note("n2", c.took, timeout, c.now)
+		if got := strings.Count(log.String(), "\n"); got != c.lines {
+			t.Fatalf("%d lines after a round trip of %v at %v, want %d:\n%s", got, c.took, c.now, c.lines, &log)
+		}
+	}
+	if want := (topology.RoundTrips{Answered: 5, Slow: 3, Longest: 900 * time.Millisecond}); r.status() != want {
+		t.Errorf("counted %+v, want %+v", r.status(), want)
+	}
+	if !strings.Contains(log.String(), "node=n2") || !strings.Contains(log.String(), "raft-heartbeat=250ms") {
+		t.Errorf("the log names neither node nor timeout:\n%s", &log)
+	}
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"strconv"
+	"sync"
+)
+
+// crowd is a load under which a machine of two cores has no processor time left for three nodes.
+var crowd = shape{"1500 connections to each node, depth 16", []string{"-conns", "1500", "-depth", "16", "-duration", "20s"}}
+
+// elections overloads a cluster of three through all of its nodes, and shows whether heartbeats get through.
+func elections(_ settings, b *board) error {
+	return withPrograms(func(server string, g generator) error {
+		nodes, err := startGroup(server, 3, "--raft-fsync", "no")
+		if err != nil {
+			return err
+		}
+		return errors.Join(overload(nodes, g, b), nodes.stop())
+	})
+}
+
+func overload(nodes *group, g generator, b *board) error {
+	before, err := nodes.heartbeats()
+	if err != nil {
+		return err
+	}
+	if err := g.everywhere(nodes, crowd); err != nil {
+		return err
+	}
+	after, err := nodes.heartbeats()
+	if err != nil {
+		return err
+	}
+	answered := after.answered - before.answered
+	b.note("%s: %.0f heartbeats answered, the longest round trip since the start %.0f ms", crowd.name, answered, after.longest/1000)
+	if answered == 0 {
+		return errors.New("no heartbeat was answered")
+	}
+	b.atMost("overloaded: elections", after.term-before.term, 0, "")
+	b.atMost("overloaded: slow heartbeats", 100*(after.slow-before.slow)/answered, 1, "%")
+	return nil
+}
+
+// everywhere runs a load against all nodes at the same time.
+func (g generator) everywhere(nodes *group, load shape) error {
+	errs := make([]error, len(nodes.nodes))
+	var running sync.WaitGroup
+	for i, n := range nodes.nodes {
+		running.Go(func() { _, errs[i] = g.figures(n.addr, load.flags...) })
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// heartbeats sums what the nodes count about the heartbeats that they have sent.
+type heartbeats struct {
+	answered, slow float64
+	longest        float64 // microseconds
+	term           float64 // of Raft
+}
+
+func (g *group) heartbeats() (sum heartbeats, err error) {
+	for _, n := range g.nodes {
+		var h heartbeats
+		for name, into := range map[string]*float64{
+			"raft_heartbeats_answered": &h.answered, "raft_heartbeats_slow": &h.slow,
+			"raft_heartbeat_longest_usec": &h.longest, "raft_term": &h.term,
+		} {
+			text, err := infoField(n.addr, "replication", name)
+			if err != nil {
+				return sum, err
+			}
+			if *into, err = strconv.ParseFloat(text, 64); err != nil {
+				return sum, err
+			}
+		}
+		sum.answered += h.answered
+		sum.slow += h.slow
+		sum.longest = max(sum.longest, h.longest)
+		sum.term = max(sum.term, h.term)
+	}
+	return sum, nil
+}
