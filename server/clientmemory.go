@@ -179,7 +179,7 @@ func (c *client) noteSettings() {
 			n += len(text) + perArgument
 		}
 	}
-	n *= 2 // news have a copy, which is made anew with each change
+	n *= 2 // as much again: lists that have grown, sizes that the allocator rounds up, and what it has not returned
 	p := c.shown()
 	n += len(p.name) + len(p.libName) + len(p.libVer)
 	c.usage.set(&c.usage.settings, int64(n))

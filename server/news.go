@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 
 	"github.com/throttledhq/throttled/topology"
@@ -38,7 +37,7 @@ func (n *news) tune(c *client) {
 	if n.readers == nil {
 		n.readers = map[*client]reader{}
 	}
-	n.readers[c] = reader{c.feed, slices.Clone(c.channels.channels), slices.Clone(c.channels.patterns), c.out.Protocol()}
+	n.readers[c] = reader{c.feed, c.channels.channels, c.channels.patterns, c.out.Protocol()}
 	if !c.channels.any() {
 		delete(n.readers, c)
 	}

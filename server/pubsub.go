@@ -5,6 +5,8 @@ import "slices"
 // subscriptions are the channels that a connection waits on. Client libraries subscribe as part of
 // connecting, and expect the confirmation. What is published there is in publish.go and, on a node
 // of a cluster, in news.go.
+//
+// The lists are shared with the goroutines that publish: their elements are appended to and never changed.
 type subscriptions struct {
 	channels, patterns []string
 }
@@ -51,7 +53,7 @@ func (c *client) unsubscribe(event string, pattern bool, names [][]byte) error {
 		drop = slices.Clone(*list)
 	}
 	for _, name := range drop {
-		*list = slices.DeleteFunc(*list, func(have string) bool { return have == name })
+		*list = without(*list, name)
 		c.confirm(event, name)
 	}
 	if len(drop) == 0 {
@@ -62,6 +64,20 @@ func (c *client) unsubscribe(event string, pattern bool, names [][]byte) error {
 	}
 	c.showSubscriptions()
 	return nil
+}
+
+// without returns a list without a name. It leaves the elements of list as they are.
+func without(list []string, name string) []string {
+	i := slices.Index(list, name)
+	switch {
+	case i < 0:
+		return list
+	case len(list) == 1:
+		return nil
+	case i == 0:
+		return list[1:] // as when all are dropped, which would otherwise copy the list for each
+	}
+	return slices.Concat(list[:i], list[i+1:])
 }
 
 func (c *client) confirm(event, name string) {
