@@ -153,6 +153,9 @@ func TestBacklogThenMonitor(t *testing.T) {
 	const n = 5000
 	p.send(strings.Repeat("ECHO 123456789012\r\n", n) + "MONITOR\r\nRESET\r\nMONITOR\r\n")
 	other := s.greet()
+	if !eventually(func() bool { return strings.HasPrefix(other.info("commandstats")["cmdstat_monitor"], "calls=2,") }) {
+		t.Fatal("MONITOR has not run twice")
+	}
 	other.await("clients", "monitor_clients", 1)
 	other.do("+PONG\r\n", "PING")
 	p.expect(strings.Repeat(bulk("123456789012"), n) + "+OK\r\n")
