@@ -13,6 +13,7 @@ options=("$@")
 pids=() # of the nodes that run, by their numbers
 
 finish() {
+  ((BASHPID == $$)) || exit 143 # a node that was ended before the program had begun, and has the traps of the script
   trap - EXIT INT TERM USR1
   ((${#pids[@]})) && kill "${pids[@]}" 2>/dev/null || true
   wait || true

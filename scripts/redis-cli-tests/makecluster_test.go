@@ -70,7 +70,7 @@ func freePorts(t *testing.T) int {
 
 func free(first int) bool {
 	for node := range 3 {
-		for _, above := range []int{0, 2, 4, 20000} {
+		for _, above := range []int{0, 2, 4, 6, 20000} {
 			ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+100*node+above))
 			if err != nil {
 				return false
