@@ -90,8 +90,7 @@ func (r *replica) build(o *options.Options, table *buckets.Table, clock *cluster
 	if o.ClusterID != "" {
 		c = memberConfig(o)
 	}
-	identity, _, err := r.store.Claim(c.Cluster, c.Self.ID)
-	if err != nil {
+	if _, _, err := r.store.Claim(c.Cluster, c.Self.ID); err != nil {
 		return err
 	}
 	if err := r.store.Check(); err != nil {
@@ -100,7 +99,8 @@ func (r *replica) build(o *options.Options, table *buckets.Table, clock *cluster
 	if err := r.checkBegun(o); err != nil {
 		return err
 	}
-	if identity, err = r.store.Raise(); err != nil {
+	identity, err := r.store.Raise()
+	if err != nil {
 		return err
 	}
 	c.Self.Incarnation, c.Self.Boot, c.Self.Process = identity.Incarnation, identity.Boot, rand.Text()
@@ -208,10 +208,10 @@ func (r *replica) serve() {
 	if r.link == nil {
 		return
 	}
-	r.raft.Serve(r.node.Guard())
 	r.link.SetAllowed(r.node.Allows)
 	r.link.SetExpected(r.node.NodeAt)
 	r.link.SetCurrent(r.node.Current)
+	r.raft.Serve(r.node.Guard()) // no message is read from a stream that may not stay
 	r.serving.Go(r.recheck)
 	r.serving.Go(func() {
 		if err := r.node.ServeControl(r.link.Streams(peerlink.Control)); err != nil {
