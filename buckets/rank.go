@@ -30,11 +30,6 @@ func rankOf(kind limiter.Kind, g gauge, expires, now uint64, size int) rank {
 	return newRank(g.shareClass(kind, expires, now), debtClass(expires, now, size))
 }
 
-// rank returns the rank of a record.
-func (r record) rank(now uint64) rank {
-	return rankOf(r.kind(), r.gauge(), r.expires(), now, r.size())
-}
-
 // share returns the share of the rank of a record.
 func (r record) share(now uint64) int {
 	if expires := r.expires(); expires > now {

@@ -74,10 +74,10 @@ func besiege(t *testing.T, other peerlink.Guard) *besieged {
 	c.Fatal = func(error) {} // a term of 2^64-1 has no next one
 	b.Node = New(c)
 	for _, id := range []string{"n2", "n3"} {
-		b.Node.met[id] = Announcement{ID: id}
+		b.met[id] = Announcement{ID: id}
 	}
 	if other == nil {
-		other = b.Node.Guard()
+		other = b.Guard()
 	}
 	transport.Serve(other)
 	if err := b.startRaft(true); err != nil {
@@ -85,7 +85,7 @@ func besiege(t *testing.T, other peerlink.Guard) *besieged {
 	}
 	b.observe()
 	t.Cleanup(func() {
-		if err := errors.Join(b.Node.Close(), transport.Close()); err != nil {
+		if err := errors.Join(b.Close(), transport.Close()); err != nil {
 			t.Error(err)
 		}
 	})

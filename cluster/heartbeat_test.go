@@ -123,7 +123,6 @@ func checkOverlap(s *sim, ops []op) {
 // The first leader's heartbeat is that of the cluster, and stays so over restarts with other options.
 func TestHeartbeatIsTheClusters(t *testing.T) {
 	simulate(t, mixed(longBeat, shortBeat), func(t *testing.T, s *sim) {
-		l := s.leader()
 		s.await("it is settled", 30*time.Second, func() bool { return s.leader().pulse.known().settled() })
 		want := s.leader().pulse.known().Now
 		s.settled(want)
@@ -139,7 +138,7 @@ func TestHeartbeatIsTheClusters(t *testing.T) {
 			s.converge()
 		}
 		s.settled(want)
-		if l = s.leader(); l.lease() != leaseOf(want) || l.Status().Heartbeat != want {
+		if l := s.leader(); l.lease() != leaseOf(want) || l.Status().Heartbeat != want {
 			t.Errorf("a lease of %v at a heartbeat of %v", l.lease(), want)
 		}
 	})

@@ -116,7 +116,7 @@ func (r *returning) put(id string, done chan struct{}) {
 	m := r.member(id)
 	r.mu.Unlock()
 	var others []topology.Member
-	err := error(topology.ErrUnknown)
+	err := topology.ErrUnknown
 	if m != nil {
 		others, err = r.ask(*m)
 	}

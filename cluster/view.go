@@ -50,7 +50,7 @@ func (n *Node) publish() {
 		return
 	}
 	n.view.Store(next)
-	if !slices.Equal(old.View.Members, next.View.Members) {
+	if !slices.Equal(old.Members, next.Members) {
 		n.strangers.forget()
 	}
 	close(old.changed)

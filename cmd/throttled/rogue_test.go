@@ -91,9 +91,12 @@ func opens(t *testing.T, from *peerlink.Link, to *process, p peerlink.Purpose) n
 // says sends a command over a stream and returns the first line of the reply.
 func says(t *testing.T, c net.Conn, args ...string) string {
 	t.Helper()
-	fmt.Fprintf(c, "*%d\r\n", len(args))
+	command := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, arg := range args {
-		fmt.Fprintf(c, "$%d\r\n%s\r\n", len(arg), arg)
+		command = fmt.Appendf(command, "$%d\r\n%s\r\n", len(arg), arg)
+	}
+	if _, err := c.Write(command); err != nil {
+		t.Fatalf("%v: %v", args, err)
 	}
 	line, err := bufio.NewReader(c).ReadString('\n')
 	if err != nil {

@@ -278,8 +278,10 @@ func guessing(p *process, b *board) error {
 		switch {
 		case err != nil && strings.HasPrefix(err.Error(), "WRONGPASS"):
 			checked++
-		case err == nil || !strings.HasPrefix(err.Error(), "ERR too many wrong passwords"):
-			return fmt.Errorf("a guess is answered by %v", err)
+		case err == nil:
+			return errors.New("a guess is right")
+		case !strings.HasPrefix(err.Error(), "ERR too many wrong passwords"):
+			return fmt.Errorf("a guess is answered by %w", err)
 		}
 	}
 	b.note("%d passwords were tried in %v", tried, guessesFor)

@@ -12,7 +12,7 @@ var crowd = shape{"1500 connections to each node, depth 16", []string{"-conns", 
 // elections overloads a cluster of three through all of its nodes, and shows whether heartbeats get through.
 func elections(_ settings, b *board) error {
 	return withPrograms(func(server string, g generator) error {
-		nodes, err := startGroup(server, 3, "--raft-fsync", "no")
+		nodes, err := startGroup(server, "--raft-fsync", "no")
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ const (
 // who ask wait while the leader takes snapshots, and how soon a new node has a vote.
 func joining(s settings, b *board) error {
 	return withPrograms(func(server string, g generator) error {
-		nodes, err := startGroup(server, 3, "--raft-fsync", "no")
+		nodes, err := startGroup(server, "--raft-fsync", "no")
 		if err != nil {
 			return err
 		}

@@ -47,27 +47,30 @@ func freeAddrs(n int) ([]string, error) {
 	return addrs, nil
 }
 
-// startGroup starts so many nodes with data in dir, and waits until one of them leads.
-func startGroup(binary string, size int, args ...string) (*group, error) {
+// groupSize is the number of nodes in a group.
+const groupSize = 3
+
+// startGroup starts the nodes of a group with data in a new directory, and waits until one of them leads.
+func startGroup(binary string, args ...string) (*group, error) {
 	dir, err := os.MkdirTemp("", "throttled-bench-")
 	if err != nil {
 		return nil, err
 	}
 	g := &group{dir: dir}
-	addrs, err := freeAddrs(2 * size)
+	addrs, err := freeAddrs(2 * groupSize)
 	if err != nil {
 		return nil, errors.Join(err, g.stop())
 	}
 	list := ""
-	for i := range size {
-		list += fmt.Sprintf(" n%d=%s", i+1, addrs[size+i])
+	for i := range groupSize {
+		list += fmt.Sprintf(" n%d=%s", i+1, addrs[groupSize+i])
 	}
-	for i := range size {
+	for i := range groupSize {
 		id := fmt.Sprintf("n%d", i+1)
 		_, port, _ := strings.Cut(addrs[i], ":")
 		g.nodes = append(g.nodes, &node{id: id, addr: addrs[i], args: append([]string{
 			binary, "--port", port, "--cluster-port", "0", "--sentinel-port", "0", "--data-dir", filepath.Join(dir, id),
-			"--cluster-id", "bench", "--node-id", id, "--raft-addr", addrs[size+i], "--raft-insecure", "yes", "--bootstrap", strings.TrimSpace(list),
+			"--cluster-id", "bench", "--node-id", id, "--raft-addr", addrs[groupSize+i], "--raft-insecure", "yes", "--bootstrap", strings.TrimSpace(list),
 		}, args...)})
 	}
 	for _, n := range g.nodes {

@@ -41,7 +41,7 @@ func TestVotes(t *testing.T) {
 func TestGroup(t *testing.T) {
 	t.Chdir("../..") // where the programs are built
 	err := withPrograms(func(server string, _ generator) error {
-		nodes, err := startGroup(server, 3, "--raft-fsync", "no")
+		nodes, err := startGroup(server, "--raft-fsync", "no")
 		if err != nil {
 			return err
 		}

@@ -63,7 +63,7 @@ func withPrograms(use func(server string, g generator) error) error {
 
 // withLeader starts three nodes, and calls use with the address of the one that leads.
 func withLeader(server string, use func(addr string) error, args ...string) error {
-	nodes, err := startGroup(server, 3, args...)
+	nodes, err := startGroup(server, args...)
 	if err != nil {
 		return err
 	}
