@@ -36,7 +36,8 @@ type catchUp struct {
 	// acknowledged takes in up to where a node has the log of this one, which leads in a term.
 	acknowledged func(id string, term, index uint64)
 	trips        *roundTrips
-	// timeout is the silence after which followers elect another leader.
+	// timeout is the silence after which followers elect another leader. While a change of it is under way, a leader
+	// itself runs with the least that any of them may have.
 	timeout func() time.Duration
 
 	mu       sync.Mutex
@@ -58,7 +59,7 @@ func (n *Node) newCatchUp(t Transport) *catchUp {
 	return &catchUp{
 		Transport: t, wanted: n.sendsTo, ended: n.ended, now: n.clock.monotonic,
 		contacts: map[raft.ServerID]*contact{}, acknowledged: n.memory.acknowledged,
-		trips: &n.trips, timeout: n.heartbeat,
+		trips: &n.trips, timeout: n.shownHeartbeat,
 	}
 }
 

@@ -37,3 +37,18 @@ func TestRoundTrips_Slow(t *testing.T) {
 		t.Errorf("the log names neither node nor timeout:\n%s", &log)
 	}
 }
+
+// TestRoundTrips_Change measures against the heartbeat of the followers while a change is under way: the leader itself
+// runs with the least of all.
+func TestRoundTrips_Change(t *testing.T) {
+	n := New(soloConfig("n1"))
+	c := n.newCatchUp(nil)
+	if got, want := c.timeout(), n.config.Heartbeat; got != want {
+		t.Errorf("before a heartbeat is set the timeout is %v, want %v", got, want)
+	}
+	n.pulse.restore(heartbeats{Version: 3, Now: time.Second, Least: leastHeartbeat})
+	n.pulse.running.Store(int64(leastHeartbeat))
+	if got := c.timeout(); got != time.Second {
+		t.Errorf("while the heartbeat changes the timeout is %v, want 1s", got)
+	}
+}
