@@ -19,6 +19,7 @@ import (
 	"github.com/throttledhq/throttled/internal/freeport"
 	"github.com/throttledhq/throttled/peerlink"
 	"github.com/throttledhq/throttled/raftlog"
+	"github.com/throttledhq/throttled/topology"
 )
 
 // asProgram makes the test binary be the program.
@@ -239,14 +240,18 @@ func sendSnapshot(from *raft.NetworkTransport, id string, to *process, snapshots
 func TestProcess_StuckTransfer(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "5000")
 	leader, others := leaderOf(t, all)
+	leader.ask("raft_heartbeat_settled:yes", "INFO", "replication") // before that, a hand-over times out sooner
 	leader.ask("", "CL.THROTTLE", "k", "1000", "1000", "1")
 	others[0].kill()
+	leader.ask(others[0].id+" raft="+others[0].raft+" role=follower answers=no", "CL.CLUSTER", "NODES")
 	takesNothing(t, others[0])
 	leader.ask(others[0].id+" raft="+others[0].raft+" role=follower answers=yes", "CL.CLUSTER", "NODES")
 	client := redis.NewClient(&redis.Options{Addr: leader.addr, MaxRetries: -1, DisableIdentity: true})
 	defer func() { _ = client.Close() }()
 	if err := client.Do(t.Context(), "CL.CLUSTER", "TRANSFER", others[0].id).Err(); err == nil {
 		t.Error("a node that takes no entry leads")
+	} else if strings.Contains(err.Error(), topology.ErrSilent.Error()) {
+		t.Fatalf("the hand-over has not begun: %v", err)
 	}
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
