@@ -35,6 +35,7 @@ type setup struct {
 	log       *slog.Logger
 	stop      func(save bool)
 	listen    func(ln net.Listener) net.Listener // wraps the listener
+	turns     int                                // 0: there is no bound
 }
 
 // testServer is a server that runs on a loopback port until the test ends.
@@ -83,6 +84,7 @@ func (u setup) build(t testing.TB) *Server {
 	}
 	return New(Config{
 		Engine: u.engine, Snapshots: u.snapshots, Options: store, Log: u.log, Version: "test", Stop: u.stop,
+		Turns: u.turns,
 	})
 }
 

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"io"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -61,5 +63,32 @@ func TestTurns_Waiting(t *testing.T) {
 		if got := p.read(); len(got.list) != 5 || got.list[0].int() != 0 {
 			t.Errorf("%+v, want it admitted", got)
 		}
+	}
+}
+
+// TestTurns_SlowReaders sends commands while replies to earlier ones are still being written by another goroutine.
+// That goroutine neither takes a turn nor ends that of the client.
+func TestTurns_SlowReaders(t *testing.T) {
+	t.Parallel()
+	const bound, clients, n = 2, 4, 300
+	s := setup{turns: bound}.start(t)
+	text := strings.Repeat("x", 64<<10)
+	var group sync.WaitGroup
+	for range clients {
+		p := s.dial()
+		group.Go(func() {
+			for range n { // more than the system buffers
+				_, _ = io.WriteString(p.Conn, request("ECHO", text))
+			}
+			_, _ = io.WriteString(p.Conn, request("QUIT"))
+			got, err := io.Copy(io.Discard, p.in)
+			if want := int64(n*len(bulk(text)) + len("+OK\r\n")); got != want || err != nil {
+				t.Errorf("%d bytes of %d: %v", got, want, err)
+			}
+		})
+	}
+	group.Wait()
+	if !eventually(func() bool { return len(s.turns.slots) == 0 }) {
+		t.Errorf("%d turns are taken and no client runs a command", len(s.turns.slots))
 	}
 }
