@@ -105,20 +105,20 @@ type pulse struct {
 	state heartbeats // by the log
 
 	// reloading is held while settings of Raft are changed, or what is on the disk.
-	reloading sync.Mutex
+	reloading mutex
 	adopted   adopted
 	ready     readiness
 
 	// proposing is held while settings are written to the log, or a node gets a vote: that has to run with
 	// the version that the leader knows.
-	proposing sync.Mutex
+	proposing mutex
 }
 
 // readiness says that all other voters run with a version, as the node that led in a term has found.
 type readiness struct{ term, version uint64 }
 
 func newPulse(option time.Duration) *pulse {
-	p := &pulse{option: option, changed: make(chan struct{}, 1)}
+	p := &pulse{option: option, changed: make(chan struct{}, 1), reloading: newMutex(), proposing: newMutex()}
 	p.running.Store(int64(option))
 	p.restore(heartbeats{})
 	return p

@@ -67,13 +67,10 @@ func (n *Node) put(ctx context.Context, give func(within time.Duration) raft.Fut
 
 // give runs f unless the node has ended, which it does not do meanwhile.
 func (n *Node) give(f func()) bool {
-	n.giving.RLock()
-	defer n.giving.RUnlock()
-	select {
-	case <-n.ended:
+	if !n.giving.enter() {
 		return false
-	default:
 	}
+	defer n.giving.leave()
 	f()
 	return true
 }

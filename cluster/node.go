@@ -117,7 +117,7 @@ type Node struct {
 	again   chan struct{} // asks to look whether to lead
 	ended   chan struct{}
 	endOnce sync.Once
-	giving  sync.RWMutex // held for reading while Raft is given a change
+	giving  entrance // those within give Raft a change
 	running sync.WaitGroup
 }
 
@@ -320,9 +320,8 @@ func firstConfiguration(members []topology.Member) (c raft.Configuration) {
 // Raft ends last: what is on its way through it when it is shut down, it never answers.
 func (n *Node) Close() error {
 	n.endOnce.Do(func() { close(n.ended) })
-	n.giving.Lock() // from here on nobody gives Raft a change
+	n.giving.close()
 	n.step()
-	n.giving.Unlock()
 	n.running.Wait()
 	if !n.begun() {
 		return nil
