@@ -89,8 +89,8 @@ func besiege(t *testing.T, other peerlink.Guard) *besieged {
 			t.Error(err)
 		}
 	})
-	for len(b.View().Members) < 3 {
-		<-b.View().Changed
+	for v := b.View(); len(v.Members) < 3; v = b.View() {
+		<-v.Changed
 	}
 	return b
 }
