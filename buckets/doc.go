@@ -18,7 +18,7 @@
 // exceeded. At the limit new keys are refused and those that exist stay exact, or, if so
 // configured, the keys are dropped that have used the smallest share of their limit (see
 // [Eviction]). A state that has to grow, such as a log, counts as new. A limit that is lowered
-// below what is used counts at once, and [Table.RunRelief] reaches it.
+// below the memory in use applies to new keys at once, and [Table.RunRelief] evicts down to it.
 //
 // Time is read once per batch from the limiter clock (see [Clock]). Two batches may reach
 // a shard in the other order than they read the clock. The later time then holds for

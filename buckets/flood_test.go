@@ -76,7 +76,7 @@ func TestFloodOfFixedWindows(t *testing.T) {
 	}
 }
 
-// What a follower has of the keys is what the node that decides has: it would evict the same.
+// TestGaugesAreReplicated compares the gauges of a follower with those of the leader: it would evict the same keys.
 func TestGaugesAreReplicated(t *testing.T) {
 	leads, clock := leading(Config{Shards: 4})
 	for kind := limiter.Throttle; kind.Known(); kind++ {
