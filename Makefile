@@ -12,6 +12,8 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # Packages without goroutines, where the race detector has nothing to find and costs ten times the time.
 RACELESS := ./gcra ./glob ./leaky ./limiter/... ./muldiv ./resp ./tokenbucket ./window ./windowlog
+# Packages whose tests of one goroutine do less under the race detector (internal/race), and so run without it, too.
+RACED_LESS := ./buckets ./entrylog
 # A package may take so long on a busy machine. Alone none takes two minutes.
 TIMEOUT := 20m
 
@@ -19,7 +21,7 @@ TIMEOUT := 20m
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip
 
 .DEFAULT_GOAL := help
-.PHONY: help build run cluster test client-tests-java lint fmt fuzz oracle plots bench chaos chaos-bars tools clean
+.PHONY: help build run cluster test test-packages test-clients client-tests-java lint fmt fuzz oracle plots bench chaos chaos-bars tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -35,8 +37,14 @@ cluster: build tools ## start three nodes on loopback, with certificates, until 
 
 test: tools ## run every test, with the race detector where goroutines meet
 	$(GO) vet ./...
-	$(GO) test -timeout $(TIMEOUT) $(RACELESS) ./buckets
-	$(GO) test -timeout $(TIMEOUT) -race $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACELESS) | sort))
+	$(MAKE) --no-print-directory -j2 test-packages test-clients
+
+# Tests spend much of their time waiting for processes, so more packages are tested at a time than there are processors.
+test-packages:
+	$(GO) test -timeout $(TIMEOUT) -p 3 $(RACELESS) $(RACED_LESS)
+	$(GO) test -timeout $(TIMEOUT) -p 3 -race $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACELESS) | sort))
+
+test-clients:
 	cd scripts/client-tests && $(GO) vet ./... && $(GO) test -timeout $(TIMEOUT) -count=1 ./...
 
 client-tests-java: tools ## test with Redisson, a client for Java; installs Maven where it is missing (Debian, root)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/race"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -58,14 +59,14 @@ func TestDebtClass(t *testing.T) {
 // Who exhausts a key and floods the table to have it forgotten does not succeed, as long
 // as the keys of the flood are less exhausted; and the flood itself is served.
 func TestFloodForgetsNoExhaustedKey(t *testing.T) {
-	const limit, exhausted = 2 << 20, 1000
+	const limit, exhausted = 8 << 20 / race.Factor, 1000
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.tell, MaxMemory: limit, Eviction: EvictSmallestDebt, Shards: 16})
 	l := limiter.Limit{Max: 10, Interval: time.Hour}
 	for i := range exhausted {
 		ask(table, fmt.Sprint("mine", i), l, 10)
 	}
-	const junk = 300_000 / raced
+	const junk = 300_000 / race.Factor
 	for i := range junk {
 		if d := ask(table, fmt.Sprintf("junk%06d", i), l, 1); d.Err != nil || d.Limited {
 			t.Fatalf("key %d of the flood: %+v", i, d)
@@ -144,13 +145,13 @@ func TestLargeKeys(t *testing.T) {
 // Nor do large keys make the table forget exhausted ones.
 func TestFloodOfLargeKeys(t *testing.T) {
 	for _, size := range []int{8000, 30_000, 500_000} {
-		table := New(Config{Clock: newFakeClock().tell, MaxMemory: 8 << 20 / raced, Eviction: EvictSmallestDebt, Shards: 16})
+		table := New(Config{Clock: newFakeClock().tell, MaxMemory: 8 << 20 / race.Factor, Eviction: EvictSmallestDebt, Shards: 16})
 		l := limiter.Limit{Max: 10, Interval: time.Hour}
 		for i := range 1000 {
 			ask(table, fmt.Sprint("mine", i), l, 10)
 		}
-		flood(t, table, "junk", 200_000/raced, l)
-		for i := range 500 {
+		flood(t, table, "junk", 200_000/race.Factor, l)
+		for i := range 500 / race.Factor {
 			ask(table, fmt.Sprint(i, strings.Repeat("x", size)), l, 1)
 		}
 		for i := range 1000 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/race"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -33,7 +34,7 @@ func halfUsed(kind limiter.Kind, i int) limiter.Request {
 func TestFloodWithOtherLimits(t *testing.T) {
 	const exhaustedKeys = 200
 	perMinute := limiter.Limit{Max: 5, Interval: 12 * time.Second}
-	for kind := limiter.Throttle; kind.Known(); kind++ {
+	for kind := limiter.Throttle; kind.Known(); kind += race.Factor {
 		clock := newFakeClock()
 		table := New(Config{Clock: clock.tell, MaxMemory: 512 << 10, Eviction: EvictSmallestDebt, Shards: 64})
 		for i := range exhaustedKeys {

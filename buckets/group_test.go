@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/race"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/window"
 	"github.com/throttledhq/throttled/windowlog"
@@ -173,10 +174,10 @@ func TestGroupEvictsItsOwn(t *testing.T) {
 		limiter.WindowLog:     must(windowlog.NewLimit(1000, second, 100)),
 	} {
 		evicted := 0
-		for size := int64(300); size < 3000; size += 10 {
+		for size := int64(300); size < 3000; size += 10 * race.Factor {
 			evicted += groupsWithOwn(t, charge(kind, "own", l, 1), size)
 		}
-		if evicted < 20 {
+		if evicted < 20/race.Factor {
 			t.Errorf("%v: the own key was evicted %d times", kind, evicted)
 		}
 	}
@@ -225,7 +226,7 @@ func TestGroupsUnderEviction(t *testing.T) {
 	brief := must(windowlog.NewLimit(1<<60, limiter.Period{N: 1, Unit: time.Millisecond}, 100))
 	key := func(n int) string { return fmt.Sprintf("%*d", 5+r.IntN(40), n) }
 	evicted := 0
-	for range 30_000 {
+	for range 30_000 / race.Factor {
 		table := New(Config{Clock: newFakeClock().tell, Shards: 1 + r.IntN(2), Eviction: EvictSmallestDebt, MaxMemory: int64(320 + r.IntN(5000))})
 		own := []limiter.Request{
 			charge(limiter.WindowLog, "own log", brief, 1),

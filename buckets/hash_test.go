@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/throttledhq/throttled/internal/race"
 )
 
 // The multipliers of XXH64.
@@ -83,9 +85,9 @@ func TestSpread(t *testing.T) {
 	}
 	for name, key := range sets {
 		t.Run(name, func(t *testing.T) {
-			n := uint64(million / raced)
+			n := uint64(million / race.Factor)
 			if name == "zeros" {
-				n = 1 << 17
+				n = 1 << 17 / race.Factor
 			}
 			spread(t, n, key)
 		})

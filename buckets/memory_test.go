@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/race"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -193,7 +194,7 @@ func TestMemoryLimit(t *testing.T) {
 	tests := []struct {
 		shards int
 		limit  int64
-	}{{1, 4096}, {1, 100_000}, {16, 100_000}, {16, 3_000_000}}
+	}{{1, 4096}, {1, 100_000}, {16, 100_000}, {16, 3_000_000 / race.Factor}}
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%d shards, %d bytes", tt.shards, tt.limit), func(t *testing.T) {
 			clock := newFakeClock()
@@ -341,7 +342,7 @@ func TestSetMaxMemory(t *testing.T) {
 // A flood of new keys stays within the limit, uses most of it, and leaves the keys that
 // were there first as they are.
 func TestFlood(t *testing.T) {
-	const limit = 8 << 20
+	const limit = 8 << 20 / race.Factor
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.tell, MaxMemory: limit})
 	l := limiter.Limit{Max: 10, Interval: time.Hour}
@@ -352,7 +353,7 @@ func TestFlood(t *testing.T) {
 	out := make([]limiter.Decision, len(reqs))
 	keys := make([][]byte, len(reqs))
 	admitted := 0
-	for n := uint64(0); n < 1_000_000; n += uint64(len(reqs)) {
+	for n := uint64(0); n < 1_000_000/race.Factor; n += uint64(len(reqs)) {
 		for i := range reqs {
 			keys[i] = numberedKey(keys[i], n+uint64(i))
 			reqs[i] = limiter.Request{Kind: limiter.Throttle, Key: keys[i], Limit: l, Quantity: 1}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/throttledhq/throttled/internal/race"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/tokenbucket"
 	"github.com/throttledhq/throttled/window"
@@ -441,7 +442,7 @@ func (r *tableRun) counts() {
 }
 
 func TestModel(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(40 / race.Factor) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			runTable(t, randomTape(rand.New(rand.NewPCG(seed, 2)), 6000))
 		})

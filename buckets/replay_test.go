@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/race"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -126,7 +127,7 @@ func TestReplayAgain(t *testing.T) {
 	for seed := range uint64(6) {
 		log := randomLog(t, seed, 200)
 		want := log[len(log)-1].content.after(log[len(log)-1].time)
-		for from := 0; from < len(log); from += 7 {
+		for from := 0; from < len(log); from += 7 * race.Factor {
 			for until := from; until <= len(log); until += 23 {
 				table := New(Config{Clock: clock.tell, Journal: true, Shards: 4})
 				w := sweeper{table: table}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/race"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -378,7 +379,7 @@ func (r *replicaRun) clear() {
 func TestReplicas(t *testing.T) {
 	kinds := map[byte]int{}
 	evicted := int64(0)
-	for seed := range uint64(48 / raced) {
+	for seed := range uint64(48 / race.Factor) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := newReplicaRun(t, seed)
 			for range 1500 {
@@ -395,11 +396,11 @@ func TestReplicas(t *testing.T) {
 		})
 	}
 	for _, kind := range []byte{changeClear, changeAbsent, changePut, changeTail} {
-		if kinds[kind] < 20/raced {
+		if kinds[kind] < 20/race.Factor {
 			t.Errorf("change %#x was replayed %d times: %v", kind, kinds[kind], slices.Sorted(maps.Keys(kinds)))
 		}
 	}
-	if evicted < 1000/raced {
+	if evicted < 1000/race.Factor {
 		t.Errorf("%d keys were evicted", evicted)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/race"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -58,7 +59,7 @@ func TestScanVisitsEachKeyOnce(t *testing.T) {
 // Keys that stay are visited whatever others come and go, and so grow, fill, empty and
 // shrink the indexes, during the round.
 func TestScanWhileTheTableChanges(t *testing.T) {
-	const stable = 2000 / raced
+	const stable = 2000 / race.Factor
 	for _, shards := range []int{1, 4} {
 		for _, count := range []int{1, 10, 100} {
 			r := rand.New(rand.NewPCG(uint64(shards), uint64(count)))
@@ -70,7 +71,7 @@ func TestScanWhileTheTableChanges(t *testing.T) {
 				if calls%50 == 0 {
 					growing = !growing
 				}
-				for range r.IntN(40 * count) {
+				for range r.IntN(40 * count / race.Factor) {
 					if growing {
 						ask(table, fmt.Sprint("other", added), slow, 1)
 						added++

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/throttledhq/throttled/internal/race"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -186,7 +187,7 @@ func (r *shardRun) scan(tag uint32, count int) {
 }
 
 func TestShardOnCollidingTags(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(30 / race.Factor) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			runShard(t, randomTape(rand.New(rand.NewPCG(seed, 1)), 4000))
 		})

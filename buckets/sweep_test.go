@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/race"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -108,7 +109,7 @@ func TestMillionExpireAtOnce(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.tell})
 	a := newAsker(table, limiter.Limit{Max: 1, Interval: time.Hour})
-	for i := range uint64(million / raced) {
+	for i := range uint64(million / race.Factor) {
 		a.ask(i)
 	}
 	slots := 0
@@ -122,10 +123,10 @@ func TestMillionExpireAtOnce(t *testing.T) {
 		n, _ := w.sweep(sweepSlice)
 		seen += n
 	}
-	if slices < 2 || seen < million/raced || seen > slots+len(table.shards)*sweepSlots {
+	if slices < 2 || seen < million/race.Factor || seen > slots+len(table.shards)*sweepSlots {
 		t.Errorf("%d slices look at %d slots of %d", slices, seen, slots)
 	}
-	if u := table.Usage(); u.Expired != million/raced || u.Bytes != 0 {
+	if u := table.Usage(); u.Expired != million/race.Factor || u.Bytes != 0 {
 		t.Errorf("%+v", u)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/throttledhq/throttled/internal/race"
 )
 
 // TestCrash_EachStep ends the process, or the power, before each step in turn that a script
@@ -12,7 +14,7 @@ import (
 // that. What was acknowledged is there, and of the operation that was not finished a part.
 func TestCrash_EachStep(t *testing.T) {
 	for _, power := range []bool{false, true} {
-		for seed := range uint64(12) {
+		for seed := range uint64(max(1, 12/race.Factor)) {
 			t.Run(fmt.Sprintf("power=%v/%d", power, seed), func(t *testing.T) {
 				at := 1
 				for c := (crash{power: power, seed: seed}); c.run(t, at); at++ {

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/throttledhq/throttled/internal/goroutines"
+	"github.com/throttledhq/throttled/internal/race"
 )
 
 // TestLog_Model compares a log over bbolt with a map, under random operations and reopened
@@ -27,7 +28,7 @@ func TestLog_Model(t *testing.T) {
 			}
 			l := openLog(t, c)
 			model := oracle{}
-			for step := range 1500 {
+			for step := range 1500 / race.Factor {
 				op := randomOp(r, model, uint64(step))
 				must(t, op.do(l))
 				_ = op.do(model)

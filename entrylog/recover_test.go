@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/internal/race"
 )
 
 // content is a file with entries, each of which was written for itself.
@@ -104,7 +106,7 @@ func TestOpen_Flipped(t *testing.T) {
 		"nothing":  content(&raft.Log{Index: 1}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			for bit := range 8 * len(data) {
+			for bit := 0; bit < 8*len(data); bit += race.Factor {
 				damaged := bytes.Clone(data)
 				damaged[bit/8] ^= 1 << (bit % 8)
 				refused(t, with(nil, damaged))

@@ -1,5 +1,0 @@
-//go:build !race
-
-package buckets
-
-const raced = 1
