@@ -57,3 +57,23 @@ func TestArrivals(t *testing.T) {
 		t.Errorf("%v, and %+v are remembered", err, a.waiting)
 	}
 }
+
+// TestArrivalsAreBounded has a leader and its followers apply many entries. None remembers those that it has applied.
+func TestArrivalsAreBounded(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		for range 50 {
+			if _, err := charge(s.leader().Node, "s", 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.converge()
+		for _, l := range s.lives() {
+			l.arrivals.mu.Lock()
+			n := len(l.arrivals.waiting)
+			l.arrivals.mu.Unlock()
+			if n > 3 {
+				t.Errorf("%s remembers %d entries", l.node.id, n)
+			}
+		}
+	})
+}

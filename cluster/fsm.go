@@ -43,7 +43,8 @@ var (
 func (m machine) Apply(log *raft.Log) any {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.apply(log); err != nil {
+	came := m.cameIn(log) // for each entry: arrivals drops what has been asked for
+	if err := m.apply(log, came); err != nil {
 		m.fatal(fmt.Errorf("apply entry %d: %w", log.Index, err))
 		return err
 	}
@@ -53,7 +54,8 @@ func (m machine) Apply(log *raft.Log) any {
 	return nil
 }
 
-func (n *Node) apply(log *raft.Log) error {
+// apply applies an entry that came in at a time of the monotonic clock.
+func (n *Node) apply(log *raft.Log, came time.Duration) error {
 	if len(log.Data) == 0 {
 		return fmt.Errorf("it is empty: %w", errEntry)
 	}
@@ -63,7 +65,7 @@ func (n *Node) apply(log *raft.Log) error {
 		if err != nil {
 			return err
 		}
-		return n.applyChanges(log, &c)
+		return n.applyChanges(log, &c, came)
 	case settingsEntry:
 		s, err := parseSettings(log.Data)
 		if err != nil {
@@ -98,7 +100,7 @@ func (n *Node) apply(log *raft.Log) error {
 //
 // An entry that was decided under an older term than the one in which it got into the log is
 // void, on all nodes alike: it was decided without knowing what came between.
-func (n *Node) applyChanges(log *raft.Log, c *changes) error {
+func (n *Node) applyChanges(log *raft.Log, c *changes, came time.Duration) error {
 	r := n.reign.Load()
 	if r != nil && c.term == r.term && c.reign == r.number && log.Term == r.term {
 		return n.acknowledge(r, c)
@@ -112,13 +114,13 @@ func (n *Node) applyChanges(log *raft.Log, c *changes) error {
 	if err := n.table.Replay(c.data, n.replayTime(c)); err != nil {
 		return err
 	}
-	n.clock.applied(c.time, n.cameIn(log))
+	n.clock.applied(c.time, came)
 	n.lastTerm, n.lastWall = c.term, c.wall
 	n.live = n.live || n.isFresh(log)
 	return nil
 }
 
-// cameIn returns when an entry came in, on the monotonic clock.
+// cameIn returns when an entry came in, on the monotonic clock. It can be asked once for each entry.
 func (n *Node) cameIn(log *raft.Log) time.Duration {
 	if n.arrivals == nil { // the log is taken in without Raft
 		return n.clock.monotonic()
