@@ -65,13 +65,10 @@ func (n *Node) adopt() error {
 	n.mu.Lock()
 	h, applied := p.known(), n.appliedIndex
 	n.mu.Unlock()
-	changed, err := p.keep(h, applied, n.config.Stable)
-	if err != nil {
+	if err := p.keep(h, applied, n.config.Stable); err != nil {
 		return err
 	}
-	if changed {
-		n.reportHeartbeat(h.Now)
-	}
+	n.reportHeartbeat()
 	r := n.reign.Load()
 	leads, term := r != nil, uint64(0)
 	if leads {
@@ -83,9 +80,16 @@ func (n *Node) adopt() error {
 	return nil
 }
 
-// reportHeartbeat logs the heartbeat in force, and whether the node was started with another.
-func (n *Node) reportHeartbeat(now time.Duration) {
-	if own := n.pulse.option; own != now {
+// reportHeartbeat logs the heartbeat that the node has adopted, and whether it was started with another: once in each
+// process, and after each change. n.pulse.reloading is held.
+func (n *Node) reportHeartbeat() {
+	p := n.pulse
+	if p.adopted == p.logged {
+		return
+	}
+	p.logged = p.adopted
+	now := p.adopted.Now
+	if own := p.option; own != now {
 		n.log.Warn("this node follows the heartbeat of the cluster and not its own raft-heartbeat; "+
 			"set the option to the same value, or change the cluster's by CL.CLUSTER SET raft-heartbeat",
 			"cluster", now, "raft-heartbeat", own)

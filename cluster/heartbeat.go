@@ -107,6 +107,7 @@ type pulse struct {
 	// reloading is held while settings of Raft are changed, or what is on the disk.
 	reloading mutex
 	adopted   adopted
+	logged    adopted // the newest that is in the log of the process
 	ready     readiness
 
 	// proposing is held while settings are written to the log, or a node gets a vote: that has to run with
@@ -176,22 +177,23 @@ func (p *pulse) load(from raft.StableStore) error {
 	return nil
 }
 
-// keep adopts the heartbeat in force if that is due, and reports whether it has. It is not due while the node
-// applies entries from before the one that it has adopted. p.reloading is held.
-func (p *pulse) keep(h heartbeats, applied uint64, to raft.StableStore) (bool, error) {
-	if h.Version == 0 || h.Version == p.adopted.Version || applied < p.adopted.Version {
-		return false, nil
-	}
+// keep adopts the heartbeat in force if that is due. It is not due while the node applies entries from before the
+// one that it has adopted. The version alone does not identify a heartbeat: after a recovery from a shorter log
+// another entry has its index. p.reloading is held.
+func (p *pulse) keep(h heartbeats, applied uint64, to raft.StableStore) error {
 	next := adopted{h.Version, h.Now}
+	if h.Version == 0 || next == p.adopted || applied < p.adopted.Version {
+		return nil
+	}
 	b, err := json.Marshal(next)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if err := to.Set(adoptedKey, b); err != nil {
-		return false, fmt.Errorf("adopt a heartbeat of %v: %w", h.Now, err)
+		return fmt.Errorf("adopt a heartbeat of %v: %w", h.Now, err)
 	}
 	p.adopted = next
-	return true, nil
+	return nil
 }
 
 // target returns the heartbeat to run with. A node that leads in a term sends heartbeats, and steps down, for

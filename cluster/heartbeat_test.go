@@ -122,7 +122,10 @@ func checkOverlap(s *sim, ops []op) {
 
 // The first leader's heartbeat is that of the cluster, and stays so over restarts with other options.
 func TestHeartbeatIsTheClusters(t *testing.T) {
-	simulate(t, mixed(longBeat, shortBeat), func(t *testing.T, s *sim) {
+	log := &lockedLog{}
+	c := mixed(longBeat, shortBeat)
+	c.logger = log.logger()
+	simulate(t, c, func(t *testing.T, s *sim) {
 		s.await("it is settled", 30*time.Second, func() bool { return s.leader().pulse.known().settled() })
 		want := s.leader().pulse.known().Now
 		s.settled(want)
@@ -136,6 +139,10 @@ func TestHeartbeatIsTheClusters(t *testing.T) {
 				t.Errorf("%s starts with %v", n.id, got)
 			}
 			s.converge()
+			pass(agreeEvery)
+			if line := fmt.Sprintf("node=%s cluster=%v raft-heartbeat=700ms", n.id, want); log.count(line) != 1 {
+				t.Errorf("%d lines have %q, want 1", log.count(line), line)
+			}
 		}
 		s.settled(want)
 		if l := s.leader(); l.lease() != leaseOf(want) || l.Status().Heartbeat != want {
@@ -275,7 +282,7 @@ func TestAdoptedHeartbeat(t *testing.T) {
 	p := newPulse(shortBeat)
 	step := func(h heartbeats, applied uint64, want adopted) {
 		t.Helper()
-		if _, err := p.keep(h, applied, disk); err != nil || p.adopted != want {
+		if err := p.keep(h, applied, disk); err != nil || p.adopted != want {
 			t.Errorf("%+v at entry %d: %+v, %v, want %+v", h, applied, p.adopted, err, want)
 		}
 	}
@@ -289,6 +296,8 @@ func TestAdoptedHeartbeat(t *testing.T) {
 		t.Errorf("%+v, %v", again.adopted, err)
 	}
 	step(old, 20, adopted{10, time.Second}) // the log has never had the other
+	other := heartbeats{}.set(10, longBeat)
+	step(other, 20, adopted{10, longBeat}) // nor that one, since the log was replaced
 	for _, bad := range []string{"{", `{"version":0,"now":1}`, `{"version":1,"now":1}`, `{"version":1,"now":6000000000}`} {
 		if err := disk.Set(adoptedKey, []byte(bad)); err != nil {
 			t.Fatal(err)

@@ -94,6 +94,9 @@ func (n *simNode) boot() *life {
 		Wall: n.wall,
 		Tune: l.tune, Fatal: l.fatal, Installed: l.installed,
 	}
+	if n.sim.c.logger != nil {
+		c.Logger = n.sim.c.logger.With("node", n.id)
+	}
 	if *verbose {
 		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", n.id)
 		c.RaftLogger = hclog.New(&hclog.LoggerOptions{Name: n.id, Level: hclog.Debug})

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -38,6 +39,7 @@ type simConfig struct {
 	skewed     bool                     // wall clocks differ, and jump
 	heartbeats map[string]time.Duration // with which nodes are started; testHeartbeat where there is none
 	tune       func(*raft.Config)
+	logger     *slog.Logger                    // of all nodes; nil: nothing is logged
 	unexpected func(id string, err error) bool // judges what a node ends with; nil: all is unexpected
 }
 
