@@ -263,5 +263,6 @@ func (n *Node) lease() time.Duration {
 	if mutant.Is(mutant.OwnHeartbeat) {
 		return leaseOf(n.pulse.option)
 	}
-	return time.Duration(min(n.pulse.lease.Load(), n.pulse.ceiling.bound()))
+	bound := n.pulse.ceiling.bound() // read before the lease: a shorter lease is stored before its bound is lifted
+	return time.Duration(min(bound, n.pulse.lease.Load()))
 }
