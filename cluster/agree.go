@@ -44,9 +44,12 @@ func (a heartbeatAnswer) is(h heartbeats) bool {
 func (n *Node) keepHeartbeat() {
 	ticker := time.NewTicker(agreeEvery)
 	defer ticker.Stop()
+	var warned time.Time
 	for {
-		if err := n.adopt(); err != nil {
-			n.log.Warn("the heartbeat of the cluster is not in force here", "error", err)
+		if err := n.adopt(); err != nil && time.Since(warned) >= reportEvery {
+			warned = time.Now()
+			n.log.Warn("this node does not run with the heartbeat of the cluster and tries again; if this is repeated, "+
+				"check the disk of the data directory and restart the node", "error", err)
 		}
 		select {
 		case <-n.ended:

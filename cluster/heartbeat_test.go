@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -306,6 +307,27 @@ func TestAdoptedHeartbeat(t *testing.T) {
 			t.Errorf("%s is taken for a heartbeat", bad)
 		}
 	}
+}
+
+// failingStable is a stable store that fails to store.
+type failingStable struct{ raft.StableStore }
+
+func (failingStable) Set([]byte, []byte) error { return errors.New("the disk is full") }
+
+// A heartbeat that cannot be adopted is tried again at once, and logged once a minute.
+func TestAdoptFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := &lockedLog{}
+		n := New(Config{Clock: NewClock(), Self: Announcement{ID: "n1"}, Heartbeat: shortBeat, Stable: failingStable{}, Logger: log.logger()})
+		n.pulse.restore(heartbeats{}.set(1, longBeat))
+		n.running.Go(n.keepHeartbeat)
+		pass(2*reportEvery + reportEvery/2)
+		close(n.ended)
+		n.running.Wait()
+		if lines := log.count("the disk is full"); lines != 3 {
+			t.Errorf("%d lines, want 3", lines)
+		}
+	})
 }
 
 func TestHeartbeatsState(t *testing.T) {
