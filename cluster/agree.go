@@ -176,7 +176,11 @@ func (n *Node) askHeartbeats(ctx context.Context, h heartbeats) (asked []topolog
 // proposeSettled writes to the log that all voters run with the heartbeat in force. They were asked in the term of
 // the reign, and one that leads in a later term, and so may run with another, makes the entry void.
 func (n *Node) proposeSettled(ctx context.Context, r *reign, h heartbeats, asked []topology.Member) error {
-	n.pulse.proposing.Lock()
+	ctx, cancel := context.WithTimeout(ctx, answerWithin) // others wait for the lock
+	defer cancel()
+	if err := n.pulse.proposing.LockContext(ctx); err != nil {
+		return err
+	}
 	defer n.pulse.proposing.Unlock()
 	if !n.runsWith().is(h) || n.pulse.known() != h || !n.isAll(asked) {
 		return topology.ErrChanging
@@ -219,7 +223,9 @@ func (n *Node) SetHeartbeat(ctx context.Context, d time.Duration) error {
 // the lease is no longer than it allows from here on. An error leaves open whether it is committed. The first of a
 // cluster does not replace one that has been set meanwhile.
 func (n *Node) proposeHeartbeat(ctx context.Context, r *reign, d time.Duration, first bool) error {
-	n.pulse.proposing.Lock()
+	if err := n.pulse.proposing.LockContext(ctx); err != nil {
+		return fmt.Errorf("set a heartbeat of %v: %w", d, err)
+	}
 	defer n.pulse.proposing.Unlock()
 	if first && n.pulse.known().Version > 0 {
 		return nil

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -273,6 +274,25 @@ func TestSetHeartbeatRefuses(t *testing.T) {
 		}
 		if got := l.lease(); got != leaseOf(leastHeartbeat) {
 			t.Errorf("a lease of %v where no heartbeat is known", got)
+		}
+	})
+}
+
+// A change waits for another one no longer than its context allows.
+func TestSetHeartbeatWaits(t *testing.T) {
+	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
+		s.settled(testHeartbeat)
+		l := s.leader()
+		l.pulse.proposing.Lock()
+		defer l.pulse.proposing.Unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.SetHeartbeat(ctx, longBeat); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("while another is in progress: %v", err)
+		}
+		vote := Question{About: aboutVoting, Node: &Announcement{ID: "n2", Incarnation: "of n2"}}
+		if err := l.promote(ctx, &vote); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a vote meanwhile: %v", err)
 		}
 	})
 }

@@ -1,6 +1,9 @@
 package cluster
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // mutex is a mutual exclusion lock that may be held while its holder waits for a disk or for a commit. It is made of
 // a channel, as the fake time of package testing/synctest passes while goroutines wait for a channel, and not while
@@ -11,6 +14,16 @@ func newMutex() mutex { return make(mutex, 1) }
 
 // Lock waits for the lock.
 func (m mutex) Lock() { m <- struct{}{} }
+
+// LockContext waits for the lock until ctx ends, and then returns its error.
+func (m mutex) LockContext(ctx context.Context) error {
+	select {
+	case m <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
 
 // Unlock releases the lock.
 func (m mutex) Unlock() { <-m }

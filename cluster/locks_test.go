@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +30,23 @@ func TestMutex(t *testing.T) {
 			t.Errorf("the last goroutine has it after %v, want 5s", took)
 		}
 		m.Unlock()
+	})
+}
+
+// TestMutexContext waits for a lock no longer than the context allows.
+func TestMutexContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMutex()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := m.LockContext(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.LockContext(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a lock that is held: %v", err)
+		}
+		m.Unlock()
+		m.Lock()
 	})
 }
 

@@ -163,7 +163,9 @@ func (n *Node) promote(ctx context.Context, q *Question) error {
 		case n.incarnation(m.ID) != q.Node.Incarnation:
 			return fmt.Errorf("%s: %w", m.ID, ErrUsed)
 		}
-		n.pulse.proposing.Lock()
+		if err := n.pulse.proposing.LockContext(ctx); err != nil {
+			return fmt.Errorf("give %s a vote: %w", m.ID, err)
+		}
 		defer n.pulse.proposing.Unlock()
 		if m.Voter || q.Applied+promoteLag < n.raft.CommitIndex() || q.Version != n.pulse.known().Version {
 			return nil
