@@ -270,13 +270,19 @@ func (n *Node) ask(ctx context.Context, to topology.Member, q Question) (Answer,
 	return a, err
 }
 
-// askThrough puts a question for the leader to any node, which may know who leads.
+// askThrough puts a question for the leader to any node, which may know which one leads. If the leader does not
+// answer, the error is that of both.
 func (n *Node) askThrough(ctx context.Context, to topology.Member, q Question) (Answer, error) {
 	a, err := n.ask(ctx, to, q)
-	if err != nil && a.Leader != "" && a.Leader != to.Raft {
-		return n.ask(ctx, topology.Member{Raft: a.Leader}, q)
+	if err == nil || a.Leader == "" || a.Leader == to.Raft {
+		return a, err
 	}
-	return a, err
+	leader := a.Leader
+	a, leaderErr := n.ask(ctx, topology.Member{Raft: leader}, q)
+	if leaderErr != nil {
+		return a, fmt.Errorf("%w; ask the leader at %s: %w", err, leader, leaderErr)
+	}
+	return a, nil
 }
 
 // askLeader puts a question to the leader, which may be this node.

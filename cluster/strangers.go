@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -126,7 +127,8 @@ func (n *Node) startInquiry(id string) {
 
 // inquire asks all members that this node knows for another node, and returns its raft address if one has
 // confirmed it. If none has answered, as when all of them have been replaced or this node has just joined, the
-// nodes that it was to join through are asked.
+// nodes that it was to join through are asked. A member that knows of no leader has answered: during an election
+// the word of a member is not replaced by that of any node at an address.
 func (n *Node) inquire(id string) (addr string) {
 	ctx, cancel := context.WithTimeout(context.Background(), inquiryTakes)
 	defer cancel()
@@ -146,7 +148,8 @@ func (n *Node) inquire(id string) (addr string) {
 	return addr
 }
 
-// inquireOf asks some nodes at once. It returns the address of the first that confirms, and whether any has answered.
+// inquireOf asks some nodes at once. It returns the address of the first that confirms, and whether any has
+// answered, if only with an error.
 func (n *Node) inquireOf(ctx context.Context, id string, nodes []topology.Member) (addr string, answered bool) {
 	if n.config.Peers == nil {
 		return "", false
@@ -170,7 +173,7 @@ func (n *Node) inquireOf(ctx context.Context, id string, nodes []topology.Member
 			if r.err == nil && r.answer.Member != "" {
 				return r.answer.Member, true
 			}
-			answered = answered || r.err == nil
+			answered = answered || r.err == nil || errors.As(r.err, new(errAnswer))
 		case <-n.ended:
 			return "", true
 		}

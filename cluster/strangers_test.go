@@ -1,7 +1,10 @@
 package cluster
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +62,51 @@ func TestStrangersAreBounded(t *testing.T) {
 	a.expect(t, "new", "", maxStrangers)
 	a.at += refusedFor
 	a.expect(t, "new", "", maxStrangers+1) // in place of n0
+}
+
+// answering are Peers that give the answers of a test, by raft address. The others do not answer.
+type answering map[string]Answer
+
+func (p answering) Ask(_ context.Context, to topology.Member, _ Question) (Answer, error) {
+	if a, ok := p[to.Raft]; ok {
+		return a, nil
+	}
+	return Answer{}, errors.New("connection refused")
+}
+
+func (answering) Dial(context.Context, topology.Member) (net.Conn, error) {
+	return nil, errors.New("connection refused")
+}
+
+// knowing returns a node that has not started and knows some members. It asks peers.
+func knowing(peers Peers, fatal func(error), members ...topology.Member) *Node {
+	n := New(Config{Clock: NewClock(), Self: Announcement{ID: "n1"}, Join: []string{"join"}, Peers: peers, Fatal: fatal})
+	n.view.Store(&shownView{View: topology.View{Self: "n1", Members: members}})
+	return n
+}
+
+// TestInquire asks the nodes that this one was to join through only if no member that it knows answers.
+func TestInquire(t *testing.T) {
+	noLeader, confirms := Answer{Error: topology.ErrNoLeader.Error()}, Answer{Member: "n9:1"}
+	redirects := Answer{Error: topology.ErrNoLeader.Error(), Leader: "leader"}
+	for _, tt := range []struct {
+		name  string
+		peers answering
+		want  string
+	}{
+		{"a member confirms", answering{"n2": confirms, "n3": noLeader}, "n9:1"},
+		{"the leader confirms", answering{"n2": redirects, "leader": confirms}, "n9:1"},
+		{"a member refuses", answering{"n2": {}, "join": confirms}, ""},
+		{"there is no leader", answering{"n2": noLeader, "join": confirms}, ""},
+		{"the leader does not answer", answering{"n2": redirects, "join": confirms}, ""},
+		{"no member answers", answering{"join": confirms}, "n9:1"},
+		{"no node answers", answering{}, ""},
+	} {
+		n := knowing(tt.peers, nil, topology.Member{ID: "n1", Raft: "n1"}, topology.Member{ID: "n2", Raft: "n2"}, topology.Member{ID: "n3", Raft: "n3"})
+		if got := n.inquire("n9"); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
 }
 
 func memberAt(l *peerlink.Link, id string) topology.Member {
