@@ -36,23 +36,24 @@ const (
 	aboutPeer    topic = "peer"     // a node asks whether another, which it does not know, is a member
 )
 
-// askers says who may ask about a topic besides the members, each for itself.
+// askers says who may ask about a topic besides the members, each for itself, and what an answer can do.
 type askers struct {
 	strangers bool // nodes that are no members, too
 	others    bool // on behalf of another node than the one that asks, too
+	stale     bool // the answer can be that the data of the node that asks is out of date
 }
 
 // topics has all topics there are.
 var topics = map[topic]askers{
 	aboutMeeting:   {strangers: true},
-	aboutJoining:   {strangers: true},
+	aboutJoining:   {strangers: true, stale: true},
 	aboutBeing:     {strangers: true},
 	aboutTime:      {},
-	aboutSelf:      {},
+	aboutSelf:      {stale: true},
 	aboutVoting:    {},
 	aboutRemoval:   {},
 	aboutPeer:      {others: true},
-	aboutReturn:    {strangers: true}, // the one that is asked may have missed that the other was added
+	aboutReturn:    {strangers: true, stale: true}, // the one that is asked may have missed that the other was added
 	aboutHeartbeat: {},
 }
 
@@ -255,19 +256,34 @@ type errAnswer string
 
 func (e errAnswer) Error() string { return string(e) }
 
-// ask puts a question to a node, and turns what it complains of into an error. It ends this node if its data
-// is out of date.
+// ask puts a question to a node, and turns what it complains of into an error. It stops this node if the answer is that
+// its data is out of date, and the question allows for that.
 func (n *Node) ask(ctx context.Context, to topology.Member, q Question) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, messageWithin)
 	defer cancel()
 	a, err := n.config.Peers.Ask(ctx, to, q)
-	if err == nil && a.Stale != "" {
-		n.stop(fmt.Errorf("the node at %s remembers newer data: %s: %w", to.Raft, a.Stale, ErrStale))
+	if err == nil && a.Stale != "" && topics[q.About].stale {
+		n.stop(n.turnedAway(to, q.About, a.Stale))
 	}
 	if err == nil && a.Error != "" {
 		err = errAnswer(a.Error)
 	}
 	return a, err
+}
+
+// errUnsure is why a node stops without a mark on its data.
+var errUnsure = errors.New("that node is no voter as far as this one knows, so the data directory can be used again; " +
+	"if it is an old copy, remove this node and add one under another id, and otherwise revoke the certificate of that node")
+
+// turnedAway returns the error with which this node stops because another one remembers newer data of it. It wraps
+// ErrStale, by which the data directory is never used again, if the other one is a voter by the configuration of this
+// node, or if this node joins and so has no log yet: a directory must not be lost by the word of any certificate.
+func (n *Node) turnedAway(by topology.Member, about topic, why string) error {
+	sure := ErrStale
+	if m := n.guard.member(by.ID); about != aboutJoining && (m == nil || !m.Voter) {
+		sure = errUnsure
+	}
+	return fmt.Errorf("the node at %s remembers newer data: %s: %w", by.Raft, why, sure)
 }
 
 // askThrough puts a question for the leader to any node, which may know which one leads. If the leader does not

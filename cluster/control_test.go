@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -152,5 +153,30 @@ func TestQuestionOfNobody(t *testing.T) {
 	}
 	if err := <-done; err != nil && err != io.ErrClosedPipe {
 		t.Error(err)
+	}
+}
+
+// Only some questions can be answered with the word that the data of this node is out of date, and only a voter makes it
+// give up its directory by that, unless it joins.
+func TestTurnedAway(t *testing.T) {
+	voter, learner := topology.Member{ID: "n2", Raft: "n2", Voter: true}, topology.Member{ID: "n3", Raft: "n3"}
+	other, nameless := topology.Member{ID: "n4", Raft: "n4"}, topology.Member{Raft: "n5"}
+	asks := map[topic]bool{aboutReturn: true, aboutSelf: true, aboutJoining: true}
+	stale := Answer{Error: ErrStale.Error(), Stale: "forged"}
+	var ends []error
+	n := knowing(answering{"n2": stale, "n3": stale, "n4": stale, "n5": stale}, func(err error) { ends = append(ends, err) }, voter, learner)
+	for about := range topics {
+		for _, m := range []topology.Member{voter, learner, other, nameless} {
+			ends, n.failed = nil, false
+			if _, err := n.ask(t.Context(), m, Question{About: about}); err == nil {
+				t.Errorf("%s asks about %s: no error", m.Raft, about)
+			}
+			if (len(ends) == 1) != asks[about] {
+				t.Errorf("an answer of %s about %s: the node ends by %v", m.Raft, about, ends)
+			}
+			if given := len(ends) == 1 && errors.Is(ends[0], ErrStale); given != (asks[about] && (m.Voter || about == aboutJoining)) {
+				t.Errorf("an answer of %s about %s: directory given up %v: %v", m.Raft, about, given, ends)
+			}
+		}
 	}
 }
