@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -172,9 +173,11 @@ func (s *Store) SetRecovery(r topology.Recovery) error {
 	return err
 }
 
-// MarkStale notes, durably, why the directory must not be used again. Claim refuses it from then on.
+// MarkStale notes, durably, why the directory must not be used again. Claim refuses it from then on. Bytes that are not
+// UTF-8, as at the end of a text that is cut, are dropped: JSON would replace them, and the checksum would not match.
 func (s *Store) MarkStale(why string) error {
-	_, err := s.change("mark it as stale", func(i *Identity) { i.Stale = why[:min(len(why), maxStale)] })
+	why = strings.ToValidUTF8(why[:min(len(why), maxStale)], "")
+	_, err := s.change("mark it as stale", func(i *Identity) { i.Stale = why })
 	return err
 }
 

@@ -200,12 +200,15 @@ func TestRaise(t *testing.T) {
 
 // TestMarkStale has a directory that is not to be used again.
 func TestMarkStale(t *testing.T) {
-	dir := claimed(t, 5)
-	s := openStore(t, Config{Dir: dir})
-	must(t, s.MarkStale("n2 remembers more"+strings.Repeat(".", 2*maxIdentity)))
-	must(t, s.Close())
-	s = openStore(t, Config{Dir: dir})
-	if _, _, err := s.Claim("cluster", "node"); !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), "n2 remembers more") {
-		t.Errorf("claimed: %v", err)
+	for _, more := range []string{strings.Repeat(".", 2*maxIdentity), strings.Repeat("é", maxStale), "\xff"} {
+		dir := claimed(t, 5)
+		s := openStore(t, Config{Dir: dir})
+		must(t, s.MarkStale("n2 remembers more"+more))
+		must(t, s.Close())
+		s = openStore(t, Config{Dir: dir})
+		if _, _, err := s.Claim("cluster", "node"); !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), "n2 remembers more") {
+			t.Errorf("claimed: %v", err)
+		}
+		must(t, s.Close())
 	}
 }
