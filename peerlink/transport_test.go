@@ -1,6 +1,8 @@
 package peerlink
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,10 +27,25 @@ type trusting struct{}
 func (trusting) Request(string, raft.WithRPCHeader) error { return nil }
 func (trusting) Term(uint64) error                        { return nil }
 
-// startPipeline opens a pipeline to a node that answers requests as it is told to.
-func startPipeline(t *testing.T, answer func(*raft.AppendEntriesRequest) *raft.AppendEntriesResponse) raft.AppendPipeline {
+// limited is a Guard that lets no term in an answer pass above a highest one.
+type limited struct {
+	trusting
+	highest uint64
+}
+
+var errTooHigh = errors.New("the term is too high")
+
+func (g limited) Term(term uint64) error {
+	if term > g.highest {
+		return errTooHigh
+	}
+	return nil
+}
+
+// toward returns a transport that a guard watches, and the address of a node that answers its messages.
+func toward(t *testing.T, g Guard, answer func(command any) any) (from *Transport, addr raft.ServerAddress) {
 	t.Helper()
-	from, to := newTransport(open(t, plain("n1"))), newTransport(open(t, plain("n2")))
+	from, to := servedBy(open(t, plain("n1")), g), newTransport(open(t, plain("n2")))
 	t.Cleanup(func() {
 		_ = from.Close() // neither has anything to lose
 		_ = to.Close()
@@ -37,13 +54,25 @@ func startPipeline(t *testing.T, answer func(*raft.AppendEntriesRequest) *raft.A
 		for {
 			select {
 			case rpc := <-to.Consumer():
-				rpc.Respond(answer(rpc.Command.(*raft.AppendEntriesRequest)), nil)
+				rpc.Respond(answer(rpc.Command), nil)
 			case <-t.Context().Done():
 				return
 			}
 		}
 	}()
-	p, err := from.AppendEntriesPipeline("n2", to.LocalAddr())
+	return from, to.LocalAddr()
+}
+
+// startPipeline opens a pipeline to a node that answers requests as it is told to.
+func startPipeline(t *testing.T, answer func(*raft.AppendEntriesRequest) *raft.AppendEntriesResponse) raft.AppendPipeline {
+	t.Helper()
+	from, addr := toward(t, trusting{}, func(command any) any { return answer(command.(*raft.AppendEntriesRequest)) })
+	return openPipeline(t, from, addr)
+}
+
+func openPipeline(t *testing.T, from *Transport, addr raft.ServerAddress) raft.AppendPipeline {
+	t.Helper()
+	p, err := from.AppendEntriesPipeline("n2", addr)
 	if err != nil {
 		t.Fatalf("open a pipeline: %v", err)
 	}
@@ -145,4 +174,72 @@ func TestPipelineCloses(t *testing.T) {
 		}
 	}
 	t.Error("requests go on")
+}
+
+// answerAt answers any message as one that has succeeded in a term.
+func answerAt(term uint64) func(command any) any {
+	return func(command any) any {
+		switch command.(type) {
+		case *raft.AppendEntriesRequest:
+			return &raft.AppendEntriesResponse{Term: term, Success: true}
+		case *raft.RequestVoteRequest:
+			return &raft.RequestVoteResponse{Term: term, Granted: true}
+		case *raft.RequestPreVoteRequest:
+			return &raft.RequestPreVoteResponse{Term: term, Granted: true}
+		case *raft.InstallSnapshotRequest:
+			return &raft.InstallSnapshotResponse{Term: term, Success: true}
+		}
+		return nil
+	}
+}
+
+// TestGuardOfAnswers has each kind of message answered with a term that passes the guard, and with one that does not.
+func TestGuardOfAnswers(t *testing.T) {
+	const highest = 7
+	calls := map[string]func(*Transport, raft.ServerAddress) error{
+		"entries": func(from *Transport, to raft.ServerAddress) error {
+			return from.AppendEntries("n2", to, &raft.AppendEntriesRequest{Term: 5}, new(raft.AppendEntriesResponse))
+		},
+		"vote": func(from *Transport, to raft.ServerAddress) error {
+			return from.RequestVote("n2", to, &raft.RequestVoteRequest{Term: 5}, new(raft.RequestVoteResponse))
+		},
+		"pre-vote": func(from *Transport, to raft.ServerAddress) error {
+			return from.RequestPreVote("n2", to, &raft.RequestPreVoteRequest{Term: 5}, new(raft.RequestPreVoteResponse))
+		},
+		"snapshot": func(from *Transport, to raft.ServerAddress) error {
+			q := &raft.InstallSnapshotRequest{SnapshotVersion: raft.SnapshotVersionMax, Term: 5}
+			return from.InstallSnapshot("n2", to, q, new(raft.InstallSnapshotResponse), strings.NewReader(""))
+		},
+	}
+	for name, call := range calls {
+		for term, want := range map[uint64]error{highest: nil, highest + 1: errTooHigh} {
+			from, to := toward(t, limited{highest: highest}, answerAt(term))
+			if err := call(from, to); !errors.Is(err, want) {
+				t.Errorf("%s: an answer of term %d: %v, want %v", name, term, err, want)
+			}
+		}
+	}
+}
+
+// TestGuardOfPipeline makes a refusal of an answer with a term that does not pass the guard, and does not take it for an
+// acknowledgment.
+func TestGuardOfPipeline(t *testing.T) {
+	from, to := toward(t, limited{highest: 7}, answerAt(8))
+	from.Acknowledged(func(id string, term, index uint64) {
+		t.Errorf("%s acknowledges entry %d of term %d", id, index, term)
+	})
+	p := openPipeline(t, from, to)
+	if err := appendEntries(t, p, 8); err != nil {
+		t.Fatal(err)
+	}
+	if r := awaitAnswer(t, p).Response(); r.Success || r.Term != 8 {
+		t.Errorf("the answer is %+v", r)
+	}
+	q := openPipeline(t, from, to)
+	if err := appendEntries(t, q, 5); err != nil {
+		t.Fatal(err)
+	}
+	if r := awaitAnswer(t, q).Response(); r.Success || r.Term != 5 {
+		t.Errorf("the answer is %+v, want the term of the request", r)
+	}
 }
