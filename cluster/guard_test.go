@@ -44,11 +44,11 @@ type credulous struct{}
 func (credulous) Request(string, raft.WithRPCHeader) error { return nil }
 func (credulous) Term(uint64) error                        { return nil }
 
-// besieged is a voter of three over TLS whose two peers are in the hands of a test. It has no leader.
+// besieged is a voter of three over TLS whose other peers are in the hands of a test. It has no leader.
 type besieged struct {
 	*Node
 	log   *lockedLog
-	links map[string]*peerlink.Link // n1, its own; n2 and n3, voters; n9, which has never joined
+	links map[string]*peerlink.Link // n1, its own; n2 and n3, voters; n4, without a vote; n9, which has never joined
 }
 
 func addrOf(l *peerlink.Link) string { return l.Streams(peerlink.Raft).Addr().String() }
@@ -56,13 +56,13 @@ func addrOf(l *peerlink.Link) string { return l.Streams(peerlink.Raft).Addr().St
 // besiege starts the node with its own guard, or with another one.
 func besiege(t *testing.T, other peerlink.Guard) *besieged {
 	t.Helper()
-	ids := []string{"n1", "n2", "n3", "n9"}
+	ids := []string{"n1", "n2", "n3", "n4", "n9"}
 	b := &besieged{links: map[string]*peerlink.Link{}, log: &lockedLog{}}
 	c := soloConfig("n1")
 	c.Bootstrap, c.Heartbeat, c.Logger = nil, 100*time.Millisecond, b.log.logger()
 	for i, l := range openLinks(t, false, ids...) {
 		b.links[ids[i]] = l
-		if ids[i] != "n9" {
+		if ids[i] < "n4" {
 			c.Bootstrap = append(c.Bootstrap, topology.Member{ID: ids[i], Raft: addrOf(l)})
 		}
 	}
@@ -80,7 +80,12 @@ func besiege(t *testing.T, other peerlink.Guard) *besieged {
 		other = b.Guard()
 	}
 	transport.Serve(other)
-	if err := b.startRaft(true); err != nil {
+	first := firstConfiguration(c.Bootstrap)
+	first.Servers = append(first.Servers, raft.Server{Suffrage: raft.Nonvoter, ID: "n4", Address: raft.ServerAddress(addrOf(b.links["n4"]))})
+	if err := raft.BootstrapCluster(b.settings(), c.Logs, c.Stable, c.Snapshots, c.Transport, first); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.startRaft(false); err != nil {
 		t.Fatal(err)
 	}
 	b.observe()
@@ -89,7 +94,7 @@ func besiege(t *testing.T, other peerlink.Guard) *besieged {
 			t.Error(err)
 		}
 	})
-	for v := b.View(); len(v.Members) < 3; v = b.View() {
+	for v := b.View(); len(v.Members) < 4; v = b.View() {
 		<-v.Changed
 	}
 	return b
@@ -151,7 +156,7 @@ func snapshotOf(h raft.RPCHeader, term uint64) *raft.InstallSnapshotRequest {
 	}
 }
 
-// forgeries are sent by n9, which is no member, and by n3, which has a vote.
+// forgeries are sent by n9, which is no member, by n4, which has no vote, and by n3, which has one.
 func forgeries() []forgery {
 	nobody := func(b *besieged) raft.RPCHeader {
 		h := b.header("n3")
@@ -175,6 +180,8 @@ func forgeries() []forgery {
 		{"entries of a stranger as a member", "n9", func(b *besieged, term uint64) any { return heartbeat(b.header("n3"), term+1) }, errStranger},
 		{"snapshot of a stranger", "n9", func(b *besieged, term uint64) any { return snapshotOf(b.header("n9"), term+1) }, nil},
 		{"timeout of a stranger", "n9", func(b *besieged, _ uint64) any { return &raft.TimeoutNowRequest{RPCHeader: b.header("n9")} }, errStranger},
+		{"vote of a node without one", "n4", func(b *besieged, term uint64) any { return vote(b.header("n4"), term+1) }, errNoVoter},
+		{"timeout of a node without a vote", "n4", func(b *besieged, _ uint64) any { return &raft.TimeoutNowRequest{RPCHeader: b.header("n4")} }, errNoVoter},
 		{"pre-vote of nobody", "n3", func(b *besieged, term uint64) any {
 			return &raft.RequestPreVoteRequest{RPCHeader: nobody(b), Term: term + 1, LastLogIndex: 1 << 30, LastLogTerm: 1}
 		}, errSender},
@@ -213,7 +220,7 @@ func TestGuard(t *testing.T) {
 			t.Fatalf("%s: term %d becomes %d", f.name, term, got)
 		}
 	}
-	for _, want := range []error{errStranger, errSender, errTermAhead, errTermOrder} {
+	for _, want := range []error{errStranger, errNoVoter, errSender, errTermAhead, errTermOrder} {
 		if n := b.log.count(want.Error()); n != 1 {
 			t.Errorf("%d lines tell that %v, want 1", n, want)
 		}

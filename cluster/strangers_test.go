@@ -137,7 +137,7 @@ func TestMembersOnly(t *testing.T) {
 		}
 		return a
 	}
-	membersOnly := []topic{aboutTime, aboutSelf, aboutVoting, aboutRemoval, aboutPeer}
+	membersOnly := []topic{aboutTime, aboutHeartbeat, aboutSelf, aboutVoting, aboutRemoval, aboutPeer}
 	refused := func(when string) {
 		t.Helper()
 		for _, about := range membersOnly {
@@ -158,7 +158,7 @@ func TestMembersOnly(t *testing.T) {
 	if a := ask(aboutJoining); a.Error != "" || a.Term == 0 {
 		t.Errorf("joining: %+v", a)
 	}
-	for _, about := range membersOnly[:2] {
+	for _, about := range membersOnly[:3] {
 		if a := ask(about); a.Error != "" {
 			t.Errorf("a member asks about %s: %q", about, a.Error)
 		}
