@@ -35,6 +35,16 @@ var (
 	errKind       = errors.New("unknown kind of message")
 )
 
+// remedies are for the log.
+var remedies = map[error]string{
+	errSender:    "check node-id and certificate of the node that sent it; if its key may be in other hands, revoke the certificate",
+	errStranger:  "stop that node if it was removed; if it is a member, start this node with --join and the address of a present member",
+	errNoVoter:   "wait until this node has caught up; if it has, revoke the certificate of that node",
+	errTermAhead: "remove the node with that term and add it under another id; if most nodes have such terms, run throttled recover --reset-term on each",
+	errTermOrder: "remove the node that sent it and add it under another id; if its key may be in other hands, revoke the certificate",
+	errKind:      "run the same version on all nodes",
+}
+
 // guard judges the messages that other nodes send to Raft. It implements peerlink.Guard.
 type guard struct {
 	view      func() *topology.View
@@ -148,7 +158,7 @@ func (g *guard) report(why error, args ...any) {
 	defer g.mu.Unlock()
 	if now := time.Now(); why != errNotStarted && now.Sub(g.reported[why]) >= reportEvery {
 		g.reported[why] = now
-		g.log.Warn("dropped a message of another node", append(args, "reason", why)...)
+		g.log.Warn("dropped a message of another node", append(args, "reason", why, "remedy", remedies[why])...)
 	}
 }
 

@@ -224,6 +224,9 @@ func TestGuard(t *testing.T) {
 		if n := b.log.count(want.Error()); n != 1 {
 			t.Errorf("%d lines tell that %v, want 1", n, want)
 		}
+		if n := b.log.count(remedies[want]); n != 1 {
+			t.Errorf("%d lines have the remedy %q, want 1", n, remedies[want])
+		}
 	}
 	if granted, err := b.send(t, "n3", vote(b.header("n3"), b.raft.CurrentTerm()+maxTermJump)); err != nil || !granted {
 		t.Errorf("a vote that is right: granted %v, error %v", granted, err)
