@@ -29,7 +29,7 @@
 // Without certificates (Config.Insecure) a peer is who it says it is. That is refused
 // unless all addresses are loopback, where who can connect can do worse.
 //
-// The list of revoked certificates is read again within a second of a change, and their open streams are
+// The list of revoked certificates is read again once it has not changed for a second, and their open streams are
 // closed. While it cannot be read, the last one that could be stays in force.
 //
 // What a peer may ask for on Control and Client streams is for those to judge that serve them.

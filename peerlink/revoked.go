@@ -13,19 +13,23 @@ import (
 // revocations are the certificates that are not accepted any more. The zero value has none.
 type revocations struct {
 	file    string
-	seen    os.FileInfo // the file when it was read; of the one goroutine that reads
+	looked  os.FileInfo // the file at the last look; of the one goroutine that reads
+	seen    os.FileInfo // the file when it was read; likewise
 	serials atomic.Pointer[map[string]struct{}]
 }
 
-// read reads the file if it has changed, and reports whether it had. After an error, which wraps
-// ErrSerials or that of the system, the list stays as it was.
+// read reads the file if it has changed, and reports whether it had. A file that replaces the first is read when it has
+// been the same at two looks: one that is rewritten in place is empty first, which would be a list without revoked
+// certificates. After an error, which wraps ErrSerials or that of the system, the list stays as it was.
 func (r *revocations) read() (changed bool, err error) {
 	info, err := os.Stat(r.file)
 	if err != nil {
 		r.seen = nil
 		return false, fmt.Errorf("read revoked certificates: %w", err)
 	}
-	if sameFile(info, r.seen) {
+	settled := r.serials.Load() == nil || sameFile(info, r.looked)
+	r.looked = info
+	if !settled || sameFile(info, r.seen) {
 		return false, nil
 	}
 	text, err := os.ReadFile(r.file)

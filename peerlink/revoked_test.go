@@ -56,6 +56,34 @@ func (s *site) hex(node string) string {
 	return number
 }
 
+// TestRevokedInPlace rewrites a list in place. What is there meanwhile does not count.
+func TestRevokedInPlace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "revoked")
+	r := revocations{file: file}
+	for _, step := range []struct {
+		text    string
+		changed bool
+		serials int
+	}{
+		{"a1\nb2\n", true, 2}, // the first list
+		{"a1\nb2\n", false, 2},
+		{"", false, 2}, // truncated
+		{"a1\nb2\nc", false, 2},
+		{"a1\nb2\nc3\n", false, 2},
+		{"a1\nb2\nc3\n", true, 3},
+	} {
+		if old, err := os.ReadFile(file); err != nil || string(old) != step.text {
+			if err := os.WriteFile(file, []byte(step.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		changed, err := r.read()
+		if got := len(*r.serials.Load()); err != nil || changed != step.changed || got != step.serials {
+			t.Errorf("%q: changed %v, %d serial numbers, %v", step.text, changed, got, err)
+		}
+	}
+}
+
 func TestListenRefusesLists(t *testing.T) {
 	s := newSite(t)
 	listed := func(text func() string) func(c *Config) {
