@@ -16,7 +16,7 @@ var (
 	// ErrNoCertificate is wrapped when there are to be certificates but no files are named.
 	ErrNoCertificate = errors.New(`nodes need certificates, which "throttled certs" makes: name the files with raft-tls-cert, raft-tls-key and raft-tls-ca`)
 	// ErrSerials is wrapped when a list of revoked certificates cannot be used.
-	ErrSerials = errors.New("list of revoked certificates, one serial number in hexadecimal digits per line")
+	ErrSerials = errors.New("not a serial number; give one per line in hexadecimal digits")
 )
 
 // The errors of [Link.Dial], besides those of the network and the end of its context. A

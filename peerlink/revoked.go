@@ -46,8 +46,8 @@ func (r *revocations) read() (changed bool, err error) {
 }
 
 // parseSerials returns the serial numbers in a text: one per line in hexadecimal digits, of either case
-// and with colons or without, as openssl and "throttled certs" print them. The rest of a line behind # is
-// a comment. Errors wrap ErrSerials.
+// and with colons or without, as "throttled certs" prints them, or behind "serial=", as openssl does. The rest of a line
+// behind # is a comment. Errors wrap ErrSerials.
 func parseSerials(text string) (map[string]struct{}, error) {
 	serials, number := map[string]struct{}{}, 0
 	for line := range strings.Lines(text) {
@@ -57,9 +57,10 @@ func parseSerials(text string) (map[string]struct{}, error) {
 		if line == "" {
 			continue
 		}
-		n, ok := new(big.Int).SetString(strings.ReplaceAll(line, ":", ""), 16)
+		digits := strings.ReplaceAll(strings.TrimPrefix(line, "serial="), ":", "")
+		n, ok := new(big.Int).SetString(digits, 16)
 		if !ok || n.Sign() <= 0 {
-			return nil, fmt.Errorf("line %d: %.60q is not in a %w", number, line, ErrSerials)
+			return nil, fmt.Errorf("line %d: %.60q is %w", number, line, ErrSerials)
 		}
 		serials[n.Text(16)] = struct{}{}
 	}

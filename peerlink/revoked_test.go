@@ -19,6 +19,7 @@ func TestParseSerials(t *testing.T) {
 		"# nothing\n\n  \t\n":           "",
 		"a1\nB2 # n4\n  00c3\t#\n":      "a1 b2 c3",
 		"A1:b2:C3\r\nff":                "a1b2c3 ff",
+		"serial=0A1B\n serial=c3 # n4":  "a1b c3",
 		strings.Repeat("f", 40) + "\na": strings.Repeat("f", 40) + " a",
 	} {
 		got, err := parseSerials(text)
@@ -31,7 +32,7 @@ func TestParseSerials(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range []string{"n4", "a1\n0x2", "a1 b2", "-1", "0", "a1\x00", "serial=A1"} {
+	for _, text := range []string{"n4", "a1\n0x2", "a1 b2", "-1", "0", "a1\x00", "serial=", "serial=serial=a1", "Serial=a1"} {
 		if got, err := parseSerials(text); !errors.Is(err, ErrSerials) {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
