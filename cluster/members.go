@@ -95,6 +95,7 @@ func (n *Node) addNonvoter(ctx context.Context, id, addr string) error {
 	if err != nil {
 		return fmt.Errorf("add %s at %s: %w", id, addr, err)
 	}
+	n.log.Info("a node has joined and has no vote yet", "node", id, "address", addr)
 	n.refresh()
 	return nil
 }

@@ -116,7 +116,9 @@ func memberAt(l *peerlink.Link, id string) topology.Member {
 // TestMembersOnly asks all questions in the name of a node that is no member yet, is one, and is none any more.
 func TestMembersOnly(t *testing.T) {
 	links := openLinks(t, false, "n1", "n2")
-	n := startSolo(t, soloConfig("n1"))
+	log, c := &lockedLog{}, soloConfig("n1")
+	c.Logger = log.logger()
+	n := startSolo(t, c)
 	served := make(chan error, 1)
 	go func() { served <- n.ServeControl(links[0].Streams(peerlink.Control)) }()
 	defer func() {
@@ -157,6 +159,9 @@ func TestMembersOnly(t *testing.T) {
 	}
 	if a := ask(aboutJoining); a.Error != "" || a.Term == 0 {
 		t.Errorf("joining: %+v", a)
+	}
+	if lines := log.count("has joined and has no vote yet\" node=n2"); lines != 1 {
+		t.Errorf("%d lines tell that n2 has joined, want 1", lines)
 	}
 	for _, about := range membersOnly[:3] {
 		if a := ask(about); a.Error != "" {
