@@ -2,12 +2,10 @@ package cluster
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -274,78 +272,6 @@ func TestSetHeartbeatRefuses(t *testing.T) {
 		}
 		if got := l.lease(); got != leaseOf(leastHeartbeat) {
 			t.Errorf("a lease of %v where no heartbeat is known", got)
-		}
-	})
-}
-
-// A change waits for another one no longer than its context allows.
-func TestSetHeartbeatWaits(t *testing.T) {
-	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
-		s.settled(testHeartbeat)
-		l := s.leader()
-		l.pulse.proposing.Lock()
-		defer l.pulse.proposing.Unlock()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := l.SetHeartbeat(ctx, longBeat); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("while another is in progress: %v", err)
-		}
-		vote := Question{About: aboutVoting, Node: &Announcement{ID: "n2", Incarnation: "of n2"}}
-		if err := l.promote(ctx, &vote); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a vote meanwhile: %v", err)
-		}
-	})
-}
-
-// A node that starts with old entries does not run with a heartbeat of before the one that it has acknowledged.
-func TestAdoptedHeartbeat(t *testing.T) {
-	disk := newDisk()
-	p := newPulse(shortBeat)
-	step := func(h heartbeats, applied uint64, want adopted) {
-		t.Helper()
-		if err := p.keep(h, applied, disk); err != nil || p.adopted != want {
-			t.Errorf("%+v at entry %d: %+v, %v, want %+v", h, applied, p.adopted, err, want)
-		}
-	}
-	old, now := heartbeats{}.set(10, time.Second), heartbeats{}.set(20, longBeat)
-	step(heartbeats{}, 5, adopted{})
-	step(old, 10, adopted{10, time.Second})
-	step(now, 20, adopted{20, longBeat})
-	step(old, 15, adopted{20, longBeat})
-	again := newPulse(shortBeat)
-	if err := again.load(disk); err != nil || again.adopted != (adopted{20, longBeat}) || time.Duration(again.running.Load()) != longBeat {
-		t.Errorf("%+v, %v", again.adopted, err)
-	}
-	step(old, 20, adopted{10, time.Second}) // the log has never had the other
-	other := heartbeats{}.set(10, longBeat)
-	step(other, 20, adopted{10, longBeat}) // nor that one, since the log was replaced
-	for _, bad := range []string{"{", `{"version":0,"now":1}`, `{"version":1,"now":1}`, `{"version":1,"now":6000000000}`} {
-		if err := disk.Set(adoptedKey, []byte(bad)); err != nil {
-			t.Fatal(err)
-		}
-		if newPulse(shortBeat).load(disk) == nil {
-			t.Errorf("%s is taken for a heartbeat", bad)
-		}
-	}
-}
-
-// failingStable is a stable store that fails to store.
-type failingStable struct{ raft.StableStore }
-
-func (failingStable) Set([]byte, []byte) error { return errors.New("the disk is full") }
-
-// A heartbeat that cannot be adopted is tried again at once, and logged once a minute.
-func TestAdoptFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := &lockedLog{}
-		n := New(Config{Clock: NewClock(), Self: Announcement{ID: "n1"}, Heartbeat: shortBeat, Stable: failingStable{}, Logger: log.logger()})
-		n.pulse.restore(heartbeats{}.set(1, longBeat))
-		n.running.Go(n.keepHeartbeat)
-		pass(2*reportEvery + reportEvery/2)
-		close(n.ended)
-		n.running.Wait()
-		if lines := log.count("the disk is full"); lines != 3 {
-			t.Errorf("%d lines, want 3", lines)
 		}
 	})
 }
