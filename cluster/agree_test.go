@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,4 +81,36 @@ func TestAdoptFails(t *testing.T) {
 			t.Errorf("%d lines, want 3", lines)
 		}
 	})
+}
+
+// While a shorter heartbeat is set, no lease is longer than it allows: neither while it is proposed, nor once it is
+// applied, nor between the two.
+func TestLeaseWhileHeartbeatChanges(t *testing.T) {
+	n := New(Config{Clock: NewClock(), Self: Announcement{ID: "n1"}, Heartbeat: longBeat})
+	var steps atomic.Uint64 // odd while the shorter heartbeat is proposed or applied
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 300_000 {
+			n.pulse.lease.Store(int64(leaseOf(longBeat)))
+			n.pulse.ceiling.lower(shortBeat)
+			steps.Add(1)
+			n.pulse.lease.Store(int64(leaseOf(shortBeat)))
+			n.pulse.ceiling.lift(0)
+			steps.Add(1)
+		}
+	}()
+	for {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		before, lease := steps.Load(), n.lease()
+		if steps.Load() == before && before%2 == 1 && lease > leaseOf(shortBeat) {
+			t.Errorf("a lease of %v at a heartbeat of %v", lease, shortBeat)
+			<-done
+			return
+		}
+	}
 }
