@@ -15,13 +15,11 @@ var ErrChanges = errors.New("malformed changes")
 //
 //	0            everything goes
 //	64           a key is absent: the key
-//	32 + 1..31   a record of that kind: gauge, expires, key, and, but for a throttle record,
-//	             the state
-//	160 + 1..31  a record of that kind that is there with a state of the same size: gauge,
-//	             expires, key, size of the state, how much of its beginning stays, what
-//	             follows that
-//	1..31        as 33..63, without the gauge, which is unknown; Collect does not make it
-//	128 + 1..31  as 161..191, likewise
+//	1..31        a record of that kind: expires, key, and, but for a throttle record, the state
+//	128 + 1..31  a record of that kind that is there with a state of the same size: expires,
+//	             key, size of the state, how much of its beginning stays, what follows that
+//	32 + 1..31   as 1..31, with the gauge in front of expires; without it the gauge is unknown
+//	160 + 1..31  as 129..159, likewise
 //
 // Expires takes 8 bytes, little endian. A size is a uvarint; and before a key and a state
 // stands its size.
@@ -49,21 +47,29 @@ func appendAbsent(buf, key []byte) []byte {
 	return append(buf, key...)
 }
 
-// appendPut adds a record, which looks the same in an arena but for the first byte.
+// appendPut adds a record, which looks the same in an arena from expires on.
 func appendPut(buf []byte, rec record) []byte {
-	at := len(buf)
-	buf = append(buf, rec[:rec.size()]...)
-	buf[at] = buf[at]&^flags | changeGauged
-	return buf
+	buf = appendKind(buf, 0, rec)
+	return append(buf, rec[expiresAt:rec.size()]...)
 }
 
 func appendTail(buf []byte, rec record, from int) []byte {
 	state := rec.state()
-	buf = append(buf, changeTail|changeGauged|byte(rec.kind()))
-	buf = append(buf, rec[gaugeAt:rec.keyEnd()]...)
+	buf = appendKind(buf, changeTail, rec)
+	buf = append(buf, rec[expiresAt:rec.keyEnd()]...)
 	buf = binary.AppendUvarint(buf, uint64(len(state)))
 	buf = binary.AppendUvarint(buf, uint64(from))
 	return append(buf, state[from:]...)
+}
+
+// appendKind adds the first byte of a change, and the gauge if it is known: a node that cannot
+// read gauges has to be sent none (see SetGauges).
+func appendKind(buf []byte, what byte, rec record) []byte {
+	what |= byte(rec.kind())
+	if g := rec.gauge(); g != 0 {
+		return append(buf, what|changeGauged, byte(g))
+	}
+	return append(buf, what)
 }
 
 // reader takes fields off a string of bytes. After one that is not whole it has failed.

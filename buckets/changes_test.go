@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,11 +56,14 @@ func TestChanges(t *testing.T) {
 func TestChangesHaveNoFlags(t *testing.T) {
 	rec := record(appendRecord(nil, &limiter.Record{Kind: limiter.WindowLog, State: make([]byte, 4)}))
 	rec[0] |= flags
-	if b := appendPut(nil, rec); b[0] != changeGauged|byte(limiter.WindowLog) {
-		t.Errorf("a put begins with %#x", b[0])
-	}
-	if b := appendTail(nil, rec, 2); b[0] != changeTail|changeGauged|byte(limiter.WindowLog) {
-		t.Errorf("a tail begins with %#x", b[0])
+	for g, bit := range map[gauge]byte{0: 0, 1: changeGauged} {
+		rec.setGauge(g)
+		if b := appendPut(nil, rec); b[0] != bit|byte(limiter.WindowLog) {
+			t.Errorf("a put of gauge %d begins with %#x", g, b[0])
+		}
+		if b := appendTail(nil, rec, 2); b[0] != changeTail|bit|byte(limiter.WindowLog) {
+			t.Errorf("a tail of gauge %d begins with %#x", g, b[0])
+		}
 	}
 }
 
@@ -152,7 +156,7 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// Changes from before there were gauges are read as with gauges that are unknown.
+// Changes without a gauge are read as with one that is unknown, and written in the same form.
 func TestChangesWithoutGauge(t *testing.T) {
 	head := func(what byte) []byte {
 		return append(binary.LittleEndian.AppendUint64([]byte{changesVersion, what}, start+1e9), 1, 'k')
@@ -169,6 +173,10 @@ func TestChangesWithoutGauge(t *testing.T) {
 		if fmt.Sprint(rec) != fmt.Sprint(want) {
 			t.Errorf("%+v; want %+v", rec, want)
 		}
+	}
+	written := record(appendRecord(nil, &want))
+	if got := appendTail(appendPut([]byte{changesVersion}, written), written, 298); !bytes.Equal(got, slices.Concat(changes[:len(changes)-2], []byte{1, 2}, tail)) {
+		t.Errorf("written as %x", got)
 	}
 	if err := table.Replay(head(byte(limiter.Throttle)), start); err != nil || table.Usage().Keys != 1 {
 		t.Errorf("a throttle record: %v, %d keys", err, table.Usage().Keys)

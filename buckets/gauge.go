@@ -15,9 +15,9 @@ import (
 // of the share as of the last charge or refund (see shareClass). That is too high where
 // something has come back since then, and never too low.
 //
-// 0 is unknown, as for records that were imported, or stored before there was a gauge. They
-// count as exhausted until they are charged again: a limit must not be forgotten because its
-// gauge is missing.
+// 0 is unknown, as for records that were imported, or stored without a gauge (see SetGauges).
+// They count as exhausted until they are charged again: a limit must not be forgotten because
+// its gauge is missing.
 type gauge byte
 
 const (
@@ -31,6 +31,25 @@ func gaugeOf(req *limiter.Request, answer *limiter.Decision) gauge {
 		return gaugeOfTime(uint64(req.Limit.Interval) * uint64(req.Limit.Max))
 	}
 	return gauge(max(1, shareClass(float64(answer.Limit-answer.Remaining), float64(answer.Limit))))
+}
+
+// SetGauges sets whether decisions store gauges, as they do from the beginning. While they do
+// not, the changes that Collect returns can be read by versions that do not know of gauges.
+func (t *Table) SetGauges(stored bool) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		s.gaugeless = !stored
+		s.mu.Unlock()
+	}
+}
+
+// gaugeOf returns the gauge to store of a key after a request that was admitted.
+func (s *shard) gaugeOf(req *limiter.Request, answer *limiter.Decision) gauge {
+	if s.gaugeless {
+		return 0
+	}
+	return gaugeOf(req, answer)
 }
 
 // byTime reports whether the share that a key of a kind has used is in proportion to the time

@@ -198,3 +198,52 @@ func TestGaugesOfGroup(t *testing.T) {
 		}
 	}
 }
+
+// While gauges are not stored, neither changes nor records have any, whatever is charged and however it is stored.
+func TestSetGauges(t *testing.T) {
+	table, clock := leading(Config{Shards: 1})
+	charge := func(round int) {
+		t.Helper()
+		reqs, out := make([]limiter.Request, 0, 16), make([]limiter.Decision, 16)
+		for kind := limiter.Throttle; kind.Known(); kind++ {
+			l := limiter.Limit{Max: 300, Interval: time.Hour, Amount: 1000}
+			reqs = append(reqs, limiter.Request{Kind: kind, Key: fmt.Append(nil, "alone", int(kind)), Limit: l, Quantity: 50})
+		}
+		for _, alone := range reqs {
+			alone.Key, alone.Linked = fmt.Append(nil, "group", int(alone.Kind)), true
+			reqs = append(reqs, alone)
+		}
+		reqs[len(reqs)-1].Linked = false
+		table.Decide(reqs, out[:len(reqs)])
+		for i := range reqs {
+			if out[i].Err != nil || out[i].Limited {
+				t.Fatalf("round %d, %s: %+v", round, reqs[i].Key, out[i])
+			}
+		}
+	}
+	for round, stored := range []bool{false, false, false, true, true, false} {
+		if round == 2 {
+			clock.advance(1000 * time.Hour) // all have expired
+		}
+		table.SetGauges(stored)
+		charge(round)
+		_, changes := table.Collect(nil)
+		r := reader{rest: changes[1:]}
+		for n := 0; len(r.rest) > 0; n++ {
+			first := r.rest[0]
+			c, err := r.change()
+			if err != nil || (first&changeGauged != 0) != stored || (c.rec.Gauge != 0) != stored {
+				t.Errorf("round %d: change %d of %s begins with %#x, gauge %d, %v", round, n, c.rec.Key, first, c.rec.Gauge, err)
+			}
+		}
+		n := 0
+		for rec := range table.Records() {
+			if n++; (rec.Gauge != 0) != stored {
+				t.Errorf("round %d: %s has gauge %d", round, rec.Key, rec.Gauge)
+			}
+		}
+		if n != 14 {
+			t.Errorf("round %d: %d records", round, n)
+		}
+	}
+}

@@ -82,13 +82,13 @@ func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64
 		switch {
 		case !c.Set:
 		case old.Expires == 0:
-			s.overwrite(d.places[i], c, gaugeOf(&reqs[i], &out[i]), now)
+			s.overwrite(d.places[i], c, s.gaugeOf(&reqs[i], &out[i]), now)
 		default:
 			if s.journaled {
 				s.remember(d.places[i], c.Keep)
 			}
 			rec := s.record(d.places[i])
-			rec.setGauge(gaugeOf(&reqs[i], &out[i]))
+			rec.setGauge(s.gaugeOf(&reqs[i], &out[i]))
 			rec.setExpires(c.Expires)
 			copy(old.Data[c.Keep:], c.Tail)
 			s.changes++
@@ -259,7 +259,7 @@ func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint
 		fits := true
 		for i := range reqs {
 			if t.shardOf(hashes[i]) == number && d.changes[i].Set && d.changes[i].Expires > now {
-				all = all.and(demandOfChange(&reqs[i], &d.changes[i], &out[i], now))
+				all = all.and(s.demandOfChange(&reqs[i], &d.changes[i], &out[i], now))
 				fits = fits && t.fitsInPlace(reqs, hashes, i, now, d)
 			}
 		}
@@ -276,8 +276,8 @@ func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint
 
 // demandOfChange returns what storing a change takes if its key has to be added. One that
 // keeps a part of the old state would take more, but is then judged again.
-func demandOfChange(req *limiter.Request, c *limiter.Change, answer *limiter.Decision, now uint64) demand {
-	rec := limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail, Gauge: byte(gaugeOf(req, answer))}
+func (s *shard) demandOfChange(req *limiter.Request, c *limiter.Change, answer *limiter.Decision, now uint64) demand {
+	rec := limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail, Gauge: byte(s.gaugeOf(req, answer))}
 	return demandOf(&rec, now)
 }
 
@@ -297,7 +297,7 @@ func (t *Table) applyAll(reqs []limiter.Request, hashes []uint64, now uint64, d 
 		}
 		s, tag := t.shardAndTag(hashes[i])
 		at, found := s.find(reqs[i].Key, tag) // storing the ones before may have moved it
-		if err := s.apply(at, found, &reqs[i], &d.changes[i], gaugeOf(&reqs[i], &out[i]), tag, now); err != nil {
+		if err := s.apply(at, found, &reqs[i], &d.changes[i], s.gaugeOf(&reqs[i], &out[i]), tag, now); err != nil {
 			panic("buckets: no room although it was made: " + err.Error())
 		}
 	}

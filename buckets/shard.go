@@ -39,6 +39,7 @@ type shard struct {
 	number    uint32 // of the shard
 	journaled bool   // it has a journal (see journal)
 	unlimited bool   // the memory limit does not count at present
+	gaugeless bool   // decisions store no gauges
 
 	hits, misses, expired, changes int64
 
@@ -104,7 +105,7 @@ func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, d *desk, ou
 	}
 	switch {
 	case change.Set:
-		if err := s.apply(at, found, req, &change, gaugeOf(req, out), tag, now); err != nil {
+		if err := s.apply(at, found, req, &change, s.gaugeOf(req, out), tag, now); err != nil {
 			*out = limiter.Decision{Err: err}
 		}
 	case found && old.Expires == 0 && s.droppable(at, now):

@@ -114,3 +114,49 @@ func TestLeaseWhileHeartbeatChanges(t *testing.T) {
 		}
 	}
 }
+
+// A leader stores gauges only once all voters have answered: a version that cannot answer cannot read gauges.
+// After a restart a node stores them at once if its snapshot or log has a heartbeat.
+func TestGaugesWaitForAllVoters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, simConfig{size: 3})
+		defer s.close()
+		s.start()
+		s.isolate("n3")
+		s.wantGauge("s1", false)
+		pass(3 * agreeAgain)
+		s.wantGauge("s2", false)
+		s.heal()
+		s.settled(testHeartbeat)
+		s.wantGauge("s3", true)
+		s.wantGauge("s1", true)
+		for _, l := range s.lives() {
+			if err := l.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+			l.crash(false)
+		}
+		for _, n := range s.list() {
+			n.boot()
+		}
+		s.wantGauge("s4", true)
+	})
+}
+
+// wantGauge charges a key, and checks whether all nodes that apply that store a gauge for it.
+func (s *sim) wantGauge(key string, want bool) {
+	s.t.Helper()
+	leader := s.leader()
+	s.grant(leader, key)
+	for _, l := range s.lives() {
+		if s.isCut(leader.node.id, l.node.id) {
+			continue
+		}
+		s.await("it has the key", 10*time.Second, func() bool { return l.Fingerprint().Index >= leader.Fingerprint().Index })
+		for rec := range l.table.CommittedRecords() {
+			if string(rec.Key) == key && (rec.Gauge != 0) != want {
+				s.t.Errorf("%s, %s: gauge %d", l.node.id, key, rec.Gauge)
+			}
+		}
+	}
+}

@@ -73,6 +73,7 @@ func (n *Node) apply(log *raft.Log, came time.Duration) error {
 		}
 		if s.Term == log.Term || mutant.Is(mutant.AnyTerm) {
 			n.pulse.apply(log.Index, s)
+			n.setGauges()
 		}
 		return nil
 	case memberEntry:
@@ -292,6 +293,7 @@ func (n *Node) takeHead(h *head) {
 		n.memory.announced(&a)
 	}
 	n.pulse.restore(h.Heartbeat)
+	n.setGauges()
 	n.clock.restored(h.Time)
 	n.lastTerm, n.lastWall, n.appliedIndex = h.Term, h.Wall, h.Index
 	n.snapshotIndex.Store(h.Index)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -352,7 +353,8 @@ func TestCeiling(t *testing.T) {
 
 // An entry of another term is void.
 func TestSettingsOfAnotherTerm(t *testing.T) {
-	n := New(Config{Clock: NewClock(), Self: Announcement{ID: "n1"}, Heartbeat: shortBeat})
+	clock := NewClock()
+	n := New(Config{Clock: clock, Table: buckets.New(buckets.Config{Clock: clock.Now, Journal: true}), Self: Announcement{ID: "n1"}, Heartbeat: shortBeat})
 	for _, term := range []uint64{4, 5} {
 		b, err := settings{Term: term, Heartbeat: 1000}.entry()
 		if err != nil {

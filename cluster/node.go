@@ -179,6 +179,7 @@ func (n *Node) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the log: %w", err)
 	}
+	n.setGauges()
 	begins := !known && len(n.config.Bootstrap) > 0
 	if !known {
 		n.returning.skip()
