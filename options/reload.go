@@ -40,7 +40,7 @@ type Reloaded struct {
 }
 
 // Reload reads the sources of [Load] again. An option that is not the same in them as when they were
-// read last gets its new value, if it can change while the server runs. All others keep theirs, those
+// read last, or rewritten, gets its new value, if it can change while the server runs. All others keep theirs, those
 // included that Set has changed meanwhile: to send a signal for the log file only must not take back
 // a password. Flags and environment go before the file, as they do at the start.
 //
@@ -76,6 +76,17 @@ func (s *Store) Reload() (Reloaded, error) {
 	s.current.Store(&next)
 	s.loaded = read
 	return list, nil
+}
+
+// noteSources reads the sources after the file was rewritten: lines that Rewrite has changed are not news to
+// Reload. Sources with a mistake change nothing, as Reload refuses them. s.mu is held.
+func (s *Store) noteSources() {
+	if s.sources == nil {
+		return
+	}
+	if read, _, err := s.sources.read(); err == nil {
+		s.loaded = read
+	}
 }
 
 // merge gives next the values that differ between before and after, and can change.

@@ -114,19 +114,39 @@ func TestReload_WithoutFile(t *testing.T) {
 	}
 }
 
-// TestReload_AfterRewrite reads what CONFIG REWRITE has written.
+// TestReload_AfterRewrite reads what CONFIG REWRITE has written. That is not a change: values that are set later stay.
 func TestReload_AfterRewrite(t *testing.T) {
 	path := mustWrite(t, "timeout 10\n")
-	s := mustLoad(t, nil, path)
-	mustSet(t, s, "timeout", "20", "maxclients", "5")
+	s := mustLoad(t, nil, path, "--maxmemory", "1mb")
+	mustSet(t, s, "timeout", "20", "maxclients", "5", "requirepass", "first", "maxmemory", "2mb")
 	if err := s.Rewrite(); err != nil {
 		t.Fatal(err)
 	}
-	before := *s.Get()
-	if _, err := s.Reload(); err != nil {
+	reload := func(want Reloaded) {
+		t.Helper()
+		before := *s.Get()
+		got, err := s.Reload()
+		if err != nil || !slices.Equal(got.Changed, want.Changed) || len(got.Restart) > 0 {
+			t.Fatalf("reloaded %+v, %v", got, err)
+		}
+		if len(want.Changed) == 0 {
+			wantSame(t, s.Get(), &before)
+		}
+	}
+	reload(Reloaded{})
+	mustSet(t, s, "requirepass", "second", "maxmemory", "3mb")
+	reload(Reloaded{})
+	if err := s.Rewrite(); err != nil {
 		t.Fatal(err)
 	}
-	wantSame(t, s.Get(), &before)
+	mustSet(t, s, "requirepass", "third")
+	reload(Reloaded{})
+	// What somebody changes in the file after that counts.
+	mustRewrite(t, path, strings.Replace(mustRead(t, path), "timeout 20", "timeout 30", 1))
+	reload(Reloaded{Changed: []string{"timeout"}})
+	if s.Get().RequirePass != "third" {
+		t.Errorf("the password is %q", s.Get().RequirePass)
+	}
 }
 
 // TestSet_LogFile lets a client choose among few files.

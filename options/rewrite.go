@@ -38,6 +38,7 @@ func (s *Store) Rewrite() error {
 	if err := rewriteFile(s.file, s.current.Load()); err != nil {
 		return fmt.Errorf("Rewriting config file: %w", err)
 	}
+	s.noteSources()
 	return nil
 }
 

@@ -41,7 +41,7 @@ type Store struct {
 	sources *sources // nil: those of New
 
 	mu     sync.Mutex // held while values or the file change
-	loaded Options    // the values of the sources when they were read last
+	loaded Options    // the values of the sources when they were read last, or the file was rewritten
 	hook   func(old, next *Options) error
 }
 
