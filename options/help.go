@@ -35,7 +35,7 @@ func Help(w io.Writer) error {
 			fmt.Fprintf(&b, "\n%-39s%s\n", group, "default")
 		}
 		mark := ' '
-		if r.change != live {
+		if !r.reloads() {
 			mark = '+'
 		}
 		fmt.Fprintf(&b, "  --%-34s%c%-11s%s\n", r.name+" "+r.form, mark, quote(r.get(&defaults)), r.help)
