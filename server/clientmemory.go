@@ -185,6 +185,9 @@ func (c *client) noteSettings() {
 	c.usage.set(&c.usage.settings, int64(n))
 }
 
+// ClientMemory returns the bytes that all clients make the server hold.
+func (s *Server) ClientMemory() int64 { return s.clientMemory.total.Load() }
+
 // clientBytes returns the memory of all clients, and of the streams of other nodes.
 func (s *Server) clientBytes() (normal, peers int64) {
 	for _, c := range s.connections() {
@@ -192,5 +195,5 @@ func (s *Server) clientBytes() (normal, peers int64) {
 			peers += c.usage.total()
 		}
 	}
-	return s.clientMemory.total.Load(), peers
+	return s.ClientMemory(), peers
 }

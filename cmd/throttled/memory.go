@@ -15,20 +15,30 @@ const (
 	paceEvery      = 100 * time.Millisecond
 )
 
+// memoryUse is what keys and clients take, and may take, in bytes. A limit of 0 is none.
+type memoryUse struct{ maxMemory, keys, maxClients, clients int64 }
+
 // heapLimit returns the soft limit of the heap: it makes the collector work harder before
 // garbage takes the process far beyond maxmemory and what clients may take, since what the table
 // lets go of for a moment while it grows a shard is not counted there, nor are the buffers that
 // clients have outgrown. A table that is larger, because maxmemory was lowered, must not have the
-// collector run without end, nor one without a limit, which grows before the next look.
-func heapLimit(maxMemory, used, clients int64) int64 {
-	keys := max(maxMemory, used)
-	switch {
-	case keys >= math.MaxInt64/4 || clients >= math.MaxInt64/4 || maxMemory == 0 && clients == 0:
+// collector run without end, nor one without a limit, which grows before the next look. The same
+// is true of clients, of which some may be exempt from their limit.
+func heapLimit(m memoryUse) int64 {
+	const most = math.MaxInt64 / 8
+	keys, clients := max(m.maxMemory, m.keys), max(m.maxClients, m.clients)
+	if keys >= most || clients >= most || m.maxMemory == 0 && m.maxClients == 0 {
 		return math.MaxInt64
-	case maxMemory == 0:
-		return 2*keys + heapBesideKeys + clients
 	}
-	return keys + keys/4 + heapBesideKeys + clients
+	if m.maxMemory == 0 {
+		keys *= 2
+	} else {
+		keys += keys / 4
+	}
+	if m.maxClients == 0 {
+		clients *= 2
+	}
+	return keys + heapBesideKeys + clients
 }
 
 // gcPercent returns how much garbage the collector should wait for, as a percentage of the
@@ -41,19 +51,19 @@ func gcPercent(used int64) int {
 
 // paceCollector follows the size of the table and its limit, until ctx ends. Somebody who
 // sets GOGC or GOMEMLIMIT knows better.
-func paceCollector(ctx context.Context, sizes func() (maxMemory, used, clients int64)) {
+func paceCollector(ctx context.Context, use func() memoryUse) {
 	_, percentSet := os.LookupEnv("GOGC")
 	_, limitSet := os.LookupEnv("GOMEMLIMIT")
 	ticker := time.NewTicker(paceEvery)
 	defer ticker.Stop()
 	percent, limit := 100, int64(math.MaxInt64)
 	for {
-		maxMemory, used, clients := sizes()
-		if want := gcPercent(used); want != percent && !percentSet {
+		m := use()
+		if want := gcPercent(m.keys); want != percent && !percentSet {
 			debug.SetGCPercent(want)
 			percent = want
 		}
-		if want := heapLimit(maxMemory, used, clients); want != limit && !limitSet {
+		if want := heapLimit(m); want != limit && !limitSet {
 			debug.SetMemoryLimit(want)
 			limit = want
 		}

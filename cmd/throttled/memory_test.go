@@ -1,7 +1,9 @@
 package main
 
 import (
+	"io"
 	"math"
+	"net"
 	"testing"
 )
 
@@ -23,21 +25,24 @@ func TestGCPercent(t *testing.T) {
 
 func TestHeapLimit(t *testing.T) {
 	const mib = 1 << 20
-	f := func(maxMemory, used, clients, want int64) {
+	f := func(m memoryUse, want int64) {
 		t.Helper()
-		if got := heapLimit(maxMemory, used, clients); got != want {
-			t.Errorf("with maxmemory %d, %d used and %d for clients: %d, want %d", maxMemory, used, clients, got, want)
+		if got := heapLimit(m); got != want {
+			t.Errorf("%+v: %d, want %d", m, got, want)
 		}
 	}
-	f(0, 100*mib, 0, math.MaxInt64)
-	f(0, 0, 256*mib, 296*mib)
-	f(0, 100*mib, 256*mib, 496*mib)
-	f(256*mib, 0, 0, 360*mib)
-	f(256*mib, 256*mib, 0, 360*mib)
-	f(256*mib, 256*mib, 256*mib, 616*mib)
-	f(256*mib, 512*mib, 0, 680*mib) // maxmemory was lowered
-	f(math.MaxInt64, 0, 0, math.MaxInt64)
-	f(256*mib, 0, math.MaxInt64, math.MaxInt64)
+	f(memoryUse{keys: 100 * mib, clients: 100 * mib}, math.MaxInt64)
+	f(memoryUse{maxClients: 256 * mib}, 296*mib)
+	f(memoryUse{keys: 100 * mib, maxClients: 256 * mib}, 496*mib)
+	f(memoryUse{maxMemory: 256 * mib}, 360*mib)
+	f(memoryUse{maxMemory: 256 * mib, keys: 256 * mib}, 360*mib)
+	f(memoryUse{maxMemory: 256 * mib, keys: 256 * mib, maxClients: 256 * mib, clients: 200 * mib}, 616*mib)
+	f(memoryUse{maxMemory: 256 * mib, keys: 512 * mib}, 680*mib)                           // maxmemory was lowered
+	f(memoryUse{maxMemory: 256 * mib, clients: 500 * mib}, 1360*mib)                       // clients have no limit
+	f(memoryUse{maxMemory: 256 * mib, maxClients: 256 * mib, clients: 300 * mib}, 660*mib) // some are exempt
+	f(memoryUse{maxMemory: math.MaxInt64}, math.MaxInt64)
+	f(memoryUse{maxMemory: 256 * mib, maxClients: math.MaxInt64}, math.MaxInt64)
+	f(memoryUse{maxMemory: 256 * mib, clients: math.MaxInt64}, math.MaxInt64)
 }
 
 // Garbage is collected long before the soft limit makes the collector work without end, and the
@@ -46,11 +51,30 @@ func TestCollectorStaysBelowTheBound(t *testing.T) {
 	const mib, program = 1 << 20, 16 << 20
 	for maxMemory := int64(mib); maxMemory < 1<<40; maxMemory += maxMemory / 3 {
 		bound := maxMemory + maxMemory/4 + 64*mib
-		if limit := heapLimit(maxMemory, maxMemory, 0); limit+program > bound {
+		if limit := heapLimit(memoryUse{maxMemory: maxMemory, keys: maxMemory}); limit+program > bound {
 			t.Errorf("with maxmemory %d the soft limit is %d, above %d", maxMemory, limit, bound-program)
 		}
 		if heap := maxMemory + maxMemory*int64(gcPercent(maxMemory))/100; heap > maxMemory+maxMemory/8+garbageAllowed {
 			t.Errorf("with maxmemory %d the heap grows to %d", maxMemory, heap)
 		}
+	}
+}
+
+// What clients hold reaches the soft limit where they have no limit of their own.
+func TestMemoryUse(t *testing.T) {
+	r := start(t, "--maxmemory", "10mb", "--maxmemory-clients", "0")
+	conn, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, "CL.THROTTLE k 1 1 1d\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if m := r.memoryUse(); m.maxMemory != 10<<20 || m.keys == 0 || m.maxClients != 0 || m.clients == 0 {
+		t.Errorf("%+v", m)
 	}
 }

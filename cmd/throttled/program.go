@@ -225,10 +225,7 @@ func (p *program) run(ctx context.Context) error {
 	running.Go(func() { p.table.RunRelief(ctx, p.flush) })
 	running.Go(func() { p.reloadOn(ctx) })
 	running.Go(func() {
-		paceCollector(ctx, func() (maxMemory, used, clients int64) {
-			o := p.opts.Get()
-			return o.MaxMemory, p.table.Memory(), o.ClientMemory()
-		})
+		paceCollector(ctx, p.memoryUse)
 	})
 	failed := make(chan error, len(p.listeners)+2)
 	for _, f := range p.listeners {
@@ -260,6 +257,12 @@ func (p *program) run(ctx context.Context) error {
 		p.log.Info("stopped")
 	}
 	return errors.Join(err, p.release())
+}
+
+// memoryUse returns what the collector is paced by.
+func (p *program) memoryUse() memoryUse {
+	o := p.opts.Get()
+	return memoryUse{o.MaxMemory, p.table.Memory(), o.ClientMemory(), p.server.ClientMemory()}
 }
 
 // begin loads the state, or makes the node take part in its cluster.
