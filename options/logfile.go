@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // logBegins is what the first line of a log begins with.
@@ -18,16 +19,44 @@ var errLogFile = errors.New("a client can choose a file in the working directory
 
 // checkLogFile returns why a client may not choose a file for the log: one that can write anywhere could
 // spoil other files of the machine. So the file is in the directory of the log file that the sources
-// name, or in the working directory, and is new, empty or a log already. "" is always allowed.
-func checkLogFile(path string, loaded *Options) error {
+// name, or in the working directory, is new, empty or a log already, and has the name of no other file of the
+// server. "" is always allowed. s.mu is held.
+func (s *Store) checkLogFile(path string) error {
 	if path == "" {
 		return nil
 	}
-	allowed := []string{logDirectory(loaded.LogFile), logDirectory("x")}
+	allowed := []string{logDirectory(s.loaded.LogFile), logDirectory("x")}
 	if dir := logDirectory(path); dir == "" || !slices.Contains(allowed, dir) {
 		return errLogFile
 	}
+	if s.isTaken(path) {
+		return fmt.Errorf("the server keeps another file as %s: choose a new name", path)
+	}
 	return checkIsLog(path)
+}
+
+// isTaken reports whether a file is the configuration file, a snapshot, or one that an option names which no
+// client may change. It may not exist yet: a log in its place would be taken for it later.
+func (s *Store) isTaken(path string) bool {
+	at, o := resolved(path), s.Get()
+	if target, err := filepath.EvalSymlinks(s.file); at == resolved(s.file) || err == nil && at == target {
+		return true
+	}
+	for i := range table {
+		if r := &table[i]; r.change == protected && at == resolved(r.get(o)) {
+			return true
+		}
+	}
+	return strings.HasPrefix(at, resolved(o.DBFilename)+".") // the previous snapshot, and those that are being written
+}
+
+// resolved returns the absolute path of a file, in a directory without symbolic links; "" if that does not exist.
+func resolved(path string) string {
+	dir := logDirectory(path)
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, filepath.Base(path))
 }
 
 // logDirectory returns the directory of a file, without symbolic links; "" if it has none.

@@ -172,7 +172,7 @@ func TestSet_LogFile(t *testing.T) {
 		logs + "/../" + filepath.Base(logs) + "/c.log":             "",
 		write("empty.log", ""):                                     "",
 		write("old.log", "time=2026-01-01 level=INFO msg=ready\n"): "",
-		write("dump.thr", "THROTTLD"):                              "is no log",
+		write("old.thr", "THROTTLD"):                               "is no log",
 		write("short", "time"):                                     "is no log",
 		filepath.Join(other, "a.log"):                              errLogFile.Error(),
 		"../x.log":                                                 errLogFile.Error(),
@@ -189,5 +189,39 @@ func TestSet_LogFile(t *testing.T) {
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%q: %v; want %s", path, err, want)
 		}
+	}
+}
+
+// TestSet_LogFileIsTaken does not give the log the name of another file of the server, even while there is none.
+func TestSet_LogFileIsTaken(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"throttled.conf", "linked.conf", "revoked"} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("linked.conf", "link.conf"); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--dbfilename", "db", "--raft-tls-revoked", "revoked", "--data-dir", "data"}
+	for _, file := range []string{"throttled.conf", "link.conf"} {
+		s := mustLoad(t, nil, append([]string{file}, args...)...)
+		for path, want := range map[string]bool{
+			"throttled.conf": file == "throttled.conf", "linked.conf": file == "link.conf", "link.conf": true,
+			"db": true, "./db": true, "db.tmp": true, "db.previous": true, "db.previous.tmp": true, "revoked": true, "data": true,
+			"db2": false, "dump.thr": false,
+		} {
+			if err := s.Set(pairs("logfile", path)); (err != nil) != want {
+				t.Errorf("with %s, %s: %v", file, path, err)
+			}
+		}
+	}
+	// Nor when they are gone.
+	s := mustLoad(t, nil, "throttled.conf")
+	if err := os.Remove("throttled.conf"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Set(pairs("logfile", "throttled.conf")); err == nil {
+		t.Error("the log takes the place of the configuration file")
 	}
 }

@@ -107,7 +107,7 @@ func (s *Store) Set(pairs []Pair) error {
 			return &SetError{r.name, err.Error()}
 		}
 		if r.change == confined {
-			if err := checkLogFile(pairs[i].Value, &s.loaded); err != nil {
+			if err := s.checkLogFile(pairs[i].Value); err != nil {
 				return &SetError{r.name, err.Error()}
 			}
 		}
