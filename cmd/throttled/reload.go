@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
@@ -44,7 +45,18 @@ func (p *program) reload() {
 		return
 	}
 	p.log.Info("reloaded", "file", p.opts.File(), "changed", list.Changed)
-	if len(list.Restart) > 0 {
-		p.log.Warn("some options have changed in the configuration file that only a restart puts into force", "options", list.Restart)
+	p.reportUnchanged(list.Restart)
+}
+
+// reportUnchanged logs options that have changed in the configuration file and that the server cannot change. The
+// heartbeat of a cluster does not change by a restart either.
+func (p *program) reportUnchanged(names []string) {
+	const heartbeat = "raft-heartbeat"
+	if at := slices.Index(names, heartbeat); at >= 0 && p.opts.Get().ClusterID != "" {
+		names = slices.Delete(names, at, at+1)
+		p.log.Warn("raft-heartbeat has changed in the configuration file, the cluster's value stays in force: change it by CL.CLUSTER SET raft-heartbeat MS")
+	}
+	if len(names) > 0 {
+		p.log.Warn("some options have changed in the configuration file that only a restart puts into force", "options", names)
 	}
 }

@@ -146,6 +146,35 @@ func (p *process) refusesToSet(option, value string) {
 	}
 }
 
+// TestReload_Heartbeat names the command that changes the heartbeat of a cluster: a restart does not.
+func TestReload_Heartbeat(t *testing.T) {
+	const command = "CL.CLUSTER SET raft-heartbeat MS"
+	const restart = "only a restart puts into force\" options="
+	raft := freeAddr(t)
+	member := []string{"--cluster-port", "0", "--sentinel-port", "0", "--data-dir", t.TempDir(), "--cluster-id", "test", "--node-id", "n1",
+		"--raft-addr", raft, "--bootstrap", "n1=" + raft, "--raft-insecure", "yes"}
+	for _, tt := range []struct {
+		args        []string
+		lines       string
+		says, never string
+	}{
+		{member, "raft-heartbeat 500\n", command, restart},
+		{member, "raft-heartbeat 500\nsnapshot-fallback yes\n", restart + "[snapshot-fallback]", restart + "[raft-heartbeat"},
+		{nil, "raft-heartbeat 500\n", restart + "[raft-heartbeat]", command},
+	} {
+		config := filepath.Join(t.TempDir(), "throttled.conf")
+		writeFile(t, config, "")
+		r := start(t, append([]string{config}, tt.args...)...)
+		writeFile(t, config, tt.lines)
+		r.reload()
+		if log := r.log.String(); !strings.Contains(log, tt.says) || strings.Contains(log, tt.never) {
+			t.Errorf("%q: the log is\n%s", tt.lines, log)
+		}
+		r.stop()
+		r.wait()
+	}
+}
+
 // TestProcess_HangUpCertificates renews the certificate of a node, wrongly at first.
 func TestProcess_HangUpCertificates(t *testing.T) {
 	dir := t.TempDir()
