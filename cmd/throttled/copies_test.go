@@ -6,7 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/throttledhq/throttled/raftlog"
 )
@@ -56,13 +55,13 @@ func TestProcess_OldCopy(t *testing.T) {
 	stale.kill()
 	stale.putBack(copied)
 	stale.start()
-	if code, _ := stale.ends(30 * time.Second); code != exitFailed || !strings.Contains(stale.log.String(), raftlog.ErrStale.Error()) {
+	if code, _ := stale.ends(patience); code != exitFailed || !strings.Contains(stale.log.String(), raftlog.ErrStale.Error()) {
 		t.Errorf("an old copy ends with %d:\n%s", code, stale.log)
 	}
 	leader.kill()
 	lags.start()
 	stale.start() // together they would be a majority
-	if code, _ := stale.ends(30 * time.Second); code != exitError || !strings.Contains(stale.log.String(), "had acknowledged entry") {
+	if code, _ := stale.ends(patience); code != exitError || !strings.Contains(stale.log.String(), "had acknowledged entry") {
 		t.Errorf("it is started again, and ends with %d:\n%s", code, stale.log)
 	}
 	leader.start()
@@ -93,7 +92,7 @@ func TestProcess_StaleBoot(t *testing.T) {
 	for _, p := range all {
 		p.start()
 	}
-	if code, _ := stale.ends(30 * time.Second); code != exitFailed || !strings.Contains(stale.log.String(), raftlog.ErrStale.Error()) {
+	if code, _ := stale.ends(patience); code != exitFailed || !strings.Contains(stale.log.String(), raftlog.ErrStale.Error()) {
 		t.Errorf("an old copy ends with %d:\n%s", code, stale.log)
 	}
 	others[1].ask("[1 ", "CL.THROTTLE", "k", 0, 1, "1h")

@@ -6,7 +6,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/throttledhq/throttled/peerlink"
 	"github.com/throttledhq/throttled/raftlog"
@@ -92,7 +91,7 @@ func TestProcess_Recover(t *testing.T) {
 
 	old := others[1] // by itself it leads nobody, and is told why
 	old.start()
-	if code, _ := old.ends(30 * time.Second); code != exitFailed || !strings.Contains(old.log.String(), peerlink.ErrOtherRecovery.Error()) {
+	if code, _ := old.ends(patience); code != exitFailed || !strings.Contains(old.log.String(), peerlink.ErrOtherRecovery.Error()) {
 		t.Errorf("a lost node that comes back ends with %d:\n%s", code, old.log)
 	}
 	leader.start() // two of three are the old cluster, and are fenced off

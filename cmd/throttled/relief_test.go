@@ -14,7 +14,7 @@ func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for end := time.After(time.Minute); !holds(); {
+	for end := time.After(patience); !holds(); {
 		select {
 		case <-ticker.C:
 		case <-end:

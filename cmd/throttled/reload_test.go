@@ -45,7 +45,7 @@ func fileSays(t *testing.T, path, text string) {
 	t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for end := time.After(30 * time.Second); ; {
+	for end := time.After(patience); ; {
 		got, err := os.ReadFile(path)
 		if err == nil && strings.Contains(string(got), text) {
 			return
@@ -98,7 +98,7 @@ func TestProcess_HangUp(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code, _ := p.ends(30 * time.Second); code != exitOK {
+	if code, _ := p.ends(patience); code != exitOK {
 		t.Errorf("it ends with %d:\n%s", code, p.log)
 	}
 	fileSays(t, log, "msg=stopped")
@@ -211,7 +211,7 @@ func (p *process) saysTimes(text string, times int) {
 	p.t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for end := time.After(30 * time.Second); strings.Count(p.log.String(), text) < times; {
+	for end := time.After(patience); strings.Count(p.log.String(), text) < times; {
 		select {
 		case <-ticker.C:
 		case <-end:

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // without returns the arguments of a process but for an option and its value.
@@ -39,7 +38,7 @@ func TestProcess_Restart(t *testing.T) {
 	empty.kill()
 	empty.args = empty.with("--data-dir", t.TempDir())
 	empty.start()
-	if code, _ := empty.ends(30 * time.Second); code != exitError || !strings.Contains(empty.log.String(), errNoCluster.Error()) {
+	if code, _ := empty.ends(patience); code != exitError || !strings.Contains(empty.log.String(), errNoCluster.Error()) {
 		t.Errorf("without data and without being told what to do, it ends with %d:\n%s", code, empty.log)
 	}
 }

@@ -74,7 +74,7 @@ func (a *authority) rogue(id string) *peerlink.Link {
 // opens opens a stream to a node, or returns nil if it is refused for the reason that there has to be.
 func opens(t *testing.T, from *peerlink.Link, to *process, p peerlink.Purpose) net.Conn {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c, err := from.Dial(ctx, to.id, to.raft, p)
 	if errors.Is(err, peerlink.ErrNotAllowed) {
@@ -83,7 +83,7 @@ func opens(t *testing.T, from *peerlink.Link, to *process, p peerlink.Purpose) n
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -208,7 +208,7 @@ func TestProcess_StolenKey(t *testing.T) {
 	if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatal("the stream of a revoked certificate stays open")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for _, p := range []*process{leader, others[0]} {
 		p.says("read the revoked certificates")
@@ -219,7 +219,7 @@ func TestProcess_StolenKey(t *testing.T) {
 		}
 	}
 	others[1].start()
-	if code, _ := others[1].ends(30 * time.Second); code == exitOK || !strings.Contains(others[1].log.String(), "throttled certs --renew") {
+	if code, _ := others[1].ends(patience); code == exitOK || !strings.Contains(others[1].log.String(), "throttled certs --renew") {
 		t.Errorf("a node with a revoked certificate ends with %d:\n%s", code, others[1].log)
 	}
 	ca.make(others[1].id)
