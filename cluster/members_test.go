@@ -11,7 +11,7 @@ import (
 // A change that does not get through ends when the one who wants it does not wait any longer, and is in
 // the way of no other.
 func TestChangeInTime(t *testing.T) {
-	const patience = 40 * time.Millisecond // several times in the lease of a leader
+	const patience = 10 * time.Millisecond // several times in the lease of a leader
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		s.await("all know of each other", 5*time.Second, func() bool {
