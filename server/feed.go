@@ -26,7 +26,10 @@ type feed struct {
 // of the longest lines.
 const feedQueue = 8 << 20
 
-var errSlowFeed = errors.New("the client does not read what it is shown")
+var (
+	errSlowFeed  = errors.New("the client does not read what it is shown")
+	errFeedEnded = errors.New("the client is shown nothing any more")
+)
 
 func newFeed(use *usage, shows bool) *feed {
 	f := &feed{use: use, shows: shows, wake: make(chan struct{}, 1), done: make(chan struct{})}
@@ -34,15 +37,30 @@ func newFeed(use *usage, shows bool) *feed {
 	return f
 }
 
-// add queues what the client is shown, or returns errSlowFeed.
+// add queues what the client is shown. The error is errSlowFeed if the queue is full, and
+// errFeedEnded if the client has left or is shown nothing any more: nothing would write the
+// bytes or subtract them from the memory of clients.
 func (f *feed) add(b []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.queue.size+len(b) > feedQueue {
+	switch {
+	case f.ended || !f.shows:
+		return errFeedEnded
+	case f.queue.size+len(b) > feedQueue:
 		return errSlowFeed
 	}
 	f.push(b)
 	return nil
+}
+
+// showTo queues what the client is shown, and reports whether it is queued. A client whose queue
+// is full is closed.
+func (f *feed) showTo(c *client, b []byte) bool {
+	err := f.add(b)
+	if err == errSlowFeed {
+		c.hangUp()
+	}
+	return err == nil
 }
 
 // tryPut queues replies if there is room for them, within limit bytes of memory and as far as all
@@ -144,14 +162,16 @@ func (f *feed) take() (b []byte, last bool) {
 	return b, false
 }
 
-// end is for the goroutine to report that it takes no more.
+// end is for the goroutine to report that it takes no more. A feed that has ended before, as all
+// is written, is accounted for: the client may have another one by now.
 func (f *feed) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.failed = !f.ended
-	f.ended = true
-	f.queue, f.writing = chunks{}, 0
-	f.account()
+	if !f.ended {
+		f.failed, f.ended = true, true
+		f.queue, f.writing = chunks{}, 0
+		f.account()
+	}
 	f.room.Broadcast()
 	close(f.done)
 }

@@ -117,3 +117,44 @@ func TestFeedEndsWhenWritten(t *testing.T) {
 		t.Error("a feed that has ended is to show more")
 	}
 }
+
+// TestFeedAfterTheEnd adds to feeds that nothing is written of any more. Their clients have left, or
+// are shown nothing any more: they are not charged for it, and not closed.
+func TestFeedAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(f *feed){
+		"released": func(f *feed) { f.release() },
+		"closed":   func(f *feed) { f.release(); f.close() },
+		"written":  func(f *feed) { f.release(); f.take(); f.end() },
+		"failed":   func(f *feed) { f.end() },
+	} {
+		c := &client{face: &face{set: onData}, conn: &socket{Conn: fakeConn{}}, usage: usage{of: testUsage(t).of}}
+		f := newFeed(&c.usage, true)
+		end(f)
+		n := news{readers: map[*client]reader{c: {feed: f, channels: []string{"news"}}}}
+		if matches := n.publish("news", "x", nil); matches != 0 || c.hungUp.Load() {
+			t.Errorf("%s: %d messages, hung up: %v", name, matches, c.hungUp.Load())
+		}
+		if n := c.usage.of.total.Load(); n != 0 {
+			t.Errorf("%s: %d bytes are counted for ever", name, n)
+		}
+	}
+}
+
+// TestFeedAndItsSuccessor begins a feed after all of the one before is written, and before the
+// goroutine of that one has returned. The new one stays counted.
+func TestFeedAndItsSuccessor(t *testing.T) {
+	t.Parallel()
+	use := testUsage(t)
+	old, next := newFeed(use, false), newFeed(use, false)
+	if _, last := old.take(); !last {
+		t.Fatal("there is something to write")
+	}
+	if _, err := next.put(make([]byte, leastChunk), feedQueue, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	old.end()
+	if n := use.queued.Load(); n != leastChunk {
+		t.Errorf("%d bytes are counted, want %d", n, leastChunk)
+	}
+}

@@ -46,9 +46,7 @@ func (m *monitors) show(c *client, cmd *command, args [][]byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for to, f := range m.feeds {
-		if f.add(line) != nil {
-			to.hangUp() // its goroutine removes it
-		}
+		f.showTo(to, line) // the goroutine of a client that is closed removes it
 	}
 }
 

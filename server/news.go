@@ -92,8 +92,8 @@ func (n *news) follow(view *topology.View, name string) {
 	text := fmt.Sprintf("%s %s %d %s %d", name, old.host, old.named, now.host, now.named)
 	for _, channel := range switchChannels {
 		for c, r := range readers {
-			if b, matches := r.message(channel, text); matches > 0 && r.feed.add(b) != nil {
-				c.hangUp()
+			if b, matches := r.message(channel, text); matches > 0 {
+				r.feed.showTo(c, b)
 			}
 		}
 	}

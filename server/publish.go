@@ -41,12 +41,9 @@ func (c *client) publishOwn(channel, text string) int64 {
 // reader whose queue overflows is closed.
 func (n *news) publish(channel, text string, publisher *client) (matches int64) {
 	for c, r := range n.subscribers(publisher) {
-		b, m := r.message(channel, text)
-		if m > 0 && r.feed.add(b) != nil {
-			c.hangUp()
-			continue
+		if b, m := r.message(channel, text); m > 0 && r.feed.showTo(c, b) {
+			matches += m
 		}
-		matches += m
 	}
 	return matches
 }
