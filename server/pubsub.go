@@ -35,7 +35,7 @@ func (c *client) subscribe(event string, pattern bool, names [][]byte) error {
 		default:
 			*list = append(*list, string(name))
 		}
-		c.confirm(event, string(name))
+		c.confirm(event, string(name), c.subscribed())
 	}
 	return nil
 }
@@ -44,47 +44,64 @@ const maxSubscriptions = 1024 // of a kind, on one connection
 
 // unsubscribe drops the named channels, or all of them, and confirms each.
 func (c *client) unsubscribe(event string, pattern bool, names [][]byte) error {
-	list := c.channels.of(pattern)
-	drop := make([]string, 0, len(names))
-	for _, name := range names {
-		drop = append(drop, string(name))
+	defer c.showSubscriptions()
+	drop := slices.Clone(*c.channels.of(pattern))
+	if len(names) > 0 {
+		drop = asStrings(names)
 	}
-	if len(names) == 0 {
-		drop = slices.Clone(*list)
-	}
+	left := c.subscribed()
+	dropped := c.channels.drop(pattern, drop)
 	for _, name := range drop {
-		*list = without(*list, name)
-		c.confirm(event, name)
+		if dropped[name] {
+			delete(dropped, name)
+			left--
+		}
+		c.confirm(event, name, left)
 	}
 	if len(drop) == 0 {
 		c.out.Push(3)
 		c.out.Text(event)
 		c.out.Null()
-		c.out.Int(c.subscribed())
+		c.out.Int(left)
 	}
-	c.showSubscriptions()
 	return nil
 }
 
-// without returns a list without a name. It leaves the elements of list as they are.
-func without(list []string, name string) []string {
-	i := slices.Index(list, name)
-	switch {
-	case i < 0:
-		return list
-	case len(list) == 1:
-		return nil
-	case i == 0:
-		return list[1:] // as when all are dropped, which would otherwise copy the list for each
+// drop removes names from a list, and returns those that were in it. The rest is a new list, as
+// others read the old one, and as that keeps the names in memory. It is made once for all names:
+// a command may have very many.
+func (s *subscriptions) drop(pattern bool, names []string) (dropped map[string]bool) {
+	wanted := make(map[string]bool, len(names))
+	for _, name := range names {
+		wanted[name] = true
 	}
-	return slices.Concat(list[:i], list[i+1:])
+	list := s.of(pattern)
+	dropped = map[string]bool{}
+	var rest []string
+	for _, name := range *list {
+		if wanted[name] {
+			dropped[name] = true
+		} else {
+			rest = append(rest, name)
+		}
+	}
+	*list = rest
+	return dropped
 }
 
-func (c *client) confirm(event, name string) {
+func asStrings(list [][]byte) []string {
+	out := make([]string, len(list))
+	for i, b := range list {
+		out[i] = string(b)
+	}
+	return out
+}
+
+func (c *client) confirm(event, name string, subscribed int64) {
 	c.out.Push(3)
 	c.out.Text(event)
 	c.out.Text(name)
-	c.out.Int(c.subscribed())
+	c.out.Int(subscribed)
 }
 
 func (c *client) subscribed() int64 {

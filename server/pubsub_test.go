@@ -1,23 +1,60 @@
 package server
 
 import (
+	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
+	"weak"
 )
 
-// TestWithout drops names from a list that others read.
-func TestWithout(t *testing.T) {
+// TestDropSubscriptions drops names from a list that others read.
+func TestDropSubscriptions(t *testing.T) {
 	t.Parallel()
 	list := []string{"a", "b", "c"}
-	for name, want := range map[string]string{"a": "b c", "b": "a c", "c": "a b", "d": "a b c"} {
-		if got := strings.Join(append(without(list, name), "e"), " "); got != want+" e" {
-			t.Errorf("without %s: %q, want %q", name, got, want+" e")
+	for names, want := range map[string]string{"a": "b c", "b": "a c", "c": "a b", "d": "a b c", "a c a": "b", "c b a": ""} {
+		s := subscriptions{channels: list}
+		dropped := s.drop(false, strings.Fields(names))
+		if got := strings.Join(s.channels, " "); got != want || len(dropped) != len(list)-len(s.channels) {
+			t.Errorf("without %s: %q and %v, want %q", names, got, dropped, want)
 		}
+		_ = append(s.channels, "e")
 		if got := strings.Join(list, " "); got != "a b c" {
-			t.Fatalf("without %s changes the list to %q", name, got)
+			t.Fatalf("without %s: the list changes to %q", names, got)
 		}
 	}
-	if got := without([]string{"a"}, "a"); got != nil {
-		t.Errorf("without its last name: %q", got)
+}
+
+// TestDroppedSubscriptionsAreFreed drops a name while others are kept, which are all that is
+// counted.
+func TestDroppedSubscriptionsAreFreed(t *testing.T) {
+	t.Parallel()
+	var s subscriptions
+	for _, c := range []string{"a", "b", "c"} {
+		s.channels = append(s.channels, strings.Repeat(c, maxName))
 	}
+	first := weak.Make(unsafe.StringData(s.channels[0]))
+	s.drop(false, []string{strings.Repeat("a", maxName)})
+	runtime.GC()
+	if first.Value() != nil {
+		t.Error("a name that is dropped is kept in memory")
+	}
+	runtime.KeepAlive(&s)
+}
+
+// TestUnsubscribe confirms each name, with what is left then.
+func TestUnsubscribe(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil).dial()
+	p.ask("PSUBSCRIBE", "p*")
+	p.send(request("SUBSCRIBE", "a", "b", "c"))
+	for range 3 {
+		p.read()
+	}
+	confirmed := func(name, left string) string {
+		return "*3\r\n" + bulk("unsubscribe") + bulk(name) + ":" + left + "\r\n"
+	}
+	p.do(confirmed("a", "3")+confirmed("x", "3")+confirmed("a", "3")+confirmed("b", "2"), "UNSUBSCRIBE", "a", "x", "a", "b")
+	p.do(confirmed("c", "1"), "UNSUBSCRIBE")
+	p.do("*3\r\n"+bulk("unsubscribe")+"$-1\r\n:1\r\n", "UNSUBSCRIBE")
 }
