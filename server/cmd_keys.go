@@ -111,6 +111,11 @@ func cmdFlush(c *client, args [][]byte) error {
 const (
 	scanDefault = 10
 	scanMost    = 1000 // keys of a step: others wait for one that runs in a transaction
+
+	// scanBytes is about how many bytes of keys a step copies at the most. It stops behind the
+	// piece, of scanPiece keys, that reaches it.
+	scanBytes = 1 << 20
+	scanPiece = 8
 )
 
 // scanQuery is what SCAN asks for.
@@ -166,11 +171,19 @@ func cmdScan(c *client, args [][]byte) error {
 // scan takes one step. The keys are matched after the engine has let go of them: a
 // pattern made for it takes its time.
 func (c *client) scan(q *scanQuery) (keys []string, next uint64) {
-	next = c.srv.engine.Scan(q.cursor, q.count, func(key []byte, kind limiter.Kind) {
+	size := 0
+	visit := func(key []byte, kind limiter.Kind) {
 		if q.kind == "" || q.kind == kind.String() {
 			keys = append(keys, string(key))
+			size += len(key)
 		}
-	})
+	}
+	next = q.cursor
+	for left := q.count; left > 0 && size < scanBytes; left -= scanPiece {
+		if next = c.srv.engine.Scan(next, min(left, scanPiece), visit); next == 0 {
+			break
+		}
+	}
 	keys = slices.DeleteFunc(keys, func(key string) bool { return !glob.Match(q.pattern, key) })
 	return keys, next
 }
@@ -183,7 +196,7 @@ func (c *client) replyTexts(list []string) {
 }
 
 // cmdKeys visits all keys in steps, so that decisions go on meanwhile. That is also why
-// it does not run in a transaction, where they could not. The reply has a bound; SCAN has none.
+// it does not run in a transaction, where they could not. The reply has a bound; the steps of SCAN together have none.
 func cmdKeys(c *client, args [][]byte) error {
 	if c.tx.running {
 		return errKeysInMulti

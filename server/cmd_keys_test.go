@@ -1,0 +1,75 @@
+package server
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// endless is an engine with any number of keys of the same length. Scan counts those that it
+// visits.
+type endless struct {
+	limiter.Engine
+	key     []byte
+	visited *atomic.Int64
+}
+
+func (e endless) Scan(cursor uint64, count int, visit func(key []byte, kind limiter.Kind)) uint64 {
+	for range count {
+		visit(e.key, limiter.Throttle)
+	}
+	e.visited.Add(int64(count))
+	return cursor + uint64(count)
+}
+
+// TestScan_LongKeys sees that commands which list keys stop where the keys that they have copied take
+// much memory, however many they may list.
+func TestScan_LongKeys(t *testing.T) {
+	t.Parallel()
+	const size = 500 << 10
+	var visited atomic.Int64
+	p := setup{engine: endless{buckets.New(buckets.Config{Shards: 1}), make([]byte, size), &visited}}.start(t).dial()
+	step := p.ask("SCAN", "0", "COUNT", "1000").list
+	if n := visited.Swap(0); n*size > scanBytes+scanPiece*size || int64(len(step[1].list)) != n || step[0].text != "8" {
+		t.Errorf("SCAN visits %d keys, returns %d and the cursor %s", n, len(step[1].list), step[0])
+	}
+	p.ask("SCAN", "0", "COUNT", "3", "MATCH", "x")
+	if n := visited.Swap(0); n != 3 {
+		t.Errorf("SCAN COUNT 3 visits %d keys", n)
+	}
+	p.do(failure(errManyKeys), "KEYS", "*")
+	if n := visited.Swap(0); n*size > maxKeysReply+scanBytes+scanPiece*size {
+		t.Errorf("KEYS visits %d keys of %d bytes", n, size)
+	}
+}
+
+// TestScan_ShortKeys sees that one step lists as many short keys as are asked for, and that steps list
+// them all.
+func TestScan_ShortKeys(t *testing.T) {
+	t.Parallel()
+	p := start(t, nil).dial()
+	const n = 3000
+	for i := range n {
+		p.send(throttle(fmt.Sprint("key", i)))
+	}
+	for range n {
+		p.read()
+	}
+	found := map[string]bool{}
+	for cursor, more := "0", true; more; more = cursor != "0" {
+		step := p.ask("SCAN", cursor, "COUNT", "1000").list
+		cursor = step[0].text
+		if keys := len(step[1].list); keys < 100 && cursor != "0" {
+			t.Errorf("a step lists %d keys", keys)
+		}
+		for _, key := range step[1].list {
+			found[key.text] = true
+		}
+	}
+	if len(found) != n {
+		t.Errorf("found %d keys of %d", len(found), n)
+	}
+}
