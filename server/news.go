@@ -11,9 +11,11 @@ import (
 // news are what the server publishes: messages of its clients and, on a node of a cluster, that
 // another one leads.
 type news struct {
-	mu      sync.Mutex
-	readers map[*client]reader
-	master  master // of whom was told last
+	mu       sync.Mutex
+	readers  map[*client]reader
+	shared   map[*client]reader // a copy of readers that is never changed; nil after a change of those
+	master   master             // of whom was told last
+	counting sync.Mutex         // one goroutine counts names at a time
 }
 
 // master is where clients reach the leader.
@@ -37,6 +39,7 @@ func (n *news) tune(c *client) {
 	if n.readers == nil {
 		n.readers = map[*client]reader{}
 	}
+	n.shared = nil
 	n.readers[c] = reader{c.feed, c.channels.channels, c.channels.patterns, c.out.Protocol()}
 	if !c.channels.any() {
 		delete(n.readers, c)
@@ -46,7 +49,10 @@ func (n *news) tune(c *client) {
 func (n *news) remove(c *client) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.readers, c)
+	if _, there := n.readers[c]; there {
+		n.shared = nil
+		delete(n.readers, c)
+	}
 }
 
 // leader returns where the leader is or was last, and whether there has been one.
@@ -64,12 +70,15 @@ func (n *news) replace(now master) (old master) {
 	return old
 }
 
-// all returns the readers as they are now. Feeds are added to without the lock: theirs are held
-// while a client is tuned.
+// all returns the readers as they are now, in a map that is not to be changed. Feeds are added to
+// without the lock: theirs are held while a client is tuned.
 func (n *news) all() map[*client]reader {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return maps.Clone(n.readers)
+	if n.shared == nil {
+		n.shared = maps.Clone(n.readers)
+	}
+	return n.shared
 }
 
 // switchChannels are where a new leader is made known. Sentinel's is the one with the sign;

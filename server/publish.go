@@ -1,6 +1,7 @@
 package server
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -50,25 +51,41 @@ func (n *news) publish(channel, text string, publisher *client) (matches int64) 
 
 // subscribers returns the readers but one, as they are now. Those that came to the port for clients
 // of Sentinel are left out: they get nothing from other clients.
-func (n *news) subscribers(except *client) map[*client]reader {
-	all := n.all()
-	maps.DeleteFunc(all, func(c *client, _ reader) bool { return c == except || c.face.set&onData == 0 })
-	return all
-}
-
-// subscriptionsOfAll counts the subscribers of each channel, or of each pattern.
-func (c *client) subscriptionsOfAll(pattern bool) map[string]int64 {
-	counts := map[string]int64{}
-	count := func(s subscriptions) {
-		for _, name := range *s.of(pattern) {
-			counts[name]++
+func (n *news) subscribers(except *client) iter.Seq2[*client, reader] {
+	return func(yield func(*client, reader) bool) {
+		for c, r := range n.all() {
+			if c != except && c.face.set&onData != 0 && !yield(c, r) {
+				return
+			}
 		}
 	}
-	count(c.channels)
-	for _, r := range c.srv.news.subscribers(c) {
-		count(subscriptions{r.channels, r.patterns})
+}
+
+// names returns what each subscriber but one has subscribed to: channels, or patterns.
+func (n *news) names(pattern bool, except *client) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, r := range n.subscribers(except) {
+			s := subscriptions{r.channels, r.patterns}
+			for _, name := range *s.of(pattern) {
+				if !yield(name) {
+					return
+				}
+			}
+		}
 	}
-	return counts
+}
+
+// subscriptionsOfAll returns the subscriptions of the client and of all others, to channels or to
+// patterns.
+func (c *client) subscriptionsOfAll(pattern bool) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, name := range *c.channels.of(pattern) {
+			if !yield(name) {
+				return
+			}
+		}
+		c.srv.news.names(pattern, c)(yield)
+	}
 }
 
 func cmdPubsubChannels(c *client, args [][]byte) error {
@@ -79,24 +96,30 @@ func cmdPubsubChannels(c *client, args [][]byte) error {
 	if len(args) == 3 {
 		pattern = string(args[2])
 	}
-	var names []string
-	size := 0
+	found, size := map[string]bool{}, 0
 	for name := range c.subscriptionsOfAll(false) {
-		if !glob.Match(pattern, name) {
+		if found[name] || !glob.Match(pattern, name) {
 			continue
 		}
 		if size += len(name) + perArgument; size > maxKeysReply {
 			return errManyPubsub
 		}
-		names = append(names, name)
+		found[name] = true
 	}
-	slices.Sort(names)
-	c.replyTexts(names)
+	c.replyTexts(slices.Sorted(maps.Keys(found)))
 	return nil
 }
 
 func cmdPubsubNumSub(c *client, args [][]byte) error {
-	counts := c.subscriptionsOfAll(false)
+	counts := make(map[string]int64, len(args)-2)
+	for _, name := range args[2:] {
+		counts[string(name)] = 0
+	}
+	for name := range c.subscriptionsOfAll(false) {
+		if n, asked := counts[name]; asked {
+			counts[name] = n + 1
+		}
+	}
 	c.replyNumSub(args[2:], func(name []byte) int64 { return counts[string(name)] })
 	return nil
 }
@@ -110,8 +133,25 @@ func (c *client) replyNumSub(names [][]byte, count func(name []byte) int64) {
 }
 
 func cmdPubsubNumPat(c *client, _ [][]byte) error {
-	c.out.Int(int64(len(c.subscriptionsOfAll(true))))
+	c.out.Int(int64(distinct(c.subscriptionsOfAll(true))))
 	return nil
+}
+
+// distinct counts names, each once.
+func distinct(names iter.Seq[string]) int {
+	seen := map[string]struct{}{}
+	for name := range names {
+		seen[name] = struct{}{}
+	}
+	return len(seen)
+}
+
+// count counts the channels, or the patterns, that have subscribers. One goroutine does at a time:
+// nothing else bounds the memory that it takes.
+func (n *news) count(pattern bool) int {
+	n.counting.Lock()
+	defer n.counting.Unlock()
+	return distinct(n.names(pattern, nil))
 }
 
 func cmdPubsubShardChannels(c *client, args [][]byte) error {

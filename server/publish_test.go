@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -96,4 +97,46 @@ func TestPublish_Switch(t *testing.T) {
 	sender.do("*0\r\n", "PUBSUB", "CHANNELS")
 	sender.do(":0\r\n", "PUBSUB", "NUMPAT")
 	watcher.do(texts('*', "pong", ""), "PING")
+}
+
+// TestPublish_Counts counts channels and patterns that have subscribers, each once.
+func TestPublish_Counts(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	p := s.dial()
+	for range 2 {
+		q := s.dial()
+		q.send(request("SUBSCRIBE", "a", "b"))
+		q.send(request("PSUBSCRIBE", "n*"))
+		for range 3 {
+			q.read()
+		}
+	}
+	p.await("stats", "pubsub_channels", 2)
+	p.await("stats", "pubsub_patterns", 1)
+	p.do(":1\r\n", "PUBSUB", "NUMPAT")
+	p.do("*2\r\n"+bulk("a")+bulk("b"), "PUBSUB", "CHANNELS")
+	p.do("*6\r\n"+bulk("b")+":2\r\n"+bulk("x")+":0\r\n"+bulk("b")+":2\r\n", "PUBSUB", "NUMSUB", "b", "x", "b")
+}
+
+// TestReadersAreShared sees that the readers are copied only after they have changed.
+func TestReadersAreShared(t *testing.T) {
+	t.Parallel()
+	n := news{}
+	c := &client{channels: subscriptions{channels: []string{"a"}}}
+	n.tune(c)
+	first := n.all()
+	n.remove(&client{}) // which is none of them
+	if second := n.all(); reflect.ValueOf(second).Pointer() != reflect.ValueOf(first).Pointer() {
+		t.Error("the readers are copied although none has changed")
+	}
+	c.channels.channels = append(c.channels.channels, "b")
+	n.tune(c)
+	if got := n.all()[c].channels; len(got) != 2 || len(first[c].channels) != 1 {
+		t.Errorf("tuned to %q, and before to %q", got, first[c].channels)
+	}
+	n.remove(c)
+	if got := n.all(); len(got) != 0 {
+		t.Errorf("%d readers are left", len(got))
+	}
 }
