@@ -218,7 +218,11 @@ func (c *client) replyHello() {
 		c.out.Text(c.roleName())
 	}
 	c.out.Text("modules")
-	c.out.Array(0)
+	if c.face.set&onData == 0 {
+		c.out.Array(0)
+		return
+	}
+	c.replyModules()
 }
 
 // roleName is what HELLO calls this node.

@@ -199,7 +199,10 @@ func infoCPU(_ *Server, w *infoWriter) {
 	w.field("used_cpu_user", fmt.Sprintf("%d.%06d", r.Utime.Sec, r.Utime.Usec))
 }
 
-func infoModules(*Server, *infoWriter) {}
+// infoModules names what MODULE LIST does.
+func infoModules(_ *Server, w *infoWriter) {
+	w.field("module", fmt.Sprintf("name=%s,ver=%d,api=1,filters=0,usedby=[],using=[],options=[]", cellModule, cellVersion))
+}
 
 func infoCommandStats(s *Server, w *infoWriter) {
 	for id, name := range s.names {

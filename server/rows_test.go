@@ -153,7 +153,8 @@ var protocolRows = []protocolRow{
 	{id: "P81", guest: true, input: request("HELLO", "3", "AUTH", "default", "bad"), want: failure(errWrongPass)},
 	{id: "P82", guest: true, known: true, input: request("HELLO", "3", "AUTH", "default", "secret"),
 		want: "%7\r\n" + bulk("server") + bulk("redis") + bulk("version") + bulk(redisVersion) + bulk("proto") + ":3\r\n" +
-			bulk("id") + ":<n>\r\n" + bulk("mode") + bulk("standalone") + bulk("role") + bulk("master") + bulk("modules") + "*0\r\n"},
+			bulk("id") + ":<n>\r\n" + bulk("mode") + bulk("standalone") + bulk("role") + bulk("master") + bulk("modules") + "*1\r\n" +
+			"%4\r\n" + bulk("name") + bulk(cellModule) + bulk("ver") + ":1\r\n" + bulk("path") + bulk("") + bulk("args") + "*0\r\n"},
 
 	// HELLO and names.
 	{id: "P83", input: request("HELLO", "4"), want: failure(errNoProto)},
