@@ -73,11 +73,19 @@ func lostOr(err error, wrote bool) error {
 // runAwaited runs a command that may touch keys, and waits until its client can be told. A
 // transaction waits for its commands at its end.
 func (c *client) runAwaited(cmd *command, args [][]byte) error {
+	run := func() error { return c.runLocked(cmd, args) }
 	if c.tx.running || !cmd.touchesKeys() {
-		return c.runLocked(cmd, args)
+		return c.runLong(cmd, run)
 	}
 	at := c.out.Len()
-	err := c.runHeld(cmd.is(write), func() error { return c.runLocked(cmd, args) })
+	var before, after limiter.Ticket
+	err := c.runLong(cmd, func() (err error) {
+		before, after, err = c.markHeld(run)
+		return err
+	})
+	if err == nil {
+		err = c.awaitBetween(before, after, cmd.is(write))
+	}
 	if err != nil {
 		c.out.Truncate(at, keepOut)
 	}

@@ -56,13 +56,14 @@ type client struct {
 	newcomer      *newcomer // nil once the client has shown what it is
 
 	// What the housekeeper looks at, in its ticks; 0 means not so.
-	lastRead  atomic.Int64 // when bytes came last
-	halfSince atomic.Int64 // since when an incomplete command waits
-	guestFrom atomic.Int64 // since when a password is asked for
-	writing   atomic.Int64 // since when a write has been waiting
-	hungUp    atomic.Bool  // another goroutine wants the connection to end
-	leaving   atomic.Bool  // likewise, behind what has been read
-	awaiting  atomic.Bool  // the client is kept waiting for the cluster
+	lastRead  atomic.Int64  // when bytes came last
+	halfSince atomic.Int64  // since when an incomplete command waits
+	guestFrom atomic.Int64  // since when a password is asked for
+	writing   atomic.Int64  // since when a write has been waiting
+	hungUp    atomic.Bool   // another goroutine wants the connection to end
+	ended     chan struct{} // closed then
+	leaving   atomic.Bool   // likewise, behind what has been read
+	awaiting  atomic.Bool   // the client is kept waiting for the cluster
 	lastRun   atomic.Pointer[command]
 	quietFrom int64 // the lastRead at which the housekeeper has looked for the end of the stream
 
@@ -88,6 +89,7 @@ func newClient(s *Server, conn net.Conn, f *face) *client {
 		conn:     newSocket(conn),
 		id:       s.lastID.Add(1),
 		born:     time.Now(),
+		ended:    make(chan struct{}),
 		profile:  profile{resp: 2, multi: -1},
 	}
 	now := s.ticks.Load()
@@ -305,7 +307,9 @@ func (c *client) protocolError(err error) {
 
 // hangUp ends the connection from another goroutine, without waiting for its end.
 func (c *client) hangUp() {
-	c.hungUp.Store(true)
+	if !c.hungUp.Swap(true) {
+		close(c.ended)
+	}
 	c.conn.hangUp()
 }
 

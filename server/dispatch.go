@@ -117,15 +117,6 @@ func (c *client) reject(cmd *command, err error) {
 // execute runs a command that has passed the gates.
 func (c *client) execute(cmd *command, args [][]byte) {
 	switch {
-	case cmd.long && !c.tx.running:
-		c.executeLong(cmd, args)
-	default:
-		c.executeNow(cmd, args)
-	}
-}
-
-func (c *client) executeNow(cmd *command, args [][]byte) {
-	switch {
 	case cmd.needsLeader() && !c.tx.running && !c.tx.queueing && c.elsewhere():
 		c.showMonitors(cmd, args)
 		c.noteRun(cmd)

@@ -26,6 +26,7 @@ func (e replyError) code() string {
 // since clients match them.
 const (
 	errInternal      replyError = "ERR internal error"
+	errHungUp        replyError = "ERR the connection is closed" // which its client never reads
 	errNotInteger    replyError = "ERR value is not an integer or out of range"
 	errNotInt32      replyError = "ERR value is out of range, value must between -2147483648 and 2147483647"
 	errSyntax        replyError = "ERR syntax error"

@@ -94,7 +94,7 @@ func (c *client) awaitMemory() {
 	for c.usage.of != nil && m.exceeded() {
 		c.srv.evictLargest()
 		m.left.L.Lock()
-		wait := m.exceeded() && m.leaving.Load() > 0 && !c.hungUp.Load()
+		wait := c.memoryIsDue()
 		if wait {
 			m.left.Wait() // for a tick at the most
 		}
@@ -105,15 +105,45 @@ func (c *client) awaitMemory() {
 	}
 }
 
-// executeLong runs a command whose reply may be long, when few others do.
-func (c *client) executeLong(cmd *command, args [][]byte) {
+// memoryIsDue reports whether the client has to wait for memory that others are about to return.
+func (c *client) memoryIsDue() bool {
+	m := &c.srv.clientMemory
+	return c.usage.of != nil && m.exceeded() && m.leaving.Load() > 0 && !c.hungUp.Load()
+}
+
+// runLong makes a reply of a command, when few others make long ones if this one may be long. It
+// waits while it holds nothing: run must not wait, for the cluster or for memory.
+func (c *client) runLong(cmd *command, run func() error) error {
+	if !cmd.long || c.tx.running {
+		return run()
+	}
 	if c.giveTurn() {
 		defer c.takeTurn()
 	}
-	m := &c.srv.clientMemory
-	m.long <- struct{}{}
-	defer func() { <-m.long }()
-	c.awaitMemory()
-	c.executeNow(cmd, args)
+	if !c.enterLong() {
+		c.cut = true
+		return errHungUp
+	}
+	defer func() { <-c.srv.clientMemory.long }()
+	err := run()
 	c.usage.set(&c.usage.replies, int64(c.out.Size()))
+	return err
+}
+
+// enterLong waits until there is memory for a long reply and few others are being made, and reports
+// whether the client is still there.
+func (c *client) enterLong() bool {
+	m := &c.srv.clientMemory
+	for {
+		c.awaitMemory()
+		select {
+		case m.long <- struct{}{}:
+		case <-c.ended:
+			return false
+		}
+		if !c.memoryIsDue() {
+			return true
+		}
+		<-m.long
+	}
 }

@@ -126,11 +126,24 @@ func (c *client) runErrands() {
 	c.runElsewhere(list)
 	share := (c.srv.uptime() - start) / time.Duration(len(list))
 	c.resume(paused)
-	for i := range list {
-		c.report(&list[i], share)
-	}
+	c.reportAll(list, share)
 	c.sent.list, c.sent.args = sent.list, sent.args
 	c.sent.empty()
+}
+
+// reportAll answers errands. One that may be answered at length is the last of them: what it has been
+// answered counts while it waits to be copied.
+func (c *client) reportAll(list []errand, took time.Duration) {
+	last := list[len(list)-1]
+	if last.cmd.long {
+		c.usage.set(&c.usage.replies, int64(c.out.Size()+len(last.reply)))
+	}
+	_ = c.runLong(last.cmd, func() error { // which fails only for a client that has been hung up on
+		for i := range list {
+			c.report(&list[i], took)
+		}
+		return nil
+	})
 }
 
 // runElsewhere tries until all errands are done. Where it has been in vain once, the rest of

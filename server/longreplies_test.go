@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"net"
 	"testing"
 	"testing/synctest"
 )
@@ -42,4 +44,74 @@ func TestLongRepliesWait(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLongReplies_NoLeader has clients wait for a leader that does not answer. They take no place of
+// those whose commands run here.
+func TestLongReplies_NoLeader(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	unreachable, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	l.dialWith(func(context.Context, string) (net.Conn, error) {
+		<-unreachable.Done()
+		return nil, unreachable.Err()
+	})
+	b := l.nodes["b"]
+	for range maxLong {
+		b.dial().send(request("SCAN", "0"))
+	}
+	if !eventually(func() bool { return b.awaiting() == maxLong }) {
+		t.Fatal("SCAN does not wait for the leader")
+	}
+	if list := b.dial().ask("CLIENT", "LIST"); list.kind == '-' {
+		t.Errorf("CLIENT LIST: %s", list)
+	}
+	if n := b.awaiting(); n != maxLong {
+		t.Errorf("%d clients wait for the leader", n)
+	}
+}
+
+// TestLongReplies_NoCommit does the same on a leader whose log commits nothing.
+func TestLongReplies_NoCommit(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	release := l.hold()
+	defer release(nil)
+	a := l.nodes["a"]
+	for range maxLong {
+		a.dial().send(request("SCAN", "0"))
+	}
+	if !eventually(func() bool { return a.awaiting() == maxLong }) {
+		t.Fatal("SCAN does not wait for a commit")
+	}
+	if list := a.dial().ask("CLIENT", "LIST"); list.kind == '-' {
+		t.Errorf("CLIENT LIST: %s", list)
+	}
+}
+
+// awaiting returns how many clients wait for the cluster.
+func (s *testServer) awaiting() (n int) {
+	for _, c := range s.snapshot() {
+		n += countTrue(c.awaiting.Load())
+	}
+	return n
+}
+
+// TestLongReplies_Closed closes a client that waits until others have been answered.
+func TestLongReplies_Closed(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	defer s.takeLong()()
+	p, other := s.dial(), s.greet()
+	id := p.id()
+	p.send(request("KEYS", "*"))
+	if !eventually(func() bool { return s.snapshot()[0].lastCommand() == "keys" }) {
+		t.Fatal("KEYS does not begin")
+	}
+	other.do(":1\r\n", "CLIENT", "KILL", "ID", id)
+	p.closed()
+	other.await("clients", "connected_clients", 1)
 }
