@@ -81,7 +81,7 @@ func TestShareOfAnAddress(t *testing.T) {
 		if !eventually(func() bool { return s.stats.connections.Load() == 2+i }) {
 			t.Fatal("a connection is not accepted")
 		}
-		if n := p.count("clients", "connected_clients"); n > places-places/crowdedShare+maxDisplaced/2 {
+		if n := p.count("clients", "connected_clients"); n > places-places/crowdedShare+maxDisplaced {
 			t.Fatalf("%d connections of %d are taken", n, places)
 		}
 	}
