@@ -156,6 +156,8 @@ func (u *usage) release() {
 		u.set(part, 0)
 	}
 	if evicted := u.evicted.Swap(0); evicted > 0 {
+		u.of.left.L.Lock() // or it is missed by a client that has looked and does not wait yet
+		defer u.of.left.L.Unlock()
 		u.of.leaving.Add(-evicted)
 		u.of.left.Broadcast()
 	}

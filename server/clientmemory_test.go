@@ -3,6 +3,7 @@ package server
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/throttledhq/throttled/options"
@@ -135,5 +136,30 @@ func TestHalfSentFlood(t *testing.T) {
 	}
 	if most > limit+limit/2 {
 		t.Errorf("clients held %d bytes, with a limit of %d", most, limit)
+	}
+}
+
+// watchedLock is the lock of a condition, which notes what it guards.
+type watchedLock struct {
+	sync.Mutex
+	look          func() int64
+	before, after int64
+}
+
+func (l *watchedLock) Lock()   { l.Mutex.Lock(); l.before = l.look() }
+func (l *watchedLock) Unlock() { l.after = l.look(); l.Mutex.Unlock() }
+
+// TestEvictedClientsLeaveUnderTheLock sees that a client which waits for memory cannot miss that an
+// evicted one has left.
+func TestEvictedClientsLeaveUnderTheLock(t *testing.T) {
+	t.Parallel()
+	use := testUsage(t)
+	lock := &watchedLock{look: use.of.leaving.Load}
+	use.of.left = sync.NewCond(lock)
+	use.evicted.Store(100)
+	use.of.leaving.Add(100)
+	use.release()
+	if lock.before != 100 || lock.after != 0 {
+		t.Errorf("%d bytes are leaving before, and %d after", lock.before, lock.after)
 	}
 }
