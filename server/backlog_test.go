@@ -164,6 +164,29 @@ func TestBacklogThenMonitor(t *testing.T) {
 	}
 }
 
+// TestBacklogAfterSubscriptions sees that a client which is shown nothing any more may leave its replies
+// unread as before.
+func TestBacklogAfterSubscriptions(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	p := s.greet()
+	patient := &s.snapshot()[0].backlog.patient
+	for _, calls := range [][2][]string{
+		{{"SUBSCRIBE", "c"}, {"UNSUBSCRIBE"}},
+		{{"PSUBSCRIBE", "c"}, {"PUNSUBSCRIBE", "c"}},
+	} {
+		p.ask(calls[0]...)
+		if patient.Load() {
+			t.Errorf("%q: what waits are replies", calls[0])
+		}
+		p.ask(calls[1]...)
+		if !eventually(patient.Load) {
+			t.Errorf("%q: what waits are not replies", calls[1])
+		}
+		p.do("+PONG\r\n", "PING")
+	}
+}
+
 // TestBacklogOutlivesRequests sees that who half-closes gets what is left.
 func TestBacklogOutlivesRequests(t *testing.T) {
 	t.Parallel()

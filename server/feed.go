@@ -219,6 +219,10 @@ func (c *client) fill(fresh bool) {
 		c.srv.monitors.add(c)
 	}
 	c.tune()
+	if !c.watching && !c.channels.any() { // any more
+		c.backlog.patient.Store(true)
+		c.feed.release()
+	}
 	if fresh {
 		c.startFeed()
 	}
