@@ -52,6 +52,7 @@ type client struct {
 	watching      bool  // MONITOR has been asked for
 	feed          *feed // what writes to the connection then, where there may be news, or while the client does not read
 	usage         usage
+	buffers       ownership // of in and out
 	backlog       backlog
 	newcomer      *newcomer // nil once the client has shown what it is
 
@@ -168,6 +169,7 @@ func (c *client) serve() {
 		}
 	}()
 	err := c.conn.loop(c.turn)
+	c.buffers.unpark()
 	c.noteEnd(err)
 	if c.cut {
 		c.conn.hangUp()
@@ -190,6 +192,7 @@ func (c *client) parts() bool {
 
 // turn reads once and runs what has been read.
 func (c *client) turn() progress {
+	c.buffers.unpark()
 	c.srv.clientMemory.collect()
 	if growth := c.in.Growth(); growth > 0 {
 		c.awaitRoom(growth)
@@ -212,6 +215,7 @@ func (c *client) turn() progress {
 		return stop
 	case err == errNothing || err == nil && c.conn.drained:
 		c.trimReader()
+		c.buffers.park()
 		return wait
 	case err != nil:
 		c.noteEnd(err)

@@ -57,6 +57,7 @@ func (s *Server) closeOverdue() {
 		if f := c.backlog.waiting.Load(); f != nil {
 			f.recheck()
 		}
+		c.trimIdle(now)
 		if last := c.lastRead.Load(); last < now && last != c.quietFrom {
 			c.quietFrom = last
 			if c.conn.ended() {

@@ -1,0 +1,85 @@
+package server
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// deepPipeline is a pipeline that makes both buffers of a connection large, and deepReplies what it is
+// answered.
+var (
+	deepPipeline = strings.Repeat(request("PING", "0123456789"), 3000)
+	deepReplies  = strings.Repeat(bulk("0123456789"), 3000)
+)
+
+// TestIdleBuffers sees that a connection which has sent a deep pipeline counts little when it is idle,
+// and is served as before then.
+func TestIdleBuffers(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	p := s.greet()
+	use := &s.snapshot()[0].usage
+	for range 2 {
+		p.send(deepPipeline)
+		p.expect(deepReplies)
+		if !eventually(func() bool { return use.total() <= connectionBytes+keepIdle }) {
+			t.Fatalf("an idle connection counts %d bytes", use.total())
+		}
+	}
+	p.send("*1\r\n$4\r\nPI")
+	p.send("NG\r\n")
+	p.expect("+PONG\r\n")
+}
+
+// TestIdleBuffers_Incomplete keeps an incomplete command, however long the rest of it takes.
+func TestIdleBuffers_Incomplete(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	p := s.greet()
+	c := s.snapshot()[0]
+	word := strings.Repeat("x", 3*keepIdle)
+	p.send(strings.TrimSuffix(request("ECHO", word), "x\r\n"))
+	if !eventually(func() bool { return c.usage.query.Load() > keepIdle && c.buffers.free.Load() }) {
+		t.Fatal("the command is not read")
+	}
+	c.trimIdle(math.MaxInt64)
+	p.send("x\r\n")
+	p.expect(bulk(word))
+}
+
+// TestIdleBuffers_WhileServed drops buffers again and again while the client is served, and when it
+// leaves.
+func TestIdleBuffers_WhileServed(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil)
+	other := s.greet()
+	for i := range 20 {
+		p := s.greet()
+		c := s.snapshot()[1]
+		left := make(chan struct{})
+		dropped := make(chan struct{})
+		go func() {
+			defer close(dropped)
+			for {
+				select {
+				case <-left:
+					return
+				default:
+					c.trimIdle(math.MaxInt64)
+				}
+			}
+		}()
+		for range 10 {
+			p.send(deepPipeline)
+			p.expect(deepReplies)
+		}
+		_ = p.Close()
+		other.await("clients", "connected_clients", 1)
+		close(left)
+		<-dropped
+		if n := c.usage.total(); n != 0 {
+			t.Fatalf("client %d has left and counts %d bytes", i, n)
+		}
+	}
+}
