@@ -30,9 +30,10 @@ type remembered struct {
 	Held uint64 `json:"held"`
 }
 
-// outdates reports whether a process has been started with the data of a node after that which announced a.
+// outdates reports whether a process has been started with the data of a node that the data of the process which
+// announces a lacks.
 func (r remembered) outdates(a *Announcement) bool {
-	return a.Boot < r.Boot || a.Boot == r.Boot && r.Process != "" && a.Process != r.Process
+	return a.Boot < r.Boot || a.Boot == r.Boot && r.Process != "" && a.Process != r.Process || a.Line.Denies(a.Boot, r.Boot, r.Process)
 }
 
 // check returns how the data of a node that comes back is out of date: last is the newest entry of its log, and
@@ -49,6 +50,9 @@ func (r remembered) check(a *Announcement, last entryID, heldTerm uint64) error 
 
 // outdated is the error for a process that is outdated.
 func (r remembered) outdated(a *Announcement) error {
+	if a.Boot > r.Boot {
+		return staleError(fmt.Sprintf("%s was started with boot number %d, and its data lacks that start", a.ID, r.Boot))
+	}
 	return staleError(fmt.Sprintf("%s was started with boot number %d, and then with boot number %d, by another process", a.ID, r.Boot, a.Boot))
 }
 
@@ -172,6 +176,7 @@ const (
 func (n *Node) keepMemory() {
 	ticker := time.NewTicker(rememberEvery)
 	defer ticker.Stop()
+	noted := false
 	for i := 1; ; i++ {
 		select {
 		case <-n.ended:
@@ -180,7 +185,17 @@ func (n *Node) keepMemory() {
 		case <-ticker.C:
 			n.writeMemory(i%saveAllEvery == 0)
 		}
+		noted = noted || n.isAnnounced() && n.noteAnnounced()
 	}
+}
+
+// noteAnnounced notes in the data directory that this process is announced, and reports whether that was possible.
+func (n *Node) noteAnnounced() bool {
+	if err := n.config.Announced(); err != nil {
+		n.log.Warn("cannot note that this process is announced", "error", err)
+		return false
+	}
+	return true
 }
 
 func (n *Node) writeMemory(all bool) {

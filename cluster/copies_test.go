@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/throttledhq/throttled/peerlink"
+	"github.com/throttledhq/throttled/raftlog"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -24,7 +25,11 @@ func TestRemembered(t *testing.T) {
 		want string
 	}{
 		{"the next start", Announcement{Boot: 4, Process: "q"}, entryID{100, 5}, 5, ""},
-		{"starts that nobody heard of", Announcement{Boot: 9, Process: "q"}, entryID{120, 7}, 5, ""},
+		{"starts without an announcement", Announcement{Boot: 6, Process: "q", Line: raftlog.Line{Boot: 3, Process: "p", Since: "4 5 q"}}, entryID{120, 7}, 5, ""},
+		{"starts before the announcement was noted", Announcement{Boot: 4, Process: "q", Line: raftlog.Line{Boot: 1, Process: "1", Since: "2 p q"}}, entryID{120, 7}, 5, ""},
+		{"starts with a copy", Announcement{Boot: 5, Process: "q", Line: raftlog.Line{Boot: 2, Process: "2", Since: "3 4 q"}}, entryID{120, 7}, 5, "lacks that start"},
+		{"starts of a version without lines", Announcement{Boot: 9, Process: "q"}, entryID{120, 7}, 5, ""},
+		{"the first start with a line", Announcement{Boot: 4, Process: "q", Line: raftlog.Line{Boot: 3, Since: "q"}}, entryID{120, 7}, 5, ""},
 		{"the same process", Announcement{Boot: 3, Process: "p"}, entryID{100, 5}, 5, ""},
 		{"a second process", Announcement{Boot: 3, Process: "q"}, entryID{100, 5}, 5, "boot number 3"},
 		{"an older start", Announcement{Boot: 2, Process: "q"}, entryID{100, 5}, 5, "boot number 2"},
@@ -183,14 +188,14 @@ func TestOldCopy_Boot(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		n3 := s.list()[2]
 		n3.down()
-		copied, starts := n3.disk.copy(), n3.starts
+		copied, starts, line := n3.disk.copy(), n3.starts, n3.line
 		n3.boot()
 		s.await("n3 is announced", 5*time.Second, func() bool { return s.leader().memory.of("n3").Boot == starts+1 })
 		pass(time.Second) // until it is noted
 		for _, n := range s.list() {
 			n.down()
 		}
-		n3.disk, n3.starts = copied, starts
+		n3.disk, n3.starts, n3.line = copied, starts, line
 		s.isolate("n3")
 		n3.boot()
 		s.list()[0].boot()
@@ -206,6 +211,37 @@ func TestOldCopy_Boot(t *testing.T) {
 	})
 }
 
+// A copy that is started several times before it reaches another node has a higher boot number than the one that was
+// announced. It is still turned away by a node that knows only that.
+func TestOldCopy_StartedTwice(t *testing.T) {
+	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
+		led := s.leadsNot(t, "n3").node
+		n3, knows := s.list()[2], s.list()[0]
+		if knows == led {
+			knows = s.list()[1]
+		}
+		n3.down()
+		copied, starts, line := n3.disk.copy(), n3.starts, n3.line
+		n3.boot()
+		announced := func() bool { return s.alive(knows.id).memory.of("n3").Boot == starts+1 }
+		s.await("n3 is announced", 5*time.Second, announced)
+		led.down()
+		n3.down()
+		n3.disk, n3.starts, n3.line = copied, starts, line
+		s.isolate("n3")
+		for range 3 {
+			n3.down()
+			n3.boot()
+			pass(time.Second)
+		}
+		s.heal()
+		endsStale(t, ended, "lacks that start")
+		if s.leading() != nil {
+			t.Error("a copy is part of a majority")
+		}
+	})
+}
+
 // Of two processes that run with copies of one directory the second is turned away, and the first if it was not
 // there when the second began.
 func TestOldCopy_Twice(t *testing.T) {
@@ -215,7 +251,7 @@ func TestOldCopy_Twice(t *testing.T) {
 		first := s.alive("n3")
 		s.await("n3 is announced", 5*time.Second, func() bool { return s.leader().memory.of("n3").Boot == n3.starts })
 		a := first.config.Self
-		a.Boot, a.Process = a.Boot+1, "of a copy"
+		a.Boot, a.Process, a.Line = a.Boot+1, "of a copy", raftlog.Line{}
 		if err := s.leader().propose(t.Context(), &a); err != nil {
 			t.Fatal(err)
 		}

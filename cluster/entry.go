@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/throttledhq/throttled/raftlog"
 )
 
 // An entry of the log is one of these kinds, by its first byte.
@@ -63,15 +65,23 @@ func parseChanges(b []byte) (c changes, err error) {
 
 // Announcement is what a node tells the others about itself.
 type Announcement struct {
-	ID           string `json:"id"`
-	Incarnation  string `json:"incarnation"`       // of its data directory
-	Boot         uint64 `json:"boot,omitempty"`    // counts the starts with that; 0: unknown
-	Process      string `json:"process,omitempty"` // drawn at each start: two with one boot number are not the same
-	Host         string `json:"host"`
-	Port         int    `json:"port"`
-	ClusterPort  int    `json:"cluster_port"`
-	SentinelPort int    `json:"sentinel_port"`
-	LeaderPort   int    `json:"leader_port"`
+	ID          string `json:"id"`
+	Incarnation string `json:"incarnation"`       // of its data directory
+	Boot        uint64 `json:"boot,omitempty"`    // counts the starts with that; 0: unknown
+	Process     string `json:"process,omitempty"` // drawn at each start: two with one boot number are not the same
+	// Line is of the starts that Boot counts. It is for those that judge the announcement, and is not kept.
+	Line         raftlog.Line `json:"line,omitzero"`
+	Host         string       `json:"host"`
+	Port         int          `json:"port"`
+	ClusterPort  int          `json:"cluster_port"`
+	SentinelPort int          `json:"sentinel_port"`
+	LeaderPort   int          `json:"leader_port"`
+}
+
+// kept returns what nodes keep of an announcement that they accept.
+func (a Announcement) kept() Announcement {
+	a.Line = raftlog.Line{}
+	return a
 }
 
 func (a *Announcement) entry() ([]byte, error) {

@@ -88,7 +88,7 @@ func (n *Node) apply(log *raft.Log, came time.Duration) error {
 		if (remembered{Boot: known.Boot, Process: known.Process}).outdates(&a) {
 			return nil // it comes from an old copy of the data, or from a version before
 		}
-		n.announced[a.ID] = a
+		n.announced[a.ID] = a.kept()
 		n.memory.announced(&a)
 		n.publish()
 		return n.checkSelf()

@@ -189,7 +189,7 @@ func (n *Node) join(ctx context.Context) (topology.Recovery, error) {
 func (n *Node) isAnnounced() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.announced[n.config.Self.ID] == n.config.Self
+	return n.announced[n.config.Self.ID] == n.config.Self.kept()
 }
 
 // announceMet writes to the log with which data the nodes have begun that the leader has met,

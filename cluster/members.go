@@ -136,7 +136,7 @@ func (n *Node) propose(ctx context.Context, a *Announcement) error {
 	known := n.announced[a.ID]
 	n.mu.Unlock()
 	switch {
-	case known == *a:
+	case known == a.kept():
 		return nil
 	case known.Incarnation != "" && known.Incarnation != a.Incarnation:
 		return fmt.Errorf("%s: %w", a.ID, ErrUsed)

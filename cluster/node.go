@@ -33,6 +33,9 @@ type Config struct {
 	Recovery topology.Recovery // that the node belongs to, if it has data
 	// Adopted is told to which recovery a node without data belongs, before it takes part. nil: nobody is.
 	Adopted func(topology.Recovery) error
+	// Announced is called once the announcement of this process is applied, so that Self.Line of the next one begins
+	// with it. Optional.
+	Announced func() error
 
 	Async bool // replies do not wait for replication
 	// Heartbeat is the silence of the leader after which followers elect another, 100 ms to 5 s in whole
@@ -146,6 +149,9 @@ func New(c Config) *Node {
 	}
 	if c.Stuck == nil {
 		c.Stuck = func(error) {}
+	}
+	if c.Announced == nil {
+		c.Announced = func() error { return nil }
 	}
 	if c.Wall == nil {
 		c.Wall = Wall

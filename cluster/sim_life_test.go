@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/raftlog"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -29,6 +30,7 @@ type simNode struct {
 	bootstrap   []topology.Member
 	disk        *disk
 	starts      uint64                 // with that
+	line        raftlog.Line           // likewise; guarded by sim.mu
 	skew        atomic.Int64           // of its wall clock, in nanoseconds
 	looks       atomic.Pointer[func()] // called when its wall clock is read; nil: nothing is
 	life        *life                  // nil while it is down; guarded by sim.mu
@@ -76,7 +78,8 @@ var verbose = flag.Bool("simlog", false, "have simulated nodes write what happen
 // boot starts a process.
 func (n *simNode) boot() *life {
 	l := &life{node: n, disk: n.disk, started: make(chan struct{})}
-	n.starts++
+	process := fmt.Sprint(rand.Uint64())
+	line := n.raise(process)
 	l.ctx, l.end = context.WithCancel(context.Background())
 	l.wire = newWire(l)
 	clock := NewClock()
@@ -86,13 +89,13 @@ func (n *simNode) boot() *life {
 	}
 	c := Config{
 		Cluster: "sim", Version: "test", Advertise: n.id,
-		Self:      Announcement{ID: n.id, Incarnation: n.incarnation, Boot: n.starts, Process: fmt.Sprint(rand.Uint64()), Host: "127.0.0.1", Port: 1},
+		Self:      Announcement{ID: n.id, Incarnation: n.incarnation, Boot: n.starts, Process: process, Line: line, Host: "127.0.0.1", Port: 1},
 		Bootstrap: n.bootstrap, Join: n.join, Peers: simPeers{l}, Async: n.sim.c.async, Heartbeat: n.sim.c.heartbeat(n.id),
 		Table: buckets.New(buckets.Config{Clock: clock.Now, Journal: true, Shards: max(1, n.sim.c.shards), MaxMemory: n.sim.c.memory, Eviction: eviction}),
 		Clock: clock,
 		Logs:  l.disk, Stable: l.disk, Snapshots: l.disk, Transport: l.wire,
 		Wall: n.wall,
-		Tune: l.tune, Fatal: l.fatal, Installed: l.installed,
+		Tune: l.tune, Fatal: l.fatal, Installed: l.installed, Announced: l.noteAnnounced,
 	}
 	if n.sim.c.logger != nil {
 		c.Logger = n.sim.c.logger.With("node", n.id)
@@ -111,6 +114,25 @@ func (n *simNode) boot() *life {
 		l.err = l.Start(l.ctx)
 	}()
 	return l
+}
+
+// raise counts a start.
+func (n *simNode) raise(process string) raftlog.Line {
+	n.sim.mu.Lock()
+	defer n.sim.mu.Unlock()
+	n.starts++
+	n.line = n.line.Raised(n.starts, process)
+	return n.line
+}
+
+func (l *life) noteAnnounced() error {
+	s := l.node.sim
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.node.life == l {
+		l.node.line = l.node.line.Announced(l.node.starts)
+	}
+	return nil
 }
 
 // wall is the wall clock.

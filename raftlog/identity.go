@@ -32,6 +32,8 @@ type Identity struct {
 
 	// Boot counts the starts of the node with this directory; see Raise.
 	Boot uint64 `json:"boot,omitempty"`
+	// Line is of the starts that Boot counts.
+	Line Line `json:"line,omitzero"`
 	// Stale is why the node must not be started with this directory again; empty if it may.
 	Stale string `json:"stale,omitempty"`
 	// Recovery is that of the cluster which the node belongs to; Recovered is how it was made.
@@ -49,14 +51,15 @@ type recovered struct {
 type identityFile struct {
 	Identity
 	Sum      string `json:"sum"`
-	StateSum string `json:"state_sum,omitempty"`
+	StateSum string `json:"state_sum,omitempty"` // does not cover Line
+	LineSum  string `json:"line_sum,omitempty"`
 }
 
 const (
 	identityName = "identity.json"
-	maxIdentity  = 4 << 10 // bytes
-	maxName      = 255     // bytes of the names of cluster and node
-	maxStale     = 500     // bytes of why a directory is stale
+	maxIdentity  = 16 << 10 // bytes
+	maxName      = 255      // bytes of the names of cluster and node
+	maxStale     = 500      // bytes of why a directory is stale
 )
 
 // sum covers the fields with their lengths.
@@ -75,7 +78,7 @@ func (i *Identity) stateSum() string {
 }
 
 func encodeIdentity(i Identity) ([]byte, error) {
-	data, err := json.MarshalIndent(identityFile{i, i.sum(), i.stateSum()}, "", "  ")
+	data, err := json.MarshalIndent(identityFile{i, i.sum(), i.stateSum(), i.Line.sum()}, "", "  ")
 	return append(data, '\n'), err
 }
 
@@ -91,7 +94,7 @@ func decodeIdentity(data []byte) (Identity, error) {
 	if raw, err := hex.DecodeString(f.Incarnation); err != nil || len(raw) != 16 || !validName(f.Cluster) || !validName(f.Node) {
 		return Identity{}, fmt.Errorf("%s is %w: it lacks a field", identityName, ErrDamaged)
 	}
-	if f.Sum != f.sum() || f.StateSum != f.stateSum() || !f.Recovery.Valid() || !f.Recovered.From.Valid() {
+	if f.Sum != f.sum() || f.StateSum != f.stateSum() || f.LineSum != f.Line.sum() || !f.Recovery.Valid() || !f.Recovered.From.Valid() {
 		return Identity{}, fmt.Errorf("%s is %w: checksum does not match", identityName, ErrDamaged)
 	}
 	return f.Identity, nil
@@ -161,10 +164,21 @@ func (s *Store) Claim(cluster, node string) (i Identity, fresh bool, err error) 
 	return *s.identity, false, nil
 }
 
-// Raise counts a start of the node, durably, and returns the identity with the new number. It is called between
-// Claim and the start of raft: two starts with one directory, or with copies of it, are told apart by their numbers.
-func (s *Store) Raise() (Identity, error) {
-	return s.change("count the start", func(i *Identity) { i.Boot++ })
+// Raise counts a start of the node, durably, and returns the identity with the new number. process identifies the start:
+// 1 to 32 letters and digits, drawn at random. It is called between Claim and the start of raft: two starts with one
+// directory, or with copies of it, are told apart by their numbers and by Line.
+func (s *Store) Raise(process string) (Identity, error) {
+	return s.change("count the start", func(i *Identity) {
+		i.Boot++
+		i.Line = i.Line.Raised(i.Boot, process)
+	})
+}
+
+// NoteAnnounced notes, durably, that the cluster has applied the announcement of the newest start, and drops earlier
+// starts from Line.
+func (s *Store) NoteAnnounced() error {
+	_, err := s.change("note the announcement", func(i *Identity) { i.Line = i.Line.Announced(i.Boot) })
+	return err
 }
 
 // SetRecovery notes, durably, to which recovery of the cluster the node belongs.

@@ -85,7 +85,9 @@ func TestClaim_CannotWrite(t *testing.T) {
 func TestIdentity_EveryBit(t *testing.T) {
 	dir := claimed(t, 1)
 	s := openStore(t, Config{Dir: dir})
-	_, err := s.Raise()
+	_, err := s.Raise("p1")
+	must(t, errors.Join(err, s.NoteAnnounced()))
+	_, err = s.Raise("p2")
 	must(t, errors.Join(err, s.SetRecovery("1-0123456789abcdef"), s.MarkStale("an old copy"), s.Close()))
 	path := inCurrent(dir, identityName)
 	data, err := os.ReadFile(path)
@@ -124,7 +126,7 @@ func FuzzDecodeIdentity(f *testing.F) {
 	data, err := encodeIdentity(i)
 	must(f, err)
 	f.Add(data)
-	i.Boot, i.Stale, i.Recovery = 3, "why", "1-0123456789abcdef"
+	i.Boot, i.Line, i.Stale, i.Recovery = 3, Line{1, "p1", "p2 p3"}, "why", "1-0123456789abcdef"
 	raised, err := encodeIdentity(i)
 	must(f, err)
 	f.Add(raised)
@@ -143,7 +145,7 @@ func FuzzDecodeIdentity(f *testing.F) {
 		again, err := encodeIdentity(got)
 		must(t, err)
 		if back, err := decodeIdentity(again); err != nil || !back.Created.Equal(got.Created) || back.Node != got.Node || back.Cluster != got.Cluster || back.Incarnation != got.Incarnation ||
-			back.Boot != got.Boot || back.Stale != got.Stale || back.Recovery != got.Recovery || back.Recovered != got.Recovered {
+			back.Boot != got.Boot || back.Line != got.Line || back.Stale != got.Stale || back.Recovery != got.Recovery || back.Recovered != got.Recovered {
 			t.Errorf("%q is read as %+v, and that as %+v, %v", data, got, back, err)
 		}
 	})
@@ -154,7 +156,7 @@ func TestIdentity_Before(t *testing.T) {
 	made := Identity{Cluster: "c", Node: "n", Incarnation: strings.Repeat("0f", 16), Created: time.Unix(1_700_000_000, 0).UTC()}
 	data, err := encodeIdentity(made)
 	must(t, err)
-	for _, field := range []string{"boot", "stale", "recovery", "state_sum"} {
+	for _, field := range []string{"boot", "line", "stale", "recovery", "state_sum"} {
 		if bytes.Contains(data, []byte(field)) {
 			t.Errorf("%s is written without need:\n%s", field, data)
 		}
@@ -175,7 +177,7 @@ func TestIdentity_Before(t *testing.T) {
 func TestRaise(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Config{Dir: dir})
-	if _, err := s.Raise(); err == nil {
+	if _, err := s.Raise("p"); err == nil {
 		t.Error("counted a start of nobody")
 	}
 	for want := range uint64(3) {
@@ -183,14 +185,14 @@ func TestRaise(t *testing.T) {
 		if err != nil || made.Boot != want {
 			t.Fatalf("claimed %+v, %v; want boot %d", made, err, want)
 		}
-		if raised, err := s.Raise(); err != nil || raised.Boot != want+1 || raised.Incarnation != made.Incarnation {
+		if raised, err := s.Raise("p"); err != nil || raised.Boot != want+1 || raised.Incarnation != made.Incarnation {
 			t.Errorf("raised to %+v, %v", raised, err)
 		}
 		must(t, s.Close())
 		s = openStore(t, Config{Dir: dir})
 	}
 	must(t, os.Mkdir(inCurrent(dir, identityName+".tmp"), 0o700))
-	if _, err := s.Raise(); err == nil || !strings.Contains(err.Error(), dir) {
+	if _, err := s.Raise("p"); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Errorf("counted a start that is not written: %v", err)
 	}
 	if i, _ := s.Identity(); i.Boot != 3 {

@@ -178,7 +178,7 @@ func TestRecover_Fences(t *testing.T) {
 	first, second := claimed(t, 5), claimed(t, 7)
 	must(t, func() error {
 		s := openStore(t, Config{Dir: first})
-		_, err := s.Raise()
+		_, err := s.Raise("p")
 		return errors.Join(err, s.MarkStale("it was needed after all"), s.Close())
 	}())
 	r := recovered(first, both[0], both[1])
@@ -194,7 +194,7 @@ func TestRecover_Fences(t *testing.T) {
 	s := openStore(t, Config{Dir: first})
 	_, _, err := s.Claim("cluster", "node")
 	must(t, err)
-	_, err = s.Raise()
+	_, err = s.Raise("p")
 	must(t, errors.Join(err, s.Close()))
 	if next := recovered(first, both...); next.Number() != 2 {
 		t.Errorf("after a start: %q", next)

@@ -99,11 +99,13 @@ func (r *replica) build(o *options.Options, table *buckets.Table, clock *cluster
 	if err := r.checkBegun(o); err != nil {
 		return err
 	}
-	identity, err := r.store.Raise()
+	c.Self.Process = rand.Text()
+	identity, err := r.store.Raise(c.Self.Process)
 	if err != nil {
 		return err
 	}
-	c.Self.Incarnation, c.Self.Boot, c.Self.Process = identity.Incarnation, identity.Boot, rand.Text()
+	c.Self.Incarnation, c.Self.Boot, c.Self.Line = identity.Incarnation, identity.Boot, identity.Line
+	c.Announced = r.store.NoteAnnounced
 	if c.Transport, err = r.openTransport(o, identity.Boot); err != nil {
 		return err
 	}
