@@ -26,10 +26,19 @@ func (n *Node) knownLeadership() leadership {
 	return leadership{string(leader), n.raft.CurrentTerm()}
 }
 
-// isGone reports whether the process of a leader has ended: its system refuses connections.
+// refusal says that a leader has refused a connection.
+type refusal struct {
+	leadership
+	at time.Time
+}
+
+// isGone reports whether the process of a leader has ended: its system has refused a connection, and Raft has received
+// nothing since, apart from messages that were in flight. A process that accepts connections again is a new one, which
+// does not lead in that term.
 func (n *Node) isGone(l leadership) bool {
-	gone := n.gone.Load()
-	return gone != nil && *gone == l
+	refused := n.refused.Load()
+	inFlight := n.heartbeat() / 10 // the shortest time between two heartbeats
+	return refused != nil && refused.leadership == l && !n.raft.LastContact().After(refused.at.Add(inFlight))
 }
 
 // watchLeader watches whoever leads until this node ends.
@@ -61,14 +70,20 @@ func (n *Node) awaitView(changed <-chan struct{}) bool {
 
 // watchOne keeps a stream to a leader open, on which nothing is sent: it breaks as soon as the process of the leader
 // ends, long before anybody misses a heartbeat. A stream can end for other reasons, so the leader is gone only if
-// another one is refused.
+// another one is refused. If Raft receives something between two refusals, a firewall may be the reason.
 func (n *Node) watchOne(ctx context.Context, l leadership) {
+	var before time.Time // of the last refusal; zero if the stream was open since
 	for pause := firstWatchPause; ctx.Err() == nil; pause = min(2*pause, lastWatchPause) {
 		begun := time.Now()
-		err := n.holdStream(ctx, l)
-		if errors.Is(err, syscall.ECONNREFUSED) {
-			n.gone.Store(&l)
-			n.refresh()
+		switch err := n.holdStream(ctx, l); {
+		case err == nil:
+			before = time.Time{}
+		case errors.Is(err, syscall.ECONNREFUSED):
+			if before.IsZero() || !n.raft.LastContact().After(before) {
+				n.refused.Store(&refusal{l, time.Now()})
+				n.refresh()
+			}
+			before = time.Now()
 		}
 		if time.Since(begun) > lastWatchPause { // it has been there
 			pause = firstWatchPause
@@ -87,10 +102,6 @@ func (n *Node) holdStream(ctx context.Context, l leadership) error {
 	conn, err := n.Dial(dialing, l.leader)
 	if err != nil {
 		return err
-	}
-	if n.isGone(l) { // it was, and is back
-		n.gone.Store(nil)
-		n.refresh()
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	_, _ = io.Copy(io.Discard, conn) // the end is all that matters

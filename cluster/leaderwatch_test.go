@@ -28,6 +28,47 @@ func TestLeaderGone(t *testing.T) {
 	}
 }
 
+// A leader that is started again at once stays gone: it does not lead in the term of its former process.
+func TestLeaderGone_Restarted(t *testing.T) {
+	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
+		leader := s.leader()
+		pass(time.Second)
+		others, term := s.followers(leader), leader.View().Term
+		leader.crash(false)
+		for _, f := range others {
+			s.await(f.node.id+" knows that the leader is gone", testHeartbeat, func() bool { return f.View().Leader != leader.node.id })
+		}
+		leader.node.boot()
+		for range 2 * testHeartbeat / time.Millisecond {
+			pass(time.Millisecond)
+			for _, f := range others {
+				if v := f.View(); v.Leader == leader.node.id && v.Term == term {
+					t.Fatalf("%s takes it for the leader again", f.node.id)
+				}
+			}
+		}
+	})
+}
+
+// A leader that sends heartbeats is there, even if a firewall refuses new connections to it.
+func TestLeaderRefuses(t *testing.T) {
+	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
+		leader := s.leader()
+		pass(2 * lastWatchPause)
+		leader.refuses.Store(true)
+		leader.closeStreams()
+		pass(3 * lastWatchPause)
+		for range 5 * lastWatchPause / time.Millisecond {
+			pass(time.Millisecond)
+			for _, f := range s.followers(leader) {
+				if got := f.View().Leader; got != leader.node.id {
+					t.Fatalf("%s takes %q for the leader", f.node.id, got)
+				}
+			}
+		}
+	})
+}
+
 // A leader that merely closes streams is not gone, nor is one that is paused for less than a heartbeat.
 func TestLeaderClosesStreams(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
@@ -48,7 +89,7 @@ func TestLeaderClosesStreams(t *testing.T) {
 			}
 		}
 		for _, f := range others {
-			if f.gone.Load() != nil {
+			if f.refused.Load() != nil {
 				t.Errorf("%s takes the leader for gone", f.node.id)
 			}
 		}
@@ -65,7 +106,7 @@ func TestLeaderCutOff(t *testing.T) {
 		s.cut(f.node.id, leader.node.id)
 		leader.closeStreams()
 		pass(testHeartbeat / 2)
-		if f.gone.Load() != nil {
+		if f.refused.Load() != nil {
 			t.Error("a leader that is cut off is taken for gone")
 		}
 	})

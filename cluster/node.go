@@ -107,13 +107,13 @@ type Node struct {
 	returning *returning // stands before Raft
 	began     entryID    // the newest entry of the log when this process began
 
-	changing  sync.Mutex                 // held while the cluster is being changed
-	saluted   atomic.Int64               // when, on the monotonic clock, this node first heard of a leader
-	gone      atomic.Pointer[leadership] // the newest whose leader has ended without another having taken over; nil: none
-	trips     roundTrips                 // of heartbeats
-	contacts  *catchUp                   // knows who answers this node while it leads; nil before Raft is started
-	arrivals  *arrivals                  // nil before Raft is started
-	guard     *guard                     // of what other nodes send
+	changing  sync.Mutex              // held while the cluster is being changed
+	saluted   atomic.Int64            // when, on the monotonic clock, this node first heard of a leader
+	refused   atomic.Pointer[refusal] // the newest of a leader; nil: none
+	trips     roundTrips              // of heartbeats
+	contacts  *catchUp                // knows who answers this node while it leads; nil before Raft is started
+	arrivals  *arrivals               // nil before Raft is started
+	guard     *guard                  // of what other nodes send
 	strangers *strangers
 
 	notify  chan bool     // Raft tells here that it leads, or not any more

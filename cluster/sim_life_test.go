@@ -48,6 +48,7 @@ type life struct {
 	started chan struct{} // closed when Start has returned
 	err     error         // of Start
 	fuzzy   atomic.Uint64 // the state may be newer than the index until this entry is applied
+	refuses atomic.Bool   // streams that others open by Dial
 
 	mu      sync.Mutex
 	paused  chan struct{} // closed when it goes on; nil while it runs

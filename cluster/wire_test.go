@@ -163,7 +163,7 @@ func (p simPeers) Ask(ctx context.Context, to topology.Member, q Question) (Answ
 // Dial opens a stream that ends with either process. On a link that is cut it is neither opened nor ended.
 func (p simPeers) Dial(ctx context.Context, to topology.Member) (net.Conn, error) {
 	accepted := make(chan net.Conn, 1)
-	if p.life.node.sim.alive(to.Raft) == nil {
+	if there := p.life.node.sim.alive(to.Raft); there == nil || there.refuses.Load() {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
 	err := p.life.exchange(ctx, to.Raft, func(there *life) error {
