@@ -69,10 +69,12 @@ type memory struct {
 	acked map[string]entryID // by this node's own log in that term; not all of it may be committed
 	moved bool               // since it was written, of what is not written at once
 	dirty bool               // of what is
+
+	saving mutex // held while the memory is written, so that the last write has the newest state
 }
 
 func newMemory() *memory {
-	return &memory{nodes: map[string]remembered{}, acked: map[string]entryID{}}
+	return &memory{nodes: map[string]remembered{}, acked: map[string]entryID{}, saving: newMutex()}
 }
 
 // of returns what is remembered of a node.
@@ -134,13 +136,16 @@ var rememberedKey = []byte(raftlog.RememberedKey)
 // load reads what the process before has written.
 func (m *memory) load(from raft.StableStore) error {
 	b, err := from.Get(rememberedKey)
-	if err != nil || len(b) == 0 {
-		return nil // there is nothing; what else is wrong there Raft finds out
+	if err != nil && err.Error() != "not found" { // Raft knows that error by its text, too
+		return fmt.Errorf("read the memory of other nodes: %w", err)
+	}
+	if len(b) == 0 { // as after a recovery
+		return nil
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := json.Unmarshal(b, &m.nodes); err != nil {
-		return fmt.Errorf("read what is remembered of other nodes: %w", err)
+		return fmt.Errorf("read the memory of other nodes: %w", err)
 	}
 	if m.nodes == nil {
 		m.nodes = map[string]remembered{}
@@ -148,11 +153,14 @@ func (m *memory) load(from raft.StableStore) error {
 	return nil
 }
 
-// save writes it if it has changed. Up to where logs go, which changes all the time, is no reason unless all is true.
+// save writes the memory if it has changed since it was written. A change of Held, which is frequent, counts only if
+// all is true.
 func (m *memory) save(to raft.StableStore, all bool) error {
+	m.saving.Lock()
+	defer m.saving.Unlock()
 	m.mu.Lock()
-	due := m.dirty || all && m.moved
-	nodes := maps.Clone(m.nodes)
+	dirty, moved, nodes := m.dirty, m.moved, maps.Clone(m.nodes)
+	due := dirty || all && moved
 	if due {
 		m.dirty, m.moved = false, false
 	}
@@ -163,6 +171,11 @@ func (m *memory) save(to raft.StableStore, all bool) error {
 	b, err := json.Marshal(nodes)
 	if err == nil {
 		err = to.Set(rememberedKey, b)
+	}
+	if err != nil {
+		m.mu.Lock()
+		m.dirty, m.moved = m.dirty || dirty, m.moved || moved
+		m.mu.Unlock()
 	}
 	return err
 }

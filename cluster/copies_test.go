@@ -91,6 +91,35 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// failing is a stable store of which a call fails.
+type failing struct {
+	raft.StableStore
+	err error
+}
+
+func (f failing) Get([]byte) ([]byte, error) { return nil, f.err }
+func (f failing) Set([]byte, []byte) error   { return f.err }
+
+// TestMemory_Failing keeps what could not be written, and does not begin without what cannot be read.
+func TestMemory_Failing(t *testing.T) {
+	broken := failing{err: errors.New("broken")}
+	if err := newMemory().load(broken); !errors.Is(err, broken.err) {
+		t.Errorf("a memory that cannot be read is loaded: %v", err)
+	}
+	m := newMemory()
+	m.announced(&Announcement{ID: "n2", Boot: 7, Process: "p"})
+	m.holds("n2", 5)
+	for _, all := range []bool{false, true} {
+		if err := m.save(broken, all); !errors.Is(err, broken.err) {
+			t.Errorf("all %t: saved: %v", all, err)
+		}
+	}
+	stable, next := newDisk(), newMemory()
+	if err := errors.Join(m.save(stable, false), next.load(stable)); err != nil || next.of("n2") != (remembered{7, "p", 5}) {
+		t.Errorf("%+v is written later, %v", next.of("n2"), err)
+	}
+}
+
 // staleSim expects a node to end because its data is an old copy.
 func staleSim(t *testing.T, id string, test func(t *testing.T, s *sim, ended <-chan error)) {
 	var why chan error // of the simulation, whose time stands still until it is heard
