@@ -23,8 +23,8 @@ func (staleError) Is(err error) bool { return err == ErrStale }
 
 // remembered is what a node remembers of another one. A copy of that node's data directory is found out by it.
 type remembered struct {
-	Boot    uint64 `json:"boot"`    // the highest that the node has announced
-	Process string `json:"process"` // that announced it
+	Boot    uint64 `json:"boot"`    // the highest with which the node was announced or has come back
+	Process string `json:"process"` // of that start
 	// Held is the index of the newest entry that was committed and that the node is known to have had in its log. It can
 	// never lack that again.
 	Held uint64 `json:"held"`
@@ -84,15 +84,35 @@ func (m *memory) of(id string) remembered {
 	return m.nodes[id]
 }
 
-// announced takes in what a node has announced.
+// announced notes the start of a node whose announcement is committed. Of two processes with one boot number it is the
+// right one, whichever has come back here.
 func (m *memory) announced(a *Announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.nodes[a.ID]; a.Boot > r.Boot {
-		r.Boot, r.Process = a.Boot, a.Process
-		m.nodes[a.ID] = r
-		m.dirty = true
+	if r := m.nodes[a.ID]; a.Boot > r.Boot || a.Boot == r.Boot && a.Process != r.Process {
+		m.startedLocked(a)
 	}
+}
+
+// returned notes the start of a node that comes back, or returns why its data is out of date.
+func (m *memory) returned(a *Announcement) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.nodes[a.ID]
+	if r.outdates(a) {
+		return r.outdated(a)
+	}
+	if a.Boot > r.Boot {
+		m.startedLocked(a)
+	}
+	return nil
+}
+
+func (m *memory) startedLocked(a *Announcement) {
+	r := m.nodes[a.ID]
+	r.Boot, r.Process = a.Boot, a.Process
+	m.nodes[a.ID] = r
+	m.dirty = true
 }
 
 // acknowledged notes up to which entry a node has the log of this one, which leads in a term.
@@ -239,11 +259,18 @@ func (n *Node) noteLeader(log *raft.Log) {
 	}
 }
 
-// checkReturn returns why a node that comes back with data must not take part, or nil.
+// checkReturn returns why a node that comes back with data must not take part, or nil. From then on the node may vote,
+// long before it is announced, so its start is on the disk before it learns that.
 func (n *Node) checkReturn(q *Question) error {
 	n.noteCommitted()
 	r := n.memory.of(q.Node.ID)
-	return r.check(q.Node, q.Last, n.termOf(r.Held))
+	if err := r.check(q.Node, q.Last, n.termOf(r.Held)); err != nil {
+		return err
+	}
+	if err := n.memory.returned(q.Node); err != nil {
+		return err
+	}
+	return n.memory.save(n.config.Stable, false)
 }
 
 // termOf returns the term of a committed entry; 0 if it is not in the log any more.

@@ -271,6 +271,59 @@ func TestOldCopy_StartedTwice(t *testing.T) {
 	})
 }
 
+// A node that comes back may vote before it is announced. A copy that has the same boot number is turned away then, too,
+// by nodes that have been down meanwhile.
+func TestOldCopy_Unannounced(t *testing.T) {
+	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
+		s.leadsNot(t, "n3")
+		n3 := s.list()[2]
+		n3.down()
+		copied, starts, line := n3.disk.copy(), n3.starts, n3.line
+		l := n3.boot()
+		s.await("n3 has asked all", introduceEvery/2, func() bool { return l.begun() && len(l.returning.left(l.View().Members, "n3")) == 0 })
+		n3.down()
+		for _, n := range s.list()[:2] {
+			n.down()
+		}
+		n3.disk, n3.starts, n3.line = copied, starts, line
+		for _, n := range s.list() {
+			n.boot()
+		}
+		endsStale(t, ended, "by another process")
+		if a := s.leader().announcement("n3"); a.Boot > starts {
+			t.Errorf("start %d was announced: nothing was shown", a.Boot)
+		}
+	})
+}
+
+// TestMemory_Returned notes starts that are not announced, and replaces one that belongs to a copy.
+func TestMemory_Returned(t *testing.T) {
+	m := newMemory()
+	if err := m.returned(&Announcement{ID: "n2", Boot: 7, Process: "p"}); err != nil {
+		t.Error(err)
+	}
+	for _, boot := range []uint64{6, 7} {
+		if err := m.returned(&Announcement{ID: "n2", Boot: boot, Process: "q"}); !errors.Is(err, ErrStale) {
+			t.Errorf("boot number %d of another process: %v", boot, err)
+		}
+	}
+	m.announced(&Announcement{ID: "n2", Boot: 6, Process: "o"})
+	if got := m.of("n2"); got != (remembered{Boot: 7, Process: "p"}) {
+		t.Errorf("after an older announcement: %+v", got)
+	}
+	m.announced(&Announcement{ID: "n2", Boot: 7, Process: "q"})
+	if got := m.of("n2"); got != (remembered{Boot: 7, Process: "q"}) {
+		t.Errorf("after the announcement of another process: %+v", got)
+	}
+}
+
+// announcement returns what the log says of a node.
+func (l *life) announcement(id string) Announcement {
+	l.Node.mu.Lock()
+	defer l.Node.mu.Unlock()
+	return l.announced[id]
+}
+
 // Of two processes that run with copies of one directory the second is turned away, and the first if it was not
 // there when the second began.
 func TestOldCopy_Twice(t *testing.T) {
