@@ -8,12 +8,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/hashicorp/raft"
 	"golang.org/x/term"
@@ -33,7 +30,7 @@ what the directory holds.
 With nodes, those and no others are the cluster from then on; the one that has used DIR has to
 be among them. Stop all nodes, run it on each node that is left, with the same nodes, and start the
 one with the newest entry first. It shows what it would do and asks. It refuses while a node of the cluster
-answers. What only the lost nodes had is lost: limits may admit again what they had admitted.
+answers, or one of the new cluster. What only the lost nodes had is lost: limits may admit again what they had admitted.
 
 The new cluster is fenced off: nodes that were not recovered with it can neither vote in it nor join it nor forward
 to it. Remove their data directories, and add them under other ids. They must not be started before that:
@@ -41,15 +38,12 @@ among each other they can still form the old cluster, and answer clients.
 
 `
 
-// recoverAnswerWithin is how long a node may take to accept a connection.
-const recoverAnswerWithin = 2 * time.Second
-
 // recoverFlags are the options of "throttled recover".
 type recoverFlags struct {
 	dir       string
 	yes       bool
 	resetTerm bool
-	gone      string
+	gone      []string // ids
 	nodes     []options.Node
 }
 
@@ -93,7 +87,7 @@ func (r *recovery) parse(args []string, stderr io.Writer) (err error) {
 	flags.StringVar(&r.dir, "data-dir", "", "`directory` of the replicated log")
 	flags.BoolVar(&r.yes, "yes", false, "do not ask")
 	flags.BoolVar(&r.resetTerm, "reset-term", false, "forget a term that no election has led to, and the vote in it; give it on each node that is left")
-	flags.StringVar(&r.gone, "gone", "", "`nodes`, separated by commas, that are lost although something answers at their addresses; if one of them runs, limits admit twice")
+	gone := flags.String("gone", "", "`nodes`, separated by commas, that are lost although something answers at their addresses; if one of them runs, limits admit twice")
 	flags.Usage = func() {
 		_, _ = fmt.Fprint(flags.Output(), recoverUsage)
 		flags.PrintDefaults()
@@ -105,6 +99,11 @@ func (r *recovery) parse(args []string, stderr io.Writer) (err error) {
 		flags.Usage()
 		return errors.New("no directory")
 	}
+	if *gone != "" {
+		for id := range strings.SplitSeq(*gone, ",") {
+			r.gone = append(r.gone, strings.TrimSpace(id))
+		}
+	}
 	if r.nodes, err = options.ParseNodes(strings.Join(flags.Args(), " ")); err != nil {
 		_, _ = fmt.Fprintf(stderr, "throttled: %v\n", err)
 	}
@@ -113,11 +112,14 @@ func (r *recovery) parse(args []string, stderr io.Writer) (err error) {
 
 // The errors of a recovery that would help nobody.
 var (
-	errNobody    = errors.New("no node has used this directory")
-	errUnnamed   = errors.New("the node that has used this directory is not among the nodes: it would belong to no cluster")
-	errAnswering = errors.New("something answers at the address of a node: stop the nodes of the cluster first, or name with --gone those that are lost and whose addresses others use now")
-	errDeclined  = errors.New("nothing was changed")
-	errUnasked   = errors.New("there is no terminal to ask on: give --yes to recover without being asked")
+	errNobody      = errors.New("no node has used this directory")
+	errUnnamed     = errors.New("the node that has used this directory is not among the nodes: it would belong to no cluster")
+	errAnswering   = errors.New("something answers at the address of a node: stop the nodes of the cluster first, or name with --gone those that are lost and whose addresses others use now")
+	errUnknown     = errors.New("there is no such node")
+	errUnresolved  = errors.New("it cannot be checked that the node does not run: name it with --gone if it is lost")
+	errInterrupted = errors.New("interrupted: nothing was changed")
+	errDeclined    = errors.New("nothing was changed")
+	errUnasked     = errors.New("there is no terminal to ask on: give --yes to recover without being asked")
 )
 
 // recover makes the nodes the cluster, if all is as it should be and the operator agrees.
@@ -129,10 +131,7 @@ func (r *recovery) recover(ctx context.Context, found *raftlog.Summary) error {
 	if !slices.ContainsFunc(r.nodes, func(n options.Node) bool { return n.ID == who.Node }) {
 		return fmt.Errorf("recover %s of %s: %w", r.dir, who.Node, errUnnamed)
 	}
-	if answering := r.answering(ctx, found); len(answering) > 0 {
-		return fmt.Errorf("recover %s: %s: %w", r.dir, strings.Join(answering, ", "), errAnswering)
-	}
-	if err := r.agree(found); err != nil {
+	if err := r.prepare(ctx, found); err != nil {
 		return fmt.Errorf("recover %s: %w", r.dir, err)
 	}
 	summary, err := r.rewrite(who)
@@ -142,48 +141,33 @@ func (r *recovery) recover(ctx context.Context, found *raftlog.Summary) error {
 	return r.printDone(&summary)
 }
 
-// answering returns the nodes of the cluster at whose addresses something accepts connections.
-func (r *recovery) answering(ctx context.Context, found *raftlog.Summary) []string {
-	gone := strings.Split(r.gone, ",")
-	var mu sync.Mutex
-	var answering []string
-	var dials sync.WaitGroup
-	for _, s := range found.Configuration.Servers {
-		if id := string(s.ID); id == found.Identity.Node || slices.Contains(gone, id) {
-			continue
-		}
-		dials.Go(func() {
-			d := net.Dialer{Timeout: recoverAnswerWithin}
-			c, err := d.DialContext(ctx, "tcp", string(s.Address))
-			if err != nil {
-				return
-			}
-			_ = c.Close() // nothing was sent
-			mu.Lock()
-			defer mu.Unlock()
-			answering = append(answering, fmt.Sprintf("%s at %s", s.ID, s.Address))
-		})
-	}
-	dials.Wait()
-	slices.Sort(answering)
-	return answering
-}
-
-// agree shows what is about to be done, and asks.
-func (r *recovery) agree(found *raftlog.Summary) error {
-	if err := r.printPlan(found); err != nil {
+// prepare checks that no node runs, before and after it has asked the operator, which may take long.
+func (r *recovery) prepare(ctx context.Context, found *raftlog.Summary) error {
+	known := r.known(found)
+	if err := r.checkGone(known); err != nil {
 		return err
 	}
-	if r.yes {
-		return nil
+	if err := r.probe(ctx, known); err != nil {
+		return err
 	}
+	if err := r.printPlan(found); err != nil || r.yes {
+		return err
+	}
+	if err := r.agree(ctx); err != nil {
+		return err
+	}
+	return r.probe(ctx, known)
+}
+
+// agree asks the operator.
+func (r *recovery) agree(ctx context.Context) error {
 	if r.in == nil {
 		return errUnasked
 	}
 	if _, err := io.WriteString(r.stdout, "Type yes to do so: "); err != nil {
 		return err
 	}
-	line, err := bufio.NewReader(r.in).ReadString('\n')
+	line, err := r.readLine(ctx)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
@@ -191,6 +175,23 @@ func (r *recovery) agree(found *raftlog.Summary) error {
 		return errDeclined
 	}
 	return nil
+}
+
+// readLine reads a line of the terminal. If ctx ends first the reading goroutine is left behind, as nothing unblocks it.
+func (r *recovery) readLine(ctx context.Context) (line string, err error) {
+	read := make(chan struct{})
+	var text string
+	var failed error
+	go func() {
+		defer close(read)
+		text, failed = bufio.NewReader(r.in).ReadString('\n')
+	}()
+	select {
+	case <-read:
+		return text, failed
+	case <-ctx.Done():
+		return "", errInterrupted
+	}
 }
 
 func (r *recovery) printPlan(found *raftlog.Summary) error {
@@ -203,8 +204,8 @@ func (r *recovery) printPlan(found *raftlog.Summary) error {
 	if lost := r.lost(found); len(lost) > 0 {
 		fmt.Fprintf(&b, "These nodes are fenced off, and what only they had is lost: %s\n", strings.Join(lost, ", "))
 	}
-	if r.gone != "" {
-		fmt.Fprintf(&b, "WARNING: it was not checked that %s do not run. If one does, it may admit what this cluster admits, too.\n", r.gone)
+	if len(r.gone) > 0 {
+		fmt.Fprintf(&b, "WARNING: it was not checked that %s do not run. If one does, it may admit what this cluster admits, too.\n", strings.Join(r.gone, ", "))
 	}
 	if r.resetTerm {
 		fmt.Fprintf(&b, "Term %d and the vote in it are forgotten.\n", found.CurrentTerm)

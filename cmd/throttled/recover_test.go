@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -160,27 +161,86 @@ func ptr(s string) *string { return &s }
 
 // TestRecover_Gone recovers although something answers at the address of a node, if that is named.
 func TestRecover_Gone(t *testing.T) {
+	dir, addr := t.TempDir(), freeAddr(t)
+	p, _, _ := openNode(t, dir)
+	startNode(t, p)
+	release(t, p)
+	both := []string{"--yes", "--data-dir", dir, alone + "=127.0.0.1:1", "n2=" + addr}
+	if code, out, errs := inspection(runRecover).with(both...); code != exitOK {
+		t.Fatalf("exits with %d: %s%s", code, out, errs)
+	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	code, _, errs := inspection(runRecover).with(both...)
+	if code != exitError || !strings.Contains(errs, "n2 at "+ln.Addr().String()+": "+errAnswering.Error()) {
+		t.Errorf("exits with %d: %s", code, errs)
+	}
+	code, _, errs = inspection(runRecover).with(append([]string{"--gone", "n2,n3"}, both...)...)
+	if want := `"n3": ` + errUnknown.Error() + "; the nodes are " + alone + ", n2"; code != exitError || !strings.Contains(errs, want) {
+		t.Errorf("an unknown node is gone: exits with %d: %s", code, errs)
+	}
+	code, out, errs := inspection(runRecover).with(append([]string{"--gone", " n2 "}, both...)...)
+	if code != exitOK || !strings.Contains(out, "WARNING") {
+		t.Errorf("exits with %d: %s%s", code, out, errs)
+	}
+}
+
+// TestRecover_Probes checks nodes that the configuration lacks, the node itself, and what begins to run while it asks.
+// It refuses if it was interrupted or cannot know.
+func TestRecover_Probes(t *testing.T) {
+	dir := t.TempDir()
+	p, _, _ := openNode(t, dir)
+	startNode(t, p)
+	release(t, p)
+	before, _, _ := inspection(runRecover).with("--data-dir", dir)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = ln.Close() }()
-	dir := t.TempDir()
-	p, _, _ := openNode(t, dir)
-	startNode(t, p)
-	release(t, p)
-	both := []string{"--yes", "--data-dir", dir, alone + "=127.0.0.1:1", "n2=" + ln.Addr().String()}
-	if code, out, errs := inspection(runRecover).with(both...); code != exitOK {
-		t.Fatalf("exits with %d: %s%s", code, out, errs)
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	self, later := alone+"=127.0.0.1:1", freeAddr(t)
+	for _, tt := range []struct {
+		name  string
+		ctx   context.Context
+		nodes []string
+		want  error
+	}{
+		{"a new node", t.Context(), []string{self, "n2=" + ln.Addr().String()}, errAnswering},
+		{"the node itself", t.Context(), []string{alone + "=" + ln.Addr().String()}, errAnswering},
+		{"no such name", t.Context(), []string{self, "n2=node.invalid:1"}, errUnresolved},
+		{"interrupted", interrupted, []string{"--yes", self, "n2=127.0.0.1:2"}, errInterrupted},
+		{"a node that begins", t.Context(), []string{self, "n2=" + later}, errAnswering},
+	} {
+		var out, errs strings.Builder
+		r := recovery{stdout: &out, stderr: &errs, in: starting{t, later}}
+		code := r.run(tt.ctx, append([]string{"--data-dir", dir}, tt.nodes...))
+		if code != exitError || !strings.Contains(errs.String(), tt.want.Error()) {
+			t.Errorf("%s: exits with %d and prints\n%s%s", tt.name, code, &out, &errs)
+		}
 	}
-	code, _, errs := inspection(runRecover).with(both...)
-	if code != exitError || !strings.Contains(errs, "n2 at "+ln.Addr().String()+": "+errAnswering.Error()) {
-		t.Errorf("exits with %d: %s", code, errs)
+	if after, _, _ := inspection(runRecover).with("--data-dir", dir); after != before {
+		t.Errorf("what was\n%v\nis\n%v", before, after)
 	}
-	code, out, errs := inspection(runRecover).with(append([]string{"--gone", "n3,n2"}, both...)...)
-	if code != exitOK || !strings.Contains(out, "WARNING") {
-		t.Errorf("exits with %d: %s%s", code, out, errs)
+}
+
+// starting is an operator who agrees after a node has begun to run.
+type starting struct {
+	t    *testing.T
+	addr string
+}
+
+func (s starting) Read(b []byte) (int, error) {
+	ln, err := net.Listen("tcp", s.addr)
+	if err != nil {
+		return 0, err
 	}
+	s.t.Cleanup(func() { _ = ln.Close() })
+	return copy(b, "yes\n"), nil
 }
 
 // TestProcess_ResetTerm has a node whose term leaves no room for elections. It takes a recovery that resets it.
