@@ -176,14 +176,37 @@ func testMoved(t *testing.T) {
 	l.lead("")
 	p.do(failure(errClusterDown), "CL.THROTTLE", "foo", "2", "1", "60")
 	p.do("+OK\r\n", "MULTI")
-	p.do(failure(errClusterDown), "TTL", "foo")
-	p.do(failure(errExecAbort), "EXEC")
+	p.do("+QUEUED\r\n", "TTL", "foo")
+	p.do(failure(errClusterDown), "EXEC")
 	p.send(throttle("foo"))
 	if !eventually(func() bool { return l.nodes["a"].forward.retries.Load() > 20 }) {
 		t.Error("it does not wait")
 	}
 	l.lead("b")
 	p.expect(moved(12182))
+}
+
+// TestMovedTransaction_HandOver queues commands while the leader hands over. EXEC waits for the next leader.
+func TestMovedTransaction_HandOver(t *testing.T) { synctest.Test(t, testMovedTransactionHandOver) }
+
+func testMovedTransactionHandOver(t *testing.T) {
+	l := newPipedLab(t, "a", "b")
+	for next, want := range map[string]string{
+		"a": "*1\r\n" + five(0, 3, 2, -1, 60), // the hand-over has failed
+		"b": fmt.Sprintf("-MOVED 12182 127.0.0.1:%d\r\n", l.nodes["b"].member().ClusterPort),
+	} {
+		l.lead("a")
+		p := l.nodes["a"].at(l.nodes["a"].cluster)
+		p.do("+OK\r\n", "FLUSHALL")
+		p.do("+OK\r\n", "MULTI")
+		l.decide("")
+		l.leave("a")
+		p.do("+QUEUED\r\n", "CL.THROTTLE", "foo", "2", "1", "60")
+		p.send(request("EXEC"))
+		synctest.Wait()
+		l.lead(next)
+		p.expect(want)
+	}
 }
 
 // TestMovedTransaction loses the leader behind MULTI.

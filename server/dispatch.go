@@ -75,10 +75,10 @@ func (c *client) gate(cmd *command, args [][]byte) error {
 		return cmd.refusal
 	case c.tx.queueing && cmd.is(noMulti):
 		return errNotInMulti
-	case c.tx.queueing && c.face.elsewhere == redirects && cmd.keys.first > 0 && c.elsewhere():
-		return c.redirected(cmd, args)
 	case !cmd.is(loading) && c.srv.snapshots.Loading():
 		return errLoading
+	case c.tx.queueing && c.face.elsewhere == redirects && cmd.keys.first > 0 && c.elsewhere():
+		return c.redirected(cmd, args)
 	}
 	return nil
 }

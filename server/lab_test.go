@@ -168,11 +168,16 @@ func (l *lab) decide(id string) {
 }
 
 // show makes a node know who leads.
-func (l *lab) show(id, leader string) {
+func (l *lab) show(id, leader string) { l.showAs(id, leader, leader == id) }
+
+// leave makes a node know that it leads, and hands over.
+func (l *lab) leave(id string) { l.showAs(id, id, false) }
+
+func (l *lab) showAs(id, leader string, leading bool) {
 	n := l.nodes[id]
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	view := &topology.View{Cluster: labName, Self: id, Leader: leader, Leading: leader == id, Term: l.term}
+	view := &topology.View{Cluster: labName, Self: id, Leader: leader, Leading: leading, Term: l.term}
 	for _, member := range l.ids {
 		view.Members = append(view.Members, l.nodes[member].member())
 	}

@@ -73,10 +73,15 @@ func redirect(leader *topology.Member, list []errand) {
 	}
 }
 
-// redirected says, without waiting, where a command is to be sent that this node cannot queue.
+// redirected returns where a command is to be sent that a transaction cannot queue, as another node leads. It returns
+// nil if none does, as in a hand-over: EXEC waits for the next leader.
 func (c *client) redirected(cmd *command, args [][]byte) error {
 	view := c.srv.cluster.View()
-	if leader := view.Find(view.Leader); inSlots(leader) && view.Leader != view.Self {
+	leader := view.Find(view.Leader)
+	switch {
+	case view.Leader == "" || view.Leader == view.Self:
+		return nil
+	case inSlots(leader):
 		return errMoved(cmd.keysOf(args)[0], leader)
 	}
 	return errClusterDown
