@@ -220,8 +220,10 @@ func (c *client) try(view *topology.View, list []errand, deadline time.Time) {
 	}
 }
 
-// runHere runs errands on this node, which leads by now.
+// runHere runs errands on this node, which leads by now. Many clients may have waited for that, so each takes a turn.
 func (c *client) runHere(list []errand) {
+	c.takeTurn()
+	defer c.giveTurn()
 	batch := c.batch // it may be about to be answered
 	c.batch = nil
 	for i := range list {

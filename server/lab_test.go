@@ -42,6 +42,7 @@ type lab struct {
 	far      map[string]topology.Follower // what the leader knows of some nodes; of the others that they are well
 	flushing chan struct{}                // Flush waits until it is closed; nil: it does not
 	flushes  int
+	decides  concurrency
 }
 
 // labNode is one of its servers. It is a topology.Cluster, too.
@@ -256,6 +257,8 @@ func (e labEngine) Decide(reqs []limiter.Request, out []limiter.Decision) limite
 		}
 		return ticket
 	}
+	e.node.lab.decides.enter()
+	defer e.node.lab.decides.leave()
 	e.Table.Decide(reqs, out)
 	return ticket
 }

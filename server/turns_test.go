@@ -7,7 +7,85 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/limiter"
 )
+
+// concurrency counts how many goroutines do something at the same time.
+type concurrency struct{ now, most atomic.Int64 }
+
+// enter gives other goroutines the chance to do the same.
+func (c *concurrency) enter() {
+	now := c.now.Add(1)
+	for old := c.most.Load(); now > old && !c.most.CompareAndSwap(old, now); old = c.most.Load() {
+	}
+	for range 100 {
+		runtime.Gosched()
+	}
+}
+
+func (c *concurrency) leave() { c.now.Add(-1) }
+
+// countingEngine counts how many clients decide at the same time.
+type countingEngine struct {
+	*buckets.Table
+	decides *concurrency
+}
+
+func (e countingEngine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
+	e.decides.enter()
+	defer e.decides.leave()
+	return e.Table.Decide(reqs, out)
+}
+
+// TestTurns_Decide has many clients, of which no more decide at the same time than there are turns.
+func TestTurns_Decide(t *testing.T) {
+	t.Parallel()
+	for _, bound := range []int{0, 2} {
+		decides := &concurrency{}
+		s := setup{turns: bound, engine: countingEngine{buckets.New(buckets.Config{Shards: 8}), decides}}.start(t)
+		throttleOften(s.dial, 20, 20)
+		if most := decides.most.Load(); bound > 0 && most > int64(bound) || bound == 0 && most < 2 {
+			t.Errorf("with %d turns %d clients decide at the same time", bound, most)
+		}
+	}
+}
+
+// throttleOften has clients send limiter commands all at the same time.
+func throttleOften(dial func() *peer, clients, each int) {
+	var group sync.WaitGroup
+	for range clients {
+		p := dial()
+		group.Go(func() {
+			for range each {
+				p.ask("CL.THROTTLE", "k", "1000000", "1", "60")
+			}
+		})
+	}
+	group.Wait()
+}
+
+// TestTurns_Held has clients wait for a leader. When their node leads they take turns, too.
+func TestTurns_Held(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a")
+	waiting := make([]*peer, 20)
+	for i := range waiting {
+		waiting[i] = l.nodes["a"].dial()
+		waiting[i].send(throttle("k"))
+	}
+	if !eventually(func() bool { return l.nodes["a"].forward.retries.Load() > int64(2*len(waiting)) }) {
+		t.Error("they do not wait")
+	}
+	l.lead("a")
+	for _, p := range waiting {
+		p.read()
+	}
+	if most := l.decides.most.Load(); most != 1 {
+		t.Errorf("with one turn %d clients decide at the same time", most)
+	}
+}
 
 // TestTurns runs no more at a time than there are turns, and everybody in the end.
 func TestTurns(t *testing.T) {
