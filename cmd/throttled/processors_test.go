@@ -1,0 +1,42 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"runtime"
+	"testing"
+
+	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/server"
+)
+
+// TestReserveProcessors bounds the turns of a node of a cluster, and keeps more processors than that. A server without
+// a cluster has no bound.
+func TestReserveProcessors(t *testing.T) {
+	cores := runtime.GOMAXPROCS(0)
+	t.Cleanup(func() { runtime.GOMAXPROCS(cores) })
+	addr := freeAddr(t)
+	for name, tt := range map[string]struct {
+		args  []string
+		turns int
+	}{
+		"single":  {nil, 0},
+		"cluster": {[]string{"--cluster-id", "c", "--node-id", "n1", "--raft-addr", addr, "--bootstrap", "n1=" + addr, "--raft-insecure", "yes"}, cores},
+	} {
+		runtime.GOMAXPROCS(cores)
+		opts, err := options.Load(append([]string{"--data-dir", t.TempDir(), "--port", "0"}, tt.args...), noEnv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &program{opts: opts, log: slog.New(slog.DiscardHandler), logs: &logOutput{stderr: io.Discard}}
+		var config server.Config
+		if err := p.openReplica(opts.Get(), &config); err != nil {
+			t.Fatal(err)
+		}
+		processors := runtime.GOMAXPROCS(0)
+		release(t, p)
+		if config.Turns != tt.turns || tt.turns > 0 && processors <= config.Turns {
+			t.Errorf("%s: %d turns, and %d processors", name, config.Turns, processors)
+		}
+	}
+}
