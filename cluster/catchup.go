@@ -35,7 +35,9 @@ type catchUp struct {
 	now    func() time.Duration // on the monotonic clock
 	// acknowledged takes in up to where a node has the log of this one, which leads in a term.
 	acknowledged func(id string, term, index uint64)
-	trips        *roundTrips
+	// check asks another node once whether entries may be sent to it, before the first round trip that is measured.
+	check func(id string) error
+	trips *roundTrips
 	// timeout is the silence after which followers elect another leader. While a change of it is under way, a leader
 	// itself runs with the least that any of them may have.
 	timeout func() time.Duration
@@ -59,7 +61,7 @@ func (n *Node) newCatchUp(t Transport) *catchUp {
 	return &catchUp{
 		Transport: t, wanted: n.sendsTo, ended: n.ended, now: n.clock.monotonic,
 		contacts: map[raft.ServerID]*contact{}, acknowledged: n.memory.acknowledged,
-		trips: &n.trips, timeout: n.shownHeartbeat,
+		check: n.returning.check, trips: &n.trips, timeout: n.shownHeartbeat,
 	}
 }
 
@@ -69,8 +71,11 @@ func (c *catchUp) AppendEntries(id raft.ServerID, target raft.ServerAddress, arg
 	if !heartbeat {
 		c.await(id, args.Term)
 	}
+	err := c.check(string(id))
 	start := c.now()
-	err := c.Transport.AppendEntries(id, target, args, resp)
+	if err == nil {
+		err = c.Transport.AppendEntries(id, target, args, resp)
+	}
 	if heartbeat {
 		c.note(id, args.Term, err == nil)
 	}

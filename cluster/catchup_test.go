@@ -52,6 +52,27 @@ func TestWaitsForNobodyInVain(t *testing.T) {
 	})
 }
 
+// TestHeartbeat_Checked does not count the question whether a node may be sent entries as a part of the first heartbeat.
+func TestHeartbeat_Checked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := New(soloConfig("n1"))
+		c := n.newCatchUp(&quiet{})
+		refused := errors.New("refused")
+		c.check = func(string) error { pass(time.Minute); return refused }
+		args, resp := &raft.AppendEntriesRequest{Term: 1}, &raft.AppendEntriesResponse{}
+		if err := c.AppendEntries("n2", "n2", args, resp); err != refused || n.trips.status().Answered > 0 {
+			t.Errorf("a node that may not be sent entries: %v, counted %+v", err, n.trips.status())
+		}
+		c.check = func(string) error { pass(time.Minute); return nil }
+		if err := c.AppendEntries("n2", "n2", args, resp); err != nil {
+			t.Fatal(err)
+		}
+		if got := n.trips.status(); got.Answered != 1 || got.Longest != 0 || got.Slow != 0 {
+			t.Errorf("counted %+v", got)
+		}
+	})
+}
+
 // quiet is a transport of which heartbeats fail at will.
 type quiet struct {
 	raft.Transport
@@ -69,7 +90,7 @@ func (q *quiet) AppendEntries(_ raft.ServerID, _ raft.ServerAddress, args *raft.
 
 // through returns the transport of a node that sends through q, and ends with ended.
 func (q *quiet) through(ended <-chan struct{}) *catchUp {
-	c := &catchUp{Transport: q, ended: ended, now: NewClock().monotonic, contacts: map[raft.ServerID]*contact{}, acknowledged: newMemory().acknowledged,
+	c := &catchUp{Transport: q, check: func(string) error { return nil }, ended: ended, now: NewClock().monotonic, contacts: map[raft.ServerID]*contact{}, acknowledged: newMemory().acknowledged,
 		trips: &roundTrips{log: slog.New(slog.DiscardHandler)}, timeout: func() time.Duration { return testHeartbeat }}
 	c.wanted = func(raft.ServerID) (<-chan struct{}, bool) { return nil, true }
 	return c
