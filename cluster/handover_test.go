@@ -101,6 +101,20 @@ func TestHandOverGivesUp(t *testing.T) {
 	})
 }
 
+// Once another node has been asked to lead, replies wait for commits in async mode, too. The status shows that.
+func TestMayLose_Offered(t *testing.T) {
+	simulate(t, simConfig{size: 3, async: true}, func(t *testing.T, s *sim) {
+		leader := s.leader()
+		if got := leader.Status().MayLose; got != leader.lease() {
+			t.Errorf("%v may be lost, want %v", got, leader.lease())
+		}
+		leader.reign.Load().offered.Store(true)
+		if got := leader.Status().MayLose; got != 0 {
+			t.Errorf("%v may be lost though all replies wait", got)
+		}
+	})
+}
+
 // A hand-over that fails leaves the leader deciding, and so does one whose reign ends meanwhile.
 func TestFailedHandOver(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {

@@ -172,11 +172,12 @@ func (n *Node) Status() topology.Status {
 		Heartbeat:  n.shownHeartbeat(),
 		Settled:    n.config.Peers == nil || n.pulse.known().settled(),
 	}
-	if n.config.Async && n.config.Peers != nil {
+	r := n.reign.Load()
+	if n.config.Async && n.config.Peers != nil && (r == nil || !r.offered.Load()) {
 		s.MayLose = n.lease()
 	}
 	s.Behind = time.Duration(n.config.Wall().UnixNano() - int64(s.LogTime))
-	if r := n.reign.Load(); r != nil {
+	if r != nil {
 		s.Waiting, s.Unflushed = r.oldest(n.clock.monotonic())
 		s.Followers = n.followers(r.term)
 	} else if last := n.raft.LastContact(); !last.IsZero() {
