@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -31,7 +32,12 @@ const (
 	loadPause   = time.Second * loadWorkers * loadPairs / loadRate
 	loadBetween = 100 // calls of a library before leadership changes hands again
 	loadRounds  = 6
+	barRounds   = 100 // with strictLoad
 )
+
+// strictLoad is the environment variable that makes each failed call a failure of the test, and leadership change hands
+// more often. Set it on a machine that does nothing else.
+const strictLoad = "THROTTLED_STRICT_HANDOVER"
 
 // How long a node waits for a leader before it says that there is none, and for what a former leader has yet to answer
 // before it says that this is uncertain. On a machine that is very busy neither may be enough.
@@ -46,6 +52,8 @@ type load struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	dials   atomic.Int64 // connections that go-redis has opened
+	begun   time.Time    // when all libraries called
+	strict  bool         // no call may fail, however late it is answered
 
 	mu     sync.Mutex
 	calls  map[string]int            // by library
@@ -56,7 +64,7 @@ type load struct {
 // startLoad makes clients of all libraries call the plain ports until the load is ended.
 func startLoad(t *testing.T, c *trio) *load {
 	t.Helper()
-	l := &load{calls: map[string]int{}, failed: map[string]map[string]int{}}
+	l := &load{calls: map[string]int{}, failed: map[string]map[string]int{}, strict: os.Getenv(strictLoad) != ""}
 	l.ctx, l.stop = context.WithCancel(t.Context())
 	for name, retries := range map[string]int{"go-redis": 0, "go-redis without retries": -1} {
 		l.calls[name] = 0
@@ -73,6 +81,7 @@ func startLoad(t *testing.T, c *trio) *load {
 	}
 	l.runRedisPy(t, c, "redis-py", "default")
 	l.runRedisPy(t, c, "redis-py without retries", "none")
+	l.begun = time.Now()
 	return l
 }
 
@@ -108,7 +117,7 @@ var (
 
 // fail counts a call that has failed. l.mu is held.
 func (l *load) fail(name, node, why string, took time.Duration) {
-	if noLeader.MatchString(why) && took >= leaderPatience || uncertain.MatchString(why) && took >= partingPatience {
+	if !l.strict && (noLeader.MatchString(why) && took >= leaderPatience || uncertain.MatchString(why) && took >= partingPatience) {
 		l.late++
 		return
 	}
@@ -194,10 +203,16 @@ func (l *load) awaitMore(t *testing.T) {
 func (l *load) end(t *testing.T, except string) {
 	t.Helper()
 	l.stop()
+	took := time.Since(l.begun)
 	l.running.Wait()
-	t.Logf("calls %v, of which nodes have given up %d", l.calls, l.late)
+	total, failed := l.count(except)
+	rate := float64(total) / took.Seconds()
+	t.Logf("%.0f calls a second, %v; %d of %d fail, of which nodes have given up %d", rate, l.calls, failed+l.late, total, l.late)
 	if len(l.calls) != loadPairs/3 || slices.Min(slices.Collect(maps.Values(l.calls))) <= loadWorkers*len(trioIDs) {
 		t.Errorf("the load was too small: %v", l.calls)
+	}
+	if l.strict && rate < loadRate*3/4 {
+		t.Errorf("%.0f calls a second are too few: the machine is busy", rate)
 	}
 	for who, errs := range l.failed {
 		for why, n := range errs {
@@ -208,12 +223,31 @@ func (l *load) end(t *testing.T, except string) {
 	}
 }
 
+// count returns the number of all calls, and of those that have failed at other nodes than one.
+func (l *load) count(except string) (calls, failed int) {
+	for _, n := range l.calls {
+		calls += n
+	}
+	for who, errs := range l.failed {
+		for _, n := range errs {
+			if except == "" || !strings.HasSuffix(who, except) {
+				failed += n
+			}
+		}
+	}
+	return calls, failed
+}
+
 // Leadership changes hands while clients call through all nodes, the one that leads and those that follow. None of
 // their calls fails, though some are not sent again, and no connection is closed.
 func TestHandOver(t *testing.T) {
 	c := startTrio(t, patientBeat)
 	l := startLoad(t, c)
-	for range loadRounds {
+	rounds := loadRounds
+	if l.strict {
+		rounds = barRounds
+	}
+	for range rounds {
 		l.awaitMore(t)
 		c.transfer(t, c.followers(t)[0])
 	}

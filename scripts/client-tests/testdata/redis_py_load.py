@@ -41,7 +41,7 @@ def take(client, node):
         done += 1
         if done == 1:
             begun.wait()
-        if ended.wait(PAUSE):
+        if ended.wait(max(0.0, start + PAUSE - time.monotonic())):
             break
     with lock:
         calls += done
