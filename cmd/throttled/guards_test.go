@@ -177,6 +177,9 @@ func leaderOf(t *testing.T, all []*process) (leader *process, others []*process)
 		select {
 		case <-ticker.C:
 		case <-end:
+			for _, p := range all {
+				t.Logf("the log of %s:\n%s", p.id, p.log.String())
+			}
 			t.Fatal("no node leads")
 		}
 	}

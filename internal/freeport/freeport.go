@@ -7,24 +7,65 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"sync"
 	"testing"
 )
 
 // The ports are below those that systems give to listeners and connections that ask for any, so
 // that none of these takes a port before the server listens, or while it starts again.
-const first, last = 13_000, 22_000
+//
+// They are divided into blocks. A process owns a block as long as it listens on the first port of
+// it, so that tests of other packages, which run at the same time, get other ports.
+const (
+	first  = 13_000
+	size   = 200 // ports of a block, many more than a test uses
+	blocks = 45
+)
 
-// Of returns a port of the loopback address that nobody listens on. It fails the test if it
-// finds none.
+// block is the block of this process.
+var block struct {
+	sync.Mutex
+	owner net.Listener // on the first port; nil if the process owns none yet
+	base  int          // the first port
+	used  int          // the last that was returned, counted from the first
+}
+
+// Of returns a port of the loopback address that nothing listens on, and that was not returned to
+// this process or another one lately. It fails the test if it finds none.
 func Of(t testing.TB) int {
 	t.Helper()
-	for range 1000 {
-		port := first + rand.IntN(last-first+1)
-		if ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			_ = ln.Close() // nobody has connected
-			return port
+	block.Lock()
+	defer block.Unlock()
+	if block.owner == nil && !acquire() {
+		t.Fatalf("no block of ports from %d on is free on 127.0.0.1", first)
+	}
+	for range size - 1 {
+		block.used = block.used%(size-1) + 1
+		if ln := listen(block.base + block.used); ln != nil {
+			_ = ln.Close() // nothing has connected
+			return block.base + block.used
 		}
 	}
-	t.Fatalf("no port from %d to %d of 127.0.0.1 is free", first, last)
+	t.Fatalf("no port from %d to %d of 127.0.0.1 is free", block.base, block.base+size-1)
 	return 0
+}
+
+// acquire makes the process own a block, and reports whether one was free. block is locked.
+func acquire() bool {
+	for _, i := range rand.Perm(blocks) {
+		if ln := listen(first + i*size); ln != nil {
+			block.owner, block.base = ln, first+i*size
+			return true
+		}
+	}
+	return false
+}
+
+// listen returns nil if the port is in use.
+func listen(port int) net.Listener {
+	ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return nil
+	}
+	return ln
 }

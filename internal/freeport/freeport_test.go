@@ -3,19 +3,61 @@ package freeport
 import (
 	"fmt"
 	"net"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 )
 
+// printPorts makes the test binary print some ports, as another process that tests at the same time.
+const printPorts = "FREEPORT_PRINT"
+
 func TestOf(t *testing.T) {
-	for range 100 {
+	if os.Getenv(printPorts) != "" {
+		for range size / 2 {
+			fmt.Println("port", Of(t))
+		}
+		return
+	}
+	seen := map[int]bool{}
+	for range size / 2 {
 		port := Of(t)
-		if port < first || port > last {
+		if port <= first || port >= first+blocks*size || seen[port] {
 			t.Errorf("port %d", port)
 		}
+		seen[port] = true
 		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = ln.Close() }()
+	}
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestOf$")
+	cmd.Env = append(os.Environ(), printPorts+"=1")
+	out, err := cmd.Output()
+	if err != nil || strings.Count(string(out), "port ") != size/2 {
+		t.Fatalf("another process: %v\n%s", err, out)
+	}
+	for port := range seen {
+		if strings.Contains(string(out), fmt.Sprintf("port %d\n", port)) {
+			t.Errorf("port %d was returned to two processes", port)
+		}
+	}
+}
+
+// Ports are used again in turn, but for those that are in use.
+func TestOf_AllUsed(t *testing.T) {
+	inUse := Of(t)
+	ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", inUse))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	times := map[int]int{}
+	for range 2 * (size - 2) {
+		times[Of(t)]++
+	}
+	if len(times) != size-2 || times[inUse] > 0 {
+		t.Errorf("%d of %d ports, and the one in use %d times", len(times), size-2, times[inUse])
 	}
 }
