@@ -65,6 +65,7 @@ type Question struct {
 	Applied uint64        `json:"applied,omitempty"` // the newest entry that Node has applied
 	Version uint64        `json:"version,omitempty"` // of the heartbeat with which Node runs
 	Last    entryID       `json:"last,omitzero"`     // the newest entry in the log of Node when it began
+	Note    bool          `json:"note,omitempty"`    // the start of Node, before it takes part
 }
 
 // Answer answers it.

@@ -25,6 +25,8 @@ func (staleError) Is(err error) bool { return err == ErrStale }
 type remembered struct {
 	Boot    uint64 `json:"boot"`    // the highest with which the node was announced or has come back
 	Process string `json:"process"` // of that start
+	// Announced is the highest boot number of an announcement.
+	Announced uint64 `json:"announced,omitempty"`
 	// Held is the index of the newest entry that was committed and that the node is known to have had in its log. It can
 	// never lack that again.
 	Held uint64 `json:"held"`
@@ -89,8 +91,15 @@ func (m *memory) of(id string) remembered {
 func (m *memory) announced(a *Announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r := m.nodes[a.ID]; a.Boot > r.Boot || a.Boot == r.Boot && a.Process != r.Process {
+	r := m.nodes[a.ID]
+	if a.Boot > r.Boot || a.Boot == r.Boot && a.Process != r.Process {
 		m.startedLocked(a)
+	}
+	if a.Boot > r.Announced {
+		r = m.nodes[a.ID]
+		r.Announced = a.Boot
+		m.nodes[a.ID] = r
+		m.dirty = true
 	}
 }
 
@@ -209,7 +218,7 @@ const (
 func (n *Node) keepMemory() {
 	ticker := time.NewTicker(rememberEvery)
 	defer ticker.Stop()
-	noted := false
+	noted, next := false, time.Time{} // next: when to try again
 	for i := 1; ; i++ {
 		select {
 		case <-n.ended:
@@ -218,14 +227,16 @@ func (n *Node) keepMemory() {
 		case <-ticker.C:
 			n.writeMemory(i%saveAllEvery == 0)
 		}
-		noted = noted || n.isAnnounced() && n.noteAnnounced()
+		if now := time.Now(); !noted && !now.Before(next) && n.isAnnounced() {
+			noted, next = n.noteAnnounced(), now.Add(reportEvery)
+		}
 	}
 }
 
 // noteAnnounced notes in the data directory that this process is announced, and reports whether that was possible.
 func (n *Node) noteAnnounced() bool {
 	if err := n.config.Announced(); err != nil {
-		n.log.Warn("cannot note that this process is announced", "error", err)
+		n.log.Warn("cannot note that this process is announced, and tries again; check the disk of the data directory", "error", err)
 		return false
 	}
 	return true
@@ -259,13 +270,16 @@ func (n *Node) noteLeader(log *raft.Log) {
 	}
 }
 
-// checkReturn returns why a node that comes back with data must not take part, or nil. From then on the node may vote,
-// long before it is announced, so its start is on the disk before it learns that.
+// checkReturn returns why a node that comes back with data must not take part, or nil. If the start is to be noted the
+// node may vote from then on, long before it is announced, so its start is on the disk before it learns that.
 func (n *Node) checkReturn(q *Question) error {
 	n.noteCommitted()
 	r := n.memory.of(q.Node.ID)
 	if err := r.check(q.Node, q.Last, n.termOf(r.Held)); err != nil {
 		return err
+	}
+	if !q.Note {
+		return nil
 	}
 	if err := n.memory.returned(q.Node); err != nil {
 		return err
@@ -282,5 +296,6 @@ func (n *Node) termOf(index uint64) uint64 {
 	return log.Term
 }
 
-// Current reports whether the data of a node is as new as any that this node knows of, by its boot number.
-func (n *Node) Current(id string, boot uint64) bool { return boot >= n.memory.of(id).Boot }
+// Current reports whether the data of a node is as new as any that was announced, by its boot number. A later start that
+// has only come back here may be that of a copy which other nodes have turned away.
+func (n *Node) Current(id string, boot uint64) bool { return boot >= n.memory.of(id).Announced }

@@ -74,7 +74,7 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := newMemory()
-	if err := next.load(stable); err != nil || next.of("n2") != (remembered{7, "p", 100}) {
+	if err := next.load(stable); err != nil || next.of("n2") != (remembered{7, "p", 7, 100}) {
 		t.Errorf("loaded %+v, %v", next.of("n2"), err)
 	}
 	m.holds("n2", 150)
@@ -115,7 +115,7 @@ func TestMemory_Failing(t *testing.T) {
 		}
 	}
 	stable, next := newDisk(), newMemory()
-	if err := errors.Join(m.save(stable, false), next.load(stable)); err != nil || next.of("n2") != (remembered{7, "p", 5}) {
+	if err := errors.Join(m.save(stable, false), next.load(stable)); err != nil || next.of("n2") != (remembered{7, "p", 7, 5}) {
 		t.Errorf("%+v is written later, %v", next.of("n2"), err)
 	}
 }
@@ -308,11 +308,11 @@ func TestMemory_Returned(t *testing.T) {
 		}
 	}
 	m.announced(&Announcement{ID: "n2", Boot: 6, Process: "o"})
-	if got := m.of("n2"); got != (remembered{Boot: 7, Process: "p"}) {
+	if got := m.of("n2"); got != (remembered{Boot: 7, Process: "p", Announced: 6}) {
 		t.Errorf("after an older announcement: %+v", got)
 	}
 	m.announced(&Announcement{ID: "n2", Boot: 7, Process: "q"})
-	if got := m.of("n2"); got != (remembered{Boot: 7, Process: "q"}) {
+	if got := m.of("n2"); got != (remembered{Boot: 7, Process: "q", Announced: 7}) {
 		t.Errorf("after the announcement of another process: %+v", got)
 	}
 }

@@ -347,6 +347,12 @@ func (n *Node) fatal(err error) {
 	}
 }
 
+func (n *Node) hasFailed() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.failed
+}
+
 // Decide decides at once if this node leads, and fails with limiter.ErrNotLeading if not.
 func (n *Node) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
 	if !n.Hold() {

@@ -22,25 +22,35 @@ var errUnchecked = errors.New("the node has not yet said whether it remembers ne
 const (
 	firstPause = 20 * time.Millisecond // between two questions to a node that does not answer
 	maxPause   = time.Second
+	// othersTake is how long the answers of other nodes are awaited before a node is asked to note the start.
+	othersTake = 250 * time.Millisecond
 )
 
 // returning stands between Raft and the other nodes in a process that begins with data. Before anything of Raft passes
 // between this node and another one, that has been asked whether it remembers newer data of this node: a vote or an
 // acknowledgment on the strength of an old copy would break what the node has promised. Each node is asked
-// once, as nothing that it learns later can be newer.
+// once, as nothing that it learns later can be newer: first whether it remembers newer data, and then, unless another
+// node does, to note the start. A copy that any of them turns away is noted by none, as long as they answer in time.
 //
 // Nobody is waited for: a node that is not there neither votes nor leads.
 type returning struct {
 	Transport
-	ask  func(m topology.Member) (others []topology.Member, err error) // nil: the node remembers nothing newer
+	ask  func(m topology.Member, note bool) (others []topology.Member, err error) // nil: the node remembers nothing newer
 	find func(id string) *topology.Member
 
 	mu      sync.Mutex
 	open    bool // the node has begun without data: there is nothing to ask
 	checked map[string]bool
 	others  map[string]topology.Member // that nodes which were asked know of
-	asking  map[string]chan struct{}   // closed when the question has been answered
+	asking  map[string]chan struct{}   // closed when both questions have been answered
+	first   *round                     // of first questions; nil before there were any
 	wake    chan struct{}              // has an element when a node that was not asked yet is there
+}
+
+// round is a set of first questions that are asked concurrently.
+type round struct {
+	open int           // questions without an answer
+	done chan struct{} // closed when there are none
 }
 
 // newReturning returns the transport of a node behind such checks.
@@ -98,7 +108,7 @@ func (r *returning) check(id string) error {
 	if done == nil {
 		done = make(chan struct{})
 		r.asking[id] = done
-		go r.put(id, done)
+		go r.put(id, done, r.join())
 	}
 	r.mu.Unlock()
 	<-done
@@ -110,15 +120,41 @@ func (r *returning) check(id string) error {
 	return nil
 }
 
+// join adds a question to the present round, or begins another one. r.mu is held.
+func (r *returning) join() *round {
+	if r.first == nil || r.first.open == 0 {
+		r.first = &round{done: make(chan struct{})}
+	}
+	r.first.open++
+	return r.first
+}
+
+// await notes an answer of the round, and waits for the others for a while.
+func (r *returning) await(first *round) {
+	r.mu.Lock()
+	if first.open--; first.open == 0 {
+		close(first.done)
+	}
+	r.mu.Unlock()
+	select {
+	case <-first.done:
+	case <-time.After(othersTake):
+	}
+}
+
 // put asks a node.
-func (r *returning) put(id string, done chan struct{}) {
+func (r *returning) put(id string, done chan struct{}, first *round) {
 	r.mu.Lock()
 	m := r.member(id)
 	r.mu.Unlock()
 	var others []topology.Member
 	err := topology.ErrUnknown
 	if m != nil {
-		others, err = r.ask(*m)
+		others, err = r.ask(*m, false)
+	}
+	r.await(first)
+	if err == nil {
+		_, err = r.ask(*m, true)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,9 +207,12 @@ func (n *Node) askAll() {
 	}
 }
 
-// askReturn asks a node whether it remembers newer data of this one, which ends this node if so, and which nodes it
-// knows of.
-func (n *Node) askReturn(m topology.Member) ([]topology.Member, error) {
+// askReturn asks a node whether it remembers newer data of this one, which stops this node if so, and which nodes it
+// knows of. If note is true it notes the start of this node, unless another node has stopped it.
+func (n *Node) askReturn(m topology.Member, note bool) ([]topology.Member, error) {
+	if note && n.hasFailed() {
+		return nil, errUnchecked
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(n.heartbeat(), time.Second))
 	defer cancel()
 	go func() {
@@ -183,7 +222,7 @@ func (n *Node) askReturn(m topology.Member) ([]topology.Member, error) {
 		case <-ctx.Done():
 		}
 	}()
-	a, err := n.ask(ctx, m, Question{About: aboutReturn, Node: &n.config.Self, Last: n.began})
+	a, err := n.ask(ctx, m, Question{About: aboutReturn, Node: &n.config.Self, Last: n.began, Note: note})
 	if err != nil && a.Stale == "" && a.Node != nil && a.Node.Boot == 0 {
 		return nil, nil // of a version that remembers nothing
 	}

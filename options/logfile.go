@@ -19,13 +19,13 @@ var errLogFile = errors.New("a client can choose a file in the working directory
 
 // checkLogFile returns why a client may not choose a file for the log: one that can write anywhere could
 // spoil other files of the machine. So the file is in the directory of the log file that the sources
-// name, or in the working directory, is new, empty or a log already, and has the name of no other file of the
+// name or named at the start, or in the working directory, is new, empty or a log already, and has the name of no other file of the
 // server. "" is always allowed. s.mu is held.
 func (s *Store) checkLogFile(path string) error {
 	if path == "" {
 		return nil
 	}
-	allowed := []string{logDirectory(s.loaded.LogFile), logDirectory("x")}
+	allowed := []string{s.logDir, logDirectory(s.loaded.LogFile), logDirectory("x")}
 	if dir := logDirectory(path); dir == "" || !slices.Contains(allowed, dir) {
 		return errLogFile
 	}

@@ -103,6 +103,18 @@ func TestReload_Refused(t *testing.T) {
 	wantText(t, s.Get(), "timeout", "30")
 }
 
+// TestSet_LogFileBack sets the log file to the one that the server was started with, after the file has lost it.
+func TestSet_LogFileBack(t *testing.T) {
+	t.Chdir(t.TempDir())
+	first := filepath.Join(t.TempDir(), "first.log")
+	s := mustLoad(t, nil, mustWrite(t, "logfile "+first+"\n"))
+	mustSet(t, s, "logfile", "")
+	if err := s.Rewrite(); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "logfile", first)
+}
+
 // TestReload_WithoutFile has nothing that could change.
 func TestReload_WithoutFile(t *testing.T) {
 	for _, s := range []*Store{mustNew(t, Default()), mustLoad(t, environment{"THROTTLED_TIMEOUT": "5"})} {

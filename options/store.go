@@ -42,6 +42,7 @@ type Store struct {
 
 	mu     sync.Mutex // held while values or the file change
 	loaded Options    // the values of the sources when they were read last, or the file was rewritten
+	logDir string     // of the log file at the start; "" if there was none
 	hook   func(old, next *Options) error
 }
 
@@ -55,7 +56,7 @@ func New(o Options) (*Store, error) {
 }
 
 func newStore(o Options, file string) *Store {
-	s := &Store{file: file, loaded: o}
+	s := &Store{file: file, loaded: o, logDir: logDirectory(o.LogFile)}
 	s.current.Store(&o)
 	return s
 }

@@ -149,7 +149,7 @@ func (s *Store) fence(servers []raft.Server) error {
 	_, err := s.change("fence the nodes that are lost", func(i *Identity) {
 		i.Recovered = recovered{From: i.recoversFrom(), Boot: i.Boot}
 		i.Recovery = i.Recovered.From.Next(i.Cluster, members)
-		i.Stale = "" // whatever the lost nodes knew better is lost with them
+		i.Stale, i.Line = "", Line{} // whatever the lost nodes knew better is lost with them
 	})
 	return err
 }

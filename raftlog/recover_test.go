@@ -173,6 +173,9 @@ func TestRecover_Fences(t *testing.T) {
 		if want := before.Identity.NextRecovery(members); got.Identity.Recovery != want {
 			t.Errorf("recovery %q was announced as %q", got.Identity.Recovery, want)
 		}
+		if got.Identity.Line != (Line{}) {
+			t.Errorf("starts before the recovery are known: %+v", got.Identity.Line)
+		}
 		return got.Identity.Recovery
 	}
 	first, second := claimed(t, 5), claimed(t, 7)

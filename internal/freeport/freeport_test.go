@@ -57,7 +57,7 @@ func TestOf_AllUsed(t *testing.T) {
 	for range 2 * (size - 2) {
 		times[Of(t)]++
 	}
-	if len(times) != size-2 || times[inUse] > 0 {
+	if len(times) > size-2 || len(times) < size/2 || times[inUse] > 0 { // other programs may use some
 		t.Errorf("%d of %d ports, and the one in use %d times", len(times), size-2, times[inUse])
 	}
 }
