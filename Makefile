@@ -90,7 +90,7 @@ chaos: tools ## kill -9 in the middle of saves, changed bits, cuts, floods, grou
 	$(GO) run ./scripts/bench groups
 	timeout 40m $(GO) run ./scripts/chaos all $(ARGS)
 
-chaos-bars: tools ## all faults of clusters at the sizes of their bars: 300 faults, a million decisions, 100 kills; about 40 minutes
+chaos-bars: tools ## all faults of clusters at the sizes of their bars: 300 faults, a million decisions, 100 kills; about 45 minutes
 	timeout 120m $(GO) run ./scripts/chaos all -bars $(ARGS)
 
 tools: ## install the Redis tools that the tests drive (Debian, as root)

@@ -155,10 +155,10 @@ func (l *Link) receive(p *pending) (*conn, error) {
 		err = l.judge(h, &state)
 	}
 	if err == nil {
-		err = l.revoked.check(c.chain)
+		c.peer, c.purpose, c.boot = h.node, h.purpose, h.boot
+		err = l.barred(c) // before Recheck can close it, which gives the peer no reason
 	}
 	if err == nil {
-		c.peer, c.purpose, c.boot = h.node, h.purpose, h.boot
 		if err = l.add(c); err == nil {
 			return c, l.welcome(c)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -258,4 +259,25 @@ func TestKeepAlive(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestRefusedDuringRecheck dials without being allowed while streams are checked again and again. Each time the node
+// gets the reason, and not merely the end of its connection.
+func TestRefusedDuringRecheck(t *testing.T) {
+	s := newSite(t)
+	n1, n2 := s.link("n1"), s.link("n2")
+	n1.SetAllowed(func(string, Purpose) bool { return false })
+	ctx, cancel := context.WithCancel(t.Context())
+	var checks sync.WaitGroup
+	checks.Go(func() {
+		for ctx.Err() == nil {
+			n1.Recheck()
+		}
+	})
+	for range 200 {
+		_, err := dial(t, n2, "n1", n1, Raft)
+		refused(t, err, ErrRefused, ErrNotAllowed)
+	}
+	cancel()
+	checks.Wait()
 }

@@ -283,14 +283,14 @@ func (r *replica) handOver() {
 	ctx, cancel := context.WithTimeout(context.Background(), handOverWithin)
 	defer cancel()
 	err := r.node.HandOver(ctx)
-	switch leader := r.node.View().Leader; {
+	switch view := r.node.View(); {
 	case err == nil:
 	case !errors.Is(err, limiter.ErrUncertain) && !errors.Is(err, topology.ErrSilent):
 		r.log.Warn("leadership was not handed over", "error", err)
-	case leader == "": // as when all nodes are stopped at once
-		r.log.Info("nobody was left to hand leadership over to: most nodes have ended, or do not answer")
+	case view.Leader == "" || view.Leader == view.Self: // as when all nodes are stopped at once
+		r.log.Info("leadership was not handed over: most other nodes have stopped or do not answer")
 	default:
-		r.log.Info("leadership was not handed over: another node leads already", "node", leader)
+		r.log.Info("leadership was not handed over: another node leads already", "node", view.Leader)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // A leader tells in all its words which of its followers is away, and that it is back. Clients
 // of all kinds work with it meanwhile.
 func TestFollowerAway(t *testing.T) {
-	c := startTrio(t, usualBeat)
+	c := startTrio(t, patientBeat) // the same node has to lead all the time
 	leader, away := c.awaitLeader(t), c.followers(t)[0]
 	eventually(t, func(ctx context.Context) error { return c.isShown(ctx, leader, away, true) })
 	c.kill(t, away)
