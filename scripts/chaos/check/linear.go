@@ -38,13 +38,19 @@ const shrinks = 2
 // Times are known as intervals only, since replies state them in whole seconds: so a
 // history that is found illegal is illegal, and one that is not may be by less than a second.
 func Linear(k *history.Key, ops []history.Op, clock Clock, timeout time.Duration) (v Verdict, checked int) {
-	for range shrinks { // each with a model of its own: a search whose time is up still reads the one before
-		if v = newModel(k, clock).check(ops, timeout); v != Undecided {
+	// Each search has a model of its own: one whose time is up still reads the one before.
+	return shrink(ops, func(ops []history.Op) Verdict { return newModel(k, clock).check(ops, timeout) })
+}
+
+// shrink checks a history, and its first half instead each time that a check is undecided, up to shrinks times.
+func shrink(ops []history.Op, check func(ops []history.Op) Verdict) (v Verdict, checked int) {
+	for range shrinks {
+		if v = check(ops); v != Undecided {
 			return v, len(ops)
 		}
 		ops = firstHalf(ops)
 	}
-	return newModel(k, clock).check(ops, timeout), len(ops)
+	return check(ops), len(ops)
 }
 
 func (m *model) check(ops []history.Op, timeout time.Duration) Verdict {

@@ -150,12 +150,19 @@ func TestFirstHalf(t *testing.T) {
 	}
 }
 
-// TestUndecided: a history for which there is no time is halved twice, and no more.
+// TestUndecided: a history that no check decides is halved twice, and no more.
 func TestUndecided(t *testing.T) {
 	s := sims()["unknown"]
 	ops := s.run(t, rand.New(rand.NewPCG(6, 6)))
-	v, n := Linear(&s.key, ops, Clock{}, time.Nanosecond)
-	if v != Undecided || n != len(ops)/4 {
-		t.Errorf("%s of %d", v, n)
+	for decided, want := range map[int]Verdict{0: Undecided, len(ops): Linearizable, len(ops) / 2: Illegal, len(ops) / 4: Linearizable} {
+		v, n := shrink(ops, func(ops []history.Op) Verdict {
+			if len(ops) == decided {
+				return want
+			}
+			return Undecided
+		})
+		if expected := max(decided, len(ops)/4); v != want || n != expected {
+			t.Errorf("%s of %d; want %s of %d", v, n, want, expected)
+		}
 	}
 }
