@@ -36,7 +36,8 @@ const (
 	aboutPeer    topic = "peer"     // a node asks whether another, which it does not know, is a member
 )
 
-// askers says who may ask about a topic besides the members, each for itself, and what an answer can do.
+// askers describes which nodes other than members may ask about a topic, each about itself, and whether the answer can
+// stop the asking node.
 type askers struct {
 	strangers bool // nodes that are no members, too
 	others    bool // on behalf of another node than the one that asks, too
@@ -71,7 +72,7 @@ type Question struct {
 // Answer answers it.
 type Answer struct {
 	Error   string        `json:"error,omitempty"`
-	Node    *Announcement `json:"node,omitempty"`   // who answers
+	Node    *Announcement `json:"node,omitempty"`   // the node that answers
 	Leader  string        `json:"leader,omitempty"` // raft address of the leader, if the question is for it
 	Begun   bool          `json:"begun,omitempty"`  // the cluster has begun, as far as the node knows
 	Known   string        `json:"known,omitempty"`  // the incarnation that the node knows of the one that asks
@@ -122,7 +123,7 @@ func (n *Node) serveQuestion(conn net.Conn) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), messageWithin)
 	defer cancel()
-	go func() { // the node does not wait for an answer that nobody needs any more
+	go func() { // an answer is not needed after the node is closed
 		select {
 		case <-n.ended:
 			cancel()
@@ -257,8 +258,8 @@ type errAnswer string
 
 func (e errAnswer) Error() string { return string(e) }
 
-// ask puts a question to a node, and turns what it complains of into an error. It stops this node if the answer is that
-// its data is out of date, and the question allows for that.
+// ask sends a question to a node and returns the answer, or the error that it contains. It stops this node if the answer
+// reports that its data is out of date and answers about the topic can report that.
 func (n *Node) ask(ctx context.Context, to topology.Member, q Question) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, messageWithin)
 	defer cancel()

@@ -103,7 +103,7 @@ func (m *memory) announced(a *Announcement) {
 	}
 }
 
-// returned notes the start of a node that comes back, or returns why its data is out of date.
+// returned records the start of a returning node. It returns a staleError if the data of the node is out of date.
 func (m *memory) returned(a *Announcement) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -270,8 +270,8 @@ func (n *Node) noteLeader(log *raft.Log) {
 	}
 }
 
-// checkReturn returns why a node that comes back with data must not take part, or nil. If the start is to be noted the
-// node may vote from then on, long before it is announced, so its start is on the disk before it learns that.
+// checkReturn returns a staleError if a returning node must not take part. If the question asks for it, the start of the
+// node is recorded on disk before the answer: the node may vote from then on, long before it is announced.
 func (n *Node) checkReturn(q *Question) error {
 	n.noteCommitted()
 	r := n.memory.of(q.Node.ID)

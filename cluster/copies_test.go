@@ -271,7 +271,7 @@ func TestOldCopy_StartedTwice(t *testing.T) {
 	})
 }
 
-// A node that comes back may vote before it is announced. A copy that has the same boot number is turned away then, too,
+// A returning node may vote before it is announced. A copy that has the same boot number is turned away then, too,
 // by nodes that have been down meanwhile.
 func TestOldCopy_Unannounced(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
@@ -317,7 +317,7 @@ func TestMemory_Returned(t *testing.T) {
 	}
 }
 
-// announcement returns what the log says of a node.
+// announcement returns the announcement of a node in the log.
 func (l *life) announcement(id string) Announcement {
 	l.Node.mu.Lock()
 	defer l.Node.mu.Unlock()

@@ -43,7 +43,7 @@ var (
 func (m machine) Apply(log *raft.Log) any {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	came := m.cameIn(log) // for each entry: arrivals drops what has been asked for
+	came := m.cameIn(log) // called for each entry, as this is what frees the memory of its arrival
 	if err := m.apply(log, came); err != nil {
 		m.fatal(fmt.Errorf("apply entry %d: %w", log.Index, err))
 		return err

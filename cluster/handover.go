@@ -13,8 +13,8 @@ import (
 // holdPoll is how often a hand-over looks whether commands still hold it up.
 const holdPoll = 100 * time.Microsecond
 
-// HandOver makes another voter lead, if this node leads and there is another. What was decided is committed first, and
-// the server keeps later commands for the next leader, so none fails and none is uncertain.
+// HandOver transfers leadership to another voter if this node leads. All decisions are committed first, and the server
+// holds later commands for the next leader, so that none fails and none is uncertain.
 func (n *Node) HandOver(ctx context.Context) error { return n.handOver(ctx, "") }
 
 func (n *Node) handOver(ctx context.Context, id string) error {

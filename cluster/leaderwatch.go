@@ -26,7 +26,7 @@ func (n *Node) knownLeadership() leadership {
 	return leadership{string(leader), n.raft.CurrentTerm()}
 }
 
-// refusal says that a leader has refused a connection.
+// refusal records that a leader refused a connection.
 type refusal struct {
 	leadership
 	at time.Time
@@ -41,7 +41,7 @@ func (n *Node) isGone(l leadership) bool {
 	return refused != nil && refused.leadership == l && !n.raft.LastContact().After(refused.at.Add(inFlight))
 }
 
-// watchLeader watches whoever leads until this node ends.
+// watchLeader watches the leader until this node is closed.
 func (n *Node) watchLeader() {
 	for n.wait(context.Background(), 0) == nil {
 		changed, l := n.View().Changed, n.knownLeadership()

@@ -111,7 +111,7 @@ type Node struct {
 	saluted   atomic.Int64            // when, on the monotonic clock, this node first heard of a leader
 	refused   atomic.Pointer[refusal] // the newest of a leader; nil: none
 	trips     roundTrips              // of heartbeats
-	contacts  *catchUp                // knows who answers this node while it leads; nil before Raft is started
+	contacts  *catchUp                // progress of the followers while this node leads; nil before Raft is started
 	arrivals  *arrivals               // nil before Raft is started
 	guard     *guard                  // of what other nodes send
 	strangers *strangers
