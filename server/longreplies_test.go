@@ -59,15 +59,7 @@ func TestLongReplies_NoLeader(t *testing.T) {
 		return nil, unreachable.Err()
 	})
 	b := l.nodes["b"]
-	for range maxLong {
-		b.dial().send(request("SCAN", "0"))
-	}
-	if !eventually(func() bool { return b.awaiting() == maxLong }) {
-		t.Fatal("SCAN does not wait for the leader")
-	}
-	if list := b.dial().ask("CLIENT", "LIST"); list.kind == '-' {
-		t.Errorf("CLIENT LIST: %s", list)
-	}
+	listWhileScansWait(t, b)
 	if n := b.awaiting(); n != maxLong {
 		t.Errorf("%d clients wait for the leader", n)
 	}
@@ -80,14 +72,20 @@ func TestLongReplies_NoCommit(t *testing.T) {
 	l.lead("a")
 	release := l.hold()
 	defer release(nil)
-	a := l.nodes["a"]
+	listWhileScansWait(t, l.nodes["a"])
+}
+
+// listWhileScansWait makes as many commands wait for the cluster as may have long replies at a time, and checks that
+// another such command is answered meanwhile.
+func listWhileScansWait(t *testing.T, s *labNode) {
+	t.Helper()
 	for range maxLong {
-		a.dial().send(request("SCAN", "0"))
+		s.dial().send(request("SCAN", "0"))
 	}
-	if !eventually(func() bool { return a.awaiting() == maxLong }) {
-		t.Fatal("SCAN does not wait for a commit")
+	if !eventually(func() bool { return s.awaiting() == maxLong }) {
+		t.Fatal("SCAN does not wait for the cluster")
 	}
-	if list := a.dial().ask("CLIENT", "LIST"); list.kind == '-' {
+	if list := s.dial().ask("CLIENT", "LIST"); list.kind == '-' {
 		t.Errorf("CLIENT LIST: %s", list)
 	}
 }

@@ -13,12 +13,19 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// TestRecover_Refuses has lists of nodes that make no cluster. None of them changes what the directory holds.
-func TestRecover_Refuses(t *testing.T) {
+// usedDirectory returns the data directory of a node that has led alone and was closed.
+func usedDirectory(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	p, _, _ := openNode(t, dir)
 	startNode(t, p)
 	release(t, p)
+	return dir
+}
+
+// TestRecover_Refuses has lists of nodes that make no cluster. None of them changes what the directory holds.
+func TestRecover_Refuses(t *testing.T) {
+	dir := usedDirectory(t)
 	_, before, _ := inspection(runRecover).with("--data-dir", dir)
 	if !strings.Contains(before, "voter        "+alone+" at ") {
 		t.Fatalf("shows:\n%s", before)
@@ -108,10 +115,7 @@ func TestProcess_Recover(t *testing.T) {
 
 // TestRecover_Asks shows what is to be done, and does it only if that is wanted.
 func TestRecover_Asks(t *testing.T) {
-	dir := t.TempDir()
-	p, _, _ := openNode(t, dir)
-	startNode(t, p)
-	release(t, p)
+	dir := usedDirectory(t)
 	for _, tt := range []struct {
 		name   string
 		args   []string
@@ -191,10 +195,7 @@ func TestRecover_Gone(t *testing.T) {
 // TestRecover_Probes checks nodes that the configuration lacks, the node itself, and what begins to run while it asks.
 // It refuses if it was interrupted or cannot know.
 func TestRecover_Probes(t *testing.T) {
-	dir := t.TempDir()
-	p, _, _ := openNode(t, dir)
-	startNode(t, p)
-	release(t, p)
+	dir := usedDirectory(t)
 	before, _, _ := inspection(runRecover).with("--data-dir", dir)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
