@@ -162,7 +162,7 @@ func TestScanOmitsExpired(t *testing.T) {
 func TestScanFromAnyCursor(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	table := filled(1000, Config{Shards: 8})
-	for i := range 5000 {
+	for i := range 5000 / race.Factor {
 		cursor := r.Uint64() >> r.UintN(64)
 		if i == 0 {
 			cursor = math.MaxUint64

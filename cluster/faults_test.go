@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 40, "how many random schedules of faults to simulate")
+	schedules = flag.Int("schedules", 24, "how many random schedules of faults to simulate")
 	seed      = flag.Uint64("seed", 1, "of the first of them; the others follow")
 	traces    = flag.Bool("traces", false, "show what has happened in each schedule")
 	faultList = flag.String("faults", "", "names of the only faults to draw from, with commas between; empty: all")
