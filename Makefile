@@ -41,7 +41,7 @@ test: tools ## run every test, with the race detector where goroutines meet
 
 # The packages that take longest come first, so that none of them is left for the end. Everything has been vetted.
 test-raced:
-	$(GO) test -vet=off -timeout $(TIMEOUT) -p 2 -race ./server ./cluster ./cmd/throttled ./buckets \
+	$(GO) test -vet=off -timeout $(TIMEOUT) -p 4 -race ./server ./cluster ./cmd/throttled ./buckets \
 	  $$(comm -23 <($(GO) list ./... | sort) <($(GO) list $(RACELESS) | sort))
 
 test-raceless:
