@@ -37,7 +37,8 @@ cluster: build tools ## start three nodes on loopback, with certificates, until 
 
 test: tools ## run every test, with the race detector where goroutines meet
 	$(GO) vet ./...
-	$(MAKE) --no-print-directory -j3 test-raced test-raceless test-clients
+	dir=$$(scripts/test-dir.sh) && trap 'rm -rf "$$dir"' EXIT && \
+	  TMPDIR=$$dir $(MAKE) --no-print-directory -j3 test-raced test-raceless test-clients
 
 # The packages that take longest come first, so that none of them is left for the end. Everything has been vetted.
 test-raced:
