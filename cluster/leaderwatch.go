@@ -43,19 +43,32 @@ func (n *Node) isGone(l leadership) bool {
 
 // watchLeader watches the leader until this node is closed.
 func (n *Node) watchLeader() {
-	for n.wait(context.Background(), 0) == nil {
+	for {
 		changed, l := n.View().Changed, n.knownLeadership()
 		if l.leader == "" || l.leader == n.config.Self.ID {
-			n.awaitView(changed)
+			if !n.awaitView(changed) {
+				return
+			}
 			continue
 		}
-		ctx, cancel := context.WithCancel(context.Background())
-		n.running.Go(func() { n.watchOne(ctx, l) })
-		for n.knownLeadership() == l && n.awaitView(changed) {
-			changed = n.View().Changed
+		if !n.watchWhile(l, changed) {
+			return
 		}
-		cancel()
 	}
+}
+
+// watchWhile watches a leader until another one is known, and returns false when this node is closed.
+func (n *Node) watchWhile(l leadership, changed <-chan struct{}) bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	n.running.Go(func() { n.watchOne(ctx, l) })
+	for n.knownLeadership() == l {
+		if !n.awaitView(changed) {
+			return false
+		}
+		changed = n.View().Changed
+	}
+	return true
 }
 
 // awaitView waits for a view to change, and reports false if this node ends.

@@ -209,8 +209,8 @@ func (l *life) crash(gone bool) {
 	l.node.life = nil
 	l.node.gone = l.node.gone || gone
 	s.mu.Unlock()
+	l.end() // before the copy: what the copy lacks must not be acknowledged
 	l.node.disk = l.disk.copy()
-	l.end()
 	l.resume()
 	s.ending.Go(l.finish)
 }

@@ -173,7 +173,7 @@ func TestLog_Closed(t *testing.T) {
 	must(t, l.StoreLogs(commands(1, 50, 1, 10)))
 	l.behind.Lock() // which whatever moves entries waits for
 	must(t, l.StoreLogs(commands(51, 60, 1, 10)))
-	if len(goroutines.Of(ofLogs)) <= len(before) {
+	if len(goroutines.Since(before, ofLogs)) == 0 {
 		t.Error("the goroutine that moves entries is not found")
 	}
 	l.behind.Unlock()

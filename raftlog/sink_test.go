@@ -63,8 +63,13 @@ func withSnapshots(t *testing.T, fatal func(error), before func(op string) error
 
 // write writes a snapshot and ends it; the error is the first.
 func write(s *Store, content []byte, end func(raft.SnapshotSink) error) error {
+	return writeAt(s, 5, content, end)
+}
+
+// writeAt is write for a snapshot at an index. Raft names snapshots by it and by the millisecond.
+func writeAt(s *Store, index uint64, content []byte, end func(raft.SnapshotSink) error) error {
 	_, transport := raft.NewInmemTransport("")
-	sink, err := s.Snapshots().Create(1, 5, 1, raft.Configuration{}, 1, transport)
+	sink, err := s.Snapshots().Create(1, index, 1, raft.Configuration{}, 1, transport)
 	if err != nil {
 		return fmt.Errorf("Create: %w", err)
 	}
@@ -147,7 +152,7 @@ func TestSink_Fails(t *testing.T) {
 		}
 		failing = ""
 		must(t, s.logs.StoreLog(command(1, 10)))
-		must(t, write(s, []byte("content"), raft.SnapshotSink.Close))
+		must(t, writeAt(s, 6, []byte("content"), raft.SnapshotSink.Close))
 	}
 }
 

@@ -44,9 +44,9 @@ func all() string {
 // an earlier result of Of or nil. If some do not end, it fails the test with their stacks.
 func AwaitEnd(t testing.TB, prefix string, before map[string]string) {
 	t.Helper()
-	left := since(before, prefix)
+	left := Since(before, prefix)
 	pause := time.Millisecond
-	for end := time.Now().Add(patience); len(left) > 0 && time.Now().Before(end); left = since(before, prefix) {
+	for end := time.Now().Add(patience); len(left) > 0 && time.Now().Before(end); left = Since(before, prefix) {
 		<-time.After(pause)
 		pause = min(2*pause, time.Second)
 	}
@@ -55,8 +55,8 @@ func AwaitEnd(t testing.TB, prefix string, before map[string]string) {
 	}
 }
 
-// since returns the goroutines of Of(prefix) that are not in before.
-func since(before map[string]string, prefix string) map[string]string {
+// Since returns the goroutines of Of(prefix) that are not in before, which is an earlier result of Of or nil.
+func Since(before map[string]string, prefix string) map[string]string {
 	found := Of(prefix)
 	maps.DeleteFunc(found, func(number, _ string) bool { _, old := before[number]; return old })
 	return found

@@ -36,8 +36,8 @@ func TestOf(t *testing.T) {
 	}
 	second := newWorker()
 	two := Of(ofMakers)
-	if len(two) != 2 || len(since(one, ofMakers)) != 1 {
-		t.Errorf("two workers have %d goroutines, %d of them new", len(two), len(since(one, ofMakers)))
+	if len(two) != 2 || len(Since(one, ofMakers)) != 1 {
+		t.Errorf("two workers have %d goroutines, %d of them new", len(two), len(Since(one, ofMakers)))
 	}
 	for number, stack := range two {
 		if !strings.HasPrefix(stack, "goroutine "+number+" [") {

@@ -56,24 +56,27 @@ func TestNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asks := func(from, to *host) string {
-		// Nobody listens, so a connection that gets through is refused at once.
-		out, _ := from.command("timeout", "0.4", "bash", "-c", "exec 3<>/dev/tcp/"+to.addr+"/9").CombinedOutput()
+	// No process listens, so a connection that gets through is refused at once.
+	connect := func(from, to *host, seconds string) string {
+		out, _ := from.command("timeout", seconds, "bash", "-c", "exec 3<>/dev/tcp/"+to.addr+"/9").CombinedOutput()
 		return string(out)
 	}
-	through := func(from, to *host) bool { return strings.Contains(asks(from, to), "refused") }
-	if !through(a, b) || !through(b, a) {
-		t.Fatalf("nothing gets through: %q", asks(a, b))
+	reaches := func(from, to *host, seconds string) bool {
+		return strings.Contains(connect(from, to, seconds), "refused")
+	}
+	const patience, moment = "60", "0.4"
+	if !reaches(a, b, patience) || !reaches(b, a, patience) {
+		t.Fatalf("nothing gets through: %q", connect(a, b, patience))
 	}
 	for _, r := range []rule{{in: []string{b.addr}, percent: 100}, {out: []string{b.addr}, percent: 100}} {
 		heal, err := a.cut(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if through(a, b) || through(b, a) {
+		if reaches(a, b, moment) || reaches(b, a, moment) {
 			t.Errorf("%+v: something gets through", r)
 		}
-		if err := heal(); err != nil || !through(a, b) {
+		if err := heal(); err != nil || !reaches(a, b, patience) {
 			t.Errorf("%+v is not healed: %v", r, err)
 		}
 	}
@@ -81,7 +84,7 @@ func TestNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := heal(); err != nil || !through(a, b) {
+	if err := heal(); err != nil || !reaches(a, b, patience) {
 		t.Errorf("a slow link is not healed: %v", err)
 	}
 }
