@@ -24,16 +24,15 @@ func TestVoidEntry(t *testing.T) {
 		old := s.leader()
 		s.grant(old, "s")
 		s.converge()
-		wall := old.config.Wall
 		release := make(chan struct{})
 		free := sync.OnceFunc(func() { close(release) })
 		defer free()
-		old.config.Wall = func() time.Time {
+		hold := func() {
 			if held := armed.Swap(nil); held != nil {
 				<-*held
 			}
-			return wall()
 		}
+		old.node.looks.Store(&hold)
 		armed.Store(&release)
 		uncertain := make(chan error, 1)
 		go func() {

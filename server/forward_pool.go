@@ -28,7 +28,7 @@ const (
 const MaxStreams = maxStreams + maxWatches
 
 // errDials is for a client that has waited for others to reach the leader, in vain as they have, or until
-// another node leads.
+// another node leads, or that wants to reach one which does not lead any more.
 var errDials = errors.New("the leader is not reached")
 
 // partingPatience is how long a node that leads no more may take to answer what it was asked. One
@@ -81,10 +81,14 @@ func newRoad() *road {
 	return &road{ctx, end, make(chan struct{}, maxDials)}
 }
 
-// way returns the road that there is at present.
-func (f *forwarder) way() *road {
+// way returns the road to a node, or nil if it is not the leader: a client may have seen that before follow did, or not
+// yet.
+func (f *forwarder) way(to string) *road {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if to != f.leader {
+		return nil
+	}
 	return f.road
 }
 
@@ -113,7 +117,10 @@ func (f *forwarder) find(to string, protocol int, deadline time.Time) (*stream, 
 	if st := f.reuse(to, protocol); st != nil {
 		return st, nil
 	}
-	r := f.way()
+	r := f.way(to)
+	if r == nil {
+		return nil, errDials
+	}
 	ctx, cancel := context.WithDeadline(r.ctx, deadline)
 	defer cancel()
 	select {
@@ -192,13 +199,21 @@ func (f *forwarder) watch(to string, protocol int, deadline time.Time) (*stream,
 	default:
 		return nil, errBusy
 	}
-	ctx, cancel := context.WithDeadline(f.way().ctx, deadline)
-	defer cancel()
-	st, err := f.dial(ctx, to, protocol, deadline)
+	st, err := f.dialWatch(to, protocol, deadline)
 	if err != nil {
 		<-f.watches
 	}
 	return st, err
+}
+
+func (f *forwarder) dialWatch(to string, protocol int, deadline time.Time) (*stream, error) {
+	r := f.way(to)
+	if r == nil {
+		return nil, errDials
+	}
+	ctx, cancel := context.WithDeadline(r.ctx, deadline)
+	defer cancel()
+	return f.dial(ctx, to, protocol, deadline)
 }
 
 // unwatch ends a stream, if there is one.
@@ -312,8 +327,10 @@ func (f *forwarder) close() {
 	for _, st := range f.streams() {
 		f.part(st)
 	}
-	if r := f.way(); r != nil {
-		r.end()
+	f.mu.Lock()
+	if f.road != nil {
+		f.road.end()
 	}
+	f.mu.Unlock()
 	f.readers.Wait()
 }

@@ -171,6 +171,40 @@ func TestDialsToTheLeaderBefore(t *testing.T) {
 	wait.Wait() // all within their patience, or they are answered otherwise
 }
 
+// hanging is a cluster whose nodes are not reached.
+type hanging struct{ alone }
+
+func (hanging) Dial(ctx context.Context, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestDialsOfStaleViews does not dial a node that stopped leading after the caller had looked: nothing would end that
+// attempt before its deadline.
+func TestDialsOfStaleViews(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var f forwarder
+		f.init(hanging{})
+		f.follow("a")
+		f.follow("c")
+		begun, deadline := time.Now(), time.Now().Add(time.Hour)
+		if _, err := f.get("a", 2, deadline); err != errDials {
+			t.Errorf("get returns %v", err)
+		}
+		if _, err := f.watch("a", 2, deadline); err != errDials {
+			t.Errorf("watch returns %v", err)
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("it took %v", took)
+		}
+		if len(f.slots)+len(f.watches) > 0 {
+			t.Error("a stream counts as in use")
+		}
+		f.close()
+	})
+}
+
 func raise(most *atomic.Int32, n int32) {
 	for old := most.Load(); old < n && !most.CompareAndSwap(old, n); {
 		old = most.Load()

@@ -13,8 +13,8 @@ func (s *Server) followLeader() {
 	led, due := false, time.Time{} // when clients are to be closed at the latest; zero: they are not
 	for {
 		view := s.cluster.View()
-		s.news.follow(view, s.opts.Get().SentinelMaster)
 		s.forward.follow(view.Leader)
+		s.news.follow(view, s.opts.Get().SentinelMaster)
 		switch {
 		case view.Leading:
 			due = time.Time{}
