@@ -60,7 +60,10 @@ func TestLookHeedsTheLeader(t *testing.T) {
 		for range 50 {
 			follower.look()
 		}
-		if timeout := follower.raft.ReloadableConfig().HeartbeatTimeout; timeout != testHeartbeat-1 {
+		follower.pulse.reloading.Lock() // the node may be looking by itself
+		timeout := follower.raft.ReloadableConfig().HeartbeatTimeout
+		follower.pulse.reloading.Unlock()
+		if timeout != testHeartbeat-1 {
 			t.Errorf("the timeout is %v by now", timeout)
 		}
 	})
