@@ -321,6 +321,7 @@ func TestSnapshot_ChangedMeanwhile(t *testing.T) {
 // TestSave_WhileServing saves again and again while others change and ask.
 func TestSave_WhileServing(t *testing.T) {
 	state := newMemory(200)
+	state.set("hot", 5000)
 	dir := t.TempDir()
 	s := loadedStore(t, Config{Dir: dir}, state)
 	stop := make(chan struct{})
