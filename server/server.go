@@ -70,6 +70,9 @@ type Server struct {
 	active  sync.WaitGroup // goroutines of connections
 	ended   chan struct{}  // closed when the server begins to shut down
 
+	following     sync.WaitGroup     // followLeader
+	stopFollowing context.CancelFunc // once no connection is left: calls that are held are forwarded until then
+
 	mu        sync.Mutex
 	clients   map[int64]*client
 	peers     int // of the clients, those that are nodes of the cluster
@@ -122,10 +125,12 @@ func New(c Config) *Server {
 	}
 	s.active.Go(s.keepHouse)
 	s.active.Go(s.evictClients)
+	ctx, stop := context.WithCancel(context.Background())
+	s.stopFollowing = stop
 	if s.cluster != nil {
 		s.forward.init(s.cluster)
 		s.news.follow(s.cluster.View(), "")
-		s.active.Go(s.followLeader)
+		s.following.Go(func() { s.followLeader(ctx) })
 	}
 	return s
 }
@@ -157,6 +162,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		s.active.Wait()
+		s.stopFollowing()
+		s.following.Wait()
 		s.forward.close()
 		close(done)
 	}()

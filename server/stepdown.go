@@ -1,15 +1,18 @@
 package server
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // stepDownPatience is how long clients that a Sentinel has sent here are kept, on a node that has stopped leading,
 // while no leader is known: what they ask for is passed on once there is one.
 const stepDownPatience = time.Second
 
-// followLeader tells of new leaders, until the server ends. When this node has stopped leading,
+// followLeader announces new leaders to what depends on them, until ctx ends. When this node has stopped leading,
 // it closes the clients that a Sentinel has sent to the leader: they ask again, as many
 // libraries do not even if they have been told. All others stay: their commands are forwarded, or redirected.
-func (s *Server) followLeader() {
+func (s *Server) followLeader(ctx context.Context) {
 	led, due := false, time.Time{} // when clients are to be closed at the latest; zero: they are not
 	for {
 		view := s.cluster.View()
@@ -26,15 +29,14 @@ func (s *Server) followLeader() {
 			due = time.Time{}
 			s.closeYielding()
 		}
-		if !s.awaitView(view.Changed, due) {
+		if !awaitView(ctx, view.Changed, due) {
 			return
 		}
 	}
 }
 
-// awaitView waits for a newer view, or for a moment unless it is zero, and reports whether the
-// server goes on.
-func (s *Server) awaitView(changed <-chan struct{}, due time.Time) bool {
+// awaitView waits for a newer view, or for a moment unless it is zero, and reports false if ctx has ended.
+func awaitView(ctx context.Context, changed <-chan struct{}, due time.Time) bool {
 	var moment <-chan time.Time
 	if !due.IsZero() {
 		timer := time.NewTimer(time.Until(due))
@@ -42,7 +44,7 @@ func (s *Server) awaitView(changed <-chan struct{}, due time.Time) bool {
 		moment = timer.C
 	}
 	select {
-	case <-s.ended:
+	case <-ctx.Done():
 		return false
 	case <-changed:
 	case <-moment:

@@ -66,6 +66,28 @@ func testStepDownWithoutLeader(t *testing.T) {
 	}
 }
 
+// TestStepDownAtShutdown stops a node before the next leader is elected. The node forwards the calls that wait for one.
+func TestStepDownAtShutdown(t *testing.T) { synctest.Test(t, testStepDownAtShutdown) }
+
+func testStepDownAtShutdown(t *testing.T) {
+	l := newPipedLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["a"].dial()
+	p.do("+PONG\r\n", "PING")
+	l.lead("")
+	start := time.Now()
+	p.send(throttle("k"))
+	synctest.Wait()
+	go func() { _ = l.nodes["a"].Shutdown(t.Context()) }()
+	synctest.Wait()
+	l.lead("b")
+	p.expect(five(0, 3, 2, -1, 60))
+	p.closed()
+	if took := time.Since(start); took >= leaderPatience {
+		t.Errorf("the reply takes %v", took)
+	}
+}
+
 // TestParting ends a node while another has a stream to it. What it has not answered is not
 // lost.
 func TestParting(t *testing.T) {
