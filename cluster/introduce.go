@@ -79,7 +79,8 @@ func (n *Node) remember(who *Announcement) {
 	n.met[who.ID] = *who
 }
 
-// wait waits for a while, unless the node or ctx ends.
+// wait returns after d, which must be positive, or with an error when the node or ctx ends. A timer of no duration can
+// crash the race detector in a bubble of testing/synctest.
 func (n *Node) wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

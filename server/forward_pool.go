@@ -81,15 +81,15 @@ func newRoad() *road {
 	return &road{ctx, end, make(chan struct{}, maxDials)}
 }
 
-// way returns the road to a node, or nil if it is not the leader: a client may have seen that before follow did, or not
-// yet.
-func (f *forwarder) way(to string) *road {
+// way returns the road to a node. The error is errDials if the node is not the leader: a client may have seen the
+// change of leadership before follow did, or not yet.
+func (f *forwarder) way(to string) (*road, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if to != f.leader {
-		return nil
+		return nil, errDials
 	}
-	return f.road
+	return f.road, nil
 }
 
 // reset sets the counters to zero.
@@ -117,9 +117,9 @@ func (f *forwarder) find(to string, protocol int, deadline time.Time) (*stream, 
 	if st := f.reuse(to, protocol); st != nil {
 		return st, nil
 	}
-	r := f.way(to)
-	if r == nil {
-		return nil, errDials
+	r, err := f.way(to)
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithDeadline(r.ctx, deadline)
 	defer cancel()
@@ -207,9 +207,9 @@ func (f *forwarder) watch(to string, protocol int, deadline time.Time) (*stream,
 }
 
 func (f *forwarder) dialWatch(to string, protocol int, deadline time.Time) (*stream, error) {
-	r := f.way(to)
-	if r == nil {
-		return nil, errDials
+	r, err := f.way(to)
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithDeadline(r.ctx, deadline)
 	defer cancel()
