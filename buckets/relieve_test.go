@@ -151,7 +151,7 @@ func TestRunRelief(t *testing.T) {
 		}()
 		for i := range 200 {
 			ask(table, fmt.Sprint("new", i), l, 1)
-			time.Sleep(10 * time.Millisecond)
+			<-time.After(10 * time.Millisecond)
 		}
 		cancel()
 		<-done
@@ -168,7 +168,7 @@ func TestRunReliefWithoutReplication(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		flushes := 0
 		go table.RunRelief(ctx, func() error { flushes++; return limiter.ErrNotLeading })
-		time.Sleep(reliefEvery + reliefEvery/2)
+		<-time.After(reliefEvery + reliefEvery/2)
 		synctest.Wait()
 		if flushes > 1 {
 			t.Errorf("%d flushes", flushes)

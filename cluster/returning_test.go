@@ -32,7 +32,7 @@ func (a *comeback) ask(m topology.Member, note bool) ([]topology.Member, error) 
 		return nil, nil
 	}
 	a.mu.Unlock()
-	time.Sleep(a.takes[m.ID])
+	<-time.After(a.takes[m.ID])
 	a.mu.Lock()
 	if m.ID == a.stale {
 		a.failedAt = time.Now()

@@ -60,7 +60,7 @@ func TestLookHeedsTheLeader(t *testing.T) {
 		for range 50 {
 			follower.look()
 		}
-		follower.pulse.reloading.Lock() // the node may be looking by itself
+		follower.pulse.reloading.Lock() // the node may be reading the value meanwhile
 		timeout := follower.raft.ReloadableConfig().HeartbeatTimeout
 		follower.pulse.reloading.Unlock()
 		if timeout != testHeartbeat-1 {

@@ -209,7 +209,7 @@ func (l *life) crash(gone bool) {
 	l.node.life = nil
 	l.node.gone = l.node.gone || gone
 	s.mu.Unlock()
-	l.end() // before the copy: what the copy lacks must not be acknowledged
+	l.end() // first, so that nothing is acknowledged after the copy is taken
 	l.node.disk = l.disk.copy()
 	l.resume()
 	s.ending.Go(l.finish)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -41,7 +42,9 @@ func TestManyCommandsAreForwarded(t *testing.T) {
 	l.lead("a")
 	p := l.nodes["b"].dial()
 	_ = p.SetDeadline(time.Now().Add(4 * patience))
-	if err := p.Conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil { // so that the replies are more than the system holds
+	// The system holds little in either direction, so that sending fails if the server stops reading.
+	conn := p.Conn.(*net.TCPConn)
+	if err := errors.Join(conn.SetReadBuffer(64<<10), conn.SetWriteBuffer(64<<10)); err != nil {
 		t.Fatal(err)
 	}
 	const n, limits = 9000, 32

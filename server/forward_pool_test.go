@@ -59,19 +59,19 @@ func TestPartingStreams(t *testing.T) {
 		}
 		for range 5 { // each is over before the time of the one before
 			f.follow("b")
-			time.Sleep(partingPatience * 2 / 3)
+			<-time.After(partingPatience * 2 / 3)
 			f.follow("a")
 			if !isOpen() {
 				t.Fatal("a stream to the leader is closed")
 			}
 		}
 		f.follow("")
-		time.Sleep(partingPatience - 1)
+		<-time.After(partingPatience - 1)
 		f.follow("b")
 		if !isOpen() {
 			t.Error("a stream is closed too early")
 		}
-		time.Sleep(time.Nanosecond)
+		<-time.After(time.Nanosecond)
 		if isOpen() {
 			t.Error("a stream to a node that does not lead stays open")
 		}

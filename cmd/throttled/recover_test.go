@@ -23,7 +23,7 @@ func usedDirectory(t *testing.T) string {
 	return dir
 }
 
-// TestRecover_Refuses has lists of nodes that make no cluster. None of them changes what the directory holds.
+// TestRecover_Refuses refuses lists of nodes that do not form a cluster, and leaves the directory as it is.
 func TestRecover_Refuses(t *testing.T) {
 	dir := usedDirectory(t)
 	_, before, _ := inspection(runRecover).with("--data-dir", dir)

@@ -150,7 +150,7 @@ func TestFirstHalf(t *testing.T) {
 	}
 }
 
-// TestUndecided: a history that no check decides is halved twice, and no more.
+// TestUndecided halves a history that the checker cannot decide twice, and then gives up.
 func TestUndecided(t *testing.T) {
 	s := sims()["unknown"]
 	ops := s.run(t, rand.New(rand.NewPCG(6, 6)))
