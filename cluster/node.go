@@ -273,7 +273,7 @@ func (n *Node) startRaft(begins bool) error {
 	if t, ok := c.Transport.(acknowledging); ok {
 		t.Acknowledged(n.contacts.acknowledged)
 	}
-	n.arrivals = &arrivals{LogStore: c.Logs, now: n.clock.monotonic}
+	n.arrivals = &arrivals{LogStore: compactedLog{c.Logs}, now: n.clock.monotonic}
 	r, err := raft.NewRaft(n.settings(), machine{n}, n.arrivals, c.Stable, c.Snapshots, n.contacts)
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)
