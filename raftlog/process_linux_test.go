@@ -22,6 +22,8 @@ import (
 const (
 	roleEnv = "THROTTLED_TEST_ROLE"
 	dirEnv  = "THROTTLED_TEST_DIR"
+	// limitEnv is Config.Limit of the roles append and vote; that of a Store by default if it is not set.
+	limitEnv = "THROTTLED_TEST_LIMIT"
 )
 
 const (
@@ -54,6 +56,12 @@ func stop(err error) {
 	os.Exit(exitStopped)
 }
 
+// openRole opens the directory of a role.
+func openRole(dir string, sync bool) (*Store, error) {
+	limit, _ := time.ParseDuration(os.Getenv(limitEnv)) // 0 if it is not set
+	return Open(Config{Dir: dir, Sync: sync, Limit: limit, Fatal: stop})
+}
+
 // endWithParent ends the process when its standard input ends, which it does when the
 // parent closes it or ends.
 func endWithParent() {
@@ -64,7 +72,7 @@ func endWithParent() {
 // appendForEver stores one entry after the other, and says which have been stored.
 func appendForEver(dir string, sync bool) error {
 	go endWithParent()
-	s, err := Open(Config{Dir: dir, Sync: sync, Fatal: stop})
+	s, err := openRole(dir, sync)
 	if err != nil {
 		return err
 	}
@@ -116,7 +124,7 @@ func snapshotForLong(dir string) error {
 // voteForEver stores one term after the other.
 func voteForEver(dir string) error {
 	go endWithParent()
-	s, err := Open(Config{Dir: dir, Fatal: stop})
+	s, err := openRole(dir, false)
 	if err != nil {
 		return err
 	}
@@ -240,6 +248,7 @@ func traced(t *testing.T, role, dir, inject string) (e ending, trace string) {
 // TestProcess_FailingDisk lets the disk fail in the middle of the work. The process ends
 // at once, does not write to the file again, and has not lost what it acknowledged.
 func TestProcess_FailingDisk(t *testing.T) {
+	t.Setenv(limitEnv, patience.String()) // a busy machine under strace may take longer than the limit
 	for _, role := range []string{"append", "vote"} {
 		for _, inject := range []string{
 			"fsync,fdatasync:error=EIO:when=40+", "fsync,fdatasync:error=ENOSPC:when=40", "pwrite64:error=EIO:when=100", "pwrite64:error=ENOSPC:when=101+",

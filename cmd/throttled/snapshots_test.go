@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,13 +17,18 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-const (
-	charge  = "CL.THROTTLE user 15 1 3600"
-	first   = "*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:3600\r\n"
-	second  = "*5\r\n:0\r\n:16\r\n:14\r\n:-1\r\n:7200\r\n"
-	third   = "*5\r\n:0\r\n:16\r\n:13\r\n:-1\r\n:10800\r\n"
-	loading = "-LOADING"
-)
+const loading = "-LOADING"
+
+// charges takes 1 of a limit of 16, of which 1 comes back in an hour, and expects that to be charge number n.
+func (r *running) charges(n int) {
+	r.t.Helper()
+	got := r.ask("CL.THROTTLE user 15 1 3600")
+	head := fmt.Sprintf("*5\r\n:0\r\n:16\r\n:%d\r\n:-1\r\n:", 16-n)
+	reset, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(got, head), "\r\n"))
+	if longest := n * 3600; err != nil || reset > longest || reset < longest-600 { // since the first charge, time passes
+		r.t.Errorf("charge %d is answered %q", n, got)
+	}
+}
 
 // startIn is start with a directory for snapshots, and waits until they are loaded.
 func startIn(t *testing.T, dir string, args ...string) *running {
@@ -50,24 +56,24 @@ func TestStateSurvives(t *testing.T) {
 	steps := []struct {
 		name, last string // the last command, none for a signal
 		args       []string
-		want       string // of the next charge, after the restart
+		next       int // number of the charge, after the restart
 	}{
-		{"SAVE", "SAVE", nil, second},
-		{"SHUTDOWN SAVE", "SHUTDOWN SAVE", nil, third},
-		{"SHUTDOWN NOSAVE", "SHUTDOWN NOSAVE", []string{"--save", "3600 1"}, third},
-		{"a signal without save points", "", nil, third},
-		{"a signal with save points", "", []string{"--save", "3600 1"}, "*5\r\n:0\r\n:16\r\n:12\r\n:-1\r\n:14400\r\n"},
-		{"SHUTDOWN with save points", "SHUTDOWN", []string{"--save", "3600 1"}, "*5\r\n:0\r\n:16\r\n:11\r\n:-1\r\n:18000\r\n"},
+		{"SAVE", "SAVE", nil, 2},
+		{"SHUTDOWN SAVE", "SHUTDOWN SAVE", nil, 3},
+		{"SHUTDOWN NOSAVE", "SHUTDOWN NOSAVE", []string{"--save", "3600 1"}, 3},
+		{"a signal without save points", "", nil, 3},
+		{"a signal with save points", "", []string{"--save", "3600 1"}, 4},
+		{"SHUTDOWN with save points", "SHUTDOWN", []string{"--save", "3600 1"}, 5},
 	}
-	want := first
+	next := 1
 	for _, step := range steps {
 		r := startIn(t, dir, step.args...)
-		r.wants(want, charge)
+		r.charges(next)
 		if step.last != "" {
 			r.ask(step.last)
 		}
 		r.end()
-		want = step.want
+		next = step.next
 	}
 }
 
@@ -103,7 +109,7 @@ func TestSavePoints(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
 	r := startIn(t, dir)
-	r.wants(first, charge)
+	r.charges(1)
 	r.wants("+OK\r\n", "CONFIG SET save \"1 1\"")
 	deadline := time.Now().Add(patience)
 	for !strings.Contains(r.ask("INFO persistence"), "rdb_saves:1\r\n") {
@@ -137,9 +143,9 @@ func runs(t *testing.T, args ...string) (string, error) {
 func TestDamagedSnapshot(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
-	for _, want := range []string{first, second} {
+	for n := range 2 {
 		r := startIn(t, dir)
-		r.wants(want, charge)
+		r.charges(n + 1)
 		r.wants("+OK\r\n", "SAVE")
 		r.end()
 	}
@@ -164,7 +170,7 @@ func TestDamagedSnapshot(t *testing.T) {
 	}
 	// The one before knows of one charge only.
 	r := startIn(t, dir, "--snapshot-fallback", "yes")
-	r.wants(second, charge)
+	r.charges(2)
 	r.end()
 }
 
@@ -172,9 +178,9 @@ func TestDamagedSnapshot(t *testing.T) {
 func TestMissingSnapshot(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
-	for _, want := range []string{first, second} {
+	for n := range 2 {
 		r := startIn(t, dir)
-		r.wants(want, charge)
+		r.charges(n + 1)
 		r.wants("+OK\r\n", "SAVE")
 		r.end()
 	}
@@ -187,11 +193,11 @@ func TestMissingSnapshot(t *testing.T) {
 	}
 	// The one before knows of one charge only.
 	r := startIn(t, dir, "--snapshot-fallback", "yes")
-	r.wants(second, charge)
+	r.charges(2)
 	r.wants("+OK\r\n", "SAVE")
 	r.end()
 	r = startIn(t, dir)
-	r.wants(third, charge)
+	r.charges(3)
 	r.end()
 }
 
@@ -249,7 +255,7 @@ func TestReasonIsInTheLogFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
 	r := startIn(t, dir)
-	r.wants(first, charge)
+	r.charges(1)
 	r.wants("+OK\r\n", "SAVE")
 	r.end()
 	path := filepath.Join(dir, "dump.thr")
@@ -276,7 +282,7 @@ func TestLimitSetWhileLoading(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
 	r := startIn(t, dir)
-	r.wants(first, charge)
+	r.charges(1)
 	r.wants("+OK\r\n", "SAVE")
 	r.end()
 	opts, err := options.Load([]string{"--dir", dir, "--port", "0"}, noEnv)
