@@ -39,9 +39,13 @@ func commands(lo, hi uint64, size int) (all []*raft.Log) {
 	return all
 }
 
-// openStore opens a Store that must not fail, and closes it with the test.
+// openStore opens a Store that must not fail, and closes it with the test. Unless the limit is given, it is far above
+// the time that an operation takes on a busy machine.
 func openStore(t testing.TB, c Config) *Store {
 	t.Helper()
+	if c.Limit == 0 {
+		c.Limit = patience
+	}
 	if c.Fatal == nil {
 		c.Fatal = func(err error) { t.Errorf("the store fails: %v", err) }
 	}

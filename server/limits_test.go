@@ -221,6 +221,7 @@ func TestAcceptBackoff(t *testing.T) {
 
 		p := newPeer(t, ln.connect())
 		p.do("+PONG\r\n", "PING")
+		synctest.Wait() // until Accept is called again
 		got := ln.gaps()
 		if len(got) != 11 {
 			t.Fatalf("%d calls of Accept after the first, want 11", len(got))
