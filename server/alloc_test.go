@@ -80,10 +80,20 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 	var input strings.Reader
 	for _, path := range hotPaths {
 		c.respond(t, &input, path.input)
-		if n := testing.AllocsPerRun(1000, func() { c.respond(t, &input, path.input) }); n != 0 {
+		if n := leastAllocs(func() { c.respond(t, &input, path.input) }); n != 0 {
 			t.Errorf("%s: %v allocations", path.name, n)
 		}
 	}
+}
+
+// leastAllocs returns the allocations of a run of f, as the least of three averages: goroutines that other tests have
+// started, such as those of client libraries, allocate as well.
+func leastAllocs(f func()) float64 {
+	n := testing.AllocsPerRun(1000, f)
+	for range 2 {
+		n = min(n, testing.AllocsPerRun(1000, f))
+	}
+	return n
 }
 
 func BenchmarkRespond(b *testing.B) {
