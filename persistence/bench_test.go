@@ -14,8 +14,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// many is a State of n records that takes no time of its own: it makes them up, and
-// only counts what is put.
+// many is a State of n generated records at negligible cost. Put only counts.
 type many struct {
 	n   int
 	put int
@@ -84,7 +83,7 @@ func BenchmarkRead(b *testing.B) {
 	perRecord(b)
 }
 
-// BenchmarkSave includes the disk: writing, fsync, reading back.
+// BenchmarkSave includes the disk: writing, fsync and verification.
 func BenchmarkSave(b *testing.B) {
 	s := loadedStore(b, Config{Dir: b.TempDir(), Name: "dump.thr"}, &many{n: benchRecords})
 	for b.Loop() {
@@ -110,8 +109,8 @@ func BenchmarkLoad(b *testing.B) {
 	perRecord(b)
 }
 
-// TestAllocations holds what is made for one load or save to a constant number of
-// objects, whatever the number of records.
+// TestAllocations requires that a load or save makes a constant number of allocations,
+// regardless of the number of records.
 func TestAllocations(t *testing.T) {
 	dir := t.TempDir()
 	state := &many{n: 200_000}
@@ -129,13 +128,13 @@ func TestAllocations(t *testing.T) {
 	}
 	f("a save", s.Save)
 	f("a load", func() error { return s.Load(t.Context(), state) })
-	if state.put != 2*state.n { // AllocsPerRun runs once more than it counts
+	if state.put != 2*state.n { // AllocsPerRun makes one extra call
 		t.Errorf("%d records were put; want %d", state.put, 2*state.n)
 	}
 }
 
-// TestSpeed is far from the figures of the benchmarks, so that it only fails when
-// something is wrong by an order of magnitude.
+// TestSpeed has a bound far above the benchmark results. It fails only if performance
+// degrades by an order of magnitude.
 func TestSpeed(t *testing.T) {
 	state := &many{n: benchRecords}
 	s := loadedStore(t, Config{Dir: t.TempDir(), Name: "dump.thr"}, state)
@@ -150,6 +149,6 @@ func TestSpeed(t *testing.T) {
 		t.Errorf("saving and loading %d records took %v", state.n, d)
 	}
 	if info, err := os.Stat(filepath.Join(s.dir, "dump.thr")); err != nil || info.Size() > 28*benchRecords {
-		t.Errorf("the file is %d bytes (%v)", info.Size(), err)
+		t.Errorf("the file has %d bytes (%v)", info.Size(), err)
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// damageTest loads files that are not as they were written.
+// damageTest loads files that are corrupt.
 type damageTest struct {
 	*testing.T
 	store *Store
 	into  *memory
 }
 
-// newDamageTest also returns the bytes of a small snapshot of several blocks.
+// newDamageTest also returns the content of a small snapshot of several blocks.
 func newDamageTest(t *testing.T) (*damageTest, []byte) {
 	dir := savedDir(t, newMemory(12))
 	b, err := os.ReadFile(filepath.Join(dir, "dump.thr"))
@@ -32,7 +32,8 @@ func newDamageTest(t *testing.T) (*damageTest, []byte) {
 	return &damageTest{T: t, store: s, into: newMemory(0)}, b
 }
 
-// refused sees that a file is not loaded, and that the error says which and where.
+// refused checks that a file is rejected with an error that names the file and the
+// offset.
 func (d *damageTest) refused(what string, file []byte) {
 	d.Helper()
 	must(d, os.WriteFile(d.store.path, file, 0o600))
@@ -98,7 +99,7 @@ func TestDamage_Zeroed(t *testing.T) {
 	d.refused("two of it", append(bytes.Clone(file), file...))
 }
 
-// TestDamage_Blocks puts whole blocks, whose bytes are all right, in other places.
+// TestDamage_Blocks rearranges blocks that are intact.
 func TestDamage_Blocks(t *testing.T) {
 	d, file := newDamageTest(t)
 	blocks := split(file)
@@ -121,7 +122,7 @@ func TestDamage_Blocks(t *testing.T) {
 	}
 }
 
-// split is the blocks of a file.
+// split returns the blocks of a file.
 func split(file []byte) (blocks [][]byte) {
 	for rest := file[len(magic):]; len(rest) > 0; {
 		n := frameSize + int(binary.LittleEndian.Uint32(rest[1:]))
@@ -131,8 +132,7 @@ func split(file []byte) (blocks [][]byte) {
 	return blocks
 }
 
-// TestDamage_OtherFile puts the end of another snapshot, in the same place, behind the
-// beginning of this one.
+// TestDamage_OtherFile replaces blocks by those of another snapshot at the same position.
 func TestDamage_OtherFile(t *testing.T) {
 	d, file := newDamageTest(t)
 	fewer, err := os.ReadFile(filepath.Join(savedDir(t, newMemory(11)), "dump.thr"))

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// TestOpenSnapshot_ImpossibleTrailer is about trailers whose checksums are right: nobody makes
-// room for more keys than there are bytes, or sets a clock beyond its end.
+// TestOpenSnapshot_ImpossibleTrailer covers trailers with a valid checksum and impossible
+// values. Callers must not allocate memory for more keys than the file has bytes, or set a
+// clock beyond its range.
 func TestOpenSnapshot_ImpossibleTrailer(t *testing.T) {
 	const begun = 7
 	f := func(info Info) error {
@@ -28,7 +29,7 @@ func TestOpenSnapshot_ImpossibleTrailer(t *testing.T) {
 		return err
 	}
 	if err := f(Info{Ended: math.MaxInt64}); err != nil {
-		t.Fatalf("a trailer that is possible: %v", err)
+		t.Fatalf("a valid trailer: %v", err)
 	}
 	for name, info := range map[string]Info{
 		"more keys than bytes":     {Keys: 1 << 40, Blocks: 1, Ended: begun},
@@ -44,7 +45,8 @@ func TestOpenSnapshot_ImpossibleTrailer(t *testing.T) {
 	}
 }
 
-// TestOpenSnapshot_Endless does not wait for somebody to write to a pipe, nor read a device.
+// TestOpenSnapshot_Endless checks that OpenSnapshot neither blocks on a named pipe nor reads a
+// device.
 func TestOpenSnapshot_Endless(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "dump.thr")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

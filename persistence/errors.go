@@ -7,32 +7,32 @@ import (
 	"github.com/throttledhq/throttled/dirs"
 )
 
-// The ways in which a snapshot is refused; a [FileError] wraps one of them.
+// The reasons for rejecting a snapshot. A [FileError] wraps one of them.
 var (
-	// ErrDamaged is wrapped when the bytes of a snapshot are not those that were written.
+	// ErrDamaged is wrapped when the content of a snapshot is corrupt.
 	ErrDamaged = errors.New("damaged")
-	// ErrUnknown is wrapped when a snapshot is whole but holds what this version of the
-	// program does not know: it was written by a later one.
+	// ErrUnknown is wrapped when a snapshot is intact but contains a format, block or record that
+	// this version of the program does not support. A later version wrote it.
 	ErrUnknown = errors.New("not understood")
-	// ErrUnreadable is wrapped, with the error of the file system, when the bytes of a
-	// snapshot cannot be read.
+	// ErrUnreadable is wrapped, with the error of the file system, when a snapshot cannot be
+	// read.
 	ErrUnreadable = errors.New("unreadable")
-	// ErrMissing is wrapped when there is no current snapshot, but a previous one. No save leaves
-	// that, however it ends.
+	// ErrMissing is wrapped when there is a previous snapshot but no current one. No save leaves
+	// this state, even if it is interrupted.
 	ErrMissing = errors.New("missing")
 )
 
 // The errors of a [Store].
 var (
-	// ErrLocked is wrapped by Open when another Store, in this process or another, has
-	// the directory.
+	// ErrLocked is wrapped by Open when another Store, in this process or another, has locked the
+	// directory.
 	ErrLocked = dirs.ErrLocked
-	// ErrSaving is returned when a snapshot is asked for while another is being written.
+	// ErrSaving is returned when a save is requested while another is running.
 	ErrSaving = errors.New("a snapshot is being written already")
-	// ErrLoading is returned when a snapshot is asked for before Load has succeeded. The
-	// state then lacks what is in the file, which must not be replaced by it.
+	// ErrLoading is returned when a save is requested before Load has succeeded. The state is
+	// then incomplete and must not replace the file.
 	ErrLoading = errors.New("the state has not been loaded yet")
-	// ErrClosed is returned when a snapshot is asked for after Close.
+	// ErrClosed is returned when a save is requested after Close.
 	ErrClosed = errors.New("snapshots have ended")
 )
 
@@ -41,17 +41,17 @@ var (
 	errChanging = errors.New("it was changed while it was read")
 )
 
-// FileError says that a snapshot is refused, and where in it the reason is.
+// FileError reports that a snapshot is rejected, and the offset of the cause.
 type FileError struct {
 	File   string
 	Offset int64 // bytes from the start of the file
 	Kind   error // ErrDamaged, ErrUnknown or ErrUnreadable
-	Err    error // what is wrong there
+	Err    error // the cause
 }
 
 func (e *FileError) Error() string {
 	return fmt.Sprintf("snapshot %s is %v at byte %d: %v", e.File, e.Kind, e.Offset, e.Err)
 }
 
-// Unwrap gives both what kind of fault it is and what caused it.
+// Unwrap returns both Kind and Err.
 func (e *FileError) Unwrap() []error { return []error{e.Kind, e.Err} }

@@ -17,7 +17,8 @@ func flip(t testing.TB, path string, at int64) {
 	must(t, os.WriteFile(path, b, 0o600))
 }
 
-// twoGenerations is a directory whose previous snapshot holds old, and the current new.
+// twoGenerations returns a directory with a previous snapshot of older and a current snapshot of
+// newer.
 func twoGenerations(t testing.TB) (dir string, older, newer *memory) {
 	t.Helper()
 	dir = t.TempDir()
@@ -33,13 +34,13 @@ func twoGenerations(t testing.TB) (dir string, older, newer *memory) {
 func TestFallback(t *testing.T) {
 	dir, older, _ := twoGenerations(t)
 	path := filepath.Join(dir, "dump.thr")
-	for _, at := range []int64{0, 20, 100} { // no snapshot, no header, no records
+	for _, at := range []int64{0, 20, 100} { // magic, header, records
 		flip(t, path, at)
 
 		strict := newStore(t, Config{Dir: dir})
 		into := newMemory(0)
 		if err := strict.Load(t.Context(), into); !errors.Is(err, ErrDamaged) || len(into.records) > 0 {
-			t.Fatalf("without being told so: %v", err)
+			t.Fatalf("without Fallback: %v", err)
 		}
 		must(t, strict.Close())
 
@@ -50,7 +51,7 @@ func TestFallback(t *testing.T) {
 		}
 		into = newMemory(0)
 		must(t, s.Load(t.Context(), into))
-		sameContent(t, "what was loaded", into, older)
+		sameContent(t, "the loaded state", into, older)
 		if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "damaged at byte") {
 			t.Errorf("the log is %s", &log)
 		}
@@ -59,7 +60,7 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestFallback_KeepsTheGoodOne saves after the current snapshot was refused.
+// TestFallback_KeepsTheGoodOne saves after the current snapshot was rejected.
 func TestFallback_KeepsTheGoodOne(t *testing.T) {
 	dir, older, newer := twoGenerations(t)
 	path := filepath.Join(dir, "dump.thr")
@@ -76,7 +77,7 @@ func TestFallback_KeepsTheGoodOne(t *testing.T) {
 	sameContentOf(t, path+".previous", newer)
 }
 
-// sameContentOf compares a file.
+// sameContentOf checks the content of a snapshot file.
 func sameContentOf(t testing.TB, path string, want *memory) {
 	t.Helper()
 	got, err := contentOf(path)
@@ -113,7 +114,7 @@ func TestFallback_HasItsLimits(t *testing.T) {
 			t.Errorf("%s: %v, and %d records", what, err, len(into.records))
 		}
 		if _, _, err := s.Info(); !errors.Is(err, want) {
-			t.Errorf("%s: the info is refused with %v", what, err)
+			t.Errorf("%s: Info returns %v", what, err)
 		}
 	}
 	f("both are damaged", func(path string) { flip(t, path, 0); flip(t, path+".previous", 0) },
@@ -130,18 +131,19 @@ func TestLoad_UnreadableFallsBack(t *testing.T) {
 	dir, older, _ := twoGenerations(t)
 	path := filepath.Join(dir, "dump.thr")
 	must(t, os.Remove(path))
-	must(t, os.Mkdir(path, 0o700)) // opens, but cannot be read
+	must(t, os.Mkdir(path, 0o700)) // can be opened but not read
 	strict := newStore(t, Config{Dir: dir})
 	if err := strict.Load(t.Context(), newMemory(0)); !errors.Is(err, ErrUnreadable) {
-		t.Errorf("got %v; want that it is unreadable", err)
+		t.Errorf("got %v; want ErrUnreadable", err)
 	}
 	must(t, strict.Close())
 	into := newMemory(0)
 	loadedStore(t, Config{Dir: dir, Fallback: true}, into)
-	sameContent(t, "what was loaded", into, older)
+	sameContent(t, "the loaded state", into, older)
 }
 
-// TestLoad_Missing removes the current snapshot, and leaves the previous one. That is no empty start.
+// TestLoad_Missing removes the current snapshot but not the previous one. The store must not start
+// empty.
 func TestLoad_Missing(t *testing.T) {
 	dir, older, newer := twoGenerations(t)
 	path := filepath.Join(dir, "dump.thr")
@@ -149,16 +151,16 @@ func TestLoad_Missing(t *testing.T) {
 
 	strict := newStore(t, Config{Dir: dir})
 	if _, _, err := strict.Info(); !errors.Is(err, ErrMissing) {
-		t.Errorf("the info is refused with %v", err)
+		t.Errorf("Info returns %v", err)
 	}
 	into := newMemory(0)
 	err := strict.Load(t.Context(), into)
 	if !errors.Is(err, ErrMissing) || !strict.Loading() {
-		t.Errorf("got %v; want that it is missing, and that nothing can be saved", err)
+		t.Errorf("got %v; want ErrMissing, and saving disabled", err)
 	}
 	for _, want := range []string{path + " is missing", path + ".previous is there", "--snapshot-fallback yes", "to start empty, remove it"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("%v does not say %q", err, want)
+			t.Errorf("%v does not contain %q", err, want)
 		}
 	}
 	must(t, strict.Close())
@@ -169,7 +171,7 @@ func TestLoad_Missing(t *testing.T) {
 		t.Errorf("the info is %+v, %t, %v", info, found, err)
 	}
 	must(t, s.Load(t.Context(), into))
-	sameContent(t, "what was loaded", into, older)
+	sameContent(t, "the loaded state", into, older)
 	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "loading the previous snapshot") {
 		t.Errorf("the log is %s", &log)
 	}
@@ -179,7 +181,8 @@ func TestLoad_Missing(t *testing.T) {
 	sameContentOf(t, path, newer)
 }
 
-// TestLoad_MissingBoth is an empty start, with and without a fallback.
+// TestLoad_MissingBoth checks that a store without snapshots starts empty, with and without a
+// fallback.
 func TestLoad_MissingBoth(t *testing.T) {
 	for _, fallback := range []bool{false, true} {
 		into := newMemory(0)

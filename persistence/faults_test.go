@@ -12,23 +12,23 @@ import (
 	"testing"
 )
 
-// faulty is the disk with faults. Every operation is counted and given to fault, which
-// says what becomes of it. Nothing is made durable, as that takes most of the time and
-// shows only when the power fails.
+// faulty is a Disk with fault injection. Each operation is counted and passed to fault,
+// which determines its result. Nothing is synced, since syncs are slow and matter only on
+// a power failure.
 type faulty struct {
 	mu    sync.Mutex
 	fault func(n int, op string) fault
 	n     int      // operations so far
-	ops   []string // what they were
-	hit   bool     // one of them was not carried out as it was asked for
+	ops   []string // name and file of each operation
+	hit   bool     // a fault was injected
 }
 
-// fault is what becomes of an operation. The zero value carries it out.
+// fault describes the injected fault. The zero value injects none.
 type fault struct {
 	err   error
 	short bool // half of the bytes are written
-	lost  bool // nothing is written, and no error says so
-	lie   bool // a byte of what is read is another
+	lost  bool // the write is dropped without an error
+	lie   bool // a byte of the data read is changed
 }
 
 func (f *faulty) next(op string, path string) fault {
@@ -44,7 +44,7 @@ func (f *faulty) next(op string, path string) fault {
 	return got
 }
 
-// set changes what becomes of operations from now on.
+// set replaces the fault function.
 func (f *faulty) set(fault func(n int, op string) fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,7 +150,7 @@ func (f *faultyFile) Size() (int64, error) {
 	return f.File.Size()
 }
 
-// TestSave_Order pins the steps that make a save safe.
+// TestSave_Order checks the order of the steps that make a save safe.
 func TestSave_Order(t *testing.T) {
 	f := &faulty{}
 	s := loadedStore(t, Config{Dir: t.TempDir(), FS: f}, newMemory(3))
@@ -170,8 +170,8 @@ func TestSave_Order(t *testing.T) {
 	}
 }
 
-// TestSave_EveryFault lets each operation of a save fail in each way, one save at a
-// time, until a save has no operation left to fail.
+// TestSave_EveryFault makes each operation of a save fail in each way, one operation per
+// save, until a save has no operation left to fail.
 func TestSave_EveryFault(t *testing.T) {
 	f := func(what string, fault func(n, failing int, op string) fault) {
 		t.Run(what, func(t *testing.T) {
@@ -193,7 +193,7 @@ func TestSave_EveryFault(t *testing.T) {
 				sameContentOf(t, filepath.Join(dir, "dump.thr"), older)
 			}
 			if hits < 2 {
-				t.Errorf("only %d faults were met", hits)
+				t.Errorf("only %d faults were injected", hits)
 			}
 		})
 	}
@@ -210,7 +210,7 @@ func TestSave_EveryFault(t *testing.T) {
 	f("short write without an error", once(fault{short: true}))
 	f("lost write", once(fault{lost: true}))
 	f("other bytes read back", once(fault{lie: true}))
-	f("no permission", once(fault{err: fs.ErrPermission})) // of link: there are no hard links
+	f("no permission", once(fault{err: fs.ErrPermission})) // for link this means: no hard links
 	f("everything fails from there on", func(n, failing int, _ string) fault {
 		if n >= failing {
 			return fault{err: syscall.EIO}
@@ -225,7 +225,7 @@ func TestSave_EveryFault(t *testing.T) {
 	})
 }
 
-type faultOf = fault // where a parameter has its name
+type faultOf = fault // alias of fault, where a parameter shadows the name
 
 func lastOf(ops []string, n int) string {
 	if n > len(ops) {
@@ -234,7 +234,7 @@ func lastOf(ops []string, n int) string {
 	return ops[n-1]
 }
 
-// saveTo saves state in dir through fs, as a program does that starts and stops.
+// saveTo opens a store on fs, saves state in dir and closes the store.
 func saveTo(t *testing.T, dir string, fs FS, state *memory) error {
 	t.Helper()
 	s := openFor(t, dir, fs, state)
@@ -242,7 +242,7 @@ func saveTo(t *testing.T, dir string, fs FS, state *memory) error {
 	return s.Save()
 }
 
-// openFor returns a store that is about to save state.
+// openFor returns a store that will save state.
 func openFor(t *testing.T, dir string, fs FS, state *memory) *Store {
 	t.Helper()
 	s, err := Open(Config{Dir: dir, Name: "dump.thr", FS: fs})
@@ -253,7 +253,7 @@ func openFor(t *testing.T, dir string, fs FS, state *memory) *Store {
 	return s
 }
 
-// saveFaulty is saveTo where the faults begin with the save.
+// saveFaulty is like saveTo but injects faults only during the save.
 func saveFaulty(t *testing.T, dir string, fs *faulty, state *memory, fault func(int, string) fault) error {
 	t.Helper()
 	s := openFor(t, dir, fs, state)
@@ -266,8 +266,8 @@ func saveFaulty(t *testing.T, dir string, fs *faulty, state *memory, fault func(
 	return err
 }
 
-// checkAfterFault sees that the snapshot is the old one or the new one, whole, and the one
-// that the result of the save promises.
+// checkAfterFault checks that the snapshot is complete, and that it is the old or the new
+// one as implied by the result of the save.
 func checkAfterFault(t *testing.T, what string, dir string, f *faulty, err error, older, newer *memory) {
 	t.Helper()
 	want := older
@@ -283,14 +283,15 @@ func checkAfterFault(t *testing.T, what string, dir string, f *faulty, err error
 		t.Errorf("%s: the previous snapshot: %v", what, err)
 	}
 	if err != nil && !strings.Contains(err.Error(), filepath.Join(dir, "dump.thr")) {
-		t.Errorf("%s: the error names no file: %v", what, err)
+		t.Errorf("%s: the error does not name the file: %v", what, err)
 	}
-	if got := names(t, dir); got != "dump.thr dump.thr.previous" { // loadDir has opened the directory anew
+	if got := names(t, dir); got != "dump.thr dump.thr.previous" { // loadDir has reopened the directory
 		t.Errorf("%s: the directory holds %s", what, got)
 	}
 }
 
-// TestSave_LeavesNothing sees that a failed save gives the room back at once.
+// TestSave_LeavesNothing checks that a failed save removes its temporary files
+// immediately.
 func TestSave_LeavesNothing(t *testing.T) {
 	for _, op := range []string{"write", "sync", "close", "link", "rename"} {
 		f := &faulty{}
@@ -312,7 +313,7 @@ func TestSave_LeavesNothing(t *testing.T) {
 	}
 }
 
-// TestSave_WithoutHardLinks copies.
+// TestSave_WithoutHardLinks checks that the previous snapshot is copied.
 func TestSave_WithoutHardLinks(t *testing.T) {
 	dir, older, newer := t.TempDir(), newMemory(5), newMemory(7)
 	f := &faulty{fault: func(_ int, op string) fault {
@@ -326,11 +327,11 @@ func TestSave_WithoutHardLinks(t *testing.T) {
 	sameContentOf(t, filepath.Join(dir, "dump.thr.previous"), older)
 	sameContentOf(t, filepath.Join(dir, "dump.thr"), newer)
 	if !slices.Contains(f.ops, "sync dump.thr.previous.tmp") {
-		t.Errorf("the copy is not made durable: %q", f.ops)
+		t.Errorf("the copy is not synced: %q", f.ops)
 	}
 }
 
-// TestLoad_EveryFault lets each operation of a load fail.
+// TestLoad_EveryFault makes each operation of a load fail.
 func TestLoad_EveryFault(t *testing.T) {
 	state := newMemory(11)
 	dir := savedDir(t, state)
@@ -349,7 +350,7 @@ func TestLoad_EveryFault(t *testing.T) {
 		must(t, s.Close())
 		switch {
 		case err == nil:
-			sameContent(t, "what was loaded", into, state)
+			sameContent(t, "the loaded state", into, state)
 		case !errors.Is(err, syscall.EIO) || len(into.records) > 0 || !s.Loading():
 			t.Errorf("operation %d fails: %v, and %d records", failing, err, len(into.records))
 		}
@@ -359,7 +360,7 @@ func TestLoad_EveryFault(t *testing.T) {
 	}
 }
 
-// TestSave_ReadsBack is about a file that is whole, but not what was written.
+// TestSave_ReadsBack covers a file that is intact but differs from the one written.
 func TestSave_ReadsBack(t *testing.T) {
 	dir, older := t.TempDir(), newMemory(5)
 	must(t, saveTo(t, dir, nil, older))
@@ -370,7 +371,7 @@ func TestSave_ReadsBack(t *testing.T) {
 	sameContent(t, "the snapshot", loadDir(t, dir), older)
 }
 
-// staleFS opens another file than it is told to.
+// staleFS opens path instead of the requested file.
 type staleFS struct {
 	FS
 	path string

@@ -10,19 +10,20 @@ import (
 	"github.com/throttledhq/throttled/dirs"
 )
 
-// FS is the file system under a [Store]. Errors wrap those of package io/fs where there
-// is one that fits.
+// FS is the file system of a [Store]. Errors wrap those of package io/fs where one
+// applies.
 type FS interface {
-	// Create makes an empty file for writing and reading; one that is there is emptied.
+	// Create creates an empty file for reading and writing. It truncates an existing
+	// file.
 	Create(path string) (File, error)
 	// Open opens a file for reading.
 	Open(path string) (File, error)
-	// Rename replaces the file at to, if there is one, in one step.
+	// Rename atomically replaces the file at to, if there is one.
 	Rename(from, to string) error
-	// Link gives a file a second name, which must be free.
+	// Link creates a hard link. It fails if to exists.
 	Link(from, to string) error
 	Remove(path string) error
-	// SyncDir makes the names in a directory durable.
+	// SyncDir makes the entries of a directory durable.
 	SyncDir(path string) error
 }
 
@@ -31,14 +32,14 @@ type File interface {
 	io.Writer
 	io.ReaderAt
 	io.Closer
-	// Sync makes what was written durable.
+	// Sync makes the written bytes durable.
 	Sync() error
-	// Size returns the number of bytes in the file.
+	// Size returns the size of the file in bytes.
 	Size() (int64, error)
 }
 
-// Disk is the file system of the machine. Files that it creates are readable by their
-// owner only, since keys may tell who uses a service.
+// Disk is the file system of the operating system. Files that it creates are readable by
+// their owner only, since keys may identify users.
 var Disk FS = disk{}
 
 type disk struct{}
@@ -47,8 +48,8 @@ func (disk) Create(path string) (File, error) {
 	return wrap(os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600))
 }
 
-// Open does not wait for who may write to a pipe of that name, nor take anything for a
-// snapshot that has no end.
+// Open does not block on a named pipe without a writer. It rejects pipes, sockets and
+// devices, which have no end.
 func (disk) Open(path string) (File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -70,7 +71,7 @@ func (disk) Remove(path string) error { return os.Remove(path) }
 
 func (disk) SyncDir(path string) error { return dirs.Sync(path) }
 
-// diskFile adds to an os.File what File has besides.
+// diskFile adds the Size method of File to an os.File.
 type diskFile struct{ *os.File }
 
 func wrap(f *os.File, err error) (File, error) {

@@ -9,15 +9,14 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// magic begins every snapshot. As in PNG, a first byte above 127 and line ends of both
-// sorts show a file that was copied as text.
+// magic begins every snapshot. As in PNG, a first byte above 127 and both kinds of line
+// ending reveal a file that was transferred as text.
 const magic = "\x89THR\r\n\x1a\n"
 
-// format is the version of the format that is written. What it means for readers is in
-// the package comment.
+// format is the format version that is written. The package comment describes compatibility.
 const format = 1
 
-// blockType says what a block holds.
+// blockType is the type of a block.
 type blockType byte
 
 const (
@@ -26,42 +25,42 @@ const (
 	trailerBlock blockType = 3
 )
 
-// A block is framed by its type and length in front and its checksum behind. In memory
-// its place stands before it: its offset in the file and the checksum of the file's
-// header. The checksum covers that as well, so that a block that is moved, repeated, left
-// out or of another file is found out.
+// A block consists of its type and length, its payload and its checksum. In memory these are
+// preceded by its place: its offset in the file and the checksum of the file's header. The
+// checksum covers the place too, so a block that is moved, repeated, omitted or from another
+// file is detected.
 const (
 	placeSize = 8 + 4             // in memory only
 	headSize  = placeSize + 1 + 4 // place, type, length
 	sumSize   = 4
-	frameSize = headSize - placeSize + sumSize // what a block takes besides its payload
+	frameSize = headSize - placeSize + sumSize // bytes of a block besides its payload
 
 	trailerPayload = 3 * 8
 	trailerSize    = frameSize + trailerPayload
 	minHeader      = 2 + 8 + 8 + 1
 
-	defaultBlock = 64 << 10 // bytes of records after which a block is closed
-	keptBuffer   = 1 << 20  // buffers grow beyond it for one huge record, and are not kept then
-	maxPayload   = 1 << 30  // bytes; a record has to fit a block
+	defaultBlock = 64 << 10 // bytes of records after which a block is written
+	keptBuffer   = 1 << 20  // larger buffers, grown for a huge record, are released
+	maxPayload   = 1 << 30  // bytes; a record must fit in a block
 )
 
-// castagnoli has hardware support where it matters.
+// CRC32C is hardware-accelerated on amd64 and arm64.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Info describes a snapshot: what its first and last block say.
+// Info describes a snapshot by its first and last block.
 type Info struct {
 	Format  int       // version of the format
-	Program string    // version of the program that wrote it
-	Created time.Time // wall time when writing began
-	Begun   uint64    // limiter time in nanoseconds when writing began
-	Ended   uint64    // and when it ended; at least Begun
+	Program string    // version of the program that wrote the snapshot
+	Created time.Time // wall time at the start of writing
+	Begun   uint64    // limiter time in nanoseconds at the start of writing
+	Ended   uint64    // limiter time in nanoseconds at the end of writing; at least Begun
 	Keys    int64
 	Blocks  int64 // blocks of records
-	Size    int64 // bytes of the file
+	Size    int64 // size of the file in bytes
 }
 
-// possible reports whether there can be such a snapshot: who makes room for its keys or sets
-// a clock by it before all has been read relies on that.
+// possible reports whether the values are within their bounds. Callers that allocate memory
+// for Keys or set a clock to Ended before the whole file has been read rely on it.
 func (i *Info) possible() bool {
 	return i.Keys >= 0 && i.Keys <= i.Size/minRecord && i.Blocks >= 0 && i.Blocks <= i.Keys &&
 		i.Begun <= i.Ended && i.Ended <= math.MaxInt64
@@ -69,20 +68,20 @@ func (i *Info) possible() bool {
 
 const minRecord = 1 + 8 + 1 // bytes of a record with an empty key and no gauge
 
-// gauged is added to the kind of a record that has a gauge.
+// gauged is added to the kind of a record with a gauge.
 const gauged = 1 << 5
 
-// kindOf returns the kind of a record that begins with b.
+// kindOf returns the kind of a record whose first byte is b.
 func kindOf(b byte) limiter.Kind { return limiter.Kind(b &^ gauged) }
 
-// appendPlace begins a block in memory. The header has no file to belong to yet: 0.
+// appendPlace begins a block in memory. The file checksum of the header block is 0.
 func appendPlace(b []byte, offset int64, file uint32) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(offset))
 	return binary.LittleEndian.AppendUint32(b, file)
 }
 
-// seal completes a block in memory to which its payload was appended: type and length
-// behind its place, its checksum behind the payload.
+// seal completes a block in memory whose payload has been appended: it sets the type and the
+// length and appends the checksum.
 func seal(b []byte, t blockType) []byte {
 	b[placeSize] = byte(t)
 	binary.LittleEndian.PutUint32(b[placeSize+1:], uint32(len(b)-headSize))
@@ -100,7 +99,8 @@ func appendHeader(b []byte, i *Info) []byte {
 	return append(b, i.Program...)
 }
 
-// parseHeader reports whether b is a header. Of another format it reads the version only.
+// parseHeader parses a header and reports whether it is valid. If the format is not
+// supported, it parses only the format number.
 func parseHeader(b []byte, i *Info) bool {
 	if len(b) < 2 {
 		return false
@@ -135,10 +135,10 @@ func parseTrailer(b []byte, i *Info) bool {
 	return true
 }
 
-// hasState reports whether records of kind k have a field for State.
+// hasState reports whether records of kind k have a State field.
 func hasState(k limiter.Kind) bool { return k != limiter.Throttle }
 
-// maxRecordSize is at least the bytes that r takes.
+// maxRecordSize returns an upper bound for the encoded size of r in bytes.
 func maxRecordSize(r *limiter.Record) int {
 	return 1 + 1 + 8 + 2*binary.MaxVarintLen32 + len(r.Key) + len(r.State)
 }
@@ -159,8 +159,8 @@ func appendRecord(b []byte, r *limiter.Record) []byte {
 	return b
 }
 
-// parseRecord takes the first record off b, and reports whether it was whole. The
-// record points into b.
+// parseRecord parses the first record of b and reports whether it is complete. The record
+// aliases b.
 func parseRecord(b []byte) (r limiter.Record, rest []byte, ok bool) {
 	if len(b) < minRecord {
 		return r, b, false
@@ -181,7 +181,8 @@ func parseRecord(b []byte) (r limiter.Record, rest []byte, ok bool) {
 	return r, rest, ok
 }
 
-// cut takes a field off b: its length as a uvarint, and as many bytes.
+// cut splits a field off b: a uvarint length and that many bytes. It reports whether the
+// field is complete.
 func cut(b []byte) (field, rest []byte, ok bool) {
 	size, n := binary.Uvarint(b)
 	if n <= 0 || size > math.MaxInt32 || int(size) > len(b)-n {

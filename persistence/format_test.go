@@ -16,7 +16,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// list is a State that holds the records it was made of, in their order.
+// list is a State that yields its records in order.
 type list []limiter.Record
 
 func (list) Now() uint64                         { return 1000 }
@@ -31,7 +31,7 @@ func throttle(key string, expires uint64) limiter.Record {
 
 var created = time.Unix(0, 1_700_000_000_123_456_789)
 
-// encode writes a snapshot into memory.
+// encode returns a snapshot of src.
 func encode(t testing.TB, blockSize int, src State) ([]byte, Info) {
 	t.Helper()
 	var file bytes.Buffer
@@ -43,7 +43,7 @@ func encode(t testing.TB, blockSize int, src State) ([]byte, Info) {
 	return file.Bytes(), info
 }
 
-// decode reads a snapshot from a stream; the records are copies.
+// decode reads a snapshot from a stream. The records are copies.
 func decode(src io.Reader) (list, Info, error) {
 	r := reader{src: src, file: "dump.thr", tick: noTick}
 	var got list
@@ -88,7 +88,7 @@ func TestRoundTrip(t *testing.T) {
 	f("a record larger than what buffers keep", 64, 3, throttle("a", 1), throttle(strings.Repeat("k", 3<<20), 2), throttle("b", 3))
 }
 
-// TestFormat pins the bytes, which files that exist hold.
+// TestFormat pins the encoding, since existing files must stay readable.
 func TestFormat(t *testing.T) {
 	file, _ := encode(t, 64, list{throttle("key", 0x0102030405060708)})
 	want := "\x89THR\r\n\x1a\n" +
@@ -106,8 +106,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestGaugeFormat pins the bytes of a record with a gauge. One without is as it was before
-// there were gauges.
+// TestGaugeFormat pins the encoding of records with and without a gauge.
 func TestGaugeFormat(t *testing.T) {
 	rec := throttle("key", 0x0102030405060708)
 	for gauge, want := range map[byte]string{
@@ -121,7 +120,7 @@ func TestGaugeFormat(t *testing.T) {
 	}
 }
 
-// TestRecord covers the fields that only some records have.
+// TestRecord covers optional fields.
 func TestRecord(t *testing.T) {
 	for _, rec := range []limiter.Record{
 		{Kind: 9, Key: []byte("key"), Expires: 5, State: []byte("state")},
@@ -149,7 +148,7 @@ func checkRecord(t *testing.T, want limiter.Record) {
 	}
 }
 
-// forge is a snapshot made of any payloads, with frames that are right.
+// forge is a snapshot with arbitrary payloads and valid frames.
 type forge []byte
 
 func newForge() *forge {
@@ -179,8 +178,8 @@ func (f *forge) trailer(keys, blocks int64) []byte {
 	return *f.block(trailerBlock, appendTrailer(nil, &Info{Keys: keys, Blocks: blocks}))
 }
 
-// TestRefusals is about files whose checksums are right: made by a faulty or a later
-// program, or by somebody who means harm.
+// TestRefusals covers files with valid checksums, written by a faulty, a later or a
+// malicious program.
 func TestRefusals(t *testing.T) {
 	f := func(what string, file []byte, kind error, offset int64, problem string) {
 		t.Helper()
@@ -190,7 +189,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v; want %v at byte %d: %s", what, err, kind, offset, problem)
 		}
 	}
-	first := int64(len(*newForge())) // where the first block of records is
+	first := int64(len(*newForge())) // offset of the first block of records
 	a, b := throttle("a", 1), throttle("b", 2)
 	payload := func(r ...limiter.Record) (p []byte) {
 		for _, r := range r {
@@ -240,7 +239,7 @@ func TestReader_PassesOnWhatFails(t *testing.T) {
 	}
 }
 
-// TestReader_TakesMemoryAsBytesCome lets a small file claim the largest block.
+// TestReader_TakesMemoryAsBytesCome reads a small file that claims the largest block size.
 func TestReader_TakesMemoryAsBytesCome(t *testing.T) {
 	file := append(*newForge(), 2, 0, 0, 0, 0x40)
 	file = append(file, make([]byte, 100)...)
@@ -252,7 +251,7 @@ func TestReader_TakesMemoryAsBytesCome(t *testing.T) {
 		t.Errorf("got %v; want damage", err)
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
-		t.Errorf("a file of %d bytes makes the reader take %d", len(file), took)
+		t.Errorf("a file of %d bytes makes the reader allocate %d bytes", len(file), took)
 	}
 }
 
@@ -274,14 +273,14 @@ func TestReader_TickEnds(t *testing.T) {
 	for range r.records() {
 	}
 	if r.err != enough || r.done || !slices.Equal(ticks, []int64{1, 2}) {
-		t.Errorf("reading ends with %v after %v", r.err, ticks)
+		t.Errorf("the reader stops with %v after %v", r.err, ticks)
 	}
 }
 
-// failing refuses the n-th write.
+// failing is a writer whose n-th write fails.
 type failing struct {
 	n     int
-	short bool // takes a part of it and says nothing
+	short bool // writes only part of the data and returns no error
 }
 
 var errFull = errors.New("full")
@@ -320,8 +319,9 @@ func TestWriter_PassesOnWhatFails(t *testing.T) {
 	}
 }
 
-// FuzzReader looks for bytes that are read as a snapshot but are not one: what is read
-// without an error is written as the same bytes, but for lengths, which have more forms.
+// FuzzReader searches for invalid input that is accepted: an accepted input, written and
+// read again, must yield the same records. The bytes may differ, since a uvarint has
+// several encodings.
 func FuzzReader(f *testing.F) {
 	file, _ := encode(f, 16, list{throttle("a", 1), throttle("b", 2), throttle("long key", 3)})
 	f.Add(file)
@@ -332,7 +332,7 @@ func FuzzReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte) { checkReader(t, file) })
 }
 
-// FuzzReader_Payload is FuzzReader behind the checksums.
+// FuzzReader_Payload is like FuzzReader, with valid checksums.
 func FuzzReader_Payload(f *testing.F) {
 	r := throttle("key", 5)
 	f.Add([]byte{1, 0}, appendRecord(nil, &r), []byte{1})
@@ -349,12 +349,12 @@ func checkReader(t *testing.T, file []byte) {
 	if err != nil {
 		var fe *FileError
 		if !errors.As(err, &fe) || fe.Offset < 0 || fe.Offset > int64(len(file)) {
-			t.Fatalf("refused with %v", err)
+			t.Fatalf("rejected with %v", err)
 		}
 		return
 	}
 	if info.Keys != int64(len(got)) || info.Size != int64(len(file)) {
-		t.Fatalf("read %d records from %d bytes, and it says %+v", len(got), len(file), info)
+		t.Fatalf("read %d records from %d bytes, but the info is %+v", len(got), len(file), info)
 	}
 	var again bytes.Buffer
 	w := writer{dst: &again, blockSize: defaultBlock, tick: noTick}
@@ -363,6 +363,6 @@ func checkReader(t *testing.T, file []byte) {
 	}
 	same, _, err := decode(&again)
 	if err != nil || !reflect.DeepEqual(same, got) {
-		t.Fatalf("read %v, and what it is written as reads %v, %v", got, same, err)
+		t.Fatalf("read %v, but after a round trip %v, %v", got, same, err)
 	}
 }

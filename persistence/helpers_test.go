@@ -18,9 +18,9 @@ type memory struct {
 	now     uint64
 	records map[string]limiter.Record
 	changes int64
-	room    int // records that fit; 0: all
+	room    int // maximum number of records; 0 means no limit
 	clears  int
-	// visited is called before each record is handed out.
+	// visited is called before each record is yielded.
 	visited func()
 }
 
@@ -32,7 +32,7 @@ func newMemory(keys int) *memory {
 	return m
 }
 
-// set stores a record, as a decision would.
+// set stores a record and counts a change, like a decision.
 func (m *memory) set(key string, expires uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +90,7 @@ func (m *memory) Usage() limiter.Usage {
 	return limiter.Usage{Keys: int64(len(m.records)), Changes: m.changes}
 }
 
-// expiries is the content of m in a form that can be compared.
+// expiries returns the content of m in a comparable form.
 func (m *memory) expiries() map[string]uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -108,7 +108,7 @@ func sameContent(t testing.TB, what string, got, want *memory) {
 	}
 }
 
-// newStore opens a Store that writes small blocks, and closes it with the test.
+// newStore opens a Store and closes it at the end of the test.
 func newStore(t testing.TB, c Config) *Store {
 	t.Helper()
 	if c.Name == "" {
@@ -126,7 +126,7 @@ func newStore(t testing.TB, c Config) *Store {
 	return s
 }
 
-// loadedStore is a Store whose state is complete, so that it may save.
+// loadedStore returns a Store that has been loaded and can save.
 func loadedStore(t testing.TB, c Config, state State) *Store {
 	t.Helper()
 	s := newStore(t, c)

@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// Info describes the snapshot that Load is going to read, by its ends only, and reports
-// whether there is one. The limiter clock has to begin no earlier than its Ended.
-// With Fallback it is the previous one if the current one does not even have its ends.
+// Info returns the description of the snapshot that Load will read, and reports whether there
+// is one. It reads only the first and the last block. The limiter clock must start no earlier
+// than Info.Ended. With Fallback it describes the previous snapshot if the current one is
+// missing or its first or last block is damaged.
 func (s *Store) Info() (Info, bool, error) {
 	var found Info
 	err := s.choose(func(path string) error {
@@ -27,11 +28,11 @@ func (s *Store) Info() (Info, bool, error) {
 	return found, err == nil, err
 }
 
-// errNone says that there is no snapshot, neither a good nor a bad one.
+// errNone indicates that there is no snapshot, valid or invalid.
 var errNone = errors.New("no snapshot")
 
-// choose calls use with the current snapshot, and with Fallback again with the previous
-// one if the current one is refused or missing.
+// choose calls use with the current snapshot. With Fallback, it calls use again with the
+// previous snapshot if the current one is rejected or missing.
 func (s *Store) choose(use func(path string) error) error {
 	err := use(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,14 +54,14 @@ func (s *Store) choose(use func(path string) error) error {
 	return nil
 }
 
-// Load reads the snapshot into a State, which is empty and becomes the one that is
-// saved. Records whose time has passed by its limiter time are left out. Without a
-// snapshot there is nothing to do.
+// Load reads the snapshot into a State, which must be empty. Later saves write this State.
+// Records that have expired by its limiter time are skipped. If there is no snapshot, Load
+// succeeds and the State stays empty.
 //
-// It is everything or nothing: on any error the State is cleared, and saves go on being
-// refused with [ErrLoading]. Errors wrap a [FileError] if the snapshot is refused, the
-// error of ctx if that ended, and limiter.ErrOutOfMemory if the State has no room: part of
-// the state would give keys their limit back at random, so the operator has to decide.
+// Load is all or nothing: on an error the State is cleared, and saves still fail with
+// [ErrLoading]. Errors wrap a [FileError] if the snapshot is rejected, the error of ctx if
+// it is canceled, and limiter.ErrOutOfMemory if the State is full. A partial load would
+// reset the limits of arbitrary keys, so the operator must decide.
 func (s *Store) Load(ctx context.Context, into State) error {
 	s.mu.Lock()
 	s.state = into
@@ -84,7 +85,7 @@ func (s *Store) Load(ctx context.Context, into State) error {
 	return nil
 }
 
-// hasPrevious reports whether there is a previous snapshot, good or bad.
+// hasPrevious reports whether there is a previous snapshot, valid or invalid.
 func (s *Store) hasPrevious() bool {
 	f, err := s.fs.Open(s.previous())
 	if err == nil {
@@ -93,20 +94,20 @@ func (s *Store) hasPrevious() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// missing is the error for a current snapshot that is not there, where there is a previous one.
+// missing returns the error for a missing current snapshot beside a previous one.
 func (s *Store) missing() error {
 	return fmt.Errorf("snapshot %s is %w, but %s is there: to go on from that one, move it to %s or start with --snapshot-fallback yes; "+
 		"to start empty, remove it", s.path, ErrMissing, s.previous(), s.path)
 }
 
-// loadFile loads one file, all of it or nothing.
+// loadFile loads one file. On an error it clears the State.
 func (s *Store) loadFile(ctx context.Context, path string, into State) error {
 	snap, err := openSnapshot(s.fs, path)
 	if err != nil {
 		return err
 	}
 	err = s.loadRecords(ctx, snap, into)
-	_ = snap.Close() // it was only read
+	_ = snap.Close() // only read
 	if err != nil {
 		into.Clear()
 	}

@@ -3,23 +3,24 @@ package persistence
 import "time"
 
 const (
-	workTime  = 200 * time.Microsecond // after which a save in the background rests
-	restShare = 2                      // a rest takes so many times as long as the work before it
-	longest   = 10 * time.Millisecond  // a rest, however long the work has taken
-	syncEvery = 4 << 20                // bytes: a disk that gets all at the end is busy with it for long
+	workTime  = 200 * time.Microsecond // a background save pauses after this much work
+	restShare = 2                      // length of a pause relative to the work before it
+	longest   = 10 * time.Millisecond  // maximum length of a pause
+	syncEvery = 4 << 20                // bytes between syncs; one large sync at the end would block the disk for long
 )
 
-// pacer makes a save in the background leave most of the time to those who are served: on a
-// machine with few processors their latency would be that of the save otherwise.
+// pacer limits a background save to about one third of the time. On a machine with few
+// processors, the save would otherwise increase the latency of requests.
 type pacer struct {
-	hurry  <-chan struct{} // closed when the program waits for the save, to end
-	from   time.Time       // of the work since the last rest
-	synced int64           // bytes of the file
+	hurry  <-chan struct{} // closed when the program waits for the save
+	from   time.Time       // end of the last pause
+	synced int64           // bytes of the file at the last sync
 }
 
 func newPacer(hurry <-chan struct{}) *pacer { return &pacer{hurry: hurry, from: time.Now()} }
 
-// wrote is step after so many bytes have been written to a file.
+// wrote syncs f if syncEvery bytes have been written since the last sync, and then calls
+// step. bytes is the size of the file.
 func (p *pacer) wrote(bytes int64, f File) error {
 	if p == nil {
 		return nil
@@ -34,7 +35,7 @@ func (p *pacer) wrote(bytes int64, f File) error {
 	return nil
 }
 
-// step rests if there has been enough work since the last rest. A nil pacer never rests.
+// step pauses if workTime has elapsed since the last pause. A nil pacer never pauses.
 func (p *pacer) step() {
 	if p == nil {
 		return

@@ -6,35 +6,36 @@ import (
 	"time"
 )
 
-// Rests follow work in proportion, are not worth it after little, and stay short.
+// TestPacer checks that a pause is proportional to the work before it, is omitted after
+// little work, and is bounded.
 func TestPacer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hurry := make(chan struct{})
 		p := newPacer(hurry)
 		work := func(d time.Duration) (rest time.Duration) {
-			<-time.After(d) // in fake time: this is the work
+			<-time.After(d) // fake time
 			begin := time.Now()
 			p.step()
 			return time.Since(begin)
 		}
 		for i, step := range []struct{ work, rest time.Duration }{
 			{workTime - 1, 0},
-			{1, 2 * workTime}, // together it is enough
+			{1, 2 * workTime}, // 200 µs in total
 			{1, 0},
 			{3 * time.Millisecond, 2 * (3*time.Millisecond + 1)},
 			{time.Hour, longest},
 		} {
 			if got := work(step.work); got != step.rest {
-				t.Errorf("step %d: after %v a rest of %v, want %v", i, step.work, got, step.rest)
+				t.Errorf("step %d: after %v a pause of %v, want %v", i, step.work, got, step.rest)
 			}
 		}
 		close(hurry)
 		if got := work(time.Hour); got != 0 {
-			t.Errorf("in a hurry there is a rest of %v", got)
+			t.Errorf("after hurry was closed there is a pause of %v", got)
 		}
 		p = nil
 		if got := work(time.Hour); got != 0 {
-			t.Errorf("a save that somebody waits for rests for %v", got)
+			t.Errorf("a nil pacer pauses for %v", got)
 		}
 	})
 }

@@ -15,14 +15,15 @@ import (
 	"testing"
 )
 
-// The tests in this file run other processes, which are this test binary with a role.
+// The tests in this file run child processes. A child process is this test binary with a
+// role.
 const (
 	roleEnv = "THROTTLED_TEST_ROLE"
 	dirEnv  = "THROTTLED_TEST_DIR"
 	haltEnv = "THROTTLED_TEST_HALT"
 )
 
-// exitNotPermitted says that the system does not let a process have a role.
+// exitNotPermitted is the exit code of a role that the system does not permit.
 const exitNotPermitted = 77
 
 func TestMain(m *testing.M) {
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// child is another process.
+// child is a child process.
 type child struct {
 	*exec.Cmd
 	t     *testing.T
@@ -63,36 +64,36 @@ func start(t *testing.T, role, dir string, env ...string) *child {
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	must(t, err)
-	c.in, err = c.StdinPipe() // the roles end when it does
+	c.in, err = c.StdinPipe() // the roles exit when it is closed
 	must(t, err)
 	must(t, c.Start())
 	c.lines = bufio.NewScanner(out)
 	return c
 }
 
-// line is the next that the child prints; ok is false if it has ended.
+// line returns the next line of output. ok is false if the child has exited.
 func (c *child) line() (string, bool) {
 	ok := c.lines.Scan()
 	return c.lines.Text(), ok
 }
 
-// kill is kill -9. It returns what the child had printed that was not read yet.
+// kill sends SIGKILL. It returns the output that had not been read.
 func (c *child) kill() (rest []string) {
 	c.t.Helper()
 	must(c.t, c.Process.Kill())
 	for line, ok := c.line(); ok; line, ok = c.line() {
 		rest = append(rest, line)
 	}
-	_ = c.Wait() // says that it was killed
+	_ = c.Wait() // reports that the process was killed
 	return rest
 }
 
 func say(args ...any) { _, _ = fmt.Println(args...) }
 
-// waitForParent returns when the parent closes the standard input, or ends.
+// waitForParent blocks until the parent closes the standard input or exits.
 func waitForParent() { _, _ = io.Copy(io.Discard, os.Stdin) }
 
-// hold has the lock until it is killed.
+// hold keeps the lock until the process is killed.
 func hold(dir string) error {
 	if _, err := Open(Config{Dir: dir, Name: "dump.thr"}); err != nil {
 		return err
@@ -102,7 +103,7 @@ func hold(dir string) error {
 	return nil
 }
 
-// try says what a second process is told.
+// try prints the result of Open in a second process.
 func try(dir string) error {
 	_, err := Open(Config{Dir: dir, Name: "another.thr"})
 	say(errors.Is(err, ErrLocked), err)
@@ -113,11 +114,11 @@ func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	holder := start(t, "hold", dir)
 	if line, _ := holder.line(); line != "held" {
-		t.Fatalf("the holder says %q", line)
+		t.Fatalf("the holder printed %q", line)
 	}
 	s, err := Open(Config{Dir: dir, Name: "dump.thr"})
 	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("beside another process: %v, %v", s, err)
+		t.Errorf("while another process has the lock: %v, %v", s, err)
 	}
 	holder.kill()
 	s, err = Open(Config{Dir: dir, Name: "dump.thr"})
@@ -129,12 +130,12 @@ func TestLock(t *testing.T) {
 	}
 	out, err := command(t, "try", dir).Output()
 	if err != nil || !strings.HasPrefix(string(out), "true ") || !strings.Contains(string(out), dir) {
-		t.Errorf("another process is told %q, %v", out, err)
+		t.Errorf("another process printed %q, %v", out, err)
 	}
 	must(t, s.Close())
 	out, err = command(t, "try", dir).Output()
 	if err != nil || string(out) != "false <nil>\n" {
-		t.Errorf("after Close another process is told %q, %v", out, err)
+		t.Errorf("after Close another process printed %q, %v", out, err)
 	}
 	if got := names(t, dir); got != "" {
 		t.Errorf("locking leaves %s", got)
@@ -143,8 +144,8 @@ func TestLock(t *testing.T) {
 
 const savedKeys = 2000
 
-// generation is a state whose records all have the same time, so that a mixture of two
-// shows.
+// generation returns a state whose records all have the same expiry, so that a mixture of
+// two generations is detected.
 func generation(g uint64) *memory {
 	m := newMemory(0)
 	for i := range savedKeys {
@@ -153,9 +154,9 @@ func generation(g uint64) *memory {
 	return m
 }
 
-// saveForEver saves one generation after the other, and says what it does: "op" before each
-// operation on files, "saved" with the generation after each save. At the operation that
-// it is told it waits to be killed.
+// saveForEver saves one generation after another. It prints "op" before each file
+// operation, and "saved" with the generation after each save. It blocks at the operation
+// whose number is in THROTTLED_TEST_HALT, until it is killed.
 func saveForEver(dir string) error {
 	halt, err := strconv.Atoi(os.Getenv(haltEnv))
 	if err != nil {
@@ -189,10 +190,10 @@ func saveForEver(dir string) error {
 	}
 }
 
-// load is Load outside of a test.
+// load calls Load without a test context.
 func load(s *Store, into State) error { return s.Load(context.Background(), into) }
 
-// generationOf is 0 if there is nothing, and panics on a mixture.
+// generationOf returns the generation of m, or 0 if m is empty. It panics on a mixture.
 func generationOf(m *memory) uint64 {
 	if len(m.records) == 0 {
 		return 0
@@ -206,8 +207,8 @@ func generationOf(m *memory) uint64 {
 	return g - 1_000_000
 }
 
-// checkKilled loads what a killed process left, which must hold at least the last
-// generation that it said it had saved.
+// checkKilled loads the snapshot left by a killed process. It must contain at least the
+// last generation that the process reported as saved.
 func checkKilled(t *testing.T, when, dir string, printed []string) {
 	t.Helper()
 	acknowledged := uint64(0)
@@ -223,8 +224,8 @@ func checkKilled(t *testing.T, when, dir string, printed []string) {
 	}
 }
 
-// TestKill_BeforeEachOperation kills a process right before each operation of its second
-// or third save.
+// TestKill_BeforeEachOperation kills a process immediately before each operation of its
+// second or third save.
 func TestKill_BeforeEachOperation(t *testing.T) {
 	dir := t.TempDir()
 	seen := map[string]bool{}
@@ -234,7 +235,7 @@ func TestKill_BeforeEachOperation(t *testing.T) {
 		for {
 			line, ok := c.line()
 			if !ok {
-				t.Fatalf("the process ends by itself after %q", printed)
+				t.Fatalf("the process exited after %q", printed)
 			}
 			printed = append(printed, line)
 			if line == "halt" {
@@ -252,7 +253,7 @@ func TestKill_BeforeEachOperation(t *testing.T) {
 	}
 }
 
-// TestKill_Anywhere kills processes while they go on.
+// TestKill_Anywhere kills processes at arbitrary points.
 func TestKill_Anywhere(t *testing.T) {
 	dir := t.TempDir()
 	for round := range 20 {
@@ -261,7 +262,7 @@ func TestKill_Anywhere(t *testing.T) {
 		for range 20 + 11*round {
 			line, ok := c.line()
 			if !ok {
-				t.Fatalf("the process ends by itself after %q", printed)
+				t.Fatalf("the process exited after %q", printed)
 			}
 			printed = append(printed, line)
 		}
@@ -269,8 +270,8 @@ func TestKill_Anywhere(t *testing.T) {
 	}
 }
 
-// checkFull fills what dir is on by a state that does not fit, and sees that the save
-// fails with want and harms nothing.
+// checkFull saves a state that exceeds the space in dir. The save must fail with want and
+// leave the existing snapshot intact.
 func checkFull(dir string, want error) error {
 	s, err := Open(Config{Dir: dir, Name: "dump.thr"})
 	if err != nil {
@@ -283,15 +284,15 @@ func checkFull(dir string, want error) error {
 	for range 3 {
 		s.state = small
 		if err := s.Save(); err != nil {
-			return fmt.Errorf("save what fits: %w", err)
+			return fmt.Errorf("save a state that fits: %w", err)
 		}
 		s.state = big
 		if err := s.Save(); !errors.Is(err, want) {
-			return fmt.Errorf("a save without room returns %w instead of %w", err, want)
+			return fmt.Errorf("a save without space returns %w instead of %w", err, want)
 		}
 		got, err := contentOf(s.path)
 		if err != nil || len(got.records) != 100 {
-			return fmt.Errorf("after a save without room: %d records, %w", len(got.records), err)
+			return fmt.Errorf("after a save without space: %d records, %w", len(got.records), err)
 		}
 		if !s.Status().LastFailed {
 			return errors.New("the status does not show that the save failed")
@@ -300,8 +301,8 @@ func checkFull(dir string, want error) error {
 	return s.Close()
 }
 
-// fillFileSystem has a small file system of its own. Where the process may not mount
-// one it exits with exitNotPermitted.
+// fillFileSystem mounts a small file system. It exits with exitNotPermitted if the process
+// may not mount one.
 func fillFileSystem(dir string) error {
 	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
 	if err == nil {
@@ -313,7 +314,7 @@ func fillFileSystem(dir string) error {
 	return checkFull(dir, syscall.ENOSPC)
 }
 
-// fillFile cannot write more than some bytes to one file.
+// fillFile limits the size of files.
 func fillFile(dir string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	limit := syscall.Rlimit{Cur: 256 << 10, Max: 256 << 10}
@@ -323,8 +324,8 @@ func fillFile(dir string) error {
 	return checkFull(dir, syscall.EFBIG)
 }
 
-// TestFull runs into limits that are real. Not every machine lets a test mount a file
-// system; the limit on the size of files works everywhere.
+// TestFull exceeds real limits. Not every machine permits a test to mount a file system,
+// but the limit on the file size works everywhere.
 func TestFull(t *testing.T) {
 	if out, err := command(t, "rlimit", t.TempDir()).CombinedOutput(); err != nil {
 		t.Errorf("with files of limited size: %v\n%s", err, out)
@@ -339,7 +340,7 @@ func TestFull(t *testing.T) {
 	var exit *exec.ExitError
 	notPermitted := errors.As(err, &exit) && exit.ExitCode() == exitNotPermitted
 	if notPermitted || errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) {
-		t.Logf("no file system could be mounted (%v): the limit on files has to do", err)
+		t.Logf("no file system could be mounted (%v): only the file size limit is tested", err)
 		return
 	}
 	if err != nil {

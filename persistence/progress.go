@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// progressEvery is how often the log says how far a load or save is. One that takes
-// less has one line, at its end.
+// progressEvery is the interval between progress messages in the log. A load or save that
+// takes less logs one line, at its end.
 const progressEvery = 2 * time.Second
 
-// progress tells the log how one load or save goes on.
+// progress logs the progress of one load or save.
 type progress struct {
 	log     *slog.Logger
 	message string
-	total   int64 // of what done counts in step; 0 if it is not known
+	total   int64 // final value of done in step; 0 if unknown
 	started time.Time
-	next    time.Time // of the next line
+	next    time.Time // time of the next line
 }
 
 func (s *Store) newProgress(message string, total int64) *progress {
@@ -23,7 +23,7 @@ func (s *Store) newProgress(message string, total int64) *progress {
 	return &progress{log: s.log, message: message, total: total, started: now, next: now.Add(progressEvery)}
 }
 
-// step writes a line if it is time for one.
+// step logs the progress if progressEvery has elapsed since the last line.
 func (p *progress) step(done, keys, bytes int64) {
 	now := time.Now()
 	if now.Before(p.next) {
@@ -37,7 +37,7 @@ func (p *progress) step(done, keys, bytes int64) {
 	p.log.Info(p.message, "percent", percent, "keys", keys, "bytes", bytes)
 }
 
-// end writes the last line.
+// end logs the last line.
 func (p *progress) end(message string, args ...any) {
 	p.log.Info(message, append(args, "duration", time.Since(p.started).Round(time.Millisecond))...)
 }

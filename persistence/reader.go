@@ -11,24 +11,24 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// reader takes the stream of blocks apart. It holds one block at a time, and memory for
-// no more bytes than have come, whatever a length claims.
+// reader parses a stream of blocks. It holds one block at a time and allocates memory as
+// bytes arrive, regardless of the length that a block claims.
 type reader struct {
 	src  io.Reader
 	file string // for errors
-	// tick is told after each block how many keys and bytes have been read, and can end
-	// the reading.
+	// tick is called after each block of records with the number of keys and bytes read.
+	// An error stops the reader.
 	tick func(keys, bytes int64) error
 
-	buf    []byte // the current block behind its place, as it was checksummed
+	buf    []byte // the current block with its place, as it was checksummed
 	id     uint32 // checksum of the header, once it has been read
 	offset int64  // of the next block
-	info   Info   // what has been read
-	done   bool   // the trailer has been read, and it is right
+	info   Info   // the blocks read
+	done   bool   // the trailer has been read and is valid
 	err    error
 }
 
-// header reads what precedes the records, and reports whether it is right.
+// header reads the magic and the header, and reports whether they are valid.
 func (r *reader) header() bool {
 	r.buf = r.buf[:0]
 	if !r.fill(len(magic)) {
@@ -52,8 +52,8 @@ func (r *reader) header() bool {
 	return true
 }
 
-// records visits the records, which point into the reader's buffer, and then checks the
-// trailer. All of it has been right only if r.done is set at the end.
+// records iterates over the records, which alias the buffer of the reader, and then
+// checks the trailer. The stream is valid only if r.done is set at the end.
 func (r *reader) records() iter.Seq[limiter.Record] {
 	return func(yield func(limiter.Record) bool) {
 		for r.err == nil && !r.done {
@@ -73,7 +73,7 @@ func (r *reader) records() iter.Seq[limiter.Record] {
 	}
 }
 
-// visit visits the records of one block, and reports whether to go on.
+// visit yields the records of one block and reports whether to continue.
 func (r *reader) visit(at int64, payload []byte, yield func(limiter.Record) bool) bool {
 	for rest := payload; len(rest) > 0; {
 		pos := at + int64(headSize-placeSize+len(payload)-len(rest))
@@ -97,7 +97,7 @@ func (r *reader) visit(at int64, payload []byte, yield func(limiter.Record) bool
 	return r.err == nil
 }
 
-// trailer compares what has been read with what the trailer says there is.
+// trailer compares the counts of the trailer with the blocks read.
 func (r *reader) trailer(at int64, payload []byte) {
 	var want Info
 	if !parseTrailer(payload, &want) {
@@ -121,8 +121,8 @@ func (r *reader) trailer(at int64, payload []byte) {
 	r.done = true
 }
 
-// block reads the next block and checks that it is what was written there. The payload
-// is valid until the next call.
+// block reads the next block and verifies its checksum. The payload is valid until the
+// next call.
 func (r *reader) block() (blockType, []byte, bool) {
 	if cap(r.buf) > keptBuffer {
 		r.buf = nil
@@ -146,8 +146,8 @@ func (r *reader) block() (blockType, []byte, bool) {
 	return blockType(body[placeSize]), body[headSize:], true
 }
 
-// fill appends n bytes to the buffer. It takes memory as bytes arrive, since n may be a
-// damaged length.
+// fill appends n bytes to the buffer. It allocates memory as bytes arrive, since n may be
+// a damaged length.
 func (r *reader) fill(n int) bool {
 	for n > 0 {
 		step := min(n, max(cap(r.buf)-len(r.buf), len(r.buf), defaultBlock))
@@ -165,7 +165,7 @@ func (r *reader) fill(n int) bool {
 	return true
 }
 
-// position is the offset behind what has been read.
+// position returns the offset after the last byte read.
 func (r *reader) position() int64 {
 	if r.offset == 0 {
 		return int64(len(r.buf)) // the magic has no frame
@@ -177,7 +177,7 @@ func (r *reader) damaged(at int64, problem string, args ...any) bool {
 	return r.fail(at, ErrDamaged, fmt.Errorf(problem, args...))
 }
 
-// fail ends the reading. It returns false for its callers to return.
+// fail sets the error. It returns false for the convenience of its callers.
 func (r *reader) fail(at int64, kind, err error) bool {
 	r.err = &FileError{File: r.file, Offset: at, Kind: kind, Err: err}
 	return false

@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// Save writes a snapshot and returns when it is durable. An error leaves the snapshot
-// that was there before in its place; if only the last step failed, making the names in
-// the directory durable, it is the new one that is there, whole but not safe from a power
-// cut. The error is [ErrSaving], [ErrLoading], [ErrClosed] or one of the file system.
+// Save writes a snapshot and returns when it is durable. On an error the existing
+// snapshot stays in place, with one exception: if only the last step fails, the sync of
+// the directory, the new snapshot is in place and complete but may not survive a power
+// failure. The error is [ErrSaving], [ErrLoading], [ErrClosed] or an error of the file
+// system.
 func (s *Store) Save() error {
 	job, err := s.begin()
 	if err != nil {
@@ -20,8 +21,8 @@ func (s *Store) Save() error {
 	return s.run(job)
 }
 
-// SaveInBackground begins what Save does and returns. It takes its time, two thirds of
-// which it leaves to others. How it ends is shown in the Status and the log.
+// SaveInBackground starts a save and returns. The save pauses for two thirds of the time
+// to limit its effect on requests. Its result is reported by Status and in the log.
 func (s *Store) SaveInBackground() error {
 	job, err := s.begin()
 	if err != nil {
@@ -39,14 +40,15 @@ func (s *Store) SaveInBackground() error {
 // job is one save.
 type job struct {
 	state   State
-	changes int64 // of the state when it began
-	keep    bool  // the current snapshot becomes the previous one
+	changes int64 // Changes of the state when the save began
+	keep    bool  // keep the current snapshot as the previous one
 	started time.Time
 	done    chan struct{}
-	pace    *pacer // nil: somebody waits for the save
+	pace    *pacer // nil if the caller waits for the save
 }
 
-// begin claims the right to save.
+// begin registers a new save. It fails if the store is closed or loading, or if a save is
+// running.
 func (s *Store) begin() (*job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +69,7 @@ func (s *Store) begin() (*job, error) {
 	return j, nil
 }
 
-// run does the job and records how it went.
+// run performs the save and records its result.
 func (s *Store) run(j *job) error {
 	err := s.save(j)
 	s.mu.Lock()
@@ -87,8 +89,8 @@ func (s *Store) run(j *job) error {
 	return err
 }
 
-// save writes, reads back, and only then replaces. At every moment there is a good
-// snapshot under the current name, if there was one before.
+// save writes and verifies the new file before it replaces the current one. If there was
+// a valid snapshot under the current name, there is one at every moment.
 func (s *Store) save(j *job) error {
 	p := s.newProgress("saving a snapshot", j.state.Usage().Keys)
 	info, err := s.writeVerified(j, p)
@@ -99,7 +101,7 @@ func (s *Store) save(j *job) error {
 		err = s.fs.Rename(s.temporary(), s.path)
 	}
 	if err != nil {
-		_ = s.fs.Remove(s.temporary()) // the first error is the one to tell
+		_ = s.fs.Remove(s.temporary()) // return the first error
 		return fmt.Errorf("save snapshot %s: %w", s.path, err)
 	}
 	s.mu.Lock()
@@ -112,7 +114,7 @@ func (s *Store) save(j *job) error {
 	return nil
 }
 
-// writeVerified writes the temporary file, makes it durable and reads it back.
+// writeVerified writes the temporary file, makes it durable and verifies it.
 func (s *Store) writeVerified(j *job, p *progress) (Info, error) {
 	f, err := s.fs.Create(s.temporary())
 	if err != nil {
@@ -132,7 +134,7 @@ func (s *Store) writeVerified(j *job, p *progress) (Info, error) {
 	return info, s.verify(info, j.pace)
 }
 
-// verify reads the temporary file back.
+// verify reads the temporary file and compares it with the written info.
 func (s *Store) verify(wrote Info, pace *pacer) error {
 	snap, err := openSnapshot(s.fs, s.temporary())
 	if err != nil {
@@ -145,32 +147,32 @@ func (s *Store) verify(wrote Info, pace *pacer) error {
 	if err = snap.Verify(); err == nil && snap.Info() != wrote {
 		err = fmt.Errorf("snapshot %s is %w: it is not what was written", s.temporary(), ErrDamaged)
 	}
-	_ = snap.Close() // it was only read
+	_ = snap.Close() // only read
 	if err != nil {
 		return fmt.Errorf("read back: %w", err)
 	}
 	return nil
 }
 
-// keepPrevious gives the current snapshot its second name, without a moment in which
-// there is no previous one.
+// keepPrevious links the current snapshot to the previous name. There is a previous
+// snapshot at every moment if there was one before.
 func (s *Store) keepPrevious() error {
-	_ = s.fs.Remove(s.temporaryPrevious()) // it is there only if it could not be removed before
+	_ = s.fs.Remove(s.temporaryPrevious()) // exists only if an earlier removal failed
 	err := s.fs.Link(s.path, s.temporaryPrevious())
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
-		err = s.copyFile(s.path, s.temporaryPrevious()) // not every file system has hard links
+		err = s.copyFile(s.path, s.temporaryPrevious()) // no hard links on this file system
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // there is no current one
+		return nil // no current snapshot
 	}
 	if err == nil {
 		err = s.fs.Rename(s.temporaryPrevious(), s.previous())
 	}
 	if err != nil {
-		_ = s.fs.Remove(s.temporaryPrevious()) // the first error is the one to tell
+		_ = s.fs.Remove(s.temporaryPrevious()) // return the first error
 		return fmt.Errorf("keep the previous snapshot: %w", err)
 	}
-	// Where both names are one file already, renaming does nothing and both stay.
+	// If both names are links to the same file, rename does nothing and leaves both.
 	_ = s.fs.Remove(s.temporaryPrevious())
 	return nil
 }
@@ -180,7 +182,7 @@ func (s *Store) copyFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // it is only read
+	defer func() { _ = src.Close() }() // only read
 	dst, err := s.fs.Create(to)
 	if err != nil {
 		return err

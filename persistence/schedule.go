@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// SavePoint makes a save due when the last good one is After ago or longer and at least
-// Changes changes have been made since.
+// SavePoint makes a save due if the last successful save is at least After ago and at
+// least Changes changes have been made since.
 type SavePoint struct {
 	After   time.Duration
 	Changes int64
 }
 
 const (
-	checkEvery = time.Second     // how often Run looks whether a save is due
-	retryAfter = 5 * time.Second // from the end of a failed save to the next that is due
+	checkEvery = time.Second     // interval at which Run checks whether a save is due
+	retryAfter = 5 * time.Second // delay from the end of a failed save to the next attempt
 )
 
-// SetSavePoints says when Run saves: when any of the points makes it due. Without points
-// it does not. It may be called at any time.
+// SetSavePoints replaces the save points of Run. A save is due if any point makes it due,
+// and never if there are none. It may be called at any time.
 func (s *Store) SetSavePoints(points []SavePoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.points = slices.Clone(points)
 }
 
-// Run saves in the background whenever the save points make it due. When ctx ends, it
-// waits for a running save, whoever asked for it, and returns.
+// Run starts a background save whenever a save point makes it due. When ctx is canceled,
+// it waits for a running save, including one that it did not start, and returns.
 func (s *Store) Run(ctx context.Context) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
@@ -38,13 +38,13 @@ func (s *Store) Run(ctx context.Context) {
 			return
 		case <-tick.C:
 			if s.due(time.Now()) {
-				_ = s.SaveInBackground() // refused: somebody else has just begun one
+				_ = s.SaveInBackground() // on an error another save has just started
 			}
 		}
 	}
 }
 
-// due reports whether a save has to begin.
+// due reports whether a save must start.
 func (s *Store) due(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,7 +20,7 @@ type scheduled struct {
 	log   *lockedLog
 }
 
-// runScheduled runs play in a bubble, beside Run.
+// runScheduled calls play in a synctest bubble while Run is running.
 func runScheduled(t *testing.T, points []SavePoint, play func(s *scheduled)) {
 	t.Helper()
 	dir := t.TempDir()
@@ -40,7 +40,7 @@ func runScheduled(t *testing.T, points []SavePoint, play func(s *scheduled)) {
 	})
 }
 
-// wait lets d pass, and what is due by then end.
+// wait advances the fake time by d and waits until all goroutines are blocked.
 func (s *scheduled) wait(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -52,7 +52,7 @@ func (s *scheduled) change(n int) {
 	}
 }
 
-// saves checks how many good saves there have been.
+// saves checks the number of successful saves.
 func (s *scheduled) saves(when string, want int64) {
 	s.t.Helper()
 	if got := s.Status().Saves; got != want {
@@ -60,7 +60,7 @@ func (s *scheduled) saves(when string, want int64) {
 	}
 }
 
-// half puts the checks between the moments at which Run looks.
+// half places the checks of a test between two ticks of Run.
 const half = checkEvery / 2
 
 func TestRun_OnePoint(t *testing.T) {
@@ -138,12 +138,12 @@ func TestRun_WaitsAfterAFailure(t *testing.T) {
 			return f
 		})
 		s.change(1)
-		s.wait(11 * time.Second) // the tries are 1, 6 and 11 s after the start
+		s.wait(11 * time.Second) // attempts at 1, 6 and 11 s
 		if st := s.Status(); tries != 3 || !st.LastFailed || st.Changes != 1 {
-			s.t.Errorf("%d tries; want 3: %+v", tries, st)
+			s.t.Errorf("%d attempts; want 3: %+v", tries, st)
 		}
 		if n := strings.Count(s.log.String(), "level=ERROR"); n != tries {
-			s.t.Errorf("%d errors are logged for %d tries:\n%s", n, tries, s.log)
+			s.t.Errorf("%d errors are logged for %d attempts:\n%s", n, tries, s.log)
 		}
 		s.disk.set(nil)
 		s.wait(5 * time.Second)
@@ -154,7 +154,7 @@ func TestRun_WaitsAfterAFailure(t *testing.T) {
 	})
 }
 
-// TestRun_SlowSave ends Run during a save that takes a minute.
+// TestRun_SlowSave cancels Run during a save that takes a minute.
 func TestRun_SlowSave(t *testing.T) {
 	var log string
 	runScheduled(t, []SavePoint{{After: time.Second, Changes: 1}}, func(s *scheduled) {
@@ -163,10 +163,10 @@ func TestRun_SlowSave(t *testing.T) {
 		s.change(1)
 		s.wait(30 * time.Second)
 		if st := s.Status(); !st.Saving || st.Saves != 0 {
-			s.t.Errorf("the save does not run: %+v", st)
+			s.t.Errorf("the save is not running: %+v", st)
 		}
 		if err := s.SaveInBackground(); err != ErrSaving {
-			s.t.Errorf("another is begun: %v", err)
+			s.t.Errorf("a second save returns %v", err)
 		}
 		s.t.Cleanup(func() {
 			s.saves("when Run has ended", 1)
@@ -181,7 +181,7 @@ func TestRun_SlowSave(t *testing.T) {
 	}
 }
 
-// TestProgress loads and saves so slowly that the log has to say how far it is.
+// TestProgress loads and saves slowly enough that progress is logged.
 func TestProgress(t *testing.T) {
 	dir := savedDir(t, newMemory(100))
 	synctest.Test(t, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestProgress(t *testing.T) {
 		}
 		for _, what := range []string{"loading a snapshot", "saving a snapshot"} {
 			if n := strings.Count(log.String(), what); n < 4 || n > 5 {
-				t.Errorf("the log says %d times %s; want it every 2 s", n, what)
+				t.Errorf("the log contains %d times %q; want it every 2 s", n, what)
 			}
 		}
 		for _, want := range []string{"percent=4", "percent=8", "keys=4", "snapshot loaded", "snapshot saved", "keys=100 expired=0", "duration=10s"} {
@@ -208,7 +208,7 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// slowState takes 100 ms a record.
+// slowState takes 100 ms per record.
 type slowState struct{ *memory }
 
 func (slowState) wait() { <-time.After(100 * time.Millisecond) }
@@ -218,7 +218,7 @@ func (s *slowState) Put(r limiter.Record) error {
 	return s.memory.Put(r)
 }
 
-// TestProgress_IsQuiet when there is nothing to wait for.
+// TestProgress_IsQuiet checks that a fast load or save logs a single line.
 func TestProgress_IsQuiet(t *testing.T) {
 	var log lockedLog
 	s := loadedStore(t, Config{Dir: savedDir(t, newMemory(100)), Log: log.logger()}, newMemory(0))

@@ -18,8 +18,8 @@ type Snapshot struct {
 }
 
 // OpenSnapshot opens a snapshot and reads its first and last block. It returns a
-// [FileError] if they are not right, else an error of the file system. Whether all of
-// the file is right only shows by visiting its Records.
+// [FileError] if they are invalid, or an error of the file system. The rest of the file
+// is verified only by iterating over Records.
 func OpenSnapshot(path string) (*Snapshot, error) { return openSnapshot(Disk, path) }
 
 func openSnapshot(fs FS, path string) (*Snapshot, error) {
@@ -29,13 +29,13 @@ func openSnapshot(fs FS, path string) (*Snapshot, error) {
 	}
 	s := &Snapshot{file: f, path: path, tick: func(int64, int64) error { return nil }}
 	if err := s.readEnds(); err != nil {
-		_ = f.Close() // it was only read
+		_ = f.Close() // only read
 		return nil, err
 	}
 	return s, nil
 }
 
-// readEnds reads the first block and, from the end of the file, the trailer.
+// readEnds reads the first block and, at the end of the file, the trailer.
 func (s *Snapshot) readEnds() error {
 	size, err := s.file.Size()
 	if err != nil {
@@ -62,22 +62,23 @@ func (s *Snapshot) readEnds() error {
 	return last.err
 }
 
-// reader reads the bytes of the file from offset from to offset to.
+// reader returns a reader for the bytes of the file in [from, to).
 func (s *Snapshot) reader(from, to int64) *reader {
 	return &reader{src: io.NewSectionReader(s.file, from, to-from), file: s.path, offset: from, tick: s.tick}
 }
 
-// Info returns what the first and the last block say.
+// Info returns the description of the snapshot by its first and last block.
 func (s *Snapshot) Info() Info { return s.info }
 
-// Records visits all records from the start of the file. They are borrowed for the
-// length of the visit. It checks each block before it visits what is in it, and stops
-// at the first that is not right; Err then says why. A record that was visited is thus
-// what was written, but only a nil Err says that all were visited.
+// Records iterates over all records from the start of the file. A record is valid only
+// during its iteration. Each block is verified before its records are yielded, and the
+// iteration stops at the first invalid block; Err then returns the reason. A yielded
+// record is therefore always intact, but the iteration is complete only if Err returns
+// nil.
 func (s *Snapshot) Records() iter.Seq[limiter.Record] {
 	return func(yield func(limiter.Record) bool) {
 		s.err = errStopped
-		r := s.reader(0, s.info.Size+1) // one more, to see that the file has not grown
+		r := s.reader(0, s.info.Size+1) // one more byte, to detect that the file has grown
 		if r.header() {
 			r.records()(yield)
 		}
@@ -92,11 +93,12 @@ func (s *Snapshot) Records() iter.Seq[limiter.Record] {
 	}
 }
 
-// Err returns why the last visit of the Records did not reach their end: a [FileError],
-// or that the visitor stopped. It is nil if all of the file was right.
+// Err returns the reason why the last iteration over Records was incomplete: a
+// [FileError], or an error if the caller stopped it. It returns nil if the whole file is
+// valid.
 func (s *Snapshot) Err() error { return s.err }
 
-// Verify reads all of the file, and returns what is wrong with it.
+// Verify reads the whole file and returns an error if it is invalid.
 func (s *Snapshot) Verify() error {
 	for range s.Records() {
 	}

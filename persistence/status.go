@@ -2,24 +2,24 @@ package persistence
 
 import "time"
 
-// Status describes what is being loaded and saved, and what was last.
+// Status describes the current or last load and save.
 type Status struct {
-	Loading      bool          // until Load has succeeded
-	LoadStarted  time.Time     // of Load; of Open before that
-	LoadTotal    int64         // bytes of the snapshot that is being loaded, or was
+	Loading      bool          // true until Load has succeeded
+	LoadStarted  time.Time     // start of Load; of Open before that
+	LoadTotal    int64         // size in bytes of the snapshot of the current or last load
 	LoadDone     int64         // bytes of it that have been read
-	KeysLoaded   int64         // keys that the last load stored
-	KeysExpired  int64         // keys that it left out as their time had passed
-	Saving       bool          // a snapshot is being written
-	SaveStarted  time.Time     // of the running save, or the last; zero if there was none
-	Changes      int64         // changes of state since the last good save began, or since Load
-	LastSave     time.Time     // end of the last good save; of Open if there was none
-	LastFailed   bool          // the last save did not succeed
-	LastDuration time.Duration // of the last save; -1 if there was none
-	Saves        int64         // good saves since the start
+	KeysLoaded   int64         // keys stored by the last load
+	KeysExpired  int64         // expired keys skipped by the last load
+	Saving       bool          // a save is running
+	SaveStarted  time.Time     // start of the running or last save; zero if there was none
+	Changes      int64         // changes of state since the start of the last successful save, or since Load
+	LastSave     time.Time     // end of the last successful save; of Open if there was none
+	LastFailed   bool          // the last save failed
+	LastDuration time.Duration // duration of the last save; -1 if there was none
+	Saves        int64         // number of successful saves
 }
 
-// Status returns how loading and saving stand.
+// Status returns the current status.
 func (s *Store) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,11 +30,12 @@ func (s *Store) Status() Status {
 	return st
 }
 
-// Loading reports whether the state is not complete yet. It is cheap enough to be asked
-// before every command.
+// Loading reports whether the state is incomplete because Load has not succeeded yet. It
+// is a single atomic load, cheap enough to call before every command.
 func (s *Store) Loading() bool { return !s.loaded.Load() }
 
-// changes returns the changes of state that no good save holds. s.mu is held.
+// changes returns the number of changes since the last successful save. s.mu must be
+// held.
 func (s *Store) changes() int64 {
 	if s.Loading() {
 		return 0
@@ -42,7 +43,7 @@ func (s *Store) changes() int64 {
 	return max(0, s.state.Usage().Changes-s.savedChanges)
 }
 
-// update changes the status.
+// update modifies the status under the lock.
 func (s *Store) update(change func(*Status)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

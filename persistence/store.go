@@ -17,42 +17,43 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Source is what can be saved.
+// Source is a set of records that can be saved.
 type Source interface {
-	// Now returns the limiter time in nanoseconds, which never goes back.
+	// Now returns the limiter time in nanoseconds. It is monotonic.
 	Now() uint64
-	// Records visits the live records while others change them. A record that is there
-	// during the whole of it is visited; it is borrowed for the length of the visit. The
-	// visit writes to disk, so no lock that decisions need may be held during it.
+	// Records iterates over the live records while they may change concurrently. A record
+	// that is present during the whole iteration is visited. A record is valid only
+	// during its iteration. Since the caller writes to disk during the iteration, Records
+	// must not hold a lock that decisions need.
 	Records() iter.Seq[limiter.Record]
 }
 
-// State is what is loaded and saved.
+// State is a Source that can also be loaded.
 type State interface {
 	Source
-	// Put stores a record, in place of one that has the same key, and copies what it
-	// keeps. It returns limiter.ErrOutOfMemory if the record does not fit.
+	// Put stores a copy of a record and replaces the record with the same key. It returns
+	// limiter.ErrOutOfMemory if the record does not fit.
 	Put(limiter.Record) error
-	// Clear forgets all records.
+	// Clear removes all records.
 	Clear()
-	// Usage counts; Keys and Changes are used.
+	// Usage returns the usage counters, of which Keys and Changes are used.
 	Usage() limiter.Usage
 }
 
-// Config says where a Store keeps its snapshots. Dir and Name must be set.
+// Config configures a Store. Dir and Name must be set.
 type Config struct {
 	Dir  string // must exist
-	Name string // of the snapshot file in Dir, without a slash
-	// Fallback lets Load take the previous snapshot when the current one is damaged or
-	// unreadable. What was decided between the two is then forgotten.
+	Name string // file name of the snapshot in Dir, without a slash
+	// Fallback makes Load use the previous snapshot if the current one is damaged,
+	// unreadable or missing. Decisions made after the previous snapshot are then lost.
 	Fallback bool
 	Version  string       // of the program, for the header
-	Log      *slog.Logger // nil: nothing is logged
-	FS       FS           // nil: Disk. The lock on Dir is taken on Disk in any case
+	Log      *slog.Logger // nil disables logging
+	FS       FS           // nil means Disk. The lock on Dir always uses Disk
 }
 
-// Store keeps the snapshots of one State in a directory that it has for itself. Its
-// methods may be called from many goroutines at once, except that Load is called once.
+// Store manages the snapshots of one State in a directory that it locks. Its methods may
+// be called concurrently, except that Load must be called only once.
 type Store struct {
 	dir      string
 	path     string // of the current snapshot
@@ -63,25 +64,25 @@ type Store struct {
 	lock     *os.File
 	loaded   atomic.Bool // Load has succeeded
 
-	blockSize int // bytes; tests make it small
+	blockSize int // in bytes; reduced in tests
 	hurry     chan struct{}
 	hurryOnce sync.Once
 
 	mu           sync.Mutex
 	state        State         // set by Load
-	status       Status        // but for what Status derives
-	savedChanges int64         // Changes of the state that the last good save holds
+	status       Status        // except the fields that Status computes
+	savedChanges int64         // Changes of the state at the start of the last successful save
 	failed       time.Time     // end of the last save, if it failed
-	saving       chan struct{} // closed when the running save has ended; nil if none runs
+	saving       chan struct{} // closed when the running save has finished; nil if none is running
 	closed       bool
 	points       []SavePoint
-	// distrusted is set when the current snapshot was refused: it must not replace the
-	// previous one, which is good.
+	// distrusted is set when the current snapshot was rejected. It must not replace the
+	// previous one, which is valid.
 	distrusted bool
 }
 
-// Open takes the lock on the directory and removes what a killed process left there
-// half written. It wraps [ErrLocked] if another Store has the lock.
+// Open locks the directory and removes partially written files of a killed process. The
+// error wraps [ErrLocked] if another Store has the lock.
 func Open(c Config) (*Store, error) {
 	if c.Name == "" || c.Name == "." || c.Name == ".." || strings.ContainsRune(c.Name, filepath.Separator) {
 		return nil, fmt.Errorf("open snapshots: %q is not the name of a file", c.Name)
@@ -110,16 +111,17 @@ func Open(c Config) (*Store, error) {
 	return s, nil
 }
 
-// The files beside the current snapshot. Those that end in .tmp are being written.
+// The files beside the current snapshot. Files that end in .tmp are being written.
 func (s *Store) temporary() string         { return s.path + ".tmp" }
 func (s *Store) previous() string          { return s.path + PreviousSuffix }
 func (s *Store) temporaryPrevious() string { return s.previous() + ".tmp" }
 
-// PreviousSuffix follows the name of the current snapshot in that of the previous one.
+// PreviousSuffix is appended to the name of the current snapshot to form that of the
+// previous one.
 const PreviousSuffix = ".previous"
 
-// removeLeftovers removes half-written files. That it cannot is no reason not to start:
-// the next save writes over them.
+// removeLeftovers removes partially written files. A failure is only logged: the next
+// save overwrites them.
 func (s *Store) removeLeftovers() {
 	for _, path := range []string{s.temporary(), s.temporaryPrevious()} {
 		if err := s.fs.Remove(path); err == nil {
@@ -130,9 +132,9 @@ func (s *Store) removeLeftovers() {
 	}
 }
 
-// Writable returns why snapshots cannot be written, by making an empty file. A program
-// that is to save asks at its start, to refuse early what would fail later; it does not
-// ask while it saves.
+// Writable creates and removes an empty file, and returns an error if that fails. A
+// program that will save calls it at startup to detect the problem early. It must not be
+// called during a save.
 func (s *Store) Writable() error {
 	f, err := s.fs.Create(s.temporary())
 	if err != nil {
@@ -141,7 +143,8 @@ func (s *Store) Writable() error {
 	return errors.Join(f.Close(), s.fs.Remove(s.temporary()))
 }
 
-// Close waits for a running save and gives the lock back. No save can begin after it.
+// Close waits for a running save and releases the lock. Later saves fail with
+// [ErrClosed].
 func (s *Store) Close() error {
 	s.mu.Lock()
 	closed := s.closed
@@ -154,7 +157,7 @@ func (s *Store) Close() error {
 	return s.lock.Close()
 }
 
-// wait returns when the save that runs has ended, which rests no more.
+// wait disables the pauses of a running save and waits until it has finished.
 func (s *Store) wait() {
 	s.hurryOnce.Do(func() { close(s.hurry) })
 	s.mu.Lock()

@@ -16,7 +16,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// must is for steps that a test takes for granted.
+// must fails the test on an error in a setup step.
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -24,7 +24,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// savedDir is a directory with a snapshot of a state of keys records.
+// savedDir returns a directory with a snapshot of state.
 func savedDir(t testing.TB, state State) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func savedDir(t testing.TB, state State) string {
 	return dir
 }
 
-// loadDir loads what is in a directory, as a program that starts does.
+// loadDir opens a new Store, loads the snapshot in dir and closes the Store.
 func loadDir(t testing.TB, dir string) *memory {
 	t.Helper()
 	s, err := Open(Config{Dir: dir, Name: "dump.thr"})
@@ -48,7 +48,7 @@ func loadDir(t testing.TB, dir string) *memory {
 	return got
 }
 
-// lockedLog collects what is logged.
+// lockedLog is a buffer for log output that is safe for concurrent use.
 type lockedLog struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -105,7 +105,7 @@ func TestStore_SavesAndLoads(t *testing.T) {
 	state.set("key", 2001)
 	sameContent(t, "the previous snapshot", loadDir(t, dir), state)
 	if info, err := os.Stat(filepath.Join(dir, "dump.thr")); err != nil || info.Mode() != 0o600 {
-		t.Errorf("the mode of the file is %v (%v); want that only its owner reads it", info.Mode(), err)
+		t.Errorf("the mode of the file is %v (%v); want 0600", info.Mode(), err)
 	}
 }
 
@@ -141,14 +141,14 @@ func TestStore_Status(t *testing.T) {
 	}
 }
 
-// TestStore_ChangesDuringASave are not in it, or may not be.
+// TestStore_ChangesDuringASave checks that changes during a save still count as unsaved.
 func TestStore_ChangesDuringASave(t *testing.T) {
 	state := newMemory(2)
 	s := loadedStore(t, Config{Dir: t.TempDir()}, state)
 	state.visited = func() { state.set("during", 9999) }
 	must(t, s.Save())
 	if got := s.Status().Changes; got != 2 {
-		t.Errorf("%d changes are not saved for sure; want 2", got)
+		t.Errorf("%d unsaved changes; want 2", got)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestOpen_Refuses(t *testing.T) {
 	}
 	_, err := Open(Config{Dir: filepath.Join(dir, "nowhere"), Name: "dump.thr"})
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("a directory that is not there: %v", err)
+		t.Errorf("a missing directory: %v", err)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestOpen_RemovesLeftovers(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(other, "dump.thr.tmp", "full"), 0o700))
 	newStore(t, Config{Dir: other, Log: log.logger()})
 	if !strings.Contains(log.String(), "level=WARN") {
-		t.Errorf("the log does not say that the leftover stays: %s", &log)
+		t.Errorf("the log does not report the remaining leftover: %s", &log)
 	}
 }
 
@@ -259,7 +259,7 @@ func TestLoad_LeavesOutWhatHasExpired(t *testing.T) {
 	}
 }
 
-// TestLoad_IsAllOrNothing is about what ends a load although the file is right.
+// TestLoad_IsAllOrNothing covers loads that fail although the file is valid.
 func TestLoad_IsAllOrNothing(t *testing.T) {
 	f := func(what string, ctx context.Context, room int, want error, text string) {
 		t.Helper()
@@ -271,10 +271,10 @@ func TestLoad_IsAllOrNothing(t *testing.T) {
 			t.Errorf("%s: %v; want %v", what, err, want)
 		}
 		if len(into.records) > 0 || into.clears == 0 || !s.Loading() {
-			t.Errorf("%s: %d records stay, loading is %t", what, len(into.records), s.Loading())
+			t.Errorf("%s: %d records remain, loading is %t", what, len(into.records), s.Loading())
 		}
 		if err := s.Save(); err != ErrLoading {
-			t.Errorf("%s: what is there can be overwritten: %v", what, err)
+			t.Errorf("%s: the snapshot can be overwritten: %v", what, err)
 		}
 	}
 	f("no room", t.Context(), 19, limiter.ErrOutOfMemory, "after 19 of 20 keys")
@@ -294,7 +294,7 @@ func TestSnapshot_StoppedEarly(t *testing.T) {
 	}
 	for range 2 {
 		if err := snap.Verify(); err != nil || snap.Info().Keys != 9 {
-			t.Errorf("visited anew: %v, %+v", err, snap.Info())
+			t.Errorf("second iteration: %v, %+v", err, snap.Info())
 		}
 	}
 	must(t, snap.Close())
@@ -303,7 +303,8 @@ func TestSnapshot_StoppedEarly(t *testing.T) {
 	}
 }
 
-// TestSnapshot_ChangedMeanwhile replaces a file in place by another that is right.
+// TestSnapshot_ChangedMeanwhile replaces the content of an open file by another valid
+// snapshot.
 func TestSnapshot_ChangedMeanwhile(t *testing.T) {
 	path := filepath.Join(savedDir(t, newMemory(9)), "dump.thr")
 	other := filepath.Join(savedDir(t, newMemory(9)), "dump.thr")
@@ -318,7 +319,8 @@ func TestSnapshot_ChangedMeanwhile(t *testing.T) {
 	must(t, snap.Close())
 }
 
-// TestSave_WhileServing saves again and again while others change and ask.
+// TestSave_WhileServing saves repeatedly while other goroutines change the state and read
+// the status.
 func TestSave_WhileServing(t *testing.T) {
 	state := newMemory(200)
 	state.set("hot", 5000)
@@ -336,7 +338,7 @@ func TestSave_WhileServing(t *testing.T) {
 					state.set("hot", 5000+i)
 					_ = s.Status()
 					if worker == 0 && i%100 == 0 {
-						_ = s.SaveInBackground() // refused most of the time
+						_ = s.SaveInBackground() // usually fails with ErrSaving
 					}
 				}
 			}

@@ -7,16 +7,16 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// streamName stands for the name of the file in errors.
+// streamName replaces the name of the file in errors.
 const streamName = "stream"
 
-// Write writes the records of src to dst, in the bytes of a snapshot file. Of info it takes
-// Program and, if it is set, Created; it returns what the first and the last block say. The
-// errors are those of dst. That the bytes are durable, and that dst is closed, is left to
-// the caller. As in a file, each record is as it was at some moment of the writing.
+// Write writes the records of src to dst in the format of a snapshot file. It uses the
+// fields Program and, if set, Created of info, and returns the complete Info of the
+// snapshot. Errors are those of dst. The caller is responsible for syncing and closing dst.
+// As in a file, each record is consistent as of some moment of the write.
 //
-// It works a third of the time and rests for two, for the sake of those who are served, until
-// hurry is closed. If that is nil it never rests.
+// Write pauses for two thirds of the time to limit its effect on requests, until hurry is
+// closed. If hurry is nil, it never pauses.
 func Write(dst io.Writer, info Info, src Source, hurry <-chan struct{}) (Info, error) {
 	if info.Created.IsZero() {
 		info.Created = time.Now()
@@ -32,13 +32,14 @@ func Write(dst io.Writer, info Info, src Source, hurry <-chan struct{}) (Info, e
 	return w.write(Info{Program: info.Program, Created: time.Unix(0, info.Created.UnixNano())}, src)
 }
 
-// Read reads what Write has written, and visits its records, which are borrowed for the
-// length of the visit. It checks each block before it visits what is in it. A record that
-// was visited is thus what was written, but only a nil error says that all were visited and
-// that nothing follows them: who must not keep half of a state reads into a new one.
+// Read reads a stream written by Write and calls visit for each record. A record is valid
+// only during the call. Each block is verified before its records are visited. A visited
+// record is therefore always intact, but only a nil error guarantees that all records were
+// visited and that nothing follows them. To discard an incomplete state, read into a new
+// one.
 //
-// Read reads src to its end, since bytes behind the last block are an error. It returns a
-// [FileError], whose File is "stream", or the error of visit, which ends the reading.
+// Read reads src until EOF, since bytes after the last block are an error. It returns a
+// [FileError] whose File is "stream", or the error of visit, which stops the reading.
 func Read(src io.Reader, visit func(limiter.Record) error) (Info, error) {
 	r := reader{src: src, file: streamName, tick: ignoreProgress}
 	if !r.header() {

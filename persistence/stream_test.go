@@ -18,7 +18,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// readAll reads a stream; the records are copies.
+// readAll reads a stream. The records are copies.
 func readAll(src io.Reader) (list, Info, error) {
 	var got list
 	info, err := Read(src, func(r limiter.Record) error {
@@ -29,7 +29,7 @@ func readAll(src io.Reader) (list, Info, error) {
 	return got, info, err
 }
 
-// stream writes src with the header of the tests.
+// stream writes src with a fixed header.
 func stream(t testing.TB, src State) ([]byte, Info) {
 	t.Helper()
 	var b bytes.Buffer
@@ -62,7 +62,7 @@ func TestStream_RoundTrip(t *testing.T) {
 	}
 }
 
-// TestStream_IsAFile compares a stream with what a Store saves, and opens it as a file.
+// TestStream_IsAFile checks that a stream is identical to the file that a Store saves.
 func TestStream_IsAFile(t *testing.T) {
 	state := newMemory(10_000)
 	dir := t.TempDir()
@@ -90,8 +90,8 @@ func TestWrite_SetsCreated(t *testing.T) {
 	}
 }
 
-// TestRead_EveryCutAndBit changes a stream everywhere: nothing that was not written may be
-// visited, and no change may pass.
+// TestRead_EveryCutAndBit truncates a stream at every byte and flips every bit. Read must
+// detect each change and must not visit a corrupt record.
 func TestRead_EveryCutAndBit(t *testing.T) {
 	records := list{throttle("alpha", 1), throttle("beta", 2), throttle("gamma", 3)}
 	b, _ := stream(t, records)
@@ -117,8 +117,8 @@ func TestRead_EveryCutAndBit(t *testing.T) {
 	check("longer", append(bytes.Clone(b), 0))
 }
 
-// TestRead_ImpossibleTrailer is about trailers whose checksums are right, as those of
-// TestOpenSnapshot_ImpossibleTrailer.
+// TestRead_ImpossibleTrailer covers trailers with a valid checksum and impossible values,
+// like TestOpenSnapshot_ImpossibleTrailer.
 func TestRead_ImpossibleTrailer(t *testing.T) {
 	for ended, want := range map[uint64]error{7: nil, 6: ErrDamaged, 1 << 63: ErrDamaged} {
 		f := forge(magic)
@@ -153,7 +153,8 @@ func TestStream_PassesOnWhatFails(t *testing.T) {
 	}
 }
 
-// TestWrite_Rests leaves two thirds of the time to others, until somebody waits for it.
+// TestWrite_Rests checks that Write pauses for two thirds of the time until hurry is
+// closed.
 func TestWrite_Rests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := func(yield func(limiter.Record) bool) {
@@ -179,12 +180,12 @@ func TestWrite_Rests(t *testing.T) {
 		}
 		close(hurry)
 		if got := took(); got != 40*time.Millisecond {
-			t.Errorf("40 ms of work that somebody waits for take %v", got)
+			t.Errorf("40 ms of work after hurry was closed take %v", got)
 		}
 	})
 }
 
-// slow is a state that takes its time.
+// slow is a State that yields its records slowly.
 type slow struct{ records iter.Seq[limiter.Record] }
 
 func (slow) Now() uint64                         { return 1000 }

@@ -8,23 +8,23 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// writer makes the stream of blocks. It holds one block at a time.
+// writer writes a stream of blocks. It holds one block at a time.
 type writer struct {
 	dst       io.Writer
 	blockSize int
-	// tick is told after each block how many keys and bytes have been written, and can
-	// end the writing.
+	// tick is called after each block of records with the number of keys and bytes
+	// written. An error stops the writer.
 	tick func(keys, bytes int64) error
 
-	buf  []byte // the block that is being built: its place, room for its head, payload
+	buf  []byte // the block being built: its place, space for its type and length, its payload
 	file uint32 // checksum of the header, once it has been written
-	info Info   // what has been written; Size is the offset of the block in buf
+	info Info   // the blocks written; Size is the offset of the block in buf
 }
 
 var errRecordSize = errors.New("record does not fit a block")
 
-// write writes the records of src as one snapshot. Of info it takes Program and Created;
-// it returns the whole of it.
+// write writes the records of src as one snapshot. It uses the fields Program and Created
+// of info and returns the complete Info.
 func (w *writer) write(info Info, src Source) (Info, error) {
 	w.info = info
 	w.info.Format, w.info.Begun = format, src.Now()
@@ -56,8 +56,8 @@ func (w *writer) records(src Source) error {
 	return w.flush()
 }
 
-// add appends a record to the block. A record that is larger than a block gets one of
-// its own.
+// add appends a record to the block. A record that is larger than a block gets its own
+// block.
 func (w *writer) add(r *limiter.Record) error {
 	size := maxRecordSize(r)
 	if size > maxPayload {
@@ -73,7 +73,7 @@ func (w *writer) add(r *limiter.Record) error {
 	return nil
 }
 
-// flush writes the records that wait in the block, if any.
+// flush writes the block if it contains records.
 func (w *writer) flush() error {
 	if len(w.buf) == headSize {
 		return nil
@@ -94,7 +94,7 @@ func (w *writer) open() {
 	w.buf = append(w.buf, make([]byte, headSize-placeSize)...)
 }
 
-// close completes the block, writes it, and begins the next.
+// close completes the block, writes it, and begins the next one.
 func (w *writer) close(t blockType) error {
 	w.buf = seal(w.buf, t)
 	n, err := w.dst.Write(w.buf[placeSize:])
