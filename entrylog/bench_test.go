@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// BenchmarkStoreLogs stores one entry a time, and deletes old ones at intervals, as raft
-// does. What the move to bbolt takes is part of the time of "front", as is the deletion.
+// BenchmarkStoreLogs stores one entry per call and periodically deletes old ones, like
+// raft. The results of "front" include the move to bbolt and the deletion.
 func BenchmarkStoreLogs(b *testing.B) {
 	for _, sync := range []bool{false, true} {
 		for _, size := range []int{200, 2 << 10, 20 << 10} {
@@ -27,7 +27,7 @@ func BenchmarkStoreLogs(b *testing.B) {
 	}
 }
 
-// BenchmarkAppend is StoreLogs without what happens behind.
+// BenchmarkAppend measures StoreLogs with a base store of no cost.
 func BenchmarkAppend(b *testing.B) {
 	for _, size := range []int{200, 2 << 10, 20 << 10} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
@@ -39,7 +39,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// storeMany keeps 20000 entries, which is twice as many as raft does by default.
+// storeMany keeps 20000 entries, twice the default of raft.
 func storeMany(b *testing.B, l raft.LogStore, size int) {
 	const step = 10000
 	entry := command(1, 1, size)
@@ -57,15 +57,14 @@ func storeMany(b *testing.B, l raft.LogStore, size int) {
 	b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
 }
 
-// cpuTime is what the process has used of the processors, in nanoseconds: what is done
-// beside the writer is in it.
+// cpuTime returns the CPU time of the process in nanoseconds, including all goroutines.
 func cpuTime(b *testing.B) int64 {
 	var u syscall.Rusage
 	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// BenchmarkMove is what moving an entry takes, in transactions of several sizes.
+// BenchmarkMove measures the cost of moving an entry to bbolt for several batch sizes.
 func BenchmarkMove(b *testing.B) {
 	for _, size := range []int{2 << 10, 20 << 10} {
 		for _, n := range []int{64, 200, 1024} {
@@ -98,7 +97,7 @@ func BenchmarkGetLog(b *testing.B) {
 	must(b, l.Close())
 }
 
-// sink is a store that only counts.
+// sink is a store that only tracks its bounds.
 type sink struct {
 	raft.LogStore
 	first, last uint64

@@ -9,9 +9,9 @@ import (
 	"github.com/throttledhq/throttled/internal/race"
 )
 
-// TestCrash_EachStep ends the process, or the power, before each step in turn that a script
-// of operations takes in the files and behind, and once more while the log is opened after
-// that. What was acknowledged is there, and of the operation that was not finished a part.
+// TestCrash_EachStep crashes the process, or cuts the power, before each step of a script
+// of operations on the files and on Base, and again while the log is recovered. All
+// acknowledged operations must survive. The unfinished operation may be applied in part.
 func TestCrash_EachStep(t *testing.T) {
 	for _, power := range []bool{false, true} {
 		for seed := range uint64(12 / race.Factor) {
@@ -32,14 +32,14 @@ type crash struct {
 	seed  uint64
 }
 
-// run cuts at a step, and reports whether the script takes so many.
+// run crashes at the given step and reports whether the script has that many steps.
 func (c crash) run(t *testing.T, at int) bool {
 	r, chance := rand.New(rand.NewPCG(c.seed, 7)), rand.New(rand.NewPCG(c.seed, uint64(at)))
 	m := newMachine()
 	m.powerCut(at)
 	before, after := oracle{}, oracle{}
 	l, err := Open(m.config())
-	unfinished := op{lo: 1} // nothing
+	unfinished := op{lo: 1} // no operation
 	for step := uint64(0); err == nil && step < 30; step++ {
 		unfinished = randomOp(r, after, step)
 		before.store(after.list())
@@ -67,7 +67,7 @@ func (c crash) run(t *testing.T, at int) bool {
 	return err != nil
 }
 
-// check opens the log of a machine and works with it.
+// check opens the log of a machine, verifies its content and appends to it.
 func (c crash) check(t *testing.T, m *machine, what string, before oracle, unfinished op) {
 	l, err := Open(m.config())
 	if err != nil {
@@ -86,8 +86,9 @@ func (c crash) check(t *testing.T, m *machine, what string, before oracle, unfin
 	checkLog(t, behind{m}, state)
 }
 
-// stateOf returns what a log holds, if that can be: what was before an operation, and a
-// part of what it stores, or what it does not delete.
+// stateOf returns the content of a log if it is a valid result of an unfinished operation:
+// the entries before it, plus a prefix of the entries that it stores, or minus the range
+// that it deletes.
 func stateOf(l *Log, before oracle, unfinished op) (oracle, error) {
 	var failures []error
 	for n := range len(unfinished.entries) + 1 {

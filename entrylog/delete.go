@@ -2,8 +2,8 @@ package entrylog
 
 import "fmt"
 
-// DeleteRange deletes the entries from lo to hi. Unless the last entry is among them, others
-// can be stored meanwhile.
+// DeleteRange deletes the entries from lo to hi, inclusive. StoreLogs can run concurrently
+// unless the range contains the last entry.
 func (l *Log) DeleteRange(lo, hi uint64) error {
 	done, err := l.deleteOld(lo, hi)
 	if done || err != nil {
@@ -19,8 +19,8 @@ func (l *Log) DeleteRange(lo, hi uint64) error {
 	})
 }
 
-// deleteOld deletes entries if there is one after them. That one is moved to Base first:
-// from then on what the files hold of the others is skipped by Open.
+// deleteOld deletes entries if there is an entry after them. It first moves that entry to
+// Base, so that Open skips deleted entries that are still in the files.
 func (l *Log) deleteOld(lo, hi uint64) (done bool, err error) {
 	l.behind.Lock()
 	defer l.behind.Unlock()
@@ -34,7 +34,7 @@ func (l *Log) deleteOld(lo, hi uint64) (done bool, err error) {
 	return true, l.deleteBehind(lo, hi)
 }
 
-// deleteBehind deletes entries of Base, where all of them are.
+// deleteBehind deletes entries of Base. All entries from lo to hi must be in Base.
 func (l *Log) deleteBehind(lo, hi uint64) error {
 	l.forget(lo, hi)
 	if err := l.cfg.Base.DeleteRange(lo, hi); err != nil {
@@ -46,8 +46,8 @@ func (l *Log) deleteBehind(lo, hi uint64) error {
 	return nil
 }
 
-// forget takes the entries from lo to hi out of the memory. Of those that stay on both sides
-// it can keep one side only, the newer.
+// forget removes the entries from lo to hi from memory. If the range is in the middle, the
+// older entries are removed too.
 func (l *Log) forget(lo, hi uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestDeleteRange_Steps pins what has to happen in which order: an entry after those that are
-// deleted is behind, or all files are gone.
+// TestDeleteRange_Steps checks the order of the steps. Before a deletion, Base must have an
+// entry after the deleted range, or all files must have been removed.
 func TestDeleteRange_Steps(t *testing.T) {
 	for _, tc := range []struct {
 		what   string
@@ -47,13 +47,13 @@ func TestDeleteRange_Steps(t *testing.T) {
 			first, _ := l.FirstIndex()
 			last, _ := l.LastIndex()
 			if first != tc.first || last != tc.last || l.held() != tc.held {
-				t.Errorf("the log goes from %d to %d, %d are in memory; want %d to %d, and %d", first, last, l.held(), tc.first, tc.last, tc.held)
+				t.Errorf("the log has entries %d to %d, %d in memory; want %d to %d, and %d", first, last, l.held(), tc.first, tc.last, tc.held)
 			}
 		})
 	}
 }
 
-// TestDeleteRange_Watched gives each operation on files to Config.Step.
+// TestDeleteRange_Watched checks that each file operation is passed to Config.Step.
 func TestDeleteRange_Watched(t *testing.T) {
 	m := newMachine()
 	c := m.config()

@@ -13,19 +13,19 @@ import (
 
 var errDisk = errors.New("input/output error")
 
-// machine is a file system in memory and a store behind, on which a power cut can come
-// between any two steps. What was made durable is there afterwards; of the rest chance says
-// what is, for the length of a file and for each sector.
+// machine is an in-memory file system and a base store, with a power failure between any
+// two steps. Synced data survives it. For other data, the length of a file and the content
+// of each sector afterwards are random.
 type machine struct {
 	mu      sync.Mutex
-	names   map[string]*memFile // what a process sees
-	durable map[string]*memFile // what a power cut leaves for certain
-	base    oracle              // each of its calls is durable, or does not happen
+	names   map[string]*memFile // visible to the process
+	durable map[string]*memFile // survive a power failure
+	base    oracle              // each call is durable or has no effect
 	steps   int
-	fail    func(step int, what string) bool // the step fails, half done
-	cut     bool                             // after it everything fails
+	fail    func(step int, what string) bool // reports whether the step fails; a failed write is partial
+	cut     bool                             // all later steps fail
 	ops     []string
-	blocked chan struct{} // not nil: Base stores nothing until it is closed
+	blocked chan struct{} // if not nil, Base.StoreLogs blocks until it is closed
 }
 
 type memFile struct {
@@ -39,7 +39,7 @@ func newMachine() *machine {
 	return &machine{names: map[string]*memFile{}, durable: map[string]*memFile{}, base: oracle{}}
 }
 
-// step counts, and says whether this one fails.
+// step counts a step and returns an error if it fails.
 func (m *machine) step(what string) error {
 	m.steps++
 	m.ops = append(m.ops, what)
@@ -49,7 +49,7 @@ func (m *machine) step(what string) error {
 	return nil
 }
 
-// powerCut fails the step of a number and everything after it.
+// powerCut makes the step with the given number and all later steps fail.
 func (m *machine) powerCut(at int) {
 	m.fail = func(step int, _ string) bool {
 		m.cut = m.cut || step >= at
@@ -57,8 +57,8 @@ func (m *machine) powerCut(at int) {
 	}
 }
 
-// restart returns the machine as it is found after the end of the process, or with power
-// after a power cut.
+// restart returns the machine after a crash of the process or, if power is set, after a
+// power failure.
 func (m *machine) restart(power bool, r *rand.Rand) *machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -171,7 +171,7 @@ func (f *memFile) Sync() error {
 
 func (f *memFile) Close() error { return nil }
 
-// behind is the store of a machine.
+// behind is the base store of a machine.
 type behind struct{ *machine }
 
 func (b behind) bounds() (first, last uint64) {
@@ -226,7 +226,7 @@ func (b behind) DeleteRange(lo, hi uint64) error {
 	return nil
 }
 
-// config is that of a Log on a machine.
+// config returns the Config of a Log on a machine.
 func (m *machine) config() Config {
 	return Config{Dir: "dir", Base: behind{m}, Sync: true, MaxEntries: 8, files: m}
 }

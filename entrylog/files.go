@@ -9,24 +9,24 @@ import (
 	"github.com/throttledhq/throttled/dirs"
 )
 
-// files is what a Log needs of a file system; tests have one that fails.
+// files is the file system of a Log. Tests inject faults.
 type files interface {
 	Names(dir string) ([]string, error)
 	ReadFile(path string) ([]byte, error)
-	Create(path string) (file, error) // a new one, or one made empty
+	Create(path string) (file, error) // truncates an existing file
 	Remove(path string) error
-	SyncDir(dir string) error // makes the names durable
+	SyncDir(dir string) error // makes the directory entries durable
 }
 
 type file interface {
 	io.WriteCloser
-	Sync() error // makes the bytes and the length durable
+	Sync() error // makes the content and the length durable
 }
 
-// disk is the files of the operating system.
+// disk is the file system of the operating system.
 type disk struct{}
 
-// Names returns the names in a directory.
+// Names returns the names of the entries of a directory.
 func (disk) Names(dir string) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -36,7 +36,7 @@ func (disk) Names(dir string) ([]string, error) {
 	return names, errors.Join(err, d.Close())
 }
 
-// ReadFile returns all that a file holds.
+// ReadFile returns the content of a file.
 func (disk) ReadFile(path string) ([]byte, error) { return os.ReadFile(path) }
 
 // Create opens an empty file for writing.
@@ -51,7 +51,7 @@ func (disk) Create(path string) (file, error) {
 // Remove removes a file.
 func (disk) Remove(path string) error { return os.Remove(path) }
 
-// SyncDir makes the names in a directory durable.
+// SyncDir makes the entries of a directory durable.
 func (disk) SyncDir(dir string) error { return dirs.Sync(dir) }
 
 type diskFile struct {
@@ -59,7 +59,7 @@ type diskFile struct {
 	fd int
 }
 
-// Sync makes the bytes durable, and of what is known about the file only the length.
+// Sync makes the content durable, and of the metadata only the length.
 func (f *diskFile) Sync() error {
 	for {
 		if err := syncData(f); !errors.Is(err, syscall.EINTR) {

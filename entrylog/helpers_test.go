@@ -21,7 +21,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// command is an entry with bytes that follow from its index and term.
+// command returns an entry with content derived from its index and term.
 func command(index, term uint64, size int) *raft.Log {
 	data := make([]byte, size)
 	for i := range data {
@@ -33,7 +33,7 @@ func command(index, term uint64, size int) *raft.Log {
 	}
 }
 
-// commands are the entries of the indexes from lo to hi.
+// commands returns the entries with the indexes from lo to hi.
 func commands(lo, hi, term uint64, size int) (all []*raft.Log) {
 	for i := lo; i <= hi; i++ {
 		all = append(all, command(i, term, size))
@@ -46,7 +46,7 @@ func same(a, b *raft.Log) bool {
 		string(a.Extensions) == string(b.Extensions) && a.AppendedAt.Equal(b.AppendedAt)
 }
 
-// openBolt opens the store that is behind in the program.
+// openBolt opens a bbolt store with the options used in production.
 func openBolt(t testing.TB, dir string, sync bool) *raftboltdb.BoltStore {
 	t.Helper()
 	s, err := newBolt(dir, sync)
@@ -65,7 +65,7 @@ func newBolt(dir string, sync bool) (*raftboltdb.BoltStore, error) {
 	})
 }
 
-// openLog opens a Log that must not fail, and closes it with the test.
+// openLog opens a Log and closes it at the end of the test.
 func openLog(t testing.TB, c Config) *Log {
 	t.Helper()
 	l, err := Open(c)
@@ -78,7 +78,7 @@ func openLog(t testing.TB, c Config) *Log {
 	return l
 }
 
-// frontFiles returns the paths of the files in a directory.
+// frontFiles returns the paths of the log files in a directory.
 func frontFiles(t testing.TB, dir string) []string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, namePrefix+"*"))
@@ -86,7 +86,7 @@ func frontFiles(t testing.TB, dir string) []string {
 	return paths
 }
 
-// oracle is what a log has to hold.
+// oracle is the expected content of a log.
 type oracle map[uint64]*raft.Log
 
 func (o oracle) store(entries []*raft.Log) {
@@ -112,7 +112,7 @@ func (o oracle) bounds() (first, last uint64) {
 	return first, last
 }
 
-// checkLog compares a log with the entries that it should have.
+// checkLog compares the content of a log with want.
 func checkLog(t testing.TB, l raft.LogStore, want oracle) {
 	t.Helper()
 	if err := compare(l, want); err != nil {
@@ -120,7 +120,7 @@ func checkLog(t testing.TB, l raft.LogStore, want oracle) {
 	}
 }
 
-// compare returns how a log differs from what it should be.
+// compare returns an error that describes the first difference between a log and want.
 func compare(l raft.LogStore, want oracle) error {
 	lo, hi := want.bounds()
 	first, err := l.FirstIndex()
@@ -132,14 +132,14 @@ func compare(l raft.LogStore, want oracle) error {
 		return err
 	}
 	if first != lo || last != hi {
-		return fmt.Errorf("the log goes from %d to %d; want %d to %d", first, last, lo, hi)
+		return fmt.Errorf("the log has entries %d to %d; want %d to %d", first, last, lo, hi)
 	}
 	for i := max(lo, 2) - 1; i <= hi+1; i++ {
 		var got raft.Log
 		switch err := l.GetLog(i, &got); {
 		case want[i] == nil && errors.Is(err, raft.ErrLogNotFound):
 		case want[i] == nil:
-			return fmt.Errorf("entry %d, which is not there: %w", i, err)
+			return fmt.Errorf("missing entry %d: %w", i, err)
 		case err != nil:
 			return fmt.Errorf("entry %d: %w", i, err)
 		case !same(&got, want[i]):

@@ -11,8 +11,7 @@ import (
 
 // The errors of a [Log].
 var (
-	// ErrDamaged is wrapped by Open when a file is not what was written, or does not fit to
-	// Base.
+	// ErrDamaged is wrapped by Open when a file is corrupt or inconsistent with Base.
 	ErrDamaged = errors.New("damaged")
 	// ErrClosed is returned by every call after Close.
 	ErrClosed = errors.New("the log is closed")
@@ -23,56 +22,56 @@ const (
 	defaultEntries = 8192
 )
 
-// Config says where a Log is and what is behind it. Dir and Base must be set.
+// Config configures a Log. Dir and Base must be set.
 type Config struct {
-	// Dir is where the files are. It must be there, other files in it are left alone.
+	// Dir is the directory of the files. It must exist. Other files in it are not touched.
 	Dir string
-	// Base holds the entries in the end. It must make them durable by itself, if they are to
-	// be, and may keep the slices it is given. It is called from a goroutine of the Log
-	// too, so it must not panic.
+	// Base is the store that entries are moved to. It is responsible for its own durability and
+	// may keep the slices it is given. It is also called from a goroutine of the Log, so it must
+	// not panic.
 	Base raft.LogStore
 	// Sync makes entries durable before StoreLogs returns.
 	Sync bool
-	// MaxBytes and MaxEntries say how much may be in front of Base; 0 is 16 MiB and 8192.
-	// One call of StoreLogs can exceed them by what it stores.
+	// MaxBytes and MaxEntries bound the entries that are not in Base yet. 0 means 16 MiB and
+	// 8192. A single call of StoreLogs can exceed them by its own entries.
 	MaxBytes   int64
 	MaxEntries int
-	// Step is given each operation on files that a deletion, or a move to Base, takes by itself,
-	// and has to call it: making or removing a file, or syncing the directory. Its error is
-	// taken for that of the operation. It may be called from several goroutines at once; nil:
-	// they are just called.
+	// Step runs each operation that creates or removes a file or syncs the directory, except the
+	// removal of recovered files by Open. It must call op. Its error is treated as the error of
+	// the operation. It may be called concurrently. nil calls op directly.
 	Step func(op func() error) error
-	// Log is told what was dropped at the end of a file; nil: nothing is logged.
+	// Log receives a warning if an incomplete write is dropped from the end of a file. nil
+	// disables logging.
 	Log *slog.Logger
 
-	files files // nil: those of the operating system
+	files files // nil means disk
 }
 
-// Log is a raft.LogStore with files in front of another one. Its methods may be called from
-// many goroutines at once.
+// Log is a raft.LogStore that appends to files in front of another raft.LogStore. Its methods
+// may be called concurrently.
 //
-// The locks are taken in the order writing, full, behind, mu.
+// The lock order is writing, full, behind, mu.
 type Log struct {
 	cfg Config
 
-	writing sync.Mutex // whoever adds entries, or deletes the last one
-	buf     []byte     // the records of one call
-	front   front      // the file that is written to
-	number  uint64     // of that file
+	writing sync.Mutex // held while entries are added or the last one is deleted
+	buf     []byte     // buffer for the record of one call
+	front   front      // the file that is appended to
+	number  uint64     // number of that file
 
-	full   chan struct{} // has an element while a full file is on its way to Base
-	behind sync.Mutex    // whoever changes Base
+	full   chan struct{} // has an element while a full file is being moved to Base
+	behind sync.Mutex    // held while Base is modified
 
-	mu          sync.Mutex // never held during I/O
-	recent      ring       // those that are not in Base, after some that are
-	first, last uint64     // of Base
+	mu          sync.Mutex // not held during I/O
+	recent      ring       // entries that are not in Base, preceded by some that are
+	first, last uint64     // bounds of Base
 	failure     error
 
 	closing  sync.Once
 	closeErr error
 }
 
-// front is a file, and what was written to it.
+// front is a file and the amount of data written to it.
 type front struct {
 	file
 	path    string
@@ -80,9 +79,9 @@ type front struct {
 	entries int
 }
 
-// Open returns the log that is in Base and in the files of a directory. It moves what the
-// files hold to Base, removes them and begins with an empty one. It wraps [ErrDamaged], or
-// an error of the file system or of Base.
+// Open recovers the log from Base and the files of a directory. It moves the entries of the
+// files to Base, removes the files and creates an empty one. The error wraps [ErrDamaged], or an
+// error of the file system or of Base.
 func Open(c Config) (*Log, error) {
 	if c.MaxBytes <= 0 {
 		c.MaxBytes = defaultBytes
@@ -102,7 +101,7 @@ func Open(c Config) (*Log, error) {
 	l := &Log{cfg: c, full: make(chan struct{}, 1)}
 	if err := l.open(); err != nil {
 		if l.front.file != nil {
-			_ = l.front.Close() // it is empty
+			_ = l.front.Close() // nothing was written
 		}
 		return nil, fmt.Errorf("open the log in %s: %w", c.Dir, err)
 	}
@@ -123,7 +122,7 @@ func (l *Log) open() error {
 	return l.startDurably()
 }
 
-// findBounds asks Base which entries it has.
+// findBounds reads the first and the last index of Base.
 func (l *Log) findBounds() error {
 	first, err := l.cfg.Base.FirstIndex()
 	if err != nil {
@@ -139,8 +138,8 @@ func (l *Log) findBounds() error {
 	return nil
 }
 
-// Close moves everything to Base and removes the files, unless an error has come before,
-// which it then returns. It does not close Base.
+// Close moves all entries to Base and removes the files. If the Log has failed before, it
+// returns that error instead. It does not close Base.
 func (l *Log) Close() error {
 	l.closing.Do(func() {
 		l.writing.Lock()
@@ -149,7 +148,7 @@ func (l *Log) Close() error {
 		if l.closeErr == nil {
 			l.closeErr = l.discard(l.front)
 		} else {
-			_ = l.front.Close() // the first error says more
+			_ = l.front.Close() // return the first error
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -158,7 +157,7 @@ func (l *Log) Close() error {
 	return l.closeErr
 }
 
-// fail keeps the first error, and returns it.
+// fail records the first error and returns it.
 func (l *Log) fail(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,16 +167,16 @@ func (l *Log) fail(err error) error {
 	return l.failure
 }
 
-// failed returns what every call has to return, or nil.
+// failed returns the recorded error, or nil.
 func (l *Log) failed() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failure
 }
 
-// IsMonotonic reports whether raft has to leave no gaps between indexes. Gaps end up in
-// Base only, so that is as Base says: bbolt has no trouble with them, and raft then deletes
-// nothing when it has installed a snapshot.
+// IsMonotonic reports whether raft must leave no gaps between indexes. Entries after a gap are
+// stored in Base directly, so the answer is that of Base. bbolt accepts gaps, and raft then
+// deletes nothing after it has installed a snapshot.
 func (l *Log) IsMonotonic() bool {
 	base, ok := l.cfg.Base.(raft.MonotonicLogStore)
 	return ok && base.IsMonotonic()
@@ -200,7 +199,7 @@ func (l *Log) LastIndex() (uint64, error) {
 	return l.newest(), l.failure
 }
 
-// newest is LastIndex for those who hold mu.
+// newest returns the last index. mu must be held.
 func (l *Log) newest() uint64 {
 	if l.recent.size() > 0 {
 		return l.recent.next - 1
@@ -208,8 +207,8 @@ func (l *Log) newest() uint64 {
 	return l.last
 }
 
-// GetLog reads an entry, which shares its bytes with others who read it. It returns
-// raft.ErrLogNotFound, or what else Base says, if there is none of that index.
+// GetLog reads an entry. Its Data and Extensions are shared and must not be modified. If there
+// is no such entry, it returns raft.ErrLogNotFound or another error of Base.
 func (l *Log) GetLog(index uint64, entry *raft.Log) error {
 	l.mu.Lock()
 	err, found := l.failure, l.recent.get(index)
@@ -220,6 +219,6 @@ func (l *Log) GetLog(index uint64, entry *raft.Log) error {
 	if err != nil || found != nil {
 		return err
 	}
-	*entry = raft.Log{} // bbolt's store leaves alone what was empty
+	*entry = raft.Log{} // bbolt's store does not reset fields that were empty
 	return l.cfg.Base.GetLog(index, entry)
 }

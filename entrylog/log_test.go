@@ -15,8 +15,8 @@ import (
 	"github.com/throttledhq/throttled/internal/race"
 )
 
-// TestLog_Model compares a log over bbolt with a map, under random operations and reopened
-// at random: closed, or left as at the end of the process.
+// TestLog_Model compares a log over bbolt with a map under random operations. The log is
+// reopened at random, after Close or after a simulated crash.
 func TestLog_Model(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -53,13 +53,13 @@ func TestLog_Model(t *testing.T) {
 	}
 }
 
-// abandon ends a log as the end of the process does, but for a move that has begun.
+// abandon stops a log like a crash of the process, except that a started move completes.
 func abandon(l *Log) {
 	_ = l.fail(errDisk)
 	_ = l.Close()
 }
 
-// op is a change of a log: entries are stored, or a range is deleted.
+// op is a modification of a log: it stores entries or deletes a range.
 type op struct {
 	entries []*raft.Log
 	lo, hi  uint64
@@ -89,22 +89,22 @@ func (o op) do(l any) error {
 	panic("no log")
 }
 
-// randomOp is what raft does, mostly.
+// randomOp returns an operation. Most of them are typical of raft.
 func randomOp(r *rand.Rand, model oracle, term uint64) op {
 	first, last := model.bounds()
 	span := last - first + 1
 	n, size := r.Uint64N(12), r.IntN(200)
 	switch r.IntN(40) {
-	case 0, 1: // a snapshot lets old ones go
+	case 0, 1: // compaction after a snapshot
 		return op{lo: first, hi: first + r.Uint64N(span+2)}
-	case 2: // a leader replaces the newest
+	case 2: // the newest entries are truncated for a new leader
 		return op{lo: last - min(last, r.Uint64N(20)), hi: last + r.Uint64N(2)}
-	case 3: // a snapshot was installed
+	case 3: // after the installation of a snapshot
 		return op{entries: commands(last+2+n, last+2+n+n, term, size)}
-	case 4: // overwritten without being deleted
+	case 4: // overwritten without a deletion
 		from := max(1, last-min(last, n))
 		return op{entries: commands(from, from+n/2, term, size)}
-	case 5: // raft does not
+	case 5: // not done by raft
 		return op{lo: first + r.Uint64N(span+1), hi: first + r.Uint64N(span+1)}
 	case 6:
 		return op{lo: 0, hi: ^uint64(0) - r.Uint64N(2)}
@@ -112,7 +112,7 @@ func randomOp(r *rand.Rand, model oracle, term uint64) op {
 	return op{entries: commands(last+1, last+1+n, term, size)}
 }
 
-// TestLog_Concurrent reads and compacts while entries are stored, as raft does.
+// TestLog_Concurrent reads and compacts while entries are stored, like raft.
 func TestLog_Concurrent(t *testing.T) {
 	dir := t.TempDir()
 	l := openLog(t, Config{Dir: dir, Base: openBolt(t, dir, false), MaxEntries: 64})
@@ -130,8 +130,8 @@ func TestLog_Concurrent(t *testing.T) {
 				for ; i <= last; i++ {
 					var got raft.Log
 					if err := l.GetLog(i, &got); errors.Is(err, raft.ErrLogNotFound) {
-						if i+1000 > n { // older ones are deleted
-							t.Errorf("entry %d is not there", i)
+						if i+1000 > n { // older entries may have been deleted
+							t.Errorf("entry %d is missing", i)
 						}
 					} else if err != nil || !same(&got, command(i, 1, 100)) {
 						t.Errorf("entry %d is %+v, %v", i, got, err)
@@ -171,7 +171,7 @@ func TestLog_Closed(t *testing.T) {
 	l, err := Open(m.config())
 	must(t, err)
 	must(t, l.StoreLogs(commands(1, 50, 1, 10)))
-	l.behind.Lock() // which whatever moves entries waits for
+	l.behind.Lock() // blocks the goroutine that moves entries
 	must(t, l.StoreLogs(commands(51, 60, 1, 10)))
 	if len(goroutines.Since(before, ofLogs)) == 0 {
 		t.Error("the goroutine that moves entries is not found")
@@ -180,13 +180,13 @@ func TestLog_Closed(t *testing.T) {
 	must(t, l.Close())
 	must(t, l.Close())
 	if len(m.names) != 0 || len(m.base) != 60 {
-		t.Errorf("there are %d files, and %d entries behind", len(m.names), len(m.base))
+		t.Errorf("there are %d files, and %d entries in Base", len(m.names), len(m.base))
 	}
 	checkFails(t, l, ErrClosed)
 	goroutines.AwaitEnd(t, ofLogs, before)
 }
 
-// checkFails checks that all calls return an error.
+// checkFails checks that every call returns the error want.
 func checkFails(t *testing.T, l *Log, want error) {
 	t.Helper()
 	_, firstErr := l.FirstIndex()
@@ -204,7 +204,7 @@ func checkFails(t *testing.T, l *Log, want error) {
 	}
 }
 
-// TestLog_Memory lets go of what is behind, but for the newest.
+// TestLog_Memory checks that entries in Base are removed from memory, except the newest.
 func TestLog_Memory(t *testing.T) {
 	m := newMachine()
 	c := m.config()
@@ -213,12 +213,12 @@ func TestLog_Memory(t *testing.T) {
 	for i := uint64(1); i <= 20000; i += 10 {
 		must(t, l.StoreLogs(commands(i, i+9, 1, 1)))
 		if n := l.held(); n > 2000+cachedEntries+10 {
-			t.Fatalf("after %d there are %d entries in memory", i, n)
+			t.Fatalf("after entry %d, %d entries are in memory", i, n)
 		}
 	}
 	must(t, l.alone(l.empty))
 	if n := l.held(); n != cachedEntries {
-		t.Errorf("when all is behind, %d entries are in memory", n)
+		t.Errorf("after all entries were moved, %d are in memory", n)
 	}
 }
 
@@ -228,8 +228,8 @@ func (l *Log) held() int {
 	return l.recent.size()
 }
 
-// TestLog_ForgottenEntry asks Base for what is not in memory, without what is left in the
-// entry that the caller passes.
+// TestLog_ForgottenEntry reads an entry from Base that is not in memory. The entry of the
+// caller must be reset first.
 func TestLog_ForgottenEntry(t *testing.T) {
 	dir := t.TempDir()
 	l := openLog(t, Config{Dir: dir, Base: openBolt(t, dir, false), MaxEntries: 10})
@@ -253,18 +253,19 @@ func (monotonic) IsMonotonic() bool { return true }
 func TestLog_IsMonotonic(t *testing.T) {
 	c := newMachine().config()
 	if openLog(t, c).IsMonotonic() {
-		t.Error("a log over a store that takes gaps says that it does not")
+		t.Error("IsMonotonic is true over a store that accepts gaps")
 	}
 	m := newMachine()
 	c = m.config()
 	c.Base = monotonic{behind{m}}
 	if !openLog(t, c).IsMonotonic() {
-		t.Error("a log over a store that takes no gaps says that it does")
+		t.Error("IsMonotonic is false over a store that accepts no gaps")
 	}
 }
 
-// TestLog_Fails fails each operation of Base and of the files once. The call that needs
-// it, or the next one, returns the error, and so do all later ones; nothing is written then.
+// TestLog_Fails makes each operation of Base and of the files fail once. The call that needs
+// it, or the next one, returns the error, and so do all later ones. Nothing is written after
+// that.
 func TestLog_Fails(t *testing.T) {
 	for _, what := range []string{"create", "write", "sync", "sync names", "remove", "store", "delete"} {
 		for nth := 1; nth <= 3; nth++ {
@@ -304,11 +305,11 @@ func failOnce(t *testing.T, what string, nth int) {
 	after := m.count("write")
 	checkFails(t, l, ErrClosed)
 	if m.count("write") != after {
-		t.Error("a file was written to after it failed")
+		t.Error("a file was written after a failure")
 	}
 }
 
-// count is how often a step was done.
+// count returns the number of times that a step was executed.
 func (m *machine) count(what string) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

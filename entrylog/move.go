@@ -9,19 +9,20 @@ import (
 )
 
 const (
-	// batchEntries and batchBytes bound one transaction, which Base builds in memory.
+	// batchEntries and batchBytes bound one transaction of Base, which is built in memory.
 	batchEntries = 1024
 	batchBytes   = 4 << 20
-	// cachedEntries stay in memory when they are in Base, for those who read the newest: the
-	// replication to followers, and on a follower the state machine.
+	// cachedEntries is the number of entries kept in memory after they have been moved to
+	// Base, for readers of the newest entries: replication to followers and, on a follower,
+	// the state machine.
 	cachedEntries = 512
 )
 
-// moveAway moves what is in front up to last, and removes the file that ends there.
+// moveAway moves the entries up to last to Base and removes the file that ends with last.
 func (l *Log) moveAway(old front, last uint64) {
 	defer func() { <-l.full }()
 	if err := l.moveTo(last); err != nil {
-		_ = old.Close() // the first error says more, and the file stays
+		_ = old.Close() // return the first error; the file stays
 		return
 	}
 	if err := l.discard(old); err != nil {
@@ -29,14 +30,14 @@ func (l *Log) moveAway(old front, last uint64) {
 	}
 }
 
-// moveTo moves what is in front up to index.
+// moveTo moves the entries up to index to Base.
 func (l *Log) moveTo(index uint64) error {
 	l.behind.Lock()
 	defer l.behind.Unlock()
 	return l.moveUpTo(index)
 }
 
-// moveUpTo is moveTo for those who hold behind.
+// moveUpTo is like moveTo. The caller must hold behind.
 func (l *Log) moveUpTo(index uint64) error {
 	for {
 		if err := l.failed(); err != nil {
@@ -53,7 +54,7 @@ func (l *Log) moveUpTo(index uint64) error {
 	}
 }
 
-// moveAll moves all that is in front.
+// moveAll moves all entries to Base. The caller must hold behind.
 func (l *Log) moveAll() error {
 	last, err := l.LastIndex()
 	if err != nil {
@@ -62,7 +63,7 @@ func (l *Log) moveAll() error {
 	return l.moveUpTo(last)
 }
 
-// batch returns the next entries to move. They are copies: Base may keep them.
+// batch returns copies of the next entries to move, since Base may keep them.
 func (l *Log) batch(upTo uint64) (batch []*raft.Log) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +72,7 @@ func (l *Log) batch(upTo uint64) (batch []*raft.Log) {
 	if from >= to {
 		return nil
 	}
-	copies := make([]raft.Log, 0, to-from) // has room for all: pointers into it stay right
+	copies := make([]raft.Log, 0, to-from) // with capacity for all, so that pointers into it stay valid
 	for bytes := int64(0); from < to && bytes < batchBytes; from++ {
 		copies = append(copies, *l.recent.slot(from))
 		batch = append(batch, &copies[len(copies)-1])
@@ -80,7 +81,8 @@ func (l *Log) batch(upTo uint64) (batch []*raft.Log) {
 	return batch
 }
 
-// moved notes what Base has, and lets go of it but for the newest.
+// moved records that Base has a batch, and removes entries of Base from memory except the
+// newest.
 func (l *Log) moved(batch []*raft.Log) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,8 +93,8 @@ func (l *Log) moved(batch []*raft.Log) {
 	l.recent.dropBefore(min(l.last+1, l.recent.newest(cachedEntries, l.cfg.MaxBytes)))
 }
 
-// alone calls op, which changes Base, while nobody else does and no full file is on its
-// way. The caller holds writing.
+// alone calls op, which modifies Base, while no other call modifies Base and no full file is
+// being moved. The caller must hold writing.
 func (l *Log) alone(op func() error) error {
 	l.full <- struct{}{}
 	defer func() { <-l.full }()
@@ -104,8 +106,8 @@ func (l *Log) alone(op func() error) error {
 	return op()
 }
 
-// empty moves all that is in front and removes its file, durably if that matters, for
-// those who are alone.
+// empty moves all entries to Base, removes the file and begins a new one. With Config.Sync
+// the removal is durable. It must be called by an op of alone.
 func (l *Log) empty() error {
 	if err := l.moveAll(); err != nil {
 		return err
@@ -124,7 +126,7 @@ func (l *Log) empty() error {
 	return nil
 }
 
-// discard closes a file and removes it.
+// discard closes and removes a file.
 func (l *Log) discard(f front) error {
 	return l.cfg.Step(func() error { return errors.Join(f.Close(), l.remove(f.path)) })
 }
@@ -136,7 +138,8 @@ func (l *Log) remove(path string) error {
 	return nil
 }
 
-// storeBehind stores entries in Base, after all that is in front.
+// storeBehind stores entries in Base after all entries of the files have been moved. It must
+// be called by an op of alone.
 func (l *Log) storeBehind(entries []*raft.Log) error {
 	if err := l.empty(); err != nil {
 		return err

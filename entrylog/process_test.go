@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child changes a log until it is killed. It says what it is about to do, and when that is
-// done.
+// child modifies a log until it is killed. It prints each operation before it starts and
+// "done" when it has completed.
 func child(dir string, run uint64) error {
 	fmt.Println("open")
 	base, err := newBolt(dir, false)
@@ -60,7 +60,7 @@ func child(dir string, run uint64) error {
 	return err
 }
 
-// contents are the entries of a log.
+// contents returns the entries of a log.
 func contents(l raft.LogStore) (oracle, error) {
 	first, err := l.FirstIndex()
 	if err != nil {
@@ -73,14 +73,14 @@ func contents(l raft.LogStore) (oracle, error) {
 		if err = l.GetLog(i, &entry); err == nil {
 			all[i] = &entry
 		} else if err == raft.ErrLogNotFound {
-			err = nil // there are gaps
+			err = nil // a gap
 		}
 	}
 	return all, err
 }
 
-// TestProcess_Killed kills a process that changes a log, again and again, and looks after
-// each time whether what it has acknowledged is there.
+// TestProcess_Killed repeatedly kills a process that modifies a log, and checks each time
+// that the acknowledged operations are in the log.
 func TestProcess_Killed(t *testing.T) {
 	const runs = 120
 	dir, model := t.TempDir(), oracle{}
@@ -103,8 +103,8 @@ func TestProcess_Killed(t *testing.T) {
 	}
 }
 
-// runChild starts a child and kills it when it has written so many lines. It returns the
-// operations that were acknowledged, and the one that was not, if there is one.
+// runChild starts a child and kills it after the given number of lines. It returns the
+// acknowledged operations and the pending one, if any.
 func runChild(t *testing.T, dir string, run uint64, lines int) (done []op, pending op) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -130,7 +130,7 @@ func runChild(t *testing.T, dir string, run uint64, lines int) (done []op, pendi
 		}
 	}
 	if err := cmd.Wait(); cmd.ProcessState.Exited() {
-		t.Fatalf("the process ended by itself: %v", err)
+		t.Fatalf("the process exited: %v", err)
 	}
 	return done, pending
 }
@@ -141,7 +141,7 @@ func parseOp(t *testing.T, line string) op {
 	var lo, hi, term uint64
 	var size int
 	if _, err := fmt.Sscan(line, &what, &lo, &hi, &term, &size); err != nil {
-		t.Fatalf("the process writes %q: %v", line, err)
+		t.Fatalf("the process printed %q: %v", line, err)
 	}
 	if what == "delete" {
 		return op{lo: lo, hi: hi}
@@ -149,7 +149,8 @@ func parseOp(t *testing.T, line string) op {
 	return op{entries: commands(lo, hi, term, size)}
 }
 
-// inspect returns what the log in a directory holds, if that can be.
+// inspect returns the content of the log in a directory. It fails the test if the content
+// is not a valid result of the pending operation.
 func inspect(t *testing.T, dir string, before oracle, pending op) oracle {
 	t.Helper()
 	base, err := newBolt(dir, false)

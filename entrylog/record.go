@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	// sector is what a disk writes whole or not at all, in bytes. Each record begins at a
-	// multiple of it, so that nothing that was acknowledged is in a sector that is written again.
+	// sector is the size in bytes that a disk writes atomically. Each record begins at a multiple of it,
+	// so that no sector with acknowledged data is written again.
 	sector     = 512
 	mark       = "frn2"
 	headerSize = len(mark) + 4 + 4 + 4
-	fixedSize  = 8 + 8 + 1 + 8 // of an entry, before the lengths that vary
-	// maxStored bounds a record, in bytes, and keeps lengths far from the end of a uint32.
+	fixedSize  = 8 + 8 + 1 + 8 // fields of fixed size of an entry, without its length
+	// maxStored bounds the entries of a record, in bytes, so that lengths stay far below the maximum of a
+	// uint32.
 	maxStored = 1 << 30
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// mask is what each sector is scrambled with, so that none is written that has nothing but zeros, or
-// but a bit, and none begins like a record: those that have were never written.
+// mask scrambles each sector. A sector of zeros, or with a single bit set, was therefore never written,
+// and no sector inside a record begins like a record.
 var mask = func() (m [sector]byte) {
 	for i, x := 0, uint32(1); i < sector; i++ {
 		x = x*1664525 + 1013904223
@@ -35,7 +36,7 @@ var mask = func() (m [sector]byte) {
 	return m
 }()
 
-// What is wrong with a record.
+// The causes of an invalid record.
 var (
 	errCut     = errors.New("the file ends within a record")
 	errHeader  = errors.New("no record begins there")
@@ -44,8 +45,8 @@ var (
 	errOrder   = errors.New("an entry does not follow the one before")
 )
 
-// appendRecord appends the record of entries that are written at once, to b, whose length is a
-// multiple of sector. They have at most maxStored bytes.
+// appendRecord appends to b a record of entries that are written together. The length of b must be a
+// multiple of sector, and the entries must have at most maxStored bytes.
 func appendRecord(b []byte, entries ...*raft.Log) []byte {
 	var header [headerSize]byte
 	start := len(b)
@@ -70,7 +71,8 @@ func appendEntry(b []byte, entry *raft.Log) []byte {
 	return b
 }
 
-// seal fills up the last sector of the record that begins at start, scrambles it and fills in its header.
+// seal completes the record that begins at start: it pads the last sector, scrambles the payload and sets
+// the header.
 func seal(b []byte, start int) []byte {
 	size := len(b) - start
 	b = append(b, zeros[:padded(size)-size]...)
@@ -83,17 +85,17 @@ func seal(b []byte, start int) []byte {
 	return b
 }
 
-// scramble scrambles what is behind the header of a record, or takes that back.
+// scramble scrambles the bytes of a record after its header, or reverts that.
 func scramble(record []byte) {
 	for at := headerSize; at < len(record); at = (at/sector + 1) * sector {
 		subtle.XORBytes(record[at:], record[at:], mask[at%sector:])
 	}
 }
 
-// padded is how much of a file so many bytes occupy.
+// padded returns size rounded up to a multiple of sector.
 func padded(size int) int { return (size + sector - 1) / sector * sector }
 
-// hasHole reports whether a sector has nothing but zeros. The last one may be cut.
+// hasHole reports whether a sector of b is all zeros. The last sector may be incomplete.
 func hasHole(b []byte) bool {
 	for part := range slices.Chunk(b, sector) {
 		if isZero(part) {
@@ -103,18 +105,18 @@ func hasHole(b []byte) bool {
 	return false
 }
 
-// isZero reports whether at most a sector has nothing but zeros.
+// isZero reports whether b, at most a sector, is all zeros.
 func isZero(b []byte) bool { return bytes.Equal(b, zeros[:len(b)]) }
 
 var zeros [sector]byte
 
-// header is that of a record.
+// header is the header of a record.
 type header struct {
 	size int // of the payload, in bytes
 	sum  uint32
 }
 
-// decodeHeader reads the header at the beginning of b. The error is errCut or errHeader.
+// decodeHeader decodes the header at the beginning of b. The error is errCut or errHeader.
 func decodeHeader(b []byte) (h header, err error) {
 	if n := min(len(b), len(mark)); string(b[:n]) != mark[:n] {
 		return h, errHeader
@@ -128,11 +130,11 @@ func decodeHeader(b []byte) (h header, err error) {
 	return header{int(binary.LittleEndian.Uint32(b[4:])), binary.LittleEndian.Uint32(b[8:])}, nil
 }
 
-// recordSize is how many bytes of the file the record occupies.
+// recordSize returns the size of the record in the file, in bytes.
 func (h header) recordSize() int { return padded(headerSize + h.size) }
 
-// decodeRecord reads the record at the beginning of b and returns what comes after it. The error
-// is errCut if b is too short, and another one if what is there is no record.
+// decodeRecord decodes the record at the beginning of b and returns the bytes after it. The error is
+// errCut if b is too short, and another one if the record is invalid.
 func decodeRecord(b []byte) (entries []raft.Log, rest []byte, err error) {
 	h, err := decodeHeader(b)
 	if err != nil {
@@ -186,7 +188,7 @@ func decodeEntry(b []byte) (entry raft.Log, err error) {
 	return entry, nil
 }
 
-// orNil returns nil for no bytes, as what raft makes for an entry that has none.
+// orNil returns nil if b is empty, as in the entries that raft creates.
 func orNil(b []byte) []byte {
 	if len(b) == 0 {
 		return nil

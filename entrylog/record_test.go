@@ -41,10 +41,10 @@ func TestRecord_RoundTrip(t *testing.T) {
 	}
 }
 
-// TestRecord_Layout pins the bytes, which other versions have to read. They are from another implementation.
+// TestRecord_Layout pins the encoding. The expected bytes are from an independent implementation.
 func TestRecord_Layout(t *testing.T) {
 	entry := &raft.Log{Index: 0x0102, Term: 3, Type: raft.LogBarrier, AppendedAt: time.Unix(0, 5), Extensions: []byte("ab"), Data: []byte("xyz")}
-	const want = "66726e32" + "23000000" + "51bb257a" + "0691f67a" + // with the sum of all 512 bytes
+	const want = "66726e32" + "23000000" + "51bb257a" + "0691f67a" + // the first checksum covers all 512 bytes
 		"c253af89351a135121b5956140c1ef2d55fb638d73fae1b7f5f9275faf2b1e4fefa62f05f33bd507"
 	got := appendRecord(nil, entry)
 	if len(got) != sector || hex.EncodeToString(got[:len(want)/2]) != want {
@@ -52,7 +52,7 @@ func TestRecord_Layout(t *testing.T) {
 	}
 }
 
-// TestRecord_Scrambled sees that no sector is as those are that were never written, nor one bit from it.
+// TestRecord_Scrambled checks that no written sector is close to all zeros.
 func TestRecord_Scrambled(t *testing.T) {
 	for name, entry := range map[string]*raft.Log{
 		"zeros":        {Index: 1, Data: make([]byte, 5000)},
@@ -113,8 +113,8 @@ func TestRecord_Refused(t *testing.T) {
 	}
 }
 
-// FuzzDecodeRecord reads bytes as they are, and again as the payload of a record that is
-// sealed rightly. What is accepted is encoded as it was.
+// FuzzDecodeRecord decodes the input as a record and as the payload of a valid record. An accepted record
+// must be encoded to the same bytes.
 func FuzzDecodeRecord(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(appendRecord(nil, command(9, 4, 20)))
@@ -133,7 +133,7 @@ func FuzzDecodeRecord(f *testing.F) {
 				again = append(again, &entries[i])
 			}
 			if b := appendRecord(nil, again...); !bytes.Equal(b, record[:len(record)-len(rest)]) {
-				t.Errorf("%q is read as %+v, which is written as %q", record, entries, b)
+				t.Errorf("%q is decoded as %+v, which is encoded as %q", record, entries, b)
 			}
 		}
 	})

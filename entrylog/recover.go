@@ -17,23 +17,23 @@ const (
 
 func nameOf(number uint64) string { return fmt.Sprintf("%s%016x%s", namePrefix, number, nameSuffix) }
 
-// numberOf returns the number of a file of this package.
+// numberOf parses the name of a file of this package and returns its number.
 func numberOf(name string) (uint64, bool) {
 	digits, isFront := strings.CutPrefix(strings.TrimSuffix(name, nameSuffix), namePrefix)
 	number, err := strconv.ParseUint(digits, 16, 64)
 	return number, isFront && err == nil && name == nameOf(number)
 }
 
-// found is what the files hold.
+// found is the content of the files.
 type found struct {
 	paths   []string // oldest first
 	entries []raft.Log
-	torn    func() // tells of an end that is dropped, if there is one
+	torn    func() // logs that an incomplete write is dropped, if there is one
 }
 
-// Read returns the entries that the files of a directory hold and base does not, and changes
-// nothing. No Log may be open there. It wraps [ErrDamaged], or an error of the file system or of
-// base.
+// Read returns the entries of the files in a directory that base does not have. It changes
+// nothing. No Log may be open in the directory. The error wraps [ErrDamaged], or an error of the
+// file system or of base.
 func Read(dir string, base raft.LogStore) ([]raft.Log, error) {
 	l := &Log{cfg: Config{Dir: dir, Base: base, files: disk{}}}
 	if err := l.findBounds(); err != nil {
@@ -46,7 +46,7 @@ func Read(dir string, base raft.LogStore) ([]raft.Log, error) {
 	return all.entries, nil
 }
 
-// readFiles reads all files and changes nothing.
+// readFiles reads all files. It changes nothing.
 func (l *Log) readFiles() (found, error) {
 	names, err := l.cfg.files.Names(l.cfg.Dir)
 	if err != nil {
@@ -71,7 +71,7 @@ func (l *Log) readFiles() (found, error) {
 	return all, nil
 }
 
-// readFile adds the entries of a file that come after last, and returns the new last one.
+// readFile appends the entries of a file after last to all, and returns the new last index.
 func (l *Log) readFile(all *found, path string, last uint64, newest bool) (uint64, error) {
 	data, err := l.cfg.files.ReadFile(path)
 	if err != nil {
@@ -101,8 +101,8 @@ func (l *Log) readFile(all *found, path string, last uint64, newest bool) (uint6
 	return last, nil
 }
 
-// decodeFile returns the entries of a file, and how many bytes of it are valid: all if err
-// is nil.
+// decodeFile returns the entries of a file and the number of bytes that are valid, which is
+// len(data) if err is nil.
 func decodeFile(data []byte) (entries []raft.Log, valid int, err error) {
 	for rest := data; len(rest) > 0; {
 		valid = len(data) - len(rest)
@@ -120,23 +120,23 @@ func decodeFile(data []byte) (entries []raft.Log, valid int, err error) {
 	return entries, len(data), nil
 }
 
-// isTorn reports whether what cannot be read at the end of a file is what a write leaves
-// that was not finished: a record of which the end, or any sectors, never got there. What is
-// behind it was written when it had been finished.
+// isTorn reports whether the invalid end of a file is an incomplete write: a record whose end,
+// or some of whose sectors, were never written. A record after it would belong to a later write,
+// which begins only after this one has completed.
 func isTorn(rest []byte, err error) bool {
 	switch err {
 	case errCut:
 		return true
-	case errHeader: // its size is not known
+	case errHeader: // its size is unknown
 		return isZero(rest[:min(sector, len(rest))]) && !hasHeader(rest)
 	case errPayload:
-		h, _ := decodeHeader(rest) // it is right
+		h, _ := decodeHeader(rest) // valid, since the payload was checked
 		return hasHole(rest) && len(rest) == h.recordSize()
 	}
 	return false
 }
 
-// hasHeader reports whether a record begins anywhere.
+// hasHeader reports whether a sector of b begins with a record header.
 func hasHeader(b []byte) bool {
 	for part := range slices.Chunk(b, sector) {
 		if _, err := decodeHeader(part); err == nil {
@@ -146,7 +146,7 @@ func hasHeader(b []byte) bool {
 	return false
 }
 
-// recover moves what the files hold to Base, and removes them.
+// recover moves the entries of the files to Base and removes the files.
 func (l *Log) recover(all found) error {
 	all.torn()
 	for i := range all.entries {
@@ -155,12 +155,12 @@ func (l *Log) recover(all found) error {
 	if err := l.moveAll(); err != nil {
 		return err
 	}
-	l.recent = ring{} // it would keep all that was read in memory
+	l.recent = ring{} // releases the memory
 	for _, path := range all.paths {
 		if err := l.remove(path); err != nil {
 			return err
 		}
 	}
-	// A torn file must not come back as one that is not the newest.
+	// A torn file must not reappear as one that is not the newest.
 	return l.syncDir()
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/throttledhq/throttled/internal/race"
 )
 
-// content is a file with entries, each of which was written for itself.
+// content returns a file with one record per entry.
 func content(entries ...*raft.Log) (b []byte) {
 	for _, entry := range entries {
 		b = appendRecord(b, entry)
@@ -26,7 +26,7 @@ func content(entries ...*raft.Log) (b []byte) {
 	return b
 }
 
-// with is a machine with files, and with entries behind.
+// with returns a machine with the given files and the given entries in Base.
 func with(base []*raft.Log, contents ...[]byte) *machine {
 	m := newMachine()
 	m.base.store(base)
@@ -37,7 +37,7 @@ func with(base []*raft.Log, contents ...[]byte) *machine {
 	return m
 }
 
-// ends are the offsets at which the records of a file end.
+// ends returns the start of the first record and the end of each record.
 func ends(t *testing.T, data []byte) (offsets []int) {
 	t.Helper()
 	for rest := data; ; {
@@ -51,8 +51,8 @@ func ends(t *testing.T, data []byte) (offsets []int) {
 	}
 }
 
-// TestOpen_Truncated cuts a file at each offset: the records before the cut are there, if it
-// is the newest, and the warning says what is not.
+// TestOpen_Truncated truncates a file at each offset. If the file is the newest, the records
+// before the cut are recovered and a warning reports the rest.
 func TestOpen_Truncated(t *testing.T) {
 	data := content(commands(1, 4, 1, 30)...)
 	offsets := ends(t, data)
@@ -80,23 +80,23 @@ func TestOpen_Truncated(t *testing.T) {
 	c.Log = slog.New(slog.NewTextHandler(&warning, nil))
 	must(t, openLog(t, c).Close())
 	if !strings.Contains(warning.String(), fmt.Sprintf("offset=%d bytes=7", offsets[2])) {
-		t.Errorf("the warning is %q; want that of 7 bytes at %d", &warning, offsets[2])
+		t.Errorf("the warning is %q; want offset %d and 7 bytes", &warning, offsets[2])
 	}
 }
 
-// refused checks that Open refuses what a machine has, and changes nothing.
+// refused checks that Open rejects the files of a machine and changes nothing.
 func refused(t *testing.T, m *machine) {
 	t.Helper()
 	base, names := maps.Clone(m.base), maps.Clone(m.names)
 	if _, err := Open(m.config()); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "front-") {
-		t.Errorf("Open returns %v; want that a file is damaged", err)
+		t.Errorf("Open returns %v; want ErrDamaged", err)
 	}
 	if !maps.Equal(base, m.base) || !maps.Equal(names, m.names) {
 		t.Error("Open has changed something")
 	}
 }
 
-// TestOpen_Flipped flips each bit of a file whose entries were all acknowledged.
+// TestOpen_Flipped flips each bit of a file with acknowledged entries.
 func TestOpen_Flipped(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"short":    content(commands(1, 3, 1, 30)...),
@@ -116,9 +116,9 @@ func TestOpen_Flipped(t *testing.T) {
 	}
 }
 
-// TestOpen_SectorsNeverWritten leaves each choice of the sectors of a last write, in a file of
-// each length, as a power cut can. What was acknowledged before is there. What was written at
-// last is there if all of it is.
+// TestOpen_SectorsNeverWritten keeps each subset of the sectors of the last write, in a file
+// of each length, as after a power failure. The acknowledged entries must be recovered, and
+// the last ones only if all sectors are written.
 func TestOpen_SectorsNeverWritten(t *testing.T) {
 	acknowledged := commands(1, 3, 1, 200)
 	before := appendRecord(content(acknowledged[0]), acknowledged[1:]...)
@@ -156,7 +156,7 @@ func TestOpen_SectorsNeverWritten(t *testing.T) {
 	}
 }
 
-// opens checks that Open takes a file and finds what is wanted.
+// opens checks that Open accepts a file and recovers the entries want.
 func opens(t *testing.T, data []byte, want oracle) {
 	t.Helper()
 	l, err := Open(with(nil, data).config())
@@ -165,8 +165,8 @@ func opens(t *testing.T, data []byte, want oracle) {
 	must(t, l.Close())
 }
 
-// TestOpen_AcknowledgedSectors refuses a file that lacks sectors of what was acknowledged, or
-// where what is wrong cannot be told from that.
+// TestOpen_AcknowledgedSectors checks that Open rejects a file without some sectors of an
+// acknowledged record, or with damage that could be that.
 func TestOpen_AcknowledgedSectors(t *testing.T) {
 	without := func(data []byte, sectors ...int) []byte {
 		data = bytes.Clone(data)
@@ -204,7 +204,7 @@ func TestOpen_Fits(t *testing.T) {
 	for name, tc := range map[string]struct {
 		base  []*raft.Log
 		files [][]byte
-		last  uint64 // all from 1 on are there
+		last  uint64 // entries 1 to last are recovered
 	}{
 		"no file":                  {commands(1, 5, 1, 9), nil, 5},
 		"nothing behind":           {nil, [][]byte{content(commands(1, 5, 1, 9)...)}, 5},
@@ -249,7 +249,7 @@ func TestOpen_Refused(t *testing.T) {
 	}
 }
 
-// TestOpen_OtherFiles leaves alone what is not a file of the log.
+// TestOpen_OtherFiles checks that other files in the directory are not touched.
 func TestOpen_OtherFiles(t *testing.T) {
 	dir := t.TempDir()
 	others := []string{"front-1.log", "front-000000000000000A.log", "front-0000000000000001.log.old", "front-", "log.db2", "xfront-0000000000000001.log"}

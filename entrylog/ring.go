@@ -2,18 +2,19 @@ package entrylog
 
 import "github.com/hashicorp/raft"
 
-// ring holds entries of consecutive indexes, each at the place that its index says.
+// ring holds entries with consecutive indexes. The slot of an entry is its index modulo
+// the capacity.
 type ring struct {
-	slots       []raft.Log // a power of two of them, or none
-	first, next uint64     // it holds first to next-1; none if they are equal
+	slots       []raft.Log // the length is a power of two, or 0
+	first, next uint64     // holds [first, next); empty if they are equal
 }
 
 func (r *ring) size() int { return int(r.next - r.first) }
 
-// slot is where an index is or would be.
+// slot returns the slot of an index.
 func (r *ring) slot(index uint64) *raft.Log { return &r.slots[index&uint64(len(r.slots)-1)] }
 
-// get returns an entry, or nil. What it points to changes when the ring does.
+// get returns an entry, or nil. The pointer is valid until the ring is modified.
 func (r *ring) get(index uint64) *raft.Log {
 	if index < r.first || index >= r.next {
 		return nil
@@ -21,7 +22,7 @@ func (r *ring) get(index uint64) *raft.Log {
 	return r.slot(index)
 }
 
-// add appends an entry, whose index is next unless the ring is empty.
+// add appends an entry. Its index must be next unless the ring is empty.
 func (r *ring) add(entry *raft.Log) {
 	if r.size() == 0 {
 		r.first, r.next = entry.Index, entry.Index
@@ -41,22 +42,22 @@ func (r *ring) grow() {
 	}
 }
 
-// dropBefore lets go of the entries below index.
+// dropBefore removes the entries below index.
 func (r *ring) dropBefore(index uint64) {
 	for ; r.first < min(index, r.next); r.first++ {
 		*r.slot(r.first) = raft.Log{}
 	}
 }
 
-// dropFrom lets go of the entries from index on.
+// dropFrom removes the entries from index on.
 func (r *ring) dropFrom(index uint64) {
 	for ; r.next > max(index, r.first); r.next-- {
 		*r.slot(r.next - 1) = raft.Log{}
 	}
 }
 
-// newest returns from which index on the entries are at most n and, but for one, have at
-// most limit bytes.
+// newest returns the index of the oldest of the newest entries that fit into n entries
+// and limit bytes. The oldest one may exceed limit.
 func (r *ring) newest(n int, limit int64) uint64 {
 	i := r.next
 	for ; i > r.first && n > 0 && limit > 0; i-- {
@@ -66,8 +67,8 @@ func (r *ring) newest(n int, limit int64) uint64 {
 	return i
 }
 
-// sizeOf is about what an entry occupies in memory and in a file, in bytes.
+// sizeOf returns the approximate size of an entry in memory and in a file, in bytes.
 func sizeOf(entry *raft.Log) int64 {
-	const overhead = 96 // of the structure; a record has less
+	const overhead = 96 // of the struct; that of a record is smaller
 	return int64(len(entry.Data)+len(entry.Extensions)) + overhead
 }

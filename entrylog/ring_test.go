@@ -49,7 +49,7 @@ func TestRing_Model(t *testing.T) {
 	g.dropBefore(g.next)
 	for i := range g.slots {
 		if g.slots[i].Index != 0 {
-			t.Fatal("the ring keeps what it has let go of")
+			t.Fatal("the ring retains a removed entry")
 		}
 	}
 }

@@ -8,15 +8,17 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// keptBuffer is how long, in bytes, the buffer of records may stay between calls.
+// keptBuffer is the maximum capacity in bytes of the record buffer that is kept between
+// calls.
 const keptBuffer = 1 << 20
 
-// StoreLog is StoreLogs of one entry.
+// StoreLog stores one entry. See StoreLogs.
 func (l *Log) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
 
-// StoreLogs appends entries with one write. They keep their Data and Extensions, which must
-// not change any more. It waits while Base is too far behind. Entries that do not follow the
-// last one go to Base at once, and replace those of the same indexes.
+// StoreLogs appends entries with one write. The Log keeps their Data and Extensions, which
+// must not be modified afterwards. StoreLogs blocks while too many entries are not in Base
+// yet. Entries that do not follow the last one are stored in Base immediately, and replace
+// those with the same indexes.
 func (l *Log) StoreLogs(entries []*raft.Log) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -42,7 +44,8 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 	return nil
 }
 
-// follow reports whether the entries can be appended to a file.
+// follow reports whether the entries can be appended to a file: they continue the log and
+// fit in a record.
 func (l *Log) follow(entries []*raft.Log) bool {
 	l.mu.Lock()
 	next := l.newest() + 1
@@ -57,7 +60,7 @@ func (l *Log) follow(entries []*raft.Log) bool {
 	return true
 }
 
-// write appends the record of entries to the file.
+// write appends a record with the entries to the file.
 func (l *Log) write(entries []*raft.Log) error {
 	b := appendRecord(l.buf[:0], entries...)
 	if l.buf = b; cap(b) > keptBuffer {
@@ -82,13 +85,15 @@ func writeAll(w io.Writer, b []byte) error {
 	return err
 }
 
-// isFull reports whether the file is to be moved. There are two, so each has half.
+// isFull reports whether the file must be moved. There are two files, so each has half of
+// the limits.
 func (l *Log) isFull() bool {
 	return l.front.bytes >= (l.cfg.MaxBytes+1)/2 || l.front.entries >= (l.cfg.MaxEntries+1)/2
 }
 
-// rotate begins a new file and has the entries of the full one moved. It waits until those
-// of the one before have been, which bounds what is in front.
+// rotate begins a new file and starts a goroutine that moves the entries of the full one. It
+// blocks until the previous full file has been moved, which bounds the entries that are not
+// in Base.
 func (l *Log) rotate() error {
 	l.full <- struct{}{}
 	if err := l.failed(); err != nil {
@@ -96,17 +101,17 @@ func (l *Log) rotate() error {
 		return err
 	}
 	old := l.front
-	last, _ := l.LastIndex() // the error was looked at
+	last, _ := l.LastIndex() // the error has been checked
 	if err := l.startDurably(); err != nil {
 		<-l.full
-		_ = old.Close() // the first error says more
+		_ = old.Close() // return the first error
 		return l.fail(err)
 	}
 	go l.moveAway(old, last)
 	return nil
 }
 
-// startDurably begins a new file, whose name survives what its entries survive.
+// startDurably begins a new file. With Config.Sync its directory entry is durable.
 func (l *Log) startDurably() error {
 	if err := l.startFile(); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// stepsOf returns what op does to a machine.
+// stepsOf returns the steps that op executes on a machine.
 func (m *machine) stepsOf(op func()) []string {
 	m.mu.Lock()
 	n := len(m.ops)
@@ -19,7 +19,7 @@ func (m *machine) stepsOf(op func()) []string {
 	return slices.Clone(m.ops[n:])
 }
 
-// TestStoreLogs_Steps pins what each kind of call does, in which order.
+// TestStoreLogs_Steps checks the steps of each kind of call and their order.
 func TestStoreLogs_Steps(t *testing.T) {
 	m := newMachine()
 	c := m.config()
@@ -47,12 +47,12 @@ func TestStoreLogs_Steps(t *testing.T) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if first, last := m.base.bounds(); first != 1 || last != 36 || m.base[31].Term != 2 {
-		t.Errorf("behind are %d to %d, entry 31 is %+v", first, last, m.base[31])
+		t.Errorf("Base has entries %d to %d, entry 31 is %+v", first, last, m.base[31])
 	}
 }
 
-// TestStoreLogs_NoSync writes and does nothing else, and when a file is full removes it
-// when all of it is behind.
+// TestStoreLogs_NoSync checks that StoreLogs only writes, and that a full file is removed
+// after it has been moved.
 func TestStoreLogs_NoSync(t *testing.T) {
 	m := newMachine()
 	c := m.config()
@@ -61,7 +61,7 @@ func TestStoreLogs_NoSync(t *testing.T) {
 	steps := m.stepsOf(func() {
 		must(t, l.StoreLogs(commands(1, 4, 1, 5)))
 		must(t, l.StoreLogs(commands(5, 5, 1, 5)))
-		must(t, l.alone(func() error { return nil })) // when the move has ended
+		must(t, l.alone(func() error { return nil })) // waits for the end of the move
 	})
 	want := []string{"create", "remove", "store 1-4", "write", "write"}
 	if slices.Sort(steps); !slices.Equal(steps, want) {
@@ -69,23 +69,23 @@ func TestStoreLogs_NoSync(t *testing.T) {
 	}
 }
 
-// TestStoreLogs_Waits fills both files while nothing can be moved.
+// TestStoreLogs_Waits fills both files while entries cannot be moved.
 func TestStoreLogs_Waits(t *testing.T) {
 	m := newMachine()
 	m.blocked = make(chan struct{})
 	l := openLog(t, m.config())
 	for i := uint64(1); i <= 8; i++ {
-		must(t, l.StoreLog(command(i, 1, 5))) // does not wait: two files of four
+		must(t, l.StoreLog(command(i, 1, 5))) // does not block: two files of four entries each
 	}
 	stored := make(chan error, 1)
 	go func() { stored <- l.StoreLog(command(9, 1, 5)) }()
-	for l.writing.TryLock() { // until the call has begun
+	for l.writing.TryLock() { // until the call has started
 		l.writing.Unlock()
 	}
-	checkReads(t, l, 8) // nobody who reads has to wait
+	checkReads(t, l, 8) // reads do not block
 	select {
 	case err := <-stored:
-		t.Fatalf("StoreLogs does not wait: %v", err)
+		t.Fatalf("StoreLogs does not block: %v", err)
 	default:
 	}
 	close(m.blocked)
@@ -93,7 +93,7 @@ func TestStoreLogs_Waits(t *testing.T) {
 	checkReads(t, l, 9)
 }
 
-// checkReads checks that the log goes from 1 to last.
+// checkReads checks that the log has entries 1 to last.
 func checkReads(t *testing.T, l *Log, last uint64) {
 	t.Helper()
 	want := oracle{}
@@ -101,7 +101,8 @@ func checkReads(t *testing.T, l *Log, last uint64) {
 	checkLog(t, l, want)
 }
 
-// TestStoreLogs_KeepsNoStructures copies the entries, whose owner may use them again.
+// TestStoreLogs_KeepsNoStructures checks that entries are copied, since the caller may reuse
+// them.
 func TestStoreLogs_KeepsNoStructures(t *testing.T) {
 	l := openLog(t, newMachine().config())
 	entry := command(1, 1, 5)
@@ -112,7 +113,8 @@ func TestStoreLogs_KeepsNoStructures(t *testing.T) {
 	checkReads(t, l, 30)
 }
 
-// TestStoreLogs_Allocates nothing, once what it uses again is large enough.
+// TestStoreLogs_Allocates checks that StoreLogs does not allocate once its buffers are large
+// enough.
 func TestStoreLogs_Allocates(t *testing.T) {
 	l := openLog(t, Config{Dir: t.TempDir(), Base: &sink{}})
 	one := commands(1, 1, 1, 2000)
@@ -128,8 +130,8 @@ func TestStoreLogs_Allocates(t *testing.T) {
 	}
 }
 
-// TestStoreLogs_ShortWrite takes a write that says nothing about what is missing for a failed
-// one.
+// TestStoreLogs_ShortWrite checks that a short write without an error is treated as a
+// failure.
 func TestStoreLogs_ShortWrite(t *testing.T) {
 	m := newMachine()
 	l := openLog(t, m.config())
