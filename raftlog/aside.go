@@ -15,15 +15,15 @@ const (
 	keptAside   = 2
 )
 
-// SetAside renames the directory of the files in dir to "aside-N", whose path it returns.
-// The last two such directories are kept. The next Open begins with nothing, and the next
-// Claim draws another incarnation: the node joins as a new one, since it has forgotten what
-// it voted for under its old ID, which must not be used again. It is for a node whose
-// files Open or Check refuse, or whose [InstallGuard] found a loop. It wraps [ErrLocked] if
-// somebody uses the directory.
+// SetAside renames the directory of the files in dir to "aside-N" and returns its new path.
+// The last two such directories are kept. The next Open creates an empty store, and the next
+// Claim draws a new incarnation: the node joins as a new one, since it has forgotten its votes
+// under its old ID, which must not be used again. It is intended for a node whose files are
+// rejected by Open or Check, or whose [InstallGuard] has detected a loop. The error wraps
+// [ErrLocked] if the directory is in use.
 //
-// The log, the vote, the snapshots and the identity go by one rename, so that no end of
-// the process leaves one without the others.
+// The log, the vote, the snapshots and the identity are moved by one rename, so a crash cannot
+// separate them.
 func SetAside(dir string) (string, error) {
 	lock, err := dirs.Lock(dir)
 	if err != nil {
@@ -52,13 +52,13 @@ func setAside(dir string) (string, error) {
 	}
 	for _, e := range entries {
 		if n := asideNumber(e.Name()); n > 0 && n <= newest+1-keptAside {
-			_ = os.RemoveAll(filepath.Join(dir, e.Name())) // it is in nobody's way
+			_ = os.RemoveAll(filepath.Join(dir, e.Name())) // best effort
 		}
 	}
 	return to, dirs.Sync(dir)
 }
 
-// asideNumber returns N of "aside-N", or 0.
+// asideNumber returns the N of "aside-N", or 0 if name has another form.
 func asideNumber(name string) int {
 	digits, ok := strings.CutPrefix(name, asidePrefix)
 	if n, err := strconv.Atoi(digits); ok && err == nil && n > 0 {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestSetAside takes the log, the vote and the identity away, and keeps two.
+// TestSetAside checks that the log, the vote and the identity are moved, and that two
+// directories are kept.
 func TestSetAside(t *testing.T) {
 	dir := claimed(t, 9)
 	seen := map[string]bool{}
@@ -23,27 +24,27 @@ func TestSetAside(t *testing.T) {
 		index, err := s.Logs().LastIndex()
 		must(t, err)
 		if (index == 0) != fresh {
-			t.Errorf("round %d: the log ends at %d", n, index)
+			t.Errorf("round %d: the last index is %d", n, index)
 		}
 		must(t, s.Close())
 		if last, err = SetAside(dir); err != nil || filepath.Dir(last) != dir {
 			t.Fatalf("round %d: set aside in %q, %v", n, last, err)
 		}
 		if err := s.Logs().StoreLog(command(1, 1)); !errors.Is(err, ErrClosed) {
-			t.Errorf("round %d: stored after that: %v", n, err)
+			t.Errorf("round %d: StoreLog after SetAside: %v", n, err)
 		}
 		if aside, err := readIdentity(last); err != nil || *aside != i {
-			t.Errorf("round %d: %s is of %v, %v", n, last, aside, err)
+			t.Errorf("round %d: %s has identity %v, %v", n, last, aside, err)
 		}
 	}
 	entries, err := os.ReadDir(dir)
 	must(t, err)
 	if len(entries) != keptAside || filepath.Base(last) != "aside-4" {
-		t.Errorf("%s is the last; there are %v", last, entries)
+		t.Errorf("the last directory is %s of %v", last, entries)
 	}
 }
 
-// TestSetAside_Damaged is for a directory that cannot be opened.
+// TestSetAside_Damaged sets a directory aside that cannot be opened.
 func TestSetAside_Damaged(t *testing.T) {
 	dir := claimed(t, 9)
 	must(t, os.Truncate(inCurrent(dir, logName), 5))
@@ -57,10 +58,10 @@ func TestSetAside_Damaged(t *testing.T) {
 	must(t, s.Close())
 	must(t, os.RemoveAll(inCurrent(dir)))
 	if _, err := SetAside(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("nothing is set aside: %v", err)
+		t.Errorf("set aside without files: %v", err)
 	}
 	if _, err := SetAside(filepath.Join(dir, "gone")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("set aside in a directory that is gone: %v", err)
+		t.Errorf("set aside in a missing directory: %v", err)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// BenchmarkStoreLogs is what each batch costs a node.
+// BenchmarkStoreLogs measures the cost of a batch.
 func BenchmarkStoreLogs(b *testing.B) {
 	for _, sync := range []bool{false, true} {
 		for _, n := range []uint64{1, 64} {
@@ -29,7 +29,7 @@ func BenchmarkStoreLogs(b *testing.B) {
 	}
 }
 
-// BenchmarkGetLog is what the entries in memory are for.
+// BenchmarkGetLog compares entries in memory with entries on disk.
 func BenchmarkGetLog(b *testing.B) {
 	const n = 512
 	for _, where := range []string{"in memory", "on disk"} {
@@ -50,7 +50,7 @@ func BenchmarkGetLog(b *testing.B) {
 	}
 }
 
-// BenchmarkGuard is what the guards add to an operation.
+// BenchmarkGuard measures the overhead of the guards per operation.
 func BenchmarkGuard(b *testing.B) {
 	file := newGuarded("file", newLatch(func(error) {}))
 	for b.Loop() {
@@ -58,8 +58,8 @@ func BenchmarkGuard(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen is what a start costs with a log of 100 000 entries, of which half are
-// behind the newest snapshot.
+// BenchmarkOpen measures a start with a log of 100 000 entries, half of which are after
+// the newest snapshot.
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
 	const n = 100_000

@@ -19,16 +19,17 @@ const (
 	stableName = "raft-stable.db"
 
 	lockTimeout = time.Second
-	// logMapping is address space, not memory: until the file is larger, writers never wait
-	// for readers to let go of a mapping that has to grow.
+	// logMapping is the initial size of the memory map. It reserves address space, not
+	// memory. Until the file is larger, writers never wait for readers to release a mapping
+	// that must grow.
 	logMapping = 256 << 20
 )
 
-// database is one of the two files.
+// database describes one of the two files.
 type database struct {
 	name    string
-	mapping int                           // bytes to map from the start
-	value   func(key, value []byte) error // checks what is stored; nil: reading does
+	mapping int                           // initial size of the memory map, in bytes
+	value   func(key, value []byte) error // checks a stored value; nil if reads check it
 }
 
 var (
@@ -36,18 +37,18 @@ var (
 	stableDatabase = database{name: stableName, value: checkValue}
 )
 
-// open opens a database for writing, and makes it if it is not there. It checks the
-// file first, since the database's own way to refuse a page is a panic in a goroutine.
+// open opens a database for writing, and creates it if it does not exist. It verifies the
+// file first, since bbolt panics in a goroutine of its own if a page is invalid.
 func (d *database) open(dir string, sync bool) (*raftboltdb.BoltStore, error) {
 	return d.openWith(dir, raftboltdb.Options{NoSync: !sync, BoltOptions: &bbolt.Options{
 		Timeout: lockTimeout,
-		// The list of free pages would be written anew by each commit.
+		// Otherwise each commit would write the complete freelist.
 		NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
 		NoGrowSync: !sync, InitialMmapSize: d.mapping, NoStatistics: true,
 	}})
 }
 
-// read opens a database that is there, for reading.
+// read opens an existing database for reading.
 func (d *database) read(dir string) (*raftboltdb.BoltStore, error) {
 	return d.openWith(dir, raftboltdb.Options{BoltOptions: &bbolt.Options{Timeout: lockTimeout, ReadOnly: true}})
 }
@@ -70,8 +71,8 @@ func (d *database) openWith(dir string, o raftboltdb.Options) (db *raftboltdb.Bo
 	return db, nil
 }
 
-// verifyFile checks the pages of a database. A file that is not there or is empty is
-// right: a new one.
+// verifyFile verifies the pages of a database. A missing or empty file is valid: it becomes
+// a new database.
 func verifyFile(path string, value func(key, value []byte) error) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +81,7 @@ func verifyFile(path string, value func(key, value []byte) error) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // it is only read
+	defer func() { _ = f.Close() }() // only read
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
 		return err

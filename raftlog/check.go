@@ -7,15 +7,15 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Check finds out whether raft can start from what is on the disk. It is called between
-// Claim and raft.NewRaft, which panics, at each start anew, where Check returns an error.
+// Check verifies that raft can start from the files. It must be called between Claim and
+// raft.NewRaft at each start. Where Check returns an error, raft.NewRaft panics.
 //
-// It reads all snapshots. One that is not right is logged and moved to the directory
-// "damaged", where there is room for one; the next older one takes its place, and is no
-// loss as long as the log reaches back to it. Then it reads the entries behind the newest
-// snapshot that is right, all of which have to be there: it wraps [ErrGap] if one is not, and
-// [ErrDamaged] if one is not right. Both mean that this node cannot go on with what it has.
-// In a cluster the remedy is SetAside, and joining again.
+// Check reads all snapshots. An invalid snapshot is logged and moved to the directory
+// "damaged", which keeps only the last one. The next older snapshot replaces it without a loss
+// if the log reaches back to it. Check then reads the entries after the newest valid snapshot.
+// It wraps [ErrGap] if one of them is missing, and [ErrDamaged] if one is corrupt. In both
+// cases the node cannot start from its files. In a cluster the remedy is SetAside, and joining
+// again.
 func (s *Store) Check() error {
 	snapshots, err := readSnapshots(s.current())
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Store) Check() error {
 	return nil
 }
 
-// checkEntries reads the entries behind index newest.
+// checkEntries reads the entries after index newest.
 func checkEntries(l *logs, newest uint64) error {
 	return protect(func() error {
 		last, err := l.inner.LastIndex()

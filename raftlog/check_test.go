@@ -12,13 +12,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// state is what a directory holds for Check: snapshots, and ranges of entries.
+// state describes the content of a directory: snapshots, and ranges of entries.
 type state struct {
 	snapshots []uint64
 	entries   [][2]uint64
 }
 
-// made writes a state.
+// made creates a directory with the given content.
 func made(t *testing.T, st state) (dir string, ids []string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -35,7 +35,7 @@ func made(t *testing.T, st state) (dir string, ids []string) {
 	return dir, ids
 }
 
-// check opens a directory and checks it.
+// check opens a directory and calls Check.
 func check(t *testing.T, dir string) (*Store, error) {
 	t.Helper()
 	s := openStore(t, Config{Dir: dir})
@@ -70,8 +70,8 @@ func TestCheck(t *testing.T) {
 }
 
 // TestCheck_Damaged damages the newest of two snapshots. If the log reaches back to the
-// older one, that takes its place, and raft is not shown the other: it would start from
-// the older one, but go on sending the newest to its followers.
+// older one, it is used instead. The damaged one must be hidden from raft, which would
+// start from the older one but send the newest to followers.
 func TestCheck_Damaged(t *testing.T) {
 	const meta, content = "meta.json", "state.bin"
 	rewrite := func(name string, change func([]byte) []byte) func(string) error {
@@ -108,10 +108,10 @@ func TestCheck_Damaged(t *testing.T) {
 			list, err := s.Snapshots().List()
 			must(t, err)
 			if len(list) != 1 || list[0].ID != ids[0] {
-				t.Errorf("%s: raft is shown %v", what, list)
+				t.Errorf("%s: List returns %v", what, list)
 			}
 			if _, err := os.Stat(inCurrent(dir, damagedName, ids[1])); err != nil {
-				t.Errorf("%s: the snapshot is gone: %v", what, err)
+				t.Errorf("%s: the snapshot was not kept: %v", what, err)
 			}
 			if want == nil {
 				must(t, s.Check())
@@ -120,7 +120,8 @@ func TestCheck_Damaged(t *testing.T) {
 	}
 }
 
-// TestCheck_SaysWhatIsDamaged logs it, and keeps one such snapshot only.
+// TestCheck_SaysWhatIsDamaged checks that damaged snapshots are logged and that only one
+// is kept.
 func TestCheck_SaysWhatIsDamaged(t *testing.T) {
 	dir, ids := made(t, state{[]uint64{50, 90}, [][2]uint64{{1, 100}}})
 	for _, id := range ids {
@@ -141,7 +142,7 @@ func TestCheck_SaysWhatIsDamaged(t *testing.T) {
 	}
 }
 
-// TestCheck_SnapshotsGone removes the directory of the snapshots.
+// TestCheck_SnapshotsGone removes the snapshot directory.
 func TestCheck_SnapshotsGone(t *testing.T) {
 	for first, want := range map[uint64]error{1: nil, 2: ErrGap} {
 		dir, _ := made(t, state{[]uint64{50}, [][2]uint64{{first, 100}}})
@@ -152,8 +153,7 @@ func TestCheck_SnapshotsGone(t *testing.T) {
 	}
 }
 
-// TestCheck_DoesNotStopTheNode returns what is damaged; it is called before there is
-// anything to stop.
+// TestCheck_DoesNotStopTheNode checks that Check returns errors without calling Fatal.
 func TestCheck_DoesNotStopTheNode(t *testing.T) {
 	f := newFaulty()
 	s := guardedStore(f, func(err error) { t.Errorf("Fatal is called with %v", err) })
@@ -176,8 +176,8 @@ func TestCheck_DoesNotStopTheNode(t *testing.T) {
 	}
 }
 
-// TestRaftStarts runs the library on what Check lets pass, and takes what it refuses to
-// the library too, which panics.
+// TestRaftStarts checks that the library starts on a directory that Check accepts, and
+// panics on one that Check rejects.
 func TestRaftStarts(t *testing.T) {
 	dir, ids := made(t, state{[]uint64{50, 90}, [][2]uint64{{40, 100}}})
 	must(t, os.Truncate(inCurrent(dir, snapshotsName, ids[1], "state.bin"), 1))
@@ -185,7 +185,7 @@ func TestRaftStarts(t *testing.T) {
 	must(t, err)
 	machine, node := startRaft(t, s)
 	if machine.restored() != "state at 50" || node.LastIndex() != 100 {
-		t.Errorf("raft starts from %q, and its log ends at %d", machine.restored(), node.LastIndex())
+		t.Errorf("raft starts from %q with last index %d", machine.restored(), node.LastIndex())
 	}
 	must(t, node.Shutdown().Error())
 	must(t, s.Close())
@@ -199,9 +199,9 @@ func TestRaftStarts(t *testing.T) {
 		return nil
 	}()
 	if !errors.Is(panicked.(error), raft.ErrLogNotFound) {
-		t.Errorf("the library makes of a gap %v", panicked)
+		t.Errorf("on a gap the library panics with %v", panicked)
 	}
 	if err := s.Check(); !errors.Is(err, ErrGap) {
-		t.Errorf("Check makes of it %v", err)
+		t.Errorf("Check returns %v", err)
 	}
 }

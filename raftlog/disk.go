@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// writeSynced writes a file and makes its bytes durable.
+// writeSynced writes a file and makes its content durable.
 func writeSynced(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -19,12 +19,13 @@ func writeSynced(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// freeSpace returns the bytes that the file system of a directory has left for this user.
+// freeSpace returns the number of bytes that the user can still write to the file system
+// of a directory.
 func freeSpace(dir string) (uint64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return 0, err
 	}
-	blocks := max(s.Bavail, 0) // it is signed on some systems
+	blocks := max(s.Bavail, 0) // signed on some systems
 	return uint64(float64(blocks) * float64(s.Bsize)), nil
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/throttledhq/throttled/entrylog"
 )
 
-// frontName is what the files of the newest entries go by in messages.
+// frontName is the name of the files of the newest entries in error messages.
 const frontName = "front"
 
-// front is the log as raft has it: the newest entries in files of their own and in memory, all
-// others in the database behind.
+// front is the log as seen by raft: the newest entries are in memory and in files of package
+// entrylog, all others are in the database.
 type front struct {
 	file  *guarded
 	inner *entrylog.Log
@@ -35,12 +35,12 @@ func (f *front) index(what string, find func() (uint64, error)) (index uint64, e
 	return index, err
 }
 
-// GetLog reads an entry. It returns raft.ErrLogNotFound if there is none of that index.
+// GetLog reads an entry. It returns raft.ErrLogNotFound if there is no such entry.
 func (f *front) GetLog(index uint64, entry *raft.Log) error {
 	return f.file.try("read an entry", func() error { return f.inner.GetLog(index, entry) })
 }
 
-// StoreLog is StoreLogs of one entry.
+// StoreLog stores one entry. See StoreLogs.
 func (f *front) StoreLog(entry *raft.Log) error { return f.StoreLogs([]*raft.Log{entry}) }
 
 // StoreLogs appends entries.
@@ -48,16 +48,17 @@ func (f *front) StoreLogs(entries []*raft.Log) error {
 	return f.file.write("store entries", func() error { return f.inner.StoreLogs(entries) })
 }
 
-// DeleteRange deletes the entries from lo to hi. Entries can be stored meanwhile, unless the last
-// one is among them. It may take long; the watchdog looks at each of its steps.
+// DeleteRange deletes the entries from lo to hi, inclusive. StoreLogs can run concurrently unless
+// the range contains the last entry. A deletion may take long; the watchdog watches each of its
+// steps.
 func (f *front) DeleteRange(lo, hi uint64) error {
 	return f.file.try("delete entries", func() error { return f.inner.DeleteRange(lo, hi) })
 }
 
-// step is one operation on the files, of a deletion for example.
+// step runs one operation on the files, such as a step of a deletion, under the watchdog.
 func (f *front) step(op func() error) error { return f.file.step(1, op) }
 
-// damaged says in this package's words that a file is not what was written.
+// damaged converts entrylog.ErrDamaged to ErrDamaged.
 func damaged(err error) error {
 	if errors.Is(err, entrylog.ErrDamaged) {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// killed returns a copy of a directory as a process that is killed leaves it.
+// killed returns a copy of a directory as left by a process that was killed.
 func killed(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -18,7 +18,7 @@ func killed(t *testing.T, dir string) string {
 	return to
 }
 
-// frontFiles are the paths of the files of the newest entries.
+// frontFiles returns the paths of the files of the newest entries.
 func frontFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	paths, err := filepath.Glob(inCurrent(dir, "front-*"))
@@ -26,7 +26,8 @@ func frontFiles(t *testing.T, dir string) []string {
 	return paths
 }
 
-// TestFront_Killed finds what had not got to the database yet, by Inspect as well as by Open.
+// TestFront_Killed checks that Inspect and Open find the entries that were not yet in the
+// database.
 func TestFront_Killed(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Config{Dir: dir})
@@ -36,10 +37,10 @@ func TestFront_Killed(t *testing.T) {
 	conf := raft.Configuration{Servers: threeServers}
 	must(t, s.Logs().StoreLog(&raft.Log{Index: 11, Term: 3, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(conf)}))
 	if last, err := s.logs.LastIndex(); last != 0 || err != nil {
-		t.Fatalf("the database ends at %d: %v", last, err)
+		t.Fatalf("the last index of the database is %d: %v", last, err)
 	}
 	left := killed(t, dir)
-	for range 2 { // it changes nothing
+	for range 2 { // Inspect changes nothing
 		sum, err := Inspect(left)
 		must(t, err)
 		if sum.FirstLog != 1 || sum.LastLog != 11 || sum.LastIndex != 11 || sum.LastTerm != 3 || len(sum.Configuration.Servers) != 3 {
@@ -52,16 +53,16 @@ func TestFront_Killed(t *testing.T) {
 	checkLog(t, again.Logs(), 1, 10, 10)
 }
 
-// TestFront_Closed leaves nothing in front of the database.
+// TestFront_Closed checks that Close moves all entries to the database.
 func TestFront_Closed(t *testing.T) {
 	dir := claimed(t, 20)
 	if files := frontFiles(t, dir); len(files) > 0 {
-		t.Errorf("there are %q", files)
+		t.Errorf("Close leaves %q", files)
 	}
 	checkLog(t, openStore(t, Config{Dir: dir}).logs, 1, 20, 100)
 }
 
-// TestFront_Damaged refuses a file that is not what was written.
+// TestFront_Damaged checks that a corrupt file is rejected.
 func TestFront_Damaged(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Config{Dir: dir})
@@ -82,8 +83,8 @@ func TestFront_Damaged(t *testing.T) {
 	}
 }
 
-// TestFront_FailsBehind stops the node when entries cannot be moved to the database, although
-// nobody waits for that.
+// TestFront_FailsBehind checks that the node stops if entries cannot be moved to the
+// database, although no call waits for the move.
 func TestFront_FailsBehind(t *testing.T) {
 	f := newFaulty()
 	told := make(chan error, 1)
@@ -109,6 +110,6 @@ func TestFront_FailsBehind(t *testing.T) {
 		t.Errorf("an entry can still be read: %v", err)
 	}
 	if err := s.Close(); !errors.Is(err, ErrPoisoned) {
-		t.Errorf("it is closed: %v", err)
+		t.Errorf("Close returns %v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // latch holds the first error. It is shared by the files of a store: after an error of one
-// nothing may be acknowledged or voted for on the strength of the other.
+// file, nothing may be acknowledged or voted for based on another.
 type latch struct {
 	fatal func(error)
 	first atomic.Pointer[error]
@@ -21,8 +21,8 @@ type latch struct {
 
 func newLatch(fatal func(error)) *latch { return &latch{fatal: fatal, told: make(chan struct{})} }
 
-// trip keeps err, if it is the first, and calls fatal, which does not return in a program
-// that has to stop.
+// trip records err if it is the first error, and then calls fatal, which normally exits the
+// process.
 func (l *latch) trip(err error) {
 	if l.first.CompareAndSwap(nil, &err) {
 		l.fatal(err)
@@ -30,8 +30,9 @@ func (l *latch) trip(err error) {
 	}
 }
 
-// err returns why the files are not to be touched. It returns only after fatal has, since
-// raft panics on some errors, and would end the process with a code that says nothing.
+// err returns the error that disables the files, or nil. If there is one, err blocks until
+// fatal has returned: raft panics on some errors, and the process would exit with a generic
+// code.
 func (l *latch) err() error {
 	first := l.first.Load()
 	if first == nil {
@@ -44,7 +45,7 @@ func (l *latch) err() error {
 	return fmt.Errorf("%w: %w", ErrPoisoned, *first)
 }
 
-// close makes every later call fail, without telling anybody.
+// close makes every later call fail with ErrClosed, without calling fatal.
 func (l *latch) close() {
 	closed := ErrClosed
 	if l.first.CompareAndSwap(nil, &closed) {
@@ -52,11 +53,11 @@ func (l *latch) close() {
 	}
 }
 
-// guarded is one file and what stands between it and raft.
+// guarded is one file of a store, with the latch and the watchdog that protect it.
 type guarded struct {
 	name  string
 	latch *latch
-	turn  chan struct{} // full during a write, so that none begins after one has failed
+	turn  chan struct{} // holds an element during a write, so that no write starts after a failed one
 	watch watch
 }
 
@@ -64,8 +65,8 @@ func newGuarded(name string, l *latch) *guarded {
 	return &guarded{name: name, latch: l, turn: make(chan struct{}, 1)}
 }
 
-// write runs an operation that changes the file, unless one has failed before. Its own
-// error is the last thing that the file is used for.
+// write runs an operation that modifies the file, unless an operation has failed before. An
+// error trips the latch.
 func (f *guarded) write(what string, op func() error) error {
 	unfinished := f.watch.begin(1)
 	defer unfinished.Store(0)
@@ -80,8 +81,8 @@ func (f *guarded) write(what string, op func() error) error {
 	return f.latch.err()
 }
 
-// step runs an operation on files, or so many, that the watchdog has to see. An error is only
-// returned.
+// step runs an operation on files under the watchdog, with waits times the limit. An error is
+// returned but does not trip the latch.
 func (f *guarded) step(waits uint64, op func() error) error {
 	unfinished := f.watch.begin(waits)
 	defer unfinished.Store(0)
@@ -91,12 +92,12 @@ func (f *guarded) step(waits uint64, op func() error) error {
 	if err := op(); err != nil {
 		return err
 	}
-	return f.latch.err() // it may have ended too late
+	return f.latch.err() // op may have completed too late
 }
 
-// try runs an operation that need not be alone. It is not watched, since it may take long where
-// it has many steps. That there is no such entry is an answer, any other error is like one of a
-// write.
+// try runs an operation that may run concurrently with others. It is not watched, since it may
+// take long if it has many steps. An error trips the latch unless it reports that there is no
+// such entry or key.
 func (f *guarded) try(what string, op func() error) error {
 	if err := f.latch.err(); err != nil {
 		return err
@@ -109,8 +110,8 @@ func (f *guarded) try(what string, op func() error) error {
 	return f.latch.err()
 }
 
-// protect turns what the database does about pages that are not right into an error: it
-// panics, and where the disk cannot deliver a page that is mapped the memory faults.
+// protect converts a panic to an error. bbolt panics on an invalid page, and a mapped page that
+// the disk cannot read causes a memory fault.
 func protect(op func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -12,14 +12,14 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// guardedStore is a Store over f, without files in front; told collects what Fatal is called with.
+// guardedStore returns a Store over f, without entrylog files.
 func guardedStore(f *faulty, fatal func(error)) *Store {
 	s := &Store{dir: "dir", latch: newLatch(fatal), stop: make(chan struct{})}
 	s.guard(f, f, nil)
 	return s
 }
 
-// operations are all that raft does with the files.
+// operations returns all operations of raft on the files.
 func operations(s *Store) map[string]func() error {
 	key := []byte("CurrentTerm")
 	return map[string]func() error{
@@ -36,22 +36,22 @@ func operations(s *Store) map[string]func() error {
 	}
 }
 
-// TestStep returns an error and stops nothing, but does nothing any more when something else
-// has failed.
+// TestStep checks that an error does not trip the latch, and that no operation runs after the
+// latch was tripped.
 func TestStep(t *testing.T) {
 	s := guardedStore(newFaulty(), func(error) {})
 	if err := s.front.step(func() error { return errDisk }); err != errDisk || s.latch.err() != nil {
-		t.Errorf("it returns %v, and what follows %v", err, s.latch.err())
+		t.Errorf("step returns %v, and the latch has %v", err, s.latch.err())
 	}
 	late := s.front.step(func() error { s.latch.trip(ErrStuck); return nil })
-	after := s.front.step(func() error { t.Error("it is done"); return nil })
+	after := s.front.step(func() error { t.Error("the operation was run"); return nil })
 	if !errors.Is(late, ErrPoisoned) || !errors.Is(after, ErrPoisoned) {
-		t.Errorf("what has ended too late returns %v, and what follows %v", late, after)
+		t.Errorf("the late operation returns %v, and the next one %v", late, after)
 	}
 }
 
-// TestLatch lets each operation fail in turn, or panic as the database does about a damaged
-// page. After that nothing may reach the files.
+// TestLatch makes each operation fail, or panic like the database on a damaged page. After that no
+// operation may reach the files.
 func TestLatch(t *testing.T) {
 	for first := range operations(nil) {
 		for how, fail := range map[string]func() error{
@@ -67,7 +67,7 @@ func TestLatch(t *testing.T) {
 			err := operations(s)[first]()
 			want := map[string]error{"fails": errDisk, "panics": ErrDamaged}[how]
 			if !errors.Is(err, ErrPoisoned) || !errors.Is(err, want) {
-				t.Errorf("%s %s: it returns %v", first, how, err)
+				t.Errorf("%s %s: returned %v", first, how, err)
 			}
 			if len(told) != 1 || !errors.Is(told[0], want) || !strings.Contains(told[0].Error(), "dir/current/raft-") {
 				t.Errorf("%s %s: Fatal is called with %v", first, how, told)
@@ -86,21 +86,21 @@ func TestLatch(t *testing.T) {
 	}
 }
 
-// TestLatch_NotFoundIsAnAnswer has two errors that are none.
+// TestLatch_NotFoundIsAnAnswer checks that the two not-found errors do not trip the latch.
 func TestLatch_NotFoundIsAnAnswer(t *testing.T) {
 	s := guardedStore(newFaulty(), func(err error) { t.Errorf("Fatal is called with %v", err) })
 	must(t, s.logs.StoreLogs(commands(1, 2, 10)))
 	if err := s.logs.GetLog(3, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
-		t.Errorf("an entry that is not there: %v", err)
+		t.Errorf("a missing entry: %v", err)
 	}
 	if _, err := s.Stable().GetUint64([]byte("CurrentTerm")); err == nil || err.Error() != "not found" {
-		t.Errorf("a value that is not there: %v; raft looks for the text %q", err, "not found")
+		t.Errorf("a missing value: %v; raft expects the text %q", err, "not found")
 	}
 	checkLog(t, s.logs, 1, 2, 10)
 }
 
-// TestLatch_NobodyPassesFatal has operations at once, of which one fails: none may return
-// before Fatal does, and none that waited may reach the file.
+// TestLatch_NobodyPassesFatal runs concurrent operations, one of which fails. None may return
+// before Fatal does, and none of those that waited may reach the file.
 func TestLatch_NobodyPassesFatal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exit := make(chan struct{})
@@ -133,7 +133,7 @@ func TestLatch_NobodyPassesFatal(t *testing.T) {
 		synctest.Wait()
 		mu.Lock()
 		if len(errs) != 0 {
-			t.Errorf("%v come back before Fatal does", errs)
+			t.Errorf("%v are returned before Fatal returns", errs)
 		}
 		mu.Unlock()
 		close(exit)
@@ -147,7 +147,7 @@ func TestLatch_NobodyPassesFatal(t *testing.T) {
 	})
 }
 
-// TestWatchdog blocks each operation that writes, for as long as it takes.
+// TestWatchdog blocks each write operation until the watchdog detects it.
 func TestWatchdog(t *testing.T) {
 	const limit = 1600 * time.Millisecond
 	for _, name := range []string{"StoreLogs", "DeleteRange", "Set"} {
@@ -181,13 +181,13 @@ func TestWatchdog(t *testing.T) {
 			}
 			close(release)
 			if err := <-done; !errors.Is(err, ErrPoisoned) || !errors.Is(err, ErrStuck) {
-				t.Errorf("%s: what was stuck returns %v, though it succeeded too late", name, err)
+				t.Errorf("%s: the stuck operation returns %v although it completed too late", name, err)
 			}
 		})
 	}
 }
 
-// TestWatchdog_SlowIsNotStuck has a disk that takes nearly the limit for everything.
+// TestWatchdog_SlowIsNotStuck uses a disk that takes almost the limit for each operation.
 func TestWatchdog_SlowIsNotStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty()

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// patience is within what even the busiest machine has done what takes a moment.
+// patience is a generous timeout for short operations on a busy machine.
 const patience = time.Minute
 
 func must(t testing.TB, err error) {
@@ -22,7 +22,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// command is the entry of an index, with bytes that follow from it.
+// command returns the entry of an index, with data derived from the index.
 func command(index uint64, size int) *raft.Log {
 	data := make([]byte, size)
 	for i := range data {
@@ -31,7 +31,7 @@ func command(index uint64, size int) *raft.Log {
 	return &raft.Log{Index: index, Term: 1 + index/100, Type: raft.LogCommand, Data: data}
 }
 
-// commands are the entries of the indexes from lo to hi.
+// commands returns the entries with the indexes from lo to hi.
 func commands(lo, hi uint64, size int) (all []*raft.Log) {
 	for i := lo; i <= hi; i++ {
 		all = append(all, command(i, size))
@@ -39,8 +39,8 @@ func commands(lo, hi uint64, size int) (all []*raft.Log) {
 	return all
 }
 
-// openStore opens a Store that must not fail, and closes it with the test. Unless the limit is given, it is far above
-// the time that an operation takes on a busy machine.
+// openStore opens a Store and closes it at the end of the test. A call of Fatal fails the test. Unless Limit is set, it
+// is far above the time that an operation takes on a busy machine.
 func openStore(t testing.TB, c Config) *Store {
 	t.Helper()
 	if c.Limit == 0 {
@@ -55,7 +55,7 @@ func openStore(t testing.TB, c Config) *Store {
 	return s
 }
 
-// claimed is a directory that is claimed, with a log of n entries and a vote.
+// claimed returns a claimed directory with a log of n entries and a vote.
 func claimed(t testing.TB, n uint64) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -70,12 +70,12 @@ func claimed(t testing.TB, n uint64) string {
 	return dir
 }
 
-// inCurrent is the path of a file in use.
+// inCurrent returns the path of a file in use.
 func inCurrent(dir string, names ...string) string {
 	return filepath.Join(append([]string{dir, currentName}, names...)...)
 }
 
-// snapshot writes a snapshot that ends at index.
+// snapshot writes a snapshot that ends at index, and returns its ID.
 func snapshot(t testing.TB, s *Store, index uint64, content string) string {
 	t.Helper()
 	_, transport := raft.NewInmemTransport("")
@@ -93,7 +93,8 @@ var threeServers = []raft.Server{
 	{Suffrage: raft.Nonvoter, ID: "c", Address: "127.0.0.1:3"},
 }
 
-// checkLog compares the entries from lo to hi with what command makes.
+// checkLog checks that the log has exactly the entries from lo to hi, as returned by
+// command.
 func checkLog(t testing.TB, l raft.LogStore, lo, hi uint64, size int) {
 	t.Helper()
 	first, err := l.FirstIndex()
@@ -101,7 +102,7 @@ func checkLog(t testing.TB, l raft.LogStore, lo, hi uint64, size int) {
 	last, err := l.LastIndex()
 	must(t, err)
 	if first != lo || last != hi {
-		t.Errorf("the log goes from %d to %d; want %d to %d", first, last, lo, hi)
+		t.Errorf("the log has entries %d to %d; want %d to %d", first, last, lo, hi)
 	}
 	for i := max(lo, 1); i <= hi; i++ {
 		var got raft.Log
@@ -118,8 +119,8 @@ func checkLog(t testing.TB, l raft.LogStore, lo, hi uint64, size int) {
 
 var errDisk = errors.New("input/output error")
 
-// faulty is the log and the stable store in memory. Before each operation it calls before
-// with its name, which may block or fail.
+// faulty is an in-memory log and stable store. It calls before with the name of each
+// operation, which may block or fail.
 type faulty struct {
 	*raft.InmemStore
 	before func(op string) error
@@ -139,7 +140,7 @@ func (f *faulty) op(name string) error {
 	return f.before(name)
 }
 
-// list returns the operations so far.
+// list returns the operations that have been called.
 func (f *faulty) list() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

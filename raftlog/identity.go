@@ -20,34 +20,36 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Identity says whose directory it is.
+// Identity identifies the node that owns a directory.
 type Identity struct {
 	Cluster string `json:"cluster"`
 	Node    string `json:"node"`
-	// Incarnation is 32 hexadecimal digits, drawn when the directory is first claimed. A
-	// node that has lost its directory, or set it aside, comes back with another: it has
-	// forgotten what it voted for, and must not be taken for the one that knew.
+	// Incarnation is 32 hexadecimal digits, drawn at random when the directory is first claimed. A node that
+	// has lost its directory, or set it aside, gets a new one: it has forgotten its votes, and must not be
+	// mistaken for the node that cast them.
 	Incarnation string    `json:"incarnation"`
 	Created     time.Time `json:"created"`
 
-	// Boot counts the starts of the node with this directory; see Raise.
+	// Boot is the number of starts of the node with this directory. See Raise.
 	Boot uint64 `json:"boot,omitempty"`
-	// Line is of the starts that Boot counts.
+	// Line is the lineage of the starts that Boot counts.
 	Line Line `json:"line,omitzero"`
-	// Stale is why the node must not be started with this directory again; empty if it may.
+	// Stale is the reason why the node must not be started with this directory again, or empty.
 	Stale string `json:"stale,omitempty"`
-	// Recovery is that of the cluster which the node belongs to; Recovered is how it was made.
+	// Recovery is the recovery of the cluster that the node belongs to. Recovered describes how it was
+	// derived.
 	Recovery  topology.Recovery `json:"recovery,omitempty"`
 	Recovered recovered         `json:"recovered,omitzero"`
 }
 
-// recovered notes a recovery, so that another one before the next start can be derived from the same.
+// recovered describes a recovery, so that a repeated one before the next start is derived from the same
+// predecessor.
 type recovered struct {
-	From topology.Recovery `json:"from,omitempty"` // the recovery before
-	Boot uint64            `json:"boot"`           // Identity.Boot at that time
+	From topology.Recovery `json:"from,omitempty"` // the previous recovery
+	Boot uint64            `json:"boot"`           // Identity.Boot at the time of the recovery
 }
 
-// identityFile is an Identity with checksums. Sum does not cover what versions before did not write.
+// identityFile is an Identity with checksums. Sum covers only the fields that all versions write.
 type identityFile struct {
 	Identity
 	Sum      string `json:"sum"`
@@ -58,17 +60,17 @@ type identityFile struct {
 const (
 	identityName = "identity.json"
 	maxIdentity  = 16 << 10 // bytes
-	maxName      = 255      // bytes of the names of cluster and node
-	maxStale     = 500      // bytes of why a directory is stale
+	maxName      = 255      // bytes of a cluster or node name
+	maxStale     = 500      // bytes of Identity.Stale
 )
 
-// sum covers the fields with their lengths.
+// sum returns the checksum of the fields that never change, quoted to delimit them.
 func (i *Identity) sum() string {
 	text := fmt.Sprintf("%q %q %q %d", i.Cluster, i.Node, i.Incarnation, i.Created.UnixNano())
 	return fmt.Sprintf("%08x", crc32.Checksum([]byte(text), castagnoli))
 }
 
-// stateSum covers the fields that change; it is empty if none was ever set.
+// stateSum returns the checksum of the fields that change, or an empty string if all of them are zero.
 func (i *Identity) stateSum() string {
 	if i.Boot == 0 && i.Stale == "" && i.Recovery == "" && i.Recovered == (recovered{}) {
 		return ""
@@ -82,7 +84,7 @@ func encodeIdentity(i Identity) ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// decodeIdentity wraps ErrDamaged if data is not an identity.
+// decodeIdentity parses an identity. The error wraps ErrDamaged if data is invalid.
 func decodeIdentity(data []byte) (Identity, error) {
 	var f identityFile
 	if len(data) > maxIdentity {
@@ -100,7 +102,7 @@ func decodeIdentity(data []byte) (Identity, error) {
 	return f.Identity, nil
 }
 
-// readIdentity returns nil if there is none.
+// readIdentity reads the identity in dir, or returns nil if there is none.
 func readIdentity(dir string) (*Identity, error) {
 	data, err := os.ReadFile(filepath.Join(dir, identityName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -113,7 +115,7 @@ func readIdentity(dir string) (*Identity, error) {
 	return &i, err
 }
 
-// writeIdentity writes a new file and gives it its name when it is durable.
+// writeIdentity writes the identity to a new file, syncs it and renames it into place.
 func writeIdentity(dir string, i Identity) error {
 	data, err := encodeIdentity(i)
 	if err != nil {
@@ -129,7 +131,7 @@ func writeIdentity(dir string, i Identity) error {
 	return dirs.Sync(dir)
 }
 
-// Identity returns whose directory it is; ok is false if nobody has claimed it.
+// Identity returns the identity of the directory. ok is false if it has not been claimed.
 func (s *Store) Identity() (i Identity, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,12 +141,11 @@ func (s *Store) Identity() (i Identity, ok bool) {
 	return *s.identity, true
 }
 
-// Claim makes the directory that of a node, or checks that it is: 1 to 255 bytes of
-// UTF-8 each for the names of the cluster and the node. It is called before raft is started. It reports
-// whether the directory is fresh, that is, was claimed for the first time just now; its
-// incarnation is then a new one. It wraps [ErrOtherCluster] or [ErrOtherNode] if the
-// directory is another's, [ErrStale] if it was marked as an old copy, and [ErrDamaged] if it holds a log but
-// nobody has claimed it.
+// Claim assigns the directory to a node, or verifies that it belongs to the node. The names of the cluster
+// and the node have 1 to 255 bytes of UTF-8 each. Claim must be called before raft is started. fresh reports
+// whether the directory has just been claimed for the first time; its incarnation is then new. The error
+// wraps [ErrOtherCluster] or [ErrOtherNode] if the directory belongs to another node, [ErrStale] if it was
+// marked as an old copy, and [ErrDamaged] if it contains a log but no identity.
 func (s *Store) Claim(cluster, node string) (i Identity, fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,9 +165,9 @@ func (s *Store) Claim(cluster, node string) (i Identity, fresh bool, err error) 
 	return *s.identity, false, nil
 }
 
-// Raise counts a start of the node, durably, and returns the identity with the new number. process identifies the start:
-// 1 to 32 letters and digits, drawn at random. It is called between Claim and the start of raft: two starts with one
-// directory, or with copies of it, are told apart by their numbers and by Line.
+// Raise durably counts a start of the node and returns the identity with the new number. process identifies
+// the start: 1 to 32 letters and digits, drawn at random. Raise must be called between Claim and the start of
+// raft. Starts with the same directory, or with copies of it, are distinguished by their numbers and by Line.
 func (s *Store) Raise(process string) (Identity, error) {
 	return s.change("count the start", func(i *Identity) {
 		i.Boot++
@@ -174,28 +175,29 @@ func (s *Store) Raise(process string) (Identity, error) {
 	})
 }
 
-// NoteAnnounced notes, durably, that the cluster has applied the announcement of the newest start, and drops earlier
-// starts from Line.
+// NoteAnnounced durably records that the cluster has applied the announcement of the newest start, and
+// removes earlier starts from Line.
 func (s *Store) NoteAnnounced() error {
 	_, err := s.change("note the announcement", func(i *Identity) { i.Line = i.Line.Announced(i.Boot) })
 	return err
 }
 
-// SetRecovery notes, durably, to which recovery of the cluster the node belongs.
+// SetRecovery durably records the recovery of the cluster that the node belongs to.
 func (s *Store) SetRecovery(r topology.Recovery) error {
 	_, err := s.change("note the recovery", func(i *Identity) { i.Recovery = r })
 	return err
 }
 
-// MarkStale notes, durably, why the directory must not be used again. Claim refuses it from then on. Bytes that are not
-// UTF-8, as at the end of a text that is cut, are dropped: JSON would replace them, and the checksum would not match.
+// MarkStale durably records the reason why the directory must not be used again. Claim then fails with
+// [ErrStale]. The reason is truncated to 500 bytes, and invalid UTF-8 is removed, since JSON would replace it
+// and the checksum would not match.
 func (s *Store) MarkStale(why string) error {
 	why = strings.ToValidUTF8(why[:min(len(why), maxStale)], "")
 	_, err := s.change("mark it as stale", func(i *Identity) { i.Stale = why })
 	return err
 }
 
-// change rewrites the identity of a directory that is claimed.
+// change rewrites the identity of a claimed directory.
 func (s *Store) change(what string, f func(*Identity)) (Identity, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -53,7 +53,7 @@ func TestClaim_Names(t *testing.T) {
 	openStore(t, Config{Dir: dir})
 }
 
-// TestClaim_IdentityGone does not take a log without an identity for a new one.
+// TestClaim_IdentityGone checks that a log without an identity is not treated as new.
 func TestClaim_IdentityGone(t *testing.T) {
 	dir := claimed(t, 3)
 	must(t, os.Remove(inCurrent(dir, identityName)))
@@ -63,7 +63,7 @@ func TestClaim_IdentityGone(t *testing.T) {
 	}
 }
 
-// TestClaim_CannotWrite has a directory in the place of the file.
+// TestClaim_CannotWrite creates a directory at the path of the temporary file.
 func TestClaim_CannotWrite(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Config{Dir: dir})
@@ -72,7 +72,7 @@ func TestClaim_CannotWrite(t *testing.T) {
 		t.Errorf("claimed: %t, %v", fresh, err)
 	}
 	if _, ok := s.Identity(); ok {
-		t.Error("there is an identity that was not written")
+		t.Error("an identity that was not written is returned")
 	}
 	must(t, os.Remove(inCurrent(dir, identityName+".tmp")))
 	_, fresh, err := s.Claim("cluster", "node")
@@ -81,7 +81,7 @@ func TestClaim_CannotWrite(t *testing.T) {
 	}
 }
 
-// TestIdentity_EveryBit changes the file everywhere.
+// TestIdentity_EveryBit flips each bit of the file and truncates it at each byte.
 func TestIdentity_EveryBit(t *testing.T) {
 	dir := claimed(t, 1)
 	s := openStore(t, Config{Dir: dir})
@@ -96,13 +96,13 @@ func TestIdentity_EveryBit(t *testing.T) {
 	must(t, err)
 	for i := range data {
 		if got, err := decodeIdentity(data[:i]); err == nil && got != want {
-			t.Errorf("the first %d bytes are read as %+v", i, got)
+			t.Errorf("the first %d bytes are decoded as %+v", i, got)
 		}
 		for bit := range 8 {
 			changed := bytes.Clone(data)
 			changed[i] ^= 1 << bit
 			if got, err := decodeIdentity(changed); err == nil && got != want || err != nil && !errors.Is(err, ErrDamaged) {
-				t.Errorf("with bit %d of byte %d changed it is read as %+v, %v", bit, i, got, err)
+				t.Errorf("with bit %d of byte %d flipped: %+v, %v", bit, i, got, err)
 			}
 		}
 	}
@@ -115,12 +115,12 @@ func TestIdentity_EveryBit(t *testing.T) {
 	must(t, os.Remove(path))
 	must(t, os.Mkdir(path, 0o700))
 	if s, err := Open(Config{Dir: dir, Fatal: func(error) {}}); err == nil {
-		t.Errorf("with a directory in its place: opened %v", s)
+		t.Errorf("with a directory at its path: opened %v", s)
 	}
 }
 
-// FuzzDecodeIdentity looks for bytes that are read as an identity which would be written
-// differently.
+// FuzzDecodeIdentity searches for input that is decoded to an identity that does not survive a
+// round trip.
 func FuzzDecodeIdentity(f *testing.F) {
 	i := Identity{Cluster: "cluster", Node: "node", Incarnation: strings.Repeat("0f", 16), Created: time.Unix(1_700_000_000, 5).UTC()}
 	data, err := encodeIdentity(i)
@@ -138,7 +138,7 @@ func FuzzDecodeIdentity(f *testing.F) {
 		got, err := decodeIdentity(data)
 		if err != nil {
 			if !errors.Is(err, ErrDamaged) {
-				t.Errorf("%q is refused with %v", data, err)
+				t.Errorf("%q is rejected with %v", data, err)
 			}
 			return
 		}
@@ -146,19 +146,20 @@ func FuzzDecodeIdentity(f *testing.F) {
 		must(t, err)
 		if back, err := decodeIdentity(again); err != nil || !back.Created.Equal(got.Created) || back.Node != got.Node || back.Cluster != got.Cluster || back.Incarnation != got.Incarnation ||
 			back.Boot != got.Boot || back.Line != got.Line || back.Stale != got.Stale || back.Recovery != got.Recovery || back.Recovered != got.Recovered {
-			t.Errorf("%q is read as %+v, and that as %+v, %v", data, got, back, err)
+			t.Errorf("%q is decoded as %+v, and after a round trip as %+v, %v", data, got, back, err)
 		}
 	})
 }
 
-// TestIdentity_Before reads what a version before has written, and writes what that version reads.
+// TestIdentity_Before checks compatibility with versions without the later fields, in both
+// directions.
 func TestIdentity_Before(t *testing.T) {
 	made := Identity{Cluster: "c", Node: "n", Incarnation: strings.Repeat("0f", 16), Created: time.Unix(1_700_000_000, 0).UTC()}
 	data, err := encodeIdentity(made)
 	must(t, err)
 	for _, field := range []string{"boot", "line", "stale", "recovery", "state_sum"} {
 		if bytes.Contains(data, []byte(field)) {
-			t.Errorf("%s is written without need:\n%s", field, data)
+			t.Errorf("%s is written although it is zero:\n%s", field, data)
 		}
 	}
 	if got, err := decodeIdentity(data); err != nil || got != made {
@@ -169,16 +170,16 @@ func TestIdentity_Before(t *testing.T) {
 	data, err = encodeIdentity(raised)
 	must(t, err)
 	if !bytes.Contains(data, []byte(`"sum": "`+made.sum()+`"`)) {
-		t.Errorf("the checksum that a version before looks at is another:\n%s", data)
+		t.Errorf("the checksum that previous versions verify has changed:\n%s", data)
 	}
 }
 
-// TestRaise counts starts, durably.
+// TestRaise checks that starts are counted durably.
 func TestRaise(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Config{Dir: dir})
 	if _, err := s.Raise("p"); err == nil {
-		t.Error("counted a start of nobody")
+		t.Error("counted a start of an unclaimed directory")
 	}
 	for want := range uint64(3) {
 		made, _, err := s.Claim("cluster", "node")
@@ -193,14 +194,14 @@ func TestRaise(t *testing.T) {
 	}
 	must(t, os.Mkdir(inCurrent(dir, identityName+".tmp"), 0o700))
 	if _, err := s.Raise("p"); err == nil || !strings.Contains(err.Error(), dir) {
-		t.Errorf("counted a start that is not written: %v", err)
+		t.Errorf("Raise without a write returns %v", err)
 	}
 	if i, _ := s.Identity(); i.Boot != 3 {
-		t.Errorf("boot %d is not on the disk", i.Boot)
+		t.Errorf("boot %d after a failed write; want 3", i.Boot)
 	}
 }
 
-// TestMarkStale has a directory that is not to be used again.
+// TestMarkStale checks that a directory marked as stale cannot be claimed.
 func TestMarkStale(t *testing.T) {
 	for _, more := range []string{strings.Repeat(".", 2*maxIdentity), strings.Repeat("é", maxStale), "\xff"} {
 		dir := claimed(t, 5)

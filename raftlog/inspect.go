@@ -10,29 +10,29 @@ import (
 	"github.com/throttledhq/throttled/entrylog"
 )
 
-// Summary is what a directory holds.
+// Summary describes the content of a directory.
 type Summary struct {
-	Identity      *Identity // nil: nobody has claimed the directory
+	Identity      *Identity // nil if the directory has not been claimed
 	FirstLog      uint64    // index of the oldest entry of the log; 0 if it has none
 	LastLog       uint64    // index of the newest entry of the log; 0 if it has none
-	LastIndex     uint64    // of the newest entry, in the log or in a snapshot
-	LastTerm      uint64    // of that entry
-	CurrentTerm   uint64    // the newest that the node has heard of
+	LastIndex     uint64    // index of the newest entry, in the log or in a snapshot
+	LastTerm      uint64    // term of that entry
+	CurrentTerm   uint64    // the newest term known to the node
 	Configuration raft.Configuration
-	Snapshots     []SnapshotSummary // those that can be used first, newest first
+	Snapshots     []SnapshotSummary // usable snapshots first, newest first
 }
 
-// SnapshotSummary is one snapshot of a directory.
+// SnapshotSummary describes one snapshot of a directory.
 type SnapshotSummary struct {
 	ID    string
-	Index uint64 // of the last entry in it
-	Term  uint64 // of that entry
-	Size  int64  // bytes
-	Err   error  // why it cannot be used; nil if it can
+	Index uint64 // index of the last entry in the snapshot
+	Term  uint64 // term of that entry
+	Size  int64  // size in bytes
+	Err   error  // the reason why the snapshot is unusable; nil if it is usable
 }
 
-// Inspect reads what a directory holds, and changes nothing. It wraps [ErrLocked] while a
-// node runs there.
+// Inspect reads the content of a directory and changes nothing. The error wraps
+// [ErrLocked] if a node is running there.
 func Inspect(dir string) (Summary, error) {
 	current := filepath.Join(dir, currentName)
 	s, err := inspect(current)
@@ -57,13 +57,13 @@ func inspect(current string) (s Summary, err error) {
 	return s, logDatabase.reading(current, s.addLog)
 }
 
-// boltStores is what a database has for raft.
+// boltStores is the interface of a database for raft.
 type boltStores interface {
 	raft.LogStore
 	raft.StableStore
 }
 
-// reading runs f with a database that is open for reading, and a lock on it.
+// reading opens a database for reading, which locks it, and calls f.
 func (d *database) reading(dir string, f func(boltStores, *guarded) error) error {
 	db, err := d.read(dir)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Summary) addStable(db boltStores, file *guarded) (err error) {
 	return err
 }
 
-// addLog reads the entries behind the newest snapshot, for the configurations among them.
+// addLog reads the entries after the newest snapshot, which may contain configurations.
 func (s *Summary) addLog(db boltStores, file *guarded) (err error) {
 	l := &logs{file, db}
 	if s.FirstLog, err = l.FirstIndex(); err != nil {
@@ -121,7 +121,7 @@ func (s *Summary) addLog(db boltStores, file *guarded) (err error) {
 	return nil
 }
 
-// addEntry notes an entry, if no snapshot has it.
+// addEntry adds an entry to the summary unless a snapshot contains it.
 func (s *Summary) addEntry(entry *raft.Log) {
 	if entry.Index <= s.LastIndex {
 		return

@@ -6,23 +6,24 @@ import (
 	"strings"
 )
 
-// maxLine is how many of the newest starts a Line holds besides the announced one.
+// maxLine is the maximum number of starts in a Line, not counting the announced one.
 const maxLine = 255
 
-// Line is the line of descent of a data directory: the processes that were started with it. Boot numbers alone do not
-// tell a directory from a copy of it, as a copy that is started often enough has the higher number.
+// Line is the lineage of a data directory: the processes that were started with it. Boot numbers alone cannot
+// distinguish a directory from a copy, since a copy that is started often enough has the higher number.
 //
-// It begins with a start of which the cluster knows, and holds all later ones, by consecutive boot numbers. If there are
-// more than maxLine of those, the oldest of them are dropped. The zero value is that of a directory that no process has
-// been started with since lines are kept.
+// A line begins with a start that the cluster knows, and contains all later ones, with consecutive boot
+// numbers. If there are more than maxLine later starts, the oldest of them are dropped. The zero value is the
+// line of a directory for which no start has been recorded.
 type Line struct {
-	Boot    uint64 `json:"boot,omitempty"`    // boot number of the announced start, or the last one before lines were kept
-	Process string `json:"process,omitempty"` // of that start; empty if it is unknown
+	Boot    uint64 `json:"boot,omitempty"`    // boot number of the announced start, or of the last unrecorded one
+	Process string `json:"process,omitempty"` // process of that start; empty if unknown
 	Since   string `json:"since,omitempty"`   // the processes of later starts, separated by spaces
 }
 
-// Denies reports whether process was not started with this directory as number boot, although the line covers that
-// number. newest is the boot number of the directory.
+// Denies reports whether the line covers boot number boot, but process was not started with this directory
+// under that number. It also returns true if that start was dropped from the line. newest is the boot number
+// of the directory.
 func (l Line) Denies(newest, boot uint64, process string) bool {
 	since := strings.Fields(l.Since)
 	switch {
@@ -31,12 +32,12 @@ func (l Line) Denies(newest, boot uint64, process string) bool {
 	case boot == l.Boot:
 		return l.Process != "" && l.Process != process
 	case newest-boot >= uint64(len(since)):
-		return true // dropped: it is safer to take it for a start of another copy
+		return true // dropped: conservatively treated as a start of another copy
 	}
 	return since[len(since)-1-int(newest-boot)] != process
 }
 
-// Raised returns the line after a start with the next number, boot.
+// Raised returns the line after a start with the next boot number, boot.
 func (l Line) Raised(boot uint64, process string) Line {
 	if l == (Line{}) {
 		l.Boot = boot - 1
@@ -46,8 +47,8 @@ func (l Line) Raised(boot uint64, process string) Line {
 	return l
 }
 
-// Announced returns the line after the cluster has applied the announcement of the newest start, of
-// number boot.
+// Announced returns the line after the cluster has applied the announcement of the newest start, whose boot
+// number is boot.
 func (l Line) Announced(boot uint64) Line {
 	since := strings.Fields(l.Since)
 	if len(since) == 0 {
@@ -56,7 +57,7 @@ func (l Line) Announced(boot uint64) Line {
 	return Line{Boot: boot, Process: since[len(since)-1]}
 }
 
-// sum is a checksum; it is empty for the zero value.
+// sum returns a checksum, or an empty string for the zero value.
 func (l Line) sum() string {
 	if l == (Line{}) {
 		return ""

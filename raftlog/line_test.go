@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestLine tells the starts of a directory from those of copies.
+// TestLine checks that starts of a directory are distinguished from those of copies.
 func TestLine(t *testing.T) {
-	own := Line{Boot: 3, Process: "c", Since: "d e"} // the newest is 5
+	own := Line{Boot: 3, Process: "c", Since: "d e"} // the newest boot number is 5
 	for _, tt := range []struct {
 		name    string
 		line    Line
@@ -33,7 +33,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestLine_Long drops the oldest starts after the announced one, and denies those.
+// TestLine_Long checks that the oldest starts after the announced one are dropped and
+// then denied.
 func TestLine_Long(t *testing.T) {
 	l := Line{Boot: 1, Process: "1"}
 	const newest = 2 * maxLine
@@ -50,7 +51,7 @@ func TestLine_Long(t *testing.T) {
 	}
 }
 
-// TestLine_Kept has a directory keep its line, also the longest.
+// TestLine_Kept checks that a line is durable, including one of maximum length.
 func TestLine_Kept(t *testing.T) {
 	dir := claimed(t, 1)
 	s := openStore(t, Config{Dir: dir})

@@ -15,22 +15,22 @@ import (
 
 const (
 	linesPerSecond = 2
-	maxTexts       = 1000 // of which lines are counted; the library has some two hundred
+	maxTexts       = 1000 // number of texts that are counted; the library has about two hundred
 )
 
-// Logger returns a logger for raft that writes to log. Lines of level trace and debug are
-// debug lines, which most configurations drop, and errors are warnings: to the library an error
-// is mostly that another node is away, or that this one ends. What makes a node unusable is told
-// by Config.Fatal. Of lines of the same text it passes on 2 per second; how many it left out is told in a
-// line of its own, with the next line of any text in a later second.
+// Logger returns a logger for raft that writes to log. Levels trace and debug become debug, which most
+// configurations discard. Errors become warnings: in the library, an error usually means that another
+// node is unreachable or that this one is shutting down. Errors that make a node unusable are reported by
+// Config.Fatal. At most 2 lines per second with the same text are written. The number of dropped lines is
+// logged separately, before the next line in a later second.
 func Logger(log *slog.Logger) hclog.Logger { return &logger{log: log, limit: &lineLimit{}} }
 
-// logger has the methods of hclog.Logger.
+// logger implements hclog.Logger.
 type logger struct {
 	log   *slog.Logger
 	limit *lineLimit
 	name  string
-	args  []any // of With
+	args  []any // arguments of With
 }
 
 // lineLimit counts the lines of the current second.
@@ -40,13 +40,14 @@ type lineLimit struct {
 	lines map[string]int // by text
 }
 
-// leftOut is how many lines of a text were not passed on.
+// leftOut is the number of dropped lines with a text.
 type leftOut struct {
 	text  string
 	lines int
 }
 
-// admit reports whether to pass on a line, and what was left out in a second that is over.
+// admit reports whether to write a line. After the end of a second it also returns the lines that were
+// dropped in it.
 func (l *lineLimit) admit(text string, now time.Time) (ok bool, missing []leftOut) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +77,7 @@ func slogLevel(level hclog.Level) slog.Level {
 	}
 }
 
-// Log passes a line on, unless its level is off or there are too many like it.
+// Log writes a line, unless its level is disabled or its text exceeds the limit.
 func (l *logger) Log(level hclog.Level, text string, args ...any) {
 	if !l.enabled(level) {
 		return
@@ -90,7 +91,7 @@ func (l *logger) Log(level hclog.Level, text string, args ...any) {
 	}
 }
 
-// formatted returns the arguments as slog takes them.
+// formatted returns the arguments in the form that slog expects.
 func formatted(lists ...[]any) []any {
 	var all []any
 	for _, list := range lists {
@@ -109,22 +110,22 @@ func (l *logger) enabled(level hclog.Level) bool {
 	return level != hclog.Off && l.log.Enabled(context.Background(), slogLevel(level))
 }
 
-// Trace logs a line at the level of that name, as the next four do.
+// Trace logs a line at level trace.
 func (l *logger) Trace(text string, args ...any) { l.Log(hclog.Trace, text, args...) }
 
-// Debug logs a line.
+// Debug logs a line at level debug.
 func (l *logger) Debug(text string, args ...any) { l.Log(hclog.Debug, text, args...) }
 
-// Info logs a line.
+// Info logs a line at level info.
 func (l *logger) Info(text string, args ...any) { l.Log(hclog.Info, text, args...) }
 
-// Warn logs a line.
+// Warn logs a line at level warn.
 func (l *logger) Warn(text string, args ...any) { l.Log(hclog.Warn, text, args...) }
 
-// Error logs a line.
+// Error logs a line at level error.
 func (l *logger) Error(text string, args ...any) { l.Log(hclog.Error, text, args...) }
 
-// IsTrace reports whether lines of that level are written, as the next four do.
+// IsTrace reports whether trace lines are written.
 func (l *logger) IsTrace() bool { return l.enabled(hclog.Trace) }
 
 // IsDebug reports whether debug lines are written.
@@ -139,7 +140,7 @@ func (l *logger) IsWarn() bool { return l.enabled(hclog.Warn) }
 // IsError reports whether errors are written.
 func (l *logger) IsError() bool { return l.enabled(hclog.Error) }
 
-// ImpliedArgs returns what With was given.
+// ImpliedArgs returns the arguments added by With.
 func (l *logger) ImpliedArgs() []any { return l.args }
 
 // With returns a logger that adds args to each line.
@@ -149,20 +150,20 @@ func (l *logger) With(args ...any) hclog.Logger {
 	return &child
 }
 
-// Name returns the names given so far.
+// Name returns the prefix set by Named or ResetNamed.
 func (l *logger) Name() string { return l.name }
 
-// Named returns a logger that puts name before each text.
+// Named returns a logger that adds name to the prefix of each text.
 func (l *logger) Named(name string) hclog.Logger { return l.ResetNamed(l.name + name + ": ") }
 
-// ResetNamed returns a logger that puts name before each text, and no other.
+// ResetNamed returns a logger with name as the prefix of each text.
 func (l *logger) ResetNamed(name string) hclog.Logger {
 	child := *l
 	child.name = name
 	return &child
 }
 
-// SetLevel does nothing: the level is that of the slog.Logger.
+// SetLevel does nothing: the slog.Logger controls the level.
 func (l *logger) SetLevel(hclog.Level) {}
 
 // GetLevel returns the lowest level that is written.
@@ -175,12 +176,12 @@ func (l *logger) GetLevel() hclog.Level {
 	return hclog.Off
 }
 
-// StandardLogger returns a logger of package log whose lines become info lines.
+// StandardLogger returns a logger of package log that writes info lines.
 func (l *logger) StandardLogger(o *hclog.StandardLoggerOptions) *log.Logger {
 	return log.New(l.StandardWriter(o), "", 0)
 }
 
-// StandardWriter returns a writer of which each write becomes an info line.
+// StandardWriter returns a writer that logs each write as an info line.
 func (l *logger) StandardWriter(*hclog.StandardLoggerOptions) io.Writer { return lineWriter{l} }
 
 type lineWriter struct{ l *logger }

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// capture is a logger of some level and what it has written.
+// capture returns a logger of the given level and the buffer that it writes to.
 func capture(level slog.Level) (hclog.Logger, *bytes.Buffer) {
 	var b bytes.Buffer
 	handler := slog.NewTextHandler(&b, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -60,7 +60,7 @@ func TestLogger_GetLevel(t *testing.T) {
 		slog.LevelDebug: hclog.Trace, slog.LevelInfo: hclog.Info, slog.LevelWarn: hclog.Warn, slog.LevelError: hclog.Off,
 	} {
 		l, _ := capture(level)
-		l.SetLevel(hclog.Off) // is for the slog.Logger to say
+		l.SetLevel(hclog.Off) // has no effect
 		if got := l.GetLevel(); got != want {
 			t.Errorf("the level at %v is %v; want %v", level, got, want)
 		}
@@ -77,7 +77,7 @@ func TestLogger_Arguments(t *testing.T) {
 		"level=INFO msg=\"raft: plain\"\n" +
 		"level=INFO msg=\"raft: other: text\" id=7\n"
 	if b.String() != want {
-		t.Errorf("written %s; want %s", b.String(), want)
+		t.Errorf("logged %s; want %s", b.String(), want)
 	}
 	if args := child.ImpliedArgs(); len(args) != 2 || child.Name() != "snapshot: " {
 		t.Errorf("%q has %v", child.Name(), args)
@@ -85,11 +85,12 @@ func TestLogger_Arguments(t *testing.T) {
 	b.Reset()
 	l.StandardLogger(nil).Println("from package log")
 	if b.String() != "level=INFO msg=\"raft: from package log\"\n" {
-		t.Errorf("written %q", b.String())
+		t.Errorf("logged %q", b.String())
 	}
 }
 
-// TestLogger_Limit logs for ten seconds what a dead peer makes the library log.
+// TestLogger_Limit logs for ten seconds the lines that the library logs for an
+// unreachable peer.
 func TestLogger_Limit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, b := capture(slog.LevelInfo)
@@ -112,7 +113,7 @@ func TestLogger_Limit(t *testing.T) {
 	})
 }
 
-// TestLogger_ManyTexts keeps what it counts small.
+// TestLogger_ManyTexts checks that the number of counted texts is bounded.
 func TestLogger_ManyTexts(t *testing.T) {
 	var limit lineLimit
 	now := time.Now()

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// logs is the raft.LogStore over a database. The database has no checksums of what is
-// stored in it, so each entry gets one, at the end of its Extensions.
+// logs is a raft.LogStore over a database. The database does not checksum its content, so
+// a checksum is appended to the Extensions of each entry.
 type logs struct {
 	file  *guarded
 	inner raft.LogStore
@@ -20,7 +20,8 @@ const sumSize = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sumOf covers all of an entry but AppendedAt, which nothing relies on.
+// sumOf returns the checksum of all fields of an entry except AppendedAt, which is not
+// used.
 func sumOf(l *raft.Log) uint32 {
 	head := make([]byte, 0, 8+8+1+8)
 	head = binary.LittleEndian.AppendUint64(head, l.Index)
@@ -32,7 +33,8 @@ func sumOf(l *raft.Log) uint32 {
 	return crc32.Update(sum, castagnoli, l.Extensions)
 }
 
-// sealed returns the entries with checksums. The given ones are shared with others.
+// sealed returns copies of the entries with checksums. The given entries are shared and
+// must not be modified.
 func sealed(entries []*raft.Log) []*raft.Log {
 	copies := make([]raft.Log, len(entries))
 	sealed := make([]*raft.Log, len(entries))
@@ -45,7 +47,7 @@ func sealed(entries []*raft.Log) []*raft.Log {
 	return sealed
 }
 
-// unseal checks an entry that was read and takes the checksum off it.
+// unseal verifies an entry that was read and removes the checksum.
 func unseal(index uint64, entry *raft.Log) error {
 	n := len(entry.Extensions) - sumSize
 	if entry.Index != index || n < 0 {
@@ -78,13 +80,13 @@ func (l *logs) index(what string, find func() (uint64, error)) (index uint64, er
 	return index, err
 }
 
-// GetLog reads an entry. It returns raft.ErrLogNotFound if there is none of that index.
+// GetLog reads an entry. It returns raft.ErrLogNotFound if there is no such entry.
 func (l *logs) GetLog(index uint64, entry *raft.Log) error {
 	return l.file.try("read an entry", func() error { return l.get(index, entry) })
 }
 
 func (l *logs) get(index uint64, entry *raft.Log) error {
-	*entry = raft.Log{} // decoding leaves alone what was empty
+	*entry = raft.Log{} // decoding does not reset fields that were empty
 	switch err := l.inner.GetLog(index, entry); {
 	case errors.Is(err, raft.ErrLogNotFound):
 		return err
@@ -94,21 +96,21 @@ func (l *logs) get(index uint64, entry *raft.Log) error {
 	return unseal(index, entry)
 }
 
-// StoreLog is StoreLogs of one entry.
+// StoreLog stores one entry. See StoreLogs.
 func (l *logs) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
 
-// StoreLogs appends entries, all of them or none.
+// StoreLogs appends entries atomically.
 func (l *logs) StoreLogs(entries []*raft.Log) error {
 	stored := sealed(entries)
 	return l.file.write("store entries", func() error { return l.inner.StoreLogs(stored) })
 }
 
-// deleteChunk bounds for how long entries that wait to be stored wait for the deletion of
-// old ones.
+// deleteChunk is the number of entries deleted per transaction. It bounds the time for
+// which a deletion blocks StoreLogs.
 const deleteChunk = 1024
 
-// DeleteRange deletes the entries from lo to hi. It does so in steps, in an order that
-// leaves no gap wherever it is interrupted.
+// DeleteRange deletes the entries from lo to hi, inclusive. It deletes chunks from an end
+// of the log, so that an interruption leaves no gap.
 func (l *logs) DeleteRange(lo, hi uint64) error {
 	for {
 		first, err := l.FirstIndex()
@@ -127,7 +129,7 @@ func (l *logs) DeleteRange(lo, hi uint64) error {
 			return err
 		}
 		if lo > first && hi < last {
-			return nil // the middle goes at once, whatever raft might want that for
+			return nil // a range in the middle is deleted in one transaction; raft does not request that
 		}
 	}
 }
@@ -136,8 +138,8 @@ func (l *logs) deleteChunk(from, to uint64) error {
 	return l.file.write("delete entries", func() error { return l.inner.DeleteRange(from, to) })
 }
 
-// nextChunk returns what to delete next of lo to hi when the log goes from first to last:
-// from the old end, or else from the new end. It returns from > to if nothing is left.
+// nextChunk returns the next chunk to delete of lo to hi, if the log has entries first to
+// last: at the old end, or else at the new end. It returns from > to if nothing is left.
 func nextChunk(lo, hi, first, last uint64) (from, to uint64) {
 	from, to = max(lo, first), min(hi, last)
 	switch {

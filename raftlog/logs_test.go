@@ -21,8 +21,8 @@ func TestLogs_RoundTrip(t *testing.T) {
 	checkLog(t, s.logs, 1, 2000, 50)
 }
 
-// TestLogs_Extensions keeps what others put where the checksum goes, and leaves their
-// entries as they are.
+// TestLogs_Extensions checks that existing Extensions are preserved and that entries of
+// the caller are not modified.
 func TestLogs_Extensions(t *testing.T) {
 	s := openStore(t, Config{Dir: t.TempDir()})
 	entry := command(1, 10)
@@ -40,7 +40,7 @@ func TestLogs_Extensions(t *testing.T) {
 	}
 }
 
-// TestLogs_Sealed changes each part of a stored entry.
+// TestLogs_Sealed modifies each part of a stored entry.
 func TestLogs_Sealed(t *testing.T) {
 	for what, change := range map[string]func(*raft.Log){
 		"index":                 func(l *raft.Log) { l.Index++ },
@@ -65,7 +65,7 @@ func TestLogs_Sealed(t *testing.T) {
 	}
 }
 
-// TestLogs_Damaged stops the node when it reads an entry that is not what was written.
+// TestLogs_Damaged checks that reading a corrupt entry stops the node.
 func TestLogs_Damaged(t *testing.T) {
 	f := newFaulty()
 	var told error
@@ -73,14 +73,14 @@ func TestLogs_Damaged(t *testing.T) {
 	must(t, s.logs.StoreLogs(commands(1, 3, 10)))
 	stored := new(raft.Log)
 	must(t, f.InmemStore.GetLog(2, stored))
-	stored.Data[0]++ // the store in memory keeps what it was given
+	stored.Data[0]++ // the in-memory store does not copy the data
 	must(t, s.logs.GetLog(1, new(raft.Log)))
 	if err := s.logs.GetLog(2, new(raft.Log)); !errors.Is(err, ErrPoisoned) || !errors.Is(told, ErrDamaged) {
 		t.Errorf("the entry is read with %v; Fatal is called with %v", err, told)
 	}
 }
 
-// TestLogs_DeleteRange deletes from either end, on the disk and in the cache.
+// TestLogs_DeleteRange deletes from either end, on disk and in memory.
 func TestLogs_DeleteRange(t *testing.T) {
 	const n = 3*deleteChunk + 10
 	for _, c := range []struct{ lo, hi, first, last uint64 }{
@@ -104,7 +104,8 @@ func TestLogs_DeleteRange(t *testing.T) {
 	}
 }
 
-// TestLogs_DeleteRangeOfGaps has what installing a snapshot leaves: a gap in the log.
+// TestLogs_DeleteRangeOfGaps deletes from a log with a gap, as left by installing a
+// snapshot.
 func TestLogs_DeleteRangeOfGaps(t *testing.T) {
 	s := openStore(t, Config{Dir: t.TempDir()})
 	must(t, s.Logs().StoreLogs(commands(1, 10, 10)))
@@ -114,13 +115,13 @@ func TestLogs_DeleteRangeOfGaps(t *testing.T) {
 	must(t, s.Logs().StoreLogs(commands(1<<41, 1<<41+10, 10)))
 	must(t, s.Logs().DeleteRange(1<<40+5, 1<<41+10))
 	checkLog(t, s.Logs(), 1<<40+1, 1<<40+4, 10)
-	must(t, s.Logs().DeleteRange(1<<40+2, 1<<40+3)) // the middle, which raft never asks for
+	must(t, s.Logs().DeleteRange(1<<40+2, 1<<40+3)) // the middle, which raft does not request
 	if err := s.Logs().GetLog(1<<40+2, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
-		t.Errorf("an entry in the middle is still there: %v", err)
+		t.Errorf("an entry in the middle was not deleted: %v", err)
 	}
 }
 
-// TestLogs_DeleteRangeLeavesNoGap stops a deletion after each step.
+// TestLogs_DeleteRangeLeavesNoGap interrupts a deletion after each step.
 func TestLogs_DeleteRangeLeavesNoGap(t *testing.T) {
 	const n = 4 * deleteChunk
 	for name, r := range map[string][2]uint64{"old end": {1, n - 5}, "new end": {5, n}} {
@@ -144,11 +145,11 @@ func TestLogs_DeleteRangeLeavesNoGap(t *testing.T) {
 			last, _ := f.InmemStore.LastIndex()
 			for i := first; i <= last; i++ {
 				if err := f.InmemStore.GetLog(i, new(raft.Log)); err != nil {
-					t.Fatalf("%s: after %d steps the log goes from %d to %d without %d", name, steps, first, last, i)
+					t.Fatalf("%s: after %d steps the log has entries %d to %d without %d", name, steps, first, last, i)
 				}
 			}
 			if int(last-first+1) != n-steps*deleteChunk || r[0] == 1 && last != n || r[0] != 1 && first != 1 {
-				t.Errorf("%s: after %d steps the log goes from %d to %d", name, steps, first, last)
+				t.Errorf("%s: after %d steps the log has entries %d to %d", name, steps, first, last)
 			}
 		}
 	}

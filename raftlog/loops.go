@@ -16,11 +16,11 @@ const (
 	transferLimit = 2 * time.Second
 )
 
-// InstallGuard finds out that a follower is sent the same snapshot again and again. That
-// happens when the tail of its log is not the leader's: installing does not cut it off, and
-// the leader takes what is left of it for a reason to install. The remedy is SetAside, and
-// joining as a new node. The zero value is ready; its methods may be called from many
-// goroutines at once.
+// InstallGuard detects that a follower receives the same snapshot repeatedly. This happens
+// if the tail of its log conflicts with that of the leader: the installation does not
+// truncate the tail, and the leader takes its presence as a reason for another
+// installation. The remedy is SetAside, and joining as a new node. The zero value is ready
+// to use. Its methods may be called concurrently.
 type InstallGuard struct {
 	mu       sync.Mutex
 	installs []install
@@ -31,8 +31,8 @@ type install struct {
 	at    time.Time
 }
 
-// Note notes that a snapshot that ends at index was installed. It wraps [ErrInstallLoop] at
-// the third of the same index within 60 s.
+// Note records that a snapshot that ends at index was installed. It wraps [ErrInstallLoop]
+// at the third installation of the same index within 60 s.
 func (g *InstallGuard) Note(index uint64, now time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -50,17 +50,16 @@ func (g *InstallGuard) Note(index uint64, now time.Time) error {
 	return nil
 }
 
-// TransferGuard finds out that a leader goes on refusing entries because of a hand-over
-// that was interrupted, which the library does not get out of by itself. The remedy is the
-// end of the process. The zero value is ready; its methods may be called from many
-// goroutines at once.
+// TransferGuard detects that a leader keeps rejecting entries because of an interrupted
+// leadership transfer, from which the library does not recover. The remedy is to restart
+// the process. The zero value is ready to use. Its methods may be called concurrently.
 type TransferGuard struct {
 	mu    sync.Mutex
-	since time.Time // of the first refusal in a row; zero if there is none
+	since time.Time // time of the first of consecutive rejections; zero if there is none
 }
 
-// Note notes how adding an entry to the log went. It wraps [ErrStuckTransfer] when it has
-// been refused because of a hand-over for more than 2 s, with nothing else between.
+// Note records the result of adding an entry to the log. It wraps [ErrStuckTransfer] if all
+// results for more than 2 s were rejections because of a leadership transfer.
 func (g *TransferGuard) Note(err error, now time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// machine is a state machine that counts, and remembers what it was restored from.
+// machine is a state machine that counts applied entries and records the snapshot it was
+// restored from.
 type machine struct {
 	mu      sync.Mutex
 	applied int
@@ -56,7 +57,7 @@ func (s machineSnapshot) Persist(sink raft.SnapshotSink) error {
 
 func (machineSnapshot) Release() {}
 
-// startRaft starts the library on a store, as node "a" of a cluster that it is not told of.
+// startRaft starts the library on a store, as node "a" with the configuration in the store.
 func startRaft(t testing.TB, s *Store) (*machine, *raft.Raft) {
 	t.Helper()
 	conf := raft.DefaultConfig()
@@ -68,6 +69,6 @@ func startRaft(t testing.TB, s *Store) (*machine, *raft.Raft) {
 	m := &machine{}
 	node, err := raft.NewRaft(conf, m, s.Logs(), s.Stable(), s.Snapshots(), transport)
 	must(t, err)
-	t.Cleanup(func() { _ = node.Shutdown().Error() }) // most have been shut down already
+	t.Cleanup(func() { _ = node.Shutdown().Error() }) // usually shut down already
 	return m, node
 }

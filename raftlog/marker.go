@@ -11,11 +11,12 @@ import (
 	"github.com/throttledhq/throttled/dirs"
 )
 
-// markerName is a file among those in use that says that they are to be set aside. It goes with them.
+// markerName is a file in the current directory that requests that the directory be set aside. It is
+// moved with the directory.
 const markerName = "set-aside"
 
-// Mark notes in dir why its files are to be set aside, which SetAsideMarked does at the next start: while
-// Raft runs on them that cannot be done. It may be called at any time.
+// Mark requests that the files in dir be set aside, and records why as the reason. SetAsideMarked does so at
+// the next start, since it is not possible while raft is using the files. Mark may be called at any time.
 func Mark(dir, why string) error {
 	current := filepath.Join(dir, currentName)
 	if err := errors.Join(writeSynced(filepath.Join(current, markerName), []byte(why+"\n")), dirs.Sync(current)); err != nil {
@@ -24,7 +25,7 @@ func Mark(dir, why string) error {
 	return nil
 }
 
-// Unmark takes a mark back. That there is none is no error.
+// Unmark withdraws the request of Mark. It succeeds if there is none.
 func Unmark(dir string) error {
 	current := filepath.Join(dir, currentName)
 	err := os.Remove(filepath.Join(current, markerName))
@@ -37,8 +38,8 @@ func Unmark(dir string) error {
 	return nil
 }
 
-// SetAsideMarked is SetAside if the files in dir are marked. It returns why they are, and where they are
-// now; two empty strings if they are not marked.
+// SetAsideMarked calls SetAside if the files in dir are marked. It returns the reason and the new path of
+// the files, or two empty strings if they are not marked.
 func SetAsideMarked(dir string) (why, to string, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, currentName, markerName))
 	if errors.Is(err, fs.ErrNotExist) {

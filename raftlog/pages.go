@@ -9,12 +9,12 @@ import (
 	"slices"
 )
 
-// The form of a bbolt file, version 2. Numbers are in the order of the machine.
+// The layout of a bbolt file, version 2. Numbers are in native byte order.
 const (
 	pageHead    = 8 + 2 + 2 + 4 // id, flags, count, overflow
 	elementSize = 16
 	bucketHead  = 8 + 8           // root page, sequence
-	metaSum     = 4*4 + 2*8 + 3*8 // what a meta page's checksum covers
+	metaSum     = 4*4 + 2*8 + 3*8 // bytes covered by the checksum of a meta page
 	metaSize    = pageHead + metaSum + 8
 	boltMagic   = 0xED0CDAED
 	boltVersion = 2
@@ -24,28 +24,28 @@ const (
 	freelistPage = 16
 	noFreelist   = 1<<64 - 1
 	bucketFlag   = 1
-	newTx        = 1 // of the newer meta page of a file that nothing was stored in
+	newTx        = 1 // transaction of the newer meta page of a file in which nothing has been stored
 )
 
 var native = binary.NativeEndian
 
-// pages are the bytes of a database file.
+// pages is the content of a database file.
 type pages struct {
 	data    []byte
-	size    uint64 // of a page
-	high    uint64 // pages from here on are not used
-	seen    []bool // by page
+	size    uint64 // size of a page
+	high    uint64 // number of pages in use
+	seen    []bool // pages that have been visited
 	buckets []string
-	value   func(key, value []byte) error // nil: any
+	value   func(key, value []byte) error // checks a stored value; nil if none is checked
 }
 
-// verifyPages checks that the file of a database is one tree of pages, each in the form
-// that it was written in. It finds each bit that is changed in what holds the tree
-// together, and in the names of the buckets, which would be made anew. Keys and values are
-// for value to check, or else for those who read them. It wraps ErrDamaged.
+// verifyPages checks that a database file is a single tree of valid pages. It detects each
+// changed bit in the structure of the tree, and in the names of the buckets, since the library
+// would create a missing bucket. Keys and values are checked by value, or else by the reader of
+// an entry. The error wraps ErrDamaged.
 //
-// A meta page that is not right is refused although the other one would do: going back to
-// that would silently forget what was stored last.
+// An invalid meta page is rejected although the other one is valid: using the other one would
+// silently discard the last transaction.
 func verifyPages(data []byte, value func(key, value []byte) error) error {
 	m, p, err := openPages(data)
 	if err == nil {
@@ -64,7 +64,7 @@ func verifyPages(data []byte, value func(key, value []byte) error) error {
 	return nil
 }
 
-// meta is what a meta page says.
+// meta holds the fields of a meta page.
 type meta struct{ pageSize, root, freelist, high, tx uint64 }
 
 func parseMeta(b []byte) (m meta, ok bool) {
@@ -82,7 +82,7 @@ func parseMeta(b []byte) (m meta, ok bool) {
 		native.Uint64(b[metaSum:]) == h.Sum64() && m.pageSize >= metaSize
 }
 
-// openPages reads both meta pages, and returns the newer one.
+// openPages parses both meta pages and returns the newer one.
 func openPages(data []byte) (newer meta, p *pages, err error) {
 	first, ok := parseMeta(data)
 	if !ok {
@@ -105,8 +105,8 @@ func openPages(data []byte) (newer meta, p *pages, err error) {
 	}, nil
 }
 
-// noFreelist checks that there is no list of free pages, or an empty one, which a file has
-// before the first change to it.
+// noFreelist checks that there is no freelist, or an empty one, which a file has before
+// its first modification.
 func (p *pages) noFreelist(id uint64) error {
 	if id == noFreelist {
 		return nil
@@ -118,7 +118,7 @@ func (p *pages) noFreelist(id uint64) error {
 	return err
 }
 
-// page returns the bytes of a page with those that it overflows into, each once.
+// page returns the bytes of a page with its overflow pages, and marks them as visited.
 func (p *pages) page(id uint64) ([]byte, error) {
 	if id < 2 || id >= p.high {
 		return nil, fmt.Errorf("page %d: outside of the file", id)
@@ -137,9 +137,9 @@ func (p *pages) page(id uint64) ([]byte, error) {
 	return b[:(end-id)*p.size], nil
 }
 
-// tree checks a page and those below it, whose keys are at least low and less than high;
-// nil is no bound. The elements of its leaves have the given flags: the tree of the root
-// holds buckets, and a bucket none.
+// tree checks a page and its subtree. Its keys must be at least low and less than high;
+// nil means no bound. The elements of its leaves must have the given flags: the root tree
+// contains buckets, and a bucket contains none.
 func (p *pages) tree(id uint64, low, high []byte, flags uint32) error {
 	b, err := p.page(id)
 	if err != nil {
@@ -147,7 +147,7 @@ func (p *pages) tree(id uint64, low, high []byte, flags uint32) error {
 	}
 	elements, _, err := parseElements(b)
 	if err == nil && len(elements) == 0 {
-		err = errors.New("no elements") // a bucket that is empty has no page
+		err = errors.New("no elements") // an empty bucket has no page
 	}
 	if err == nil {
 		err = ordered(elements, low, high)
@@ -178,7 +178,7 @@ func (p *pages) tree(id uint64, low, high []byte, flags uint32) error {
 	return nil
 }
 
-// bucket checks a bucket, which is a tree of its own or a small page within b.
+// bucket checks a bucket, which is a separate tree or a small page inline in b.
 func (p *pages) bucket(b []byte) error {
 	if len(b) < bucketHead {
 		return fmt.Errorf("bucket of %d bytes", len(b))
@@ -204,7 +204,7 @@ func (p *pages) bucket(b []byte) error {
 	return nil
 }
 
-// element is one of a page: of a branch it has a child, of a leaf a value.
+// element is an element of a page: with a child in a branch, with a value in a leaf.
 type element struct {
 	key, value []byte
 	branch     bool
@@ -212,8 +212,9 @@ type element struct {
 	flags      uint32
 }
 
-// parseElements takes a page apart. Keys and values lie behind the elements without room
-// between, so that a changed count or length shows. It returns where they end, too.
+// parseElements parses the elements of a page and returns the offset of their end. Keys
+// and values are stored after the elements without gaps, so that a changed count or length
+// is detected.
 func parseElements(b []byte) (elements []element, end int, err error) {
 	if len(b) < pageHead {
 		return nil, 0, fmt.Errorf("%d bytes", len(b))

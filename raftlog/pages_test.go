@@ -16,8 +16,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// databases are files as the library writes them: with the buckets inside the root page,
-// with pages of their own, with branches, with values larger than a page, after deletions.
+// databases returns database files written by the library: with inline buckets, with
+// buckets of separate pages, with branches, with overflow pages, and after deletions.
 func databases(t testing.TB) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -56,8 +56,8 @@ func TestVerifyPages(t *testing.T) {
 	}
 }
 
-// TestVerifyPages_LongLife refuses no file that the library has written: it looks at one
-// after each of many changes, as raft makes them.
+// TestVerifyPages_LongLife checks that verifyPages accepts a file after each of many
+// modifications typical of raft.
 func TestVerifyPages_LongLife(t *testing.T) {
 	const seed = 182
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -92,14 +92,14 @@ func TestVerifyPages_LongLife(t *testing.T) {
 	}
 }
 
-// content is all that a store holds, or why it cannot be had.
+// content returns all entries and values of a store, or the error of opening it.
 func content(t testing.TB, dir string) (entries []string, err error) {
 	t.Helper()
 	s, err := Open(Config{Dir: dir, Fatal: func(error) {}})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = s.Close() }() // it was only read
+	defer func() { _ = s.Close() }() // only read
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
@@ -119,8 +119,8 @@ func content(t testing.TB, dir string) (entries []string, err error) {
 	return entries, err
 }
 
-// damage writes what change makes of a file, and reports whether the directory is refused.
-// What is not refused must hold what it held.
+// damage writes data to a file, and checks that the directory is either rejected or has
+// unchanged content. It restores the file afterwards.
 func damage(t *testing.T, what, dir, file string, data []byte) {
 	t.Helper()
 	want, err := content(t, dir)
@@ -130,16 +130,16 @@ func damage(t *testing.T, what, dir, file string, data []byte) {
 	must(t, os.WriteFile(inCurrent(dir, file), data, 0o600))
 	got, err := content(t, dir)
 	if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrGap) {
-		t.Errorf("%s of %s: it is refused with %v", what, file, err)
+		t.Errorf("%s of %s: rejected with %v", what, file, err)
 	}
 	if err == nil && !slices.Equal(got, want) {
-		t.Errorf("%s of %s: it is taken, with %d instead of %d values", what, file, len(got), len(want))
+		t.Errorf("%s of %s: accepted with %d instead of %d values", what, file, len(got), len(want))
 	}
 	must(t, os.WriteFile(inCurrent(dir, file), before, 0o600))
 }
 
-// TestDamage_Bits flips single bits: many at the begin of each page, where what holds the
-// file together is, and others here and there.
+// TestDamage_Bits flips single bits: many at the beginning of each page, where the
+// structure of the file is, and some elsewhere.
 func TestDamage_Bits(t *testing.T) {
 	dir := claimed(t, 60)
 	page := os.Getpagesize()
@@ -177,8 +177,8 @@ func TestDamage_Pages(t *testing.T) {
 	}
 }
 
-// TestVerifyPages_EveryBit flips each bit of small files. Either it is found out, or it is
-// in a key, a value, or where nothing is.
+// TestVerifyPages_EveryBit flips one bit of each byte of the meta pages. Each change must
+// be detected.
 func TestVerifyPages_EveryBit(t *testing.T) {
 	for name, data := range databases(t) {
 		if len(data) > 64<<10 {
@@ -199,7 +199,7 @@ func TestVerifyPages_EveryBit(t *testing.T) {
 	}
 }
 
-// stored collects what a file of the stable store holds.
+// stored returns the values of a file of the stable store.
 func stored(data []byte) (values []string, err error) {
 	err = verifyPages(data, func(key, value []byte) error {
 		values = append(values, fmt.Sprintf("%q %q", key, value))
@@ -208,15 +208,15 @@ func stored(data []byte) (values []string, err error) {
 	return values, err
 }
 
-// TestVerifyPages_EveryBitOfTheVote flips each bit of the pages that hold the term and the
-// vote. A key that is damaged would make the node forget what it voted for.
+// TestVerifyPages_EveryBitOfTheVote flips each bit of the pages with the term and the vote.
+// A corrupt key would make the node forget its vote.
 func TestVerifyPages_EveryBitOfTheVote(t *testing.T) {
 	data, err := os.ReadFile(inCurrent(claimed(t, 1), stableName))
 	must(t, err)
 	want, err := stored(data)
 	must(t, err)
 	if len(want) != 3 {
-		t.Fatalf("it holds %q", want)
+		t.Fatalf("the file has values %q", want)
 	}
 	m, p, err := openPages(data)
 	must(t, err)
@@ -231,7 +231,7 @@ func TestVerifyPages_EveryBitOfTheVote(t *testing.T) {
 	}
 }
 
-// smallPages is a database with n entries, of pages that are small for the fuzzer's sake.
+// smallPages returns a database with n entries and small pages, for the fuzzer.
 func smallPages(t testing.TB, n uint64) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), logName)
@@ -246,7 +246,7 @@ func smallPages(t testing.TB, n uint64) []byte {
 	return data[:len(data)&^255]
 }
 
-// seal gives the meta pages the checksums that they need for the rest to be looked at.
+// seal sets the checksums of the meta pages, so that the rest of the file is checked.
 func seal(data []byte) {
 	for _, at := range []int{0, 256} {
 		if len(data) >= at+metaSize {
@@ -257,8 +257,8 @@ func seal(data []byte) {
 	}
 }
 
-// TestVerifyPages_Sealed is about files whose meta pages have the right checksums, of which
-// some make the library panic or spin.
+// TestVerifyPages_Sealed covers files with valid checksums in the meta pages. Some of them
+// make the library panic or loop forever.
 func TestVerifyPages_Sealed(t *testing.T) {
 	file := smallPages(t, 30)
 	newest := 0
@@ -318,8 +318,8 @@ func TestVerifyPages_Sealed(t *testing.T) {
 	}
 }
 
-// FuzzVerifyPages looks for bytes that verifyPages fails on, and for a file that it takes
-// and on which the library panics, or has a panic in a goroutine of its own.
+// FuzzVerifyPages searches for input on which verifyPages panics, and for accepted input on
+// which the library panics.
 func FuzzVerifyPages(f *testing.F) {
 	for _, n := range []uint64{0, 1, 2, 9, 30} {
 		f.Add(smallPages(f, n))
@@ -331,7 +331,7 @@ func FuzzVerifyPages(f *testing.F) {
 		err := verifyPages(data, nil)
 		if err != nil {
 			if !errors.Is(err, ErrDamaged) {
-				t.Errorf("refused with %v", err)
+				t.Errorf("rejected with %v", err)
 			}
 			return
 		}
@@ -339,7 +339,7 @@ func FuzzVerifyPages(f *testing.F) {
 		must(t, os.WriteFile(path, data, 0o600))
 		db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoFreelistSync: true, NoSync: true})
 		if err != nil {
-			return // it says so, which is all that is asked of it
+			return // an error is a valid result
 		}
 		must(t, db.View(func(tx *bbolt.Tx) error {
 			return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {

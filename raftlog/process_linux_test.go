@@ -18,17 +18,17 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// The tests in this file run other processes, which are this test binary with a role.
+// The tests in this file run child processes. A child process is this test binary with a role.
 const (
 	roleEnv = "THROTTLED_TEST_ROLE"
 	dirEnv  = "THROTTLED_TEST_DIR"
-	// limitEnv is Config.Limit of the roles append and vote; that of a Store by default if it is not set.
+	// limitEnv is the Config.Limit of the roles append and vote. If it is not set, the default applies.
 	limitEnv = "THROTTLED_TEST_LIMIT"
 )
 
 const (
-	exitStopped      = 75 // as Config.Fatal is told to
-	exitNotPermitted = 77 // the system does not let a process have a role
+	exitStopped      = 75 // required of Config.Fatal
+	exitNotPermitted = 77 // the system does not permit a role
 	entrySize        = 2 << 10
 )
 
@@ -49,27 +49,27 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// stop is what a program does when its log fails.
+// stop is the Config.Fatal of a role.
 func stop(err error) {
 	_, _ = fmt.Println("stopping")
 	_, _ = fmt.Fprintln(os.Stderr, "fatal:", err)
 	os.Exit(exitStopped)
 }
 
-// openRole opens the directory of a role.
+// openRole opens the store of a role.
 func openRole(dir string, sync bool) (*Store, error) {
-	limit, _ := time.ParseDuration(os.Getenv(limitEnv)) // 0 if it is not set
+	limit, _ := time.ParseDuration(os.Getenv(limitEnv)) // 0 if not set
 	return Open(Config{Dir: dir, Sync: sync, Limit: limit, Fatal: stop})
 }
 
-// endWithParent ends the process when its standard input ends, which it does when the
-// parent closes it or ends.
+// endWithParent exits the process when its standard input is closed, by the parent or by the exit of the
+// parent.
 func endWithParent() {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(0)
 }
 
-// appendForEver stores one entry after the other, and says which have been stored.
+// appendForEver stores one entry after another, and prints the index of each stored entry.
 func appendForEver(dir string, sync bool) error {
 	go endWithParent()
 	s, err := openRole(dir, sync)
@@ -84,10 +84,10 @@ func appendForEver(dir string, sync bool) error {
 		_, _ = fmt.Println("stored", last)
 		err = s.Logs().StoreLog(command(last+1, entrySize))
 	}
-	return fmt.Errorf("raft is told: %w", err)
+	return fmt.Errorf("the store returns: %w", err)
 }
 
-// deleteForEver stores one entry and deletes it, as after an election, again and again.
+// deleteForEver repeatedly stores one entry and deletes it, as after an election.
 func deleteForEver(dir string) error {
 	go endWithParent()
 	s, err := Open(Config{Dir: dir, Sync: true, Fatal: stop})
@@ -100,7 +100,7 @@ func deleteForEver(dir string) error {
 			err = s.Logs().DeleteRange(1, 1)
 		}
 	}
-	return fmt.Errorf("raft is told: %w", err)
+	return fmt.Errorf("the store returns: %w", err)
 }
 
 // snapshotForLong writes a snapshot of 128 MiB.
@@ -118,10 +118,10 @@ func snapshotForLong(dir string) error {
 			_, _ = fmt.Println("stored", n)
 		}
 	}
-	return fmt.Errorf("raft is told: %w", err)
+	return fmt.Errorf("the store returns: %w", err)
 }
 
-// voteForEver stores one term after the other.
+// voteForEver stores one term after another.
 func voteForEver(dir string) error {
 	go endWithParent()
 	s, err := openRole(dir, false)
@@ -136,10 +136,10 @@ func voteForEver(dir string) error {
 			_, _ = fmt.Println("stored", term)
 		}
 	}
-	return fmt.Errorf("raft is told: %w", err)
+	return fmt.Errorf("the store returns: %w", err)
 }
 
-// hold has the directory until its standard input ends.
+// hold keeps the directory locked until its standard input is closed.
 func hold(dir string) error {
 	if _, err := Open(Config{Dir: dir, Fatal: stop}); err != nil {
 		return err
@@ -149,7 +149,7 @@ func hold(dir string) error {
 	return nil
 }
 
-// roleCommand runs a role, below the program wrapper if there is one.
+// roleCommand returns the command of a role, run by the program wrapper if there is one.
 func roleCommand(role, dir string, wrapper ...string) *exec.Cmd {
 	exe, err := os.Executable()
 	if err != nil {
@@ -161,17 +161,16 @@ func roleCommand(role, dir string, wrapper ...string) *exec.Cmd {
 	return cmd
 }
 
-// ending is how a role has ended.
+// ending describes the exit of a role.
 type ending struct {
-	stored uint64        // the last that it said it had stored
-	code   int           // of the exit; -1: it was killed
-	stderr string        // what it said last
-	told   time.Duration // from the last that it stored until Fatal was called
-	took   time.Duration // from the last that it stored to its end
+	stored uint64        // last index or term that it reported as stored
+	code   int           // exit code; -1 if it was killed
+	stderr string        // its standard error
+	told   time.Duration // from the last stored entry to the call of Fatal
+	took   time.Duration // from the last stored entry to the exit
 }
 
-// runRole waits until a role ends by itself, or else until it has stored so many entries,
-// and kills it; 0 is for ever.
+// runRole runs a role until it exits, or kills it when it has stored the entry kill; 0 means never.
 func runRole(cmd *exec.Cmd, kill uint64) (e ending, err error) {
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -189,24 +188,24 @@ func runRole(cmd *exec.Cmd, kill uint64) (e ending, err error) {
 	last := time.Now()
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if n, ok := strings.CutPrefix(lines.Text(), "stored "); ok {
-			e.stored, _ = strconv.ParseUint(n, 10, 64) // it was printed by fmt
+			e.stored, _ = strconv.ParseUint(n, 10, 64) // printed by fmt
 			last = time.Now()
 		}
 		if lines.Text() == "stopping" {
 			e.told = time.Since(last)
 		}
 		if kill > 0 && e.stored >= kill {
-			_ = cmd.Process.Kill() // again and again, until the output ends
-			_ = in.Close()         // for what runs below a wrapper that is killed
+			_ = cmd.Process.Kill() // repeatedly, until the output is closed
+			_ = in.Close()         // for a role run by a wrapper that was killed
 		}
 	}
-	_ = cmd.Wait() // the exit code tells
+	_ = cmd.Wait() // the exit code is checked
 	e.took, e.code, e.stderr = time.Since(last), cmd.ProcessState.ExitCode(), stderr.String()
 	return e, nil
 }
 
-// checkStored opens a directory again, which must hold what was said to be stored, and at
-// most one entry more.
+// checkStored reopens a directory. It must contain the entries that were reported as stored, and at most
+// one more.
 func checkStored(dir string, stored uint64) error {
 	var told error
 	s, err := Open(Config{Dir: dir, Fatal: func(err error) { told = err }})
@@ -218,7 +217,7 @@ func checkStored(dir string, stored uint64) error {
 	}
 	last, err := s.Logs().LastIndex()
 	if err == nil && (last < stored || last > stored+1) {
-		err = fmt.Errorf("the log ends at %d; %d was acknowledged", last, stored)
+		err = fmt.Errorf("the last index is %d; %d was acknowledged", last, stored)
 	}
 	if err == nil {
 		err = s.Logs().StoreLog(command(last+1, entrySize))
@@ -226,14 +225,14 @@ func checkStored(dir string, stored uint64) error {
 	return errors.Join(err, told, s.Close())
 }
 
-// traced runs a role under strace, which lets system calls fail as inject says, and writes
-// the calls that are named there to a file.
+// traced runs a role under strace, which injects failures of system calls as specified by inject. It
+// returns the trace of these calls.
 func traced(t *testing.T, role, dir, inject string) (e ending, trace string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace")
 	calls, _, _ := strings.Cut(inject, ":")
 	args := []string{"strace", "-f", "-qq", "-y", "-o", path, "-e", "trace=pwrite64," + calls, "-e", "signal=none", "-e", "inject=" + inject}
-	if calls == "write" { // of the log, not of what the role says
+	if calls == "write" { // only writes to the log, not to the standard output
 		args = append(args, "-P", inCurrent(dir, "front-0000000000000001.log"))
 	}
 	e, err := runRole(roleCommand(role, dir, args...), 0)
@@ -245,8 +244,8 @@ func traced(t *testing.T, role, dir, inject string) (e ending, trace string) {
 	return e, string(b)
 }
 
-// TestProcess_FailingDisk lets the disk fail in the middle of the work. The process ends
-// at once, does not write to the file again, and has not lost what it acknowledged.
+// TestProcess_FailingDisk injects disk errors during writes. The process must exit immediately, must not
+// write to the file again, and must not lose acknowledged entries.
 func TestProcess_FailingDisk(t *testing.T) {
 	t.Setenv(limitEnv, patience.String()) // a busy machine under strace may take longer than the limit
 	for _, role := range []string{"append", "vote"} {
@@ -255,19 +254,19 @@ func TestProcess_FailingDisk(t *testing.T) {
 			"write:error=EIO:when=50", "write:error=ENOSPC:when=51+",
 		} {
 			if role == "vote" && strings.HasPrefix(inject, "write") {
-				continue // a vote does not get there
+				continue // votes are not written with write
 			}
 			dir := t.TempDir()
 			e, trace := traced(t, role, dir, inject)
 			if e.code != exitStopped || !strings.Contains(e.stderr, "fatal: "+dir) || strings.Count(e.stderr, "fatal") != 1 {
-				t.Errorf("%s, %s: it ends with code %d and says %q", role, inject, e.code, e.stderr)
+				t.Errorf("%s, %s: exit code %d, stderr %q", role, inject, e.code, e.stderr)
 			}
 			if e.took > patience || e.stored == 0 {
-				t.Errorf("%s, %s: it ends %v after it has stored %d", role, inject, e.took, e.stored)
+				t.Errorf("%s, %s: exited %v after storing %d", role, inject, e.took, e.stored)
 			}
 			_, after, injected := strings.Cut(trace, "(INJECTED)")
 			if strings.Contains(after, "write") || !injected {
-				t.Errorf("%s, %s: after the error it does %q", role, inject, after)
+				t.Errorf("%s, %s: calls after the error: %q", role, inject, after)
 			}
 			if role == "append" {
 				err := checkStored(dir, e.stored)
@@ -279,15 +278,15 @@ func TestProcess_FailingDisk(t *testing.T) {
 	}
 }
 
-// TestProcess_HangingDisk lets the disk not answer. The watchdog ends the process soon
-// enough for another node to be elected within 2.5 s. It is gone for good only when the
-// disk answers, since a thread of it waits in the kernel; all others end at once.
+// TestProcess_HangingDisk makes the disk hang. The watchdog must stop the process early enough for
+// another node to be elected within 2.5 s. The process disappears only when the disk responds, since one
+// of its threads is blocked in the kernel; all other threads exit immediately.
 //
-// By how much it exceeds the limit at most is the subject of TestWatchdog.
+// TestWatchdog checks by how much the limit is exceeded at most.
 func TestProcess_HangingDisk(t *testing.T) {
 	t.Parallel()
 	const hangs = 6 * time.Second
-	var all sync.WaitGroup // they do nothing but wait
+	var all sync.WaitGroup // the subtests only wait
 	defer all.Wait()
 	for _, tt := range []struct{ role, call, on string }{
 		{"append", "fdatasync:when=40+", "front-"},
@@ -301,10 +300,10 @@ func TestProcess_HangingDisk(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				e, trace := traced(t, tt.role, t.TempDir(), fmt.Sprint(tt.call, ":delay_enter=", hangs.Microseconds()))
 				if e.code != exitStopped || !strings.Contains(e.stderr, ErrStuck.Error()) {
-					t.Errorf("it ends with code %d and says %q", e.code, e.stderr)
+					t.Errorf("exit code %d, stderr %q", e.code, e.stderr)
 				}
-				if e.told < defaultLimit/2 || e.told > hangs || e.stored == 0 { // the test may have read late what was stored
-					t.Errorf("it ends %v after it has stored %d", e.told, e.stored)
+				if e.told < defaultLimit/2 || e.told > hangs || e.stored == 0 { // the test may have read the output late
+					t.Errorf("stopped %v after storing %d", e.told, e.stored)
 				}
 				if lines := strings.Split(strings.TrimSpace(trace), "\n"); !strings.Contains(lines[len(lines)-1], tt.on) {
 					t.Errorf("the last calls are %q; want one on %s", lines[max(0, len(lines)-3):], tt.on)
@@ -314,7 +313,7 @@ func TestProcess_HangingDisk(t *testing.T) {
 	}
 }
 
-// TestProcess_SlowDisk has a disk that takes 300 ms, which is no reason to end.
+// TestProcess_SlowDisk checks that a disk that takes 300 ms per sync does not stop the process.
 func TestProcess_SlowDisk(t *testing.T) {
 	t.Parallel()
 	for role, stored := range map[string]uint64{"append": 3, "delete": 2, "snapshot": 200} {
@@ -326,13 +325,13 @@ func TestProcess_SlowDisk(t *testing.T) {
 			e, err := runRole(cmd, stored)
 			must(t, err)
 			if took := time.Since(begin); e.stored < stored || took < 6*300*time.Millisecond || strings.Contains(e.stderr, "fatal") {
-				t.Errorf("it ends with code %d after %v, in which it has stored %d, and says %q", e.code, took, e.stored, e.stderr)
+				t.Errorf("exit code %d after %v, stored %d, stderr %q", e.code, took, e.stored, e.stderr)
 			}
 		})
 	}
 }
 
-// TestProcess_Killed kills processes in the middle of the work, with and without Sync.
+// TestProcess_Killed kills processes during writes, with and without Sync.
 func TestProcess_Killed(t *testing.T) {
 	for _, role := range []string{"append", "nosync"} {
 		dir := t.TempDir()
@@ -341,7 +340,7 @@ func TestProcess_Killed(t *testing.T) {
 			e, err := runRole(roleCommand(role, dir), stored+50)
 			must(t, err)
 			if e.code != -1 {
-				t.Fatalf("%s: it ends with code %d and says %q", role, e.code, e.stderr)
+				t.Fatalf("%s: exit code %d, stderr %q", role, e.code, e.stderr)
 			}
 			if err := checkStored(dir, e.stored); err != nil {
 				t.Fatalf("%s: %v", role, err)
@@ -351,7 +350,7 @@ func TestProcess_Killed(t *testing.T) {
 	}
 }
 
-// TestProcess_Twice starts a second process on the directory of another.
+// TestProcess_Twice starts a second process on a locked directory.
 func TestProcess_Twice(t *testing.T) {
 	dir := t.TempDir()
 	holder := roleCommand("hold", dir)
@@ -361,12 +360,12 @@ func TestProcess_Twice(t *testing.T) {
 	must(t, err)
 	must(t, holder.Start())
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
-		t.Fatalf("the holder says %q, %v", line, err)
+		t.Fatalf("the holder printed %q, %v", line, err)
 	}
 	e, err := runRole(roleCommand("append", dir), 0)
 	must(t, err)
 	if e.code != 1 || !strings.Contains(e.stderr, dir) || !strings.Contains(e.stderr, ErrLocked.Error()) || e.took > patience {
-		t.Errorf("the second process ends after %v with code %d and says %q", e.took, e.code, e.stderr)
+		t.Errorf("the second process exits after %v with code %d, stderr %q", e.took, e.code, e.stderr)
 	}
 	if _, err := Inspect(dir); !errors.Is(err, ErrLocked) {
 		t.Errorf("inspected: %v", err)
@@ -376,7 +375,7 @@ func TestProcess_Twice(t *testing.T) {
 	openStore(t, Config{Dir: dir})
 }
 
-// fillFileSystem fills a small file system of its own, and then makes room.
+// fillFileSystem mounts a small file system, fills it, and then frees space.
 func fillFileSystem(dir string) error {
 	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
 	if err == nil {
@@ -395,10 +394,10 @@ func fillFileSystem(dir string) error {
 		return err
 	}
 	if e.code != exitStopped || e.took > patience || e.stored < 100 || !strings.Contains(e.stderr, syscall.ENOSPC.Error()) {
-		return fmt.Errorf("on a full disk it ends %v after %d entries with code %d and says %q", e.took, e.stored, e.code, e.stderr)
+		return fmt.Errorf("on a full disk the role exited %v after storing %d with code %d, stderr %q", e.took, e.stored, e.code, e.stderr)
 	}
 	if s, err := Inspect(log); err != nil || s.LastLog < e.stored || s.LastLog > e.stored+1 {
-		return fmt.Errorf("on a full disk the log ends at %d instead of %d: %w", s.LastLog, e.stored, err)
+		return fmt.Errorf("on a full disk the last index is %d instead of %d: %w", s.LastLog, e.stored, err)
 	}
 	if err := os.Remove(filler); err != nil {
 		return err
@@ -406,8 +405,8 @@ func fillFileSystem(dir string) error {
 	return checkStored(log, e.stored)
 }
 
-// TestProcess_FullDisk runs out of room for real. Not every machine lets a test mount a
-// file system; there the errors that strace injects have to do.
+// TestProcess_FullDisk uses a file system that is really full. Not every machine permits a test to mount
+// one; the errors injected by strace cover the others.
 func TestProcess_FullDisk(t *testing.T) {
 	cmd := roleCommand("tmpfs", t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{

@@ -12,37 +12,37 @@ import (
 
 var errNothing = errors.New("there is nothing in the log")
 
-// MaxTermAhead is how far the term of a node may be ahead of the newest entry in its log. No number of elections brings
-// it further; a message that was forged or damaged does.
+// MaxTermAhead is the maximum distance of the term of a node from the term of the newest entry in its log. No
+// number of elections exceeds it, but a forged or corrupt message can.
 const MaxTermAhead = 1 << 20
 
-// ErrTerm is wrapped by Recover when the term is absurd.
+// ErrTerm is wrapped by Recover when the term is implausible.
 var ErrTerm = errors.New("the term is too far ahead of the log for any election to have led there: run recover with --reset-term, on every node that is left")
 
-// RememberedKey is the key in the stable store under which a node keeps its memory of other nodes. A recovery drops
-// the value: entries that the memory refers to may be lost.
+// RememberedKey is the key in the stable store under which a node stores its memory of other nodes. A
+// recovery drops the value, since the entries that it refers to may be lost.
 const RememberedKey = "RememberedNodes"
 
-// Recovery says how to recover a cluster.
+// Recovery configures the recovery of a cluster.
 type Recovery struct {
-	Servers []raft.Server // the nodes of the cluster from then on
-	// ResetTerm makes the node forget a term that is absurd, and its vote in it. That is safe as nodes of
-	// the cluster before, which might know of that term or that vote, are fenced off.
+	Servers []raft.Server // the nodes of the new cluster
+	// ResetTerm discards an implausible term and the vote in it. This is safe, since nodes of the former
+	// cluster, which might know that term or vote, are fenced off.
 	ResetTerm bool
 }
 
-// Recover makes r.Servers the configuration of a cluster that has lost its majority for
-// good, while no node of it runs. It is run on one node that is left, or on each of them
-// with the same servers. It commits all entries that the node has, also those that no
-// majority ever had, and forgets those that only the lost nodes had.
+// Recover makes r.Servers the configuration of a cluster that has permanently lost its majority.
+// No node of the cluster may be running. It is run on one remaining node, or on each of them with
+// the same servers. It commits all entries that the node has, including those that were never
+// replicated to a majority. Entries that only the lost nodes had are lost.
 //
-// The node gets a new [topology.Recovery], which fences off the nodes that were not recovered with it. Recover
-// may be repeated until the next start, with the same or other servers. The term rises, so that no entry of the
-// new cluster is taken for one of the old.
+// The node gets a new [topology.Recovery], which fences off the nodes that were not recovered with
+// it. Recover may be repeated until the next start, with the same or other servers. The term
+// increases, so that no entry of the new cluster is mistaken for one of the old.
 //
-// fsm replays the log, and is of no use afterwards. The directory must have been claimed.
-// The log is replaced by a snapshot. It wraps [ErrTerm], and what Open and Check return, and returns what
-// the directory holds then.
+// fsm is used to replay the log and must be discarded afterwards. The directory must have been
+// claimed. The log is replaced by a snapshot. The error wraps [ErrTerm], or an error of Open or
+// Check. The returned Summary describes the new content of the directory.
 func Recover(dir string, r Recovery, fsm raft.FSM, log *slog.Logger) (Summary, error) {
 	before, err := Inspect(dir)
 	if err != nil {
@@ -52,7 +52,7 @@ func Recover(dir string, r Recovery, fsm raft.FSM, log *slog.Logger) (Summary, e
 	if err != nil {
 		return before, fmt.Errorf("recover %s: %w", dir, err)
 	}
-	// Every error is returned as well, and there is nobody else to tell.
+	// All errors are also returned, so Fatal can ignore them.
 	s, err := Open(Config{Dir: dir, Sync: true, Fatal: func(error) {}, Log: log})
 	if err != nil {
 		return Summary{}, fmt.Errorf("recover: %w", err)
@@ -63,15 +63,15 @@ func Recover(dir string, r Recovery, fsm raft.FSM, log *slog.Logger) (Summary, e
 	return Inspect(dir)
 }
 
-// termStep is the granularity of terms after a recovery: nodes whose logs end in different terms elect leaders in terms
-// that none of their logs has.
+// termStep is the granularity of terms after a recovery. It ensures that nodes whose logs end in different
+// terms elect leaders in terms that none of their logs contains.
 const termStep = 1 << 16
 
 // term returns the term of a node after a recovery.
 func (r *Recovery) term(s *Summary) (uint64, error) {
 	next := (s.LastTerm/termStep + 2) * termStep
 	switch {
-	case next < s.LastTerm: // beyond what a number holds
+	case next < s.LastTerm: // overflow
 		return 0, fmt.Errorf("the newest entry has term %d: the log is of no use; add new nodes with empty data directories", s.LastTerm)
 	case r.ResetTerm || s.CurrentTerm <= next:
 		return next, nil
@@ -86,23 +86,23 @@ func (s *Store) recover(servers []raft.Server, term uint64, fsm raft.FSM) error 
 		return err
 	}
 	conf := raft.DefaultConfig()
-	conf.LocalID = "recover" // it has to have one, and is not used
+	conf.LocalID = "recover" // required, but not used
 	conf.Logger = Logger(s.log)
 	configuration := raft.Configuration{Servers: servers}
 	if err := checkServers(configuration); err != nil {
 		return err
 	}
-	if err := s.fence(servers); err != nil { // first: a new cluster that is not fenced must never be on the disk
+	if err := s.fence(servers); err != nil { // first, so that a configuration without a fence is never on the disk
 		return err
 	}
-	_, transport := raft.NewInmemTransport("") // to write addresses as they are
+	_, transport := raft.NewInmemTransport("") // encodes addresses unchanged
 	if err := raft.RecoverCluster(conf, fsm, s.Logs(), s.Stable(), s.Snapshots(), transport, configuration); err != nil {
 		return err
 	}
 	return s.forget(term)
 }
 
-// canRecover checks that there is a log to go on with.
+// canRecover checks that there is a valid log or snapshot to recover from.
 func (s *Store) canRecover() error {
 	if err := s.Check(); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (s *Store) canRecover() error {
 	return nil
 }
 
-// checkServers refuses what raft would refuse only after the node was fenced.
+// checkServers rejects configurations that raft would reject only after the node was fenced.
 func checkServers(c raft.Configuration) error {
 	seen := map[raft.ServerID]bool{}
 	voters := 0
@@ -140,7 +140,7 @@ func checkServers(c raft.Configuration) error {
 	return nil
 }
 
-// fence gives the node its new recovery.
+// fence assigns a new recovery to the node.
 func (s *Store) fence(servers []raft.Server) error {
 	members := make([]topology.Member, len(servers))
 	for i, server := range servers {
@@ -149,13 +149,13 @@ func (s *Store) fence(servers []raft.Server) error {
 	_, err := s.change("fence the nodes that are lost", func(i *Identity) {
 		i.Recovered = recovered{From: i.recoversFrom(), Boot: i.Boot}
 		i.Recovery = i.Recovered.From.Next(i.Cluster, members)
-		i.Stale, i.Line = "", Line{} // whatever the lost nodes knew better is lost with them
+		i.Stale, i.Line = "", Line{} // both refer to knowledge of nodes that are lost
 	})
 	return err
 }
 
-// recoversFrom returns the recovery that the next one follows: the node has not been started since one that is to be
-// replaced.
+// recoversFrom returns the predecessor of the next recovery. If the node has not been started since its last
+// recovery, the next one replaces it.
 func (i *Identity) recoversFrom() topology.Recovery {
 	if i.Recovery != "" && i.Recovered.Boot == i.Boot {
 		return i.Recovered.From
@@ -163,12 +163,13 @@ func (i *Identity) recoversFrom() topology.Recovery {
 	return i.Recovery
 }
 
-// NextRecovery returns the recovery that Recover gives the node with these members.
+// NextRecovery returns the recovery that Recover would assign to the node with these members.
 func (i *Identity) NextRecovery(members []topology.Member) topology.Recovery {
 	return i.recoversFrom().Next(i.Cluster, members)
 }
 
-// forget sets the term, and drops the vote and the memory of other nodes. Terms have no votes before they begin.
+// forget sets the term, and drops the vote and the memory of other nodes. No vote has been cast in the new
+// term.
 func (s *Store) forget(term uint64) error {
 	for _, step := range []func() error{
 		func() error { return s.Stable().SetUint64([]byte("LastVoteTerm"), 0) },

@@ -28,13 +28,13 @@ func TestInspect(t *testing.T) {
 	must(t, err)
 	damaged := got.Snapshots[len(got.Snapshots)-1]
 	if !errors.Is(damaged.Err, ErrDamaged) || damaged.ID != ids[0] {
-		t.Errorf("the damaged snapshot is shown as %+v", damaged)
+		t.Errorf("the damaged snapshot is %+v", damaged)
 	}
 	if found := got.Snapshots[0]; found != (SnapshotSummary{ID: ids[1], Index: 90, Term: 1, Size: int64(len("state at 90"))}) {
-		t.Errorf("the other snapshot is shown as %+v", found)
+		t.Errorf("the other snapshot is %+v", found)
 	}
 	if *got.Identity != identity {
-		t.Errorf("the identity is shown as %+v; want %+v", *got.Identity, identity)
+		t.Errorf("the identity is %+v; want %+v", *got.Identity, identity)
 	}
 	got.Snapshots, got.Identity = nil, nil
 	want := Summary{
@@ -45,11 +45,11 @@ func TestInspect(t *testing.T) {
 		t.Errorf("inspected %+v; want %+v", got, want)
 	}
 	if after := fileTimes(t, dir); !reflect.DeepEqual(after, before) {
-		t.Errorf("inspecting changes %v into %v", before, after)
+		t.Errorf("Inspect changed %v to %v", before, after)
 	}
 }
 
-// fileTimes are the files of a directory, with the time of their last change.
+// fileTimes returns the files of a directory with their modification times.
 func fileTimes(t *testing.T, dir string) map[string]time.Time {
 	t.Helper()
 	times := map[string]time.Time{}
@@ -65,7 +65,7 @@ func fileTimes(t *testing.T, dir string) map[string]time.Time {
 	return times
 }
 
-// TestInspect_Configuration takes the one of the log where it is newer.
+// TestInspect_Configuration checks that a newer configuration in the log is returned.
 func TestInspect_Configuration(t *testing.T) {
 	dir, _ := made(t, state{[]uint64{50}, [][2]uint64{{51, 60}}})
 	s := openStore(t, Config{Dir: dir})
@@ -84,7 +84,7 @@ func TestInspect_Refused(t *testing.T) {
 		t.Errorf("an empty directory: %v", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
-		t.Errorf("inspecting makes %v, %v", entries, err)
+		t.Errorf("Inspect created %v, %v", entries, err)
 	}
 	for _, name := range []string{logName, stableName, identityName} {
 		dir := claimed(t, 5)
@@ -95,7 +95,7 @@ func TestInspect_Refused(t *testing.T) {
 	}
 }
 
-// TestRecover lets one node of three go on alone: it starts, leads, and has what it had.
+// TestRecover recovers one node of three: it starts, becomes the leader, and has its entries.
 func TestRecover(t *testing.T) {
 	dir, _ := made(t, state{[]uint64{50}, [][2]uint64{{40, 100}}})
 	s := openStore(t, Config{Dir: dir})
@@ -106,7 +106,7 @@ func TestRecover(t *testing.T) {
 	if summary.LastIndex != 100 || summary.LastTerm != 2 || summary.CurrentTerm != 2*termStep || summary.LastLog != 0 || !reflect.DeepEqual(summary.Configuration.Servers, oneServer) {
 		t.Errorf("recovered %+v", summary)
 	}
-	for range 2 { // and starts again
+	for range 2 { // with a restart
 		s = openStore(t, Config{Dir: dir})
 		must(t, s.Check())
 		m, node := startRaft(t, s)
@@ -152,12 +152,12 @@ func TestRecover_Refused(t *testing.T) {
 	reopened := openStore(t, Config{Dir: nobody})
 	checkLog(t, reopened.Logs(), 1, 5, 100)
 	if i, _ := reopened.Identity(); i.Recovery != "" {
-		t.Errorf("a recovery that was refused fences the node as %q", i.Recovery)
+		t.Errorf("a rejected recovery fences the node as %q", i.Recovery)
 	}
 }
 
-// TestRecover_Fences gives the nodes that are recovered with the same servers the same recovery, however often it is
-// repeated before they start, and another one after that.
+// TestRecover_Fences checks that nodes recovered with the same servers get the same recovery, even if it is
+// repeated before they start, and that a recovery after a start is a new one.
 func TestRecover_Fences(t *testing.T) {
 	both := []raft.Server{oneServer[0], {ID: "b", Address: "127.0.0.1:2"}}
 	recovered := func(dir string, servers ...raft.Server) topology.Recovery {
@@ -171,10 +171,10 @@ func TestRecover_Fences(t *testing.T) {
 		got, err := Recover(dir, Recovery{Servers: servers}, &machine{}, nil)
 		must(t, err)
 		if want := before.Identity.NextRecovery(members); got.Identity.Recovery != want {
-			t.Errorf("recovery %q was announced as %q", got.Identity.Recovery, want)
+			t.Errorf("the recovery is %q; NextRecovery returned %q", got.Identity.Recovery, want)
 		}
 		if got.Identity.Line != (Line{}) {
-			t.Errorf("starts before the recovery are known: %+v", got.Identity.Line)
+			t.Errorf("the line still has starts before the recovery: %+v", got.Identity.Line)
 		}
 		return got.Identity.Recovery
 	}
@@ -186,7 +186,7 @@ func TestRecover_Fences(t *testing.T) {
 	}())
 	r := recovered(first, both[0], both[1])
 	if r.Number() != 1 || recovered(second, both[1], both[0]) != r {
-		t.Errorf("recovery %q is not that of the other node", r)
+		t.Errorf("recovery %q differs from that of the other node", r)
 	}
 	if alone := recovered(first, oneServer...); alone == r || alone.Number() != 1 {
 		t.Errorf("with other servers: %q, %q", r, alone)
@@ -204,13 +204,13 @@ func TestRecover_Fences(t *testing.T) {
 	}
 }
 
-// TestRecover_Term resets a term that no election has led to, with the vote in it, and no other.
+// TestRecover_Term checks that only an implausible term is reset, together with the vote in it.
 func TestRecover_Term(t *testing.T) {
 	const absurd = ^uint64(0)
 	for _, tt := range []struct {
 		current uint64
 		reset   bool
-		want    uint64 // 0: refused
+		want    uint64 // 0 means rejected
 	}{
 		{7, false, 2 * termStep},
 		{7, true, 2 * termStep},
@@ -239,7 +239,7 @@ func TestRecover_Term(t *testing.T) {
 		vote, err := s.Stable().GetUint64([]byte("LastVoteTerm"))
 		must(t, err)
 		if left, err := s.Stable().Get([]byte(RememberedKey)); vote != 0 || err != nil || len(left) != 0 {
-			t.Errorf("term %d: the vote in term %d is left, and %q, %v", tt.current, vote, left, err)
+			t.Errorf("term %d: left are the vote in term %d and %q, %v", tt.current, vote, left, err)
 		}
 	}
 	dir := t.TempDir()

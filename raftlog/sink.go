@@ -9,22 +9,22 @@ import (
 )
 
 const (
-	stateName = "state.bin" // the name is raft's
-	// syncEvery is in bytes. Otherwise all of a snapshot would be made durable at its end, which
-	// may rightly take long, and which the log has to wait for.
+	stateName = "state.bin" // defined by raft
+	// syncEvery is in bytes. Without intermediate syncs the complete snapshot would be synced at
+	// its end, which may legitimately take long and blocks the log.
 	syncEvery = 4 << 20
 )
 
-// How often raft waits for the disk at most.
+// The maximum number of times that raft waits for the disk in an operation.
 const (
-	createWaits = 2 // it makes names, and syncs meta.json
-	closeWaits  = 4 // it syncs state.bin, meta.json and the directory, and removes an old snapshot
-	cancelWaits = 2 // it syncs state.bin, and removes the snapshot
+	createWaits = 2 // creates directories and syncs meta.json
+	closeWaits  = 4 // syncs state.bin, meta.json and the directory, and removes an old snapshot
+	cancelWaits = 2 // syncs state.bin and removes the snapshot
 )
 
-// snapshots is the raft.SnapshotStore over raft's own. The watchdog sees whatever writes, since
-// raft writes what a leader has sent from the loop that does all else. An error is only
-// returned.
+// snapshots is a raft.SnapshotStore over that of raft. The watchdog covers all writes, since
+// raft writes a received snapshot in its main loop. An error is returned but does not trip the
+// latch.
 type snapshots struct {
 	raft.SnapshotStore
 	file *guarded
@@ -54,11 +54,11 @@ func (s *snapshots) Create(v raft.SnapshotVersion, index, term uint64, conf raft
 type sink struct {
 	raft.SnapshotSink
 	file     *guarded
-	state    *os.File // another handle of the file that raft writes the snapshot to
-	unsynced int      // bytes
+	state    *os.File // second handle of the file that raft writes the snapshot to
+	unsynced int      // bytes written since the last sync
 }
 
-// Write appends to the snapshot, and makes what there is of it durable from time to time.
+// Write appends to the snapshot, and syncs it every syncEvery bytes.
 func (s *sink) Write(b []byte) (n int, err error) {
 	err = s.file.step(1, func() error {
 		n, err = s.SnapshotSink.Write(b)
@@ -71,14 +71,14 @@ func (s *sink) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Close completes the snapshot. It does nothing if it has been completed or cancelled.
+// Close completes the snapshot. It does nothing if the snapshot has been completed or canceled.
 func (s *sink) Close() error { return s.end(closeWaits, s.SnapshotSink.Close) }
 
-// Cancel removes the snapshot. It does nothing if it has been completed or cancelled.
+// Cancel removes the snapshot. It does nothing if the snapshot has been completed or canceled.
 func (s *sink) Cancel() error { return s.end(cancelWaits, s.SnapshotSink.Cancel) }
 
-// end makes the rest durable first, in an operation that has the limit once. What it returns,
-// raft's own sync does too.
+// end first syncs the rest in an operation with a limit of its own. An error of this sync is
+// ignored, since raft's own sync returns it too.
 func (s *sink) end(waits uint64, op func() error) error {
 	_ = s.file.step(1, s.state.Sync)
 	_ = s.state.Close()

@@ -14,8 +14,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// slowSnapshots are raft's own. Before each operation they call before with its name, which may
-// block or fail.
+// slowSnapshots is the snapshot store of raft. It calls before with the name of each operation,
+// which may block or fail.
 type slowSnapshots struct {
 	*raft.FileSnapshotStore
 	before func(op string) error
@@ -49,7 +49,7 @@ func (s *slowSink) Cancel() error {
 	return errors.Join(s.store.before("Cancel"), s.SnapshotSink.Cancel())
 }
 
-// withSnapshots is a store over f with snapshots that call before.
+// withSnapshots returns a store with snapshots that call before.
 func withSnapshots(t *testing.T, fatal func(error), before func(op string) error) *Store {
 	t.Helper()
 	s := guardedStore(newFaulty(), fatal)
@@ -61,12 +61,13 @@ func withSnapshots(t *testing.T, fatal func(error), before func(op string) error
 	return s
 }
 
-// write writes a snapshot and ends it; the error is the first.
+// write writes a snapshot and calls end. It returns all errors.
 func write(s *Store, content []byte, end func(raft.SnapshotSink) error) error {
 	return writeAt(s, 5, content, end)
 }
 
-// writeAt is write for a snapshot at an index. Raft names snapshots by it and by the millisecond.
+// writeAt is like write, for a snapshot at the given index. Raft names a snapshot by its index
+// and the time in milliseconds.
 func writeAt(s *Store, index uint64, content []byte, end func(raft.SnapshotSink) error) error {
 	_, transport := raft.NewInmemTransport("")
 	sink, err := s.Snapshots().Create(1, index, 1, raft.Configuration{}, 1, transport)
@@ -77,7 +78,7 @@ func writeAt(s *Store, index uint64, content []byte, end func(raft.SnapshotSink)
 	return errors.Join(err, end(sink))
 }
 
-// TestSink_Stuck blocks each operation of a snapshot, for as long as it takes.
+// TestSink_Stuck blocks each operation of a snapshot until the watchdog detects it.
 func TestSink_Stuck(t *testing.T) {
 	const limit = 1600 * time.Millisecond
 	for name, waits := range map[string]time.Duration{"Create": createWaits, "Write": 1, "Close": closeWaits, "Cancel": cancelWaits} {
@@ -108,7 +109,7 @@ func TestSink_Stuck(t *testing.T) {
 			}
 			close(release)
 			if err := <-done; !errors.Is(err, ErrStuck) {
-				t.Errorf("%s: what was stuck returns %v, though it succeeded too late", name, err)
+				t.Errorf("%s: the stuck operation returns %v although it completed too late", name, err)
 			}
 			if err := s.Close(); !errors.Is(err, ErrStuck) {
 				t.Errorf("%s: Close returns %v", name, err)
@@ -133,7 +134,7 @@ func TestSink_SlowIsNotStuck(t *testing.T) {
 	})
 }
 
-// TestSink_Fails lets each operation fail, which stops neither the log nor the next snapshot.
+// TestSink_Fails checks that a failed operation stops neither the log nor the next snapshot.
 func TestSink_Fails(t *testing.T) {
 	for _, name := range []string{"Create", "Write", "Close", "Cancel"} {
 		failing := name
@@ -148,7 +149,7 @@ func TestSink_Fails(t *testing.T) {
 			end = raft.SnapshotSink.Cancel
 		}
 		if err := write(s, []byte("content"), end); !errors.Is(err, errDisk) {
-			t.Errorf("%s: it returns %v", name, err)
+			t.Errorf("%s: returned %v", name, err)
 		}
 		failing = ""
 		must(t, s.logs.StoreLog(command(1, 10)))
@@ -156,7 +157,8 @@ func TestSink_Fails(t *testing.T) {
 	}
 }
 
-// TestSink_Gone cannot open the file that raft has made, for which one that is removed stands.
+// TestSink_Gone checks that Create fails if the file created by raft cannot be opened. A wrong
+// path simulates that.
 func TestSink_Gone(t *testing.T) {
 	s := openStore(t, Config{Dir: t.TempDir()})
 	s.snaps.file.name += "-elsewhere"
@@ -169,7 +171,7 @@ func TestSink_Gone(t *testing.T) {
 	must(t, s.logs.StoreLog(command(1, 10)))
 }
 
-// TestSink_Large is made durable several times, and read as it was written.
+// TestSink_Large checks that a large snapshot is synced several times and read back unchanged.
 func TestSink_Large(t *testing.T) {
 	s := openStore(t, Config{Dir: t.TempDir()})
 	_, transport := raft.NewInmemTransport("")
@@ -187,7 +189,7 @@ func TestSink_Large(t *testing.T) {
 	must(t, created.Close())
 	must(t, created.Cancel())
 	if err := created.(*sink).state.Close(); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("the second handle was open: %v", err)
+		t.Errorf("the second handle was not closed: %v", err)
 	}
 	meta, r, err := s.Snapshots().Open(created.ID())
 	must(t, err)

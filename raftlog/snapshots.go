@@ -20,21 +20,21 @@ import (
 )
 
 const (
-	snapshotsName = "snapshots" // the name is raft's
+	snapshotsName = "snapshots" // defined by raft
 	damagedName   = "damaged"
 	retained      = 2 // snapshots
 	unfinished    = ".tmp"
 )
 
-// snapshotFile is one snapshot as it was found on the disk.
+// snapshotFile is a snapshot on the disk.
 type snapshotFile struct {
 	name string
 	meta raft.SnapshotMeta
-	err  error // why it cannot be used
+	err  error // the reason why the snapshot is unusable
 }
 
-// readSnapshots reads all snapshots and their checksums, in the order in which raft would
-// try them; those that cannot be used come last.
+// readSnapshots reads all snapshots and verifies their checksums. Usable snapshots are
+// sorted in the order in which raft tries them; unusable ones come last.
 func readSnapshots(dir string) ([]snapshotFile, error) {
 	entries, err := os.ReadDir(filepath.Join(dir, snapshotsName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -56,7 +56,7 @@ func readSnapshots(dir string) ([]snapshotFile, error) {
 	return found, nil
 }
 
-// readSnapshot reads what raft's file store has written, and checks it as that does.
+// readSnapshot reads a snapshot of raft's file store and verifies it in the same way.
 func readSnapshot(path string) (raft.SnapshotMeta, error) {
 	var meta struct {
 		raft.SnapshotMeta
@@ -76,7 +76,7 @@ func readSnapshot(path string) (raft.SnapshotMeta, error) {
 	if err != nil {
 		return meta.SnapshotMeta, err
 	}
-	defer func() { _ = f.Close() }() // it is only read
+	defer func() { _ = f.Close() }() // only read
 	sum := crc64.New(crc64.MakeTable(crc64.ECMA))
 	if _, err := io.Copy(sum, f); err != nil {
 		return meta.SnapshotMeta, err
@@ -87,9 +87,9 @@ func readSnapshot(path string) (raft.SnapshotMeta, error) {
 	return meta.SnapshotMeta, nil
 }
 
-// removeUnfinished removes the snapshots that a process has not finished before it ended.
+// removeUnfinished removes snapshots that were incomplete when a process exited.
 func (s *Store) removeUnfinished() {
-	paths, _ := filepath.Glob(filepath.Join(s.current(), snapshotsName, "*"+unfinished)) // the pattern is right
+	paths, _ := filepath.Glob(filepath.Join(s.current(), snapshotsName, "*"+unfinished)) // the pattern is valid
 	for _, path := range paths {
 		if err := os.RemoveAll(path); err != nil {
 			s.log.Warn("could not remove a snapshot that was never finished", "error", err)
@@ -97,8 +97,8 @@ func (s *Store) removeUnfinished() {
 	}
 }
 
-// setDamagedAside moves a snapshot to where raft does not see it, in place of what was
-// moved there before.
+// setDamagedAside moves a snapshot to a directory that raft does not read. It replaces
+// the snapshot that was moved there before.
 func (s *Store) setDamagedAside(name string) error {
 	from, to := filepath.Join(s.current(), snapshotsName), filepath.Join(s.current(), damagedName)
 	if err := os.RemoveAll(to); err != nil {

@@ -9,11 +9,11 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-// errKeyNotFound is known to raft by its text.
+// errKeyNotFound is recognized by raft by its text.
 var errKeyNotFound = raftboltdb.ErrKeyNotFound
 
-// stable is the raft.StableStore over a database: the term and the vote. Each value has a
-// checksum behind it, which covers its key as well.
+// stable is the raft.StableStore over a database: the term and the vote. A checksum of
+// key and value is appended to each value.
 type stable struct {
 	file  *guarded
 	inner raft.StableStore
@@ -26,7 +26,7 @@ func (s *stable) Set(key, value []byte) error {
 	return s.file.write("store a value", func() error { return s.inner.Set(key, value) })
 }
 
-// Get returns a value, or an error that reads "not found".
+// Get returns a value, or an error with the text "not found".
 func (s *stable) Get(key []byte) (value []byte, err error) {
 	err = s.file.try("read a value", func() error {
 		value, err = s.inner.Get(key)
@@ -46,7 +46,7 @@ func (s *stable) SetUint64(key []byte, n uint64) error {
 	return s.Set(key, binary.BigEndian.AppendUint64(nil, n))
 }
 
-// GetUint64 returns a number, or an error that reads "not found".
+// GetUint64 returns a number, or an error with the text "not found".
 func (s *stable) GetUint64(key []byte) (uint64, error) {
 	value, err := s.Get(key)
 	if err != nil {
@@ -58,8 +58,8 @@ func (s *stable) GetUint64(key []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// checkValue checks a value as it is stored. All are checked when the file is opened: one
-// whose key is damaged would be taken for one that was never stored.
+// checkValue verifies a value in its stored form. All values are verified when the file
+// is opened, since a value with a corrupt key would look like one that was never stored.
 func checkValue(key, stored []byte) error {
 	n := len(stored) - sumSize
 	if n < 0 || binary.LittleEndian.Uint32(stored[n:]) != valueSum(key, stored[:n]) {

@@ -29,7 +29,8 @@ func TestStable(t *testing.T) {
 	}
 }
 
-// TestStable_LeavesTheValueAlone has a caller whose slice has room behind it.
+// TestStable_LeavesTheValueAlone checks that Set does not write to the spare capacity of
+// the value.
 func TestStable_LeavesTheValueAlone(t *testing.T) {
 	s := guardedStore(newFaulty(), func(err error) { t.Error(err) })
 	value := []byte("vote----")
@@ -39,7 +40,7 @@ func TestStable_LeavesTheValueAlone(t *testing.T) {
 	}
 }
 
-// TestStable_Damaged changes each bit of a stored term, and puts it where another belongs.
+// TestStable_Damaged flips each bit of a stored term, and stores it under another key.
 func TestStable_Damaged(t *testing.T) {
 	key := []byte("CurrentTerm")
 	check := func(what string, key []byte, change func(stored []byte) []byte) {
@@ -52,7 +53,7 @@ func TestStable_Damaged(t *testing.T) {
 		must(t, err)
 		must(t, f.InmemStore.Set(key, change(stored)))
 		if term, err := s.Stable().GetUint64(key); !errors.Is(err, ErrDamaged) || !errors.Is(told, ErrDamaged) {
-			t.Errorf("%s: it is read as %d, %v; Fatal is called with %v", what, term, err, told)
+			t.Errorf("%s: read as %d, %v; Fatal is called with %v", what, term, err, told)
 		}
 	}
 	for bit := range 8 * (8 + sumSize) {

@@ -23,30 +23,29 @@ const (
 	currentName  = "current"
 )
 
-// Config says where a Store is and whom it tells when it fails. Dir and Fatal must be set.
+// Config configures a Store. Dir and Fatal must be set.
 type Config struct {
-	// Dir is made with mode 0700 if it is not there. Nothing else may lock it.
+	// Dir is created with mode 0700 if it does not exist. Nothing else may lock it.
 	Dir string
-	// Sync makes each entry of the log durable before it is acknowledged. Without it a
-	// power cut can take the latest entries, and leave a file that is refused; the end of
-	// the process takes none. The term and the vote are always made durable.
+	// Sync makes each entry of the log durable before it is acknowledged. Without it, a power
+	// failure can lose the latest entries and leave a file that is rejected; a crash of the
+	// process loses none. The term and the vote are always made durable.
 	Sync bool
-	// Limit is the age at which an unfinished operation counts as stuck; 0 is 1.5 s. A
-	// sixteenth of it passes at most before that is noticed. Where raft waits for the disk
-	// several times in one operation, as when it completes a snapshot, that has so many times
-	// the limit.
+	// Limit is the age at which an unfinished operation is considered stuck; 0 means 1.5 s.
+	// Detection takes up to a sixteenth of it longer. Operations in which raft waits for the
+	// disk several times, such as completing a snapshot, have a multiple of the limit.
 	Limit time.Duration
-	// Fatal is called once, from any goroutine, with what makes the log unreliable: it
-	// wraps ErrStuck, ErrDamaged or an error of the file system. The process has to end
-	// there, with exit code 75 so that a supervisor starts it again: where Fatal returns,
-	// raft gets the error, goes on voting with what it has in memory, or panics. Fatal must
+	// Fatal is called once, from any goroutine, with the error that makes the log unreliable.
+	// It wraps ErrStuck, ErrDamaged or an error of the file system. Fatal must exit the
+	// process, with exit code 75 so that a supervisor restarts it. If Fatal returns, raft
+	// receives the error and continues to vote with its state in memory, or panics. Fatal must
 	// not call the Store.
 	Fatal func(error)
-	Log   *slog.Logger // nil: nothing is logged
+	Log   *slog.Logger // nil disables logging
 }
 
-// Store is what one node keeps on its disk: the log, the term and the vote, and the
-// snapshots. What it hands out may be used from many goroutines at once.
+// Store is the durable storage of a node: the log, the term and the vote, and the snapshots.
+// The stores that it returns may be used concurrently.
 type Store struct {
 	dir   string
 	sync  bool
@@ -61,18 +60,18 @@ type Store struct {
 	stable   *stable
 	snaps    *snapshots
 
-	stop      chan struct{} // closed to end the watchdog
+	stop      chan struct{} // closed to stop the watchdog
 	closeOnce sync.Once
 	closeErr  error
 
 	mu       sync.Mutex
-	identity *Identity // nil: nobody has claimed the directory
+	identity *Identity // nil if the directory has not been claimed
 }
 
-// Open opens the store of a directory, and makes it if there is none. It wraps [ErrLocked]
-// within two seconds if another process has it, [ErrDamaged] if a file is not what was
-// written or is gone, or an error of the file system. After a process that did not close it,
-// it moves the newest entries to the database, which takes up to 48 MiB of space for a moment.
+// Open opens the store of a directory, and creates it if there is none. The error wraps
+// [ErrLocked], within two seconds, if another process has locked it, [ErrDamaged] if a file is
+// corrupt or missing, or an error of the file system. If the store was not closed before, Open
+// moves the newest entries to the database, which temporarily needs up to 48 MiB of space.
 func Open(c Config) (*Store, error) {
 	if c.Fatal == nil {
 		return nil, errors.New("open the log: nobody is told when it fails")
@@ -97,7 +96,7 @@ func Open(c Config) (*Store, error) {
 	return s, nil
 }
 
-// watch ends the node when an operation is stuck.
+// watch trips the latch when an operation is stuck.
 func (s *Store) watch(limit time.Duration) {
 	stuck := func(f *guarded) {
 		s.latch.trip(fmt.Errorf("%s: an operation takes more than %v: %w", f.name, limit, ErrStuck))
@@ -127,7 +126,7 @@ func (s *Store) open() (err error) {
 
 func (s *Store) openFiles() (err error) {
 	if s.identity != nil {
-		// An empty file would be taken for a new one, and the node forget what it voted for.
+		// An empty file would be treated as a new one, and the node would forget its votes.
 		if err := errors.Join(s.needFile(logName), s.needFile(stableName)); err != nil {
 			return err
 		}
@@ -146,7 +145,7 @@ func (s *Store) openFiles() (err error) {
 	return s.openFront()
 }
 
-// guard puts the guards in front of the databases and the snapshots.
+// guard wraps the databases and the snapshots in guards.
 func (s *Store) guard(l raft.LogStore, st raft.StableStore, snaps raft.SnapshotStore) {
 	s.logs = &logs{newGuarded(filepath.Join(s.current(), logName), s.latch), l}
 	s.stable = &stable{newGuarded(filepath.Join(s.current(), stableName), s.latch), st}
@@ -154,13 +153,13 @@ func (s *Store) guard(l raft.LogStore, st raft.StableStore, snaps raft.SnapshotS
 	s.snaps = &snapshots{snaps, newGuarded(filepath.Join(s.current(), snapshotsName), s.latch)}
 }
 
-// openFront puts the files of the newest entries in front of the log.
+// openFront opens the files of the newest entries.
 func (s *Store) openFront() (err error) {
 	s.front.inner, err = entrylog.Open(entrylog.Config{Dir: s.current(), Base: s.logs, Sync: s.sync, Step: s.front.step, Log: s.log})
 	return damaged(err)
 }
 
-// makeDir makes a directory durably, if it is not there.
+// makeDir durably creates a directory if it does not exist.
 func makeDir(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil
@@ -171,7 +170,7 @@ func makeDir(path string) error {
 	return dirs.Sync(filepath.Dir(path))
 }
 
-// needFile returns an error if a file is not there or is empty.
+// needFile returns an error if a file is missing or empty.
 func (s *Store) needFile(name string) error {
 	path := filepath.Join(s.current(), name)
 	info, err := os.Stat(path)
@@ -195,23 +194,23 @@ func (s *Store) warnOfLowSpace() {
 	}
 }
 
-// current is the directory of the files in use.
+// current returns the directory of the files in use.
 func (s *Store) current() string { return filepath.Join(s.dir, currentName) }
 
-// Logs returns the log, which keeps the latest entries in memory.
+// Logs returns the log. It keeps the newest entries in memory.
 func (s *Store) Logs() raft.LogStore { return s.front }
 
 // Stable returns the store of the term and the vote.
 func (s *Store) Stable() raft.StableStore { return s.stable }
 
-// Snapshots returns the snapshots, of which it keeps two. An error of theirs does not stop
-// the node, which has its log: raft logs it and tries again at the next occasion. But one that
-// cannot be written because the disk does not answer does.
+// Snapshots returns the snapshot store, which keeps two snapshots. Its errors do not stop the
+// node, since the log is complete: raft logs the error and retries at the next opportunity.
+// However, the node stops if a write of a snapshot is stuck.
 func (s *Store) Snapshots() raft.SnapshotStore { return s.snaps }
 
-// Close closes the files and gives the directory back. Raft must have been shut down
-// before. After an error it closes nothing, and returns that: the database may be left in
-// the middle of anything, and the end of the process, which is due, closes it too.
+// Close closes the files and releases the directory. Raft must have been shut down before.
+// After an error Close closes nothing and returns the error: the database may be in any state,
+// and the exit of the process, which must follow, closes it too.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.stop)
@@ -228,7 +227,7 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
-// release closes what is open.
+// release closes the open files.
 func (s *Store) release() (err error) {
 	if s.logDB != nil {
 		err = errors.Join(err, s.logDB.Close())

@@ -14,14 +14,14 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// refused opens a directory that must be refused with want, if it is not nil, in words that
-// name the path.
+// refused checks that Open rejects a directory with an error that names the path and, if
+// want is not nil, wraps want.
 func refused(t *testing.T, what, dir string, want error) {
 	t.Helper()
 	begin := time.Now()
 	s, err := Open(Config{Dir: dir, Fatal: func(error) {}})
 	if err == nil {
-		t.Errorf("%s: it is opened", what)
+		t.Errorf("%s: Open succeeded", what)
 		must(t, s.Close())
 		return
 	}
@@ -29,7 +29,7 @@ func refused(t *testing.T, what, dir string, want error) {
 		t.Errorf("%s: %v; want %v", what, err, want)
 	}
 	if took := time.Since(begin); took > patience {
-		t.Errorf("%s: it takes %v", what, took)
+		t.Errorf("%s: Open took %v", what, took)
 	}
 }
 
@@ -67,12 +67,12 @@ func TestOpen_Private(t *testing.T) {
 
 func TestOpen_Config(t *testing.T) {
 	if s, err := Open(Config{Dir: t.TempDir()}); err == nil {
-		t.Errorf("opened %v without anybody to tell", s)
+		t.Errorf("opened %v without Fatal", s)
 	}
 }
 
-// TestOpen_Refused puts what is none in the place of each file and directory. The modes
-// of files do not stop a test that runs as root.
+// TestOpen_Refused creates a file of the wrong type at each path. File modes would not stop
+// a test that runs as root.
 func TestOpen_Refused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	must(t, os.WriteFile(dir, nil, 0o600))
@@ -96,8 +96,8 @@ func TestOpen_Refused(t *testing.T) {
 	}
 }
 
-// TestOpen_Forgotten does not make a new file where there was one: the node would forget
-// whom it voted for.
+// TestOpen_Forgotten checks that a missing database is not created again: the node would
+// forget its votes.
 func TestOpen_Forgotten(t *testing.T) {
 	for _, name := range []string{logName, stableName} {
 		dir := claimed(t, 5)
@@ -106,7 +106,7 @@ func TestOpen_Forgotten(t *testing.T) {
 		must(t, os.Remove(inCurrent(dir, name)))
 		refused(t, name+" is gone", dir, ErrDamaged)
 		if _, err := os.Stat(inCurrent(dir, name)); err == nil {
-			t.Errorf("%s has been made again", name)
+			t.Errorf("%s was created again", name)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestClose_NothingReachesTheFiles(t *testing.T) {
 	}
 }
 
-// TestClose_AfterAnError touches nothing, and says so.
+// TestClose_AfterAnError checks that Close closes nothing after an error, and returns it.
 func TestClose_AfterAnError(t *testing.T) {
 	dir := claimed(t, 5)
 	s, err := Open(Config{Dir: dir, Fatal: func(error) {}})
@@ -150,8 +150,8 @@ func TestClose_AfterAnError(t *testing.T) {
 	refused(t, "opened in the same process", dir, ErrLocked)
 }
 
-// TestRead_PageIsGone has a disk that does not deliver a page that is mapped, for which a
-// file that is cut under the Store stands: an access to memory that would end the process.
+// TestRead_PageIsGone simulates a disk that cannot read a mapped page, by truncating the
+// file of an open Store. The memory fault must not crash the process.
 func TestRead_PageIsGone(t *testing.T) {
 	dir := claimed(t, 500)
 	var told error
@@ -179,7 +179,7 @@ func TestOpen_RemovesUnfinished(t *testing.T) {
 		return len(entries)
 	}
 	if left() != 1 {
-		t.Errorf("%s leaves %d entries while it is written", sink.ID(), left())
+		t.Errorf("while %s is being written there are %d entries", sink.ID(), left())
 	}
 	openStore(t, Config{Dir: dir})
 	if left() != 0 {
@@ -195,6 +195,6 @@ func TestFreeSpace(t *testing.T) {
 	s := &Store{dir: filepath.Join(t.TempDir(), "gone"), log: slog.New(slog.NewTextHandler(&lines, nil))}
 	s.warnOfLowSpace()
 	if !strings.Contains(lines.String(), "level=WARN") || !strings.Contains(lines.String(), s.dir) {
-		t.Errorf("a directory that is gone is logged as %q", lines.String())
+		t.Errorf("a missing directory is logged as %q", lines.String())
 	}
 }

@@ -6,23 +6,23 @@ import (
 )
 
 const (
-	watched    = 16 // operations at once; raft has at most four
-	watchTicks = 16 // looks within the limit
+	watched    = 16 // maximum number of watched operations; raft has at most four concurrently
+	watchTicks = 16 // checks within the limit
 	maxWaits   = 7
 )
 
-// watch knows which operations are unfinished. It reads no clock: its owner looks at it at
-// intervals and counts how often it has seen an operation, so that a pause of the whole
-// process, which no disk is to blame for, counts as one interval at most.
+// watch tracks unfinished operations. It reads no clock: its owner checks it at intervals and
+// counts how often it has seen an operation. A pause of the whole process, which the disk
+// does not cause, therefore counts as one interval at most.
 type watch struct {
 	last atomic.Uint64
-	// slots are the numbers of the unfinished operations, or 0, above the three bits that say
-	// how often each has to wait for the disk.
+	// slots holds the numbers of the unfinished operations, or 0. The low three bits of a
+	// number are the waits of the operation.
 	slots [watched]atomic.Uint64
 }
 
-// begin notes an operation, which may take the limit so many times, 1 to maxWaits. Storing 0
-// in what it returns notes the end.
+// begin registers an operation that may take waits times the limit, 1 to maxWaits. Storing 0
+// in the result marks the operation as finished.
 func (w *watch) begin(waits uint64) *atomic.Uint64 {
 	n := w.last.Add(1)*(maxWaits+1) + waits
 	for i := range w.slots {
@@ -30,17 +30,17 @@ func (w *watch) begin(waits uint64) *atomic.Uint64 {
 			return &w.slots[i]
 		}
 	}
-	return new(atomic.Uint64) // not watched, but those that are began before it
+	return new(atomic.Uint64) // not watched, but all watched operations began before it
 }
 
-// sightings counts how often in a row each operation of a watch has been seen.
+// sightings counts how many consecutive times each operation of a watch has been seen.
 type sightings [watched]struct {
 	op    uint64
 	times int
 }
 
-// look reports whether an operation has been unfinished for watchTicks intervals, as often as
-// it may.
+// look reports whether an operation has been unfinished for watchTicks intervals times its
+// waits.
 func (s *sightings) look(w *watch) bool {
 	for i := range w.slots {
 		op := w.slots[i].Load()
@@ -53,8 +53,8 @@ func (s *sightings) look(w *watch) bool {
 	return false
 }
 
-// watchFiles calls stuck with the first file that has an operation older than it may be, and
-// returns; or it returns when stop is closed.
+// watchFiles calls stuck with the first file that has a stuck operation, and returns. It also
+// returns when stop is closed.
 func watchFiles(limit time.Duration, stop <-chan struct{}, stuck func(*guarded), files ...*guarded) {
 	ticker := time.NewTicker(max(limit/watchTicks, time.Millisecond))
 	defer ticker.Stop()

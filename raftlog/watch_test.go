@@ -10,13 +10,13 @@ func TestSightings(t *testing.T) {
 		for n := 1; ; n++ {
 			if s.look(&w) {
 				if n != want {
-					t.Errorf("it is stuck at look %d; want %d", n, want)
+					t.Errorf("stuck at look %d; want %d", n, want)
 				}
 				return
 			}
 			if n > 10*watchTicks {
 				if want != 0 {
-					t.Errorf("it is not stuck after %d looks; want %d", n, want)
+					t.Errorf("not stuck after %d looks; want %d", n, want)
 				}
 				return
 			}
@@ -33,7 +33,7 @@ func TestSightings(t *testing.T) {
 		s.look(&w)
 	}
 	second.Store(0)
-	third := w.begin(1) // in the same place
+	third := w.begin(1) // in the same slot
 	looks(watchTicks + 1)
 	third.Store(0)
 	looks(0)
@@ -44,7 +44,7 @@ func TestSightings(t *testing.T) {
 	looks(0)
 }
 
-// TestWatch_Many has more operations than there are places.
+// TestWatch_Many has more operations than slots.
 func TestWatch_Many(t *testing.T) {
 	var w watch
 	for range watched {
@@ -55,10 +55,10 @@ func TestWatch_Many(t *testing.T) {
 	var s sightings
 	for range watchTicks {
 		if s.look(&w) {
-			t.Fatal("it is stuck too early")
+			t.Fatal("stuck too early")
 		}
 	}
 	if !s.look(&w) {
-		t.Error("the operations that are watched are not seen")
+		t.Error("the watched operations are not detected")
 	}
 }
