@@ -11,12 +11,12 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// algorithm is the arithmetic of one kind. It answers a request for quantity units at time
-// now for a key in the old state, which is the zero State for a key that is not there. What
-// it makes of the state may lie in room, and never in old.Data.
+// algorithm is the arithmetic of one kind. It decides a request for quantity units at time now on a
+// key in state old, which is the zero State for an absent key. The Tail of the returned Change may
+// use the memory of room, but never that of old.Data.
 type algorithm func(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (limiter.Change, limiter.Decision)
 
-// algorithms are those of all kinds.
+// algorithms holds the algorithm of each kind.
 var algorithms = [...]algorithm{
 	limiter.Throttle:      throttle,
 	limiter.SlidingWindow: window.Slide,
@@ -27,25 +27,25 @@ var algorithms = [...]algorithm{
 	limiter.LeakyBucket:   leaky.Decide,
 }
 
-// throttle is gcra.Decide in the form of the others.
+// throttle adapts gcra.Decide to the signature of algorithm.
 func throttle(l *limiter.Limit, old limiter.State, now uint64, quantity int64, _ []byte) (limiter.Change, limiter.Decision) {
 	tat, d := gcra.Decide(*l, old.Expires, now, quantity)
 	return limiter.Change{Set: tat != old.Expires, Expires: tat}, d
 }
 
-// desk is what a call of Decide needs besides the table: places to write down what is to
-// be stored. It is too large for the stack.
+// desk is the scratch memory of one Decide call: pending changes and lookup results. It is pooled
+// because it is too large for the stack.
 type desk struct {
-	room    [16 << 10]byte // for the states of all kinds but large logs
-	free    []byte         // the part of it that a group has not used yet
+	room    [16 << 10]byte // new states of all kinds except large logs
+	free    []byte         // the part of room that the current group has not used yet
 	changes [limiter.MaxGroup]limiter.Change
-	olds    [limiter.MaxGroup]limiter.State // what they are made of, as it lies in the arena
-	places  [limiter.MaxGroup]int           // of the keys, where found
+	olds    [limiter.MaxGroup]limiter.State // the old states; Data points into the arena
+	places  [limiter.MaxGroup]int           // index positions of the keys, if found
 	found   [limiter.MaxGroup]bool
-	shards  [limiter.MaxGroup]int // those that a group has locked, in order
+	shards  [limiter.MaxGroup]int // numbers of the shards locked by a group, ascending
 	locked  int
 
-	term, generation uint64 // of the Ticket
+	term, generation uint64 // of the returned Ticket
 }
 
 var desks = sync.Pool{New: func() any { return new(desk) }}

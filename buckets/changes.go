@@ -7,22 +7,22 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// ErrChanges is returned for bytes that Collect cannot have made.
+// ErrChanges is returned for changes that Collect cannot have produced.
 var ErrChanges = errors.New("malformed changes")
 
-// Changes, as Collect makes them, are nothing, or the version, which is 1, and then one change
-// after the other. The first byte of a change says what it is:
+// The changes returned by Collect are empty, or consist of the version, which is 1, and a sequence
+// of changes. The first byte of a change is its type:
 //
-//	0            everything goes
-//	64           a key is absent: the key
-//	1..31        a record of that kind: expires, key, and, but for a throttle record, the state
-//	128 + 1..31  a record of that kind that is there with a state of the same size: expires,
-//	             key, size of the state, how much of its beginning stays, what follows that
-//	32 + 1..31   as 1..31, with the gauge in front of expires; without it the gauge is unknown
-//	160 + 1..31  as 129..159, likewise
+//	0            clear: all keys are deleted
+//	64           delete of a key: key
+//	1..31        put of a record of that kind: expires, key, and, except for Throttle, the state
+//	128 + 1..31  update of a record of that kind whose state keeps its size: expires, key, size of
+//	             the state, size of its unchanged prefix, the rest of the state
+//	32 + 1..31   as 1..31, with the gauge before expires; without it the gauge is unknown
+//	160 + 1..31  as 129..159, with the gauge before expires
 //
-// Expires takes 8 bytes, little endian. A size is a uvarint; and before a key and a state
-// stands its size.
+// Expires takes 8 bytes, little endian. A size is a uvarint. A key and the state of a put are
+// preceded by their size.
 const (
 	changesVersion = 1
 
@@ -32,11 +32,11 @@ const (
 	changeTail   = 0x80
 )
 
-// change is one change.
+// change is one decoded change.
 type change struct {
-	what byte // changeClear, changeAbsent, changeTail; or changePut
+	what byte // changeClear, changeAbsent, changeTail or changePut
 	rec  limiter.Record
-	from int // of a tail: how much of the state stays; rec.State follows that
+	from int // for changeTail: size of the unchanged prefix of the state; rec.State holds the rest
 }
 
 const changePut = 1
@@ -47,7 +47,7 @@ func appendAbsent(buf, key []byte) []byte {
 	return append(buf, key...)
 }
 
-// appendPut adds a record, which looks the same in an arena from expires on.
+// appendPut appends a put of rec. From expires on, the encoding is that of the arena.
 func appendPut(buf []byte, rec record) []byte {
 	buf = appendKind(buf, 0, rec)
 	return append(buf, rec[expiresAt:rec.size()]...)
@@ -62,8 +62,8 @@ func appendTail(buf []byte, rec record, from int) []byte {
 	return append(buf, state[from:]...)
 }
 
-// appendKind adds the first byte of a change, and the gauge if it is known: a node that cannot
-// read gauges has to be sent none (see SetGauges).
+// appendKind appends the type of a change, and the gauge if it is known. A node that cannot decode
+// gauges must be sent none (see SetGauges).
 func appendKind(buf []byte, what byte, rec record) []byte {
 	what |= byte(rec.kind())
 	if g := rec.gauge(); g != 0 {
@@ -72,7 +72,8 @@ func appendKind(buf []byte, what byte, rec record) []byte {
 	return append(buf, what)
 }
 
-// reader takes fields off a string of bytes. After one that is not whole it has failed.
+// reader decodes fields from a byte slice. After the first incomplete field, failed is set and all
+// reads return zero.
 type reader struct {
 	rest   []byte
 	failed bool
@@ -112,7 +113,7 @@ func (r *reader) size() uint64 {
 	return n
 }
 
-// change takes a change off, which borrows from the bytes.
+// change decodes the next change. Its key and state refer to the memory of the reader.
 func (r *reader) change() (c change, err error) {
 	what := r.byte()
 	switch {
@@ -136,7 +137,7 @@ func (r *reader) change() (c change, err error) {
 	return c, nil
 }
 
-// head takes the fields of a record off that are in front of its state.
+// head decodes the fields of a record that precede its state.
 func (r *reader) head(rec *limiter.Record, what byte) {
 	rec.Kind = limiter.Kind(what &^ changeGauged)
 	if what&changeGauged != 0 {
@@ -152,7 +153,7 @@ func (r *reader) state(rec *limiter.Record) {
 	}
 }
 
-// tail takes off what follows the head of a record of which only the end of the state is told.
+// tail decodes the fields of a changeTail that follow the head of the record.
 func (r *reader) tail(c *change) {
 	size, from := r.size(), r.size()
 	if from > size || c.rec.Kind == limiter.Throttle {

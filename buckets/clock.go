@@ -2,12 +2,12 @@ package buckets
 
 import "time"
 
-// Clock tells limiter time in nanoseconds, below 1<<63. It must never go back, and may
-// be called from many goroutines at once.
+// Clock returns the limiter time in nanoseconds, below 1<<63. It must never decrease, and must be
+// safe for concurrent use.
 type Clock func() uint64
 
-// NewClock returns a Clock that starts at base and follows the machine's monotonic
-// clock, whatever happens to the wall clock meanwhile. A base before 1970 counts as 1970.
+// NewClock returns a Clock that starts at base and follows the monotonic clock of the machine.
+// Later changes of the wall clock have no effect on it. A base before 1970 counts as 1970.
 func NewClock(base time.Time) Clock {
 	start := time.Now()
 	offset := uint64(max(base.UnixNano(), 0))

@@ -2,12 +2,12 @@ package buckets
 
 import "math/bits"
 
-// Collect closes the open generation, and appends to buf what has changed in it: one change for
-// each key, however often it was hit. It returns the number of the generation, and buf as it was
-// if nothing has changed. A table that follows has no generation to close: the number is 0.
+// Collect closes the open generation and appends its changes to buf: one change per key, regardless
+// of the number of decisions on it. It returns the number of the generation, and buf unmodified if
+// nothing has changed. On a follower there is no generation to close, and the number is 0.
 //
-// The log time that goes with the changes is to be read from the Clock after Collect has
-// returned, so that nothing in them was decided later, and before it is called again.
+// The caller must read the log time of the changes from the Clock after Collect has returned, so
+// that it is not before any decision in them, and before the next call of Collect.
 func (t *Table) Collect(buf []byte) (generation uint64, changes []byte) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
@@ -18,7 +18,7 @@ func (t *Table) Collect(buf []byte) (generation uint64, changes []byte) {
 	defer t.groups.Unlock()
 	now := t.clock()
 	t.pending.Store(false)
-	generation = t.open.Add(1) - 1 // before a mark is taken, see generationOf
+	generation = t.open.Add(1) - 1 // before dirty bits are cleared, see generationOf
 	begin := len(buf)
 	buf = append(buf, changesVersion)
 	if t.cleared {
@@ -37,7 +37,7 @@ func (t *Table) Collect(buf []byte) (generation uint64, changes []byte) {
 	return generation, buf
 }
 
-// collect closes the shard's part of a generation, and appends what has changed in it.
+// collect closes the generation in this shard and appends its changes.
 func (s *shard) collect(buf []byte, generation, now uint64) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,9 +52,9 @@ func (s *shard) collect(buf []byte, generation, now uint64) []byte {
 	return buf
 }
 
-// appendChange appends what the key of entry i is now. Others can take a part of the state if
-// they still have what was before, so it must not have expired: how far their time has come
-// is not known here, but it has not come to now.
+// appendChange appends the current state of the key of entry i. A tail is sent only if followers
+// still hold the previous record, so it must not have expired: the log time of the followers is not
+// known here, but it is not later than now.
 func (s *shard) appendChange(buf []byte, i int, now uint64) []byte {
 	j := s.journal()
 	e := &j.entries[i]
@@ -62,7 +62,7 @@ func (s *shard) appendChange(buf []byte, i int, now uint64) []byte {
 	at, found := s.find(old.key(), e.tag)
 	if !found {
 		if newest := j.find(old.key(), e.tag, lookBack); newest > i {
-			return buf // which will tell the same
+			return buf // the newest entry appends this change
 		}
 		return appendAbsent(buf, old.key())
 	}
@@ -71,7 +71,7 @@ func (s *shard) appendChange(buf []byte, i int, now uint64) []byte {
 	rec[0] &^= flags
 	switch {
 	case how == 0:
-		return buf // another entry of the key came first
+		return buf // already appended for an earlier entry of the key
 	case how&tailFlag != 0 && old.expires() > now:
 		return appendTail(buf, rec, int(e.from))
 	}

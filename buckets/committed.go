@@ -10,9 +10,9 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// CommittedRecords is Records as if all that is not committed had been taken back. Left out is
-// what has expired by the log time that Commit and Replay were told. Without a journal all is
-// committed.
+// CommittedRecords iterates over the records like Records, but without the effects of uncommitted
+// generations. It omits records that have expired by the log time last passed to Commit or Replay.
+// Without a journal all records are committed.
 func (t *Table) CommittedRecords() iter.Seq[limiter.Record] {
 	return func(yield func(limiter.Record) bool) {
 		var v committedView
@@ -25,9 +25,8 @@ func (t *Table) CommittedRecords() iter.Seq[limiter.Record] {
 	}
 }
 
-// Hash returns a hash of the records that CommittedRecords has and that expire after now, in
-// nanoseconds, and how many they are. It is the same for the same records, whatever table they
-// are in.
+// Hash returns a hash and the number of the records in CommittedRecords that expire after now, in
+// nanoseconds. The hash depends only on the records, not on the order or the table that holds them.
 func (t *Table) Hash(now uint64) (sum uint64, keys int64) {
 	var buf []byte
 	for rec := range t.CommittedRecords() {
@@ -40,15 +39,15 @@ func (t *Table) Hash(now uint64) (sum uint64, keys int64) {
 	return sum, keys
 }
 
-// committedView is a shard without what is not committed.
+// committedView is a copy of a shard without the effects of uncommitted generations.
 type committedView struct {
 	arena   []byte
-	changed map[string]record // what keys of the arena, or others, are instead; nil if absent
+	changed map[string]record // overrides for keys of the arena, and keys missing in it; nil if absent
 	now     uint64
 }
 
-// viewCommitted makes a view of the shard. The arena of the view grows, if it has to, while the
-// shard is not locked.
+// viewCommitted fills v from the shard. If the arena of the view has to grow, it is allocated
+// without holding the lock of the shard.
 func (s *shard) viewCommitted(v *committedView, now uint64) {
 	for {
 		s.mu.Lock()
@@ -70,8 +69,8 @@ func (s *shard) viewCommitted(v *committedView, now uint64) {
 	}
 }
 
-// undone undoes in the view what is not committed, and returns the shard to which that applies:
-// this one, or what it was before it was cleared.
+// undone undoes uncommitted changes in the view, and returns the shard to which the overrides
+// apply: s, or the content of s before it was cleared.
 func (s *shard) undone(v *committedView) (base *shard) {
 	clear(v.changed)
 	if !s.journaled {

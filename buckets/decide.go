@@ -7,21 +7,21 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// lookahead is how many requests are looked up together: enough to wait for the memory of
-// all of them at once, and few enough for what they fetch to stay in the first cache.
+// lookahead is the number of requests whose memory is prefetched together: enough for the cache
+// misses to overlap, and few enough for the fetched lines to stay in the L1 cache.
 const lookahead = 16
 
-// maxLookahead is how many they may be if the last of them begin a group.
+// maxLookahead is the largest such number if the last of the requests starts a group.
 const maxLookahead = lookahead + limiter.MaxGroup - 1
 
-// Decide answers reqs in out, in order, at one reading of the clock. It allocates nothing
-// unless a new key, a log, or a group of windows of hundreds of parts needs more memory. It panics on a kind that there is not, and on
-// a group of more than limiter.MaxGroup requests. A table that follows answers each with
-// limiter.ErrNotLeading, and so does one that is told to while it decides.
+// Decide decides reqs in order at one reading of the clock, and writes the results to out. It does
+// not allocate unless a new key, a log, or a group of windows with hundreds of sub-windows needs
+// more memory. It panics on an unknown kind and on a group of more than limiter.MaxGroup requests.
+// On a follower all decisions fail with limiter.ErrNotLeading, and so do the remaining ones if the
+// table becomes a follower during the call.
 //
-// Among many keys a decision costs two waits for memory, one for the slot and one for the
-// record, and these cost more than all the rest. So the memory of a batch is asked for
-// before its requests are decided, and the waits become one.
+// With many keys, the cost of a decision is dominated by two cache misses: one for the slot and one
+// for the record. Decide therefore prefetches both for a batch of requests before it decides them.
 func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
 	d := desks.Get().(*desk)
 	defer desks.Put(d)
@@ -30,7 +30,7 @@ func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.T
 		failAll(out, limiter.ErrNotLeading)
 		return limiter.Ticket{}
 	}
-	now := t.clock() // read after the term: it is a time of that term if the term still holds
+	now := t.clock() // read after the term: if the term is still valid, this is a time of that term
 	if len(reqs) == 1 {
 		s, tag := t.locate(reqs[0].Key)
 		s.decideLocking(&reqs[0], tag, now, d, &out[0])
@@ -47,7 +47,7 @@ func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.T
 	return limiter.Ticket{Term: d.term, Generation: d.generation}
 }
 
-// wholeGroups returns how many requests to look up together: none is cut off from its group.
+// wholeGroups returns the number of requests to look up together. It does not split groups.
 func wholeGroups(reqs []limiter.Request) int {
 	n := min(lookahead, len(reqs))
 	for n < len(reqs) && reqs[n-1].Linked {
@@ -56,7 +56,7 @@ func wholeGroups(reqs []limiter.Request) int {
 	return n
 }
 
-// groupEnd returns where the group ends that begins with request i.
+// groupEnd returns the end of the group that starts with request i.
 func groupEnd(reqs []limiter.Request, i int) int {
 	for i < len(reqs)-1 && reqs[i].Linked {
 		i++
@@ -64,7 +64,7 @@ func groupEnd(reqs []limiter.Request, i int) int {
 	return i + 1
 }
 
-// decideFetched decides requests and groups whose hashes are known.
+// decideFetched decides requests and groups with the given hashes.
 func (t *Table) decideFetched(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
 	for i := 0; i < len(reqs); {
 		end := groupEnd(reqs, i)
@@ -81,8 +81,8 @@ func (t *Table) decideFetched(reqs []limiter.Request, hashes []uint64, now uint6
 	}
 }
 
-// decideLocking is decide under the shard's lock. A panic must not leave it locked: it is
-// not the end of the program.
+// decideLocking calls decide with the lock of the shard held. It also unlocks the shard if decide
+// panics, since the program may recover.
 func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, d *desk, out *limiter.Decision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,8 +94,8 @@ func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, d *d
 	s.decide(req, tag, s.now, d, out)
 }
 
-// decideJournaled is decide for a shard that may have been told to follow since the batch
-// began, and that tells in which generation the decision is.
+// decideJournaled calls decide unless the term of the batch has ended, and adds the generation of
+// the decision to d.
 func (s *shard) decideJournaled(req *limiter.Request, tag uint32, now uint64, d *desk, out *limiter.Decision) {
 	if !s.enter(d.term, now) {
 		*out = limiter.Decision{Err: limiter.ErrNotLeading}
@@ -105,8 +105,8 @@ func (s *shard) decideJournaled(req *limiter.Request, tag uint32, now uint64, d 
 	d.generation = max(d.generation, s.generation())
 }
 
-// fetchSlots hashes the keys of up to maxLookahead requests, and asks for the shard of each and for
-// the memory where the search for it begins.
+// fetchSlots hashes the keys of up to maxLookahead requests, and prefetches the shard and the first
+// index slot of each.
 func (t *Table) fetchSlots(reqs []limiter.Request, hashes *[maxLookahead]uint64) {
 	for i := range reqs {
 		hashes[i] = t.hash(reqs[i].Key)
@@ -116,14 +116,14 @@ func (t *Table) fetchSlots(reqs []limiter.Request, hashes *[maxLookahead]uint64)
 
 func (t *Table) fetchSlot(hash uint64) {
 	number := t.shardOf(hash)
-	prefetchToWrite(uintptr(unsafe.Pointer(&t.shards[number]))) // another core may have it
+	prefetchToWrite(uintptr(unsafe.Pointer(&t.shards[number]))) // may be in the cache of another core
 	prefetch(t.hints[number].slot(tagOf(hash)))
 }
 
-// usual is about the size of a record.
+// usual is the approximate size of a record in bytes.
 const usual = 48
 
-// fetchRecords asks for the memory of the record that each hash is likely to belong to.
+// fetchRecords prefetches the record that each hash most likely belongs to.
 func (t *Table) fetchRecords(hashes []uint64) {
 	for _, hash := range hashes {
 		s, tag := t.shardAndTag(hash)
@@ -131,12 +131,12 @@ func (t *Table) fetchRecords(hashes []uint64) {
 		rec := s.likely(tag)
 		s.mu.Unlock()
 		prefetch(rec)
-		prefetch(rec + usual - 1) // a record of the usual size lies on two lines as often as not
+		prefetch(rec + usual - 1) // a record of the usual size spans two cache lines about half of the time
 	}
 }
 
-// likely returns the address of the first record with the given tag, or 0. Few tags belong
-// to two keys of a shard.
+// likely returns the address of the first record with the given tag, or 0. Two keys of a shard
+// rarely have the same tag.
 func (s *shard) likely(tag uint32) uintptr {
 	if len(s.index) == 0 {
 		return 0
@@ -149,9 +149,9 @@ func (s *shard) likely(tag uint32) uintptr {
 	return 0
 }
 
-// hint tells where an index lies to those who have not locked its shard. What it tells
-// may have changed since, or be half of what was and half of what is: it is only good
-// for prefetch, which does no harm at any address.
+// hint holds the location of an index for readers without the lock of the shard. It may be stale,
+// or base and size may belong to different indexes. It must only be used for prefetch, which is
+// safe at any address.
 type hint struct {
 	base atomic.Uintptr
 	size atomic.Int64 // slots
@@ -162,7 +162,7 @@ func (h *hint) set(index []slot) {
 	h.size.Store(int64(len(index)))
 }
 
-// slot returns the address of the slot where the search for a tag begins.
+// slot returns the address of the slot where probing for a tag starts.
 func (h *hint) slot(tag uint32) uintptr {
 	return h.base.Load() + uintptr(home(tag, int(h.size.Load())))*slotSize
 }

@@ -1,57 +1,67 @@
-// Package buckets is the table that holds all limiter state in memory.
+// Package buckets implements [Table], the in-memory table that holds all limiter state.
 //
-// [Table] spreads keys over shards by xxhash and a second hash with a random seed of its
-// own, so that nobody can aim keys at one shard. Each shard has its own lock; a decision
-// takes one lock, reads or writes one record and allocates nothing. Records and index
-// hold no pointers, so the garbage collector has nothing to scan however many keys there
-// are. A record holds the state of any algorithm: a kind, the time from which it equals an
-// absent one, a byte that tells how much of its limit is used, and as many bytes more as the
-// kind needs.
+// A [Table] distributes keys over shards by xxhash combined with a second hash that has a random
+// seed, so that a client cannot direct keys at one shard. Each shard has its own lock. A decision
+// takes one lock, reads or writes one record, and does not allocate unless the record needs more
+// memory. Records and indexes hold no pointers, so the garbage collector has nothing to scan,
+// regardless of the number of keys. A record holds the state of any algorithm: its kind, its expiry
+// time, one byte that encodes the used share of its limit (the gauge), and as many further bytes as
+// the kind needs.
 //
-// Which algorithm decides is up to the kind of the request; the table knows nothing of their
-// arithmetic but what they make of a state. Requests can be linked to groups that are
-// charged as a whole or not at all.
+// The kind of a request selects the algorithm. The table knows the result of an algorithm (a new
+// state), not its arithmetic. Requests can be linked into groups, which are charged completely or
+// not at all.
 //
-// What it guarantees: decisions on one key are atomic and see each other's effect, and so
-// are groups; a refusal or a peek changes nothing; a record whose time has passed counts as absent
-// from that instant, whether it has been dropped yet or not; the memory limit is never
-// exceeded. At the limit new keys are refused and those that exist stay exact, or, if so
-// configured, the keys are dropped that have used the smallest share of their limit (see
-// [Eviction]). A state that has to grow, such as a log, counts as new. A limit that is lowered
-// below the memory in use applies to new keys at once, and [Table.RunRelief] evicts down to it.
+// # Guarantees
 //
-// Time is read once per batch from the limiter clock (see [Clock]). Two batches may reach
-// a shard in the other order than they read the clock. The later time then holds for
-// both: were a record dropped at the later time, a decision at the earlier one would
-// miss debt that there was at that time.
+//   - Decisions on one key are atomic, and each sees the effects of those before it. The same holds for groups.
+//   - A refusal or a peek changes nothing.
+//   - An expired record counts as absent from its expiry time on, whether or not it has been dropped.
+//   - Decisions and Put never exceed the memory limit. At the limit, new keys are refused and existing keys stay
+//     exact. With EvictSmallestDebt, the keys with the smallest used share of their limit are dropped instead (see
+//     [Eviction]). A state that has to grow, such as a log, counts as new.
+//   - A limit that is lowered below the memory in use applies to new keys immediately. [Table.RunRelief] evicts keys
+//     until the limit is met.
 //
-// The memory that is counted is what arenas and indexes have allocated, to the byte. What
-// they replace is left to the garbage collector, so a process that has to stay within
-// bounds also sets a soft memory limit for the runtime. At the limit a key can only take
-// the place of keys in its own shard, so a shard that never got any memory refuses keys
-// even where keys are evicted; with limits of some megabytes and more there is no such shard.
+// # Time
 //
-// # Copies on several nodes
+// Time is read once per batch from the limiter clock (see [Clock]). Two batches may reach a shard
+// in a different order than they read the clock. The later time is then used for both: if a record
+// had been dropped at the later time, a decision at the earlier time would miss debt that still
+// existed at that time.
 //
-// A table with a journal (see [Config]) is one node's copy of a state that several nodes hold.
-// It follows, and decides nothing, or it leads. A table that leads decides like any other, and
-// notes what each key was before its first change in the open generation. [Table.Collect] closes
-// the generation and tells what has become of the keys that changed in it; [Table.Replay] puts
-// that on the others. [Table.Commit] says that enough of them have it, and [Table.Follow] takes
-// back what was not committed. How it gets to them, and who leads, is up to the caller.
+// # Memory
 //
-// What it guarantees: after the same generations all copies hold the same records, to the byte,
-// but for those that have expired on all nodes; a generation has all of a group or nothing; a
-// Ticket is for the generation in which what a batch changed is collected, and for the one in
-// which what it was based on was, or for a later one. So who awaits tickets tells nothing that
-// can be taken back.
+// The counted memory is the exact size of the allocated arenas and indexes. Replaced arenas and
+// indexes are left to the garbage collector, so a process with a fixed memory budget also sets a
+// soft memory limit for the runtime. At the limit, a new key can only replace keys of its own
+// shard. A shard that has no memory yet therefore refuses keys even with eviction; with limits of
+// several megabytes or more there is no such shard.
 //
-// A record whose time has passed is absent for whoever decides. But it stays until the log says
-// that the time has passed: the next node to lead may continue at an earlier time, and must
-// find it then.
+// # Replication
 //
-// What the journal takes is not counted as memory of keys: it is some bytes more than the
-// records that changed in the generations that are not committed, and after Clear all that there
-// was. RunRelief may evict on a table that leads, which then is pending (see [Table.Pending])
-// although nothing has been decided.
+// A table with a journal (see [Config]) is one node's replica of a state that several nodes hold.
+// It is either a follower, which refuses all decisions, or the leader. The leader decides like any
+// other table, and records the previous state of each key before its first change in the open
+// generation. [Table.Collect] closes the generation and returns the changes of its keys.
+// [Table.Replay] applies them on the followers. [Table.Commit] marks a generation as committed, and
+// [Table.Follow] rolls back all generations that are not. Transport and leader election are up to
+// the caller.
+//
+// A table with a journal guarantees:
+//
+//   - After the same generations, all replicas hold the same records, byte for byte, except for records that have
+//     expired on all nodes.
+//   - A generation contains a group completely or not at all.
+//   - The Ticket of a batch names a generation not older than the one in which its changes are collected, and not
+//     older than those of the changes it was based on. A result that is released after its Ticket is committed is
+//     never rolled back.
+//
+// An expired record is absent for decisions, but it stays in memory until the log time has passed
+// its expiry time: the next leader may continue at an earlier time, and needs the record then.
+//
+// The memory of the journal does not count against the memory limit. It is slightly more than the
+// size of the records that changed in uncommitted generations, and after Clear the size of the
+// whole previous content. RunRelief may evict keys on the leader, which makes the table pending
+// (see [Table.Pending]) without any decision.
 package buckets

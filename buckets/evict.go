@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// evictShare is the part of a shard's live bytes that is evicted when there is no room: so
-// much that the search through all its records is shared by many inserts.
+// evictShare is the divisor of the live bytes of a shard that are evicted when it is full. It
+// amortizes the scan of all records over many inserts.
 const evictShare = 16
 
-// evict drops records to make room for a demand, and reports whether there is room now. If
-// the records that may be dropped are not enough it drops nothing.
+// evict drops records to make room for a demand, and reports whether there is room now. If the
+// records that may be dropped are not sufficient, it drops none.
 //
-// Dropped are those of the lowest ranks, and none of a higher rank than the new record has. So
-// a flood of keys displaces only keys that have used no greater share of their limits than
-// those of the flood.
+// It drops the records of the lowest ranks first, and none with a higher rank than the new record.
+// A flood of new keys therefore displaces only keys with a used share no greater than that of the
+// flood.
 func (s *shard) evict(d demand, now uint64) bool {
 	defer since(&s.shared.pauses.eviction, time.Now())
 	d.rank = s.discount(d)
@@ -27,17 +27,16 @@ func (s *shard) evict(d demand, now uint64) bool {
 	}
 	s.evictBytes(&c, max(need, min(enough, s.liveBytes()/evictShare)), now)
 	s.compact()
-	return s.hasRoom(d) // several records may need more places in the index than have become free
+	return s.hasRoom(d) // several records may need more index slots than eviction has freed
 }
 
-// largeRecord is how many times as large as the others of its shard a record may be before its
-// share counts less.
+// largeRecord is the ratio of a record's size to the average of its shard above which its share is
+// reduced.
 const largeRecord = 16
 
-// discount returns the rank of a demand, with a smaller share if its records are much larger
-// than those that would make room for them: few long keys must not displace many short ones
-// that have used a little less. Only a record that is to be added is judged by that. Once it is
-// there, its name costs it nothing.
+// discount returns the rank of a demand. The share is reduced if the records are much larger than
+// the average of the shard: a few long keys must not displace many short ones with a slightly
+// smaller share. It applies only to records to be added, not to those already stored.
 func (s *shard) discount(d demand) rank {
 	if d.rank == 0 || s.live == 0 {
 		return d.rank
@@ -47,7 +46,7 @@ func (s *shard) discount(d demand) rank {
 	return newRank(max(1, d.rank.share()-8*bits.Len(uint(excess))), d.rank.debt())
 }
 
-// evictBytes drops records of so many bytes, or all, from the lowest rank on.
+// evictBytes drops records of want bytes, or all records, in ascending order of rank.
 func (s *shard) evictBytes(c *census, want int, now uint64) {
 	last, want := c.lastRank(want)
 	for at := 0; at < len(s.index); {
@@ -70,7 +69,7 @@ func (s *shard) evictBytes(c *census, want int, now uint64) {
 				want -= rec.size()
 			}
 		}
-		s.evictAt(at, now) // another slot may move into the gap: the position is looked at again
+		s.evictAt(at, now) // another slot may have moved to this position: examine it again
 	}
 }
 

@@ -6,17 +6,17 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// decideGroupJournaled is decideGroup while no generation is being closed.
+// decideGroupJournaled calls decideGroup with t.groups read-locked, so that no generation is closed
+// meanwhile.
 func (t *Table) decideGroupJournaled(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
 	t.groups.RLock()
 	defer t.groups.RUnlock()
 	t.decideGroup(reqs, hashes, now, d, out)
 }
 
-// decideGroup decides several requests in one atomic step: the shards of all their keys are
-// locked at once, in the order of their numbers, so that two groups never wait for each
-// other. First everything is decided and nothing stored; it is stored if all are admitted
-// and there is room for all.
+// decideGroup decides several requests in one atomic step. It locks the shards of all keys in
+// ascending order, so that groups cannot deadlock. All requests are decided before anything is
+// stored, and the results are stored only if all requests are admitted and there is room for all.
 func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
 	if sameKeys(reqs, hashes) {
 		failAll(out, limiter.ErrSameKey)
@@ -46,8 +46,8 @@ func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64,
 	}
 }
 
-// storeAll stores what has been noted, in new places where it has to, once there is room for
-// all of it. The error is limiter.ErrOutOfMemory, and then nothing is stored.
+// storeAll makes room for all changes in d and then stores them, in new records if necessary. The
+// error is limiter.ErrOutOfMemory, in which case nothing is stored.
 func (t *Table) storeAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) error {
 	for {
 		moved, err := t.makeRoomForAll(reqs, hashes, now, d, out)
@@ -57,8 +57,8 @@ func (t *Table) storeAll(reqs []limiter.Request, hashes []uint64, now uint64, d 
 		if !moved {
 			break
 		}
-		// Making room may have evicted keys of the group itself. They are absent now: they are
-		// admitted all the more, but may take more room than they would have.
+		// Making room may have evicted keys of the group itself. They are absent now: their
+		// requests are still admitted, but may need more memory than before.
 		if _, err := t.judge(reqs, hashes, now, d, out); err != nil {
 			return err
 		}
@@ -67,9 +67,8 @@ func (t *Table) storeAll(reqs []limiter.Request, hashes []uint64, now uint64, d 
 	return nil
 }
 
-// overwriteAll stores what has been noted if each new state fits where the old one is, and
-// reports whether it did. It is what happens to keys that are in use, and needs neither a
-// second search for them nor another look at their records.
+// overwriteAll stores the changes in d if each new state fits in the old record, and reports
+// whether it did. This is the common case for keys in use. It needs no second lookup.
 func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) bool {
 	for i := range reqs {
 		if d.changes[i].Set && !t.fitsInPlace(reqs, hashes, i, now, d) {
@@ -97,8 +96,8 @@ func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64
 	return true
 }
 
-// fitsInPlace reports whether the new state of a key fits where the old one is, or where one
-// is whose time has passed.
+// fitsInPlace reports whether the new state of a key fits in its existing record, which may have
+// expired.
 func (t *Table) fitsInPlace(reqs []limiter.Request, hashes []uint64, i int, now uint64, d *desk) bool {
 	c, old := &d.changes[i], &d.olds[i]
 	switch {
@@ -137,8 +136,8 @@ func anyLimited(out []limiter.Decision) bool {
 	return false
 }
 
-// lockShards locks the shards of some hashes, notes which, and returns the time that holds
-// in all of them.
+// lockShards locks the shards of the given hashes, stores their numbers in d, and returns the time
+// to use in all of them: the latest of their times and now.
 func (t *Table) lockShards(hashes []uint64, now uint64, d *desk) uint64 {
 	d.locked = 0
 	for _, hash := range hashes {
@@ -157,8 +156,8 @@ func (t *Table) lockShards(hashes []uint64, now uint64, d *desk) uint64 {
 	return now
 }
 
-// enterShards has the time of a group hold in all of its shards. It reports false if one of
-// them may not decide any more.
+// enterShards sets the time of the group in all of its shards. It returns false if one of them does
+// not decide in the term of d any more.
 func (t *Table) enterShards(d *desk, now uint64) bool {
 	for _, number := range d.shards[:d.locked] {
 		if !t.shards[number].enter(d.term, now) {
@@ -168,14 +167,15 @@ func (t *Table) enterShards(d *desk, now uint64) bool {
 	return true
 }
 
-// noteGeneration notes in which generation the shards of a group have changed last.
+// noteGeneration raises the generation of d to the latest one in which a shard of the group has
+// changed.
 func (t *Table) noteGeneration(d *desk) {
 	for _, number := range d.shards[:d.locked] {
 		d.generation = max(d.generation, t.shards[number].generation())
 	}
 }
 
-// unlockShards ends a group of n requests.
+// unlockShards releases the states and the shards of a group of n requests.
 func (t *Table) unlockShards(d *desk, n int) {
 	d.forget(n)
 	for _, number := range d.shards[:d.locked] {
@@ -184,15 +184,15 @@ func (t *Table) unlockShards(d *desk, n int) {
 	d.locked = 0
 }
 
-// forget lets go of the states of a group: they would keep arenas and logs that have been
-// replaced.
+// forget clears the references to the states of a group. Otherwise the pooled desk would retain
+// replaced arenas and logs.
 func (d *desk) forget(n int) {
 	for i := range n {
 		d.olds[i].Data, d.changes[i].Tail = nil, nil
 	}
 }
 
-// note inserts a shard into those to be locked, in order and once.
+// note inserts a shard number into d.shards, in ascending order and without duplicates.
 func (d *desk) note(number int) {
 	at := d.locked
 	for at > 0 && d.shards[at-1] > number {
@@ -206,8 +206,8 @@ func (d *desk) note(number int) {
 	d.locked++
 }
 
-// judge decides each request of a group, and notes what it has found and what is to be stored.
-// It returns how many it has looked at: all, unless there is an error.
+// judge decides each request of a group, and stores the lookup results and changes in d. It returns
+// the number of processed requests, which is less than all only with an error.
 func (t *Table) judge(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) (int, error) {
 	d.free = d.room[:0]
 	for i := range reqs {
@@ -222,15 +222,15 @@ func (t *Table) judge(reqs []limiter.Request, hashes []uint64, now uint64, d *de
 	return len(reqs), nil
 }
 
-// countGroup counts what the keys of a group have been found to be.
+// countGroup counts a hit or a miss for each request of a group.
 func (t *Table) countGroup(hashes []uint64, d *desk) {
 	for i, hash := range hashes {
 		t.shards[t.shardOf(hash)].count(&d.olds[i])
 	}
 }
 
-// judge decides request i of a group, and notes what is to be stored. Each new state has a
-// part of the room to itself.
+// judge decides request i of a group, and stores the change in d. Each new state uses a separate
+// part of the room.
 func (d *desk) judge(i int, req *limiter.Request, old limiter.State, now uint64, out *limiter.Decision) {
 	c := &d.changes[i]
 	*c, *out = algorithms[req.Kind](&req.Limit, old, now, req.Quantity, d.free)
@@ -239,8 +239,8 @@ func (d *desk) judge(i int, req *limiter.Request, old limiter.State, now uint64,
 	}
 }
 
-// peekAdmitted decides those requests again that could have been admitted, without charging
-// them: others of their group were refused.
+// peekAdmitted decides the admitted requests of a refused group again as peeks, since they are not
+// charged.
 func (t *Table) peekAdmitted(reqs []limiter.Request, d *desk, now uint64, out []limiter.Decision) {
 	for i := range reqs {
 		if !out[i].Limited {
@@ -249,9 +249,9 @@ func (t *Table) peekAdmitted(reqs []limiter.Request, d *desk, now uint64, out []
 	}
 }
 
-// makeRoomForAll sees that storing what has been noted cannot fail halfway, and reports
-// whether records may have moved or gone for that. Where one record of a shard needs room,
-// there is room for all of them afterwards: a key of the group may have had to go.
+// makeRoomForAll ensures that storing all changes of the group cannot fail, and reports whether
+// records may have been moved or dropped. If one record of a shard needs room, it makes room for
+// all records of the group in that shard, since making room may evict keys of the group.
 func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) (moved bool, err error) {
 	for _, number := range d.shards[:d.locked] {
 		s := &t.shards[number]
@@ -274,14 +274,14 @@ func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint
 	return moved, nil
 }
 
-// demandOfChange returns what storing a change takes if its key has to be added. One that
-// keeps a part of the old state would take more, but is then judged again.
+// demandOfChange returns the demand of a change if its key has to be added. A change with Keep
+// above 0 would need more, but such a change is decided again if its key is no longer stored.
 func (s *shard) demandOfChange(req *limiter.Request, c *limiter.Change, answer *limiter.Decision, now uint64) demand {
 	rec := limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail, Gauge: byte(s.gaugeOf(req, answer))}
 	return demandOf(&rec, now)
 }
 
-// and returns the demand of both.
+// and returns the sum of two demands, with the lower of their ranks.
 func (d demand) and(other demand) demand {
 	if d.records == 0 {
 		return other
@@ -289,14 +289,14 @@ func (d demand) and(other demand) demand {
 	return demand{d.records + other.records, d.size + other.size, min(d.rank, other.rank)}
 }
 
-// applyAll stores what has been noted. There is room.
+// applyAll stores all changes in d. The caller has made room.
 func (t *Table) applyAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
 	for i := range reqs {
 		if !d.changes[i].Set {
 			continue
 		}
 		s, tag := t.shardAndTag(hashes[i])
-		at, found := s.find(reqs[i].Key, tag) // storing the ones before may have moved it
+		at, found := s.find(reqs[i].Key, tag) // storing the previous requests may have moved it
 		if err := s.apply(at, found, &reqs[i], &d.changes[i], s.gaugeOf(&reqs[i], &out[i]), tag, now); err != nil {
 			panic("buckets: no room although it was made: " + err.Error())
 		}

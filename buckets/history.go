@@ -7,41 +7,41 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// history is what the journals of all shards have in common. Without journals it is not used.
+// history is the state shared by the journals of all shards. It is unused without journals.
 //
-// What happens is counted in generations, of which one is open. Locks are taken in the order
-// turn, groups, shard; and flip before shard.
+// Changes belong to generations, one of which is open. Locks are taken in the order turn, groups,
+// shard; and flip before shard.
 type history struct {
-	turn    sync.Mutex // held by whoever changes role, closes a generation, clears or replays
-	leader  uint64     // the term of the shards, 0 while they follow; guarded by turn
-	cleared bool       // the open generation has begun with everything going; guarded by turn
+	turn    sync.Mutex // serializes role changes, Collect, Clear and Replay
+	leader  uint64     // the term of the shards, 0 on a follower; guarded by turn
+	cleared bool       // the open generation starts with Clear; guarded by turn
 
-	// groups is held for reading while a group is decided, and for writing while shards are
-	// collected or cleared, so that no group is split.
+	// groups is read-locked while a group is decided, and write-locked while shards are collected
+	// or cleared, so that no group is split between generations.
 	groups sync.RWMutex
 
 	flip  sync.Mutex // orders Commit and Follow
-	first uint64     // the first generation of the term; guarded by flip
-	image uint64     // a generation that keeps what Clear has taken away, or 0; guarded by flip
+	first uint64     // first generation of the term; guarded by flip
+	image uint64     // latest generation with images saved by Clear, or 0; guarded by flip
 
-	term      atomic.Uint64 // 0 while the table follows
-	open      atomic.Uint64 // the open generation, from 1 on, over all terms
-	committed atomic.Uint64 // the newest generation that is
-	settled   atomic.Uint64 // log time up to which expired records may be dropped for good
-	changed   atomic.Uint64 // the newest generation in which something has; a later one if that was being closed
+	term      atomic.Uint64 // 0 on a follower
+	open      atomic.Uint64 // the open generation; starts at 1 and increases over all terms
+	committed atomic.Uint64 // the latest committed generation
+	settled   atomic.Uint64 // log time up to which expired records may be dropped permanently
+	changed   atomic.Uint64 // the latest generation with a change, or a later one if it was being closed
 
-	pending atomic.Bool     // there may be a bit in dirty
-	dirty   []atomic.Uint64 // a bit for each shard that has changed in the open generation
+	pending atomic.Bool     // a bit of dirty may be set
+	dirty   []atomic.Uint64 // one bit per shard: changed in the open generation
 }
 
-// raise stores n unless there is more.
+// raise stores n in a unless a is already greater.
 func raise(a *atomic.Uint64, n uint64) {
 	for old := a.Load(); old < n && !a.CompareAndSwap(old, n); {
 		old = a.Load()
 	}
 }
 
-// mark notes that a shard, whose lock is held, has changed in the open generation.
+// mark marks a shard as changed in the open generation. The caller holds the lock of the shard.
 func (h *history) mark(number uint32) {
 	h.dirty[number/64].Or(1 << (number % 64))
 	if !h.pending.Load() {
@@ -50,19 +50,19 @@ func (h *history) mark(number uint32) {
 	raise(&h.changed, h.open.Load())
 }
 
-// generationOf returns the generation in which the changes of a shard will be collected that
-// has been marked and not collected since, or a later one. The shard's lock is held.
+// generationOf returns the generation in which the pending changes of a shard are collected, or a
+// later one. The caller holds the lock of the shard.
 func (h *history) generationOf(number uint32) uint64 {
 	open := h.open.Load()
 	if h.dirty[number/64].Load()&(1<<(number%64)) != 0 {
-		return open // at the latest, as the bit is taken after a generation has been opened
+		return open // or one before it: Collect opens the next generation before it clears dirty bits
 	}
-	return h.open.Load() - 1 // its mark has been taken, and it is waited for
+	return h.open.Load() - 1 // Collect has cleared the bit and waits for the lock of the shard
 }
 
-// Lead makes the table decide. The term is above all before, and at least 1. The Clock must not
-// tell a time before those that Replay and Commit were told. It panics if the table decides
-// already, or has no journal.
+// Lead makes the table the leader of a term. The term must be at least 1 and greater than all terms
+// before. The Clock must not return a time before the log times passed to Replay and Commit. Lead
+// panics if the table already leads or has no journal.
 func (t *Table) Lead(term uint64) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
@@ -83,11 +83,11 @@ func (t *Table) Lead(term uint64) {
 	t.flip.Unlock()
 }
 
-// Follow makes the table stop deciding, and takes back all generations that have not been
-// committed. When it returns nothing is left of them. A table that follows is left as it is.
+// Follow makes the table a follower and rolls back all uncommitted generations. The rollback is
+// complete when Follow returns. On a follower it has no effect.
 func (t *Table) Follow() {
 	t.flip.Lock()
-	t.term.Store(0) // from here on no batch begins
+	t.term.Store(0) // no new batch starts after this
 	committed := t.committed.Load()
 	t.image = 0
 	t.flip.Unlock()
@@ -107,23 +107,22 @@ func (t *Table) Follow() {
 	t.leader, t.cleared = 0, false
 }
 
-// follow makes a shard follow. A decision of the term that comes later finds that it is over.
+// follow makes the shard a follower. Later decisions of the old term fail in enter.
 func (s *shard) follow(committed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rollback(committed)
 	s.journal().term = 0
-	// The log time of the next leader may be a little behind the time of this one.
+	// The log time of the next leader may be slightly behind the time of this one.
 	s.now, s.reclaimAt = 0, 0
 }
 
-// Pending reports whether something has changed in the open generation. A Ticket may stand for
-// the open generation although nothing has: for whoever waits for it Collect closes it all
-// the same.
+// Pending reports whether anything has changed in the open generation. A Ticket may name the open
+// generation even if nothing has changed in it: Collect closes it in any case.
 func (t *Table) Pending() bool { return t.pending.Load() }
 
-// Mark returns the Ticket of the open generation, or the zero Ticket if the table follows or
-// has no journal.
+// Mark returns the Ticket of the open generation, or the zero Ticket on a follower or without a
+// journal.
 func (t *Table) Mark() limiter.Ticket {
 	term := t.term.Load()
 	if term == 0 {
@@ -132,7 +131,8 @@ func (t *Table) Mark() limiter.Ticket {
 	return limiter.Ticket{Term: term, Generation: t.open.Load()}
 }
 
-// Seen returns the Ticket of all that was done before. Its generation is 0 if that is committed.
+// Seen returns a Ticket that covers all previous changes. Its generation is 0 if all of them are
+// committed.
 func (t *Table) Seen() limiter.Ticket {
 	mark := t.Mark()
 	if mark.Term == 0 {
@@ -144,16 +144,17 @@ func (t *Table) Seen() limiter.Ticket {
 	return mark
 }
 
-// Await has nothing to wait for: who replicates a table knows what is.
+// Await returns nil immediately. It implements limiter.Engine; the replication layer waits for
+// commits itself.
 func (t *Table) Await(limiter.Ticket) error { return nil }
 
-// Commit says that a generation, and with it all before, will not be taken back any more, and
-// that now, in nanoseconds, is a log time that no node will decide before: records that expire
-// until then may be dropped for good.
+// Commit marks a generation and all generations before it as committed: they are not rolled back
+// any more. The log time now, in nanoseconds, is a time before which no node will decide: records
+// that expire at or before it may be dropped permanently.
 //
-// It reports false, and does nothing, if the generation is not a closed one of the term in
-// which the table decides, as when Follow has been called meanwhile. What was in it has then
-// been taken back, and has to be put with Replay.
+// Commit returns false without effect if the generation is not a closed one of the current term, as
+// after a concurrent Follow. Its changes have then been rolled back, and must be applied with
+// Replay.
 func (t *Table) Commit(generation, now uint64) bool {
 	t.flip.Lock()
 	defer t.flip.Unlock()
@@ -164,7 +165,7 @@ func (t *Table) Commit(generation, now uint64) bool {
 	raise(&t.settled, now)
 	if t.image > 0 && t.image <= generation {
 		t.image = 0
-		for i := range t.shards { // what Clear has taken away is too large to wait until it is in the way
+		for i := range t.shards { // images are too large to keep until the next change of the shard
 			s := &t.shards[i]
 			s.mu.Lock()
 			s.journal().trim(generation)
@@ -174,9 +175,9 @@ func (t *Table) Commit(generation, now uint64) bool {
 	return true
 }
 
-// Clear forgets all keys and returns their memory. While a table with a journal decides, it can
-// be taken back, and the memory stays until it is committed; while it follows, the table is
-// emptied for good, to be filled again.
+// Clear deletes all keys and releases their memory. On a leader, Clear can be rolled back, and the
+// memory is retained until it is committed. On a follower, Clear is permanent and the table can be
+// filled again.
 func (t *Table) Clear() {
 	if t.journals == nil {
 		t.clear()
@@ -187,8 +188,8 @@ func (t *Table) Clear() {
 	t.clearJournaled()
 }
 
-// ClearIn is Clear if the table decides in a term, and otherwise does nothing and reports
-// false. Clear would empty a table that has just been told to follow.
+// ClearIn clears the table if it leads in the given term. Otherwise it returns false without
+// effect. Unlike Clear, it cannot empty a table that has just become a follower.
 func (t *Table) ClearIn(term uint64) bool {
 	if t.journals == nil {
 		return false
@@ -206,7 +207,7 @@ func (t *Table) clearJournaled() {
 	t.groups.Lock()
 	defer t.groups.Unlock()
 	if t.leader == 0 {
-		t.settled.Store(0) // what comes may be older than what was
+		t.settled.Store(0) // the next changes may have earlier log times
 	}
 	t.clear()
 	if t.leader != 0 {

@@ -6,40 +6,40 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// journal is what a shard notes to take back what is not committed, and to tell others what
-// has changed. The shard's lock guards it.
+// journal is the undo log of a shard, and the source of the changes that Collect returns. It is
+// guarded by the lock of the shard.
 //
-// The first time that a key changes in a generation, what it was before is noted as an entry.
-// So undoing the entries, the newest first, leads back to the end of any generation.
+// The first change of a key in a generation adds an entry with the previous state of the key.
+// Undoing the entries in reverse order restores the state at the end of any generation.
 type journal struct {
-	term      uint64 // in which the shard decides; 0 while it follows
+	term      uint64 // the term in which the shard decides; 0 on a follower
 	collected uint64 // the generation in which its last changes were collected
-	dirty     bool   // it has changed since
-	gone      bool   // a key that is in the open generation has been removed
+	dirty     bool   // changed since collected
+	gone      bool   // a key that changed in the open generation has been removed
 
 	entries []entry
-	bytes   []byte // the records of the entries, one after the other
-	closed  []mark // the generations that have entries and are closed, in order
+	bytes   []byte // the records of the entries, concatenated
+	closed  []mark // the closed generations that have entries, in order
 	images  []image
 }
 
-// entry says how one key was, or that the shard was cleared. The record it points at has no
-// kind if the key was absent.
+// entry is the previous state of one key, or marks that the shard was cleared. If the key was
+// absent, the record has no kind.
 type entry struct {
 	tag  uint32
-	from uint32 // where the state in the record begins within the key's: what is before has stayed
-	at   int    // of the record in the journal's bytes; cleared if the shard was
+	from uint32 // size of the unchanged prefix of the key's state; the record holds only the rest
+	at   int    // offset of the record in journal.bytes, or cleared
 }
 
 const cleared = -1
 
-// mark is where the entries of a generation end.
+// mark is the end of the entries of a generation.
 type mark struct {
 	generation uint64
 	entries    int
 }
 
-// image is a shard's content before it was cleared.
+// image is the content of a shard before it was cleared.
 type image struct {
 	index      []slot
 	arena      []byte
@@ -47,12 +47,12 @@ type image struct {
 }
 
 const (
-	// minTailed is the size from which on a state is noted and told by what has changed in it,
-	// if that is no more than half.
+	// minTailed is the minimum size of a state for which only the changed tail is recorded and
+	// sent, if the tail is at most half of the state.
 	minTailed = 128
-	// lookBack is among how many entries one is looked for that need not be there.
+	// lookBack limits the number of entries searched for an entry that may be missing.
 	lookBack = 64
-	// keepBytes is how much room a journal keeps that has no entries.
+	// keepBytes is the capacity that a journal without entries may retain.
 	keepBytes = 4 << 10
 )
 
@@ -62,10 +62,11 @@ func (s *shard) hint() *hint { return &s.shared.hints[s.number] }
 
 func (s *shard) journal() *journal { return &s.shared.journals[s.number] }
 
-// journaling reports whether changes are noted.
+// journaling reports whether changes are recorded.
 func (s *shard) journaling() bool { return s.journaled && s.journal().term != 0 }
 
-// enter reports whether the shard decides in a term, and moves its time to now if so.
+// enter reports whether the shard decides in the given term. If so, it advances the time of the
+// shard to now.
 func (s *shard) enter(term, now uint64) bool {
 	if term == 0 || s.journal().term != term {
 		return false
@@ -74,8 +75,8 @@ func (s *shard) enter(term, now uint64) bool {
 	return true
 }
 
-// generation returns the one that has to be committed before what the shard holds is: 0 if it
-// is already.
+// generation returns the generation that must be committed before the content of the shard is, or 0
+// if it already is.
 func (s *shard) generation() uint64 {
 	j := s.journal()
 	switch {
@@ -87,7 +88,7 @@ func (s *shard) generation() uint64 {
 	return 0
 }
 
-// settled returns the time until which records have expired for good.
+// settled returns the time until which expired records may be dropped permanently.
 func (s *shard) settled(now uint64) uint64 {
 	if !s.journaled {
 		return now
@@ -95,8 +96,8 @@ func (s *shard) settled(now uint64) uint64 {
 	return min(now, s.shared.settled.Load())
 }
 
-// droppable reports whether a record can go without anybody being told: its time has passed,
-// no node will ever decide at an earlier one, and no entry needs what is in its state.
+// droppable reports whether a record can be dropped without a replicated change: it has expired, no
+// node will decide at an earlier time, and no entry needs its state to be undone.
 func (s *shard) droppable(at int, now uint64) bool {
 	rec := s.record(at)
 	if rec.expires() > s.settled(now) {
@@ -105,8 +106,8 @@ func (s *shard) droppable(at int, now uint64) bool {
 	return !s.journaled || len(rec.state()) < minTailed || !s.journal().hasTail(s.index[at].tag())
 }
 
-// remember notes what the record at an index position is, which is about to change or to go.
-// Of its state the first keep bytes stay.
+// remember records the current state of the record at an index position before it is changed or
+// removed. The first keep bytes of its state do not change.
 func (s *shard) remember(at, keep int) {
 	if !s.journaling() {
 		return
@@ -136,7 +137,7 @@ func (s *shard) note(rec record, tag uint32, keep int) {
 	}
 }
 
-// rememberAbsent notes that a key, which is about to be added, is not there.
+// rememberAbsent records that a key is absent before it is added.
 func (s *shard) rememberAbsent(key []byte, tag uint32) {
 	if !s.journaling() {
 		return
@@ -147,7 +148,7 @@ func (s *shard) rememberAbsent(key []byte, tag uint32) {
 	}
 }
 
-// rememberAll keeps what the shard holds, which is about to be cleared.
+// rememberAll saves the content of the shard before it is cleared.
 func (s *shard) rememberAll() {
 	if !s.journaling() {
 		return
@@ -158,7 +159,7 @@ func (s *shard) rememberAll() {
 	j.images = append(j.images, image{s.index, s.arena, s.live, s.dead})
 }
 
-// touch notes that the shard changes in the open generation.
+// touch marks the shard as changed in the open generation.
 func (s *shard) touch() {
 	if j := s.journal(); !j.dirty {
 		j.trim(s.shared.committed.Load())
@@ -167,20 +168,20 @@ func (s *shard) touch() {
 	}
 }
 
-// add adds an entry and its record.
+// add appends an entry and its record.
 func (j *journal) add(rec *limiter.Record, e entry) {
 	e.at = len(j.bytes)
 	j.bytes = appendRecord(j.bytes, rec)
 	j.entries = append(j.entries, e)
 }
 
-// record returns the record of an entry, and no more than that.
+// record returns the record of an entry, without the bytes that follow it.
 func (j *journal) record(e *entry) record {
 	rec := record(j.bytes[e.at:])
 	return rec[:rec.size()]
 }
 
-// opened returns where the entries of the open generation begin.
+// opened returns the index of the first entry of the open generation.
 func (j *journal) opened() int {
 	if len(j.closed) == 0 {
 		return 0
@@ -188,8 +189,8 @@ func (j *journal) opened() int {
 	return j.closed[len(j.closed)-1].entries
 }
 
-// find returns the newest entry of a key in the open generation, of the last so many entries,
-// or -1.
+// find returns the index of the newest entry of a key in the open generation, or -1. It searches
+// only the given number of last entries.
 func (j *journal) find(key []byte, tag uint32, last int) int {
 	for i := len(j.entries) - 1; i >= max(j.opened(), len(j.entries)-last); i-- {
 		e := &j.entries[i]
@@ -200,12 +201,12 @@ func (j *journal) find(key []byte, tag uint32, last int) int {
 	return -1
 }
 
-// tailFrom returns where the part of a key's state begins that the open generation has noted.
+// tailFrom returns the offset in the state of a key from which the open generation has recorded it.
 func (j *journal) tailFrom(key []byte, tag uint32) int {
 	return int(j.entries[j.find(key, tag, len(j.entries))].from)
 }
 
-// hasTail reports whether an entry of a tag needs the key's record to be undone.
+// hasTail reports whether undoing an entry with the given tag needs the current record of the key.
 func (j *journal) hasTail(tag uint32) bool {
 	for i := range j.entries {
 		if e := &j.entries[i]; e.tag == tag && e.from > 0 {
@@ -215,7 +216,7 @@ func (j *journal) hasTail(tag uint32) bool {
 	return false
 }
 
-// until returns where the entries of a generation and those before it end.
+// until returns the end of the entries of the given generation and those before it.
 func (j *journal) until(generation uint64) (end int) {
 	for _, m := range j.closed {
 		if m.generation <= generation {
@@ -225,7 +226,7 @@ func (j *journal) until(generation uint64) (end int) {
 	return end
 }
 
-// trim forgets the entries of a generation, which has been committed, and of those before it.
+// trim drops the entries of a committed generation and of those before it.
 func (j *journal) trim(committed uint64) {
 	end := j.until(committed)
 	if end == len(j.entries) {
@@ -276,13 +277,13 @@ func (j *journal) trimBytes(end int) {
 	j.bytes = j.bytes[:copy(j.bytes, j.bytes[from:])]
 }
 
-// reset forgets all entries.
+// reset drops all entries.
 func (j *journal) reset() {
 	clear(j.images)
 	j.entries, j.bytes, j.closed, j.images = j.entries[:0], j.bytes[:0], j.closed[:0], j.images[:0]
 }
 
-// tidyJournal gives memory back that nothing needs any more.
+// tidyJournal drops committed entries, and releases the memory of an empty journal.
 func (s *shard) tidyJournal() {
 	j := s.journal()
 	j.trim(s.shared.committed.Load())

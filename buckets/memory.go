@@ -9,29 +9,28 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Eviction says what gives way when the memory limit is reached and nothing has expired.
+// Eviction is the policy for new keys when the memory limit is reached and nothing has expired.
 type Eviction int32
 
 const (
-	// NoEviction refuses new keys. Those that exist stay exact.
+	// NoEviction refuses new keys. Existing keys stay exact.
 	NoEviction Eviction = iota
-	// EvictSmallestDebt drops the keys that have used the least share of their limit, and of
-	// those with the same share the keys that have the least time left for the memory that they
-	// take. A new key that would itself be the first to be dropped is refused.
+	// EvictSmallestDebt drops the keys with the smallest used share of their limit, and among keys
+	// with the same share those with the least remaining time per byte of memory. A new key that
+	// would itself be dropped first is refused.
 	EvictSmallestDebt
 )
 
-// budget counts the memory that all shards have allocated, and refuses more than the
-// limit.
+// budget accounts for the memory of all shards and enforces the limit.
 type budget struct {
-	limit    atomic.Int64 // bytes; 0: none
+	limit    atomic.Int64 // bytes; 0 means no limit
 	eviction atomic.Int32 // an Eviction
 	used     atomic.Int64
 	peak     atomic.Int64
 	evicted  atomic.Int64 // keys
 }
 
-// reserve adds n bytes to what is used, unless the limit does not allow it.
+// reserve adds n bytes to the used memory, unless that would exceed the limit.
 func (b *budget) reserve(n int64) bool {
 	for {
 		used := b.used.Load()
@@ -45,7 +44,7 @@ func (b *budget) reserve(n int64) bool {
 	}
 }
 
-// force adds n bytes to what is used, whatever the limit.
+// force adds n bytes to the used memory, regardless of the limit.
 func (b *budget) force(n int64) { b.raisePeak(b.used.Add(n)) }
 
 func (b *budget) raisePeak(used int64) {
@@ -54,7 +53,7 @@ func (b *budget) raisePeak(used int64) {
 	}
 }
 
-// exceeded reports whether more is used than the limit, as after that was lowered.
+// exceeded reports whether the used memory is above the limit, as after a reduction of the limit.
 func (b *budget) exceeded() bool {
 	limit := b.limit.Load()
 	return limit > 0 && b.used.Load() > limit
@@ -66,26 +65,26 @@ func (b *budget) release(n int64) { b.used.Add(-n) }
 
 const (
 	minArena  = 1 << 8
-	maxArena  = math.MaxUint32 // what a slot can point at
-	largeSize = 32 << 10       // from here on the runtime hands out whole pages
+	maxArena  = math.MaxUint32 // the largest offset of a slot
+	largeSize = 32 << 10       // above this size the runtime allocates whole pages
 	pageSize  = 8 << 10
 
-	// A shard that is full waits before it looks through its records again, so that a
-	// flood of new keys does not cost a search each: longer if little was found.
+	// Minimum interval between two searches of a full shard for expired records, so that a flood of
+	// new keys does not cost one search each. It is longer if the last search found little.
 	reclaimBusy  = uint64(100 * time.Millisecond)
 	reclaimQuiet = uint64(time.Second)
 )
 
-// bytes returns the memory that the shard has allocated.
+// bytes returns the number of bytes allocated by the shard.
 func (s *shard) bytes() int64 {
 	return int64(len(s.index))*slotSize + int64(cap(s.arena))
 }
 
-// liveBytes returns the part of the arena that is in use.
+// liveBytes returns the number of arena bytes in use.
 func (s *shard) liveBytes() int { return len(s.arena) - int(s.dead) }
 
-// arenaSize rounds the size of an arena up to one that the runtime hands out, so that what
-// is counted is what is allocated.
+// arenaSize rounds n up to a size class of the runtime, so that the counted size is the allocated
+// size.
 func arenaSize(n int) int {
 	switch {
 	case n <= minArena:
@@ -96,11 +95,11 @@ func arenaSize(n int) int {
 	return (n + pageSize - 1) &^ (pageSize - 1)
 }
 
-// demand is what has to be made room for.
+// demand is the memory needed to store some records.
 type demand struct {
 	records int
-	size    int  // of all of them
-	rank    rank // of the one that would be the first to be evicted
+	size    int  // total bytes
+	rank    rank // the lowest of their ranks
 }
 
 // demandOf returns the demand of one record.
@@ -109,17 +108,17 @@ func demandOf(rec *limiter.Record, now uint64) demand {
 	return demand{records: 1, size: size, rank: rankOf(rec.Kind, gauge(rec.Gauge), rec.Expires, now, size)}
 }
 
-// hasRoom reports whether a demand can be met as things are.
+// hasRoom reports whether a demand fits without growth or compaction.
 func (s *shard) hasRoom(d demand) bool {
 	return indexSize(int(s.live)+d.records) <= len(s.index) && len(s.arena)+d.size <= cap(s.arena)
 }
 
-// makeRoom sees that a demand can be met. Expired records give their room back before more
-// memory is taken: otherwise a shard that is full of them would grow at the expense of the
-// others. If there is no room, nothing but they is gone from this shard.
+// makeRoom ensures that a demand fits. It drops expired records before it allocates memory:
+// otherwise a shard full of them would grow at the expense of the other shards. If there is not
+// enough room, it has dropped only expired records.
 //
-// While the limit is exceeded nothing is added, even where a shard has room: that room is to be
-// given back.
+// While the limit is exceeded it fails even if the shard has room, since that memory is to be
+// released.
 func (s *shard) makeRoom(d demand, now uint64) error {
 	if !s.unlimited && s.shared.memory.exceeded() {
 		return limiter.ErrOutOfMemory
@@ -137,7 +136,7 @@ func (s *shard) makeRoom(d demand, now uint64) error {
 	return limiter.ErrOutOfMemory
 }
 
-// reclaim drops what has expired, and sets when to do so again.
+// reclaim drops expired records and schedules the next call.
 func (s *shard) reclaim(now uint64) {
 	s.reclaimAt = now + reclaimQuiet
 	if s.dropExpired(0, len(s.index), now)*worthIt > len(s.index) {
@@ -145,10 +144,10 @@ func (s *shard) reclaim(now uint64) {
 	}
 }
 
-// grow makes room for a demand, and reports whether there is. The room of dead
-// records comes first if it is a quarter of the arena, so that the work of moving the
-// others is shared by many inserts; then more memory, by an eighth at a time; and where
-// that is refused the room of the dead records whatever it is.
+// grow makes room for a demand and reports whether it succeeded. If dead records take a quarter of
+// the arena, it compacts the arena first, which amortizes the cost of moving records over many
+// inserts. Otherwise it grows the arena by an eighth. If the memory limit does not allow that, it
+// compacts the arena in any case.
 func (s *shard) grow(d demand) bool {
 	if want := indexSize(int(s.live) + d.records); want > len(s.index) && !s.resizeIndex(want) {
 		return false
@@ -164,7 +163,8 @@ func (s *shard) grow(d demand) bool {
 	return s.hasRoom(d)
 }
 
-// reserve adds n bytes to what is used, unless the memory limit counts and does not allow it.
+// reserve adds n bytes to the used memory. It fails if that would exceed the limit, unless the
+// shard is unlimited.
 func (s *shard) reserve(n int64) bool {
 	if s.unlimited {
 		s.shared.memory.force(n)
@@ -173,9 +173,9 @@ func (s *shard) reserve(n int64) bool {
 	return s.shared.memory.reserve(n)
 }
 
-// compact moves the live records to the beginning of the arena, in their order. For that
-// time each record and its slot exchange four bytes: the record says where its slot is,
-// and the slot keeps what stood in the record.
+// compact moves the live records to the start of the arena, in order. Meanwhile each record and its
+// slot exchange four bytes: the record holds its index position, and the slot holds the original
+// bytes of the record.
 func (s *shard) compact() {
 	if s.dead == 0 {
 		return
@@ -202,8 +202,8 @@ func (s *shard) compact() {
 	s.arena, s.dead = s.arena[:to], 0
 }
 
-// resizeArena compacts the records into an arena with room for so many bytes, and reports
-// whether the memory limit allows it.
+// resizeArena compacts the records into a new arena of at least n bytes, and reports whether the
+// memory limit allows it.
 func (s *shard) resizeArena(n int) bool {
 	n = arenaSize(n)
 	if int64(n) > maxArena || !s.reserve(int64(n-cap(s.arena))) {
@@ -214,8 +214,8 @@ func (s *shard) resizeArena(n int) bool {
 	return true
 }
 
-// resizeIndex moves the slots to an index of n places, and reports whether the memory
-// limit allows it.
+// resizeIndex moves the slots to an index of n slots, and reports whether the memory limit allows
+// it.
 func (s *shard) resizeIndex(n int) bool {
 	if !s.reserve(int64(n-len(s.index)) * slotSize) {
 		return false
@@ -231,9 +231,9 @@ func (s *shard) resizeIndex(n int) bool {
 	return true
 }
 
-// Reserve makes room for so many keys whose records take so many bytes together, as far as
-// the memory limit allows: keys that come after that need not move those before them. Room
-// that is not used is given back in time.
+// Reserve allocates memory for the given number of keys and the total bytes of their records, as
+// far as the memory limit allows, so that adding them does not move existing records. The sweeper
+// releases unused memory later.
 func (t *Table) Reserve(keys, bytes int64) {
 	share := func(n int64) int { return int(n/int64(len(t.shards)) + n/int64(len(t.shards))/16) }
 	for i := range t.shards {
@@ -249,7 +249,7 @@ func (t *Table) Reserve(keys, bytes int64) {
 	}
 }
 
-// shrink returns memory when most of it is no longer in use.
+// shrink releases memory if most of it is unused.
 func (s *shard) shrink() {
 	if s.live == 0 {
 		s.clear()
@@ -263,7 +263,7 @@ func (s *shard) shrink() {
 	}
 }
 
-// clear drops all records and gives their memory back.
+// clear drops all records and releases their memory.
 func (s *shard) clear() {
 	s.shared.memory.release(s.bytes())
 	s.index, s.arena = nil, nil

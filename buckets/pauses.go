@@ -7,14 +7,14 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// pauses keeps the longest time that a shard was locked by each kind of work other than
-// deciding. Such work is rare, so timing it costs nothing that matters. What is timed is
-// the clock on the wall: it includes what the system took the processor away for.
+// pauses holds the longest time that a shard was locked for each kind of work other than decisions.
+// Such work is rare, so timing it has no measurable cost. Times are wall time, including preemption
+// by the operating system.
 type pauses struct {
 	growth, compaction, eviction, sweep, copying atomic.Int64 // ns
 }
 
-// since notes in one of the pauses that its work has gone on since begin.
+// since raises worst to the time since begin.
 func since(worst *atomic.Int64, begin time.Time) {
 	took := int64(time.Since(begin))
 	for old := worst.Load(); took > old && !worst.CompareAndSwap(old, took); {

@@ -2,13 +2,12 @@
 
 package buckets
 
-// prefetch asks for the memory at an address without waiting for it. Any address will do.
+// prefetch loads the cache line at an address without waiting for it. Any address is valid.
 //
 //go:noescape
 func prefetch(addr uintptr)
 
-// prefetchToWrite asks for the two cache lines at an address, to be written. Any address will
-// do.
+// prefetchToWrite loads the two cache lines at an address for writing. Any address is valid.
 //
 //go:noescape
 func prefetchToWrite(addr uintptr)

@@ -2,7 +2,7 @@
 
 package buckets
 
-// Where there are no instructions for it, nothing is asked for in advance.
+// On other architectures prefetching has no effect.
 
 func prefetch(uintptr) {}
 

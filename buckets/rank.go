@@ -6,15 +6,15 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// rank orders keys for eviction: a key of a lower rank is dropped first. It is the class of
-// the share of its limit that the key has used, and below that the class of its debt. 0 is a
-// key whose time has passed.
+// rank orders keys for eviction: keys with a lower rank are dropped first. The high bits are the
+// class of the used share of the key's limit, and the low bits the class of its debt. An expired
+// key has rank 0.
 //
-// The share comes first, whatever the limits are: keys that have used little can be had in any
-// number, and with any time left, by asking for other limits.
+// The share takes precedence, regardless of the limits: a client can create any number of keys with
+// a small share and an arbitrary remaining time by choosing other limits.
 type rank int
 
-const debtBits = 10 // hold a debt class
+const debtBits = 10 // width of a debt class
 
 func newRank(share, debt int) rank { return rank(share<<debtBits | debt) }
 
@@ -30,7 +30,7 @@ func rankOf(kind limiter.Kind, g gauge, expires, now uint64, size int) rank {
 	return newRank(g.shareClass(kind, expires, now), debtClass(expires, now, size))
 }
 
-// share returns the share of the rank of a record.
+// share returns the share class of the rank of a record.
 func (r record) share(now uint64) int {
 	if expires := r.expires(); expires > now {
 		return r.gauge().shareClass(r.kind(), expires, now)
@@ -38,16 +38,16 @@ func (r record) share(now uint64) int {
 	return 0
 }
 
-// census is how many bytes of the records of a shard are of each rank at a time.
+// census counts the bytes of the records of a shard by rank at one time.
 type census struct {
 	shard  *shard
 	now    uint64
 	shares [shareClasses]int
-	debts  [debtClasses]int // of the records of one share
-	of     int              // that share; -1: none yet
+	debts  [debtClasses]int // by debt class, of the records of one share class
+	of     int              // that share class; -1 if none yet
 }
 
-// take counts the bytes of the records of each share.
+// take counts the bytes of the records by share class.
 func (c *census) take(s *shard, now uint64) {
 	c.shard, c.now, c.of = s, now, -1
 	for _, sl := range s.index {
@@ -58,7 +58,7 @@ func (c *census) take(s *shard, now uint64) {
 	}
 }
 
-// debtsOf returns the bytes of the records of each debt, of those of one share.
+// debtsOf returns the bytes of the records of one share class by debt class.
 func (c *census) debtsOf(share int) []int {
 	if c.of == share {
 		return c.debts[:]
@@ -77,7 +77,7 @@ func (c *census) debtsOf(share int) []int {
 	return c.debts[:]
 }
 
-// upTo returns the bytes of the records up to a rank.
+// upTo returns the bytes of all records with rank r or below.
 func (c *census) upTo(r rank) int {
 	below := sum(c.shares[:r.share()])
 	if c.shares[r.share()] == 0 {
@@ -86,16 +86,16 @@ func (c *census) upTo(r rank) int {
 	return below + sum(c.debtsOf(r.share())[:r.debt()+1])
 }
 
-// lastRank returns the rank with which there are so many bytes, and how many of them are of
-// that rank.
+// lastRank returns the lowest rank up to which the records have at least want bytes, and the part
+// of want that falls on that rank.
 func (c *census) lastRank(want int) (last rank, rest int) {
 	share, want := firstWith(c.shares[:], want)
 	debt, want := firstWith(c.debtsOf(share), want)
 	return newRank(share, debt), want
 }
 
-// firstWith returns the first class with which there are so many bytes, or the last class, and
-// how many of the bytes are of that class.
+// firstWith returns the first class up to which there are at least want bytes, or else the last
+// class, and the part of want that falls on that class.
 func firstWith(classes []int, want int) (class, rest int) {
 	for ; class < len(classes)-1 && classes[class] < want; class++ {
 		want -= classes[class]
@@ -110,11 +110,11 @@ func sum(bytes []int) (sum int) {
 	return sum
 }
 
-// debtClasses is eight classes for each power of two of a debt.
+// debtClasses is the number of classes of a debt: eight per power of two.
 const debtClasses = 8 * 65
 
-// debtClass sorts debts, which are the time that a key has left in nanoseconds for each byte of
-// its record, into classes: one of a higher class is the greater one. Class 0 has none.
+// debtClass returns the class of a debt: the remaining time in nanoseconds per byte of the record.
+// A higher class is a greater debt. Class 0 is an expired record.
 func debtClass(expires, now uint64, size int) int {
 	if expires <= now {
 		return 0

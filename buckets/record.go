@@ -7,25 +7,25 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// record is one key and its state as they lie in an arena:
+// record is the encoding of one key and its state in an arena:
 //
 //	kind     1 byte, with flags in its upper bits
-//	gauge    1 byte: how much of its limit the key has used (see gauge)
-//	expires  8 bytes, little endian: the time from which it equals an absent record
-//	size     of the key, 7 bits a byte, the last byte below 128
+//	gauge    1 byte: encodes the used share of the key's limit (see gauge)
+//	expires  8 bytes, little endian: the time from which the record equals an absent one
+//	size     of the key, a uvarint
 //	key
-//	size     of the state, in the same form
+//	size     of the state, a uvarint
 //	state
 //
-// A throttle record ends with the key, as the time in it is all the state there is. A
-// record is a view: it runs on to the end of the arena.
+// A Throttle record ends after the key, as expires is its complete state. A record is a slice that
+// extends to the end of the arena.
 type record []byte
 
 const (
-	// The flags in the byte of the kind. A kind is below all of them.
-	deadFlag  = 0x80 // no slot points at the record
-	notedFlag = 0x40 // the journal holds what it was before the open generation
-	tailFlag  = 0x20 // of that, only how its state ended
+	// Flags in the kind byte. All kinds are below them.
+	deadFlag  = 0x80 // no slot refers to the record
+	notedFlag = 0x40 // the journal holds the state before the open generation
+	tailFlag  = 0x20 // the journal holds only the tail of that state
 	flags     = deadFlag | notedFlag | tailFlag
 
 	gaugeAt   = 1
@@ -37,8 +37,8 @@ func (r record) kind() limiter.Kind { return limiter.Kind(r[0] &^ flags) }
 
 func (r record) dead() bool { return r[0]&deadFlag != 0 }
 
-// overwrite writes the gauge, the time and the new end of the state of a record that keeps its
-// length.
+// overwrite writes the gauge, the expiry time and the new tail of the state. The length of the
+// record does not change.
 func (r record) overwrite(c *limiter.Change, g gauge) {
 	r.setGauge(g)
 	r.setExpires(c.Expires)
@@ -47,7 +47,7 @@ func (r record) overwrite(c *limiter.Change, g gauge) {
 	}
 }
 
-// kill marks the record as one that no slot points at.
+// kill marks the record as dead: no slot refers to it.
 func (r record) kill() { r[0] |= deadFlag }
 
 func (r record) gauge() gauge { return gauge(r[gaugeAt]) }
@@ -58,7 +58,7 @@ func (r record) expires() uint64 { return binary.LittleEndian.Uint64(r[expiresAt
 
 func (r record) setExpires(t uint64) { binary.LittleEndian.PutUint64(r[expiresAt:], t) }
 
-// swap writes a number over the first bytes of the time, and returns what stood there.
+// swap overwrites the first four bytes of expires with n, and returns the previous value.
 func (r record) swap(n uint32) (old uint32) {
 	old = binary.LittleEndian.Uint32(r[expiresAt:])
 	binary.LittleEndian.PutUint32(r[expiresAt:], n)
@@ -70,7 +70,7 @@ func (r record) key() []byte {
 	return r[keySizeAt+n:][:size]
 }
 
-// state returns what the record holds besides the time: nothing in a throttle record.
+// state returns the state besides expires, or nil for a Throttle record.
 func (r record) state() []byte {
 	if r.kind() == limiter.Throttle {
 		return nil
@@ -94,12 +94,12 @@ func (r record) size() int {
 	return end
 }
 
-// whole returns the record in the form in which it leaves the table. It borrows from r.
+// whole returns the record as a limiter.Record that refers to the memory of r.
 func (r record) whole() limiter.Record {
 	return limiter.Record{Kind: r.kind(), Key: r.key(), Expires: r.expires(), State: r.state(), Gauge: r[gaugeAt]}
 }
 
-// appendRecord adds a record to an arena.
+// appendRecord appends a record to an arena.
 func appendRecord(arena []byte, rec *limiter.Record) []byte {
 	arena = append(arena, byte(rec.Kind), rec.Gauge)
 	arena = binary.LittleEndian.AppendUint64(arena, rec.Expires)
@@ -112,7 +112,7 @@ func appendRecord(arena []byte, rec *limiter.Record) []byte {
 	return append(arena, rec.State...)
 }
 
-// recordSize returns the size that a record has in an arena.
+// recordSize returns the size of a record in an arena.
 func recordSize(rec *limiter.Record) int {
 	size := keySizeAt + uvarintSize(len(rec.Key)) + len(rec.Key)
 	if rec.Kind == limiter.Throttle {

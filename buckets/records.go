@@ -7,11 +7,11 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Records goes through the live records, shard by shard, while the table is in use. The
-// records of a shard are those of one moment, and each shard has its own moment: what has
-// been decided when Records is called is among them. A record is borrowed until the next.
+// Records iterates over the live records, shard by shard, while the table is in use. The records of
+// each shard are a consistent snapshot of that shard, taken when the iteration reaches it. All
+// decisions made before the call of Records are included. A record is valid until the next one.
 //
-// A shard is locked only for as long as it takes to copy it.
+// A shard is locked only while it is copied.
 func (t *Table) Records() iter.Seq[limiter.Record] {
 	return func(yield func(limiter.Record) bool) {
 		var arena []byte
@@ -25,8 +25,8 @@ func (t *Table) Records() iter.Seq[limiter.Record] {
 	}
 }
 
-// copyArena copies the arena over a slice, which grows if it has to while the shard is not
-// locked.
+// copyArena copies the arena into over, which is reallocated, if necessary, without holding the
+// lock of the shard.
 func (s *shard) copyArena(over []byte, now uint64) ([]byte, uint64) {
 	for {
 		now = s.lock(now)

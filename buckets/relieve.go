@@ -6,22 +6,22 @@ import (
 )
 
 const (
-	reliefEvery = 50 * time.Millisecond // how often the memory is compared with the limit
-	reliefSlice = time.Millisecond      // the longest stretch of work
-	reliefPause = time.Millisecond      // after a stretch, for decisions
-	reliefBytes = 256 << 10             // evicted under one lock
-	worthTrim   = 16                    // slack is worth a copy from this part of a shard's memory on
+	reliefEvery = 50 * time.Millisecond // interval of the check against the limit
+	reliefSlice = time.Millisecond      // maximum time of one slice
+	reliefPause = time.Millisecond      // time for decisions after a slice
+	reliefBytes = 256 << 10             // evicted per lock
+	worthTrim   = 16                    // trim copies a shard if at least 1/worthTrim of its memory is unused
 	minShard    = minArena + 8*slotSize // bytes of a shard with a few keys
 	overHalf    = exhausted - 8 + 1     // the lowest class of more than half of a limit
 )
 
-// RunRelief brings the memory below a limit that has been lowered, until ctx ends: with
-// EvictSmallestDebt by evicting keys, and in any case by giving back what shards hold and do
-// not use. Without it, new keys are refused until enough has expired.
+// RunRelief reduces the memory to a lowered limit until ctx is done. It evicts keys if the policy
+// is EvictSmallestDebt, and releases unused memory in any case. Without it, new keys are refused
+// until enough records have expired.
 //
-// It works in slices. After a slice that has evicted keys it calls flush, which returns when
-// that is replicated: so neither a journal nor an entry of the log takes more than a slice. An
-// error means that it cannot be for now.
+// It works in slices. After a slice that has evicted keys it calls flush, which returns when the
+// evictions are replicated, so that the journal and a log entry never hold more than one slice. If
+// flush fails, RunRelief pauses until the next check.
 func (t *Table) RunRelief(ctx context.Context, flush func() error) {
 	ticker := time.NewTicker(reliefEvery)
 	defer ticker.Stop()
@@ -35,7 +35,7 @@ func (t *Table) RunRelief(ctx context.Context, flush func() error) {
 	}
 }
 
-// relieve works until the limit is kept or nothing more can be given back.
+// relieve works until the limit is met or nothing more can be released.
 func (t *Table) relieve(ctx context.Context, flush func() error) {
 	r := newRelief(t)
 	for ctx.Err() == nil && r.next() {
@@ -57,16 +57,15 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// relief goes through the shards of a table, round after round. In each round all shards are
-// to shrink by the same factor, so that a shard does not lose keys which another one still
-// would keep. Shards of a few keys, and keys that have used more than half of their limit, come
-// last.
+// relief visits the shards of a table in rounds. In each round all shards shrink by the same
+// factor, so that no shard drops keys that another one would keep. Small shards, and keys that have
+// used more than half of their limit, are spared until the other measures are exhausted.
 type relief struct {
 	table       *Table
-	shard       int   // the next one; 0 at the begin of a round
-	limit, used int64 // at the begin of the round: the factor
-	floor       int64 // bytes below which no shard has to shrink
-	spare       int   // the share from which on keys are not evicted
+	shard       int   // the next shard; 0 at the start of a round
+	limit, used int64 // at the start of the round; their ratio is the factor
+	floor       int64 // no shard has to shrink below this number of bytes
+	spare       int   // keys of this share class and above are not evicted
 }
 
 func newRelief(t *Table) relief { return relief{table: t, floor: minShard, spare: overHalf} }
@@ -81,14 +80,14 @@ func (r *relief) next() bool {
 		return true
 	}
 	used := m.used.Load()
-	if used == r.used && !r.press() { // a round has changed nothing
+	if used == r.used && !r.press() { // the last round changed nothing
 		return false
 	}
 	r.limit, r.used = m.limit.Load(), used
 	return true
 }
 
-// press lets the next round evict more, and reports whether there is more.
+// press makes the next round evict more, and reports whether that is possible.
 func (r *relief) press() bool {
 	switch {
 	case r.floor > 0:
@@ -101,7 +100,7 @@ func (r *relief) press() bool {
 	return true
 }
 
-// work works until the time is up, the round is over, or the limit is kept.
+// work runs until the slice is used up, the round is complete, or the limit is met.
 func (r *relief) work(slice time.Duration) {
 	for start := time.Now(); r.table.memory.exceeded() && time.Since(start) < slice; {
 		if !r.step() {
@@ -113,7 +112,7 @@ func (r *relief) work(slice time.Duration) {
 	}
 }
 
-// step works on one shard under its lock, and reports whether that is done.
+// step processes one shard with its lock held, and reports whether the shard is done.
 func (r *relief) step() (done bool) {
 	s := &r.table.shards[r.shard]
 	now := s.lock(r.table.clock())
@@ -123,8 +122,8 @@ func (r *relief) step() (done bool) {
 	return s.relieve(max(r.floor, int64(float64(size)*float64(r.limit)/float64(r.used))), r.spare, now)
 }
 
-// relieve brings the shard's memory down to so many bytes, or closer to that, and reports
-// whether there is no more to do. Keys of shares from spare on stay.
+// relieve reduces the memory of the shard to target bytes, or closer to it, and reports whether
+// nothing more is to be done. It spares keys of share class spare and above.
 func (s *shard) relieve(target int64, spare int, now uint64) (done bool) {
 	if !s.mayEvict() {
 		if held := s.bytes(); held-s.tight() >= held/worthTrim {
@@ -147,7 +146,7 @@ func (s *shard) relieve(target int64, spare int, now uint64) (done bool) {
 	return true
 }
 
-// mayEvict reports whether keys can be evicted here: that is up to the node that decides.
+// mayEvict reports whether keys can be evicted. On replicated tables only the leader evicts.
 func (s *shard) mayEvict() bool {
 	return s.shared.memory.evicting() == EvictSmallestDebt && (!s.journaled || s.journaling())
 }
@@ -160,7 +159,7 @@ func (s *shard) tight() int64 {
 	return int64(indexSize(int(s.live)))*slotSize + int64(arenaSize(s.liveBytes()))
 }
 
-// trim gives back what the shard holds and does not use.
+// trim releases unused memory of the shard.
 func (s *shard) trim() {
 	if s.live == 0 {
 		s.clear()

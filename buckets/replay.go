@@ -7,19 +7,19 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// ErrLeading is returned by what only a table that follows can do.
+// ErrLeading is returned by operations that require a follower.
 var ErrLeading = errors.New("this table decides itself")
 
-// Replay puts what Collect has made on another node, at log time now in nanoseconds: records
-// that expire until then may be dropped for good afterwards. It is put whatever the memory
-// limit.
+// Replay applies changes that Collect returned on another node, at log time now in nanoseconds.
+// Records that expire at or before now may be dropped permanently afterwards. The memory limit does
+// not apply.
 //
-// Changes are to be replayed in the order of their generations. To begin with some that the
-// table has already, or to repeat some, does no harm once the newest of those has been
-// replayed again.
+// Changes must be replayed in the order of their generations. Replay may start with generations
+// that the table already has, and may repeat some: the state is correct again after the latest of
+// them has been replayed.
 //
-// The error is ErrChanges, and then nothing has been put; ErrLeading; or limiter.ErrOutOfMemory
-// if a shard holds more than 4 GiB.
+// The error is ErrChanges, in which case nothing has been applied; ErrLeading; or
+// limiter.ErrOutOfMemory if a shard would exceed 4 GiB.
 func (t *Table) Replay(changes []byte, now uint64) error {
 	if err := checkChanges(changes); err != nil {
 		return fmt.Errorf("replay changes: %w", err)
@@ -30,7 +30,7 @@ func (t *Table) Replay(changes []byte, now uint64) error {
 		return fmt.Errorf("replay changes: %w", ErrLeading)
 	}
 	if now < t.settled.Load() {
-		t.settled.Store(now) // what has expired since may be needed for what comes
+		t.settled.Store(now) // the next changes may need records that have expired since
 	}
 	if len(changes) > 0 {
 		if err := t.replayAll(reader{rest: changes[1:]}); err != nil {
@@ -41,14 +41,14 @@ func (t *Table) Replay(changes []byte, now uint64) error {
 	return nil
 }
 
-// replayAll puts changes, and asks for the memory of several before it waits for that of one.
+// replayAll applies changes in batches, and prefetches the memory of a batch before it applies it.
 func (t *Table) replayAll(r reader) error {
 	var batch [maxLookahead]change
 	var hashes [maxLookahead]uint64
 	for len(r.rest) > 0 {
 		n := 0
 		for ; n < len(batch) && len(r.rest) > 0; n++ {
-			batch[n], _ = r.change() // has been checked
+			batch[n], _ = r.change() // already validated by checkChanges
 			hashes[n] = t.hash(batch[n].rec.Key)
 			t.fetchSlot(hashes[n])
 		}
@@ -104,8 +104,8 @@ func (s *shard) putAbsent(key []byte, tag uint32) {
 	}
 }
 
-// putTail puts the end of a state. If there is no such state, changes are being replayed over
-// newer ones: one that is still to come has the whole.
+// putTail applies an update of the tail of a state. If the key has no matching state, older changes
+// are being replayed over newer ones, and a later change contains the complete record.
 func (s *shard) putTail(c *change, tag uint32) {
 	at, found := s.find(c.rec.Key, tag)
 	tail := limiter.Change{Expires: c.rec.Expires, Keep: c.from, Tail: c.rec.State}
@@ -115,8 +115,8 @@ func (s *shard) putTail(c *change, tag uint32) {
 	}
 }
 
-// putUnlimited stores a record over what there is under its key, even one whose time has
-// passed, and whatever the memory limit.
+// putUnlimited stores a record in place of any record of its key, even if it has expired, and
+// regardless of the memory limit.
 func (s *shard) putUnlimited(rec *limiter.Record, tag uint32) error {
 	whole := limiter.Change{Expires: rec.Expires, Tail: rec.State}
 	if at, found := s.find(rec.Key, tag); found && s.fits(at, rec.Kind, &whole) {
@@ -128,9 +128,9 @@ func (s *shard) putUnlimited(rec *limiter.Record, tag uint32) error {
 	return s.replace(rec, tag, 0)
 }
 
-// Restore puts a record of a snapshot, whatever the memory limit. One that has expired at now,
-// in nanoseconds, takes its key away. The error is ErrChanges for an unknown kind, ErrLeading,
-// or limiter.ErrOutOfMemory if a shard holds more than 4 GiB.
+// Restore stores a record of a snapshot, regardless of the memory limit. A record that has expired
+// at now, in nanoseconds, deletes its key. The error is ErrChanges for an unknown kind, ErrLeading,
+// or limiter.ErrOutOfMemory if a shard would exceed 4 GiB.
 func (t *Table) Restore(rec limiter.Record, now uint64) error {
 	if !rec.Kind.Known() {
 		return fmt.Errorf("restore a record of kind %d: %w", uint8(rec.Kind), ErrChanges)

@@ -1,7 +1,7 @@
 package buckets
 
-// rollback undoes all entries but those of committed generations, the newest first. The memory
-// limit does not count for that: what comes back has been there.
+// rollback undoes all entries of uncommitted generations, newest first. The memory limit does not
+// apply, since it restores previous content.
 func (s *shard) rollback(committed uint64) {
 	j := s.journal()
 	s.unlimited = true
@@ -13,7 +13,7 @@ func (s *shard) rollback(committed uint64) {
 	j.dirty, j.gone, j.collected = false, false, 0
 }
 
-// undo makes a key be what an entry says, if what came after the entry has been undone.
+// undo restores the state of an entry. All newer entries have been undone.
 func (s *shard) undo(j *journal, e *entry) {
 	if e.at == cleared {
 		last := len(j.images) - 1
@@ -42,7 +42,8 @@ func (s *shard) undo(j *journal, e *entry) {
 	}
 }
 
-// mustFind returns the record of a key whose state is noted in part, which therefore stays.
+// mustFind returns the record of a key with a tail entry. The journal ensures that such a record is
+// not dropped.
 func (s *shard) mustFind(key []byte, tag uint32) record {
 	at, found := s.find(key, tag)
 	if !found {
@@ -51,7 +52,7 @@ func (s *shard) mustFind(key []byte, tag uint32) record {
 	return s.record(at)
 }
 
-// undoTail makes the record be what it was, of whose state old has what follows the first from
+// undoTail restores the record. The state of old holds the previous state without its first from
 // bytes.
 func (r record) undoTail(old record, from int) {
 	r[0] &^= flags
@@ -60,7 +61,7 @@ func (r record) undoTail(old record, from int) {
 	copy(r.state()[from:], old.state())
 }
 
-// addOld adds a record as it was for a key that is not there.
+// addOld adds the previous record of an absent key.
 func (s *shard) addOld(old record, tag uint32) {
 	if err := s.makeRoom(demand{records: 1, size: len(old)}, 0); err != nil {
 		panic("buckets: no room for what has been there: " + err.Error())
@@ -71,7 +72,7 @@ func (s *shard) addOld(old record, tag uint32) {
 	s.live++
 }
 
-// bringBack makes the shard hold what it held before it was cleared.
+// bringBack restores the content of the shard before it was cleared.
 func (s *shard) bringBack(i *image) {
 	s.clear()
 	s.index, s.arena, s.live, s.dead = i.index, i.arena, i.live, i.dead

@@ -6,13 +6,12 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Scan visits keys in the order of their shards and, within a shard, of their tags. A
-// cursor holds the shard in its upper half and, in its lower half, the tag to go on
-// from. Neither growing an index nor moving slots changes the order of tags, so a cursor
-// stays good.
+// Scan visits keys in the order of their shards and, within a shard, of their tags. A cursor holds
+// the shard in its upper half and the next tag in its lower half. Growing an index and moving slots
+// do not change the order of tags, so a cursor stays valid.
 func (t *Table) Scan(cursor uint64, count int, visit func(key []byte, kind limiter.Kind)) uint64 {
 	now := t.clock()
-	count = max(count, 1) // a call always gets further
+	count = max(count, 1) // each call makes progress
 	number, tag := cursor>>32, uint32(cursor)
 	for left := count; number < uint64(len(t.shards)); number, tag = number+1, 0 {
 		s := &t.shards[number]
@@ -28,13 +27,13 @@ func (t *Table) Scan(cursor uint64, count int, visit func(key []byte, kind limit
 	return 0
 }
 
-// sampled is how many keys RandomKey chooses among. A single one would be chosen the more often
-// the longer the gap before it.
+// sampled is the number of keys from which RandomKey chooses. A single key would be chosen with a
+// probability proportional to the gap before it.
 const sampled = 16
 
-// RandomKey returns a copy of one of the live keys that follow a place, in the order of Scan, from
-// its end on to its beginning. The place and the choice depend on random. It reports whether there
-// is any live key.
+// RandomKey returns a copy of one of the live keys that follow a position in the order of Scan,
+// which wraps around at the end. The position and the choice depend on random. It reports whether
+// there is any live key.
 func (t *Table) RandomKey(random uint64) (key []byte, found bool) {
 	first := random >> 32 % uint64(len(t.shards)) << 32
 	var keys [][]byte
@@ -43,7 +42,7 @@ func (t *Table) RandomKey(random uint64) (key []byte, found bool) {
 	for len(keys) == 0 && cursor != 0 {
 		cursor = t.Scan(cursor, sampled, collect)
 	}
-	// The keys of the shard before the place have not been visited yet.
+	// The keys of the first shard before the position have not been visited yet.
 	for again := true; again && len(keys) == 0; again = cursor != 0 && cursor>>32 <= first>>32 {
 		cursor = t.Scan(cursor, sampled, collect)
 	}
@@ -53,19 +52,20 @@ func (t *Table) RandomKey(random uint64) (key []byte, found bool) {
 	return keys[random%uint64(len(keys))], true
 }
 
-// scanLocking is scan under the shard's lock, which a visit that panics does not keep.
+// scanLocking calls scan with the lock of the shard held. It also unlocks the shard if visit
+// panics.
 func (s *shard) scanLocking(tag uint32, count int, now uint64, visit func([]byte, limiter.Kind)) (work int, next uint32, more bool) {
 	now = s.lock(now)
 	defer s.mu.Unlock()
 	return s.scan(tag, count, now, visit)
 }
 
-// homesPerKey is how many homes are looked at for the work of visiting one key, so
-// that a call stays short where most of the index is empty or has expired.
+// homesPerKey is the number of visited homes that count as much as one visited key, so that a call
+// stays short if most of the index is empty or expired.
 const homesPerKey = 10
 
-// scan visits the live keys from tag on, home by home, until the work of count keys is
-// done. It returns how much was done, and the tag to go on from if there is more to do.
+// scan visits the live keys from tag on, home by home, until the work equals that of count keys. It
+// returns the work done, and the next tag if there is more.
 func (s *shard) scan(tag uint32, count int, now uint64, visit func([]byte, limiter.Kind)) (work int, next uint32, more bool) {
 	if len(s.index) == 0 {
 		return 0, 0, false
@@ -82,9 +82,9 @@ func (s *shard) scan(tag uint32, count int, now uint64, visit func([]byte, limit
 	return visited + (len(s.index)-first)/homesPerKey, 0, false
 }
 
-// visitHome visits the live keys whose home is the given one and whose tag is not
-// below the given one, which matters where the index has shrunk since the cursor was
-// made. They lie between their home and the next empty slot.
+// visitHome visits the live keys with the given home and a tag of at least the given one. The tag
+// matters if the index has shrunk since the cursor was returned. These keys lie between their home
+// and the next empty slot.
 func (s *shard) visitHome(home int, tag uint32, now uint64, visit func([]byte, limiter.Kind)) (visited int) {
 	for at := home; s.index[at] != 0; at = s.next(at) {
 		sl := s.index[at]
@@ -99,7 +99,7 @@ func (s *shard) visitHome(home int, tag uint32, now uint64, visit func([]byte, l
 	return visited
 }
 
-// firstTag returns the lowest tag whose home is the given one.
+// firstTag returns the lowest tag with the given home.
 func (s *shard) firstTag(home int) uint32 {
 	return uint32(uint64(home) << 32 / uint64(len(s.index)))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// slot is an index entry: the tag of a key in the upper half, and in the lower half
-// the offset of its record in the arena plus one. Zero is an empty slot.
+// slot is an index entry. The upper half is the tag of a key; the lower half is the offset of its
+// record in the arena plus one. Zero is an empty slot.
 type slot uint64
 
 const slotSize = 8
@@ -20,39 +20,38 @@ func newSlot(tag, offset uint32) slot { return slot(tag)<<32 | slot(offset+1) }
 func (s slot) tag() uint32    { return uint32(s >> 32) }
 func (s slot) offset() uint32 { return uint32(s) - 1 }
 
-// shard is one lock and what it guards.
+// shard is a part of the table with its own lock.
 //
-// The index is open addressed with linear probing. A key's home is given by the upper
-// bits of its tag, so slots lie in the order of their tags but for what probing
-// displaced: that is what lets Scan go on after the index has grown. Removal moves
-// displaced slots back, so there are no tombstones. Records that are removed or replaced
-// stay in the arena, marked as dead, until it is compacted; so an arena can also be read
-// from its beginning to its end.
+// The index is an open-addressing hash table with linear probing. The home of a key is determined
+// by the upper bits of its tag, so slots are in the order of their tags except for those displaced
+// by probing. Scan depends on this order to continue after the index has grown. Removal moves
+// displaced slots back, so there are no tombstones. Removed and replaced records stay in the arena,
+// marked as dead, until it is compacted, so that an arena can also be read sequentially.
 type shard struct {
 	mu     sync.Mutex
 	index  []slot // empty, or a power of two of slots
 	arena  []byte
-	live   uint32 // records that the index points at
-	dead   uint32 // bytes of the arena that it does not point at
+	live   uint32 // records referenced by the index
+	dead   uint32 // bytes of dead records in the arena
 	shared *shared
 
 	number    uint32 // of the shard
-	journaled bool   // it has a journal (see journal)
-	unlimited bool   // the memory limit does not count at present
+	journaled bool   // the shard has a journal (see journal)
+	unlimited bool   // the memory limit does not apply temporarily
 	gaugeless bool   // decisions store no gauges
 
 	hits, misses, expired, changes int64
 
-	now       uint64 // the newest time seen
-	reclaimAt uint64 // when to look for expired records to make room at the earliest
+	now       uint64 // the latest time seen
+	reclaimAt uint64 // earliest time of the next search for expired records
 }
 
-// lock locks the shard, and returns the time that holds there: now, or the newest time
-// that the shard has seen if that is later.
+// lock locks the shard, and returns the time to use in it: now, or the latest time that the shard
+// has seen if that is later.
 func (s *shard) lock(now uint64) uint64 {
 	s.mu.Lock()
 	if s.journaled {
-		return max(s.now, now) // only who may decide moves the time (see enter)
+		return max(s.now, now) // only decisions and deletes advance the time (see enter)
 	}
 	s.now = max(s.now, now)
 	return s.now
@@ -63,13 +62,13 @@ func (s *shard) record(at int) record {
 	return record(s.arena[s.index[at].offset():])
 }
 
-// home returns where the probing for a tag begins.
+// home returns the index position where probing for a tag starts.
 func (s *shard) home(tag uint32) int { return home(tag, len(s.index)) }
 
-// home returns where the probing for a tag begins in an index of n slots.
+// home returns the position where probing for a tag starts in an index of n slots.
 func home(tag uint32, n int) int { return int(uint64(tag) * uint64(n) >> 32) }
 
-// find returns the index position of a key, if it is there.
+// find returns the index position of a key, and reports whether it is present.
 func (s *shard) find(key []byte, tag uint32) (at int, found bool) {
 	if len(s.index) == 0 {
 		return 0, false
@@ -82,11 +81,10 @@ func (s *shard) find(key []byte, tag uint32) (at int, found bool) {
 	return at, false
 }
 
-// next returns the position after at. The index has no end: after the last position comes
-// the first.
+// next returns the position after at. It wraps around at the end of the index.
 func (s *shard) next(at int) int { return (at + 1) & (len(s.index) - 1) }
 
-// decide carries out one request.
+// decide executes one request.
 func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, d *desk, out *limiter.Decision) {
 	at, found, old, err := s.state(req, tag, now)
 	s.count(&old)
@@ -96,8 +94,8 @@ func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, d *desk, ou
 	}
 	var change limiter.Change
 	if req.Kind == limiter.Throttle {
-		// What most requests ask for takes the straight way: through the table, with what is
-		// copied for it, a decision takes a fifth longer.
+		// Direct call for the most common kind: through the algorithms table, a decision takes
+		// about 20% longer because of copied arguments.
 		change.Expires, *out = gcra.Decide(req.Limit, old.Expires, now, req.Quantity)
 		change.Set = change.Expires != old.Expires
 	} else {
@@ -109,12 +107,12 @@ func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, d *desk, ou
 			*out = limiter.Decision{Err: err}
 		}
 	case found && old.Expires == 0 && s.droppable(at, now):
-		s.drop(at) // its time has passed, and it is in sight
+		s.drop(at) // expired and already looked up
 	}
 }
 
-// state returns the state of a request's key, the zero State if it is absent or its time has
-// passed, and where it lies, if it is found. The error is limiter.ErrWrongKind.
+// state returns the state of a request's key, which is the zero State if the key is absent or
+// expired, and its index position if found. The error is limiter.ErrWrongKind.
 func (s *shard) state(req *limiter.Request, tag uint32, now uint64) (at int, found bool, old limiter.State, err error) {
 	at, found = s.find(req.Key, tag)
 	if !found {
@@ -130,7 +128,7 @@ func (s *shard) state(req *limiter.Request, tag uint32, now uint64) (at int, fou
 	return at, found, limiter.State{Expires: rec.expires(), Data: rec.state()}, err
 }
 
-// count counts that a request has found its key in a state.
+// count counts a hit or a miss.
 func (s *shard) count(old *limiter.State) {
 	if old.Expires > 0 {
 		s.hits++
@@ -139,8 +137,8 @@ func (s *shard) count(old *limiter.State) {
 	}
 }
 
-// apply stores what a decision has made of the state of a key that lies at an index
-// position, if it is found. A key at rest is not stored.
+// apply stores the change of a key with index position at, if found. A state that has expired is
+// not stored.
 func (s *shard) apply(at int, found bool, req *limiter.Request, c *limiter.Change, g gauge, tag uint32, now uint64) error {
 	switch {
 	case c.Expires <= now:
@@ -158,14 +156,13 @@ func (s *shard) apply(at int, found bool, req *limiter.Request, c *limiter.Chang
 	return s.replace(&rec, tag, now)
 }
 
-// fits reports whether what a decision has made of a state can be written over the record of
-// the same key that lies at an index position.
+// fits reports whether the new state can overwrite the record of the same key at an index position.
 func (s *shard) fits(at int, kind limiter.Kind, c *limiter.Change) bool {
 	old := s.record(at)
 	return old.kind() == kind && (kind == limiter.Throttle || len(old.state()) == c.Keep+len(c.Tail))
 }
 
-// overwrite writes what fits.
+// overwrite writes a change that fits.
 func (s *shard) overwrite(at int, c *limiter.Change, g gauge, now uint64) {
 	s.countExpired(at, now)
 	if s.journaled {
@@ -175,21 +172,20 @@ func (s *shard) overwrite(at int, c *limiter.Change, g gauge, now uint64) {
 	s.changes++
 }
 
-// put stores a record over what there is under its key. One whose time has passed takes
-// its key away.
+// put stores a record in place of any record of its key. An expired record deletes its key.
 func (s *shard) put(rec *limiter.Record, tag uint32, now uint64) error {
 	at, found := s.find(rec.Key, tag)
 	change := limiter.Change{Expires: rec.Expires, Tail: rec.State}
 	return s.apply(at, found, &limiter.Request{Kind: rec.Kind, Key: rec.Key}, &change, gauge(rec.Gauge), tag, now)
 }
 
-// replace adds a record in the place of what there is under its key. If there is no room,
-// what there was stays.
+// replace adds a record in place of any record of its key. If there is no room, the old record
+// stays.
 func (s *shard) replace(rec *limiter.Record, tag uint32, now uint64) error {
 	if err := s.makeRoom(demandOf(rec, now), now); err != nil {
 		return err
 	}
-	if at, found := s.find(rec.Key, tag); found { // where making room has left it
+	if at, found := s.find(rec.Key, tag); found { // making room may have moved it
 		s.countExpired(at, now)
 		s.remember(at, 0)
 		s.remove(at)
@@ -201,7 +197,7 @@ func (s *shard) replace(rec *limiter.Record, tag uint32, now uint64) error {
 	return nil
 }
 
-// forget removes a key, which changes its state if it was live.
+// forget removes a key. It counts as a change if the key was live.
 func (s *shard) forget(at int, now uint64) {
 	if !s.countExpired(at, now) {
 		s.changes++
@@ -210,13 +206,13 @@ func (s *shard) forget(at int, now uint64) {
 	s.remove(at)
 }
 
-// drop removes a key whose time has passed, which nobody will miss (see droppable).
+// drop removes an expired key that is droppable.
 func (s *shard) drop(at int) {
 	s.remove(at)
 	s.expired++
 }
 
-// countExpired counts a record that is about to go if its time has passed.
+// countExpired counts the record as expired if it is, and reports whether it is.
 func (s *shard) countExpired(at int, now uint64) bool {
 	expired := s.record(at).expires() <= now
 	if expired {
@@ -225,7 +221,7 @@ func (s *shard) countExpired(at int, now uint64) bool {
 	return expired
 }
 
-// add adds a record for a key that is not there, where there is room.
+// add adds a record for an absent key. The caller has made room.
 func (s *shard) add(rec *limiter.Record, tag uint32) {
 	offset := uint32(len(s.arena))
 	s.arena = appendRecord(s.arena, rec)
@@ -236,7 +232,7 @@ func (s *shard) add(rec *limiter.Record, tag uint32) {
 	s.live++
 }
 
-// place puts a slot into the first empty place from its home on. There is one.
+// place stores a slot at the first empty position from its home on. The index has at least one.
 func (s *shard) place(sl slot) {
 	at := s.home(sl.tag())
 	for s.index[at] != 0 {
@@ -245,8 +241,8 @@ func (s *shard) place(sl slot) {
 	s.index[at] = sl
 }
 
-// remove takes the slot at a position out of the index, and closes the gap: each slot
-// behind it that may lie in the gap without being cut off from its home moves there.
+// remove removes the slot at a position from the index and closes the gap: each following slot
+// moves into the gap unless that would place it before its home.
 func (s *shard) remove(at int) {
 	rec := s.record(at)
 	s.dead += uint32(rec.size())
@@ -264,11 +260,11 @@ func (s *shard) remove(at int) {
 	s.index[at] = 0
 }
 
-// distance returns how many steps lead from one position to another.
+// distance returns the number of steps from one position to another.
 func (s *shard) distance(from, to int) int { return (to - from) & (len(s.index) - 1) }
 
-// indexSize returns the size of an index that holds n slots with at most four in five
-// places taken: probing stays short, and ends, as one place is always empty.
+// indexSize returns the size of an index for n slots with a load factor of at most 4/5. Probing
+// stays short, and terminates because at least one slot is empty.
 func indexSize(n int) int {
 	return max(8, 1<<bits.Len(uint(n+n/4)))
 }

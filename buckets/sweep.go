@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	sweepSlots = 1024                   // slots looked at under one lock
-	sweepSlice = time.Millisecond       // the longest that the sweeper works at a stretch
-	sweepBusy  = 10 * time.Millisecond  // the pause while much is found
-	sweepQuiet = 100 * time.Millisecond // the pause otherwise
-	worthIt    = 16                     // much is found when more than one in so many slots is dropped
+	sweepSlots = 1024                   // slots examined per lock
+	sweepSlice = time.Millisecond       // maximum time of one slice
+	sweepBusy  = 10 * time.Millisecond  // pause while many records expire
+	sweepQuiet = 100 * time.Millisecond // pause otherwise
+	worthIt    = 16                     // sweepBusy applies if more than 1/worthIt of the slots are dropped
 )
 
-// RunSweeper drops records whose time has passed, a slice at a time, until ctx ends.
-// Without it they stay until they are touched or their shard is full.
+// RunSweeper drops expired records in slices until ctx is done. Without it, they stay until they
+// are accessed or their shard is full.
 func (t *Table) RunSweeper(ctx context.Context) {
 	w := sweeper{table: t}
 	timer := time.NewTimer(sweepQuiet)
@@ -33,14 +33,14 @@ func (t *Table) RunSweeper(ctx context.Context) {
 	}
 }
 
-// sweeper knows where in its table to go on sweeping.
+// sweeper is the position of the next step in a table.
 type sweeper struct {
 	table *Table
 	shard int
 	slot  int
 }
 
-// sweep works until the time is up or the whole table has been seen.
+// sweep works until the slice is used up or the whole table has been visited.
 func (w *sweeper) sweep(slice time.Duration) (seen, dropped int) {
 	start := time.Now()
 	for visited := 0; visited < len(w.table.shards) && time.Since(start) < slice; {
@@ -54,8 +54,7 @@ func (w *sweeper) sweep(slice time.Duration) (seen, dropped int) {
 	return seen, dropped
 }
 
-// step drops what has expired in a piece of one shard, and reports whether that was the
-// shard's last.
+// step drops expired records in a part of one shard, and reports whether it was the last part.
 func (w *sweeper) step() (seen, dropped int, last bool) {
 	s := &w.table.shards[w.shard]
 	now := s.lock(w.table.clock())
@@ -76,7 +75,7 @@ func (w *sweeper) step() (seen, dropped int, last bool) {
 	return seen, dropped, last
 }
 
-// dropExpired drops the records at index positions from..to-1 whose time has passed.
+// dropExpired drops the expired records at index positions from..to-1.
 func (s *shard) dropExpired(from, to int, now uint64) (dropped int) {
 	until := s.settled(now)
 	for at := from; at < to; {
@@ -84,12 +83,12 @@ func (s *shard) dropExpired(from, to int, now uint64) (dropped int) {
 			at++
 			continue
 		}
-		// Another slot may have moved into the gap, so the position is looked at again.
+		// Another slot may have moved to this position: examine it again.
 		s.drop(at)
 		dropped++
 	}
 	if dropped > 0 {
-		s.now = max(s.now, until) // nothing is decided at a time at which they were there
+		s.now = max(s.now, until) // no decision may use a time at which they were live
 	}
 	return dropped
 }

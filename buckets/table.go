@@ -11,18 +11,18 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Config says how a Table is built. The zero value is ready for use.
+// Config configures a Table. The zero value is ready for use.
 type Config struct {
-	Clock     Clock    // nil: a clock that starts at the present wall time
-	MaxMemory int64    // bytes that arenas and indexes may take; 0: no limit
-	Eviction  Eviction // what to do when that is not enough
-	Journal   bool     // the table is one node's copy of a state that is replicated: it follows, and decides nothing until Lead
-	Shards    int      // a power of two; 0: 2048, which keeps the work on one of them short at 10 M keys. A shard's arena ends at 4 GiB
+	Clock     Clock    // default: a clock that starts at the current wall time
+	MaxMemory int64    // limit in bytes of arenas and indexes; 0 means no limit
+	Eviction  Eviction // policy at the memory limit
+	Journal   bool     // replicated: the table is a follower, which refuses decisions, until Lead is called
+	Shards    int      // a power of two; default 2048, which keeps operations on one shard short at 10 M keys. The arena of a shard is limited to 4 GiB
 }
 
 const defaultShards = 2048
 
-// Table is the sharded table of limiter state. It implements limiter.Engine.
+// Table is a sharded table of limiter state. It implements limiter.Engine.
 type Table struct {
 	clock  Clock
 	seed   maphash.Seed
@@ -30,12 +30,12 @@ type Table struct {
 	shared
 }
 
-// shared is what all shards of a table account to.
+// shared is the state shared by all shards of a table.
 type shared struct {
 	memory   budget
 	pauses   pauses
-	hints    []hint    // one for each shard
-	journals []journal // one for each shard, or none
+	hints    []hint    // one per shard
+	journals []journal // one per shard, or nil
 	history
 }
 
@@ -71,21 +71,21 @@ func New(c Config) *Table {
 	return t
 }
 
-// SetMaxMemory changes the memory limit in bytes; 0 lifts it. While more is used than a lowered
-// limit, new keys and states that have to grow are refused: until enough has expired, or with
-// EvictSmallestDebt until RunRelief has evicted enough.
+// SetMaxMemory sets the memory limit in bytes; 0 means no limit. If the limit is lowered below the
+// memory in use, new keys and growing states are refused until enough records have expired or, with
+// EvictSmallestDebt, until RunRelief has evicted enough keys.
 func (t *Table) SetMaxMemory(bytes int64) { t.memory.limit.Store(bytes) }
 
-// Memory returns the bytes that are held for keys, which count against the memory limit.
+// Memory returns the bytes allocated for keys, which count against the memory limit.
 func (t *Table) Memory() int64 { return t.memory.used.Load() }
 
-// SetEviction changes what gives way at the memory limit.
+// SetEviction sets the eviction policy.
 func (t *Table) SetEviction(e Eviction) { t.memory.eviction.Store(int32(e)) }
 
 // Now returns the limiter time in nanoseconds.
 func (t *Table) Now() uint64 { return t.clock() }
 
-// Lookup describes key.
+// Lookup returns the Entry of key, and reports whether the key is live.
 func (t *Table) Lookup(key []byte) (limiter.Entry, bool) {
 	s, tag := t.locate(key)
 	now := s.lock(t.clock())
@@ -105,9 +105,8 @@ func (t *Table) Lookup(key []byte) (limiter.Entry, bool) {
 	}, true
 }
 
-// Put stores a record over what there is under its key, whatever its kind. A record whose
-// time has passed takes its key away. The error is limiter.ErrOutOfMemory, and then the
-// key is as it was.
+// Put stores a record in place of any record of its key, regardless of the kind. An expired record
+// deletes its key. The error is limiter.ErrOutOfMemory, in which case the key is unchanged.
 func (t *Table) Put(rec limiter.Record) error {
 	s, tag := t.locate(rec.Key)
 	now := s.lock(t.clock())
@@ -115,7 +114,7 @@ func (t *Table) Put(rec limiter.Record) error {
 	return s.put(&rec, tag, now)
 }
 
-// Delete forgets key. A table that follows forgets nothing.
+// Delete deletes key, and reports whether it was live. On a follower it has no effect.
 func (t *Table) Delete(key []byte) bool {
 	s, tag := t.locate(key)
 	term := t.term.Load()
@@ -133,7 +132,7 @@ func (t *Table) Delete(key []byte) bool {
 	return live
 }
 
-// Usage sums what the shards have counted.
+// Usage returns the sum of the counters of all shards.
 func (t *Table) Usage() limiter.Usage {
 	u := limiter.Usage{
 		Bytes:   t.memory.used.Load(),
@@ -158,19 +157,20 @@ func (t *Table) Usage() limiter.Usage {
 // locate returns the shard of a key and the key's tag within it.
 func (t *Table) locate(key []byte) (*shard, uint32) { return t.shardAndTag(t.hash(key)) }
 
-// shardAndTag returns the shard of the key that has a hash, and its tag within it.
+// shardAndTag returns the shard and the tag of a key with the given hash.
 func (t *Table) shardAndTag(hash uint64) (*shard, uint32) {
 	return &t.shards[t.shardOf(hash)], tagOf(hash)
 }
 
-// shardOf and tagOf take different bits of a hash.
+// shardOf and tagOf use different bits of a hash.
 func (t *Table) shardOf(hash uint64) int { return int(hash & uint64(len(t.shards)-1)) }
 
 func tagOf(hash uint64) uint32 { return uint32(hash >> 32) }
 
-// hash spreads keys over shards and homes. A seed does not make xxhash safe from keys
-// that are made to collide: there are sets of keys that collide under every seed. So a
-// hash that is safe is mixed in, and the sum is as hard to aim at as the harder of the two.
+// hash distributes keys over shards and homes. A seed does not protect xxhash against crafted
+// collisions: some sets of keys collide under every seed. Therefore hash combines it with maphash,
+// which is collision-resistant under a secret seed, and the result is as hard to attack as the
+// stronger of the two.
 func (t *Table) hash(key []byte) uint64 {
 	return xxhash.Sum64(key) ^ maphash.Bytes(t.seed, key)
 }
