@@ -15,18 +15,18 @@ import (
 
 const million = 1 << 20
 
-// slow is a limit that forgets nothing during a test.
+// slow is a limit whose units do not recover during a test.
 var slow = limiter.Limit{Max: 1000, Interval: time.Hour}
 
-// numberedKey writes the number's key of 16 bytes over key.
+// numberedKey writes the 16-byte key of number n to key.
 func numberedKey(key []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(key[:0], "user:000"...), n)
 }
 
-// scattered counts through the numbers below a million in an order that defeats caches.
+// scattered permutes the numbers below a million into an order with few cache hits.
 func scattered(i uint64) uint64 { return i * 0x9e3779b97f4a7c15 >> 44 }
 
-// asker asks for numbered keys without allocating.
+// asker sends requests for numbered keys without allocating.
 type asker struct {
 	table *Table
 	reqs  [1]limiter.Request
@@ -44,7 +44,7 @@ func (a *asker) ask(n uint64) {
 	a.table.Decide(a.reqs[:], a.out[:])
 }
 
-// filled returns a table that holds n numbered keys.
+// filled returns a table with n numbered keys.
 func filled(n int, c Config) *Table {
 	t := New(c)
 	a := newAsker(t, slow)
@@ -54,8 +54,8 @@ func filled(n int, c Config) *Table {
 	return t
 }
 
-// BenchmarkDecide measures a decision and its storing among a million keys. Uniform is
-// bound by two cache misses, for the slot and for the record; hot has none.
+// BenchmarkDecide measures a stored decision in a table of a million keys. The uniform case is
+// dominated by two cache misses, for the slot and for the record; the hot case has none.
 func BenchmarkDecide(b *testing.B) {
 	table := filled(million, Config{})
 	often := limiter.Limit{Max: 1e6, Interval: time.Hour}
@@ -84,9 +84,9 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideBatch measures a decision and its storing as part of a pipeline, among
-// one and ten million keys, on one core and on all. The memory of a batch is waited for
-// at once, so a decision takes less time than one wait (see BenchmarkWait).
+// BenchmarkDecideBatch measures a stored decision as part of a pipeline, with one and ten million
+// keys, on one core and on all cores. The cache misses of a batch overlap, so a decision takes less
+// time than one miss (see BenchmarkWait).
 func BenchmarkDecideBatch(b *testing.B) {
 	for _, keys := range []int{million, 10 * million} {
 		table := filled(keys, Config{})
@@ -114,7 +114,7 @@ func BenchmarkDecideBatch(b *testing.B) {
 	}
 }
 
-// batch is a pipeline of requests for keys in an order that defeats caches.
+// batch is a pipeline of requests for keys in an order with few cache hits.
 type batch struct {
 	table *Table
 	reqs  []limiter.Request
@@ -141,8 +141,8 @@ func (b *batch) decide() {
 	b.table.Decide(b.reqs, b.out)
 }
 
-// BenchmarkCores does arithmetic on one core and on all: what the machine itself gains by them
-// at the time.
+// BenchmarkCores measures pure arithmetic on one core and on all cores. It is the reference for the
+// scaling of the parallel benchmarks on the current machine.
 func BenchmarkCores(b *testing.B) {
 	work := func() (h uint64) {
 		for range 1000 {
@@ -166,8 +166,8 @@ func BenchmarkCores(b *testing.B) {
 	})
 }
 
-// BenchmarkWait measures what the machine takes to fetch from an arbitrary place in as much
-// memory as a million keys take, when each place tells the next.
+// BenchmarkWait measures the latency of dependent random loads from as much memory as a million
+// keys take.
 func BenchmarkWait(b *testing.B) {
 	next := make([]uint32, 12*million)
 	const line = 16
@@ -181,7 +181,7 @@ func BenchmarkWait(b *testing.B) {
 	}
 }
 
-// BenchmarkFill measures a million new keys of 16 bytes, and what they take.
+// BenchmarkFill measures the insertion of a million new keys of 16 bytes, and their memory.
 func BenchmarkFill(b *testing.B) {
 	var table *Table
 	heap := func() uint64 {
@@ -200,7 +200,7 @@ func BenchmarkFill(b *testing.B) {
 	runtime.KeepAlive(table)
 }
 
-// BenchmarkRefuse measures a new key for which there is no memory.
+// BenchmarkRefuse measures the refusal of a new key at the memory limit.
 func BenchmarkRefuse(b *testing.B) {
 	table := filled(million, Config{MaxMemory: 16 << 20})
 	a := newAsker(table, slow)
@@ -210,7 +210,7 @@ func BenchmarkRefuse(b *testing.B) {
 	}
 }
 
-// BenchmarkEvict measures a new key that takes the place of others.
+// BenchmarkEvict measures the insertion of a new key that evicts others.
 func BenchmarkEvict(b *testing.B) {
 	for _, mb := range []int64{6, 64} {
 		b.Run(fmt.Sprint(mb, "MiB"), func(b *testing.B) {
@@ -236,7 +236,7 @@ func BenchmarkSweep(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(slots), "ns/slot")
 }
 
-// BenchmarkSweepExpired measures dropping a million keys.
+// BenchmarkSweepExpired measures dropping a million expired keys.
 func BenchmarkSweepExpired(b *testing.B) {
 	clock := newFakeClock()
 	for b.Loop() {
@@ -249,7 +249,7 @@ func BenchmarkSweepExpired(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*million), "ns/key")
 }
 
-// BenchmarkScan measures a call that visits ten keys, which is what SCAN does by default.
+// BenchmarkScan measures a call that visits ten keys, the default of SCAN.
 func BenchmarkScan(b *testing.B) {
 	table := filled(million, Config{})
 	visited := 0
@@ -261,8 +261,8 @@ func BenchmarkScan(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(visited), "ns/key")
 }
 
-// BenchmarkKinds measures decisions of each kind on a key that stays in the cache, each
-// admitted and stored, and groups of three.
+// BenchmarkKinds measures admitted and stored decisions of each kind on a cached key, and groups of
+// three.
 func BenchmarkKinds(b *testing.B) {
 	run := func(name string, reqs []limiter.Request) {
 		b.Run(name, func(b *testing.B) {
@@ -298,8 +298,8 @@ func BenchmarkKinds(b *testing.B) {
 		charge(limiter.Throttle, "b", ample[limiter.Throttle], 1), charge(limiter.Throttle, "c", ample[limiter.Throttle], 1)))
 }
 
-// BenchmarkDecideJournal is BenchmarkDecide for a table whose changes are collected, 1000
-// decisions at a time, and committed two generations later.
+// BenchmarkDecideJournal is BenchmarkDecide with a journal. Changes are collected every 1000
+// decisions and committed two generations later.
 func BenchmarkDecideJournal(b *testing.B) {
 	table := New(Config{Journal: true})
 	table.Lead(1)
@@ -330,8 +330,8 @@ func BenchmarkDecideJournal(b *testing.B) {
 	}
 }
 
-// BenchmarkCollect measures closing a generation in which so many keys of a million have
-// changed. It reports what that takes for each.
+// BenchmarkCollect measures closing a generation with the given number of changed keys in a table
+// of a million. It reports the time and the size per key.
 func BenchmarkCollect(b *testing.B) {
 	table := New(Config{Journal: true})
 	table.Lead(1)
@@ -362,7 +362,7 @@ func BenchmarkCollect(b *testing.B) {
 	}
 }
 
-// BenchmarkReplay measures taking in a change of a key of a million, each in its turn.
+// BenchmarkReplay measures replaying changes of single keys in a table of a million.
 func BenchmarkReplay(b *testing.B) {
 	leader := New(Config{Journal: true})
 	leader.Lead(1)

@@ -13,7 +13,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// madeChanges returns changes with one of each sort, and the offsets at which one begins.
+// madeChanges returns changes of each type, and the offset of each change and of the end.
 func madeChanges() (changes []byte, begins []int) {
 	changes = []byte{changesVersion}
 	next := func(b []byte) {
@@ -52,22 +52,22 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A change has none of the flags of the record in its arena.
+// The record flags of an arena are not part of a change.
 func TestChangesHaveNoFlags(t *testing.T) {
 	rec := record(appendRecord(nil, &limiter.Record{Kind: limiter.WindowLog, State: make([]byte, 4)}))
 	rec[0] |= flags
 	for g, bit := range map[gauge]byte{0: 0, 1: changeGauged} {
 		rec.setGauge(g)
 		if b := appendPut(nil, rec); b[0] != bit|byte(limiter.WindowLog) {
-			t.Errorf("a put of gauge %d begins with %#x", g, b[0])
+			t.Errorf("a put of gauge %d starts with %#x", g, b[0])
 		}
 		if b := appendTail(nil, rec, 2); b[0] != changeTail|bit|byte(limiter.WindowLog) {
-			t.Errorf("a tail of gauge %d begins with %#x", g, b[0])
+			t.Errorf("a tail of gauge %d starts with %#x", g, b[0])
 		}
 	}
 }
 
-// Changes that end anywhere but behind a change are malformed.
+// Changes that end within a change are malformed.
 func TestChangesCutShort(t *testing.T) {
 	changes, begins := madeChanges()
 	whole := map[int]bool{0: true}
@@ -117,12 +117,12 @@ func TestMalformedChanges(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if table.settled.Load() != 0 {
-			t.Errorf("%s: the time has gone on", what)
+			t.Errorf("%s: the log time has advanced", what)
 		}
 	}
 }
 
-// What is replayed does no harm, whatever it is: it is put, or nothing of it is.
+// Replay of arbitrary bytes either applies all changes or none, and leaves the table consistent.
 func FuzzReplay(f *testing.F) {
 	changes, _ := madeChanges()
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -156,7 +156,8 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// Changes without a gauge are read as with one that is unknown, and written in the same form.
+// Changes without a gauge are decoded as changes with an unknown gauge, and encoded in the same
+// form.
 func TestChangesWithoutGauge(t *testing.T) {
 	head := func(what byte) []byte {
 		return append(binary.LittleEndian.AppendUint64([]byte{changesVersion, what}, start+1e9), 1, 'k')
@@ -176,7 +177,7 @@ func TestChangesWithoutGauge(t *testing.T) {
 	}
 	written := record(appendRecord(nil, &want))
 	if got := appendTail(appendPut([]byte{changesVersion}, written), written, 298); !bytes.Equal(got, slices.Concat(changes[:len(changes)-2], []byte{1, 2}, tail)) {
-		t.Errorf("written as %x", got)
+		t.Errorf("encoded as %x", got)
 	}
 	if err := table.Replay(head(byte(limiter.Throttle)), start); err != nil || table.Usage().Keys != 1 {
 		t.Errorf("a throttle record: %v, %d keys", err, table.Usage().Keys)

@@ -10,10 +10,10 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// start is where the clocks of the tests begin.
+// start is the initial time of the test clocks.
 const start = uint64(1_700_000_000_000_000_000)
 
-// fakeClock is a clock that stands still until it is moved.
+// fakeClock is a clock that advances only on request.
 type fakeClock struct{ now atomic.Uint64 }
 
 func newFakeClock() *fakeClock {
@@ -26,7 +26,7 @@ func (c *fakeClock) tell() uint64 { return c.now.Load() }
 
 func (c *fakeClock) advance(d time.Duration) { c.now.Add(uint64(d)) }
 
-// ask has one request decided.
+// ask decides one request.
 func ask(t *Table, key string, l limiter.Limit, quantity int64) limiter.Decision {
 	reqs := [1]limiter.Request{{Kind: limiter.Throttle, Key: []byte(key), Limit: l, Quantity: quantity}}
 	var out [1]limiter.Decision
@@ -34,7 +34,7 @@ func ask(t *Table, key string, l limiter.Limit, quantity int64) limiter.Decision
 	return out[0]
 }
 
-// checkTable holds a table that nobody uses to what is always true of one.
+// checkTable checks the invariants of an idle table.
 func checkTable(tb testing.TB, t *Table) {
 	tb.Helper()
 	var bytes, live, dataset int64
@@ -57,25 +57,24 @@ func checkTable(tb testing.TB, t *Table) {
 	}
 	u := t.Usage()
 	if u.Bytes != bytes || u.Peak < bytes {
-		tb.Fatalf("the shards hold %d bytes, Usage tells %+v", bytes, u)
+		tb.Fatalf("the shards hold %d bytes, Usage returns %+v", bytes, u)
 	}
 	if u.Dataset != dataset {
-		tb.Fatalf("the records and their slots take %d bytes, Usage tells %+v", dataset, u)
+		tb.Fatalf("the records and their slots take %d bytes, Usage returns %+v", dataset, u)
 	}
 	if u.Keys != live {
-		tb.Fatalf("the shards hold %d keys, Usage tells %+v", live, u)
+		tb.Fatalf("the shards hold %d keys, Usage returns %+v", live, u)
 	}
 }
 
-// checkShard holds a shard to what is always true of one. tagOf tells the tag that a key
-// must have.
+// checkShard checks the invariants of an idle shard. tagOf returns the expected tag of a key.
 func checkShard(tb testing.TB, s *shard, tagOf func(key []byte) uint32) {
 	tb.Helper()
 	if n := len(s.index); n&(n-1) != 0 || n > 0 && n < indexSize(int(s.live)) {
-		tb.Fatalf("index of %d places for %d keys", n, s.live)
+		tb.Fatalf("index of %d slots for %d keys", n, s.live)
 	}
 	var slots, dead int
-	starts := map[uint32]bool{} // of live records
+	starts := map[uint32]bool{} // offsets of live records
 	for from := 0; from < len(s.arena); {
 		rec := record(s.arena[from:])
 		if rec.dead() {
@@ -93,24 +92,24 @@ func checkShard(tb testing.TB, s *shard, tagOf func(key []byte) uint32) {
 		}
 		slots++
 		if !starts[sl.offset()] {
-			tb.Fatalf("slot %d points at %d, where no live record begins, or that of another slot", at, sl.offset())
+			tb.Fatalf("slot %d refers to offset %d, which is not the start of a live record or belongs to another slot", at, sl.offset())
 		}
 		delete(starts, sl.offset())
 		checkSlot(tb, s, at, tagOf)
 	}
 	if slots != int(s.live) || len(starts) > 0 || dead != int(s.dead) {
-		tb.Fatalf("%d slots and live is %d; %d records without slot; %d bytes dead, and counted %d", slots, s.live, len(starts), dead, s.dead)
+		tb.Fatalf("%d slots, but live is %d; %d records without a slot; %d dead bytes, but dead is %d", slots, s.live, len(starts), dead, s.dead)
 	}
 	if n := cap(s.arena); n > 0 && n != arenaSize(n) {
-		tb.Fatalf("the arena's size is %d, which the runtime rounds up", n)
+		tb.Fatalf("arena size %d is not a size class of the runtime", n)
 	}
 	if want := uintptr(unsafe.Pointer(unsafe.SliceData(s.index))); s.hint().base.Load() != want || s.hint().size.Load() != int64(len(s.index)) {
-		tb.Fatalf("the hint does not tell where the index is")
+		tb.Fatalf("the hint does not match the index")
 	}
 }
 
-// checkSlot checks that a key is found where it is: its tag is right, there is no gap
-// between its home and it, and no other slot of the same key before it.
+// checkSlot checks that find returns the position of a slot: its tag is correct, there is no gap
+// between it and its home, and no slot of the same key precedes it.
 func checkSlot(tb testing.TB, s *shard, at int, tagOf func(key []byte) uint32) {
 	tb.Helper()
 	rec, tag := s.record(at), s.index[at].tag()
@@ -121,6 +120,6 @@ func checkSlot(tb testing.TB, s *shard, at int, tagOf func(key []byte) uint32) {
 		tb.Fatalf("key %.40q has no kind", rec.key())
 	}
 	if found, ok := s.find(bytes.Clone(rec.key()), tag); !ok || found != at {
-		tb.Fatalf("key %.40q lies at %d of %d with home %d, find tells %d %t", rec.key(), at, len(s.index), s.home(tag), found, ok)
+		tb.Fatalf("key %.40q is at %d of %d with home %d, find returns %d %t", rec.key(), at, len(s.index), s.home(tag), found, ok)
 	}
 }

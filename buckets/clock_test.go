@@ -48,17 +48,17 @@ func TestClockNeverGoesBack(t *testing.T) {
 	}
 }
 
-// A table without a clock of its own starts at the wall time.
+// Without Config.Clock, the table starts at the current wall time.
 func TestDefaultClock(t *testing.T) {
 	before := uint64(time.Now().UnixNano())
 	got := New(Config{}).clock()
 	if after := uint64(time.Now().UnixNano()); got < before || got > after {
-		t.Errorf("clock tells %d, want %d..%d", got, before, after)
+		t.Errorf("clock returns %d, want %d..%d", got, before, after)
 	}
 }
 
-// Of two batches that come to a shard in the other order than they read the clock, the
-// first may drop a record that the second, by its own time, would still have to see.
+// Two batches may reach a shard in a different order than they read the clock. The first may then
+// drop a record that is still live at the time of the second.
 func TestEarlierTimeAfterLaterTime(t *testing.T) {
 	l := limiter.Limit{Max: 10, Interval: time.Second}
 	drops := map[string]func(*Table){
@@ -71,17 +71,17 @@ func TestEarlierTimeAfterLaterTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			clock := newFakeClock()
 			table := New(Config{Clock: clock.tell, Shards: 1})
-			ask(table, "k", l, 10) // at rest again after 10 s
+			ask(table, "k", l, 10) // expires after 10 s
 			clock.advance(10 * time.Second)
 			drop(table)
 			clock.advance(-4 * time.Second)
 			if d := ask(table, "k", l, 10); d.Limited {
-				t.Errorf("refused: %+v", d)
+				t.Errorf("refused after a drop: %+v", d)
 			}
-			// The charge took place at 10 s, so nothing is back at 10 s.
+			// The charge was made at 10 s, so no unit has recovered at 10 s.
 			clock.advance(4 * time.Second)
 			if d := ask(table, "k", l, 1); !d.Limited || d.RetryAfter != time.Second {
-				t.Errorf("charged again: %+v", d)
+				t.Errorf("second charge: %+v", d)
 			}
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// told returns what changes say, in their order.
+// told decodes changes.
 func told(tb testing.TB, changes []byte) (list []change) {
 	tb.Helper()
 	if len(changes) == 0 {
@@ -26,7 +26,7 @@ func told(tb testing.TB, changes []byte) (list []change) {
 	return list
 }
 
-// names returns what was done to which keys.
+// names formats changes as a list of operations and keys.
 func names(list []change) string {
 	var b strings.Builder
 	for _, c := range list {
@@ -35,7 +35,7 @@ func names(list []change) string {
 	return b.String()
 }
 
-// A generation tells each key once that has changed in it, however often, and no other.
+// A generation contains one change for each key that has changed in it, and no other.
 func TestCollect(t *testing.T) {
 	table, _ := leading(Config{Shards: 1})
 	for i, step := range []struct {
@@ -80,8 +80,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// Of a large state goes out what has changed in it, as long as others are sure to have the
-// rest.
+// Of a large state, only the changed tail is sent if the followers are certain to have the rest.
 func TestCollectTail(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	follower := New(Config{Clock: clock.tell, Journal: true, Shards: 2})
@@ -120,21 +119,21 @@ func TestCollectTail(t *testing.T) {
 	sum, _ := follower.Hash(clock.tell())
 	add(3)
 	if got, _ := table.Hash(clock.tell()); got != sum {
-		t.Error("what is committed has another hash, with two generations that are not")
+		t.Error("the committed hash includes uncommitted generations")
 	}
 	table.Follow()
-	sameContent(t, "two generations taken back", contentOf(table), contentOf(follower))
+	sameContent(t, "after the rollback of two generations", contentOf(table), contentOf(follower))
 	checkJournal(t, table)
 	table.Lead(2)
 	if table.Commit(g, clock.tell()) {
-		t.Error("what was taken back is committed")
+		t.Error("a rolled back generation was committed")
 	}
 	add(3)
 	replay("after that", 1500, true)
 	add(2000)
 	replay("so many that it is moved", 20_000, false)
 
-	// A generation that begins with a large state and ends with a small one.
+	// A generation that starts with a large state and ends with a small one.
 	add(1)
 	table.Delete([]byte("log"))
 	replay("deleted", 10, false)
@@ -145,14 +144,14 @@ func TestCollectTail(t *testing.T) {
 	clock.advance(30 * time.Second)
 	sweepAll(table)
 	clock.advance(-30 * time.Second)
-	commitAll(t, table) // what has changed at the time is all the same
+	commitAll(t, table) // commits the current changes
 	table.Follow()
 	if sameContent(t, "the follower", contentOf(follower), before); contentOf(table)["log"] == "" {
-		t.Error("the log is gone")
+		t.Error("the log is missing")
 	}
 }
 
-// A state that has expired by now may be gone elsewhere: it goes out as a whole.
+// A state that has expired by now may be absent on followers, so it is sent completely.
 func TestCollectTailOfExpired(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	l := logOf(1<<40, 10_000)
@@ -173,8 +172,8 @@ func TestCollectTailOfExpired(t *testing.T) {
 	}
 }
 
-// A record that is noted in part stays until its entry goes, even when all know that it has
-// expired.
+// A record with a tail entry is retained until its entry is dropped, even after it has expired on
+// all nodes.
 func TestTailIsNotDropped(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	l := logOf(1<<40, 10_000)
@@ -188,20 +187,20 @@ func TestTailIsNotDropped(t *testing.T) {
 	commitAll(t, table)
 	before := contentOf(table)
 	clock.advance(10 * time.Second)
-	do(-1) // expires a little earlier
+	do(-1) // expires slightly earlier
 	old, rec := record(before["log"]).expires(), record(contentOf(table)["log"]).expires()
 	if rec >= old || !tailed(table) {
-		t.Fatalf("expires at %d, and before at %d", rec, old)
+		t.Fatalf("expires at %d, before at %d", rec, old)
 	}
 	first, _ := table.Collect(nil)
 	clock.now.Store(rec)
-	table.settled.Store(rec) // as another generation that is committed might say
+	table.settled.Store(rec) // as after the commit of another generation
 	sweepAll(table)
 	do(0)
 	table.Follow()
-	sameContent(t, "taken back", contentOf(table), before)
+	sameContent(t, "after the rollback", contentOf(table), before)
 	if table.Commit(first, rec) {
-		t.Error("what was taken back is committed")
+		t.Error("a rolled back generation was committed")
 	}
 	sweepAll(table)
 	clock.now.Store(old)
@@ -209,11 +208,11 @@ func TestTailIsNotDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sweepAll(table); table.Usage().Keys != 0 {
-		t.Error("the log is still there")
+		t.Error("the expired log was not dropped")
 	}
 }
 
-// tailed reports whether an entry of a table holds a part of a state.
+// tailed reports whether the journal of a table has a tail entry.
 func tailed(t *Table) bool {
 	for i := range t.journals {
 		for _, e := range t.journals[i].entries {

@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// What is committed is what there was when the last generation that is was closed.
+// The committed records are those at the end of the last committed generation.
 func TestCommittedRecords(t *testing.T) {
 	table, clock := leading(Config{Shards: 4})
 	for i := range 300 {
@@ -18,7 +18,7 @@ func TestCommittedRecords(t *testing.T) {
 	first, _ := table.Collect(nil)
 	want := contentOf(table)
 	if got := committedContent(t, table); len(got) != 0 {
-		t.Errorf("%d keys, and nothing is committed", len(got))
+		t.Errorf("%d committed keys, want none", len(got))
 	}
 	for i := range 300 {
 		switch i % 3 {
@@ -30,24 +30,23 @@ func TestCommittedRecords(t *testing.T) {
 		ask(table, fmt.Sprint("new ", i), slow, 1)
 	}
 	table.Commit(first, start)
-	sameContent(t, "with one generation open", committedContent(t, table), want)
+	sameContent(t, "with an open generation", committedContent(t, table), want)
 	table.Collect(nil)
 	table.Clear()
 	ask(table, "1", slow, 1)
-	sameContent(t, "with all cleared", committedContent(t, table), want)
+	sameContent(t, "after Clear", committedContent(t, table), want)
 	table.Follow()
-	sameContent(t, "after that", committedContent(t, table), want)
+	sameContent(t, "after the rollback", committedContent(t, table), want)
 	clock.advance(2 * time.Hour)
 	if err := table.Replay(nil, clock.tell()); err != nil {
 		t.Fatal(err)
 	}
 	if got := committedContent(t, table); len(got) != 0 {
-		t.Errorf("%d keys that have expired", len(got))
+		t.Errorf("%d expired keys", len(got))
 	}
 }
 
-// Who breaks off gets no more records, whether they have changed since they were committed or
-// not.
+// No record follows after the loop breaks, whether or not the keys have uncommitted changes.
 func TestCommittedRecordsBreak(t *testing.T) {
 	table, _ := leading(Config{Shards: 1})
 	for i := range 100 {
@@ -70,7 +69,7 @@ func TestCommittedRecordsBreak(t *testing.T) {
 	}
 }
 
-// Without a journal all is committed.
+// Without a journal, all records are committed.
 func TestCommittedRecordsWithoutJournal(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, Shards: 2})
 	ask(table, "a", slow, 1)
@@ -87,8 +86,7 @@ func TestCommittedRecordsWithoutJournal(t *testing.T) {
 	}
 }
 
-// A hash is the same for the same records, whatever was before and however they lie, and
-// another if anything in them is.
+// The hash depends on every field of the records, and only on those.
 func TestHash(t *testing.T) {
 	recs := []limiter.Record{
 		{Kind: limiter.Throttle, Key: []byte("a"), Expires: start + 5},

@@ -12,10 +12,10 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// crowd is how many goroutines ask at once.
+// crowd is the number of concurrent goroutines.
 const crowd = 64
 
-// together runs f in many goroutines and waits for them.
+// together runs f in n goroutines and waits for them.
 func together(n int, f func(worker int)) {
 	var wg sync.WaitGroup
 	for i := range n {
@@ -24,8 +24,7 @@ func together(n int, f func(worker int)) {
 	wg.Wait()
 }
 
-// With time at a stop the limit is admitted, not one more or less, and no two callers
-// are told the same remainder.
+// At a fixed time exactly the limit is admitted, and each remainder is returned once.
 func TestHotKeyAtOneInstant(t *testing.T) {
 	const limit, calls = 20_000, 1000
 	table := New(Config{Clock: newFakeClock().tell})
@@ -48,14 +47,14 @@ func TestHotKeyAtOneInstant(t *testing.T) {
 	}
 	for i := range told {
 		if n := told[i].Load(); n != 1 {
-			t.Errorf("%d callers were told that %d remain", n, i)
+			t.Errorf("%d callers received %d remaining", n, i)
 		}
 	}
 	checkTable(t, table)
 }
 
-// While time moves, a key that is asked for all the time admits its limit and then
-// exactly what the time that has passed brings back.
+// While time advances, a key under constant load admits its limit plus exactly the units recovered
+// meanwhile.
 func TestHotKeyWhileTimeMoves(t *testing.T) {
 	const limit = 1000
 	const step = 7 * time.Microsecond
@@ -86,8 +85,8 @@ func TestHotKeyWhileTimeMoves(t *testing.T) {
 	}
 }
 
-// With the real clock, what is admitted lies within what the limit allows for the time
-// that has passed.
+// With the real clock, the number of admitted requests is within the bounds of the limit and the
+// elapsed time.
 func TestHotKeyInRealTime(t *testing.T) {
 	const duration = 700 * time.Millisecond
 	table := New(Config{})
@@ -109,7 +108,7 @@ func TestHotKeyInRealTime(t *testing.T) {
 	}
 }
 
-// Each of many keys admits exactly its limit, whatever else is going on in the table.
+// Each of many keys admits exactly its limit under concurrent operations on the table.
 func TestManyKeysInACrowd(t *testing.T) {
 	const keys, limit, workers = 200, 10, 16
 	clock := newFakeClock()
@@ -123,7 +122,7 @@ func TestManyKeysInACrowd(t *testing.T) {
 		func(r *rand.Rand) { table.Usage() },
 		func(r *rand.Rand) { table.SetMaxMemory(int64(r.IntN(2)) << 30) },
 		func(r *rand.Rand) { clock.advance(time.Microsecond) },
-		// Keys that come and go make arenas and indexes grow, fill and shrink.
+		// Short-lived keys make arenas and indexes grow, fill and shrink.
 		func(r *rand.Rand) { ask(table, fmt.Sprint(r.Uint32()), limiter.Limit{Max: 1, Interval: 1000}, 1) },
 		func(r *rand.Rand) { table.Delete(fmt.Appendf(nil, "other%d", r.IntN(100))) },
 		func(r *rand.Rand) { ask(table, fmt.Sprint("other", r.IntN(100)), l, 1) },
@@ -168,7 +167,7 @@ func TestManyKeysInACrowd(t *testing.T) {
 	checkTable(t, table)
 }
 
-// However many goroutines bring new keys, the memory limit holds.
+// The memory limit holds with any number of goroutines that add keys.
 func TestMemoryLimitInACrowd(t *testing.T) {
 	const limit = 1 << 20
 	table := New(Config{Shards: 32, MaxMemory: limit})

@@ -13,7 +13,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// flood asks for n new keys, and returns how many were not refused for lack of memory.
+// flood sends requests for n new keys, and returns the number not refused for lack of memory.
 func flood(tb testing.TB, table *Table, prefix string, n int, l limiter.Limit) (stored int) {
 	tb.Helper()
 	for i := range n {
@@ -56,8 +56,8 @@ func TestDebtClass(t *testing.T) {
 	}
 }
 
-// Who exhausts a key and floods the table to have it forgotten does not succeed, as long
-// as the keys of the flood are less exhausted; and the flood itself is served.
+// A client cannot evict an exhausted key by a flood of keys that are less exhausted. The flood
+// itself is served.
 func TestFloodForgetsNoExhaustedKey(t *testing.T) {
 	const limit, exhausted = 8 << 20 / race.Factor, 1000
 	clock := newFakeClock()
@@ -75,7 +75,7 @@ func TestFloodForgetsNoExhaustedKey(t *testing.T) {
 	}
 	for i := range exhausted {
 		if d := ask(table, fmt.Sprint("mine", i), l, 1); !d.Limited {
-			t.Errorf("key %d was forgotten: %+v", i, d)
+			t.Errorf("key %d was evicted: %+v", i, d)
 		}
 	}
 	u := table.Usage()
@@ -85,8 +85,8 @@ func TestFloodForgetsNoExhaustedKey(t *testing.T) {
 	checkTable(t, table)
 }
 
-// What an attacker regains by a flood is at most what the keys of the flood were charged:
-// here each is driven as deep into debt as the key that is to be forgotten.
+// The units regained by a flood are limited by the units charged to its keys. Here each key of the
+// flood gets the same debt as the target.
 func TestFloodCostsWhatItGains(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.tell, MaxMemory: 64 << 10, Eviction: EvictSmallestDebt, Shards: 1})
@@ -104,7 +104,7 @@ func TestFloodCostsWhatItGains(t *testing.T) {
 	}
 }
 
-// Keys that have expired go before any key that has not.
+// Expired keys are dropped before any live key.
 func TestExpiredGoFirst(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.tell, MaxMemory: 100_000, Eviction: EvictSmallestDebt, Shards: 1})
@@ -117,8 +117,8 @@ func TestExpiredGoFirst(t *testing.T) {
 	}
 }
 
-// A key that needs much room takes the place of many if it has used a much greater share, and
-// is refused without any loss if it has not, or is too large for the limit.
+// A large key displaces many small ones only if its used share is much greater. Otherwise, or if it
+// is too large for the limit, it is refused without any eviction.
 func TestLargeKeys(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, MaxMemory: 100_000, Eviction: EvictSmallestDebt, Shards: 1})
 	flood(t, table, "k", 10_000, limiter.Limit{Max: 10_000, Interval: time.Hour})
@@ -142,7 +142,7 @@ func TestLargeKeys(t *testing.T) {
 	}
 }
 
-// Nor do large keys make the table forget exhausted ones.
+// A flood of large keys does not evict exhausted keys.
 func TestFloodOfLargeKeys(t *testing.T) {
 	for _, size := range []int{8000, 30_000, 500_000} {
 		table := New(Config{Clock: newFakeClock().tell, MaxMemory: 8 << 20 / race.Factor, Eviction: EvictSmallestDebt, Shards: 16})
@@ -156,20 +156,20 @@ func TestFloodOfLargeKeys(t *testing.T) {
 		}
 		for i := range 1000 {
 			if d := ask(table, fmt.Sprint("mine", i), l, 1); !d.Limited {
-				t.Fatalf("after keys of %d bytes, key %d was forgotten: %+v", size, i, d)
+				t.Fatalf("after keys of %d bytes, key %d was evicted: %+v", size, i, d)
 			}
 		}
 		checkTable(t, table)
 	}
 }
 
-// A key that would be the first to go is refused, and nothing is evicted for it.
+// A new key with the lowest rank is refused without any eviction.
 func TestSmallestDebtIsRefused(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, MaxMemory: 50_000, Shards: 1})
 	fill(t, table, "k", limiter.Limit{Max: 2, Interval: time.Hour})
 	table.SetEviction(EvictSmallestDebt)
 	before := table.Usage()
-	// Of the same share with less time left, and of a smaller share with more.
+	// The same share with less remaining time, and a smaller share with more.
 	for _, l := range []limiter.Limit{{Max: 2, Interval: time.Hour / 4096}, {Max: 3, Interval: 24 * time.Hour}} {
 		if d := ask(table, "k-new", l, 1); !errors.Is(d.Err, limiter.ErrOutOfMemory) {
 			t.Errorf("%+v: %+v", l, d)
@@ -180,7 +180,7 @@ func TestSmallestDebtIsRefused(t *testing.T) {
 	}
 }
 
-// A record that cannot be replaced by a larger one stays as it is, and so do all others.
+// If a record cannot be replaced by a larger one, it and all others remain unchanged.
 func TestPutThatCannotEvict(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, MaxMemory: 4096, Eviction: EvictSmallestDebt, Shards: 1})
 	for i := range 40 {

@@ -9,8 +9,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// halfUsed returns request i of a flood of keys of a kind, each of which uses at most half of its
-// limit, with periods from a second to 30 days.
+// halfUsed returns request i of a flood of keys of one kind. Each uses at most half of its limit,
+// with periods from a second to 30 days.
 func halfUsed(kind limiter.Kind, i int) limiter.Request {
 	uses := [...]struct{ limit, quantity int64 }{{1000, 1}, {5, 1}, {10, 5}, {1000, 500}}
 	periods := [...]time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 30 * 24 * time.Hour}
@@ -29,8 +29,8 @@ func halfUsed(kind limiter.Kind, i int) limiter.Request {
 	return limiter.Request{Kind: kind, Key: fmt.Appendf(nil, "api:%d", i), Limit: l, Quantity: use.quantity}
 }
 
-// No flood of keys that are at most half used, of whatever algorithm and period, makes the table
-// forget exhausted keys of a short period.
+// A flood of keys that are at most half used, of any algorithm and period, does not evict exhausted
+// keys with a short period.
 func TestFloodWithOtherLimits(t *testing.T) {
 	const exhaustedKeys = 200
 	perMinute := limiter.Limit{Max: 5, Interval: 12 * time.Second}
@@ -45,21 +45,22 @@ func TestFloodWithOtherLimits(t *testing.T) {
 			if d := decideOne(table, halfUsed(kind, i)); d.Err == nil {
 				stored++
 			}
-			clock.advance(11 * time.Second / 40_000) // so that no unit has come back at the end
+			clock.advance(11 * time.Second / 40_000) // less than the 12 s in which a unit recovers
 		}
 		for i := range exhaustedKeys {
 			if d := ask(table, fmt.Sprint("login:", i), perMinute, 1); !d.Limited {
-				t.Errorf("%v: exhausted key %d is forgotten: %+v", kind, i, d)
+				t.Errorf("%v: exhausted key %d was evicted: %+v", kind, i, d)
 			}
 		}
 		if u := table.Usage(); u.Evicted < 10_000 || stored < 20_000 {
-			t.Errorf("%v: %d keys stored, %+v: this proves nothing", kind, stored, u)
+			t.Errorf("%v: %d keys stored, %+v: the flood is too small", kind, stored, u)
 		}
 		checkTable(t, table)
 	}
 }
 
-// One unit of a large limit is worth less than an exhausted small one, though it stays longer.
+// A key with one used unit of a large limit is evicted before an exhausted key with a small limit,
+// although it expires later.
 func TestFloodOfFixedWindows(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.tell, MaxMemory: 64 << 10, Eviction: EvictSmallestDebt, Shards: 1})
@@ -73,11 +74,12 @@ func TestFloodOfFixedWindows(t *testing.T) {
 		}
 	}
 	if d := ask(table, "login:ann", ann, 1); !d.Limited {
-		t.Errorf("the exhausted key is forgotten: %+v", d)
+		t.Errorf("the exhausted key was evicted: %+v", d)
 	}
 }
 
-// TestGaugesAreReplicated compares the gauges of a follower with those of the leader: it would evict the same keys.
+// TestGaugesAreReplicated checks that followers have the gauges of the leader, so that they would
+// evict the same keys.
 func TestGaugesAreReplicated(t *testing.T) {
 	leads, clock := leading(Config{Shards: 4})
 	for kind := limiter.Throttle; kind.Known(); kind++ {

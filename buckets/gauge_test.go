@@ -10,17 +10,17 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// A gauge of time is at most a ninth off, and never unknown.
+// The gauge of a time is within one ninth of it, and never 0.
 func TestGaugeOfTime(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	check := func(full uint64) {
 		t.Helper()
 		g := gaugeOfTime(full)
 		if off := g.full() / float64(full); g == 0 || off < 8.0/9-1e-9 || off > 9.0/8+1e-9 {
-			t.Errorf("of %d ns the gauge is %d, which stands for %v", full, g, g.full())
+			t.Errorf("%d ns: gauge %d, which decodes to %v", full, g, g.full())
 		}
 		if full < math.MaxInt64/2 && gaugeOfTime(2*full) != g+4 {
-			t.Errorf("the gauge of twice %d is %d; of that %d", full, gaugeOfTime(2*full), g)
+			t.Errorf("gauge of twice %d ns: %d; of the same time once: %d", full, gaugeOfTime(2*full), g)
 		}
 	}
 	check(1)
@@ -32,18 +32,18 @@ func TestGaugeOfTime(t *testing.T) {
 
 func TestShareClass(t *testing.T) {
 	if c := shareClass(0, 5); c != 0 {
-		t.Errorf("nothing used is of class %d", c)
+		t.Errorf("class of an unused limit: %d", c)
 	}
 	if c := shareClass(1, math.MaxInt64); c != 1 {
-		t.Errorf("one unit of all is of class %d", c)
+		t.Errorf("class of one unit of the largest limit: %d", c)
 	}
 	for _, used := range []float64{5, 6, math.MaxInt64} {
 		if c := shareClass(used, 5); c != exhausted {
-			t.Errorf("%v of 5 is of class %d", used, c)
+			t.Errorf("class of %v of 5: %d", used, c)
 		}
 	}
 	if half, full := shareClass(1, 2), shareClass(1, 1); full-half != 8 {
-		t.Errorf("half a limit is of class %d, a whole one of %d", half, full)
+		t.Errorf("class of half a limit: %d, of a whole one: %d", half, full)
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 100_000 {
@@ -53,15 +53,15 @@ func TestShareClass(t *testing.T) {
 			a, b = b, a
 		}
 		if shareClass(a, limit) > shareClass(b, limit) {
-			t.Fatalf("%v of %v is of a higher class than %v", a, limit, b)
+			t.Fatalf("%v of %v has a higher class than %v", a, limit, b)
 		}
 		if a > limit/(1<<29) && a*9/8 < limit && shareClass(a, limit) >= shareClass(a*9/8+a/1e9, limit) {
-			t.Fatalf("%v of %v is not of a lower class than an eighth more", a, limit)
+			t.Fatalf("%v of %v does not have a lower class than an eighth more", a, limit)
 		}
 	}
 }
 
-// share returns the share of the one key of a table.
+// share returns the share class of the only key of a table.
 func share(t *testing.T, table *Table, now uint64) int {
 	t.Helper()
 	s := &table.shards[0]
@@ -76,13 +76,13 @@ func share(t *testing.T, table *Table, now uint64) int {
 	return 0
 }
 
-// The share that a key has used is that of its limit, whatever the algorithm, and follows what
-// is charged, given back and, of those whose share is one of time, what has come back.
+// The used share of a key is relative to its limit for all algorithms. It follows charges, refunds
+// and, for kinds whose share is proportional to time, recovered units.
 func TestShareOfEachKind(t *testing.T) {
 	for kind := limiter.Throttle; kind.Known(); kind++ {
 		clock := newFakeClock()
 		table := New(Config{Clock: clock.tell, Shards: 1})
-		const interval = 1 << 36 // nanoseconds, a gauge of which is exact
+		const interval = 1 << 36 // nanoseconds; its gauge is exact
 		clock.now.Store(start - start%interval)
 		l := limiter.Limit{Max: 16, Interval: interval, Amount: 1}
 		if kind == limiter.WindowLog {
@@ -98,7 +98,7 @@ func TestShareOfEachKind(t *testing.T) {
 		}
 		for i, step := range []struct {
 			quantity int64
-			sixteen  int // of the limit are used
+			sixteen  int // used sixteenths of the limit
 		}{{1, 1}, {0, 1}, {7, 8}, {-4, 4}, {12, 16}, {1, 16}, {-8, 8}} {
 			if got, want := charge(step.quantity), shareClass(float64(step.sixteen), 16); got != want {
 				t.Errorf("%v, step %d: class %d; want %d", kind, i, got, want)
@@ -107,10 +107,10 @@ func TestShareOfEachKind(t *testing.T) {
 		if kind == limiter.Throttle || kind == limiter.LeakyBucket {
 			clock.advance(4 * interval)
 			if got, want := share(t, table, clock.tell()), shareClass(4, 16); got != want {
-				t.Errorf("%v, later: class %d; want %d", kind, got, want)
+				t.Errorf("%v, after 4 intervals: class %d; want %d", kind, got, want)
 			}
 		}
-		// Another limit is another share.
+		// The share is relative to the limit of the last request.
 		l.Max = 32
 		if got, want := charge(0), share(t, table, clock.tell()); got != want {
 			t.Errorf("%v: a peek changed the class from %d to %d", kind, want, got)
@@ -128,7 +128,7 @@ func decideOne(table *Table, req limiter.Request) limiter.Decision {
 	return out[0]
 }
 
-// A log that can hold no more entries is exhausted, whatever its limit.
+// A log with the maximum number of entries is exhausted, regardless of its limit.
 func TestShareOfFullLog(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, Shards: 1})
 	l := limiter.Limit{Max: 1_000_000, Interval: time.Hour, Amount: 3}
@@ -142,7 +142,7 @@ func TestShareOfFullLog(t *testing.T) {
 	}
 }
 
-// A key whose gauge is unknown counts as exhausted until it is charged.
+// A key with an unknown gauge counts as exhausted until it is charged.
 func TestUnknownGauge(t *testing.T) {
 	for kind := limiter.Throttle; kind.Known(); kind++ {
 		clock := newFakeClock()
@@ -159,7 +159,7 @@ func TestUnknownGauge(t *testing.T) {
 			t.Errorf("%v: class %d", kind, got)
 		}
 		if kind == limiter.WindowLog {
-			continue // it is full, and refuses
+			continue // the log is full and refuses the charge
 		}
 		decideOne(table, req)
 		if got := share(t, table, start); got == exhausted || got == 0 {
@@ -168,8 +168,7 @@ func TestUnknownGauge(t *testing.T) {
 	}
 }
 
-// In a group, each key gets the gauge of its own limit, whether it is new, grows or is written
-// over.
+// In a group, each key gets the gauge of its own limit, whether it is new, grows or is overwritten.
 func TestGaugesOfGroup(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, Shards: 1})
 	reqs := make([]limiter.Request, 0, 8)
@@ -191,7 +190,7 @@ func TestGaugesOfGroup(t *testing.T) {
 				t.Fatalf("%v: %t, %+v", reqs[i].Kind, found, out[i])
 			}
 			want := shareClass(float64(75*round), float64(reqs[i].Limit.Max))
-			// A gauge of time is a step off at times.
+			// A gauge of time may be off by one step.
 			if got := s.record(at).share(start); got < want-1 || got > want+1 || got != want && !byTime(reqs[i].Kind) {
 				t.Errorf("%v, round %d: class %d; want %d", reqs[i].Kind, round, got, want)
 			}
@@ -199,7 +198,8 @@ func TestGaugesOfGroup(t *testing.T) {
 	}
 }
 
-// While gauges are not stored, neither changes nor records have any, whatever is charged and however it is stored.
+// While gauges are disabled, neither changes nor records have any, regardless of the request and
+// the way it is stored.
 func TestSetGauges(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	charge := func(round int) {
@@ -223,7 +223,7 @@ func TestSetGauges(t *testing.T) {
 	}
 	for round, stored := range []bool{false, false, false, true, true, false} {
 		if round == 2 {
-			clock.advance(1000 * time.Hour) // all have expired
+			clock.advance(1000 * time.Hour) // all keys have expired
 		}
 		table.SetGauges(stored)
 		charge(round)
@@ -233,7 +233,7 @@ func TestSetGauges(t *testing.T) {
 			first := r.rest[0]
 			c, err := r.change()
 			if err != nil || (first&changeGauged != 0) != stored || (c.rec.Gauge != 0) != stored {
-				t.Errorf("round %d: change %d of %s begins with %#x, gauge %d, %v", round, n, c.rec.Key, first, c.rec.Gauge, err)
+				t.Errorf("round %d: change %d of %s starts with %#x, gauge %d, %v", round, n, c.rec.Key, first, c.rec.Gauge, err)
 			}
 		}
 		n := 0

@@ -33,13 +33,13 @@ func decideAll(t *Table, reqs []limiter.Request) []limiter.Decision {
 	return out
 }
 
-// used returns how much of a key is in use, by peeking.
+// used returns the number of used units of a key. It peeks.
 func used(t *Table, req limiter.Request) int64 {
 	req.Quantity, req.Linked = 0, false
 	return req.Limit.Max - decideAll(t, []limiter.Request{req})[0].Remaining
 }
 
-// oneOfEachKind is a group that has every kind in it.
+// oneOfEachKind returns a group with one request of every kind.
 func oneOfEachKind(quantity int64) []limiter.Request {
 	var reqs []limiter.Request
 	for kind := limiter.Throttle; kind.Known(); kind++ {
@@ -48,13 +48,13 @@ func oneOfEachKind(quantity int64) []limiter.Request {
 	return linked(reqs...)
 }
 
-// The limits of all kinds are 5 here. What one of them refuses is charged to none.
+// The first limit of each kind is 5. If one request is refused, none is charged.
 func TestGroupIsChargedWholeOrNotAtAll(t *testing.T) {
 	for _, shards := range []int{1, 64} {
 		table := New(Config{Clock: newFakeClock().tell, Shards: shards})
 		for i, d := range decideAll(table, oneOfEachKind(2)) {
 			if d.Err != nil || d.Limited || d.Remaining != 3 {
-				t.Fatalf("limit %d of an admitted group: %+v", i, d)
+				t.Fatalf("request %d of an admitted group: %+v", i, d)
 			}
 		}
 		for refusing := range oneOfEachKind(0) {
@@ -62,7 +62,7 @@ func TestGroupIsChargedWholeOrNotAtAll(t *testing.T) {
 			reqs[refusing].Quantity = 4
 			for i, d := range decideAll(table, reqs) {
 				if d.Err != nil || d.Remaining != 3 || d.Limited != (i == refusing) || (d.RetryAfter == limiter.NoRetry) == d.Limited {
-					t.Errorf("limit %d of a group that limit %d refuses: %+v", i, refusing, d)
+					t.Errorf("request %d of a group refused by request %d: %+v", i, refusing, d)
 				}
 			}
 		}
@@ -72,7 +72,7 @@ func TestGroupIsChargedWholeOrNotAtAll(t *testing.T) {
 			}
 		}
 		if u := table.Usage(); u.Keys != 0 {
-			t.Errorf("after all has been given back %d keys are there", u.Keys)
+			t.Errorf("%d keys after a complete refund", u.Keys)
 		}
 		checkTable(t, table)
 	}
@@ -99,11 +99,11 @@ func TestGroupErrors(t *testing.T) {
 	f("a key of another kind at the end", limiter.ErrWrongKind, a, b, charge(limiter.Throttle, "w", slow, 1))
 	f("a key of another kind at the beginning", limiter.ErrWrongKind, charge(limiter.Throttle, "w", slow, 1), a, b)
 	if n := used(table, fixed); n != 1 {
-		t.Errorf("the window has %d in use", n)
+		t.Errorf("%d units of the window are used, want 1", n)
 	}
 }
 
-// Groups lie in batches with others around them, and wherever a batch is cut no group is.
+// Batches may contain several groups among single requests. A group is never split.
 func TestGroupsInBatches(t *testing.T) {
 	for size := 1; size <= limiter.MaxGroup; size++ {
 		table := New(Config{Clock: newFakeClock().tell, Shards: 4})
@@ -115,7 +115,7 @@ func TestGroupsInBatches(t *testing.T) {
 			for i := range size - 1 {
 				group = append(group, charge(limiter.Throttle, fmt.Sprint("member", i), slow, 1))
 			}
-			batch = append(batch, linked(append(group, once)...)...) // the last one decides
+			batch = append(batch, linked(append(group, once)...)...) // the last member decides
 		}
 		for i, d := range decideAll(table, batch) {
 			first := i/(size+1) == 0
@@ -131,7 +131,7 @@ func TestGroupsInBatches(t *testing.T) {
 	}
 }
 
-// Whatever the memory limit is, a group is stored whole or not at all.
+// With any memory limit, a group is stored completely or not at all.
 func TestGroupOutOfMemory(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		refused, admitted := 0, 0
@@ -151,7 +151,7 @@ func TestGroupOutOfMemory(t *testing.T) {
 				}
 				for _, req := range reqs {
 					if got := used(table, req); got != want {
-						t.Fatalf("limit %d, group %d: %s has %d in use, want %d", limit, n, req.Key, got, want)
+						t.Fatalf("limit %d, group %d: %s has %d units used, want %d", limit, n, req.Key, got, want)
 					}
 				}
 			}
@@ -163,7 +163,7 @@ func TestGroupOutOfMemory(t *testing.T) {
 	}
 }
 
-// A member that was the first to be evicted is charged nevertheless, as room is made before
+// A member that is evicted to make room for its own group is still charged, as room is made before
 // anything is stored.
 func TestGroupEvictsItsOwn(t *testing.T) {
 	second := limiter.Seconds(1)
@@ -178,13 +178,13 @@ func TestGroupEvictsItsOwn(t *testing.T) {
 			evicted += groupsWithOwn(t, charge(kind, "own", l, 1), size)
 		}
 		if evicted < 20/race.Factor {
-			t.Errorf("%v: the own key was evicted %d times", kind, evicted)
+			t.Errorf("%v: the member was evicted %d times", kind, evicted)
 		}
 	}
 }
 
-// groupsWithOwn charges groups of a key that owes little and of new ones that owe much, and
-// returns how often the first was evicted to make room for the others.
+// groupsWithOwn charges groups of one key with little debt and new keys with much debt. It returns
+// the number of times that the first was evicted to make room for the others.
 func groupsWithOwn(t *testing.T, own limiter.Request, size int64) (evicted int) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.tell, Shards: 1, MaxMemory: size, Eviction: EvictSmallestDebt})
@@ -197,13 +197,13 @@ func groupsWithOwn(t *testing.T, own limiter.Request, size int64) (evicted int) 
 			charge(limiter.FixedWindow, fmt.Sprint("another debtor ", n), windowOf(100, 1), 100))
 		out := decideAll(table, reqs)
 		if out[0].Err != nil {
-			continue // the others owe more than what would be won
+			continue // all other keys have higher ranks, so not enough can be evicted
 		}
 		after := own.Limit.Max - out[0].Remaining
 		if evicting := before > 0 && after == 1; evicting {
 			evicted++
 		} else if after != before+1 {
-			t.Fatalf("%v, memory %d, group %d: %d of the own key in use after %d", own.Kind, size, n, after, before)
+			t.Fatalf("%v, memory %d, group %d: own has %d units used after %d", own.Kind, size, n, after, before)
 		}
 		for _, req := range reqs {
 			want := req.Quantity
@@ -211,7 +211,7 @@ func groupsWithOwn(t *testing.T, own limiter.Request, size int64) (evicted int) 
 				want = after
 			}
 			if got := used(table, req); got != want {
-				t.Fatalf("%v, memory %d, group %d: %s has %d in use, want %d", own.Kind, size, n, req.Key, got, want)
+				t.Fatalf("%v, memory %d, group %d: %s has %d units used, want %d", own.Kind, size, n, req.Key, got, want)
 			}
 		}
 		checkTable(t, table)
@@ -219,8 +219,8 @@ func groupsWithOwn(t *testing.T, own limiter.Request, size int64) (evicted int) 
 	return evicted
 }
 
-// A log that is evicted for its own group begins anew, and may then take more room than it
-// would have. So whatever is in a table, a group that is admitted is charged whole.
+// A log that is evicted for its own group starts again empty, and may then need more room than
+// before. A group that is admitted is charged completely regardless of the content of the table.
 func TestGroupsUnderEviction(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	brief := must(windowlog.NewLimit(1<<60, limiter.Period{N: 1, Unit: time.Millisecond}, 100))
@@ -250,7 +250,7 @@ func TestGroupsUnderEviction(t *testing.T) {
 		if out := decideAll(table, linked(reqs...)); out[0].Err != nil {
 			for i := range own {
 				if got := used(table, own[i]); got != before[i] && got != 0 {
-					t.Fatalf("a group was refused for lack of memory: %s has %d in use after %d", own[i].Key, got, before[i])
+					t.Fatalf("group refused for lack of memory: %s has %d units used after %d", own[i].Key, got, before[i])
 				}
 			}
 			continue
@@ -260,18 +260,18 @@ func TestGroupsUnderEviction(t *testing.T) {
 			if i < len(own) && got == req.Quantity && before[i] > 0 && table.Usage().Evicted > gone {
 				evicted++
 			} else if i < len(own) && got != before[i]+req.Quantity || i >= len(own) && got != req.Quantity {
-				t.Fatalf("%s has %d in use after a charge of %d", req.Key, got, req.Quantity)
+				t.Fatalf("%s has %d units used after a charge of %d", req.Key, got, req.Quantity)
 			}
 		}
 		checkTable(t, table)
 	}
 	if evicted < 100/race.Factor {
-		t.Errorf("own keys were evicted %d times", evicted)
+		t.Errorf("members were evicted %d times", evicted)
 	}
 }
 
-// TestGroupsAtOnce lets many ask for groups over the same few keys. Time stands still, so
-// that at the end each key must have been charged as often as groups with it were admitted.
+// TestGroupsAtOnce decides concurrent groups over the same keys at a fixed time. At the end each
+// key must have been charged once per admitted group that contains it.
 func TestGroupsAtOnce(t *testing.T) {
 	const keys, calls = 40, 2000
 	table := New(Config{Clock: newFakeClock().tell, Shards: 16})
@@ -310,7 +310,7 @@ func TestGroupsAtOnce(t *testing.T) {
 	})
 	for key := range keys {
 		if got, want := used(table, of(key)), charged[key].Load(); got != want {
-			t.Errorf("key %d: %d in use, %d groups with it were admitted", key, got, want)
+			t.Errorf("key %d: %d units used, %d groups with it were admitted", key, got, want)
 		}
 	}
 	if n := refused.Load(); n < calls || n > 15*calls {
@@ -319,7 +319,7 @@ func TestGroupsAtOnce(t *testing.T) {
 	checkTable(t, table)
 }
 
-// No group allocates, but for what new keys and logs take.
+// Groups do not allocate, except for new keys and logs.
 func TestGroupAllocatesNothing(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell})
 	quantity := int64(1)
@@ -347,8 +347,8 @@ func TestGroupAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What a group was decided on is not held when it is: it would keep memory that has been
-// given back.
+// A desk does not retain states after a group has been decided. It would retain memory that has
+// been released.
 func TestGroupLetsGo(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, Shards: 4})
 	reqs := oneOfEachKind(1)
@@ -362,13 +362,13 @@ func TestGroupLetsGo(t *testing.T) {
 		table.decideGroup(reqs, hashes, start, &d, out)
 		for i := range d.olds {
 			if d.olds[i].Data != nil || d.changes[i].Tail != nil {
-				t.Fatalf("the state of limit %d is held", i)
+				t.Fatalf("the state of request %d is retained", i)
 			}
 		}
 	}
 }
 
-// Once a key is there, deciding on it allocates nothing, whatever its kind, unless a log grows.
+// Decisions on an existing key do not allocate, regardless of the kind, unless a log grows.
 func TestKindsAllocateNothing(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell})
 	var out [1]limiter.Decision

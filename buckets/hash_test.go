@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/internal/race"
 )
 
-// The multipliers of XXH64.
+// Multipliers of XXH64.
 const (
 	prime1 uint64 = 0x9e3779b185ebca87
 	prime2 uint64 = 0xc2b2ae3d27d4eb4f
@@ -19,21 +19,21 @@ const (
 	prime5 uint64 = 0x27d4eb2f165667c5
 )
 
-// inverse returns the number that undoes a multiplication by p.
+// inverse returns the multiplicative inverse of p modulo 1<<64.
 func inverse(p uint64) uint64 {
 	x := p
 	for range 6 {
-		x *= 2 - p*x // each time twice as many bits are right
+		x *= 2 - p*x // doubles the number of correct bits
 	}
 	return x
 }
 
-// unround returns the 8 bytes of a key that XXH64 turns into v before it adds them in.
+// unround returns the 8 bytes of a key that XXH64 maps to v before it adds them to its state.
 func unround(v uint64) uint64 {
 	return bits.RotateLeft64(v*inverse(prime1), -31) * inverse(prime2)
 }
 
-// keyOfHash returns the key of 8 bytes whose XXH64 with seed 0 is h.
+// keyOfHash returns the 8-byte key whose XXH64 with seed 0 is h.
 func keyOfHash(h uint64) []byte {
 	h ^= h >> 32
 	h *= inverse(prime3)
@@ -45,15 +45,15 @@ func keyOfHash(h uint64) []byte {
 	return binary.LittleEndian.AppendUint64(nil, unround(h^(prime5+8)))
 }
 
-// everySeedKey returns one of 1<<20 keys of 16 bytes that XXH64 maps to 1<<10 hashes
-// only, whatever its seed is. The first half of a key changes the state in the upper bits
-// alone, where a multiplication carries no further, and the second half can undo that.
+// everySeedKey returns one of 1<<20 keys of 16 bytes that XXH64 maps to only 1<<10 hashes under
+// every seed. The first half of a key changes only the upper bits of the state, from which a
+// multiplication does not carry, and the second half can undo that.
 func everySeedKey(i uint64) []byte {
 	key := binary.LittleEndian.AppendUint64(nil, unround(i>>10<<(54-27)))
 	return binary.LittleEndian.AppendUint64(key, unround(i<<54))
 }
 
-// That the crafted keys are what they are said to be.
+// Checks the properties of the crafted keys.
 func TestCraftedKeys(t *testing.T) {
 	for _, h := range []uint64{0, 1, 1 << 63, 0xdead_beef_0000_0000} {
 		if got := xxhash.Sum64(keyOfHash(h)); got != h {
@@ -74,7 +74,7 @@ func TestCraftedKeys(t *testing.T) {
 	}
 }
 
-// Keys spread evenly over shards and over homes, whoever chose them.
+// Keys are distributed evenly over shards and homes, even if an attacker chooses them.
 func TestSpread(t *testing.T) {
 	sets := map[string]func(i uint64) []byte{
 		"numbered":              func(i uint64) []byte { return numberedKey(nil, i) },
@@ -94,7 +94,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// spread checks how n keys, of which some may be equal, lie in a table.
+// spread checks the distribution of n keys, some of which may be equal, in a table.
 func spread(t *testing.T, n uint64, key func(i uint64) []byte) {
 	const shards = 64
 	table := New(Config{Clock: newFakeClock().tell, Shards: shards})
@@ -116,12 +116,12 @@ func spread(t *testing.T, n uint64, key func(i uint64) []byte) {
 		}
 	}
 	if probes := float64(steps) / float64(keys); probes > 3 {
-		t.Errorf("%.1f slots are passed to find a key", probes)
+		t.Errorf("a lookup probes %.1f slots on average", probes)
 	}
 }
 
-// Two tables put the same keys in different places, so what is learned from one process
-// is of no use against another.
+// Two tables place the same keys differently, so that knowledge of one process cannot be used
+// against another.
 func TestTablesHashDifferently(t *testing.T) {
 	a, b := New(Config{}), New(Config{})
 	same := 0

@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// leading returns a table with a journal that decides in term 1.
+// leading returns a table with a journal that leads in term 1.
 func leading(c Config) (*Table, *fakeClock) {
 	clock := newFakeClock()
 	c.Clock, c.Journal = clock.tell, true
@@ -19,7 +19,7 @@ func leading(c Config) (*Table, *fakeClock) {
 	return t, clock
 }
 
-// inShard returns a key that lies in a shard.
+// inShard returns a key of the given shard.
 func inShard(t *Table, number int) string {
 	for i := 0; ; i++ {
 		if key := fmt.Sprint("key ", i); t.shardOf(t.hash([]byte(key))) == number {
@@ -28,7 +28,7 @@ func inShard(t *Table, number int) string {
 	}
 }
 
-// ticket returns the ticket of one charge for each key, or of one that is larger than the limit.
+// ticket returns the Ticket of a batch that charges quantity to each key.
 func ticket(t *Table, quantity int64, keys ...string) limiter.Ticket {
 	var reqs []limiter.Request
 	for _, key := range keys {
@@ -37,7 +37,7 @@ func ticket(t *Table, quantity int64, keys ...string) limiter.Ticket {
 	return t.Decide(reqs, make([]limiter.Decision, len(reqs)))
 }
 
-// commitAll closes the open generation, and has it committed.
+// commitAll closes the open generation and commits it.
 func commitAll(tb testing.TB, t *Table) (changes []byte) {
 	tb.Helper()
 	g, changes := t.Collect(nil)
@@ -47,7 +47,7 @@ func commitAll(tb testing.TB, t *Table) (changes []byte) {
 	return changes
 }
 
-// A table that follows decides and changes nothing.
+// A follower refuses decisions and changes nothing.
 func TestFollowing(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, Journal: true, Shards: 4})
 	key := []byte("key")
@@ -80,20 +80,20 @@ func TestFollowing(t *testing.T) {
 		t.Errorf("Collect returns %d, %q", g, changes)
 	}
 	if table.Commit(0, start) || table.Commit(1, start) || table.ClearIn(0) || table.ClearIn(1) || table.Pending() || table.Mark() != (limiter.Ticket{}) || table.Seen() != (limiter.Ticket{}) {
-		t.Error("something can be committed, cleared or waited for")
+		t.Error("a follower commits, clears or returns a ticket")
 	}
 	if table.Await(limiter.Ticket{Term: 1, Generation: 1}) != nil {
-		t.Error("Await does something")
+		t.Error("Await returns an error")
 	}
 	table.Follow()
-	sameContent(t, "a table that follows", contentOf(table), before)
+	sameContent(t, "a follower", contentOf(table), before)
 	table.Clear()
 	if n := table.Usage().Keys; n != 0 {
-		t.Errorf("%d keys are left", n)
+		t.Errorf("%d keys after Clear", n)
 	}
 }
 
-// A table without a journal is never told to lead, and gives out tickets that stand for nothing.
+// A table without a journal returns zero Tickets.
 func TestNoJournal(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell})
 	if got := ticket(table, 1, "key"); got != (limiter.Ticket{}) || table.Mark() != got || table.Await(got) != nil {
@@ -107,7 +107,7 @@ func TestNoJournal(t *testing.T) {
 	}
 	table.Follow()
 	if table.Usage().Keys != 1 {
-		t.Error("the key is gone")
+		t.Error("the key is missing")
 	}
 }
 
@@ -129,8 +129,8 @@ func TestLeadPanics(t *testing.T) {
 	}
 }
 
-// A ticket is for the generation in which the shards of a batch have changed last, unless that
-// is committed.
+// A Ticket names the latest generation in which the shards of a batch have changed, unless it is
+// committed.
 func TestTicket(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
 	a, b, c := inShard(table, 0), inShard(table, 1), inShard(table, 2)
@@ -182,7 +182,7 @@ func TestTicket(t *testing.T) {
 	want("a peek at what was cleared", ticket(table, 0, c), 4)
 }
 
-// A group has a ticket as a batch has.
+// A group has a Ticket like a batch.
 func TestTicketOfGroup(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
 	group := func(quantity int64, first, second string) limiter.Ticket {
@@ -203,33 +203,33 @@ func TestTicketOfGroup(t *testing.T) {
 	}
 }
 
-// While a generation is being closed, a ticket is for it or the next: not for one before the
-// mark of the shard is taken.
+// While a generation is being closed, a Ticket names it or the next one, and not the closing one
+// before the dirty bit of the shard is cleared.
 func TestTicketWhileCollecting(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
 	a := inShard(table, 0)
 	ticket(table, 1, a)
 	table.open.Add(1)
 	if got := ticket(table, 0, a); got.Generation != 2 {
-		t.Errorf("with the mark not taken: %+v", got)
+		t.Errorf("before the dirty bit is cleared: %+v", got)
 	}
 	marks := table.dirty[0].Swap(0)
 	if got := ticket(table, 1, a); got.Generation != 1 {
-		t.Errorf("with the mark taken, and the shard not collected: %+v", got)
+		t.Errorf("after the dirty bit is cleared, before the shard is collected: %+v", got)
 	}
 	if table.dirty[0].Load() != 0 || marks != 1 {
-		t.Errorf("the marks are %b, and were %b", table.dirty[0].Load(), marks)
+		t.Errorf("the dirty bits are %b, and were %b", table.dirty[0].Load(), marks)
 	}
 	table.shards[0].collect(nil, 1, start)
 	if got := ticket(table, 0, a); got.Generation != 1 {
-		t.Errorf("with the shard collected: %+v", got)
+		t.Errorf("after the shard is collected: %+v", got)
 	}
 	if got := ticket(table, 1, a); got.Generation != 2 || table.dirty[0].Load() != 1 {
-		t.Errorf("after that: %+v, marks %b", got, table.dirty[0].Load())
+		t.Errorf("after the next charge: %+v, dirty bits %b", got, table.dirty[0].Load())
 	}
 }
 
-// Generations of different terms have different numbers, and those of one that is over cannot be
+// Generations of different terms have different numbers, and those of an earlier term cannot be
 // committed.
 func TestCommitOfAnotherTerm(t *testing.T) {
 	table, _ := leading(Config{Shards: 2})
@@ -238,14 +238,14 @@ func TestCommitOfAnotherTerm(t *testing.T) {
 		ticket(table, 1, "a", "b")
 		g, _ := table.Collect(nil)
 		if slices.Contains(closed, g) {
-			t.Errorf("generation %d comes again", g)
+			t.Errorf("generation %d is used twice", g)
 		}
 		closed = append(closed, g)
 		ticket(table, 1, "a", "c")
 		table.Follow()
 		table.Follow()
 		if n := table.Usage().Keys; n != 0 {
-			t.Errorf("%d keys are left", n)
+			t.Errorf("%d keys after the rollback", n)
 		}
 		table.Lead(term)
 		for _, g := range append(closed, table.Mark().Generation) {
@@ -262,7 +262,7 @@ func TestCommitOfAnotherTerm(t *testing.T) {
 	}
 }
 
-// A batch that began in one term does not go on in the next.
+// A batch that started in one term does not continue in the next.
 func TestBatchOfAnotherTerm(t *testing.T) {
 	clock := newFakeClock()
 	var table *Table
@@ -295,7 +295,7 @@ func TestBatchOfAnotherTerm(t *testing.T) {
 			}
 		}
 		if turns = 0; table.Delete([]byte("a")) {
-			t.Error("a key is deleted")
+			t.Error("a key was deleted")
 		}
 		for i := range table.shards {
 			if now := table.shards[i].now; now != 0 {
@@ -306,7 +306,7 @@ func TestBatchOfAnotherTerm(t *testing.T) {
 	}
 }
 
-// A new term may begin at an earlier time than the one that is over had come to.
+// A new term may start at an earlier time than the latest time of the previous term.
 func TestTimeOfNextTerm(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	l := limiter.Limit{Max: 10, Interval: time.Second}
@@ -319,21 +319,21 @@ func TestTimeOfNextTerm(t *testing.T) {
 	table.Follow()
 	clock.now.Store(start + 2e9)
 	if e, _ := table.Lookup([]byte("a")); e.TTL != 8*time.Second {
-		t.Errorf("while it follows: %+v", e)
+		t.Errorf("as a follower: %+v", e)
 	}
 	table.Lead(2)
 	if d := ask(table, "a", l, 1); d.Remaining != 1 {
 		t.Errorf("%+v", d)
 	}
 	table.Follow()
-	clock.now.Store(start - 1e9) // which is not to happen: nothing is decided before what is settled
+	clock.now.Store(start - 1e9) // the clock contract forbids this; no decision uses a time before settled
 	table.Lead(3)
 	if d := ask(table, "a", l, 1); !d.Limited || d.RetryAfter != time.Second {
 		t.Errorf("%+v", d)
 	}
 }
 
-// A record stays until its time has passed on all nodes, although decisions do not see it.
+// A record is retained until it has expired on all nodes, although decisions treat it as absent.
 func TestExpiredIsKeptUntilSettled(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	once := limiter.Limit{Max: 1, Interval: 10 * time.Second}
@@ -350,13 +350,13 @@ func TestExpiredIsKeptUntilSettled(t *testing.T) {
 	table.Decide([]limiter.Request{charge(limiter.TokenBucket, "replaced", bucketOf(5, 1), 1)}, make([]limiter.Decision, 1))
 	sweepAll(table)
 	if n := table.Usage().Keys; n != 4 {
-		t.Errorf("%d keys are held", n)
+		t.Errorf("%d keys before the commit", n)
 	}
 	if _, found := table.Lookup([]byte("left")); found {
-		t.Error("what has expired is found")
+		t.Error("an expired key was found")
 	}
 	table.Follow()
-	sameContent(t, "taken back", contentOf(table), committed)
+	sameContent(t, "after the rollback", contentOf(table), committed)
 	clock.now.Store(start + 8e9)
 	table.Lead(2)
 	for key := range committed {
@@ -368,11 +368,11 @@ func TestExpiredIsKeptUntilSettled(t *testing.T) {
 	commitAll(t, table)
 	sweepAll(table)
 	if n := table.Usage().Keys; n != 0 {
-		t.Errorf("%d keys are held when all know that they have expired", n)
+		t.Errorf("%d keys after they have expired on all nodes", n)
 	}
 }
 
-// When records are dropped, nobody decides at a time any more at which they were there.
+// After records have been dropped, no decision uses a time at which they were live.
 func TestDroppedForGood(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	once := limiter.Limit{Max: 1, Interval: 10 * time.Second}
@@ -380,14 +380,13 @@ func TestDroppedForGood(t *testing.T) {
 	clock.advance(20 * time.Second)
 	commitAll(t, table)
 	sweepAll(table)
-	clock.now.Store(start + 5e9) // the clock as a slow batch has read it
+	clock.now.Store(start + 5e9) // the time read by a slow batch
 	if d := ask(table, "b", once, 1); d.Limited || contentOf(table)["b"] == "" || record(contentOf(table)["b"]).expires() != start+30e9 {
 		t.Errorf("%+v, %q", d, contentOf(table))
 	}
 }
 
-// What was cleared comes back, with its memory, if it is not committed; and its memory goes
-// as soon as it is.
+// Clear can be rolled back, with its memory, until it is committed. The commit releases the memory.
 func TestClearTakenBack(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
 	for i := range 1000 {
@@ -414,7 +413,7 @@ func TestClearTakenBack(t *testing.T) {
 	table.Follow()
 	checkTable(t, table)
 	checkJournal(t, table)
-	sameContent(t, "taken back", contentOf(table), before)
+	sameContent(t, "after the rollback", contentOf(table), before)
 	if u := table.Usage(); u.Bytes != bytes {
 		t.Errorf("%d bytes are used, want %d", u.Bytes, bytes)
 	}
@@ -425,12 +424,12 @@ func TestClearTakenBack(t *testing.T) {
 	commitAll(t, table)
 	for i := range table.journals {
 		if j := &table.journals[i]; len(j.images) > 0 || len(j.entries) > 0 || j.images[:1][0].arena != nil {
-			t.Errorf("shard %d keeps %d images and %d entries", i, len(j.images), len(j.entries))
+			t.Errorf("shard %d retains %d images and %d entries", i, len(j.images), len(j.entries))
 		}
 	}
 }
 
-// Once its buffers have their size, a table with a journal allocates as little as one without.
+// Once its buffers have grown, a table with a journal does not allocate more than one without.
 func TestJournalAllocatesNothing(t *testing.T) {
 	table, clock := leading(Config{Shards: 4})
 	var reqs []limiter.Request

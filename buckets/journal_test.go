@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// However often a key changes in a generation, little is noted of it.
+// The number of entries does not grow with the number of changes of a key in a generation.
 func TestJournalNotesOnce(t *testing.T) {
 	one := func(kind limiter.Kind, l limiter.Limit, quantities ...int64) func(t *Table) {
 		return func(t *Table) {
@@ -43,14 +43,14 @@ func TestJournalNotesOnce(t *testing.T) {
 				tt.do(table)
 			}
 			if n := len(table.journals[0].entries); n > tt.most {
-				t.Errorf("%s, there before %t: %d entries, want at most %d", what, there, n, tt.most)
+				t.Errorf("%s, existing key %t: %d entries, want at most %d", what, there, n, tt.most)
 			}
 		}
 	}
 }
 
-// Entries of committed generations go as soon as the shard changes again, and those of others
-// stay as they are.
+// Entries of committed generations are dropped when the shard changes again. Those of other
+// generations are retained.
 func TestTrim(t *testing.T) {
 	table, _ := leading(Config{Shards: 1})
 	j := &table.journals[0]
@@ -80,6 +80,6 @@ func TestTrim(t *testing.T) {
 	}
 	table.Commit(open[1], start)
 	if sweepAll(table); len(j.entries)+len(j.bytes)+len(j.closed)+len(j.images) > 0 {
-		t.Errorf("%+v is left", j)
+		t.Errorf("not empty: %+v", j)
 	}
 }

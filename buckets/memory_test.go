@@ -14,8 +14,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// fill asks for numbered keys until one is refused for lack of memory, and returns how
-// many were not.
+// fill sends requests for numbered keys until one is refused for lack of memory, and returns the
+// number of keys stored.
 func fill(tb testing.TB, table *Table, prefix string, l limiter.Limit) int {
 	tb.Helper()
 	for n := range 10_000_000 {
@@ -31,7 +31,8 @@ func fill(tb testing.TB, table *Table, prefix string, l limiter.Limit) int {
 	return 0
 }
 
-// What takes no more than is held already must fit, and what takes more must not.
+// A reservation that does not increase the used memory always succeeds. One that would exceed the
+// limit fails.
 func TestBudget(t *testing.T) {
 	var b budget
 	steps := []struct {
@@ -65,7 +66,7 @@ func TestBudgetIsExactUnderContention(t *testing.T) {
 	for i := range granted {
 		wg.Go(func() {
 			for range 1000 {
-				// A request that can never fit must not make one fail that does.
+				// A request that can never fit must not make another one fail.
 				if b.reserve(limit + 1) {
 					t.Error("more than the limit was granted")
 				}
@@ -85,12 +86,12 @@ func TestBudgetIsExactUnderContention(t *testing.T) {
 	}
 }
 
-// What is counted is what the runtime allocates.
+// The counted sizes match the allocations of the runtime.
 func TestArenaSize(t *testing.T) {
 	for _, n := range []int{0, 1, 1000, 1024, 1025, 3000, 5000, 9000, 20_000, 32_767, 32_768, 32_769, 40_000, 100_000, 1_000_001} {
 		size := arenaSize(n)
 		if got := cap(append([]byte(nil), make([]byte, size)...)); size < n || got != size {
-			t.Errorf("for %d bytes %d are counted, and %d allocated", n, size, got)
+			t.Errorf("%d bytes: counted %d, allocated %d", n, size, got)
 		}
 	}
 	for n := 1; n < 1<<20; n *= 2 {
@@ -101,7 +102,7 @@ func TestArenaSize(t *testing.T) {
 	}
 }
 
-// The heap grows by what the table says it holds.
+// The heap grows by the reported memory of the table.
 func TestUsageIsWhatIsAllocated(t *testing.T) {
 	heap := func() int64 {
 		runtime.GC()
@@ -124,7 +125,7 @@ func TestUsageIsWhatIsAllocated(t *testing.T) {
 	runtime.KeepAlive(empty)
 }
 
-// Keys for which there is room make nothing grow, and room that stays empty is given back.
+// After Reserve, adding keys does not allocate. Unused memory is released later.
 func TestReserve(t *testing.T) {
 	const keys = 20_000
 	table := New(Config{Clock: newFakeClock().tell, Shards: 8})
@@ -146,7 +147,7 @@ func TestReserve(t *testing.T) {
 	table.Reserve(1<<30, 1<<40)
 	checkTable(t, table)
 	if u := table.Usage(); u.Peak > 1<<20 {
-		t.Errorf("beyond the limit: %+v", u)
+		t.Errorf("Reserve beyond the limit: %+v", u)
 	}
 	table.Reserve(1000, 100_000)
 	ask(table, "one", slow, 1)
@@ -156,7 +157,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// Compacting moves records and loses none, whatever lies dead between them.
+// Compaction retains all live records.
 func TestCompact(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for n := range 200 {
@@ -180,7 +181,7 @@ func TestCompact(t *testing.T) {
 		s.compact()
 		checkTable(t, table)
 		if len(s.arena) != size || s.dead != 0 || s.bytes() != held {
-			t.Fatalf("%d of %d bytes are left", len(s.arena), size)
+			t.Fatalf("%d of %d bytes after compaction", len(s.arena), size)
 		}
 		for key, expires := range want {
 			if e, ok := table.Lookup([]byte(key)); !ok || uint64(e.TTL) != expires-start {
@@ -205,7 +206,7 @@ func TestMemoryLimit(t *testing.T) {
 			if u := table.Usage(); u.Peak > tt.limit || u.Keys != int64(n) {
 				t.Errorf("%+v after %d keys", u, n)
 			}
-			// Keys that exist are decided exactly.
+			// Existing keys are decided exactly.
 			for i := range n {
 				key := fmt.Sprint("first", i)
 				if d := ask(table, key, l, 2); d.Err != nil || d.Limited || d.Remaining != 0 {
@@ -215,11 +216,11 @@ func TestMemoryLimit(t *testing.T) {
 					t.Fatalf("exhausted %s: %+v", key, d)
 				}
 			}
-			// When all has expired there is room for as many again.
+			// After all keys have expired there is room for as many again.
 			clock.advance(3 * time.Second)
 			again := fill(t, table, "second", l)
 			if again < n*3/4 {
-				t.Errorf("%d keys fit, and after their expiry %d", n, again)
+				t.Errorf("%d keys fit, but only %d after their expiry", n, again)
 			}
 			checkTable(t, table)
 			if u := table.Usage(); u.Peak > tt.limit {
@@ -229,8 +230,8 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// Not even peeks, refunds and requests that could never be admitted are refused for
-// lack of memory, as they need none.
+// Peeks, refunds and requests above the limit need no memory, so they are never refused for lack of
+// it.
 func TestNoMemoryNeeded(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, Shards: 1, MaxMemory: 1})
 	l := limiter.Limit{Max: 3, Interval: time.Second}
@@ -240,12 +241,12 @@ func TestNoMemoryNeeded(t *testing.T) {
 		}
 	}
 	if d := ask(table, "k", l, 1); d != (limiter.Decision{Err: limiter.ErrOutOfMemory}) {
-		t.Errorf("charged where no record fits: %+v", d)
+		t.Errorf("charge without room for a record: %+v", d)
 	}
 }
 
-// Dead records whose room is not enough for a large new one must not let it grow the
-// arena past what is accounted for.
+// A large record that does not fit in the room of dead records must not grow the arena beyond the
+// accounted size.
 func TestLargeKeyAmongDeadRecords(t *testing.T) {
 	for size := 100; size < 6000; size += 50 {
 		table := New(Config{Clock: newFakeClock().tell, Shards: 1, MaxMemory: 4096})
@@ -261,8 +262,7 @@ func TestLargeKeyAmongDeadRecords(t *testing.T) {
 	}
 }
 
-// At the limit, the room of deleted keys comes back although there is no memory for
-// slack in the usual proportion.
+// At the limit, the room of deleted keys is reused although there is no memory for the usual slack.
 func TestDeletedRoomAtTheLimit(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, Shards: 1, MaxMemory: 100_000})
 	n := fill(t, table, "first", slow)
@@ -270,12 +270,12 @@ func TestDeletedRoomAtTheLimit(t *testing.T) {
 		table.Delete(fmt.Appendf(nil, "first%d", i))
 	}
 	if more := fill(t, table, "other", slow); more < n/8 {
-		t.Errorf("%d of %d keys were deleted, and %d fit again", n/4, n, more)
+		t.Errorf("%d of %d keys were deleted, but only %d fit again", n/4, n, more)
 	}
 	checkTable(t, table)
 }
 
-// A shard that is full looks for expired records at most every so often.
+// A full shard limits the rate of its searches for expired records.
 func TestReclaimIsNotTriedForEveryKey(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.tell, Shards: 1, MaxMemory: 20_000})
@@ -285,21 +285,21 @@ func TestReclaimIsNotTriedForEveryKey(t *testing.T) {
 	if expired() != 0 {
 		t.Fatalf("%d expired already", expired())
 	}
-	// The search that found nothing was just now. All have expired, but it is too early
-	// to look again.
+	// The last search found nothing and was at the current time. All keys have expired, but it is
+	// too early for the next search.
 	clock.advance(reclaimQuietTime - 1)
 	if d := ask(table, fmt.Sprint("quick", n), slow, 1); d.Err == nil || expired() != 0 {
-		t.Errorf("looked again too early: %+v, %d expired", d, expired())
+		t.Errorf("searched too early: %+v, %d expired", d, expired())
 	}
 	clock.advance(1)
 	if d := ask(table, fmt.Sprint("quick", n), slow, 1); d.Err != nil || expired() != n {
-		t.Errorf("not looked again: %+v, %d of %d expired", d, expired(), n)
+		t.Errorf("not searched again: %+v, %d of %d expired", d, expired(), n)
 	}
-	// That search found much, so the next one may follow sooner.
+	// That search found many records, so the next one may follow sooner.
 	n = fill(t, table, "next", limiter.Limit{Max: 1, Interval: reclaimBusyTime / 2})
 	clock.advance(reclaimBusyTime)
 	if d := ask(table, fmt.Sprint("next", n), slow, 1); d.Err != nil {
-		t.Errorf("not looked again after the shorter pause: %+v", d)
+		t.Errorf("not searched again after the shorter pause: %+v", d)
 	}
 	checkTable(t, table)
 }
@@ -339,8 +339,8 @@ func TestSetMaxMemory(t *testing.T) {
 	checkTable(t, table)
 }
 
-// A flood of new keys stays within the limit, uses most of it, and leaves the keys that
-// were there first as they are.
+// A flood of new keys stays within the limit, uses most of it, and does not affect the existing
+// keys.
 func TestFlood(t *testing.T) {
 	const limit = 8 << 20 / race.Factor
 	clock := newFakeClock()
@@ -375,7 +375,7 @@ func TestFlood(t *testing.T) {
 	}
 	for i := range 100 {
 		if d := ask(table, fmt.Sprint("mine", i), l, 1); !d.Limited {
-			t.Errorf("key %d was forgotten: %+v", i, d)
+			t.Errorf("key %d was evicted: %+v", i, d)
 		}
 	}
 	checkTable(t, table)

@@ -8,8 +8,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// put has a record stored, of a kind whose state is its time, has a fixed size, or has
-// one that varies.
+// put stores a record of a kind whose state is empty, of fixed size or of varying size.
 func (r *tableRun) put() {
 	rec := limiter.Record{Kind: limiter.Kind(1 + r.in.number(1)%3), Key: r.key()}
 	rec.Expires = r.clock.tell() - 1000 + r.in.number(4)
@@ -29,12 +28,12 @@ func (r *tableRun) put() {
 	}
 }
 
-// forgetEvicted takes those keys out of the model that the table has evicted to make room
-// for one key, and checks that they had no greater ranks than those that stayed with them.
+// forgetEvicted removes evicted keys from the model, and checks that their ranks were not greater
+// than those of the remaining keys of their shard.
 func (r *tableRun) forgetEvicted(except []byte) {
 	now := r.clock.tell()
 	evicted := r.table.Usage().Evicted - r.model.want.Evicted
-	gone, least := map[*shard]rank{}, map[*shard]rank{} // the greatest rank that is gone, the least that is there
+	gone, least := map[*shard]rank{}, map[*shard]rank{} // the greatest evicted rank, the lowest remaining rank
 	for key, rec := range r.model.records {
 		s, tag := r.table.locate([]byte(key))
 		size := recordSize(&limiter.Record{Kind: rec.kind, Key: []byte(key), State: []byte(rec.state)})
@@ -53,7 +52,7 @@ func (r *tableRun) forgetEvicted(except []byte) {
 		}
 	}
 	if evicted != 0 {
-		// The record that is replaced by one that needs more room may be evicted first.
+		// A record to be replaced by a larger one may be evicted first.
 		r.model.want.Evicted += evicted
 	}
 	if evicted < 0 || evicted > 1 {

@@ -20,7 +20,7 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// modelRecord is the state of a key. Born tells one life of a key from its next.
+// modelRecord is the state of a key. Its field born distinguishes successive incarnations of a key.
 type modelRecord struct {
 	kind  limiter.Kind
 	tat   uint64
@@ -29,14 +29,14 @@ type modelRecord struct {
 	born  int
 }
 
-// model is what a Table does, said with a map. It never drops what has expired.
+// model is a reference implementation of Table based on a map. It never drops expired records.
 type model struct {
 	records map[string]modelRecord
 	births  int
-	want    limiter.Usage // Hits, Misses, Changes; Keys as if no key ever expired
+	want    limiter.Usage // Hits, Misses, Changes; Keys including expired ones
 }
 
-// live returns the state of a key that has not expired.
+// live returns the state of a key, and reports whether it has not expired.
 func (m *model) live(key string, now uint64) (modelRecord, bool) {
 	rec := m.records[key]
 	return rec, rec.tat > now
@@ -78,7 +78,7 @@ func (m *model) put(rec limiter.Record, now uint64) {
 	m.records[key] = modelRecord{rec.Kind, rec.Expires, string(rec.State), rec.Gauge, old.born}
 }
 
-// judge decides a request without storing anything. It returns what would be stored.
+// judge decides a request without storing anything, and returns the change.
 func (m *model) judge(req *limiter.Request, quantity int64, now uint64) (modelRecord, limiter.Change, limiter.Decision) {
 	rec, live := m.live(string(req.Key), now)
 	var old limiter.State
@@ -89,7 +89,7 @@ func (m *model) judge(req *limiter.Request, quantity int64, now uint64) (modelRe
 	return rec, c, d
 }
 
-// apply stores what a decision has made of a state.
+// apply stores the change of a decision.
 func (m *model) apply(req *limiter.Request, rec modelRecord, c limiter.Change, d *limiter.Decision, now uint64) {
 	switch {
 	case !c.Set:
@@ -147,14 +147,14 @@ func (m *model) decideGroup(reqs []limiter.Request, now uint64) []limiter.Decisi
 	return out
 }
 
-// scanRound is a round of Scan that goes on while the table changes.
+// scanRound is a complete scan that is interleaved with changes of the table.
 type scanRound struct {
 	cursor uint64
-	stable map[string]int // the keys that were there when it began, and their births
+	stable map[string]int // keys present at its start, and their births
 	seen   map[string]bool
 }
 
-// tableRun does to a Table what a tape says, and the same to a model.
+// tableRun applies the operations of a tape to a Table and to a model.
 type tableRun struct {
 	testing.TB
 	table *Table
@@ -163,11 +163,11 @@ type tableRun struct {
 	model model
 	round *scanRound
 	in    tape
-	max   int64 // the memory limit, if it never was another one
+	max   int64 // the memory limit; -1 after a change of the limit
 	evict bool
 }
 
-// runTable lets a tape act on a table, checking everything after every step.
+// runTable applies a tape to a table, and checks everything after every step.
 func runTable(tb testing.TB, data []byte) {
 	r := &tableRun{TB: tb, clock: newFakeClock(), in: tape{data}}
 	shards := []int{1, 2, 8, 64}[r.in.number(1)%4]
@@ -228,7 +228,7 @@ func (r *tableRun) step() {
 	}
 }
 
-// key draws one of some hundred keys, from the empty one to long ones.
+// key draws one of several hundred keys, with lengths from 0 to 5000 bytes.
 func (r *tableRun) key() []byte {
 	lengths := [...]int{0, 1, 2, 7, 16, 16, 16, 31, 32, 33, 127, 128, 300, 5000}
 	id := r.in.number(1)
@@ -239,7 +239,7 @@ func (r *tableRun) key() []byte {
 	return bytes.Repeat(pattern, 2500)[:lengths[id%uint64(len(lengths))]]
 }
 
-// limits are what requests of each kind ask for.
+// limits holds the limits of requests of each kind.
 var limits = map[limiter.Kind][]limiter.Limit{
 	limiter.Throttle: {
 		{Max: 5, Interval: time.Second},
@@ -290,11 +290,11 @@ func (r *tableRun) request() limiter.Request {
 	return req
 }
 
-// decide has a batch of requests decided, some of them in groups.
+// decide decides a batch of requests, some of them in groups.
 func (r *tableRun) decide(n int) {
 	linked := r.in.number(1)
 	if r.evict {
-		n, linked = 1, 0 // what has been evicted must be known before the next
+		n, linked = 1, 0 // the model must drop evicted keys before the next decision
 	}
 	reqs := make([]limiter.Request, n)
 	for i := range reqs {
@@ -331,7 +331,7 @@ func (r *tableRun) check(reqs []limiter.Request, got []limiter.Decision) {
 	}
 }
 
-// refused checks that a request or a group may have been refused for lack of memory.
+// refused checks that refusing a request or a group for lack of memory was permitted.
 func (r *tableRun) refused(reqs []limiter.Request, got []limiter.Decision) {
 	grows := false
 	for i := range reqs {
@@ -339,7 +339,7 @@ func (r *tableRun) refused(reqs []limiter.Request, got []limiter.Decision) {
 		grows = grows || !live || reqs[i].Kind == limiter.WindowLog || reqs[i].Kind == limiter.SlidingWindow ||
 			reqs[i].Kind == limiter.FixedWindow || reqs[i].Kind == limiter.WindowBuckets
 		if got[i] != (limiter.Decision{Err: limiter.ErrOutOfMemory}) {
-			r.Fatalf("a refusal for lack of memory tells %+v", got[i])
+			r.Fatalf("refused for lack of memory with %+v", got[i])
 		}
 	}
 	if !grows || r.max == 0 {
@@ -369,7 +369,7 @@ func (r *tableRun) remove() {
 	}
 }
 
-// scan goes on with the round of scanning, or begins one.
+// scan continues the current round of scanning, or starts one.
 func (r *tableRun) scan() {
 	now := r.clock.tell()
 	if r.round == nil {
@@ -397,7 +397,7 @@ func (r *tableRun) scan() {
 	r.round = nil
 }
 
-// compare checks that the table holds the model's keys and no others.
+// compare checks that the table holds exactly the keys of the model.
 func (r *tableRun) compare() {
 	now := r.clock.tell()
 	live := 0
@@ -413,7 +413,7 @@ func (r *tableRun) compare() {
 	}
 	visits := 0
 	if next := r.table.Scan(0, math.MaxInt, func([]byte, limiter.Kind) { visits++ }); next != 0 || visits != live {
-		r.Fatalf("a whole scan visits %d of %d keys and returns %d", visits, live, next)
+		r.Fatalf("a complete scan visits %d of %d keys and returns %d", visits, live, next)
 	}
 	for rec := range r.table.Records() {
 		want, ok := r.model.live(string(rec.Key), now)
@@ -423,11 +423,11 @@ func (r *tableRun) compare() {
 		live--
 	}
 	if live != 0 {
-		r.Fatalf("Records leaves %d keys out", live)
+		r.Fatalf("Records omits %d keys", live)
 	}
 }
 
-// counts checks what the table counts.
+// counts checks the counters of the table.
 func (r *tableRun) counts() {
 	got := r.table.Usage()
 	want := r.model.want
@@ -458,7 +458,7 @@ func FuzzTable(f *testing.F) {
 	}
 	// A charge, its expiry, and a lookup and a charge of the expired key.
 	f.Add([]byte{0, 0, 63, 0, 0, 4, 3, 0, 0, 0, 255, 0, 4, 63, 0, 0, 4})
-	// A long key where there is room for short ones only.
+	// A long key with room only for short ones.
 	f.Add([]byte{0, 2, 63, 3, 0, 4, 63, 3, 0, 5, 1, 4, 63, 3, 0, 13, 63, 3, 0, 27})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) < 6000 {

@@ -11,8 +11,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// threadTime returns the processor time of this thread. What the system takes the processor
-// away for does not count.
+// threadTime returns the CPU time of the current thread. It excludes preemption by the operating
+// system.
 func threadTime(tb testing.TB) time.Duration {
 	const clockThread = 3 // CLOCK_THREAD_CPUTIME_ID
 	var t syscall.Timespec
@@ -22,8 +22,8 @@ func threadTime(tb testing.TB) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// BenchmarkPauses does, on each shard of a table of ten million keys, what locks it for
-// longer than a decision, and tells the longest processor time that each kind of work took.
+// BenchmarkPauses runs each operation that locks a shard for longer than a decision on all shards
+// of a table of ten million keys. It reports the longest CPU time of each.
 func BenchmarkPauses(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Each kind of work shows up under its own name once it has been done, and not before.
+// Each kind of work is reported in its own field after it has run, and not before.
 func TestPauses(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.tell, Shards: 1, MaxMemory: 200_000, Eviction: EvictSmallestDebt})

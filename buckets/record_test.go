@@ -21,7 +21,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// testRecord writes a record between other bytes, and reads and changes it there.
+// testRecord encodes a record between other bytes, and reads and modifies it there.
 func testRecord(t *testing.T, want *limiter.Record) {
 	t.Helper()
 	before := []byte("before")
@@ -36,7 +36,7 @@ func testRecord(t *testing.T, want *limiter.Record) {
 				got.Kind, got.Expires, len(got.Key), len(got.State), want.Kind, expires, len(want.Key), len(want.State))
 		}
 		if n := end - len(before); rec.size() != n || recordSize(want) != n {
-			t.Errorf("%s: takes %d bytes, size tells %d, recordSize %d", what, n, rec.size(), recordSize(want))
+			t.Errorf("%s: takes %d bytes, size returns %d, recordSize %d", what, n, rec.size(), recordSize(want))
 		}
 	}
 	same("read back", rec.whole(), want.Expires)
@@ -54,7 +54,7 @@ func testRecord(t *testing.T, want *limiter.Record) {
 	}
 	same("dead", rec.whole(), 7)
 	if !bytes.HasPrefix(arena, before) || !bytes.HasSuffix(arena, []byte{0xff, 0xff, 0xff}) {
-		t.Error("what lies around the record was changed")
+		t.Error("the bytes around the record were changed")
 	}
 }
 
@@ -63,7 +63,7 @@ func TestSlot(t *testing.T) {
 		for _, offset := range []uint32{0, 1, 1 << 31, math.MaxUint32 - 1} {
 			sl := newSlot(tag, offset)
 			if sl == 0 || sl.tag() != tag || sl.offset() != offset {
-				t.Errorf("slot of %#x and %#x reads %#x and %#x", tag, offset, sl.tag(), sl.offset())
+				t.Errorf("slot of %#x and %#x returns %#x and %#x", tag, offset, sl.tag(), sl.offset())
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Records holds what is live, and nothing that was deleted, replaced or has expired.
+// Records returns the live records, without deleted, replaced and expired ones.
 func TestRecords(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.tell, Shards: 4})
@@ -35,7 +35,7 @@ func TestRecords(t *testing.T) {
 	seen := map[string]limiter.Record{}
 	for rec := range table.Records() {
 		if _, again := seen[string(rec.Key)]; again {
-			t.Errorf("%q comes twice", rec.Key)
+			t.Errorf("%q is returned twice", rec.Key)
 		}
 		rec.State = bytes.Clone(rec.State)
 		seen[string(rec.Key)] = rec
@@ -46,12 +46,12 @@ func TestRecords(t *testing.T) {
 	for i := range 1000 {
 		_, found := seen[fmt.Sprint(i)]
 		if want := i%5 != 0 && i%3 != 0; found != want {
-			t.Errorf("key %d is there: %t, want %t", i, found, want)
+			t.Errorf("key %d found: %t, want %t", i, found, want)
 		}
 	}
 }
 
-// Who breaks off gets no more records.
+// No record follows after the loop breaks.
 func TestRecordsBreak(t *testing.T) {
 	n := 0
 	for range filled(1000, Config{Shards: 4}).Records() {
@@ -60,11 +60,11 @@ func TestRecordsBreak(t *testing.T) {
 		}
 	}
 	if n != 10 {
-		t.Errorf("%d records after the tenth was the last", n)
+		t.Errorf("%d records, want 10", n)
 	}
 }
 
-// Put restores in one table what Records tells of another, to the nanosecond.
+// Put stores records from Records of another table without loss of precision.
 func TestPutRestores(t *testing.T) {
 	clock := newFakeClock()
 	from, to := New(Config{Clock: clock.tell}), New(Config{Clock: clock.tell, Shards: 2})
@@ -82,12 +82,12 @@ func TestPutRestores(t *testing.T) {
 	for i := range 5000 {
 		key := fmt.Sprint(i)
 		if a, b := ask(from, key, l, 3), ask(to, key, l, 3); a != b {
-			t.Fatalf("key %s: %+v here and %+v there", key, a, b)
+			t.Fatalf("key %s: %+v in the source, %+v in the copy", key, a, b)
 		}
 	}
 }
 
-// A record that does not fit leaves the key as it is.
+// A record that does not fit leaves the key unchanged.
 func TestPutWithoutRoom(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, Shards: 1, MaxMemory: 5000})
 	rec := limiter.Record{Kind: 2, Key: []byte("k"), Expires: start + 1000, State: []byte("first")}
@@ -106,7 +106,7 @@ func TestPutWithoutRoom(t *testing.T) {
 	checkTable(t, table)
 }
 
-// A record whose time has passed takes its key away.
+// Putting an expired record deletes its key.
 func TestPutExpired(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell})
 	rec := limiter.Record{Kind: limiter.Throttle, Key: []byte("k"), Expires: start + 1}
@@ -116,7 +116,7 @@ func TestPutExpired(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, found := table.Lookup(rec.Key); found != (expires > start) {
-			t.Errorf("with time %d the key is there: %t", expires-start, found)
+			t.Errorf("key with TTL %d ns found: %t", expires-start, found)
 		}
 	}
 	if u := table.Usage(); u.Changes != 2 || u.Expired != 0 {
@@ -124,7 +124,7 @@ func TestPutExpired(t *testing.T) {
 	}
 }
 
-// Records that change all the time are seen whole: state and time belong together.
+// Records that change concurrently are read consistently: state and expiry time match.
 func TestRecordsInACrowd(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, Shards: 2})
 	ctx, stop := context.WithCancel(t.Context())

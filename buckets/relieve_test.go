@@ -11,15 +11,15 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// relieveAll brings a table below its limit, as far as that can be.
+// relieveAll reduces the memory of a table to its limit, as far as possible.
 func relieveAll(table *Table) {
 	for r := newRelief(table); r.next(); {
 		r.work(time.Hour)
 	}
 }
 
-// lowered returns a table of 20,000 keys, of which every tenth is exhausted, with a limit of a
-// part of the memory that it takes.
+// lowered returns a table of 20,000 keys, a tenth of which are exhausted, with a limit of 1/part of
+// its memory.
 func lowered(e Eviction, shards int, part int64) (*Table, limiter.Usage, limiter.Limit) {
 	table := New(Config{Clock: newFakeClock().tell, Shards: shards, Eviction: e})
 	l := limiter.Limit{Max: 10, Interval: time.Hour}
@@ -31,24 +31,24 @@ func lowered(e Eviction, shards int, part int64) (*Table, limiter.Usage, limiter
 	return table, before, l
 }
 
-// Above a lowered limit no key is added, and no state grows, where there is room in the shard
-// as well; keys that are there are decided.
+// Above a lowered limit no key is added and no state grows, even if the shard has room. Existing
+// keys are decided.
 func TestLoweredLimitRefusesAtOnce(t *testing.T) {
 	for _, e := range []Eviction{NoEviction, EvictSmallestDebt} {
 		table, before, l := lowered(e, 8, 2)
 		for i := range 1000 {
 			if d := ask(table, fmt.Sprint("new", i), l, 10); !errors.Is(d.Err, limiter.ErrOutOfMemory) {
-				t.Fatalf("a new key gets %+v", d)
+				t.Fatalf("a new key: %+v", d)
 			}
 		}
 		reqs := []limiter.Request{{Kind: limiter.Throttle, Key: []byte("g"), Limit: l, Quantity: 10, Linked: true}, {Kind: limiter.Throttle, Key: []byte("h"), Limit: l, Quantity: 10}}
 		out := make([]limiter.Decision, 2)
 		if table.Decide(reqs, out); !errors.Is(out[0].Err, limiter.ErrOutOfMemory) {
-			t.Errorf("a group of new keys gets %+v", out)
+			t.Errorf("a group of new keys: %+v", out)
 		}
 		for i := range 20_000 {
 			if d := ask(table, fmt.Sprint("k", i), l, 1); d.Err != nil || d.Limited != (i%10 == 9) {
-				t.Fatalf("key %d gets %+v", i, d)
+				t.Fatalf("key %d: %+v", i, d)
 			}
 		}
 		if after := table.Usage(); after.Keys != before.Keys || after.Bytes != before.Bytes {
@@ -58,8 +58,8 @@ func TestLoweredLimitRefusesAtOnce(t *testing.T) {
 	}
 }
 
-// A limit that is lowered is reached by evicting keys that have used little, if that is
-// allowed, and no more of them than it takes.
+// A lowered limit is met by evicting the keys with the smallest used share, if eviction is enabled,
+// and no more than necessary.
 func TestRelief(t *testing.T) {
 	for _, e := range []Eviction{NoEviction, EvictSmallestDebt} {
 		for _, shards := range []int{1, 8, 256} {
@@ -68,22 +68,21 @@ func TestRelief(t *testing.T) {
 			checkTable(t, table)
 			limit, after := before.Bytes/3, table.Usage()
 			if e == NoEviction && after.Keys != before.Keys {
-				t.Errorf("%d of %d keys are left without eviction", after.Keys, before.Keys)
+				t.Errorf("%d of %d keys remain without eviction", after.Keys, before.Keys)
 			}
 			if e == EvictSmallestDebt && (after.Bytes > limit || after.Bytes < limit/2 || after.Keys+after.Evicted != before.Keys) {
 				t.Errorf("%d shards, limit %d: %+v became %+v", shards, limit, before, after)
 			}
 			for i := 9; i < 20_000; i += 10 {
 				if d := ask(table, fmt.Sprint("k", i), l, 1); !d.Limited {
-					t.Fatalf("key %d, which was exhausted, is forgotten: %+v", i, d)
+					t.Fatalf("exhausted key %d was evicted: %+v", i, d)
 				}
 			}
 		}
 	}
 }
 
-// A limit below what a few keys in each shard take is reached as well, and of some shards keys
-// are left.
+// A limit below the memory of a few keys per shard is met as well. Some shards keep their keys.
 func TestReliefBelowAFewKeysForEachShard(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, Shards: 1024, Eviction: EvictSmallestDebt})
 	l := limiter.Limit{Max: 10, Interval: time.Hour}
@@ -102,7 +101,7 @@ func TestReliefBelowAFewKeysForEachShard(t *testing.T) {
 	}
 	for i := range 100 {
 		if d := ask(table, fmt.Sprint("exhausted", i), l, 1); !d.Limited {
-			t.Fatalf("key %d, which was exhausted, is forgotten: %+v", i, d)
+			t.Fatalf("exhausted key %d was evicted: %+v", i, d)
 		}
 	}
 	table.SetMaxMemory(1)
@@ -113,7 +112,7 @@ func TestReliefBelowAFewKeysForEachShard(t *testing.T) {
 	}
 }
 
-// Without eviction, the slack of the shards is given back, and new keys find room.
+// Without eviction, unused memory of the shards is released, and new keys can be added.
 func TestReliefGivesSlackBack(t *testing.T) {
 	const limit = 500_000
 	table, before, l := lowered(NoEviction, 8, 1)
@@ -131,8 +130,8 @@ func TestReliefGivesSlackBack(t *testing.T) {
 	}
 }
 
-// A flood that goes on while keys are evicted does not keep the table above its limit, and
-// each slice is replicated before the next.
+// A flood during relief does not keep the table above its limit, and each slice is flushed before
+// the next.
 func TestRunRelief(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, before, l := lowered(EvictSmallestDebt, 64, 10)
@@ -143,7 +142,7 @@ func TestRunRelief(t *testing.T) {
 			defer close(done)
 			table.RunRelief(ctx, func() error {
 				if flushes++; table.Usage().Keys >= last {
-					t.Error("flushed without a key evicted")
+					t.Error("flushed without an eviction")
 				}
 				last = table.Usage().Keys
 				return nil
@@ -161,7 +160,7 @@ func TestRunRelief(t *testing.T) {
 	})
 }
 
-// Where a slice cannot be replicated, no further slice is evicted before the next time.
+// If flush fails, no further slice is evicted before the next check.
 func TestRunReliefWithoutReplication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, _, _ := lowered(EvictSmallestDebt, 4, 10)
@@ -178,7 +177,7 @@ func TestRunReliefWithoutReplication(t *testing.T) {
 	})
 }
 
-// A table that follows gives slack back, and evicts nothing.
+// A follower releases unused memory, but does not evict.
 func TestReliefWhileFollowing(t *testing.T) {
 	leads, _ := leading(Config{Shards: 4})
 	for i := range 5000 {

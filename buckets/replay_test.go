@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// A follower takes in what it is told whatever the memory limit.
+// A follower applies changes regardless of the memory limit.
 func TestReplayHasNoMemoryLimit(t *testing.T) {
 	leader, clock := leading(Config{Shards: 2})
 	for i := range 5000 {
@@ -38,7 +38,7 @@ func TestReplayHasNoMemoryLimit(t *testing.T) {
 	}
 	relieveAll(table)
 	if u := table.Usage(); u.Bytes > 1000 || u.Evicted == 0 {
-		t.Errorf("while it leads: %+v", u)
+		t.Errorf("as a leader: %+v", u)
 	}
 	if g, changes := table.Collect(nil); len(told(t, changes)) != 5001-int(table.Usage().Keys) {
 		t.Errorf("generation %d has %d changes", g, len(told(t, changes)))
@@ -61,7 +61,7 @@ func TestReplayWhileLeading(t *testing.T) {
 		t.Errorf("Restore returns %v", err)
 	}
 	if table.Usage().Keys != 0 || table.Pending() {
-		t.Error("something was put")
+		t.Error("the table was changed")
 	}
 }
 
@@ -85,12 +85,12 @@ func TestRestore(t *testing.T) {
 	if err := table.Replay(nil, start+9); err != nil {
 		t.Fatal(err)
 	}
-	table.Clear() // what is restored now may be older than what was there
+	table.Clear() // the restored records may be older than the previous content
 	if err := table.Restore(rec, start); err != nil {
 		t.Fatal(err)
 	}
 	if sweepAll(table); table.Usage().Keys != 1 {
-		t.Error("what was restored has been dropped")
+		t.Error("a restored record was dropped")
 	}
 	if err := table.Restore(rec, start+2); err != nil || table.Usage().Keys != 0 {
 		t.Errorf("%v, %q", err, contentOf(table))
@@ -98,7 +98,7 @@ func TestRestore(t *testing.T) {
 	checkTable(t, table)
 }
 
-// randomLog returns what a leader has had committed.
+// randomLog returns the committed generations of a random run.
 func randomLog(t *testing.T, seed uint64, n int) []generation {
 	r := newReplicaRun(t, seed)
 	for len(r.log) < n {
@@ -119,8 +119,8 @@ func randomLog(t *testing.T, seed uint64, n int) []generation {
 	return r.log
 }
 
-// To replay what a table has already leads to the same, even when what has expired is dropped
-// meanwhile.
+// Replaying generations that a table already has leads to the same content, even if expired records
+// are dropped meanwhile.
 func TestReplayAgain(t *testing.T) {
 	clock := newFakeClock()
 	clock.advance(24 * time.Hour)
@@ -146,7 +146,7 @@ func TestReplayAgain(t *testing.T) {
 	}
 }
 
-// A tail for a key that is absent, or another, is passed over.
+// A tail for an absent key, or for a state of another kind or size, is ignored.
 func TestReplayTailOfAnother(t *testing.T) {
 	log := limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start + 5, State: make([]byte, 300)}
 	tail := appendTail([]byte{changesVersion}, appendRecord(nil, &log), 200)

@@ -14,28 +14,28 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// paper is a generation on its way through a log.
+// paper is a generation in the log.
 type paper struct {
 	term    uint64
 	number  uint64
 	changes []byte
 }
 
-// rig is a table that leads while it is told to follow again and again, a table that follows
-// it, and a log between them.
+// rig consists of a leader that is repeatedly made a follower and leader again, a follower, and a
+// log between them.
 type rig struct {
 	testing.TB
 	leader, follower *Table
-	check            func()        // after each entry of the log
-	kick, view       chan struct{} // has one when there may be something to collect, or to look at
+	check            func()        // called after each entry of the log
+	kick, view       chan struct{} // signals: something to collect, something to read
 
-	turn      sync.Mutex // held while a generation is closed, or a term begins
+	turn      sync.Mutex // held while a generation is closed or a term starts
 	mu        sync.Mutex
-	moved     sync.Cond // when something below has changed
+	moved     sync.Cond // signals changes of the following fields
 	term      uint64
 	committed map[uint64]uint64 // by term
-	over      uint64            // the newest term that is
-	lost      []paper           // what was not acknowledged in time
+	over      uint64            // the latest term that has ended
+	lost      []paper           // generations not acknowledged before the end of their term
 	entries   int
 }
 
@@ -55,7 +55,7 @@ func newRig(tb testing.TB, clock Clock) *rig {
 	return r
 }
 
-// poke puts one into a channel unless it has one.
+// poke sends without blocking.
 func poke(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -63,7 +63,7 @@ func poke(c chan<- struct{}) {
 	}
 }
 
-// await waits for a ticket, and reports whether what it is for is committed.
+// await waits for a Ticket, and reports whether its generation is committed.
 func (r *rig) await(t limiter.Ticket) bool {
 	if t.Generation == 0 {
 		return t.Term > 0
@@ -77,7 +77,7 @@ func (r *rig) await(t limiter.Ticket) bool {
 	return r.committed[t.Term] >= t.Generation
 }
 
-// flush collects until the context ends.
+// flush collects generations until ctx is done.
 func (r *rig) flush(ctx context.Context, log chan<- paper) {
 	defer close(log)
 	for {
@@ -96,7 +96,7 @@ func (r *rig) flush(ctx context.Context, log chan<- paper) {
 	}
 }
 
-// apply commits what comes through the log.
+// apply commits the generations of the log.
 func (r *rig) apply(log <-chan paper, flip chan<- struct{}) {
 	defer close(flip)
 	for p := range log {
@@ -133,14 +133,14 @@ func (r *rig) replay(t *Table, p paper) {
 	}
 }
 
-// flip ends terms and begins others.
+// flip ends the current term and starts the next one.
 func (r *rig) flip(flips <-chan struct{}) {
 	rnd := rand.New(rand.NewPCG(1, 3))
 	for range flips {
 		r.leader.Follow()
 		r.turn.Lock()
 		r.mu.Lock()
-		for _, p := range r.lost[:rnd.IntN(len(r.lost)+1)] { // these get through after all
+		for _, p := range r.lost[:rnd.IntN(len(r.lost)+1)] { // these are committed after all
 			r.replay(r.leader, p)
 			r.replay(r.follower, p)
 		}
@@ -157,7 +157,7 @@ func (r *rig) flip(flips <-chan struct{}) {
 	}
 }
 
-// decide has requests decided as soon as the table leads.
+// decide retries a batch until the table leads.
 func (r *rig) decide(out []limiter.Decision, reqs ...limiter.Request) limiter.Ticket {
 	for {
 		ticket := r.leader.Decide(reqs, out)
@@ -173,8 +173,8 @@ func sumOf(t *Table) string {
 	return fmt.Sprintf("%x of %d", sum, n)
 }
 
-// run lets workers decide while generations are flushed and terms end, and goes on until all
-// is committed or taken back.
+// run runs workers while generations are flushed and terms end, until all generations are committed
+// or rolled back.
 func (r *rig) run(workers int, work func(worker int)) {
 	ctx, stop := context.WithCancel(context.Background())
 	log, flips := make(chan paper, 2), make(chan struct{}, 1000)
@@ -210,7 +210,7 @@ func (r *rig) run(workers int, work func(worker int)) {
 	}
 }
 
-// pairs are keys of which two are always charged together.
+// pairs is the number of pairs of keys that are always charged together.
 const pairs = 8
 
 var pairLimit = limiter.Limit{Max: 1 << 40, Interval: time.Microsecond}
@@ -224,7 +224,7 @@ func pairOf(i int) []limiter.Request {
 	)
 }
 
-// charges returns how often a key of a limit has been charged, as its record tells.
+// charges returns the number of charges of a key, computed from its record.
 func charges(t *Table, key []byte, l limiter.Limit) int64 {
 	e, found := t.Lookup(key)
 	if !found {
@@ -233,7 +233,7 @@ func charges(t *Table, key []byte, l limiter.Limit) int64 {
 	return int64(e.TTL / l.Interval)
 }
 
-// checkPairs holds a follower to groups not being split.
+// checkPairs checks that the follower never has a part of a group.
 func (r *rig) checkPairs() {
 	for i := range pairs {
 		left, right := charges(r.follower, pairKey(i, "left"), pairLimit), charges(r.follower, pairKey(i, "right"), pairLimit)
@@ -243,8 +243,8 @@ func (r *rig) checkPairs() {
 	}
 }
 
-// What was awaited is committed, no charge is there twice, and no group is split, while terms end
-// and others begin. Time stands still, so that a key tells its charges.
+// While terms end and start, an awaited generation is committed, no charge is applied twice, and no
+// group is split. Time is fixed, so the TTL of a key equals its number of charges.
 func TestAwaitedIsCommitted(t *testing.T) {
 	const keys, calls = 20, 3000
 	r := newRig(t, newFakeClock().tell)
@@ -281,15 +281,15 @@ func TestAwaitedIsCommitted(t *testing.T) {
 		}
 		n, least, most := charges(r.follower, name, pairLimit), sure[key].Load(), sure[key].Load()+unsure[key].Load()
 		if n < least || n > most {
-			t.Errorf("%q was charged %d times; %d were acknowledged, and %d perhaps", name, n, least, most-least)
+			t.Errorf("%q was charged %d times; %d charges were acknowledged, %d are uncertain", name, n, least, most-least)
 		}
 		if least == 0 {
-			t.Errorf("%q was never charged for sure", name)
+			t.Errorf("%q has no acknowledged charge", name)
 		}
 	}
 }
 
-// All that is cleared goes in one generation, and groups are not split by it.
+// Clear takes effect in a single generation and does not split groups.
 func TestClearInACrowd(t *testing.T) {
 	r := newRig(t, newFakeClock().tell)
 	r.check = r.checkPairs
@@ -310,8 +310,8 @@ func TestClearInACrowd(t *testing.T) {
 	}
 }
 
-// A refusal is not told before what it is based on is committed: with what is committed alone it
-// would have been refused as well.
+// A refusal is not released before the changes it is based on are committed: the committed state
+// alone would also lead to a refusal.
 func TestRefusalsAreFounded(t *testing.T) {
 	const keys = 40
 	r := newRig(t, newFakeClock().tell)
@@ -326,7 +326,7 @@ func TestRefusalsAreFounded(t *testing.T) {
 			}
 			r.mu.Lock()
 			if _, found := r.follower.Lookup([]byte(key)); !found {
-				t.Errorf("%q is not there, and was answered with %+v", key, out[0])
+				t.Errorf("%q is not committed, but was answered with %+v", key, out[0])
 			}
 			r.mu.Unlock()
 		}

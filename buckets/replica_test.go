@@ -13,8 +13,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// content is what a table holds: the record of each key, but for the key, in the form of an
-// arena. What has expired at a time is left out.
+// content maps each key of a table to its record, in the encoding of an arena, without the key.
 type content map[string]string
 
 func (c content) add(rec limiter.Record, after uint64) {
@@ -25,14 +24,14 @@ func (c content) add(rec limiter.Record, after uint64) {
 	}
 }
 
-// after returns what expires after a time.
+// after returns the records that expire after now.
 func (c content) after(now uint64) content {
 	rest := maps.Clone(c)
 	maps.DeleteFunc(rest, func(_, rec string) bool { return record(rec).expires() <= now })
 	return rest
 }
 
-// contentOf returns all that lies in a table that nobody uses.
+// contentOf returns all records of an idle table.
 func contentOf(t *Table) content {
 	c := content{}
 	for i := range t.shards {
@@ -46,20 +45,20 @@ func contentOf(t *Table) content {
 	return c
 }
 
-// committedContent returns what CommittedRecords has.
+// committedContent returns the records of CommittedRecords.
 func committedContent(tb testing.TB, t *Table) content {
 	tb.Helper()
 	c := content{}
 	for rec := range t.CommittedRecords() {
 		if _, twice := c[string(rec.Key)]; twice {
-			tb.Fatalf("%.40q comes twice", rec.Key)
+			tb.Fatalf("%.40q is returned twice", rec.Key)
 		}
 		c.add(rec, 0)
 	}
 	return c
 }
 
-// sameContent compares two contents.
+// sameContent fails the test unless two contents are equal.
 func sameContent(tb testing.TB, what string, got, want content) {
 	tb.Helper()
 	if maps.Equal(got, want) {
@@ -72,14 +71,14 @@ func sameContent(tb testing.TB, what string, got, want content) {
 	}
 	for key, rec := range got {
 		if _, found := want[key]; !found {
-			tb.Errorf("%s: %.40q is %.200q, and should not be there", what, key, rec)
+			tb.Errorf("%s: %.40q is %.200q, want none", what, key, rec)
 		}
 	}
 	tb.FailNow()
 }
 
-// checkJournal holds a table with a journal that nobody uses to what is always true of one: what
-// is marked as noted is, and nothing is left of what is over.
+// checkJournal checks the invariants of an idle table with a journal: flagged records have entries,
+// and nothing remains of a term that has ended.
 func checkJournal(tb testing.TB, t *Table) {
 	tb.Helper()
 	for i := range t.shards {
@@ -92,7 +91,7 @@ func checkJournal(tb testing.TB, t *Table) {
 			tb.Fatalf("shard %d is dirty: %t, marked: %t, pending: %t", i, j.dirty, marked, t.Pending())
 		}
 		if j.dirty != (len(j.entries) > j.opened()) && j.dirty != (len(j.entries) > 0) {
-			tb.Fatalf("shard %d is dirty: %t, of %d entries the generation has those from %d on", i, j.dirty, len(j.entries), j.opened())
+			tb.Fatalf("shard %d is dirty: %t, %d entries, the open generation starts at %d", i, j.dirty, len(j.entries), j.opened())
 		}
 		for at, sl := range s.index {
 			if sl == 0 {
@@ -101,16 +100,16 @@ func checkJournal(tb testing.TB, t *Table) {
 			rec := s.record(at)
 			e := j.find(rec.key(), sl.tag(), len(j.entries))
 			if noted := rec[0]&notedFlag != 0; noted && e < 0 {
-				tb.Fatalf("%.40q is marked as noted, and is not", rec.key())
+				tb.Fatalf("%.40q has the noted flag, but no entry", rec.key())
 			}
 			if rec[0]&tailFlag != 0 && (e < 0 || j.entries[e].from == 0) {
-				tb.Fatalf("%.40q is marked as noted in part, and is not", rec.key())
+				tb.Fatalf("%.40q has the tail flag, but no tail entry", rec.key())
 			}
 		}
 	}
 }
 
-// generation is one that has been collected.
+// generation is a collected generation.
 type generation struct {
 	number  uint64
 	time    uint64
@@ -118,7 +117,7 @@ type generation struct {
 	content content // of the table at its end
 }
 
-// replicaRun has two tables, of which one leads, and what has to be true of them.
+// replicaRun is a random run of a leader and a follower.
 type replicaRun struct {
 	testing.TB
 	*rand.Rand
@@ -128,10 +127,10 @@ type replicaRun struct {
 	sweeps    [2]sweeper
 	term      uint64
 	flying    []generation
-	log       []generation // what is committed
+	log       []generation // committed generations
 	committed content
 	settled   uint64
-	kinds     map[byte]int // how often each kind of change was replayed
+	kinds     map[byte]int // number of replayed changes of each kind
 }
 
 func newReplicaRun(tb testing.TB, seed uint64) *replicaRun {
@@ -151,15 +150,16 @@ func (r *replicaRun) lead() {
 	r.leads.Lead(r.term)
 }
 
-// request draws a request for one of some two hundred keys, most of which keep to one kind.
+// request draws a request for one of about two hundred keys, most of which always have the same
+// kind.
 func (r *replicaRun) request() limiter.Request {
 	quantities := [...]int64{1, 1, 1, 1, 1, 2, 5, 0, -1, -3, -1000}
 	number := r.IntN(42)
 	if r.IntN(4) == 0 {
-		number += 42 * r.IntN(5) // more than there is room for
+		number += 42 * r.IntN(5) // more keys than fit in memory
 	}
 	if r.IntN(3) == 0 {
-		number = int(limiter.WindowLog) - 1 + len(limits)*r.IntN(3) // one that grows
+		number = int(limiter.WindowLog) - 1 + len(limits)*r.IntN(3) // a key with a growing log
 	}
 	req := limiter.Request{
 		Kind:     limiter.Kind(1 + number%len(limits)),
@@ -189,11 +189,11 @@ func (r *replicaRun) decide() {
 		r.Fatalf("in term %d and generation %d, the ticket is %+v", r.term, r.leads.Mark().Generation, ticket)
 	}
 	if ticket := r.follows.Decide(reqs, out); ticket != (limiter.Ticket{}) {
-		r.Fatalf("a table that follows gives out %+v", ticket)
+		r.Fatalf("a follower returns %+v", ticket)
 	}
 	for i := range out {
 		if out[i] != (limiter.Decision{Err: limiter.ErrNotLeading}) {
-			r.Fatalf("a table that follows answers %+v", out[i])
+			r.Fatalf("a follower answers %+v", out[i])
 		}
 	}
 }
@@ -206,12 +206,12 @@ func (r *replicaRun) collect() {
 	g := generation{content: contentOf(r.leads), time: r.clock.tell()}
 	g.number, g.changes = r.leads.Collect([]byte("before"))
 	if g.changes = g.changes[len("before"):]; len(g.changes) > 0 && !pending {
-		r.Fatalf("%d bytes of changes, and none are pending", len(g.changes))
+		r.Fatalf("%d bytes of changes, but none are pending", len(g.changes))
 	}
 	r.flying = append(r.flying, g)
 }
 
-// land has the oldest generation in flight committed, and returns it.
+// land adds the oldest generation in flight to the log, replays it on the follower and returns it.
 func (r *replicaRun) land() generation {
 	g := r.flying[0]
 	r.flying = r.flying[1:]
@@ -241,23 +241,23 @@ func (r *replicaRun) commit() {
 	r.compare()
 }
 
-// compare holds both tables to what is committed.
+// compare checks both tables against the committed content.
 func (r *replicaRun) compare() {
 	r.Helper()
 	want := r.committed.after(r.settled)
-	sameContent(r, "what the follower holds", contentOf(r.follows).after(r.settled), want)
-	sameContent(r, "what is committed on the leader", committedContent(r, r.leads), want)
+	sameContent(r, "content of the follower", contentOf(r.follows).after(r.settled), want)
+	sameContent(r, "committed content of the leader", committedContent(r, r.leads), want)
 	for _, now := range []uint64{r.settled, r.settled + 1e9, r.settled + 20e9} {
 		sum, n := r.leads.Hash(now)
 		other, m := r.follows.Hash(now)
 		if sum != other || n != m || int(n) != len(want.after(now)) {
-			r.Fatalf("the hash of %d and %d keys is %x and %x, want %d keys", n, m, sum, other, len(want.after(now)))
+			r.Fatalf("hashes of %d and %d keys are %x and %x, want %d keys", n, m, sum, other, len(want.after(now)))
 		}
 	}
 }
 
-// resign has the leader follow. Some of what is in flight gets into the log after all. Then one
-// of the two leads, at a time that may be a little behind.
+// resign makes the leader a follower. Some of the generations in flight are committed after all.
+// Then one of the two tables becomes the leader, at a time that may be slightly earlier.
 func (r *replicaRun) resign() {
 	r.leads.Follow()
 	checkJournal(r, r.leads)
@@ -266,7 +266,7 @@ func (r *replicaRun) resign() {
 	for range r.IntN(len(r.flying) + 1) {
 		g := r.land()
 		if r.leads.Commit(g.number, g.time) {
-			r.Fatal("a generation is committed that has been taken back")
+			r.Fatal("a rolled back generation was committed")
 		}
 		if err := r.leads.Replay(g.changes, g.time); err != nil {
 			r.Fatal(err)
@@ -283,8 +283,8 @@ func (r *replicaRun) resign() {
 	r.lead()
 }
 
-// restart has the follower begin anew, with a snapshot of the leader that is taken while the
-// log goes on, and the log from where the snapshot began.
+// restart clears the follower and restores it from a snapshot of the leader that is taken while the
+// log grows, and the log since the start of the snapshot.
 func (r *replicaRun) restart() {
 	from := len(r.log)
 	settled := r.settled
@@ -326,11 +326,11 @@ func (r *replicaRun) step() {
 	case n < 90:
 		req := r.request()
 		if req.Kind == limiter.WindowLog && r.IntN(10) > 0 {
-			return // those are to grow
+			return // logs must grow
 		}
 		r.leads.Delete(req.Key)
 		if r.follows.Delete(req.Key) {
-			r.Fatal("a table that follows deletes")
+			r.Fatal("a follower deleted a key")
 		}
 	case n < 120:
 		r.clock.advance(time.Duration(r.Int64N(int64(100 * time.Millisecond))))
@@ -370,12 +370,12 @@ func (r *replicaRun) clear() {
 		r.Fatal("not cleared")
 	}
 	if n := r.leads.Usage().Keys; n != 0 {
-		r.Fatalf("%d keys are left", n)
+		r.Fatalf("%d keys after Clear", n)
 	}
 }
 
-// Whatever happens, a follower holds what is committed, and so does a leader that has to take
-// back what is not.
+// After any sequence of operations, a follower holds the committed content, and so does a leader
+// after a rollback.
 func TestReplicas(t *testing.T) {
 	kinds := map[byte]int{}
 	evicted := int64(0)

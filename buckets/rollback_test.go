@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// A rollback needs no leave of the memory limit, and what it takes is counted.
+// A rollback is not subject to the memory limit, but its memory is counted.
 func TestRollbackHasNoMemoryLimit(t *testing.T) {
 	for _, shards := range []int{1, 8} {
 		table, _ := leading(Config{Shards: shards})
@@ -22,7 +22,7 @@ func TestRollbackHasNoMemoryLimit(t *testing.T) {
 			table.Delete(fmt.Append(nil, i))
 		}
 		for range 4 {
-			sweepAll(table) // gives the memory back
+			sweepAll(table) // releases the memory
 		}
 		table.SetMaxMemory(2000)
 		ask(table, "new", slow, 1)
@@ -30,9 +30,9 @@ func TestRollbackHasNoMemoryLimit(t *testing.T) {
 		table.Follow()
 		checkTable(t, table)
 		checkJournal(t, table)
-		sameContent(t, "taken back", contentOf(table), before)
+		sameContent(t, "after the rollback", contentOf(table), before)
 		if got := table.Usage().Bytes; got <= used || got < 3000*20 {
-			t.Errorf("%d bytes are used, and were before that %d", got, used)
+			t.Errorf("%d bytes are used, %d before the rollback", got, used)
 		}
 		table.Lead(2)
 		if d := ask(table, strings.Repeat("x", 100_000), slow, 1); d.Err == nil {
@@ -41,7 +41,7 @@ func TestRollbackHasNoMemoryLimit(t *testing.T) {
 	}
 }
 
-// What was evicted comes back.
+// A rollback restores evicted keys.
 func TestRollbackOfEviction(t *testing.T) {
 	table, _ := leading(Config{Shards: 1, MaxMemory: 20_000, Eviction: EvictSmallestDebt})
 	flood(t, table, "a", 200, limiter.Limit{Max: 10, Interval: time.Second})
@@ -56,10 +56,10 @@ func TestRollbackOfEviction(t *testing.T) {
 	}
 	table.Follow()
 	checkTable(t, table)
-	sameContent(t, "taken back", contentOf(table), before)
+	sameContent(t, "after the rollback", contentOf(table), before)
 }
 
-// A key whose record becomes one of the same size and another kind becomes what it was.
+// A rollback restores a record that was replaced by one of the same size and another kind.
 func TestRollbackToAnotherKind(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	all := map[limiter.Kind]limiter.Limit{}
@@ -85,7 +85,7 @@ func TestRollbackToAnotherKind(t *testing.T) {
 	}
 }
 
-// The buffers of a journal that has been large do not stay so.
+// The buffers of a journal shrink after it has been large.
 func TestTidyJournal(t *testing.T) {
 	table, _ := leading(Config{Shards: 1})
 	for i := range 5000 {
@@ -94,10 +94,10 @@ func TestTidyJournal(t *testing.T) {
 	j := &table.journals[0]
 	g, _ := table.Collect(nil)
 	if sweepAll(table); len(j.entries) != 5000 {
-		t.Errorf("%d entries are left while they are needed", len(j.entries))
+		t.Errorf("%d entries before the commit, want 5000", len(j.entries))
 	}
 	table.Commit(g, start)
 	if sweepAll(table); cap(j.bytes) > keepBytes || len(j.entries) != 0 {
-		t.Errorf("%d bytes and %d entries are left", cap(j.bytes), len(j.entries))
+		t.Errorf("%d bytes and %d entries after the commit", cap(j.bytes), len(j.entries))
 	}
 }

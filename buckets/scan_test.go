@@ -11,8 +11,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// round scans a whole round, runs between after each call, and returns how often each
-// key was visited and how many calls it took.
+// round runs a complete scan and calls between after each call. It returns the number of visits of
+// each key and the number of calls.
 func round(tb testing.TB, table *Table, count int, between func()) (visits map[string]int, calls int) {
 	tb.Helper()
 	visits = map[string]int{}
@@ -56,8 +56,8 @@ func TestScanVisitsEachKeyOnce(t *testing.T) {
 	}
 }
 
-// Keys that stay are visited whatever others come and go, and so grow, fill, empty and
-// shrink the indexes, during the round.
+// Keys that stay are visited while other keys are added and deleted, so that indexes grow, fill,
+// empty and shrink during the scan.
 func TestScanWhileTheTableChanges(t *testing.T) {
 	const stable = 2000 / race.Factor
 	for _, shards := range []int{1, 4} {
@@ -95,8 +95,8 @@ func TestScanWhileTheTableChanges(t *testing.T) {
 	}
 }
 
-// An index that grows between two calls splits homes, and one that shrinks joins them.
-// Neither makes a round visit a key that it has passed, or leave one out.
+// An index that grows between two calls splits homes, and one that shrinks merges them. In both
+// cases each key is visited exactly once.
 func TestScanAcrossResizes(t *testing.T) {
 	for _, size := range []int{512, 4096, 256} {
 		table := filled(200, Config{Shards: 1})
@@ -120,8 +120,7 @@ func TestScanAcrossResizes(t *testing.T) {
 	}
 }
 
-// A call visits about as many keys as it was asked for, and where keys are few and far
-// between it ends all the same.
+// A call visits about as many keys as requested, and also returns early in a sparse index.
 func TestScanHonoursCount(t *testing.T) {
 	const n = 50_000
 	table := filled(n, Config{Shards: 16})
@@ -130,7 +129,7 @@ func TestScanHonoursCount(t *testing.T) {
 			visited := 0
 			cursor = table.Scan(cursor, count, func([]byte, limiter.Kind) { visited++ })
 			if visited > count+16 || cursor != 0 && visited < count/2 {
-				t.Fatalf("asked for %d, %d visited", count, visited)
+				t.Fatalf("count %d, %d visited", count, visited)
 			}
 			if cursor == 0 {
 				break
@@ -141,7 +140,7 @@ func TestScanHonoursCount(t *testing.T) {
 		table.Delete(numberedKey(nil, i))
 	}
 	if visits, calls := round(t, table, 10, func() {}); len(visits) != 50 || calls < 100 {
-		t.Errorf("an empty index is scanned in %d calls, %d keys visited", calls, len(visits))
+		t.Errorf("sparse index: %d calls, %d keys visited", calls, len(visits))
 	}
 }
 
@@ -158,7 +157,7 @@ func TestScanOmitsExpired(t *testing.T) {
 	}
 }
 
-// A cursor that no Scan made is good for nothing, but does no harm.
+// An arbitrary cursor is harmless.
 func TestScanFromAnyCursor(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	table := filled(1000, Config{Shards: 8})
@@ -180,8 +179,8 @@ func TestScanFromAnyCursor(t *testing.T) {
 	}
 }
 
-// TestRandomKey finds a key wherever it lies, and each of many sooner or later, none of them much
-// more often than others.
+// TestRandomKey checks that RandomKey finds a key at any position, and that it returns each of many
+// keys with a similar frequency.
 func TestRandomKey(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, shards := range []int{1, 8, 512} {

@@ -27,17 +27,17 @@ func TestIndexSize(t *testing.T) {
 			t.Fatalf("indexSize(%d) = %d", n, size)
 		}
 		if size > 8 && n*5 <= size/2*4-5 {
-			t.Fatalf("indexSize(%d) = %d, half of it would do", n, size)
+			t.Fatalf("indexSize(%d) = %d, half of it is sufficient", n, size)
 		}
 	}
 }
 
-// tape is a string of bytes that decides what a test does.
+// tape is a byte string that determines the operations of a test.
 type tape struct{ rest []byte }
 
 func (t *tape) more() bool { return len(t.rest) > 0 }
 
-// number reads a number of n bytes. After the end of the tape there are zeros.
+// number reads a number of n bytes. After the end of the tape it returns zeros.
 func (t *tape) number(n int) uint64 {
 	var b [8]byte
 	t.rest = t.rest[copy(b[:n], t.rest):]
@@ -52,8 +52,8 @@ func randomTape(r *rand.Rand, n int) []byte {
 	return data
 }
 
-// weakTag gives many keys the same tag, and most of them one whose home is among the
-// first or the last places of an index of any size, so that their slots wrap around.
+// weakTag maps many keys to the same tag. Most tags have a home among the first or the last
+// positions of an index of any size, so that their slots wrap around.
 func weakTag(key []byte) uint32 {
 	tags := [...]uint32{
 		math.MaxUint32, math.MaxUint32 - 1, 0xfc00_0000, 0xf800_0000, 0xe000_0000,
@@ -65,15 +65,15 @@ func weakTag(key []byte) uint32 {
 	return tags[int(key[0])%len(tags)]
 }
 
-// shardRun does to one shard what a tape says, and the same to a map.
+// shardRun applies the operations of a tape to a shard and to a map.
 type shardRun struct {
 	testing.TB
 	shard shard
-	want  map[byte]uint64 // the TATs of the keys, which are of one byte
+	want  map[byte]uint64 // TATs by key; keys have one byte
 	now   uint64
 }
 
-// runShard lets a tape act on a shard with weak tags.
+// runShard applies a tape to a shard with weak tags.
 func runShard(tb testing.TB, data []byte) {
 	r := &shardRun{TB: tb, want: map[byte]uint64{}, now: 1000}
 	r.shard.shared = &shared{hints: make([]hint, 1)}
@@ -123,18 +123,18 @@ func (r *shardRun) step(op, arg uint64) {
 	}
 }
 
-// drop drops what has expired in a part of the index.
+// drop drops expired records in a part of the index.
 func (r *shardRun) drop(op, arg uint64) {
 	from := min(int(op), len(r.shard.index))
 	to := min(from+int(arg), len(r.shard.index))
 	before := r.shard.live
 	dropped := r.shard.dropExpired(from, to, r.now)
 	if int(before-r.shard.live) != dropped {
-		r.Fatalf("dropped %d of %d, and %d are left", dropped, before, r.shard.live)
+		r.Fatalf("dropped %d of %d, but %d remain", dropped, before, r.shard.live)
 	}
 	for at := from; at < to; at++ {
 		if r.shard.index[at] != 0 && r.shard.record(at).expires() <= r.now {
-			r.Fatalf("left an expired record at %d of %d..%d", at, from, to)
+			r.Fatalf("an expired record remains at %d of %d..%d", at, from, to)
 		}
 	}
 	for key, tat := range r.want {
@@ -144,7 +144,7 @@ func (r *shardRun) drop(op, arg uint64) {
 		}
 	}
 	if dropped != 0 {
-		r.Fatalf("the count of what was dropped is %d off", dropped)
+		r.Fatalf("the count of dropped records is off by %d", dropped)
 	}
 }
 
@@ -161,8 +161,8 @@ func (r *shardRun) compare() {
 	}
 }
 
-// scan checks that scanning from a tag visits exactly the live keys from that tag on,
-// each once, as long as nothing changes.
+// scan checks that scanning from a tag visits exactly the live keys from that tag on, each once,
+// without concurrent changes.
 func (r *shardRun) scan(tag uint32, count int) {
 	var want, got []byte
 	for key, tat := range r.want {
@@ -176,7 +176,7 @@ func (r *shardRun) scan(tag uint32, count int) {
 			got = append(got, key...)
 		})
 		if more && tag <= from {
-			r.Fatalf("scan from %#x goes on at %#x", from, tag)
+			r.Fatalf("scan from %#x continues at %#x", from, tag)
 		}
 	}
 	slices.Sort(want)
@@ -215,11 +215,11 @@ func FuzzShard(f *testing.F) {
 	})
 }
 
-// A removal moves back each slot that may move, and none to before its home: the last
-// place before the end is the home of three keys, and the first of two more.
+// A removal moves back each slot that may move, and none before its home. The last position of the
+// index is the home of three keys, and the first of two more.
 func TestRemoveAcrossTheEnd(t *testing.T) {
 	keys := map[string]uint32{"a": math.MaxUint32, "b": math.MaxUint32, "c": math.MaxUint32, "d": 0, "e": 0}
-	order := []string{"a", "b", "c", "d", "e"} // at 7, 0, 1, 2, 3 of 8
+	order := []string{"a", "b", "c", "d", "e"} // at positions 7, 0, 1, 2, 3 of 8
 	for _, removed := range order {
 		s := shard{shared: &shared{hints: make([]hint, 1)}}
 		for _, key := range order {

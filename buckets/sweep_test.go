@@ -23,7 +23,7 @@ func sweepAll(table *Table) (seen, dropped int) {
 	return seen, dropped
 }
 
-// One sweep drops whatever has expired and nothing else.
+// One sweep drops all expired records and no others.
 func TestSweep(t *testing.T) {
 	for _, shards := range []int{1, 8} {
 		r := rand.New(rand.NewPCG(uint64(shards), 7))
@@ -41,7 +41,7 @@ func TestSweep(t *testing.T) {
 			for key, ttl := range want {
 				at, tag := table.locate([]byte(key))
 				if _, found := at.find([]byte(key), tag); found != (ttl > passed) {
-					t.Fatalf("after %v: key with TTL %v is there: %t", passed, ttl, found)
+					t.Fatalf("after %v: key with TTL %v found: %t", passed, ttl, found)
 				}
 				if ttl <= passed {
 					delete(want, key)
@@ -49,19 +49,19 @@ func TestSweep(t *testing.T) {
 				}
 			}
 			if dropped != 0 {
-				t.Errorf("after %v: the count of what was dropped is %d off", passed, dropped)
+				t.Errorf("after %v: the count of dropped records is off by %d", passed, dropped)
 			}
 			clock.advance(1e8)
 		}
 		clock.advance(1)
 		sweepAll(table)
 		if u := table.Usage(); u.Keys != 0 || u.Bytes != 0 || u.Expired != 10_000 {
-			t.Errorf("when all has expired: %+v", u)
+			t.Errorf("after all have expired: %+v", u)
 		}
 	}
 }
 
-// A step looks at no more slots than it may, however large a shard is.
+// A step examines a limited number of slots, regardless of the size of the shard.
 func TestSweepStep(t *testing.T) {
 	table := filled(50_000, Config{Shards: 2})
 	w := sweeper{table: table}
@@ -81,7 +81,7 @@ func TestSweepStep(t *testing.T) {
 	}
 }
 
-// The sweeper is never confused by an index that changes size between its steps.
+// The sweeper handles an index that is resized between its steps.
 func TestSweepWhileIndexesChange(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.tell, Shards: 2})
@@ -102,9 +102,9 @@ func TestSweepWhileIndexesChange(t *testing.T) {
 	}
 }
 
-// A million keys that expire at once are dropped by slices, with pauses between them. How long
-// that takes depends on the machine, and is measured by a benchmark. Here each slice has to look at
-// slots that the others do not.
+// A million keys that expire at the same time are dropped in slices with pauses between them. The
+// time depends on the machine and is measured by a benchmark. Here each slice must examine
+// different slots.
 func TestMillionExpireAtOnce(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.tell})
@@ -124,14 +124,14 @@ func TestMillionExpireAtOnce(t *testing.T) {
 		seen += n
 	}
 	if slices < 2 || seen < million/race.Factor || seen > slots+len(table.shards)*sweepSlots {
-		t.Errorf("%d slices look at %d slots of %d", slices, seen, slots)
+		t.Errorf("%d slices examine %d slots of %d", slices, seen, slots)
 	}
 	if u := table.Usage(); u.Expired != million/race.Factor || u.Bytes != 0 {
 		t.Errorf("%+v", u)
 	}
 }
 
-// Memory follows the number of keys down, not only to nothing.
+// Memory shrinks with the number of keys, even if some keys remain.
 func TestSweepGivesMemoryBack(t *testing.T) {
 	const brief, long = 100_000, 5000
 	clock := newFakeClock()
@@ -150,7 +150,7 @@ func TestSweepGivesMemoryBack(t *testing.T) {
 	if after.Keys != long || after.Bytes > before.Bytes/8 {
 		t.Errorf("%+v became %+v", before, after)
 	}
-	// The next sweep has nothing to give back, and moves nothing for it.
+	// The next sweep releases nothing and moves nothing.
 	index, arena := &table.shards[0].index[0], &table.shards[0].arena[0]
 	sweepAll(table)
 	if index != &table.shards[0].index[0] || arena != &table.shards[0].arena[0] || table.Usage().Bytes != after.Bytes {
@@ -158,7 +158,7 @@ func TestSweepGivesMemoryBack(t *testing.T) {
 	}
 }
 
-// RunSweeper drops what expires at most one pause later, and nothing earlier.
+// RunSweeper drops expired records at most one pause after their expiry, and none earlier.
 func TestRunSweeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := New(Config{Shards: 4})
@@ -184,7 +184,7 @@ func TestRunSweeper(t *testing.T) {
 	})
 }
 
-// While much expires the sweeper looks often, and otherwise seldom.
+// The sweeper runs often while many records expire, and otherwise rarely.
 func TestRunSweeperPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks []time.Duration
@@ -197,7 +197,7 @@ func TestRunSweeperPace(t *testing.T) {
 			}
 			return inner()
 		}})
-		// One step sees the whole index of 1024 slots, and 65 of them are many.
+		// One step examines the whole index of 1024 slots, and 65 of them count as many.
 		for i := range 9 * 65 {
 			ttl := sweepQuiet + time.Duration(i/65)*sweepBusy
 			ask(table, fmt.Sprint(i), limiter.Limit{Max: 1, Interval: ttl}, 1)
@@ -208,11 +208,11 @@ func TestRunSweeperPace(t *testing.T) {
 		table.RunSweeper(ctx)
 		want := []time.Duration{100, 110, 120, 130, 140, 150, 160, 170, 180, 190, 290, 390, 490}
 		if len(looks) != len(want) {
-			t.Fatalf("looked at %v, want %v ms", looks, want)
+			t.Fatalf("swept at %v, want %v ms", looks, want)
 		}
 		for i := range want {
 			if looks[i] != want[i]*time.Millisecond {
-				t.Errorf("looked at %v, want %v ms", looks, want)
+				t.Errorf("swept at %v, want %v ms", looks, want)
 			}
 		}
 	})

@@ -28,7 +28,7 @@ func TestNewRefusesOddNumbersOfShards(t *testing.T) {
 	}
 }
 
-// A batch is decided in order, and each request sees what those before it did.
+// A batch is decided in order, and each request sees the effects of those before it.
 func TestDecideBatch(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell})
 	l := limiter.Limit{Max: 5, Interval: time.Second}
@@ -51,7 +51,7 @@ func TestDecideBatch(t *testing.T) {
 	}
 }
 
-// A batch of any size is decided as its requests would be one by one.
+// A batch of any size has the same results as its requests one by one.
 func TestDecideLargeBatch(t *testing.T) {
 	for _, size := range []int{0, 1, 2, lookahead - 1, lookahead, lookahead + 1, 5*lookahead + 3} {
 		clock := newFakeClock()
@@ -81,7 +81,7 @@ func TestDecideLargeBatch(t *testing.T) {
 	}
 }
 
-// The table keeps a copy of the key: a caller may use its buffer again.
+// The table copies the key, so the caller may reuse its buffer.
 func TestKeyIsCopied(t *testing.T) {
 	table := New(Config{})
 	key := []byte("first")
@@ -89,7 +89,7 @@ func TestKeyIsCopied(t *testing.T) {
 	table.Decide(reqs, make([]limiter.Decision, 1))
 	copy(key, "other")
 	if _, ok := table.Lookup([]byte("first")); !ok {
-		t.Error("the key is gone")
+		t.Error("the key is missing")
 	}
 	if _, ok := table.Lookup(key); ok {
 		t.Error("the key has changed")
@@ -114,7 +114,7 @@ func TestWrongKind(t *testing.T) {
 	if d := as(limiter.Throttle, 0); d.Remaining != 4 {
 		t.Errorf("the key has changed: %+v", d)
 	}
-	// Once its time has passed the key is absent, and takes any kind.
+	// An expired key is absent, and accepts any kind.
 	clock.advance(time.Second)
 	if d := as(2, 1); d.Err != nil || d.Limited {
 		t.Errorf("after its expiry: %+v", d)
@@ -124,7 +124,7 @@ func TestWrongKind(t *testing.T) {
 	}
 }
 
-// A key counts as absent from the very nanosecond of its TAT.
+// A key counts as absent from the exact nanosecond of its TAT.
 func TestExpiryIsExact(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.tell})
@@ -143,18 +143,18 @@ func TestExpiryIsExact(t *testing.T) {
 		t.Errorf("at its TAT: %+v", e)
 	}
 	if table.Delete([]byte("1")) {
-		t.Error("at its TAT the key was there to delete")
+		t.Error("at its TAT Delete found the key")
 	}
 	if d := ask(table, "2", slow, 0); d.Remaining != slow.Max {
 		t.Errorf("at its TAT: %+v", d)
 	}
-	// Delete and the peek have dropped what they touched; Lookup changes nothing.
+	// Delete and the peek have dropped the keys they accessed; Lookup changes nothing.
 	if u := table.Usage(); u.Keys != 1 || u.Expired != 2 {
 		t.Errorf("at its TAT: %+v", u)
 	}
 }
 
-// No way through a decision allocates, but a new key's that finds no room.
+// Decisions do not allocate, except for a new key that needs more memory.
 func TestDecideAllocatesNothing(t *testing.T) {
 	table := filled(10_000, Config{Clock: newFakeClock().tell})
 	full := New(Config{Clock: newFakeClock().tell, MaxMemory: 1})
@@ -190,7 +190,7 @@ func TestDecideAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(200, func() { table.Lookup(key) }); n != 0 {
 		t.Errorf("Lookup: %v allocations", n)
 	}
-	// A key that is deleted and comes back finds its arena's slack.
+	// A key that is added again after Delete uses the slack of its arena.
 	out := make([]limiter.Decision, 1)
 	reqs := []limiter.Request{request(1)}
 	if n := testing.AllocsPerRun(5, func() { table.Delete(key); table.Decide(reqs, out) }); n > 1 {
