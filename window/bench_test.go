@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// A branch is a way through a decision, for the benchmark and the allocation test.
+// branch is a code path of a decision, for the benchmark and the allocation test.
 type branch struct {
 	name     string
 	decide   limitertest.Decide
@@ -17,10 +17,10 @@ type branch struct {
 	old      limiter.State
 	at       time.Duration // since t0
 	quantity int64
-	room     int // bytes that are enough
+	room     int // sufficient size in bytes
 }
 
-// branches are decided with sub-windows of a day.
+// branches returns decisions with sub-windows of one day.
 func branches() []branch {
 	const day = 24 * time.Hour
 	var all []branch
@@ -77,8 +77,9 @@ func BenchmarkDecide(b *testing.B) {
 			b.ReportAllocs()
 			room := make([]byte, 0, br.room)
 			l, old, now := br.limit, br.old, t0+uint64(br.at)
-			// The results are dropped, which a call of a variable cannot see. Copying the two
-			// structs, as a caller may, takes about half as long as a decision.
+			// The results are discarded. Copying the two structs, as a caller may, takes about half
+			// as long as a decision. The compiler cannot optimize the call away, as decide is a
+			// variable.
 			for range b.N {
 				br.decide(&l, old, now, br.quantity, room)
 			}
@@ -86,7 +87,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// TestBranches: what the benchmark measures is what its names say.
+// TestBranches checks that the branches of the benchmark have the outcomes that their names state.
 func TestBranches(t *testing.T) {
 	for _, br := range branches() {
 		ch, d := br.decide(&br.limit, br.old, t0+uint64(br.at), br.quantity, nil)
@@ -101,7 +102,7 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// TestAllocs covers every branch, each with room that is just enough, and NewLimit.
+// TestAllocs covers every branch, each with a room of exactly sufficient size, and NewLimit.
 func TestAllocs(t *testing.T) {
 	for _, br := range branches() {
 		room := make([]byte, 0, br.room)

@@ -2,26 +2,26 @@ package window
 
 import "github.com/throttledhq/throttled/limiter"
 
-// Count answers a request for quantity units at time now, for a key whose state is old and
-// whose window is counted as it is: in one piece if l has 1 part (FIXED), and otherwise in
-// as many sub-windows as it has parts (BUCKETS). It returns what becomes of the state. Time
-// is in nanoseconds, with now below 1<<63.
+// Count decides a request for quantity units at time now on a key in state old. With 1 part in l,
+// it counts whole fixed windows (FIXED); with more parts, it counts that many sub-windows
+// (BUCKETS). It returns the change of the state and the decision. Time is in nanoseconds, with now
+// below 1<<63.
 //
-// A refused request and a peek (quantity 0) change nothing. Otherwise the Tail of the Change
-// is in room, whose contents are overwritten. Count allocates nothing if room holds 8
-// bytes, and 8 more for each part. It only reads l and old.
+// A refused request and a peek (quantity 0) do not change the state. Otherwise the Tail of the
+// Change uses the memory of room, whose contents are overwritten. Count does not allocate if room
+// has a capacity of 8 bytes and 8 more for each part. It does not modify l or old.
 //
-// The limit l is one that NewLimit made. A state may be anything: see the package comment.
+// The limit l must have been made by NewLimit. Any state is accepted: see the package comment.
 func Count(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (ch limiter.Change, d limiter.Decision) {
-	// Slide has the same body. A function for both would take 12 ns more, on top of some 20,
-	// as the results are copied once more.
+	// Slide has the same body. A shared function would take 12 ns more, in addition to about 20 ns,
+	// because of another copy of the results.
 	c := counters{parts: int(l.Amount), every: uint64(l.Interval)}
 	c.read(&old, now, room)
 	used := c.sum(c.age)
 	d.Limit, d.RetryAfter = l.Max, limiter.NoRetry
 	switch {
 	case quantity < 0:
-		// Negating as unsigned gives the smallest int64 its true magnitude.
+		// Negation as unsigned yields the true magnitude of the smallest int64.
 		credit := -uint64(quantity)
 		used -= min(used, credit)
 		ch.Keep, ch.Tail = c.refund(l, credit, room)
@@ -40,13 +40,13 @@ func Count(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room
 	return ch, d
 }
 
-// sumFallsTo returns when the sum falls to room, which it is above.
+// sumFallsTo returns the time at which the sum falls to room. The current sum is above room.
 func (c *counters) sumFallsTo(room uint64) uint64 {
 	if c.held > room {
 		return c.empty
 	}
-	// The sub-window that has to leave is the newest that, with all after it, counts more
-	// than room.
+	// The sub-window that has to expire is the newest one whose count, added to those of all later
+	// ones, exceeds room.
 	i := c.parts - 1
 	for sum := c.count(i); sum <= room; sum = add(sum, c.count(i)) {
 		i--

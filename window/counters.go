@@ -9,38 +9,38 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// counters are the counts of a key, read for a limit and a moment.
+// counters holds the counts of a key, decoded for a limit and a time.
 type counters struct {
-	parts int    // how many sub-windows count; 2 for Slide
-	every uint64 // the length of each
+	parts int    // number of sub-windows in the window; 2 for Slide
+	every uint64 // length of a sub-window
 
-	now   uint64 // the moment
-	start uint64 // of the sub-window that it is in, the current one
+	now   uint64 // the time of the decision
+	start uint64 // start of the current sub-window
 
-	// The last counter is that of the sub-window that began age sub-windows before the
-	// current one. So the first age counters do not count any more. If none does, there
-	// are none, and age is parts.
+	// The last counter belongs to the sub-window that began age sub-windows before the current one,
+	// so the first age counters have expired. If all have expired, there are no counters and age is
+	// parts.
 	stored
 	age   int
-	least uint8  // the code of the counters must not be less
-	empty uint64 // from when on nothing counts any more if nothing is charged
+	least uint8  // minimum code of the counters
+	empty uint64 // time from which all counts have expired, without further charges
 
-	// converted is whether the counters are from other parameters. They are in the room
-	// then, as unpack would have brought them.
+	// converted is set if the counters were stored under other parameters. They are then in the
+	// room, in the format of unpack.
 	converted bool
-	// held is how much of the current count moves on with the time, as long as nothing is
-	// charged, until it comes to rest in the sub-window that begins at rest, after the
-	// current one. It is 0 unless converted. The others are how much does not.
+	// held is the part of the current count that moves forward with time, as long as nothing is
+	// charged, until it stays in the sub-window that begins at rest, which is after the current
+	// one. It is 0 unless converted. others is the rest of the current count.
 	held, rest, others uint64
 }
 
-// read takes the counters from the state of a key. One that is malformed counts nothing.
+// read decodes the counters from the state of a key. A malformed state has no counts.
 func (c *counters) read(old *limiter.State, now uint64, room []byte) {
 	c.at(now)
 	ok := c.parse(old, now)
 	if ok && c.begin > now {
-		// The clock is behind the one by which this was counted. Until it is there, time stands
-		// still at the begin of that sub-window.
+		// The clock is behind the one that made the state. Until it reaches the start of that
+		// sub-window, use that start as the current time.
 		c.at(c.begin)
 		c.now = max(now, c.start)
 	}
@@ -56,16 +56,16 @@ func (c *counters) read(old *limiter.State, now uint64, room []byte) {
 	}
 }
 
-// at sets the moment.
+// at sets the time of the decision.
 func (c *counters) at(now uint64) { c.now, c.start = now, now-now%c.every }
 
-// take uses the counters as they are stored.
+// take uses the counters as stored.
 func (c *counters) take() bool {
 	age := uint64(0)
 	if passed := c.start - c.begin; passed != 0 {
 		age = passed / c.width
-		// If the newest began within the current sub-window, passed has wrapped. That is
-		// malformed, and caught here as well.
+		// If the newest sub-window began within the current one, passed has wrapped. Such a state
+		// is malformed, and is detected here as well.
 		if age >= uint64(c.parts) || passed%c.width != 0 {
 			return false
 		}
@@ -75,8 +75,8 @@ func (c *counters) take() bool {
 	return true
 }
 
-// convert counts again what was counted under other parameters: all of a sub-window as if
-// it had come at its last moment, or now if that is still to come.
+// convert recounts units stored under other parameters: all units of a stored sub-window count as
+// of its last nanosecond, or as of now if that is earlier.
 func (c *counters) convert(room []byte) bool {
 	old := c.stored
 	last := min(old.begin+old.width-1, endOfTime)
@@ -85,7 +85,7 @@ func (c *counters) convert(room []byte) bool {
 	if old.begin%old.width != 0 || empty <= c.now {
 		return false
 	}
-	// What is not charged again is forgotten when it would have been without the change.
+	// Without a new charge, the state expires as it would have without the change of parameters.
 	c.empty = min(empty, old.begin+uint64(old.n)*old.width)
 	c.stored, c.converted, c.age = blank(c.parts, room), true, 0
 	current := c.now / c.every
@@ -96,7 +96,7 @@ func (c *counters) convert(room []byte) bool {
 		}
 		return to >= 0
 	}
-	// There is no sub-window before the one that begins at 0.
+	// No sub-window begins before time 0.
 	for i, begin := old.n-2, old.begin; i >= 0 && begin > 0; i, begin = i-1, begin-old.width {
 		if !move(old.count(i), begin-1) {
 			break
@@ -110,8 +110,8 @@ func (c *counters) convert(room []byte) bool {
 	return true
 }
 
-// charge counts units in the current sub-window. Like refund, it returns the fields of the
-// Change one by one, since a struct would be copied, and sets empty to what Expires is.
+// charge adds units to the current sub-window. Like refund, it returns the fields of the Change
+// separately, to avoid a copy of the struct, and sets empty to the new Expires.
 func (c *counters) charge(l *limiter.Limit, units uint64, room []byte) (keep int, tail []byte) {
 	switch {
 	case !c.suits(l):
@@ -124,7 +124,7 @@ func (c *counters) charge(l *limiter.Limit, units uint64, room []byte) (keep int
 	return c.rewrite(c.count(c.parts-1)+units, room)
 }
 
-// refund takes units from the counts, from the newest first.
+// refund subtracts units from the counts, newest first.
 func (c *counters) refund(l *limiter.Limit, units uint64, room []byte) (keep int, tail []byte) {
 	if c.suits(l) && c.age == 0 {
 		if newest := c.count(c.parts - 1); newest > units {
@@ -140,32 +140,32 @@ func (c *counters) refund(l *limiter.Limit, units uint64, room []byte) (keep int
 	return 0, c.replace(l)
 }
 
-// suits reports whether there is a state that needs no other form for a charge.
+// suits reports whether the stored format can hold a charge.
 func (c *counters) suits(l *limiter.Limit) bool {
 	return c.age < c.parts && !c.converted && uint64(l.Max) <= most(c.code)
 }
 
-// rewrite changes the newest counter, that of the current sub-window.
+// rewrite changes the newest counter, which is that of the current sub-window.
 func (c *counters) rewrite(count uint64, room []byte) (keep int, tail []byte) {
 	size := 1 << c.code
 	return len(c.data) - size, binary.LittleEndian.AppendUint64(room[:0], count)[:size]
 }
 
-// advance moves the counters on to the current sub-window, and begins that with count.
+// advance shifts the counters to the current sub-window and sets its count.
 func (c *counters) advance(count uint64, room []byte) []byte {
 	data := slices.Grow(room[:0], len(c.data))[:len(c.data)]
 	n := copy(data, c.data[:headerSize])
 	n += copy(data[n:], c.data[n+c.age<<c.code:])
 	clear(data[n:])
-	// As in stored.count, the upper part of the last 8 bytes is the counter. It is 0.
+	// As in stored.count, the counter is the upper part of the last 8 bytes. It is 0.
 	last := data[len(data)-8:]
 	binary.LittleEndian.PutUint64(last, binary.LittleEndian.Uint64(last)|count<<unused(c.code))
 	c.empty = c.start + uint64(c.parts)*c.every
 	return data
 }
 
-// unpack brings the counters to the room, with 8 bytes each, and the last one that of the
-// current sub-window.
+// unpack copies the counters to the room with 8 bytes each. The last one is that of the current
+// sub-window.
 func (c *counters) unpack(room []byte) {
 	if c.converted {
 		return
@@ -178,9 +178,9 @@ func (c *counters) unpack(room []byte) {
 	c.age = 0
 }
 
-// replace makes the new Data of what unpack brought.
+// replace encodes the unpacked counters as the new Data.
 func (c *counters) replace(l *limiter.Limit) []byte {
-	idle := 0 // how many sub-windows ago the newest count was
+	idle := 0 // number of sub-windows since the newest nonzero count
 	for c.count(c.parts-1-idle) == 0 {
 		if idle++; idle == c.parts {
 			c.empty = 0
@@ -199,8 +199,8 @@ func (c *counters) replace(l *limiter.Limit) []byte {
 	return c.pack(c.every, c.least)
 }
 
-// wait returns the time from now until then, 0 if that has passed. Only a state that was
-// put by hand can be farther ahead than what a Duration holds.
+// wait returns the time from now until then, or 0 if then has passed. Only a state set manually can
+// exceed the range of a Duration.
 func wait(now, then uint64) time.Duration {
 	if then <= now {
 		return 0

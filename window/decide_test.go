@@ -15,14 +15,14 @@ const (
 	h  = time.Hour
 )
 
-// play makes decisions on one key, and returns the state that they leave.
+// play makes decisions on one key and returns the resulting state.
 func play(t *testing.T, decide limitertest.Decide, l *limiter.Limit, s limiter.State, rows []limitertest.Row) limiter.State {
 	t.Helper()
 	return decide.Play(t, *l, s, t0, rows, nil)
 }
 
-// TestFixed is the first example of the package comment, and what comes next: the whole
-// limit at the end of a window, and again at the begin of the next one.
+// TestFixed is the first example of the package comment and its continuation: the whole limit at
+// the end of a window, and again at the start of the next one.
 func TestFixed(t *testing.T) {
 	play(t, Count, mustLimit(t, 100, h, 1), limiter.State{}, []limitertest.Row{
 		{59 * m, 100, false, 0, no, m},
@@ -39,7 +39,7 @@ func TestFixed(t *testing.T) {
 	})
 }
 
-// TestBuckets is the second example, 100 an hour in 3 sub-windows of 20 minutes.
+// TestBuckets is the second example: 100 an hour in 3 sub-windows of 20 minutes.
 func TestBuckets(t *testing.T) {
 	play(t, Count, mustLimit(t, 100, h, 3), limiter.State{}, []limitertest.Row{
 		{5 * m, 60, false, 40, no, 55 * m},
@@ -57,7 +57,7 @@ func TestBuckets(t *testing.T) {
 	})
 }
 
-// TestSliding is the third example: 84 in the last hour and 36 in this quarter.
+// TestSliding is the third example: 84 in the last hour and 36 in the current quarter.
 func TestSliding(t *testing.T) {
 	const wait = 42_857_142_858 * time.Nanosecond
 	play(t, Slide, mustLimit(t, 100, h, 1), state(h, t0, 1, 84, 36), []limitertest.Row{
@@ -68,7 +68,7 @@ func TestSliding(t *testing.T) {
 		{15*m + wait, 0, false, 1, no, 105*m - wait},
 		{45 * m, 0, false, 42, no, 75 * m},
 	})
-	// prev 80, curr 40, three quarters in: 60.
+	// prev 80, curr 40, 3/4 elapsed: 60 are used.
 	play(t, Slide, mustLimit(t, 100, h, 1), state(h, t0, 1, 80, 40), []limitertest.Row{
 		{45 * m, 0, false, 40, no, 75 * m},
 		{45 * m, 41, true, 40, 45 * time.Second, 75 * m},
@@ -77,8 +77,8 @@ func TestSliding(t *testing.T) {
 		{45 * m, -40, false, 80, no, 15 * m},
 		{45 * m, -81, false, 100, no, 0},
 	})
-	// The previous window counts whole at the start of the current one, and not at all at
-	// its end.
+	// The previous window counts completely at the start of the current one, and not at all at its
+	// end.
 	play(t, Slide, mustLimit(t, 100, h, 1), state(h, t0-uint64(h), 1, 0, 100), []limitertest.Row{
 		{0, 0, false, 0, no, h},
 		{1, 1, true, 0, 36*time.Second - 1, h - 1},
@@ -87,12 +87,13 @@ func TestSliding(t *testing.T) {
 	})
 }
 
-// TestLimitChanges: another limit is held against the same counts.
+// TestLimitChanges compares the same counts with different limits.
 func TestLimitChanges(t *testing.T) {
 	s := state(h, t0, 1, 0, 80)
 	play(t, Slide, mustLimit(t, 100, h, 1), s, []limitertest.Row{{30 * m, 0, false, 20, no, 90 * m}})
 	play(t, Slide, mustLimit(t, 80, h, 1), s, []limitertest.Row{{30 * m, 0, false, 0, no, 90 * m}})
-	// More is used than the limit: even a peek has to wait until no more than that is.
+	// More units are used than the limit: even a peek has to wait until the used units fall to the
+	// limit.
 	play(t, Slide, mustLimit(t, 60, h, 1), s, []limitertest.Row{
 		{30 * m, 0, true, 0, 45 * m, 90 * m},
 		{30 * m, 1, true, 0, 45*m + 45*time.Second, 90 * m},
@@ -110,8 +111,7 @@ func TestLimitChanges(t *testing.T) {
 	})
 }
 
-// TestParametersChange walks through changes of the sub-windows, one after the other and
-// all at once.
+// TestParametersChange changes the parameters of the sub-windows, separately and together.
 func TestParametersChange(t *testing.T) {
 	none := limiter.State{}
 	for _, tt := range []struct {
@@ -122,12 +122,12 @@ func TestParametersChange(t *testing.T) {
 		parts  int64
 		old    limiter.State
 		calls  []limitertest.Row
-		want   limiter.State // after the calls, if one of them is to be stored
+		want   limiter.State // after the calls, if one of them stores a state
 	}{
-		// 60 in the hour from t0 on, of which half has passed: they may have come just now.
+		// 60 in the hour from t0, half of which has passed: they count as of now.
 		{"fixed to buckets", Count, 100, h, 3, state(h, t0, 1, 60),
 			[]limitertest.Row{{30 * m, 1, false, 39, no, 50 * m}}, state(20*m, t0+uint64(20*m), 1, 0, 0, 61)},
-		// As long as nothing is charged, they may come later, but are forgotten at 60 m.
+		// Without a charge, they count as of later times, but expire at 60 m.
 		{"fixed to buckets, refused", Count, 60, h, 3, state(h, t0, 1, 60),
 			[]limitertest.Row{{30 * m, 1, true, 0, 30 * m, 30 * m}, {50 * m, 1, true, 0, 10 * m, 10 * m}, {h, 1, false, 59, no, h}},
 			state(20*m, t0+uint64(h), 1, 0, 0, 1)},
@@ -156,13 +156,13 @@ func TestParametersChange(t *testing.T) {
 			[]limitertest.Row{{75 * m, 1, false, 29, no, 165 * m}}, state(2*h, t0, 1, 0, 71)},
 		{"sliding to shorter", Slide, 50, h / 2, 1, state(h, t0+uint64(h), 1, 40, 30), []limitertest.Row{
 			{75 * m, 10, true, 0, 7*m + 30*time.Second, 75 * m}, // when 10 of the 40 are covered
-			{75 * m, 30, true, 0, 55 * m, 75 * m},               // when 20 of the 30 are, that rest at 90 m
+			{75 * m, 30, true, 0, 55 * m, 75 * m},               // when 20 of the 30 are covered, in the window from 90 m
 		}, none},
-		// 40 until 80 m, 30 until 100 m. At 85 m both are in the window until 90 m, but the 30
-		// may move on to the next.
+		// 40 until 80 m, 30 until 100 m. At 85 m both are in the window until 90 m, but the 30 may
+		// move to the next one.
 		{"sliding, held", Slide, 100, 90 * m, 1, state(20*m, t0+uint64(80*m), 1, 40, 30), []limitertest.Row{
 			{85 * m, 40, true, 30, 27*m + 30*time.Second, 35 * m}, // when 30 of the 40 are covered
-			{85 * m, 71, true, 30, 35 * m, 35 * m},                // all is forgotten by then
+			{85 * m, 71, true, 30, 35 * m, 35 * m},                // the state has expired by then
 			{85 * m, -1, false, 31, no, 95 * m},
 		}, state(90*m, t0, 1, 0, 69)},
 		{"all at once", Count, 1000, 36 * m, 3, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
@@ -177,7 +177,7 @@ func TestParametersChange(t *testing.T) {
 	}
 }
 
-// TestExtremes meets the largest of everything.
+// TestExtremes covers extreme times, limits, periods and quantities.
 func TestExtremes(t *testing.T) {
 	const most = math.MaxInt64
 	last := endOfTime
@@ -198,19 +198,19 @@ func TestExtremes(t *testing.T) {
 			t.Errorf("charge at the first moment: %+v, %+v", ch, d)
 		}
 	}
-	// There is no sub-window before the first, nor one to convert.
+	// There is no sub-window before time 0, even for a conversion.
 	for _, width := range []time.Duration{h, 7 * m, 2 * h} {
 		l := mustLimit(t, 100, 4*width, 4)
 		if _, d := Count(l, state(h, 0, 1, 0, 0, 0, 60), uint64(59*m), 1, nil); d.Remaining != 39 {
 			t.Errorf("charge in the first hour: %+v, %+v", l, d)
 		}
 	}
-	// More than 64 bits are used, and added up by a change: that counts as what fits.
+	// Counts whose sum exceeds 64 bits saturate, also when a conversion adds them.
 	s := state(h, t0, 8, math.MaxUint64, math.MaxUint64)
 	for _, l := range []*limiter.Limit{mustLimit(t, most, 2*h, 2), mustLimit(t, most, 24*h, 1)} {
 		ch, d := Count(l, s, t0+uint64(m), math.MinInt64, nil)
 		if !ch.Set || d.Limited || d.Remaining != 0 {
-			t.Errorf("%+v: refund of more than there is: %+v, %+v", l, ch, d)
+			t.Errorf("%+v: refund of the smallest int64: %+v, %+v", l, ch, d)
 		}
 	}
 }

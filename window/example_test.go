@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/window"
 )
 
-// A key is what a table keeps, as little of it as the examples need.
+// key is a minimal implementation of the stored state of a key.
 type key struct{ state limiter.State }
 
 func (k *key) apply(ch limiter.Change) {
@@ -23,10 +23,10 @@ func show(at string, d limiter.Decision) {
 		d.Limited, d.Remaining, limiter.Ceil(d.RetryAfter, time.Second), limiter.Ceil(d.ResetAfter, time.Second))
 }
 
-// clock is the time of day of some day.
+// clock returns a time of day as a limiter time.
 func clock(hour, minute uint64) uint64 { return (19_700*24*60 + hour*60 + minute) * 60e9 }
 
-// A limit of 100 an hour. 84 came between 8 and 9, and 36 in the quarter after: 99 count.
+// A limit of 100 an hour. 84 units are charged between 8:00 and 9:00, and 36 by 9:15: 99 are used.
 func ExampleSlide() {
 	l, err := window.NewLimit(100, limiter.Seconds(3600), 1)
 	if err != nil {
@@ -50,7 +50,7 @@ func ExampleSlide() {
 	// 9:45 limited false  41 left, retry after -1 s, full after 4500 s
 }
 
-// A fixed window lets twice the limit through where two of them meet.
+// A fixed window admits up to twice the limit around the boundary of two windows.
 func ExampleCount() {
 	l, _ := window.NewLimit(100, limiter.Seconds(3600), 1)
 	var k key
@@ -65,8 +65,8 @@ func ExampleCount() {
 	// 8:60 limited false   0 left, retry after -1 s, full after 3600 s
 }
 
-// The same limit in three sub-windows, each of which leaves at once. The state of a key is
-// changed from the end, and the room for that is used again and again.
+// The same limit in three sub-windows. The counts of a sub-window expire together. The state is
+// modified in place, and the room is reused.
 func ExampleCount_buckets() {
 	l, _ := window.NewLimit(100, limiter.Seconds(3600), 3)
 	room := make([]byte, 0, 64)

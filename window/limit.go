@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// MaxParts is how many sub-windows a window can have.
+	// MaxParts is the maximum number of sub-windows of a window.
 	MaxParts = 1024
-	// MaxPeriod is the longest window, 146 years. So two windows fit an int64 of nanoseconds,
-	// and a state has two bits to spare beside the length.
+	// MaxPeriod is the longest window, 146 years. Two windows then fit an int64 of nanoseconds, and
+	// the header of a state has two bits for the counter size.
 	MaxPeriod = time.Duration(1<<62 - 1)
 )
 
-// NewLimit compiles a limit that admits limit units in a window of the given period, for
-// Slide and for a Count of fixed windows with parts 1, and for a Count of several
-// sub-windows with as many parts. A sub-window is rounded up to a whole nanosecond, so the
-// window may be longer than the period by less than parts nanoseconds.
+// NewLimit compiles a limit of limit units per window of the given period. With parts 1, the limit
+// is for Slide and for a Count of fixed windows; with more parts, it is for a Count of that many
+// sub-windows. The length of a sub-window is rounded up to a whole nanosecond, so the window may
+// exceed the period by less than parts nanoseconds.
 //
 // The error is limiter.ErrRange if limit or period is not positive, if parts is not within
 // 1..MaxParts, or if the window is longer than MaxPeriod.

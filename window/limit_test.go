@@ -26,7 +26,7 @@ func TestNewLimit(t *testing.T) {
 		// Sub-windows are rounded up, to at least 1 ns.
 		{1, limiter.Period{N: 10, Unit: 1}, 3, 4},
 		{1, limiter.Period{N: 1, Unit: 1}, MaxParts, 1},
-		// The largest of each that fit.
+		// The largest valid values.
 		{1, limiter.Seconds(4_611_686_018), 1, 4_611_686_018 * time.Second},
 		{1, limiter.Period{N: most, Unit: 1}, 1, MaxPeriod},
 		{1, limiter.Period{N: most, Unit: 1}, 3, MaxPeriod / 3},
@@ -62,7 +62,7 @@ func TestNewLimitRange(t *testing.T) {
 		{1, limiter.Seconds(4_611_686_019), 1},
 		{1, limiter.Seconds(math.MaxInt64), 1},
 		{1, limiter.Period{N: most + 1, Unit: 1}, 1},
-		{1, limiter.Period{N: most, Unit: 1}, 2}, // the sub-windows, rounded up, are longer
+		{1, limiter.Period{N: most, Unit: 1}, 2}, // the rounded sub-windows exceed the maximum
 		{1, limiter.Period{N: most, Unit: 1}, MaxParts},
 	} {
 		got, err := NewLimit(tt.limit, tt.period, tt.parts)
@@ -72,7 +72,7 @@ func TestNewLimitRange(t *testing.T) {
 	}
 }
 
-// TestNewLimitOracle compares with numbers without end.
+// TestNewLimitOracle compares NewLimit with arbitrary-precision arithmetic.
 func TestNewLimitOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const steps = 100_000
@@ -98,7 +98,7 @@ func TestNewLimitOracle(t *testing.T) {
 			t.Fatalf("NewLimit(%d, %d ns, %d) = %+v, %v, want %+v, %v", limit, period, parts, got, err, want, wantErr)
 		}
 	}
-	// Both outcomes must be met often, or the numbers drawn say little.
+	// Both outcomes must be frequent for the test to be meaningful.
 	if fit < steps/10 || fit > steps*9/10 {
 		t.Errorf("%d of %d parameters fit", fit, steps)
 	}

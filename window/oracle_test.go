@@ -14,29 +14,28 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// rule is what an oracle judges by.
+// rule holds the parameters of an oracle.
 type rule struct {
 	sliding bool
 	width   uint64 // of a sub-window
 	parts   uint64 // of a window; 2 if sliding
 }
 
-// fact is that units were admitted in the sub-window of that number, counted from the
-// start of the clock.
+// fact records units admitted in the sub-window with the given number, counted from time 0.
 type fact struct{ number, units uint64 }
 
-// A ledger is a slow limiter: a list of what was admitted, oldest first, and the rule by
-// which it was. It answers each question by the definition, at whatever time it is asked
-// about, and knows no bytes, no shifts, and no formula for a time to wait.
+// ledger is a slow reference limiter: a list of admitted units, oldest first, and the rule they
+// were admitted under. It computes each answer from the definition, at any time, without encoding,
+// shifts or closed formulas for waits.
 type ledger struct {
 	rule
 	facts []fact
 
-	moved    []fact // by what converted returns
+	moved    []fact // result of counted
 	a, b, in big.Int
 }
 
-// expiry returns when the ledger is forgotten by its own rule.
+// expiry returns the time at which the ledger expires under its own rule.
 func (o *ledger) expiry() uint64 {
 	if len(o.facts) == 0 {
 		return 0
@@ -44,8 +43,8 @@ func (o *ledger) expiry() uint64 {
 	return (o.facts[len(o.facts)-1].number + o.parts) * o.width
 }
 
-// counted returns the facts as they count at time t by rule r: what came in a sub-window of
-// another rule came at its last moment, or at t if that is earlier.
+// counted returns the facts under rule r at time t: units of a sub-window of another rule count as
+// of its last nanosecond, or as of t if that is earlier.
 func (o *ledger) counted(r rule, t uint64) []fact {
 	if t >= o.expiry() {
 		return nil
@@ -69,7 +68,7 @@ func (o *ledger) counted(r rule, t uint64) []fact {
 	return o.moved
 }
 
-// used returns a numerator: what counts at t, times the width if sliding.
+// used returns the used units at t, multiplied by the width if sliding.
 func (o *ledger) used(r rule, t uint64) *big.Int {
 	o.a.SetUint64(0)
 	current := t / r.width
@@ -78,7 +77,7 @@ func (o *ledger) used(r rule, t uint64) *big.Int {
 		if r.sliding {
 			weight := r.width
 			if f.number < current {
-				weight -= t % r.width // what has passed of a window is not covered of the one before
+				weight -= t % r.width // the elapsed part of a window is not covered in the previous one
 			}
 			o.b.Mul(&o.b, o.in.SetUint64(weight))
 		}
@@ -101,7 +100,7 @@ func (o *ledger) fits(r rule, limit int64, t uint64, quantity int64) bool {
 	return o.used(r, t).Cmp(o.scale(r, limit-quantity)) <= 0
 }
 
-// free returns how much could be.
+// free returns the number of units that could be charged at t.
 func (o *ledger) free(r rule, limit int64, t uint64) int64 {
 	used := o.used(r, t)
 	rest := used.Sub(o.scale(r, limit), used)
@@ -118,7 +117,7 @@ func exact(v *big.Int) int64 {
 	return v.Int64()
 }
 
-// change enters what a decision did: units charged, or given back if below 0.
+// change records an admitted decision: charged units, or refunded units if negative.
 func (o *ledger) change(r rule, t uint64, quantity int64) {
 	o.facts = append(o.facts[:0], o.counted(r, t)...)
 	o.rule = r
@@ -142,7 +141,7 @@ func (o *ledger) change(r rule, t uint64, quantity int64) {
 	}
 }
 
-// ratio is used as a rational number, from the definition.
+// ratio returns used as a rational number, computed from the definition.
 func (o *ledger) ratio(r rule, t uint64) *big.Rat {
 	sum := new(big.Rat)
 	for _, f := range o.counted(r, t) {
@@ -157,7 +156,7 @@ func (o *ledger) ratio(r rule, t uint64) *big.Rat {
 	return sum
 }
 
-// A walk takes an algorithm and the ledger through the same requests on one key.
+// walk sends the same requests on one key to an algorithm and to a ledger.
 type walk struct {
 	*testing.T
 	decide  limitertest.Decide
@@ -165,7 +164,7 @@ type walk struct {
 	oracle  ledger
 	now     uint64
 	state   limiter.State
-	size    int // of a counter that is stored; 0 if nothing is
+	size    int // of a stored counter; 0 without a state
 	before  []byte
 	spare   []byte
 	room    []byte
@@ -178,8 +177,8 @@ func (w *walk) rule(l *limiter.Limit) rule {
 	return rule{false, uint64(l.Interval), uint64(l.Amount)}
 }
 
-// step decides on both sides and compares all there is. Deep ones look for the two times
-// without knowing them.
+// step decides on both sides and compares the results. If deep is set, it also determines both
+// times by binary search.
 func (w *walk) step(l *limiter.Limit, quantity int64, deep bool) limiter.Decision {
 	w.Helper()
 	o, r := &w.oracle, w.rule(l)
@@ -194,9 +193,9 @@ func (w *walk) step(l *limiter.Limit, quantity int64, deep bool) limiter.Decisio
 	limited := quantity > l.Max || quantity >= 0 && !o.fits(r, l.Max, w.now, quantity)
 	expect(d.Limited == limited, "limited")
 	expect(ch.Set == (!limited && quantity != 0), "set")
-	expect(d.Limit == l.Max && d.Wait == 0 && d.Err == nil, "the other fields")
+	expect(d.Limit == l.Max && d.Wait == 0 && d.Err == nil, "other fields")
 
-	// The time to wait is judged by what is stored, and so before the change.
+	// The wait depends on the stored counts before the change.
 	fits := func(t uint64) bool { return o.fits(r, l.Max, t, quantity) }
 	if !limited || quantity > l.Max {
 		expect(d.RetryAfter == limiter.NoRetry, "retry after without need")
@@ -205,7 +204,7 @@ func (w *walk) step(l *limiter.Limit, quantity int64, deep bool) limiter.Decisio
 		expect(d.RetryAfter > 0 && at <= o.expiry(), "retry after out of range")
 		expect(at > endOfTime || fits(at), "refused after its retry after")
 		expect(!fits(min(at-1, endOfTime)), "admitted before its retry after")
-		expect(!deep || min(at, endOfTime) == w.search(fits), "another earliest time")
+		expect(!deep || min(at, endOfTime) == w.search(fits), "the search found another retry after")
 	}
 	if ch.Set {
 		w.store(l, r, ch, expect, quantity)
@@ -213,21 +212,21 @@ func (w *walk) step(l *limiter.Limit, quantity int64, deep bool) limiter.Decisio
 	expect(d.Remaining == o.free(r, l.Max, w.now), "remaining")
 	full := func(t uint64) bool { return o.used(r, t).Sign() == 0 }
 	at := w.now + uint64(d.ResetAfter)
-	expect(d.ResetAfter >= 0 && (at > endOfTime || full(at)), "not full after its reset after")
-	expect(d.ResetAfter == 0 || !full(min(at-1, endOfTime)), "full before its reset after")
+	expect(d.ResetAfter >= 0 && (at > endOfTime || full(at)), "not fully reset after its reset after")
+	expect(d.ResetAfter == 0 || !full(min(at-1, endOfTime)), "fully reset before its reset after")
 	if ch.Set {
 		expect(ch.Expires == o.expiry() && (len(o.facts) == 0 || ch.Expires == at), "expires")
 	}
 	if deep {
-		expect(min(at, endOfTime) == w.search(full), "another time of being full")
+		expect(min(at, endOfTime) == w.search(full), "the search found another reset after")
 		used := new(big.Rat).SetFrac(o.used(r, w.now), new(big.Int).Set(o.scale(r, 1)))
 		expect(used.Cmp(o.ratio(r, w.now)) == 0, "the oracle's two sums differ")
 	}
 	return d
 }
 
-// search returns the first time from now on at which is is true, or the end of the clock.
-// What counts never grows by itself, so it stays true.
+// search returns the first time from now on at which is returns true, or the end of the clock.
+// Without charges the used units never increase, so the result of is does not change back.
 func (w *walk) search(is func(t uint64) bool) uint64 {
 	low, high := w.now, min(max(w.now, w.oracle.expiry()), endOfTime)
 	for low < high {
@@ -240,7 +239,7 @@ func (w *walk) search(is func(t uint64) bool) uint64 {
 	return low
 }
 
-// store applies a change to both sides and checks the bytes.
+// store applies a change to both sides and checks the encoding.
 func (w *walk) store(l *limiter.Limit, r rule, ch limiter.Change, expect func(bool, string), quantity int64) {
 	w.Helper()
 	o := &w.oracle
@@ -250,13 +249,13 @@ func (w *walk) store(l *limiter.Limit, r rule, ch limiter.Change, expect func(bo
 		w.size = 0
 	}
 	o.change(r, w.now, quantity)
-	expect(bytes.Equal(w.state.Data, w.before), "the old state was written to")
+	expect(bytes.Equal(w.state.Data, w.before), "the old state was modified")
 	data := append(append(w.spare[:0], w.state.Data[:ch.Keep]...), ch.Tail...)
 	w.spare, w.state = w.state.Data, limiter.State{Expires: ch.Expires, Data: data}
 	w.before = append(w.before[:0], data...)
 	if len(o.facts) == 0 {
 		w.state, w.size = limiter.State{}, 0
-		expect(ch.Expires <= w.now, "nothing counts, but it does not expire")
+		expect(ch.Expires <= w.now, "all counts are 0, but the state does not expire")
 		return
 	}
 	w.size = max(w.size, bytesFor(uint64(l.Max)))
@@ -264,12 +263,12 @@ func (w *walk) store(l *limiter.Limit, r rule, ch limiter.Change, expect func(bo
 		w.size = max(w.size, bytesFor(f.units))
 	}
 	if inPlace && quantity > 0 {
-		expect(ch.Keep == len(data)-w.size && len(ch.Tail) == w.size, "more was written than one counter")
+		expect(ch.Keep == len(data)-w.size && len(ch.Tail) == w.size, "more than one counter was written")
 	}
-	expect(w.readBack(r, data), "the state counts otherwise")
+	expect(w.readBack(r, data), "the state differs from the ledger")
 }
 
-// readBack reports whether data is what the ledger says, byte by byte.
+// readBack reports whether data encodes the ledger exactly.
 func (w *walk) readBack(r rule, data []byte) bool {
 	header := binary.LittleEndian.Uint64(data)
 	if header&(1<<62-1) != r.width || 1<<(header>>62) != w.size || len(data) != 8+int(r.parts)*w.size {
@@ -294,7 +293,7 @@ func (w *walk) readBack(r rule, data []byte) bool {
 	return len(facts) == 0
 }
 
-// bytesFor returns the least size of a counter that holds v.
+// bytesFor returns the smallest size of a counter that holds v.
 func bytesFor(v uint64) int {
 	switch {
 	case v < 1<<8:
@@ -307,7 +306,7 @@ func bytesFor(v uint64) int {
 	return 8
 }
 
-// advance moves the clock, mostly to where something is about to change.
+// advance moves the clock, mostly to a time of a change.
 func (w *walk) advance(r *rand.Rand, l *limiter.Limit, last limiter.Decision) {
 	width := uint64(l.Interval)
 	by := uint64(0)
@@ -319,7 +318,7 @@ func (w *walk) advance(r *rand.Rand, l *limiter.Limit, last limiter.Decision) {
 	case 3:
 		by = uint64(max(last.ResetAfter-1+time.Duration(r.Int64N(3)), 0))
 	case 4, 5:
-		by = width - w.now%width // the next sub-window
+		by = width - w.now%width // start of the next sub-window
 	case 6:
 		by = width - w.now%width - 1
 	case 7:
@@ -332,13 +331,13 @@ func (w *walk) advance(r *rand.Rand, l *limiter.Limit, last limiter.Decision) {
 	w.now = min(w.now+min(by, endOfTime), endOfTime)
 }
 
-// anyInt draws an int64 of any magnitude above 0.
+// anyInt draws a positive int64 of any magnitude.
 func anyInt(r *rand.Rand) int64 {
 	v := limitertest.AnyInt(r)
 	return max(v, -v, 1)
 }
 
-// fold makes of any numbers a limit that NewLimit makes, and leaves them if it can.
+// fold maps any numbers to a valid limit, and preserves valid parameters.
 func fold(limit, period, parts int64) limiter.Limit {
 	parts = limitertest.Within(parts-1, MaxParts)
 	for period = limitertest.Within(period-1, int64(MaxPeriod)); ; period -= parts {
@@ -349,7 +348,7 @@ func fold(limit, period, parts int64) limiter.Limit {
 	}
 }
 
-// anyParts draws how many parts a window has, mostly few.
+// anyParts draws a number of parts, mostly small.
 func anyParts(r *rand.Rand) int64 {
 	switch r.UintN(32) {
 	case 0:
@@ -360,13 +359,13 @@ func anyParts(r *rand.Rand) int64 {
 	return 1 + r.Int64N(8)
 }
 
-// anyQuantity draws a quantity that the last answer makes special, or any.
+// anyQuantity draws an arbitrary quantity or one at a boundary of the last decision.
 func anyQuantity(r *rand.Rand, l *limiter.Limit, last limiter.Decision) int64 {
 	switch r.UintN(16) {
 	case 0:
 		return 0
 	case 1:
-		return l.Max - 1 + r.Int64N(3) // wraps to the smallest int64 at times
+		return l.Max - 1 + r.Int64N(3) // may wrap to the smallest int64
 	case 2:
 		return math.MinInt64 + r.Int64N(2)
 	case 3:
@@ -383,8 +382,8 @@ func anyQuantity(r *rand.Rand, l *limiter.Limit, last limiter.Decision) int64 {
 	return 1 + r.Int64N(1+l.Max/4)
 }
 
-// limits returns what the limits of one key may be in turn: the first one with its limit,
-// its period, and its parts changed, and another.
+// limits returns limits for one key: the first one, variants with a changed limit, period or number
+// of parts, and an unrelated one.
 func limits(r *rand.Rand, parts func() int64) []limiter.Limit {
 	limit, period, n := anyInt(r), anyInt(r), parts()
 	tuned := func(v int64) int64 { return v/2 + r.Int64N(v) }
@@ -401,7 +400,7 @@ func limits(r *rand.Rand, parts func() int64) []limiter.Limit {
 	}
 }
 
-// walks takes steps on many keys, one after the other.
+// walks runs walks on many keys, one after the other.
 func walks(t *testing.T, decide limitertest.Decide, sliding bool, seed uint64, parts func(*rand.Rand) int64) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	w := walk{T: t, decide: decide, sliding: sliding, room: make([]byte, 0, 9<<10)}
@@ -432,7 +431,7 @@ func walks(t *testing.T, decide limitertest.Decide, sliding bool, seed uint64, p
 	t.Logf("%d steps without a difference: %v", steps, count)
 	for what, least := range map[string]int{"admitted": 3, "refused for now": 10, "changed": 20} {
 		if count[what] < steps/least {
-			t.Errorf("%d %s in %d steps: too few to say much", count[what], what, steps)
+			t.Errorf("%d %s in %d steps: too few for a meaningful test", count[what], what, steps)
 		}
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// check holds a decision to what is true of all of them, and that even a refund of nothing
-// is a change.
+// check checks the invariants of all decisions, and that even a refund without effect sets the
+// change.
 func check(c limitertest.Decided) {
 	c.Check()
 	c.Expect(c.Change.Set == (!c.Got.Limited && c.Quantity != 0), "set")
 }
 
-// anyState draws a state as it may be put by hand: mostly of the right form, and near now.
+// anyState draws a state that may have been set manually: mostly well formed, and near now.
 func anyState(r *rand.Rand, l *limiter.Limit, n int, now uint64) limiter.State {
 	width := uint64(l.Interval)
 	if r.UintN(2) == 0 {
@@ -45,7 +45,7 @@ func anyState(r *rand.Rand, l *limiter.Limit, n int, now uint64) limiter.State {
 	return s
 }
 
-// TestProperties takes single decisions on states that no decision need have made.
+// TestProperties makes single decisions on arbitrary states.
 func TestProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for i := range 100_000 {
@@ -88,8 +88,8 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// TestNeverOverAdmits replays what was admitted of random traffic, and adds it up for each
-// stretch that has a limit: a window of the clock, and for BUCKETS any n sub-windows.
+// TestNeverOverAdmits sums the admitted units of random traffic over each interval that has a
+// limit: a clock-aligned window, and for BUCKETS any n consecutive sub-windows.
 func TestNeverOverAdmits(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	full := 0
@@ -137,9 +137,8 @@ func TestNeverOverAdmits(t *testing.T) {
 	}
 }
 
-// TestStretches shows what TestNeverOverAdmits does not promise, and how far it goes: in
-// (n-1)/n of a period, wherever it begins, BUCKETS keeps to the limit, and in a whole one
-// it need not.
+// TestStretches checks the bounds of BUCKETS over unaligned intervals: the limit holds in any
+// (n-1)/n of a period, but may be exceeded in a whole one.
 func TestStretches(t *testing.T) {
 	l := mustLimit(t, 100, time.Hour, 3)
 	s, now := limiter.State{}, t0

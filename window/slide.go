@@ -5,9 +5,9 @@ import (
 	"github.com/throttledhq/throttled/muldiv"
 )
 
-// Slide answers a request for quantity units at time now, for a key whose state is old and
-// whose window slides over the counts of two (SLIDING). All else is as with Count. The limit
-// l has 1 part, and 24 bytes are enough room.
+// Slide decides a request for quantity units at time now on a key in state old, with a sliding
+// window that is estimated from the counts of two windows (SLIDING). Everything else is as in
+// Count. The limit l has 1 part, and a room of 24 bytes is sufficient.
 func Slide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (ch limiter.Change, d limiter.Decision) {
 	c := counters{parts: 2, every: uint64(l.Interval)}
 	c.read(&old, now, room)
@@ -15,7 +15,7 @@ func Slide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room
 	d.Limit, d.RetryAfter = l.Max, limiter.NoRetry
 	switch {
 	case quantity < 0:
-		// Negating as unsigned gives the smallest int64 its true magnitude.
+		// Negation as unsigned yields the true magnitude of the smallest int64.
 		credit := -uint64(quantity)
 		used = c.estimate(credit)
 		ch.Keep, ch.Tail = c.refund(l, credit, room)
@@ -45,8 +45,8 @@ func (c *counters) pair() (prev, curr uint64) {
 	return 0, 0
 }
 
-// estimate returns what counts once credit units have been given back: all of the current
-// window, and of the one before it as much as the sliding window still covers.
+// estimate returns the used units after a refund of credit units: the whole count of the current
+// window, and the share of the previous one that the sliding window still covers.
 func (c *counters) estimate(credit uint64) uint64 {
 	prev, curr := c.pair()
 	given := min(curr, credit)
@@ -54,14 +54,14 @@ func (c *counters) estimate(credit uint64) uint64 {
 	if prev == 0 {
 		return curr
 	}
-	// What is covered is at most the window, so this is at most prev.
+	// The covered time is at most the window, so this is at most prev.
 	covered, _ := muldiv.Ceil(prev, c.start+c.every-c.now, c.every)
 	return add(curr, covered)
 }
 
-// estimateFallsTo returns when the estimate falls to room, which it is above. It looks for
-// the window in which that happens; there only the count of the window before it becomes
-// less.
+// estimateFallsTo returns the time at which the estimate falls to room. The current estimate is
+// above room. It determines the window in which that happens; within it, only the covered share of
+// the previous window decreases.
 func (c *counters) estimateFallsTo(room uint64) uint64 {
 	prev, curr := c.pair()
 	switch {
@@ -75,11 +75,11 @@ func (c *counters) estimateFallsTo(room uint64) uint64 {
 	return c.fades(c.rest+c.every, c.held, room)
 }
 
-// fades returns when, in the window that begins at start, no more than room is covered of
-// the count of the window before it, which is more than room.
+// fades returns the time, in the window that begins at start, at which the covered share of count,
+// the count of the previous window, falls to room. The count is above room.
 func (c *counters) fades(start, count, room uint64) uint64 {
-	// With rest left of the window, ceil(count*rest / every) is covered. That is at most room
-	// if count*rest is at most room*every. So the largest such rest is below every.
+	// With rest nanoseconds left in the window, ceil(count*rest / every) units are covered. That is
+	// at most room if count*rest <= room*every. The largest such rest is below every.
 	rest, _ := muldiv.Floor(room, c.every, count)
 	return start + c.every - rest
 }

@@ -12,21 +12,21 @@ import (
 const (
 	headerSize = 8
 	codeShift  = 62                // the two bits above the width of a sub-window
-	endOfTime  = uint64(1<<63 - 1) // the last moment of the clock
+	endOfTime  = uint64(1<<63 - 1) // the last time of the clock
 )
 
-// stored is the Data of a State, and what its header and Expires say about it.
+// stored is the Data of a State, with the values decoded from its header and Expires.
 type stored struct {
 	data  []byte
 	code  uint8  // a counter has 1<<code bytes
-	n     int    // how many counters there are
+	n     int    // number of counters
 	width uint64 // of a sub-window
-	begin uint64 // of the newest sub-window, the one of the last counter
+	begin uint64 // of the newest sub-window, which is that of the last counter
 }
 
-// parse reads a state, and reports whether it counts anything: that it has not expired,
-// and is not malformed. It leaves one check to others, which need that division anyway: no
-// sub-window may begin where the newest does, unless that is after now.
+// parse decodes a state, and reports whether it is well formed and has not expired. One check is
+// left to the callers, which need the same division: a newest sub-window that begins at or before
+// now must be aligned to its width. parse itself checks one that begins after now.
 func (s *stored) parse(old *limiter.State, now uint64) bool {
 	size := len(old.Data) - headerSize
 	if old.Expires <= now || size <= 0 {
@@ -54,21 +54,21 @@ func (s *stored) parse(old *limiter.State, now uint64) bool {
 	return s.begin <= now || s.begin%s.width == 0
 }
 
-// count returns counter i; 0 is the oldest. It is the upper part of the 8 bytes that end
-// with it, which are always there, as the header has as many.
+// count returns counter i; 0 is the oldest. The counter is the upper part of the 8 bytes that end
+// with it. These are always within data, since the header has 8 bytes.
 func (s *stored) count(i int) uint64 {
 	return binary.LittleEndian.Uint64(s.data[(i+1)<<s.code:]) >> unused(s.code)
 }
 
-// unused returns how many bits of 64 a counter does not have.
+// unused returns the number of bits of a uint64 that a counter lacks.
 func unused(code uint8) uint { return (64 - uint(8)<<code) & 63 }
 
-// most returns the most that a counter can count.
+// most returns the largest value of a counter.
 func most(code uint8) uint64 { return math.MaxUint64 >> unused(code) }
 
-// sum returns what is counted from counter i on, or the largest number if that is more.
+// sum returns the sum of the counters from i on, saturated at the largest uint64.
 func (s *stored) sum(i int) uint64 {
-	// The fields are in variables, so that the loop does not read them again and again.
+	// Local variables prevent the loop from reloading the fields.
 	data, code := s.data, s.code
 	size, shift := 1<<code, unused(code)
 	sum, overflow := uint64(0), uint64(0)
@@ -91,16 +91,16 @@ func blank(n int, room []byte) stored {
 	return stored{data: data, code: 3, n: n}
 }
 
-// set changes a counter of 8 bytes.
+// set sets a counter of 8 bytes.
 func (s *stored) set(i int, v uint64) {
 	binary.LittleEndian.PutUint64(s.data[headerSize+i<<3:], v)
 }
 
-// pack makes the Data of a State of counters of 8 bytes. It gives each the least size that
-// holds all of them, and no less than that of code.
+// pack encodes counters of 8 bytes as the Data of a State. It uses the smallest counter size that
+// holds all of them and is not smaller than that of code.
 func (s *stored) pack(width uint64, code uint8) []byte {
 	data, n := s.data, s.n
-	every := uint64(0) // every bit that is set anywhere
+	every := uint64(0) // union of the bits of all counters
 	for i := range n {
 		every |= binary.LittleEndian.Uint64(data[headerSize+i<<3:])
 	}
@@ -108,7 +108,7 @@ func (s *stored) pack(width uint64, code uint8) []byte {
 		code++
 	}
 	for i := range n {
-		// All 8 bytes are written, which reaches no counter that is still to be read.
+		// This writes all 8 bytes, which does not overwrite a counter that has not been read.
 		v := binary.LittleEndian.Uint64(data[headerSize+i<<3:])
 		binary.LittleEndian.PutUint64(data[headerSize+i<<code:], v)
 	}
@@ -116,7 +116,7 @@ func (s *stored) pack(width uint64, code uint8) []byte {
 	return data[:headerSize+n<<code]
 }
 
-// add is a + b, or the largest number if that is more.
+// add returns a + b, saturated at the largest uint64.
 func add(a, b uint64) uint64 {
 	sum, carry := bits.Add64(a, b, 0)
 	if carry != 0 {

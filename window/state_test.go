@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// t0 begins a day, and so a window of any period that divides one.
+// t0 is the start of a day, and so of a window of any period that divides a day.
 const t0 uint64 = 19_700 * 86_400e9
 
 func mustLimit(tb testing.TB, limit int64, period time.Duration, parts int64) *limiter.Limit {
@@ -22,7 +22,8 @@ func mustLimit(tb testing.TB, limit int64, period time.Duration, parts int64) *l
 	return &l
 }
 
-// state is that of counters of size bytes, of which the newest counts from begin on.
+// state returns a state with counters of size bytes, the newest of which belongs to the sub-window
+// from begin.
 func state(width time.Duration, begin uint64, size int, counts ...uint64) limiter.State {
 	code := map[int]uint64{1: 0, 2: 1, 4: 2, 8: 3}[size]
 	s := limiter.State{Expires: begin + uint64(width)*uint64(len(counts))}
@@ -33,7 +34,7 @@ func state(width time.Duration, begin uint64, size int, counts ...uint64) limite
 	return s
 }
 
-// appendUint appends the lowest bytes of v, the lowest one first.
+// appendUint appends the lowest size bytes of v in little endian.
 func appendUint(b []byte, size int, v uint64) []byte {
 	for i := range size {
 		b = append(b, byte(v>>(8*i)))
@@ -45,7 +46,7 @@ func equal(a, b limiter.State) bool {
 	return a.Expires == b.Expires && bytes.Equal(a.Data, b.Data)
 }
 
-// TestState pins the bytes that one call at the given hour leaves, with windows of an hour.
+// TestState checks the exact encoding after one call at the given hour, with windows of one hour.
 func TestState(t *testing.T) {
 	hour := func(n float64) uint64 { return t0 + uint64(n*float64(h)) }
 	empty := limiter.State{}
@@ -53,7 +54,7 @@ func TestState(t *testing.T) {
 		name     string
 		decide   limitertest.Decide
 		limit    int64
-		parts    int64 // of a window of as many hours
+		parts    int64 // also the length of the window in hours
 		old      limiter.State
 		at       float64 // hours since t0
 		quantity int64
@@ -102,8 +103,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestStateSize holds SLIDING to the memory that it may take of a key: 24 bytes with Expires
-// for limits below 1<<32.
+// TestStateSize checks the size of SLIDING states: 24 bytes including Expires for limits below
+// 1<<32.
 func TestStateSize(t *testing.T) {
 	for _, tt := range []struct {
 		limit int64
@@ -124,7 +125,7 @@ func TestStateSize(t *testing.T) {
 	}
 }
 
-// TestSizeGrows follows the size of the counters of one key under limits that change.
+// TestSizeGrows checks the counter size of one key under changing limits.
 func TestSizeGrows(t *testing.T) {
 	s, now := limiter.State{}, t0
 	for i, tt := range []struct {
@@ -137,15 +138,15 @@ func TestSizeGrows(t *testing.T) {
 		{200, time.Hour, 0, 3, state(time.Hour, t0, 1, 0, 3)},
 		{300, time.Hour, 0, 290, state(time.Hour, t0, 2, 0, 293)},
 		{1 << 40, time.Hour, 0, -1, state(time.Hour, t0, 8, 0, 292)},
-		// A smaller limit does not shrink them, nor does the next window.
+		// A smaller limit does not shrink the counters, nor does the next window.
 		{200, time.Hour, 0, -192, state(time.Hour, t0, 8, 0, 100)},
 		{200, time.Hour, time.Hour, 1, state(time.Hour, t0+3600e9, 8, 100, 1)},
-		// Other windows do.
+		// A change of the window does.
 		{200, 2 * time.Hour, 0, 1, state(2*time.Hour, t0, 1, 0, 102)},
-		// What is counted needs more than the limit.
+		// The counts need larger counters than the limit.
 		{1000, 2 * time.Hour, 0, 700, state(2*time.Hour, t0, 2, 0, 802)},
 		{200, time.Hour, 0, -1, state(time.Hour, t0+3600e9, 2, 0, 801)},
-		// After all has left, nothing is known of it.
+		// After all counts have expired, the counter size is reset.
 		{200, time.Hour, 2 * time.Hour, 1, state(time.Hour, t0+3*3600e9, 1, 0, 1)},
 	} {
 		now += uint64(tt.after)
@@ -156,7 +157,7 @@ func TestSizeGrows(t *testing.T) {
 	}
 }
 
-// TestMalformed: what is no state equals an absent one.
+// TestMalformed checks that a malformed state equals an absent one.
 func TestMalformed(t *testing.T) {
 	const now = t0 + uint64(h)
 	good := state(h, t0, 1, 1, 2, 3)
@@ -188,7 +189,7 @@ func TestMalformed(t *testing.T) {
 		{"counts before the start of the clock", state(MaxPeriod, 0, 1, 1, 1)},
 		{"too many counters", state(2*h, t0, 1, append(make([]uint64, MaxParts), 1)...)},
 		{"has expired", at(now, good)},
-		// The begin of these would be in range if the sum of the lengths wrapped, or it did.
+		// Without overflow checks, the start of these would be in range.
 		{"longer than 64 bits", at(1<<62-5, state(MaxPeriod, 0, 1, 0, 0, 0, 0, 1))},
 		{"longer than Expires", at(1<<61, state(1<<61, 0, 1, 0, 0, 0, 0, 0, 1))},
 	} {
@@ -203,7 +204,7 @@ func TestMalformed(t *testing.T) {
 			}
 		}
 	}
-	// What differs from these only in that it is right does count.
+	// Well-formed variants of these states are counted.
 	for _, old := range []limiter.State{
 		good,
 		at(hours-uint64(h)+3*uint64(h), good),
@@ -216,7 +217,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestClockBehind: a state that begins in the future counts as if now were its begin.
+// TestClockBehind checks that a state that starts in the future is decided as of its start.
 func TestClockBehind(t *testing.T) {
 	now := t0 - uint64(h/2)
 	peek := func(name string, d limiter.Decision, limited bool, left int64, retry, reset time.Duration) {
@@ -245,7 +246,7 @@ func TestClockBehind(t *testing.T) {
 	if got, want := limitertest.After(old, ch), state(h, t0-2*uint64(h), 1, 0, 0, 49); !equal(got, want) {
 		t.Errorf("buckets, refund: got %x, want %x", got.Data, want.Data)
 	}
-	// A Duration cannot tell how long it is until then.
+	// The wait exceeds the range of a Duration.
 	old = state(h, math.MaxInt64/uint64(h)*uint64(h), 1, 0, 0, 100)
 	_, d = Count(l, old, 0, 1, nil)
 	peek("buckets, far ahead", d, true, 0, math.MaxInt64, math.MaxInt64)
