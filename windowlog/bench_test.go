@@ -10,7 +10,8 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// What is measured is stored, as a caller would, and so cannot be optimized away.
+// Benchmarks store their results here, as a caller would, to prevent the compiler from optimizing
+// the calls away.
 var (
 	outChange limiter.Change
 	out       limiter.Decision
@@ -18,15 +19,15 @@ var (
 	outErr    error
 )
 
-// fill returns the state of a key with n requests in it, at most gap apart, and the time
-// after the last.
+// fill returns the state of a key after n requests that are at most gap apart, and a time after the
+// last one.
 func fill(l *limiter.Limit, n int, gap, quantity int64) (limiter.State, uint64) {
 	r := rand.New(rand.NewPCG(1, 2))
 	s, now := limiter.State{}, t0
 	for range n {
 		c, d := Decide(l, s, now, quantity, nil)
 		if d.Limited {
-			panic("a log that is to be filled refuses")
+			panic("request refused while filling a log")
 		}
 		s = limitertest.After(s, c)
 		now += uint64(1 + r.Int64N(gap))
@@ -34,7 +35,7 @@ func fill(l *limiter.Limit, n int, gap, quantity int64) (limiter.State, uint64) 
 	return s, now
 }
 
-// BenchmarkDecide decides on one log of 1000 entries again and again.
+// BenchmarkDecide repeats decisions on one log of 1000 entries.
 func BenchmarkDecide(b *testing.B) {
 	l := limiter.Limit{Max: 1010, Interval: time.Hour, Amount: MaxEntries}
 	state, now := fill(&l, 1000, int64(time.Millisecond), 1)
@@ -61,8 +62,8 @@ func BenchmarkDecide(b *testing.B) {
 	})
 }
 
-// BenchmarkSteady charges a log of which one entry leaves for about each that comes, as a
-// caller does that stores the change. It reports the bytes written for a charge.
+// BenchmarkSteady charges a log in a steady state, in which about as many entries expire as are
+// added, and stores the changes. It reports the bytes written per charge.
 func BenchmarkSteady(b *testing.B) {
 	for _, n := range []int{10, 100, 1000, 8192, 65000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -87,8 +88,8 @@ func BenchmarkSteady(b *testing.B) {
 	}
 }
 
-// BenchmarkWalk peeks at a log in which all entries but one have left the window, which
-// looks at each of them.
+// BenchmarkWalk peeks at a log in which all entries except one have expired, which visits each of
+// them.
 func BenchmarkWalk(b *testing.B) {
 	for _, quantity := range []int64{1, 1000} {
 		b.Run(fmt.Sprintf("quantity-%d", quantity), func(b *testing.B) {

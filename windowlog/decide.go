@@ -7,15 +7,16 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Decide answers a request for quantity units at time now, in nanoseconds below 1<<63, for
-// a key whose state is old, the zero State if there is none. It returns what becomes of the
-// state, with Tail in room, whatever its contents, and the answer.
+// Decide decides a request for quantity units at time now, in nanoseconds below 1<<63, on a key in
+// state old, which is the zero State for an absent key. It returns the change of the state and the
+// decision. The Tail of the change uses the memory of room, whose contents are overwritten.
 //
-// Only a charge, and a refund of something, change the state. A change whose Expires is at
-// now says that the log is empty.
+// Only a charge, and a refund on a nonempty log, change the state. If the Expires of a change is
+// now, the log is empty.
 //
-// The limit l is one that NewLimit made. Decide never panics on such a limit, whatever the
-// state, leaves Err nil, and allocates nothing unless Tail is longer than room.
+// The limit l must have been made by NewLimit. With such a limit, Decide never panics, regardless
+// of the state, and leaves Err nil. It does not allocate unless Tail is longer than the capacity of
+// room.
 func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (c limiter.Change, d limiter.Decision) {
 	var buf [maxEntrySize]byte
 	var added []byte
@@ -31,7 +32,7 @@ func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, roo
 			added = g.charge(buf[:0], now, uint64(quantity))
 		}
 	case g.count > 0:
-		// Negating as unsigned gives the smallest int64 its true magnitude.
+		// Negation as unsigned yields the true magnitude of the smallest int64.
 		added, c.Set = g.refund(buf[:0], -uint64(quantity))
 	}
 	if c.Set {
@@ -48,14 +49,13 @@ func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, roo
 	return c, d
 }
 
-// refuses tells whether a charge or a peek is refused, and how long that stays so. A log
-// that turns out to be malformed is emptied, and refuses nothing.
+// refuses reports whether a charge or a peek is refused, and the time until it would be admitted.
+// It clears a malformed log, which refuses nothing.
 func (g *log) refuses(l *limiter.Limit, now uint64, quantity int64) (bool, time.Duration) {
-	// Subtracting the quantity instead of adding it to the sum leaves none that could
-	// overflow.
+	// The quantity is subtracted from the limit rather than added to the sum, to avoid an overflow.
 	units, entries := uint64(l.Max-quantity), int(l.Amount)-1
 	if quantity == 0 {
-		entries = math.MaxInt // a peek takes no entry
+		entries = math.MaxInt // a peek adds no entry
 	}
 	if g.sum <= units && g.count <= entries {
 		return false, limiter.NoRetry
@@ -68,12 +68,12 @@ func (g *log) refuses(l *limiter.Limit, now uint64, quantity int64) (bool, time.
 	return true, g.until(last, now)
 }
 
-// lastToLeave returns the time of the entry after whose leaving no more than so many units
-// and entries are left. It reports false if the log is malformed.
+// lastToLeave returns the time of the entry after whose expiry at most the given units and entries
+// remain. It returns false if the log is malformed.
 func (g *log) lastToLeave(units uint64, entries int) (uint64, bool) {
 	rest := *g
-	// An entry has at least one unit, so no more than this many have to leave, and no more
-	// than this many can stay. The walk begins at the end that is nearer.
+	// Each entry has at least one unit. These are therefore upper bounds on the entries that have
+	// to expire and on those that can remain. The search starts at the end with the smaller bound.
 	leave := max(g.sum-min(g.sum, units), uint64(g.count-min(g.count, entries)))
 	if stay := min(units, uint64(entries)); leave <= stay {
 		return rest.leave(0, units, entries)
@@ -90,12 +90,12 @@ func (g *log) lastToLeave(units uint64, entries int) (uint64, bool) {
 	}
 }
 
-// charge adds a request to the log, and appends its entry to buf.
+// charge adds a request to the log, and appends its encoded entry to buf.
 func (g *log) charge(buf []byte, now, quantity uint64) []byte {
 	if g.count == 0 {
 		g.base, g.last = now, now
 	}
-	// A state put by hand may have a time to come. Entries stay in order.
+	// A state set manually may contain a future time. Entries stay in order.
 	at := max(now, g.last)
 	delta := at - g.last
 	g.last = at
@@ -104,8 +104,8 @@ func (g *log) charge(buf []byte, now, quantity uint64) []byte {
 	return appendEntry(buf, delta, quantity)
 }
 
-// refund takes units off the newest entries, and appends the one that is left with some to
-// buf. It reports false if the log turns out to be malformed, and empties it.
+// refund subtracts units from the newest entries, and appends the partially refunded entry, if any,
+// to buf. If the log is malformed, refund clears it and returns false.
 func (g *log) refund(buf []byte, credit uint64) (added []byte, ok bool) {
 	if credit >= g.sum {
 		g.clear()
@@ -129,7 +129,7 @@ func (g *log) refund(buf []byte, credit uint64) (added []byte, ok bool) {
 	return buf, true
 }
 
-// remaining returns the units that could be charged at once.
+// remaining returns the units that could be charged immediately.
 func (g *log) remaining(l *limiter.Limit) int64 {
 	if int64(g.count) >= l.Amount {
 		return 0
@@ -137,9 +137,8 @@ func (g *log) remaining(l *limiter.Limit) int64 {
 	return l.Max - int64(min(g.sum, uint64(l.Max)))
 }
 
-// until returns how long it takes until an entry of time t has left, at most what a Duration
-// holds. It is shorter where the whole state expires before, as one does that was made
-// under a shorter period.
+// until returns the time until an entry of time t expires, saturated at the largest Duration. The
+// whole state may expire earlier, if it was made under a shorter period.
 func (g *log) until(t, now uint64) time.Duration {
 	end := t + g.period
 	if end < t {

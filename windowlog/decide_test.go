@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// t0 is the instant from which tests count: any number of nanoseconds below 1<<63 will do.
+// t0 is the reference time of the tests. Any time below 1<<63 is suitable.
 const t0 uint64 = 1_700_000_000_000_000_000
 
 const (
@@ -19,7 +19,7 @@ const (
 	s  = time.Second
 )
 
-// decide is Decide with the rules that all algorithms obey.
+// decide is Decide with the common checks for all algorithms.
 var decide limitertest.Decide = Decide
 
 func newLimit(t *testing.T, limit int64, period time.Duration, entries int64) limiter.Limit {
@@ -31,8 +31,8 @@ func newLimit(t *testing.T, limit int64, period time.Duration, entries int64) li
 	return l
 }
 
-// A row is one decision of an example: what is asked, what comes of it, and how many
-// entries the log then has.
+// row is one decision of an example: the request, the expected decision, and the expected number of
+// entries after it.
 type row struct {
 	at       time.Duration // since t0
 	quantity int64
@@ -58,7 +58,7 @@ func run(t *testing.T, l limiter.Limit, rows []row) {
 	})
 }
 
-// TestWorkedExample walks through the example of the package comment.
+// TestWorkedExample checks the example of the package comment.
 func TestWorkedExample(t *testing.T) {
 	run(t, newLimit(t, 5, 10*s, 4), []row{
 		{0, 1, false, 4, no, 10 * s, 1},
@@ -75,7 +75,8 @@ func TestWorkedExample(t *testing.T) {
 	})
 }
 
-// TestEdges: an entry counts up to the last nanosecond of its window, and not in the next.
+// TestEdges checks that an entry counts up to the last nanosecond of its window, and not in the
+// next.
 func TestEdges(t *testing.T) {
 	run(t, newLimit(t, 2, s, 10), []row{
 		{0, 1, false, 1, no, s, 1},
@@ -108,8 +109,8 @@ func TestCap(t *testing.T) {
 	})
 }
 
-// TestOneEntryEach: an admitted request is an entry, whatever its quantity, and a refused
-// one leaves nothing, however many there are.
+// TestOneEntryEach checks that each admitted request adds one entry, regardless of its quantity,
+// and that refused requests add none.
 func TestOneEntryEach(t *testing.T) {
 	l := newLimit(t, 300, time.Minute, MaxEntries)
 	var state limiter.State
@@ -131,8 +132,8 @@ func TestOneEntryEach(t *testing.T) {
 	}
 }
 
-// TestWaits finds the entry to wait for from both ends of a log of 10 entries, one a second,
-// of quantity 1 to 10. All is asked for at 10 s.
+// TestWaits checks the wait on a log of 10 entries, one per second, with quantities 1 to 10,
+// searched from both ends. All requests are made at 10 s.
 func TestWaits(t *testing.T) {
 	var requests []request
 	for i := range uint64(10) {
@@ -143,16 +144,16 @@ func TestWaits(t *testing.T) {
 		limit, entries, quantity int64
 		retry                    time.Duration
 	}{
-		{55, 10, 1, 90 * s},  // an entry has to leave
-		{55, 10, 2, 91 * s},  // 1 unit would do for the entries
-		{55, 100, 1, 90 * s}, // now for the units
+		{55, 10, 1, 90 * s},  // the number of entries is the constraint
+		{55, 10, 2, 91 * s},  // 1 unit would be sufficient for the entries
+		{55, 100, 1, 90 * s}, // the number of units is the constraint
 		{55, 100, 2, 91 * s},
 		{55, 100, 3, 91 * s},
 		{55, 100, 4, 92 * s},
-		{55, 100, 45, 98 * s}, // 45 of 55 have to leave, all but the last entry
+		{55, 100, 45, 98 * s}, // 45 of 55 units have to expire, all except the last entry
 		{55, 100, 46, 99 * s},
 		{55, 100, 55, 99 * s},
-		{20, 100, 1, 97 * s}, // 9 and 10 can stay
+		{20, 100, 1, 97 * s}, // 9 and 10 can remain
 		{20, 100, 2, 98 * s},
 		{20, 100, 0, 97 * s},
 		{18, 100, 0, 98 * s},
@@ -162,7 +163,7 @@ func TestWaits(t *testing.T) {
 		{1000, 5, 1, 95 * s},
 		{1000, 2, 1, 98 * s},
 		{1000, 1, 1, 99 * s},
-		{1000, 1, 0, no}, // a peek takes no entry
+		{1000, 1, 0, no}, // a peek adds no entry
 	} {
 		l := newLimit(t, tt.limit, 100*s, tt.entries)
 		if _, d := Decide(&l, state, t0+uint64(10*s), tt.quantity, nil); d.RetryAfter != tt.retry || d.Limited != (tt.retry != no) {
@@ -171,7 +172,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// TestRefund gives back to a log of quantities 5, 1, 1, 3, and pins what is left of it.
+// TestRefund refunds to a log with quantities 5, 1, 1, 3, and checks the remaining entries.
 func TestRefund(t *testing.T) {
 	at := func(i uint64) uint64 { return t0 - 10 + i }
 	requests := []request{{at(0), 5}, {at(1), 1}, {at(2), 1}, {at(3), 3}}
@@ -193,7 +194,7 @@ func TestRefund(t *testing.T) {
 	} {
 		for _, junk := range []int{0, 3, 30} {
 			l := newLimit(t, 10, s, 4)
-			// Nothing before the head is looked at.
+			// Bytes before the head are ignored.
 			old := limiter.State{Expires: t0 + uint64(s), Data: encode(requests, bytes.Repeat([]byte{0x81}, junk), 0)}
 			c, d := Decide(&l, old, t0, tt.quantity, nil)
 			if d.Limited || !c.Set || c.Expires != t0+uint64(d.ResetAfter) {
@@ -216,7 +217,8 @@ func TestRefund(t *testing.T) {
 	}
 }
 
-// TestChangedParameters reads a log of 5 requests, one a second up to t0, by other limits.
+// TestChangedParameters decides on a log of 5 requests, one per second up to t0, under other
+// limits.
 func TestChangedParameters(t *testing.T) {
 	var requests []request
 	for i := range uint64(5) {
@@ -239,7 +241,7 @@ func TestChangedParameters(t *testing.T) {
 		{"shorter period", 10, 3 * s, 10, 1, false, 3, no, 3 * s},
 		{"fewer entries", 20, 10 * s, 3, 1, true, 0, 8 * s, 10 * s},
 		{"fewer entries, peek", 20, 10 * s, 3, 0, false, 0, no, 10 * s},
-		// Until a request makes it longer, the state expires under the period that made it.
+		// Until a charge extends it, the state expires under the period that made it.
 		{"longer period", 10, time.Hour, 10, 1, true, 0, 10 * s, 10 * s},
 	} {
 		l := newLimit(t, tt.limit, tt.period, tt.entries)
@@ -248,13 +250,13 @@ func TestChangedParameters(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", tt.name, d, want)
 		}
 	}
-	// Now a longer period is charged: all that is still there counts for that long.
+	// After a charge under a longer period, all remaining entries count for that period.
 	l := newLimit(t, 20, time.Hour, 10)
 	c, _ := Decide(&l, state, t0+1, 1, nil)
 	if _, d := Decide(&l, limitertest.After(state, c), t0+uint64(time.Hour-5*s), 0, nil); d.Remaining != 9 {
 		t.Errorf("longer period, later: %+v", d)
 	}
-	// What was dropped stays dropped.
+	// Dropped entries are not restored.
 	short := newLimit(t, 20, 2*s, 10)
 	c, _ = Decide(&short, state, t0, 1, nil)
 	if _, d := Decide(&l, limitertest.After(state, c), t0, 0, nil); d.Remaining != 15 {
@@ -262,41 +264,41 @@ func TestChangedParameters(t *testing.T) {
 	}
 }
 
-// TestByHand decides on states that no decision makes.
+// TestByHand decides on states that no decision produces.
 func TestByHand(t *testing.T) {
 	l := newLimit(t, 10, 10*s, 5)
 	put := func(expires uint64, requests ...request) limiter.State {
 		return limiter.State{Expires: expires, Data: encode(requests, nil, 8)}
 	}
-	// A time to come: the next entry is not before it.
+	// A future time: the next entry is not before it.
 	later := t0 + uint64(3*s)
 	old := put(t0+uint64(13*s), request{later, 1})
 	c, d := Decide(&l, old, t0, 1, nil)
 	if got, ok := decode(limitertest.After(old, c).Data); !ok || !slices.Equal(got, []request{{later, 1}, {later, 1}}) || d.ResetAfter != 13*s {
-		t.Errorf("a charge before a time to come: %v, %+v", got, d)
+		t.Errorf("a charge before a future entry: %v, %+v", got, d)
 	}
-	// One that is out of reach.
+	// A time out of the range of a Duration.
 	old = put(math.MaxUint64, request{math.MaxUint64 - 1, 10})
 	if _, d := Decide(&l, old, t0, 1, nil); d.RetryAfter != math.MaxInt64 || d.ResetAfter != math.MaxInt64 {
-		t.Errorf("a time out of reach: %+v", d)
+		t.Errorf("a time out of range: %+v", d)
 	}
-	// A state that has expired, or all of whose entries have left.
+	// States that have expired, or all of whose entries have expired.
 	for _, old := range []limiter.State{
 		put(t0, request{t0 - 1, 1}),
 		put(t0+1, request{t0 - uint64(10*s), 1}, request{t0 - uint64(10*s), 4}),
 	} {
 		if c, d := Decide(&l, old, t0, 1, nil); c.Keep != 0 || d.Remaining != 9 {
-			t.Errorf("a state that is over: %+v, %+v", c, d)
+			t.Errorf("an expired state: %+v, %+v", c, d)
 		}
 	}
-	// Spare bytes that are too many are not written again.
+	// Excess spare bytes are not written again.
 	old = limiter.State{Expires: t0 + uint64(s), Data: encode([]request{{t0, 1}}, nil, 10_000)}
 	if c, _ := Decide(&l, old, t0, 1, nil); c.Keep != 0 || len(c.Tail) > footerSize+20 {
 		t.Errorf("a charge before many spare bytes: keep %d, tail of %d", c.Keep, len(c.Tail))
 	}
 }
 
-// TestClockEnds covers the first and the last instant of the clock.
+// TestClockEnds covers the first and the last time of the clock.
 func TestClockEnds(t *testing.T) {
 	l := limiter.Limit{Max: math.MaxInt64, Interval: MaxPeriod, Amount: MaxEntries}
 	for _, now := range []uint64{0, limitertest.LastTime} {
@@ -317,7 +319,7 @@ func TestClockEnds(t *testing.T) {
 	}
 }
 
-// TestAllocs covers the ways through Decide, and NewLimit with and without an error.
+// TestAllocs covers the code paths of Decide, and NewLimit with and without an error.
 func TestAllocs(t *testing.T) {
 	room := make([]byte, 1<<20)
 	l := newLimit(t, 5000, time.Hour, MaxEntries)

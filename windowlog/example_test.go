@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// Three requests in any ten seconds: the fourth waits until the first has left the window.
+// Three requests in any ten seconds: the fourth is refused until the first has expired.
 func ExampleDecide() {
 	l, err := windowlog.NewLimit(3, limiter.Seconds(10), 3)
 	if err != nil {
@@ -36,7 +36,7 @@ func ExampleDecide() {
 	// limited false, 0 of 3 left, retry after -1 s, full after 10 s
 }
 
-// A request may be worth more than one unit, and may be given back.
+// A request may use several units, which may be refunded.
 func ExampleDecide_refund() {
 	l, _ := windowlog.NewLimit(100, limiter.Seconds(60), 50)
 	const now = 1_000_000_000

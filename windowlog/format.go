@@ -6,32 +6,32 @@ import (
 )
 
 const (
-	// footerSize is the length of the footer: base, last and sum of 8 bytes, head, used and
-	// count of 4.
+	// footerSize is the size of the footer: base, last and sum of 8 bytes each, head, used and
+	// count of 4 bytes each.
 	footerSize = 3*8 + 3*4
-	// maxEntrySize is the most bytes that an entry takes: two numbers.
+	// maxEntrySize is the maximum size of an entry in bytes: two uvarints.
 	maxEntrySize = 2 * binary.MaxVarintLen64
-	// flagQuantity in the first number of an entry says that there is a second.
+	// flagQuantity is set in the first uvarint of an entry if there is a second one.
 	flagQuantity = 1
 
-	// minSpare and maxSpare are the fewest and the most bytes for entries to come. A charge
-	// writes the spare bytes anew, and a rebuild all bytes: a spare of 2 KiB is where the two
-	// meet for the largest logs.
+	// minSpare and maxSpare limit the spare bytes for new entries. A charge rewrites the spare
+	// bytes, and a rebuild rewrites all bytes: a spare of 2 KiB balances the two costs for the
+	// largest logs.
 	minSpare, maxSpare = 8, 2048
 )
 
-// spareFor returns the spare bytes that a log gets that is built for size bytes of entries:
-// an eighth.
+// spareFor returns the number of spare bytes of a log that is rebuilt with size bytes of entries:
+// an eighth, within minSpare..maxSpare.
 func spareFor(size int) int { return min(max(size/8, minSpare), maxSpare) }
 
-// An entry is one request in a log.
+// entry is one decoded entry of a log.
 type entry struct {
-	delta    uint64 // nanoseconds since the entry before
+	delta    uint64 // nanoseconds since the previous entry
 	quantity uint64 // at least 1
-	end      int    // where the next one begins
+	end      int    // offset of the next entry
 }
 
-// entry reads the entry that begins at an offset, and reports whether it is well formed.
+// entry decodes the entry at an offset, and reports whether it is well formed.
 func (g *log) entry(at int) (e entry, ok bool) {
 	first, n := binary.Uvarint(g.data[at:g.used])
 	if n <= 0 {
@@ -54,8 +54,7 @@ func appendEntry(b []byte, delta, quantity uint64) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(b, delta<<1|flagQuantity), quantity<<1)
 }
 
-// readFooter reads the footer of data, and reports whether data is long enough for what it
-// says.
+// readFooter decodes the footer of data, and reports whether its offsets are within data.
 func (g *log) readFooter(data []byte) bool {
 	size := len(data) - footerSize
 	if size < 0 {
@@ -72,9 +71,9 @@ func (g *log) readFooter(data []byte) bool {
 	return 0 <= g.head && g.head <= g.used && g.used <= size
 }
 
-// write returns the change that makes the entries of g and one more, which has been
-// encoded already, the new Data: its first keep bytes stay, and tail comes behind them, in
-// room. Where the entry fits the spare bytes, the length stays as it is.
+// write returns the change whose Data consists of the entries of g and one more that is already
+// encoded: the first keep bytes of the old Data, followed by tail, which uses the memory of room.
+// If the entry fits in the spare bytes, the length does not change.
 func (g *log) write(room, added []byte) (keep int, tail []byte) {
 	size := len(g.data) - footerSize
 	live := g.used + len(added) - g.head

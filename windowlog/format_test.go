@@ -10,17 +10,18 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// A request is an entry of a log as a test sees it.
+// request is an entry in its decoded form.
 type request struct{ at, quantity uint64 }
 
-// encode makes Data as doc.go describes it, of requests behind junk and before spare bytes.
+// encode returns Data, in the format of the package comment, with junk before the requests and
+// spare bytes after them.
 func encode(requests []request, junk []byte, spare int) []byte {
 	b := append([]byte(nil), junk...)
 	sum, last, base := uint64(0), uint64(0), uint64(0)
 	for i, q := range requests {
 		delta := q.at - last
 		if i == 0 {
-			delta, base = uint64(len(junk)), q.at // of the head entry it is ignored
+			delta, base = uint64(len(junk)), q.at // ignored in the head entry
 		}
 		if q.quantity == 1 {
 			b = binary.AppendUvarint(b, 2*delta)
@@ -41,8 +42,7 @@ func encode(requests []request, junk []byte, spare int) []byte {
 	return b
 }
 
-// decode reads Data from its beginning to its end, and reports whether all that it says
-// fits together.
+// decode decodes Data sequentially, and reports whether all fields are consistent.
 func decode(data []byte) (requests []request, ok bool) {
 	size := len(data) - 36
 	if size < 0 {
@@ -88,7 +88,7 @@ func decode(data []byte) (requests []request, ok bool) {
 	return requests, n2 > 0 && n2 <= MaxEntries && n2 == n[2] && at == f[1] && sum == f[2]
 }
 
-// TestFormat pins the bytes of a log.
+// TestFormat checks the exact encoding of a log.
 func TestFormat(t *testing.T) {
 	l := limiter.Limit{Max: 1000, Interval: 1000, Amount: 10}
 	footer := func(base, last, sum uint64, head, used, count uint32) []byte {
@@ -117,7 +117,7 @@ func TestFormat(t *testing.T) {
 		{103, -1, 2, "\x00\x06" + "\x00\x00\x00\x00\x00\x00\x00", footer(t0, t0+3, 2, 0, 2, 2)},
 		{1001, 1, 2, "\x00\x06\xcc\x0f" + "\x00\x00\x00\x00\x00", footer(t0+3, t0+1001, 2, 1, 4, 2)},
 		{1002, 2, 4, "\x00\x06\xcc\x0f\x03\x04" + "\x00\x00\x00", footer(t0+3, t0+1002, 4, 1, 6, 3)},
-		// What does not fit is written anew, without the entries that have left.
+		// If the entry does not fit, the log is rebuilt without the expired entries.
 		{1900, 300, 0, "\xcc\x0f\x03\x04\x85\x0e\xd8\x04" + "\x00\x00\x00\x00\x00\x00\x00\x00", footer(t0+1001, t0+1900, 303, 0, 8, 3)},
 	} {
 		c, d := Decide(&l, s, t0+tt.at, tt.quantity, nil)
@@ -131,7 +131,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestEntryRoundTrip writes entries of any size, and reads them from both ends.
+// TestEntryRoundTrip encodes entries of any size, and decodes them from both ends.
 func TestEntryRoundTrip(t *testing.T) {
 	for shift := range 63 {
 		for _, quantity := range []uint64{1, 2, 3, 63, 64, 1 << 30, math.MaxInt64} {
@@ -154,7 +154,7 @@ func TestEntryRoundTrip(t *testing.T) {
 	}
 }
 
-// TestMalformed puts states by hand that say what cannot be: they count as absent.
+// TestMalformed checks that states with inconsistent fields count as absent.
 func TestMalformed(t *testing.T) {
 	good := []request{{t0 - 9, 1}, {t0 - 5, 7}, {t0 - 5, 1}, {t0 - 1, 2}}
 	data := func() []byte { return encode(good, []byte("junk"), 8) }
@@ -173,7 +173,7 @@ func TestMalformed(t *testing.T) {
 		return d.Remaining
 	}
 	if got := peek(data()); got != 9 {
-		t.Fatalf("%d remain of a good state", got)
+		t.Fatalf("%d remain in a well-formed state", got)
 	}
 	for _, tt := range []struct {
 		name string
@@ -201,7 +201,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestMalformedEntries damages entries, which shows when a decision comes to them.
+// TestMalformedEntries checks that damaged entries are detected when a decision visits them.
 func TestMalformedEntries(t *testing.T) {
 	const p = 1000
 	l := limiter.Limit{Max: 20, Interval: p, Amount: 10}
@@ -241,7 +241,7 @@ func TestMalformedEntries(t *testing.T) {
 	}
 }
 
-// TestMalformedSums puts footers by hand that promise more than the entries hold.
+// TestMalformedSums checks footers whose fields exceed those of the entries.
 func TestMalformedSums(t *testing.T) {
 	l := limiter.Limit{Max: 20, Interval: 1000, Amount: 10}
 	fresh := limiter.Decision{Limit: 20, Remaining: 20, RetryAfter: limiter.NoRetry}

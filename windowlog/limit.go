@@ -2,16 +2,16 @@ package windowlog
 
 import "github.com/throttledhq/throttled/limiter"
 
-// The most that NewLimit takes.
+// Limits of the parameters of NewLimit.
 const (
 	// MaxPeriod is the longest period in nanoseconds, 146 years.
 	MaxPeriod = 1<<62 - 1
-	// MaxEntries is how many requests a log can hold at most.
+	// MaxEntries is the maximum number of requests in a log.
 	MaxEntries = 1 << 16
 )
 
-// NewLimit compiles a limit of limit units in any window of the length of period, whose log
-// holds at most entries requests.
+// NewLimit compiles a limit of limit units in any window of length period, with a log of at most
+// entries requests.
 //
 // The error is limiter.ErrRange if one of the three is not positive, if period is more than
 // MaxPeriod, or if entries is more than MaxEntries.

@@ -6,33 +6,33 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// A log is an open state: its footer, and where its entries are.
+// log is a decoded state: the fields of its footer, and the location of its entries.
 type log struct {
-	data       []byte // as it is stored
+	data       []byte // encoded form
 	base, last uint64 // times of the oldest and the newest entry
 	sum        uint64 // of the quantities
-	head, used int    // where the entries begin and end in data
+	head, used int    // start and end of the entries in data
 	count      int    // of entries
 	period     uint64
-	expires    uint64 // when all is forgotten, whatever the entries say
+	expires    uint64 // expiry time of the state, regardless of the entries
 }
 
 // clear makes g an empty log.
 func (g *log) clear() { *g = log{period: g.period, expires: math.MaxUint64} }
 
-// open reads a state, and drops the entries that have left the window by now. A state that
-// has expired or is malformed is an empty log.
+// open decodes a state, and drops the entries that have expired by now. An expired or malformed
+// state is an empty log.
 func (g *log) open(old limiter.State, period, now uint64) {
 	g.period, g.expires = period, old.Expires
 	if old.Expires <= now || !g.readFooter(old.Data) {
 		g.clear()
 		return
 	}
-	from := uint64(0) // the first time whose entries still count
+	from := uint64(0) // the earliest time of an entry that still counts
 	if now >= period {
 		from = now - period + 1
 	}
-	if g.last < from { // all have left: there is no need to look at each
+	if g.last < from { // all entries have expired: no need to visit them
 		g.clear()
 		return
 	}
@@ -41,17 +41,17 @@ func (g *log) open(old limiter.State, period, now uint64) {
 	}
 }
 
-// sane tells whether what the footer says of the entries is possible, once added bytes of
-// another one are behind them. So damage shows early, and is never carried on.
+// sane reports whether the fields of the footer are possible for the entries, including another one
+// of added bytes. It detects damage early, so that it is not written again.
 func (g *log) sane(added int) bool {
 	size := g.used + added - g.head
 	return 0 < g.count && g.count <= MaxEntries && g.count <= size && size <= g.count*maxEntrySize &&
 		g.sum >= uint64(g.count) && (g.base == g.last || g.base < g.last && g.count > 1)
 }
 
-// leave drops entries from the oldest on, until those that are left are of from or later,
-// and no more than so many units and entries. It returns the time of the last one dropped,
-// and reports false if the log is malformed.
+// leave drops the oldest entries until the first of the remaining ones is not before from, and at
+// most the given units and entries remain. It returns the time of the last dropped entry, and false
+// if the log is malformed.
 func (g *log) leave(from, units uint64, entries int) (last uint64, ok bool) {
 	if g.base >= from && g.sum <= units && g.count <= entries {
 		return 0, true
@@ -75,30 +75,29 @@ func (g *log) leave(from, units uint64, entries int) (last uint64, ok bool) {
 	return last, ok
 }
 
-// newest returns the newest entry, and where it begins. It reports false if there is none
-// that is well formed.
+// newest returns the newest entry and its offset. It returns false if that entry is malformed.
 func (g *log) newest() (start int, e entry, ok bool) {
 	start = g.startOfNumber(g.used)
-	// Only a delta can be odd, and then a quantity comes behind it.
+	// Only a delta can be odd, and a quantity follows it.
 	if start > g.head {
 		if before := g.startOfNumber(start); g.data[before]&flagQuantity != 0 {
 			start = before
 		}
 	}
 	e, ok = g.entry(start)
-	// The oldest entry is the last to be reached.
+	// The entry at the head must be the only one left.
 	return start, e, ok && (start == g.head) == (g.count == 1)
 }
 
-// startOfNumber returns where the number begins that ends before end.
+// startOfNumber returns the offset of the uvarint that ends at end.
 func (g *log) startOfNumber(end int) int {
 	for end--; end > g.head && g.data[end-1] >= 0x80; end-- {
 	}
 	return end
 }
 
-// pop drops the newest entry, which is e and begins at start, and has less than the sum. It
-// reports false if that leaves none, or none that is in order.
+// pop drops the newest entry e, which starts at start. The quantity of e must be less than the sum. It
+// returns false if no entry would remain, or if the times are inconsistent.
 func (g *log) pop(start int, e entry) bool {
 	if g.count <= 1 || e.delta > g.last-g.base {
 		return false

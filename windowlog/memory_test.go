@@ -10,11 +10,11 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// entryBytes is the most that an admitted request of quantity 1 may take, spare bytes
-// included, if the one before it is at most a day away.
+// entryBytes is the maximum size of an entry of quantity 1, including spare bytes, if the previous
+// one is at most a day earlier.
 const entryBytes = 8
 
-// A meter charges one log, one unit at a time, and measures what that takes.
+// meter charges one log, one unit at a time, and measures its size.
 type meter struct {
 	l       limiter.Limit
 	state   limiter.State
@@ -23,11 +23,12 @@ type meter struct {
 	charges int
 	written int // the sum of the lengths of the tails
 	worst   struct {
-		bytes, total float64 // for each entry, without and with the footer
+		bytes, total float64 // per entry, without and with the footer
 	}
 }
 
-// charge waits if it has to. It measures logs of at least from entries.
+// charge waits if necessary. It measures logs of at least from entries, and returns the number of
+// entries.
 func (m *meter) charge(from int) (entries int) {
 	c, d := Decide(&m.l, m.state, m.now, 1, m.room)
 	if d.Limited {
@@ -45,7 +46,7 @@ func (m *meter) charge(from int) (entries int) {
 	return g.count
 }
 
-// store writes the new state over the old one, and keeps the room for the next.
+// store applies the change to the old state, and reuses the room.
 func (m *meter) store(c limiter.Change) {
 	m.state.Expires, m.state.Data = c.Expires, append(m.state.Data[:c.Keep], c.Tail...)
 	m.room = c.Tail
@@ -61,13 +62,13 @@ var gaps = []struct {
 	{"1 min", time.Minute}, {"1 h", time.Hour}, {"1 day", 24 * time.Hour},
 }
 
-// TestMemory measures logs while they grow to their limit, and then for twice as many
-// requests as it, each of which comes when another leaves.
+// TestMemory measures logs while they grow to their limit, and then for twice as many requests,
+// each of which replaces an expired entry.
 func TestMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, limit := range []int64{100, 1000, 8192} {
 		for _, gap := range gaps {
-			// The last gap of a full window is one that was waited for.
+			// The last gap of a full window includes a wait.
 			m := meter{l: newLimit(t, limit, gap.most*time.Duration(limit)*3/4, limit), now: t0}
 			for range 3 * limit {
 				m.charge(100)
@@ -82,8 +83,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestShrinks fills a log, lets most of it leave, and counts the bytes after one charge,
-// whether there were many spare bytes or few.
+// TestShrinks checks the size of a log after most of its entries have expired and one charge was
+// made, with various numbers of spare bytes.
 func TestShrinks(t *testing.T) {
 	l := newLimit(t, 1<<30, time.Hour, MaxEntries)
 	const n, gap = 8192, uint64(time.Millisecond)
@@ -106,10 +107,10 @@ func TestShrinks(t *testing.T) {
 	}
 }
 
-// TestLastSpareByte: an entry that fits exactly goes into its place.
+// TestLastSpareByte checks that an entry that fits exactly is written in place.
 func TestLastSpareByte(t *testing.T) {
 	l := newLimit(t, 10, time.Second, 10)
-	for spare := range 5 { // the entry has 3
+	for spare := range 5 { // the entry has 3 bytes
 		old := limiter.State{Expires: t0 + 99, Data: encode([]request{{t0, 1}}, nil, spare)}
 		if c, _ := Decide(&l, old, t0+98, 2, nil); (c.Keep > 0) != (spare >= 3) {
 			t.Errorf("%d spare bytes: keep %d", spare, c.Keep)
@@ -117,7 +118,7 @@ func TestLastSpareByte(t *testing.T) {
 	}
 }
 
-// TestWritten bounds what a charge writes on average, where as many come as leave.
+// TestWritten limits the average number of bytes that a charge writes in a steady state.
 func TestWritten(t *testing.T) {
 	for _, tt := range []struct{ entries, most int }{{10, 60}, {100, 110}, {1000, 400}, {8192, 1300}, {65000, 2200}} {
 		m := meter{l: newLimit(t, 1<<30, time.Duration(tt.entries)*time.Millisecond, MaxEntries), now: t0}
@@ -137,8 +138,7 @@ func TestWritten(t *testing.T) {
 	}
 }
 
-// TestWrittenInPlace: a charge that fits writes the spare bytes and the footer, and those
-// in turn get fewer.
+// TestWrittenInPlace checks that a charge in place writes only the spare bytes and the footer.
 func TestWrittenInPlace(t *testing.T) {
 	l := newLimit(t, 1<<30, time.Hour, MaxEntries)
 	state, now := fill(&l, 3000, int64(time.Millisecond), 1)
@@ -159,8 +159,8 @@ func TestWrittenInPlace(t *testing.T) {
 	}
 }
 
-// TestRefundsStayCheap gives much back, and then takes turns: what is given back is not
-// written again as spare bytes with each charge.
+// TestRefundsStayCheap checks that the bytes freed by a large refund are not rewritten as spare
+// bytes by each later charge.
 func TestRefundsStayCheap(t *testing.T) {
 	l := newLimit(t, 1<<30, time.Hour, MaxEntries)
 	state, now := fill(&l, 8192, int64(time.Millisecond), 1)

@@ -12,7 +12,7 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// fold makes of any three numbers a limit that NewLimit could have made.
+// fold maps any three numbers to a valid limit.
 func fold(limit, period, entries int64) limiter.Limit {
 	return limiter.Limit{
 		Max:      limitertest.Within(limit, math.MaxInt64),
@@ -21,8 +21,8 @@ func fold(limit, period, entries int64) limiter.Limit {
 	}
 }
 
-// anyLimit draws limits of any magnitude. Most hold few units or few entries, so that both
-// ways to be full are met.
+// anyLimit draws limits of any magnitude. Most have few units or few entries, so that both
+// constraints are reached.
 func anyLimit(r *rand.Rand) limiter.Limit {
 	limit, entries := limitertest.AnyInt(r), limitertest.AnyInt(r)
 	if r.UintN(2) == 0 {
@@ -37,13 +37,13 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 	return fold(limit, limitertest.AnyInt(r), entries)
 }
 
-// anyQuantity draws a quantity that l treats specially, or any.
+// anyQuantity draws an arbitrary quantity or a special one for l.
 func anyQuantity(r *rand.Rand, l limiter.Limit) int64 {
 	switch r.UintN(16) {
 	case 0:
 		return 0
 	case 1:
-		return l.Max - 1 + r.Int64N(3) // wraps to the smallest int64 at times
+		return l.Max - 1 + r.Int64N(3) // may wrap to the smallest int64
 	case 2:
 		if r.UintN(4) > 0 {
 			return -1
@@ -61,10 +61,10 @@ func anyQuantity(r *rand.Rand, l limiter.Limit) int64 {
 	return 1
 }
 
-// plainLog is a list of those who were admitted.
+// plainLog is a list of admitted requests.
 type plainLog struct {
 	requests []request
-	expires  uint64 // when all is forgotten
+	expires  uint64 // expiry time of the whole log
 }
 
 // at returns the requests that count at time t.
@@ -78,7 +78,7 @@ func (p plainLog) at(l limiter.Limit, t uint64) []request {
 	return live
 }
 
-// sum counts what at returns.
+// sum returns the units and the number of the requests that count at time t.
 func (p plainLog) sum(l limiter.Limit, t uint64) (units, entries uint64) {
 	if p.expires <= t {
 		return 0, 0
@@ -91,7 +91,7 @@ func (p plainLog) sum(l limiter.Limit, t uint64) (units, entries uint64) {
 	return units, entries
 }
 
-// admits tells whether a charge or a peek at time t is admitted.
+// admits reports whether a charge or a peek at time t is admitted.
 func (p plainLog) admits(l limiter.Limit, t uint64, quantity int64) bool {
 	units, entries := p.sum(l, t)
 	return units+uint64(quantity) <= uint64(l.Max) && (quantity == 0 || entries < uint64(l.Amount))
@@ -102,7 +102,7 @@ func (p plainLog) empty(l limiter.Limit, t uint64) bool {
 	return entries == 0
 }
 
-// refund takes units off the newest.
+// refund subtracts units from the newest requests.
 func refund(live []request, credit uint64) []request {
 	for credit > 0 && len(live) > 0 {
 		newest := &live[len(live)-1]
@@ -116,7 +116,7 @@ func refund(live []request, credit uint64) []request {
 	return live
 }
 
-// A walk takes Decide and the oracle through the same requests on one key.
+// walk sends the same requests on one key to Decide and to the oracle.
 type walk struct {
 	t      *testing.T
 	r      *rand.Rand
@@ -125,7 +125,7 @@ type walk struct {
 	now    uint64
 }
 
-// put sets the state by hand, as an import does.
+// put sets the state directly, as an import does.
 func (w *walk) put(s limiter.State) {
 	requests, ok := decode(s.Data)
 	if !ok {
@@ -156,11 +156,11 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	} else {
 		c.Expect(!c.Change.Set, "changed")
 	}
-	// Retry after and reset after are what makes a difference when it has passed.
+	// Retry after and reset after are the earliest times at which the result changes.
 	if limited && quantity <= l.Max {
 		w.wait(c, d.RetryAfter, "retry after", func(t uint64) bool { return after.admits(l, t, quantity) })
 	} else {
-		c.Expect(d.RetryAfter == limiter.NoRetry, "a wait for nothing")
+		c.Expect(d.RetryAfter == limiter.NoRetry, "a wait without need")
 	}
 	w.wait(c, d.ResetAfter, "reset after", func(t uint64) bool { return after.empty(l, t) })
 	want := limiter.Decision{Limited: limited, Limit: l.Max, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
@@ -180,17 +180,17 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	return d
 }
 
-// wait checks that ok is true after the duration given, and not before, and searches for
-// another one now and then.
+// wait checks that ok is true after got, and not before. Occasionally it also determines the time
+// by binary search.
 func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok func(t uint64) bool) {
 	c.ExpectEarliest(got, math.MaxUint64, what, ok)
 	if w.r.UintN(64) == 0 {
 		found := sort.Search(math.MaxInt64, func(i int) bool { return ok(w.now + uint64(i)) })
-		c.Expect(time.Duration(found) == got, what, "another wait was found", w.oracle)
+		c.Expect(time.Duration(found) == got, what, "the search found another wait", w.oracle)
 	}
 }
 
-// advance moves the clock by up to gap, or to where something is about to change.
+// advance moves the clock by up to gap, or to a time of a change.
 func (w *walk) advance(l limiter.Limit, last limiter.Decision, gap uint64) {
 	by := uint64(0)
 	switch w.r.UintN(16) {
@@ -207,7 +207,7 @@ func (w *walk) advance(l limiter.Limit, last limiter.Decision, gap uint64) {
 			by = uint64(limitertest.AnyInt(w.r)) >> (1 + w.r.UintN(63))
 		}
 	case 5:
-		// To where the oldest that counts leaves.
+		// The expiry of the oldest entry that counts.
 		if live := w.oracle.at(l, w.now); len(live) > 0 {
 			by = live[0].at + uint64(l.Interval) - w.now - w.r.Uint64N(2)
 		}
@@ -217,8 +217,8 @@ func (w *walk) advance(l limiter.Limit, last limiter.Decision, gap uint64) {
 	w.now = min(w.now+min(by, limitertest.LastTime), limitertest.LastTime)
 }
 
-// TestWalkOracle compares sequences of requests on one key under changing limits, with
-// states put by hand.
+// TestWalkOracle compares sequences of requests on one key under changing limits, including states
+// set manually.
 func TestWalkOracle(t *testing.T) {
 	var seen counts
 	r := rand.New(rand.NewPCG(5, 6))
@@ -235,11 +235,11 @@ func TestWalkOracle(t *testing.T) {
 	}
 }
 
-// counts say what walks have met.
+// counts counts the outcomes of walks.
 type counts struct {
 	steps, admitted, refused int
-	full                     int // refused by a log that could hold no more entries
-	longest                  int // the most entries of a log
+	full                     int // refused by a log without room for another entry
+	longest                  int // maximum number of entries of a log
 }
 
 func (c *counts) add(w *walk, l limiter.Limit, d limiter.Decision) {
@@ -255,15 +255,15 @@ func (c *counts) add(w *walk, l limiter.Limit, d limiter.Decision) {
 	c.longest = max(c.longest, len(w.oracle.requests))
 }
 
-// shortWalk changes all that can be changed.
+// shortWalk varies all parameters.
 func shortWalk(t *testing.T, r *rand.Rand, seen *counts) {
 	first := anyLimit(r)
-	// The third limit is close to the first, as parameters that are tuned are.
+	// The third limit is close to the first, like tuned parameters.
 	limits := []limiter.Limit{first, anyLimit(r), fold(
 		first.Max/2+r.Int64N(first.Max), int64(first.Interval)/2+r.Int64N(int64(first.Interval)), first.Amount/2+r.Int64N(first.Amount))}
 	w := walk{t: t, r: r, now: uint64(limitertest.AnyInt(r)) & math.MaxInt64 >> r.UintN(3)}
 	l := first
-	// Requests come so close that some of them to all of them are in one window.
+	// The gap is such that some or all requests are in one window.
 	gap := 1 + uint64(first.Interval)>>r.UintN(12)
 	for range 150 {
 		if r.UintN(20) == 0 {
@@ -278,7 +278,7 @@ func shortWalk(t *testing.T, r *rand.Rand, seen *counts) {
 	}
 }
 
-// longWalk lets a log become long, with something else than a charge now and then.
+// longWalk fills a long log, mostly with charges.
 func longWalk(t *testing.T, r *rand.Rand, seen *counts) {
 	l := fold(1000+r.Int64N(3000), limitertest.AnyInt(r)|1<<20, 500+r.Int64N(2000))
 	w := walk{t: t, r: r, now: t0}
@@ -301,8 +301,8 @@ func longWalk(t *testing.T, r *rand.Rand, seen *counts) {
 	}
 }
 
-// anyState draws a log that may have been put by hand, with times from long before to after
-// now, in order.
+// anyState draws a state that may have been set manually, with ordered times from long before to
+// after now.
 func anyState(r *rand.Rand, l limiter.Limit, now uint64) limiter.State {
 	var requests []request
 	at := now - min(now, uint64(limitertest.AnyInt(r))>>r.UintN(64))

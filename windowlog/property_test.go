@@ -10,15 +10,14 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// check holds a decision to everything that is true of all of them on a log whose state is
-// well formed.
+// check checks the invariants of a decision on a well-formed state.
 func check(c limitertest.Decided) {
 	c.Check()
 	checkAnswer(c)
 }
 
-// checkAnswer holds it to what is true whatever the state. Damage may show only later, and
-// then all is forgotten.
+// checkAnswer checks the invariants of a decision on any state. Damage may be detected only by a
+// later decision, which then clears the log.
 func checkAnswer(c limitertest.Decided) {
 	c.CheckAnswer()
 	c.Expect(c.Got.RetryAfter <= c.Got.ResetAfter, "a wait beyond the last entry")
@@ -34,7 +33,7 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-// TestDamage changes bytes of good states, and decides on what comes of it several times.
+// TestDamage modifies bytes of well-formed states, and makes several decisions on the result.
 func TestDamage(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	for range 30_000 {
@@ -52,7 +51,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// several makes some decisions one after the other on a state, whatever it is.
+// several makes a sequence of decisions on any state.
 func several(t *testing.T, l limiter.Limit, state limiter.State, now uint64, r *rand.Rand) {
 	for range 5 {
 		c := decide.Ask(t, l, state, now, anyQuantity(r, l))
@@ -73,7 +72,7 @@ func FuzzDecide(f *testing.F) {
 		seed(305, 1000, 4, encode(requests, []byte("junk"), 0), t0+985, quantity)
 		seed(301, 15, 4, encode(requests, []byte("junk"), 100), t0, quantity)
 	}
-	// Sums, counts and offsets that do not fit the entries.
+	// Sums, counts and offsets that do not match the entries.
 	for i := range footerSize {
 		data := encode(requests, []byte("junk"), 8)
 		data[len(data)-1-i] ^= 0x81
@@ -91,7 +90,7 @@ func FuzzDecide(f *testing.F) {
 		checkAnswer(c)
 		r := rand.New(rand.NewPCG(expires, now))
 		several(t, l, c.After(), now, r)
-		// What fits together is decided as the oracle does.
+		// A consistent state is decided as by the oracle.
 		if requests, ok := decode(data); ok && sumFits(requests) {
 			check(c)
 			w := walk{t: t, r: r, now: now}
@@ -101,7 +100,7 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// sumFits tells whether the oracle can count requests without an overflow.
+// sumFits reports whether the oracle can sum the requests without an overflow.
 func sumFits(requests []request) bool {
 	sum := uint64(0)
 	for _, q := range requests {
@@ -110,9 +109,9 @@ func sumFits(requests []request) bool {
 	return sum <= math.MaxInt64 && requests[len(requests)-1].at <= limitertest.LastTime
 }
 
-// TestNeverOverAdmits runs random traces, and checks of every pair of admitted requests in
-// one window that all from the one to the other are at most the limit, and at most so many
-// as a log may hold.
+// TestNeverOverAdmits runs random traces. It checks for each pair of admitted requests within one
+// window that the requests from the first to the second do not exceed the limit or the number of
+// entries.
 func TestNeverOverAdmits(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	tight, refused := 0, 0
@@ -135,12 +134,12 @@ func TestNeverOverAdmits(t *testing.T) {
 		}
 	}
 	if tight < 2000 || refused < 2000 {
-		t.Errorf("only %d windows used all there was, %d were refused", tight, refused)
+		t.Errorf("only %d windows used the whole limit, %d requests were refused", tight, refused)
 	}
 }
 
-// trace sends requests at random, often right when an entry leaves, and returns those that
-// were admitted, and how many were refused.
+// trace sends random requests, often at the expiry of an entry. It returns the admitted requests
+// and the number of refused ones.
 func trace(t *testing.T, r *rand.Rand, l limiter.Limit) (admitted []request, refused int) {
 	state, now := limiter.State{}, t0
 	gap := 1 + uint64(l.Interval)/(1+r.Uint64N(60))
