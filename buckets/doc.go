@@ -14,14 +14,17 @@
 //
 // # Guarantees
 //
-//   - Decisions on one key are atomic, and each sees the effects of those before it. The same holds for groups.
+//   - Decisions on one key are atomic, and each sees the effects of those before it. The same holds
+//     for groups.
 //   - A refusal or a peek changes nothing.
-//   - An expired record counts as absent from its expiry time on, whether or not it has been dropped.
-//   - Decisions and Put never exceed the memory limit. At the limit, new keys are refused and existing keys stay
-//     exact. With EvictSmallestDebt, the keys with the smallest used share of their limit are dropped instead (see
-//     [Eviction]). A state that has to grow, such as a log, counts as new.
-//   - A limit that is lowered below the memory in use applies to new keys immediately. [Table.RunRelief] evicts keys
-//     until the limit is met.
+//   - An expired record counts as absent from its expiry time on, whether or not it has been
+//     dropped.
+//   - Decisions and Put never exceed the memory limit. At the limit, new keys are refused and
+//     existing keys stay exact. With EvictSmallestDebt, the keys with the smallest used share of
+//     their limit are dropped instead (see [Eviction]). A state that has to grow, such as a log,
+//     counts as new.
+//   - A limit that is lowered below the memory in use applies to new keys immediately.
+//     [Table.RunRelief] evicts keys until the limit is met.
 //
 // # Time
 //
@@ -50,12 +53,12 @@
 //
 // A table with a journal guarantees:
 //
-//   - After the same generations, all replicas hold the same records, byte for byte, except for records that have
-//     expired on all nodes.
+//   - After the same generations, all replicas hold the same records, byte for byte, except for
+//     records that have expired on all nodes.
 //   - A generation contains a group completely or not at all.
-//   - The Ticket of a batch names a generation not older than the one in which its changes are collected, and not
-//     older than those of the changes it was based on. A result that is released after its Ticket is committed is
-//     never rolled back.
+//   - The Ticket of a batch names a generation not older than the one in which its changes are
+//     collected, and not older than those of the changes it was based on. A result that is released
+//     after its Ticket is committed is never rolled back.
 //
 // An expired record is absent for decisions, but it stays in memory until the log time has passed
 // its expiry time: the next leader may continue at an earlier time, and needs the record then.

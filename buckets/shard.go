@@ -51,7 +51,7 @@ type shard struct {
 func (s *shard) lock(now uint64) uint64 {
 	s.mu.Lock()
 	if s.journaled {
-		return max(s.now, now) // only decisions and deletes advance the time (see enter)
+		return max(s.now, now) // only enter, on a leader, advances the time
 	}
 	s.now = max(s.now, now)
 	return s.now

@@ -17,9 +17,10 @@ type Config struct {
 	MaxMemory int64    // limit in bytes of arenas and indexes; 0 means no limit
 	Eviction  Eviction // policy at the memory limit
 	Journal   bool     // replicated: the table is a follower, which refuses decisions, until Lead is called
-	Shards    int      // a power of two; default 2048, which keeps operations on one shard short at 10 M keys. The arena of a shard is limited to 4 GiB
+	Shards    int      // a power of two; default 2048. The arena of a shard is limited to 4 GiB
 }
 
+// defaultShards keeps operations on a whole shard short with 10 million keys.
 const defaultShards = 2048
 
 // Table is a sharded table of limiter state. It implements limiter.Engine.
@@ -169,8 +170,7 @@ func tagOf(hash uint64) uint32 { return uint32(hash >> 32) }
 
 // hash distributes keys over shards and homes. A seed does not protect xxhash against crafted
 // collisions: some sets of keys collide under every seed. Therefore hash combines it with maphash,
-// which is collision-resistant under a secret seed, and the result is as hard to attack as the
-// stronger of the two.
+// which resists such attacks. The result is as hard to attack as the stronger of the two.
 func (t *Table) hash(key []byte) uint64 {
 	return xxhash.Sum64(key) ^ maphash.Bytes(t.seed, key)
 }
