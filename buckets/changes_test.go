@@ -100,13 +100,13 @@ func TestMalformedChanges(t *testing.T) {
 	}
 	for what, changes := range map[string][]byte{
 		"no version":               {0},
-		"a version to come":        {changesVersion + 1},
+		"a future version":         {changesVersion + 1},
 		"an unknown kind":          join(8, expires, 0, 0),
 		"an unknown kind's tail":   join(0x88, expires, 0, 0, 0),
 		"a tail without kind":      join(0x80, expires, 0, 0, 0),
 		"a throttle record's tail": join(0x81, expires, 0, 0, 0),
-		"a mark of an arena":       join(0x41, 0),
-		"a tail from behind":       join(0x85, expires, 0, 4, 5),
+		"an arena flag":            join(0x41, 0),
+		"a prefix too long":        join(0x85, expires, 0, 4, 5),
 		"a key too large":          join(changeAbsent, uint64(1<<62)),
 		"a size that overflows":    join(changeAbsent, bytes.Repeat([]byte{0xff}, 11)),
 		"a state too large":        join(5, expires, 0, uint64(math.MaxUint64)),

@@ -8,9 +8,8 @@
 // time, one byte that encodes the used share of its limit (the gauge), and as many further bytes as
 // the kind needs.
 //
-// The kind of a request selects the algorithm. The table knows the result of an algorithm (a new
-// state), not its arithmetic. Requests can be linked into groups, which are charged completely or
-// not at all.
+// The kind of a request selects the algorithm. The table uses only the result of an algorithm, a
+// new state. Requests can be linked into groups, which are charged completely or not at all.
 //
 // # Guarantees
 //
@@ -19,10 +18,10 @@
 //   - A refusal or a peek changes nothing.
 //   - An expired record counts as absent from its expiry time on, whether or not it has been
 //     dropped.
-//   - Decisions and Put never exceed the memory limit. At the limit, new keys are refused and
-//     existing keys stay exact. With EvictSmallestDebt, the keys with the smallest used share of
-//     their limit are dropped instead (see [Eviction]). A state that has to grow, such as a log,
-//     counts as new.
+//   - Decisions and Put never exceed the memory limit. Replay, Restore and Follow may, as they apply
+//     state that has already been decided. At the limit, new keys are refused and existing keys
+//     stay exact. With EvictSmallestDebt, the keys with the smallest used share of their limit are
+//     dropped instead (see [Eviction]). A state that has to grow, such as a log, counts as new.
 //   - A limit that is lowered below the memory in use applies to new keys immediately.
 //     [Table.RunRelief] evicts keys until the limit is met.
 //

@@ -53,7 +53,7 @@ func everySeedKey(i uint64) []byte {
 	return binary.LittleEndian.AppendUint64(key, unround(i<<54))
 }
 
-// Checks the properties of the crafted keys.
+// The crafted keys have the properties that the other tests rely on.
 func TestCraftedKeys(t *testing.T) {
 	for _, h := range []uint64{0, 1, 1 << 63, 0xdead_beef_0000_0000} {
 		if got := xxhash.Sum64(keyOfHash(h)); got != h {

@@ -146,7 +146,7 @@ func TestTicket(t *testing.T) {
 	want("a peek at nothing", ticket(table, 0, a), 0)
 	want("a refusal of nothing", ticket(table, refused, a, b), 0)
 	if table.Pending() {
-		t.Error("what changes nothing is pending")
+		t.Error("a peek or a refusal is pending")
 	}
 	want("a charge", ticket(table, 1, a), 1)
 	want("a refusal in the same shard", ticket(table, refused, a), 1)
@@ -160,26 +160,26 @@ func TestTicket(t *testing.T) {
 		t.Errorf("generation %d is closed, pending is %t", g, table.Pending())
 	}
 	want("a mark after that", table.Mark(), 2)
-	want("what has been seen by then", table.Seen(), 1)
+	want("Seen after the generation is closed", table.Seen(), 1)
 	want("a refusal while that is in flight", ticket(table, refused, a), 1)
 	want("a peek while that is in flight", ticket(table, 0, a, b), 1)
 	want("a charge elsewhere", ticket(table, 1, b), 2)
 	want("a batch over both", ticket(table, refused, b, a), 2)
 	want("a charge", ticket(table, 1, a), 2)
 	table.Commit(1, start)
-	want("what is open when an older one is committed", ticket(table, 0, a), 2)
+	want("a peek at an open change after an older commit", ticket(table, 0, a), 2)
 	table.Collect(nil)
-	want("what is in flight", ticket(table, 0, a), 2)
+	want("a peek at a change in flight", ticket(table, 0, a), 2)
 	table.Commit(2, start)
-	want("what has been seen once all is committed", table.Seen(), 0)
+	want("Seen after all is committed", table.Seen(), 0)
 	want("a refusal when all is committed", ticket(table, refused, a, b), 0)
 	if table.Delete([]byte(a)); !table.Pending() {
 		t.Error("a key that was deleted is not pending")
 	}
-	want("a peek at what was deleted", ticket(table, 0, a), 3)
+	want("a peek at a deleted key", ticket(table, 0, a), 3)
 	table.Collect(nil)
 	table.Clear()
-	want("a peek at what was cleared", ticket(table, 0, c), 4)
+	want("a peek at a cleared key", ticket(table, 0, c), 4)
 }
 
 // A group has a Ticket like a batch.

@@ -206,7 +206,7 @@ func (r *rig) run(workers int, work func(worker int)) {
 	}
 	sameContent(r, "in the end", contentOf(r.leader), contentOf(r.follower))
 	if r.term < 3 {
-		r.Errorf("there were %d terms", r.term)
+		r.Errorf("%d terms, want at least 3", r.term)
 	}
 }
 

@@ -191,9 +191,9 @@ func TestMalformed(t *testing.T) {
 		{"used at head", set(data(), 28, 4)},
 		{"no entries", set(data(), 32, 0)},
 		{"more entries than bytes", set(data(), 32, 9)},
-		{"fewer entries than so many bytes are", set(encode(slices.Repeat(good[:1], 21), nil, 0), 32, 1)},
+		{"fewer entries than the bytes require", set(encode(slices.Repeat(good[:1], 21), nil, 0), 32, 1)},
 		{"one entry with two times", set(encode(good[:1], make([]byte, 21), 0), 8, t0)},
-		{"more entries than any log has", encode(slices.Repeat(good[:1], MaxEntries+1), nil, 0)},
+		{"more than MaxEntries entries", encode(slices.Repeat(good[:1], MaxEntries+1), nil, 0)},
 	} {
 		if got := peek(tt.data); got != l.Max {
 			t.Errorf("%s: %d remain", tt.name, got)
@@ -213,8 +213,8 @@ func TestMalformedEntries(t *testing.T) {
 		now      uint64
 		quantity int64
 	}{
-		{"a newest delta without an end, for a refund", 5, 0x84, t0 + 9, -1},
-		{"a delta without an end, for expiry", 3, 0x80, t0 + p + 5, 0},
+		{"an unterminated newest delta, for a refund", 5, 0x84, t0 + 9, -1},
+		{"an unterminated delta, for expiry", 3, 0x80, t0 + p + 5, 0},
 		{"an odd quantity, for a refund", 5, 5, t0 + 9, -1},
 		{"a quantity of 0, for a refund", 5, 0, t0 + 9, -1},
 		{"a newest delta from before the base, for a refund", 4, 0x7f, t0 + 9, -2},
@@ -260,9 +260,9 @@ func TestMalformedSums(t *testing.T) {
 		state    limiter.State
 		quantity int64
 	}{
-		{"more entries than there are, for a refund", footer(good, 6, 100, t0), -50},
-		{"more entries than there are, for a wait", footer(good, 6, 30, t0), 1},
-		{"fewer entries than there are, for a refund", footer(good, 3, 100, t0), -50},
+		{"count above the number of entries, for a refund", footer(good, 6, 100, t0), -50},
+		{"count above the number of entries, for a wait", footer(good, 6, 30, t0), 1},
+		{"count below the number of entries, for a refund", footer(good, 3, 100, t0), -50},
 		{"a larger sum, for a refund", footer(good, 4, 100, t0), -50},
 		{"a larger sum, for a wait", footer(good, 4, 35, t0), 1},
 		{"a time beyond the clock's last, for a wait", footer([]request{{end - 9, 10}, {10, 10}}, 2, 20, end), 1},
