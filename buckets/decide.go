@@ -94,8 +94,8 @@ func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, d *d
 	s.decide(req, tag, s.now, d, out)
 }
 
-// decideJournaled calls decide unless the term of the batch has ended, and adds the generation of
-// the decision to d.
+// decideJournaled calls decide unless the term of the batch has ended, and raises the generation of
+// d to that of the decision.
 func (s *shard) decideJournaled(req *limiter.Request, tag uint32, now uint64, d *desk, out *limiter.Decision) {
 	if !s.enter(d.term, now) {
 		*out = limiter.Decision{Err: limiter.ErrNotLeading}

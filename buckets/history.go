@@ -14,7 +14,7 @@ import (
 type history struct {
 	turn    sync.Mutex // serializes role changes, Collect, Clear and Replay
 	leader  uint64     // the term of the shards, 0 on a follower; guarded by turn
-	cleared bool       // the open generation starts with Clear; guarded by turn
+	cleared bool       // the table was cleared in the open generation; guarded by turn
 
 	// groups is read-locked while a group is decided, and write-locked while shards are collected
 	// or cleared, so that no group is split between generations.

@@ -65,7 +65,7 @@ func (b *budget) release(n int64) { b.used.Add(-n) }
 
 const (
 	minArena  = 1 << 8
-	maxArena  = math.MaxUint32 // the largest offset of a slot
+	maxArena  = math.MaxUint32 // the largest arena that a slot can address
 	largeSize = 32 << 10       // above this size the runtime allocates whole pages
 	pageSize  = 8 << 10
 
@@ -117,8 +117,8 @@ func (s *shard) hasRoom(d demand) bool {
 // otherwise a shard full of them would grow at the expense of the other shards. If there is not
 // enough room, it has dropped only expired records.
 //
-// While the limit is exceeded it fails even if the shard has room, since that memory is to be
-// released.
+// While the limit is exceeded it fails even if the shard has room, since RunRelief releases that
+// memory.
 func (s *shard) makeRoom(d demand, now uint64) error {
 	if !s.unlimited && s.shared.memory.exceeded() {
 		return limiter.ErrOutOfMemory

@@ -10,7 +10,7 @@ const (
 	reliefSlice = time.Millisecond      // maximum time of one slice
 	reliefPause = time.Millisecond      // time for decisions after a slice
 	reliefBytes = 256 << 10             // evicted per lock
-	worthTrim   = 16                    // trim copies a shard if at least 1/worthTrim of its memory is unused
+	worthTrim   = 16                    // without eviction, a shard is trimmed if 1/worthTrim of its memory is unused
 	minShard    = minArena + 8*slotSize // bytes of a shard with a few keys
 	overHalf    = exhausted - 8 + 1     // the lowest class of more than half of a limit
 )
