@@ -8,16 +8,17 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Decide answers a request for quantity units at time now, for a key whose theoretical
+// Decide decides a request for quantity units at time now, for a key whose theoretical
 // arrival time is tat, and returns the key's new TAT. Both times are nanoseconds of one
-// clock, with now below 1<<63. A tat at or below now, and so 0 too, is a bucket at rest.
+// clock, with now below 1<<63. If tat is at or below now, and so also if it is 0, the
+// bucket is at rest.
 //
-// A refused request and a peek (quantity 0) return tat as it came. A charge returns a
-// TAT after now. A refund (quantity below 0) returns now plus what is still used, so
-// that a full bucket comes back as now. In every case a returned TAT at or below now
-// says that the key is at rest: the caller may drop it, and need not create it.
+// A refused request and a peek (quantity 0) return tat unchanged. A charge returns a
+// TAT after now. A refund (quantity below 0) returns now plus the time still used, which
+// is now for a full bucket. A returned TAT at or below now always means that the key is
+// at rest: the caller may drop it, and need not create it.
 //
-// The limit l is one that NewLimit made. Decide allocates nothing, never panics on such
+// The limit l must be made by NewLimit. Decide allocates nothing, never panics on such
 // a limit, and leaves Err nil.
 func Decide(l limiter.Limit, tat, now uint64, quantity int64) (newTAT uint64, d limiter.Decision) {
 	used := usedAt(tat, now)
@@ -30,8 +31,8 @@ func Decide(l limiter.Limit, tat, now uint64, quantity int64) (newTAT uint64, d 
 	case quantity > l.Max:
 		limited = true
 	default:
-		// The quantity fits if no more than this is used. Subtracting the quantity
-		// instead of adding its cost to used leaves no sum that could overflow.
+		// The quantity fits if used is at most room. Subtracting the quantity from Max,
+		// instead of adding its cost to used, cannot overflow.
 		room := l.Interval * time.Duration(l.Max-quantity)
 		if used > room {
 			limited, retry = true, used-room
@@ -49,8 +50,8 @@ func Decide(l limiter.Limit, tat, now uint64, quantity int64) (newTAT uint64, d 
 	}
 }
 
-// usedAt returns how far tat is ahead of now: 0 if it has passed, and at most what a
-// Duration holds, since a TAT that was imported or set by hand may be anywhere.
+// usedAt returns how far tat is ahead of now: 0 if it has passed, and at most the largest
+// Duration, since a TAT that was imported or set manually may be any number.
 func usedAt(tat, now uint64) time.Duration {
 	if tat <= now {
 		return 0
@@ -58,8 +59,8 @@ func usedAt(tat, now uint64) time.Duration {
 	return time.Duration(min(tat-now, math.MaxInt64))
 }
 
-// refund returns what is still used once -quantity units are given back. It stops at 0,
-// a full bucket, so that no refund builds up credit beyond the limit.
+// refund returns the used time that remains after a refund of -quantity units. It is at
+// least 0, a full bucket, so that no refund builds up credit beyond the limit.
 func refund(interval, used time.Duration, quantity int64) time.Duration {
 	// Negating as unsigned gives the smallest int64 its true magnitude.
 	hi, credit := bits.Mul64(uint64(interval), -uint64(quantity))
@@ -69,13 +70,13 @@ func refund(interval, used time.Duration, quantity int64) time.Duration {
 	return used - time.Duration(credit)
 }
 
-// remaining returns the units that still fit on top of used. It is at most l.Max, as
-// used is never negative.
+// remaining returns the units that still fit on top of used. The result is at most l.Max,
+// as used is never negative.
 func remaining(l limiter.Limit, used time.Duration) int64 {
 	free := l.Interval*time.Duration(l.Max) - used
 	if free < l.Interval {
 		return 0
 	}
-	// This is the only division of a decision. Unsigned, it is the cheaper one.
+	// This is the only division of a decision. Unsigned division is cheaper.
 	return int64(uint64(free) / uint64(l.Interval))
 }

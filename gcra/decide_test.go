@@ -9,10 +9,10 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// t0 is the instant from which tests count: any number of nanoseconds below 1<<63 will do.
+// t0 is the start time of the tests: any number of nanoseconds below 1<<63.
 const t0 uint64 = 1_700_000_000_000_000_000
 
-// TestWorkedExample walks through the example of the package comment.
+// TestWorkedExample tests the example of the package comment.
 func TestWorkedExample(t *testing.T) {
 	l, err := NewLimit(4, 1, limiter.Seconds(1))
 	if err != nil {
@@ -47,7 +47,7 @@ func TestWorkedExample(t *testing.T) {
 	}
 }
 
-// TestNewTAT pins the state after one decision at t0.
+// TestNewTAT tests the state after one decision at t0.
 func TestNewTAT(t *testing.T) {
 	const rest = uint64(0)
 	for _, tt := range []struct {
@@ -89,7 +89,7 @@ func TestNewTAT(t *testing.T) {
 	}
 }
 
-// TestClockEnds covers the first and the last instant of the clock.
+// TestClockEnds covers the first and the last time value of the clock.
 func TestClockEnds(t *testing.T) {
 	l := limiter.Limit{Max: math.MaxInt64, Interval: 1}
 	const last = uint64(math.MaxInt64)

@@ -1,28 +1,29 @@
-// Package gcra is the arithmetic of CL.THROTTLE: the generic cell rate algorithm, on
-// integers only.
+// Package gcra implements the arithmetic of CL.THROTTLE: the generic cell rate algorithm
+// (GCRA) on integers only.
 //
-// [NewLimit] compiles what a caller states (max_burst, count, period) to a
-// [limiter.Limit]. [Decide] takes that limit, the state of a key and the time, and
-// returns the new state and the answer. Both are pure functions: the package keeps no
-// state, reads no clock, and is safe to use from anywhere.
+// [NewLimit] compiles max_burst, count and period to a [limiter.Limit]. [Decide] takes
+// that limit, the state of a key and the time, and returns the new state and the
+// decision. Both are pure functions: the package keeps no state, reads no clock, and is
+// safe for concurrent use.
 //
 // # Terms
 //
-//	limit               units that a key at rest admits at once: max_burst + 1
-//	emission interval   T, the time one unit takes to come back: period / count
+//	limit               units that a key at rest admits in one burst: max_burst + 1
+//	emission interval   T, the time in which one unit is restored: period / count
 //	burst tolerance     T * limit, the length of a whole bucket in nanoseconds
-//	TAT                 theoretical arrival time: when the key will be at rest again
-//	used                how much of the bucket is in use, as time: TAT - now, at least 0
-//	quantity            units a request asks for; its cost is T * quantity
+//	TAT                 theoretical arrival time: the time at which the key is at rest again
+//	used                the part of the bucket in use, as time: TAT - now, at least 0
+//	quantity            units that a request charges; its cost is T * quantity
 //
 // The TAT is the whole state of a key. A key whose TAT has passed is at rest and equals
-// an absent key, whose TAT is 0. Parameters are not part of the state: they come with
-// each request, and another limit on the same key reads the same used time by its own
-// measure.
+// an absent key, whose TAT is 0. Parameters are not part of the state: they are given
+// with each request, and a different limit on the same key measures the same used time
+// in its own units.
 //
 // # The rule
 //
-// A request is admitted if its cost fits on top of what is used, and then moves the TAT:
+// A request is admitted if its cost and the used time together fit the burst tolerance.
+// It then moves the TAT:
 //
 //	admitted     if used + T * quantity <= T * limit
 //	new TAT      = max(TAT, now) + T * quantity
@@ -30,21 +31,21 @@
 //	retry after  = used + T * quantity - T * limit, if refused
 //	reset after  = used, after the decision
 //
-// The classical statement for one unit tests the old TAT against a tolerance tau of
-// T * max_burst: a cell conforms if TAT <= now + tau. Here T * limit is tested against
-// the new TAT. Both say the same, as T * limit is tau + T and the new TAT is the old
+// The classical definition for one unit compares the old TAT with a tolerance tau of
+// T * max_burst: a cell conforms if TAT <= now + tau. Here T * limit is compared with
+// the new TAT. The two are equivalent, as T * limit is tau + T and the new TAT is the old
 // one + T; the form used here also holds for quantities other than 1.
 //
-// A refused request leaves the state alone, so asking again and again does not prolong
+// A refused request does not change the state, so repeated requests do not prolong
 // the wait. Three quantities are special:
 //
 //   - 0 peeks. It never changes the TAT, and is refused only if more is used than the
 //     bucket holds, as after a change to a smaller limit. On a bucket that is exactly
 //     empty it is admitted, with 0 remaining.
-//   - More than the limit is refused with [limiter.NoRetry], since no wait would help;
-//     remaining and reset after then describe the bucket as it is.
-//   - A negative one refunds. It is never refused, takes T * -quantity off what is used,
-//     and stops at a full bucket.
+//   - A quantity above the limit is refused with [limiter.NoRetry], since it would be
+//     refused at any time; remaining and reset after then describe the unchanged bucket.
+//   - A negative quantity refunds. It is never refused, subtracts T * -quantity from the
+//     used time, and stops at a full bucket.
 //
 // # Example
 //
@@ -61,17 +62,17 @@
 //
 // # Rounding
 //
-// T is rounded up to a whole nanosecond, so that what is admitted over any stretch of
-// time stays at or under limit + rate * time. The price is less than 1 ns a unit: nothing
+// T is rounded up to a whole nanosecond, so that the units admitted over any stretch of
+// time stay at or under limit + rate * time. The cost is less than 1 ns a unit: nothing
 // at 1000 a second, 0.02 % at 300 000 a second, and no rate above one unit a
-// nanosecond. Everything after that is exact: waiting exactly the retry after admits the
-// same request, and one nanosecond less does not.
+// nanosecond. All other arithmetic is exact: after a wait of exactly retry after the same
+// request is admitted, and one nanosecond earlier it is not.
 //
 // # Ranges
 //
 // Time is an unsigned count of nanoseconds below 1<<63 on a clock that the caller
 // chooses. Parameters are refused with [limiter.ErrRange] unless T * limit fits an int64; nothing
 // after that can overflow. Used time counts as at most [math.MaxInt64] nanoseconds, 292
-// years, whatever TAT is given; only a TAT that Decide did not compute, or a clock that
-// went back, can be so far ahead.
+// years, for any TAT; only a TAT that Decide did not compute, or a clock that moved
+// backwards, can lead to one that is further ahead.
 package gcra

@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Four requests at once, against a limit that admits three and gives one back a second.
+// Four requests at the same time, against a limit that admits three and restores one a second.
 func ExampleDecide() {
 	l, err := gcra.NewLimit(2, 60, limiter.Seconds(60))
 	if err != nil {
@@ -29,7 +29,7 @@ func ExampleDecide() {
 	// limited true, 0 of 3 left, retry after 1 s, full after 3 s
 }
 
-// A quantity of 0 looks without touching, and a negative one gives back.
+// A quantity of 0 peeks, and a negative one refunds.
 func ExampleDecide_peekAndRefund() {
 	l, _ := gcra.NewLimit(9, 10, limiter.Seconds(1))
 	const now = 1_000_000_000

@@ -9,11 +9,11 @@ import (
 	"github.com/throttledhq/throttled/muldiv"
 )
 
-// NewLimit compiles a limit that admits maxBurst+1 units at once and count units in
-// every period. The emission interval is rounded up, to at least 1 ns, so a
-// rate above one unit a nanosecond is cut to that.
+// NewLimit compiles a limit that admits bursts of maxBurst+1 units and count units in
+// every period. The emission interval is rounded up, to at least 1 ns, so a rate above
+// one unit a nanosecond is reduced to that.
 //
-// The error is limiter.ErrRange if maxBurst is negative, if count or period is not positive,
+// It returns limiter.ErrRange if maxBurst is negative, if count or period is not positive,
 // or if the emission interval times maxBurst+1 is more than an int64 of nanoseconds.
 func NewLimit(maxBurst, count int64, period limiter.Period) (limiter.Limit, error) {
 	if maxBurst < 0 || count <= 0 || period.N <= 0 {
@@ -24,7 +24,7 @@ func NewLimit(maxBurst, count int64, period limiter.Period) (limiter.Limit, erro
 	if !ok {
 		return limiter.Limit{}, limiter.ErrRange
 	}
-	// Both are at least 1, so either one being out of range by itself is caught here too.
+	// Both factors are at least 1, so this also catches either one being out of range.
 	if hi, tolerance := bits.Mul64(interval, limit); hi != 0 || tolerance > math.MaxInt64 {
 		return limiter.Limit{}, limiter.ErrRange
 	}

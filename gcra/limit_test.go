@@ -29,10 +29,10 @@ func TestNewLimit(t *testing.T) {
 		{0, 1_000_000_000, 1, limiter.Limit{Max: 1, Interval: 1}},
 		{0, 1_000_000_001, 1, limiter.Limit{Max: 1, Interval: 1}},
 		{0, maxInt, 1, limiter.Limit{Max: 1, Interval: 1}},
-		// 64 bits are not enough for period in nanoseconds, but the interval fits.
+		// The period in nanoseconds overflows 64 bits, but the interval fits.
 		{0, maxInt, maxInt, limiter.Limit{Max: 1, Interval: time.Second}},
 		{0, maxInt - 1, maxInt, limiter.Limit{Max: 1, Interval: time.Second + 1}},
-		// The largest of each that fit.
+		// The largest value of each parameter that fits.
 		{maxInt - 1, 1_000_000_000, 1, limiter.Limit{Max: maxInt, Interval: 1}},
 		{0, 1, 9_223_372_036, limiter.Limit{Max: 1, Interval: 9_223_372_036 * time.Second}},
 		{4_611_686_017, 30, 60, limiter.Limit{Max: 4_611_686_018, Interval: 2 * time.Second}},
@@ -50,7 +50,7 @@ func TestNewLimitRange(t *testing.T) {
 	for _, tt := range []struct{ maxBurst, count, period int64 }{
 		{-1, 1, 1},
 		{minInt, 1, 1},
-		{maxInt, 1_000_000_000, 1}, // the limit is one more
+		{maxInt, 1_000_000_000, 1}, // the limit is maxBurst+1
 		{0, 0, 1},
 		{0, -1, 1},
 		{0, minInt, 1},
@@ -64,7 +64,7 @@ func TestNewLimitRange(t *testing.T) {
 		{4_611_686_018, 30, 60}, // the tolerance does not fit
 		{maxInt - 1, 999_999_999, 1},
 		{maxInt - 1, 1, maxInt},
-		// The interval is 1<<64 - 1 ns and a fraction, which must not wrap to 0 on its way up.
+		// The interval is 1<<64 - 1 ns and a fraction, and must not wrap to 0 when it is rounded up.
 		{0, 36_001_388, 664_108_390_734_318_167},
 	} {
 		got, err := NewLimit(tt.maxBurst, tt.count, limiter.Seconds(tt.period))
@@ -74,7 +74,7 @@ func TestNewLimitRange(t *testing.T) {
 	}
 }
 
-// bigNewLimit is NewLimit on numbers without end.
+// bigNewLimit is NewLimit on big integers.
 func bigNewLimit(maxBurst, count, period int64) (limiter.Limit, error) {
 	if maxBurst < 0 || count <= 0 || period <= 0 {
 		return limiter.Limit{}, limiter.ErrRange
@@ -108,7 +108,7 @@ func TestNewLimitOracle(t *testing.T) {
 			fits++
 		}
 	}
-	// Both outcomes must be met often, or the numbers drawn say little.
+	// Both outcomes must be frequent, or the random parameters test little.
 	if fits < steps/20 || fits > steps*19/20 {
 		t.Errorf("%d of %d parameters fit", fits, steps)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// fold makes of any two numbers a limit that NewLimit could have made.
+// fold maps any two numbers to a limit that NewLimit could have made.
 func fold(limit, interval int64) limiter.Limit {
 	l := limiter.Limit{Max: limitertest.Within(limit, math.MaxInt64)}
 	l.Interval = time.Duration(limitertest.Within(interval, math.MaxInt64/l.Max))
@@ -27,15 +27,15 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 	return fold(limitertest.AnyInt(r), limitertest.AnyInt(r))
 }
 
-// bigBucket is a leaky bucket as a meter, on numbers without end. Its state is what was
-// used at the last change, and not a TAT, so that it shares no formula with Decide.
+// bigBucket is a leaky bucket as a meter, on big integers. Its state is the used time at
+// the last change, not a TAT, so that it shares no formula with Decide.
 type bigBucket struct {
 	used, at *big.Int
 }
 
 func (b *bigBucket) tat() *big.Int { return new(big.Int).Add(b.at, b.used) }
 
-// put sets the state by hand, as an import does.
+// put sets the state directly, as an import does.
 func (b *bigBucket) put(tat uint64) {
 	b.used, b.at = new(big.Int).SetUint64(tat), new(big.Int)
 }
@@ -69,7 +69,7 @@ func (b *bigBucket) decide(l limiter.Limit, now uint64, quantity int64) limiter.
 	return d
 }
 
-// clamp returns v within 0..most.
+// clamp returns v clamped to 0..most.
 func clamp(v, most *big.Int) *big.Int {
 	if v.Sign() < 0 {
 		return new(big.Int)
@@ -87,7 +87,7 @@ func exact(v *big.Int) int64 {
 	return v.Int64()
 }
 
-// A walk takes Decide and the oracle through the same requests on one key.
+// A walk applies the same sequence of requests to Decide and to the oracle, on one key.
 type walk struct {
 	t      *testing.T
 	oracle bigBucket
@@ -117,25 +117,25 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	return got
 }
 
-// advance moves the clock, mostly to where something is about to change.
+// advance moves the clock, mostly to a time close to the next change.
 func (w *walk) advance(r *rand.Rand, l limiter.Limit, last limiter.Decision) {
 	by := int64(0)
 	switch r.UintN(10) {
 	case 0, 1:
-		by = int64(last.RetryAfter) // NoRetry goes back by 1 ns
+		by = int64(last.RetryAfter) // NoRetry moves the clock back by 1 ns
 	case 2:
 		by = int64(last.RetryAfter) - 1
 	case 3:
 		by = int64(last.ResetAfter) - 1 + r.Int64N(3)
 	case 4, 5, 6:
-		by = r.Int64N(int64(l.Interval)) * (1 + r.Int64N(4)) // wraps to a step back at times
+		by = r.Int64N(int64(l.Interval)) * (1 + r.Int64N(4)) // may wrap to a negative step
 	case 7:
 		by = limitertest.AnyInt(r)
 	}
 	w.now = (w.now + uint64(by)) & math.MaxInt64
 }
 
-// TestDecideOracle compares single decisions on states, times and limits of any kind.
+// TestDecideOracle compares single decisions on random states, times and limits.
 func TestDecideOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 300_000 {
@@ -150,13 +150,13 @@ func TestDecideOracle(t *testing.T) {
 }
 
 // TestWalkOracle compares sequences of requests on one key under changing limits, with
-// states set by hand and a clock that also goes back.
+// states set directly and a clock that also moves backwards.
 func TestWalkOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var admitted, refused, taken int
 	for range limitertest.Steps(300_000) / 100 {
 		limits := []limiter.Limit{anyLimit(r), anyLimit(r)}
-		// A third limit is close to the first, as parameters that are tuned are.
+		// The third limit is close to the first, as after a change of parameters.
 		limits = append(limits, fold(limits[0].Max/2+r.Int64N(limits[0].Max), int64(limits[0].Interval)))
 		w := newWalk(t, 0, uint64(limitertest.AnyInt(r))&math.MaxInt64)
 		l, last := limits[0], limiter.Decision{}

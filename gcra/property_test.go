@@ -10,19 +10,19 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// common is Decide in the form of the other algorithms, whose rules are its own.
+// common adapts Decide to the signature of the other algorithms, so that the common rules apply.
 var common limitertest.Decide = func(l *limiter.Limit, old limiter.State, now uint64, quantity int64, _ []byte) (limiter.Change, limiter.Decision) {
 	tat, d := Decide(*l, old.Expires, now, quantity)
 	return limiter.Change{Set: tat != old.Expires, Expires: tat}, d
 }
 
-// check holds a decision to everything that is true of all of them, and to the TAT that is
-// to come of it.
+// check tests a decision against the rules that hold for all algorithms, and against the
+// expected TAT.
 func check(t *testing.T, l limiter.Limit, tat, now uint64, quantity int64) {
 	c := common.Ask(t, l, limiter.State{Expires: tat}, now, quantity)
 	newTAT, base := c.After().Expires, max(tat, now)
 	if newTAT > now && newTAT-now > math.MaxInt64 {
-		c.CheckNow() // it is taken for nearer than it is, whenever it is asked about
+		c.CheckNow() // durations are capped, so they are not exact at a later time
 	} else {
 		c.Check()
 	}
@@ -42,7 +42,7 @@ func check(t *testing.T, l limiter.Limit, tat, now uint64, quantity int64) {
 		rest.Expect(!part.Got.Limited && !rest.Got.Limited && rest.After().Expires == newTAT, "two halves differ from the whole")
 	}
 	if quantity == 1 {
-		// The classical test: the old TAT against a tolerance of T * max_burst.
+		// The classical condition: the old TAT against a tolerance of T * max_burst.
 		tau := uint64(l.Interval) * uint64(l.Max-1)
 		c.Expect(c.Got.Limited == (tat > now+tau), "classical GCRA decides otherwise")
 	}
@@ -85,9 +85,9 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// TestNeverOverAdmits runs random traces, refunds included, and checks over the stretch
-// between any two requests that what was charged, less what was given back, is at most
-// limit + rate * time, with the rate as it was asked for and not as it was rounded.
+// TestNeverOverAdmits runs random traces, refunds included. Between any two requests, the
+// units charged, less the units refunded, must be at most limit + rate * time. The rate is
+// the requested one, not the rounded one.
 func TestNeverOverAdmits(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 100 {
@@ -101,8 +101,8 @@ func TestNeverOverAdmits(t *testing.T) {
 			net := int64(0)
 			for j := i; j < len(trace); j++ {
 				net += trace[j].charged
-				// A stretch that ends in a refund starts with less and so proves less;
-				// it is checked when the next charge comes.
+				// A stretch that ends in a refund has a smaller sum and tests less;
+				// it is tested up to the next charge.
 				if trace[j].charged > 0 && exceeds(net-l.Max, trace[j].at-trace[i].at, count, period) {
 					t.Fatalf("limit %d, %d per %d s: %d charged in %d ns", l.Max, count, period, net, trace[j].at-trace[i].at)
 				}
@@ -113,7 +113,7 @@ func TestNeverOverAdmits(t *testing.T) {
 
 type event struct {
 	at      uint64
-	charged int64 // below 0: given back; 0: refused
+	charged int64 // below 0: refunded; 0: refused
 }
 
 func randomTrace(r *rand.Rand, l limiter.Limit) []event {
@@ -145,8 +145,8 @@ func randomTrace(r *rand.Rand, l limiter.Limit) []event {
 	return trace
 }
 
-// exceeds tells whether units come at more than count per period seconds in elapsed
-// nanoseconds, by exact arithmetic.
+// exceeds reports whether units in elapsed nanoseconds are more than a rate of count per
+// period seconds allows, by exact arithmetic.
 func exceeds(units int64, elapsed uint64, count, period int64) bool {
 	if units <= 0 {
 		return false
@@ -156,8 +156,9 @@ func exceeds(units int64, elapsed uint64, count, period int64) bool {
 	return hi > maxHi || hi == maxHi && lo > maxLo
 }
 
-// TestSaturated counts what a client gets that asks again at every retry after: all that
-// the rate allows, also where a whole bucket is shorter than a millisecond.
+// TestSaturated counts the units admitted if a client repeats its request after each retry
+// after. They must be all units that the rate allows, also if a whole bucket is shorter
+// than a millisecond.
 func TestSaturated(t *testing.T) {
 	for _, tt := range []struct {
 		burst, count, period int64
@@ -166,9 +167,9 @@ func TestSaturated(t *testing.T) {
 		{0, 1, 1, 2},
 		{4, 10, 1, 15},
 		{4, 10_000, 1, 10_005},
-		{0, 1500, 1, 1500}, // T = 666667 ns, so the 1501st comes 500 ns late
+		{0, 1500, 1, 1500}, // T = 666667 ns, so the 1501st is 500 ns late
 		{0, 100_000, 1, 100_001},
-		{6000, 6000, 1, 12_000}, // T = 166667 ns, so the 12001st comes 2 us late
+		{6000, 6000, 1, 12_000}, // T = 166667 ns, so the 12001st is 2 us late
 		{99, 6000, 60, 200},
 	} {
 		l, err := NewLimit(tt.burst, tt.count, limiter.Seconds(tt.period))

@@ -12,13 +12,13 @@ import (
 )
 
 // testdata/vectors.json holds calls in groups, each group on one key of an empty
-// keyspace, and what redis-cell, Dragonfly and Redis's own GCRA answer: five integers
+// keyspace, and the replies of redis-cell, Dragonfly and Redis's own GCRA: five integers
 // or the text of an error.
 //
 //go:embed testdata/vectors.json
 var vectorsJSON []byte
 
-// vector is one call, or a value put under the key by other means.
+// vector is one call, or a value stored under the key by another command.
 type vector struct {
 	Group     string
 	N         int      // number of a call; 0 for a value
@@ -51,9 +51,9 @@ const (
 	errKind    = "WRONGTYPE Operation against a key holding the wrong kind of value"
 )
 
-// The rules by which answers differ from redis-cell's.
+// The rules by which replies differ from redis-cell's.
 const (
-	ruleCeiling   = "seconds are a true ceiling; redis-cell drops what is under 1 ms"
+	ruleCeiling   = "seconds are a true ceiling; redis-cell drops the part under 1 ms"
 	ruleInterval  = "the emission interval is rounded up, to at least 1 ns"
 	ruleRemaining = "remaining is an integer division of nanoseconds, clamped to 0..limit"
 	ruleRefund    = "a refund stops at a full bucket, and is never an error"
@@ -61,12 +61,12 @@ const (
 	ruleRange     = "max_burst < 0, count <= 0, period <= 0 or a product out of int64 is an error"
 	ruleOversize  = "a quantity above the limit is refused and charges nothing; no product wraps"
 	ruleFarTAT    = "a TAT counts as at most 1<<63 - 1 ns ahead"
-	ruleInteger   = "what is not an int64 in decimal is an error, with one text for all"
-	ruleArity     = "a wrong number of arguments is an error, with the text that Redis gives it"
-	ruleKind      = "a value that is no TAT is a key of another kind, and ends no process"
+	ruleInteger   = "an argument that is not an int64 in decimal is an error, with one text for all"
+	ruleArity     = "a wrong number of arguments is an error, with the text of Redis"
+	ruleKind      = "a value that is not a TAT is a key of another kind, and does not crash the server"
 )
 
-// overrides holds every call that is answered differently from redis-cell, by number.
+// overrides holds every call whose reply differs from redis-cell's, by number.
 var overrides = map[int]struct {
 	want reply
 	rule string
@@ -138,11 +138,10 @@ var overrides = map[int]struct {
 	117: {"1 2 0 1 2", ruleCeiling},
 }
 
-// A key is what a face and a table keep around Decide, as little of it as the vectors
-// need.
+// A key is a minimal server and table around Decide, as far as the vectors need one.
 type key struct {
 	tat     uint64
-	foreign bool // holds something that is no TAT
+	foreign bool // holds a value that is not a TAT
 }
 
 func (k *key) set(v vector) {
@@ -154,7 +153,7 @@ func (k *key) set(v vector) {
 	*k = key{tat: tat, foreign: err != nil}
 }
 
-// call answers CL.THROTTLE with the arguments after the key.
+// call executes CL.THROTTLE with the arguments after the key.
 func (k *key) call(now uint64, args []string) reply {
 	if len(args) < 3 || len(args) > 4 {
 		return errArity
@@ -182,8 +181,8 @@ func (k *key) call(now uint64, args []string) reply {
 	return integers([5]int64{limited, d.Limit, d.Remaining, limiter.Ceil(d.RetryAfter, time.Second), limiter.Ceil(d.ResetAfter, time.Second)})
 }
 
-// TestVectors holds every call to redis-cell's answer or to the override that says why
-// it differs, and every override to being needed.
+// TestVectors compares every call with redis-cell's reply, or with the override that gives
+// the reason for a difference. Every override must be needed.
 func TestVectors(t *testing.T) {
 	const calls = 118
 	var file struct {
@@ -212,11 +211,11 @@ func TestVectors(t *testing.T) {
 		o, differs := overrides[v.N]
 		switch {
 		case !differs && got != v.RedisCell:
-			t.Errorf("%d %s %q = %q, redis-cell answers %q", v.N, v.Group, v.Args, got, v.RedisCell)
+			t.Errorf("%d %s %q = %q, redis-cell returns %q", v.N, v.Group, v.Args, got, v.RedisCell)
 		case differs && got != o.want:
 			t.Errorf("%d %s %q = %q, want %q (%s)", v.N, v.Group, v.Args, got, o.want, o.rule)
 		case differs && got == v.RedisCell:
-			t.Errorf("%d %s %q = %q as redis-cell answers: the override (%s) is not needed", v.N, v.Group, v.Args, got, o.rule)
+			t.Errorf("%d %s %q = %q, as in redis-cell: the override (%s) is not needed", v.N, v.Group, v.Args, got, o.rule)
 		}
 	}
 	if len(seen) != calls {
@@ -224,7 +223,7 @@ func TestVectors(t *testing.T) {
 	}
 	for n := range overrides {
 		if !seen[n] {
-			t.Errorf("override %d is of no call", n)
+			t.Errorf("override %d has no call", n)
 		}
 	}
 }
