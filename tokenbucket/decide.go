@@ -9,17 +9,18 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// dataSize is the length of a key's Data: used and anchor.
+// dataSize is the length of a key's Data in bytes: used and anchor.
 const dataSize = 16
 
-// Decide answers a request for quantity tokens at time now, in nanoseconds below 1<<63, for
-// a key whose state is old, the zero State if there is none. It returns what becomes of the
-// state, with Tail in room, whatever its contents, and the answer.
+// Decide decides a request for quantity tokens at time now, in nanoseconds below 1<<63, for
+// a key with state old, which is the zero State for an absent key. It returns the change of
+// the state and the decision. The Tail of the change is written to room, whose contents are
+// ignored.
 //
-// Only a charge and a refund of something change the state. A change whose Expires is at
-// now says that the bucket is full.
+// Only a charge, and a refund on a bucket that is not full, change the state. A change whose
+// Expires is now means that the bucket is full.
 //
-// The limit l is one that NewLimit made. Decide never panics on such a limit, keeps
+// The limit l must be made by NewLimit. Decide never panics on such a limit, retains
 // neither old.Data nor room, leaves Err nil, and allocates nothing if room has 16 bytes.
 func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (c limiter.Change, d limiter.Decision) {
 	b := open(l, old, now)
@@ -28,7 +29,7 @@ func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, roo
 	case quantity > l.Max:
 		d.Limited = true
 	case quantity >= 0:
-		// Subtracting the quantity instead of adding it to used leaves no sum that could
+		// Subtracting the quantity from Max, instead of adding it to used, cannot
 		// overflow.
 		if most := uint64(l.Max - quantity); b.used > most {
 			d.Limited, d.RetryAfter = true, b.until(l, most, now)
@@ -57,12 +58,12 @@ func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, roo
 // A bucket is the state of a key as of its last refill.
 type bucket struct {
 	used, anchor uint64
-	// expires is the time from which the bucket is full whatever its refills, as the state
-	// has expired by then.
+	// expires is the time from which the bucket counts as full regardless of its refills,
+	// because the state has expired.
 	expires uint64
 }
 
-// open reads a state and counts the refills that have come by now.
+// open decodes a state and applies the refills up to now.
 func open(l *limiter.Limit, old limiter.State, now uint64) bucket {
 	full := bucket{anchor: now}
 	if old.Expires <= now || len(old.Data) != dataSize {
@@ -88,14 +89,14 @@ func open(l *limiter.Limit, old limiter.State, now uint64) bucket {
 	return b
 }
 
-// until returns how long it takes until no more than most tokens are missing, at most what
-// a Duration holds.
+// until returns the time until at most most tokens are used. The result is at most the
+// largest Duration.
 func (b bucket) until(l *limiter.Limit, most, now uint64) time.Duration {
 	if b.used <= most {
 		return 0
 	}
 	refills := ceilDiv(b.used-most, uint64(l.Amount))
-	// The sum has 128 bits, since a state put by hand may hold any numbers.
+	// The sum has 128 bits, since a state set manually may hold any numbers.
 	hi, at := bits.Mul64(refills, uint64(l.Interval))
 	at, carry := bits.Add64(at, b.anchor, 0)
 	if hi+carry != 0 || at > b.expires {

@@ -10,12 +10,12 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// t0 is the instant from which tests count: any number of nanoseconds below 1<<63 will do.
+// t0 is the start time of the tests: any number of nanoseconds below 1<<63.
 const t0 uint64 = 1_700_000_000_000_000_000
 
 const no = limiter.NoRetry
 
-// encode makes a state as doc.go describes it.
+// encode returns a state in the format of doc.go.
 func encode(expires, used, anchor uint64) limiter.State {
 	data := binary.LittleEndian.AppendUint64(nil, used)
 	return limiter.State{Expires: expires, Data: binary.LittleEndian.AppendUint64(data, anchor)}
@@ -34,7 +34,7 @@ func newLimit(t *testing.T, capacity, amount int64, interval time.Duration) limi
 	return l
 }
 
-// decide is Decide with the rules that all algorithms obey.
+// decide is Decide with the checks common to all algorithms.
 var decide limitertest.Decide = Decide
 
 // run makes the decisions of rows on one key.
@@ -43,7 +43,7 @@ func run(t *testing.T, l limiter.Limit, rows []limitertest.Row) {
 	decide.Play(t, l, limiter.State{}, t0, rows, func(_ int, c limitertest.Decided) { check(c) })
 }
 
-// TestWorkedExample walks through the example of the package comment.
+// TestWorkedExample tests the example of the package comment.
 func TestWorkedExample(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
 	states := []struct {
@@ -68,7 +68,7 @@ func TestWorkedExample(t *testing.T) {
 	})
 }
 
-// TestFailedLogins: 10 failed logins, and one more after each hour.
+// TestFailedLogins allows 10 failed logins, and one more after each hour.
 func TestFailedLogins(t *testing.T) {
 	const h, m = time.Hour, time.Minute
 	var rows []limitertest.Row
@@ -80,13 +80,13 @@ func TestFailedLogins(t *testing.T) {
 		{10 * m, 1, true, 0, 50 * m, 9*h + 50*m},
 		{h, 1, false, 0, no, 10 * h},
 		{h, 1, true, 0, h, 10 * h},
-		// A login that succeeds gives its failures back.
+		// A successful login refunds its failures.
 		{h, -10, false, 10, no, 0},
 		{2 * h, 0, false, 10, no, 0},
 	}...))
 }
 
-// TestDollars: $200 a day, given back at $50 every six hours.
+// TestDollars allows $200 a day, refilled by $50 every six hours.
 func TestDollars(t *testing.T) {
 	const h = time.Hour
 	run(t, newLimit(t, 200, 50, 6*h), []limitertest.Row{
@@ -102,7 +102,7 @@ func TestDollars(t *testing.T) {
 	})
 }
 
-// TestState pins the state after one decision at t0.
+// TestState tests the state after one decision at t0.
 func TestState(t *testing.T) {
 	const s = uint64(time.Second)
 	used := func(n uint64) limiter.State { return encode(t0+9*s, n, t0-s/2) }
@@ -111,7 +111,7 @@ func TestState(t *testing.T) {
 		old      limiter.State
 		quantity int64
 		set      bool
-		want     limiter.State // of a change that leaves something used
+		want     limiter.State // only if the change leaves tokens used
 	}{
 		{"charge of a fresh key", limiter.State{}, 3, true, encode(t0+2*s, 3, t0)},
 		{"charge of a key that expires now", encode(t0, 4, t0-s/2), 1, true, encode(t0+s, 1, t0)},
@@ -144,10 +144,10 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestChangedParameters reads one state by other limits.
+// TestChangedParameters reads one state under different limits.
 func TestChangedParameters(t *testing.T) {
 	const s = time.Second
-	// 6 of 8 are used, 1 s after the last of the refills of 2 that come every 2 s.
+	// 6 of 8 are used, 1 s after the last refill of 2 tokens at an interval of 2 s.
 	state := encode(t0+uint64(5*s), 6, t0-uint64(s))
 	for _, tt := range []struct {
 		name             string
@@ -166,7 +166,7 @@ func TestChangedParameters(t *testing.T) {
 		{"shorter interval", 8, 2, s, 3, false, 1, no, 4 * s},
 		{"much shorter interval", 8, 2, s / 4, 3, false, 5, no, s / 2},
 		{"smaller amount", 8, 1, 2 * s, 2, false, 0, no, 15 * s},
-		// The state expires under the parameters that made it, before so small a refill.
+		// The state expires under the parameters that set it, before such a slow refill.
 		{"longer interval", 8, 2, time.Hour, 3, true, 2, 5 * s, 5 * s},
 	} {
 		l := newLimit(t, tt.capacity, tt.amount, tt.interval)
@@ -177,7 +177,7 @@ func TestChangedParameters(t *testing.T) {
 	}
 }
 
-// TestClockEnds covers the first and the last instant of the clock.
+// TestClockEnds covers the first and the last time value of the clock.
 func TestClockEnds(t *testing.T) {
 	l := limiter.Limit{Max: math.MaxInt64, Amount: 1, Interval: 1}
 	for _, now := range []uint64{0, limitertest.LastTime} {

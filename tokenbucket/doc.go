@@ -1,27 +1,27 @@
-// Package tokenbucket is the arithmetic of a bucket of tokens that come back in whole
-// intervals: a refill of a fixed amount every second, hour or day, and nothing in between.
+// Package tokenbucket implements the arithmetic of a token bucket that is refilled in whole
+// intervals: a fixed amount every second, hour or day, and nothing in between.
 //
-// [NewLimit] compiles what a caller states (capacity, refill amount, refill interval) to a
-// [limiter.Limit]. [Decide] takes that limit, the state of a key and the time, and returns
-// the change of the state and the answer. Both are pure functions: the package keeps no
-// state, reads no clock, and is safe to use from anywhere.
+// [NewLimit] compiles capacity, refill amount and refill interval to a [limiter.Limit].
+// [Decide] takes that limit, the state of a key and the time, and returns the change of the
+// state and the decision. Both are pure functions: the package keeps no state, reads no
+// clock, and is safe for concurrent use.
 //
 // # Terms
 //
 //	capacity     tokens of a full bucket: Limit.Max
-//	amount       tokens that one refill brings: Limit.Amount
+//	amount       tokens added by one refill: Limit.Amount
 //	interval     time from one refill to the next: Limit.Interval
-//	used         tokens that are missing as of the last refill counted
-//	anchor       time of the last refill counted, at first that of the charge that began it
-//	quantity     tokens a request asks for
+//	used         tokens missing as of the last refill counted
+//	anchor       time of the last refill counted; initially the time of the first charge
+//	quantity     tokens that a request charges
 //
 // # The rule
 //
 // The first charge of a full bucket starts its refill clock: the anchor is the time of that
-// charge, and refills come at anchor + 1, 2, 3... * interval until the bucket is full. Then
-// the clock stops, and the next charge starts it anew. So whoever comes back after a rest
-// waits a whole interval for the first refill, and no refill is lost or gained by the hour
-// at which a process was started.
+// charge, and refills are due at anchor + 1, 2, 3... * interval until the bucket is full.
+// Then the clock stops, and the next charge restarts it. So after a rest the first refill is
+// a whole interval after the first charge, and the refill times do not depend on the time at
+// which a process was started.
 //
 //	refills      k = (now - anchor) / interval, rounded down
 //	used         = max(0, used - k * amount), as of anchor + k * interval
@@ -31,15 +31,15 @@
 //	               used - m * amount + quantity <= capacity
 //	reset after  = anchor + m * interval - now, with m = used / amount, rounded up
 //
-// A refused request leaves the state alone. Three quantities are special:
+// A refused request does not change the state. Three quantities are special:
 //
 //   - 0 peeks. It never changes the state, and is refused only if more is used than the
 //     bucket holds, as after a change to a smaller capacity. On a bucket that is exactly
 //     empty it is admitted, with 0 remaining.
-//   - More than the capacity is refused with [limiter.NoRetry], since no wait would help;
-//     remaining and reset after then describe the bucket as it is.
-//   - A negative one refunds. It is never refused, takes -quantity off what is used, and
-//     stops at a full bucket. The anchor stays, so refills come when they would have.
+//   - A quantity above the capacity is refused with [limiter.NoRetry], since it would be
+//     refused at any time; remaining and reset after then describe the unchanged bucket.
+//   - A negative quantity refunds. It is never refused, subtracts -quantity from used, and
+//     stops at a full bucket. The anchor does not change, so refill times stay the same.
 //
 // # Example
 //
@@ -55,35 +55,35 @@
 //	1.5 s  5         2            refused   2          never        0.5 s        2     1.0 s
 //	2.0 s  4         0            admitted  0          -            2.0 s        4     2.0 s
 //
-// The last row finds a full bucket, so its charge starts the refill clock again.
+// The last row finds a full bucket, so its charge restarts the refill clock.
 //
 // # Bounds
 //
-// Whatever the requests are, no stretch of time admits more than capacity + amount * the
+// For any sequence of requests, no stretch of time admits more than capacity + amount * the
 // refills within it. Refills are at least one interval apart, so a stretch of length D has
-// at most D / interval + 1 of them. Those who want less in a short time around a refill
-// take smaller refills that come more often, or package gcra, which is the limit of that.
+// at most D / interval + 1 of them. To admit less in a short time around a refill, use
+// smaller and more frequent refills, or package gcra, which is the limit of that.
 //
 // # Change of parameters
 //
-// Used and anchor are read by the parameters of each request. Tokens that were taken stay
-// taken, and the refills since the anchor come in the new amount and at the new interval.
-// More may then be used than the bucket holds: 0 remain until enough refills have come.
+// Used and anchor are interpreted by the parameters of each request. Used tokens stay
+// used, and the refills since the anchor count with the new amount and the new interval.
+// Used may then exceed the capacity: 0 tokens remain until enough refills have been made.
 //
-// Each charge and refund sets the time at which the key expires by its own parameters.
-// Until there is one, a state that was made under faster refills expires when those would
-// have filled the bucket, and retry after and reset after allow for that.
+// Each charge and refund sets the expiry time of the key by its own parameters. Until
+// then, a state that was set under faster refills expires when those would have filled
+// the bucket, and retry after and reset after take this into account.
 //
 // # State
 //
-// The Data of a key are 16 bytes, little endian: used, then the anchor, uint64 each.
-// Expires is the time at which the bucket is full again; at rest there is no state. Data of
-// another length count as none.
+// The Data of a key is 16 bytes, little endian: used, then the anchor, uint64 each.
+// Expires is the time at which the bucket is full again; a full bucket needs no state. Data
+// of any other length counts as an absent state.
 //
 // # Ranges
 //
 // Time is an unsigned count of nanoseconds below 1<<63 on a clock that the caller chooses.
 // Parameters are refused with [limiter.ErrRange] unless the time to fill an empty bucket
-// fits an int64. A state put by hand may hold any numbers: an anchor to come is waited for,
-// and waits count as at most [math.MaxInt64] nanoseconds, 292 years.
+// fits an int64. A state set manually may hold any numbers: refills start after an anchor
+// in the future, and waits count as at most [math.MaxInt64] nanoseconds, 292 years.
 package tokenbucket

@@ -34,7 +34,7 @@ func ExampleDecide() {
 	// limited true, 0 of 10 left, retry after 30m0s, full after 9h30m0s
 }
 
-// Money is a quantity as any other: $200 a day, given back as $50 every six hours.
+// A quantity can be an amount of money: $200 a day, refilled by $50 every six hours.
 func ExampleNewLimit() {
 	l, err := tokenbucket.NewLimit(200, 50, limiter.Seconds(6*3600))
 	fmt.Println(l.Max, l.Amount, l.Interval, err)

@@ -8,9 +8,9 @@ import (
 )
 
 // NewLimit compiles a limit on a bucket of capacity tokens, to which refillAmount tokens
-// come back every refillInterval.
+// are added every refillInterval.
 //
-// The error is limiter.ErrRange if one of the three is not positive, or if the time that
+// It returns limiter.ErrRange if one of the three is not positive, or if the time that
 // an empty bucket takes to fill, ceil(capacity / refillAmount) * refillInterval, is more
 // than an int64 of nanoseconds.
 func NewLimit(capacity, refillAmount int64, refillInterval limiter.Period) (limiter.Limit, error) {

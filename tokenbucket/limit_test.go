@@ -26,7 +26,7 @@ func TestNewLimit(t *testing.T) {
 		{1, maxInt, limiter.Period{N: maxInt, Unit: 1}, limiter.Limit{Max: 1, Amount: maxInt, Interval: maxInt}},
 		{maxInt, maxInt, limiter.Period{N: maxInt, Unit: 1}, limiter.Limit{Max: maxInt, Amount: maxInt, Interval: maxInt}},
 		{maxInt, 1, limiter.Period{N: 1, Unit: 1}, limiter.Limit{Max: maxInt, Amount: 1, Interval: 1}},
-		// 4 refills of 2 305 843 009 s fit, and those of one more do not.
+		// 4 refills of 2 305 843 009 s fit; 4 refills that are one second longer do not.
 		{7, 2, limiter.Seconds(2_305_843_009), limiter.Limit{Max: 7, Amount: 2, Interval: 2_305_843_009 * time.Second}},
 		{7, 2, limiter.Seconds(2_305_843_010), limiter.Limit{}},
 		{maxInt, maxInt - 1, limiter.Period{N: maxInt, Unit: 1}, limiter.Limit{}},
@@ -48,7 +48,7 @@ func TestNewLimit(t *testing.T) {
 	}
 }
 
-// checkNewLimit compares NewLimit with the same on numbers without end.
+// checkNewLimit compares NewLimit with the same computation on big integers.
 func checkNewLimit(t *testing.T, capacity, amount, interval int64) (ok bool) {
 	t.Helper()
 	l, err := NewLimit(capacity, amount, limiter.Period{N: interval, Unit: 1})
@@ -79,7 +79,7 @@ func TestNewLimitOracle(t *testing.T) {
 			fits++
 		}
 	}
-	// Both outcomes must be met often, or the numbers drawn say little.
+	// Both outcomes must be frequent, or the random parameters test little.
 	if fits < rounds/20 || fits > rounds*19/20 {
 		t.Errorf("%d of %d parameters fit", fits, rounds)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// fold makes of any three numbers a limit that NewLimit could have made.
+// fold maps any three numbers to a limit that NewLimit could have made.
 func fold(capacity, amount, interval int64) limiter.Limit {
 	l := limiter.Limit{Max: limitertest.Within(capacity, math.MaxInt64), Amount: limitertest.Within(amount, math.MaxInt64)}
 	refills := l.Max / l.Amount
@@ -24,7 +24,7 @@ func fold(capacity, amount, interval int64) limiter.Limit {
 }
 
 // anyLimit draws limits of any magnitude, half of them small enough that many refills and
-// charges meet in one bucket.
+// charges fall into one bucket.
 func anyLimit(r *rand.Rand) limiter.Limit {
 	if r.UintN(2) == 0 {
 		return fold(r.Int64N(40), r.Int64N(12), limitertest.AnyInt(r)>>r.UintN(50))
@@ -32,15 +32,15 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 	return fold(limitertest.AnyInt(r), limitertest.AnyInt(r), limitertest.AnyInt(r))
 }
 
-// bigBucket is a bucket that is refilled time after time, on numbers without end.
+// bigBucket is a bucket that applies its refills one after the other, on big integers.
 type bigBucket struct {
 	missing  *big.Int
-	refilled *big.Int // when the last refill came
-	expires  uint64   // when all is forgotten
+	refilled *big.Int // time of the last refill
+	expires  uint64   // time from which the bucket is full
 }
 
-// at returns the bucket as it is at time t. Refills come one by one in effect: as many at
-// once as the powers of two that make up their number.
+// at returns the bucket at time t. The effect is that of single refills; they are applied in
+// powers of two that add up to their number.
 func (b bigBucket) at(l limiter.Limit, t uint64) bigBucket {
 	if b.expires <= t {
 		return bigBucket{missing: new(big.Int), refilled: bigUint(t)}
@@ -59,7 +59,7 @@ func (b bigBucket) at(l limiter.Limit, t uint64) bigBucket {
 		b.refilled.Set(next)
 		b.missing.Sub(b.missing, tokens.Lsh(big.NewInt(l.Amount), uint(twice)))
 	}
-	if b.missing.Sign() <= 0 { // full, and its clock stands still
+	if b.missing.Sign() <= 0 { // full, and its refill clock is stopped
 		b.missing.SetInt64(0)
 		b.refilled.Set(now)
 	}
@@ -68,8 +68,8 @@ func (b bigBucket) at(l limiter.Limit, t uint64) bigBucket {
 
 func bigUint(v uint64) *big.Int { return new(big.Int).SetUint64(v) }
 
-// free returns how many tokens there are at time t, 0 if more are missing than the
-// bucket holds.
+// free returns the number of tokens at time t, 0 if more are missing than the bucket
+// holds.
 func (b bigBucket) free(l limiter.Limit, t uint64) int64 {
 	free := new(big.Int).Sub(big.NewInt(l.Max), b.at(l, t).missing)
 	if free.Sign() < 0 {
@@ -78,7 +78,7 @@ func (b bigBucket) free(l limiter.Limit, t uint64) int64 {
 	return free.Int64()
 }
 
-// admits tells whether a charge or a peek at time t is admitted.
+// admits reports whether a charge or a peek at time t is admitted.
 func (b bigBucket) admits(l limiter.Limit, t uint64, quantity int64) bool {
 	after := new(big.Int).Add(b.at(l, t).missing, big.NewInt(quantity))
 	return after.Cmp(big.NewInt(l.Max)) <= 0
@@ -86,7 +86,7 @@ func (b bigBucket) admits(l limiter.Limit, t uint64, quantity int64) bool {
 
 func (b bigBucket) full(l limiter.Limit, t uint64) bool { return b.at(l, t).missing.Sign() == 0 }
 
-// A walk takes Decide and the oracle through the same requests on one key.
+// A walk applies the same sequence of requests to Decide and to the oracle, on one key.
 type walk struct {
 	t      *testing.T
 	r      *rand.Rand
@@ -99,7 +99,7 @@ func newWalk(t *testing.T, r *rand.Rand, now uint64) *walk {
 	return &walk{t: t, r: r, now: now, oracle: bigBucket{missing: new(big.Int), refilled: bigUint(now)}}
 }
 
-// put sets the state by hand, as an import does.
+// put sets the state directly, as an import does.
 func (w *walk) put(s limiter.State) {
 	used, anchor := decode(s.Data)
 	w.state = s
@@ -123,11 +123,11 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	} else {
 		c.Expect(!c.Change.Set, "changed")
 	}
-	// Retry after and reset after are what makes a difference when it has passed.
+	// The outcome must change exactly after retry after and after reset after.
 	if limited && quantity <= l.Max {
 		w.wait(c, d.RetryAfter, "retry after", func(t uint64) bool { return before.admits(l, t, quantity) })
 	} else {
-		c.Expect(d.RetryAfter == limiter.NoRetry, "a wait for nothing")
+		c.Expect(d.RetryAfter == limiter.NoRetry, "unexpected retry after")
 	}
 	w.wait(c, d.ResetAfter, "reset after", func(t uint64) bool { return before.full(l, t) })
 	want := limiter.Decision{Limited: limited, Limit: l.Max, Remaining: before.free(l, w.now), RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
@@ -140,8 +140,8 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	return d
 }
 
-// wait checks that ok is true after the duration given, and not before, and searches for
-// another one now and then.
+// wait checks that ok is true after the duration given, and not before. For a random part
+// of the calls it also searches for a different duration.
 func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok func(t uint64) bool) {
 	c.ExpectEarliest(got, limitertest.LastTime, what, ok)
 	if w.r.UintN(64) == 0 && w.now+uint64(got) <= limitertest.LastTime {
@@ -152,7 +152,7 @@ func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok fu
 	}
 }
 
-// advance moves the clock, mostly to where something is about to change.
+// advance moves the clock, mostly to a time close to the next change.
 func (w *walk) advance(l limiter.Limit, last limiter.Decision) {
 	by := uint64(0)
 	switch w.r.UintN(10) {
@@ -171,13 +171,13 @@ func (w *walk) advance(l limiter.Limit, last limiter.Decision) {
 }
 
 // TestWalkOracle compares sequences of requests on one key under changing limits, with
-// states set by hand.
+// states set directly.
 func TestWalkOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var admitted, refused, n int
 	for n < limitertest.Steps(300_000) {
 		limits := []limiter.Limit{anyLimit(r), anyLimit(r)}
-		// A third limit is close to the first, as parameters that are tuned are.
+		// The third limit is close to the first, as after a change of parameters.
 		first := limits[0]
 		limits = append(limits, fold(first.Max/2+r.Int64N(first.Max), first.Amount, int64(first.Interval)))
 		w := newWalk(t, r, uint64(limitertest.AnyInt(r))&math.MaxInt64>>r.UintN(3))
@@ -205,7 +205,7 @@ func TestWalkOracle(t *testing.T) {
 	}
 }
 
-// anyState draws a state that may have been put by hand.
+// anyState draws a state that may have been set manually.
 func anyState(r *rand.Rand, l limiter.Limit, now uint64) limiter.State {
 	used, anchor := uint64(limitertest.AnyInt(r)), now-uint64(limitertest.AnyInt(r))>>r.UintN(64)
 	if r.UintN(2) == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// check holds a decision to what is true of all of them, and of those on a bucket besides.
+// check tests a decision against the common rules, and against those of a bucket.
 func check(c limitertest.Decided) {
 	c.Check()
 	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "expires at another time")
@@ -60,7 +60,7 @@ type event struct {
 	rest    bool  // the bucket was full
 }
 
-// randomTrace makes requests at random, often right around a refill.
+// randomTrace makes random requests, often close to a refill.
 func randomTrace(r *rand.Rand, l limiter.Limit) []event {
 	var trace []event
 	w := limiter.State{}
@@ -89,8 +89,8 @@ func randomTrace(r *rand.Rand, l limiter.Limit) []event {
 	return trace
 }
 
-// TestNeverOverAdmits checks over the stretch between any two requests that what was
-// charged is at most capacity + amount * the refills that can come in between.
+// TestNeverOverAdmits checks for the stretch between any two requests that the tokens
+// charged are at most capacity + amount * the refills that are possible in it.
 func TestNeverOverAdmits(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	tight := 0
@@ -103,7 +103,7 @@ func TestNeverOverAdmits(t *testing.T) {
 				sum += trace[j].charged
 				refills := int64((trace[j].at - trace[i].at) / uint64(l.Interval))
 				if !trace[i].rest {
-					refills++ // the clock runs already, so one may come at once
+					refills++ // the refill clock is running, so the first refill may be immediate
 				}
 				most := l.Max + l.Amount*refills
 				if sum > most {
@@ -116,18 +116,18 @@ func TestNeverOverAdmits(t *testing.T) {
 		}
 	}
 	if tight < 1000 {
-		t.Errorf("only %d stretches used all there was", tight)
+		t.Errorf("only %d stretches reached the bound", tight)
 	}
 }
 
-// TestSaturated counts what a client gets that asks again at every retry after: all that
-// was refilled.
+// TestSaturated counts the tokens admitted if a client repeats its request after each retry
+// after. They must be all tokens that were refilled.
 func TestSaturated(t *testing.T) {
 	for _, tt := range []struct{ capacity, amount, interval, want int64 }{ // want: in one second, both ends included
 		{1, 1, 1e9, 2},
 		{4, 2, 1e9, 6},
 		{4, 2, 1e8, 24},
-		{3, 5, 1e8, 3 + 10*3}, // what does not fit is lost
+		{3, 5, 1e8, 3 + 10*3}, // tokens above the capacity are lost
 		{1, 1, 1e6, 1001},
 	} {
 		l := fold(tt.capacity-1, tt.amount-1, tt.interval-1)
