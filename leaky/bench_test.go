@@ -9,8 +9,8 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// branches are the ways through Decide, for the benchmark and the allocation test. All
-// are decided at t0 under branchLimit.
+// branches covers each path through Decide, for the benchmark and the allocation test.
+// Each is decided at t0 under branchLimit.
 var branches = []struct {
 	name     string
 	tat      uint64
@@ -27,7 +27,7 @@ var branches = []struct {
 
 var branchLimit = limiter.Limit{Max: 100, Interval: time.Second}
 
-// What is measured is stored, as a caller would, and so cannot be optimized away.
+// Results are stored here so that the compiler does not optimize the calls away.
 var (
 	outChange limiter.Change
 	out       limiter.Decision
@@ -45,8 +45,8 @@ func BenchmarkDecide(b *testing.B) {
 			}
 		})
 	}
-	// One key under twice its rate: each decision waits for the TAT of the one before, and
-	// every other one is refused.
+	// One key at twice its rate: each decision depends on the TAT of the previous one, and
+	// every second one is refused.
 	b.Run("sequence", func(b *testing.B) {
 		b.ReportAllocs()
 		now, s := t0, limiter.State{}

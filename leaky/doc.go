@@ -1,23 +1,23 @@
-// Package leaky is the arithmetic of a leaky bucket as a queue: requests that come in
-// bursts go on one after the other at a constant rate, and those that find the queue full
-// are refused.
+// Package leaky implements the arithmetic of a leaky bucket as a queue: requests that arrive
+// in bursts leave one after the other at a constant rate, and requests that find the queue
+// full are refused.
 //
-// [NewLimit] compiles what a caller states (capacity, count, period) to a [limiter.Limit].
-// [Decide] takes that limit, the state of a key and the time, and returns the change of the
-// state and the answer. The answer has a Wait: the caller holds the request back for that
-// long. Both are pure functions: the package keeps no state, reads no clock, makes nobody
-// wait, and is safe to use from anywhere.
+// [NewLimit] compiles capacity, count and period to a [limiter.Limit]. [Decide] takes that
+// limit, the state of a key and the time, and returns the change of the state and the
+// decision. The decision has a Wait: the caller delays the request for that long. Both are
+// pure functions: the package keeps no state, reads no clock, delays nothing, and is safe
+// for concurrent use.
 //
 // # Terms
 //
-//	capacity            units that the queue holds, those that are going on included: Limit.Max
-//	emission interval   T, the time that one unit takes to leave: period / count, rounded
+//	capacity            units that the queue holds, those that are leaving included: Limit.Max
+//	emission interval   T, the time in which one unit leaves: period / count, rounded
 //	                    up to a nanosecond
-//	TAT                 theoretical arrival time: when the queue will be empty
-//	used                how long the queue is, as time: TAT - now, at least 0
-//	quantity            units a request asks for; they take T * quantity to leave
-//	wait                how long an admitted request is held back
-//	departure           now + wait, when it goes on
+//	TAT                 theoretical arrival time: the time at which the queue is empty
+//	used                the length of the queue, as time: TAT - now, at least 0
+//	quantity            units that a request charges; they leave in T * quantity
+//	wait                the delay of an admitted request
+//	departure           now + wait, the time at which it leaves the queue
 //
 // # The rule
 //
@@ -30,31 +30,32 @@
 //	retry after  = used + T * quantity - T * capacity, if refused
 //	reset after  = used, after the decision
 //
-// A request that finds an empty queue goes on at once, and the next one no sooner than T *
-// quantity after it. A refused request leaves the state alone, and has a Wait of
+// A request that finds an empty queue leaves immediately, and the next one at least T *
+// quantity later. A refused request does not change the state, and has a Wait of
 // [limiter.NoRetry]. Three quantities are special:
 //
-//   - 0 peeks. It never changes the TAT; Wait is what the next request would wait now. It
-//     is refused only if the queue is longer than its capacity, as after a change to a
+//   - 0 peeks. It never changes the TAT; Wait is the wait of a request made now. It is
+//     refused only if the queue is longer than its capacity, as after a change to a
 //     smaller one. On a queue that is exactly full it is admitted, with 0 remaining.
-//   - More than the capacity is refused with [limiter.NoRetry], since no wait would help.
-//   - A negative one refunds: places at the end of the queue are given up. It is never
-//     refused, waits for nothing, takes T * -quantity off what is used, and stops at an
-//     empty queue. What is left of the queue is its reset after.
+//   - A quantity above the capacity is refused with [limiter.NoRetry], since it would be
+//     refused at any time.
+//   - A negative quantity refunds: it releases places at the end of the queue. It is never
+//     refused, has a Wait of 0, subtracts T * -quantity from the used time, and stops at an
+//     empty queue. Reset after is the length of the remaining queue.
 //
 // # How it differs from gcra
 //
-// The two admit and refuse the same requests. GCRA as a meter lets those that it admits go
-// on at once, so what comes behind it comes in bursts of up to its limit. Here each is told
-// its turn, so what comes behind is even: departures are T * quantity apart whatever comes
-// in, and capacity is not how much may pass at once, but how many may stand in line. The
-// longest wait is T * (capacity - 1); a capacity of 1 has no line, and refuses whatever
-// comes within T of the one before.
+// The two admit and refuse the same requests. GCRA as a meter passes admitted requests
+// immediately, so its output has bursts of up to its limit. Here each request gets its own
+// departure time, so the output is even: departures are T * quantity apart for any input,
+// and capacity is not the number of units that may pass in one burst, but the number that
+// may be queued. The longest wait is T * (capacity - 1); a capacity of 1 has no queue, and
+// refuses a request within T of the previous one.
 //
-// nginx's limit_req with a burst and without nodelay is the relative: its excess is the
-// queue, its burst is capacity - 1, and it delays a request by what is in the queue before
-// it. With nodelay it is the meter. It counts in thousandths of a request and in
-// milliseconds, here it is nanoseconds.
+// It corresponds to nginx's limit_req with a burst and without nodelay: the excess is the
+// queue, the burst is capacity - 1, and a request is delayed by the length of the queue
+// before it. With nodelay limit_req is a meter. It counts in thousandths of a request and in
+// milliseconds, this package in nanoseconds.
 //
 // # Example
 //
@@ -72,22 +73,22 @@
 //
 // # Caveats
 //
-// A refund shortens the queue at its end, whoever stands there, for the others have been
-// told their turn already. If it was not the last in line who left, two departures come
-// together: of three that go on at 0, 0.5 and 1 s the second leaves, the queue then ends at
-// 1 s, and the next that comes is told 1 s, too. Over any stretch from then on the rate
-// holds again.
+// A refund shortens the queue at its end, also if another request is last, because the
+// departure times of the other requests have been returned already. If the refunded request
+// was not the last, two departures coincide: of three that leave at 0, 0.5 and 1 s the
+// second is refunded, the queue then ends at 1 s, and the next request also leaves at 1 s.
+// Over any stretch from then on the rate holds again.
 //
-// Callers keep their own turns: nothing here knows whether one waited.
+// Callers keep to their departure times: the package cannot detect if one does not wait.
 //
 // # Change of parameters
 //
-// The TAT is all that is kept. Another limit on the same key reads the same used time by
-// its own measure, as in gcra: a queue that has been promised lasts as long as it did.
+// The TAT is the whole state. A different limit on the same key measures the same used time
+// in its own units, as in gcra: departure times that have been returned stay valid.
 //
 // # State
 //
-// Expires is the TAT, and there is no Data. A state that has Data counts as none.
+// Expires is the TAT, and Data is empty. A state with Data counts as absent.
 //
 // # Ranges
 //

@@ -9,9 +9,9 @@ import (
 
 // NewLimit compiles a limit on a queue that holds capacity units and is drained at count
 // units in every period. The emission interval is rounded up, to at least 1 ns, so a rate
-// above one unit a nanosecond is cut to that.
+// above one unit a nanosecond is reduced to that.
 //
-// The error is limiter.ErrRange if one of the three is not positive, or if the time that a
+// It returns limiter.ErrRange if one of the three is not positive, or if the time that a
 // full queue takes to drain is more than an int64 of nanoseconds.
 func NewLimit(capacity, count int64, period limiter.Period) (limiter.Limit, error) {
 	if capacity <= 0 {
@@ -20,14 +20,15 @@ func NewLimit(capacity, count int64, period limiter.Period) (limiter.Limit, erro
 	return gcra.NewLimit(capacity-1, count, period)
 }
 
-// Decide answers a request for quantity units at time now, in nanoseconds below 1<<63, for
-// a key whose state is old, the zero State if there is none. It returns what becomes of the
-// state and the answer, with Wait: how long an admitted request is to be held back.
+// Decide decides a request for quantity units at time now, in nanoseconds below 1<<63, for
+// a key with state old, which is the zero State for an absent key. It returns the change of
+// the state and the decision, with Wait: the delay of an admitted request.
 //
-// Only a charge, and a refund of something, change the state. A change whose Expires is at
-// now says that the queue is empty. The new state has no Data, so room is not used.
+// Only a charge, and a refund on a queue that is not empty, change the state. A change whose
+// Expires is now means that the queue is empty. The new state has no Data, so room is not
+// used.
 //
-// The limit l is one that NewLimit made. Decide allocates nothing, never panics on such a
+// The limit l must be made by NewLimit. Decide allocates nothing, never panics on such a
 // limit, and leaves Err nil.
 func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (c limiter.Change, d limiter.Decision) {
 	tat := old.Expires
@@ -39,11 +40,11 @@ func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, roo
 	case d.Limited:
 		d.Wait = limiter.NoRetry
 	case quantity < 0:
-		// A queue that was empty before a refund is what it was.
+		// A refund does not change an empty queue.
 		c.Set = tat > now
 	default:
 		c.Set = quantity > 0
-		// What was used before. The cost of what was admitted fits a Duration.
+		// The time used before the charge. The cost of an admitted request fits a Duration.
 		d.Wait = d.ResetAfter - l.Interval*time.Duration(quantity)
 	}
 	c.Tail = room[:0]

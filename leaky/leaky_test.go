@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// t0 is the instant from which tests count: any number of nanoseconds below 1<<63 will do.
+// t0 is the start time of the tests: any number of nanoseconds below 1<<63.
 const t0 uint64 = 1_700_000_000_000_000_000
 
 func TestNewLimit(t *testing.T) {
@@ -43,12 +43,12 @@ func TestNewLimit(t *testing.T) {
 	}
 }
 
-// decide is Decide with the rules that all algorithms obey.
+// decide is Decide with the checks common to all algorithms.
 var decide limitertest.Decide = Decide
 
-// check holds a decision to what is true of all of them, and its wait to what was used. A
-// TAT out of reach is taken for one that is the longest Duration away, whenever it is asked
-// about, and so durations do not tell what comes.
+// check tests a decision against the common rules, and its wait against the time used. A
+// TAT that is further ahead than the longest Duration counts as that Duration ahead at any
+// time, so its durations are not exact, and only CheckNow applies.
 func check(c limitertest.Decided) {
 	want := time.Duration(0)
 	switch {
@@ -67,7 +67,7 @@ func check(c limitertest.Decided) {
 	}
 }
 
-// TestWorkedExample walks through the example of the package comment.
+// TestWorkedExample tests the example of the package comment.
 func TestWorkedExample(t *testing.T) {
 	l, err := NewLimit(3, 2, limiter.Seconds(1))
 	if err != nil {
@@ -92,7 +92,7 @@ func TestWorkedExample(t *testing.T) {
 	})
 }
 
-// TestRow pins single decisions at t0 on a queue of 4 units, T = 1 s.
+// TestRow tests single decisions at t0 on a queue of 4 units, T = 1 s.
 func TestRow(t *testing.T) {
 	const s, no = time.Second, limiter.NoRetry
 	used := func(d time.Duration) limiter.State { return limiter.State{Expires: t0 + uint64(d)} }
@@ -133,7 +133,7 @@ func TestRow(t *testing.T) {
 	}
 }
 
-// TestChangedParameters reads a queue of 3 s by other limits.
+// TestChangedParameters reads a queue of 3 s under different limits.
 func TestChangedParameters(t *testing.T) {
 	const s, no = time.Second, limiter.NoRetry
 	for _, tt := range []struct {
@@ -159,7 +159,7 @@ func TestChangedParameters(t *testing.T) {
 	}
 }
 
-// TestRefundBringsDeparturesTogether is the caveat of the package comment.
+// TestRefundBringsDeparturesTogether tests the caveat of the package comment.
 func TestRefundBringsDeparturesTogether(t *testing.T) {
 	l := limiter.Limit{Max: 5, Interval: 500 * time.Millisecond}
 	var s limiter.State

@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// fold makes of any two numbers a limit that NewLimit could have made.
+// fold maps any two numbers to a limit that NewLimit could have made.
 func fold(capacity, interval int64) limiter.Limit {
 	l := limiter.Limit{Max: limitertest.Within(capacity, math.MaxInt64)}
 	l.Interval = time.Duration(limitertest.Within(interval, math.MaxInt64/l.Max))
@@ -28,10 +28,10 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 // A turn is the time from the departure of a request to that of the next.
 type turn struct{ from, to *big.Int }
 
-// bigQueue is the line of those who were told their turn, on numbers without end.
+// bigQueue is the queue of admitted requests, on big integers.
 type bigQueue []turn
 
-// at returns the queue at time t, without those whose turn is over, and its end.
+// at returns the queue at time t, without expired turns, and its end.
 func (q bigQueue) at(t uint64) (bigQueue, *big.Int) {
 	now := new(big.Int).SetUint64(t)
 	for len(q) > 0 && q[0].to.Cmp(now) <= 0 {
@@ -43,7 +43,7 @@ func (q bigQueue) at(t uint64) (bigQueue, *big.Int) {
 	return q, q[len(q)-1].to
 }
 
-// join returns the turn of a request that comes at time t, and whether it ends in time.
+// join returns the turn of a request made at time t, and whether it ends in time.
 func (q bigQueue) join(l limiter.Limit, t uint64, quantity int64) (turn, bool) {
 	_, end := q.at(t)
 	length := big.NewInt(int64(l.Interval))
@@ -54,7 +54,7 @@ func (q bigQueue) join(l limiter.Limit, t uint64, quantity int64) (turn, bool) {
 	return turn{end, to}, to.Cmp(most) <= 0
 }
 
-// leave gives up the last turns, for as long as units of quantity take.
+// leave removes turns at the end of the queue, as long as -quantity units take.
 func (q bigQueue) leave(l limiter.Limit, t uint64, quantity int64) bigQueue {
 	q, _ = q.at(t)
 	credit := new(big.Int).Mul(big.NewInt(int64(l.Interval)), big.NewInt(quantity))
@@ -70,7 +70,7 @@ func (q bigQueue) leave(l limiter.Limit, t uint64, quantity int64) bigQueue {
 	return nil
 }
 
-// free returns how many units can still join, by trying.
+// free returns the number of units that can still join, by binary search.
 func (q bigQueue) free(l limiter.Limit, t uint64) int64 {
 	low, high := int64(0), l.Max
 	for low < high {
@@ -84,7 +84,7 @@ func (q bigQueue) free(l limiter.Limit, t uint64) int64 {
 	return low
 }
 
-// A walk takes Decide and the oracle through the same requests on one key.
+// A walk applies the same sequence of requests to Decide and to the oracle, on one key.
 type walk struct {
 	t     *testing.T
 	queue bigQueue
@@ -92,8 +92,8 @@ type walk struct {
 	now   uint64
 }
 
-// put sets the state by hand, as an import does. The queue is taken for one turn that
-// has begun.
+// put sets the state directly, as an import does. The queue becomes one turn that has
+// begun.
 func (w *walk) put(tat uint64) {
 	w.state, w.queue = limiter.State{Expires: tat}, nil
 	if tat > w.now {
@@ -134,11 +134,11 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	return d
 }
 
-// retry checks that after the wait given, and not 1 ns before, the queue has room.
+// retry checks that the queue has room after the wait given, and not 1 ns before.
 func (w *walk) retry(c limitertest.Decided) {
 	wait := c.Got.RetryAfter
 	if c.Quantity > c.Limit.Max {
-		c.Expect(wait == limiter.NoRetry, "a wait for nothing")
+		c.Expect(wait == limiter.NoRetry, "unexpected retry after")
 		return
 	}
 	c.Expect(wait > 0, "no wait")
@@ -147,7 +147,7 @@ func (w *walk) retry(c limitertest.Decided) {
 	c.Expect(ok && !early, "another wait", w.queue)
 }
 
-// advance moves the clock, mostly to where something is about to change.
+// advance moves the clock, mostly to a time close to the next change.
 func (w *walk) advance(r *rand.Rand, l limiter.Limit, last limiter.Decision) {
 	by := uint64(0)
 	switch r.UintN(10) {
@@ -166,13 +166,13 @@ func (w *walk) advance(r *rand.Rand, l limiter.Limit, last limiter.Decision) {
 }
 
 // TestWalkOracle compares sequences of requests on one key under changing limits, with
-// states set by hand.
+// states set directly.
 func TestWalkOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var admitted, refused, n int
 	for n < limitertest.Steps(500_000) {
 		limits := []limiter.Limit{anyLimit(r), anyLimit(r)}
-		// A third limit is close to the first, as parameters that are tuned are.
+		// The third limit is close to the first, as after a change of parameters.
 		limits = append(limits, fold(limits[0].Max/2+r.Int64N(limits[0].Max), int64(limits[0].Interval)))
 		w := walk{t: t, now: uint64(limitertest.AnyInt(r)) & math.MaxInt64 >> r.UintN(3)}
 		l := limits[0]

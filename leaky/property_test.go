@@ -10,14 +10,14 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// An arrival is a request and what became of it.
+// An arrival is a request and its decision.
 type arrival struct {
 	at, departure uint64
 	quantity      int64
 	limited       bool
 }
 
-// inputs are ways in which requests come: the time to the next one.
+// inputs are arrival patterns; next returns the time to the next request.
 var inputs = []struct {
 	name string
 	next func(r *rand.Rand, l limiter.Limit, d limiter.Decision) uint64
@@ -37,7 +37,7 @@ var inputs = []struct {
 	{"at each retry after", func(_ *rand.Rand, _ limiter.Limit, d limiter.Decision) uint64 { return uint64(max(d.RetryAfter, 0)) }},
 }
 
-// arrivals sends requests into one queue.
+// arrivals sends requests to one queue.
 func arrivals(r *rand.Rand, l limiter.Limit, most int64, next func(*rand.Rand, limiter.Limit, limiter.Decision) uint64) []arrival {
 	var all []arrival
 	s, now := limiter.State{}, t0
@@ -51,8 +51,9 @@ func arrivals(r *rand.Rand, l limiter.Limit, most int64, next func(*rand.Rand, l
 	return all
 }
 
-// TestDeparturesAreEven: whatever comes in, each departure is at least T * quantity of the
-// one before it later, exactly that where there is a queue, and nobody waits for nothing.
+// TestDeparturesAreEven checks for each input that a departure is at least T * quantity of
+// the previous one after it, exactly that if there is a queue, and that no wait is longer
+// than necessary.
 func TestDeparturesAreEven(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, in := range inputs {
@@ -84,8 +85,8 @@ func TestDeparturesAreEven(t *testing.T) {
 	}
 }
 
-// TestFullQueueRefuses fills a queue: exactly capacity units get in, the longest wait is
-// T * (capacity - 1), and there is room again for each that has left.
+// TestFullQueueRefuses fills a queue: exactly capacity units are admitted, the longest wait
+// is T * (capacity - 1), and one unit is admitted again for each that has left.
 func TestFullQueueRefuses(t *testing.T) {
 	for _, capacity := range []int64{1, 2, 3, 10, 1000} {
 		l := fold(capacity-1, 1e6-1)
@@ -111,8 +112,8 @@ func TestFullQueueRefuses(t *testing.T) {
 	}
 }
 
-// TestNeverOverAdmits checks between any two arrivals, and between any two departures,
-// that no more got in than capacity + rate * time, and no more went on than the rate.
+// TestNeverOverAdmits checks that the units admitted between any two arrivals are at most
+// capacity + rate * time, and that departures never exceed the rate.
 func TestNeverOverAdmits(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for _, in := range inputs {
@@ -130,11 +131,11 @@ func TestNeverOverAdmits(t *testing.T) {
 						continue
 					}
 					if !all[i].limited && exceeds(got, all[j].departure-all[i].departure, count, period) {
-						t.Fatalf("%s, %+v: %d went on in %d ns", in.name, l, got, all[j].departure-all[i].departure)
+						t.Fatalf("%s, %+v: %d departed in %d ns", in.name, l, got, all[j].departure-all[i].departure)
 					}
 					got += all[j].quantity
 					if exceeds(got-capacity, all[j].at-all[i].at, count, period) {
-						t.Fatalf("%s, %+v: %d got in in %d ns", in.name, l, got, all[j].at-all[i].at)
+						t.Fatalf("%s, %+v: %d admitted in %d ns", in.name, l, got, all[j].at-all[i].at)
 					}
 				}
 			}
@@ -142,8 +143,8 @@ func TestNeverOverAdmits(t *testing.T) {
 	}
 }
 
-// exceeds tells whether units come at more than count per period seconds in elapsed
-// nanoseconds, by exact arithmetic.
+// exceeds reports whether units in elapsed nanoseconds are more than a rate of count per
+// period seconds allows, by exact arithmetic.
 func exceeds(units int64, elapsed uint64, count, period int64) bool {
 	if units <= 0 {
 		return false
