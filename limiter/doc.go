@@ -1,10 +1,10 @@
-// Package limiter is the vocabulary that the faces and the engines share: what is
-// asked ([Request]), what is answered ([Decision]) and who answers ([Engine]).
+// Package limiter defines the types that protocol servers and engines share: a question
+// ([Request]), its answer ([Decision]) and the component that decides ([Engine]).
 //
-// It holds no state, no text, and no arithmetic but the rounding of times. A face such as the Redis server
-// compiles a client's arguments to Requests, hands a batch of them to an Engine
-// and turns the Decisions that come back into replies.
+// It holds no state, no text, and no arithmetic except the rounding of times. A protocol server such as the
+// Redis server compiles the arguments of a client to Requests, passes a batch of them to an Engine
+// and converts the Decisions to replies.
 //
-// A refusal is a Decision with Limited set, never an error. Decision.Err means that
-// no decision was made, and then nothing has been charged unless the error says so.
+// A refusal is a Decision with Limited set, never an error. If Decision.Err is set, no
+// decision was made, and nothing was charged unless the error states otherwise.
 package limiter

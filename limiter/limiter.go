@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// Kind names the algorithm whose state a key holds. Its values are stored with the
-// keys, so they never change their meaning.
+// Kind identifies the algorithm that owns the state of a key. Its values are stored with the
+// keys, so their meaning never changes.
 type Kind uint8
 
-// The kinds of limiter state. Zero is no kind, so that zeroed memory is never taken
+// The kinds of limiter state. Zero is not a kind, so that zeroed memory is never mistaken
 // for a record.
 const (
 	Throttle      Kind = 1 // GCRA: one theoretical arrival time
 	SlidingWindow Kind = 2 // the counts of two windows, the older one weighted
 	FixedWindow   Kind = 3 // the count of one window that is aligned to the calendar
-	WindowBuckets Kind = 4 // the counts of several windows, one after the other
+	WindowBuckets Kind = 4 // the counts of several consecutive windows
 	WindowLog     Kind = 5 // a timestamp for each admitted request
-	TokenBucket   Kind = 6 // tokens that come back in whole intervals
+	TokenBucket   Kind = 6 // tokens that are refilled in whole intervals
 	LeakyBucket   Kind = 7 // a queue that is drained at a constant rate
 )
 
-// kinds are the names of each kind: what TYPE reports, the word of its command, and what
-// OBJECT ENCODING reports, the algorithm by its name in the field.
+// kinds holds the names of each kind: name is reported by TYPE and is the word of its command;
+// encoding is reported by OBJECT ENCODING and is the usual name of the algorithm.
 var kinds = [...]struct{ name, encoding string }{
 	Throttle:      {"throttle", "gcra"},
 	SlidingWindow: {"window", "sliding"},
@@ -53,22 +53,23 @@ func (k Kind) Encoding() string {
 	return kinds[k].encoding
 }
 
-// Limit is a limit compiled to integers. Packages of arithmetic make it (see
-// gcra.NewLimit), and guarantee that Max and Interval are at least 1 and that nothing which
+// Limit is a limit compiled to integers. The packages that implement an algorithm make it (see
+// gcra.NewLimit). They guarantee that Max and Interval are at least 1 and that nothing which
 // they compute from it overflows.
 type Limit struct {
-	Max int64 // units that a key at rest can admit at once
+	Max int64 // units that a key at rest can admit in one burst
 	// Interval is the emission interval of Throttle and LeakyBucket: the time in which one
-	// unit comes back. It is the refill interval of a TokenBucket, and the length of a
-	// window; of WindowBuckets that of one sub-window.
+	// unit is restored. For a TokenBucket it is the refill interval, for WindowBuckets the
+	// length of one sub-window, and for the other kinds the length of the window.
 	Interval time.Duration
-	// Amount is what one refill brings to a TokenBucket, how many sub-windows a window of
-	// WindowBuckets has, how many requests a WindowLog may hold, and 0 for the others.
+	// Amount is the number of tokens of one refill of a TokenBucket, the number of sub-windows
+	// of a window of WindowBuckets, the number of requests that a WindowLog may hold, and 0
+	// for the others.
 	Amount int64
 }
 
-// Period is a length of time as a caller states it: N units. It may be longer than what a
-// Duration holds.
+// Period is a length of time as given by a caller: N units. It may be longer than the longest
+// Duration.
 type Period struct {
 	N    int64
 	Unit time.Duration // above 0
@@ -77,7 +78,7 @@ type Period struct {
 // Seconds returns a period of n seconds.
 func Seconds(n int64) Period { return Period{n, time.Second} }
 
-// Duration returns the period as a Duration, and whether it is above 0 and fits.
+// Duration returns the period as a Duration, and reports whether it is above 0 and fits.
 func (p Period) Duration() (time.Duration, bool) {
 	if p.N <= 0 || p.N > int64(math.MaxInt64/p.Unit) {
 		return 0, false
@@ -85,46 +86,46 @@ func (p Period) Duration() (time.Duration, bool) {
 	return time.Duration(p.N) * p.Unit, true
 }
 
-// ErrRange is returned for parameters that describe no limit, or one whose times or
+// ErrRange is returned for parameters that do not describe a limit, or whose times or
 // quantities do not fit an int64.
 var ErrRange = errors.New("rate limit parameters out of range")
 
-// Request asks an Engine for one decision.
+// Request is a request to an Engine for one decision.
 type Request struct {
 	Kind     Kind
-	Key      []byte // borrowed: an Engine copies what it keeps
+	Key      []byte // borrowed: an Engine copies the part it keeps
 	Limit    Limit
 	Quantity int64 // units to charge; 0 peeks, a negative number refunds
-	// Linked joins the request to the next one in a group, which is decided in one atomic
-	// step: each of its requests is charged, or none. The last of a group is not Linked.
+	// Linked joins the request with the next one to a group, which is decided in one atomic
+	// step: all of its requests are charged, or none. The last request of a group is not Linked.
 	// See Engine.Decide.
 	Linked bool
 }
 
-// MaxGroup is how many requests a group may have.
+// MaxGroup is the largest number of requests in a group.
 const MaxGroup = 32
 
-// State is what is stored of a key.
+// State is the stored state of a key.
 type State struct {
 	// Expires is the limiter time in nanoseconds from which the state equals that of an
-	// absent key. For Throttle and LeakyBucket it is the theoretical arrival time, and all
-	// there is.
+	// absent key. For Throttle and LeakyBucket it is the theoretical arrival time, which is
+	// the whole state.
 	Expires uint64
-	// Data is what the algorithm keeps besides, in a form that only it knows.
+	// Data is the rest of the state, in a format private to the algorithm.
 	Data []byte
 }
 
-// Change is what a decision makes of a State.
+// Change is the effect of a decision on a State.
 type Change struct {
-	// Set is false for a decision that leaves the state as it is. The other fields then mean
-	// nothing.
+	// Set is false if the decision does not change the state. The other fields are then
+	// undefined.
 	Set bool
-	// Expires is the new time. At or before now it says that the key is at rest, and need
+	// Expires is the new expiry time. If it is at or before now, the key is at rest and need
 	// not be stored any more.
 	Expires uint64
-	// The new Data is the first Keep bytes of the old one and then Tail. So a large state
-	// of which little changes is not copied, and can be replicated by what is new in it.
-	// Where Keep is above 0, the new Data is as long as the old.
+	// The new Data is the first Keep bytes of the old Data followed by Tail. So a small change
+	// of a large state need not copy it, and can be replicated as the changed part only.
+	// If Keep is above 0, the new Data is as long as the old.
 	Keep int
 	Tail []byte
 }
@@ -136,19 +137,19 @@ type Record struct {
 	// Expires is the limiter time in nanoseconds from which the record equals an absent
 	// one.
 	Expires uint64
-	// State is the Data of the key's State: nothing for Throttle and LeakyBucket.
+	// State is the Data of the key's State: empty for Throttle and LeakyBucket.
 	State []byte
-	// Gauge is the measure by which an Engine that evicts keys ranks this one, in a form that
-	// only the Engine knows; 0 if it is unknown.
+	// Gauge is the measure by which an Engine that evicts keys ranks this one, in a format
+	// private to the Engine; 0 if it is unknown.
 	Gauge byte
 }
 
-// NoRetry is the RetryAfter of a decision that leaves nothing to wait for: the
-// request was admitted, or it asks for more than can ever be admitted.
+// NoRetry is the RetryAfter of a decision without a time to wait: the request was
+// admitted, or its quantity is more than can ever be admitted.
 const NoRetry time.Duration = -1
 
-// Ceil returns d in whole units, rounded up, which is how replies state a time to wait:
-// whoever waits that long has waited long enough, and a wait is never 0. NoRetry stays -1.
+// Ceil returns d in whole units, rounded up. Replies state times to wait in this form, so
+// that the time in a reply is never too short, and never 0 for a wait. NoRetry stays -1.
 func Ceil(d, unit time.Duration) int64 {
 	if d == NoRetry {
 		return -1
@@ -160,117 +161,118 @@ func Ceil(d, unit time.Duration) int64 {
 	return n
 }
 
-// Decision answers a Request.
+// Decision is the answer to a Request.
 type Decision struct {
 	Limited    bool
 	Limit      int64         // the Max of the request's limit
 	Remaining  int64         // units that could be charged now, 0..Limit
 	RetryAfter time.Duration // until the same request would be admitted, or NoRetry
-	ResetAfter time.Duration // until the full limit is back
-	// Wait is how long a request that a LeakyBucket has admitted is to wait before it goes
-	// on; NoRetry if it was refused, and 0 for all other kinds.
+	ResetAfter time.Duration // until the full limit is restored
+	// Wait is the time by which to delay a request that a LeakyBucket has admitted. It is
+	// NoRetry if the request was refused, and 0 for all other kinds.
 	Wait time.Duration
-	Err  error // why no decision was made; the other fields are then zero
+	Err  error // the reason why no decision was made; the other fields are then zero
 }
 
-// The errors of an Engine. A face maps each to its own form of error.
+// The errors of an Engine. A protocol server maps each to its own form of error.
 var (
 	// ErrWrongKind is returned when the key holds the state of another algorithm.
 	ErrWrongKind = errors.New("key holds another kind of limiter")
-	// ErrOutOfMemory is returned when a new key, or a state that has to grow, does not fit
-	// the memory limit. All other keys that exist go on being decided exactly.
+	// ErrOutOfMemory is returned when a new key, or a state that must grow, does not fit
+	// the memory limit. Decisions on all other existing keys stay exact.
 	ErrOutOfMemory = errors.New("memory limit reached")
-	// ErrSameKey is returned for each request of a group in which two have the same key.
+	// ErrSameKey is returned for each request of a group that has the same key twice.
 	ErrSameKey = errors.New("two limits of a group have the same key")
 	// ErrNotLeading is returned by an engine that does not decide at present, because another
-	// node of its cluster does, or none. Nothing has been charged.
+	// node of its cluster is the leader, or none is. Nothing was charged.
 	ErrNotLeading = errors.New("this node does not lead its cluster")
-	// ErrUncertain is returned by Await for what was done shortly before a node stopped leading
-	// its cluster: the others may have got it, or not.
+	// ErrUncertain is returned by Await for decisions made shortly before a node lost leadership
+	// of its cluster: they may or may not have been replicated.
 	ErrUncertain = errors.New("leadership was lost: it may have been charged")
 )
 
-// Ticket stands for a moment in the history of an Engine: for all that was decided, changed
-// or could be seen before it. The zero Ticket stands for the beginning.
+// Ticket identifies a point in the history of an Engine: everything that was decided, changed
+// or visible before it. The zero Ticket is the beginning of the history.
 type Ticket struct {
-	Term       uint64 // counts the times that this engine began to decide
-	Generation uint64 // counts, within the term, what is replicated together
+	Term       uint64 // counts how often this engine has started to decide
+	Generation uint64 // counts, within the term, the batches that are replicated together
 }
 
 // Entry describes one key that is in the keyspace.
 type Entry struct {
 	Kind  Kind
 	TTL   time.Duration // until the key equals an absent one; above 0
-	Bytes int64         // memory that the key takes, its share of the index included
+	Bytes int64         // memory used by the key, its share of the index included
 	State uint64        // changes whenever the state of the key does
 }
 
-// Usage is what an Engine counts about its keyspace since it started.
+// Usage holds the counters of an Engine for its keyspace since the Engine was started.
 type Usage struct {
-	Keys    int64 // keys held, those included whose time has passed but that were not yet dropped
+	Keys    int64 // keys held, including expired keys that were not dropped yet
 	Bytes   int64 // memory held for keys
-	Peak    int64 // the most that Bytes has been
+	Peak    int64 // the maximum of Bytes
 	Hits    int64 // decisions and lookups that found a live key
-	Misses  int64 // those that found none
-	Expired int64 // keys dropped because their time had passed
+	Misses  int64 // decisions and lookups that found none
+	Expired int64 // keys dropped because they had expired
 	Evicted int64 // keys dropped to make room for others
-	Changes int64 // times that the state of a key changed, other than by expiring
-	Dataset int64 // the sum of what Lookup says that keys take; Bytes holds slack besides
+	Changes int64 // changes of the state of a key, expiry excluded
+	Dataset int64 // the sum of Entry.Bytes of all keys; Bytes also includes slack
 	Pauses  Pauses
 }
 
-// Pauses are the longest times, since an Engine was made, that decisions on some of its
+// Pauses holds the longest times, since an Engine was made, that decisions on some of its
 // keys had to wait for other work.
 type Pauses struct {
-	Growth     time.Duration // making room for a new key, with all that this took
+	Growth     time.Duration // making room for a new key, in total
 	Compaction time.Duration // moving records together, as a part of growth
 	Eviction   time.Duration // choosing and dropping keys, as a part of growth
-	Sweep      time.Duration // dropping what has expired
+	Sweep      time.Duration // dropping expired records
 	Copy       time.Duration // copying records for a snapshot
 }
 
-// Engine decides requests and holds their state. Its methods may be called from many
-// goroutines at once; each decision is one atomic step on its key.
+// Engine decides requests and holds their state. Its methods are safe for concurrent use; each
+// decision is one atomic step on its key.
 //
-// An Engine that replicates its state decides at once, and makes sure of it later: nobody is to
-// be told of a decision, or of anything else that an Engine shows, before Await has returned
-// for a Ticket that came with it or after it. Without replication Await never waits.
+// An Engine that replicates its state decides immediately, and commits the decision later: do not
+// reveal a decision, or any other state that an Engine returns, before Await has returned
+// for a Ticket that was returned with it or after it. Without replication Await never blocks.
 type Engine interface {
-	// Decide answers reqs[i] in out[i], in order. The two have the same length.
+	// Decide decides reqs[i] and stores the decision in out[i], in order. Both have the same
+	// length.
 	//
 	// A group is decided as a whole: if any of its requests is refused, none is charged, and
-	// those that could have been are answered as if they had only peeked. Where no decision
-	// can be made on one of them, each has its Err. The keys of a group differ from each
-	// other, and a group has at most MaxGroup requests.
+	// the other requests are answered as if they were peeks. If one of them cannot be decided,
+	// each has its Err set. The keys of a group must differ from each other, and a group has at
+	// most MaxGroup requests.
 	//
-	// The Ticket is for what the decisions changed and for what they were based on.
+	// The Ticket covers the changes made by the decisions and the state they were based on.
 	Decide(reqs []Request, out []Decision) Ticket
-	// Mark returns a Ticket for all that was done before.
+	// Mark returns a Ticket for everything done before the call.
 	Mark() Ticket
-	// Await waits until nothing that a Ticket stands for can be lost any more, as long as most
-	// nodes of the cluster keep what they have. The error is ErrUncertain where that may be lost
-	// or not, and ErrNotLeading where this engine did not decide when the Ticket was made, so
-	// that what it has shown may be out of date.
+	// Await blocks until everything that the Ticket covers is committed, so that it cannot be
+	// lost as long as a majority of the cluster keeps its data. It returns ErrUncertain if that
+	// may have been lost or not, and ErrNotLeading if this engine did not decide when the Ticket
+	// was made, so that the state it has returned may be stale.
 	Await(Ticket) error
 	Keyspace
 }
 
 // Keyspace is the view of an Engine's state as a set of keys.
 type Keyspace interface {
-	// Lookup describes key, and reports whether it is there.
+	// Lookup returns the entry of key, and reports whether the key exists.
 	Lookup(key []byte) (Entry, bool)
-	// Delete forgets key, which gives it its full limit back, and reports whether it was there.
+	// Delete removes key, which restores its full limit, and reports whether it existed.
 	Delete(key []byte) bool
-	// Scan visits some of the keys, about count of them, and returns the cursor to go
-	// on from. The first cursor is 0, and 0 is returned when all have been visited. A
-	// key that is there during a whole round is visited at least once. The key is
-	// borrowed for the length of the visit, which must not call the Engine.
+	// Scan visits some of the keys, about count of them, and returns the cursor for the
+	// next call. The first cursor is 0, and Scan returns 0 when all keys have been visited. A
+	// key that exists during a whole iteration is visited at least once. The key is
+	// borrowed for the duration of the visit, which must not call the Engine.
 	Scan(cursor uint64, count int, visit func(key []byte, kind Kind)) uint64
-	// RandomKey returns a copy of a key that is there, which random chooses, and reports
-	// whether there is any.
+	// RandomKey returns a copy of an existing key, chosen by random, and reports whether
+	// there is one.
 	RandomKey(random uint64) (key []byte, found bool)
-	// Clear forgets all keys.
+	// Clear removes all keys.
 	Clear()
-	// Usage counts.
+	// Usage returns the counters of the keyspace.
 	Usage() Usage
 }

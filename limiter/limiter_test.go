@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestKindNames fixes what clients see: TYPE and OBJECT ENCODING are part of the protocol.
+// TestKindNames fixes the names of the kinds: TYPE and OBJECT ENCODING are part of the protocol.
 func TestKindNames(t *testing.T) {
 	f := func(k Kind, name, encoding string) {
 		t.Helper()

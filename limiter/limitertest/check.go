@@ -7,24 +7,24 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Check holds a decision to everything that is true of all of them, of every algorithm. It
-// asks about what the decision leaves, now, and when the two durations have passed.
+// Check tests a decision against all rules common to all algorithms. It makes further requests
+// on the new state: now, and after RetryAfter and ResetAfter.
 func (c Decided) Check() {
 	c.CheckNow()
 	c.retryAfter()
 	c.resetAfter()
 }
 
-// CheckNow is the part of Check that asks about no other time. It is for states put by hand
-// whose durations are not exact, because they do not fit.
+// CheckNow is the part of Check that makes no request at another time. It is for states set
+// manually whose durations are not exact because they do not fit.
 func (c Decided) CheckNow() {
 	c.CheckAnswer()
 	c.remaining()
 	c.refund()
 }
 
-// CheckAnswer is the part of Check that asks nothing about what the decision leaves. It is
-// for damaged states, of which a later decision may see more than an earlier one.
+// CheckAnswer is the part of Check that makes no request on the new state. It is for corrupt
+// states, of which a later decision may read more than an earlier one.
 func (c Decided) CheckAnswer() {
 	d, q, most := c.Got, c.Quantity, c.Limit.Max
 	c.Expect(d.Err == nil && d.Wait == 0, "error or wait is set")
@@ -45,7 +45,7 @@ func (c Decided) CheckAnswer() {
 	c.expired()
 }
 
-// change checks what becomes of the state.
+// change checks the change of the state.
 func (c Decided) change() {
 	ch := c.Change
 	if !ch.Set {
@@ -58,7 +58,7 @@ func (c Decided) change() {
 	c.Expect(c.Quantity < 0 || reset > 0, "charged, but nothing is used")
 }
 
-// expired checks that a state whose time has passed equals an absent one.
+// expired checks that an expired state equals an absent one.
 func (c Decided) expired() {
 	if c.Old.Expires > c.Now {
 		return
@@ -68,18 +68,18 @@ func (c Decided) expired() {
 	c.Expect(fresh.Got == c.Got, "an expired state is not an absent one", fresh.Got)
 	if c.Change.Set && fresh.Change.Set {
 		got, want := c.After(), fresh.After()
-		c.Expect(got.Expires == want.Expires && bytes.Equal(got.Data, want.Data), "an expired state is carried on", want)
+		c.Expect(got.Expires == want.Expires && bytes.Equal(got.Data, want.Data), "an expired state is still used", want)
 	}
 }
 
-// remaining checks that what is said to remain is there, and no more.
+// remaining checks that exactly the remaining units can be charged.
 func (c Decided) remaining() {
 	r := c.Got.Remaining
 	peek := c.Then(0, 0)
-	c.Expect(peek.Got.Remaining == r && peek.Got.ResetAfter == c.Got.ResetAfter, "a peek tells otherwise", peek.Got)
+	c.Expect(peek.Got.Remaining == r && peek.Got.ResetAfter == c.Got.ResetAfter, "a peek has another result", peek.Got)
 	if r > 0 {
 		all := c.Then(0, r)
-		all.Expect(!all.Got.Limited && all.Got.Remaining == 0, "what remained is refused, or not all of it")
+		all.Expect(!all.Got.Limited && all.Got.Remaining == 0, "the remaining units are refused, or not all of them")
 		all.refund()
 	}
 	if r < c.Limit.Max {
@@ -88,7 +88,7 @@ func (c Decided) remaining() {
 	}
 }
 
-// refund checks that what was charged can be given back.
+// refund checks that a charge can be refunded.
 func (c Decided) refund() {
 	if !c.Change.Set || c.Quantity <= 0 {
 		return
@@ -98,7 +98,7 @@ func (c Decided) refund() {
 	back.Expect(back.Got.Remaining == before.Got.Remaining, "a refund does not undo the charge", before.Got)
 }
 
-// retryAfter asks again when it has passed, and 1 ns before.
+// retryAfter repeats the request after RetryAfter, and 1 ns before.
 func (c Decided) retryAfter() {
 	retry := c.Got.RetryAfter
 	if retry == limiter.NoRetry {
@@ -113,7 +113,7 @@ func (c Decided) retryAfter() {
 	}
 }
 
-// resetAfter asks for all when it has passed, and 1 ns before.
+// resetAfter requests the full limit after ResetAfter, and 1 ns before.
 func (c Decided) resetAfter() {
 	reset := c.Got.ResetAfter
 	c.ExpectEarliest(reset, LastTime, "full at another time than reset after", func(t uint64) bool {
@@ -128,7 +128,7 @@ func (c Decided) resetAfter() {
 	}
 }
 
-// at asks about what the decision leaves at time t.
+// at makes a request on the new state at time t.
 func (c Decided) at(t uint64, quantity int64) Decided {
 	return c.Decide.Ask(c.TB, c.Limit, c.After(), t, quantity)
 }

@@ -16,7 +16,7 @@ import (
 
 const t0 = uint64(1e18)
 
-// A recorder notes what a test fails with, and ends it by a panic with itself.
+// A recorder records the failures of a test, and aborts it by a panic with the recorder.
 type recorder struct {
 	testing.TB
 	errors []string
@@ -33,7 +33,7 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	panic(r)
 }
 
-// record returns what f fails with.
+// record returns the failures of f.
 func record(f func(tb testing.TB)) []string {
 	r := &recorder{}
 	func() {
@@ -47,7 +47,7 @@ func record(f func(tb testing.TB)) []string {
 	return r.errors
 }
 
-// block is a limiter to break: all that was used comes back Interval after the first charge.
+// block is the limiter to break: all used units are restored Interval after the first charge.
 func block(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (ch limiter.Change, d limiter.Decision) {
 	used, expires := int64(0), now
 	if old.Expires > now {
@@ -77,7 +77,7 @@ func block(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room
 	return ch, d
 }
 
-// checkAll checks decisions of every kind on a key in use, one that has expired, and none.
+// checkAll checks all kinds of decisions on a key in use, an expired key, and an absent key.
 func checkAll(tb testing.TB, f Decide) {
 	l := limiter.Limit{Max: 4, Interval: time.Second}
 	data := func(used byte) []byte { return []byte{'h', 'e', 'a', 'd', used, 0, 0, 0, 0, 0, 0, 0} }
@@ -88,7 +88,7 @@ func checkAll(tb testing.TB, f Decide) {
 	}
 }
 
-// A call is what block was asked, and its answer, for one who breaks it.
+// A call holds the arguments and results of one call of block, for a mutation to change.
 type call struct {
 	l        *limiter.Limit
 	old      limiter.State
@@ -99,7 +99,7 @@ type call struct {
 	*limiter.Decision
 }
 
-// TestCheck breaks each rule, and expects to be told which.
+// TestCheck breaks each rule, and expects the failure to name it.
 func TestCheck(t *testing.T) {
 	if got := record(func(tb testing.TB) { checkAll(tb, block) }); got != nil {
 		t.Fatalf("a good algorithm: %v", got)
@@ -120,8 +120,8 @@ func TestCheck(t *testing.T) {
 				c.Keep, c.Tail = 0, c.old.Data
 			}
 		}},
-		{"the same is answered otherwise", func(c call) { c.Remaining = int64(len(c.room)) }},
-		{"the same is changed otherwise", func(c call) {
+		{"the same request has another result", func(c call) { c.Remaining = int64(len(c.room)) }},
+		{"the same request makes another change", func(c call) {
 			if c.room == nil && c.Set {
 				c.Keep, c.Tail = 0, scratch
 			}
@@ -165,8 +165,8 @@ func TestCheck(t *testing.T) {
 		{"charged, but not changed", func(c call) { c.Set = false }},
 		{"refused or peeked, but changed", func(c call) { c.Set = true }},
 		{"refused or peeked, but changed", func(c call) { c.Set = c.Set || c.Limited }},
-		{"keeps what is not there", func(c call) { c.Keep = len(c.old.Data) + 1 }},
-		{"keeps what is not there", func(c call) { c.Keep-- }},
+		{"keep is out of range", func(c call) { c.Keep = len(c.old.Data) + 1 }},
+		{"keep is out of range", func(c call) { c.Keep-- }},
 		{"keeps some, but changes the length", func(c call) { c.Tail = append(c.Tail, 1) }},
 		{"expires at another time", func(c call) { c.Expires++ }},
 		{"expires at another time", func(c call) { c.Expires = c.now }},
@@ -180,7 +180,7 @@ func TestCheck(t *testing.T) {
 				c.Remaining, c.ResetAfter = 1, 1
 			}
 		}},
-		{"an expired state is carried on", func(c call) {
+		{"an expired state is still used", func(c call) {
 			if c.old.Expires == c.now && c.Set {
 				c.Tail[0] = 'H'
 			}
@@ -190,14 +190,14 @@ func TestCheck(t *testing.T) {
 				c.Remaining, c.ResetAfter, c.Expires = 3, 1, c.now+1
 			}
 		}},
-		{"a peek tells otherwise", func(c call) {
+		{"a peek has another result", func(c call) {
 			if c.quantity == 1 && !c.Limited {
 				c.Expires++
 				c.ResetAfter++
 				c.Tail[len(c.Tail)-8]++
 			}
 		}},
-		{"what remained is refused", func(c call) {
+		{"the remaining units are refused", func(c call) {
 			if c.quantity == c.Limit {
 				*c.Change, *c.Decision = limiter.Change{}, limiter.Decision{Limited: true, Limit: 4, Remaining: 3, RetryAfter: 9, ResetAfter: 9}
 			}
@@ -270,7 +270,7 @@ func TestPlay(t *testing.T) {
 			t.Errorf("row %d: %+v", i, c)
 		}
 	}); got != nil || looked != len(rows) {
-		t.Errorf("%d rows looked at: %v", looked, got)
+		t.Errorf("look was called for %d rows: %v", looked, got)
 	}
 	rows[0].Limited = true
 	if got := play(nil); len(got) != 2 || !strings.HasPrefix(got[0], "row 0: got") || got[1] != "row 0: set is true" {
@@ -288,7 +288,7 @@ func TestNoAllocs(t *testing.T) {
 	}
 }
 
-// TestAnyInt: each length in bits is met, of numbers above 0 and below, and both ends are.
+// TestAnyInt checks that each bit length is drawn, of positive and negative numbers, and both ends.
 func TestAnyInt(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var above, below [64]int
@@ -311,10 +311,10 @@ func TestAnyInt(t *testing.T) {
 		}
 	}
 	if ends[0] < 500 || ends[math.MaxInt64] < 500 {
-		t.Errorf("%d times 0, and %d times the most", ends[0], ends[math.MaxInt64])
+		t.Errorf("0 was drawn %d times, and the maximum %d times", ends[0], ends[math.MaxInt64])
 	}
 	if Within(0, 7) != 1 || Within(6, 7) != 7 || Within(7, 7) != 1 || Within(-1, math.MaxInt64) != 2 {
-		t.Error("folds otherwise")
+		t.Error("Within returns wrong numbers")
 	}
 }
 
@@ -330,7 +330,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestAnyQuantity looks for each quantity that a limit treats specially.
+// TestAnyQuantity checks that each quantity that a limit treats specially is drawn.
 func TestAnyQuantity(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	l := limiter.Limit{Max: 1000, Interval: 1}

@@ -1,20 +1,20 @@
-// Package limitertest supports tests of the arithmetic: it holds the rules that every
-// decision of every algorithm obeys, and what is needed to look for one that does not.
+// Package limitertest supports tests of the algorithms: it holds the rules that every
+// decision of every algorithm obeys, and helpers to search for violations.
 //
-//	Decide   the signature that algorithms have in common; Ask makes one decision
-//	Decided  a decision with what was asked; Check holds it to the rules
-//	Row      a line of a table that Play goes through on one key
+//	Decide   the signature that all algorithms share; Ask makes one decision
+//	Decided  a decision with its arguments; Check tests it against the rules
+//	Row      a line of a table that Play runs on one key
 //	AnyInt   random numbers of any magnitude; Within folds them into a range
-//	Steps    how many random steps a test takes; flag -steps
+//	Steps    the number of random steps of a test; flag -steps
 //
 // A test of an algorithm draws limits, states and quantities, and checks each decision:
 //
 //	decide := limitertest.Decide(Decide)
 //	decide.Ask(t, l, state, now, quantity).Check()
 //
-// The rules relate decisions to each other: what is said to remain can be charged, and who
-// waits as told is admitted. So they do not tell one algorithm from another. For that each
-// package has an oracle of its own, which is never shared, and rules besides.
+// The rules relate decisions to each other: the remaining units can be charged, and a
+// request repeated after RetryAfter is admitted. So they do not distinguish one algorithm from
+// another. For that each package has an oracle of its own, which is never shared, and more rules.
 //
-// Whoever imports this package has the flag -steps, so only tests do.
+// A package that imports this one gets the flag -steps, so only tests import it.
 package limitertest

@@ -7,8 +7,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// A Row is one decision of a table: what is asked, and what is to be answered. It is a
-// struct without a name of its own, so that the rows of a table need not name its fields.
+// A Row is one decision of a table: the request and the expected answer. It is an
+// unnamed struct type, so that the rows of a table need not name its fields.
 type Row = struct {
 	At         time.Duration // since the time that the table starts from
 	Quantity   int64
@@ -18,11 +18,11 @@ type Row = struct {
 	ResetAfter time.Duration
 }
 
-// Play makes the decisions of rows on a key whose state is s, and returns the state that
-// they leave. An admitted charge or refund is to change the state.
+// Play makes the decisions of rows on a key with state s, and returns the last state. An
+// admitted charge or refund must change the state.
 //
-// Each decision goes to look, which may hold it to more, and for an algorithm with a Wait to
-// that, which no row has. Without a look, each is held to Check.
+// Each decision is passed to look, which may test it further, and which must test Wait for an
+// algorithm that sets it, as a Row has none. If look is nil, each decision is tested by Check.
 func (f Decide) Play(tb testing.TB, l limiter.Limit, s limiter.State, start uint64, rows []Row, look func(row int, c Decided)) limiter.State {
 	tb.Helper()
 	if look == nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-var steps = flag.Int("steps", 0, "how many random steps a test takes against an oracle; 0 for those it takes by itself")
+var steps = flag.Int("steps", 0, "number of random steps of a test against an oracle; 0 for the default of the test")
 
-// Steps returns how many random steps a test is to take: usual, or as many as flag -steps
-// says. More are worth their time after a change to the arithmetic:
+// Steps returns the number of random steps for a test: usual, or the value of the flag -steps
+// if it is set. More steps are useful after a change to the arithmetic:
 //
 //	go test ./gcra -args -steps 10000000
 func Steps(usual int) int {
@@ -41,14 +41,14 @@ func AnyInt(r *rand.Rand) int64 {
 // Within folds any v into 1..most: 0 becomes 1, and most-1 most.
 func Within(v, most int64) int64 { return 1 + int64(uint64(v)%uint64(most)) }
 
-// AnyQuantity draws a quantity that a limit treats specially, or any: a peek, as much as fits
-// or a unit more or less, the smallest numbers, refunds, single units.
+// AnyQuantity draws a quantity that a limit treats specially, or any: a peek, the limit or one
+// unit more or less, the smallest numbers, refunds, single units.
 func AnyQuantity(r *rand.Rand, l limiter.Limit) int64 {
 	switch r.UintN(10) {
 	case 0:
 		return 0
 	case 1:
-		return l.Max - 1 + r.Int64N(3) // wraps to the smallest int64 at times
+		return l.Max - 1 + r.Int64N(3) // may wrap to the smallest int64
 	case 2:
 		return math.MinInt64 + r.Int64N(2)
 	case 3:
