@@ -8,11 +8,11 @@ import (
 
 const throttleCommand = "*5\r\n$11\r\nCL.THROTTLE\r\n$22\r\nuser:1234567:api:write\r\n$2\r\n15\r\n$2\r\n30\r\n$2\r\n60\r\n"
 
-// endless is a connection that always has the next bytes of one text, said over and over.
+// endless is a connection that repeats one text without end.
 type endless struct {
 	text []byte
 	at   int
-	most int // bytes of one read
+	most int // maximum bytes of one read
 }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -21,15 +21,15 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// BenchmarkReader shows what it costs to read one command, with so many of them
-// arriving at once.
+// BenchmarkReader measures the time to read one command, for several numbers of commands
+// that arrive in one read.
 func BenchmarkReader(b *testing.B) {
 	for _, depth := range []int{1, 16, 100} {
 		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
 			size := depth * len(throttleCommand)
 			src := &endless{text: bytes.Repeat([]byte(throttleCommand), depth), most: size}
 			r := NewReader(serving)
-			for range 8 { // until the buffer has its size
+			for range 8 { // until the buffer has its final size
 				_, _ = r.Fill(src)
 				drain(b, r)
 			}
@@ -43,7 +43,7 @@ func BenchmarkReader(b *testing.B) {
 	}
 }
 
-// drain reads the commands that are there and returns how many they are.
+// drain reads all complete commands and returns their number.
 func drain(tb testing.TB, r *Reader) (n int) {
 	for {
 		args, err := r.Next()

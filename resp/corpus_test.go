@@ -3,27 +3,27 @@ package resp
 import "strings"
 
 var (
-	// serving are the limits of a server for a client it knows.
+	// serving holds the limits of a server for an authenticated client.
 	serving = Limits{Args: 1024, Bulk: 64 << 10, Inline: 64 << 10, Query: 1 << 20}
-	// welcoming are its limits for a client that has yet to authenticate.
+	// welcoming holds the limits of a server for an unauthenticated client.
 	welcoming = Limits{Args: 10, Bulk: 16 << 10, Inline: 64 << 10, Query: 64 << 10, Guest: true}
 )
 
-// A sample is what one client sends, and what a Reader makes of it.
+// A sample is the input of one client, and the expected result of a Reader.
 type sample struct {
 	name   string
 	limits Limits
 	input  string
-	want   string // the commands, each as %q prints it
+	want   string // the commands, each in the format of %q
 	err    error
 }
 
 const ping = "*1\r\n$4\r\nPING\r\n"
 
-// corpus holds one row for every known way to get a request right or wrong. The tests
-// cut it into pieces, mutate it and seed the fuzzer with it.
+// corpus holds one row for every known kind of correct or malformed request. The tests
+// cut the rows into pieces, mutate them and seed the fuzzer with them.
 var corpus = []sample{
-	// Requests that ask for nothing.
+	// Empty requests.
 	{"empty line", serving, "\r\n", ``, nil},
 	{"thousand empty lines", serving, strings.Repeat("\r\n", 1000) + "PING\r\n", `["PING"]`, nil},
 	{"line of spaces", serving, " \t\v\f \r\nPING\r\n", `["PING"]`, nil},
@@ -139,7 +139,7 @@ var corpus = []sample{
 	{"inline of too many words", serving, strings.Repeat("a ", 1025) + "\r\n", ``, ErrManyInline},
 	{"unfinished inline", serving, "PING\r\nPING \"a", `["PING"]`, nil},
 
-	// Other protocols and other types of this one come as inline requests.
+	// Other protocols, and other types of this protocol, are read as inline requests.
 	{"bulk string", serving, "$4\r\nPING\r\n", `["$4"] ["PING"]`, nil},
 	{"status", serving, "+OK\r\n", `["+OK"]`, nil},
 	{"error", serving, "-ERR x\r\n", `["-ERR" "x"]`, nil},
@@ -157,7 +157,7 @@ var corpus = []sample{
 	{"HTTP header", serving, "Host: localhost\r\nPING\r\n", `["Host:" "localhost"] ["PING"]`, nil},
 	{"SSH", serving, "SSH-2.0-x\r\n", `["SSH-2.0-x"]`, nil},
 
-	// Clients that have yet to authenticate.
+	// Unauthenticated clients.
 	{"guest", welcoming, ping, `["PING"]`, nil},
 	{"guest's count", welcoming, "*11\r\n", ``, ErrGuestCount},
 	{"guest's length", welcoming, "*2\r\n$4\r\nPING\r\n$16385\r\n", ``, ErrGuestLength},
@@ -177,7 +177,7 @@ var corpus = []sample{
 	{"HELLO with a name", serving, "*4\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$7\r\nSETNAME\r\n$3\r\na b\r\n", `["HELLO" "3" "SETNAME" "a b"]`, nil},
 	{"guest's inline of too many words", welcoming, "a b c d e f g h i j k\r\n", ``, ErrManyInline},
 
-	// Tight limits, of which the lower decides.
+	// Tight limits, of which the lower one applies.
 	{"short lines", Limits{Args: 4, Bulk: 10, Inline: 2, Query: 100}, "*1\r\n$1\r\na\r\n", ``, ErrLongCount},
 	{"short queries", Limits{Args: 4, Bulk: 10, Inline: 50, Query: 13}, "*2\r\n$1\r\na\r\n$1\r\nb\r\n", ``, ErrQueryTooLong},
 	{"longer line than query", Limits{Args: 4, Bulk: 10, Inline: 50, Query: 4}, "PING \"\r\n", ``, ErrQueryTooLong},

@@ -2,15 +2,15 @@ package resp
 
 import "fmt"
 
-// ProtocolError says which rule of the protocol a client broke. The bytes that follow
-// have no meaning any more, so the connection has to be closed. Its text is the one
-// that Redis sends, where Redis refuses the same.
+// ProtocolError is the protocol rule that a client violated. The bytes that follow cannot
+// be parsed, so the connection must be closed. The text is that of Redis for every request
+// that Redis rejects, too.
 type ProtocolError string
 
-// Error returns the text behind "ERR " in the reply.
+// Error returns the text that follows "ERR " in the reply.
 func (e ProtocolError) Error() string { return "Protocol error: " + string(e) }
 
-// The ways to break the protocol, but for the byte that stands in place of a '$'.
+// The protocol errors, except the one for a byte in place of '$'.
 const (
 	ErrCount        ProtocolError = "invalid multibulk length"
 	ErrLength       ProtocolError = "invalid bulk length"

@@ -2,7 +2,7 @@ package resp
 
 import "testing"
 
-// TestProtocolErrorTexts holds what clients and operators know from Redis to the letter.
+// TestProtocolErrorTexts compares the texts with those of Redis, which clients and operators know.
 func TestProtocolErrorTexts(t *testing.T) {
 	tests := []struct {
 		err  error

@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// seed is as much of a sample as the fuzzer can work with: it takes a minute to see
-// which of 70000 bytes matter.
+// seed returns a prefix of the input of a sample that is short enough for the fuzzer: it
+// takes a minute to find the bytes that matter among 70000.
 func (s sample) seed() []byte { return []byte(s.input[:min(len(s.input), 300)]) }
 
-// FuzzReader compares with the reference whatever the limits, and checks that it comes
-// to the same however the bytes are cut. readAll watches over memory and over errors.
+// FuzzReader compares with the reference under any limits, and checks that the result does
+// not depend on how the bytes are cut. readAll checks memory and errors.
 func FuzzReader(f *testing.F) {
 	for _, s := range corpus {
 		l := s.limits

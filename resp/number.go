@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// ParseInt reads a signed 64-bit decimal as Redis's own parser takes it: an optional
-// minus sign and digits without leading zeros. "-0", "+1", "" and all else is refused.
+// ParseInt parses a signed 64-bit decimal like Redis's own parser: an optional minus sign
+// and digits without leading zeros. "-0", "+1", "" and any other form is rejected.
 func ParseInt(b []byte) (int64, bool) {
 	digits := b
 	negative := len(b) > 1 && b[0] == '-'
@@ -20,8 +20,8 @@ func ParseInt(b []byte) (int64, bool) {
 	return parseDigits(digits, negative)
 }
 
-// ParseSigned reads a signed 64-bit decimal as redis-cell's parser takes it: one
-// optional sign of either kind, digits, leading zeros allowed.
+// ParseSigned parses a signed 64-bit decimal like redis-cell's parser: an optional plus or
+// minus sign and digits, with leading zeros allowed.
 func ParseSigned(b []byte) (int64, bool) {
 	negative := false
 	if len(b) > 1 && (b[0] == '-' || b[0] == '+') {
@@ -53,11 +53,11 @@ func parseDigits(digits []byte, negative bool) (int64, bool) {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// digitPairs are the numbers below 100, in two digits each.
+// digitPairs holds the numbers below 100, in two digits each.
 const digitPairs = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899"
 
-// appendLine appends a type byte, a number and a line end. A reply to a limiter command is
-// little else, and this takes half the time of formatting the number and copying it.
+// appendLine appends a type byte, a number and a line end. Replies to limiter commands consist
+// mostly of such lines, and this takes half the time of formatting the number and copying it.
 func appendLine(b []byte, kind byte, n int64) []byte {
 	u := uint64(n)
 	if u < 10 {
@@ -89,10 +89,10 @@ func appendLine(b []byte, kind byte, n int64) []byte {
 	return b[:len(b)+size]
 }
 
-// countDigits returns how many decimal digits u has; 0 has one.
+// countDigits returns the number of decimal digits of u; 0 has one.
 func countDigits(u uint64) int {
-	// A bit is worth log10(2) digits, which 1233/4096 is close enough to. That is right or
-	// one too few.
+	// A bit is log10(2) digits, approximately 1233/4096. The result is exact or one too
+	// small.
 	n := bits.Len64(u|1) * 1233 >> 12
 	if n < len(powersOf10) && u >= powersOf10[n] {
 		n++

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// numbers are texts that a parser of integers may get wrong.
+// numbers holds edge cases for a parser of integers.
 var numbers = []string{
 	"", "-", "+", "--1", "+-1", "-+1", "0", "-0", "+0", "00", "-00", "1", "-1", "+1", "01", "-01", "+01", "9", "10", "99",
 	" 1", "1 ", "1\x00", "1.0", "1e3", "0x1", "1_000", "a", "1a", "a1", "/", ":", "\xff",
@@ -29,7 +29,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseByHand says the same as strconv for a few, so that the two are not wrong alike.
+// TestParseByHand tests a few numbers without strconv, in case both have the same error.
 func TestParseByHand(t *testing.T) {
 	tests := []struct {
 		text            string
@@ -66,8 +66,8 @@ func FuzzParseInt(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) { checkParsers(t, s) })
 }
 
-// checkParsers compares with strconv, which takes just what ParseSigned is to take; of
-// that, ParseInt is to take the shortest way to write each number.
+// checkParsers compares with strconv, which accepts the same texts as ParseSigned. ParseInt
+// must accept only the shortest form of each number.
 func checkParsers(t *testing.T, s string) {
 	t.Helper()
 	want, err := strconv.ParseInt(s, 10, 64)
@@ -106,7 +106,7 @@ func TestAppendLine(t *testing.T) {
 	}
 }
 
-// checkLine compares with what strconv makes of a number, in buffers of all capacities.
+// checkLine compares with the format of strconv, in buffers of all capacities.
 func checkLine(t *testing.T, n int64) {
 	t.Helper()
 	want := "x:" + strconv.FormatInt(n, 10) + "\r\n"

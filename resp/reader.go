@@ -6,38 +6,38 @@ import (
 	"unsafe"
 )
 
-// Limits bounds what a Reader accepts. A request beyond one of them is a ProtocolError.
+// Limits bounds the requests that a Reader accepts. A request beyond a limit is a ProtocolError.
 type Limits struct {
 	Args   int  // arguments of one command, its name included
 	Bulk   int  // bytes of one argument
 	Inline int  // bytes of one line without its LF: an inline request, or a count or length
-	Query  int  // bytes of one command as it is on the wire
-	Guest  bool // the client has yet to authenticate: refusals of counts and lengths say so
+	Query  int  // bytes of one command on the wire
+	Guest  bool // the client is unauthenticated, which errors of counts and lengths mention
 }
 
 const (
-	firstBuffer = 2 << 10  // a connection that only asks now and then never needs more
+	firstBuffer = 2 << 10  // enough for a connection with few requests
 	fullBuffer  = 16 << 10 // a deep pipeline is read in pieces of this size
-	fullArgs    = 256      // as many arguments as are worth keeping room for
+	fullArgs    = 256      // the number of arguments for which memory is kept
 )
 
-// Reader cuts the bytes of one connection into commands.
+// Reader splits the bytes of one connection into commands.
 type Reader struct {
 	limits Limits
-	buf    []byte // buf[start:end] has been read and not been handed out
+	buf    []byte // buf[start:end] has been read and not been returned
 	start  int
 	end    int
 
-	// The command that begins at buf[start]. Offsets are relative to start, so that
-	// the bytes can be moved.
-	parsed  int    // bytes that are understood
-	scanned int    // bytes behind parsed that are known to hold no line end
-	missing int    // arguments still to come; 0 between commands
-	length  int    // bytes of the argument that is to come; -1 while its head is missing
-	spans   []span // where the arguments are that are complete
+	// The state of the command that begins at buf[start]. Offsets are relative to start, so
+	// that the bytes can be moved.
+	parsed  int    // bytes that have been parsed
+	scanned int    // bytes after parsed that are known to contain no line end
+	missing int    // arguments not yet complete; 0 between commands
+	length  int    // bytes of the next argument; -1 until its length has been parsed
+	spans   []span // positions of the complete arguments
 
-	args [][]byte // what Next hands out
-	err  error    // what Next has refused, and does from then on
+	args [][]byte // the result of Next
+	err  error    // the error of Next, which is final
 }
 
 type span struct{ from, to int }
@@ -47,28 +47,28 @@ const (
 	argSize  = int(unsafe.Sizeof([]byte{}))
 )
 
-// NewReader returns a Reader that accepts what l allows.
+// NewReader returns a Reader that accepts requests within l.
 func NewReader(l Limits) *Reader {
 	return &Reader{limits: l, length: -1}
 }
 
-// SetLimits changes what is accepted from the next command on. It belongs behind a
-// command that Next has handed out: one that is half read is measured by both.
+// SetLimits changes the limits from the next command on. Call it after Next has returned a
+// command: an incomplete command is checked against both limits.
 func (r *Reader) SetLimits(l Limits) { r.limits = l }
 
-// Pending returns how many bytes have been read and not been handed out. When Next has
-// returned nil they are the beginning of a command that waits for the rest of it.
+// Pending returns the number of bytes that have been read and not been returned. After Next
+// has returned nil, they are the beginning of an incomplete command.
 func (r *Reader) Pending() int { return r.end - r.start }
 
 // Size returns the bytes of memory that the Reader holds for its buffer and arguments.
-// When every Fill is followed by Next until that returns nil, its buffer takes at most
-// twice Limits.Query, or 16 KiB where that is more.
+// If every Fill is followed by calls of Next until it returns nil, the buffer takes at most
+// twice Limits.Query, or 16 KiB if that is more.
 func (r *Reader) Size() int {
 	return len(r.buf) + cap(r.spans)*spanSize + cap(r.args)*argSize
 }
 
-// Growth returns the bytes of the larger buffer that the next Fill will make, or 0 if it makes
-// none.
+// Growth returns the size in bytes of the larger buffer that the next Fill will allocate, or 0
+// if it will not allocate one.
 func (r *Reader) Growth() int {
 	if size := r.wantedSize(); size > len(r.buf) {
 		return size
@@ -76,8 +76,8 @@ func (r *Reader) Growth() int {
 	return 0
 }
 
-// Fill reads once from src and returns what src returns. What Next has handed out before
-// is no longer valid.
+// Fill reads once from src and returns the result of that read. It invalidates the arguments
+// that Next has returned before.
 func (r *Reader) Fill(src io.Reader) (int, error) {
 	r.makeRoom()
 	n, err := src.Read(r.buf[r.end:])
@@ -85,8 +85,8 @@ func (r *Reader) Fill(src io.Reader) (int, error) {
 	return n, err
 }
 
-// makeRoom moves an incomplete command to the front of the buffer and sees that there
-// is room behind it. What is no longer pointed at can be freed while the connection idles.
+// makeRoom moves an incomplete command to the front of the buffer and ensures that there is
+// room after it. It drops old references, so that memory can be freed while the connection is idle.
 func (r *Reader) makeRoom() {
 	if r.missing == 0 && cap(r.args) > fullArgs {
 		r.args, r.spans = nil, nil
@@ -102,9 +102,9 @@ func (r *Reader) makeRoom() {
 	r.start, r.end = 0, len(pending)
 }
 
-// wantedSize decides on the bytes that have come, never on a length that was announced.
-// A read that left no room is the sign that more is waiting, so the buffer grows then;
-// beyond its full size it grows for a command that needs it, and goes back behind it.
+// wantedSize depends on the bytes received only, never on an announced length. If the last
+// read filled the buffer, more bytes are likely to follow, so the buffer grows. Beyond
+// fullBuffer it grows only for a command that needs it, and shrinks after that command.
 func (r *Reader) wantedSize() int {
 	size, pending, wasFull := len(r.buf), r.end-r.start, r.end == len(r.buf)
 	switch {
@@ -118,9 +118,9 @@ func (r *Reader) wantedSize() int {
 	return size
 }
 
-// Next returns the next complete command, or nil when the rest of it has yet to be
-// read. Its name is the first argument; there is always one. The arguments are valid
-// until the next Fill, the slice that holds them until the next call.
+// Next returns the next complete command, or nil if more bytes must be read. A command has
+// at least one argument; the first is its name. The arguments are valid until the next
+// Fill, the slice that holds them until the next call of Next.
 //
 // An error is a ProtocolError. It is final: every later call returns it again.
 func (r *Reader) Next() ([][]byte, error) {
@@ -137,7 +137,7 @@ func (r *Reader) Next() ([][]byte, error) {
 	return nil, r.err
 }
 
-// command reads the command under way, or begins the next. There are bytes to read.
+// command resumes the current command, or begins the next. There is at least one byte to read.
 func (r *Reader) command() (complete bool, err error) {
 	if r.missing == 0 && r.buf[r.start] != '*' {
 		return r.inline()
@@ -145,7 +145,7 @@ func (r *Reader) command() (complete bool, err error) {
 	return r.array()
 }
 
-// inline reads a command that is one line of words. A CR before the LF is white space.
+// inline parses a command that is one line of words. A CR before the LF is white space.
 func (r *Reader) inline() (complete bool, err error) {
 	line, ok, err := r.line(ErrLongInline)
 	if !ok {
@@ -163,8 +163,8 @@ func (r *Reader) inline() (complete bool, err error) {
 	return true, nil
 }
 
-// array reads a command that is an array of bulk strings, from where the bytes ended
-// the last time. An array of no or of fewer elements asks for nothing.
+// array parses a command that is an array of bulk strings, and resumes an incomplete one.
+// An array with a count of 0 or less is an empty command.
 func (r *Reader) array() (complete bool, err error) {
 	if r.missing == 0 {
 		n, ok, err := r.head(ErrLongCount, ErrCount)
@@ -190,7 +190,7 @@ func (r *Reader) array() (complete bool, err error) {
 	return true, nil
 }
 
-// argument reads one bulk string.
+// argument parses one bulk string.
 func (r *Reader) argument() (complete bool, err error) {
 	if r.length < 0 {
 		if r.start+r.parsed == r.end {
@@ -239,7 +239,7 @@ func (r *Reader) tooMuch(known, guest ProtocolError) error {
 	return known
 }
 
-// head reads the number between the type byte at the parse position and CR LF.
+// head parses the number between the type byte at the parse position and CR LF.
 func (r *Reader) head(tooLong, malformed ProtocolError) (n int, ok bool, err error) {
 	n, size := shortHead(r.buf[r.start+r.parsed : r.end])
 	if limit, _ := r.lineLimit(tooLong); size > 0 && size-1 <= limit {
@@ -251,7 +251,7 @@ func (r *Reader) head(tooLong, malformed ProtocolError) (n int, ok bool, err err
 		return 0, false, err
 	}
 	last := len(line) - 1
-	if line[last] != '\r' { // not the type byte either, so last > 0 from here on
+	if line[last] != '\r' { // true also for the type byte alone, so last > 0 from here on
 		return 0, false, malformed
 	}
 	n64, ok := ParseInt(line[1:last])
@@ -261,8 +261,8 @@ func (r *Reader) head(tooLong, malformed ProtocolError) (n int, ok bool, err err
 	return int(n64), true, nil
 }
 
-// shortHead reads a head of one or two digits, as nearly all are, and returns its size,
-// or 0 when it is another or not whole.
+// shortHead parses a head of one or two digits, the most frequent form, and returns its size,
+// or 0 if it has another form or is incomplete.
 func shortHead(b []byte) (n, size int) {
 	if len(b) >= 4 && isDigit(b[1]) && b[2] == '\r' && b[3] == '\n' {
 		return int(b[1] - '0'), 4
@@ -273,7 +273,7 @@ func shortHead(b []byte) (n, size int) {
 	return 0, 0
 }
 
-// line reads the line at the parse position and returns it without its LF.
+// line parses the line at the parse position and returns it without its LF.
 func (r *Reader) line(tooLong ProtocolError) (line []byte, ok bool, err error) {
 	text := r.buf[r.start+r.parsed : r.end]
 	size := bytes.IndexByte(text[r.scanned:], '\n')
@@ -294,9 +294,9 @@ func (r *Reader) line(tooLong ProtocolError) (line []byte, ok bool, err error) {
 	return text[:size], true, nil
 }
 
-// lineLimit returns how far from the parse position the LF may be, and what to answer
-// where it is farther. The lower of two limits decides alone: it is the one that a line
-// which trickles in meets first, so a line that comes at once has to meet it too.
+// lineLimit returns the maximum distance of the LF from the parse position, and the error if
+// it is exceeded. Only the lower of the two limits applies: a line that arrives in pieces
+// exceeds that one first, and the error must not depend on the pieces.
 func (r *Reader) lineLimit(tooLong ProtocolError) (limit int, refusal ProtocolError) {
 	if left := r.limits.Query - r.parsed - 1; left < r.limits.Inline {
 		return left, ErrQueryTooLong
@@ -304,13 +304,13 @@ func (r *Reader) lineLimit(tooLong ProtocolError) (limit int, refusal ProtocolEr
 	return r.limits.Inline, tooLong
 }
 
-// advance moves the parse position behind a line.
+// advance moves the parse position to the end of a line of n bytes.
 func (r *Reader) advance(n int) {
 	r.parsed += n
 	r.scanned = 0
 }
 
-// finish makes the next command begin behind the one that is parsed.
+// finish sets the start of the next command to the end of the parsed one.
 func (r *Reader) finish() {
 	r.start += r.parsed
 	r.parsed = 0

@@ -13,9 +13,9 @@ import (
 	"weak"
 )
 
-// outcome is what the bytes of one connection come to.
+// outcome is the result of reading all bytes of one connection.
 type outcome struct {
-	commands []string // each as %q prints its arguments
+	commands []string // the arguments of each, in the format of %q
 	err      error
 }
 
@@ -38,7 +38,7 @@ func (s sample) outcome() outcome {
 	return outcome{[]string{s.want}, s.err}
 }
 
-// pieces is a connection that delivers its bytes cut as they are here.
+// pieces is a connection that delivers one of its strings in each read.
 type pieces []string
 
 func (p *pieces) Read(b []byte) (int, error) {
@@ -52,8 +52,8 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// readAll reads everything a connection delivers. It fails when the Reader holds more
-// than the bytes that came justify, or when an error is not final.
+// readAll reads everything a connection delivers. It fails if the Reader holds more memory
+// than the bytes received justify, or if an error is not final.
 func readAll(tb testing.TB, l Limits, src pieces) outcome {
 	tb.Helper()
 	var o outcome
@@ -62,7 +62,7 @@ func readAll(tb testing.TB, l Limits, src pieces) outcome {
 		n, err := r.Fill(&src)
 		came += n
 		if most := max(fullBuffer, 2*min(came, l.Query)); len(r.buf) > most {
-			tb.Fatalf("a buffer of %d bytes for %d that came, %d that are allowed", len(r.buf), came, l.Query)
+			tb.Fatalf("a buffer of %d bytes for %d received, limit %d", len(r.buf), came, l.Query)
 		}
 		if err == io.EOF {
 			return o
@@ -72,7 +72,7 @@ func readAll(tb testing.TB, l Limits, src pieces) outcome {
 			if err != nil {
 				o.err = err
 				if args, again := r.Next(); args != nil || again != err {
-					tb.Fatalf("behind the error %v came %q, %v", err, args, again)
+					tb.Fatalf("after the error %v: got %q, %v", err, args, again)
 				}
 				return o
 			}
@@ -104,8 +104,8 @@ func TestReaderReadsTheCorpus(t *testing.T) {
 	}
 }
 
-// TestReaderBetweenGoodCommands is the corpus again, with a command that is fine on
-// either side: the first is never lost, the second never follows an error.
+// TestReaderBetweenGoodCommands runs the corpus with a valid command before and after each
+// sample: the first is never lost, the second never follows an error.
 func TestReaderBetweenGoodCommands(t *testing.T) {
 	for _, s := range corpus {
 		if s.limits != serving || strings.HasPrefix(s.name, "unfinished") {
@@ -131,7 +131,7 @@ func TestReaderWhateverTheCuts(t *testing.T) {
 		if got := readAll(t, s.limits, bytewise(s.input)); !got.equals(want) {
 			t.Errorf("%s, byte by byte: got %s, want %s", s.name, got, want)
 		}
-		step := 1 + len(s.input)/300 // all cuts, but of the few inputs that are long
+		step := 1 + len(s.input)/300 // all cuts, except for long inputs
 		for cut := 1; cut < len(s.input); cut += step {
 			if got := readAll(t, s.limits, pieces{s.input[:cut], s.input[cut:]}); !got.equals(want) {
 				t.Errorf("%s, cut at %d: got %s, want %s", s.name, cut, got, want)
@@ -146,7 +146,7 @@ func TestReaderWhateverTheCutsOfLongPipelines(t *testing.T) {
 		input := randomPipeline(rnd, 2000)
 		want := reference(serving, string(input))
 		if want.err != nil {
-			t.Fatalf("the pipeline is no good: %v", want.err)
+			t.Fatalf("the pipeline is invalid: %v", want.err)
 		}
 		for range 5 {
 			if got := readAll(t, serving, randomCuts(rnd, input)); !got.equals(want) {
@@ -173,8 +173,8 @@ func TestReaderLimits(t *testing.T) {
 		name       string
 		limits     Limits
 		at, beyond string
-		want       string // of what is at the limit
-		err        error  // of what is beyond
+		want       string // the commands at the limit
+		err        error  // the error beyond the limit
 	}{
 		{"count", args, "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "*4\r\n", `["a" "b" "c"]`, ErrCount},
 		{"count of a guest", guest(args), "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "*4\r\n", `["a" "b" "c"]`, ErrGuestCount},
@@ -216,15 +216,15 @@ func TestReaderSetLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if args, err := r.Next(); err != nil || len(args) != 2 {
-		t.Fatalf("as a guest: got %q, %v", args, err)
+		t.Fatalf("unauthenticated: got %q, %v", args, err)
 	}
 	r.SetLimits(serving)
 	if args, err := r.Next(); err != nil || len(args) != 11 {
-		t.Fatalf("as a user: got %q, %v", args, err)
+		t.Fatalf("authenticated: got %q, %v", args, err)
 	}
 	r.SetLimits(welcoming)
 	if args, err := r.Next(); err != ErrGuestCount {
-		t.Fatalf("as a guest again: got %q, %v", args, err)
+		t.Fatalf("unauthenticated again: got %q, %v", args, err)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestReaderPending(t *testing.T) {
 		}
 		drain(t, r)
 		if got := r.Pending(); got != want {
-			t.Errorf("behind piece %d: got %d, want %d", i, got, want)
+			t.Errorf("after piece %d: got %d, want %d", i, got, want)
 		}
 	}
 }
@@ -250,7 +250,7 @@ func TestReaderFillReturnsWhatTheSourceReturns(t *testing.T) {
 		t.Errorf("got %d, %v, want %d, %v", n, err, len(ping), broken)
 	}
 	if n := drain(t, r); n != 1 {
-		t.Errorf("got %d commands of the bytes that came with the error, want 1", n)
+		t.Errorf("got %d commands from the bytes returned with the error, want 1", n)
 	}
 }
 
@@ -258,8 +258,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// TestReaderArgumentsDoNotTouch checks that a caller who appends to an argument does not
-// overwrite the next.
+// TestReaderArgumentsDoNotTouch checks that an append to an argument does not overwrite the
+// next.
 func TestReaderArgumentsDoNotTouch(t *testing.T) {
 	for _, input := range []string{"*2\r\n$1\r\na\r\n$1\r\nb\r\n", "a b\r\n", "\"a\" 'b'\r\n"} {
 		r := NewReader(serving)
@@ -283,7 +283,7 @@ func TestReaderAllocatesNothing(t *testing.T) {
 			_, _ = r.Fill(src)
 			drain(t, r)
 		}
-		for range 8 { // until the buffer has its size
+		for range 8 { // until the buffer has its final size
 			read()
 		}
 		if n := testing.AllocsPerRun(1000, read); n != 0 {
@@ -304,23 +304,23 @@ func TestReaderDoesNotPayForClaims(t *testing.T) {
 		drain(t, r)
 		runtime.ReadMemStats(&after)
 		if n := after.TotalAlloc - before.TotalAlloc; n > 10000 {
-			t.Errorf("%q made the program allocate %d bytes", claim, n)
+			t.Errorf("%q caused the allocation of %d bytes", claim, n)
 		}
 		if most := firstBuffer + 4*(spanSize+argSize); r.Size() > most {
-			t.Errorf("behind %q the Reader holds %d bytes, want at most %d", claim, r.Size(), most)
+			t.Errorf("after %q the Reader holds %d bytes, want at most %d", claim, r.Size(), most)
 		}
 	}
 	for came := 1; came < 400000; came += 1000 {
 		_, _ = r.Fill(&pieces{strings.Repeat("x", 1000)})
 		drain(t, r)
 		if most := max(fullBuffer, 2*r.Pending()); len(r.buf) > most {
-			t.Fatalf("holds %d bytes for %d that came", len(r.buf), came)
+			t.Fatalf("holds %d bytes for %d received", len(r.buf), came)
 		}
 	}
 }
 
-// TestReaderGivesBack checks that neither a long argument nor a long list of them is
-// paid for while the connection idles, even when it left a byte of its next command.
+// TestReaderGivesBack checks that neither a long argument nor many arguments hold memory
+// while the connection is idle, even if one byte of the next command is pending.
 func TestReaderGivesBack(t *testing.T) {
 	long := fmt.Sprintf("*1\r\n$%d\r\n%s\r\n", serving.Bulk, strings.Repeat("x", serving.Bulk))
 	many := "*1000\r\n" + strings.Repeat("$60\r\n"+strings.Repeat("x", 60)+"\r\n", 1000)
@@ -332,25 +332,25 @@ func TestReaderGivesBack(t *testing.T) {
 				drain(t, r)
 			}
 			if r.Size() < len(command) {
-				t.Fatalf("holds %d bytes behind a command of %d", r.Size(), len(command))
+				t.Fatalf("holds %d bytes after a command of %d", r.Size(), len(command))
 			}
 			old := weak.Make(&r.buf[0])
-			_, _ = r.Fill(&pieces{}) // which is where a connection idles
+			_, _ = r.Fill(&pieces{}) // an idle connection blocks in Fill
 			if most := fullBuffer + fullArgs*(spanSize+argSize); r.Size() > most || r.Pending() != len(rest) {
-				t.Errorf("holds %d bytes for %d that wait, want at most %d", r.Size(), r.Pending(), most)
+				t.Errorf("holds %d bytes for %d pending, want at most %d", r.Size(), r.Pending(), most)
 			}
 			runtime.GC()
 			if old.Value() != nil {
-				t.Error("the large buffer is still pointed at")
+				t.Error("the large buffer is still referenced")
 			}
 			runtime.KeepAlive(r)
 		}
 	}
 }
 
-// TestReaderLooksAtNoByteTwice feeds long commands byte by byte: what has been searched
-// for a line end is not searched again, and what waits is moved only into a larger
-// buffer. Either would cost a time that grows with the square of the length.
+// TestReaderLooksAtNoByteTwice feeds long commands byte by byte: bytes that were searched
+// for a line end are not searched again, and pending bytes are moved only to a larger
+// buffer. Otherwise the time would grow with the square of the length.
 func TestReaderLooksAtNoByteTwice(t *testing.T) {
 	inline := strings.Repeat("x", serving.Inline-1)
 	array := "*1000\r\n" + strings.Repeat("$60\r\n"+strings.Repeat("x", 60)+"\r\n", 1000)
@@ -361,7 +361,7 @@ func TestReaderLooksAtNoByteTwice(t *testing.T) {
 			_, _ = r.Fill(&pieces{input[i : i+1]})
 			drain(t, r)
 			if r.start != 0 || r.Pending() != i+1 {
-				t.Fatalf("at byte %d: %d wait from %d on", i, r.Pending(), r.start)
+				t.Fatalf("at byte %d: %d pending from %d on", i, r.Pending(), r.start)
 			}
 			if unknown := r.Pending() - r.parsed - r.scanned; r.length < 0 && unknown != 0 {
 				t.Fatalf("at byte %d: %d bytes will be searched again", i, unknown)
@@ -377,7 +377,7 @@ func TestReaderLooksAtNoByteTwice(t *testing.T) {
 	}
 }
 
-// TestReaderGrowth sees that Growth announces each larger buffer that Fill makes.
+// TestReaderGrowth checks that Growth predicts each larger buffer that Fill allocates.
 func TestReaderGrowth(t *testing.T) {
 	t.Parallel()
 	r := NewReader(Limits{Args: 10, Bulk: 1 << 20, Inline: 1 << 16, Query: 1 << 20})
@@ -389,7 +389,7 @@ func TestReaderGrowth(t *testing.T) {
 			t.Fatal(err)
 		}
 		if after := len(r.buf); after > before && growth != after || after <= before && growth != 0 {
-			t.Fatalf("the buffer went from %d to %d bytes, announced were %d", before, after, growth)
+			t.Fatalf("the buffer changed from %d to %d bytes, Growth returned %d", before, after, growth)
 		}
 		grown += growth
 		if _, err := r.Next(); err != nil {
@@ -397,6 +397,6 @@ func TestReaderGrowth(t *testing.T) {
 		}
 	}
 	if grown < 300_000 {
-		t.Errorf("buffers of %d bytes were announced", grown)
+		t.Errorf("Growth returned %d bytes in total", grown)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// reference says what a Reader has to make of input, all of which is there. It is
-// written for being right at sight, and shares nothing with the Reader.
+// reference returns the outcome that a Reader must have for the complete input. It is
+// simple enough to be obviously correct, and shares no code with the Reader.
 func reference(l Limits, input string) outcome {
 	var o outcome
 	for input != "" {
@@ -31,7 +31,7 @@ func reference(l Limits, input string) outcome {
 }
 
 // referenceCommand returns the command at the beginning of input and its size, which is
-// 0 when it is not complete.
+// 0 if it is incomplete.
 func referenceCommand(l Limits, input string) (command []string, size int, err error) {
 	if input[0] == '*' {
 		return referenceArray(l, input)
@@ -93,8 +93,8 @@ func referenceArray(l Limits, input string) (command []string, size int, err err
 	return command, at, nil
 }
 
-// referenceHead returns the number behind the type byte at input[at] and the index
-// behind its line, which is 0 when there is no such number.
+// referenceHead returns the number after the type byte at input[at] and the index
+// after its line, which is 0 if there is no such number.
 func referenceHead(l Limits, input string, at int, tooLong, malformed error) (n int64, next int, err error) {
 	line, next, err := referenceLine(l, input, at, tooLong)
 	if next == 0 {
@@ -108,8 +108,8 @@ func referenceHead(l Limits, input string, at int, tooLong, malformed error) (n 
 	return n, next, nil
 }
 
-// referenceLine returns the line at input[at] without its LF and the index behind it,
-// which is 0 when the LF is not there. It walks as if the bytes came one by one.
+// referenceLine returns the line at input[at] without its LF and the index after it,
+// which is 0 if the LF is missing. It reads one byte after the other.
 func referenceLine(l Limits, input string, at int, tooLong error) (line string, next int, err error) {
 	for i := at; i <= len(input); i++ {
 		if i-at > l.Inline {
@@ -125,7 +125,7 @@ func referenceLine(l Limits, input string, at int, tooLong error) (line string, 
 	return "", 0, nil
 }
 
-// referenceInt takes the one way to write an integer that strconv would choose.
+// referenceInt accepts an integer only in the form in which strconv formats it.
 func referenceInt(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil && strconv.FormatInt(n, 10) == s
@@ -138,7 +138,7 @@ var (
 	escapes      = regexp.MustCompile(`\\x[0-9a-fA-F]{2}|(?s:\\.)`)
 )
 
-// referenceSplit returns the words before a fault as well, and the one that has it.
+// referenceSplit returns the words before an error as well, and the word with the error.
 func referenceSplit(line string) (words []string, err error) {
 	for {
 		line = line[len(spaces.FindString(line)):]
@@ -163,7 +163,7 @@ func referenceSplit(line string) (words []string, err error) {
 }
 
 // referenceQuoted returns the text of the quotes that line begins with and their size,
-// which is 0 when they are not closed.
+// which is 0 if they are not closed.
 func referenceQuoted(line string) (text string, size int) {
 	if line[0] == '"' {
 		m := doubleQuoted.FindStringSubmatch(line)
@@ -217,11 +217,11 @@ func TestReaderAgainstReference(t *testing.T) {
 		}
 	}
 	if refused < 2000 || refused > 18000 {
-		t.Errorf("%d of 20000 inputs are refused: too few of one kind to prove anything", refused)
+		t.Errorf("%d of 20000 inputs are refused: the test needs more of both kinds", refused)
 	}
 }
 
-// randomLimits are wide more often than not, or else so narrow that they are met.
+// randomLimits returns wide limits in most cases, and otherwise limits narrow enough to apply.
 func randomLimits(rnd *rand.Rand) Limits {
 	if rnd.IntN(3) > 0 {
 		return serving
@@ -273,7 +273,7 @@ func appendRandomInline(b []byte, rnd *rand.Rand) []byte {
 	return append(b, []string{"\n", "\r\n"}[rnd.IntN(2)]...)
 }
 
-// randomBytes are few as a rule, and now and then as many as most.
+// randomBytes returns a few bytes in most cases, and sometimes up to most bytes.
 func randomBytes(rnd *rand.Rand, most int) []byte {
 	n := rnd.IntN(12)
 	if rnd.IntN(100) == 0 {
@@ -286,7 +286,7 @@ func randomBytes(rnd *rand.Rand, most int) []byte {
 	return b
 }
 
-// quoteHex writes any bytes as an inline request can hold them.
+// quoteHex encodes any bytes as a word of an inline request.
 func quoteHex(b []byte) []byte {
 	text := []byte{'"'}
 	for _, c := range b {

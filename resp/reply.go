@@ -2,8 +2,8 @@ package resp
 
 import "github.com/tidwall/redcon"
 
-// Reply collects the bytes of replies. Aggregates are announced with their number of
-// elements (pairs for a map), which are then added one after the other.
+// Reply collects the bytes of replies. An aggregate is added as a header with its number of
+// elements (pairs for a map), followed by the elements one after the other.
 //
 // The zero value is an empty RESP2 reply.
 type Reply struct {
@@ -11,7 +11,7 @@ type Reply struct {
 	resp3 bool
 }
 
-// SetProtocol chooses version 2 or 3 for what is added from now on.
+// SetProtocol sets the version, 2 or 3, for all replies added from now on.
 func (r *Reply) SetProtocol(version int) { r.resp3 = version == 3 }
 
 // Protocol returns the version in use, 2 or 3.
@@ -22,17 +22,17 @@ func (r *Reply) Protocol() int {
 	return 2
 }
 
-// Bytes returns what has been collected. It is valid until the next addition.
+// Bytes returns the bytes collected. The result is valid until the next addition.
 func (r *Reply) Bytes() []byte { return r.buf }
 
 // Len returns the number of bytes collected.
 func (r *Reply) Len() int { return len(r.buf) }
 
-// Size returns the bytes of memory that are held for what is collected.
+// Size returns the bytes of memory held for the bytes collected.
 func (r *Reply) Size() int { return cap(r.buf) }
 
-// Truncate drops all but the first n bytes. When nothing is left, it drops the memory
-// as well if that is more than keep bytes.
+// Truncate drops all but the first n bytes. If n is 0, it also frees the memory if that is
+// more than keep bytes.
 func (r *Reply) Truncate(n, keep int) {
 	r.buf = r.buf[:n]
 	if cap(r.buf) > keep && n == 0 {
@@ -40,7 +40,7 @@ func (r *Reply) Truncate(n, keep int) {
 	}
 }
 
-// Raw adds bytes that are replies already.
+// Raw adds bytes that are encoded replies.
 func (r *Reply) Raw(b []byte) { r.buf = append(r.buf, b...) }
 
 // Status adds a simple string. CR and LF become spaces.
@@ -50,7 +50,7 @@ func (r *Reply) Status(text string) { r.buf = redcon.AppendString(r.buf, text) }
 func (r *Reply) OK() { r.buf = redcon.AppendOK(r.buf) }
 
 // Error adds an error; text begins with its code. CR and LF become spaces, so that no
-// text can pass for a reply of its own.
+// text can inject another reply.
 func (r *Reply) Error(text string) { r.buf = redcon.AppendError(r.buf, text) }
 
 // Int adds an integer.
@@ -62,10 +62,10 @@ func (r *Reply) Bulk(b []byte) { r.buf = redcon.AppendBulk(r.buf, b) }
 // Text is Bulk for a string.
 func (r *Reply) Text(s string) { r.buf = redcon.AppendBulkString(r.buf, s) }
 
-// Array announces n elements.
+// Array adds the header of an array of n elements.
 func (r *Reply) Array(n int) { r.buf = appendLine(r.buf, '*', int64(n)) }
 
-// Map announces n pairs, which are 2n elements of an array in RESP2.
+// Map adds the header of a map of n pairs, an array of 2n elements in RESP2.
 func (r *Reply) Map(n int) {
 	if r.resp3 {
 		r.head('%', n)
@@ -74,7 +74,7 @@ func (r *Reply) Map(n int) {
 	r.Array(2 * n)
 }
 
-// Set announces n elements whose order has no meaning; an array in RESP2.
+// Set adds the header of n elements in no particular order; an array in RESP2.
 func (r *Reply) Set(n int) {
 	if r.resp3 {
 		r.head('~', n)
@@ -83,7 +83,8 @@ func (r *Reply) Set(n int) {
 	r.Array(n)
 }
 
-// Push announces n elements that answer no request; an array in RESP2.
+// Push adds the header of a push message of n elements, which is not the reply to a request;
+// an array in RESP2.
 func (r *Reply) Push(n int) {
 	if r.resp3 {
 		r.head('>', n)
@@ -92,7 +93,7 @@ func (r *Reply) Push(n int) {
 	r.Array(n)
 }
 
-// Null adds the answer for a value that is not there.
+// Null adds the reply for an absent value.
 func (r *Reply) Null() {
 	if r.resp3 {
 		r.buf = append(r.buf, "_\r\n"...)
@@ -101,7 +102,7 @@ func (r *Reply) Null() {
 	r.buf = redcon.AppendNull(r.buf)
 }
 
-// NullArray adds the answer for an array that is not there.
+// NullArray adds the reply for an absent array.
 func (r *Reply) NullArray() {
 	if r.resp3 {
 		r.buf = append(r.buf, "_\r\n"...)
@@ -110,7 +111,7 @@ func (r *Reply) NullArray() {
 	r.buf = append(r.buf, "*-1\r\n"...)
 }
 
-// Verbatim adds plain text that is meant for a person; a bulk string in RESP2.
+// Verbatim adds plain text for display; a bulk string in RESP2.
 func (r *Reply) Verbatim(text string) {
 	if r.resp3 {
 		r.head('=', len(text)+len("txt:"))

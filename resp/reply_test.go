@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// replies shows what each method adds in either version.
+// replies holds the bytes that each method adds in either version.
 var replies = []struct {
 	name         string
 	add          func(*Reply)
@@ -59,8 +59,8 @@ func TestReply(t *testing.T) {
 	}
 }
 
-// TestReplyIsWellFormed reads every RESP2 reply as a client does. An aggregate that is
-// only announced has no end yet.
+// TestReplyIsWellFormed reads every RESP2 reply as a client does. The header of an aggregate
+// alone is incomplete.
 func TestReplyIsWellFormed(t *testing.T) {
 	for _, tt := range replies {
 		if strings.HasPrefix(tt.resp2, "*") && len(tt.resp2) < 7 && tt.resp2 != "*0\r\n" && tt.resp2 != "*-1\r\n" || tt.name == "raw" {
@@ -69,7 +69,7 @@ func TestReplyIsWellFormed(t *testing.T) {
 		var r Reply
 		tt.add(&r)
 		if n, _ := redcon.ReadNextRESP(r.Bytes()); n != r.Len() {
-			t.Errorf("%s: a client takes %d bytes of %q for the reply", tt.name, n, r.Bytes())
+			t.Errorf("%s: a client reads %d bytes of %q as the reply", tt.name, n, r.Bytes())
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestReplyIsWellFormed(t *testing.T) {
 func TestReplyProtocol(t *testing.T) {
 	var r Reply
 	if r.Protocol() != 2 {
-		t.Errorf("the zero value speaks version %d", r.Protocol())
+		t.Errorf("the zero value has version %d", r.Protocol())
 	}
 	r.Null()
 	r.SetProtocol(3)
@@ -102,11 +102,11 @@ func TestReplyTruncate(t *testing.T) {
 	}
 	r.Truncate(0, 5000)
 	if r.Len() != 0 || cap(r.Bytes()) == 0 {
-		t.Errorf("%d bytes in room for %d, want none in the room there was", r.Len(), cap(r.Bytes()))
+		t.Errorf("length %d, capacity %d, want 0 and the old capacity", r.Len(), cap(r.Bytes()))
 	}
 	r.Truncate(0, 100)
 	if r.Len() != 0 || cap(r.Bytes()) != 0 {
-		t.Errorf("%d bytes in room for %d, want none in none", r.Len(), cap(r.Bytes()))
+		t.Errorf("length %d, capacity %d, want 0 and 0", r.Len(), cap(r.Bytes()))
 	}
 	r.OK()
 	if got := string(r.Bytes()); got != "+OK\r\n" {

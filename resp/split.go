@@ -3,18 +3,18 @@ package resp
 import "math"
 
 // SplitLine appends the words of line to dst, as Redis splits inline requests and the
-// lines of redis.conf: words are separated by white space; "..." takes the escapes
-// \n \r \t \b \a \xHH and a backslash before any other byte; '...' takes only \'. A
+// lines of redis.conf: words are separated by white space; "..." allows the escapes
+// \n \r \t \b \a \xHH and a backslash before any other byte; '...' allows only \'. A
 // closing quote must be followed by white space or the end of the line. The words are
 // unquoted in place, so line is overwritten and the words point into it.
 //
-// It returns ErrQuotes when a quote is not closed or is followed by another byte.
+// It returns ErrQuotes if a quote is not closed or is followed by another byte.
 func SplitLine(dst [][]byte, line []byte) ([][]byte, error) {
 	return splitLine(dst, line, math.MaxInt)
 }
 
-// splitLine is SplitLine for no more than limit words in dst; it stops at the first
-// beyond, lest a line of many words buys much memory.
+// splitLine is SplitLine for at most limit words in dst; it stops at the first word beyond
+// the limit, so that a line of many words does not allocate much memory.
 func splitLine(dst [][]byte, line []byte, limit int) ([][]byte, error) {
 	i := 0
 	for {
@@ -37,7 +37,7 @@ func splitLine(dst [][]byte, line []byte, limit int) ([][]byte, error) {
 }
 
 // splitWord unquotes the word that begins at line[start] and returns it with the
-// index behind it. What is written never overtakes what is read.
+// index after it. The write position never overtakes the read position.
 func splitWord(line []byte, start int) (word []byte, next int, err error) {
 	out, i := start, start
 	for i < len(line) && !endsWord(line[i]) {
@@ -56,7 +56,7 @@ func splitWord(line []byte, start int) (word []byte, next int, err error) {
 }
 
 // unquote copies the quoted text whose opening quote is line[i] to line[out:] and
-// returns the ends of both. The text has to end its word.
+// returns the ends of both. The closing quote must end the word.
 func unquote(line []byte, out, i int) (outEnd, next int, err error) {
 	quote := line[i]
 	i++
@@ -118,8 +118,8 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-// endsWord leaves out the vertical tab and the form feed: before a word and behind a
-// quote Redis takes them for white space, within a word for a part of it.
+// endsWord excludes the vertical tab and the form feed: Redis treats them as white space
+// before a word and after a quote, but as a part of the word within a word.
 func endsWord(c byte) bool {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n'
 }

@@ -70,17 +70,17 @@ func TestSplitLineAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestSplitLineDoesNotPayForWords checks that a line of many words is refused at the
-// first too many, before there is a place for all of them.
+// TestSplitLineDoesNotPayForWords checks that a line of many words is refused at the first
+// word beyond the limit, before memory for all of them is allocated.
 func TestSplitLineDoesNotPayForWords(t *testing.T) {
 	words, err := splitLine(nil, bytes.Repeat([]byte("a "), 10000), 10)
 	if err != ErrManyInline || len(words) != 10 || cap(words) > 20 {
-		t.Errorf("got %d words in room for %d, %v", len(words), cap(words), err)
+		t.Errorf("got %d words with capacity %d, %v", len(words), cap(words), err)
 	}
 }
 
-// FuzzSplitLine compares with the reference, and checks that any bytes come back from
-// between quotes.
+// FuzzSplitLine compares with the reference, and checks that any bytes in quotes are
+// returned unchanged.
 func FuzzSplitLine(f *testing.F) {
 	for _, s := range corpus {
 		f.Add(s.seed())
@@ -98,7 +98,7 @@ func FuzzSplitLine(f *testing.F) {
 		}
 		got, err = SplitLine(nil, quoteHex(line))
 		if err != nil || len(got) != 1 || !bytes.Equal(got[0], line) {
-			t.Fatalf("%q between quotes: got %q, %v", line, got, err)
+			t.Fatalf("%q in quotes: got %q, %v", line, got, err)
 		}
 	})
 }
@@ -122,6 +122,6 @@ func TestSplitLineAgainstReference(t *testing.T) {
 		}
 	}
 	if refused < 5000 || refused > 45000 {
-		t.Errorf("%d of 50000 lines are refused: too few of one kind to prove anything", refused)
+		t.Errorf("%d of 50000 lines are refused: the test needs more of both kinds", refused)
 	}
 }
