@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// check compares both functions with numbers without end.
+// check compares both functions with big integers.
 func check(t *testing.T, a, b, c uint64) {
 	t.Helper()
 	product := new(big.Int).Mul(new(big.Int).SetUint64(a), new(big.Int).SetUint64(b))
@@ -44,7 +44,7 @@ func TestMulDiv(t *testing.T) {
 	}
 }
 
-// TestZeroDivisor: a divisor of 0 fits nothing.
+// TestZeroDivisor checks that division by 0 never fits.
 func TestZeroDivisor(t *testing.T) {
 	if q, ok := Floor(1, 1, 0); ok {
 		t.Errorf("Floor(1, 1, 0) = %d", q)
