@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// hostile makes patterns and texts of which a backtracking matcher tries every way of
-// sharing the text among the stars.
+// hostile returns a pattern and a text for which a backtracking matcher tries every way of
+// dividing the text among the stars.
 func hostile(stars, length int) (pattern, s string) {
 	return strings.Repeat("a*", stars) + "b", strings.Repeat("a", length)
 }
 
-// TestMatch_Cost would not return within the life of a machine if stars were tried in
-// every combination: 64 stars can share 4096 bytes in about 10^140 ways.
+// TestMatch_Cost would take practically forever if stars were tried in every combination:
+// 64 stars can divide 4096 bytes in about 10^140 ways.
 func TestMatch_Cost(t *testing.T) {
 	pattern, s := hostile(64, 4096)
 	if Match(pattern, s) {
@@ -23,7 +23,7 @@ func TestMatch_Cost(t *testing.T) {
 	}
 }
 
-// TestMatch_LongTail is the worst case that remains: every byte of the text begins a
+// TestMatch_LongTail tests the remaining worst case: every byte of the text begins a
 // run that fails at the last byte of the pattern.
 func TestMatch_LongTail(t *testing.T) {
 	pattern, s := "*"+strings.Repeat("a", 500)+"b", strings.Repeat("a", 20000)

@@ -1,6 +1,6 @@
 package glob
 
-// Text is what can be a pattern or be matched by one.
+// Text is the type of patterns and of the texts matched by them.
 type Text interface{ string | []byte }
 
 // Match reports whether the whole of s matches pattern.
@@ -13,12 +13,12 @@ func MatchFold[P, S Text](pattern P, s S) bool {
 	return match(pattern, s, true)
 }
 
-// match walks s once. On a mismatch it returns to the last star and lets that star
-// take one byte more. Earlier stars never need another try: what lies between two
-// stars was found at its first place, and any later place leaves less of s to the rest.
+// match walks s once. On a mismatch it returns to the last star and extends the match of
+// that star by one byte. Earlier stars need no retry: the text between two stars was
+// matched at its first position, and any later position leaves less of s to the rest.
 func match[P, S Text](pattern P, s S, fold bool) bool {
 	p, i := 0, 0
-	star, taken := -1, 0 // index after the last star, and of the byte that follows what it took
+	star, taken := -1, 0 // index after the last star, and index after the bytes it matched
 	for i < len(s) {
 		if p < len(pattern) && pattern[p] == '*' {
 			p++
@@ -43,7 +43,7 @@ func match[P, S Text](pattern P, s S, fold bool) bool {
 }
 
 // matchByte reports whether c matches the element of pattern that begins at p, which
-// is no star, and how many bytes of the pattern that element takes.
+// must not be a star, and returns the length of that element in bytes.
 func matchByte[P Text](pattern P, p int, c byte, fold bool) (width int, ok bool) {
 	if p == len(pattern) {
 		return 0, false
@@ -60,7 +60,7 @@ func matchByte[P Text](pattern P, p int, c byte, fold bool) (width int, ok bool)
 	}
 }
 
-// matchClass is matchByte for the class whose bracket is at p; c is folded already.
+// matchClass is matchByte for the class whose bracket is at p; c must be folded.
 func matchClass[P Text](pattern P, p int, c byte, fold bool) (width int, ok bool) {
 	i := p + 1
 	negated := i < len(pattern) && pattern[i] == '^'
@@ -89,12 +89,12 @@ func matchClass[P Text](pattern P, p int, c byte, fold bool) (width int, ok bool
 	return i - p, found != negated
 }
 
-// within reports whether c lies between a and b, whichever of them is the smaller.
+// within reports whether c is between a and b, which may be in either order.
 func within(c, a, b byte) bool {
 	return min(a, b) <= c && c <= max(a, b)
 }
 
-// letter returns c, as a small letter if fold is set and c is a capital one.
+// letter returns c, converted to lower case if fold is set and c is an upper case letter.
 func letter(c byte, fold bool) byte {
 	if fold && 'A' <= c && c <= 'Z' {
 		return c + ('a' - 'A')

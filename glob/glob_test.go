@@ -10,7 +10,7 @@ func TestMatch(t *testing.T) {
 		pattern, s string
 		want       bool
 	}{
-		// Literals and the empty ends.
+		// Literals and empty strings.
 		{"", "", true},
 		{"", "a", false},
 		{"a", "", false},
@@ -127,9 +127,9 @@ func TestMatchFold(t *testing.T) {
 		{"[m-n]*", "MAXMEMORY", true},
 		{"[^M]*", "maxmemory", false},
 		{`\M*`, "maxmemory", true},
-		{"@", "`", false}, // the neighbours of the letters do not fold
+		{"@", "`", false}, // the bytes next to the letters do not fold
 		{"[", "{", false},
-		{"\xc9", "\xe9", false}, // nor does anything but ASCII
+		{"\xc9", "\xe9", false}, // only ASCII folds
 	}
 	for _, tt := range tests {
 		if got := MatchFold(tt.pattern, []byte(tt.s)); got != tt.want {
@@ -138,8 +138,8 @@ func TestMatchFold(t *testing.T) {
 	}
 }
 
-// reference says what a pattern means in the plainest way there is: a star matches
-// nothing, or one byte and then whatever it matches again.
+// reference defines the meaning of a pattern in the simplest form: a star matches nothing,
+// or one byte followed by a match of the same star.
 func reference(pattern, s string) bool {
 	if pattern == "" {
 		return s == ""
@@ -172,7 +172,7 @@ func element(pattern string) (allowed [256]bool, rest string) {
 	return allowed, pattern[1:]
 }
 
-// class is element for what follows an opening bracket.
+// class is element for the pattern after an opening bracket.
 func class(pattern string) (allowed [256]bool, rest string) {
 	if inner, negated := strings.CutPrefix(pattern, "^"); negated {
 		allowed, rest = members(inner)
@@ -184,7 +184,7 @@ func class(pattern string) (allowed [256]bool, rest string) {
 	return members(pattern)
 }
 
-// members lists a class by calling itself for what follows each member.
+// members parses the members of a class recursively.
 func members(pattern string) (allowed [256]bool, rest string) {
 	if pattern == "" {
 		return allowed, ""
@@ -205,8 +205,8 @@ func members(pattern string) (allowed [256]bool, rest string) {
 	return allowed, rest
 }
 
-// TestMatch_Exhaustive compares every short pattern over the bytes that mean something
-// with the reference.
+// TestMatch_Exhaustive compares every short pattern over the special bytes with the
+// reference.
 func TestMatch_Exhaustive(t *testing.T) {
 	texts := all("ab-", 3)
 	for _, pattern := range all(`ab*?[]^-\`, 4) {
