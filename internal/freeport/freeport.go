@@ -1,4 +1,4 @@
-// Package freeport finds ports for servers that a test starts as processes of their own.
+// Package freeport finds ports for servers that a test starts as separate processes.
 //
 // Only tests import it.
 package freeport
@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// The ports are below those that systems give to listeners and connections that ask for any, so
-// that none of these takes a port before the server listens, or while it starts again.
+// The ports are below the ephemeral ports of operating systems, so that no listener or connection
+// with an ephemeral port takes a port before the server listens, or while it restarts.
 //
-// They are divided into blocks. A process owns a block as long as it listens on the first port of
-// it, so that tests of other packages, which run at the same time, get other ports.
+// They are divided into blocks. A process owns a block while it listens on the first port of
+// the block, so that tests of other packages, which run concurrently, get other ports.
 const (
 	first  = 13_000
 	size   = 200 // ports of a block, many more than a test uses
@@ -27,11 +27,11 @@ var block struct {
 	sync.Mutex
 	owner net.Listener // on the first port; nil if the process owns none yet
 	base  int          // the first port
-	used  int          // the last that was returned, counted from the first
+	used  int          // the port returned last, as an offset from the first
 }
 
-// Of returns a port of the loopback address that nothing listens on, and that was not returned to
-// this process or another one lately. It fails the test if it finds none.
+// Of returns a port of the loopback address on which nothing listens, and which was not returned
+// recently, to this process or another one. It fails the test if there is none.
 func Of(t testing.TB) int {
 	t.Helper()
 	block.Lock()
@@ -50,7 +50,7 @@ func Of(t testing.TB) int {
 	return 0
 }
 
-// acquire makes the process own a block, and reports whether one was free. block is locked.
+// acquire acquires a block for the process, and reports whether one was free. block must be locked.
 func acquire() bool {
 	for _, i := range rand.Perm(blocks) {
 		if ln := listen(first + i*size); ln != nil {
@@ -61,7 +61,7 @@ func acquire() bool {
 	return false
 }
 
-// listen returns nil if the port is in use.
+// listen returns a listener on port, or nil if the port is in use.
 func listen(port int) net.Listener {
 	ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// printPorts makes the test binary print some ports, as another process that tests at the same time.
+// printPorts is the environment variable that makes the test binary print some ports, as a concurrent process.
 const printPorts = "FREEPORT_PRINT"
 
 func TestOf(t *testing.T) {
@@ -45,7 +45,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// Ports are used again in turn, but for those that are in use.
+// TestOf_AllUsed checks that ports are reused in turn, except those in use.
 func TestOf_AllUsed(t *testing.T) {
 	inUse := Of(t)
 	ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", inUse))
@@ -57,7 +57,7 @@ func TestOf_AllUsed(t *testing.T) {
 	for range 2 * (size - 2) {
 		times[Of(t)]++
 	}
-	if len(times) > size-2 || len(times) < size/2 || times[inUse] > 0 { // other programs may use some
+	if len(times) > size-2 || len(times) < size/2 || times[inUse] > 0 { // other programs may use some ports
 		t.Errorf("%d of %d ports, and the one in use %d times", len(times), size-2, times[inUse])
 	}
 }

@@ -1,6 +1,6 @@
-// Package goroutines finds goroutines by their stacks, so that a test can check that none is
-// left. Their number tells nothing: those of the runtime, of the testing package and of other
-// tests come and go meanwhile.
+// Package goroutines finds goroutines by their stacks, so that a test can check that none
+// leaks. A count of goroutines is not sufficient: those of the runtime, of the testing package and
+// of other tests start and end concurrently.
 //
 // Only tests import it.
 package goroutines
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// patience bounds waiting for goroutines to end. Only a test that fails waits for so long.
+// patience is the maximum time to wait for goroutines to end. Only a failing test waits that long.
 const patience = 2 * time.Minute
 
 // Of returns the stacks, by the goroutine's number, of the goroutines that run, or were started
@@ -41,7 +41,7 @@ func all() string {
 }
 
 // AwaitEnd waits until the goroutines of Of(prefix) have ended, except those in before, which is
-// an earlier result of Of or nil. If some do not end, it fails the test with their stacks.
+// an earlier result of Of or nil. It fails the test with the stacks of the goroutines that do not end.
 func AwaitEnd(t testing.TB, prefix string, before map[string]string) {
 	t.Helper()
 	left := Since(before, prefix)

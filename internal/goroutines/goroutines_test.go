@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// worker has a goroutine of its own.
+// worker has one goroutine.
 type worker struct{ stop chan struct{} }
 
 func newWorker() *worker {
@@ -30,7 +30,7 @@ func TestOf(t *testing.T) {
 		t.Errorf("there are %v before", before)
 	}
 	first := newWorker()
-	one := Of(ofMakers) // it may not run yet
+	one := Of(ofMakers) // the goroutine may not have run yet
 	if len(one) != 1 {
 		t.Errorf("one worker has %d goroutines", len(one))
 	}
@@ -51,7 +51,7 @@ func TestOf(t *testing.T) {
 	AwaitEnd(t, ofWorkers, nil)
 }
 
-// recorder keeps failures from being those of the test.
+// recorder records failures instead of failing the test.
 type recorder struct {
 	testing.TB
 	failures []string
@@ -69,7 +69,7 @@ func TestAwaitEnd_Left(t *testing.T) {
 		w := newWorker()
 		AwaitEnd(r, ofMakers, Of(ofMakers))
 		if len(r.failures) != 0 || time.Since(begin) != 0 {
-			t.Errorf("it waits for what was there before: %v, %q", time.Since(begin), r.failures)
+			t.Errorf("it waits for earlier goroutines: %v, %q", time.Since(begin), r.failures)
 		}
 		AwaitEnd(r, ofMakers, nil)
 		if len(r.failures) != 1 || !strings.Contains(r.failures[0], "(*worker).run") || time.Since(begin) < patience {

@@ -2,5 +2,5 @@
 
 package race
 
-// Factor is 1 without the race detector: tests do all of their work.
+// Factor is 1 without the race detector: tests run all of their steps.
 const Factor = 1

@@ -1,5 +1,5 @@
 // Package race scales tests down under the race detector.
 //
 // The detector makes code about ten times as slow, and finds nothing in a test of one goroutine. Such a test divides
-// the number of its steps by Factor. "make test" runs the packages that use it without the detector, too.
+// the number of its steps by Factor. "make test" also runs the packages that use Factor without the detector.
 package race

@@ -2,5 +2,5 @@
 
 package race
 
-// Factor is the part of the work that a test of one goroutine leaves out: it does 1 in Factor.
+// Factor is the divisor for the number of steps of a test of one goroutine.
 const Factor = 8
