@@ -2,5 +2,5 @@
 
 package mutant
 
-// Is reports whether a bug is switched on: never, in this build.
+// Is reports whether a bug is enabled: always false in this build.
 func Is(Bug) bool { return false }

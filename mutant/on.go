@@ -6,5 +6,5 @@ import "os"
 
 var chosen = Bug(os.Getenv("THROTTLED_MUTANT"))
 
-// Is reports whether a bug is switched on.
+// Is reports whether a bug is enabled.
 func Is(b Bug) bool { return chosen == b }
