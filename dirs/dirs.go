@@ -1,20 +1,20 @@
-// Package dirs does for directories what package os does for files only: [Lock] keeps a
-// second process out of one, and [Sync] makes the names in it durable.
+// Package dirs provides two operations on directories that package os does not have: [Lock]
+// locks a directory against other processes, and [Sync] makes its entries durable.
 //
 // # Guarantees
 //
-// One holder at a time has the lock of a directory, among all processes of a machine and
-// within each. It is given back by the end of the process, however that comes, and leaves no
-// file. A process that the holder starts does not get it.
+// The lock of a directory has one holder at a time, among all processes of a machine and
+// within each. It is released when the process ends, for any reason, and leaves no file. A child
+// process does not inherit it.
 //
 // # Caveats
 //
-// The lock is flock's, and keeps out only those who ask for it. Where the file system has no
-// flock on directories, as some network file systems, Lock fails. The lock is on the directory
-// and not on its name: it goes along when the directory is renamed, and one that is made in its
-// place is free.
+// The lock is an advisory lock by flock. If the file system does not support flock on
+// directories, as some network file systems, Lock fails. The lock belongs to the directory
+// and not to its name: it stays with a renamed directory, and a new directory of the old
+// name is not locked.
 //
-// Some file systems have no way to make names durable. Sync then does nothing.
+// Some file systems have no way to make directory entries durable. Sync then does nothing.
 package dirs
 
 import (
@@ -24,13 +24,13 @@ import (
 	"syscall"
 )
 
-// ErrLocked is wrapped by Lock when another process, or somebody else in this one, has the
-// lock.
+// ErrLocked is wrapped by the error of Lock if another process, or another caller in this
+// process, holds the lock.
 var ErrLocked = errors.New("another process uses it")
 
-// Lock takes the lock on a directory, which must be there; closing the file that it returns
-// gives it back. It never waits. It wraps [ErrLocked] if the lock is taken, or else the error of
-// the file system.
+// Lock locks an existing directory; closing the returned file releases the lock. Lock never
+// blocks. The error wraps [ErrLocked] if the lock is held, and is that of the file system
+// otherwise.
 func Lock(path string) (*os.File, error) {
 	dir, err := os.Open(path)
 	if err != nil {
@@ -47,8 +47,8 @@ func Lock(path string) (*os.File, error) {
 	return nil, fmt.Errorf("lock the directory %s: %w", path, err)
 }
 
-// Sync makes the names in a directory durable, of files that were made, linked, renamed or
-// removed there; what the files hold is not its business. It returns errors of the file system.
+// Sync makes the entries of a directory durable: files created, linked, renamed or removed in
+// it. It does not sync the contents of the files. It returns the error of the file system.
 func Sync(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
@@ -56,7 +56,7 @@ func Sync(path string) error {
 	}
 	err = d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		err = nil // some file systems have no way to ask for it
+		err = nil // not supported by the file system
 	}
 	return errors.Join(err, d.Close())
 }

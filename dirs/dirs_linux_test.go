@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// TestSystemCalls has strace let the system calls fail, and looks whether they were made.
+// TestSystemCalls makes system calls fail with strace, and checks that they were made.
 func TestSystemCalls(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range []struct{ role, inject, want string }{
 		{"sync", "fsync:error=EIO", "sync " + dir + ": input/output error"},
 		{"sync", "fsync:error=ENOSPC", "sync " + dir + ": no space left on device"},
-		{"sync", "fsync:error=EINVAL", ""}, // there is no way to ask for it
+		{"sync", "fsync:error=EINVAL", ""}, // not supported by the file system
 		{"sync", "fsync:error=EOPNOTSUPP", ""},
 		{"sync", "fsync:error=ENOSYS", ""},
-		{"sync", "fsync:error=EINTR:when=1", ""}, // it is asked again
+		{"sync", "fsync:error=EINTR:when=1", ""}, // retried
 		{"lock", "flock:error=EAGAIN", "locked=true: lock the directory " + dir + ": another process uses it"},
 		{"lock", "flock:error=ENOLCK", "locked=false: lock the directory " + dir + ": no locks available"},
 		{"lock", "flock:error=EBADF", "locked=false: lock the directory " + dir + ": bad file descriptor"},
@@ -27,7 +27,7 @@ func TestSystemCalls(t *testing.T) {
 			cmd := command(t, tt.role, dir, "strace", "-f", "-qq", "-y", "-o", trace,
 				"-e", "trace="+call, "-e", "signal=none", "-e", "inject="+tt.inject)
 			if got := says(t, cmd); got != tt.want {
-				t.Errorf("it says %q; want %q", got, tt.want)
+				t.Errorf("got %q; want %q", got, tt.want)
 			}
 			calls, err := os.ReadFile(trace)
 			must(t, err)
@@ -38,7 +38,7 @@ func TestSystemCalls(t *testing.T) {
 	}
 }
 
-// TestDescriptors looks whether all that is opened is closed, whatever comes of it.
+// TestDescriptors checks that all opened descriptors are closed, with and without an error.
 func TestDescriptors(t *testing.T) {
 	dir := t.TempDir()
 	wantsFree(t, dir)
@@ -50,11 +50,11 @@ func TestDescriptors(t *testing.T) {
 		must(t, Sync(dir))
 	}
 	if after := descriptors(t, dir); before != 1 || after != before {
-		t.Errorf("%d descriptors are open, and %d before", after, before)
+		t.Errorf("%d descriptors are open, want %d", after, before)
 	}
 }
 
-// descriptors is how many this process has of a directory.
+// descriptors returns the number of descriptors that this process has of a directory.
 func descriptors(t *testing.T, dir string) (n int) {
 	t.Helper()
 	const open = "/proc/self/fd"

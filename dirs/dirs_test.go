@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Some tests run other processes, which are this test binary with a role.
+// Some tests run other processes, which are this test binary in another role.
 const (
 	roleEnv = "THROTTLED_TEST_ROLE"
 	dirEnv  = "THROTTLED_TEST_DIR"
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// lock takes the lock and gives it back.
+// lock acquires the lock and releases it.
 func lock(dir string) error {
 	f, err := Lock(dir)
 	if err != nil {
@@ -40,7 +40,7 @@ func lock(dir string) error {
 	return f.Close()
 }
 
-// hold has the lock until it is killed.
+// hold holds the lock until the process is killed.
 func hold(dir string) error {
 	if _, err := Lock(dir); err != nil {
 		return err
@@ -48,7 +48,7 @@ func hold(dir string) error {
 	return wait(dir)
 }
 
-// wait says that it runs, and ends when the standard input does.
+// wait prints that it is running, and returns at the end of the standard input.
 func wait(string) error {
 	_, _ = fmt.Println("here")
 	_, err := io.Copy(io.Discard, os.Stdin)
@@ -62,7 +62,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// command is a process with a role, run by the words before it, if there are any.
+// command returns the command of a process in a role, with a prefix of arguments if there is one.
 func command(t *testing.T, role, dir string, before ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
@@ -73,62 +73,62 @@ func command(t *testing.T, role, dir string, before ...string) *exec.Cmd {
 	return cmd
 }
 
-// says is what a process writes to its standard error, which is empty if it ends well.
+// says runs a process and returns its standard error, which is empty if the process succeeds.
 func says(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	var said strings.Builder
 	cmd.Stderr = &said
 	err := cmd.Run()
 	if (err != nil) != (said.Len() > 0) {
-		t.Fatalf("%q ends with %v and says %q", cmd.Args, err, said.String())
+		t.Fatalf("%q exits with %v and writes %q", cmd.Args, err, said.String())
 	}
 	return said.String()
 }
 
-// start starts a process that waits, and kills it when the returned function is called.
+// start starts a process that waits. The returned function kills it.
 func start(t *testing.T, role, dir string) (kill func()) {
 	t.Helper()
 	cmd := command(t, role, dir)
 	cmd.Stderr = os.Stderr
-	_, err := cmd.StdinPipe() // it would end with the input
+	_, err := cmd.StdinPipe() // the process waits for the end of its input
 	must(t, err)
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "here\n" {
-		t.Fatalf("the process that is to %s says %q, %v", role, line, err)
+		t.Fatalf("the process with the role %s writes %q, %v", role, line, err)
 	}
 	return func() {
 		t.Helper()
 		must(t, cmd.Process.Kill())
 		if err := cmd.Wait(); cmd.ProcessState.Exited() {
-			t.Fatalf("the process ended by itself: %v", err)
+			t.Fatalf("the process was not killed, it exited: %v", err)
 		}
 	}
 }
 
-// wantsLocked checks that the lock is taken, in this process and for another.
+// wantsLocked checks that the lock is held, as seen by this process and by another.
 func wantsLocked(t *testing.T, path string) {
 	t.Helper()
 	want := "lock the directory " + path + ": another process uses it"
 	f, err := Lock(path)
 	if f != nil || !errors.Is(err, ErrLocked) || err.Error() != want {
-		t.Errorf("Lock(%s) of a holder = %v, %v; want %s", path, f, err, want)
+		t.Errorf("Lock(%s), which is held, = %v, %v; want %s", path, f, err, want)
 	}
 	if got := says(t, command(t, "lock", path)); got != "locked=true: "+want {
-		t.Errorf("another process is told %q; want %q", got, want)
+		t.Errorf("another process gets %q; want %q", got, want)
 	}
 }
 
-// wantsFree checks that the lock is free for another process, and takes it.
+// wantsFree checks that the lock is free, as seen by another process, and acquires it.
 func wantsFree(t *testing.T, path string) *os.File {
 	t.Helper()
 	if got := says(t, command(t, "lock", path)); got != "" {
-		t.Errorf("another process is told %q of a lock that is free", got)
+		t.Errorf("another process gets %q for a free lock", got)
 	}
 	f, err := Lock(path)
 	if err != nil {
-		t.Fatalf("Lock(%s) that is free: %v", path, err)
+		t.Fatalf("Lock(%s), which is free: %v", path, err)
 	}
 	t.Cleanup(func() { _ = f.Close() }) // it may be closed already
 	return f
@@ -139,7 +139,7 @@ func TestLock_OneProcess(t *testing.T) {
 	for range 3 {
 		f := wantsFree(t, dir)
 		wantsLocked(t, dir)
-		wantsLocked(t, dir) // who was refused has not taken it away
+		wantsLocked(t, dir) // a refused call has not released the lock
 		must(t, f.Close())
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -147,7 +147,7 @@ func TestLock_OneProcess(t *testing.T) {
 	}
 }
 
-// TestLock_Together lets many ask at once: one of them gets it.
+// TestLock_Together calls Lock concurrently: exactly one call succeeds.
 func TestLock_Together(t *testing.T) {
 	const many = 50
 	dir := t.TempDir()
@@ -174,7 +174,7 @@ func TestLock_Together(t *testing.T) {
 		must(t, f.Close())
 	}
 	if len(holders) != 1 {
-		t.Errorf("%d have the lock at the same time", len(holders))
+		t.Errorf("%d hold the lock at the same time", len(holders))
 	}
 }
 
@@ -186,7 +186,7 @@ func TestLock_HolderIsKilled(t *testing.T) {
 	wantsFree(t, dir)
 }
 
-// TestLock_NotInherited has the holder start a process that outlives the lock.
+// TestLock_NotInherited starts a process while the lock is held, which outlives the lock.
 func TestLock_NotInherited(t *testing.T) {
 	dir := t.TempDir()
 	f := wantsFree(t, dir)
@@ -196,7 +196,7 @@ func TestLock_NotInherited(t *testing.T) {
 	kill()
 }
 
-// TestLock_Names has one directory under several names, and several under one.
+// TestLock_Names tests one directory with several names, and several directories with one name.
 func TestLock_Names(t *testing.T) {
 	parent := t.TempDir()
 	dir, link, moved := filepath.Join(parent, "dir"), filepath.Join(parent, "link"), filepath.Join(parent, "moved")
@@ -212,7 +212,7 @@ func TestLock_Names(t *testing.T) {
 	wantsFree(t, dir)
 }
 
-// TestNotThere asks for directories that cannot be opened.
+// TestNotThere tests paths of directories that cannot be opened.
 func TestNotThere(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -236,14 +236,14 @@ func TestNotThere(t *testing.T) {
 		}
 	}
 	if err := Sync(gone); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Sync of a directory that is not there: %v", err)
+		t.Errorf("Sync of an absent directory: %v", err)
 	}
 	if _, err := os.Stat(gone); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a directory that was not there is: %v", err)
+		t.Errorf("an absent directory was created: %v", err)
 	}
 }
 
-// TestSync makes names durable in directories that are empty, full and locked.
+// TestSync makes the entries of empty, full and locked directories durable.
 func TestSync(t *testing.T) {
 	dir := t.TempDir()
 	must(t, Sync(dir))
@@ -253,7 +253,7 @@ func TestSync(t *testing.T) {
 	must(t, Sync(dir))
 	wantsFree(t, dir)
 	must(t, Sync(dir))
-	wantsLocked(t, dir) // closing another descriptor of the directory gives nothing back
+	wantsLocked(t, dir) // closing another descriptor of the directory does not release the lock
 	if names, err := os.ReadDir(dir); err != nil || len(names) != 100 {
 		t.Errorf("after Sync there are %d names, %v", len(names), err)
 	}
