@@ -15,7 +15,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// redisServer is a real server that is there until the test ends.
+// redisServer is a real server that runs until the end of the test.
 type redisServer struct {
 	*redis.Client
 	t    *testing.T
@@ -24,7 +24,7 @@ type redisServer struct {
 	url  string
 }
 
-// startRedis starts a server with further arguments. Clients give the password, if any.
+// startRedis starts a server with further arguments. password may be empty.
 func startRedis(t *testing.T, password string, args ...string) *redisServer {
 	t.Helper()
 	port := strconv.Itoa(freeport.Of(t))
@@ -50,7 +50,7 @@ func startRedis(t *testing.T, password string, args ...string) *redisServer {
 	return s
 }
 
-// wait waits until the server answers.
+// wait waits until the server replies.
 func (s *redisServer) wait() {
 	s.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -63,12 +63,12 @@ func (s *redisServer) wait() {
 				return
 			}
 		case <-timeout:
-			s.t.Fatal("redis-server does not answer")
+			s.t.Fatal("redis-server does not reply")
 		}
 	}
 }
 
-// do runs a command that has to succeed.
+// do runs a command that must succeed.
 func (s *redisServer) do(args ...any) {
 	s.t.Helper()
 	if err := s.Do(context.Background(), args...).Err(); err != nil {
@@ -82,7 +82,7 @@ func writeCell(ctx context.Context, c redis.Cmdable, key string, tat, now uint64
 	c.PExpire(ctx, key, time.Duration(tat-now).Truncate(time.Millisecond))
 }
 
-// writeDragonfly stores state as Dragonfly does: the end is rounded up and absolute.
+// writeDragonfly stores state as Dragonfly does: the expiry time is rounded up and absolute.
 func writeDragonfly(ctx context.Context, c redis.Cmdable, key string, tat uint64) {
 	c.Set(ctx, key, tat, 0)
 	c.PExpireAt(ctx, key, time.UnixMilli(int64((tat+999_999)/1_000_000)))
@@ -90,7 +90,7 @@ func writeDragonfly(ctx context.Context, c redis.Cmdable, key string, tat uint64
 
 func wallNow() uint64 { return uint64(time.Now().UnixNano()) }
 
-// fill stores n keys as redis-cell does and returns their TATs, an hour and more away.
+// fill stores n keys as redis-cell does and returns their TATs, which are at least an hour ahead.
 func (s *redisServer) fill(prefix string, n int) map[string]uint64 {
 	s.t.Helper()
 	ctx := context.Background()
@@ -121,12 +121,12 @@ func (s sink) put(r limiter.Record) error {
 	return nil
 }
 
-// maxRoundTrip is more than a round trip to a server on this machine takes, however busy
-// it is.
+// maxRoundTrip is an upper bound for a round trip to a server on this machine, under any
+// load.
 const maxRoundTrip = uint64(20 * time.Second)
 
-// wantTATs checks records against the TATs of the source, whose clock is behind by so
-// much: nothing of what was used is lost, and no more than a round trip is added.
+// wantTATs compares records with the TATs of the source, whose clock is behind by the given
+// duration: no used time is lost, and at most a round trip is added.
 func (s sink) wantTATs(t *testing.T, tats map[string]uint64, behind time.Duration) {
 	t.Helper()
 	if len(s) != len(tats) {
@@ -134,13 +134,13 @@ func (s sink) wantTATs(t *testing.T, tats map[string]uint64, behind time.Duratio
 	}
 	for key, tat := range tats {
 		if more := s[key] - (tat + uint64(behind)); more > maxRoundTrip {
-			t.Fatalf("%q has the TAT %d; want %d or at most a round trip more", key, s[key], tat+uint64(behind))
+			t.Fatalf("%q has the TAT %d; want %d plus a round trip at most", key, s[key], tat+uint64(behind))
 		}
 	}
 }
 
-// run imports everything into a new sink. The keys may have been written long after their TTLs were
-// computed, on a machine that is busy.
+// run imports all keys into a new sink. On a loaded machine the keys may have been written long
+// after their TTLs were computed.
 func (s *redisServer) run(c Config) (sink, Report) {
 	s.t.Helper()
 	c.From = append([]string{s.url}, c.From...)

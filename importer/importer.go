@@ -8,22 +8,22 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Config says what is imported. From is required; the zero value of the rest is ready
-// for use.
+// Config configures an import. From is required; the zero value of each other field is a
+// usable default.
 type Config struct {
-	// From is the URLs of the servers to read: redis://[user:password@]host[:port][/db],
-	// or rediss:// for TLS. There is more than one if they are the masters of a cluster.
+	// From holds the URLs of the servers to read: redis://[user:password@]host[:port][/db],
+	// or rediss:// for TLS. It has more than one if they are the masters of a cluster.
 	From []string
 	// Match is a pattern of SCAN that keys must match; "" for all.
 	Match string
-	// Count is how many keys are asked for at once, 1 to 10000; 0 for 1000.
+	// Count is the COUNT option of SCAN, 1 to 10000; 0 for 1000.
 	Count int64
-	// Tolerance is by how much a TAT and a TTL may differ, above 0; 0 for a second.
+	// Tolerance is the maximum difference of a TAT and a TTL, above 0; 0 for a second.
 	Tolerance time.Duration
 	// Now is the limiter clock of the records, in nanoseconds; nil for wall time.
 	Now func() uint64
-	// Progress, if not nil, is called after each page with the keys read so far and
-	// those there are in all: an estimate, or 0 if it is unknown.
+	// Progress, if not nil, is called after each page with the number of keys read so far and
+	// the total number of keys: an estimate, or 0 if it is unknown.
 	Progress func(done, total int64)
 }
 
@@ -33,7 +33,7 @@ const (
 	defaultTolerance = time.Second
 )
 
-// normal returns the Config with its defaults filled in, or says what is wrong with it.
+// normal returns the Config with its defaults filled in, or an error if it is invalid.
 func (c Config) normal() (Config, error) {
 	if c.Count == 0 {
 		c.Count = defaultCount
@@ -58,7 +58,7 @@ func (c Config) normal() (Config, error) {
 	return c, nil
 }
 
-// run is an import under way.
+// run is the state of an import.
 type run struct {
 	Config
 	put   func(limiter.Record) error
@@ -66,12 +66,12 @@ type run struct {
 	total int64
 }
 
-// Run reads all keys of the sources, one source after the other, and calls put with each
-// that holds limiter state. A record is put's to keep. Failed commands are tried again on
-// a new connection a few times; an error that remains, one of put, or the end of ctx ends
-// the import. The Report covers what was done until then.
+// Run reads all keys of the sources, one source after the other, and calls put for each key
+// that holds limiter state. put may retain the record. Failed commands are retried a few times,
+// on a new connection. Run returns on an error that persists, an error of put, or the end of
+// ctx. The Report covers the keys read until then.
 //
-// Errors name a source by its address and never show its password.
+// Errors identify a source by its address and never contain its password.
 func Run(ctx context.Context, c Config, put func(limiter.Record) error) (Report, error) {
 	started := time.Now()
 	c, err := c.normal()
@@ -83,8 +83,8 @@ func Run(ctx context.Context, c Config, put func(limiter.Record) error) (Report,
 	return r.tally.report(time.Since(started)), err
 }
 
-// all begins with every source before it reads the first, so that what cannot work is
-// said at once.
+// all begins with every source before it reads the first one, so that configuration errors
+// are reported before the import starts.
 func (r *run) all(ctx context.Context) error {
 	sources := make([]*source, 0, len(r.From))
 	for _, url := range r.From {
@@ -101,7 +101,7 @@ func (r *run) all(ctx context.Context) error {
 		r.total += keys
 	}
 	if r.Match != "" {
-		r.total = 0 // how many of the keys will match is unknown
+		r.total = 0 // the number of matching keys is unknown
 	}
 	for _, s := range sources {
 		if err := r.one(ctx, s); err != nil {

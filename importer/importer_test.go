@@ -14,7 +14,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// TestAllSorts has every sort of key that a source may hold.
+// TestAllSorts imports keys of every kind that a source may hold.
 func TestAllSorts(t *testing.T) {
 	s := startRedis(t, "")
 	ctx := context.Background()
@@ -60,7 +60,7 @@ func TestAllSorts(t *testing.T) {
 		sum += s.Keys
 	}
 	if sum != r.Scanned {
-		t.Errorf("%d keys are accounted for; want %d", sum, r.Scanned)
+		t.Errorf("the report counts %d keys; want %d", sum, r.Scanned)
 	}
 	want := func(why reason, keys ...string) {
 		t.Helper()
@@ -130,7 +130,7 @@ func TestDatabases(t *testing.T) {
 	got.wantTATs(t, map[string]uint64{"three": tat}, 0)
 }
 
-// TestClocks has a limiter clock that is not the source's.
+// TestClocks uses a limiter clock that differs from the clock of the source.
 func TestClocks(t *testing.T) {
 	s := startRedis(t, "")
 	tats := s.fill("user:", 100)
@@ -164,7 +164,7 @@ func TestEmptySource(t *testing.T) {
 	}
 }
 
-// TestGone removes keys between SCAN and the reading of their page.
+// TestGone reads keys that do not exist any more after SCAN has returned them.
 func TestGone(t *testing.T) {
 	s := startRedis(t, "")
 	s.fill("user:", 10)
@@ -226,7 +226,7 @@ func TestInterrupted(t *testing.T) {
 		return got.put(rec)
 	})
 	if !errors.Is(err, context.Canceled) || len(got) == 0 || r.Imported >= 5000 {
-		t.Errorf("an interrupted import ends with %v after %d of 5000 keys", err, r.Imported)
+		t.Errorf("an interrupted import returns %v after %d of 5000 keys", err, r.Imported)
 	}
 }
 

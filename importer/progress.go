@@ -8,8 +8,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// Bar returns a function for [Config.Progress] that draws a bar on a terminal, and one
-// that removes it.
+// Bar returns a function for [Config.Progress] that draws a progress bar on a terminal, and
+// a function that removes the bar.
 func Bar(terminal io.Writer) (progress func(done, total int64), remove func()) {
 	var bar *progressbar.ProgressBar
 	progress = func(done, total int64) {
@@ -17,9 +17,9 @@ func Bar(terminal io.Writer) (progress func(done, total int64), remove func()) {
 			bar = newBar(terminal, total)
 		}
 		if total > 0 {
-			done = min(done, total) // SCAN may name more keys than there were at first
+			done = min(done, total) // SCAN may return more keys than the initial total
 		}
-		_ = bar.Set64(done) // what cannot be shown must not end the import
+		_ = bar.Set64(done) // an error of the terminal must not stop the import
 	}
 	remove = func() {
 		if bar != nil {
@@ -40,12 +40,12 @@ func newBar(w io.Writer, total int64) *progressbar.ProgressBar {
 		progressbar.OptionShowCount(),
 		progressbar.OptionShowIts(),
 		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionSetSpinnerChangeInterval(0), // no goroutine that draws by itself
+		progressbar.OptionSetSpinnerChangeInterval(0), // no goroutine that redraws the spinner
 	)
 }
 
-// Lines returns a function for [Config.Progress] that writes a line now and then, for logs:
-// one whenever so much time has passed since the last, by the clock now.
+// Lines returns a function for [Config.Progress] that writes lines for logs, at intervals of
+// at least every. now is the clock.
 func Lines(w io.Writer, every time.Duration, now func() time.Time) func(done, total int64) {
 	last := now()
 	return func(done, total int64) {
@@ -57,6 +57,6 @@ func Lines(w io.Writer, every time.Duration, now func() time.Time) func(done, to
 		if total > 0 {
 			of = fmt.Sprintf(" of about %d", total)
 		}
-		_, _ = fmt.Fprintf(w, "%d%s keys read\n", done, of) // what cannot be shown must not end the import
+		_, _ = fmt.Fprintf(w, "%d%s keys read\n", done, of) // a write error must not stop the import
 	}
 }

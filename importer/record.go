@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// reason says what became of a key: taken, or why it was not.
+// reason is the outcome for a key: taken, or the reason why it was skipped.
 type reason int
 
 const (
@@ -19,10 +19,10 @@ const (
 	disagrees
 	notNumber
 	notString
-	reasons // how many there are
+	reasons // the number of reasons
 )
 
-// reasonNames is what a report calls them.
+// reasonNames holds the texts of the reasons in a report.
 var reasonNames = [reasons]string{
 	taken:     "imported",
 	atRest:    "at rest: the TAT has passed",
@@ -33,7 +33,7 @@ var reasonNames = [reasons]string{
 	notString: "not a string",
 }
 
-// entry is a key as the source shows it.
+// entry is a key as read from the source.
 type entry struct {
 	key       string
 	value     string // its first valueBytes bytes
@@ -41,21 +41,21 @@ type entry struct {
 	wrongType bool   // there is a value, and it is not a string
 }
 
-// pttlGone is what PTTL answers when there is no such key.
+// pttlGone is the reply of PTTL for an absent key.
 const pttlGone = -2
 
-// valueBytes is what is read of a value: one byte more than a TAT can have, so that no
-// long value passes for a short one.
+// valueBytes is the number of bytes read of a value: one byte more than a TAT can have, so
+// that no long value is mistaken for a short one.
 const valueBytes = 21
 
-// instant is one point in time by two clocks, in nanoseconds below 1<<63.
+// instant is one point in time on two clocks, in nanoseconds below 1<<63.
 type instant struct {
 	source uint64 // wall time of the source
 	ours   uint64 // limiter time
 }
 
-// fromRedis decides what an entry is that was read at the given instant. The record is
-// meaningful only with the reason taken.
+// fromRedis classifies an entry that was read at the given instant. The record is valid
+// only if the reason is taken.
 func fromRedis(e entry, at instant, tolerance time.Duration) (limiter.Record, reason) {
 	if e.pttl == pttlGone {
 		return limiter.Record{}, gone
@@ -84,15 +84,15 @@ func fromRedis(e entry, at instant, tolerance time.Duration) (limiter.Record, re
 	}, taken
 }
 
-// parseTAT reads a number in the one form in which it is written as a TAT: digits, without
-// a sign or leading zeros.
+// parseTAT parses a number in the form in which TATs are written: digits, without a sign
+// or leading zeros.
 func parseTAT(s string) (uint64, bool) {
 	tat, err := strconv.ParseUint(s, 10, 64)
 	return tat, err == nil && (s[0] != '0' || s == "0")
 }
 
-// timeUntil returns tat - now, unless it is longer than the 292 years that any limit can
-// have charged.
+// timeUntil returns tat - now, and reports whether it is at most 292 years, the longest time
+// that a limit can charge.
 func timeUntil(tat, now uint64) (time.Duration, bool) {
 	if tat < now {
 		return -time.Duration(now - tat), true
@@ -100,10 +100,9 @@ func timeUntil(tat, now uint64) (time.Duration, bool) {
 	return time.Duration(tat - now), tat-now <= math.MaxInt64
 }
 
-// agree reports whether what is used of a bucket lasts as long as a TTL of so many
-// milliseconds. The two are never quite the same: redis-cell rounds the TTL down,
-// Dragonfly up, and either counts it from the time at which its server last looked at
-// the clock.
+// agree reports whether the used time of a bucket agrees with a TTL of pttl milliseconds.
+// The two are never exactly equal: redis-cell rounds the TTL down, Dragonfly rounds it up,
+// and both compute it from the time at which their server has last read the clock.
 func agree(used time.Duration, pttl int64, tolerance time.Duration) bool {
 	const longest = int64(math.MaxInt64 / time.Millisecond)
 	ttl := time.Duration(min(pttl, longest)) * time.Millisecond

@@ -11,8 +11,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// The examples of state in this file were read at this time of the source, by a machine
-// whose limiter clock is an hour ahead.
+// The state in this file was read at sourceNow, by a machine whose limiter clock is an hour
+// ahead.
 const (
 	sourceNow = uint64(1_700_000_000_000_000_000)
 	oursNow   = sourceNow + uint64(time.Hour)
@@ -89,7 +89,7 @@ func TestFromRedis(t *testing.T) {
 	f("immortal list, hash, set", entry{wrongType: true, pttl: -1}, notString, 0)
 }
 
-// oracle is fromRedis for strings, in numbers without bounds.
+// oracle is fromRedis for strings, on big integers.
 func oracle(value string, pttl int64, now uint64, tolerance time.Duration) (reason, *big.Int) {
 	if pttl == pttlGone {
 		return gone, nil

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Report says what an import found. Keys that SCAN names twice count twice.
+// Report is the result of an import. Keys that SCAN returns twice count twice.
 type Report struct {
-	Scanned  int64 // keys that were looked at
-	Imported int64 // keys that were handed over
+	Scanned  int64 // keys that were read
+	Imported int64 // keys that were passed to put
 	Skipped  []Skipped
 	Duration time.Duration
 }
 
-// Skipped is the keys that were left out for one reason.
+// Skipped holds the keys that were skipped for one reason.
 type Skipped struct {
 	Reason   string
 	Keys     int64    // at least 1
-	Examples []string // the first of them, at most 5, each cut at 64 bytes
+	Examples []string // the first of them, at most 5, each truncated to 64 bytes
 }
 
 const (
@@ -27,7 +27,7 @@ const (
 	maxExampleBytes = 64
 )
 
-// tally counts keys by what became of them.
+// tally counts keys by reason.
 type tally [reasons]struct {
 	keys     int64
 	examples []string
@@ -59,7 +59,7 @@ func (t *tally) report(d time.Duration) Report {
 	return r
 }
 
-// Rate returns the keys that were looked at per second.
+// Rate returns the number of keys read per second.
 func (r Report) Rate() float64 {
 	return float64(r.Scanned) / max(r.Duration, time.Microsecond).Seconds()
 }
@@ -86,7 +86,7 @@ func (s Skipped) examples() string {
 	return strings.Join(quoted, ", ")
 }
 
-// quote makes a key, or the beginning of a long one, safe to show on a terminal.
+// quote quotes a key, or the beginning of a long one, so that it is safe to print on a terminal.
 func quote(key string) string { return strconv.Quote(cut(key)) }
 
 func cut(key string) string { return key[:min(len(key), maxExampleBytes)] }

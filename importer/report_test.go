@@ -71,11 +71,11 @@ func TestBar(t *testing.T) {
 			t.Errorf("the bar shows %q; want %q in it", shown, want)
 		}
 		if i := strings.LastIndex(shown, "\r"); want != "" && strings.TrimSpace(shown[i+1:]) != "" {
-			t.Errorf("the bar leaves %q behind", shown[i+1:])
+			t.Errorf("the bar leaves %q on the terminal", shown[i+1:])
 		}
 	}
 	f(100, "50%", 50)
-	f(100, "100%", 50, 120) // more than there were at first
+	f(100, "100%", 50, 120) // more than the initial total
 	f(0, "reading", 50, 120)
 	f(100, "")
 }

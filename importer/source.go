@@ -14,47 +14,47 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// ErrURL is returned for a source that is not a URL of a server. It shows nothing of the
-// URL, since what cannot be parsed may hold a password anywhere.
+// ErrURL is returned for a source that is not a URL of a server. It contains no part of the
+// URL, since a URL that cannot be parsed may contain a password anywhere.
 var ErrURL = errors.New("not a URL of a Redis server: it looks like redis://[user:password@]host[:port][/db], " +
 	"or rediss:// for TLS, with special characters of the password percent-encoded")
 
-// ErrPartial is returned when the sources are nodes of a Redis Cluster, but too few to
-// hold all of its keys.
+// ErrPartial is returned if the sources are nodes of a Redis Cluster, but do not hold all of
+// its keys.
 var ErrPartial = errors.New("a node of a Redis Cluster holds only a part of the keys: give all masters")
 
-// quiet keeps the client library from writing to standard error: what matters of that
-// comes back as errors too.
+// quiet disables the logs of the client library on standard error: relevant messages are
+// returned as errors, too.
 var quiet = sync.OnceFunc(logging.Disable)
 
-// source is a server that is read.
+// source is a server to read from.
 type source struct {
 	name   string // its address, without credentials
 	client *redis.Client
 	now    func() uint64
-	ahead  int64 // how far our clock is ahead of the source's: the least upper bound known
+	ahead  int64 // least known upper bound of our clock minus the clock of the source
 }
 
-// dial prepares a source. Nothing is sent yet.
+// dial creates a client of a source. It does not connect.
 func dial(url string, now func() uint64) (*source, error) {
 	quiet()
 	opts, err := redis.ParseURL(url)
 	if err != nil || strings.Contains(url, "#") { // a bare # would cut the URL short
 		return nil, ErrURL
 	}
-	opts.DisableIdentity = true // older servers would count it as an error
+	opts.DisableIdentity = true // older servers would count CLIENT SETINFO as an error
 	opts.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return &source{name: opts.Addr, client: redis.NewClient(opts), now: now, ahead: math.MaxInt64}, nil
 }
 
-func (s *source) close() { _ = s.client.Close() } // nothing is written that could be lost
+func (s *source) close() { _ = s.client.Close() } // there are no writes that could be lost
 
-// timeSamples is how often the clocks are compared first. The first reply includes the
-// time to connect.
+// timeSamples is the initial number of clock measurements. The first one includes the time to
+// connect.
 const timeSamples = 5
 
-// begin checks that the source can be read, one of so many, and compares the clocks. It
-// returns the number of keys that the source has.
+// begin checks that the source can be read, compares the clocks, and returns the number of
+// keys of the source. sources is the number of all sources.
 func (s *source) begin(ctx context.Context, sources int) (keys int64, err error) {
 	for range timeSamples {
 		t, err := s.client.Time(ctx).Result()
@@ -69,9 +69,9 @@ func (s *source) begin(ctx context.Context, sources int) (keys int64, err error)
 	return s.client.DBSize(ctx).Result()
 }
 
-// at notes that the source has just told its time. Its clock was read before now, so our
-// clock is ahead of it by no more than the difference; the smallest difference seen is
-// the closest to the truth.
+// at records a reply of TIME that was just received. The clock of the source was read before
+// now, so our clock is ahead of it by at most the difference; the smallest difference is the
+// best bound.
 func (s *source) at(told uint64) instant {
 	s.ahead = min(s.ahead, int64(s.now()-told))
 	return instant{source: told, ours: told + uint64(s.ahead)}
@@ -96,7 +96,7 @@ func (s *source) checkCluster(ctx context.Context, sources int) error {
 	return nil
 }
 
-// infoField returns what INFO says in the line of a field.
+// infoField returns the value of a field in a reply of INFO, or "".
 func infoField(info, field string) string {
 	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, field+":"); ok {
@@ -106,7 +106,7 @@ func infoField(info, field string) string {
 	return ""
 }
 
-// read returns the present state of keys, and when it was read.
+// read returns the current state of keys, and the time at which it was read.
 func (s *source) read(ctx context.Context, keys []string) ([]entry, instant, error) {
 	pipe := s.client.Pipeline()
 	told := pipe.Time(ctx)
@@ -114,10 +114,10 @@ func (s *source) read(ctx context.Context, keys []string) ([]entry, instant, err
 	ttls := make([]*redis.IntCmd, len(keys))
 	for i, key := range keys {
 		values[i] = pipe.GetRange(ctx, key, 0, valueBytes-1)
-		ttls[i] = redis.NewIntCmd(ctx, "pttl", key) // as a number: a Duration would wrap
-		_ = pipe.Process(ctx, ttls[i])              // only queues
+		ttls[i] = redis.NewIntCmd(ctx, "pttl", key) // as an integer: a Duration would overflow
+		_ = pipe.Process(ctx, ttls[i])              // only queues the command
 	}
-	_, _ = pipe.Exec(ctx) // every command has its own error, and some of those are expected
+	_, _ = pipe.Exec(ctx) // every command has its own error, and some errors are expected
 	if err := told.Err(); err != nil {
 		return nil, instant{}, err
 	}

@@ -33,7 +33,7 @@ func TestPassword(t *testing.T) {
 		got.wantTATs(t, tats, 0)
 	}
 
-	// What goes wrong is said without any part of the password.
+	// Errors must not contain any part of the password.
 	f := func(url, want string) {
 		t.Helper()
 		_, err := Run(context.Background(), Config{From: []string{url}}, sink{}.put)
@@ -42,7 +42,7 @@ func TestPassword(t *testing.T) {
 		}
 		for _, part := range []string{"secret", "5ecret", "12345"} {
 			if strings.Contains(err.Error(), part) {
-				t.Errorf("%s: the error shows the password: %v", url, err)
+				t.Errorf("%s: the error contains the password: %v", url, err)
 			}
 		}
 	}
@@ -71,11 +71,11 @@ func TestTLS(t *testing.T) {
 
 	_, err := Run(context.Background(), Config{From: []string{"rediss://127.0.0.1:" + port + "?max_retries=-1"}}, sink{}.put)
 	if err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("a certificate that nobody trusts: %v", err)
+		t.Errorf("an untrusted certificate: %v", err)
 	}
 }
 
-// selfSigned writes a certificate for 127.0.0.1 that nobody trusts.
+// selfSigned writes an untrusted certificate for 127.0.0.1.
 func selfSigned(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -104,7 +104,7 @@ func selfSigned(t *testing.T) (certFile, keyFile string) {
 	return write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", private)
 }
 
-// TestCluster has a cluster of one node, which holds all keys of it, and gives one source too many.
+// TestCluster uses a cluster of one node, which holds all keys, first alone and then with one source too many.
 func TestCluster(t *testing.T) {
 	a := startRedis(t, "", "--cluster-enabled", "yes", "--cluster-node-timeout", "60000")
 	a.do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
@@ -129,13 +129,13 @@ func waitFor(t *testing.T, ready func() bool) {
 		select {
 		case <-tick.C:
 		case <-timeout:
-			t.Fatal("waited in vain")
+			t.Fatal("timed out")
 		}
 	}
 }
 
-// TestAt gives replies that took different times: the fastest shows best how far the
-// clocks are apart.
+// TestAt simulates replies with different delays: the fastest one gives the best bound of the
+// clock difference.
 func TestAt(t *testing.T) {
 	now := uint64(0)
 	s, err := dial("redis://localhost", func() uint64 { return now })
@@ -147,11 +147,11 @@ func TestAt(t *testing.T) {
 		t.Helper()
 		now = heard
 		if got := s.at(told); got.source != told || got.ours != want {
-			t.Errorf("told %d at %d: %+v; want our time to be %d", told, heard, got, want)
+			t.Errorf("time %d at %d: %+v; want our time %d", told, heard, got, want)
 		}
 	}
 	f(1000, 5100, 5100) // our clock is at most 4100 ahead
-	f(2000, 6500, 6100) // no news: this reply took longer
+	f(2000, 6500, 6100) // no better bound: this reply took longer
 	f(3000, 7005, 7005) // at most 4005
 	f(4000, 8050, 8005)
 }
