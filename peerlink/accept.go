@@ -14,14 +14,14 @@ const (
 	maxBackoff   = time.Second
 )
 
-// pending is a connection that is no stream yet.
+// pending is an accepted connection that has not become a stream yet.
 type pending struct {
 	net.Conn
-	host string // whence it comes
+	host string // the address of the peer, without the port
 }
 
-// accept takes in connections until the Link is closed. When that fails, as it does when
-// the process is out of descriptors, it waits, longer each time.
+// accept accepts connections until the Link is closed. If that fails, for example because
+// the process is out of descriptors, it retries with an exponential backoff.
 func (l *Link) accept() {
 	backoff := firstBackoff
 	for {
@@ -42,7 +42,7 @@ func (l *Link) accept() {
 	}
 }
 
-// pause waits, and reports whether the Link goes on.
+// pause waits for d, and reports whether the Link is still open.
 func (l *Link) pause(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -54,14 +54,14 @@ func (l *Link) pause(d time.Duration) bool {
 	}
 }
 
-// admit begins to greet who has connected.
+// admit adds a connection to the pending ones and starts its handshake.
 func (l *Link) admit(raw net.Conn) {
 	host, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
 	p := &pending{raw, host}
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
-		_ = raw.Close() // nobody is there to tell
+		_ = raw.Close() // a failure to close has no effect
 		return
 	}
 	var out *pending
@@ -72,13 +72,13 @@ func (l *Link) admit(raw net.Conn) {
 	l.mu.Unlock()
 	if out != nil {
 		l.notices.warn("crowded", time.Minute, "too many connections that do not finish their handshake: dropped the oldest", "from", out.host)
-		_ = out.Close() // that is all it needs to know
+		_ = out.Close() // not a stream yet: there is no reply to send
 	}
 	l.tasks.Go(func() { l.greet(p) })
 }
 
-// crowdingLocked takes out the connection that makes room for another: the oldest from the
-// address that has most. To keep others out an attacker would have to come from many.
+// crowdingLocked removes the pending connection to drop for a new one: the oldest from the
+// address with the most. To keep other nodes out, an attacker would need many addresses.
 func (l *Link) crowdingLocked() *pending {
 	count := map[string]int{}
 	most := ""
@@ -93,7 +93,7 @@ func (l *Link) crowdingLocked() *pending {
 	return out
 }
 
-// settle ends the time that a connection is pending, and reports whether it was until now.
+// settle removes a connection from the pending ones, and reports whether it was still pending.
 func (l *Link) settle(p *pending) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *Link) settle(p *pending) bool {
 	return true
 }
 
-// greet makes a stream of a connection and hands it out, or closes it.
+// greet performs the handshake of a connection and passes the stream on, or closes it.
 func (l *Link) greet(p *pending) {
 	c, err := l.receive(p)
 	pended := l.settle(p)
@@ -116,7 +116,7 @@ func (l *Link) greet(p *pending) {
 		if c != nil {
 			c.forget.Do(func() { l.remove(c) })
 		}
-		_ = p.Close() // nothing is lost
+		_ = p.Close() // the first error is the one to log
 		if pended && l.ctx.Err() == nil {
 			l.notices.warn(kindOf(err), time.Minute, "refused a connection", "from", p.RemoteAddr(), "error", err)
 		}
@@ -125,7 +125,7 @@ func (l *Link) greet(p *pending) {
 	l.streams[c.purpose].hand(c)
 }
 
-// kindOf returns for which errors one line in the log does.
+// kindOf returns the kind of an error for rate limiting: one log line is enough for each kind.
 func kindOf(err error) string {
 	if c, ok := codeOf(err); ok {
 		return reasons[c].Error()
@@ -133,8 +133,8 @@ func kindOf(err error) string {
 	return "handshake"
 }
 
-// receive makes a stream of a connection within the handshake timeout. A stream that comes
-// with an error has been taken in.
+// receive makes a stream of a connection within the handshake timeout. If it returns a stream
+// together with an error, the stream has been added and must be removed.
 func (l *Link) receive(p *pending) (*conn, error) {
 	if err := p.SetDeadline(time.Now().Add(l.cfg.HandshakeTimeout)); err != nil {
 		return nil, err
@@ -150,13 +150,13 @@ func (l *Link) receive(p *pending) (*conn, error) {
 		c.chain = state.PeerCertificates
 	}
 	h, err := readHello(c.Conn)
-	c.version = max(h.version, oldVersion) // the answer is in the version of the peer, or in one that all can read
+	c.version = max(h.version, oldVersion) // the version of the peer, or else the one that all nodes can read
 	if err == nil {
 		err = l.judge(h, &state)
 	}
 	if err == nil {
 		c.peer, c.purpose, c.boot = h.node, h.purpose, h.boot
-		err = l.barred(c) // before Recheck can close it, which gives the peer no reason
+		err = l.barred(c) // before add: a stream that Recheck closes gets no reason
 	}
 	if err == nil {
 		if err = l.add(c); err == nil {
@@ -167,7 +167,7 @@ func (l *Link) receive(p *pending) (*conn, error) {
 	return nil, err
 }
 
-// judge returns why a hello is turned down.
+// judge returns the reason to refuse a hello, or nil.
 func (l *Link) judge(h hello, state *tls.ConnectionState) error {
 	switch {
 	case h.cluster != l.cfg.Cluster:
@@ -182,8 +182,8 @@ func (l *Link) judge(h hello, state *tls.ConnectionState) error {
 	return l.compare(h.node, h.purpose, h.standing)
 }
 
-// welcome tells the peer that it has its stream, if it still may: since the stream is
-// among those that Recheck closes, it cannot slip through between the two.
+// welcome accepts a stream, unless it has been barred in the meantime. Since the stream is
+// already among those that Recheck closes, a concurrent change cannot be missed.
 func (l *Link) welcome(c *conn) error {
 	if err := l.barred(c); err != nil {
 		l.reply(c, err)
@@ -193,13 +193,13 @@ func (l *Link) welcome(c *conn) error {
 	return err
 }
 
-// reply tells the peer why it is refused, if it has said who it is in any version.
+// reply sends the reason of a refusal to the peer, if there is a code for it.
 func (l *Link) reply(c *conn, err error) {
 	reason, ok := codeOf(err)
 	if errors.Is(err, net.ErrClosed) || !ok {
 		return
 	}
-	_, _ = c.Write(l.answer(reason, c).encode()) // the refusal is the error to tell
+	_, _ = c.Write(l.answer(reason, c).encode()) // the refusal is the error to report
 }
 
 func (l *Link) answer(reason code, c *conn) answer {

@@ -13,9 +13,9 @@ import (
 
 // The defaults of a [Config].
 //
-// A peer uses up to 8 streams for Raft. What else it is to use, MaxPerPeer should be twice as much: that
-// leaves room for those of a peer that has lost its power and is back before the
-// streams it had are given up.
+// A peer uses up to 8 streams for Raft. MaxPerPeer should be at least twice the number of
+// streams of a peer for one purpose: a peer that restarts after a power failure opens new
+// streams before the old ones are given up.
 const (
 	DefaultMaxConns         = 256
 	DefaultMaxPerPeer       = 48
@@ -23,28 +23,28 @@ const (
 	DefaultHandshakeTimeout = 5 * time.Second
 )
 
-// Config says what a [Link] is. Cluster, Node and Bind must be set, and either Insecure
+// Config configures a [Link]. Cluster, Node and Bind must be set, and either Insecure
 // or the three files.
 type Config struct {
-	Cluster   string // name of the cluster, as certs.CheckName has it
+	Cluster   string // name of the cluster, see certs.CheckName
 	Node      string // name of this node
-	Bind      string // host:port to listen on; port 0 takes a free one
-	Advertise string // host:port where others reach it; "": Bind, which then is no wildcard
+	Bind      string // host:port to listen on; port 0 chooses a free one
+	Advertise string // host:port at which other nodes reach it; "": Bind, which must not be a wildcard then
 
 	Boot uint64 // counts the starts of this node with its data; 0: unknown
 
 	Insecure                  bool   // no TLS; all addresses must be loopback
 	CertFile, KeyFile, CAFile string // PEM; CAFile may hold several certificates
-	// RevokedFile lists the certificates that are not accepted any more, by serial number. Optional.
+	// RevokedFile lists the serial numbers of revoked certificates. Optional.
 	RevokedFile string
 
-	MaxConns         int           // accepted streams at once; 0: DefaultMaxConns
-	MaxPerPeer       int           // of them, those of one node for one purpose; 0: DefaultMaxPerPeer
-	MaxHandshakes    int           // connections that are no streams yet; 0: DefaultMaxHandshakes
-	HandshakeTimeout time.Duration // until a connection must be a stream; 0: DefaultHandshakeTimeout
+	MaxConns         int           // maximum number of accepted streams; 0: DefaultMaxConns
+	MaxPerPeer       int           // maximum number of those of one node for one purpose; 0: DefaultMaxPerPeer
+	MaxHandshakes    int           // maximum number of pending connections; 0: DefaultMaxHandshakes
+	HandshakeTimeout time.Duration // time for a connection to become a stream; 0: DefaultHandshakeTimeout
 
 	Log *slog.Logger     // nil: slog.Default()
-	Now func() time.Time // tells whether certificates are valid; nil: time.Now
+	Now func() time.Time // the time for the validity of certificates; nil: time.Now
 }
 
 // complete fills in the defaults.
@@ -70,7 +70,7 @@ func orDefault[T int | time.Duration](value *T, def T) {
 	}
 }
 
-// check finds what a Link cannot be opened with.
+// check validates the configuration.
 func (c *Config) check() error {
 	if err := certs.CheckName(c.Cluster); err != nil {
 		return fmt.Errorf("cluster %w", err)
@@ -114,8 +114,8 @@ func isWildcard(host string) bool {
 	return host == "" || err == nil && ip.Unmap().IsUnspecified()
 }
 
-// isLoopback reports whether a host can only be this one. Other names than localhost are
-// not, wherever they lead today.
+// isLoopback reports whether a host is always this machine. Names other than localhost are
+// not, regardless of their current addresses.
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()

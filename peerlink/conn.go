@@ -9,20 +9,20 @@ import (
 
 // conn is a stream.
 type conn struct {
-	net.Conn          // TLS, unless there is none
-	raw      net.Conn // below it
+	net.Conn          // TLS, unless the Link is insecure
+	raw      net.Conn // the connection below it
 	link     *Link
 	peer     string
 	purpose  Purpose
 	version  byte                // of the greeting
-	boot     uint64              // of the peer, if it was accepted
-	accepted bool                // else dialled
+	boot     uint64              // of the peer, if accepted
+	accepted bool                // false: dialed
 	chain    []*x509.Certificate // of the peer; nil without certificates
 	forget   sync.Once
 }
 
-// use is who has streams, and what for. They are counted apart, so that the commands of many
-// clients keep no node from Raft.
+// use is a peer and a purpose. Streams are counted for each use, so that the commands of many
+// clients do not prevent the streams of a node for Raft.
 type use struct {
 	peer    string
 	purpose Purpose
@@ -31,7 +31,7 @@ type use struct {
 func (c *conn) use() use { return use{c.peer, c.purpose} }
 
 // PeerOf returns the name of the node at the other end of a stream; "" if the connection is
-// no stream of a [Link].
+// not a stream of a [Link].
 func PeerOf(c net.Conn) string {
 	if stream, ok := c.(interface{ PeerID() string }); ok {
 		return stream.PeerID()
@@ -42,17 +42,17 @@ func PeerOf(c net.Conn) string {
 // PeerID returns the name of the node at the other end.
 func (c *conn) PeerID() string { return c.peer }
 
-// Close ends the stream.
+// Close closes the stream.
 func (c *conn) Close() error {
 	c.forget.Do(func() { c.link.remove(c) })
 	return c.Conn.Close()
 }
 
-// abort makes all that is done with the stream fail, without a word to the peer, for
-// which it might have to wait. The owner is still to close it.
+// abort closes the connection below TLS, which makes all operations on the stream fail. It sends
+// no alert to the peer, which could block. The owner must still close the stream.
 func (c *conn) abort() { _ = c.raw.Close() }
 
-// add takes a stream in, or returns why not.
+// add registers a stream, or returns the reason to refuse it.
 func (l *Link) add(c *conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 )
 
 // Dial opens a stream to a node at an address, host:port. The peer must prove to be that
-// node; if node is "", to be any of the cluster, and PeerOf tells which. The end of ctx
-// ends the dialling, as Config.HandshakeTimeout and closing the Link do; it does not end
-// the stream. Errors are those above, with net.ErrClosed for a Link that is closed, or of
+// node or, if node is "", any node of the cluster; PeerOf returns its name. Dialing is limited
+// by ctx, by Config.HandshakeTimeout, and by closing the Link; ctx has no effect on the
+// stream. Dial returns the errors above, net.ErrClosed if the Link is closed, or errors of
 // the network.
 func (l *Link) Dial(ctx context.Context, node, addr string, p Purpose) (net.Conn, error) {
 	if node != "" {
@@ -29,7 +29,7 @@ func (l *Link) Dial(ctx context.Context, node, addr string, p Purpose) (net.Conn
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()
 	c, err := l.dial(ctx, node, addr, p, version)
-	if l.oldPeers() && (errors.Is(err, ErrVersion) || errors.Is(err, ErrGreeting)) { // to the version before a longer frame is none
+	if l.oldPeers() && (errors.Is(err, ErrVersion) || errors.Is(err, ErrGreeting)) { // the previous version rejects a longer frame
 		c, err = l.dial(ctx, node, addr, p, oldVersion)
 	}
 	switch {
@@ -56,9 +56,9 @@ func (l *Link) dial(ctx context.Context, node, addr string, p Purpose, version b
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // makes what goes on fail
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // makes pending operations fail
 	c := &conn{Conn: raw, raw: raw, link: l, purpose: p, version: version}
-	if p == Raft { // which sets the same deadline for messages of any length
+	if p == Raft { // Raft sets the same deadline for messages of any length
 		c.Conn = newProgress(raw)
 	}
 	err = l.introduce(ctx, c, node)
@@ -69,17 +69,17 @@ func (l *Link) dial(ctx context.Context, node, addr string, p Purpose, version b
 		err = l.add(c)
 	}
 	if err != nil {
-		_ = raw.Close() // the first error is the one to tell
+		_ = raw.Close() // the first error is the one to report
 		return nil, err
 	}
-	if err := l.barred(c); err != nil { // as it is among those that Recheck closes
-		_ = c.Close() // the first error is the one to tell
+	if err := l.barred(c); err != nil { // checked again, as the stream is now among those that Recheck closes
+		_ = c.Close() // the first error is the one to report
 		return nil, err
 	}
 	return c, nil
 }
 
-// introduce makes a stream of a connection.
+// introduce performs the handshake on a dialed connection.
 func (l *Link) introduce(ctx context.Context, c *conn, node string) error {
 	var state tls.ConnectionState
 	if id := l.identity(); id != nil {
@@ -91,7 +91,7 @@ func (l *Link) introduce(ctx context.Context, c *conn, node string) error {
 		c.chain = state.PeerCertificates
 	}
 	_, sendErr := c.Write(hello{c.purpose, l.cfg.Cluster, l.cfg.Node, node, l.standing(c.purpose, c.version)}.encode())
-	a, err := readAnswer(c.Conn) // which may say why sending failed
+	a, err := readAnswer(c.Conn) // it may contain the reason why sending failed
 	if err != nil {
 		return explain(errors.Join(err, sendErr))
 	}
@@ -102,11 +102,11 @@ func (l *Link) introduce(ctx context.Context, c *conn, node string) error {
 	return nil
 }
 
-// consider returns why an answer is no stream.
+// consider returns the reason why an answer does not open a stream, or nil.
 func (l *Link) consider(a answer, node string, p Purpose, state *tls.ConnectionState) error {
 	reason, known := reasons[a.code]
 	switch {
-	case known && a.node == "": // of another version
+	case known && a.node == "": // the answer has another version
 		return fmt.Errorf("%w: %w", ErrRefused, reason)
 	case a.code == codeOtherRecovery:
 		return fmt.Errorf("%w: %w", ErrRefused, &RecoveryError{a.node, l.standing(p, version).recovery, a.recovery})
@@ -124,8 +124,8 @@ func (l *Link) consider(a answer, node string, p Purpose, state *tls.ConnectionS
 	return l.compare(a.node, p, a.standing)
 }
 
-// explain tells who has refused whom. The peer looks at this node's certificate only after
-// this node has looked at the peer's and has gone on.
+// explain distinguishes errors of this node from refusals by the peer. The peer verifies this node's
+// certificate only after this node has verified the peer's and has completed its handshake.
 func explain(err error) error {
 	switch {
 	case !isRemoteAlert(err):

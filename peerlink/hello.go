@@ -11,14 +11,14 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Purpose is what a stream is for.
+// Purpose is the purpose of a stream.
 type Purpose byte
 
 // The purposes of streams.
 const (
 	Raft    Purpose = 'R' // messages of Raft; see Link.SetAllowed
-	Client  Purpose = 'F' // commands of clients that a follower forwards
-	Control Purpose = 'C' // joining, leaving and asking for the state of a node
+	Client  Purpose = 'F' // commands of clients forwarded by a follower
+	Control Purpose = 'C' // joining, leaving and queries for the state of a node
 )
 
 // String returns the name of the purpose.
@@ -34,18 +34,18 @@ func (p Purpose) String() string {
 	return fmt.Sprintf("purpose %#x", byte(p))
 }
 
-// A greeting is a frame from who dialled and one in answer:
+// A greeting is a frame from the dialing node and a frame in answer:
 //
 //	magic    4 bytes, "THRH" and "THRA"
 //	version  1 byte
-//	length   1 byte, of what follows
-//	hello    purpose; five texts: cluster, node that speaks, node that is meant or "", recovery, boot
-//	answer   code; four texts: cluster, node that answers, recovery, boot
+//	length   1 byte, of the rest of the frame
+//	hello    purpose; five texts: cluster, sending node, intended node or "", recovery, boot
+//	answer   code; four texts: cluster, answering node, recovery, boot
 //
-// A text is a byte that says its length, and that many bytes. Frames of all versions
-// begin in the same way up to the length, and answers up to the code, so that a node can
-// tell one of another version why it is refused. Version 1 has neither recovery nor boot. It is answered
-// and tried as well, as long as the cluster was never recovered.
+// A text is a byte with its length, and that many bytes. Frames of all versions have the
+// same format up to the length, and answers up to the code, so that a node of another
+// version can be sent the reason of a refusal. Version 1 has neither recovery nor boot. It is
+// accepted, and dialed as well, while the cluster was never recovered.
 const (
 	helloMagic  = "THRH"
 	answerMagic = "THRA"
@@ -56,32 +56,32 @@ const (
 	maxBody     = 1 + 3*(1+certs.MaxName) + 1 + topology.MaxRecovery + 1 + maxBoot
 )
 
-// hello is what a node says that opens a stream.
+// hello is the first frame on a stream, sent by the dialing node.
 type hello struct {
 	purpose       Purpose
-	cluster, node string // who speaks
-	meant         string // whom it wants; "": any node of the cluster
+	cluster, node string // of the sender
+	meant         string // the intended node; "": any node of the cluster
 	standing
 }
 
-// answer is what it is told.
+// answer is the frame sent in answer to a hello.
 type answer struct {
 	code          code
-	cluster, node string // who answers
+	cluster, node string // of the sender
 	standing
 }
 
-// standing is what a node says of its data.
+// standing describes the data of a node.
 type standing struct {
-	recovery topology.Recovery // newcomer: it has no data yet
+	recovery topology.Recovery // newcomer: the node has no data yet
 	boot     uint64            // counts the starts with its data; 0: unknown
 	version  byte              // of the frame
 }
 
-// newcomer stands for the recovery of a node that has yet to learn it.
+// newcomer is sent in place of the recovery by a node that does not know it yet.
 const newcomer topology.Recovery = "?"
 
-// texts are those at the end of a frame.
+// texts returns the texts at the end of a frame.
 func (s standing) texts() []string {
 	if s.version == oldVersion {
 		return nil
@@ -89,7 +89,7 @@ func (s standing) texts() []string {
 	return []string{string(s.recovery), strconv.FormatUint(s.boot, 10)}
 }
 
-// parseStanding reads what texts has made.
+// parseStanding parses the result of texts.
 func parseStanding(version byte, texts []string) (s standing, err error) {
 	s.version = version
 	if version == oldVersion {
@@ -103,7 +103,7 @@ func parseStanding(version byte, texts []string) (s standing, err error) {
 	return s, nil
 }
 
-// code is how a hello is received.
+// code is the result of a hello.
 type code byte
 
 const (
@@ -120,7 +120,7 @@ const (
 	codeOutdated
 )
 
-// reasons are the errors behind the codes. Codes are never given another meaning.
+// reasons maps codes to errors. The meaning of a code never changes.
 var reasons = map[code]error{
 	codeCertificate:   ErrCertificate,
 	codeOtherCluster:  ErrOtherCluster,
@@ -134,7 +134,7 @@ var reasons = map[code]error{
 	codeOutdated:      ErrOutdated,
 }
 
-// codeOf returns the code that tells of an error, and whether there is one.
+// codeOf returns the code of an error, and reports whether it has one.
 func codeOf(err error) (code, bool) {
 	for c, reason := range reasons {
 		if errors.Is(err, reason) {
@@ -163,8 +163,8 @@ func frame(magic string, version, first byte, texts ...string) []byte {
 	return b
 }
 
-// readHello reads one from a stream and nothing behind it. Errors wrap ErrGreeting,
-// ErrVersion or that of the stream.
+// readHello reads a hello from a stream, and no byte beyond it. Errors wrap ErrGreeting,
+// ErrVersion or the error of the stream.
 func readHello(r io.Reader) (hello, error) {
 	var buf [headerSize + maxBody]byte
 	v, body, err := readFrame(r, helloMagic, buf[:])
@@ -182,8 +182,8 @@ func readHello(r io.Reader) (hello, error) {
 	return h, nil
 }
 
-// readAnswer reads one from a stream and nothing behind it. Errors wrap ErrGreeting or
-// that of the stream. Of an answer in another version only the code is read.
+// readAnswer reads an answer from a stream, and no byte beyond it. Errors wrap ErrGreeting,
+// ErrVersion or the error of the stream. Of a refusal in another version only the code is parsed.
 func readAnswer(r io.Reader) (answer, error) {
 	var buf [headerSize + maxBody]byte
 	v, body, err := readFrame(r, answerMagic, buf[:])
@@ -205,7 +205,7 @@ func readAnswer(r io.Reader) (answer, error) {
 	return a, nil
 }
 
-// cutBody returns n names and the standing that a frame holds behind its first byte.
+// cutBody parses the n names and the standing after the first byte of a frame.
 func cutBody(v byte, body []byte, n int) (names []string, s standing, err error) {
 	more := 2
 	switch v {
@@ -223,8 +223,8 @@ func cutBody(v byte, body []byte, n int) (names []string, s standing, err error)
 	return texts[:n], s, err
 }
 
-// readFrame reads a frame into buf, which has room for the longest, and returns its
-// version and its body, which has at least one byte.
+// readFrame reads a frame into buf, which must have room for the longest frame. It returns the
+// version and the body, which has at least one byte.
 func readFrame(r io.Reader, magic string, buf []byte) (v byte, body []byte, err error) {
 	header := buf[:headerSize]
 	if _, err := io.ReadFull(r, header); err != nil {
@@ -244,7 +244,7 @@ func readFrame(r io.Reader, magic string, buf []byte) (v byte, body []byte, err 
 	return v, body, nil
 }
 
-// cutTexts takes b apart, which must be n texts and nothing else.
+// cutTexts splits b, which must be exactly n texts.
 func cutTexts(b []byte, n int) ([]string, error) {
 	texts := make([]string, n)
 	for i := range texts {

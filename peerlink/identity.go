@@ -16,35 +16,35 @@ import (
 )
 
 const (
-	lookEvery   = time.Second // between two looks at the certificate files
+	lookEvery   = time.Second // interval of checks of the certificate files
 	expiresSoon = 14 * 24 * time.Hour
 )
 
-// identity is what the certificate files said when they were read. It does not change.
+// identity is the parsed content of the certificate files. It is immutable.
 type identity struct {
 	cert  tls.Certificate
 	roots *x509.CertPool
 }
 
-// papers are the certificate files and what they said last.
+// papers loads the certificate files, and reloads them when they change.
 type papers struct {
 	cfg *Config
 
 	mu      sync.Mutex
 	current *identity
-	seen    [3]os.FileInfo // the files when they were read
-	looked  time.Time
+	seen    [3]os.FileInfo // the files when they were last read
+	looked  time.Time      // time of the last check
 }
 
-// read reads the files. On an error what they said before stays.
+// read reads the files. After an error the previous identity stays in use.
 func (p *papers) read() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.readLocked(p.stat())
 }
 
-// readLocked reads the files, which were stat before: whoever changes them meanwhile makes
-// them be read again.
+// readLocked reads the files, whose FileInfo was taken before: a change in the meantime
+// causes another read.
 func (p *papers) readLocked(files [3]os.FileInfo) error {
 	p.seen = files
 	id, err := p.cfg.loadIdentity()
@@ -55,8 +55,8 @@ func (p *papers) readLocked(files [3]os.FileInfo) error {
 	return nil
 }
 
-// get returns what the files say. It looks whether they have changed, at most once a
-// second. An error is that of files that have, and comes with what they said before.
+// get returns the current identity. It checks whether the files have changed, at most once a
+// second. If the changed files are invalid, it returns the previous identity with the error.
 func (p *papers) get() (*identity, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *papers) stat() (files [3]os.FileInfo) {
 	return files
 }
 
-// sameFile reports whether a file is as it was; nil stands for one that is not there.
+// sameFile reports whether a file is unchanged; nil is an absent file.
 func sameFile(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -90,7 +90,7 @@ func sameFile(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
-// loadIdentity reads the certificate files and sees that they are good for this node.
+// loadIdentity reads the certificate files and verifies that they are valid for this node.
 func (c *Config) loadIdentity() (*identity, error) {
 	cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
 	if err != nil {
@@ -120,8 +120,8 @@ func (c *Config) loadIdentity() (*identity, error) {
 	return id, nil
 }
 
-// verify sees that a chain of certificates is that of a node of this cluster; of any if
-// node is "". The address of the peer does not matter.
+// verify checks that a chain of certificates is valid for a node of this cluster; for any node if
+// node is "". It ignores the address of the peer.
 func (c *Config) verify(roots *x509.CertPool, chain []*x509.Certificate, usage x509.ExtKeyUsage, node string) error {
 	if len(chain) == 0 {
 		return fmt.Errorf("%w: there is none", ErrCertificate)
@@ -139,8 +139,8 @@ func (c *Config) verify(roots *x509.CertPool, chain []*x509.Certificate, usage x
 	return c.checkNames(chain[0], node)
 }
 
-// checkNames sees that a certificate is for a node of this cluster; for any if node is "".
-// Names are compared as they are: a certificate with a wildcard is for no node.
+// checkNames checks that a certificate is for a node of this cluster; for any node if node is "".
+// Names are compared literally: a certificate with a wildcard is valid for no node.
 func (c *Config) checkNames(leaf *x509.Certificate, node string) error {
 	if node != "" && slices.Contains(leaf.DNSNames, certs.Name(node, c.Cluster)) {
 		return nil
@@ -158,29 +158,29 @@ func (c *Config) checkNames(leaf *x509.Certificate, node string) error {
 	return nil
 }
 
-// server returns how this node answers who dials it. For whom the certificate is that the
-// peer shows is looked at when it has said who it is.
+// server returns the TLS configuration for accepted connections. The name in the certificate of
+// the peer is checked later, against its hello.
 func (id *identity) server(c *Config) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		Certificates:           []tls.Certificate{id.cert},
 		ClientAuth:             tls.RequireAndVerifyClientCert,
 		ClientCAs:              id.roots,
-		SessionTicketsDisabled: true, // a certificate is shown each time
+		SessionTicketsDisabled: true, // each connection needs a certificate
 		Time:                   c.Now,
 	}
 }
 
-// client returns how this node dials a node; any of the cluster if it is "".
+// client returns the TLS configuration for dialing a node; any node of the cluster if node is "".
 func (id *identity) client(c *Config, node string) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		SessionTicketsDisabled: true,
 		Time:                   c.Now,
-		// The peer is told this certificate whatever CAs it names, so that it can say what is
-		// wrong with it.
+		// This certificate is sent for any list of CAs of the peer, so that the peer can report
+		// why it is invalid.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &id.cert, nil },
-		// VerifyConnection verifies the certificate, all but that it is for the address.
+		// VerifyConnection verifies the certificate, except that it ignores the address.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			return c.verify(id.roots, state.PeerCertificates, x509.ExtKeyUsageServerAuth, node)
@@ -188,10 +188,10 @@ func (id *identity) client(c *Config, node string) *tls.Config {
 	}
 }
 
-// expires returns when the certificate of this node does.
+// expires returns the expiry time of the certificate of this node.
 func (id *identity) expires() time.Time { return id.cert.Leaf.NotAfter }
 
-// isRemoteAlert reports whether an error of TLS is what the peer thinks of this node.
+// isRemoteAlert reports whether an error of TLS is an alert from the peer.
 func isRemoteAlert(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "remote error"

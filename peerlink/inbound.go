@@ -10,13 +10,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Guard judges what other nodes send, before Raft has it. Its methods are called for every message
-// and must not block.
+// Guard checks the messages of other nodes before Raft receives them. Its methods are called for
+// every message and must not block.
 type Guard interface {
-	// Request returns why a message of a peer must not reach Raft. A nil error means that it may.
+	// Request returns the reason why a message of a peer must not reach Raft, or nil if it may.
 	Request(peer string, message raft.WithRPCHeader) error
-	// Term returns why the term in an answer to this node must not reach Raft. A nil error means
-	// that it may.
+	// Term returns the reason why the term in an answer to this node must not reach Raft, or nil if
+	// it may.
 	Term(term uint64) error
 }
 
@@ -37,7 +37,7 @@ type inbound struct {
 	once   sync.Once
 }
 
-// newInbound returns an inbound that serves at once.
+// newInbound returns an inbound and starts its server.
 func newInbound(conn net.Conn, addr net.Addr, log hclog.Logger) *inbound {
 	in := &inbound{
 		Conn: conn, peer: PeerOf(conn), addr: addr,
@@ -48,7 +48,7 @@ func newInbound(conn net.Conn, addr net.Addr, log hclog.Logger) *inbound {
 	return in
 }
 
-// Close closes the stream and reports that the server has finished with it.
+// Close closes the stream and signals that the server has finished with it.
 func (in *inbound) Close() error {
 	in.once.Do(func() { close(in.served) })
 	return in.Conn.Close()
@@ -90,7 +90,7 @@ func (t *Transport) accept() {
 	}
 }
 
-// pass hands the messages of a stream that the guard lets pass to Raft.
+// pass passes the messages of a stream to Raft, if the guard accepts them.
 func (t *Transport) pass(in *inbound) {
 	defer func() { _ = in.server.Close() }() // returns nil
 	for {
@@ -116,8 +116,8 @@ func (t *Transport) deliver(in *inbound, rpc raft.RPC) {
 	}
 }
 
-// beat handles a heartbeat, which does not wait behind entries. Before Raft has set a handler it is
-// delivered as other messages are.
+// beat handles a heartbeat, which does not wait behind entries. Until Raft has set a handler, a
+// heartbeat is delivered like other messages.
 func (t *Transport) beat(in *inbound, rpc raft.RPC) {
 	handle := t.heartbeat.Load()
 	if handle == nil {
@@ -139,11 +139,11 @@ func (t *Transport) judge(peer string, command any) error {
 	return t.guard.Request(peer, message)
 }
 
-// refuse answers a message that Raft does not get. The stream of a snapshot is closed instead, since
-// the snapshot would have to be read to its end.
+// refuse answers a message that is not passed to Raft. For a snapshot it closes the stream instead,
+// since the snapshot would have to be read to its end.
 func (in *inbound) refuse(rpc raft.RPC, err error) {
 	if rpc.Reader != nil {
-		_ = in.Conn.Close() // the server notices when it answers
+		_ = in.Conn.Close() // the server detects it when it answers
 	}
 	rpc.Respond(nil, err)
 }

@@ -15,16 +15,15 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// keepAlive gives a silent peer half a minute.
+// keepAlive closes the connection to a silent peer after half a minute.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-// Link is the port of a node for other nodes. Its methods may be called by several
-// goroutines at once.
+// Link is the port of a node for other nodes. Its methods are safe for concurrent use.
 type Link struct {
 	cfg       Config
 	advertise address
 	ln        net.Listener
-	papers    *papers // nil: there are no certificates
+	papers    *papers // nil: insecure, without certificates
 	revoked   *revocations
 	notices   *notices
 	streams   map[Purpose]*Streams
@@ -34,19 +33,19 @@ type Link struct {
 	recovery atomic.Pointer[topology.Recovery] // nil: the node has none yet
 	current  atomic.Pointer[func(node string, boot uint64) bool]
 
-	ctx   context.Context // ends with the Link
+	ctx   context.Context // canceled when the Link is closed
 	end   context.CancelFunc
 	tasks sync.WaitGroup // goroutines of the Link
 
 	mu       sync.Mutex
 	closed   bool
-	pending  []*pending // connections that are no streams yet, oldest first
+	pending  []*pending // connections that are not streams yet, oldest first
 	open     map[*conn]struct{}
-	accepted int         // of open
-	perPeer  map[use]int // accepted ones
+	accepted int         // number of accepted streams in open
+	perPeer  map[use]int // number of accepted streams for each use
 }
 
-// Listen opens a Link. Errors wrap ErrInsecure, ErrNoCertificate, certs.ErrName or those
+// Listen opens a Link. Errors wrap ErrInsecure, ErrNoCertificate, certs.ErrName, or the errors
 // of reading the certificates and of the system.
 func Listen(cfg Config) (*Link, error) {
 	l, err := newLink(cfg)
@@ -63,7 +62,7 @@ func Listen(cfg Config) (*Link, error) {
 	return l, nil
 }
 
-// newLink makes a Link that does not listen yet.
+// newLink creates a Link that does not listen yet.
 func newLink(cfg Config) (*Link, error) {
 	cfg.complete()
 	if err := cfg.check(); err != nil {
@@ -87,7 +86,7 @@ func newLink(cfg Config) (*Link, error) {
 	return l, nil
 }
 
-// start begins to accept.
+// start starts to accept connections.
 func (l *Link) start(ln net.Listener) {
 	l.ln, l.advertise = ln, address(l.cfg.Advertise)
 	if _, port, _ := splitAddress(l.cfg.Advertise); port == 0 {
@@ -99,7 +98,7 @@ func (l *Link) start(ln net.Listener) {
 	}
 }
 
-// control keeps a Link without certificates on loopback, wherever a name leads.
+// control restricts an insecure Link to loopback addresses, after names are resolved.
 func (l *Link) control(_, addr string, _ syscall.RawConn) error {
 	host, _, err := splitAddress(addr)
 	if err != nil {
@@ -111,13 +110,13 @@ func (l *Link) control(_, addr string, _ syscall.RawConn) error {
 	return nil
 }
 
-// SetAllowed sets which nodes may have streams of the purposes Raft and Client, accepted and dialed;
-// nil stands for any of the cluster, as before the first call. The function is called for each stream,
-// also concurrently. When its answers change call Recheck. Streams of the purpose Control are open to
-// any node of the cluster: the one that answers a question decides by what is asked.
+// SetAllowed sets the function that reports whether a node may have streams of the purposes Raft and
+// Client, accepted and dialed. nil allows every node of the cluster; this is the default. The function
+// is called for each stream and must be safe for concurrent use. Call Recheck when its results change.
+// Control streams are open to every node of the cluster: each request on them is authorized separately.
 //
-// A node never opens Raft or Client streams to itself: a peer of its name is another node with the
-// same one, and not allowed.
+// A node never opens Raft or Client streams to itself: a peer with its name is another node with the
+// same name, and not allowed.
 func (l *Link) SetAllowed(allowed func(node string, p Purpose) bool) {
 	if allowed == nil {
 		l.allowed.Store(nil)
@@ -127,8 +126,8 @@ func (l *Link) SetAllowed(allowed func(node string, p Purpose) bool) {
 	l.Recheck()
 }
 
-// Recheck closes the streams that their nodes may not have any more: those of nodes that are not
-// allowed, and those of certificates that are revoked.
+// Recheck closes the streams that are not permitted any more: those of nodes that are not
+// allowed, and those with revoked certificates.
 func (l *Link) Recheck() {
 	l.mu.Lock()
 	open := slices.Collect(maps.Keys(l.open))
@@ -141,7 +140,7 @@ func (l *Link) Recheck() {
 	}
 }
 
-// barred returns why a stream must not stay open, or nil.
+// barred returns the reason why a stream must not stay open, or nil.
 func (l *Link) barred(c *conn) error {
 	if !l.allows(c.peer, c.purpose) {
 		return fmt.Errorf("%w: %s for node %s", ErrNotAllowed, c.purpose, c.peer)
@@ -160,9 +159,9 @@ func (l *Link) allows(node string, p Purpose) bool {
 	return node != l.cfg.Node && (allowed == nil || (*allowed)(node, p))
 }
 
-// SetExpected says which node is meant by an address that Raft dials; "" stands for any of
-// the cluster, as do nil and the time before the first call. Without it two addresses
-// that lead to one node by mistake would give that node two votes.
+// SetExpected sets the function that returns the node expected at an address that Raft dials; ""
+// is any node of the cluster. nil, the default, expects any node at every address. Without
+// it, two addresses that reach the same node by mistake would give that node two votes.
 func (l *Link) SetExpected(expected func(addr string) (node string)) {
 	if expected == nil {
 		l.expected.Store(nil)
@@ -171,7 +170,7 @@ func (l *Link) SetExpected(expected func(addr string) (node string)) {
 	l.expected.Store(&expected)
 }
 
-// identity returns the certificates to use, which are nil if there are to be none.
+// identity returns the certificates to use, or nil if the Link is insecure.
 func (l *Link) identity() *identity {
 	if l.papers == nil {
 		return nil
@@ -186,8 +185,8 @@ func (l *Link) identity() *identity {
 	return id
 }
 
-// Reload reads the certificates, as Listen does. Without it, files that have changed are read within a
-// second. An error leaves those in use that were read before.
+// Reload reads the certificates, as Listen does. Without a call, changed files are read within a
+// second. After an error the previous certificates stay in use.
 func (l *Link) Reload() error {
 	if l.papers == nil {
 		return nil
@@ -195,8 +194,8 @@ func (l *Link) Reload() error {
 	return l.papers.read()
 }
 
-// Close ends the Link and all streams that it accepted or dialled, and waits for its
-// goroutines. Calls after the first do nothing.
+// Close closes the Link and all streams that it accepted or dialed, and waits for its
+// goroutines. Further calls have no effect.
 func (l *Link) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -206,7 +205,7 @@ func (l *Link) Close() error {
 	}
 	l.closed = true
 	for _, p := range l.pending {
-		_ = p.Close() // nobody is there to tell
+		_ = p.Close() // a failure to close has no effect
 	}
 	for c := range l.open {
 		c.abort()

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// notices writes lines to the log that strangers can cause, so it writes few.
+// notices writes log lines that unauthenticated peers can cause, at a limited rate.
 type notices struct {
 	log *slog.Logger
 	now func() time.Time
 
 	mu    sync.Mutex
-	kinds map[string]*notice // of a fixed set
+	kinds map[string]*notice // the set of keys is fixed
 }
 
 type notice struct {
-	last time.Time // when a line of this kind was written
-	left int       // lines left out since
+	last time.Time // time of the last line of this kind
+	left int       // lines suppressed since then
 }
 
 // warn writes a line unless one of its kind was written less than a period ago. A line
-// tells how many were left out before it.
+// includes the number of lines suppressed before it.
 func (n *notices) warn(kind string, period time.Duration, text string, args ...any) {
 	left, ok := n.take(kind, period)
 	if !ok {

@@ -10,27 +10,27 @@ import (
 )
 
 const (
-	// leastRate is how many bytes a second have to move for a deadline to be put off.
+	// leastRate is the rate, in bytes a second, required to extend a deadline.
 	leastRate = 8 << 10
-	// looks is how often it is seen, within the time that a deadline gives, whether anything moves.
+	// looks is the number of checks for progress within the duration of a deadline.
 	looks = 8
-	// chunk is how many bytes are written at once, after which they count as such.
+	// chunk is the number of bytes of one write, after which they count as written.
 	chunk = 16 << 10
 )
 
-// progress is a connection whose deadlines are ones of progress: one that is set for two seconds from now is
-// missed when nothing has moved for two seconds, in either direction. So what does for a small message does
-// for a large one on a slow link, and a peer that is silent is given up as early as ever. A deadline is
-// put off by no more than what has moved takes at [leastRate], else a peer could hold a stream for ever with
-// a byte now and then.
+// progress is a connection with progress deadlines: a deadline set to two seconds from now expires if no bytes
+// have moved for two seconds, in either direction. So one timeout fits small messages and
+// large ones on a slow link, and a silent peer is detected as early as with plain deadlines. A deadline is
+// extended by at most the time that the moved bytes take at [leastRate]; otherwise a peer could hold a stream
+// forever by sending a byte from time to time.
 //
-// What has moved is what has come in, and what the other end has acknowledged: the system takes
-// megabytes to send at once, which are on a slow link for half a minute.
+// The moved bytes are those received, and those acknowledged by the other end: the send buffer of the
+// system takes megabytes, which need half a minute on a slow link.
 //
-// It stands below TLS, where a write that was interrupted can go on.
+// It is below TLS, where an interrupted write can be resumed.
 type progress struct {
 	net.Conn
-	queued      func() int64 // bytes written that the other end has not acknowledged
+	queued      func() int64 // number of bytes written that the other end has not acknowledged
 	in, out     atomic.Int64 // bytes read and written
 	read, write allowance
 }
@@ -39,10 +39,10 @@ func newProgress(c net.Conn) *progress {
 	return &progress{Conn: c, queued: func() int64 { return queuedIn(c) }}
 }
 
-// moved returns how many bytes have come to where they were sent to.
+// moved returns the number of bytes that have reached their destination.
 func (p *progress) moved() int64 { return p.in.Load() + p.out.Load() - p.queued() }
 
-// Read reads until the deadline.
+// Read reads until the progress deadline expires.
 func (p *progress) Read(b []byte) (int, error) {
 	for {
 		n, err := p.Conn.Read(b)
@@ -53,7 +53,7 @@ func (p *progress) Read(b []byte) (int, error) {
 	}
 }
 
-// Write writes until the deadline.
+// Write writes until the progress deadline expires.
 func (p *progress) Write(b []byte) (written int, err error) {
 	for {
 		n, err := p.Conn.Write(b[written:min(written+chunk, len(b))])
@@ -68,32 +68,32 @@ func (p *progress) Write(b []byte) (written int, err error) {
 	}
 }
 
-// SetDeadline sets the deadlines of reading and writing.
+// SetDeadline sets the read and write deadlines.
 func (p *progress) SetDeadline(t time.Time) error {
 	return errors.Join(p.SetReadDeadline(t), p.SetWriteDeadline(t))
 }
 
-// SetReadDeadline sets that of reading. One that is over ends at once what is going on.
+// SetReadDeadline sets the read deadline. A deadline in the past interrupts a pending Read immediately.
 func (p *progress) SetReadDeadline(t time.Time) error {
 	return p.read.set(t, p.moved, p.Conn.SetReadDeadline)
 }
 
-// SetWriteDeadline is likewise for writing.
+// SetWriteDeadline sets the write deadline, like SetReadDeadline.
 func (p *progress) SetWriteDeadline(t time.Time) error {
 	return p.write.set(t, p.moved, p.Conn.SetWriteDeadline)
 }
 
-// allowance is a deadline for one direction.
+// allowance is a progress deadline for one direction.
 type allowance struct {
 	mu    sync.Mutex
-	end   time.Time     // as it was set
-	each  time.Duration // how long nothing may move; 0: there is no deadline that could be renewed
-	first int64         // what had moved when it was set
-	seen  int64         // what had when it was looked at last
-	last  time.Time     // when that was first seen
+	end   time.Time     // the deadline as set
+	each  time.Duration // maximum time without progress; 0: there is no deadline that could be extended
+	first int64         // bytes moved when the deadline was set
+	seen  int64         // bytes moved at the last check
+	last  time.Time     // when that number was first seen
 }
 
-// set notes a deadline, and sets when to look first.
+// set sets a deadline, and schedules the first check.
 func (w *allowance) set(t time.Time, moved func() int64, deadline func(time.Time) error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +107,7 @@ func (w *allowance) set(t time.Time, moved func() int64, deadline func(time.Time
 	return deadline(w.next(now))
 }
 
-// next returns when to look again. w.mu is held.
+// next returns the time of the next check. w.mu must be held.
 func (w *allowance) next(now time.Time) time.Time {
 	next, least := now.Add(w.each/looks), w.last.Add(w.each)
 	if next.Before(least) {
@@ -116,7 +116,7 @@ func (w *allowance) next(now time.Time) time.Time {
 	return least
 }
 
-// renew looks whether the deadline is missed, and if not sets when to look again.
+// renew checks for progress. It reports whether the deadline was extended, and schedules the next check.
 func (w *allowance) renew(moved func() int64, deadline func(time.Time) error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

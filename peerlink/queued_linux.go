@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// queuedIn returns how many bytes were written to a connection that the other end has not acknowledged; 0
-// if that cannot be told.
+// queuedIn returns the number of bytes written to a connection that the other end has not acknowledged; 0
+// if it is unknown.
 func queuedIn(c net.Conn) int64 {
 	s, ok := c.(syscall.Conn)
 	if !ok {
@@ -18,7 +18,7 @@ func queuedIn(c net.Conn) int64 {
 		return 0
 	}
 	var n int32
-	_ = raw.Control(func(fd uintptr) { // a connection that is closed has nothing on its way
+	_ = raw.Control(func(fd uintptr) { // a closed connection has no bytes in flight
 		// TIOCOUTQ is SIOCOUTQ for a socket.
 		_, _, _ = syscall.Syscall(syscall.SYS_IOCTL, fd, syscall.TIOCOUTQ, uintptr(unsafe.Pointer(&n)))
 	})

@@ -4,6 +4,6 @@ package peerlink
 
 import "net"
 
-// queuedIn returns 0: it cannot be told here what was acknowledged. A message that fits into the buffers
-// of the system then has to be through and answered within one deadline.
+// queuedIn returns 0: the number of unacknowledged bytes is unknown on this system. A message that fits into
+// the buffers of the system must then be transmitted and answered within one deadline.
 func queuedIn(net.Conn) int64 { return 0 }

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// revocations are the certificates that are not accepted any more. The zero value has none.
+// revocations is the list of revoked certificates. The zero value is an empty list.
 type revocations struct {
 	file    string
-	looked  os.FileInfo // the file at the last look; of the one goroutine that reads
-	seen    os.FileInfo // the file when it was read; likewise
+	looked  os.FileInfo // the file at the last check; used by the reading goroutine only
+	seen    os.FileInfo // the file when it was last read; likewise
 	serials atomic.Pointer[map[string]struct{}]
 }
 
-// read reads the file if it has changed, and reports whether it had. A file that replaces the first is read when it has
-// been the same at two looks: one that is rewritten in place is empty first, which would be a list without revoked
-// certificates. After an error, which wraps ErrSerials or that of the system, the list stays as it was.
+// read reads the file if it has changed, and reports whether it had. A changed file is read only after it has been
+// the same at two checks: a file that is rewritten in place is empty first, which would be an empty list of revoked
+// certificates. After an error, which wraps ErrSerials or that of the system, the list is unchanged.
 func (r *revocations) read() (changed bool, err error) {
 	info, err := os.Stat(r.file)
 	if err != nil {
@@ -45,9 +45,9 @@ func (r *revocations) read() (changed bool, err error) {
 	return true, nil
 }
 
-// parseSerials returns the serial numbers in a text: one per line in hexadecimal digits, of either case
-// and with colons or without, as "throttled certs" prints them, or behind "serial=", as openssl does. The rest of a line
-// behind # is a comment. Errors wrap ErrSerials.
+// parseSerials parses a list of serial numbers: one per line in hexadecimal digits, of either case
+// and with or without colons, as printed by "throttled certs", or after "serial=", as printed by openssl.
+// The rest of a line after # is a comment. Errors wrap ErrSerials.
 func parseSerials(text string) (map[string]struct{}, error) {
 	serials, number := map[string]struct{}{}, 0
 	for line := range strings.Lines(text) {
@@ -81,8 +81,8 @@ func (r *revocations) check(chain []*x509.Certificate) error {
 	return nil
 }
 
-// readRevoked reads the list for the first time. It fails if the certificate of this node is on it: no other
-// node would accept it.
+// readRevoked reads the list for the first time. It fails if it contains the certificate of this node, which no
+// other node would accept.
 func (l *Link) readRevoked() error {
 	if l.cfg.RevokedFile == "" {
 		return nil
@@ -96,8 +96,8 @@ func (l *Link) readRevoked() error {
 	return nil
 }
 
-// watchRevoked reads the list again when its file changes, and closes the streams of certificates
-// that are on it by then. While it cannot be read the last one that could be stays in force.
+// watchRevoked reads the list again when its file changes, and closes the streams with certificates
+// on it. If the list cannot be read, the last valid one stays in force.
 func (l *Link) watchRevoked() {
 	for l.pause(lookEvery) {
 		changed, err := l.revoked.read()

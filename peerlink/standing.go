@@ -6,14 +6,14 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// SetRecovery says to which recovery of the cluster this node belongs. Nodes of another one get no stream, and
-// give none. Before the first call the node has none yet: it takes and opens Control streams whatever the peer's
-// recovery is, and others as a node of a cluster that was never recovered.
+// SetRecovery sets the recovery of the cluster to which this node belongs. Streams with nodes of another recovery are
+// refused, in both directions. Before the first call the node has no recovery: it accepts and opens Control streams
+// for any recovery of the peer, and other streams as a node of a cluster that was never recovered.
 func (l *Link) SetRecovery(r topology.Recovery) { l.recovery.Store(&r) }
 
-// SetCurrent says whether the data of a node is newer, by its boot, than any that this node knows of; nil, as before
-// the first call, stands for yes. One whose data is not gets no stream but for Control, on which it
-// can learn why. The function may be called by several goroutines at once.
+// SetCurrent sets the function that reports whether the data of a node, identified by its boot, is at least as new as
+// any that this node knows of. nil, the default, accepts all data. A node with outdated data gets Control streams only,
+// on which it can learn the reason. The function must be safe for concurrent use.
 func (l *Link) SetCurrent(current func(node string, boot uint64) bool) {
 	if current == nil {
 		l.current.Store(nil)
@@ -22,7 +22,7 @@ func (l *Link) SetCurrent(current func(node string, boot uint64) bool) {
 	l.current.Store(&current)
 }
 
-// standing returns what this node says of itself on a stream, in a frame of a version.
+// standing returns the description of this node for a stream, in a frame of the given version.
 func (l *Link) standing(p Purpose, version byte) standing {
 	s := standing{boot: l.cfg.Boot, version: version}
 	switch r := l.recovery.Load(); {
@@ -34,10 +34,10 @@ func (l *Link) standing(p Purpose, version byte) standing {
 	return s
 }
 
-// oldPeers reports whether nodes of the version before may have streams: they know no recovery.
+// oldPeers reports whether nodes of the previous version, which know no recovery, may have streams.
 func (l *Link) oldPeers() bool { return l.standing(Raft, version).recovery == "" }
 
-// compare returns why a stream with a peer must not be.
+// compare returns the reason to refuse a stream with a peer, or nil.
 func (l *Link) compare(node string, p Purpose, theirs standing) error {
 	ours := l.standing(p, version)
 	switch {

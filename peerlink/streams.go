@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// address is one that is advertised; a host may be a name.
+// address is an advertised address; its host may be a name.
 type address string
 
 // Network returns "tcp".
@@ -18,7 +18,7 @@ func (a address) Network() string { return "tcp" }
 // String returns host:port.
 func (a address) String() string { return string(a) }
 
-// Streams are the streams of one purpose that a [Link] accepts. They are a net.Listener.
+// Streams provides the accepted streams of one purpose of a [Link]. It implements net.Listener.
 type Streams struct {
 	link  *Link
 	queue chan *conn
@@ -30,13 +30,13 @@ func newStreams(l *Link) *Streams {
 	return &Streams{link: l, queue: make(chan *conn), done: make(chan struct{})}
 }
 
-// Streams returns the streams of a purpose that are accepted, the same at each call; nil if
-// there is no such purpose. Until somebody accepts them they wait, within the bounds on
+// Streams returns the accepted streams of a purpose, the same value at each call; nil if
+// the purpose does not exist. Streams wait until Accept returns them, within the limits on
 // the number of streams.
 func (l *Link) Streams(p Purpose) *Streams { return l.streams[p] }
 
-// Accept returns the next stream, whose peer PeerOf tells. Errors wrap net.ErrClosed, once
-// the Streams or the Link is closed.
+// Accept returns the next stream; PeerOf returns its peer. Errors wrap net.ErrClosed, after
+// the Streams or the Link are closed.
 func (s *Streams) Accept() (net.Conn, error) {
 	select {
 	case c := <-s.queue:
@@ -46,14 +46,14 @@ func (s *Streams) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept. From then on nodes are refused that want a stream of this purpose;
-// those that were accepted stay. It returns nil.
+// Close unblocks Accept. From then on streams of this purpose are refused; accepted streams
+// stay open. It returns nil.
 func (s *Streams) Close() error {
 	s.once.Do(func() { close(s.done) })
 	return nil
 }
 
-// Addr returns the address under which other nodes reach this one.
+// Addr returns the address at which other nodes reach this one.
 func (s *Streams) Addr() net.Addr { return s.link.advertise }
 
 func (s *Streams) isClosed() bool {
@@ -65,28 +65,28 @@ func (s *Streams) isClosed() bool {
 	}
 }
 
-// hand gives a stream to who accepts it, or closes it if nobody does any more.
+// hand passes a stream to Accept, or closes it if the Streams are closed.
 func (s *Streams) hand(c *conn) {
 	select {
 	case s.queue <- c:
 	case <-s.done:
-		_ = c.Close() // nobody is there to tell
+		_ = c.Close() // a failure to close has no effect
 	}
 }
 
-// raftLayer is what Raft knows of a Link.
+// raftLayer is the stream layer of a Link for Raft.
 type raftLayer struct{ *Streams }
 
-// Raft returns the stream layer for raft.NewNetworkTransport. See SetExpected for whom it
-// dials. Closing it, as the transport does, leaves the streams of Raft open until the Link
+// Raft returns the stream layer for raft.NewNetworkTransport. SetExpected defines the nodes that
+// it dials. Closing it, as the transport does, leaves the streams of Raft open until the Link
 // is closed.
 //
-// The deadlines of the streams that it dials are ones of progress: one that is set for two seconds from now
-// is missed when nothing has moved for two seconds, however long a message takes, or when less than 8 KiB
-// a second have.
+// The deadlines of dialed streams are progress deadlines: a deadline set to two seconds from now
+// expires if no bytes have moved for two seconds, regardless of the length of a message, or if fewer than
+// 8 KiB a second have moved.
 func (l *Link) Raft() raft.StreamLayer { return raftLayer{l.streams[Raft]} }
 
-// Dial opens a stream for Raft. A timeout of 0 leaves it at Config.HandshakeTimeout.
+// Dial opens a stream for Raft. With a timeout of 0 only Config.HandshakeTimeout applies.
 func (r raftLayer) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	ctx := r.link.ctx
 	if timeout > 0 {

@@ -10,15 +10,15 @@ import (
 
 // Transport is raft.NetworkTransport with two changes.
 //
-// A [Guard] judges every message of another node and every answer.
+// A [Guard] checks every message of another node and every answer.
 //
-// A trap of version 1.7.3 (hashicorp/raft issue 612) is closed. Where
-// a pipeline of entries to a follower comes to an answer that ends it, the library stops taking answers;
-// if it is about to send another request at that moment, it waits for ever for somebody to take the
-// answers before that. Such a follower gets heartbeats and no entry until another node leads, and
-// Shutdown of the node that leads never ends.
+// It works around a deadlock in version 1.7.3 (hashicorp/raft issue 612). After an answer that ends
+// a pipeline of entries to a follower, the library stops receiving answers. If it is about to send
+// another request at that moment, it blocks forever, because the earlier answers are never
+// received. Such a follower gets heartbeats but no entries until another node is the leader, and
+// Shutdown of the leader never returns.
 type Transport struct {
-	*raft.NetworkTransport // dials; it accepts nothing
+	*raft.NetworkTransport // for outgoing messages; it accepts no streams
 	config                 raft.NetworkTransportConfig
 	guard                  Guard // set by Serve
 	acknowledged           atomic.Pointer[func(id string, term, index uint64)]
@@ -39,20 +39,20 @@ func NewTransport(c *raft.NetworkTransportConfig) *Transport {
 	return t
 }
 
-// Serve begins to accept messages, judged by a guard. It must be called once, before Raft is started.
+// Serve starts to accept messages, checked by guard. It must be called once, before Raft is started.
 func (t *Transport) Serve(guard Guard) {
 	t.guard = guard
 	t.tasks.Go(t.accept)
 }
 
-// Consumer returns the messages that have passed the guard.
+// Consumer returns the channel of messages accepted by the guard.
 func (t *Transport) Consumer() <-chan raft.RPC { return t.incoming }
 
 // SetHeartbeatHandler sets the function that handles heartbeats.
 func (t *Transport) SetHeartbeatHandler(handle func(raft.RPC)) { t.heartbeat.Store(&handle) }
 
 // Close stops the Transport and waits for its goroutines. It closes the stream layer but not the streams.
-// Calls after the first do nothing.
+// Further calls have no effect.
 func (t *Transport) Close() (err error) {
 	t.closing.Do(func() {
 		close(t.closed)
@@ -70,7 +70,7 @@ func (t *Transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, args 
 	return t.guard.Term(resp.Term)
 }
 
-// RequestVote asks a node for its vote.
+// RequestVote requests the vote of a node.
 func (t *Transport) RequestVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
 	if err := t.NetworkTransport.RequestVote(id, to, args, resp); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (t *Transport) RequestVote(id raft.ServerID, to raft.ServerAddress, args *r
 	return t.guard.Term(resp.Term)
 }
 
-// RequestPreVote asks a node whether it would vote for this one.
+// RequestPreVote requests the pre-vote of a node.
 func (t *Transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
 	if err := t.NetworkTransport.RequestPreVote(id, to, args, resp); err != nil {
 		return err
@@ -94,11 +94,12 @@ func (t *Transport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, arg
 	return t.guard.Term(resp.Term)
 }
 
-// Acknowledged has f called with each answer in a pipeline by which a node acknowledges that it has the log of this one, which leads
-// in a term, up to an index. It is called before Raft takes the answer, by one goroutine for each pipeline.
+// Acknowledged sets a function that is called for each answer in a pipeline by which a node acknowledges that it has
+// the log of this node, the leader of term, up to index. It is called before Raft receives the answer, by one
+// goroutine for each pipeline.
 func (t *Transport) Acknowledged(f func(id string, term, index uint64)) { t.acknowledged.Store(&f) }
 
-// note tells of an answer.
+// note calls the function set by Acknowledged if an answer is an acknowledgment.
 func (t *Transport) note(id raft.ServerID, f raft.AppendFuture) {
 	q, a := f.Request(), f.Response()
 	if told := t.acknowledged.Load(); told != nil && a.Success && a.Term <= q.Term {
@@ -117,8 +118,8 @@ func (t *Transport) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddres
 	return p, nil
 }
 
-// pipeline is one that closes itself behind the answer that ends it, so that whoever is sending
-// then gets an error.
+// pipeline is a pipeline that closes itself after its last answer, so that a concurrent
+// send returns an error.
 type pipeline struct {
 	raft.AppendPipeline
 	guard   Guard
@@ -128,10 +129,10 @@ type pipeline struct {
 	closed  chan struct{}
 }
 
-// Consumer returns what answers come in on.
+// Consumer returns the channel of answers.
 func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.answers }
 
-// pass hands answers on until the pipeline is closed.
+// pass passes answers to Raft until the pipeline is closed.
 func (p *pipeline) pass() {
 	for {
 		select {
@@ -144,7 +145,7 @@ func (p *pipeline) pass() {
 				return
 			}
 			if isLast(f) {
-				_ = p.Close() // there is nobody to tell
+				_ = p.Close() // a failure to close has no effect
 				return
 			}
 		case <-p.closed:
@@ -153,21 +154,21 @@ func (p *pipeline) pass() {
 	}
 }
 
-// judge makes a refusal of an answer whose term must not reach Raft. Nobody else has the answer yet.
+// judge turns an answer into a refusal if its term must not reach Raft. No other goroutine has the answer yet.
 func (p *pipeline) judge(f raft.AppendFuture) {
 	if r := f.Response(); p.guard.Term(r.Term) != nil {
 		r.Term, r.Success = f.Request().Term, false
 	}
 }
 
-// isLast reports whether Raft takes no answer after this one: a refusal, the end of the stream, which
-// looks like one, or a newer term.
+// isLast reports whether Raft receives no answer after this one: it is a refusal, the end of the stream,
+// which looks like one, or has a newer term.
 func isLast(f raft.AppendFuture) bool {
 	r := f.Response()
 	return !r.Success || r.Term > f.Request().Term
 }
 
-// Close ends the pipeline. Calls after the first do nothing.
+// Close closes the pipeline. Further calls have no effect.
 func (p *pipeline) Close() (err error) {
 	p.closing.Do(func() {
 		close(p.closed)

@@ -14,26 +14,26 @@ import (
 	"time"
 )
 
-// CAYears is how long the certificate of a CA is valid.
+// CAYears is the validity of the certificate of a CA in years.
 const CAYears = 10
 
-// NodeDays is how long the certificate of a node is valid unless told otherwise.
+// NodeDays is the default validity of the certificate of a node in days.
 const NodeDays = 365
 
-// MaxDays is the longest that a certificate of a node can be asked for.
+// MaxDays is the maximum validity of the certificate of a node in days.
 const MaxDays = 366 * CAYears
 
-// skew is how far the clocks of nodes may be behind that of who makes certificates.
+// skew is how far the clocks of nodes may be behind the clock of the issuing machine.
 const skew = time.Hour
 
 var (
 	// ErrDays is returned for a number of days that is not between 1 and MaxDays.
 	ErrDays = fmt.Errorf("not between 1 and %d days", MaxDays)
-	// ErrNotCA is wrapped when a certificate cannot sign those of nodes, as it is not
-	// that of a CA or its key is another.
+	// ErrNotCA is wrapped if a certificate cannot sign those of nodes, because it is not
+	// a CA certificate or the key does not match it.
 	ErrNotCA = errors.New("not a CA with its key")
 	errNoPEM = errors.New("not a certificate in PEM")
-	// ErrExpired is wrapped when a CA has expired, or is not valid yet.
+	// ErrExpired is wrapped if a CA has expired, or is not valid yet.
 	ErrExpired = errors.New("not valid at this time")
 )
 
@@ -49,8 +49,8 @@ type CA struct {
 	key  crypto.Signer
 }
 
-// NewCA makes a CA, valid for CAYears from now on. The name of the cluster is only for
-// people to read: a CA may sign for several.
+// NewCA creates a CA, valid for CAYears from now on. The name of the cluster is for display
+// only: a CA may sign for several clusters.
 func NewCA(cluster string, now time.Time) (*CA, error) {
 	if err := CheckName(cluster); err != nil {
 		return nil, fmt.Errorf("cluster %w", err)
@@ -71,7 +71,7 @@ func NewCA(cluster string, now time.Time) (*CA, error) {
 	return ParseCA(pair, now)
 }
 
-// ParseCA reads a CA. Errors wrap ErrNotCA, or ErrExpired unless it is valid now.
+// ParseCA parses a CA. Errors wrap ErrNotCA, or ErrExpired if it is not valid now.
 func ParseCA(pair Pair, now time.Time) (*CA, error) {
 	both, err := tls.X509KeyPair(pair.Cert, pair.Key)
 	if err != nil {
@@ -90,11 +90,11 @@ func ParseCA(pair Pair, now time.Time) (*CA, error) {
 // Pair returns the certificate of the CA and its key.
 func (ca *CA) Pair() Pair { return ca.pair }
 
-// Expires returns when the CA does, and with it all that it signed.
+// Expires returns the expiry time of the CA, which is also the latest of all certificates that it signed.
 func (ca *CA) Expires() time.Time { return ca.cert.NotAfter }
 
-// Issue makes a certificate for a node of a cluster, valid for so many days of 24 hours
-// from now on but not longer than the CA, with a new key. Errors wrap ErrName or ErrDays.
+// Issue issues a certificate for a node of a cluster, with a new key. It is valid for days of 24 hours
+// from now on, but not longer than the CA. Errors wrap ErrName or ErrDays.
 func (ca *CA) Issue(node, cluster string, days int, now time.Time) (Pair, error) {
 	if err := CheckName(node); err != nil {
 		return Pair{}, fmt.Errorf("node %w", err)
@@ -125,8 +125,8 @@ func (ca *CA) Issue(node, cluster string, days int, now time.Time) (Pair, error)
 	return pair, nil
 }
 
-// Serial returns the serial number of the certificate of a pair, in hexadecimal digits. The error wraps
-// that of reading it.
+// Serial returns the serial number of the certificate of a pair, in hexadecimal digits. It returns an error if
+// the certificate cannot be parsed.
 func (p Pair) Serial() (string, error) {
 	block, _ := pem.Decode(p.Cert)
 	if block == nil {
@@ -139,8 +139,8 @@ func (p Pair) Serial() (string, error) {
 	return cert.SerialNumber.Text(16), nil
 }
 
-// sign makes a key and a certificate for it, signed by ca, or by the key itself if ca is
-// nil. The serial number is drawn at random.
+// sign creates a key and a certificate for it, signed by ca, or self-signed if ca is
+// nil. The serial number is random.
 func sign(template *x509.Certificate, ca *CA) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

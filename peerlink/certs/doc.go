@@ -1,16 +1,16 @@
-// Package certs makes the certificates by which the nodes of a cluster know each other,
+// Package certs issues the certificates by which the nodes of a cluster authenticate each other,
 // offline and with the standard library.
 //
-// A [CA] signs a certificate for each node: [NewCA] makes one, [LoadCA] reads one that
-// was saved, and [CA.Issue] gives a [Pair], a certificate and its key in PEM, which
-// [Pair.Save] writes to a directory. Who holds the key of the CA can make nodes; it is
-// needed for nothing else and best kept away from them.
+// A [CA] signs a certificate for each node: [NewCA] creates a CA, [LoadCA] loads one that
+// was saved, and [CA.Issue] returns a [Pair], a certificate and its key in PEM, which
+// [Pair.Save] writes to a directory. The key of the CA allows its holder to create nodes. It is
+// needed for nothing else, and is best stored on another machine.
 //
-// A certificate of a node is for one thing: its only DNS name is that of [Name],
-// NODE.CLUSTER.throttled. The name need not resolve; it says who the node is, not where. So what
-// clusters and nodes may be called is said here, for all who name one: see [CheckName].
+// The only DNS name in the certificate of a node is that of [Name], NODE.CLUSTER.throttled. The
+// name need not resolve; it identifies the node, not its address. Therefore this package defines
+// the valid names of clusters and nodes: see [CheckName].
 //
-// Keys are ECDSA on P-256. Certificates begin an hour before they are made, since the
-// clocks of nodes differ. [Pair.Record] keeps their serial numbers, by which nodes refuse those that are
-// revoked.
+// Keys are ECDSA on P-256. Certificates are valid from an hour before they are issued, since
+// the clocks of nodes differ. [Pair.Record] stores their serial numbers, by which certificates
+// are revoked.
 package certs

@@ -16,18 +16,18 @@ const (
 	keySuffix = "-key"
 )
 
-// Files returns where a directory has the certificate of a node and its key: NODE.pem
+// Files returns the paths of the certificate of a node and of its key in a directory: NODE.pem
 // and NODE-key.pem.
 func Files(dir, node string) (cert, key string) {
 	return filepath.Join(dir, node+extension), filepath.Join(dir, node+keySuffix+extension)
 }
 
-// CAFiles returns where a directory has the certificate of the CA and its key: ca.pem and
-// ca-key.pem.
+// CAFiles returns the paths of the certificate of the CA and of its key in a directory: ca.pem
+// and ca-key.pem.
 func CAFiles(dir string) (cert, key string) { return Files(dir, caName) }
 
-// CheckFile returns an error that wraps ErrName if the files of a node of this name would
-// be taken for those of the CA or of another node.
+// CheckFile returns an error that wraps ErrName if the names of the files of the node would
+// conflict with those of the CA or of another node.
 func CheckFile(node string) error {
 	if err := CheckName(node); err != nil {
 		return fmt.Errorf("node %w", err)
@@ -38,9 +38,9 @@ func CheckFile(node string) error {
 	return nil
 }
 
-// LoadCA reads a CA from the files in a directory. Errors wrap fs.ErrNotExist if neither
-// is there, and else those of ParseCA and of the file system. A CA of which one file is
-// missing wraps ErrNotCA: a new one in its place would not go with what it has signed.
+// LoadCA loads a CA from the files in a directory. Errors wrap fs.ErrNotExist if both files are
+// missing, and otherwise those of ParseCA and of the file system. If one file is missing, the error
+// wraps ErrNotCA: a new CA would not match the certificates that the old one has signed.
 func LoadCA(dir string, now time.Time) (*CA, error) {
 	certFile, keyFile := CAFiles(dir)
 	cert, certErr := os.ReadFile(certFile)
@@ -58,12 +58,12 @@ func LoadCA(dir string, now time.Time) (*CA, error) {
 	return ca, nil
 }
 
-// IssuedFile returns the file in a directory that lists the certificates that were made there.
+// IssuedFile returns the path of the file in a directory that lists the certificates issued there.
 func IssuedFile(dir string) string { return filepath.Join(dir, "issued") }
 
-// Record adds a certificate to the file of those that were made in a directory, which is made if need be:
-// a line with its serial number, and its name and the time in a comment. It has the form of a list of revoked
-// certificates. A certificate that replaces another leaves the line of that one.
+// Record appends a certificate to the file of the certificates issued in a directory. It creates the file and the
+// directory if necessary. The line has the serial number, and the name and the time in a comment, which is the format
+// of a list of revoked certificates. A certificate that replaces another does not remove the line of the other.
 func (p Pair) Record(dir, name string, now time.Time) error {
 	serial, err := p.Serial()
 	if err != nil {
@@ -96,10 +96,10 @@ func Serial(dir, node string) (string, error) {
 // Save writes the files of the CA. See [Pair.Save].
 func (ca *CA) Save(dir string) error { return ca.pair.save(dir, caName) }
 
-// Save writes the files of a node, over those that are there. A file is replaced in one
-// step and the key comes first, so a node that reads them meanwhile finds either a pair
-// or a certificate that does not go with its key. The directory is made if need be, for
-// its owner only, as is the key. Errors wrap ErrName or those of the file system.
+// Save writes the files of a node, and replaces existing ones. A file is replaced in one
+// step and the key is written first, so a node that reads them concurrently finds either a pair
+// or a certificate that does not match its key. The directory is created if necessary. It is
+// accessible to its owner only, as is the key. Errors wrap ErrName or those of the file system.
 func (p Pair) Save(dir, node string) error {
 	if err := CheckFile(node); err != nil {
 		return err
@@ -121,8 +121,8 @@ func (p Pair) save(dir, name string) error {
 	return nil
 }
 
-// replace writes a file under another name, which nobody else can have made, and renames
-// it once it is on the disk.
+// replace writes a temporary file with a unique name, syncs it, and renames it to
+// path.
 func replace(path string, content []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // readable by its owner only
 	if err != nil {
@@ -134,7 +134,7 @@ func replace(path string, content []byte, mode fs.FileMode) error {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // the first error is the one to tell
+		_ = os.Remove(f.Name()) // the first error is the one to report
 	}
 	return err
 }

@@ -5,22 +5,22 @@ import (
 	"fmt"
 )
 
-// ErrName is wrapped when a name cannot be that of a cluster or a node.
+// ErrName is wrapped if a name is not a valid name of a cluster or a node.
 var ErrName = errors.New("not a name of at most 40 letters, digits and inner hyphens")
 
 // MaxName is the length of the longest name of a cluster or a node, in bytes.
 const MaxName = 40
 
-// zone ends the names in certificates, so that no certificate that was made for a host
-// is taken for that of a node.
+// zone is the last part of the names in certificates, so that a certificate of a host is never
+// mistaken for that of a node.
 const zone = "throttled"
 
-// Name returns the DNS name that stands in the certificate of a node. Since neither
-// part can have a dot, no two nodes have the same.
+// Name returns the DNS name in the certificate of a node. It is unique, since neither part
+// contains a dot.
 func Name(node, cluster string) string { return node + "." + cluster + "." + zone }
 
-// CheckName returns nil if s can be the name of a cluster or a node, else an error that
-// wraps ErrName. Letters of upper and lower case differ.
+// CheckName returns nil if s is a valid name of a cluster or a node, otherwise an error that
+// wraps ErrName. Names are case-sensitive.
 func CheckName(s string) error {
 	for i := range len(s) {
 		c := s[i]
