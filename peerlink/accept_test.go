@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// slow are ways to begin a connection and never finish.
+// slow returns ways to begin a connection without finishing its handshake.
 func slow(s *site) map[string]func(t *testing.T, c net.Conn) {
 	cert := withCert(loaded(s.t, s.issue("n2", "c1", time.Now())))
 	greet := func(t *testing.T, c net.Conn, first []byte) {
@@ -38,7 +38,7 @@ func slow(s *site) map[string]func(t *testing.T, c net.Conn) {
 	}
 }
 
-// TestSlowHandshakes sees that peers that never finish their handshake keep nobody out.
+// TestSlowHandshakes checks that peers that never finish their handshake do not block others.
 func TestSlowHandshakes(t *testing.T) {
 	s := newSite(t)
 	for name, begin := range slow(s) {
@@ -53,16 +53,16 @@ func TestSlowHandshakes(t *testing.T) {
 				flows(t, out, in)
 			}
 			if !eventually(func() bool { return pendingOf(n1) == 100 }) {
-				t.Errorf("%d connections are pending, want 100 that were slow all the time", pendingOf(n1))
+				t.Errorf("%d connections are pending, want the 100 slow ones", pendingOf(n1))
 			}
 		})
 	}
 }
 
-// TestHandshakeTimeout sees when they are closed.
+// TestHandshakeTimeout checks that slow connections are closed after the timeout.
 func TestHandshakeTimeout(t *testing.T) {
 	s := newSite(t)
-	today := time.Now() // not what it is for package synctest
+	today := time.Now() // package synctest has a different current date
 	for name, begin := range slow(s) {
 		cfg := s.config("n1")
 		cfg.Now, cfg.HandshakeTimeout = func() time.Time { return today }, 0
@@ -82,7 +82,7 @@ func TestHandshakeTimeout(t *testing.T) {
 	}
 }
 
-// TestHandshakeDrip sees that one byte at a time does not put the end off.
+// TestHandshakeDrip checks that sending one byte at a time does not extend the timeout.
 func TestHandshakeDrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ln := newPipes()
@@ -105,7 +105,7 @@ func TestHandshakeDrip(t *testing.T) {
 	})
 }
 
-// TestNoDeadlineAfterwards sees that a stream may be silent for any time.
+// TestNoDeadlineAfterwards checks that a stream may be silent for any time.
 func TestNoDeadlineAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ln := newPipes()
@@ -124,8 +124,8 @@ func TestNoDeadlineAfterwards(t *testing.T) {
 	})
 }
 
-// TestUnclaimedStreams sees that streams wait until somebody accepts them, and that a link
-// that is closed meanwhile closes them.
+// TestUnclaimedStreams checks that streams wait until they are accepted, and that closing the
+// link closes waiting streams.
 func TestUnclaimedStreams(t *testing.T) {
 	n1 := open(t, plain("n1"))
 	n2 := open(t, plain("n2"))
@@ -152,29 +152,29 @@ func TestUnclaimedStreams(t *testing.T) {
 	}
 }
 
-// TestCrowd sees who makes room when too many handshakes are under way.
+// TestCrowd checks which connection is dropped if there are too many pending ones.
 func TestCrowd(t *testing.T) {
 	s := newSite(t)
 	var log lines
-	today := time.Now() // stands still, so that all lines are of one minute
+	today := time.Now() // constant, so that all log lines are within one minute
 	l := s.link("n1", func(c *Config) {
 		c.MaxHandshakes, c.HandshakeTimeout, c.Log, c.Now = 4, time.Hour, log.logger(), func() time.Time { return today }
 	})
-	early := connect(t, l) // the oldest, but the only one of its address
+	early := connect(t, l) // the oldest, but the only one from its address
 	var crowd []net.Conn
 	for range 3 {
 		crowd = append(crowd, connectFrom(t, l, "127.0.0.2"))
 	}
 	for i := range 5 {
 		crowd = append(crowd, connectFrom(t, l, "127.0.0.2"))
-		closed(t, crowd[i]) // the oldest of the crowd
+		closed(t, crowd[i]) // the oldest from its address
 	}
 	n2 := s.link("n2")
-	out, in := dialled(t, n2, l, Raft) // takes the place of another of them
+	out, in := dialled(t, n2, l, Raft) // replaces another one from that address
 	flows(t, out, in)
 	closed(t, crowd[5])
 
-	// Who was there first, and is not of the crowd, can go on.
+	// The first connection, from the other address, can continue.
 	secure := tls.Client(early, withCert(loaded(t, s.issue("n3", "c1", time.Now()))))
 	if _, err := secure.Write(hello{Raft, "c1", "n3", "n1", here}.encode()); err != nil {
 		t.Fatal(err)
@@ -183,15 +183,15 @@ func TestCrowd(t *testing.T) {
 		t.Errorf("answer %+v: %v", a, err)
 	}
 	if n := len(log.with("dropped the oldest")); n != 1 {
-		t.Errorf("%d lines about the crowd, want 1", n)
+		t.Errorf("%d lines about dropped connections, want 1", n)
 	}
 	if n := len(log.with("refused a connection")); n != 0 {
-		t.Errorf("%d lines about its connections, want none besides", n)
+		t.Errorf("%d lines about refused connections, want 0", n)
 	}
 }
 
-// TestCaps sees how many streams are taken, in all and of one node, and that those that
-// end make room.
+// TestCaps checks the limits of the number of streams, in total and for one node, and that
+// closed streams do not count.
 func TestCaps(t *testing.T) {
 	s := newSite(t)
 	l := s.link("n1", func(c *Config) { c.MaxConns, c.MaxPerPeer = 4, 2 })
@@ -210,11 +210,11 @@ func TestCaps(t *testing.T) {
 	}
 	first := try(n2, Raft, nil)
 	try(n2, Raft, nil)
-	try(n2, Raft, ErrBusy) // of one node
-	try(n2, Control, nil)  // for something else
+	try(n2, Raft, ErrBusy) // limit for one node
+	try(n2, Control, nil)  // another purpose
 	third := try(n3, Raft, nil)
-	try(n3, Raft, ErrBusy) // in all
-	for range 2 {          // once counts
+	try(n3, Raft, ErrBusy) // limit in total
+	for range 2 {          // only the first Close counts
 		_ = first.Close()
 	}
 	try(n3, Raft, nil)
@@ -224,15 +224,15 @@ func TestCaps(t *testing.T) {
 	try(n3, Raft, ErrBusy)
 }
 
-// TestIdleConnectionsAreCheap sees what connections cost that say nothing: Raft by itself
-// would give each 270 KB.
+// TestIdleConnectionsAreCheap checks the memory used by idle connections: Raft alone would
+// use 270 KB for each.
 func TestIdleConnectionsAreCheap(t *testing.T) {
 	const idle, most = 200, 32 << 10
 	s := newSite(t)
 	for name, begin := range slow(s) {
 		t.Run(name, func(t *testing.T) {
 			l := s.link("n1", func(c *Config) { c.MaxHandshakes, c.HandshakeTimeout = 2*idle, time.Hour })
-			out, _ := dialled(t, s.link("n2"), l, Raft) // what is made once is there
+			out, _ := dialled(t, s.link("n2"), l, Raft) // allocates everything that is allocated only once
 			if err := out.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +243,7 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 			if !eventually(func() bool { return pendingOf(l) == idle }) {
 				t.Fatalf("%d connections are pending, want %d", pendingOf(l), idle)
 			}
-			// With the ends of this test, which makes it an upper bound.
+			// The number includes the ends of this test, so it is an upper bound.
 			if each := (memory() - before) / idle; each > most {
 				t.Errorf("%d bytes for each connection, want at most %d", each, most)
 			}
@@ -251,7 +251,7 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 	}
 }
 
-// memory returns how many bytes are in use.
+// memory returns the number of bytes in use.
 func memory() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -266,7 +266,7 @@ func pendingOf(l *Link) int {
 	return len(l.pending)
 }
 
-// eventually reports whether a condition comes to hold.
+// eventually reports whether a condition becomes true within patience.
 func eventually(holds func() bool) bool {
 	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(time.Millisecond) {
 		if holds() {
@@ -276,8 +276,8 @@ func eventually(holds func() bool) bool {
 	return false
 }
 
-// TestAcceptBackoff sees that a link waits longer each time when it cannot accept, and
-// accepts again at once when it can.
+// TestAcceptBackoff checks that the pauses between failed calls of Accept grow, and that a
+// successful call resets them.
 func TestAcceptBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
@@ -305,7 +305,7 @@ func TestAcceptBackoff(t *testing.T) {
 	})
 }
 
-// TestCloseDuringBackoff sees that closing does not wait for it.
+// TestCloseDuringBackoff checks that Close does not wait for the backoff.
 func TestCloseDuringBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ln := newPipes()

@@ -22,8 +22,8 @@ import (
 	"github.com/throttledhq/throttled/peerlink/certs"
 )
 
-// victimDir names the variable that makes this program a node to be killed. It says where
-// the certificates are.
+// victimDir is the environment variable that makes the test binary run as the victim. Its value
+// is the directory of the certificates.
 const victimDir = "PEERLINK_VICTIM_DIR"
 
 func TestMain(m *testing.M) {
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// beVictim is a node that leads a cluster of its own, says where it is, and runs until its
-// standard input ends.
+// beVictim runs the leader of a cluster of one node, prints its address, and returns at the end of
+// its standard input.
 func beVictim(dir string) error {
 	cfg := plain("n1")
 	cfg.Insecure = false
@@ -55,17 +55,17 @@ func beVictim(dir string) error {
 	<-r.leads
 	fmt.Println(l.ln.Addr())
 	_, err = io.Copy(io.Discard, os.Stdin)
-	return errors.Join(errors.New("victim: nobody has killed me"), err)
+	return errors.Join(errors.New("victim: it was not killed"), err)
 }
 
-// attack is a way to get bytes to Raft. It returns when the node has closed the connection.
+// attack is a way to send bytes to Raft. try returns when the node has closed the connection.
 type attack struct {
 	name string
 	try  func(t *testing.T, l *Link, rpc []byte)
 }
 
-// attacks are tried by somebody who has what stands in their names. The site has a node n1
-// that is attacked, n2, whose key is used for what it is not meant for, and n4, which is
+// attacks returns the attacks, each named after the credentials of the attacker. The site has a node
+// n1, which is the target, n2, whose key is used for wrong purposes, and n4, which has been
 // removed.
 func attacks(s *site) []attack {
 	now := time.Now()
@@ -81,7 +81,7 @@ func attacks(s *site) []attack {
 		return attack{name, func(t *testing.T, l *Link, rpc []byte) {
 			t.Helper()
 			secure := tls.Client(connect(t, l), c)
-			_, _ = secure.Write(slices.Concat(append(first, rpc)...)) // it may be refused by now
+			_, _ = secure.Write(slices.Concat(append(first, rpc)...)) // the connection may have been refused by now
 			closed(t, secure)
 		}}
 	}
@@ -128,12 +128,12 @@ func attacks(s *site) []attack {
 	}
 }
 
-// TestAttacks sees that a node that leads takes no notice of forged messages of Raft,
-// however they are sent by who is not a node of the cluster.
+// TestAttacks checks that a leader ignores forged messages of Raft, for any way in which they
+// are sent by an attacker that is not a node of the cluster.
 func TestAttacks(t *testing.T) {
 	s := newSite(t)
 	var log lines
-	today := time.Now() // stands still, so that all lines are of one minute
+	today := time.Now() // constant, so that all log lines are within one minute
 	l := s.link("n1", func(c *Config) { c.Log, c.Now = log.logger(), func() time.Time { return today } })
 	l.SetAllowed(func(node string, _ Purpose) bool { return node != "n4" })
 	r := alone(t, l)
@@ -156,21 +156,21 @@ func TestAttacks(t *testing.T) {
 	}
 	select {
 	case leads := <-r.leads:
-		t.Errorf("the lead has changed: %v", leads)
+		t.Errorf("leadership has changed: %v", leads)
 	default:
 	}
 	told := log.with("refused a connection")
-	if len(told) > len(reasons)+1 { // one of each kind, and one for all that is not in TLS
+	if len(told) > len(reasons)+1 { // one of each kind, and one for all errors without a code
 		t.Errorf("%d lines about attacks within a minute:\n%s", len(told), strings.Join(told, ""))
 	}
 	for _, want := range []error{ErrOtherCluster, ErrCertificate, ErrOtherNode, ErrNotServed, ErrNotAllowed, ErrVersion, ErrGreeting} {
 		if len(log.with(want.Error())) != 1 {
-			t.Errorf("the log does not tell once that it is %v:\n%s", want, strings.Join(told, ""))
+			t.Errorf("the log does not have exactly one line with %v:\n%s", want, strings.Join(told, ""))
 		}
 	}
 }
 
-// send sends a forged message as a node of the cluster, which it takes.
+// send sends a forged message as a node of the cluster, so that it is accepted.
 func send(t *testing.T, from *Link, addr string, rpc []byte) net.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -189,8 +189,8 @@ func send(t *testing.T, from *Link, addr string, rpc []byte) net.Conn {
 	return c
 }
 
-// TestAttacksWouldWork sees that the messages do to a node what they are forged for when
-// they reach its Raft: else the test above would prove nothing.
+// TestAttacksWouldWork checks that the forged messages have their effect if they reach Raft.
+// Otherwise TestAttacks would prove nothing.
 func TestAttacksWouldWork(t *testing.T) {
 	s := newSite(t)
 	insider := s.link("n2")
@@ -236,15 +236,15 @@ func TestAttacksWouldWork(t *testing.T) {
 		}
 		closed(t, send(t, insider, strings.TrimSpace(addr), forged()["snapshot with garbage"]))
 		if err := cmd.Wait(); err == nil {
-			t.Error("the victim lives")
+			t.Error("the victim exits without an error")
 		}
 		if len(errs.with("failed to decode configuration")) == 0 {
-			t.Errorf("the victim died of something else: %s", errs.buf.String())
+			t.Errorf("the victim exits for another reason: %s", errs.buf.String())
 		}
 	})
 }
 
-// expectTerm sees that a node had reached a term, from which there is no way on: the next
+// expectTerm checks that a node is in a term after which there is no valid one: the next term
 // is 0.
 func (r *raftNode) expectTerm(t *testing.T, want uint64) {
 	t.Helper()
@@ -252,6 +252,6 @@ func (r *raftNode) expectTerm(t *testing.T, want uint64) {
 		t.Errorf("term %d, want %d", got, want)
 	}
 	if r.State() == raft.Leader {
-		t.Error("the node leads")
+		t.Error("the node is the leader")
 	}
 }

@@ -32,7 +32,7 @@ func TestListenRefuses(t *testing.T) {
 	})
 }
 
-// TestListenNeedsAddress sees that a node that listens everywhere must say where it is.
+// TestListenNeedsAddress checks that a node that listens on a wildcard must advertise an address.
 func TestListenNeedsAddress(t *testing.T) {
 	cfg := newSite(t).config("n1")
 	for _, test := range []struct{ bind, advertise string }{
@@ -42,16 +42,16 @@ func TestListenNeedsAddress(t *testing.T) {
 		cfg.Bind, cfg.Advertise = test.bind, test.advertise
 		if l, err := Listen(cfg); err == nil {
 			closeLink(t, l)
-			t.Errorf("bound to %q it advertises %q", test.bind, test.advertise)
+			t.Errorf("bound to %q: advertises %q", test.bind, test.advertise)
 		}
 	}
 }
 
-// TestNoCertificateHelps sees that the error says how to make certificates.
+// TestNoCertificateHelps checks that the error explains how to create certificates.
 func TestNoCertificateHelps(t *testing.T) {
 	for _, word := range []string{"throttled certs", "raft-tls-cert", "raft-tls-key", "raft-tls-ca"} {
 		if !strings.Contains(ErrNoCertificate.Error(), word) {
-			t.Errorf("%q does not tell of %s", ErrNoCertificate, word)
+			t.Errorf("%q does not mention %s", ErrNoCertificate, word)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestListenAddresses(t *testing.T) {
 	s := newSite(t)
 	for _, test := range []struct {
 		name, bind, advertise string
-		want                  string // advertised; "": what it listens on
+		want                  string // the advertised address; "": the listening address
 	}{
 		{"free port", "127.0.0.1:0", "", ""},
 		{"name", "localhost:0", "localhost:7000", "localhost:7000"},
@@ -97,6 +97,6 @@ func TestDefaults(t *testing.T) {
 	set := Config{MaxConns: 1, MaxPerPeer: 2, MaxHandshakes: 3, HandshakeTimeout: 4}
 	set.complete()
 	if set.MaxConns != 1 || set.MaxPerPeer != 2 || set.MaxHandshakes != 3 || set.HandshakeTimeout != 4 {
-		t.Errorf("what was set is not kept: %+v", set)
+		t.Errorf("values that are set are not kept: %+v", set)
 	}
 }

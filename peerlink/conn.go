@@ -21,8 +21,8 @@ type conn struct {
 	forget   sync.Once
 }
 
-// use is a peer and a purpose. Streams are counted for each use, so that the commands of many
-// clients do not prevent the streams of a node for Raft.
+// use is a peer and a purpose. Streams are counted for each use, so that the forwarded commands of
+// many clients do not exhaust the streams of a node for Raft.
 type use struct {
 	peer    string
 	purpose Purpose

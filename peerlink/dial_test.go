@@ -13,7 +13,7 @@ import (
 	"github.com/throttledhq/throttled/peerlink/certs"
 )
 
-// TestDialRefused sees which peers are refused, by whom, and for what reason.
+// TestDialRefused checks which peers are refused, on which side, and for which reason.
 func TestDialRefused(t *testing.T) {
 	s, other := newSite(t), newSite(t)
 	secure := func(s *site, node string) func(t *testing.T) *Link {
@@ -64,35 +64,35 @@ func TestDialRefused(t *testing.T) {
 				t.Errorf("error %v, want %v", err, test.want)
 			}
 			if errors.Is(err, ErrRefused) != test.byPeer {
-				t.Errorf("error %v says that the peer refused: %v, want %v", err, !test.byPeer, test.byPeer)
+				t.Errorf("error %v: refused by the peer: %v, want %v", err, !test.byPeer, test.byPeer)
 			}
 			if text := err.Error(); !strings.HasPrefix(text, "dial ") || len(text) > 400 {
-				t.Errorf("error %q does not begin with what was done, or is long", text)
+				t.Errorf("error %q does not begin with the operation, or is too long", text)
 			}
 		})
 	}
 }
 
-// TestDialAnyNode sees that a node that is known only by its address is told by name.
+// TestDialAnyNode checks that the name of a node dialed by address only is reported.
 func TestDialAnyNode(t *testing.T) {
 	s := newSite(t)
 	for name, config := range map[string]func(node string) Config{"insecure": plain, "TLS": s.config} {
 		t.Run(name, func(t *testing.T) {
 			n1, n2 := open(t, config("n1")), open(t, config("n2"))
-			for _, l := range []*Link{n1, n2} { // it may also reach itself, but not for Raft
+			for _, l := range []*Link{n1, n2} { // a node may also dial itself, but not for Raft
 				out, err := dial(t, n1, "", l, Control)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if in := accepted(t, l, Control); PeerOf(out) != l.cfg.Node || PeerOf(in) != "n1" {
-					t.Errorf("%s is called %q and calls the other %q", l.cfg.Node, PeerOf(out), PeerOf(in))
+					t.Errorf("%s has the peer name %q, its peer has %q", l.cfg.Node, PeerOf(out), PeerOf(in))
 				}
 			}
 		})
 	}
 }
 
-// TestDialElsewhere sees that a link without certificates stays on loopback.
+// TestDialElsewhere checks that an insecure link dials loopback addresses only.
 func TestDialElsewhere(t *testing.T) {
 	l := open(t, plain("n1"))
 	for _, addr := range []string{"192.0.2.1:7000", "0.0.0.0:7000", "[2001:db8::1]:7000"} {
@@ -102,8 +102,7 @@ func TestDialElsewhere(t *testing.T) {
 	}
 }
 
-// impostor answers every connection with some bytes, once it has read as many as a
-// greeting has at least.
+// impostor answers every connection with the given bytes, after it has read a hello.
 func impostor(t *testing.T, answer []byte) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -118,7 +117,7 @@ func impostor(t *testing.T, answer []byte) string {
 			if err != nil {
 				return
 			}
-			_, _ = readHello(c) // whatever it is
+			_, _ = readHello(c) // its content does not matter
 			_, _ = c.Write(answer)
 			if len(answer) > 0 {
 				_ = c.Close()
@@ -134,7 +133,7 @@ func impostor(t *testing.T, answer []byte) string {
 	return ln.Addr().String()
 }
 
-// TestDialImpostor sees what becomes of answers that no link gives.
+// TestDialImpostor checks the errors for answers that no link sends.
 func TestDialImpostor(t *testing.T) {
 	l := open(t, plain("n1"))
 	for _, test := range []struct {
@@ -158,8 +157,8 @@ func TestDialImpostor(t *testing.T) {
 	}
 }
 
-// TestDialLiar sees that who is dialled by address only cannot say it is another node than
-// its certificate is for.
+// TestDialLiar checks that a node dialed by address only cannot use another name than that of
+// its certificate.
 func TestDialLiar(t *testing.T) {
 	s := newSite(t)
 	l := s.link("n1")
@@ -173,19 +172,19 @@ func TestDialLiar(t *testing.T) {
 	for node, want := range map[string]error{"n2": ErrCertificate, "n3": nil} {
 		go func() {
 			if c, err := ln.Accept(); err == nil {
-				_, _ = readHello(c) // whatever it is
+				_, _ = readHello(c) // its content does not matter
 				_, _ = c.Write(answer{codeOK, "c1", node, here}.encode())
 				_ = c.Close()
 			}
 		}()
 		if _, err := l.Dial(t.Context(), "", ln.Addr().String(), Control); !errors.Is(err, want) {
-			t.Errorf("node n3 says it is %s: %v, want %v", node, err, want)
+			t.Errorf("node n3 sends the name %s: %v, want %v", node, err, want)
 		}
 	}
 }
 
-// TestDialEnds sees that dialling a peer that does not answer ends with the context, with
-// the timeout and with the link.
+// TestDialEnds checks that dialing a peer that does not answer fails when the context is done,
+// after the timeout, and when the link is closed.
 func TestDialEnds(t *testing.T) {
 	silent := impostor(t, nil)
 	s := newSite(t)
@@ -219,7 +218,7 @@ func TestDialEnds(t *testing.T) {
 	}
 }
 
-// TestDialClosed sees that a link that is closed dials nobody.
+// TestDialClosed checks that a closed link does not dial.
 func TestDialClosed(t *testing.T) {
 	n1, n2 := open(t, plain("n1")), open(t, plain("n2"))
 	closeLink(t, n1)
@@ -230,7 +229,7 @@ func TestDialClosed(t *testing.T) {
 	}
 }
 
-// TestDialOutlivesContext sees that the end of the context of Dial ends no stream.
+// TestDialOutlivesContext checks that canceling the context of Dial does not close the stream.
 func TestDialOutlivesContext(t *testing.T) {
 	s := newSite(t)
 	n1, n2 := s.link("n1"), s.link("n2")

@@ -29,7 +29,7 @@ func TestHelloRoundTrip(t *testing.T) {
 			t.Errorf("%+v arrives as %+v: %v", want, got, err)
 		}
 		if r.Len() != len("behind") {
-			t.Errorf("%d bytes are left, want those behind", r.Len())
+			t.Errorf("%d bytes are left, want those after the frame", r.Len())
 		}
 	}
 	if size := len(longestHello.encode()); size != headerSize+maxBody || size > 190 {
@@ -49,7 +49,7 @@ func TestAnswerRoundTrip(t *testing.T) {
 	}
 }
 
-// TestHelloBytes pins the bytes, which nodes of other builds send.
+// TestHelloBytes tests the encoded bytes, since nodes of other builds send them.
 func TestHelloBytes(t *testing.T) {
 	at := standing{"1-0123456789abcdef", 12, version}
 	old := standing{version: oldVersion}
@@ -68,7 +68,7 @@ func TestHelloBytes(t *testing.T) {
 		ErrOtherRecovery, ErrOutdated,
 	} {
 		if got := reasons[code(c)]; got != want {
-			t.Errorf("code %d stands for %v, want %v", c, got, want)
+			t.Errorf("code %d is %v, want %v", c, got, want)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func TestReadAnswerRefuses(t *testing.T) {
 	}
 }
 
-// TestAnswerOfLaterVersion sees that a node understands why a later one refuses it.
+// TestAnswerOfLaterVersion checks that a node can read the reason of a refusal by a later version.
 func TestAnswerOfLaterVersion(t *testing.T) {
 	a, err := readAnswer(strings.NewReader("THRA\x03\x05\x07what"))
 	if want := (answer{code: codeVersion}); err != nil || a != want {
@@ -156,12 +156,12 @@ func FuzzReadHello(f *testing.F) {
 		}
 		if err != nil {
 			if h != (hello{}) {
-				t.Fatalf("%+v comes with %v", h, err)
+				t.Fatalf("%+v with error %v", h, err)
 			}
 			return
 		}
 		if again := h.encode(); !bytes.Equal(again, sent[:read]) {
-			t.Fatalf("%q is understood as %q", sent[:read], again)
+			t.Fatalf("%q is decoded as %q", sent[:read], again)
 		}
 		if err := errors.Join(certs.CheckName(h.cluster), certs.CheckName(h.node)); err != nil {
 			t.Fatalf("%+v: %v", h, err)
@@ -182,16 +182,16 @@ func FuzzReadAnswer(f *testing.F) {
 		}
 		if err != nil {
 			if a != (answer{}) {
-				t.Fatalf("%+v comes with %v", a, err)
+				t.Fatalf("%+v with error %v", a, err)
 			}
 			return
 		}
 		if v := sent[headerSize-2]; v == version || v == oldVersion {
 			if again := a.encode(); !bytes.Equal(again, sent[:read]) {
-				t.Fatalf("%q is understood as %q", sent[:read], again)
+				t.Fatalf("%q is decoded as %q", sent[:read], again)
 			}
 		} else if a.code == codeOK {
-			t.Fatalf("another version is understood: %q", sent)
+			t.Fatalf("another version is decoded: %q", sent)
 		}
 	})
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/throttledhq/throttled/peerlink/certs"
 )
 
-// patience bounds waiting for what must happen. Tests that pass do not wait for it.
+// patience is the timeout of waiting for events that must happen. Passing tests do not reach it.
 const patience = 2 * time.Minute
 
-// site is a cluster c1 as a test sees it: a directory with a CA and certificates.
+// site is a cluster c1: a directory with a CA and certificates.
 type site struct {
 	t   testing.TB
 	dir string
@@ -44,7 +44,7 @@ func newSite(t testing.TB) *site {
 	return s
 }
 
-// issue makes files for a node of a cluster, valid for a day from some time on.
+// issue issues a certificate for a node of a cluster, valid for a day from a given time on.
 func (s *site) issue(node, cluster string, at time.Time) certs.Pair {
 	s.t.Helper()
 	p, err := s.ca.Issue(node, cluster, 1, at)
@@ -54,7 +54,7 @@ func (s *site) issue(node, cluster string, at time.Time) certs.Pair {
 	return p
 }
 
-// config returns that of a node, which has its certificate.
+// config returns the configuration of a node, and saves its certificate.
 func (s *site) config(node string) Config {
 	s.t.Helper()
 	if err := s.issue(node, "c1", time.Now()).Save(s.dir, node); err != nil {
@@ -73,7 +73,7 @@ func (s *site) link(node string, changes ...func(c *Config)) *Link {
 	return open(s.t, s.config(node), changes...)
 }
 
-// plain returns the configuration of a node without certificates. No handshake times out on a busy machine.
+// plain returns the configuration of an insecure node. Its handshake timeout is long enough for a loaded machine.
 func plain(node string) Config {
 	return Config{
 		Cluster: "c1", Node: node, Bind: "127.0.0.1:0", Insecure: true, Log: slog.New(slog.DiscardHandler), HandshakeTimeout: patience,
@@ -93,14 +93,14 @@ func open(t testing.TB, cfg Config, changes ...func(c *Config)) *Link {
 	return l
 }
 
-// refusal is a change to a configuration with which Listen must fail.
+// refusal is a change to a configuration for which Listen must fail.
 type refusal struct {
 	name   string
 	change func(c *Config)
 	want   error // nil: any
 }
 
-// listenRefuses sees that Listen fails with each of some changes to a configuration.
+// listenRefuses checks that Listen fails for each of the changes to a configuration.
 func listenRefuses(t *testing.T, config func() Config, tests []refusal) {
 	t.Helper()
 	for _, test := range tests {
@@ -110,7 +110,7 @@ func listenRefuses(t *testing.T, config func() Config, tests []refusal) {
 			l, err := Listen(cfg)
 			if err == nil {
 				closeLink(t, l)
-				t.Fatal("it is opened")
+				t.Fatal("the link is opened")
 			}
 			if test.want != nil && !errors.Is(err, test.want) {
 				t.Errorf("error %v, want %v", err, test.want)
@@ -126,7 +126,7 @@ func closeLink(t testing.TB, l *Link) {
 	}
 }
 
-// loaded returns a pair as TLS uses it.
+// loaded returns a pair as a tls.Certificate.
 func loaded(t testing.TB, p certs.Pair) tls.Certificate {
 	t.Helper()
 	c, err := tls.X509KeyPair(p.Cert, p.Key)
@@ -136,7 +136,7 @@ func loaded(t testing.TB, p certs.Pair) tls.Certificate {
 	return c
 }
 
-// withCert is TLS as somebody uses it who takes any peer and shows these certificates.
+// withCert returns the TLS configuration of a client that sends these certificates and accepts any peer.
 func withCert(chain ...tls.Certificate) *tls.Config {
 	c := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
 	if len(chain) > 0 {
@@ -145,7 +145,7 @@ func withCert(chain ...tls.Certificate) *tls.Config {
 	return c
 }
 
-// connect opens a bare connection to a link.
+// connect opens a plain TCP connection to a link.
 func connect(t testing.TB, l *Link) net.Conn {
 	t.Helper()
 	return connectFrom(t, l, "127.0.0.1")
@@ -163,7 +163,7 @@ func connectFrom(t testing.TB, l *Link, host string) net.Conn {
 	return c
 }
 
-// connectTLS opens a connection to a link with TLS as somebody likes it.
+// connectTLS opens a TLS connection to a link.
 func connectTLS(t testing.TB, l *Link, c *tls.Config) *tls.Conn {
 	t.Helper()
 	secure := tls.Client(connect(t, l), c)
@@ -173,12 +173,12 @@ func connectTLS(t testing.TB, l *Link, c *tls.Config) *tls.Conn {
 	return secure
 }
 
-// closed sees that the peer closes a connection, and returns what it sends before.
+// closed checks that the peer closes a connection, and returns the bytes sent before.
 func closed(t testing.TB, c net.Conn) []byte {
 	t.Helper()
 	got, err := io.ReadAll(io.LimitReader(c, 1<<20))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatal("the connection stays open")
+		t.Fatal("the connection is not closed")
 	}
 	return got
 }
@@ -193,7 +193,7 @@ func dialled(t testing.TB, from, to *Link, p Purpose) (out, in net.Conn) {
 	return out, accepted(t, to, p)
 }
 
-// dial opens a stream to a link, whatever node is meant.
+// dial opens a stream to a link, with any name as the intended node.
 func dial(t testing.TB, from *Link, node string, to *Link, p Purpose) (net.Conn, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -215,7 +215,7 @@ func accepted(t testing.TB, l *Link, p Purpose) net.Conn {
 	return c
 }
 
-// refused sees that a dial fails with each of some errors.
+// refused checks that the error of a dial wraps each of some errors.
 func refused(t testing.TB, err error, want ...error) {
 	t.Helper()
 	for _, w := range want {
@@ -225,7 +225,7 @@ func refused(t testing.TB, err error, want ...error) {
 	}
 }
 
-// flows sees that bytes pass between the ends of a stream, both ways.
+// flows checks that the ends of a stream exchange bytes, in both directions.
 func flows(t testing.TB, a, b net.Conn) {
 	t.Helper()
 	for _, pair := range [][2]net.Conn{{a, b}, {b, a}} {
@@ -244,7 +244,7 @@ func flows(t testing.TB, a, b net.Conn) {
 	}
 }
 
-// clock is one that a test moves.
+// clock is a clock that a test advances.
 type clock struct {
 	start  time.Time
 	offset atomic.Int64
@@ -255,7 +255,7 @@ func newClock() *clock { return &clock{start: time.Now()} }
 func (c *clock) now() time.Time          { return c.start.Add(time.Duration(c.offset.Load())) }
 func (c *clock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 
-// lines is a log.
+// lines is a log in memory.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -282,13 +282,13 @@ func (l *lines) with(text string) (found []string) {
 }
 
 // pipes is a listener whose connections are pipes, which work with the fake time of
-// package synctest, or whatever a test has it return.
+// package synctest. A test can set the errors that Accept returns.
 type pipes struct {
 	conns chan net.Conn
 	shut  chan struct{}
 	once  sync.Once
-	fails []error     // what the next calls of Accept return
-	calls []time.Time // of Accept
+	fails []error     // results of the next calls of Accept
+	calls []time.Time // times of the calls of Accept
 }
 
 func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), shut: make(chan struct{})} }
@@ -315,7 +315,7 @@ func (l *pipes) Close() error {
 
 func (l *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes", Net: "unix"} }
 
-// connect returns the far end of a new connection.
+// connect returns the remote end of a new connection.
 func (l *pipes) connect() net.Conn {
 	far, near := net.Pipe()
 	l.conns <- near
@@ -347,14 +347,14 @@ func (s *site) write(name string, content []byte) {
 	}
 }
 
-// serial returns which certificate the peer of a stream has shown.
+// serial returns the serial number of the certificate of the peer of a stream.
 func serial(t testing.TB, c net.Conn) string {
 	t.Helper()
 	state := c.(*conn).Conn.(*tls.Conn).ConnectionState()
 	return fmt.Sprint(state.PeerCertificates[0].SerialNumber)
 }
 
-// serialOf returns that of a pair.
+// serialOf returns the serial number of the certificate of a pair.
 func serialOf(t testing.TB, p certs.Pair) string {
 	t.Helper()
 	leaf, err := x509.ParseCertificate(loaded(t, p).Certificate[0])
@@ -364,8 +364,8 @@ func serialOf(t testing.TB, p certs.Pair) string {
 	return fmt.Sprint(leaf.SerialNumber)
 }
 
-// expires returns when the certificate of a node does.
+// expires returns the expiry time of the certificate of a node.
 func expires(l *Link) time.Time {
-	id, _ := l.papers.get() // a file that is wrong is told of at a handshake
+	id, _ := l.papers.get() // errors of the files are logged at a handshake
 	return id.expires()
 }

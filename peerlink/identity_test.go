@@ -13,7 +13,7 @@ import (
 	"github.com/throttledhq/throttled/peerlink/certs"
 )
 
-// TestListenCertificates sees which files a node does not begin with.
+// TestListenCertificates checks the files with which Listen fails.
 func TestListenCertificates(t *testing.T) {
 	s := newSite(t)
 	s.config("n2")
@@ -45,8 +45,8 @@ func TestListenCertificates(t *testing.T) {
 	})
 }
 
-// TestReloadUnderUse sees that streams live through new certificates, which new streams
-// use at once, and through a change of CA.
+// TestReloadUnderUse checks that streams stay open when certificates are replaced, that new
+// streams use the new ones immediately, and the same for a change of the CA.
 func TestReloadUnderUse(t *testing.T) {
 	s := newSite(t)
 	n1, n2 := s.link("n1"), s.link("n2")
@@ -67,10 +67,10 @@ func TestReloadUnderUse(t *testing.T) {
 	reload()
 	out2, in2 := dialled(t, n1, n2, Client)
 	if got := serial(t, out2); got != serialOf(t, renewed) || got == first {
-		t.Errorf("the new stream shows %s, want %s", got, serialOf(t, renewed))
+		t.Errorf("the new stream has the certificate %s, want %s", got, serialOf(t, renewed))
 	}
 
-	// A new CA: first all trust both, then they have new certificates, then only it is left.
+	// Change of the CA: first all nodes trust both, then they get new certificates, then the old CA is removed.
 	next := newSite(t)
 	next.dir = s.dir
 	s.write("ca.pem", append(next.ca.Pair().Cert, s.ca.Pair().Cert...))
@@ -91,11 +91,11 @@ func TestReloadUnderUse(t *testing.T) {
 	secure := tls.Client(connect(t, n1), withCert(loaded(t, renewed)))
 	_, _ = secure.Write(hello{Control, "c1", "n2", "n1", here}.encode())
 	if got := closed(t, secure); len(got) > 0 {
-		t.Errorf("a certificate of the CA that is gone gets %q", got)
+		t.Errorf("a certificate of the removed CA gets %q", got)
 	}
 }
 
-// TestReloadOfBadFiles sees that they are told of and change nothing.
+// TestReloadOfBadFiles checks that invalid files are reported and have no effect.
 func TestReloadOfBadFiles(t *testing.T) {
 	s := newSite(t)
 	c := newClock()
@@ -122,7 +122,7 @@ func TestReloadOfBadFiles(t *testing.T) {
 				t.Error("no error")
 			}
 			c.advance(time.Minute)
-			flows2(t, n1, n2) // looks at the files by itself, too
+			flows2(t, n1, n2) // checks the files as well
 			if got := expires(n2); !got.Equal(before) {
 				t.Errorf("the certificate expires %v, before %v", got, before)
 			}
@@ -131,11 +131,11 @@ func TestReloadOfBadFiles(t *testing.T) {
 	s.write("n2-key.pem", good.Key)
 	s.write("n2.pem", good.Cert)
 	if err := n2.papers.read(); err != nil {
-		t.Errorf("good files: %v", err)
+		t.Errorf("valid files: %v", err)
 	}
 }
 
-// flows2 sees that streams can be opened both ways.
+// flows2 checks that streams can be opened in both directions.
 func flows2(t *testing.T, a, b *Link) {
 	t.Helper()
 	for _, pair := range [][2]*Link{{a, b}, {b, a}} {
@@ -144,8 +144,8 @@ func flows2(t *testing.T, a, b *Link) {
 	}
 }
 
-// TestReloadByItself sees that files that change are read at a handshake, but not looked
-// at more than once a second.
+// TestReloadByItself checks that changed files are read at a handshake, but not checked more
+// than once a second.
 func TestReloadByItself(t *testing.T) {
 	s := newSite(t)
 	c := newClock()
@@ -164,32 +164,32 @@ func TestReloadByItself(t *testing.T) {
 	}
 	c.advance(lookEvery - 1)
 	if got := shown(); got != first {
-		t.Errorf("it looks again within a second: shows %s, want %s", got, first)
+		t.Errorf("read again within a second: certificate %s, want %s", got, first)
 	}
 	c.advance(1)
 	if got := shown(); got != serialOf(t, renewed) {
-		t.Errorf("it shows %s, want %s", got, serialOf(t, renewed))
+		t.Errorf("certificate %s, want %s", got, serialOf(t, renewed))
 	}
 
-	// A certificate that goes before its key is told of, and taken once the key is there.
+	// A certificate that is saved before its key is reported, and used once the key is saved.
 	third := s.issue("n2", "c1", time.Now())
 	s.write("n2.pem", third.Cert)
 	c.advance(time.Minute)
 	if got := shown(); got != serialOf(t, renewed) {
-		t.Errorf("without its key it shows %s, want %s", got, serialOf(t, renewed))
+		t.Errorf("before its key is saved: certificate %s, want %s", got, serialOf(t, renewed))
 	}
 	if len(log.with("cannot be used")) != 1 {
-		t.Errorf("it does not tell once of a certificate without its key: %q", log.with(""))
+		t.Errorf("a certificate without its key is not reported exactly once: %q", log.with(""))
 	}
 	s.write("n2-key.pem", third.Key)
 	c.advance(lookEvery)
 	if got := shown(); got != serialOf(t, third) {
-		t.Errorf("with its key it shows %s, want %s", got, serialOf(t, third))
+		t.Errorf("after its key is saved: certificate %s, want %s", got, serialOf(t, third))
 	}
 }
 
-// TestExpiry sees that certificates end when they say so, by the clock of who looks at them,
-// and that it is told of before.
+// TestExpiry checks that certificates expire by the clock of the verifying node, and that a
+// warning is logged before.
 func TestExpiry(t *testing.T) {
 	s := newSite(t)
 	c := newClock()
@@ -208,7 +208,7 @@ func TestExpiry(t *testing.T) {
 	}
 	out, in := dialled(t, n1, n2, Raft)
 	if n := len(log.with("expires soon")); n != 1 {
-		t.Errorf("%d lines say that a certificate expires soon, want that of n1", n)
+		t.Errorf("%d lines about a certificate that expires soon, want 1, from n1", n)
 	}
 	if left := expires(n1).Sub(c.now()); left > 24*time.Hour || left < 23*time.Hour {
 		t.Errorf("the certificate expires in %v, want a day", left)
@@ -217,15 +217,15 @@ func TestExpiry(t *testing.T) {
 	_, err = dial(t, n2, "n1", n1, Raft)
 	refused(t, err, ErrCertificate)
 	if errors.Is(err, ErrRefused) {
-		t.Errorf("%v: it was not the peer who refused", err)
+		t.Errorf("%v: refused by the peer, want this node", err)
 	}
 	_, err = dial(t, n1, "n2", n2, Raft)
 	refused(t, err, ErrRefused, ErrCertificate)
-	flows(t, out, in) // what is open stays
+	flows(t, out, in) // open streams stay open
 }
 
-// TestCertificateNames sees which names in the certificate of a peer are taken for that of
-// the node it says it is.
+// TestCertificateNames checks which names in the certificate of a peer match the name in its
+// hello.
 func TestCertificateNames(t *testing.T) {
 	cfg := plain("n1")
 	for _, test := range []struct {
@@ -253,14 +253,14 @@ func TestCertificateNames(t *testing.T) {
 	} {
 		leaf := *loaded(t, newSite(t).issue("n2", "c1", time.Now())).Leaf
 		leaf.DNSNames = strings.Fields(test.names)
-		leaf.Subject.CommonName = "n2.c1.throttled" // which counts for nothing
+		leaf.Subject.CommonName = "n2.c1.throttled" // must be ignored
 		if err := cfg.checkNames(&leaf, test.node); !errors.Is(err, test.want) {
 			t.Errorf("node %q with a certificate for %q: %v, want %v", test.node, test.names, err, test.want)
 		}
 	}
 }
 
-// TestOldTLS sees that only TLS 1.3 is spoken, on both sides.
+// TestOldTLS checks that only TLS 1.3 is accepted, on both sides.
 func TestOldTLS(t *testing.T) {
 	s := newSite(t)
 	l := s.link("n1")
@@ -299,7 +299,7 @@ func TestOldTLS(t *testing.T) {
 	}
 }
 
-// TestNoResumption sees that no session goes on without showing a certificate.
+// TestNoResumption checks that no session is resumed without a certificate.
 func TestNoResumption(t *testing.T) {
 	s := newSite(t)
 	l := s.link("n1")
@@ -323,11 +323,11 @@ func TestNoResumption(t *testing.T) {
 		closed(t, secure)
 	}
 	if cache.puts > 0 {
-		t.Errorf("%d tickets were given", cache.puts)
+		t.Errorf("%d tickets were issued", cache.puts)
 	}
 }
 
-// countingCache keeps no sessions.
+// countingCache stores no sessions, and counts calls of Put.
 type countingCache struct{ puts int }
 
 func (c *countingCache) Get(string) (*tls.ClientSessionState, bool) { return nil, false }

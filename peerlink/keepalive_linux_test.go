@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// probed sees that the system probes the peer of a socket after 15 s.
+// probed checks that the system probes the peer of a socket after 15 s.
 func probed(t *testing.T, fd int) {
 	t.Helper()
 	for _, o := range []struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/throttledhq/throttled/internal/goroutines"
 )
 
-// TestStreams sees that streams come out where they belong, with the right peer.
+// TestStreams checks that streams are returned for their purpose, with the right peer.
 func TestStreams(t *testing.T) {
 	s := newSite(t)
 	n1 := s.link("n1")
@@ -25,7 +25,7 @@ func TestStreams(t *testing.T) {
 		for _, p := range []Purpose{Control, Raft, Client} {
 			out, in := dialled(t, l, n1, p)
 			if PeerOf(in) != node || PeerOf(out) != "n1" {
-				t.Errorf("%v: n1 talks with %q, %s with %q", p, PeerOf(in), node, PeerOf(out))
+				t.Errorf("%v: the peer of n1 is %q, that of %s is %q", p, PeerOf(in), node, PeerOf(out))
 			}
 			flows(t, out, in)
 			if err := out.Close(); err != nil {
@@ -37,15 +37,15 @@ func TestStreams(t *testing.T) {
 		}
 	}
 	if n1.Streams(Purpose(0)) != nil {
-		t.Error("there are streams without a purpose")
+		t.Error("there are streams for an unknown purpose")
 	}
 	if PeerOf(connect(t, n1)) != "" {
-		t.Error("a bare connection has a peer")
+		t.Error("a plain connection has a peer")
 	}
 }
 
-// TestStreamsClosed sees that a purpose that is not served any more is refused, and the
-// others are not.
+// TestStreamsClosed checks that streams of a closed purpose are refused, and those of the others are
+// not.
 func TestStreamsClosed(t *testing.T) {
 	s := newSite(t)
 	n1, n2 := s.link("n1"), s.link("n2")
@@ -71,8 +71,8 @@ func TestStreamsClosed(t *testing.T) {
 	flows(t, out, in)
 }
 
-// TestAllowed closes the streams of a node that is not allowed any more, whichever node has opened them and for
-// whichever purpose, but for questions. Those of others stay.
+// TestAllowed checks that the streams of a node that is not allowed any more are closed, in both directions and for
+// each purpose except Control. Those of other nodes stay open.
 func TestAllowed(t *testing.T) {
 	s := newSite(t)
 	var log lines
@@ -115,25 +115,25 @@ func TestAllowed(t *testing.T) {
 	out, in := dialled(t, n2, n1, Control)
 	flows(t, out, in)
 	if n := len(log.with("closed a stream")); n != 1 {
-		t.Errorf("%d lines tell of it, want 1", n)
+		t.Errorf("%d lines about the closed stream, want 1", n)
 	}
 
 	n1.SetAllowed(nil)
 	out2, in2 := dialled(t, n2, n1, Raft)
 	flows(t, out2, in2)
-	n1.SetAllowed(func(string, Purpose) bool { return false }) // checks by itself
+	n1.SetAllowed(func(string, Purpose) bool { return false }) // calls Recheck
 	closed(t, out2)
 	closed(t, out3)
 }
 
-// TestAllowedRace sees that no stream slips in between the answer that a node is allowed
-// and the check that closes its streams because it is not any more.
+// TestAllowedRace checks that a stream does not stay open if its node is removed while the stream
+// is opened.
 func TestAllowedRace(t *testing.T) {
 	n1, n2 := open(t, plain("n1")), open(t, plain("n2"))
 	var removed atomic.Bool
 	n1.SetAllowed(func(string, Purpose) bool {
 		before := !removed.Swap(true)
-		if before { // it is removed while this answer is on its way
+		if before { // the node is removed before this call returns
 			n1.Recheck()
 		}
 		return before
@@ -148,7 +148,7 @@ func TestAllowedRace(t *testing.T) {
 	}
 }
 
-// TestExpected sees that Raft reaches only the node that is meant by an address.
+// TestExpected checks that Raft reaches only the node expected at an address.
 func TestExpected(t *testing.T) {
 	s := newSite(t)
 	n1, n2 := s.link("n1"), s.link("n2")
@@ -157,11 +157,11 @@ func TestExpected(t *testing.T) {
 		t.Helper()
 		c, err := n1.Raft().Dial(to, patience)
 		if !errors.Is(err, want) {
-			t.Fatalf("expecting %q: %v, want %v", node, err, want)
+			t.Fatalf("expected node %q: %v, want %v", node, err, want)
 		}
 		if err == nil {
 			if PeerOf(c) != "n2" {
-				t.Errorf("expecting %q: it is %q", node, PeerOf(c))
+				t.Errorf("expected node %q: peer %q", node, PeerOf(c))
 			}
 			_ = c.Close()
 			_ = accepted(t, n2, Raft).Close()
@@ -171,7 +171,7 @@ func TestExpected(t *testing.T) {
 	for node, want := range map[string]error{"n2": nil, "": nil, "n3": ErrOtherNode} {
 		n1.SetExpected(func(addr string) string {
 			if addr != string(to) {
-				t.Errorf("asked for %s, want %s", addr, to)
+				t.Errorf("called with %s, want %s", addr, to)
 			}
 			return node
 		})
@@ -181,11 +181,11 @@ func TestExpected(t *testing.T) {
 	expect("", nil)
 }
 
-// TestRaftDialTimeout sees that Raft's timeout counts.
+// TestRaftDialTimeout checks that the timeout of Raft applies.
 func TestRaftDialTimeout(t *testing.T) {
 	l := open(t, plain("n1"), func(c *Config) { c.HandshakeTimeout = time.Hour })
 	if _, err := l.Raft().Dial(raft.ServerAddress(impostor(t, nil)), 20*time.Millisecond); err == nil {
-		t.Error("a silent peer is taken for a node")
+		t.Error("a stream to a silent peer is opened")
 	}
 	n2 := open(t, plain("n2"))
 	if _, err := l.Raft().Dial(raft.ServerAddress(n2.ln.Addr().String()), 0); err != nil {
@@ -193,7 +193,7 @@ func TestRaftDialTimeout(t *testing.T) {
 	}
 }
 
-// TestCloseEndsAll sees that a link that is closed leaves no stream, no connection and no
+// TestCloseEndsAll checks that a closed link leaves no stream, no connection and no
 // goroutine.
 func TestCloseEndsAll(t *testing.T) {
 	const ofLinks = "github.com/throttledhq/throttled/peerlink.(*"
@@ -225,13 +225,13 @@ func TestCloseEndsAll(t *testing.T) {
 	waiting := make(chan error, 1)
 	go func() {
 		_, err := n1.Streams(Client).Accept()
-		for err == nil { // those that nobody had claimed
+		for err == nil { // streams that were not accepted
 			_, err = n1.Streams(Client).Accept()
 		}
 		waiting <- err
 	}()
 	closeLink(t, n1)
-	closeLink(t, n1) // again
+	closeLink(t, n1) // second call
 	if err := <-waiting; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("Accept: %v, want %v", err, net.ErrClosed)
 	}
@@ -242,11 +242,11 @@ func TestCloseEndsAll(t *testing.T) {
 	closeLink(t, n2)
 	goroutines.AwaitEnd(t, ofLinks, before)
 	if _, err := net.DialTimeout("tcp", n1.ln.Addr().String(), patience); err == nil {
-		t.Error("it still listens")
+		t.Error("the closed link listens")
 	}
 }
 
-// TestKeepAlive sees that silent peers are probed, on both ends.
+// TestKeepAlive checks that silent peers are probed, at both ends.
 func TestKeepAlive(t *testing.T) {
 	n1, n2 := open(t, plain("n1")), open(t, plain("n2"))
 	out, in := dialled(t, n1, n2, Raft)
@@ -261,8 +261,8 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// TestRefusedDuringRecheck dials without being allowed while streams are checked again and again. Each time the node
-// gets the reason, and not merely the end of its connection.
+// TestRefusedDuringRecheck dials without being allowed during concurrent calls of Recheck. Each time the node
+// gets the reason, and not only the end of its connection.
 func TestRefusedDuringRecheck(t *testing.T) {
 	s := newSite(t)
 	n1, n2 := s.link("n1"), s.link("n2")

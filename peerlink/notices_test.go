@@ -14,8 +14,8 @@ func TestNotices(t *testing.T) {
 	for _, step := range []struct {
 		wait  time.Duration
 		kind  string
-		lines int    // afterwards
-		left  string // that the line tells of
+		lines int    // number of lines after the call
+		left  string // number of suppressed lines in the last line
 	}{
 		{0, "a", 1, ""},
 		{0, "a", 1, ""},

@@ -16,10 +16,10 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// slowProxy passes on what comes in for a link at so many bytes a second, and answers at once. It returns where it listens.
+// slowProxy forwards connections to a link at rate bytes a second, and answers at full speed. It returns its address.
 func slowProxy(t *testing.T, to *Link, rate int) raft.ServerAddress {
 	t.Helper()
-	// As on a real link: short segments, and few of them in the proxy.
+	// Short segments and small buffers, as on a real link.
 	narrow := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		var failed error
 		err := raw.Control(func(fd uintptr) {
@@ -51,7 +51,7 @@ func slowProxy(t *testing.T, to *Link, rate int) raft.ServerAddress {
 	return raft.ServerAddress(ln.Addr().String())
 }
 
-// trickle copies at so many bytes a second.
+// trickle copies at rate bytes a second.
 func trickle(to io.Writer, from io.Reader, rate int) {
 	const every = 10 * time.Millisecond
 	ticker := time.NewTicker(every)
@@ -63,7 +63,7 @@ func trickle(to io.Writer, from io.Reader, rate int) {
 	}
 }
 
-// slowTimeout is what Raft gives a message in the tests of slow links.
+// slowTimeout is the message timeout of Raft in the tests of slow links.
 const slowTimeout = 4 * time.Second
 
 func transportOn(t *testing.T, l *Link) *raft.NetworkTransport {
@@ -77,7 +77,7 @@ func transportOn(t *testing.T, l *Link) *raft.NetworkTransport {
 	return tr
 }
 
-// answerRaft answers all that comes in for Raft, and reads the snapshots.
+// answerRaft answers all messages of Raft, and reads the snapshots.
 func answerRaft(t *testing.T, tr *raft.NetworkTransport) {
 	t.Helper()
 	go func() {
@@ -98,7 +98,7 @@ func answerRaft(t *testing.T, tr *raft.NetworkTransport) {
 	}()
 }
 
-// entries are some that are as long together.
+// entries returns a request whose entries have bytesInAll bytes in total.
 func entries(bytesInAll int) *raft.AppendEntriesRequest {
 	const each = 4 << 10
 	r := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: 3}, Term: 1, PrevLogEntry: 1}
@@ -108,12 +108,12 @@ func entries(bytesInAll int) *raft.AppendEntriesRequest {
 	return r
 }
 
-// TestSlowLink sees that messages of any length get through a link on which they take much longer than
-// Raft gives them: by themselves, in a pipeline, and as a snapshot.
+// TestSlowLink checks that messages of any length pass a link on which they take much longer than
+// the timeout of Raft: single messages, in a pipeline, and as a snapshot.
 func TestSlowLink(t *testing.T) {
 	const rate, size = 64 << 10, 512 << 10 // eight seconds
 	s := newSite(t)
-	var all sync.WaitGroup // they do nothing but wait
+	var all sync.WaitGroup // the tests are concurrent, as they only wait
 	defer all.Wait()
 	for name, config := range map[string]func(node string) Config{"insecure": plain, "TLS": s.config} {
 		n1, n2 := open(t, config("n1")), open(t, config("n2"))
@@ -138,14 +138,14 @@ func TestSlowLink(t *testing.T) {
 					t.Errorf("%s %s: after %v: %v", name, kind, time.Since(begun), err)
 				}
 				if took := time.Since(begun); took < slowTimeout*3/2 {
-					t.Errorf("%s %s: it took only %v: the link is not slow", name, kind, took)
+					t.Errorf("%s %s: took only %v: the link is not slow", name, kind, took)
 				}
 			})
 		}
 	}
 }
 
-// pipelined sends messages one behind the other, and waits for the answers.
+// pipelined sends messages in a pipeline, and waits for the answers.
 func pipelined(tr *raft.NetworkTransport, addr raft.ServerAddress, all ...*raft.AppendEntriesRequest) (err error) {
 	p, err := tr.AppendEntriesPipeline("n2", addr)
 	if err != nil {
@@ -169,7 +169,7 @@ func pipelined(tr *raft.NetworkTransport, addr raft.ServerAddress, all ...*raft.
 	return errors.Join(<-failed, p.Close())
 }
 
-// TestSilentPeer sees that one that takes nothing, or takes all and answers nothing, is given up as soon as Raft wants.
+// TestSilentPeer checks that a peer that reads nothing, or does not answer, is given up after the timeout of Raft.
 func TestSilentPeer(t *testing.T) {
 	for name, size := range map[string]int{"answers nothing": 4 << 10, "takes nothing": 32 << 20} {
 		t.Run(name, func(t *testing.T) {
@@ -187,14 +187,14 @@ func TestSilentPeer(t *testing.T) {
 	}
 }
 
-// inProgress returns both ends of a pipe, the first one with deadlines of progress.
+// inProgress returns both ends of a pipe, the first one with progress deadlines.
 func inProgress() (near *progress, far net.Conn) {
 	near = &progress{queued: func() int64 { return 0 }}
 	near.Conn, far = net.Pipe()
 	return near, far
 }
 
-// TestProgress sees until when a peer is waited for that takes or sends some bytes at intervals, and then no more.
+// TestProgress checks the time at which a peer is given up that reads or sends some bytes at intervals, and then stops.
 func TestProgress(t *testing.T) {
 	const second = time.Second
 	for _, test := range []struct {
@@ -202,7 +202,7 @@ func TestProgress(t *testing.T) {
 		bytes int
 		every time.Duration
 		times int
-		ends  time.Duration // 0: all gets through
+		ends  time.Duration // time of the failure; 0: all bytes pass
 	}{
 		{"nothing", 0, second, 0, 2 * second},
 		{"quick", 4 * leastRate, second, 10, 0},
@@ -251,7 +251,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// peer takes or sends some bytes at intervals.
+// peer reads or sends some bytes at intervals.
 func peer(c net.Conn, sends bool, size int, every time.Duration, times int) {
 	buf := make([]byte, size)
 	for range times {
@@ -267,7 +267,7 @@ func peer(c net.Conn, sends bool, size int, every time.Duration, times int) {
 	}
 }
 
-// TestPastDeadline sees that one that is over ends what is going on, and that without one there is none.
+// TestPastDeadline checks that a deadline in the past interrupts pending calls, and that there is no default deadline.
 func TestPastDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := inProgress()

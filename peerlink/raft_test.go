@@ -27,8 +27,7 @@ type raftNode struct {
 	leads     <-chan bool
 }
 
-// newRaft runs a Raft with its stores in memory on a link. Silence of a leader for as long
-// as the pace starts an election.
+// newRaft runs Raft on a link, with its stores in memory. pace is the election timeout.
 func newRaft(l *Link, pace time.Duration) (*raftNode, error) {
 	transport := newTransport(l)
 	cfg := raft.DefaultConfig()
@@ -60,7 +59,7 @@ func startRaft(t *testing.T, l *Link, pace time.Duration) *raftNode {
 	return r
 }
 
-// bootstrap makes a cluster of the nodes of some links.
+// bootstrap bootstraps a cluster of the nodes of some links.
 func bootstrap(r *raftNode, links ...*Link) error {
 	var c raft.Configuration
 	for _, l := range links {
@@ -69,10 +68,10 @@ func bootstrap(r *raftNode, links ...*Link) error {
 	return r.BootstrapCluster(c).Error()
 }
 
-// quick is the pace of a node that has nobody to hear from.
+// quick is the pace of a cluster of one node.
 const quick = 100 * time.Millisecond
 
-// alone runs a cluster of one node and waits until it leads.
+// alone runs a cluster of one node and waits until it is the leader.
 func alone(t *testing.T, l *Link) *raftNode {
 	t.Helper()
 	r := startRaft(t, l, quick)
@@ -88,14 +87,14 @@ func (r *raftNode) awaitLead(t *testing.T) {
 	select {
 	case leads := <-r.leads:
 		if !leads {
-			t.Fatal("the node has lost the lead")
+			t.Fatal("the node has lost leadership")
 		}
 	case <-time.After(patience):
-		t.Fatal("the node does not lead")
+		t.Fatal("the node is not elected")
 	}
 }
 
-// servers returns who is in the configuration of a node.
+// servers returns the servers in the configuration of a node.
 func (r *raftNode) servers(t *testing.T) []raft.Server {
 	t.Helper()
 	f := r.GetConfiguration()
@@ -105,7 +104,7 @@ func (r *raftNode) servers(t *testing.T) []raft.Server {
 	return f.Configuration().Servers
 }
 
-// A forged RPC is as the transport of Raft encodes it: a byte for its type, and a map
+// Forged RPCs are encoded like those of the transport of Raft: a byte for the type, and a map
 // in MessagePack.
 
 const (
@@ -118,7 +117,7 @@ type field struct {
 	value any
 }
 
-// encodeRPC encodes one by hand, as an attacker has to.
+// encodeRPC encodes an RPC without the library.
 func encodeRPC(kind byte, fields ...field) []byte {
 	b := []byte{kind, 0xde, 0, byte(len(fields))} // a map with 16 bits of size
 	text := func(s []byte) { b = append(binary.BigEndian.AppendUint16(append(b, 0xda), uint16(len(s))), s...) }
@@ -128,7 +127,7 @@ func encodeRPC(kind byte, fields ...field) []byte {
 		case uint64:
 			b = binary.BigEndian.AppendUint64(append(b, 0xcf), v)
 		case int:
-			b = append(b, byte(v)) // a small one
+			b = append(b, byte(v)) // small values only
 		case bool:
 			b = append(b, map[bool]byte{false: 0xc2, true: 0xc3}[v])
 		case []byte:
@@ -138,10 +137,10 @@ func encodeRPC(kind byte, fields ...field) []byte {
 	return b
 }
 
-// evil is the server that attackers want to be.
+// evil is the server that the forged messages add.
 var evil = raft.Server{ID: "evil", Address: "127.0.0.1:1"}
 
-// forgedVote takes the highest term there is, so that there is none for a next election.
+// forgedVote returns a vote request with the highest term, after which no further election is possible.
 func forgedVote() []byte {
 	return encodeRPC(typeRequestVote,
 		field{"ProtocolVersion", 3}, field{"ID", []byte(nil)}, field{"Addr", []byte(evil.Address)},
@@ -149,7 +148,7 @@ func forgedVote() []byte {
 		field{"LastLogIndex", uint64(1000)}, field{"LastLogTerm", uint64(1000)}, field{"LeadershipTransfer", true})
 }
 
-// forgedSnapshot replaces all that a node has.
+// forgedSnapshot returns a snapshot that replaces the state of a node.
 func forgedSnapshot(configuration []byte) []byte {
 	return encodeRPC(typeInstallSnapshot,
 		field{"ProtocolVersion", 3}, field{"ID", []byte(evil.ID)}, field{"Addr", []byte(evil.Address)},
@@ -158,7 +157,7 @@ func forgedSnapshot(configuration []byte) []byte {
 		field{"Configuration", configuration}, field{"ConfigurationIndex", uint64(999)}, field{"Size", 0})
 }
 
-// forged are the messages by which anybody who reaches Raft ends a cluster.
+// forged returns messages that stop a cluster permanently if they reach Raft.
 func forged() map[string][]byte {
 	return map[string][]byte{
 		"vote":                   forgedVote(),
@@ -204,10 +203,10 @@ func TestRaftOverLinks(t *testing.T) {
 			}
 			for err := raft.ErrNotLeader; err != nil; {
 				select {
-				case r := <-leader: // which a busy machine may make stop leading
+				case r := <-leader: // it may lose leadership on a loaded machine
 					err = r.Apply([]byte("x"), patience).Error()
 				case <-time.After(patience):
-					t.Fatalf("nobody leads for long: %v", err)
+					t.Fatalf("no stable leader: %v", err)
 				}
 			}
 		})

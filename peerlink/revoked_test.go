@@ -39,7 +39,7 @@ func TestParseSerials(t *testing.T) {
 	}
 }
 
-// revoking returns a change that names a list of revoked certificates, and what replaces the list.
+// revoking returns a change that configures a list of revoked certificates, and a function that replaces the list.
 func (s *site) revoking(text string) (change func(*Config), replace func(text string)) {
 	s.t.Helper()
 	s.write("revoked", []byte(text))
@@ -47,7 +47,7 @@ func (s *site) revoking(text string) (change func(*Config), replace func(text st
 	return func(c *Config) { c.RevokedFile = file }, func(text string) { s.write("revoked", []byte(text)) }
 }
 
-// hex returns the serial number of a node's certificate as a list has it.
+// hex returns the serial number of a node's certificate in the format of a list.
 func (s *site) hex(node string) string {
 	s.t.Helper()
 	number, err := certs.Serial(s.dir, node)
@@ -57,7 +57,7 @@ func (s *site) hex(node string) string {
 	return number
 }
 
-// TestRevokedInPlace rewrites a list in place. What is there meanwhile does not count.
+// TestRevokedInPlace rewrites a list in place. Its intermediate contents are ignored.
 func TestRevokedInPlace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "revoked")
 	r := revocations{file: file}
@@ -101,7 +101,7 @@ func TestListenRefusesLists(t *testing.T) {
 }
 
 // TestRevoked revokes a certificate while its node has streams in both directions. They are closed, new ones are
-// refused, and those of others stay. A list that cannot be read changes nothing; a new certificate is accepted.
+// refused, and those of others stay open. An unreadable list has no effect; a new certificate is accepted.
 func TestRevoked(t *testing.T) {
 	s := newSite(t)
 	change, replace := s.revoking("# none\n")
@@ -128,7 +128,7 @@ func TestRevoked(t *testing.T) {
 	replace(fmt.Sprintf("%s # stolen\n", strings.ToUpper(s.hex("n2"))))
 	for _, c := range streams {
 		if _, err := c.near.Read(make([]byte, 1)); err == nil {
-			t.Error("a stream of a revoked certificate stays open")
+			t.Error("a stream with a revoked certificate is not closed")
 		}
 	}
 	flows(t, out3, in3)
@@ -157,7 +157,7 @@ func awaitLine(t *testing.T, log *lines, text string) {
 		select {
 		case <-ticker.C:
 		case <-end:
-			t.Fatalf("no line tells of %q", text)
+			t.Fatalf("no line with %q", text)
 		}
 	}
 }

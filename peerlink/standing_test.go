@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// here is the standing of a node that knows neither its recovery nor its boot.
+// here is the standing of a node of a cluster that was never recovered, with an unknown boot.
 var here = standing{version: version}
 
 const (
@@ -19,7 +19,7 @@ const (
 	secondRecovery topology.Recovery = "2-00000000000000bb"
 )
 
-// recovered opens the link of a node that belongs to a recovery; newcomer: it has none yet.
+// recovered opens the link of a node with the given recovery; newcomer: it has none yet.
 func recovered(t *testing.T, node string, r topology.Recovery) *Link {
 	t.Helper()
 	l := open(t, plain(node))
@@ -33,7 +33,7 @@ func recovered(t *testing.T, node string, r topology.Recovery) *Link {
 func TestRecoveries(t *testing.T) {
 	for _, tt := range []struct {
 		a, b    topology.Recovery
-		control bool // streams are for that only
+		control bool // only Control streams are accepted
 		all     bool
 	}{
 		{"", "", true, true},
@@ -66,7 +66,8 @@ func TestRecoveries(t *testing.T) {
 	}
 }
 
-// TestOutdated refuses a node whose data is out of date, whoever dials, and closes the stream that it has.
+// TestOutdated checks that streams with a node with outdated data are refused in both directions, and that an open
+// one is closed.
 func TestOutdated(t *testing.T) {
 	var newest atomic.Uint64
 	newest.Store(3)
@@ -82,12 +83,12 @@ func TestOutdated(t *testing.T) {
 				}
 				if err == nil {
 					flows(t, c, accepted(t, pair[1], p))
-				} else if pair[0] == knows { // the other has taken its end for a stream
+				} else if pair[0] == knows { // the peer has accepted the stream before
 					closed(t, accepted(t, n2, p))
 				}
 			}
 		}
-		out, in := dialled(t, n2, knows, Control) // it can always ask why
+		out, in := dialled(t, n2, knows, Control) // Control streams are always accepted
 		flows(t, out, in)
 	}
 	out, in := dialled(t, open(t, plain("n2"), func(c *Config) { c.Boot = 3 }), knows, Raft)
@@ -101,7 +102,7 @@ func TestOutdated(t *testing.T) {
 	dialled(t, open(t, plain("n2"), func(c *Config) { c.Boot = 1 }), knows, Raft)
 }
 
-// before is a node of the version before, as far as a greeting goes: it answers what it does not know as that did.
+// before runs a node of the previous version, as far as the greeting: it answers unknown frames as that version did.
 func before(t *testing.T) (ln net.Listener) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -136,7 +137,8 @@ func before(t *testing.T) (ln net.Listener) {
 	return ln
 }
 
-// TestVersionBefore has nodes of this version and the one before talk, unless the cluster was recovered.
+// TestVersionBefore checks that nodes of this version and the previous one accept each other, unless the cluster was
+// recovered.
 func TestVersionBefore(t *testing.T) {
 	old := before(t)
 	for r, want := range map[topology.Recovery]bool{"": true, newcomer: true, firstRecovery: false} {

@@ -14,20 +14,20 @@ func newTransport(l *Link) *Transport {
 	return servedBy(l, trusting{})
 }
 
-// servedBy returns a transport over a link that a guard watches.
+// servedBy returns a transport over a link with a guard.
 func servedBy(l *Link, g Guard) *Transport {
 	t := NewTransport(&raft.NetworkTransportConfig{Stream: l.Raft(), MaxPool: 3, Timeout: 2 * time.Second, Logger: hclog.NewNullLogger()})
 	t.Serve(g)
 	return t
 }
 
-// trusting is a Guard that lets everything pass.
+// trusting is a Guard that accepts everything.
 type trusting struct{}
 
 func (trusting) Request(string, raft.WithRPCHeader) error { return nil }
 func (trusting) Term(uint64) error                        { return nil }
 
-// limited is a Guard that lets no term in an answer pass above a highest one.
+// limited is a Guard that rejects terms in answers above highest.
 type limited struct {
 	trusting
 	highest uint64
@@ -42,12 +42,12 @@ func (g limited) Term(term uint64) error {
 	return nil
 }
 
-// toward returns a transport that a guard watches, and the address of a node that answers its messages.
+// toward returns a transport with a guard, and the address of a node that answers its messages.
 func toward(t *testing.T, g Guard, answer func(command any) any) (from *Transport, addr raft.ServerAddress) {
 	t.Helper()
 	from, to := servedBy(open(t, plain("n1")), g), newTransport(open(t, plain("n2")))
 	t.Cleanup(func() {
-		_ = from.Close() // neither has anything to lose
+		_ = from.Close() // errors do not matter at the end of the test
 		_ = to.Close()
 	})
 	go func() {
@@ -63,7 +63,7 @@ func toward(t *testing.T, g Guard, answer func(command any) any) (from *Transpor
 	return from, to.LocalAddr()
 }
 
-// startPipeline opens a pipeline to a node that answers requests as it is told to.
+// startPipeline opens a pipeline to a node that answers requests with answer.
 func startPipeline(t *testing.T, answer func(*raft.AppendEntriesRequest) *raft.AppendEntriesResponse) raft.AppendPipeline {
 	t.Helper()
 	from, addr := toward(t, trusting{}, func(command any) any { return answer(command.(*raft.AppendEntriesRequest)) })
@@ -80,7 +80,7 @@ func openPipeline(t *testing.T, from *Transport, addr raft.ServerAddress) raft.A
 	return p
 }
 
-// appendEntries sends a request of a term, and fails the test if it is not through in a while.
+// appendEntries sends a request in a term, and fails the test if the call blocks.
 func appendEntries(t *testing.T, p raft.AppendPipeline, term uint64) error {
 	t.Helper()
 	sent := make(chan error, 1)
@@ -125,11 +125,11 @@ func TestPipeline(t *testing.T) {
 		t.Errorf("close: %v", err)
 	}
 	if err := appendEntries(t, p, 100); err == nil {
-		t.Error("a pipeline that is closed takes a request")
+		t.Error("a closed pipeline accepts a request")
 	}
 }
 
-// TestPipelineEnds takes no answer after the one that ends the pipeline, as Raft does, and goes on sending.
+// TestPipelineEnds receives no answer after the one that ends the pipeline, as Raft does, and continues to send.
 func TestPipelineEnds(t *testing.T) {
 	for name, answer := range map[string]raft.AppendEntriesResponse{
 		"refused":      {Term: 5},
@@ -146,22 +146,22 @@ func TestPipelineEnds(t *testing.T) {
 			}
 			awaitAnswer(t, p)
 			var err error
-			for range 4 { // two are on their way while nobody takes answers, and no third
+			for range 4 { // without a receiver of answers, two requests are in flight, and the third blocks
 				err = appendEntries(t, p, 5)
 			}
 			if err == nil {
-				t.Error("requests go on")
+				t.Error("requests are still accepted")
 			}
 		})
 	}
 }
 
-// TestPipelineCloses closes a pipeline whose answers do not come.
+// TestPipelineCloses closes a pipeline while answers are missing.
 func TestPipelineCloses(t *testing.T) {
 	asked := make(chan struct{}, 10)
 	p := startPipeline(t, func(*raft.AppendEntriesRequest) *raft.AppendEntriesResponse {
 		asked <- struct{}{}
-		<-t.Context().Done() // it says nothing
+		<-t.Context().Done() // does not answer
 		return &raft.AppendEntriesResponse{}
 	})
 	go func() {
@@ -173,10 +173,10 @@ func TestPipelineCloses(t *testing.T) {
 			return
 		}
 	}
-	t.Error("requests go on")
+	t.Error("requests are still accepted")
 }
 
-// answerAt answers any message as one that has succeeded in a term.
+// answerAt returns a function that answers any message with success in a term.
 func answerAt(term uint64) func(command any) any {
 	return func(command any) any {
 		switch command.(type) {
@@ -193,7 +193,7 @@ func answerAt(term uint64) func(command any) any {
 	}
 }
 
-// TestGuardOfAnswers has each kind of message answered with a term that passes the guard, and with one that does not.
+// TestGuardOfAnswers answers each kind of message with a term that the guard accepts, and with one that it rejects.
 func TestGuardOfAnswers(t *testing.T) {
 	const highest = 7
 	calls := map[string]func(*Transport, raft.ServerAddress) error{
@@ -221,8 +221,8 @@ func TestGuardOfAnswers(t *testing.T) {
 	}
 }
 
-// TestGuardOfPipeline makes a refusal of an answer with a term that does not pass the guard, and does not take it for an
-// acknowledgment.
+// TestGuardOfPipeline checks that an answer in a pipeline with a rejected term becomes a refusal, and is not counted as
+// an acknowledgment.
 func TestGuardOfPipeline(t *testing.T) {
 	from, to := toward(t, limited{highest: 7}, answerAt(8))
 	from.Acknowledged(func(id string, term, index uint64) {

@@ -22,7 +22,7 @@ func newCA(t *testing.T) *CA {
 	return ca
 }
 
-// leaf returns the certificate of a pair, of which the key must be the one.
+// leaf returns the certificate of a pair, and checks that the key matches it.
 func leaf(t *testing.T, p Pair) *x509.Certificate {
 	t.Helper()
 	both, err := tls.X509KeyPair(p.Cert, p.Key)
@@ -50,13 +50,13 @@ func TestIssue(t *testing.T) {
 		t.Errorf("it has names of other kinds: %v %v %v", cert.IPAddresses, cert.URIs, cert.EmailAddresses)
 	}
 	if cert.KeyUsage != x509.KeyUsageDigitalSignature || cert.IsCA || !cert.BasicConstraintsValid {
-		t.Errorf("key usage %v, CA %v: it can do more than sign handshakes", cert.KeyUsage, cert.IsCA)
+		t.Errorf("key usage %v, CA %v: want only the signing of handshakes", cert.KeyUsage, cert.IsCA)
 	}
 	if want := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}; !slices.Equal(cert.ExtKeyUsage, want) {
 		t.Errorf("usages %v, want %v", cert.ExtKeyUsage, want)
 	}
 	if !cert.NotBefore.Equal(noon.Add(-time.Hour)) || !cert.NotAfter.Equal(noon.Add(30*24*time.Hour)) {
-		t.Errorf("valid from %v to %v, want an hour before %v to 30 days behind it", cert.NotBefore, cert.NotAfter, noon)
+		t.Errorf("valid from %v to %v, want from an hour before %v to 30 days after it", cert.NotBefore, cert.NotAfter, noon)
 	}
 	if key, ok := cert.PublicKey.(*ecdsa.PublicKey); !ok || key.Curve != elliptic.P256() {
 		t.Errorf("the key is %T, want ECDSA on P-256", cert.PublicKey)
@@ -84,8 +84,8 @@ func TestCAItself(t *testing.T) {
 	}
 }
 
-// TestIssueEndsWithCA sees that no certificate outlives the CA, with which it would end
-// anyway, without its saying so.
+// TestIssueEndsWithCA checks that no certificate has a later expiry time than its CA, with which it becomes
+// invalid.
 func TestIssueEndsWithCA(t *testing.T) {
 	ca := newCA(t)
 	p, err := ca.Issue("n1", "c1", MaxDays, noon.AddDate(5, 0, 0))
@@ -141,8 +141,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestNodeCannotSign sees that the certificate of a node is no CA, neither for this
-// package nor for who verifies a chain with it.
+// TestNodeCannotSign checks that the certificate of a node is not a CA, neither for this
+// package nor for the verification of a chain.
 func TestNodeCannotSign(t *testing.T) {
 	ca := newCA(t)
 	node, err := ca.Issue("n1", "c1", 30, noon)
@@ -162,7 +162,7 @@ func TestNodeCannotSign(t *testing.T) {
 	roots.AppendCertsFromPEM(ca.Pair().Cert)
 	between.AddCert(both.Leaf)
 	if _, err := forged.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: noon}); err == nil {
-		t.Error("a certificate that a node has signed is valid")
+		t.Error("a certificate signed by a node is valid")
 	}
 }
 

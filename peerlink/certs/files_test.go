@@ -24,9 +24,9 @@ func TestSaveLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := leaf(t, p).CheckSignatureFrom(ca.cert); err != nil {
-		t.Errorf("the CA that was loaded is another: %v", err)
+		t.Errorf("the loaded CA differs from the saved one: %v", err)
 	}
-	for range 2 { // the second time over files that are there
+	for range 2 { // the second time over existing files
 		if err := p.Save(dir, "n1"); err != nil {
 			t.Fatalf("save: %v", err)
 		}
@@ -34,15 +34,15 @@ func TestSaveLoad(t *testing.T) {
 	certFile, keyFile := Files(dir, "n1")
 	for file, want := range map[string]string{certFile: string(p.Cert), keyFile: string(p.Key)} {
 		if got, err := os.ReadFile(file); err != nil || string(got) != want {
-			t.Errorf("%s is not what was saved: %v", file, err)
+			t.Errorf("%s differs from the saved content: %v", file, err)
 		}
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 4 {
-		t.Errorf("%d files (%v), want 4: none is left over", len(entries), err)
+		t.Errorf("%d files (%v), want 4 and no temporary file", len(entries), err)
 	}
 }
 
-// TestSaveModes sees that nobody else reads keys, also where they were readable before.
+// TestSaveModes checks that only the owner can read keys, also if existing files were readable by others.
 func TestSaveModes(t *testing.T) {
 	dir := t.TempDir()
 	_, key := CAFiles(dir)
@@ -57,11 +57,11 @@ func TestSaveModes(t *testing.T) {
 	}
 }
 
-// TestSaveFails sees that files that cannot be replaced leave nothing behind.
+// TestSaveFails checks that no temporary files are left if files cannot be replaced.
 func TestSaveFails(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := CAFiles(dir)
-	if err := os.MkdirAll(filepath.Join(key, "x"), 0o700); err != nil { // a name that is taken
+	if err := os.MkdirAll(filepath.Join(key, "x"), 0o700); err != nil { // the name is in use
 		t.Fatal(err)
 	}
 	if err := newCA(t).Save(dir); err == nil {
@@ -71,10 +71,10 @@ func TestSaveFails(t *testing.T) {
 		t.Errorf("there is a certificate without its key: %v", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Errorf("%d files (%v), want the one that was there", len(entries), err)
+		t.Errorf("%d files (%v), want the existing one", len(entries), err)
 	}
 	if err := newCA(t).Save(filepath.Join(cert, "\x00")); err == nil {
-		t.Error("saved where no directory can be")
+		t.Error("saved to an invalid directory")
 	}
 }
 
@@ -117,7 +117,7 @@ func TestLoadCAFails(t *testing.T) {
 				t.Errorf("error %v, want %v", err, test.want)
 			}
 			if absent := errors.Is(err, fs.ErrNotExist); absent != (test.want == fs.ErrNotExist) {
-				t.Errorf("error %v says that there is no CA: %v", err, absent)
+				t.Errorf("error %v: fs.ErrNotExist %v", err, absent)
 			}
 		})
 	}

@@ -20,11 +20,11 @@ func TestCheckName(t *testing.T) {
 		}
 	}
 	if err := CheckName(strings.Repeat("x", 1<<20)); len(err.Error()) > 200 {
-		t.Errorf("an error of %d bytes quotes all of a name", len(err.Error()))
+		t.Errorf("an error of %d bytes quotes the whole name", len(err.Error()))
 	}
 }
 
-// TestNamesAreApart sees that no two nodes have the same DNS name.
+// TestNamesAreApart checks that no two nodes have the same DNS name.
 func TestNamesAreApart(t *testing.T) {
 	seen := map[string]string{}
 	names := []string{"a", "b", "ab", "a-b", "throttled"}
