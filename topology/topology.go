@@ -62,7 +62,7 @@ type Status struct {
 	Last      uint64        // the index of the newest entry in its log
 	Committed uint64        // of the newest entry that a majority of the voters has
 	Applied   uint64        // of the newest entry that is applied to its table
-	LogTime   uint64        // the limiter time of that entry in nanoseconds
+	LogTime   uint64        // the limiter time in nanoseconds: of that entry on a follower, the running clock on the leader
 	Behind    time.Duration // how far the limiter time is behind the wall clock; negative: ahead
 	Waiting   int           // generations in the log that are not committed
 	// Unflushed is the age of the oldest of them: in async mode, requests admitted in that
