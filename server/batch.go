@@ -35,21 +35,14 @@ type call struct {
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
-// next adds a request, which is yet to be filled in.
-func (b *batch) next() *limiter.Request {
-	b.n++
-	return &b.reqs[b.n-1]
-}
-
 // add adds a limiter command, or nothing if there is an error. There is room for it.
 func (b *batch) add(cmd *command, args [][]byte) error {
-	before := b.n
-	unit, err := cmd.parse(b, args)
+	reqs, unit, err := cmd.parse(b.reqs[:b.n], args, b.logEntries)
 	if err != nil {
-		b.n = before
 		return err
 	}
-	b.calls[b.made] = call{cmd: cmd, n: b.n - before, unit: unit}
+	b.calls[b.made] = call{cmd: cmd, n: len(reqs) - b.n, unit: unit}
+	b.n = len(reqs)
 	b.made++
 	return nil
 }

@@ -7,30 +7,33 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// parseAll reads CL.ALL quantity SPEC [SPEC ...] [MS], where a SPEC is the word of a form
-// of limit and what states the limit, and adds a group of requests to the batch.
-func parseAll(b *batch, args [][]byte) (time.Duration, error) {
+// parseAll is the parseFunc of CL.ALL quantity SPEC [SPEC ...] [MS], where a SPEC is the word of a form of limit and its
+// parameters. The requests form one group.
+func parseAll(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter.Request, time.Duration, error) {
 	quantity, ok := resp.ParseSigned(args[1])
 	if !ok {
-		return 0, errNotInteger
+		return dst, 0, errNotInteger
 	}
 	specs, unit := cutUnit(args[2:])
-	for n := 0; len(specs) > 0; n++ {
-		if n == limiter.MaxGroup {
-			return 0, errManyLimits
+	extended := dst
+	for len(specs) > 0 {
+		if len(extended)-len(dst) == limiter.MaxGroup {
+			return dst, 0, errManyLimits
 		}
 		f := limitFormOf(specs[0])
 		if f == nil || len(specs) <= f.size {
-			return 0, errSyntax
+			return dst, 0, errSyntax
 		}
-		req, rest, err := f.add(b, specs[1:1+f.size], specs[1+f.size:])
+		extended = append(extended, limiter.Request{Quantity: quantity})
+		req := &extended[len(extended)-1]
+		rest, err := f.parseLimit(req, specs[1:1+f.size], specs[1+f.size:], logEntries)
 		if err != nil {
-			return 0, err
+			return dst, 0, err
 		}
-		req.Quantity, req.Linked = quantity, len(rest) > 0
+		req.Linked = len(rest) > 0
 		specs = rest
 	}
-	return unit, nil
+	return extended, unit, nil
 }
 
 // replyAll answers with the five integers of the limit that decides, and then, for each

@@ -95,25 +95,26 @@ func FuzzAll(f *testing.F) {
 		for _, w := range strings.Split(line, " ") {
 			args = append(args, []byte(w))
 		}
-		cmd, b := testCommands.named("cl.all"), &batch{logEntries: 1}
+		cmd := testCommands.named("cl.all")
 		if !cmd.arityFits(len(args)) {
 			return
 		}
-		if err := b.add(cmd, args); err != nil {
-			if _, known := asReply(err); !known || b.n != 0 || b.made != 0 {
-				t.Fatalf("%q: %v, and %d requests", line, err, b.n)
+		reqs, _, err := cmd.parse(nil, args, 1)
+		if err != nil {
+			if _, known := asReply(err); !known || len(reqs) != 0 {
+				t.Fatalf("%q: %v, and %d requests", line, err, len(reqs))
 			}
 			return
 		}
-		if b.n < 1 || b.n > mostRequests(args) || b.made != 1 {
-			t.Fatalf("%q: %d requests", line, b.n)
+		if len(reqs) < 1 || len(reqs) > mostRequests(args) {
+			t.Fatalf("%q: %d requests", line, len(reqs))
 		}
 		keys, err := cmd.movedKeys(args)
-		if err != nil || len(keys) != b.n {
-			t.Fatalf("%q: %d keys, %d requests, %v", line, len(keys), b.n, err)
+		if err != nil || len(keys) != len(reqs) {
+			t.Fatalf("%q: %d keys, %d requests, %v", line, len(keys), len(reqs), err)
 		}
-		for i, req := range b.reqs[:b.n] {
-			if req.Linked != (i < b.n-1) || !req.Kind.Known() || req.Limit.Max < 1 || req.Limit.Interval < 1 || !bytes.Equal(req.Key, keys[i]) {
+		for i, req := range reqs {
+			if req.Linked != (i < len(reqs)-1) || !req.Kind.Known() || req.Limit.Max < 1 || req.Limit.Interval < 1 || !bytes.Equal(req.Key, keys[i]) {
 				t.Fatalf("%q: request %d is %+v", line, i, req)
 			}
 		}

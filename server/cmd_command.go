@@ -322,11 +322,11 @@ func (c *client) keysIn(args [][]byte) (*command, [][]byte, error) {
 // movedKeys returns the keys of a command that have to be parsed for. The arity has been
 // checked.
 func (cmd *command) movedKeys(args [][]byte) (keys [][]byte, err error) {
-	b := &batch{logEntries: 1}
-	if err := b.add(cmd, args); err != nil {
+	reqs, _, err := cmd.parse(nil, args, 1)
+	if err != nil {
 		return nil, errBadArguments
 	}
-	for _, req := range b.reqs[:b.n] {
+	for _, req := range reqs {
 		keys = append(keys, req.Key)
 	}
 	return keys, nil

@@ -7,42 +7,40 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// parse reads the command of a form, CL.<WORD> key ... [quantity] [mode] [MS], and adds
-// its request to the batch. It returns the unit in which times are answered.
-func (f *limitForm) parse(b *batch, args [][]byte) (time.Duration, error) {
+// parse is the parseFunc of a form: CL.<WORD> key ... [quantity] [mode] [MS].
+func (f *limitForm) parse(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter.Request, time.Duration, error) {
 	rest, unit := cutUnit(args[1+f.size:])
 	if len(rest) > 1 && len(f.modes) == 1 {
-		return 0, errArity("cl." + f.word)
+		return dst, 0, errArity("cl." + f.word)
 	}
 	quantity := int64(1)
 	// Where a mode may stand in its place, the quantity is what begins as no word does.
 	if len(rest) > 0 && (len(f.modes) == 1 || !beginsWord(rest[0])) {
 		var ok bool
 		if quantity, ok = resp.ParseSigned(rest[0]); !ok {
-			return 0, errNotInteger
+			return dst, 0, errNotInteger
 		}
 		rest = rest[1:]
 	}
-	req, rest, err := f.add(b, args[1:1+f.size], rest)
+	extended := append(dst, limiter.Request{Quantity: quantity})
+	rest, err := f.parseLimit(&extended[len(dst)], args[1:1+f.size], rest, logEntries)
 	if err != nil {
-		return 0, err
+		return dst, 0, err
 	}
 	if len(rest) > 0 {
-		return 0, errSyntax
+		return dst, 0, errSyntax
 	}
-	req.Quantity, req.Linked = quantity, false
-	return unit, nil
+	return extended, unit, nil
 }
 
-// add adds a request for the limit of the given parameters, the words of f.args, in the
-// mode that rest begins with, and returns what is behind that. The quantity is yet to be
-// set, and whether the request is Linked.
-func (f *limitForm) add(b *batch, params, rest [][]byte) (*limiter.Request, [][]byte, error) {
+// parseLimit sets the kind, key and limit of req to those of the given parameters, the words of f.args, in the mode
+// that rest begins with. It returns the words behind the mode.
+func (f *limitForm) parseLimit(req *limiter.Request, params, rest [][]byte, logEntries int64) ([][]byte, error) {
 	mode, parts := &f.modes[0], int64(0)
 	if len(rest) > 0 && len(f.modes) > 1 {
 		var err error
 		if mode, parts, rest, err = f.cutMode(rest); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
 	first, firstFits := resp.ParseSigned(params[1])
@@ -52,15 +50,14 @@ func (f *limitForm) add(b *batch, params, rest [][]byte) (*limiter.Request, [][]
 	}
 	period, periodFits := parsePeriod(params[len(params)-1])
 	if !firstFits || !secondFits || !periodFits {
-		return nil, nil, errNotInteger
+		return nil, errNotInteger
 	}
-	limit, err := mode.compile(limitParams{first, second, period, parts, b.logEntries})
+	limit, err := mode.compile(limitParams{first, second, period, parts, logEntries})
 	if err != nil {
-		return nil, nil, errNotInteger
+		return nil, errNotInteger
 	}
-	req := b.next()
 	req.Kind, req.Key, req.Limit = mode.kind, params[0], limit
-	return req, rest, nil
+	return rest, nil
 }
 
 // cutUnit takes MS from the end of args, and returns the unit in which times are answered.

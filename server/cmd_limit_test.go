@@ -27,11 +27,7 @@ func parseCommand(line string) (p parsed) {
 	if !cmd.arityFits(len(args)) {
 		return parsed{err: errArity(cmd.name)}
 	}
-	b := &batch{logEntries: 77}
-	p.err = b.add(cmd, args)
-	if p.err == nil {
-		p.reqs, p.unit = b.reqs[:b.n], b.calls[0].unit
-	}
+	p.reqs, p.unit, p.err = cmd.parse(nil, args, 77)
 	return p
 }
 

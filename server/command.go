@@ -90,6 +90,11 @@ func (k keySpec) does(access string) keySpec {
 	return k
 }
 
+// parseFunc appends the requests of a limiter command to dst, all Linked but the last, and returns the unit of times in
+// the reply. Their keys lie in args, whose number has been checked. logEntries is the option window-log-max-entries, at
+// least 1. With an error it returns dst as it was.
+type parseFunc func(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter.Request, time.Duration, error)
+
 // command is a row of the command table.
 type command struct {
 	name    string // lower case; a subcommand is named "container|sub"
@@ -119,9 +124,7 @@ type command struct {
 	// refusal is the error that answers the command wherever it is sent; "" for one that runs.
 	refusal replyError
 	run     func(c *client, args [][]byte) error
-	// parse adds requests to a batch, all Linked but the last, and returns the unit in which
-	// times are to be answered. The arity has been checked, and there is room.
-	parse func(b *batch, args [][]byte) (time.Duration, error)
+	parse   parseFunc
 	// reply answers with the decisions on these requests, none of which is an error.
 	reply func(c *client, unit time.Duration, reqs []limiter.Request, out []limiter.Decision)
 

@@ -89,7 +89,9 @@ func required(list []argument) (n int) {
 func TestRegistryRefuses(t *testing.T) {
 	t.Parallel()
 	run := func(*client, [][]byte) error { return nil }
-	parse := func(*batch, [][]byte) (time.Duration, error) { return 0, nil }
+	parse := func(dst []limiter.Request, _ [][]byte, _ int64) ([]limiter.Request, time.Duration, error) {
+		return dst, 0, nil
+	}
 	reply := func(*client, time.Duration, []limiter.Request, []limiter.Decision) {}
 	f := func(table ...command) {
 		t.Helper()

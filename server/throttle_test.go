@@ -24,11 +24,10 @@ func throttleArgs(numbers ...string) [][]byte {
 
 // parseThrottle reads CL.THROTTLE.
 func parseThrottle(args [][]byte, req *limiter.Request) error {
-	b := batches.Get().(*batch)
-	defer batches.Put(b)
-	b.n = 0
-	_, err := limitFormOf([]byte("throttle")).parse(b, args)
-	*req = b.reqs[0]
+	reqs, _, err := limitFormOf([]byte("throttle")).parse(nil, args, 1)
+	if err == nil {
+		*req = reqs[0]
+	}
 	return err
 }
 
