@@ -49,7 +49,8 @@ var floors = map[string]int{
 	"peerlink":    4,
 	"raftlog":     4,
 
-	"cluster": 5,
+	"cluster":        5,
+	"server/forward": 5, // knows streams and replies, and no server
 
 	"server": 6,
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/server/forward"
 )
 
 // batchSize is how many decisions go to the engine at once at the most. It is not below
@@ -87,7 +88,7 @@ func (c *client) enqueue(cmd *command, args [][]byte) error {
 // settle answers all that has been collected, here or elsewhere.
 func (c *client) settle() {
 	c.decide()
-	c.runErrands()
+	c.forwardAll()
 }
 
 // decide lets the engine decide what has been collected, and adds the replies once they can be
@@ -104,7 +105,7 @@ func (c *client) decide() {
 	for i := range b.calls[:b.made] {
 		call := &b.calls[i]
 		if err := call.outcome(reqs[:call.n], out[:call.n], lost); err == nil && len(c.sent.list) == 0 {
-			call.cmd.reply(c, call.unit, reqs[:call.n], out[:call.n])
+			c.replyCall(call, reqs[:call.n], out[:call.n])
 		} else if errLost(err) && c.passesOn() {
 			c.sent.add(call.cmd, args[:call.args], true)
 		} else {
@@ -118,13 +119,23 @@ func (c *client) decide() {
 
 // answerCall answers a call behind others that have to be decided elsewhere, or one that failed.
 func (c *client) answerCall(call *call, err error, reqs []limiter.Request, out []limiter.Decision) {
-	c.runErrands()
+	c.forwardAll()
 	if err != nil {
 		c.fail(call.cmd, err)
 		return
 	}
-	call.cmd.reply(c, call.unit, reqs[:call.n], out[:call.n])
+	c.replyCall(call, reqs[:call.n], out[:call.n])
 }
+
+// replyCall answers a call with its decisions, none of which is an error.
+func (c *client) replyCall(call *call, reqs []limiter.Request, out []limiter.Decision) {
+	if c.marks && charges(reqs, out) {
+		c.out.Raw(chargedMark)
+	}
+	call.cmd.reply(c, call.unit, reqs, out)
+}
+
+var chargedMark = []byte(forward.ChargedMark)
 
 // ask lets a batch be decided, out of other clients' transactions, and waits until the client
 // can be told. A transaction waits for all of its commands at its end.

@@ -1,9 +1,8 @@
 package server
 
 import (
-	"bytes"
-
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/server/forward"
 )
 
 // era is a time in which nothing is taken back: a term of this node's engine, or of the cluster
@@ -56,40 +55,12 @@ func asksForAny(reqs []limiter.Request) bool {
 	return false
 }
 
-// noteAnswer remembers when the client was charged last, by what the leader of a term has answered. The
-// term is the one that was known when it was asked: it may have decided in a later one, which is
-// the strict side.
-func (c *client) noteAnswer(e *errand, reply []byte, term uint64) {
-	if now := (era{term: term}); now != c.charged && c.hasCharged(e, reply) {
+// noteForwarded remembers when the client was charged last, by the reply of the leader of a term. The term is the one
+// that was known when the call was sent: the leader may have decided in a later one, which is the strict side.
+func (c *client) noteForwarded(call *forward.Call, term uint64) {
+	if now := (era{term: term}); call.Charged && now != c.charged {
 		c.charged = now
 	}
-}
-
-// hasCharged reports whether the leader has charged anything for an errand.
-func (c *client) hasCharged(e *errand, reply []byte) bool {
-	if e.block == nil {
-		return c.admits(e.cmd, e.args, reply)
-	}
-	elements, _ := splitArray(reply)
-	for i, q := range e.block.afar() {
-		if i < len(elements) && c.admits(q.cmd, q.args, elements[i]) {
-			return true
-		}
-	}
-	return false
-}
-
-// admits reports whether a reply is that to a limiter command which was admitted, and was to be charged.
-func (c *client) admits(cmd *command, args [][]byte, reply []byte) bool {
-	head, _, err := scanElement(reply)
-	if cmd.parse == nil || err != nil || !bytes.HasPrefix(reply[head:], []byte(":0\r\n")) {
-		return false
-	}
-	b := batches.Get().(*batch)
-	defer batches.Put(b)
-	defer b.empty()
-	b.logEntries = int64(c.srv.opts.Get().WindowLogMaxEntries)
-	return b.add(cmd, args) == nil && asksForAny(b.reqs[:b.n])
 }
 
 // holds reports whether all that the client was charged last is still there, or committed. In
@@ -106,7 +77,7 @@ func (c *client) holds() bool {
 
 // relayWait passes on what the leader has answered to WAIT, unless that may be about another era than
 // the client means.
-func (c *client) relayWait(e *errand) {
+func (c *client) relayWait(e *forwardedCall) {
 	if e.reply[0] == ':' && !c.holds() {
 		c.out.Int(0)
 		return

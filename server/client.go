@@ -34,8 +34,8 @@ type client struct {
 	in    *resp.Reader
 	known *options.Options // those that the limits of in come from
 	out   resp.Reply
-	batch *batch  // decisions that have yet to be made; nil between reads
-	sent  errands // commands that have yet to run elsewhere; empty between reads
+	batch *batch         // decisions that have yet to be made; nil between reads
+	sent  forwardedCalls // commands that are still to be forwarded; empty between reads
 
 	authenticated bool
 	tries         int // wrong passwords so far
@@ -43,6 +43,7 @@ type client struct {
 	cut           bool // close at once, unwritten replies and all
 	refused       bool // what was read has been refused in part: the rest must not run before that does
 	replies       replyMode
+	marks         bool // replies are marked that report a charge
 	tracking      tracking
 	tx            transaction
 	charged       era // when it was charged last
@@ -326,7 +327,7 @@ func (c *client) leave() {
 	c.srv.mu.Unlock()
 	_ = c.conn.Close()
 	c.dropBatch()
-	c.srv.forward.unwatch(c.tx.own)
+	c.tx.own.Close()
 	c.endFeed()
 	c.usage.release()
 }

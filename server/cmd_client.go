@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/resp"
+	"github.com/throttledhq/throttled/server/forward"
 )
 
 func cmdClientID(c *client, _ [][]byte) error {
@@ -334,4 +335,13 @@ func cmdClientUnblock(c *client, args [][]byte) error {
 
 func isOneOf(arg []byte, words ...string) bool {
 	return slices.Contains(words, strings.ToLower(string(arg)))
+}
+
+// cmdClientCapa is CLIENT CAPA of other nodes. Capabilities that this node does not know are ignored, as by Valkey.
+func cmdClientCapa(c *client, args [][]byte) error {
+	for _, name := range args[2:] {
+		c.marks = c.marks || spells(name, forward.ChargedCapability)
+	}
+	c.out.OK()
+	return nil
 }

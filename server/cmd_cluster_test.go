@@ -179,7 +179,7 @@ func testMoved(t *testing.T) {
 	p.do("+QUEUED\r\n", "TTL", "foo")
 	p.do(failure(errClusterDown), "EXEC")
 	p.send(throttle("foo"))
-	if !eventually(func() bool { return l.nodes["a"].forward.retries.Load() > 20 }) {
+	if !eventually(func() bool { return l.nodes["a"].forward.Retries.Load() > 20 }) {
 		t.Error("it does not wait")
 	}
 	l.lead("b")

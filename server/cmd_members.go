@@ -11,12 +11,13 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/peerlink/certs"
 	"github.com/throttledhq/throttled/resp"
+	"github.com/throttledhq/throttled/server/forward"
 	"github.com/throttledhq/throttled/topology"
 )
 
 // adminPatience is how long a change of the cluster may take. It is less than what a node that
 // passes the command on waits for its reply.
-const adminPatience = replyPatience * 3 / 4
+const adminPatience = forward.ReplyTimeout * 3 / 4
 
 // cmdMembersStatus tells how this node sees the cluster.
 func cmdMembersStatus(c *client, _ [][]byte) error {

@@ -59,7 +59,7 @@ func cmdConfigSet(c *client, args [][]byte) error {
 
 func cmdConfigResetStat(c *client, _ [][]byte) error {
 	c.srv.stats.reset()
-	c.srv.forward.reset()
+	c.srv.forward.Reset()
 	c.srv.auth.reset()
 	c.srv.clientMemory.evicted.Store(0)
 	c.out.OK()

@@ -122,7 +122,7 @@ func (c *client) execute(cmd *command, args [][]byte) {
 		c.noteRun(cmd)
 		c.pass(cmd, args, false)
 	case cmd.parse != nil:
-		c.runErrands()
+		c.forwardAll()
 		c.showMonitors(cmd, args)
 		if err := c.enqueue(cmd, args); err != nil {
 			c.decide()

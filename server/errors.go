@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/server/forward"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -99,12 +100,10 @@ func errTooManyFailures(wait time.Duration) replyError {
 	return replyError(fmt.Sprintf("ERR too many wrong passwords from this address: this one was not checked, try again in %d seconds", limiter.Ceil(wait, time.Second)))
 }
 
-// What a node tells another, and never a client: that it does not lead, so that the command has
-// to be tried elsewhere, and that it ends the stream, without having done what it has not yet
-// answered.
+// Errors for other nodes, which clients never see.
 const (
-	errPeerNotLeading replyError = "NOTLEADING this node does not lead its cluster: nothing was charged"
-	errParting        replyError = "PARTING this node ends the stream: what is not answered was not charged"
+	errPeerNotLeading replyError = forward.NotLeading
+	errParting        replyError = forward.Parting
 )
 
 // errDenied is sent to strangers in protected mode, before they can send anything.

@@ -97,7 +97,7 @@ func TestPeersAreTrusted(t *testing.T) {
 
 // forwardedCommands are those that a node accepts from another.
 const forwardedCommands = "cl.throttle cl.window cl.bucket cl.leaky cl.all cl.cluster|add cl.cluster|remove cl.cluster|set cl.cluster|transfer " +
-	"hello del exists expiretime keys object|encoding object|freq object|idletime object|refcount pexpiretime pttl randomkey scan " +
+	"client|capa hello del exists expiretime keys object|encoding object|freq object|idletime object|refcount pexpiretime pttl randomkey scan " +
 	"touch ttl type unlink wait dbsize flushall flushdb memory|usage exec multi watch"
 
 // TestPeersForwardOnly sends a node that leads each command there is as another node does. It runs only those

@@ -6,81 +6,82 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/resp"
+	"github.com/throttledhq/throttled/server/forward"
 	"github.com/throttledhq/throttled/topology"
 )
 
-// How long a client is kept waiting where this node cannot do what it asks for.
+// How long a client waits if this node cannot run its command.
 const (
-	leaderPatience = 400 * time.Millisecond // for a node that leads
-	replyPatience  = 2 * time.Second        // for its answer
-	retryPause     = 4 * time.Millisecond   // between two attempts while nothing changes: a new leader is not ready at once
+	leaderPatience = 400 * time.Millisecond // for a leader
+	retryPause     = 4 * time.Millisecond   // between two attempts while the view stays: a new leader is not ready immediately
 )
 
-// errand is a command that this node cannot run, as it does not lead.
-type errand struct {
-	cmd     *command
-	args    [][]byte
-	block   *transaction // what EXEC is to run; nil for all other commands
-	counted bool         // it has been accounted for
+// forwardedCall is a command that this node cannot run, because it does not lead.
+type forwardedCall struct {
+	cmd       *command
+	args      [][]byte
+	block     *transaction // to be run by EXEC; nil for other commands
+	accounted bool         // it counts in the statistics already
 
-	// What it comes to: a reply, of its length, or an error.
-	done  bool
-	reply []byte
-	err   error
+	// The outcome: a reply or an error.
+	done     bool
+	reply    []byte
+	elements [][]byte // of the reply to EXEC by the leader
+	err      error
 }
 
-// errands are consecutive commands of a pipeline that have yet to run elsewhere. Their
-// arguments lie in the read buffer, so they are run before the next read.
-type errands struct {
-	list     []errand
-	args     [][]byte
-	replies  []byte          // room for what the leader answers
-	hopeless <-chan struct{} // the change that has to come before it is worth trying again
+// forwardedCalls are consecutive commands of a pipeline that are still to be forwarded. Their arguments lie in the read
+// buffer, so they are forwarded before the next read.
+type forwardedCalls struct {
+	list  []forwardedCall
+	args  [][]byte
+	batch forward.Batch
+	// hopeless is closed by the change of the view without which further attempts are useless; nil if they are not.
+	hopeless <-chan struct{}
 }
 
-func (e *errand) answer(reply []byte) { e.done, e.reply = true, reply }
-func (e *errand) fail(err error)      { e.done, e.err = true, err }
+func (f *forwardedCall) answer(reply []byte) { f.done, f.reply = true, reply }
+func (f *forwardedCall) fail(err error)      { f.done, f.err = true, err }
 
-// charges reports whether it may matter that the command has run.
-func (e *errand) charges() bool {
-	if e.block != nil {
-		return e.block.writes()
+// writes reports whether it matters if the command is run twice.
+func (f *forwardedCall) writes() bool {
+	if f.block != nil {
+		return f.block.writes()
 	}
-	return e.cmd.is(write | admin)
+	return f.cmd.is(write | admin)
 }
 
 // key returns the first key of a command, or of a transaction, or nil.
-func (e *errand) key() []byte {
-	if e.block != nil {
-		return e.block.key()
+func (f *forwardedCall) key() []byte {
+	if f.block != nil {
+		return f.block.key()
 	}
-	if keys := e.cmd.keysOf(e.args); len(keys) > 0 {
+	if keys := f.cmd.keysOf(f.args); len(keys) > 0 {
 		return keys[0]
 	}
 	return nil
 }
 
-// add adds a command, whose arguments are kept.
-func (l *errands) add(cmd *command, args [][]byte, counted bool) {
+// add adds a command, and keeps its arguments.
+func (l *forwardedCalls) add(cmd *command, args [][]byte, accounted bool) {
 	from := len(l.args)
 	l.args = append(l.args, args...)
-	l.list = append(l.list, errand{cmd: cmd, args: l.args[from:len(l.args):len(l.args)], counted: counted})
+	l.list = append(l.list, forwardedCall{cmd: cmd, args: l.args[from:len(l.args):len(l.args)], accounted: accounted})
 }
 
-// keepErrands is how many errands a connection keeps room for between reads.
-const keepErrands = 16
+// keepForwarded is the number of calls that a connection keeps room for between reads.
+const keepForwarded = 16
 
-// empty forgets all but what hope there is.
-func (l *errands) empty() {
+// reset forgets the calls, but not whether attempts are hopeless.
+func (l *forwardedCalls) reset() {
 	clear(l.list)
 	clear(l.args)
-	l.list, l.args, l.replies = l.list[:0], l.args[:0], l.replies[:0]
-	if cap(l.list) > keepErrands {
+	l.list, l.args = l.list[:0], l.args[:0]
+	if cap(l.list) > keepForwarded {
 		l.list, l.args = nil, nil
 	}
-	if cap(l.replies) > keepOut {
-		l.replies = nil
-	}
+	l.batch.Reset()
 }
 
 // elsewhere reports whether another node leads, or none.
@@ -93,9 +94,9 @@ func (c *client) passesOn() bool {
 	return c.srv.cluster != nil && c.face.elsewhere != refuses && !c.tx.running
 }
 
-// pass makes an errand of a command. Those that are answered at length go by themselves, so
-// that no more than one such answer is held at a time.
-func (c *client) pass(cmd *command, args [][]byte, counted bool) {
+// pass collects a command to be forwarded. Commands with a long reply, and those on a stream of their own, are
+// forwarded alone, so that no more than one such reply is held.
+func (c *client) pass(cmd *command, args [][]byte, accounted bool) {
 	c.decide()
 	if c.face.elsewhere == refuses {
 		c.refused = true
@@ -103,42 +104,42 @@ func (c *client) pass(cmd *command, args [][]byte, counted bool) {
 		return
 	}
 	if cmd.ownStream {
-		c.runErrands()
+		c.forwardAll()
 	}
-	c.sent.add(cmd, args, counted)
+	c.sent.add(cmd, args, accounted)
 	if cmd.ownStream || !cmd.is(fast) {
-		c.runErrands()
+		c.forwardAll()
 	}
 }
 
-// runErrands has the commands that have been collected run elsewhere, and adds their replies.
-// The housekeeper lets the client be meanwhile.
-func (c *client) runErrands() {
+// forwardAll forwards the commands that have been collected, and adds their replies. Idle timeouts are suspended
+// meanwhile.
+func (c *client) forwardAll() {
 	if len(c.sent.list) == 0 {
 		return
 	}
 	sent := c.sent
-	c.sent.list, c.sent.args = nil, nil // what runs meanwhile collects nothing of its own
+	c.sent.list, c.sent.args = nil, nil // a command that runs here meanwhile collects nothing
 	list := sent.list
-	note(&c.halfSince, 0) // what is incomplete cannot be completed now
+	note(&c.halfSince, 0) // an incomplete command cannot be completed now
 	paused := c.pause()
 	start := c.srv.uptime()
-	c.runElsewhere(list)
+	c.forwardUntilDone(list)
 	share := (c.srv.uptime() - start) / time.Duration(len(list))
 	c.resume(paused)
 	c.reportAll(list, share)
 	c.sent.list, c.sent.args = sent.list, sent.args
-	c.sent.empty()
+	c.sent.reset()
 }
 
-// reportAll answers errands. One that may be answered at length is the last of them: what it has been
-// answered counts while it waits to be copied.
-func (c *client) reportAll(list []errand, took time.Duration) {
+// reportAll answers forwarded calls. A long reply is that of the last one: it counts as memory of the client until it
+// is copied.
+func (c *client) reportAll(list []forwardedCall, took time.Duration) {
 	last := list[len(list)-1]
 	if last.cmd.long {
 		c.usage.set(&c.usage.replies, int64(c.out.Size()+len(last.reply)))
 	}
-	_ = c.runLong(last.cmd, func() error { // which fails only for a client that has been hung up on
+	_ = c.runLong(last.cmd, func() error { // fails only if the connection has been closed
 		for i := range list {
 			c.report(&list[i], took)
 		}
@@ -146,10 +147,10 @@ func (c *client) reportAll(list []errand, took time.Duration) {
 	})
 }
 
-// runElsewhere tries until all errands are done. Where it has been in vain once, the rest of
-// what was read is not kept waiting for the same.
-func (c *client) runElsewhere(list []errand) {
-	deadline := time.Now().Add(c.srv.forward.timeout.leader)
+// forwardUntilDone retries until all calls are done or the time is up. After one vain attempt the rest of a pipeline
+// does not wait for the same again.
+func (c *client) forwardUntilDone(list []forwardedCall) {
+	deadline := time.Now().Add(c.srv.leaderPatience)
 	for {
 		view := c.srv.cluster.View()
 		hopeless := c.sent.hopeless != nil && c.sent.hopeless == view.Changed
@@ -163,21 +164,21 @@ func (c *client) runElsewhere(list []errand) {
 		if hopeless || !c.awaitChange(view, deadline) {
 			c.sent.hopeless = view.Changed
 			giveUp(list, limiter.ErrNotLeading)
-			c.srv.forward.errors.Add(int64(left))
+			c.srv.forward.Errors.Add(int64(left))
 			return
 		}
-		c.srv.forward.retries.Add(int64(left))
+		c.srv.forward.Retries.Add(int64(left))
 	}
 }
 
-func undone(list []errand) (n int) {
+func undone(list []forwardedCall) (n int) {
 	for i := range list {
 		n += countTrue(!list[i].done)
 	}
 	return n
 }
 
-func giveUp(list []errand, err error) {
+func giveUp(list []forwardedCall, err error) {
 	for i := range list {
 		if !list[i].done {
 			list[i].fail(err)
@@ -200,8 +201,8 @@ func (c *client) awaitChange(view *topology.View, deadline time.Time) bool {
 	return true
 }
 
-// try does what errands it can, where the view says that they can be done.
-func (c *client) try(view *topology.View, list []errand, deadline time.Time) {
+// try makes one attempt at the calls that are not done, as far as the view permits.
+func (c *client) try(view *topology.View, list []forwardedCall, deadline time.Time) {
 	switch {
 	case view.Leading:
 		c.runHere(list)
@@ -214,17 +215,80 @@ func (c *client) try(view *topology.View, list []errand, deadline time.Time) {
 	switch {
 	case undone(list) == 0:
 	case list[0].cmd.ownStream || list[0].block != nil && list[0].block.own != nil:
-		c.carryOwn(view, list, deadline)
+		c.forwardOwn(view, &list[0], deadline)
 	default:
-		c.carry(view, list, deadline)
+		b := c.forwardBatch(list)
+		err := c.srv.forward.Forward(view.Leader, c.out.Protocol(), deadline, b)
+		c.takeOutcomes(view, list, err)
 	}
 }
 
-// runHere runs errands on this node, which leads by now. Many clients may have waited for that, so each takes a turn.
-func (c *client) runHere(list []errand) {
+// forwardBatch returns a batch of the calls that are not done.
+func (c *client) forwardBatch(list []forwardedCall) *forward.Batch {
+	b := &c.sent.batch
+	b.Calls = b.Calls[:0]
+	for i := range list {
+		f := &list[i]
+		if f.done {
+			continue
+		}
+		call := forward.Call{Args: f.args, Writes: f.writes(), ChangesLeader: f.cmd.is(admin), Wait: waitTime(f.cmd, f.args)}
+		if f.block != nil {
+			for _, q := range f.block.afar() {
+				call.Block = append(call.Block, q.args)
+			}
+		}
+		b.Calls = append(b.Calls, call)
+	}
+	return b
+}
+
+// takeOutcomes marks the calls that the batch has done. With forward.ErrBusy all others fail.
+func (c *client) takeOutcomes(view *topology.View, list []forwardedCall, err error) {
+	calls := c.sent.batch.Calls
+	for i := range list {
+		f := &list[i]
+		if f.done {
+			continue
+		}
+		switch call := &calls[0]; call.Outcome {
+		case forward.Answered:
+			f.answer(call.Reply)
+			f.elements = call.Elements
+			c.noteForwarded(call, view.Term)
+		case forward.Uncertain:
+			f.fail(limiter.ErrUncertain)
+		}
+		calls = calls[1:]
+	}
+	switch err {
+	case nil:
+	case forward.ErrBusy:
+		c.srv.forward.Errors.Add(int64(undone(list)))
+		giveUp(list, errBusy)
+	case forward.ErrSilent:
+		c.sent.hopeless = view.Changed
+		fallthrough
+	default:
+		c.srv.debug("forward", "cannot forward commands", "node", view.Leader, "error", err)
+	}
+}
+
+// waitTime returns how long a command itself waits: WAIT.
+func waitTime(cmd *command, args [][]byte) time.Duration {
+	if cmd.name == "wait" {
+		if ms, ok := resp.ParseInt(args[2]); ok && ms > 0 && ms < int64(time.Hour/time.Millisecond) {
+			return time.Duration(ms) * time.Millisecond
+		}
+	}
+	return 0
+}
+
+// runHere runs calls on this node, which leads by now. Many clients may have waited for that, so each takes a turn.
+func (c *client) runHere(list []forwardedCall) {
 	c.takeTurn()
 	defer c.giveTurn()
-	batch := c.batch // it may be about to be answered
+	batch := c.batch // its replies may be in progress
 	c.batch = nil
 	for i := range list {
 		if e := &list[i]; !e.done {
@@ -235,7 +299,7 @@ func (c *client) runHere(list []errand) {
 	c.batch = batch
 }
 
-func (c *client) runOneHere(e *errand) {
+func (c *client) runOneHere(e *forwardedCall) {
 	at := c.out.Len()
 	err := c.runNow(e)
 	switch {
@@ -247,8 +311,8 @@ func (c *client) runOneHere(e *errand) {
 	c.out.Truncate(at, keepOut)
 }
 
-// runNow runs an errand on this node.
-func (c *client) runNow(e *errand) error {
+// runNow runs a call on this node.
+func (c *client) runNow(e *forwardedCall) error {
 	switch {
 	case e.block != nil:
 		return c.execHere(e.block)
@@ -263,12 +327,12 @@ func (c *client) runNow(e *errand) error {
 	if err := b.calls[0].outcome(b.reqs[:b.n], b.out[:b.n], c.ask(b)); err != nil {
 		return err
 	}
-	e.cmd.reply(c, b.calls[0].unit, b.reqs[:b.n], b.out[:b.n])
+	c.replyCall(&b.calls[0], b.reqs[:b.n], b.out[:b.n])
 	return nil
 }
 
-// report answers a command that has been run elsewhere.
-func (c *client) report(e *errand, took time.Duration) {
+// report answers a call that is done.
+func (c *client) report(e *forwardedCall, took time.Duration) {
 	switch {
 	case e.err != nil:
 		c.fail(e.cmd, e.err)
@@ -279,7 +343,7 @@ func (c *client) report(e *errand, took time.Duration) {
 	default:
 		c.relay(e)
 	}
-	if !e.counted {
+	if !e.accounted {
 		c.account(e.cmd, took, func() [][]byte { return e.args })
 	}
 	if e.cmd.is(readonly) && c.tracking.on {
@@ -288,7 +352,7 @@ func (c *client) report(e *errand, took time.Duration) {
 }
 
 // relay passes a reply on as it is.
-func (c *client) relay(e *errand) {
+func (c *client) relay(e *forwardedCall) {
 	if len(e.reply) > 0 && e.reply[0] == '-' {
 		line := strings.TrimRight(string(e.reply[1:min(len(e.reply), 1+maxEcho)]), "\r\n")
 		c.srv.stats.of(e.cmd).failed.Add(1)

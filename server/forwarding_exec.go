@@ -48,42 +48,47 @@ func (c *client) execElsewhere(tx *transaction) error {
 	if c.face.elsewhere == refuses {
 		return limiter.ErrNotLeading
 	}
-	if tx.lost || len(tx.watched) > 0 || tx.own != nil && tx.own.protocol != c.out.Protocol() {
+	if tx.lost || len(tx.watched) > 0 || tx.own != nil && tx.own.Protocol() != c.out.Protocol() {
 		c.out.NullArray()
 		return nil
 	}
-	c.sent.list = append(c.sent.list, errand{cmd: c.commands.named("exec"), block: tx, counted: true})
-	c.runErrands()
+	c.sent.list = append(c.sent.list, forwardedCall{cmd: c.commands.named("exec"), block: tx, accounted: true})
+	c.forwardAll()
 	return nil
 }
 
-// carryOwn does the one errand of a list over the stream that a client has for the keys that
-// it watches. WATCH opens it. When it breaks, or leads to a node that does not lead any more,
-// what has been watched there counts as changed.
-func (c *client) carryOwn(view *topology.View, list []errand, deadline time.Time) {
-	e, st := &list[0], c.tx.own
-	if e.block != nil {
-		st = e.block.own
+// forwardOwn forwards one call over the stream that a client has for the keys that it watches. WATCH opens it. When it
+// breaks, or its node does not lead any more, the keys count as changed.
+func (c *client) forwardOwn(view *topology.View, f *forwardedCall, deadline time.Time) {
+	own := c.tx.own
+	if f.block != nil {
+		own = f.block.own
 	}
-	first := st == nil
+	one := []forwardedCall{*f}
+	b := c.forwardBatch(one)
+	first := own == nil
+	var err error
 	if first {
-		var err error
-		if st, err = c.srv.forward.watch(view.Leader, c.out.Protocol(), deadline); err != nil {
-			c.noStream(err, list)
+		if own, err = c.srv.forward.Watch(view.Leader, c.out.Protocol(), deadline); err != nil {
+			c.takeOutcomes(view, one, err)
+			*f = one[0]
 			return
 		}
 	}
-	switch whole := c.exchange(st, list, view); {
-	case !whole && first, !e.done && first:
-		c.srv.forward.unwatch(st)
+	whole, err := own.Forward(b)
+	c.takeOutcomes(view, one, err)
+	*f = one[0]
+	switch {
+	case first && !(whole && f.done):
+		own.Close()
 	case first:
-		c.tx.own = st
-	case e.done:
-	case e.block != nil:
-		e.answer(c.nullArray())
+		c.tx.own = own
+	case f.done:
+	case f.block != nil:
+		f.answer(c.nullArray())
 	default:
 		c.tx.lost = true
-		e.answer([]byte("+OK\r\n"))
+		f.answer([]byte("+OK\r\n"))
 	}
 }
 
@@ -96,10 +101,9 @@ func (c *client) nullArray() []byte {
 }
 
 // replyBlock answers EXEC with what the leader and this node have made of the commands.
-func (c *client) replyBlock(e *errand) {
-	tx := e.block
-	elements, ok := splitArray(e.reply)
-	if !ok || len(elements) != len(tx.afar()) {
+func (c *client) replyBlock(e *forwardedCall) {
+	tx, elements := e.block, e.elements
+	if len(elements) != len(tx.afar()) {
 		c.relay(e) // an error, or nothing
 		return
 	}
@@ -110,7 +114,7 @@ func (c *client) replyBlock(e *errand) {
 			c.execute(q.cmd, q.args)
 			continue
 		}
-		c.relay(&errand{cmd: q.cmd, reply: elements[0]})
+		c.relay(&forwardedCall{cmd: q.cmd, reply: elements[0]})
 		c.srv.stats.of(q.cmd).calls.Add(1)
 		if q.cmd.is(readonly) && c.tracking.on {
 			c.invalidate(q.cmd.keysOf(q.args))
@@ -118,21 +122,4 @@ func (c *client) replyBlock(e *errand) {
 		elements = elements[1:]
 	}
 	c.endRunning()
-}
-
-// splitArray returns the elements of a reply that is an array.
-func splitArray(reply []byte) (elements [][]byte, ok bool) {
-	size, n, err := scanElement(reply)
-	if err != nil || size == 0 || reply[0] != '*' || string(reply[:size]) == "*-1\r\n" {
-		return nil, false
-	}
-	for reply = reply[size:]; n > 0; n-- {
-		var s replyScanner
-		size, err := s.scan(reply)
-		if size == 0 || err != nil {
-			return nil, false
-		}
-		elements, reply = append(elements, reply[:size]), reply[size:]
-	}
-	return elements, true
 }

@@ -18,7 +18,7 @@ func TestForwardWatches(t *testing.T) {
 		p.do("+QUEUED\r\n", "CL.THROTTLE", "x", "2", "1", "60")
 		p.do("+QUEUED\r\n", "PING")
 		p.do(want, "EXEC")
-		if n := len(l.nodes["b"].forward.watches); n != 0 {
+		if n := l.nodes["b"].forward.Watches(); n != 0 {
 			t.Errorf("%d streams are left", n)
 		}
 	}
@@ -48,7 +48,7 @@ func TestForwardWatches(t *testing.T) {
 	p.do("+RESET\r\n", "RESET")
 	p.do("+OK\r\n", "WATCH", "k")
 	_ = p.Close()
-	if !eventually(func() bool { return len(l.nodes["b"].forward.watches) == 0 }) {
+	if !eventually(func() bool { return l.nodes["b"].forward.Watches() == 0 }) {
 		t.Error("streams are left")
 	}
 }
@@ -74,8 +74,8 @@ func TestForwardTransactions(t *testing.T) {
 	p.do("*0\r\n", "EXEC")
 
 	streams := l.scripts()
-	l.nodes["b"].forward.follow("") // closes those that are idle
-	l.nodes["b"].forward.follow("a")
+	l.nodes["b"].forward.Follow("") // closes those that are idle
+	l.nodes["b"].forward.Follow("a")
 	block := request("MULTI") + request("DEL", "k") + request("EXEC")
 	begin("DEL k", "PING")
 	p.send(request("EXEC"))

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/throttledhq/throttled/server/forward"
 )
 
 // TestForwardedPipelines sends pipelines of all sorts to a node that follows. It answers as the
@@ -205,6 +207,25 @@ func TestOneHop(t *testing.T) {
 	}
 }
 
+// TestChargedMarks marks the replies that report a charge, for a node that asks for that.
+func TestChargedMarks(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	p := l.nodes["a"].at(l.nodes["a"].peers)
+	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
+	p.do("+OK\r\n", "CLIENT", "CAPA", "unknown", "CHARGED")
+	p.send(throttle("k") + request("CL.THROTTLE", "k", "2", "1", "60", "0") + request("TTL", "k") + throttle("k") + throttle("k"))
+	p.expect(forward.ChargedMark + five(0, 3, 1, -1, 120) + five(0, 3, 1, -1, 120) + ":120\r\n" + forward.ChargedMark + five(0, 3, 0, -1, 180) + five(1, 3, 0, 60, 180))
+	p.do("+OK\r\n", "MULTI")
+	p.do("+QUEUED\r\n", "CL.THROTTLE", "l", "2", "1", "60")
+	p.do("+QUEUED\r\n", "CL.THROTTLE", "k", "2", "1", "60")
+	p.do("*2\r\n"+forward.ChargedMark+five(0, 3, 2, -1, 60)+five(1, 3, 0, 60, 180), "EXEC")
+
+	client := l.nodes["a"].dial()
+	client.fails("ERR unknown subcommand 'CAPA'", "CLIENT", "CAPA", "charged")
+}
+
 // TestLeaderThatDoesNotKnow loses leadership without knowing. What it does not decide any more
 // is passed on once it does know.
 func TestLeaderThatDoesNotKnow(t *testing.T) { synctest.Test(t, testLeaderThatDoesNotKnow) }
@@ -218,7 +239,7 @@ func testLeaderThatDoesNotKnow(t *testing.T) {
 	p.send(throttle("k") + request("TTL", "k") + throttle("k"))
 	p.expect(strings.Repeat(failure(errNotLeading), 3))
 	p.send(throttle("k") + request("TTL", "k") + throttle("k"))
-	if !eventually(func() bool { return l.nodes["a"].forward.retries.Load() > 3 }) {
+	if !eventually(func() bool { return l.nodes["a"].forward.Retries.Load() > 3 }) {
 		t.Error("it is not tried again")
 	}
 	l.decide("b")
@@ -231,7 +252,7 @@ func testLeaderThatDoesNotKnow(t *testing.T) {
 	l.decide("")
 	p.send(throttle("other") + request("TTL", "other"))
 	l.show("a", "")
-	if !eventually(func() bool { return l.nodes["a"].forward.retries.Load() > 8 }) {
+	if !eventually(func() bool { return l.nodes["a"].forward.Retries.Load() > 8 }) {
 		t.Error("it is not tried again")
 	}
 	l.lead("a") // again

@@ -158,9 +158,9 @@ func infoStats(s *Server, w *infoWriter) {
 	w.field("timed_out_connections", s.stats.timeouts.Load())
 	w.field("handler_panics", s.stats.panics.Load())
 	if s.cluster != nil {
-		w.field("forwarded_commands", s.forward.commands.Load())
-		w.field("forward_retries", s.forward.retries.Load())
-		w.field("forward_errors", s.forward.errors.Load())
+		w.field("forwarded_commands", s.forward.Commands.Load())
+		w.field("forward_retries", s.forward.Retries.Load())
+		w.field("forward_errors", s.forward.Errors.Load())
 	}
 	infoPauses(usage.Pauses, w)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/server/forward"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -63,6 +64,12 @@ type labEngine struct {
 }
 
 const labName = "lab"
+
+// The errors by which a node tells another that it has not run a command.
+const (
+	notLeadingLine = "-" + forward.NotLeading + "\r\n"
+	partingLine    = "-" + forward.Parting + "\r\n"
+)
 
 // newLab starts servers of which none leads, and which wait long enough for each other on a machine that is busy. Each
 // has one turn, so that a client that keeps its turn while it waits stops all others.
@@ -124,7 +131,7 @@ func (n *labNode) start(t testing.TB) {
 	}
 	srv := New(Config{Engine: labEngine{n.lab.table, n}, Cluster: n, Options: store, Version: "test", Turns: 1})
 	if !n.lab.piped {
-		srv.forward.timeout = forwardTimeouts{patience, patience, patience}
+		srv.leaderPatience, srv.forward.Timeouts = patience, forward.Timeouts{Reply: patience, Parting: patience}
 	}
 	n.testServer = &testServer{Server: srv, t: t, addr: n.clients.Addr().String(), ln: n.clients, served: make(chan error, 1)}
 	go func() { n.served <- srv.Serve(n.clients) }()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/server/forward"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -56,7 +57,7 @@ type Server struct {
 	slowlog  slowlog
 	latency  latencyMonitor
 	monitors monitors
-	forward  forwarder
+	forward  *forward.Forwarder
 	news     news
 	turns    turns
 	logged   logLimiter
@@ -70,8 +71,9 @@ type Server struct {
 	active  sync.WaitGroup // goroutines of connections
 	ended   chan struct{}  // closed when the server begins to shut down
 
-	following     sync.WaitGroup     // followLeader
-	stopFollowing context.CancelFunc // once no connection is left: calls that are held are forwarded until then
+	following      sync.WaitGroup     // followLeader
+	leaderPatience time.Duration      // how long a call waits for a leader
+	stopFollowing  context.CancelFunc // once no connection is left: calls that are held are forwarded until then
 
 	mu        sync.Mutex
 	clients   map[int64]*client
@@ -94,21 +96,23 @@ func New(c Config) *Server {
 		c.Snapshots = noSnapshots{c.Engine, time.Now()}
 	}
 	s := &Server{
-		engine:    c.Engine,
-		cluster:   c.Cluster,
-		snapshots: c.Snapshots,
-		opts:      c.Options,
-		log:       c.Log,
-		version:   c.Version,
-		stopWith:  c.Stop,
-		commands:  map[faceSet]*registry{},
-		names:     commandNames(commandTable()),
-		runID:     newRunID(),
-		started:   time.Now(),
-		ended:     make(chan struct{}),
-		turns:     newTurns(c.Turns),
-		clients:   map[int64]*client{},
-		listeners: map[net.Listener]struct{}{},
+		engine:         c.Engine,
+		cluster:        c.Cluster,
+		forward:        forward.New(c.Cluster),
+		leaderPatience: leaderPatience,
+		snapshots:      c.Snapshots,
+		opts:           c.Options,
+		log:            c.Log,
+		version:        c.Version,
+		stopWith:       c.Stop,
+		commands:       map[faceSet]*registry{},
+		names:          commandNames(commandTable()),
+		runID:          newRunID(),
+		started:        time.Now(),
+		ended:          make(chan struct{}),
+		turns:          newTurns(c.Turns),
+		clients:        map[int64]*client{},
+		listeners:      map[net.Listener]struct{}{},
 	}
 	s.ticks.Store(firstTick)
 	for _, f := range s.faces() {
@@ -128,7 +132,6 @@ func New(c Config) *Server {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stopFollowing = stop
 	if s.cluster != nil {
-		s.forward.init(s.cluster)
 		s.news.follow(s.cluster.View(), "")
 		s.following.Go(func() { s.followLeader(ctx) })
 	}
@@ -164,7 +167,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.active.Wait()
 		s.stopFollowing()
 		s.following.Wait()
-		s.forward.close()
+		s.forward.Close()
 		close(done)
 	}()
 	select {

@@ -61,8 +61,8 @@ func errMoved(key []byte, to *topology.Member) replyError {
 	return replyError(fmt.Sprintf("MOVED %d %s:%d", slotOf(key), to.Host, to.ClusterPort))
 }
 
-// redirect answers errands that have a key with where the leader is, if clients can reach it.
-func redirect(leader *topology.Member, list []errand) {
+// redirect answers calls that have a key with the address of the leader, if clients can reach it.
+func redirect(leader *topology.Member, list []forwardedCall) {
 	if !inSlots(leader) {
 		return
 	}

@@ -16,7 +16,7 @@ func (s *Server) followLeader(ctx context.Context) {
 	led, due := false, time.Time{} // when clients are to be closed at the latest; zero: they are not
 	for {
 		view := s.cluster.View()
-		s.forward.follow(view.Leader)
+		s.forward.Follow(view.Leader)
 		s.news.follow(view, s.opts.Get().SentinelMaster)
 		switch {
 		case view.Leading:

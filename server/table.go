@@ -20,6 +20,8 @@ func commandTable() []command {
 		{name: "client", arity: -2, group: groupConnection, since: "2.4.0", summary: "Commands about connections"},
 		{name: "client|caching", arity: 3, flags: session, group: groupConnection, since: "6.0.0", run: cmdClientCaching,
 			summary: "Makes the next command an exception to the tracking mode", args: "YES|NO"},
+		{name: "client|capa", arity: -3, flags: session, faces: onPeers, group: groupConnection, since: "0.1.0", run: cmdClientCapa, forwarded: true,
+			summary: "Chooses additions to the protocol between nodes", args: "capability..."},
 		{name: "client|getname", arity: 2, flags: session, group: groupConnection, since: "2.6.9", run: cmdClientGetName,
 			summary: "Returns the name of the connection"},
 		{name: "client|getredir", arity: 2, flags: session, group: groupConnection, since: "6.0.0", run: cmdClientGetRedir,

@@ -1,6 +1,10 @@
 package server
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/throttledhq/throttled/server/forward"
+)
 
 // transaction is what MULTI, WATCH and the commands between them and EXEC have set up.
 type transaction struct {
@@ -10,11 +14,11 @@ type transaction struct {
 	queued   []queuedCommand
 	bytes    int // of the arguments queued and the keys watched
 	watched  []watchedKey
-	term     uint64   // of the engine, when the first of them was
-	own      *stream  // to the node that watches keys for the client
-	lost     bool     // whether all that is watched is unchanged cannot be told any more
-	pushed   []byte   // messages that have to wait for it likewise
-	read     [][]byte // keys whose invalidation has to wait for the end of the reply to EXEC
+	term     uint64         // of the engine, when the first of them was
+	own      *forward.Watch // on which the leader watches keys for the client
+	lost     bool           // whether all that is watched is unchanged cannot be told any more
+	pushed   []byte         // messages that have to wait for it likewise
+	read     [][]byte       // keys whose invalidation has to wait for the end of the reply to EXEC
 }
 
 // memory returns the bytes that the transaction holds.
@@ -85,7 +89,7 @@ func cloneAll(args [][]byte) [][]byte {
 
 // discard ends the transaction and forgets the watched keys.
 func (c *client) discard() {
-	c.srv.forward.unwatch(c.tx.own)
+	c.tx.own.Close()
 	c.tx = transaction{}
 	c.show(func(p *profile) { p.multi = -1 })
 }
@@ -129,7 +133,7 @@ func cmdWatch(c *client, args [][]byte) error {
 }
 
 func cmdUnwatch(c *client, _ [][]byte) error {
-	c.srv.forward.unwatch(c.tx.own)
+	c.tx.own.Close()
 	c.tx = transaction{running: c.tx.running, read: c.tx.read, pushed: c.tx.pushed} // outside of MULTI nothing is queued
 	c.out.OK()
 	return nil
@@ -144,7 +148,7 @@ func cmdExec(c *client, _ [][]byte) error {
 	tx := c.tx
 	c.tx.own = nil
 	c.discard()
-	defer c.srv.forward.unwatch(tx.own)
+	defer tx.own.Close()
 	switch {
 	case tx.spoiled:
 		return errExecAbort

@@ -75,7 +75,7 @@ func TestTurns_Held(t *testing.T) {
 		waiting[i] = l.nodes["a"].dial()
 		waiting[i].send(throttle("k"))
 	}
-	if !eventually(func() bool { return l.nodes["a"].forward.retries.Load() > int64(2*len(waiting)) }) {
+	if !eventually(func() bool { return l.nodes["a"].forward.Retries.Load() > int64(2*len(waiting)) }) {
 		t.Error("they do not wait")
 	}
 	l.lead("a")

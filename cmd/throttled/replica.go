@@ -22,17 +22,17 @@ import (
 	"github.com/throttledhq/throttled/peerlink"
 	"github.com/throttledhq/throttled/persistence"
 	"github.com/throttledhq/throttled/raftlog"
-	"github.com/throttledhq/throttled/server"
+	"github.com/throttledhq/throttled/server/forward"
 	"github.com/throttledhq/throttled/topology"
 )
 
 const (
-	alone          = "local"               // id of a node, and of its cluster, that is by itself
-	aloneHeartbeat = 20 * time.Millisecond // there is nobody to be patient with
-	peerTimeout    = 2 * time.Second       // after which a stream on which nothing moves is given up
-	peerStreams    = 3                     // idle streams of Raft that are kept for each node
-	maxPeers       = 8                     // a cluster of more nodes is none that anybody should run
-	maxPerPeer     = 2 * server.MaxStreams // of one that was cut off, too, and is back before its streams are given up
+	alone          = "local"                // id of a node, and of its cluster, that is by itself
+	aloneHeartbeat = 20 * time.Millisecond  // there is nobody to be patient with
+	peerTimeout    = 2 * time.Second        // after which a stream on which nothing moves is given up
+	peerStreams    = 3                      // idle streams of Raft that are kept for each node
+	maxPeers       = 8                      // a cluster of more nodes is none that anybody should run
+	maxPerPeer     = 2 * forward.MaxStreams // of one that was cut off, too, and is back before its streams are given up
 	handOverWithin = 2 * time.Second
 )
 

@@ -1,89 +1,76 @@
-package server
+package forward
 
 import (
+	"errors"
 	"time"
-
-	"github.com/throttledhq/throttled/limiter"
-	"github.com/throttledhq/throttled/resp"
-	"github.com/throttledhq/throttled/topology"
 )
 
-// carry asks the leader for what is undone, in one write, and reads its answers.
-func (c *client) carry(view *topology.View, list []errand, deadline time.Time) {
-	st, err := c.srv.forward.get(view.Leader, c.out.Protocol(), deadline)
+// Errors of Forward. With any error, calls without a reply are Refused or Uncertain. After other errors than these two,
+// Refused calls can be sent again soon.
+var (
+	// ErrBusy means that too many callers wait for a stream. Nothing was sent.
+	ErrBusy = errors.New("too many clients wait for a stream to the leader")
+	// ErrSilent means that the leader did not reply in time. It will not until leadership changes.
+	ErrSilent = errors.New("the leader does not reply")
+
+	errParting = errors.New("the leader closes the stream")
+)
+
+// Forward sends the calls to a node, which leads as far as the caller knows, and sets their outcomes. It waits for a
+// stream until the deadline, and for each reply as long as Timeouts.Reply and the call allow. The replies are valid
+// until b is reset.
+func (f *Forwarder) Forward(to string, protocol int, deadline time.Time, b *Batch) error {
+	st, err := f.get(to, protocol, deadline)
 	if err != nil {
-		c.noStream(err, list)
-		return
+		return err
 	}
-	c.srv.forward.put(st, c.exchange(st, list, view))
+	whole, err := f.exchange(st, b)
+	f.put(st, whole)
+	return err
 }
 
-// noStream fails what is undone if too many want a stream. Otherwise it can be tried again.
-func (c *client) noStream(err error, list []errand) {
-	if err != errBusy {
-		c.srv.debug("forward", "cannot forward commands", "error", err)
-		return
+// exchange sends calls and reads their replies, and reports whether the stream can be used again.
+func (f *Forwarder) exchange(st *stream, b *Batch) (whole bool, err error) {
+	for i := range b.Calls {
+		b.Calls[i].encode(&st.out)
 	}
-	c.srv.forward.errors.Add(int64(undone(list)))
-	giveUp(list, err)
-}
-
-// exchange sends what is undone and reads the answers, and reports whether the stream can be
-// used again. What the other node has certainly not done, or may do again, stays undone.
-func (c *client) exchange(st *stream, list []errand, view *topology.View) bool {
-	encode(&st.out, list)
-	st.changes.Store(list[len(list)-1].cmd.is(admin)) // behind such a command there is none
-	defer st.changes.Store(false)
-	_ = st.conn.SetWriteDeadline(time.Now().Add(c.srv.forward.timeout.reply))
-	written, failed := st.conn.Write(st.out.Bytes())
+	st.changesLeader.Store(b.Calls[len(b.Calls)-1].ChangesLeader)
+	defer st.changesLeader.Store(false)
+	_ = st.conn.SetWriteDeadline(time.Now().Add(f.Timeouts.Reply))
+	written, writeErr := st.conn.Write(st.out.Bytes())
 	st.out.Truncate(0, keepStream)
-	var err error
-	for i := range list {
-		e := &list[i]
-		if e.done {
-			continue
+	for i := range b.Calls {
+		call := &b.Calls[i]
+		at := len(b.replies)
+		if err == nil { // replies that arrived before a write failed count as well
+			b.replies, err = st.read(b.replies, call, f.replyTimeout(call, writeErr))
 		}
-		at := len(c.sent.replies)
-		if err == nil { // what was answered before a write failed counts all the same
-			c.sent.replies, err = st.answer(c.sent.replies, e, c.srv.forward.timeout.answer(e, failed))
-		}
-		reply := c.sent.replies[at:]
+		reply := b.replies[at:]
 		switch {
 		case err == nil && string(reply) == notLeadingLine:
 		case err == nil:
-			c.srv.forward.commands.Add(1)
-			e.answer(reply)
-			c.noteAnswer(e, reply, view.Term)
-		case written > 0 && err != errParting && e.charges():
-			c.srv.forward.errors.Add(1)
-			e.fail(limiter.ErrUncertain)
+			f.Commands.Add(1)
+			call.answer(reply, st.marks)
+		case written > 0 && err != errParting && call.Writes:
+			f.Errors.Add(1)
+			call.Outcome = Uncertain
 		}
 	}
-	if err == errSilent {
-		c.sent.hopeless = view.Changed
+	if err == nil {
+		err = writeErr
 	}
-	if err != nil && err != errParting {
-		c.srv.debug("forward", "a stream to the leader broke", "node", st.to, "error", err)
+	whole = err == nil
+	if err == errParting {
+		err = nil // announced, and no fault
 	}
-	return err == nil && failed == nil
+	return whole, err
 }
 
-// The lines by which a node tells another that it has not done what it was asked for.
-const (
-	notLeadingLine = "-" + string(errPeerNotLeading) + "\r\n"
-	partingLine    = "-" + string(errParting) + "\r\n"
-)
-
-// answer appends the reply to an errand to dst: behind a transaction the last of several. The
-// error is errParting if the other node has ended the stream without doing it.
-func (st *stream) answer(dst []byte, e *errand, patience time.Duration) (_ []byte, err error) {
+// read appends the reply to a call to dst: for a transaction the last of several.
+func (st *stream) read(dst []byte, call *Call, timeout time.Duration) (_ []byte, err error) {
 	at := len(dst)
-	replies := 1
-	if e.block != nil {
-		replies = len(e.block.afar()) + len("ME") // MULTI and EXEC
-	}
-	for ; replies > 0 && err == nil; replies-- {
-		dst, err = st.next(dst[:at], patience)
+	for replies := call.replies(); replies > 0 && err == nil; replies-- {
+		dst, err = st.next(dst[:at], timeout)
 		if string(dst[at:]) == partingLine {
 			err = errParting
 		}
@@ -91,40 +78,48 @@ func (st *stream) answer(dst []byte, e *errand, patience time.Duration) (_ []byt
 	return dst, err
 }
 
-// answer returns how long to wait for the answer to an errand: after a write that has failed
-// for what is on its way. WAIT says so itself.
-func (t *forwardTimeouts) answer(e *errand, failed error) time.Duration {
-	if failed != nil {
-		return t.parting
+// replyTimeout returns how long to wait for the reply to a call: after a failed write only for what has been sent.
+func (f *Forwarder) replyTimeout(call *Call, writeErr error) time.Duration {
+	if writeErr != nil {
+		return f.Timeouts.Parting
 	}
-	if e.cmd.name == "wait" {
-		if ms, ok := resp.ParseInt(e.args[2]); ok && ms > 0 && ms < int64(time.Hour/time.Millisecond) {
-			return t.reply + time.Duration(ms)*time.Millisecond
-		}
-	}
-	return t.reply
+	return f.Timeouts.Reply + call.Wait
 }
 
-// encode adds the commands that are undone to what is sent.
-func encode(out *resp.Reply, list []errand) {
-	for i := range list {
-		switch e := &list[i]; {
-		case e.done:
-		case e.block != nil:
-			encodeCommand(out, [][]byte{[]byte("MULTI")})
-			for _, q := range e.block.afar() {
-				encodeCommand(out, q.args)
-			}
-			encodeCommand(out, [][]byte{[]byte("EXEC")})
-		default:
-			encodeCommand(out, e.args)
-		}
-	}
+// Watch is a stream of one connection, on which the leader watches keys.
+type Watch struct {
+	f  *Forwarder
+	st *stream
 }
 
-func encodeCommand(out *resp.Reply, args [][]byte) {
-	out.Array(len(args))
-	for _, arg := range args {
-		out.Bulk(arg)
+// Watch opens a stream for keys that are watched. The error is ErrBusy if too many connections have one.
+func (f *Forwarder) Watch(to string, protocol int, deadline time.Time) (*Watch, error) {
+	select {
+	case f.watches <- struct{}{}:
+	default:
+		return nil, ErrBusy
+	}
+	st, err := f.dialWatch(to, protocol, deadline)
+	if err != nil {
+		<-f.watches
+		return nil, err
+	}
+	return &Watch{f, st}, nil
+}
+
+// Watches returns the number of streams that Watch has opened and that are not closed.
+func (f *Forwarder) Watches() int { return len(f.watches) }
+
+// Forward is Forwarder.Forward over the stream, and reports whether the stream can be used again.
+func (w *Watch) Forward(b *Batch) (whole bool, err error) { return w.f.exchange(w.st, b) }
+
+// Protocol returns the version of RESP that the stream carries.
+func (w *Watch) Protocol() int { return w.st.protocol }
+
+// Close closes the stream. A nil Watch is closed.
+func (w *Watch) Close() {
+	if w != nil {
+		w.st.close()
+		<-w.f.watches
 	}
 }

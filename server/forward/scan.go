@@ -1,4 +1,4 @@
-package server
+package forward
 
 import (
 	"bytes"
@@ -7,25 +7,25 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// What a reply of another node may be at the most. They are far more than any command answers
-// with, and keep a stream that makes no sense from taking all memory.
+// Bounds of a reply of another node. They are far above the reply to any command, and keep a broken stream from
+// exhausting memory.
 const (
 	maxReply     = 128 << 20 // bytes
 	maxReplyLine = 64 << 10  // bytes of a status, an error or a head
 	maxElements  = 16 << 20  // of all aggregates that are open
 )
 
-var errNoReply = errors.New("this is no reply")
+var errNoReply = errors.New("not a reply")
 
-// replyScanner finds the end of a reply of RESP2 or RESP3. It does not recurse, takes up a
-// reply where its bytes ended, and takes no length that is announced for granted.
+// replyScanner finds the end of a reply of RESP2 or RESP3. It does not recurse, resumes an incomplete reply where its
+// bytes ended, and allocates nothing by an announced length.
 type replyScanner struct {
-	at   int // bytes that are understood
-	left int // elements that are yet to come; 0 between replies
+	at   int // bytes scanned
+	left int // elements missing; 0 between replies
 }
 
-// scan returns the size of the reply that b begins with, or 0 while the rest of it has yet to
-// come. Until then, each call gets what the last one did and what has come since.
+// scan returns the size of the reply that b begins with, or 0 while it is incomplete. Until then, each call must pass
+// the bytes of the last one and those received since.
 func (s *replyScanner) scan(b []byte) (size int, err error) {
 	if s.left == 0 {
 		s.left = 1
@@ -45,8 +45,8 @@ func (s *replyScanner) scan(b []byte) (size int, err error) {
 	return size, nil
 }
 
-// scanElement returns the size of the element that b begins with, of an aggregate that of its
-// head, and how many elements follow as a part of it. The size is 0 for one that is not whole.
+// scanElement returns the size of the element that b begins with, or of the head of an aggregate, and how many elements
+// follow as a part of it. The size is 0 if the element is incomplete.
 func scanElement(b []byte) (size, more int, err error) {
 	end := bytes.IndexByte(b[:min(len(b), maxReplyLine)], '\n')
 	switch {
@@ -79,8 +79,8 @@ func scanElement(b []byte) (size, more int, err error) {
 	return scanSized(b, size, int(n))
 }
 
-// scanSized is scanElement for one whose head says how much follows. Pushes are none: no stream
-// between nodes has asked for any.
+// scanSized is scanElement for an element whose head announces n bytes or elements. A push is an error: nodes do not ask
+// each other for any.
 func scanSized(b []byte, head, n int) (size, more int, err error) {
 	switch b[0] {
 	case '$', '=', '!':
@@ -97,7 +97,24 @@ func scanSized(b []byte, head, n int) (size, more int, err error) {
 	case '%':
 		return head, 2 * n, nil
 	case '|':
-		return head, 2*n + 1, nil // what it says more of comes behind it
+		return head, 2*n + 1, nil // the element that it describes follows
 	}
 	return 0, 0, errNoReply
+}
+
+// splitArray returns the elements of a reply that is an array. ok is false for any other reply, also a null array.
+func splitArray(reply []byte) (elements [][]byte, ok bool) {
+	size, n, err := scanElement(reply)
+	if err != nil || size == 0 || reply[0] != '*' || string(reply[:size]) == "*-1\r\n" {
+		return nil, false
+	}
+	for reply = reply[size:]; n > 0; n-- {
+		var s replyScanner
+		size, err := s.scan(reply)
+		if size == 0 || err != nil {
+			return nil, false
+		}
+		elements, reply = append(elements, reply[:size]), reply[size:]
+	}
+	return elements, true
 }

@@ -1,4 +1,4 @@
-package server
+package forward
 
 import (
 	"errors"
@@ -10,39 +10,37 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// stream is a connection to another node. A goroutine reads it at all times, so that the end
-// of one that nobody uses is seen before anybody does.
+// stream is a connection to another node. A goroutine reads it at all times, so that the end of an idle stream is
+// noticed before it is used.
 type stream struct {
-	conn     net.Conn
-	to       string // the id of the node
-	protocol int
-	out      resp.Reply // what is sent: commands look like replies
-	scanner  replyScanner
-	came     chan struct{} // holds a token when there is something new
-	timer    *time.Timer   // of next, used again
-	changes  atomic.Bool   // what is asked may make another node lead: its answer is worth waiting for
-	expiry   *time.Timer   // closes it; nil while it leads to the leader. The forwarder's mu guards it
+	conn          net.Conn
+	to            string // the id of the node
+	protocol      int
+	marks         bool       // the node marks charges
+	out           resp.Reply // commands to send: they look like replies
+	scanner       replyScanner
+	arrived       chan struct{} // holds a token when bytes have arrived
+	timer         *time.Timer   // of next, reused
+	changesLeader atomic.Bool   // a command in progress may change the leader
+	expiry        *time.Timer   // closes the stream; nil while its node leads. The Forwarder's mu guards it
 
 	mu    sync.Mutex
-	in    []byte // what has come
-	taken int    // bytes of it that have been handed out
-	err   error  // why nothing more comes
+	in    []byte // bytes received
+	taken int    // bytes of in that next has returned
+	err   error  // why no more bytes arrive
 }
 
-var (
-	errSilent = errors.New("the other node does not answer")
-	errFull   = errors.New("the other node says more than any command answers with")
-)
+var errFull = errors.New("the other node sends more than a reply")
 
-// keepStream is how many bytes a stream keeps room for between its uses.
+// keepStream is how many bytes of buffers a stream keeps between its uses.
 const keepStream = 64 << 10
 
 func newStream(conn net.Conn, to string, protocol int) *stream {
-	return &stream{conn: conn, to: to, protocol: protocol, came: make(chan struct{}, 1)}
+	return &stream{conn: conn, to: to, protocol: protocol, arrived: make(chan struct{}, 1)}
 }
 
-// read takes in what comes until the stream ends.
-func (st *stream) read() {
+// receive reads until the stream ends.
+func (st *stream) receive() {
 	buf := make([]byte, 16<<10)
 	for {
 		n, err := st.conn.Read(buf)
@@ -62,24 +60,24 @@ func (st *stream) add(b []byte, err error) error {
 	}
 	st.err = err
 	select {
-	case st.came <- struct{}{}:
+	case st.arrived <- struct{}{}:
 	default:
 	}
 	return err
 }
 
-// next appends the next reply to dst. It waits for it that long.
-func (st *stream) next(dst []byte, patience time.Duration) ([]byte, error) {
+// next appends the next reply to dst. The error is ErrSilent if none arrives within the timeout.
+func (st *stream) next(dst []byte, timeout time.Duration) ([]byte, error) {
 	if dst, done, err := st.take(dst); done || err != nil {
 		return dst, err
 	}
-	st.startTimer(patience)
+	st.startTimer(timeout)
 	defer st.timer.Stop()
 	for {
 		select {
-		case <-st.came:
+		case <-st.arrived:
 		case <-st.timer.C:
-			return dst, errSilent
+			return dst, ErrSilent
 		}
 		if dst, done, err := st.take(dst); done || err != nil {
 			return dst, err
@@ -95,7 +93,7 @@ func (st *stream) startTimer(d time.Duration) {
 	st.timer.Reset(d)
 }
 
-// take appends the next reply to dst if it has come.
+// take appends the next reply to dst, and reports whether it has arrived.
 func (st *stream) take(dst []byte) ([]byte, bool, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -114,8 +112,8 @@ func (st *stream) take(dst []byte) ([]byte, bool, error) {
 	return dst, true, nil
 }
 
-// rest makes the stream ready for its next use, and reports whether it has one. What has come
-// without being asked for says that it ends.
+// rest makes the stream ready for its next use, and reports whether it can be used. Bytes that no command asked for
+// announce its end.
 func (st *stream) rest() bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -126,5 +124,26 @@ func (st *stream) rest() bool {
 	return st.err == nil && len(st.in) == 0
 }
 
-// close ends the stream.
 func (st *stream) close() { _ = st.conn.Close() }
+
+// greet chooses the version of RESP, and asks for marks of charges. A node that does not know them refuses that.
+func (st *stream) greet(timeout time.Duration) error {
+	greeting, replies := "*3\r\n$6\r\nCLIENT\r\n$4\r\nCAPA\r\n$7\r\n"+ChargedCapability+"\r\n", 1
+	if st.protocol == 3 {
+		greeting, replies = "*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n"+greeting, 2
+	}
+	_ = st.conn.SetWriteDeadline(time.Now().Add(timeout))
+	if _, err := st.conn.Write([]byte(greeting)); err != nil {
+		return err
+	}
+	for ; replies > 0; replies-- {
+		reply, err := st.next(nil, timeout)
+		if err != nil {
+			return err
+		}
+		if st.marks = reply[0] != '-'; replies > 1 && !st.marks {
+			return errNoReply
+		}
+	}
+	return nil
+}

@@ -1,0 +1,347 @@
+package forward
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// dialFunc is a Dialer.
+type dialFunc func(ctx context.Context, id string) (net.Conn, error)
+
+func (f dialFunc) Dial(ctx context.Context, id string) (net.Conn, error) { return f(ctx, id) }
+
+func noNode(context.Context, string) (net.Conn, error) { return nil, errors.New("no route") }
+
+func hangingNode(ctx context.Context, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// leader is a Dialer of nodes that answer each command by reply. A nil reply closes the stream.
+func leader(reply func(command string) []byte) dialFunc {
+	return func(context.Context, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		go func() {
+			defer func() { _ = far.Close() }()
+			for in := bufio.NewReader(far); ; {
+				command, err := readCommand(in)
+				if err != nil {
+					return
+				}
+				answer := reply(command)
+				if answer == nil {
+					return
+				}
+				if _, err := far.Write(answer); err != nil {
+					return
+				}
+			}
+		}()
+		return near, nil
+	}
+}
+
+// readCommand returns the words of a command, with spaces between them.
+func readCommand(in *bufio.Reader) (string, error) {
+	head, err := in.ReadString('\n')
+	if err != nil {
+		return "", err
+	}
+	n, err := strconv.Atoi(strings.Trim(head, "*\r\n"))
+	words := make([]string, n)
+	for i := range words {
+		if _, err = in.ReadString('\n'); err != nil { // the length
+			return "", err
+		}
+		word, err := in.ReadString('\n')
+		if err != nil {
+			return "", err
+		}
+		words[i] = strings.TrimSpace(word)
+	}
+	return strings.Join(words, " "), err
+}
+
+func ok(string) []byte { return []byte("+OK\r\n") }
+
+func words(line string) (args [][]byte) {
+	for _, w := range strings.Fields(line) {
+		args = append(args, []byte(w))
+	}
+	return args
+}
+
+// forwardOne forwards a command to node a.
+func forwardOne(f *Forwarder, line string, within time.Duration) (Call, error) {
+	b := Batch{Calls: []Call{{Args: words(line), Writes: true}}}
+	err := f.Forward("a", 2, time.Now().Add(within), &b)
+	return b.Calls[0], err
+}
+
+// TestFormerLeader closes a stream to a node that does not lead any more after its time, however often leadership has
+// changed before, and keeps it if the node leads again.
+func TestFormerLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := New(dialFunc(noNode))
+		near, far := net.Pipe()
+		defer func() { _ = far.Close() }()
+		st := newStream(near, "a", 2)
+		f.Follow("a")
+		f.track(st)
+		isOpen := func() bool {
+			synctest.Wait()
+			return len(f.streams()) > 0
+		}
+		parting := f.Timeouts.Parting
+		for range 5 { // each is over before the time of the one before
+			f.Follow("b")
+			<-time.After(parting * 2 / 3)
+			f.Follow("a")
+			if !isOpen() {
+				t.Fatal("a stream to the leader is closed")
+			}
+		}
+		f.Follow("")
+		<-time.After(parting - 1)
+		f.Follow("b")
+		if !isOpen() {
+			t.Error("a stream is closed too early")
+		}
+		<-time.After(time.Nanosecond)
+		if isOpen() {
+			t.Error("a stream to a node that does not lead stays open")
+		}
+		f.Close()
+	})
+}
+
+// TestStaleView does not dial a node that stopped leading after the caller had looked: only the deadline would end that
+// attempt.
+func TestStaleView(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := New(dialFunc(hangingNode))
+		f.Follow("a")
+		f.Follow("c")
+		begun := time.Now()
+		if call, err := forwardOne(f, "DEL k", time.Hour); err != errDials || call.Outcome != Refused {
+			t.Errorf("Forward returns %v, the outcome is %d", err, call.Outcome)
+		}
+		if _, err := f.Watch("a", 2, time.Now().Add(time.Hour)); err != errDials {
+			t.Errorf("Watch returns %v", err)
+		}
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("it took %v", took)
+		}
+		if len(f.slots)+len(f.watches) > 0 {
+			t.Error("a stream counts as in use")
+		}
+		f.Close()
+	})
+}
+
+// TestFull has no stream left, and then no place to wait for one.
+func TestFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := New(leader(ok))
+		f.Follow("a")
+		for range maxStreams {
+			f.slots <- struct{}{}
+		}
+		start := time.Now()
+		if _, err := forwardOne(f, "DEL k", time.Second); err != ErrBusy || time.Since(start) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		f.waiting.Store(maxWaiters)
+		start = time.Now()
+		if _, err := forwardOne(f, "DEL k", time.Second); err != ErrBusy || time.Since(start) != 0 {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		f.waiting.Store(0)
+		go func() { <-f.slots }()
+		if call, err := forwardOne(f, "DEL k", time.Second); err != nil || string(call.Reply) != "+OK\r\n" {
+			t.Errorf("%q, %v", call.Reply, err)
+		}
+		for range maxWatches {
+			f.watches <- struct{}{}
+		}
+		if _, err := f.Watch("a", 2, time.Now().Add(time.Second)); err != ErrBusy {
+			t.Errorf("Watch returns %v", err)
+		}
+		f.Close()
+	})
+}
+
+// TestDialsAreFew has many callers want a stream at the same time. Most get one that another has dialed.
+func TestDialsAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now, most, all atomic.Int32
+		f := New(dialFunc(func(ctx context.Context, id string) (net.Conn, error) {
+			all.Add(1)
+			most.Store(max(most.Load(), now.Add(1))) // one at a time: time passes between them only
+			defer now.Add(-1)
+			<-time.After(2 * time.Millisecond) // as long as a handshake takes
+			return leader(ok)(ctx, id)
+		}))
+		f.Follow("a")
+		const callers = 100
+		var wait sync.WaitGroup
+		for range callers {
+			wait.Go(func() {
+				if _, err := forwardOne(f, "DEL k", time.Second); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		if most.Load() > maxDials || all.Load() == 0 || all.Load() > callers/2 {
+			t.Errorf("%d streams were dialed for %d callers, %d at a time", all.Load(), callers, most.Load())
+		}
+		f.Close()
+	})
+}
+
+// TestDialsOfFormerLeader has more callers than may dial wait for a node that does not answer, when another leads.
+func TestDialsOfFormerLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := New(dialFunc(hangingNode))
+		f.Follow("a")
+		var wait sync.WaitGroup
+		for range 4 * maxDials {
+			wait.Go(func() {
+				if call, err := forwardOne(f, "DEL k", time.Hour); err == nil || call.Outcome != Refused {
+					t.Errorf("%v, the outcome is %d", err, call.Outcome)
+				}
+			})
+		}
+		synctest.Wait()
+		start := time.Now()
+		f.Follow("c")
+		wait.Wait()
+		if took := time.Since(start); took > 0 {
+			t.Errorf("it took %v", took)
+		}
+		f.Close()
+	})
+}
+
+// TestProtocols keeps streams of both versions of RESP apart.
+func TestProtocols(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var got []string
+		f := New(leader(func(command string) []byte {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, command)
+			return []byte("+OK\r\n")
+		}))
+		f.Follow("a")
+		for _, protocol := range []int{2, 3, 2, 3} {
+			b := Batch{Calls: []Call{{Args: words("TTL k")}}}
+			if err := f.Forward("a", protocol, time.Now().Add(time.Second), &b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.Close()
+		if want := "CLIENT CAPA charged, TTL k, HELLO 3, CLIENT CAPA charged, TTL k, TTL k, TTL k"; strings.Join(got, ", ") != want {
+			t.Errorf("the leader gets %q, want %q", strings.Join(got, ", "), want)
+		}
+	})
+}
+
+// TestCharged reads marks of charges, from a leader that knows them and from one that does not.
+func TestCharged(t *testing.T) {
+	const decision = "*2\r\n:0\r\n:1\r\n"
+	for _, tt := range []struct {
+		name    string
+		known   bool
+		call    Call
+		reply   string // of a command, or of EXEC
+		want    string
+		charged bool
+		split   int
+	}{
+		{"a charge", true, Call{Args: words("CL.THROTTLE k"), Writes: true}, ChargedMark + decision, decision, true, 0},
+		{"a refusal", true, Call{Args: words("CL.THROTTLE k"), Writes: true}, decision, decision, false, 0},
+		{"an older leader", false, Call{Args: words("CL.THROTTLE k"), Writes: true}, decision, decision, true, 0},
+		{"a read from an older leader", false, Call{Args: words("TTL k")}, ":1\r\n", ":1\r\n", false, 0},
+		{"a transaction", true, Call{Block: [][][]byte{words("TTL k"), words("CL.THROTTLE k")}, Writes: true},
+			"*2\r\n:1\r\n" + ChargedMark + decision, "", true, 2},
+		{"a transaction that charges nothing", true, Call{Block: [][][]byte{words("TTL k"), words("CL.THROTTLE k")}, Writes: true},
+			"*2\r\n:1\r\n" + decision, "", false, 2},
+		{"an aborted transaction", true, Call{Block: [][][]byte{words("TTL k")}}, "*-1\r\n", "*-1\r\n", false, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := New(leader(func(command string) []byte {
+				switch {
+				case strings.HasPrefix(command, "CLIENT") && !tt.known:
+					return []byte("-ERR unknown subcommand\r\n")
+				case command == "EXEC", tt.call.Block == nil && !strings.HasPrefix(command, "CLIENT"):
+					return []byte(tt.reply)
+				}
+				return []byte("+OK\r\n")
+			}))
+			f.Follow("a")
+			b := Batch{Calls: []Call{tt.call}}
+			if err := f.Forward("a", 2, time.Now().Add(time.Minute), &b); err != nil {
+				t.Fatal(err)
+			}
+			c := &b.Calls[0]
+			if c.Outcome != Answered || c.Charged != tt.charged || len(c.Elements) != tt.split || tt.want != "" && string(c.Reply) != tt.want {
+				t.Errorf("%+v", c)
+			}
+			for _, e := range c.Elements {
+				if strings.Contains(string(e), ChargedMark) {
+					t.Errorf("an element is %q", e)
+				}
+			}
+			f.Close()
+		})
+	}
+}
+
+// TestOutcomes breaks a stream behind the first reply.
+func TestOutcomes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := New(leader(func(command string) []byte {
+			switch command {
+			case "DEL a":
+				return []byte(notLeadingLine)
+			case "DEL c":
+				return nil
+			}
+			return []byte("+OK\r\n")
+		}))
+		f.Follow("a")
+		b := Batch{}
+		for _, line := range []string{"DEL a", "DEL b", "DEL c", "TTL d", "DEL e"} {
+			b.Calls = append(b.Calls, Call{Args: words(line), Writes: strings.HasPrefix(line, "DEL")})
+		}
+		if err := f.Forward("a", 2, time.Now().Add(time.Second), &b); !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("Forward returns %v", err)
+		}
+		for i, want := range []Outcome{Refused, Answered, Uncertain, Refused, Uncertain} {
+			if got := b.Calls[i].Outcome; got != want {
+				t.Errorf("the outcome of call %d is %d, want %d", i, got, want)
+			}
+		}
+		if commands, errs := f.Commands.Load(), f.Errors.Load(); commands != 1 || errs != 2 {
+			t.Errorf("%d commands were answered, and %d have failed", commands, errs)
+		}
+		f.Stats.Reset()
+		if f.Commands.Load()+f.Errors.Load() != 0 {
+			t.Error("the counters are not zero")
+		}
+		f.Close()
+	})
+}

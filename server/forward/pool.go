@@ -1,0 +1,170 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// errDials is returned to a caller that has waited in vain for dials of others, or that wants to reach a node which
+// does not lead.
+var errDials = errors.New("the leader is not reached")
+
+// dials are the dials in progress to one leader.
+type dials struct {
+	ctx    context.Context // ends when another node leads
+	cancel context.CancelFunc
+	slots  chan struct{} // holds a token for each
+}
+
+func newDials() *dials {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &dials{ctx, cancel, make(chan struct{}, maxDials)}
+}
+
+// dialsTo returns the dials to a node. The error is errDials if it is not the leader: a caller may have seen a change
+// of leadership before Follow, or not yet.
+func (f *Forwarder) dialsTo(node string) (*dials, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if node != f.leader {
+		return nil, errDials
+	}
+	return f.dials, nil
+}
+
+// get returns a stream to a node, which must be put back.
+func (f *Forwarder) get(to string, protocol int, deadline time.Time) (*stream, error) {
+	if !f.acquire(deadline) {
+		return nil, ErrBusy
+	}
+	st, err := f.find(to, protocol, deadline)
+	if err != nil {
+		<-f.slots
+	}
+	return st, err
+}
+
+// find returns an idle stream, or a new one.
+func (f *Forwarder) find(to string, protocol int, deadline time.Time) (*stream, error) {
+	if st := f.reuse(to, protocol); st != nil {
+		return st, nil
+	}
+	d, err := f.dialsTo(to)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithDeadline(d.ctx, deadline)
+	defer cancel()
+	select {
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
+	case <-ctx.Done():
+		return nil, errDials
+	}
+	if st := f.reuse(to, protocol); st != nil { // put back meanwhile
+		return st, nil
+	}
+	return f.dial(ctx, to, protocol, deadline)
+}
+
+// acquire takes one of the slots for streams in use, and reports whether it could before the deadline.
+func (f *Forwarder) acquire(deadline time.Time) bool {
+	select {
+	case f.slots <- struct{}{}:
+		return true
+	default:
+	}
+	defer f.waiting.Add(-1)
+	if f.waiting.Add(1) > maxWaiters {
+		return false
+	}
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	select {
+	case f.slots <- struct{}{}:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// reuse returns the idle stream that was used last, or nil. In that case it makes room for a new one.
+func (f *Forwarder) reuse(to string, protocol int) *stream {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := len(f.idle) - 1; i >= 0; i-- {
+		st := f.idle[i]
+		if st.to != to || st.protocol != protocol {
+			continue
+		}
+		f.idle = slices.Delete(f.idle, i, i+1)
+		if st.rest() {
+			return st
+		}
+		st.close()
+	}
+	if len(f.idle) > 0 && len(f.idle)+len(f.slots) > maxStreams {
+		f.idle[0].close()
+		f.idle = slices.Delete(f.idle, 0, 1)
+	}
+	return nil
+}
+
+// put returns a stream to the pool, which keeps it if it is whole and its node leads.
+func (f *Forwarder) put(st *stream, whole bool) {
+	whole = whole && st.rest()
+	f.mu.Lock()
+	if whole && st.to == f.leader {
+		f.idle = append(f.idle, st)
+	} else {
+		st.close()
+	}
+	f.mu.Unlock()
+	<-f.slots
+}
+
+// dialWatch opens a stream outside of the pool.
+func (f *Forwarder) dialWatch(to string, protocol int, deadline time.Time) (*stream, error) {
+	d, err := f.dialsTo(to)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithDeadline(d.ctx, deadline)
+	defer cancel()
+	return f.dial(ctx, to, protocol, deadline)
+}
+
+// dial opens a stream for a version of RESP.
+func (f *Forwarder) dial(ctx context.Context, to string, protocol int, deadline time.Time) (*stream, error) {
+	conn, err := f.dialer.Dial(ctx, to)
+	if err != nil {
+		return nil, fmt.Errorf("dial the leader %s: %w", to, err)
+	}
+	st := newStream(conn, to, protocol)
+	f.track(st)
+	if err := st.greet(time.Until(deadline)); err != nil {
+		st.close()
+		return nil, fmt.Errorf("greet the leader %s: %w", to, err)
+	}
+	return st, nil
+}
+
+// track reads a stream until it ends, and closes it when it expires.
+func (f *Forwarder) track(st *stream) {
+	f.mu.Lock()
+	f.open[st] = struct{}{}
+	f.expire(st)
+	f.mu.Unlock()
+	f.readers.Go(func() {
+		st.receive()
+		f.mu.Lock()
+		delete(f.open, st)
+		if st.expiry != nil {
+			st.expiry.Stop()
+		}
+		f.mu.Unlock()
+	})
+}
