@@ -39,7 +39,7 @@ func (c *client) respond(tb testing.TB, input *strings.Reader, text string) {
 			}
 			c.dispatch(args)
 		}
-		c.decide()
+		c.settle()
 	}
 	c.out.Truncate(0, keepOut)
 }

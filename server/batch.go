@@ -12,53 +12,117 @@ import (
 // limiter.MaxGroup, as a group is never split.
 const batchSize = 64
 
-// batch collects consecutive limiter commands of a pipeline. Their keys lie in the read
-// buffer, so a batch is decided before the next read.
+// batch holds consecutive commands of a pipeline, to be run together: limiter commands that this node decides, or
+// commands that it forwards. Keys and arguments lie in the read buffer, so a batch is answered before the next read.
 type batch struct {
-	made  int // calls, those whose requests are complete
-	n     int // requests
-	calls [batchSize]call
-	reqs  [batchSize]limiter.Request
-	out   [batchSize]limiter.Decision
-	// args are those of the calls, which are kept where they may have to be made elsewhere.
-	args [][]byte
+	away  bool // all calls are to be forwarded
+	calls []call
+	room  [batchSize]call // of calls
+	args  [][]byte        // of calls that may be forwarded
 
+	// The requests of calls that are parsed, and the decisions on them.
+	n    int
+	reqs [batchSize]limiter.Request
+	out  [batchSize]limiter.Decision
+
+	forwarded  forward.Batch
 	logEntries int64 // the option window-log-max-entries, at least 1
 }
 
-// call is a limiter command whose requests are in a batch.
+// call is a command in a batch, and its outcome.
 type call struct {
-	cmd  *command
-	n    int           // requests
-	unit time.Duration // in which times are answered
-	args int           // how many, of those that are kept
+	cmd       *command
+	n         int           // requests; 0 if it is not parsed
+	unit      time.Duration // of times in the reply
+	args      [][]byte      // if it may be forwarded
+	block     *transaction  // to be run by EXEC; nil for other commands
+	accounted bool          // it counts in the statistics already
+
+	done     bool
+	err      error
+	reply    []byte   // by another node; nil: the reply to the decisions
+	elements [][]byte // of the reply to EXEC by the leader
 }
 
-var batches = sync.Pool{New: func() any { return new(batch) }}
+func (c *call) answer(reply []byte) { c.done, c.reply = true, reply }
+func (c *call) fail(err error)      { c.done, c.err = true, err }
 
-// add adds a limiter command, or nothing if there is an error. There is room for it.
-func (b *batch) add(cmd *command, args [][]byte) error {
+// writes reports whether it matters if the call is run twice.
+func (c *call) writes() bool {
+	if c.block != nil {
+		return c.block.writes()
+	}
+	return c.cmd.is(write | admin)
+}
+
+// key returns the first key of a command, or of a transaction, or nil.
+func (c *call) key() []byte {
+	if c.block != nil {
+		return c.block.key()
+	}
+	if keys := c.cmd.keysOf(c.args); len(keys) > 0 {
+		return keys[0]
+	}
+	return nil
+}
+
+var batches = sync.Pool{New: func() any {
+	b := new(batch)
+	b.calls = b.room[:0]
+	return b
+}}
+
+// takes reports whether a command can be added.
+func (b *batch) takes(cmd *command, args [][]byte, away bool) bool {
+	switch {
+	case len(b.calls) == 0:
+		return true
+	case away:
+		return b.away && !cmd.ownStream
+	}
+	return !b.away && b.n+mostRequests(args) <= batchSize
+}
+
+// add adds a limiter command, or nothing if there is an error. keep keeps its arguments, so that it can be forwarded.
+func (b *batch) add(cmd *command, args [][]byte, keep bool) error {
 	reqs, unit, err := cmd.parse(b.reqs[:b.n], args, b.logEntries)
 	if err != nil {
 		return err
 	}
-	b.calls[b.made] = call{cmd: cmd, n: len(reqs) - b.n, unit: unit}
-	b.n = len(reqs)
-	b.made++
+	c := call{cmd: cmd, n: len(reqs) - b.n, unit: unit, accounted: true}
+	if keep {
+		c.args = b.keep(args)
+	}
+	b.calls, b.n = append(b.calls, c), len(reqs)
 	return nil
 }
 
-// keep keeps the arguments of the call that was added last.
-func (b *batch) keep(args [][]byte) {
-	b.args = append(b.args, args...)
-	b.calls[b.made-1].args = len(args)
+// addAway adds a call that is to be forwarded.
+func (b *batch) addAway(c call, args [][]byte) {
+	b.away = true
+	c.args = b.keep(args)
+	b.calls = append(b.calls, c)
 }
 
-// empty forgets what has been collected.
-func (b *batch) empty() {
-	b.made, b.n = 0, 0
+// keep returns a copy of args that is valid until the batch is reset.
+func (b *batch) keep(args [][]byte) [][]byte {
+	from := len(b.args)
+	b.args = append(b.args, args...)
+	return b.args[from:len(b.args):len(b.args)]
+}
+
+// keepArgs is the number of arguments that a batch keeps room for.
+const keepArgs = 16 * batchSize
+
+// reset forgets the calls.
+func (b *batch) reset() {
+	clear(b.calls)
 	clear(b.args)
-	b.args = b.args[:0]
+	b.away, b.n, b.calls, b.args = false, 0, b.room[:0], b.args[:0]
+	if cap(b.args) > keepArgs {
+		b.args = nil
+	}
+	b.forwarded.Reset()
 }
 
 // leastSpec is how many words the shortest limit of CL.ALL has, and how many a command for
@@ -67,65 +131,6 @@ const leastSpec = 4
 
 // mostRequests returns how many requests a limiter command makes at the most.
 func mostRequests(args [][]byte) int { return min(len(args)/leastSpec, limiter.MaxGroup) }
-
-// enqueue adds a limiter command to the batch. Its reply comes with decide.
-func (c *client) enqueue(cmd *command, args [][]byte) error {
-	if c.batch == nil {
-		c.batch = batches.Get().(*batch)
-	}
-	b := c.batch
-	if b.n+mostRequests(args) > batchSize {
-		c.decide()
-	}
-	b.logEntries = int64(c.srv.opts.Get().WindowLogMaxEntries)
-	err := b.add(cmd, args)
-	if err == nil && c.srv.cluster != nil {
-		b.keep(args)
-	}
-	return err
-}
-
-// settle answers all that has been collected, here or elsewhere.
-func (c *client) settle() {
-	c.decide()
-	c.forwardAll()
-}
-
-// decide lets the engine decide what has been collected, and adds the replies once they can be
-// given. What it does not decide any more is collected to be decided elsewhere.
-func (c *client) decide() {
-	b := c.batch
-	if b == nil || b.made == 0 {
-		return
-	}
-	start := c.srv.uptime()
-	lost := c.ask(b)
-	took := c.srv.uptime() - start
-	reqs, out, args := b.reqs[:b.n], b.out[:b.n], b.args
-	for i := range b.calls[:b.made] {
-		call := &b.calls[i]
-		if err := call.outcome(reqs[:call.n], out[:call.n], lost); err == nil && len(c.sent.list) == 0 {
-			c.replyCall(call, reqs[:call.n], out[:call.n])
-		} else if errLost(err) && c.passesOn() {
-			c.sent.add(call.cmd, args[:call.args], true)
-		} else {
-			c.answerCall(call, err, reqs, out)
-		}
-		reqs, out, args = reqs[call.n:], out[call.n:], args[call.args:]
-	}
-	c.accountBatch(b, took)
-	b.empty()
-}
-
-// answerCall answers a call behind others that have to be decided elsewhere, or one that failed.
-func (c *client) answerCall(call *call, err error, reqs []limiter.Request, out []limiter.Decision) {
-	c.forwardAll()
-	if err != nil {
-		c.fail(call.cmd, err)
-		return
-	}
-	c.replyCall(call, reqs[:call.n], out[:call.n])
-}
 
 // replyCall answers a call with its decisions, none of which is an error.
 func (c *client) replyCall(call *call, reqs []limiter.Request, out []limiter.Decision) {
@@ -158,9 +163,9 @@ func (c *client) decideLocked(b *batch) limiter.Ticket {
 // accountBatch adds a batch to what the server knows of itself. Each command has a share of
 // the time by its requests; slow is the batch as a whole.
 func (c *client) accountBatch(b *batch, took time.Duration) {
-	for from := 0; from < b.made; {
+	for from := 0; from < len(b.calls); {
 		cmd, to, n := b.calls[from].cmd, from, 0
-		for to < b.made && b.calls[to].cmd == cmd {
+		for to < len(b.calls) && b.calls[to].cmd == cmd {
 			n += b.calls[to].n
 			to++
 		}
@@ -176,17 +181,8 @@ func (b *batch) slowArgs() [][]byte {
 	for i := range b.reqs[:b.calls[0].n] {
 		args = append(args, b.reqs[i].Key)
 	}
-	if b.made > 1 {
+	if len(b.calls) > 1 {
 		args = append(args, []byte("... (a batch of decisions)"))
 	}
 	return args
-}
-
-// dropBatch gives the batch back until the next read. What it holds is forgotten.
-func (c *client) dropBatch() {
-	if c.batch != nil {
-		c.batch.empty()
-		batches.Put(c.batch)
-		c.batch = nil
-	}
 }

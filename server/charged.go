@@ -25,7 +25,7 @@ func (c *client) noteBatch(b *batch, t limiter.Ticket) {
 // charges reports whether a batch that has been decided charges anything.
 func (b *batch) charges() bool {
 	reqs, out := b.reqs[:b.n], b.out[:b.n]
-	for i := range b.calls[:b.made] {
+	for i := range b.calls {
 		n := b.calls[i].n
 		if charges(reqs[:n], out[:n]) {
 			return true
@@ -77,7 +77,7 @@ func (c *client) holds() bool {
 
 // relayWait passes on what the leader has answered to WAIT, unless that may be about another era than
 // the client means.
-func (c *client) relayWait(e *forwardedCall) {
+func (c *client) relayWait(e *call) {
 	if e.reply[0] == ':' && !c.holds() {
 		c.out.Int(0)
 		return

@@ -34,8 +34,7 @@ type client struct {
 	in    *resp.Reader
 	known *options.Options // those that the limits of in come from
 	out   resp.Reply
-	batch *batch         // decisions that have yet to be made; nil between reads
-	sent  forwardedCalls // commands that are still to be forwarded; empty between reads
+	batch *batch // commands that are collected; nil between reads
 
 	authenticated bool
 	tries         int // wrong passwords so far
@@ -44,18 +43,21 @@ type client struct {
 	refused       bool // what was read has been refused in part: the rest must not run before that does
 	replies       replyMode
 	marks         bool // replies are marked that report a charge
-	tracking      tracking
-	tx            transaction
-	charged       era // when it was charged last
-	channels      subscriptions
-	inTurn        bool  // it holds one of the server's turns
-	retune        bool  // its subscriptions are not those that it is told news by
-	watching      bool  // MONITOR has been asked for
-	feed          *feed // what writes to the connection then, where there may be news, or while the client does not read
-	usage         usage
-	buffers       ownership // of in and out
-	backlog       backlog
-	newcomer      *newcomer // nil once the client has shown what it is
+	// hopeless is closed by the change of the view without which further attempts to forward are useless; nil if they
+	// are not.
+	hopeless <-chan struct{}
+	tracking tracking
+	tx       transaction
+	charged  era // when it was charged last
+	channels subscriptions
+	inTurn   bool  // it holds one of the server's turns
+	retune   bool  // its subscriptions are not those that it is told news by
+	watching bool  // MONITOR has been asked for
+	feed     *feed // what writes to the connection then, where there may be news, or while the client does not read
+	usage    usage
+	buffers  ownership // of in and out
+	backlog  backlog
+	newcomer *newcomer // nil once the client has shown what it is
 
 	// What the housekeeper looks at, in its ticks; 0 means not so.
 	lastRead  atomic.Int64  // when bytes came last
@@ -239,17 +241,13 @@ func (c *client) trimReader() {
 func (c *client) runAll() bool {
 	note(&c.lastRead, c.srv.ticks.Load())
 	c.refreshLimits()
-	c.sent.hopeless = nil
+	c.hopeless = nil
 	c.refused = false
 	completed := false
+	var broken error
 	for {
-		args, err := c.in.Next()
-		if err != nil {
-			c.settle()
-			c.protocolError(err)
-			break
-		}
-		if args == nil {
+		var args [][]byte
+		if args, broken = c.in.Next(); args == nil || broken != nil {
 			break
 		}
 		completed = true
@@ -263,6 +261,9 @@ func (c *client) runAll() bool {
 	}
 	c.settle()
 	c.dropBatch()
+	if broken != nil {
+		c.protocolError(broken)
+	}
 	goesOn := !c.cut && c.flush() && !c.quit
 	c.noteHalf(completed)
 	if c.newcomer != nil {

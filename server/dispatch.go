@@ -47,15 +47,18 @@ func (c *client) dispatchMuted(args [][]byte) {
 
 func (c *client) dispatchHeard(args [][]byte) {
 	cmd := c.commands.find(args)
-	if err := c.gate(cmd, args); err != nil {
-		c.reject(cmd, err)
+	err := c.gate(cmd, args)
+	queued := err == nil && c.tx.queueing && !runsInMulti[cmd.name]
+	if err == nil && !queued {
+		c.execute(cmd, args)
 		return
 	}
-	if c.tx.queueing && !runsInMulti[cmd.name] {
+	c.settle()
+	if queued {
 		c.queue(cmd, args)
-		return
+	} else {
+		c.reject(cmd, err)
 	}
-	c.execute(cmd, args)
 }
 
 // gate says why a command is not to run, or returns nil. The order of the reasons is Redis's.
@@ -100,7 +103,6 @@ func (c *client) unknown(args [][]byte) error {
 // reject answers a command that does not run. It spoils the transaction it was meant
 // for; an EXEC that does not run ends it.
 func (c *client) reject(cmd *command, err error) {
-	c.settle()
 	if c.tx.queueing {
 		c.tx.spoiled = true
 	}
@@ -114,27 +116,15 @@ func (c *client) reject(cmd *command, err error) {
 	c.fail(nil, err)
 }
 
-// execute runs a command that has passed the gates.
+// execute collects or runs a command that has passed the gates.
 func (c *client) execute(cmd *command, args [][]byte) {
-	switch {
-	case cmd.needsLeader() && !c.tx.running && !c.tx.queueing && c.elsewhere():
-		c.showMonitors(cmd, args)
-		c.noteRun(cmd)
-		c.pass(cmd, args, false)
-	case cmd.parse != nil:
-		c.forwardAll()
-		c.showMonitors(cmd, args)
-		if err := c.enqueue(cmd, args); err != nil {
-			c.decide()
-			c.srv.stats.of(cmd).calls.Add(1)
-			c.fail(cmd, err)
-		}
-		c.noteRun(cmd)
-	default:
-		c.settle()
-		c.noteRun(cmd)
-		c.executeHere(cmd, args)
+	if c.collects(cmd) {
+		c.collect(cmd, args)
+		return
 	}
+	c.settle()
+	c.noteRun(cmd)
+	c.executeHere(cmd, args)
 }
 
 // executeHere runs a command other than those that are decided in batches.
@@ -149,7 +139,7 @@ func (c *client) executeHere(cmd *command, args [][]byte) {
 	c.showMonitors(cmd, args)
 	switch {
 	case elsewhere:
-		c.pass(cmd, args, true)
+		c.collectAway(cmd, args, true)
 	case cmd.is(readonly) && c.tracking.on:
 		c.invalidate(cmd.keysOf(args))
 	}

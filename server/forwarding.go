@@ -1,8 +1,6 @@
 package server
 
 import (
-	"bytes"
-	"strings"
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
@@ -17,73 +15,6 @@ const (
 	retryPause     = 4 * time.Millisecond   // between two attempts while the view stays: a new leader is not ready immediately
 )
 
-// forwardedCall is a command that this node cannot run, because it does not lead.
-type forwardedCall struct {
-	cmd       *command
-	args      [][]byte
-	block     *transaction // to be run by EXEC; nil for other commands
-	accounted bool         // it counts in the statistics already
-
-	// The outcome: a reply or an error.
-	done     bool
-	reply    []byte
-	elements [][]byte // of the reply to EXEC by the leader
-	err      error
-}
-
-// forwardedCalls are consecutive commands of a pipeline that are still to be forwarded. Their arguments lie in the read
-// buffer, so they are forwarded before the next read.
-type forwardedCalls struct {
-	list  []forwardedCall
-	args  [][]byte
-	batch forward.Batch
-	// hopeless is closed by the change of the view without which further attempts are useless; nil if they are not.
-	hopeless <-chan struct{}
-}
-
-func (f *forwardedCall) answer(reply []byte) { f.done, f.reply = true, reply }
-func (f *forwardedCall) fail(err error)      { f.done, f.err = true, err }
-
-// writes reports whether it matters if the command is run twice.
-func (f *forwardedCall) writes() bool {
-	if f.block != nil {
-		return f.block.writes()
-	}
-	return f.cmd.is(write | admin)
-}
-
-// key returns the first key of a command, or of a transaction, or nil.
-func (f *forwardedCall) key() []byte {
-	if f.block != nil {
-		return f.block.key()
-	}
-	if keys := f.cmd.keysOf(f.args); len(keys) > 0 {
-		return keys[0]
-	}
-	return nil
-}
-
-// add adds a command, and keeps its arguments.
-func (l *forwardedCalls) add(cmd *command, args [][]byte, accounted bool) {
-	from := len(l.args)
-	l.args = append(l.args, args...)
-	l.list = append(l.list, forwardedCall{cmd: cmd, args: l.args[from:len(l.args):len(l.args)], accounted: accounted})
-}
-
-// keepForwarded is the number of calls that a connection keeps room for between reads.
-const keepForwarded = 16
-
-// reset forgets the calls, but not whether attempts are hopeless.
-func (l *forwardedCalls) reset() {
-	clear(l.list)
-	clear(l.args)
-	l.list, l.args = l.list[:0], l.args[:0]
-	if cap(l.list) > keepForwarded {
-		l.list, l.args = nil, nil
-	}
-	l.batch.Reset()
-}
-
 // elsewhere reports whether another node leads, or none.
 func (c *client) elsewhere() bool {
 	return c.refused || c.srv.cluster != nil && !c.srv.cluster.View().Leading
@@ -94,76 +25,33 @@ func (c *client) passesOn() bool {
 	return c.srv.cluster != nil && c.face.elsewhere != refuses && !c.tx.running
 }
 
-// pass collects a command to be forwarded. Commands with a long reply, and those on a stream of their own, are
-// forwarded alone, so that no more than one such reply is held.
-func (c *client) pass(cmd *command, args [][]byte, accounted bool) {
-	c.decide()
-	if c.face.elsewhere == refuses {
-		c.refused = true
-		c.fail(cmd, limiter.ErrNotLeading)
-		return
-	}
-	if cmd.ownStream {
-		c.forwardAll()
-	}
-	c.sent.add(cmd, args, accounted)
-	if cmd.ownStream || !cmd.is(fast) {
-		c.forwardAll()
-	}
-}
-
-// forwardAll forwards the commands that have been collected, and adds their replies. Idle timeouts are suspended
-// meanwhile.
-func (c *client) forwardAll() {
-	if len(c.sent.list) == 0 {
-		return
-	}
-	sent := c.sent
-	c.sent.list, c.sent.args = nil, nil // a command that runs here meanwhile collects nothing
-	list := sent.list
+// forwardAll forwards the calls of a batch that are not done, until each is, and returns the share of each in the time.
+// Idle timeouts are suspended meanwhile.
+func (c *client) forwardAll(b *batch) (share time.Duration) {
 	note(&c.halfSince, 0) // an incomplete command cannot be completed now
-	paused := c.pause()
+	defer c.resume(c.pause())
 	start := c.srv.uptime()
-	c.forwardUntilDone(list)
-	share := (c.srv.uptime() - start) / time.Duration(len(list))
-	c.resume(paused)
-	c.reportAll(list, share)
-	c.sent.list, c.sent.args = sent.list, sent.args
-	c.sent.reset()
-}
-
-// reportAll answers forwarded calls. A long reply is that of the last one: it counts as memory of the client until it
-// is copied.
-func (c *client) reportAll(list []forwardedCall, took time.Duration) {
-	last := list[len(list)-1]
-	if last.cmd.long {
-		c.usage.set(&c.usage.replies, int64(c.out.Size()+len(last.reply)))
-	}
-	_ = c.runLong(last.cmd, func() error { // fails only if the connection has been closed
-		for i := range list {
-			c.report(&list[i], took)
-		}
-		return nil
-	})
+	c.forwardUntilDone(b)
+	return (c.srv.uptime() - start) / time.Duration(len(b.calls))
 }
 
 // forwardUntilDone retries until all calls are done or the time is up. After one vain attempt the rest of a pipeline
 // does not wait for the same again.
-func (c *client) forwardUntilDone(list []forwardedCall) {
+func (c *client) forwardUntilDone(b *batch) {
 	deadline := time.Now().Add(c.srv.leaderPatience)
 	for {
 		view := c.srv.cluster.View()
-		hopeless := c.sent.hopeless != nil && c.sent.hopeless == view.Changed
+		hopeless := c.hopeless != nil && c.hopeless == view.Changed
 		if !hopeless {
-			c.try(view, list, deadline)
+			c.try(view, b, deadline)
 		}
-		left := undone(list)
+		left := undone(b.calls)
 		if left == 0 {
 			return
 		}
 		if hopeless || !c.awaitChange(view, deadline) {
-			c.sent.hopeless = view.Changed
-			giveUp(list, limiter.ErrNotLeading)
+			c.hopeless = view.Changed
+			giveUp(b.calls, limiter.ErrNotLeading)
 			c.srv.forward.Errors.Add(int64(left))
 			return
 		}
@@ -171,14 +59,14 @@ func (c *client) forwardUntilDone(list []forwardedCall) {
 	}
 }
 
-func undone(list []forwardedCall) (n int) {
+func undone(list []call) (n int) {
 	for i := range list {
 		n += countTrue(!list[i].done)
 	}
 	return n
 }
 
-func giveUp(list []forwardedCall, err error) {
+func giveUp(list []call, err error) {
 	for i := range list {
 		if !list[i].done {
 			list[i].fail(err)
@@ -202,7 +90,8 @@ func (c *client) awaitChange(view *topology.View, deadline time.Time) bool {
 }
 
 // try makes one attempt at the calls that are not done, as far as the view permits.
-func (c *client) try(view *topology.View, list []forwardedCall, deadline time.Time) {
+func (c *client) try(view *topology.View, b *batch, deadline time.Time) {
+	list := b.calls
 	switch {
 	case view.Leading:
 		c.runHere(list)
@@ -215,37 +104,37 @@ func (c *client) try(view *topology.View, list []forwardedCall, deadline time.Ti
 	switch {
 	case undone(list) == 0:
 	case list[0].cmd.ownStream || list[0].block != nil && list[0].block.own != nil:
-		c.forwardOwn(view, &list[0], deadline)
+		c.forwardOwn(view, b, deadline)
 	default:
-		b := c.forwardBatch(list)
-		err := c.srv.forward.Forward(view.Leader, c.out.Protocol(), deadline, b)
-		c.takeOutcomes(view, list, err)
+		err := c.srv.forward.Forward(view.Leader, c.out.Protocol(), deadline, b.toForward())
+		c.takeOutcomes(view, b, err)
 	}
 }
 
-// forwardBatch returns a batch of the calls that are not done.
-func (c *client) forwardBatch(list []forwardedCall) *forward.Batch {
-	b := &c.sent.batch
-	b.Calls = b.Calls[:0]
-	for i := range list {
-		f := &list[i]
+// toForward returns the calls that are not done.
+func (b *batch) toForward() *forward.Batch {
+	fb := &b.forwarded
+	fb.Calls = fb.Calls[:0]
+	for i := range b.calls {
+		f := &b.calls[i]
 		if f.done {
 			continue
 		}
 		call := forward.Call{Args: f.args, Writes: f.writes(), ChangesLeader: f.cmd.is(admin), Wait: waitTime(f.cmd, f.args)}
 		if f.block != nil {
+			call.Block = [][][]byte{} // of none too: keys may be watched
 			for _, q := range f.block.afar() {
 				call.Block = append(call.Block, q.args)
 			}
 		}
-		b.Calls = append(b.Calls, call)
+		fb.Calls = append(fb.Calls, call)
 	}
-	return b
+	return fb
 }
 
 // takeOutcomes marks the calls that the batch has done. With forward.ErrBusy all others fail.
-func (c *client) takeOutcomes(view *topology.View, list []forwardedCall, err error) {
-	calls := c.sent.batch.Calls
+func (c *client) takeOutcomes(view *topology.View, b *batch, err error) {
+	list, calls := b.calls, b.forwarded.Calls
 	for i := range list {
 		f := &list[i]
 		if f.done {
@@ -267,7 +156,7 @@ func (c *client) takeOutcomes(view *topology.View, list []forwardedCall, err err
 		c.srv.forward.Errors.Add(int64(undone(list)))
 		giveUp(list, errBusy)
 	case forward.ErrSilent:
-		c.sent.hopeless = view.Changed
+		c.hopeless = view.Changed
 		fallthrough
 	default:
 		c.srv.debug("forward", "cannot forward commands", "node", view.Leader, "error", err)
@@ -282,81 +171,4 @@ func waitTime(cmd *command, args [][]byte) time.Duration {
 		}
 	}
 	return 0
-}
-
-// runHere runs calls on this node, which leads by now. Many clients may have waited for that, so each takes a turn.
-func (c *client) runHere(list []forwardedCall) {
-	c.takeTurn()
-	defer c.giveTurn()
-	batch := c.batch // its replies may be in progress
-	c.batch = nil
-	for i := range list {
-		if e := &list[i]; !e.done {
-			c.runOneHere(e)
-		}
-	}
-	c.dropBatch()
-	c.batch = batch
-}
-
-func (c *client) runOneHere(e *forwardedCall) {
-	at := c.out.Len()
-	err := c.runNow(e)
-	switch {
-	case err == nil:
-		e.answer(bytes.Clone(c.out.Bytes()[at:]))
-	case !errLost(err):
-		e.fail(err)
-	}
-	c.out.Truncate(at, keepOut)
-}
-
-// runNow runs a call on this node.
-func (c *client) runNow(e *forwardedCall) error {
-	switch {
-	case e.block != nil:
-		return c.execHere(e.block)
-	case e.cmd.parse == nil:
-		return c.runAwaited(e.cmd, e.args)
-	}
-	if err := c.enqueue(e.cmd, e.args); err != nil {
-		return err
-	}
-	b := c.batch
-	defer b.empty()
-	if err := b.calls[0].outcome(b.reqs[:b.n], b.out[:b.n], c.ask(b)); err != nil {
-		return err
-	}
-	c.replyCall(&b.calls[0], b.reqs[:b.n], b.out[:b.n])
-	return nil
-}
-
-// report answers a call that is done.
-func (c *client) report(e *forwardedCall, took time.Duration) {
-	switch {
-	case e.err != nil:
-		c.fail(e.cmd, e.err)
-	case e.block != nil:
-		c.replyBlock(e)
-	case e.cmd.name == "wait":
-		c.relayWait(e)
-	default:
-		c.relay(e)
-	}
-	if !e.accounted {
-		c.account(e.cmd, took, func() [][]byte { return e.args })
-	}
-	if e.cmd.is(readonly) && c.tracking.on {
-		c.invalidate(e.cmd.keysOf(e.args))
-	}
-}
-
-// relay passes a reply on as it is.
-func (c *client) relay(e *forwardedCall) {
-	if len(e.reply) > 0 && e.reply[0] == '-' {
-		line := strings.TrimRight(string(e.reply[1:min(len(e.reply), 1+maxEcho)]), "\r\n")
-		c.srv.stats.of(e.cmd).failed.Add(1)
-		c.srv.stats.countError(replyError(line).code())
-	}
-	c.out.Raw(e.reply)
 }

@@ -52,32 +52,29 @@ func (c *client) execElsewhere(tx *transaction) error {
 		c.out.NullArray()
 		return nil
 	}
-	c.sent.list = append(c.sent.list, forwardedCall{cmd: c.commands.named("exec"), block: tx, accounted: true})
-	c.forwardAll()
+	c.useBatch().addAway(call{cmd: c.commands.named("exec"), block: tx, accounted: true}, nil)
+	c.settle()
 	return nil
 }
 
-// forwardOwn forwards one call over the stream that a client has for the keys that it watches. WATCH opens it. When it
+// forwardOwn forwards the one call of a batch over the stream that a client has for the keys that it watches. WATCH opens it. When it
 // breaks, or its node does not lead any more, the keys count as changed.
-func (c *client) forwardOwn(view *topology.View, f *forwardedCall, deadline time.Time) {
-	own := c.tx.own
+func (c *client) forwardOwn(view *topology.View, b *batch, deadline time.Time) {
+	f, own := &b.calls[0], c.tx.own
 	if f.block != nil {
 		own = f.block.own
 	}
-	one := []forwardedCall{*f}
-	b := c.forwardBatch(one)
+	calls := b.toForward()
 	first := own == nil
 	var err error
 	if first {
 		if own, err = c.srv.forward.Watch(view.Leader, c.out.Protocol(), deadline); err != nil {
-			c.takeOutcomes(view, one, err)
-			*f = one[0]
+			c.takeOutcomes(view, b, err)
 			return
 		}
 	}
-	whole, err := own.Forward(b)
-	c.takeOutcomes(view, one, err)
-	*f = one[0]
+	whole, err := own.Forward(calls)
+	c.takeOutcomes(view, b, err)
 	switch {
 	case first && !(whole && f.done):
 		own.Close()
@@ -101,9 +98,9 @@ func (c *client) nullArray() []byte {
 }
 
 // replyBlock answers EXEC with what the leader and this node have made of the commands.
-func (c *client) replyBlock(e *forwardedCall) {
+func (c *client) replyBlock(e *call) {
 	tx, elements := e.block, e.elements
-	if len(elements) != len(tx.afar()) {
+	if elements == nil {
 		c.relay(e) // an error, or nothing
 		return
 	}
@@ -114,7 +111,7 @@ func (c *client) replyBlock(e *forwardedCall) {
 			c.execute(q.cmd, q.args)
 			continue
 		}
-		c.relay(&forwardedCall{cmd: q.cmd, reply: elements[0]})
+		c.relay(&call{cmd: q.cmd, reply: elements[0]})
 		c.srv.stats.of(q.cmd).calls.Add(1)
 		if q.cmd.is(readonly) && c.tracking.on {
 			c.invalidate(q.cmd.keysOf(q.args))

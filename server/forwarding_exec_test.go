@@ -22,6 +22,16 @@ func TestForwardWatches(t *testing.T) {
 			t.Errorf("%d streams are left", n)
 		}
 	}
+	short := func(want string, between func()) {
+		t.Helper()
+		p.do("+OK\r\n", "WATCH", "m")
+		between()
+		p.do("+OK\r\n", "MULTI")
+		p.do("+QUEUED\r\n", "PING")
+		p.do(want, "EXEC")
+	}
+	short("*1\r\n+PONG\r\n", func() {}) // nothing of it touches keys
+	short("*-1\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })
 	done := "*2\r\n" + five(0, 3, 2, -1, 60) + "+PONG\r\n"
 	f(done, func() {})
 	f("*-1\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })

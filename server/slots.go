@@ -62,7 +62,7 @@ func errMoved(key []byte, to *topology.Member) replyError {
 }
 
 // redirect answers calls that have a key with the address of the leader, if clients can reach it.
-func redirect(leader *topology.Member, list []forwardedCall) {
+func redirect(leader *topology.Member, list []call) {
 	if !inSlots(leader) {
 		return
 	}

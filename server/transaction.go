@@ -53,7 +53,6 @@ var (
 
 // queue keeps a command for EXEC.
 func (c *client) queue(cmd *command, args [][]byte) {
-	c.settle()
 	if !c.keep(args) {
 		c.reject(cmd, errQueueTooLong)
 		return
@@ -202,7 +201,7 @@ func (c *client) runQueued(queued []queuedCommand) {
 			break
 		}
 	}
-	c.decide()
+	c.settle()
 	c.endRunning()
 }
 

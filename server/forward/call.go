@@ -44,7 +44,7 @@ type Call struct {
 
 	Outcome  Outcome
 	Reply    []byte   // without marks; for a transaction the reply to EXEC if that is not an array
-	Elements [][]byte // of the array that EXEC returns, without marks; one for each command of Block
+	Elements [][]byte // of the array that EXEC returns, without marks, one for each command of Block; nil for another reply
 	Charged  bool     // a limiter command has charged something, or that is unknown
 }
 

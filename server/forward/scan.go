@@ -102,12 +102,14 @@ func scanSized(b []byte, head, n int) (size, more int, err error) {
 	return 0, 0, errNoReply
 }
 
-// splitArray returns the elements of a reply that is an array. ok is false for any other reply, also a null array.
+// splitArray returns the elements of a reply that is an array, which are not nil. ok is false for any other reply, also
+// a null array.
 func splitArray(reply []byte) (elements [][]byte, ok bool) {
 	size, n, err := scanElement(reply)
 	if err != nil || size == 0 || reply[0] != '*' || string(reply[:size]) == "*-1\r\n" {
 		return nil, false
 	}
+	elements = [][]byte{}
 	for reply = reply[size:]; n > 0; n-- {
 		var s replyScanner
 		size, err := s.scan(reply)
