@@ -48,8 +48,8 @@ var routes = []route{
 	{"redis-cli -c", routeRedisCLI, true},
 }
 
-// retries are what docs/cluster.md tells users of go-redis to allow: a failover takes longer
-// than the three quick ones that are the default.
+// retries is the MaxRetries that docs/clients.md recommends for go-redis: a failover takes longer than the three quick
+// retries that are the default.
 const retries = 8
 
 func doGoRedis(t *testing.T, c redis.UniversalClient) doFunc {
