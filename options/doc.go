@@ -1,28 +1,29 @@
-// Package options declares every setting of the server once and gives each its value.
+// Package options declares the settings of the server, and loads, changes and saves their values.
 //
 // [Options] holds the values, [Default] the defaults. One table binds each name to its
-// field, its help and the rules for changing it; flags, environment, configuration
-// file, CONFIG GET, CONFIG SET, CONFIG REWRITE and the help text all derive from it.
+// field, its help and the rules for changing it. Flags, environment, configuration
+// file, CONFIG GET, CONFIG SET, CONFIG REWRITE and the help text are derived from it.
 //
-// [Load] reads the settings when the program starts. A later source wins over an
+// [Load] reads the settings when the program starts. A later source overrides an
 // earlier one:
 //
 //	default < configuration file < environment (THROTTLED_...) < flags
 //
-// Within a source the last value counts, but for save, whose lines or flags add up.
+// Within a source the last value applies, except for save: its lines or flags
+// accumulate.
 //
-// It returns a [Store], from which the program reads the values in force with one
-// atomic load, and through which clients read and change them. A change is all or
-// nothing: readers see the values before it or after it, never a part of it.
+// Load returns a [Store], from which the program reads the current values with one
+// atomic load, and through which clients read and change them. A change is atomic:
+// readers see the values before it or after it, never a mix.
 //
-// Names, units and error texts are those of Redis wherever Redis has the option:
-// sizes are bytes and take the units k, kb, m, mb, g and gb; durations are whole
-// numbers in the unit that the option's help names.
+// For each option that Redis has, the name, the unit and the error texts are those of
+// Redis: sizes are bytes and accept the units k, kb, m, mb, g and gb; durations are
+// whole numbers in the unit given in the option's help.
 //
-// Secrets are set like any other option and never shown: CONFIG GET gives an empty
-// value and errors leave the value out. Only CONFIG REWRITE writes them, to the file
-// that the server has to start from.
+// Secrets are set like any other option but never shown: CONFIG GET returns an empty
+// value, and errors omit the value. Only CONFIG REWRITE writes them, to the
+// configuration file, which the server needs to start.
 //
-// Environment variables that name no option go unnoticed, since Load looks up the
-// names it knows.
+// Load looks up only the environment variables of known options. Any other THROTTLED_
+// variable is ignored.
 package options

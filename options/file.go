@@ -12,15 +12,15 @@ var errQuotes = errors.New("unbalanced quotes")
 
 // line is one line of a configuration file.
 type line struct {
-	raw   string // without the line feed that ends it
-	name  string // empty if the line is blank, a comment or broken
+	raw   string // without the trailing line feed
+	name  string // empty if the line is blank, a comment or invalid
 	words int    // number of values
-	value string // the values, a space between each two
-	err   error  // why the line is broken
+	value string // the values, separated by single spaces
+	err   error  // not nil if the line is invalid
 }
 
-// parseLines splits a file into its lines. What follows the last line feed is a line
-// only if there is anything.
+// parseLines splits a file into its lines. Text after the last line feed is a line
+// unless it is empty.
 func parseLines(data []byte) []line {
 	var out []line
 	for raw := range strings.Lines(string(data)) {
@@ -29,7 +29,7 @@ func parseLines(data []byte) []line {
 	return out
 }
 
-// parseLine reads `name value [value ...]`, where a value may be quoted as in redis.conf.
+// parseLine parses `name value [value ...]`. A value may be quoted as in redis.conf.
 func parseLine(raw string) line {
 	l := line{raw: raw}
 	if strings.HasPrefix(strings.TrimLeft(raw, " \t"), "#") {
@@ -37,7 +37,7 @@ func parseLine(raw string) line {
 	}
 	words, err := resp.SplitLine(nil, []byte(raw))
 	if err != nil {
-		l.err = errQuotes // the line itself may hold a secret, so it is not repeated
+		l.err = errQuotes // omits the line, which may contain a secret
 		return l
 	}
 	if len(words) == 0 {
@@ -51,8 +51,8 @@ func parseLine(raw string) line {
 	return l
 }
 
-// quote returns s as it can stand in a configuration file: as it is if it is one word
-// of harmless bytes, else in double quotes.
+// quote returns s as one word of a configuration file: unchanged if it is not empty and
+// needs no quotes, otherwise in double quotes.
 func quote(s string) string {
 	if s != "" && strings.IndexFunc(s, func(c rune) bool { return !isPlain(c) }) < 0 {
 		return s
@@ -74,8 +74,8 @@ func quote(s string) string {
 	return b.String()
 }
 
-// isPlain reports whether c needs no quotes: it is printable ASCII and neither a space,
-// a quote, a backslash nor the sign of a comment.
+// isPlain reports whether c needs no quotes: whether it is printable ASCII other than a
+// space, a quote, a backslash or the comment character.
 func isPlain(c rune) bool {
 	return '!' <= c && c <= '~' && !strings.ContainsRune("\"'\\#", c)
 }

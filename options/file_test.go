@@ -59,12 +59,12 @@ func FuzzQuote(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		l := parseLine("logfile " + quote(s))
 		if l.err != nil || l.words != 1 || l.value != s {
-			t.Errorf("%q is quoted as %s, which reads %+v", s, quote(s), l)
+			t.Errorf("%q is quoted as %s, which is parsed as %+v", s, quote(s), l)
 		}
 	})
 }
 
-// FuzzParseLines loses no byte of a file, and takes no file that it cannot rewrite.
+// FuzzParseLines checks that parsing preserves every byte of a file, and that each valid file can be rewritten.
 func FuzzParseLines(f *testing.F) {
 	f.Add([]byte("# a\nport 7000\r\n\nrequirepass \"x y\"\nbind 127.0.0.1 ::1"), "secret", 5)
 	f.Add([]byte("timeout 5\n timeout\t6 \ntimeout 7\n"), "", 0)
@@ -92,15 +92,15 @@ func FuzzParseLines(f *testing.F) {
 	})
 }
 
-// fromLines loads a file's settings alone.
+// fromLines applies lines to the defaults.
 func fromLines(lines []line) (*Options, error) {
 	l := loader{options: Default(), origin: map[string]string{}}
 	err := l.readLines("x.conf", lines)
 	return &l.options, err
 }
 
-// checkRewritten rewrites a file to o, and expects that it leads to o then and has
-// come to rest.
+// checkRewritten rewrites a file to o. It checks that the result produces o and that a
+// second rewrite does not change it.
 func checkRewritten(t *testing.T, data []byte, o *Options) {
 	t.Helper()
 	text := rewritten(data, o)

@@ -21,8 +21,8 @@ and that over the file. BYTES take a unit: 1k is 1000 and 1kb is 1024, likewise 
 CONFIG SET changes an option while the server runs, unless it is marked with a +.
 `
 
-// Help writes the help text, no line of which is longer than 100 columns. The error is
-// that of w.
+// Help writes the help text to w, in lines of at most 100 columns. It returns the error
+// of w.
 func Help(w io.Writer) error {
 	var b bytes.Buffer
 	b.WriteString(helpHead)

@@ -24,7 +24,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	if want := mustRead(t, golden); got.String() != want {
-		t.Errorf("the help is no longer %s (go test -update rewrites it):\n%s", golden, &got)
+		t.Errorf("the help differs from %s (go test -update rewrites it):\n%s", golden, &got)
 	}
 }
 
@@ -45,11 +45,11 @@ func TestHelp_IsReadable(t *testing.T) {
 	}
 }
 
-// TestHelp_NamesTheEnvironment checks the examples in the text against the code.
+// TestHelp_NamesTheEnvironment checks that the examples of environment variables in the help are correct.
 func TestHelp_NamesTheEnvironment(t *testing.T) {
 	for _, example := range []string{"--tcp-keepalive is " + envName("tcp-keepalive"), "--config is " + configEnv} {
 		if !strings.Contains(helpHead, example) {
-			t.Errorf("the help does not say that %s", example)
+			t.Errorf("the help does not contain %q", example)
 		}
 	}
 }

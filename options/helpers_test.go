@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// environment is what lookupEnv reads.
+// environment is a set of environment variables for lookupEnv.
 type environment map[string]string
 
 func (e environment) lookup(name string) (string, bool) {
@@ -15,7 +15,7 @@ func (e environment) lookup(name string) (string, bool) {
 	return text, ok
 }
 
-// mustLoad loads settings that are expected to be right.
+// mustLoad returns the Store of Load and fails the test on an error.
 func mustLoad(t *testing.T, env environment, args ...string) *Store {
 	t.Helper()
 	s, err := Load(args, env.lookup)
@@ -25,7 +25,7 @@ func mustLoad(t *testing.T, env environment, args ...string) *Store {
 	return s
 }
 
-// mustNew makes a Store of values that are expected to be right.
+// mustNew returns the Store of New and fails the test on an error.
 func mustNew(t *testing.T, o Options) *Store {
 	t.Helper()
 	s, err := New(o)
@@ -35,7 +35,7 @@ func mustNew(t *testing.T, o Options) *Store {
 	return s
 }
 
-// mustWrite writes a configuration file to a directory of its own.
+// mustWrite writes a configuration file to a new temporary directory.
 func mustWrite(t *testing.T, text string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "throttled.conf")
@@ -54,7 +54,7 @@ func mustRead(t *testing.T, path string) string {
 	return string(data)
 }
 
-// mustSet changes settings that are expected to be changeable.
+// mustSet changes settings and fails the test on an error.
 func mustSet(t *testing.T, s *Store, nameValue ...string) {
 	t.Helper()
 	if err := s.Set(pairs(nameValue...)); err != nil {

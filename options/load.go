@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// What the command line may ask for in place of a server.
+// Errors returned by [Load] if the command line requests the help text or the version.
 var (
 	ErrHelp    = errors.New("help requested")
 	ErrVersion = errors.New("version requested")
@@ -18,19 +18,20 @@ var (
 
 const (
 	fromFlag  = "flag"
-	configEnv = "THROTTLED_CONFIG" // environment variable that names the configuration file
+	configEnv = "THROTTLED_CONFIG" // environment variable with the path of the configuration file
 )
 
-// Load gathers the settings from their sources: the configuration file, the
-// environment, which lookupEnv reads (pass os.LookupEnv), and args, the command line
-// without the name of the program.
+// Load reads the settings from their sources: the configuration file; the environment,
+// through lookupEnv (pass os.LookupEnv); and args, the command line without the name of
+// the program.
 //
-// The configuration file is the first argument, unless that begins with a minus, or
-// the value of --config, or of THROTTLED_CONFIG. Without any of them there is none.
-// A variable that is set but empty counts as an empty value, save for THROTTLED_CONFIG.
+// The configuration file is the first argument if that does not begin with a minus,
+// otherwise the value of --config, otherwise the value of THROTTLED_CONFIG. If none is
+// given, no file is read. A variable that is set but empty is an empty value, except
+// for THROTTLED_CONFIG, where it means no file.
 //
-// The error is [ErrHelp] or [ErrVersion] when args ask for that. Any other names the
-// option, the value, where it came from and what would be right.
+// The error is [ErrHelp] or [ErrVersion] if args request them. The error for an invalid
+// value contains the option, the value, its source and the values that are valid.
 func Load(args []string, lookupEnv func(string) (string, bool)) (*Store, error) {
 	path, given, err := parseFlags(args)
 	if err != nil {
@@ -45,20 +46,20 @@ func Load(args []string, lookupEnv func(string) (string, bool)) (*Store, error) 
 	if err != nil {
 		return nil, err
 	}
-	from.path = file // found again where the working directory has changed
+	from.path = file // absolute, so that Reload does not depend on the working directory
 	s := newStore(o, file)
 	s.sources = from
 	return s, nil
 }
 
-// parseFlags returns the options that args give, in order, and the configuration file,
-// which is nil if args do not speak of one.
+// parseFlags returns the options set by args, in order, and the path of the
+// configuration file, or nil if args contain none.
 func parseFlags(args []string) (path *string, given []Pair, err error) {
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		path, args = &args[0], args[1:]
 	}
 	fs := flag.NewFlagSet("throttled", flag.ContinueOnError)
-	fs.SetOutput(io.Discard) // errors are returned, and the caller prints
+	fs.SetOutput(io.Discard) // errors are returned; the caller prints them
 	for i := range table {
 		name := table[i].name
 		fs.Func(name, "", func(v string) error {
@@ -91,8 +92,8 @@ func parseFlags(args []string) (path *string, given []Pair, err error) {
 	return path, given, nil
 }
 
-// flagError words the errors of the flag package as those of the other sources are. The
-// package has no types for them.
+// flagError rewrites an error of the flag package in the form used for the other
+// sources. It matches on the text, as that package has no types for its errors.
 func flagError(err error) error {
 	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
 		return refuseName(name, fromFlag)
@@ -103,19 +104,18 @@ func flagError(err error) error {
 	return err
 }
 
-// loader gathers values and remembers where each came from.
+// loader collects values and records the origin of each.
 type loader struct {
 	options Options
 	origin  map[string]string // by option
-	before  map[string]string // by option: what the source that is being read has given it so far
+	before  map[string]string // by option: its value so far within the current source
 }
 
-// begin starts a source: what the earlier ones have given to an option does not add up
-// with what this one gives it.
+// begin starts a new source. Values of earlier sources do not accumulate with its values.
 func (l *loader) begin() { l.before = map[string]string{} }
 
-// readFile applies the configuration file and returns its absolute path, so that it is
-// found again when the working directory has changed. An empty path is no file.
+// readFile applies the configuration file and returns its absolute path, which remains
+// valid if the working directory changes. If path is empty, it does nothing.
 func (l *loader) readFile(path string) (string, error) {
 	if path == "" {
 		return "", nil
@@ -131,7 +131,7 @@ func (l *loader) readFile(path string) (string, error) {
 	return abs, l.readLines(path, parseLines(data))
 }
 
-// readLines applies the lines of the file called path.
+// readLines applies the lines of the file at path.
 func (l *loader) readLines(path string, lines []line) error {
 	l.begin()
 	for i, ln := range lines {
@@ -180,8 +180,8 @@ func envName(option string) string {
 	return "THROTTLED_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
 }
 
-// setLoose is set for flags and environments, in which people and tools put the other
-// usual words for yes and no.
+// setLoose sets an option from a flag or an environment variable. In addition to yes
+// and no it accepts true, false, 1 and 0.
 func (l *loader) setLoose(r *row, text, origin string) error {
 	meant := text
 	if r.form == formYesNo {
@@ -195,7 +195,7 @@ func (l *loader) setLoose(r *row, text, origin string) error {
 	return l.set(r, text, meant, origin)
 }
 
-// set gives an option the value that is meant by text.
+// set parses meant into an option. Errors contain text, the value as it was given.
 func (l *loader) set(r *row, text, meant, origin string) error {
 	v := r.field(&l.options)
 	meant = r.joined(l.before[r.name], meant)
@@ -206,7 +206,8 @@ func (l *loader) set(r *row, text, meant, origin string) error {
 	return nil
 }
 
-// refuseConflict blames the first of the two options that has been set at all.
+// refuseConflict returns the error for a conflict. It attributes the conflict to the
+// first of the two options that a source has set.
 func (l *loader) refuseConflict(c *conflict) error {
 	for _, name := range c.names {
 		if origin, ok := l.origin[name]; ok {
@@ -217,13 +218,13 @@ func (l *loader) refuseConflict(c *conflict) error {
 	panic("options: the defaults conflict: " + c.reason)
 }
 
-// explain gives the reason of a conflict with the values it is about.
+// explain returns the reason of a conflict followed by the two values.
 func (l *loader) explain(c *conflict) string {
 	a, b := find(c.names[0]), find(c.names[1])
 	return fmt.Sprintf("%s (%s and %s)", c.reason, a.get(&l.options), b.get(&l.options))
 }
 
-// refuse is the error for an option's value.
+// refuse returns the error for an invalid value of an option.
 func refuse(r *row, text, origin, problem string) error {
 	shown := quote(text)
 	if r.secret {
@@ -232,7 +233,7 @@ func refuse(r *row, text, origin, problem string) error {
 	return fmt.Errorf("%s%s %s (%s): %s", dashes(origin), r.name, shown, origin, problem)
 }
 
-// refuseName is the error for a name that no option has.
+// refuseName returns the error for an unknown option.
 func refuseName(name, origin string) error {
 	advice := "--help lists the options"
 	if near := nearest(name); near != "" {
@@ -241,7 +242,7 @@ func refuseName(name, origin string) error {
 	return fmt.Errorf("%s%s (%s): unknown option, %s", dashes(origin), quote(name), origin, advice)
 }
 
-// dashes is what stands before an option's name where it came from.
+// dashes returns the prefix of an option's name in its source: "--" for a flag.
 func dashes(origin string) string {
 	if origin == fromFlag {
 		return "--"

@@ -18,7 +18,7 @@ func TestLoad_Defaults(t *testing.T) {
 	}
 }
 
-// TestLoad_Precedence gives the port through every set of sources; the last one wins.
+// TestLoad_Precedence sets the port in each subset of the sources. The last source applies.
 func TestLoad_Precedence(t *testing.T) {
 	for mask := range 8 {
 		want := "6380"
@@ -101,7 +101,7 @@ appendonly no`)
 	wantText(t, o, "timeout", "6")
 }
 
-// TestLoad_SaveAddsUp gives save several times, in one source and in several.
+// TestLoad_SaveAddsUp sets save several times, in one source and in several.
 func TestLoad_SaveAddsUp(t *testing.T) {
 	f := func(want, file string, env environment, args ...string) {
 		t.Helper()
@@ -117,13 +117,13 @@ func TestLoad_SaveAddsUp(t *testing.T) {
 	f("", "save 60 1\nsave \"\"", nil)
 	f("60 1 300 10", "", nil, "--save", "60 1", "--save=300 10")
 	f("300 10", "", nil, "--save", "60 1", "--save", "", "--save", "300 10")
-	// Of several sources the last one wins.
+	// A later source replaces an earlier one.
 	env := environment{"THROTTLED_SAVE": "7 7 8 8"}
 	f("7 7 8 8", "save 60 1", env)
 	f("9 9", "save 60 1", env, "--save", "9 9")
 	f("", "save 60 1", environment{"THROTTLED_SAVE": ""})
 	f("", "save 60 1", env, "--save", "")
-	// Other options do not add up.
+	// Other options do not accumulate.
 	wantText(t, mustLoad(t, nil, mustWrite(t, "bind ::1\nbind 127.0.0.1")).Get(), "bind", "127.0.0.1")
 }
 
@@ -273,8 +273,8 @@ func TestLoad_MissingFile(t *testing.T) {
 	}
 }
 
-// TestRefuse_HidesSecrets looks at the one place that puts values in errors, since no
-// secret has illegal values so far.
+// TestRefuse_HidesSecrets calls refuse, the only function that puts values in errors,
+// because every value of the current secrets is valid.
 func TestRefuse_HidesSecrets(t *testing.T) {
 	err := refuse(find("requirepass"), "hunter2", fromFlag, "must be longer")
 	wantError(t, err, "--requirepass (secret) (flag): must be longer")

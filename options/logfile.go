@@ -11,16 +11,17 @@ import (
 	"strings"
 )
 
-// logBegins is what the first line of a log begins with.
+// logBegins is the start of the first line of a log.
 const logBegins = "time="
 
 var errLogFile = errors.New("a client can choose a file in the working directory or beside the configured logfile only: " +
 	"for others, change the configuration file and send SIGHUP")
 
-// checkLogFile returns why a client may not choose a file for the log: one that can write anywhere could
-// spoil other files of the machine. So the file is in the directory of the log file that the sources
-// name or named at the start, or in the working directory, is new, empty or a log already, and has the name of no other file of the
-// server. "" is always allowed. s.mu is held.
+// checkLogFile returns an error if a client may not set the log file to path. It keeps
+// clients from appending to arbitrary files of the machine. The file must be in the
+// working directory, or in the directory of the log file that the sources specify now
+// or specified at startup. It must be new, empty or a log, and must not be another file
+// of the server. An empty path is always allowed. The caller holds s.mu.
 func (s *Store) checkLogFile(path string) error {
 	if path == "" {
 		return nil
@@ -35,8 +36,9 @@ func (s *Store) checkLogFile(path string) error {
 	return checkIsLog(path)
 }
 
-// isTaken reports whether a file is the configuration file, a snapshot, or one that an option names which no
-// client may change. It may not exist yet: a log in its place would be taken for it later.
+// isTaken reports whether path is the configuration file, a snapshot, or the value of a
+// protected option. The file need not exist: a log created in its place would later be
+// read as that file.
 func (s *Store) isTaken(path string) bool {
 	at, o := resolved(path), s.Get()
 	if target, err := filepath.EvalSymlinks(s.file); at == resolved(s.file) || err == nil && at == target {
@@ -47,10 +49,11 @@ func (s *Store) isTaken(path string) bool {
 			return true
 		}
 	}
-	return strings.HasPrefix(at, resolved(o.DBFilename)+".") // the previous snapshot, and those that are being written
+	return strings.HasPrefix(at, resolved(o.DBFilename)+".") // the previous snapshot and temporary files
 }
 
-// resolved returns the absolute path of a file, in a directory without symbolic links; "" if that does not exist.
+// resolved returns the absolute path of a file with the symbolic links of its directory
+// resolved. It returns "" if the directory does not exist. The last element is not resolved.
 func resolved(path string) string {
 	dir := logDirectory(path)
 	if dir == "" {
@@ -59,7 +62,8 @@ func resolved(path string) string {
 	return filepath.Join(dir, filepath.Base(path))
 }
 
-// logDirectory returns the directory of a file, without symbolic links; "" if it has none.
+// logDirectory returns the absolute directory of a file with symbolic links resolved.
+// It returns "" if path is empty or the directory does not exist.
 func logDirectory(path string) string {
 	if path == "" {
 		return ""
@@ -89,7 +93,7 @@ func checkIsLog(path string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // it is only read
+	defer func() { _ = f.Close() }() // opened for reading only
 	begin := make([]byte, len(logBegins))
 	n, err := io.ReadFull(f, begin)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {

@@ -2,13 +2,13 @@ package options
 
 import "strings"
 
-// nearest returns the option whose name is most like the given one, or "" if none is
-// like it: more than every third byte would have to change.
+// nearest returns the option with the smallest edit distance to name, ignoring case. It
+// returns "" if that distance is more than 1 + len(name)/3, or if name is longer than 64 bytes.
 func nearest(name string) string {
 	name = strings.ToLower(name)
 	best, closest := 1+len(name)/3, ""
 	if len(name) > 64 {
-		return "" // longer than any option, and the distance costs a product of lengths
+		return "" // longer than any option; distance takes time proportional to the product of the lengths
 	}
 	for i := range table {
 		if d := distance(name, table[i].name); d <= best && (closest == "" || d < best) {
@@ -18,9 +18,9 @@ func nearest(name string) string {
 	return closest
 }
 
-// distance counts the bytes to insert, delete or replace to make b of a.
+// distance returns the Levenshtein distance of a and b in bytes.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1) // row[j] is the distance of what a has shown so far to b[:j]
+	row := make([]int, len(b)+1) // row[j] is the distance of the processed prefix of a to b[:j]
 	for j := range row {
 		row[j] = j
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/peerlink/certs"
 )
 
-// name is the name of a cluster or a node, which stands in certificates; or none.
+// name is the name of a cluster or a node, in the form required in certificates. It may be empty.
 type name struct{ p *string }
 
 func (v name) String() string { return *v.p }
@@ -28,7 +28,7 @@ func (v name) Set(s string) error {
 	return nil
 }
 
-// endpoint is a host and a port, or none.
+// endpoint is host:port. It may be empty.
 type endpoint struct{ p *string }
 
 func (v endpoint) String() string { return *v.p }
@@ -52,7 +52,7 @@ func checkEndpoint(s string) error {
 	return nil
 }
 
-// endpoints is a list of them, separated by white space.
+// endpoints is a list of host:port, separated by white space.
 type endpoints struct{ p *[]string }
 
 func (v endpoints) String() string { return strings.Join(*v.p, " ") }
@@ -93,9 +93,9 @@ func (v nodes) Set(s string) error {
 	return err
 }
 
-// ParseNodes reads a list of nodes as the option bootstrap has it: NAME=host:port, separated by
-// white space. No name and no address may occur twice, and each host has to be one at which others can reach the
-// node. An empty list is none.
+// ParseNodes parses a list of nodes in the format of the option bootstrap: NAME=host:port,
+// separated by white space. It returns an error if a name or an address occurs twice, or
+// if a host is missing or an unspecified address such as 0.0.0.0. An empty s is an empty list.
 func ParseNodes(s string) ([]Node, error) {
 	var list []Node
 	seen := map[string]bool{}
@@ -127,9 +127,10 @@ func parseNode(word string) (Node, error) {
 	return Node{id, addr}, nil
 }
 
-// isEverywhere reports whether one can listen at an endpoint, and nobody reach it.
+// isEverywhere reports whether an endpoint has no host or an unspecified address:
+// valid to listen on, but not to connect to.
 func isEverywhere(addr string) bool {
-	host, _, _ := net.SplitHostPort(addr) // it has been checked
+	host, _, _ := net.SplitHostPort(addr) // checked by the caller
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.Unmap().IsUnspecified()
 }

@@ -7,83 +7,83 @@ import (
 	"time"
 )
 
-// Options is the value of every setting. Each field belongs to the row of the table
-// whose name it spells.
+// Options holds the values of all settings. Each field corresponds to the option of the
+// same name without hyphens, ignoring case.
 //
-// An Options that a [Store] has handed out is shared and must not be changed, nor may
-// the slices in it.
+// An Options returned by a [Store] is shared. Neither it nor its slices may be changed.
 type Options struct {
 	// Network.
 
 	Bind          []string      // addresses to listen on: IP addresses, host names or "*" for all; at least one
-	Port          int           // TCP port; 0 takes any free one
-	ProtectedMode bool          // serve only loopback clients while RequirePass is empty
-	RequirePass   string        // password that clients must give; empty asks for none
-	TCPKeepAlive  time.Duration // whole seconds between keep-alive probes; 0 sends none
-	Timeout       time.Duration // whole seconds after which an idle client is closed; 0 never closes
+	Port          int           // TCP port; 0 selects any free port
+	ProtectedMode bool          // accept only loopback clients while RequirePass is empty
+	RequirePass   string        // password of clients; empty requires none
+	TCPKeepAlive  time.Duration // whole seconds between keep-alive probes; 0 disables them
+	Timeout       time.Duration // whole seconds after which an idle client is closed; 0 means never
 
 	// Limits.
 
-	MaxClients             int           // connections at one time; at least 1
+	MaxClients             int           // concurrent connections; at least 1
 	ClientQueryBufferLimit int64         // bytes of one command; at least 16 KiB
 	ProtoMaxBulkLen        int64         // bytes of one argument; 1 KiB to 512 MiB, at most ClientQueryBufferLimit
 	ProtoMaxInlineLen      int64         // bytes of an inline command; 1 KiB to 1 MiB, at most ClientQueryBufferLimit
-	ProtoMaxArgs           int           // arguments of one command, its name included; at least 1
-	CommandTimeout         time.Duration // whole seconds to complete a command that has begun, and to authenticate; 0 waits for ever
-	WriteTimeout           time.Duration // whole seconds that a full reply buffer may stand unread; 0 waits for ever
-	ClientReplyBufferLimit int64         // bytes of replies that wait for one client before no more is read from it; at least 64 KiB
-	AuthFailuresPerMinute  int           // wrong passwords that an address may give within a minute; 0 sets no limit
-	ShutdownTimeout        time.Duration // whole seconds that clients get to finish at shutdown; 0 closes at once
-	WindowLogMaxEntries    int           // admitted requests that the log of one CL.WINDOW ... LOG key holds; 1 to 65536
+	ProtoMaxArgs           int           // arguments of one command, including its name; at least 1
+	CommandTimeout         time.Duration // whole seconds to complete a partial command, and to log in; 0 means no limit
+	WriteTimeout           time.Duration // whole seconds that a full reply buffer may remain unread; 0 means no limit
+	ClientReplyBufferLimit int64         // bytes of unsent replies at which reading from the client pauses; at least 64 KiB
+	AuthFailuresPerMinute  int           // failed authentications of an address per minute; 0 means no limit
+	ShutdownTimeout        time.Duration // whole seconds for clients to finish at shutdown; 0 closes them immediately
+	WindowLogMaxEntries    int           // admitted requests in the log of one CL.WINDOW ... LOG key; 1 to 65536
 
 	// Memory.
 
-	MaxMemory       int64  // bytes for keys; 0 sets no limit
-	MaxMemoryPolicy string // what gives way at the limit: new keys ("noeviction"), or those that limit least ("evict-smallest-debt")
+	MaxMemory       int64  // bytes for keys; 0 means no limit
+	MaxMemoryPolicy string // "noeviction" refuses new keys at the limit, "evict-smallest-debt" evicts those closest to full
 
-	// MaxMemoryClients is the memory of all clients together, in bytes; if negative, as a percentage
-	// of MaxMemory. 0 sets no limit. See ClientMemory.
+	// MaxMemoryClients is the memory of all clients together, in bytes. A negative value is a
+	// percentage of MaxMemory. 0 means no limit. See ClientMemory.
 	MaxMemoryClients int64
 
 	// Snapshots.
 
 	Dir              string      // working directory of the process
-	DBFilename       string      // name of the snapshot in Dir; no path
-	Save             []SavePoint // when to write a snapshot: as soon as one of them is reached; none means never
-	SnapshotFallback bool        // load the previous snapshot when the latest is damaged or missing
+	DBFilename       string      // name of the snapshot in Dir, without a path
+	Save             []SavePoint // a snapshot is written when one of them is reached; none means never
+	SnapshotFallback bool        // load the previous snapshot if the latest is damaged or missing
 
-	// Replication. With a DataDir the state is a replicated log; with a ClusterID too, a cluster's.
+	// Replication. With a DataDir the state is stored in a replicated log. With a ClusterID
+	// as well, the log is replicated to the nodes of a cluster.
 
 	DataDir        string        // directory of the log; empty keeps the state in memory only
-	Replication    string        // "sync": replies wait until most nodes have what they tell; or "async"
-	RaftFsync      bool          // entries of the log are on disk before they count
-	RaftHeartbeat  time.Duration // whole milliseconds, 100 to 5000: silence after which followers elect another leader
-	ClusterID      string        // name of the cluster; empty for a server by itself
-	NodeID         string        // name of this node; unique in the cluster for ever
+	Replication    string        // "sync": replies wait until a majority has stored the state they report; or "async"
+	RaftFsync      bool          // sync log entries to disk before they are acknowledged
+	RaftHeartbeat  time.Duration // whole milliseconds, 100 to 5000: time without a leader that starts an election
+	ClusterID      string        // name of the cluster; empty for a standalone server
+	NodeID         string        // name of this node; unique in the cluster and never reused
 	RaftAddr       string        // host:port to listen on for other nodes
-	RaftAdvertise  string        // host:port under which they reach it; empty means RaftAddr
-	Bootstrap      []Node        // all nodes of a cluster that begins; ignored once there is a log
-	Join           []string      // host:port of nodes to join through; ignored once there is a log
-	RaftTLSCert    string        // file of this node's certificate
-	RaftTLSKey     string        // file of its key
-	RaftTLSCA      string        // file of the certificate that signs those of all nodes
+	RaftAdvertise  string        // host:port at which other nodes reach this one; empty means RaftAddr
+	Bootstrap      []Node        // all nodes of a new cluster; ignored if a log exists
+	Join           []string      // host:port of nodes to join through; ignored if a log exists
+	RaftTLSCert    string        // certificate file of this node
+	RaftTLSKey     string        // key file of this node
+	RaftTLSCA      string        // file of the CA certificate that signs those of all nodes
 	RaftTLSRevoked string        // file of the serial numbers of revoked certificates; empty means none
-	RaftInsecure   bool          // nodes do not authenticate; loopback only
-	AnnounceHost   string        // host under which clients reach this node; empty means that of RaftAdvertise
-	ClusterPort    int           // port for clients of Redis Cluster; 0 means none, and without ClusterID there is none
-	SentinelPort   int           // likewise for clients of Redis Sentinel
-	SentinelMaster string        // name of the cluster on that port
-	LeaderPort     int           // port that it names for the leader; 0 means Port. See ServedLeaderPort
+	RaftInsecure   bool          // nodes do not authenticate each other; loopback only
+	AnnounceHost   string        // host at which clients reach this node; empty means that of RaftAdvertise
+	ClusterPort    int           // port for clients of Redis Cluster; 0 means none; unused without ClusterID
+	SentinelPort   int           // port for clients of Redis Sentinel; 0 means none; unused without ClusterID
+	SentinelMaster string        // name of the cluster on SentinelPort
+	LeaderPort     int           // port of the leader in Sentinel replies; 0 means Port. See ServedLeaderPort
 
 	// Log and diagnostics.
 
 	LogLevel                string        // "debug", "verbose", "notice" or "warning"
 	LogFile                 string        // file that the log is appended to; empty means standard error
-	SlowlogLogSlowerThan    time.Duration // whole microseconds from which a command is logged as slow; 0 logs all, below 0 none
-	SlowlogMaxLen           int           // slow commands that are remembered; 0 remembers none
+	SlowlogLogSlowerThan    time.Duration // whole microseconds from which a command is slow; 0 logs all, below 0 none
+	SlowlogMaxLen           int           // slow commands kept in the slow log; 0 keeps none
 	LatencyMonitorThreshold time.Duration // whole milliseconds from which an event is sampled; 0 samples none
 
-	// Compatibility: what clients ask for and only one answer is true of.
+	// Compatibility: options that clients query and that have one valid value.
 
 	Databases               int  // always 1
 	AppendOnly              bool // always false
@@ -91,7 +91,7 @@ type Options struct {
 	StopWritesOnBgsaveError bool // always false
 }
 
-// Node is a node of a cluster that begins.
+// Node is a node in the bootstrap list of a new cluster.
 type Node struct {
 	ID   string
 	Addr string // host:port
@@ -111,7 +111,7 @@ const (
 	gib = 1 << 30
 )
 
-// Default returns the settings of a server that was told nothing.
+// Default returns the default settings.
 func Default() Options {
 	return Options{
 		Bind:          []string{"127.0.0.1"},
@@ -154,11 +154,12 @@ func Default() Options {
 	}
 }
 
-// leastClientMemory is the least that all clients may take, as in Redis.
+// leastClientMemory is the lower bound of a limit on the memory of all clients, as in Redis.
 const leastClientMemory = 128 * kib
 
-// ClientMemory returns the bytes that all clients together may make the server hold: what
-// MaxMemoryClients means, at least 128 KiB. 0 means no limit, as does a percentage without MaxMemory.
+// ClientMemory returns the limit on the memory of all clients together, in bytes: the value
+// of MaxMemoryClients, but at least 128 KiB. It returns 0, no limit, if MaxMemoryClients is
+// 0, or if it is a percentage and MaxMemory is 0.
 func (o *Options) ClientMemory() int64 {
 	limit := o.MaxMemoryClients
 	if limit < 0 {
@@ -170,8 +171,8 @@ func (o *Options) ClientMemory() int64 {
 	return max(limit, leastClientMemory)
 }
 
-// Validate reports the first value that is outside what its option accepts, or else
-// the first two that do not go together.
+// Validate returns an error for the first invalid value or, if all are valid, for the
+// first conflict between two of them.
 func (o *Options) Validate() error {
 	for i := range table {
 		r, scratch := &table[i], *o
@@ -185,13 +186,13 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// conflict says that the values of two options, each legal by itself, do not go together.
+// conflict describes two options whose values are valid separately but not together.
 type conflict struct {
 	names  [2]string
 	reason string
 }
 
-// conflict returns the first conflict there is, or nil.
+// conflict returns the first conflict, or nil if there is none.
 func (o *Options) conflict() *conflict {
 	const limit = "client-query-buffer-limit"
 	switch {
@@ -203,8 +204,9 @@ func (o *Options) conflict() *conflict {
 	return nil
 }
 
-// CheckReplication says what the options of the group Replication lack to work together. None
-// of them can change while a server runs, so it is asked once, at the start.
+// CheckReplication returns an error if options of the group Replication are incomplete or
+// exclude each other, or if save is set together with data-dir. It is called at startup, and by
+// [Store.Reload] for the values read.
 func (o *Options) CheckReplication() error {
 	inCluster, named := o.ClusterID != "", o.RaftTLSCert != "" && o.RaftTLSKey != "" && o.RaftTLSCA != ""
 	switch {
@@ -228,7 +230,7 @@ func (o *Options) CheckReplication() error {
 	return nil
 }
 
-// AdvertisedRaft returns where other nodes reach this one.
+// AdvertisedRaft returns the address at which other nodes reach this one.
 func (o *Options) AdvertisedRaft() string {
 	if o.RaftAdvertise != "" {
 		return o.RaftAdvertise
@@ -236,8 +238,9 @@ func (o *Options) AdvertisedRaft() string {
 	return o.RaftAddr
 }
 
-// ServedLeaderPort returns the port on which this node listens for clients that a Sentinel has sent to the leader; 0 if
-// there is none, as on a node without SentinelPort, where those clients use Port.
+// ServedLeaderPort returns the port on which this node listens for clients that Sentinel has
+// directed to the leader. It returns 0 if there is no such port: if SentinelPort is 0, or if
+// LeaderPort is 0 and those clients use Port.
 func (o *Options) ServedLeaderPort() int {
 	if o.SentinelPort == 0 {
 		return 0

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// other is, for each option that can have more than one value, a value that is not its
-// default. The tests that go through the table take their values from it.
+// other maps each option with more than one valid value to a value other than its default.
+// It is the input of the tests that iterate over the table.
 var other = map[string]string{
 	"bind":                      "::1 localhost",
 	"port":                      "7000",
@@ -63,7 +63,7 @@ var other = map[string]string{
 	"latency-monitor-threshold": "100",
 }
 
-// single is the options that have one legal value.
+// single lists the options with one valid value.
 var single = []string{"databases", "appendonly", "replica-read-only", "stop-writes-on-bgsave-error"}
 
 func TestTable_HasAValueForEachTest(t *testing.T) {
@@ -73,7 +73,7 @@ func TestTable_HasAValueForEachTest(t *testing.T) {
 		}
 	}
 	if len(other)+len(single) != len(table) {
-		t.Errorf("the tests know %d options, the table %d", len(other)+len(single), len(table))
+		t.Errorf("the tests list %d options, the table has %d", len(other)+len(single), len(table))
 	}
 }
 
@@ -89,18 +89,18 @@ func TestTable_EachFieldHasOneRow(t *testing.T) {
 		}
 	}
 	if len(rows) != fields.NumField() {
-		t.Errorf("the rows lead to %d fields of %d", len(rows), fields.NumField())
+		t.Errorf("the rows are bound to %d fields of %d", len(rows), fields.NumField())
 	}
 }
 
-// fieldOf finds the field that a row leads to: the one address that is handed to the
-// row's value and lies within the struct.
+// fieldOf returns the name of the field of a row. It compares the pointer in the row's
+// value with the addresses of the fields.
 func fieldOf(t *testing.T, r *row) string {
 	t.Helper()
 	var o Options
 	v := reflect.ValueOf(r.field(&o))
 	for v.Kind() == reflect.Struct && v.Type().Field(0).Name != "p" {
-		v = v.Field(0).Elem() // the value inside an only
+		v = v.Field(0).Elem() // the value inside an only or an explained
 	}
 	target := v.Field(0).Pointer()
 	all := reflect.ValueOf(&o).Elem()
@@ -109,11 +109,11 @@ func fieldOf(t *testing.T, r *row) string {
 			return all.Type().Field(i).Name
 		}
 	}
-	t.Fatalf("%s leads to no field", r.name)
+	t.Fatalf("%s is bound to no field", r.name)
 	return ""
 }
 
-// TestTable_NamesSpellTheirFields keeps rows from being bound to a neighbour's field.
+// TestTable_NamesSpellTheirFields checks that no row is bound to the field of another option.
 func TestTable_NamesSpellTheirFields(t *testing.T) {
 	for _, r := range table {
 		name := strings.ReplaceAll(r.name, "-", "")
@@ -129,7 +129,7 @@ func TestTable_IsInOrder(t *testing.T) {
 	at := 0
 	for i, r := range table {
 		if !shape.MatchString(r.name) {
-			t.Errorf("%q is not the form of a name", r.name)
+			t.Errorf("%q is not a valid name", r.name)
 		}
 		if find(strings.ToUpper(r.name)) != &table[i] {
 			t.Errorf("%s is not found by its name", r.name)
@@ -151,7 +151,7 @@ func TestTable_RoundTrips(t *testing.T) {
 			for _, text := range []string{r.get(&Options{Bind: []string{"*"}, Dir: "/", DBFilename: "x"}), find(r.name).get(ptr(Default())), other[r.name]} {
 				o := Default()
 				if r.field(&o).Set(text) != nil {
-					continue // the zero value need not be legal, and a single value has no other
+					continue // the zero value may be invalid, and options in single have no other value
 				}
 				if got := r.get(&o); got != text {
 					t.Errorf("after Set(%q) the value is %q", text, got)
@@ -185,7 +185,7 @@ func ptr[T any](v T) *T { return &v }
 func TestDefault(t *testing.T) {
 	o := Default()
 	if err := o.Validate(); err != nil {
-		t.Errorf("the defaults are refused: %v", err)
+		t.Errorf("the defaults are invalid: %v", err)
 	}
 	want := map[string]string{
 		"bind": "127.0.0.1", "port": "6380", "protected-mode": "yes", "requirepass": "", "tcp-keepalive": "60",
@@ -202,7 +202,7 @@ func TestDefault(t *testing.T) {
 	for _, r := range table {
 		text, ok := want[r.name]
 		if !ok {
-			t.Errorf("%s: no default is expected", r.name)
+			t.Errorf("%s: the test has no default", r.name)
 		}
 		wantText(t, &o, r.name, text)
 	}
@@ -228,7 +228,7 @@ func TestClientMemory(t *testing.T) {
 	}
 }
 
-// member makes options those of a node of a cluster.
+// member sets the options of a cluster node.
 func member(o *Options) {
 	o.ClusterID, o.NodeID, o.RaftAddr, o.DataDir = "c", "n1", "a:1", "d"
 	o.Bootstrap = []Node{{"n1", "a:1"}, {"n2", "b:1"}}
@@ -239,7 +239,7 @@ func TestCheckReplication(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(o *Options)
-		want   string // "": nothing is wrong
+		want   string // "" for no error
 	}{
 		{"by itself", func(*Options) {}, ""},
 		{"durable", func(o *Options) { o.DataDir = "d" }, ""},
@@ -296,7 +296,7 @@ func TestValidate(t *testing.T) {
 			tt.change(&o)
 			wantError(t, o.Validate(), tt.want)
 			if s, err := New(o); s != nil || err == nil {
-				t.Errorf("New takes it: %v, %v", s, err)
+				t.Errorf("New = %v, %v, want an error", s, err)
 			}
 		})
 	}

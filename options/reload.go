@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// sources are where the values of a Store come from, besides Set.
+// sources are the inputs of Load, kept for Reload.
 type sources struct {
 	path      string // of the configuration file; "" for none
-	given     []Pair // by flags, in order
+	given     []Pair // set by flags, in order
 	lookupEnv func(string) (string, bool)
 }
 
-// read gathers the values, and returns the absolute path of the file.
+// read reads the sources and returns their values and the absolute path of the file.
 func (s *sources) read() (o Options, file string, err error) {
 	l := loader{options: Default(), origin: map[string]string{}}
 	if file, err = l.readFile(s.path); err != nil {
@@ -35,17 +35,19 @@ func (s *sources) read() (o Options, file string, err error) {
 
 // Reloaded names the options whose value in the sources has changed.
 type Reloaded struct {
-	Changed []string // in force now
-	Restart []string // in force after a restart
+	Changed []string // applied
+	Restart []string // take effect after a restart
 }
 
-// Reload reads the sources of [Load] again. An option that is not the same in them as when they were
-// read last, or rewritten, gets its new value, if it can change while the server runs. All others keep theirs, those
-// included that Set has changed meanwhile: to send a signal for the log file only must not take back
-// a password. Flags and environment go before the file, as they do at the start.
+// Reload reads the sources of [Load] again. An option gets its new value if that value differs
+// from the last read or rewrite of the sources and the option can change while the server runs.
+// All other options keep their values, including values changed by Set: a reload for the log file
+// must not revert a password. Flags and environment override the file, as in Load.
 //
-// The new values come into force together. An error changes nothing; it names the file and the line
-// where one is at fault, or is that of the hook.
+// The new values take effect together. If Reload returns an error, nothing has changed. The error
+// contains the file, and the line if one is invalid, or the error of the hook.
+//
+// Reload does nothing on a Store made by [New].
 func (s *Store) Reload() (Reloaded, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +80,9 @@ func (s *Store) Reload() (Reloaded, error) {
 	return list, nil
 }
 
-// noteSources reads the sources after the file was rewritten: lines that Rewrite has changed are not news to
-// Reload. Sources with a mistake change nothing, as Reload refuses them. s.mu is held.
+// noteSources reads the sources after a rewrite of the file, so that Reload does not treat the
+// lines changed by Rewrite as new. It ignores sources with an error, since Reload reports them.
+// The caller holds s.mu.
 func (s *Store) noteSources() {
 	if s.sources == nil {
 		return
@@ -89,7 +92,8 @@ func (s *Store) noteSources() {
 	}
 }
 
-// merge gives next the values that differ between before and after, and can change.
+// merge copies to next the values of after that differ from before, for options that can change
+// while the server runs. It returns the names of all options that differ.
 func merge(next, before, after *Options) (list Reloaded, err error) {
 	for i := range table {
 		r := &table[i]
@@ -108,7 +112,7 @@ func merge(next, before, after *Options) (list Reloaded, err error) {
 	return list, nil
 }
 
-// plain returns the reason of a hook without the words of CONFIG SET.
+// plain returns the error of a hook without the text of a failed CONFIG SET.
 func plain(err error) error {
 	if named := (*SetError)(nil); errors.As(err, &named) {
 		return fmt.Errorf("%s: %s", named.Name, named.Reason)

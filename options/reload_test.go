@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// mustRewrite gives a configuration file other lines.
+// mustRewrite replaces the text of a configuration file.
 func mustRewrite(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o640); err != nil {
@@ -32,10 +32,10 @@ func TestReload(t *testing.T) {
 			t.Errorf("%q: reloaded %+v, %v; want %+v", text, got, err, want)
 		}
 	}
-	// What the file has not changed stays, whoever has set it.
+	// An option whose line has not changed keeps its value, even one set by CONFIG SET.
 	reload("timeout 10\nmaxclients 77\nport 7000\nloglevel debug\n", Reloaded{})
 	wantText(t, s.Get(), "maxclients", "88")
-	// A flag and the environment go before the file.
+	// A flag and the environment override the file.
 	reload("timeout 20\nmaxclients 77\nport 7001\nloglevel warning\nmaxmemory 5mb\n", Reloaded{[]string{"timeout"}, []string{"port"}})
 	for name, want := range map[string]string{
 		"timeout": "20", "port": "7000", "maxclients": "88", "loglevel": "verbose", "maxmemory": "1048576",
@@ -45,18 +45,18 @@ func TestReload(t *testing.T) {
 	if s.Get().RequirePass != "secret" {
 		t.Error("the password is lost")
 	}
-	// A line that is gone gives the default back, and one that comes back counts.
+	// A deleted line restores the default, and a line added again takes effect.
 	reload("", Reloaded{[]string{"timeout", "maxclients"}, []string{"port"}})
 	wantText(t, s.Get(), "maxclients", "10000")
 	wantText(t, s.Get(), "timeout", "0")
 	reload("port 7000\nmaxclients 99\nsave 60 1\nsave 300 5\n", Reloaded{[]string{"maxclients", "save"}, []string{"port"}})
 	wantText(t, s.Get(), "save", "60 1 300 5")
 	if asked != 4 {
-		t.Errorf("the hook was asked %d times", asked)
+		t.Errorf("the hook was called %d times, want 4", asked)
 	}
 }
 
-// TestReload_Refused changes nothing by a file that is wrong anywhere.
+// TestReload_Refused checks that a file with any error changes no option.
 func TestReload_Refused(t *testing.T) {
 	const good = "timeout 10\n"
 	path := mustWrite(t, good)
@@ -93,7 +93,7 @@ func TestReload_Refused(t *testing.T) {
 	if _, err := s.Reload(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without the file: %v", err)
 	}
-	// The file is found although the working directory has changed, and counts as it was read last.
+	// The file is found after a change of the working directory, and is compared with the last successful read.
 	refusal = nil
 	t.Chdir(t.TempDir())
 	mustRewrite(t, path, "timeout 30\n")
@@ -103,7 +103,7 @@ func TestReload_Refused(t *testing.T) {
 	wantText(t, s.Get(), "timeout", "30")
 }
 
-// TestSet_LogFileBack sets the log file to the one that the server was started with, after the file has lost it.
+// TestSet_LogFileBack sets the log file to the one of the start after its line was removed from the file.
 func TestSet_LogFileBack(t *testing.T) {
 	t.Chdir(t.TempDir())
 	first := filepath.Join(t.TempDir(), "first.log")
@@ -115,7 +115,7 @@ func TestSet_LogFileBack(t *testing.T) {
 	mustSet(t, s, "logfile", first)
 }
 
-// TestReload_WithoutFile has nothing that could change.
+// TestReload_WithoutFile checks that Reload changes nothing without a configuration file.
 func TestReload_WithoutFile(t *testing.T) {
 	for _, s := range []*Store{mustNew(t, Default()), mustLoad(t, environment{"THROTTLED_TIMEOUT": "5"})} {
 		mustSet(t, s, "timeout", "7")
@@ -126,7 +126,8 @@ func TestReload_WithoutFile(t *testing.T) {
 	}
 }
 
-// TestReload_AfterRewrite reads what CONFIG REWRITE has written. That is not a change: values that are set later stay.
+// TestReload_AfterRewrite checks that Reload does not treat lines written by CONFIG REWRITE as changes, so that later
+// values of CONFIG SET are kept.
 func TestReload_AfterRewrite(t *testing.T) {
 	path := mustWrite(t, "timeout 10\n")
 	s := mustLoad(t, nil, path, "--maxmemory", "1mb")
@@ -153,7 +154,7 @@ func TestReload_AfterRewrite(t *testing.T) {
 	}
 	mustSet(t, s, "requirepass", "third")
 	reload(Reloaded{})
-	// What somebody changes in the file after that counts.
+	// A later change of the file takes effect.
 	mustRewrite(t, path, strings.Replace(mustRead(t, path), "timeout 20", "timeout 30", 1))
 	reload(Reloaded{Changed: []string{"timeout"}})
 	if s.Get().RequirePass != "third" {
@@ -161,7 +162,7 @@ func TestReload_AfterRewrite(t *testing.T) {
 	}
 }
 
-// TestSet_LogFile lets a client choose among few files.
+// TestSet_LogFile checks the set of log files that a client may choose.
 func TestSet_LogFile(t *testing.T) {
 	logs, work, other := t.TempDir(), t.TempDir(), t.TempDir()
 	t.Chdir(work)
@@ -197,14 +198,15 @@ func TestSet_LogFile(t *testing.T) {
 		err := s.Set(pairs("logfile", path))
 		switch {
 		case want == "" && (err != nil || s.Get().LogFile != path):
-			t.Errorf("%q: %v; in force is %q", path, err, s.Get().LogFile)
+			t.Errorf("%q: %v; logfile is %q", path, err, s.Get().LogFile)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%q: %v; want %s", path, err, want)
 		}
 	}
 }
 
-// TestSet_LogFileIsTaken does not give the log the name of another file of the server, even while there is none.
+// TestSet_LogFileIsTaken checks that the log cannot have the path of another file of the server, even if that file
+// does not exist.
 func TestSet_LogFileIsTaken(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"throttled.conf", "linked.conf", "revoked"} {
@@ -228,12 +230,12 @@ func TestSet_LogFileIsTaken(t *testing.T) {
 			}
 		}
 	}
-	// Nor when they are gone.
+	// The same holds for a configuration file that has been deleted.
 	s := mustLoad(t, nil, "throttled.conf")
 	if err := os.Remove("throttled.conf"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Set(pairs("logfile", "throttled.conf")); err == nil {
-		t.Error("the log takes the place of the configuration file")
+		t.Error("logfile was set to the path of the configuration file")
 	}
 }

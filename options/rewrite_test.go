@@ -60,8 +60,8 @@ func TestRewritten(t *testing.T) {
 	}
 }
 
-// TestRewritten_EveryOption goes from each value of an option to each other, in a file
-// that has the option and in one that has not.
+// TestRewritten_EveryOption rewrites each option to its default and to another value, in
+// files with and without the option.
 func TestRewritten_EveryOption(t *testing.T) {
 	for name, text := range other {
 		r := find(name)
@@ -101,7 +101,7 @@ loglevel debug
 	wantOneFile(t, filepath.Dir(path), 0o640)
 }
 
-// wantOneFile expects that no temporary file is left and that the mode is kept.
+// wantOneFile checks that dir holds one file, with the given mode, and no temporary file.
 func wantOneFile(t *testing.T, dir string, mode fs.FileMode) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -166,7 +166,7 @@ func TestStore_RewriteFollowsALink(t *testing.T) {
 		t.Errorf("the file behind the link is %q", got)
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		t.Errorf("the link is gone (%v)", err)
+		t.Errorf("the link was replaced (%v)", err)
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 // Pair is an option's name and its value as text.
 type Pair struct{ Name, Value string }
 
-// SetError says why CONFIG SET refused an option. Its text is that of Redis, less the
-// "ERR ".
+// SetError is the error of a CONFIG SET that is refused because of an option. Its text
+// is that of Redis, without the "ERR ".
 type SetError struct {
-	Name   string // the option, spelled as in the table
+	Name   string // name of the option, as in the table
 	Reason string
 }
 
@@ -24,30 +24,31 @@ func (e *SetError) Error() string {
 	return fmt.Sprintf("CONFIG SET failed (possibly related to argument '%s') - %s", e.Name, e.Reason)
 }
 
-// UnknownError says that CONFIG SET was given a name that no option has. Its text is
-// that of Redis, less the "ERR ".
+// UnknownError is the error of a CONFIG SET of an unknown option. Its text is that of
+// Redis, without the "ERR ".
 type UnknownError struct {
-	Name string // as the client spelled it: any bytes, also those that end a line
+	Name string // as sent by the client: arbitrary bytes, including line ends
 }
 
 func (e *UnknownError) Error() string {
 	return fmt.Sprintf("Unknown option or number of arguments for CONFIG SET - '%s'", e.Name)
 }
 
-// Store holds the values in force. Its methods may be called from many goroutines.
+// Store holds the current values. Its methods are safe for concurrent use.
 type Store struct {
 	current atomic.Pointer[Options]
-	file    string   // absolute path of the configuration file; empty without one
-	sources *sources // nil: those of New
+	file    string   // absolute path of the configuration file; "" if there is none
+	sources *sources // nil for a Store made by New
 
 	mu     sync.Mutex // held while values or the file change
-	loaded Options    // the values of the sources when they were read last, or the file was rewritten
-	logDir string     // of the log file at the start; "" if there was none
+	loaded Options    // the values of the sources as of the last read, or the last rewrite of the file
+	logDir string     // directory of the log file at startup; "" if there was none
 	hook   func(old, next *Options) error
 }
 
-// New returns a Store that holds o and belongs to no file, or the error of o.Validate.
-// It is for programs that make their own settings, such as tests; [Load] is for the rest.
+// New returns a Store that holds o and has no configuration file, or the error of
+// o.Validate. It is for programs that construct their settings, such as tests; other
+// programs use [Load].
 func New(o Options) (*Store, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -61,24 +62,24 @@ func newStore(o Options, file string) *Store {
 	return s
 }
 
-// Get returns the values in force, which the caller must not change. They stay as they
-// are: later changes are seen by calling Get again. It costs one atomic load.
+// Get returns the current values, which the caller must not change. The result is a
+// snapshot: call Get again to see later changes. It costs one atomic load.
 func (s *Store) Get() *Options { return s.current.Load() }
 
-// File returns the absolute path of the configuration file, or "" when there is none.
+// File returns the absolute path of the configuration file, or "" if there is none.
 func (s *Store) File() string { return s.file }
 
-// OnChange makes hook the one that is called before each change, in place of any
-// earlier one. The hook may refuse with an error, and then nothing changes; what it
-// returns is shown to the client. It must not call s.Set, s.Rewrite or s.OnChange.
+// OnChange sets the hook that is called before each change and replaces any earlier
+// hook. If the hook returns an error, nothing changes and the error is reported to the
+// client. The hook must not call s.Set, s.Reload, s.Rewrite or s.OnChange.
 func (s *Store) OnChange(hook func(old, next *Options) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hook = hook
 }
 
-// Match returns the options whose names match one of patterns, in the order of the
-// table and each of them once. Case does not matter. Secrets come with an empty value.
+// Match returns the options whose names match any of patterns, ignoring case. Each option
+// is returned once, in the order of the table. Secrets have an empty value.
 func (s *Store) Match(patterns ...string) []Pair {
 	o := s.Get()
 	var out []Pair
@@ -91,9 +92,9 @@ func (s *Store) Match(patterns ...string) []Pair {
 	return out
 }
 
-// Set changes all the options in pairs, or none of them. It returns a [*SetError] or
-// an [*UnknownError], for the same pair that Redis would blame: names are looked at
-// before values, both from first to last.
+// Set changes all options in pairs, or none of them. The error is a [*SetError] or an
+// [*UnknownError] for the same pair as in Redis: all names are checked before the values,
+// both from first to last.
 func (s *Store) Set(pairs []Pair) error {
 	rows, err := settable(pairs)
 	if err != nil || len(rows) == 0 {
@@ -123,8 +124,7 @@ func (s *Store) Set(pairs []Pair) error {
 	return nil
 }
 
-// ask runs the hook. A refusal that does not say which option it is about is put down
-// to first.
+// ask runs the hook. An error that is not a [*SetError] is attributed to the option first.
 func (s *Store) ask(old, next *Options, first string) error {
 	if s.hook == nil {
 		return nil
@@ -139,7 +139,7 @@ func (s *Store) ask(old, next *Options, first string) error {
 	return &SetError{first, err.Error()}
 }
 
-// settable returns the row of each pair, if CONFIG SET may change them all.
+// settable returns the row of each pair, or an error if CONFIG SET may not change one of them.
 func settable(pairs []Pair) ([]*row, error) {
 	rows := make([]*row, 0, len(pairs))
 	for _, p := range pairs {
@@ -159,7 +159,8 @@ func settable(pairs []Pair) ([]*row, error) {
 	return rows, nil
 }
 
-// blame returns the name of the first of rows that is part of the conflict.
+// blame returns the name of the first of rows that is part of the conflict, or the first
+// option of the conflict if none is.
 func (c *conflict) blame(rows []*row) string {
 	for _, r := range rows {
 		if slices.Contains(c.names[:], r.name) {

@@ -82,17 +82,17 @@ func TestStore_SetSingleValues(t *testing.T) {
 	s := mustNew(t, Default())
 	before := *s.Get()
 	mustSet(t, s, "save", "", "appendonly", "no", "databases", "1", "replica-read-only", "yes", "stop-writes-on-bgsave-error", "no")
-	mustSet(t, s) // nothing at all
+	mustSet(t, s) // no pairs
 	wantSame(t, s.Get(), &before)
 }
 
-// TestStore_SetRefusals holds the texts that Redis 7.0.15 gives, but for the reasons of
-// options that Redis has not or has with other bounds.
+// TestStore_SetRefusals expects the error texts of Redis 7.0.15, except for the reasons of
+// options that Redis lacks or has with other bounds.
 func TestStore_SetRefusals(t *testing.T) {
 	const failed = "CONFIG SET failed (possibly related to argument '%s') - %s"
 	tests := []struct {
 		pairs        []string
-		name, reason string // name alone: the option is unknown
+		name, reason string // without a reason the option is unknown
 	}{
 		{[]string{"nope", "1"}, "nope", ""},
 		{[]string{"No pe", "1", "nope2", "2"}, "No pe", ""},
@@ -125,7 +125,7 @@ func TestStore_SetRefusals(t *testing.T) {
 	}
 	s := mustNew(t, Default())
 	s.OnChange(func(old, next *Options) error {
-		t.Error("the hook is asked about a change that is refused anyway")
+		t.Error("the hook is called for an invalid change")
 		return nil
 	})
 	before := *s.Get()
@@ -149,8 +149,8 @@ func TestStore_SetErrorTypes(t *testing.T) {
 	}
 }
 
-// TestStore_SetBothSidesOfAConflict may pass through a conflict, since only the whole
-// change counts.
+// TestStore_SetBothSidesOfAConflict checks that only the final values of a change are
+// tested for conflicts, not the intermediate ones.
 func TestStore_SetBothSidesOfAConflict(t *testing.T) {
 	s := mustNew(t, Default())
 	mustSet(t, s, "proto-max-bulk-len", "8mb", "client-query-buffer-limit", "16mb")
@@ -174,7 +174,7 @@ func TestStore_OnChange(t *testing.T) {
 	s.OnChange(func(old, next *Options) error { return errors.New("replaced before it is ever called") })
 	s.OnChange(func(old, next *Options) error {
 		if s.Get() != old {
-			t.Error("the change is in force before the hook has agreed")
+			t.Error("the change took effect before the hook returned")
 		}
 		calls = append(calls, fmt.Sprint(old.MaxClients, next.MaxClients))
 		return refusal
@@ -187,15 +187,15 @@ func TestStore_OnChange(t *testing.T) {
 	wantError(t, s.Set(pairs("timeout", "2", "maxclients", "6")),
 		"CONFIG SET failed (possibly related to argument 'maxclients') - no descriptors left")
 	if want := []string{"10000 5", "5 6", "5 6"}; !slices.Equal(calls, want) {
-		t.Errorf("the hook saw %q, want %q", calls, want)
+		t.Errorf("calls of the hook = %q, want %q", calls, want)
 	}
 	if o := s.Get(); o.MaxClients != 5 || o.Timeout != time.Second {
-		t.Errorf("a refused change is in force: %+v", *o)
+		t.Errorf("a refused change took effect: %+v", *o)
 	}
 }
 
-// TestStore_Concurrent changes two options together in many goroutines, and looks for
-// a reader that sees one without the other. It is for the race detector too.
+// TestStore_Concurrent changes two options together in several goroutines and checks that
+// no reader sees only one of the changes. It also gives the race detector work.
 func TestStore_Concurrent(t *testing.T) {
 	s := mustNew(t, Default())
 	mustSet(t, s, "timeout", "1", "maxclients", "1")
@@ -211,10 +211,10 @@ func TestStore_Concurrent(t *testing.T) {
 				default:
 				}
 				if o := s.Get(); int64(o.Timeout/time.Second) != int64(o.MaxClients) {
-					t.Errorf("timeout %v goes with maxclients %d", o.Timeout, o.MaxClients)
+					t.Errorf("inconsistent values: timeout %v, maxclients %d", o.Timeout, o.MaxClients)
 				}
 				if p := s.Match("timeout", "maxclients"); p[0].Value != p[1].Value {
-					t.Errorf("CONFIG GET shows %v", p)
+					t.Errorf("inconsistent values: Match = %v", p)
 				}
 			}
 		})

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// change says whether CONFIG SET may change an option.
+// change specifies whether CONFIG SET may change an option.
 type change uint8
 
 const (
 	live      change = iota // at any time
-	immutable               // never: the value is used once, at the start
-	protected               // never: the value leads to a file, and a client must not choose which
-	confined                // at any time: the value leads to a log file, and a client can choose among few
+	immutable               // never: the value is used only at startup
+	protected               // never: the value names a file or directory, which a client must not choose
+	confined                // at any time, to the log files that checkLogFile allows
 )
 
-// The groups, in the order in which the table lists them.
+// The groups of options, in the order of the table.
 const (
 	network       = "Network"
 	limits        = "Limits"
@@ -27,8 +27,8 @@ const (
 	compatibility = "Compatibility"
 )
 
-// How the help shows the values of an option. A form that ends in dots takes several
-// words, and a configuration file may give them without quotes.
+// The forms of values in the help text. A form that ends in dots accepts several words,
+// which need no quotes in a configuration file.
 const (
 	formAddresses = "ADDRESS ..."
 	formNumber    = "N"
@@ -51,20 +51,20 @@ type row struct {
 	name   string
 	group  string
 	form   string
-	help   string // completes the line of the help; a noun phrase without a period
+	help   string // text of the help line; a phrase without a period
 	change change
-	secret bool                   // never shown by CONFIG GET or in an error
-	adds   bool                   // lines of a file add up, as do flags; an empty one drops those before it
-	field  func(o *Options) value // the option's field in o
+	secret bool                   // not shown by CONFIG GET or in errors
+	adds   bool                   // lines of a file accumulate, as do flags; an empty one discards those before it
+	field  func(o *Options) value // returns the option's field in o
 }
 
-// The bounds that Redis gives to durations and counts.
+// The upper bounds of durations and counts, as in Redis.
 const (
 	most32 = math.MaxInt32
 	most64 = math.MaxInt64
 )
 
-// table is every option there is, by group.
+// table lists all options, by group.
 var table = []row{
 	{
 		name: "bind", group: network, form: formAddresses, change: immutable,
@@ -354,10 +354,10 @@ var table = []row{
 	},
 }
 
-// seconds is a duration in whole seconds, from none to what Redis takes.
+// seconds returns the value of a duration in whole seconds, from 0 to the maximum of Redis.
 func seconds(p *time.Duration) value { return span{p, time.Second, 0, most32} }
 
-// find returns the row of an option, whose name may be in any case, or nil.
+// find returns the row of the option called name, ignoring case, or nil if there is none.
 func find(name string) *row {
 	for i := range table {
 		if strings.EqualFold(table[i].name, name) {
@@ -367,11 +367,11 @@ func find(name string) *row {
 	return nil
 }
 
-// many reports whether the option takes several words.
+// many reports whether the option accepts several words.
 func (r *row) many() bool { return strings.HasSuffix(r.form, "...") }
 
-// joined returns what text means to the option behind what the same source has given it
-// before.
+// joined returns the value of the option after text, where before is its value so far
+// within the same source.
 func (r *row) joined(before, text string) string {
 	if !r.adds || before == "" || text == "" {
 		return text
@@ -382,7 +382,7 @@ func (r *row) joined(before, text string) string {
 // get returns the option's value in o as text.
 func (r *row) get(o *Options) string { return r.field(o).String() }
 
-// public is get for readers who must not learn a secret.
+// public returns the option's value in o as text, or "" if the option is secret.
 func (r *row) public(o *Options) string {
 	if r.secret {
 		return ""

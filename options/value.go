@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// value reads and writes one field of an Options as text. Set(String()) changes nothing.
+// value formats and parses one field of an Options. Set(String()) changes nothing.
 type value interface {
-	// Set parses text into the field. It returns an error in the words that Redis uses
-	// for the reason of a failed CONFIG SET, and then the field is not to be used.
+	// Set parses text into the field. The text of an error is the reason that Redis gives
+	// for a failed CONFIG SET. After an error the field may be invalid.
 	Set(text string) error
-	// String returns the text that CONFIG GET shows.
+	// String returns the value as CONFIG GET returns it.
 	String() string
-	// want completes "must be" with what Set accepts.
+	// want describes the values that Set accepts, as a phrase after "must be".
 	want() string
 }
 
@@ -27,7 +27,7 @@ var (
 	errYesNo   = errors.New("argument must be 'yes' or 'no'")
 )
 
-// within parses an integer as strictly as Redis: no sign but a minus, no leading zeros.
+// within parses an integer from lo to hi as strictly as Redis: without a plus sign or leading zeros.
 func within(text string, lo, hi int64) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || strconv.FormatInt(n, 10) != text {
@@ -60,7 +60,7 @@ func (v number) Set(text string) error {
 	return err
 }
 
-// span is a duration, as a whole number of its unit.
+// span is a duration as a whole number of units.
 type span struct {
 	p      *time.Duration
 	unit   time.Duration
@@ -107,7 +107,8 @@ func (v size) Set(text string) error {
 	return err
 }
 
-// parseSize reads digits and a unit, which is decimal without its "b" and binary with it.
+// parseSize parses digits and an optional unit. The units k, m and g are decimal; kb, mb
+// and gb are binary.
 func parseSize(text string) (int64, error) {
 	digits := strings.TrimRight(text, "bgkmBGKM")
 	units := map[string]int64{
@@ -121,7 +122,7 @@ func parseSize(text string) (int64, error) {
 	return int64(n) * unit, nil
 }
 
-// sizeOrPercent is a number of bytes, or a percentage, which is held as a negative number.
+// sizeOrPercent is a number of bytes, or a percentage, which is stored as a negative number.
 type sizeOrPercent struct{ p *int64 }
 
 var (
@@ -185,7 +186,7 @@ func (v boolean) Set(text string) error {
 	return nil
 }
 
-// enum is one of some names, in any case.
+// enum is one of names, ignoring case.
 type enum struct {
 	p     *string
 	names []string
@@ -210,7 +211,7 @@ func (v enum) Set(text string) error {
 	return errors.New("argument(s) must be one of the following: " + strings.Join(v.names, ", "))
 }
 
-// text is any text.
+// text is an arbitrary string.
 type text struct{ p *string }
 
 func (v text) String() string { return *v.p }
@@ -221,7 +222,7 @@ func (v text) Set(s string) error {
 	return nil
 }
 
-// directory is a path that is not empty.
+// directory is a path that is not empty and has no zero byte.
 type directory struct{ p *string }
 
 func (v directory) String() string { return *v.p }
@@ -235,7 +236,7 @@ func (v directory) Set(s string) error {
 	return nil
 }
 
-// filename is the name of a file in a directory that another option names.
+// filename is the name of a file without a path.
 type filename struct{ p *string }
 
 func (v filename) String() string { return *v.p }
@@ -272,7 +273,8 @@ func (v addresses) Set(s string) error {
 	return nil
 }
 
-// isAddress reports whether word can name an interface. It resolves nothing.
+// isAddress reports whether word is "*", an IP address or a valid host name. It does not
+// resolve names.
 func isAddress(word string) bool {
 	if word == "*" {
 		return true
@@ -288,13 +290,13 @@ func isAddress(word string) bool {
 			return false
 		}
 	}
-	// What ends in a number is meant as an IP address, and was none.
+	// A word whose last label is a number is an invalid IP address, not a host name.
 	last := word[strings.LastIndexByte(word, '.')+1:]
 	_, err := strconv.ParseUint(last, 10, 64)
 	return err != nil
 }
 
-// only is an option of which this version accepts a single value.
+// only is an option with a single valid value.
 type only struct {
 	value
 	legal string
@@ -315,7 +317,7 @@ func (v only) Set(s string) error {
 	return nil
 }
 
-// explained is an option whose refusal needs a reason.
+// explained is an option whose errors include a reason.
 type explained struct {
 	value
 	why string
@@ -330,7 +332,7 @@ func (v explained) Set(s string) error {
 	return nil
 }
 
-// savePoints is a list of pairs: seconds and changes.
+// savePoints is a list of pairs of seconds and changes.
 type savePoints struct{ p *[]SavePoint }
 
 var errSave = errors.New("Invalid save parameters")

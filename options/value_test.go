@@ -12,7 +12,7 @@ func TestValue_Set(t *testing.T) {
 	const save = "Invalid save parameters"
 	tests := []struct {
 		option, text string
-		want         string // the text of the value, or of the error
+		want         string // text of the value or of the error
 	}{
 		{"port", "0", "0"},
 		{"port", "65535", "65535"},
@@ -59,7 +59,7 @@ func TestValue_Set(t *testing.T) {
 		{"maxmemory", "1tb", memory},
 		{"maxmemory", "1bk", memory},
 		{"maxmemory", "1kbb", memory},
-		{"maxmemory", "1\u212a", memory}, // the sign of the kelvin, of which k is the lower case
+		{"maxmemory", "1\u212a", memory}, // KELVIN SIGN, whose lower case is k
 		{"maxmemory", "\xff", memory},
 		{"proto-max-bulk-len", "1023", "argument must be between 1024 and 536870912 inclusive"},
 		{"proto-max-bulk-len", "513mb", "argument must be between 1024 and 536870912 inclusive"},
@@ -176,7 +176,7 @@ func TestValue_Set(t *testing.T) {
 	}
 }
 
-// TestSetLeavesTheOldList keeps values that were handed out as they were.
+// TestSetLeavesTheOldList checks that Set does not modify the slices of earlier values.
 func TestSetLeavesTheOldList(t *testing.T) {
 	for name, lists := range map[string][2]string{"bind": {"127.0.0.1", "10.0.0.1"}, "save": {"60 1 300 5", "9 9 8 8"}} {
 		old := Default()
@@ -207,7 +207,7 @@ func FuzzValue(f *testing.F) {
 				t.Errorf("%s: %q becomes %q, which becomes %q: %v", r.name, text, shown, v.String(), err)
 			}
 			if o.Validate() != nil && o.conflict() == nil {
-				t.Errorf("%s: %q is taken, but not valid: %v", r.name, text, o.Validate())
+				t.Errorf("%s: %q is accepted, but not valid: %v", r.name, text, o.Validate())
 			}
 			if r.form == formYesNo && !strings.Contains("yes no", shown) {
 				t.Errorf("%s: %q is shown as %q", r.name, text, shown)
