@@ -7,8 +7,8 @@ import (
 
 var errLast = errors.New("the last command of a write failed")
 
-// closed sends requests on one connection, each batch once the one before has been
-// answered, until the round ends.
+// closed sends batches of requests on one connection until the round ends. It sends each
+// batch after all replies to the previous one.
 func (r *round) closed(l *link) error {
 	for now := r.now(); !r.over(now); {
 		n, count := r.claim(now)
@@ -23,7 +23,7 @@ func (r *round) closed(l *link) error {
 	return nil
 }
 
-// exchange sends n requests, reads the replies and returns the time of the last one.
+// exchange sends n requests, reads the replies and returns the time of the last reply.
 func (r *round) exchange(l *link, n int, count bool) (now int64, err error) {
 	l.out = l.source.append(l.out[:0], n)
 	if last := l.source.last; last != nil {
@@ -33,8 +33,8 @@ func (r *round) exchange(l *link, n int, count bool) (now int64, err error) {
 	return r.answers(l, n, count)
 }
 
-// answersWithLast is answers for a write that ends with a command which is not counted. What is
-// before it counts as answered when it is.
+// answersWithLast is like answers, for a write that ends with an additional, uncounted
+// command. The latency of the n requests ends with the reply to that command.
 func (r *round) answersWithLast(l *link, n int, count bool) (now int64, err error) {
 	sent := r.now()
 	if err := l.write(r, sent); err != nil {
@@ -73,7 +73,7 @@ func (r *round) answersWithLast(l *link, n int, count bool) (now int64, err erro
 	}
 }
 
-// answers writes what is in out, n requests, and reads the replies to them.
+// answers writes l.out, which contains n requests, and reads the replies to them.
 func (r *round) answers(l *link, n int, count bool) (now int64, err error) {
 	sent := r.now()
 	if err := l.write(r, sent); err != nil {
@@ -102,8 +102,8 @@ func (r *round) answers(l *link, n int, count bool) (now int64, err error) {
 	return now, nil
 }
 
-// claim takes requests of what a round may send, at most a batch, and says whether they
-// count. During the warm-up they do not, and there is no bound.
+// claim reserves up to one batch of the requests that the round may still send, and
+// reports whether they are counted. During the warm-up requests are neither counted nor limited.
 func (r *round) claim(now int64) (n int, count bool) {
 	if r.requests == 0 || !r.counted(now) {
 		return r.depth, r.counted(now)

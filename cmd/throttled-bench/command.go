@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// exhaustedLimit admits one request a year: the second one to a key is denied, and so
-	// is every one until the benchmark is long over.
+	// exhaustedLimit admits one request per year. The second request to a key is denied,
+	// as is every later one during the benchmark.
 	exhaustedLimit = "0 1 31536000"
-	// ampleLimit admits a thousand million requests to each key. It earns them back so
-	// slowly that the target has to keep the key, as it does in earnest.
+	// ampleLimit admits a burst of 1,000,000,000 requests to each key and restores one per
+	// second. A used key takes at least a second to be at rest, so the target must store it.
 	ampleLimit = "1000000000 1 1"
 )
 
-// kind is what a piece of a request is.
+// kind is the kind of a piece of a request.
 type kind uint8
 
 const (
@@ -27,10 +27,10 @@ const (
 	keyPart
 	numberPart // {n}
 	randomPart // {rand}
-	headPart   // length of an argument that holds numbers
+	headPart   // length of an argument that contains numbers
 )
 
-// placeholders are what a template may hold.
+// placeholders maps the placeholders of templates to the kinds of their pieces.
 var placeholders = map[string]kind{"{key}": keyPart, "{n}": numberPart, "{rand}": randomPart}
 
 // piece is a part of an encoded request.
@@ -38,18 +38,18 @@ type piece struct {
 	kind kind
 	text []byte // of a literal
 
-	// Of a head: the bytes of the argument that are always there, and how often each
-	// number is in it.
+	// Of a headPart: the bytes of the argument without its numbers, and the number of
+	// occurrences of {n} and {rand}.
 	fixed, numbers, randoms int
 }
 
 // command encodes requests. It is safe for concurrent use.
 type command struct {
-	text    string // as the user would write it
+	text    string // the template
 	layout  layout
 	pieces  []piece
-	random  bool // {rand} occurs
-	limiter bool // replies say whether the request was denied
+	random  bool // the template contains {rand}
+	limiter bool // a CL. command: replies show whether the request was denied
 }
 
 // throttle returns the command CL.THROTTLE with a limit.
@@ -61,7 +61,7 @@ func throttle(limit string, l layout) *command {
 	return c
 }
 
-// parseTemplate reads a command as redis-cli would, with placeholders.
+// parseTemplate parses a command with placeholders, quoted as for redis-cli.
 func parseTemplate(text string, l layout) (*command, error) {
 	words, err := resp.SplitLine(nil, []byte(text))
 	if err != nil {
@@ -78,7 +78,7 @@ func parseTemplate(text string, l layout) (*command, error) {
 	return c, nil
 }
 
-// addText adds a literal, to the one before if there is one: a request is then few pieces.
+// addText adds a literal. It extends a preceding literal to keep the number of pieces small.
 func (c *command) addText(s string) {
 	if last := len(c.pieces) - 1; last >= 0 && c.pieces[last].kind == literal {
 		c.pieces[last].text = append(c.pieces[last].text, s...)
@@ -118,8 +118,8 @@ func (c *command) addArgument(word string) {
 	c.addText("\r\n")
 }
 
-// splitPlaceholders cuts a word into placeholders and what is between them. Braces
-// around anything else are text.
+// splitPlaceholders splits a word into placeholders and the text between them. Braces
+// around other words are text.
 func splitPlaceholders(word string) (parts []string) {
 	start := 0
 	for i := 0; i < len(word); {
@@ -140,7 +140,7 @@ func splitPlaceholders(word string) (parts []string) {
 	return parts
 }
 
-// append appends one request.
+// append appends one encoded request to dst.
 func (c *command) append(dst []byte, index, number, random int64) []byte {
 	for i := range c.pieces {
 		switch p := &c.pieces[i]; p.kind {
@@ -160,7 +160,7 @@ func (c *command) append(dst []byte, index, number, random int64) []byte {
 	return dst
 }
 
-// digits returns how many n takes, which is not negative.
+// digits returns the number of decimal digits of n, which must not be negative.
 func digits(n int64) int {
 	count := 1
 	for n >= 10 {
@@ -170,14 +170,14 @@ func digits(n int64) int {
 	return count
 }
 
-// workload says what is sent, by all connections together.
+// workload describes the requests of all connections.
 type workload struct {
 	layout    layout
 	dist      dist
 	seed      uint64
 	usual     *command
 	exhausted *command // nil without -denied
-	denied    float64  // share of requests that go to exhausted keys
+	denied    float64  // share of requests to exhausted keys
 	last      *command // nil without -last
 }
 
@@ -186,13 +186,13 @@ type source struct {
 	workload
 	choose chooser
 	rng    *rand.Rand
-	bar    uint64 // random numbers below it go to exhausted keys
+	bar    uint64 // random numbers up to it select an exhausted key, unless 0
 	number int64
 	step   int64
 }
 
-// source returns the stream of connection conn of conns in a round. The same arguments
-// make the same stream.
+// source returns the stream of connection conn of conns in a round. Equal arguments
+// return equal streams.
 func (w workload) source(round, conn, conns int) *source {
 	rng := rand.New(rand.NewPCG(w.seed, uint64(round)<<32|uint64(conn)))
 	s := &source{workload: w, rng: rng, number: int64(conn), step: int64(conns)}
@@ -206,7 +206,7 @@ func (w workload) source(round, conn, conns int) *source {
 	return s
 }
 
-// append appends the next n requests.
+// append appends the next n encoded requests to dst.
 func (s *source) append(dst []byte, n int) []byte {
 	for range n {
 		index, random, c := s.choose.next(), int64(0), s.usual

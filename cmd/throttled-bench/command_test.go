@@ -36,13 +36,13 @@ func TestCommandAppend(t *testing.T) {
 func TestCommandJudgesDenials(t *testing.T) {
 	for template, want := range map[string]bool{"CL.THROTTLE a 1 1 1": true, "cl.window a": true, "GET a": false, "CL": false} {
 		if c, err := parseTemplate(template, testLayout); err != nil || c.limiter != want {
-			t.Errorf("%q: denials are judged: %v; want %v", template, !want, want)
+			t.Errorf("%q: limiter = %v; want %v", template, !want, want)
 		}
 	}
 }
 
-// FuzzTemplate checks that whatever a template is, its encoding is one command with the
-// words that replacing the placeholders gives.
+// FuzzTemplate checks that the encoding of any template is one command, whose words are
+// those of the template with the placeholders replaced.
 func FuzzTemplate(f *testing.F) {
 	for _, s := range []string{"PING", "SET {key} {n}", "a {rand}{rand", "{n}{{key}} '' \"\\x00\"", "}{ {}"} {
 		f.Add(s, int64(7), int64(123), int64(0))
@@ -57,7 +57,7 @@ func FuzzTemplate(f *testing.F) {
 		}
 		words, err := resp.SplitLine(nil, []byte(template))
 		if err != nil {
-			t.Fatalf("%q was taken but does not split: %v", template, err)
+			t.Fatalf("%q was accepted but cannot be split: %v", template, err)
 		}
 		fill := strings.NewReplacer("{key}", string(testLayout.append(nil, index)), "{n}", strconv.FormatInt(number, 10), "{rand}", strconv.FormatInt(random, 10))
 		want := make([]string, len(words))
@@ -87,7 +87,7 @@ func TestSourceShareOfDenials(t *testing.T) {
 		stream := string(w.source(0, 0, 1).append(nil, n))
 		used := float64(strings.Count(stream, "$1\r\n0\r\n$1\r\n1\r\n$8\r\n31536000\r\n"))
 		if bound := 5 * math.Sqrt(n*share*(1-share)); math.Abs(used-n*share) > bound {
-			t.Errorf("share %v: %v of %d requests go to keys that are used up; want within %v of %v", share, used, n, bound, n*share)
+			t.Errorf("share %v: %v of %d requests are for exhausted keys; want within %v of %v", share, used, n, bound, n*share)
 		}
 		if total := strings.Count(stream, "*5\r\n"); total != n {
 			t.Errorf("share %v: %d requests; want %d", share, total, n)
@@ -99,7 +99,7 @@ func TestSourceShareOfDenials(t *testing.T) {
 	f(1)
 }
 
-// TestSourceKeysApart checks that the keys that are used up are not those of the others.
+// TestSourceKeysApart checks that the exhausted keys differ from the other keys.
 func TestSourceKeysApart(t *testing.T) {
 	w := testWorkload(t, "-denied", "0.5", "-keys", "10", "-key-size", "8")
 	stream := string(w.source(0, 0, 1).append(nil, 1000))
@@ -107,7 +107,7 @@ func TestSourceKeysApart(t *testing.T) {
 		words := strings.Split(request, "\r\n")
 		index, err := strconv.Atoi(strings.TrimPrefix(words[3], "bench:"))
 		if usedUp := words[len(words)-2] == "31536000"; err != nil || usedUp != (index >= 10) || index >= 20 {
-			t.Fatalf("key %q goes with the period %q", words[3], words[len(words)-2])
+			t.Fatalf("key %q is sent with period %q", words[3], words[len(words)-2])
 		}
 	}
 }
@@ -118,16 +118,16 @@ func TestSourceIsReproducible(t *testing.T) {
 	same, reseeded := stream(w, 1, 2), w
 	reseeded.seed++
 	if stream(w, 1, 2) != same {
-		t.Error("the same seed, round and connection make another stream")
+		t.Error("the same seed, round and connection return a different stream")
 	}
 	for name, other := range map[string]string{"round": stream(w, 2, 2), "connection": stream(w, 1, 3), "seed": stream(reseeded, 1, 2)} {
 		if other == same {
-			t.Errorf("another %s makes the same stream", name)
+			t.Errorf("another %s returns the same stream", name)
 		}
 	}
 }
 
-// TestSourceNumbers checks that the numbers of all connections together have no gap.
+// TestSourceNumbers checks that the numbers of all connections together are consecutive.
 func TestSourceNumbers(t *testing.T) {
 	w := testWorkload(t, "-command", "ECHO {n}")
 	for conn, want := range []string{"0 3 6", "1 4 7", "2 5 8"} {

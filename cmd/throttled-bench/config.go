@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// config is what the flags say, checked.
+// config holds the values of the flags.
 type config struct {
 	targets []target
 	work    workload
@@ -22,20 +22,19 @@ type config struct {
 	conns    int
 	depth    int     // requests in one write
 	threads  int     // cores that the generator may use
-	rate     float64 // requests a second in total; 0: closed loop
+	rate     float64 // requests per second in total; 0: closed loop
 	duration time.Duration
-	requests int64 // 0: the duration alone ends a round
+	requests int64 // 0: a round is limited by duration only
 	warmup   time.Duration
 	rounds   int
-	timeout  time.Duration // longest silence of a target that owes replies
+	timeout  time.Duration // maximum wait for outstanding replies
 
-	output   string // a key of reports
+	output   string // key in reports
 	plot     string // file name, or ""
-	progress string // "yes", "no", or "" for what stderr is
+	progress string // "yes", "no", or "": if stderr is a terminal
 }
 
-// Bounds on what flags may ask for. They keep a slip of the finger from taking down the
-// machine.
+// Upper bounds of flags. They protect the machine from typing errors.
 const (
 	maxConns   = 50_000
 	maxDepth   = 10_000
@@ -43,7 +42,7 @@ const (
 	maxRate    = 1e8
 )
 
-// never is a duration that no round lasts.
+// never is longer than any round.
 const never = 1000 * time.Hour
 
 const usageHead = `Usage: throttled-bench [flags] [TARGET ...]
@@ -55,11 +54,11 @@ ratios are to the first.
 
 `
 
-// texts are the flags that need more than the flag package to read.
+// texts holds the flags that are parsed by fill instead of the flag package.
 type texts struct{ dist, limit, command, last, denied string }
 
-// parseFlags reads the command line. It returns flag.ErrHelp if that asks for help, which
-// is then in help.
+// parseFlags parses the command line. If that requests help, parseFlags writes the help
+// text to help and returns flag.ErrHelp.
 func parseFlags(args []string, help io.Writer) (*config, error) {
 	c := &config{}
 	t := &texts{}
@@ -130,7 +129,7 @@ func parseTargets(c *config, args []string) error {
 	return nil
 }
 
-// check holds every number against its bounds.
+// check returns an error if a value is out of range or unknown.
 func (c *config) check() error {
 	keys := &c.work.layout
 	return errors.Join(
@@ -172,7 +171,7 @@ func (c *config) checkPlot() error {
 	return known("plot", strings.ToLower(filepath.Ext(c.plot)), []string{".svg", ".png"})
 }
 
-// fill turns texts into the workload. Set names the flags that were given.
+// fill parses t into the workload. The keys of set are the flags that were given.
 func (t *texts) fill(w *workload, set map[string]bool) (err error) {
 	if w.dist, err = parseDist(t.dist); err != nil {
 		return fmt.Errorf("-dist %q: %w", t.dist, err)
@@ -220,7 +219,8 @@ func parseShare(s string) (float64, error) {
 	return share, nil
 }
 
-// checkLimit wants three or four integers. What they may be is the target's to say.
+// checkLimit returns an error unless s is three or four integers. The target checks
+// their ranges.
 func checkLimit(s string) error {
 	words := strings.Fields(s)
 	if len(words) != 3 && len(words) != 4 {

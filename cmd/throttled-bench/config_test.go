@@ -115,7 +115,7 @@ func TestParseTarget(t *testing.T) {
 	f("unix:x", target{"x", "unix", "x", "", ""})
 }
 
-// TestParseTargetRefuses also wants that no password is shown.
+// TestParseTargetRefuses also checks that errors do not contain the password.
 func TestParseTargetRefuses(t *testing.T) {
 	f := func(s, want string) {
 		t.Helper()

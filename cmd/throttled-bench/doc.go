@@ -1,52 +1,52 @@
-// Command throttled-bench measures how fast a server that speaks the Redis protocol
-// answers, and what that costs it. It sends CL.THROTTLE or any other command to one or
-// more targets, in turn, so that throttled can be compared with Redis by the same run.
+// Command throttled-bench measures the throughput, latency and CPU cost of servers that
+// speak the Redis protocol. It sends CL.THROTTLE or any other command to one or more
+// targets in turn, so that one run can compare throttled with Redis.
 //
-// # What a latency is
+// # Latency
 //
-// In the closed loop (without -rate) every connection writes -depth requests in one
-// write, reads their replies, and starts again. A latency is the time from just before
-// that write until the read that completed the reply. A closed loop slows down with its
-// target: while the target stalls, few requests are waiting to be measured, so its
-// percentiles are those of a polite caller, not of independent ones.
+// In the closed loop (without -rate) each connection sends -depth requests in one write,
+// reads their replies, and repeats. A latency is the time from just before the write to
+// the read that completed the reply. A closed loop slows down with its target: while the
+// target stalls, few requests are in flight, so the percentiles do not describe
+// independent clients.
 //
 // In the open loop (-rate) requests are sent on a schedule that is fixed before the run:
 // write j, of -depth requests, is due at j*depth/rate seconds, on connection j modulo
-// -conns. A latency is the time from when the request was due, not from when it was
-// written. Requests that a stalled target, a full socket or a late generator held up
-// therefore show the wait, and nothing hides it (no "coordinated omission"). Nothing
-// bounds how many requests of a connection are under way but the sockets' buffers. How
-// late the writes were is reported beside the latencies.
+// -conns. A latency is measured from the time at which the request was due, not from the
+// time of the write. It therefore includes the delay caused by a stalled target, a full
+// socket or a late generator (no "coordinated omission"). The number of requests in
+// flight on a connection is bounded by the socket buffers only. The delay of the writes
+// is reported separately.
 //
-// Replies with an error count neither as throughput nor in the latencies. Replies that
-// deny a request do: denying is a limiter's work.
+// Error replies are excluded from throughput and latencies. Replies that deny a request
+// are included, since denial is a regular result of a limiter.
 //
-// # How it is measured
+// # Method
 //
-// Requests that were sent, or in the open loop were due, during -warmup are not counted.
+// Requests sent during -warmup, or in the open loop due during -warmup, are not counted.
 // Throughput is the number of good replies divided by the time from the end of the
-// warm-up to the last reply. Latencies go into HDR histograms with three significant
-// digits; those of more than 60 seconds count as 60 seconds. With several -rounds, each
-// figure is the median of the rounds, but for max, the largest, and counts, the sums.
-// The rounds alternate between the targets, so that a noisy moment of the machine does
-// not fall on one of them alone.
+// warm-up to the last reply. Latencies are recorded in HDR histograms with three
+// significant digits; values above 60 seconds are recorded as 60 seconds. With several
+// -rounds, each figure is the median of the rounds, except that max is the maximum and
+// counts are sums. The rounds alternate between the targets, so that temporary load on
+// the machine does not affect a single target only.
 //
-// -threads is the number of cores that the generator may use (GOMAXPROCS). In the closed
-// loop there is one goroutine per connection on these. In the open loop there are
-// as many goroutines more, each with a thread of its own, which sleep until requests
-// are due and write them.
+// -threads is the number of cores that the generator may use (GOMAXPROCS). Each
+// connection has one goroutine. The open loop adds one goroutine per thread, but at most
+// one per connection. Each is locked to an OS thread, sleeps until requests are due and
+// writes them; GOMAXPROCS is raised by their number.
 //
-// If the target's process is on this machine, and this user may look at it, the report
-// shows its CPU time per reply, from the end of the warm-up to the end of the round, and
-// its resident memory. The process is the one that has the target's listening socket.
+// If the target runs on this machine and its process is visible to the user, the report
+// contains its CPU time per reply, from the end of the warm-up to the end of the round,
+// and its resident memory. The process is the owner of the target's listening socket.
 //
 // # Caveats
 //
-// On the same machine, the generator and the target share the cores: throughput is then
-// that of both. The report says so when all cores were busy, and it says when the
-// generator itself was at its limit; compare the CPU time per request instead.
+// On the same machine, the generator and the target share the cores, and throughput
+// depends on both. The report contains a note if all cores were busy, or if the generator
+// was at its limit; in these cases compare the CPU time per request.
 //
-// A target in a container may be reached through a proxy, whose process is then the one
-// measured. The kernel counts CPU time in hundredths of a second, so short runs show it
-// coarsely. Work that is put off beyond the end of the round is not seen.
+// A target in a container may be reached through a proxy, whose process is then measured
+// instead. The kernel counts CPU time in hundredths of a second, so CPU figures of short
+// runs are coarse. Work that the target defers beyond the end of the round is not measured.
 package main

@@ -15,20 +15,20 @@ import (
 const (
 	admits = "*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n"
 	denies = "*5\r\n:1\r\n:16\r\n:0\r\n:2\r\n:32\r\n"
-	closes = ""  // in place of a reply: the connection
+	closes = ""  // close the connection without a reply
 	silent = " " // no reply
 )
 
-// fake is a server that answers as a test wants.
+// fake is a server with replies defined by the test.
 type fake struct {
 	addr   string
 	answer func(number int, args []string) string
 
-	mu       sync.Mutex // held while a request is answered, so one that waits stalls all
+	mu       sync.Mutex // held while a request is answered, so that a blocked answer stalls all connections
 	requests int
 }
 
-// newFake serves on a free port, or on a unix socket, until the test ends.
+// newFake starts a fake on a free TCP port or on a unix socket. It is closed when the test ends.
 func newFake(t *testing.T, network string, answer func(number int, args []string) string) *fake {
 	t.Helper()
 	address := "127.0.0.1:0"
@@ -104,11 +104,11 @@ func (f *fake) asked() int {
 	return f.requests
 }
 
-// limiter answers as a limiter does that admits all.
+// limiter answers like a limiter that admits every request.
 func limiter(int, []string) string { return admits }
 
-// stall answers one request late by stallTime, and with it all that come
-// meanwhile.
+// stall delays the reply to one request, and to all requests that arrive meanwhile, by
+// up to stallTime.
 func stall(at int) func(int, []string) string {
 	return func(number int, _ []string) string {
 		if number == at {
@@ -118,5 +118,5 @@ func stall(at int) func(int, []string) string {
 	}
 }
 
-// stallTime is longer than a busy machine stalls.
+// stallTime is longer than scheduling delays on a busy machine.
 const stallTime = 500 * time.Millisecond

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// figure numbers what is measured.
+// figure identifies a measured quantity.
 type figure int
 
 const (
@@ -38,7 +38,7 @@ const (
 	figureCount
 )
 
-// values holds a value of each figure. Those that were not measured are NaN.
+// values holds the value of each figure, NaN if it was not measured.
 type values [figureCount]float64
 
 func noValues() (v values) {
@@ -48,26 +48,25 @@ func noValues() (v values) {
 	return v
 }
 
-// unit says how a value is written.
+// unit specifies the format of a value.
 type unit uint8
 
 const (
 	whole   unit = iota // a count
 	micros              // microseconds
-	percent             // a share, shown as percentage in text
-	decimal             // two digits behind the point
+	percent             // a share, shown as a percentage in text
+	decimal             // two decimal places
 	mebi                // shown as MiB in text
 )
 
-// figureInfo says all there is to know about a figure; JSON, CSV, the text report,
-// medians and ratios follow it.
+// figureInfo describes a figure for JSON, CSV, the text report, medians and ratios.
 type figureInfo struct {
 	name  string // in JSON and CSV
-	label string // in text; "" is not shown there
+	label string // in text
 	unit  unit
-	merge func([]float64) float64 // over the rounds
-	ratio bool                    // shown for further targets
-	quiet bool                    // not shown in text while it is zero
+	merge func([]float64) float64 // merges the values of the rounds
+	ratio bool                    // ratios to the first target are reported
+	quiet bool                    // omitted in text if zero for all targets
 }
 
 var figureTable = [figureCount]figureInfo{
@@ -99,7 +98,7 @@ var figureTable = [figureCount]figureInfo{
 	generatorCores:   {"generator_cores", "generator cores busy", decimal, median, false, false},
 }
 
-// percentiles are the figures that are read off a histogram.
+// percentiles lists the figures that are percentiles of the latency histogram.
 var percentiles = []struct {
 	of   float64
 	into figure
@@ -113,7 +112,7 @@ func sum(list []float64) float64 {
 	return total
 }
 
-// median returns the middle value, or the mean of the two in the middle.
+// median returns the middle value, or the mean of the two middle values.
 func median(list []float64) float64 {
 	list = slices.Sorted(slices.Values(list))
 	middle := len(list) / 2
@@ -123,8 +122,8 @@ func median(list []float64) float64 {
 	return (list[middle-1] + list[middle]) / 2
 }
 
-// mergeValues makes one value of those of all rounds. A figure that not every round has
-// measured has none.
+// mergeValues merges the values of all rounds. A figure that was not measured in every
+// round is NaN.
 func mergeValues(rounds []values) values {
 	merged := noValues()
 	for f := range figureCount {
@@ -139,7 +138,8 @@ func mergeValues(rounds []values) values {
 	return merged
 }
 
-// ratio returns a figure in relation to that of the first target, or NaN.
+// ratio returns the ratio of figure f to that of the first target. It returns NaN if the
+// figure has no ratio or is 0 for the first target.
 func (v values) ratio(first values, f figure) float64 {
 	if !figureTable[f].ratio || first[f] == 0 {
 		return math.NaN()

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// layout says what the key of each index looks like: the prefix, and the index, filled
-// up with zeros to a fixed size.
+// layout defines the key of each index: the prefix and the index, which is padded with
+// zeros to a fixed size of the key.
 type layout struct {
 	keys   int64
 	size   int // bytes of a key
 	prefix string
 }
 
-// maxExhausted is the most keys that -denied uses up before a round.
+// maxExhausted is the maximum number of keys that -denied exhausts before a round.
 const maxExhausted = 10_000
 
-// exhausted returns how many keys behind the usual ones stand for callers that are
-// denied.
+// exhausted returns the number of exhausted keys. Their indices follow those of the
+// other keys.
 func (l layout) exhausted() int64 { return min(l.keys, maxExhausted) }
 
 func (l layout) check() error {
@@ -32,7 +32,7 @@ func (l layout) check() error {
 	return nil
 }
 
-// append appends the key of an index.
+// append appends the key of an index to dst.
 func (l layout) append(dst []byte, index int64) []byte {
 	dst = append(dst, l.prefix...)
 	start := len(dst)
@@ -46,7 +46,7 @@ func (l layout) append(dst []byte, index int64) []byte {
 	return dst
 }
 
-// dist is a way to choose keys.
+// dist is a distribution of keys.
 type dist struct {
 	name     string
 	exponent float64 // of zipf
@@ -59,7 +59,7 @@ const (
 	hotDist        = "hot"
 )
 
-// defaultExponent is what web traffic and the YCSB benchmark have.
+// defaultExponent is the exponent of the YCSB benchmark and typical of web traffic.
 const defaultExponent = 0.99
 
 func (d dist) String() string {
@@ -86,7 +86,8 @@ func parseDist(s string) (dist, error) {
 	return dist{}, errors.New("must be uniform, zipf[:exponent], sequential or hot")
 }
 
-// chooser returns the index of one key after the other, from 0 up to the number of keys.
+// chooser generates indices of keys: next returns the next one, at least 0 and less than
+// the number of keys.
 type chooser interface{ next() int64 }
 
 // chooser returns the chooser of connection conn of conns.
@@ -102,7 +103,7 @@ func (d dist) chooser(keys int64, conn, conns int, rng *rand.Rand) chooser {
 	return hot{}
 }
 
-// uniform chooses every key equally often.
+// uniform chooses all keys with equal probability.
 type uniform struct {
 	rng  *rand.Rand
 	keys int64
@@ -110,7 +111,7 @@ type uniform struct {
 
 func (u *uniform) next() int64 { return u.rng.Int64N(u.keys) }
 
-// sequential goes through the keys in order, of which each connection takes its part.
+// sequential chooses the keys in order, interleaved over the connections.
 type sequential struct{ at, step, keys int64 }
 
 func (s *sequential) next() int64 {
@@ -127,16 +128,16 @@ type hot struct{}
 
 func (hot) next() int64 { return 0 }
 
-// zipf chooses the key of index i with a probability in proportion to 1/(i+1)^exponent,
-// in constant time and memory, by rejection-inversion (Hörmann and Derflinger, 1996). The
-// generator in math/rand/v2 takes only exponents over 1, which excludes the usual ones.
+// zipf chooses the key of index i with a probability proportional to 1/(i+1)^exponent, in
+// constant time and memory, by rejection-inversion (Hörmann and Derflinger, 1996). The
+// generator in math/rand/v2 requires exponents above 1, which excludes the usual ones.
 type zipf struct {
 	rng      *rand.Rand
 	exponent float64
 	n        float64
-	first    float64 // integral up to 1.5, less the first key's share
+	first    float64 // integral up to 1.5, minus the weight of the first key
 	last     float64 // integral up to n + 0.5
-	sure     float64 // distance within which a candidate needs no check
+	sure     float64 // distance within which a candidate is accepted without a check
 }
 
 func newZipf(rng *rand.Rand, exponent float64, n int64) *zipf {
@@ -160,8 +161,8 @@ func (z *zipf) next() int64 {
 
 func (z *zipf) density(x float64) float64 { return math.Exp(-z.exponent * math.Log(x)) }
 
-// integral is that of the density from 1 to x. It is written so that it holds for an
-// exponent of 1 and stays exact near it.
+// integral returns the integral of the density from 1 to x. The formula is also accurate
+// for exponents at and near 1.
 func (z *zipf) integral(x float64) float64 {
 	log := math.Log(x)
 	t := (1 - z.exponent) * log
@@ -171,7 +172,7 @@ func (z *zipf) integral(x float64) float64 {
 	return log * math.Expm1(t) / t
 }
 
-// inverse returns the x of an integral.
+// inverse is the inverse function of integral.
 func (z *zipf) inverse(integral float64) float64 {
 	t := max((1-z.exponent)*integral, -1)
 	if math.Abs(t) < 1e-8 {

@@ -19,7 +19,7 @@ func TestLayoutAppend(t *testing.T) {
 	f(layout{10, 3, ""}, 42, "042")
 }
 
-// draw counts how often each of n keys is chosen.
+// draw returns the number of times that each of n keys is chosen.
 func draw(c chooser, n int64, draws int) []float64 {
 	counts := make([]float64, n)
 	for range draws {
@@ -28,8 +28,9 @@ func draw(c chooser, n int64, draws int) []float64 {
 	return counts
 }
 
-// chiSquare measures how far counts are from what weights let expect. Its mean is the
-// number of keys less one, and its standard deviation the root of twice that.
+// chiSquare returns the chi-square statistic of counts against the expected values. Its
+// mean is the number of keys minus one, and its standard deviation is the square root of
+// twice that.
 func chiSquare(counts []float64, weight func(i int) float64) float64 {
 	drawn, weights := sum(counts), 0.0
 	for i := range counts {
@@ -59,7 +60,7 @@ func TestDistributions(t *testing.T) {
 	f(dist{zipfDist, 0.99}, 2, func(i int) float64 { return math.Pow(float64(i+1), -0.99) })
 }
 
-// TestZipfBounds checks that no key is out of range, also where numbers are large.
+// TestZipfBounds checks that no key is out of range, including with many keys.
 func TestZipfBounds(t *testing.T) {
 	for _, exponent := range []float64{0.01, 0.99, 1, 2, 10} {
 		for _, n := range []int64{1, 2, 1_000_000, 1_000_000_000_000_000} {
@@ -73,7 +74,7 @@ func TestZipfBounds(t *testing.T) {
 	}
 }
 
-// TestSequential checks that the connections together go through all keys in turn.
+// TestSequential checks that all connections together choose all keys in order.
 func TestSequential(t *testing.T) {
 	f := func(keys int64, conns int) {
 		t.Helper()

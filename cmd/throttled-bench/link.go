@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// link is one connection with its requests. The goroutine that reads from it owns it; in
-// the open loop out, requests and wroteBy belong to the one that writes.
+// link is one connection and the state of its requests. It is owned by the reading
+// goroutine, except that in the open loop source, out and wroteBy are owned by the
+// writing goroutine.
 type link struct {
 	conn    net.Conn
 	source  *source
@@ -19,15 +20,15 @@ type link struct {
 	journal journal
 	timeout time.Duration
 
-	in         []byte // what has been read is in[start:end]
+	in         []byte // in[start:end] is read but not yet processed
 	start, end int
-	readBy     int64 // the deadline that is set for reading
-	arrived    int64 // when the last bytes came, in the open loop
+	readBy     int64 // current read deadline
+	arrived    int64 // in the open loop: time of the last read
 
 	out     []byte
-	wroteBy int64 // the deadline that is set for writing
+	wroteBy int64 // current write deadline
 
-	sent atomic.Int64 // in the open loop, once writing has ended: writes; until then -1
+	sent atomic.Int64 // in the open loop: number of writes; -1 until writing has ended
 }
 
 const inputSize = 16 << 10
@@ -38,9 +39,10 @@ var (
 	errExtra   = errors.New("the target sends more replies than there were requests")
 )
 
-// renew returns the deadline for what begins at a time, and whether it has to be set. It
-// is set now and then only, since that costs more than to encode a request. A wait may
-// therefore last up to a quarter longer than the timeout.
+// renew returns the deadline of an operation that begins at from, and reports whether it
+// must be set on the connection. Setting a deadline costs more than encoding a request,
+// so each deadline has a margin and is reused. A wait may therefore exceed the timeout
+// by up to a quarter.
 func renew(set, from int64, timeout time.Duration) (by int64, stale bool) {
 	if by = from + int64(timeout); set < by {
 		return by + int64(timeout)/4, true
@@ -48,7 +50,7 @@ func renew(set, from int64, timeout time.Duration) (by int64, stale bool) {
 	return set, false
 }
 
-// write sends what is in out.
+// write sends l.out.
 func (l *link) write(r *round, now int64) error {
 	by, stale := renew(l.wroteBy, now, l.timeout)
 	if stale {
@@ -65,8 +67,8 @@ func (l *link) write(r *round, now int64) error {
 	return nil
 }
 
-// expect sets the deadline for reading: the timeout counts from a time at which replies
-// came last or are due next.
+// expect sets the read deadline. The timeout starts at from, when the last replies
+// arrived or the next ones are due.
 func (l *link) expect(r *round, from int64) error {
 	by, stale := renew(l.readBy, from, l.timeout)
 	if !stale {
@@ -76,7 +78,7 @@ func (l *link) expect(r *round, from int64) error {
 	return l.conn.SetReadDeadline(r.start.Add(time.Duration(by)))
 }
 
-// read waits for bytes and reads them.
+// read reads into l.in and blocks until at least one byte is available.
 func (l *link) read() error {
 	if l.start > 0 {
 		copy(l.in, l.in[l.start:l.end])
@@ -105,8 +107,8 @@ func lost(err error) error {
 	return fmt.Errorf("connection lost: %w", err)
 }
 
-// take looks at the replies that have been read, at most limit of them. Errors are noted
-// if they are to count.
+// take processes up to limit of the replies that have been read. It records error replies
+// in the journal if count is true.
 func (l *link) take(limit int, count bool) (c counts, err error) {
 	for l.start < l.end && limit > 0 {
 		done, v, err := l.scanner.next(l.in[l.start:l.end])

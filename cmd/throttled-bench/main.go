@@ -20,12 +20,12 @@ const (
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	// A second Ctrl-C ends the program at once, even if a target never answers.
+	// A second Ctrl-C terminates the program immediately, even if a target does not reply.
 	context.AfterFunc(ctx, cancel)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the program with its surroundings as arguments.
+// run runs the program with the given arguments and streams, and returns its exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c, err := parseFlags(args, stdout)
 	switch {
@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// bench measures all targets and writes the report and the plot.
+// bench measures all targets and writes the report and, if requested, the plot.
 func bench(ctx context.Context, c *config, stdout, stderr io.Writer) error {
 	r, err := measureAll(ctx, c, stderr)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/throttledhq/throttled/internal/freeport"
 )
 
-// cli runs the program and returns its exit code and what it prints.
+// cli runs the program and returns its exit code and output.
 func cli(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	code = run(ctx, args, &out, &errs)
@@ -47,7 +47,7 @@ func TestExitCodes(t *testing.T) {
 	f(exitError, "p99", "write the plot", append(quick, "-plot", "/nowhere/p.svg", good.addr)...)
 }
 
-// build compiles a command and returns the name of its binary.
+// build compiles a command and returns the path of its binary.
 func build(t *testing.T, folder string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "binary")
@@ -57,8 +57,8 @@ func build(t *testing.T, folder string) string {
 	return binary
 }
 
-// start runs a server until the test ends, and returns its process number and the first
-// line it writes.
+// start runs a server until the test ends. It returns the pid and the first line that the
+// server writes.
 func start(t *testing.T, program string, args ...string) (pid int, first string) {
 	t.Helper()
 	cmd := exec.Command(program, args...)
@@ -71,7 +71,7 @@ func start(t *testing.T, program string, args ...string) (pid int, first string)
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("%s ends with %v", program, err)
+			t.Errorf("%s exits with %v", program, err)
 		}
 		_ = write.Close()
 	})
@@ -89,7 +89,7 @@ func startThrottled(t *testing.T) (pid int, addr string) {
 	pid, first := start(t, build(t, "../throttled"), "--port", "0")
 	addr = regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(first)
 	if addr == "" {
-		t.Fatalf("the server says %q", first)
+		t.Fatalf("no address in the first line of the server: %q", first)
 	}
 	return pid, addr
 }
@@ -106,11 +106,11 @@ func startRedis(t *testing.T) (pid int, addr string) {
 		}
 		<-time.After(10 * time.Millisecond)
 	}
-	t.Fatal("redis-server does not listen")
+	t.Fatal("redis-server does not accept connections")
 	return 0, ""
 }
 
-// decode runs the program with JSON output and returns the targets of the report.
+// decode runs the program with JSON output and returns the targets in the report.
 func decode(t *testing.T, args ...string) []jsonTarget {
 	t.Helper()
 	code, out, errs := cli(t.Context(), append([]string{"-output", "json", "-warmup", "50ms"}, args...)...)
@@ -121,7 +121,7 @@ func decode(t *testing.T, args ...string) []jsonTarget {
 	return report.Targets
 }
 
-// TestRealServers measures throttled and Redis, as a user would.
+// TestRealServers measures running throttled and Redis servers.
 func TestRealServers(t *testing.T) {
 	_, throttled := startThrottled(t)
 	_, redis := startRedis(t)
@@ -151,7 +151,7 @@ func TestRealServers(t *testing.T) {
 	f(0, 0, "-limit", "15 30 60 0", "-dist", "zipf", "-prefix", "peek:")
 }
 
-// TestServerProcess checks that the process whose use is shown is the server's.
+// TestServerProcess checks that serverOf returns the process of the server.
 func TestServerProcess(t *testing.T) {
 	pid, addr := startThrottled(t)
 	conn, err := net.Dial("tcp", addr)
@@ -164,7 +164,7 @@ func TestServerProcess(t *testing.T) {
 	}
 }
 
-// TestServerDies checks that a server that is killed ends the run with an error.
+// TestServerDies checks that the run fails if the server closes its connections.
 func TestServerDies(t *testing.T) {
 	binary := build(t, ".")
 	server := newFake(t, "tcp", func(number int, _ []string) string {
@@ -180,7 +180,7 @@ func TestServerDies(t *testing.T) {
 	}
 }
 
-// TestCtrlC checks that the program, interrupted as by a terminal, shows what it has.
+// TestCtrlC checks that the program reports the measurements so far after an interrupt.
 func TestCtrlC(t *testing.T) {
 	binary := build(t, ".")
 	reached := make(chan struct{})

@@ -9,15 +9,15 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// schedule says when each write of the open loop is due. It is fixed before the round
-// begins; what the target does has no influence on it.
+// schedule determines when each write of the open loop is due. It is fixed before the
+// round begins and does not depend on the target.
 type schedule struct {
 	links  int
 	depth  int
-	gap    float64 // nanoseconds from one write to the next
-	warm   int64   // writes of the warm-up
-	writes int64   // with those of the warm-up
-	last   int     // requests of the last write
+	gap    float64 // nanoseconds between writes
+	warm   int64   // writes in the warm-up
+	writes int64   // all writes, including the warm-up
+	last   int     // requests in the last write
 }
 
 func newSchedule(c *config) schedule {
@@ -36,7 +36,7 @@ func newSchedule(c *config) schedule {
 	return s
 }
 
-// due returns when write j is due, in nanoseconds since the round began.
+// due returns the time at which write j is due, in nanoseconds since the start of the round.
 func (s schedule) due(j int64) int64 { return int64(float64(j) * s.gap) }
 
 // size returns the number of requests of write j.
@@ -47,24 +47,24 @@ func (s schedule) size(j int64) int {
 	return s.depth
 }
 
-// end returns when the last write has had its time.
+// end returns the end of the interval of the last write.
 func (s schedule) end() int64 { return s.due(s.writes) }
 
-// grace is how long after its end requests of a schedule are sent that were held up.
+// grace is the time after the end of a schedule during which delayed requests are still sent.
 const grace = int64(time.Second)
 
-// index returns which of all writes is number m of a link.
+// index returns the index in the schedule of write m of a link.
 func (s schedule) index(link int, m int64) int64 { return m*int64(s.links) + int64(link) }
 
-// pacer writes the requests of its links when they are due: of every step-th link.
-// How late it is goes into a histogram.
+// pacer writes the requests of every step-th link, beginning with first, when they are
+// due. It records the delay of the writes in a histogram.
 type pacer struct {
 	first, step int
 	late        *hdrhistogram.Histogram
 }
 
-// pace runs until the schedule or the round ends. It returns how many writes each link
-// has had, in link.sent, and wakes the links that have nothing to wait for any more.
+// pace runs until the schedule or the round ends. It then stores the number of writes of
+// each link in link.sent and unblocks readers by moving the read deadline.
 func (r *round) pace(p *pacer) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -102,10 +102,10 @@ func (r *round) send(p *pacer, l *link, j int64) error {
 	return l.write(r, now)
 }
 
-// sleepUntil returns false if the round ends before that time. A schedule that cannot be
-// kept to ends a little after it should have.
+// sleepUntil sleeps until due. It returns false if the round is stopped, or if the end of
+// the schedule has passed by the grace period.
 func (r *round) sleepUntil(due int64) bool {
-	const nap = int64(100 * time.Millisecond) // in which the end of the round is noticed
+	const nap = int64(100 * time.Millisecond) // maximum delay in detecting the end of the round
 	for {
 		if r.stopped.Load() {
 			return false
@@ -119,7 +119,8 @@ func (r *round) sleepUntil(due int64) bool {
 	}
 }
 
-// collect reads the replies of one link and counts each from when its request was due.
+// collect reads the replies of one link. It measures each latency from the time at which
+// the request was due.
 func (r *round) collect(number int, l *link) error {
 	for m := int64(0); ; m++ {
 		j := r.schedule.index(number, m)
@@ -130,8 +131,8 @@ func (r *round) collect(number int, l *link) error {
 	}
 }
 
-// collectWrite reads the n replies to write m of a link, or finds that there has been no
-// such write.
+// collectWrite reads the n replies to write m of a link. It returns true if writing has
+// ended before write m.
 func (r *round) collectWrite(l *link, m, due int64, n int) (finished bool, err error) {
 	count := r.counted(due)
 	for {
@@ -140,7 +141,7 @@ func (r *round) collectWrite(l *link, m, due int64, n int) (finished bool, err e
 			return false, err
 		}
 		if c.total() > 0 && l.arrived < due {
-			return false, errExtra // it came before its request was sent
+			return false, errExtra // arrived before its request was sent
 		}
 		if count && c.total() > 0 {
 			l.journal.add(l.arrived, l.arrived-due, c)
@@ -154,9 +155,9 @@ func (r *round) collectWrite(l *link, m, due int64, n int) (finished bool, err e
 	}
 }
 
-// await reads from a link, unless write m will never be. The deadline is set before
-// looking whether writing has ended: pace does these in the other order, so that one of
-// the two notices.
+// await reads from a link. It returns true if writing has ended before write m. It sets
+// the read deadline before it loads link.sent; pace stores link.sent before it moves the
+// deadline. So await either sees that writing has ended or is unblocked by pace.
 func (r *round) await(l *link, m, due int64) (finished bool, err error) {
 	for {
 		now := r.now()
@@ -178,6 +179,6 @@ func (r *round) await(l *link, m, due int64) (finished bool, err error) {
 		case err != errSilent || l.arrived >= max(now, due)+int64(l.timeout):
 			return false, err
 		}
-		l.readBy = 0 // pace has moved the deadline
+		l.readBy = 0 // pace moved the deadline
 	}
 }

@@ -18,7 +18,7 @@ import (
 	_ "gonum.org/v1/plot/vg/vgsvg" // SVG
 )
 
-// writePlot draws the latency of every target by percentile.
+// writePlot writes a plot of the latency of each target by percentile to the file name.
 func writePlot(name string, r *results) error {
 	p, err := newPlot(r)
 	if err != nil {
@@ -41,8 +41,8 @@ func writeFile(name string, content io.WriterTo) error {
 	return errors.Join(err, f.Close())
 }
 
-// newPlot lays the percentiles out by the inverse of what lies beyond them, on a
-// logarithmic axis, so that each further nine takes the same room.
+// newPlot returns the plot. Its x axis is 1/(1-p) for percentile p on a logarithmic
+// scale, so that each further nine has the same width.
 func newPlot(r *results) (*plot.Plot, error) {
 	p := plot.New()
 	p.Title.Text = "Latency by percentile: " + r.config.work.usual.text
@@ -72,17 +72,18 @@ func newPlot(r *results) (*plot.Plot, error) {
 	return p, nil
 }
 
-// frame rounds the axes to whole decades, which also gives a flat line some room.
+// frame extends the axes to whole decades, which also gives a flat line some height.
 func frame(p *plot.Plot) {
 	p.X.Min, p.X.Max = 1, max(10, p.X.Max)
-	if p.Y.Min > p.Y.Max { // there is no line
+	if p.Y.Min > p.Y.Max { // no line
 		p.Y.Min, p.Y.Max = 1, 10
 	}
 	p.Y.Min = math.Pow(10, math.Floor(math.Log10(p.Y.Min)))
 	p.Y.Max = math.Pow(10, math.Floor(math.Log10(p.Y.Max))+1)
 }
 
-// curve returns the points of a line: ten to each nine, as far as there are latencies.
+// curve returns the points of a line, ten per decade, as long as at least one latency
+// lies beyond the point.
 func curve(h *hdrhistogram.Histogram) (points plotter.XYs) {
 	const perDecade = 10
 	for i := 0; ; i++ {
@@ -90,12 +91,12 @@ func curve(h *hdrhistogram.Histogram) (points plotter.XYs) {
 		if beyond*float64(h.TotalCount()) < 1 {
 			return points
 		}
-		latency := max(h.ValueAtPercentile(100*(1-beyond)), h.Min(), 1) // an axis of decades has no zero
+		latency := max(h.ValueAtPercentile(100*(1-beyond)), h.Min(), 1) // a logarithmic axis has no zero
 		points = append(points, plotter.XY{X: 1 / beyond, Y: float64(latency) / 1e3})
 	}
 }
 
-// percentileTicks marks 0 %, 90 %, 99 % and so on.
+// percentileTicks returns ticks at 0 %, 90 %, 99 % and so on.
 func percentileTicks(_, most float64) (ticks []plot.Tick) {
 	label := "0"
 	for x := 1.0; x <= most*1.001; x *= 10 {

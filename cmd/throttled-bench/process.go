@@ -18,18 +18,18 @@ import (
 // process is a running program on this machine.
 type process struct{ pid int }
 
-// usage is what a process has used so far.
+// usage is the cumulative CPU time and the current memory of a process.
 type usage struct {
 	user, system float64 // seconds
 	resident     int64   // bytes
 }
 
-// errNotFound says that no process could be named: it is another user's, or there is no
-// /proc here.
+// errNotFound is returned if the process cannot be determined, because it belongs to
+// another user or the system has no /proc.
 var errNotFound = errors.New("the target's process was not found: it may be another user's")
 
-// serverOf returns the process that listens at the other end of a connection. Local is
-// false if that is another machine, about which nothing can be said.
+// serverOf returns the process that listens at the remote address of a connection. Local
+// is false, and p invalid, if that address is on another machine.
 func serverOf(conn net.Conn) (p process, local bool, err error) {
 	var inodes []string
 	switch remote := conn.RemoteAddr().(type) {
@@ -51,8 +51,8 @@ func serverOf(conn net.Conn) (p process, local bool, err error) {
 	return process{}, true, errNotFound
 }
 
-// listenersAt returns the sockets that accept connections to an address, those that
-// listen to just this address first.
+// listenersAt returns the inodes of the sockets that accept connections to an address.
+// Sockets bound to exactly this address precede those bound to all interfaces.
 func listenersAt(at netip.AddrPort) []string {
 	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	var exact, wide []string
@@ -93,8 +93,8 @@ func parseTCP(table string) (list []listening) {
 	return list
 }
 
-// parseHexAddr reads an address as /proc writes it: words of 32 bits in the machine's
-// byte order, and the port.
+// parseHexAddr parses an address in the format of /proc: 32-bit words in native byte
+// order, and the port.
 func parseHexAddr(s string) (netip.AddrPort, error) {
 	text, portText, _ := strings.Cut(s, ":")
 	port, err := strconv.ParseUint(portText, 16, 16)
@@ -115,9 +115,9 @@ func parseHexAddr(s string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addr.Unmap(), uint16(port)), nil
 }
 
-// parseUnix returns the sockets of /proc/net/unix that listen on a path.
+// parseUnix returns the inodes of the sockets in /proc/net/unix that listen on a path.
 func parseUnix(table, path string) (inodes []string) {
-	const accepts = "00010000" // a flag that only listening sockets have
+	const accepts = "00010000" // flag of listening sockets
 	for line := range strings.Lines(table) {
 		if f := strings.Fields(line); len(f) == 8 && f[3] == accepts && samePath(f[7], path) {
 			inodes = append(inodes, f[6])
@@ -126,13 +126,14 @@ func parseUnix(table, path string) (inodes []string) {
 	return inodes
 }
 
-// samePath allows for a server that has bound its socket by a relative path.
+// samePath reports whether two paths of a socket are equal. If a is relative, as bound by
+// the server, only the last elements are compared.
 func samePath(a, b string) bool {
 	return a == b || !filepath.IsAbs(a) && filepath.Base(a) == filepath.Base(b)
 }
 
-// ownerOf returns the process with the lowest number that holds a socket: the parent, if
-// others inherit it.
+// ownerOf returns the lowest pid of the processes that hold a socket: that of the parent,
+// if children inherited it.
 func ownerOf(inode string) (pid int, found bool) {
 	descriptors, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	want := "socket:[" + inode + "]"
@@ -148,7 +149,7 @@ func ownerOf(inode string) (pid int, found bool) {
 	return pid, found
 }
 
-// usage reads what the process has used so far.
+// usage returns the usage of the process so far.
 func (p process) usage() (usage, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
 	if err != nil {
@@ -157,12 +158,12 @@ func (p process) usage() (usage, error) {
 	return parseStat(string(stat))
 }
 
-// clockTick is /proc's unit of CPU time in seconds; the same on every Linux that Go
-// programs meet.
+// clockTick is the unit of CPU time in /proc, in seconds. It is the same on all Linux
+// platforms that Go supports.
 const clockTick = 0.01
 
-// parseStat reads fields 14, 15 and 24 of /proc/PID/stat. The second field is a name in
-// brackets that may hold anything.
+// parseStat parses fields 14, 15 and 24 of /proc/PID/stat. The second field is a name in
+// parentheses that may contain any bytes.
 func parseStat(stat string) (usage, error) {
 	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(f) < 22 {
@@ -178,7 +179,7 @@ func parseStat(stat string) (usage, error) {
 	return usage{float64(n[0]) * clockTick, float64(n[1]) * clockTick, n[2] * int64(os.Getpagesize())}, nil
 }
 
-// ownCPU returns the seconds of CPU that this program has used.
+// ownCPU returns the CPU time of this program so far, in seconds.
 func ownCPU() float64 {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

@@ -60,7 +60,7 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// TestServerOf finds this very process behind each kind of listener.
+// TestServerOf checks that serverOf returns this process for each kind of listener.
 func TestServerOf(t *testing.T) {
 	f := func(network, address string) {
 		t.Helper()

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// progress is the line that shows how a round goes.
+// progress is the progress line of a round.
 type progress struct {
-	w     io.Writer // nil: nothing is shown
+	w     io.Writer // nil if the line is not shown
 	title string
 
-	last      int64 // when the line was shown before
-	lastTotal int64 // replies by then
+	last      int64 // time of the previous update
+	lastTotal int64 // replies at the previous update
 }
 
 func newProgress(w io.Writer, c *config, target string, number int) *progress {
@@ -24,8 +24,8 @@ func newProgress(w io.Writer, c *config, target string, number int) *progress {
 	return p
 }
 
-// isTerminal takes any character device for one, which is harmless: the others do not
-// mind the line.
+// isTerminal reports whether w is a character device. Devices other than terminals accept
+// the line as well.
 func isTerminal(w io.Writer) bool {
 	f, isFile := w.(*os.File)
 	if !isFile {
@@ -35,7 +35,7 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// ticks says when to update.
+// ticks returns the ticker for updates.
 func (p *progress) ticks() *time.Ticker {
 	if p.w == nil {
 		return time.NewTicker(never)
@@ -43,7 +43,7 @@ func (p *progress) ticks() *time.Ticker {
 	return time.NewTicker(500 * time.Millisecond)
 }
 
-// update shows the line.
+// update prints the line.
 func (p *progress) update(r *round) {
 	now := r.now()
 	if now < r.from {
@@ -59,14 +59,14 @@ func (p *progress) update(r *round) {
 		100*float64(sum.counts.denied)/float64(max(total, 1)), sum.counts.failed)
 }
 
-// Terminals take these to go to the line's beginning and to erase the line.
+// eraseLine moves the cursor of a terminal to the beginning of the line and erases the line.
 const eraseLine = "\r\x1b[K"
 
 func (p *progress) print(format string, args ...any) {
-	_, _ = fmt.Fprintf(p.w, eraseLine+format, args...) // the run does not depend on it
+	_, _ = fmt.Fprintf(p.w, eraseLine+format, args...) // errors do not affect the run
 }
 
-// clear takes the line away.
+// clear erases the line.
 func (p *progress) clear() {
 	if p.w != nil {
 		p.print("")

@@ -9,22 +9,22 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// longest is the longest latency that histograms tell apart.
+// longest is the maximum latency of the histograms.
 const longest = time.Minute
 
-// newHistogram counts nanoseconds, to three significant digits.
+// newHistogram returns a histogram of nanoseconds with three significant digits.
 func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, int64(longest), 3)
 }
 
-// record adds n latencies to a histogram.
+// record adds n equal latencies to a histogram, clamped to its range.
 func record(h *hdrhistogram.Histogram, latency int64, n int) {
 	if err := h.RecordValues(min(max(latency, 1), int64(longest)), int64(n)); err != nil {
 		panic("a latency within the bounds of the histogram does not fit: " + err.Error())
 	}
 }
 
-// counts are replies by what they say.
+// counts holds the numbers of replies by verdict.
 type counts struct{ passed, denied, failed int64 }
 
 func (c *counts) add(o counts) {
@@ -33,19 +33,19 @@ func (c *counts) add(o counts) {
 	c.failed += o.failed
 }
 
-// good returns the number of replies that are no errors.
+// good returns the number of replies other than errors.
 func (c counts) good() int64 { return c.passed + c.denied }
 
 func (c counts) total() int64 { return c.good() + c.failed }
 
-// failure is a kind of error reply: those that begin with the same word.
+// failure is a kind of error reply: all error replies with the same first word.
 type failure struct {
 	Prefix string `json:"prefix"`
 	Count  int64  `json:"count"`
-	First  string `json:"first"` // the whole text of the first one
+	First  string `json:"first"` // full text of the first reply of this kind
 }
 
-// maxFailures bounds the kinds of errors that are told apart; the others are one kind.
+// maxFailures bounds the number of kinds. Further kinds are counted as otherFailures.
 const maxFailures = 20
 
 const otherFailures = "(others)"
@@ -64,18 +64,18 @@ func (f *failures) add(prefix, text string, count int64) {
 	}
 }
 
-// recorder collects what several connections have measured.
+// recorder collects the measurements of several connections.
 type recorder struct {
 	mu       sync.Mutex
 	latency  *hdrhistogram.Histogram
 	counts   counts
 	failures failures
-	last     int64 // when the last reply came
+	last     int64 // time of the last reply
 }
 
 func newRecorder() *recorder { return &recorder{latency: newHistogram()} }
 
-// mergeInto adds what has been recorded so far.
+// mergeInto adds the measurements so far to sum.
 func (r *recorder) mergeInto(sum *recorder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,14 +103,14 @@ func merged(recorders []*recorder) *recorder {
 	return sum
 }
 
-// journal is what one connection has measured and not handed on yet. It belongs to one
-// goroutine, so that no request takes a lock.
+// journal buffers the measurements of one connection until they are flushed to the
+// recorder. It is owned by one goroutine, so that requests need no lock.
 type journal struct {
 	to      *recorder
 	entries []entry
 	counts  counts
 	last    int64
-	flushed int64 // when
+	flushed int64 // time of the last flush
 }
 
 type entry struct {
@@ -120,11 +120,12 @@ type entry struct {
 
 const (
 	journalSize = 256
-	// flushEvery keeps the progress line up to date, in nanoseconds.
+	// flushEvery is the maximum time between flushes in nanoseconds. It keeps the
+	// progress line current.
 	flushEvery = int64(100 * time.Millisecond)
 )
 
-// add enters replies that came at the same time with the same latency.
+// add adds replies that arrived at the same time with the same latency.
 func (j *journal) add(now, latency int64, c counts) {
 	j.counts.add(c)
 	j.last = now

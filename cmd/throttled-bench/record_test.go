@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestJournal checks that all that is entered arrives, in counts and in percentiles.
+// TestJournal checks that all entries are flushed to the counts and the histogram.
 func TestJournal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	recorders := []*recorder{newRecorder(), newRecorder()}
@@ -47,7 +47,7 @@ func TestJournalHandsOnInTime(t *testing.T) {
 		t.Helper()
 		j.add(now, 1000, counts{passed: 1})
 		if got := j.to.counts.passed; got != want {
-			t.Errorf("at %d ns, %d replies have been handed on; want %d", now, got, want)
+			t.Errorf("at %d ns, %d replies have been flushed; want %d", now, got, want)
 		}
 	}
 	f(1, 0)
@@ -57,7 +57,7 @@ func TestJournalHandsOnInTime(t *testing.T) {
 		j.add(flushEvery+3, 1000, counts{passed: 1})
 	}
 	if got := j.to.counts.passed; got != journalSize+2 {
-		t.Errorf("a full journal leaves %d replies", got)
+		t.Errorf("a full journal: %d replies", got)
 	}
 }
 

@@ -8,11 +8,11 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// verdict is what a reply says of its request.
+// verdict is the result of a request according to its reply.
 type verdict uint8
 
 const (
-	unfinished verdict = iota // the reply goes on beyond the bytes there are
+	unfinished verdict = iota // the reply is incomplete
 	passed
 	denied
 	failed
@@ -20,22 +20,23 @@ const (
 
 var errReply = errors.New("the target does not answer in the Redis protocol")
 
-// scanner finds where replies end and what they say, without decoding the rest. It goes
-// on where it stopped, so a long reply is looked at once however it arrives.
+// scanner finds the ends and the verdicts of replies without decoding them fully. It is
+// incremental: complete lines and skipped bytes are not scanned again when more input
+// arrives.
 type scanner struct {
-	limiter bool // arrays that begin with 1 deny
+	limiter bool // an array whose first element is 1 means denied
 
-	lines   int // of this reply, so far
-	missing int // elements that this reply still has to bring
-	skip    int // bytes of a bulk string that still have to come
+	lines   int // lines of this reply so far
+	missing int // outstanding elements of this reply
+	skip    int // outstanding bytes of a bulk string
 	array   bool
 	said    verdict
-	text    []byte // of an error, until the next call
+	text    []byte // text of an error reply; valid until the next call
 }
 
-// next looks at b and returns how many bytes of it are done with, and the verdict if
-// a reply ends there. An unfinished one wants to see the bytes that are not done with
-// again, with more behind them.
+// next scans b. It returns the number of bytes consumed, and the verdict of the reply that
+// ends there. If the verdict is unfinished, the caller must call next again with the
+// remaining bytes followed by more input.
 func (s *scanner) next(b []byte) (done int, v verdict, err error) {
 	if s.missing == 0 {
 		*s = scanner{limiter: s.limiter, missing: 1, said: passed}
@@ -63,7 +64,7 @@ func (s *scanner) next(b []byte) (done int, v verdict, err error) {
 	return done, s.said, nil
 }
 
-// line takes in one line, which still has its CR.
+// line processes one line, which ends with its CR.
 func (s *scanner) line(line []byte) error {
 	if len(line) < 2 || line[len(line)-1] != '\r' {
 		return fmt.Errorf("%w: %q", errReply, line)
@@ -88,8 +89,8 @@ func (s *scanner) line(line []byte) error {
 	return s.head(line)
 }
 
-// head takes in the line that says how long a bulk string or an array is. A length of
-// -1 stands for null.
+// head processes the header line of a bulk string or an array, which contains its
+// length. A length of -1 is null.
 func (s *scanner) head(line []byte) error {
 	n, ok := resp.ParseInt(line[1:])
 	if !ok || n < -1 || n > 1<<40 || line[0] != '$' && line[0] != '*' {
@@ -100,7 +101,7 @@ func (s *scanner) head(line []byte) error {
 		s.array = s.array || s.lines == 1
 		s.missing += int(max(n, 0))
 	case n >= 0:
-		s.missing++ // done when its bytes have come
+		s.missing++ // until its bytes have been skipped
 		s.skip = int(n) + len("\r\n")
 	}
 	return nil

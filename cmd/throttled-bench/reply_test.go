@@ -9,8 +9,8 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// scanAll returns the verdicts on a stream that arrives in pieces of a size, and what is
-// left of it.
+// scanAll returns the verdicts of a stream that arrives in pieces of the given size, and
+// the bytes that were not consumed.
 func scanAll(s *scanner, stream string, size int) (verdicts string, rest string, err error) {
 	var b []byte
 	for len(stream) > 0 {
@@ -55,7 +55,7 @@ func TestScanner(t *testing.T) {
 
 func TestScannerJudgesOnlyLimiters(t *testing.T) {
 	if got, _, err := scanAll(&scanner{}, "*1\r\n:1\r\n", 100); got != "p" || err != nil {
-		t.Errorf("an array that begins with 1 is %q, %v to any command", got, err)
+		t.Errorf("an array that begins with 1, without limiter: %q, %v; want p", got, err)
 	}
 }
 
@@ -74,8 +74,8 @@ func TestScannerRefuses(t *testing.T) {
 	}
 }
 
-// FuzzScanner checks that replies end where redcon sees them end, and that it does not
-// matter in which pieces they come.
+// FuzzScanner checks that replies end at the same bytes as with redcon, and that the
+// result does not depend on the sizes of the pieces.
 func FuzzScanner(f *testing.F) {
 	for _, s := range []string{"*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n", "+OK\r\n-ERR x\r\n", "*2\r\n$3\r\nabc\r\n*-1\r\n", "$-1\r\n$0\r\n\r\n"} {
 		f.Add(s, 3)

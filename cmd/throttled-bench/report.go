@@ -9,14 +9,14 @@ import (
 	"strconv"
 )
 
-// reports are the forms of the report.
+// reports maps the formats of the report to their writers.
 var reports = map[string]func(io.Writer, *results) error{
 	"text": writeText,
 	"json": writeJSON,
 	"csv":  writeCSV,
 }
 
-// jsonRun is the report in JSON. Figures that were not measured are left out.
+// jsonRun is the report in JSON. Figures that were not measured are omitted.
 type jsonRun struct {
 	Settings    jsonSettings `json:"settings"`
 	Interrupted bool         `json:"interrupted"`
@@ -90,7 +90,7 @@ func writeJSON(w io.Writer, r *results) error {
 	return e.Encode(run)
 }
 
-// named returns the values that there are, by the names of their figures.
+// named returns the measured values by the names of their figures.
 func (v values) named() map[string]float64 {
 	m := map[string]float64{}
 	for f, value := range v {
@@ -110,11 +110,10 @@ func (v values) ratios(first values) values {
 	return out
 }
 
-// rounded leaves away digits that mean nothing.
+// rounded rounds v to six decimal places.
 func rounded(v float64) float64 { return math.Round(v*1e6) / 1e6 }
 
-// writeCSV writes a row for each round and then one for each target, whose round is
-// "all".
+// writeCSV writes a row for each round, and then a row with round "all" for each target.
 func writeCSV(w io.Writer, r *results) error {
 	out := csv.NewWriter(w)
 	head := []string{"target", "round"}

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// sample is a run with two targets and two rounds of made-up figures.
+// sample returns a run with two targets and two rounds of invented figures.
 func sample(t *testing.T) *results {
 	t.Helper()
 	c, err := parseFlags([]string{"-denied", "0.5", "-rounds", "2", "-conns", "4", "-threads", "2", "-rate", "5000", "a:1", "b:2"}, io.Discard)
@@ -49,7 +49,7 @@ func sample(t *testing.T) *results {
 	return r
 }
 
-// TestReports holds every form of the report against a golden file.
+// TestReports compares each format of the report with a golden file.
 func TestReports(t *testing.T) {
 	for form, write := range reports {
 		var got bytes.Buffer
@@ -82,7 +82,7 @@ func TestReportJSONDecodes(t *testing.T) {
 		t.Errorf("decoded: %+v", got)
 	}
 	if _, found := got.Targets[1].Figures["server_cpu_us_per_reply"]; found {
-		t.Error("a figure that was not measured is there")
+		t.Error("a figure that was not measured is reported")
 	}
 }
 
@@ -97,7 +97,7 @@ func TestReportCSVIsARectangle(t *testing.T) {
 	}
 }
 
-// TestFigureTable checks that every figure is described, under a name of its own.
+// TestFigureTable checks that each figure is described and has a unique name.
 func TestFigureTable(t *testing.T) {
 	names := map[string]bool{}
 	for f, info := range figureTable {
@@ -148,7 +148,7 @@ func TestPlot(t *testing.T) {
 	}
 	for _, want := range []string{"a:1", "b:2", "99.9 %", "percentile"} {
 		if !strings.Contains(string(content), want) {
-			t.Errorf("the SVG does not show %q", want)
+			t.Errorf("the SVG does not contain %q", want)
 		}
 	}
 	f, err := os.Open(image)
@@ -161,7 +161,7 @@ func TestPlot(t *testing.T) {
 	}
 }
 
-// TestPlotOfLittle checks runs that leave nearly nothing to draw.
+// TestPlotOfLittle checks plots of runs with few or no latencies.
 func TestPlotOfLittle(t *testing.T) {
 	f := func(latencies ...int64) {
 		t.Helper()
@@ -184,11 +184,11 @@ func TestPlotOfLittle(t *testing.T) {
 
 func TestPlotErrors(t *testing.T) {
 	if err := writePlot(filepath.Join(t.TempDir(), "missing", "p.svg"), sample(t)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a plot in a folder that is not there: %v", err)
+		t.Errorf("a plot in a missing directory: %v", err)
 	}
 }
 
-// TestCurve checks that a curve rises, and ends where there are no more requests.
+// TestCurve checks that a curve does not fall, and ends at the last latency.
 func TestCurve(t *testing.T) {
 	points := curve(sample(t).totals[0].latency)
 	if len(points) != 34 || points[0].X != 1 || points[0].Y != 20 {

@@ -12,18 +12,18 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// result is what has been measured of one target, in one round or in all.
+// result holds the measurements of one target, of one round or of all rounds.
 type result struct {
 	target   string
-	round    int // from 1; 0: all rounds
+	round    int // from 1; 0 means all rounds
 	values   values
 	failures failures
-	notes    []string // what makes the figures doubtful
+	notes    []string // caveats on the figures
 	latency  *hdrhistogram.Histogram
 	good     int64
 }
 
-// results are those of a whole run.
+// results holds the results of a run.
 type results struct {
 	config      *config
 	rounds      []*result
@@ -31,8 +31,8 @@ type results struct {
 	interrupted bool
 }
 
-// measureAll measures all targets in turn, round by round. If ctx ends, it returns what
-// has been measured until then.
+// measureAll measures all targets in turn, round by round. If ctx is canceled, it returns
+// the measurements so far, or an error if there are none.
 func measureAll(ctx context.Context, c *config, stderr io.Writer) (*results, error) {
 	all := &results{config: c}
 	for number := range c.rounds {
@@ -63,7 +63,7 @@ func measureAll(ctx context.Context, c *config, stderr io.Writer) (*results, err
 	return all, nil
 }
 
-// addTotal sums up the rounds of a target, if it has had any.
+// addTotal adds the total of the rounds of a target, if it has any.
 func (r *results) addTotal(name string) {
 	total := &result{target: name, latency: newHistogram()}
 	var list []values
@@ -89,8 +89,8 @@ func (r *results) addTotal(name string) {
 	}
 }
 
-// verdict returns an error if a target has answered every request with an error: nothing
-// has been measured then but how fast it refuses.
+// verdict returns an error if all replies of a target are errors, since the figures are
+// then meaningless.
 func (r *results) verdict() error {
 	for _, t := range r.totals {
 		if t.good == 0 {
@@ -100,7 +100,7 @@ func (r *results) verdict() error {
 	return nil
 }
 
-// result turns what the goroutines of a round have collected into figures.
+// result computes the figures of a round from its recorders and marks.
 func (r *round) result(m marks, interrupted bool) *result {
 	sum := merged(r.recorders)
 	out := &result{target: r.target.name, round: r.number + 1, values: noValues()}
@@ -160,13 +160,13 @@ func (v *values) setUsage(m marks, total float64) {
 	v[serverGrowthEach] = v[serverGrowth] / total
 }
 
-// Shares from which something counts as exhausted.
+// Thresholds of the notes.
 const (
 	busyShare    = 0.9
 	reachedShare = 0.98
 )
 
-// notes says what a reader has to know about the figures of a round.
+// notes returns the caveats on the figures of a round.
 func (r *round) notes(m marks, v values) (notes []string) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	machine := float64(runtime.NumCPU())

@@ -12,35 +12,35 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// round is one measurement of one target. Its clock counts nanoseconds from its start.
+// round is one measurement of one target. Its times are nanoseconds since start.
 type round struct {
 	*config
 	target target
 	number int
 
 	start    time.Time
-	from     int64 // when the warm-up ends
-	end      int64 // when no more requests are sent
+	from     int64 // end of the warm-up
+	end      int64 // time after which no requests are sent
 	schedule schedule
 
 	links     []*link
 	recorders []*recorder
 	pacers    []*pacer
-	claimed   atomic.Int64 // requests, in the closed loop
+	claimed   atomic.Int64 // in the closed loop: requests reserved by claim
 	stopped   atomic.Bool
 
 	failing sync.Once
-	failure error // the first
+	failure error // the first error
 }
 
 func (r *round) now() int64 { return int64(time.Since(r.start)) }
 
-// counted reports whether a request of that time is to be measured.
+// counted reports whether a request sent at that time is measured.
 func (r *round) counted(sent int64) bool { return sent >= r.from }
 
 func (r *round) over(now int64) bool { return now >= r.end || r.stopped.Load() }
 
-// fail ends the round for good.
+// fail records the first error, stops the round and closes its connections.
 func (r *round) fail(err error) {
 	if err == nil {
 		return
@@ -54,11 +54,12 @@ func (r *round) fail(err error) {
 
 func (r *round) hangUp() {
 	for _, l := range r.links {
-		_ = l.conn.Close() // it ends what is waiting; there is nothing left to lose
+		_ = l.conn.Close() // unblocks readers and writers; no data can be lost
 	}
 }
 
-// measure runs a round. It returns a result also if ctx ends the round early.
+// measure runs a round. It also returns a result if the round ends early because ctx is
+// canceled.
 func measure(ctx context.Context, c *config, t target, number int, show *progress) (*result, error) {
 	r := &round{config: c, target: t, number: number}
 	defer r.hangUp()
@@ -76,7 +77,7 @@ func measure(ctx context.Context, c *config, t target, number int, show *progres
 	return r.result(m, ctx.Err() != nil), nil
 }
 
-// connect dials all connections.
+// connect opens all connections.
 func (r *round) connect(ctx context.Context) error {
 	for range r.threads {
 		r.recorders = append(r.recorders, newRecorder())
@@ -96,7 +97,7 @@ func (r *round) connect(ctx context.Context) error {
 	return nil
 }
 
-// exhaust uses up the keys that are to be denied.
+// exhaust sends one request to each exhausted key, so that later ones are denied.
 func (r *round) exhaust() error {
 	const batch = 256
 	r.start = time.Now()
@@ -120,7 +121,7 @@ func (r *round) exhaust() error {
 	return nil
 }
 
-// run lets all connections work until the round is over.
+// run runs all connections until the end of the round.
 func (r *round) run(ctx context.Context, show *progress) marks {
 	r.from = int64(r.warmup)
 	r.end = int64(r.warmup + r.duration)
@@ -131,7 +132,7 @@ func (r *round) run(ctx context.Context, show *progress) marks {
 		for i := range min(r.threads, r.conns) {
 			r.pacers = append(r.pacers, &pacer{first: i, step: min(r.threads, r.conns), late: newHistogram()})
 		}
-		cores += len(r.pacers) // a pacer that sleeps keeps its share of the scheduler
+		cores += len(r.pacers) // a sleeping pacer occupies a P of the scheduler
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 	server, local, err := serverOf(r.links[0].conn)
@@ -168,8 +169,8 @@ func (r *round) toil() {
 	all.Wait()
 }
 
-// watch waits until a round is done, notes what has been used when the warm-up ends, and
-// shows the progress.
+// watch waits until done is closed. It takes the mark at the end of the warm-up, updates
+// the progress line, and stops the round if ctx is canceled.
 func (r *round) watch(ctx context.Context, done <-chan struct{}, show *progress, m *marks) {
 	warm := time.NewTimer(r.warmup)
 	defer warm.Stop()
@@ -192,18 +193,19 @@ func (r *round) watch(ctx context.Context, done <-chan struct{}, show *progress,
 	}
 }
 
-// mark is what has been used at one time.
+// mark is the resource usage at one time.
 type mark struct {
 	server usage
-	own    float64 // seconds of CPU
+	own    float64 // CPU time of the generator in seconds
 	at     int64
 }
 
-// marks are what has been used at the turns of a round.
+// marks holds the resource usage at the beginning of a round, after the warm-up and at
+// the end.
 type marks struct {
 	server  process
 	local   bool
-	missing error // why there is no server process to look at
+	missing error // reason why the usage of the server is not available
 
 	begin, warm, end mark
 }
@@ -218,7 +220,7 @@ func (m *marks) take(now int64) mark {
 
 var errNothing = errors.New("interrupted before anything was measured")
 
-// late returns how late the writes of the open loop were.
+// late returns the delays of the writes of the open loop.
 func (r *round) late() *hdrhistogram.Histogram {
 	sum := newHistogram()
 	for _, p := range r.pacers {
@@ -227,7 +229,8 @@ func (r *round) late() *hdrhistogram.Histogram {
 	return sum
 }
 
-// unsent returns how many requests of the schedule have not been sent.
+// unsent returns the number of requests of the schedule that were not sent. It counts the
+// last write as a full one.
 func (r *round) unsent() int64 {
 	writes := r.schedule.writes
 	for _, l := range r.links {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// runBench measures with flags, the targets among them.
+// runBench measures with the given flags and targets.
 func runBench(ctx context.Context, t *testing.T, args ...string) (*results, error) {
 	t.Helper()
 	c, err := parseFlags(args, io.Discard)
@@ -20,7 +20,7 @@ func runBench(ctx context.Context, t *testing.T, args ...string) (*results, erro
 	return measureAll(ctx, c, io.Discard)
 }
 
-// total returns what has been measured of the only target.
+// total returns the result of the only target.
 func total(t *testing.T, args ...string) *result {
 	t.Helper()
 	r, err := runBench(t.Context(), t, args...)
@@ -30,8 +30,8 @@ func total(t *testing.T, args ...string) *result {
 	return r.totals[0]
 }
 
-// TestExactRequests checks that just as many requests are sent and counted as asked for,
-// whatever the batches, in both loops.
+// TestExactRequests checks that exactly the requested number of requests is sent and
+// counted, for different batches and in both loops.
 func TestExactRequests(t *testing.T) {
 	f := func(want int, flags ...string) {
 		t.Helper()
@@ -50,7 +50,8 @@ func TestExactRequests(t *testing.T) {
 	f(3001, "-requests", "3001", "-conns", "1", "-depth", "50", "-threads", "4")
 }
 
-// TestLast checks that a last command ends each write, is not counted, and is waited for.
+// TestLast checks that the command of -last ends each write, is not counted, and that
+// latencies include its reply.
 func TestLast(t *testing.T) {
 	waits := 0
 	server := newFake(t, "tcp", func(_ int, args []string) string {
@@ -80,12 +81,11 @@ func TestLastFails(t *testing.T) {
 		return admits
 	})
 	if _, err := runBench(t.Context(), t, "-requests", "10", "-last", "WAIT 1 0", server.addr); err == nil || !strings.Contains(err.Error(), "ERR no") {
-		t.Errorf("%v; want what the target answers", err)
+		t.Errorf("%v; want the reply of the target", err)
 	}
 }
 
-// TestWarmupIsNotCounted checks that requests before the end of the warm-up are sent but
-// not measured.
+// TestWarmupIsNotCounted checks that requests during the warm-up are sent but not measured.
 func TestWarmupIsNotCounted(t *testing.T) {
 	for _, rate := range []string{"0", "2000"} {
 		server := newFake(t, "tcp", limiter)
@@ -94,12 +94,12 @@ func TestWarmupIsNotCounted(t *testing.T) {
 			t.Errorf("rate %s: %v of %d requests counted; want 500 of more", rate, got.values[requests], server.asked())
 		}
 		if rate == "2000" && server.asked() != 1000 {
-			t.Errorf("%d requests sent; want 500 in the warm-up and 500 behind it", server.asked())
+			t.Errorf("%d requests sent; want 500 in the warm-up and 500 after it", server.asked())
 		}
 	}
 }
 
-// TestOpenLoopKeepsTheRate checks that time and count are those of the schedule.
+// TestOpenLoopKeepsTheRate checks that the time and the number of requests match the schedule.
 func TestOpenLoopKeepsTheRate(t *testing.T) {
 	server := newFake(t, "unix", limiter)
 	got := total(t, "-rate", "2000", "-duration", "500ms", "-warmup", "0", "-conns", "5", "-depth", "2", server.addr)
@@ -109,13 +109,13 @@ func TestOpenLoopKeepsTheRate(t *testing.T) {
 	}
 }
 
-// TestStall checks that a stall of the server shows in the open loop as long as it was
-// for those who would have asked meanwhile, and in the closed loop only in the maximum.
+// TestStall checks that in the open loop the latencies of all requests due during a stall
+// include it, and that in the closed loop only the maximum does.
 func TestStall(t *testing.T) {
 	const us = float64(stallTime / time.Microsecond)
 	server := newFake(t, "tcp", stall(500))
 	open := total(t, "-rate", "400", "-duration", "5s", "-warmup", "0", "-conns", "4", server.addr).values
-	// One request in ten came within the stall, and waited for half of it on average.
+	// One request in ten was due during the stall, and waited for half of it on average.
 	if open[longestWait] < 0.95*us || open[p99] < 0.7*us || open[p95] < 0.3*us {
 		t.Errorf("open loop: p95 %v, p99 %v, max %v us; the stall was %v", open[p95], open[p99], open[longestWait], us)
 	}
@@ -129,11 +129,11 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// TestOverload checks that an open loop tells when the target cannot keep up.
+// TestOverload checks that an open loop reports a target that cannot keep up.
 func TestOverload(t *testing.T) {
 	slow := newFake(t, "tcp", func(number int, _ []string) string {
 		if number%10 == 0 {
-			<-time.After(5 * time.Millisecond) // at most 2000 a second
+			<-time.After(5 * time.Millisecond) // at most 2000 per second
 		}
 		return admits
 	})
@@ -146,8 +146,8 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// TestDenied checks that the share of denials is that of the replies, and what is done
-// to have it.
+// TestDenied checks that the share of denials is computed from the replies, and that each
+// key of -denied is exhausted before the round.
 func TestDenied(t *testing.T) {
 	seen := map[string]int{}
 	server := newFake(t, "tcp", func(_ int, args []string) string {
@@ -161,7 +161,7 @@ func TestDenied(t *testing.T) {
 	})
 	got := total(t, "-denied", "0.3", "-requests", "20000", "-warmup", "0", "-keys", "700", "-depth", "20", "-conns", "4", server.addr)
 	if share := got.values[deniedShare]; math.Abs(share-0.3) > 0.02 || len(seen) != 700 || len(got.failures) != 0 {
-		t.Errorf("a share of %v is denied, %d keys were used up, %v; want 0.3, 700", share, len(seen), got.failures)
+		t.Errorf("share of denials %v, %d exhausted keys, %v; want 0.3, 700", share, len(seen), got.failures)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestErrorsAreNoSuccesses(t *testing.T) {
 	}
 }
 
-// TestRunFails checks what ends a run, in both loops, and that the error says why.
+// TestRunFails checks the failures that end a run and their errors, in both loops.
 func TestRunFails(t *testing.T) {
 	f := func(want string, answer func(int, []string) string, flags ...string) {
 		t.Helper()
@@ -205,7 +205,7 @@ func TestRunFails(t *testing.T) {
 				t.Errorf("rate %s: %v; want %q in it", rate, err, want)
 			}
 			if took := time.Since(begun); took > time.Minute {
-				t.Errorf("rate %s: it took %v to notice %q", rate, took, want)
+				t.Errorf("rate %s: detected after %v: %q", rate, took, want)
 			}
 		}
 	}
@@ -228,7 +228,7 @@ func TestRunFails(t *testing.T) {
 func TestNobodyListens(t *testing.T) {
 	server := newFake(t, "tcp", limiter)
 	if _, err := runBench(t.Context(), t, "-requests", "1", "-warmup", "0", server.addr, "127.0.0.1:1"); err == nil || !strings.Contains(err.Error(), "127.0.0.1:1: dial") {
-		t.Errorf("a target that nobody listens at gives %v", err)
+		t.Errorf("a target without a listener: %v", err)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestLogIn(t *testing.T) {
 	f("ann:guess", "AUTH ann guess", "WRONGPASS")
 }
 
-// TestInterrupt checks that a run that is ended early still shows what it has measured.
+// TestInterrupt checks that an interrupted run returns the measurements so far.
 func TestInterrupt(t *testing.T) {
 	for _, rate := range []string{"0", "2000", "1"} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -282,12 +282,12 @@ func TestInterruptBeforeAnything(t *testing.T) {
 		return admits
 	})
 	if _, err := runBench(ctx, t, "-duration", "100s", "-warmup", "100s", server.addr); !errors.Is(err, errNothing) {
-		t.Errorf("an interrupt during the warm-up gives %v", err)
+		t.Errorf("an interrupt during the warm-up: %v", err)
 	}
 }
 
-// TestRoundsAlternate checks the order of the rounds, and that both targets get the same
-// requests.
+// TestRoundsAlternate checks the order of the rounds, and that both targets receive the
+// same requests.
 func TestRoundsAlternate(t *testing.T) {
 	var order []string
 	keys := map[string]string{}
@@ -304,15 +304,15 @@ func TestRoundsAlternate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := strings.Join(order, ""); got != "aabbaabbaabb" || keys["a"] != keys["b"] {
-		t.Errorf("the requests went to %s, with keys %s", got, keys)
+		t.Errorf("order of requests %s, keys %s", got, keys)
 	}
 	if len(r.totals) != 2 || r.totals[1].values[requests] != 6 || len(r.rounds) != 6 || r.rounds[3].round != 2 {
 		t.Errorf("totals %+v of %d rounds", r.totals, len(r.rounds))
 	}
 }
 
-// TestScheduleIsWhole checks that the writes of all links together are the schedule, each
-// due once, in order and at the rate.
+// TestScheduleIsWhole checks that the writes of all links together form the schedule: each
+// is due once, in order and at the rate.
 func TestScheduleIsWhole(t *testing.T) {
 	for _, flags := range [][]string{{"-rate", "1000"}, {"-rate", "333.3", "-depth", "7", "-conns", "3"}, {"-rate", "1e6", "-requests", "999", "-depth", "10"}} {
 		c, err := parseFlags(append(flags, "-warmup", "500ms", "-duration", "2s"), io.Discard)
@@ -339,7 +339,7 @@ func TestScheduleIsWhole(t *testing.T) {
 			want = float64(c.requests)
 		}
 		if math.Abs(float64(total)-want) > float64(c.depth) || c.requests > 0 && total != int(c.requests) {
-			t.Errorf("%q: %d requests behind the warm-up; want %v", flags, total, want)
+			t.Errorf("%q: %d requests after the warm-up; want %v", flags, total, want)
 		}
 	}
 }

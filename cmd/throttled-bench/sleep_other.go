@@ -4,9 +4,9 @@ package main
 
 import "time"
 
-// preciseSleep has nothing to do where there is no slack to take away.
+// preciseSleep does nothing: only Linux has a timer slack to reduce.
 func preciseSleep() {}
 
-// sleep waits for the instant of a fixed schedule, which no event announces. It is as exact
-// as the runtime's timers.
+// sleep sleeps for ns nanoseconds, with the precision of the runtime's timers. It waits
+// for a time of a fixed schedule, so there is no event to wait for instead.
 func sleep(ns int64) { time.Sleep(time.Duration(ns)) }

@@ -15,15 +15,15 @@ const defaultTarget = "127.0.0.1:6380"
 
 // target is a server to measure.
 type target struct {
-	name     string // for reports: without the password
+	name     string // for reports; does not contain the password
 	network  string // "tcp" or "unix"
 	address  string
 	user     string
 	password string
 }
 
-// parseTarget reads host:port, redis://[user:password@]host:port or the path of a unix
-// socket, which has a slash.
+// parseTarget parses host:port, redis://[user:password@]host:port or the path of a unix
+// socket, which contains a slash or has the prefix "unix:".
 func parseTarget(s string) (target, error) {
 	if scheme, _, found := strings.Cut(s, "://"); found {
 		return parseURL(s, scheme)
@@ -51,7 +51,7 @@ func parseURL(s, scheme string) (target, error) {
 	}
 	u, err := url.Parse(s)
 	if err != nil {
-		return target{}, errors.New("not a URL") // the error of Parse shows the password
+		return target{}, errors.New("not a URL") // the error of Parse contains the password
 	}
 	if u.Path != "" && u.Path != "/" && u.Path != "/0" {
 		return target{}, errors.New("only database 0 is supported")
@@ -69,7 +69,7 @@ func parseURL(s, scheme string) (target, error) {
 	return t, nil
 }
 
-// withoutPassword makes an argument fit to be shown.
+// withoutPassword returns an argument without the user and password of a URL.
 func withoutPassword(arg string) string {
 	scheme, rest, found := strings.Cut(arg, "://")
 	if at := strings.LastIndexByte(rest, '@'); found && at >= 0 {
@@ -78,7 +78,7 @@ func withoutPassword(arg string) string {
 	return arg
 }
 
-// dial connects and logs in, within the timeout.
+// dial connects and authenticates. The timeout applies to each of the two steps.
 func (t target) dial(ctx context.Context, timeout time.Duration) (net.Conn, error) {
 	d := net.Dialer{Timeout: timeout}
 	conn, err := d.DialContext(ctx, t.network, t.address)
@@ -119,7 +119,7 @@ func (t target) logIn(conn net.Conn, timeout time.Duration) error {
 	return conn.SetDeadline(time.Time{})
 }
 
-// encode returns a command as the protocol has it.
+// encode returns a command in the Redis protocol.
 func encode(words []string) []byte {
 	b := fmt.Appendf(nil, "*%d\r\n", len(words))
 	for _, w := range words {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// writeText writes the report for people: what was done, a table, and what to beware of.
+// writeText writes the report as text: the settings, a table of the figures, errors and notes.
 func writeText(w io.Writer, r *results) error {
 	var b strings.Builder
 	writeHead(&b, r)
@@ -46,7 +46,7 @@ func writeHead(b *strings.Builder, r *results) {
 	b.WriteString("\n\n")
 }
 
-// extent says how much a round is.
+// extent returns the limits of a round as text: requests, duration or both.
 func (c *config) extent() string {
 	var parts []string
 	if c.requests > 0 {
@@ -81,8 +81,8 @@ func writeTable(b *strings.Builder, r *results) {
 
 func (t *result) width() int { return max(valueWidth, len(t.target)) }
 
-// writeRow writes a figure of all targets, unless none has it, or it is zero for all and
-// that is no news.
+// writeRow writes the row of a figure. It omits the row if no target has the figure, or
+// if the figure is quiet and zero for all targets.
 func writeRow(b *strings.Builder, totals []*result, f figure) {
 	info, shown := figureTable[f], false
 	for _, t := range totals {
@@ -125,7 +125,7 @@ func (u unit) format(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// grouped writes a number, rounded, with a comma between thousands.
+// grouped formats a number rounded to an integer, with commas between groups of three digits.
 func grouped(v float64) string {
 	digits := strconv.FormatFloat(math.Abs(v), 'f', 0, 64)
 	for i := len(digits) - 3; i > 0; i -= 3 {
