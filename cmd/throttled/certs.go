@@ -22,7 +22,7 @@ that replace its own by itself.
 
 `
 
-// certsCommand is what the flags of "throttled certs" say.
+// certsCommand holds the flags of "throttled certs".
 type certsCommand struct {
 	dir, cluster string
 	days         int
@@ -30,7 +30,7 @@ type certsCommand struct {
 	nodes        []string
 }
 
-// runCerts is the program "throttled certs".
+// runCerts runs the command "throttled certs".
 func runCerts(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c, err := parseCerts(args, stdout)
 	switch {
@@ -47,7 +47,8 @@ func runCerts(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	return exitOK
 }
 
-// parseCerts reads the flags. Help goes to stdout, and gives flag.ErrHelp.
+// parseCerts parses the flags. If they request help, it writes the help text to stdout and
+// returns flag.ErrHelp.
 func parseCerts(args []string, stdout io.Writer) (*certsCommand, error) {
 	c := &certsCommand{}
 	f := flag.NewFlagSet("certs", flag.ContinueOnError)
@@ -68,7 +69,7 @@ func parseCerts(args []string, stdout io.Writer) (*certsCommand, error) {
 	return c, c.check()
 }
 
-// check finds what is wrong before anything is written.
+// check validates the flags before anything is written.
 func (c *certsCommand) check() error {
 	if c.cluster == "" {
 		return errors.New("--cluster is missing")
@@ -104,7 +105,7 @@ func printCertsHelp(w io.Writer, f *flag.FlagSet) {
 	})
 }
 
-// run makes the files and tells which.
+// run creates the files and prints their names.
 func (c *certsCommand) run(ctx context.Context, stdout io.Writer) error {
 	if err := c.checkFree(); err != nil {
 		return err
@@ -139,7 +140,8 @@ func (c *certsCommand) run(ctx context.Context, stdout io.Writer) error {
 	return err
 }
 
-// checkFree refuses to replace what a node may be using, unless that is asked for.
+// checkFree returns an error if a certificate or a key exists that a node may be using,
+// unless --renew is given.
 func (c *certsCommand) checkFree() error {
 	if c.renew {
 		return nil
@@ -157,7 +159,7 @@ func (c *certsCommand) checkFree() error {
 	return nil
 }
 
-// authority loads the CA, or makes it if there is none, and says which.
+// authority loads the CA, or creates it if there is none. The text made states which.
 func (c *certsCommand) authority(now time.Time) (ca *certs.CA, made string, err error) {
 	ca, err = certs.LoadCA(c.dir, now)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {

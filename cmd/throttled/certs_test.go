@@ -26,7 +26,7 @@ func makeCerts(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// mustMakeCerts runs the command, which must succeed, and returns what it says.
+// mustMakeCerts runs the command, which must succeed, and returns its output.
 func mustMakeCerts(t *testing.T, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := makeCerts(t, args...)
@@ -99,8 +99,8 @@ func TestCertsFiles(t *testing.T) {
 	}
 }
 
-// TestCertsServeNodes opens links with what the command makes, as nodes do, before and
-// after one of them has been renewed and one has been added.
+// TestCertsServeNodes opens links with the certificates of the command, before and after one
+// certificate is renewed and one is added.
 func TestCertsServeNodes(t *testing.T) {
 	dir := t.TempDir()
 	mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "n1", "n2")
@@ -142,7 +142,7 @@ func openLink(t *testing.T, dir, node string) namedLink {
 	return namedLink{l, node}
 }
 
-// meet sends a word from one node to another.
+// meet sends a message from one node to another and checks both identities.
 func meet(t *testing.T, from, to namedLink) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -213,7 +213,7 @@ func TestCertsHelp(t *testing.T) {
 	}
 }
 
-// TestCertsRefusals sees that what a directory holds is not replaced unasked.
+// TestCertsRefusals checks that existing files are not replaced without --renew.
 func TestCertsRefusals(t *testing.T) {
 	nothing := func(*testing.T, string) {}
 	remove := func(name string) func(t *testing.T, dir string) {
@@ -278,7 +278,7 @@ func useOldCA(t *testing.T, dir string) {
 	}
 }
 
-// TestCertsInterrupted sees that the command heeds the end of its context.
+// TestCertsInterrupted checks that the command stops if its context is canceled.
 func TestCertsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -292,7 +292,7 @@ func TestCertsInterrupted(t *testing.T) {
 	}
 }
 
-// TestCertsSayWhoseTheyAre sees that the command's names are those that links want.
+// TestCertsSayWhoseTheyAre checks that certificates contain the names that links require.
 func TestCertsSayWhoseTheyAre(t *testing.T) {
 	dir := t.TempDir()
 	mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "n1")

@@ -14,8 +14,8 @@ import (
 	"github.com/throttledhq/throttled/cluster"
 )
 
-// TestProcess_ManyThroughAFollower has many clients ask a node that follows, over what nodes talk over. The one that leads
-// takes as many streams of it as it opens, and all are answered, on a busy machine when they ask again.
+// TestProcess_ManyThroughAFollower sends commands of many clients to a follower, which forwards them. The leader
+// accepts all streams that the follower opens, and all commands succeed, on a busy machine after retries.
 func TestProcess_ManyThroughAFollower(t *testing.T) {
 	leader, others := leaderOf(t, newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000")) // so that no busy machine makes another lead
 	follower := others[0]
@@ -47,8 +47,8 @@ func TestProcess_ManyThroughAFollower(t *testing.T) {
 	}
 }
 
-// TestProcess_UsedID has a node that has joined lose its data. Under its old id it ends and says why, and the
-// others go on.
+// TestProcess_UsedID deletes the data of a joined node. Restarted under its old id, the node exits and logs the
+// reason; the other nodes continue.
 func TestProcess_UsedID(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2"})
 	leader, _ := leaderOf(t, all)

@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/raftlog"
 )
 
-// copyDir returns a copy of the node's data directory as of this moment, as a snapshot of its disk has it.
+// copyDir returns a copy of the data directory of a running node, like a snapshot of its disk.
 func (p *process) copyDir() string {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -28,7 +28,7 @@ func (p *process) copyDir() string {
 	return to
 }
 
-// putBack replaces the data directory of a node that does not run.
+// putBack replaces the data directory of a stopped node.
 func (p *process) putBack(from string) {
 	p.t.Helper()
 	if err := os.RemoveAll(p.dir); err != nil {
@@ -39,7 +39,7 @@ func (p *process) putBack(from string) {
 	}
 }
 
-// startInVain starts a process whose raft address is in use.
+// startInVain starts a process while its raft address is in use. The process must fail.
 func (p *process) startInVain() {
 	p.t.Helper()
 	ln, err := net.Listen("tcp", p.raft)
@@ -53,8 +53,8 @@ func (p *process) startInVain() {
 	}
 }
 
-// TestProcess_OldCopy puts an old copy of a data directory back, which lacks charges that the node has acknowledged. It is
-// turned away, stays so while nobody is there who knows better, and no charge is granted twice.
+// TestProcess_OldCopy restores an old copy of a data directory, which lacks charges that the node has acknowledged.
+// The node is rejected, and remains so when no other node with these charges is running. No charge is granted twice.
 func TestProcess_OldCopy(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000") // no busy machine makes another lead
 	leader, others := leaderOf(t, all)
@@ -85,8 +85,9 @@ func TestProcess_OldCopy(t *testing.T) {
 	}
 }
 
-// TestProcess_StaleBoot puts back a copy that was made while the node was down. It has been started in vain, so its
-// next start has a higher number than the others have seen, even after all of them were started again.
+// TestProcess_StaleBoot restores a copy that was made while the node was stopped. After a failed start, the next start
+// of the node has a higher boot number than the other nodes have seen. It is rejected even so, and even after all
+// nodes were restarted.
 func TestProcess_StaleBoot(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000")
 	leader, others := leaderOf(t, all)

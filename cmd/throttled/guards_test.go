@@ -22,7 +22,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// asProgram makes the test binary be the program.
+// asProgram is the environment variable that makes the test binary run the program.
 const asProgram = "THROTTLED_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -33,10 +33,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is how long a test waits for what has to happen. It is far more than it takes.
+// patience is the timeout for expected events. It is much longer than they take.
 const patience = 2 * time.Minute
 
-// process is a node of a cluster, as a process of its own.
+// process is a server that runs as a separate process, usually a cluster node.
 type process struct {
 	t        *testing.T
 	id, addr string
@@ -52,13 +52,13 @@ func freeAddr(t *testing.T) string {
 	return fmt.Sprint("127.0.0.1:", freeport.Of(t))
 }
 
-// newProcesses are the nodes of a cluster without certificates, which are started.
+// newProcesses starts the nodes of a cluster without certificates.
 func newProcesses(t *testing.T, ids []string, args ...string) (all []*process) {
 	t.Helper()
 	return startProcesses(t, ids, func(string) []string { return append([]string{"--raft-insecure", "yes"}, args...) })
 }
 
-// startProcesses starts the nodes of a cluster, each with arguments of its own.
+// startProcesses starts the nodes of a cluster, each with its own arguments.
 func startProcesses(t *testing.T, ids []string, args func(id string) []string) (all []*process) {
 	t.Helper()
 	var list []string
@@ -100,7 +100,7 @@ func (p *process) kill() {
 	_ = p.cmd.Wait() // tells of the kill
 }
 
-// ends waits for the process to end by itself, and returns its code and for how long that has taken.
+// ends waits for the process to exit, and returns its exit code and the time it took.
 func (p *process) ends(within time.Duration) (code int, took time.Duration) {
 	p.t.Helper()
 	begin := time.Now()
@@ -119,7 +119,7 @@ func (p *process) ends(within time.Duration) (code int, took time.Duration) {
 	return p.cmd.ProcessState.ExitCode(), time.Since(begin)
 }
 
-// ask runs a command, and again until it is answered with what is wanted.
+// ask repeats a command until its reply contains want.
 func (p *process) ask(want string, args ...any) {
 	p.t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, DisableIdentity: true})
@@ -141,7 +141,7 @@ func (p *process) ask(want string, args ...any) {
 	}
 }
 
-// says waits for a line of the log.
+// says waits until the log contains text.
 func (p *process) says(text string) {
 	p.t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
@@ -155,7 +155,7 @@ func (p *process) says(text string) {
 	}
 }
 
-// leads reports whether the process says so.
+// leads reports whether the process is the leader according to INFO.
 func (p *process) leads() bool {
 	client := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, DisableIdentity: true})
 	defer func() { _ = client.Close() }()
@@ -163,7 +163,7 @@ func (p *process) leads() bool {
 	return err == nil && strings.Contains(text, "role:master")
 }
 
-// leaderOf waits for a node that leads, and returns it first.
+// leaderOf waits for a leader, and returns it and the other nodes.
 func leaderOf(t *testing.T, all []*process) (leader *process, others []*process) {
 	t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
@@ -185,8 +185,8 @@ func leaderOf(t *testing.T, all []*process) (leader *process, others []*process)
 	}
 }
 
-// TestProcess_InstallLoop has a leader that sends a node the same snapshot again and again, as Raft does where the
-// logs do not go together. The node ends, and begins anew at its next start.
+// TestProcess_InstallLoop sends a node the same snapshot repeatedly, as Raft does if the logs do not match. The node
+// exits, and sets its log aside at its next start.
 func TestProcess_InstallLoop(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2"})
 	leader, others := leaderOf(t, all)
@@ -223,7 +223,7 @@ func TestProcess_InstallLoop(t *testing.T) {
 	}
 }
 
-// sendSnapshot sends a snapshot as a node does that leads in a later term.
+// sendSnapshot sends a snapshot as the leader of a later term.
 func sendSnapshot(from *raft.NetworkTransport, id string, to *process, snapshots raft.SnapshotStore, meta *raft.SnapshotMeta) error {
 	_, content, err := snapshots.Open(meta.ID)
 	if err != nil {
@@ -238,8 +238,8 @@ func sendSnapshot(from *raft.NetworkTransport, id string, to *process, snapshots
 	return from.InstallSnapshot(raft.ServerID(to.id), raft.ServerAddress(to.raft), &args, new(raft.InstallSnapshotResponse), content)
 }
 
-// TestProcess_StuckTransfer lets a leader hand over to a node that answers heartbeats and takes no entry. It refuses all
-// entries for as long as Raft tries, which is a heartbeat of five seconds here, and so it has to go before.
+// TestProcess_StuckTransfer transfers the leadership to a node that answers heartbeats but accepts no entries. The
+// leader refuses all entries while Raft tries, for the heartbeat timeout of five seconds, and must exit before that.
 func TestProcess_StuckTransfer(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "5000")
 	leader, others := leaderOf(t, all)
@@ -276,7 +276,7 @@ func TestProcess_StuckTransfer(t *testing.T) {
 	}
 }
 
-// takesNothing stands in for a node whose log does not go with that of the leader.
+// takesNothing runs a fake node that accepts no entries, as if its log did not match that of the leader.
 func takesNothing(t *testing.T, p *process) {
 	t.Helper()
 	l, err := peerlink.Listen(peerlink.Config{Cluster: "test", Node: p.id, Bind: p.raft, Insecure: true})
@@ -305,7 +305,7 @@ func takesNothing(t *testing.T, p *process) {
 	}()
 }
 
-// TestProcess_Gap starts a node whose log lacks an entry that no snapshot has.
+// TestProcess_Gap starts a node whose log lacks entries that are not in a snapshot.
 func TestProcess_Gap(t *testing.T) {
 	p := newProcesses(t, []string{"n1"})[0]
 	for range 5 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestProcess_LastOfAll stops a leader when the others are gone, as when all nodes are stopped at once.
+// TestProcess_LastOfAll stops a leader after the other nodes, as when all nodes are stopped together.
 func TestProcess_LastOfAll(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000") // in which it does not lose its part
 	leader, others := leaderOf(t, all)

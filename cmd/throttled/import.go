@@ -24,10 +24,10 @@ and writes them as a snapshot that "throttled --dir DIR" loads when it starts.
 
 `
 
-// importLineEvery is how often an import says how far it is where no bar can be drawn.
+// importLineEvery is the interval of progress lines if the output is not a terminal.
 const importLineEvery = 5 * time.Second
 
-// importCommand is what the flags of "throttled import" say.
+// importCommand holds the flags of "throttled import".
 type importCommand struct {
 	source  importer.Config
 	dir     string
@@ -36,8 +36,8 @@ type importCommand struct {
 	replace bool
 }
 
-// runImport is the program "throttled import". The end of ctx interrupts it; then, as on
-// any error, there is no new snapshot.
+// runImport runs the command "throttled import". If ctx is canceled or an error occurs, no
+// snapshot is written.
 func runImport(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	c, err := parseImport(args, stdout)
 	switch {
@@ -54,7 +54,8 @@ func runImport(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	return exitOK
 }
 
-// parseImport reads the flags. Help goes to stdout, and gives flag.ErrHelp.
+// parseImport parses the flags. If they request help, it writes the help text to stdout and
+// returns flag.ErrHelp.
 func parseImport(args []string, stdout io.Writer) (*importCommand, error) {
 	c := &importCommand{}
 	f := flag.NewFlagSet("import", flag.ContinueOnError)
@@ -81,7 +82,7 @@ func parseImport(args []string, stdout io.Writer) (*importCommand, error) {
 	return c, c.check(f.NArg())
 }
 
-// check finds what no import can be started with.
+// check validates the flags. The number of operands must be 0.
 func (c *importCommand) check(operands int) error {
 	switch {
 	case operands > 0: // not shown: it may be a URL with a password
@@ -107,7 +108,7 @@ func printImportHelp(w io.Writer, f *flag.FlagSet) {
 	})
 }
 
-// run imports, and says what came of it.
+// run imports the keys and prints a report.
 func (c *importCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	var remove func()
 	c.source.Progress, remove = importProgress(stderr)
@@ -131,7 +132,8 @@ func (c *importCommand) carryOut(ctx context.Context) (importer.Report, error) {
 	return c.snapshot(ctx)
 }
 
-// importProgress shows progress as fits where it goes to.
+// importProgress returns functions that show and remove the progress: a bar if stderr is a
+// character device, otherwise lines.
 func importProgress(stderr io.Writer) (progress func(done, total int64), remove func()) {
 	if file, ok := stderr.(*os.File); ok {
 		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
@@ -141,14 +143,14 @@ func importProgress(stderr io.Writer) (progress func(done, total int64), remove 
 	return importer.Lines(stderr, importLineEvery, time.Now), func() {}
 }
 
-// importState is a table to which nothing comes from the snapshot that is replaced.
+// importState is a table that ignores the records of the snapshot to be replaced.
 type importState struct{ *buckets.Table }
 
-// Put stores nothing. Only the Store calls it, when it loads.
+// Put does nothing. Only the Store calls it, while it loads.
 func (importState) Put(limiter.Record) error { return nil }
 
-// snapshot imports into a table and saves that. The directory is locked meanwhile, so
-// that no server starts on it or saves over what is written.
+// snapshot imports into a table and saves the table. It locks the directory, so that no
+// server can use the directory or overwrite the snapshot meanwhile.
 func (c *importCommand) snapshot(ctx context.Context) (report importer.Report, err error) {
 	store, err := persistence.Open(persistence.Config{Dir: c.dir, Name: c.name, Version: version})
 	if err != nil {
@@ -170,7 +172,8 @@ func (c *importCommand) snapshot(ctx context.Context) (report importer.Report, e
 	return report, store.Save()
 }
 
-// prepare makes the store ready to save, if nothing is lost by that.
+// prepare makes the store ready to save. It returns an error if a snapshot exists, unless
+// --replace is given.
 func (c *importCommand) prepare(ctx context.Context, store *persistence.Store, state persistence.State) error {
 	_, found, err := store.Info()
 	if err == nil && found && !c.replace {

@@ -19,8 +19,8 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// redisSource starts a redis-server with a password and with limiter keys as redis-cell
-// leaves them after a request of CL.THROTTLE key 4 1 3600. It returns the URL and a client.
+// redisSource starts a redis-server with a password and with the limiter keys that redis-cell
+// stores after CL.THROTTLE key 4 1 3600. It returns the URL and a client.
 func redisSource(t *testing.T, keys int) (string, *redis.Client) {
 	t.Helper()
 	port := strconv.Itoa(freeport.Of(t))
@@ -55,7 +55,7 @@ func redisSource(t *testing.T, keys int) (string, *redis.Client) {
 	return "redis://:secret@127.0.0.1:" + port, client
 }
 
-// imports runs "throttled import", which must exit with code and say this.
+// imports runs "throttled import" and checks its exit code and its output.
 func imports(t *testing.T, code int, stdout, stderr string, args ...string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -70,7 +70,7 @@ func imports(t *testing.T, code int, stdout, stderr string, args ...string) {
 	}
 }
 
-// TestImport goes on with the limits of a Redis, in a server that starts on the snapshot.
+// TestImport imports the limits of a Redis and checks them in a server that loads the snapshot.
 func TestImport(t *testing.T) {
 	t.Chdir(t.TempDir()) // the servers change it
 	url, source := redisSource(t, 100)
@@ -101,7 +101,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestImportFailures leaves what was there before.
+// TestImportFailures checks that a failed import leaves the existing snapshot unchanged.
 func TestImportFailures(t *testing.T) {
 	url, _ := redisSource(t, 10)
 	dir := t.TempDir()
@@ -143,7 +143,7 @@ func TestImportUsage(t *testing.T) {
 	imports(t, exitUsage, "", "--tolerance", "--from", "redis://host", "--tolerance", "0s")
 }
 
-// TestImportProgress tells a terminal from a log.
+// TestImportProgress checks that no bar is drawn if the output is not a terminal.
 func TestImportProgress(t *testing.T) {
 	var log bytes.Buffer
 	progress, remove := importProgress(&log)

@@ -17,8 +17,8 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// runCheck is the command "throttled check FILE": it reads all of a snapshot and
-// describes it, or says what is wrong with it and where.
+// runCheck runs the command "throttled check FILE". It reads a whole snapshot and prints a
+// summary, or the first error and its position.
 func runCheck(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return inspect(ctx, "check", args, stderr, func(s *persistence.Snapshot) error {
 		var c contents
@@ -32,8 +32,8 @@ func runCheck(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	})
 }
 
-// runDump is the command "throttled dump FILE": it prints a snapshot as JSON, one line a
-// record. A file that is not right is refused before anything is printed.
+// runDump runs the command "throttled dump FILE". It prints a snapshot as JSON, one record
+// per line. It verifies the whole file before it prints anything.
 func runDump(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return inspect(ctx, "dump", args, stderr, func(s *persistence.Snapshot) error {
 		if err := s.Verify(); err != nil {
@@ -47,8 +47,8 @@ func runDump(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// inspect opens the only argument of a command and hands it to use. The end of ctx closes
-// the file, which ends the reading of it.
+// inspect opens the file in the only argument of a command and passes it to use. If ctx is
+// canceled, the file is closed, which makes reads fail.
 func inspect(ctx context.Context, command string, args []string, stderr io.Writer, use func(*persistence.Snapshot) error) int {
 	if len(args) != 1 || args[0] == "-h" || args[0] == "--help" {
 		_, _ = fmt.Fprintf(stderr, "Usage: throttled %s FILE\n", command)
@@ -68,7 +68,7 @@ func inspect(ctx context.Context, command string, args []string, stderr io.Write
 	return check(stderr, err)
 }
 
-// contents is what check counts in a snapshot.
+// contents holds the counts of a snapshot that check prints.
 type contents struct {
 	kinds    [256]int64 // records by kind
 	expired  int64      // of them, those whose time has passed
@@ -108,8 +108,8 @@ func (c *contents) describe(w io.Writer, file string, info persistence.Info) err
 	return tw.Flush()
 }
 
-// line is a record as dump prints it. Times are whole nanoseconds, beyond what readers
-// that take numbers as floats hold exactly.
+// line is a record as printed by dump. Times are whole nanoseconds. They exceed the integers
+// that a JSON reader with floating-point numbers can represent exactly.
 type line struct {
 	Key       *string `json:"key,omitempty"`        // nil: it is not UTF-8
 	KeyBase64 []byte  `json:"key_base64,omitempty"` // in that case

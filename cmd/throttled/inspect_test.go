@@ -20,8 +20,8 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// fixed is a state that never changes, but whose time goes on: by 100 ns between the
-// start and the end of a save.
+// fixed is a constant state. Its clock advances by 100 ns per call, so by 100 ns during a
+// save.
 type fixed struct {
 	now     uint64
 	records []limiter.Record
@@ -116,7 +116,7 @@ func TestDump_Nothing(t *testing.T) {
 	}
 }
 
-// TestNewLine covers the state that other kinds have.
+// TestNewLine checks a record of a kind with state.
 func TestNewLine(t *testing.T) {
 	r := limiter.Record{Kind: limiter.TokenBucket, Key: []byte("k"), Expires: 7, State: []byte("state")}
 	got, err := json.Marshal(newLine(&r, 2))
@@ -151,7 +151,7 @@ func TestInspect_Refuses(t *testing.T) {
 	f(exitUsage, "FILE", "one", "two")
 }
 
-// closedPipe takes some bytes and then fails as a pipe does that nobody reads.
+// closedPipe accepts room bytes and then fails like a pipe without a reader.
 type closedPipe struct {
 	room int
 	err  error
@@ -165,7 +165,7 @@ func (p *closedPipe) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestInspect_EndsEarly is about what ends an inspection although the file is right.
+// TestInspect_EndsEarly checks reasons other than a damaged file that end an inspection.
 func TestInspect_EndsEarly(t *testing.T) {
 	records := make([]limiter.Record, 10_000)
 	for i := range records {

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// logOutput is where the log is written: a file, which can be replaced meanwhile, or standard error.
+// logOutput is the destination of the log: a file, which can be replaced at any time, or standard error.
 type logOutput struct {
 	stderr io.Writer
 
@@ -25,9 +25,9 @@ func (l *logOutput) Write(p []byte) (int, error) {
 	return l.file.Write(p)
 }
 
-// open makes a file, which is created if it is not there, the place of the log, or standard error for
-// "". The log stays where it is if that fails. The same path again opens the file that has the name
-// now, as after logs have been rotated.
+// open directs the log to the file at path, which is created if it does not exist, or to standard
+// error if path is empty. On an error the destination does not change. If path is the current one, the file is
+// opened again, as required after log rotation.
 func (l *logOutput) open(path string) error {
 	var file *os.File
 	if path != "" {
@@ -40,7 +40,7 @@ func (l *logOutput) open(path string) error {
 	return nil
 }
 
-// replace makes the log go on in another file, and returns the one before; both may be nil.
+// replace directs the log to file and returns the previous file. Both may be nil.
 func (l *logOutput) replace(file *os.File) (old *os.File) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +55,7 @@ func (l *logOutput) toFile() bool {
 	return l.file != nil
 }
 
-// Close closes the file. What is logged after it is written to standard error.
+// Close closes the file. Later log lines are written to standard error.
 func (l *logOutput) Close() error {
 	old := l.replace(nil)
 	if old == nil {

@@ -1,7 +1,7 @@
-// Command throttled is a rate-limit server that any Redis client can talk to.
+// Command throttled is a rate-limit server that speaks the Redis protocol.
 //
-// This package only wires: it turns options into the parts of the program, connects
-// them, and ends them in the reverse order on SIGTERM, SIGINT or SHUTDOWN.
+// This package creates the parts of the program from the options, connects them, and
+// stops them in reverse order on SIGTERM, SIGINT or SHUTDOWN.
 package main
 
 import (
@@ -16,16 +16,16 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// version is that of the program; a release build sets it.
+// version is the version of the program. A release build sets it.
 var version = "0.1.0-dev"
 
-// Exit codes. A supervisor need not restart a program that was told nonsense.
+// Exit codes. A supervisor should not restart the program after exitUsage.
 const (
 	exitOK    = 0
 	exitError = 1
 	exitUsage = 2
-	// exitFailed is that of a node that stops because it must not go on, as when its disk has failed: others take
-	// over, and a supervisor may start it again.
+	// exitFailed is the code of a node that stops because it cannot continue safely, for example after a disk
+	// failure. Other nodes take over, and a supervisor may restart it.
 	exitFailed = 75
 )
 
@@ -33,14 +33,14 @@ func main() {
 	os.Exit(run(os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr))
 }
 
-// command is something that the program does besides serving.
+// command is a subcommand of the program.
 type command struct {
 	name, args, help string
 	run              func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 }
 
-// commands are found by the first argument. A configuration file of such a name can be
-// given as ./check.
+// commands lists the subcommands, which are selected by the first argument. A
+// configuration file with the name of a subcommand can be given as, for example, ./check.
 var commands = []command{
 	{"check", "FILE", "verify a snapshot and describe it", runCheck},
 	{"dump", "FILE", "print a snapshot as JSON, a line for each key", runDump},
@@ -49,7 +49,8 @@ var commands = []command{
 	{"import", "--from URL ...", "make a snapshot of the keys of redis-cell or Dragonfly", runImport},
 }
 
-// run is the program with its surroundings as arguments.
+// run runs the program with the given arguments, environment and streams, and returns its
+// exit code.
 func run(args []string, lookupEnv func(string) (string, bool), stdout, stderr io.Writer) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
@@ -85,7 +86,7 @@ func run(args []string, lookupEnv func(string) (string, bool), stdout, stderr io
 	return check(stderr, p.run(ctx))
 }
 
-// help describes the options and the commands.
+// help writes the help text of the options and the subcommands.
 func help(w io.Writer) error {
 	if err := options.Help(w); err != nil {
 		return err
@@ -98,7 +99,7 @@ func help(w io.Writer) error {
 	return err
 }
 
-// check turns an error that ends the program into its exit code.
+// check prints err, if any, and returns the exit code.
 func check(stderr io.Writer, err error) int {
 	if err == nil {
 		return exitOK

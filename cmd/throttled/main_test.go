@@ -22,7 +22,7 @@ import (
 
 func noEnv(string) (string, bool) { return "", false }
 
-// TestRunWithoutServing covers what ends before anything listens.
+// TestRunWithoutServing checks runs that end before the server listens.
 func TestRunWithoutServing(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -57,7 +57,7 @@ func TestRunWithoutServing(t *testing.T) {
 	f(exitError, "", "open logfile", "--logfile", "/nowhere/log", "--port", "0")
 }
 
-// running is a program that serves until the test ends.
+// running is a program that serves until the end of the test.
 type running struct {
 	*program
 	t    *testing.T
@@ -67,7 +67,7 @@ type running struct {
 	done chan error
 }
 
-// lockedBuffer is a log that is read while it is written.
+// lockedBuffer is a buffer that is safe for concurrent use.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -106,7 +106,7 @@ func start(t *testing.T, args ...string) *running {
 	return r
 }
 
-// wait waits for the end of the program, once or more often.
+// wait waits until the program ends. It may be called several times.
 func (r *running) wait() {
 	r.t.Helper()
 	select {
@@ -120,7 +120,7 @@ func (r *running) wait() {
 	}
 }
 
-// ask sends inline commands on a connection of its own and returns all that comes back.
+// ask sends inline commands on a new connection and returns all replies.
 func (r *running) ask(commands ...string) string {
 	r.t.Helper()
 	conn, err := net.Dial("tcp", r.addr)
@@ -169,7 +169,7 @@ func TestProgramEndsOnShutdown(t *testing.T) {
 	}
 }
 
-// TestProgramFollowsOptions checks that what CONFIG SET changes reaches the parts.
+// TestProgramFollowsOptions checks that changes by CONFIG SET are applied to the parts.
 func TestProgramFollowsOptions(t *testing.T) {
 	r := start(t, "--maxmemory", "1")
 	r.wants("-OOM command not allowed when used memory > 'maxmemory'.\r\n", "CL.THROTTLE a 15 30 60")
@@ -205,7 +205,7 @@ func TestProgramUsesFiles(t *testing.T) {
 	}
 }
 
-// TestProcess runs the real binary: it becomes ready, serves, and ends with 0 on SIGTERM
+// TestProcess checks that the built binary becomes ready, serves, and exits with 0 on SIGTERM
 // while a client is connected.
 func TestProcess(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "throttled")

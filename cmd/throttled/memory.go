@@ -15,15 +15,19 @@ const (
 	paceEvery      = 100 * time.Millisecond
 )
 
-// memoryUse is what keys and clients take, and may take, in bytes. A limit of 0 is none.
+// memoryUse holds the memory use and limits of keys and clients, in bytes. A limit of 0
+// means no limit.
 type memoryUse struct{ maxMemory, keys, maxClients, clients int64 }
 
-// heapLimit returns the soft limit of the heap: it makes the collector work harder before
-// garbage takes the process far beyond maxmemory and what clients may take, since what the table
-// lets go of for a moment while it grows a shard is not counted there, nor are the buffers that
-// clients have outgrown. A table that is larger, because maxmemory was lowered, must not have the
-// collector run without end, nor one without a limit, which grows before the next look. The same
-// is true of clients, of which some may be exempt from their limit.
+// heapLimit returns the soft memory limit of the Go runtime. It makes the collector run more
+// often before garbage takes the process far beyond maxmemory and the limit of clients. That
+// garbage is not counted in either: memory released while a shard of the table grows, and
+// buffers that clients have outgrown.
+//
+// If the table is larger than maxmemory, because maxmemory was lowered, the limit is based on
+// its actual size. If there is no maxmemory, the limit leaves room for growth until the next
+// call. In both cases the collector would otherwise run continuously. The same holds for
+// clients, some of which may be exempt from their limit.
 func heapLimit(m memoryUse) int64 {
 	const most = math.MaxInt64 / 8
 	keys, clients := max(m.maxMemory, m.keys), max(m.maxClients, m.clients)
@@ -41,16 +45,16 @@ func heapLimit(m memoryUse) int64 {
 	return keys + heapBesideKeys + clients
 }
 
-// gcPercent returns how much garbage the collector should wait for, as a percentage of the
-// heap. The usual hundred would double the memory of a large table, and there is nothing
-// in a table that takes the collector time.
+// gcPercent returns the GOGC percentage for a table of used bytes. The default of 100 would
+// double the memory of a large table. Frequent collections are cheap, since the contents of
+// a table take the collector no time.
 func gcPercent(used int64) int {
 	allowed := max(garbageAllowed, used/garbageShare)
 	return int(min(100, 100*allowed/max(used, 1)))
 }
 
-// paceCollector follows the size of the table and its limit, until ctx ends. Somebody who
-// sets GOGC or GOMEMLIMIT knows better.
+// paceCollector adapts the garbage collector to the memory use until ctx is canceled. It does
+// not override GOGC and GOMEMLIMIT if they are set in the environment.
 func paceCollector(ctx context.Context, use func() memoryUse) {
 	_, percentSet := os.LookupEnv("GOGC")
 	_, limitSet := os.LookupEnv("GOMEMLIMIT")

@@ -45,8 +45,9 @@ func TestHeapLimit(t *testing.T) {
 	f(memoryUse{maxMemory: 256 * mib, clients: math.MaxInt64}, math.MaxInt64)
 }
 
-// Garbage is collected long before the soft limit makes the collector work without end, and the
-// soft limit leaves room for the program itself within 1.25 times maxmemory and 64 MiB.
+// The collector runs long before the heap reaches the soft limit, where it would run
+// continuously. The soft limit leaves room for the program itself within 1.25 times maxmemory
+// plus 64 MiB.
 func TestCollectorStaysBelowTheBound(t *testing.T) {
 	const mib, program = 1 << 20, 16 << 20
 	for maxMemory := int64(mib); maxMemory < 1<<40; maxMemory += maxMemory / 3 {
@@ -60,7 +61,7 @@ func TestCollectorStaysBelowTheBound(t *testing.T) {
 	}
 }
 
-// What clients hold reaches the soft limit where they have no limit of their own.
+// The memory of clients raises the soft limit if clients have no limit.
 func TestMemoryUse(t *testing.T) {
 	r := start(t, "--maxmemory", "10mb", "--maxmemory-clients", "0")
 	conn, err := net.Dial("tcp", r.addr)

@@ -8,14 +8,14 @@ import (
 	"github.com/throttledhq/throttled/cluster"
 )
 
-// with returns the arguments of a process with another value for an option.
+// with returns the arguments of a process with a different value of an option.
 func (p *process) with(option, value string) []string {
 	args := slices.Clone(p.args)
 	args[slices.Index(args, option)+1] = value
 	return args
 }
 
-// refuses starts a process that is to say at once that it has another address, and to name both.
+// refuses starts a process that must exit because its address has changed, with both addresses in the log.
 func (p *process) refuses(advertised string) {
 	p.t.Helper()
 	p.start()
@@ -31,8 +31,8 @@ func (p *process) refuses(advertised string) {
 	}
 }
 
-// TestProcess_Moved starts nodes under another address than the cluster has for them: one of a cluster that
-// began with a list that was changed since, and one that has joined. Under the old address they are there again.
+// TestProcess_Moved starts nodes at another address than the one in the cluster's configuration: a bootstrapped node,
+// whose bootstrap list is changed as well, and a joined one. Both are followers again when started at the old address.
 func TestProcess_Moved(t *testing.T) {
 	patient := []string{"--raft-heartbeat", "1000"} // so that a busy machine makes another lead seldom
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, patient...)

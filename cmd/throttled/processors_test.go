@@ -10,8 +10,8 @@ import (
 	"github.com/throttledhq/throttled/server"
 )
 
-// TestReserveProcessors bounds the turns of a node of a cluster, and keeps more processors than that. A server without
-// a cluster has no bound.
+// TestReserveProcessors checks that a cluster node bounds the number of concurrent commands and has more processors
+// than that, and that a standalone server has no bound.
 func TestReserveProcessors(t *testing.T) {
 	cores := runtime.GOMAXPROCS(0)
 	t.Cleanup(func() { runtime.GOMAXPROCS(cores) })

@@ -20,13 +20,13 @@ import (
 	"github.com/throttledhq/throttled/server"
 )
 
-// program is the running server and its parts. Its goroutines are: one per listener,
-// the sweeper of the table, the one that brings it below a lowered limit, the pacer of the
-// collector, the one that reloads, the one that saves by save points and those of its saves, and
-// those of the server (the housekeeper, one per connection, one more per MONITOR).
+// program is the running server and its parts. It runs these goroutines: one per listener,
+// the sweeper of the table, its relief after the memory limit was lowered, the pacer of the
+// garbage collector, the reload on SIGHUP, the save points and their saves, and those of the
+// server (timeouts, one per connection, one more per MONITOR).
 //
-// With a data-dir there are besides: those of the replica, which are Raft's, the link's to other
-// nodes, and the node's own (who governs, flushes, and introduces it).
+// With a data-dir it also runs those of the replica: Raft, the link to other nodes, and the
+// leadership, flush and announcement goroutines of the node.
 type program struct {
 	opts      *options.Store
 	log       *slog.Logger
@@ -44,8 +44,8 @@ type program struct {
 	maxMemory int64 // what the options say, or are about to say, that the table may take
 }
 
-// open builds the parts and binds the addresses, so that what cannot work is said
-// before anything runs.
+// open creates the parts and binds the addresses, so that errors are reported before
+// anything runs.
 func open(opts *options.Store, stderr io.Writer) (*program, error) {
 	o := opts.Get()
 	if err := os.Chdir(o.Dir); err != nil {
@@ -82,7 +82,7 @@ func (p *program) build(o *options.Options, level *slog.LevelVar) error {
 	return nil
 }
 
-// openState opens what decides: a replica, or a table by itself.
+// openState opens the engine: a replica if data-dir is set, otherwise a table.
 func (p *program) openState(o *options.Options, config *server.Config) error {
 	if o.DataDir != "" {
 		return p.openReplica(o, config)
@@ -100,7 +100,7 @@ func (p *program) openState(o *options.Options, config *server.Config) error {
 	return nil
 }
 
-// openReplica opens a node of a cluster, or one by itself.
+// openReplica opens a cluster node or a standalone node.
 func (p *program) openReplica(o *options.Options, config *server.Config) (err error) {
 	clock := cluster.NewClock()
 	p.noStore = errReplicated
@@ -119,7 +119,7 @@ func (p *program) openReplica(o *options.Options, config *server.Config) (err er
 
 var errReplicated = errors.New("the state is in the log in data-dir")
 
-// follow makes the parts do what the options say. It changes nothing if that is impossible.
+// follow applies changed options to the parts. If it returns an error, it has changed nothing.
 func (p *program) follow(old, o *options.Options, level *slog.LevelVar) error {
 	if p.store == nil && len(o.Save) > 0 {
 		return fmt.Errorf("snapshots cannot be saved: %w", p.noStore)
@@ -154,7 +154,7 @@ func (p *program) openLog(o *options.Options, level *slog.LevelVar) error {
 	return nil
 }
 
-// logLevel maps Redis's levels. Verbose is between debug and info.
+// logLevel returns the slog level of a Redis log level. Verbose is between debug and info.
 func logLevel(name string) slog.Level {
 	switch name {
 	case "debug":
@@ -167,13 +167,13 @@ func logLevel(name string) slog.Level {
 	return slog.LevelInfo
 }
 
-// face is a listener, and what serves those who come in on it.
+// face is a listener and the method of the server that serves its connections.
 type face struct {
 	net.Listener
 	serve func(*server.Server, net.Listener) error
 }
 
-// listen binds all addresses of all faces.
+// listen binds the addresses of all faces.
 func (p *program) listen(o *options.Options) error {
 	if err := p.bind(o.Bind, o.Port, (*server.Server).Serve); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (p *program) listen(o *options.Options) error {
 	return p.bindIf(o.SentinelPort, o.Bind, (*server.Server).ServeSentinel)
 }
 
-// bindIf binds a face that there is only if its port is not 0.
+// bindIf binds the addresses of a face unless its port is 0.
 func (p *program) bindIf(port int, hosts []string, serve func(*server.Server, net.Listener) error) error {
 	if port == 0 {
 		return nil
@@ -198,7 +198,7 @@ func (p *program) bindIf(port int, hosts []string, serve func(*server.Server, ne
 	return p.bind(hosts, port, serve)
 }
 
-// bind binds the addresses of one face. With port 0 the first decides the port of the others.
+// bind binds the addresses of one face. If port is 0, the port of the first listener is used for all.
 func (p *program) bind(hosts []string, port int, serve func(*server.Server, net.Listener) error) error {
 	config := net.ListenConfig{KeepAlive: -1} // the server sets it for each connection
 	for _, host := range hosts {
@@ -215,8 +215,8 @@ func (p *program) bind(hosts []string, port int, serve func(*server.Server, net.
 	return nil
 }
 
-// run serves until ctx ends or a client asks for SHUTDOWN, and then lets connections
-// finish and saves. It returns an error when loading, serving or saving fails.
+// run serves until ctx is canceled or a client sends SHUTDOWN. It then waits for connections to
+// finish and saves. It returns an error if loading, serving or saving fails.
 func (p *program) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -259,13 +259,13 @@ func (p *program) run(ctx context.Context) error {
 	return errors.Join(err, p.release())
 }
 
-// memoryUse returns what the collector is paced by.
+// memoryUse returns the memory use and limits for paceCollector.
 func (p *program) memoryUse() memoryUse {
 	o := p.opts.Get()
 	return memoryUse{o.MaxMemory, p.table.Memory(), o.ClientMemory(), p.server.ClientMemory()}
 }
 
-// begin loads the state, or makes the node take part in its cluster.
+// begin loads the snapshot, or starts the node and its services for other nodes.
 func (p *program) begin(ctx context.Context, running *sync.WaitGroup, failed chan<- error) error {
 	if p.replica == nil {
 		return p.load(ctx)
@@ -277,7 +277,8 @@ func (p *program) begin(ctx context.Context, running *sync.WaitGroup, failed cha
 	return p.replica.start(ctx)
 }
 
-// flush waits until what the table has changed by itself is replicated.
+// flush waits until the changes that the table made on its own, such as evictions, are
+// replicated.
 func (p *program) flush() error {
 	if p.replica == nil {
 		return nil
@@ -285,7 +286,7 @@ func (p *program) flush() error {
 	return p.replica.node.Flush()
 }
 
-// wait waits for a reason to stop, and returns whether the state is to be saved then.
+// wait waits for a reason to stop, and reports whether the state must be saved.
 func (p *program) wait(ctx context.Context, failed <-chan error) (save bool, err error) {
 	configured := func() bool { return len(p.opts.Get().Save) > 0 }
 	select {
@@ -300,7 +301,7 @@ func (p *program) wait(ctx context.Context, failed <-chan error) (save bool, err
 	}
 }
 
-// announce says that the server is ready, and where.
+// announce logs that the server is ready, with its addresses.
 func (p *program) announce() {
 	addrs := make([]string, len(p.listeners))
 	for i, ln := range p.listeners {
@@ -315,7 +316,7 @@ func (p *program) announce() {
 	}
 }
 
-// shutdown lets connections finish, and cuts off those that take too long.
+// shutdown waits for connections to finish, and closes those that exceed shutdown-timeout.
 func (p *program) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.shutdownTime())
 	defer cancel()
@@ -327,7 +328,7 @@ func (p *program) shutdown() error {
 	return err
 }
 
-// release gives back what open took.
+// release closes the parts that open has opened.
 func (p *program) release() (err error) {
 	for _, f := range p.listeners {
 		_ = f.Close() // closed already where it was served

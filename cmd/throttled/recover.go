@@ -38,7 +38,7 @@ among each other they can still form the old cluster, and answer clients.
 
 `
 
-// recoverFlags are the options of "throttled recover".
+// recoverFlags holds the flags of "throttled recover".
 type recoverFlags struct {
 	dir       string
 	yes       bool
@@ -47,14 +47,14 @@ type recoverFlags struct {
 	nodes     []options.Node
 }
 
-// recovery is one run of "throttled recover". in is nil where there is no terminal to ask on.
+// recovery is one run of "throttled recover". in is nil if standard input is not a terminal.
 type recovery struct {
 	recoverFlags
 	in             io.Reader
 	stdout, stderr io.Writer
 }
 
-// runRecover serves "throttled recover".
+// runRecover runs the command "throttled recover".
 func runRecover(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	r := recovery{stdout: stdout, stderr: stderr}
 	if term.IsTerminal(int(os.Stdin.Fd())) {
@@ -80,7 +80,7 @@ func (r *recovery) run(ctx context.Context, args []string) int {
 	return check(r.stderr, err)
 }
 
-// parse reads the arguments. What is wrong with them has been told when it returns.
+// parse parses the arguments. If it returns an error, it has written the error or the usage to stderr.
 func (r *recovery) parse(args []string, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("recover", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -110,7 +110,7 @@ func (r *recovery) parse(args []string, stderr io.Writer) (err error) {
 	return err
 }
 
-// The errors of a recovery that would help nobody.
+// Errors of a refused recovery.
 var (
 	errNobody      = errors.New("no node has used this directory")
 	errUnnamed     = errors.New("the node that has used this directory is not among the nodes: it would belong to no cluster")
@@ -122,7 +122,7 @@ var (
 	errUnasked     = errors.New("there is no terminal to ask on: give --yes to recover without being asked")
 )
 
-// recover makes the nodes the cluster, if all is as it should be and the operator agrees.
+// recover makes r.nodes the cluster if all checks pass and the operator confirms.
 func (r *recovery) recover(ctx context.Context, found *raftlog.Summary) error {
 	who := found.Identity
 	if who == nil {
@@ -141,7 +141,7 @@ func (r *recovery) recover(ctx context.Context, found *raftlog.Summary) error {
 	return r.printDone(&summary)
 }
 
-// prepare checks that no node runs, before and after it has asked the operator, which may take long.
+// prepare checks that no node is running, before and after the operator confirms, which may take long.
 func (r *recovery) prepare(ctx context.Context, found *raftlog.Summary) error {
 	known := r.known(found)
 	if err := r.checkGone(known); err != nil {
@@ -159,7 +159,7 @@ func (r *recovery) prepare(ctx context.Context, found *raftlog.Summary) error {
 	return r.probe(ctx, known)
 }
 
-// agree asks the operator.
+// agree asks the operator for confirmation and returns an error unless the answer is yes.
 func (r *recovery) agree(ctx context.Context) error {
 	if r.in == nil {
 		return errUnasked
@@ -177,7 +177,8 @@ func (r *recovery) agree(ctx context.Context) error {
 	return nil
 }
 
-// readLine reads a line of the terminal. If ctx ends first the reading goroutine is left behind, as nothing unblocks it.
+// readLine reads a line from the terminal. If ctx is canceled first, the reading goroutine remains blocked until the
+// process exits.
 func (r *recovery) readLine(ctx context.Context) (line string, err error) {
 	read := make(chan struct{})
 	var text string
@@ -217,7 +218,7 @@ func (r *recovery) printPlan(found *raftlog.Summary) error {
 	return err
 }
 
-// lost returns the nodes of the cluster that are not to be in it any more.
+// lost returns the nodes of the old cluster that are not in the new one.
 func (r *recovery) lost(found *raftlog.Summary) (ids []string) {
 	for _, s := range found.Configuration.Servers {
 		if !slices.ContainsFunc(r.nodes, func(n options.Node) bool { return n.ID == string(s.ID) }) {
@@ -242,8 +243,8 @@ them under other ids (--join).
 	return err
 }
 
-// rewrite makes the nodes the configuration. The log is replayed for it into a table that is
-// thrown away.
+// rewrite makes r.nodes the configuration of the cluster. For this it replays the log into a
+// temporary table.
 func (r *recovery) rewrite(who *raftlog.Identity) (raftlog.Summary, error) {
 	failed := make(chan error, 1)
 	machine := replayer(who, func(err error) { failed <- err })
@@ -260,7 +261,7 @@ func (r *recovery) rewrite(who *raftlog.Identity) (raftlog.Summary, error) {
 	}
 }
 
-// replayer takes in the log of a node that does not run.
+// replayer returns the state machine that replays the log of a node that is not running.
 func replayer(who *raftlog.Identity, fatal func(error)) raft.FSM {
 	clock := cluster.NewClock()
 	return cluster.New(cluster.Config{

@@ -14,7 +14,7 @@ import (
 	"github.com/throttledhq/throttled/raftlog"
 )
 
-// terminal opens a pseudo terminal, and returns both of its ends.
+// terminal opens a pseudoterminal and returns both ends.
 func terminal(t *testing.T) (operator, program *os.File) {
 	t.Helper()
 	operator, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -36,7 +36,7 @@ func terminal(t *testing.T) (operator, program *os.File) {
 	return operator, program
 }
 
-// TestProcess_RecoverInterrupted presses Ctrl-C at the question. Nothing is changed.
+// TestProcess_RecoverInterrupted checks that Ctrl-C at the prompt changes nothing.
 func TestProcess_RecoverInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	p, _, _ := openNode(t, dir)

@@ -14,11 +14,11 @@ import (
 	"github.com/throttledhq/throttled/raftlog"
 )
 
-// recoverAnswerWithin is how long a node may take to accept a connection.
+// recoverAnswerWithin is the timeout of a connection to a node.
 const recoverAnswerWithin = 2 * time.Second
 
-// known returns the nodes that may run, under each of their addresses: those of the cluster and those that are to be the
-// cluster. The node of the directory is one of them, since the directory may be a copy.
+// known returns the nodes that may be running, with each of their addresses: those of the old and those of the new
+// cluster. It includes the node of the directory, since the directory may be a copy.
 func (r *recovery) known(found *raftlog.Summary) (list []options.Node) {
 	for _, s := range found.Configuration.Servers {
 		list = append(list, options.Node{ID: string(s.ID), Addr: string(s.Address)})
@@ -31,7 +31,7 @@ func (r *recovery) known(found *raftlog.Summary) (list []options.Node) {
 	return list
 }
 
-// checkGone returns an error if --gone names a node that is not known: another one would be probed than was meant.
+// checkGone returns an error if --gone contains an unknown id, since the node that was meant would then be probed.
 func (r *recovery) checkGone(known []options.Node) error {
 	for _, id := range r.gone {
 		if !slices.ContainsFunc(known, func(n options.Node) bool { return n.ID == id }) {
@@ -46,7 +46,7 @@ func (r *recovery) checkGone(known []options.Node) error {
 	return nil
 }
 
-// probe returns an error unless nothing accepts connections at the addresses of the nodes that are not gone.
+// probe returns an error if the address of a node that is not in --gone accepts connections or cannot be resolved.
 func (r *recovery) probe(ctx context.Context, known []options.Node) error {
 	errs := make([]error, len(known))
 	var dials sync.WaitGroup
@@ -62,7 +62,7 @@ func (r *recovery) probe(ctx context.Context, known []options.Node) error {
 	return errors.Join(errs...)
 }
 
-// probeOne returns an error if something accepts connections at the address of a node, or if that is unknown.
+// probeOne returns an error if the address of a node accepts connections or cannot be resolved.
 func probeOne(ctx context.Context, n options.Node) error {
 	d := net.Dialer{Timeout: recoverAnswerWithin}
 	c, err := d.DialContext(ctx, "tcp", n.Addr)

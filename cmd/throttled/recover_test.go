@@ -13,7 +13,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// usedDirectory returns the data directory of a node that has led alone and was closed.
+// usedDirectory returns the data directory of a standalone node that was the leader and was closed.
 func usedDirectory(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -23,7 +23,7 @@ func usedDirectory(t *testing.T) string {
 	return dir
 }
 
-// TestRecover_Refuses refuses lists of nodes that do not form a cluster, and leaves the directory as it is.
+// TestRecover_Refuses checks that invalid lists of nodes are refused and leave the directory unchanged.
 func TestRecover_Refuses(t *testing.T) {
 	dir := usedDirectory(t)
 	_, before, _ := inspection(runRecover).with("--data-dir", dir)
@@ -58,8 +58,8 @@ func TestRecover_Refuses(t *testing.T) {
 
 const recovered = 20 // keys
 
-// TestProcess_Recover loses two of three nodes for good. The one that is left becomes a cluster by itself, limits what
-// had been charged, and another node joins it.
+// TestProcess_Recover loses two of three nodes permanently. The remaining node becomes a cluster of one, has the
+// charges made before, and another node joins it.
 func TestProcess_Recover(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "1000") // no busy machine makes another lead
 	leader, others := leaderOf(t, all)
@@ -113,7 +113,7 @@ func TestProcess_Recover(t *testing.T) {
 	survivor.says(peerlink.ErrOtherRecovery.Error()) // the old nodes know of no other
 }
 
-// TestRecover_Asks shows what is to be done, and does it only if that is wanted.
+// TestRecover_Asks checks that recover prints its plan, and carries it out only after confirmation.
 func TestRecover_Asks(t *testing.T) {
 	dir := usedDirectory(t)
 	for _, tt := range []struct {
@@ -163,7 +163,7 @@ func TestRecover_Asks(t *testing.T) {
 
 func ptr(s string) *string { return &s }
 
-// TestRecover_Gone recovers although something answers at the address of a node, if that is named.
+// TestRecover_Gone checks that recover ignores a listener at the address of a node in --gone.
 func TestRecover_Gone(t *testing.T) {
 	dir, addr := t.TempDir(), freeAddr(t)
 	p, _, _ := openNode(t, dir)
@@ -192,8 +192,8 @@ func TestRecover_Gone(t *testing.T) {
 	}
 }
 
-// TestRecover_Probes checks nodes that the configuration lacks, the node itself, and what begins to run while it asks.
-// It refuses if it was interrupted or cannot know.
+// TestRecover_Probes checks that recover probes new nodes and the node itself, and probes again after the
+// confirmation. It is refused if it was interrupted or an address cannot be resolved.
 func TestRecover_Probes(t *testing.T) {
 	dir := usedDirectory(t)
 	before, _, _ := inspection(runRecover).with("--data-dir", dir)
@@ -229,7 +229,7 @@ func TestRecover_Probes(t *testing.T) {
 	}
 }
 
-// starting is an operator who agrees after a node has begun to run.
+// starting is an operator input that starts a listener before it confirms.
 type starting struct {
 	t    *testing.T
 	addr string
@@ -244,7 +244,7 @@ func (s starting) Read(b []byte) (int, error) {
 	return copy(b, "yes\n"), nil
 }
 
-// TestProcess_ResetTerm has a node whose term leaves no room for elections. It takes a recovery that resets it.
+// TestProcess_ResetTerm checks that a node whose term is too high for another election is repaired by --reset-term.
 func TestProcess_ResetTerm(t *testing.T) {
 	p := newProcesses(t, []string{"n1"})[0]
 	p.ask("[0 1 0 ", "CL.THROTTLE", "k", 0, 1, "1h")
@@ -267,7 +267,7 @@ func TestProcess_ResetTerm(t *testing.T) {
 	p.ask("[1 1 0 ", "CL.THROTTLE", "k", 0, 1, "1h")
 }
 
-// newJoining is a node that joins a cluster through one that is there, and is started.
+// newJoining starts a node that joins a cluster through an existing node.
 func newJoining(t *testing.T, id string, through *process, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, id: id, addr: freeAddr(t), raft: freeAddr(t), dir: t.TempDir()}

@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// hangups returns a channel that gets SIGHUP from now on, in place of it ending the process, and a
-// function that stops that.
+// hangups returns a channel that receives SIGHUP, which then no longer terminates the process, and a
+// function that stops the delivery.
 func hangups() (<-chan os.Signal, func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGHUP)
 	return c, func() { signal.Stop(c) }
 }
 
-// reloadOn reloads at each signal until ctx ends.
+// reloadOn calls reload for each SIGHUP until ctx is canceled.
 func (p *program) reloadOn(ctx context.Context) {
 	for {
 		select {
@@ -28,8 +28,8 @@ func (p *program) reloadOn(ctx context.Context) {
 	}
 }
 
-// reload opens the log file anew, reads the certificates, and puts into force those options that have
-// changed in the configuration file. Each of the three keeps what it has if that fails.
+// reload reopens the log file, reloads the certificates, and applies the options that have changed in
+// the configuration file. If one of the three steps fails, its previous state remains in use.
 func (p *program) reload() {
 	if err := p.logs.open(p.opts.Get().LogFile); err != nil {
 		p.log.Error("the log file was not reopened, the old one stays in use: correct its path or permissions, and send SIGHUP again", "error", err)
@@ -48,8 +48,8 @@ func (p *program) reload() {
 	p.reportUnchanged(list.Restart)
 }
 
-// reportUnchanged logs options that have changed in the configuration file and that the server cannot change. The
-// heartbeat of a cluster does not change by a restart either.
+// reportUnchanged logs options that have changed in the configuration file and require a restart. The
+// heartbeat of a cluster does not change on a restart either.
 func (p *program) reportUnchanged(names []string) {
 	const heartbeat = "raft-heartbeat"
 	if at := slices.Index(names, heartbeat); at >= 0 && p.opts.Get().ClusterID != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/throttledhq/throttled/peerlink/certs"
 )
 
-// newServer starts a server by itself, as a process.
+// newServer starts a server as a separate process.
 func newServer(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, id: "server", addr: freeAddr(t), args: args}
@@ -40,7 +40,7 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-// fileSays waits until a file holds a text.
+// fileSays waits until a file contains text.
 func fileSays(t *testing.T, path, text string) {
 	t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
@@ -58,8 +58,8 @@ func fileSays(t *testing.T, path, text string) {
 	}
 }
 
-// TestProcess_HangUp sends SIGHUP, as logrotate and people do: no limit is reset, the log file is opened anew, and
-// the configuration file is read. A bad one changes nothing.
+// TestProcess_HangUp checks that SIGHUP reopens the log file and reloads the configuration file without resetting
+// limits, and that an invalid file changes nothing.
 func TestProcess_HangUp(t *testing.T) {
 	dir := t.TempDir()
 	config, log := filepath.Join(dir, "throttled.conf"), filepath.Join(dir, "throttled.log")
@@ -69,7 +69,7 @@ func TestProcess_HangUp(t *testing.T) {
 	p.ask("[0 2 1 ", "CL.THROTTLE", "k", "1", "1", "86400")
 	p.ask("OK", "CONFIG", "SET", "slowlog-max-len", "55")
 
-	// As logrotate does.
+	// Rotate the log as logrotate does.
 	if err := os.Rename(log, log+".1"); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestProcess_HangUp(t *testing.T) {
 		t.Errorf("the old log is %s, %v", old, err)
 	}
 
-	// All or nothing.
+	// An error in one line discards all changes.
 	writeFile(t, config, lines+"maxclients 99\nmaxmemory lots\n")
 	p.hangUp()
 	fileSays(t, log, "maxmemory lots ("+config+":4)")
@@ -104,7 +104,7 @@ func TestProcess_HangUp(t *testing.T) {
 	fileSays(t, log, "msg=stopped")
 }
 
-// TestProcess_LogFile has clients choose the file of the log.
+// TestProcess_LogFile changes the log file by CONFIG SET.
 func TestProcess_LogFile(t *testing.T) {
 	dir := t.TempDir()
 	p := newServer(t, "--dir", dir, "--protected-mode", "yes")
@@ -129,7 +129,7 @@ func TestProcess_LogFile(t *testing.T) {
 	}
 }
 
-// refusesToSet expects CONFIG SET to fail, and to change nothing.
+// refusesToSet checks that CONFIG SET fails and changes nothing.
 func (p *process) refusesToSet(option, value string) {
 	p.t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: p.addr, MaxRetries: -1, DisableIdentity: true})
@@ -146,7 +146,8 @@ func (p *process) refusesToSet(option, value string) {
 	}
 }
 
-// TestReload_Heartbeat names the command that changes the heartbeat of a cluster: a restart does not.
+// TestReload_Heartbeat checks that the log names the command that changes the heartbeat of a cluster, since a restart
+// does not change it.
 func TestReload_Heartbeat(t *testing.T) {
 	const command = "CL.CLUSTER SET raft-heartbeat MS"
 	const restart = "only a restart puts into force\" options="
@@ -175,7 +176,7 @@ func TestReload_Heartbeat(t *testing.T) {
 	}
 }
 
-// TestProcess_HangUpCertificates renews the certificate of a node, wrongly at first.
+// TestProcess_HangUpCertificates reloads the certificate of a node, first an invalid one.
 func TestProcess_HangUpCertificates(t *testing.T) {
 	dir := t.TempDir()
 	mustMakeCerts(t, "--dir", dir, "--cluster", "test", "n1")
@@ -206,7 +207,7 @@ func TestProcess_HangUpCertificates(t *testing.T) {
 	}
 }
 
-// saysTimes waits until a text is in the log so many times.
+// saysTimes waits until the log contains text the given number of times.
 func (p *process) saysTimes(text string, times int) {
 	p.t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
@@ -220,7 +221,7 @@ func (p *process) saysTimes(text string, times int) {
 	}
 }
 
-// serialOf returns the serial number of the certificate that a node shows.
+// serialOf returns the serial number of the certificate that a node presents.
 func serialOf(t *testing.T, addr string) (serial string) {
 	t.Helper()
 	config := &tls.Config{

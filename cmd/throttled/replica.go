@@ -36,7 +36,7 @@ const (
 	handOverWithin = 2 * time.Second
 )
 
-// replica is the part of the program that replicates the state, or makes it durable.
+// replica replicates the state to other nodes, or makes it durable on a standalone node.
 type replica struct {
 	log      *slog.Logger
 	dir      string
@@ -56,8 +56,8 @@ type replica struct {
 	saves persistence.Status
 }
 
-// openReplica opens the log and the port for other nodes. The node takes part once it is
-// started.
+// openReplica opens the log and the port for other nodes. The node is inactive until start
+// is called.
 func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock, log *slog.Logger) (r *replica, err error) {
 	if err := finishInstallLoop(o.DataDir, log); err != nil {
 		return nil, err
@@ -72,7 +72,8 @@ func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock,
 	return r, nil
 }
 
-// finishInstallLoop moves the log aside that the last process has found not to go with that of the leader.
+// finishInstallLoop moves the log aside if the previous process has marked it because it does not match that of
+// the leader.
 func finishInstallLoop(dir string, log *slog.Logger) error {
 	why, aside, err := raftlog.SetAsideMarked(dir)
 	if err == nil && aside != "" {
@@ -129,8 +130,8 @@ func (r *replica) build(o *options.Options, table *buckets.Table, clock *cluster
 
 var errNoCluster = errors.New("data-dir holds no cluster: start the node with bootstrap to begin one, or with join; if it has been in one, check data-dir")
 
-// checkBegun refuses a node that is told neither how its cluster begins nor where to join one, as on a restart, and
-// that has not been in one: Raft would wait for ever to be added.
+// checkBegun returns an error if a cluster node has neither bootstrap nor join, as on a restart, and has no state:
+// Raft would wait forever to be added to a cluster.
 func (r *replica) checkBegun(o *options.Options) error {
 	if o.ClusterID == "" || len(o.Bootstrap) > 0 || len(o.Join) > 0 {
 		return nil
@@ -145,7 +146,7 @@ func (r *replica) checkBegun(o *options.Options) error {
 	return nil
 }
 
-// memberConfig is what the options say of a node of a cluster.
+// memberConfig returns the configuration of a cluster node.
 func memberConfig(o *options.Options) cluster.Config {
 	c := cluster.Config{
 		Cluster: o.ClusterID, Advertise: o.AdvertisedRaft(), Join: o.Join, Heartbeat: o.RaftHeartbeat,
@@ -163,7 +164,7 @@ func memberConfig(o *options.Options) cluster.Config {
 	return c
 }
 
-// openTransport opens the port for other nodes, if there can be any.
+// openTransport opens the port for other nodes. On a standalone node it returns an in-memory transport.
 func (r *replica) openTransport(o *options.Options, boot uint64) (cluster.Transport, error) {
 	if o.ClusterID == "" {
 		_, t := raft.NewInmemTransport(alone)
@@ -184,7 +185,8 @@ func (r *replica) openTransport(o *options.Options, boot uint64) (cluster.Transp
 	return r.raft, nil
 }
 
-// recovery returns to which recovery of the cluster the node belongs, if it has data. Else it learns that when it begins.
+// recovery returns the recovery of the cluster to which the node belongs, and sets it on the link if the node has
+// data. A node without data receives it later, through adopt.
 func (r *replica) recovery(i raftlog.Identity) (topology.Recovery, error) {
 	known, err := raft.HasExistingState(r.store.Logs(), r.store.Stable(), r.store.Snapshots())
 	if err == nil && known && r.link != nil {
@@ -193,7 +195,7 @@ func (r *replica) recovery(i raftlog.Identity) (topology.Recovery, error) {
 	return i.Recovery, err
 }
 
-// adopt notes to which recovery a node belongs that begins without data.
+// adopt stores the recovery to which a node belongs that started without data.
 func (r *replica) adopt(recovery topology.Recovery) error {
 	if r.link == nil {
 		return nil
@@ -205,7 +207,7 @@ func (r *replica) adopt(recovery topology.Recovery) error {
 	return err
 }
 
-// serve answers the questions of other nodes.
+// serve starts to serve requests of other nodes.
 func (r *replica) serve() {
 	if r.link == nil {
 		return
@@ -222,7 +224,7 @@ func (r *replica) serve() {
 	})
 }
 
-// start makes the node take part.
+// start starts the node.
 func (r *replica) start(ctx context.Context) error {
 	if err := r.node.Start(ctx); err != nil {
 		return err
@@ -231,7 +233,7 @@ func (r *replica) start(ctx context.Context) error {
 	return nil
 }
 
-// recheck closes the streams of nodes that have been removed.
+// recheck closes the streams of removed nodes after each change of the membership.
 func (r *replica) recheck() {
 	for {
 		select {
@@ -243,8 +245,8 @@ func (r *replica) recheck() {
 	}
 }
 
-// die ends the process at once: what went wrong makes every further step a risk, and others
-// take over as soon as this node is silent.
+// die terminates the process immediately: after such an error each further step is a risk, and
+// other nodes take over when this node is silent.
 func (r *replica) die(err error) {
 	if errors.Is(err, raftlog.ErrStale) { // so that it is not tried again where no node is there that knows better
 		why := strings.TrimSuffix(err.Error(), ": "+raftlog.ErrStale.Error())
@@ -254,10 +256,10 @@ func (r *replica) die(err error) {
 	r.exit(exitFailed)
 }
 
-// noteInstall ends the process if the same snapshot comes in again and again: a log that does not go with
-// that of the leader does not mend. It is moved aside at the next start, since Raft goes on to write until the
-// process has ended, and the node can join as a new one. The node's own snapshot, which Raft takes in at the
-// start, does not count.
+// noteInstall terminates the process if the same snapshot is installed repeatedly: the log does not match that of
+// the leader and cannot be repaired. The log is moved aside at the next start, because Raft writes to it until the
+// process exits. The node can then join under another id. The node's own snapshot, which Raft restores at startup,
+// does not count.
 func (r *replica) noteInstall(index uint64) error {
 	if !r.started.Load() {
 		return nil
@@ -271,14 +273,14 @@ func (r *replica) noteInstall(index uint64) error {
 	return err
 }
 
-// noteStuck ends the process if a hand-over that was interrupted keeps Raft from leading.
+// noteStuck terminates the process if an interrupted leadership transfer prevents Raft from leading.
 func (r *replica) noteStuck(err error) {
 	if err := r.transfer.Note(err, time.Now()); err != nil {
 		r.die(err)
 	}
 }
 
-// handOver lets another node lead before this one ends.
+// handOver transfers the leadership to another node before this one stops.
 func (r *replica) handOver() {
 	ctx, cancel := context.WithTimeout(context.Background(), handOverWithin)
 	defer cancel()
@@ -294,8 +296,8 @@ func (r *replica) handOver() {
 	}
 }
 
-// close ends the node, and then what it stands on. Questions of other nodes are handed to the node until what
-// serves them has ended, so it ends after that.
+// close closes the node and then its dependencies. The goroutines in r.serving pass requests of other nodes to the
+// node until they exit, so the node is closed after them.
 func (r *replica) close() error {
 	close(r.closed)
 	var errs []error
@@ -313,7 +315,7 @@ func (r *replica) close() error {
 	return errors.Join(append(errs, r.store.Close())...)
 }
 
-// Save makes Raft take a snapshot of the committed state, which lets it shorten its log.
+// Save takes a Raft snapshot of the committed state, so that Raft can truncate its log.
 func (r *replica) Save() error {
 	r.mu.Lock()
 	if r.saves.Saving {
@@ -340,7 +342,7 @@ func (r *replica) finishSave(begun time.Time, err error) error {
 	return err
 }
 
-// SaveInBackground is Save that does not wait.
+// SaveInBackground starts a Save and returns without waiting for it. Errors are logged.
 func (r *replica) SaveInBackground() error {
 	if r.Status().Saving {
 		return persistence.ErrSaving
@@ -353,12 +355,12 @@ func (r *replica) SaveInBackground() error {
 	return nil
 }
 
-// Status describes the snapshots that were asked for. Raft takes its own besides.
+// Status describes the snapshots taken by Save. It does not include those that Raft takes on its own.
 func (r *replica) Status() persistence.Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.saves
 }
 
-// Loading reports false: a node that has not caught up does not decide.
+// Loading returns false: a node that has not caught up makes no decisions.
 func (r *replica) Loading() bool { return false }

@@ -16,7 +16,7 @@ import (
 	"github.com/throttledhq/throttled/raftlog"
 )
 
-// openNode opens a node by itself that keeps its log in a directory. It notes with which codes the process was to end.
+// openNode opens a standalone node with its log in dir. The channel exits receives the codes of suppressed exits.
 func openNode(t *testing.T, dir string) (p *program, log *lockedBuffer, exits chan int) {
 	t.Helper()
 	opts, err := options.Load([]string{"--data-dir", dir, "--port", "0"}, noEnv)
@@ -45,7 +45,7 @@ func startNode(t *testing.T, p *program) {
 	}
 }
 
-// chargeOn makes the node write something to its log.
+// chargeOn charges a key, which writes an entry to the log of the node.
 func chargeOn(t *testing.T, p *program) {
 	t.Helper()
 	limit, err := gcra.NewLimit(10, 1, limiter.Seconds(1))
@@ -66,7 +66,7 @@ func release(t *testing.T, p *program) {
 	}
 }
 
-// install tells a node as often of a snapshot as it is said to have installed.
+// install calls noteInstall the given number of times for the same snapshot.
 func install(t *testing.T, p *program, index uint64, times int) (err error) {
 	t.Helper()
 	for range times {
@@ -75,8 +75,8 @@ func install(t *testing.T, p *program, index uint64, times int) (err error) {
 	return err
 }
 
-// A node that is sent the same snapshot again and again ends, with its log in use until then, and has
-// another one the next time.
+// A node that installs the same snapshot repeatedly exits. Its log remains in use until then, and
+// is replaced at the next start.
 func TestInstallLoop(t *testing.T) {
 	dir := t.TempDir()
 	p, _, exits := openNode(t, dir)
@@ -116,7 +116,7 @@ func TestInstallLoop(t *testing.T) {
 	release(t, p)
 }
 
-// What Raft takes in at the start is the node's own snapshot, which nobody has sent.
+// The snapshot that Raft restores at startup is the node's own, and is not counted as an install.
 func TestOwnSnapshotIsNoInstall(t *testing.T) {
 	dir := t.TempDir()
 	p, _, _ := openNode(t, dir)
@@ -138,7 +138,7 @@ func TestOwnSnapshotIsNoInstall(t *testing.T) {
 	release(t, p)
 }
 
-// The node is there for as long as anything that serves other nodes goes on.
+// The node is closed after all goroutines that serve other nodes have exited.
 func TestCloseOrder(t *testing.T) {
 	p, _, _ := openNode(t, t.TempDir())
 	startNode(t, p)
@@ -158,7 +158,7 @@ func TestCloseOrder(t *testing.T) {
 	release(t, p)
 }
 
-// A log that the operator makes that of the cluster is not set aside any more.
+// A marked log is no longer set aside after the operator has recovered the cluster from it.
 func TestRecoverKeepsMarked(t *testing.T) {
 	dir := t.TempDir()
 	p, _, _ := openNode(t, dir)

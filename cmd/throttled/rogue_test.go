@@ -20,7 +20,7 @@ import (
 	"github.com/throttledhq/throttled/peerlink/certs"
 )
 
-// authority makes the certificates of a cluster.
+// authority creates the certificates of a cluster.
 type authority struct {
 	t   *testing.T
 	dir string
@@ -28,7 +28,7 @@ type authority struct {
 
 func newAuthority(t *testing.T) *authority { return &authority{t, t.TempDir()} }
 
-// args makes the certificate of a node and returns the options with which it is used. The list of
+// args creates the certificate of a node and returns the options that use it. The list of
 // revoked certificates is empty.
 func (a *authority) args(id string) []string {
 	a.t.Helper()
@@ -57,7 +57,7 @@ func (a *authority) revoke(text string) {
 	}
 }
 
-// rogue opens a link with the key of a node, as whoever has that file can.
+// rogue opens a link with the certificate and the key of a node.
 func (a *authority) rogue(id string) *peerlink.Link {
 	a.t.Helper()
 	c := peerlink.Config{Cluster: "test", Node: id, Bind: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}
@@ -71,7 +71,7 @@ func (a *authority) rogue(id string) *peerlink.Link {
 	return l
 }
 
-// opens opens a stream to a node, or returns nil if it is refused for the reason that there has to be.
+// opens opens a stream to a node. It returns nil if the stream is refused with ErrNotAllowed.
 func opens(t *testing.T, from *peerlink.Link, to *process, p peerlink.Purpose) net.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -105,11 +105,11 @@ func says(t *testing.T, c net.Conn, args ...string) string {
 	return line
 }
 
-// harmful are commands that end a cluster.
+// harmful lists commands that damage a cluster.
 var harmful = [][]string{{"CONFIG", "SET", "requirepass", ""}, {"FLUSHALL"}, {"CL.CLUSTER", "REMOVE", "n3"}, {"DEBUG", "SLEEP", "1"}, {"SHUTDOWN", "NOSAVE"}}
 
-// TestProcess_Rogue has whoever has the key of a node that was removed, or of one that never joined, try what
-// nodes do. Streams that it had while it was a member are closed, no command is obeyed, and no message reaches Raft.
+// TestProcess_Rogue uses the keys of a removed node and of a node that never joined. Streams opened before the removal
+// are closed, no command is executed, and no stream for Raft is accepted.
 func TestProcess_Rogue(t *testing.T) {
 	ca := newAuthority(t)
 	patient := []string{"--raft-heartbeat", "1000", "--requirepass", ""} // so that no busy machine makes another lead
@@ -158,8 +158,8 @@ func TestProcess_Rogue(t *testing.T) {
 	}
 }
 
-// TestProcess_StolenKey has a member's key used elsewhere. It may ask for what nodes forward, and for nothing else,
-// and its votes count only in its own name. Once its certificate is revoked it may do nothing.
+// TestProcess_StolenKey uses the key of a member in another process. It can send the commands that nodes forward, but
+// no others, and its vote requests are refused. After its certificate is revoked it cannot connect.
 func TestProcess_StolenKey(t *testing.T) {
 	ca := newAuthority(t)
 	all := startProcesses(t, []string{"n1", "n2", "n3"}, func(id string) []string {
@@ -227,8 +227,8 @@ func TestProcess_StolenKey(t *testing.T) {
 	others[1].ask("leader:"+leader.id+" ", "CL.CLUSTER", "STATUS")
 }
 
-// TestProcess_MissedAMember has a node come back that was away while another joined, which leads by now: it has to
-// follow a node that it does not know.
+// TestProcess_MissedAMember restarts a node that was down while another node joined and became the leader. It must
+// follow a node that is not in its configuration.
 func TestProcess_MissedAMember(t *testing.T) {
 	ca := newAuthority(t)
 	patient := []string{"--raft-heartbeat", "1000"}

@@ -13,8 +13,9 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// openStore takes the working directory for snapshots. A program that neither has nor
-// makes any does without where that fails, as when another process has the directory.
+// openStore opens the snapshot store in the working directory. If that fails, for example
+// because another process uses the directory, and there are neither snapshots nor save
+// points, the program runs without a store.
 func (p *program) openStore(o *options.Options) error {
 	store, err := persistence.Open(persistence.Config{
 		Dir:      ".",
@@ -51,10 +52,10 @@ func savePoints(o *options.Options) []persistence.SavePoint {
 	return points
 }
 
-// openTable makes the table, whose clock begins at the wall time, or where that of the
-// snapshot ended if that is later: state must not be decided on at an earlier time than
-// the one that made it, however the wall clock was set meanwhile. Without a snapshot there
-// is nothing to load, and nobody has to wait for it.
+// openTable creates the table. Its clock begins at the wall time, or at the end time of the
+// snapshot if that is later: state must not be evaluated at a time before the decisions that
+// produced it, even if the wall clock was set back. If there is no snapshot, openTable also
+// completes the load, so that clients do not wait for it.
 func (p *program) openTable(o *options.Options) error {
 	base, found := time.Now(), false
 	var info persistence.Info
@@ -77,12 +78,12 @@ func (p *program) openTable(o *options.Options) error {
 	return p.load(context.Background())
 }
 
-// loading reports whether the table lacks what is in the snapshot.
+// loading reports whether the snapshot has not been loaded yet.
 func (p *program) loading() bool { return p.store != nil && p.store.Loading() }
 
-// load fills the table from the snapshot. The memory limit holds from then on only: the
-// same keys may need some more room in one process than in another, and a limit that was
-// kept while they came is no reason to refuse to start.
+// load fills the table from the snapshot. The memory limit applies after the load only: the
+// same keys may need slightly more memory than in the previous process, and must not
+// prevent the start.
 func (p *program) load(ctx context.Context) error {
 	if !p.loading() {
 		return nil
@@ -100,7 +101,7 @@ func (p *program) load(ctx context.Context) error {
 	return nil
 }
 
-// limitMemory changes the limit of the table, at once or when all is loaded.
+// limitMemory changes the memory limit of the table, immediately or at the end of the load.
 func (p *program) limitMemory(bytes int64) {
 	p.limitMu.Lock()
 	defer p.limitMu.Unlock()
@@ -110,7 +111,8 @@ func (p *program) limitMemory(bytes int64) {
 	}
 }
 
-// saveLast saves what has changed since the last save, once there are no more decisions.
+// saveLast saves if anything has changed since the last save. It is called after the last
+// decision.
 func (p *program) saveLast() error {
 	if p.store == nil || p.loading() || p.store.Status().Changes == 0 {
 		return nil

@@ -19,7 +19,7 @@ import (
 
 const loading = "-LOADING"
 
-// charges takes 1 of a limit of 16, of which 1 comes back in an hour, and expects that to be charge number n.
+// charges charges 1 of a limit of 16, which restores 1 per hour, and checks that it is charge number n.
 func (r *running) charges(n int) {
 	r.t.Helper()
 	got := r.ask("CL.THROTTLE user 15 1 3600")
@@ -30,7 +30,7 @@ func (r *running) charges(n int) {
 	}
 }
 
-// startIn is start with a directory for snapshots, and waits until they are loaded.
+// startIn starts a program with dir as its snapshot directory and waits until the snapshot is loaded.
 func startIn(t *testing.T, dir string, args ...string) *running {
 	t.Helper()
 	r := start(t, append(args, "--dir", dir)...)
@@ -43,7 +43,7 @@ func startIn(t *testing.T, dir string, args ...string) *running {
 	return r
 }
 
-// end stops a program and gives the directory of the process back.
+// end stops a program and waits for its end, which releases the directory.
 func (r *running) end() {
 	r.t.Helper()
 	r.stop()
@@ -77,8 +77,7 @@ func TestStateSurvives(t *testing.T) {
 	}
 }
 
-// TestEveryKindSurvives charges a limit of each kind before and after a restart. What has been
-// charged before counts after.
+// TestEveryKindSurvives checks that charges of each kind of limit persist over a restart.
 func TestEveryKindSurvives(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
@@ -104,7 +103,7 @@ func TestEveryKindSurvives(t *testing.T) {
 	r.end()
 }
 
-// TestSavePoints has a snapshot written because enough has changed.
+// TestSavePoints checks that a snapshot is written when a save point is reached.
 func TestSavePoints(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
@@ -123,7 +122,7 @@ func TestSavePoints(t *testing.T) {
 	r.end()
 }
 
-// runs returns how a program ends that is not asked to.
+// runs runs a program that ends without being stopped, and returns its log and error.
 func runs(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	opts, err := options.Load(append(args, "--port", "0"), noEnv)
@@ -168,13 +167,13 @@ func TestDamagedSnapshot(t *testing.T) {
 			t.Errorf("byte %d changed: the refused snapshot was written over, %v", at, err)
 		}
 	}
-	// The one before knows of one charge only.
+	// The previous snapshot contains only one charge.
 	r := startIn(t, dir, "--snapshot-fallback", "yes")
 	r.charges(2)
 	r.end()
 }
 
-// TestMissingSnapshot removes the latest snapshot, and leaves the one before.
+// TestMissingSnapshot removes the latest snapshot and keeps the previous one.
 func TestMissingSnapshot(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
@@ -191,7 +190,7 @@ func TestMissingSnapshot(t *testing.T) {
 	if !errors.Is(err, persistence.ErrMissing) || !strings.Contains(err.Error(), "--snapshot-fallback yes") {
 		t.Errorf("it ends with %v\n%s", err, log)
 	}
-	// The one before knows of one charge only.
+	// The previous snapshot contains only one charge.
 	r := startIn(t, dir, "--snapshot-fallback", "yes")
 	r.charges(2)
 	r.wants("+OK\r\n", "SAVE")
@@ -201,7 +200,7 @@ func TestMissingSnapshot(t *testing.T) {
 	r.end()
 }
 
-// TestDirectoryIsTaken has a second program in the same directory.
+// TestDirectoryIsTaken starts a second program in the same directory.
 func TestDirectoryIsTaken(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
@@ -225,8 +224,8 @@ func TestDirectoryIsTaken(t *testing.T) {
 	r.end()
 }
 
-// TestFullTableIsLoaded restarts with a limit that the keys just fit in: they may need some
-// more room now, and nothing of them may be lost.
+// TestFullTableIsLoaded restarts with a memory limit that the keys just fit. All keys are
+// loaded, even if they need slightly more memory now.
 func TestFullTableIsLoaded(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
@@ -249,8 +248,8 @@ func TestFullTableIsLoaded(t *testing.T) {
 	r.end()
 }
 
-// TestReasonIsInTheLogFile damages a snapshot in the middle, which shows only when it is
-// loaded: by then who reads a log file may not see standard error.
+// TestReasonIsInTheLogFile damages a snapshot in the middle, which is detected only by the
+// load. The error must be in the log file, since standard error may not be visible by then.
 func TestReasonIsInTheLogFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
@@ -276,8 +275,8 @@ func TestReasonIsInTheLogFile(t *testing.T) {
 	}
 }
 
-// TestLimitSetWhileLoading changes maxmemory before the load has ended: that is what holds
-// from then on.
+// TestLimitSetWhileLoading checks that a change of maxmemory during the load applies after
+// it.
 func TestLimitSetWhileLoading(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
