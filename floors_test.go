@@ -1,5 +1,4 @@
-// Package throttled holds the program's packages; here are only the tests of the house
-// as a whole.
+// Package throttled contains only tests of the repository as a whole.
 package throttled
 
 import (
@@ -13,33 +12,33 @@ import (
 
 const module = "github.com/throttledhq/throttled/"
 
-// floors says on which floor each package stands. A package may import those on lower
-// floors only.
+// floors assigns each package to a layer. A package may import only packages of lower
+// layers.
 var floors = map[string]int{
-	"limiter": 0, // the vocabulary: it knows no package
+	"limiter": 0, // shared types; imports no other package of the module
 	"resp":    0,
 	"glob":    0,
 	"muldiv":  0,
-	"dirs":    0, // locks and durable names, for all that keeps files
+	"dirs":    0, // file locks and durable renames
 
-	"topology": 0, // who is in a cluster: both the node and the faces speak of it
-	"mutant":   0, // deliberate bugs, for tests
+	"topology": 0, // membership of a cluster; used by the node and the server
+	"mutant":   0, // switches of deliberate bugs, for tests
 
-	"internal/goroutines": 0, // which are left, for tests
-	"internal/freeport":   0, // for servers that tests start
-	"internal/race":       0, // tests scaled down under the race detector
+	"internal/goroutines": 0, // leaked goroutines, for tests
+	"internal/freeport":   0, // ports for servers started by tests
+	"internal/race":       0, // scales tests down under the race detector
 
-	"peerlink/certs": 0, // what nodes may be called is asked by all that name them
+	"peerlink/certs": 0, // certificates and valid names of nodes
 
-	"gcra":        1, // answers in the vocabulary, as all arithmetic does
+	"gcra":        1, // uses the types of limiter, as do all algorithms
 	"window":      1,
 	"windowlog":   1,
 	"tokenbucket": 1,
-	"options":     1, // its file is quoted as an inline command is, CONFIG GET matches as KEYS does
+	"options":     1, // its file has the quoting of inline commands (resp), CONFIG GET the patterns of KEYS (glob)
 
-	"limiter/limitertest": 1, // the rules of the vocabulary, for tests
+	"limiter/limitertest": 1, // conformance tests of the limiter types
 
-	"leaky": 2, // is GCRA read as a queue
+	"leaky": 2, // built on gcra
 
 	"buckets":  3,
 	"entrylog": 3,
@@ -58,30 +57,30 @@ var floors = map[string]int{
 	"cmd/throttled-bench":     7,
 	"docs":                    7,
 	"scripts/bench":           7,
-	"scripts/chaos/check":     6, // judges histories, and knows no server
+	"scripts/chaos/check":     6, // checks histories, independent of the server
 	"scripts/chaos/history":   5,
 	"scripts/chaos":           7,
 	"scripts/plots":           7,
 	"scripts/redis-cli-tests": 7,
 }
 
-// arithmetic is barred from what is not.
-var arithmetic = map[string]string{"sync": "arithmetic shares nothing", "os": "arithmetic does no I/O", "net": "arithmetic does no I/O", "log/slog": "arithmetic does no I/O"}
+// arithmetic lists the imports that are forbidden in pure packages, with the reasons.
+var arithmetic = map[string]string{"sync": "arithmetic has no shared state", "os": "arithmetic does no I/O", "net": "arithmetic does no I/O", "log/slog": "arithmetic does no I/O"}
 
-// barred are the imports that are wrong although they point down.
+// barred lists forbidden imports of lower layers, with the reasons.
 var barred = map[string]map[string]string{
-	"server":              {module + "buckets": "it meets the state only through limiter.Engine"},
-	"persistence":         {module + "buckets": "it meets the state only through its own State"},
-	"importer":            {module + "buckets": "it hands records to whoever asked for them"},
-	"cmd/throttled-bench": {module + "server": "it measures any server alike", module + "buckets": "it measures any server alike"},
+	"server":              {module + "buckets": "it accesses the state only through limiter.Engine"},
+	"persistence":         {module + "buckets": "it accesses the state only through its interface State"},
+	"importer":            {module + "buckets": "it passes records to a function of its caller"},
+	"cmd/throttled-bench": {module + "server": "it must not depend on the server it measures", module + "buckets": "it must not depend on the server it measures"},
 	"gcra":                arithmetic,
 	"window":              arithmetic,
 	"windowlog":           arithmetic,
 	"tokenbucket":         arithmetic,
 	"leaky":               arithmetic,
 	"muldiv":              arithmetic,
-	"buckets": {"net": "state knows no network", "os": "state knows no files",
-		module + "options": "what it needs is in its Config", module + "resp": "text exists only in the faces"},
+	"buckets": {"net": "the table does no network I/O", "os": "the table does no file I/O",
+		module + "options": "its settings are in its Config", module + "resp": "the table does not use the protocol"},
 }
 
 type listed struct {
@@ -89,7 +88,7 @@ type listed struct {
 	Imports    []string
 }
 
-// listPackages asks the go command for the packages of this module.
+// listPackages returns the packages of this module as listed by the go command.
 func listPackages(t *testing.T) []listed {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
@@ -118,13 +117,13 @@ func TestImportsPointDown(t *testing.T) {
 		seen[name] = true
 		floor, known := floors[name]
 		if !known {
-			t.Errorf("package %s has no floor: add it to the table", name)
+			t.Errorf("package %s has no layer: add it to floors", name)
 			continue
 		}
 		for _, path := range p.Imports {
 			imported, inside := strings.CutPrefix(path, module)
 			if inside && floors[imported] >= floor {
-				t.Errorf("%s (floor %d) imports %s (floor %d): imports only point down", name, floor, imported, floors[imported])
+				t.Errorf("%s (layer %d) imports %s (layer %d): a package may import lower layers only", name, floor, imported, floors[imported])
 			}
 			reason, wrong := barred[name][imported]
 			if !wrong {
@@ -137,7 +136,7 @@ func TestImportsPointDown(t *testing.T) {
 	}
 	for name := range floors {
 		if !seen[name] {
-			t.Errorf("package %s has a floor but does not exist", name)
+			t.Errorf("package %s has a layer but does not exist", name)
 		}
 	}
 }

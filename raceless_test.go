@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestRacelessPackages checks that the packages which "make test" runs without the race detector, and their tests,
-// start no goroutine and have no need of package sync.
+// TestRacelessPackages checks that the packages that "make test" runs without the race detector, and their tests,
+// start no goroutines and do not import sync or its subpackages.
 func TestRacelessPackages(t *testing.T) {
 	makefile, err := os.ReadFile("Makefile")
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 
 const patience = 2 * time.Minute
 
-// documents returns the texts of README.md and of all documents in this directory.
+// documents returns the text of README.md and of each document in this directory, by name.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("*.md")
@@ -40,7 +40,7 @@ func documents(t *testing.T) map[string]string {
 	return texts
 }
 
-// allSessions returns those of all documents.
+// allSessions returns the sessions of all documents.
 func allSessions(t *testing.T) (all []session) {
 	t.Helper()
 	for name, text := range documents(t) {
@@ -53,8 +53,8 @@ func allSessions(t *testing.T) (all []session) {
 	return all
 }
 
-// TestSessions plays every session of the documents with redis-cli and a server whose clock
-// only moves when the session says so.
+// TestSessions runs each session of the documents with redis-cli against a server whose
+// clock advances only at the waits in the session.
 func TestSessions(t *testing.T) {
 	played := map[string]bool{}
 	for _, s := range allSessions(t) {
@@ -122,8 +122,8 @@ func startServer(t *testing.T) place {
 	return p
 }
 
-// ask returns what redis-cli shows for a command, in the form that it has on a terminal if
-// options do not ask for another.
+// ask returns the output of redis-cli for a command, in the format for terminals unless
+// options select another.
 func (p place) ask(t *testing.T, options, args []string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -137,7 +137,7 @@ func (p place) ask(t *testing.T, options, args []string) string {
 	return string(out)
 }
 
-// TestEachCommandIsShown holds that the document on the algorithms has a session with each of them.
+// TestEachCommandIsShown checks that the sessions of the documents contain each command and each form of its arguments.
 func TestEachCommandIsShown(t *testing.T) {
 	var lines []string
 	for _, s := range allSessions(t) {
@@ -175,7 +175,7 @@ func matchesAny(re *regexp.Regexp, lines []string) bool {
 
 var link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
 
-// TestLinks follows the links of the documents to files of the project.
+// TestLinks checks that the links of the documents to files of the project are valid.
 func TestLinks(t *testing.T) {
 	for name, text := range documents(t) {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
@@ -192,7 +192,7 @@ var (
 	unused  = regexp.MustCompile(`[^a-z0-9 -]`)
 )
 
-// TestAnchors follows the links within a document to its headings.
+// TestAnchors checks that the links within a document match its headings.
 func TestAnchors(t *testing.T) {
 	for name, text := range documents(t) {
 		known := map[string]bool{}
@@ -207,9 +207,9 @@ func TestAnchors(t *testing.T) {
 	}
 }
 
-// TestMemoryFigures holds the bytes of a key in the overview: the first number of the fifth
-// column is what MEMORY USAGE tells of a small limit, less the key, and of BUCKETS less its
-// six counts.
+// TestMemoryFigures checks the bytes per key in the overview: the first number of the fifth
+// column is the reply of MEMORY USAGE for a small limit minus the length of the key and, for
+// BUCKETS, minus its six counts.
 func TestMemoryFigures(t *testing.T) {
 	text := documents(t)["algorithms.md"]
 	p := startServer(t)

@@ -126,7 +126,7 @@ func TestDiffer(t *testing.T) {
 	}
 }
 
-// TestWrongExamplesAreFound plays a session of which one reply is wrong.
+// TestWrongExamplesAreFound checks that a wrong reply in a session is detected.
 func TestWrongExamplesAreFound(t *testing.T) {
 	p := startServer(t)
 	want := []string{"1) (integer) 0", "2) (integer) 2", "3) (integer) 1", "4) (integer) -1", "5) (integer) 10"}

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// session is a block of a document that shows a terminal with redis-cli.
+// session is a block of a document that shows redis-cli in a terminal.
 type session struct {
 	file    string
-	line    int      // of its first line in the file
-	options []string // of the redis-cli whose prompts follow
+	line    int      // number of its first line in the file
+	options []string // options of redis-cli for the prompts that follow
 	steps   []step
 }
 
-// step is a command and what redis-cli shows then, or a time to wait.
+// step is a command and the expected output of redis-cli, or a time to wait.
 type step struct {
 	line    int
-	options []string // of redis-cli
+	options []string // options of redis-cli
 	args    []string
 	want    []string
 	wait    time.Duration
@@ -30,13 +30,13 @@ const (
 	prompt = "127.0.0.1:6380> "
 )
 
-// block is a stretch of lines that are set as they are: fenced, or indented by four spaces.
+// block is a Markdown code block, fenced or indented by four spaces.
 type block struct {
-	line  int // of the first one in the file
+	line  int // number of the first line in the file
 	lines []string
 }
 
-// blocks returns the blocks of a Markdown text.
+// blocks returns the code blocks of a Markdown text.
 func blocks(text string) (found []block) {
 	fenced, open := false, false
 	for i, line := range strings.Split(text, "\n") {
@@ -57,7 +57,7 @@ func blocks(text string) (found []block) {
 	return found
 }
 
-// sessions returns the blocks of a file that begin with redis-cli.
+// sessions returns the sessions of a file: the blocks that begin with redis-cli.
 func sessions(file, text string) (found []session, err error) {
 	for _, b := range blocks(text) {
 		if !strings.HasPrefix(b.lines[0], shell) {
@@ -83,7 +83,7 @@ func sessions(file, text string) (found []session, err error) {
 	return found, nil
 }
 
-// add takes one line of the block, at a line of the file.
+// add adds one line of the block to the session. The parameter at is its number in the file.
 func (s *session) add(at int, line string) error {
 	started, isShell := strings.CutPrefix(line, shell)
 	typed, isPrompt := strings.CutPrefix(line, prompt)
@@ -106,11 +106,11 @@ func (s *session) add(at int, line string) error {
 	return nil
 }
 
-// plain reports whether a line has nothing that a shell, or redis-cli, reads as more than
-// words.
+// plain reports whether a line has no characters that are special to a shell or to
+// redis-cli.
 func plain(line string) bool { return !strings.ContainsAny(line, "\"'`|<>$&;*?#") }
 
-// start takes the words behind redis-cli: options, and then a command, or prompts follow.
+// start processes the words after redis-cli: options and, unless prompts follow, a command.
 func (s *session) start(at int, words []string) {
 	n := 0
 	for n < len(words) && strings.HasPrefix(words[n], "-") {
@@ -124,7 +124,7 @@ func (s *session) start(at int, words []string) {
 	s.steps = append(s.steps, step{line: at, options: options, args: args})
 }
 
-// complete reports a command that shows nothing.
+// complete returns an error if a command has no reply.
 func (s *session) complete() error {
 	for _, st := range s.steps {
 		if st.args != nil && st.want == nil {
@@ -143,7 +143,7 @@ var (
 	}
 )
 
-// parseWait reads a line such as "(10 seconds later)".
+// parseWait parses a line such as "(10 seconds later)".
 func parseWait(line string) (time.Duration, bool) {
 	m := later.FindStringSubmatch(line)
 	if m == nil {
@@ -153,11 +153,11 @@ func parseWait(line string) (time.Duration, bool) {
 	return time.Duration(n) * units[m[2]], err == nil
 }
 
-// withoutRemark cuts off what stands behind a line of a reply, at two spaces or more from it.
+// withoutRemark removes a remark, which follows a line of a reply after two or more spaces.
 func withoutRemark(line string) string { return remark.ReplaceAllString(line, "$1") }
 
-// differ compares a reply as it is shown with the one in the document, and describes the
-// first difference.
+// differ compares the output of redis-cli with the reply in the document. It returns a
+// description of the first difference, or "" if there is none.
 func differ(want []string, shown string) string {
 	got := strings.Split(strings.TrimRight(shown, "\n"), "\n")
 	for i := range max(len(want), len(got)) {
