@@ -57,7 +57,7 @@ type Options struct {
 	DataDir        string        // directory of the log; empty keeps the state in memory only
 	Replication    string        // "sync": replies wait until a majority has stored the state they report; or "async"
 	RaftFsync      bool          // sync log entries to disk before they are acknowledged
-	RaftHeartbeat  time.Duration // whole milliseconds, 100 to 5000: time without a leader that starts an election
+	RaftHeartbeat  time.Duration // whole milliseconds, 100 to 5000, without contact from the leader until an election
 	ClusterID      string        // name of the cluster; empty for a standalone server
 	NodeID         string        // name of this node; unique in the cluster and never reused
 	RaftAddr       string        // host:port to listen on for other nodes
