@@ -52,7 +52,7 @@ func runCerts(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 func parseCerts(args []string, stdout io.Writer) (*certsCommand, error) {
 	c := &certsCommand{}
 	f := flag.NewFlagSet("certs", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // errors are for the caller to show
+	f.SetOutput(io.Discard) // the caller prints errors
 	f.Usage = func() {}
 	f.StringVar(&c.dir, "dir", "certs", "`DIR` for the files, which is made if need be")
 	f.StringVar(&c.cluster, "cluster", "", "`NAME` of the cluster, the cluster-id of its nodes")

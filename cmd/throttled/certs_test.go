@@ -167,7 +167,7 @@ func meet(t *testing.T, from, to namedLink) {
 	if got, err := io.ReadAll(in); err != nil || string(got) != "hello" {
 		t.Errorf("%s reads %q (%v), want hello", to.node, got, err)
 	}
-	_ = in.Close() // the other end has gone
+	_ = in.Close() // the other end is closed
 }
 
 func TestCertsUsage(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // TestProcess_ManyThroughAFollower sends commands of many clients to a follower, which forwards them. The leader
 // accepts all streams that the follower opens, and all commands succeed, on a busy machine after retries.
 func TestProcess_ManyThroughAFollower(t *testing.T) {
-	leader, others := leaderOf(t, newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000")) // so that no busy machine makes another lead
+	leader, others := leaderOf(t, newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000")) // avoids elections on a busy machine
 	follower := others[0]
 	follower.ask("[0 ", "CL.THROTTLE", "first", "1", "1", "60")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -30,7 +30,7 @@ func TestProcess_ManyThroughAFollower(t *testing.T) {
 			for range 5 {
 				for err := errors.New("LOADING"); err != nil; {
 					p := client.Pipeline()
-					for range 20 { // so that many wait at a time
+					for range 20 { // so that many commands are pending
 						p.Do(ctx, "CL.THROTTLE", fmt.Sprint("k", i), "1000", "1", "60")
 					}
 					if _, err = p.Exec(ctx); err != nil && !strings.HasPrefix(err.Error(), "LOADING") && !strings.HasPrefix(err.Error(), "UNCERTAIN") {

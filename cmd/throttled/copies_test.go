@@ -56,14 +56,14 @@ func (p *process) startInVain() {
 // TestProcess_OldCopy restores an old copy of a data directory, which lacks charges that the node has acknowledged.
 // The node is rejected, and remains so when no other node with these charges is running. No charge is granted twice.
 func TestProcess_OldCopy(t *testing.T) {
-	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000") // no busy machine makes another lead
+	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000") // avoids elections on a busy machine
 	leader, others := leaderOf(t, all)
 	stale, lags := others[0], others[1]
 	leader.ask("[0 ", "CL.THROTTLE", "first", 0, 1, "1h")
 	stale.ask("keys:1 ", "CL.CLUSTER", "HASH")
 	copied := stale.copyDir()
 	lags.kill()
-	for i := range 20 { // the leader and the one that was copied have these, and no other
+	for i := range 20 { // stored only by the leader and the copied node
 		leader.ask("[0 1 0 ", "CL.THROTTLE", fmt.Sprint("k", i), 0, 1, "1h")
 	}
 	stale.ask("keys:21 ", "CL.CLUSTER", "HASH")
@@ -100,7 +100,7 @@ func TestProcess_StaleBoot(t *testing.T) {
 	}
 	stale.args = append(stale.args, "--announce-host", "localhost")
 	stale.start()
-	leader.ask("host=localhost", "CL.CLUSTER", "NODES") // it is announced, and its boot number with it
+	leader.ask("host=localhost", "CL.CLUSTER", "NODES") // this start and its boot number have been announced
 	for _, p := range all {
 		p.kill()
 	}

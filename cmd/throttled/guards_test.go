@@ -88,7 +88,7 @@ func (p *process) start() {
 	cmd := p.cmd
 	p.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // for those that a test has not waited for
+		_ = cmd.Wait() // reaps processes that the test has not waited for
 	})
 }
 
@@ -97,7 +97,7 @@ func (p *process) kill() {
 	if err := p.cmd.Process.Kill(); err != nil {
 		p.t.Fatal(err)
 	}
-	_ = p.cmd.Wait() // tells of the kill
+	_ = p.cmd.Wait() // returns the kill as an error
 }
 
 // ends waits for the process to exit, and returns its exit code and the time it took.
@@ -106,7 +106,7 @@ func (p *process) ends(within time.Duration) (code int, took time.Duration) {
 	begin := time.Now()
 	done := make(chan struct{})
 	go func() {
-		_ = p.cmd.Wait() // the code tells
+		_ = p.cmd.Wait() // the exit code is checked instead
 		close(done)
 	}()
 	select {
@@ -210,7 +210,7 @@ func TestProcess_InstallLoop(t *testing.T) {
 	l.SetExpected(func(string) string { return victim.id })
 	for range 3 {
 		if err := sendSnapshot(transport, leader.id, victim, snapshots, list[0]); err != nil && !errors.Is(err, io.EOF) {
-			t.Logf("the snapshot was refused: %v", err) // by a process that ends
+			t.Logf("the snapshot was refused: %v", err) // by a process that is exiting
 		}
 	}
 	if code, _ := victim.ends(patience); code != exitFailed || !strings.Contains(victim.log.String(), raftlog.ErrInstallLoop.Error()) {
@@ -243,7 +243,7 @@ func sendSnapshot(from *raft.NetworkTransport, id string, to *process, snapshots
 func TestProcess_StuckTransfer(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "5000")
 	leader, others := leaderOf(t, all)
-	leader.ask("raft_heartbeat_settled:yes", "INFO", "replication") // before that, a hand-over times out sooner
+	leader.ask("raft_heartbeat_settled:yes", "INFO", "replication") // until then, a leadership transfer has a shorter timeout
 	leader.ask("", "CL.THROTTLE", "k", "1000", "1000", "1")
 	others[0].kill()
 	leader.ask(others[0].id+" raft="+others[0].raft+" role=follower answers=no", "CL.CLUSTER", "NODES")
@@ -259,7 +259,7 @@ func TestProcess_StuckTransfer(t *testing.T) {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	ended := make(chan struct{})
-	go func() { // who asks finds out that entries are refused
+	go func() { // requests detect that entries are refused
 		for {
 			select {
 			case <-ended:
@@ -309,7 +309,7 @@ func takesNothing(t *testing.T, p *process) {
 func TestProcess_Gap(t *testing.T) {
 	p := newProcesses(t, []string{"n1"})[0]
 	for range 5 {
-		p.ask("", "DEL", "k") // until it leads
+		p.ask("", "DEL", "k") // until it is the leader
 		p.ask("OK", "FLUSHALL")
 	}
 	p.kill()

@@ -8,7 +8,7 @@ import (
 
 // TestProcess_LastOfAll stops a leader after the other nodes, as when all nodes are stopped together.
 func TestProcess_LastOfAll(t *testing.T) {
-	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000") // in which it does not lose its part
+	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000") // the leader must not step down before it is stopped
 	leader, others := leaderOf(t, all)
 	leader.ask("[0 ", "CL.THROTTLE", "k", 0, 1, "1h")
 	for _, p := range others {

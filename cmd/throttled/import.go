@@ -31,7 +31,7 @@ const importLineEvery = 5 * time.Second
 type importCommand struct {
 	source  importer.Config
 	dir     string
-	name    string // of the snapshot in dir
+	name    string // name of the snapshot in dir
 	dryRun  bool
 	replace bool
 }
@@ -59,7 +59,7 @@ func runImport(ctx context.Context, args []string, stdout, stderr io.Writer) int
 func parseImport(args []string, stdout io.Writer) (*importCommand, error) {
 	c := &importCommand{}
 	f := flag.NewFlagSet("import", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // errors are for the caller to show
+	f.SetOutput(io.Discard) // the caller prints errors
 	f.Usage = func() {}
 	f.Func("from", "`URL` to read: redis://[user:password@]host[:port][/db], rediss:// for TLS; once for each master of a cluster", func(url string) error {
 		c.source.From = append(c.source.From, url)
@@ -85,7 +85,7 @@ func parseImport(args []string, stdout io.Writer) (*importCommand, error) {
 // check validates the flags. The number of operands must be 0.
 func (c *importCommand) check(operands int) error {
 	switch {
-	case operands > 0: // not shown: it may be a URL with a password
+	case operands > 0: // not printed: it may be a URL with a password
 		return errors.New("an argument belongs to no option: each begins with --")
 	case len(c.source.From) == 0:
 		return errors.New("--from is missing")
@@ -166,7 +166,7 @@ func (c *importCommand) snapshot(ctx context.Context) (report importer.Report, e
 	switch {
 	case err != nil:
 		return report, fmt.Errorf("%w (no snapshot is written)", err)
-	case report.Imported == 0: // hardly what was meant, least of all with --replace
+	case report.Imported == 0: // an empty snapshot is hardly intended, least of all with --replace
 		return report, fmt.Errorf("the source has no limiter keys, so no snapshot is written:\n%s", strings.TrimSpace(report.String()))
 	}
 	return report, store.Save()

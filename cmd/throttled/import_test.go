@@ -31,7 +31,7 @@ func redisSource(t *testing.T, keys int) (string, *redis.Client) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port, Password: "secret"})
 	t.Cleanup(func() {
 		_ = client.Close()
-		_ = cmd.Process.Kill() // it has nothing to save
+		_ = cmd.Process.Kill() // it has no data to save
 		_ = cmd.Wait()
 	})
 	ctx := context.Background()
@@ -72,7 +72,7 @@ func imports(t *testing.T, code int, stdout, stderr string, args ...string) {
 
 // TestImport imports the limits of a Redis and checks them in a server that loads the snapshot.
 func TestImport(t *testing.T) {
-	t.Chdir(t.TempDir()) // the servers change it
+	t.Chdir(t.TempDir()) // the servers change the working directory
 	url, source := redisSource(t, 100)
 	dir := t.TempDir()
 	imports(t, exitOK, "nothing is written", "", "--from", url, "--dir", dir, "--dry-run")

@@ -41,7 +41,7 @@ func runDump(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		err := dumpRecords(stdout, s)
 		if errors.Is(err, syscall.EPIPE) {
-			return nil // the reader has seen enough
+			return nil // the reader has closed the pipe
 		}
 		return err
 	})
@@ -54,7 +54,7 @@ func inspect(ctx context.Context, command string, args []string, stderr io.Write
 		_, _ = fmt.Fprintf(stderr, "Usage: throttled %s FILE\n", command)
 		return exitUsage
 	}
-	signal.Ignore(syscall.SIGPIPE) // a reader that has seen enough shows as an error of writing
+	signal.Ignore(syscall.SIGPIPE) // a closed pipe is a write error instead
 	s, err := persistence.OpenSnapshot(args[0])
 	if err != nil {
 		return check(stderr, err)
@@ -64,14 +64,14 @@ func inspect(ctx context.Context, command string, args []string, stderr io.Write
 	if !stop() {
 		err = fmt.Errorf("%s %s: %w", command, args[0], context.Cause(ctx))
 	}
-	_ = s.Close() // it was only read
+	_ = s.Close() // opened for reading only
 	return check(stderr, err)
 }
 
 // contents holds the counts of a snapshot that check prints.
 type contents struct {
 	kinds    [256]int64 // records by kind
-	expired  int64      // of them, those whose time has passed
+	expired  int64      // records that had expired at the end of the save
 	keyBytes int64
 	longest  int
 }
@@ -111,12 +111,12 @@ func (c *contents) describe(w io.Writer, file string, info persistence.Info) err
 // line is a record as printed by dump. Times are whole nanoseconds. They exceed the integers
 // that a JSON reader with floating-point numbers can represent exactly.
 type line struct {
-	Key       *string `json:"key,omitempty"`        // nil: it is not UTF-8
-	KeyBase64 []byte  `json:"key_base64,omitempty"` // in that case
-	Kind      string  `json:"kind"`                 // as TYPE names it
-	Algorithm string  `json:"algorithm"`            // as OBJECT ENCODING does
+	Key       *string `json:"key,omitempty"`        // nil if not valid UTF-8
+	KeyBase64 []byte  `json:"key_base64,omitempty"` // set if Key is nil
+	Kind      string  `json:"kind"`                 // as in the reply of TYPE
+	Algorithm string  `json:"algorithm"`            // as in the reply of OBJECT ENCODING
 	Expires   uint64  `json:"expires_ns"`           // limiter time from which the key equals an absent one
-	TTL       uint64  `json:"ttl_ns"`               // until then, from the end of the save; 0: passed
+	TTL       uint64  `json:"ttl_ns"`               // time from the end of the save to Expires; 0 if expired
 	State     []byte  `json:"state_base64,omitempty"`
 }
 

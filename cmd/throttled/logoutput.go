@@ -12,7 +12,7 @@ type logOutput struct {
 	stderr io.Writer
 
 	mu   sync.Mutex
-	file *os.File // nil: stderr
+	file *os.File // nil for stderr
 }
 
 // Write implements io.Writer.
@@ -36,7 +36,7 @@ func (l *logOutput) open(path string) error {
 			return fmt.Errorf("open logfile: %w", err)
 		}
 	}
-	_ = l.replace(file).Close() // the log goes on in the new file, whatever has become of the old one
+	_ = l.replace(file).Close() // an error of the old file does not affect the new one
 	return nil
 }
 

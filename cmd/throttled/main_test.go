@@ -153,7 +153,7 @@ func TestProgramServes(t *testing.T) {
 	defer ticker.Stop()
 	for end := time.After(patience); !strings.Contains(r.log.String(), "ready") || !strings.Contains(r.log.String(), r.addr); {
 		select {
-		case <-ticker.C: // it says so after it has begun to serve
+		case <-ticker.C: // logged after the server has started to serve
 		case <-end:
 			t.Fatalf("the log does not say where the server is ready:\n%s", r.log)
 		}
@@ -184,7 +184,7 @@ func TestProgramFollowsOptions(t *testing.T) {
 }
 
 func TestProgramUsesFiles(t *testing.T) {
-	t.Chdir(t.TempDir()) // --dir changes the process's directory; this changes it back
+	t.Chdir(t.TempDir()) // --dir changes the working directory; Chdir restores it after the test
 	dir := t.TempDir()
 	config := filepath.Join(dir, "throttled.conf")
 	if err := os.WriteFile(config, []byte("# ours\nmaxclients 77\ndir "+dir+"\nlogfile log.txt\n"), 0o600); err != nil {

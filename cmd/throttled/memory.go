@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	heapBesideKeys = 40 << 20 // bytes for all else but clients; the program itself takes some that the heap does not count
-	garbageAllowed = 16 << 20 // bytes of garbage that are never worth a collection
-	garbageShare   = 8        // of the memory for keys, the part that may be garbage
+	heapBesideKeys = 40 << 20 // bytes for everything except keys and clients, plus memory of the program outside the heap
+	garbageAllowed = 16 << 20 // bytes of garbage that do not trigger a collection
+	garbageShare   = 8        // 1/garbageShare of the memory for keys may be garbage
 	paceEvery      = 100 * time.Millisecond
 )
 

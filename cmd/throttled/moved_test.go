@@ -34,7 +34,7 @@ func (p *process) refuses(advertised string) {
 // TestProcess_Moved starts nodes at another address than the one in the cluster's configuration: a bootstrapped node,
 // whose bootstrap list is changed as well, and a joined one. Both are followers again when started at the old address.
 func TestProcess_Moved(t *testing.T) {
-	patient := []string{"--raft-heartbeat", "1000"} // so that a busy machine makes another lead seldom
+	patient := []string{"--raft-heartbeat", "1000"} // makes elections on a busy machine rare
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, patient...)
 	leader, others := leaderOf(t, all)
 	joined := newJoining(t, "n4", leader, patient...)
@@ -51,6 +51,6 @@ func TestProcess_Moved(t *testing.T) {
 		p.args = before
 		p.start()
 		p.ask("role:follower", "CL.CLUSTER", "STATUS")
-		p.ask("leader:n", "CL.CLUSTER", "STATUS") // on a busy machine perhaps another than before
+		p.ask("leader:n", "CL.CLUSTER", "STATUS") // the leader may have changed on a busy machine
 	}
 }

@@ -31,17 +31,17 @@ type program struct {
 	opts      *options.Store
 	log       *slog.Logger
 	logs      *logOutput
-	hangups   <-chan os.Signal   // asks to reload; nil: nothing does
-	store     *persistence.Store // nil: there are no snapshots
-	noStore   error              // why
+	hangups   <-chan os.Signal   // requests to reload; may be nil
+	store     *persistence.Store // nil if there are no snapshots
+	noStore   error              // why store is nil
 	table     *buckets.Table
-	replica   *replica // nil: the state is in memory only
+	replica   *replica // nil if the state is in memory only
 	server    *server.Server
 	listeners []face
-	stopped   chan bool // gets whether to save when a client asks for SHUTDOWN
+	stopped   chan bool // receives whether to save when a client sends SHUTDOWN
 
 	limitMu   sync.Mutex
-	maxMemory int64 // what the options say, or are about to say, that the table may take
+	maxMemory int64 // current or pending value of the option maxmemory
 }
 
 // open creates the parts and binds the addresses, so that errors are reported before
@@ -200,7 +200,7 @@ func (p *program) bindIf(port int, hosts []string, serve func(*server.Server, ne
 
 // bind binds the addresses of one face. If port is 0, the port of the first listener is used for all.
 func (p *program) bind(hosts []string, port int, serve func(*server.Server, net.Listener) error) error {
-	config := net.ListenConfig{KeepAlive: -1} // the server sets it for each connection
+	config := net.ListenConfig{KeepAlive: -1} // the server sets keep-alive for each connection
 	for _, host := range hosts {
 		if host == "*" {
 			host = ""
@@ -252,7 +252,7 @@ func (p *program) run(ctx context.Context) error {
 		err = errors.Join(err, p.saveLast())
 	}
 	if err != nil && p.logs.toFile() {
-		p.log.Error("stopped", "error", err) // what reads the log may not see standard error
+		p.log.Error("stopped", "error", err) // standard error may not be visible to a reader of the log
 	} else {
 		p.log.Info("stopped")
 	}
@@ -331,7 +331,7 @@ func (p *program) shutdown() error {
 // release closes the parts that open has opened.
 func (p *program) release() (err error) {
 	for _, f := range p.listeners {
-		_ = f.Close() // closed already where it was served
+		_ = f.Close() // already closed if it was served
 	}
 	if p.store != nil {
 		err = p.store.Close()

@@ -251,7 +251,7 @@ func (r *recovery) rewrite(who *raftlog.Identity) (raftlog.Summary, error) {
 	how := raftlog.Recovery{Servers: voters(r.nodes), ResetTerm: r.resetTerm}
 	summary, err := raftlog.Recover(r.dir, how, machine, slog.New(slog.NewTextHandler(r.stderr, nil)))
 	if err == nil {
-		err = raftlog.Unmark(r.dir) // there is no leader any more with which it does not go
+		err = raftlog.Unmark(r.dir) // the leader that the log did not match no longer exists
 	}
 	select {
 	case why := <-failed:

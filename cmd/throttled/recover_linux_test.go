@@ -51,7 +51,7 @@ func TestProcess_RecoverInterrupted(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "recover", "--data-dir", dir, alone+"=127.0.0.1:1")
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, &log, &log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // of standard input
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // controlling terminal from standard input
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

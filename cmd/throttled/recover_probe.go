@@ -56,7 +56,7 @@ func (r *recovery) probe(ctx context.Context, known []options.Node) error {
 		}
 	}
 	dials.Wait()
-	if ctx.Err() != nil { // the dials have failed for that reason
+	if ctx.Err() != nil { // the dials failed because of ctx
 		return errInterrupted
 	}
 	return errors.Join(errs...)
@@ -69,7 +69,7 @@ func probeOne(ctx context.Context, n options.Node) error {
 	var unresolved *net.DNSError
 	switch {
 	case err == nil:
-		_ = c.Close() // nothing was sent
+		_ = c.Close() // no data was sent
 		return fmt.Errorf("%s at %s: %w", n.ID, n.Addr, errAnswering)
 	case errors.As(err, &unresolved):
 		return fmt.Errorf("%s at %s: %w: %w", n.ID, n.Addr, errUnresolved, err)

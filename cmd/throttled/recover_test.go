@@ -61,7 +61,7 @@ const recovered = 20 // keys
 // TestProcess_Recover loses two of three nodes permanently. The remaining node becomes a cluster of one, has the
 // charges made before, and another node joins it.
 func TestProcess_Recover(t *testing.T) {
-	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "1000") // no busy machine makes another lead
+	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "1000") // avoids elections on a busy machine
 	leader, others := leaderOf(t, all)
 	for i := range recovered {
 		leader.ask("[0 1 0 ", "CL.THROTTLE", fmt.Sprint("k", i), 0, 1, "1h")
@@ -71,7 +71,7 @@ func TestProcess_Recover(t *testing.T) {
 	leader.kill()
 	survivor.kill()
 	arguments := []string{"--yes", "--data-dir", survivor.dir, survivor.id + "=" + survivor.raft}
-	code, out, errs := inspection(runRecover).with(arguments...) // while one goes on
+	code, out, errs := inspection(runRecover).with(arguments...) // while a node is running
 	if code != exitError || !strings.Contains(errs, others[1].id+" at "+others[1].raft+": "+errAnswering.Error()) || strings.Contains(out, "Recovered") {
 		t.Fatalf("while a node runs recover exits with %d and prints %q, %s", code, out, errs)
 	}
@@ -94,21 +94,21 @@ func TestProcess_Recover(t *testing.T) {
 	joined.ask(fmt.Sprintf("keys:%d ", recovered), "CL.CLUSTER", "HASH")
 	joined.ask("[1 1 0 ", "CL.THROTTLE", "k0", 0, 1, "1h")
 	joined.kill()
-	joined.start() // with what it has learned
+	joined.start() // with the recovery it has stored
 	joined.ask("[1 1 0 ", "CL.THROTTLE", "k0", 0, 1, "1h")
 
-	old := others[1] // by itself it leads nobody, and is told why
+	old := others[1] // alone it cannot be elected, and it learns the reason
 	old.start()
 	if code, _ := old.ends(patience); code != exitFailed || !strings.Contains(old.log.String(), peerlink.ErrOtherRecovery.Error()) {
 		t.Errorf("a lost node that comes back ends with %d:\n%s", code, old.log)
 	}
-	leader.start() // two of three are the old cluster, and are fenced off
+	leader.start() // two of three form the old cluster, which is fenced off
 	old.start()
 	old.ask("voters:3 ", "CL.CLUSTER", "STATUS")
 	again, _ := leaderOf(t, []*process{leader, old})
 	again.ask("[0 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h")
 	survivor.ask("voters:2 ", "CL.CLUSTER", "STATUS")
-	survivor.ask("[0 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h") // of which the new one knows nothing
+	survivor.ask("[0 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h") // this charge is not in the new cluster
 	joined.ask("[1 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h")
 	survivor.says(peerlink.ErrOtherRecovery.Error()) // the old nodes know of no other
 }
@@ -119,7 +119,7 @@ func TestRecover_Asks(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		args   []string
-		answer *string // nil: there is no terminal
+		answer *string // nil if there is no terminal
 		code   int
 		want   string
 	}{

@@ -225,7 +225,7 @@ func (p *process) saysTimes(text string, times int) {
 func serialOf(t *testing.T, addr string) (serial string) {
 	t.Helper()
 	config := &tls.Config{
-		InsecureSkipVerify: true, // it is only looked at
+		InsecureSkipVerify: true, // only the serial number is read
 		VerifyPeerCertificate: func(list [][]byte, _ [][]*x509.Certificate) error {
 			cert, err := x509.ParseCertificate(list[0])
 			if err == nil {
@@ -236,7 +236,7 @@ func serialOf(t *testing.T, addr string) (serial string) {
 	}
 	conn, err := tls.Dial("tcp", addr, config)
 	if err == nil {
-		_ = conn.Close() // the node asks for a certificate, and there is none
+		_ = conn.Close() // the handshake fails, since the client has no certificate
 	}
 	if serial == "" {
 		t.Fatalf("%s shows no certificate: %v", addr, err)

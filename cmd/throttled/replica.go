@@ -27,12 +27,12 @@ import (
 )
 
 const (
-	alone          = "local"                // id of a node, and of its cluster, that is by itself
-	aloneHeartbeat = 20 * time.Millisecond  // there is nobody to be patient with
-	peerTimeout    = 2 * time.Second        // after which a stream on which nothing moves is given up
-	peerStreams    = 3                      // idle streams of Raft that are kept for each node
-	maxPeers       = 8                      // a cluster of more nodes is none that anybody should run
-	maxPerPeer     = 2 * forward.MaxStreams // of one that was cut off, too, and is back before its streams are given up
+	alone          = "local"                // id of a standalone node and of its cluster
+	aloneHeartbeat = 20 * time.Millisecond  // no other node to wait for
+	peerTimeout    = 2 * time.Second        // timeout of a stream without progress
+	peerStreams    = 3                      // idle Raft streams kept per node
+	maxPeers       = 8                      // larger clusters are not recommended
+	maxPerPeer     = 2 * forward.MaxStreams // twice, since a node may reconnect before its old streams time out
 	handOverWithin = 2 * time.Second
 )
 
@@ -40,15 +40,15 @@ const (
 type replica struct {
 	log      *slog.Logger
 	dir      string
-	exit     func(code int) // ends the process
+	exit     func(code int) // terminates the process
 	store    *raftlog.Store
-	link     *peerlink.Link // nil: the node is by itself
+	link     *peerlink.Link // nil on a standalone node
 	raft     *peerlink.Transport
 	node     *cluster.Node
 	installs raftlog.InstallGuard
 	transfer raftlog.TransferGuard
-	started  atomic.Bool    // the node takes part
-	serving  sync.WaitGroup // what serves other nodes
+	started  atomic.Bool    // the node has been started
+	serving  sync.WaitGroup // goroutines that serve other nodes
 	saving   sync.WaitGroup
 	closed   chan struct{}
 
@@ -156,7 +156,7 @@ func memberConfig(o *options.Options) cluster.Config {
 		},
 	}
 	if c.Self.Host == "" {
-		c.Self.Host, _, _ = net.SplitHostPort(o.AdvertisedRaft()) // the options have been checked
+		c.Self.Host, _, _ = net.SplitHostPort(o.AdvertisedRaft()) // validated by options
 	}
 	for _, m := range o.Bootstrap {
 		c.Bootstrap = append(c.Bootstrap, topology.Member{ID: m.ID, Raft: m.Addr})
@@ -215,7 +215,7 @@ func (r *replica) serve() {
 	r.link.SetAllowed(r.node.Allows)
 	r.link.SetExpected(r.node.NodeAt)
 	r.link.SetCurrent(r.node.Current)
-	r.raft.Serve(r.node.Guard()) // no message is read from a stream that may not stay
+	r.raft.Serve(r.node.Guard()) // no message is read from a stream that is not allowed
 	r.serving.Go(r.recheck)
 	r.serving.Go(func() {
 		if err := r.node.ServeControl(r.link.Streams(peerlink.Control)); err != nil {
@@ -248,7 +248,7 @@ func (r *replica) recheck() {
 // die terminates the process immediately: after such an error each further step is a risk, and
 // other nodes take over when this node is silent.
 func (r *replica) die(err error) {
-	if errors.Is(err, raftlog.ErrStale) { // so that it is not tried again where no node is there that knows better
+	if errors.Is(err, raftlog.ErrStale) { // prevents another attempt when no node that would reject it is running
 		why := strings.TrimSuffix(err.Error(), ": "+raftlog.ErrStale.Error())
 		err = errors.Join(err, r.store.MarkStale(why))
 	}
@@ -289,7 +289,7 @@ func (r *replica) handOver() {
 	case err == nil:
 	case !errors.Is(err, limiter.ErrUncertain) && !errors.Is(err, topology.ErrSilent):
 		r.log.Warn("leadership was not handed over", "error", err)
-	case view.Leader == "" || view.Leader == view.Self: // as when all nodes are stopped at once
+	case view.Leader == "" || view.Leader == view.Self: // for example when all nodes are stopped together
 		r.log.Info("leadership was not handed over: most other nodes have stopped or do not answer")
 	default:
 		r.log.Info("leadership was not handed over: another node leads already", "node", view.Leader)

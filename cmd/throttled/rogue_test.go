@@ -112,7 +112,7 @@ var harmful = [][]string{{"CONFIG", "SET", "requirepass", ""}, {"FLUSHALL"}, {"C
 // are closed, no command is executed, and no stream for Raft is accepted.
 func TestProcess_Rogue(t *testing.T) {
 	ca := newAuthority(t)
-	patient := []string{"--raft-heartbeat", "1000", "--requirepass", ""} // so that no busy machine makes another lead
+	patient := []string{"--raft-heartbeat", "1000", "--requirepass", ""} // avoids elections on a busy machine
 	all := startProcesses(t, []string{"n1", "n2", "n3"}, func(id string) []string { return append(ca.args(id), patient...) })
 	leader, _ := leaderOf(t, all)
 	ca.make("n9")
@@ -122,7 +122,7 @@ func TestProcess_Rogue(t *testing.T) {
 	leader.ask("[0 ", "CL.THROTTLE", "k", "0", "1", "1h")
 
 	removed, stranger := ca.rogue("n4"), ca.rogue("n9")
-	var had []net.Conn // streams of a member
+	var had []net.Conn // opened while n4 was a member
 	for _, p := range all {
 		for _, purpose := range []peerlink.Purpose{peerlink.Raft, peerlink.Client} {
 			c := opens(t, removed, p, purpose)

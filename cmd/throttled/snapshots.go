@@ -72,7 +72,7 @@ func (p *program) openTable(o *options.Options) error {
 	p.maxMemory = o.MaxMemory
 	p.table = buckets.New(buckets.Config{Clock: buckets.NewClock(base), MaxMemory: o.MaxMemory, Eviction: eviction(o)})
 	if found {
-		p.table.Reserve(info.Keys, info.Size) // a record is as long in the file as in the table
+		p.table.Reserve(info.Keys, info.Size) // a record has the same length in the file and in the table
 		return nil
 	}
 	return p.load(context.Background())

@@ -25,7 +25,7 @@ func (r *running) charges(n int) {
 	got := r.ask("CL.THROTTLE user 15 1 3600")
 	head := fmt.Sprintf("*5\r\n:0\r\n:16\r\n:%d\r\n:-1\r\n:", 16-n)
 	reset, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(got, head), "\r\n"))
-	if longest := n * 3600; err != nil || reset > longest || reset < longest-600 { // since the first charge, time passes
+	if longest := n * 3600; err != nil || reset > longest || reset < longest-600 { // time has passed since the first charge
 		r.t.Errorf("charge %d is answered %q", n, got)
 	}
 }
@@ -54,9 +54,9 @@ func TestStateSurvives(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
 	steps := []struct {
-		name, last string // the last command, none for a signal
+		name, last string // last command; "" for a signal
 		args       []string
-		next       int // number of the charge, after the restart
+		next       int // expected number of the first charge after the restart
 	}{
 		{"SAVE", "SAVE", nil, 2},
 		{"SHUTDOWN SAVE", "SHUTDOWN SAVE", nil, 3},
@@ -205,7 +205,7 @@ func TestDirectoryIsTaken(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
 	r := startIn(t, dir)
-	second := startIn(t, dir) // nothing to load, nothing to save
+	second := startIn(t, dir) // has no snapshot and no save points
 	if got := second.ask("SAVE"); !strings.HasPrefix(got, "-ERR") {
 		t.Errorf("SAVE in a directory that is taken answers %q", got)
 	}
