@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// line is a request in a file, which names its key and tells the parameters each time.
+// line is the JSON form of a request in a file. It repeats the key and its parameters.
 type line struct {
 	Op
 	Of Key `json:"key"`
@@ -26,10 +26,10 @@ func Write(w io.Writer, ops []Op) error {
 	return buffered.Flush()
 }
 
-// errLine is wrapped with the number of the line that describes no request.
+// errLine is wrapped with the number of the invalid line.
 var errLine = errors.New("not a request")
 
-// Read reads what Write has written. Requests on keys that are equal share one Key.
+// Read reads requests that Write has written. Requests on equal keys share one Key.
 func Read(r io.Reader) ([]Op, error) {
 	var ops []Op
 	keys := map[Key]*Key{}
@@ -52,7 +52,7 @@ func Read(r io.Reader) ([]Op, error) {
 	}
 }
 
-// bad reports whether the checkers could not make sense of a line.
+// bad reports whether the fields of a line are out of range.
 func (l *line) bad() bool {
 	k := &l.Of
 	return k.Form != Rate && k.Form != Bound && k.Form != Window ||

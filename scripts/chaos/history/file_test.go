@@ -33,7 +33,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	if got[0].Key != got[2].Key {
-		t.Error("one key became two")
+		t.Error("requests on equal keys do not share a Key")
 	}
 }
 
@@ -58,7 +58,7 @@ func TestBadFile(t *testing.T) {
 	}
 }
 
-// FuzzRead: what is read can be written, and read again.
+// FuzzRead checks that requests survive Read, Write and Read unchanged.
 func FuzzRead(f *testing.F) {
 	var buf bytes.Buffer
 	if err := Write(&buf, someOps()); err != nil {

@@ -1,11 +1,10 @@
-// Package history is what clients have seen of a rate limiter: every request with the
-// moments between which it was decided, and what came back.
+// Package history records the requests that clients sent to a rate limiter: for each request the
+// interval in which it was decided, and the reply.
 //
-// An [Op] is one request on one [Key]. All moments are nanoseconds of one monotonic clock,
-// that of the machine on which the clients run, counted from the start of the run. A
-// request whose outcome nobody knows is in the history as well, since it may have been
-// charged at any time after it was sent; one that the server has refused to decide is not,
-// as it has changed nothing.
+// An [Op] is one request on one [Key]. All times are nanoseconds since the start of the run, on the
+// monotonic clock of the machine that runs the clients. A request with an unknown outcome is part
+// of the history, since it may have been charged at any time after it was sent. A request that the
+// server refused to decide is not, since it has changed nothing.
 package history
 
 import (
@@ -14,36 +13,35 @@ import (
 	"time"
 )
 
-// Form says what a key promises.
+// Form is the guarantee that a key gives.
 type Form string
 
 // The forms of keys.
 const (
-	// Rate is GCRA with the key's parameters: every reply follows from them.
+	// Rate is GCRA with the key's parameters, which determine every reply.
 	Rate Form = ""
-	// Bound is another algorithm, which never admits more than the key's parameters allow GCRA to.
+	// Bound is another algorithm. It never admits more than GCRA does with the key's parameters.
 	Bound Form = "bound"
-	// Window admits no more than the limit in any stretch of time that is shorter than the period.
-	// Count says nothing there.
+	// Window admits at most the limit in any interval shorter than the period. Count is ignored.
 	Window Form = "window"
 )
 
-// Key is a limit that clients draw on. A key keeps its parameters for a whole run.
+// Key is a limit that clients charge. Its parameters are constant during a run.
 type Key struct {
 	Name     string        `json:"name"`
 	Form     Form          `json:"form,omitempty"`
 	MaxBurst int64         `json:"max_burst"` // at least 0
 	Count    int64         `json:"count"`     // at least 1
-	Period   time.Duration `json:"period"`    // at least 1 ns; whole seconds where the form is Rate
+	Period   time.Duration `json:"period"`    // at least 1 ns; whole seconds if the form is Rate
 }
 
-// Limit returns the units that the key admits at once.
+// Limit returns the units that the key admits in one burst.
 func (k *Key) Limit() int64 { return k.MaxBurst + 1 }
 
 // Interval returns the emission interval in nanoseconds as the server computes it, rounded up.
 func (k *Key) Interval() int64 { return (int64(k.Period) + k.Count - 1) / k.Count }
 
-// Kind says what was asked.
+// Kind is the kind of a request.
 type Kind uint8
 
 // The kinds of requests.
@@ -52,14 +50,14 @@ const (
 	Delete               // DEL
 )
 
-// Outcome says what came back.
+// Outcome is the outcome of a request.
 type Outcome uint8
 
 // The outcomes of requests.
 const (
-	Granted Outcome = iota // charged, or done
+	Granted Outcome = iota // charged, peeked, refunded, or deleted
 	Limited                // refused by the limit
-	Unknown                // it may have happened, or not, or may happen yet
+	Unknown                // may have been applied, or may still be applied
 )
 
 // Never is the return of a request whose outcome is unknown.
@@ -69,22 +67,22 @@ const Never = math.MaxInt64
 type Op struct {
 	Key      *Key    `json:"-"`
 	Client   int     `json:"client"`
-	Node     int     `json:"node"` // that was asked, counted from 0
+	Node     int     `json:"node"` // that received the request, counted from 0
 	Kind     Kind    `json:"kind,omitempty"`
 	Outcome  Outcome `json:"outcome,omitempty"`
 	Quantity int64   `json:"quantity"`
-	Call     int64   `json:"call"`   // when it was sent
-	Return   int64   `json:"return"` // when the reply had come; Never if Unknown
+	Call     int64   `json:"call"`   // time at which it was sent
+	Return   int64   `json:"return"` // time at which the reply was received; Never if Unknown
 
-	// What CL.THROTTLE replied: units, and seconds rounded up.
+	// The reply to CL.THROTTLE: units, and seconds rounded up.
 	Remaining  int64 `json:"remaining,omitempty"`
 	RetryAfter int64 `json:"retry_after,omitempty"`
 	ResetAfter int64 `json:"reset_after,omitempty"`
-	// Existed is what DEL replied: that there was something to delete.
+	// Existed is the reply to DEL: whether the key existed.
 	Existed bool `json:"existed,omitempty"`
 }
 
-// Charges reports whether the request has taken units for certain.
+// Charges reports whether the request has certainly charged units.
 func (o *Op) Charges() bool { return o.Kind == Throttle && o.Outcome == Granted && o.Quantity > 0 }
 
 // ByKey groups requests by key, each group in the order of its calls.
@@ -109,7 +107,7 @@ func compare(a, b int64) int {
 	return 0
 }
 
-// OnlyCharges reports whether nothing in a history gives units back: no refund and no DEL.
+// OnlyCharges reports whether ops contain neither a refund nor a DEL.
 func OnlyCharges(ops []Op) bool {
 	return !slices.ContainsFunc(ops, func(o Op) bool { return o.Kind != Throttle || o.Quantity < 0 })
 }
