@@ -7,8 +7,8 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// LongestGap returns the longest time between from and to in which no request of ops was
-// decided, and when it began.
+// LongestGap returns the longest time between from and to in which no request of ops was decided,
+// and the start of that time.
 func LongestGap(ops []history.Op, from, to int64) (gap time.Duration, at int64) {
 	last := from
 	for _, t := range append(decided(ops, from, to), to) {
@@ -20,8 +20,8 @@ func LongestGap(ops []history.Op, from, to int64) (gap time.Duration, at int64) 
 	return gap, at
 }
 
-// Silence adds up the times between from and to in which no request of ops was decided, as far as
-// each of them is longer than some.
+// Silence returns the sum of all gaps between from and to in which no request of ops was decided.
+// Gaps up to longer are ignored.
 func Silence(ops []history.Op, from, to int64, longer time.Duration) (all time.Duration) {
 	last := from
 	for _, t := range append(decided(ops, from, to), to) {
@@ -33,7 +33,7 @@ func Silence(ops []history.Op, from, to int64, longer time.Duration) (all time.D
 	return all
 }
 
-// decided returns when requests were decided between two moments, in order.
+// decided returns the sorted times between from and to at which requests were decided.
 func decided(ops []history.Op, from, to int64) []int64 {
 	var at []int64
 	for i := range ops {
@@ -45,8 +45,8 @@ func decided(ops []history.Op, from, to int64) []int64 {
 	return at
 }
 
-// Percentile returns the smallest of some times that p percent of them do not exceed; 0 if
-// there are none.
+// Percentile returns the smallest element of times that at least p percent of times do not exceed,
+// or 0 if times is empty.
 func Percentile(times []time.Duration, p float64) time.Duration {
 	if len(times) == 0 {
 		return 0

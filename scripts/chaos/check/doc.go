@@ -1,24 +1,24 @@
-// Package check judges what clients have seen of a rate limiter, without knowing anything
+// Package check verifies the history that clients have recorded of a rate limiter. It knows nothing
 // about the servers behind it.
 //
-//   - [Interval] holds what was granted against the promise itself: in no stretch of time
-//     more than the limit and what came back meanwhile. It takes histories of any size.
-//   - [Window] does so for limits that hold in any stretch of a length: the sliding log.
-//   - [Replies] holds every reply against the charges that had been acknowledged before it
-//     was asked for: none may be missing from what it says is in use.
-//   - [Ledger] counts, on a key to which nothing comes back during a run, what has been
-//     charged in the end.
-//   - [Witness] replays all requests on such a key in the order that the replies tell.
-//   - [Linear] looks for an order of all requests on a key that explains each reply, to the
-//     second in which replies are stated.
-//   - [Grants] and [Passage] notice time that stands still: a key that refuses for much longer
-//     than its limit says, and a clock that loses more than changes of leaders may take.
-//   - [Terms] and [Agreement] look at the nodes: one leader a term, and one state in the end.
-//   - [Pressure] says whether so much has happened that finding nothing means anything.
-//   - [LongestGap], [Silence] and [Percentile] measure how available the service was.
+//   - [Interval] compares the granted units with the limit: in any interval at most the limit
+//     and the units restored meanwhile. It accepts histories of any size.
+//   - [Window] does the same for limits that hold in any interval of a given length: the sliding log.
+//   - [Replies] compares every reply with the charges acknowledged before the request was sent:
+//     the used units in the reply must include all of them.
+//   - [Ledger] counts the units charged at the end, on a key that restores nothing during a run.
+//   - [Witness] replays all requests on such a key in the order that the replies imply.
+//   - [Linear] searches for an order of all requests on a key that explains each reply, to the
+//     precision of replies: a second.
+//   - [Grants] and [Passage] detect a stopped clock: a key that refuses for much longer than its
+//     limit requires, and a clock that loses more time than changes of leaders may cost.
+//   - [Terms] and [Agreement] check the nodes: one leader a term, and equal final states.
+//   - [Pressure] checks that a run was busy enough for a clean result to be meaningful.
+//   - [LongestGap], [Silence] and [Percentile] measure the availability of the service.
 //
-// None of them raises a false alarm, whatever the latencies, as long as the clock of the
-// limiter runs no faster than its [Slack] allows. It may stand still at any time. All are
-// pure: time is in the history. What a request with an unknown outcome has done is left
-// open, so such requests can hide a violation from all but Linear, and never make one up.
+// No check reports a false violation, whatever the latencies, as long as the clock of the limiter
+// runs no faster than its [Slack] allows. The clock may stop at any time. All checks are pure
+// functions: time is part of the history. A request with an unknown outcome may or may not have
+// been applied, so it can hide a violation from all checks but Linear, and never causes a false
+// one.
 package check

@@ -6,11 +6,11 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// Stretch is the stretch of time in which most of a limit was spent.
+// Stretch is the interval in which a limit was exceeded most, or most nearly exhausted.
 type Stretch struct {
 	From, To int64   // nanoseconds; 0 and 0 if nothing was granted
-	Granted  int64   // units of requests that were sent and answered in it
-	Over     float64 // units beyond what the limit allows in it; negative: that were left
+	Granted  int64   // units of requests that were both sent and answered in it
+	Over     float64 // units above the limit; negative: units below it
 	Violated bool    // more was granted than the limit allows
 }
 
@@ -19,13 +19,13 @@ func (s Stretch) String() string {
 		s.Granted, float64(s.From)/1e9, float64(s.To)/1e9, s.Over)
 }
 
-// Interval finds the stretch of time in which most was granted on a key, as measured by what
-// its limit allows: between any two moments limit + rate * time. Of ops, which are requests on
-// that key, those count that were sent and answered in the stretch; none may give units back. It
-// takes O(n log n).
+// Interval returns the interval in which the units granted on a key exceed its limit most. The
+// limit allows limit + rate * time units between any two times. A request counts if it was both
+// sent and answered in the interval. All of ops are requests on k, and none may return units. It
+// runs in O(n log n).
 func Interval(k *history.Key, ops []history.Op, slack Slack) Stretch {
-	// Multiplied by the period, all numbers are whole: a unit weighs a period, and a
-	// nanosecond brings back what count does.
+	// All numbers are multiplied by the period to make them whole: a unit costs period, and a
+	// nanosecond restores count.
 	period := int64(k.Period)
 	allowed := product(period, k.Limit())
 	byCall, byReturn := charges(ops)
@@ -46,7 +46,7 @@ func Interval(k *history.Key, ops []history.Op, slack Slack) Stretch {
 	return s
 }
 
-// locate finds the beginning of the worst stretch that has a given end.
+// locate finds the start of the worst interval that ends at end.
 func (s *Stretch) locate(byCall []history.Op, end, price, rate int64, slack Slack) {
 	best, units := least, int64(0)
 	s.To = end

@@ -10,8 +10,8 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// slowInterval is Interval by the definition: all pairs of moments, in numbers without end.
-// It returns the most that was granted beyond the limit, in units times the period.
+// slowInterval implements the definition of Interval: all pairs of times, in arbitrary precision.
+// It returns the largest excess over the limit, in units times the period.
 func slowInterval(k *history.Key, ops []history.Op, slack Slack) (worst *big.Int) {
 	for i := range ops {
 		for j := range ops {
@@ -39,7 +39,7 @@ func agree(t *testing.T, k *history.Key, ops []history.Op, slack Slack) Stretch 
 	s, want := Interval(k, ops, slack), slowInterval(k, ops, slack)
 	if want == nil {
 		if s.Violated || s.Over != -float64(k.Limit()) {
-			t.Errorf("nothing granted, and %+v", s)
+			t.Errorf("nothing granted: got %+v", s)
 		}
 		return s
 	}
@@ -85,7 +85,7 @@ func TestIntervalExamples(t *testing.T) {
 	}
 }
 
-// TestIntervalIsSound: what a limiter that is right has granted never violates its limit.
+// TestIntervalIsSound checks that a correct limiter never violates its limit.
 func TestIntervalIsSound(t *testing.T) {
 	for name, s := range sims() {
 		for seed := range uint64(20) {
@@ -100,7 +100,7 @@ func TestIntervalIsSound(t *testing.T) {
 	}
 }
 
-// TestIntervalNotices: a limiter that now and then forgets what was charged is found out.
+// TestIntervalNotices checks that occasionally lost charges are detected.
 func TestIntervalNotices(t *testing.T) {
 	for _, name := range []string{"hot", "daily"} {
 		s := sims()[name]
@@ -118,7 +118,8 @@ func TestIntervalNotices(t *testing.T) {
 	}
 }
 
-// TestIntervalIsFast: a million requests on one key take seconds, or minutes on a busy machine, not hours.
+// TestIntervalIsFast checks that a million requests on one key take seconds, or minutes on a busy
+// machine, not hours.
 func TestIntervalIsFast(t *testing.T) {
 	k := &history.Key{MaxBurst: 99, Count: 1000, Period: time.Second}
 	ops := make([]history.Op, 1e6)
@@ -134,7 +135,7 @@ func TestIntervalIsFast(t *testing.T) {
 	}
 }
 
-// FuzzInterval: any history is judged as by the definition.
+// FuzzInterval compares Interval with slowInterval on arbitrary histories.
 func FuzzInterval(f *testing.F) {
 	f.Add(int64(1), int64(1), uint8(1), int64(0), []byte{1, 2, 3, 4, 5, 6})
 	f.Add(int64(0), int64(7), uint8(3), int64(500), []byte{0, 0, 1, 0, 0, 1, 0, 9, 1})

@@ -6,15 +6,15 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// Account compares what was charged on a key with what clients know of.
+// Account compares the units charged on a key with the units that clients know of.
 type Account struct {
-	Acknowledged int64 // units charged for certain
-	Open         int64 // units that may have been
-	Used         int64 // units in use in the end
+	Acknowledged int64 // units certainly charged
+	Open         int64 // units possibly charged
+	Used         int64 // units in use at the end
 }
 
-// Ledger adds up the charges on a key whose interval is so long that nothing came back, and of
-// which remaining units are left. None of ops may give units back.
+// Ledger adds up the charges on a key whose interval is so long that no unit is restored during a
+// run. remaining is the number of units left at the end. None of ops may return units.
 func Ledger(k *history.Key, ops []history.Op, remaining int64) Account {
 	a := Account{Used: k.Limit() - remaining}
 	for i := range ops {
@@ -29,10 +29,10 @@ func Ledger(k *history.Key, ops []history.Op, remaining int64) Account {
 	return a
 }
 
-// Lost returns the units that were acknowledged and are not in use.
+// Lost returns the number of acknowledged units that are not in use.
 func (a Account) Lost() int64 { return max(0, a.Acknowledged-a.Used) }
 
-// Extra returns the units that are in use although nobody can have asked for them.
+// Extra returns the number of units in use that no request can account for.
 func (a Account) Extra() int64 { return max(0, a.Used-a.Acknowledged-a.Open) }
 
 func (a Account) String() string {

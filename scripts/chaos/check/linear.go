@@ -9,11 +9,11 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// Clock says how the clock of the limiter may stray in a history that Linear looks at.
+// Clock bounds the error of the limiter's clock in a history that Linear checks.
 type Clock struct {
 	Slack
-	// Behind is by how much it may be late in all: a cluster's clock stands still while
-	// nobody leads. History.Never allows anything.
+	// Behind is its largest total delay: a cluster's clock stops while there is no leader.
+	// History.Never permits any delay.
 	Behind int64
 }
 
@@ -23,26 +23,27 @@ type Verdict string
 // The answers of Linear.
 const (
 	Linearizable Verdict = "linearizable" // an order explains every reply
-	Illegal      Verdict = "illegal"      // none does
-	Undecided    Verdict = "undecided"    // there was no time to find out
+	Illegal      Verdict = "illegal"      // no such order exists
+	Undecided    Verdict = "undecided"    // the time limit expired
 )
 
-// shrinks is how often Linear halves a history for which there was no time.
+// shrinks is the number of times that Linear halves a history when its time limit expires.
 const shrinks = 2
 
-// Linear looks for an order of all requests on a key, in which none comes before another that
-// was answered before it was sent, such that each reply is what GCRA gives. A history for which
-// there is no time is cut in half, twice at the most; checked is how many requests the verdict
-// is about.
+// Linear searches for an order of all requests on a key that respects real time and in which each
+// reply is the reply of GCRA. An order respects real time if no request precedes another one that
+// was answered before it was sent. A history that exceeds the time limit is halved, at most twice;
+// checked is the number of requests that the verdict covers.
 //
-// Times are known as intervals only, since replies state them in whole seconds: so a
-// history that is found illegal is illegal, and one that is not may be by less than a second.
+// Times are known only as intervals, since replies contain whole seconds. An illegal verdict is
+// certain; a linearizable history may still be wrong by less than a second.
 func Linear(k *history.Key, ops []history.Op, clock Clock, timeout time.Duration) (v Verdict, checked int) {
-	// Each search has a model of its own: one whose time is up still reads the one before.
+	// Each search has its own model: a search that has timed out still reads its model.
 	return shrink(ops, func(ops []history.Op) Verdict { return newModel(k, clock).check(ops, timeout) })
 }
 
-// shrink checks a history, and its first half instead each time that a check is undecided, up to shrinks times.
+// shrink checks a history. While a check is undecided, it continues with the first half, at most
+// shrinks times.
 func shrink(ops []history.Op, check func(ops []history.Op) Verdict) (v Verdict, checked int) {
 	for range shrinks {
 		if v = check(ops); v != Undecided {
@@ -67,8 +68,8 @@ func (m *model) check(ops []history.Op, timeout time.Duration) Verdict {
 	return Undecided
 }
 
-// firstHalf returns what was sent in the first half of a history. What was not answered by
-// then counts as unknown: what was sent later may have come before it.
+// firstHalf returns the requests sent in the first half of a history. A request that was not
+// answered by then becomes unknown, since requests sent later may precede it.
 func firstHalf(ops []history.Op) []history.Op {
 	half := slices.Clone(ops)
 	slices.SortStableFunc(half, func(a, b history.Op) int { return int(clamp(a.Call-b.Call, -1, 1)) })

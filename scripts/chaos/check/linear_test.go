@@ -8,10 +8,10 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// soon is within what a history is judged that would take for ever if the search were not bounded.
+// soon limits the time of searches that would not end in useful time if they were unbounded.
 const soon = 5 * time.Minute
 
-// TestLinearIsSound: the histories of a limiter that is right are linearizable.
+// TestLinearIsSound checks that histories of a correct limiter are linearizable.
 func TestLinearIsSound(t *testing.T) {
 	for name, s := range sims() {
 		clock := Clock{}
@@ -31,14 +31,13 @@ func TestLinearIsSound(t *testing.T) {
 	}
 }
 
-// TestLinearNotices: histories of a limiter that now and then does not keep what it has
-// said are illegal.
+// TestLinearNotices checks that histories of a limiter with occasional errors are illegal.
 func TestLinearNotices(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		broken func(op int, tat uint64) uint64
 		behind int64
-		but    string // of which the load hardly ever finds the bucket in use
+		but    string // a load that hardly ever finds the bucket in use
 	}{
 		{"forgets", func(op int, tat uint64) uint64 { return tat * uint64(min(1, op%60)) }, history.Never, "narrow"},
 		{"charges twice", func(op int, tat uint64) uint64 { return tat + 2e9*uint64(1-min(1, op%60)) }, 0, ""},
@@ -58,8 +57,8 @@ func TestLinearNotices(t *testing.T) {
 	}
 }
 
-// TestLinearIsFast: more than a thousand requests of eight clients, sixty of them without a reply,
-// take seconds, although the clock may be behind by any amount.
+// TestLinearIsFast checks that more than a thousand requests of eight clients, sixty of them
+// without a reply, take seconds even if the clock may be behind by any amount.
 func TestLinearIsFast(t *testing.T) {
 	const ms = time.Millisecond
 	for seed := range uint64(3) {
@@ -135,7 +134,7 @@ func TestLinearExamples(t *testing.T) {
 	}
 }
 
-// TestFirstHalf: what is cut off leaves a history that is legal if the whole one is.
+// TestFirstHalf checks that the first half of a legal history is legal.
 func TestFirstHalf(t *testing.T) {
 	for name, s := range sims() {
 		ops := s.run(t, rand.New(rand.NewPCG(5, 5)))
@@ -150,7 +149,7 @@ func TestFirstHalf(t *testing.T) {
 	}
 }
 
-// TestUndecided halves a history that the checker cannot decide twice, and then gives up.
+// TestUndecided checks that an undecided history is halved twice, and no more.
 func TestUndecided(t *testing.T) {
 	s := sims()["unknown"]
 	ops := s.run(t, rand.New(rand.NewPCG(6, 6)))
@@ -162,7 +161,7 @@ func TestUndecided(t *testing.T) {
 			return Undecided
 		})
 		if expected := max(decided, len(ops)/4); v != want || n != expected {
-			t.Errorf("%s of %d; want %s of %d", v, n, want, expected)
+			t.Errorf("got %s of %d requests, want %s of %d", v, n, want, expected)
 		}
 	}
 }

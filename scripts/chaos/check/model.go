@@ -7,19 +7,19 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// state is what is known of a key at one point of an order of requests, on the clock of the
-// clients. A key at rest has a theoretical arrival time of now.
+// state is the knowledge about a key at one point in an order of requests, on the clock of the
+// clients. A key at rest has a theoretical arrival time (TAT) of now.
 type state struct {
-	low   int64 // bound of the TAT
-	high  int64 // bound of the TAT, or else
-	ahead int64 // by how much it is ahead of the time of the next request, at the most
-	now   int64 // the earliest that it can be
+	low   int64 // lower bound of the TAT
+	high  int64 // upper bound of the TAT
+	ahead int64 // upper bound of TAT - time of the next request
+	now   int64 // the earliest time of the next request
 
 	answered int          // requests with a reply in the order so far
-	charged  [classes]int // those without, of each class
+	charged  [classes]int // requests without a reply in the order so far, by class
 }
 
-// classes is how many kinds of requests without a reply are told apart.
+// classes is the number of classes of requests without a reply.
 const classes = 4
 
 // span is a range of nanoseconds, both ends included. It is empty if to is below from.
@@ -27,7 +27,7 @@ type span struct{ from, to int64 }
 
 const forever = math.MaxInt64
 
-// plus adds to what may be forever.
+// plus returns a + b, where forever is infinity.
 func plus(a, b int64) int64 {
 	if a == forever || b == forever || b > 0 && a > forever-b {
 		return forever
@@ -39,10 +39,10 @@ func (s span) empty() bool { return s.to < s.from }
 
 func (s span) and(t span) span { return span{max(s.from, t.from), min(s.to, t.to)} }
 
-// shift moves both ends, and stops at 0.
+// shift moves both ends by d. Neither becomes negative.
 func (s span) shift(d int64) span { return span{max(0, plus(s.from, d)), plus(s.to, d)} }
 
-// model is GCRA with a key's parameters, on intervals.
+// model implements GCRA with a key's parameters on intervals of time.
 type model struct {
 	clock    Clock
 	limit    int64
@@ -55,15 +55,15 @@ func newModel(k *history.Key, clock Clock) *model {
 	return &model{clock: clock, limit: k.Limit(), interval: k.Interval(), whole: k.Interval() * k.Limit()}
 }
 
-// call is a request as the search sees it.
+// call is a request of the search.
 type call struct {
 	op    *history.Op
-	class int // of a request without a reply; -1 if it is in none
-	rank  int // of a request in its class, by the time of the call
+	class int // of a request without a reply; -1 if it has none
+	rank  int // position in its class, in the order of calls
 }
 
-// prepare leaves out what cannot have changed anything, and sorts requests without a reply into
-// classes: those of a class ask for the same thing.
+// prepare drops the requests that cannot have changed anything, and assigns requests without a
+// reply to classes. All requests of a class have the same kind and quantity.
 func (m *model) prepare(ops []history.Op) (calls []call) {
 	type form struct {
 		kind     history.Kind
@@ -92,12 +92,12 @@ func (m *model) prepare(ops []history.Op) (calls []call) {
 	return calls
 }
 
-// next returns what is known after a request, and whether it can come next.
+// next returns the state after a request, and whether the request can be the next one.
 //
-// One without a reply may come at any time after its call, and then it has been charged. That it
-// has not been is the same as that it comes after all replies. Of two that ask for the same it
-// never matters which one was charged, so they are charged in the order of their calls: without
-// that the search would try every set of them.
+// A request without a reply may be applied at any time after its call, and then it is charged. A
+// request that was never applied equals one that follows all replies. For two requests of the same
+// class it does not matter which one was charged, so they are charged in the order of their calls.
+// Without this rule the search would try every subset.
 func (m *model) next(s state, c call) (state, bool) {
 	if c.op.Outcome != history.Unknown {
 		next, legal := m.step(s, c.op)
@@ -118,7 +118,7 @@ func (m *model) next(s state, c call) (state, bool) {
 	return next, true
 }
 
-// step returns what is known after a request with a reply, and whether the reply is possible.
+// step returns the state after a request with a reply, and whether the reply is possible.
 func (m *model) step(s state, o *history.Op) (state, bool) {
 	when := m.window(s, o)
 	if o.Kind == history.Delete {
@@ -141,7 +141,7 @@ func (m *model) step(s state, o *history.Op) (state, bool) {
 	return next, true
 }
 
-// taken returns the units that a request has moved, below 0 for a refund.
+// taken returns the units that a request has charged, negative for a refund.
 func taken(o *history.Op) int64 {
 	if o.Outcome == history.Limited {
 		return 0
@@ -149,12 +149,12 @@ func taken(o *history.Op) int64 {
 	return o.Quantity
 }
 
-// window returns when a request can have been decided.
+// window returns the interval in which a request can have been decided.
 func (m *model) window(s state, o *history.Op) span {
 	return span{max(s.now, o.Call-min(o.Call, m.clock.Behind)), m.clock.end(o.Return)}
 }
 
-// used returns how much of the bucket can be in use after a request, by its reply.
+// used returns the part of the bucket that can be in use after a request, by its reply.
 func (m *model) used(o *history.Op) span {
 	u := span{max(0, m.whole-(o.Remaining+1)*m.interval+1), m.whole - o.Remaining*m.interval}
 	if o.Remaining == 0 && (o.Outcome == history.Limited || o.Quantity < 0) {
@@ -162,23 +162,23 @@ func (m *model) used(o *history.Op) span {
 	}
 	u = u.and(seconds(o.ResetAfter))
 	if o.Outcome == history.Limited && o.Quantity <= m.limit {
-		// It lacks the time to retry.
+		// The reply states the time after which it fits.
 		u = u.and(seconds(o.RetryAfter).shift(m.whole - m.interval*o.Quantity))
 	}
 	return u
 }
 
-// seconds returns the times that are n seconds when rounded up.
+// seconds returns the durations that round up to n seconds.
 func seconds(n int64) span {
 	const second = int64(time.Second)
 	if n <= 0 {
-		return span{0, min(n, 0)} // none if below 0
+		return span{0, min(n, 0)} // empty if n is negative
 	}
 	return span{(n-1)*second + 1, n * second}
 }
 
-// locate returns the theoretical arrival times, and the moments of a decision, between which
-// such a time is in use. A TAT that has passed counts as the moment of the decision.
+// locate returns the possible theoretical arrival times, and the possible times of a decision that
+// finds a duration of used in use. A TAT in the past counts as the time of the decision.
 func locate(s state, used, when span) (tat, at span) {
 	at = span{max(when.from, s.low-used.to), when.to}
 	if used.from > s.ahead {
@@ -189,7 +189,7 @@ func locate(s state, used, when span) (tat, at span) {
 	return tat, at
 }
 
-// unanswered returns what is known after a request without a reply that has been charged.
+// unanswered returns the state after a request without a reply that was applied.
 func (m *model) unanswered(s state, o *history.Op) state {
 	from := max(s.now, o.Call-min(o.Call, m.clock.Behind))
 	cost := m.interval * o.Quantity
@@ -199,11 +199,11 @@ func (m *model) unanswered(s state, o *history.Op) state {
 	case cost < 0:
 		return state{max(from, s.low+cost), max(from, plus(s.high, cost)), max(0, s.ahead+cost), from, 0, s.charged}
 	}
-	from = max(from, s.low+cost-m.whole) // before that it does not fit
+	from = max(from, s.low+cost-m.whole) // it does not fit earlier
 	return state{plus(max(s.low, from), cost), plus(s.high, cost), min(s.ahead+cost, m.whole), from, 0, s.charged}
 }
 
-// deleted returns what is known after DEL has said whether there was something to delete.
+// deleted returns the state after a DEL, given whether the key existed.
 func deleted(s state, existed bool, when span) (state, bool) {
 	if !existed {
 		when.from = max(when.from, s.low)

@@ -2,7 +2,7 @@ package check
 
 import "fmt"
 
-// Terms knows who has led in each term. The zero value knows of none.
+// Terms records the leader of each term. The zero value is empty.
 type Terms struct {
 	leaders map[uint64]string
 	changes int
@@ -10,8 +10,8 @@ type Terms struct {
 	last    uint64
 }
 
-// Observe notes that a node says that it leads in a term. The error says that another one has
-// said so of the same term.
+// Observe records that a node claims to be the leader of a term. It returns an error if another
+// node has claimed the same term.
 func (t *Terms) Observe(term uint64, node string) error {
 	if t.leaders == nil {
 		t.leaders = map[uint64]string{}
@@ -35,27 +35,27 @@ func (t *Terms) Observe(term uint64, node string) error {
 	return nil
 }
 
-// Changes returns how often a newer term was seen to have a leader.
+// Changes returns the number of times that a leader with a newer term was observed.
 func (t *Terms) Changes() int { return t.changes }
 
-// Seen reports whether any leader was.
+// Seen reports whether any leader was observed.
 func (t *Terms) Seen() bool { return t.first > 0 }
 
-// Span returns how many terms there have been since the first leader was seen: as many other
-// leaders as that there may have been, seen or not.
+// Span returns the number of terms since that of the first observed leader. It is the largest
+// number of other leaders that can have existed, observed or not.
 func (t *Terms) Span() int { return int(t.last - t.first) }
 
-// Fingerprint is what a node says about its state.
+// Fingerprint is a node's report of its state.
 type Fingerprint struct {
 	Node    string
-	Index   uint64 // of the newest entry of the log that is in its table
+	Index   uint64 // of the newest log entry that its table includes
 	LogTime uint64
 	Keys    int64
 	Sum     string
 }
 
-// Agreement compares nodes. It reports whether all are at the same index; the error says that two
-// of them are and differ all the same.
+// Agreement compares nodes. It reports whether all are at the same index, and returns an error if
+// two nodes at the same index differ.
 func Agreement(nodes []Fingerprint) (same bool, err error) {
 	same = true
 	at := map[uint64]Fingerprint{}

@@ -21,10 +21,10 @@ func TestTerms(t *testing.T) {
 		}
 	}
 	if terms.Span() != 3 {
-		t.Errorf("from 2 to 5 there were %d", terms.Span())
+		t.Errorf("terms 2 to 5: span %d, want 3", terms.Span())
 	}
 	if none := new(Terms); none.Span() != 0 || none.Seen() || !terms.Seen() {
-		t.Errorf("%d terms although nobody has led; seen: %t, %t", none.Span(), none.Seen(), terms.Seen())
+		t.Errorf("without a leader: span %d, seen %t; with one: seen %t", none.Span(), none.Seen(), terms.Seen())
 	}
 }
 

@@ -5,31 +5,32 @@ import (
 	"time"
 )
 
-// Passage compares how much time went by on the clock of the limiter and on that of the clients,
-// between two moments.
+// Passage compares the time that passed between two moments on the clock of the limiter and on that
+// of the clients.
 type Passage struct {
 	Real, Log time.Duration
-	Silence   time.Duration // in which nobody was told anything: nobody may have led
-	Terms     int           // that have begun meanwhile
+	Silence   time.Duration // time without any decision; there may have been no leader
+	Terms     int           // terms that began meanwhile
 }
 
 const (
-	// lostByTerm is how much a change of leaders may lose beside the time without one: what has
-	// passed since the newest entry that the next leader had when it was cut off from the last.
+	// lostByTerm is the time that a change of leaders may lose in addition to the time without a
+	// leader: the age of the newest entry that the new leader had when it lost contact with the old
+	// one.
 	lostByTerm = 500 * time.Millisecond
-	// readWithin is how late the clock of the limiter may be read.
+	// readWithin is the largest delay with which the clock of the limiter is read.
 	readWithin = time.Second
 )
 
-// Lost returns by how much the clock of the limiter has fallen behind, below 0 if it ran ahead.
+// Lost returns the time by which the clock of the limiter fell behind, negative if it ran ahead.
 func (p Passage) Lost() time.Duration { return p.Real - p.Log }
 
-// Allowed returns by how much it may have.
+// Allowed returns the largest value of Lost that is not an error.
 func (p Passage) Allowed() time.Duration {
 	return p.Silence + time.Duration(p.Terms)*lostByTerm + readWithin
 }
 
-// Check returns that the clock has stood still for longer than it may, or has run ahead, or nil.
+// Check returns an error if the clock lost more time than allowed or ran ahead.
 func (p Passage) Check() error {
 	switch lost := p.Lost(); {
 	case lost > p.Allowed():

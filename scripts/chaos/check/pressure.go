@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// Pressure says how much a run has tried: one in which hardly anything happened proves nothing.
+// Pressure describes the load and the faults of a run. A run with few of either proves nothing.
 type Pressure struct {
 	Lasted  time.Duration
 	Decided int     // requests
-	Least   float64 // decisions a second, below which the run does not count
-	Limited int     // decisions that refused; some are due
-	// Kills is how many leaders were killed, stopped, or cut off or paused for longer than others
-	// wait for one. As some of that may hit a node that leads no more, half as many changes are due.
+	Least   float64 // decisions a second; with fewer the run does not count
+	Limited int     // decisions that refused; at least one is required
+	// Kills is the number of leaders that were killed, stopped, or cut off or paused for longer than
+	// the election timeout. A fault may hit a node that has just lost its leadership, so only half
+	// as many changes are required.
 	Kills   int
 	Changes int  // of leader
-	Quiet   bool // no change of leader is due at all; otherwise at least one is
+	Quiet   bool // no change of leader is required; otherwise at least one is
 }
 
-// Check returns what the run lacks to prove anything, or nil.
+// Check returns an error that names the requirement the run does not meet, or nil.
 func (p Pressure) Check() error {
 	rate := float64(p.Decided) / p.Lasted.Seconds()
 	switch {

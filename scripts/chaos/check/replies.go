@@ -8,11 +8,10 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// Stale is a reply that does not know of charges which had been acknowledged before it was
-// asked for.
+// Stale is a reply that does not include charges acknowledged before its request was sent.
 type Stale struct {
 	Op   history.Op
-	Used time.Duration // of the bucket, at the least, before the request was decided
+	Used time.Duration // lower bound of the used part of the bucket before the request was decided
 }
 
 func (s Stale) String() string {
@@ -20,11 +19,11 @@ func (s Stale) String() string {
 		s.Op.Client, s.Op.Node, float64(s.Op.Return)/1e9, s.Op.Remaining, s.Op.ResetAfter, s.Used)
 }
 
-// Replies returns the replies that say less is in use than what must be, judging from the
-// charges acknowledged before. The bucket drains no faster than time goes by: so at the return
-// of a reply at least (interval * units charged since s) - (time since s) is in use, for any s,
-// counting what was sent after s and answered before the request was sent. None of ops, which
-// are requests on one key, may give units back. It takes O(n log n).
+// Replies returns the replies that report less in use than the charges acknowledged before require.
+// The bucket drains no faster than time passes. So when a reply is returned, at least (interval *
+// units charged since s) - (time since s) is in use, for any s. A charge counts if it was sent
+// after s and answered before the request was sent. All of ops are requests on k, and none may
+// return units. It runs in O(n log n).
 func Replies(k *history.Key, ops []history.Op, slack Slack) []Stale {
 	interval := k.Interval()
 	byCall, byReturn := charges(ops)
@@ -50,14 +49,14 @@ func Replies(k *history.Key, ops []history.Op, slack Slack) []Stale {
 	return stale
 }
 
-// fits reports whether a reply can be true of a bucket of which at least so much was used.
+// fits reports whether a reply is possible for a bucket of which at least used was in use.
 func fits(k *history.Key, o *history.Op, used wide) bool {
 	interval := k.Interval()
 	if o.Charges() {
 		used = used.plus(product(interval, o.Quantity))
 	}
 	whole := product(interval, k.Limit())
-	// A refusal that leaves nothing says nothing about how much more is in use.
+	// A refusal with 0 remaining sets no upper bound on the used time.
 	empty := o.Outcome == history.Limited && o.Remaining == 0
 	tooMany := !empty && whole.less(used.plus(product(interval, o.Remaining)))
 	tooSoon := product(o.ResetAfter, int64(time.Second)).less(used)

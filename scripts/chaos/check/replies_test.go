@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// slowStale is Replies by the definition, for one reply.
+// slowStale implements the definition of Replies for one reply.
 func slowStale(k *history.Key, ops []history.Op, o *history.Op, slack Slack) bool {
 	if o.Outcome == history.Unknown {
 		return false
@@ -60,7 +60,7 @@ func staleAgree(t *testing.T, k *history.Key, ops []history.Op, slack Slack) []S
 	return got
 }
 
-// TestRepliesAreSound: a limiter that is right never gives a stale reply.
+// TestRepliesAreSound checks that a correct limiter never returns a stale reply.
 func TestRepliesAreSound(t *testing.T) {
 	for name, s := range sims() {
 		for seed := range uint64(20) {
@@ -75,8 +75,8 @@ func TestRepliesAreSound(t *testing.T) {
 	}
 }
 
-// TestRepliesNotice: a charge that is lost is found out at the next reply, long before
-// more than the limit has been granted.
+// TestRepliesNotice checks that the next reply after a lost charge is stale, long before more than
+// the limit is granted.
 func TestRepliesNotice(t *testing.T) {
 	s := sims()["daily"]
 	s.broken = func(op int, tat uint64) uint64 {
@@ -87,7 +87,7 @@ func TestRepliesNotice(t *testing.T) {
 	}
 	ops := s.run(t, rand.New(rand.NewPCG(1, 1)))[:40]
 	if got := Interval(&s.key, ops, Slack{}); got.Violated {
-		t.Errorf("the limit is not reached, and %s", got)
+		t.Errorf("the limit is not reached: got %s", got)
 	}
 	if got := staleAgree(t, &s.key, ops, Slack{}); len(got) == 0 {
 		t.Error("no reply is stale")
@@ -122,7 +122,7 @@ func TestRepliesExamples(t *testing.T) {
 	}
 }
 
-// FuzzReplies: any history is judged as by the definition.
+// FuzzReplies compares Replies with slowStale on arbitrary histories.
 func FuzzReplies(f *testing.F) {
 	f.Add(int64(9), int64(1), uint8(20), []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 0})
 	f.Add(int64(3), int64(2), uint8(5), []byte{0, 0, 4, 9, 0, 1, 0, 4, 9, 0, 1, 0, 0, 0, 0})

@@ -11,21 +11,21 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// sim makes histories of a limiter that is right, by the arithmetic of the server, for clients
-// whose requests take random times. Its clock may stand still.
+// sim generates histories of a correct limiter with the arithmetic of the server, for clients with
+// random latencies. Its clock may stop.
 type sim struct {
 	key     history.Key
 	clients int
 	ops     int           // of each client
-	latency time.Duration // at the most
-	think   time.Duration // at the most
-	lost    float64       // of the requests, whose outcome is unknown; half of them are decided
-	mixed   bool          // with refunds, DEL and peeks; otherwise only charges and some peeks
-	stops   int           // times that the clock stands still for 300 ms
+	latency time.Duration // upper bound
+	think   time.Duration // upper bound
+	lost    float64       // share of requests with an unknown outcome; half of them are decided
+	mixed   bool          // includes refunds, DEL and peeks; otherwise only charges and some peeks
+	stops   int           // number of times that the clock stops for 300 ms
 	broken  func(op int, tat uint64) uint64
 }
 
-// event is a request on its way: at is when it is decided.
+// event is a request in flight. It is decided at the time at.
 type event struct {
 	op      history.Op
 	at      int64
@@ -59,7 +59,7 @@ func (s *sim) run(t *testing.T, r *rand.Rand) []history.Op {
 	return ops
 }
 
-// client returns what one client asks for, one after the other.
+// client returns the requests of one client, in order.
 func (s *sim) client(id int, r *rand.Rand) (events []event) {
 	now := int64(0)
 	for range s.ops {
@@ -86,7 +86,7 @@ func (s *sim) client(id int, r *rand.Rand) (events []event) {
 	return events
 }
 
-// clock returns a clock that stands still now and then.
+// clock returns a clock that stops s.stops times.
 func (s *sim) clock(events []event, r *rand.Rand) func(at int64) uint64 {
 	const stop = int64(300 * time.Millisecond)
 	end := events[len(events)-1].at + 1
@@ -130,7 +130,7 @@ func (e *event) decide(l limiter.Limit, tat, now uint64) uint64 {
 	return next
 }
 
-// sims are limits and loads of many forms.
+// sims returns limits and loads of many forms.
 func sims() map[string]sim {
 	const ms = time.Millisecond
 	return map[string]sim{

@@ -7,23 +7,23 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// Slack is how far the clock of the limiter may stray from that of the clients. It may
-// always be slower, which makes the limiter stricter. The zero Slack allows nothing else.
+// Slack bounds the error of the limiter's clock relative to that of the clients. A slower clock is
+// always permitted, since it makes the limiter stricter. The zero Slack permits nothing else.
 type Slack struct {
-	Ahead time.Duration // by which it may jump forward, in all
-	Drift int64         // parts per million by which it may run fast
+	Ahead time.Duration // largest total forward jump
+	Drift int64         // parts per million by which the clock may run fast
 }
 
-// begin and end stretch the time between two moments by the drift, by no less than is due.
+// begin and end stretch the time between two moments by the drift, rounded up.
 func (s Slack) begin(at int64) int64 { return at + at/1e6*s.Drift + at%1e6*s.Drift/1e6 }
 func (s Slack) end(at int64) int64   { return s.begin(at) + min(s.Drift, 1) + int64(s.Ahead) }
 
-// spent holds charges, and knows the stretch of time, from the call of one of them until
-// after all, in which most was spent: units times price, less time times rate.
+// spent holds charges. It finds the interval, from the call of a charge until after all charges, in
+// which most was spent: units times price, less time times rate.
 //
-// It is a tree of maxima of suffixes: leaf i is the charge with the i-th call, and the best of a
-// node is the largest of (rate * call of a charge in the node + price * units of all charges in
-// the node from that one on).
+// It is a tree of maxima of suffixes. Leaf i is the charge with the i-th call. The best of a node
+// is the maximum of (rate * call of a charge in the node + price * units of all charges in the node
+// from that charge on).
 type spent struct {
 	nodes []node
 	size  int // leaves
@@ -34,7 +34,7 @@ type spent struct {
 
 type node struct{ sum, best wide }
 
-// newSpent returns a tree for n charges, without any.
+// newSpent returns an empty tree for n charges.
 func newSpent(n int, price, rate int64, slack Slack) *spent {
 	size := 1
 	for size < n {
@@ -62,14 +62,14 @@ func (s *spent) add(i int, o *history.Op) {
 	}
 }
 
-// most returns what was spent most until a moment that is not before any of the charges, or
-// nothing that is above 0 if there are none.
+// most returns the most that was spent in an interval that ends at at, which must not precede any
+// charge. Without charges the result is negative.
 func (s *spent) most(at int64) wide {
 	return s.nodes[1].best.minus(product(s.rate, s.slack.end(at)))
 }
 
-// charges returns the requests that have taken units for certain, by the order of their
-// calls, and their places in it by the order of their returns.
+// charges returns the requests that have certainly charged units in the order of their calls, and
+// their indexes in it in the order of their returns.
 func charges(ops []history.Op) (byCall []history.Op, byReturn []int) {
 	for _, o := range ops {
 		if o.Charges() {

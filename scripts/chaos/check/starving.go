@@ -6,21 +6,20 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// starvingAfter is for how long a key must have been asked before anything is said about it:
-// before that a pause would weigh too much.
+// starvingAfter is the shortest observation of a key that counts. In a shorter one a pause would
+// weigh too much.
 const starvingAfter = 5 * time.Second
 
-// Starving says how much a key has granted, and how much it has to have at the least, if clients
-// have asked for it all the time: half of its limit and of what came back meanwhile. A clock that
-// may stand still while leaders change takes less than that. Due is 0 for a key that was asked for
-// so little, or so shortly, that nothing can be said.
+// Starving compares the units that a key has granted with the least that is due under continuous
+// demand: half of the limit and of the units restored meanwhile. The other half covers a clock that
+// stops while leaders change. Due is 0 if the demand was too small or the observation too short.
 type Starving struct{ Granted, Due int64 }
 
-// Starved reports whether clients were refused for much longer than their limit says.
+// Starved reports whether clients were refused for much longer than their limit requires.
 func (s Starving) Starved() bool { return s.Granted < s.Due }
 
-// Grants looks at the requests on a key, none of which may give units back. silence is for how long
-// nobody was told anything meanwhile.
+// Grants evaluates the requests on a key, none of which may return units. silence is the time in
+// which no request was decided.
 func Grants(k *history.Key, ops []history.Op, silence time.Duration) (s Starving) {
 	if len(ops) == 0 {
 		return s

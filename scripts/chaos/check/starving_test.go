@@ -7,7 +7,7 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// TestGrants: a key that is asked ten times a second, and admits twice of that.
+// TestGrants uses a key that admits two units a second and is asked for ten.
 func TestGrants(t *testing.T) {
 	k := &history.Key{MaxBurst: 1, Count: 2, Period: time.Second}
 	asked := func(lasted time.Duration, granted func(i int) history.Outcome) (ops []history.Op) {
@@ -50,7 +50,7 @@ func TestGrants(t *testing.T) {
 	}
 	few := asked(10*time.Second, never)
 	for i := range few {
-		few[i].Quantity = 3 // never fits
+		few[i].Quantity = 3 // above the limit
 	}
 	if got := Grants(k, few, 0); got.Due != 0 {
 		t.Errorf("more than the limit: %+v", got)

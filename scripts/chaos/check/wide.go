@@ -5,17 +5,17 @@ import (
 	"math/bits"
 )
 
-// wide is an integer of 128 bits: units times nanoseconds do not fit 64.
+// wide is a 128-bit integer. Units times nanoseconds overflow 64 bits.
 type wide struct {
 	hi int64
 	lo uint64
 }
 
-// least stands for no value. Adding to it what a history can add up to leaves it below
-// every real one.
+// least stands for no value. Sums of least and the values of a history remain below every real
+// value.
 var least = wide{math.MinInt64 / 2, 0}
 
-// product returns a*b, neither of which may be negative.
+// product returns a*b. Neither factor may be negative.
 func product(a, b int64) wide {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	return wide{int64(hi), lo}
@@ -35,7 +35,7 @@ func (a wide) less(b wide) bool { return a.hi < b.hi || a.hi == b.hi && a.lo < b
 
 func (a wide) negative() bool { return a.hi < 0 }
 
-// over returns a/b for people to read.
+// over returns a/b as an approximate number.
 func (a wide) over(b int64) float64 {
 	if a.negative() {
 		return -wide{}.minus(a).over(b)

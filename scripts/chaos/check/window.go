@@ -6,10 +6,9 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// Window finds the stretch of time, shorter than the period, in which most was granted on a key
-// that promises to admit no more than its limit in any of them. Of ops, which are requests on that
-// key, those count that were sent and answered in the stretch; none may give units back. It takes
-// O(n log n).
+// Window returns the interval, shorter than the period, in which most was granted on a key that
+// admits at most its limit in any such interval. A request counts if it was both sent and answered
+// in the interval. All of ops are requests on k, and none may return units. It runs in O(n log n).
 func Window(k *history.Key, ops []history.Op, slack Slack) Stretch {
 	byCall, byReturn := charges(ops)
 	if len(byCall) == 0 {
@@ -35,10 +34,10 @@ func Window(k *history.Key, ops []history.Op, slack Slack) Stretch {
 	return s
 }
 
-// sums is a Fenwick tree: numbers of which any first ones are added up in O(log n).
+// sums is a Fenwick tree: it computes sums of prefixes in O(log n).
 type sums []int64
 
-// add adds to the i-th number, counted from 0.
+// add adds n to the i-th number, counted from 0.
 func (s sums) add(i int, n int64) {
 	for i++; i < len(s); i += i & -i {
 		s[i] += n

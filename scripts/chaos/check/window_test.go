@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// slowWindow is Window by the definition: the most that was granted.
+// slowWindow implements the definition of Window. It returns the most units granted.
 func slowWindow(k *history.Key, ops []history.Op) (most int64) {
 	for i := range ops {
 		units := int64(0)
@@ -24,8 +24,8 @@ func slowWindow(k *history.Key, ops []history.Op) (most int64) {
 	return most
 }
 
-// logged makes a history of a sliding log, by the arithmetic of the server. Its clock may be
-// another one: speed is how fast it runs, in percent.
+// logged generates a history of a sliding log with the arithmetic of the server. speed is the speed
+// of its clock in percent of real time.
 func logged(t *testing.T, k *history.Key, r *rand.Rand, speed int64) []history.Op {
 	t.Helper()
 	l, err := windowlog.NewLimit(k.Limit(), limiter.Period{N: int64(k.Period), Unit: 1}, 100)
@@ -66,19 +66,19 @@ func TestWindowIsSound(t *testing.T) {
 	}
 }
 
-// TestWindowNotices: a limiter whose time runs fast, or that admits one too many, is found out.
+// TestWindowNotices checks that a fast clock and a unit above the limit are detected.
 func TestWindowNotices(t *testing.T) {
 	k := &history.Key{Form: history.Window, MaxBurst: 9, Count: 1, Period: time.Second}
 	ops := logged(t, k, rand.New(rand.NewPCG(1, 1)), 130)
 	if got := Window(k, ops, Slack{}); !got.Violated || got.Granted != slowWindow(k, ops) {
-		t.Errorf("time runs fast: %s", got)
+		t.Errorf("fast clock: %s", got)
 	}
 	if got := Window(k, ops, Slack{Drift: 600_000}); got.Violated {
-		t.Errorf("it is allowed to: %s", got)
+		t.Errorf("fast clock within the drift: %s", got)
 	}
 	stricter := &history.Key{Form: history.Window, MaxBurst: 8, Count: 1, Period: time.Second}
 	if got := Window(stricter, logged(t, k, rand.New(rand.NewPCG(1, 1)), 100), Slack{}); !got.Violated || got.Over != 1 {
-		t.Errorf("one too many: %s", got)
+		t.Errorf("one unit above the limit: %s", got)
 	}
 }
 

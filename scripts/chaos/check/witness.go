@@ -10,18 +10,18 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// moment is a reply on a key to which nothing comes back. What it says is in use is its place in
-// the one order in which all requests on the key were decided.
+// moment is a reply on a key that restores nothing during a run. Its used units give its position
+// in the only order in which all requests on the key can have been decided.
 type moment struct {
 	op   *history.Op
 	used int64 // units, after it
 }
 
-// Witness replays all requests on a key whose interval is so long that nothing came back, in the
-// order that the replies themselves tell, and returns the first thing that cannot be, or nil: a
-// unit that was granted twice; units that are in use although nobody asked for them; an order that is
-// not that of real time; and, by what is said of the time until all is back, a clock that goes
-// back, or faster than that of the clients. None of ops may give units back. It takes O(n log n).
+// Witness replays all requests on a key whose interval is so long that no unit is restored during a
+// run, in the order that the replies imply. It returns the first contradiction, or nil: a unit
+// granted twice, units in use that no client requested, an order that contradicts real time, or,
+// derived from reset after, a log time that runs backwards or faster than the clock of the clients.
+// None of ops may return units. It runs in O(n log n).
 func Witness(k *history.Key, ops []history.Op) error {
 	var order []moment
 	open := int64(0)
@@ -32,7 +32,7 @@ func Witness(k *history.Key, ops []history.Op) error {
 			order = append(order, moment{o, k.Limit() - o.Remaining})
 		}
 	}
-	// A charge comes before those that have looked at what it left.
+	// A charge precedes the peeks and refusals that see its result.
 	slices.SortFunc(order, func(a, b moment) int {
 		return cmp.Or(cmp.Compare(a.used, b.used), -cmp.Compare(taken(a.op), taken(b.op)))
 	})
@@ -60,10 +60,10 @@ func eachUnitOnce(order []moment, open int64) error {
 	return nil
 }
 
-// inRealTime demands that nothing comes before what had been answered before it was asked for. Those
-// that have only looked, and have seen the same, are in no order.
+// inRealTime returns an error if a request precedes another one that was answered before it was
+// sent. Peeks and refusals with equal results are not ordered.
 func inRealTime(order []moment) error {
-	later := int64(math.MaxInt64) // the first return of all that come later
+	later := int64(math.MaxInt64) // the first return of all later moments
 	for end := len(order); end > 0; {
 		begin := end - 1
 		for begin > 0 && order[begin-1].used == order[end-1].used {
@@ -85,9 +85,9 @@ func inRealTime(order []moment) error {
 	return nil
 }
 
-// byOneClock demands that log time goes on in the order of decisions, and no faster than real time.
-// Since the first charge, as many intervals as are in use have not passed but for the time until all
-// is back, which is told in seconds rounded up.
+// byOneClock returns an error if log time runs backwards in the order of decisions, or faster than
+// real time. The time since the first charge is the used units times the interval, less reset
+// after, which is rounded up to seconds.
 func byOneClock(order []moment, interval int64) error {
 	const second = int64(time.Second)
 	latest, slowest := int64(math.MinInt64), int64(math.MaxInt64)

@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// slowKey is a key to which nothing comes back.
+// slowKey returns a load on a key that restores nothing during a run.
 func slowKey() sim {
 	s := sims()["daily"]
 	s.key.MaxBurst = 2000
@@ -21,10 +21,10 @@ func TestWitnessIsSound(t *testing.T) {
 		s := slowKey()
 		s.lost, s.stops = float64(seed%3)*0.03, int(seed%4)
 		if seed%5 == 0 {
-			s.key.MaxBurst = 300 // and then it is used up
+			s.key.MaxBurst = 300 // exhausted during the run
 		}
 		if seed%2 == 0 {
-			s.think *= 300 // so that the clock is seen to go on
+			s.think *= 300 // the clock advances visibly
 		}
 		if err := Witness(&s.key, s.run(t, rand.New(rand.NewPCG(seed, 5)))); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
@@ -32,7 +32,7 @@ func TestWitnessIsSound(t *testing.T) {
 	}
 }
 
-// TestWitnessNotices: one charge that is forgotten is found out, and one that nobody has asked for.
+// TestWitnessNotices checks that a single lost charge and a single extra charge are detected.
 func TestWitnessNotices(t *testing.T) {
 	for name, change := range map[string]int64{"forgotten": -1, "invented": 1} {
 		s := slowKey()
@@ -43,7 +43,7 @@ func TestWitnessNotices(t *testing.T) {
 			return tat
 		}
 		if err := Witness(&s.key, s.run(t, rand.New(rand.NewPCG(1, 5)))); err == nil {
-			t.Errorf("%s: nothing was noticed", name)
+			t.Errorf("%s charge: no error", name)
 		}
 	}
 }
