@@ -11,13 +11,13 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// client asks for decisions, mostly one at a time, and remembers what came back. It goes on to the
-// next node when one fails it, unless it is loyal: then it asks the same one again, and so sees what
-// a leader says that is not one any more.
+// client sends requests, mostly one at a time, and records the replies. After a failure it moves to
+// the next node, unless it is loyal: a loyal client retries the same node, and so sees the replies
+// of a deposed leader.
 type client struct {
 	id     int
 	addrs  []string
-	at     int // the node it is connected to, or will be next
+	at     int // index of the current or next node
 	loyal  bool
 	clock  clock
 	random *rand.Rand
@@ -27,39 +27,39 @@ type client struct {
 	keys    *keyring
 	load    *load
 	pairs   []pairCount
-	refused map[string]int // replies that say nothing was charged, by their first word
-	lost    map[string]int // requests without a known outcome, likewise
-	downs   int            // connections that could not be made
+	refused map[string]int // errors that guarantee that nothing was charged, by their first word
+	lost    map[string]int // requests with an unknown outcome, by the first word of the error
+	downs   int            // failed dials
 	piped   int            // pipelines
-	cutOff  int            // of them, those of which not every reply came
-	errs    []string       // replies that must not be
+	cutOff  int            // pipelines without a complete set of replies
+	errs    []string       // invalid replies
 }
 
-// pairCount counts what is known of two keys that are charged together.
+// pairCount counts the known and the possible charges of two keys that are charged together.
 type pairCount struct{ charged, open int64 }
 
-// maxErrs is how many wrong replies a client remembers.
+// maxErrs is the number of invalid replies that a client keeps.
 const maxErrs = 5
 
-// request is a charge that a client asks for, or a refund, or a look.
+// request is a charge, a refund or a peek.
 type request struct {
 	op    history.Op
-	limit int64 // that the reply tells
+	limit int64 // expected in the reply
 	words []string
 }
 
-// ofKey returns a request on a key of GCRA.
+// ofKey returns a request on a GCRA key.
 func ofKey(k *history.Key, quantity int64) request {
 	return request{history.Op{Key: k, Quantity: quantity}, k.Limit(),
 		[]string{"CL.THROTTLE", k.Name, itoa(k.MaxBurst), itoa(k.Count), itoa(int64(k.Period / time.Second)), itoa(quantity)}}
 }
 
-// request returns one on a key of another algorithm.
+// request returns a request on a key of another algorithm.
 func (w *windowKey) request(quantity int64) request {
 	return request{history.Op{Key: w.of, Quantity: quantity}, w.limit, slices.Concat(w.words, []string{itoa(quantity)}, w.mode)}
 }
 
-// connected makes a connection if there is none.
+// connected dials the current node unless there is a connection. It reports whether there is one.
 func (c *client) connected() bool {
 	if c.conn == nil {
 		var err error
@@ -73,7 +73,7 @@ func (c *client) connected() bool {
 	return true
 }
 
-// ask sends a command and accounts for errors.
+// ask sends a command and accounts for its errors.
 func (c *client) ask(words ...string) (r reply, f fate, call int64) {
 	if !c.connected() {
 		return r, refused, c.clock.now()
@@ -86,7 +86,7 @@ func (c *client) ask(words ...string) (r reply, f fate, call int64) {
 	return r, f, call
 }
 
-// account says what a reply means, and counts those that decide nothing.
+// account returns the fate of a reply, and counts it unless it is a decision.
 func (c *client) account(words []string, r *reply, err error) fate {
 	f, word := fateOf(r, err)
 	switch f {
@@ -103,21 +103,21 @@ func (c *client) account(words []string, r *reply, err error) fate {
 	return f
 }
 
-// noteFailed counts a request without a decision for the load that the client is part of.
+// noteFailed counts a request without a decision in the client's load.
 func (c *client) noteFailed() {
 	if c.load != nil {
 		c.load.failed.Add(1)
 	}
 }
 
-// complain remembers a reply that must not be.
+// complain records an invalid reply.
 func (c *client) complain(format string, args ...any) {
 	if len(c.errs) < maxErrs {
 		c.errs = append(c.errs, fmt.Sprintf(format, args...))
 	}
 }
 
-// leave ends the connection, and goes on to the next node.
+// leave closes the connection, and moves to the next node unless the client is loyal.
 func (c *client) leave() {
 	if c.conn != nil {
 		_ = c.conn.Close()
@@ -131,11 +131,11 @@ func (c *client) leave() {
 	}
 }
 
-// throttle charges a key, or gives back, or peeks.
+// throttle charges, refunds or peeks at a key.
 func (c *client) throttle(k *history.Key, quantity int64) { c.decide(ofKey(k, quantity)) }
 
-// decide asks for decisions in one write, and takes the replies in that order. Once one has not come,
-// any of those behind it may have been charged as well.
+// decide sends requests in one write and reads the replies in order. After a missing reply each of
+// the remaining requests may have been charged as well.
 func (c *client) decide(reqs ...request) {
 	if !c.connected() {
 		return
@@ -168,7 +168,7 @@ func (c *client) decide(reqs ...request) {
 	}
 }
 
-// take remembers a request and what came back.
+// take records a request and its reply.
 func (c *client) take(o history.Op, limit int64, r *reply, f fate) {
 	switch n := r.integers(); {
 	case f == unknown:
@@ -179,7 +179,7 @@ func (c *client) take(o history.Op, limit int64, r *reply, f fate) {
 		c.complain("a request for %d of %+v, whose limit is %d, is answered with %v", o.Quantity, *o.Key, limit, n)
 		return
 	default:
-		o.Outcome = history.Outcome(n[0]) // 0 and 1 mean the same there
+		o.Outcome = history.Outcome(n[0]) // 0 and 1 are Granted and Limited
 		o.Remaining, o.RetryAfter, o.ResetAfter = n[2], n[3], n[4]
 		if c.load != nil {
 			c.load.decided.Add(1)
@@ -188,11 +188,11 @@ func (c *client) take(o history.Op, limit int64, r *reply, f fate) {
 	c.ops = append(c.ops, o)
 }
 
-// mostPiped is how many requests a pipeline has at the most.
+// mostPiped is the largest number of requests in a pipeline.
 const mostPiped = 12
 
-// pipeline asks for several decisions in one write. No two of them are on keys of the same limit, so
-// that a reply to another request is found out.
+// pipeline sends several requests in one write. All keys of a pipeline have different limits, so
+// that a reply to another request is detected.
 func (c *client) pipeline() {
 	r, k := c.random, c.keys
 	seen, reqs := map[int64]bool{}, []request(nil)
@@ -228,7 +228,7 @@ func (c *client) forget(k *history.Key) {
 	c.ops = append(c.ops, o)
 }
 
-// pair charges two keys in one step.
+// pair charges two keys atomically.
 func (c *client) pair(i int) {
 	words := []string{"CL.ALL", "1"}
 	for _, key := range c.keys.pairs[i] {
@@ -245,7 +245,7 @@ func (c *client) pair(i int) {
 	}
 }
 
-// next asks for something.
+// next sends a random request.
 func (c *client) next() {
 	r := c.random
 	switch dice := r.IntN(100); {
@@ -266,7 +266,7 @@ func (c *client) next() {
 	}
 }
 
-// quantity is mostly 1; 0 only looks.
+// quantity returns mostly 1, and 0 for a peek.
 func (c *client) quantity() int64 {
 	switch dice := c.random.IntN(20); dice {
 	case 0, 1:
@@ -277,7 +277,7 @@ func (c *client) quantity() int64 {
 	return 1
 }
 
-// search asks for something on the i-th key for Linear.
+// search sends a random request on the i-th key for Linear.
 func (c *client) search(i int) {
 	k := c.load.share(linear(i, c.clock.now()))
 	dice := c.random.IntN(20)
@@ -291,7 +291,7 @@ func (c *client) search(i int) {
 	}
 }
 
-// run asks every so often until ctx ends.
+// run sends a request per interval until ctx is done.
 func (c *client) run(ctx context.Context, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

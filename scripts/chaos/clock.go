@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// clock is the monotonic clock by which a run is told, from its start.
+// clock is the monotonic clock of a run. It starts at 0.
 type clock struct{ start time.Time }
 
 func newClock() clock { return clock{time.Now()} }
 
 func (c clock) now() int64 { return int64(time.Since(c.start)) }
 
-// rest lets some time go by, and reports whether ctx has not ended meanwhile.
+// rest sleeps for d. It reports whether ctx is not done.
 func rest(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -25,11 +25,11 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// pollEvery is how often await looks at what only other processes know.
+// pollEvery is the interval at which await polls.
 const pollEvery = 20 * time.Millisecond
 
-// await waits until done reports true, which it asks again and again. The error says what it has
-// been waiting for, and is that of ctx or of done.
+// await polls done until it reports true. On a timeout it returns the error of ctx joined with the
+// last error of done.
 func await(ctx context.Context, within time.Duration, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// patience is how long a client waits for a connection and for a reply.
+// patience is the timeout of a dial and of a request.
 const patience = time.Second
 
 // conn is a connection to a node.
@@ -27,7 +27,8 @@ func dial(addr string) (*conn, error) {
 	return &conn{Conn: c, in: bufio.NewReader(c)}, nil
 }
 
-// send sends commands in one write. Their replies have to be read, each by receive, within some time.
+// send sends commands in one write. Their replies must be read with receive, one by one, within the
+// given time.
 func (c *conn) send(within time.Duration, commands ...[]string) error {
 	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
 		return err
@@ -45,8 +46,8 @@ func (c *conn) send(within time.Duration, commands ...[]string) error {
 
 func (c *conn) receive() (reply, error) { return readReply(c.in) }
 
-// ask sends a command and returns the reply, which may be one that tells an error. An error of
-// ask leaves open whether the command has been executed, and the connection useless.
+// ask sends a command and returns the reply, which may be an error reply. If ask returns an error,
+// the outcome of the command is unknown and the connection is unusable.
 func (c *conn) ask(within time.Duration, words ...string) (reply, error) {
 	if err := c.send(within, words); err != nil {
 		return reply{}, err
@@ -54,7 +55,7 @@ func (c *conn) ask(within time.Duration, words ...string) (reply, error) {
 	return c.receive()
 }
 
-// askOnce asks on a connection of its own. A reply that tells an error is an error.
+// askOnce sends a command on its own connection. An error reply is returned as an error.
 func askOnce(addr string, within time.Duration, words ...string) (reply, error) {
 	c, err := dial(addr)
 	if err != nil {
@@ -71,20 +72,20 @@ func askOnce(addr string, within time.Duration, words ...string) (reply, error) 
 	return r, err
 }
 
-// fate says what a reply means for what was asked.
+// fate is the effect of a request as far as its reply reveals it.
 type fate int
 
 const (
 	decided fate = iota
-	refused      // not charged, for certain
-	unknown      // it may have been charged
-	wrong        // a reply that must not be
+	refused      // certainly not charged
+	unknown      // possibly charged
+	wrong        // an invalid reply
 )
 
-// refusals are the first words of errors that say that nothing was charged.
+// refusals are the first words of errors that guarantee that nothing was charged.
 var refusals = map[string]bool{"LOADING": true, "CLUSTERDOWN": true, "TRYAGAIN": true, "BUSY": true, "OOM": true, "MASTERDOWN": true}
 
-// fateOf judges what has come back. The word is the first of an error.
+// fateOf returns the fate of a reply, and the first word of its error.
 func fateOf(r *reply, err error) (f fate, word string) {
 	if err != nil {
 		return unknown, "connection"

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// rule says which packets of a host get lost. Addresses are those of other hosts.
+// rule selects the packets of a host to drop, by the addresses of other hosts.
 type rule struct {
-	in, out []string // from which and to which
-	percent int      // of the packets; 100 loses all
-	reset   bool     // connections are reset instead
+	in, out []string // source and destination addresses
+	percent int      // of the packets; 100 drops all
+	reset   bool     // reset connections instead of dropping packets
 }
 
-// table writes the rule as an nftables table.
+// table returns the rule as an nftables table.
 func (r rule) table(name string) string {
 	chance, verdict := "", "drop"
 	if r.percent < 100 {
@@ -41,7 +41,7 @@ func (r rule) table(name string) string {
 	return b.String()
 }
 
-// cut applies a rule, and returns what lifts it.
+// cut applies a rule. heal removes it.
 func (h *host) cut(r rule) (heal func() error, err error) {
 	h.cuts++
 	name := fmt.Sprintf("cut%d", h.cuts)
@@ -53,7 +53,7 @@ func (h *host) cut(r rule) (heal func() error, err error) {
 	return func() error { return run(h.command("nft", "delete", "table", "ip", name)) }, nil
 }
 
-// slow makes everything that the host sends slow, and returns what undoes it.
+// slow limits the send rate of the host to kbit/s. heal removes the limit.
 func (h *host) slow(kbit int) (heal func() error, err error) {
 	err = run(h.command("tc", "qdisc", "add", "dev", "eth0", "root", "tbf",
 		"rate", fmt.Sprintf("%dkbit", kbit), "burst", "8kb", "latency", "300ms"))

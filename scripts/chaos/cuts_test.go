@@ -30,11 +30,11 @@ func TestDeadOnes(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	if got := deadOnes(text, func(int) bool { return true }); got != nil {
-		t.Errorf("the living are dead: %v", got)
+		t.Errorf("running processes are listed as dead: %v", got)
 	}
 }
 
-// TestNetwork: a cut loses what it says and nothing else, and is healed.
+// TestNetwork checks that a cut drops only the packets of its rule, and that heal removes it.
 func TestNetwork(t *testing.T) {
 	if err := missing(); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// No process listens, so a connection that gets through is refused at once.
+	// No process listens, so a connection attempt that gets through is refused immediately.
 	connect := func(from, to *host, seconds string) string {
 		out, _ := from.command("timeout", seconds, "bash", "-c", "exec 3<>/dev/tcp/"+to.addr+"/9").CombinedOutput()
 		return string(out)
@@ -66,7 +66,7 @@ func TestNetwork(t *testing.T) {
 	}
 	const patience, moment = "60", "0.4"
 	if !reaches(a, b, patience) || !reaches(b, a, patience) {
-		t.Fatalf("nothing gets through: %q", connect(a, b, patience))
+		t.Fatalf("no connection: %q", connect(a, b, patience))
 	}
 	for _, r := range []rule{{in: []string{b.addr}, percent: 100}, {out: []string{b.addr}, percent: 100}} {
 		heal, err := a.cut(r)
@@ -74,10 +74,10 @@ func TestNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 		if reaches(a, b, moment) || reaches(b, a, moment) {
-			t.Errorf("%+v: something gets through", r)
+			t.Errorf("%+v: a connection gets through", r)
 		}
 		if err := heal(); err != nil || !reaches(a, b, patience) {
-			t.Errorf("%+v is not healed: %v", r, err)
+			t.Errorf("%+v: not healed: %v", r, err)
 		}
 	}
 	heal, err := a.slow(1000)
@@ -85,6 +85,6 @@ func TestNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := heal(); err != nil || !reaches(a, b, patience) {
-		t.Errorf("a slow link is not healed: %v", err)
+		t.Errorf("slow link: not healed: %v", err)
 	}
 }

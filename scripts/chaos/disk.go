@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// mount gives a node a small file system for its data.
+// mount mounts a small file system on the data directory of a node.
 func (c *cluster) mount(n *node) error {
 	size := fmt.Sprintf("size=%dm,mode=0700", c.plan.disk)
 	if err := run(exec.Command("mount", "-t", "tmpfs", "-o", size, c.net.prefix, n.dataDir())); err != nil {
@@ -24,7 +24,7 @@ func (c *cluster) mount(n *node) error {
 
 const filler = "filler"
 
-// fill takes all the space on the disk of a node, and returns what gives it back.
+// fill uses all free space on the disk of a node. heal frees it.
 func (n *node) fill() (heal func() error, err error) {
 	path := filepath.Join(n.dataDir(), filler)
 	f, err := os.Create(path)
@@ -34,7 +34,7 @@ func (n *node) fill() (heal func() error, err error) {
 	block := make([]byte, 64<<10)
 	for len(block) > 0 {
 		if _, err = f.Write(block); errors.Is(err, syscall.ENOSPC) {
-			block = block[:len(block)/2] // whatever there is
+			block = block[:len(block)/2] // fill the remainder
 		} else if err != nil {
 			break
 		}
@@ -45,16 +45,16 @@ func (n *node) fill() (heal func() error, err error) {
 	return func() error { return os.Remove(path) }, nil
 }
 
-// attachWithin is how long strace may take to hold all threads of a node.
+// attachWithin is the timeout for strace to attach to all threads of a node.
 const attachWithin = 5 * time.Second
 
-// inject makes system calls of a node fail or hang, and returns what ends that. The words are as
-// strace has them, like "error=EIO". A node that exits meanwhile ends it, too.
+// inject makes the syncs of a node fail or hang. how is in the syntax of strace, such as
+// "error=EIO". heal, or the exit of the node, removes the fault.
 func (n *node) inject(how string) (heal func() error, err error) {
 	return n.injectInto("fsync,fdatasync", how)
 }
 
-// injectInto is inject for other calls than syncs, and for some files only if any are named.
+// injectInto is inject for other system calls. If files are given, it is restricted to them.
 func (n *node) injectInto(calls, how string, files ...string) (heal func() error, err error) {
 	b := n.running()
 	if b == nil {
@@ -95,11 +95,12 @@ func (n *node) injectInto(calls, how string, files ...string) (heal func() error
 		err = errors.New("strace does not attach")
 	}
 	heal = func() error {
-		// It must be killed: while a call is being delayed it heeds nothing else. The node goes on then.
+		// strace must be killed: it ignores other signals while it delays a call. The node continues
+		// then.
 		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return err
 		}
-		<-ended // that it was killed is no news
+		<-ended // the error is that it was killed
 		return nil
 	}
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// fault is something that goes wrong with a cluster. inflict makes it so, waits, and makes it good
-// again; its error says that it could not be done, not that the cluster has suffered.
+// fault is a fault of a cluster. inflict causes it, waits, and repairs it. Its error means that the
+// fault could not be inflicted, not that the cluster has failed.
 type fault struct {
 	name    string
-	kills   bool // it takes a leader away for so long that another one is due
+	kills   bool // the leader is unavailable for so long that another one must be elected
 	inflict func(ctx context.Context, t *trial, r *rand.Rand) error
 }
 
-// faults are all that mix draws from.
+// faults lists the faults that mix selects from.
 var faults = []fault{
 	{"kill -9 of the leader", true, onLeader(killed)},
 	{"kill -9 of a follower", false, onFollower(killed)},
@@ -48,7 +48,7 @@ var faults = []fault{
 	{"a wrong wall clock on the leader", false, onLeader(wrongClock)},
 }
 
-// onLeader makes a fault of what happens to a node that leads.
+// onLeader returns a fault that applies f to the leader.
 func onLeader(f func(context.Context, *trial, *node, *rand.Rand) error) func(context.Context, *trial, *rand.Rand) error {
 	return func(ctx context.Context, t *trial, r *rand.Rand) error {
 		n, err := t.awaitLeader(ctx)
@@ -59,7 +59,7 @@ func onLeader(f func(context.Context, *trial, *node, *rand.Rand) error) func(con
 	}
 }
 
-// onFollower is onLeader for one that does not lead.
+// onFollower returns a fault that applies f to a random follower.
 func onFollower(f func(context.Context, *trial, *node, *rand.Rand) error) func(context.Context, *trial, *rand.Rand) error {
 	return func(ctx context.Context, t *trial, r *rand.Rand) error {
 		n, err := t.follower(ctx, r)
@@ -70,14 +70,14 @@ func onFollower(f func(context.Context, *trial, *node, *rand.Rand) error) func(c
 	}
 }
 
-// onAny is onLeader for any node.
+// onAny returns a fault that applies f to a random node.
 func onAny(f func(context.Context, *trial, *node, *rand.Rand) error) func(context.Context, *trial, *rand.Rand) error {
 	return func(ctx context.Context, t *trial, r *rand.Rand) error {
 		return f(ctx, t, t.nodes[r.IntN(len(t.nodes))], r)
 	}
 }
 
-// between returns a time at random.
+// between returns a random duration from least to most.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(most-least)+1))
 }
@@ -90,7 +90,7 @@ func killed(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	return errors.Join(err, n.start())
 }
 
-// killAll kills all processes at the same instant, as far as one program can.
+// killAll kills all processes as nearly simultaneously as one program can.
 func killAll(ctx context.Context, t *trial, r *rand.Rand) error {
 	t.note("kill -9 of all nodes")
 	var errs []error
@@ -98,7 +98,7 @@ func killAll(ctx context.Context, t *trial, r *rand.Rand) error {
 		errs = append(errs, n.signal(syscall.SIGKILL))
 	}
 	for _, n := range t.nodes {
-		errs = append(errs, n.kill()) // waits
+		errs = append(errs, n.kill()) // waits for the exit
 	}
 	rest(ctx, between(r, 0, 300*time.Millisecond))
 	t.note("start all nodes")
@@ -112,7 +112,7 @@ func paused(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	return t.pause(ctx, n, between(r, 200*time.Millisecond, 3*time.Second))
 }
 
-// leaderPaused is paused for one that leads, which is taken away if it takes long.
+// leaderPaused pauses the leader. A long pause counts as a kill.
 func leaderPaused(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	d := between(r, 200*time.Millisecond, 3*time.Second)
 	t.awayFor(d)
@@ -127,10 +127,10 @@ func (t *trial) pause(ctx context.Context, n *node, d time.Duration) error {
 	return errors.Join(err, n.signal(syscall.SIGCONT))
 }
 
-// hold is how long a fault of the network lasts.
+// hold returns the duration of a network fault.
 func hold(r *rand.Rand) time.Duration { return between(r, 300*time.Millisecond, 3*time.Second) }
 
-// whileCut keeps a rule for a while.
+// whileCut applies a rule for the duration d.
 func (t *trial) whileCut(ctx context.Context, n *node, what string, rule rule, d time.Duration) error {
 	t.note("%s: %s for %s", n.id, what, d)
 	heal, err := n.host.cut(rule)
@@ -142,14 +142,14 @@ func (t *trial) whileCut(ctx context.Context, n *node, what string, rule rule, d
 	return heal()
 }
 
-// cutOff cuts a node off from the other nodes, but not from its clients.
+// cutOff disconnects a node from the other nodes, but not from its clients.
 func cutOff(in, out bool) func(context.Context, *trial, *node, *rand.Rand) error {
 	return func(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 		return t.cutOffFor(ctx, n, in, out, hold(r))
 	}
 }
 
-// leaderCutOff is cutOff for one that leads, which is taken away if it takes long.
+// leaderCutOff disconnects the leader from the other nodes. A long cut counts as a kill.
 func leaderCutOff(in, out bool) func(context.Context, *trial, *node, *rand.Rand) error {
 	return func(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 		d := hold(r)
@@ -202,18 +202,18 @@ func slowed(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	return heal()
 }
 
-// saved lets a node take a snapshot: its next start begins with that.
+// saved starts a snapshot on a node. The next start of the node loads it.
 func saved(ctx context.Context, t *trial, n *node, _ *rand.Rand) error {
 	said, err := askOnce(n.addr(), patience, "BGSAVE")
 	if err != nil {
-		said.text = err.Error() // it is down, or is taking one
+		said.text = err.Error() // the node is down, or a snapshot is in progress
 	}
 	t.note("BGSAVE of %s: %s", n.id, said.text)
 	return nil
 }
 
-// savedAndKilled lets all nodes take snapshots, and kills one of them meanwhile: before the file is
-// there, when it is, or when it is complete.
+// savedAndKilled starts snapshots on all nodes and kills one of them: before its file exists, while
+// it is written, or after it is complete.
 func savedAndKilled(ctx context.Context, t *trial, r *rand.Rand) error {
 	for _, n := range t.nodes {
 		if err := saved(ctx, t, n, r); err != nil {
@@ -224,7 +224,7 @@ func savedAndKilled(ctx context.Context, t *trial, r *rand.Rand) error {
 	return onAny(killed)(ctx, t, r)
 }
 
-// stopWithin is how long a node may take to end once it has been told to.
+// stopWithin is the timeout for a node to exit after SIGTERM.
 const stopWithin = 5 * time.Second
 
 func restarted(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
@@ -250,7 +250,7 @@ func rolling(ctx context.Context, t *trial, r *rand.Rand) error {
 	return nil
 }
 
-// transferred hands leadership over, by any node.
+// transferred transfers the leadership to any other node.
 func transferred(ctx context.Context, t *trial, r *rand.Rand) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
@@ -258,12 +258,12 @@ func transferred(ctx context.Context, t *trial, r *rand.Rand) error {
 	}
 	t.note("hand over from %s", leader.id)
 	if _, err := askOnce(leader.addr(), 5*time.Second, "CL.CLUSTER", "TRANSFER"); err != nil {
-		t.note("not handed over: %v", err) // another fault may be in the way
+		t.note("not handed over: %v", err) // another fault may prevent it
 	}
 	return nil
 }
 
-// handOverCut cuts the leader off in the middle of a hand-over.
+// handOverCut disconnects the leader during a transfer of the leadership.
 func handOverCut(ctx context.Context, t *trial, r *rand.Rand) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
@@ -278,8 +278,8 @@ func handOverCut(ctx context.Context, t *trial, r *rand.Rand) error {
 	return err
 }
 
-// wrongClock moves the wall clock of a node by an hour or by seconds, lets it stand still, or
-// shakes it.
+// wrongClock makes the wall clock of a node jump by an hour or by seconds, stop, or alternate
+// between two offsets.
 func wrongClock(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	jumps := []time.Duration{time.Hour, -time.Hour, 5 * time.Second, -5 * time.Second, 200 * time.Millisecond, -200 * time.Millisecond}
 	d := hold(r)

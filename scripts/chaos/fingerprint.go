@@ -10,7 +10,7 @@ import (
 
 var errFingerprint = errors.New("not the reply of CL.CLUSTER HASH")
 
-// fingerprint asks a node for the state that it itself is in.
+// fingerprint returns the node's own state.
 func (n *node) fingerprint() (check.Fingerprint, error) {
 	r, err := askOnce(n.addr(), patience, "CL.CLUSTER", "HASH")
 	if err != nil {
@@ -21,7 +21,7 @@ func (n *node) fingerprint() (check.Fingerprint, error) {
 	return f, err
 }
 
-// readFingerprint reads names, each followed by its value.
+// readFingerprint reads a list of alternating names and values.
 func readFingerprint(r *reply) (f check.Fingerprint, err error) {
 	values := map[string]string{}
 	for i := 0; i+1 < len(r.list); i += 2 {

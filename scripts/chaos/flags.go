@@ -10,16 +10,17 @@ import (
 	"time"
 )
 
-// flagEvery is how often a node is asked for the flags of the leader, and so how finely that is measured.
+// flagEvery is the interval at which a node is asked for the flags of the leader, and so the
+// resolution of the measurement.
 const flagEvery = time.Millisecond
 
-// flagWatch asks nodes, as clients of Sentinel do, whether the leader is down.
+// flagWatch polls nodes over the Sentinel protocol for whether the leader is down.
 type flagWatch struct {
-	leader string // its host
+	leader string // host of the leader
 	links  []*conn
 }
 
-// watchFlags connects to all nodes but the leader.
+// watchFlags connects to all nodes except the leader.
 func (c *cluster) watchFlags(leader *node) (*flagWatch, error) {
 	w := &flagWatch{leader: leader.host.addr}
 	for _, n := range c.nodes {
@@ -42,8 +43,8 @@ func (w *flagWatch) close() {
 	}
 }
 
-// await begins to ask all nodes. The function that it returns waits until each has said that the leader is down, or
-// that another leads, and returns how long after a moment that was.
+// await starts polling all nodes. The function that it returns waits until each node reports that
+// the leader is down or that another node leads, and returns the times since from.
 func (w *flagWatch) await(clock clock, from int64) func() ([]time.Duration, error) {
 	took, errs := make([]time.Duration, len(w.links)), make([]error, len(w.links))
 	var asking sync.WaitGroup
@@ -72,7 +73,7 @@ func (w *flagWatch) awaitOne(link *conn) error {
 	return errors.New("no node flags the leader that was killed")
 }
 
-// pairsOf reads a list of names and values.
+// pairsOf reads a list of alternating names and values.
 func pairsOf(list []reply) map[string]string {
 	m := map[string]string{}
 	for i := 0; i+1 < len(list); i += 2 {

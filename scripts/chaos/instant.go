@@ -7,14 +7,13 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/check"
 )
 
-// instant is a moment on two clocks. The zero instant is none that is known.
+// instant is one moment on two clocks. The zero instant is unknown.
 type instant struct {
-	real int64  // by that of the clients
-	log  uint64 // by that of the cluster
+	real int64  // on the clock of the clients
+	log  uint64 // log time of the cluster
 }
 
-// instant reads the clock of the cluster, by charging something and asking the leader for the time of
-// its newest entry.
+// instant reads the log time. It charges a key and returns the time of the leader's newest entry.
 func (c *cluster) instant() (i instant, err error) {
 	leader, err := c.leader()
 	if err != nil {
@@ -27,9 +26,10 @@ func (c *cluster) instant() (i instant, err error) {
 	return instant{c.clock.now(), f.LogTime}, err
 }
 
-// awaitInstant is instant once there is a leader; none if there will be none for long.
+// awaitInstant waits for a leader and returns instant. The result is zero if no node leads within
+// startWithin.
 func (c *cluster) awaitInstant(ctx context.Context) (i instant) {
-	_ = await(ctx, startWithin, func() (bool, error) { // others notice that nobody leads
+	_ = await(ctx, startWithin, func() (bool, error) { // a missing leader is reported by other checks
 		var err error
 		i, err = c.instant()
 		return err == nil, err
@@ -37,10 +37,11 @@ func (c *cluster) awaitInstant(ctx context.Context) (i instant) {
 	return i
 }
 
-// noticeable is how long nobody must have decided so that it counts: less is between two requests.
+// noticeable is the shortest gap between decisions that counts as silence. Shorter gaps occur
+// between any two requests.
 const noticeable = 50 * time.Millisecond
 
-// passage compares the clocks since the load began. It is false if either moment is not known.
+// passage compares the clocks since the load began. It returns false if either moment is unknown.
 func (t *trial) passage(now instant, silence time.Duration) (check.Passage, bool) {
 	return check.Passage{
 		Real: time.Duration(now.real - t.begun.real), Log: time.Duration(now.log - t.begun.log),

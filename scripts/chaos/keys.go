@@ -8,21 +8,21 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// keyring is all limits that the clients of a run draw on. Each kind is for a checker.
+// keyring holds all limits that the clients of a run use. Each kind is for a checker.
 type keyring struct {
-	hot    []*history.Key // run out all the time: Interval, Replies
-	cold   []*history.Key // run out now and then: likewise
-	ledger []*history.Key // give nothing back during a run: Ledger
-	pairs  [][2]string    // are always charged together, and give nothing back
+	hot    []*history.Key // often exhausted: Interval, Replies
+	cold   []*history.Key // sometimes exhausted: Interval, Replies
+	ledger []*history.Key // nothing is restored during a run: Ledger, Witness
+	pairs  [][2]string    // always charged together; nothing is restored
 	window []windowKey    // of other algorithms: Window or Interval
 }
 
-// windowKey is a limit of another algorithm, in the words that ask for it.
+// windowKey is a limit of another algorithm, with the arguments of its command.
 type windowKey struct {
 	of    *history.Key
-	limit int64    // that the replies tell
+	limit int64    // expected in the replies
 	words []string // the command, the key and its parameters
-	mode  []string // behind the quantity
+	mode  []string // after the quantity
 }
 
 const (
@@ -32,7 +32,7 @@ const (
 	pairKeys   = 8
 	windowEach = 4 // of each other algorithm
 
-	// The parameters of a key to which nothing comes back during a run, and is not used up either.
+	// The parameters of a key that restores nothing during a run, and is not exhausted either.
 	slowBurst  = 99_999
 	slowPeriod = 12 * time.Hour
 )
@@ -57,18 +57,18 @@ func newKeyring() *keyring {
 	return k
 }
 
-// windowParts is into how many parts BUCKETS divides its period.
+// windowParts is the number of parts into which BUCKETS divides its period.
 const windowParts = 5
 
-// windows returns a key of each other algorithm, with what can be said of all of them, whatever
-// the time by the clock of the cluster is when a stretch of time begins:
+// windows returns a key of each other algorithm, with a bound that holds in any interval, wherever
+// it begins on the clock of the cluster:
 //
-//   - LOG never admits more than the limit in a stretch that is shorter than its period.
-//   - BUCKETS n does not in one that is shorter than n-1 of its n parts.
-//   - FIXED admits the limit in each window of the clock, and a stretch of d touches d/period + 2
-//     of them at the most. So it is with SLIDING, which never admits more in one of them.
-//   - CL.BUCKET admits its capacity and the refills that come: those are at least an interval
-//     apart, so d/interval + 1 at the most.
+//   - LOG never admits more than the limit in an interval shorter than its period.
+//   - BUCKETS n never admits more than the limit in an interval shorter than n-1 of its n parts.
+//   - FIXED admits the limit in each window of the clock, and an interval d overlaps at most
+//     d/period + 2 windows. The same bound holds for SLIDING, which never admits more in a window.
+//   - CL.BUCKET admits its capacity and the refills. Refills are at least an interval apart, so there
+//     are at most d/interval + 1.
 func windows(i int64) []windowKey {
 	limit, period := 2+i, 1+i%2
 	long := time.Duration(period) * time.Second
@@ -87,17 +87,17 @@ func windows(i int64) []windowKey {
 	}
 }
 
-// slow returns the words for the parameters of such a key.
+// slow returns the parameters of a key that restores nothing during a run.
 func slow() []string { return []string{itoa(slowBurst), "1", itoa(int64(slowPeriod / time.Second))} }
 
 const (
-	linearKeys  = 6                // at a time
-	linearSpan  = 15 * time.Second // for which each is in use
-	linearShare = 8                // clients that use them, at the most
+	linearKeys  = 6                // in use at a time
+	linearSpan  = 15 * time.Second // for which each key is in use
+	linearShare = 8                // largest number of clients that use them
 )
 
-// linear returns the i-th key for Linear, which is another one every so often: so that a history
-// is not longer than what can be searched. Every second one is deleted and refunded as well.
+// linear returns the i-th key for Linear at a time. The key changes every linearSpan, which keeps
+// its history short enough for the search. Keys with odd i are also deleted and refunded.
 func linear(i int, now int64) history.Key {
 	return history.Key{
 		Name:     fmt.Sprintf("linear:%d:%d", i, now/int64(linearSpan)),
@@ -105,7 +105,7 @@ func linear(i int, now int64) history.Key {
 	}
 }
 
-// searchable reports whether a key is one of those.
+// searchable reports whether a key is for Linear.
 func searchable(k *history.Key) bool { return strings.HasPrefix(k.Name, "linear:") }
 
 // mixed reports whether the i-th key for Linear is deleted and refunded.

@@ -13,24 +13,24 @@ import (
 	"time"
 )
 
-// lab is what all scenarios of a run share.
+// lab is the state that all scenarios of a run share.
 type lab struct {
 	settings
 	out    *report
 	random *rand.Rand
 	bin    string
 	dir    string
-	made   int // clusters
+	made   int // number of clusters
 }
 
-// settings are the flags.
+// settings holds the values of the flags.
 type settings struct {
 	seed   uint64
-	last   time.Duration // how long a scenario goes on; 0 means its own time
-	faults int           // that mix has to inflict; 0 means as time permits
-	ops    int           // that mix has to check; 0 means as time permits
-	times  int           // repetitions of a scenario that counts; 0 means its own number
-	bars   bool          // everything at the sizes that the bars are for
+	last   time.Duration // duration of a scenario; 0 means its default
+	faults int           // faults that mix must inflict; 0 means as many as time permits
+	ops    int           // decisions that mix must check; 0 means as many as time permits
+	times  int           // repetitions of a scenario that counts; 0 means its default
+	bars   bool          // run everything at the sizes for which the bars are stated
 	nodes  int
 	dir    string
 	bin    string
@@ -41,12 +41,12 @@ type settings struct {
 	verbose bool
 }
 
-// tools are the programs without which nothing works, with the Debian packages they are in.
+// tools lists the required programs and their Debian packages.
 var tools = []struct{ program, from string }{
 	{"ip", "iproute2"}, {"tc", "iproute2"}, {"nft", "nftables"}, {"strace", "strace"}, {"mount", "mount"},
 }
 
-// missing says what this machine lacks, or nil.
+// missing returns an error that lists the unmet requirements of this machine, or nil.
 func missing() error {
 	var errs []error
 	if os.Geteuid() != 0 {
@@ -60,7 +60,7 @@ func missing() error {
 	return errors.Join(errs...)
 }
 
-// open makes the directory of the run and the program.
+// open creates the directory of the run and builds the program.
 func (l *lab) open() (err error) {
 	if err := missing(); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (l *lab) open() (err error) {
 	return run(exec.Command("go", "build", "-tags", "chaos", "-o", l.bin, "github.com/throttledhq/throttled/cmd/throttled"))
 }
 
-// close removes the directory of a run that has found nothing.
+// close removes the directory of a run without findings.
 func (l *lab) close(failed bool) error {
 	if failed || l.keep || l.settings.dir != "" {
 		fmt.Printf("logs and histories are in %s\n", l.dir)
@@ -92,13 +92,13 @@ func (l *lab) close(failed bool) error {
 	return os.RemoveAll(l.dir)
 }
 
-// plan says what a cluster is to be like.
+// plan is the configuration of a cluster.
 type plan struct {
 	nodes int
-	args  []string            // of each node besides
-	own   map[string][]string // of one node besides, by its id
+	args  []string            // additional arguments of each node
+	own   map[string][]string // additional arguments of one node, by its id
 	env   []string
-	disk  int // MiB of the file system that each node has for itself; 0: none of its own
+	disk  int // size of each node's own file system in MiB; 0 means none
 }
 
 // cluster is a cluster of real processes.
@@ -109,13 +109,13 @@ type cluster struct {
 	dir   string
 	clock clock
 	nodes []*node
-	gone  []*node  // that are not members any more
-	disks []string // that are mounted
+	gone  []*node  // former members
+	disks []string // mounted file systems
 	log   *os.File // of faults
 }
 
-// start makes a cluster and waits until it decides. Whoever starts one has to close it, whatever
-// the error.
+// start creates a cluster and waits until it decides. The caller must close it even if an error is
+// returned.
 func (l *lab) start(ctx context.Context, p plan) (c *cluster, err error) {
 	if p.nodes == 0 {
 		p.nodes = l.nodes
@@ -145,13 +145,13 @@ func (l *lab) start(ctx context.Context, p plan) (c *cluster, err error) {
 	return c, c.healthy(ctx, startWithin)
 }
 
-// prepare makes the next node: its host, directories, certificate and arguments.
+// prepare creates the next node: its host, directories, certificate and arguments.
 func (c *cluster) prepare(join string) (*node, error) {
 	h, err := c.net.add()
 	if err != nil {
 		return nil, err
 	}
-	id := fmt.Sprintf("n%d", len(c.net.hosts)) // never used again
+	id := fmt.Sprintf("n%d", len(c.net.hosts)) // ids are never reused
 	n := &node{id: id, host: h, dir: filepath.Join(c.dir, id), bin: c.lab.bin, env: c.plan.env, join: join}
 	certs := filepath.Join(c.dir, "certs")
 	if err := errors.Join(
@@ -181,7 +181,7 @@ func (c *cluster) prepare(join string) (*node, error) {
 	return n, nil
 }
 
-// members lists the nodes that the cluster begins with.
+// members returns the initial nodes as the argument of --bootstrap.
 func (c *cluster) members() string {
 	var list []string
 	for _, n := range c.nodes {
@@ -190,7 +190,7 @@ func (c *cluster) members() string {
 	return strings.Join(list, " ")
 }
 
-// close ends all processes and removes what the cluster needed of the machine.
+// close kills all processes and removes the file systems and networks of the cluster.
 func (c *cluster) close() error {
 	var errs []error
 	for _, n := range slices.Concat(c.nodes, c.gone) {
@@ -208,14 +208,15 @@ func (c *cluster) close() error {
 	return errors.Join(errs...)
 }
 
-// note tells what is being done to the cluster.
+// note logs an action on the cluster.
 func (c *cluster) note(format string, args ...any) {
 	line := fmt.Sprintf("%9.3f s  %s", float64(c.clock.now())/1e9, fmt.Sprintf(format, args...))
 	c.lab.out.detail(line)
-	_, _ = fmt.Fprintln(c.log, line) // the same is on the screen
+	_, _ = fmt.Fprintln(c.log, line) // the line is also on the screen
 }
 
-// leader returns the node that leads; of several that say so the one with the newest term.
+// leader returns the node that leads. If several nodes claim to lead, it is the one with the newest
+// term.
 func (c *cluster) leader() (*node, error) {
 	var leader *node
 	var newest uint64
@@ -239,7 +240,7 @@ func (c *cluster) leader() (*node, error) {
 	return leader, nil
 }
 
-// awaitLeader is leader once there is one.
+// awaitLeader waits for a leader and returns it.
 func (c *cluster) awaitLeader(ctx context.Context) (leader *node, err error) {
 	err = await(ctx, startWithin, func() (bool, error) {
 		var err error
@@ -249,7 +250,7 @@ func (c *cluster) awaitLeader(ctx context.Context) (leader *node, err error) {
 	return leader, err
 }
 
-// follower returns a node that runs and does not lead, at random.
+// follower returns a random running node that does not lead.
 func (c *cluster) follower(ctx context.Context, r *rand.Rand) (*node, error) {
 	leader, err := c.awaitLeader(ctx)
 	if err != nil {
@@ -289,7 +290,7 @@ func (c *cluster) healthy(ctx context.Context, within time.Duration) error {
 	return nil
 }
 
-// others returns the addresses of all hosts but one.
+// others returns the addresses of all hosts except that of one node.
 func (c *cluster) others(not *node) (addrs []string) {
 	for _, n := range c.nodes {
 		if n != not {

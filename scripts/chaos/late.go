@@ -12,13 +12,13 @@ import (
 
 const (
 	lateAskers = 40
-	lateAfter  = 1200 * time.Millisecond // by then others have elected a leader
+	lateAfter  = 1200 * time.Millisecond // another leader is elected by then
 	latePause  = 1400 * time.Millisecond
 )
 
-// askedWhilePaused pauses the leader until another node leads, and has many clients ask it shortly
-// before it goes on. It finds their requests before it finds out that it does not lead any more, and must
-// not answer by what it knows.
+// askedWhilePaused pauses the leader until another node leads. Shortly before the leader resumes,
+// many clients send it requests. It reads them before it detects that it is deposed, and must not
+// answer them from its own state.
 func askedWhilePaused(ctx context.Context, t *trial, r *rand.Rand) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
@@ -30,7 +30,7 @@ func askedWhilePaused(ctx context.Context, t *trial, r *rand.Rand) error {
 	for range lateAskers {
 		c, err := dial(leader.addr())
 		if err != nil {
-			break // some will do
+			break // fewer are sufficient
 		}
 		links = append(links, c)
 	}
@@ -53,7 +53,7 @@ func askedWhilePaused(ctx context.Context, t *trial, r *rand.Rand) error {
 	return err
 }
 
-// askLate looks at a key, and returns what was seen.
+// askLate peeks at a key and returns the recorded requests.
 func (t *trial) askLate(c *conn, k *history.Key, n *node) []history.Op {
 	defer func() { _ = c.Close() }()
 	asker := client{id: -1, addrs: []string{n.addr()}, clock: t.clock, conn: c, refused: map[string]int{}, lost: map[string]int{}}
@@ -64,7 +64,7 @@ func (t *trial) askLate(c *conn, k *history.Key, n *node) []history.Op {
 	return asker.ops
 }
 
-// place returns the number of a node.
+// place returns the index of a node, or -1.
 func (c *cluster) place(n *node) int {
 	for i := range c.nodes {
 		if c.nodes[i] == n {

@@ -11,12 +11,12 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// load is the clients of a run.
+// load is the set of clients of a run.
 type load struct {
 	clients []*client
 	keys    *keyring
 	decided atomic.Int64 // so far
-	failed  atomic.Int64 // requests without a decision so far, connections that were not to be had among them
+	failed  atomic.Int64 // requests without a decision so far, including failed dials
 	clock   clock
 	begun   int64
 	ended   int64
@@ -24,17 +24,17 @@ type load struct {
 	running sync.WaitGroup
 
 	mu     sync.Mutex
-	addrs  []string // where to ask; it only grows, and is then another list
+	addrs  []string // of all nodes; replaced by a longer slice, never modified
 	linear map[history.Key]*history.Key
-	held   bool         // nobody asks for the time being
-	extra  []history.Op // what others than the clients have seen
+	held   bool         // requests are suspended
+	extra  []history.Op // recorded by others than the clients
 }
 
-// wanderers is how many clients go from node to node. There is another one that is loyal to each
-// node.
+// wanderers is the number of clients that move from node to node. In addition each initial node has
+// a loyal client.
 const wanderers = 9
 
-// drive lets clients ask so often in all until the load is ended.
+// drive starts clients that send rate requests a second in total until the load is ended.
 func (c *cluster) drive(ctx context.Context, rate int) *load {
 	l := &load{keys: newKeyring(), clock: c.clock, begun: c.clock.now(), linear: map[history.Key]*history.Key{}}
 	l.cover(c)
@@ -54,7 +54,7 @@ func (c *cluster) drive(ctx context.Context, rate int) *load {
 	return l
 }
 
-// cover has clients go to the nodes that have come since the last time, too.
+// cover adds the nodes that were added since the last call.
 func (l *load) cover(c *cluster) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,14 +66,14 @@ func (l *load) cover(c *cluster) {
 	}
 }
 
-// places returns where there have been nodes up to now.
+// places returns the addresses of all nodes so far. The caller must not modify the slice.
 func (l *load) places() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.addrs
 }
 
-// share returns the one key that stands for all that are equal to it.
+// share returns one key for all keys that are equal to k.
 func (l *load) share(k history.Key) *history.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +83,7 @@ func (l *load) share(k history.Key) *history.Key {
 	return l.linear[k]
 }
 
-// hold makes all clients pause, or go on.
+// hold suspends or resumes the requests of all clients.
 func (l *load) hold(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,14 +96,14 @@ func (l *load) onHold() bool {
 	return l.held
 }
 
-// add adds what somebody else has seen.
+// add adds requests recorded by others than the clients.
 func (l *load) add(ops []history.Op) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.extra = append(l.extra, ops...)
 }
 
-// end stops the clients, and returns all that they have seen.
+// end stops the clients and returns all recorded requests.
 func (l *load) end() []history.Op {
 	l.stop()
 	l.running.Wait()
@@ -115,7 +115,7 @@ func (l *load) end() []history.Op {
 	return all
 }
 
-// tally adds up what the clients have counted.
+// tally is the sum of the clients' counters.
 type tally struct {
 	decided, limited, unknown int
 	refused, lost             map[string]int
@@ -124,7 +124,7 @@ type tally struct {
 	errs                      []string
 }
 
-// tally is for after the end.
+// tally must be called after end.
 func (l *load) tally() tally {
 	t := tally{refused: map[string]int{}, lost: map[string]int{}, pairs: make([]pairCount, pairKeys)}
 	for _, c := range l.clients {

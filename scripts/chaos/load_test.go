@@ -30,7 +30,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestKeys: each key has one meaning for a whole run, and is judged by the checkers that can.
+// TestKeys checks that keys are unique, constant during a run, and suitable for their checkers.
 func TestKeys(t *testing.T) {
 	ring := newKeyring()
 	seen := map[string]bool{}
@@ -44,7 +44,7 @@ func TestKeys(t *testing.T) {
 	}
 	for _, k := range ring.ledger {
 		if back := int64(time.Hour) / k.Interval(); back != 0 {
-			t.Errorf("%d units of %s come back in an hour", back, k.Name)
+			t.Errorf("%d units of %s are restored in an hour", back, k.Name)
 		}
 	}
 	l := &load{linear: map[history.Key]*history.Key{}}
@@ -56,7 +56,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestClientAccounts: what a client cannot know stays open, and what must not be is remembered.
+// TestClientAccounts checks that unknown outcomes are recorded as unknown, and invalid replies as
+// errors.
 func TestClientAccounts(t *testing.T) {
 	k := &history.Key{Name: "hot:1", MaxBurst: 1, Count: 1, Period: time.Second}
 	for _, tt := range []struct {
@@ -87,12 +88,12 @@ func TestClientAccounts(t *testing.T) {
 	}
 	c := &client{addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}, clock: newClock()}
 	if c.throttle(k, 1); c.downs != 1 || c.at != 1 || len(c.ops) != 0 {
-		t.Errorf("nobody there: %+v", c)
+		t.Errorf("no listener: %+v", c)
 	}
 }
 
-// TestPipeline: replies belong to requests in their order. Of one that is cut off, each request that has
-// no reply may have been charged.
+// TestPipeline checks that replies are matched to requests in order. If the connection is closed
+// early, each request without a reply may have been charged.
 func TestPipeline(t *testing.T) {
 	ring := newKeyring()
 	one, two, ten := ofKey(ring.hot[0], 1), ofKey(ring.hot[1], 1), ofKey(ring.hot[9], 1)
@@ -125,7 +126,7 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// TestPipelines: pipelines have several requests, and never two whose replies could be exchanged.
+// TestPipelines checks that a pipeline has several requests, and no two with the same limit.
 func TestPipelines(t *testing.T) {
 	c := &client{addrs: []string{answer(t, "")}, clock: newClock(), random: rand.New(rand.NewPCG(1, 1)), keys: newKeyring(), refused: map[string]int{}, lost: map[string]int{}}
 	c.pipeline()
@@ -141,7 +142,7 @@ func TestPipelines(t *testing.T) {
 	}
 }
 
-// TestWindows: each other algorithm is asked for in its own words, and its bound is no less than its limit.
+// TestWindows checks the command of each other algorithm, and that its bound is at least its limit.
 func TestWindows(t *testing.T) {
 	for _, tt := range []struct {
 		i     int

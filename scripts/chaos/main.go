@@ -1,30 +1,31 @@
-// Command chaos proves that a cluster of throttled never admits more than its limits, whatever
-// goes wrong. It runs real nodes, each in a network namespace of its own, lets clients draw on many
-// limits, makes things go wrong, and holds everything that clients have seen against what was
-// promised. It exits with 1 if a promise was broken or a bar was missed.
+// Command chaos tests that a cluster of throttled never admits more than its limits under faults.
+// It runs real nodes, each in its own network namespace, has clients charge many limits, injects
+// faults, and checks the recorded history against the guarantees. It exits with 1 if a guarantee
+// was violated or a bar was missed.
 //
-//	chaos short      a little of everything, in less than a minute
-//	chaos mix        faults at random: processes, pauses, network, clocks
-//	chaos failover   kill -9 of the leader: how long until another node decides
-//	chaos handover   planned changes of the leader: for how long nothing is decided
-//	chaos follower   kill -9 of followers: nobody notices
-//	chaos killall    kill -9 of all nodes at once: nothing acknowledged is lost
-//	chaos clock      wall clocks that are wrong while leaders change
+//	chaos short      a sample of most faults, in less than a minute
+//	chaos mix        random faults: processes, pauses, network, clocks
+//	chaos failover   kill -9 of the leader: the time until another node decides
+//	chaos handover   planned changes of the leader: the time without decisions
+//	chaos follower   kill -9 of followers: no effect on the other nodes
+//	chaos killall    kill -9 of all nodes together: no acknowledged charge is lost
+//	chaos clock      wrong wall clocks while leaders change
 //	chaos membership nodes that are added, removed, and wiped
-//	chaos heartbeats nodes with different heartbeats, and one that is changed while leaders change
-//	chaos majority-loss most nodes are down for a while: limits come back meanwhile
-//	chaos old-copy   old copies of data directories that are put back
-//	chaos fence      a cluster that is recovered, whose lost nodes come back
+//	chaos heartbeats nodes with different heartbeats, and a heartbeat that changes while leaders change
+//	chaos majority-loss a majority is down for a while: limits are restored meanwhile
+//	chaos old-copy   data directories that are replaced by old copies
+//	chaos fence      a recovered cluster whose lost nodes return
 //	chaos disk       disks that are full, fail, hang and are slow
-//	chaos rogue      keys of nodes in other hands, forged votes
-//	chaos mutants    deliberate bugs: each has to be found by some checker
-//	chaos all        all of them
-//	chaos check FILE judges a history that was kept
+//	chaos rogue      stolen keys of nodes, forged votes
+//	chaos mutants    deliberate bugs: a checker must find each of them
+//	chaos all        all scenarios
+//	chaos check FILE checks a saved history
 //
-// With -bars each of them runs at the size that its bar is stated for, and fails if less has happened.
+// With -bars each scenario runs at the size for which its bar is stated, and fails if it does less.
 //
-// What happens follows from a seed, which is printed; a run with the same seed inflicts the same
-// faults, if not at the same instants. It takes root, and Linux with network namespaces.
+// The faults are determined by a seed, which is printed. A run with the same seed inflicts the same
+// faults, but not at the same instants. The program requires root, and Linux with network
+// namespaces.
 package main
 
 import (
@@ -40,7 +41,7 @@ import (
 	"time"
 )
 
-// scenario is a way to try a cluster.
+// scenario is a named test of a cluster.
 type scenario struct {
 	name string
 	run  func(ctx context.Context, l *lab) error
@@ -101,7 +102,7 @@ func newLab(s settings, out *report) *lab {
 	return &lab{settings: s, out: out, random: rand.New(rand.NewPCG(s.seed, 0))}
 }
 
-// parse reads flags; they may stand before and behind the names.
+// parse reads flags and names. Flags may precede and follow the names.
 func parse(args []string) (s settings, names []string, err error) {
 	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	f.Uint64Var(&s.seed, "seed", 0, "of the faults; 0 takes one at random")
@@ -137,7 +138,7 @@ func parse(args []string) (s settings, names []string, err error) {
 	return s, names, nil
 }
 
-// The sizes of mix by its bars. With the usual rate they would take twice the time.
+// The sizes of mix with -bars. At the usual rate it would take twice the time.
 const (
 	barFaults = 300
 	barOps    = 1_000_000
@@ -145,7 +146,7 @@ const (
 	barRate   = 1600
 )
 
-// raise asks for what the bars are, where nothing else is asked for.
+// raise sets the sizes of the bars unless other sizes were given.
 func (s *settings) raise() {
 	if s.faults == 0 {
 		s.faults = barFaults
@@ -158,7 +159,7 @@ func (s *settings) raise() {
 	}
 }
 
-// choose finds scenarios by their names.
+// choose returns the scenarios with the given names.
 func choose(names []string) (chosen []scenario, err error) {
 	if len(names) == 0 {
 		return nil, errors.New("no scenario is named; see the comment at the top of scripts/chaos/main.go")
@@ -177,7 +178,7 @@ func choose(names []string) (chosen []scenario, err error) {
 	return chosen, nil
 }
 
-// runAll runs scenarios one after the other, and goes on if one fails.
+// runAll runs scenarios in order. It continues after a failure.
 func (l *lab) runAll(ctx context.Context, chosen []scenario) error {
 	l.out.print("seed %d", l.seed)
 	var errs []error

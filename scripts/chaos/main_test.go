@@ -11,9 +11,9 @@ import (
 	"github.com/throttledhq/throttled/mutant"
 )
 
-// TestShort puts real nodes, in network namespaces, under load and faults: it is make chaos in
-// short. How long anything takes says nothing here, as other tests run meanwhile; promises have to be kept
-// all the same. A run in which nothing else is wrong but that the nodes were not ready in time is made again.
+// TestShort runs the scenario short: real nodes in network namespaces under load and faults. Other
+// tests run concurrently, so missed bars do not count, but all guarantees must hold. A run whose
+// only findings are timeouts is repeated.
 func TestShort(t *testing.T) {
 	const most = 4
 	for try := 1; ; try++ {
@@ -29,10 +29,11 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// timely are the checkers that find that something has not happened in time.
+// timely lists the checkers whose findings can be caused by a slow machine.
 var timely = map[string]bool{"healing": true, "pressure": true, "starved": true}
 
-// runShort returns what is found in a run, and why it ends early; missed bars are nothing of both.
+// runShort returns the findings of a run, and the error that stopped it early. Missed bars are
+// neither.
 func runShort(t *testing.T) ([]finding, error) {
 	t.Helper()
 	s, names, err := parse([]string{"-dir", t.TempDir(), "-v", "short"})
@@ -54,7 +55,7 @@ func runShort(t *testing.T) ([]finding, error) {
 	return out.findings, err
 }
 
-// onlyMissed reports whether a run has failed at nothing but bars.
+// onlyMissed reports whether the only failures of a run are missed bars.
 func onlyMissed(err error) bool { return err.Error() == errFailed.Error() }
 
 func TestParse(t *testing.T) {
@@ -74,7 +75,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, args := range [][]string{{"-nodes", "0"}, {"-rate", "0"}, {"mix", "-for", "soon"}} {
 		if _, _, err := parse(args); err == nil {
-			t.Errorf("%v is understood", args)
+			t.Errorf("%v: no error", args)
 		}
 	}
 }
@@ -97,12 +98,12 @@ func TestChoose(t *testing.T) {
 	}
 	for _, s := range scenarios() {
 		if !regexp.MustCompile(`(?m)^//\tchaos ` + s.name + ` `).Match(text) {
-			t.Errorf("the comment at the top of main.go does not tell of %s", s.name)
+			t.Errorf("the comment at the top of main.go does not list %s", s.name)
 		}
 	}
 }
 
-// TestEachBug: each deliberate bug is looked for, and is in the document that lists them.
+// TestEachBug checks that each deliberate bug has a hunt and is listed in docs/mutants.md.
 func TestEachBug(t *testing.T) {
 	source, err := os.ReadFile("../../mutant/mutant.go")
 	if err != nil {
@@ -118,12 +119,12 @@ func TestEachBug(t *testing.T) {
 	}
 	bugs := regexp.MustCompile(`Bug = "([^"]+)"`).FindAllSubmatch(source, -1)
 	if len(bugs) != len(hunted) || len(bugs) < 11 {
-		t.Errorf("%d bugs, and %d are looked for", len(bugs), len(hunted))
+		t.Errorf("%d bugs, %d hunts", len(bugs), len(hunted))
 	}
 	for _, b := range bugs {
 		name := string(b[1])
 		if !hunted[mutant.Bug(name)] || !strings.Contains(string(list), "| `"+name+"` |") {
-			t.Errorf("%s: looked for: %t; or it is not in docs/mutants.md", name, hunted[mutant.Bug(name)])
+			t.Errorf("%s: hunted: %t; or not in docs/mutants.md", name, hunted[mutant.Bug(name)])
 		}
 	}
 }

@@ -11,29 +11,29 @@ import (
 	"syscall"
 )
 
-// network is a bridge with a network namespace for each node. The clients are where this program
-// is, on the bridge itself. All names begin with a prefix of this process.
+// network is a bridge with a network namespace for each node. The clients run in the namespace of
+// this program, on the bridge. All names begin with a prefix that contains the process id.
 type network struct {
 	prefix string
-	subnet string // first three numbers of the addresses
+	subnet string // first three bytes of the addresses
 	bridge string
 	hosts  []*host
 }
 
-// host is the machine that a node believes to be on.
+// host is the network namespace of a node.
 type host struct {
 	net  *network
 	ns   string
 	addr string
-	cuts int // made so far, for their names
+	cuts int // created so far; used for their names
 }
 
 const (
 	namePrefix  = "thchaos"
-	routerPlace = 254 // of the bridge
+	routerPlace = 254 // last byte of the bridge's address
 )
 
-// newNetwork makes the bridge. What runs that are dead have left behind is removed first.
+// newNetwork creates the bridge. It first removes the networks of runs whose process has exited.
 func newNetwork() (*network, error) {
 	if err := removeLeftovers(); err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func newNetwork() (*network, error) {
 	return n, nil
 }
 
-// add makes the next host.
+// add creates the next host.
 func (n *network) add() (*host, error) {
 	place := len(n.hosts) + 1
 	h := &host{net: n, ns: fmt.Sprintf("%s-%d", n.prefix, place), addr: fmt.Sprintf("%s.%d", n.subnet, place)}
@@ -73,27 +73,28 @@ func (n *network) add() (*host, error) {
 	return h, nil
 }
 
-// link names the end of a host's link that is on the bridge.
+// link returns the name of the bridge's end of a host's link.
 func (n *network) link(place int) string { return fmt.Sprintf("%sv%d", n.prefix, place) }
 
-// close removes the network. Processes in it must have ended.
+// close removes the network. All processes in it must have exited.
 func (n *network) close() error {
 	var errs []error
 	for i, h := range n.hosts {
-		// The link goes first: by itself it would go some time after the namespace.
+		// The link is deleted explicitly, since the kernel deletes it only some time after the
+		// namespace.
 		errs = append(errs, ip("link", "del", n.link(i+1)), ip("netns", "del", h.ns))
 	}
 	return errors.Join(append(errs, ip("link", "del", n.bridge))...)
 }
 
-// command returns a command that runs on the host, as the process that is started.
+// command returns a command that runs on the host. Its process is the started program itself.
 func (h *host) command(words ...string) *exec.Cmd {
 	return exec.Command("ip", append([]string{"netns", "exec", h.ns}, words...)...)
 }
 
 func ip(words ...string) error { return run(exec.Command("ip", words...)) }
 
-// run runs a command to its end.
+// run runs a command. Its error includes the output.
 func run(cmd *exec.Cmd) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, strings.TrimSpace(string(out)))
@@ -103,7 +104,7 @@ func run(cmd *exec.Cmd) error {
 
 var ours = regexp.MustCompile(`\b` + namePrefix + `([0-9a-f]{1,6})(-\d+)?\b`)
 
-// removeLeftovers removes the networks of processes that are gone.
+// removeLeftovers removes the networks of processes that have exited.
 func removeLeftovers() error {
 	spaces, err := exec.Command("ip", "netns", "list").Output()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// The ports of every node, each on its own host.
+// The ports of every node on its own host.
 const (
 	clientPort   = 6380
 	raftPort     = 6382
@@ -24,17 +24,17 @@ const (
 	sentinelPort = 26380
 )
 
-// startWithin is how long a node may take until it answers.
+// startWithin is the timeout for a node to answer after its start.
 const startWithin = 15 * time.Second
 
-// node is a node of the cluster: a process, its host and its files. Its methods may be
-// called from many goroutines at once.
+// node is a node of the cluster: a process, its host and its files. Its methods are safe for
+// concurrent use.
 type node struct {
 	id   string
 	host *host
-	dir  string // of all its files; data is in data, logs in log
+	dir  string // of all its files; data is in data, logs are in log
 	bin  string
-	join string // raft addresses to join through; empty for a node that begins with others
+	join string // raft addresses to join through; empty for an initial node
 	args []string
 	env  []string
 
@@ -45,9 +45,9 @@ type node struct {
 // boot is one process of a node.
 type boot struct {
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when it has
-	code  int           // after that: its exit code, or 128 and the signal
-	asked bool          // somebody has ended it; guarded by the node's mu
+	ended chan struct{} // closed when the process has exited
+	code  int           // exit code, or 128 + signal; valid after ended is closed
+	asked bool          // the exit is expected; guarded by the node's mu
 }
 
 func (n *node) addr() string     { return net.JoinHostPort(n.host.addr, strconv.Itoa(clientPort)) }
@@ -56,7 +56,7 @@ func (n *node) dataDir() string  { return filepath.Join(n.dir, "data") }
 func (n *node) logFile() string  { return filepath.Join(n.dir, "log") }
 func (n *node) wallFile() string { return filepath.Join(n.dir, "wall") }
 
-// start starts the process. It does not wait until it serves.
+// start starts the process. It does not wait until the node is ready.
 func (n *node) start() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -67,7 +67,7 @@ func (n *node) start() error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = log.Close() }() // the process has its own
+	defer func() { _ = log.Close() }() // the process has its own descriptor
 	b := &boot{cmd: n.host.command(append([]string{n.bin}, n.args...)...), ended: make(chan struct{})}
 	b.cmd.Stdout, b.cmd.Stderr = log, log
 	b.cmd.Env = append(append(os.Environ(), "THROTTLED_CHAOS_WALL="+n.wallFile()), n.env...)
@@ -76,7 +76,7 @@ func (n *node) start() error {
 	}
 	n.boots = append(n.boots, b)
 	go func() {
-		_ = b.cmd.Wait() // the state says more than the error
+		_ = b.cmd.Wait() // the state is more precise than the error
 		b.code = b.cmd.ProcessState.ExitCode()
 		if status, ok := b.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 			b.code = 128 + int(status.Signal())
@@ -102,7 +102,7 @@ func (b *boot) over() bool {
 	}
 }
 
-// running returns the process if it is there.
+// running returns the process, or nil if it has exited.
 func (n *node) running() *boot {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,7 +112,7 @@ func (n *node) running() *boot {
 	return nil
 }
 
-// signal sends a signal to the process, if it is there.
+// signal sends a signal to the process if it is running.
 func (n *node) signal(s syscall.Signal) error {
 	b := n.running()
 	if b == nil {
@@ -129,7 +129,7 @@ func (n *node) signal(s syscall.Signal) error {
 	return nil
 }
 
-// kill ends the process at once.
+// kill kills the process and waits for its exit.
 func (n *node) kill() error {
 	b := n.running()
 	if b == nil {
@@ -140,7 +140,7 @@ func (n *node) kill() error {
 	return err
 }
 
-// stop ends the process as a supervisor does, and returns its exit code.
+// stop sends SIGTERM, as a supervisor does, and returns the exit code.
 func (n *node) stop(within time.Duration) (code int, err error) {
 	b := n.running()
 	if b == nil {
@@ -155,13 +155,13 @@ func (n *node) stop(within time.Duration) (code int, err error) {
 	case <-b.ended:
 		return b.code, nil
 	case <-timer.C:
-		err := n.signal(syscall.SIGQUIT) // its log tells what each goroutine waits for
+		err := n.signal(syscall.SIGQUIT) // dumps the stacks of all goroutines to its log
 		<-b.ended
 		return 0, errors.Join(fmt.Errorf("%s does not end within %s of SIGTERM", n.id, within), err)
 	}
 }
 
-// crashes returns how processes of the node have ended that nobody had ended.
+// crashes returns the exit codes of processes of the node that exited unexpectedly.
 func (n *node) crashes() (codes []int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -173,7 +173,8 @@ func (n *node) crashes() (codes []int) {
 	return codes
 }
 
-// awaited is the newest process, whose end is then to be expected; nil if there has been none.
+// awaited returns the newest process and marks its exit as expected. It returns nil if there is
+// none.
 func (n *node) awaited() *boot {
 	n.forgive()
 	n.mu.Lock()
@@ -181,8 +182,8 @@ func (n *node) awaited() *boot {
 	return n.last()
 }
 
-// wipe removes all data of the node, and lets it join through another one, as somebody would who has
-// replaced its disk.
+// wipe removes all data of the node and makes its next start join through another node, as after
+// the replacement of a disk.
 func (n *node) wipe(through string) error {
 	if err := errors.Join(os.RemoveAll(n.dataDir()), os.MkdirAll(n.dataDir(), 0o700)); err != nil {
 		return fmt.Errorf("wipe %s: %w", n.id, err)
@@ -197,7 +198,7 @@ func (n *node) wipe(through string) error {
 	return nil
 }
 
-// forgive says that the end of the process that is there, or was last, is to be expected.
+// forgive marks the exit of the newest process as expected.
 func (n *node) forgive() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -206,13 +207,13 @@ func (n *node) forgive() {
 	}
 }
 
-// info asks the node about its replication.
+// info returns the replication section of INFO.
 func (n *node) info(within time.Duration) (map[string]string, error) {
 	r, err := askOnce(n.addr(), within, "INFO", "replication")
 	return fields(r.text), err
 }
 
-// ready waits until the node answers and knows who leads.
+// ready waits until the node answers and knows the leader.
 func (n *node) ready(ctx context.Context) error {
 	err := await(ctx, startWithin, func() (bool, error) {
 		info, err := n.info(patience)
@@ -234,7 +235,7 @@ func (n *node) tail(lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// setWall makes the node see a wall clock that is wrong by d.
+// setWall shifts the wall clock of the node by d.
 func (n *node) setWall(d time.Duration) error {
 	temporary := n.wallFile() + ".new"
 	if err := os.WriteFile(temporary, []byte(strconv.FormatInt(int64(d), 10)), 0o600); err != nil {

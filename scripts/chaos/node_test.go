@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestCrashes: a process that ends without having been told is told of, and no other.
+// TestCrashes checks that unexpected exits are reported, and no others.
 func TestCrashes(t *testing.T) {
 	ended := make(chan struct{})
 	close(ended)
@@ -22,16 +22,16 @@ func TestCrashes(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	if n.running() != n.boots[3] {
-		t.Error("the last process does not run")
+		t.Error("the last process is not running")
 	}
 	n.boots = n.boots[:3]
 	n.forgive()
 	if got := n.crashes(); !slices.Equal(got, []int{75}) || n.running() != nil {
-		t.Errorf("%v after one was forgiven", got)
+		t.Errorf("got %v after forgive", got)
 	}
 }
 
-// TestJudgeProcesses: crashes and panics are found.
+// TestJudgeProcesses checks that crashes, panics and races are found.
 func TestJudgeProcesses(t *testing.T) {
 	ended := make(chan struct{})
 	close(ended)
@@ -56,11 +56,11 @@ func TestJudgeProcesses(t *testing.T) {
 	}
 	lost := &trial{cluster: &cluster{nodes: []*node{{id: "n1", dir: t.TempDir()}}}}
 	if got := lost.judgeProcesses(); len(got) != 1 {
-		t.Errorf("a log that is not there: %v", got)
+		t.Errorf("missing log: %v", got)
 	}
 }
 
-// TestWipe: a node that has lost its data joins under its old id, and begins nothing.
+// TestWipe checks that a wiped node joins under its old id and does not bootstrap.
 func TestWipe(t *testing.T) {
 	for _, old := range [][]string{{"--bootstrap", "n1=a n2=b"}, {"--join", "10.0.0.9:1"}} {
 		n := &node{id: "n1", dir: t.TempDir(), args: slices.Concat([]string{"--node-id", "n1"}, old, []string{"--x", "y"})}
@@ -108,6 +108,6 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	if c.place(list[1]) != 1 || c.place(&node{}) != -1 {
-		t.Error("nodes are not where they are")
+		t.Error("place returns a wrong index")
 	}
 }

@@ -9,10 +9,11 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// probeEvery is how often a probe asks, and so how finely it measures.
+// probeEvery is the interval between the requests of a probe, and so the resolution of its
+// measurements.
 const probeEvery = 4 * time.Millisecond
 
-// probe asks one node for decisions all the time, to tell when it gives none.
+// probe sends requests to one node continuously to detect times without decisions.
 type probe struct {
 	node  *node
 	clock clock
@@ -24,14 +25,14 @@ type probe struct {
 
 // failure is a request that was not decided.
 type failure struct {
-	at   int64 // when it was sent
+	at   int64 // time at which it was sent
 	word string
 }
 
-// probes are one for each node.
+// probes holds one probe for each node.
 type probes struct {
 	all     []*probe
-	ctx     context.Context // ends with them
+	ctx     context.Context // canceled by stop
 	stop    context.CancelFunc
 	running sync.WaitGroup
 }
@@ -43,7 +44,7 @@ func (c *cluster) probe(ctx context.Context) *probes {
 	return p
 }
 
-// cover begins to ask the nodes that have come since the last time, too.
+// cover starts probes of the nodes that were added since the last call.
 func (p *probes) cover(c *cluster) {
 	for _, n := range c.nodes {
 		if slices.ContainsFunc(p.all, func(one *probe) bool { return one.node == n }) {
@@ -101,8 +102,8 @@ func (p *probe) fail(call int64, word string) {
 	p.fails = append(p.fails, failure{call, word})
 }
 
-// firstAfter returns when the first request was decided that was sent after a moment to a node
-// other than one; 0 if none has been.
+// firstAfter returns the time of the first decision of a request that was sent after a moment to
+// any node except one, or 0 if there is none.
 func (p *probes) firstAfter(moment int64, except *node) (first int64) {
 	for _, one := range p.all {
 		one.mu.Lock()
@@ -116,7 +117,7 @@ func (p *probes) firstAfter(moment int64, except *node) (first int64) {
 	return first
 }
 
-// decisions returns all that nodes have decided, other than one.
+// decisions returns the decided requests of all nodes except one.
 func (p *probes) decisions(except *node) (ops []history.Op) {
 	for _, one := range p.all {
 		one.mu.Lock()
@@ -128,7 +129,7 @@ func (p *probes) decisions(except *node) (ops []history.Op) {
 	return ops
 }
 
-// alone is a probe of one node that the others may not know of. It ends by what is returned with it.
+// alone starts a probe of one node that is independent of the others. end stops it.
 func (c *cluster) alone(ctx context.Context, n *node) (p *probe, end func()) {
 	all := &probes{all: []*probe{{node: n, clock: c.clock}}}
 	ctx, all.stop = context.WithCancel(ctx)
@@ -136,7 +137,8 @@ func (c *cluster) alone(ctx context.Context, n *node) (p *probe, end func()) {
 	return all.all[0], all.end
 }
 
-// failed counts the requests sent between two moments that nodes other than one have not decided.
+// failed counts the requests sent between two moments that nodes other than one have not decided,
+// by the word of the error.
 func (p *probes) failed(from, to int64, except *node) map[string]int {
 	words := map[string]int{}
 	for _, one := range p.all {

@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// answer listens for one connection, and answers the first command on it.
+// answer listens for one connection, and answers its first command.
 func answer(t *testing.T, says string) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -22,18 +22,18 @@ func answer(t *testing.T, says string) (addr string) {
 		defer close(done)
 		conn, err := ln.Accept()
 		if err != nil {
-			return // the test has ended
+			return // the listener is closed
 		}
 		defer func() { _ = conn.Close() }()
-		if _, err := readReply(bufio.NewReader(conn)); err != nil { // commands look like replies
-			t.Errorf("a command cannot be read: %v", err)
+		if _, err := readReply(bufio.NewReader(conn)); err != nil { // a command has the format of a reply
+			t.Errorf("read command: %v", err)
 		}
 		if _, err := conn.Write([]byte(says)); err != nil {
 			t.Error(err)
 		}
 	}()
 	t.Cleanup(func() {
-		_ = ln.Close() // it may be closed
+		_ = ln.Close() // it may already be closed
 		<-done
 	})
 	return ln.Addr().String()

@@ -13,7 +13,8 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// checkFiles judges histories that were kept: what can be said of each key without the cluster.
+// checkFiles checks saved histories, as far as that is possible for single keys without the
+// cluster.
 func checkFiles(paths []string, w io.Writer) error {
 	bad := false
 	for _, path := range paths {
@@ -22,7 +23,7 @@ func checkFiles(paths []string, w io.Writer) error {
 			return err
 		}
 		ops, err := history.Read(f)
-		_ = f.Close() // it was only read
+		_ = f.Close() // opened for reading only
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
@@ -40,8 +41,8 @@ func checkFiles(paths []string, w io.Writer) error {
 	return nil
 }
 
-// lasted returns for how long a history goes on. As the silence of what was kept it forgives any
-// starving, of which it does not tell enough.
+// lasted returns the duration of a history. checkFiles passes it as the silence, which disables the
+// starvation check: a saved history does not contain enough for it.
 func lasted(ops []history.Op) time.Duration {
 	var end int64
 	for i := range ops {
@@ -50,18 +51,17 @@ func lasted(ops []history.Op) time.Duration {
 	return time.Duration(end)
 }
 
-// keysJudged says how much judgeKeys had to judge.
+// keysJudged counts what judgeKeys has checked.
 type keysJudged struct {
 	keys, searched, undecided int
-	windows, full             int     // of which as much was granted as may be
-	busy                      int     // keys that were asked for all the time
-	poorest                   float64 // share that one of them has granted of all it could, the least of all
-	decided                   int     // decisions that a checker has looked at
-	closest                   float64 // units beyond a limit, of the key that came closest to it
+	windows, full             int     // windows, and those that were exhausted
+	busy                      int     // keys under continuous demand
+	poorest                   float64 // smallest share of its possible units that one of them has granted
+	decided                   int     // decisions that a checker has covered
+	closest                   float64 // units above the limit, of the key closest to or furthest above its limit
 }
 
-// judgeKeys runs the checkers that look at one key at a time. silence is for how long nobody was told
-// anything.
+// judgeKeys runs the checkers of single keys. silence is the time in which no request was decided.
 func judgeKeys(groups map[*history.Key][]history.Op, clock check.Clock, silence time.Duration) (findings []finding, j keysJudged) {
 	j.keys, j.closest, j.poorest = len(groups), -1e18, 1
 	add := func(k *history.Key, checker, format string, args ...any) {
@@ -87,10 +87,10 @@ func judgeKeys(groups map[*history.Key][]history.Op, clock check.Clock, silence 
 	return findings, j
 }
 
-// note tells of a violation on a key.
+// note reports a violation on a key.
 type note func(k *history.Key, checker, format string, args ...any)
 
-// judgeCharges looks at a key to which clients have given nothing back.
+// judgeCharges checks a key to which no units were returned.
 func (j *keysJudged) judgeCharges(k *history.Key, ops []history.Op, slack check.Slack, add note) {
 	if k.Form == history.Window {
 		s := check.Window(k, ops, slack)
@@ -115,7 +115,7 @@ func (j *keysJudged) judgeCharges(k *history.Key, ops []history.Op, slack check.
 	}
 }
 
-// judgeGrants looks for a key that grants too little.
+// judgeGrants checks that a key has not granted too little.
 func (j *keysJudged) judgeGrants(k *history.Key, ops []history.Op, silence time.Duration, add note) {
 	s := check.Grants(k, ops, silence)
 	if s.Due == 0 {
@@ -128,7 +128,7 @@ func (j *keysJudged) judgeGrants(k *history.Key, ops []history.Op, silence time.
 	}
 }
 
-// search looks for an order of all requests on a key.
+// search searches for an order of all requests on a key.
 func (j *keysJudged) search(k *history.Key, ops []history.Op, clock check.Clock, add note) {
 	j.searched++
 	switch v, n := check.Linear(k, ops, clock, searchWithin); v {

@@ -11,14 +11,14 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// asked is a request that was granted within a millisecond, and says what is left.
+// asked returns a request that was granted within a millisecond, with the given remaining units.
 func asked(k *history.Key, ms, quantity, remaining int64) history.Op {
 	reset := ((k.Limit()-remaining)*k.Interval() + int64(time.Second) - 1) / int64(time.Second)
 	return history.Op{Key: k, Quantity: quantity, Call: ms * 1e6, Return: ms*1e6 + 1e6, Remaining: remaining, ResetAfter: reset}
 }
 
-// histories are what clients may have seen of a key with two units at once and one a minute, each with
-// the checkers that must object to it.
+// histories returns possible histories of keys with a limit of two units and one unit a minute,
+// each with the checkers that must report a violation.
 func histories() map[string]struct {
 	ops  []history.Op
 	want string
@@ -50,7 +50,7 @@ func histories() map[string]struct {
 	}
 }
 
-// starved is a key that grants its limit, and then nothing any more, for some minutes.
+// starved returns a history of a key that grants its limit, and then nothing for some minutes.
 func starved(k *history.Key, minutes int64) (ops []history.Op) {
 	for i := range minutes * 20 {
 		o := asked(k, i*3000, 1, max(0, 1-i))
@@ -77,7 +77,7 @@ func TestJudgeKeys(t *testing.T) {
 	}
 }
 
-// searchedOf is how many keys porcupine has to look at.
+// searchedOf returns the number of keys that Linear must search.
 func searchedOf(ops []history.Op) int {
 	if searchable(ops[0].Key) {
 		return 1
@@ -85,11 +85,11 @@ func searchedOf(ops []history.Op) int {
 	return 0
 }
 
-// TestCheckFiles: a history that was kept is judged as when it was new.
+// TestCheckFiles checks that a saved history has the same findings as a new one.
 func TestCheckFiles(t *testing.T) {
 	for name, h := range histories() {
 		if h.want == "starved" {
-			h.want = "" // a file does not tell for how long nobody was told anything
+			h.want = "" // a file does not contain the silence
 		}
 		path := filepath.Join(t.TempDir(), "history")
 		f, err := os.Create(path)
@@ -108,6 +108,6 @@ func TestCheckFiles(t *testing.T) {
 		}
 	}
 	if err := checkFiles([]string{filepath.Join(t.TempDir(), "none")}, os.Stdout); err == nil {
-		t.Error("a file that is not there is judged")
+		t.Error("missing file: no error")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// reply is a reply of a server in RESP2: a number, a text or a list.
+// reply is a RESP2 reply: an integer, a string or an array.
 type reply struct {
 	kind byte // one of + - : $ *
 	n    int64
@@ -17,7 +17,7 @@ type reply struct {
 	list []reply
 }
 
-// The bounds of what a server may reply.
+// The bounds of a reply.
 const (
 	maxText  = 8 << 20
 	maxList  = 1 << 16
@@ -60,7 +60,7 @@ func readNested(r *bufio.Reader, depth int) (rep reply, err error) {
 	return rep, err
 }
 
-// readText reads a text of n bytes; -1 stands for none.
+// readText reads a string of n bytes. -1 is the null string.
 func (rep *reply) readText(r *bufio.Reader) error {
 	if rep.n < -1 || rep.n > maxText {
 		return fmt.Errorf("%w: a text of %d bytes", errReply, rep.n)
@@ -79,7 +79,7 @@ func (rep *reply) readText(r *bufio.Reader) error {
 	return nil
 }
 
-// readList reads n replies; -1 stands for no list.
+// readList reads an array of n replies. -1 is the null array.
 func (rep *reply) readList(r *bufio.Reader, depth int) error {
 	if rep.n < -1 || rep.n > maxList {
 		return fmt.Errorf("%w: a list of %d", errReply, rep.n)
@@ -94,7 +94,7 @@ func (rep *reply) readList(r *bufio.Reader, depth int) error {
 	return nil
 }
 
-// integers returns the numbers that a list begins with.
+// integers returns the leading integers of an array.
 func (rep *reply) integers() (n []int64) {
 	for _, member := range rep.list {
 		if member.kind != ':' {
@@ -105,7 +105,7 @@ func (rep *reply) integers() (n []int64) {
 	return n
 }
 
-// fields reads text of lines "name:value", as INFO replies.
+// fields parses lines of the form "name:value", as in the reply of INFO.
 func fields(text string) map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(text) {

@@ -49,7 +49,7 @@ func TestFields(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	if leads(fields("role:slave\r\n")) || leads(nil) {
-		t.Error("who follows leads")
+		t.Error("a follower is reported as leader")
 	}
 }
 
@@ -91,7 +91,7 @@ func TestReadFingerprint(t *testing.T) {
 	}
 }
 
-// FuzzReadReply: whatever comes, it is read in bounds.
+// FuzzReadReply checks that readReply stays within its bounds for any input.
 func FuzzReadReply(f *testing.F) {
 	for _, seed := range []string{"+OK\r\n", "*2\r\n$1\r\na\r\n:-1\r\n", "$-1\r\n", "*-1\r\n", "-ERR\r\n", "*1\r\n*1\r\n*1\r\n"} {
 		f.Add(seed)

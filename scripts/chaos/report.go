@@ -9,29 +9,29 @@ import (
 	"sync"
 )
 
-// finding is something that must not be, and the checker that has found it.
+// finding is a violation and the checker that found it.
 type finding struct{ checker, text string }
 
 func (f finding) String() string { return f.checker + ": " + f.text }
 
-// report prints what a scenario does and what comes out. Its methods may be called from many
-// goroutines at once.
+// report prints the progress and the results of a scenario. Its methods are safe for concurrent
+// use.
 type report struct {
 	w       io.Writer
-	verbose bool // tell each fault
+	verbose bool // print each fault
 
 	mu       sync.Mutex
-	missed   int // bars
+	missed   int // number of missed bars
 	findings []finding
 }
 
 func (r *report) print(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, _ = fmt.Fprintf(r.w, format+"\n", args...) // to the screen
+	_, _ = fmt.Fprintf(r.w, format+"\n", args...) // the screen; errors are ignored
 }
 
-// detail prints a line that only those want who look on.
+// detail prints a line if the report is verbose.
 func (r *report) detail(line string) {
 	if r.verbose {
 		r.print("  %s", line)
@@ -43,12 +43,12 @@ func (r *report) note(what, format string, args ...any) {
 	r.print("  %-46s %s", what, fmt.Sprintf(format, args...))
 }
 
-// atMost prints a figure beside its bar.
+// atMost prints a figure and its upper bar.
 func (r *report) atMost(what string, got, bar float64, unit string) {
 	r.bar(what, got, "<=", bar, unit, got <= bar)
 }
 
-// atLeast prints a figure beside its bar.
+// atLeast prints a figure and its lower bar.
 func (r *report) atLeast(what string, got, bar float64, unit string) {
 	r.bar(what, got, ">=", bar, unit, got >= bar)
 }
@@ -64,7 +64,7 @@ func (r *report) bar(what string, got float64, relation string, bar float64, uni
 	r.print("  %-46s %12.2f %s %.2f %-4s %s", what, got, relation, bar, unit, verdict)
 }
 
-// found notes violations.
+// found records and prints violations.
 func (r *report) found(findings []finding) {
 	const shown = 8
 	for i, f := range findings {
@@ -79,14 +79,14 @@ func (r *report) found(findings []finding) {
 	r.mu.Unlock()
 }
 
-// failed reports whether a bar was missed or a promise broken.
+// failed reports whether a bar was missed or a guarantee violated.
 func (r *report) failed() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.missed > 0 || len(r.findings) > 0
 }
 
-// counts writes a table of counts on a line.
+// counts returns a table of counts as one line.
 func counts(m map[string]int) string {
 	if len(m) == 0 {
 		return "none"
@@ -98,14 +98,14 @@ func counts(m map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// safety are the checkers that find that a promise about limits is broken: too much was admitted, a
-// charge is lost, states differ, or time is wrong. Others find that a run has gone wrong in some way.
+// safety lists the checkers of the guarantees about limits: too much was admitted, a charge was
+// lost, states differ, or time is wrong. The other checkers find that a run failed in another way.
 var safety = map[string]bool{
 	"interval": true, "stale": true, "linear": true, "witness": true, "ledger": true, "pairs": true,
 	"agreement": true, "terms": true, "clock": true,
 }
 
-// divide tells findings about safety from the others.
+// divide separates findings about safety from the others.
 func divide(findings []finding) (unsafe, others []finding) {
 	for _, f := range findings {
 		if safety[f.checker] {
@@ -117,7 +117,7 @@ func divide(findings []finding) (unsafe, others []finding) {
 	return unsafe, others
 }
 
-// checkersOf lists by which checkers something was found, each once.
+// checkersOf returns the sorted names of the checkers with findings, without duplicates.
 func checkersOf(findings []finding) string {
 	seen := map[string]bool{}
 	for _, f := range findings {

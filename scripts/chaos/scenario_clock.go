@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// clockScenario makes wall clocks wrong, one after the other and all differently, while leaders are
-// taken away: whoever leads next has another idea of the time, and nobody may profit.
+// clockScenario gives each node a different wrong wall clock, and removes leaders by kills and
+// transfers meanwhile. The next leader then has a different wall time, which must not admit more.
 func clockScenario(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		end := time.Now().Add(l.lasting(45 * time.Second))
@@ -30,7 +30,7 @@ func clockScenario(ctx context.Context, l *lab) error {
 			if err != nil {
 				return err
 			}
-			// Other nodes shake meanwhile.
+			// The wall clock of a random node changes in addition.
 			if err := wrongClock(ctx, t, t.nodes[l.random.IntN(len(t.nodes))], l.random); err != nil {
 				return err
 			}
@@ -45,7 +45,7 @@ func clockScenario(ctx context.Context, l *lab) error {
 	})
 }
 
-// skew gives each node a wall clock of its own.
+// skew gives each node a different wall clock.
 func (t *trial) skew(round int) error {
 	moves := []time.Duration{time.Hour, -time.Hour, 5 * time.Second, -5 * time.Second, 0, 24 * time.Hour}
 	for i, n := range t.nodes {

@@ -11,16 +11,17 @@ import (
 )
 
 const (
-	// copiedSays is what a node says that begins with an old copy of its data.
+	// copiedSays is the error of a node that starts with an old copy of its data.
 	copiedSays = "is an old copy"
-	// copyCharges is how many charges a copy lacks.
+	// copyCharges is the number of charges that a copy lacks.
 	copyCharges = 920
-	// undecided is for how long a cluster without a majority is watched.
+	// undecided is the time for which a cluster without a majority is watched.
 	undecided = 2 * time.Second
 )
 
-// oldCopy puts old copies of data directories back, which lack charges that the node has acknowledged together with the
-// leader only. The node has to end, also when nobody is there any more who knows better, and nothing is granted twice.
+// oldCopy replaces the data directory of a node by an old copy. The copy lacks charges that the
+// node has acknowledged together with the leader only. The node must exit, even if no node with the
+// newer entries is running, and no unit may be granted twice.
 func oldCopy(ctx context.Context, l *lab) error {
 	for range l.repeated(2, 10) {
 		if err := l.copies(ctx, (*trial).putsOldCopyBack); err != nil {
@@ -30,8 +31,8 @@ func oldCopy(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// copies runs one of the scenarios about data directories in a cluster of its own. Nothing else is under load: what counts
-// is what each node has.
+// copies runs a scenario about data directories in its own cluster, without load: only the data of
+// the nodes matters.
 func (l *lab) copies(ctx context.Context, happen func(*trial, context.Context) error) error {
 	c, err := l.start(ctx, plan{args: []string{"--raft-heartbeat", "1000"}}) // nodes are paused while they are copied
 	if err == nil {
@@ -81,7 +82,7 @@ func (t *trial) putsOldCopyBack(ctx context.Context) error {
 	return t.expectUsed(ctx, lags, "copied", copyCharges)
 }
 
-// but returns the nodes other than one.
+// but returns all nodes except one.
 func (c *cluster) but(not *node) (others []*node) {
 	for _, n := range c.nodes {
 		if n != not {
@@ -91,7 +92,7 @@ func (c *cluster) but(not *node) (others []*node) {
 	return others
 }
 
-// charge charges a key so many times through a node.
+// charge charges a key times times through a node.
 func (t *trial) charge(ctx context.Context, n *node, key string, times int) error {
 	link, err := dial(n.addr())
 	if err != nil {
@@ -107,7 +108,7 @@ func (t *trial) charge(ctx context.Context, n *node, key string, times int) erro
 	return nil
 }
 
-// expectUsed waits until a node decides, and shows how much of a key is in use.
+// expectUsed waits until a node decides, and compares the used units of a key with want.
 func (t *trial) expectUsed(ctx context.Context, n *node, key string, want int64) error {
 	var used int64
 	err := await(ctx, startWithin, func() (bool, error) {
@@ -126,7 +127,7 @@ func (t *trial) expectUsed(ctx context.Context, n *node, key string, want int64)
 	return nil
 }
 
-// endsAs waits until a node ends by itself, which has to say why.
+// endsAs waits until a node exits on its own. Its log must contain says.
 func (t *trial) endsAs(n *node, what, says string) error {
 	if err := t.endsByItself(n, what); err != nil {
 		return err
@@ -139,7 +140,7 @@ func (t *trial) endsAs(n *node, what, says string) error {
 
 func (n *node) copyDir() string { return n.dataDir() + ".copy" }
 
-// copyData copies the data directory of a node as it is at one moment.
+// copyData copies the data directory of a node while the node is paused.
 func (n *node) copyData() error {
 	if err := errors.Join(os.RemoveAll(n.copyDir()), n.signal(syscall.SIGSTOP)); err != nil {
 		return err
@@ -152,8 +153,8 @@ func (n *node) putBack() error {
 	return errors.Join(os.RemoveAll(n.dataDir()), os.CopyFS(n.dataDir(), os.DirFS(n.copyDir())))
 }
 
-// fence recovers a cluster on the node that is left, and has the two that were lost come back as a second cluster. No node
-// of either may follow one of the other.
+// fence recovers a cluster on its remaining node, and restarts the two lost nodes as a second
+// cluster. No node of either cluster may follow a node of the other one.
 func fence(ctx context.Context, l *lab) error {
 	for range l.repeated(1, 5) {
 		if err := l.copies(ctx, (*trial).losesMajority); err != nil {
@@ -200,7 +201,8 @@ func (t *trial) losesMajority(ctx context.Context) error {
 	return t.staysFenced(ctx, leader, lost)
 }
 
-// staysFenced watches two clusters of one name, ends the old one, and has its nodes join the new one as they may.
+// staysFenced checks that two clusters of one name remain separate, stops the old one, and joins a
+// new node to the recovered one.
 func (t *trial) staysFenced(ctx context.Context, leader *node, lost []*node) error {
 	mixed := 0
 	for range 25 {

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// The bars of disks that fail, by the plan for each fault.
+// The bars for disk faults, as planned for each of them.
 const (
-	fullWithin = 2 * time.Second         // another node decides after the disk of the leader is full
-	dieWithin  = time.Second             // a node ends after a sync has failed
-	hangWithin = 2500 * time.Millisecond // another node decides after the disk of the leader hangs
-	exitFailed = 75                      // the exit code of a node that gives itself up
+	fullWithin = 2 * time.Second         // another node decides after the leader's disk is full
+	dieWithin  = time.Second             // a node exits after a failed sync
+	hangWithin = 2500 * time.Millisecond // another node decides after the leader's disk hangs
+	exitFailed = 75                      // the exit code of a node after a fatal error
 )
 
-// disk makes disks full, fail, hang and slow, of leaders and of followers. A node that cannot
-// trust its disk has to end, and the others go on.
+// disk makes disks of leaders and of followers full, failing, hanging and slow. A node that cannot
+// rely on its disk must exit, and the others must continue.
 func disk(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{disk: 64}, func(ctx context.Context, t *trial) error {
 		p := t.probe(ctx)
@@ -31,7 +31,7 @@ func disk(ctx context.Context, l *lab) error {
 	})
 }
 
-// takesOver waits until nodes other than one decide, and returns how long after a moment that was.
+// takesOver waits until another node than n decides, and returns the longest gap since from.
 func (t *trial) takesOver(ctx context.Context, p *probes, from int64, n *node) (time.Duration, error) {
 	var first int64
 	err := await(ctx, startWithin, func() (bool, error) {
@@ -82,7 +82,7 @@ func (t *trial) fullFollower(ctx context.Context, p *probes) error {
 	return t.replaced(ctx, n, heal)
 }
 
-// unnoticed shows that nobody but a node has been affected by what has happened to it.
+// unnoticed checks that a fault of a node has not affected the other nodes.
 func (t *trial) unnoticed(p *probes, what string, from int64, changes int, n *node) {
 	gap := longestGap(p, from, t.clock.now(), n)
 	t.lab.out.atMost(what+": gap", ms(gap), ms(followerGap), "ms")
@@ -90,8 +90,8 @@ func (t *trial) unnoticed(p *probes, what string, from int64, changes int, n *no
 	t.lab.out.atMost(what+": changes of leader", float64(t.watch.changes()-changes), 0, "")
 }
 
-// replaced makes the disk of a node good, starts the node again if it has ended, and waits until it
-// is back.
+// replaced repairs the disk of a node, restarts the node if it has exited, and waits until it has
+// recovered.
 func (t *trial) replaced(ctx context.Context, n *node, heal func() error) error {
 	if n.running() == nil {
 		t.note("%s has ended: %v", n.id, n.crashes())
@@ -128,7 +128,7 @@ func (t *trial) failedFollower(ctx context.Context, p *probes) error {
 	return t.failedSync(ctx, p, n, "a follower", followerGap)
 }
 
-// failedSync makes the syncs of a node fail, which it must not survive.
+// failedSync makes the syncs of a node fail. The node must exit.
 func (t *trial) failedSync(ctx context.Context, p *probes, n *node, what string, most time.Duration) error {
 	t.note("syncs of %s fail", n.id)
 	boot := n.running()
@@ -188,8 +188,8 @@ func (t *trial) hungFollower(ctx context.Context, p *probes) error {
 	return t.replaced(ctx, n, t.andEnds(n, heal))
 }
 
-// andEnds makes good what was done to a node that has given itself up. Its process can only end once
-// strace lets go of it.
+// andEnds returns a function that repairs the disk of a node that has stopped itself, and waits for
+// its exit. The process can exit only after strace detaches.
 func (t *trial) andEnds(n *node, heal func() error) func() error {
 	boot := n.running()
 	return func() error {
@@ -206,7 +206,7 @@ func (t *trial) andEnds(n *node, heal func() error) func() error {
 	}
 }
 
-// slowLeader makes each sync of the leader take long, which is no reason for an election.
+// slowLeader delays each sync of the leader. That must not cause an election.
 func (t *trial) slowLeader(ctx context.Context, p *probes) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {

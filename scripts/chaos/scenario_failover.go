@@ -14,14 +14,13 @@ const (
 	failoverMedian = 600 * time.Millisecond
 	failoverMost   = time.Second
 	handOverMost   = 50 * time.Millisecond
-	handOverRate   = 2000 // requests a second, of which none may fail
+	handOverRate   = 2000 // requests a second; none may fail
 	flaggedMost    = 150 * time.Millisecond
-	// A gap that is shorter than the least time until an election begins shows that nobody has missed the leader.
+	// A gap below the minimum election timeout shows that no node has missed the leader.
 	followerGap = 250 * time.Millisecond
 )
 
-// failover kills the leader again and again, and measures how long it takes until another node
-// answers with a decision.
+// failover kills the leader repeatedly, and measures the time until another node decides.
 func failover(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		p := t.probe(ctx)
@@ -43,8 +42,9 @@ func failover(ctx context.Context, l *lab) error {
 	})
 }
 
-// killLeader kills the leader, and returns how long it took until another node decided, and until the others told
-// clients of Sentinel that it is down. The node is started again two seconds later.
+// killLeader kills the leader. It returns the time until another node decided, and the times until
+// the other nodes reported to Sentinel clients that the leader is down. The node is restarted two
+// seconds later.
 func (t *trial) killLeader(ctx context.Context, p *probes) (took time.Duration, flagged []time.Duration, err error) {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (t *trial) killLeader(ctx context.Context, p *probes) (took time.Duration, 
 	return took, flagged, t.settled(ctx, leader)
 }
 
-// settled waits until a node that was started follows, and has caught up.
+// settled waits until a restarted node is ready, the cluster decides, and the node has caught up.
 func (t *trial) settled(ctx context.Context, n *node) error {
 	begin := time.Now()
 	if err := n.ready(ctx); err != nil {
@@ -99,7 +99,7 @@ func (t *trial) settled(ctx context.Context, n *node) error {
 	return nil
 }
 
-// caughtUp waits until a node has applied all that is committed at present.
+// caughtUp waits until a node has applied all entries that are committed now.
 func (t *trial) caughtUp(ctx context.Context, n *node) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
@@ -120,9 +120,9 @@ func (t *trial) caughtUp(ctx context.Context, n *node) error {
 	return nil
 }
 
-// handover hands leadership over, by a request and by SIGTERM in turn, and measures for how long
-// nothing is decided. No request may fail: of those through any node at a request, and of those through the others at
-// SIGTERM.
+// handover transfers the leadership, by CL.CLUSTER TRANSFER and by SIGTERM in turn, and measures
+// the time without decisions. No request may fail: through any node during a TRANSFER, and through
+// the other nodes during a SIGTERM.
 func handover(ctx context.Context, l *lab) error {
 	defer func(rate int) { l.rate = rate }(l.rate)
 	l.rate = max(l.rate, handOverRate)
@@ -148,7 +148,7 @@ func handover(ctx context.Context, l *lab) error {
 			}
 			rest(ctx, 500*time.Millisecond)
 			gap := longestGap(p, from, t.clock.now(), leader)
-			except := leader // which is stopped
+			except := leader // it is stopped
 			if i%2 == 0 {
 				except = nil
 				lost += t.load.failed.Load() - lostBefore
@@ -207,7 +207,7 @@ func (t *trial) stopLeader(ctx context.Context, leader *node) error {
 	return err
 }
 
-// follower kills followers: nobody is to notice.
+// follower kills followers. The other nodes must not be affected.
 func follower(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		t.quiet = true
@@ -226,7 +226,7 @@ func follower(ctx context.Context, l *lab) error {
 				return err
 			}
 			rest(ctx, time.Second)
-			if err := n.kill(); err != nil { // waits for its end
+			if err := n.kill(); err != nil { // waits for its exit
 				return err
 			}
 			if err := n.start(); err != nil {
@@ -249,13 +249,13 @@ func follower(ctx context.Context, l *lab) error {
 	})
 }
 
-// longestGap returns for how long the nodes other than one have decided nothing.
+// longestGap returns the longest time in which no node except one has decided a request.
 func longestGap(p *probes, from, to int64, except *node) time.Duration {
 	gap, _ := check.LongestGap(p.decisions(except), from, to)
 	return gap
 }
 
-// showTimes prints what was measured.
+// showTimes prints the percentiles of measured times.
 func (l *lab) showTimes(what string, times []time.Duration) {
 	l.out.note(what, "p50 %.0f ms, p99 %.0f ms, max %.0f ms, of %d", ms(check.Percentile(times, 50)),
 		ms(check.Percentile(times, 99)), ms(check.Percentile(times, 100)), len(times))

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// mixedHeartbeats is a cluster of which the first node is started with a much longer heartbeat than the others.
+// mixedHeartbeats returns a cluster whose first node has a much longer heartbeat than the others.
 func mixedHeartbeats() plan {
 	return plan{own: map[string][]string{"n1": {"--raft-heartbeat", "2000"}}}
 }
 
-// heartbeats cuts off a leader that was started with a longer heartbeat than the others, in both modes, while
-// clients ask it; and then changes the heartbeat while leaders change. Judges of reads and charges find
-// whoever goes by a heartbeat of its own.
+// heartbeats disconnects a leader that was started with a longer heartbeat than the others, in both
+// modes and under load. Then it changes the heartbeat while leaders change. The checkers of reads
+// and charges detect a node that applies its own heartbeat.
 func heartbeats(ctx context.Context, l *lab) error {
 	if err := l.withTrial(ctx, mixedHeartbeats(), func(ctx context.Context, t *trial) error {
 		for range l.repeated(3, 10) {
@@ -49,7 +49,8 @@ func heartbeats(ctx context.Context, l *lab) error {
 	return l.asyncHeartbeats(ctx)
 }
 
-// longLeaderCut makes the node with the long heartbeat lead, and cuts it off while clients ask it.
+// longLeaderCut transfers the leadership to the node with the long heartbeat, and disconnects it
+// under load.
 func longLeaderCut(ctx context.Context, t *trial, _ *rand.Rand) error {
 	n, err := t.leadBy(ctx, "n1")
 	if err != nil {
@@ -60,7 +61,7 @@ func longLeaderCut(ctx context.Context, t *trial, _ *rand.Rand) error {
 	return t.whileCut(ctx, n, "cut off", rule{in: others, out: others, percent: 100}, 6*time.Second)
 }
 
-// leadBy makes a node lead.
+// leadBy transfers the leadership to a node.
 func (t *trial) leadBy(ctx context.Context, id string) (n *node, err error) {
 	err = await(ctx, startWithin, func() (bool, error) {
 		leader, err := t.leader()
@@ -89,7 +90,7 @@ func (t *trial) setHeartbeat(ctx context.Context, ms int) error {
 	})
 }
 
-// heartbeatSettled waits until the leader says that all voters run with a heartbeat.
+// heartbeatSettled waits until the leader reports that all voters use a heartbeat.
 func (t *trial) heartbeatSettled(ctx context.Context, ms int) error {
 	return await(ctx, startWithin, func() (bool, error) {
 		leader, err := t.leader()
@@ -105,8 +106,8 @@ func (t *trial) heartbeatSettled(ctx context.Context, ms int) error {
 	})
 }
 
-// asyncHeartbeats cuts the node with the long heartbeat off in async mode, and measures for how long it goes on
-// to admit after another has begun to.
+// asyncHeartbeats disconnects the node with the long heartbeat in async mode. It measures for how
+// long the node admits requests after another node has begun to.
 func (l *lab) asyncHeartbeats(ctx context.Context) (err error) {
 	p := mixedHeartbeats()
 	p.args = []string{"--replication", "async"}
@@ -128,7 +129,7 @@ func (l *lab) asyncHeartbeats(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	cut := c.clock.now() // what is sent from here on the node that was cut off decides by itself
+	cut := c.clock.now() // requests sent after this are decided by the disconnected node alone
 	rest(ctx, 6*time.Second)
 	healed := c.clock.now()
 	if err := heal(); err != nil {
@@ -144,7 +145,8 @@ func (l *lab) asyncHeartbeats(ctx context.Context) (err error) {
 	return nil
 }
 
-// lastBefore returns when the last request was sent to a node before a moment that it has decided.
+// lastBefore returns the time at which the last request was sent that a node decided before a
+// moment.
 func (p *probes) lastBefore(n *node, moment int64) (last int64) {
 	for _, one := range p.all {
 		one.mu.Lock()

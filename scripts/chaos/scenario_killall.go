@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// killall kills all nodes at the same instant, again and again. Nothing that was acknowledged may
-// be lost: the judge holds the ledger against it, and a key is looked at after every cycle.
+// killall kills all nodes simultaneously and repeatedly. No acknowledged charge may be lost: the
+// ledger is checked at the end, and one key after every cycle.
 func killall(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{args: []string{"--raft-fsync", "yes"}}, func(ctx context.Context, t *trial) error {
 		cycles := l.repeated(20, 50)
@@ -23,9 +23,9 @@ func killall(ctx context.Context, l *lab) error {
 	})
 }
 
-// chargeUntilKilled charges a key while all nodes are killed, and counts what was acknowledged. When
-// they are back, as much must be in use as before, and at most one charge more than that: the
-// one whose reply was lost.
+// chargeUntilKilled charges a key while all nodes are killed, and returns the number of
+// acknowledged charges. After the restart the used units must equal that number, or exceed it by
+// one: the charge whose reply was lost.
 func (t *trial) chargeUntilKilled(ctx context.Context, cycle int, before int64) (acknowledged int64, err error) {
 	const key = "cycle"
 	leader, err := t.awaitLeader(ctx)

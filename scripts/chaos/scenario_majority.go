@@ -11,12 +11,13 @@ import (
 
 const (
 	majorityDown = 12 * time.Second
-	// majorityLoss is what an outage may lose: reading the clock, and elections before and after it.
+	// majorityLost is the log time that an outage may lose: reading the clock, and the elections
+	// before and after it.
 	majorityLost = 2 * time.Second
 )
 
-// majorityLoss kills both followers for a while, again and again, and demands that limits come back for as
-// long. That no more comes back than that is what is judged in the end, as always.
+// majorityLoss kills both followers repeatedly, and checks that limits are restored during the
+// outage. The checkers at the end verify that no more than that is restored.
 func majorityLoss(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		t.least = 5 // nothing is decided for most of the time
@@ -33,14 +34,14 @@ func majorityLoss(ctx context.Context, l *lab) error {
 	})
 }
 
-// followersKilled is majorityLoss as a turn, to look for bugs.
+// followersKilled is a turn of majorityLoss.
 func followersKilled(ctx context.Context, t *trial, r *rand.Rand) error {
 	_, err := t.loseMajority(ctx, between(r, 2*time.Second, 4*time.Second), r.Int())
 	return err
 }
 
-// loseMajority exhausts a key, keeps both followers down for a while, and returns how much of that did not
-// come back, by the log time and by what is left of the key.
+// loseMajority exhausts a key and keeps both followers down for d. It returns the lost log time,
+// and reports a finding if too few units of the key were restored.
 func (t *trial) loseMajority(ctx context.Context, d time.Duration, round int) (lost time.Duration, err error) {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
@@ -89,7 +90,7 @@ func (t *trial) loseMajority(ctx context.Context, d time.Duration, round int) (l
 	return lost, nil
 }
 
-// askAny asks one node after the other until one decides.
+// askAny asks the nodes in turn until one decides.
 func (t *trial) askAny(ctx context.Context, words ...string) (r reply, err error) {
 	node := 0
 	err = await(ctx, healWithin, func() (bool, error) {
@@ -104,7 +105,7 @@ func (t *trial) askAny(ctx context.Context, words ...string) (r reply, err error
 	return r, err
 }
 
-// logTime asks the leader for the log time.
+// logTime returns the log time of the leader.
 func (t *trial) logTime(ctx context.Context) (now uint64, err error) {
 	err = await(ctx, healWithin, func() (bool, error) {
 		leader, err := t.leader()

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// voteWithin is how soon a node that has joined has to have a vote.
+// voteWithin is the timeout for a joined node to become a voter.
 const voteWithin = 10 * time.Second
 
 const (
-	// removedWithin is how soon a node has to end by itself that is no member any more.
+	// removedWithin is the timeout for a removed node to exit.
 	removedWithin = 10 * time.Second
-	// wipedSays is what a node says that comes back without its data.
+	// wipedSays is the error of a member that starts without its data.
 	wipedSays = "an id is not used again"
 )
 
-// membership lets nodes join, takes out followers and the leader, and lets nodes come back that must
-// not: one that was removed, and one that has lost its data.
+// membership adds nodes, removes followers and the leader, and starts nodes that must not return: a
+// removed node, and a member that has lost its data.
 func membership(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		p := t.probe(ctx)
@@ -34,8 +34,9 @@ func membership(ctx context.Context, l *lab) error {
 	})
 }
 
-// comesBackEmpty kills a member, removes its data and starts it under its old id: it may have voted, and
-// stored what others count on, and knows of neither. It has to end by itself, and the others go on.
+// comesBackEmpty kills a member, removes its data and starts it under its old id. The node may have
+// voted and have stored committed entries, and has lost both. It must exit, and the others must
+// continue.
 func (t *trial) comesBackEmpty(ctx context.Context, p *probes) error {
 	n, err := t.follower(ctx, t.lab.random)
 	if err != nil {
@@ -72,7 +73,7 @@ func (t *trial) comesBackEmpty(ctx context.Context, p *probes) error {
 	return err
 }
 
-// endsByItself waits until a process has ended that nobody has ended, which it has to with an error.
+// endsByItself waits until a node exits on its own, which it must do with an error.
 func (t *trial) endsByItself(n *node, what string) error {
 	boot, begin := n.awaited(), time.Now()
 	if boot == nil {
@@ -108,8 +109,8 @@ func (t *trial) growAndShrink(ctx context.Context, p *probes) error {
 	return t.comesBack(ctx, p, leader, added)
 }
 
-// comesBack starts a node that was removed, which must disturb nobody. In the end one that follows is
-// removed, and one joins, so that there are as many nodes as before and all are new.
+// comesBack starts a removed node, which must not affect the others. Then it removes a follower and
+// adds a node, so that the number of nodes is the same as before.
 func (t *trial) comesBack(ctx context.Context, p *probes, removed, added *node) error {
 	before := t.watch.changes()
 	if err := t.withoutGap(ctx, p, "a node that was removed comes back", removed, func() error {
@@ -133,7 +134,7 @@ func (t *trial) comesBack(ctx context.Context, p *probes, removed, added *node) 
 	return t.withoutGap(ctx, p, "an empty node joins", nil, func() error { _, err := t.join(ctx); return err })
 }
 
-// withoutGap does something, and shows for how long the nodes other than one decided nothing.
+// withoutGap runs do, and checks the longest gap in the decisions of all nodes except one.
 func (t *trial) withoutGap(ctx context.Context, p *probes, what string, except *node, do func() error) error {
 	p.cover(t.cluster)
 	t.note("%s", what)
@@ -147,7 +148,7 @@ func (t *trial) withoutGap(ctx context.Context, p *probes, what string, except *
 	return nil
 }
 
-// join adds a node, and waits until it has a vote.
+// join adds a node, and waits until it is a voter.
 func (t *trial) join(ctx context.Context) (*node, error) {
 	n, err := t.prepare(t.nodes[0].raftAddr())
 	if err != nil {
@@ -175,7 +176,7 @@ func (t *trial) join(ctx context.Context) (*node, error) {
 
 var errNoMember = errors.New("no member of the cluster")
 
-// isVoter reports whether the leader knows a node as one that has a vote.
+// isVoter reports whether a node is a voter according to the leader.
 func (c *cluster) isVoter(id string) (bool, error) {
 	leader, err := c.leader()
 	if err != nil {
@@ -193,7 +194,7 @@ func (c *cluster) isVoter(id string) (bool, error) {
 	return false, fmt.Errorf("%s: %w", id, errNoMember)
 }
 
-// remove takes a node out, whose process has to end by itself, if it is there.
+// remove removes a node from the cluster. If its process runs, it must exit on its own.
 func (t *trial) remove(ctx context.Context, n *node) error {
 	if err := t.administer(ctx, "REMOVE", n.id); err != nil {
 		return err
@@ -210,7 +211,7 @@ func (t *trial) remove(ctx context.Context, n *node) error {
 	return t.endsByItself(n, "  and its process ends")
 }
 
-// administer asks for a change until it is made.
+// administer retries a membership change until it is made.
 func (t *trial) administer(ctx context.Context, words ...string) error {
 	t.note("CL.CLUSTER %s", strings.Join(words, " "))
 	return await(ctx, startWithin, func() (bool, error) {
@@ -220,7 +221,7 @@ func (t *trial) administer(ctx context.Context, words ...string) error {
 		}
 		_, err = askOnce(leader.addr(), 5*time.Second, append([]string{"CL.CLUSTER"}, words...)...)
 		if err != nil && t.isDone(words) {
-			return true, nil // a reply that was lost, as when the leader removes itself
+			return true, nil // the reply was lost, as when the leader removes itself
 		}
 		return err == nil, err
 	})

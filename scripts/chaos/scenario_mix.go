@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// How long mix goes on by itself: to see what happens, and at the most to reach what is demanded.
+// The default duration of mix, and its timeout if a number of faults or decisions is required.
 const (
 	mixFor  = time.Minute
 	mixMost = 30 * time.Minute
 )
 
-// mix inflicts faults at random, mostly one after the other, sometimes two at once. The first takes
-// the leader away.
+// mix inflicts random faults, mostly one at a time and sometimes two concurrently. The first fault
+// kills the leader.
 func mix(ctx context.Context, l *lab) error {
 	var t *trial
 	done := map[string]int{}
@@ -39,7 +39,7 @@ func mix(ctx context.Context, l *lab) error {
 	return err
 }
 
-// inflict inflicts a fault, and now and then another one at the same time.
+// inflict inflicts a fault, and sometimes a second one concurrently.
 func (t *trial) inflict(ctx context.Context, f fault, done map[string]int) error {
 	r := t.lab.random
 	var wait sync.WaitGroup
@@ -58,7 +58,7 @@ func (t *trial) inflict(ctx context.Context, f fault, done map[string]int) error
 	return nil
 }
 
-// mixLasts is how long mix goes on if no flag says so.
+// mixLasts returns the duration of mix if no flag sets it.
 func (l *lab) mixLasts() time.Duration {
 	if l.faults > 0 || l.ops > 0 {
 		return mixMost
@@ -66,14 +66,15 @@ func (l *lab) mixLasts() time.Duration {
 	return mixFor
 }
 
-// enough reports whether all that is demanded is reached. Where nothing is, time alone counts.
+// enough reports whether all required counts are reached. Without requirements it returns false:
+// only the time counts.
 func (l *lab) enough(faults, decided int) bool {
-	// Some of what is decided is not checked, as when the search of a key takes too long.
+	// Some decisions are not checked, for example if the search of a key times out.
 	margin := l.ops / 100
 	return (l.faults > 0 || l.ops > 0) && faults >= l.faults && decided >= l.ops+margin
 }
 
-// demand prints a count, beside the least that is asked for if any is.
+// demand prints a count, and its bar if one is set.
 func (l *lab) demand(what string, got, least int) {
 	if least == 0 {
 		l.out.note(what, "%d", got)
@@ -82,7 +83,7 @@ func (l *lab) demand(what string, got, least int) {
 	l.out.atLeast(what, float64(got), float64(least), "")
 }
 
-// showFaults says what was inflicted, and how often.
+// showFaults prints how often each fault was inflicted.
 func (l *lab) showFaults(done map[string]int) {
 	l.demand("faults", sum(done), l.faults)
 	for _, f := range faults {
@@ -92,7 +93,7 @@ func (l *lab) showFaults(done map[string]int) {
 	}
 }
 
-// variant is how the nodes of mix are told to write to disk, by the seed.
+// variant returns the --raft-fsync setting of mix, which the seed determines.
 func (l *lab) variant() []string {
 	return []string{"--raft-fsync", []string{"yes", "no"}[l.random.IntN(2)]}
 }
@@ -105,18 +106,18 @@ func (t *trial) suffer(ctx context.Context, f fault, r *rand.Rand) error {
 	return f.inflict(ctx, t, r)
 }
 
-// awayAfter is for how long a leader has to be out of reach so that another one is due: the rest wait
-// for twice the time between heartbeats at the most, and may fail to agree once.
+// awayAfter is the time for which a leader must be unreachable until another one must be elected:
+// the followers wait for at most two heartbeats, and one election may fail.
 const awayAfter = time.Second
 
-// awayFor counts a leader that is out of reach for some time, if that takes it away.
+// awayFor counts a kill if the leader is unreachable for at least awayAfter.
 func (t *trial) awayFor(d time.Duration) {
 	if d >= awayAfter {
 		t.kill()
 	}
 }
 
-// kill counts a leader that is taken away. What happens to it twice at the same time counts once.
+// kill counts a leader that becomes unavailable. Concurrent faults of the same leader count once.
 func (t *trial) kill() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,7 +143,7 @@ func sum(m map[string]int) (n int) {
 	return n
 }
 
-// lasting is how long a scenario goes on: as the flag says, or its own time.
+// lasting returns the duration of a scenario: that of the flag, or its default.
 func (l *lab) lasting(own time.Duration) time.Duration {
 	if l.last > 0 {
 		return l.last
@@ -150,8 +151,8 @@ func (l *lab) lasting(own time.Duration) time.Duration {
 	return own
 }
 
-// repeated is how often a scenario does what it counts: as the flag says, at the size of its bar, or
-// in short.
+// repeated returns the repetitions of a scenario: those of the flag, those of the bar, or the
+// default.
 func (l *lab) repeated(own, bar int) int {
 	switch {
 	case l.times > 0:

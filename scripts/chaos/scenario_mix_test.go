@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// TestFaults: each fault can be told from the others, and a fair share takes the leader away.
+// TestFaults checks that the names of faults are unique, and that enough of them kill the leader.
 func TestFaults(t *testing.T) {
 	names, kills := map[string]bool{}, 0
 	for _, f := range faults {
 		if names[f.name] || f.inflict == nil {
-			t.Errorf("%q twice, or it does nothing", f.name)
+			t.Errorf("%q: duplicate name, or nothing to inflict", f.name)
 		}
 		names[f.name] = true
 		if f.kills {
@@ -21,11 +21,11 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	if len(faults) < 20 || kills < 5 {
-		t.Errorf("%d faults, %d of which take the leader away", len(faults), kills)
+		t.Errorf("%d faults, %d of which kill the leader", len(faults), kills)
 	}
 }
 
-// TestSeed: the same seed draws the same.
+// TestSeed checks that equal seeds produce equal random numbers.
 func TestSeed(t *testing.T) {
 	draw := func(seed uint64) (numbers [20]int) {
 		l := newLab(settings{seed: seed}, &report{})
@@ -35,7 +35,7 @@ func TestSeed(t *testing.T) {
 		return numbers
 	}
 	if first, again := draw(7), draw(7); first != again || first == draw(8) {
-		t.Error("what is drawn does not follow from the seed")
+		t.Error("the random numbers do not depend on the seed alone")
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 1000 {
@@ -63,7 +63,8 @@ func TestOwnOrTold(t *testing.T) {
 	}
 }
 
-// TestEnough: mix goes on until all that is demanded is there, and for a minute if nothing is.
+// TestEnough checks that mix continues until all required counts are reached, and for a minute
+// without requirements.
 func TestEnough(t *testing.T) {
 	for _, tt := range []struct {
 		s               settings
@@ -86,7 +87,7 @@ func TestEnough(t *testing.T) {
 	}
 }
 
-// TestDemand: a run that ends with less than what is demanded fails.
+// TestDemand checks that a run below a required count fails.
 func TestDemand(t *testing.T) {
 	for _, tt := range []struct {
 		got, least int
@@ -100,22 +101,22 @@ func TestDemand(t *testing.T) {
 	}
 }
 
-// TestAway: a leader that is out of reach for a moment is not taken away.
+// TestAway checks that a short outage of the leader does not count as a kill.
 func TestAway(t *testing.T) {
 	for d, want := range map[time.Duration]int{200 * time.Millisecond: 0, awayAfter - 1: 0, awayAfter: 1, 3 * time.Second: 1} {
 		var tr trial
 		if tr.awayFor(d); tr.kills != want {
-			t.Errorf("%s: %d leaders taken away", d, tr.kills)
+			t.Errorf("%s: %d kills", d, tr.kills)
 		}
 	}
 	var tr trial
 	tr.kill()
 	tr.kill() // by another fault at the same time
 	if tr.kills != 1 {
-		t.Errorf("one leader counts as %d", tr.kills)
+		t.Errorf("one leader: %d kills", tr.kills)
 	}
 	tr.killed = time.Now().Add(-awayAfter)
 	if tr.kill(); tr.kills != 2 {
-		t.Errorf("two leaders count as %d", tr.kills)
+		t.Errorf("two leaders: %d kills", tr.kills)
 	}
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/throttledhq/throttled/mutant"
 )
 
-// turn is what is done to a cluster again and again to bring a bug to light.
+// turn is an action that is repeated on a cluster to expose a bug.
 type turn func(ctx context.Context, t *trial, r *rand.Rand) error
 
-// hunt says how a deliberate bug is looked for in real nodes.
+// hunt describes the search for a deliberate bug in real nodes.
 type hunt struct {
 	bug  mutant.Bug
-	turn turn // nil: no real node gets into the state that it takes, or hardly ever
+	turn turn // nil: real nodes reach the required state never or too rarely
 }
 
-// hunts names every bug.
+// hunts returns a hunt for every bug.
 func hunts() []hunt {
 	return []hunt{
 		{mutant.ReplyBeforeCommit, cutAndKill},
@@ -41,9 +41,9 @@ func hunts() []hunt {
 		{mutant.TimeLate, followersKilled},
 		{mutant.TimeUnseen, clocksAndKill},
 		{mutant.OwnHeartbeat, longLeaderCut},
-		// It takes a voter that is slow to follow a change of the heartbeat.
+		// It requires a voter that is slow to apply a change of the heartbeat.
 		{mutant.UnheardHeartbeat, nil},
-		// A node has to lose and regain the lead before it notices either.
+		// A node must lose and regain the leadership before it detects either.
 		{mutant.AnyTerm, nil},
 	}
 }
@@ -51,11 +51,11 @@ func hunts() []hunt {
 // The bounds of a hunt.
 const (
 	huntFor   = 60 * time.Second
-	huntTurns = 6 // after which all that was seen is judged
-	huntShown = 6 // findings of each, for those who look on
+	huntTurns = 6 // then the history is checked
+	huntShown = 6 // findings of each in the verbose output
 )
 
-// caught is by whom a bug was found: by what judges safety, and by what else.
+// caught lists the checkers that found a bug: those of safety, and the others.
 type caught struct{ unsafe, others string }
 
 func (c caught) String() string {
@@ -65,9 +65,9 @@ func (c caught) String() string {
 	return orNobody(c.unsafe) + " (and " + c.others + ")"
 }
 
-// mutants lets each deliberate bug loose, in real nodes and in the simulation of package cluster, and
-// fails if in neither of them what judges safety finds it. That a node ends itself, or that nobody
-// answers, is told of, and does not count. Before that both have to find nothing where there is no bug.
+// mutants enables each deliberate bug, in real nodes and in the simulation of package cluster. It
+// fails if no checker of safety finds the bug in either of them. A node that exits or does not
+// answer is reported and does not count. Without a bug both must have no findings.
 func mutants(ctx context.Context, l *lab) error {
 	s, err := l.buildSimulation()
 	if err != nil {
@@ -111,7 +111,7 @@ func orNobody(by string) string {
 	return by
 }
 
-// control does all that is done to look for bugs where there is none.
+// control runs all turns without a bug.
 func (l *lab) control(ctx context.Context, s *simulation) error {
 	var all []turn
 	for _, h := range hunts() {
@@ -135,8 +135,8 @@ func (l *lab) control(ctx context.Context, s *simulation) error {
 	return nil
 }
 
-// hunt looks for a bug until a checker of safety finds something. What it finds is no finding of the
-// run.
+// hunt searches for a bug until a checker of safety finds something. Its findings are not findings
+// of the run.
 func (l *lab) hunt(ctx context.Context, h hunt) (by caught, err error) {
 	if h.turn == nil {
 		return by, nil
@@ -152,7 +152,7 @@ func (l *lab) hunt(ctx context.Context, h hunt) (by caught, err error) {
 	return by, err
 }
 
-// huntOnce does some turns to a cluster, until the end at the latest, and judges what was seen.
+// huntOnce applies turns to a new cluster, at most until end, and checks the history.
 func (l *lab) huntOnce(ctx context.Context, bug mutant.Bug, turns []turn, end time.Time) (findings []finding, err error) {
 	quiet := *l
 	quiet.out = &report{w: io.Discard}
@@ -189,7 +189,7 @@ func (l *lab) huntOnce(ctx context.Context, bug mutant.Bug, turns []turn, end ti
 	return findings, ctx.Err()
 }
 
-// cutAndHeal cuts the leader off from the others, and lets clients ask both sides.
+// cutAndHeal disconnects the leader from the others while clients use both sides.
 func cutAndHeal(ctx context.Context, t *trial, r *rand.Rand) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
@@ -200,7 +200,7 @@ func cutAndHeal(ctx context.Context, t *trial, r *rand.Rand) error {
 	return t.whileCut(ctx, leader, "cut off", rule{in: others, out: others, percent: 100}, 1500*time.Millisecond)
 }
 
-// cutLeader cuts the leader off from the others, until it is healed.
+// cutLeader disconnects the leader from the others until heal is called.
 func (t *trial) cutLeader(ctx context.Context) (leader *node, heal func() error, err error) {
 	if leader, err = t.awaitLeader(ctx); err != nil {
 		return nil, nil, err
@@ -211,7 +211,7 @@ func (t *trial) cutLeader(ctx context.Context) (leader *node, heal func() error,
 	return leader, heal, err
 }
 
-// cutAndKill cuts the leader off, and kills it before it can pass on what it has decided.
+// cutAndKill disconnects the leader, and kills it before it can replicate its decisions.
 func cutAndKill(ctx context.Context, t *trial, r *rand.Rand) error {
 	leader, heal, err := t.cutLeader(ctx)
 	if err != nil {
@@ -223,7 +223,7 @@ func cutAndKill(ctx context.Context, t *trial, r *rand.Rand) error {
 	return firstOf(err, heal(), leader.start(), leader.ready(ctx))
 }
 
-// clocksAndKill makes all wall clocks wrong, and takes the leader away.
+// clocksAndKill makes all wall clocks wrong, and kills the leader.
 func clocksAndKill(ctx context.Context, t *trial, r *rand.Rand) error {
 	if err := t.skew(r.IntN(6)); err != nil {
 		return err
@@ -232,8 +232,8 @@ func clocksAndKill(ctx context.Context, t *trial, r *rand.Rand) error {
 	return onLeader(killed)(ctx, t, r)
 }
 
-// saveWhileCut cuts the leader off and lets it take a snapshot at once; then all nodes are killed, so
-// that it begins from that.
+// saveWhileCut disconnects the leader, takes a snapshot on it, and restarts it, so that it starts
+// from the snapshot.
 func saveWhileCut(ctx context.Context, t *trial, r *rand.Rand) error {
 	leader, heal, err := t.cutLeader(ctx)
 	if err != nil {
@@ -247,7 +247,7 @@ func saveWhileCut(ctx context.Context, t *trial, r *rand.Rand) error {
 	return firstOf(err, heal(), leader.start(), leader.ready(ctx))
 }
 
-// killAndLead kills the leader while much waits to be applied elsewhere.
+// killAndLead kills the leader while a follower has many entries to apply.
 func killAndLead(ctx context.Context, t *trial, r *rand.Rand) error {
 	n, err := t.follower(ctx, r)
 	if err != nil {
@@ -259,12 +259,12 @@ func killAndLead(ctx context.Context, t *trial, r *rand.Rand) error {
 	return onLeader(killed)(ctx, t, r)
 }
 
-// saveAndKillAll lets all nodes take snapshots while nothing happens, and kills them before a leader that
-// has nothing to do tells the time again: then there is nothing behind them in the log. Before that all
-// wall clocks leap ahead, further each time, which is how much time has passed to a node that has no
-// better idea.
+// saveAndKillAll takes snapshots on all nodes while there are no requests, and kills the nodes
+// before an idle leader appends the time again. The log then has no entries after the snapshots.
+// All wall clocks jump ahead before, further each time: a node without a better source derives the
+// passed time from them.
 func saveAndKillAll(ctx context.Context, t *trial, r *rand.Rand) error {
-	const leap = 1000 // times as fast as the clients' clock
+	const leap = 1000 // speed relative to the clients' clock
 	by := time.Duration(t.clock.now() * leap)
 	for _, n := range t.nodes {
 		if err := n.setWall(by); err != nil {
@@ -286,10 +286,10 @@ func saveAndKillAll(ctx context.Context, t *trial, r *rand.Rand) error {
 	return t.healthy(ctx, startWithin)
 }
 
-// failFollowersAndKillAll makes the disks of both followers fail, and kills the leader, which alone has
-// what was answered meanwhile; others go on without it. Followers without a bug have answered nothing by
-// then, and have ended themselves. The writes fail and not the syncs: a process that is killed
-// leaves behind what it has written, synced or not.
+// failFollowersAndKillAll makes the disks of both followers fail and kills the leader, which then
+// has the only copy of the charges acknowledged meanwhile. The followers continue without it.
+// Followers without the bug acknowledge nothing in that state, and exit. The writes fail instead of
+// the syncs, since the data that a killed process has written survives even without a sync.
 func failFollowersAndKillAll(ctx context.Context, t *trial, _ *rand.Rand) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
@@ -328,7 +328,7 @@ func failFollowersAndKillAll(ctx context.Context, t *trial, _ *rand.Rand) error 
 	return errors.Join(append(errs, leader.start(), t.healthy(ctx, startWithin))...)
 }
 
-// failEntries makes the node fail to write entries of the log, and returns what ends that.
+// failEntries makes the writes of log entries fail on a node. heal removes the fault.
 func (n *node) failEntries() (heal func() error, err error) {
 	files, err := filepath.Glob(filepath.Join(n.dataDir(), "*", "front-*.log"))
 	if len(files) == 0 {

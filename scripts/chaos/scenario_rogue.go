@@ -20,17 +20,17 @@ import (
 	"github.com/throttledhq/throttled/peerlink/certs"
 )
 
-// strangerID names a node that never joins.
+// strangerID is the id of a node that never joins.
 const strangerID = "n99"
 
-// rogueWithin is how long a node may take to refuse something.
+// rogueWithin is the timeout for a node to refuse a request.
 const rogueWithin = 5 * time.Second
 
-// harmful are commands that a node must not accept from whoever has a certificate.
+// harmful lists commands that a certificate alone must not authorize.
 var harmful = []string{"CONFIG SET requirepass secret", "FLUSHALL", "CL.CLUSTER REMOVE n3", "CONFIG SET maxclients 1", "SHUTDOWN NOSAVE"}
 
-// rogue attacks a cluster under load with keys of nodes: of one that was removed, of one that never joined, and
-// of one that is a member. No command may be obeyed and no leader deposed.
+// rogue attacks a cluster under load with the keys of a removed node, of a node that never joined,
+// and of a member. No command may be executed and no leader deposed.
 func rogue(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		t.quiet = true
@@ -69,7 +69,7 @@ func rogue(ctx context.Context, l *lab) error {
 	})
 }
 
-// key opens a link with the certificate of a node, which is made if there is none.
+// key opens a link with the certificate of a node. For strangerID it creates the certificate.
 func (c *cluster) key(id string) (*peerlink.Link, error) {
 	dir := filepath.Join(c.dir, "certs")
 	cert, key := certs.Files(dir, id)
@@ -84,8 +84,8 @@ func (c *cluster) key(id string) (*peerlink.Link, error) {
 	})
 }
 
-// attackAs tries all streams to all nodes with the key of a node that is no member, and returns how much it
-// has tried and what has worked.
+// attackAs tries all streams to all nodes with the key of a node that is not a member. It returns
+// the number of attempts and the successful ones.
 func (t *trial) attackAs(ctx context.Context, id string) (tries int, found []string, err error) {
 	l, err := t.key(id)
 	if err != nil {
@@ -109,8 +109,8 @@ func (t *trial) attackAs(ctx context.Context, id string) (tries int, found []str
 	return tries, found, nil
 }
 
-// order sends a command to a node as another node does, and returns the beginning of the reply, or why there is none.
-// The error is that of opening the stream.
+// order sends a command to a node over a stream between nodes. It returns the beginning of the
+// reply, or the reason that there is none. The error is that of opening the stream.
 func order(ctx context.Context, l *peerlink.Link, n *node, command string) (reply string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rogueWithin)
 	defer cancel()
@@ -119,14 +119,14 @@ func order(ctx context.Context, l *peerlink.Link, n *node, command string) (repl
 		return "", err
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(rogueWithin)) // of a stream that is open
+	_ = conn.SetDeadline(time.Now().Add(rogueWithin)) // the stream is open
 	if reply, err = inline(conn, command); err != nil {
 		reply = err.Error()
 	}
 	return reply, nil
 }
 
-// inline sends a command as text and returns the first bytes of the reply.
+// inline sends a command and returns the first bytes of the reply.
 func inline(conn net.Conn, command string) (string, error) {
 	words := strings.Fields(command)
 	text := fmt.Sprintf("*%d\r\n", len(words))
@@ -141,11 +141,11 @@ func inline(conn net.Conn, command string) (string, error) {
 	return string(buf[:size]), err
 }
 
-// receives sends a message to a node as its Raft gets it, and returns why it was refused.
+// receives sends a Raft message to a node, and returns the error with which it was refused.
 func (n *node) receives(l *peerlink.Link, message any) error {
 	l.SetExpected(func(string) string { return n.id })
 	transport := raft.NewNetworkTransport(l.Raft(), 1, rogueWithin, io.Discard)
-	defer func() { _ = transport.Close() }() // returns nil
+	defer func() { _ = transport.Close() }() // always returns nil
 	to, id := raft.ServerAddress(n.raftAddr()), raft.ServerID(n.id)
 	switch m := message.(type) {
 	case *raft.RequestVoteRequest:
@@ -158,7 +158,7 @@ func (n *node) receives(l *peerlink.Link, message any) error {
 	return fmt.Errorf("%T is not sent", message)
 }
 
-// forge sends messages in other names, and of far terms, with the key of a node that follows.
+// forge sends messages with forged senders and high terms, using the key of a follower.
 func (t *trial) forge(ctx context.Context) (tries int, found []string, err error) {
 	thief, err := t.follower(ctx, t.lab.random)
 	if err != nil {
@@ -195,7 +195,7 @@ func (t *trial) forge(ctx context.Context) (tries int, found []string, err error
 	return tries, found, nil
 }
 
-// flushedByStranger has the key of a node that never joined forget all keys.
+// flushedByStranger sends FLUSHALL with the key of a node that never joined.
 func flushedByStranger(ctx context.Context, t *trial, _ *rand.Rand) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// short inflicts a fault of most kinds each, in less than a minute.
+// short inflicts one fault of most kinds, in less than a minute.
 func short(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		p := t.probe(ctx)
@@ -38,7 +38,7 @@ func short(ctx context.Context, l *lab) error {
 	})
 }
 
-// pausedLong pauses a node for so long that another one is elected.
+// pausedLong pauses a node for long enough that another one is elected.
 func pausedLong(ctx context.Context, t *trial, n *node, _ *rand.Rand) error {
 	const long = 1500 * time.Millisecond
 	t.awayFor(long)

@@ -14,7 +14,7 @@ import (
 	"github.com/throttledhq/throttled/mutant"
 )
 
-// simulation is the tests of package cluster, in which whole clusters run in one process.
+// simulation is the compiled tests of package cluster, which run whole clusters in one process.
 type simulation struct{ bin string }
 
 const simulated = "github.com/throttledhq/throttled/cluster"
@@ -25,7 +25,8 @@ func (l *lab) buildSimulation() (*simulation, error) {
 	return s, run(exec.Command("go", "test", "-tags", "chaos", "-c", "-o", s.bin, simulated))
 }
 
-// run runs the tests with a bug let loose, or without one if it is empty, and lists those that fail.
+// run runs the tests with a bug enabled, or without one if bug is empty, and returns the failed
+// tests.
 func (s *simulation) run(ctx context.Context, bug mutant.Bug) (failed caught, err error) {
 	cmd := exec.CommandContext(ctx, s.bin, "-test.timeout", "2m")
 	cmd.Env = append(os.Environ(), "THROTTLED_MUTANT="+string(bug))
@@ -38,8 +39,8 @@ func (s *simulation) run(ctx context.Context, bug mutant.Bug) (failed caught, er
 	return failures(string(out), err != nil)
 }
 
-// judges is the file of package cluster with what judges safety in any of its tests. judging are
-// tests that do it themselves, and fail for hardly any other reason.
+// judges is the file of package cluster with the safety checks of all tests. judging lists tests
+// that check safety directly and hardly ever fail for another reason.
 const judges = "checks_test.go:"
 
 var judging = map[string]bool{
@@ -56,7 +57,7 @@ var (
 	errNoReason = errors.New("the tests have failed for no reason that they tell")
 )
 
-// failures lists the tests that have failed, by what they have said. A panic ends all of them.
+// failures returns the failed tests, classified by their output. A panic stops all tests.
 func failures(said string, bad bool) (failed caught, err error) {
 	var unsafe, others []string
 	places := failedTest.FindAllStringSubmatchIndex(said, -1)

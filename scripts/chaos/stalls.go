@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stalls measures for how long the machine has let this program wait for a processor: what clients
-// and nodes had to wait for as well, whoever else was busy.
+// stalls measures how long this program has waited for a processor. Clients and nodes on the same
+// machine had to wait as long, whatever the cause.
 type stalls struct {
 	mu      sync.Mutex
 	longest time.Duration
@@ -38,7 +38,7 @@ func (s *stalls) note(late time.Duration) {
 	s.longest = max(s.longest, late)
 }
 
-// end stops measuring, and returns the longest wait.
+// end stops the measurement and returns the longest wait.
 func (s *stalls) end() time.Duration {
 	s.stop()
 	<-s.done

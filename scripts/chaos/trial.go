@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// trial is a cluster under load that is being watched.
+// trial is a cluster under load that is observed.
 type trial struct {
 	*cluster
 	load   *load
 	watch  *watch
 	stalls *stalls
-	begun  instant // when the load was there
-	least  float64 // decisions a second below which the trial proves nothing
-	quiet  bool    // no change of leader is due
+	begun  instant // when the load began
+	least  float64 // decisions a second; with fewer the trial proves nothing
+	quiet  bool    // no change of leader is required
 	judged keysJudged
 
 	mu     sync.Mutex
-	kills  int       // leaders taken away
-	killed time.Time // the last of them
+	kills  int       // leaders that became unavailable
+	killed time.Time // time of the last kill
 }
 
 // try puts a cluster under load.
@@ -30,13 +30,13 @@ func (c *cluster) try(ctx context.Context) *trial {
 	t.stalls = watchStalls(ctx)
 	t.load = c.drive(ctx, c.lab.rate)
 	t.begun = c.awaitInstant(ctx)
-	// Before the first leader is known nobody can tell that another one has come.
+	// A change of leader is detectable only after a first leader was observed.
 	_ = await(ctx, startWithin, func() (bool, error) { return t.watch.seen(), nil })
 	return t
 }
 
-// withTrial starts a cluster, lets something happen to it under load, and judges what was seen, be
-// it only until something could not be done. That is the error; what was found is in the report.
+// withTrial starts a cluster, runs happen under load, and checks the history, even if happen
+// returns an error. It returns that error; findings are in the report.
 func (l *lab) withTrial(ctx context.Context, p plan, happen func(ctx context.Context, t *trial) error) (err error) {
 	c, err := l.start(ctx, p)
 	defer func() { err = errors.Join(err, c.close()) }()
@@ -53,7 +53,7 @@ func (l *lab) withTrial(ctx context.Context, p plan, happen func(ctx context.Con
 	return err
 }
 
-// abandon ends a trial that is not judged.
+// abandon stops a trial without checking it.
 func (t *trial) abandon() {
 	t.load.end()
 	t.watch.end()

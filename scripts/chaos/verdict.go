@@ -13,13 +13,13 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// healWithin is how long a cluster may take to agree once all faults are over.
+// healWithin is the timeout for a cluster to recover after all faults have been repaired.
 const healWithin = 10 * time.Second
 
-// searchWithin is how long Linear may take for a key.
+// searchWithin is the timeout of Linear for a key.
 const searchWithin = 10 * time.Second
 
-// judge ends the load and holds all that was seen against the promises.
+// judge ends the load and checks the history against all guarantees.
 func (t *trial) judge(ctx context.Context) (findings []finding) {
 	add := func(checker string, err error) {
 		if err != nil {
@@ -64,16 +64,16 @@ func (t *trial) judge(ctx context.Context) (findings []finding) {
 	return findings
 }
 
-// straying says how the clock of the cluster may differ from that of the clients: by no more than it
-// has lost in the end, as what is lost never comes back.
+// straying returns the bound of the clock error of the cluster. Lost time is never recovered, so
+// the total loss at the end bounds the error at any time.
 func straying(p check.Passage, known bool) check.Clock {
 	if !known {
 		return check.Clock{Behind: history.Never}
 	}
-	return check.Clock{Behind: int64(max(0, p.Lost()) + time.Second)} // and as late as it was read
+	return check.Clock{Behind: int64(max(0, p.Lost()) + time.Second)} // plus the delay of reading it
 }
 
-// judgeState compares what is in use in the end with what was charged.
+// judgeState compares the used units at the end with the charges.
 func (t *trial) judgeState(ctx context.Context, groups map[*history.Key][]history.Op, tally tally) (findings []finding) {
 	total := check.Account{}
 	for _, k := range t.load.keys.ledger {
@@ -96,7 +96,7 @@ func (t *trial) judgeState(ctx context.Context, groups map[*history.Key][]histor
 	return append(findings, t.judgePairs(ctx, tally)...)
 }
 
-// judgePairs compares keys that have always been charged together.
+// judgePairs compares keys that are always charged together.
 func (t *trial) judgePairs(ctx context.Context, tally tally) (findings []finding) {
 	for i, pair := range t.load.keys.pairs {
 		var used [2]int64
@@ -115,7 +115,7 @@ func (t *trial) judgePairs(ctx context.Context, tally tally) (findings []finding
 	return findings
 }
 
-// remaining asks how much is left of a key to which nothing comes back. Any node may answer.
+// remaining returns the remaining units of a key that restores nothing. It asks the nodes in turn.
 func (t *trial) remaining(ctx context.Context, name string) (left int64, err error) {
 	node := 0
 	err = await(ctx, healWithin, func() (bool, error) {
@@ -133,9 +133,9 @@ func (t *trial) remaining(ctx context.Context, name string) (left int64, err err
 	return left, err
 }
 
-// agree waits until all nodes are in the same state. differ says that two are at the same place in
-// the log and in other states, which waiting does not make good; the error, that they do not come to
-// the same place.
+// agree waits until all nodes have the same state. differ is not nil if two nodes have different
+// states at the same index, which is permanent. err is not nil if the nodes do not reach the same
+// index.
 func (c *cluster) agree(ctx context.Context) (differ, err error) {
 	err = await(ctx, healWithin, func() (bool, error) {
 		var prints []check.Fingerprint
@@ -158,7 +158,7 @@ func (c *cluster) agree(ctx context.Context) (differ, err error) {
 	return differ, err
 }
 
-// judgeProcesses looks for processes that have ended by themselves, and for panics.
+// judgeProcesses reports unexpected exits, panics and data races.
 func (t *trial) judgeProcesses() (findings []finding) {
 	for _, n := range t.nodes {
 		if codes := n.crashes(); len(codes) > 0 {
@@ -185,7 +185,7 @@ func (t *trial) pressure(tally tally) check.Pressure {
 	}
 }
 
-// summary prints what a trial was about.
+// summary prints the figures of a trial.
 func (t *trial) summary(tally tally, ops []history.Op, p check.Passage) {
 	out, judged := t.lab.out, t.judged
 	lasted := float64(t.load.ended-t.load.begun) / 1e9
@@ -202,7 +202,7 @@ func (t *trial) summary(tally tally, ops []history.Op, p check.Passage) {
 	out.note("longest time without a decision", "%.0f ms, at %.3f s", gap.Seconds()*1e3, float64(at)/1e9)
 }
 
-// keepHistory writes down what has been seen, for those who look for the reason.
+// keepHistory saves the history of a trial for later analysis.
 func (t *trial) keepHistory(ops []history.Op) {
 	path := filepath.Join(t.dir, "history")
 	f, err := os.Create(path)

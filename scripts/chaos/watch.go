@@ -10,21 +10,21 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/check"
 )
 
-// watchEvery is how often each node is asked whether it leads.
+// watchEvery is the interval at which each node is asked whether it leads.
 const watchEvery = 50 * time.Millisecond
 
-// watch asks all nodes of a cluster again and again whether they lead.
+// watch polls all nodes of a cluster for whether they lead.
 type watch struct {
 	mu    sync.Mutex
 	terms check.Terms
 	twice []error // terms with two leaders
 	asked []*node
 	done  sync.WaitGroup
-	ctx   context.Context // ends with it
+	ctx   context.Context // canceled by stop
 	stop  context.CancelFunc
 }
 
-// watch begins to watch.
+// watch starts watching.
 func (c *cluster) watch(ctx context.Context) *watch {
 	w := &watch{}
 	w.ctx, w.stop = context.WithCancel(ctx)
@@ -32,7 +32,7 @@ func (c *cluster) watch(ctx context.Context) *watch {
 	return w
 }
 
-// cover begins to ask the nodes that have come since the last time, too.
+// cover watches the nodes that were added since the last call.
 func (w *watch) cover(c *cluster) {
 	for _, n := range c.nodes {
 		if !slices.Contains(w.asked, n) {
@@ -79,33 +79,33 @@ func (w *watch) observe(term uint64, id string) {
 	}
 }
 
-// changes returns how often the leader has changed.
+// changes returns the number of changes of the leader.
 func (w *watch) changes() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.terms.Changes()
 }
 
-// seen reports whether somebody was seen to lead.
+// seen reports whether any leader was observed.
 func (w *watch) seen() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.terms.Seen()
 }
 
-// span returns how many terms there have been since the first leader.
+// span returns the number of terms since the first leader.
 func (w *watch) span() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.terms.Span()
 }
 
-// leads reports whether what INFO says is that of a leader.
+// leads reports whether INFO is that of a leader.
 func leads(info map[string]string) bool { return info["role"] == "master" }
 
 func termOf(info map[string]string) uint64 { return number(info, "raft_term") }
 
-// number returns a number that INFO says; 0 if it does not.
+// number returns a numeric field of INFO, or 0 if it is missing.
 func number(info map[string]string, name string) uint64 {
 	n, _ := strconv.ParseUint(info[name], 10, 64)
 	return n
