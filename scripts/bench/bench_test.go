@@ -25,7 +25,7 @@ func TestParseResident(t *testing.T) {
 		t.Errorf("got %d, %v", got, err)
 	}
 	if _, err := parseResident("Name:\tx\n"); err == nil {
-		t.Error("a status without VmRSS is read")
+		t.Error("status without VmRSS: no error")
 	}
 }
 
@@ -34,7 +34,7 @@ func TestParsePID(t *testing.T) {
 		t.Errorf("got %d, %v", got, err)
 	}
 	if _, err := parsePID("# Server\r\n"); err == nil {
-		t.Error("INFO without process_id is read")
+		t.Error("INFO without process_id: no error")
 	}
 }
 
@@ -46,7 +46,7 @@ func TestParseLoad(t *testing.T) {
 	}
 	for _, bad := range []string{"", "Error: Connection reset by peer\n", "\"a\",\"b\"\n\"c\",\"d\"\n"} {
 		if _, err := parseLoad(bad); err == nil {
-			t.Errorf("%q is read", bad)
+			t.Errorf("%q: no error", bad)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestKeyspace(t *testing.T) {
 	}
 	k.size = 3
 	if got := string(k.append([]byte("x "), 1234)); got != "x m:1234" {
-		t.Errorf("a number that needs more room gives %q", got)
+		t.Errorf("number longer than the size: got %q", got)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestOutcome(t *testing.T) {
 		t.Errorf("%+v", all)
 	}
 	if err := o.read(replies); err == nil {
-		t.Error("a reply that is no decision is counted")
+		t.Error("reply that is not a decision: no error")
 	}
 }
 
@@ -126,7 +126,7 @@ func TestParseLatencies(t *testing.T) {
 	}
 	for _, bad := range []string{"", "{}", strings.Replace(report, `"errors":0`, `"errors":1`, 1), strings.Replace(report, `"replies":7`, `"replies":0`, 1)} {
 		if _, err := parseLatencies([]byte(bad)); err == nil {
-			t.Errorf("%q is read", bad)
+			t.Errorf("%q: no error", bad)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func TestAwaitReady(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	if _, err := awaitReady(bufio.NewReader(strings.NewReader("throttled: damaged\n"))); err == nil || !strings.Contains(err.Error(), "damaged") {
-		t.Errorf("a server that gives up: %v", err)
+		t.Errorf("server that exits: %v", err)
 	}
 }
 
@@ -158,6 +158,6 @@ func TestParseBenchmarks(t *testing.T) {
 		t.Errorf("%v", us)
 	}
 	if _, err := parseBenchmarks("FAIL\n"); err == nil {
-		t.Error("no benchmarks are read")
+		t.Error("output without benchmarks: no error")
 	}
 }

@@ -12,28 +12,28 @@ import (
 )
 
 const (
-	strangers    = 18_000 // silent connections, of which the server has places for 10,000
+	strangers    = 18_000 // silent connections; the server accepts 10,000
 	slowestLogin = 2 * time.Second
 	guessesFor   = 5 * time.Second
-	mostGuesses  = 20 + 2 // in that time, by default
+	mostGuesses  = 20 + 2 // within guessesFor, by default
 	clientMemory = 256    // MiB of maxmemory-clients, its default
-	besideAll    = 64     // MiB that a server without keys may take besides
+	besideAll    = 64     // MiB that a server without keys may use in addition
 	floodLasts   = 8 * time.Second
 	bigArgument  = 500_000
 	deepPipeline = 300_000
 )
 
-// clientFlood is a number of connections that make the server hold as much as it lets them. Each
-// sends its bytes, again and again, and reads nothing.
+// clientFlood is a number of connections that make the server hold as much memory as it permits.
+// Each sends its bytes repeatedly and reads nothing.
 type clientFlood struct {
 	name  string
 	conns int
 	first string
 	again string
-	show  string // what another connection sends all the time
+	show  string // sent continuously by another connection
 }
 
-// manyFloods are what clients can have the server hold.
+// manyFloods lists the kinds of memory that clients can make the server hold.
 var manyFloods = []clientFlood{
 	{name: "half-sent commands", conns: 1500, first: "*3\r\n$4\r\nECHO\r\n" + strings.Repeat("$400000\r\n"+strings.Repeat("x", 400_000)+"\r\n", 2)[:800_000]},
 	{name: "MONITORs that read nothing", conns: 50, first: "MONITOR\r\n", show: array("ECHO", strings.Repeat("x", 100_000))},
@@ -54,7 +54,7 @@ func array(words ...string) string {
 	return b.String()
 }
 
-// subscriptions subscribes to as many channels as a connection may, with the longest names.
+// subscriptions subscribes to as many channels as a connection may, with names of 1024 bytes.
 func subscriptions(name string) string {
 	var b strings.Builder
 	for i := range 1024 {
@@ -63,7 +63,7 @@ func subscriptions(name string) string {
 	return b.String()
 }
 
-// clientFloods holds each flood against the bound of all clients.
+// clientFloods compares the memory under each flood with the limit for all clients.
 func clientFloods(_ settings, b *board) error {
 	for _, f := range manyFloods {
 		if err := withServer(nil, func(p *process) error { return f.run(p, b) }); err != nil {
@@ -76,8 +76,8 @@ func clientFloods(_ settings, b *board) error {
 		withServer([]string{"--requirepass", "secret"}, func(p *process) error { return guessing(p, b) }))
 }
 
-// run floods a server, and prints the most memory that it took and the longest that a bystander
-// had to wait.
+// run floods a server, and prints the largest RSS and the longest time that a new connection had to
+// wait for its PING.
 func (f *clientFlood) run(p *process, b *board) error {
 	stop := make(chan struct{})
 	var running sync.WaitGroup
@@ -103,7 +103,7 @@ func (f *clientFlood) run(p *process, b *board) error {
 	return nil
 }
 
-// hold keeps one connection of the flood, and opens another when it is closed.
+// hold keeps one connection of the flood open, and replaces it when it is closed.
 func (f *clientFlood) hold(addr string, i int, stop <-chan struct{}) {
 	for {
 		if c, err := dialFrom(i/perLoopback, addr); err == nil {
@@ -125,8 +125,8 @@ func (f *clientFlood) hold(addr string, i int, stop <-chan struct{}) {
 	}
 }
 
-// write sends the bytes of a flood until the server closes the connection. Empty lines, which
-// ask for nothing, show when it has.
+// write sends the bytes of a flood until the server closes the connection. Empty lines, which the
+// server ignores, detect the close.
 func (f *clientFlood) write(c net.Conn, stop <-chan struct{}) {
 	_, err := io.WriteString(c, f.first)
 	for err == nil && f.again != "" {
@@ -137,7 +137,7 @@ func (f *clientFlood) write(c net.Conn, stop <-chan struct{}) {
 	}
 }
 
-// pause waits, and reports whether the flood goes on.
+// pause sleeps for d. It reports whether stop is still open.
 func pause(stop <-chan struct{}, d time.Duration) bool {
 	select {
 	case <-stop:
@@ -147,7 +147,7 @@ func pause(stop <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// repeat sends a command again and again, and reads what comes.
+// repeat sends a command repeatedly and discards the replies.
 func repeat(addr, call string, stop <-chan struct{}) {
 	c, err := dialFrom(9, addr)
 	if err != nil {
@@ -163,13 +163,13 @@ func repeat(addr, call string, stop <-chan struct{}) {
 	}
 }
 
-// watch looks at the memory of a server for a while, and sends a PING now and then.
+// watch samples the memory of a server and sends PINGs over new connections.
 func watch(p *process, lasting time.Duration) (most int64, longest time.Duration, err error) {
 	var sampling sync.WaitGroup
 	stop := make(chan struct{})
 	sampling.Go(func() {
 		for pause(stop, 10*time.Millisecond) {
-			rss, _ := residentBytes(p.pid()) // 0 of a server that has died, which the bystander reports
+			rss, _ := residentBytes(p.pid()) // 0 if the server has exited, which the PING reports
 			most = max(most, rss)
 		}
 	})
@@ -195,7 +195,7 @@ func once(addr, call, want string) error {
 	return exchange(c, call, want)
 }
 
-// statistics returns some of the fields of INFO as they are.
+// statistics returns fields of INFO as text.
 func statistics(addr string, names ...string) string {
 	c, err := dialFrom(8, addr)
 	if err != nil {
@@ -217,7 +217,7 @@ func statistics(addr string, names ...string) string {
 	return strings.Join(found, ", ")
 }
 
-// deepPipelines sends very many commands before it reads any reply, and reads them all.
+// deepPipelines sends very many commands before it reads any reply, and then reads all replies.
 func deepPipelines(p *process, b *board) error {
 	c, err := dialFrom(0, p.addr)
 	if err != nil {
@@ -241,8 +241,8 @@ func deepPipelines(p *process, b *board) error {
 	return nil
 }
 
-// silentStrangers opens more connections than there are places for, from several addresses, and
-// logs in now and then from another.
+// silentStrangers opens more connections than the server accepts, from several addresses, and logs
+// in periodically from another address.
 func silentStrangers(p *process, b *board) error {
 	var held []net.Conn
 	defer func() {
@@ -270,7 +270,7 @@ func silentStrangers(p *process, b *board) error {
 	return nil
 }
 
-// guessing tries passwords over new connections, as fast as it can.
+// guessing tries wrong passwords over new connections, as fast as possible.
 func guessing(p *process, b *board) error {
 	var checked, tried int
 	for end := time.Now().Add(guessesFor); time.Now().Before(end); tried++ {

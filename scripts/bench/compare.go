@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// depth is how many requests are sent before the replies are read, with the bars that go
-// with it, as ratios to the peer.
+// depth is the number of requests that are sent before the replies are read, with its bars as
+// ratios to the peer.
 type depth struct {
 	pipeline   int
-	requests   int // enough for CPU times that are counted in hundredths of a second
+	requests   int // enough for CPU times with a resolution of 10 ms
 	cpu        float64
 	throughput float64 // 0: no bar
 }
@@ -26,11 +26,11 @@ var depths = []depth{
 	{100, 3_000_000, 0.35, 3.5},
 }
 
-// figures are what one run of the load shows of a server.
+// figures are the results of one run of the load.
 type figures struct {
 	perSecond float64
-	cpu       float64 // microseconds of the server for a request
-	client    float64 // share of one core that the load took
+	cpu       float64 // microseconds of server CPU per request
+	client    float64 // share of one core that the load generator used
 	p50, p99  float64 // milliseconds
 }
 
@@ -67,8 +67,8 @@ func compare(s settings, b *board) (err error) {
 	return nil
 }
 
-// compareAt returns the medians of each target. The rounds alternate between targets, so
-// that a noisy moment does not fall on one of them alone.
+// compareAt returns the medians of each target. The rounds alternate between targets, so that a
+// noisy moment does not affect only one of them.
 func compareAt(d depth, s settings, targets []string) ([]figures, error) {
 	rounds := make([][]figures, len(targets))
 	for range s.rounds {
@@ -121,8 +121,8 @@ func load(target string, d depth, conns int) (figures, error) {
 	return f, err
 }
 
-// parseLoad reads the last line of redis-benchmark's CSV: name, requests a second, and
-// the latencies avg, min, p50, p95, p99, max.
+// parseLoad reads the last line of redis-benchmark's CSV: name, requests a second, and the
+// latencies avg, min, p50, p95, p99, max.
 func parseLoad(out string) (figures, error) {
 	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
 	if err != nil || len(rows) < 2 || len(rows[len(rows)-1]) < 8 {
@@ -137,7 +137,7 @@ func parseLoad(out string) (figures, error) {
 	return figures{perSecond: n[0], p50: n[3], p99: n[5]}, nil
 }
 
-// median returns the middle one of a property's values, the upper of two.
+// median returns the median of a property, the upper one for an even number of values.
 func median[T any](list []T, property func(T) float64) float64 {
 	values := make([]float64, len(list))
 	for i, item := range list {

@@ -19,9 +19,8 @@ const (
 	cuts        = 300
 )
 
-// crash kills the server in the middle of saves, and looks whether a snapshot is left that
-// another one loads with all keys. Then it damages a snapshot in many places, and looks
-// whether each is found out.
+// crash kills the server during saves, and checks that the remaining snapshot loads with all keys.
+// Then it damages a snapshot in many places, and checks that each damage is detected.
 func crash(_ settings, b *board) error {
 	dir, err := os.MkdirTemp("", "throttled-bench-")
 	if err != nil {
@@ -38,7 +37,7 @@ func crash(_ settings, b *board) error {
 		if err != nil {
 			return err
 		}
-		// Each round charges once. A save that was cut leaves the state of the one before.
+		// Each round charges once. An interrupted save leaves the state of the previous round.
 		if r.keys >= crashKeys && (r.charged == before || r.charged == before+1) {
 			good++
 		}
@@ -52,8 +51,8 @@ func crash(_ settings, b *board) error {
 	return damage(dir, b)
 }
 
-// firstSave leaves a snapshot, and returns somewhat more than a background save takes: most
-// kills are to come before its end, and some behind it.
+// firstSave writes a snapshot, and returns 5/4 of the time that a background save takes: most kills
+// must precede its end, and some follow it.
 func firstSave(dir string) (span time.Duration, err error) {
 	err = withServer([]string{"--dir", dir}, func(p *process) error {
 		if err := fillAll(p.addr, keyspace{"m:", 16, 0, crashKeys}, never); err != nil {
@@ -77,17 +76,17 @@ func firstSave(dir string) (span time.Duration, err error) {
 	return span, err
 }
 
-// crashed is what a round of killWhileSaving found and did.
+// crashed is the result of a round of killWhileSaving.
 type crashed struct {
-	keys    int  // loaded
-	charged int  // times that the key of the rounds had been charged in what was loaded
-	cut     bool // the save had not ended when the server was killed
+	keys    int  // number of loaded keys
+	charged int  // charges of the key of the rounds in the loaded state
+	cut     bool // the save was incomplete when the server was killed
 }
 
 const chargeRound = "CL.THROTTLE round 1000 1 86400"
 
-// killWhileSaving starts a server, which loads the snapshot, changes something, and kills it
-// so long after a save began.
+// killWhileSaving starts a server on the snapshot, charges a key, starts a save, and kills the
+// server after the given time.
 func killWhileSaving(dir string, after time.Duration) (r crashed, err error) {
 	p, err := startServer("--dir", dir)
 	if err != nil {
@@ -108,7 +107,7 @@ func killWhileSaving(dir string, after time.Duration) (r crashed, err error) {
 	return r, err
 }
 
-// look finds out what was loaded. Each charge lengthens the time that the key stays by a day.
+// look reads the loaded state. Each charge adds a day to the TTL of the key of the rounds.
 func (r *crashed) look(addr string) error {
 	text, err := infoField(addr, "persistence", "rdb_last_load_keys_loaded")
 	if err != nil {
@@ -125,7 +124,7 @@ func (r *crashed) look(addr string) error {
 	return err
 }
 
-// damage changes bits of a snapshot, and cuts it, and asks the program what it thinks of it.
+// damage flips bits of a snapshot, truncates it, and runs "throttled check" on the results.
 func damage(dir string, b *board) error {
 	whole, err := os.ReadFile(filepath.Join(dir, "dump.thr"))
 	if err != nil {
@@ -159,7 +158,7 @@ func damage(dir string, b *board) error {
 	return nil
 }
 
-// refuses reports whether "throttled check" refuses a file of the given content.
+// refuses reports whether "throttled check" rejects a file with the given content.
 func (p *process) refuses(content []byte) (bool, error) {
 	path := filepath.Join(p.dir, "checked.thr")
 	if err := os.WriteFile(path, content, 0o600); err != nil {

@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// crowd is a load under which a machine of two cores has no processor time left for three nodes.
+// crowd is a load that leaves a machine with two cores no processor time for three nodes.
 var crowd = shape{"4000 connections, depth 16", []string{"-conns", "4000", "-depth", "16", "-duration", "20s"}}
 
-// elections overloads the leader of a cluster of three, and shows whether heartbeats get through.
+// elections overloads the leader of a cluster of three, and checks that heartbeats are not delayed.
 func elections(_ settings, b *board) error {
 	return withPrograms(func(server string, g generator) error {
 		nodes, err := startGroup(server, "--raft-fsync", "no")
@@ -45,11 +45,11 @@ func overload(nodes *group, g generator, b *board) error {
 	return nil
 }
 
-// heartbeats sums what the nodes count about the heartbeats that they have sent.
+// heartbeats is the sum of the nodes' counters of sent heartbeats.
 type heartbeats struct {
 	answered, slow float64
 	longest        float64 // microseconds
-	term           float64 // of Raft
+	term           float64 // Raft term
 }
 
 func (g *group) heartbeats() (sum heartbeats, err error) {

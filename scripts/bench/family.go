@@ -7,16 +7,16 @@ import (
 	"strconv"
 )
 
-// relative is a limiter command and what it may cost, as a ratio to CL.THROTTLE.
+// relative is a limiter command and the bar of its cost as a ratio to CL.THROTTLE.
 type relative struct {
 	name    string
-	command string  // as throttled-bench takes it
-	bar     float64 // CPU of the server for a request; 0: no bar
+	command string  // in the syntax of throttled-bench
+	bar     float64 // server CPU per request; 0: no bar
 }
 
-// family are the limiter commands, the one that the others are compared with first. Their
-// limits are so high that every request is admitted and has to be stored, and give so little
-// back that the keys stay in use.
+// family lists the limiter commands. The first is the reference of the others. The limits are so
+// high that every request is admitted and must be stored, and restore so little that the keys stay
+// in use.
 var family = []relative{
 	{"CL.THROTTLE", "CL.THROTTLE throttle:{key} 99999 1 60", 0},
 	{"CL.WINDOW SLIDING", "CL.WINDOW sliding:{key} 1000000 1h", 1.3},
@@ -29,15 +29,15 @@ var family = []relative{
 	{"CL.ALL of three algorithms", "CL.ALL 1 THROTTLE second:{key} 99999 1 60 WINDOW sliding:{key} 1000000 1h BUCKET bucket:{key} 1000000 1 60", 2.2},
 }
 
-// familyDepths are the pipelines in which the family is measured, and how many requests make
-// CPU times that are counted in hundredths of a second exact enough.
+// familyDepths lists the pipeline depths of the measurement, with enough requests for CPU times
+// with a resolution of 10 ms.
 var familyDepths = []struct{ pipeline, requests int }{{1, 200_000}, {16, 1_500_000}, {100, 3_000_000}}
 
-// familyKeys is how many keys each command has.
+// familyKeys is the number of keys of each command.
 const familyKeys = 100_000
 
-// compareFamily measures what each limiter command costs. The rounds alternate between the
-// commands, so that a noisy moment does not fall on one of them alone.
+// compareFamily measures the cost of each limiter command. The rounds alternate between the
+// commands, so that a noisy moment does not affect only one of them.
 func compareFamily(s settings, b *board) error {
 	return withGenerator(func(g generator) error {
 		return withServer(nil, func(p *process) error {
@@ -64,7 +64,7 @@ func showFamily(pipeline int, costs []float64, b *board) {
 	}
 }
 
-// costs returns the medians of the microseconds of CPU that a request of each command takes.
+// costs returns the median CPU microseconds per request of each command.
 func (g generator) costs(addr string, pipeline, requests int, s settings) ([]float64, error) {
 	rounds := make([][]float64, len(family))
 	for range s.rounds {

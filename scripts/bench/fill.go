@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// Limits whose keys stay for the length of any measurement, with nothing given back
-// meanwhile: max burst, count, period.
+// Limits of keys that outlast any measurement and restore nothing meanwhile: max burst, count,
+// period.
 const (
 	never = "9 1 86400"
 	roomy = "1000 1 86400"
@@ -24,8 +24,8 @@ const (
 	fillDepth = 500
 )
 
-// keyspace is the keys prefix + number, for the numbers from..to-1, filled up with zeros to
-// a size.
+// keyspace is the set of keys prefix + number for the numbers from..to-1. Numbers are padded with
+// zeros to keys of size bytes.
 type keyspace struct {
 	prefix   string
 	size     int
@@ -44,7 +44,7 @@ func (k keyspace) append(to []byte, n int) []byte {
 	return append(to, number...)
 }
 
-// outcome counts the replies of a fill.
+// outcome counts the replies to the commands of a fill.
 type outcome struct{ admitted, limited, failed int }
 
 func (o *outcome) add(other outcome) {
@@ -53,8 +53,8 @@ func (o *outcome) add(other outcome) {
 	o.failed += other.failed
 }
 
-// fill charges each key of a keyspace once, over some connections at once. The limit is
-// max burst, count, period and quantity as they stand in CL.THROTTLE.
+// fill charges each key of a keyspace once, over several concurrent connections. limit is max
+// burst, count, period and optionally quantity, as in CL.THROTTLE.
 func fill(addr string, keys keyspace, limit string) (outcome, error) {
 	return send(addr, keys.from, keys.to, func(to []byte, n int) []byte {
 		to = append(to, "CL.THROTTLE "...)
@@ -63,8 +63,8 @@ func fill(addr string, keys keyspace, limit string) (outcome, error) {
 	})
 }
 
-// send sends the limiter commands that appendTo makes of the numbers from..to-1, over some
-// connections at once.
+// send sends the limiter commands that appendTo generates for the numbers from..to-1, over several
+// concurrent connections.
 func send(addr string, from, to int, appendTo func(to []byte, n int) []byte) (outcome, error) {
 	var all outcome
 	outcomes, errs := make([]outcome, fillConns), make([]error, fillConns)
@@ -80,7 +80,7 @@ func send(addr string, from, to int, appendTo func(to []byte, n int) []byte) (ou
 	return all, errors.Join(errs...)
 }
 
-// fillAll is fill where every charge has to be admitted.
+// fillAll is fill, but returns an error unless every charge is admitted.
 func fillAll(addr string, keys keyspace, limit string) error {
 	o, err := fill(addr, keys, limit)
 	if err == nil && o.admitted != keys.count() {
@@ -144,8 +144,8 @@ func (o *outcome) read(r *bufio.Reader) error {
 	return nil
 }
 
-// command sends one inline command on a connection of its own and returns the reply: a
-// line, the text of a bulk string, or those of an array, each on a line.
+// command sends one inline command on its own connection and returns the reply: a line, the text of
+// a bulk string, or the elements of an array, one per line.
 func command(addr, text string) (string, error) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {

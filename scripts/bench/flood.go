@@ -9,7 +9,7 @@ const (
 	floodLimit = 256 // MiB of maxmemory
 	floodKeys  = 20_000_000
 	exhausted  = 100_000 // keys that are exhausted before the flood
-	longKeys   = 20_000  // keys at the end of the flood, each of which takes the room of thousands
+	longKeys   = 20_000  // keys at the end of the flood, each far larger than the others
 	longKey    = 30_000  // bytes
 
 	othersLimit     = 6 // MiB of maxmemory
@@ -20,8 +20,8 @@ const (
 
 var policies = []string{"noeviction", "evict-smallest-debt"}
 
-// flood exhausts keys, floods the server with others far beyond its memory limit, and checks
-// that it stayed within bounds and still has them.
+// flood exhausts keys, floods the server with other keys far beyond its memory limit, and checks
+// that its memory is bounded and the exhausted keys are kept.
 func flood(_ settings, b *board) error {
 	if err := floodWithOthers(b); err != nil {
 		return err
@@ -70,8 +70,8 @@ func floodOne(p *process, policy string, b *board) error {
 	return nil
 }
 
-// algorithms are the limiter commands with a key, a limit, the limit less one, a period and a
-// quantity.
+// algorithms lists the limiter commands as formats of a key, a limit, the limit less one, a period
+// and a quantity.
 var algorithms = []struct{ name, form string }{
 	{"THROTTLE", "CL.THROTTLE %[1]s %[3]d %[2]d %[4]s %[5]d"},
 	{"SLIDING", "CL.WINDOW %[1]s %[2]d %[4]s %[5]d SLIDING"},
@@ -82,11 +82,11 @@ var algorithms = []struct{ name, form string }{
 	{"LEAKY", "CL.LEAKY %[1]s %[2]d %[2]d %[4]s %[5]d"},
 }
 
-// halfUsed are limits, and quantities of at most half of them.
+// halfUsed lists limits, and quantities of at most half of them.
 var halfUsed = []struct{ limit, quantity int }{{1000, 1}, {5, 1}, {10, 5}, {1000, 500}}
 
-// floodWithOthers exhausts keys of five a minute, and floods the server with keys of each
-// algorithm and of all periods, each at most half used.
+// floodWithOthers exhausts keys of five a minute, and floods the server with keys of each algorithm
+// and of several periods, each at most half used.
 func floodWithOthers(b *board) error {
 	args := []string{"--maxmemory", fmt.Sprintf("%dmb", othersLimit), "--maxmemory-policy", "evict-smallest-debt"}
 	for _, a := range algorithms {

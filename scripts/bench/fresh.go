@@ -13,8 +13,8 @@ import (
 
 const maxFresh = 60 * time.Second
 
-// fresh clones the repository, does what its README says, and waits for the first reply.
-// The modules are there, but nothing has been compiled yet, as on a new machine.
+// fresh clones the repository, runs the command of the README, and waits for the first reply. The
+// modules are downloaded, but nothing is compiled yet, as on a new machine.
 func fresh(_ settings, b *board) (err error) {
 	dir, err := os.MkdirTemp("", "throttled-fresh-")
 	if err != nil {
@@ -33,7 +33,7 @@ func fresh(_ settings, b *board) (err error) {
 	run := exec.Command("make", "run", "ARGS=--port "+port)
 	run.Dir = clone
 	run.Env = append(os.Environ(), "GOCACHE="+filepath.Join(dir, "cache"))
-	// A group of its own, so that make and the server both get the signal, as by Ctrl-C.
+	// A separate process group makes the signal reach both make and the server, as Ctrl-C does.
 	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := run.Start(); err != nil {
 		return err
@@ -49,7 +49,7 @@ func fresh(_ settings, b *board) (err error) {
 	return nil
 }
 
-// freePort returns a port that nobody listens on at this moment.
+// freePort returns a port that is free at the moment.
 func freePort() (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -59,7 +59,7 @@ func freePort() (string, error) {
 	return port, errors.Join(err, ln.Close())
 }
 
-// firstReply asks until there is an answer.
+// firstReply retries until the server answers.
 func firstReply(addr string, deadline time.Time) error {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()

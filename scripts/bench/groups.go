@@ -16,13 +16,13 @@ import (
 const (
 	groupClients = 16
 	groupKeys    = 24
-	groupMost    = 8           // limits in one call
-	groupWait    = time.Second // the longest that a caller may wait for a reply
+	groupMost    = 8           // largest number of limits in one call
+	groupWait    = time.Second // bar of the longest wait for a reply
 )
 
-// groupSpecs are the limits that groups are made of. None gives anything back for a day, so
-// that what is in use at the end is what has been charged. Every second one is so small that
-// it refuses often.
+// groupSpecs returns the limits of which groups consist. None restores units within a day, so the
+// used units at the end equal the charged units. Every second limit is so small that it refuses
+// often.
 func groupSpecs() []string {
 	forms := []string{
 		"THROTTLE %s %[3]d 1 1d", "WINDOW %s %[2]d 36500d", "BUCKET %s %[2]d 1 1d",
@@ -34,18 +34,17 @@ func groupSpecs() []string {
 		if i%2 == 1 {
 			limit = 40 + 10*i
 		} else if i%len(forms) == 4 {
-			limit = 8000 // what a log can hold
+			limit = 8000 // the capacity of a log
 		} else if i%len(forms) != 1 && i%len(forms) != 5 {
-			limit = 100_000 // days fit the clock
+			limit = 100_000 // the days fit the clock
 		}
 		specs[i] = fmt.Sprintf(forms[i%len(forms)], fmt.Sprint("group:", i), limit, limit-1)
 	}
 	return specs
 }
 
-// groups lets clients ask for groups of limits over the same few keys, and give them back.
-// At the end each key must have been charged exactly as often as groups with it were
-// admitted and not given back.
+// groups has clients charge and refund groups of limits over the same few keys. At the end each key
+// must be charged exactly as often as groups with it were admitted and not refunded.
 func groups(s settings, b *board) error {
 	return withServer(nil, func(p *process) error {
 		specs := groupSpecs()
@@ -60,15 +59,15 @@ func groups(s settings, b *board) error {
 	})
 }
 
-// member is what one client has seen.
+// member is the record of one client.
 type member struct {
 	calls, refused int
 	charged        [groupKeys]int64
-	longest        time.Duration // that it waited for a reply
+	longest        time.Duration // longest wait for a reply
 	err            error
 }
 
-// joinGroups charges groups, and gives some of them back.
+// joinGroups charges groups, and refunds some of them.
 func joinGroups(addr string, specs []string, end time.Time, seed uint64) (m member) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -77,7 +76,7 @@ func joinGroups(addr string, specs []string, end time.Time, seed uint64) (m memb
 	defer func() { _ = c.Close() }()
 	replies := bufio.NewReader(c)
 	r := rand.New(rand.NewPCG(seed, 8))
-	var held [][]int // groups that have been admitted and not given back
+	var held [][]int // groups that are admitted and not refunded
 	for begin := time.Now(); begin.Before(end); begin = time.Now() {
 		keys, quantity := r.Perm(groupKeys)[:1+r.IntN(groupMost)], int64(1)
 		if n := len(held); n > 0 && r.IntN(5) < 2 {
@@ -107,7 +106,8 @@ func joinGroups(addr string, specs []string, end time.Time, seed uint64) (m memb
 	return m
 }
 
-// askGroup sends a CL.ALL and returns its decisions: the deciding one, and each.
+// askGroup sends a CL.ALL and returns its decisions: the deciding one, followed by that of each
+// limit.
 func askGroup(w io.Writer, r *bufio.Reader, specs []string, keys []int, quantity int64) ([][]int64, error) {
 	text := "CL.ALL " + strconv.FormatInt(quantity, 10)
 	for _, key := range keys {
@@ -158,7 +158,7 @@ func readNumbers(r *bufio.Reader, n int64) (list []int64, err error) {
 	return list, nil
 }
 
-// readNumber reads a line that is a number behind a type.
+// readNumber reads a line with a type byte and a number.
 func readNumber(r *bufio.Reader, kind byte) (int64, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
@@ -170,7 +170,7 @@ func readNumber(r *bufio.Reader, kind byte) (int64, error) {
 	return strconv.ParseInt(strings.TrimSpace(line[1:]), 10, 64)
 }
 
-// judgeGroups holds the state that the keys are in against what the clients have seen.
+// judgeGroups compares the state of the keys with the records of the clients.
 func judgeGroups(addr string, specs []string, members []member, b *board) error {
 	var all member
 	fewest := members[0].calls
@@ -201,7 +201,7 @@ func judgeGroups(addr string, specs []string, members []member, b *board) error 
 	return nil
 }
 
-// wrongCharges counts the keys that have not been charged as often as they should.
+// wrongCharges counts the keys whose used units differ from the charges.
 func wrongCharges(addr string, specs []string, charged [groupKeys]int64) (wrong int, err error) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {

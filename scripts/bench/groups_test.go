@@ -18,15 +18,15 @@ func TestReadGroup(t *testing.T) {
 	}
 	for n := range len(groupReply) {
 		if _, err := readGroup(bufio.NewReader(strings.NewReader(groupReply[:n]))); err == nil {
-			t.Errorf("%q is read", groupReply[:n])
+			t.Errorf("%q: no error", groupReply[:n])
 		}
 	}
 	if _, err := readGroup(bufio.NewReader(strings.NewReader("-OOM no\r\n"))); err == nil {
-		t.Error("an error is read")
+		t.Error("error reply: no error")
 	}
 }
 
-// TestWrongCharges has a server answer that both limits have one in use.
+// TestWrongCharges uses a server that replies that each limit has one unit in use.
 func TestWrongCharges(t *testing.T) {
 	specs := groupSpecs()
 	reply := "*29\r\n:0\r\n:9\r\n:8\r\n:-1\r\n:1\r\n" + strings.Repeat("*5\r\n:0\r\n:9\r\n:8\r\n:-1\r\n:1\r\n", groupKeys)
@@ -58,10 +58,10 @@ func TestWrongCharges(t *testing.T) {
 	}
 }
 
-// TestJudgeGroups: what proves nothing is no success.
+// TestJudgeGroups checks that a failed client is an error.
 func TestJudgeGroups(t *testing.T) {
 	b := &board{}
 	if err := judgeGroups("127.0.0.1:0", groupSpecs(), []member{{calls: 5, err: net.ErrClosed}}, b); err == nil {
-		t.Error("a client that failed is taken for a success")
+		t.Error("failed client: no error")
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// hotLimit is a limit on the hot key. The first never gives a unit back while the
-// measurement runs, so the count is exact to the unit; the second gives many back.
+// hotLimit is a limit on the hot key. The first restores no unit during the measurement, so the
+// count is exact to the unit. The second restores many.
 type hotLimit struct{ maxBurst, count, period int64 }
 
 var hotLimits = []hotLimit{
@@ -21,8 +21,8 @@ var hotLimits = []hotLimit{
 	{9_999, 20_000, 1},
 }
 
-// hotKey lets many connections ask for one key as fast as they can, and holds what has
-// been admitted against what the limit allows in the time that passed.
+// hotKey has many connections request one key as fast as possible, and compares the admitted units
+// with the limit for the elapsed time.
 func hotKey(s settings, b *board) (err error) {
 	server, err := startServer()
 	if err != nil {
@@ -59,8 +59,8 @@ func hammer(addr, key string, l hotLimit, s settings, b *board) error {
 		}
 		all.add(r)
 	}
-	// All was decided within the time elapsed. And when the last refusal was decided, less
-	// than a unit was left of the limit and of what had come back since the first decision.
+	// All requests were decided within the elapsed time. When the last refusal was decided, less
+	// than a unit remained of the limit and of the units restored since the first decision.
 	most := limit.Max + int64(elapsed/limit.Interval)
 	least := min(limit.Max-1+int64(all.lastRefused.Sub(all.firstReply)/limit.Interval), all.asked)
 	b.note("%d connections, %s: %d asked in %v, %d admitted, allowed %d to %d",
@@ -70,11 +70,11 @@ func hammer(addr, key string, l hotLimit, s settings, b *board) error {
 	return nil
 }
 
-// result is what one connection, or all of them, have seen.
+// result is the record of one connection, or of all connections.
 type result struct {
 	asked, admitted int64
 	firstReply      time.Time
-	lastRefused     time.Time // when the last request that was refused had not been sent yet
+	lastRefused     time.Time // time just before the last refused request was sent
 	err             error
 }
 
@@ -89,7 +89,7 @@ func (r *result) add(other result) {
 	}
 }
 
-// ask sends a request again and again, and counts how many are admitted.
+// ask sends a request repeatedly, and counts the admitted ones.
 func ask(addr, request string, end time.Time) (r result) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -117,7 +117,7 @@ func ask(addr, request string, end time.Time) (r result) {
 	return r
 }
 
-// readDecision reads an array of five integers and returns whether the first is 1.
+// readDecision reads an array of five integers and reports whether the first is 1.
 func readDecision(r *bufio.Reader) (limited bool, err error) {
 	for i := range 6 {
 		line, err := r.ReadString('\n')

@@ -10,12 +10,12 @@ import (
 
 const (
 	maxIdleBytes   = 20 << 10
-	perLoopback    = 5000 // connections from one source address, well below the ports it has
+	perLoopback    = 5000 // connections per source address, well below its number of ports
 	replyPatience  = 30 * time.Second
 	tooManyClients = "-ERR max number of clients reached\r\n"
 )
 
-// idle opens many connections that say PING once and nothing more, and one too many.
+// idle opens many connections that send one PING each and then idle, and one more than the limit.
 func idle(s settings, b *board) (err error) {
 	server, err := startServer("--maxclients", fmt.Sprint(s.idle))
 	if err != nil {
@@ -61,13 +61,13 @@ func idle(s settings, b *board) (err error) {
 	return exchange(conns[0], "PING\r\n", "+PONG\r\n")
 }
 
-// dialFrom connects from one of several loopback addresses, each with ports of its own.
+// dialFrom dials from one of several loopback addresses, each of which has its own ports.
 func dialFrom(n int, addr string) (net.Conn, error) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+n))}, Timeout: replyPatience}
 	return d.Dial("tcp", addr)
 }
 
-// exchange sends a request and expects a reply.
+// exchange sends a request and compares the reply with want.
 func exchange(c net.Conn, request, want string) error {
 	if err := c.SetDeadline(time.Now().Add(replyPatience)); err != nil {
 		return err

@@ -15,8 +15,8 @@ const (
 	joinWithin = 60 * time.Second
 )
 
-// joining looks at a cluster of a million keys that is being asked all the time: how long those
-// who ask wait while the leader takes snapshots, and how soon a new node has a vote.
+// joining measures a loaded cluster of a million keys: latencies while the leader takes snapshots,
+// and the time until a new node has a vote.
 func joining(s settings, b *board) error {
 	return withPrograms(func(server string, g generator) error {
 		nodes, err := startGroup(server, "--raft-fsync", "no")
@@ -55,7 +55,7 @@ func joinGroup(nodes *group, g generator, s settings, b *board) error {
 	return joinOne(nodes, leader, g, b)
 }
 
-// whileSaving runs a load while the leader takes one snapshot after the other.
+// whileSaving runs a load while the leader takes consecutive snapshots.
 func whileSaving(addr string, saves *int, load func() (latencies, error)) (l latencies, err error) {
 	var over atomic.Bool
 	saved := make(chan error, 1)
@@ -74,7 +74,7 @@ func whileSaving(addr string, saves *int, load func() (latencies, error)) (l lat
 	return l, errors.Join(err, <-saved)
 }
 
-// joinOne lets a node join while the leader is being asked.
+// joinOne adds a node while the leader is loaded.
 func joinOne(nodes *group, leader *node, g generator, b *board) error {
 	addrs, err := freeAddrs(2)
 	if err != nil {
@@ -132,7 +132,7 @@ func awaitVote(addr, id string) error {
 	}
 }
 
-// votes reports whether a line about a node says that it has a vote.
+// votes reports whether the reply to CL.CLUSTER NODES lists a node as a voter.
 func votes(nodes, id string) bool {
 	for line := range strings.Lines(nodes) {
 		if strings.HasPrefix(line, id+" ") {

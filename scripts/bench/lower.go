@@ -11,13 +11,13 @@ import (
 const (
 	lowerFrom  = 10      // MiB of maxmemory
 	lowerTo    = 1       // MiB
-	lowerKeys  = 400_000 // that are more than fit
-	lowerAtEnd = 200     // new keys that are sent right behind the command
+	lowerKeys  = 400_000 // more than fit
+	lowerAtEnd = 200     // new keys in the same write as the command
 	lowerBar   = 2 * time.Second
 )
 
-// lower lowers maxmemory, with and without a log, and checks that new keys are refused from that
-// command on, and how long it takes to get below the limit.
+// lower lowers maxmemory, with and without a data directory. It checks that new keys are refused
+// from that command on, and measures the time until memory is below the limit.
 func lower(_ settings, b *board) error {
 	for _, durable := range []bool{false, true} {
 		for _, policy := range policies {
@@ -75,8 +75,8 @@ func lowerOne(p *process, policy string, durable bool, b *board) error {
 	}
 }
 
-// lowerAndAdd sends, in one write, the command and new keys, and returns how many of them were
-// admitted.
+// lowerAndAdd sends the command and new keys in one write, and returns the number of decided new
+// keys.
 func lowerAndAdd(addr string) (admitted int, err error) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {

@@ -1,27 +1,27 @@
-// Command bench prints the figures by which the server is judged, each beside its bar.
-// It runs the real binary on a loopback port, and exits with 1 if a bar is missed.
+// Command bench prints the performance figures of the server, each beside its bar. It runs the real
+// binary on a loopback port, and exits with 1 if a bar is missed.
 //
-//	bench compare   CPU and throughput at several pipeline depths, beside a peer
-//	bench idle      memory of idle connections, and the one too many
-//	bench hotkey    many connections on one key: admitted exactly
-//	bench family    what each limiter command costs beside CL.THROTTLE
-//	bench groups    clients that charge and give back several limits at once
+//	bench compare   CPU and throughput at several pipeline depths, compared with a peer
+//	bench idle      memory of idle connections, and one connection above the limit
+//	bench hotkey    many connections on one key: exact admission
+//	bench family    cost of each limiter command relative to CL.THROTTLE
+//	bench groups    concurrent clients that charge and refund several limits in one call
 //	bench fresh     from git clone to the first reply
-//	bench table     decisions on one core and on two, beside what memory alone takes
-//	bench memory    memory of ten million keys, beside a peer's
-//	bench flood     floods of new keys at maxmemory, of each algorithm, and keys that were exhausted before
-//	bench resident  the memory of the process under floods, beside maxmemory
-//	bench lower     maxmemory is lowered to a tenth
-//	bench clients   floods of clients that hold memory, connections and passwords
-//	bench tail      latency at many keys beside that at few
-//	bench pauses    the longest that growth, expiry and saves make a decision wait
+//	bench table     decisions on one core and on two, compared with memory access
+//	bench memory    memory of ten million keys, compared with a peer
+//	bench flood     floods of new keys at maxmemory, of each algorithm, with keys exhausted before
+//	bench resident  RSS under floods, compared with maxmemory
+//	bench lower     lowering maxmemory to a tenth
+//	bench clients   clients that exhaust memory, connections and password attempts
+//	bench tail      latency with many keys compared with few
+//	bench pauses    the longest delay of a decision by growth, expiry and saves
 //	bench expiry    latency while millions of keys expire
-//	bench snapshots saving and loading ten million keys, and serving meanwhile
-//	bench crash     kill -9 during saves; changed bits and cuts
-//	bench replication  a cluster of three: beside a peer with replicas, and beside itself alone
+//	bench snapshots saving and loading ten million keys, and latency meanwhile
+//	bench crash     kill -9 during saves; flipped bits and truncation
+//	bench replication  a cluster of three: compared with a replicated peer, and with a standalone server
 //	bench joining      a cluster of a million keys while it saves, and while a node joins
-//	bench elections    a cluster of three whose machine is overloaded: elections, slow heartbeats
-//	bench all       all of them; compare, memory and replication show the peer only with -peer
+//	bench elections    a cluster of three on an overloaded machine: elections, slow heartbeats
+//	bench all       all of them; compare, memory and replication include the peer only with -peer
 package main
 
 import (
@@ -33,7 +33,7 @@ import (
 	"time"
 )
 
-// settings are the flags of all sub-commands.
+// settings holds the flags of all subcommands.
 type settings struct {
 	peer    string
 	rounds  int
@@ -116,7 +116,7 @@ func run(args []string) error {
 	return nil
 }
 
-// board prints figures beside their bars, and counts those that are missed.
+// board prints figures beside their bars, and counts the missed ones.
 type board struct{ missed int }
 
 func (b *board) atMost(what string, got, bar float64, unit string) {

@@ -9,11 +9,11 @@ const (
 	manyKeys    = 10_000_000
 	peerKeys    = 1_000_000
 	maxPer16    = 64 // bytes of RSS for a key of 16 bytes
-	maxBeside40 = 48 // and for one of 40 bytes, beside those 40
+	maxBeside40 = 48 // bytes of RSS for a key of 40 bytes, in addition to those 40
 )
 
-// memory fills servers with keys and shows what they take: of throttled all that it has, of
-// a peer what the keys have added.
+// memory fills servers with keys and prints the memory per key: for throttled the whole RSS, for a
+// peer the growth of its RSS.
 func memory(s settings, b *board) error {
 	if s.peer != "" {
 		before, err := residentOf(s.peer)
@@ -41,7 +41,7 @@ func memory(s settings, b *board) error {
 	return nil
 }
 
-// withServer starts a server, and stops it when use is done with it.
+// withServer starts a server, calls use, and stops the server.
 func withServer(args []string, use func(p *process) error) error {
 	p, err := startServer(args...)
 	if err != nil {
@@ -58,7 +58,7 @@ func residentOf(addr string) (int64, error) {
 	return residentBytes(pid)
 }
 
-// residentFilled returns the memory of a server that it has filled with keys.
+// residentFilled fills a server with keys and returns its RSS.
 func residentFilled(addr string, n, size int) (int64, error) {
 	if err := fillAll(addr, keyspace{"m:", size, 0, n}, never); err != nil {
 		return 0, err

@@ -21,7 +21,7 @@ type group struct {
 	nodes []*node
 }
 
-// node is one process of it.
+// node is one process of a group.
 type node struct {
 	id, addr string
 	args     []string
@@ -33,7 +33,7 @@ const (
 	lookEvery  = 5 * time.Millisecond
 )
 
-// freeAddrs returns addresses on loopback that nobody listens on.
+// freeAddrs returns n free loopback addresses.
 func freeAddrs(n int) ([]string, error) {
 	addrs := make([]string, n)
 	for i := range addrs {
@@ -50,7 +50,8 @@ func freeAddrs(n int) ([]string, error) {
 // groupSize is the number of nodes in a group.
 const groupSize = 3
 
-// startGroup starts the nodes of a group with data in a new directory, and waits until one of them leads.
+// startGroup starts the nodes of a group with data in a new directory, and waits until one of them
+// leads.
 func startGroup(binary string, args ...string) (*group, error) {
 	dir, err := os.MkdirTemp("", "throttled-bench-")
 	if err != nil {
@@ -104,7 +105,7 @@ func (n *node) kill() error {
 	return err
 }
 
-// role returns what INFO says.
+// role returns the role in INFO, or "" if the node does not answer.
 func (n *node) role() string {
 	text, err := infoField(n.addr, "replication", "role")
 	if err != nil {
@@ -113,7 +114,7 @@ func (n *node) role() string {
 	return text
 }
 
-// leader waits for a node that leads.
+// leader waits for a leader and returns it.
 func (g *group) leader() (*node, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), formWithin)
 	defer cancel()
@@ -133,7 +134,7 @@ func (g *group) leader() (*node, error) {
 	}
 }
 
-// stop ends all nodes, and removes their data.
+// stop stops all nodes, and removes their data.
 func (g *group) stop() error {
 	var errs []error
 	for _, n := range g.nodes {

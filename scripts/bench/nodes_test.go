@@ -32,14 +32,14 @@ func TestVotes(t *testing.T) {
 	const nodes = "n1 raft=a:1 role=leader self host=a port=1\nn2 raft=a:2 role=follower host=a port=2\nn3 raft=a:3 role=learner host=a port=3\n"
 	for id, want := range map[string]bool{"n1": true, "n2": true, "n3": false, "n4": false, "n": false} {
 		if got := votes(nodes, id); got != want {
-			t.Errorf("%s has a vote: %t", id, got)
+			t.Errorf("votes(%s) = %t", id, got)
 		}
 	}
 }
 
-// TestGroup starts nodes, kills the one that leads and finds the next.
+// TestGroup starts nodes, kills the leader and waits for the next one.
 func TestGroup(t *testing.T) {
-	t.Chdir("../..") // where the programs are built
+	t.Chdir("../..") // the root of the module, where the programs are built
 	err := withPrograms(func(server string, _ generator) error {
 		nodes, err := startGroup(server, "--raft-fsync", "no")
 		if err != nil {
@@ -59,7 +59,7 @@ func TestGroup(t *testing.T) {
 		}
 		second, err := nodes.leader()
 		if err == nil && second == first {
-			t.Error("a node that was killed leads")
+			t.Error("the killed node is still the leader")
 		}
 		return err
 	})

@@ -12,18 +12,17 @@ import (
 	"time"
 )
 
-// works are the kinds of work that BenchmarkPauses measures.
+// works lists the kinds of work that BenchmarkPauses measures.
 var works = []string{"grow-index", "grow-arena", "compact", "evict", "reclaim", "sweep", "copy"}
 
-// pauses are the fields of INFO that tell the longest time that a decision may have had to
-// wait for work of each kind.
+// pauses lists the kinds of work for which INFO reports the longest delay of a decision.
 var pauses = []string{"growth", "compaction", "eviction", "sweep", "snapshot", "gc"}
 
-// longestPauses has a server do, under full load and with ten million keys, all that can make
-// a decision wait: grow, expire, compact, evict and save. It has a core to itself, since the
-// longest wait would otherwise be the one for the load to leave the processor. The bars are
-// for the clock on the wall, as that is what a caller waits by. What explains a miss stands
-// below them: what the system takes to hand out memory, and the processor time of each work.
+// longestPauses makes a server with ten million keys do, under full load, all work that can delay a
+// decision: grow, expire, compact, evict and save. The server has its own core, since the longest
+// delay would otherwise be the wait for the processor. The bars are for wall-clock time, which is
+// the time that a caller waits. The figures below them explain a miss: the time in which the system
+// allocates memory, and the processor time of each kind of work.
 func longestPauses(_ settings, b *board) (err error) {
 	last := runtime.NumCPU() - 1
 	if last == 0 {
@@ -40,8 +39,8 @@ func longestPauses(_ settings, b *board) (err error) {
 	return errors.Join(provoke(p.addr), showPauses(p.addr, b), p.stop(), showFirstTouch(b), showWorks(b))
 }
 
-// showWorks shows the processor time of each work on the shard of ten million keys where it
-// took longest, in each of three runs. What the system takes to hand out memory is in it.
+// showWorks prints the processor time of each kind of work on the slowest shard of ten million
+// keys, in each of three runs. It includes the time in which the system allocates memory.
 func showWorks(b *board) error {
 	out, err := exec.Command("go", "test", "-run", "^$", "-bench", "^BenchmarkPauses$", "-benchtime", "1x", "-count", "3", "./buckets").CombinedOutput()
 	if err != nil {
@@ -61,14 +60,14 @@ func showWorks(b *board) error {
 	return nil
 }
 
-// What growing a shard takes from the system, about, and how often it is measured.
+// The approximate memory that growing a shard allocates, and the number of measurements.
 const (
 	touchBytes = 256 << 10
 	touchTimes = 4000
 )
 
-// showFirstTouch measures how long the system takes to hand out fresh memory, which growing
-// a shard has to wait for, without the server having a part in it.
+// showFirstTouch measures the time in which the system provides fresh memory, independently of the
+// server. Growing a shard has to wait for it.
 func showFirstTouch(b *board) error {
 	took := make([]time.Duration, touchTimes)
 	for i := range took {
@@ -88,7 +87,7 @@ func showFirstTouch(b *board) error {
 	return nil
 }
 
-// confine lets this process run on some cores only.
+// confine restricts this process to some cores.
 func confine(cores string) error {
 	out, err := exec.Command("taskset", "-a", "-p", "-c", cores, strconv.Itoa(os.Getpid())).CombinedOutput()
 	if err != nil {
@@ -105,7 +104,7 @@ func provoke(addr string) error {
 	}{
 		{"PING", "a:", "9 1 86400"},
 		{"BGSAVE", "b:", "9 10 1"},   // expire soon
-		{"PING", "c:", "9 1 864000"}, // take their place
+		{"PING", "c:", "9 1 864000"}, // replace them
 		{"CONFIG SET maxmemory 400mb maxmemory-policy evict-smallest-debt", "d:", "9 1 864000"},
 	}
 	keys := keyspace{size: 16, to: manyKeys}

@@ -26,7 +26,7 @@ type process struct {
 
 var address = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
-// startServer builds the binary as a release is built and starts it on a free port.
+// startServer builds the binary with the flags of a release and starts it on a free port.
 func startServer(args ...string) (*process, error) { return startUnder(nil, args...) }
 
 // startUnder is startServer with a command that runs the binary.
@@ -62,7 +62,7 @@ func startUnder(wrapper []string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// awaitReady reads the log up to the line that says where the server is ready.
+// awaitReady reads the log up to the line with the address of the ready server.
 func awaitReady(log *bufio.Reader) (addr string, err error) {
 	said := ""
 	for {
@@ -79,7 +79,7 @@ func awaitReady(log *bufio.Reader) (addr string, err error) {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// stop ends the server as a supervisor does, and removes the binary.
+// stop stops the server with SIGTERM, and removes the binary.
 func (p *process) stop() error {
 	var err error
 	if p.cmd != nil && p.cmd.Process != nil {
@@ -88,14 +88,14 @@ func (p *process) stop() error {
 	return errors.Join(err, os.RemoveAll(p.dir))
 }
 
-// kill ends the server at once, and removes the binary.
+// kill kills the server, and removes the binary.
 func (p *process) kill() error {
 	err := p.cmd.Process.Kill()
 	_ = p.cmd.Wait() // reports the kill
 	return errors.Join(err, os.RemoveAll(p.dir))
 }
 
-// cpuSeconds returns the CPU time that a process has used, in user and in kernel mode.
+// cpuSeconds returns the CPU time of a process, in user and in kernel mode.
 func cpuSeconds(pid int) (float64, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -104,10 +104,10 @@ func cpuSeconds(pid int) (float64, error) {
 	return parseCPU(string(stat))
 }
 
-const ticksPerSecond = 100 // of /proc; the same on every Linux a Go program meets
+const ticksPerSecond = 100 // of /proc; the same on every Linux that Go supports
 
-// parseCPU reads fields 14 and 15 of /proc/PID/stat. The second field is a name in
-// brackets that may hold anything.
+// parseCPU reads fields 14 and 15 of /proc/PID/stat. The second field is a name in parentheses that
+// may contain any character.
 func parseCPU(stat string) (float64, error) {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
@@ -121,7 +121,7 @@ func parseCPU(stat string) (float64, error) {
 	return (user + system) / ticksPerSecond, err
 }
 
-// residentBytes returns the memory that the system counts for a process.
+// residentBytes returns the RSS of a process.
 func residentBytes(pid int) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -140,7 +140,7 @@ func parseResident(status string) (int64, error) {
 	return 0, errors.New("no VmRSS")
 }
 
-// pidOf returns the process that listens on an address of this machine.
+// pidOf returns the id of the process that listens on an address of this machine.
 func pidOf(addr string) (int, error) {
 	_, port, _ := strings.Cut(addr, ":")
 	out, err := exec.Command("redis-cli", "-p", port, "INFO", "server").Output()

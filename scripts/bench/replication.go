@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// shape is a load, with the bar for it as a ratio to what it is compared with.
+// shape is a load: its name and the flags of the load generator.
 type shape struct {
 	name  string
 	flags []string
 }
 
-// ample is a limit that nobody reaches, so that each request changes the state.
+// ample is a limit that is never reached, so that each request changes the state.
 const ample = "1000000000 1 1"
 
 var (
@@ -26,9 +26,9 @@ var (
 	denials     = shape{"one hot key, 95 % denied, 50 connections, depth 16", []string{"-conns", "50", "-depth", "16", "-dist", "hot", "-limit", "0 1 1"}}
 )
 
-// replication measures a cluster of three on this machine: in sync mode beside a peer with two
-// replicas, each of whose batches ends with WAIT 1 0, and in async mode beside throttled by
-// itself. The rounds alternate, so that a noisy moment does not fall on one of them alone.
+// replication measures a cluster of three on this machine: in sync mode compared with a peer with
+// two replicas, whose batches end with WAIT 1 0, and in async mode compared with a standalone
+// throttled. The rounds alternate, so that a noisy moment does not affect only one of them.
 func replication(s settings, b *board) error {
 	return withPrograms(func(server string, g generator) error {
 		return errors.Join(
@@ -40,7 +40,7 @@ func replication(s settings, b *board) error {
 	})
 }
 
-// withPrograms builds the server and the load generator, and removes them in the end.
+// withPrograms builds the server and the load generator, calls use, and removes them.
 func withPrograms(use func(server string, g generator) error) error {
 	dir, err := os.MkdirTemp("", "throttled-bench-")
 	if err != nil {
@@ -61,7 +61,7 @@ func withPrograms(use func(server string, g generator) error) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-// withLeader starts three nodes, and calls use with the address of the one that leads.
+// withLeader starts three nodes, and calls use with the address of the leader.
 func withLeader(server string, use func(addr string) error, args ...string) error {
 	nodes, err := startGroup(server, args...)
 	if err != nil {
@@ -74,7 +74,7 @@ func withLeader(server string, use func(addr string) error, args ...string) erro
 	return errors.Join(err, nodes.stop())
 }
 
-// compareSync compares sync mode with the peer, with the log on disk or not.
+// compareSync compares sync mode with the peer, with --raft-fsync as given.
 func compareSync(s settings, b *board, server string, g generator, fsync string, bar float64) error {
 	if s.peer == "" {
 		b.note("sync, fsync %s: no -peer, only throttled's own figures", fsync)
@@ -94,8 +94,8 @@ func compareSync(s settings, b *board, server string, g generator, fsync string,
 	}, "--raft-fsync", fsync)
 }
 
-// compareAlone compares a cluster with throttled by itself: in async mode under the usual loads, and
-// in sync mode where nearly all is denied.
+// compareAlone compares a cluster with a standalone throttled: in async mode under the usual loads,
+// and in sync mode under a load that is mostly denied.
 func compareAlone(s settings, b *board, server string, g generator) error {
 	alone, err := startServer()
 	if err != nil {
@@ -118,7 +118,7 @@ func compareAlone(s settings, b *board, server string, g generator) error {
 	return errors.Join(err, alone.stop())
 }
 
-// lonelyLatency measures what one client waits for that asks one thing at a time.
+// lonelyLatency measures the latency of a single client without pipelining.
 func lonelyLatency(s settings, b *board, server string, g generator) error {
 	const bar = 300 // microseconds
 	return withLeader(server, func(addr string) error {
@@ -138,8 +138,8 @@ func lonelyLatency(s settings, b *board, server string, g generator) error {
 
 const replicationRound = 4 * time.Second
 
-// alternate measures two targets in turn, and returns the requests a second of each round. There
-// may be no second one.
+// alternate measures two targets in turn, and returns the requests a second of each round. The
+// second target is optional.
 func (g generator) alternate(rounds int, load shape, first string, firstFlags []string, second string, secondFlags []string) (a, b []float64, err error) {
 	for range rounds {
 		f, err := g.figures(first, slices.Concat(load.flags, firstFlags)...)

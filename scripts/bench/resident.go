@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	residentFactor = 3 // how many times the memory limit a flood would take
+	residentFactor = 3 // size of a flood as a multiple of the memory limit
 )
 
-// nameSizes are the bytes of the names of keys: of key n.
+// nameSizes lists sizes of keys in bytes. of returns the size of key n.
 var nameSizes = []struct {
 	name string
 	mean int
@@ -20,8 +20,8 @@ var nameSizes = []struct {
 	{"10 to 500", 255, func(n int) int { return 10 + int(uint32(n)*2654435761>>16)%491 }},
 }
 
-// resident floods servers with keys with names of several sizes, of each algorithm, and prints
-// the most memory that the process has beside the memory limit.
+// resident floods servers with keys of several sizes and of each algorithm, and compares the
+// largest RSS with the memory limit.
 func resident(_ settings, b *board) error {
 	for _, policy := range policies {
 		for _, mb := range []int{64, 128, 512} {
@@ -54,7 +54,7 @@ func residentUnder(policy string, mb, size, algorithm int, b *board) error {
 	})
 }
 
-// mostResident floods a server and returns the most memory that it had.
+// mostResident floods a server and returns its largest RSS.
 func mostResident(p *process, mb, size, algorithm int) (most int64, err error) {
 	names := nameSizes[size]
 	keys := residentFactor * mb << 20 / (names.mean + 40)
@@ -76,7 +76,7 @@ func mostResident(p *process, mb, size, algorithm int) (most int64, err error) {
 	return most, err
 }
 
-// watchResident returns the most memory that a process has until stop is closed.
+// watchResident returns the largest RSS of a process until stop is closed.
 func watchResident(pid int, stop <-chan struct{}) (most int64, err error) {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()

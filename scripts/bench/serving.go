@@ -24,7 +24,7 @@ func buildGenerator(dir string) (generator, error) {
 	return g, nil
 }
 
-// withGenerator builds the load generator, and removes it when use is done with it.
+// withGenerator builds the load generator, calls use, and removes the generator.
 func withGenerator(use func(g generator) error) error {
 	dir, err := os.MkdirTemp("", "throttled-bench-")
 	if err != nil {
@@ -37,25 +37,25 @@ func withGenerator(use func(g generator) error) error {
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-// latencies are percentiles in milliseconds.
+// latencies holds percentiles in milliseconds.
 type latencies struct {
 	p50, p99, p999, max float64
-	late                float64 // the latest that the generator itself sent
+	late                float64 // largest delay of the generator itself
 }
 
-// servedRate is well below what one core serves: requests a second.
+// servedRate is well below the capacity of one core, in requests a second.
 const servedRate = 20_000
 
-// Where the generator cannot keep to its schedule, the whole machine stands still, and the
-// run tells nothing about the server.
+// If the generator misses its schedule, the whole machine was stalled, and the run is not
+// meaningful.
 const (
-	tooLate  = 10 // ms; a save beside it makes it some 4 ms late
+	tooLate  = 10 // ms; a concurrent save delays it by about 4 ms
 	maxTries = 6
 )
 
-// run sends CL.THROTTLE at a fixed rate for a while, for keys that fillAll has made with the
-// prefix "m:" and a size of 16. Each latency counts from when the request was due. A run in
-// which the machine stood still is made again, and a note says so.
+// run sends CL.THROTTLE at a fixed rate to keys that fillAll has created with the prefix "m:" and a
+// size of 16. Latencies count from the scheduled time of a request. A run on a stalled machine is
+// repeated, with a note.
 func (g generator) run(addr string, keys int, lasting time.Duration, b *board) (latencies, error) {
 	for try := 1; ; try++ {
 		l, err := g.runOnce(addr, keys, lasting)
@@ -95,7 +95,7 @@ func parseLatencies(report []byte) (latencies, error) {
 	}, nil
 }
 
-// parseFigures reads the report of a run that had one target and no errors.
+// parseFigures parses the report of a run with one target and no errors.
 func parseFigures(report []byte) (map[string]float64, error) {
 	var r struct {
 		Targets []struct {
@@ -115,8 +115,7 @@ func parseFigures(report []byte) (map[string]float64, error) {
 	return f, nil
 }
 
-// middle returns the medians of some runs. On a machine shared with others single runs say
-// little.
+// middle returns the medians of several runs. Single runs are not reliable on a shared machine.
 func middle(runs []latencies) latencies {
 	return latencies{
 		p50:  median(runs, func(l latencies) float64 { return l.p50 }),
@@ -127,7 +126,7 @@ func middle(runs []latencies) latencies {
 	}
 }
 
-// latencies shows the medians of some runs.
+// latencies prints the medians of several runs.
 func (b *board) latencies(what string, runs []latencies) {
 	l := middle(runs)
 	b.note("%-28s %d req/s: p50 %.3f p99 %.3f p99.9 %.3f max %.3f ms, sent up to %.1f late (medians of %d)", what, servedRate, l.p50, l.p99, l.p999, l.max, l.late, len(runs))

@@ -13,10 +13,10 @@ const (
 	maxSave  = 6 * time.Second
 	maxLoad  = 6 * time.Second
 	maxReady = time.Second
-	saveTime = 8 * time.Second // of serving with and without saves
+	saveTime = 8 * time.Second // duration of a load with or without saves
 )
 
-// snapshots saves and loads many keys, and looks how serving is meanwhile.
+// snapshots saves and loads many keys, and measures latencies meanwhile.
 func snapshots(s settings, b *board) error {
 	return withGenerator(func(g generator) error {
 		return errors.Join(
@@ -26,8 +26,8 @@ func snapshots(s settings, b *board) error {
 	})
 }
 
-// restart fills a server, saves, and measures how long another takes until it is ready with
-// the same keys.
+// restart fills a server, saves, and measures the time until another server is ready with the same
+// keys.
 func restart(n int, bar time.Duration, b *board, between func(p *process) error) error {
 	dir, err := os.MkdirTemp("", "throttled-bench-")
 	if err != nil {
@@ -67,7 +67,7 @@ func restart(n int, bar time.Duration, b *board, between func(p *process) error)
 	})
 }
 
-// serveAndSave compares latencies with and without snapshots being written all the time.
+// serveAndSave compares latencies with and without consecutive saves.
 func serveAndSave(p *process, g generator, s settings, b *board) error {
 	var quiet, saving []latencies
 	for range s.rounds {
@@ -96,8 +96,8 @@ func serveWhileSaving(p *process, g generator, b *board) (l latencies, err error
 	return l, errors.Join(err, <-saver)
 }
 
-// saveUntil has one background save follow another. It asks seldom: what asking costs the
-// server would count as the save's.
+// saveUntil starts background saves one after the other. It polls rarely, since the cost of polling
+// would be attributed to the saves.
 func saveUntil(addr string, done <-chan struct{}) error {
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// The bars of the table: a decision on one core, and how much faster two cores are.
+// The bars of the table: the time of a decision on one core, and the speedup of two cores.
 const (
 	maxDecide1M  = 150 // ns
 	maxDecide10M = 250
 	minTwoCores  = 1.7
 )
 
-// table runs the benchmarks of package buckets and holds the decisions of a pipeline
-// against their bars: the best of three runs, as what else the machine does only adds to
-// them. The wait is what the machine takes to fetch once from as much memory.
+// table runs the benchmarks of package buckets and compares the decisions of a pipeline with their
+// bars. It uses the best of three runs, since other load can only add time. The wait is the time of
+// one random access to as much memory.
 func table(_ settings, b *board) error {
 	out, err := exec.Command("go", "test", "-run", "^$", "-bench", "^(BenchmarkDecideBatch|BenchmarkWait|BenchmarkCores)$", "-benchmem", "-count", "3", "-cpu", "2", "./buckets").CombinedOutput()
 	if err != nil {
@@ -42,15 +42,15 @@ func table(_ settings, b *board) error {
 	return nil
 }
 
-// benchmark is what a benchmark printed: ns for a decision if it tells, or else for an
+// benchmark is the result of a benchmark: ns per decision if it is reported, otherwise ns per
 // operation.
 type benchmark struct {
 	ns, allocs float64
-	us         map[string][]float64 // of what it measures in "us-name", for each run
+	us         map[string][]float64 // values of the metrics "us-name", for each run
 }
 
-// better returns the better time of two runs, of which the first may be none, and what both
-// measured besides.
+// better returns the faster of two runs, with the other metrics of both. a may be the zero
+// benchmark.
 func better(a, b benchmark) benchmark {
 	if a.us == nil {
 		return b
@@ -64,7 +64,7 @@ func better(a, b benchmark) benchmark {
 	return b
 }
 
-var benchmarkLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`) // on one core there is no number
+var benchmarkLine = regexp.MustCompile(`(?m)^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`) // no suffix on one core
 
 func parseBenchmarks(out string) (map[string]benchmark, error) {
 	found := map[string]benchmark{}
@@ -83,7 +83,7 @@ func parseBenchmarks(out string) (map[string]benchmark, error) {
 			case "ns/op":
 				b.ns = value
 			case "ns/decision":
-				b.ns = value // it comes after ns/op
+				b.ns = value // follows ns/op
 			case "allocs/op":
 				b.allocs = value
 			}

@@ -11,7 +11,7 @@ const (
 	tailTime = 10 * time.Second
 )
 
-// tail compares latencies at few and at many keys, in turn.
+// tail compares latencies with few and with many keys, in turn.
 func tail(s settings, b *board) error {
 	return withGenerator(func(g generator) error {
 		return withServer(nil, func(few *process) error {
@@ -48,11 +48,11 @@ func compareTails(few, many *process, g generator, s settings, b *board) error {
 
 const (
 	briefKeys  = 5_000_000
-	sweepBound = 2 * time.Second // for keys that have expired to be gone
+	sweepBound = 2 * time.Second // for the removal of expired keys
 )
 
-// expiry has millions of keys expire within the seconds that it took to make them, and looks
-// how serving is meanwhile, and how soon they are gone.
+// expiry has millions of keys expire within as many seconds as their creation took. It measures
+// latencies meanwhile and the time until the keys are removed.
 func expiry(s settings, b *board) error {
 	return withGenerator(func(g generator) error {
 		return withServer(nil, func(p *process) error { return expireOften(p, g, s, b) })
@@ -84,8 +84,8 @@ func expireOften(p *process, g generator, s settings, b *board) error {
 	return nil
 }
 
-// expireUnder makes keys that expire while others are served, again if the machine stood
-// still meanwhile, and returns how long after the last of them has expired all are gone.
+// expireUnder creates keys that expire under load, and repeats this if the machine was stalled. It
+// returns the time from the expiry of the last key until all are removed.
 func expireUnder(p *process, g generator, b *board) (l latencies, after time.Duration, err error) {
 	for try := 1; ; try++ {
 		l, after, err = expireOnce(p, g)
@@ -113,7 +113,7 @@ func expireOnce(p *process, g generator) (l latencies, after time.Duration, err 
 	return l, at.Sub(last), errors.Join(err, <-failed)
 }
 
-// awaitKeys waits until a server holds no more than so many keys.
+// awaitKeys waits until a server holds at most n keys.
 func awaitKeys(addr string, n int) (time.Time, error) {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
