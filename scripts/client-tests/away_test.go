@@ -11,17 +11,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A leader tells in all its words which of its followers is away, and that it is back. Clients
-// of all kinds work with it meanwhile.
+// TestFollowerAway checks that the leader reports in all its replies which follower is unreachable,
+// and when it returns. Clients of all kinds work meanwhile.
 func TestFollowerAway(t *testing.T) {
-	c := startTrio(t, patientBeat) // the same node has to lead all the time
+	c := startTrio(t, patientBeat) // the leader must not change
 	leader, away := c.awaitLeader(t), c.followers(t)[0]
 	eventually(t, func(ctx context.Context) error { return c.isShown(ctx, leader, away, true) })
 	c.kill(t, away)
 	eventually(t, func(ctx context.Context) error { return c.isShown(ctx, leader, away, false) })
 	for _, r := range routes {
 		if r.name == "radix, sentinel" {
-			continue // it asks any node, and starts only if all replicas that are well to that one can be reached
+			continue // it asks any node, and starts only if it reaches all replicas that the node reports as healthy
 		}
 		t.Run(r.name, func(t *testing.T) {
 			call := r.open(t, c, leader)
@@ -34,21 +34,21 @@ func TestFollowerAway(t *testing.T) {
 		})
 	}
 	if got := c.awaitLeader(t); got != leader {
-		t.Fatalf("%s leads by now", got)
+		t.Fatalf("the leader is %s", got)
 	}
 	c.restart(t, away)
 	eventually(t, func(ctx context.Context) error { return c.isShown(ctx, leader, away, true) })
 }
 
-// isShown returns an error unless the leader shows in all its words that a node is well, or that it is
-// not.
+// isShown returns an error unless the leader reports in all its replies that a node is healthy, or
+// that it is not.
 func (c *trio) isShown(ctx context.Context, leader, id string, well bool) error {
 	host := c.host(id)
 	for what, shown := range map[string]struct {
 		port    string
 		command string
-		line    string // a pattern; it is there if the node is well
-		other   string // likewise, if it is not
+		line    string // a pattern that matches if the node is healthy
+		other   string // a pattern that matches if it is not
 	}{
 		"nodes":    {portForAll, "CL.CLUSTER NODES", id + ` raft=\S+ role=follower answers=yes behind=\d+ `, id + ` raft=\S+ role=follower answers=no `},
 		"info":     {portForAll, "INFO replication", `connected_slaves:2\r\n(.|\n)*ip=` + host + `,port=\d+,state=online,offset=[1-9]\d*,lag=0`, `connected_slaves:1\r\n`},
@@ -59,7 +59,7 @@ func (c *trio) isShown(ctx context.Context, leader, id string, well bool) error 
 	} {
 		client := redis.NewClient(&redis.Options{Addr: c.at(leader, shown.port), Password: trioPassword})
 		v, err := client.Do(ctx, words(strings.Fields(shown.command))...).Result()
-		_ = client.Close() // nothing is under way
+		_ = client.Close() // idle
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
@@ -75,7 +75,7 @@ func (c *trio) isShown(ctx context.Context, leader, id string, well bool) error 
 	return nil
 }
 
-// texts renders a reply; the maps in a list have a line each.
+// texts formats a reply. The maps in a list have a line each.
 func texts(v any) (lines []string) {
 	if list, is := v.([]any); is && slices.ContainsFunc(list, func(e any) bool { _, is := e.(map[any]any); return is }) {
 		for _, e := range list {

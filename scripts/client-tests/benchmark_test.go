@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// What redis-benchmark says when something is wrong.
+// complaint matches the output of redis-benchmark in case of a problem.
 var complaint = regexp.MustCompile(`(?i)warning|error|could not`)
 
-// What it always says to -k 0.
+// keepaliveRemark matches the warning that redis-benchmark always prints for -k 0.
 var keepaliveRemark = regexp.MustCompile(`WARNING: Keepalive disabled\. .*\n`)
 
 func TestRedisBenchmark(t *testing.T) {
@@ -18,7 +18,7 @@ func TestRedisBenchmark(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		args    string
-		command string // as INFO commandstats calls it
+		command string // name in INFO commandstats
 		calls   int    // at least
 		keys    int64  // at least
 	}{
@@ -40,7 +40,7 @@ func TestRedisBenchmark(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 			if calls := statistic(t, srv, test.command, "calls"); calls < test.calls {
-				t.Errorf("the server counts %d calls, want %d", calls, test.calls)
+				t.Errorf("%d calls in commandstats, want %d", calls, test.calls)
 			}
 			if failed := statistic(t, srv, test.command, "failed_calls"); failed > 0 {
 				t.Errorf("%d calls failed", failed)

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The port for clients of Redis Cluster: one shard, whose master is the leader.
+// TestClusterPort tests the port for Redis Cluster clients: one shard, whose master is the leader.
 func TestClusterPort(t *testing.T) {
 	c := startTrio(t, patientBeat)
 	for _, test := range []struct {
@@ -27,11 +27,11 @@ func TestClusterPort(t *testing.T) {
 	}
 }
 
-// openGoRedisCluster opens a client that knows a node that does not lead.
+// openGoRedisCluster opens a client with the address of a follower.
 func openGoRedisCluster(t *testing.T, c *trio) *redis.ClusterClient {
 	t.Helper()
 	client := newGoRedisCluster(c, c.followers(t)[0])
-	t.Cleanup(func() { _ = client.Close() }) // nothing is under way
+	t.Cleanup(func() { _ = client.Close() }) // idle
 	return client
 }
 
@@ -42,7 +42,7 @@ func testClusterTopology(t *testing.T, c *trio) {
 	}
 	for _, id := range trioIDs {
 		client := newGoRedis(t, &redis.Options{Addr: c.at(id, portForCluster), Password: trioPassword})
-		slots, err := client.ClusterSlots(t.Context()).Result() //nolint:staticcheck // it is what the clients of today send
+		slots, err := client.ClusterSlots(t.Context()).Result() //nolint:staticcheck // current clients send CLUSTER SLOTS
 		if err != nil || len(slots) != 1 || slots[0].Start != 0 || slots[0].End != 16383 {
 			t.Fatalf("%s: slots %v, %v", id, slots, err)
 		}
@@ -59,7 +59,7 @@ func testClusterTopology(t *testing.T, c *trio) {
 	}
 }
 
-// checkShards expects CLUSTER SHARDS to tell of the nodes of CLUSTER SLOTS.
+// checkShards checks that CLUSTER SHARDS returns the nodes of CLUSTER SLOTS.
 func checkShards(t *testing.T, client *redis.Client, nodes []redis.ClusterNode) {
 	t.Helper()
 	shards, err := client.ClusterShards(t.Context()).Result()
@@ -77,7 +77,8 @@ func checkShards(t *testing.T, client *redis.Client, nodes []redis.ClusterNode) 
 	}
 }
 
-// Clients that do not follow are told the slot of the key, and the leader.
+// testMoved checks that a follower replies with MOVED, the slot of the key and the address of the
+// leader.
 func testMoved(t *testing.T, c *trio) {
 	leader := c.at(c.awaitLeader(t), portForCluster)
 	for _, id := range c.followers(t) {
@@ -99,7 +100,7 @@ func testMoved(t *testing.T, c *trio) {
 	}
 }
 
-// testClusterKeys calls commands whose keys stand in different places, with keys of many slots.
+// testClusterKeys calls commands with keys at different positions, and with keys of many slots.
 func testClusterKeys(t *testing.T, c *trio) {
 	client := openGoRedisCluster(t, c)
 	infos, err := client.Command(t.Context()).Result()
@@ -108,7 +109,7 @@ func testClusterKeys(t *testing.T, c *trio) {
 	}
 	for _, name := range []string{"cl.throttle", "cl.window", "cl.bucket", "cl.leaky"} {
 		if info := infos[name]; info == nil || info.FirstKeyPos != 1 || info.LastKeyPos != 1 {
-			t.Errorf("COMMAND says of %s: %+v", name, info)
+			t.Errorf("COMMAND, %s: %+v", name, info)
 		}
 	}
 	for i := range 50 {
@@ -128,7 +129,7 @@ func testClusterKeys(t *testing.T, c *trio) {
 	checkReply(t, deleted, deleted.Val() == 3)
 }
 
-// testClusterPipelines sends many keys in one pipeline, and one key with errors among it.
+// testClusterPipelines sends one pipeline with many keys, one repeated key, and errors.
 func testClusterPipelines(t *testing.T, c *trio) {
 	const calls = 100
 	client := openGoRedisCluster(t, c)
@@ -176,8 +177,8 @@ func testRedisCLICluster(t *testing.T, c *trio) {
 	}
 }
 
-// testClusterHandOver lets a node lead that did not. A connection to the one that did stays, and is redirected; and a
-// client finds the new one.
+// testClusterHandOver transfers the leadership to a follower. A connection to the old leader stays
+// open and is redirected, and a client finds the new leader.
 func testClusterHandOver(t *testing.T, c *trio) {
 	client := openGoRedisCluster(t, c)
 	before, to := c.awaitLeader(t), c.followers(t)[1]
@@ -192,7 +193,7 @@ func testClusterHandOver(t *testing.T, c *trio) {
 	take(1)
 	c.transfer(t, to)
 	if v, err := conn.Do("TTL", "foo"); err == nil || err.Error() != "MOVED 12182 "+c.at(to, portForCluster) {
-		t.Errorf("a connection to %s: %v, %v", before, v, err)
+		t.Errorf("connection to the old leader %s: %v, %v", before, v, err)
 	}
 	take(0)
 }

@@ -13,24 +13,25 @@ import (
 	"time"
 )
 
-// failoverLimit is what all clients together may take of one key. It lasts to the end.
+// failoverLimit is the limit of the key that all clients share. It lasts until the end of the test.
 const failoverLimit = 100_000
 
-// takeTick is how often a client takes 1 of it.
+// takeTick is the interval at which a client charges 1.
 const takeTick = 10 * time.Millisecond
 
-// callPatience is how long an application waits for one reply. There are libraries that would wait
-// for ever for a node that is gone.
+// callPatience is the timeout of a call, as set by an application. Some libraries would wait
+// indefinitely for an unreachable node.
 const callPatience = 5 * time.Second
 
-// goesOnWithin is how long a client may take after an incident until it gets replies again, on a machine that is busy.
+// goesOnWithin is the time after an incident within which a client must get replies again, on a
+// busy machine.
 const goesOnWithin = time.Minute
 
-// ledger holds what many clients were told of one key with one limit.
+// ledger records the replies of many clients on one key with one limit.
 type ledger struct {
 	mu       sync.Mutex
-	incident time.Time        // the last
-	told     map[int64]string // who was admitted with so much remaining
+	incident time.Time        // the latest
+	told     map[int64]string // the client that was admitted with this many remaining
 	twice    []string
 	admitted int
 	answered map[string]answers        // by client, of calls that began after the incident
@@ -42,7 +43,7 @@ type answers struct {
 	first time.Time
 }
 
-// note enters the outcome of a call.
+// note records the outcome of a call.
 func (l *ledger) note(who string, began time.Time, d decision, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,12 +65,12 @@ func (l *ledger) note(who string, began time.Time, d decision, err error) {
 	}
 	l.admitted++
 	if other, is := l.told[d.remaining()]; is {
-		l.twice = append(l.twice, fmt.Sprintf("%s and %s are told that %d remain", other, who, d.remaining()))
+		l.twice = append(l.twice, fmt.Sprintf("%s and %s both have %d remaining", other, who, d.remaining()))
 	}
 	l.told[d.remaining()] = who
 }
 
-// during forgets how the clients have fared, and lets something happen to them.
+// during clears the recorded errors, runs act, and clears the recorded replies.
 func (l *ledger) during(act func()) {
 	l.mu.Lock()
 	clear(l.failed)
@@ -81,7 +82,7 @@ func (l *ledger) during(act func()) {
 	clear(l.answered)
 }
 
-// look returns how a client fares since the incident.
+// look returns the results of a client since the incident.
 func (l *ledger) look(who string) (n int, after time.Duration, failed map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,17 +90,17 @@ func (l *ledger) look(who string) (n int, after time.Duration, failed map[string
 	return a.n, a.first.Sub(l.incident), maps.Clone(l.failed[who])
 }
 
-// failover is a cluster that clients use all the time while things happen to it.
+// failover is a cluster under the load of many clients.
 type failover struct {
 	*trio
 	ledger
 	calls map[string]func(ctx context.Context, quantity int) (decision, error)
-	homes map[string]string // of those that know a single node
+	homes map[string]string // nodes of the clients that know a single node
 }
 
-// Clients of all kinds go on when the leader is killed, when it is back, and when another is
-// asked to lead, without being opened again. All the time what is left of their limit is told to
-// one of them only, and in the end no more was admitted than the limit.
+// TestFailover checks that clients of all kinds continue, without being reopened, when the leader
+// is killed, when it returns, and when the leadership is transferred. Each remaining count must be
+// returned to one client only, and the admitted units must not exceed the limit.
 func TestFailover(t *testing.T) {
 	f := openFailover(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -113,8 +114,8 @@ func TestFailover(t *testing.T) {
 	f.settle(t, n*len(f.calls))
 }
 
-// openFailover opens a client by each route. Those that know a single node know one that
-// follows, or, another time, the leader.
+// openFailover opens a client for each route. For routes to a single node it opens one to a
+// follower and one to the leader.
 func openFailover(t *testing.T) *failover {
 	t.Helper()
 	f := &failover{trio: startTrio(t, usualBeat), calls: map[string]func(context.Context, int) (decision, error){}, homes: map[string]string{}}
@@ -142,7 +143,7 @@ func (f *failover) open(t *testing.T, who string, r route, near string) {
 	}
 }
 
-// take takes 1 after the other until ctx ends. A call that is under way then runs to its end.
+// take charges 1 repeatedly until ctx is done. A call in progress is then completed.
 func (f *failover) take(ctx context.Context, who string) {
 	tick := time.NewTicker(takeTick)
 	defer tick.Stop()
@@ -158,11 +159,11 @@ func (f *failover) take(ctx context.Context, who string) {
 	}
 }
 
-// What calls may come to. A hand-over costs clients that Sentinel has sent to the leader those that have just been
-// sent, where the library does not send them again; it costs others none. A node that has ended in order can besides
-// not be reached; redis-py 4.3 has an IndexError of its own where it finds no node that it takes for the leader. Only
-// if a node is killed some calls cannot be answered by others; redis-py then has a MasterNotFoundError for as long as
-// Sentinel flags the leader as down.
+// The permitted errors of calls. A transfer of the leadership may fail calls of clients that
+// Sentinel has sent to the leader, if they were in flight and the library does not retry them;
+// other clients have no errors. A stopped node is also unreachable, and redis-py 4.3 returns an
+// IndexError if it finds no leader. After a kill some calls cannot be answered by any node, and
+// redis-py returns MasterNotFoundError as long as Sentinel flags the leader as down.
 var (
 	lostCall  = regexp.MustCompile(`EOF|reset by peer|closed|broken pipe|I/O error`)
 	awayCall  = regexp.MustCompile(lostCall.String() + `|refused|deadline exceeded|signal: killed|Timeout|IndexError`)
@@ -171,14 +172,15 @@ var (
 
 const handedOver = "it is to lead again"
 
-// incidents happen one after the other, and are counted, with those that a busy machine adds.
+// incidents runs the incidents in order. It returns their number, including unplanned elections on
+// a busy machine.
 func (f *failover) incidents(t *testing.T) (n int) {
 	first := f.awaitLeader(t)
 	for _, step := range []struct {
 		name   string
 		act    func()
-		errors *regexp.Regexp // that calls may fail with; nil: none does
-		terms  int            // that begin by it
+		errors *regexp.Regexp // permitted errors of calls; nil: none
+		terms  int            // terms that the step begins
 	}{
 		{"all is well", func() {}, nil, 0},
 		{"the leader is killed", func() { f.kill(t, first) }, brokeCall, 1},
@@ -195,7 +197,7 @@ func (f *failover) incidents(t *testing.T) (n int) {
 			}
 			may := step.errors
 			if began := f.term(t) - before; began > step.terms {
-				t.Logf("the machine is so busy that %d terms have begun", began)
+				t.Logf("the machine is busy: %d terms have begun", began)
 				may = brokeCall
 				n += began - step.terms
 			}
@@ -208,7 +210,7 @@ func (f *failover) incidents(t *testing.T) (n int) {
 	return n
 }
 
-// term returns the present term, in which a node leads.
+// term returns the current term, once it has a leader.
 func (f *failover) term(t *testing.T) int {
 	t.Helper()
 	n, err := strconv.Atoi(f.nodes[f.awaitLeader(t)].info(t, "raft_term"))
@@ -218,8 +220,8 @@ func (f *failover) term(t *testing.T) int {
 	return n
 }
 
-// awaitReplies waits until a client goes on to get replies, unless the only node that it knows is
-// away.
+// awaitReplies waits until a client gets replies again, unless it knows only one node and that node
+// is down.
 func (f *failover) awaitReplies(t *testing.T, who string) {
 	t.Helper()
 	if home := f.homes[who]; home != "" && f.nodes[home] == nil {
@@ -234,11 +236,11 @@ func (f *failover) awaitReplies(t *testing.T, who string) {
 	_, after, failed := f.look(who)
 	t.Logf("%s: after %v, %v", who, after.Round(time.Millisecond), failed)
 	if after > goesOnWithin {
-		t.Errorf("%s goes on only after %v", who, after)
+		t.Errorf("%s gets replies only after %v", who, after)
 	}
 }
 
-// checkErrors expects no errors but those that a step may lead to.
+// checkErrors checks that a client had no errors except those that a step permits.
 func (f *failover) checkErrors(t *testing.T, step, who string, may *regexp.Regexp, killed string) {
 	t.Helper()
 	if step == handedOver && may != brokeCall && !strings.HasSuffix(who, "sentinel") {
@@ -255,9 +257,9 @@ func (f *failover) checkErrors(t *testing.T, step, who string, may *regexp.Regex
 	}
 }
 
-// settle looks at the books when nobody takes any more: each incident may have cost each client a
-// call that was charged and not answered. Then it takes the rest at once, and expects everybody to
-// be refused.
+// settle checks the totals after all clients have stopped. Each incident may have cost each client
+// one call that was charged and not answered. Then it charges the rest in one call, and checks that
+// all clients are refused.
 func (f *failover) settle(t *testing.T, mayBeLost int) {
 	t.Helper()
 	for _, twice := range f.twice {
@@ -270,14 +272,14 @@ func (f *failover) settle(t *testing.T, mayBeLost int) {
 	}
 	taken := failoverLimit - int(d.remaining())
 	if f.admitted > taken || f.admitted < taken-mayBeLost || f.admitted == 0 {
-		t.Errorf("%d were admitted, and %d are gone", f.admitted, taken)
+		t.Errorf("%d admitted, %d charged", f.admitted, taken)
 	}
 	if d, err := leader(t.Context(), int(d.remaining())); err != nil || d.limited() {
 		t.Fatalf("the rest: %v, %v", d, err)
 	}
 	for who, call := range f.calls {
 		if d, err := call(t.Context(), 1); err != nil || !d.limited() || d.remaining() != 0 {
-			t.Errorf("%s: %v, %v, want to be refused", who, d, err)
+			t.Errorf("%s: %v, %v, want a refusal", who, d, err)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// openAndPing tells the first error that an application gets to see.
+// openAndPing opens a client, sends a PING, and returns the first error.
 func openAndPing(t *testing.T, lib library, addr string, s settings) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -49,8 +49,8 @@ func TestAuthentication(t *testing.T) {
 	})
 }
 
-// A password where none is set is an error for those who send AUTH alone, as in Redis.
-// HELLO takes any password then.
+// TestNeedlessPassword checks that a password is an error if none is configured and the client
+// sends AUTH, as in Redis. HELLO then accepts any password.
 func TestNeedlessPassword(t *testing.T) {
 	eachLibrary(t, func(t *testing.T, lib library) {
 		srv := start(t, "")
@@ -65,8 +65,8 @@ func TestNeedlessPassword(t *testing.T) {
 	})
 }
 
-// A client outlives the server: calls fail while it is away, and succeed again when
-// another runs at its address.
+// TestRestart checks that calls fail while the server is down, and succeed with the same client
+// when another server runs at its address.
 func TestRestart(t *testing.T) {
 	eachVariant(t, func(t *testing.T, lib library, s settings) {
 		b := connect(t, lib, s)
@@ -93,7 +93,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// pause stops the process, and waits until none of its threads runs. SIGCONT goes on.
+// pause stops the process with SIGSTOP, and waits until all of its threads are stopped. SIGCONT
+// resumes it.
 func (s *server) pause(t *testing.T) {
 	t.Helper()
 	s.signal(t, syscall.SIGSTOP)
@@ -115,8 +116,8 @@ func (s *server) pause(t *testing.T) {
 	})
 }
 
-// A context that ends ends the call, although the server does not answer; and no later
-// call gets the reply that the abandoned one has left.
+// TestContext checks that the end of a context ends a call to an unresponsive server, and that no
+// later call gets the reply to the abandoned one.
 func TestContext(t *testing.T) {
 	eachVariant(t, func(t *testing.T, lib library, s settings) {
 		s.obeyContext = true

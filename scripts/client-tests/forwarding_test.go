@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A node that does not lead is to its clients what a server by itself is: all libraries find
-// all that they need. What they ask for is carried to the leader meanwhile.
+// TestForwarding_Libraries checks that a follower behaves like a standalone server for all
+// libraries. It forwards their commands to the leader.
 func TestForwarding_Libraries(t *testing.T) {
 	c := startTrio(t, patientBeat)
 	id := c.followers(t)[0]
@@ -22,14 +22,14 @@ func TestForwarding_Libraries(t *testing.T) {
 		}
 	})
 	if carried, err := strconv.Atoi(follower.info(t, "forwarded_commands")); err != nil || carried < 1000 {
-		t.Errorf("the node has carried %d commands, %v", carried, err)
+		t.Errorf("the node has forwarded %d commands, %v", carried, err)
 	}
 	if leader := c.awaitLeader(t); leader == id {
-		t.Errorf("%s leads by now", id)
+		t.Errorf("the leader is now %s", id)
 	}
 }
 
-// A key has one limit, whichever node is asked.
+// TestForwarding_OneLimit checks that a key has one limit across all nodes.
 func TestForwarding_OneLimit(t *testing.T) {
 	const limit = 30
 	c := startTrio(t, patientBeat)

@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 )
 
-// goRedisLog keeps what go-redis, alone among the libraries, writes to a log.
+// goRedisLog keeps the log of go-redis, the only library that writes one.
 var goRedisLog logKeeper
 
 type logKeeper struct {
@@ -30,12 +30,12 @@ func (k *logKeeper) Printf(_ context.Context, format string, args ...any) {
 	k.lines = append(k.lines, fmt.Sprintf(format, args...))
 }
 
-// usualLog is what go-redis tells of servers that a test has stopped, of connections that they have
-// closed, and of who leads a cluster.
+// usualLog matches the log lines of go-redis about stopped servers, connections closed by them, and
+// the leader of a cluster.
 var usualLog = regexp.MustCompile(`connect: connection refused$|state changed by hook to CLOSED, closing it$|` +
 	`^sentinel: ((selected addr|new master)=|.* failed: )`)
 
-// odd returns the lines but the usual ones.
+// odd returns the lines that are not usual.
 func (k *logKeeper) odd() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -99,8 +99,7 @@ func goRedisReplies(queued []*redis.Cmd) []reply {
 	return list
 }
 
-// transaction tells the errors of commands from those of the whole by their having
-// replies besides.
+// transaction returns an error of the whole transaction only if no command has a reply.
 func (g goRedis) transaction(ctx context.Context, commands [][]string) ([]reply, error) {
 	p := g.c.TxPipeline()
 	queued := g.queue(ctx, p, commands)
@@ -131,7 +130,7 @@ func newGoRedis(t *testing.T, opts *redis.Options) *redis.Client {
 	return c
 }
 
-// The typed commands parse replies strictly.
+// TestGoRedis_TypedCommands tests the typed commands, which parse replies strictly.
 func TestGoRedis_TypedCommands(t *testing.T) {
 	for _, protocol := range []int{2, 3} {
 		t.Run(fmt.Sprint("RESP", protocol), func(t *testing.T) {
@@ -147,7 +146,7 @@ func TestGoRedis_TypedCommands(t *testing.T) {
 	}
 }
 
-// checkReply reports a command that failed, or whose reply is not good.
+// checkReply reports a failed command, or a command whose reply is not good.
 func checkReply(t *testing.T, cmd redis.Cmder, good bool) {
 	t.Helper()
 	if cmd.Err() != nil || !good {
@@ -210,8 +209,8 @@ func checkServerCommands(t *testing.T, c *redis.Client, protocol int) {
 	checkReply(t, keys, slices.Equal(keys.Val(), []string{"key"}))
 }
 
-// Ten callers take one token each in turns of WATCH, look, MULTI, take and EXEC. When
-// another was faster they try again, so that none is limited.
+// TestGoRedis_Watch has ten callers charge one unit each with WATCH, a peek, MULTI, a charge and
+// EXEC. They retry on a conflict, so that none is limited.
 func TestGoRedis_Watch(t *testing.T) {
 	const callers = 10
 	srv := start(t, "")
@@ -313,14 +312,15 @@ func TestGoRedis_URL(t *testing.T) {
 	}
 }
 
-// A Ring asks its servers for their health and for COMMAND, and spreads keys over them.
+// TestGoRedis_Ring tests a Ring, which sends health checks and COMMAND to its servers and
+// distributes keys over them.
 func TestGoRedis_Ring(t *testing.T) {
 	servers := []*server{start(t, ""), start(t, "")}
 	ring := redis.NewRing(&redis.RingOptions{
 		Addrs:              map[string]string{"a": servers[0].addr, "b": servers[1].addr},
 		HeartbeatFrequency: 20 * time.Millisecond,
 	})
-	defer func() { _ = ring.Close() }() // nothing is under way
+	defer func() { _ = ring.Close() }() // idle
 	for round := range 2 {
 		for i := range 50 {
 			d, err := ring.Do(t.Context(), "CL.THROTTLE", fmt.Sprint("user:", i), 1, 1, 3600).Int64Slice()

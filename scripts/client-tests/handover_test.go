@@ -23,45 +23,46 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The load of a hand-over: 2,000 requests a second in all, by each library with its own retries and without any, to
-// each of the three nodes.
+// The load of a transfer: 2,000 requests a second in total, by each library with its own retries
+// and without retries, to each of the three nodes.
 const (
 	loadRate    = 2000
-	loadWorkers = 4 // of a library with one setting at one node
+	loadWorkers = 4 // per library, setting and node
 	loadPairs   = 4 * 3
 	loadPause   = time.Second * loadWorkers * loadPairs / loadRate
-	loadBetween = 100 // calls of a library before leadership changes hands again
+	loadBetween = 100 // calls of a library between two transfers
 	loadRounds  = 6
 	barRounds   = 100 // with strictLoad
 )
 
-// strictLoad is the environment variable that makes each failed call a failure of the test, and leadership change hands
-// more often. Set it on a machine that does nothing else.
+// strictLoad is the environment variable that makes each failed call a failure of the test, and
+// increases the number of transfers. It requires an otherwise idle machine.
 const strictLoad = "THROTTLED_STRICT_HANDOVER"
 
-// How long a node waits for a leader before it says that there is none, and for what a former leader has yet to answer
-// before it says that this is uncertain. On a machine that is very busy neither may be enough.
+// The time for which a node waits for a leader before it replies with an error, and for replies of
+// a former leader before it replies with UNCERTAIN. Neither may be sufficient on a very busy
+// machine.
 const (
 	leaderPatience  = 400 * time.Millisecond
 	partingPatience = 100 * time.Millisecond
 )
 
-// load is clients that call all the time, and what has become of their calls.
+// load is a set of clients that call continuously, and the outcomes of their calls.
 type load struct {
-	ctx     context.Context // ends with it
+	ctx     context.Context // canceled by stop
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	dials   atomic.Int64 // connections that go-redis has opened
-	begun   time.Time    // when all libraries called
-	strict  bool         // no call may fail, however late it is answered
+	begun   time.Time    // time at which all libraries had begun
+	strict  bool         // no call may fail, however late its reply is
 
 	mu     sync.Mutex
 	calls  map[string]int            // by library
 	failed map[string]map[string]int // by library and node, and error
-	late   int                       // calls that a node has given up, and not before its time
+	late   int                       // calls that a node gave up after its timeout
 }
 
-// startLoad makes clients of all libraries call the plain ports until the load is ended.
+// startLoad starts clients of all libraries that call the plain ports until the load is ended.
 func startLoad(t *testing.T, c *trio) *load {
 	t.Helper()
 	l := &load{calls: map[string]int{}, failed: map[string]map[string]int{}, strict: os.Getenv(strictLoad) != ""}
@@ -73,7 +74,7 @@ func startLoad(t *testing.T, c *trio) *load {
 				Addr: c.at(id, portForAll), Password: trioPassword, MaxRetries: retries,
 				OnConnect: func(context.Context, *redis.Conn) error { l.dials.Add(1); return nil },
 			})
-			t.Cleanup(func() { _ = client.Close() }) // nothing is under way
+			t.Cleanup(func() { _ = client.Close() }) // idle
 			for range loadWorkers {
 				l.running.Go(func() { l.call(name, c.at(id, portForAll), client) })
 			}
@@ -115,7 +116,7 @@ var (
 	uncertain = regexp.MustCompile(`^(ResponseError: )?UNCERTAIN `)
 )
 
-// fail counts a call that has failed. l.mu is held.
+// fail counts a failed call. l.mu must be held.
 func (l *load) fail(name, node, why string, took time.Duration) {
 	if !l.strict && (noLeader.MatchString(why) && took >= leaderPatience || uncertain.MatchString(why) && took >= partingPatience) {
 		l.late++
@@ -128,7 +129,7 @@ func (l *load) fail(name, node, why string, took time.Duration) {
 	l.failed[who][why]++
 }
 
-// runRedisPy runs a process of clients of redis-py, each of which has made a call when it returns.
+// runRedisPy starts a process with redis-py clients. It returns after each client has made a call.
 func (l *load) runRedisPy(t *testing.T, c *trio, name, retries string) {
 	t.Helper()
 	pause := strconv.FormatFloat(loadPause.Seconds(), 'f', -1, 64)
@@ -159,7 +160,7 @@ func (l *load) runRedisPy(t *testing.T, c *trio, name, retries string) {
 	})
 }
 
-// read takes in what a process of redis-py has counted.
+// read adds the counts of a redis-py process.
 func (l *load) read(t *testing.T, name string, from io.Reader) {
 	var got struct {
 		Calls  int
@@ -180,7 +181,7 @@ func (l *load) read(t *testing.T, name string, from io.Reader) {
 	}
 }
 
-// awaitMore waits until each library that calls from this process has made some more calls.
+// awaitMore waits until each library has made loadBetween more calls.
 func (l *load) awaitMore(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()
@@ -198,8 +199,8 @@ func (l *load) awaitMore(t *testing.T) {
 	})
 }
 
-// end ends the load, and expects all libraries to have called, and no call to have failed but at a node that may be
-// left out.
+// end ends the load. It checks that all libraries have made calls, and that no call has failed
+// except at the node except, if it is not empty.
 func (l *load) end(t *testing.T, except string) {
 	t.Helper()
 	l.stop()
@@ -207,23 +208,23 @@ func (l *load) end(t *testing.T, except string) {
 	l.running.Wait()
 	total, failed := l.count(except)
 	rate := float64(total) / took.Seconds()
-	t.Logf("%.0f calls a second, %v; %d of %d fail, of which nodes have given up %d", rate, l.calls, failed+l.late, total, l.late)
+	t.Logf("%.0f calls a second, %v; %d of %d failed, %d of them after a timeout of a node", rate, l.calls, failed+l.late, total, l.late)
 	if len(l.calls) != loadPairs/3 || slices.Min(slices.Collect(maps.Values(l.calls))) <= loadWorkers*len(trioIDs) {
 		t.Errorf("the load was too small: %v", l.calls)
 	}
 	if l.strict && rate < loadRate*3/4 {
-		t.Errorf("%.0f calls a second are too few: the machine is busy", rate)
+		t.Errorf("only %.0f calls a second: the machine is busy", rate)
 	}
 	for who, errs := range l.failed {
 		for why, n := range errs {
 			if except == "" || !strings.HasSuffix(who, except) {
-				t.Errorf("%s: %d calls fail: %s", who, n, why)
+				t.Errorf("%s: %d calls failed: %s", who, n, why)
 			}
 		}
 	}
 }
 
-// count returns the number of all calls, and of those that have failed at other nodes than one.
+// count returns the number of all calls, and that of failed calls at nodes other than except.
 func (l *load) count(except string) (calls, failed int) {
 	for _, n := range l.calls {
 		calls += n
@@ -238,8 +239,8 @@ func (l *load) count(except string) (calls, failed int) {
 	return calls, failed
 }
 
-// Leadership changes hands while clients call through all nodes, the one that leads and those that follow. None of
-// their calls fails, though some are not sent again, and no connection is closed.
+// TestHandOver transfers the leadership while clients call through all nodes, the leader and the
+// followers. No call may fail, even without retries, and no connection may be closed.
 func TestHandOver(t *testing.T) {
 	c := startTrio(t, patientBeat)
 	l := startLoad(t, c)
@@ -258,7 +259,8 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// The leader is stopped while clients call through all nodes. No call through another node fails.
+// TestHandOver_Stopped stops the leader while clients call through all nodes. No call through
+// another node may fail.
 func TestHandOver_Stopped(t *testing.T) {
 	c := startTrio(t, patientBeat)
 	l := startLoad(t, c)

@@ -6,17 +6,17 @@ import (
 	"testing"
 )
 
-// client is what the tests that all libraries share need of one. Replies come in plain
-// form: see the function of that name.
+// client is the interface of a library that the shared tests use. Replies are in the form that
+// plain returns.
 type client interface {
 	// do runs one command.
 	do(ctx context.Context, args ...string) (any, error)
-	// pipeline runs commands in one go.
+	// pipeline runs commands in one pipeline.
 	pipeline(ctx context.Context, commands [][]string) []reply
-	// transaction runs commands by the library's way to MULTI and EXEC. The error is
-	// that of the whole.
+	// transaction runs commands with the library's API for MULTI and EXEC. The error is that of the
+	// whole transaction.
 	transaction(ctx context.Context, commands [][]string) ([]reply, error)
-	// pinned lends a connection that nothing else uses meanwhile.
+	// pinned calls f with a dedicated connection.
 	pinned(ctx context.Context, f func(do doFunc) error) error
 	close() error
 }
@@ -28,13 +28,14 @@ type reply struct {
 	err   error
 }
 
-// settings are what a client is opened with; the zero value is its default.
+// settings are the options of a client. The zero value selects the defaults.
 type settings struct {
 	protocol   int // 0: the library's default
 	user       string
 	password   string
 	clientName string
-	// obeyContext makes contexts end calls where a library needs to be told so.
+	// obeyContext enables the cancellation of calls by contexts in libraries that require an option
+	// for it.
 	obeyContext bool
 }
 
@@ -42,11 +43,11 @@ type settings struct {
 type library struct {
 	name      string
 	open      func(ctx context.Context, addr string, s settings) (client, error)
-	protocol  int    // that it speaks by default
-	others    []int  // protocols that it can be told to speak
+	protocol  int    // its default
+	others    []int  // protocols that it can be configured for
 	takesName bool   // it has an option for the name of the client
 	sentName  string // of the library, by CLIENT SETINFO
-	pool      int    // connections that it opens at most
+	pool      int    // largest number of connections
 	dropsERR  bool   // from the texts of errors
 }
 
@@ -60,7 +61,7 @@ var libraries = []library{
 	{name: "radix", open: openRadix, protocol: 2, others: []int{3}, pool: poolSize},
 }
 
-// bench is a client and the server that it talks to.
+// bench is a client and its server.
 type bench struct {
 	library
 	settings
@@ -68,7 +69,7 @@ type bench struct {
 	server *server
 }
 
-// speaks returns the protocol that the client is to speak.
+// speaks returns the protocol of the client.
 func (b *bench) speaks() int {
 	if b.settings.protocol != 0 {
 		return b.settings.protocol
@@ -76,15 +77,15 @@ func (b *bench) speaks() int {
 	return b.library.protocol
 }
 
-// eachLibrary runs a test with each library as it is by default.
+// eachLibrary runs a test with the default configuration of each library.
 func eachLibrary(t *testing.T, test func(t *testing.T, lib library)) {
 	for _, lib := range libraries {
 		t.Run(lib.name, func(t *testing.T) { test(t, lib) })
 	}
 }
 
-// eachVariant runs a test with each library in all its variants: the protocols that it
-// knows, with and without a password and a name.
+// eachVariant runs a test with each library in all its variants: its protocols, each with and
+// without a password and a name.
 func eachVariant(t *testing.T, test func(t *testing.T, lib library, s settings)) {
 	eachLibrary(t, func(t *testing.T, lib library) {
 		for _, protocol := range append([]int{0}, lib.others...) {
@@ -103,7 +104,7 @@ func eachVariant(t *testing.T, test func(t *testing.T, lib library, s settings))
 	})
 }
 
-// connect starts a server and a client of it.
+// connect starts a server and opens a client.
 func connect(t *testing.T, lib library, s settings) *bench {
 	t.Helper()
 	srv := start(t, s.password)
@@ -124,7 +125,7 @@ func mustOpen(t *testing.T, lib library, addr string, s settings) client {
 	return c
 }
 
-// words turns the arguments of a command into what the libraries take.
+// words converts the arguments of a command to the type that the libraries accept.
 func words(args []string) []any {
 	list := make([]any, len(args))
 	for i, arg := range args {
@@ -133,8 +134,7 @@ func words(args []string) []any {
 	return list
 }
 
-// plain turns what the libraries make of a reply into one form: int64, string, []any,
-// error or nil.
+// plain converts the replies of the libraries to one form: int64, string, []any, error or nil.
 func plain(v any) any {
 	switch v := v.(type) {
 	case []byte:
@@ -151,7 +151,7 @@ func plain(v any) any {
 	return v
 }
 
-// replies parts errors from values.
+// replies separates errors from values.
 func replies(list []any) []reply {
 	parted := make([]reply, len(list))
 	for i, v := range list {
@@ -171,12 +171,12 @@ func numbers(v any, err error) (decision, error) {
 	}
 	list, ok := v.([]any)
 	if !ok || len(list) != len(decision{}) {
-		return decision{}, fmt.Errorf("the reply is %#v and not five integers", v)
+		return decision{}, fmt.Errorf("reply %#v, want five integers", v)
 	}
 	var d decision
 	for i := range list {
 		if d[i], ok = list[i].(int64); !ok {
-			return decision{}, fmt.Errorf("the reply is %#v and not five integers", v)
+			return decision{}, fmt.Errorf("reply %#v, want five integers", v)
 		}
 	}
 	return d, nil

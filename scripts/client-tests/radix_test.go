@@ -27,7 +27,7 @@ func openRadix(ctx context.Context, addr string, s settings) (client, error) {
 	return radixClient{c}, nil
 }
 
-// radixDo receives raw replies, as the library would make an empty list of a null array.
+// radixDo receives raw replies, since the library would convert a null array to an empty list.
 func radixDo(c radix.Client) doFunc {
 	return func(ctx context.Context, args ...string) (any, error) {
 		var raw resp3.RawMessage
@@ -38,7 +38,7 @@ func radixDo(c radix.Client) doFunc {
 	}
 }
 
-// radixReply decodes a reply. An error is the server's without the library's words.
+// radixReply decodes a reply. An error is that of the server, without the library's prefix.
 func radixReply(raw resp3.RawMessage) (any, error) {
 	if raw.IsNull() {
 		return nil, nil
@@ -103,7 +103,7 @@ func TestRadix_TypedReceivers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = c.Close() }() // nothing is under way
+		defer func() { _ = c.Close() }() // idle
 		var list []int64
 		err = c.Do(t.Context(), radix.FlatCmd(&list, "CL.THROTTLE", "key", 15, 1, 60))
 		if want := []int64{0, 16, 15, -1, 60}; err != nil || !slices.Equal(list, want) {
@@ -133,7 +133,7 @@ func TestRadix_ScanAndSubscribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = c.Close() }() // nothing is under way
+	defer func() { _ = c.Close() }() // idle
 	p := radix.NewPipeline()
 	for i := range 300 {
 		p.Append(radix.FlatCmd(nil, "CL.THROTTLE", fmt.Sprint("user:", i), 1, 1, 3600))

@@ -94,7 +94,8 @@ func (r redigo) transaction(ctx context.Context, commands [][]string) (list []re
 
 func (r redigo) close() error { return r.pool.Close() }
 
-// The pool cleans up what its user has left open on a connection, and uses it again.
+// TestRedigo_PoolCleansUp checks that the pool resets the state of a returned connection, and
+// reuses it.
 func TestRedigo_PoolCleansUp(t *testing.T) {
 	srv := start(t, "")
 	dialled := 0
@@ -128,7 +129,7 @@ func TestRedigo_PoolCleansUp(t *testing.T) {
 		}
 	}
 	if dialled != 1 {
-		t.Errorf("it took %d connections", dialled)
+		t.Errorf("%d connections, want 1", dialled)
 	}
 	if err := pool.Close(); err != nil {
 		t.Error(err)

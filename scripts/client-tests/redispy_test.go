@@ -7,20 +7,20 @@ import (
 	"testing"
 )
 
-// redisPyTests is how many tests the script has.
+// redisPyTests is the number of tests in the script.
 const redisPyTests = 22
 
-// Debian's redis-py belongs to Debian's Python, whatever other is on the path.
+// TestRedisPy uses Debian's Python, since Debian's redis-py is installed for it only.
 func TestRedisPy(t *testing.T) {
 	python := tool(t, "/usr/bin/python3", "python3 python3-redis")
 	if got := runTool(t, "", python, "-c", "import redis"); got.code != 0 {
-		t.Fatalf("%s; it comes with: apt-get install python3-redis", got.err)
+		t.Fatalf("%s; run apt-get install python3-redis", got.err)
 	}
 	open, secured := start(t, ""), start(t, "secret")
 	secured.allow(`level=WARN msg="wrong password"`)
 	got := runTool(t, "", python, "-W", "error", "testdata/redis_py.py", "127.0.0.1", open.port(t), secured.port(t), "secret")
 	ran := regexp.MustCompile(`(?m)^Ran (\d+) tests in `).FindStringSubmatch(got.err)
 	if got.code != 0 || got.out != "" || ran == nil || ran[1] != strconv.Itoa(redisPyTests) || !strings.HasSuffix(got.err, "\nOK\n") {
-		t.Errorf("exit code %d, want %d tests and no output but theirs:\n%s%s", got.code, redisPyTests, got.out, got.err)
+		t.Errorf("exit code %d, want %d tests and no other output:\n%s%s", got.code, redisPyTests, got.out, got.err)
 	}
 }

@@ -11,11 +11,13 @@ import (
 	"time"
 )
 
-// Redisson repeats for ever what is answered as unknown, some ten thousand times a second.
+// redissonErrors bounds the errors. Redisson retries a command that is reported as unknown
+// indefinitely, about ten thousand times a second.
 const redissonErrors = 40
 
-// TestRedisson_Java runs testdata/redisson, which Maven builds, against a server. Each call has to end
-// with the error of this server, after a few attempts. "make client-tests-java" installs what it needs.
+// TestRedisson_Java builds testdata/redisson with Maven and runs it against a server. Each call
+// must fail with the error of the server after a few attempts. "make client-tests-java" installs
+// the requirements.
 func TestRedisson_Java(t *testing.T) {
 	maven := tool(t, "mvn", "maven default-jdk-headless")
 	srv := start(t, "")
@@ -29,6 +31,6 @@ func TestRedisson_Java(t *testing.T) {
 	}
 	count, err := strconv.Atoi(strings.TrimPrefix(srv.info(t, "errorstat_ERR"), "count="))
 	if err != nil || count > redissonErrors {
-		t.Errorf("the server has answered with %d errors, %v; want at most %d", count, err, redissonErrors)
+		t.Errorf("the server has returned %d errors, %v; want at most %d", count, err, redissonErrors)
 	}
 }

@@ -20,14 +20,14 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// route is a way of a client to the cluster: a library in one of its modes, in its default
-// configuration but for what the documentation asks for.
+// route is a way of connecting to the cluster: a library in one of its modes, with the default
+// configuration and the options that the documentation requires.
 type route struct {
 	name string
-	// open returns what runs one command. near is a node to begin with, and the only one that
-	// a client of a single server knows.
+	// open returns a function that runs a command. near is the first node of the client, or the only
+	// one if it knows a single server.
 	open func(t *testing.T, c *trio, near string) doFunc
-	// single clients go on when their node does; all others when anybody leads.
+	// single clients work as long as their node runs; all others as long as there is a leader.
 	single bool
 }
 
@@ -53,7 +53,7 @@ var routes = []route{
 const retries = 8
 
 func doGoRedis(t *testing.T, c redis.UniversalClient) doFunc {
-	t.Cleanup(func() { _ = c.Close() }) // nothing is under way
+	t.Cleanup(func() { _ = c.Close() }) // idle
 	return func(ctx context.Context, args ...string) (any, error) {
 		return goRedisReply(c.Do(ctx, words(args)...))
 	}
@@ -63,8 +63,7 @@ func routeGoRedis(t *testing.T, c *trio, near string) doFunc {
 	return doGoRedis(t, redis.NewClient(&redis.Options{Addr: c.at(near, portForAll), Password: trioPassword, MaxRetries: retries}))
 }
 
-// newGoRedisCluster asks often where the leader is: a leader that is dead tells nobody that it has
-// moved.
+// newGoRedisCluster reloads the topology often, since a leader that is down sends no redirects.
 func newGoRedisCluster(c *trio, near string) *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: c.all(near, portForCluster), Password: trioPassword, MaxRedirects: retries,
@@ -87,7 +86,7 @@ func routeGoRedisSentinel(t *testing.T, c *trio, near string) doFunc {
 	return doGoRedis(t, redis.NewFailoverClient(goRedisFailover(c, near)))
 }
 
-// doRueidis says which word is the key: by that the library finds the node.
+// doRueidis marks the key of the command, by which the library selects the node.
 func doRueidis(t *testing.T, opts rueidis.ClientOption) doFunc {
 	t.Helper()
 	c := newRueidis(t, opts)
@@ -116,7 +115,7 @@ func doLibrary(t *testing.T, c *trio, near string, open func(context.Context, st
 	return mustOpen(t, library{open: open}, c.at(near, portForAll), settings{password: trioPassword}).do
 }
 
-// redigo has no clients but those of a single server.
+// routeRedigo uses a client of a single server, the only kind in redigo.
 func routeRedigo(t *testing.T, c *trio, near string) doFunc {
 	t.Helper()
 	return doLibrary(t, c, near, openRedigo)
@@ -127,13 +126,13 @@ func routeRadix(t *testing.T, c *trio, near string) doFunc {
 	return doLibrary(t, c, near, openRadix)
 }
 
-// doRadix lets the library see errors, by which it learns where a key is.
+// doRadix decodes replies in the library, which handles redirects only in errors that it decodes.
 func doRadix(t *testing.T, c radix.MultiClient, err error) doFunc {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() }) // nothing is under way
+	t.Cleanup(func() { _ = c.Close() }) // idle
 	return func(ctx context.Context, args ...string) (v any, err error) {
 		err = c.Do(ctx, radix.Cmd(&v, args[0], args[1:]...))
 		return plain(v), err
@@ -144,7 +143,7 @@ func radixPool() radix.PoolConfig {
 	return radix.PoolConfig{Dialer: radix.Dialer{AuthPass: trioPassword}, Size: poolSize}
 }
 
-// routeRadixCluster asks often where the leader is, like newGoRedisCluster.
+// routeRadixCluster reloads the topology often, like newGoRedisCluster.
 func routeRadixCluster(t *testing.T, c *trio, near string) doFunc {
 	t.Helper()
 	cluster, err := radix.ClusterConfig{PoolConfig: radixPool(), SyncEvery: time.Second}.New(t.Context(), c.all(near, portForCluster))
@@ -158,7 +157,7 @@ func routeRadixSentinel(t *testing.T, c *trio, near string) doFunc {
 	return doRadix(t, s, err)
 }
 
-// routeRedisPy drives a client of redis-py, which reads commands and writes replies in JSON.
+// routeRedisPy drives a redis-py process, which reads commands and writes replies in JSON.
 func routeRedisPy(mode, port string) func(t *testing.T, c *trio, near string) doFunc {
 	return func(t *testing.T, c *trio, near string) doFunc {
 		t.Helper()
@@ -188,7 +187,7 @@ func routeRedisPy(mode, port string) func(t *testing.T, c *trio, near string) do
 	}
 }
 
-// pipeOfLines is a client in another process, which does one command at a time.
+// pipeOfLines is a client in another process. It runs one command at a time.
 type pipeOfLines struct {
 	mu  sync.Mutex
 	in  io.Writer
@@ -229,12 +228,11 @@ func integers(list []int64) []any {
 	return values
 }
 
-// routeRedisCLI runs redis-cli for each command: it begins at a node, and goes where that sends
-// it.
+// routeRedisCLI runs redis-cli for each command. It connects to a node and follows redirects.
 func routeRedisCLI(t *testing.T, c *trio, near string) doFunc {
 	path := tool(t, "redis-cli", "redis-tools")
 	return func(ctx context.Context, args ...string) (any, error) {
-		// To start a process may take longer than a call that is worth waiting for.
+		// Starting a process may take longer than the timeout of a call.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
 		at := []string{"-c", "-e", "--no-auth-warning", "-a", trioPassword, "-h", c.host(near), "-p", portForCluster}
@@ -262,6 +260,6 @@ func dialRedigo(t *testing.T, addr string) redigopkg.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() }) // nothing is under way
+	t.Cleanup(func() { _ = conn.Close() }) // idle
 	return conn
 }

@@ -29,7 +29,7 @@ func openRueidis(_ context.Context, addr string, s settings) (client, error) {
 	return rueidisClient{c}, nil
 }
 
-// rueidisCommand builds a command whose first word may be all of it.
+// rueidisCommand builds a command. It may consist of one word.
 func rueidisCommand(b rueidis.Builder, args []string) rueidis.Completed {
 	return b.Arbitrary(args[0]).Args(args[1:]...).Build()
 }
@@ -97,12 +97,12 @@ func newRueidis(t *testing.T, opts rueidis.ClientOption) rueidis.Client {
 	return c
 }
 
-// rueidis knows CL.THROTTLE by itself.
+// TestRueidis_Builder tests the CL.THROTTLE builder of rueidis.
 func TestRueidis_Builder(t *testing.T) {
 	srv := start(t, "")
 	c := newRueidis(t, rueidis.ClientOption{InitAddress: []string{srv.addr}})
 	if mode := c.Mode(); mode != rueidis.ClientModeStandalone {
-		t.Errorf("the client takes the server for %v", mode)
+		t.Errorf("mode %v, want standalone", mode)
 	}
 	plain := c.B().ClThrottle().Key("key").MaxBurst(15).CountPerPeriod(1).Period(60)
 	for i, test := range []struct {
@@ -120,7 +120,7 @@ func TestRueidis_Builder(t *testing.T) {
 	}
 }
 
-// Goroutines share connections by pipelining, each still gets its own replies.
+// TestRueidis_AutoPipelining checks that goroutines that share connections get their own replies.
 func TestRueidis_AutoPipelining(t *testing.T) {
 	srv := start(t, "")
 	c := newRueidis(t, rueidis.ClientOption{InitAddress: []string{srv.addr}, AlwaysPipelining: true})
@@ -140,11 +140,11 @@ func TestRueidis_AutoPipelining(t *testing.T) {
 	}
 	done.Wait()
 	if n := received(t, srv); n > poolSize+1 {
-		t.Errorf("it took %d connections", n)
+		t.Errorf("%d connections", n)
 	}
 }
 
-// The client-side cache must not keep what changes with each call of anybody.
+// TestRueidis_Cache checks that the client-side cache is invalidated by the calls of other clients.
 func TestRueidis_Cache(t *testing.T) {
 	srv := start(t, "")
 	c := newRueidis(t, rueidis.ClientOption{InitAddress: []string{srv.addr}})

@@ -18,8 +18,9 @@ const (
 	refusal = "scripts are not supported: use CL.THROTTLE"
 )
 
-// TestScripts runs a script by the means that each library has for it: EVALSHA, and EVAL or SCRIPT LOAD where
-// the server does not know the script. The error of the server comes back after a command or two.
+// TestScripts runs a script with the API of each library: EVALSHA, and EVAL or SCRIPT LOAD if the
+// server does not have the script. The error of the server must be returned after at most two
+// commands.
 func TestScripts(t *testing.T) {
 	for library, run := range map[string]func(ctx context.Context, addr string) error{
 		"go-redis": func(ctx context.Context, addr string) error {
@@ -66,13 +67,13 @@ func TestScripts(t *testing.T) {
 				t.Errorf("got %v, want %s", err, refusal)
 			}
 			if n := scriptCommands(t, srv); n < 1 || n > 2 {
-				t.Errorf("the library has sent %d commands for it", n)
+				t.Errorf("the library has sent %d script commands", n)
 			}
 		})
 	}
 }
 
-// scriptCommands returns how many commands about scripts a server was sent.
+// scriptCommands returns the number of script commands that a server has received.
 func scriptCommands(t *testing.T, srv *server) (n int) {
 	t.Helper()
 	for line := range strings.SplitSeq(srv.ask(t, "INFO", "commandstats").(string), "\r\n") {

@@ -18,11 +18,11 @@ import (
 func newSentinel(t *testing.T, c *trio, id string) *redis.SentinelClient {
 	t.Helper()
 	s := redis.NewSentinelClient(&redis.Options{Addr: c.at(id, portForSentinel), Password: trioPassword})
-	t.Cleanup(func() { _ = s.Close() }) // nothing is under way
+	t.Cleanup(func() { _ = s.Close() }) // idle
 	return s
 }
 
-// addresses returns where the nodes of a reply of a Sentinel are.
+// addresses returns the addresses of the nodes in a reply of a Sentinel.
 func addresses(list []map[string]string) (at []string) {
 	for _, m := range list {
 		at = append(at, net.JoinHostPort(m["ip"], m["port"]))
@@ -31,7 +31,8 @@ func addresses(list []map[string]string) (at []string) {
 	return at
 }
 
-// The port for clients of Redis Sentinel: each node tells who leads, and who else there is.
+// TestSentinelPort tests the port for Redis Sentinel clients: each node returns the leader and the
+// other nodes.
 func TestSentinelPort(t *testing.T) {
 	c := startTrio(t, patientBeat)
 	leader, followers := c.awaitLeader(t), []string{}
@@ -53,22 +54,22 @@ func TestSentinelPort(t *testing.T) {
 		masters := s.Masters(t.Context())
 		checkReply(t, masters, len(masters.Val()) == 1)
 		if err := s.GetMasterAddrByName(t.Context(), "stranger").Err(); err != redis.Nil {
-			t.Errorf("an unknown master: %v", err)
+			t.Errorf("unknown master: %v", err)
 		}
 		if err := s.Master(t.Context(), "stranger").Err(); err == nil || err.Error() != "ERR No such master with that name" {
-			t.Errorf("an unknown master: %v", err)
+			t.Errorf("unknown master: %v", err)
 		}
 	}
 }
 
-// Subscribers are told by each node who has led and who leads, once for each change, whether it was
-// planned or not.
+// TestSentinelPort_SwitchMaster checks that each node sends its subscribers the old and the new
+// leader, once for each change, planned or not.
 func TestSentinelPort_SwitchMaster(t *testing.T) {
 	c := startTrio(t, usualBeat)
 	subs := map[string]<-chan *redis.Message{}
 	for _, id := range trioIDs {
 		sub := newSentinel(t, c, id).Subscribe(t.Context(), "+switch-master")
-		t.Cleanup(func() { _ = sub.Close() }) // its node may be gone
+		t.Cleanup(func() { _ = sub.Close() }) // its node may be down
 		if _, err := sub.ReceiveTimeout(t.Context(), patience); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +84,7 @@ func TestSentinelPort_SwitchMaster(t *testing.T) {
 	checkSwitch(t, c, subs, second, c.awaitLeader(t))
 }
 
-// checkSwitch expects all subscribers to be told of a change.
+// checkSwitch checks that all subscribers receive a change.
 func checkSwitch(t *testing.T, c *trio, subs map[string]<-chan *redis.Message, from, to string) {
 	t.Helper()
 	want := fmt.Sprintf("%s %s %s %s %s", trioMaster, c.host(from), portForLeader, c.host(to), portForLeader)
@@ -91,19 +92,20 @@ func checkSwitch(t *testing.T, c *trio, subs map[string]<-chan *redis.Message, f
 		select {
 		case m := <-subs[id]:
 			if m.Payload != want {
-				t.Errorf("%s tells %q, want %q", id, m.Payload, want)
+				t.Errorf("%s sends %q, want %q", id, m.Payload, want)
 			}
 		case <-time.After(patience):
-			t.Fatalf("%s tells nothing after %v", id, patience)
+			t.Fatalf("%s: no message after %v", id, patience)
 		}
 	}
 }
 
-// The others flag a leader that is killed as down when its connection breaks, long before they miss it. The heartbeat is
-// the longest there is, so that a busy machine does not take as long.
+// TestSentinelPort_LeaderKilled checks that the other nodes flag a killed leader as down when its
+// connection closes, long before its heartbeats time out. The heartbeat is the longest possible
+// one, so that a busy machine does not exceed it.
 func TestSentinelPort_LeaderKilled(t *testing.T) {
 	const heartbeat = 5 * time.Second
-	const missed = heartbeat - heartbeat/5 // the leader is not missed sooner: it has sent heartbeats up to its end
+	const missed = heartbeat - heartbeat/5 // the earliest timeout: the leader has sent heartbeats until its end
 	c := startTrio(t, strconv.FormatInt(heartbeat.Milliseconds(), 10))
 	leader, followers := c.awaitLeader(t), c.followers(t)
 	sentinels := map[string]*redis.SentinelClient{}
@@ -117,14 +119,14 @@ func TestSentinelPort_LeaderKilled(t *testing.T) {
 		eventually(t, func(ctx context.Context) error {
 			master, err := s.Master(ctx, trioMaster).Result()
 			if err != nil || master["flags"] != "s_down,master,disconnected" {
-				return errors.Join(fmt.Errorf("%s shows the leader as %v", id, master), err)
+				return errors.Join(fmt.Errorf("%s reports the leader as %v", id, master), err)
 			}
 			return nil
 		})
 		took := time.Since(begun)
 		t.Logf("%s flags the leader after %v", id, took.Round(time.Millisecond))
 		if took > missed {
-			t.Errorf("%s flags a leader that was killed only after %v, with a heartbeat of %v", id, took, heartbeat)
+			t.Errorf("%s flags the killed leader only after %v, with a heartbeat of %v", id, took, heartbeat)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// patience is how long a test waits for what is about to happen.
+// patience is the timeout for expected events.
 const patience = 2 * time.Minute
 
 // program is the path of the server that TestMain has built.
@@ -33,7 +33,7 @@ func run(m *testing.M) int {
 	if err != nil {
 		return fail(err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // it lies among the temporary files
+	defer func() { _ = os.RemoveAll(dir) }() // it is a temporary directory
 	program = filepath.Join(dir, "throttled")
 	build := exec.Command("go", "build", "-o", program, "./cmd/throttled")
 	build.Dir = filepath.Join("..", "..")
@@ -58,11 +58,11 @@ type server struct {
 	addr     string
 	password string
 	process  *exec.Cmd
-	ready    chan string   // gets the address when the server listens
+	ready    chan string   // receives the address when the server listens
 	ended    chan struct{} // closed when the process has closed its log
 	stopOnce sync.Once
-	inTrio   bool             // it is a node of a cluster, whose log tells more
-	allowed  []*regexp.Regexp // what its log may hold besides
+	inTrio   bool             // it is a node of a cluster, which logs more
+	allowed  []*regexp.Regexp // additional lines that its log may contain
 
 	mu    sync.Mutex
 	lines []string
@@ -87,8 +87,8 @@ func launch(t *testing.T, password string, args ...string) *server {
 	s := &server{password: password, ready: make(chan string, 1), ended: make(chan struct{})}
 	s.process = exec.Command(program, append(args, "--requirepass", password)...)
 	s.process.Dir = t.TempDir()
-	// Nothing of the caller's configures it. A build with the race detector, which reports
-	// into the log, need not wait at its end.
+	// The environment of the caller must not affect the program. The race detector, which reports to
+	// the log, need not sleep at exit.
 	s.process.Env = []string{"GORACE=atexit_sleep_ms=0"}
 	log, err := s.process.StderrPipe()
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *server) awaitReady(t *testing.T) {
 	select {
 	case s.addr = <-s.ready:
 	case <-s.ended:
-		t.Fatalf("the server ended at once; log:\n%s", s.log())
+		t.Fatalf("the server exited during its start; log:\n%s", s.log())
 	case <-time.After(patience):
 		t.Fatalf("the server is not ready after %v; log:\n%s", patience, s.log())
 	}
@@ -116,7 +116,7 @@ func (s *server) awaitReady(t *testing.T) {
 
 var addressInLog = regexp.MustCompile(`msg=ready .*addresses="?\[([^] ]+)`)
 
-// follow keeps the lines of the log and tells the first address that the server listens on.
+// follow keeps the lines of the log and sends the first address that the server listens on.
 func (s *server) follow(log io.Reader) {
 	defer close(s.ended)
 	for lines := bufio.NewScanner(log); lines.Scan(); {
@@ -136,13 +136,13 @@ func (s *server) log() string {
 	return strings.Join(s.lines, "\n")
 }
 
-// allow lets the log hold lines that match pattern.
+// allow permits log lines that match pattern.
 func (s *server) allow(pattern string) {
 	s.allowed = append(s.allowed, regexp.MustCompile(pattern))
 }
 
-// stop ends the server by SIGTERM. It must exit with code 0, soon, whatever clients are
-// connected, and its log must hold nothing unexpected.
+// stop stops the server with SIGTERM. It must exit with code 0 within patience, even with connected
+// clients, and its log must have no unexpected line.
 func (s *server) stop(t *testing.T) {
 	t.Helper()
 	s.stopOnce.Do(func() {
@@ -156,7 +156,7 @@ func (s *server) stop(t *testing.T) {
 			<-s.ended
 		}
 		if err := s.process.Wait(); err != nil {
-			t.Errorf("the server ended with %v", err)
+			t.Errorf("the server exited with %v", err)
 		}
 		s.checkLog(t)
 	})
@@ -169,7 +169,7 @@ func (s *server) signal(t *testing.T, sig syscall.Signal) {
 	}
 }
 
-// checkLog expects the three lines of a run without incidents.
+// checkLog expects the three lines of a normal run.
 func (s *server) checkLog(t *testing.T) {
 	t.Helper()
 	if s.inTrio {
@@ -197,7 +197,7 @@ func (s *server) port(t *testing.T) string {
 	return port
 }
 
-// ask sends one command on a connection of its own, to look at the server from beside.
+// ask sends one command on a separate connection.
 func (s *server) ask(t *testing.T, args ...string) any {
 	t.Helper()
 	v, err := s.tryAsk(t.Context(), args...)
@@ -207,7 +207,7 @@ func (s *server) ask(t *testing.T, args ...string) any {
 	return v
 }
 
-// tryAsk is ask where it may be in vain.
+// tryAsk is ask, but returns an error.
 func (s *server) tryAsk(ctx context.Context, args ...string) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -215,7 +215,7 @@ func (s *server) tryAsk(ctx context.Context, args ...string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = conn.Close() }() // all that was asked for has been read
+	defer func() { _ = conn.Close() }() // the reply has been read
 	v, err := redis.DoContext(conn, ctx, args[0], words(args[1:])...)
 	return plain(v), err
 }
@@ -233,7 +233,7 @@ func (s *server) info(t *testing.T, name string) string {
 	return ""
 }
 
-// eventually tries f until it succeeds.
+// eventually retries f until it succeeds.
 func eventually(t *testing.T, f func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -247,7 +247,7 @@ func eventually(t *testing.T, f func(context.Context) error) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("after %v still: %v", patience, err)
+			t.Fatalf("after %v: %v", patience, err)
 		case <-again.C:
 		}
 	}

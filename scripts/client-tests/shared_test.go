@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// hour is a period in which no test sees a key regain anything that it counts.
+// hour is a period during which no test sees a unit restored.
 const hour = "3600"
 
-// behaviours are the things that every library must be able to do.
+// behaviours are the operations that every library must support.
 var behaviours = []struct {
 	name string
 	test func(*testing.T, *bench)
@@ -36,7 +36,7 @@ var behaviours = []struct {
 	{"killed connections are replaced", testKill},
 }
 
-// Every library does them in every variant.
+// TestLibraries runs all behaviours with each library in each variant.
 func TestLibraries(t *testing.T) {
 	eachVariant(t, func(t *testing.T, lib library, s settings) {
 		b := connect(t, lib, s)
@@ -46,7 +46,7 @@ func TestLibraries(t *testing.T) {
 	})
 }
 
-// testIntroduction looks at what the server knows about the client.
+// testIntroduction checks the server's information about the client.
 func testIntroduction(t *testing.T, b *bench) {
 	v, err := b.do(t.Context(), "CLIENT", "INFO")
 	if err != nil {
@@ -57,14 +57,14 @@ func testIntroduction(t *testing.T, b *bench) {
 		{"resp", strconv.Itoa(b.speaks())}, {"name", b.clientName}, {"user", "default"}, {"db", "0"},
 	} {
 		if got := known[want.field]; got != want.value {
-			t.Errorf("the server takes %s for %q, want %q", want.field, got, want.value)
+			t.Errorf("CLIENT INFO: %s is %q, want %q", want.field, got, want.value)
 		}
 	}
 	if got := known["lib-name"]; !strings.HasPrefix(got, b.sentName) || (got == "") != (b.sentName == "") {
-		t.Errorf("the server takes the library for %q, want %q", got, b.sentName)
+		t.Errorf("CLIENT INFO: lib-name is %q, want %q", got, b.sentName)
 	}
 	if got := known["lib-ver"]; (got == "") != (b.sentName == "") {
-		t.Errorf("the server takes the library's version for %q", got)
+		t.Errorf("CLIENT INFO: lib-ver is %q", got)
 	}
 }
 
@@ -85,7 +85,7 @@ func testPing(t *testing.T, b *bench) {
 	}
 }
 
-// testThrottle spends a limit of 3 that regains 1 a minute, and some more.
+// testThrottle exhausts a limit of 3 that restores 1 a minute, and continues.
 func testThrottle(t *testing.T, b *bench) {
 	began := time.Now()
 	for i, test := range []struct {
@@ -112,8 +112,8 @@ func testThrottle(t *testing.T, b *bench) {
 	}
 }
 
-// testOtherAlgorithms looks at what is in the other commands but not in CL.THROTTLE: six
-// integers, arrays within an array, and milliseconds.
+// testOtherAlgorithms tests the reply formats that CL.THROTTLE does not have: six integers, nested
+// arrays, and milliseconds.
 func testOtherAlgorithms(t *testing.T, b *bench) {
 	list := func(n ...any) []any { return n }
 	for _, test := range []struct {
@@ -134,10 +134,10 @@ func testOtherAlgorithms(t *testing.T, b *bench) {
 	}
 }
 
-// matches compares with what is expected at once, when some time has passed.
+// matches compares d with the expected initial decision, given the time passed since.
 func (d decision) matches(want decision, passed time.Duration) bool {
 	late := int64(math.Ceil(passed.Seconds()))
-	for i := 3; i < 5; i++ { // the seconds
+	for i := 3; i < 5; i++ { // the times in seconds
 		if want[i] > 0 && d[i] < want[i] && d[i] >= want[i]-late {
 			want[i] = d[i]
 		}
@@ -145,8 +145,8 @@ func (d decision) matches(want decision, passed time.Duration) bool {
 	return d == want
 }
 
-// testErrors expects the errors of the server in their own words, and a connection that
-// goes on.
+// testErrors checks that the errors of the server are returned unchanged, and that the connection
+// remains usable.
 func testErrors(t *testing.T, b *bench) {
 	const notInteger = "ERR value is not an integer or out of range"
 	for _, test := range []struct {
@@ -177,12 +177,12 @@ func testErrors(t *testing.T, b *bench) {
 		}
 	}
 	if v, err := b.do(t.Context(), "EXISTS", "key"); err != nil || v != int64(0) {
-		t.Errorf("a refused command has left a key: %#v, %v", v, err)
+		t.Errorf("a refused command created a key: %#v, %v", v, err)
 	}
 }
 
-// testPipeline sends 100 decisions with errors and echoes among them, and expects each
-// reply in its place.
+// testPipeline sends 100 decisions interleaved with errors and echoes, and checks that the replies
+// are in order.
 func testPipeline(t *testing.T, b *bench) {
 	const rounds = 100
 	var commands [][]string
@@ -233,15 +233,15 @@ func testTransaction(t *testing.T, b *bench) {
 	}
 }
 
-// testFailedTransaction expects nothing to happen when a command cannot be queued, and
-// the connection to be out of the transaction afterwards.
+// testFailedTransaction checks that nothing is executed if a command cannot be queued, and that the
+// connection has left the transaction.
 func testFailedTransaction(t *testing.T, b *bench) {
 	got, err := b.transaction(t.Context(), [][]string{
 		{"CL.THROTTLE", "aborted", "9", "1", hour},
 		{"CL.THROTTLE", "aborted", "9"},
 	})
 	if err == nil {
-		t.Errorf("no error, but %v", got)
+		t.Errorf("no error: %v", got)
 	}
 	for range poolSize {
 		if v, err := b.do(t.Context(), "EXISTS", "aborted"); err != nil || v != int64(0) {
@@ -250,18 +250,18 @@ func testFailedTransaction(t *testing.T, b *bench) {
 	}
 }
 
-// testWatch runs EXEC after something has been done from beside to a watched key.
+// testWatch runs EXEC after another connection has accessed a watched key.
 func testWatch(t *testing.T, b *bench) {
 	for i, test := range []struct {
 		beside string
 		commit bool
 	}{
 		{"PING", true},
-		{"CL.THROTTLE watched 0 1 3600", false}, // makes the key
-		{"CL.THROTTLE watched 0 1 3600", true},  // is limited, and so changes nothing
+		{"CL.THROTTLE watched 0 1 3600", false}, // creates the key
+		{"CL.THROTTLE watched 0 1 3600", true},  // is limited, and changes nothing
 		{"CL.THROTTLE watched 0 1 3600 0", true},
 		{"DEL watched", false},
-		{"DEL watched", true}, // is not there any more
+		{"DEL watched", true}, // the key does not exist
 	} {
 		err := b.pinned(t.Context(), func(do doFunc) error {
 			own := fmt.Sprint("own:", i)
@@ -291,8 +291,8 @@ func testWatch(t *testing.T, b *bench) {
 	}
 }
 
-// testConcurrency lets 16 callers at a key. Exactly the limit is admitted, and no two
-// are told the same number remaining.
+// testConcurrency has 16 callers charge one key. Exactly the limit must be admitted, with distinct
+// remaining counts.
 func testConcurrency(t *testing.T, b *bench) {
 	const callers, calls, limit = 16, 25, 100
 	var admitted [limit]atomic.Int32
@@ -319,8 +319,8 @@ func testConcurrency(t *testing.T, b *bench) {
 	}
 }
 
-// testReuse expects that calls one after another share connections, and that many at a
-// time open no more than the pool may hold.
+// testReuse checks that consecutive calls share connections, and that the number of connections
+// does not exceed that of the pool.
 func testReuse(t *testing.T, b *bench) {
 	before := received(t, b.server)
 	for i := range 100 {
@@ -331,7 +331,7 @@ func testReuse(t *testing.T, b *bench) {
 	if opened := received(t, b.server) - before - 1; opened > int64(b.pool) {
 		t.Errorf("100 calls opened %d connections", opened)
 	}
-	eventually(t, func(context.Context) error { // the server needs a moment to see a close
+	eventually(t, func(context.Context) error { // the server needs a moment to detect a close
 		connected, err := strconv.Atoi(b.server.info(t, "connected_clients"))
 		if err == nil && connected > b.pool+1 {
 			err = fmt.Errorf("%d connections are open, want at most %d", connected, b.pool+1)
@@ -340,7 +340,8 @@ func testReuse(t *testing.T, b *bench) {
 	})
 }
 
-// received returns how many connections the server has taken, the caller's included.
+// received returns the number of connections that the server has accepted, including that of the
+// caller.
 func received(t *testing.T, s *server) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(s.info(t, "total_connections_received"), 10, 64)
@@ -350,8 +351,8 @@ func received(t *testing.T, s *server) int64 {
 	return n
 }
 
-// testKill cuts the client's connections. It may lose calls, but soon works again, under
-// its name.
+// testKill kills the client's connections. Calls may fail, but the client must reconnect under its
+// name.
 func testKill(t *testing.T, b *bench) {
 	old := ids(t, b.server)
 	if killed := b.server.ask(t, "CLIENT", "KILL", "TYPE", "normal").(int64); killed < 1 {
@@ -364,7 +365,7 @@ func testKill(t *testing.T, b *bench) {
 		}
 		client := fields(v)
 		if slices.Contains(old, client["id"]) {
-			return fmt.Errorf("connection %s is not dead yet", client["id"])
+			return fmt.Errorf("connection %s is still open", client["id"])
 		}
 		if client["name"] != b.clientName || client["resp"] != strconv.Itoa(b.speaks()) {
 			t.Errorf("the new connection is %v", v)
@@ -373,7 +374,7 @@ func testKill(t *testing.T, b *bench) {
 	})
 }
 
-// ids returns the numbers of the connections.
+// ids returns the ids of the connections.
 func ids(t *testing.T, s *server) (list []string) {
 	t.Helper()
 	for line := range strings.Lines(s.ask(t, "CLIENT", "LIST").(string)) {

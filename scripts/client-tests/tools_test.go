@@ -12,29 +12,30 @@ import (
 	"time"
 )
 
-// tool returns the path of a program, which a Debian package brings.
+// tool returns the path of a program. It fails the test with the Debian package if the program is
+// missing.
 func tool(t *testing.T, name, debianPackage string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Fatalf("%v; it comes with: apt-get install %s", err, debianPackage)
+		t.Fatalf("%v; run apt-get install %s", err, debianPackage)
 	}
 	return path
 }
 
-// outcome is how a tool has ended.
+// outcome is the output and the exit code of a tool.
 type outcome struct {
 	out, err string
 	code     int
 }
 
-// trimmed drops empty lines around what the tool has written: redis-cli is generous with
-// them.
+// trimmed removes the leading and trailing empty lines of the output, of which redis-cli prints
+// many.
 func (o outcome) trimmed() outcome {
 	return outcome{strings.Trim(o.out, "\n"), strings.Trim(o.err, "\n"), o.code}
 }
 
-// runTool runs a tool to its end.
+// runTool runs a tool until it exits.
 func runTool(t *testing.T, stdin, path string, args ...string) outcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -51,8 +52,8 @@ func runTool(t *testing.T, stdin, path string, args ...string) outcome {
 	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
-// firstLines runs a tool that never ends by itself until it has written n lines. Each
-// line that it writes is passed to seen before the next is read.
+// firstLines runs a tool that does not exit on its own until it has written n lines. It passes each
+// line to seen before it reads the next one.
 func firstLines(t *testing.T, n int, seen func(line string), path string, args ...string) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -73,12 +74,12 @@ func firstLines(t *testing.T, n int, seen func(line string), path string, args .
 	if len(lines) < n {
 		t.Errorf("%s %q has written only %q", path, args, lines)
 	}
-	_ = cmd.Process.Kill() // where it has ended by itself, it has written too little
+	_ = cmd.Process.Kill() // a tool that has exited has written too little
 	_ = cmd.Wait()         // it was killed
 	return lines
 }
 
-// redisCLI returns redis-cli and the arguments by which it finds the server.
+// redisCLI returns the path of redis-cli and its arguments for the address of the server.
 func redisCLI(t *testing.T, s *server) (path string, args []string) {
 	t.Helper()
 	return tool(t, "redis-cli", "redis-tools"), []string{"-h", "127.0.0.1", "-p", s.port(t)}
@@ -128,11 +129,11 @@ func TestRedisCLI_Password(t *testing.T) {
 		}
 	}
 	if got := runTool(t, "", path, append(at, "--no-auth-warning", "-a", "wrong", "PING")...); !strings.Contains(got.err, "WRONGPASS") {
-		t.Errorf("a wrong password: %+v", got)
+		t.Errorf("wrong password: %+v", got)
 	}
 }
 
-// Help for the server's own commands comes from COMMAND DOCS.
+// TestRedisCLI_Help checks the help for the server's own commands, which is read from COMMAND DOCS.
 func TestRedisCLI_Help(t *testing.T) {
 	path, at := redisCLI(t, start(t, ""))
 	got := runTool(t, "PING\nhelp cl.throttle\n", path, at...)
@@ -177,7 +178,7 @@ func TestRedisCLI_Stat(t *testing.T) {
 	srv := start(t, "")
 	srv.ask(t, "CL.THROTTLE", "key", "1", "1", hour)
 	path, at := redisCLI(t, srv)
-	// Without stdbuf the lines would stay in the tool for long.
+	// Without stdbuf the tool would buffer the lines.
 	args := append([]string{"-oL", path}, append(at, "--stat", "-i", "0.05")...)
 	lines := firstLines(t, 4, func(string) {}, tool(t, "stdbuf", "coreutils"), args...)
 	row := regexp.MustCompile(`^1 +[\d.]+[BKMG] +\d+ +\d+ +\d+ \(\+\d+\) +\d+ *$`) // keys, memory, clients, blocked, requests, connections
@@ -229,7 +230,8 @@ func TestRedisCLI_Pipe(t *testing.T) {
 	}
 }
 
-// What this server does not do, replication, is refused without a wait.
+// TestRedisCLI_NoReplication checks that Redis replication, which is not supported, is refused
+// without delay.
 func TestRedisCLI_NoReplication(t *testing.T) {
 	path, at := redisCLI(t, start(t, ""))
 	for _, args := range [][]string{{"--replica"}, {"--rdb", t.TempDir() + "/dump"}} {

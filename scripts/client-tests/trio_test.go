@@ -15,17 +15,18 @@ import (
 	"testing"
 )
 
-// trio is a cluster of three nodes. Each has a loopback address of its own, so that all have
-// the ports that are usual, and no connection of anybody can take one while its node is down.
+// trio is a cluster of three nodes. Each has its own loopback address, so that all of them use the
+// default ports, and no other connection can take a port while its node is down.
 type trio struct {
 	dir     string
-	network string // the address of a node but for its last number
+	network string // the address of a node without its last byte
 	beat    string // the heartbeat of Raft in milliseconds
 	nodes   map[string]*server
 }
 
-// How soon nodes take a leader that is silent for gone. By default it is after 250 ms; on a busy
-// machine one that is there is not to lose its part, least of all where none is to go.
+// The heartbeat, after which followers consider a silent leader lost. The default is 250 ms. On a
+// busy machine a running leader must not lose its leadership, least of all in tests in which no
+// node is stopped.
 const (
 	usualBeat   = "500"
 	patientBeat = "1000"
@@ -36,7 +37,7 @@ const (
 	portForAll      = "6380"
 	portForCluster  = "6384"
 	portForSentinel = "26380"
-	portForLeader   = "6386" // that Sentinel names
+	portForLeader   = "6386" // that Sentinel returns
 	portForNodes    = "6382"
 	trioPassword    = "open sesame"
 	trioMaster      = "mymaster"
@@ -69,7 +70,7 @@ func (c *trio) host(id string) string { return c.network + strings.TrimPrefix(id
 // at returns the address of a node's port.
 func (c *trio) at(id, port string) string { return net.JoinHostPort(c.host(id), port) }
 
-// all returns the addresses of a port of all nodes, beginning with one node.
+// all returns the addresses of a port on all nodes, starting with that of first.
 func (c *trio) all(first, port string) []string {
 	list := []string{c.at(first, port)}
 	for _, id := range trioIDs {
@@ -94,7 +95,7 @@ func (c *trio) launch(t *testing.T, id string) {
 	c.nodes[id].inTrio = true
 }
 
-// kill ends a node by SIGKILL.
+// kill kills a node with SIGKILL.
 func (c *trio) kill(t *testing.T, id string) {
 	t.Helper()
 	s := c.nodes[id]
@@ -104,12 +105,12 @@ func (c *trio) kill(t *testing.T, id string) {
 		<-s.ended
 		var exit *exec.ExitError
 		if err := s.process.Wait(); !errors.As(err, &exit) || exit.Exited() {
-			t.Errorf("%s is killed and ends with %v; log:\n%s", id, err, s.log())
+			t.Errorf("%s was killed and exited with %v; log:\n%s", id, err, s.log())
 		}
 	})
 }
 
-// stop ends a node by SIGTERM, and checks how it ends.
+// stop stops a node with SIGTERM, and checks its exit and its log.
 func (c *trio) stop(t *testing.T, id string) {
 	t.Helper()
 	s := c.nodes[id]
@@ -117,7 +118,7 @@ func (c *trio) stop(t *testing.T, id string) {
 	s.stop(t)
 }
 
-// restart starts a node that has ended, and waits until it follows.
+// restart starts a node that has exited, and waits until there is a leader.
 func (c *trio) restart(t *testing.T, id string) {
 	t.Helper()
 	c.launch(t, id)
@@ -125,33 +126,33 @@ func (c *trio) restart(t *testing.T, id string) {
 	c.awaitLeader(t)
 }
 
-// awaitLeader waits until all nodes that run know of the same leader, and where clients reach
-// every node, and the leader hears them, and returns the leader.
+// awaitLeader waits until all running nodes agree on the leader and know the client ports of every
+// node, and the leader is in contact with all of them. It returns the leader.
 func (c *trio) awaitLeader(t *testing.T) (leader string) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
 		leader = ""
 		for id, s := range c.nodes {
-			// A node that has just stopped leading closes connections.
+			// A deposed leader closes connections.
 			text, err := s.tryAsk(ctx, "CL.CLUSTER", "NODES")
 			if err != nil {
 				return err
 			}
 			nodes := fmt.Sprint(text)
 			if strings.Count(nodes, "sentinel-port="+portForSentinel) != len(trioIDs) {
-				return fmt.Errorf("%s knows only: %s", id, nodes)
+				return fmt.Errorf("%s does not know all ports: %s", id, nodes)
 			}
 			found := leaderInNodes.FindStringSubmatch(nodes)
 			if found == nil || leader != "" && found[1] != leader {
-				return fmt.Errorf("%s does not see that %s leads: %s", id, leader, nodes)
+				return fmt.Errorf("%s does not report %s as leader: %s", id, leader, nodes)
 			}
 			leader = found[1]
 			if id == leader && strings.Count(nodes, "answers=yes") != len(c.nodes)-1 {
-				return fmt.Errorf("%s does not hear all: %s", id, nodes)
+				return fmt.Errorf("%s is not in contact with all nodes: %s", id, nodes)
 			}
 		}
 		if c.nodes[leader] == nil {
-			return fmt.Errorf("%s leads, which does not run", leader)
+			return fmt.Errorf("the leader %s is not running", leader)
 		}
 		return nil
 	})
@@ -160,7 +161,7 @@ func (c *trio) awaitLeader(t *testing.T) (leader string) {
 
 var leaderInNodes = regexp.MustCompile(`(n\d) raft=\S+ role=leader`)
 
-// followers returns the nodes that run and do not lead.
+// followers returns the running nodes that do not lead.
 func (c *trio) followers(t *testing.T) (list []string) {
 	t.Helper()
 	leader := c.awaitLeader(t)
@@ -172,7 +173,7 @@ func (c *trio) followers(t *testing.T) (list []string) {
 	return list
 }
 
-// transfer lets a node lead.
+// transfer transfers the leadership to a node.
 func (c *trio) transfer(t *testing.T, to string) {
 	t.Helper()
 	if got := c.nodes[c.awaitLeader(t)].ask(t, "CL.CLUSTER", "TRANSFER", to); got != "OK" {
@@ -180,20 +181,21 @@ func (c *trio) transfer(t *testing.T, to string) {
 	}
 	eventually(t, func(context.Context) error {
 		if leader := c.awaitLeader(t); leader != to {
-			return fmt.Errorf("%s leads and not %s", leader, to)
+			return fmt.Errorf("the leader is %s, want %s", leader, to)
 		}
 		return nil
 	})
 }
 
-// What a node of a cluster logs besides: Raft tells at length of nodes that are away, and streams
-// fail of nodes that come and go. Heartbeats are slow on a busy machine. A node that comes back with data
-// takes no streams of Raft from nodes that it has not yet asked: it refuses them, or closes those that came before it
-// could tell.
+// nodeLog matches the additional log lines of a node of a cluster. Raft logs unreachable nodes in
+// detail, and streams to restarted nodes fail. Heartbeats are slow on a busy machine. A restarted
+// node with data refuses Raft streams of nodes that it has not yet verified, or closes those that
+// were opened before it could verify them.
 var nodeLog = regexp.MustCompile(`^time=\S+ level=(INFO |(WARN|ERROR) msg="raft: |WARN msg="leadership was not handed over"|` +
 	`WARN msg="refused a connection"|WARN msg="a heartbeat was slow: |WARN msg="closed a stream of a node" node=n\d purpose=raft reason="not allowed for this node: )`)
 
-// checkNodeLog expects a node to have ended in order, and without alarm but that of Raft.
+// checkNodeLog checks that a node has stopped in order, with no warnings except those of Raft and
+// the allowed ones.
 func (s *server) checkNodeLog(t *testing.T) {
 	t.Helper()
 	lines := strings.Split(s.log(), "\n")
@@ -203,6 +205,6 @@ func (s *server) checkNodeLog(t *testing.T) {
 		}
 	}
 	if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, "level=INFO msg=stopped") }) {
-		t.Errorf("%s has not stopped in order; log:\n%s", s.addr, s.log())
+		t.Errorf("%s did not stop properly; log:\n%s", s.addr, s.log())
 	}
 }

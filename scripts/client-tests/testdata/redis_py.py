@@ -1,4 +1,4 @@
-"""What redis-py does with a server: redis_py.py HOST PORT PORT_WITH_PASSWORD PASSWORD."""
+"""Tests of redis-py with a server: redis_py.py HOST PORT PORT_WITH_PASSWORD PASSWORD."""
 
 import sys
 import threading
@@ -195,7 +195,7 @@ class Connections(ServerCase):
         def present():
             try:
                 return self.client.client_id()
-            except redis.ConnectionError:  # it died during the call
+            except redis.ConnectionError:  # it was closed during the call
                 return own
 
         self.assertTrue(any(present() != own for _ in range(1000)))

@@ -1,8 +1,9 @@
 """Clients of redis-py under load: redis_py_load.py default|none PASSWORD THREADS PAUSE HOST:PORT...
 
-THREADS threads for each node take 1 of a key, PAUSE seconds apart, until standard input is closed. A line is printed
-when all have made their first call, and at the end one of JSON: {"calls": n, "failed": [{"node": ..., "error": ..., "seconds": ...}]}. The first word says how calls
-are retried: as the library does by default, or not at all.
+THREADS threads per node charge 1 to a key every PAUSE seconds until standard input is closed. The program prints a line
+when all threads have made their first call, and a line of JSON at the end:
+{"calls": n, "failed": [{"node": ..., "error": ..., "seconds": ...}]}. The first argument selects the retries of calls: the
+default of the library, or none.
 """
 
 import json

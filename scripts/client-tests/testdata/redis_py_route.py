@@ -1,7 +1,7 @@
 """A client of redis-py: redis_py_route.py node|cluster|sentinel PASSWORD MASTER HOST:PORT...
 
-It reads commands, as lists of words in JSON, a line each, and answers each with a line:
-{"reply": [...]} or {"error": "..."}. The client stays the same, whatever happens to the servers.
+It reads commands, one JSON list of words per line, and writes one line per command: {"reply": [...]} or {"error": "..."}.
+The client is never reopened, whatever happens to the servers.
 """
 
 import json
@@ -16,14 +16,14 @@ MODE, PASSWORD, MASTER = sys.argv[1:4]
 PATIENCE = 5
 NODES = [(host, int(port)) for host, port in (address.split(":") for address in sys.argv[4:])]
 
-logging.disable()  # redis-py logs each incident, where nobody else listens to standard error
+logging.disable()  # without a handler redis-py logs each incident to standard error
 
 
 def open_client():
     settings = {"password": PASSWORD, "socket_timeout": PATIENCE}
     if MODE == "cluster":
         nodes = [ClusterNode(host, port) for host, port in NODES]
-        # Among nodes that it has found by itself, redis-py 4.3 fails at the first that is dead.
+        # With dynamic startup nodes redis-py 4.3 fails at the first node that is down.
         return RedisCluster(startup_nodes=nodes, dynamic_startup_nodes=False, **settings)
     if MODE == "sentinel":
         return Sentinel(NODES, sentinel_kwargs=settings, **settings).master_for(MASTER)

@@ -11,7 +11,7 @@ import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.StringCodec;
 import org.redisson.config.Config;
 
-/** Uses a server, whose address is the argument, as applications with Redisson do. */
+/** Calls the Redisson API on the server at the given address. */
 public final class RedissonTest {
     private static final int PATIENCE = 10; // seconds
     private static int failures;
@@ -67,7 +67,7 @@ public final class RedissonTest {
         equal("RTopic.countSubscribers", 1L, topic.countSubscribers());
     }
 
-    /** Expects a call to fail soon, with an error that begins so. */
+    /** Checks that a call fails within PATIENCE with an error that starts with prefix. */
     private static void fails(String what, String prefix, CompletionStage<?> call) {
         try {
             report(what + " returns " + call.toCompletableFuture().get(PATIENCE, TimeUnit.SECONDS));
