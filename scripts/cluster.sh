@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Starts three nodes on loopback with certificates of their own, in the foreground. Those that are killed can be started
-# again. Ctrl-C ends all and removes what they have written; so does the end of the last one.
+# Starts three nodes with certificates on loopback, in the foreground. Killed nodes can be restarted with USR1. Ctrl-C, or
+# the exit of the last node, stops the cluster and removes its files.
 #
-# FIRST_PORT (6380) is that of the first node for any client; the next ones have theirs 100 and 200 above. Each listens for
-# other nodes 2 above its own, for clients of Redis Cluster 4 above, for those of Redis Sentinel 20000 above, and for those
-# that it has sent to the leader 6 above.
+# FIRST_PORT (6380) is the client port of the first node; the other nodes use FIRST_PORT+100 and FIRST_PORT+200. Relative to
+# its client port, each node listens for other nodes at +2, for Redis Cluster clients at +4, for Redis Sentinel clients at
+# +20000, and for clients that a Sentinel port has sent to the leader at +6.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 first=${FIRST_PORT:-6380}
 dir=$(mktemp -d "${TMPDIR:-/tmp}/throttled-cluster.XXXXXX")
 options=("$@")
-pids=() # of the nodes that run, by their numbers
+pids=() # of the running nodes, by node number
 
 finish() {
-  ((BASHPID == $$)) || exit 143 # a node that was ended before the program had begun, and has the traps of the script
+  ((BASHPID == $$)) || exit 143 # a node that was killed before exec still has the traps of the script
   trap - EXIT INT TERM USR1
   ((${#pids[@]})) && kill "${pids[@]}" 2>/dev/null || true
   wait || true
@@ -38,7 +38,7 @@ start() {
   pids[i]=$!
 }
 
-# ended forgets a node that has ended, and says so.
+# ended removes the pid of a node that has exited, and prints its exit code.
 ended() {
   local i=$1 code=0
   wait "${pids[i]}" 2>/dev/null || code=$?
@@ -48,13 +48,13 @@ ended() {
 
 runs() { kill -0 "${pids[$1]}" 2>/dev/null; }
 
-# answers asks who is at the port: it may be another program.
+# answers reports whether the node itself serves its port, and not another program.
 answers() { redis-cli -p "$(port "$1")" INFO server 2>/dev/null | grep -q "^process_id:${pids[$1]}[^0-9]*$"; }
 
-# decides asks for a decision. A node answers most else before one leads.
+# decides reports whether the first node decides. Most other commands work without a leader.
 decides() { redis-cli -p "$first" CL.THROTTLE throttled-cluster-ready 0 1 1 2>/dev/null | grep -q '^[01]'; }
 
-# restart starts the nodes that have ended.
+# restart starts the nodes that have exited.
 restart() {
   local i
   for i in 1 2 3; do
@@ -72,7 +72,7 @@ tell() { printf '  %-48s %s\n' "$@"; }
 bin/throttled certs --dir "$dir/certs" --cluster local n1 n2 n3 >/dev/null
 for i in 1 2 3; do start "$i"; done
 tries=0
-sleep 0.1 # in which one ends that cannot have its ports
+sleep 0.1 # a node that cannot bind its ports exits within this time
 until answers 1 && answers 2 && answers 3 && decides; do
   ((++tries < 300)) || { echo "no node leads"; exit 1; }
   for i in 1 2 3; do runs "$i" || { ended "$i"; exit 1; }; done
@@ -98,5 +98,5 @@ while ((${#pids[@]})); do
     ((${#pids[@]} == 0)) || echo "the others go on; to start it again: kill -USR1 $$"
   done
   sleep 0.2
-done 2>/dev/null # where bash tells of each that was killed, with all its options
+done 2>/dev/null # bash reports each killed job with its full command line
 echo "the last node has ended"
