@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// What SLIDING is measured with: each traffic, each limit, each load, a multiple of the limit.
+// The parameters of the measurements of SLIDING. Loads are multiples of the limit.
 var (
 	accuracyLimits = []int64{10, 100, 1000}
 	accuracyLoads  = []float64{0.5, 0.9, 1, 1.1, 2, 5}
@@ -19,11 +19,11 @@ var (
 
 const (
 	accuracyPeriod   = 10 * time.Second
-	accuracyRequests = 100_000 // of each measurement, at least
-	accuracyPeriods  = 200     // that each measurement lasts, at least
+	accuracyRequests = 100_000 // minimum of each measurement
+	accuracyPeriods  = 200     // minimum duration of each measurement
 )
 
-// setting is what one measurement is made with.
+// setting is the set of parameters of one measurement.
 type setting struct {
 	traffic  traffic
 	load     float64 // requests in a period, as a multiple of the limit
@@ -31,7 +31,7 @@ type setting struct {
 	requests int
 }
 
-// settings returns those of all measurements.
+// settings returns the parameters of all measurements.
 func settings() (all []setting) {
 	for _, t := range traffics {
 		for _, limit := range accuracyLimits {
@@ -44,7 +44,7 @@ func settings() (all []setting) {
 	return all
 }
 
-// times returns the times of the requests: the same ones for the same setting.
+// times returns the times of the requests. Equal settings have equal times.
 func (s setting) times() []time.Duration {
 	mean := time.Duration(float64(accuracyPeriod) / s.load / float64(s.limit))
 	gap := s.traffic.gaps(rand.New(rand.NewPCG(1, 2)), mean, s.limit)
@@ -57,18 +57,18 @@ func (s setting) times() []time.Duration {
 	return times
 }
 
-// accuracy is how SLIDING has done beside LOG.
+// accuracy is the result of SLIDING compared with LOG.
 type accuracy struct {
 	requests int
-	tooMany  int // that SLIDING admitted and LOG refused
-	tooFew   int // that SLIDING refused and LOG admitted
+	tooMany  int // admitted by SLIDING and refused by LOG
+	tooFew   int // refused by SLIDING and admitted by LOG
 	sliding  int // admitted by SLIDING
 	log      int // admitted by LOG
-	most     int // that SLIDING admitted within a period
+	most     int // largest number that SLIDING admitted within a period
 }
 
-// key is the state of one key and the arithmetic that decides on it. Millions of decisions
-// on two keys need no table.
+// key is the state of one key and its decision function. Millions of decisions on two keys do not
+// require a table.
 type key struct {
 	decide func(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (limiter.Change, limiter.Decision)
 	limit  limiter.Limit
@@ -76,7 +76,7 @@ type key struct {
 	room   []byte
 }
 
-// admits decides a request for one unit, at a time after the epoch.
+// admits reports whether a request for one unit is admitted, at a time after the epoch.
 func (k *key) admits(at time.Duration) bool {
 	change, d := k.decide(&k.limit, k.state, epoch+uint64(at), 1, k.room)
 	if change.Set {
@@ -87,10 +87,10 @@ func (k *key) admits(at time.Duration) bool {
 	return !d.Limited
 }
 
-// measure makes one measurement.
+// measure runs one measurement.
 func (s setting) measure() accuracy { return compare(s.limit, accuracyPeriod, s.times()) }
 
-// compare puts the same requests to SLIDING and to LOG.
+// compare sends the same requests to SLIDING and to LOG.
 func compare(limit int64, period time.Duration, times []time.Duration) accuracy {
 	p := limiter.Period{N: int64(period), Unit: 1}
 	sliding := key{decide: window.Slide, limit: must(window.NewLimit(limit, p, 1))}
@@ -116,8 +116,8 @@ func compare(limit int64, period time.Duration, times []time.Duration) accuracy 
 	return a
 }
 
-// most returns the largest number of times within any span of a period: each counts until a
-// period after it, and no longer. times are in order.
+// most returns the largest number of times within any interval of a period, which is open at one
+// end. times must be sorted.
 func most(times []time.Duration, period time.Duration) (n int) {
 	oldest := 0
 	for i, at := range times {
@@ -131,7 +131,7 @@ func most(times []time.Duration, period time.Duration) (n int) {
 
 const accuracyHeader = "traffic   limit  load  requests    differ  too many   too few  admitted  largest"
 
-// row is a line of the table under accuracyHeader.
+// row returns a line of the table under accuracyHeader.
 func (a accuracy) row(s setting) string {
 	percent := func(n, of int) string { return fmt.Sprintf("%.2f %%", 100*float64(n)/float64(of)) }
 	return fmt.Sprintf("%-8s  %5d  %4.1f  %8d  %8s  %8s  %8s  %8s   %.2f x",

@@ -28,7 +28,7 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// TestCompare has answers that can be worked out by hand: limit 4 in 10 s.
+// TestCompare has results that can be computed by hand: limit 4 in 10 s.
 func TestCompare(t *testing.T) {
 	const s = second
 	for name, c := range map[string]struct {
@@ -43,13 +43,14 @@ func TestCompare(t *testing.T) {
 			atOnce(s, 5),
 			accuracy{requests: 5, sliding: 4, log: 4, most: 4},
 		},
-		// Four late in a window count as three and a half at 11.25 s, and as two at 15 s.
-		// They are still all there.
+		// The four requests late in a window count as three and a half at 11.25 s, and as two at 15
+		// s. All four are still within the last 10 s.
 		"too many": {
 			append(atOnce(9*s, 4), 11250*time.Millisecond, 15*s, 15*s),
 			accuracy{requests: 7, tooMany: 2, sliding: 6, log: 4, most: 6},
 		},
-		// Four early in a window count as four at 10 s, and as three at 12.5 s. They have left.
+		// The four requests early in a window count as four at 10 s, and as three at 12.5 s. They are
+		// no longer within the last 10 s.
 		"too few": {
 			append(atOnce(0, 4), 10*s, 12500*time.Millisecond),
 			accuracy{requests: 6, tooFew: 1, sliding: 5, log: 6, most: 4},
@@ -81,7 +82,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestTimes looks at how many requests come in a period.
+// TestTimes checks the number of requests in a period.
 func TestTimes(t *testing.T) {
 	s := setting{traffic: traffics[0], load: 2, limit: 10, requests: 40}
 	times := s.times()
@@ -90,7 +91,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestDocumentedAccuracy measures what the documentation quotes.
+// TestDocumentedAccuracy repeats the measurements that the documentation quotes.
 func TestDocumentedAccuracy(t *testing.T) {
 	text, err := os.ReadFile("../../docs/algorithms.md")
 	if err != nil {
@@ -101,7 +102,7 @@ func TestDocumentedAccuracy(t *testing.T) {
 		t.Fatalf("docs/algorithms.md has no line %q", accuracyHeader)
 	}
 	table, _, _ = strings.Cut(table, "```")
-	quoted := map[string]string{} // by what a row begins with
+	quoted := map[string]string{} // by the first three columns
 	for _, line := range strings.Split(strings.TrimSuffix(table, "\n"), "\n") {
 		quoted[strings.Join(strings.Fields(line)[:3], " ")] = line
 	}
@@ -113,10 +114,10 @@ func TestDocumentedAccuracy(t *testing.T) {
 			continue
 		}
 		if got := s.measure().row(s); got != want {
-			t.Errorf("docs/algorithms.md has\n%s\nand the measurement is\n%s", want, got)
+			t.Errorf("docs/algorithms.md has\n%s\nmeasured\n%s", want, got)
 		}
 	}
 	if len(quoted) > 0 {
-		t.Errorf("docs/algorithms.md has rows that nothing measures: %v", quoted)
+		t.Errorf("docs/algorithms.md has rows without a measurement: %v", quoted)
 	}
 }

@@ -33,18 +33,18 @@ const (
 	rowSpacing = 2.8
 )
 
-// chart is what is drawn of an algorithm.
+// chart is the plot of an algorithm.
 type chart struct {
 	played
 	title, command string
-	isQueue        bool // what is admitted goes on later
+	isQueue        bool // admitted requests are delayed
 }
 
 func newChart(title, command string, kind limiter.Kind, p played) chart {
 	return chart{p, title, command, kind == limiter.LeakyBucket}
 }
 
-// counted returns the times by which the line counts, and what it counts.
+// counted returns the times that the line counts, and the name of the line.
 func (ch *chart) counted() (times []time.Duration, what string) {
 	if ch.isQueue {
 		return ch.goesOn, "gone on in the last 10 s"
@@ -52,12 +52,12 @@ func (ch *chart) counted() (times []time.Duration, what string) {
 	return ch.admitted, "admitted in the last 10 s"
 }
 
-// plot draws bars, the line and the limit.
+// plot draws the bars, the line and the limit.
 func (ch *chart) plot() (*plot.Plot, error) {
 	p := emptyPlot()
 	p.Add(bars{count(ch.came), cameInk}, bars{count(ch.admitted), passInk})
 	if len(ch.admitted) == 0 {
-		return p, nil // the requests alone
+		return p, nil // only the requests
 	}
 	times, _ := ch.counted()
 	line, err := plotter.NewLine(within(times, demoPeriod))
@@ -70,7 +70,7 @@ func (ch *chart) plot() (*plot.Plot, error) {
 	return p, nil
 }
 
-// emptyPlot returns one with axes and grid.
+// emptyPlot returns a plot with axes and a grid.
 func emptyPlot() *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil
@@ -90,7 +90,7 @@ func emptyPlot() *plot.Plot {
 	return p
 }
 
-// marks are labels on an axis.
+// marks returns the labels of an axis.
 func marks(from, to, step int) (ticks plot.ConstantTicks) {
 	for at := from; at <= to; at += step {
 		ticks = append(ticks, plot.Tick{Value: float64(at), Label: strconv.Itoa(at)})
@@ -127,26 +127,26 @@ func stroke(c color.Color, width vg.Length, dashes ...vg.Length) draw.LineStyle 
 	return draw.LineStyle{Color: c, Width: width, Dashes: dashes}
 }
 
-// written returns the style of a text whose upper left corner is where it is drawn.
+// written returns a text style whose origin is the upper left corner of the text.
 func written(size vg.Length, c color.Color) text.Style {
 	return text.Style{Color: c, Font: sans(size), XAlign: text.XLeft, YAlign: text.YTop, Handler: plot.DefaultTextHandler}
 }
 
-// slack is what another font may be wider than the one that is measured.
+// slack is the largest factor by which another font may be wider than the measured one.
 const slack = 1.15
 
-// drawTitle writes the title and the command at the top of a canvas.
+// drawTitle draws the title and the command at the top of a canvas.
 func (ch *chart) drawTitle(c draw.Canvas) {
 	style := written(12, ink)
 	at := vg.Point{X: c.Min.X, Y: c.Max.Y}
 	c.FillText(style, at, ch.title)
 	at.X += style.Width(ch.title)*slack + 8
-	at.Y -= 2 // the smaller text stands on the same line
+	at.Y -= 2 // align the baselines
 	c.FillText(written(10, softInk), at, ch.command)
 }
 
-// drawLegend says what the colors mean, in a line at the top of a canvas. line is what
-// the line counts.
+// drawLegend draws the meanings of the colors in a line at the top of a canvas. line is the name of
+// the line.
 func drawLegend(c draw.Canvas, line string) {
 	entries := []struct {
 		name  string

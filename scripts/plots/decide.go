@@ -12,10 +12,10 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// epoch is when traffic begins: windows of any usual length begin then, too.
+// epoch is the start of the traffic. It is also the start of windows of any common length.
 var epoch = uint64(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 
-// engine is a table whose clock tells the time of the request that is being decided.
+// engine is a table whose clock shows the time of the current request.
 type engine struct {
 	table *buckets.Table
 	now   uint64
@@ -27,23 +27,23 @@ func newEngine() *engine {
 	return e
 }
 
-// decide answers a request for one unit, at a time after the epoch.
+// decide decides a request for one unit, at a time after the epoch.
 func (e *engine) decide(at time.Duration, a *algorithm) limiter.Decision {
 	e.now = epoch + uint64(at)
 	reqs := [1]limiter.Request{{Kind: a.kind, Key: []byte(a.file), Limit: a.limit, Quantity: 1}}
 	var out [1]limiter.Decision
 	e.table.Decide(reqs[:], out[:])
 	if out[0].Err != nil {
-		panic("plots: no decision: " + out[0].Err.Error()) // there is no bound on memory, and one kind per key
+		panic("plots: no decision: " + out[0].Err.Error()) // memory is unlimited, and each key has one kind
 	}
 	return out[0]
 }
 
-// algorithm is one that is shown, under a limit.
+// algorithm is a plotted algorithm with its limit.
 type algorithm struct {
-	file    string // its plot, and its key in the table
+	file    string // name of its plot, and its key in the table
 	title   string
-	command string // by which a client asks for the same
+	command string // the equivalent client command
 	kind    limiter.Kind
 	limit   limiter.Limit
 }
@@ -54,7 +54,7 @@ const (
 	demoPeriod = 10 * time.Second
 )
 
-// demoAlgorithms are those of the plots, in the order of the documentation.
+// demoAlgorithms returns the algorithms of the plots, in the order of the documentation.
 func demoAlgorithms() []algorithm {
 	ten := limiter.Seconds(10)
 	return []algorithm{
@@ -68,7 +68,7 @@ func demoAlgorithms() []algorithm {
 	}
 }
 
-// must unwraps limits whose parameters are written in this program.
+// must returns a limit with constant parameters. It panics if they are invalid.
 func must(l limiter.Limit, err error) limiter.Limit {
 	if err != nil {
 		panic("plots: " + err.Error())
@@ -76,13 +76,13 @@ func must(l limiter.Limit, err error) limiter.Limit {
 	return l
 }
 
-// played is what an algorithm made of some requests.
+// played is the result of an algorithm for some requests.
 type played struct {
 	came, admitted []time.Duration
-	goesOn         []time.Duration // when each of the admitted may go on
+	goesOn         []time.Duration // times at which the admitted requests may proceed
 }
 
-// play decides requests one after the other.
+// play decides requests in order.
 func play(a *algorithm, came []time.Duration) played {
 	e, p := newEngine(), played{came: came}
 	for _, at := range came {

@@ -23,12 +23,12 @@ func algorithmOf(t *testing.T, file string) *algorithm {
 			return &a
 		}
 	}
-	t.Fatalf("no algorithm is called %s", file)
+	t.Fatalf("no algorithm %s", file)
 	return nil
 }
 
-// TestPlay puts twenty requests at once to each algorithm just before a window ends, and
-// again just after: at 9.9 s and at 10.1 s, and one more at 15.1 s.
+// TestPlay sends twenty simultaneous requests to each algorithm just before the end of a window, at
+// 9.9 s, twenty just after it, at 10.1 s, and one more at 15.1 s.
 func TestPlay(t *testing.T) {
 	came := append(append(atOnce(9900*time.Millisecond, 20), atOnce(10100*time.Millisecond, 20)...), 15100*time.Millisecond)
 	for file, want := range map[string][3]int{
@@ -37,7 +37,7 @@ func TestPlay(t *testing.T) {
 		"fixed":       {10, 10, 0},
 		"log":         {10, 0, 0},
 		"buckets":     {10, 0, 0},
-		"tokenbucket": {10, 0, 1}, // five come back at 14.9 s
+		"tokenbucket": {10, 0, 1}, // five are restored at 14.9 s
 		"leaky":       {10, 0, 1},
 	} {
 		p := play(algorithmOf(t, file), came)
@@ -45,12 +45,12 @@ func TestPlay(t *testing.T) {
 			t.Errorf("%s: admitted %v, want %v", file, got, want)
 		}
 		if len(p.came) != len(came) || len(p.goesOn) != len(p.admitted) {
-			t.Errorf("%s: %d came, %d go on", file, len(p.came), len(p.goesOn))
+			t.Errorf("%s: %d requests, %d may proceed", file, len(p.came), len(p.goesOn))
 		}
 	}
 }
 
-// byTime counts how many were admitted of the first twenty requests, the next, and the rest.
+// byTime counts the admitted requests of the first twenty, the next twenty, and the rest.
 func byTime(admitted, came []time.Duration) (n [3]int) {
 	for _, at := range admitted {
 		switch at {
@@ -65,7 +65,7 @@ func byTime(admitted, came []time.Duration) (n [3]int) {
 	return n
 }
 
-// TestDepartures holds that only the leaky bucket makes requests wait, and how long.
+// TestDepartures checks that only the leaky bucket delays requests, and the delays.
 func TestDepartures(t *testing.T) {
 	for _, a := range demoAlgorithms() {
 		want := atOnce(3*second, 4)
@@ -73,12 +73,13 @@ func TestDepartures(t *testing.T) {
 			want = []time.Duration{3 * second, 4 * second, 5 * second, 6 * second}
 		}
 		if p := play(&a, atOnce(3*second, 4)); !reflect.DeepEqual(p.goesOn, want) {
-			t.Errorf("%s: go on at %v, want %v", a.file, p.goesOn, want)
+			t.Errorf("%s: proceed at %v, want %v", a.file, p.goesOn, want)
 		}
 	}
 }
 
-// TestDemoShowsTheDifferences holds what the plots are to show, as the documentation says it.
+// TestDemoShowsTheDifferences checks that the plots show the differences that the documentation
+// describes.
 func TestDemoShowsTheDifferences(t *testing.T) {
 	largest := map[string]int{}
 	for _, a := range demoAlgorithms() {

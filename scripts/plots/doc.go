@@ -1,33 +1,34 @@
-// Command plots draws what each algorithm makes of the same traffic, and measures how far the
-// sliding window is from the exact one.
+// Command plots draws the decisions of each algorithm on the same traffic, and measures the
+// accuracy of the sliding window compared with the exact window.
 //
 //	go run ./scripts/plots             draws docs/plots/*.svg and prints the measurement
 //	go run ./scripts/plots -accuracy   only prints the measurement
 //
 // # The plots
 //
-// Each algorithm gets the requests of [demoTraffic] and a limit of 10 in 10 seconds, or what
-// comes closest to that in its terms. They are decided by a [buckets.Table] whose clock is the
-// time of the traffic, so the plots show the program and not a model of it. Bars count the
-// requests of half a second; the line counts what was admitted in the ten seconds before
-// each moment, which a strict limit keeps at or below 10; the rows under the axis have a tick
-// for each request. The requests that CL.LEAKY admits wait for their turn: their line counts
-// by the moment at which they go on.
+// Each algorithm gets the requests of [demoTraffic] and a limit of 10 in 10 seconds, or the closest
+// equivalent in its parameters. The requests are decided by a [buckets.Table] whose clock is the
+// time of the traffic, so the plots show the program and not a model of it. Bars count the requests
+// of half a second. The line counts the requests admitted in the preceding ten seconds, which a
+// strict limit keeps at or below 10. The rows under the axis have a tick for each request. The
+// requests that CL.LEAKY admits are delayed, and their line counts them when they proceed.
 //
 // # The measurement
 //
-// SLIDING and LOG get the same requests, on a key each, and are compared answer by answer:
+// SLIDING and LOG get the same requests, each on its own key, and their decisions are compared:
 //
-//	load       requests that come in a period, as a multiple of the limit
+//	load       requests in a period, as a multiple of the limit
 //	differ     share of the requests that one admitted and the other refused
 //	too many   those of them that SLIDING admitted
 //	too few    those of them that SLIDING refused
 //	admitted   all that SLIDING admitted, of all that LOG admitted
 //	largest    most that SLIDING admitted in any span of one period, as a multiple of the limit
 //
-// Answers differ for two reasons: SLIDING estimates what LOG knows, and each goes by what it
-// has itself admitted before. Under overload both admit as many, but not the same ones, so
-// that differ says little there; admitted and largest are what to judge by.
+// Decisions differ for two reasons: SLIDING estimates the usage that LOG records exactly, and each
+// depends on the requests that it has itself admitted before. Under overload both admit the same
+// number of requests, but not the same requests. There the columns admitted and largest are
+// meaningful, and differ is not.
 //
-// Nothing depends on the time of day or on chance: each run prints and draws the same.
+// The results do not depend on the time of day or on random seeds: each run prints and draws the
+// same.
 package main

@@ -28,7 +28,7 @@ type picture struct {
 	svg  []byte
 }
 
-// drawAll draws a picture of each algorithm, and one of all of them.
+// drawAll draws a picture of each algorithm, and one with all of them.
 func drawAll() ([]picture, error) {
 	var pictures []picture
 	algorithms := demoAlgorithms()
@@ -48,8 +48,8 @@ func drawAll() ([]picture, error) {
 	return append(pictures, picture{"all.svg", svg}), nil
 }
 
-// fontFamilies stand in for the font by which the plots are laid out, where it is missing.
-// Arial has the same widths.
+// fontFamilies lists replacements of the font of the plots, for systems without it. Arial has the
+// same widths.
 const fontFamilies = "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"
 
 // render paints on a white canvas, and returns it as SVG.
@@ -68,7 +68,7 @@ func render(width, height vg.Length, paint func(draw.Canvas) error) ([]byte, err
 	return []byte(strings.ReplaceAll(svg.String(), "font-family:Liberation Sans;", fontFamilies)), nil
 }
 
-// drawPage draws one algorithm with everything.
+// drawPage draws one algorithm in full size.
 func drawPage(c draw.Canvas, a *algorithm) error {
 	ch := newChart(a.title, a.command, a.kind, play(a, demoTraffic()))
 	ch.drawTitle(c)
@@ -84,10 +84,10 @@ func drawPage(c draw.Canvas, a *algorithm) error {
 	return nil
 }
 
-// sheetRows is how many rows of two plots hold the algorithms, and the requests alone.
+// sheetRows returns the number of rows, with two plots each, for the algorithms and the requests.
 func sheetRows(algorithms []algorithm) int { return (len(algorithms) + 2) / 2 }
 
-// drawSheet draws the requests and all algorithms in small.
+// drawSheet draws the requests and all algorithms in small plots.
 func drawSheet(c draw.Canvas, algorithms []algorithm) error {
 	charts := []chart{newChart("The requests", "seconds; a window begins at each vertical line", 0, played{came: demoTraffic()})}
 	for i := range algorithms {

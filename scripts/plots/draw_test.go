@@ -16,7 +16,7 @@ import (
 
 const plotsDir = "../../docs/plots"
 
-// TestPlotsAreCurrent holds that the plots of the documentation are what this program draws.
+// TestPlotsAreCurrent checks that the plots in the documentation equal the output of this program.
 func TestPlotsAreCurrent(t *testing.T) {
 	pictures, err := drawAll()
 	if err != nil {
@@ -30,7 +30,7 @@ func TestPlotsAreCurrent(t *testing.T) {
 			t.Error(err)
 		}
 		if !bytes.Equal(committed, p.svg) {
-			t.Errorf("docs/plots/%s is not what is drawn now: go run ./scripts/plots", p.name)
+			t.Errorf("docs/plots/%s is outdated: run go run ./scripts/plots", p.name)
 		}
 	}
 	files, err := os.ReadDir(plotsDir)
@@ -39,12 +39,13 @@ func TestPlotsAreCurrent(t *testing.T) {
 	}
 	for _, f := range files {
 		if !drawn[f.Name()] {
-			t.Errorf("nothing draws docs/plots/%s", f.Name())
+			t.Errorf("docs/plots/%s is not drawn by this program", f.Name())
 		}
 	}
 }
 
-// TestPlotsAreXML holds that they are well formed, and that each has its algorithm's name.
+// TestPlotsAreXML checks that the plots are well-formed, and that each has the title of its
+// algorithm.
 func TestPlotsAreXML(t *testing.T) {
 	pictures, err := drawAll()
 	if err != nil {
@@ -108,7 +109,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestDrawInto writes the pictures, and fails where it cannot.
+// TestDrawInto writes the pictures, and expects an error for a missing directory.
 func TestDrawInto(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer
@@ -120,9 +121,9 @@ func TestDrawInto(t *testing.T) {
 		t.Errorf("all.svg: %v, %.20q", err, all)
 	}
 	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 8 {
-		t.Errorf("%d files are named, want 8:\n%s", n, out.String())
+		t.Errorf("%d files listed, want 8:\n%s", n, out.String())
 	}
 	if err := drawInto(filepath.Join(dir, "missing"), &out); err == nil {
-		t.Error("a missing directory is no error")
+		t.Error("missing directory: no error")
 	}
 }

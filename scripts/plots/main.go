@@ -48,7 +48,7 @@ func drawInto(dir string, out io.Writer) error {
 	return nil
 }
 
-// printAccuracy measures everything and prints a line for each measurement as it is done.
+// printAccuracy runs all measurements and prints a line for each one when it is complete.
 func printAccuracy(out io.Writer) error {
 	if _, err := fmt.Fprintln(out, accuracyHeader); err != nil {
 		return err

@@ -10,11 +10,11 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// The marks are plotters that draw many shapes as one path, which keeps the files small.
+// The plotters in this file draw many shapes as one path, which keeps the files small.
 
 const barGap vg.Length = 0.6
 
-// binWidth is the time that a bar counts requests of.
+// binWidth is the time that a bar covers.
 const binWidth = 500 * time.Millisecond
 
 // bars are counts of requests, one bar for each binWidth.
@@ -23,7 +23,7 @@ type bars struct {
 	color  color.Color
 }
 
-// count returns how many of some times fall into each bin of the plot.
+// count returns the number of times in each bin of the plot.
 func count(times []time.Duration) []int {
 	counts := make([]int, demoLength/binWidth)
 	for _, at := range times {
@@ -53,7 +53,7 @@ func (b bars) Plot(c draw.Canvas, p *plot.Plot) {
 	c.Fill(path)
 }
 
-// strokes are upright lines of one height, one at each time that is on the axis.
+// strokes are vertical lines of one height, one at each time within the plot.
 type strokes struct {
 	times    []time.Duration
 	from, to float64 // on the vertical axis
@@ -74,7 +74,7 @@ func (s strokes) Plot(c draw.Canvas, p *plot.Plot) {
 	c.Stroke(path)
 }
 
-// level is a line across the plot.
+// level is a horizontal line across the plot.
 type level struct {
 	at    float64
 	style draw.LineStyle
@@ -85,7 +85,7 @@ func (l level) Plot(c draw.Canvas, p *plot.Plot) {
 	c.StrokeLine2(l.style, c.Min.X, y(l.at), c.Max.X, y(l.at))
 }
 
-// windows are lines from bottom to top where windows begin.
+// windows are vertical lines at the starts of windows.
 type windows struct{ style draw.LineStyle }
 
 func (w windows) Plot(c draw.Canvas, p *plot.Plot) {
@@ -95,8 +95,8 @@ func (w windows) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// within returns how many of some times were in the period before each moment, as the points
-// at which that changes. times are in order.
+// within returns the number of times in the period before each moment, as the points at which it
+// changes. times must be sorted.
 func within(times []time.Duration, period time.Duration) plotter.XYs {
 	points := plotter.XYs{{X: 0, Y: 0}}
 	step := func(at time.Duration, change float64) {
@@ -104,7 +104,7 @@ func within(times []time.Duration, period time.Duration) plotter.XYs {
 		switch x := at.Seconds(); {
 		case at >= demoLength:
 		case last.X == x:
-			last.Y += change // one leaves as another comes
+			last.Y += change // one time enters as another leaves
 		default:
 			points = append(points, plotter.XY{X: x, Y: last.Y + change})
 		}

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// phase is a stretch of traffic with equal gaps. The first request comes at from.
+// phase is a part of the traffic with equal gaps. The first request is at from.
 type phase struct {
-	from, to, gap time.Duration // to is not part of it
+	from, to, gap time.Duration // to is exclusive
 }
 
-// The traffic of the plots ends here.
+// demoLength is the duration of the traffic of the plots.
 const demoLength = 60 * time.Second
 
-// demoPhases are quiet, steady at the limit, a hard burst, silence, a burst across the
-// boundary of two windows, and two and a half times as much as the limit.
+// demoPhases are: low traffic, traffic at the limit, a burst, silence, a burst across the boundary
+// of two windows, and two and a half times the limit.
 var demoPhases = []phase{
 	{500 * time.Millisecond, 6 * time.Second, 2 * time.Second},
 	{6500 * time.Millisecond, 12 * time.Second, time.Second},
@@ -26,7 +26,7 @@ var demoPhases = []phase{
 // demoTraffic returns the times of the requests of the plots.
 func demoTraffic() []time.Duration { return inPhases(demoPhases) }
 
-// inPhases returns the times of all requests of some phases.
+// inPhases returns the times of all requests of phases.
 func inPhases(phases []phase) (times []time.Duration) {
 	for _, p := range phases {
 		for at := p.from; at < p.to; at += p.gap {
@@ -36,35 +36,35 @@ func inPhases(phases []phase) (times []time.Duration) {
 	return times
 }
 
-// traffic makes the gaps between requests. mean is the gap that they have on average, and
-// limit is that of the limit per period: a burst is measured by it.
+// traffic generates the gaps between requests. mean is the average gap. limit is the limit per
+// period, from which the size of bursts is derived.
 type traffic struct {
 	name string
 	gaps func(r *rand.Rand, mean time.Duration, limit int64) (gap func() time.Duration)
 }
 
-// traffics are those that the accuracy is measured on.
+// traffics lists the kinds of traffic of the accuracy measurement.
 var traffics = []traffic{
 	{"constant", constant},
 	{"poisson", poisson},
 	{"bursty", bursty},
 }
 
-// constant has equal gaps.
+// constant generates equal gaps.
 func constant(_ *rand.Rand, mean time.Duration, _ int64) func() time.Duration {
 	return func() time.Duration { return mean }
 }
 
-// poisson is what many independent callers make together: exponential gaps.
+// poisson generates exponential gaps, as many independent callers do.
 func poisson(r *rand.Rand, mean time.Duration, _ int64) func() time.Duration {
 	return func() time.Duration { return exponential(r, mean) }
 }
 
-// haste is how much faster than on average the requests of a burst come.
+// haste is the factor by which the rate within a burst exceeds the average.
 const haste = 20
 
-// bursty has bursts of 1 to 2*limit requests, and exponential silences between them that are
-// as long as keeps the average.
+// bursty generates bursts of 1 to 2*limit requests, with exponential gaps between them that
+// preserve the average.
 func bursty(r *rand.Rand, mean time.Duration, limit int64) func() time.Duration {
 	left := int64(0)
 	return func() time.Duration {

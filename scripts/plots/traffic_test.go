@@ -27,13 +27,13 @@ func TestInPhases(t *testing.T) {
 func TestDemoTraffic(t *testing.T) {
 	came := demoTraffic()
 	if !inOrder(came) || came[len(came)-1] >= demoLength {
-		t.Error("the requests are not in order, or come after the end")
+		t.Error("the requests are not sorted, or extend beyond the end")
 	}
 	if n := most(came, time.Second); n != 25 {
 		t.Errorf("the hard burst has %d requests in a second, want 25", n)
 	}
 	if n := count(came)[26:57]; sum(n) != 0 {
-		t.Errorf("%d requests come in the silence", sum(n))
+		t.Errorf("%d requests in the silence", sum(n))
 	}
 }
 
@@ -53,8 +53,7 @@ func sum(counts []int) (n int) {
 	return n
 }
 
-// TestTraffics holds that each traffic has the mean gap that is asked for, and comes again
-// with the same seed.
+// TestTraffics checks that each traffic has the requested mean gap, and is equal for equal seeds.
 func TestTraffics(t *testing.T) {
 	const mean, limit, n = 7 * time.Millisecond, 20, 200_000
 	for _, tr := range traffics {
@@ -73,7 +72,7 @@ func TestTraffics(t *testing.T) {
 			t.Errorf("%s: %v and %v with the same seed", tr.name, total[0], total[1])
 		}
 		if ratio := float64(total[0]) / float64(n*mean); ratio < 0.97 || ratio > 1.03 {
-			t.Errorf("%s: the mean gap is %.3f of what was asked for", tr.name, ratio)
+			t.Errorf("%s: the mean gap is %.3f of the requested one", tr.name, ratio)
 		}
 	}
 }
@@ -87,7 +86,7 @@ func TestConstant(t *testing.T) {
 	}
 }
 
-// TestBursty looks for bursts of 1 to 2*limit requests.
+// TestBursty checks for bursts of 1 to 2*limit requests.
 func TestBursty(t *testing.T) {
 	const mean, limit = time.Second, 5
 	gap := bursty(rand.New(rand.NewPCG(3, 4)), mean, limit)
