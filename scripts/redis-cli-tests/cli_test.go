@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// TestThroughRedisCLI holds the conversations that redis-cli can hold with the program
-// as it is built. What redis-cli prints tells the types of replies.
+// TestThroughRedisCLI runs the sections that redis-cli supports against the built program. The
+// output of redis-cli shows the types of replies.
 func TestThroughRedisCLI(t *testing.T) {
-	tool(t, "redis-cli") // missing, it fails the test once and not each section
+	tool(t, "redis-cli") // a missing redis-cli fails the test once, not in each section
 	where := startProgram(t)
 	all, some := eachSection(t, (*section).runsInCLI, inTime(func(t testing.TB, sec *section) {
 		where.prepare(t, sec)
@@ -20,11 +20,11 @@ func TestThroughRedisCLI(t *testing.T) {
 	}))
 	t.Logf("%d of %d commands", some, all)
 	if some*2 < all {
-		t.Error("less than half of the corpus goes through redis-cli")
+		t.Error("redis-cli runs less than half of the corpus")
 	}
 }
 
-// cli is a redis-cli that reads commands from a pipe.
+// cli is a redis-cli process that reads commands from a pipe.
 type cli struct {
 	in  io.WriteCloser
 	out <-chan string
@@ -47,7 +47,7 @@ func startCLI(t testing.TB, addr string, resp3 bool) cli {
 	return cli{in, lines(t, cmd)}
 }
 
-// playCLI holds a conversation with a redis-cli for each connection.
+// playCLI runs a section with one redis-cli per connection.
 func playCLI(t testing.TB, sec *section, where place) {
 	clis, vars := map[string]cli{}, where.known()
 	for _, st := range sec.steps {
@@ -69,15 +69,15 @@ func playCLI(t testing.TB, sec *section, where place) {
 	for name, c := range clis {
 		_ = c.in.Close()
 		if line, ok := nextLine(c.out); ok {
-			t.Errorf("connection %s: redis-cli shows more than expected: %s", name, line)
+			t.Errorf("connection %s: unexpected output of redis-cli: %s", name, line)
 		}
 	}
 }
 
-// duration is what redis-cli adds to a reply that has taken long.
+// duration matches the line that redis-cli prints after a slow reply.
 var duration = regexp.MustCompile(`^\(\d+\.\d\ds\)$`)
 
-// shows reads what a reply looks like, and compares.
+// shows reads the output for a reply and compares it.
 func (c cli) shows(t testing.TB, st *step, vars variables) bool {
 	tree, err := parseReply(vars.fill(st.text))
 	if err != nil {

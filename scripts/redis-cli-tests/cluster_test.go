@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// TestCluster holds the conversations in corpus/cluster with three nodes, over raw connections
-// and through redis-cli.
+// TestCluster runs the sections in corpus/cluster with three nodes, over raw connections and
+// through redis-cli.
 func TestCluster(t *testing.T) {
 	scripts, nodes := scriptsIn(t, "corpus/cluster"), startNodes(t)
-	// In each section the nodes begin in their parts anew.
+	// The roles of the nodes are determined again for each section.
 	cast := func(t testing.TB, sec *section) place {
 		where := nodes.cast(t)
 		where.prepare(t, sec)
@@ -43,14 +43,13 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// nodes are three that form a cluster. Each has a loopback address of its own, and the default
-// ports.
+// nodes is a cluster of three nodes. Each has its own loopback address and the default ports.
 type nodes struct{ network string }
 
 var nodeIDs = []string{"n1", "n2", "n3"}
 
-// The parts that nodes have in a script. A connection of that name goes to the port for all clients;
-// with _cluster or _sentinel behind it, to that port, and with _named to leader-port.
+// The roles of nodes in a script. A connection with the name of a role uses the port for all
+// clients. The suffixes _cluster and _sentinel select these ports, and _named selects leader-port.
 var (
 	parts = []string{"leader", "follower", "other"}
 	ports = map[string]string{"": "6380", "_cluster": "6384", "_sentinel": "26380", "_named": "6386"}
@@ -58,7 +57,7 @@ var (
 
 func (n nodes) host(id string) string { return n.network + strings.TrimPrefix(id, "n") }
 
-// startNodes starts a cluster, without certificates, until the test ends.
+// startNodes starts a cluster without certificates until the test ends.
 func startNodes(t testing.TB) nodes {
 	t.Helper()
 	n := nodes{fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(255))}
@@ -71,7 +70,7 @@ func startNodes(t testing.TB) nodes {
 	for _, id := range nodeIDs {
 		outs = append(outs, lines(t, exec.Command(path, "--bind", n.host(id), "--dir", dir, "--data-dir", filepath.Join(dir, id),
 			"--cluster-id", "script", "--node-id", id, "--raft-addr", n.host(id)+":6382", "--raft-insecure", "yes",
-			"--raft-heartbeat", "1000", // no busy machine makes them take their leader for gone
+			"--raft-heartbeat", "1000", // a busy machine must not cause an election
 			"--bootstrap", strings.Join(bootstrap, " "))))
 	}
 	for _, out := range outs {
@@ -82,7 +81,8 @@ func startNodes(t testing.TB) nodes {
 
 var leads = regexp.MustCompile(`(n\d) raft=\S+ role=leader`)
 
-// leader waits until all nodes know each other and who leads, and that one hears them.
+// leader waits until all nodes agree on the leader and know each other, and the leader is in
+// contact with all of them.
 func (n nodes) leader(t testing.TB) string {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)
@@ -96,12 +96,12 @@ func (n nodes) leader(t testing.TB) string {
 		select {
 		case <-again.C:
 		case <-deadline:
-			t.Fatalf("the nodes take for their leader: %q (%v)", leaders, err)
+			t.Fatalf("the nodes do not agree on a leader: %q (%v)", leaders, err)
 		}
 	}
 }
 
-// askLeaders returns whom the nodes take for their leader.
+// askLeaders returns the distinct leaders that the nodes report.
 func (n nodes) askLeaders() (list []string, err error) {
 	for _, id := range nodeIDs {
 		w, err := dial(net.JoinHostPort(n.host(id), ports[""]))
@@ -109,7 +109,7 @@ func (n nodes) askLeaders() (list []string, err error) {
 			return nil, err
 		}
 		answer, err := w.ask("CL.CLUSTER NODES")
-		_ = w.conn.Close() // all has been read
+		_ = w.conn.Close() // the reply has been read
 		if err != nil {
 			return nil, err
 		}
@@ -118,15 +118,15 @@ func (n nodes) askLeaders() (list []string, err error) {
 			return nil, fmt.Errorf("%s answers %s", id, answer)
 		}
 		if id == m[1] && strings.Count(answer, "answers=yes") != len(nodeIDs)-1 {
-			return nil, fmt.Errorf("%s does not hear all: %s", id, answer)
+			return nil, fmt.Errorf("%s is not in contact with all nodes: %s", id, answer)
 		}
 		list = append(list, m[1])
 	}
 	return slices.Compact(list), nil
 }
 
-// cast returns the cluster with the parts that nodes have now. A script calls them <leader>, and so
-// on, and their addresses <leader_host>.
+// cast returns the cluster with the current roles of the nodes. Scripts use the variables <leader>
+// for a name, <leader_host> for an address, and so on.
 func (n nodes) cast(t testing.TB) place {
 	t.Helper()
 	leader := n.leader(t)

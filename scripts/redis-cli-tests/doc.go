@@ -1,14 +1,14 @@
-// Package rediscli holds conversations with the server that anybody can read, in
-// corpus/*.txt, and the tests that hold them.
+// Package rediscli contains test scripts for the server in a readable form, in corpus/*.txt, and
+// the tests that run them.
 //
-// Each conversation is held up to three times: by raw sockets with a server inside the
-// test, whose clock the conversation moves; through redis-cli with the program as it is
-// built; and, where it says nothing that is not true of Redis as well, with a real
-// redis-server, byte for byte. README.md describes the form of the conversations.
+// Each section of a script runs up to three times: over raw connections to a server inside the
+// test, whose clock the script controls; through redis-cli with the built program; and, if the
+// replies also apply to Redis, with a real redis-server, whose replies must have the same bytes.
+// README.md describes the format of the scripts.
 //
-// Those in corpus/cluster are held with three nodes of the program as it is built. What "make cluster"
-// runs, scripts/cluster.sh, is tried here as well.
+// Scripts in corpus/cluster run with three nodes of the built program. scripts/cluster.sh, which
+// "make cluster" runs, is tested here as well.
 //
-// The tests need redis-cli and redis-server 7.0 and fail without them. They take their
-// own free ports, or addresses, on the loopback interface.
+// The tests require redis-cli and redis-server 7.0 and fail without them. They use free ports, or
+// their own addresses, on the loopback interface.
 package rediscli

@@ -14,8 +14,7 @@ import (
 	"github.com/throttledhq/throttled/server"
 )
 
-// TestInProcess holds every conversation with a server of its own, whose clock only
-// moves when the script says so.
+// TestInProcess runs every section with a new server, whose clock only the script advances.
 func TestInProcess(t *testing.T) {
 	if *update {
 		rewrite(t, corpus(t), startInProcess)
@@ -75,7 +74,7 @@ func startInProcess(t testing.TB, sec *section) place {
 	return place{addr: ln.Addr().String(), advance: func(wait time.Duration) { now.Add(uint64(wait)) }}
 }
 
-// openSnapshots saves a table to a directory of its own.
+// openSnapshots opens a snapshot store in a temporary directory.
 func openSnapshots(t testing.TB, table *buckets.Table) *persistence.Store {
 	t.Helper()
 	store, err := persistence.Open(persistence.Config{Dir: t.TempDir(), Name: "dump.thr"})

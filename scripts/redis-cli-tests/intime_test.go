@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// soon is within what a conversation has to be over for its replies to be as they are written: a Redis
-// rounds the seconds that are left to the nearest, and a leader has to be heard.
+// soon is the longest duration of a section for which its replies must match: Redis rounds the
+// remaining seconds to the nearest second, and a leader must be in contact with its followers.
 const soon = 400 * time.Millisecond
 
-// inTime holds a conversation with a server whose clock cannot be moved. One that fails is held again
-// if it took so long that the time that has passed may be the reason, as it is on a busy machine.
+// inTime runs a section with a server whose clock cannot be controlled. It repeats a failed section
+// that took longer than soon, since the passed time may be the reason, as on a busy machine.
 func inTime(hold func(t testing.TB, sec *section)) func(t *testing.T, sec *section) {
 	return func(t *testing.T, sec *section) {
 		t.Helper()
@@ -34,14 +34,14 @@ func inTime(hold func(t testing.TB, sec *section)) func(t *testing.T, sec *secti
 	}
 }
 
-// attempt is a test that may fail, and be made again.
+// attempt is a test that may fail and be repeated.
 type attempt struct {
 	testing.TB
 	failures []string
 	cleanups []func()
 }
 
-// run runs f and what it has left to clean up. Either ends early where it fails at once.
+// run runs f and its cleanups. FailNow ends each of them early.
 func (a *attempt) run(f func()) {
 	a.alone(f)
 	for len(a.cleanups) > 0 {
@@ -82,7 +82,7 @@ func (a *attempt) Fatalf(format string, args ...any) {
 
 func (a *attempt) FailNow() { runtime.Goexit() }
 
-// TestInTime sees that a failure is only forgiven where it took long, and that what was begun is cleaned up.
+// TestInTime checks that only slow failures are repeated, and that each attempt is cleaned up.
 func TestInTime(t *testing.T) {
 	tries, cleaned := 0, 0
 	inTime(func(t testing.TB, _ *section) {

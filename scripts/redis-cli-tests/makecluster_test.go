@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// launcher is scripts/cluster.sh, which "make cluster" runs.
+// launcher runs scripts/cluster.sh, which "make cluster" runs.
 type launcher struct {
 	first int // port of the first node
 	temp  string
@@ -23,7 +23,7 @@ type launcher struct {
 	out   <-chan string
 }
 
-// launch starts the script with ports of its own.
+// launch starts the script with its own ports.
 func launch(t *testing.T, first int) *launcher {
 	t.Helper()
 	tool(t, "redis-cli")
@@ -46,16 +46,16 @@ func launch(t *testing.T, first int) *launcher {
 	l.cmd.Env = append(os.Environ(), "FIRST_PORT="+strconv.Itoa(first), "TMPDIR="+temp)
 	l.out = lines(t, l.cmd)
 	t.Cleanup(func() {
-		_ = l.cmd.Process.Signal(syscall.SIGTERM) // it ends the nodes, if it has not yet
+		_ = l.cmd.Process.Signal(syscall.SIGTERM) // it stops the nodes that still run
 		for _, ok := nextLine(l.out); ok; _, ok = nextLine(l.out) {
-			// What it says from here on does not matter.
+			// The remaining output is ignored.
 		}
 	})
 	return l
 }
 
-// freePorts returns the first of ports that the script can have. They are below those that are given to
-// whoever asks for any.
+// freePorts returns the first of a set of free ports for the script. They are below the ephemeral
+// ports.
 func freePorts(t *testing.T) int {
 	t.Helper()
 	for range 100 {
@@ -75,20 +75,20 @@ func free(first int) bool {
 			if err != nil {
 				return false
 			}
-			_ = ln.Close() // nobody has connected
+			_ = ln.Close() // it has no connections
 		}
 	}
 	return true
 }
 
-// expect reads what the script says up to a line that matches.
+// expect reads the output of the script up to a line that matches.
 func (l *launcher) expect(t *testing.T, pattern string) []string {
 	t.Helper()
 	var before []string
 	for re := regexp.MustCompile(pattern); ; {
 		line, ok := nextLine(l.out)
 		if !ok {
-			t.Fatalf("no line is like %s:\n%s", pattern, strings.Join(before, "\n"))
+			t.Fatalf("no line matches %s:\n%s", pattern, strings.Join(before, "\n"))
 		}
 		if m := re.FindStringSubmatch(line); m != nil {
 			return m
@@ -97,26 +97,26 @@ func (l *launcher) expect(t *testing.T, pattern string) []string {
 	}
 }
 
-// ends checks that the script ends with a code, and has left nothing behind.
+// ends checks that the script exits with a code, and that no files or listeners remain.
 func (l *launcher) ends(t *testing.T, code int) {
 	t.Helper()
 	l.expect(t, `^the nodes have ended, and .* is removed$`)
 	if line, ok := nextLine(l.out); ok {
-		t.Errorf("it goes on: %s", line)
+		t.Errorf("unexpected output: %s", line)
 	}
-	_ = l.cmd.Wait() // the code tells
+	_ = l.cmd.Wait() // the exit code is checked
 	if got := l.cmd.ProcessState.ExitCode(); got != code {
-		t.Errorf("it ends with %d, want %d", got, code)
+		t.Errorf("exit code %d, want %d", got, code)
 	}
 	if left, err := os.ReadDir(l.temp); err != nil || len(left) > 0 {
-		t.Errorf("it leaves %v (%v)", left, err)
+		t.Errorf("remaining files: %v (%v)", left, err)
 	}
 	if !free(l.first) {
-		t.Error("somebody still listens at its ports")
+		t.Error("its ports are still in use")
 	}
 }
 
-// decides waits until a node answers a decision.
+// decides waits until a node returns a decision.
 func (l *launcher) decides(t *testing.T, node int) {
 	t.Helper()
 	again := time.NewTicker(50 * time.Millisecond)
@@ -135,8 +135,8 @@ func (l *launcher) decides(t *testing.T, node int) {
 	}
 }
 
-// ready waits for the words to the reader, and returns the process ids of the nodes, and the command that starts
-// those again that have ended.
+// ready waits for the instructions of the script, and returns the process ids of the nodes, and the
+// command that restarts nodes that have exited.
 func (l *launcher) ready(t *testing.T) (pids []int, again string) {
 	t.Helper()
 	l.expect(t, fmt.Sprintf(`^  redis-cli -p %d CL\.THROTTLE `, l.first))
@@ -158,7 +158,7 @@ func end(t *testing.T, pid int, sig syscall.Signal) {
 	}
 }
 
-// TestMakeCluster kills the nodes in turn and has each started again. The others go on.
+// TestMakeCluster kills and restarts each node in turn. The other nodes must continue.
 func TestMakeCluster(t *testing.T) {
 	l := launch(t, freePorts(t))
 	pids, again := l.ready(t)
@@ -166,7 +166,7 @@ func TestMakeCluster(t *testing.T) {
 		end(t, pid, syscall.SIGKILL)
 		l.expect(t, fmt.Sprintf(`^n%d has ended with exit code 137$`, i+1))
 		if got := l.expect(t, `^the others go on; .*: (kill .*)$`)[1]; got != again {
-			t.Errorf("it is to be started again by %q, and by %q", again, got)
+			t.Errorf("restart commands %q and %q differ", again, got)
 		}
 		l.decides(t, 1+(i+1)%3)
 		if out, err := exec.Command("bash", "-c", again).CombinedOutput(); err != nil {
@@ -179,7 +179,8 @@ func TestMakeCluster(t *testing.T) {
 	l.ends(t, 0)
 }
 
-// TestMakeCluster_Last ends when the last node has. It tells codes that are no kills, too.
+// TestMakeCluster_Last checks that the script exits after the last node, and prints exit codes
+// other than those of kills.
 func TestMakeCluster_Last(t *testing.T) {
 	l := launch(t, freePorts(t))
 	pids, _ := l.ready(t)
@@ -193,7 +194,7 @@ func TestMakeCluster_Last(t *testing.T) {
 	l.ends(t, 0)
 }
 
-// TestMakeCluster_PortTaken has another program at a port of the second node.
+// TestMakeCluster_PortTaken has another program listen on a port of the second node.
 func TestMakeCluster_PortTaken(t *testing.T) {
 	first := freePorts(t)
 	ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+100))
@@ -202,12 +203,12 @@ func TestMakeCluster_PortTaken(t *testing.T) {
 	}
 	go func() {
 		for conn, err := ln.Accept(); err == nil; conn, err = ln.Accept() {
-			_ = conn.Close() // it is not what the script looks for
+			_ = conn.Close() // it is not a node
 		}
 	}()
 	l := launch(t, first)
 	l.expect(t, `address already in use`)
 	l.expect(t, `^n2 has ended with exit code 1$`)
-	_ = ln.Close() // so that the port can be free
+	_ = ln.Close() // the port must be free
 	l.ends(t, 1)
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What stands in a script for text that differs from run to run.
+// patterns are the regular expressions of holes, for text that differs from run to run.
 var patterns = map[string]string{
 	"int":  `-?\d+`,
 	"num":  `-?\d+(?:\.\d+)?`,
@@ -21,7 +21,7 @@ var (
 	variable = regexp.MustCompile(`<([a-z]\w*)>`)
 )
 
-// variables are the texts that holes with a name have matched.
+// variables are the texts that named holes have matched.
 type variables map[string]string
 
 // fill replaces the names of variables by their texts.
@@ -34,7 +34,7 @@ func (v variables) fill(text string) string {
 	})
 }
 
-// match compares a line with what is expected of it, and learns the variables in it.
+// match compares a line with the expected one, and sets the variables in it.
 func (v variables) match(want, got string) bool {
 	want = v.fill(want)
 	var expr strings.Builder

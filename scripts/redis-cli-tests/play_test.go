@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// place is a server that a conversation is held with over raw connections.
+// place is a server that sections run against.
 type place struct {
 	addr    string
-	redis   bool                     // it is a real Redis
+	redis   bool                     // a real Redis
 	named   map[string]string        // addresses of its other ports, by the names of connections
-	vars    variables                // what is known of it from the start
-	advance func(wait time.Duration) // moves its clock; nil if it has none to move
+	vars    variables                // initial variables
+	advance func(wait time.Duration) // advances its clock; nil if it cannot be controlled
 }
 
-// at returns where a connection of a name goes.
+// at returns the address of a named connection.
 func (where place) at(name string) string {
 	if addr, known := where.named[name]; known {
 		return addr
@@ -25,23 +25,23 @@ func (where place) at(name string) string {
 	return where.addr
 }
 
-// known returns the variables that a conversation begins with.
+// known returns the initial variables of a section.
 func (where place) known() variables {
 	vars := variables{}
 	maps.Copy(vars, where.vars)
 	return vars
 }
 
-// player holds one conversation.
+// player runs one section.
 type player struct {
 	place
 	resp3 bool
 	conns map[string]*wire
-	last  *wire // the one that was written to last
+	last  *wire // the connection of the latest command
 	vars  variables
 }
 
-// newPlayer returns a player whose connections end with the test.
+// newPlayer returns a player whose connections are closed at the end of the test.
 func newPlayer(t testing.TB, sec *section, where place) *player {
 	p := &player{place: where, resp3: sec.resp3, conns: map[string]*wire{}, vars: where.known()}
 	t.Cleanup(func() {
@@ -52,8 +52,7 @@ func newPlayer(t testing.TB, sec *section, where place) *player {
 	return p
 }
 
-// play holds the conversation of a section, reports every reply that is not as
-// expected, and returns the bytes of all replies.
+// play runs a section, reports every unexpected reply, and returns the bytes of all replies.
 func play(t testing.TB, sec *section, where place) (replies map[*step][]byte) {
 	p := newPlayer(t, sec, where)
 	replies = map[*step][]byte{}
@@ -79,8 +78,8 @@ func play(t testing.TB, sec *section, where place) (replies map[*step][]byte) {
 	return replies
 }
 
-// do takes a step that is not a reply. Commands in a row on one connection wait for
-// each other and go out as one pipeline.
+// do executes a step that is not a reply. Consecutive commands on one connection are sent as one
+// pipeline.
 func (p *player) do(st *step) error {
 	if p.last != nil && (st.kind == clock || p.last != p.conns[st.conn]) {
 		if err := p.last.flush(); err != nil {
@@ -114,7 +113,7 @@ func (p *player) read(st *step, within time.Duration) (text string, raw []byte, 
 	return w.reply(within)
 }
 
-// conn returns the connection of a name, which is opened when it is first needed.
+// conn returns a named connection, and opens it if necessary.
 func (p *player) conn(name string) (*wire, error) {
 	if w := p.conns[name]; w != nil {
 		return w, nil
@@ -130,18 +129,18 @@ func (p *player) conn(name string) (*wire, error) {
 	return w, err
 }
 
-// end closes the connections from this side and reports replies that nobody expected.
+// end closes the write side of the connections and reports unexpected replies.
 func (p *player) end() error {
 	for name, w := range p.conns {
 		if err := w.flush(); err != nil {
 			return err
 		}
 		if tcp, ok := w.conn.(*net.TCPConn); ok {
-			_ = tcp.CloseWrite() // it fails where the server has closed before, as it may
+			_ = tcp.CloseWrite() // it fails if the server has closed the connection, which is permitted
 		}
 		text, _, err := w.reply(patience)
 		if err != nil || text != closed {
-			return errors.Join(err, errors.New("connection "+name+": one reply more than expected: "+text))
+			return errors.Join(err, errors.New("connection "+name+": unexpected reply: "+text))
 		}
 	}
 	return nil

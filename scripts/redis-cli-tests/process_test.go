@@ -14,7 +14,7 @@ import (
 	"github.com/throttledhq/throttled/internal/freeport"
 )
 
-// tool returns the path of a program that the tests cannot do without.
+// tool returns the path of a program. It fails the test if the program is missing.
 func tool(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -24,8 +24,8 @@ func tool(t testing.TB, name string) string {
 	return path
 }
 
-// lines starts a program and returns its output line by line. The program is killed at
-// the end of the test, if it has not ended by itself.
+// lines starts a program and returns its output line by line. The program is killed at the end of
+// the test unless it has exited.
 func lines(t testing.TB, cmd *exec.Cmd) <-chan string {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -46,14 +46,14 @@ func lines(t testing.TB, cmd *exec.Cmd) <-chan string {
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		for range ch {
-			// Wait must not come before the output has been read.
+			// Wait must not be called before the output has been read.
 		}
-		_ = cmd.Wait() // it was killed: that is no news
+		_ = cmd.Wait() // the error is that it was killed
 	})
 	return ch
 }
 
-// nextLine returns the next line of a program; ok is false if it has ended or is late.
+// nextLine returns the next line of a program. ok is false if it has exited or patience expires.
 func nextLine(ch <-chan string) (line string, ok bool) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -64,8 +64,7 @@ func nextLine(ch <-chan string) (line string, ok bool) {
 	return line, ok
 }
 
-// awaitLine reads the output of a server up to the line that says it is ready, and lets
-// go of the rest.
+// awaitLine reads the output of a server up to the ready line, and discards the rest.
 func awaitLine(t testing.TB, ch <-chan string, ready *regexp.Regexp) []string {
 	t.Helper()
 	var before []string
@@ -77,7 +76,7 @@ func awaitLine(t testing.TB, ch <-chan string, ready *regexp.Regexp) []string {
 		if m := ready.FindStringSubmatch(line); m != nil {
 			go func() {
 				for range ch {
-					// A server whose output nobody reads would stand still.
+					// A server whose output is not read would block.
 				}
 			}()
 			return m
@@ -86,7 +85,7 @@ func awaitLine(t testing.TB, ch <-chan string, ready *regexp.Regexp) []string {
 	}
 }
 
-// buildProgram returns the path of the program as it is built.
+// buildProgram builds the program and returns its path.
 func buildProgram(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "throttled")
@@ -97,14 +96,14 @@ func buildProgram(t testing.TB) string {
 	return path
 }
 
-// startProgram builds the program and starts it on a port of its own choice.
+// startProgram builds the program and starts it on a free port.
 func startProgram(t testing.TB) place {
 	t.Helper()
 	out := lines(t, exec.Command(buildProgram(t), "--port", "0", "--dir", t.TempDir()))
 	return place{addr: awaitLine(t, out, regexp.MustCompile(`msg=ready .*(127\.0\.0\.1:\d+)`))[1]}
 }
 
-// startRedis starts a redis-server that saves nothing and has one database.
+// startRedis starts a redis-server with one database that does not save.
 func startRedis(t testing.TB) place {
 	t.Helper()
 	path, port := tool(t, "redis-server"), strconv.Itoa(freeport.Of(t))
@@ -113,8 +112,8 @@ func startRedis(t testing.TB) place {
 	return place{addr: net.JoinHostPort("127.0.0.1", port), redis: true}
 }
 
-// prepare makes a server that serves all sections as empty as a new one, and sets the
-// options of a section until the end of the test.
+// prepare resets a shared server to the state of a new one, and sets the options of a section until
+// the end of the test.
 func (where place) prepare(t testing.TB, sec *section) {
 	t.Helper()
 	admin, err := dial(where.addr)
@@ -139,7 +138,7 @@ func (where place) prepare(t testing.TB, sec *section) {
 	}
 }
 
-// restore sets the options of a section back.
+// restore resets the options of a section.
 func (where place) restore(t testing.TB, sec *section, undo variables) {
 	admin, err := dial(where.addr)
 	if err != nil {
@@ -156,10 +155,10 @@ func (where place) restore(t testing.TB, sec *section, undo variables) {
 	admin.leave(t)
 }
 
-// plain makes the name of an option that of a variable.
+// plain converts the name of an option to that of a variable.
 func plain(option string) string { return strings.ReplaceAll(option, "-", "_") }
 
-// leave ends a connection, and returns when the server has let go of it.
+// leave sends QUIT, and returns when the server has closed the connection.
 func (w *wire) leave(t testing.TB) {
 	t.Helper()
 	w.mustAsk(t, "QUIT", "+OK")

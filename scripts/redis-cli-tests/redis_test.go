@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestSideBySide holds the conversations that are true of Redis too with both servers.
-// Replies have to be the same byte for byte, but for those whose script says what Redis
-// answers instead.
+// TestSideBySide runs the sections that also apply to Redis with both servers. Replies must have
+// the same bytes, except those for which the script has a different reply of Redis.
 func TestSideBySide(t *testing.T) {
 	redis := startRedis(t)
 	all, some := eachSection(t, func(sec *section) bool { return sec.redis }, inTime(func(t testing.TB, sec *section) {
@@ -18,14 +17,14 @@ func TestSideBySide(t *testing.T) {
 			same := bytes.Equal(ours[st], theirs[st])
 			switch {
 			case st.redis != "" && st.isReply() && same:
-				t.Errorf("%v: Redis answers the same: %q", st, theirs[st])
+				t.Errorf("%v: Redis has the same reply: %q", st, theirs[st])
 			case st.redis == "" && literal(st.text) && !same:
-				t.Errorf("%v:\nwe answer %q\nRedis     %q", st, ours[st], theirs[st])
+				t.Errorf("%v:\nours  %q\nRedis %q", st, ours[st], theirs[st])
 			}
 		}
 	}))
 	t.Logf("%d of %d commands", some, all)
 	if some*3 < all {
-		t.Error("less than a third of the corpus is compared with Redis")
+		t.Error("Redis runs less than a third of the corpus")
 	}
 }

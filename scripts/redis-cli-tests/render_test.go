@@ -9,11 +9,11 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// node is a reply as a script writes it: a value as redis-cli --no-raw shows it, or an
-// aggregate of others.
+// node is a parsed reply of a script: a value in the format of redis-cli --no-raw, or an aggregate
+// of nodes.
 type node struct {
 	shown    string
-	kind     *aggregate // nil: a value
+	kind     *aggregate // nil for a value
 	elements []node
 }
 
@@ -25,7 +25,7 @@ var aggregates = []aggregate{
 	{"{", "}", "#", "(empty hash)"},
 }
 
-// render returns what redis-cli shows. The prefix indents the lines but the first.
+// render returns the output of redis-cli. prefix indents all lines except the first.
 func (n node) render(prefix string) string {
 	switch {
 	case n.kind == nil:
@@ -55,12 +55,12 @@ func (n node) render(prefix string) string {
 	return strings.Join(shown, "\n"+prefix)
 }
 
-// parseReply reads a reply of a script.
+// parseReply parses a reply of a script.
 func parseReply(text string) (node, error) {
 	p := replyParser{text}
 	switch {
 	case strings.HasPrefix(text, `+"`) || strings.HasPrefix(text, `-"`):
-		// The text is in quotes because it ends in a space.
+		// The text is quoted because it ends with a space.
 	case strings.HasPrefix(text, "+"):
 		return node{shown: text[1:]}, nil
 	case isError(text):
@@ -68,10 +68,10 @@ func parseReply(text string) (node, error) {
 	}
 	n, err := p.value()
 	if err == nil && p.rest != "" {
-		err = errors.New("a reply ends before its line does")
+		err = errors.New("text after the reply")
 	}
 	if err != nil {
-		return n, fmt.Errorf("read the reply %s at %q: %w", text, p.rest, err)
+		return n, fmt.Errorf("parse the reply %s at %q: %w", text, p.rest, err)
 	}
 	return n, nil
 }
@@ -115,25 +115,25 @@ func (p *replyParser) value() (node, error) {
 	case strings.HasPrefix(s, "+") || strings.HasPrefix(s, "<"):
 		return p.shows(strings.TrimPrefix(s, "+"), s)
 	}
-	return node{}, errors.New("a word is no value")
+	return node{}, errors.New("not a value")
 }
 
-// take goes on behind s.
+// take skips s.
 func (p *replyParser) take(s string) { p.rest = p.rest[len(s):] }
 
-// shows returns the node of a value whose text is taken.
+// shows skips text and returns the node of its value.
 func (p *replyParser) shows(shown, text string) (node, error) {
 	p.take(text)
 	return node{shown: shown}, nil
 }
 
-// bare reads a text in quotes that is shown without them.
+// bare parses a quoted text that is shown without quotes.
 func (p *replyParser) bare(opening, shown string) (node, error) {
 	p.take(opening)
 	s := quoted.FindString(p.rest)
 	words, err := resp.SplitLine(nil, []byte(s))
 	if err != nil || len(words) != 1 {
-		return node{}, errors.New("a text in quotes is missing")
+		return node{}, errors.New("a quoted text is missing")
 	}
 	return p.shows(shown+string(words[0]), s)
 }

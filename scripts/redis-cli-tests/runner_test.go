@@ -21,7 +21,7 @@ func TestScriptsThatAreNone(t *testing.T) {
 		"== Not compared with Redis\n> PING\n+PONG\nredis: +PING",
 	} {
 		if s, err := parse("test", text); err == nil {
-			t.Errorf("%q is a script of %d sections", text, len(s.sections))
+			t.Errorf("%q: no error, %d sections", text, len(s.sections))
 		}
 	}
 }
@@ -45,7 +45,7 @@ func TestMatch(t *testing.T) {
 		{`+GET <pattern>`, `+GET x`, false},
 	} {
 		if (variables{}).match(row.want, row.got) != row.match {
-			t.Errorf("%s matches %s: not %v", row.got, row.want, row.match)
+			t.Errorf("%s matches %s: want %v", row.got, row.want, row.match)
 		}
 	}
 }
@@ -53,14 +53,14 @@ func TestMatch(t *testing.T) {
 func TestVariables(t *testing.T) {
 	v := variables{}
 	if !v.match("[<int:id> <int>]", "[7 8]") || !v.match("<id>", "7") || v.match("<id>", "8") {
-		t.Errorf("variables are %v", v)
+		t.Errorf("variables %v", v)
 	}
 	if got := v.fill("CLIENT KILL ID <id> <other>"); got != "CLIENT KILL ID 7 <other>" {
-		t.Errorf("filled: %s", got)
+		t.Errorf("fill returns %s", got)
 	}
 }
 
-// TestNotation reads replies from the wire, and turns them into what redis-cli shows.
+// TestNotation reads replies from the wire, and renders them like redis-cli.
 func TestNotation(t *testing.T) {
 	for _, row := range []struct{ wire, script, shown string }{
 		{"+OK\r\n", "+OK", "OK"},
@@ -87,13 +87,13 @@ func TestNotation(t *testing.T) {
 	} {
 		got, err := readReply(t, row.wire)
 		if got != row.script || (err == nil) != (row.script != "") {
-			t.Errorf("%q reads as %s (%v), want %s", row.wire, got, err, row.script)
+			t.Errorf("%q: got %s (%v), want %s", row.wire, got, err, row.script)
 		}
 		if row.shown == "" {
 			continue
 		}
 		if tree, err := parseReply(row.script); err != nil || tree.render("") != row.shown {
-			t.Errorf("%s shows as\n%s (%v)\nwant\n%s", row.script, tree.render(""), err, row.shown)
+			t.Errorf("%s: rendered\n%s (%v)\nwant\n%s", row.script, tree.render(""), err, row.shown)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func readReply(t *testing.T, bytes string) (string, error) {
 	server, client := net.Pipe()
 	t.Cleanup(func() { _ = client.Close() })
 	go func() {
-		_, _ = server.Write([]byte(bytes)) // a reader that stops early is fine
+		_, _ = server.Write([]byte(bytes)) // the reader may stop early
 		_ = server.Close()
 	}()
 	w := &wire{conn: client, in: bufio.NewReader(client)}
@@ -114,12 +114,12 @@ func readReply(t *testing.T, bytes string) (string, error) {
 func TestRepliesThatAreNone(t *testing.T) {
 	for _, text := range []string{"", "[1", "[1]]", `["a]`, `{"a"}`, `txt`, `"a" "b"`, "?["} {
 		if tree, err := parseReply(text); err == nil {
-			t.Errorf("%s is a reply: %s", text, tree.render(""))
+			t.Errorf("%s: no error, parsed %s", text, tree.render(""))
 		}
 	}
 }
 
-// TestLeftOver looks whether a reply that no script expects is noticed.
+// TestLeftOver checks that an unexpected reply is reported.
 func TestLeftOver(t *testing.T) {
 	for commands, want := range map[string]string{"": "", "PING": "+PONG", "PING;ECHO x": "+PONG", "QUIT": "+OK"} {
 		sec := &section{}

@@ -17,43 +17,43 @@ type script struct {
 	sections []*section
 }
 
-// section is a conversation that begins with an empty server.
+// section is a sequence of commands and replies that starts with an empty server.
 type section struct {
 	title  string
 	resp3  bool
-	redis  bool        // a real Redis answers the same
-	notCLI bool        // redis-cli cannot hold it
-	config [][2]string // options that are set before
+	redis  bool        // also applies to Redis
+	notCLI bool        // redis-cli does not support it
+	config [][2]string // options that are set before the steps
 	steps  []*step
 }
 
 type kind int
 
 const (
-	send    kind = iota // a command in words
-	raw                 // bytes, given as words
-	reply               // an answer to the connection that sent last
-	unasked             // something a connection is sent without having asked
-	clock               // time passes
+	send    kind = iota // a command as words
+	raw                 // bytes as quoted words
+	reply               // a reply on the connection of the latest command
+	unasked             // a message that is not a reply to the latest command
+	clock               // the clock advances
 )
 
 type step struct {
 	kind kind
 	file string
 	line int
-	conn string // the name of the connection; "" for the one without a name
+	conn string // the name of the connection; "" for the default one
 	text string
-	// What a real Redis is sent or answers instead, where that differs.
+	// The command or the reply for a real Redis, if it differs.
 	redis string
-	wait  time.Duration // of a clock
+	wait  time.Duration // of a clock step
 }
 
 func (st *step) String() string { return fmt.Sprintf("%s:%d: %s", st.file, st.line, st.text) }
 
-// isReply reports whether the step is something that a server says.
+// isReply reports whether the step is a message of the server.
 func (st *step) isReply() bool { return st.kind == reply || st.kind == unasked }
 
-// forRedis returns the command or reply for a real Redis or for us.
+// forRedis returns the command or reply for a real Redis or for this server.
 func (st *step) forRedis(redis bool) string {
 	if redis && st.redis != "" {
 		return st.redis
@@ -61,12 +61,12 @@ func (st *step) forRedis(redis bool) string {
 	return st.text
 }
 
-// closed stands for the end of a connection where a reply is expected.
+// closed is the text of a reply step that expects the connection to be closed.
 const closed = "closed"
 
 var spoken = regexp.MustCompile(`^(\w*)([>!<]) (.*)$`)
 
-// parse reads a script.
+// parse parses a script.
 func parse(path, text string) (*script, error) {
 	s := &script{path: path, lines: strings.Split(text, "\n")}
 	for i, line := range s.lines {
@@ -86,7 +86,7 @@ func (s *script) add(number int, line string) error {
 		return nil
 	}
 	if len(s.sections) == 0 {
-		return fmt.Errorf("a line stands before the first section: %s", line)
+		return fmt.Errorf("line before the first section: %s", line)
 	}
 	sec := s.sections[len(s.sections)-1]
 	if directive, ok := strings.CutPrefix(line, "% "); ok {
@@ -95,12 +95,12 @@ func (s *script) add(number int, line string) error {
 	return sec.speak(&step{file: filepath.Base(s.path), line: number}, line)
 }
 
-// direct follows a directive.
+// direct applies a directive.
 func (sec *section) direct(directive string) error {
 	words := strings.Fields(directive)
 	switch {
 	case len(sec.steps) > 0:
-		return fmt.Errorf("a directive stands behind a step: %s", directive)
+		return fmt.Errorf("directive after a step: %s", directive)
 	case directive == "resp3":
 		sec.resp3 = true
 	case directive == "redis":
@@ -115,7 +115,7 @@ func (sec *section) direct(directive string) error {
 	return nil
 }
 
-// speak adds a step, or what a real Redis says in place of the last one.
+// speak adds a step, or the command or reply for a real Redis to the last step.
 func (sec *section) speak(st *step, line string) error {
 	var last *step
 	if n := len(sec.steps); n > 0 {
@@ -129,7 +129,7 @@ func (sec *section) speak(st *step, line string) error {
 			instead = m[3]
 		}
 		if last == nil || !sec.redis || answersElse != last.isReply() || m != nil && last.kind != send {
-			return fmt.Errorf("nothing that Redis could say instead: %s", line)
+			return fmt.Errorf("unexpected line for Redis: %s", line)
 		}
 		last.redis = instead
 		return nil
@@ -139,11 +139,11 @@ func (sec *section) speak(st *step, line string) error {
 	case strings.HasPrefix(line, "@ "):
 		wait, err := time.ParseDuration(strings.TrimPrefix(line, "@ "))
 		if err != nil {
-			return fmt.Errorf("read a time: %w", err)
+			return fmt.Errorf("parse a duration: %w", err)
 		}
 		st.kind, st.wait = clock, wait
 	case last == nil:
-		return fmt.Errorf("a reply to nothing: %s", line)
+		return fmt.Errorf("reply without a command: %s", line)
 	default:
 		st.kind, st.conn, st.text = reply, last.conn, line
 	}
@@ -151,7 +151,7 @@ func (sec *section) speak(st *step, line string) error {
 	return nil
 }
 
-// uses reports whether the section holds a step of one of the kinds.
+// uses reports whether the section has a step of one of the kinds.
 func (sec *section) uses(kinds ...kind) bool {
 	for _, st := range sec.steps {
 		for _, k := range kinds {
@@ -163,8 +163,8 @@ func (sec *section) uses(kinds ...kind) bool {
 	return false
 }
 
-// runsInCLI reports whether redis-cli can hold the conversation: it has no bytes of its
-// own choice, shows nothing that it did not ask for, and connects again by itself.
+// runsInCLI reports whether redis-cli can run the section: redis-cli cannot send arbitrary bytes,
+// does not print unsolicited messages, and reconnects automatically.
 func (sec *section) runsInCLI() bool {
 	for _, st := range sec.steps {
 		if st.kind == reply && st.text == closed {
@@ -174,7 +174,7 @@ func (sec *section) runsInCLI() bool {
 	return !sec.notCLI && !sec.uses(raw, unasked, clock)
 }
 
-// corpus returns the scripts for a server by itself.
+// corpus returns the scripts for a standalone server.
 func corpus(t testing.TB) []*script {
 	t.Helper()
 	return scriptsIn(t, "corpus")
@@ -201,8 +201,8 @@ func scriptsIn(t testing.TB, dir string) []*script {
 	return scripts
 }
 
-// eachSection runs a test for every section that is picked, and returns how many
-// commands were sent, of all and of the picked sections.
+// eachSection runs a test for every picked section. It returns the numbers of commands in all
+// sections and in the picked ones.
 func eachSection(t *testing.T, pick func(*section) bool, test func(t *testing.T, sec *section)) (all, picked int) {
 	return eachSectionOf(t, corpus(t), pick, test)
 }

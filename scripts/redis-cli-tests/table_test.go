@@ -9,13 +9,14 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// isOwn reports whether a command has no counterpart in Redis 7.0.
+// isOwn reports whether a command does not exist in Redis 7.0.
 func isOwn(name string) bool {
 	return strings.HasPrefix(name, "cl.") || name == "client|no-touch" || name == "client|setinfo" ||
 		name == "client|maint_notifications"
 }
 
-// isRefused reports whether a command is known only so that its error says why it does not run.
+// isRefused reports whether a command always returns an error that explains why it is not
+// supported.
 func isRefused(name string) bool {
 	refused := []string{
 		"eval", "evalsha", "eval_ro", "evalsha_ro", "script", "function", "fcall", "fcall_ro",
@@ -29,12 +30,12 @@ func isScripting(name string) bool {
 	return name == "script" || name == "function" || strings.HasPrefix(name, "eval") || strings.HasPrefix(name, "fcall")
 }
 
-// TestCorpusIsComplete looks for a command that no script sends.
+// TestCorpusIsComplete checks that the scripts include every command.
 func TestCorpusIsComplete(t *testing.T) {
 	checkAllSent(t, corpus(t), commandNames(t, connect(t, startInProcess(t, &section{}))))
 }
 
-// checkAllSent reports commands that no script sends.
+// checkAllSent reports the commands that no script includes.
 func checkAllSent(t testing.TB, scripts []*script, names []string) {
 	t.Helper()
 	sent := map[string]bool{}
@@ -52,12 +53,12 @@ func checkAllSent(t testing.TB, scripts []*script, names []string) {
 	}
 	for _, name := range names {
 		if !sent[name] {
-			t.Errorf("no script sends %s", strings.ReplaceAll(name, "|", " "))
+			t.Errorf("no script includes %s", strings.ReplaceAll(name, "|", " "))
 		}
 	}
 }
 
-// connect opens a connection for the length of the test.
+// connect opens a connection until the end of the test.
 func connect(t testing.TB, where place) *wire {
 	t.Helper()
 	w, err := dial(where.addr)
@@ -79,13 +80,13 @@ func commandNames(t testing.TB, w *wire) (names []string) {
 		names = append(names, m[1])
 	}
 	if !slices.Contains(names, "client|id") {
-		t.Fatalf("the server names these commands: %s", list)
+		t.Fatalf("COMMAND LIST without client|id: %s", list)
 	}
 	return names
 }
 
-// TestCommandInfoSideBySide compares how the two servers describe each command, but for
-// the subcommands within a container: they are compared by themselves.
+// TestCommandInfoSideBySide compares the COMMAND INFO of each command with that of Redis.
+// Subcommands are compared individually.
 func TestCommandInfoSideBySide(t *testing.T) {
 	us, redis := connect(t, startInProcess(t, &section{})), connect(t, startRedis(t))
 	for _, name := range commandNames(t, us) {
@@ -106,18 +107,17 @@ func TestCommandInfoSideBySide(t *testing.T) {
 	}
 }
 
-// TestPointlessArgumentsSideBySide sends every command with pointless arguments to both
-// servers, which have to answer with the same bytes.
+// TestPointlessArgumentsSideBySide sends every command with invalid arguments to both servers. The
+// replies must have the same bytes.
 func TestPointlessArgumentsSideBySide(t *testing.T) {
-	// Without arguments these show what differs, end the server, or do what others cannot do
-	// meanwhile.
+	// Without arguments these return differing values, stop the server, or block other commands.
 	telling := []string{
 		"bgsave", "client|id", "client|info", "client|list", "command", "command|count", "command|docs", "command|info",
 		"command|list", "hello", "info", "lastsave", "latency|doctor", "latency|histogram", "memory|doctor", "memory|malloc-stats",
 		"memory|stats", "module|list", "shutdown", "slowlog|get", "slowlog|len", "time",
 	}
 	here, there := startInProcess(t, &section{}), startRedis(t)
-	// What takes long where the machine is busy is not in the slow log of both.
+	// Commands that are slow on a busy machine must not be in the slow log of only one server.
 	compare(t, here, there, "config set slowlog-log-slower-than -1")
 	for _, name := range commandNames(t, connect(t, here)) {
 		if isOwn(name) || name == "cluster" || isRefused(name) {
@@ -135,7 +135,7 @@ func TestPointlessArgumentsSideBySide(t *testing.T) {
 	}
 }
 
-// compare sends a command to two servers on new connections.
+// compare sends a command to two servers on new connections, and reports different replies.
 func compare(t testing.TB, here, there place, command string) {
 	t.Helper()
 	var replies [2]string

@@ -11,11 +11,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the replies in corpus/ as the server gives them")
 
-// silence is how long rewrite waits for one more reply.
+// silence is the time for which rewrite waits for another reply.
 const silence = 20 * time.Millisecond
 
-// rewrite puts what the servers say into the scripts, be it right or wrong: only what is
-// understood may be committed.
+// rewrite writes the replies of the servers to the scripts, whether they are correct or not. Verify
+// them before a commit.
 func rewrite(t testing.TB, scripts []*script, start func(t testing.TB, sec *section) place) {
 	for _, s := range scripts {
 		for _, sec := range s.sections {
@@ -28,14 +28,14 @@ func rewrite(t testing.TB, scripts []*script, start func(t testing.TB, sec *sect
 	t.Log("replies rewritten: read the difference, and commit only what you understand")
 }
 
-// updateSection rewrites the replies of a section in the lines of its script. Lines
-// that match stay as they are, with the holes in them.
+// updateSection rewrites the replies of a section in the lines of its script. Lines that match are
+// kept, with their holes.
 func updateSection(t testing.TB, s *script, sec *section, where place) {
 	p := newPlayer(t, sec, where)
 	for i, st := range sec.steps {
 		switch st.kind {
 		case reply:
-			// Read behind the last command before it.
+			// It is read after the preceding command.
 		case unasked:
 			got, _, err := p.read(st, patience)
 			if err != nil {
@@ -55,8 +55,8 @@ func updateSection(t testing.TB, s *script, sec *section, where place) {
 	}
 }
 
-// updateReplies rewrites the replies to the command that steps begin with, and to those
-// that were sent together with it.
+// updateReplies rewrites the replies to the command at the start of steps, and to the commands in
+// the same pipeline.
 func updateReplies(t testing.TB, p *player, s *script, steps []*step) {
 	last := steps[0].line - 1
 	if steps[0].kind == clock {
@@ -84,6 +84,6 @@ func updateReplies(t testing.TB, p *player, s *script, steps []*step) {
 		}
 	}
 	for ; len(old) > 0 && old[0].kind == reply; old = old[1:] {
-		t.Logf("%v: no such reply any more: remove it", old[0])
+		t.Logf("%v: obsolete reply: remove it", old[0])
 	}
 }

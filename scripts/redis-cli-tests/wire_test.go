@@ -15,15 +15,15 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// patience is how long a reply may take before it counts as missing.
+// patience is the timeout of a reply.
 const patience = 2 * time.Minute
 
-// wire is a raw connection that shows replies as scripts write them.
+// wire is a raw connection that returns replies in the format of scripts.
 type wire struct {
 	conn net.Conn
-	out  []byte // commands that go out together
+	out  []byte // commands of the next write
 	in   *bufio.Reader
-	seen bytes.Buffer // the bytes of the reply that is being read
+	seen bytes.Buffer // the bytes of the current reply
 }
 
 func dial(addr string) (*wire, error) {
@@ -34,7 +34,7 @@ func dial(addr string) (*wire, error) {
 	return &wire{conn: conn, in: bufio.NewReader(conn)}, nil
 }
 
-// send adds a command, given as a line of words, to what goes out with the next flush.
+// send adds a command, given as a line of words, to the next write.
 func (w *wire) send(line string) error {
 	words, err := resp.SplitLine(nil, []byte(line))
 	if err != nil {
@@ -47,7 +47,7 @@ func (w *wire) send(line string) error {
 	return nil
 }
 
-// sendRaw sends words as they are, each with a write of its own.
+// sendRaw sends words unchanged, each in a separate write.
 func (w *wire) sendRaw(line string) error {
 	words, err := resp.SplitLine(nil, []byte(line))
 	if err != nil {
@@ -62,7 +62,7 @@ func (w *wire) sendRaw(line string) error {
 	return nil
 }
 
-// flush sends everything that waits with one write.
+// flush sends all buffered commands in one write.
 func (w *wire) flush() error {
 	out := w.out
 	w.out = nil
@@ -89,11 +89,11 @@ func (w *wire) mustAsk(t testing.TB, line, want string) {
 	}
 }
 
-// errSilent says that no reply came in time.
+// errSilent is returned if no reply is received in time.
 var errSilent = errors.New("no reply")
 
-// reply reads one reply, and returns its bytes as well. A connection that ends is the
-// reply "closed".
+// reply reads one reply, and also returns its bytes. The end of the connection is the reply
+// "closed".
 func (w *wire) reply(within time.Duration) (text string, raw []byte, err error) {
 	if err := w.flush(); err != nil {
 		return "", nil, err
@@ -110,7 +110,7 @@ func (w *wire) reply(within time.Duration) (text string, raw []byte, err error) 
 	case w.seen.Len() == 0 && err != nil:
 		return closed, nil, nil
 	case err != nil:
-		return "", nil, fmt.Errorf("read a reply that begins with %q: %w", w.seen.Bytes(), err)
+		return "", nil, fmt.Errorf("read reply after %q: %w", w.seen.Bytes(), err)
 	}
 	return string(b), bytes.Clone(w.seen.Bytes()), nil
 }
@@ -124,14 +124,14 @@ func (w *wire) line() (string, error) {
 	return strings.TrimSuffix(line, "\r\n"), err
 }
 
-// value appends the next value in the form of scripts.
+// value appends the next value in the format of scripts.
 func (w *wire) value(dst []byte, nested bool) ([]byte, error) {
 	line, err := w.line()
 	if err != nil {
 		return dst, err
 	}
 	if line == "" {
-		return dst, errors.New("an empty line is no reply")
+		return dst, errors.New("empty line")
 	}
 	head, rest := line[0], line[1:]
 	switch {
@@ -150,7 +150,7 @@ func (w *wire) value(dst []byte, nested bool) ([]byte, error) {
 	}
 	n, err := strconv.Atoi(rest)
 	if err != nil || n < 0 {
-		return dst, fmt.Errorf("%q begins no reply", line)
+		return dst, fmt.Errorf("%q is not the start of a reply", line)
 	}
 	switch head {
 	case '$', '=':
@@ -158,7 +158,7 @@ func (w *wire) value(dst []byte, nested bool) ([]byte, error) {
 	case '*', '~', '>', '%':
 		return w.aggregate(dst, head, n)
 	}
-	return dst, fmt.Errorf("%q begins no reply", line)
+	return dst, fmt.Errorf("%q is not the start of a reply", line)
 }
 
 // text appends a string of n bytes.
@@ -171,7 +171,7 @@ func (w *wire) text(dst []byte, head byte, n int) ([]byte, error) {
 	}
 	s, ended := strings.CutSuffix(string(b), "\r\n")
 	if !ended {
-		return dst, fmt.Errorf("a string of %d bytes does not end there", n)
+		return dst, fmt.Errorf("string of %d bytes without CR LF", n)
 	}
 	if head == '=' {
 		kind, text, _ := strings.Cut(s, ":")
@@ -202,7 +202,7 @@ func (w *wire) aggregate(dst []byte, head byte, n int) ([]byte, error) {
 	return append(dst, brackets[head][1]...), nil
 }
 
-// appendQuoted appends a string in quotes as redis-cli shows it.
+// appendQuoted appends a quoted string in the format of redis-cli.
 func appendQuoted(dst []byte, s string) []byte {
 	escapes := map[byte]string{
 		'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\a': `\a`, '\b': `\b`,
