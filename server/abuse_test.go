@@ -15,10 +15,10 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// connections is how many clients of a kind attack at once.
+// connections is the number of concurrent clients of each kind.
 const connections = 200
 
-// footprint returns the memory of the process that grows with its connections.
+// footprint returns the heap and stack memory of the process, which grows with its connections.
 func footprint() int64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -26,8 +26,8 @@ func footprint() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// TestIdleConnectionsAreSmall counts what a connection takes that has been used and now
-// idles (A1, F68). The client's end is counted with it.
+// TestIdleConnectionsAreSmall measures the memory of a connection that is idle after use (A1, F68).
+// It includes the client's end.
 func TestIdleConnectionsAreSmall(t *testing.T) {
 	s := start(t, nil)
 	observer := s.greet()
@@ -45,14 +45,14 @@ func TestIdleConnectionsAreSmall(t *testing.T) {
 	}
 	each := int64(0)
 	if !eventually(func() bool { each = (footprint() - before) / connections; return each <= 25<<10 }) {
-		t.Errorf("an idle connection takes %d bytes", each)
+		t.Errorf("an idle connection takes %d bytes, want at most 25 KiB", each)
 	}
 	observer.do("+PONG\r\n", "PING")
 	runtime.KeepAlive(conns)
 }
 
-// TestUnfinishedCommandsAreSmall keeps commands incomplete that have all their arguments
-// but one, on many connections (A4), and counts what they take until they are closed.
+// TestUnfinishedCommandsAreSmall sends incomplete commands that lack only their last argument on
+// many connections (A4). It measures their memory until the connections are closed.
 func TestUnfinishedCommandsAreSmall(t *testing.T) {
 	s := start(t, func(o *options.Options) { o.CommandTimeout = time.Hour })
 	observer := s.greet()
@@ -70,12 +70,12 @@ func TestUnfinishedCommandsAreSmall(t *testing.T) {
 		<-time.After(time.Millisecond)
 	}
 	if each := (footprint() - before) / connections; each > 64<<10 {
-		t.Errorf("an unfinished command takes %d bytes", each)
+		t.Errorf("an incomplete command takes %d bytes", each)
 	}
 	observer.do("+OK\r\n", "CONFIG", "SET", "command-timeout", "1")
 	for _, conn := range conns {
 		if rest := newPeer(t, conn).rest(); rest != "" {
-			t.Fatalf("got %q, want the end of the connection", rest)
+			t.Fatalf("got %q, want no reply before the connection is closed", rest)
 		}
 	}
 	if n := observer.count("stats", "timed_out_connections"); n != connections {
@@ -83,7 +83,8 @@ func TestUnfinishedCommandsAreSmall(t *testing.T) {
 	}
 }
 
-// TestAnnouncedSizes announces much and sends little (A3, A5): memory follows what comes.
+// TestAnnouncedSizes announces large sizes and sends few bytes (A3, A5). Memory grows with the
+// bytes received, not with the sizes announced.
 func TestAnnouncedSizes(t *testing.T) {
 	s := start(t, nil)
 	p := s.dial()
@@ -103,10 +104,10 @@ func TestAnnouncedSizes(t *testing.T) {
 		}
 	}
 	if each := (footprint() - before) / connections; each > 32<<10 {
-		t.Errorf("an announcement takes %d bytes", each)
+		t.Errorf("an announced size takes %d bytes", each)
 	}
 
-	// Many arguments of a good size each exceed the limit of all.
+	// Many arguments of a valid size exceed the query buffer limit together.
 	p = s.dial()
 	go func() {
 		_, _ = io.WriteString(p.Conn, "*1024\r\n")
@@ -120,8 +121,8 @@ func TestAnnouncedSizes(t *testing.T) {
 	p.closed()
 }
 
-// TestLongArgumentByteByByte sends the longest argument in the smallest segments (A3):
-// neither the time nor the stack grows with their number.
+// TestLongArgumentByteByByte sends the longest argument in segments of one byte (A3). Neither the
+// time nor the stack depth may grow with the number of segments.
 func TestLongArgumentByteByByte(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(o *options.Options) { o.CommandTimeout = 0 })
@@ -135,7 +136,7 @@ func TestLongArgumentByteByByte(t *testing.T) {
 	p.expect(bulk(strings.Repeat("x", size)))
 }
 
-// tight is a listener whose connections hold little of what their peer does not read.
+// tight is a listener whose connections have a small send buffer.
 type tight struct{ net.Listener }
 
 func (l tight) Accept() (net.Conn, error) {
@@ -146,9 +147,9 @@ func (l tight) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// TestSlowReaders pipelines commands with long replies on many connections and reads
-// none of them (A6, F72). The server keeps little for them, serves others meanwhile, and
-// closes them.
+// TestSlowReaders pipelines commands with long replies on many connections and reads none of the
+// replies (A6, F72). The server keeps little memory for these clients, serves others meanwhile, and
+// closes the slow ones.
 func TestSlowReaders(t *testing.T) {
 	f := func(change func(o *options.Options), call string) {
 		t.Helper()
@@ -158,7 +159,7 @@ func TestSlowReaders(t *testing.T) {
 			listen:  func(ln net.Listener) net.Listener { return tight{ln} },
 		}.start(t)
 		good := s.dial()
-		good.ask("AUTH", "secret") // which some of the servers want
+		good.ask("AUTH", "secret") // required by some of the servers
 		good.do("+OK\r\n", "CONFIG", "SET", "command-timeout", "1", "write-timeout", "1")
 		input := []byte(strings.Repeat(call, 1+(1<<20)/len(call)))
 		before := footprint()
@@ -180,10 +181,10 @@ func TestSlowReaders(t *testing.T) {
 			good.do("+PONG\r\n", "PING")
 			return good.count("stats", "timed_out_connections") == readers
 		}) {
-			t.Fatal("the slow readers are not closed")
+			t.Fatal("the slow clients are not closed")
 		}
 		if most/readers > 1<<20 {
-			t.Errorf("a slow reader takes %d bytes", most/readers)
+			t.Errorf("a slow client takes %d bytes", most/readers)
 		}
 		good.await("clients", "connected_clients", 1)
 	}
@@ -193,8 +194,7 @@ func TestSlowReaders(t *testing.T) {
 	f(withPassword, request("PING"))
 }
 
-// TestDeepPipeline sends very many commands in one go (F74): the replies stream, in
-// their order.
+// TestDeepPipeline sends 100,000 commands in one write (F74). The replies are streamed in order.
 func TestDeepPipeline(t *testing.T) {
 	s := start(t, nil)
 	p := s.dial()
@@ -215,8 +215,8 @@ func TestDeepPipeline(t *testing.T) {
 	}
 }
 
-// TestDeepPipelineOfDecisions sends so many decisions that they take many batches, from
-// many connections at once. Each has its own reply.
+// TestDeepPipelineOfDecisions pipelines more decisions than fit into one batch, on many connections
+// concurrently. Each decision has its own reply.
 func TestDeepPipelineOfDecisions(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, nil)
@@ -233,7 +233,7 @@ func TestDeepPipelineOfDecisions(t *testing.T) {
 			}
 			got, err := io.ReadAll(p.in)
 			if string(got) != want.String()+"+OK\r\n" {
-				err = errors.Join(err, fmt.Errorf("connection %d got other replies", i))
+				err = errors.Join(err, fmt.Errorf("connection %d got wrong replies", i))
 			}
 			done <- err
 		}()
@@ -245,7 +245,7 @@ func TestDeepPipelineOfDecisions(t *testing.T) {
 	}
 }
 
-// TestResets resets connections within commands (A7). Nothing is left of them.
+// TestResets resets connections within commands (A7). No connection or goroutine is left.
 func TestResets(t *testing.T) {
 	s := start(t, nil)
 	p := s.greet()
@@ -262,8 +262,8 @@ func TestResets(t *testing.T) {
 	goroutines.AwaitEnd(t, ofServers, before)
 }
 
-// TestHalfClose ends the stream of a client behind its last command (A8): it is
-// answered, once, and the connection ends, although no time limit is exceeded.
+// TestHalfClose closes the write side of a client after its last command (A8). The command is
+// answered exactly once, and the connection is closed although no timeout expires.
 func TestHalfClose(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, func(o *options.Options) { o.CommandTimeout, o.WriteTimeout = 0, 0 })
@@ -287,7 +287,7 @@ func TestHalfClose(t *testing.T) {
 	s.greet().await("clients", "connected_clients", 1)
 }
 
-// TestErrorFlood sends nothing but errors (A9). Good clients go on, and the log stays
+// TestErrorFlood sends only commands that fail (A9). Other clients are served, and the log stays
 // short.
 func TestErrorFlood(t *testing.T) {
 	t.Parallel()
@@ -314,20 +314,20 @@ func TestErrorFlood(t *testing.T) {
 	}
 	for range cap(floods) {
 		if err := <-floods; err != nil {
-			t.Errorf("a flood ended with %v", err)
+			t.Errorf("a flood failed: %v", err)
 		}
 	}
 	good.await("clients", "connected_clients", 1)
-	// Each kind of line has its share of each second: of POST, of protocol errors, and of
-	// connections that were reset.
+	// The number of lines per second is limited for each kind: POST, protocol errors, and reset
+	// connections.
 	seconds := int(time.Since(begin)/time.Second) + 2
 	if lines := strings.Count(log.String(), "\n"); lines > 3*linesPerSecond*seconds || lines < linesPerSecond {
 		t.Errorf("%d lines in the log within %d s:\n%.2000s", lines, seconds, log.String())
 	}
 }
 
-// TestFloodOfConnections opens and closes connections as fast as it can (F69). All are
-// served, and no descriptor is left open.
+// TestFloodOfConnections opens and closes connections as fast as possible (F69). All are served,
+// and no descriptor is left open.
 func TestFloodOfConnections(t *testing.T) {
 	s := start(t, nil)
 	p := s.greet()
@@ -342,7 +342,7 @@ func TestFloodOfConnections(t *testing.T) {
 	}
 }
 
-// openFiles returns the lowest descriptor that is free, which is how many are in use.
+// openFiles returns the lowest free descriptor, which is the number of open ones if there are no gaps.
 func openFiles(t *testing.T) int {
 	t.Helper()
 	fd, err := syscall.Open("/dev/null", syscall.O_RDONLY, 0)

@@ -21,8 +21,8 @@ func (s *testServer) silent(ip string, n int) []*peer {
 	return peers
 }
 
-// TestSilentStrangers fills all places with connections that send nothing, again and again.
-// Others get in at once, and stay.
+// TestSilentStrangers repeatedly fills all connection slots with connections that send nothing.
+// Other clients connect immediately and stay connected.
 func TestSilentStrangers(t *testing.T) {
 	for name, change := range map[string]func(o *options.Options){
 		"no password": func(*options.Options) {}, "password": withPassword,
@@ -48,16 +48,16 @@ func TestSilentStrangers(t *testing.T) {
 				p.do("+PONG\r\n", "PING")
 			}
 			if n := known[0].count("stats", "displaced_connections"); n < places {
-				t.Errorf("%d connections were displaced", n)
+				t.Errorf("%d connections were displaced, want more", n)
 			}
 			if n := known[0].count("clients", "connected_clients"); n > places+maxDisplaced {
-				t.Errorf("%d connections have %d places", n, places)
+				t.Errorf("%d connections for %d slots", n, places)
 			}
 		})
 	}
 }
 
-// TestGuestsThatTalk holds those who send commands without the password for strangers.
+// TestGuestsThatTalk checks that clients that send commands without authenticating are displaced.
 func TestGuestsThatTalk(t *testing.T) {
 	t.Parallel()
 	const places = 20
@@ -70,7 +70,7 @@ func TestGuestsThatTalk(t *testing.T) {
 	p.do("+PONG\r\n", "PING")
 }
 
-// TestShareOfAnAddress sees that the newcomers of one address leave places free.
+// TestShareOfAnAddress checks that newcomers of one address leave slots free.
 func TestShareOfAnAddress(t *testing.T) {
 	t.Parallel()
 	const places = 100
@@ -79,16 +79,16 @@ func TestShareOfAnAddress(t *testing.T) {
 	for i := range int64(3 * places) {
 		s.dialFrom("127.0.0.2")
 		if !eventually(func() bool { return s.stats.connections.Load() == 2+i }) {
-			t.Fatal("a connection is not accepted")
+			t.Fatal("the connection is not accepted")
 		}
 		if n := p.count("clients", "connected_clients"); n > places-places/crowdedShare+maxDisplaced {
-			t.Fatalf("%d connections of %d are taken", n, places)
+			t.Fatalf("%d of %d slots are taken", n, places)
 		}
 	}
 	p.await("clients", "connected_clients", places-places/crowdedShare)
 }
 
-// fakeConn is a connection from an address.
+// fakeConn is a connection with the given remote address.
 type fakeConn struct {
 	net.Conn
 	ip string
@@ -96,7 +96,8 @@ type fakeConn struct {
 
 func (c fakeConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(c.ip), Port: 1} }
 
-// TestMakeRoom displaces the oldest newcomer of the address that has the most.
+// TestMakeRoom checks that makeRoom displaces the oldest newcomer of the address with the most
+// newcomers.
 func TestMakeRoom(t *testing.T) {
 	t.Parallel()
 	a := admission{ended: sync.NewCond(new(sync.Mutex))}
@@ -115,13 +116,13 @@ func TestMakeRoom(t *testing.T) {
 		}
 	}
 	expect(3, nil, roomFree)
-	expect(6, nil, roomFree) // crowded, but two newcomers are a quarter
+	expect(6, nil, roomFree) // slots are scarce, but two newcomers are within the share of one address
 	expect(8, first, roomFree)
-	expect(8, nil, roomFree) // one of the eight is leaving
+	expect(8, nil, roomFree) // one of the eight is being closed
 	a.forget(first)
 	a.forget(one)
 	expect(8, second, roomFree)
-	expect(9, nil, roomNone) // all others are known
+	expect(9, nil, roomNone) // no newcomers are left
 	a.forget(second)
 	if len(a.sources) != 0 || len(a.byNumber) != 0 || a.displaced != 0 {
 		t.Errorf("left over: %+v", a)
@@ -131,10 +132,10 @@ func TestMakeRoom(t *testing.T) {
 		expect(places+a.displaced, c, roomFree)
 	}
 	add("10.0.0.3")
-	expect(places+a.displaced, nil, roomSoon) // too many are leaving
+	expect(places+a.displaced, nil, roomSoon) // too many are being closed
 }
 
-// TestHurry sees that guests have less time to log in while places are scarce.
+// TestHurry checks that clients have less time to authenticate while slots are scarce.
 func TestHurry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ln := setup{options: func(o *options.Options) { withPassword(o); o.MaxClients = 4 }}.startPiped(t)
@@ -142,7 +143,7 @@ func TestHurry(t *testing.T) {
 		begin := time.Now()
 		newPeer(t, ln.connect()).closed()
 		if took := time.Since(begin); took < limit-tick {
-			t.Errorf("a guest alone was closed after %v", took)
+			t.Errorf("the only connection was closed after %v", took)
 		}
 		for range 2 {
 			newPeer(t, ln.connect()).do("+OK\r\n", "AUTH", "secret")
@@ -150,7 +151,7 @@ func TestHurry(t *testing.T) {
 		begin = time.Now()
 		newPeer(t, ln.connect()).closed()
 		if took := time.Since(begin); took < limit/hurry-tick || took > limit/hurry+grain {
-			t.Errorf("a guest among many was closed after %v, want %v", took, limit/hurry)
+			t.Errorf("a connection was closed while slots were scarce after %v, want %v", took, limit/hurry)
 		}
 	})
 }

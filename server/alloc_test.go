@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// silentClient returns a client without a connection that anybody serves.
+// silentClient returns a client that no goroutine serves.
 func silentClient(tb testing.TB, u setup) *client {
 	tb.Helper()
 	s := u.build(tb)
@@ -22,7 +22,7 @@ func silentClient(tb testing.TB, u setup) *client {
 	return newClient(s, near, &redisFace)
 }
 
-// respond runs the commands in input from their bytes to their replies.
+// respond parses the commands in text, runs them, and renders their replies.
 func (c *client) respond(tb testing.TB, input *strings.Reader, text string) {
 	input.Reset(text)
 	for input.Len() > 0 {
@@ -44,7 +44,7 @@ func (c *client) respond(tb testing.TB, input *strings.Reader, text string) {
 	c.out.Truncate(0, keepOut)
 }
 
-// hotPaths are pipelines that must not allocate once all buffers have their size.
+// hotPaths are pipelines that must not allocate once all buffers have grown.
 var hotPaths = []struct{ name, input string }{
 	{"one decision", request("CL.THROTTLE", "user:1234567:api", "15", "30", "60")},
 	{"sixteen decisions", strings.Repeat(request("CL.THROTTLE", "user:1234567:api", "1000000", "30", "60", "1"), 16)},
@@ -73,7 +73,7 @@ func manyKeysInput(n int) string {
 	return b.String()
 }
 
-// TestHotPathsDoNotAllocate goes from bytes to replies with a real table.
+// TestHotPathsDoNotAllocate runs each hot path from bytes to replies on a real table.
 func TestHotPathsDoNotAllocate(t *testing.T) {
 	c := silentClient(t, setup{engine: buckets.New(buckets.Config{Shards: 8}), snapshots: &fakeSnapshots{}})
 	c.in = resp.NewReader(readLimits(c.known, true))

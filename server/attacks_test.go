@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// exchangeForm is a command of any kind and its reply.
+// exchangeForm is a command and its expected reply.
 type exchangeForm struct {
 	id    string
 	words []string
@@ -63,8 +63,8 @@ func protected(option string) string {
 	return fmt.Sprintf("-ERR CONFIG SET failed (possibly related to argument '%s') - can't set protected config\r\n", option)
 }
 
-// TestCommandForms sends commands that Redis has been attacked with. None of them has an
-// effect on the next.
+// TestCommandForms sends commands that have been used to attack Redis. None of them affects the
+// next one.
 func TestCommandForms(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -75,11 +75,11 @@ func TestCommandForms(t *testing.T) {
 	}
 	p.do("$-1\r\n", "CLIENT", "GETNAME")
 	if after := *s.opts.Get(); after.MaxClients != before.MaxClients || after.Dir != before.Dir {
-		t.Errorf("a refused CONFIG SET has changed maxclients to %d, dir to %s", after.MaxClients, after.Dir)
+		t.Errorf("a refused CONFIG SET changed maxclients to %d, dir to %s", after.MaxClients, after.Dir)
 	}
 }
 
-// TestPipelinedDocuments asks for the longest replies very often and reads slowly (S38).
+// TestPipelinedDocuments pipelines commands with the longest replies many times (S38).
 func TestPipelinedDocuments(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()
@@ -97,7 +97,7 @@ func TestPipelinedDocuments(t *testing.T) {
 	p.do("+PONG\r\n", "PING")
 }
 
-// TestSecretsStayHidden looks for the password wherever a client can look (S39, S49).
+// TestSecretsStayHidden checks that neither a reply nor the log contains the password (S39, S49).
 func TestSecretsStayHidden(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-b2f0"
@@ -114,19 +114,19 @@ func TestSecretsStayHidden(t *testing.T) {
 	p.do("+OK\r\n", "AUTH", canary)
 	p.do("+OK\r\n", "CONFIG", "SET", "requirepass", canary)
 	if v, found := p.ask("CONFIG", "GET", "*").field("requirepass"); !found || v.text != "" {
-		t.Errorf("CONFIG GET shows the password as %s", v)
+		t.Errorf("CONFIG GET requirepass returns %s", v)
 	}
 	shown := p.ask("CONFIG", "GET", "*").String() + p.ask("INFO", "everything").text + p.ask("CLIENT", "LIST").text +
 		p.ask("SLOWLOG", "GET", "-1").String() + log.String()
 	if strings.Contains(shown, canary) {
-		t.Errorf("the password is in %s", shown)
+		t.Errorf("the password is shown: %s", shown)
 	}
 	if !strings.Contains(shown, "(redacted)") || !strings.Contains(log.String(), "wrong password") {
-		t.Errorf("nothing tells of the password having been used: %s", shown)
+		t.Errorf("the use of the password is not shown: %s", shown)
 	}
 }
 
-// TestPatterns matches patterns that were made to take long (S42).
+// TestPatterns matches patterns that are expensive for a backtracking matcher (S42).
 func TestPatterns(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -143,12 +143,12 @@ func TestPatterns(t *testing.T) {
 		p.do("*0\r\n", "KEYS", pattern)
 	}
 	if got := p.ask("SCAN", "0", "COUNT", most64, "MATCH", strings.Repeat("a*", 100)).list[1]; len(got.list) != 1 {
-		t.Errorf("SCAN finds %d keys, want 1", len(got.list))
+		t.Errorf("SCAN returns %d keys, want 1", len(got.list))
 	}
 }
 
-// TestGuestsMayNothing sends every command of the table as a guest (S43). Only those
-// that are for guests get anything but NOAUTH.
+// TestGuestsMayNothing sends every command without authenticating (S43). Only commands with the
+// flag noAuth get a reply other than NOAUTH.
 func TestGuestsMayNothing(t *testing.T) {
 	t.Parallel()
 	stopped := make(chan struct{})
@@ -162,20 +162,21 @@ func TestGuestsMayNothing(t *testing.T) {
 			call = append(call, "1")
 		}
 		if got := s.dial().ask(call...); got.kind != '-' || !strings.Contains(got.text, string(errNoAuth)) {
-			t.Errorf("%q: a guest gets %s", call, got)
+			t.Errorf("%q without authentication: got %s", call, got)
 		}
 	}
 	select {
 	case <-stopped:
-		t.Error("a guest has shut the server down")
+		t.Error("an unauthenticated client shut the server down")
 	default:
 	}
 	if u := s.engine.Usage(); u.Keys+u.Hits+u.Misses != 0 {
-		t.Errorf("guests have reached the engine: %+v", u)
+		t.Errorf("unauthenticated commands reached the engine: %+v", u)
 	}
 }
 
-// TestNothingIsHalfDone leaves MULTI, WATCH, SUBSCRIBE and MONITOR without an end (S44).
+// TestNothingIsHalfDone checks that MULTI, WATCH, SUBSCRIBE and MONITOR leave no state behind if
+// the connection fails (S44).
 func TestNothingIsHalfDone(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -204,7 +205,7 @@ func TestNothingIsHalfDone(t *testing.T) {
 	}
 }
 
-// TestMutedReplies drops replies without keeping them (S46).
+// TestMutedReplies checks that replies suppressed by CLIENT REPLY OFF are not kept in memory (S46).
 func TestMutedReplies(t *testing.T) {
 	p := start(t, nil).dial()
 	before := liveHeap()
@@ -213,12 +214,12 @@ func TestMutedReplies(t *testing.T) {
 	p.send(strings.Repeat(request("ECHO", strings.Repeat("x", 10_000)), n))
 	p.do("+OK\r\n", "CLIENT", "REPLY", "ON")
 	if grown := liveHeap() - before; grown > 4<<20 {
-		t.Errorf("%d muted replies have left %d bytes on the heap", n, grown)
+		t.Errorf("%d suppressed replies left %d bytes on the heap", n, grown)
 	}
 	p.do("+PONG\r\n", "PING")
 }
 
-// TestQuitInPipeline runs nothing behind QUIT (S48).
+// TestQuitInPipeline checks that no command after QUIT runs (S48).
 func TestQuitInPipeline(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -229,7 +230,7 @@ func TestQuitInPipeline(t *testing.T) {
 	s.dial().do("*1\r\n$1\r\na\r\n", "KEYS", "*")
 }
 
-// TestOddPasswords sends passwords of every kind (S49).
+// TestOddPasswords sends wrong passwords of every form (S49).
 func TestOddPasswords(t *testing.T) {
 	t.Parallel()
 	s := start(t, withPassword)
@@ -253,8 +254,8 @@ func TestOddPasswords(t *testing.T) {
 	s.dial().do("+OK\r\n", "AUTH", "default", "secret")
 }
 
-// TestRightsOfTheLastSuccess authenticates again and again and changes the protocol
-// (S50).
+// TestRightsOfTheLastSuccess checks that a failed AUTH does not revoke an earlier authentication,
+// and that HELLO switches the protocol repeatedly (S50).
 func TestRightsOfTheLastSuccess(t *testing.T) {
 	t.Parallel()
 	p := start(t, withPassword).dial()
@@ -280,7 +281,7 @@ func TestRightsOfTheLastSuccess(t *testing.T) {
 	p.do(failure(errNoAuth), "PING")
 }
 
-// TestEveryErrorIsOneLine sends words with line ends to all that repeats them.
+// TestEveryErrorIsOneLine sends arguments with line breaks to commands that quote them in errors.
 func TestEveryErrorIsOneLine(t *testing.T) {
 	t.Parallel()
 	const evil = "x\r\n+OK\r\n"
@@ -297,7 +298,7 @@ func TestEveryErrorIsOneLine(t *testing.T) {
 	}
 }
 
-// TestEngineErrors sees that what an engine refuses becomes the error that clients know.
+// TestEngineErrors checks that an error of the engine becomes a generic error reply.
 func TestEngineErrors(t *testing.T) {
 	t.Parallel()
 	s := setup{engine: failing{buckets.New(buckets.Config{Shards: 1}), errors.New("disk on fire\r\n+OK")}}.start(t)

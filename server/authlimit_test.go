@@ -15,7 +15,7 @@ import (
 
 func always(right bool) func() bool { return func() bool { return right } }
 
-// TestAuthLimiter uses up the guesses of an address, and waits for one.
+// TestAuthLimiter exhausts the failed attempts of an address, and waits until one is restored.
 func TestAuthLimiter(t *testing.T) {
 	t.Parallel()
 	var l authLimiter
@@ -26,11 +26,11 @@ func TestAuthLimiter(t *testing.T) {
 			t.Fatalf("guess %d: %v, wait %v", i+1, ok, wait)
 		}
 		if ok, wait := l.attempt(g, now, always(true)); i < 19 && (!ok || wait != 0) {
-			t.Fatalf("the right password behind guess %d: %v, wait %v", i+1, ok, wait)
+			t.Fatalf("the right password after guess %d: %v, wait %v", i+1, ok, wait)
 		}
 	}
 	asked := func() bool {
-		t.Error("a password is checked beyond the limit")
+		t.Error("a password was checked beyond the limit")
 		return true
 	}
 	if ok, wait := l.attempt(g, now, asked); ok || wait != 3*time.Second {
@@ -39,7 +39,7 @@ func TestAuthLimiter(t *testing.T) {
 	if ok, wait := l.attempt(g, now+uint64(3*time.Second)-1, asked); ok || wait != 1 {
 		t.Errorf("a nanosecond early: %v, wait %v", ok, wait)
 	}
-	for range 100 { // which cost nothing
+	for range 100 { // a right password costs nothing
 		if ok, _ := l.attempt(g, now+uint64(3*time.Second), always(true)); !ok {
 			t.Error("the right password is refused after the wait")
 		}
@@ -52,7 +52,7 @@ func TestAuthLimiter(t *testing.T) {
 	}
 }
 
-// TestAuthLimiterIsExact makes guesses on many goroutines: no more fail than may.
+// TestAuthLimiterIsExact checks that concurrent attempts do not exceed the limit.
 func TestAuthLimiterIsExact(t *testing.T) {
 	t.Parallel()
 	var l authLimiter
@@ -71,8 +71,8 @@ func TestAuthLimiterIsExact(t *testing.T) {
 	}
 }
 
-// TestAuthLimiterIsBounded fails from more addresses than are remembered. One that has failed more
-// often than they stays limited.
+// TestAuthLimiterIsBounded fails from more addresses than the limiter remembers. An address with
+// more failures than the others remains limited.
 func TestAuthLimiterIsBounded(t *testing.T) {
 	t.Parallel()
 	var l authLimiter
@@ -88,12 +88,12 @@ func TestAuthLimiterIsBounded(t *testing.T) {
 		t.Errorf("%d addresses are remembered", len(l.tats))
 	}
 	if _, wait := l.attempt(bad, 1, always(true)); wait == 0 {
-		t.Error("the address that failed most is forgotten")
+		t.Error("the address with the most failures was evicted")
 	}
 	later := uint64(time.Hour)
 	l.attempt(guesses{netip.MustParseAddr("12.0.0.1"), 5}, later, always(false))
 	if len(l.tats) > maxAuthSources-50 {
-		t.Errorf("%d addresses are remembered although all are at rest", len(l.tats))
+		t.Errorf("%d addresses are remembered after all limits are restored", len(l.tats))
 	}
 }
 
@@ -104,15 +104,15 @@ func TestSourceOf(t *testing.T) {
 		{"2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"}, {"2001:db8:1:2:ffff::", "2001:db8:1:2::"}, {"2001:db8:1:3::1", "2001:db8:1:3::"},
 	} {
 		if got := sourceOf(&net.TCPAddr{IP: net.ParseIP(tt.addr), Zone: "eth0"}); got.String() != tt.want {
-			t.Errorf("%s counts as %v, want %s", tt.addr, got, tt.want)
+			t.Errorf("%s: source %v, want %s", tt.addr, got, tt.want)
 		}
 	}
 	if got := sourceOf(&net.UnixAddr{}); got.IsValid() {
-		t.Errorf("a socket without an address counts as %v", got)
+		t.Errorf("a socket without an IP address: source %v", got)
 	}
 }
 
-// dialFrom connects from an address of this host.
+// dialFrom connects from a local address.
 func (s *testServer) dialFrom(ip string) *peer {
 	s.t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
@@ -124,7 +124,7 @@ func (s *testServer) dialFrom(ip string) *peer {
 	return newPeer(s.t, conn)
 }
 
-// TestAuthIsLimited guesses over new connections, of which each has tries of its own.
+// TestAuthIsLimited checks that new connections from an address do not restore its failed attempts.
 func TestAuthIsLimited(t *testing.T) {
 	t.Parallel()
 	const limit = 6
@@ -147,8 +147,8 @@ func TestAuthIsLimited(t *testing.T) {
 	s.dialFrom("127.0.0.2").fails("ERR too many wrong passwords", "AUTH", "secret")
 	s.dialFrom("127.0.0.3").do("+OK\r\n", "AUTH", "secret")
 	info := old.info("stats")
-	if failed := 10*limit - refused; failed < limit || failed > limit+6 { // a minute has not passed
-		t.Errorf("%d guesses were checked, want %d and those that came back since", failed, limit)
+	if failed := 10*limit - refused; failed < limit || failed > limit+6 { // less than a minute has passed
+		t.Errorf("%d guesses were checked, want %d plus those restored since", failed, limit)
 	} else if info["acl_access_denied_auth"] != fmt.Sprint(failed) || info["auth_attempts_refused"] != fmt.Sprint(refused+1) {
 		t.Errorf("%d failed and %d refused, INFO shows %s and %s", failed, refused+1, info["acl_access_denied_auth"], info["auth_attempts_refused"])
 	}
@@ -156,7 +156,8 @@ func TestAuthIsLimited(t *testing.T) {
 	s.dialFrom("127.0.0.2").do("+OK\r\n", "AUTH", "secret")
 }
 
-// TestAuthIsLimitedOnAllPorts guesses on the ports for clients of Redis Cluster and Sentinel.
+// TestAuthIsLimitedOnAllPorts checks that the limit applies across the ports for Redis Cluster and
+// Sentinel clients.
 func TestAuthIsLimitedOnAllPorts(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")

@@ -9,8 +9,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// TestOutcome sees who is told that it may have been charged: whoever was to be admitted, and
-// nobody else.
+// TestOutcome checks that limiter.ErrUncertain is reported only for requests that may have been
+// charged.
 func TestOutcome(t *testing.T) {
 	failed := errors.New("failed")
 	one, none := limiter.Request{Quantity: 1}, limiter.Request{}
@@ -38,8 +38,8 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// TestNothingIsToldBefore holds the tickets back, and sees that nothing is written before they are
-// let go.
+// TestNothingIsToldBefore checks that no reply is written before the generation of its decisions is
+// committed.
 func TestNothingIsToldBefore(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -53,13 +53,13 @@ func TestNothingIsToldBefore(t *testing.T) {
 		before := l.awaits()
 		p.send(ping + input)
 		if !eventually(func() bool { return l.awaits() > before }) {
-			t.Fatalf("%q: nobody awaits", input)
+			t.Fatalf("%q: Await is not called", input)
 		}
-		other := n.dial() // nobody holds a lock meanwhile
+		other := n.dial() // no lock is held while the command waits
 		other.do("+PONG\r\n", "PING")
 		_ = p.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
 		if early, err := p.in.Peek(1); !isTimeout(err) {
-			t.Errorf("%q: %q is written too early", input, early)
+			t.Errorf("%q: %q is written before the commit", input, early)
 		}
 		_ = p.SetReadDeadline(time.Now().Add(patience))
 		if !n.exec.TryLock() {
@@ -82,8 +82,8 @@ func TestNothingIsToldBefore(t *testing.T) {
 	f(request("WAIT", "1", "0"), ":1\r\n")
 }
 
-// TestUncertainBatches loses leadership behind decisions. Only who may have been charged is
-// told so.
+// TestUncertainBatches loses leadership after decisions. Only commands that may have charged return
+// the error of an uncertain charge.
 func TestUncertainBatches(t *testing.T) { synctest.Test(t, testUncertainBatches) }
 
 func testUncertainBatches(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// TestManyCommandsBeforeAReplyIsRead sends more than the system's buffers hold of replies, and
-// reads none before all is sent. The server takes it all, and answers it all.
+// TestManyCommandsBeforeAReplyIsRead sends commands whose replies exceed the socket buffers, and
+// reads no reply before all are sent. The server reads and answers all of them.
 func TestManyCommandsBeforeAReplyIsRead(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -35,14 +35,14 @@ func TestManyCommandsBeforeAReplyIsRead(t *testing.T) {
 	}
 }
 
-// TestManyCommandsAreForwarded does the same on a node that does not lead.
+// TestManyCommandsAreForwarded does the same on a follower.
 func TestManyCommandsAreForwarded(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
 	l.lead("a")
 	p := l.nodes["b"].dial()
 	_ = p.SetDeadline(time.Now().Add(4 * patience))
-	// The system holds little in either direction, so that sending fails if the server stops reading.
+	// Small socket buffers, so that sending fails if the server stops reading.
 	conn := p.Conn.(*net.TCPConn)
 	if err := errors.Join(conn.SetReadBuffer(64<<10), conn.SetWriteBuffer(64<<10)); err != nil {
 		t.Fatal(err)
@@ -60,10 +60,10 @@ func TestManyCommandsAreForwarded(t *testing.T) {
 	}
 }
 
-// smallBuffers makes the system hold little of what the server writes.
+// smallBuffers sets small send buffers on the connections of a listener.
 func smallBuffers(ln net.Listener) net.Listener { return tight{ln} }
 
-// connectSmall is dial with a connection that holds little of what is not read.
+// connectSmall is dial with a small receive buffer.
 func (s *testServer) connectSmall() *peer {
 	s.t.Helper()
 	p := s.dial()
@@ -73,7 +73,7 @@ func (s *testServer) connectSmall() *peer {
 	return p
 }
 
-// lockedBuffer is a log that is read while it is written.
+// lockedBuffer is a log that can be read while it is written.
 type lockedBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -91,7 +91,8 @@ func (b *lockedBuffer) String() string {
 	return b.Buffer.String()
 }
 
-// TestFullBacklog closes a client whose replies have no more room, and logs why.
+// TestFullBacklog checks that a client whose replies exceed the reply buffer is closed, and that
+// the reason is logged.
 func TestFullBacklog(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
@@ -108,13 +109,14 @@ func TestFullBacklog(t *testing.T) {
 			}
 		}
 	}()
-	s.greet().await("stats", "timed_out_connections", 1) // which is counted before it is logged
+	s.greet().await("stats", "timed_out_connections", 1) // incremented before the line is logged
 	if !eventually(func() bool { return strings.Contains(log.String(), "connection closed: it does not read its replies") }) {
 		t.Errorf("the log is %q", log.String())
 	}
 }
 
-// TestStalled holds a client for stalled only while there is no room for its replies.
+// TestStalled checks that a client that only receives replies is stalled only while there is no
+// room for them.
 func TestStalled(t *testing.T) {
 	t.Parallel()
 	o := options.Default()
@@ -147,11 +149,11 @@ func TestStalled(t *testing.T) {
 	c.writing.Store(1)
 	o.WriteTimeout = 0
 	if c.stalled(&o, moment{now: late}) {
-		t.Error("a timeout of 0 ends")
+		t.Error("the client is stalled although write-timeout is 0")
 	}
 }
 
-// TestBacklogThenMonitor begins to show commands to a client whose replies still wait.
+// TestBacklogThenMonitor runs MONITOR while replies of the client are still queued.
 func TestBacklogThenMonitor(t *testing.T) {
 	t.Parallel()
 	s := setup{listen: smallBuffers}.start(t)
@@ -160,7 +162,7 @@ func TestBacklogThenMonitor(t *testing.T) {
 	p.send(strings.Repeat("ECHO 123456789012\r\n", n) + "MONITOR\r\nRESET\r\nMONITOR\r\n")
 	other := s.greet()
 	if !eventually(func() bool { return strings.HasPrefix(other.info("commandstats")["cmdstat_monitor"], "calls=2,") }) {
-		t.Fatal("MONITOR has not run twice")
+		t.Fatal("MONITOR did not run twice")
 	}
 	other.await("clients", "monitor_clients", 1)
 	other.do("+PONG\r\n", "PING")
@@ -170,8 +172,8 @@ func TestBacklogThenMonitor(t *testing.T) {
 	}
 }
 
-// TestBacklogAfterSubscriptions sees that a client which is shown nothing any more may leave its replies
-// unread as before.
+// TestBacklogAfterSubscriptions checks that a client may leave its replies unread again after its
+// last subscription is removed.
 func TestBacklogAfterSubscriptions(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -183,17 +185,18 @@ func TestBacklogAfterSubscriptions(t *testing.T) {
 	} {
 		p.ask(calls[0]...)
 		if patient.Load() {
-			t.Errorf("%q: what waits are replies", calls[0])
+			t.Errorf("%q: the client still counts as receiving only replies", calls[0])
 		}
 		p.ask(calls[1]...)
 		if !eventually(patient.Load) {
-			t.Errorf("%q: what waits are not replies", calls[1])
+			t.Errorf("%q: the client does not count as receiving only replies", calls[1])
 		}
 		p.do("+PONG\r\n", "PING")
 	}
 }
 
-// TestBacklogOutlivesRequests sees that who half-closes gets what is left.
+// TestBacklogOutlivesRequests checks that a client that half-closes its connection receives all
+// replies.
 func TestBacklogOutlivesRequests(t *testing.T) {
 	t.Parallel()
 	s := setup{listen: smallBuffers}.start(t)
@@ -204,11 +207,12 @@ func TestBacklogOutlivesRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := p.rest(); got != strings.Repeat(bulk("123456789012"), n) {
-		t.Errorf("got %d bytes", len(got))
+		t.Errorf("got %d bytes, want all replies", len(got))
 	}
 }
 
-// TestBacklogIsNotIdle reads slowly for longer than timeout, and sends nothing.
+// TestBacklogIsNotIdle checks that a client that reads slowly is not closed as idle, although it
+// sends nothing for longer than timeout.
 func TestBacklogIsNotIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, ln := setup{options: func(o *options.Options) { o.Timeout, o.ClientReplyBufferLimit = 5*time.Second, 64<<10 }}.startPiped(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// journal is what an engine has noted.
+// journal is a list of numbers recorded by an engine.
 type journal struct {
 	mu   sync.Mutex
 	list []int64
@@ -33,8 +33,7 @@ func (j *journal) noted() []int64 {
 	return slices.Clone(j.list)
 }
 
-// mirror is an engine whose decisions repeat what was asked. It notes how many requests
-// it was given at once.
+// mirror is an engine whose decisions echo their requests. It records the size of each batch.
 type mirror struct {
 	limiter.Engine
 	t     testing.TB
@@ -61,20 +60,19 @@ func (m mirror) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.T
 	return limiter.Ticket{}
 }
 
-// six renders the reply of a decision of a leaky bucket.
+// six renders the reply for a decision of a leaky bucket.
 func six(limited, limit, remaining, retryAfter, resetAfter, wait int64) string {
 	return "*6" + strings.TrimPrefix(five(limited, limit, remaining, retryAfter, resetAfter), "*5") + fmt.Sprintf(":%d\r\n", wait)
 }
 
-// all renders the reply of CL.ALL, whose first five integers are those of the given one of
-// its limits.
+// all renders the reply of CL.ALL. Its first five integers are those of each[deciding].
 func all(deciding int, each ...string) string {
 	_, integers, _ := strings.Cut(each[deciding], "\r\n")
 	integers = strings.Join(strings.SplitAfterN(integers, "\r\n", 6)[:5], "")
 	return fmt.Sprintf("*%d\r\n", 5+len(each)) + integers + strings.Join(each, "")
 }
 
-// randomAll makes a call of CL.ALL with n limits, and what a mirror answers.
+// randomAll returns a call of CL.ALL with n limits, and the reply of a mirror to it.
 func randomAll(rnd *rand.Rand, n int, id *int64) (call, want string) {
 	args, each, deciding := []string{"CL.ALL", "7"}, make([]string, n), 0
 	for i := range n {
@@ -91,8 +89,8 @@ func randomAll(rnd *rand.Rand, n int, id *int64) (call, want string) {
 	return request(args...), all(deciding, each...)
 }
 
-// TestGroupsAreNotSplit sends pipelines of commands for one limit and for many, in any
-// order. Each is answered for itself, in order, and no group goes to the engine in pieces.
+// TestGroupsAreNotSplit pipelines commands for one limit and for many, in random order. Each gets
+// its own reply, in order, and no group is split over two batches.
 func TestGroupsAreNotSplit(t *testing.T) {
 	t.Parallel()
 	m := newMirror(t)
@@ -123,8 +121,8 @@ func TestGroupsAreNotSplit(t *testing.T) {
 	}
 }
 
-// TestCommandsShareABatch sees that limiter commands go to the engine together, and are
-// counted each for itself.
+// TestCommandsShareABatch checks that consecutive limiter commands are passed to the engine in one
+// batch and are counted separately.
 func TestCommandsShareABatch(t *testing.T) {
 	t.Parallel()
 	m := newMirror(t)
@@ -136,7 +134,7 @@ func TestCommandsShareABatch(t *testing.T) {
 	p.expect(five(0, 10, 1, -1, 0) + five(0, 5, 2, -1, 0) + all(0, five(0, 6, 4, -1, 0), five(0, 5, 4, -1, 0)) +
 		six(0, 8, 1, -1, 0, 1000) + failure(errNotInteger) + five(0, 10, 0, -1, 0))
 	if got := fmt.Sprint(m.sizes.noted()); got != "[5 1]" {
-		t.Errorf("the engine got %s requests at once", got)
+		t.Errorf("got batches of %s requests, want [5 1]", got)
 	}
 	for name, want := range map[string]string{
 		"throttle": "calls=2,", "bucket": "calls=1,", "all": "calls=1,", "leaky": "calls=1,", "window": "calls=1,",
@@ -147,7 +145,8 @@ func TestCommandsShareABatch(t *testing.T) {
 	}
 }
 
-// TestGroupErrors sees that an error of a group is one reply, and its calls are counted.
+// TestGroupErrors checks that the error of a group is sent as one reply, and that each call is
+// counted.
 func TestGroupErrors(t *testing.T) {
 	t.Parallel()
 	for err, reply := range map[error]replyError{
@@ -163,7 +162,7 @@ func TestGroupErrors(t *testing.T) {
 	}
 }
 
-// TestSlowGroups sees what the slow log shows of limiter commands.
+// TestSlowGroups checks the slow log entries of limiter commands.
 func TestSlowGroups(t *testing.T) {
 	t.Parallel()
 	p := setup{engine: newMirror(t), options: func(o *options.Options) { o.SlowlogLogSlowerThan = 0 }}.start(t).dial()
@@ -183,7 +182,7 @@ func TestSlowGroups(t *testing.T) {
 	f("cl.all a b ... (a batch of decisions)", group+request("CL.WINDOW", "c", "1", "60"), 2)
 }
 
-// limiting is an engine that refuses everything.
+// limiting is an engine that refuses all requests.
 type limiting struct{ limiter.Engine }
 
 func (limiting) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
@@ -193,7 +192,8 @@ func (limiting) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.T
 	return limiter.Ticket{}
 }
 
-// TestLimitedCalls counts a group as one, and answers in the unit that was asked for.
+// TestLimitedCalls checks that a refused group counts as one decision, and that replies have the
+// requested unit.
 func TestLimitedCalls(t *testing.T) {
 	t.Parallel()
 	p := setup{engine: limiting{buckets.New(buckets.Config{Shards: 1})}}.start(t).dial()
@@ -205,8 +205,8 @@ func TestLimitedCalls(t *testing.T) {
 	p.await("stats", "limited_decisions", 5)
 }
 
-// TestWindowLogEntries sees that CONFIG SET changes what a log may hold at once, within a
-// pipeline too.
+// TestWindowLogEntries checks that CONFIG SET of window-log-max-entries takes effect immediately,
+// also within a pipeline.
 func TestWindowLogEntries(t *testing.T) {
 	t.Parallel()
 	var entries journal
@@ -217,11 +217,11 @@ func TestWindowLogEntries(t *testing.T) {
 		p.read()
 	}
 	if got := fmt.Sprint(entries.noted()); got != "[8192 8192 5 5]" {
-		t.Errorf("the logs may hold %s", got)
+		t.Errorf("limits of entries %s, want [8192 8192 5 5]", got)
 	}
 }
 
-// amounts is an engine that notes the Amount of each limit.
+// amounts is an engine that records the Amount of each limit.
 type amounts struct {
 	limiter.Engine
 	seen *journal

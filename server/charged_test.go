@@ -6,7 +6,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// newAsyncLab returns a lab in async mode, where a leads.
+// newAsyncLab returns a lab in async mode with node a as leader.
 func newAsyncLab(t *testing.T, ids ...string) *lab {
 	t.Helper()
 	l := newLab(t, ids...)
@@ -16,12 +16,12 @@ func newAsyncLab(t *testing.T, ids ...string) *lab {
 }
 
 const (
-	kept     = ":1\r\n" // what WAIT says of three nodes
+	kept     = ":1\r\n" // reply of WAIT in a cluster of three nodes
 	maybeNot = ":0\r\n"
 )
 
-// TestWaitForChargeOfAnotherTerm asks the leader, and another node that passes it on, to confirm charges of
-// a term that is over. Only another charge changes what they say.
+// TestWaitForChargeOfAnotherTerm runs WAIT on the leader, and on another node that forwards it,
+// after charges of an earlier term. WAIT returns 0 until the client is charged again.
 func TestWaitForChargeOfAnotherTerm(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string]string{"of the leader": "a", "passed on": "b"} {
@@ -38,7 +38,7 @@ func TestWaitForChargeOfAnotherTerm(t *testing.T) {
 			again := func() { l.anew("a", l.ids...) }
 			wait("nothing was charged", kept)
 			again()
-			wait("in another term neither", kept)
+			wait("nothing was charged, in the next term", kept)
 			for _, charge := range [][]string{
 				{"CL.THROTTLE", "k", "20", "1", "60"},
 				{"CL.ALL", "1", "THROTTLE", "k", "20", "1", "60", "WINDOW", "w", "20", "60"},
@@ -47,13 +47,13 @@ func TestWaitForChargeOfAnotherTerm(t *testing.T) {
 				p.ask(charge...)
 				wait(charge[0], kept)
 				again()
-				wait(charge[0]+" before", maybeNot)
+				wait(charge[0]+", in the next term", maybeNot)
 				p.ask("CL.THROTTLE", "k", "20", "1", "60", "0")
 				wait("a peek", maybeNot)
 				p.ask("CL.THROTTLE", "k", "20", "1", "60", "100")
 				wait("a refusal", maybeNot)
 				p.ask("CL.ALL", "100", "THROTTLE", "free", "200", "1", "60", "THROTTLE", "k", "20", "1", "60")
-				wait("a refusal of several", maybeNot)
+				wait("a refused group", maybeNot)
 				p.ask("CL.THROTTLE", "k")
 				wait("an error", maybeNot)
 				p.ask("DEL", "l")
@@ -77,12 +77,12 @@ func TestWaitForChargeOfAnotherTerm(t *testing.T) {
 
 			again()
 			l.say(topology.Status{Mode: "sync"})
-			wait("in sync mode nothing is taken back", kept)
+			wait("sync mode", kept)
 		})
 	}
 }
 
-// TestWaitAtAnotherLeader asks for charges of another leader.
+// TestWaitAtAnotherLeader runs WAIT on one leader after a charge on another.
 func TestWaitAtAnotherLeader(t *testing.T) {
 	t.Parallel()
 	l := newAsyncLab(t, "a", "b", "c")
@@ -102,7 +102,7 @@ func TestWaitAtAnotherLeader(t *testing.T) {
 	}
 }
 
-// TestWaitThroughNodeThatKnowsLess passes WAIT on to a leader that leads again, which this node
+// TestWaitThroughNodeThatKnowsLess forwards WAIT to a leader in a new term that the forwarding node
 // does not know yet.
 func TestWaitThroughNodeThatKnowsLess(t *testing.T) {
 	t.Parallel()
@@ -114,6 +114,6 @@ func TestWaitThroughNodeThatKnowsLess(t *testing.T) {
 	p.do(maybeNot, "WAIT", "1", "0")
 	p.send(throttle("k") + request("WAIT", "1", "0"))
 	p.expect(five(0, 3, 1, -1, 120) + kept)
-	l.show("b", "a") // that was charged in this very term, but it could not know
+	l.show("b", "a") // the last charge is of this term, but node b did not know the term at that time
 	p.do(maybeNot, "WAIT", "1", "0")
 }

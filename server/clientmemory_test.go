@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// memoryOf returns what CLIENT LIST shows of the memory of a connection.
+// memoryOf returns the numeric fields of a connection in CLIENT LIST.
 func memoryOf(p *peer, id string) (fields map[string]int64) {
 	p.t.Helper()
 	fields = map[string]int64{}
@@ -27,7 +27,7 @@ func (p *peer) id() string {
 	return strconv.FormatInt(p.ask("CLIENT", "ID").int(), 10)
 }
 
-// TestClientMemoryIsShown has clients hold memory in each way there is, and returns it.
+// TestClientMemoryIsShown makes clients hold memory of each kind, and release it.
 func TestClientMemoryIsShown(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -59,17 +59,17 @@ func TestClientMemoryIsShown(t *testing.T) {
 		}
 		tt.end(q)
 		if !eventually(func() bool { return memoryOf(p, id)["tot-mem"] < size }) {
-			t.Errorf("%s: at the end CLIENT LIST shows %v", tt.field, memoryOf(p, id))
+			t.Errorf("%s: after the release CLIENT LIST shows %v", tt.field, memoryOf(p, id))
 		}
 		_ = q.Close()
 	}
 	p.await("clients", "connected_clients", 1)
 	if got, want := p.count("memory", "mem_clients_normal"), s.snapshot()[0].usage.total(); got < connectionBytes || got > 2*want {
-		t.Errorf("mem_clients_normal is %d, and the only client holds %d", got, want)
+		t.Errorf("mem_clients_normal is %d, want about the %d of the only client", got, want)
 	}
 }
 
-// TestEvictClients evicts those that hold the most, but for those that are exempt.
+// TestEvictClients checks that the client with the most memory is evicted, unless it is exempt.
 func TestEvictClients(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(o *options.Options) { o.MaxMemoryClients = 2 << 20 })
@@ -101,11 +101,11 @@ func TestEvictClients(t *testing.T) {
 	p.await("stats", "evicted_clients", 1)
 	p.await("clients", "connected_clients", 4)
 	if n := s.clientMemory.leaving.Load(); n != 0 {
-		t.Errorf("%d bytes are said to be leaving", n)
+		t.Errorf("%d bytes are counted as leaving", n)
 	}
 }
 
-// TestEvictAtALowerLimit evicts when the limit is lowered below what clients hold.
+// TestEvictAtALowerLimit checks that lowering maxmemory-clients evicts clients above the new limit.
 func TestEvictAtALowerLimit(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -119,7 +119,8 @@ func TestEvictAtALowerLimit(t *testing.T) {
 	p.await("stats", "evicted_clients", 0)
 }
 
-// TestHalfSentFlood has many clients begin long commands. They are evicted, and others are served.
+// TestHalfSentFlood sends incomplete long commands on many connections. These clients are evicted,
+// and others are served.
 func TestHalfSentFlood(t *testing.T) {
 	const limit = 8 << 20
 	s := start(t, func(o *options.Options) { o.MaxMemoryClients = limit })
@@ -128,17 +129,18 @@ func TestHalfSentFlood(t *testing.T) {
 		q := s.dial()
 		_, _ = q.Write([]byte("*3\r\n$4\r\nECHO\r\n$400000\r\n" + strings.Repeat("x", 400_000) + "\r\n$400000\r\n" + strings.Repeat("x", 300_000)))
 		p.do("+PONG\r\n", "PING")
-		// Memory that clients wait for counts as well, until others have been evicted for it.
+		// Memory that a client waits for counts too, until other clients have been evicted for it.
 		if !eventually(func() bool { return s.clientMemory.total.Load() <= limit }) {
 			t.Fatalf("clients hold %d bytes, with a limit of %d", s.clientMemory.total.Load(), limit)
 		}
 	}
 	if p.count("stats", "evicted_clients") == 0 {
-		t.Error("no client is evicted")
+		t.Error("no client was evicted")
 	}
 }
 
-// watchedLock is the lock of a condition, which notes what it guards.
+// watchedLock is the lock of a condition variable. It records the guarded value after Lock and
+// before Unlock.
 type watchedLock struct {
 	sync.Mutex
 	look          func() int64
@@ -148,8 +150,8 @@ type watchedLock struct {
 func (l *watchedLock) Lock()   { l.Mutex.Lock(); l.before = l.look() }
 func (l *watchedLock) Unlock() { l.after = l.look(); l.Mutex.Unlock() }
 
-// TestEvictedClientsLeaveUnderTheLock sees that a client which waits for memory cannot miss that an
-// evicted one has left.
+// TestEvictedClientsLeaveUnderTheLock checks that an evicted client releases its memory under the
+// lock of the condition variable, so that a client that waits for memory cannot miss the wakeup.
 func TestEvictedClientsLeaveUnderTheLock(t *testing.T) {
 	t.Parallel()
 	use := testUsage(t)

@@ -73,7 +73,7 @@ func TestParseAllRefuses(t *testing.T) {
 		t.Errorf("%d limits: %v", limiter.MaxGroup, p.err)
 	}
 	if !strings.Contains(string(errManyLimits), " "+strconv.Itoa(limiter.MaxGroup)+" ") {
-		t.Errorf("%q: the most is %d", errManyLimits, limiter.MaxGroup)
+		t.Errorf("%q does not name the maximum, %d", errManyLimits, limiter.MaxGroup)
 	}
 	f(errManyLimits, "1"+most+" WINDOW b 1 1")
 	f(errManyLimits, "1"+most+" NONSENSE")
@@ -81,8 +81,8 @@ func TestParseAllRefuses(t *testing.T) {
 	f(errSyntax, "1"+strings.TrimPrefix(most, " WINDOW a 1 1")+" NONSENSE x 1 1")
 }
 
-// FuzzAll reads any words. What is accepted has between one and 32 limits, Linked but for
-// the last, and is found again by its keys.
+// FuzzAll parses arbitrary words. An accepted command has 1 to limiter.MaxGroup limits, all but the
+// last one Linked, and movedKeys returns their keys.
 func FuzzAll(f *testing.F) {
 	for _, line := range []string{
 		"1 WINDOW a 1 1", "1 WINDOW a 1 1s BUCKETS 3 WINDOW b 1 1h LOG MS", "-1 THROTTLE a 1 1 1 BUCKET b 1 1 1 LEAKY c 1 1 1",
@@ -121,7 +121,7 @@ func FuzzAll(f *testing.F) {
 	})
 }
 
-// TestDeciding chooses the limit that says what a group comes to.
+// TestDeciding checks which decision of a group deciding returns.
 func TestDeciding(t *testing.T) {
 	admitted := func(remaining int64, reset time.Duration) limiter.Decision {
 		return limiter.Decision{Remaining: remaining, RetryAfter: limiter.NoRetry, ResetAfter: reset}
@@ -133,7 +133,7 @@ func TestDeciding(t *testing.T) {
 	f := func(want int, out ...limiter.Decision) {
 		t.Helper()
 		if deciding(out) != &out[want] {
-			t.Errorf("%+v: not number %d", out, want)
+			t.Errorf("%+v: want number %d", out, want)
 		}
 	}
 	f(0, admitted(5, 1))
