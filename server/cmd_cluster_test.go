@@ -14,7 +14,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// TestClusterFace shows a node's cluster to clients of Redis Cluster.
+// TestClusterFace checks the CLUSTER commands on the Redis Cluster port of a follower.
 func TestClusterFace(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -74,7 +74,8 @@ func TestClusterFace(t *testing.T) {
 	p.do(strings.ReplaceAll(slots, "*0\r\n", "%0\r\n"), "CLUSTER", "SLOTS")
 }
 
-// TestClusterFaceOfLeader shows which nodes do not answer the leader, and how far the others are.
+// TestClusterFaceOfLeader checks that the leader shows unreachable nodes as failed, and the
+// replication offset of each node.
 func TestClusterFaceOfLeader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -105,7 +106,7 @@ func TestClusterFaceOfLeader(t *testing.T) {
 	}
 }
 
-// TestNotAllAreShown leaves out who has not announced where clients reach it.
+// TestNotAllAreShown checks that nodes without an announced client address are omitted.
 func TestNotAllAreShown(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -125,14 +126,14 @@ func TestNotAllAreShown(t *testing.T) {
 	view.Members = []topology.Member{l.nodes["a"].member(), {ID: "b", Raft: "x:1", Voter: true}}
 	l.nodes["a"].view.Store(&view)
 	empty()
-	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60") // forwarded, as there is no place to send clients to
+	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60") // forwarded, since the leader has no address to redirect to
 	view.Members[1] = l.nodes["b"].member()
 	view.Members[0].Host = ""
 	l.nodes["a"].view.Store(&view)
 	if got := p.ask("CLUSTER", "SLOTS").list[0]; len(got.list) != 3 {
 		t.Errorf("CLUSTER SLOTS: %s", got)
 	}
-	l.show("a", "") // who led last is still shown, but the cluster is not ready
+	l.show("a", "") // the last leader is still shown, but the cluster is not ready
 	if got := p.ask("CLUSTER", "SLOTS").list[0]; len(got.list) != 4 || got.list[2].list[1].int() != int64(l.nodes["b"].member().ClusterPort) {
 		t.Errorf("CLUSTER SLOTS: %s", got)
 	}
@@ -141,7 +142,8 @@ func TestNotAllAreShown(t *testing.T) {
 	}
 }
 
-// TestMoved sends clients of Redis Cluster to the leader, by the slot of the first key.
+// TestMoved checks that a follower redirects clients of Redis Cluster to the leader, with the slot
+// of the first key.
 func TestMoved(t *testing.T) { synctest.Test(t, testMoved) }
 
 func testMoved(t *testing.T) {
@@ -165,7 +167,7 @@ func testMoved(t *testing.T) {
 	p.do(moved(12182), "TTL", "foo")
 	p.do(failure(errExecAbort), "EXEC")
 
-	at := l.nodes["b"].at(l.nodes["b"].cluster) // multi-key commands need not keep to a slot
+	at := l.nodes["b"].at(l.nodes["b"].cluster) // multi-key commands may span slots
 	at.do(":0\r\n", "DEL", "foo", "bar")
 	at.do("+OK\r\n", "MULTI")
 	at.do("+QUEUED\r\n", "TTL", "foo")
@@ -180,19 +182,20 @@ func testMoved(t *testing.T) {
 	p.do(failure(errClusterDown), "EXEC")
 	p.send(throttle("foo"))
 	if !eventually(func() bool { return l.nodes["a"].forward.Retries.Load() > 20 }) {
-		t.Error("it does not wait")
+		t.Error("the command does not wait for a leader")
 	}
 	l.lead("b")
 	p.expect(moved(12182))
 }
 
-// TestMovedTransaction_HandOver queues commands while the leader hands over. EXEC waits for the next leader.
+// TestMovedTransaction_HandOver queues commands during a leadership transfer. EXEC waits for the
+// next leader.
 func TestMovedTransaction_HandOver(t *testing.T) { synctest.Test(t, testMovedTransactionHandOver) }
 
 func testMovedTransactionHandOver(t *testing.T) {
 	l := newPipedLab(t, "a", "b")
 	for next, want := range map[string]string{
-		"a": "*1\r\n" + five(0, 3, 2, -1, 60), // the hand-over has failed
+		"a": "*1\r\n" + five(0, 3, 2, -1, 60), // the transfer failed
 		"b": fmt.Sprintf("-MOVED 12182 127.0.0.1:%d\r\n", l.nodes["b"].member().ClusterPort),
 	} {
 		l.lead("a")
@@ -209,7 +212,7 @@ func testMovedTransactionHandOver(t *testing.T) {
 	}
 }
 
-// TestMovedTransaction loses the leader behind MULTI.
+// TestMovedTransaction changes the leader between MULTI and EXEC.
 func TestMovedTransaction(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -223,7 +226,7 @@ func TestMovedTransaction(t *testing.T) {
 	p.do("+PONG\r\n", "PING")
 }
 
-// TestGoRedisCluster lets the leader change under a client library, none of whose calls fails.
+// TestGoRedisCluster changes the leader while a client library is in use. No call may fail.
 func TestGoRedisCluster(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -250,7 +253,8 @@ func TestGoRedisCluster(t *testing.T) {
 	}
 }
 
-// TestStandaloneHasNoOtherFaces refuses to show a cluster where there is none.
+// TestStandaloneHasNoOtherFaces checks that a standalone server refuses to serve the cluster ports
+// and commands.
 func TestStandaloneHasNoOtherFaces(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -267,7 +271,7 @@ func TestStandaloneHasNoOtherFaces(t *testing.T) {
 	p.do(failure(errNoCluster), "CLUSTER", "SLOTS")
 	p.do(failure(errNoCluster), "READONLY")
 	l := newLab(t, "a")
-	p = l.nodes["a"].dial() // nor does the port for all clients show it
+	p = l.nodes["a"].dial() // the port for all clients does not show it either
 	p.do(failure(errNoCluster), "CLUSTER", "INFO")
 	p.do(failure(errDBIndex), "SELECT", "1")
 	if got := p.info("cluster")["cluster_enabled"]; got != "0" {

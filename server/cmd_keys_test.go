@@ -9,8 +9,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// endless is an engine with any number of keys of the same length. Scan counts those that it
-// visits.
+// endless is an engine with an unlimited number of equal keys. Scan counts the keys that it visits.
 type endless struct {
 	limiter.Engine
 	key     []byte
@@ -25,8 +24,8 @@ func (e endless) Scan(cursor uint64, count int, visit func(key []byte, kind limi
 	return cursor + uint64(count)
 }
 
-// TestScan_LongKeys sees that commands which list keys stop where the keys that they have copied take
-// much memory, however many they may list.
+// TestScan_LongKeys checks that SCAN and KEYS stop when the copied keys exceed a memory limit, for
+// any COUNT.
 func TestScan_LongKeys(t *testing.T) {
 	t.Parallel()
 	const size = 500 << 10
@@ -46,8 +45,8 @@ func TestScan_LongKeys(t *testing.T) {
 	}
 }
 
-// TestScan_ShortKeys sees that one step lists as many short keys as are asked for, and that steps list
-// them all.
+// TestScan_ShortKeys checks that a step is not cut short for short keys, and that all steps
+// together return every key.
 func TestScan_ShortKeys(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()
@@ -63,7 +62,7 @@ func TestScan_ShortKeys(t *testing.T) {
 		step := p.ask("SCAN", cursor, "COUNT", "1000").list
 		cursor = step[0].text
 		if keys := len(step[1].list); keys < 100 && cursor != "0" {
-			t.Errorf("a step lists %d keys", keys)
+			t.Errorf("a step returns %d keys", keys)
 		}
 		for _, key := range step[1].list {
 			found[key.text] = true

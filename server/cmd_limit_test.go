@@ -10,14 +10,14 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// parsed is what the words of a limiter command come to. Its keys are copies.
+// parsed is the result of parsing a limiter command. Its keys are copies.
 type parsed struct {
 	reqs []limiter.Request
 	unit time.Duration
 	err  error
 }
 
-// parseCommand reads a limiter command as the server does once the gates have let it pass.
+// parseCommand parses a limiter command as the server does after the checks of dispatch.
 func parseCommand(line string) (p parsed) {
 	var args [][]byte
 	for _, w := range strings.Split(line, " ") {
@@ -33,7 +33,7 @@ func parseCommand(line string) (p parsed) {
 
 var testCommands = newRegistry(commandTable(), onRedis)
 
-// TestParseLimit reads commands for one limit.
+// TestParseLimit parses valid commands for one limit.
 func TestParseLimit(t *testing.T) {
 	f := func(line string, kind limiter.Kind, limit limiter.Limit, quantity int64, unit time.Duration) {
 		t.Helper()
@@ -83,7 +83,7 @@ func TestParseLimit(t *testing.T) {
 	f("CL.LEAKY k 10 2 1000ms 9223372036854775807 MS", limiter.LeakyBucket, limiter.Limit{Max: 10, Interval: 500 * ms}, math.MaxInt64, ms)
 }
 
-// TestParseLimitRefuses reads commands for one limit that are none.
+// TestParseLimitRefuses parses invalid commands for one limit.
 func TestParseLimitRefuses(t *testing.T) {
 	f := func(want error, lines ...string) {
 		t.Helper()
@@ -116,12 +116,12 @@ func TestParseLimitRefuses(t *testing.T) {
 	}
 }
 
-// TestParsePeriod reads the units.
+// TestParsePeriod parses periods in all units.
 func TestParsePeriod(t *testing.T) {
 	f := func(text string, n int64, unit time.Duration) {
 		t.Helper()
 		if p, ok := parsePeriod([]byte(text)); !ok || p != (limiter.Period{N: n, Unit: unit}) {
-			t.Errorf("%q is %v, %v", text, p, ok)
+			t.Errorf("%q is parsed as %v, %v", text, p, ok)
 		}
 	}
 	f("60", 60, time.Second)
@@ -138,30 +138,31 @@ func TestParsePeriod(t *testing.T) {
 	f("9223372036854775807d", math.MaxInt64, 24*time.Hour)
 	for _, text := range []string{"", " ", "1 s", "1s ", " 1s", "s", "ms", "1 ms", "m s", "1\x00s", "1s\x00", "1ſ"} {
 		if p, ok := parsePeriod([]byte(text)); ok {
-			t.Errorf("%q is %v", text, p)
+			t.Errorf("%q is parsed as %v", text, p)
 		}
 	}
 }
 
-// TestSpells compares words in any case, byte by byte.
+// TestSpells checks that spells compares ASCII letters case-insensitively and all other bytes
+// exactly.
 func TestSpells(t *testing.T) {
 	for _, text := range []string{"log", "LOG", "Log", "lOG"} {
 		if !spells([]byte(text), "log") {
-			t.Errorf("%q is not taken for log", text)
+			t.Errorf("%q does not match log", text)
 		}
 	}
 	for _, text := range []string{"", "lo", "logs", "l0g", "LO\x07", "\x0cog", "lo\xe7"} {
 		if spells([]byte(text), "log") {
-			t.Errorf("%q is taken for log", text)
+			t.Errorf("%q matches log", text)
 		}
 	}
 	for c := range 256 {
 		b := []byte{byte(c)}
 		if letter := strings.Contains("abcdefghijklmnopqrstuvwxyz", strings.ToLower(string(b))); beginsWord(b) != letter {
-			t.Errorf("%q begins a word: %v", b, !letter)
+			t.Errorf("beginsWord(%q) is %v", b, !letter)
 		}
 		if spells(b, "z") != (c == 'z' || c == 'Z') {
-			t.Errorf("%q spells z", b)
+			t.Errorf("%q: wrong match with z", b)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// TestClClusterShows reads what CL.CLUSTER tells, on any node.
+// TestClClusterShows checks the replies of the read-only subcommands of CL.CLUSTER.
 func TestClClusterShows(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -56,7 +56,8 @@ func TestClClusterShows(t *testing.T) {
 	p.do("-ERR unknown subcommand 'NOPE'. Try CL.CLUSTER HELP.\r\n", "CL.CLUSTER", "NOPE")
 }
 
-// TestClClusterChanges changes the cluster through any node. The leader does it.
+// TestClClusterChanges changes the cluster through any node and port. The leader executes each
+// change.
 func TestClClusterChanges(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -105,13 +106,13 @@ func TestClClusterChanges(t *testing.T) {
 		bad("ERR raft-heartbeat must be an integer from 100 to 5000, in milliseconds", "SET", "raft-heartbeat", ms)
 	}
 	if got := l.changes()[done:]; len(got) > 0 {
-		t.Errorf("the cluster is asked for %q", got)
+		t.Errorf("refused commands changed the cluster: %q", got)
 	}
 	p.do("+OK\r\n", "MULTI")
 	p.do(failure(errNotInMulti), "CL.CLUSTER", "TRANSFER")
 }
 
-// TestClClusterErrors says in words why the cluster is not changed.
+// TestClClusterErrors checks the error replies if a change fails.
 func TestClClusterErrors(t *testing.T) { synctest.Test(t, testClClusterErrors) }
 
 func testClClusterErrors(t *testing.T) {
@@ -129,12 +130,12 @@ func testClClusterErrors(t *testing.T) {
 	f(topology.ErrChanging, "-TRYAGAIN remove b: another change of the cluster is in progress")
 	f(topology.ErrUnknown, "-ERR remove b: the cluster has no such node")
 	f(fmt.Errorf("the disk is on fire"), "-ERR remove b: the disk is on fire")
-	f(topology.ErrNoLeader, "-"+string(errNotLeading)) // it has been tried until then
+	f(topology.ErrNoLeader, "-"+string(errNotLeading)) // retried until the timeout
 	l.lead("")
 	p.do(failure(errNotLeading), "CL.CLUSTER", "TRANSFER")
 }
 
-// TestClClusterOfNone refuses the command where there is no cluster.
+// TestClClusterOfNone checks that a standalone server refuses CL.CLUSTER.
 func TestClClusterOfNone(t *testing.T) {
 	t.Parallel()
 	single := start(t, nil).dial()

@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// TestRoles asks every kind of node for its role, in all the words that there are for it.
+// TestRoles checks the role of the leader and of a follower in ROLE and in INFO replication.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -58,7 +58,7 @@ func TestRoles(t *testing.T) {
 		"master_port": fmt.Sprint(port("a")), "master_link_status": "up", "slave_repl_offset": "10"})
 }
 
-// TestWait waits for most nodes, on the leader and through another node.
+// TestWait runs WAIT on the leader, and on another node that forwards it.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c", "d", "e")
@@ -76,7 +76,7 @@ func TestWait(t *testing.T) {
 		before := l.awaits()
 		p.send(request("WAIT", "1", "0"))
 		if !eventually(func() bool { return l.awaits() > before }) {
-			t.Fatal("nobody awaits")
+			t.Fatal("Await is not called")
 		}
 		release(limiter.ErrUncertain)
 		p.expect(":0\r\n")
@@ -87,7 +87,8 @@ func TestWait(t *testing.T) {
 	leader.do("*1\r\n:0\r\n", "EXEC")
 }
 
-// TestReplicasOfLeader shows each replica as far as it is, and those that do not answer not at all.
+// TestReplicasOfLeader checks that the leader shows the offset of each replica, and omits
+// unreachable ones.
 func TestReplicasOfLeader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c", "d")
@@ -96,7 +97,7 @@ func TestReplicasOfLeader(t *testing.T) {
 	port := func(id string) string { return fmt.Sprint(l.nodes[id].member().Port) }
 	l.know("b", topology.Follower{Answers: true, Last: 7, Silent: 1900 * time.Millisecond})
 	l.know("c", topology.Follower{Last: 9, Silent: time.Minute})
-	l.know("d", topology.Follower{Answers: true, Last: 12}) // further than what is applied here
+	l.know("d", topology.Follower{Answers: true, Last: 12}) // ahead of the index that the leader has applied
 	p.do("*3\r\n$6\r\nmaster\r\n:10\r\n*2\r\n"+texts('*', "127.0.0.1", port("b"), "7")+texts('*', "127.0.0.1", port("d"), "10"), "ROLE")
 	info := p.info("replication")
 	for name, want := range map[string]string{
@@ -117,14 +118,14 @@ func TestReplicasOfLeader(t *testing.T) {
 	}
 }
 
-// TestWaitInAsyncMode waits for what Await does not wait for there.
+// TestWaitInAsyncMode checks that WAIT waits for Flush in async mode.
 func TestWaitInAsyncMode(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
 	l.lead("a")
 	p := l.nodes["a"].dial()
 	release := l.holdFlush()
-	p.do(":1\r\n", "WAIT", "1", "0") // in sync mode it does not
+	p.do(":1\r\n", "WAIT", "1", "0") // WAIT does not call Flush in sync mode
 	l.say(topology.Status{Mode: "async"})
 	p.do(":0\r\n", "WAIT", "1", "20")
 	before := l.flushed()
@@ -132,7 +133,7 @@ func TestWaitInAsyncMode(t *testing.T) {
 		t.Helper()
 		p.send(request("WAIT", "1", "0"))
 		if !eventually(func() bool { return l.flushed() > before }) {
-			t.Fatal("nothing is flushed")
+			t.Fatal("Flush is not called")
 		}
 		before = l.flushed()
 	}
@@ -146,7 +147,7 @@ func TestWaitInAsyncMode(t *testing.T) {
 	p.closed()
 }
 
-// TestWaitAcrossTermsInAsyncMode begins a term while WAIT waits.
+// TestWaitAcrossTermsInAsyncMode starts a new term while WAIT is blocked. WAIT returns 0.
 func TestWaitAcrossTermsInAsyncMode(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -156,7 +157,7 @@ func TestWaitAcrossTermsInAsyncMode(t *testing.T) {
 	release := l.holdFlush()
 	p.send(request("WAIT", "1", "0"))
 	if !eventually(func() bool { return l.flushed() > 0 }) {
-		t.Fatal("nothing is flushed")
+		t.Fatal("Flush is not called")
 	}
 	l.anew("a")
 	release()
@@ -164,7 +165,7 @@ func TestWaitAcrossTermsInAsyncMode(t *testing.T) {
 	p.do(":1\r\n", "WAIT", "1", "0")
 }
 
-// TestWaitAtShutdown does not keep a server from ending.
+// TestWaitAtShutdown checks that a blocked WAIT does not delay Shutdown.
 func TestWaitAtShutdown(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -174,7 +175,7 @@ func TestWaitAtShutdown(t *testing.T) {
 	before := l.awaits()
 	p.send(request("WAIT", "1", "0"))
 	if !eventually(func() bool { return l.awaits() > before }) {
-		t.Fatal("nobody awaits")
+		t.Fatal("Await is not called")
 	}
 	go func() { _ = l.nodes["a"].Shutdown(t.Context()) }()
 	p.expect(":0\r\n")
@@ -182,7 +183,7 @@ func TestWaitAtShutdown(t *testing.T) {
 	release(nil)
 }
 
-// TestCommandsOfFaces sees that each face tells of the commands that it has.
+// TestCommandsOfFaces checks that COMMAND and HELP describe the commands of each port.
 func TestCommandsOfFaces(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -198,7 +199,7 @@ func TestCommandsOfFaces(t *testing.T) {
 		}
 		all := p.ask("COMMAND").list
 		if count := p.ask("COMMAND", "COUNT").int(); int(count) != len(all) || len(p.ask("COMMAND", "DOCS").list) != 2*len(all) {
-			t.Errorf("%s: %d commands, COUNT says %d", name, len(all), count)
+			t.Errorf("%s: %d commands, COUNT %d", name, len(all), count)
 		}
 		for _, info := range all {
 			for _, sub := range info.list[9].list {

@@ -13,7 +13,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// names returns the names of a list of pairs.
+// names returns the names in a list of name-value pairs.
 func (v value) names() (names []string) {
 	for i := 0; i < len(v.list); i += 2 {
 		names = append(names, v.list[i].text)
@@ -21,7 +21,7 @@ func (v value) names() (names []string) {
 	return names
 }
 
-// What a Sentinel of Redis 7.0 says of each kind of node, in its order.
+// The fields that a Sentinel of Redis 7.0 returns for each kind of instance, in its order.
 const (
 	instanceNames = "name ip port runid flags link-pending-commands link-refcount last-ping-sent last-ok-ping-reply last-ping-reply down-after-milliseconds "
 	masterNames   = instanceNames + "info-refresh role-reported role-reported-time config-epoch num-slaves num-other-sentinels quorum failover-timeout parallel-syncs"
@@ -41,7 +41,8 @@ func checkFields(t *testing.T, what string, v value, names string, want map[stri
 	}
 }
 
-// TestSentinelFace asks a node, in both versions of the protocol, as clients of Redis Sentinel do.
+// TestSentinelFace checks the commands that Redis Sentinel clients use, in both versions of the
+// protocol.
 func TestSentinelFace(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -66,7 +67,7 @@ func TestSentinelFace(t *testing.T) {
 		}
 		p.do("*2\r\n$9\r\n127.0.0.1\r\n"+bulk(port), "SENTINEL", "get-master-addr-by-name", "mymaster")
 		if got := p.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "other"); !got.null {
-			t.Errorf("the address of another is %s", got)
+			t.Errorf("the address of an unknown master is %s", got)
 		}
 		master := map[string]string{"name": "mymaster", "ip": "127.0.0.1", "port": port, "runid": clusterNodeID(labName, "b"), "flags": "master",
 			"num-slaves": "2", "num-other-sentinels": "2", "quorum": "2", "config-epoch": "1", "role-reported": "master"}
@@ -113,7 +114,8 @@ func TestSentinelFace(t *testing.T) {
 	p.do("*2\r\n$9\r\n127.0.0.1\r\n"+bulk(port), "SENTINEL", "get-master-addr-by-name", "mymaster")
 }
 
-// TestSentinelOfLeader shows which replicas do not answer the leader, and how far the others are.
+// TestSentinelOfLeader checks that the leader shows unreachable replicas as down, and the offset of
+// each replica.
 func TestSentinelOfLeader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -136,12 +138,12 @@ func TestSentinelOfLeader(t *testing.T) {
 	defer func() { _ = client.Close() }()
 	role, err := client.Do(t.Context(), "INFO", "replication").Text()
 	if self := "node_id:c\r\n"; err != nil || !strings.Contains(role, self) {
-		t.Errorf("a client that looks for replicas finds %q, %v", role, err)
+		t.Errorf("the replica-only client reads %q, %v", role, err)
 	}
 }
 
-// TestSentinelInfo sees that INFO has the section by which tools know a Sentinel, and no other
-// face has.
+// TestSentinelInfo checks that INFO has the section sentinel on the Sentinel port only. Tools use
+// it to detect a Sentinel.
 func TestSentinelInfo(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -155,13 +157,13 @@ func TestSentinelInfo(t *testing.T) {
 	}
 	for _, other := range []*peer{n.dial(), n.at(n.cluster), n.at(n.peers)} {
 		if other.info("everything")["sentinel_masters"] != "" {
-			t.Error("another face passes for a Sentinel")
+			t.Error("INFO has the section sentinel on another port")
 		}
 		other.fails("ERR unknown command 'SENTINEL'", "SENTINEL", "MASTERS")
 	}
 }
 
-// TestGoRedisFailover lets the leader change under a client library that follows a Sentinel.
+// TestGoRedisFailover changes the leader while a client library follows a Sentinel.
 func TestGoRedisFailover(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -172,8 +174,8 @@ func TestGoRedisFailover(t *testing.T) {
 	defer func() { _ = client.Close() }()
 	for i, leader := range []string{"a", "b", "a"} {
 		l.lead(leader)
-		// The library closes its connections to the old leader itself, and repeats what it has
-		// asked for over them: it may charge twice.
+		// The library closes its connections to the old leader and resends the commands that it
+		// sent over them: it may charge twice.
 		got, err := client.Do(t.Context(), "CL.THROTTLE", "k", 100, 1, 3600).Int64Slice()
 		if err != nil || got[2] > int64(100-i) {
 			t.Fatalf("%s leads: got %v, %v", leader, got, err)
@@ -183,7 +185,7 @@ func TestGoRedisFailover(t *testing.T) {
 			role, err = client.Do(t.Context(), "ROLE").Slice()
 			return err == nil && role[0] == "master"
 		}) {
-			t.Errorf("%s leads, and the client talks to a %v, %v", leader, role, err)
+			t.Errorf("%s leads: the client is connected to a %v, %v", leader, role, err)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// TestCommandTable checks the rows of every face for what all that derives from them relies on.
+// TestCommandTable checks the invariants of the command table on every port.
 func TestCommandTable(t *testing.T) {
 	t.Parallel()
 	names := commandNames(commandTable())
@@ -18,7 +18,7 @@ func TestCommandTable(t *testing.T) {
 		r := newRegistry(commandTable(), on)
 		for _, cmd := range r.every {
 			if names[cmd.id] != cmd.name || r.named(strings.ToUpper(cmd.name)) != cmd {
-				t.Errorf("%s: is not found under its name", cmd.name)
+				t.Errorf("%s: not found by its name", cmd.name)
 			}
 			checkRow(t, cmd)
 		}
@@ -63,7 +63,7 @@ func checkSyntax(t *testing.T, cmd *command, a argument) {
 	}
 }
 
-// required returns how many words the arguments take at the least.
+// required returns the minimum number of words in a list of arguments.
 func required(list []argument) (n int) {
 	for _, a := range list {
 		switch {
@@ -85,7 +85,7 @@ func required(list []argument) (n int) {
 	return n
 }
 
-// TestRegistryRefuses sees that a table that contradicts itself does not come up.
+// TestRegistryRefuses checks that newRegistry panics if a table is inconsistent.
 func TestRegistryRefuses(t *testing.T) {
 	t.Parallel()
 	run := func(*client, [][]byte) error { return nil }
@@ -112,7 +112,8 @@ func TestRegistryRefuses(t *testing.T) {
 	f(command{name: strings.Repeat("a", maxCommandName+1), arity: 1, run: run})
 }
 
-// TestCommandDocs asks for all documents in both versions of the protocol.
+// TestCommandDocs compares all subcommands of COMMAND with the table, in both versions of the
+// protocol.
 func TestCommandDocs(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -121,12 +122,12 @@ func TestCommandDocs(t *testing.T) {
 		p.ask("HELLO", version)
 		all := p.ask("COMMAND").list
 		if count := p.ask("COMMAND", "COUNT").int(); int(count) != len(all) || len(all) != len(s.commands[onRedis].all) {
-			t.Errorf("COMMAND tells of %d commands, COUNT of %d", len(all), count)
+			t.Errorf("COMMAND returns %d commands, COUNT %d", len(all), count)
 		}
 		docs := p.ask("COMMAND", "DOCS")
 		names := p.ask("COMMAND", "LIST").words()
 		if len(docs.list) != 2*len(all) || len(names) != len(all) {
-			t.Errorf("COMMAND DOCS tells of %d commands, LIST of %d", len(docs.list)/2, len(names))
+			t.Errorf("COMMAND DOCS returns %d commands, LIST %d", len(docs.list)/2, len(names))
 		}
 		for i, info := range all {
 			cmd := s.commands[onRedis].all[i]
@@ -149,7 +150,7 @@ func TestCommandDocs(t *testing.T) {
 	}
 }
 
-// checkInfo compares what COMMAND tells of a command with its row.
+// checkInfo compares an entry of COMMAND with its row.
 func checkInfo(t *testing.T, cmd *command, info value) {
 	t.Helper()
 	if len(info.list) != 10 || info.list[0].text != cmd.name || info.list[1].int() != int64(cmd.arity) || len(info.list[9].list) != len(cmd.subs) {
@@ -170,7 +171,7 @@ func checkInfo(t *testing.T, cmd *command, info value) {
 	}
 }
 
-// checkDoc compares what COMMAND DOCS tells of a command with its row.
+// checkDoc compares an entry of COMMAND DOCS with its row.
 func checkDoc(t *testing.T, cmd *command, doc value) {
 	t.Helper()
 	for field, want := range map[string]string{"summary": cmd.summary, "since": cmd.since, "group": cmd.group} {
@@ -211,7 +212,7 @@ func checkArguments(t *testing.T, cmd *command, want []argument, got []value) {
 	}
 }
 
-// TestCommandList filters the names.
+// TestCommandList checks the filters of COMMAND LIST.
 func TestCommandList(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()
@@ -238,7 +239,7 @@ func TestCommandList(t *testing.T) {
 	p.do(failure(errSyntax), "COMMAND", "LIST", "x", "MODULE", "y")
 }
 
-// TestHelp sees that HELP names every subcommand, and that all with subcommands have it.
+// TestHelp checks that each command with subcommands has HELP, and that HELP lists all of them.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -255,13 +256,13 @@ func TestHelp(t *testing.T) {
 		for i, sub := range cmd.subs {
 			name := strings.ToUpper(strings.TrimPrefix(sub.name, cmd.name+"|"))
 			if word, _, _ := strings.Cut(lines[1+2*i], " "); word != name || lines[2+2*i] != "    "+sub.summary+"." {
-				t.Errorf("%s HELP tells of %s: %q", cmd.name, sub.name, lines[1+2*i:3+2*i])
+				t.Errorf("%s HELP for %s: %q", cmd.name, sub.name, lines[1+2*i:3+2*i])
 			}
 		}
 	}
 }
 
-// TestGetKeys asks for the keys of commands of every form.
+// TestGetKeys checks COMMAND GETKEYS and GETKEYSANDFLAGS for commands of every form.
 func TestGetKeys(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()
@@ -302,11 +303,11 @@ func TestGetKeys(t *testing.T) {
 	p.do(failure(errBadArity), "COMMAND", "GETKEYS", "OBJECT", "ENCODING")
 }
 
-// neverOnce are the commands that are not answered with exactly one reply.
+// neverOnce are the commands that do not send exactly one reply.
 var neverOnce = []string{"quit", "shutdown", "client|reply", "subscribe", "psubscribe", "unsubscribe", "punsubscribe", "monitor"}
 
-// TestEveryCommandAnswersOnce runs every command with various arguments, by itself, in a
-// transaction, and in both versions of the protocol. Each is answered once.
+// TestEveryCommandAnswersOnce runs every command with various arguments, outside and inside a
+// transaction, and in both versions of the protocol. Each command sends exactly one reply.
 func TestEveryCommandAnswersOnce(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -318,7 +319,7 @@ func TestEveryCommandAnswersOnce(t *testing.T) {
 		least := max(cmd.arity, -cmd.arity)
 		for n := least; n <= least+4; n++ {
 			for _, filler := range []string{"1", "on", "*", "", "\r\n"} {
-				p := s.dial() // a new one lest AUTH runs out of tries
+				p := s.dial() // a new connection, since the number of failed AUTH attempts is limited
 				call := strings.Split(cmd.name, "|")
 				for len(call) < n {
 					call = append(call, filler)
@@ -328,7 +329,7 @@ func TestEveryCommandAnswersOnce(t *testing.T) {
 					p.ask(call...)
 					p.ask("DISCARD")
 					if got := p.ask("ECHO", "end"); got.text != "end" {
-						t.Fatalf("%q: behind its reply comes %s", call, got)
+						t.Fatalf("%q: its reply is followed by %s", call, got)
 					}
 				}
 				runInTransaction(t, p, call)
@@ -339,7 +340,7 @@ func TestEveryCommandAnswersOnce(t *testing.T) {
 	s.greet().await("stats", "handler_panics", 0)
 }
 
-// runInTransaction runs a command, which may end the transaction itself, between two.
+// runInTransaction runs a command between two PINGs in a transaction, which the command may end.
 func runInTransaction(t *testing.T, p *peer, call []string) {
 	t.Helper()
 	p.ask("MULTI")

@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// failing is an engine whose decisions all fail.
+// failing is an engine whose decisions all fail with err.
 type failing struct {
 	limiter.Engine
 	err error
@@ -47,12 +47,12 @@ func (e panicking) check(key []byte) {
 	}
 }
 
-// holding is an engine that waits, within a decision on one key, until it is let go.
+// holding is an engine that blocks in a decision on one key until release is closed.
 type holding struct {
 	limiter.Engine
 	on      string
-	entered chan struct{} // receives when a decision waits
-	release chan struct{} // closed to let it go
+	entered chan struct{} // receives when a decision blocks
+	release chan struct{} // closed to unblock the decision
 }
 
 func (e holding) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
@@ -65,8 +65,8 @@ func (e holding) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.
 	return e.Engine.Decide(reqs, out)
 }
 
-// guarded is an engine that notes whether the server's exec lock is held for writing while
-// keys go.
+// guarded is an engine that records whether the server's exec lock is held for writing when keys
+// are deleted.
 type guarded struct {
 	limiter.Engine
 	srv atomic.Pointer[Server]
@@ -86,7 +86,7 @@ func (e *guarded) note() {
 	e.alone = append(e.alone, !shared)
 }
 
-// noted returns what has been noted since it was asked last.
+// noted returns the records since its last call.
 func (e *guarded) noted() []bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -105,7 +105,7 @@ func (e *guarded) Clear() {
 	e.Engine.Clear()
 }
 
-// lockedLog keeps the lines of a log.
+// lockedLog is a log that can be read while it is written.
 type lockedLog struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -123,12 +123,12 @@ func (l *lockedLog) String() string {
 	return l.buf.String()
 }
 
-// logger returns a logger of all levels.
+// logger returns a logger for all levels.
 func (l *lockedLog) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// liveHeap returns the bytes of the objects that are in use.
+// liveHeap returns the size of the live heap objects in bytes.
 func liveHeap() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -11,8 +11,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// TestFactsOfRedis compares what COMMAND INFO tells on the faces for clusters with what Redis 7.0
-// tells of the same commands: arity, flags, categories and tips.
+// TestFactsOfRedis compares COMMAND INFO on the Cluster and Sentinel ports with Redis 7.0: arity,
+// flags, categories and tips.
 func TestFactsOfRedis(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a")
@@ -42,7 +42,7 @@ func TestFactsOfRedis(t *testing.T) {
 	})
 }
 
-// strange is a listener whose connections come from another host.
+// strange is a listener whose connections have the remote address of another host.
 type strange struct{ net.Listener }
 
 type strangeConn struct{ net.Conn }
@@ -54,8 +54,8 @@ func (l strange) Accept() (net.Conn, error) {
 
 func (strangeConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
 
-// TestPeersAreTrusted sees that other nodes need no password, are no strangers, and take the place
-// of no client.
+// TestPeersAreTrusted checks that streams of other nodes need no password, are exempt from
+// protected mode, and do not count toward maxclients.
 func TestPeersAreTrusted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -64,7 +64,7 @@ func TestPeersAreTrusted(t *testing.T) {
 	ln := listen(t)
 	go func() { _ = n.ServePeers(strange{ln}) }()
 	admin := n.dial()
-	for range 3 { // more than there may be clients
+	for range 3 { // more than maxclients, which is lowered below
 		n.at(ln).do(":0\r\n", "EXISTS", "none")
 	}
 	for _, pair := range []string{"maxclients 1", "requirepass secret"} {
@@ -95,13 +95,13 @@ func TestPeersAreTrusted(t *testing.T) {
 	admin.await("clients", "peer_streams", 3)
 }
 
-// forwardedCommands are those that a node accepts from another.
+// forwardedCommands are the commands that a node accepts from other nodes.
 const forwardedCommands = "cl.throttle cl.window cl.bucket cl.leaky cl.all cl.cluster|add cl.cluster|remove cl.cluster|set cl.cluster|transfer " +
 	"client|capa hello del exists expiretime keys object|encoding object|freq object|idletime object|refcount pexpiretime pttl randomkey scan " +
 	"touch ttl type unlink wait dbsize flushall flushdb memory|usage exec multi watch"
 
-// TestPeersForwardOnly sends a node that leads each command there is as another node does. It runs only those
-// that nodes forward for their clients.
+// TestPeersForwardOnly sends every command to the peer port of the leader. Only commands that nodes
+// forward for their clients run.
 func TestPeersForwardOnly(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -125,14 +125,14 @@ func TestPeersForwardOnly(t *testing.T) {
 	}
 }
 
-// alone is a cluster of which nothing is known.
+// alone is a cluster with an empty view and status.
 type alone struct{ topology.Cluster }
 
 func (alone) View() *topology.View    { return &topology.View{Changed: make(chan struct{})} }
 func (alone) Status() topology.Status { return topology.Status{} }
 
-// TestHousekeeperOfPeers closes idle clients, and no stream of another node; nor a client that is
-// kept waiting for the cluster.
+// TestHousekeeperOfPeers checks that idle clients are closed, but neither streams of other nodes
+// nor clients that wait for the cluster.
 func TestHousekeeperOfPeers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := options.Default()

@@ -7,7 +7,7 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// testUsage is the usage of a client of a server with the default limits.
+// testUsage returns the memory usage of a client of a server with the default limits.
 func testUsage(t *testing.T) *usage {
 	t.Helper()
 	store, err := options.New(options.Default())
@@ -19,7 +19,8 @@ func testUsage(t *testing.T) *usage {
 	return &usage{of: m}
 }
 
-// TestChunks takes what has been pushed, in order, and counts the memory that it takes.
+// TestChunks checks that pop returns the pushed bytes in order, and that size counts the allocated
+// memory.
 func TestChunks(t *testing.T) {
 	t.Parallel()
 	var q chunks
@@ -32,21 +33,22 @@ func TestChunks(t *testing.T) {
 			popped = append(popped, q.pop()...)
 		}
 		if held := len(pushed) - len(popped); q.size < held || q.size > held+chunkSize {
-			t.Fatalf("%d bytes take %d", held, q.size)
+			t.Fatalf("%d bytes take up %d", held, q.size)
 		}
 	}
 	for b := q.pop(); b != nil; b = q.pop() {
 		if len(b) > chunkSize {
-			t.Fatalf("a piece has %d bytes", len(b))
+			t.Fatalf("a chunk has %d bytes", len(b))
 		}
 		popped = append(popped, b...)
 	}
 	if !bytes.Equal(pushed, popped) || q.size != 0 {
-		t.Errorf("%d bytes came back of %d, and %d are left", len(popped), len(pushed), q.size)
+		t.Errorf("popped %d bytes of %d, size is %d", len(popped), len(pushed), q.size)
 	}
 }
 
-// TestFeedHasRoom has replies wait for room in a feed, until there is some or none will be.
+// TestFeedHasRoom checks that replies wait for room in a feed, until there is room or the feed
+// fails.
 func TestFeedHasRoom(t *testing.T) {
 	t.Parallel()
 	use := testUsage(t)
@@ -59,17 +61,17 @@ func TestFeedHasRoom(t *testing.T) {
 		t.Errorf("%d bytes are counted", n)
 	}
 	if err := f.add([]byte("x")); err != errSlowFeed {
-		t.Errorf("news find room in a full feed: %v", err)
+		t.Errorf("add to a full feed: %v", err)
 	}
 	if queued, ended, err := f.tryPut([]byte("x"), feedQueue, func() {}); queued || ended || err != nil {
-		t.Errorf("replies find room in a full feed: %v, %v, %v", queued, ended, err)
+		t.Errorf("tryPut to a full feed: %v, %v, %v", queued, ended, err)
 	}
 	put := make(chan error)
 	go func() {
 		_, err := f.put([]byte("x"), feedQueue, func() {})
 		put <- err
 	}()
-	for range 2 { // what has been taken counts until the next is
+	for range 2 { // the bytes of one call count until the next call
 		if b, last := f.take(); len(b) != chunkSize || last {
 			t.Errorf("took %d bytes, %v", len(b), last)
 		}
@@ -83,14 +85,15 @@ func TestFeedHasRoom(t *testing.T) {
 	}()
 	f.end()
 	if err := <-put; err != errSlowFeed {
-		t.Errorf("a feed that has failed: %v", err)
+		t.Errorf("put to a failed feed: %v", err)
 	}
 	if n := use.of.total.Load(); n != 0 {
-		t.Errorf("%d bytes are counted of a feed that has ended", n)
+		t.Errorf("%d bytes are counted after the end of the feed", n)
 	}
 }
 
-// TestFeedEndsWhenWritten sees that a feed of replies ends with the last one, and reports that.
+// TestFeedEndsWhenWritten checks that a feed of replies ends after the last one is written, and
+// that tryPut then reports the end.
 func TestFeedEndsWhenWritten(t *testing.T) {
 	t.Parallel()
 	f := newFeed(testUsage(t), false)
@@ -101,7 +104,7 @@ func TestFeedEndsWhenWritten(t *testing.T) {
 		t.Errorf("took %q, %v", b, last)
 	}
 	if queued, ended, _ := f.tryPut([]byte("more"), feedQueue, func() {}); !queued || ended {
-		t.Errorf("queued %v, ended %v while a write is under way", queued, ended)
+		t.Errorf("queued %v, ended %v while a write is in progress", queued, ended)
 	}
 	if b, last := f.take(); string(b) != "more" || last {
 		t.Errorf("took %q, %v", b, last)
@@ -111,15 +114,15 @@ func TestFeedEndsWhenWritten(t *testing.T) {
 	}
 	f.end()
 	if queued, ended, err := f.tryPut([]byte("x"), feedQueue, func() {}); queued || !ended || err != nil {
-		t.Errorf("queued %v, ended %v, %v behind the end", queued, ended, err)
+		t.Errorf("queued %v, ended %v, %v after the end", queued, ended, err)
 	}
 	if f.show() {
-		t.Error("a feed that has ended is to show more")
+		t.Error("show reports that an ended feed is running")
 	}
 }
 
-// TestFeedAfterTheEnd adds to feeds that nothing is written of any more. Their clients have left, or
-// are shown nothing any more: they are not charged for it, and not closed.
+// TestFeedAfterTheEnd publishes to feeds that are no longer written, since the client has
+// disconnected or has no subscriptions left. The client is neither charged memory nor closed.
 func TestFeedAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(f *feed){
@@ -136,19 +139,19 @@ func TestFeedAfterTheEnd(t *testing.T) {
 			t.Errorf("%s: %d messages, hung up: %v", name, matches, c.hungUp.Load())
 		}
 		if n := c.usage.of.total.Load(); n != 0 {
-			t.Errorf("%s: %d bytes are counted for ever", name, n)
+			t.Errorf("%s: %d bytes are still counted", name, n)
 		}
 	}
 }
 
-// TestFeedAndItsSuccessor begins a feed after all of the one before is written, and before the
-// goroutine of that one has returned. The new one stays counted.
+// TestFeedAndItsSuccessor starts a feed after the previous one is fully written, but before its
+// goroutine has returned. The new feed stays counted.
 func TestFeedAndItsSuccessor(t *testing.T) {
 	t.Parallel()
 	use := testUsage(t)
 	old, next := newFeed(use, false), newFeed(use, false)
 	if _, last := old.take(); !last {
-		t.Fatal("there is something to write")
+		t.Fatal("an empty feed has something to write")
 	}
 	if _, err := next.put(make([]byte, leastChunk), feedQueue, func() {}); err != nil {
 		t.Fatal(err)

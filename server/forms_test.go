@@ -10,13 +10,13 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// form is a way to call CL.THROTTLE, on a key of its own. The ids are those of the
-// project's list of command forms.
+// form is a call of CL.THROTTLE on an empty table. The ids are those of the project's list of
+// command forms.
 type form struct {
 	id    string
-	words []string // behind the name
+	words []string // after the name of the command
 	want  string
-	keys  int64 // that are there afterwards
+	keys  int64 // in the table afterwards
 }
 
 func words(line string) []string { return strings.Split(line, " ") }
@@ -29,7 +29,7 @@ var throttleForms = []form{
 	{id: "S3", words: words("k 1 1"), want: failure(errArity("cl.throttle"))},
 	{id: "S4", words: words("k 1 1 1 1 1"), want: failure(errArity("cl.throttle"))},
 
-	// Keys are any bytes.
+	// Keys may hold any bytes.
 	{id: "S6", words: []string{"", "1", "1", "1"}, want: five(0, 2, 1, -1, 1), keys: 1},
 	{id: "S7", words: []string{strings.Repeat("k", 1024), "1", "1", "1"}, want: five(0, 2, 1, -1, 1), keys: 1},
 	{id: "S8", words: []string{strings.Repeat("k", 512<<10), "1", "1", "1"}, want: five(0, 2, 1, -1, 1), keys: 1},
@@ -74,7 +74,7 @@ var throttleForms = []form{
 	{id: "S32 empty", words: []string{"k", "1", "1", "1", ""}, want: failure(errNotInteger)},
 }
 
-// notNumbers is what no number may look like (S13, S32).
+// notNumbers are texts that are refused as numbers (S13, S32).
 var notNumbers = []string{" 1", "1 ", "1.0", "1.5", "1e3", "0x10", "1_000", "", "+", "-", "+-1", "NaN", "inf", "abc", "١", "−1", "1\x00", "1\r\n"}
 
 func TestThrottleForms(t *testing.T) {
@@ -102,7 +102,7 @@ func TestThrottleForms(t *testing.T) {
 	p.closed()
 }
 
-// TestThrottleNames sees that the case of the name does not matter (S5).
+// TestThrottleNames checks that command names are case-insensitive (S5).
 func TestThrottleNames(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, nil)
@@ -114,7 +114,7 @@ func TestThrottleNames(t *testing.T) {
 	p.fails("ERR unknown command 'CL.THROTTLE '", "CL.THROTTLE ", "k", "1", "1", "1")
 }
 
-// TestThrottleRates offers twice a rate for a while and counts what is admitted (S19).
+// TestThrottleRates sends calls at twice the allowed rate and counts the admitted ones (S19).
 func TestThrottleRates(t *testing.T) {
 	t.Parallel()
 	f := func(burst, rate int64, span time.Duration) {
@@ -139,13 +139,14 @@ func TestThrottleRates(t *testing.T) {
 	f(100, 1_000_000, 2*time.Millisecond)
 }
 
-// TestThrottleAtOnce counts what a full bucket admits at one instant, and afterwards
-// (S20, S21).
+// TestThrottleAtOnce counts the calls that a full bucket admits at one instant, and one second
+// later (S20, S21).
 func TestThrottleAtOnce(t *testing.T) {
 	t.Parallel()
 	s, clock := startFrozen(t, nil)
 	p := s.dial()
-	// admit sends n calls and returns how many were admitted; remaining has to count down.
+	// admit sends n calls and returns the number of admitted ones. It fails the test if remaining
+	// increases.
 	admit := func(n int, params ...string) (admitted int64) {
 		t.Helper()
 		p.send(strings.Repeat(request(append([]string{"CL.THROTTLE"}, params...)...), n))
@@ -153,7 +154,7 @@ func TestThrottleAtOnce(t *testing.T) {
 		for range n {
 			d := p.read().list
 			if d[2].int() > last {
-				t.Fatalf("remaining goes from %d up to %d", last, d[2].int())
+				t.Fatalf("remaining increases from %d to %d", last, d[2].int())
 			}
 			last = d[2].int()
 			admitted += 1 - d[0].int()
@@ -161,19 +162,19 @@ func TestThrottleAtOnce(t *testing.T) {
 		return admitted
 	}
 	if got := admit(7000, "a", "6000", "6000", "1"); got != 6001 {
-		t.Errorf("6000 6000 1: %d at once, want 6001", got)
+		t.Errorf("6000 6000 1: %d admitted, want 6001", got)
 	}
 	clock.advance(time.Second)
 	if got := admit(7000, "a", "6000", "6000", "1"); got < 5999 || got > 6000 {
-		t.Errorf("6000 6000 1: %d a second later, want 6000", got)
+		t.Errorf("6000 6000 1: %d admitted a second later, want 6000", got)
 	}
 	if got := admit(2000, "b", "1000", "1000", "60"); got != 1001 {
-		t.Errorf("1000 1000 60: %d at once, want 1001", got)
+		t.Errorf("1000 1000 60: %d admitted, want 1001", got)
 	}
 }
 
-// TestThrottleParameters changes the parameters of a key in use (S33): what it has used
-// stays used, and no call is admitted that its own limit forbids.
+// TestThrottleParameters changes the parameters of a key in use (S33). The used part of the bucket
+// is kept, and each call is checked against its own limit.
 func TestThrottleParameters(t *testing.T) {
 	t.Parallel()
 	s, clock := startFrozen(t, nil)
@@ -190,7 +191,7 @@ func TestThrottleParameters(t *testing.T) {
 	p.do(five(0, 2, 1, -1, 1), "CL.THROTTLE", "k", "1", "1", "1")
 }
 
-// TestRefusalsChangeNothing refuses one key very often (S34).
+// TestRefusalsChangeNothing checks that refused calls do not change the state of a key (S34).
 func TestRefusalsChangeNothing(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, nil)
@@ -205,6 +206,6 @@ func TestRefusalsChangeNothing(t *testing.T) {
 	p.do(":100000\r\n", "PTTL", "k")
 	p.do(":1\r\n", "DBSIZE")
 	if after := p.info("memory")["used_memory_dataset"]; after != before {
-		t.Errorf("the state takes %s bytes, before %s", after, before)
+		t.Errorf("the keys take %s bytes, %s before", after, before)
 	}
 }

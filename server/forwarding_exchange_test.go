@@ -12,8 +12,9 @@ import (
 	"github.com/throttledhq/throttled/server/forward"
 )
 
-// TestBrokenStreams breaks streams at every place. What has been answered stays so, what may have
-// been charged is uncertain, and what changes nothing is asked for again.
+// TestBrokenStreams breaks the stream to the leader at every stage. Replies that have been received
+// are kept, commands that may have been charged return errUncertain, and commands without side
+// effects are retried.
 func TestBrokenStreams(t *testing.T) {
 	t.Parallel()
 	_, p, streams := newPlay(t, "a", "b")
@@ -23,7 +24,7 @@ func TestBrokenStreams(t *testing.T) {
 	p.send(all + ping)
 	s := <-streams
 	s.expect(t, all)
-	s.send(t, one+"*5\r\n:0\r\n:1") // the second is cut off
+	s.send(t, one+"*5\r\n:0\r\n:1") // the second reply is cut off
 	_ = s.Close()
 	s = <-streams
 	s.expect(t, request("TTL", "x"))
@@ -32,7 +33,7 @@ func TestBrokenStreams(t *testing.T) {
 
 	p.send(all)
 	s.expect(t, all)
-	s.send(t, "-ERR some\r\n~~~\r\n") // a stream of no sense
+	s.send(t, "-ERR some\r\n~~~\r\n") // malformed RESP
 	s = <-streams
 	s.expect(t, request("TTL", "x"))
 	s.send(t, ":8\r\n")
@@ -40,14 +41,14 @@ func TestBrokenStreams(t *testing.T) {
 
 	p.send(all)
 	s.expect(t, all)
-	s.send(t, one+partingLine) // the node ends, and has not done the rest
+	s.send(t, one+partingLine) // the leader shuts down and has not run the rest
 	s = <-streams
 	s.expect(t, throttle("y")+request("TTL", "x"))
 	s.send(t, one+":9\r\n")
 	p.expect(one + one + ":9\r\n")
 
 	p.send(all)
-	if _, err := io.ReadFull(s.Conn, make([]byte, len(throttle("x"))+5)); err != nil { // it ends before it has read all
+	if _, err := io.ReadFull(s.Conn, make([]byte, len(throttle("x"))+5)); err != nil { // shutdown before it has read everything
 		t.Fatal(err)
 	}
 	s.send(t, one+partingLine)
@@ -64,7 +65,7 @@ func TestBrokenStreams(t *testing.T) {
 	s.send(t, failure(errUncertain)+":10\r\n")
 	p.expect(failure(errUncertain) + one + ":10\r\n")
 
-	_ = s.Close() // while nobody uses it
+	_ = s.Close() // while it is idle
 	p.send(request("DEL", "x"))
 	s = <-streams
 	s.expect(t, request("DEL", "x"))
@@ -75,7 +76,7 @@ func TestBrokenStreams(t *testing.T) {
 	}
 }
 
-// TestSilentLeader sees that nobody hangs where the leader does.
+// TestSilentLeader checks that forwarded commands time out if the leader does not reply.
 func TestSilentLeader(t *testing.T) { synctest.Test(t, testSilentLeader) }
 
 func testSilentLeader(t *testing.T) {
@@ -90,9 +91,9 @@ func testSilentLeader(t *testing.T) {
 	}
 }
 
-// TestDeposedLeader sees that nobody waits for a node that leads no more, and has gone silent: as
-// soon as another leads or none, what may have been charged is uncertain, and what cannot have been
-// is asked of the new one.
+// TestDeposedLeader checks that forwarded commands do not wait for an old leader that no longer
+// replies. When another node leads, or none, commands that may have been charged return
+// errUncertain, and later commands are sent to the new leader.
 func TestDeposedLeader(t *testing.T) { synctest.Test(t, testDeposedLeader) }
 
 func testDeposedLeader(t *testing.T) {
@@ -116,7 +117,7 @@ func testDeposedLeader(t *testing.T) {
 	}
 }
 
-// TestTransferFromAfar waits for the answer of the old leader to a command that has made another lead.
+// TestTransferFromAfar checks that a forwarded TRANSFER waits for the reply of the old leader.
 func TestTransferFromAfar(t *testing.T) { synctest.Test(t, testTransferFromAfar) }
 
 func testTransferFromAfar(t *testing.T) {
@@ -129,7 +130,7 @@ func testTransferFromAfar(t *testing.T) {
 	other := <-streams
 	other.expect(t, throttle("x"))
 	l.show("b", "c")
-	q.expect(failure(errUncertain)) // so the streams to the old one have been closed
+	q.expect(failure(errUncertain)) // so other streams to the old leader have been closed
 	s.send(t, "+OK\r\n")
 	p.expect("+OK\r\n")
 	if _, err := s.in.ReadByte(); err != io.EOF {
@@ -137,8 +138,8 @@ func testTransferFromAfar(t *testing.T) {
 	}
 }
 
-// newPlay has node a lead, whose part the test plays: it gets in turn the streams that lead to a, and returns a client
-// of node b.
+// newPlay makes node a the leader and returns a client of node b. The test acts as node a: it
+// receives the streams that are opened to a, in order.
 func newPlay(t *testing.T, ids ...string) (l *lab, p *peer, streams <-chan *script) {
 	t.Helper()
 	return play(newLab(t, ids...))
@@ -156,13 +157,13 @@ func play(l *lab) (_ *lab, p *peer, streams <-chan *script) {
 	return l, l.nodes["b"].dial(), l.scripts()
 }
 
-// script is the other end of a stream, which the test plays.
+// script is the leader's end of a stream, controlled by the test.
 type script struct {
 	net.Conn
 	in *bufio.Reader
 }
 
-// scripts makes all streams lead to the test, which gets them in turn.
+// scripts redirects all streams between nodes to the test, which receives them in order.
 func (l *lab) scripts() <-chan *script {
 	opened := make(chan *script, 64)
 	l.dialWith(func(context.Context, string) (net.Conn, error) {
@@ -181,7 +182,7 @@ func (l *lab) scripts() <-chan *script {
 
 const greeting = "*3\r\n$6\r\nCLIENT\r\n$4\r\nCAPA\r\n$7\r\ncharged\r\n"
 
-// greeted answers the greeting of a stream, and reports whether it could.
+// greeted reads the greeting of a stream, answers it, and reports whether it succeeded.
 func (s *script) greeted() bool {
 	got := make([]byte, len(greeting))
 	if _, err := io.ReadFull(s.in, got); err != nil || string(got) != greeting {
@@ -191,12 +192,12 @@ func (s *script) greeted() bool {
 	return err == nil
 }
 
-// expect reads what has been forwarded.
+// expect reads the forwarded commands, and fails the test if they differ from want.
 func (s *script) expect(t *testing.T, want string) {
 	t.Helper()
 	got := make([]byte, len(want))
 	if n, err := io.ReadFull(s.in, got); string(got) != want {
-		t.Fatalf("the leader gets %q (%v), want %q", got[:n], err, want)
+		t.Fatalf("the leader got %q (%v), want %q", got[:n], err, want)
 	}
 }
 

@@ -2,7 +2,7 @@ package server
 
 import "testing"
 
-// TestForwardWatches sees that WATCH works on a node that follows.
+// TestForwardWatches checks that WATCH works on a follower.
 func TestForwardWatches(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -19,7 +19,7 @@ func TestForwardWatches(t *testing.T) {
 		p.do("+QUEUED\r\n", "PING")
 		p.do(want, "EXEC")
 		if n := l.nodes["b"].forward.Watches(); n != 0 {
-			t.Errorf("%d streams are left", n)
+			t.Errorf("%d streams with watched keys are left", n)
 		}
 	}
 	short := func(want string, between func()) {
@@ -30,7 +30,7 @@ func TestForwardWatches(t *testing.T) {
 		p.do("+QUEUED\r\n", "PING")
 		p.do(want, "EXEC")
 	}
-	short("*1\r\n+PONG\r\n", func() {}) // nothing of it touches keys
+	short("*1\r\n+PONG\r\n", func() {}) // no command uses keys
 	short("*-1\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })
 	done := "*2\r\n" + five(0, 3, 2, -1, 60) + "+PONG\r\n"
 	f(done, func() {})
@@ -46,7 +46,7 @@ func TestForwardWatches(t *testing.T) {
 	})
 	f("*-1\r\n", func() { l.decide("b"); l.show("b", "b"); l.show("a", "b") })
 	other = l.nodes["b"].dial()
-	f(done, func() {}) // watched here
+	f(done, func() {}) // watched on node b, which is now the leader
 	f("*-1\r\n", func() { other.ask("CL.THROTTLE", "m", "2", "1", "60") })
 	f("*-1\r\n", func() { l.decide("a"); l.show("a", "a"); l.show("b", "a") })
 	f("*-1\r\n", func() { l.decide("b"); l.show("b", "b"); l.decide("a"); l.show("a", "a"); l.show("b", "a") })
@@ -59,11 +59,12 @@ func TestForwardWatches(t *testing.T) {
 	p.do("+OK\r\n", "WATCH", "k")
 	_ = p.Close()
 	if !eventually(func() bool { return l.nodes["b"].forward.Watches() == 0 }) {
-		t.Error("streams are left")
+		t.Error("streams with watched keys are left")
 	}
 }
 
-// TestForwardTransactions passes on of a transaction what concerns keys, as one transaction.
+// TestForwardTransactions checks that the commands of a transaction that use keys are forwarded as
+// one transaction.
 func TestForwardTransactions(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -84,7 +85,7 @@ func TestForwardTransactions(t *testing.T) {
 	p.do("*0\r\n", "EXEC")
 
 	streams := l.scripts()
-	l.nodes["b"].forward.Follow("") // closes those that are idle
+	l.nodes["b"].forward.Follow("") // closes idle streams
 	l.nodes["b"].forward.Follow("a")
 	block := request("MULTI") + request("DEL", "k") + request("EXEC")
 	begin("DEL k", "PING")

@@ -12,8 +12,8 @@ import (
 	"github.com/throttledhq/throttled/server/forward"
 )
 
-// TestStreamsAreFew serves many clients in both versions of the protocol, of a leader that
-// changes, and counts the streams.
+// TestStreamsAreFew serves many clients in both versions of the protocol while the leader changes,
+// and checks the number of streams.
 func TestStreamsAreFew(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -36,13 +36,14 @@ func TestStreamsAreFew(t *testing.T) {
 		srv := l.nodes[leader].Server
 		srv.mu.Lock()
 		if n := srv.peers; n == 0 || n > forward.MaxStreams {
-			t.Errorf("%d streams are kept", n)
+			t.Errorf("%d streams are open", n)
 		}
 		srv.mu.Unlock()
 	}
 }
 
-// TestBusyForwarder has as many clients wait for the leader as may. The next one is refused immediately.
+// TestBusyForwarder blocks as many clients as may wait for the leader. The next one is refused
+// immediately.
 func TestBusyForwarder(t *testing.T) { synctest.Test(t, testBusyForwarder) }
 
 func testBusyForwarder(t *testing.T) {
@@ -66,7 +67,7 @@ func testBusyForwarder(t *testing.T) {
 	}
 	for _, p := range waiting {
 		if v := p.read(); v.kind != '-' {
-			t.Fatalf("a client without a leader gets %s", v)
+			t.Fatalf("a client without a leader got %s, want an error", v)
 		}
 	}
 }

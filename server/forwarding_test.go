@@ -15,8 +15,8 @@ import (
 	"github.com/throttledhq/throttled/server/forward"
 )
 
-// TestForwardedPipelines sends pipelines of all sorts to a node that follows. It answers as the
-// leader would, in order, in both versions of the protocol.
+// TestForwardedPipelines sends pipelines of all kinds to a follower. It replies as the leader
+// would, in order, in both versions of the protocol.
 func TestForwardedPipelines(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -56,7 +56,8 @@ func TestForwardedPipelines(t *testing.T) {
 	}
 }
 
-// TestForwardedFeatures sees that what a connection has set up works for forwarded commands.
+// TestForwardedFeatures checks that MONITOR, CLIENT TRACKING and the slow log work for forwarded
+// commands.
 func TestForwardedFeatures(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -65,7 +66,7 @@ func TestForwardedFeatures(t *testing.T) {
 	monitor.do("+OK\r\n", "MONITOR")
 	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
 	if got := shownBy(t, monitor.read()); got != `"CL.THROTTLE" "k" "2" "1" "60"` {
-		t.Errorf("the monitor is shown %s", got)
+		t.Errorf("MONITOR shows %s", got)
 	}
 	p.ask("HELLO", "3")
 	p.do("+OK\r\n", "CLIENT", "TRACKING", "ON")
@@ -79,8 +80,8 @@ func TestForwardedFeatures(t *testing.T) {
 	}
 }
 
-// TestChangesOfTheLeader changes the leader all the while that clients of all nodes charge one
-// key. None of them gets an error, and each charge is made once.
+// TestChangesOfTheLeader changes the leader repeatedly while clients of all nodes charge one key.
+// No client gets an error, and each charge is made exactly once.
 func TestChangesOfTheLeader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -114,7 +115,7 @@ func TestChangesOfTheLeader(t *testing.T) {
 			left := l.nodes["a"].dial()
 			l.lead("a")
 			if v := left.ask("CL.THROTTLE", "k", "100000", "1", "60", "0"); v.list[2].int() != 100001-clients*calls*depth {
-				t.Errorf("%d of the limit are left, want %d", v.list[2].int(), 100001-clients*calls*depth)
+				t.Errorf("%d units are left, want %d", v.list[2].int(), 100001-clients*calls*depth)
 			}
 			return
 		case <-ticker.C:
@@ -123,8 +124,8 @@ func TestChangesOfTheLeader(t *testing.T) {
 	}
 }
 
-// changeHands lets another node lead, at times after a while of none, and at times one that knows
-// of it before its engine does.
+// changeHands makes another node the leader. In some rounds there is no leader for a while, and in
+// some the view of the new leader changes before its engine decides.
 func (l *lab) changeHands(i int) {
 	next := l.ids[i%len(l.ids)]
 	if i%3 == 0 {
@@ -139,15 +140,15 @@ func (l *lab) changeHands(i int) {
 	}
 }
 
-// TestNoLeader sees that commands that nobody can run are answered soon: once for all that is in a
-// pipeline, however it is mixed.
+// TestNoLeader checks that commands without a leader fail after leaderPatience, once for the whole
+// pipeline, for any mix of commands.
 func TestNoLeader(t *testing.T) { synctest.Test(t, testNoLeader) }
 
 func testNoLeader(t *testing.T) {
 	l := newPipedLab(t, "a", "b")
 	p := l.nodes["b"].dial()
 	start := time.Now()
-	const n = 15 // so that one read takes them all
+	const n = 15 // few enough for one read
 	go func() {
 		_, _ = io.WriteString(p, strings.Repeat(throttle("k")+ping+request("TTL", "k")+request("FLUSHALL"), n))
 	}()
@@ -160,7 +161,8 @@ func testNoLeader(t *testing.T) {
 	}
 }
 
-// TestNoWayToTheLeader sees that a leader that cannot be reached is tried until one can.
+// TestNoWayToTheLeader checks that connecting to an unreachable leader is retried until it succeeds
+// or times out.
 func TestNoWayToTheLeader(t *testing.T) { synctest.Test(t, testNoWayToTheLeader) }
 
 func testNoWayToTheLeader(t *testing.T) {
@@ -182,7 +184,7 @@ func testNoWayToTheLeader(t *testing.T) {
 	}
 }
 
-// TestOneHop sees that a node passes nothing on that another has passed on.
+// TestOneHop checks that a node does not forward commands that another node has forwarded to it.
 func TestOneHop(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -199,7 +201,7 @@ func TestOneHop(t *testing.T) {
 	l.lead("b")
 	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
 	l.show("b", "b")
-	l.decide("a") // it leads no more and does not know
+	l.decide("a") // it no longer leads, but its view has not changed
 	p.send(throttle("k") + request("DEL", "k") + request("TTL", "k"))
 	p.expect(notLeadingLine + notLeadingLine + notLeadingLine)
 	if l.dialled != 0 {
@@ -207,7 +209,8 @@ func TestOneHop(t *testing.T) {
 	}
 }
 
-// TestChargedMarks marks the replies that report a charge, for a node that asks for that.
+// TestChargedMarks checks that replies that report a charge are marked if the other node has
+// requested it.
 func TestChargedMarks(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -226,8 +229,8 @@ func TestChargedMarks(t *testing.T) {
 	client.fails("ERR unknown subcommand 'CAPA'", "CLIENT", "CAPA", "charged")
 }
 
-// TestLeaderThatDoesNotKnow loses leadership without knowing. What it does not decide any more
-// is passed on once it does know.
+// TestLeaderThatDoesNotKnow makes a node lose leadership before its view changes. Commands that it
+// can no longer decide are forwarded after the change of the view.
 func TestLeaderThatDoesNotKnow(t *testing.T) { synctest.Test(t, testLeaderThatDoesNotKnow) }
 
 func testLeaderThatDoesNotKnow(t *testing.T) {
@@ -240,7 +243,7 @@ func testLeaderThatDoesNotKnow(t *testing.T) {
 	p.expect(strings.Repeat(failure(errNotLeading), 3))
 	p.send(throttle("k") + request("TTL", "k") + throttle("k"))
 	if !eventually(func() bool { return l.nodes["a"].forward.Retries.Load() > 3 }) {
-		t.Error("it is not tried again")
+		t.Error("the command is not retried")
 	}
 	l.decide("b")
 	l.show("b", "b")
@@ -253,8 +256,8 @@ func testLeaderThatDoesNotKnow(t *testing.T) {
 	p.send(throttle("other") + request("TTL", "other"))
 	l.show("a", "")
 	if !eventually(func() bool { return l.nodes["a"].forward.Retries.Load() > 8 }) {
-		t.Error("it is not tried again")
+		t.Error("the command is not retried")
 	}
-	l.lead("a") // again
+	l.lead("a") // a leads again
 	p.expect(five(0, 3, 1, -1, 120) + ":120\r\n")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// watched is a connection that tells when the server has closed its end.
+// watched is a connection that closes a channel when the server closes its end.
 type watched struct {
 	net.Conn
 	closed chan struct{}
@@ -22,9 +22,8 @@ func (c watched) Close() error {
 	return c.Conn.Close()
 }
 
-// FuzzServer sends any bytes to a server of its own, with and without a password. It
-// must not panic, has to let go of the connection once the client has gone, and serves
-// the next one.
+// FuzzServer sends arbitrary bytes to a new server, with and without a password. The server must
+// not panic, must close the connection after the client has closed it, and must serve the next one.
 func FuzzServer(f *testing.F) {
 	for _, row := range protocolRows {
 		f.Add([]byte(row.input), row.guest)
@@ -73,13 +72,13 @@ func FuzzServer(f *testing.F) {
 		_ = near.SetWriteDeadline(time.Now().Add(patience))
 		_, err := near.Write(input)
 		if isTimeout(err) {
-			t.Fatal("the server does not read on")
+			t.Fatal("the server stopped reading")
 		}
 		_ = near.Close()
 		select {
 		case <-server.closed:
 		case <-time.After(patience):
-			t.Fatal("the server does not let go of the connection")
+			t.Fatal("the server does not close the connection")
 		}
 		if n := s.stats.panics.Load(); n != 0 {
 			t.Fatalf("%d handlers panicked", n)
