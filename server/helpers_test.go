@@ -20,14 +20,14 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// patience is how long a test waits for what has to happen. It is far more than it takes.
+// patience is the time that a test waits for an expected event. It is much longer than any event
+// takes.
 const patience = 2 * time.Minute
 
-// fakePatience is patience in fake time.
+// fakePatience is patience for tests in fake time.
 const fakePatience = 24 * time.Hour
 
-// setup says how a test wants its server. The zero value is a server with the default
-// options and a table of its own.
+// setup configures a test server. The zero value means the default options and a new table.
 type setup struct {
 	options   func(o *options.Options)
 	engine    limiter.Engine
@@ -35,19 +35,19 @@ type setup struct {
 	log       *slog.Logger
 	stop      func(save bool)
 	listen    func(ln net.Listener) net.Listener // wraps the listener
-	turns     int                                // 0: there is no bound
+	turns     int                                // 0: unlimited
 }
 
-// testServer is a server that runs on a loopback port until the test ends.
+// testServer is a server that runs on a loopback port until the end of the test.
 type testServer struct {
 	*Server
 	t      testing.TB
 	addr   string
-	ln     net.Listener // where clients connect
-	served chan error   // what Serve has returned
+	ln     net.Listener // for connections of clients
+	served chan error   // receives the result of Serve
 }
 
-// start runs a server with changed options; a nil change leaves the defaults.
+// start starts a server with changed options. A nil change keeps the defaults.
 func start(t testing.TB, change func(o *options.Options)) *testServer {
 	t.Helper()
 	return setup{options: change}.start(t)
@@ -68,7 +68,7 @@ func (u setup) start(t testing.TB) *testServer {
 	return s
 }
 
-// build returns a server that serves nobody yet.
+// build returns a server without listeners.
 func (u setup) build(t testing.TB) *Server {
 	t.Helper()
 	o := options.Default()
@@ -88,23 +88,23 @@ func (u setup) build(t testing.TB) *Server {
 	})
 }
 
-// end shuts the server down, cutting off what does not end by itself.
+// end shuts the server down immediately, and closes connections that are in use.
 func (s *testServer) end() {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = s.Shutdown(now)
 }
 
-// withPassword asks for a password, "secret", which may be guessed as often as a test likes.
+// withPassword sets the password "secret" and disables the limit of failed attempts.
 func withPassword(o *options.Options) { o.RequirePass, o.AuthFailuresPerMinute = "secret", 0 }
 
-// hasty sets the shortest time limits that the options allow.
+// hasty sets the shortest timeouts that the options allow.
 func hasty(o *options.Options) {
 	o.CommandTimeout = time.Second
 	o.WriteTimeout = time.Second
 }
 
-// peer is a client of a server under test. Its methods fail the test.
+// peer is a client of a server under test. Its methods fail the test on errors.
 type peer struct {
 	net.Conn
 	t  testing.TB
@@ -121,7 +121,7 @@ func (s *testServer) dial() *peer {
 	return dial(s.t, s.ln)
 }
 
-// dial returns a client of a listener, of sockets or of pipes.
+// dial connects to a listener of sockets or pipes.
 func dial(t testing.TB, ln net.Listener) *peer {
 	t.Helper()
 	if p, ok := ln.(*pipes); ok {
@@ -135,7 +135,7 @@ func dial(t testing.TB, ln net.Listener) *peer {
 	return newPeer(t, conn)
 }
 
-// greet is dial followed by a PING, so that the connection is known to be served.
+// greet is dial followed by a PING, so that the server is known to serve the connection.
 func (s *testServer) greet() *peer {
 	s.t.Helper()
 	p := s.dial()
@@ -189,7 +189,7 @@ func (p *peer) read() value {
 	return v
 }
 
-// fails sends a command whose reply has to be an error that begins so.
+// fails sends a command and fails the test unless the reply is an error with the given prefix.
 func (p *peer) fails(prefix string, words ...string) {
 	p.t.Helper()
 	if got := p.ask(words...); got.kind != '-' || !strings.HasPrefix(got.text, prefix) {
@@ -197,25 +197,25 @@ func (p *peer) fails(prefix string, words ...string) {
 	}
 }
 
-// closed reads until the connection ends; nothing more may come before.
+// closed reads until the connection is closed, and fails the test if it receives any data.
 func (p *peer) closed() {
 	p.t.Helper()
 	if rest := p.rest(); rest != "" {
-		p.t.Fatalf("got %.300q, want the end of the connection", rest)
+		p.t.Fatalf("got %.300q, want a closed connection", rest)
 	}
 }
 
-// rest returns what comes until the connection ends.
+// rest returns all data received until the connection is closed.
 func (p *peer) rest() string {
 	p.t.Helper()
 	rest, err := io.ReadAll(p.in)
 	if isTimeout(err) {
-		p.t.Fatalf("the connection does not end (after %.300q)", rest)
+		p.t.Fatalf("the connection is not closed (after %.300q)", rest)
 	}
 	return string(rest)
 }
 
-// isTimeout tells a deadline from the ends of a connection: a reset is one of those.
+// isTimeout reports whether err is an expired deadline. A closed or reset connection is not.
 func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
@@ -233,7 +233,7 @@ func (p *peer) info(section string) map[string]string {
 	return fields
 }
 
-// count returns a number of INFO.
+// count returns a numeric field of INFO.
 func (p *peer) count(section, name string) int64 {
 	p.t.Helper()
 	text, found := p.info(section)[name]
@@ -244,16 +244,16 @@ func (p *peer) count(section, name string) int64 {
 	return n
 }
 
-// await asks until a number of INFO is the given one.
+// await polls a numeric field of INFO until it equals want.
 func (p *peer) await(section, name string, want int64) {
 	p.t.Helper()
 	got := int64(-1)
 	if !eventually(func() bool { got = p.count(section, name); return got == want }) {
-		p.t.Fatalf("INFO %s: %s stays %d, want %d", section, name, got, want)
+		p.t.Fatalf("INFO %s: %s is still %d, want %d", section, name, got, want)
 	}
 }
 
-// eventually reports whether a condition comes to hold.
+// eventually reports whether a condition becomes true within patience.
 func eventually(holds func() bool) bool {
 	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(time.Millisecond) {
 		if holds() {
@@ -278,7 +278,7 @@ func throttle(key string) string { return request("CL.THROTTLE", key, "2", "1", 
 // bulk renders a bulk string.
 func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
 
-// five renders the reply of a decision.
+// five renders the reply for a decision.
 func five(limited, limit, remaining, retryAfter, resetAfter int64) string {
 	return fmt.Sprintf("*5\r\n:%d\r\n:%d\r\n:%d\r\n:%d\r\n:%d\r\n", limited, limit, remaining, retryAfter, resetAfter)
 }
@@ -286,7 +286,7 @@ func five(limited, limit, remaining, retryAfter, resetAfter int64) string {
 // failure renders an error reply.
 func failure(err error) string { return "-" + err.Error() + "\r\n" }
 
-// testClock is limiter time that stands still until it is moved.
+// testClock is a limiter clock that the test advances.
 type testClock struct{ now atomic.Uint64 }
 
 func newTestClock() *testClock {
@@ -299,7 +299,7 @@ func (c *testClock) read() uint64 { return c.now.Load() }
 
 func (c *testClock) advance(d time.Duration) { c.now.Add(uint64(d)) }
 
-// startFrozen runs a server whose limiter time is the returned clock.
+// startFrozen starts a server whose limiter uses the returned clock.
 func startFrozen(t testing.TB, change func(o *options.Options)) (*testServer, *testClock) {
 	t.Helper()
 	clock := newTestClock()
@@ -307,13 +307,13 @@ func startFrozen(t testing.TB, change func(o *options.Options)) (*testServer, *t
 	return setup{options: change, engine: table}.start(t), clock
 }
 
-// pipes is a listener whose connections are pipes. Unlike sockets they work with the
-// fake time of package synctest.
+// pipes is a listener whose connections are pipes. Unlike sockets, pipes work with the fake time of
+// package synctest.
 type pipes struct {
 	conns chan net.Conn
 	shut  chan struct{}
 	once  sync.Once
-	port  int // which its address has; 0: none
+	port  int // of its address; 0: not a TCP address
 }
 
 func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), shut: make(chan struct{})} }
@@ -347,7 +347,7 @@ func (l *pipes) connect() net.Conn {
 	return client
 }
 
-// startPiped runs a server on pipes.
+// startPiped starts a server on pipes.
 func (u setup) startPiped(t testing.TB) (*testServer, *pipes) {
 	t.Helper()
 	ln := newPipes()

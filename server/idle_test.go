@@ -6,15 +6,14 @@ import (
 	"testing"
 )
 
-// deepPipeline is a pipeline that makes both buffers of a connection large, and deepReplies what it is
-// answered.
+// deepPipeline is a pipeline that grows both buffers of a connection. deepReplies are its replies.
 var (
 	deepPipeline = strings.Repeat(request("PING", "0123456789"), 3000)
 	deepReplies  = strings.Repeat(bulk("0123456789"), 3000)
 )
 
-// TestIdleBuffers sees that a connection which has sent a deep pipeline counts little when it is idle,
-// and is served as before then.
+// TestIdleBuffers checks that a connection that has sent a deep pipeline releases its buffers when
+// it is idle, and is still served afterwards.
 func TestIdleBuffers(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -24,7 +23,7 @@ func TestIdleBuffers(t *testing.T) {
 		p.send(deepPipeline)
 		p.expect(deepReplies)
 		if !eventually(func() bool { return use.total() <= connectionBytes+keepIdle }) {
-			t.Fatalf("an idle connection counts %d bytes", use.total())
+			t.Fatalf("%d bytes are counted for an idle connection", use.total())
 		}
 	}
 	p.send("*1\r\n$4\r\nPI")
@@ -32,7 +31,8 @@ func TestIdleBuffers(t *testing.T) {
 	p.expect("+PONG\r\n")
 }
 
-// TestIdleBuffers_Incomplete keeps an incomplete command, however long the rest of it takes.
+// TestIdleBuffers_Incomplete checks that an incomplete command is kept, however long its rest is
+// delayed.
 func TestIdleBuffers_Incomplete(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -48,8 +48,8 @@ func TestIdleBuffers_Incomplete(t *testing.T) {
 	p.expect(bulk(word))
 }
 
-// TestIdleBuffers_WhileServed drops buffers again and again while the client is served, and when it
-// leaves.
+// TestIdleBuffers_WhileServed drops buffers repeatedly while the client is served, and while it
+// disconnects.
 func TestIdleBuffers_WhileServed(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -79,7 +79,7 @@ func TestIdleBuffers_WhileServed(t *testing.T) {
 		close(left)
 		<-dropped
 		if n := c.usage.total(); n != 0 {
-			t.Fatalf("client %d has left and counts %d bytes", i, n)
+			t.Fatalf("client %d has disconnected, and %d bytes are still counted", i, n)
 		}
 	}
 }

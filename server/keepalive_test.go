@@ -7,7 +7,8 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// TestKeepAliveFollowsOption asks the system how often it probes a new connection.
+// TestKeepAliveFollowsOption checks that new connections use the interval of the option
+// tcp-keepalive.
 func TestKeepAliveFollowsOption(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(o *options.Options) { o.TCPKeepAlive = 0 })

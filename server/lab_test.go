@@ -18,8 +18,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// lab is a cluster of servers in this process, which share a table. Who leads, and what each
-// knows of that, is what the test says.
+// lab is a cluster of servers in this process that share a table. The test sets the leader, and the
+// leader that each node sees in its view.
 type lab struct {
 	t     testing.TB
 	clock *testClock
@@ -32,21 +32,21 @@ type lab struct {
 	deciding string        // the node whose engine decides; "" for none
 	term     uint64        // of deciding
 	gen      uint64        // of the tickets
-	held     chan struct{} // Await waits until it is closed; nil: it does not
-	lost     error         // what Await returns
+	held     chan struct{} // if not nil, Await blocks until it is closed
+	lost     error         // result of Await
 	awaited  int
 	dialled  int
-	dial     func(ctx context.Context, id string) (net.Conn, error) // nil: as it is
-	admin    []string                                               // what was changed
+	dial     func(ctx context.Context, id string) (net.Conn, error) // nil: connect
+	admin    []string                                               // changes of the cluster, in order
 	adminErr error
 	status   topology.Status
-	far      map[string]topology.Follower // what the leader knows of some nodes; of the others that they are well
-	flushing chan struct{}                // Flush waits until it is closed; nil: it does not
+	far      map[string]topology.Follower // progress of nodes as the leader sees it; other nodes are up to date
+	flushing chan struct{}                // if not nil, Flush blocks until it is closed
 	flushes  int
 	decides  concurrency
 }
 
-// labNode is one of its servers. It is a topology.Cluster, too.
+// labNode is a server of a lab. It implements topology.Cluster.
 type labNode struct {
 	*testServer
 	lab                               *lab
@@ -54,10 +54,10 @@ type labNode struct {
 	clients, cluster, sentinel, peers net.Listener
 	leader                            net.Listener
 	view                              atomic.Pointer[topology.View]
-	known                             chan struct{} // closed with the next view
+	known                             chan struct{} // closed when the view changes
 }
 
-// labEngine is the table as one node sees it.
+// labEngine is the table as one node uses it.
 type labEngine struct {
 	*buckets.Table
 	node *labNode
@@ -65,21 +65,21 @@ type labEngine struct {
 
 const labName = "lab"
 
-// The errors by which a node tells another that it has not run a command.
+// The errors by which a node reports that it has not run a command.
 const (
 	notLeadingLine = "-" + forward.NotLeading + "\r\n"
 	partingLine    = "-" + forward.Parting + "\r\n"
 )
 
-// newLab starts servers of which none leads, and which wait long enough for each other on a machine that is busy. Each
-// has one turn, so that a client that keeps its turn while it waits stops all others.
+// newLab starts servers without a leader. Their timeouts are long, for busy machines. Each has one
+// turn, so that a client that holds its turn while it waits blocks all others.
 func newLab(t testing.TB, ids ...string) *lab {
 	t.Helper()
 	return startLab(t, false, ids)
 }
 
-// newPipedLab starts servers whose connections are pipes, and which wait for each other as the program does: in the
-// fake time of package synctest.
+// newPipedLab starts servers whose connections are pipes. Their timeouts are those of the program,
+// in the fake time of package synctest.
 func newPipedLab(t testing.TB, ids ...string) *lab {
 	t.Helper()
 	return startLab(t, true, ids)
@@ -100,7 +100,7 @@ func startLab(t testing.TB, piped bool, ids []string) *lab {
 	return l
 }
 
-// listen returns a listener of one of the lab's nodes, each of which has another number.
+// listen returns a listener of a node. Its number is unique and sets the port in a piped lab.
 func (l *lab) listen(number int) net.Listener {
 	l.t.Helper()
 	if !l.piped {
@@ -159,13 +159,14 @@ func (n *labNode) member() topology.Member {
 	}
 }
 
-// at returns a client of a face of a node.
+// at returns a client of the given listener of the node.
 func (n *labNode) at(ln net.Listener) *peer {
 	n.t.Helper()
 	return dial(n.t, ln)
 }
 
-// decide makes the engine of one node decide, or that of none.
+// decide makes the engine of one node decide, in a new term if that is another node. An empty id
+// means no node.
 func (l *lab) decide(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,10 +176,10 @@ func (l *lab) decide(id string) {
 	l.deciding = id
 }
 
-// show makes a node know who leads.
+// show sets the leader in the view of a node.
 func (l *lab) show(id, leader string) { l.showAs(id, leader, leader == id) }
 
-// leave makes a node know that it leads, and hands over.
+// leave sets the view of a node to that of a leader that transfers its leadership.
 func (l *lab) leave(id string) { l.showAs(id, id, false) }
 
 func (l *lab) showAs(id, leader string, leading bool) {
@@ -196,7 +197,7 @@ func (l *lab) showAs(id, leader string, leading bool) {
 	close(old)
 }
 
-// lead makes a node decide, and all know that.
+// lead makes the engine of a node decide, and shows all nodes that it leads.
 func (l *lab) lead(id string) {
 	l.decide(id)
 	for _, node := range l.ids {
@@ -214,7 +215,7 @@ func (l *lab) lead(id string) {
 	}
 }
 
-// hold makes Await wait until the returned function is called, with what it then returns.
+// hold makes Await block until release is called. Await then returns lost.
 func (l *lab) hold() (release func(lost error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,21 +229,21 @@ func (l *lab) hold() (release func(lost error)) {
 	}
 }
 
-// lose makes Await fail, or not any more.
+// lose sets the result of Await. A nil error means success.
 func (l *lab) lose(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lost = err
 }
 
-// awaits returns how many calls of Await there were.
+// awaits returns the number of calls of Await.
 func (l *lab) awaits() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.awaited
 }
 
-// next returns a ticket, whose Generation is 0 if the engine of the node does not decide.
+// next returns a ticket. Its Generation is 0 if the engine of the node does not decide.
 func (e labEngine) next() limiter.Ticket {
 	l := e.node.lab
 	l.mu.Lock()
@@ -310,7 +311,7 @@ func (n *labNode) Status() topology.Status {
 	return s
 }
 
-// know makes the leader know something of a node.
+// know sets the progress of a node as the leader sees it.
 func (l *lab) know(id string, f topology.Follower) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -320,7 +321,7 @@ func (l *lab) know(id string, f topology.Follower) {
 	l.far[id] = f
 }
 
-// say changes what nodes count.
+// say sets the status of all nodes.
 func (l *lab) say(status topology.Status) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -347,7 +348,7 @@ func (n *labNode) Hold() bool {
 
 func (n *labNode) Release() {}
 
-// holdFlush makes Flush wait until the returned function is called.
+// holdFlush makes Flush block until release is called.
 func (l *lab) holdFlush() (release func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -361,14 +362,14 @@ func (l *lab) holdFlush() (release func()) {
 	}
 }
 
-// flushed returns how many calls of Flush there were.
+// flushed returns the number of calls of Flush.
 func (l *lab) flushed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.flushes
 }
 
-// anew makes the node that decides do so in another term, of which only those know that are named.
+// anew starts a new term of the deciding node, and updates the views of the known nodes only.
 func (l *lab) anew(id string, known ...string) {
 	l.decide("")
 	l.decide(id)
@@ -392,7 +393,7 @@ func (n *labNode) Dial(ctx context.Context, id string) (net.Conn, error) {
 	return n.lab.connect(ctx, id)
 }
 
-// connect opens a stream to a node, as Dial does.
+// connect opens a stream to a node, like Dial.
 func (l *lab) connect(ctx context.Context, id string) (net.Conn, error) {
 	to := l.nodes[id]
 	if to == nil {
@@ -404,7 +405,7 @@ func (l *lab) connect(ctx context.Context, id string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", to.peers.Addr().String())
 }
 
-// dialWith replaces Dial.
+// dialWith replaces the implementation of Dial.
 func (l *lab) dialWith(dial func(ctx context.Context, id string) (net.Conn, error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/throttledhq/throttled/internal/goroutines"
 )
 
-// TestPanics lets an engine panic in every place it is called from. Only the connection
-// that did it is closed.
+// TestPanics makes the engine panic in each method that commands call. Only the connection that ran
+// the command is closed.
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	var log lockedLog
@@ -27,7 +27,7 @@ func TestPanics(t *testing.T) {
 		for _, command := range commands {
 			p.send(strings.Join(strings.Fields(command), " ") + "\r\n")
 		}
-		// Replies that were not written yet are lost with the connection.
+		// Replies that have not been written are lost with the connection.
 		if got := p.rest(); !strings.HasPrefix(want, got) {
 			t.Errorf("%q: got %q, want %q", commands, got, want)
 		}
@@ -46,12 +46,12 @@ func TestPanics(t *testing.T) {
 	f("+OK\r\n+QUEUED\r\n", "MULTI", "CL.THROTTLE boom 1 1 60", "EXEC")
 	f("+OK\r\n+QUEUED\r\n+QUEUED\r\n", "MULTI", "PING", "TTL boom", "EXEC")
 	if got := log.String(); strings.Count(got, "a command panicked") != int(panics) || !strings.Contains(got, "test: the key boom") {
-		t.Errorf("the log does not tell of the panics: %s", got)
+		t.Errorf("the log does not show the panics: %s", got)
 	}
 }
 
-// TestShutdownFinishesWhatWasRead shuts down while a pipeline is being decided. All of
-// it is answered, nothing that comes later is.
+// TestShutdownFinishesWhatWasRead shuts down while a pipeline is being decided. All commands that
+// have been read are answered, and no later ones.
 func TestShutdownFinishesWhatWasRead(t *testing.T) {
 	t.Parallel()
 	table := buckets.New(buckets.Config{Clock: newTestClock().read, Shards: 8})
@@ -71,7 +71,7 @@ func TestShutdownFinishesWhatWasRead(t *testing.T) {
 	}
 	if conn, err := net.Dial("tcp", s.addr); err == nil {
 		_ = conn.Close()
-		t.Error("connections are taken in while shutting down")
+		t.Error("a connection was accepted during shutdown")
 	}
 	select {
 	case err := <-ended:
@@ -91,8 +91,8 @@ func TestShutdownFinishesWhatWasRead(t *testing.T) {
 	}
 }
 
-// TestShutdownCutsOff ends a server whose client takes no replies, for which there is no
-// time to wait.
+// TestShutdownCutsOff calls Shutdown with a canceled context while a client does not read its
+// replies.
 func TestShutdownCutsOff(t *testing.T) {
 	t.Parallel()
 	f := func(commands string) {
@@ -100,7 +100,7 @@ func TestShutdownCutsOff(t *testing.T) {
 		s := start(t, nil)
 		p := s.greet()
 		go func() { _, _ = p.Write([]byte(commands)) }()
-		p.expect("$") // the reply has begun
+		p.expect("$") // the reply is being written
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
@@ -112,7 +112,7 @@ func TestShutdownCutsOff(t *testing.T) {
 	f(strings.Repeat(request("INFO", "everything"), 20_000))
 }
 
-// TestServeAfterShutdown takes no more listeners.
+// TestServeAfterShutdown checks that Serve fails after Shutdown and closes its listener.
 func TestServeAfterShutdown(t *testing.T) {
 	t.Parallel()
 	s := setup{}.build(t)
@@ -128,11 +128,10 @@ func TestServeAfterShutdown(t *testing.T) {
 	}
 }
 
-// ofServers begins the names of the functions that the goroutines of servers run.
+// ofServers is the prefix of the names of functions that goroutines of a server run.
 const ofServers = "github.com/throttledhq/throttled/server.(*"
 
-// TestNoGoroutineIsLeft looks for goroutines of servers that have ended, in all states
-// that a connection can be in.
+// TestNoGoroutineIsLeft checks that Shutdown leaves no goroutines, with connections in all states.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	before := goroutines.Of(ofServers)
 	for range 3 {
@@ -146,7 +145,7 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 		}
 		s.dial()
 		if len(goroutines.Of(ofServers)) <= len(before) {
-			t.Error("the goroutines of a server that runs are not found")
+			t.Error("the goroutines of a running server are not found")
 		}
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Errorf("Shutdown: %v", err)
@@ -158,14 +157,14 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	goroutines.AwaitEnd(t, ofServers, before)
 }
 
-// TestShutdownOfPipes sees, by synctest, that no goroutine outlives Shutdown.
+// TestShutdownOfPipes checks that no goroutine outlives Shutdown, which synctest detects.
 func TestShutdownOfPipes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ln := setup{}.startPiped(t)
 		idle, stalled, monitor := newPeer(t, ln.connect()), newPeer(t, ln.connect()), newPeer(t, ln.connect())
 		monitor.do("+OK\r\n", "MONITOR")
 		idle.do("+PONG\r\n", "PING")
-		stalled.send(ping) // whose reply nobody takes
+		stalled.send(ping) // its reply is not read
 		ctx, cancel := context.WithTimeout(t.Context(), s.opts.Get().WriteTimeout/2)
 		defer cancel()
 		if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {

@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// TestLimitForms checks the table for what parsing relies on.
+// TestLimitForms checks the invariants of the table that the parser relies on.
 func TestLimitForms(t *testing.T) {
 	word := regexp.MustCompile(`^[a-z]+$`)
 	args := regexp.MustCompile(`^key( [a-z_]+:integer){1,2} [a-z_]+$`)
@@ -35,23 +35,24 @@ func TestLimitForms(t *testing.T) {
 	delete(words, "")
 	for w, n := range words {
 		if n > 1 {
-			t.Errorf("%s means several things", w)
+			t.Errorf("%s is ambiguous", w)
 		}
 	}
 	for k := limiter.Kind(1); k.Known(); k++ {
 		if kinds[k] != 1 {
-			t.Errorf("%d modes ask for %s %s", kinds[k], k, k.Encoding())
+			t.Errorf("%d modes for %s %s, want 1", kinds[k], k, k.Encoding())
 		}
 	}
 	if least != leastSpec {
-		t.Errorf("the shortest limit has %d words, not %d", least, leastSpec)
+		t.Errorf("the shortest limit has %d words, want %d", least, leastSpec)
 	}
 	if limitFormOf([]byte("nonsense")) != nil || limitFormOf(nil) != nil {
-		t.Error("what is no form is found")
+		t.Error("a form is found for an unknown word")
 	}
 }
 
-// TestLimitCommands sees that each form is a command, and how the documents show them.
+// TestLimitCommands checks that each form is a command, and the syntax of each command in the
+// documents.
 func TestLimitCommands(t *testing.T) {
 	r := newRegistry(commandTable(), onRedis)
 	f := func(name string, arity int, want string) {
@@ -74,6 +75,6 @@ func TestLimitCommands(t *testing.T) {
 		"|LEAKY <key> <capacity> <count> <period>"
 	f("cl.all", -6, "<quantity> "+limit+" ["+limit+" ...] [MS]")
 	if len(limitCommands()) != len(limitForms)+1 {
-		t.Errorf("%d commands of %d forms", len(limitCommands()), len(limitForms))
+		t.Errorf("%d commands for %d forms", len(limitCommands()), len(limitForms))
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// TestSizeLimits goes up to each limit of a request, and one beyond it.
+// TestSizeLimits sends requests at each size limit, and one above it.
 func TestSizeLimits(t *testing.T) {
 	t.Parallel()
 	known, guests := start(t, nil), start(t, withPassword)
@@ -52,7 +52,7 @@ func TestSizeLimits(t *testing.T) {
 	accepts(guests, request("ECHO", longest[:16<<10]), failure(errNoAuth))
 	refuses(guests, request("ECHO", longest[:16<<10+1]), "unauthenticated bulk length")
 
-	// A line is measured with its CR, so that a limit of n takes n-1 bytes before CR LF.
+	// The length of a line includes its CR, so that a limit of n accepts n-1 bytes before CR LF.
 	line := longest[:64<<10-len("ECHO x")]
 	accepts(known, "ECHO "+line+"\r\n", bulk(line))
 	refuses(known, "ECHO "+line+"xx\r\n", "too big inline request")
@@ -64,7 +64,7 @@ func TestSizeLimits(t *testing.T) {
 	refuses(guests, request("EXISTS", line[:16<<10], line[:16<<10], line[:16<<10], line[:16<<10]), "request exceeds the query buffer limit")
 }
 
-// TestLimitsFollowOptions changes limits under a connection that is in use.
+// TestLimitsFollowOptions changes limits while a connection is in use.
 func TestLimitsFollowOptions(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -74,7 +74,7 @@ func TestLimitsFollowOptions(t *testing.T) {
 		p := s.greet()
 		before := set.ask("CONFIG", "GET", option).list[1].text
 		set.do("+OK\r\n", "CONFIG", "SET", option, value)
-		p.do("+PONG\r\n", "PING") // a half-read command would be measured by both limits
+		p.do("+PONG\r\n", "PING") // an incomplete command would be measured against both limits
 		p.send(input)
 		p.expect(refused(reason))
 		p.closed()
@@ -89,7 +89,7 @@ func TestLimitsFollowOptions(t *testing.T) {
 	set.fails("ERR CONFIG SET failed", "CONFIG", "SET", "maxclients", "0")
 }
 
-// TestPasswordAtRuntime sets, changes and takes away the password under connections.
+// TestPasswordAtRuntime sets, changes and removes the password while clients are connected.
 func TestPasswordAtRuntime(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -115,7 +115,7 @@ func TestPasswordAtRuntime(t *testing.T) {
 	s.greet()
 }
 
-// TestMaxClients fills all places, is turned away, and takes a place that became free.
+// TestMaxClients fills all connection slots, is refused, and uses a slot that has become free.
 func TestMaxClients(t *testing.T) {
 	t.Parallel()
 	const places = 5
@@ -144,7 +144,7 @@ func TestMaxClients(t *testing.T) {
 	peers[1] = s.greet()
 	turnedAway()
 
-	// Connections that are there stay when the limit is lowered below their number.
+	// Existing connections stay open if the limit is lowered below their number.
 	peers[0].do("+OK\r\n", "CONFIG", "SET", "maxclients", "2")
 	for _, p := range peers {
 		p.do("+PONG\r\n", "PING")
@@ -154,7 +154,7 @@ func TestMaxClients(t *testing.T) {
 	s.greet()
 }
 
-// TestClientLimit sees that the limit never exceeds what the process may open.
+// TestClientLimit checks that clientLimit does not exceed the limit of open files.
 func TestClientLimit(t *testing.T) {
 	t.Parallel()
 	var files syscall.Rlimit
@@ -169,11 +169,11 @@ func TestClientLimit(t *testing.T) {
 	}
 }
 
-// scarce is a listener that is out of descriptors for a while, again and again.
+// scarce is a listener whose Accept fails with the queued errors first.
 type scarce struct {
 	*pipes
 	mu       sync.Mutex
-	failures []error     // what the next calls of Accept return
+	failures []error     // of the next calls of Accept
 	calls    []time.Time // of Accept
 }
 
@@ -190,7 +190,7 @@ func (l *scarce) Accept() (net.Conn, error) {
 	return l.pipes.Accept()
 }
 
-// gaps returns the times between the calls so far, and forgets them.
+// gaps returns the times between the calls so far, and discards them.
 func (l *scarce) gaps() (gaps []time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -209,8 +209,8 @@ func (l *scarce) fail(n int, err error) {
 	}
 }
 
-// TestAcceptBackoff sees that the server waits longer each time instead of spinning, and
-// serves again at once when it can.
+// TestAcceptBackoff checks that the pauses between failed calls of Accept grow, and that a
+// successful call resets them.
 func TestAcceptBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ln := &scarce{pipes: newPipes()}
@@ -252,7 +252,7 @@ func TestAcceptBackoff(t *testing.T) {
 	})
 }
 
-// TestAcceptGivesUp sees that Serve returns once somebody else has closed the listener.
+// TestAcceptGivesUp checks that Serve returns if the listener is closed externally.
 func TestAcceptGivesUp(t *testing.T) {
 	t.Parallel()
 	ln := &scarce{pipes: newPipes()}
@@ -266,7 +266,7 @@ func TestAcceptGivesUp(t *testing.T) {
 	}
 }
 
-// TestShutdownWhileOutOfDescriptors sees that the back-off does not delay the end.
+// TestShutdownWhileOutOfDescriptors checks that the backoff does not delay Shutdown.
 func TestShutdownWhileOutOfDescriptors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ln := &scarce{pipes: newPipes()}
@@ -283,12 +283,12 @@ func TestShutdownWhileOutOfDescriptors(t *testing.T) {
 			t.Errorf("Serve: %v", err)
 		}
 		if took := time.Since(begin); took > firstBackoff {
-			t.Errorf("the end took %v", took)
+			t.Errorf("Shutdown took %v", took)
 		}
 	})
 }
 
-// TestGuesses closes a connection at its tenth wrong password.
+// TestGuesses checks that a connection is closed after maxTries wrong passwords.
 func TestGuesses(t *testing.T) {
 	t.Parallel()
 	s := start(t, withPassword)
@@ -304,7 +304,7 @@ func TestGuesses(t *testing.T) {
 	f("AUTH", "other", "secret")
 	f("HELLO", "3", "AUTH", "default", "bad")
 
-	// RESET does not give new tries, a right password does.
+	// RESET does not restore the tries. A right password does.
 	p := s.dial()
 	for range maxTries - 1 {
 		p.do(failure(errWrongPass), "AUTH", "bad")

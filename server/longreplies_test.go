@@ -13,7 +13,7 @@ var longReplies = [][]string{
 	{"PUBSUB", "CHANNELS"}, {"PUBSUB", "NUMPAT"}, {"SCAN", "0"}, {"SLOWLOG", "GET"},
 }
 
-// takeLong takes the place of all long replies that may be made at a time.
+// takeLong occupies all slots for concurrent long replies.
 func (s *testServer) takeLong() (release func()) {
 	for range maxLong {
 		s.clientMemory.long <- struct{}{}
@@ -25,7 +25,7 @@ func (s *testServer) takeLong() (release func()) {
 	}
 }
 
-// TestLongRepliesWait sees that no more long replies are made at a time than may be.
+// TestLongRepliesWait checks that commands with long replies wait for a free slot.
 func TestLongRepliesWait(t *testing.T) {
 	for _, call := range longReplies {
 		synctest.Test(t, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestLongRepliesWait(t *testing.T) {
 			go func() { answered <- p.ask(call...) }()
 			synctest.Wait()
 			if len(answered) > 0 {
-				t.Errorf("%q does not wait", call)
+				t.Errorf("%q does not wait for a slot", call)
 			}
 			release()
 			if got := <-answered; got.kind == '-' {
@@ -46,8 +46,8 @@ func TestLongRepliesWait(t *testing.T) {
 	}
 }
 
-// TestLongReplies_NoLeader has clients wait for a leader that does not answer. They take no place of
-// those whose commands run here.
+// TestLongReplies_NoLeader checks that commands that wait for an unreachable leader occupy no slots
+// for long replies.
 func TestLongReplies_NoLeader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -65,7 +65,7 @@ func TestLongReplies_NoLeader(t *testing.T) {
 	}
 }
 
-// TestLongReplies_NoCommit does the same on a leader whose log commits nothing.
+// TestLongReplies_NoCommit checks the same on a leader that cannot commit.
 func TestLongReplies_NoCommit(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -75,8 +75,8 @@ func TestLongReplies_NoCommit(t *testing.T) {
 	listWhileScansWait(t, l.nodes["a"])
 }
 
-// listWhileScansWait makes as many commands wait for the cluster as may have long replies at a time, and checks that
-// another such command is answered meanwhile.
+// listWhileScansWait makes as many commands wait for the cluster as there are slots for long
+// replies, and checks that another such command is answered meanwhile.
 func listWhileScansWait(t *testing.T, s *labNode) {
 	t.Helper()
 	for range maxLong {
@@ -90,7 +90,7 @@ func listWhileScansWait(t *testing.T, s *labNode) {
 	}
 }
 
-// awaiting returns how many clients wait for the cluster.
+// awaiting returns the number of clients that wait for the cluster.
 func (s *testServer) awaiting() (n int) {
 	for _, c := range s.snapshot() {
 		n += countTrue(c.awaiting.Load())
@@ -98,7 +98,7 @@ func (s *testServer) awaiting() (n int) {
 	return n
 }
 
-// TestLongReplies_Closed closes a client that waits until others have been answered.
+// TestLongReplies_Closed kills a client that waits for a slot.
 func TestLongReplies_Closed(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -107,7 +107,7 @@ func TestLongReplies_Closed(t *testing.T) {
 	id := p.id()
 	p.send(request("KEYS", "*"))
 	if !eventually(func() bool { return s.snapshot()[0].lastCommand() == "keys" }) {
-		t.Fatal("KEYS does not begin")
+		t.Fatal("KEYS did not start")
 	}
 	other.do(":1\r\n", "CLIENT", "KILL", "ID", id)
 	p.closed()

@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// fixedUsage is an engine that tells of a usage of its own.
+// fixedUsage is an engine that reports a fixed usage.
 type fixedUsage struct {
 	limiter.Engine
 	usage limiter.Usage
@@ -19,8 +19,8 @@ type fixedUsage struct {
 
 func (e fixedUsage) Usage() limiter.Usage { return e.usage }
 
-// TestMemoryReportsAgree fills a table, and compares what INFO memory, MEMORY STATS and
-// MEMORY USAGE of all keys say.
+// TestMemoryReportsAgree fills a table, and compares INFO memory, MEMORY STATS, and the sum of
+// MEMORY USAGE over all keys.
 func TestMemoryReportsAgree(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, nil)
@@ -38,7 +38,7 @@ func TestMemoryReportsAgree(t *testing.T) {
 			"used_memory_overhead": usage.Bytes - sum, "used_memory_startup": 0,
 		} {
 			if info[name] != strconv.FormatInt(want, 10) {
-				t.Errorf("%d keys: INFO shows %s of %s, want %d", keys, name, info[name], want)
+				t.Errorf("%d keys: INFO: %s is %s, want %d", keys, name, info[name], want)
 			}
 		}
 		stats := p.ask("MEMORY", "STATS")
@@ -48,7 +48,7 @@ func TestMemoryReportsAgree(t *testing.T) {
 			"startup.allocated": 0, "replication.backlog": 0, "clients.slaves": 0, "aof.buffer": 0,
 		} {
 			if got, found := stats.field(name); !found || got.int() != want {
-				t.Errorf("%d keys: MEMORY STATS shows %s of %s, want %d", keys, name, got, want)
+				t.Errorf("%d keys: MEMORY STATS: %s is %s, want %d", keys, name, got, want)
 			}
 		}
 		if sum > usage.Bytes || (sum > 0) != (count > 0) {
@@ -57,7 +57,7 @@ func TestMemoryReportsAgree(t *testing.T) {
 	}
 }
 
-// usageOfAll adds up what MEMORY USAGE says of all keys.
+// usageOfAll returns the number of keys and the sum of MEMORY USAGE over all of them.
 func usageOfAll(p *peer) (sum, count int64) {
 	for cursor := "0"; ; {
 		step := p.ask("SCAN", cursor, "COUNT", "1000").list
@@ -71,7 +71,7 @@ func usageOfAll(p *peer) (sum, count int64) {
 	}
 }
 
-// TestMemoryStatsTypes reads the percentages in both versions of the protocol.
+// TestMemoryStatsTypes checks the types of the percentages in both versions of the protocol.
 func TestMemoryStatsTypes(t *testing.T) {
 	t.Parallel()
 	p := setup{engine: fixedUsage{usage: limiter.Usage{Keys: 3, Bytes: 1000, Peak: 4000, Dataset: 375}}}.start(t).dial()
@@ -100,7 +100,7 @@ func TestMemoryStatsTypes(t *testing.T) {
 	}
 }
 
-// TestHeapIsCounted sees that each measure of the process contains the one before.
+// TestHeapIsCounted checks that each memory measure of the process includes the previous one.
 func TestHeapIsCounted(t *testing.T) {
 	m := start(t, nil).memoryUse()
 	if m.heap.allocated <= 0 || m.heap.active < m.heap.allocated || m.heap.resident < m.heap.active {
@@ -110,7 +110,7 @@ func TestHeapIsCounted(t *testing.T) {
 		t.Errorf("the process takes %d of %d bytes", m.rss, systemBytes())
 	}
 	if n := numberIn("/nonexistent", 0) + numberIn("/proc/self/statm", 99) + numberIn("/proc/meminfo", 0); n != 0 {
-		t.Errorf("what is no number is read as %d", n)
+		t.Errorf("missing numbers are read as %d, want 0", n)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestMemoryDoctor(t *testing.T) {
 		got := diagnose(&m, &o)
 		for i := range max(len(got), len(want)) {
 			if len(got) != len(want) || !strings.Contains(got[i], want[i]) {
-				t.Errorf("%+v: the doctor says %q, want %q", m, got, want)
+				t.Errorf("%+v: got %q, want %q", m, got, want)
 				return
 			}
 		}
@@ -154,12 +154,12 @@ func TestMemoryDoctor(t *testing.T) {
 	f(memoryUse{Usage: limiter.Usage{Bytes: 95, Peak: 900, Evicted: 1}}, 100, "nearly reached", "evicted", "once took")
 }
 
-// TestMemoryCommands runs those that answer in words.
+// TestMemoryCommands runs the subcommands of MEMORY that reply with text.
 func TestMemoryCommands(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()
 	if got := p.ask("MEMORY", "DOCTOR").text; !strings.HasPrefix(got, "There is nothing to remark: 0 keys") {
-		// Other tests share the process, which may be large.
+		// Other tests run in the same process, so its memory may be large.
 		if !strings.HasPrefix(got, "The process takes") {
 			t.Errorf("MEMORY DOCTOR: %q", got)
 		}
@@ -174,7 +174,7 @@ func TestMemoryCommands(t *testing.T) {
 	p.do("+OK\r\n", "MEMORY", "PURGE")
 	const cycles = "/gc/cycles/forced:gc-cycles "
 	if after := p.ask("MEMORY", "MALLOC-STATS").text; numberBehind(t, after, cycles) <= numberBehind(t, before, cycles) {
-		t.Error("MEMORY PURGE collects nothing")
+		t.Error("MEMORY PURGE runs no garbage collection")
 	}
 	p.do("+OK\r\n", "MULTI")
 	p.do("+QUEUED\r\n", "MEMORY", "PURGE")
@@ -187,7 +187,7 @@ func numberBehind(t *testing.T, text, label string) int64 {
 	digits, _, _ := strings.Cut(rest, "\n")
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if !found || err != nil {
-		t.Fatalf("no number stands behind %q: %v", label, err)
+		t.Fatalf("no number after %q: %v", label, err)
 	}
 	return n
 }

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// shownBy returns the words of a line that MONITOR shows, as they stand there.
+// shownBy returns the quoted words in a line of MONITOR.
 func shownBy(t *testing.T, line value) string {
 	t.Helper()
 	m := regexp.MustCompile(`^[0-9]+\.[0-9]{6} \[0 127\.0\.0\.1:[0-9]+\] (.*)$`).FindStringSubmatch(line.text)
 	if line.kind != '+' || m == nil {
-		t.Fatalf("the monitor got %s", line)
+		t.Fatalf("MONITOR shows %s", line)
 	}
 	return m[1]
 }
 
-// TestMonitorFeed shows commands as they run: those of transactions too, without
-// passwords, and none that is for administrators or refused.
+// TestMonitorFeed checks that MONITOR shows commands as they run, including those of transactions,
+// and hides passwords. It omits administrative and refused commands.
 func TestMonitorFeed(t *testing.T) {
 	t.Parallel()
 	s := start(t, withPassword)
@@ -67,8 +67,8 @@ func TestMonitorFeed(t *testing.T) {
 	p.await("clients", "monitor_clients", 0)
 }
 
-// TestMonitorsOwnCommands sees that a monitor goes on being answered, also when it has
-// had nothing to see for longer than its writes may take.
+// TestMonitorsOwnCommands checks that a monitor's own commands are answered, even if it has
+// received nothing for longer than write-timeout.
 func TestMonitorsOwnCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ln := setup{}.startPiped(t)
@@ -89,8 +89,8 @@ func TestMonitorsOwnCommands(t *testing.T) {
 	})
 }
 
-// TestSlowMonitors lets monitors read nothing. Others do not wait for them; they are
-// closed when a write or the queue of their feed takes too much.
+// TestSlowMonitors opens monitors that do not read. Other clients do not wait for them. They are
+// closed if a write takes longer than write-timeout, or if their feed is full.
 func TestSlowMonitors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ln := setup{}.startPiped(t)
@@ -115,7 +115,7 @@ func TestSlowMonitors(t *testing.T) {
 		left(0)
 
 		watch()
-		long := strings.Repeat("\x00", 400<<10) // shown as four times as many bytes
+		long := strings.Repeat("\x00", 400<<10) // quoted in four times as many bytes
 		for range feedQueue / (4 * len(long)) {
 			p.do(":0\r\n", "EXISTS", long)
 		}
@@ -128,8 +128,8 @@ func TestSlowMonitors(t *testing.T) {
 	})
 }
 
-// TestMonitorWithoutReplies mutes the connection: neither is anything repeated that has
-// been answered, nor does the connection break.
+// TestMonitorWithoutReplies runs MONITOR while replies are disabled. No earlier reply is repeated,
+// and the connection stays usable.
 func TestMonitorWithoutReplies(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -143,7 +143,7 @@ func TestMonitorWithoutReplies(t *testing.T) {
 	s.greet().await("stats", "handler_panics", 0)
 }
 
-// TestMonitorInTransaction refuses to begin a feed where no other client may run.
+// TestMonitorInTransaction checks that MONITOR is refused in a transaction.
 func TestMonitorInTransaction(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -156,7 +156,7 @@ func TestMonitorInTransaction(t *testing.T) {
 	p.await("clients", "monitor_clients", 0)
 }
 
-// TestManyMonitors begins and ends feeds while commands run.
+// TestManyMonitors opens and closes monitors while commands run.
 func TestManyMonitors(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// announced returns what is told when b takes over from a.
+// announced returns the message that is published when b replaces a as the leader.
 func (l *lab) announced() string {
 	return fmt.Sprintf("mymaster 127.0.0.1 %d 127.0.0.1 %d", l.nodes["a"].member().LeaderPort, l.nodes["b"].member().LeaderPort)
 }
@@ -20,8 +20,8 @@ func texts(kind byte, words ...string) string {
 	return b.String()
 }
 
-// TestSwitchMaster tells subscribers, in both versions of the protocol and on all faces, that
-// another node leads: on the channel of Sentinel and on the one without its sign.
+// TestSwitchMaster checks that subscribers on all ports, in both versions of the protocol, are
+// notified of a new leader on the channels +switch-master and switch-master.
 func TestSwitchMaster(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
@@ -79,12 +79,13 @@ func TestSwitchMaster(t *testing.T) {
 	reset.do("+PONG\r\n", "PING")
 	told[0].do(texts('*', "pong", ""), "PING")
 	told[1].do("+PONG\r\n", "PING")
-	l.show("c", "") // nothing is told of a leader that comes back
+	l.show("c", "") // no message if the same leader returns
 	l.show("c", "b")
 	told[0].do(texts('*', "pong", ""), "PING")
 }
 
-// TestSlowReader closes a subscriber that does not read, and goes on telling the others.
+// TestSlowReader checks that a subscriber that does not read is closed, and that the others are
+// still notified.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -97,7 +98,7 @@ func TestSlowReader(t *testing.T) {
 	for c, r := range n.news.readers {
 		if c.conn.RemoteAddr().String() == slow.LocalAddr().String() {
 			r.feed.mu.Lock()
-			r.feed.queue.push(make([]byte, feedQueue)) // which nobody has been told to take
+			r.feed.queue.push(make([]byte, feedQueue)) // without waking the goroutine that writes it
 			r.feed.mu.Unlock()
 		}
 	}
@@ -105,6 +106,6 @@ func TestSlowReader(t *testing.T) {
 	l.show("a", "b")
 	p.expect(texts('*', "message", "switch-master", l.announced()))
 	if got := slow.rest(); strings.Contains(got, "message") {
-		t.Errorf("the slow reader got %d bytes", len(got))
+		t.Errorf("the slow subscriber got %d bytes", len(got))
 	}
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// TestSlowlog remembers what took long: here everything.
+// TestSlowlog checks the entries of the slow log with a threshold of 0.
 func TestSlowlog(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(o *options.Options) { o.SlowlogLogSlowerThan, o.SlowlogMaxLen = -1, 10 })
 	p, admin := s.dial(), s.dial()
-	// newest returns the entries, the newest first, and forgets them.
+	// newest returns the entries, newest first, and clears the log.
 	newest := func() []value {
 		t.Helper()
 		entries := admin.ask("SLOWLOG", "GET", "-1").list
@@ -33,10 +33,10 @@ func TestSlowlog(t *testing.T) {
 		t.Helper()
 		newest()
 		p.ask(words...)
-		// The first entry is the CONFIG SET of newest, which is slow once it is done.
+		// The oldest entry is the CONFIG SET in newest, which applies the threshold to itself.
 		entries := newest()
 		if len(entries) == 0 || strings.Join(entries[0].list[3].words(), " ") != want {
-			t.Errorf("%.60q is remembered as %s, want %s", words, entries, want)
+			t.Errorf("%.60q is logged as %s, want %s", words, entries, want)
 		}
 	}
 	f("PING", "PING")
@@ -52,22 +52,22 @@ func TestSlowlog(t *testing.T) {
 	p.do("+OK\r\n", "CLIENT", "SETNAME", "me")
 	entry := newest()[0].list
 	if len(entry) != 6 || entry[4].text != p.LocalAddr().String() || entry[5].text != "me" {
-		t.Errorf("an entry is %s", entry)
+		t.Errorf("got the entry %s", entry)
 	}
 	if at := entry[1].int(); at < time.Now().Unix()-60 || at > time.Now().Unix() || entry[2].int() < 0 {
-		t.Errorf("an entry is of %d, and took %d", at, entry[2].int())
+		t.Errorf("the entry has the time %d and the duration %d", at, entry[2].int())
 	}
 
-	// EXEC itself is not remembered, what it runs is.
+	// EXEC is not logged, but the commands that it runs are.
 	p.do("+OK\r\n", "MULTI")
 	p.do("+QUEUED\r\n", "ECHO", "x")
 	newest()
 	p.do("*1\r\n$1\r\nx\r\n", "EXEC")
 	if got := newest(); strings.Join(got[0].list[3].words(), " ") != "ECHO x" {
-		t.Errorf("a transaction is remembered as %s", got)
+		t.Errorf("a transaction is logged as %s", got)
 	}
 
-	// Only the newest are kept, and their numbers go on.
+	// Only the newest entries are kept, and their ids keep increasing.
 	for range 25 {
 		p.do("+PONG\r\n", "PING")
 	}
@@ -80,13 +80,13 @@ func TestSlowlog(t *testing.T) {
 		ids = append(ids, e.list[0].int())
 	}
 	if len(ids) != 3 || ids[0] != ids[1]+1 || ids[1] != ids[2]+1 {
-		t.Errorf("the entries are numbered %d", ids)
+		t.Errorf("the entries have the ids %d", ids)
 	}
 	admin.fails("ERR count", "SLOWLOG", "GET", "-2")
 	admin.fails("ERR count", "SLOWLOG", "GET", "x")
 }
 
-// TestLatency samples a decision that takes long, in fake time, so that nothing else does.
+// TestLatency samples a slow decision. In fake time, no other command is slow.
 func TestLatency(t *testing.T) { synctest.Test(t, testLatency) }
 
 func testLatency(t *testing.T) {
@@ -127,11 +127,11 @@ func testLatency(t *testing.T) {
 		t.Errorf("LATENCY HISTOGRAM counts %s", bounds)
 	}
 	if got := admin.ask("LATENCY", "HISTOGRAM", "get", "echo"); len(got.list) != 0 {
-		t.Errorf("LATENCY HISTOGRAM of what did not run: %s", got)
+		t.Errorf("LATENCY HISTOGRAM of commands that did not run: %s", got)
 	}
 }
 
-// clientLine returns the fields of a line of CLIENT LIST.
+// clientLine returns the fields in a line of CLIENT LIST.
 func clientLine(line string) map[string]string {
 	fields := map[string]string{}
 	for _, field := range strings.Fields(line) {
@@ -141,7 +141,7 @@ func clientLine(line string) map[string]string {
 	return fields
 }
 
-// TestClientList describes connections in all states.
+// TestClientList checks CLIENT LIST for connections in all states.
 func TestClientList(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -202,7 +202,7 @@ func TestClientList(t *testing.T) {
 	}
 }
 
-// TestClientKill closes connections by every filter.
+// TestClientKill closes connections with each filter of CLIENT KILL.
 func TestClientKill(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -240,7 +240,7 @@ func TestClientKill(t *testing.T) {
 	self.expect("+OK\r\n")
 	self.closed()
 
-	// A victim that neither reads nor writes is closed as well.
+	// A client that neither reads nor writes is closed too.
 	killer = s.dial()
 	deaf := s.connect().(*net.TCPConn)
 	_ = deaf.SetReadBuffer(4 << 10)
@@ -251,7 +251,7 @@ func TestClientKill(t *testing.T) {
 	_ = deaf.Close()
 }
 
-// TestCounters sees that INFO counts what happens, and that RESETSTAT begins anew.
+// TestCounters checks the counters in INFO, and that CONFIG RESETSTAT resets them.
 func TestCounters(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, nil)

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// manner is a way to send the bytes of a row.
+// manner is a way to write the bytes of a row.
 type manner struct {
 	name  string
 	fits  func(row *protocolRow) bool
-	spell func(row *protocolRow) [][]string // the pieces to write, for each connection
-	ahead bool                              // a PING goes first
+	spell func(row *protocolRow) [][]string // the chunks to write, for each connection
+	ahead bool                              // a PING precedes the row
 }
 
-// behind follows every row. Nothing of it may be answered once the connection is closed.
+// behind follows every row. It is not answered if the row closes the connection.
 const behind = ping + "*1\r\n$4\r\nQUIT\r\n"
 
-const shortRow = 120 // bytes of a row that is cut at every place
+const shortRow = 120 // bytes; longer rows are not cut at every position
 
 var manners = []manner{
 	{
@@ -49,8 +49,8 @@ var manners = []manner{
 	},
 }
 
-// TestProtocolRows sends every row in every manner, over sockets and over pipes, where
-// each write is one read of the server.
+// TestProtocolRows sends every row in every manner, over sockets and over pipes. On a pipe, the
+// server reads each write separately.
 func TestProtocolRows(t *testing.T) {
 	if len(protocolRows) != 89 {
 		t.Fatalf("%d rows, want 89", len(protocolRows))
@@ -73,7 +73,7 @@ func TestProtocolRows(t *testing.T) {
 	})
 	for _, s := range []*testServer{known, guests, pipedKnown, pipedGuests} {
 		if keys := s.engine.Usage().Keys; keys != 0 {
-			t.Errorf("%d keys came into being, want none", keys)
+			t.Errorf("%d keys were created, want none", keys)
 		}
 		if panics := s.stats.panics.Load(); panics != 0 {
 			t.Errorf("%d handlers panicked", panics)
@@ -82,10 +82,10 @@ func TestProtocolRows(t *testing.T) {
 	known.greet()
 }
 
-// connect is dial without a peer around it.
+// connect is dial without a peer.
 func (s *testServer) connect() net.Conn { return s.dial().Conn }
 
-// runRow sends a row in all manners.
+// runRow sends a row in every applicable manner.
 func runRow(t *testing.T, row *protocolRow, over string, connect func() net.Conn) {
 	for _, m := range manners {
 		if m.fits != nil && !m.fits(row) {
@@ -103,7 +103,7 @@ func runRow(t *testing.T, row *protocolRow, over string, connect func() net.Conn
 	}
 }
 
-// exchange writes pieces and returns all that comes until the connection ends.
+// exchange writes chunks and returns all data received until the connection is closed.
 func exchange(conn net.Conn, pieces []string) (string, error) {
 	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
@@ -112,18 +112,18 @@ func exchange(conn net.Conn, pieces []string) (string, error) {
 	go func() {
 		for _, piece := range pieces {
 			if _, err := io.WriteString(conn, piece); err != nil {
-				return // refused already; what counts is what has been answered
+				return // the connection is already closed; only the replies matter
 			}
 		}
 	}()
 	got, err := io.ReadAll(conn)
 	if isTimeout(err) {
-		return "", fmt.Errorf("the connection does not end (after %.300q)", got)
+		return "", fmt.Errorf("the connection is not closed (after %.300q)", got)
 	}
 	return string(got), nil
 }
 
-// replies returns all that a row and what surrounds it are answered with.
+// replies returns the expected replies to a row and to the commands around it.
 func (row *protocolRow) replies(ahead bool) string {
 	pong := func(known bool) string {
 		if row.guest && !known {
@@ -141,7 +141,7 @@ func (row *protocolRow) replies(ahead bool) string {
 	return all
 }
 
-// answered reports whether what came is what the row wants.
+// answered reports whether the received data matches the row.
 func (row *protocolRow) answered(got string, ahead bool) bool {
 	want := row.replies(ahead)
 	if row.end == cut {
@@ -151,8 +151,8 @@ func (row *protocolRow) answered(got string, ahead bool) bool {
 	return regexp.MustCompile("^" + pattern + "$").MatchString(got)
 }
 
-// TestProtocolErrorIsLast sees that a client which goes on sending, and reads only then,
-// still gets the reason.
+// TestProtocolErrorIsLast checks that a client that keeps sending before it reads still receives
+// the error.
 func TestProtocolErrorIsLast(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()
@@ -161,8 +161,7 @@ func TestProtocolErrorIsLast(t *testing.T) {
 	p.closed()
 }
 
-// TestFailedHelloChangesNothing sees that the protocol stays RESP2 behind a HELLO 3 that
-// was refused.
+// TestFailedHelloChangesNothing checks that the protocol remains RESP2 after a HELLO 3 that fails.
 func TestFailedHelloChangesNothing(t *testing.T) {
 	t.Parallel()
 	f := func(change func(s *testServer) *peer, words ...string) {
@@ -190,7 +189,7 @@ func TestFailedHelloChangesNothing(t *testing.T) {
 	f(known, "HELLO", "4")
 }
 
-// TestEmptyRequestsLeaveNoState repeats what asks for nothing between commands of all kinds.
+// TestEmptyRequestsLeaveNoState sends empty requests between commands of all kinds.
 func TestEmptyRequestsLeaveNoState(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()

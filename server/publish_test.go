@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPublish delivers messages to each subscription that matches, in both versions of the protocol.
+// TestPublish delivers messages to each matching subscription, in both versions of the protocol.
 func TestPublish(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -31,8 +31,8 @@ func TestPublish(t *testing.T) {
 	modern.do("+PONG\r\n", "PING")
 }
 
-// TestPublish_Own has a client publish on a channel that it has subscribed to just before, in the
-// same pipeline: the message precedes the reply to PUBLISH, and follows that to EXEC.
+// TestPublish_Own publishes to the client's own subscription, in the pipeline that creates it. The
+// message precedes the reply to PUBLISH, and follows the reply to EXEC.
 func TestPublish_Own(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()
@@ -44,8 +44,8 @@ func TestPublish_Own(t *testing.T) {
 	p.expect("+OK\r\n" + strings.Repeat("+QUEUED\r\n", 3) + "*3\r\n:1\r\n+OK\r\n+PONG\r\n" + message)
 }
 
-// TestPublish_AfterConfirmation publishes as soon as a subscription is confirmed, on a connection
-// that has subscribed before. No message may be lost.
+// TestPublish_AfterConfirmation publishes immediately after a subscription is confirmed, on a
+// connection with earlier subscriptions. No message may be lost.
 func TestPublish_AfterConfirmation(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -58,7 +58,7 @@ func TestPublish_AfterConfirmation(t *testing.T) {
 	}
 }
 
-// TestPublish_Bounds closes clients that make the server hold more than it may.
+// TestPublish_Bounds checks that clients are closed if their messages exceed the memory limit.
 func TestPublish_Bounds(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -81,7 +81,7 @@ func TestPublish_Bounds(t *testing.T) {
 	greedy.closed()
 }
 
-// TestPublish_Switch keeps clients from announcing a new leader to others.
+// TestPublish_Switch checks that clients cannot publish on the channels that announce a new leader.
 func TestPublish_Switch(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -99,7 +99,7 @@ func TestPublish_Switch(t *testing.T) {
 	watcher.do(texts('*', "pong", ""), "PING")
 }
 
-// TestPublish_Counts counts channels and patterns that have subscribers, each once.
+// TestPublish_Counts checks that PUBSUB counts each channel and pattern with subscribers once.
 func TestPublish_Counts(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -119,21 +119,21 @@ func TestPublish_Counts(t *testing.T) {
 	p.do("*6\r\n"+bulk("b")+":2\r\n"+bulk("x")+":0\r\n"+bulk("b")+":2\r\n", "PUBSUB", "NUMSUB", "b", "x", "b")
 }
 
-// TestReadersAreShared sees that the readers are copied only after they have changed.
+// TestReadersAreShared checks that the readers are copied only after a change.
 func TestReadersAreShared(t *testing.T) {
 	t.Parallel()
 	n := news{}
 	c := &client{channels: subscriptions{channels: []string{"a"}}}
 	n.tune(c)
 	first := n.all()
-	n.remove(&client{}) // which is none of them
+	n.remove(&client{}) // not a reader
 	if second := n.all(); reflect.ValueOf(second).Pointer() != reflect.ValueOf(first).Pointer() {
-		t.Error("the readers are copied although none has changed")
+		t.Error("the readers are copied without a change")
 	}
 	c.channels.channels = append(c.channels.channels, "b")
 	n.tune(c)
 	if got := n.all()[c].channels; len(got) != 2 || len(first[c].channels) != 1 {
-		t.Errorf("tuned to %q, and before to %q", got, first[c].channels)
+		t.Errorf("the channels are %q, before %q", got, first[c].channels)
 	}
 	n.remove(c)
 	if got := n.all(); len(got) != 0 {

@@ -8,7 +8,7 @@ import (
 	"weak"
 )
 
-// TestDropSubscriptions drops names from a list that others read.
+// TestDropSubscriptions drops names from a list that is shared with readers.
 func TestDropSubscriptions(t *testing.T) {
 	t.Parallel()
 	list := []string{"a", "b", "c"}
@@ -20,13 +20,13 @@ func TestDropSubscriptions(t *testing.T) {
 		}
 		_ = append(s.channels, "e")
 		if got := strings.Join(list, " "); got != "a b c" {
-			t.Fatalf("without %s: the list changes to %q", names, got)
+			t.Fatalf("without %s: the list is changed to %q", names, got)
 		}
 	}
 }
 
-// TestDroppedSubscriptionsAreFreed drops a name while others are kept, which are all that is
-// counted.
+// TestDroppedSubscriptionsAreFreed checks that a dropped name is freed while others are kept, since
+// only the kept names are counted.
 func TestDroppedSubscriptionsAreFreed(t *testing.T) {
 	t.Parallel()
 	var s subscriptions
@@ -37,12 +37,12 @@ func TestDroppedSubscriptionsAreFreed(t *testing.T) {
 	s.drop(false, []string{strings.Repeat("a", maxName)})
 	runtime.GC()
 	if first.Value() != nil {
-		t.Error("a name that is dropped is kept in memory")
+		t.Error("a dropped name is kept in memory")
 	}
 	runtime.KeepAlive(&s)
 }
 
-// TestUnsubscribe confirms each name, with what is left then.
+// TestUnsubscribe checks that each name is confirmed with the number of remaining subscriptions.
 func TestUnsubscribe(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil).dial()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestResetConnections lets clients send what is not answered and reset the connection at
-// once, so that the news of it comes with the bytes. None of them may stay behind.
+// TestResetConnections sends bytes without a reply and resets the connection immediately, so that
+// the server receives the bytes and the reset together. No connection may be left.
 func TestResetConnections(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -28,8 +28,8 @@ func TestResetConnections(t *testing.T) {
 	s.greet().await("clients", "connected_clients", 1)
 }
 
-// TestKeysIsBounded refuses a reply that would take more than its bound, and KEYS where
-// others would wait for it.
+// TestKeysIsBounded checks that KEYS is refused if its reply exceeds the limit, and in a
+// transaction, where other clients would wait for it.
 func TestKeysIsBounded(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// ending is how a connection stands behind a row.
+// ending is the state of the connection after a row.
 type ending uint8
 
 const (
 	open   ending = iota // the next command is answered
-	closed               // the reply is the last thing that comes
-	cut                  // closed at once; replies that are not yet written are dropped
+	closed               // closed after the reply
+	cut                  // closed immediately; unwritten replies are dropped
 )
 
-// protocolRow is what one client sends in place of, or in the form of, a command, and
-// what it gets. The numbers are those of the project's list of bad inputs.
+// protocolRow is an input of one client and the expected result. The ids are those of the project's
+// list of bad inputs.
 type protocolRow struct {
 	id    string
-	guest bool // the server asks for a password, "secret", and the client has not given it
-	known bool // a guest has given the password by the end of the row
+	guest bool // the server has the password "secret", and the client is not authenticated
+	known bool // the client has authenticated by the end of the row
 	input string
 	want  string // all replies; "<n>" stands for a number
 	end   ending
@@ -27,10 +27,10 @@ type protocolRow struct {
 
 const ping = "*1\r\n$4\r\nPING\r\n"
 
-// refused is the reply to what breaks the protocol.
+// refused renders the reply to a protocol error.
 func refused(reason string) string { return "-ERR Protocol error: " + reason + "\r\n" }
 
-// unknown is the reply to a command that does not exist.
+// unknown renders the reply to an unknown command.
 func unknown(name string, args ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "-ERR unknown command '%s', with args beginning with: ", name)
@@ -50,17 +50,17 @@ var (
 	ones = strings.Repeat("1", 70000)
 )
 
-// protocolRows are the ways to get the protocol right or wrong. Where this server is
-// stricter than Redis, that is what the row says.
+// protocolRows are valid and invalid inputs of the protocol. Rows where this server is stricter
+// than Redis expect the stricter result.
 var protocolRows = []protocolRow{
-	// Requests that ask for nothing.
+	// Empty requests.
 	{id: "P1", input: "\r\n"},
 	{id: "P2", input: strings.Repeat("\r\n", 1000) + "PING\r\n", want: "+PONG\r\n"},
 	{id: "P3", input: "*0\r\n" + ping, want: "+PONG\r\n"},
 	{id: "P4", input: "*-1\r\n" + ping, want: "+PONG\r\n"},
 	{id: "P5", input: "*-10\r\n" + ping, want: "+PONG\r\n"},
 
-	// Counts and lengths have one spelling.
+	// Counts and lengths have one valid form.
 	{id: "P6", input: ping, want: "+PONG\r\n"},
 	{id: "P7", input: "*0000000001\r\n$0004\r\nPING\r\n", want: badCount, end: closed},
 	{id: "P8", input: "*+1\r\n$4\r\nPING\r\n", want: badCount, end: closed},
@@ -75,20 +75,20 @@ var protocolRows = []protocolRow{
 	{id: "P17", input: "*1\r\n$-0\r\n\r\n", want: badLength, end: closed},
 	{id: "P18", input: "*2\r\n$4\r\nPING\r\n$-10\r\nx\r\n", want: badLength, end: closed},
 
-	// Lengths that do not fit the bytes.
+	// Lengths that do not match the data.
 	{id: "P19", input: "*1\r\n$0\r\n\r\n", want: unknown("")},
 	{id: "P20", input: "*1\r\n$3\r\nPING\r\n", want: badTrailer, end: closed},
 	{id: "P21", input: "*1\r\n$5\r\nPING\r\n*1\r\n$4\r\nPING\r\n", want: badTrailer, end: closed},
 	{id: "P22", input: "*1\r\n$4\r\nPINGxx*1\r\n$4\r\nPING\r\n", want: badTrailer, end: closed},
 
-	// Line ends, and what stands for an argument.
+	// Line endings, and other types in place of an argument.
 	{id: "P23", input: "*1\n$4\nPING\n", want: badCount, end: closed},
 	{id: "P24", input: "*1\r\r\n$4\r\nPING\r\n", want: badCount, end: closed},
 	{id: "P25", input: "*1\r\n*1\r\n$4\r\nPING\r\n", want: refused("expected '$', got '*'"), end: closed},
 	{id: "P26", input: "*1\r\n:5\r\n", want: refused("expected '$', got ':'"), end: closed},
 	{id: "P27", input: "*1\r\n+PING\r\n", want: refused("expected '$', got '+'"), end: closed},
 
-	// Other types of the protocol are inline requests for commands that do not exist.
+	// Other types of the protocol are inline requests with unknown commands.
 	{id: "P28", input: "$4\r\nPING\r\n", want: unknown("$4") + "+PONG\r\n"},
 	{id: "P29", input: "+OK\r\n", want: unknown("+OK")},
 	{id: "P30", input: "-ERR x\r\n", want: unknown("-ERR", "x")},
@@ -101,7 +101,7 @@ var protocolRows = []protocolRow{
 	{id: "P37", input: "(123456789012345678901234567890\r\n", want: unknown("(123456789012345678901234567890")},
 	{id: "P38", input: "=15\r\ntxt:Some string\r\n", want: unknown("=15") + unknown("txt:Some", "string")},
 
-	// Numbers beyond all bounds.
+	// Out-of-range numbers.
 	{id: "P39", input: "*1\r\n$9223372036854775807\r\nx", want: badLength, end: closed},
 	{id: "P40", input: "*1\r\n$9223372036854775800\r\nx", want: badLength, end: closed},
 	{id: "P41", input: "*1\r\n$9223372036854775808\r\nx", want: badLength, end: closed},
@@ -142,7 +142,7 @@ var protocolRows = []protocolRow{
 	{id: "P72", input: "Host: localhost\r\nPING\r\n", end: cut},
 	{id: "P73", input: "SSH-2.0-x\r\n", want: unknown("SSH-2.0-x")},
 
-	// Before the password.
+	// Before authentication.
 	{id: "P74", guest: true, input: ping, want: failure(errNoAuth)},
 	{id: "P75", guest: true, input: "*11\r\n", want: refused("unauthenticated multibulk length"), end: closed},
 	{id: "P76", guest: true, input: "*2\r\n$4\r\nPING\r\n$16385\r\n", want: refused("unauthenticated bulk length"), end: closed},
@@ -163,7 +163,7 @@ var protocolRows = []protocolRow{
 	{id: "P86", input: request("HELLO", "3", "SETNAME", "a b"), want: failure(errClientName)},
 	{id: "P87", input: request("CLIENT", "SETNAME", "a\nb"), want: failure(errClientName)},
 
-	// What an error repeats of a request.
+	// Request text that is quoted in errors.
 	{id: "P88", input: request(strings.Repeat("X", 200)), want: unknown(strings.Repeat("X", 128))},
 	{id: "P89", input: request("foo\r\nbar"), want: unknown("foo  bar")},
 }

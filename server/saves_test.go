@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestShutdownOutlastsNoPipelineOfSaves ends a server while a client still has many snapshots
-// to ask for: no other is begun once its time is up.
+// TestShutdownOutlastsNoPipelineOfSaves shuts down while a client has many SAVE commands pipelined.
+// No further snapshot starts after the context is canceled.
 func TestShutdownOutlastsNoPipelineOfSaves(t *testing.T) {
 	t.Parallel()
 	snapshots := slowSnapshots()
@@ -21,18 +21,19 @@ func TestShutdownOutlastsNoPipelineOfSaves(t *testing.T) {
 	ended := make(chan error)
 	go func() { ended <- s.Shutdown(over) }()
 	if !eventually(func() bool { return s.snapshot()[0].hungUp.Load() }) {
-		t.Fatal("the connection is not ended when its time is up")
+		t.Fatal("the connection is not closed after the context is canceled")
 	}
 	snapshots.release <- struct{}{}
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("Shutdown returns %v", err)
 	}
 	if n := snapshots.Status().Saves; n != 1 {
-		t.Errorf("%d snapshots are written", n)
+		t.Errorf("%d snapshots were written, want 1", n)
 	}
 }
 
-// TestGoneClientSavesNoMore has a client go that has asked for many snapshots.
+// TestGoneClientSavesNoMore closes the connection of a client that has many SAVE commands
+// pipelined.
 func TestGoneClientSavesNoMore(t *testing.T) {
 	t.Parallel()
 	snapshots := slowSnapshots()
@@ -54,11 +55,12 @@ func TestGoneClientSavesNoMore(t *testing.T) {
 		return len(s.snapshot()) == 0
 	})
 	if !left || saves > 3 {
-		t.Errorf("%d snapshots are written for somebody who has gone", saves)
+		t.Errorf("%d snapshots were started for a closed connection", saves)
 	}
 }
 
-// TestMutedSave drops the reply to SAVE and nothing else, although SAVE writes what there is.
+// TestMutedSave checks that CLIENT REPLY SKIP drops only the reply to SAVE, although SAVE flushes
+// earlier replies first.
 func TestMutedSave(t *testing.T) {
 	t.Parallel()
 	p := setup{snapshots: &fakeSnapshots{}}.start(t).dial()

@@ -11,7 +11,7 @@ func TestSlots(t *testing.T) {
 	if got := crc16([]byte("123456789")); got != 0x31c3 {
 		t.Errorf("crc16 is %#x", got)
 	}
-	// What Redis 7.0 answers to CLUSTER KEYSLOT.
+	// Replies of Redis 7.0 to CLUSTER KEYSLOT.
 	for key, want := range map[string]int{
 		"": 0, "foo": 12182, "{a}b": 15495, "a": 15495, "x{a}y{b}": 15495, "{}a": 10875, "{}": 15257,
 		"{user1000}.following": 3443, "{user1000}.followers": 3443, "user1000": 3443, "foo{{bar}}zap": 4015, "{bar": 4015, "foo{bar}{zap}": 5061, "bar": 5061,

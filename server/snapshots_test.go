@@ -14,11 +14,11 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// fakeSnapshots saves nothing, for as long as it is told to.
+// fakeSnapshots is a Snapshots that writes nothing. A save can be made to block or to fail.
 type fakeSnapshots struct {
-	fails   error         // what saving ends with
-	entered chan struct{} // if there is one: receives when a save waits
-	release chan struct{} // lets it go
+	fails   error         // result of a save
+	entered chan struct{} // optional; receives when a save blocks
+	release chan struct{} // a send unblocks the save
 	loading atomic.Bool
 
 	mu     sync.Mutex
@@ -73,7 +73,7 @@ func (f *fakeSnapshots) Status() persistence.Status {
 
 func (f *fakeSnapshots) Loading() bool { return f.loading.Load() }
 
-// slowSnapshots waits within each save until it is let go.
+// slowSnapshots returns fakeSnapshots whose saves block until released.
 func slowSnapshots() *fakeSnapshots {
 	return &fakeSnapshots{entered: make(chan struct{}), release: make(chan struct{})}
 }
@@ -116,7 +116,7 @@ func TestSaveFails(t *testing.T) {
 	f(errors.New("a\r\nb"), "-ERR a  b\r\n")
 }
 
-// TestSaveHoldsNobodyUp lets a SAVE wait while others do what they do.
+// TestSaveHoldsNobodyUp checks that other clients are served while SAVE blocks.
 func TestSaveHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	snapshots := slowSnapshots()
@@ -144,7 +144,7 @@ func TestSaveHoldsNobodyUp(t *testing.T) {
 	f(bgsaved, "BGSAVE")
 }
 
-// TestSaverIsNotIdle closes nobody for waiting for a snapshot.
+// TestSaverIsNotIdle checks that a client that waits for a snapshot does not count as idle.
 func TestSaverIsNotIdle(t *testing.T) {
 	t.Parallel()
 	snapshots := slowSnapshots()
@@ -154,16 +154,16 @@ func TestSaverIsNotIdle(t *testing.T) {
 	<-snapshots.entered
 	o := options.Options{Timeout: time.Second}
 	if why := s.snapshot()[0].overdue(&o, moment{now: 1 << 30}); why != "" {
-		t.Errorf("a client that saves is closed: %s", why)
+		t.Errorf("a client that waits for a snapshot is closed: %s", why)
 	}
 	snapshots.release <- struct{}{}
 	p.expect("+OK\r\n")
 	if why := s.snapshot()[0].overdue(&o, moment{now: 1 << 30}); why != "it is idle" {
-		t.Errorf("a client that has saved is overdue by %q", why)
+		t.Errorf("a client that has saved is closed: %q", why)
 	}
 }
 
-// TestNowhereToSave refuses whatever would save.
+// TestNowhereToSave checks that commands that save are refused if there are no snapshots.
 func TestNowhereToSave(t *testing.T) {
 	t.Parallel()
 	p := setup{options: withSave}.start(t).dial()
@@ -184,10 +184,10 @@ func TestNowhereToSave(t *testing.T) {
 	}
 }
 
-// withSave makes SHUTDOWN save without being told.
+// withSave makes SHUTDOWN save by default.
 func withSave(o *options.Options) { o.Save = []options.SavePoint{{After: time.Hour, Changes: 1}} }
 
-// stopping is a server whose Stop counts.
+// stopping is a server that counts the calls of Stop.
 type stopping struct {
 	*testServer
 	stops, saving atomic.Int32
@@ -205,8 +205,8 @@ func startStopping(t *testing.T, u setup) *stopping {
 	return s
 }
 
-// TestShutdownCommand sees which words stop the program, whether the state is saved
-// before and after, and that the client is not answered.
+// TestShutdownCommand checks for each form of SHUTDOWN that Stop is called, whether the state is
+// saved before it and by it, and that no reply is sent.
 func TestShutdownCommand(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk full")
@@ -218,13 +218,13 @@ func TestShutdownCommand(t *testing.T) {
 		p.send(request(strings.Fields(call)...) + ping)
 		p.closed()
 		q := s.dial()
-		q.send(request("SHUTDOWN", "NOSAVE")) // the first to ask has decided
+		q.send(request("SHUTDOWN", "NOSAVE")) // only the first SHUTDOWN counts
 		q.closed()
 		if got := snapshots.Status().Saves; got != saves {
 			t.Errorf("%s: %d snapshots, want %d", call, got, saves)
 		}
 		if s.stops.Load() != 1 || (s.saving.Load() == 1) != save {
-			t.Errorf("%s: Stop is called %d times, to save %d times, want %v", call, s.stops.Load(), s.saving.Load(), save)
+			t.Errorf("%s: Stop was called %d times, with save %d times, want %v", call, s.stops.Load(), s.saving.Load(), save)
 		}
 	}
 	saves, none := setup{options: withSave}, setup{}
@@ -261,18 +261,18 @@ func TestShutdownRefuses(t *testing.T) {
 	f(errShutdown, "SHUTDOWN SAVE")
 	f(errShutdown, "SHUTDOWN NOW")
 	if strings.Count(log.String(), "disk full") != 3 {
-		t.Errorf("the log does not tell why: %s", log.String())
+		t.Errorf("the log does not show the reason: %s", log.String())
 	}
 	p := s.dial()
 	p.do("+OK\r\n", "MULTI")
 	p.do(failure(errNotInMulti), "SHUTDOWN")
 	if n := s.stops.Load(); n != 0 {
-		t.Errorf("the program was stopped %d times, want none", n)
+		t.Errorf("Stop was called %d times, want none", n)
 	}
 }
 
-// TestShutdownServesWhileItSaves holds the save of a SHUTDOWN up, during which others
-// are served and may stop the program at once.
+// TestShutdownServesWhileItSaves blocks the save of a SHUTDOWN. Other clients are served meanwhile,
+// and a second SHUTDOWN stops the program immediately.
 func TestShutdownServesWhileItSaves(t *testing.T) {
 	t.Parallel()
 	snapshots := slowSnapshots()
@@ -282,19 +282,19 @@ func TestShutdownServesWhileItSaves(t *testing.T) {
 	<-snapshots.entered
 	q.do(five(0, 2, 1, -1, 60), "CL.THROTTLE", "k", "1", "1", "60")
 	if s.stops.Load() != 0 {
-		t.Error("the program is stopped before the state is saved")
+		t.Error("Stop was called before the state was saved")
 	}
 	q.send(request("SHUTDOWN", "SAVE"))
 	q.closed()
 	if s.stops.Load() != 1 || s.saving.Load() != 1 {
-		t.Errorf("Stop is called %d times, to save %d times", s.stops.Load(), s.saving.Load())
+		t.Errorf("Stop was called %d times, with save %d times", s.stops.Load(), s.saving.Load())
 	}
 	snapshots.release <- struct{}{}
 	p.closed()
 }
 
-// TestShutdownWhileLoading saves nothing: what is half loaded must not take the place of
-// the snapshot.
+// TestShutdownWhileLoading checks that SHUTDOWN does not save a partly loaded state over the
+// snapshot.
 func TestShutdownWhileLoading(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{"SHUTDOWN", "SHUTDOWN SAVE", "SHUTDOWN NOSAVE"} {
@@ -305,14 +305,14 @@ func TestShutdownWhileLoading(t *testing.T) {
 		p.send(request(strings.Fields(call)...))
 		p.closed()
 		if s.stops.Load() != 1 || s.saving.Load() != 0 || snapshots.Status().Saves != 0 {
-			t.Errorf("%s: Stop is called %d times, to save %d times, after %d saves",
+			t.Errorf("%s: Stop was called %d times, with save %d times, after %d saves",
 				call, s.stops.Load(), s.saving.Load(), snapshots.Status().Saves)
 		}
 	}
 }
 
-// TestLoading sends every command while the state is loaded. Exactly those without the
-// flag are refused, in Redis's words, and none of them reaches the state.
+// TestLoading sends every command while the state is being loaded. Exactly the commands without the
+// flag loading are refused, with the error of Redis, and do not reach the engine.
 func TestLoading(t *testing.T) {
 	t.Parallel()
 	snapshots := &fakeSnapshots{}
@@ -329,12 +329,12 @@ func TestLoading(t *testing.T) {
 		}
 		p := s.dial()
 		if refused := failure(replyError(p.ask(call...).text)) == refusal; refused == cmd.is(loading) {
-			t.Errorf("%q is refused: %v", call, refused)
+			t.Errorf("%q: refused %v", call, refused)
 		}
 		_ = p.Close()
 	}
-	if u := s.engine.Usage(); u.Keys+u.Changes+u.Hits != 0 || u.Misses != 1 { // that of WATCH
-		t.Errorf("commands have reached the engine: %+v", u)
+	if u := s.engine.Usage(); u.Keys+u.Changes+u.Hits != 0 || u.Misses != 1 { // of WATCH
+		t.Errorf("commands reached the engine: %+v", u)
 	}
 
 	throttle := request("CL.THROTTLE", "k", "1", "1", "60")
@@ -368,7 +368,7 @@ func TestLoadingComesBehindThePassword(t *testing.T) {
 	p.do(failure(errLoading), "PING")
 }
 
-// TestInfoPersistence shows every part of a status.
+// TestInfoPersistence checks each field of INFO persistence.
 func TestInfoPersistence(t *testing.T) {
 	t.Parallel()
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
@@ -382,7 +382,7 @@ func TestInfoPersistence(t *testing.T) {
 			}
 		}
 		if _, shown := got["loading_eta_seconds"]; shown != status.Loading {
-			t.Errorf("%+v: the fields of loading are shown: %v", status, shown)
+			t.Errorf("%+v: the loading fields are shown: %v", status, shown)
 		}
 	}
 	f(persistence.Status{LastSave: time.Unix(5, 0), LastDuration: -1},

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestStepDown closes the clients that a Sentinel has sent to the leader once another leads, behind the
-// replies to what has been read from them. Others stay, and get what they ask for.
+// TestStepDown checks that clients on the leader port are closed when another node leads, after the
+// replies to all commands that have been read. Clients on other ports stay connected.
 func TestStepDown(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -28,7 +28,7 @@ func TestStepDown(t *testing.T) {
 	before := l.awaits()
 	busy.send(ping + throttle("k") + request("ECHO", "x"))
 	if !eventually(func() bool { return l.awaits() > before }) {
-		t.Fatal("nobody awaits")
+		t.Fatal("Await is not called")
 	}
 	l.lead("b")
 	watcher.expect(texts('*', "message", "+switch-master", l.announced()))
@@ -39,14 +39,14 @@ func TestStepDown(t *testing.T) {
 	subscriber.do(texts('*', "pong", ""), "PING")
 	watcher.do(texts('*', "pong", ""), "PING")
 	other.do("*0\r\n", "EXEC")
-	n.at(n.leader).do(five(0, 3, 1, -1, 120), "CL.THROTTLE", "k", "2", "1", "60") // one that comes back is served
+	n.at(n.leader).do(five(0, 3, 1, -1, 120), "CL.THROTTLE", "k", "2", "1", "60") // a new connection is served
 	plain.do(five(0, 3, 0, -1, 180), "CL.THROTTLE", "k", "2", "1", "60")
 	clustered.do(fmt.Sprintf("-MOVED %d 127.0.0.1:%d\r\n", slotOf([]byte("k")), l.nodes["b"].member().ClusterPort), "CL.THROTTLE", "k", "2", "1", "60")
 	shownBy(t, monitor.read())
 }
 
-// TestStepDownWithoutLeader keeps the clients for a while where nobody knows who leads, and for
-// good if that is this node again.
+// TestStepDownWithoutLeader checks that clients on the leader port are kept for stepDownPatience
+// while there is no leader, and stay connected if this node leads again.
 func TestStepDownWithoutLeader(t *testing.T) { synctest.Test(t, testStepDownWithoutLeader) }
 
 func testStepDownWithoutLeader(t *testing.T) {
@@ -62,11 +62,12 @@ func testStepDownWithoutLeader(t *testing.T) {
 	l.show("a", "")
 	p.closed()
 	if took := time.Since(start); took != stepDownPatience {
-		t.Errorf("it is closed after %v", took)
+		t.Errorf("the connection was closed after %v", took)
 	}
 }
 
-// TestStepDownAtShutdown stops a node before the next leader is elected. The node forwards the calls that wait for one.
+// TestStepDownAtShutdown shuts a node down before the next leader is elected. The node forwards the
+// commands that wait for a leader.
 func TestStepDownAtShutdown(t *testing.T) { synctest.Test(t, testStepDownAtShutdown) }
 
 func testStepDownAtShutdown(t *testing.T) {
@@ -84,12 +85,12 @@ func testStepDownAtShutdown(t *testing.T) {
 	p.expect(five(0, 3, 2, -1, 60))
 	p.closed()
 	if took := time.Since(start); took >= leaderPatience {
-		t.Errorf("the reply takes %v", took)
+		t.Errorf("the reply took %v", took)
 	}
 }
 
-// TestParting ends a node while another has a stream to it. What it has not answered is not
-// lost.
+// TestParting shuts a node down while another node has a stream to it. The stream ends with an
+// error from which the other node knows that the remaining commands have not run.
 func TestParting(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")

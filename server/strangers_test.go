@@ -13,8 +13,8 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// TestOtherProtocols speaks other protocols to the server (A10, A11, A13, A15). Each is
-// closed or answered with errors; none has an effect.
+// TestOtherProtocols sends other protocols to the server (A10, A11, A13, A15). Each connection is
+// closed or receives errors, and none changes state.
 func TestOtherProtocols(t *testing.T) {
 	t.Parallel()
 	s := start(t, hasty)
@@ -29,8 +29,8 @@ func TestOtherProtocols(t *testing.T) {
 			}
 		})
 	}
-	f(badByte, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n")  // TLS, with a line end among its bytes
-	f("", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")         // without one
+	f(badByte, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n")  // TLS, including an LF byte
+	f("", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")         // without it
 	f("", "\x80\x2e\x01\x03\x01\x00\x15")                         // SSLv2
 	f("", "\x00\x8b\xa4Term\xcf\xff\xff\xff\xff\xff\xff\xff\xff") // a Raft RPC
 	f("", "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
@@ -47,17 +47,17 @@ func TestOtherProtocols(t *testing.T) {
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	secure := tls.Client(conn, &tls.Config{ServerName: "localhost"})
 	if err := secure.Handshake(); err == nil || isTimeout(err) {
-		t.Errorf("the TLS handshake ends with %v", err)
+		t.Errorf("the TLS handshake returned %v", err)
 	}
 	_ = conn.Close()
 	sent.Wait()
 	if keys := s.engine.Usage().Keys; keys != 0 {
-		t.Errorf("%d keys came into being", keys)
+		t.Errorf("%d keys were created", keys)
 	}
 	s.greet()
 }
 
-// strangers is a listener whose connections come from another host.
+// strangers is a listener whose connections have the remote address of another host.
 type strangers struct{ net.Listener }
 
 type stranger struct{ net.Conn }
@@ -74,7 +74,8 @@ func (stranger) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 4711}
 }
 
-// TestProtectedMode turns away who is not local while there is no password (A14).
+// TestProtectedMode checks that remote clients are refused in protected mode without a password
+// (A14).
 func TestProtectedMode(t *testing.T) {
 	t.Parallel()
 	f := func(change func(o *options.Options), served bool) {
@@ -85,9 +86,9 @@ func TestProtectedMode(t *testing.T) {
 		got := p.rest()
 		switch keys := s.engine.Usage().Keys; {
 		case served && got == "":
-			t.Error("a stranger is not served")
+			t.Error("a remote client is not served")
 		case !served && (got != failure(errDenied) || keys != 0):
-			t.Errorf("a stranger got %q, and %d keys came into being", got, keys)
+			t.Errorf("a remote client got %q, and %d keys were created", got, keys)
 		}
 	}
 	f(func(*options.Options) {}, false)
@@ -95,7 +96,7 @@ func TestProtectedMode(t *testing.T) {
 	f(withPassword, true)
 }
 
-// TestLocalAddresses says who is local.
+// TestLocalAddresses checks which addresses are local.
 func TestLocalAddresses(t *testing.T) {
 	t.Parallel()
 	f := func(want bool, addr net.Addr) {
@@ -117,8 +118,8 @@ func TestLocalAddresses(t *testing.T) {
 	f(false, &net.TCPAddr{Port: 1})
 }
 
-// TestDeafStrangers sees that turning clients away does not wait for them: their socket
-// takes nothing.
+// TestDeafStrangers checks that refusing a client does not block, even if its connection accepts no
+// data.
 func TestDeafStrangers(t *testing.T) { synctest.Test(t, testDeafStrangers) }
 
 func testDeafStrangers(t *testing.T) {
@@ -130,11 +131,11 @@ func testDeafStrangers(t *testing.T) {
 	newPeer(t, ln.connect()).do("+PONG\r\n", "PING")
 	begin := time.Now()
 	for range 20 {
-		conn := ln.connect()                                 // a pipe takes nothing until it is read from
+		conn := ln.connect()                                 // a pipe accepts no data until it is read
 		closed.Go(func() { _, _ = conn.Write([]byte("P")) }) // fails when the pipe is closed
 	}
 	closed.Wait()
 	if took := time.Since(begin); took > 20*firstBackoff {
-		t.Errorf("turning away took %v", took)
+		t.Errorf("refusing the clients took %v", took)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// throttleArgs makes the arguments of a CL.THROTTLE call.
+// throttleArgs returns the arguments of a CL.THROTTLE call.
 func throttleArgs(numbers ...string) [][]byte {
 	args := [][]byte{[]byte("cl.throttle"), []byte("key")}
 	for _, n := range numbers {
@@ -22,7 +22,7 @@ func throttleArgs(numbers ...string) [][]byte {
 	return args
 }
 
-// parseThrottle reads CL.THROTTLE.
+// parseThrottle parses CL.THROTTLE.
 func parseThrottle(args [][]byte, req *limiter.Request) error {
 	reqs, _, err := limitFormOf([]byte("throttle")).parse(nil, args, 1)
 	if err == nil {
@@ -41,7 +41,7 @@ func TestParseThrottle(t *testing.T) {
 		}
 		if req.Kind != limiter.Throttle || string(req.Key) != "key" || req.Limit.Max != limit ||
 			int64(req.Limit.Interval) != interval || req.Quantity != quantity {
-			t.Errorf("%q is read as %+v", numbers, req)
+			t.Errorf("%q is parsed as %+v", numbers, req)
 		}
 	}
 	f(16, 2e9, 1, "15", "30", "60")
@@ -77,7 +77,7 @@ func TestParseThrottle(t *testing.T) {
 
 var integerForm = regexp.MustCompile(`^[+-]?[0-9]+$`)
 
-// slowInt reads an integer the slow way: by its form, and then by its size.
+// slowInt parses an integer with a regular expression and package big.
 func slowInt(s []byte) (*bigmath.Int, bool) {
 	if !integerForm.Match(s) {
 		return nil, false
@@ -86,7 +86,7 @@ func slowInt(s []byte) (*bigmath.Int, bool) {
 	return n, ok && n.IsInt64()
 }
 
-// slowPeriod reads a number of seconds or of another unit, as nanoseconds.
+// slowPeriod parses a period and returns it in nanoseconds.
 func slowPeriod(s []byte) (*bigmath.Int, bool) {
 	unit := time.Second
 	lower := bytes.ToLower(s)
@@ -104,7 +104,7 @@ func slowPeriod(s []byte) (*bigmath.Int, bool) {
 	return n.Mul(n, bigmath.NewInt(int64(unit))), true
 }
 
-// slowThrottle reads the arguments of CL.THROTTLE in arithmetic without bounds.
+// slowThrottle parses the arguments of CL.THROTTLE with unbounded arithmetic.
 func slowThrottle(args [4][]byte) (limit, interval, quantity *bigmath.Int, ok bool) {
 	var n [4]*bigmath.Int
 	for i, arg := range args {
@@ -131,8 +131,7 @@ func slowThrottle(args [4][]byte) (limit, interval, quantity *bigmath.Int, ok bo
 	return limit, interval, n[3], fits
 }
 
-// FuzzThrottleArguments compares what is read from the arguments of CL.THROTTLE with a
-// slow model.
+// FuzzThrottleArguments compares the parser of CL.THROTTLE with a slow model.
 func FuzzThrottleArguments(f *testing.F) {
 	for _, seed := range [][4]string{
 		{"15", "30", "60", "1"}, {"0", "1", "1", "0"}, {"+5", "+1", "+1", "-1"}, {"007", "01", "1", "-0"},
@@ -153,9 +152,9 @@ func FuzzThrottleArguments(f *testing.F) {
 		case ok && err != nil:
 			t.Errorf("%q is refused: %v", args, err)
 		case !ok && !errors.Is(err, errNotInteger):
-			t.Errorf("%q is read as %+v, %v; want %v", args, req, err, errNotInteger)
+			t.Errorf("%q is parsed as %+v, %v; want %v", args, req, err, errNotInteger)
 		case ok && (req.Limit.Max != limit.Int64() || int64(req.Limit.Interval) != interval.Int64() || req.Quantity != charged.Int64()):
-			t.Errorf("%q is read as %+v; want limit %v, interval %v, quantity %v", args, req, limit, interval, charged)
+			t.Errorf("%q is parsed as %+v; want limit %v, interval %v, quantity %v", args, req, limit, interval, charged)
 		}
 	})
 }

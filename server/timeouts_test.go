@@ -10,20 +10,20 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// grain is how much later than its limit a connection may be closed: the tick in which
-// its time is up ends after it, and begins up to a tick before.
+// grain is the maximum delay between the expiry of a timeout and the close of the connection.
+// Timeouts are checked once per tick, and times are rounded to ticks.
 const grain = 3 * tick
 
-// timeLimit is what a client does to exceed a time limit, and when it has to be closed.
+// timeLimit is a way to exceed a timeout.
 type timeLimit struct {
 	name    string
-	options func(o *options.Options) // on top of those of a test
-	act     func(p *peer)            // up to the moment from which the limit counts
-	then    func(p *peer)            // until the connection is closed; nil: wait for it
-	socket  bool                     // worth the real time that it takes over a socket
+	options func(o *options.Options) // in addition to those of the test
+	act     func(p *peer)            // until the timeout starts
+	then    func(p *peer)            // until the connection is closed; nil: wait
+	socket  bool                     // also tested over sockets, in real time
 }
 
-// trickle sends one byte now and then.
+// trickle sends one byte every half tick.
 func trickle(text string) func(p *peer) {
 	return func(p *peer) {
 		for _, b := range []byte(text) {
@@ -35,7 +35,7 @@ func trickle(text string) func(p *peer) {
 	}
 }
 
-// pester sends a command now and then, and reads its reply of one line.
+// pester sends a command every half tick, and reads its reply of one line.
 func pester(command string) func(p *peer) {
 	return func(p *peer) {
 		for range 1000 {
@@ -64,7 +64,7 @@ var timeLimits = []timeLimit{
 	}},
 }
 
-// TestTimeLimits exceeds each limit with the defaults, in fake time.
+// TestTimeLimits exceeds each timeout with the default options, in fake time.
 func TestTimeLimits(t *testing.T) {
 	for _, l := range timeLimits {
 		t.Run(l.name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestTimeLimits(t *testing.T) {
 	}
 }
 
-// TestTimeLimitsOfSockets exceeds some of the limits, set as low as they go, over sockets.
+// TestTimeLimitsOfSockets exceeds some of the timeouts over sockets, with the shortest values.
 func TestTimeLimitsOfSockets(t *testing.T) {
 	t.Parallel()
 	for _, l := range timeLimits {
@@ -96,11 +96,11 @@ func TestTimeLimitsOfSockets(t *testing.T) {
 	}
 }
 
-// check lets a client exceed the limit. In real time it may take longer, never shorter.
+// check exceeds the timeout. In real time the close may be late, but never early.
 func (l *timeLimit) check(s *testServer) {
 	s.t.Helper()
 	limit := s.opts.Get().CommandTimeout
-	begin := time.Now() // the server may see what is sent long before the test goes on
+	begin := time.Now() // taken first, since the server may start the timeout before the test continues
 	p := s.dial()
 	if l.act != nil {
 		l.act(p)
@@ -118,7 +118,7 @@ func (l *timeLimit) check(s *testServer) {
 	}
 }
 
-// TestTimeout closes idle clients, but for those that wait to be told something.
+// TestTimeout checks that idle clients are closed, except monitors and subscribers.
 func TestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 5 * time.Second
@@ -132,14 +132,14 @@ func TestTimeout(t *testing.T) {
 			active.do("+PONG\r\n", "PING")
 		}
 		idle.closed()
-		monitor.closed() // it has not asked for anything yet
+		monitor.closed() // MONITOR has not been sent yet
 		subscriber.ask("PING")
 		if n := s.stats.timeouts.Load(); n != 2 {
 			t.Errorf("%d connections timed out, want 2", n)
 		}
 		active.closed()
 		if took := time.Since(begin); took < 4*limit-4*grain || took > 4*limit {
-			t.Errorf("the active one was closed after %v", took)
+			t.Errorf("the active connection was closed after %v", took)
 		}
 
 		monitor = newPeer(t, ln.connect())
@@ -147,12 +147,12 @@ func TestTimeout(t *testing.T) {
 		<-time.After(10 * limit)
 		newPeer(t, ln.connect()).do("+PONG\r\n", "PING")
 		if line := monitor.read().text; !strings.HasSuffix(line, `"PING"`) {
-			t.Errorf("the monitor got %q", line)
+			t.Errorf("MONITOR shows %q", line)
 		}
 	})
 }
 
-// TestNoLimits sees that 0 waits for ever.
+// TestNoLimits checks that a timeout of 0 is disabled.
 func TestNoLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, ln := setup{options: func(o *options.Options) {
@@ -170,8 +170,8 @@ func TestNoLimits(t *testing.T) {
 	})
 }
 
-// TestWriteTimeout closes a client that takes none of its reply for too long, and not
-// one that takes it slowly.
+// TestWriteTimeout checks that a client that reads none of its reply for write-timeout is closed,
+// and that a slow reader is not.
 func TestWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ln := setup{}.startPiped(t)
@@ -194,7 +194,7 @@ func TestWriteTimeout(t *testing.T) {
 		stalled := newPeer(t, ln.connect())
 		stalled.send(call)
 		begin := time.Now()
-		_, err := stalled.Write([]byte("P")) // the server reads on when its reply has been taken
+		_, err := stalled.Write([]byte("P")) // the server reads again when its reply has been read
 		if took := time.Since(begin); err == nil || took < limit-tick || took > limit+grain {
 			t.Errorf("the stalled client was closed after %v (%v), want %v", took, err, limit)
 		}
@@ -202,7 +202,7 @@ func TestWriteTimeout(t *testing.T) {
 	})
 }
 
-// TestTimeoutsFollowOptions changes a limit under a connection that is about to exceed it.
+// TestTimeoutsFollowOptions changes a timeout shortly before a connection exceeds it.
 func TestTimeoutsFollowOptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, ln := setup{}.startPiped(t)

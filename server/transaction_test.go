@@ -12,8 +12,8 @@ import (
 	"github.com/throttledhq/throttled/buckets"
 )
 
-// TestExecIsAlone charges a key from many connections while transactions look at it
-// twice with one charge of their own in between: they see no other.
+// TestExecIsAlone charges a key from many connections while transactions peek at it, charge it, and
+// peek again. No other charge may appear within a transaction.
 func TestExecIsAlone(t *testing.T) {
 	t.Parallel()
 	table := buckets.New(buckets.Config{Clock: newTestClock().read, Shards: 8})
@@ -63,7 +63,7 @@ func TestExecIsAlone(t *testing.T) {
 				}
 				before, after := last.list[0].list[2].int(), last.list[3].list[2].int()
 				if before-after != 1 || last.list[1].list[2].int() != after || last.list[2].int() != last.list[3].list[4].int()*1000 {
-					t.Errorf("EXEC saw others: %s", last)
+					t.Errorf("other charges within EXEC: %s", last)
 				}
 			}
 		})
@@ -73,7 +73,8 @@ func TestExecIsAlone(t *testing.T) {
 	others.Wait()
 }
 
-// TestDeletingSeveralKeysIsAlone: no group of limits is charged between two keys that go.
+// TestDeletingSeveralKeysIsAlone checks that no group of limits can be charged between the
+// deletions of two keys of one command.
 func TestDeletingSeveralKeysIsAlone(t *testing.T) {
 	e := &guarded{Engine: buckets.New(buckets.Config{Shards: 8})}
 	s := setup{engine: e}.start(t)
@@ -91,7 +92,7 @@ func TestDeletingSeveralKeysIsAlone(t *testing.T) {
 	} {
 		reply := p.ask(strings.Fields(tt.command)...)
 		if alone := e.noted(); reply.kind == '-' || !slices.Equal(alone, tt.alone) {
-			t.Errorf("%s answers %s, alone %v", tt.command, reply, alone)
+			t.Errorf("%s: reply %s, alone %v", tt.command, reply, alone)
 		}
 	}
 	p.send(request("MULTI") + request("DEL", "a") + request("EXEC"))
@@ -101,8 +102,8 @@ func TestDeletingSeveralKeysIsAlone(t *testing.T) {
 	}
 }
 
-// TestWatchedSteps charges a key from many connections, each only if nothing has changed
-// since it looked. Every charge that came through continues what its client saw.
+// TestWatchedSteps charges a key from many connections, each with WATCH and a peek before the
+// transaction. Each charge that succeeds must continue from the state of its peek.
 func TestWatchedSteps(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, nil)
@@ -129,7 +130,7 @@ func TestWatchedSteps(t *testing.T) {
 				}
 				n++
 				if saw, left := got[1].list[2].int(), got[4].list[0].list[2].int(); left != saw-1 {
-					t.Errorf("saw %d units left, but %d after the charge", saw, left)
+					t.Errorf("%d units left before the charge, %d after it", saw, left)
 				}
 			}
 		}()
@@ -140,11 +141,11 @@ func TestWatchedSteps(t *testing.T) {
 	}
 	left := s.dial().ask(append(call, "0")...).list[2].int()
 	if charged := 1_000_001 - left; charged != total || total == 0 {
-		t.Errorf("%d charges came through, the key has %d", total, charged)
+		t.Errorf("%d charges succeeded, the key has %d", total, charged)
 	}
 }
 
-// TestWatch changes a watched key in every way, and in ways that are none.
+// TestWatch modifies a watched key in every way, and runs commands that do not modify it.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	s, clock := startFrozen(t, nil)
@@ -190,7 +191,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestTransactionsAreBounded fills what a transaction keeps, and what it replies.
+// TestTransactionsAreBounded exceeds the limits of queued commands, watched keys and replies.
 func TestTransactionsAreBounded(t *testing.T) {
 	s := start(t, nil)
 	s.dial().ask("CL.THROTTLE", "k", "1", "1", "3600")
@@ -232,12 +233,12 @@ func TestTransactionsAreBounded(t *testing.T) {
 	p.send(request("EXEC"))
 	p.closed()
 	if !eventually(func() bool { return liveHeap()-before <= 6<<20 }) {
-		t.Errorf("a transaction leaves %d bytes", liveHeap()-before)
+		t.Errorf("the transaction left %d bytes", liveHeap()-before)
 	}
 	s.greet()
 }
 
-// TestSubscriptionsAreBounded subscribes to as much as it can.
+// TestSubscriptionsAreBounded exceeds the limits of names and numbers of subscriptions.
 func TestSubscriptionsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -252,7 +253,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		}
 	}
 	p.do(failure(errManyChannels), "SUBSCRIBE", "one more")
-	p.ask("SUBSCRIBE", "7") // one that is there already
+	p.ask("SUBSCRIBE", "7") // already subscribed
 	for i := range maxSubscriptions {
 		p.ask("PSUBSCRIBE", fmt.Sprint(i))
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// concurrency counts how many goroutines do something at the same time.
+// concurrency measures the maximum number of goroutines between enter and leave.
 type concurrency struct{ now, most atomic.Int64 }
 
-// enter gives other goroutines the chance to do the same.
+// enter yields the processor, so that other goroutines can enter too.
 func (c *concurrency) enter() {
 	now := c.now.Add(1)
 	for old := c.most.Load(); now > old && !c.most.CompareAndSwap(old, now); old = c.most.Load() {
@@ -27,7 +27,7 @@ func (c *concurrency) enter() {
 
 func (c *concurrency) leave() { c.now.Add(-1) }
 
-// countingEngine counts how many clients decide at the same time.
+// countingEngine measures the number of concurrent calls of Decide.
 type countingEngine struct {
 	*buckets.Table
 	decides *concurrency
@@ -39,7 +39,8 @@ func (e countingEngine) Decide(reqs []limiter.Request, out []limiter.Decision) l
 	return e.Table.Decide(reqs, out)
 }
 
-// TestTurns_Decide has many clients, of which no more decide at the same time than there are turns.
+// TestTurns_Decide checks that the number of concurrent calls of Decide is limited by the number of
+// turns.
 func TestTurns_Decide(t *testing.T) {
 	t.Parallel()
 	for _, bound := range []int{0, 2} {
@@ -47,12 +48,12 @@ func TestTurns_Decide(t *testing.T) {
 		s := setup{turns: bound, engine: countingEngine{buckets.New(buckets.Config{Shards: 8}), decides}}.start(t)
 		throttleOften(s.dial, 20, 20)
 		if most := decides.most.Load(); bound > 0 && most > int64(bound) || bound == 0 && most < 2 {
-			t.Errorf("with %d turns %d clients decide at the same time", bound, most)
+			t.Errorf("%d turns: %d concurrent calls of Decide", bound, most)
 		}
 	}
 }
 
-// throttleOften has clients send limiter commands all at the same time.
+// throttleOften sends limiter commands from many clients concurrently.
 func throttleOften(dial func() *peer, clients, each int) {
 	var group sync.WaitGroup
 	for range clients {
@@ -66,7 +67,7 @@ func throttleOften(dial func() *peer, clients, each int) {
 	group.Wait()
 }
 
-// TestTurns_Held has clients wait for a leader. When their node leads they take turns, too.
+// TestTurns_Held makes clients wait for a leader. When their own node leads, they need turns too.
 func TestTurns_Held(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a")
@@ -76,18 +77,19 @@ func TestTurns_Held(t *testing.T) {
 		waiting[i].send(throttle("k"))
 	}
 	if !eventually(func() bool { return l.nodes["a"].forward.Retries.Load() > int64(2*len(waiting)) }) {
-		t.Error("they do not wait")
+		t.Error("the clients do not wait for a leader")
 	}
 	l.lead("a")
 	for _, p := range waiting {
 		p.read()
 	}
 	if most := l.decides.most.Load(); most != 1 {
-		t.Errorf("with one turn %d clients decide at the same time", most)
+		t.Errorf("one turn: %d concurrent calls of Decide", most)
 	}
 }
 
-// TestTurns runs no more at a time than there are turns, and everybody in the end.
+// TestTurns checks that the number of concurrent holders is limited, and that every goroutine gets
+// a turn.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	const bound, all = 2, 200
@@ -107,21 +109,21 @@ func TestTurns(t *testing.T) {
 	}
 	group.Wait()
 	if most.Load() > bound || done.Load() != all {
-		t.Errorf("%d at a time, %d in all; want at most %d, and %d", most.Load(), done.Load(), bound, all)
+		t.Errorf("%d concurrent turns, %d in total; want at most %d, and %d", most.Load(), done.Load(), bound, all)
 	}
 }
 
-// TestTurns_Unbounded needs no give for a take.
+// TestTurns_Unbounded checks that take does not block without a limit.
 func TestTurns_Unbounded(t *testing.T) {
 	t.Parallel()
 	turns := newTurns(0)
-	for range 3 { // none is given back
+	for range 3 { // no turn is returned
 		turns.take()
 	}
 }
 
-// TestTurns_Waiting serves a client while others wait, more of them than there are turns: for a commit, and for
-// their own peer to read.
+// TestTurns_Waiting checks that clients that wait for a commit hold no turns, so that another
+// client is served.
 func TestTurns_Waiting(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -144,8 +146,8 @@ func TestTurns_Waiting(t *testing.T) {
 	}
 }
 
-// TestTurns_SlowReaders sends commands while replies to earlier ones are still being written by another goroutine.
-// That goroutine neither takes a turn nor ends that of the client.
+// TestTurns_SlowReaders sends commands while another goroutine still writes replies to earlier
+// ones. That goroutine neither takes a turn nor returns that of the client.
 func TestTurns_SlowReaders(t *testing.T) {
 	t.Parallel()
 	const bound, clients, n = 2, 4, 300
@@ -155,7 +157,7 @@ func TestTurns_SlowReaders(t *testing.T) {
 	for range clients {
 		p := s.dial()
 		group.Go(func() {
-			for range n { // more than the system buffers
+			for range n { // more than the socket buffers hold
 				_, _ = io.WriteString(p.Conn, request("ECHO", text))
 			}
 			_, _ = io.WriteString(p.Conn, request("QUIT"))
@@ -167,6 +169,6 @@ func TestTurns_SlowReaders(t *testing.T) {
 	}
 	group.Wait()
 	if !eventually(func() bool { return len(s.turns.slots) == 0 }) {
-		t.Errorf("%d turns are taken and no client runs a command", len(s.turns.slots))
+		t.Errorf("%d turns are taken although no client runs a command", len(s.turns.slots))
 	}
 }

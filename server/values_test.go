@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// value is a reply of any type. Maps are lists of keys and values in turn.
+// value is a reply of any type. Maps are lists of alternating keys and values.
 type value struct {
-	kind byte // the type byte of the protocol
+	kind byte // the type byte
 	null bool
-	text string // of a string, an error or a number
+	text string // of a string, error or number
 	list []value
 }
 
@@ -24,7 +24,7 @@ func (v value) String() string {
 	return fmt.Sprintf("%c%q", v.kind, v.text)
 }
 
-// int returns the value of a number.
+// int returns the value of an integer, and panics for other types.
 func (v value) int() int64 {
 	n, err := strconv.ParseInt(v.text, 10, 64)
 	if err != nil || v.kind != ':' {
@@ -33,7 +33,7 @@ func (v value) int() int64 {
 	return n
 }
 
-// words returns the texts of the elements.
+// words returns the texts of all elements.
 func (v value) words() []string {
 	words := make([]string, len(v.list))
 	for i, element := range v.list {
@@ -42,7 +42,7 @@ func (v value) words() []string {
 	return words
 }
 
-// field returns the value of a key of a map.
+// field returns the value of a key in a map, and reports whether it exists.
 func (v value) field(key string) (value, bool) {
 	for i := 0; i+1 < len(v.list); i += 2 {
 		if v.list[i].text == key {
@@ -52,7 +52,7 @@ func (v value) field(key string) (value, bool) {
 	return value{}, false
 }
 
-// readValue reads one reply, and fails on all that the protocol does not allow.
+// readValue reads one reply. It fails on input that violates the protocol.
 func readValue(r *bufio.Reader) (value, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
