@@ -27,7 +27,7 @@ func footprint() int64 {
 }
 
 // TestIdleConnectionsAreSmall measures the memory of a connection that is idle after use (A1, F68).
-// It includes the client's end.
+// The result includes the client side of the connection.
 func TestIdleConnectionsAreSmall(t *testing.T) {
 	s := start(t, nil)
 	observer := s.greet()
@@ -107,7 +107,7 @@ func TestAnnouncedSizes(t *testing.T) {
 		t.Errorf("an announced size takes %d bytes", each)
 	}
 
-	// Many arguments of a valid size exceed the query buffer limit together.
+	// Many arguments of a valid size together exceed the query buffer limit.
 	p = s.dial()
 	go func() {
 		_, _ = io.WriteString(p.Conn, "*1024\r\n")

@@ -175,8 +175,8 @@ func TestGuestsMayNothing(t *testing.T) {
 	}
 }
 
-// TestNothingIsHalfDone checks that MULTI, WATCH, SUBSCRIBE and MONITOR leave no state behind if
-// the connection fails (S44).
+// TestNothingIsHalfDone checks that MULTI, WATCH, SUBSCRIBE and MONITOR leave no state if the
+// connection fails (S44).
 func TestNothingIsHalfDone(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)

@@ -15,7 +15,8 @@ import (
 
 func always(right bool) func() bool { return func() bool { return right } }
 
-// TestAuthLimiter exhausts the failed attempts of an address, and waits until one is restored.
+// TestAuthLimiter exhausts the wrong passwords allowed for an address, and waits until one is
+// restored.
 func TestAuthLimiter(t *testing.T) {
 	t.Parallel()
 	var l authLimiter
@@ -124,7 +125,8 @@ func (s *testServer) dialFrom(ip string) *peer {
 	return newPeer(s.t, conn)
 }
 
-// TestAuthIsLimited checks that new connections from an address do not restore its failed attempts.
+// TestAuthIsLimited checks that the limit of failed logins of an address also applies to new
+// connections.
 func TestAuthIsLimited(t *testing.T) {
 	t.Parallel()
 	const limit = 6

@@ -35,7 +35,7 @@ func TestManyCommandsBeforeAReplyIsRead(t *testing.T) {
 	}
 }
 
-// TestManyCommandsAreForwarded does the same on a follower.
+// TestManyCommandsAreForwarded does the same with commands that a follower forwards.
 func TestManyCommandsAreForwarded(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")

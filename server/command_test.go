@@ -340,7 +340,8 @@ func TestEveryCommandAnswersOnce(t *testing.T) {
 	s.greet().await("stats", "handler_panics", 0)
 }
 
-// runInTransaction runs a command between two PINGs in a transaction, which the command may end.
+// runInTransaction runs a command between two PINGs in a transaction. The command may end the
+// transaction.
 func runInTransaction(t *testing.T, p *peer, call []string) {
 	t.Helper()
 	p.ask("MULTI")

@@ -145,7 +145,7 @@ func TestFeedAfterTheEnd(t *testing.T) {
 }
 
 // TestFeedAndItsSuccessor starts a feed after the previous one is fully written, but before its
-// goroutine has returned. The new feed stays counted.
+// goroutine has returned. The bytes of the new feed remain counted.
 func TestFeedAndItsSuccessor(t *testing.T) {
 	t.Parallel()
 	use := testUsage(t)

@@ -19,7 +19,7 @@ import (
 )
 
 // lab is a cluster of servers in this process that share a table. The test sets the leader, and the
-// leader that each node sees in its view.
+// leader in the view of each node.
 type lab struct {
 	t     testing.TB
 	clock *testClock
@@ -40,7 +40,7 @@ type lab struct {
 	admin    []string                                               // changes of the cluster, in order
 	adminErr error
 	status   topology.Status
-	far      map[string]topology.Follower // progress of nodes as the leader sees it; other nodes are up to date
+	far      map[string]topology.Follower // progress of nodes as reported by the leader; other nodes are up to date
 	flushing chan struct{}                // if not nil, Flush blocks until it is closed
 	flushes  int
 	decides  concurrency
@@ -197,7 +197,7 @@ func (l *lab) showAs(id, leader string, leading bool) {
 	close(old)
 }
 
-// lead makes the engine of a node decide, and shows all nodes that it leads.
+// lead makes the engine of a node decide, and sets it as the leader in the views of all nodes.
 func (l *lab) lead(id string) {
 	l.decide(id)
 	for _, node := range l.ids {
@@ -311,7 +311,7 @@ func (n *labNode) Status() topology.Status {
 	return s
 }
 
-// know sets the progress of a node as the leader sees it.
+// know sets the progress of a node as reported by the leader.
 func (l *lab) know(id string, f topology.Follower) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

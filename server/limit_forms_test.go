@@ -51,8 +51,8 @@ func TestLimitForms(t *testing.T) {
 	}
 }
 
-// TestLimitCommands checks that each form is a command, and the syntax of each command in the
-// documents.
+// TestLimitCommands checks that each form is a command, and checks the documented syntax of each
+// command.
 func TestLimitCommands(t *testing.T) {
 	r := newRegistry(commandTable(), onRedis)
 	f := func(name string, arity int, want string) {

@@ -115,7 +115,8 @@ func TestPasswordAtRuntime(t *testing.T) {
 	s.greet()
 }
 
-// TestMaxClients fills all connection slots, is refused, and uses a slot that has become free.
+// TestMaxClients fills all connection slots, checks that further clients are refused, and reuses a
+// freed slot.
 func TestMaxClients(t *testing.T) {
 	t.Parallel()
 	const places = 5

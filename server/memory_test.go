@@ -57,7 +57,7 @@ func TestMemoryReportsAgree(t *testing.T) {
 	}
 }
 
-// usageOfAll returns the number of keys and the sum of MEMORY USAGE over all of them.
+// usageOfAll returns the sum of MEMORY USAGE over all keys, and their number.
 func usageOfAll(p *peer) (sum, count int64) {
 	for cursor := "0"; ; {
 		step := p.ask("SCAN", cursor, "COUNT", "1000").list

@@ -33,7 +33,7 @@ func TestSlowlog(t *testing.T) {
 		t.Helper()
 		newest()
 		p.ask(words...)
-		// The oldest entry is the CONFIG SET in newest, which applies the threshold to itself.
+		// The oldest entry is the CONFIG SET in newest: the new threshold already applies to it.
 		entries := newest()
 		if len(entries) == 0 || strings.Join(entries[0].list[3].words(), " ") != want {
 			t.Errorf("%.60q is logged as %s, want %s", words, entries, want)

@@ -21,7 +21,7 @@ type protocolRow struct {
 	guest bool // the server has the password "secret", and the client is not authenticated
 	known bool // the client has authenticated by the end of the row
 	input string
-	want  string // all replies; "<n>" stands for a number
+	want  string // all replies; "<n>" matches any number
 	end   ending
 }
 

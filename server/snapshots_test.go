@@ -73,7 +73,7 @@ func (f *fakeSnapshots) Status() persistence.Status {
 
 func (f *fakeSnapshots) Loading() bool { return f.loading.Load() }
 
-// slowSnapshots returns fakeSnapshots whose saves block until released.
+// slowSnapshots returns a fakeSnapshots whose saves block until released.
 func slowSnapshots() *fakeSnapshots {
 	return &fakeSnapshots{entered: make(chan struct{}), release: make(chan struct{})}
 }

@@ -152,7 +152,7 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// TestNoLimits checks that a timeout of 0 is disabled.
+// TestNoLimits checks that a value of 0 disables a timeout.
 func TestNoLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, ln := setup{options: func(o *options.Options) {
