@@ -115,8 +115,8 @@ func TestFullBacklog(t *testing.T) {
 	}
 }
 
-// TestStalled checks that a client that only receives replies is stalled only while there is no
-// room for them.
+// TestStalled checks that a client that only receives replies is stalled only if there is no room
+// for them, or if the memory for all clients is tight.
 func TestStalled(t *testing.T) {
 	t.Parallel()
 	o := options.Default()

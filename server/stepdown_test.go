@@ -90,7 +90,7 @@ func testStepDownAtShutdown(t *testing.T) {
 }
 
 // TestParting shuts a node down while another node has a stream to it. The stream ends with an
-// error from which the other node knows that the remaining commands have not run.
+// error which means that unanswered commands were not charged.
 func TestParting(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
