@@ -1,0 +1,3 @@
+module github.com/throttledhq/throttled/tests/shape
+
+go 1.25.0

@@ -1,0 +1,3 @@
+package loose
+
+var Exported int
