@@ -21,7 +21,7 @@ TIMEOUT := 20m
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip
 
 .DEFAULT_GOAL := help
-.PHONY: help build run cluster test test-raced test-raceless test-clients client-tests-java handover-bars lint fmt fuzz oracle plots bench chaos chaos-bars tools clean
+.PHONY: help build run cluster test test-raced test-raceless test-clients test-shape client-tests-java handover-bars lint shape fmt fuzz oracle plots bench chaos chaos-bars tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -38,7 +38,7 @@ cluster: build tools ## start three nodes on loopback, with certificates, until 
 test: tools ## run every test, with the race detector where goroutines meet
 	$(GO) vet ./...
 	dir=$$(scripts/test-dir.sh) && trap 'rm -rf "$$dir"' EXIT && \
-	  TMPDIR=$$dir $(MAKE) --no-print-directory -j3 test-raced test-raceless test-clients
+	  TMPDIR=$$dir $(MAKE) --no-print-directory -j3 test-raced test-raceless test-clients test-shape
 
 # The packages that take longest come first, so that none of them is left for the end. Everything has been vetted.
 test-raced:
@@ -51,6 +51,9 @@ test-raceless:
 test-clients:
 	cd scripts/client-tests && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TIMEOUT) -count=1 ./...
 
+test-shape:
+	cd tests/shape && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TIMEOUT) -count=1 ./...
+
 client-tests-java: tools ## test with Redisson, a client for Java; installs Maven where it is missing (Debian, root)
 	@command -v mvn >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq maven default-jdk-headless >/dev/null; }
 	cd scripts/client-tests && $(GO) vet -tags java ./... && $(GO) test -count=1 -tags java -run Java ./...
@@ -62,10 +65,14 @@ lint: $(LINT) ## check style and common mistakes
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(LINT) run ./...
 	cd scripts/client-tests && ../../$(LINT) run ./...
+	cd tests/shape && ../../$(LINT) run ./...
 
 $(LINT):
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
 	mv bin/golangci-lint $@
+
+shape: ## print the shape of the code (sizes, duplicates, words) beside its committed figures; ARGS=-write replaces these
+	$(GO) run -C tests/shape . $(ARGS)
 
 fmt: ## format all code
 	gofmt -w $$(git ls-files '*.go')
