@@ -6,14 +6,14 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// What a node sends to another beside replies to clients: errors, and a mark in front of replies.
+// Additions to RESP between nodes: errors of the stream, and a mark in front of replies.
 const (
 	NotLeading = "NOTLEADING this node does not lead its cluster: nothing was charged"
 	Parting    = "PARTING this node ends the stream: what is not answered was not charged"
 
 	// ChargedMark is an empty attribute of RESP3.
 	ChargedMark = "|0\r\n"
-	// ChargedCapability is the name by which CLIENT CAPA asks for marks.
+	// ChargedCapability is the name of the capability in CLIENT CAPA that enables marks.
 	ChargedCapability = "charged"
 )
 
@@ -26,29 +26,29 @@ const (
 type Outcome uint8
 
 const (
-	Refused   Outcome = iota // not run, or without effect: it can be sent again
+	Refused   Outcome = iota // not run, or without effect: the call can be sent again
 	Answered                 // Reply is set
-	Uncertain                // it may have been run, and it writes
+	Uncertain                // the call writes, and may have been run
 )
 
-// Call is a command or a transaction for the leader, and what has become of it. The bytes of Args, Block and Reply are
-// borrowed.
+// Call is a command or a transaction for the leader, and its outcome. The bytes of Args and Block belong to the caller;
+// those of Reply and Elements are valid until the Batch is reset.
 type Call struct {
 	Args   [][]byte      // the command
-	Block  [][][]byte    // the commands of a transaction, which MULTI and EXEC enclose; nil for a single command
-	Writes bool          // whether it matters if it is run twice
-	Wait   time.Duration // how long the command itself waits, in addition to Timeouts.Reply
-	// ChangesLeader suspends the closing of the stream to a former leader: the reply is still to come. No call may be
-	// behind such a call in a Batch.
+	Block  [][][]byte    // the commands of a transaction, without MULTI and EXEC; nil for a single command
+	Writes bool          // the call may change state, so it must not run twice
+	Wait   time.Duration // time that the command itself may wait, in addition to Timeouts.Reply
+	// ChangesLeader marks a command that may change the leader. Until its reply arrives, the stream is not closed when
+	// its node stops leading. Such a call must be the last of a Batch.
 	ChangesLeader bool
 
 	Outcome  Outcome
-	Reply    []byte   // without marks; for a transaction the reply to EXEC if that is not an array
-	Elements [][]byte // of the array that EXEC returns, without marks, one for each command of Block; nil for another reply
-	Charged  bool     // a limiter command has charged something, or that is unknown
+	Reply    []byte   // reply without a mark in front; for a transaction the reply to EXEC
+	Elements [][]byte // elements of EXEC's array, without marks, one for each command of Block; nil for any other reply
+	Charged  bool     // a limiter command has charged something, or may have
 }
 
-// replies returns the number of replies to a call.
+// replies returns the number of replies that the node sends for a call.
 func (c *Call) replies() int {
 	if c.Block == nil {
 		return 1
@@ -77,7 +77,7 @@ func encodeCommand(out *resp.Reply, args [][]byte) {
 	}
 }
 
-// answer sets the outcome by the last reply to the call. marks reports whether the leader marks charges.
+// answer sets the outcome from the last reply to the call. marks reports whether the leader marks charges.
 func (c *Call) answer(reply []byte, marks bool) {
 	c.Outcome = Answered
 	var marked bool
@@ -104,7 +104,7 @@ func cutMark(reply []byte) (marked bool, rest []byte) {
 	return false, reply
 }
 
-// Batch is the calls of one Forward, and the room for their replies. The zero value is empty; a Batch is used again
+// Batch holds the calls of one Forward and the buffer of their replies. The zero value is empty. A Batch can be reused
 // after Reset.
 type Batch struct {
 	Calls []Call
@@ -112,13 +112,13 @@ type Batch struct {
 	replies []byte
 }
 
-// What an empty Batch keeps room for.
+// Maximum capacities that Reset keeps.
 const (
 	keepCalls   = 16
 	keepReplies = 16 << 10 // bytes
 )
 
-// Reset forgets the calls and their replies.
+// Reset removes the calls and their replies.
 func (b *Batch) Reset() {
 	clear(b.Calls)
 	b.Calls, b.replies = b.Calls[:0], b.replies[:0]

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Errors of Forward. With any error, calls without a reply are Refused or Uncertain. After other errors than these two,
+// Errors of Forward. With any error, calls without a reply are Refused or Uncertain. After any error except these two,
 // Refused calls can be sent again soon.
 var (
 	// ErrBusy means that too many callers wait for a stream. Nothing was sent.
 	ErrBusy = errors.New("too many clients wait for a stream to the leader")
-	// ErrSilent means that the leader did not reply in time. It will not until leadership changes.
+	// ErrSilent means that the leader did not reply in time. Retrying is useless until leadership changes.
 	ErrSilent = errors.New("the leader does not reply")
 
 	errParting = errors.New("the leader closes the stream")
 )
 
-// Forward sends the calls to a node, which leads as far as the caller knows, and sets their outcomes. It waits for a
-// stream until the deadline, and for each reply as long as Timeouts.Reply and the call allow. The replies are valid
+// Forward sends the calls to the node that the caller considers the leader, and sets their outcomes. It waits for a
+// stream until the deadline, and for each reply at most Timeouts.Reply plus the Wait of the call. The replies are valid
 // until b is reset.
 func (f *Forwarder) Forward(to string, protocol int, deadline time.Time, b *Batch) error {
 	st, err := f.get(to, protocol, deadline)
@@ -61,12 +61,12 @@ func (f *Forwarder) exchange(st *stream, b *Batch) (whole bool, err error) {
 	}
 	whole = err == nil
 	if err == errParting {
-		err = nil // announced, and no fault
+		err = nil // a regular close
 	}
 	return whole, err
 }
 
-// read appends the reply to a call to dst: for a transaction the last of several.
+// read appends the reply to a call to dst: for a transaction only the last of its replies.
 func (st *stream) read(dst []byte, call *Call, timeout time.Duration) (_ []byte, err error) {
 	at := len(dst)
 	for replies := call.replies(); replies > 0 && err == nil; replies-- {
@@ -78,7 +78,8 @@ func (st *stream) read(dst []byte, call *Call, timeout time.Duration) (_ []byte,
 	return dst, err
 }
 
-// replyTimeout returns how long to wait for the reply to a call: after a failed write only for what has been sent.
+// replyTimeout returns the maximum time to wait for the reply to a call. After a failed write it is short: only replies
+// to commands that were sent can arrive.
 func (f *Forwarder) replyTimeout(call *Call, writeErr error) time.Duration {
 	if writeErr != nil {
 		return f.Timeouts.Parting
@@ -86,13 +87,13 @@ func (f *Forwarder) replyTimeout(call *Call, writeErr error) time.Duration {
 	return f.Timeouts.Reply + call.Wait
 }
 
-// Watch is a stream of one connection, on which the leader watches keys.
+// Watch is a stream on which the leader watches keys for one connection.
 type Watch struct {
 	f  *Forwarder
 	st *stream
 }
 
-// Watch opens a stream for keys that are watched. The error is ErrBusy if too many connections have one.
+// Watch opens a stream to a node for watching keys. The error is ErrBusy if maxWatches streams are open.
 func (f *Forwarder) Watch(to string, protocol int, deadline time.Time) (*Watch, error) {
 	select {
 	case f.watches <- struct{}{}:
@@ -107,7 +108,7 @@ func (f *Forwarder) Watch(to string, protocol int, deadline time.Time) (*Watch, 
 	return &Watch{f, st}, nil
 }
 
-// Watches returns the number of streams that Watch has opened and that are not closed.
+// Watches returns the number of open streams of Watch.
 func (f *Forwarder) Watches() int { return len(f.watches) }
 
 // Forward is Forwarder.Forward over the stream, and reports whether the stream can be used again.
@@ -116,7 +117,7 @@ func (w *Watch) Forward(b *Batch) (whole bool, err error) { return w.f.exchange(
 // Protocol returns the version of RESP that the stream carries.
 func (w *Watch) Protocol() int { return w.st.protocol }
 
-// Close closes the stream. A nil Watch is closed.
+// Close closes the stream. Close of a nil Watch does nothing.
 func (w *Watch) Close() {
 	if w != nil {
 		w.st.close()

@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// Bounds of the work that this node spends on asking the leader.
+// Bounds of the resources that a Forwarder uses.
 const (
-	maxStreams = 128  // exchanges in progress, and streams kept
+	maxStreams = 128  // streams of the pool, in use and idle
 	maxWatches = 16   // streams of connections that watch keys
 	maxWaiters = 1024 // callers that wait for a stream
-	// maxDials bounds concurrent dials. After a change of leadership all callers want a stream at the same time, and the
-	// cost of handshakes would delay those that have one; most callers get a stream that another has dialed and used.
+	// maxDials bounds concurrent dials. After a change of leadership all callers need a stream at the same time, and
+	// the cost of handshakes would delay callers that already have one. Most callers reuse a stream that another dialed.
 	maxDials = 8
 )
 
-// MaxStreams is the maximum number of streams that a Forwarder has open.
+// MaxStreams is the maximum number of open streams of a Forwarder.
 const MaxStreams = maxStreams + maxWatches
 
-// Timeouts bound how long an exchange takes.
+// Timeouts bound the duration of an exchange.
 type Timeouts struct {
-	Reply   time.Duration // for one reply
-	Parting time.Duration // for all replies of a node that no longer leads
+	Reply   time.Duration // maximum wait for one reply
+	Parting time.Duration // maximum wait for all replies of a node that no longer leads
 }
 
 // The timeouts of a new Forwarder.
@@ -35,14 +35,14 @@ const (
 	PartingTimeout = 100 * time.Millisecond
 )
 
-// Dialer opens streams to nodes that have been authenticated.
+// Dialer opens authenticated streams to nodes.
 type Dialer interface {
 	Dial(ctx context.Context, id string) (net.Conn, error)
 }
 
-// Forwarder keeps streams to the leader. Its methods may be called concurrently.
+// Forwarder is a pool of streams to the leader. It is safe for concurrent use.
 type Forwarder struct {
-	Timeouts Timeouts // not to be changed after the first Forward
+	Timeouts Timeouts // must not be changed after the first Forward
 	Stats
 
 	dialer  Dialer
@@ -61,8 +61,8 @@ type Forwarder struct {
 // Stats are counters of a Forwarder.
 type Stats struct {
 	Commands atomic.Int64 // answered by the leader
-	Retries  atomic.Int64 // commands that are sent again; counted by the caller
-	Errors   atomic.Int64 // commands without an answer, also those that the caller gives up
+	Retries  atomic.Int64 // commands sent again; counted by the caller
+	Errors   atomic.Int64 // commands without a reply; the caller adds those that it gives up
 }
 
 // Reset sets the counters to zero.
@@ -72,7 +72,7 @@ func (s *Stats) Reset() {
 	}
 }
 
-// New returns a Forwarder that knows of no leader.
+// New returns a Forwarder without a leader.
 func New(d Dialer) *Forwarder {
 	return &Forwarder{
 		Timeouts: Timeouts{ReplyTimeout, PartingTimeout},
@@ -84,8 +84,8 @@ func New(d Dialer) *Forwarder {
 	}
 }
 
-// Follow sets the leader, "" for none. It closes idle streams to other nodes, and starts the time that streams in use
-// have left.
+// Follow sets the leader; "" means none. It closes idle streams to other nodes, and starts Timeouts.Parting for streams
+// to other nodes that are in use.
 func (f *Forwarder) Follow(leader string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,9 +104,8 @@ func (f *Forwarder) Follow(leader string) {
 	}
 }
 
-// expire starts or stops the timer that closes a stream to a node that does not lead. Each stream has its own: a node
-// may stop leading and lead again within the time, and commands sent last have as long as those sent first. f.mu is
-// held.
+// expire starts or stops the timer that closes a stream to a node that does not lead. Each stream has a timer of its
+// own, since a node may lose and regain leadership within the timeout. The caller holds f.mu.
 func (f *Forwarder) expire(st *stream) {
 	switch leads := st.to == f.leader; {
 	case leads && st.expiry != nil:
@@ -117,7 +116,7 @@ func (f *Forwarder) expire(st *stream) {
 	}
 }
 
-// closeFormer closes a stream if its node does not lead, unless a command on it may have caused that.
+// closeFormer closes a stream if its node does not lead, unless a command in progress on it may have caused that.
 func (f *Forwarder) closeFormer(st *stream) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -27,7 +27,7 @@ func hangingNode(ctx context.Context, _ string) (net.Conn, error) {
 	return nil, ctx.Err()
 }
 
-// leader is a Dialer of nodes that answer each command by reply. A nil reply closes the stream.
+// leader returns a Dialer of nodes that call reply for each command. A nil reply closes the stream.
 func leader(reply func(command string) []byte) dialFunc {
 	return func(context.Context, string) (net.Conn, error) {
 		near, far := net.Pipe()
@@ -81,15 +81,15 @@ func words(line string) (args [][]byte) {
 	return args
 }
 
-// forwardOne forwards a command to node a.
+// forwardOne forwards a command to node a and returns its call.
 func forwardOne(f *Forwarder, line string, within time.Duration) (Call, error) {
 	b := Batch{Calls: []Call{{Args: words(line), Writes: true}}}
 	err := f.Forward("a", 2, time.Now().Add(within), &b)
 	return b.Calls[0], err
 }
 
-// TestFormerLeader closes a stream to a node that does not lead any more after its time, however often leadership has
-// changed before, and keeps it if the node leads again.
+// TestFormerLeader checks that a stream to a former leader is closed after Timeouts.Parting, however often leadership
+// changed before, and that it stays open if the node leads again.
 func TestFormerLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(dialFunc(noNode))
@@ -103,7 +103,7 @@ func TestFormerLeader(t *testing.T) {
 			return len(f.streams()) > 0
 		}
 		parting := f.Timeouts.Parting
-		for range 5 { // each is over before the time of the one before
+		for range 5 { // each round ends before the timeout of the round before
 			f.Follow("b")
 			<-time.After(parting * 2 / 3)
 			f.Follow("a")
@@ -125,8 +125,8 @@ func TestFormerLeader(t *testing.T) {
 	})
 }
 
-// TestStaleView does not dial a node that stopped leading after the caller had looked: only the deadline would end that
-// attempt.
+// TestStaleView checks that a node is not dialed if it stopped leading after the caller read its view: only the deadline
+// would end that attempt.
 func TestStaleView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(dialFunc(hangingNode))
@@ -149,7 +149,7 @@ func TestStaleView(t *testing.T) {
 	})
 }
 
-// TestFull has no stream left, and then no place to wait for one.
+// TestFull checks ErrBusy if all streams are in use, and if too many callers wait.
 func TestFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(leader(ok))
@@ -181,15 +181,15 @@ func TestFull(t *testing.T) {
 	})
 }
 
-// TestDialsAreFew has many callers want a stream at the same time. Most get one that another has dialed.
+// TestDialsAreFew checks that most of many concurrent callers reuse a stream that another caller dialed.
 func TestDialsAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most, all atomic.Int32
 		f := New(dialFunc(func(ctx context.Context, id string) (net.Conn, error) {
 			all.Add(1)
-			most.Store(max(most.Load(), now.Add(1))) // one at a time: time passes between them only
+			most.Store(max(most.Load(), now.Add(1))) // not an atomic update: may be too low
 			defer now.Add(-1)
-			<-time.After(2 * time.Millisecond) // as long as a handshake takes
+			<-time.After(2 * time.Millisecond) // duration of a handshake
 			return leader(ok)(ctx, id)
 		}))
 		f.Follow("a")
@@ -210,7 +210,8 @@ func TestDialsAreFew(t *testing.T) {
 	})
 }
 
-// TestDialsOfFormerLeader has more callers than may dial wait for a node that does not answer, when another leads.
+// TestDialsOfFormerLeader checks that a change of leadership releases all callers that wait for a node that does not
+// respond, including those that wait for a dial slot.
 func TestDialsOfFormerLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(dialFunc(hangingNode))
@@ -234,7 +235,7 @@ func TestDialsOfFormerLeader(t *testing.T) {
 	})
 }
 
-// TestProtocols keeps streams of both versions of RESP apart.
+// TestProtocols checks that a stream is reused only for its version of RESP.
 func TestProtocols(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -259,14 +260,14 @@ func TestProtocols(t *testing.T) {
 	})
 }
 
-// TestCharged reads marks of charges, from a leader that knows them and from one that does not.
+// TestCharged reads replies of a leader that marks charges and of one that does not.
 func TestCharged(t *testing.T) {
 	const decision = "*2\r\n:0\r\n:1\r\n"
 	for _, tt := range []struct {
 		name    string
 		known   bool
 		call    Call
-		reply   string // of a command, or of EXEC
+		reply   string // reply to the command or to EXEC
 		want    string
 		charged bool
 		split   int
@@ -310,7 +311,7 @@ func TestCharged(t *testing.T) {
 	}
 }
 
-// TestOutcomes breaks a stream behind the first reply.
+// TestOutcomes closes a stream at the third of five commands.
 func TestOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(leader(func(command string) []byte {

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// errDials is returned to a caller that has waited in vain for dials of others, or that wants to reach a node which
-// does not lead.
+// errDials is returned if no stream can be opened before the deadline because of other dials, or if the node is not the
+// leader.
 var errDials = errors.New("the leader is not reached")
 
 // dials are the dials in progress to one leader.
 type dials struct {
-	ctx    context.Context // ends when another node leads
+	ctx    context.Context // canceled when the leader changes
 	cancel context.CancelFunc
-	slots  chan struct{} // holds a token for each
+	slots  chan struct{} // holds a token for each dial in progress
 }
 
 func newDials() *dials {
@@ -24,8 +24,8 @@ func newDials() *dials {
 	return &dials{ctx, cancel, make(chan struct{}, maxDials)}
 }
 
-// dialsTo returns the dials to a node. The error is errDials if it is not the leader: a caller may have seen a change
-// of leadership before Follow, or not yet.
+// dialsTo returns the dials to a node. The error is errDials if the node is not the leader: the caller and Follow may
+// see a change of leadership at different times.
 func (f *Forwarder) dialsTo(node string) (*dials, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -35,7 +35,7 @@ func (f *Forwarder) dialsTo(node string) (*dials, error) {
 	return f.dials, nil
 }
 
-// get returns a stream to a node, which must be put back.
+// get returns a stream to a node. The caller must return it with put.
 func (f *Forwarder) get(to string, protocol int, deadline time.Time) (*stream, error) {
 	if !f.acquire(deadline) {
 		return nil, ErrBusy
@@ -64,13 +64,13 @@ func (f *Forwarder) find(to string, protocol int, deadline time.Time) (*stream, 
 	case <-ctx.Done():
 		return nil, errDials
 	}
-	if st := f.reuse(to, protocol); st != nil { // put back meanwhile
+	if st := f.reuse(to, protocol); st != nil { // returned meanwhile
 		return st, nil
 	}
 	return f.dial(ctx, to, protocol, deadline)
 }
 
-// acquire takes one of the slots for streams in use, and reports whether it could before the deadline.
+// acquire waits for one of the slots for streams in use, and reports whether it got one before the deadline.
 func (f *Forwarder) acquire(deadline time.Time) bool {
 	select {
 	case f.slots <- struct{}{}:
@@ -91,7 +91,8 @@ func (f *Forwarder) acquire(deadline time.Time) bool {
 	}
 }
 
-// reuse returns the idle stream that was used last, or nil. In that case it makes room for a new one.
+// reuse returns the most recently used idle stream that matches, or nil. Before it returns nil, it closes the oldest
+// idle stream if the pool is full.
 func (f *Forwarder) reuse(to string, protocol int) *stream {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,7 +114,8 @@ func (f *Forwarder) reuse(to string, protocol int) *stream {
 	return nil
 }
 
-// put returns a stream to the pool, which keeps it if it is whole and its node leads.
+// put returns a stream to the pool, which keeps it if it is usable and its node leads. whole reports whether all replies
+// were read.
 func (f *Forwarder) put(st *stream, whole bool) {
 	whole = whole && st.rest()
 	f.mu.Lock()
@@ -126,7 +128,7 @@ func (f *Forwarder) put(st *stream, whole bool) {
 	<-f.slots
 }
 
-// dialWatch opens a stream outside of the pool.
+// dialWatch opens a stream outside the pool.
 func (f *Forwarder) dialWatch(to string, protocol int, deadline time.Time) (*stream, error) {
 	d, err := f.dialsTo(to)
 	if err != nil {
@@ -137,7 +139,7 @@ func (f *Forwarder) dialWatch(to string, protocol int, deadline time.Time) (*str
 	return f.dial(ctx, to, protocol, deadline)
 }
 
-// dial opens a stream for a version of RESP.
+// dial opens a stream and negotiates the version of RESP.
 func (f *Forwarder) dial(ctx context.Context, to string, protocol int, deadline time.Time) (*stream, error) {
 	conn, err := f.dialer.Dial(ctx, to)
 	if err != nil {
@@ -152,7 +154,7 @@ func (f *Forwarder) dial(ctx context.Context, to string, protocol int, deadline 
 	return st, nil
 }
 
-// track reads a stream until it ends, and closes it when it expires.
+// track registers a stream and starts the goroutine that reads it until it is closed.
 func (f *Forwarder) track(st *stream) {
 	f.mu.Lock()
 	f.open[st] = struct{}{}

@@ -7,25 +7,25 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// Bounds of a reply of another node. They are far above the reply to any command, and keep a broken stream from
+// Bounds of a reply of another node. They are far above the reply to any command, and prevent a corrupt stream from
 // exhausting memory.
 const (
 	maxReply     = 128 << 20 // bytes
-	maxReplyLine = 64 << 10  // bytes of a status, an error or a head
-	maxElements  = 16 << 20  // of all aggregates that are open
+	maxReplyLine = 64 << 10  // bytes of a status, an error or a header
+	maxElements  = 16 << 20  // missing elements of all open aggregates
 )
 
 var errNoReply = errors.New("not a reply")
 
-// replyScanner finds the end of a reply of RESP2 or RESP3. It does not recurse, resumes an incomplete reply where its
-// bytes ended, and allocates nothing by an announced length.
+// replyScanner finds the end of a RESP2 or RESP3 reply. It does not recurse, continues an incomplete reply where the
+// previous scan stopped, and does not allocate memory.
 type replyScanner struct {
 	at   int // bytes scanned
-	left int // elements missing; 0 between replies
+	left int // missing elements; 0 between replies
 }
 
-// scan returns the size of the reply that b begins with, or 0 while it is incomplete. Until then, each call must pass
-// the bytes of the last one and those received since.
+// scan returns the size of the reply at the beginning of b, or 0 if the reply is incomplete. In that case the next call
+// must pass the same bytes followed by those received since.
 func (s *replyScanner) scan(b []byte) (size int, err error) {
 	if s.left == 0 {
 		s.left = 1
@@ -45,8 +45,8 @@ func (s *replyScanner) scan(b []byte) (size int, err error) {
 	return size, nil
 }
 
-// scanElement returns the size of the element that b begins with, or of the head of an aggregate, and how many elements
-// follow as a part of it. The size is 0 if the element is incomplete.
+// scanElement returns the size of the element at the beginning of b, or of the header of an aggregate, and the number of
+// elements that follow as a part of it. The size is 0 if the element is incomplete.
 func scanElement(b []byte) (size, more int, err error) {
 	end := bytes.IndexByte(b[:min(len(b), maxReplyLine)], '\n')
 	switch {
@@ -79,8 +79,8 @@ func scanElement(b []byte) (size, more int, err error) {
 	return scanSized(b, size, int(n))
 }
 
-// scanSized is scanElement for an element whose head announces n bytes or elements. A push is an error: nodes do not ask
-// each other for any.
+// scanSized is scanElement for an element whose header of head bytes announces n bytes or elements. A push is an error:
+// nodes never request any.
 func scanSized(b []byte, head, n int) (size, more int, err error) {
 	switch b[0] {
 	case '$', '=', '!':
@@ -97,13 +97,13 @@ func scanSized(b []byte, head, n int) (size, more int, err error) {
 	case '%':
 		return head, 2 * n, nil
 	case '|':
-		return head, 2*n + 1, nil // the element that it describes follows
+		return head, 2*n + 1, nil // the attribute precedes the element that it describes
 	}
 	return 0, 0, errNoReply
 }
 
-// splitArray returns the elements of a reply that is an array, which are not nil. ok is false for any other reply, also
-// a null array.
+// splitArray returns the elements of an array reply; the slice is not nil. ok is false for any other reply, including a
+// null array.
 func splitArray(reply []byte) (elements [][]byte, ok bool) {
 	size, n, err := scanElement(reply)
 	if err != nil || size == 0 || reply[0] != '*' || string(reply[:size]) == "*-1\r\n" {

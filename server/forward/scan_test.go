@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// wholeReplies are replies of every type, and unfinished and senseless ones beside them.
+// wholeReplies are complete replies of every type.
 var wholeReplies = []string{
 	"+OK\r\n", "-ERR no\r\n", ":1\r\n", ":-1\r\n", "_\r\n", "#t\r\n", ",1.5\r\n", "(123456789012345678901\r\n",
 	"$0\r\n\r\n", "$5\r\na\r\nb\n\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "~0\r\n", "%0\r\n", "!5\r\nERR x\r\n",
@@ -21,7 +21,7 @@ var noReplies = []string{
 	"*?\r\n", "$?\r\n", "=3\r\nabcde", "$134217729\r\n", strings.Repeat("*100000\r\n", 300), "+" + strings.Repeat("x", maxReplyLine),
 }
 
-// scanAll scans what comes in two pieces, the first of the given length.
+// scanAll scans a text that arrives in two pieces, the first of length cut.
 func scanAll(t *testing.T, text string, cut int) (size int, err error) {
 	t.Helper()
 	var s replyScanner
@@ -88,7 +88,8 @@ func sizeOf(b []byte) int {
 	return size
 }
 
-// FuzzReplyScanner compares the scanner with a simple one, and checks that it does not matter how the bytes are cut.
+// FuzzReplyScanner compares the scanner with a simple one, and checks that the result does not depend on where the input
+// is split.
 func FuzzReplyScanner(f *testing.F) {
 	for _, text := range append(wholeReplies, noReplies...) {
 		f.Add([]byte(text[:min(len(text), 300)]), uint(3))
@@ -99,7 +100,7 @@ func FuzzReplyScanner(f *testing.F) {
 			t.Fatalf("%q: %d, %v or %d, %v", b, size, err, again, fails)
 		}
 		if size == 0 || bytes.ContainsAny(b[:size], "|!#(_=>,") {
-			return // the simple scanner does not know these
+			return // the simple scanner does not support these types
 		}
 		if want := sizeOf(b); size != want {
 			t.Fatalf("%q: the size is %d, want %d", b, size, want)

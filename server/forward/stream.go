@@ -10,36 +10,36 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// stream is a connection to another node. A goroutine reads it at all times, so that the end of an idle stream is
-// noticed before it is used.
+// stream is a connection to another node. A goroutine always reads it, so that a closed idle stream is detected before
+// its next use.
 type stream struct {
 	conn          net.Conn
 	to            string // the id of the node
 	protocol      int
 	marks         bool       // the node marks charges
-	out           resp.Reply // commands to send: they look like replies
+	out           resp.Reply // encoded commands to send
 	scanner       replyScanner
 	arrived       chan struct{} // holds a token when bytes have arrived
-	timer         *time.Timer   // of next, reused
+	timer         *time.Timer   // timer of next, reused
 	changesLeader atomic.Bool   // a command in progress may change the leader
-	expiry        *time.Timer   // closes the stream; nil while its node leads. The Forwarder's mu guards it
+	expiry        *time.Timer   // closes the stream; nil while its node leads; guarded by Forwarder.mu
 
 	mu    sync.Mutex
 	in    []byte // bytes received
 	taken int    // bytes of in that next has returned
-	err   error  // why no more bytes arrive
+	err   error  // error that stopped the reader
 }
 
 var errFull = errors.New("the other node sends more than a reply")
 
-// keepStream is how many bytes of buffers a stream keeps between its uses.
+// keepStream is the maximum size in bytes of each buffer that a stream keeps while it is idle.
 const keepStream = 64 << 10
 
 func newStream(conn net.Conn, to string, protocol int) *stream {
 	return &stream{conn: conn, to: to, protocol: protocol, arrived: make(chan struct{}, 1)}
 }
 
-// receive reads until the stream ends.
+// receive reads until the stream is closed or fails, and closes the connection.
 func (st *stream) receive() {
 	buf := make([]byte, 16<<10)
 	for {
@@ -112,8 +112,8 @@ func (st *stream) take(dst []byte) ([]byte, bool, error) {
 	return dst, true, nil
 }
 
-// rest makes the stream ready for its next use, and reports whether it can be used. Bytes that no command asked for
-// announce its end.
+// rest releases large buffers, and reports whether the stream can be used again. Unsolicited bytes announce that the
+// node closes the stream.
 func (st *stream) rest() bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -126,7 +126,8 @@ func (st *stream) rest() bool {
 
 func (st *stream) close() { _ = st.conn.Close() }
 
-// greet chooses the version of RESP, and asks for marks of charges. A node that does not know them refuses that.
+// greet negotiates the version of RESP, and requests marks of charges. A node that does not support marks replies to
+// CLIENT CAPA with an error.
 func (st *stream) greet(timeout time.Duration) error {
 	greeting, replies := "*3\r\n$6\r\nCLIENT\r\n$4\r\nCAPA\r\n$7\r\n"+ChargedCapability+"\r\n", 1
 	if st.protocol == 3 {
