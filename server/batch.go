@@ -8,46 +8,46 @@ import (
 	"github.com/throttledhq/throttled/server/forward"
 )
 
-// batchSize is how many decisions go to the engine at once at the most. It is not below
-// limiter.MaxGroup, as a group is never split.
+// batchSize is the maximum number of requests in one call of the engine. It is at least
+// limiter.MaxGroup, since a group is never split.
 const batchSize = 64
 
-// batch holds consecutive commands of a pipeline, to be run together: limiter commands that this node decides, or
-// commands that it forwards. Keys and arguments lie in the read buffer, so a batch is answered before the next read.
+// batch holds consecutive commands of a pipeline that run together: limiter commands that this node decides, or
+// commands that it forwards. Keys and arguments point into the read buffer, so a batch is settled before the next read.
 type batch struct {
-	away  bool // all calls are to be forwarded
+	away  bool // all calls are forwarded
 	calls []call
-	room  [batchSize]call // of calls
-	args  [][]byte        // of calls that may be forwarded
+	room  [batchSize]call // initial backing array of calls
+	args  [][]byte        // arguments of calls that may be forwarded
 
-	// The requests of calls that are parsed, and the decisions on them.
+	// The n requests of parsed calls, and the decisions on them.
 	n    int
 	reqs [batchSize]limiter.Request
 	out  [batchSize]limiter.Decision
 
 	forwarded  forward.Batch
-	logEntries int64 // the option window-log-max-entries, at least 1
+	logEntries int64 // value of the option window-log-max-entries, at least 1
 }
 
-// call is a command in a batch, and its outcome.
+// call is a command in a batch and its outcome.
 type call struct {
 	cmd       *command
-	n         int           // requests; 0 if it is not parsed
-	unit      time.Duration // of times in the reply
-	args      [][]byte      // if it may be forwarded
-	block     *transaction  // to be run by EXEC; nil for other commands
-	accounted bool          // it counts in the statistics already
+	n         int           // number of requests; 0 if the command is not parsed
+	unit      time.Duration // unit of times in the reply
+	args      [][]byte      // set if the command may be forwarded
+	block     *transaction  // transaction that EXEC runs; nil for other commands
+	accounted bool          // already counted in the statistics
 
 	done     bool
 	err      error
-	reply    []byte   // by another node; nil: the reply to the decisions
-	elements [][]byte // of the reply to EXEC by the leader
+	reply    []byte   // encoded reply; nil if the reply is made from the decisions
+	elements [][]byte // elements of the leader's reply to EXEC
 }
 
 func (c *call) answer(reply []byte) { c.done, c.reply = true, reply }
 func (c *call) fail(err error)      { c.done, c.err = true, err }
 
-// writes reports whether it matters if the call is run twice.
+// writes reports whether the call may change state, so that it must not run twice.
 func (c *call) writes() bool {
 	if c.block != nil {
 		return c.block.writes()
@@ -72,7 +72,7 @@ var batches = sync.Pool{New: func() any {
 	return b
 }}
 
-// takes reports whether a command can be added.
+// takes reports whether a command can be added to the batch.
 func (b *batch) takes(cmd *command, args [][]byte, away bool) bool {
 	switch {
 	case len(b.calls) == 0:
@@ -83,7 +83,8 @@ func (b *batch) takes(cmd *command, args [][]byte, away bool) bool {
 	return !b.away && b.n+mostRequests(args) <= batchSize
 }
 
-// add adds a limiter command, or nothing if there is an error. keep keeps its arguments, so that it can be forwarded.
+// add parses a limiter command and adds it. With an error the batch is unchanged. If keep is set, the arguments are
+// kept so that the command can be forwarded.
 func (b *batch) add(cmd *command, args [][]byte, keep bool) error {
 	reqs, unit, err := cmd.parse(b.reqs[:b.n], args, b.logEntries)
 	if err != nil {
@@ -97,24 +98,24 @@ func (b *batch) add(cmd *command, args [][]byte, keep bool) error {
 	return nil
 }
 
-// addAway adds a call that is to be forwarded.
+// addAway adds a call to forward.
 func (b *batch) addAway(c call, args [][]byte) {
 	b.away = true
 	c.args = b.keep(args)
 	b.calls = append(b.calls, c)
 }
 
-// keep returns a copy of args that is valid until the batch is reset.
+// keep returns a copy of the slice args, not of the bytes, that is valid until the batch is reset.
 func (b *batch) keep(args [][]byte) [][]byte {
 	from := len(b.args)
 	b.args = append(b.args, args...)
 	return b.args[from:len(b.args):len(b.args)]
 }
 
-// keepArgs is the number of arguments that a batch keeps room for.
+// keepArgs is the maximum capacity of batch.args that reset keeps.
 const keepArgs = 16 * batchSize
 
-// reset forgets the calls.
+// reset removes all calls.
 func (b *batch) reset() {
 	clear(b.calls)
 	clear(b.args)
@@ -125,14 +126,14 @@ func (b *batch) reset() {
 	b.forwarded.Reset()
 }
 
-// leastSpec is how many words the shortest limit of CL.ALL has, and how many a command for
-// one limit has at the least.
+// leastSpec is the minimum number of arguments of a limit in CL.ALL, and of a command for one
+// limit including its name.
 const leastSpec = 4
 
-// mostRequests returns how many requests a limiter command makes at the most.
+// mostRequests returns an upper bound of the number of requests of a limiter command.
 func mostRequests(args [][]byte) int { return min(len(args)/leastSpec, limiter.MaxGroup) }
 
-// replyCall answers a call with its decisions, none of which is an error.
+// replyCall appends the reply to a call whose decisions contain no error.
 func (c *client) replyCall(call *call, reqs []limiter.Request, out []limiter.Decision) {
 	if c.marks && charges(reqs, out) {
 		c.out.Raw(chargedMark)
@@ -142,8 +143,8 @@ func (c *client) replyCall(call *call, reqs []limiter.Request, out []limiter.Dec
 
 var chargedMark = []byte(forward.ChargedMark)
 
-// ask lets a batch be decided, out of other clients' transactions, and waits until the client
-// can be told. A transaction waits for all of its commands at its end.
+// ask has the engine decide a batch, isolated from the transactions of other clients, and waits
+// until the result may be sent. Within EXEC it does not wait: EXEC waits once for all commands.
 func (c *client) ask(b *batch) error {
 	if c.tx.running {
 		c.noteBatch(b, c.srv.engine.Decide(b.reqs[:b.n], b.out[:b.n]))
@@ -160,8 +161,8 @@ func (c *client) decideLocked(b *batch) limiter.Ticket {
 	return c.srv.engine.Decide(b.reqs[:b.n], b.out[:b.n])
 }
 
-// accountBatch adds a batch to what the server knows of itself. Each command has a share of
-// the time by its requests; slow is the batch as a whole.
+// accountBatch adds a batch to the statistics. Each command is charged a part of took in proportion to
+// its requests; the slow log and the latency monitor see the batch as one run of its first command.
 func (c *client) accountBatch(b *batch, took time.Duration) {
 	for from := 0; from < len(b.calls); {
 		cmd, to, n := b.calls[from].cmd, from, 0
@@ -175,7 +176,7 @@ func (c *client) accountBatch(b *batch, took time.Duration) {
 	c.noteSlow(b.calls[0].cmd, took, b.slowArgs)
 }
 
-// slowArgs returns what the slow log shows of a batch: the keys of its first command.
+// slowArgs returns the arguments of a batch for the slow log: the name and the keys of its first command.
 func (b *batch) slowArgs() [][]byte {
 	args := [][]byte{[]byte(b.calls[0].cmd.name)}
 	for i := range b.reqs[:b.calls[0].n] {

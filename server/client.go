@@ -15,74 +15,74 @@ import (
 )
 
 const (
-	flushAt  = 64 << 10 // bytes of replies that are written before more commands run
+	flushAt  = 64 << 10 // bytes of pending replies at which they are written before the next command
 	keepOut  = 16 << 10 // bytes of reply buffer that a connection keeps between reads
-	keepIn   = 32 << 10 // bytes of reader likewise
-	maxTries = 10       // wrong passwords before a connection is closed
+	keepIn   = 32 << 10 // bytes of read buffer that a connection keeps between reads
+	maxTries = 10       // wrong passwords after which a connection is closed
 )
 
-// client is one connection and what it has set up. All but the fields at the end
-// belong to the goroutine that serves it.
+// client is one connection and its session state. The goroutine that serves the connection owns the
+// fields above lastRead; it shares in and out with the reaper (see ownership).
 type client struct {
 	srv      *Server
 	face     *face
-	commands *registry // of that face
+	commands *registry // of that profile
 	conn     *socket
 	id       int64
 	born     time.Time
 
 	in    *resp.Reader
-	known *options.Options // those that the limits of in come from
+	known *options.Options // the options from which the limits of in were set
 	out   resp.Reply
-	batch *batch // commands that are collected; nil between reads
+	batch *batch // collected commands; nil between reads
 
 	authenticated bool
-	tries         int // wrong passwords so far
+	tries         int // wrong passwords since the last login
 	quit          bool
-	cut           bool // close at once, unwritten replies and all
-	refused       bool // what was read has been refused in part: the rest must not run before that does
+	cut           bool // close immediately and drop unwritten replies
+	refused       bool // a command of this read was refused: later ones are refused too, to keep their order
 	replies       replyMode
-	marks         bool // replies are marked that report a charge
-	// hopeless is closed by the change of the view without which further attempts to forward are useless; nil if they
-	// are not.
+	marks         bool // replies that report a charge are marked
+	// hopeless is the View.Changed channel of the view in which forwarding failed: further attempts are useless until
+	// it is closed. It is nil if no attempt has failed.
 	hopeless <-chan struct{}
 	tracking tracking
 	tx       transaction
-	charged  era // when it was charged last
+	charged  era // era of the last charge
 	channels subscriptions
-	inTurn   bool  // it holds one of the server's turns
-	retune   bool  // its subscriptions are not those that it is told news by
-	watching bool  // MONITOR has been asked for
-	feed     *feed // what writes to the connection then, where there may be news, or while the client does not read
+	inTurn   bool  // the client holds one of the server's turns
+	retune   bool  // the subscriptions have changed since they were registered for delivery
+	watching bool  // MONITOR is on
+	feed     *feed // output queue, if the client monitors, subscribes, or does not read its replies
 	usage    usage
-	buffers  ownership // of in and out
+	buffers  ownership // ownership of in and out
 	backlog  backlog
-	newcomer *newcomer // nil once the client has shown what it is
+	newcomer *newcomer // nil after the first valid command of an authenticated client
 
-	// What the housekeeper looks at, in its ticks; 0 means not so.
-	lastRead  atomic.Int64  // when bytes came last
-	halfSince atomic.Int64  // since when an incomplete command waits
-	guestFrom atomic.Int64  // since when a password is asked for
-	writing   atomic.Int64  // since when a write has been waiting
-	hungUp    atomic.Bool   // another goroutine wants the connection to end
-	ended     chan struct{} // closed then
-	leaving   atomic.Bool   // likewise, behind what has been read
-	awaiting  atomic.Bool   // the client is kept waiting for the cluster
+	// State that the reaper checks. Times are ticks; 0 means unset.
+	lastRead  atomic.Int64  // time of the last read
+	halfSince atomic.Int64  // time since which an incomplete command is buffered
+	guestFrom atomic.Int64  // time since which the client is unauthenticated
+	writing   atomic.Int64  // time since which a write is blocked
+	hungUp    atomic.Bool   // hangUp was called
+	ended     chan struct{} // closed by hangUp
+	leaving   atomic.Bool   // the connection is closed after the commands that have been read
+	awaiting  atomic.Bool   // the client waits for the cluster: timeouts are suspended
 	lastRun   atomic.Pointer[command]
-	quietFrom int64 // the lastRead at which the housekeeper has looked for the end of the stream
+	quietFrom int64 // the lastRead at which the reaper last checked for the end of the stream. The reaper owns it
 
-	mu      sync.Mutex // guards what CLIENT LIST shows of it
+	mu      sync.Mutex // guards profile
 	profile profile
 }
 
-// profile is what other clients can see of a client.
+// profile is the state of a client that other goroutines can read, as for CLIENT LIST.
 type profile struct {
 	name, libName, libVer      string
 	resp                       int
-	multi                      int // commands queued; -1 outside of a transaction
+	multi                      int // queued commands; -1 outside a transaction
 	channels, patterns         int
 	monitor, tracking, noEvict bool
-	saving                     bool // a snapshot is written for it
+	saving                     bool // SAVE is in progress
 }
 
 func newClient(s *Server, conn net.Conn, f *face) *client {
@@ -104,7 +104,7 @@ func newClient(s *Server, conn net.Conn, f *face) *client {
 	return c
 }
 
-// resetAuth makes the client what it is at connect: a guest if there is a password.
+// resetAuth restores the authentication state of a new connection.
 func (c *client) resetAuth() {
 	c.setAuthenticated(c.face.trusted || c.srv.opts.Get().RequirePass == "")
 }
@@ -114,15 +114,15 @@ func (c *client) setAuthenticated(yes bool) {
 	if yes {
 		c.guestFrom.Store(0)
 	} else {
-		// A guest that asks for RESET gains no time by it.
+		// RESET does not extend the time to authenticate.
 		c.guestFrom.CompareAndSwap(0, c.srv.ticks.Load())
 	}
 	c.known = nil
 	c.refreshLimits()
 }
 
-// refreshLimits makes the client follow the options: the limits of its reader, and that
-// nobody is a guest once there is no password.
+// refreshLimits applies changed options: the limits of the reader, and the authentication of all
+// clients when no password is required any more.
 func (c *client) refreshLimits() {
 	o := c.srv.opts.Get()
 	if o == c.known {
@@ -136,7 +136,7 @@ func (c *client) refreshLimits() {
 	c.in.SetLimits(readLimits(o, c.authenticated))
 }
 
-// What a client may send before it has shown a password.
+// Limits of the commands of an unauthenticated client.
 const (
 	guestArgs  = 10
 	guestBulk  = 16 << 10
@@ -160,7 +160,7 @@ func readLimits(o *options.Options, authenticated bool) resp.Limits {
 	return l
 }
 
-// serve runs the connection until it ends.
+// serve serves the connection until it is closed.
 func (c *client) serve() {
 	defer c.srv.active.Done()
 	defer c.leave()
@@ -177,14 +177,15 @@ func (c *client) serve() {
 	if c.cut {
 		c.conn.hangUp()
 	}
-	c.endFeed() // with its last words, if the peer takes them
+	c.endFeed() // writes queued output, if the peer reads it
 	if parted := c.parts(); parted || (c.quit || c.leaving.Load()) && !c.cut {
 		c.conn.lastWords(parted)
 	}
 }
 
-// parts tells another node that this one ends the stream, so that it knows what has become
-// of the commands that are not answered, and reports whether it has. Who hangs up says nothing.
+// parts sends the PARTING error to another node, and reports whether it was sent. The error announces
+// that this node closes the stream and that commands without a reply were not run. It is not sent
+// when the connection is aborted.
 func (c *client) parts() bool {
 	if !c.face.trusted || c.cut || c.hungUp.Load() || !c.srv.closing.Load() && !c.leaving.Load() {
 		return false
@@ -193,7 +194,7 @@ func (c *client) parts() bool {
 	return c.flush()
 }
 
-// turn reads once and runs what has been read.
+// turn reads once and runs the complete commands.
 func (c *client) turn() progress {
 	c.buffers.unpark()
 	c.srv.clientMemory.collect()
@@ -202,7 +203,7 @@ func (c *client) turn() progress {
 	}
 	n, err := c.in.Fill(c.conn)
 	if c.hungUp.Load() {
-		return stop // whoever ended the connection may rely on nothing running any more
+		return stop // no command may run after hangUp
 	}
 	if n > 0 {
 		c.srv.stats.netIn.Add(int64(n))
@@ -227,8 +228,7 @@ func (c *client) turn() progress {
 	return again
 }
 
-// trimReader lets go of the memory that a long command has taken, before a wait that may
-// be long.
+// trimReader frees a large read buffer before a wait that may be long.
 func (c *client) trimReader() {
 	if c.in.Pending() == 0 && c.in.Size() > keepIn {
 		c.in = resp.NewReader(readLimits(c.known, c.authenticated))
@@ -236,8 +236,8 @@ func (c *client) trimReader() {
 	}
 }
 
-// runAll runs the commands that have been read, writes their replies, and reports
-// whether the connection goes on.
+// runAll runs the complete commands that have been read, writes their replies, and reports
+// whether the connection stays open.
 func (c *client) runAll() bool {
 	note(&c.lastRead, c.srv.ticks.Load())
 	c.refreshLimits()
@@ -272,7 +272,7 @@ func (c *client) runAll() bool {
 	return goesOn
 }
 
-// noteHalf tells the housekeeper whether a command has begun that is not yet whole.
+// noteHalf records for the reaper whether an incomplete command is buffered.
 func (c *client) noteHalf(completed bool) {
 	switch {
 	case c.in.Pending() == 0:
@@ -282,18 +282,18 @@ func (c *client) noteHalf(completed bool) {
 	}
 }
 
-// note stores a value that seldom changes. Reading first keeps the cache line shared.
+// note stores a value that rarely changes. Loading it first keeps the cache line shared.
 func note(a *atomic.Int64, value int64) {
 	if a.Load() != value {
 		a.Store(value)
 	}
 }
 
-// flush writes what has been replied, and reports whether the connection goes on.
+// flush writes the pending replies, and reports whether the connection stays open.
 func (c *client) flush() bool {
 	fresh, err := c.beginFeed(), error(nil)
 	if c.out.Len() > 0 {
-		note(&c.halfSince, 0) // nothing is read meanwhile: what is incomplete cannot be completed
+		note(&c.halfSince, 0) // nothing is read meanwhile, so an incomplete command cannot be completed
 		err = c.write(c.out.Bytes())
 		c.out.Truncate(0, keepOut)
 	}
@@ -303,7 +303,8 @@ func (c *client) flush() bool {
 	return err == nil
 }
 
-// protocolError answers bytes that are no command. What follows them has no meaning.
+// protocolError replies to malformed input and closes the connection, since the bytes that follow
+// cannot be parsed.
 func (c *client) protocolError(err error) {
 	c.srv.stats.protocolErrors.Add(1)
 	c.srv.debug("protocol", "protocol error", "client", c.id, "addr", c.conn.RemoteAddr(), "error", err)
@@ -311,7 +312,7 @@ func (c *client) protocolError(err error) {
 	c.quit = true
 }
 
-// hangUp ends the connection from another goroutine, without waiting for its end.
+// hangUp aborts the connection. It may be called from any goroutine and does not block.
 func (c *client) hangUp() {
 	if !c.hungUp.Swap(true) {
 		close(c.ended)
@@ -319,7 +320,7 @@ func (c *client) hangUp() {
 	c.conn.hangUp()
 }
 
-// leave forgets the client.
+// leave closes the connection, removes the client from the server and releases its resources.
 func (c *client) leave() {
 	c.srv.mu.Lock()
 	delete(c.srv.clients, c.id)
@@ -333,7 +334,7 @@ func (c *client) leave() {
 	c.usage.release()
 }
 
-// noteEnd logs why a connection ended, unless it did as connections do.
+// noteEnd logs the error that closed a connection. A regular close is not logged.
 func (c *client) noteEnd(err error) {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return
@@ -348,7 +349,7 @@ func (c *client) lastCommand() string {
 	return "NULL"
 }
 
-// show changes what others see of the client.
+// show changes the profile of the client.
 func (c *client) show(change func(p *profile)) {
 	c.mu.Lock()
 	change(&c.profile)

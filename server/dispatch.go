@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// replyMode is what CLIENT REPLY has chosen.
+// replyMode is the mode set by CLIENT REPLY.
 type replyMode uint8
 
 const (
 	replyOn replyMode = iota
 	replyOff
-	replySkip     // the next command is not answered
-	replySkipping // this command is not answered
+	replySkip     // the reply to the next command is dropped
+	replySkipping // the reply to the current command is dropped
 )
 
-// dispatch runs one command: it finds the row of the command table, lets the gates
-// decide, and then queues, batches or runs it.
+// dispatch handles one command: it looks up its row in the command table, checks the gates, and
+// then queues it for EXEC, adds it to a batch, or runs it.
 func (c *client) dispatch(args [][]byte) {
 	if c.replies != replyOn {
 		c.dispatchMuted(args)
@@ -25,10 +25,10 @@ func (c *client) dispatch(args [][]byte) {
 	c.dispatchHeard(args)
 }
 
-// dispatchMuted runs a command and drops its reply, as CLIENT REPLY OFF and SKIP ask for.
+// dispatchMuted handles a command and drops its reply, for CLIENT REPLY OFF and SKIP.
 func (c *client) dispatchMuted(args [][]byte) {
 	c.settle()
-	if !c.flush() { // so that what there is to drop is all there is, even if the command flushes
+	if !c.flush() { // afterwards the buffer contains only the reply to drop, even if the command flushes
 		c.cut = true
 		return
 	}
@@ -37,7 +37,7 @@ func (c *client) dispatchMuted(args [][]byte) {
 	}
 	c.dispatchHeard(args)
 	c.settle()
-	if c.replies != replyOn { // what has switched replies on is answered itself
+	if c.replies != replyOn { // CLIENT REPLY ON itself is answered
 		c.out.Truncate(0, keepOut)
 	}
 	if c.replies == replySkipping {
@@ -61,7 +61,8 @@ func (c *client) dispatchHeard(args [][]byte) {
 	}
 }
 
-// gate says why a command is not to run, or returns nil. The order of the reasons is Redis's.
+// gate returns the error that prevents a command from running, or nil. The checks are made in the
+// order of Redis.
 func (c *client) gate(cmd *command, args [][]byte) error {
 	switch {
 	case cmd == nil:
@@ -86,8 +87,8 @@ func (c *client) gate(cmd *command, args [][]byte) error {
 	return nil
 }
 
-// unknown says that there is no such command. The beginnings of an HTTP request mean
-// that a browser or a proxy is being used to reach this server: nothing more of it runs.
+// unknown returns the error for an unknown command. The first words of an HTTP request indicate a
+// cross-protocol attack through a browser or a proxy: the connection is closed.
 func (c *client) unknown(args [][]byte) error {
 	name := string(args[0])
 	if strings.EqualFold(name, "post") || strings.EqualFold(name, "host:") {
@@ -100,8 +101,8 @@ func (c *client) unknown(args [][]byte) error {
 	return errUnknownCommand(args)
 }
 
-// reject answers a command that does not run. It spoils the transaction it was meant
-// for; an EXEC that does not run ends it.
+// reject replies with an error to a command that does not run. Within a transaction it makes EXEC
+// fail; a rejected EXEC discards the transaction.
 func (c *client) reject(cmd *command, err error) {
 	if c.tx.queueing {
 		c.tx.spoiled = true
@@ -116,7 +117,7 @@ func (c *client) reject(cmd *command, err error) {
 	c.fail(nil, err)
 }
 
-// execute collects or runs a command that has passed the gates.
+// execute collects or runs a command that has passed all gates.
 func (c *client) execute(cmd *command, args [][]byte) {
 	if c.collects(cmd) {
 		c.collect(cmd, args)
@@ -127,7 +128,8 @@ func (c *client) execute(cmd *command, args [][]byte) {
 	c.executeHere(cmd, args)
 }
 
-// executeHere runs a command other than those that are decided in batches.
+// executeHere runs a command that is not decided in a batch. If this node does not lead, the command
+// is collected for forwarding.
 func (c *client) executeHere(cmd *command, args [][]byte) {
 	start := c.srv.uptime()
 	err := c.runAwaited(cmd, args)
@@ -145,27 +147,27 @@ func (c *client) executeHere(cmd *command, args [][]byte) {
 	}
 }
 
-// showMonitors shows a command to those who asked for it with MONITOR. One that runs
-// others, as EXEC does, comes behind them.
+// showMonitors sends a command to the clients in MONITOR mode. EXEC is shown after the commands
+// that it runs.
 func (c *client) showMonitors(cmd *command, args [][]byte) {
 	if c.srv.monitors.active() && !cmd.is(admin|skipMonitor) {
 		c.srv.monitors.show(c, cmd, args)
 	}
 }
 
-// noteRun remembers what CLIENT LIST shows as the last command.
+// noteRun records the last command, which CLIENT LIST shows.
 func (c *client) noteRun(cmd *command) {
 	if c.lastRun.Load() != cmd {
 		c.lastRun.Store(cmd)
 	}
 }
 
-// runLocked keeps a command that changes or reads keys out of other clients' transactions.
-// One that changes several keys, or all of them, is alone: no CL.ALL is charged between two of
-// them.
+// runLocked runs a command under the exec lock if it touches keys. A command that deletes several
+// keys, or all of them, holds the lock exclusively, so that no CL.ALL is charged between two
+// deletions.
 func (c *client) runLocked(cmd *command, args [][]byte) error {
 	if !cmd.is(fast) && !c.tx.running && c.giveTurn() {
-		defer c.takeTurn() // after the lock is released: its holder never waits for a turn
+		defer c.takeTurn() // runs after the unlock: a holder of the lock never waits for a turn
 	}
 	several := len(args) > 2 || cmd.keys.first == 0
 	switch {
@@ -181,15 +183,15 @@ func (c *client) runLocked(cmd *command, args [][]byte) error {
 	return cmd.run(c, args)
 }
 
-// account adds a run of a command, which took the given time, to what the server knows of
-// itself.
+// account adds one run of a command to the statistics, the slow log and the latency monitor. took
+// is its duration.
 func (c *client) account(cmd *command, took time.Duration, args func() [][]byte) {
 	c.srv.stats.of(cmd).add(1, took)
 	c.noteSlow(cmd, took, args)
 }
 
-// noteSlow remembers what took long. The slow log asks for the arguments only if it wants
-// them.
+// noteSlow adds a run to the slow log and the latency monitor if it exceeds their thresholds. args
+// is called only for an entry of the slow log.
 func (c *client) noteSlow(cmd *command, took time.Duration, args func() [][]byte) {
 	o := c.srv.opts.Get()
 	if o.SlowlogLogSlowerThan >= 0 && took >= o.SlowlogLogSlowerThan && !cmd.is(skipSlowlog) {
@@ -200,7 +202,7 @@ func (c *client) noteSlow(cmd *command, took time.Duration, args func() [][]byte
 	}
 }
 
-// fail answers with an error. cmd is the command that ran into it, or nil.
+// fail replies with an error. cmd is the command that failed, or nil if none ran.
 func (c *client) fail(cmd *command, err error) {
 	reply, known := asReply(err)
 	if !known {

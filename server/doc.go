@@ -1,25 +1,33 @@
-// Package server is the Redis face of throttled: it reads commands from connections,
-// asks a limiter.Engine and writes the replies.
+// Package server implements the Redis protocol server of throttled: it reads commands from
+// connections, runs them against a [limiter.Engine], and writes the replies.
 //
-// [Server] accepts connections and owns all of their goroutines. Each connection has
-// one goroutine, which reads what is there, runs every complete command of it, and
-// writes all replies at once. Consecutive limiter commands of a pipeline go to the
-// engine as one batch. The literal table in table.go says everything about each
-// command; dispatch, arity, permission, transactions, COMMAND and its relatives, and
-// the statistics derive from it. Its limiter commands derive from the table of the forms
-// of limits in limit_forms.go, as the limits within CL.ALL do.
+// [Server] accepts connections and owns their goroutines. Each connection has one goroutine,
+// which reads the available bytes, runs every complete command in them, and writes all replies
+// in one write. Consecutive limiter commands of a pipeline are passed to the engine as one
+// batch. A listener profile (type face) determines the commands and replies of the connections
+// of one port. The command table in table.go is the single description of each command:
+// dispatch, arity, permissions, transactions, COMMAND and its subcommands, and the statistics
+// are derived from it. The rows of the limiter commands, and the limits within CL.ALL, are
+// derived from the table of limit forms in limit_forms.go.
 //
-// What it guarantees: replies come in the order of the commands; a command runs at
-// most once; EXEC runs its commands with no other client's in between; nothing that a
-// client sends can make the process use more than the configured bounds for it, and a
-// panic in a handler costs that connection only.
+// # Guarantees
 //
-// While [Snapshots] loads the state, commands that would touch it are refused with LOADING.
-// Saving goes on beside the commands of other connections. What INFO calls used memory is
-// what is held for keys, as that is what maxmemory is about.
+//   - Replies are sent in the order of the commands.
+//   - A command runs at most once.
+//   - No command of another client touches keys between the commands of a transaction.
+//   - The memory that a client can make the server hold is bounded by the configuration.
+//   - A panic in a command handler closes only the connection of that command.
 //
-// Replies wait for a client that does not read them, up to client-reply-buffer-limit, and then no
-// more is read from it; one that still takes less than 64 KiB of them in write-timeout seconds is
-// closed. What all clients make the server hold is bounded by maxmemory-clients: those that hold
-// the most are evicted.
+// # State
+//
+// While [Snapshots] loads the state, commands that touch it are refused with LOADING. Saving
+// runs concurrently with the commands of other connections. The used memory in INFO is the
+// memory held for keys, which is compared with maxmemory.
+//
+// # Slow clients
+//
+// Replies to a client that does not read are queued up to client-reply-buffer-limit; beyond
+// that the server stops reading from the client. A client that then reads less than 64 KiB of
+// replies within write-timeout is disconnected. The memory of all clients together is bounded
+// by maxmemory-clients: the clients that hold the most memory are evicted.
 package server

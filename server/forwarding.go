@@ -9,24 +9,25 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// How long a client waits if this node cannot run its command.
+// Times that a client waits if this node cannot run its command.
 const (
-	leaderPatience = 400 * time.Millisecond // for a leader
-	retryPause     = 4 * time.Millisecond   // between two attempts while the view stays: a new leader is not ready immediately
+	leaderPatience = 400 * time.Millisecond // maximum, for a leader
+	retryPause     = 4 * time.Millisecond   // between attempts in the same view: a new leader is not ready immediately
 )
 
-// elsewhere reports whether another node leads, or none.
+// elsewhere reports whether this node does not lead its cluster, or must act as if it did not because it has refused a
+// command of this read.
 func (c *client) elsewhere() bool {
 	return c.refused || c.srv.cluster != nil && !c.srv.cluster.View().Leading
 }
 
-// passesOn reports whether the client gets what it asks for although this node does not lead.
+// passesOn reports whether commands of the client are forwarded or redirected while this node does not lead.
 func (c *client) passesOn() bool {
 	return c.srv.cluster != nil && c.face.elsewhere != refuses && !c.tx.running
 }
 
-// forwardAll forwards the calls of a batch that are not done, until each is, and returns the share of each in the time.
-// Idle timeouts are suspended meanwhile.
+// forwardAll forwards the calls of a batch that are not done, until each is done, and returns the elapsed time divided
+// by the number of calls. Timeouts are suspended meanwhile.
 func (c *client) forwardAll(b *batch) (share time.Duration) {
 	note(&c.halfSince, 0) // an incomplete command cannot be completed now
 	defer c.resume(c.pause())
@@ -35,8 +36,8 @@ func (c *client) forwardAll(b *batch) (share time.Duration) {
 	return (c.srv.uptime() - start) / time.Duration(len(b.calls))
 }
 
-// forwardUntilDone retries until all calls are done or the time is up. After one vain attempt the rest of a pipeline
-// does not wait for the same again.
+// forwardUntilDone retries until all calls are done or the deadline passes. After a failure, later commands of the same
+// read do not wait again unless the view changes.
 func (c *client) forwardUntilDone(b *batch) {
 	deadline := time.Now().Add(c.srv.leaderPatience)
 	for {
@@ -74,7 +75,7 @@ func giveUp(list []call, err error) {
 	}
 }
 
-// awaitChange waits until it may be worth trying again, and reports whether it is.
+// awaitChange waits for a change of the view, for at most retryPause, and reports whether another attempt is allowed.
 func (c *client) awaitChange(view *topology.View, deadline time.Time) bool {
 	left := time.Until(deadline)
 	if left <= 0 || c.hungUp.Load() {
@@ -89,7 +90,8 @@ func (c *client) awaitChange(view *topology.View, deadline time.Time) bool {
 	return true
 }
 
-// try makes one attempt at the calls that are not done, as far as the view permits.
+// try makes one attempt to run, redirect or forward the calls that are not done. If the view has no leader, it does
+// nothing.
 func (c *client) try(view *topology.View, b *batch, deadline time.Time) {
 	list := b.calls
 	switch {
@@ -97,7 +99,7 @@ func (c *client) try(view *topology.View, b *batch, deadline time.Time) {
 		c.runHere(list)
 		return
 	case view.Leader == "" || view.Leader == view.Self:
-		return // it does not decide yet
+		return // this node is elected, but does not decide yet
 	case c.face.elsewhere == redirects:
 		redirect(view.Find(view.Leader), list)
 	}
@@ -122,7 +124,7 @@ func (b *batch) toForward() *forward.Batch {
 		}
 		call := forward.Call{Args: f.args, Writes: f.writes(), ChangesLeader: f.cmd.is(admin), Wait: waitTime(f.cmd, f.args)}
 		if f.block != nil {
-			call.Block = [][][]byte{} // of none too: keys may be watched
+			call.Block = [][][]byte{} // not nil even if empty: keys may be watched
 			for _, q := range f.block.afar() {
 				call.Block = append(call.Block, q.args)
 			}
@@ -132,7 +134,8 @@ func (b *batch) toForward() *forward.Batch {
 	return fb
 }
 
-// takeOutcomes marks the calls that the batch has done. With forward.ErrBusy all others fail.
+// takeOutcomes sets the outcomes of forwarded calls. Refused calls remain undone, except after forward.ErrBusy, when
+// they fail.
 func (c *client) takeOutcomes(view *topology.View, b *batch, err error) {
 	list, calls := b.calls, b.forwarded.Calls
 	for i := range list {
@@ -163,7 +166,7 @@ func (c *client) takeOutcomes(view *topology.View, b *batch, err error) {
 	}
 }
 
-// waitTime returns how long a command itself waits: WAIT.
+// waitTime returns the timeout of WAIT, or 0 for any other command, for no timeout, and for one of an hour or more.
 func waitTime(cmd *command, args [][]byte) time.Duration {
 	if cmd.name == "wait" {
 		if ms, ok := resp.ParseInt(args[2]); ok && ms > 0 && ms < int64(time.Hour/time.Millisecond) {

@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// touchesKeys reports whether a transaction does.
+// touchesKeys reports whether a transaction watches keys or contains commands that need the leader.
 func (tx *transaction) touchesKeys() bool { return len(tx.watched) > 0 || len(tx.afar()) > 0 }
 
 // writes reports whether a transaction may change keys.
@@ -21,7 +21,7 @@ func (tx *transaction) writes() bool {
 	return false
 }
 
-// afar returns the commands that only the leader can run.
+// afar returns the queued commands that only the leader can run.
 func (tx *transaction) afar() (list []queuedCommand) {
 	for _, q := range tx.queued {
 		if q.cmd.needsLeader() {
@@ -41,9 +41,9 @@ func (tx *transaction) key() []byte {
 	return nil
 }
 
-// execElsewhere has a transaction run by the leader, and answers it: those of its commands that
-// only the leader can run, as one transaction there, and the others here. Keys that were
-// watched where it cannot be told any more whether they have changed count as changed.
+// execElsewhere forwards a transaction. The leader runs the commands that only it can run, as one
+// transaction; this node runs the others. If the state of the watched keys cannot be verified any
+// more, they count as changed.
 func (c *client) execElsewhere(tx *transaction) error {
 	if c.face.elsewhere == refuses {
 		return limiter.ErrNotLeading
@@ -57,8 +57,8 @@ func (c *client) execElsewhere(tx *transaction) error {
 	return nil
 }
 
-// forwardOwn forwards the one call of a batch over the stream that a client has for the keys that it watches. WATCH opens it. When it
-// breaks, or its node does not lead any more, the keys count as changed.
+// forwardOwn forwards the only call of a batch over the stream on which the leader watches keys for the client. WATCH
+// opens the stream. If it fails, or its node does not lead any more, the keys count as changed.
 func (c *client) forwardOwn(view *topology.View, b *batch, deadline time.Time) {
 	f, own := &b.calls[0], c.tx.own
 	if f.block != nil {
@@ -89,7 +89,7 @@ func (c *client) forwardOwn(view *topology.View, b *batch, deadline time.Time) {
 	}
 }
 
-// nullArray returns what EXEC answers when a watched key has changed.
+// nullArray returns the reply to EXEC when a watched key has changed.
 func (c *client) nullArray() []byte {
 	var out resp.Reply
 	out.SetProtocol(c.out.Protocol())
@@ -97,11 +97,11 @@ func (c *client) nullArray() []byte {
 	return out.Bytes()
 }
 
-// replyBlock answers EXEC with what the leader and this node have made of the commands.
+// replyBlock replies to a forwarded EXEC. It relays the leader's replies, and runs the other commands on this node.
 func (c *client) replyBlock(e *call) {
 	tx, elements := e.block, e.elements
 	if elements == nil {
-		c.relay(e) // an error, or nothing
+		c.relay(e) // an error, or a null array
 		return
 	}
 	c.out.Array(len(tx.queued))

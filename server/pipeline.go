@@ -13,13 +13,12 @@ func (c *client) away(cmd *command) bool {
 	return cmd.needsLeader() && !c.tx.running && !c.tx.queueing && c.elsewhere()
 }
 
-// collects reports whether a command is collected, to be answered by settle. All other commands are run and answered
-// immediately, behind what has been collected.
+// collects reports whether a command is added to the batch, which settle runs. All other commands run immediately,
+// after settle.
 func (c *client) collects(cmd *command) bool { return cmd.parse != nil || c.away(cmd) }
 
-// collect adds a command to the batch. A batch is full, or begun anew, where commands are to be run by another node
-// than those before. One that is answered at length, or on a stream of its own, is alone in its batch, so that no more
-// than one long reply is held.
+// collect adds a command to the batch. It first settles the batch if that is full, or if its commands run on another
+// node than cmd.
 func (c *client) collect(cmd *command, args [][]byte) {
 	away := c.away(cmd)
 	if b := c.batch; b != nil && !b.takes(cmd, args, away) {
@@ -38,7 +37,9 @@ func (c *client) collect(cmd *command, args [][]byte) {
 	}
 }
 
-// collectAway adds a command that the leader has to run. accounted reports whether it counts in the statistics already.
+// collectAway adds a command that the leader must run. accounted reports whether the command is already counted in the
+// statistics. A command that is not fast, or that needs its own stream, is the last of its batch, so that at most one
+// long reply is buffered.
 func (c *client) collectAway(cmd *command, args [][]byte, accounted bool) {
 	if c.face.elsewhere == refuses {
 		c.settle()
@@ -52,7 +53,7 @@ func (c *client) collectAway(cmd *command, args [][]byte, accounted bool) {
 	}
 }
 
-// useBatch returns the batch of the client.
+// useBatch returns the batch of the client, which it takes from the pool if necessary.
 func (c *client) useBatch() *batch {
 	if c.batch == nil {
 		c.batch = batches.Get().(*batch)
@@ -61,7 +62,7 @@ func (c *client) useBatch() *batch {
 	return c.batch
 }
 
-// dropBatch returns the batch to the pool until the next read. Commands in it are forgotten.
+// dropBatch discards the commands of the batch and returns it to the pool.
 func (c *client) dropBatch() {
 	if c.batch != nil {
 		c.batch.reset()
@@ -70,14 +71,14 @@ func (c *client) dropBatch() {
 	}
 }
 
-// settle runs the commands that have been collected, and adds their replies. Commands that this node cannot run, or not
-// any more, are forwarded.
+// settle runs the collected commands and appends their replies. It forwards commands that this node cannot run, also
+// if it has just lost leadership.
 func (c *client) settle() {
 	b := c.batch
 	if b == nil || len(b.calls) == 0 {
 		return
 	}
-	c.batch = nil // commands that run in between, as those of EXEC do, have a batch of their own
+	c.batch = nil // commands that run meanwhile, such as those of EXEC, use another batch
 	if !b.away {
 		c.decide(b)
 	}
@@ -91,8 +92,8 @@ func (c *client) settle() {
 	c.batch = b
 }
 
-// decide has the engine decide a batch, and sets the outcome of its calls. Those that it does not decide any more are
-// left to be forwarded.
+// decide has the engine decide a batch, and sets the outcome of its calls. If this node does not lead any more and
+// commands can be forwarded, the affected calls remain undone.
 func (c *client) decide(b *batch) {
 	start := c.srv.uptime()
 	lost := c.ask(b)
@@ -110,8 +111,8 @@ func (c *client) decide(b *batch) {
 	c.accountBatch(b, took)
 }
 
-// answerAll adds the replies to a batch. A long reply is that of the last call: it counts as memory of the client until
-// it is copied.
+// answerAll appends the replies to a batch. Only the last call can have a long reply, which counts as client memory
+// until it is copied.
 func (c *client) answerAll(b *batch, took time.Duration) {
 	last := &b.calls[len(b.calls)-1]
 	if !last.cmd.long {
@@ -140,7 +141,7 @@ func (c *client) answerEach(b *batch, took time.Duration) {
 	}
 }
 
-// answer adds the reply to a call that is done.
+// answer appends the reply to a call that is done.
 func (c *client) answer(call *call, reqs []limiter.Request, out []limiter.Decision) {
 	switch {
 	case call.err != nil:
@@ -156,7 +157,7 @@ func (c *client) answer(call *call, reqs []limiter.Request, out []limiter.Decisi
 	}
 }
 
-// relay adds the reply of another node.
+// relay appends the reply of another node.
 func (c *client) relay(call *call) {
 	if len(call.reply) > 0 && call.reply[0] == '-' {
 		line := strings.TrimRight(string(call.reply[1:min(len(call.reply), 1+maxEcho)]), "\r\n")
@@ -166,8 +167,8 @@ func (c *client) relay(call *call) {
 	c.out.Raw(call.reply)
 }
 
-// runHere runs calls of a batch on this node, which leads by now. Many clients may have waited for that, so each takes
-// a turn.
+// runHere runs the remaining calls of a batch on this node, which has become the leader. It takes a turn, since many
+// clients may have waited for that.
 func (c *client) runHere(list []call) {
 	c.takeTurn()
 	defer c.giveTurn()
@@ -190,7 +191,7 @@ func (c *client) runOneHere(f *call) {
 	c.out.Truncate(at, keepOut)
 }
 
-// runNow runs a call on this node, and adds its reply.
+// runNow runs a call on this node and appends its reply.
 func (c *client) runNow(f *call) error {
 	switch {
 	case f.block != nil:

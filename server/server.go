@@ -15,42 +15,43 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Config says what a Server works with. Engine and Options have to be given.
+// Config configures a Server. Engine and Options are required.
 type Config struct {
 	Engine  limiter.Engine
 	Options *options.Store
-	Log     *slog.Logger // nil: nothing is logged
-	Version string       // of the program, for INFO
-	// Snapshots saves the state. nil: there is nowhere to save it.
+	Log     *slog.Logger // optional; nil disables logging
+	Version string       // version of the program, shown by INFO
+	// Snapshots saves the state. Optional; if nil, the state is not persistent.
 	Snapshots Snapshots
-	// Cluster is the one that this server is a node of. nil: it is a server by itself.
+	// Cluster is the cluster of which this server is a node. Nil means standalone.
 	Cluster topology.Cluster
-	// Turns is how many goroutines may run commands of clients at the same time; 0: any number.
+	// Turns is the maximum number of goroutines that run client commands concurrently; 0 means unlimited.
 	Turns int
-	// Stop is called once when a client asks for SHUTDOWN, and told whether the state is
-	// to be saved after the last decision. It must not wait for the server. nil: nothing stops.
+	// Stop is called once, for the first SHUTDOWN of a client. save reports whether the state
+	// must be saved after the last decision. Stop must not wait for the server. Optional; if nil,
+	// SHUTDOWN has no effect on the process.
 	Stop func(save bool)
 }
 
-// Server serves Redis clients. Make it with New, let it Serve listeners, each with the face that
-// is meant for its clients, and end it with Shutdown.
+// Server serves Redis clients. New returns a Server, Serve and the similar methods accept connections
+// from a listener, each with the profile of one kind of client, and Shutdown stops the server.
 type Server struct {
 	engine    limiter.Engine
-	cluster   topology.Cluster // nil: there is none
+	cluster   topology.Cluster // nil if standalone
 	snapshots Snapshots
 	opts      *options.Store
 	log       *slog.Logger
 	version   string
 	stopOnce  sync.Once
 	stopWith  func(save bool)
-	commands  map[faceSet]*registry // of each face
-	names     []string              // of all commands, by id
+	commands  map[faceSet]*registry // by listener profile
+	names     []string              // of all commands, indexed by id
 	runID     string
 	started   time.Time
 
-	// exec is held for writing while EXEC runs or keys are deleted, unless it is one, and for
-	// reading while any other command touches the keyspace, so that a transaction is alone. A
-	// pipeline takes it once per batch; nothing waits for a client while holding it.
+	// exec isolates transactions. It is held for writing while EXEC runs or a command deletes
+	// several keys, and for reading while any other command touches the keyspace. A pipeline
+	// locks it once per batch; no holder waits for a client.
 	exec sync.RWMutex
 
 	stats    stats
@@ -65,26 +66,26 @@ type Server struct {
 
 	clientMemory clientMemory
 
-	ticks   atomic.Int64 // of the housekeeper, which counts them: the coarse clock of timeouts
+	ticks   atomic.Int64 // coarse clock of timeouts, advanced by the reaper
 	closing atomic.Bool
 	lastID  atomic.Int64
 	active  sync.WaitGroup // goroutines of connections
-	ended   chan struct{}  // closed when the server begins to shut down
+	ended   chan struct{}  // closed when shutdown begins
 
-	following      sync.WaitGroup     // followLeader
-	leaderPatience time.Duration      // how long a call waits for a leader
-	stopFollowing  context.CancelFunc // once no connection is left: calls that are held are forwarded until then
+	following      sync.WaitGroup     // the goroutine of followLeader
+	leaderPatience time.Duration      // maximum time that a call waits for a leader
+	stopFollowing  context.CancelFunc // called after the last connection is closed: until then held calls are forwarded
 
 	mu        sync.Mutex
 	clients   map[int64]*client
-	peers     int // of the clients, those that are nodes of the cluster
+	peers     int // number of clients that are nodes of the cluster
 	admission admission
 	listeners map[net.Listener]struct{}
 
-	inHouse []*client // the housekeeper's list
+	inHouse []*client // scratch list of the reaper
 }
 
-// New returns a Server that serves nobody yet.
+// New returns a Server without listeners and starts its background goroutines.
 func New(c Config) *Server {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -138,26 +139,25 @@ func New(c Config) *Server {
 	return s
 }
 
-// stop asks the program to end. The first who asks decides whether the state is saved.
+// stop requests the shutdown of the program. Only the first call has an effect: it determines whether the state is saved.
 func (s *Server) stop(save bool) { s.stopOnce.Do(func() { s.stopWith(save) }) }
 
 // ErrServerClosed is returned by Serve after Shutdown.
 var ErrServerClosed = errors.New("server closed")
 
-// Shutdown ends the server: it closes the listeners, lets each connection finish the
-// commands that have been read from it and write their replies, and closes it. When ctx
-// ends first, the connections that are left are cut off and the context's error is
-// returned.
+// Shutdown stops the server gracefully: it closes the listeners, and closes each connection after
+// the commands that were read from it have run and their replies have been written. If ctx is done
+// first, Shutdown aborts the remaining connections and returns the error of ctx.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.closing.Swap(true) {
 		close(s.ended)
 	}
 	for ln := range s.listeners {
-		_ = ln.Close() // the accept loop ends; there is nobody to tell
+		_ = ln.Close() // stops the accept loop
 	}
 	for _, c := range s.clients {
-		// Wakes a goroutine that waits for more; one that is busy comes to it by itself.
+		// Unblocks a goroutine that waits for bytes. A busy one checks s.closing after its commands.
 		c.conn.stopReading()
 	}
 	s.mu.Unlock()
@@ -182,14 +182,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// snapshot returns the connections of this moment in the order of their ids.
+// snapshot returns the current connections in the order of their ids.
 func (s *Server) snapshot() []*client {
 	list := s.connections()
 	sortByID(list)
 	return list
 }
 
-// connections returns those of this moment, in any order.
+// connections returns the current connections in any order.
 func (s *Server) connections() []*client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,5 +200,5 @@ func (s *Server) connections() []*client {
 	return list
 }
 
-// uptime is the time since the server was made. It costs less than the time of day.
+// uptime returns the time since New. It is cheaper than reading the wall clock.
 func (s *Server) uptime() time.Duration { return time.Since(s.started) }
