@@ -7,47 +7,46 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// face is what a client gets to see of the server, which depends on the port that it has
-// come to. All that differs between them is said here and by the faces of the rows in the
-// command table.
+// face is a listener profile: it determines how the server behaves for the clients of one port. The
+// profiles differ only in these fields and in their rows of the command table.
 type face struct {
-	set  faceSet // the face itself
-	mode string  // what HELLO and INFO say that this server is
+	set  faceSet // profile whose rows of the command table apply
+	mode string  // server mode in HELLO and INFO
 	port func(o *options.Options) int
 
-	elsewhere  elsewhere  // what becomes of a command that only the leader can run
-	notLeading replyError // the answer where nobody runs it
-	database   replyError // the answer to SELECT of any database but 0
+	elsewhere  elsewhere  // treatment of commands that need the leader, if this node does not lead
+	notLeading replyError // reply to such a command if no leader runs it
+	database   replyError // reply to SELECT of a database other than 0
 
-	trusted bool // whoever connects is a node of the cluster, and has shown it
-	yields  bool // clients are closed when this node has stopped leading
-	noRole  bool // HELLO says nothing of a role
+	trusted bool // clients are authenticated nodes of the cluster
+	yields  bool // clients are disconnected when this node stops leading
+	noRole  bool // HELLO does not report a role
 }
 
-// elsewhere is a way to treat commands that only the leader can run, on a node that is not.
+// elsewhere is the treatment of commands that need the leader on a node that does not lead.
 type elsewhere uint8
 
 const (
-	forwards  elsewhere = iota // the leader is asked, and what it says is passed on
-	redirects                  // the client is told where to ask, if the command has a key
+	forwards  elsewhere = iota // forward the command to the leader and relay its reply
+	redirects                  // reply with MOVED if the command has a key, otherwise forward
 	refuses
 )
 
-// faceSet is a set of faces.
+// faceSet is a set of listener profiles.
 type faceSet uint8
 
 const (
-	onRedis    faceSet = 1 << iota // the port for all clients
+	onRedis    faceSet = 1 << iota // for all Redis clients
 	onCluster                      // for clients of Redis Cluster
 	onSentinel                     // for clients of Redis Sentinel
-	onPeers                        // for the other nodes, which pass on what their clients ask
+	onPeers                        // for other nodes, which forward commands of their clients
 
 	onData = onRedis | onCluster | onPeers
 	onAll  = onData | onSentinel
 )
 
-// The faces. That of peers refuses what it cannot do itself: so a command is passed on once
-// at the most.
+// The listener profiles. peerFace refuses commands that need the leader, so that a command is
+// forwarded at most once.
 var (
 	redisFace = face{
 		set: onRedis, mode: "standalone", port: func(o *options.Options) int { return o.Port },
@@ -57,7 +56,7 @@ var (
 		set: onCluster, mode: "cluster", port: func(o *options.Options) int { return o.ClusterPort },
 		elsewhere: redirects, notLeading: errClusterDown, database: errSelectCluster,
 	}
-	// What a Sentinel has sent here asks it again when it is closed.
+	// Clients that a Sentinel has sent here query it again when they are disconnected.
 	leaderFace = face{
 		set: onRedis, mode: "standalone", port: func(o *options.Options) int { return o.LeaderPort },
 		elsewhere: forwards, notLeading: errNotLeading, database: errDBIndex, yields: true,
@@ -72,8 +71,8 @@ var (
 	}
 )
 
-// faces returns those that the server has: one that is a node of no cluster has nothing to show
-// to the others.
+// faces returns the listener profiles that the server supports: a standalone server has only that
+// of Redis clients.
 func (s *Server) faces() []*face {
 	if s.cluster == nil {
 		return []*face{&redisFace}
@@ -82,31 +81,31 @@ func (s *Server) faces() []*face {
 }
 
 // Serve accepts connections of Redis clients from ln until Shutdown, and then returns
-// ErrServerClosed. It closes ln. It returns another error only when somebody else closes ln.
+// ErrServerClosed. It closes ln. It returns any other error only if the caller closes ln.
 func (s *Server) Serve(ln net.Listener) error { return s.serve(ln, &redisFace) }
 
-// ServeCluster is Serve for clients of Redis Cluster: they are shown a cluster in which the
-// leader has all slots, and are sent there. The Config has to hold a Cluster.
+// ServeCluster is Serve for clients of Redis Cluster: they see a cluster in which the leader serves
+// all slots, and are redirected to it. Config.Cluster is required.
 func (s *Server) ServeCluster(ln net.Listener) error { return s.serve(ln, &clusterFace) }
 
-// ServeLeader is Serve for clients to which a Redis Sentinel has named this node as the leader. They are closed when
-// it stops leading, so that they ask again. The Config has to hold a Cluster.
+// ServeLeader is Serve for clients that got the address of this node as the master from Redis Sentinel. They are
+// disconnected when it stops leading, so that they query the Sentinel again. Config.Cluster is required.
 func (s *Server) ServeLeader(ln net.Listener) error { return s.serve(ln, &leaderFace) }
 
-// ServeSentinel is Serve for clients that ask a Redis Sentinel where the leader is. The
-// Config has to hold a Cluster.
+// ServeSentinel is Serve for clients that query Redis Sentinel for the address of the leader.
+// Config.Cluster is required.
 func (s *Server) ServeSentinel(ln net.Listener) error { return s.serve(ln, &sentinelFace) }
 
-// ServePeers is Serve for streams of other nodes, which have been authenticated: they need no
-// password, do not count as clients, may be idle for as long as they like, and get what other
-// nodes' clients ask for, if this node leads. The Config has to hold a Cluster.
+// ServePeers is Serve for authenticated streams of other nodes: they need no password, do not count
+// as clients, and have no idle timeout. This node runs the commands that they forward while it
+// leads. Config.Cluster is required.
 func (s *Server) ServePeers(ln net.Listener) error { return s.serve(ln, &peerFace) }
 
-// sentinelToo are the commands, or containers of them, that a Sentinel has besides SENTINEL.
+// sentinelToo lists the commands, or containers of commands, that a Sentinel supports besides SENTINEL.
 const sentinelToo = " auth client command hello info ping psubscribe punsubscribe quit reset shutdown subscribe unsubscribe "
 
-// facesOf returns where a command exists: as its row says, or else on all that show keys, and
-// where Sentinel has it too.
+// facesOf returns the listener profiles that have a command: those of its row if it names any, and
+// otherwise all that serve keys, and the Sentinel profile if Sentinel supports the command.
 func facesOf(cmd *command) faceSet {
 	if cmd.faces != 0 {
 		return cmd.faces

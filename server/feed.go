@@ -5,25 +5,25 @@ import (
 	"sync"
 )
 
-// feed is the bytes that have yet to be written to a client: replies that it does not read as
-// fast as it asks for them, and what it is shown without asking. A goroutine writes them, so that
-// neither the client's own commands nor other clients wait for it.
+// feed is the asynchronous output queue of a client. It holds replies that the client does not read
+// as fast as it sends commands, and pushed output: published messages, and commands for MONITOR. A
+// goroutine writes them, so that neither the client's own commands nor other clients wait for it.
 type feed struct {
 	mu      sync.Mutex
-	use     *usage // of the client
+	use     *usage // memory usage of the client
 	queue   chunks
-	writing int  // bytes of memory that have been taken and are being written
-	shows   bool // others add to it: the goroutine waits for more. Otherwise it ends when all is written
-	closed  bool // nothing is added any more
-	ended   bool // the goroutine has ended, or is about to
-	failed  bool // and has not written all
+	writing int  // bytes of memory of the piece that is being written
+	shows   bool // accepts pushed output: the goroutine waits for more. Otherwise it stops when the queue is empty
+	closed  bool // the goroutine stops when the queue is empty
+	ended   bool // the goroutine has stopped, or is about to
+	failed  bool // it stopped before all was written
 	room    *sync.Cond
-	wake    chan struct{} // holds a token when there is something to do
-	done    chan struct{} // closed when the goroutine has ended
+	wake    chan struct{} // holds a token when the state has changed
+	done    chan struct{} // closed when the goroutine has stopped
 }
 
-// feedQueue is how many bytes that a client has not asked for wait for it at the most: a few
-// of the longest lines.
+// feedQueue is the maximum size in bytes of a queue to which pushed output can be added: a few of the
+// longest lines.
 const feedQueue = 8 << 20
 
 var (
@@ -37,9 +37,9 @@ func newFeed(use *usage, shows bool) *feed {
 	return f
 }
 
-// add queues what the client is shown. The error is errSlowFeed if the queue is full, and
-// errFeedEnded if the client has left or is shown nothing any more: nothing would write the
-// bytes or subtract them from the memory of clients.
+// add queues pushed output. The error is errSlowFeed if the queue is full, and errFeedEnded if the
+// goroutine has stopped or the feed does not accept pushed output any more: otherwise the bytes
+// might never be written or subtracted from the memory of clients.
 func (f *feed) add(b []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -53,8 +53,8 @@ func (f *feed) add(b []byte) error {
 	return nil
 }
 
-// showTo queues what the client is shown, and reports whether it is queued. A client whose queue
-// is full is closed.
+// showTo queues pushed output, and reports whether it was queued. A client whose queue is full is
+// disconnected.
 func (f *feed) showTo(c *client, b []byte) bool {
 	err := f.add(b)
 	if err == errSlowFeed {
@@ -63,16 +63,17 @@ func (f *feed) showTo(c *client, b []byte) bool {
 	return err == nil
 }
 
-// tryPut queues replies if there is room for them, within limit bytes of memory and as far as all
-// clients leave some; an empty queue has room. It calls then before any of them can be written. It reports whether it has, and whether the
-// goroutine has ended: because all is written, or with an error.
+// tryPut queues replies if there is room: if the queue is empty, or if it stays within limit bytes and
+// the memory of all clients is not tight. It calls then before any of the replies can be written. It
+// reports whether the replies were queued, and whether the goroutine has stopped: because all was
+// written, or with an error.
 func (f *feed) tryPut(b []byte, limit int64, then func()) (queued, ended bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.tryLocked(b, limit, then)
 }
 
-// put is tryPut, but waits until there is room.
+// put is like tryPut, but waits until there is room.
 func (f *feed) put(b []byte, limit int64, then func()) (ended bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,10 +106,10 @@ func (f *feed) push(b []byte) {
 	f.signal()
 }
 
-// account adds what has changed to the memory of the client.
+// account updates the memory usage of the client.
 func (f *feed) account() { f.use.set(&f.use.queued, int64(f.queue.size+f.writing)) }
 
-// show makes the goroutine wait for what others add, and reports whether it still runs.
+// show makes the feed accept pushed output, and reports whether the goroutine still runs.
 func (f *feed) show() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,7 +117,7 @@ func (f *feed) show() bool {
 	return !f.ended
 }
 
-// release lets the goroutine end once it has written what is queued, if nothing more is.
+// release rejects further pushed output. The goroutine stops when the queue is empty.
 func (f *feed) release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -124,7 +125,7 @@ func (f *feed) release() {
 	f.signal()
 }
 
-// close lets the goroutine end once it has written what is queued.
+// close makes the goroutine stop when the queue is empty, even if the feed accepts pushed output.
 func (f *feed) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +133,7 @@ func (f *feed) close() {
 	f.signal()
 }
 
-// recheck has put look again whether there is room, which may depend on other clients.
+// recheck makes put check again for room, which may depend on other clients.
 func (f *feed) recheck() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -146,8 +147,8 @@ func (f *feed) signal() {
 	}
 }
 
-// take returns what is to be written next, or nil if there is nothing at present, and whether
-// there will be nothing.
+// take returns the next piece to write, or nil if the queue is empty. last reports whether the goroutine
+// must stop.
 func (f *feed) take() (b []byte, last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -162,8 +163,9 @@ func (f *feed) take() (b []byte, last bool) {
 	return b, false
 }
 
-// end is for the goroutine to report that it takes no more. A feed that has ended before, as all
-// is written, is accounted for: the client may have another one by now.
+// end records that the goroutine has stopped, and unblocks waiters. If it did not write all, the queue
+// is dropped. Otherwise take has already set ended, and the client may have a new feed, so the memory
+// usage must not be changed.
 func (f *feed) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -176,7 +178,7 @@ func (f *feed) end() {
 	close(f.done)
 }
 
-// writeFeed writes a feed until it is closed or empty, or the peer does not take it.
+// writeFeed writes a feed until take reports the last piece, or a write fails.
 func (c *client) writeFeed(f *feed) {
 	defer f.end()
 	for {
@@ -198,8 +200,8 @@ func (c *client) writeFeed(f *feed) {
 	}
 }
 
-// beginFeed gives a connection a feed that is to be shown something, and reports whether its
-// goroutine has yet to be started.
+// beginFeed ensures that a client which monitors or whose subscriptions have changed has a feed that
+// accepts pushed output. It reports whether the feed is new, so that its goroutine must be started.
 func (c *client) beginFeed() bool {
 	if !c.watching && !c.retune {
 		return false
@@ -212,14 +214,15 @@ func (c *client) beginFeed() bool {
 	return true
 }
 
-// fill begins to feed a client. It has been answered before, or will have been: a new feed is
-// written last, so that who has been answered is told all that happens from then on.
+// fill registers the feed of a client for pushed output. The goroutine of a new feed is started after
+// the replies to MONITOR and SUBSCRIBE have been written, so that the client receives all output from
+// its reply on.
 func (c *client) fill(fresh bool) {
 	if c.watching {
 		c.srv.monitors.add(c)
 	}
 	c.tune()
-	if !c.watching && !c.channels.any() { // any more
+	if !c.watching && !c.channels.any() { // the client has unsubscribed
 		c.backlog.patient.Store(true)
 		c.feed.release()
 	}
@@ -234,7 +237,7 @@ func (c *client) startFeed() {
 	c.srv.active.Go(func() { c.writeFeed(f) })
 }
 
-// leaveFeed ends what a client is shown. What is queued is still written.
+// leaveFeed stops pushed output to a client. Queued output is still written.
 func (c *client) leaveFeed() {
 	c.srv.monitors.remove(c)
 	c.srv.news.remove(c)
@@ -243,7 +246,7 @@ func (c *client) leaveFeed() {
 	}
 }
 
-// tune makes what the client is told follow its subscriptions.
+// tune registers changed subscriptions for delivery.
 func (c *client) tune() {
 	if c.retune {
 		c.srv.news.tune(c)
@@ -251,7 +254,7 @@ func (c *client) tune() {
 	}
 }
 
-// endFeed ends the feed of a client, if it has one, and waits until it is written.
+// endFeed closes the feed of a client, if it has one, and waits until its goroutine has stopped.
 func (c *client) endFeed() {
 	if c.feed == nil {
 		return

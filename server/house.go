@@ -12,15 +12,15 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// tick is how often the housekeeper looks, and so how exact time limits are.
+// tick is the interval of the reaper, and the resolution of timeouts.
 const tick = 100 * time.Millisecond
 
-// firstTick is the tick at which the server starts: 0 stands for "not so".
+// firstTick is the tick at which the server starts; 0 means unset.
 const firstTick = 1
 
-// keepHouse closes connections that have exceeded a time limit, and samples rates, until
-// the server ends. One goroutine that looks at all connections costs them nothing per
-// command, where a deadline on each read and write would.
+// keepHouse is the reaper: until the server shuts down, it closes connections that have exceeded a
+// timeout, and samples rates. One goroutine that checks all connections costs nothing per command;
+// a deadline on each read and write would.
 func (s *Server) keepHouse() {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -41,14 +41,15 @@ func (s *Server) keepHouse() {
 	}
 }
 
-// closeOverdue closes the connections that have exceeded a time limit, or ended unseen.
+// closeOverdue closes the connections that have exceeded a timeout, or whose peer has closed them
+// unnoticed.
 func (s *Server) closeOverdue() {
 	o := s.opts.Get()
 	now := s.ticks.Load()
 	m := moment{now, s.clientMemory.check(now), s.crowded(o)}
 	for _, c := range s.someOrder() {
 		if c.hungUp.Load() {
-			continue // it ends as soon as its goroutine runs, and counts once
+			continue // already being closed, and counted once
 		}
 		if why := c.overdue(o, m); why != "" {
 			s.closeOne(c, why)
@@ -67,8 +68,8 @@ func (s *Server) closeOverdue() {
 	}
 }
 
-// unread is the reason that is logged whatever the level: to the client it looks like a fault
-// of the network.
+// unread is the only reason that is logged as a warning, since to the client it looks like a
+// network failure.
 const unread = "it does not read its replies"
 
 func (s *Server) closeOne(c *client, why string) {
@@ -82,15 +83,15 @@ func (s *Server) closeOne(c *client, why string) {
 	c.hangUp()
 }
 
-// moment is when the housekeeper looks, and what it has to consider then.
+// moment is the time of one run of the reaper, and the state of the server at that time.
 type moment struct {
 	now        int64
-	tightSince int64 // since when there is little memory for clients; 0 if there is enough
-	crowded    bool  // places are scarce
+	tightSince int64 // tick since which client memory is tight; 0 if it is not
+	crowded    bool  // few connections are free, see crowdedShare
 }
 
-// someOrder returns the connections of this moment. The slice is the housekeeper's, and
-// used again: looking at each connection takes time that nobody should wait for.
+// someOrder returns the current connections, in any order. The slice is reused by the reaper. It is
+// a copy, so that s.mu is not held while each connection is checked.
 func (s *Server) someOrder() []*client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,7 +103,7 @@ func (s *Server) someOrder() []*client {
 	return s.inHouse
 }
 
-// overdue returns which time limit a connection has exceeded, or "".
+// overdue returns the reason to close a connection that has exceeded a timeout, or "".
 func (c *client) overdue(o *options.Options, m moment) string {
 	over := func(since *atomic.Int64, limit time.Duration) bool {
 		from := since.Load()
@@ -123,8 +124,8 @@ func (c *client) overdue(o *options.Options, m moment) string {
 	return ""
 }
 
-// exemptFromIdle reports whether the client is one that waits to be told something, be
-// it that its snapshot is written, or another node.
+// exemptFromIdle reports whether the idle timeout does not apply: to other nodes, and to clients
+// that monitor, subscribe, or wait for a snapshot.
 func (c *client) exemptFromIdle() bool {
 	p := c.shown()
 	return c.face.trusted || p.monitor || p.saving || p.channels+p.patterns > 0
@@ -134,8 +135,7 @@ func sortByID(list []*client) {
 	slices.SortFunc(list, func(a, b *client) int { return cmp.Compare(a.id, b.id) })
 }
 
-// logLimiter keeps clients from flooding the log: of each kind of line it lets so many
-// through a second.
+// logLimiter prevents clients from flooding the log: it admits linesPerSecond lines of each kind.
 type logLimiter struct {
 	mu     sync.Mutex
 	second int64
@@ -145,8 +145,8 @@ type logLimiter struct {
 
 const linesPerSecond = 10
 
-// allow reports whether a line of the given kind may be written in the given second, and
-// how many have not been since the last that was.
+// allow reports whether a line of the given kind may be written in the given second, and the number
+// of lines that were suppressed since the last one that was written.
 func (l *logLimiter) allow(kind string, second int64) (missed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,28 +8,28 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// A connection keeps the buffers of a deep pipeline for the next one. When it is idle they are
-// dropped: of many connections most are idle, and all of them have to fit into maxmemory-clients.
+// A connection keeps the buffers of a deep pipeline for the next one. Buffers of idle connections are
+// freed: of many connections most are idle, and all must fit into maxmemory-clients.
 
 const (
-	idleTicks = int64(time.Second / tick) // after so many without a read a connection is idle
-	keepIdle  = 4 << 10                   // bytes of buffers that it keeps then
+	idleTicks = int64(time.Second / tick) // ticks without a read after which a connection is idle
+	keepIdle  = 4 << 10                   // bytes of buffers that an idle connection may keep
 )
 
-// ownership hands the buffers of a client over between its goroutine and the housekeeper, neither of
-// which waits for the other longer than it takes to drop them. At first the goroutine has them.
+// ownership passes the buffers of a client between its goroutine and the reaper. Neither waits for the
+// other longer than it takes to free the buffers. Initially the goroutine owns them.
 type ownership struct {
-	free   atomic.Bool // the goroutine waits for bytes. Changing this to false takes the buffers
-	parked bool        // the goroutine has made them free. Only it uses this
+	free   atomic.Bool // the buffers have no owner. Changing this to false takes ownership
+	parked bool        // the goroutine has released the buffers. Used only by the goroutine
 }
 
-// park makes the buffers free, before a wait that may be long.
+// park releases the buffers before a wait that may be long.
 func (o *ownership) park() {
 	o.parked = true
 	o.free.Store(true)
 }
 
-// unpark takes the buffers back.
+// unpark takes ownership of the buffers again, if they were released.
 func (o *ownership) unpark() {
 	for o.parked {
 		if o.free.CompareAndSwap(true, false) {
@@ -40,8 +40,8 @@ func (o *ownership) unpark() {
 	}
 }
 
-// trimIdle is for the housekeeper: it drops the buffers of a connection that is idle, unless an
-// incomplete command is in them.
+// trimIdle frees the buffers of an idle connection, unless they contain an incomplete command or an
+// unwritten reply. Only the reaper calls it.
 func (c *client) trimIdle(now int64) {
 	if now-c.lastRead.Load() < idleTicks || c.usage.query.Load()+c.usage.replies.Load() <= keepIdle ||
 		!c.buffers.free.CompareAndSwap(true, false) {

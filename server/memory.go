@@ -10,28 +10,28 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// memoryUse is how much memory is in use, in bytes.
+// memoryUse is the memory in use, in bytes.
 //
-// What Redis calls used memory is here what is held for keys, since that is what is
-// compared with maxmemory. Connections and all else show in the heap and in rss.
+// The used memory of Redis corresponds to the memory held for keys, which is compared with
+// maxmemory. Connections and everything else are included in heap and rss.
 type memoryUse struct {
-	limiter.Usage // Bytes is what counts against maxmemory, Dataset what the keys take of it
+	limiter.Usage // Bytes counts against maxmemory; Dataset is the part that keys use
 	heap          goHeap
-	rss           int64 // what the system counts for the process; 0 where it does not say
+	rss           int64 // resident set size of the process; 0 if unknown
 }
 
-// goHeap is what the Go runtime has taken from the system: each contains the one before.
+// goHeap is the memory of the Go runtime. Each field includes the one before.
 type goHeap struct {
-	allocated int64 // objects, live and not yet collected
-	active    int64 // the spans they lie in
-	resident  int64 // all that has not been given back
+	allocated int64 // objects, live or not yet collected
+	active    int64 // spans of these objects
+	resident  int64 // all memory that has not been returned to the system
 }
 
 func (s *Server) memoryUse() memoryUse {
 	return memoryUse{s.engine.Usage(), readHeap(), residentBytes()}
 }
 
-// overhead returns what is held for keys and taken by none: room to grow.
+// overhead returns the memory held for keys that no key uses.
 func (m *memoryUse) overhead() int64 { return m.Bytes - m.Dataset }
 
 func readHeap() goHeap {
@@ -46,16 +46,16 @@ func readHeap() goHeap {
 	return goHeap{allocated: bytes(0), active: bytes(0) + bytes(1), resident: bytes(2) - bytes(3)}
 }
 
-// residentBytes returns the memory that the system counts for the process, or 0 where
-// it does not say.
+// residentBytes returns the resident set size of the process, or 0 if it is unknown.
 func residentBytes() int64 {
 	return numberIn("/proc/self/statm", 1) * int64(os.Getpagesize())
 }
 
-// systemBytes returns the memory of the machine, or 0 where the system does not say.
+// systemBytes returns the physical memory of the machine, or 0 if it is unknown.
 func systemBytes() int64 { return numberIn("/proc/meminfo", 1) << 10 }
 
-// numberIn returns the i-th word of a file as a number, or 0 if there is none.
+// numberIn returns the i-th field of a file as a number, or 0 on any error. Fields are separated by
+// white space and counted from 0.
 func numberIn(path string, i int) int64 {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -72,7 +72,7 @@ func numberIn(path string, i int) int64 {
 	return n
 }
 
-// ratio returns a/b, or 0 where b is 0 and there is nothing to compare with.
+// ratio returns a/b, or 0 if b is 0.
 func ratio(a, b int64) float64 {
 	if b == 0 {
 		return 0
@@ -82,7 +82,7 @@ func ratio(a, b int64) float64 {
 
 func percent(part, whole int64) float64 { return 100 * ratio(part, whole) }
 
-// humanBytes renders a size as Redis does.
+// humanBytes formats a size as Redis does.
 func humanBytes(n int64) string {
 	switch {
 	case n < 1<<10:

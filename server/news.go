@@ -8,31 +8,31 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// news are what the server publishes: messages of its clients and, on a node of a cluster, that
-// another one leads.
+// news delivers published messages to subscribers: messages of clients and, on a node of a cluster,
+// changes of the leader.
 type news struct {
 	mu       sync.Mutex
 	readers  map[*client]reader
-	shared   map[*client]reader // a copy of readers that is never changed; nil after a change of those
-	master   master             // of whom was told last
-	counting sync.Mutex         // one goroutine counts names at a time
+	shared   map[*client]reader // immutable copy of readers; nil after a change of readers
+	master   master             // the last known leader
+	counting sync.Mutex         // serializes count
 }
 
-// master is where clients reach the leader.
+// master is the address of the leader for clients.
 type master struct {
 	id, host string
 	port     int // for all clients
-	named    int // the port that a Sentinel names
+	named    int // port that a Sentinel reports
 }
 
-// reader is a client that is told news, as its subscriptions are.
+// reader is the feed and the subscriptions of a subscribed client.
 type reader struct {
 	feed               *feed
 	channels, patterns []string
 	protocol           int
 }
 
-// tune makes the client be told what it has subscribed to by now.
+// tune registers the current subscriptions of the client.
 func (n *news) tune(c *client) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -55,14 +55,14 @@ func (n *news) remove(c *client) {
 	}
 }
 
-// leader returns where the leader is or was last, and whether there has been one.
+// leader returns the address of the current or last leader, and whether one has been known.
 func (n *news) leader() (m master, known bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.master, n.master.host != ""
 }
 
-// replace stores where the leader is, and returns where it was.
+// replace stores the address of the leader and returns the previous one.
 func (n *news) replace(now master) (old master) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -70,8 +70,8 @@ func (n *news) replace(now master) (old master) {
 	return old
 }
 
-// all returns the readers as they are now, in a map that is not to be changed. Feeds are added to
-// without the lock: theirs are held while a client is tuned.
+// all returns the current readers in a map that must not be changed. Messages are added to feeds
+// without holding n.mu, since a client calls tune while it holds the lock of its feed.
 func (n *news) all() map[*client]reader {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -81,12 +81,13 @@ func (n *news) all() map[*client]reader {
 	return n.shared
 }
 
-// switchChannels are where a new leader is made known. Sentinel's is the one with the sign;
-// there are clients that wait on the other.
+// switchChannels are the channels on which a new leader is announced. Sentinel uses the first; some
+// clients subscribe to the second.
 var switchChannels = [...]string{"+switch-master", "switch-master"}
 
-// follow tells readers, in the way of Sentinel, that another node leads the cluster that goes
-// by a name. Nothing changes as long as it is not known who does.
+// follow publishes a change of the leader in the format of Sentinel. name is the name of the cluster
+// for Sentinel clients. A view without a leader, or whose leader has not announced its address, is
+// ignored.
 func (n *news) follow(view *topology.View, name string) {
 	m := view.Find(view.Leader)
 	if m == nil || m.Host == "" || m.Port == 0 {

@@ -9,10 +9,10 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// slotCount is how many hash slots a Redis Cluster has. Here the leader has all of them.
+// slotCount is the number of hash slots of a Redis Cluster. Here the leader serves all of them.
 const slotCount = 16384
 
-// crcTable is for CRC16 as XMODEM has it: polynomial 0x1021, nothing reflected.
+// crcTable is the table of CRC-16/XMODEM: polynomial 0x1021, not reflected.
 var crcTable = func() (table [256]uint16) {
 	for i := range table {
 		crc := uint16(i) << 8
@@ -35,8 +35,8 @@ func crc16(b []byte) (crc uint16) {
 	return crc
 }
 
-// slotOf returns the slot of a key: that of what stands between its first braces, if anything
-// does.
+// slotOf returns the hash slot of a key: that of its hash tag, the text between the first { and the
+// following }, unless there is none or it is empty.
 func slotOf(key []byte) int {
 	if from := bytes.IndexByte(key, '{'); from >= 0 {
 		if n := bytes.IndexByte(key[from+1:], '}'); n > 0 {
@@ -46,22 +46,22 @@ func slotOf(key []byte) int {
 	return int(crc16(key)) % slotCount
 }
 
-// clusterNodeID returns the 40 hexadecimal digits by which Redis Cluster and Sentinel know a node.
+// clusterNodeID returns the node id for Redis Cluster and Sentinel clients: 40 hexadecimal digits.
 func clusterNodeID(cluster, node string) string {
 	sum := sha1.Sum([]byte(cluster + "/" + node))
 	return hex.EncodeToString(sum[:])
 }
 
-// inSlots reports whether clients of Redis Cluster can be told of a member.
+// inSlots reports whether a member has announced an address for clients of Redis Cluster.
 func inSlots(m *topology.Member) bool { return m != nil && m.Host != "" && m.ClusterPort != 0 }
 
-// errMoved sends a client to the node that has the slot of a key. An IPv6 address has no
-// brackets: clients split at the last colon.
+// errMoved returns the error that redirects a client to the node that serves the slot of a key. An
+// IPv6 address has no brackets: clients split at the last colon.
 func errMoved(key []byte, to *topology.Member) replyError {
 	return replyError(fmt.Sprintf("MOVED %d %s:%d", slotOf(key), to.Host, to.ClusterPort))
 }
 
-// redirect answers calls that have a key with the address of the leader, if clients can reach it.
+// redirect fails the calls that have a key with MOVED to the leader, if its address is known.
 func redirect(leader *topology.Member, list []call) {
 	if !inSlots(leader) {
 		return
@@ -73,8 +73,8 @@ func redirect(leader *topology.Member, list []call) {
 	}
 }
 
-// redirected returns where a command is to be sent that a transaction cannot queue, as another node leads. It returns
-// nil if none does, as in a hand-over: EXEC waits for the next leader.
+// redirected returns the error for a command that cannot be queued in a transaction because another node leads. It
+// returns nil if no node leads, as during a leadership transfer: EXEC then waits for the next leader.
 func (c *client) redirected(cmd *command, args [][]byte) error {
 	view := c.srv.cluster.View()
 	leader := view.Find(view.Leader)

@@ -8,13 +8,13 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// What the slow log keeps of a command at the most, as in Redis.
+// Limits of an entry of the slow log, as in Redis.
 const (
 	slowArgs     = 32
 	slowArgBytes = 128
 )
 
-// slowlog remembers the commands that took long, the newest last.
+// slowlog holds the slowest commands, the newest last.
 type slowlog struct {
 	mu      sync.Mutex
 	entries []slowEntry
@@ -30,7 +30,7 @@ type slowEntry struct {
 	name string
 }
 
-// add remembers a command among the newest maxLen.
+// add appends a command, and removes the oldest entries beyond maxLen.
 func (l *slowlog) add(c *client, maxLen int, took time.Duration, args [][]byte) {
 	e := slowEntry{at: time.Now(), took: took, args: slowWords(args), addr: c.conn.RemoteAddr().String(), name: c.shown().name}
 	l.mu.Lock()
@@ -43,7 +43,7 @@ func (l *slowlog) add(c *client, maxLen int, took time.Duration, args [][]byte) 
 	}
 }
 
-// slowWords copies the arguments, shortened.
+// slowWords returns a copy of the arguments, truncated to slowArgs arguments of slowArgBytes bytes.
 func slowWords(args [][]byte) []string {
 	words := make([]string, 0, min(len(args), slowArgs))
 	for i, arg := range args {
@@ -59,7 +59,7 @@ func slowWords(args [][]byte) []string {
 	return words
 }
 
-// newest returns at most n entries, the newest first. A negative n means all.
+// newest returns at most n entries, the newest first. If n is negative, it returns all.
 func (l *slowlog) newest(n int) []slowEntry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +85,7 @@ func (l *slowlog) reset() {
 	l.entries = nil
 }
 
-const slowlogDefault = 10 // entries that SLOWLOG GET shows unless told otherwise
+const slowlogDefault = 10 // default number of entries of SLOWLOG GET
 
 func cmdSlowlogGet(c *client, args [][]byte) error {
 	n := int64(slowlogDefault)

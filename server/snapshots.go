@@ -7,24 +7,24 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// Snapshots saves the state of the engine, and says how far that and loading it are. Its
-// methods may be called from many goroutines at once.
+// Snapshots saves the state of the engine, and reports the progress of saving and loading. It must be
+// safe for concurrent use.
 type Snapshots interface {
-	// Save writes a snapshot, and returns when it is on disk. The error is
-	// persistence.ErrSaving if one is being written already.
+	// Save writes a snapshot and returns when it is on disk. The error is
+	// persistence.ErrSaving if a snapshot is already being written.
 	Save() error
-	// SaveInBackground begins to write a snapshot and returns at once, with
-	// persistence.ErrSaving if one is being written already.
+	// SaveInBackground starts to write a snapshot and returns immediately. The error is
+	// persistence.ErrSaving if a snapshot is already being written.
 	SaveInBackground() error
-	// Status describes loading and saving.
+	// Status returns the status of loading and saving.
 	Status() persistence.Status
-	// Loading reports whether the state is still being loaded: until then only commands
-	// that do not touch it are served. It is called for each command, so it has to be
+	// Loading reports whether the state is still being loaded. Meanwhile only commands
+	// that do not touch it are served. It is called for each command, so it must be
 	// cheap: one atomic load.
 	Loading() bool
 }
 
-// noSnapshots stands in where there is nowhere to save the state.
+// noSnapshots is the Snapshots of a server without persistence.
 type noSnapshots struct {
 	engine limiter.Engine
 	since  time.Time

@@ -10,21 +10,21 @@ import (
 	"unsafe"
 )
 
-// socket moves the bytes of one connection.
+// socket reads and writes one connection.
 //
-// A server of many small requests spends most of its time in system calls. net.Conn
-// tries to read before it waits, which fails nearly always, and tells the scheduler
-// about calls that never block. A socket therefore uses the descriptor itself: it waits
-// once, reads once, writes once. Connections that have no descriptor are read and
-// written through net.Conn.
+// A server of many small requests spends most of its time in system calls. net.Conn tries to read
+// before it waits, which nearly always fails, and notifies the scheduler of calls that never block.
+// A socket therefore uses the descriptor directly: it waits once, reads once, writes once.
+// Connections without a descriptor are read and written through net.Conn.
 //
-// The goroutine that serves the connection owns it. Others may only call hangUp,
-// stopReading, ended and descriptor, which never wait: closing would wait for the owner, who may be waiting for them.
+// The goroutine that serves the connection owns the socket. Other goroutines may only call hangUp,
+// stopReading, ended and descriptor, which never block. They must not call Close, which waits for
+// the owner, since the owner may wait for them.
 type socket struct {
 	net.Conn
-	raw     syscall.RawConn // nil: there is no descriptor
-	fd      uintptr         // within loop
-	drained bool            // the last Read took all there was
+	raw     syscall.RawConn // nil if there is no descriptor
+	fd      uintptr         // valid within loop
+	drained bool            // the last Read returned all available bytes
 }
 
 func newSocket(conn net.Conn) *socket {
@@ -37,22 +37,22 @@ func newSocket(conn net.Conn) *socket {
 	return s
 }
 
-// progress is what a turn of the loop leads to.
+// progress is the result of a turn of the loop.
 type progress uint8
 
 const (
-	again progress = iota // there may be more to read
-	wait                  // all has been read
+	again progress = iota // more bytes may be available
+	wait                  // all available bytes have been read
 	stop
 )
 
-// loop calls turn whenever there may be something to Read, until it says stop or the
-// connection cannot be waited for any more, and then returns why: hung up, or closed.
+// loop calls turn whenever bytes may be available, until turn returns stop or waiting for the
+// connection fails, and returns the error of the wait: the connection was aborted, or closed.
 //
-// A whole connection is one call of raw.Read. Between its calls of turn the runtime
-// keeps an arrival that happens meanwhile, so nothing is missed by waiting without
-// having tried to read, but for one case: the end of the stream that came before the
-// last read is not announced again. The housekeeper looks for that (see ended).
+// loop is one call of raw.Read for the whole connection. The runtime records a readiness event that
+// arrives between calls of turn, so loop can wait without a read attempt and misses no event, with one
+// exception: an end of the stream that arrived before the last read is not announced again. The
+// reaper checks for it (see ended).
 func (s *socket) loop(turn func() progress) error {
 	if s.raw == nil {
 		for turn() != stop {
@@ -68,16 +68,15 @@ func (s *socket) loop(turn func() progress) error {
 			case stop:
 				return true
 			}
-			// Others have their turn between two of a client that always has more to say.
-			// Who never lets go is interrupted at an arbitrary place, in the worst case
-			// with a shard locked.
+			// Yield after each turn, so that other clients run. A goroutine that never yields is
+			// preempted at an arbitrary place, in the worst case while it holds the lock of a shard.
 			runtime.Gosched()
 		}
 	})
 }
 
-// Read reads what is there. Where there is a descriptor and nothing to read, it returns
-// errNothing at once.
+// Read reads the available bytes. If there is a descriptor and nothing to read, it immediately returns
+// errNothing.
 func (s *socket) Read(p []byte) (int, error) {
 	if s.raw == nil {
 		return s.Conn.Read(p)
@@ -99,11 +98,11 @@ func (s *socket) Read(p []byte) (int, error) {
 	}
 }
 
-// errNothing says that there is nothing to read at present.
+// errNothing is returned by Read if no bytes are available.
 var errNothing = errors.New("nothing to read")
 
-// tryWrite writes what the system takes of p at once, and returns how much that was: 0
-// also where there is no descriptor. Write is for the rest.
+// tryWrite writes as much of p as is possible without blocking, and returns the number of bytes
+// written. It returns 0 on an error or if there is no descriptor. The caller passes the rest to Write.
 func (s *socket) tryWrite(p []byte) int {
 	if s.raw == nil {
 		return 0
@@ -118,14 +117,14 @@ func (s *socket) tryWrite(p []byte) int {
 // longAgo is a deadline that has passed.
 var longAgo = time.Unix(1, 0)
 
-// hangUp makes what the owner waits for fail, now and from now on.
+// hangUp makes blocked and future operations of the owner fail.
 func (s *socket) hangUp() { _ = s.SetDeadline(longAgo) }
 
-// stopReading makes loop end once the owner waits for more. It goes on writing.
+// stopReading makes loop return as soon as the owner waits for more bytes. Writes still work.
 func (s *socket) stopReading() { _ = s.SetReadDeadline(longAgo) }
 
-// ended reports whether the peer has sent all it will and all of it has been read, or has
-// reset the connection. Looking takes the news of a reset away, so it is not to be ignored.
+// ended reports whether the peer has closed its side and all bytes have been read, or has reset the
+// connection. The check consumes the error of a reset, so the result must not be ignored.
 func (s *socket) ended() bool {
 	end := false
 	s.control(func(fd int) {
@@ -136,7 +135,7 @@ func (s *socket) ended() bool {
 	return end
 }
 
-// descriptor returns the number of the socket, or -1.
+// descriptor returns the file descriptor, or -1.
 func (s *socket) descriptor() int {
 	number := -1
 	s.control(func(fd int) { number = fd })
@@ -150,10 +149,10 @@ func (s *socket) control(f func(fd int)) {
 	}
 }
 
-// lastWords gives what has been written time to arrive: closing while the peer still
-// sends would reset the connection, and the peer would not see why. It is called behind
-// loop. Where only one side cannot be closed the peer does not see an end, and there is no use
-// in waiting for its own, unless it is said to be worth the time anyway.
+// lastWords closes the write side, and then reads and discards until the peer closes, at most
+// lingerTime and lingerBytes, so that the written bytes arrive: a close while the peer still sends
+// would reset the connection. It is called after loop has returned. If the write side cannot be closed
+// separately, it returns immediately unless anyway is set.
 func (s *socket) lastWords(anyway bool) {
 	half, ok := s.Conn.(interface{ CloseWrite() error })
 	if closed := ok && half.CloseWrite() == nil; !closed && !anyway {

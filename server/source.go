@@ -5,12 +5,12 @@ import (
 	"net/netip"
 )
 
-// sourceBits is how much of an IPv6 address counts: a network of this size has one owner, who may
-// use any address in it.
+// sourceBits is the prefix length of an IPv6 address that identifies a client: a network of this
+// size usually belongs to one host or site, which may use any address in it.
 const sourceBits = 64
 
-// sourceOf returns the address that a connection comes from, as limits by address count it: an
-// IPv4 address, or the first address of an IPv6 network. It is the zero Addr where there is none.
+// sourceOf returns the source address of a connection for limits by address: an IPv4 address, or the
+// first address of an IPv6 network. It returns the zero Addr if addr is not a TCP address.
 func sourceOf(addr net.Addr) netip.Addr {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {

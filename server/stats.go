@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// stats is what the server counts. The counters only grow, until CONFIG RESETSTAT.
+// stats holds the counters of the server. They only increase until CONFIG RESETSTAT.
 type stats struct {
 	connections    atomic.Int64 // accepted
-	rejected       atomic.Int64 // turned away at accept
+	rejected       atomic.Int64 // refused after accept
 	displaced      atomic.Int64 // newcomers closed to make room for others
 	netIn, netOut  atomic.Int64 // bytes
-	reads, writes  atomic.Int64 // calls that moved them
+	reads, writes  atomic.Int64 // system calls
 	limited        atomic.Int64 // decisions that refused
 	protocolErrors atomic.Int64
-	timeouts       atomic.Int64 // connections closed by the housekeeper
+	timeouts       atomic.Int64 // connections closed by the reaper
 	panics         atomic.Int64
 
 	commands []commandStats // by command id
@@ -29,8 +29,8 @@ type stats struct {
 	rates rates
 }
 
-// latencyBuckets is the number of powers of two, from 1024 ns on, that times are
-// counted by: up to five days.
+// latencyBuckets is the number of buckets of a latency histogram. Their bounds are powers of two from
+// 1024 ns to 1<<39 ns, 9 minutes; the last bucket also counts longer times.
 const latencyBuckets = 30
 
 // commandStats counts the runs of one command.
@@ -56,15 +56,15 @@ func (cs *commandStats) add(n int, took time.Duration) {
 	cs.times[bucketOf(took/time.Duration(n))].Add(int64(n))
 }
 
-// bucketOf returns the first bucket whose bound is not below d.
+// bucketOf returns the first bucket whose bound is at least d, or the last bucket.
 func bucketOf(d time.Duration) int {
 	return min(bits.Len64(uint64(max(d-1, 0))>>10), latencyBuckets-1)
 }
 
-// bucketBound returns the longest time that a bucket counts.
+// bucketBound returns the upper bound of a bucket.
 func bucketBound(i int) time.Duration { return 1024 << i }
 
-// percentile returns the bound that a share p of the runs did not exceed.
+// percentile returns the upper bound of the bucket that contains the p-quantile, for p from 0 to 1.
 func (cs *commandStats) percentile(p float64) time.Duration {
 	total := int64(0)
 	var counts [latencyBuckets]int64
@@ -82,7 +82,7 @@ func (cs *commandStats) percentile(p float64) time.Duration {
 	return bucketBound(latencyBuckets - 1)
 }
 
-const maxErrorCodes = 128 // codes come from the program's own texts; this is a backstop
+const maxErrorCodes = 128 // backstop: codes come from the program and from other nodes
 
 func (s *stats) countError(code string) {
 	s.mu.Lock()
@@ -103,7 +103,7 @@ func (s *stats) errorCounts() map[string]int64 {
 	return counts
 }
 
-// processed returns how many commands have run.
+// processed returns the number of commands that have run.
 func (s *stats) processed() (n int64) {
 	for i := range s.commands {
 		n += s.commands[i].calls.Load()
@@ -134,7 +134,7 @@ func (s *stats) reset() {
 	s.rates.reset()
 }
 
-// rates are the figures of INFO that say "per second", over the last rateSamples ticks.
+// rates computes the per-second figures of INFO over the last rateSamples ticks.
 type rates struct {
 	mu      sync.Mutex
 	samples [rateSamples]rateSample
@@ -154,7 +154,7 @@ func (r *rates) reset() {
 	r.mu.Unlock()
 }
 
-// sample remembers the counters of this moment.
+// sample stores the current counters in place of the oldest sample.
 func (r *rates) sample(now rateSample) {
 	r.mu.Lock()
 	r.samples[r.next] = now
@@ -177,8 +177,7 @@ func (r *rates) perSecond() (commands, in, out float64) {
 		float64(newest.out-oldest.out) / span
 }
 
-// newRunID returns the 40 hexadecimal digits by which INFO tells one run of the
-// program from another.
+// newRunID returns 40 random hexadecimal digits that identify a run of the program in INFO.
 func newRunID() string {
 	var b [20]byte
 	_, _ = rand.Read(b[:]) // never fails

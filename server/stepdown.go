@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// stepDownPatience is how long clients that a Sentinel has sent here are kept, on a node that has stopped leading,
-// while no leader is known: what they ask for is passed on once there is one.
+// stepDownPatience is the time that clients of leader-port stay connected to a node that has stopped leading while no
+// leader is known. Their commands are forwarded as soon as there is one.
 const stepDownPatience = time.Second
 
-// followLeader announces new leaders to what depends on them, until ctx ends. When this node has stopped leading,
-// it closes the clients that a Sentinel has sent to the leader: they ask again, as many
-// libraries do not even if they have been told. All others stay: their commands are forwarded, or redirected.
+// followLeader passes changes of the leader to the forwarder and to subscribers, until ctx is done. When this node
+// stops leading, it disconnects the clients of leader-port, so that they query a Sentinel again: many libraries do not
+// react to the published message. Other clients stay connected: their commands are forwarded or redirected.
 func (s *Server) followLeader(ctx context.Context) {
-	led, due := false, time.Time{} // when clients are to be closed at the latest; zero: they are not
+	led, due := false, time.Time{} // due is the deadline for disconnecting clients; zero means none
 	for {
 		view := s.cluster.View()
 		s.forward.Follow(view.Leader)
@@ -35,7 +35,7 @@ func (s *Server) followLeader(ctx context.Context) {
 	}
 }
 
-// awaitView waits for a newer view, or for a moment unless it is zero, and reports false if ctx has ended.
+// awaitView waits for a newer view, or until due unless it is zero. It returns false if ctx is done.
 func awaitView(ctx context.Context, changed <-chan struct{}, due time.Time) bool {
 	var moment <-chan time.Time
 	if !due.IsZero() {
@@ -52,8 +52,8 @@ func awaitView(ctx context.Context, changed <-chan struct{}, due time.Time) bool
 	return true
 }
 
-// closeYielding closes the clients of the port for the leader, each behind the replies to
-// what has been read from it.
+// closeYielding closes the clients of leader-port, each after the replies to the commands that have
+// been read from it.
 func (s *Server) closeYielding() {
 	n := 0
 	for _, c := range s.snapshot() {

@@ -2,13 +2,12 @@ package server
 
 import "slices"
 
-// commandTable returns every command there is. A container of subcommands stands before
-// them. The limiter commands come from limit_forms.go, those about a cluster from
-// table_cluster.go, and those that never run from table_refused.go. Facts about commands that Redis has
-// are those of Redis 7.0.
+// commandTable returns the rows of all commands. A container precedes its subcommands. The rows of
+// limiter commands are in limit_forms.go, those of cluster commands in table_cluster.go, and those of
+// commands that never run in table_refused.go. Properties of Redis commands are those of Redis 7.0.
 func commandTable() []command {
 	const (
-		session = noscript | loading | stale // what concerns only the connection
+		session = noscript | loading | stale // commands that affect only the connection
 		greet   = session | fast | noAuth | allowBusy
 		control = session | admin
 		help    = loading | stale

@@ -1,7 +1,7 @@
 package server
 
-// clusterCommands are the rows of the command table that are about a cluster. What differs
-// between the faces has a row for each.
+// clusterCommands returns the rows of the cluster commands. A command that differs between listener
+// profiles has a row for each.
 func clusterCommands() []command {
 	const (
 		help      = loading | stale
@@ -38,7 +38,7 @@ func clusterCommands() []command {
 	return append(rows, sentinelCommands()...)
 }
 
-// slotCommands are CLUSTER and its subcommands, for clients of Redis Cluster.
+// slotCommands returns the rows of CLUSTER and its subcommands, for clients of Redis Cluster.
 func slotCommands() []command {
 	const shifting = "nondeterministic_output"
 	rows := []command{
@@ -65,7 +65,7 @@ func slotCommands() []command {
 	return rows
 }
 
-// sentinelCommands are what a Sentinel has and other servers do not.
+// sentinelCommands returns the rows of commands that only a Sentinel supports.
 func sentinelCommands() []command {
 	rows := []command{
 		{name: "sentinel", arity: -2, since: "2.8.4", summary: "Commands about the node that leads"},

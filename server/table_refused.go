@@ -1,8 +1,7 @@
 package server
 
-// refusedCommands are the rows of commands that clients know from Redis and that this server
-// never runs. They are listed so that the error names the reason and the remedy: some clients
-// repeat a command for ever that is answered as unknown.
+// refusedCommands returns the rows of Redis commands that this server never runs. They have rows so
+// that the error names the reason and the remedy: some clients retry an unknown command forever.
 func refusedCommands() []command {
 	const script = noscript | stale | skipMonitor
 	rows := []command{
@@ -22,7 +21,7 @@ func refusedCommands() []command {
 	return append(rows, lifetimeCommands()...)
 }
 
-// lifetimeCommands are those that give a key another lifetime.
+// lifetimeCommands returns the rows of commands that change the lifetime of a key.
 func lifetimeCommands() []command {
 	rows := []command{
 		{name: "expire", arity: -3, since: "1.0.0", args: "key seconds:integer [NX|XX|GT|LT]"},

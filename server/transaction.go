@@ -6,19 +6,19 @@ import (
 	"github.com/throttledhq/throttled/server/forward"
 )
 
-// transaction is what MULTI, WATCH and the commands between them and EXEC have set up.
+// transaction is the state of MULTI and WATCH until EXEC or DISCARD.
 type transaction struct {
 	queueing bool
-	running  bool // EXEC is at it, and holds the server's exec lock
-	spoiled  bool // a command was refused while queueing
+	running  bool // EXEC runs the queued commands
+	spoiled  bool // a command was refused while queueing: EXEC fails
 	queued   []queuedCommand
-	bytes    int // of the arguments queued and the keys watched
+	bytes    int // size of the queued arguments and the watched keys
 	watched  []watchedKey
-	term     uint64         // of the engine, when the first of them was
-	own      *forward.Watch // on which the leader watches keys for the client
-	lost     bool           // whether all that is watched is unchanged cannot be told any more
-	pushed   []byte         // messages that have to wait for it likewise
-	read     [][]byte       // keys whose invalidation has to wait for the end of the reply to EXEC
+	term     uint64         // term of the engine when the first key was watched
+	own      *forward.Watch // stream on which the leader watches keys for the client
+	lost     bool           // the state of watched keys cannot be verified any more: EXEC fails
+	pushed   []byte         // messages to append after the reply to EXEC
+	read     [][]byte       // keys to invalidate after the reply to EXEC
 }
 
 // memory returns the bytes that the transaction holds.
@@ -26,7 +26,7 @@ func (tx *transaction) memory() int64 {
 	return int64(tx.bytes + (cap(tx.queued)+cap(tx.watched))*perQueued)
 }
 
-const perQueued = 48 // bytes of memory that a command or a key takes in its list
+const perQueued = 48 // bytes of memory of a command or a key in its list
 
 type queuedCommand struct {
 	cmd  *command
@@ -39,8 +39,8 @@ type watchedKey struct {
 	state uint64
 }
 
-// The commands that run at once between MULTI and EXEC, and those that a RESP2
-// connection may send while it is subscribed.
+// runsInMulti are the commands that run immediately between MULTI and EXEC. worksSubscribed are the
+// commands that a RESP2 connection may send while it is subscribed.
 var (
 	runsInMulti = map[string]bool{
 		"exec": true, "discard": true, "multi": true, "watch": true, "quit": true, "reset": true,
@@ -51,7 +51,7 @@ var (
 	}
 )
 
-// queue keeps a command for EXEC.
+// queue queues a command for EXEC.
 func (c *client) queue(cmd *command, args [][]byte) {
 	if !c.keep(args) {
 		c.reject(cmd, errQueueTooLong)
@@ -62,8 +62,8 @@ func (c *client) queue(cmd *command, args [][]byte) {
 	c.out.Status("QUEUED")
 }
 
-// keep reports whether the transaction may hold copies of args, and counts them if so:
-// all that it holds is bounded as one command is.
+// keep reports whether the transaction may hold copies of args, and adds their size if so. The total
+// is bounded by client-query-buffer-limit, as one command is.
 func (c *client) keep(args [][]byte) bool {
 	size := 0
 	for _, arg := range args {
@@ -76,7 +76,7 @@ func (c *client) keep(args [][]byte) bool {
 	return true
 }
 
-const perArgument = 32 // bytes of memory that an argument takes besides its own
+const perArgument = 32 // bytes of memory overhead of an argument
 
 func cloneAll(args [][]byte) [][]byte {
 	clone := make([][]byte, len(args))
@@ -86,7 +86,7 @@ func cloneAll(args [][]byte) [][]byte {
 	return clone
 }
 
-// discard ends the transaction and forgets the watched keys.
+// discard drops the transaction and the watched keys.
 func (c *client) discard() {
 	c.tx.own.Close()
 	c.tx = transaction{}
@@ -133,13 +133,13 @@ func cmdWatch(c *client, args [][]byte) error {
 
 func cmdUnwatch(c *client, _ [][]byte) error {
 	c.tx.own.Close()
-	c.tx = transaction{running: c.tx.running, read: c.tx.read, pushed: c.tx.pushed} // outside of MULTI nothing is queued
+	c.tx = transaction{running: c.tx.running, read: c.tx.read, pushed: c.tx.pushed} // outside MULTI nothing is queued
 	c.out.OK()
 	return nil
 }
 
-// cmdExec runs what has been queued while no other client's command runs, unless a
-// watched key has changed since.
+// cmdExec runs the queued commands while no other client's command touches keys, unless a watched key
+// has changed.
 func cmdExec(c *client, _ [][]byte) error {
 	if !c.tx.queueing {
 		return errExecNoMulti
@@ -161,7 +161,7 @@ func cmdExec(c *client, _ [][]byte) error {
 	return err
 }
 
-// execHere runs a transaction on this node, and waits until the client can be told.
+// execHere runs a transaction on this node, and waits until its reply may be sent.
 func (c *client) execHere(tx *transaction) error {
 	at := c.out.Len()
 	if !tx.touchesKeys() {
@@ -186,9 +186,9 @@ func (c *client) execLocked(tx *transaction) {
 	c.runQueued(tx.queued)
 }
 
-// maxExecReply is how many bytes of replies a transaction may collect. A few words of
-// request buy many of reply, and nothing is written before EXEC is done, so one that
-// exceeds this ends there, and its connection with it.
+// maxExecReply is the maximum size in bytes of the replies of a transaction. Small requests can
+// have large replies, and nothing is written before EXEC is done. A transaction that exceeds the
+// limit runs no further commands, and its connection is closed.
 const maxExecReply = 16 << 20
 
 func (c *client) runQueued(queued []queuedCommand) {
@@ -205,7 +205,7 @@ func (c *client) runQueued(queued []queuedCommand) {
 	c.endRunning()
 }
 
-// endRunning adds what had to wait for the end of the reply to EXEC.
+// endRunning appends the invalidations and messages that are sent after the reply to EXEC.
 func (c *client) endRunning() {
 	c.tx.running = false
 	c.invalidate(c.tx.read)
@@ -213,8 +213,8 @@ func (c *client) endRunning() {
 	c.tx.read, c.tx.pushed = nil, nil
 }
 
-// changed reports whether a watched key is not as it was. Nobody knows of one that has been
-// watched before this node stopped leading and began anew.
+// changed reports whether a watched key has changed. All keys count as changed if the engine has
+// started a new term since they were watched, as after a loss of leadership.
 func (c *client) changed(tx *transaction) bool {
 	if len(tx.watched) > 0 && c.srv.engine.Mark().Term != tx.term {
 		return true
