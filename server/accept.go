@@ -14,11 +14,11 @@ const (
 	firstBackoff = 5 * time.Millisecond
 	maxBackoff   = time.Second
 
-	// spareFiles is how many descriptors are kept for everything but clients.
+	// spareFiles is the number of file descriptors reserved for everything except clients.
 	spareFiles = 64
 )
 
-// serve accepts connections to a face. See Serve.
+// serve accepts connections with a listener profile. See Serve.
 func (s *Server) serve(ln net.Listener, f *face) error {
 	if s.cluster == nil && f != &redisFace {
 		_ = ln.Close()
@@ -41,9 +41,8 @@ func (s *Server) serve(ln net.Listener, f *face) error {
 	return s.accept(ln, f)
 }
 
-// accept takes in connections. When that fails, as it does when the process is out of
-// descriptors, it waits, longer each time, instead of trying again at once: whatever it
-// is, clients that are connected go on being served.
+// accept accepts connections until the server shuts down or ln is closed. After any other error, such
+// as too many open files, it retries with exponential backoff; connected clients are still served.
 func (s *Server) accept(ln net.Listener, f *face) error {
 	backoff := firstBackoff
 	for {
@@ -66,7 +65,7 @@ func (s *Server) accept(ln net.Listener, f *face) error {
 	}
 }
 
-// pause waits, and reports whether the server goes on.
+// pause waits for d, and returns false immediately if the server shuts down.
 func (s *Server) pause(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -78,7 +77,7 @@ func (s *Server) pause(d time.Duration) bool {
 	}
 }
 
-// admit serves a connection, or turns it away.
+// admit starts to serve a connection, or refuses it.
 func (s *Server) admit(conn net.Conn, f *face) {
 	s.stats.connections.Add(1)
 	o := s.opts.Get()
@@ -100,8 +99,9 @@ func (s *Server) admit(conn net.Conn, f *face) {
 	}
 }
 
-// take gives a client a place, and closes another one for it if need be. It reports whether
-// there is none, and whether the client is refused, for this or another reason.
+// take registers a client, and closes a newcomer to make room if necessary. full reports whether the
+// limit of clients is reached, and refused whether the client is not registered, for this or another
+// reason.
 func (s *Server) take(c *client, o *options.Options) (full, refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,8 +121,8 @@ func (s *Server) take(c *client, o *options.Options) (full, refused bool) {
 	return false, false
 }
 
-// makeRoom closes a newcomer for one more client if need be, and reports whether there is a place.
-// Where many newcomers are being closed, it waits for one to have ended. s.mu is held.
+// makeRoom closes a newcomer to make room for one more client if necessary, and reports whether there
+// is room. If many newcomers are being closed, it waits until one is closed. The caller holds s.mu.
 func (s *Server) makeRoom(o *options.Options) bool {
 	for !s.closing.Load() {
 		victim, r := s.admission.makeRoom(len(s.clients)-s.peers, clientLimit(o.MaxClients))
@@ -136,25 +136,25 @@ func (s *Server) makeRoom(o *options.Options) bool {
 		}
 		return r == roomFree
 	}
-	return true // it is refused because the server is closing
+	return true // the caller refuses the client because the server is closing
 }
 
-// crowded reports whether few places are left.
+// crowded reports whether few connections are free.
 func (s *Server) crowded(o *options.Options) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return crowded(len(s.clients)-s.peers-s.admission.displaced, clientLimit(o.MaxClients))
 }
 
-// keepAlive makes the system probe a silent peer so often; 0 means never.
+// keepAlive sets the interval of TCP keep-alive probes; 0 disables them.
 func keepAlive(conn net.Conn, interval time.Duration) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: interval > 0, Idle: interval, Interval: interval})
 	}
 }
 
-// turnAway tells a connection why it is not served and closes it. The few bytes fit any
-// socket buffer; the deadline is for a peer that has arranged otherwise.
+// turnAway sends an error to a connection and closes it. The few bytes fit any socket buffer; the
+// write deadline protects from a peer whose receive window is closed.
 func (s *Server) turnAway(conn net.Conn, reason replyError) {
 	s.stats.rejected.Add(1)
 	_ = conn.SetWriteDeadline(time.Now().Add(firstBackoff))
@@ -162,14 +162,14 @@ func (s *Server) turnAway(conn net.Conn, reason replyError) {
 	_ = conn.Close()
 }
 
-// isLocal reports whether a peer is on this host.
+// isLocal reports whether a peer is on this host: its address is a loopback address, or no TCP address.
 func isLocal(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// clientLimit returns how many clients are served at once: what the options say, as far
-// as the process may open files for them.
+// clientLimit returns the maximum number of concurrent clients: wanted, or less if the limit of open
+// files of the process does not suffice. It is at least 1.
 func clientLimit(wanted int) int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {

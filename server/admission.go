@@ -7,42 +7,42 @@ import (
 	"sync"
 )
 
-// Connections that never send a command cost their clients nothing, so whoever has addresses to
-// spare can open as many as the server accepts. A connection is a newcomer until it has sent a
-// valid command and, where there is a password, has logged in. Newcomers keep their places only
-// as long as those are not needed.
+// Connections that never send a command cost an attacker nothing, so an attacker with several
+// addresses can open as many as the server accepts. A connection is a newcomer until it has sent a
+// valid command and, if a password is required, has authenticated. Newcomers are closed when their
+// places are needed.
 
 const (
-	crowdedShare  = 4 // places are scarce when less than this part of them is free
-	newcomerShare = 4 // and then newcomers of one address have this part of all places, at the most
-	hurry         = 4 // and have this part of the time to log in
+	crowdedShare  = 4 // places are scarce when at most 1/crowdedShare of them is free
+	newcomerShare = 4 // newcomers of one address then get at most 1/newcomerShare of all places
+	hurry         = 4 // and 1/hurry of command-timeout to authenticate
 
-	// maxDisplaced is how many connections may wait for their end beside those that are
-	// served. Their descriptors come out of spareFiles.
+	// maxDisplaced is the maximum number of displaced connections that are not yet closed. Their
+	// file descriptors are taken from spareFiles.
 	maxDisplaced = spareFiles / 2
 )
 
-// admission decides which connection has to go when there is a new one and too little room. It is
-// guarded by Server.mu.
+// admission selects the connection to close when a new connection needs a place. It is guarded by
+// Server.mu.
 type admission struct {
 	sources   map[netip.Addr]*source
-	byNumber  sourceHeap // those with the most newcomers first
+	byNumber  sourceHeap // by number of newcomers, largest first
 	displaced int        // newcomers that are being closed
-	ended     *sync.Cond // one of those has ended; on Server.mu
+	ended     *sync.Cond // signaled when one of them is closed; its lock is Server.mu
 }
 
-// source is an address and the newcomers from there, oldest first.
+// source is an address and its newcomers, oldest first.
 type source struct {
 	addr      netip.Addr
 	newcomers list.List // of *client
 	index     int       // in the heap
 }
 
-// newcomer is what admission knows of a client that is one.
+// newcomer is the admission state of a client that is a newcomer.
 type newcomer struct {
 	from      *source
 	at        *list.Element
-	displaced bool // it is being closed to make room
+	displaced bool // being closed to make room
 }
 
 // add makes a client a newcomer.
@@ -61,7 +61,7 @@ func (a *admission) add(c *client) {
 	heap.Fix(&a.byNumber, from.index)
 }
 
-// forget makes a client a newcomer no more: it is known, or gone.
+// forget removes a client from the newcomers, since it has been admitted or closed.
 func (a *admission) forget(c *client) {
 	n := c.newcomer
 	if n == nil {
@@ -86,17 +86,18 @@ func (a *admission) remove(n *newcomer) {
 	delete(a.sources, n.from.addr)
 }
 
-// room is whether there is a place for one more connection.
+// room is the availability of a place for one more connection.
 type room uint8
 
 const (
 	roomFree room = iota
-	roomSoon      // once a connection has ended that is being closed
+	roomSoon      // available when a displaced connection is closed
 	roomNone
 )
 
-// makeRoom returns whether there is a place for one more connection, and the newcomer that has to
-// be closed for it, or nil. Served counts all connections, those that are being closed included.
+// makeRoom returns whether there is a place for one more connection, and the newcomer to close for
+// it, or nil. served is the number of all connections, including those that are being closed, and
+// places is the limit.
 func (a *admission) makeRoom(served, places int) (victim *client, r room) {
 	taken := served - a.displaced
 	full, most := taken >= places, a.most()
@@ -119,7 +120,8 @@ func (a *admission) most() int {
 	return a.byNumber[0].newcomers.Len()
 }
 
-// displace returns the oldest newcomer of the address that has the most.
+// displace marks the oldest newcomer of the address with the most newcomers as displaced, and
+// returns it.
 func (a *admission) displace() *client {
 	victim := a.byNumber[0].newcomers.Front().Value.(*client)
 	a.remove(victim.newcomer)
@@ -131,7 +133,7 @@ func (a *admission) displace() *client {
 // crowded reports whether places are scarce.
 func crowded(taken, places int) bool { return taken >= places-places/crowdedShare }
 
-// noteKnown makes the client one that keeps its place, once it has shown what it is.
+// noteKnown removes the client from the newcomers if it has authenticated and sent a valid command.
 func (c *client) noteKnown() {
 	if !c.authenticated || c.lastRun.Load() == nil {
 		return
@@ -154,7 +156,7 @@ func (h sourceHeap) Swap(i, j int) {
 	h[i].index, h[j].index = i, j
 }
 
-// Push and Pop are for package heap.
+// Push and Pop implement heap.Interface.
 func (h *sourceHeap) Push(x any) {
 	s := x.(*source)
 	s.index = len(*h)

@@ -11,35 +11,35 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// maxAuthSources is how many addresses are remembered that gave wrong passwords.
+// maxAuthSources is the maximum number of addresses whose failures are stored.
 const maxAuthSources = 16 << 10
 
-// authLimiter limits the wrong passwords that an address may give, by the arithmetic of
-// CL.THROTTLE. Only failures are charged, so that clients with the right password are never
-// limited by their number, and are served as soon as an address may fail once more. An attempt
-// beyond the limit is refused without a look at the password: the answer tells nothing about it.
+// authLimiter limits authentication failures by address, with the algorithm of CL.THROTTLE. Only
+// failures are charged, so the number of clients with the right password is not limited, and they
+// are admitted as soon as the address may fail once more. An attempt beyond the limit is refused
+// without checking the password, so the reply does not reveal whether it was right.
 //
-// It is memory of this node only.
+// The state is local to this node and is not persistent.
 type authLimiter struct {
 	failed  atomic.Int64 // attempts with a wrong user or password
 	refused atomic.Int64 // attempts beyond the limit
 
 	mu   sync.Mutex
-	tats map[netip.Addr]uint64 // by address; one that is absent is at rest
+	tats map[netip.Addr]uint64 // theoretical arrival time by address; an absent address is at rest
 }
 
-// guesses is an address and how many wrong passwords it may give within a minute. There is no limit
-// for the zero Addr, and if the number is 0.
+// guesses is an address and the number of failures that it may have per minute. There is no limit if
+// the address is the zero Addr or the number is 0.
 type guesses struct {
 	from      netip.Addr
 	perMinute int
 }
 
-// attempt reports whether an attempt to log in at time now, in nanoseconds, succeeds. If
-// the address has used up its guesses it is refused without calling right, and wait is the time
-// until the next is not.
+// attempt reports whether an attempt to authenticate at time now, in nanoseconds, succeeds. right
+// checks the password. If the address has exceeded its limit, attempt does not call right, and wait
+// is the time until the next attempt is allowed.
 //
-// Attempts are made one after the other: of many at the same time, no more than the limit fail.
+// Limited attempts are serialized, so that concurrent attempts cannot exceed the limit.
 func (l *authLimiter) attempt(g guesses, now uint64, right func() bool) (ok bool, wait time.Duration) {
 	limit, err := gcra.NewLimit(int64(g.perMinute)-1, int64(g.perMinute), limiter.Period{N: 1, Unit: time.Minute})
 	if err != nil || !g.from.IsValid() {
@@ -66,7 +66,7 @@ func (l *authLimiter) count(ok bool) bool {
 	return ok
 }
 
-// charge stores the state of an address, in place of another one if there are too many.
+// charge stores the state of an address. If there are too many addresses, it first removes another.
 func (l *authLimiter) charge(from netip.Addr, tat, now uint64) {
 	if l.tats == nil {
 		l.tats = map[netip.Addr]uint64{}
@@ -77,9 +77,9 @@ func (l *authLimiter) charge(from netip.Addr, tat, now uint64) {
 	l.tats[from] = tat
 }
 
-// makeRoom forgets, among some addresses, those that are at rest, or else the one that is the
-// closest to it. So an attacker with more addresses than are remembered resets none that has
-// failed more often than those.
+// makeRoom examines some random addresses, and removes those that are at rest, or else the one that
+// is closest to it. An attacker with more than maxAuthSources addresses therefore cannot reset an
+// address that has failed more often than those.
 func (l *authLimiter) makeRoom(now uint64) {
 	const looked = 64
 	var least netip.Addr
@@ -106,8 +106,8 @@ func (l *authLimiter) reset() {
 	l.refused.Store(0)
 }
 
-// guesses returns the ones that the client's address has. Other nodes are not limited, and
-// without a password there is nothing to guess.
+// guesses returns the limit of the client's address. Other nodes are not limited, and there is no
+// limit if no password is required.
 func (c *client) guesses(o *options.Options) guesses {
 	if c.face.trusted || o.RequirePass == "" {
 		return guesses{}

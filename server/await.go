@@ -6,10 +6,11 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// errLost is errors.Is(err, limiter.ErrNotLeading): this node did not do what it was asked for.
+// errLost reports whether err is limiter.ErrNotLeading: the command had no effect because this node does not lead.
 func errLost(err error) bool { return errors.Is(err, limiter.ErrNotLeading) }
 
-// hold keeps this node deciding until release, and reports whether it decides. A server by itself always does.
+// hold prevents the transfer of leadership until release, and reports whether this node decides. A standalone server
+// always does.
 func (s *Server) hold() bool { return s.cluster == nil || s.cluster.Hold() }
 
 func (s *Server) release() {
@@ -18,17 +19,18 @@ func (s *Server) release() {
 	}
 }
 
-// awaitTicket waits for what a client is to be told of. The housekeeper lets it be meanwhile.
+// awaitTicket waits until everything that t covers is committed, so that the reply may be sent. Timeouts are suspended
+// meanwhile.
 func (c *client) awaitTicket(t limiter.Ticket) error {
 	if t == (limiter.Ticket{}) {
-		return c.srv.engine.Await(t) // which does not last
+		return c.srv.engine.Await(t) // returns immediately
 	}
 	defer c.resume(c.pause())
 	return c.srv.engine.Await(t)
 }
 
-// runHeld runs a command that touches keys, or a transaction, on a node that decides from its beginning to its end, and
-// waits until the client can be told. The error is limiter.ErrNotLeading if this node does not decide.
+// runHeld runs a command that touches keys, or a transaction, while leadership is held, and waits until its
+// reply may be sent. The error is limiter.ErrNotLeading if this node does not decide.
 func (c *client) runHeld(writes bool, run func() error) error {
 	before, after, err := c.markHeld(run)
 	if err != nil {
@@ -37,7 +39,7 @@ func (c *client) runHeld(writes bool, run func() error) error {
 	return c.awaitBetween(before, after, writes)
 }
 
-// markHeld runs a command while this node is kept deciding, and marks what was done before and after it.
+// markHeld runs a command while leadership is held, and returns the marks of the engine before and after it.
 func (c *client) markHeld(run func() error) (before, after limiter.Ticket, err error) {
 	if !c.srv.hold() {
 		return before, after, limiter.ErrNotLeading
@@ -48,21 +50,22 @@ func (c *client) markHeld(run func() error) (before, after limiter.Ticket, err e
 	return before, c.srv.engine.Mark(), err
 }
 
-// awaitBetween waits for all that has been done and seen between two Tickets, so that a
-// client can be told. The error is limiter.ErrNotLeading if that may be out of date and nothing
-// was written, and limiter.ErrUncertain if something may have been.
+// awaitBetween waits until everything that was written or read between two marks is committed, so
+// that the reply may be sent. The error is limiter.ErrNotLeading if the command only reads, or if this
+// node did not decide at either mark, and limiter.ErrUncertain if a write may or may not be committed.
 func (c *client) awaitBetween(before, after limiter.Ticket, wrote bool) error {
-	if after.Term != before.Term { // the engine has begun anew in between
+	if after.Term != before.Term { // the engine has started a new term in between
 		return lostOr(limiter.ErrUncertain, wrote)
 	}
 	err := c.awaitTicket(after)
 	if errLost(err) && !errLost(c.srv.engine.Await(before)) {
-		err = limiter.ErrUncertain // it has decided at first, and then not any more
+		err = limiter.ErrUncertain // this node decided at the first mark, but not at the second
 	}
 	return lostOr(err, wrote)
 }
 
-// lostOr returns the error for what may be lost, if something was written that it concerns.
+// lostOr returns err if the command writes, and limiter.ErrNotLeading in place of any error if it
+// only reads.
 func lostOr(err error, wrote bool) error {
 	if err != nil && !wrote {
 		return limiter.ErrNotLeading
@@ -70,8 +73,8 @@ func lostOr(err error, wrote bool) error {
 	return err
 }
 
-// runAwaited runs a command that may touch keys, and waits until its client can be told. A
-// transaction waits for its commands at its end.
+// runAwaited runs a command, and waits until its reply may be sent if it touches keys. Within EXEC it
+// does not wait: EXEC waits once for all commands.
 func (c *client) runAwaited(cmd *command, args [][]byte) error {
 	run := func() error { return c.runLocked(cmd, args) }
 	if c.tx.running || !cmd.touchesKeys() {
@@ -92,8 +95,9 @@ func (c *client) runAwaited(cmd *command, args [][]byte) error {
 	return err
 }
 
-// outcome returns the error of a call whose decisions are made, or nil. lost is what Await has
-// returned for them: who may have been charged is told so, and all others that they were not.
+// outcome returns the error of a call whose decisions are made, or nil. lost is the error of Await for
+// them. If it is limiter.ErrUncertain, a call that charges fails with it, and any other call with
+// limiter.ErrNotLeading.
 func (b *call) outcome(reqs []limiter.Request, out []limiter.Decision, lost error) error {
 	for i := range out {
 		if out[i].Err != nil {

@@ -7,27 +7,26 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// A client may send many commands before it reads any reply. Its replies are written at once as
-// long as the system takes them. What it does not take is queued in a feed, up to
-// client-reply-buffer-limit and as far as all clients together leave memory; then no more is
-// read from the client. It is closed only when it has read nothing for write-timeout while its
-// replies had no more room.
+// A client may send many commands before it reads any reply. Replies are written immediately while
+// the socket buffer has room. The rest is queued in a feed, up to client-reply-buffer-limit and while
+// client memory is not tight; beyond that, no more commands are read from the client. It is
+// disconnected only if it has read nothing for write-timeout while the queue had no room.
 
-// backlog is what the housekeeper looks at of the replies that wait for a client.
+// backlog is the state of queued replies that the reaper checks.
 type backlog struct {
-	patient   atomic.Bool          // what waits are replies, which the client may leave unread while there is room
-	fullSince atomic.Int64         // the tick since when there is none; 0 if there is
-	waiting   atomic.Pointer[feed] // what the client's goroutine waits for room in, or nil
+	patient   atomic.Bool          // the queue contains only replies, which may stay unread while there is room
+	fullSince atomic.Int64         // tick since which there is no room; 0 if there is
+	waiting   atomic.Pointer[feed] // feed in which the client's goroutine waits for room, or nil
 }
 
-// write hands replies to the connection. It blocks only while there is no room for them.
+// write writes or queues replies. It blocks only while the queue has no room.
 func (c *client) write(b []byte) error {
 	if c.feed != nil {
 		ended, err := c.queueReplies(b)
 		if !ended || err != nil {
 			return err
 		}
-		c.feed = nil // all before has been written
+		c.feed = nil // everything queued has been written
 	}
 	n := c.conn.tryWrite(b)
 	c.countWrite(n)
@@ -37,8 +36,8 @@ func (c *client) write(b []byte) error {
 	return c.writeRest(b[n:])
 }
 
-// writeRest hands over what the system did not take at once. A stream to another node, and what
-// has no descriptor, is written to directly: the other end reads all the time.
+// writeRest writes or queues the bytes that did not fit the socket buffer. A stream to another node,
+// and a connection without a descriptor, are written directly: their peers always read.
 func (c *client) writeRest(b []byte) error {
 	if c.conn.raw == nil || c.face.trusted {
 		if c.giveTurn() {
@@ -49,16 +48,16 @@ func (c *client) writeRest(b []byte) error {
 		return err
 	}
 	c.feed = newFeed(&c.usage, false)
-	_, err := c.feed.put(b, c.replyRoom(), func() {}) // there is room in an empty one
+	_, err := c.feed.put(b, c.replyRoom(), func() {}) // an empty feed has room
 	c.backlog.patient.Store(true)
 	c.startFeed()
 	return err
 }
 
-// queueReplies queues replies behind what already waits for the client, and waits until there
-// is room. It reports whether the feed has ended instead.
+// queueReplies queues replies after those that are already queued, and waits until there is room. It
+// reports whether the feed has stopped, so that the replies were not queued.
 func (c *client) queueReplies(b []byte) (ended bool, err error) {
-	queued, ended, err := c.feed.tryPut(b, c.replyRoom(), c.tune) // a client that can read of its subscription gets what comes there
+	queued, ended, err := c.feed.tryPut(b, c.replyRoom(), c.tune) // subscriptions take effect when their reply is queued
 	if queued || ended {
 		return ended, err
 	}
@@ -73,8 +72,8 @@ func (c *client) queueReplies(b []byte) (ended bool, err error) {
 	return ended, err
 }
 
-// replyRoom returns the bytes of replies that may wait for the client. Before it has logged in
-// it gets short ones only.
+// replyRoom returns the maximum size in bytes of the queued replies. It is small for unauthenticated
+// clients, which get short replies only.
 func (c *client) replyRoom() int64 {
 	if !c.authenticated {
 		return guestQuery
@@ -87,7 +86,7 @@ func (c *client) countWrite(n int) {
 	c.srv.stats.writes.Add(1)
 }
 
-// writeSlowly writes in pieces, so that the housekeeper can tell a peer that reads
+// writeSlowly writes in pieces of flushAt bytes, so that the reaper can distinguish a peer that reads
 // slowly from one that does not read.
 func (c *client) writeSlowly(b []byte) (written int, err error) {
 	defer c.writing.Store(0)
@@ -100,8 +99,9 @@ func (c *client) writeSlowly(b []byte) (written int, err error) {
 	return written, err
 }
 
-// stalled reports whether a client has read nothing for write-timeout, while there was no room
-// for more replies: as its own have filled it, or as memory for all clients was tight.
+// stalled reports whether a client has read nothing for write-timeout, while there was no room for
+// more replies: its own queue was full, or client memory was tight. Pushed output is not exempt while
+// there is room.
 func (c *client) stalled(o *options.Options, m moment) bool {
 	longSince := func(from int64) bool {
 		return from > 0 && o.WriteTimeout > 0 && time.Duration(m.now-from)*tick > o.WriteTimeout

@@ -5,24 +5,24 @@ import (
 	"github.com/throttledhq/throttled/server/forward"
 )
 
-// era is a time in which nothing is taken back: a term of this node's engine, or of the cluster
-// where another node has decided. The zero era is that of a client which has not been charged.
+// era is a period without rollbacks: a term of this node's engine, or a term of the cluster if
+// another node has decided. The zero era means that the client has not been charged.
 //
-// In async mode a leader that stops leading may take back what it has answered, so that WAIT must
-// not confirm what a client was charged in an era that is over.
+// In async mode, decisions that were already acknowledged may be rolled back when leadership is lost,
+// so WAIT must not confirm charges of an era that is over.
 type era struct {
 	term uint64
-	here bool // the term is that of this node's engine
+	here bool // term is that of this node's engine
 }
 
-// noteBatch remembers when the client was charged last. Whether it is matters in a new term only.
+// noteBatch records the era of the client's last charge. It checks for charges only if the era differs.
 func (c *client) noteBatch(b *batch, t limiter.Ticket) {
 	if now := (era{t.Term, true}); now != c.charged && b.charges() {
 		c.charged = now
 	}
 }
 
-// charges reports whether a batch that has been decided charges anything.
+// charges reports whether any call of a decided batch charges anything.
 func (b *batch) charges() bool {
 	reqs, out := b.reqs[:b.n], b.out[:b.n]
 	for i := range b.calls {
@@ -35,7 +35,7 @@ func (b *batch) charges() bool {
 	return false
 }
 
-// charges reports whether a call whose decisions are made changes anything.
+// charges reports whether a call with these requests and decisions charges anything.
 func charges(reqs []limiter.Request, out []limiter.Decision) bool {
 	for i := range out {
 		if out[i].Err != nil || out[i].Limited {
@@ -45,7 +45,7 @@ func charges(reqs []limiter.Request, out []limiter.Decision) bool {
 	return asksForAny(reqs)
 }
 
-// asksForAny reports whether requests do more than to peek.
+// asksForAny reports whether any request has a quantity other than 0.
 func asksForAny(reqs []limiter.Request) bool {
 	for i := range reqs {
 		if reqs[i].Quantity != 0 {
@@ -55,16 +55,16 @@ func asksForAny(reqs []limiter.Request) bool {
 	return false
 }
 
-// noteForwarded remembers when the client was charged last, by the reply of the leader of a term. The term is the one
-// that was known when the call was sent: the leader may have decided in a later one, which is the strict side.
+// noteForwarded records the era of the client's last charge by the leader. term is the term known when the call was
+// sent. The leader may have decided in a later one; WAIT then fails to confirm the charge, which is safe.
 func (c *client) noteForwarded(call *forward.Call, term uint64) {
 	if now := (era{term: term}); call.Charged && now != c.charged {
 		c.charged = now
 	}
 }
 
-// holds reports whether all that the client was charged last is still there, or committed. In
-// sync mode what was answered is.
+// holds reports whether the era of the client's last charge is not over, so that no charge was rolled
+// back. In sync mode it is always true, since acknowledged charges are committed.
 func (c *client) holds() bool {
 	switch {
 	case c.charged == era{} || !c.srv.isAsync():
@@ -75,8 +75,8 @@ func (c *client) holds() bool {
 	return c.charged == era{c.srv.engine.Mark().Term, true}
 }
 
-// relayWait passes on what the leader has answered to WAIT, unless that may be about another era than
-// the client means.
+// relayWait relays the leader's reply to WAIT, or replies with 0 if the era of the client's last charge
+// is over.
 func (c *client) relayWait(e *call) {
 	if e.reply[0] == ':' && !c.holds() {
 		c.out.Int(0)

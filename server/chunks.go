@@ -2,17 +2,17 @@ package server
 
 const (
 	leastChunk = 1 << 10
-	chunkSize  = flushAt // of a queue that is long; one write takes no more
+	chunkSize  = flushAt // maximum size of a piece, and of a write
 )
 
-// chunks is a queue of bytes that is held in pieces, so that those which have been taken
-// can be freed, and a long queue takes no more memory than its bytes. The zero value is empty.
+// chunks is a queue of bytes stored in pieces, so that consumed pieces can be freed, and a long queue
+// uses little more memory than its bytes. The zero value is empty.
 type chunks struct {
 	list [][]byte
 	size int // bytes of memory
 }
 
-// push adds a copy of b. Pieces grow with the queue: most queues are short.
+// push appends a copy of b. The size of new pieces grows with the queue, since most queues are short.
 func (q *chunks) push(b []byte) {
 	for len(b) > 0 {
 		if q.spare() == 0 {
@@ -27,7 +27,7 @@ func (q *chunks) push(b []byte) {
 	}
 }
 
-// spare returns how many bytes fit in without another piece.
+// spare returns the number of free bytes in the last piece.
 func (q *chunks) spare() int {
 	if len(q.list) == 0 {
 		return 0
@@ -36,7 +36,7 @@ func (q *chunks) spare() int {
 	return cap(last) - len(last)
 }
 
-// pop takes the first piece, or nil.
+// pop removes and returns the first piece, or returns nil if the queue is empty.
 func (q *chunks) pop() []byte {
 	if len(q.list) == 0 {
 		return nil

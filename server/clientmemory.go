@@ -8,27 +8,28 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// connectionBytes is the memory of a connection beside its buffers: its goroutine with its stack, and
-// what the runtime and this package keep of it. Measured by scripts/bench idle.
+// connectionBytes is the memory of a connection without its buffers, in bytes: the stack of its
+// goroutine, and the state in the runtime and this package. Measured by scripts/bench idle.
 const connectionBytes = 8 << 10
 
-// maxChurn is how many bytes clients take between two collections, when memory is short.
+// maxChurn is the number of bytes that clients allocate between two forced garbage collections when
+// client memory is short.
 const maxChurn = 24 << 20
 
-// clientMemory adds up the memory that all clients make the server hold. Beyond maxmemory-clients
-// those that hold the most are evicted.
+// clientMemory accounts for the memory that the server holds for all clients. Beyond
+// maxmemory-clients the clients that hold the most are evicted.
 type clientMemory struct {
 	opts       *options.Store
 	total      atomic.Int64  // bytes
 	evicted    atomic.Int64  // clients
-	leaving    atomic.Int64  // bytes of clients that have been evicted and are still there
+	leaving    atomic.Int64  // bytes of evicted clients that are not yet closed
 	wake       chan struct{} // holds a token when the limit is exceeded
-	long       chan struct{} // holds a token for each long reply that is being made
-	churn      atomic.Int64  // bytes that clients have taken since the last collection
-	collecting sync.Mutex    // one goroutine collects at a time
-	evicting   sync.Mutex    // one goroutine evicts at a time
-	left       *sync.Cond    // evicted clients have left, or it is time to look
-	tightSince int64         // the tick since when there is little left; 0 if there is enough. The housekeeper's
+	long       chan struct{} // holds a token for each long reply in progress
+	churn      atomic.Int64  // bytes that clients have allocated since the last forced garbage collection
+	collecting sync.Mutex    // serializes collect
+	evicting   sync.Mutex    // serializes evictLargest
+	left       *sync.Cond    // signaled when an evicted client is closed, and at each tick
+	tightSince int64         // tick since which memory is tight; 0 if it is not. Owned by the reaper
 }
 
 func (m *clientMemory) init(opts *options.Store) {
@@ -38,16 +39,17 @@ func (m *clientMemory) init(opts *options.Store) {
 	m.left = sync.NewCond(new(sync.Mutex))
 }
 
-// limit returns the bytes that all clients may take, or 0 if there is no limit.
+// limit returns the limit of the memory of all clients in bytes, or 0 if there is none.
 func (m *clientMemory) limit() int64 { return m.opts.Get().ClientMemory() }
 
-// exceeded reports whether all clients take more than they may.
+// exceeded reports whether all clients together exceed the limit.
 func (m *clientMemory) exceeded() bool {
 	limit := m.limit()
 	return limit > 0 && m.total.Load() > limit
 }
 
-// add counts bytes that are taken, or returned if n is negative.
+// add adds n bytes, which may be negative, to the total. It wakes the goroutine of evictClients if the
+// limit is exceeded.
 func (m *clientMemory) add(n int64) {
 	m.total.Add(n)
 	if n <= 0 {
@@ -59,9 +61,9 @@ func (m *clientMemory) add(n int64) {
 	}
 }
 
-// collect has the garbage of outgrown and closed buffers collected, if there may be much of it
-// and clients take more than half of their memory. The collector's own pace gives in where it
-// would take too much of the processor, so those who make the garbage wait for it here.
+// collect forces a garbage collection if there may be much garbage of outgrown and closed buffers and
+// clients use more than half of the limit. The runtime bounds the CPU share of its own collections,
+// so they may not keep up; here the goroutines that produce the garbage wait for the collection.
 func (m *clientMemory) collect() {
 	if m.churn.Load() < maxChurn {
 		return
@@ -84,15 +86,16 @@ func (m *clientMemory) signal() {
 	}
 }
 
-// tight reports whether so little is left that replies are not queued any more: the last quarter
-// is for what has no other bound, such as incomplete commands.
+// tight reports whether more than three quarters of the limit are used. Replies are then not queued
+// any more: the last quarter is reserved for memory without another bound, such as incomplete
+// commands.
 func (m *clientMemory) tight() bool {
 	limit := m.limit()
 	return limit > 0 && m.total.Load() > limit-limit/4
 }
 
-// check is for the housekeeper, at each tick: it has clients evicted if the limit has been
-// lowered, and returns the tick since when memory is tight, or 0 if it is not.
+// check triggers an eviction if the limit is exceeded, as after a change of the limit, and returns the
+// tick since which memory is tight, or 0 if it is not. The reaper calls it at each tick.
 func (m *clientMemory) check(now int64) int64 {
 	if m.exceeded() {
 		m.signal()
@@ -107,17 +110,17 @@ func (m *clientMemory) check(now int64) int64 {
 	return m.tightSince
 }
 
-// usage is the memory that a client makes the server hold, in bytes. The client's goroutine sets
-// its parts, but for queued, which its feed does.
+// usage is the memory that the server holds for a client, in bytes. The feed sets queued; the goroutine
+// that serves the client sets the other parts.
 type usage struct {
-	of       *clientMemory // nil for what does not count as a client
+	of       *clientMemory // nil for other nodes, which do not count as clients
 	base     atomic.Int64  // connectionBytes while the connection is served
-	query    atomic.Int64  // the reader, with an incomplete command
-	replies  atomic.Int64  // replies that have yet to be written
-	queued   atomic.Int64  // replies and other bytes that the client does not take
-	multi    atomic.Int64  // commands of a transaction, and watched keys
+	query    atomic.Int64  // read buffer, including an incomplete command
+	replies  atomic.Int64  // reply buffer
+	queued   atomic.Int64  // replies and pushed output in the feed
+	multi    atomic.Int64  // queued commands and watched keys
 	settings atomic.Int64  // subscriptions, prefixes, names
-	evicted  atomic.Int64  // what it held when it was evicted
+	evicted  atomic.Int64  // total when the client was evicted; 0 if it was not
 }
 
 func (u *usage) init(s *Server, f *face) {
@@ -126,7 +129,7 @@ func (u *usage) init(s *Server, f *face) {
 	}
 }
 
-// set notes that a part of the usage takes n bytes now.
+// set sets a part of the usage to n bytes, and updates the total of all clients.
 func (u *usage) set(part *atomic.Int64, n int64) {
 	old := part.Load()
 	if old == n {
@@ -150,30 +153,31 @@ func (u *usage) total() (n int64) {
 	return n
 }
 
-// release sets all parts to nothing.
+// release sets all parts to 0, and unblocks clients that wait for memory if this client was evicted.
 func (u *usage) release() {
 	for _, part := range u.parts() {
 		u.set(part, 0)
 	}
 	if evicted := u.evicted.Swap(0); evicted > 0 {
-		u.of.left.L.Lock() // or it is missed by a client that has looked and does not wait yet
+		u.of.left.L.Lock() // prevents a lost wakeup between the check and the wait in awaitMemory
 		defer u.of.left.L.Unlock()
 		u.of.leaving.Add(-evicted)
 		u.of.left.Broadcast()
 	}
 }
 
-// tight reports whether all clients together leave little memory.
+// tight reports whether client memory is tight. It is false for other nodes.
 func (u *usage) tight() bool { return u.of != nil && u.of.tight() }
 
-// noteUsage notes what the client's goroutine holds for it.
+// noteUsage updates the parts of the usage that belong to the buffers and the transaction.
 func (c *client) noteUsage() {
 	c.usage.set(&c.usage.query, int64(c.in.Size()))
 	c.usage.set(&c.usage.replies, int64(c.out.Size()))
 	c.usage.set(&c.usage.multi, c.tx.memory())
 }
 
-// noteSettings notes what the client has set up. It belongs behind each change.
+// noteSettings updates the memory of subscriptions, prefixes and names. It must be called after each
+// change of them.
 func (c *client) noteSettings() {
 	n := 0
 	for _, list := range [...][]string{c.channels.channels, c.channels.patterns, c.tracking.prefixes} {
@@ -181,16 +185,16 @@ func (c *client) noteSettings() {
 			n += len(text) + perArgument
 		}
 	}
-	n *= 2 // as much again: lists that have grown, sizes that the allocator rounds up, and what it has not returned
+	n *= 2 // spare capacity of lists, size classes of the allocator, and garbage
 	p := c.shown()
 	n += len(p.name) + len(p.libName) + len(p.libVer)
 	c.usage.set(&c.usage.settings, int64(n))
 }
 
-// ClientMemory returns the bytes that all clients make the server hold.
+// ClientMemory returns the memory that the server holds for all clients, in bytes.
 func (s *Server) ClientMemory() int64 { return s.clientMemory.total.Load() }
 
-// clientBytes returns the memory of all clients, and of the streams of other nodes.
+// clientBytes returns the memory of all clients and of the streams of other nodes, in bytes.
 func (s *Server) clientBytes() (normal, peers int64) {
 	for _, c := range s.connections() {
 		if c.face.trusted {

@@ -3,13 +3,13 @@ package server
 import "slices"
 
 const (
-	// smallUsage is what a client may hold to be served although all clients exceed their limit.
+	// smallUsage is the usage in bytes up to which a client is served although all clients exceed their limit.
 	smallUsage = connectionBytes + 64<<10
-	// maxLong is how many long replies are made at a time: what they take is not known before.
+	// maxLong is the maximum number of long replies in progress: their size is not known in advance.
 	maxLong = 4
 )
 
-// evictClients evicts clients when they exceed their limit, until the server ends.
+// evictClients evicts clients when they exceed their limit, until the server shuts down.
 func (s *Server) evictClients() {
 	for {
 		select {
@@ -21,8 +21,8 @@ func (s *Server) evictClients() {
 	}
 }
 
-// evictLargest closes the clients that hold the most memory until the others are within the
-// limit. Those that are being closed count as gone.
+// evictLargest closes the clients that hold the most memory until the others are within the limit.
+// Clients that are already being closed do not count.
 func (s *Server) evictLargest() {
 	m := &s.clientMemory
 	m.evicting.Lock()
@@ -63,7 +63,7 @@ func (s *Server) evict(e evictable) {
 	m := &s.clientMemory
 	s.mu.Lock()
 	there := s.clients[e.c.id] == e.c
-	if there { // and leave will find that it is evicted
+	if there { // leave calls usage.release later
 		m.leaving.Add(e.size)
 		e.c.usage.evicted.Store(e.size)
 	}
@@ -77,8 +77,8 @@ func (s *Server) evict(e evictable) {
 	e.c.hangUp()
 }
 
-// awaitRoom counts a larger buffer that is about to be made for the client's query, beside the one
-// that it replaces, and waits for memory unless it is small.
+// awaitRoom accounts for a read buffer that is about to grow by growth bytes, together with the buffer
+// that it replaces, and waits for memory unless the usage of the client is small.
 func (c *client) awaitRoom(growth int) {
 	c.usage.set(&c.usage.query, int64(c.in.Size()+growth))
 	if c.usage.total() > smallUsage {
@@ -86,9 +86,9 @@ func (c *client) awaitRoom(growth int) {
 	}
 }
 
-// awaitMemory waits, if all clients exceed their limit, until those that are evicted for it have
-// left. Clients that hold much wait so before they take more: otherwise many would, before the
-// first that is evicted has returned anything.
+// awaitMemory waits, if all clients exceed their limit, until the evicted clients are closed. Clients
+// with a large usage wait before they allocate more: otherwise many of them would allocate before the
+// first evicted client has released its memory.
 func (c *client) awaitMemory() {
 	m := &c.srv.clientMemory
 	for c.usage.of != nil && m.exceeded() {
@@ -96,7 +96,7 @@ func (c *client) awaitMemory() {
 		m.left.L.Lock()
 		wait := c.memoryIsDue()
 		if wait {
-			m.left.Wait() // for a tick at the most
+			m.left.Wait() // at most one tick
 		}
 		m.left.L.Unlock()
 		if !wait {
@@ -105,14 +105,15 @@ func (c *client) awaitMemory() {
 	}
 }
 
-// memoryIsDue reports whether the client has to wait for memory that others are about to return.
+// memoryIsDue reports whether the client must wait for memory that evicted clients will release.
 func (c *client) memoryIsDue() bool {
 	m := &c.srv.clientMemory
 	return c.usage.of != nil && m.exceeded() && m.leaving.Load() > 0 && !c.hungUp.Load()
 }
 
-// runLong makes a reply of a command, when few others make long ones if this one may be long. It
-// waits while it holds nothing: run must not wait, for the cluster or for memory.
+// runLong calls run, which makes the reply to cmd. If the reply may be long, it first waits until fewer
+// than maxLong others are in progress and memory is available, and holds one of the maxLong tokens
+// during run. Therefore run must not wait for the cluster or for memory.
 func (c *client) runLong(cmd *command, run func() error) error {
 	if !cmd.long || c.tx.running {
 		return run()
@@ -130,8 +131,8 @@ func (c *client) runLong(cmd *command, run func() error) error {
 	return err
 }
 
-// enterLong waits until there is memory for a long reply and few others are being made, and reports
-// whether the client is still there.
+// enterLong waits until memory is available for a long reply, and takes one of the maxLong tokens. It
+// returns false if the client was disconnected.
 func (c *client) enterLong() bool {
 	m := &c.srv.clientMemory
 	for {
