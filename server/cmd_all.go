@@ -7,7 +7,7 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// parseAll is the parseFunc of CL.ALL quantity SPEC [SPEC ...] [MS], where a SPEC is the word of a form of limit and its
+// parseAll is the parseFunc of CL.ALL quantity SPEC [SPEC ...] [MS]. A SPEC is the word of a limit form and its
 // parameters. The requests form one group.
 func parseAll(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter.Request, time.Duration, error) {
 	quantity, ok := resp.ParseSigned(args[1])
@@ -36,8 +36,8 @@ func parseAll(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter
 	return extended, unit, nil
 }
 
-// replyAll answers with the five integers of the limit that decides, and then, for each
-// limit, with an array of its own integers.
+// replyAll appends the five integers of the limit that determines the result, followed by an array of
+// integers for each limit.
 func (c *client) replyAll(unit time.Duration, reqs []limiter.Request, out []limiter.Decision) {
 	d := deciding(out)
 	c.countLimited(d)
@@ -48,8 +48,7 @@ func (c *client) replyAll(unit time.Duration, reqs []limiter.Request, out []limi
 	}
 }
 
-// deciding returns the decision of a group that says what the whole comes to: the first of
-// those that outrank all others.
+// deciding returns the decision that determines the result of a group: the first of the highest rank.
 func deciding(out []limiter.Decision) *limiter.Decision {
 	d := &out[0]
 	for i := range out {
@@ -60,9 +59,9 @@ func deciding(out []limiter.Decision) *limiter.Decision {
 	return d
 }
 
-// outranks reports whether a says more of its group than b. A refusal says more than an
-// admission, and the longer wait more than the shorter: that is when all would pass. Among
-// admissions, it is the limit that is closest to its end.
+// outranks reports whether a has a higher rank than b. A refusal outranks an admission, and a longer
+// wait a shorter one, since all limits admit only after the longest wait. Among admissions, fewer
+// remaining units outrank more, and then a later reset an earlier one.
 func outranks(a, b *limiter.Decision) bool {
 	switch {
 	case a.Limited != b.Limited:

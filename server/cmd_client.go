@@ -76,14 +76,13 @@ func cmdClientList(c *client, args [][]byte) error {
 	return nil
 }
 
-// clientFilter says which connections CLIENT LIST and CLIENT KILL mean. Unset fields
-// mean all.
+// clientFilter selects connections for CLIENT LIST and CLIENT KILL. An unset field matches all.
 type clientFilter struct {
 	ids         []int64
 	kind        string
 	addr, laddr string
 	user        string
-	skip        *client // not this one
+	skip        *client // never matches
 }
 
 func (f *clientFilter) matches(c *client) bool {
@@ -95,7 +94,7 @@ func (f *clientFilter) matches(c *client) bool {
 		c != f.skip
 }
 
-// The classes of clients, by Redis's names.
+// Types of clients, as named by Redis.
 const (
 	kindNormal  = "normal"
 	kindReplica = "replica" // monitors, and other nodes
@@ -143,7 +142,7 @@ func parseClientType(arg []byte) (string, error) {
 	return "", replyError("ERR Unknown client type '" + echo(arg, maxEcho) + "'")
 }
 
-// cmdClientKill takes an address, or pairs of a filter and its value.
+// cmdClientKill implements CLIENT KILL address and CLIENT KILL filter value ....
 func cmdClientKill(c *client, args [][]byte) error {
 	if len(args) == 3 {
 		return c.killAddr(string(args[2]))
@@ -174,7 +173,7 @@ func (c *client) killAddr(addr string) error {
 	return errNoSuchClient
 }
 
-// kill ends a connection: another one at once, one's own behind the reply.
+// kill closes a connection: that of another client immediately, that of c after the reply.
 func (c *client) kill(other *client) {
 	if other == c {
 		c.quit = true
@@ -226,9 +225,9 @@ func parseKillFilter(c *client, args [][]byte) (f clientFilter, err error) {
 	return f, nil
 }
 
-// describe returns the line by which CLIENT LIST shows a connection. Fields that Redis
-// has and that have no meaning here are 0. The bytes of memory are those that the connection held
-// when it was last read from: qbuf of its reader, rbs of its replies, omem of those that wait for it.
+// describe returns the line of a connection in CLIENT LIST. Fields of Redis that do not apply are 0.
+// Memory sizes are in bytes: qbuf of the read buffer and rbs of the reply buffer, both as of the last
+// read, and omem of queued output.
 func (c *client) describe() string {
 	p, u := c.shown(), &c.usage
 	now := c.srv.ticks.Load()
@@ -240,7 +239,7 @@ func (c *client) describe() string {
 		u.query.Load(), u.multi.Load(), u.replies.Load(), u.queued.Load(), u.total(), c.lastCommand(), defaultUser, p.resp, p.libName, p.libVer)
 }
 
-// flags returns the letters by which CLIENT LIST tells the states of a client.
+// flags returns the letters of the client's states in CLIENT LIST.
 func (p *profile) flags() string {
 	var b strings.Builder
 	for _, f := range []struct {
@@ -274,8 +273,7 @@ func cmdClientReply(c *client, args [][]byte) error {
 	return nil
 }
 
-// cmdClientNoEvict exempts the client from maxmemory-clients, or does so no more. What it holds
-// still counts.
+// cmdClientNoEvict sets whether the client is exempt from eviction. Its memory still counts.
 func cmdClientNoEvict(c *client, args [][]byte) error {
 	on, err := parseOnOff(args[2])
 	if err != nil {
@@ -286,7 +284,7 @@ func cmdClientNoEvict(c *client, args [][]byte) error {
 	return nil
 }
 
-// cmdClientNoTouch accepts what has no effect here: no key has an access time.
+// cmdClientNoTouch has no effect: keys have no access time.
 func cmdClientNoTouch(c *client, args [][]byte) error {
 	if _, err := parseOnOff(args[2]); err != nil {
 		return err
@@ -295,8 +293,7 @@ func cmdClientNoTouch(c *client, args [][]byte) error {
 	return nil
 }
 
-// cmdClientMaintNotifications accepts notifications that never come: a server announces no
-// maintenance to its clients.
+// cmdClientMaintNotifications has no effect: the server never sends maintenance notifications.
 func cmdClientMaintNotifications(c *client, args [][]byte) error {
 	if _, err := parseOnOff(args[2]); err != nil {
 		return err
@@ -318,7 +315,7 @@ func parseOnOff(arg []byte) (bool, error) {
 	return false, errSyntax
 }
 
-// cmdClientUnblock finds nobody to unblock: no command of this server blocks.
+// cmdClientUnblock always replies with 0: no command of this server is blocking.
 func cmdClientUnblock(c *client, args [][]byte) error {
 	switch {
 	case len(args) > 4:
@@ -337,7 +334,7 @@ func isOneOf(arg []byte, words ...string) bool {
 	return slices.Contains(words, strings.ToLower(string(arg)))
 }
 
-// cmdClientCapa is CLIENT CAPA of other nodes. Capabilities that this node does not know are ignored, as by Valkey.
+// cmdClientCapa implements CLIENT CAPA for other nodes. Unknown capabilities are ignored, as in Valkey.
 func cmdClientCapa(c *client, args [][]byte) error {
 	for _, name := range args[2:] {
 		c.marks = c.marks || spells(name, forward.ChargedCapability)

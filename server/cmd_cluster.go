@@ -12,15 +12,15 @@ import (
 
 func cmdNoCluster(_ *client, _ [][]byte) error { return errNoCluster }
 
-// cmdOK serves READONLY, READWRITE and ASKING, which have no effect: a node that does not lead
-// sends clients to the one that does, for reads too.
+// cmdOK implements READONLY, READWRITE and ASKING, which have no effect: a node that does not lead
+// redirects reads too.
 func cmdOK(c *client, _ [][]byte) error {
 	c.out.OK()
 	return nil
 }
 
-// slotNodes are the nodes that clients of Redis Cluster are told of: the one that has all slots
-// first, which is the leader, or was last.
+// slotNodes returns the nodes that are reported to clients of Redis Cluster. The first is the current or
+// last leader, which serves all slots.
 func (s *Server) slotNodes() (nodes []topology.Member) {
 	view := s.cluster.View()
 	leading := view.Leader
@@ -43,8 +43,8 @@ func (s *Server) slotNodes() (nodes []topology.Member) {
 
 func (s *Server) nodeID(member string) string { return clusterNodeID(s.cluster.View().Cluster, member) }
 
-// cmdClusterSlots leaves out who does not answer the leader, as Redis does: there are clients that start
-// only if all that they are told of can be reached.
+// cmdClusterSlots omits nodes that do not respond to the leader, as Redis does: some clients start only
+// if all reported nodes are reachable.
 func cmdClusterSlots(c *client, _ [][]byte) error {
 	status := c.srv.cluster.Status()
 	nodes := slices.DeleteFunc(c.srv.slotNodes(), func(m topology.Member) bool { return isDown(&status, m.ID) })
@@ -61,7 +61,7 @@ func cmdClusterSlots(c *client, _ [][]byte) error {
 		c.out.Text(m.Host)
 		c.out.Int(int64(m.ClusterPort))
 		c.out.Text(c.srv.nodeID(m.ID))
-		c.out.Map(0) // no more is known of its network
+		c.out.Map(0) // no networking metadata
 	}
 	return nil
 }
@@ -106,8 +106,8 @@ func (c *client) replyShardNode(m *topology.Member, master bool, offset uint64, 
 	texts("health", [...]string{"online", "fail"}[countTrue(down)])
 }
 
-// cmdClusterNodes shows a node a line, as Redis keeps them in its file. The port behind the @ is
-// that of the nodes among each other.
+// cmdClusterNodes returns one line per node in the format of the nodes.conf file of Redis. The port
+// after the @ is that of the Raft address.
 func cmdClusterNodes(c *client, _ [][]byte) error {
 	nodes, view, status := c.srv.slotNodes(), c.srv.cluster.View(), c.srv.cluster.Status()
 	var b strings.Builder
@@ -122,7 +122,7 @@ func cmdClusterNodes(c *client, _ [][]byte) error {
 		if isDown(&status, m.ID) {
 			flags, link = flags+",fail", "disconnected"
 		}
-		_, bus, _ := net.SplitHostPort(m.Raft) // an address that is in the log is one
+		_, bus, _ := net.SplitHostPort(m.Raft) // addresses in the log have been validated
 		fmt.Fprintf(&b, "%s %s:%d@%s %s %s 0 0 %d %s%s\n", c.srv.nodeID(m.ID), m.Host, m.ClusterPort, bus, flags, master, view.Term, link, slots)
 	}
 	c.out.Verbatim(b.String())
@@ -165,7 +165,7 @@ func cmdClusterKeySlot(c *client, args [][]byte) error {
 	return nil
 }
 
-// cmdClusterCountKeys knows which slots there are, but keeps no count of each.
+// cmdClusterCountKeys replies with an error: keys are not counted by slot.
 func cmdClusterCountKeys(_ *client, args [][]byte) error {
 	slot, ok := resp.ParseInt(args[2])
 	switch {

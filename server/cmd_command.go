@@ -6,7 +6,7 @@ import (
 	"github.com/throttledhq/throttled/glob"
 )
 
-// cmdCommand tells all there is to know of every command.
+// cmdCommand describes all commands.
 func cmdCommand(c *client, _ [][]byte) error {
 	c.out.Array(len(c.commands.all))
 	for _, cmd := range c.commands.all {
@@ -35,7 +35,7 @@ func cmdCommandInfo(c *client, args [][]byte) error {
 	return nil
 }
 
-// replyCommand adds the ten elements by which Redis 7 describes a command.
+// replyCommand appends the description of a command: ten elements, as in Redis 7.
 func (c *client) replyCommand(cmd *command) {
 	c.out.Array(10)
 	c.out.Text(cmd.name)
@@ -57,7 +57,7 @@ func (c *client) replyCommand(cmd *command) {
 	}
 }
 
-// replyNames adds the names of the bits that are set.
+// replyNames appends the names of the bits that are set.
 func (c *client) replyNames(names []string, bits uint32) {
 	var list []string
 	for i, name := range names {
@@ -71,8 +71,8 @@ func (c *client) replyNames(names []string, bits uint32) {
 	}
 }
 
-// replyKeySpecs describes where the keys are: at an index, and on from there; movable ones
-// also at places unknown.
+// replyKeySpecs appends the key specifications: one of the kind "index" with a range, and for movable
+// keys a second one of the kind "unknown".
 func (c *client) replyKeySpecs(cmd *command) {
 	k := cmd.keys
 	if k.first == 0 {
@@ -82,7 +82,7 @@ func (c *client) replyKeySpecs(cmd *command) {
 	c.out.Set(1 + countTrue(cmd.is(movableKeys)))
 	last := k.last
 	if last > 0 {
-		last -= k.first // relative to the first
+		last -= k.first // relative to the first key
 	}
 	c.replyKeySpec(k.access,
 		spec{"index", []specField{{"index", k.first}}},
@@ -102,7 +102,7 @@ func (c *client) replyKeySpec(access string, beginSearch, findKeys spec) {
 	c.replySpec(findKeys)
 }
 
-// replyAccess tells what is done with a key.
+// replyAccess appends the access flags of a key.
 func (c *client) replyAccess(access string) {
 	words := strings.Fields(access)
 	c.out.Set(len(words))
@@ -111,7 +111,7 @@ func (c *client) replyAccess(access string) {
 	}
 }
 
-// spec is a step on the way to the keys of a command.
+// spec is the begin_search or find_keys part of a key specification.
 type spec struct {
 	kind   string
 	fields []specField
@@ -186,7 +186,7 @@ func (c *client) replyDocs(cmd *command) {
 	}
 }
 
-// moduleName is what our own commands are said to come from.
+// moduleName is the name of the module that the limiter commands report.
 const moduleName = "throttled"
 
 func (c *client) replyArguments(cmd *command, list []argument) {
@@ -230,7 +230,7 @@ func (c *client) replyArgument(cmd *command, a argument) {
 	}
 }
 
-// cmdCommandList names the commands, all or those that FILTERBY picks.
+// cmdCommandList returns the names of all commands, or of those that match FILTERBY.
 func cmdCommandList(c *client, args [][]byte) error {
 	keep := func(*command) bool { return true }
 	if len(args) > 2 {
@@ -256,7 +256,7 @@ func cmdCommandList(c *client, args [][]byte) error {
 		}
 	}
 	if len(args) > 2 {
-		c.out.Array(len(names)) // Redis tells the two apart so
+		c.out.Array(len(names)) // an array with FILTERBY and a set without, as in Redis
 	} else {
 		c.out.Set(len(names))
 	}
@@ -301,7 +301,7 @@ func cmdCommandGetKeysAndFlags(c *client, args [][]byte) error {
 	return nil
 }
 
-// keysIn returns the keys of a command that is given as arguments of another.
+// keysIn returns the row and the keys of the command in args.
 func (c *client) keysIn(args [][]byte) (*command, [][]byte, error) {
 	cmd := c.commands.find(args)
 	switch {
@@ -319,8 +319,7 @@ func (c *client) keysIn(args [][]byte) (*command, [][]byte, error) {
 	return cmd, cmd.keysOf(args), nil
 }
 
-// movedKeys returns the keys of a command that have to be parsed for. The arity has been
-// checked.
+// movedKeys parses a command with movable keys and returns its keys. The arity has been checked.
 func (cmd *command) movedKeys(args [][]byte) (keys [][]byte, err error) {
 	reqs, _, err := cmd.parse(nil, args, 1)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// redisVersion is the version of Redis whose behaviour clients may expect. Those that
-// look at it choose by it which commands they send.
+// redisVersion is the version of Redis that the server reports. Some clients select the commands
+// they send by it.
 const redisVersion = "7.4.0"
 
 const defaultUser = "default"
@@ -58,7 +58,7 @@ func cmdQuit(c *client, _ [][]byte) error {
 	return nil
 }
 
-// cmdReset makes the connection what it was when it was opened.
+// cmdReset restores the state of a new connection, except for the name and version of the client library.
 func cmdReset(c *client, _ [][]byte) error {
 	c.discard()
 	c.channels = subscriptions{}
@@ -98,8 +98,8 @@ func (c *client) reportAuth(err error) error {
 	return err
 }
 
-// login checks a user and password. The comparison takes the same time whatever is
-// wrong with them. A connection that keeps guessing is closed.
+// login checks a user and a password. The comparison takes the same time regardless of which of them
+// is wrong. After maxTries failures the connection is closed.
 func (c *client) login(user, password []byte) error {
 	o := c.srv.opts.Get()
 	right, wait := c.srv.auth.attempt(c.guesses(o), uint64(c.srv.uptime()), func() bool {
@@ -134,9 +134,9 @@ func boolByte(b bool) byte {
 	return 0
 }
 
-// hello is what HELLO asks for.
+// hello holds the arguments of HELLO.
 type hello struct {
-	version        int // 0: as it is
+	version        int // 0 means unchanged
 	user, password []byte
 	auth           bool
 	name           []byte
@@ -225,7 +225,7 @@ func (c *client) replyHello() {
 	c.replyModules()
 }
 
-// roleName is what HELLO calls this node.
+// roleName returns the role of this node in HELLO.
 func (c *client) roleName() string {
 	if c.elsewhere() {
 		return "replica"
@@ -233,8 +233,8 @@ func (c *client) roleName() string {
 	return "master"
 }
 
-// validName reports whether a client may call itself so: printable ASCII without spaces
-// keeps CLIENT LIST and the log one line a client.
+// validName reports whether a client name is valid: printable ASCII without spaces, at most maxName
+// bytes. It thus cannot break the lines of CLIENT LIST and of the log.
 func validName(name []byte) bool {
 	for _, c := range name {
 		if c <= ' ' || c > '~' {

@@ -18,10 +18,10 @@ func cmdType(c *client, args [][]byte) error {
 	return nil
 }
 
-// noSuchKey is what TTL, EXPIRETIME and the like answer for a key that is not there.
+// noSuchKey is the reply of TTL, EXPIRETIME and similar commands for an absent key.
 const noSuchKey = -2
 
-// cmdTTL rounds up, as the reset_after of a decision does: a key that is there has time.
+// cmdTTL rounds up, like the reset_after of a decision: the TTL of an existing key is positive.
 func cmdTTL(c *client, args [][]byte) error { return c.replyTTL(args[1], time.Second) }
 
 func cmdPTTL(c *client, args [][]byte) error { return c.replyTTL(args[1], time.Millisecond) }
@@ -36,7 +36,7 @@ func (c *client) replyTTL(key []byte, unit time.Duration) error {
 	return nil
 }
 
-// cmdExpireTime rounds up, as TTL does. The time is that of the wall clock.
+// cmdExpireTime rounds up, like TTL. The time is based on the wall clock.
 func cmdExpireTime(c *client, args [][]byte) error {
 	return c.replyExpiry(args[1], func(at time.Time) int64 {
 		return at.Unix() + int64(countTrue(at.Nanosecond() > 0))
@@ -59,7 +59,7 @@ func (c *client) replyExpiry(key []byte, unix func(at time.Time) int64) error {
 	return nil
 }
 
-// cmdRandomKey answers nil if no key is there.
+// cmdRandomKey replies with null if there is no key.
 func cmdRandomKey(c *client, _ [][]byte) error {
 	if key, found := c.srv.engine.RandomKey(rand.Uint64()); found {
 		c.out.Bulk(key)
@@ -69,7 +69,7 @@ func cmdRandomKey(c *client, _ [][]byte) error {
 	return nil
 }
 
-// cmdExists serves EXISTS and TOUCH, which differ only where keys have an access time.
+// cmdExists implements EXISTS and TOUCH, which are equal since keys have no access time.
 func cmdExists(c *client, args [][]byte) error {
 	n := int64(0)
 	for _, key := range args[1:] {
@@ -97,8 +97,8 @@ func cmdDBSize(c *client, _ [][]byte) error {
 	return nil
 }
 
-// cmdFlush serves FLUSHALL and FLUSHDB: there is one database. SYNC and ASYNC are the
-// same, as a shard's memory is let go in one step either way.
+// cmdFlush implements FLUSHALL and FLUSHDB, which are equal since there is only one database. SYNC
+// and ASYNC are equal too, since the memory of a shard is released in one step.
 func cmdFlush(c *client, args [][]byte) error {
 	if len(args) > 2 || len(args) == 2 && !isOneOf(args[1], "sync", "async") {
 		return errSyntax
@@ -110,20 +110,20 @@ func cmdFlush(c *client, args [][]byte) error {
 
 const (
 	scanDefault = 10
-	scanMost    = 1000 // keys of a step: others wait for one that runs in a transaction
+	scanMost    = 1000 // maximum number of keys of a step: other clients wait for a step within a transaction
 
-	// scanBytes is about how many bytes of keys a step copies at the most. It stops behind the
-	// piece, of scanPiece keys, that reaches it.
+	// scanBytes is the approximate maximum size in bytes of the keys that a step copies. A step
+	// stops after the piece of scanPiece keys that reaches it.
 	scanBytes = 1 << 20
 	scanPiece = 8
 )
 
-// scanQuery is what SCAN asks for.
+// scanQuery holds the arguments of SCAN.
 type scanQuery struct {
 	cursor  uint64
 	count   int
 	pattern string
-	kind    string // "": any
+	kind    string // "" matches any
 }
 
 func parseScan(args [][]byte) (q scanQuery, err error) {
@@ -168,8 +168,8 @@ func cmdScan(c *client, args [][]byte) error {
 	return nil
 }
 
-// scan takes one step. The keys are matched after the engine has let go of them: a
-// pattern made for it takes its time.
+// scan makes one step of an iteration. It matches the pattern after the engine has released its
+// locks, since matching a malicious pattern is slow.
 func (c *client) scan(q *scanQuery) (keys []string, next uint64) {
 	size := 0
 	visit := func(key []byte, kind limiter.Kind) {
@@ -195,8 +195,9 @@ func (c *client) replyTexts(list []string) {
 	}
 }
 
-// cmdKeys visits all keys in steps, so that decisions go on meanwhile. That is also why
-// it does not run in a transaction, where they could not. The reply has a bound; the steps of SCAN together have none.
+// cmdKeys visits all keys in steps, between which other commands run. It is refused in a transaction,
+// where they could not. The size of the reply is bounded by maxKeysReply; a client that exceeds it must
+// use SCAN.
 func cmdKeys(c *client, args [][]byte) error {
 	if c.tx.running {
 		return errKeysInMulti
@@ -221,7 +222,7 @@ func cmdKeys(c *client, args [][]byte) error {
 
 const (
 	keysStep     = 10_000
-	maxKeysReply = 16 << 20 // bytes of memory that the keys of one reply may take
+	maxKeysReply = 16 << 20 // maximum memory in bytes of the keys of a reply
 )
 
 func cmdObjectEncoding(c *client, args [][]byte) error {
@@ -233,7 +234,7 @@ func cmdObjectEncoding(c *client, args [][]byte) error {
 	return nil
 }
 
-// cmdObjectRefcount answers 1: every key has a state of its own.
+// cmdObjectRefcount replies with 1 for every key, since no state is shared.
 func cmdObjectRefcount(c *client, args [][]byte) error {
 	if _, found := c.srv.engine.Lookup(args[2]); found {
 		c.out.Int(1)
@@ -246,7 +247,7 @@ func cmdObjectRefcount(c *client, args [][]byte) error {
 func cmdObjectFreq(c *client, args [][]byte) error     { return c.untracked(args[2], errNoLFU) }
 func cmdObjectIdleTime(c *client, args [][]byte) error { return c.untracked(args[2], errNoIdleTime) }
 
-// untracked answers for a property that keys do not have.
+// untracked returns reason for an existing key, and replies with null for an absent one.
 func (c *client) untracked(key []byte, reason error) error {
 	if _, found := c.srv.engine.Lookup(key); found {
 		return reason

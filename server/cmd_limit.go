@@ -7,14 +7,14 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// parse is the parseFunc of a form: CL.<WORD> key ... [quantity] [mode] [MS].
+// parse is the parseFunc of a limit form: CL.<WORD> key ... [quantity] [mode] [MS].
 func (f *limitForm) parse(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter.Request, time.Duration, error) {
 	rest, unit := cutUnit(args[1+f.size:])
 	if len(rest) > 1 && len(f.modes) == 1 {
 		return dst, 0, errArity("cl." + f.word)
 	}
 	quantity := int64(1)
-	// Where a mode may stand in its place, the quantity is what begins as no word does.
+	// If a mode may follow, an argument that begins with a letter is a mode and not a quantity.
 	if len(rest) > 0 && (len(f.modes) == 1 || !beginsWord(rest[0])) {
 		var ok bool
 		if quantity, ok = resp.ParseSigned(rest[0]); !ok {
@@ -33,8 +33,8 @@ func (f *limitForm) parse(dst []limiter.Request, args [][]byte, logEntries int64
 	return extended, unit, nil
 }
 
-// parseLimit sets the kind, key and limit of req to those of the given parameters, the words of f.args, in the mode
-// that rest begins with. It returns the words behind the mode.
+// parseLimit sets the kind, key and limit of req. params are the arguments described by f.args, and rest may begin
+// with a mode. It returns the arguments after the mode.
 func (f *limitForm) parseLimit(req *limiter.Request, params, rest [][]byte, logEntries int64) ([][]byte, error) {
 	mode, parts := &f.modes[0], int64(0)
 	if len(rest) > 0 && len(f.modes) > 1 {
@@ -60,7 +60,7 @@ func (f *limitForm) parseLimit(req *limiter.Request, params, rest [][]byte, logE
 	return rest, nil
 }
 
-// cutUnit takes MS from the end of args, and returns the unit in which times are answered.
+// cutUnit removes MS from the end of args, and returns the unit of times in the reply.
 func cutUnit(args [][]byte) ([][]byte, time.Duration) {
 	if last := len(args) - 1; last >= 0 && spells(args[last], "ms") {
 		return args[:last], time.Millisecond
@@ -68,8 +68,8 @@ func cutUnit(args [][]byte) ([][]byte, time.Duration) {
 	return args, time.Second
 }
 
-// cutMode takes a mode, and the number behind it, from the beginning of args, which are
-// not empty. Where there is none, the first mode is meant.
+// cutMode removes a mode, and the number after a counted mode, from the beginning of args, which must
+// not be empty. If there is none, it returns the first mode of the form.
 func (f *limitForm) cutMode(args [][]byte) (mode *limitMode, parts int64, rest [][]byte, err error) {
 	for i := range f.modes {
 		m := &f.modes[i]
@@ -90,8 +90,7 @@ func (f *limitForm) cutMode(args [][]byte) (mode *limitMode, parts int64, rest [
 	return &f.modes[0], 0, args, nil
 }
 
-// timeUnits are the words that may stand behind the digits of a period. Where one ends as
-// another does, it comes first.
+// timeUnits are the unit suffixes of a period. A suffix that ends with another one precedes it.
 var timeUnits = [...]struct {
 	word string
 	unit time.Duration
@@ -103,7 +102,7 @@ var timeUnits = [...]struct {
 	{"d", 24 * time.Hour},
 }
 
-// parsePeriod reads an integer of seconds, or an integer and a unit.
+// parsePeriod parses an integer, in seconds or followed by a unit.
 func parsePeriod(b []byte) (limiter.Period, bool) {
 	digits, unit := b, time.Second
 	if len(b) > 0 && beginsWord(b[len(b)-1:]) {
@@ -118,7 +117,7 @@ func parsePeriod(b []byte) (limiter.Period, bool) {
 	return limiter.Period{N: n, Unit: unit}, ok
 }
 
-// spells reports whether b is a word, given in lower case, in any case.
+// spells reports whether b equals word, ignoring case. word is in lower case.
 func spells(b []byte, word string) bool {
 	if len(b) != len(word) {
 		return false
@@ -131,26 +130,26 @@ func spells(b []byte, word string) bool {
 	return true
 }
 
-// beginsWord reports whether b begins with a letter, and so is no number.
+// beginsWord reports whether b begins with a letter, so that it is not a number.
 func beginsWord(b []byte) bool {
 	return len(b) > 0 && b[0]|('a'-'A') >= 'a' && b[0]|('a'-'A') <= 'z'
 }
 
-// replyLimit answers with the integers of a decision.
+// replyLimit appends the reply to a command for one limit.
 func (c *client) replyLimit(unit time.Duration, reqs []limiter.Request, out []limiter.Decision) {
 	c.countLimited(&out[0])
 	c.replyDecision(unit, reqs[0].Kind, &out[0])
 }
 
-// countLimited counts a call that was refused.
+// countLimited adds a refused decision to the statistics.
 func (c *client) countLimited(d *limiter.Decision) {
 	if d.Limited {
 		c.srv.stats.limited.Add(1)
 	}
 }
 
-// replyDecision adds the five integers of a decision, and for a LeakyBucket a sixth: how
-// long to wait, which is of use in milliseconds only.
+// replyDecision appends the five integers of a decision. For a LeakyBucket it appends a sixth, the time
+// to wait, which is always in milliseconds.
 func (c *client) replyDecision(unit time.Duration, kind limiter.Kind, d *limiter.Decision) {
 	if kind != limiter.LeakyBucket {
 		c.out.Array(5)
@@ -170,7 +169,7 @@ func (c *client) replyFive(unit time.Duration, d *limiter.Decision) {
 	c.out.Int(limited)
 	c.out.Int(d.Limit)
 	c.out.Int(d.Remaining)
-	if unit == time.Second { // a constant divides faster
+	if unit == time.Second { // division by a constant is faster
 		c.out.Int(limiter.Ceil(d.RetryAfter, time.Second))
 		c.out.Int(limiter.Ceil(d.ResetAfter, time.Second))
 		return

@@ -15,11 +15,11 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// adminPatience is how long a change of the cluster may take. It is less than what a node that
-// passes the command on waits for its reply.
+// adminPatience is the timeout of a change of the cluster. It is shorter than the time that a node
+// which forwards the command waits for its reply.
 const adminPatience = forward.ReplyTimeout * 3 / 4
 
-// cmdMembersStatus tells how this node sees the cluster.
+// cmdMembersStatus returns the status of the cluster as seen by this node.
 func cmdMembersStatus(c *client, _ [][]byte) error {
 	if c.srv.cluster == nil {
 		return errNotClustered
@@ -44,7 +44,7 @@ func cmdMembersStatus(c *client, _ [][]byte) error {
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// cmdMembersNodes describes each member in a line. How the others are, only the leader says.
+// cmdMembersNodes describes each member in a line. Only the leader reports the state of its followers.
 func cmdMembersNodes(c *client, _ [][]byte) error {
 	if c.srv.cluster == nil {
 		return errNotClustered
@@ -87,7 +87,7 @@ func describeMember(m *topology.Member, view *topology.View, status *topology.St
 	return b.String()
 }
 
-// cmdMembersHash tells what state this very node is in.
+// cmdMembersHash returns the fingerprint of the state of this node.
 func cmdMembersHash(c *client, _ [][]byte) error {
 	if c.srv.cluster == nil {
 		return errNotClustered
@@ -105,7 +105,7 @@ func cmdMembersHash(c *client, _ [][]byte) error {
 	return nil
 }
 
-// cmdMembersAdd lets a node join, which is yet to be started or waits for it.
+// cmdMembersAdd adds a node to the cluster. The node may be started before or after that.
 func cmdMembersAdd(c *client, args [][]byte) error {
 	id, addr := string(args[2]), string(args[3])
 	return c.administer(func(ctx context.Context, view *topology.View) error {
@@ -126,7 +126,7 @@ func cmdMembersRemove(c *client, args [][]byte) error {
 	})
 }
 
-// cmdMembersTransfer hands leadership to a node, or to the one that is furthest.
+// cmdMembersTransfer transfers leadership to a node, or to the most up-to-date one.
 func cmdMembersTransfer(c *client, args [][]byte) error {
 	id := ""
 	switch len(args) {
@@ -150,7 +150,7 @@ func cmdMembersTransfer(c *client, args [][]byte) error {
 	})
 }
 
-// administer makes a change of the cluster, for which this node has to lead it.
+// administer changes the cluster. This node must be the leader.
 func (c *client) administer(change func(ctx context.Context, view *topology.View) error) error {
 	if c.srv.cluster == nil {
 		return errNotClustered
@@ -165,14 +165,14 @@ func (c *client) administer(change func(ctx context.Context, view *topology.View
 		c.out.OK()
 		return nil
 	case errors.Is(err, topology.ErrNoLeader):
-		return limiter.ErrNotLeading // which somebody else may be by now
+		return limiter.ErrNotLeading // another node may lead by now
 	case known:
 		return err
 	}
 	return replyError("ERR " + err.Error())
 }
 
-// checkMember says why a node cannot be added, or returns nil.
+// checkMember returns the error that prevents a node from being added, or nil.
 func checkMember(view *topology.View, id, addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	n, isPort := resp.ParseInt([]byte(port))

@@ -49,8 +49,9 @@ func infoMemory(s *Server, w *infoWriter) {
 	w.field("mem_allocator", "go")
 }
 
-// cmdMemoryStats shows what INFO does, under the other names that Redis has for it.
-// What is counted for keys is zero before there are any. Connections are counted beside it.
+// cmdMemoryStats returns the values of INFO memory under the names of MEMORY STATS in Redis. The
+// memory of keys is 0 before there are any. It does not include connections, which have fields of
+// their own.
 func cmdMemoryStats(c *client, _ [][]byte) error {
 	m := c.srv.memoryUse()
 	normal, peers := c.srv.clientBytes()
@@ -97,7 +98,7 @@ func cmdMemoryStats(c *client, _ [][]byte) error {
 	return nil
 }
 
-// replyDouble adds a finite number. RESP2 has no type for it, and takes its text.
+// replyDouble appends a finite number: as a double in RESP3, and as text in RESP2.
 func (c *client) replyDouble(f float64) {
 	text := strconv.FormatFloat(f, 'g', -1, 64)
 	if c.out.Protocol() == 3 {
@@ -113,14 +114,14 @@ func cmdMemoryDoctor(c *client, _ [][]byte) error {
 	return nil
 }
 
-// What the doctor remarks on.
+// Thresholds of MEMORY DOCTOR.
 const (
 	nearlyFull  = 0.9      // of maxmemory
 	shrunken    = 0.5      // of the peak
-	muchBesides = 64 << 20 // bytes of the process beside the keys
+	muchBesides = 64 << 20 // bytes of memory that keys do not use
 )
 
-// diagnose says in words what is worth knowing about the use of memory.
+// diagnose returns the report of MEMORY DOCTOR, one line per finding.
 func diagnose(m *memoryUse, o *options.Options) []string {
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
@@ -142,7 +143,7 @@ func diagnose(m *memoryUse, o *options.Options) []string {
 	return lines
 }
 
-// cmdMemoryMallocStats shows what the Go runtime counts about memory.
+// cmdMemoryMallocStats returns the memory metrics of the Go runtime.
 func cmdMemoryMallocStats(c *client, _ [][]byte) error {
 	var samples []metrics.Sample
 	for _, d := range metrics.All() {
@@ -153,7 +154,7 @@ func cmdMemoryMallocStats(c *client, _ [][]byte) error {
 	metrics.Read(samples)
 	var b strings.Builder
 	for _, s := range samples {
-		if n := s.Value.Uint64(); n < math.MaxInt64 { // beyond is a limit that is not set
+		if n := s.Value.Uint64(); n < math.MaxInt64 { // larger values are unset limits
 			fmt.Fprintf(&b, "%s %d\n", s.Name, n)
 		}
 	}
@@ -161,8 +162,8 @@ func cmdMemoryMallocStats(c *client, _ [][]byte) error {
 	return nil
 }
 
-// cmdMemoryPurge collects what is not in use any more and gives it back to the system,
-// which can take a moment. Others are served meanwhile.
+// cmdMemoryPurge runs a garbage collection and returns free memory to the system, which may take some
+// time. Other clients are served meanwhile.
 func cmdMemoryPurge(c *client, _ [][]byte) error {
 	if c.tx.running {
 		return errPurgeMulti
@@ -184,7 +185,7 @@ func cmdMemoryUsage(c *client, args [][]byte) error {
 	return nil
 }
 
-// checkSamples accepts SAMPLES n, which has no effect on keys that are of one piece.
+// checkSamples accepts SAMPLES n, which has no effect since keys have no elements to sample.
 func checkSamples(args [][]byte) error {
 	for ; len(args) > 0; args = args[2:] {
 		if len(args) < 2 || !isOneOf(args[0], "samples") {

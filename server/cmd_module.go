@@ -1,13 +1,14 @@
 package server
 
-// cellModule is the module that clients look for before they send CL.THROTTLE, and its version.
+// cellModule and cellVersion are the name and the version of the module that some clients require before they send
+// CL.THROTTLE.
 const (
 	cellModule  = "redis-cell"
 	cellVersion = 1
 )
 
-// cmdModuleList names one module, although none is loaded: its command is there, with the same
-// reply.
+// cmdModuleList lists redis-cell although no module is loaded, since its command is supported with the
+// same reply.
 func cmdModuleList(c *client, _ [][]byte) error {
 	c.replyModules()
 	return nil

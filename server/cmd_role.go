@@ -23,7 +23,7 @@ func cmdRole(c *client, _ [][]byte) error {
 	return nil
 }
 
-// cmdSentinelRole is ROLE for clients of a Sentinel.
+// cmdSentinelRole implements ROLE for clients of Redis Sentinel.
 func cmdSentinelRole(c *client, _ [][]byte) error {
 	c.out.Array(2)
 	c.out.Text("sentinel")
@@ -31,7 +31,7 @@ func cmdSentinelRole(c *client, _ [][]byte) error {
 	return nil
 }
 
-// replicas returns the members but for a leader that clients can reach.
+// replicas returns the members except leader that have announced an address for clients.
 func replicas(view *topology.View, leader string) (list []topology.Member) {
 	for _, m := range view.Members {
 		if m.ID != leader && m.Host != "" && m.Port != 0 {
@@ -41,8 +41,8 @@ func replicas(view *topology.View, leader string) (list []topology.Member) {
 	return list
 }
 
-// connected returns the replicas of this node, which leads, that answer it. Redis forgets a replica, too,
-// when its connection is gone.
+// connected returns the replicas that respond to this node, which must be the leader. Redis too omits
+// replicas that have disconnected.
 func connected(view *topology.View, status *topology.Status) []topology.Member {
 	return slices.DeleteFunc(replicas(view, view.Self), func(m topology.Member) bool {
 		f := status.Follower(m.ID)
@@ -50,14 +50,15 @@ func connected(view *topology.View, status *topology.Status) []topology.Member {
 	})
 }
 
-// isDown reports whether a member is known not to answer the leader, which only that one knows.
+// isDown reports whether a member is known not to respond to the leader. Only the leader knows that.
 func isDown(status *topology.Status, id string) bool {
 	f := status.Follower(id)
 	return f != nil && !f.Answers
 }
 
-// offsetOf returns how far a member is: this node, and what it knows of its followers, or else how far
-// most are. Nobody is shown to be further than this node is itself: tools subtract.
+// offsetOf returns the replication offset of a member: the applied index of this node, the last index
+// of a known follower, or else the commit index. The offset of a known follower is at most that of this
+// node, since monitoring tools compute differences.
 func offsetOf(view *topology.View, status *topology.Status, id string) uint64 {
 	f := status.Follower(id)
 	switch {
@@ -69,7 +70,7 @@ func offsetOf(view *topology.View, status *topology.Status, id string) uint64 {
 	return min(f.Last, status.Applied)
 }
 
-// replyLeaderRole says who follows, and how far each is.
+// replyLeaderRole appends the role of a leader, with the replication offset of each follower.
 func (c *client) replyLeaderRole(view *topology.View, status *topology.Status) {
 	followers := connected(view, status)
 	c.out.Array(3)
@@ -91,7 +92,7 @@ func (c *client) replyFollowerRole() {
 	c.out.Int(int64(c.srv.cluster.Status().Applied))
 }
 
-// linkWord says whether there is a leader to follow, in one of two words.
+// linkWord returns yes if another node leads the cluster, and no otherwise.
 func linkWord(view *topology.View, yes, no string) string {
 	if view.Leader != "" && view.Leader != view.Self {
 		return yes
@@ -99,8 +100,9 @@ func linkWord(view *topology.View, yes, no string) string {
 	return no
 }
 
-// cmdWait waits until most nodes have all that was done before, and answers how many others
-// that are at the least: none of a server by itself, or where what the client was charged may be lost.
+// cmdWait waits until a majority of the nodes has all earlier changes, and replies with the minimum
+// number of other nodes that have them. It replies with 0 on a timeout, on a standalone server, within a
+// transaction, and if a charge of the client may have been rolled back.
 func cmdWait(c *client, args [][]byte) error {
 	if _, ok := resp.ParseInt(args[1]); !ok {
 		return errNotInteger
@@ -123,8 +125,8 @@ func cmdWait(c *client, args [][]byte) error {
 	return nil
 }
 
-// maxWait is the longest timeout of WAIT. One that is meant to last for ever lasts as long: no
-// node leads for so long without having most nodes follow.
+// maxWait is the longest timeout of WAIT, and the duration of the timeout 0, which means forever: a
+// node that is not followed by a majority loses leadership much earlier.
 const maxWait = time.Hour
 
 func countVoters(view *topology.View) (n int) {
@@ -134,7 +136,8 @@ func countVoters(view *topology.View) (n int) {
 	return n
 }
 
-// awaitMost waits until most nodes have what was done before, and reports whether they have.
+// awaitMost waits until a majority of the nodes has all earlier changes, and returns false on a timeout
+// or an error.
 func (c *client) awaitMost(timeout time.Duration) bool {
 	if timeout == 0 {
 		timeout = maxWait
@@ -143,7 +146,7 @@ func (c *client) awaitMost(timeout time.Duration) bool {
 	defer timer.Stop()
 	defer c.resume(c.pause())
 	done := make(chan error, 1)
-	go func() { done <- c.awaitCommit() }() // until this node does not lead any more, at the latest
+	go func() { done <- c.awaitCommit() }() // returns at the latest when this node loses leadership
 	select {
 	case err := <-done:
 		return err == nil
@@ -153,7 +156,7 @@ func (c *client) awaitMost(timeout time.Duration) bool {
 	return false
 }
 
-// awaitCommit waits until what was done before is committed, which in async mode Await does not.
+// awaitCommit waits until all earlier changes are committed, in async mode too.
 func (c *client) awaitCommit() error {
 	before := c.srv.engine.Mark()
 	err := c.srv.engine.Await(before)
@@ -161,7 +164,7 @@ func (c *client) awaitCommit() error {
 		return err
 	}
 	if err = c.srv.cluster.Flush(); err == nil && c.srv.engine.Mark().Term != before.Term {
-		err = limiter.ErrUncertain // what is committed is not what was there before
+		err = limiter.ErrUncertain // the committed changes are those of a later term
 	}
 	return err
 }

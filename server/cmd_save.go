@@ -8,8 +8,7 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// cmdSave keeps only its own connection waiting: a snapshot is written while others are
-// served.
+// cmdSave writes a snapshot. Only its own connection waits; other clients are served meanwhile.
 func cmdSave(c *client, _ [][]byte) error {
 	if err := c.save(); err != nil {
 		return saveError(err)
@@ -18,8 +17,8 @@ func cmdSave(c *client, _ [][]byte) error {
 	return nil
 }
 
-// save writes a snapshot. The connection does not count as idle meanwhile. What it has been
-// told so far is written first: who has gone asks for no more, whatever he sent before.
+// save writes a snapshot. The connection does not count as idle meanwhile. It first writes pending
+// replies: if that fails, the client has disconnected, and no snapshot is written.
 func (c *client) save() error {
 	if !c.flush() {
 		c.cut = true
@@ -30,8 +29,8 @@ func (c *client) save() error {
 	return c.srv.snapshots.Save()
 }
 
-// cmdBgsave takes SCHEDULE for compatibility: the only thing that it could wait for is
-// the rewriting of an append-only file.
+// cmdBgsave accepts SCHEDULE for compatibility. It has no effect: in Redis it schedules the save after
+// the rewrite of an append-only file, which does not exist here.
 func cmdBgsave(c *client, args [][]byte) error {
 	if len(args) > 2 || len(args) == 2 && !isOneOf(args[1], "schedule") {
 		return errSyntax
@@ -43,8 +42,7 @@ func cmdBgsave(c *client, args [][]byte) error {
 	return nil
 }
 
-// saveError says why no snapshot was written. Redis says nothing but ERR where it is not
-// that one is being written already.
+// saveError returns the reply for an error of SAVE or BGSAVE. Unlike Redis, it includes the reason.
 func saveError(err error) error {
 	if errors.Is(err, persistence.ErrSaving) {
 		return errSaving
@@ -60,8 +58,8 @@ func cmdLastSave(c *client, _ [][]byte) error {
 	return nil
 }
 
-// shutdownQuery is what SHUTDOWN asks for. NOW has no meaning here, as there are no
-// replicas to wait for.
+// shutdownQuery holds the arguments of SHUTDOWN. NOW has no effect, since SHUTDOWN does not wait for
+// replicas.
 type shutdownQuery struct{ abort, save, nosave, now, force bool }
 
 func parseShutdown(args [][]byte) (q shutdownQuery, err error) {
@@ -87,11 +85,10 @@ func parseShutdown(args [][]byte) (q shutdownQuery, err error) {
 	return q, nil
 }
 
-// cmdShutdown stops the program. Like Redis it does not answer when it succeeds: the
-// connection closes.
+// cmdShutdown stops the program. As in Redis, there is no reply on success: the connection is closed.
 //
-// The state is saved here first, while clients are served: only now can somebody be told
-// that it fails. The program saves it again after the last decision.
+// It first saves the state while clients are still served, since an error can only be reported now.
+// The program saves the state again after the last decision.
 func cmdShutdown(c *client, args [][]byte) error {
 	q, err := parseShutdown(args)
 	if err != nil {
@@ -102,7 +99,7 @@ func cmdShutdown(c *client, args [][]byte) error {
 	}
 	save := q.save || !q.nosave && len(c.srv.opts.Get().Save) > 0
 	if c.srv.snapshots.Loading() {
-		save = false // what is half loaded must not take the place of the snapshot
+		save = false // a partially loaded state must not replace the snapshot
 	}
 	if save {
 		if err := c.saveBeforeStop(); err != nil && !q.force {
@@ -115,8 +112,8 @@ func cmdShutdown(c *client, args [][]byte) error {
 	return nil
 }
 
-// saveBeforeStop returns the reply to a client whose SHUTDOWN cannot save. It does not
-// wait for a snapshot that is being written: the one at the end comes after it anyway.
+// saveBeforeStop saves the state for SHUTDOWN, and returns the error reply if that fails. It does not
+// wait for a snapshot that is being written: the final snapshot is written after that one.
 func (c *client) saveBeforeStop() error {
 	err := c.save()
 	switch {

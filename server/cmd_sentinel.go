@@ -8,10 +8,10 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// A Sentinel watches masters by name. This one knows the one that the option sentinel-master
-// names: whoever leads the cluster.
+// A Sentinel monitors masters by name. This one knows a single master, named by the option
+// sentinel-master: the leader of the cluster.
 
-// sentinels returns the members that answer clients of Redis Sentinel.
+// sentinels returns the members that have announced an address for clients of Redis Sentinel.
 func sentinels(view *topology.View) (list []topology.Member) {
 	for _, m := range view.Members {
 		if m.Host != "" && m.SentinelPort != 0 {
@@ -21,12 +21,13 @@ func sentinels(view *topology.View) (list []topology.Member) {
 	return list
 }
 
-// otherSentinels returns those but for this node.
+// otherSentinels returns the sentinels except this node.
 func otherSentinels(view *topology.View) []topology.Member {
 	return slices.DeleteFunc(sentinels(view), func(m topology.Member) bool { return m.ID == view.Self })
 }
 
-// masterNamed returns the leader, if that is what it is called and there has been one.
+// masterNamed returns the current or last leader. The error is errNoMaster if name is not the name of
+// the master, or if no leader has been known.
 func (c *client) masterNamed(name []byte) (master, error) {
 	m, known := c.srv.news.leader()
 	if !known || string(name) != c.srv.opts.Get().SentinelMaster {
@@ -76,7 +77,7 @@ func cmdSentinelReplicas(c *client, args [][]byte) error {
 	return nil
 }
 
-// cmdSentinelSentinels lists the others.
+// cmdSentinelSentinels lists the other sentinels.
 func cmdSentinelSentinels(c *client, args [][]byte) error {
 	if _, err := c.masterNamed(args[2]); err != nil {
 		return err
@@ -102,7 +103,7 @@ func cmdSentinelCkQuorum(c *client, args [][]byte) error {
 	return nil
 }
 
-// field is a name and a value of what a Sentinel says of a node: all are texts.
+// field is a name and a value of the description of a node. All values are strings.
 type field struct{ name, value string }
 
 func (c *client) replyFields(fields []field) {
@@ -113,7 +114,7 @@ func (c *client) replyFields(fields []field) {
 	}
 }
 
-// instance returns what a Sentinel says of every node. What it measures for itself is 0.
+// instance returns the fields that describe any node. Measurements of the Sentinel itself are 0.
 func (c *client) instance(name, id, host string, port int, flags string) []field {
 	return []field{
 		{"name", name}, {"ip", host}, {"port", strconv.Itoa(port)}, {"runid", c.srv.nodeID(id)}, {"flags", flags},
@@ -127,8 +128,8 @@ func reported(role string) []field {
 	return []field{{"info-refresh", "0"}, {"role-reported", role}, {"role-reported-time", "0"}}
 }
 
-// masterFlags returns the flags of the leader. Clients take either s_down or o_down for down; s_down alone is what
-// one Sentinel says that has not asked the others.
+// masterFlags returns the flags of the leader. Clients consider it down with either s_down or o_down; s_down alone is
+// the opinion of a single Sentinel.
 func masterFlags(view *topology.View) string {
 	if view.Leader == "" {
 		return "s_down,master,disconnected"

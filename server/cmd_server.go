@@ -31,8 +31,8 @@ func cmdConfigGet(c *client, args [][]byte) error {
 	return nil
 }
 
-// asAsked returns the name of an option in the letters in which a client has asked for
-// it by name, since clients look for those in the reply.
+// asAsked returns the name of an option in the case in which the client requested it, since clients
+// look up that name in the reply.
 func asAsked(name string, patterns []string) string {
 	for _, pattern := range patterns {
 		if strings.EqualFold(pattern, name) {
@@ -80,7 +80,7 @@ func cmdConfigRewrite(c *client, _ [][]byte) error {
 	return nil
 }
 
-// cmdHelp serves HELP of every command with subcommands, from the command table.
+// cmdHelp implements HELP of every container of subcommands, from the command table.
 func cmdHelp(c *client, args [][]byte) error {
 	container := c.commands.named(string(args[0]))
 	lines := []string{strings.ToUpper(container.name) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"}

@@ -8,8 +8,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// flags are the properties of a command by which it is admitted or refused. Their
-// names and their order are Redis's.
+// flags are the properties of a command that the gates check. Names and order are those of Redis.
 type flags uint32
 
 const (
@@ -28,7 +27,7 @@ const (
 	noAsyncLoading
 	noMulti
 	allowBusy
-	movableKeys // where the keys are, only parsing tells
+	movableKeys // the positions of the keys depend on the arguments
 )
 
 var flagNames = []string{
@@ -36,8 +35,8 @@ var flagNames = []string{
 	"skip_monitor", "skip_slowlog", "fast", "no_auth", "no_async_loading", "no_multi", "allow_busy", "movablekeys",
 }
 
-// categories are what Redis's ACLs group commands by. Most follow from a command's
-// flags and group.
+// categories are the ACL categories of Redis. Most are derived from the flags and the group of a
+// command.
 type categories uint32
 
 const (
@@ -59,7 +58,7 @@ var categoryNames = []string{
 	"@dangerous", "@connection", "@transaction", "@scripting",
 }
 
-// The groups under which Redis's documentation lists commands, and the one for ours.
+// Command groups of the Redis documentation, and that of the limiter commands.
 const (
 	groupConnection   = "connection"
 	groupGeneric      = "generic"
@@ -72,7 +71,8 @@ const (
 	groupLimiter      = "module"
 )
 
-// keySpec says which arguments are keys, and what is done with them. A zero first means none.
+// keySpec describes the arguments that are keys, and how they are accessed. If first is 0 there are
+// none.
 type keySpec struct {
 	first, last, step int
 	access            string
@@ -82,7 +82,7 @@ var (
 	oneKey    = keySpec{first: 1, last: 1, step: 1, access: "RO"}
 	manyKeys  = keySpec{first: 1, last: -1, step: 1, access: "RO"}
 	secondKey = keySpec{first: 2, last: 2, step: 1, access: "RO"}
-	specKey   = keySpec{first: 3, last: 3, step: 1, access: "RO"} // of the first limit of CL.ALL
+	specKey   = keySpec{first: 3, last: 3, step: 1, access: "RO"} // key of the first limit of CL.ALL
 )
 
 func (k keySpec) does(access string) keySpec {
@@ -90,46 +90,45 @@ func (k keySpec) does(access string) keySpec {
 	return k
 }
 
-// parseFunc appends the requests of a limiter command to dst, all Linked but the last, and returns the unit of times in
-// the reply. Their keys lie in args, whose number has been checked. logEntries is the option window-log-max-entries, at
-// least 1. With an error it returns dst as it was.
+// parseFunc appends the requests of a limiter command to dst, all Linked except the last, and returns the unit of times
+// in the reply. Their keys point into args; the arity has been checked. logEntries is the value of the option
+// window-log-max-entries, at least 1. With an error it returns dst unchanged.
 type parseFunc func(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter.Request, time.Duration, error)
 
 // command is a row of the command table.
 type command struct {
 	name    string // lower case; a subcommand is named "container|sub"
-	arity   int    // arguments including the name; -n: at least n
+	arity   int    // number of arguments including the name; -n means at least n
 	flags   flags
-	extra   categories // those that do not follow from flags and group
+	extra   categories // categories that are not derived from flags and group
 	keys    keySpec
-	tips    string // Redis's hints for clients, separated by spaces
+	tips    string // command tips of Redis, separated by spaces
 	group   string
 	since   string
 	cost    string // complexity; "" is O(1)
 	summary string
-	args    string // the arguments behind the name, in the notation of syntax.go
+	args    string // arguments after the name, in the notation of syntax.go
 	faces   faceSet
-	// leader says that only the leader can run it, as it can all that touches keys.
+	// leader marks a command that only the leader can run although it does not touch keys.
 	leader bool
-	// forwarded says that nodes send it to the leader for their clients, besides all that needs the leader.
+	// forwarded marks a command that nodes send to the leader although it does not need the leader.
 	forwarded bool
-	// ownStream says that the leader is asked for it over a stream that only the client uses.
+	// ownStream marks a command that is forwarded over a stream that only its client uses.
 	ownStream bool
-	// long says that its reply may take megabytes, so that few of them are made at a time.
+	// long marks a command whose reply may take megabytes, so that the number of concurrent ones is bounded.
 	long bool
 
-	// What it does: refusal, run, or, for a limiter command, parse and reply; nothing for a mere
-	// container of subcommands.
+	// Exactly one of refusal, run, and parse with reply is set. A container of subcommands may have none.
 
-	// refusal is the error that answers the command wherever it is sent; "" for one that runs.
+	// refusal is the error reply of a command that never runs.
 	refusal replyError
 	run     func(c *client, args [][]byte) error
 	parse   parseFunc
-	// reply answers with the decisions on these requests, none of which is an error.
+	// reply appends the reply to decided requests. No decision has an error.
 	reply func(c *client, unit time.Duration, reqs []limiter.Request, out []limiter.Decision)
 
-	// Derived by newRegistry.
-	id     int // the same for all rows of its name
+	// Set by newRegistry.
+	id     int // index of the name in commandNames
 	subs   []*command
 	bySub  map[string]*command
 	syntax []argument
@@ -137,16 +136,16 @@ type command struct {
 
 func (cmd *command) is(f flags) bool { return cmd.flags&f != 0 }
 
-// touchesKeys reports whether what a command answers, or does, depends on the keyspace.
+// touchesKeys reports whether a command reads or writes the keyspace.
 func (cmd *command) touchesKeys() bool {
 	return cmd.flags&(write|readonly) != 0 || cmd.keys.first > 0
 }
 
-// needsLeader reports whether a command is to run on the leader only.
+// needsLeader reports whether a command must run on the leader.
 func (cmd *command) needsLeader() bool { return cmd.leader || cmd.touchesKeys() }
 
-// isForwarded reports whether nodes send a command to the leader for their clients. A node accepts no other
-// from a node.
+// isForwarded reports whether nodes send a command to the leader. A node refuses any other command
+// from another node.
 func (cmd *command) isForwarded() bool { return cmd.forwarded || cmd.needsLeader() }
 
 func (cmd *command) arityFits(n int) bool {
@@ -162,7 +161,7 @@ func (cmd *command) container() string {
 	return container
 }
 
-// categories returns the ACL categories by Redis's rules.
+// categories returns the ACL categories, derived by the rules of Redis.
 func (cmd *command) categories() categories {
 	cats := cmd.extra
 	for _, rule := range []struct {
@@ -186,8 +185,8 @@ func (cmd *command) categories() categories {
 	return cats
 }
 
-// keysOf returns the arguments that are keys, of a command with movable keys the first of
-// them. The arity has been checked.
+// keysOf returns the arguments that are keys, or only the first key of a command with movable keys.
+// The arity has been checked.
 func (cmd *command) keysOf(args [][]byte) [][]byte {
 	k := cmd.keys
 	if k.first == 0 || k.first >= len(args) {
@@ -204,17 +203,17 @@ func (cmd *command) keysOf(args [][]byte) [][]byte {
 	return keys
 }
 
-// registry finds the commands of one face by name.
+// registry maps names to the commands of one listener profile.
 type registry struct {
 	all    []*command // top-level commands in the order of the table
-	every  []*command // subcommands too
+	every  []*command // all commands and subcommands
 	byName map[string]*command
 }
 
 const maxCommandName = 32
 
-// commandNames returns the names in a table. The place of each is its id: a command that has a
-// row for each of several faces is one command.
+// commandNames returns the distinct names in a table. The index of a name is the id of the command:
+// rows of the same name for several listener profiles are one command.
 func commandNames(table []command) (names []string) {
 	for i := range table {
 		if !slices.Contains(names, table[i].name) {
@@ -224,12 +223,12 @@ func commandNames(table []command) (names []string) {
 	return names
 }
 
-// newRegistry derives all that follows from those rows of the table that are for a face. It
-// panics on one that contradicts itself or another.
+// newRegistry returns the registry of a listener profile. It panics if a row of the table is
+// inconsistent.
 func newRegistry(table []command, on faceSet) *registry {
 	r := &registry{byName: make(map[string]*command, len(table))}
 	names := commandNames(table)
-	table = slices.Clone(table) // of which each face has its own
+	table = slices.Clone(table) // each registry sets fields of its rows
 	for i := range table {
 		cmd := &table[i]
 		if facesOf(cmd)&on == 0 {
@@ -276,8 +275,8 @@ func countTrue(conditions ...bool) (n int) {
 	return n
 }
 
-// find returns the row that args ask for: a subcommand where the first argument is a
-// container of them and there is a second. It returns nil where there is none.
+// find returns the row of the command in args, or nil if there is none. If the first argument is a
+// container and there is a second, it returns the row of the subcommand.
 func (r *registry) find(args [][]byte) *command {
 	var buf [maxCommandName]byte
 	cmd := r.byName[string(lower(buf[:0], args[0]))]
@@ -287,7 +286,7 @@ func (r *registry) find(args [][]byte) *command {
 	return cmd.bySub[string(lower(buf[:0], args[1]))]
 }
 
-// named returns the row of a full name, in any case.
+// named returns the row of a full name such as "client|list", or nil. Case is ignored.
 func (r *registry) named(name string) *command {
 	container, sub, found := strings.Cut(strings.ToLower(name), "|")
 	cmd := r.byName[container]
@@ -297,7 +296,7 @@ func (r *registry) named(name string) *command {
 	return cmd.bySub[sub]
 }
 
-// lower appends the lower-case form of b to dst, or nothing if b is too long for a name.
+// lower appends b in lower case to dst, or nothing if b does not fit the capacity of dst.
 func lower(dst, b []byte) []byte {
 	if len(b) > cap(dst) {
 		return dst

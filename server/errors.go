@@ -12,22 +12,21 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// replyError is an error as the client sees it: a code and a text.
+// replyError is an error reply: a code and a text.
 type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// code returns the first word, by which clients tell errors apart.
+// code returns the first word, by which clients distinguish errors.
 func (e replyError) code() string {
 	code, _, _ := strings.Cut(string(e), " ")
 	return code
 }
 
-// The errors that commands answer with. Texts are Redis's wherever Redis has the error,
-// since clients match them.
+// Error replies. Errors that exist in Redis have its texts, since clients match them.
 const (
 	errInternal      replyError = "ERR internal error"
-	errHungUp        replyError = "ERR the connection is closed" // which its client never reads
+	errHungUp        replyError = "ERR the connection is closed" // never sent
 	errNotInteger    replyError = "ERR value is not an integer or out of range"
 	errNotInt32      replyError = "ERR value is out of range, value must between -2147483648 and 2147483647"
 	errSyntax        replyError = "ERR syntax error"
@@ -95,18 +94,19 @@ const (
 	errSameKey       replyError = "ERR CL.ALL names a key twice: each limit needs a key of its own"
 )
 
-// errTooManyFailures answers a login that is not tried, and names the time until one is.
+// errTooManyFailures returns the error of an authentication attempt that was not checked. wait is the
+// time until the next attempt is allowed.
 func errTooManyFailures(wait time.Duration) replyError {
 	return replyError(fmt.Sprintf("ERR too many wrong passwords from this address: this one was not checked, try again in %d seconds", limiter.Ceil(wait, time.Second)))
 }
 
-// Errors for other nodes, which clients never see.
+// Errors that are sent only to other nodes.
 const (
 	errPeerNotLeading replyError = forward.NotLeading
 	errParting        replyError = forward.Parting
 )
 
-// errDenied is sent to strangers in protected mode, before they can send anything.
+// errDenied is sent to clients on other hosts in protected mode, before any command is read.
 const errDenied replyError = "DENIED throttled is in protected mode: no password is set, so it only serves clients on its own host. " +
 	"To serve others, set a password with --requirepass and let them AUTH, or, on a network that you trust entirely, start it with --protected-mode no."
 
@@ -123,7 +123,7 @@ var engineErrors = []struct {
 }
 
 // clusterErrors maps the errors of a topology.Cluster to the code in front of their text, which
-// says what was being done.
+// contains the failed operation.
 var clusterErrors = []struct {
 	err  error
 	code string
@@ -136,7 +136,8 @@ var clusterErrors = []struct {
 	{topology.ErrSilent, "ERR"},
 }
 
-// asReply returns the reply for an error; ok is false for one that no table knows.
+// asReply returns the reply for an error. ok is false and the reply is errInternal if no table
+// contains the error.
 func asReply(err error) (reply replyError, ok bool) {
 	if errors.As(err, &reply) {
 		return reply, true
@@ -154,9 +155,9 @@ func asReply(err error) (reply replyError, ok bool) {
 	return errInternal, false
 }
 
-const maxEcho = 128 // bytes of a client's own words that an error repeats
+const maxEcho = 128 // maximum number of bytes of a command that an error repeats
 
-// errUnknownCommand names the command and the beginnings of its arguments.
+// errUnknownCommand returns the error for an unknown command, with the beginning of its arguments.
 func errUnknownCommand(args [][]byte) replyError {
 	var b strings.Builder
 	fmt.Fprintf(&b, "ERR unknown command '%s', with args beginning with: ", echo(args[0], maxEcho))
@@ -176,13 +177,13 @@ func errUnknownSubcommand(container, sub []byte) replyError {
 	return replyError(fmt.Sprintf("ERR unknown subcommand '%s'. Try %s HELP.", echo(sub, maxEcho), bytes.ToUpper(container)))
 }
 
-// errSubcommand is for arguments that the command table lets pass.
+// errSubcommand returns the error for arguments that the arity in the command table does not exclude.
 func errSubcommand(args [][]byte) replyError {
 	return replyError(fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.",
 		echo(args[1], maxEcho), bytes.ToUpper(args[0])))
 }
 
-// errExecRefused says why EXEC has thrown its transaction away.
+// errExecRefused returns the error of an EXEC that was refused and has discarded its transaction.
 func errExecRefused(reason error) replyError {
 	return replyError("EXECABORT Transaction discarded because of: " + strings.TrimPrefix(reason.Error(), "ERR "))
 }
@@ -199,9 +200,8 @@ func errNotForwarded(name string) replyError {
 	return replyError("ERR '" + name + "' is not accepted from another node: nodes forward only what the leader has to run; connect to a port for clients")
 }
 
-// echo returns at most n bytes of what a client sent, safe to stand in a reply or a log
-// line: CR and LF become spaces, other bytes that do not print are escaped, and a NUL
-// ends it.
+// echo returns the first n bytes of b in a form that is safe in a reply or a log line: it replaces CR
+// and LF by spaces, escapes other non-printable bytes, and truncates at a NUL.
 func echo(b []byte, n int) string {
 	var s strings.Builder
 	for _, c := range b[:min(len(b), n)] {

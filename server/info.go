@@ -15,8 +15,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// infoSection is one "# Title" of INFO. The fields are those that monitoring tools read,
-// under Redis's names; they are absent where they would have no meaning here.
+// infoSection is a section of INFO. Its fields are those that monitoring tools read, under the names of
+// Redis. Fields that do not apply are absent.
 type infoSection struct {
 	title     string
 	byDefault bool
@@ -41,18 +41,18 @@ var infoSections = []infoSection{
 	{"Sentinel", true, onSentinel, infoSentinel},
 }
 
-// infoWriter collects "name:value" lines for a client of a face.
+// infoWriter builds the "name:value" lines for a client of a listener profile.
 type infoWriter struct {
 	strings.Builder
 	face *face
 }
 
 func (w *infoWriter) field(name string, value any) {
-	_, _ = fmt.Fprintf(w, "%s:%v\r\n", name, value) // a Builder takes all
+	_, _ = fmt.Fprintf(w, "%s:%v\r\n", name, value) // a Builder never fails
 }
 
-// cmdInfo shows the sections that are named: none means the default ones. An unknown
-// name adds nothing, as in Redis.
+// cmdInfo returns the named sections, or the default ones if none is named. Unknown names are ignored,
+// as in Redis.
 func cmdInfo(c *client, args [][]byte) error {
 	wanted := make([]string, 0, len(args))
 	for _, arg := range args[1:] {
@@ -84,7 +84,7 @@ func (s *infoSection) wanted(names []string) bool {
 
 func infoServer(s *Server, w *infoWriter) {
 	o := s.opts.Get()
-	executable, _ := os.Executable() // an empty field is what is known then
+	executable, _ := os.Executable() // on an error the field is empty
 	up := s.uptime()
 	w.field("redis_version", redisVersion)
 	w.field("redis_mode", w.face.mode)
@@ -165,8 +165,8 @@ func infoStats(s *Server, w *infoWriter) {
 	infoPauses(usage.Pauses, w)
 }
 
-// infoPauses shows the longest time since the start that some decisions had to wait for
-// each kind of other work.
+// infoPauses writes, for each kind of maintenance work, the longest time since the start that decisions
+// were blocked by it.
 func infoPauses(p limiter.Pauses, w *infoWriter) {
 	w.field("longest_growth_usec", p.Growth.Microseconds())
 	w.field("longest_compaction_usec", p.Compaction.Microseconds())
@@ -176,14 +176,14 @@ func infoPauses(p limiter.Pauses, w *infoWriter) {
 	w.field("longest_gc_usec", longestCollection().Microseconds())
 }
 
-// longestCollection returns the longest time that the collector stopped the program for.
+// longestCollection returns the longest stop-the-world pause of the garbage collector.
 func longestCollection() time.Duration {
 	sample := []metrics.Sample{{Name: "/sched/pauses/total/gc:seconds"}}
 	metrics.Read(sample)
 	h := sample[0].Value.Float64Histogram()
 	for i := len(h.Counts) - 1; i >= 0; i-- {
 		if h.Counts[i] > 0 {
-			// The lower bound: the upper one of the last bucket is infinite.
+			// The lower bound of the bucket, since the upper bound of the last one is infinite.
 			return time.Duration(h.Buckets[i] * float64(time.Second))
 		}
 	}
@@ -199,7 +199,7 @@ func infoCPU(_ *Server, w *infoWriter) {
 	w.field("used_cpu_user", fmt.Sprintf("%d.%06d", r.Utime.Sec, r.Utime.Usec))
 }
 
-// infoModules names what MODULE LIST does.
+// infoModules writes the module of MODULE LIST.
 func infoModules(_ *Server, w *infoWriter) {
 	w.field("module", fmt.Sprintf("name=%s,ver=%d,api=1,filters=0,usedby=[],using=[],options=[]", cellModule, cellVersion))
 }
@@ -240,7 +240,7 @@ func infoCluster(_ *Server, w *infoWriter) {
 	w.field("cluster_enabled", countTrue(w.face.set == onCluster))
 }
 
-// infoKeyspace shows the one database. Every limiter key expires by itself.
+// infoKeyspace writes the only database. Every limiter key has an expiry.
 func infoKeyspace(s *Server, w *infoWriter) {
 	if keys := s.engine.Usage().Keys; keys > 0 {
 		w.field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0", keys, keys))

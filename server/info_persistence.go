@@ -6,8 +6,8 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// infoPersistence shows snapshots where Redis shows its RDB files. Nothing is copied by
-// fork here, and there is no append-only file, so the fields of those are zero.
+// infoPersistence writes the state of snapshots in the fields of RDB files. Fields of fork,
+// copy-on-write and the append-only file have constant values, since none of these is used.
 func infoPersistence(s *Server, w *infoWriter) {
 	status := s.snapshots.Status()
 	w.field("loading", countTrue(status.Loading))
@@ -40,10 +40,10 @@ func infoPersistence(s *Server, w *infoWriter) {
 	}
 }
 
-// infoLoading shows how far loading is, and when it will be done if it goes on as it has.
+// infoLoading writes the progress of loading and the estimated time until it is done.
 func infoLoading(w *infoWriter, status *persistence.Status) {
 	elapsed := int64(time.Since(status.LoadStarted) / time.Second)
-	eta := int64(1) // as long as nothing can be said
+	eta := int64(1) // in the first second there is no estimate
 	if elapsed > 0 {
 		left := max(status.LoadTotal-status.LoadDone, 0)
 		eta = int64(float64(elapsed) * float64(left) / float64(status.LoadDone+1))
@@ -62,7 +62,7 @@ func okUnless(failed bool) string {
 	return "ok"
 }
 
-// secondsOrNone returns whole seconds, or -1 where there are none to tell of.
+// secondsOrNone returns d in whole seconds, or -1 if some is false.
 func secondsOrNone(d time.Duration, some bool) int64 {
 	if !some {
 		return -1

@@ -6,8 +6,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// infoReplication shows the cluster as Redis shows a master and its replicas, and behind that
-// what there is to know of the log.
+// infoReplication writes the cluster in the fields of a Redis master or replica, followed by the state
+// of the Raft log.
 func infoReplication(s *Server, w *infoWriter) {
 	if s.cluster == nil {
 		w.field("role", "master")
@@ -50,7 +50,7 @@ func infoFollower(s *Server, view *topology.View, status *topology.Status, w *in
 	w.field("connected_slaves", 0)
 }
 
-// infoLog shows what a node counts about its replication, under its own names.
+// infoLog writes the state of replication in fields that Redis does not have.
 func infoLog(view *topology.View, status *topology.Status, w *infoWriter) {
 	w.field("cluster_id", view.Cluster)
 	w.field("node_id", view.Self)
@@ -76,7 +76,7 @@ func infoLog(view *topology.View, status *topology.Status, w *infoWriter) {
 	w.field("rollbacks", status.Rollbacks)
 }
 
-// infoSentinel shows the cluster as a Sentinel shows the one that it watches.
+// infoSentinel writes the cluster as the only master of a Sentinel.
 func infoSentinel(s *Server, w *infoWriter) {
 	w.field("sentinel_masters", 1)
 	w.field("sentinel_tilt", 0)

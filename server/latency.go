@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// latencyMonitor keeps samples of events that took longer than
-// latency-monitor-threshold: for each event the worst of a second.
+// latencyMonitor holds samples of events that took at least latency-monitor-threshold: for each
+// event the longest time per second.
 type latencyMonitor struct {
 	mu     sync.Mutex
 	events map[string]*latencyEvent
@@ -25,7 +25,7 @@ type latencySample struct {
 	took   time.Duration
 }
 
-const latencySamples = 160 // of one event, as in Redis
+const latencySamples = 160 // per event, as in Redis
 
 func (m *latencyMonitor) add(event string, took time.Duration) {
 	second := time.Now().Unix()
@@ -50,7 +50,7 @@ func (m *latencyMonitor) add(event string, took time.Duration) {
 	}
 }
 
-// history returns the samples of an event, the oldest first.
+// history returns the samples of an event, oldest first.
 func (m *latencyMonitor) history(event string) []latencySample {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,7 +60,7 @@ func (m *latencyMonitor) history(event string) []latencySample {
 	return nil
 }
 
-// reset forgets the named events, or all if none is named, and returns how many it forgot.
+// reset deletes the named events, or all if none is named, and returns the number of deleted events.
 func (m *latencyMonitor) reset(names [][]byte) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +79,7 @@ func (m *latencyMonitor) reset(names [][]byte) int {
 	return n
 }
 
-// latencySummary is what LATENCY LATEST and DOCTOR tell of an event.
+// latencySummary describes an event in LATENCY LATEST and LATENCY DOCTOR.
 type latencySummary struct {
 	event  string
 	latest latencySample
@@ -145,8 +145,8 @@ func cmdLatencyDoctor(c *client, _ [][]byte) error {
 	return nil
 }
 
-// cmdLatencyHistogram tells, for each command, how many runs took at most so many
-// microseconds, at every bound where the number changes.
+// cmdLatencyHistogram returns a cumulative histogram for each command: the number of runs up to each
+// bound in microseconds. Bounds at which the number does not change are omitted.
 func cmdLatencyHistogram(c *client, args [][]byte) error {
 	var list []*command
 	if len(args) == 2 {

@@ -11,36 +11,35 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// limitForm is a way to state a limit: a key, one or two integers, a period, and perhaps a
-// mode. Behind "CL." its word is the name of a command, and by itself it begins a limit of
-// CL.ALL.
+// limitForm is a form of limit: a key, one or two integers, a period, and an optional mode. Its word,
+// prefixed with "CL.", is the name of a command; without the prefix it introduces a limit of CL.ALL.
 type limitForm struct {
 	word    string // lower case
 	summary string
 	cost    string      // complexity; "" is O(1)
 	args    string      // in the notation of syntax.go: the key, the integers, and last the period
-	modes   []limitMode // the first is what is meant where none is named
+	modes   []limitMode // the first is the default
 
-	size int // words that args stands for, derived by newLimitForms
+	size int // number of arguments in args, set by newLimitForms
 }
 
-// limitMode is one of the algorithms that a form of limit can ask for.
+// limitMode is one of the algorithms of a limit form.
 type limitMode struct {
-	word    string // lower case; "" where the form has one mode only
+	word    string // lower case; "" if the form has only one mode
 	counted bool   // an integer follows the word
 	kind    limiter.Kind
 	compile func(p limitParams) (limiter.Limit, error)
 }
 
-// limitParams are the words of a limit behind its key, as numbers.
+// limitParams are the parsed arguments of a limit after its key.
 type limitParams struct {
 	first, second int64 // the integers
 	period        limiter.Period
-	parts         int64 // what follows a counted mode
-	logEntries    int64 // the option window-log-max-entries
+	parts         int64 // integer after a counted mode
+	logEntries    int64 // value of the option window-log-max-entries
 }
 
-// limitForms are all that there are. The commands and CL.ALL derive from them.
+// limitForms are all limit forms. The limiter commands are derived from them.
 var limitForms = newLimitForms([]limitForm{
 	{
 		word: "throttle", args: "key max_burst:integer count:integer period",
@@ -89,7 +88,7 @@ func newLimitForms(forms []limitForm) []limitForm {
 	return forms
 }
 
-// limitFormOf returns the form that a word begins, or nil.
+// limitFormOf returns the form with the given word, or nil.
 func limitFormOf(word []byte) *limitForm {
 	for i := range limitForms {
 		if spells(word, limitForms[i].word) {
@@ -99,8 +98,8 @@ func limitFormOf(word []byte) *limitForm {
 	return nil
 }
 
-// limitCommands are the rows of the command table for the limiter commands: one for each
-// form of limit, and CL.ALL for several limits at once.
+// limitCommands returns the rows of the limiter commands: one for each limit form, and CL.ALL for
+// several limits in one step.
 func limitCommands() (rows []command) {
 	const flags = write | denyOOM | fast
 	specs := make([]string, len(limitForms))
@@ -121,7 +120,7 @@ func limitCommands() (rows []command) {
 	})
 }
 
-// modeSyntax describes the modes in the notation of syntax.go.
+// modeSyntax returns the modes in the notation of syntax.go.
 func (f *limitForm) modeSyntax() string {
 	if len(f.modes) == 1 {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// monitors are the connections that MONITOR shows all commands to.
+// monitors are the connections in MONITOR mode.
 type monitors struct {
 	count atomic.Int32
 	mu    sync.Mutex
@@ -17,7 +17,7 @@ type monitors struct {
 
 func (m *monitors) active() bool { return m.count.Load() > 0 }
 
-// add begins to show commands to a client that has a feed.
+// add registers a client, which must have a feed.
 func (m *monitors) add(c *client) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -30,7 +30,7 @@ func (m *monitors) add(c *client) {
 	}
 }
 
-// remove ends that.
+// remove unregisters a client.
 func (m *monitors) remove(c *client) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,18 +40,17 @@ func (m *monitors) remove(c *client) {
 	}
 }
 
-// show shows a command of a client to all monitors.
+// show sends a command of a client to all monitors.
 func (m *monitors) show(c *client, cmd *command, args [][]byte) {
 	line := monitorLine(time.Now(), c.conn.RemoteAddr().String(), redact(cmd, args))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for to, f := range m.feeds {
-		f.showTo(to, line) // the goroutine of a client that is closed removes it
+		f.showTo(to, line) // a closed client is removed by its own goroutine
 	}
 }
 
-// monitorLine renders a command as Redis does: time, database and address, and the
-// arguments quoted.
+// monitorLine formats a command as Redis does: time, database, address, and quoted arguments.
 func monitorLine(at time.Time, addr string, args [][]byte) []byte {
 	b := fmt.Appendf(nil, "+%d.%06d [0 %s]", at.Unix(), at.Nanosecond()/1000, addr)
 	for _, arg := range args {
@@ -61,7 +60,7 @@ func monitorLine(at time.Time, addr string, args [][]byte) []byte {
 	return append(b, "\r\n"...)
 }
 
-// appendQuoted appends b in double quotes, with what does not print escaped.
+// appendQuoted appends b in double quotes, with non-printable bytes escaped.
 func appendQuoted(dst, b []byte) []byte {
 	dst = append(dst, '"')
 	for _, c := range b {
@@ -89,7 +88,7 @@ func appendQuoted(dst, b []byte) []byte {
 	return append(dst, '"')
 }
 
-// redact returns args without the passwords among them, for the eyes of others.
+// redact returns args with possible passwords replaced, for output to other clients and the slow log.
 func redact(cmd *command, args [][]byte) [][]byte {
 	from := len(args)
 	switch cmd.name {

@@ -9,8 +9,7 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// cmdPublish delivers a message to the subscribers on this node. In a cluster those of other
-// nodes do not get it.
+// cmdPublish delivers a message to the subscribers on this node only, in a cluster too.
 func cmdPublish(c *client, args [][]byte) error {
 	channel, text := string(args[1]), string(args[2])
 	if slices.Contains(switchChannels[:], channel) {
@@ -20,9 +19,9 @@ func cmdPublish(c *client, args [][]byte) error {
 	return nil
 }
 
-// publishOwn delivers a message to the client that has published it, and returns how many of its
-// subscriptions match. The message comes before the reply to PUBLISH, or behind that to EXEC, of
-// which it is no part. A client that makes the server hold too much of them is closed.
+// publishOwn delivers a message to the client that published it, and returns the number of its
+// subscriptions that match. The message precedes the reply to PUBLISH; within a transaction it follows
+// the reply to EXEC. If too many bytes are pending, the client is disconnected.
 func (c *client) publishOwn(channel, text string) int64 {
 	own := reader{channels: c.channels.channels, patterns: c.channels.patterns, protocol: c.out.Protocol()}
 	b, matches := own.message(channel, text)
@@ -38,8 +37,8 @@ func (c *client) publishOwn(channel, text string) int64 {
 	return matches
 }
 
-// publish delivers a message to all readers but one, and returns how many subscriptions match. A
-// reader whose queue overflows is closed.
+// publish delivers a message to all readers except the publisher, and returns the number of matching
+// subscriptions. A reader whose queue overflows is disconnected.
 func (n *news) publish(channel, text string, publisher *client) (matches int64) {
 	for c, r := range n.subscribers(publisher) {
 		if b, m := r.message(channel, text); m > 0 && r.feed.showTo(c, b) {
@@ -49,8 +48,8 @@ func (n *news) publish(channel, text string, publisher *client) (matches int64) 
 	return matches
 }
 
-// subscribers returns the readers but one, as they are now. Those that came to the port for clients
-// of Sentinel are left out: they get nothing from other clients.
+// subscribers returns the current readers except one. Clients of the Sentinel port are omitted: they
+// receive no messages of other clients.
 func (n *news) subscribers(except *client) iter.Seq2[*client, reader] {
 	return func(yield func(*client, reader) bool) {
 		for c, r := range n.all() {
@@ -61,7 +60,7 @@ func (n *news) subscribers(except *client) iter.Seq2[*client, reader] {
 	}
 }
 
-// names returns what each subscriber but one has subscribed to: channels, or patterns.
+// names returns the channels, or the patterns, of all subscribers except one. Names may be repeated.
 func (n *news) names(pattern bool, except *client) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, r := range n.subscribers(except) {
@@ -75,8 +74,8 @@ func (n *news) names(pattern bool, except *client) iter.Seq[string] {
 	}
 }
 
-// subscriptionsOfAll returns the subscriptions of the client and of all others, to channels or to
-// patterns.
+// subscriptionsOfAll returns the channels, or the patterns, of the client and of all other
+// subscribers.
 func (c *client) subscriptionsOfAll(pattern bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, name := range *c.channels.of(pattern) {
@@ -137,7 +136,7 @@ func cmdPubsubNumPat(c *client, _ [][]byte) error {
 	return nil
 }
 
-// distinct counts names, each once.
+// distinct returns the number of distinct names.
 func distinct(names iter.Seq[string]) int {
 	seen := map[string]struct{}{}
 	for name := range names {
@@ -146,8 +145,8 @@ func distinct(names iter.Seq[string]) int {
 	return len(seen)
 }
 
-// count counts the channels, or the patterns, that have subscribers. One goroutine does at a time:
-// nothing else bounds the memory that it takes.
+// count returns the number of distinct channels, or patterns, of all subscribers. Calls are
+// serialized to bound the memory that they use.
 func (n *news) count(pattern bool) int {
 	n.counting.Lock()
 	defer n.counting.Unlock()
@@ -167,8 +166,8 @@ func cmdPubsubShardNumSub(c *client, args [][]byte) error {
 	return nil
 }
 
-// message renders a message as a reader gets it, once for each of its subscriptions that matches,
-// and counts those. It stops as soon as that is more than a feed holds.
+// message encodes a message for a reader, once for each matching subscription, and returns the number
+// of these. It stops when the result is larger than a feed accepts.
 func (r *reader) message(channel, text string) (b []byte, matches int64) {
 	var out resp.Reply
 	out.SetProtocol(r.protocol)

@@ -2,18 +2,18 @@ package server
 
 import "slices"
 
-// subscriptions are the channels that a connection waits on. Client libraries subscribe as part of
-// connecting, and expect the confirmation. What is published there is in publish.go and, on a node
-// of a cluster, in news.go.
+// subscriptions are the channels and patterns to which a connection has subscribed. Some client
+// libraries subscribe when they connect, and require the confirmation. Messages are published in
+// publish.go and, on a node of a cluster, in news.go.
 //
-// The lists are shared with the goroutines that publish: their elements are appended to and never changed.
+// The lists are shared with the goroutines that publish: elements may be appended, but not changed.
 type subscriptions struct {
 	channels, patterns []string
 }
 
 func (s *subscriptions) any() bool { return len(s.channels)+len(s.patterns) > 0 }
 
-// of returns the list that a command is about.
+// of returns the list of patterns or of channels.
 func (s *subscriptions) of(pattern bool) *[]string {
 	if pattern {
 		return &s.patterns
@@ -21,7 +21,7 @@ func (s *subscriptions) of(pattern bool) *[]string {
 	return &s.channels
 }
 
-// subscribe adds the named channels and confirms each.
+// subscribe adds the named channels or patterns and confirms each. event is the name of the command.
 func (c *client) subscribe(event string, pattern bool, names [][]byte) error {
 	defer c.showSubscriptions()
 	list := c.channels.of(pattern)
@@ -40,9 +40,9 @@ func (c *client) subscribe(event string, pattern bool, names [][]byte) error {
 	return nil
 }
 
-const maxSubscriptions = 1024 // of a kind, on one connection
+const maxSubscriptions = 1024 // per connection, for channels and for patterns
 
-// unsubscribe drops the named channels, or all of them, and confirms each.
+// unsubscribe removes the named channels or patterns, or all if none is named, and confirms each.
 func (c *client) unsubscribe(event string, pattern bool, names [][]byte) error {
 	defer c.showSubscriptions()
 	drop := slices.Clone(*c.channels.of(pattern))
@@ -67,9 +67,9 @@ func (c *client) unsubscribe(event string, pattern bool, names [][]byte) error {
 	return nil
 }
 
-// drop removes names from a list, and returns those that were in it. The rest is a new list, as
-// others read the old one, and as that keeps the names in memory. It is made once for all names:
-// a command may have very many.
+// drop removes names from a list, and returns those that it contained. It allocates a new list, since
+// other goroutines read the old one, and since the old one keeps the names in memory. It makes a
+// single pass, since a command may have very many names.
 func (s *subscriptions) drop(pattern bool, names []string) (dropped map[string]bool) {
 	wanted := make(map[string]bool, len(names))
 	for _, name := range names {

@@ -4,27 +4,27 @@ import (
 	"strings"
 )
 
-// argument describes one argument of a command, as COMMAND DOCS shows it.
+// argument describes one argument of a command in COMMAND DOCS.
 type argument struct {
 	name     string
 	kind     string // "key", "string", "integer", "pattern", "pure-token", "oneof", "block"
-	token    string // the word that precedes it, or that it consists of
+	token    string // word that precedes the argument, or that is the argument
 	optional bool
 	multiple bool
-	parts    []argument // of a oneof or a block
+	parts    []argument // elements of a oneof or a block
 }
 
-// parseSyntax reads the notation in which the command table describes arguments:
+// parseSyntax parses the notation of arguments in the command table:
 //
-//	name           a string; "key" and "pattern" are of that kind
+//	name           an argument of kind string, or of kind "key" or "pattern" if that is its name
 //	name:kind      an argument of another kind
-//	WORD           the word itself
-//	WORD name      an argument that follows a word
-//	[ ... ]        what may be left out; a block if there are several
-//	{ ... }        what belongs together
+//	WORD           a literal word
+//	WORD name      an argument that follows a literal word
+//	[ ... ]        optional; a block if there are several arguments
+//	{ ... }        a group
 //	a|b            one of several words
-//	[ a | b c ]    one of several, each of any length; likewise within braces
-//	...            right behind: may be repeated
+//	[ a | b c ]    one of several alternatives of any length; also within braces
+//	...            as a suffix: the argument may be repeated
 func parseSyntax(s string) []argument {
 	p := syntaxParser{words: strings.Fields(strings.NewReplacer("[", " [ ", "]", " ] ", "{", " { ", "}", " } ").Replace(s))}
 	return p.list()
@@ -38,7 +38,7 @@ func (p *syntaxParser) take() string {
 	return w
 }
 
-// list reads up to the end, to the bracket that closes it, or to an alternative.
+// list parses arguments up to the end, a closing bracket, or a "|".
 func (p *syntaxParser) list() []argument {
 	var list []argument
 	for len(p.words) > 0 && !strings.Contains("]}|", p.words[0]) {
@@ -66,7 +66,8 @@ func (p *syntaxParser) one() argument {
 	return plain(w)
 }
 
-// group reads up to the bracket that closes it. Alternatives are given a name.
+// group parses alternatives up to and including the closing bracket. If there are several, name is the
+// name of the oneof.
 func (p *syntaxParser) group(name string) argument {
 	a := argument{name: name, kind: "oneof"}
 	for closed := false; !closed; closed = p.take() != "|" {
@@ -82,7 +83,7 @@ func (p *syntaxParser) group(name string) argument {
 	return a
 }
 
-// together makes one argument of several, named after the word that it begins with.
+// together combines several arguments into a block, named after the literal word of the first.
 func together(list []argument) argument {
 	if len(list) == 1 {
 		return list[0]
@@ -102,7 +103,7 @@ func oneOf(w string) argument {
 	return a
 }
 
-// plain describes a word that stands for itself or for an argument.
+// plain parses a literal word or an argument.
 func plain(w string) argument {
 	w, repeated := strings.CutSuffix(w, "...")
 	name, kind, given := strings.Cut(w, ":")
@@ -121,7 +122,7 @@ func plain(w string) argument {
 
 func isWord(w string) bool { return w == strings.ToUpper(w) && w != strings.ToLower(w) }
 
-// String returns an argument in the form that HELP shows.
+// String formats an argument as in HELP.
 func (a argument) String() string {
 	var s string
 	switch a.kind {

@@ -7,12 +7,12 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// tracking is what CLIENT TRACKING has set up. This server keeps no table of who has
-// read what: right behind each read it tells the connection that the keys may have
-// changed, which is always true of limiter keys and keeps every client-side cache correct.
+// tracking is the state of CLIENT TRACKING. The server has no table of the keys that clients have
+// read. Instead, each read is followed by an invalidation of its keys, which is always correct, since
+// limiter keys change with time.
 type tracking struct {
 	on, bcast, optIn, optOut, noLoop bool
-	caching                          bool // CLIENT CACHING: the next command is the exception
+	caching                          bool // set by CLIENT CACHING for the next command
 	prefixes                         []string
 }
 
@@ -70,7 +70,7 @@ func parseTracking(args [][]byte) (t tracking, err error) {
 	return t, nil
 }
 
-// check refuses contradictions, and a change of mode without switching off in between.
+// check returns an error for contradictory options, and for a change of mode while tracking is on.
 func (t *tracking) check(old tracking) error {
 	switch {
 	case !t.on:
@@ -154,7 +154,7 @@ func (t *tracking) flagNames() []string {
 	return flags
 }
 
-// redirect returns where invalidations go: -1 nowhere, 0 to the connection itself.
+// redirect returns the destination of invalidations: -1 if tracking is off, 0 for the connection itself.
 func (t *tracking) redirect() int64 {
 	if t.on {
 		return 0
@@ -167,8 +167,8 @@ func cmdClientGetRedir(c *client, _ [][]byte) error {
 	return nil
 }
 
-// invalidate tells a tracking connection that the keys it has just read may have
-// changed. RESP2 has no way to do so.
+// invalidate appends an invalidation of keys that the client has just read, if its tracking mode
+// requires one. RESP2 does not support invalidations on the same connection.
 func (c *client) invalidate(keys [][]byte) {
 	if c.tx.running {
 		c.tx.read = append(c.tx.read, keys...)
