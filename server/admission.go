@@ -34,8 +34,8 @@ type admission struct {
 // source is an address and its newcomers, oldest first.
 type source struct {
 	addr      netip.Addr
-	newcomers list.List // of *client
-	index     int       // in the heap
+	newcomers list.List // list of *client
+	index     int       // index in the heap
 }
 
 // newcomer is the admission state of a client that is a newcomer.

@@ -84,7 +84,7 @@ func (l *authLimiter) makeRoom(now uint64) {
 	const looked = 64
 	var least netip.Addr
 	seen, found := 0, false
-	for from, tat := range l.tats { // in random order
+	for from, tat := range l.tats { // map iteration is in random order
 		switch {
 		case tat <= now:
 			delete(l.tats, from)

@@ -20,8 +20,8 @@ const maxChurn = 24 << 20
 // maxmemory-clients the clients that hold the most are evicted.
 type clientMemory struct {
 	opts       *options.Store
-	total      atomic.Int64  // bytes
-	evicted    atomic.Int64  // clients
+	total      atomic.Int64  // memory of all clients, in bytes
+	evicted    atomic.Int64  // number of evicted clients
 	leaving    atomic.Int64  // bytes of evicted clients that are not yet closed
 	wake       chan struct{} // holds a token when the limit is exceeded
 	long       chan struct{} // holds a token for each long reply in progress

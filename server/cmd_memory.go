@@ -58,7 +58,7 @@ func cmdMemoryStats(c *client, _ [][]byte) error {
 	perKey := int64(ratio(m.Bytes, m.Keys))
 	fields := []struct {
 		name  string
-		value any // an int64, or a float64
+		value any // int64 or float64
 	}{
 		{"peak.allocated", m.Peak},
 		{"total.allocated", m.Bytes},
@@ -116,8 +116,8 @@ func cmdMemoryDoctor(c *client, _ [][]byte) error {
 
 // Thresholds of MEMORY DOCTOR.
 const (
-	nearlyFull  = 0.9      // of maxmemory
-	shrunken    = 0.5      // of the peak
+	nearlyFull  = 0.9      // share of maxmemory
+	shrunken    = 0.5      // share of the peak
 	muchBesides = 64 << 20 // bytes of memory that keys do not use
 )
 

@@ -50,7 +50,7 @@ func connected(view *topology.View, status *topology.Status) []topology.Member {
 	})
 }
 
-// isDown reports whether a member is known not to respond to the leader. Only the leader knows that.
+// isDown reports whether a follower of this node does not respond. It returns false if this node does not lead.
 func isDown(status *topology.Status, id string) bool {
 	f := status.Follower(id)
 	return f != nil && !f.Answers

@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// A Sentinel monitors masters by name. This one knows a single master, named by the option
+// A Sentinel monitors masters by name. This one monitors a single master, named by the option
 // sentinel-master: the leader of the cluster.
 
 // sentinels returns the members that have announced an address for clients of Redis Sentinel.

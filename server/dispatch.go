@@ -172,7 +172,7 @@ func (c *client) runLocked(cmd *command, args [][]byte) error {
 	several := len(args) > 2 || cmd.keys.first == 0
 	switch {
 	case c.tx.running:
-		// EXEC holds the lock.
+		// EXEC already holds the lock.
 	case cmd.is(write) && several:
 		c.srv.exec.Lock()
 		defer c.srv.exec.Unlock()

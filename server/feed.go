@@ -196,7 +196,7 @@ func (c *client) writeFeed(f *feed) {
 			c.hangUp()
 			return
 		}
-		note(&c.lastRead, c.srv.ticks.Load()) // a client that reads is not idle
+		note(&c.lastRead, c.srv.ticks.Load()) // a client that reads its output is not idle
 	}
 }
 

@@ -172,7 +172,7 @@ func (s *Server) debug(kind, text string, args ...any) {
 	s.logLimited(slog.LevelDebug, kind, text, args)
 }
 
-// logLimited writes a line that a client can cause, at most linesPerSecond of its kind.
+// logLimited writes a log line that clients can trigger, at most linesPerSecond of its kind.
 func (s *Server) logLimited(level slog.Level, kind, text string, args []any) {
 	ctx := context.Background()
 	if !s.log.Enabled(ctx, level) {

@@ -20,7 +20,7 @@ type memoryUse struct {
 	rss           int64 // resident set size of the process; 0 if unknown
 }
 
-// goHeap is the memory of the Go runtime. Each field includes the one before.
+// goHeap is the memory of the Go runtime. Each field includes the previous one.
 type goHeap struct {
 	allocated int64 // objects, live or not yet collected
 	active    int64 // spans of these objects

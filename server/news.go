@@ -21,7 +21,7 @@ type news struct {
 // master is the address of the leader for clients.
 type master struct {
 	id, host string
-	port     int // for all clients
+	port     int // port for Redis clients
 	named    int // port that a Sentinel reports
 }
 

@@ -120,7 +120,7 @@ func (c *client) answerAll(b *batch, took time.Duration) {
 		return
 	}
 	c.usage.set(&c.usage.replies, int64(c.out.Size()+len(last.reply)))
-	_ = c.runLong(last.cmd, func() error { // fails only if the connection has been closed
+	_ = c.runLong(last.cmd, func() error { // returns an error only if the connection has been closed
 		c.answerEach(b, took)
 		return nil
 	})

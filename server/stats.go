@@ -16,7 +16,7 @@ type stats struct {
 	displaced      atomic.Int64 // newcomers closed to make room for others
 	netIn, netOut  atomic.Int64 // bytes
 	reads, writes  atomic.Int64 // system calls
-	limited        atomic.Int64 // decisions that refused
+	limited        atomic.Int64 // refused limiter commands
 	protocolErrors atomic.Int64
 	timeouts       atomic.Int64 // connections closed by the reaper
 	panics         atomic.Int64
@@ -49,7 +49,7 @@ func (s *stats) init(commands int) {
 
 func (s *stats) of(cmd *command) *commandStats { return &s.commands[cmd.id] }
 
-// add counts n runs that took the given time together.
+// add adds n runs with the total duration took.
 func (cs *commandStats) add(n int, took time.Duration) {
 	cs.calls.Add(int64(n))
 	cs.nanos.Add(int64(took))

@@ -17,7 +17,7 @@ type argument struct {
 // parseSyntax parses the notation of arguments in the command table:
 //
 //	name           an argument of kind string, or of kind "key" or "pattern" if that is its name
-//	name:kind      an argument of another kind
+//	name:kind      an argument of the given kind
 //	WORD           a literal word
 //	WORD name      an argument that follows a literal word
 //	[ ... ]        optional; a block if there are several arguments
