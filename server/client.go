@@ -82,7 +82,7 @@ type profile struct {
 	multi                      int // queued commands; -1 outside a transaction
 	channels, patterns         int
 	monitor, tracking, noEvict bool
-	saving                     bool // SAVE is in progress
+	saving                     bool // SAVE, or the save of SHUTDOWN, is in progress
 }
 
 func newClient(s *Server, conn net.Conn, f *face) *client {

@@ -13,7 +13,7 @@
 // # Guarantees
 //
 //   - Replies are sent in the order of the commands.
-//   - A command runs at most once.
+//   - A command that may change state runs at most once.
 //   - No command of another client touches keys between the commands of a transaction.
 //   - The memory that a client can make the server hold is bounded by the configuration.
 //   - A panic in a command handler closes only the connection of that command.
