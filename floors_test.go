@@ -24,6 +24,7 @@ var floors = map[string]int{
 	"topology": 0, // membership of a cluster; used by the node and the server
 	"mutant":   0, // switches of deliberate bugs, for tests
 
+	"internal/lograte":    0, // limits repeated log lines
 	"internal/goroutines": 0, // leaked goroutines, for tests
 	"internal/freeport":   0, // ports for servers started by tests
 	"internal/race":       0, // scales tests down under the race detector

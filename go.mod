@@ -14,6 +14,7 @@ require (
 	github.com/tidwall/redcon v1.6.2
 	go.etcd.io/bbolt v1.5.0
 	golang.org/x/term v0.28.0
+	golang.org/x/time v0.15.0
 	gonum.org/v1/plot v0.16.0
 )
 
