@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -135,36 +134,8 @@ func sortByID(list []*client) {
 	slices.SortFunc(list, func(a, b *client) int { return cmp.Compare(a.id, b.id) })
 }
 
-// logLimiter prevents clients from flooding the log: it admits linesPerSecond lines of each kind.
-type logLimiter struct {
-	mu     sync.Mutex
-	second int64
-	lines  map[string]int
-	missed map[string]int
-}
-
+// linesPerSecond bounds the log lines of one kind that clients can cause.
 const linesPerSecond = 10
-
-// allow reports whether a line of the given kind may be written in the given second, and the number
-// of lines that were suppressed since the last one that was written.
-func (l *logLimiter) allow(kind string, second int64) (missed int, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.second != second || l.lines == nil {
-		l.second, l.lines = second, map[string]int{}
-	}
-	if l.missed == nil {
-		l.missed = map[string]int{}
-	}
-	if l.lines[kind] >= linesPerSecond {
-		l.missed[kind]++
-		return 0, false
-	}
-	l.lines[kind]++
-	missed = l.missed[kind]
-	delete(l.missed, kind)
-	return missed, true
-}
 
 func (s *Server) warn(kind, text string, args ...any) { s.logLimited(slog.LevelWarn, kind, text, args) }
 func (s *Server) info(kind, text string, args ...any) { s.logLimited(slog.LevelInfo, kind, text, args) }
@@ -178,7 +149,7 @@ func (s *Server) logLimited(level slog.Level, kind, text string, args []any) {
 	if !s.log.Enabled(ctx, level) {
 		return
 	}
-	missed, ok := s.logged.allow(kind, int64(s.uptime()/time.Second))
+	missed, ok := s.logged.Allow(kind, time.Now())
 	if !ok {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/lograte"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
 	"github.com/throttledhq/throttled/server/forward"
@@ -61,7 +62,7 @@ type Server struct {
 	forward  *forward.Forwarder
 	news     news
 	turns    turns
-	logged   logLimiter
+	logged   *lograte.Limiter
 	auth     authLimiter
 
 	clientMemory clientMemory
@@ -112,6 +113,7 @@ func New(c Config) *Server {
 		started:        time.Now(),
 		ended:          make(chan struct{}),
 		turns:          newTurns(c.Turns),
+		logged:         lograte.New(linesPerSecond, time.Second),
 		clients:        map[int64]*client{},
 		listeners:      map[net.Listener]struct{}{},
 	}

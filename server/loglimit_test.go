@@ -1,0 +1,47 @@
+package server
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/throttledhq/throttled/internal/lograte"
+)
+
+// TestLogLimited writes more lines of one kind than a second allows.
+func TestLogLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := &Server{log: slog.New(slog.NewTextHandler(&log, nil)), logged: lograte.New(linesPerSecond, time.Second)}
+		for range linesPerSecond + 3 {
+			s.debug("kind", "off") // counts nothing
+			s.warn("kind", "text", "client", 7)
+			s.info("other kind", "other")
+		}
+		if n := strings.Count(log.String(), "msg=text client=7\n"); n != linesPerSecond {
+			t.Errorf("%d lines; want %d", n, linesPerSecond)
+		}
+		log.Reset()
+		<-time.After(time.Second)
+		s.warn("kind", "text")
+		s.warn("kind", "text")
+		if got := log.String(); strings.Count(got, "msg=text") != 2 || strings.Count(got, `"lines left out"=3`) != 1 || strings.Contains(got, "off") {
+			t.Errorf("written: %s", got)
+		}
+	})
+}
+
+// A line that is left out allocates nothing but its arguments.
+func TestLogLimited_Allocations(t *testing.T) {
+	s := &Server{log: slog.New(slog.NewTextHandler(io.Discard, nil)), logged: lograte.New(linesPerSecond, time.Hour)}
+	for range linesPerSecond {
+		s.logLimited(slog.LevelWarn, "kind", "text", nil)
+	}
+	if got := testing.AllocsPerRun(100, func() { s.logLimited(slog.LevelWarn, "kind", "text", nil) }); got > 0 {
+		t.Errorf("%v allocations", got)
+	}
+}
