@@ -7,63 +7,31 @@ import (
 	"io"
 	"log"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/throttledhq/throttled/internal/lograte"
 )
 
-const (
-	linesPerSecond = 2
-	maxTexts       = 1000 // number of texts that are counted; the library has about two hundred
-)
+// linesPerSecond is the maximum number of lines per second with the same text.
+const linesPerSecond = 2
 
 // Logger returns a logger for raft that writes to log. Levels trace and debug become debug, which most
 // configurations discard. Errors become warnings: in the library, an error usually means that another
 // node is unreachable or that this one is shutting down. Errors that make a node unusable are reported by
 // Config.Fatal. At most 2 lines per second with the same text are written. The number of dropped lines is
 // logged separately, before the next line in a later second.
-func Logger(log *slog.Logger) hclog.Logger { return &logger{log: log, limit: &lineLimit{}} }
+func Logger(log *slog.Logger) hclog.Logger {
+	return &logger{log: log, limit: lograte.New(linesPerSecond, time.Second)}
+}
 
 // logger implements hclog.Logger.
 type logger struct {
 	log   *slog.Logger
-	limit *lineLimit
+	limit *lograte.Limiter
 	name  string
 	args  []any // arguments of With
-}
-
-// lineLimit counts the lines of the current second.
-type lineLimit struct {
-	mu    sync.Mutex
-	until time.Time
-	lines map[string]int // by text
-}
-
-// leftOut is the number of dropped lines with a text.
-type leftOut struct {
-	text  string
-	lines int
-}
-
-// admit reports whether to write a line. After the end of a second it also returns the lines that were
-// dropped in it.
-func (l *lineLimit) admit(text string, now time.Time) (ok bool, missing []leftOut) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !now.Before(l.until) {
-		for text, n := range l.lines {
-			if n > linesPerSecond {
-				missing = append(missing, leftOut{text, n - linesPerSecond})
-			}
-		}
-		l.lines, l.until = map[string]int{}, now.Add(time.Second)
-	}
-	if _, known := l.lines[text]; !known && len(l.lines) >= maxTexts {
-		text = "other lines"
-	}
-	l.lines[text]++
-	return l.lines[text] <= linesPerSecond, missing
 }
 
 func slogLevel(level hclog.Level) slog.Level {
@@ -82,11 +50,11 @@ func (l *logger) Log(level hclog.Level, text string, args ...any) {
 	if !l.enabled(level) {
 		return
 	}
-	ok, missing := l.limit.admit(text, time.Now())
-	for _, m := range missing {
-		l.log.Warn("raft: lines were left out", "text", m.text, "lines", m.lines)
+	now := time.Now()
+	for _, m := range l.limit.TakeMissed(now) {
+		l.log.Warn("raft: lines were left out", "text", m.Text, "lines", m.Lines)
 	}
-	if ok {
+	if _, ok := l.limit.Allow(text, now); ok {
 		l.log.Log(context.Background(), slogLevel(level), "raft: "+l.name+text, formatted(l.args, args)...)
 	}
 }

@@ -112,18 +112,3 @@ func TestLogger_Limit(t *testing.T) {
 		}
 	})
 }
-
-// TestLogger_ManyTexts checks that the number of counted texts is bounded.
-func TestLogger_ManyTexts(t *testing.T) {
-	var limit lineLimit
-	now := time.Now()
-	passed := 0
-	for i := range 3 * maxTexts {
-		if ok, _ := limit.admit(fmt.Sprint(i), now); ok {
-			passed++
-		}
-	}
-	if len(limit.lines) > maxTexts+1 || passed != maxTexts+linesPerSecond {
-		t.Errorf("%d texts are counted, and %d lines passed on", len(limit.lines), passed)
-	}
-}
