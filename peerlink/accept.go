@@ -34,7 +34,7 @@ func (l *Link) accept() {
 		if l.ctx.Err() != nil {
 			return
 		}
-		l.notices.warn("accept", time.Minute, "cannot accept connections of nodes", "error", err, "retry in", backoff)
+		l.notices.warn("accept", "cannot accept connections of nodes", "error", err, "retry in", backoff)
 		if !l.pause(backoff) {
 			return
 		}
@@ -71,7 +71,7 @@ func (l *Link) admit(raw net.Conn) {
 	l.pending = append(l.pending, p)
 	l.mu.Unlock()
 	if out != nil {
-		l.notices.warn("crowded", time.Minute, "too many connections that do not finish their handshake: dropped the oldest", "from", out.host)
+		l.notices.warn("crowded", "too many connections that do not finish their handshake: dropped the oldest", "from", out.host)
 		_ = out.Close() // not a stream yet: there is no reply to send
 	}
 	l.tasks.Go(func() { l.greet(p) })
@@ -118,7 +118,7 @@ func (l *Link) greet(p *pending) {
 		}
 		_ = p.Close() // the first error is the one to log
 		if pended && l.ctx.Err() == nil {
-			l.notices.warn(kindOf(err), time.Minute, "refused a connection", "from", p.RemoteAddr(), "error", err)
+			l.notices.warn(kindOf(err), "refused a connection", "from", p.RemoteAddr(), "error", err)
 		}
 		return
 	}

@@ -69,7 +69,7 @@ func newLink(cfg Config) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{cfg: cfg, revoked: &revocations{file: cfg.RevokedFile}, open: map[*conn]struct{}{}, perPeer: map[use]int{}, streams: map[Purpose]*Streams{}}
-	l.notices = &notices{log: cfg.Log, now: cfg.Now, kinds: map[string]*notice{}}
+	l.notices = newNotices(cfg.Log, cfg.Now)
 	if !cfg.Insecure {
 		l.papers = &papers{cfg: &l.cfg}
 		if err := l.papers.read(); err != nil {
@@ -134,7 +134,7 @@ func (l *Link) Recheck() {
 	l.mu.Unlock()
 	for _, c := range open {
 		if err := l.barred(c); err != nil {
-			l.notices.warn("closed", time.Minute, "closed a stream of a node", "node", c.peer, "purpose", c.purpose, "reason", err)
+			l.notices.warn("closed", "closed a stream of a node", "node", c.peer, "purpose", c.purpose, "reason", err)
 			c.abort()
 		}
 	}
@@ -177,10 +177,10 @@ func (l *Link) identity() *identity {
 	}
 	id, err := l.papers.get()
 	if err != nil {
-		l.notices.warn("reload", time.Minute, "certificate files have changed and cannot be used", "error", err)
+		l.notices.warn("reload", "certificate files have changed and cannot be used", "error", err)
 	}
 	if left := id.expires().Sub(l.cfg.Now()); left < expiresSoon {
-		l.notices.warn("expires", 24*time.Hour, "the certificate of this node expires soon", "at", id.expires())
+		l.notices.warnDaily("expires", "the certificate of this node expires soon", "at", id.expires())
 	}
 	return id
 }

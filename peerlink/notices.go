@@ -2,51 +2,36 @@ package peerlink
 
 import (
 	"log/slog"
-	"sync"
 	"time"
+
+	"github.com/throttledhq/throttled/internal/lograte"
 )
 
-// notices writes log lines that unauthenticated peers can cause, at a limited rate.
+// notices writes log lines that unauthenticated peers can cause, at a limited rate: one of each kind in a period. A line
+// includes the number of lines dropped before it.
 type notices struct {
-	log *slog.Logger
-	now func() time.Time
-
-	mu    sync.Mutex
-	kinds map[string]*notice // the set of keys is fixed
+	log           *slog.Logger
+	now           func() time.Time
+	minute, daily *lograte.Limiter
 }
 
-type notice struct {
-	last time.Time // time of the last line of this kind
-	left int       // lines suppressed since then
+func newNotices(log *slog.Logger, now func() time.Time) *notices {
+	return &notices{log: log, now: now, minute: lograte.New(1, time.Minute), daily: lograte.New(1, 24*time.Hour)}
 }
 
-// warn writes a line unless one of its kind was written less than a period ago. A line
-// includes the number of lines suppressed before it.
-func (n *notices) warn(kind string, period time.Duration, text string, args ...any) {
-	left, ok := n.take(kind, period)
+// warn writes a line unless one of its kind was written less than a minute ago.
+func (n *notices) warn(kind, text string, args ...any) { n.write(n.minute, kind, text, args) }
+
+// warnDaily writes a line unless one of its kind was written less than a day ago.
+func (n *notices) warnDaily(kind, text string, args ...any) { n.write(n.daily, kind, text, args) }
+
+func (n *notices) write(limit *lograte.Limiter, kind, text string, args []any) {
+	missed, ok := limit.Allow(kind, n.now())
 	if !ok {
 		return
 	}
-	if left > 0 {
-		args = append(args, "lines left out", left)
+	if missed > 0 {
+		args = append(args, "lines left out", missed)
 	}
 	n.log.Warn(text, args...)
-}
-
-func (n *notices) take(kind string, period time.Duration) (left int, ok bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	now := n.now()
-	k := n.kinds[kind]
-	if k == nil {
-		n.kinds[kind] = &notice{last: now}
-		return 0, true
-	}
-	if now.Sub(k.last) < period {
-		k.left++
-		return 0, false
-	}
-	left = k.left
-	*k = notice{last: now}
-	return left, true
 }

@@ -10,7 +10,7 @@ func TestNotices(t *testing.T) {
 	var log lines
 	c := newClock()
 	before := 0
-	n := &notices{log: log.logger(), now: c.now, kinds: map[string]*notice{}}
+	n := newNotices(log.logger(), c.now)
 	for _, step := range []struct {
 		wait  time.Duration
 		kind  string
@@ -27,7 +27,7 @@ func TestNotices(t *testing.T) {
 		{time.Minute, "a", 5, `"lines left out"=1`},
 	} {
 		c.advance(step.wait)
-		n.warn(step.kind, time.Minute, "text", "kind", step.kind)
+		n.warn(step.kind, "text", "kind", step.kind)
 		got := log.with("text")
 		if len(got) != step.lines {
 			t.Fatalf("%+v: %d lines", step, len(got))

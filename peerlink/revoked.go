@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
-	"time"
 )
 
 // revocations is the list of revoked certificates. The zero value is an empty list.
@@ -102,7 +101,7 @@ func (l *Link) watchRevoked() {
 	for l.pause(lookEvery) {
 		changed, err := l.revoked.read()
 		if err != nil {
-			l.notices.warn("revoked", time.Minute, "revoked certificates stay as they were: correct the file that lists them", "error", err)
+			l.notices.warn("revoked", "revoked certificates stay as they were: correct the file that lists them", "error", err)
 		}
 		if changed {
 			l.cfg.Log.Info("read the revoked certificates", "file", l.cfg.RevokedFile, "serial numbers", len(*l.revoked.serials.Load()))
