@@ -264,11 +264,11 @@ func (c *client) runAll() bool {
 	if broken != nil {
 		c.protocolError(broken)
 	}
+	if c.newcomer != nil {
+		c.noteKnown() // before the first reply: from then on the client may rely on its place
+	}
 	goesOn := !c.cut && c.flush() && !c.quit
 	c.noteHalf(completed)
-	if c.newcomer != nil {
-		c.noteKnown()
-	}
 	return goesOn
 }
 
