@@ -24,7 +24,7 @@ func TestKeepAliveFollowsOption(t *testing.T) {
 			if enabled == 0 {
 				return
 			}
-			idle, err := syscall.GetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE)
+			idle, err := syscall.GetsockoptInt(fd, syscall.IPPROTO_TCP, tcpKeepIdle)
 			if err != nil || idle != seconds {
 				t.Errorf("TCP_KEEPIDLE is %d, %v; want %d", idle, err, seconds)
 			}

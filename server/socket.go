@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"syscall"
 	"time"
-	"unsafe"
 )
 
 // socket reads and writes one connection.
@@ -16,6 +15,10 @@ import (
 // before it waits, which nearly always fails, and notifies the scheduler of calls that never block.
 // A socket therefore uses the descriptor directly: it waits once, reads once, writes once.
 // Connections without a descriptor are read and written through net.Conn.
+//
+// Waiting uses syscall.RawConn on every system. The calls themselves are in socket_linux.go, and in
+// socket_portable.go for other systems. The build tag "portable" selects the latter on Linux as well,
+// for tests.
 //
 // The goroutine that serves the connection owns the socket. Other goroutines may only call hangUp,
 // stopReading, ended and descriptor, which never block. They must not call Close, which waits for
@@ -82,7 +85,7 @@ func (s *socket) Read(p []byte) (int, error) {
 		return s.Conn.Read(p)
 	}
 	for {
-		n, _, errno := syscall.RawSyscall(syscall.SYS_READ, s.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+		n, errno := readDescriptor(s.fd, p)
 		switch {
 		case errno == syscall.EINTR:
 			continue
@@ -93,8 +96,8 @@ func (s *socket) Read(p []byte) (int, error) {
 		case n == 0 && len(p) > 0:
 			return 0, io.EOF
 		}
-		s.drained = int(n) < len(p)
-		return int(n), nil
+		s.drained = shortReadDrains && n < len(p)
+		return n, nil
 	}
 }
 
@@ -107,11 +110,11 @@ func (s *socket) tryWrite(p []byte) int {
 	if s.raw == nil {
 		return 0
 	}
-	n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, s.fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
+	n, errno := writeDescriptor(s.fd, p)
 	if errno != 0 {
 		return 0
 	}
-	return int(n)
+	return n
 }
 
 // longAgo is a deadline that has passed.

@@ -1,0 +1,103 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"syscall"
+	"testing"
+)
+
+// socketPair returns two connected descriptors that do not block.
+func socketPair(t *testing.T) (near, far uintptr) {
+	t.Helper()
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range pair {
+		t.Cleanup(func() { _ = syscall.Close(fd) })
+		if err := syscall.SetNonblock(fd, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return uintptr(pair[0]), uintptr(pair[1])
+}
+
+func TestDescriptor(t *testing.T) {
+	near, far := socketPair(t)
+	buf := make([]byte, 16)
+	if _, errno := readDescriptor(far, buf); errno != syscall.EAGAIN {
+		t.Errorf("nothing to read: %v", errno)
+	}
+	if n, errno := writeDescriptor(near, []byte("hello")); n != 5 || errno != 0 {
+		t.Errorf("written %d, %v", n, errno)
+	}
+	for _, step := range []struct {
+		room int
+		want string
+	}{{2, "he"}, {16, "llo"}} {
+		if n, errno := readDescriptor(far, buf[:step.room]); string(buf[:max(n, 0)]) != step.want || errno != 0 {
+			t.Errorf("read %q, %v; want %q", buf[:max(n, 0)], errno, step.want)
+		}
+	}
+	if _, errno := readDescriptor(1<<20, buf); errno != syscall.EBADF {
+		t.Errorf("no such descriptor: %v", errno)
+	}
+	if _, errno := writeDescriptor(1<<20, buf); errno != syscall.EBADF {
+		t.Errorf("no such descriptor: %v", errno)
+	}
+}
+
+// The system takes only part of what does not fit, and then nothing.
+func TestDescriptor_Full(t *testing.T) {
+	near, far := socketPair(t)
+	big := bytes.Repeat([]byte("x"), 8<<20)
+	written := 0
+	for {
+		n, errno := writeDescriptor(near, big)
+		if errno != 0 {
+			if errno != syscall.EAGAIN {
+				t.Fatal(errno)
+			}
+			break
+		}
+		written += n
+	}
+	if written == 0 || written >= len(big) {
+		t.Fatalf("%d bytes fit into the buffers of the system", written)
+	}
+	read := 0
+	for {
+		n, errno := readDescriptor(far, big)
+		if errno != 0 {
+			break
+		}
+		read += n
+	}
+	if read != written {
+		t.Errorf("%d bytes arrive of %d", read, written)
+	}
+}
+
+// A short read marks the socket as drained only where the system guarantees so. Elsewhere the next
+// Read finds nothing.
+func TestSocket_Drained(t *testing.T) {
+	near, far := socketPair(t)
+	s := &socket{raw: noRaw{}, fd: far}
+	if n := (&socket{raw: noRaw{}, fd: near}).tryWrite([]byte("hello")); n != 5 {
+		t.Fatalf("written %d", n)
+	}
+	if n, err := s.Read(make([]byte, 16)); n != 5 || err != nil || s.drained != shortReadDrains {
+		t.Errorf("read %d, %v; drained: %t", n, err, s.drained)
+	}
+	if _, err := s.Read(make([]byte, 16)); !errors.Is(err, errNothing) {
+		t.Errorf("nothing to read: %v", err)
+	}
+	_ = syscall.Shutdown(int(near), syscall.SHUT_WR)
+	if n, err := s.Read(make([]byte, 16)); n != 0 || err == nil || errors.Is(err, errNothing) {
+		t.Errorf("at the end: %d, %v", n, err)
+	}
+}
+
+// noRaw stands for a descriptor that the test holds.
+type noRaw struct{ syscall.RawConn }
