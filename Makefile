@@ -21,7 +21,7 @@ TIMEOUT := 20m
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip
 
 .DEFAULT_GOAL := help
-.PHONY: help build run cluster test test-raced test-raceless test-clients test-shape client-tests-java handover-bars lint shape fmt fuzz oracle plots bench chaos chaos-bars tools clean
+.PHONY: help build run cluster test test-raced test-raceless test-clients test-shape test-portable client-tests-java handover-bars lint shape fmt fuzz oracle plots bench chaos chaos-bars tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ test-raced:
 test-raceless:
 	$(GO) test -vet=off -timeout $(TIMEOUT) -p 1 $(RACED_LESS) $(RACELESS)
 
+test-portable: ## test the server with the socket calls of systems other than Linux
+	$(GO) test -vet=off -timeout $(TIMEOUT) -tags portable ./server
+
 test-clients:
 	cd scripts/client-tests && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TIMEOUT) -count=1 ./...
 
@@ -61,9 +64,12 @@ client-tests-java: tools ## test with Redisson, a client for Java; installs Mave
 handover-bars: tools ## count failed calls of go-redis and redis-py in 100 hand-overs at 2,000 requests a second: 0; on a machine that does nothing else
 	cd scripts/client-tests && THROTTLED_STRICT_HANDOVER=1 $(GO) test -timeout $(TIMEOUT) -count=1 -v -run '^TestHandOver' .
 
-lint: $(LINT) ## check style and common mistakes
+lint: $(LINT) ## check style and common mistakes, and that everything builds for macOS
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(LINT) run ./...
+	$(LINT) run --build-tags portable ./server
+	GOOS=darwin $(GO) build ./...
+	GOOS=darwin $(GO) vet ./server
 	cd scripts/client-tests && ../../$(LINT) run ./...
 	cd tests/shape && ../../$(LINT) run ./...
 
