@@ -26,7 +26,23 @@ func (c *fakeClock) tell() uint64 { return c.now.Load() }
 
 func (c *fakeClock) advance(d time.Duration) { c.now.Add(uint64(d)) }
 
-// ask decides one request.
+// mustDelete deletes a key of a table that decides.
+func mustDelete(t *Table, key []byte) bool {
+	found, err := t.Delete(key)
+	if err != nil {
+		panic(err)
+	}
+	return found
+}
+
+// mustClear clears a table that decides.
+func mustClear(t *Table) {
+	if err := t.Clear(); err != nil {
+		panic(err)
+	}
+}
+
+// ask has one request decided.
 func ask(t *Table, key string, l limiter.Limit, quantity int64) limiter.Decision {
 	reqs := [1]limiter.Request{{Kind: limiter.Throttle, Key: []byte(key), Limit: l, Quantity: quantity}}
 	var out [1]limiter.Decision

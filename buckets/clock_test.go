@@ -63,7 +63,7 @@ func TestEarlierTimeAfterLaterTime(t *testing.T) {
 	l := limiter.Limit{Max: 10, Interval: time.Second}
 	drops := map[string]func(*Table){
 		"decide": func(table *Table) { ask(table, "k", l, 0) },
-		"delete": func(table *Table) { table.Delete([]byte("k")) },
+		"delete": func(table *Table) { mustDelete(table, []byte("k")) },
 		"sweep":  func(table *Table) { (&sweeper{table: table}).step() },
 		"none":   func(table *Table) { table.Lookup([]byte("k")) },
 	}

@@ -47,9 +47,9 @@ func TestCollect(t *testing.T) {
 		{func() { ticket(table, 1, "a", "b", "a"); ticket(table, 1, "a") }, "a b "},
 		{func() { ticket(table, 1001, "a", "b") }, ""},
 		{func() { ticket(table, -1, "b"); ticket(table, 1, "a") }, "-b a "},
-		{func() { table.Delete([]byte("a")); table.Delete([]byte("a")) }, "-a "},
-		{func() { ticket(table, 1, "c", "d"); table.Delete([]byte("c")) }, "-c d "},
-		{func() { table.Delete([]byte("d")); ticket(table, 1, "d") }, "d "},
+		{func() { mustDelete(table, []byte("a")); mustDelete(table, []byte("a")) }, "-a "},
+		{func() { ticket(table, 1, "c", "d"); mustDelete(table, []byte("c")) }, "-c d "},
+		{func() { mustDelete(table, []byte("d")); ticket(table, 1, "d") }, "d "},
 		{func() {
 			for range 1000 {
 				ticket(table, 1, "flip")
@@ -58,10 +58,10 @@ func TestCollect(t *testing.T) {
 		}, "-flip "},
 		{func() {
 			ticket(table, 1, "e", "d")
-			table.Clear()
+			mustClear(table)
 			ticket(table, 1, "f", "d")
 		}, "clear-e d f "},
-		{func() { table.Clear() }, "clear"},
+		{func() { mustClear(table) }, "clear"},
 		{func() {}, ""},
 	} {
 		step.do()
@@ -135,7 +135,7 @@ func TestCollectTail(t *testing.T) {
 
 	// A generation that starts with a large state and ends with a small one.
 	add(1)
-	table.Delete([]byte("log"))
+	mustDelete(table, []byte("log"))
 	replay("deleted", 10, false)
 	add(2000)
 	replay("again", 10_000, false)

@@ -25,14 +25,14 @@ func TestCommittedRecords(t *testing.T) {
 		case 0:
 			ask(table, fmt.Sprint(i), slow, 1)
 		case 1:
-			table.Delete(fmt.Append(nil, i))
+			mustDelete(table, fmt.Append(nil, i))
 		}
 		ask(table, fmt.Sprint("new ", i), slow, 1)
 	}
 	table.Commit(first, start)
 	sameContent(t, "with an open generation", committedContent(t, table), want)
 	table.Collect(nil)
-	table.Clear()
+	mustClear(table)
 	ask(table, "1", slow, 1)
 	sameContent(t, "after Clear", committedContent(t, table), want)
 	table.Follow()
@@ -74,7 +74,7 @@ func TestCommittedRecordsWithoutJournal(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, Shards: 2})
 	ask(table, "a", slow, 1)
 	ask(table, "b", slow, 1)
-	table.Delete([]byte("a"))
+	mustDelete(table, []byte("a"))
 	n := 0
 	for rec := range table.CommittedRecords() {
 		if n++; string(rec.Key) != "b" {

@@ -124,7 +124,7 @@ func TestManyKeysInACrowd(t *testing.T) {
 		func(r *rand.Rand) { clock.advance(time.Microsecond) },
 		// Short-lived keys make arenas and indexes grow, fill and shrink.
 		func(r *rand.Rand) { ask(table, fmt.Sprint(r.Uint32()), limiter.Limit{Max: 1, Interval: 1000}, 1) },
-		func(r *rand.Rand) { table.Delete(fmt.Appendf(nil, "other%d", r.IntN(100))) },
+		func(r *rand.Rand) { mustDelete(table, fmt.Appendf(nil, "other%d", r.IntN(100))) },
 		func(r *rand.Rand) { ask(table, fmt.Sprint("other", r.IntN(100)), l, 1) },
 		func(r *rand.Rand) { sweepAll(table) },
 		func(r *rand.Rand) {

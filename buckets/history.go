@@ -175,21 +175,41 @@ func (t *Table) Commit(generation, now uint64) bool {
 	return true
 }
 
-// Clear deletes all keys and releases their memory. On a leader, Clear can be rolled back, and the
-// memory is retained until it is committed. On a follower, Clear is permanent and the table can be
-// filled again.
-func (t *Table) Clear() {
+// Clear deletes all keys and releases their memory. On a table with a journal it can be rolled back, and the memory
+// is released when it is committed. On a table that follows it returns limiter.ErrNotLeading.
+func (t *Table) Clear() error {
+	if t.journals == nil {
+		t.clear()
+		return nil
+	}
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	if t.leader == 0 {
+		return limiter.ErrNotLeading
+	}
+	t.clearJournaled()
+	return nil
+}
+
+// Reset empties a table that is to be filled again, for good. It panics if the table has a journal and decides.
+func (t *Table) Reset() {
 	if t.journals == nil {
 		t.clear()
 		return
 	}
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	t.clearJournaled()
+	if t.leader != 0 {
+		panic("buckets: Reset on a table that decides")
+	}
+	t.groups.Lock()
+	defer t.groups.Unlock()
+	t.settled.Store(0) // what comes may be older than what was
+	t.clear()
 }
 
-// ClearIn clears the table if it leads in the given term. Otherwise it returns false without
-// effect. Unlike Clear, it cannot empty a table that has just become a follower.
+// ClearIn is Clear if the table decides in a term, and otherwise does nothing and reports
+// false.
 func (t *Table) ClearIn(term uint64) bool {
 	if t.journals == nil {
 		return false
@@ -206,16 +226,11 @@ func (t *Table) ClearIn(term uint64) bool {
 func (t *Table) clearJournaled() {
 	t.groups.Lock()
 	defer t.groups.Unlock()
-	if t.leader == 0 {
-		t.settled.Store(0) // the next changes may have earlier log times
-	}
 	t.clear()
-	if t.leader != 0 {
-		t.cleared = true
-		t.flip.Lock()
-		t.image = t.open.Load()
-		t.flip.Unlock()
-	}
+	t.cleared = true
+	t.flip.Lock()
+	t.image = t.open.Load()
+	t.flip.Unlock()
 }
 
 func (t *Table) clear() {

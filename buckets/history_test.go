@@ -70,8 +70,11 @@ func TestFollowing(t *testing.T) {
 			}
 		}
 	}
-	if table.Delete(key) {
-		t.Error("a key was deleted")
+	if found, err := table.Delete(key); found || err != limiter.ErrNotLeading {
+		t.Errorf("Delete: %t, %v", found, err)
+	}
+	if err := table.Clear(); err != limiter.ErrNotLeading {
+		t.Errorf("Clear: %v", err)
 	}
 	if _, found := table.Lookup(key); !found {
 		t.Error("the key is not found")
@@ -86,8 +89,8 @@ func TestFollowing(t *testing.T) {
 		t.Error("Await returns an error")
 	}
 	table.Follow()
-	sameContent(t, "a follower", contentOf(table), before)
-	table.Clear()
+	sameContent(t, "a table that follows", contentOf(table), before)
+	table.Reset()
 	if n := table.Usage().Keys; n != 0 {
 		t.Errorf("%d keys after Clear", n)
 	}
@@ -117,6 +120,7 @@ func TestLeadPanics(t *testing.T) {
 		"twice":             func() { lead.Lead(2) },
 		"in term 0":         func() { New(Config{Journal: true, Shards: 1}).Lead(0) },
 		"without a journal": func() { New(Config{Shards: 1}).Lead(1) },
+		"before a Reset":    func() { lead.Reset() },
 	} {
 		func() {
 			defer func() {
@@ -173,13 +177,13 @@ func TestTicket(t *testing.T) {
 	table.Commit(2, start)
 	want("Seen after all is committed", table.Seen(), 0)
 	want("a refusal when all is committed", ticket(table, refused, a, b), 0)
-	if table.Delete([]byte(a)); !table.Pending() {
+	if mustDelete(table, []byte(a)); !table.Pending() {
 		t.Error("a key that was deleted is not pending")
 	}
 	want("a peek at a deleted key", ticket(table, 0, a), 3)
 	table.Collect(nil)
-	table.Clear()
-	want("a peek at a cleared key", ticket(table, 0, c), 4)
+	mustClear(table)
+	want("a peek at what was cleared", ticket(table, 0, c), 4)
 }
 
 // A group has a Ticket like a batch.
@@ -294,8 +298,9 @@ func TestBatchOfAnotherTerm(t *testing.T) {
 				t.Errorf("%+v", d)
 			}
 		}
-		if turns = 0; table.Delete([]byte("a")) {
-			t.Error("a key was deleted")
+		turns = 0
+		if found, err := table.Delete([]byte("a")); found || err != limiter.ErrNotLeading {
+			t.Errorf("Delete: %t, %v", found, err)
 		}
 		for i := range table.shards {
 			if now := table.shards[i].now; now != 0 {
@@ -346,7 +351,7 @@ func TestExpiredIsKeptUntilSettled(t *testing.T) {
 	clock.advance(15 * time.Second)
 	ask(table, "touched", once, 0)
 	ask(table, "charged", once, 1)
-	table.Delete([]byte("deleted"))
+	mustDelete(table, []byte("deleted"))
 	table.Decide([]limiter.Request{charge(limiter.TokenBucket, "replaced", bucketOf(5, 1), 1)}, make([]limiter.Decision, 1))
 	sweepAll(table)
 	if n := table.Usage().Keys; n != 4 {
@@ -398,12 +403,12 @@ func TestClearTakenBack(t *testing.T) {
 	before, bytes := contentOf(table), table.Usage().Bytes
 	g, _ := table.Collect(nil)
 	ask(table, "2", slow, 1)
-	table.Clear()
+	mustClear(table)
 	if u := table.Usage(); u.Keys != 0 || u.Bytes != 0 {
 		t.Errorf("%+v", u)
 	}
 	ask(table, "3", slow, 1)
-	table.Clear()
+	mustClear(table)
 	ask(table, "3", slow, 5)
 	ask(table, "new", slow, 5)
 	checkJournal(t, table)
@@ -419,7 +424,7 @@ func TestClearTakenBack(t *testing.T) {
 	}
 
 	table.Lead(2)
-	table.Clear()
+	mustClear(table)
 	ask(table, "5", slow, 1)
 	commitAll(t, table)
 	for i := range table.journals {

@@ -26,7 +26,7 @@ func TestJournalNotesOnce(t *testing.T) {
 		"charged":                  {one(limiter.Throttle, ample, 1, 2), 1},
 		"charged, refunded":        {one(limiter.Throttle, slow, 1, -1), 1},
 		"charged, brought to rest": {one(limiter.TokenBucket, bucketOf(100, 7), 1, -100), 1},
-		"deleted":                  {func(t *Table) { ask(t, "key", slow, 1); t.Delete([]byte("key")) }, 1},
+		"deleted":                  {func(t *Table) { ask(t, "key", slow, 1); mustDelete(t, []byte("key")) }, 1},
 		"a log that grows":         {one(limiter.WindowLog, logOf(1<<40, 60_000), 1), 2},
 		"of two kinds": {func(t *Table) {
 			one(limiter.Throttle, slow, 1, -1)(t)
@@ -60,7 +60,7 @@ func TestTrim(t *testing.T) {
 			ask(table, fmt.Sprint("key ", i%7, k), slow, 1)
 		}
 		if i%9 == 8 {
-			table.Clear()
+			mustClear(table)
 			ask(table, "key", slow, 1)
 		}
 		g, _ := table.Collect(nil)

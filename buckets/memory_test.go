@@ -173,7 +173,7 @@ func TestCompact(t *testing.T) {
 		}
 		for key := range want {
 			if r.IntN(3) == 0 {
-				table.Delete([]byte(key))
+				mustDelete(table, []byte(key))
 				delete(want, key)
 			}
 		}
@@ -252,7 +252,7 @@ func TestLargeKeyAmongDeadRecords(t *testing.T) {
 		table := New(Config{Clock: newFakeClock().tell, Shards: 1, MaxMemory: 4096})
 		n := fill(t, table, "k", slow)
 		for i := range n / 3 {
-			table.Delete([]byte(fmt.Sprint("k", i)))
+			mustDelete(table, []byte(fmt.Sprint("k", i)))
 		}
 		d := ask(table, strings.Repeat("x", size), slow, 1)
 		checkTable(t, table)
@@ -267,7 +267,7 @@ func TestDeletedRoomAtTheLimit(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, Shards: 1, MaxMemory: 100_000})
 	n := fill(t, table, "first", slow)
 	for i := range n / 4 {
-		table.Delete(fmt.Appendf(nil, "first%d", i))
+		mustDelete(table, fmt.Appendf(nil, "first%d", i))
 	}
 	if more := fill(t, table, "other", slow); more < n/8 {
 		t.Errorf("%d of %d keys were deleted, but only %d fit again", n/4, n, more)
@@ -384,7 +384,7 @@ func TestFlood(t *testing.T) {
 func TestClearReturnsMemory(t *testing.T) {
 	table := filled(10_000, Config{Shards: 8})
 	before := table.Usage()
-	table.Clear()
+	mustClear(table)
 	u := table.Usage()
 	if u.Bytes != 0 || u.Keys != 0 || u.Peak != before.Peak || u.Misses != before.Misses {
 		t.Errorf("%+v became %+v", before, u)

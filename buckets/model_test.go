@@ -211,7 +211,7 @@ func (r *tableRun) step() {
 		r.compare()
 	case 13:
 		if r.in.number(1) < 16 {
-			r.table.Clear()
+			mustClear(r.table)
 			clear(r.model.records)
 			u := r.table.Usage()
 			r.model.want.Keys, r.model.want.Changes = u.Expired, u.Changes
@@ -364,7 +364,7 @@ func (r *tableRun) lookup() {
 func (r *tableRun) remove() {
 	key := r.key()
 	want := r.model.forget(string(key), r.clock.tell())
-	if got := r.table.Delete(key); got != want {
+	if got := mustDelete(r.table, key); got != want {
 		r.Fatalf("Delete(%.40q) = %t, want %t", key, got, want)
 	}
 }

@@ -21,7 +21,7 @@ func TestRecords(t *testing.T) {
 	}
 	for i := range 1000 {
 		if i%5 == 0 {
-			table.Delete([]byte(fmt.Sprint(i)))
+			mustDelete(table, []byte(fmt.Sprint(i)))
 		}
 	}
 	long := limiter.Record{Kind: 9, Key: []byte("with state"), Expires: start + uint64(time.Hour), State: bytes.Repeat([]byte{7}, 300)}

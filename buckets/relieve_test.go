@@ -117,7 +117,7 @@ func TestReliefGivesSlackBack(t *testing.T) {
 	const limit = 500_000
 	table, before, l := lowered(NoEviction, 8, 1)
 	for i := range 12_000 {
-		table.Delete(fmt.Append(nil, "k", i))
+		mustDelete(table, fmt.Append(nil, "k", i))
 	}
 	table.SetMaxMemory(limit)
 	relieveAll(table)

@@ -85,7 +85,7 @@ func TestRestore(t *testing.T) {
 	if err := table.Replay(nil, start+9); err != nil {
 		t.Fatal(err)
 	}
-	table.Clear() // the restored records may be older than the previous content
+	table.Reset() // what is restored now may be older than what was there
 	if err := table.Restore(rec, start); err != nil {
 		t.Fatal(err)
 	}
@@ -108,9 +108,9 @@ func randomLog(t *testing.T, seed uint64, n int) []generation {
 		case k < 6:
 			r.clock.advance(time.Duration(r.Int64N(int64(time.Second))))
 		case k < 7:
-			r.leads.Delete(r.request().Key)
+			mustDelete(r.leads, r.request().Key)
 		case k < 8 && r.IntN(20) == 0:
-			r.leads.Clear()
+			mustClear(r.leads)
 		default:
 			r.collect()
 			r.commit()

@@ -270,7 +270,7 @@ func TestAwaitedIsCommitted(t *testing.T) {
 			r.decide(out[:1], charge(limiter.WindowLog, fmt.Sprint("log", worker), logOf(1<<40, 60_000), 1))
 			if i%10 == 0 {
 				r.decide(out[:1], charge(limiter.LeakyBucket, fmt.Sprint("gone", i%40), slow, 1))
-				r.leader.Delete(fmt.Append(nil, "gone", (i+10)%40))
+				_, _ = r.leader.Delete(fmt.Append(nil, "gone", (i+10)%40)) // it may follow at the moment
 			}
 		}
 	})

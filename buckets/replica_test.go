@@ -304,7 +304,7 @@ func (r *replicaRun) restart() {
 			r.decide()
 		}
 	}
-	r.follows.Clear()
+	r.follows.Reset()
 	for _, rec := range recs {
 		if err := r.follows.Restore(rec, settled); err != nil {
 			r.Fatal(err)
@@ -328,9 +328,9 @@ func (r *replicaRun) step() {
 		if req.Kind == limiter.WindowLog && r.IntN(10) > 0 {
 			return // logs must grow
 		}
-		r.leads.Delete(req.Key)
-		if r.follows.Delete(req.Key) {
-			r.Fatal("a follower deleted a key")
+		mustDelete(r.leads, req.Key)
+		if found, err := r.follows.Delete(req.Key); found || err != limiter.ErrNotLeading {
+			r.Fatalf("a table that follows deletes: %t, %v", found, err)
 		}
 	case n < 120:
 		r.clock.advance(time.Duration(r.Int64N(int64(100 * time.Millisecond))))
@@ -365,7 +365,7 @@ func (r *replicaRun) clear() {
 		r.Fatal("cleared in another term")
 	}
 	if r.IntN(2) == 0 {
-		r.leads.Clear()
+		mustClear(r.leads)
 	} else if !r.leads.ClearIn(r.term) {
 		r.Fatal("not cleared")
 	}

@@ -19,7 +19,7 @@ func TestRollbackHasNoMemoryLimit(t *testing.T) {
 		commitAll(t, table)
 		before := contentOf(table)
 		for i := range 3000 {
-			table.Delete(fmt.Append(nil, i))
+			mustDelete(table, fmt.Append(nil, i))
 		}
 		for range 4 {
 			sweepAll(table) // releases the memory
@@ -72,7 +72,7 @@ func TestRollbackToAnotherKind(t *testing.T) {
 			decideAll(table, []limiter.Request{charge(first, key, l, 1)})
 			commitAll(t, table)
 			before := contentOf(table)
-			table.Delete([]byte(key))
+			mustDelete(table, []byte(key))
 			if d := decideAll(table, []limiter.Request{charge(second, key, m, 1)}); d[0].Err != nil || d[0].Limited {
 				t.Fatalf("%+v", d)
 			}

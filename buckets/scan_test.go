@@ -77,7 +77,7 @@ func TestScanWhileTheTableChanges(t *testing.T) {
 						added++
 					} else if added > 0 {
 						added--
-						table.Delete(fmt.Appendf(nil, "other%d", added))
+						mustDelete(table, fmt.Appendf(nil, "other%d", added))
 					}
 				}
 				sweep.step()
@@ -137,7 +137,7 @@ func TestScanHonoursCount(t *testing.T) {
 		}
 	}
 	for i := range uint64(n - 50) {
-		table.Delete(numberedKey(nil, i))
+		mustDelete(table, numberedKey(nil, i))
 	}
 	if visits, calls := round(t, table, 10, func() {}); len(visits) != 50 || calls < 100 {
 		t.Errorf("sparse index: %d calls, %d keys visited", calls, len(visits))

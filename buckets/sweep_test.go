@@ -92,7 +92,7 @@ func TestSweepWhileIndexesChange(t *testing.T) {
 			ask(table, fmt.Sprint(i, j), brief, 1)
 		}
 		if i%60 == 59 {
-			table.Clear()
+			mustClear(table)
 		}
 		for range 3 {
 			w.step()

@@ -115,22 +115,22 @@ func (t *Table) Put(rec limiter.Record) error {
 	return s.put(&rec, tag, now)
 }
 
-// Delete deletes key, and reports whether it was live. On a follower it has no effect.
-func (t *Table) Delete(key []byte) bool {
+// Delete deletes key and reports whether it existed. On a table that follows it returns limiter.ErrNotLeading.
+func (t *Table) Delete(key []byte) (found bool, err error) {
 	s, tag := t.locate(key)
 	term := t.term.Load()
 	now := s.lock(t.clock())
 	defer s.mu.Unlock()
 	if s.journaled && !s.enter(term, now) {
-		return false
+		return false, limiter.ErrNotLeading
 	}
 	at, found := s.find(key, tag)
 	if !found {
-		return false
+		return false, nil
 	}
 	live := s.record(at).expires() > now
 	s.forget(at, now)
-	return live
+	return live, nil
 }
 
 // Usage returns the sum of the counters of all shards.

@@ -169,7 +169,7 @@ func (c *clients) askNode(l *life, reqs []limiter.Request) bool {
 		return false
 	}
 	if rand.IntN(40) == 0 {
-		l.Delete([]byte(fmt.Sprintf("w%d", rand.IntN(4))))
+		_, _ = l.Delete([]byte(fmt.Sprintf("w%d", rand.IntN(4)))) // it may not lead
 	}
 	out := make([]limiter.Decision, len(reqs))
 	ticket := l.Decide(reqs, out)

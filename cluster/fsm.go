@@ -258,7 +258,7 @@ func (m machine) Restore(src io.ReadCloser) error {
 		m.abdicate(r)
 	}
 	m.restores.Add(1)
-	m.table.Clear()
+	m.table.Reset()
 	_, err = persistence.Read(src, func(rec limiter.Record) error { return m.table.Restore(rec, h.Time) })
 	if err != nil {
 		err = fmt.Errorf("take in a snapshot: %w", err)

@@ -428,11 +428,11 @@ func lost(t limiter.Ticket) error {
 // Lookup describes key, as far as this node knows.
 func (n *Node) Lookup(key []byte) (limiter.Entry, bool) { return n.table.Lookup(key) }
 
-// Delete forgets key if this node leads.
-func (n *Node) Delete(key []byte) bool {
-	found := n.table.Delete(key)
+// Delete deletes key, or returns limiter.ErrNotLeading if this node does not lead.
+func (n *Node) Delete(key []byte) (found bool, err error) {
+	found, err = n.table.Delete(key)
 	n.hasten(n.table.Mark())
-	return found
+	return found, err
 }
 
 // RandomKey returns some key.
@@ -443,11 +443,14 @@ func (n *Node) Scan(cursor uint64, count int, visit func(key []byte, kind limite
 	return n.table.Scan(cursor, count, visit)
 }
 
-// Clear forgets all keys if this node leads.
-func (n *Node) Clear() {
-	if r := n.reign.Load(); r != nil && n.table.ClearIn(r.number) {
-		n.hasten(n.table.Mark())
+// Clear deletes all keys, or returns limiter.ErrNotLeading if this node does not lead.
+func (n *Node) Clear() error {
+	r := n.reign.Load()
+	if r == nil || !n.table.ClearIn(r.number) {
+		return limiter.ErrNotLeading
 	}
+	n.hasten(n.table.Mark())
+	return nil
 }
 
 // Usage counts.

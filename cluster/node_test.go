@@ -54,16 +54,23 @@ func TestFollowerRefuses(t *testing.T) {
 			if err := l.Await(l.Mark()); err != limiter.ErrNotLeading {
 				t.Errorf("a mark: %v", err)
 			}
-			l.Clear()
-			if l.Delete([]byte("s")) || l.Usage().Keys != 1 {
+			if err := l.Clear(); err != limiter.ErrNotLeading {
+				t.Errorf("Clear on a node that follows: %v", err)
+			}
+			if found, err := l.Delete([]byte("s")); found || err != limiter.ErrNotLeading {
+				t.Errorf("Delete on a node that follows: %t, %v", found, err)
+			}
+			if l.Usage().Keys != 1 {
 				t.Error("a node that follows has forgotten a key")
 			}
 		}
-		if !leader.Delete([]byte("s")) {
-			t.Error("the key was not there")
+		if found, err := leader.Delete([]byte("s")); !found || err != nil {
+			t.Errorf("Delete on the leader: %t, %v", found, err)
 		}
 		s.grant(leader, "s")
-		leader.Clear()
+		if err := leader.Clear(); err != nil {
+			t.Error(err)
+		}
 		if err := leader.Await(leader.Mark()); err != nil {
 			t.Error(err)
 		}

@@ -261,18 +261,19 @@ type Engine interface {
 type Keyspace interface {
 	// Lookup returns the entry of key, and reports whether the key exists.
 	Lookup(key []byte) (Entry, bool)
-	// Delete removes key, which restores its full limit, and reports whether it existed.
-	Delete(key []byte) bool
-	// Scan visits some of the keys, about count of them, and returns the cursor for the
-	// next call. The first cursor is 0, and Scan returns 0 when all keys have been visited. A
-	// key that exists during a whole iteration is visited at least once. The key is
-	// borrowed for the duration of the visit, which must not call the Engine.
+	// Delete deletes key, which restores its full limit, and reports whether it existed. It returns ErrNotLeading,
+	// and changes nothing, if this engine does not decide.
+	Delete(key []byte) (found bool, err error)
+	// Scan visits some of the keys, about count of them, and returns the cursor to go
+	// on from. The first cursor is 0, and 0 is returned when all have been visited. A
+	// key that is there during a whole round is visited at least once. The key is
+	// borrowed for the length of the visit, which must not call the Engine.
 	Scan(cursor uint64, count int, visit func(key []byte, kind Kind)) uint64
 	// RandomKey returns a copy of an existing key, chosen by random, and reports whether
 	// there is one.
 	RandomKey(random uint64) (key []byte, found bool)
-	// Clear removes all keys.
-	Clear()
-	// Usage returns the counters of the keyspace.
+	// Clear deletes all keys. It returns ErrNotLeading, and changes nothing, if this engine does not decide.
+	Clear() error
+	// Usage counts.
 	Usage() Usage
 }

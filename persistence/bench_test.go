@@ -35,7 +35,7 @@ func (m *many) Records() iter.Seq[limiter.Record] {
 }
 
 func (m *many) Put(limiter.Record) error { m.put++; return nil }
-func (m *many) Clear()                   { m.put = 0 }
+func (m *many) Reset()                   { m.put = 0 }
 func (m *many) Usage() limiter.Usage     { return limiter.Usage{Keys: int64(m.n)} }
 
 const benchRecords = 1_000_000

@@ -22,7 +22,7 @@ type list []limiter.Record
 func (list) Now() uint64                         { return 1000 }
 func (l list) Records() iter.Seq[limiter.Record] { return slices.Values(l) }
 func (list) Put(limiter.Record) error            { return nil }
-func (list) Clear()                              {}
+func (list) Reset()                              {}
 func (l list) Usage() limiter.Usage              { return limiter.Usage{Keys: int64(len(l))} }
 
 func throttle(key string, expires uint64) limiter.Record {

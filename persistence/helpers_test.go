@@ -77,7 +77,7 @@ func (m *memory) Put(r limiter.Record) error {
 	return nil
 }
 
-func (m *memory) Clear() {
+func (m *memory) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	clear(m.records)

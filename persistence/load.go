@@ -109,7 +109,7 @@ func (s *Store) loadFile(ctx context.Context, path string, into State) error {
 	err = s.loadRecords(ctx, snap, into)
 	_ = snap.Close() // only read
 	if err != nil {
-		into.Clear()
+		into.Reset()
 	}
 	return err
 }

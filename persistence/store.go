@@ -34,9 +34,9 @@ type State interface {
 	// Put stores a copy of a record and replaces the record with the same key. It returns
 	// limiter.ErrOutOfMemory if the record does not fit.
 	Put(limiter.Record) error
-	// Clear removes all records.
-	Clear()
-	// Usage returns the usage counters, of which Keys and Changes are used.
+	// Reset deletes all records.
+	Reset()
+	// Usage counts; Keys and Changes are used.
 	Usage() limiter.Usage
 }
 

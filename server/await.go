@@ -29,8 +29,18 @@ func (c *client) awaitTicket(t limiter.Ticket) error {
 	return c.srv.engine.Await(t)
 }
 
-// runHeld runs a command that touches keys, or a transaction, while leadership is held, and waits until its
-// reply may be sent. The error is limiter.ErrNotLeading if this node does not decide.
+// unlessLost returns the error of a write to the keyspace, and nil for limiter.ErrNotLeading. A command that writes
+// runs on a node that decides, so the node has lost leadership since the command began, and earlier writes of the
+// command may be committed. The reply of the command is discarded, since waiting for it fails: see awaitBetween.
+func unlessLost(err error) error {
+	if errLost(err) {
+		return nil
+	}
+	return err
+}
+
+// runHeld runs a command that touches keys, or a transaction, on a node that decides from its beginning to its end, and
+// waits until the client can be told. The error is limiter.ErrNotLeading if this node does not decide.
 func (c *client) runHeld(writes bool, run func() error) error {
 	before, after, err := c.markHeld(run)
 	if err != nil {

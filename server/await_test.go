@@ -82,8 +82,45 @@ func TestNothingIsToldBefore(t *testing.T) {
 	f(request("WAIT", "1", "0"), ":1\r\n")
 }
 
-// TestUncertainBatches loses leadership after decisions. Only commands that may have charged return
-// the error of an uncertain charge.
+// TestLeadershipLostWithinACommand loses leadership before a command has made all of its changes. The changes before
+// that may be committed, so the command is not run elsewhere.
+func TestLeadershipLostWithinACommand(t *testing.T) {
+	synctest.Test(t, testLeadershipLostWithinACommand)
+}
+
+func testLeadershipLostWithinACommand(t *testing.T) {
+	l := newPipedLab(t, "a", "b")
+	p := l.nodes["a"].at(l.nodes["a"].clients)
+	loseAt := func(what string) {
+		l.lead("a")
+		p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "a", "2", "1", "60")
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.loseAt = what
+	}
+	check := func(what string, keys int64) {
+		t.Helper()
+		if n := l.table.Usage().Keys; n != keys {
+			t.Errorf("%s leaves %d keys, want %d", what, n, keys)
+		}
+		l.table.Reset()
+	}
+	loseAt("b")
+	p.do(failure(errUncertain), "DEL", "a", "b")
+	check("DEL", 0)
+	loseAt("*")
+	p.do(failure(errUncertain), "FLUSHALL")
+	check("FLUSHALL", 1)
+	loseAt("b")
+	p.do("+OK\r\n", "MULTI")
+	p.do("+QUEUED\r\n", "DEL", "a")
+	p.do("+QUEUED\r\n", "DEL", "b")
+	p.do(failure(errUncertain), "EXEC")
+	check("EXEC", 0)
+}
+
+// TestUncertainBatches loses leadership behind decisions. Only who may have been charged is
+// told so.
 func TestUncertainBatches(t *testing.T) { synctest.Test(t, testUncertainBatches) }
 
 func testUncertainBatches(t *testing.T) {

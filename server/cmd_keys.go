@@ -84,9 +84,11 @@ func cmdExists(c *client, args [][]byte) error {
 func cmdDel(c *client, args [][]byte) error {
 	n := int64(0)
 	for _, key := range args[1:] {
-		if c.srv.engine.Delete(key) {
-			n++
+		found, err := c.srv.engine.Delete(key)
+		if err = unlessLost(err); err != nil {
+			return err
 		}
+		n += int64(countTrue(found))
 	}
 	c.out.Int(n)
 	return nil
@@ -103,7 +105,9 @@ func cmdFlush(c *client, args [][]byte) error {
 	if len(args) > 2 || len(args) == 2 && !isOneOf(args[1], "sync", "async") {
 		return errSyntax
 	}
-	c.srv.engine.Clear()
+	if err := unlessLost(c.srv.engine.Clear()); err != nil {
+		return err
+	}
 	c.out.OK()
 	return nil
 }

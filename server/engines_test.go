@@ -95,14 +95,14 @@ func (e *guarded) noted() []bool {
 	return alone
 }
 
-func (e *guarded) Delete(key []byte) bool {
+func (e *guarded) Delete(key []byte) (bool, error) {
 	e.note()
 	return e.Engine.Delete(key)
 }
 
-func (e *guarded) Clear() {
+func (e *guarded) Clear() error {
 	e.note()
-	e.Engine.Clear()
+	return e.Engine.Clear()
 }
 
 // lockedLog is a log that can be read while it is written.

@@ -32,8 +32,9 @@ type lab struct {
 	deciding string        // the node whose engine decides; "" for none
 	term     uint64        // of deciding
 	gen      uint64        // of the tickets
-	held     chan struct{} // if not nil, Await blocks until it is closed
-	lost     error         // result of Await
+	held     chan struct{} // Await waits until it is closed; nil: it does not
+	lost     error         // what Await returns
+	loseAt   string        // no engine decides any more once this key is to be deleted; "*": all keys
 	awaited  int
 	dialled  int
 	dial     func(ctx context.Context, id string) (net.Conn, error) // nil: connect
@@ -269,6 +270,31 @@ func (e labEngine) Decide(reqs []limiter.Request, out []limiter.Decision) limite
 	defer e.node.lab.decides.leave()
 	e.Table.Decide(reqs, out)
 	return ticket
+}
+
+func (e labEngine) Delete(key []byte) (bool, error) {
+	if !e.writes(string(key)) {
+		return false, limiter.ErrNotLeading
+	}
+	return e.Table.Delete(key)
+}
+
+func (e labEngine) Clear() error {
+	if !e.writes("*") {
+		return limiter.ErrNotLeading
+	}
+	return e.Table.Clear()
+}
+
+// writes reports whether the engine of the node decides, after leadership has been lost if that is due.
+func (e labEngine) writes(what string) bool {
+	l := e.node.lab
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if what == l.loseAt {
+		l.deciding = ""
+	}
+	return l.deciding == e.node.id
 }
 
 func (e labEngine) Await(t limiter.Ticket) error {

@@ -34,7 +34,7 @@ func (f *fixed) Now() uint64 {
 
 func (f *fixed) Records() iter.Seq[limiter.Record] { return slices.Values(f.records) }
 func (f *fixed) Put(limiter.Record) error          { return nil }
-func (f *fixed) Clear()                            {}
+func (f *fixed) Reset()                            {}
 func (f *fixed) Usage() limiter.Usage              { return limiter.Usage{Keys: int64(len(f.records))} }
 
 func throttleRecord(key string, expires uint64) limiter.Record {
