@@ -87,11 +87,11 @@ type Node struct {
 	announced    map[string]Announcement // by the log
 	met          map[string]Announcement // before there was one
 	appliedIndex uint64
-	lastTerm     uint64 // of the newest entry that has told the time
-	lastWall     int64  // likewise
-	live         bool   // an entry has come in that was decided while this process was there
-	anchor       anchor // moved by keepAnchor only
-	failed       bool   // Fatal has been called
+	lastTerm     uint64     // of the newest entry that has told the time
+	lastWall     int64      // likewise
+	live         bool       // an entry has come in that was decided while this process was there
+	offset       wallOffset // written by keepWallOffset only
+	failed       bool       // Fatal has been called
 
 	bootIndex     uint64 // the last entry that was in the log when this process began
 	bootTerm      uint64 // the newest term that this node knew of then
@@ -203,7 +203,7 @@ func (n *Node) Start(ctx context.Context) error {
 		return err
 	}
 	n.observe()
-	n.running.Go(n.keepAnchor)
+	n.running.Go(n.keepWallOffset)
 	n.running.Go(n.govern)
 	n.running.Go(n.keepShort)
 	n.running.Go(n.keepMemory)
@@ -258,7 +258,7 @@ func (n *Node) startRaft(begins bool) error {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	n.bootIndex, n.bootTerm = last, n.knownTerm()
-	n.readAnchor()
+	n.loadWallOffset()
 	if err := n.pulse.load(n.config.Stable); err != nil {
 		return err
 	}

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-func TestAnchorFits(t *testing.T) {
-	set := anchor{true, -time.Hour}
+func TestWallOffsetFits(t *testing.T) {
+	set := wallOffset{true, -time.Hour}
 	for _, test := range []struct {
-		a    anchor
+		o    wallOffset
 		by   time.Duration // log time has moved against the wall clock
 		fits bool
 	}{
-		{anchor{}, 0, false},
+		{wallOffset{}, 0, false},
 		{set, 0, true},
-		{set, -anchorBehind, true},
-		{set, -anchorBehind - 1, false},
-		{set, anchorAhead, true},
-		{set, anchorAhead + 1, false},
+		{set, -offsetBehind, true},
+		{set, -offsetBehind - 1, false},
+		{set, offsetAhead, true},
+		{set, offsetAhead + 1, false},
 	} {
-		if got := test.a.fits(-time.Hour + test.by); got != test.fits {
-			t.Errorf("%+v where log time has moved by %v: %v", test.a, test.by, got)
+		if got := test.o.fits(-time.Hour + test.by); got != test.fits {
+			t.Errorf("%+v where log time has moved by %v: %v", test.o, test.by, got)
 		}
 	}
 }
@@ -40,7 +40,7 @@ func TestWallPutRight(t *testing.T) {
 					s.grant(leader, "b0")
 				}
 				s.converge()
-				pass(3 * anchorEvery)
+				pass(3 * offsetEvery)
 				for _, l := range s.lives() {
 					l.crash(false)
 				}
