@@ -68,9 +68,9 @@ func TestArrivalsAreBounded(t *testing.T) {
 		}
 		s.converge()
 		for _, l := range s.lives() {
-			l.arrivals.mu.Lock()
-			n := len(l.arrivals.waiting)
-			l.arrivals.mu.Unlock()
+			l.clock.arrivals.mu.Lock()
+			n := len(l.clock.arrivals.waiting)
+			l.clock.arrivals.mu.Unlock()
 			if n > 3 {
 				t.Errorf("%s remembers %d entries", l.node.id, n)
 			}

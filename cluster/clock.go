@@ -18,7 +18,7 @@ import (
 // Its methods may be called from many goroutines at once.
 type Clock struct {
 	start time.Time        // of the monotonic readings
-	wall  func() time.Time // for a deliberate bug only
+	wall  func() time.Time // the wall clock, by which Now goes in a deliberate bug only
 	shown atomic.Pointer[reading]
 
 	mu   sync.Mutex

@@ -198,9 +198,7 @@ func (n *Node) answer(ctx context.Context, q *Question, a *Answer) error {
 	}
 	switch {
 	case q.About == aboutTime:
-		n.mu.Lock()
-		t := n.timeOf()
-		n.mu.Unlock()
+		t := n.knownTime()
 		a.Time = &t
 		return nil
 	case q.About == aboutHeartbeat:

@@ -43,7 +43,7 @@ var (
 func (m machine) Apply(log *raft.Log) any {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	came := m.cameIn(log) // called for each entry, as this is what frees the memory of its arrival
+	came := m.clock.cameIn(log)
 	if err := m.apply(log, came); err != nil {
 		m.fatal(fmt.Errorf("apply entry %d: %w", log.Index, err))
 		return err
@@ -115,26 +115,8 @@ func (n *Node) applyChanges(log *raft.Log, c *changes, came time.Duration) error
 	if err := n.table.Replay(c.data, n.replayTime(c)); err != nil {
 		return err
 	}
-	n.clock.applied(c.time, came)
-	n.lastTerm, n.lastWall = c.term, c.wall
-	n.live = n.live || n.isFresh(log)
+	n.clock.note(c, came, n.raft != nil && n.clock.isFresh(log, n.raft.CurrentTerm()))
 	return nil
-}
-
-// cameIn returns when an entry came in, on the monotonic clock. It can be asked once for each entry.
-func (n *Node) cameIn(log *raft.Log) time.Duration {
-	if n.arrivals == nil { // the log is taken in without Raft
-		return n.clock.monotonic()
-	}
-	return n.arrivals.take(log.Index, log.Term)
-}
-
-// isFresh reports whether an entry was decided while this process was there. What another node
-// still had to send may be as old as what was in the log; but the node that leads now has not
-// been down since its term began, and a term that this node did not know of when it began is mostly
-// newer than that. Where it is not, time is lost, not won.
-func (n *Node) isFresh(log *raft.Log) bool {
-	return n.raft != nil && log.Index > n.bootIndex && (log.Term > n.bootTerm || log.Term == n.raft.CurrentTerm())
 }
 
 // replayTime is the time up to which an entry lets records expire.
@@ -153,9 +135,7 @@ func (n *Node) acknowledge(r *reign, c *changes) error {
 	if !r.isNext(c.generation) || !n.table.Commit(c.generation, n.replayTime(c)) {
 		return errSkipped
 	}
-	n.live = true
-	n.lastTerm, n.lastWall = c.term, c.wall
-	n.clock.applied(c.time, r.commit(c.generation, n.clock.monotonic()))
+	n.clock.note(c, r.commit(c.generation, n.clock.monotonic()), true)
 	return nil
 }
 
@@ -188,7 +168,8 @@ const (
 func (m machine) Snapshot() (raft.FSMSnapshot, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	h := head{Version: snapshotVersion, Cluster: m.config.Cluster, Index: m.appliedIndex, Time: m.clock.standing(), Term: m.lastTerm, Wall: m.lastWall, Heartbeat: m.pulse.known()}
+	h := head{Version: snapshotVersion, Cluster: m.config.Cluster, Index: m.appliedIndex, Heartbeat: m.pulse.known()}
+	m.clock.save(&h)
 	for _, a := range m.announced {
 		h.Announced = append(h.Announced, a)
 	}
@@ -294,8 +275,8 @@ func (n *Node) takeHead(h *head) {
 	}
 	n.pulse.restore(h.Heartbeat)
 	n.setGauges()
-	n.clock.restored(h.Time)
-	n.lastTerm, n.lastWall, n.appliedIndex = h.Term, h.Wall, h.Index
+	n.clock.restore(h)
+	n.appliedIndex = h.Index
 	n.snapshotIndex.Store(h.Index)
 	n.publish()
 }

@@ -58,12 +58,12 @@ func TestSnapshotOfReplacedState(t *testing.T) {
 // What a leader has decided in a term that began while a node was there tells that node the time, even
 // if it learns only from the next leader that it counts.
 func TestEntryOfTheLeaderBeforeIsFresh(t *testing.T) {
-	n := &Node{raft: new(raft.Raft), bootIndex: 10, bootTerm: 4}
+	clock := &logClock{bootIndex: 10, bootTerm: 4}
 	for _, c := range []struct {
 		index, term uint64
 		want        bool
 	}{{11, 5, true}, {11, 4, false}, {10, 5, false}, {11, 3, false}, {11, 0, true}} {
-		if got := n.isFresh(&raft.Log{Index: c.index, Term: c.term}); got != c.want {
+		if got := clock.isFresh(&raft.Log{Index: c.index, Term: c.term}, 0); got != c.want {
 			t.Errorf("entry %d of term %d: %t", c.index, c.term, got)
 		}
 	}
@@ -76,8 +76,8 @@ func TestEntryOfTheLeaderBeforeIsFresh(t *testing.T) {
 			pass(downFor)
 			back := l.node.boot()
 			s.converge()
-			if back.bootTerm < term {
-				t.Errorf("%s knows of term %d, and knew of %d", l.node.id, back.bootTerm, term)
+			if back.clock.bootTerm < term {
+				t.Errorf("%s knows of term %d, and knew of %d", l.node.id, back.clock.bootTerm, term)
 			}
 		}
 	})

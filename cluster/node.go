@@ -71,7 +71,7 @@ type Node struct {
 	log    *slog.Logger
 	raft   *raft.Raft
 	table  *buckets.Table
-	clock  *Clock
+	clock  *logClock
 	pulse  *pulse
 
 	reign atomic.Pointer[reign] // nil while this node does not decide
@@ -87,14 +87,8 @@ type Node struct {
 	announced    map[string]Announcement // by the log
 	met          map[string]Announcement // before there was one
 	appliedIndex uint64
-	lastTerm     uint64     // of the newest entry that has told the time
-	lastWall     int64      // likewise
-	live         bool       // an entry has come in that was decided while this process was there
-	offset       wallOffset // written by keepWallOffset only
-	failed       bool       // Fatal has been called
+	failed       bool // Fatal has been called
 
-	bootIndex     uint64 // the last entry that was in the log when this process began
-	bootTerm      uint64 // the newest term that this node knew of then
 	snapshotIndex atomic.Uint64
 	restores      atomic.Uint64 // snapshots taken in
 	grown         atomic.Int64  // bytes of entries applied since the last snapshot that keepShort has asked for
@@ -112,7 +106,6 @@ type Node struct {
 	refused   atomic.Pointer[refusal] // the newest of a leader; nil: none
 	trips     roundTrips              // of heartbeats
 	contacts  *catchUp                // progress of the followers while this node leads; nil before Raft is started
-	arrivals  *arrivals               // nil before Raft is started
 	guard     *guard                  // of what other nodes send
 	strangers *strangers
 
@@ -158,7 +151,8 @@ func New(c Config) *Node {
 	}
 	c.Clock.wall = c.Wall
 	n := &Node{
-		config: c, log: c.Logger, table: c.Table, clock: c.Clock,
+		config: c, log: c.Logger, table: c.Table,
+		clock:     &logClock{Clock: c.Clock, stable: c.Stable, log: c.Logger},
 		pulse:     newPulse(c.Heartbeat),
 		announced: map[string]Announcement{},
 		met:       map[string]Announcement{},
@@ -203,7 +197,7 @@ func (n *Node) Start(ctx context.Context) error {
 		return err
 	}
 	n.observe()
-	n.running.Go(n.keepWallOffset)
+	n.running.Go(func() { n.clock.keepOffset(n.ended) })
 	n.running.Go(n.govern)
 	n.running.Go(n.keepShort)
 	n.running.Go(n.keepMemory)
@@ -257,8 +251,7 @@ func (n *Node) startRaft(begins bool) error {
 	if err != nil {
 		return fmt.Errorf("read the log: %w", err)
 	}
-	n.bootIndex, n.bootTerm = last, n.knownTerm()
-	n.loadWallOffset()
+	n.clock.begin(last, n.knownTerm())
 	if err := n.pulse.load(n.config.Stable); err != nil {
 		return err
 	}
@@ -273,8 +266,8 @@ func (n *Node) startRaft(begins bool) error {
 	if t, ok := c.Transport.(acknowledging); ok {
 		t.Acknowledged(n.contacts.acknowledged)
 	}
-	n.arrivals = &arrivals{LogStore: compactedLog{c.Logs}, now: n.clock.monotonic}
-	r, err := raft.NewRaft(n.settings(), machine{n}, n.arrivals, c.Stable, c.Snapshots, n.contacts)
+	logs := n.clock.observe(compactedLog{c.Logs})
+	r, err := raft.NewRaft(n.settings(), machine{n}, logs, c.Stable, c.Snapshots, n.contacts)
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}

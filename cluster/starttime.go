@@ -12,9 +12,7 @@ import (
 // only from when the last entry is. Any node that was there meanwhile knows better. If none of
 // most nodes was, they all were down, and wall clocks are all there is: the earliest of what they say holds.
 func (n *Node) startingTime() uint64 {
-	n.mu.Lock()
-	own := n.timeOf()
-	n.mu.Unlock()
+	own := n.knownTime()
 	switch {
 	case own.Live:
 		return 0
@@ -50,14 +48,11 @@ func (own timeAnswer) with(others []timeAnswer, most int) (now uint64) {
 	return now
 }
 
-// timeOf returns what this node knows. n.mu is held.
-func (n *Node) timeOf() timeAnswer {
-	last := n.clock.standing()
-	a := timeAnswer{Term: n.lastTerm, ByWall: n.byWall(last)}
-	if last > 0 {
-		a.Live, a.Now = n.live, n.clock.estimate()
-	}
-	return a
+// knownTime returns what this node knows of the log time, once no entry is being applied.
+func (n *Node) knownTime() timeAnswer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.clock.answer()
 }
 
 // askTimes asks the other voters, and returns what is answered before ctx ends by those that have

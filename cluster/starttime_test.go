@@ -113,9 +113,7 @@ func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 			t.Fatalf("no time was lost: %v", before)
 		}
 		pass(time.Second)
-		next.Node.mu.Lock()
-		term := next.lastTerm
-		next.Node.mu.Unlock()
+		term := next.knownTime().Term
 		answer := stale.Reply(t.Context(), Question{About: aboutTime}).Time
 		if !answer.Live || answer.Term == term || answer.Now <= next.clock.Now() {
 			t.Errorf("%+v in term %d at %d", answer, term, next.clock.Now())

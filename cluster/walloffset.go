@@ -28,55 +28,60 @@ func (o wallOffset) fits(ahead time.Duration) bool {
 	return o.known && ahead >= o.ahead-offsetBehind && ahead <= o.ahead+offsetAhead
 }
 
-// loadWallOffset loads the offset that the previous process has stored, if there is one.
-func (n *Node) loadWallOffset() {
-	if ahead, err := n.config.Stable.GetUint64(wallOffsetKey); err == nil { // Raft fails on other errors of the store
-		n.offset = wallOffset{true, time.Duration(ahead)}
+// loadOffset loads the offset that the previous process has stored, if there is one.
+func (c *logClock) loadOffset() {
+	if ahead, err := c.stable.GetUint64(wallOffsetKey); err == nil { // Raft fails on other errors of the store
+		c.offset = wallOffset{true, time.Duration(ahead)}
 	}
 }
 
-// keepWallOffset updates the offset when that is due, until the node is closed.
-func (n *Node) keepWallOffset() {
+// keepOffset updates the offset when that is due, until ended is closed.
+func (c *logClock) keepOffset(ended <-chan struct{}) {
 	ticker := time.NewTicker(offsetEvery)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-n.ended:
+		case <-ended:
 			return
 		case <-ticker.C:
-			n.updateWallOffset()
+			c.updateOffset()
 		}
 	}
 }
 
-// updateWallOffset updates the offset if it does not fit any more and this node knows the log time.
-func (n *Node) updateWallOffset() {
-	n.mu.Lock()
-	old, live := n.offset, n.live
-	ahead := time.Duration(int64(n.clock.estimate()) - n.config.Wall().UnixNano())
-	n.mu.Unlock()
-	if !live || old.fits(ahead) {
+// updateOffset updates the offset if it does not fit any more and this node knows the log time.
+func (c *logClock) updateOffset() {
+	next, due := c.nextOffset()
+	if !due {
 		return
 	}
-	if err := n.config.Stable.SetUint64(wallOffsetKey, uint64(ahead)); err != nil {
-		n.log.Warn("the log time is not noted", "error", err)
+	if err := c.stable.SetUint64(wallOffsetKey, uint64(next.ahead)); err != nil {
+		c.log.Warn("the log time is not noted", "error", err)
 		return
 	}
-	n.mu.Lock()
-	n.offset = wallOffset{true, ahead}
-	n.mu.Unlock()
+	c.mu.Lock()
+	c.offset = next
+	c.mu.Unlock()
+}
+
+// nextOffset returns the offset as it is now, and reports whether the stored one has to be updated.
+func (c *logClock) nextOffset() (next wallOffset, due bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ahead := time.Duration(int64(c.estimate()) - c.wall().UnixNano())
+	return wallOffset{true, ahead}, c.live && !c.offset.fits(ahead)
 }
 
 // byWall returns the log time by the wall clock, where last was that of the newest entry: the earlier one of those by
-// the offset and by the wall time in that entry. n.mu is held.
-func (n *Node) byWall(last uint64) uint64 {
-	wall := n.config.Wall().UnixNano()
+// the offset and by the wall time in that entry. c.mu is held.
+func (c *logClock) byWall(last uint64) uint64 {
+	wall := c.wall().UnixNano()
 	if last == 0 {
 		return uint64(max(0, wall))
 	}
-	now := int64(last) + max(0, wall-n.lastWall)
-	if n.offset.known {
-		now = min(now, wall+int64(n.offset.ahead))
+	now := int64(last) + max(0, wall-c.newest.wall)
+	if c.offset.known {
+		now = min(now, wall+int64(c.offset.ahead))
 	}
 	return max(last, uint64(max(0, now)))
 }
