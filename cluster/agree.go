@@ -66,7 +66,7 @@ func (n *Node) adopt() error {
 	p.reloading.Lock()
 	defer p.reloading.Unlock()
 	n.mu.Lock()
-	h, applied := p.known(), n.appliedIndex
+	h, applied := p.known(), n.fsm.appliedIndex
 	n.mu.Unlock()
 	if err := p.keep(h, applied, n.config.Stable); err != nil {
 		return err

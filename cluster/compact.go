@@ -2,9 +2,12 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 const (
@@ -36,7 +39,7 @@ func (n *Node) keepShort() {
 			return
 		case <-ticker.C:
 		}
-		grown, limit := n.grown.Load(), n.longestLog()
+		grown, limit := n.fsm.grown.Load(), n.longestLog()
 		if grown < limit || time.Now().Before(next) {
 			continue
 		}
@@ -48,9 +51,20 @@ func (n *Node) keepShort() {
 			n.log.Warn("the log stays long: no snapshot was taken", "error", err, "retry in", pause)
 			continue
 		}
-		n.grown.Add(-grown)
+		n.fsm.grown.Add(-grown)
 		last, pause = now, compactEvery
 	}
+}
+
+// Snapshot makes Raft write the committed state to a file, and delete the entries before it.
+func (n *Node) Snapshot() error {
+	if !n.begun() {
+		return topology.ErrNoLeader
+	}
+	if err := n.raft.Snapshot().Error(); err != nil {
+		return fmt.Errorf("take a snapshot: %w", err)
+	}
+	return nil
 }
 
 func (n *Node) entriesApplied() uint64 { return n.raft.AppliedIndex() }

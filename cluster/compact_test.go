@@ -47,7 +47,7 @@ func TestSnapshotTriedAgain(t *testing.T) {
 		if _, err := ask1(n, "s"); err != nil {
 			t.Fatal(err)
 		}
-		n.grown.Store(leastLog)
+		n.fsm.grown.Store(leastLog)
 		pass(10 * time.Minute)
 		seconds := func(all ...int) (times []time.Duration) {
 			for _, s := range all {
@@ -59,14 +59,14 @@ func TestSnapshotTriedAgain(t *testing.T) {
 		if want, got := seconds(1, 3, 7, 15, 31, 63, 123, 183, 243), store.tried(); !slices.Equal(got, want) {
 			t.Errorf("tried at %v, want %v", got, want)
 		}
-		if got := n.grown.Load(); got >= leastLog {
+		if got := n.fsm.grown.Load(); got >= leastLog {
 			t.Errorf("the log counts as %d bytes long behind a snapshot", got)
 		}
 		if _, err := ask1(n, "s"); err != nil {
 			t.Fatal(err)
 		}
 		before := len(store.tried())
-		n.grown.Store(leastLog)
+		n.fsm.grown.Store(leastLog)
 		pass(2 * time.Second)
 		if got := len(store.tried()) - before; got != 1 {
 			t.Errorf("%d snapshots of a log that is long again, want 1", got)
@@ -82,9 +82,9 @@ func TestNothingNewToSnapshot(t *testing.T) {
 		if err := n.Snapshot(); err != nil {
 			t.Fatal(err)
 		}
-		n.grown.Store(leastLog)
+		n.fsm.grown.Store(leastLog)
 		pass(2 * time.Second)
-		if got := n.grown.Load(); got != 0 {
+		if got := n.fsm.grown.Load(); got != 0 {
 			t.Errorf("it counts as %d bytes long", got)
 		}
 	})

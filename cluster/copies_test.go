@@ -321,7 +321,7 @@ func TestMemory_Returned(t *testing.T) {
 func (l *life) announcement(id string) Announcement {
 	l.Node.mu.Lock()
 	defer l.Node.mu.Unlock()
-	return l.announced[id]
+	return l.fsm.announced[id]
 }
 
 // Of two processes that run with copies of one directory the second is turned away, and the first if it was not

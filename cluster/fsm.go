@@ -1,61 +1,86 @@
 package cluster
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
 
-	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/mutant"
-	"github.com/throttledhq/throttled/persistence"
-	"github.com/throttledhq/throttled/topology"
 )
 
-// machine is the node as Raft sees it: what is done with committed entries.
-type machine struct{ *Node }
+// fsm is the replicated state of a node. Raft calls it to apply committed entries, and to write and restore snapshots.
+type fsm struct {
+	config *Config
+	node   host
+	table  *buckets.Table
+	clock  *logClock
+	pulse  *pulse
+	memory *memory
+	ended  <-chan struct{} // closed when the node is
 
-// Machine returns the node as what Raft applies entries to, for use without Raft: to take in a
-// log that no node runs with.
-func (n *Node) Machine() raft.FSM { return machine{n} }
+	mu           *sync.Mutex             // Node.mu; held while an entry is applied
+	announced    map[string]Announcement // by the log
+	appliedIndex uint64
 
-// Snapshot makes Raft write the committed state to a file, and forget the entries before it.
-func (n *Node) Snapshot() error {
-	if !n.begun() {
-		return topology.ErrNoLeader
-	}
-	if err := n.raft.Snapshot().Error(); err != nil {
-		return fmt.Errorf("take a snapshot: %w", err)
-	}
-	return nil
+	snapshotIndex atomic.Uint64 // of the newest snapshot
+	restores      atomic.Uint64 // snapshots restored
+	grown         atomic.Int64  // bytes of entries applied since the last snapshot that keepShort has asked for
 }
 
+// host is the node of an fsm. Its methods are called with Node.mu held.
+type host interface {
+	// acknowledge commits the generation of an entry if it was submitted by the present leadership of this node, and
+	// reports whether it was. It ends a leadership that an entry of another term shows to be over.
+	acknowledge(log *raft.Log, c *changes) (own bool, err error)
+	// follow ends the leadership of this node, if there is one.
+	follow()
+	// isFresh reports whether an entry was decided while this process was running.
+	isFresh(log *raft.Log) bool
+	// noteLeader records that the leader which has sent an entry has it in its log.
+	noteLeader(log *raft.Log)
+	// publish makes a new view if the members, or their announcements, have changed.
+	publish()
+	// fatal stops the process.
+	fatal(err error)
+}
+
+func (n *Node) newFSM() *fsm {
+	return &fsm{
+		config: &n.config, node: n, table: n.table, clock: n.clock, pulse: n.pulse, memory: n.memory, ended: n.ended,
+		mu: &n.mu, announced: map[string]Announcement{},
+	}
+}
+
+// FSM returns the state machine of the node, to apply entries to it without Raft.
+func (n *Node) FSM() raft.FSM { return n.fsm }
+
 var (
-	_ raft.FSM                = machine{}
-	_ raft.ConfigurationStore = machine{}
+	_ raft.FSM                = (*fsm)(nil)
+	_ raft.ConfigurationStore = (*fsm)(nil)
 )
 
-// Apply takes a committed entry in. One that cannot be read stops the process: to go on without it
-// would be to decide by another state than the others.
-func (m machine) Apply(log *raft.Log) any {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	came := m.clock.cameIn(log)
-	if err := m.apply(log, came); err != nil {
-		m.fatal(fmt.Errorf("apply entry %d: %w", log.Index, err))
+// Apply applies a committed entry. It stops the process if the entry cannot be read: without it this node would decide
+// on another state than the others.
+func (f *fsm) Apply(log *raft.Log) any {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	came := f.clock.cameIn(log)
+	if err := f.apply(log, came); err != nil {
+		f.node.fatal(fmt.Errorf("apply entry %d: %w", log.Index, err))
 		return err
 	}
-	m.appliedIndex = log.Index
-	m.noteLeader(log)
-	m.grown.Add(int64(len(log.Data)))
+	f.appliedIndex = log.Index
+	f.node.noteLeader(log)
+	f.grown.Add(int64(len(log.Data)))
 	return nil
 }
 
 // apply applies an entry that came in at a time of the monotonic clock.
-func (n *Node) apply(log *raft.Log, came time.Duration) error {
+func (f *fsm) apply(log *raft.Log, came time.Duration) error {
 	if len(log.Data) == 0 {
 		return fmt.Errorf("it is empty: %w", errEntry)
 	}
@@ -65,198 +90,75 @@ func (n *Node) apply(log *raft.Log, came time.Duration) error {
 		if err != nil {
 			return err
 		}
-		return n.applyChanges(log, &c, came)
+		return f.applyChanges(log, &c, came)
 	case settingsEntry:
 		s, err := parseSettings(log.Data)
 		if err != nil {
 			return err
 		}
-		if s.Term == log.Term || mutant.Is(mutant.AnyTerm) {
-			n.pulse.apply(log.Index, s)
-			n.setGauges()
-		}
+		f.applySettings(log, s)
 		return nil
 	case memberEntry:
 		a, err := parseAnnouncement(log.Data)
 		if err != nil {
 			return err
 		}
-		if known := n.announced[a.ID].Incarnation; known != "" && known != a.Incarnation {
-			return nil // two have come under one id at the same moment: the first is it, on all nodes alike
-		}
-		known := n.announced[a.ID]
-		if (remembered{Boot: known.Boot, Process: known.Process}).outdates(&a) {
-			return nil // it comes from an old copy of the data, or from a version before
-		}
-		n.announced[a.ID] = a.kept()
-		n.memory.announced(&a)
-		n.publish()
-		return n.checkSelf()
+		return f.applyAnnouncement(&a)
 	}
 	return fmt.Errorf("kind %d: %w", log.Data[0], errEntry)
 }
 
-// applyChanges acknowledges a generation of this node's own that is in flight, and puts any
-// other.
+// applySettings applies settings, which are void in another term than the one in which they were proposed.
+func (f *fsm) applySettings(log *raft.Log, s settings) {
+	if s.Term == log.Term || mutant.Is(mutant.AnyTerm) {
+		f.pulse.apply(log.Index, s)
+		f.setGauges()
+	}
+}
+
+// applyAnnouncement applies the announcement of a node, unless it is void, which it is on all nodes alike.
+func (f *fsm) applyAnnouncement(a *Announcement) error {
+	known := f.announced[a.ID]
+	if known.Incarnation != "" && known.Incarnation != a.Incarnation {
+		return nil // two nodes have joined under one id concurrently: the first is accepted
+	}
+	if (remembered{Boot: known.Boot, Process: known.Process}).outdates(a) {
+		return nil // it is from an old copy of the data, or from an older version
+	}
+	f.announced[a.ID] = a.kept()
+	f.memory.announced(a)
+	f.node.publish()
+	return f.checkSelf()
+}
+
+// applyChanges commits a generation of this node's own that is in flight, and applies any other to the table.
 //
 // An entry that was decided under an older term than the one in which it got into the log is
 // void, on all nodes alike: it was decided without knowing what came between.
-func (n *Node) applyChanges(log *raft.Log, c *changes, came time.Duration) error {
-	r := n.reign.Load()
-	if r != nil && c.term == r.term && c.reign == r.number && log.Term == r.term {
-		return n.acknowledge(r, c)
-	}
-	if r != nil && log.Term != r.term {
-		n.abdicate(r) // somebody else has led: what is in flight here must not be in their way
+func (f *fsm) applyChanges(log *raft.Log, c *changes, came time.Duration) error {
+	if own, err := f.node.acknowledge(log, c); own || err != nil {
+		return err
 	}
 	if log.Term != c.term && !mutant.Is(mutant.AnyTerm) {
 		return nil
 	}
-	if err := n.table.Replay(c.data, n.replayTime(c)); err != nil {
+	if err := f.table.Replay(c.data, f.clock.replayTime(c)); err != nil {
 		return err
 	}
-	n.clock.note(c, came, n.raft != nil && n.clock.isFresh(log, n.raft.CurrentTerm()))
+	f.clock.note(c, came, f.node.isFresh(log))
 	return nil
 }
 
-// replayTime is the time up to which an entry lets records expire.
-func (n *Node) replayTime(c *changes) uint64 {
-	if mutant.Is(mutant.LocalExpiry) {
-		return uint64(max(0, n.config.Wall().UnixNano()))
-	}
-	return c.time
+// StoreConfiguration publishes the members of the cluster.
+func (f *fsm) StoreConfiguration(uint64, raft.Configuration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.node.publish()
 }
 
-var errSkipped = errors.New("a generation before it is missing")
-
-// acknowledge lets those go who have waited for a generation. With it all before count as committed, so one
-// that Raft has refused must not have been before it.
-func (n *Node) acknowledge(r *reign, c *changes) error {
-	if !r.isNext(c.generation) || !n.table.Commit(c.generation, n.replayTime(c)) {
-		return errSkipped
-	}
-	n.clock.note(c, r.commit(c.generation, n.clock.monotonic()), true)
-	return nil
-}
-
-// StoreConfiguration tells the faces who is in the cluster.
-func (m machine) StoreConfiguration(uint64, raft.Configuration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.publish()
-}
-
-// head is what a snapshot holds besides the records.
-type head struct {
-	Version   int            `json:"version"`
-	Cluster   string         `json:"cluster"`
-	Index     uint64         `json:"index"` // of the newest entry that is in it
-	Time      uint64         `json:"time"`  // log time of that entry
-	Term      uint64         `json:"term"`  // in which it was decided
-	Wall      int64          `json:"wall"`  // wall time of the leader then
-	Announced []Announcement `json:"announced"`
-	Heartbeat heartbeats     `json:"heartbeat"`
-}
-
-const (
-	snapshotVersion = 1
-	maxHead         = 1 << 20 // bytes
-)
-
-// Snapshot notes what there is besides the records. The records follow while entries go on
-// being applied, so some may be newer: applying those entries again does no harm.
-func (m machine) Snapshot() (raft.FSMSnapshot, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	h := head{Version: snapshotVersion, Cluster: m.config.Cluster, Index: m.appliedIndex, Heartbeat: m.pulse.known()}
-	m.clock.save(&h)
-	for _, a := range m.announced {
-		h.Announced = append(h.Announced, a)
-	}
-	if mutant.Is(mutant.ForgottenTime) {
-		h.Time = 0
-	}
-	return &snapshot{m.Node, h, m.restores.Load()}, nil
-}
-
-type snapshot struct {
-	node     *Node
-	head     head
-	restores uint64 // that the node had seen
-}
-
-var errReplaced = errors.New("the state has been replaced meanwhile")
-
-// Persist writes the head, as JSON behind its length, and then the records as in a snapshot
-// file.
-func (s *snapshot) Persist(sink raft.SnapshotSink) error {
-	if err := s.write(sink); err != nil {
-		_ = sink.Cancel() // the error that matters is err
-		return fmt.Errorf("write a snapshot: %w", err)
-	}
-	if err := sink.Close(); err != nil {
-		return fmt.Errorf("complete a snapshot: %w", err)
-	}
-	s.node.snapshotIndex.Store(s.head.Index)
-	return nil
-}
-
-func (s *snapshot) write(w io.Writer) error {
-	b, err := json.Marshal(s.head)
-	if err != nil {
-		return err
-	}
-	if _, err := w.Write(lengthOf(len(b))); err != nil {
-		return err
-	}
-	if _, err := w.Write(b); err != nil {
-		return err
-	}
-	_, err = persistence.Write(w, persistence.Info{Program: s.node.config.Version, Created: s.node.config.Wall()}, committed{s.node}, s.node.ended)
-	if err == nil && s.node.restores.Load() != s.restores {
-		err = errReplaced // and may have been seen half empty
-	}
-	return err
-}
-
-// Release has nothing to let go of.
-func (s *snapshot) Release() {}
-
-// Restore takes a snapshot in, at the start or because the log of the leader begins later than
-// this node's ends. One that turns out to be damaged halfway stops the process.
-func (m machine) Restore(src io.ReadCloser) error {
-	defer func() { _ = src.Close() }() // it is only read
-	h, err := readHead(src)
-	if err != nil {
-		return fmt.Errorf("read a snapshot: %w", err)
-	}
-	if h.Cluster != m.config.Cluster {
-		return fmt.Errorf("read a snapshot of cluster %q: %w", h.Cluster, ErrOtherCluster)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if r := m.reign.Load(); r != nil {
-		m.abdicate(r)
-	}
-	m.restores.Add(1)
-	m.table.Reset()
-	_, err = persistence.Read(src, func(rec limiter.Record) error { return m.table.Restore(rec, h.Time) })
-	if err != nil {
-		err = fmt.Errorf("take in a snapshot: %w", err)
-		m.fatal(err)
-		return err
-	}
-	m.takeHead(h)
-	if err := m.checkSelf(); err != nil {
-		m.fatal(err)
-		return err
-	}
-	return m.config.Installed(h.Index)
-}
-
-// checkSelf returns an error if the cluster knows this node with other or newer data. n.mu is held.
-func (n *Node) checkSelf() error {
-	self, known := n.config.Self, n.announced[n.config.Self.ID]
+// checkSelf returns an error if the cluster knows this node with other or newer data. f.mu is held.
+func (f *fsm) checkSelf() error {
+	self, known := f.config.Self, f.announced[f.config.Self.ID]
 	switch {
 	case known.Incarnation == "" || self.Incarnation == "":
 	case known.Incarnation != self.Incarnation:
@@ -267,16 +169,9 @@ func (n *Node) checkSelf() error {
 	return nil
 }
 
-func (n *Node) takeHead(h *head) {
-	n.announced = map[string]Announcement{}
-	for _, a := range h.Announced {
-		n.announced[a.ID] = a
-		n.memory.announced(&a)
-	}
-	n.pulse.restore(h.Heartbeat)
-	n.setGauges()
-	n.clock.restore(h)
-	n.appliedIndex = h.Index
-	n.snapshotIndex.Store(h.Index)
-	n.publish()
+// setGauges makes the table store gauges once the cluster has a heartbeat: every voter has then answered a
+// question about heartbeats, and the versions that cannot read gauges cannot answer it. A node without peers
+// stores them from the beginning.
+func (f *fsm) setGauges() {
+	f.table.SetGauges(f.config.Peers == nil || f.pulse.known().Version > 0)
 }

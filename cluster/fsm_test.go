@@ -19,7 +19,7 @@ func TestSnapshotOfReplacedState(t *testing.T) {
 		s.converge()
 		follower := s.followers(leader)[0]
 		save := func(between func()) error {
-			snap, err := machine{follower.Node}.Snapshot()
+			snap, err := follower.fsm.Snapshot()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -42,7 +42,7 @@ func TestSnapshotOfReplacedState(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := (machine{follower.Node}).Restore(io.NopCloser(content)); err != nil {
+			if err := follower.fsm.Restore(io.NopCloser(content)); err != nil {
 				t.Fatal(err)
 			}
 		}

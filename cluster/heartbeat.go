@@ -255,13 +255,6 @@ func (c *ceiling) bound() int64 {
 	return math.MaxInt64
 }
 
-// setGauges makes the table store gauges once the cluster has a heartbeat: every voter has then answered a
-// question about heartbeats, and the versions that cannot read gauges cannot answer it. A node without peers
-// stores them from the beginning.
-func (n *Node) setGauges() {
-	n.table.SetGauges(n.config.Peers == nil || n.pulse.known().Version > 0)
-}
-
 // heartbeat returns the heartbeat with which this node runs.
 func (n *Node) heartbeat() time.Duration { return time.Duration(n.pulse.running.Load()) }
 

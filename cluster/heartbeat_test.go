@@ -360,7 +360,7 @@ func TestSettingsOfAnotherTerm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := n.apply(&raft.Log{Index: 7, Term: 5, Data: b}, 0); err != nil {
+		if err := n.fsm.apply(&raft.Log{Index: 7, Term: 5, Data: b}, 0); err != nil {
 			t.Error(err)
 		}
 		if got := n.pulse.known().Version; got != map[uint64]uint64{4: 0, 5: 7}[term] {

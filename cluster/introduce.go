@@ -64,7 +64,7 @@ func (n *Node) meetWith(who *Announcement, a *Answer) {
 	if !a.Begun && n.met[who.ID].Incarnation == "" {
 		n.met[who.ID] = *who
 	}
-	a.Known = n.announced[who.ID].Incarnation
+	a.Known = n.fsm.announced[who.ID].Incarnation
 	if a.Known == "" {
 		a.Known = n.met[who.ID].Incarnation
 	}
@@ -190,7 +190,7 @@ func (n *Node) join(ctx context.Context) (topology.Recovery, error) {
 func (n *Node) isAnnounced() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.announced[n.config.Self.ID] == n.config.Self.kept()
+	return n.fsm.announced[n.config.Self.ID] == n.config.Self.kept()
 }
 
 // announceMet writes to the log with which data the nodes have begun that the leader has met,
@@ -199,7 +199,7 @@ func (n *Node) announceMet(ctx context.Context) error {
 	n.mu.Lock()
 	var missing []Announcement
 	for id, a := range n.met {
-		if n.announced[id].Incarnation == "" && n.find(id) != nil {
+		if n.fsm.announced[id].Incarnation == "" && n.find(id) != nil {
 			missing = append(missing, a)
 		}
 	}

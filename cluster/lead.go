@@ -76,6 +76,44 @@ func (n *Node) abdicate(r *reign) {
 	n.nudge() // it may lead by Raft all the same
 }
 
+// follow ends the present reign, if there is one. n.mu is held.
+func (n *Node) follow() {
+	if r := n.reign.Load(); r != nil {
+		n.abdicate(r)
+	}
+}
+
+// acknowledge implements host. An entry of the present reign that got into the log under another term shows that
+// another node has led: generations in flight here must not stay in the table then.
+func (n *Node) acknowledge(log *raft.Log, c *changes) (own bool, err error) {
+	r := n.reign.Load()
+	switch {
+	case r == nil:
+		return false, nil
+	case c.term == r.term && c.reign == r.number && log.Term == r.term:
+		return true, n.commit(r, c)
+	case log.Term != r.term:
+		n.abdicate(r)
+	}
+	return false, nil
+}
+
+var errSkipped = errors.New("a generation before it is missing")
+
+// commit commits a generation, and with it all before: one that Raft has refused must not have been before it.
+func (n *Node) commit(r *reign, c *changes) error {
+	if !r.isNext(c.generation) || !n.table.Commit(c.generation, n.clock.replayTime(c)) {
+		return errSkipped
+	}
+	n.clock.note(c, r.commit(c.generation, n.clock.monotonic()), true)
+	return nil
+}
+
+// isFresh implements host.
+func (n *Node) isFresh(log *raft.Log) bool {
+	return n.raft != nil && n.clock.isFresh(log, n.raft.CurrentTerm())
+}
+
 // takeOver begins a reign as soon as that is possible, for as long as this node leads.
 func (n *Node) takeOver() {
 	for n.raft.State() == raft.Leader {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/mutant"
 )
 
 // logClock is all that a node knows of log time: the Clock by which it decides, when entries came in, and what the log
@@ -83,6 +85,14 @@ func (c *logClock) save(h *head) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h.Time, h.Term, h.Wall = c.standing(), c.newest.term, c.newest.wall
+}
+
+// replayTime returns the time up to which an entry lets records expire.
+func (c *logClock) replayTime(e *changes) uint64 {
+	if mutant.Is(mutant.LocalExpiry) {
+		return uint64(max(0, c.wall().UnixNano()))
+	}
+	return e.time
 }
 
 // answer returns what this node knows of the log time.

@@ -127,13 +127,13 @@ func (n *Node) admit(ctx context.Context, q *Question) error {
 func (n *Node) incarnation(id string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.announced[id].Incarnation
+	return n.fsm.announced[id].Incarnation
 }
 
 // propose writes what a node announces to the log, unless that says so already.
 func (n *Node) propose(ctx context.Context, a *Announcement) error {
 	n.mu.Lock()
-	known := n.announced[a.ID]
+	known := n.fsm.announced[a.ID]
 	n.mu.Unlock()
 	switch {
 	case known == a.kept():

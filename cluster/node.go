@@ -73,6 +73,7 @@ type Node struct {
 	table  *buckets.Table
 	clock  *logClock
 	pulse  *pulse
+	fsm    *fsm
 
 	reign atomic.Pointer[reign] // nil while this node does not decide
 	past  atomic.Pointer[reign] // the newest that is over; nil: none is
@@ -82,20 +83,15 @@ type Node struct {
 	deciding sync.RWMutex
 
 	// mu is held while an entry is applied and while a reign begins or ends.
-	mu           sync.Mutex
-	reigns       uint64
-	announced    map[string]Announcement // by the log
-	met          map[string]Announcement // before there was one
-	appliedIndex uint64
-	failed       bool // Fatal has been called
+	mu     sync.Mutex
+	reigns uint64
+	met    map[string]Announcement // before there was one
+	failed bool                    // Fatal has been called
 
-	snapshotIndex atomic.Uint64
-	restores      atomic.Uint64 // snapshots taken in
-	grown         atomic.Int64  // bytes of entries applied since the last snapshot that keepShort has asked for
-	entries       atomic.Uint64
-	bytes         atomic.Uint64
-	rollbacks     atomic.Uint64
-	entrySize     int // a guess for the next; the flusher's
+	entries   atomic.Uint64
+	bytes     atomic.Uint64
+	rollbacks atomic.Uint64
+	entrySize int // a guess for the next; the flusher's
 
 	memory    *memory    // of other nodes' data
 	returning *returning // stands before Raft
@@ -152,16 +148,16 @@ func New(c Config) *Node {
 	c.Clock.wall = c.Wall
 	n := &Node{
 		config: c, log: c.Logger, table: c.Table,
-		clock:     &logClock{Clock: c.Clock, stable: c.Stable, log: c.Logger},
-		pulse:     newPulse(c.Heartbeat),
-		announced: map[string]Announcement{},
-		met:       map[string]Announcement{},
-		notify:    make(chan bool, 64),
-		again:     make(chan struct{}, 1),
-		trips:     roundTrips{log: c.Logger},
-		ended:     make(chan struct{}),
-		memory:    newMemory(),
+		clock:  &logClock{Clock: c.Clock, stable: c.Stable, log: c.Logger},
+		pulse:  newPulse(c.Heartbeat),
+		met:    map[string]Announcement{},
+		notify: make(chan bool, 64),
+		again:  make(chan struct{}, 1),
+		trips:  roundTrips{log: c.Logger},
+		ended:  make(chan struct{}),
+		memory: newMemory(),
 	}
+	n.fsm = n.newFSM()
 	n.returning = n.newReturning()
 	first := &shownView{changed: make(chan struct{})}
 	first.View = topology.View{Cluster: c.Cluster, Self: c.Self.ID, Changed: first.changed}
@@ -179,7 +175,7 @@ func (n *Node) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the log: %w", err)
 	}
-	n.setGauges()
+	n.fsm.setGauges()
 	begins := !known && len(n.config.Bootstrap) > 0
 	if !known {
 		n.returning.skip()
@@ -267,7 +263,7 @@ func (n *Node) startRaft(begins bool) error {
 		t.Acknowledged(n.contacts.acknowledged)
 	}
 	logs := n.clock.observe(compactedLog{c.Logs})
-	r, err := raft.NewRaft(n.settings(), machine{n}, logs, c.Stable, c.Snapshots, n.contacts)
+	r, err := raft.NewRaft(n.settings(), n.fsm, logs, c.Stable, c.Snapshots, n.contacts)
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}

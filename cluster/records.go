@@ -8,20 +8,24 @@ import (
 	"io"
 	"iter"
 
+	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/mutant"
 )
 
 // committed is the state of a node as a snapshot has it.
-type committed struct{ node *Node }
+type committed struct {
+	clock *logClock
+	table *buckets.Table
+}
 
-func (c committed) Now() uint64 { return c.node.clock.standing() }
+func (c committed) Now() uint64 { return c.clock.standing() }
 
 func (c committed) Records() iter.Seq[limiter.Record] {
 	if mutant.Is(mutant.DirtySnapshot) {
-		return c.node.table.Records()
+		return c.table.Records()
 	}
-	return c.node.table.CommittedRecords()
+	return c.table.CommittedRecords()
 }
 
 func lengthOf(n int) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(n)) }

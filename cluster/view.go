@@ -88,7 +88,7 @@ func same(a, b *topology.View) bool {
 func (n *Node) members() []topology.Member {
 	var list []topology.Member
 	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
-		a := n.announced[string(s.ID)]
+		a := n.fsm.announced[string(s.ID)]
 		list = append(list, topology.Member{
 			ID: string(s.ID), Raft: string(s.Address), Voter: s.Suffrage == raft.Voter,
 			Host: a.Host, Port: a.Port, ClusterPort: a.ClusterPort, SentinelPort: a.SentinelPort,
@@ -167,7 +167,7 @@ func (n *Node) Status() topology.Status {
 		Entries:    n.entries.Load(),
 		Changes:    n.bytes.Load(),
 		Rollbacks:  n.rollbacks.Load(),
-		Snapshot:   n.snapshotIndex.Load(),
+		Snapshot:   n.fsm.snapshotIndex.Load(),
 		RoundTrips: n.trips.status(),
 		Heartbeat:  n.shownHeartbeat(),
 		Settled:    n.config.Peers == nil || n.pulse.known().settled(),
@@ -206,7 +206,7 @@ func (n *Node) mode() string {
 func (n *Node) Fingerprint() topology.Fingerprint {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	f := topology.Fingerprint{Index: n.appliedIndex, LogTime: n.clock.standing()}
+	f := topology.Fingerprint{Index: n.fsm.appliedIndex, LogTime: n.clock.standing()}
 	f.Sum, f.Keys = n.table.Hash(f.LogTime)
 	return f
 }

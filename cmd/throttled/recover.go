@@ -268,7 +268,7 @@ func replayer(who *raftlog.Identity, fatal func(error)) raft.FSM {
 		Cluster: who.Cluster, Self: cluster.Announcement{ID: who.Node}, Version: version,
 		Table: buckets.New(buckets.Config{Clock: clock.Now, Journal: true}), Clock: clock,
 		Fatal: fatal,
-	}).Machine()
+	}).FSM()
 }
 
 func voters(nodes []options.Node) []raft.Server {
