@@ -14,37 +14,37 @@ const (
 	lastWatchPause  = time.Second
 )
 
-// leadership is one that Raft knows of: who leads, and in which term.
-type leadership struct {
+// leaderTerm is a leader and the term of Raft in which it leads.
+type leaderTerm struct {
 	leader string
 	term   uint64
 }
 
-// knownLeadership returns the present one by Raft. Its leader is empty if none is known.
-func (n *Node) knownLeadership() leadership {
+// raftLeader returns the present leader by Raft. Its leader is empty if none is known.
+func (n *Node) raftLeader() leaderTerm {
 	_, leader := n.raft.LeaderWithID()
-	return leadership{string(leader), n.raft.CurrentTerm()}
+	return leaderTerm{string(leader), n.raft.CurrentTerm()}
 }
 
 // refusal records that a leader refused a connection.
 type refusal struct {
-	leadership
+	leaderTerm
 	at time.Time
 }
 
 // isGone reports whether the process of a leader has ended: its system has refused a connection, and Raft has received
 // nothing since, apart from messages that were in flight. A process that accepts connections again is a new one, which
 // does not lead in that term.
-func (n *Node) isGone(l leadership) bool {
+func (n *Node) isGone(l leaderTerm) bool {
 	refused := n.refused.Load()
 	inFlight := n.heartbeat() / 10 // the shortest time between two heartbeats
-	return refused != nil && refused.leadership == l && !n.raft.LastContact().After(refused.at.Add(inFlight))
+	return refused != nil && refused.leaderTerm == l && !n.raft.LastContact().After(refused.at.Add(inFlight))
 }
 
 // watchLeader watches the leader until this node is closed.
 func (n *Node) watchLeader() {
 	for {
-		changed, l := n.View().Changed, n.knownLeadership()
+		changed, l := n.View().Changed, n.raftLeader()
 		if l.leader == "" || l.leader == n.config.Self.ID {
 			if !n.awaitView(changed) {
 				return
@@ -58,11 +58,11 @@ func (n *Node) watchLeader() {
 }
 
 // watchWhile watches a leader until another one is known, and returns false when this node is closed.
-func (n *Node) watchWhile(l leadership, changed <-chan struct{}) bool {
+func (n *Node) watchWhile(l leaderTerm, changed <-chan struct{}) bool {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	n.running.Go(func() { n.watchOne(ctx, l) })
-	for n.knownLeadership() == l {
+	for n.raftLeader() == l {
 		if !n.awaitView(changed) {
 			return false
 		}
@@ -84,7 +84,7 @@ func (n *Node) awaitView(changed <-chan struct{}) bool {
 // watchOne keeps a stream to a leader open, on which nothing is sent: it breaks as soon as the process of the leader
 // ends, long before anybody misses a heartbeat. A stream can end for other reasons, so the leader is gone only if
 // another one is refused. If Raft receives something between two refusals, a firewall may be the reason.
-func (n *Node) watchOne(ctx context.Context, l leadership) {
+func (n *Node) watchOne(ctx context.Context, l leaderTerm) {
 	var before time.Time // of the last refusal; zero if the stream was open since
 	for pause := firstWatchPause; ctx.Err() == nil; pause = min(2*pause, lastWatchPause) {
 		begun := time.Now()
@@ -109,7 +109,7 @@ func (n *Node) watchOne(ctx context.Context, l leadership) {
 }
 
 // holdStream opens a stream to a leader, and waits for its end or that of ctx. It returns an error if there is none.
-func (n *Node) holdStream(ctx context.Context, l leadership) error {
+func (n *Node) holdStream(ctx context.Context, l leaderTerm) error {
 	dialing, cancel := context.WithTimeout(ctx, n.heartbeat())
 	defer cancel()
 	conn, err := n.Dial(dialing, l.leader)

@@ -60,7 +60,7 @@ func (n *Node) publish() {
 // may take three times as long to see that, and those who ask are to be told in time. Nor does one whose process has
 // ended.
 func (n *Node) knownLeader() string {
-	l := n.knownLeadership()
+	l := n.raftLeader()
 	if n.raft.State() == raft.Follower && n.silence() > n.heartbeat() || n.isGone(l) {
 		return ""
 	}
