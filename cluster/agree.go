@@ -72,10 +72,10 @@ func (n *Node) adopt() error {
 		return err
 	}
 	n.reportHeartbeat()
-	r := n.reign.Load()
-	leads, term := r != nil, uint64(0)
+	l := n.leadership.Load()
+	leads, term := l != nil, uint64(0)
 	if leads {
-		term = r.term
+		term = l.term
 	}
 	if target := p.target(h, leads, term); target != n.heartbeat() {
 		return n.retune(target)
@@ -111,44 +111,44 @@ func (n *Node) superviseHeartbeat() {
 		cancel()
 	})
 	for n.wait(ctx, agreeEvery) == nil {
-		r := n.reign.Load()
-		if r == nil || n.pulse.known().settled() {
+		l := n.leadership.Load()
+		if l == nil || n.pulse.known().settled() {
 			continue
 		}
-		if err := n.advance(ctx, r); err != nil {
+		if err := n.advance(ctx, l); err != nil {
 			n.log.Debug("the heartbeat is not settled yet", "error", err)
-			n.pause(ctx, r)
+			n.pause(ctx, l)
 		}
 	}
 }
 
 // pause waits before voters are asked again, unless another leadership begins.
-func (n *Node) pause(ctx context.Context, r *reign) {
+func (n *Node) pause(ctx context.Context, l *leadership) {
 	ctx, cancel := context.WithTimeout(ctx, agreeAgain)
 	defer cancel()
 	select {
 	case <-ctx.Done():
-	case <-r.over:
+	case <-l.over:
 	}
 }
 
 // advance sets the first heartbeat of a cluster, or notes that all voters run with the one in force.
-func (n *Node) advance(ctx context.Context, r *reign) error {
+func (n *Node) advance(ctx context.Context, l *leadership) error {
 	h := n.pulse.known()
 	asked, err := n.askHeartbeats(ctx, h)
 	if err != nil {
 		return err
 	}
 	if h.Version == 0 {
-		return n.proposeHeartbeat(ctx, r, n.pulse.option, true)
+		return n.proposeHeartbeat(ctx, l, n.pulse.option, true)
 	}
 	n.pulse.reloading.Lock()
-	n.pulse.ready = readiness{r.term, h.Version}
+	n.pulse.ready = readiness{l.term, h.Version}
 	n.pulse.reloading.Unlock()
 	if err := n.adopt(); err != nil {
 		return err
 	}
-	return n.proposeSettled(ctx, r, h, asked)
+	return n.proposeSettled(ctx, l, h, asked)
 }
 
 // askHeartbeats asks all other voters with which heartbeat they run, and returns them. The error names one that
@@ -174,8 +174,8 @@ func (n *Node) askHeartbeats(ctx context.Context, h heartbeats) (asked []topolog
 }
 
 // proposeSettled writes to the log that all voters run with the heartbeat in force. They were asked in the term of
-// the reign, and one that leads in a later term, and so may run with another, makes the entry void.
-func (n *Node) proposeSettled(ctx context.Context, r *reign, h heartbeats, asked []topology.Member) error {
+// the leadership, so the entry is void in a later term, in which they may run with another.
+func (n *Node) proposeSettled(ctx context.Context, l *leadership, h heartbeats, asked []topology.Member) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin) // others wait for the lock
 	defer cancel()
 	if err := n.pulse.proposing.LockContext(ctx); err != nil {
@@ -185,7 +185,7 @@ func (n *Node) proposeSettled(ctx context.Context, r *reign, h heartbeats, asked
 	if !n.runsWith().is(h) || n.pulse.known() != h || !n.isAll(asked) {
 		return topology.ErrChanging
 	}
-	return n.proposeSettings(ctx, r, settings{Settled: h.Version})
+	return n.proposeSettings(ctx, l, settings{Settled: h.Version})
 }
 
 // isAll reports whether there is no other voter but these, by the newest configuration.
@@ -203,11 +203,11 @@ func (n *Node) isAll(asked []topology.Member) bool {
 // 5000. It returns once that is committed. Until all voters run with it, which a voter that is down puts off,
 // answers rest on the smaller of the old and the new one.
 func (n *Node) SetHeartbeat(ctx context.Context, d time.Duration) error {
-	r, h := n.reign.Load(), n.pulse.known()
+	l, h := n.leadership.Load(), n.pulse.known()
 	switch {
 	case d < leastHeartbeat || d > mostHeartbeat || d%time.Millisecond != 0:
 		return fmt.Errorf("set a heartbeat of %v: %w", d, topology.ErrHeartbeat)
-	case r == nil:
+	case l == nil:
 		return topology.ErrNoLeader
 	case h.Now == d:
 		return nil
@@ -216,13 +216,13 @@ func (n *Node) SetHeartbeat(ctx context.Context, d time.Duration) error {
 			return fmt.Errorf("set a heartbeat of %v: %w: %w", d, topology.ErrNoHeartbeat, err)
 		}
 	}
-	return n.proposeHeartbeat(ctx, r, d, false)
+	return n.proposeHeartbeat(ctx, l, d, false)
 }
 
 // proposeHeartbeat writes a heartbeat to the log. Other nodes may run with it before this one has applied it, so
 // the lease is no longer than it allows from here on. An error leaves open whether it is committed. The first of a
 // cluster does not replace one that has been set meanwhile.
-func (n *Node) proposeHeartbeat(ctx context.Context, r *reign, d time.Duration, first bool) error {
+func (n *Node) proposeHeartbeat(ctx context.Context, l *leadership, d time.Duration, first bool) error {
 	if err := n.pulse.proposing.LockContext(ctx); err != nil {
 		return fmt.Errorf("set a heartbeat of %v: %w", d, err)
 	}
@@ -231,7 +231,7 @@ func (n *Node) proposeHeartbeat(ctx context.Context, r *reign, d time.Duration, 
 		return nil
 	}
 	n.mu.Lock()
-	current := n.reign.Load() == r
+	current := n.leadership.Load() == l
 	if current {
 		n.pulse.ceiling.lower(d)
 	}
@@ -239,16 +239,16 @@ func (n *Node) proposeHeartbeat(ctx context.Context, r *reign, d time.Duration, 
 	if !current {
 		return topology.ErrNoLeader
 	}
-	err := n.proposeSettings(ctx, r, settings{Heartbeat: d.Milliseconds()})
+	err := n.proposeSettings(ctx, l, settings{Heartbeat: d.Milliseconds()})
 	if err == nil {
-		n.pulse.ceiling.lift(r.term)
+		n.pulse.ceiling.lift(l.term)
 	}
 	return err
 }
 
 // proposeSettings writes settings to the log, and waits until they are applied here.
-func (n *Node) proposeSettings(ctx context.Context, r *reign, s settings) error {
-	s.Term = r.term
+func (n *Node) proposeSettings(ctx context.Context, l *leadership, s settings) error {
+	s.Term = l.term
 	entry, err := s.entry()
 	if err != nil {
 		return err

@@ -214,6 +214,6 @@ func (c *catchUp) Close() error {
 // member. While leadership is being handed over nothing may wait that Raft waits for in turn.
 func (n *Node) sendsTo(id raft.ServerID) (changed <-chan struct{}, wanted bool) {
 	v := n.View()
-	r := n.reign.Load()
-	return v.Changed, v.Leader == v.Self && v.Find(string(id)) != nil && (r == nil || !r.leaving.Load())
+	l := n.leadership.Load()
+	return v.Changed, v.Leader == v.Self && v.Find(string(id)) != nil && (l == nil || !l.leaving.Load())
 }

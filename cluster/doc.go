@@ -14,14 +14,14 @@
 // rests on nothing uncommitted, as most refusals, waits for nothing but that the node can be sure to lead
 // still. In async mode nobody waits, and what was not committed is lost with the leader.
 //
-// # Reigns
+// # Leadership
 //
-// A node decides during a reign. It begins when the node leads by Raft, and a barrier of its
-// term has been applied; it ends when the node learns that it leads no more, or an entry of another
-// term comes out of the log. Then what is not committed is taken back: those who
-// wait for it are told that it is uncertain. If such an entry is committed after all, it comes out
-// of the log, and is put like any other. An entry is void if it got into the log under another term than the one
-// it was decided in: its author did not know what came between.
+// A node decides during a leadership, and counts its own in epochs. A leadership begins when the node leads by Raft, and
+// a barrier of its term has been applied. It ends when the node learns that it does not lead any more, or when an entry of
+// another term is applied. Generations that are not committed are then rolled back, and their waiters get the error that
+// the outcome is uncertain. If the entry of such a generation is committed after all, it is applied like any other. An
+// entry is void if it got into the log under another term than the one it was decided in: it was decided without knowing
+// the entries between.
 //
 // # Guarantees
 //

@@ -21,13 +21,13 @@ const (
 //
 //	kind        1 byte
 //	term        8 bytes, little endian like all numbers: that of Raft under which it was decided
-//	reign       8 bytes: counts the times that the node began to decide
+//	epoch       8 bytes: counts the leaderships of the process that has submitted it
 //	generation  8 bytes
 //	time        8 bytes: log time in nanoseconds, at or after each decision in it
 //	wall        8 bytes: wall time of the leader in nanoseconds
 //	the rest    what buckets.Table.Collect has returned
 type changes struct {
-	term, reign, generation uint64
+	term, epoch, generation uint64
 	time                    uint64
 	wall                    int64
 	data                    []byte
@@ -43,7 +43,7 @@ var errEntry = errors.New("unknown entry in the log")
 func (c *changes) seal(buf []byte) {
 	buf[0] = changesEntry
 	binary.LittleEndian.PutUint64(buf[1:], c.term)
-	binary.LittleEndian.PutUint64(buf[9:], c.reign)
+	binary.LittleEndian.PutUint64(buf[9:], c.epoch)
 	binary.LittleEndian.PutUint64(buf[17:], c.generation)
 	binary.LittleEndian.PutUint64(buf[25:], c.time)
 	binary.LittleEndian.PutUint64(buf[33:], uint64(c.wall))
@@ -55,7 +55,7 @@ func parseChanges(b []byte) (c changes, err error) {
 	}
 	return changes{
 		term:       binary.LittleEndian.Uint64(b[1:]),
-		reign:      binary.LittleEndian.Uint64(b[9:]),
+		epoch:      binary.LittleEndian.Uint64(b[9:]),
 		generation: binary.LittleEndian.Uint64(b[17:]),
 		time:       binary.LittleEndian.Uint64(b[25:]),
 		wall:       int64(binary.LittleEndian.Uint64(b[33:])),

@@ -8,7 +8,7 @@ import (
 )
 
 func TestChangesEntry(t *testing.T) {
-	want := changes{term: 1, reign: 2, generation: 3, time: 4, wall: -5, data: []byte("data")}
+	want := changes{term: 1, epoch: 2, generation: 3, time: 4, wall: -5, data: []byte("data")}
 	b := append(make([]byte, changesHeader), want.data...)
 	want.seal(b)
 	if b[0] != changesEntry {
@@ -19,7 +19,7 @@ func TestChangesEntry(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	got.data, want.data = nil, nil
-	if got.term != want.term || got.reign != want.reign || got.generation != want.generation || got.time != want.time || got.wall != want.wall {
+	if got.term != want.term || got.epoch != want.epoch || got.generation != want.generation || got.time != want.time || got.wall != want.wall {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	for n := range changesHeader {
@@ -45,7 +45,7 @@ func TestAnnouncementEntry(t *testing.T) {
 
 func FuzzParseChanges(f *testing.F) {
 	sealed := make([]byte, changesHeader+3)
-	(&changes{term: 7, reign: 1, generation: 9, time: 1 << 60, wall: 1}).seal(sealed)
+	(&changes{term: 7, epoch: 1, generation: 9, time: 1 << 60, wall: 1}).seal(sealed)
 	f.Add(sealed)
 	f.Add(sealed[:changesHeader])
 	f.Add(sealed[:changesHeader-1])

@@ -90,7 +90,7 @@ func TestFaultNames(t *testing.T) {
 // result is what schedules come to.
 type result struct {
 	granted, denied, unknown, refused int
-	reigns                            int64
+	leaderships                       int64
 	lag                               time.Duration
 	virtual                           time.Duration
 }
@@ -196,7 +196,7 @@ func (x *schedule) run(steps int) (r result) {
 			r.refused++
 		}
 	}
-	r.reigns, r.virtual = x.leads.Load(), time.Since(x.begun)
+	r.leaderships, r.virtual = x.leads.Load(), time.Since(x.begun)
 	return r
 }
 
@@ -459,11 +459,11 @@ func TestSchedules(t *testing.T) {
 	for r := range results {
 		n++
 		sum.granted, sum.denied, sum.unknown, sum.refused = sum.granted+r.granted, sum.denied+r.denied, sum.unknown+r.unknown, sum.refused+r.refused
-		sum.reigns, sum.virtual, sum.lag = sum.reigns+r.reigns, sum.virtual+r.virtual, max(sum.lag, r.lag)
+		sum.leaderships, sum.virtual, sum.lag = sum.leaderships+r.leaderships, sum.virtual+r.virtual, max(sum.lag, r.lag)
 	}
-	t.Logf("%d schedules, %v of virtual time in %v: %d granted, %d denied, %d uncertain, %d refused, %d reigns, log time at most %v behind",
-		n, sum.virtual, time.Since(begun).Round(time.Millisecond), sum.granted, sum.denied, sum.unknown, sum.refused, sum.reigns, sum.lag)
-	if n > 0 && (sum.granted < 500*n || sum.reigns < int64(3*n) || sum.unknown == 0 || sum.refused == 0) {
+	t.Logf("%d schedules, %v of virtual time in %v: %d granted, %d denied, %d uncertain, %d refused, %d leaderships, log time at most %v behind",
+		n, sum.virtual, time.Since(begun).Round(time.Millisecond), sum.granted, sum.denied, sum.unknown, sum.refused, sum.leaderships, sum.lag)
+	if n > 0 && (sum.granted < 500*n || sum.leaderships < int64(3*n) || sum.unknown == 0 || sum.refused == 0) {
 		t.Error("too little has happened to say anything")
 	}
 }

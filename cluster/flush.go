@@ -19,36 +19,36 @@ const (
 	asyncPause = 5 * time.Millisecond
 )
 
-// flush submits generations for as long as a reign lasts. There is one entry for all that came
+// flush submits generations for as long as a leadership lasts. There is one entry for all that came
 // while the ones before were on their way: few when it is quiet, and thousands under load.
-func (n *Node) flush(r *reign) {
+func (n *Node) flush(l *leadership) {
 	futures := make(chan raft.ApplyFuture, maxInFlight)
-	defer close(r.done)
+	defer close(l.done)
 	defer close(futures)
-	n.running.Go(func() { n.watch(r, futures) })
+	n.running.Go(func() { n.watch(l, futures) })
 	ticker := time.NewTicker(tickEvery)
 	defer ticker.Stop()
 	for {
 		tick := false
 		select {
-		case <-r.over:
+		case <-l.over:
 			return
-		case <-r.wake:
+		case <-l.wake:
 		case <-ticker.C:
-			tick = n.tickDue(r)
+			tick = n.tickDue(l)
 		}
-		if !tick && !n.table.Pending() && r.demanded.Load() <= r.closed {
+		if !tick && !n.table.Pending() && l.demanded.Load() <= l.closed {
 			continue
 		}
-		if !r.room() {
+		if !l.room() {
 			return
 		}
-		f := n.submit(r)
+		f := n.submit(l)
 		if f == nil {
 			return
 		}
 		futures <- f
-		if n.config.Async && !pause(r, asyncPause) {
+		if n.config.Async && !pause(l, asyncPause) {
 			return
 		}
 	}
@@ -57,22 +57,22 @@ func (n *Node) flush(r *reign) {
 // Flush waits until all that this node has decided before is committed, in async mode too. The error
 // is limiter.ErrUncertain or limiter.ErrNotLeading if it stops leading before that.
 func (n *Node) Flush() error {
-	t, r := n.table.Seen(), n.reign.Load()
+	t, l := n.table.Seen(), n.leadership.Load()
 	switch {
-	case r == nil || r.number != t.Term:
+	case l == nil || l.epoch != t.Term:
 		return lost(t)
 	case t.Generation == 0:
 		return nil
 	}
-	return r.await(t.Generation)
+	return l.await(t.Generation)
 }
 
-// pause waits, and reports whether the reign goes on.
-func pause(r *reign, d time.Duration) bool {
+// pause waits, and reports whether the leadership continues.
+func pause(l *leadership, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-r.over:
+	case <-l.over:
 		return false
 	case <-timer.C:
 		return true
@@ -81,12 +81,12 @@ func pause(r *reign, d time.Duration) bool {
 
 // tickDue reports whether nothing has told the log the time for a while, and there are keys
 // for which it matters.
-func (n *Node) tickDue(r *reign) bool {
-	return n.clock.monotonic()-time.Duration(r.confirmed.Load()) >= tickEvery/2 && n.table.Usage().Keys > 0
+func (n *Node) tickDue(l *leadership) bool {
+	return n.clock.monotonic()-time.Duration(l.confirmed.Load()) >= tickEvery/2 && n.table.Usage().Keys > 0
 }
 
-// submit closes the open generation and hands it to Raft, unless the reign is over.
-func (n *Node) submit(r *reign) raft.ApplyFuture {
+// submit closes the open generation and hands it to Raft, unless the leadership has ended.
+func (n *Node) submit(l *leadership) raft.ApplyFuture {
 	generation, buf := n.table.Collect(make([]byte, changesHeader, changesHeader+n.entrySize))
 	if generation == 0 {
 		return nil
@@ -97,24 +97,24 @@ func (n *Node) submit(r *reign) raft.ApplyFuture {
 	}
 	// Read after the last decision, so that no decision in it is later than the entry says. What the
 	// time goes by is read after it: if this node stands still in between, time is lost, not won.
-	c := changes{term: r.term, reign: r.number, generation: generation, time: n.clock.Now()}
+	c := changes{term: l.term, epoch: l.epoch, generation: generation, time: n.clock.Now()}
 	taken := n.clock.monotonic()
 	c.wall = n.config.Wall().UnixNano()
 	c.seal(buf)
-	r.closed = generation
-	r.submitted(generation, taken)
+	l.closed = generation
+	l.submitted(generation, taken)
 	n.entries.Add(1)
 	n.bytes.Add(uint64(len(buf)))
 	return n.raft.Apply(buf, enqueueWithin)
 }
 
-// watch ends a reign of which an entry does not get through: what has become of it is not known
-// here. An entry that does is acknowledged where it is applied.
-func (n *Node) watch(r *reign, futures <-chan raft.ApplyFuture) {
+// watch ends a leadership if one of its entries fails: whether that is committed is unknown here. An entry that succeeds
+// is acknowledged where it is applied.
+func (n *Node) watch(l *leadership, futures <-chan raft.ApplyFuture) {
 	for f := range futures {
 		if err := f.Error(); err != nil {
 			n.log.Debug("an entry was not committed", "error", err)
-			n.endReign(r)
+			n.endLeadership(l)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func TestSkippedGeneration(t *testing.T) {
 		leader := s.leader()
 		s.grant(leader, "s")
 		pass(time.Second)
-		r := leader.reign.Load()
+		r := leader.leadership.Load()
 		refused := decide(leader.Node, "t", 7)
 		generation, _ := leader.table.Collect(nil)
 		r.submitted(generation, leader.clock.monotonic())

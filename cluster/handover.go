@@ -18,24 +18,24 @@ const holdPoll = 100 * time.Microsecond
 func (n *Node) HandOver(ctx context.Context) error { return n.handOver(ctx, "") }
 
 func (n *Node) handOver(ctx context.Context, id string) error {
-	r := n.reign.Load()
-	if r == nil || len(n.voters()) < 2 {
+	l := n.leadership.Load()
+	if l == nil || len(n.voters()) < 2 {
 		return nil
 	}
-	next, err := n.successor(r, id)
+	next, err := n.successor(l, id)
 	if err != nil {
 		return err
 	}
-	if !r.leaving.CompareAndSwap(false, true) {
+	if !l.leaving.CompareAndSwap(false, true) {
 		return topology.ErrChanging
 	}
 	n.refresh() // from here on the server keeps new commands for the next leader
-	if err = n.stopDeciding(ctx, r); err == nil {
-		err = n.resign(ctx, r, next)
+	if err = n.stopDeciding(ctx, l); err == nil {
+		err = n.resign(ctx, l, next)
 	}
 	if err != nil {
-		r.stopped.Store(false)
-		r.leaving.Store(false)
+		l.stopped.Store(false)
+		l.leaving.Store(false)
 		n.refresh()
 	}
 	return err
@@ -45,7 +45,7 @@ func (n *Node) handOver(ctx context.Context, id string) error {
 // takes several steps, so that none of them is refused. Calls may be nested.
 func (n *Node) Hold() bool {
 	n.deciding.RLock()
-	if r := n.reign.Load(); r == nil || r.stopped.Load() {
+	if l := n.leadership.Load(); l == nil || l.stopped.Load() {
 		n.deciding.RUnlock()
 		return false
 	}
@@ -58,22 +58,22 @@ func (n *Node) Release() { n.deciding.RUnlock() }
 // stopDeciding makes this node refuse all decisions, at a moment at which none is being made. It never queues for the
 // lock: that would block a nested Hold. Few begin to decide once the view tells that this node leaves, so the moment
 // comes soon.
-func (n *Node) stopDeciding(ctx context.Context, r *reign) error {
+func (n *Node) stopDeciding(ctx context.Context, l *leadership) error {
 	for !n.deciding.TryLock() {
 		if err := n.wait(ctx, holdPoll); err != nil {
 			return fmt.Errorf("wait for commands that are being decided: %w", err)
 		}
 	}
 	defer n.deciding.Unlock()
-	r.stopped.Store(true)
+	l.stopped.Store(true)
 	return nil
 }
 
 // successor returns the voter of an id, or the one that is furthest if id is empty. It has to answer: Raft
 // would wait for one that does not, and refuse all entries meanwhile.
-func (n *Node) successor(r *reign, id string) (next *topology.Member, err error) {
+func (n *Node) successor(l *leadership, id string) (next *topology.Member, err error) {
 	furthest := uint64(0)
-	for _, f := range n.followers(r.term) {
+	for _, f := range n.followers(l.term) {
 		m := n.find(f.ID)
 		if f.Answers && m != nil && m.Voter && (id == "" || id == m.ID) && (next == nil || f.Last > furthest) {
 			next, furthest = m, f.Last
@@ -86,11 +86,11 @@ func (n *Node) successor(r *reign, id string) (next *topology.Member, err error)
 }
 
 // resign makes a voter lead once all that was decided is committed.
-func (n *Node) resign(ctx context.Context, r *reign, next *topology.Member) error {
-	if err := r.await(n.table.Mark().Generation); err != nil {
+func (n *Node) resign(ctx context.Context, l *leadership, next *topology.Member) error {
+	if err := l.await(n.table.Mark().Generation); err != nil {
 		return err
 	}
-	r.offered.Store(true)
+	l.offered.Store(true)
 	f := n.raft.LeadershipTransferToServer(raft.ServerID(next.ID), raft.ServerAddress(next.Raft))
 	done := make(chan error, 1)
 	go func() { done <- f.Error() }()

@@ -14,7 +14,7 @@ const (
 	retryEvery    = 5 * time.Millisecond // to begin to lead, where that has failed
 )
 
-// govern begins and ends reigns as Raft says.
+// govern begins and ends leaderships when Raft reports that this node leads, or does not any more.
 func (n *Node) govern() {
 	defer n.step()
 	for {
@@ -27,17 +27,17 @@ func (n *Node) govern() {
 			}
 		case <-n.again:
 		}
-		if n.raft.State() == raft.Leader && n.reign.Load() == nil {
+		if n.raft.State() == raft.Leader && n.leadership.Load() == nil {
 			n.takeOver()
 		}
 		n.refresh()
 	}
 }
 
-// step ends the reign there is.
+// step ends the present leadership, if there is one.
 func (n *Node) step() {
-	if r := n.reign.Load(); r != nil {
-		n.endReign(r)
+	if l := n.leadership.Load(); l != nil {
+		n.endLeadership(l)
 	}
 }
 
@@ -49,20 +49,20 @@ func (n *Node) nudge() {
 	}
 }
 
-// endReign ends a reign, unless it has ended.
-func (n *Node) endReign(r *reign) {
+// endLeadership ends a leadership, unless it has ended.
+func (n *Node) endLeadership(l *leadership) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.abdicate(r)
+	n.abdicate(l)
 }
 
 // abdicate takes back what is not committed, and lets go those who wait for it. n.mu is held.
-func (n *Node) abdicate(r *reign) {
-	if n.reign.Load() != r {
+func (n *Node) abdicate(l *leadership) {
+	if n.leadership.Load() != l {
 		return
 	}
-	n.past.Store(r)
-	n.reign.Store(nil)
+	n.past.Store(l)
+	n.leadership.Store(nil)
 	if mutant.Is(mutant.NoUndo) {
 		generation, _ := n.table.Collect(nil)
 		n.table.Commit(generation, n.clock.standing())
@@ -70,30 +70,30 @@ func (n *Node) abdicate(r *reign) {
 	n.table.Follow()
 	n.clock.stand()
 	n.rollbacks.Add(1)
-	close(r.over)
+	close(l.over)
 	n.pulse.nudge()
 	n.publish()
 	n.nudge() // it may lead by Raft all the same
 }
 
-// follow ends the present reign, if there is one. n.mu is held.
+// follow ends the present leadership, if there is one. n.mu is held.
 func (n *Node) follow() {
-	if r := n.reign.Load(); r != nil {
-		n.abdicate(r)
+	if l := n.leadership.Load(); l != nil {
+		n.abdicate(l)
 	}
 }
 
-// acknowledge implements host. An entry of the present reign that got into the log under another term shows that
+// acknowledge implements host. An entry of the present leadership that got into the log under another term shows that
 // another node has led: generations in flight here must not stay in the table then.
 func (n *Node) acknowledge(log *raft.Log, c *changes) (own bool, err error) {
-	r := n.reign.Load()
+	l := n.leadership.Load()
 	switch {
-	case r == nil:
+	case l == nil:
 		return false, nil
-	case c.term == r.term && c.reign == r.number && log.Term == r.term:
-		return true, n.commit(r, c)
-	case log.Term != r.term:
-		n.abdicate(r)
+	case c.term == l.term && c.epoch == l.epoch && log.Term == l.term:
+		return true, n.commit(l, c)
+	case log.Term != l.term:
+		n.abdicate(l)
 	}
 	return false, nil
 }
@@ -101,11 +101,11 @@ func (n *Node) acknowledge(log *raft.Log, c *changes) (own bool, err error) {
 var errSkipped = errors.New("a generation before it is missing")
 
 // commit commits a generation, and with it all before: one that Raft has refused must not have been before it.
-func (n *Node) commit(r *reign, c *changes) error {
-	if !r.isNext(c.generation) || !n.table.Commit(c.generation, n.clock.replayTime(c)) {
+func (n *Node) commit(l *leadership, c *changes) error {
+	if !l.isNext(c.generation) || !n.table.Commit(c.generation, n.clock.replayTime(c)) {
 		return errSkipped
 	}
-	n.clock.note(c, r.commit(c.generation, n.clock.monotonic()), true)
+	n.clock.note(c, l.commit(c.generation, n.clock.monotonic()), true)
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (n *Node) isFresh(log *raft.Log) bool {
 	return n.raft != nil && n.clock.isFresh(log, n.raft.CurrentTerm())
 }
 
-// takeOver begins a reign as soon as that is possible, for as long as this node leads.
+// takeOver begins a leadership as soon as that is possible, for as long as this node leads.
 func (n *Node) takeOver() {
 	for n.raft.State() == raft.Leader {
 		err := n.begin()
@@ -134,8 +134,8 @@ func (n *Node) takeOver() {
 
 var errTerm = errors.New("the term has changed")
 
-// begin begins a reign. First all entries of the terms before have to be applied, which a
-// barrier sees to, and of a reign before in the same term, of which nothing must come behind it.
+// begin begins a leadership. First all entries of earlier terms have to be applied, which a barrier waits for, and those
+// of an earlier leadership in the same term, of which nothing may be submitted after the barrier.
 // The term is read before and after: what is decided belongs to the very term whose barrier has
 // passed.
 func (n *Node) begin() error {
@@ -156,17 +156,17 @@ func (n *Node) begin() error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.reigns++
-	r := newReign(n.reigns, term)
-	r.confirmed.Store(int64(asked))
+	n.epochs++
+	l := newLeadership(n.epochs, term)
+	l.confirmed.Store(int64(asked))
 	n.pulse.ceiling.enter(term)
 	n.clock.run(from)
-	n.table.Lead(r.number)
-	n.reign.Store(r)
-	n.last = r
+	n.table.Lead(l.epoch)
+	n.leadership.Store(l)
+	n.last = l
 	n.pulse.nudge()
 	n.publish()
-	n.running.Go(func() { n.flush(r) })
+	n.running.Go(func() { n.flush(l) })
 	n.log.Info("this node leads", "term", term)
 	return nil
 }

@@ -66,7 +66,7 @@ func TestVoidEntry(t *testing.T) {
 		})
 		pass(500 * time.Millisecond)
 		if old.View().Leading {
-			t.Error("a reign has begun while an entry of the one before was about to be submitted")
+			t.Error("a leadership has begun while an entry of the one before was about to be submitted")
 		}
 		free()
 		s.await("the node leads again", 5*time.Second, func() bool { return old.View().Leading })
@@ -87,9 +87,9 @@ func (s *sim) handTo(from, to *life) {
 	pass(100 * time.Millisecond)
 }
 
-// In the same term a reign may follow another. What was about to be submitted in the first must
+// In the same term a leadership may follow another. What was about to be submitted in the first must
 // not come after anything of the second: it would not be void.
-func TestReignsOfOneTerm(t *testing.T) {
+func TestLeadershipsOfOneTerm(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		l := s.leader()
 		term := l.raft.CurrentTerm()
@@ -110,7 +110,7 @@ func TestReignsOfOneTerm(t *testing.T) {
 			l.step()
 			pass(100 * time.Millisecond)
 			held <- struct{}{}
-			s.await("the next reign", 5*time.Second, func() bool { return l.View().Leading })
+			s.await("the next leadership", 5*time.Second, func() bool { return l.View().Leading })
 			if l.raft.CurrentTerm() != term {
 				t.Fatalf("term %d, was %d", l.raft.CurrentTerm(), term)
 			}

@@ -47,7 +47,7 @@ func TestChangeInTime(t *testing.T) {
 			}
 			cancel()
 		}
-		if leader.reign.Load() == nil {
+		if leader.leadership.Load() == nil {
 			t.Error("the leader has noticed that it is alone: nothing was shown")
 		}
 	})

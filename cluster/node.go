@@ -75,16 +75,16 @@ type Node struct {
 	pulse  *pulse
 	fsm    *fsm
 
-	reign atomic.Pointer[reign] // nil while this node does not decide
-	past  atomic.Pointer[reign] // the newest that is over; nil: none is
-	last  *reign                // the newest there was; govern's
-	view  atomic.Pointer[shownView]
+	leadership atomic.Pointer[leadership] // nil while this node does not decide
+	past       atomic.Pointer[leadership] // the newest that has ended; nil if none has
+	last       *leadership                // the newest one begun; used by govern only
+	view       atomic.Pointer[shownView]
 	// deciding is held for reading while commands are decided, and for writing when that is to stop. See handOver.
 	deciding sync.RWMutex
 
-	// mu is held while an entry is applied and while a reign begins or ends.
+	// mu is held while an entry is applied and while a leadership begins or ends.
 	mu     sync.Mutex
-	reigns uint64
+	epochs uint64                  // leaderships that this process has begun
 	met    map[string]Announcement // before there was one
 	failed bool                    // Fatal has been called
 
@@ -360,17 +360,17 @@ func (n *Node) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ti
 
 // hasten makes the flusher look for what nobody waits for.
 func (n *Node) hasten(t limiter.Ticket) {
-	if r := n.reign.Load(); r != nil && t.Generation > 0 {
+	if l := n.leadership.Load(); l != nil && t.Generation > 0 {
 		select {
-		case r.wake <- struct{}{}:
+		case l.wake <- struct{}{}:
 		default:
 		}
 	}
 }
 
 // leased reports whether no other node can lead at present.
-func (n *Node) leased(r *reign) bool {
-	return n.config.Peers == nil || !r.offered.Load() && n.clock.monotonic() < time.Duration(r.confirmed.Load())+n.lease()
+func (n *Node) leased(l *leadership) bool {
+	return n.config.Peers == nil || !l.offered.Load() && n.clock.monotonic() < time.Duration(l.confirmed.Load())+n.lease()
 }
 
 // Mark returns a ticket for all that was done before.
@@ -380,33 +380,33 @@ func (n *Node) Mark() limiter.Ticket { return n.table.Seen() }
 // of an answer which was based on nothing that could be taken back, waits only where another node
 // might lead by now; in async mode all do.
 func (n *Node) Await(t limiter.Ticket) error {
-	r := n.reign.Load()
+	l := n.leadership.Load()
 	switch {
-	case r == nil || r.number != t.Term:
+	case l == nil || l.epoch != t.Term:
 		return n.outcome(t)
 	case mutant.Is(mutant.ReplyBeforeCommit), mutant.Is(mutant.StaleAnswers) && t.Generation == 0:
 		return nil
-	case (n.config.Async || t.Generation == 0) && n.leased(r):
+	case (n.config.Async || t.Generation == 0) && n.leased(l):
 		return nil
 	case t.Generation > 0:
-		return r.await(t.Generation)
+		return l.await(t.Generation)
 	}
-	if m := n.table.Mark(); m.Term != t.Term || r.await(m.Generation) != nil {
+	if m := n.table.Mark(); m.Term != t.Term || l.await(m.Generation) != nil {
 		return limiter.ErrNotLeading
 	}
 	return nil
 }
 
-// outcome returns what has become of a ticket of a reign that is over: a caller that was scheduled late may have been
+// outcome returns what has become of a ticket of a leadership that has ended: a caller that was scheduled late may have been
 // committed before that.
 func (n *Node) outcome(t limiter.Ticket) error {
-	if r := n.past.Load(); r != nil && r.number == t.Term && t.Generation > 0 && t.Generation <= r.committed.Load() {
+	if l := n.past.Load(); l != nil && l.epoch == t.Term && t.Generation > 0 && t.Generation <= l.committed.Load() {
 		return nil
 	}
 	return lost(t)
 }
 
-// lost says what is known of a ticket of a reign that is over.
+// lost returns the error for a ticket of a leadership that has ended.
 func lost(t limiter.Ticket) error {
 	if t.Generation > 0 {
 		return limiter.ErrUncertain
@@ -434,8 +434,8 @@ func (n *Node) Scan(cursor uint64, count int, visit func(key []byte, kind limite
 
 // Clear deletes all keys, or returns limiter.ErrNotLeading if this node does not lead.
 func (n *Node) Clear() error {
-	r := n.reign.Load()
-	if r == nil || !n.table.ClearIn(r.number) {
+	l := n.leadership.Load()
+	if l == nil || !n.table.ClearIn(l.epoch) {
 		return limiter.ErrNotLeading
 	}
 	n.hasten(n.table.Mark())

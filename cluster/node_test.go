@@ -131,33 +131,33 @@ func TestPausedLeader(t *testing.T) {
 	})
 }
 
-// When a reign ends in the midst of an Await, nothing is known of what was based on nothing.
-func TestAwaitAcrossReigns(t *testing.T) {
+// When a leadership ends in the midst of an Await, nothing is known of what was based on nothing.
+func TestAwaitAcrossLeaderships(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		l := s.leader()
-		r := l.reign.Load()
+		r := l.leadership.Load()
 		charged := decide(l.Node, "s", 1)
 		if charged.Generation == 0 {
 			t.Fatal("a charge without a generation")
 		}
 		l.step()
-		for _, ticket := range []limiter.Ticket{charged, {Term: r.number, Generation: 1 << 40}} {
+		for _, ticket := range []limiter.Ticket{charged, {Term: r.epoch, Generation: 1 << 40}} {
 			if err := l.Await(ticket); err != limiter.ErrUncertain {
 				t.Errorf("%+v: %v", ticket, err)
 			}
 		}
-		if err := l.Await(limiter.Ticket{Term: r.number}); err != limiter.ErrNotLeading {
+		if err := l.Await(limiter.Ticket{Term: r.epoch}); err != limiter.ErrNotLeading {
 			t.Errorf("an answer that charged nothing: %v", err)
 		}
 		// The table follows, and the one who awaits has not noticed yet.
 		pass(time.Second)
 		now := s.leader()
-		stale := now.reign.Load()
+		stale := now.leadership.Load()
 		now.mu.Lock()
 		now.table.Follow()
 		now.mu.Unlock()
 		stale.confirmed.Store(-int64(time.Hour))
-		if err := now.Await(limiter.Ticket{Term: stale.number}); err != limiter.ErrNotLeading {
+		if err := now.Await(limiter.Ticket{Term: stale.epoch}); err != limiter.ErrNotLeading {
 			t.Errorf("the table follows already: %v", err)
 		}
 		now.step()

@@ -222,7 +222,7 @@ func (l *life) finish() {
 		l.node.sim.t.Errorf("%s: %v", l.node.id, err)
 	}
 	l.Node.mu.Lock()
-	l.node.sim.leads.Add(int64(l.reigns))
+	l.node.sim.leads.Add(int64(l.epochs))
 	l.Node.mu.Unlock()
 }
 

@@ -66,7 +66,7 @@ type sim struct {
 	committed map[uint64]uint64       // the term of each entry that is known to be committed
 	noted     uint64                  // the highest of them
 	fuzzy     map[uint64]uint64       // up to which entry a snapshot may hold what is newer than its index
-	leads     atomic.Int64            // reigns that have begun
+	leads     atomic.Int64            // leaderships that have begun
 	closed    bool
 	ending    sync.WaitGroup
 }

@@ -75,8 +75,8 @@ func (n *Node) silence() time.Duration {
 
 // leads reports whether this node decides.
 func (n *Node) leads() bool {
-	r := n.reign.Load()
-	return r != nil && !r.leaving.Load()
+	l := n.leadership.Load()
+	return l != nil && !l.leaving.Load()
 }
 
 func same(a, b *topology.View) bool {
@@ -172,14 +172,14 @@ func (n *Node) Status() topology.Status {
 		Heartbeat:  n.shownHeartbeat(),
 		Settled:    n.config.Peers == nil || n.pulse.known().settled(),
 	}
-	r := n.reign.Load()
-	if n.config.Async && n.config.Peers != nil && (r == nil || !r.offered.Load()) {
+	l := n.leadership.Load()
+	if n.config.Async && n.config.Peers != nil && (l == nil || !l.offered.Load()) {
 		s.MayLose = n.lease()
 	}
 	s.Behind = time.Duration(n.config.Wall().UnixNano() - int64(s.LogTime))
-	if r != nil {
-		s.Waiting, s.Unflushed = r.oldest(n.clock.monotonic())
-		s.Followers = n.followers(r.term)
+	if l != nil {
+		s.Waiting, s.Unflushed = l.oldest(n.clock.monotonic())
+		s.Followers = n.followers(l.term)
 	} else if last := n.raft.LastContact(); !last.IsZero() {
 		s.Contact = time.Since(last)
 	}

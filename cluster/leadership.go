@@ -18,11 +18,11 @@ const (
 	pipelineAfter = time.Millisecond
 )
 
-// reign is one time of deciding: from the moment at which a node has applied all there was
-// before its term, to the moment at which it knows that it leads no more.
-type reign struct {
-	number uint64 // of this process; the Term of tickets
-	term   uint64 // of Raft
+// leadership is a time in which a node decides: from the moment at which it has applied all entries from before its
+// term, to the moment at which it knows that it does not lead any more.
+type leadership struct {
+	epoch uint64 // counts the leaderships of this process; the Term of tickets
+	term  uint64 // of Raft
 
 	committed atomic.Uint64 // the newest generation that is
 	demanded  atomic.Uint64 // the newest generation that somebody waits for
@@ -37,7 +37,7 @@ type reign struct {
 	wake   chan struct{} // has one when there may be something to flush
 	landed chan struct{} // has one when a generation is not in flight any more
 	over   chan struct{} // closed at the end
-	done   chan struct{} // closed when nothing of this reign will be submitted any more
+	done   chan struct{} // closed when nothing of this leadership will be submitted any more
 
 	closed uint64 // the newest generation that has been submitted; the flusher's
 
@@ -59,9 +59,9 @@ type flight struct {
 	taken      time.Duration // when its log time was read, on the monotonic clock
 }
 
-func newReign(number, term uint64) *reign {
-	return &reign{
-		number: number,
+func newLeadership(epoch, term uint64) *leadership {
+	return &leadership{
+		epoch:  epoch,
 		term:   term,
 		wake:   make(chan struct{}, 1),
 		landed: make(chan struct{}, 1),
@@ -71,104 +71,104 @@ func newReign(number, term uint64) *reign {
 }
 
 // demand makes the flusher look.
-func (r *reign) demand(generation uint64) {
+func (l *leadership) demand(generation uint64) {
 	for {
-		old := r.demanded.Load()
-		if old >= generation || r.demanded.CompareAndSwap(old, generation) {
+		old := l.demanded.Load()
+		if old >= generation || l.demanded.CompareAndSwap(old, generation) {
 			break
 		}
 	}
 	select {
-	case r.wake <- struct{}{}:
+	case l.wake <- struct{}{}:
 	default:
 	}
 }
 
 // await waits until a generation is committed. The error is limiter.ErrUncertain.
-func (r *reign) await(generation uint64) error {
-	if generation <= r.committed.Load() {
+func (l *leadership) await(generation uint64) error {
+	if generation <= l.committed.Load() {
 		return nil
 	}
-	done := r.channel(generation)
+	done := l.channel(generation)
 	if done == nil {
 		return nil
 	}
-	r.demand(generation)
+	l.demand(generation)
 	select {
 	case <-done:
 		return nil
-	case <-r.over:
+	case <-l.over:
 	}
-	if generation <= r.committed.Load() {
+	if generation <= l.committed.Load() {
 		return nil
 	}
 	return limiter.ErrUncertain
 }
 
 // channel returns what is closed when a generation is committed, or nil if it is.
-func (r *reign) channel(generation uint64) <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if generation <= r.committed.Load() {
+func (l *leadership) channel(generation uint64) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if generation <= l.committed.Load() {
 		return nil
 	}
-	w := &r.waits[generation%uint64(len(r.waits))]
+	w := &l.waits[generation%uint64(len(l.waits))]
 	if w.generation != generation {
 		*w = wait{generation, make(chan struct{})}
 	}
 	return w.done
 }
 
-// room waits until another generation may be submitted. It reports false if the reign ends first.
-func (r *reign) room() bool {
-	for !r.hasRoom() {
+// room waits until another generation may be submitted. It reports false if the leadership ends first.
+func (l *leadership) room() bool {
+	for !l.hasRoom() {
 		select {
-		case <-r.over:
+		case <-l.over:
 			return false
-		case <-r.landed:
+		case <-l.landed:
 		}
 	}
 	return true
 }
 
-func (r *reign) hasRoom() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.flying) == 0 || len(r.flying) < maxInFlight && r.took >= pipelineAfter
+func (l *leadership) hasRoom() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.flying) == 0 || len(l.flying) < maxInFlight && l.took >= pipelineAfter
 }
 
 // submitted notes that a generation is on its way.
-func (r *reign) submitted(generation uint64, taken time.Duration) {
-	r.mu.Lock()
-	r.flying = append(r.flying, flight{generation, taken})
-	r.mu.Unlock()
+func (l *leadership) submitted(generation uint64, taken time.Duration) {
+	l.mu.Lock()
+	l.flying = append(l.flying, flight{generation, taken})
+	l.mu.Unlock()
 }
 
 // isNext reports whether a generation is the oldest on its way.
-func (r *reign) isNext(generation uint64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.flying) > 0 && r.flying[0].generation == generation
+func (l *leadership) isNext(generation uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.flying) > 0 && l.flying[0].generation == generation
 }
 
 // commit notes that a generation, and so those before it, are committed, and lets those go who
 // have waited. It returns when the generation's time was read.
-func (r *reign) commit(generation uint64, now time.Duration) (taken time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.committed.Store(generation)
-	for len(r.flying) > 0 && r.flying[0].generation <= generation {
-		taken = r.flying[0].taken
-		r.flying = r.flying[1:]
+func (l *leadership) commit(generation uint64, now time.Duration) (taken time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.committed.Store(generation)
+	for len(l.flying) > 0 && l.flying[0].generation <= generation {
+		taken = l.flying[0].taken
+		l.flying = l.flying[1:]
 	}
-	r.took = now - taken
+	l.took = now - taken
 	select {
-	case r.landed <- struct{}{}:
+	case l.landed <- struct{}{}:
 	default:
 	}
-	r.confirmed.Store(int64(taken))
-	for i := range r.waits {
-		if w := &r.waits[i]; w.done != nil && w.generation <= generation {
+	l.confirmed.Store(int64(taken))
+	for i := range l.waits {
+		if w := &l.waits[i]; w.done != nil && w.generation <= generation {
 			close(w.done)
 			w.done = nil
 			w.generation = 0
@@ -178,11 +178,11 @@ func (r *reign) commit(generation uint64, now time.Duration) (taken time.Duratio
 }
 
 // oldest returns how long the oldest generation has been in flight, and how many there are.
-func (r *reign) oldest(now time.Duration) (waiting int, age time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.flying) > 0 {
-		age = now - r.flying[0].taken
+func (l *leadership) oldest(now time.Duration) (waiting int, age time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.flying) > 0 {
+		age = now - l.flying[0].taken
 	}
-	return len(r.flying), age
+	return len(l.flying), age
 }

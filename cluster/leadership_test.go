@@ -12,7 +12,7 @@ import (
 // A commit lets all go who wait for that generation or an older one, and nobody else.
 func TestCommitWakesAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newReign(1, 1)
+		r := newLeadership(1, 1)
 		var mu sync.Mutex
 		let := map[uint64]int{}
 		var waiting sync.WaitGroup
@@ -54,9 +54,9 @@ func TestCommitWakesAll(t *testing.T) {
 	})
 }
 
-// The end of a reign lets all go: what is not committed is uncertain.
-func TestEndOfReign(t *testing.T) {
-	r := newReign(1, 1)
+// The end of a leadership unblocks all waiters: what is not committed is uncertain.
+func TestEndOfLeadership(t *testing.T) {
+	r := newLeadership(1, 1)
 	r.submitted(1, 0)
 	r.commit(1, 0)
 	close(r.over)
@@ -71,7 +71,7 @@ func TestEndOfReign(t *testing.T) {
 // Places to wait are used again, many times over.
 func TestWaitsAreUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newReign(1, 1)
+		r := newLeadership(1, 1)
 		for generation := uint64(1); generation <= 100; generation++ {
 			var waiting sync.WaitGroup
 			for range 3 {
@@ -95,7 +95,7 @@ func TestWaitsAreUsedAgain(t *testing.T) {
 // A second generation is submitted while one is in flight only if those take long.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newReign(1, 1)
+		r := newLeadership(1, 1)
 		if !r.room() {
 			t.Error("no room for the first")
 		}
