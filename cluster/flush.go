@@ -114,7 +114,7 @@ func (n *Node) watch(l *leadership, futures <-chan raft.ApplyFuture) {
 	for f := range futures {
 		if err := f.Error(); err != nil {
 			n.log.Debug("an entry was not committed", "error", err)
-			n.endLeadership(l)
+			n.stepDownFrom(l)
 		}
 	}
 }

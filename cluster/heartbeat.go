@@ -131,7 +131,7 @@ func (p *pulse) restore(h heartbeats) {
 	p.state = h
 	p.mu.Unlock()
 	p.lease.Store(int64(leaseOf(h.least())))
-	p.nudge()
+	p.wake()
 }
 
 // apply applies an entry.
@@ -153,8 +153,8 @@ func (p *pulse) known() heartbeats {
 	return p.state
 }
 
-// nudge makes the node look whether to run with another heartbeat.
-func (p *pulse) nudge() {
+// wake makes the node check whether to run with another heartbeat.
+func (p *pulse) wake() {
 	select {
 	case p.changed <- struct{}{}:
 	default:

@@ -14,16 +14,16 @@ const (
 	retryEvery    = 5 * time.Millisecond // to begin to lead, where that has failed
 )
 
-// govern begins and ends leaderships when Raft reports that this node leads, or does not any more.
-func (n *Node) govern() {
-	defer n.step()
+// runLeaderLoop begins and ends leaderships when Raft reports that this node leads, or does not any more.
+func (n *Node) runLeaderLoop() {
+	defer n.stepDown()
 	for {
 		select {
 		case <-n.ended:
 			return
 		case leads := <-n.notify:
 			if !leads {
-				n.step()
+				n.stepDown()
 			}
 		case <-n.again:
 		}
@@ -34,30 +34,31 @@ func (n *Node) govern() {
 	}
 }
 
-// step ends the present leadership, if there is one.
-func (n *Node) step() {
+// stepDown ends the present leadership, if there is one.
+func (n *Node) stepDown() {
 	if l := n.leadership.Load(); l != nil {
-		n.endLeadership(l)
+		n.stepDownFrom(l)
 	}
 }
 
-// nudge makes govern look again.
-func (n *Node) nudge() {
+// wakeLeaderLoop makes runLeaderLoop check whether to lead.
+func (n *Node) wakeLeaderLoop() {
 	select {
 	case n.again <- struct{}{}:
 	default:
 	}
 }
 
-// endLeadership ends a leadership, unless it has ended.
-func (n *Node) endLeadership(l *leadership) {
+// stepDownFrom ends a leadership, unless it has ended.
+func (n *Node) stepDownFrom(l *leadership) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.abdicate(l)
+	n.stepDownLocked(l)
 }
 
-// abdicate takes back what is not committed, and lets go those who wait for it. n.mu is held.
-func (n *Node) abdicate(l *leadership) {
+// stepDownLocked ends a leadership, unless it has ended: it rolls back the generations that are not committed, and
+// unblocks their waiters. n.mu is held.
+func (n *Node) stepDownLocked(l *leadership) {
 	if n.leadership.Load() != l {
 		return
 	}
@@ -71,15 +72,15 @@ func (n *Node) abdicate(l *leadership) {
 	n.clock.stand()
 	n.rollbacks.Add(1)
 	close(l.over)
-	n.pulse.nudge()
+	n.pulse.wake()
 	n.publish()
-	n.nudge() // it may lead by Raft all the same
+	n.wakeLeaderLoop() // it may lead by Raft all the same
 }
 
 // follow ends the present leadership, if there is one. n.mu is held.
 func (n *Node) follow() {
 	if l := n.leadership.Load(); l != nil {
-		n.abdicate(l)
+		n.stepDownLocked(l)
 	}
 }
 
@@ -93,7 +94,7 @@ func (n *Node) acknowledge(log *raft.Log, c *changes) (own bool, err error) {
 	case c.term == l.term && c.epoch == l.epoch && log.Term == l.term:
 		return true, n.commit(l, c)
 	case log.Term != l.term:
-		n.abdicate(l)
+		n.stepDownLocked(l)
 	}
 	return false, nil
 }
@@ -164,7 +165,7 @@ func (n *Node) begin() error {
 	n.table.Lead(l.epoch)
 	n.leadership.Store(l)
 	n.last = l
-	n.pulse.nudge()
+	n.pulse.wake()
 	n.publish()
 	n.running.Go(func() { n.flush(l) })
 	n.log.Info("this node leads", "term", term)

@@ -107,7 +107,7 @@ func TestLeadershipsOfOneTerm(t *testing.T) {
 			decide(l.Node, "s", 1)
 			go func() { _ = l.Await(l.Mark()) }()
 			synctest.Wait()
-			l.step()
+			l.stepDown()
 			pass(100 * time.Millisecond)
 			held <- struct{}{}
 			s.await("the next leadership", 5*time.Second, func() bool { return l.View().Leading })

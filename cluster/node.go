@@ -77,7 +77,7 @@ type Node struct {
 
 	leadership atomic.Pointer[leadership] // nil while this node does not decide
 	past       atomic.Pointer[leadership] // the newest that has ended; nil if none has
-	last       *leadership                // the newest one begun; used by govern only
+	last       *leadership                // the newest one begun; used by runLeaderLoop only
 	view       atomic.Pointer[shownView]
 	// deciding is held for reading while commands are decided, and for writing when that is to stop. See handOver.
 	deciding sync.RWMutex
@@ -194,7 +194,7 @@ func (n *Node) Start(ctx context.Context) error {
 	}
 	n.observe()
 	n.running.Go(func() { n.clock.keepOffset(n.ended) })
-	n.running.Go(n.govern)
+	n.running.Go(n.runLeaderLoop)
 	n.running.Go(n.keepShort)
 	n.running.Go(n.keepMemory)
 	n.running.Go(n.askAll)
@@ -317,7 +317,7 @@ func firstConfiguration(members []topology.Member) (c raft.Configuration) {
 func (n *Node) Close() error {
 	n.endOnce.Do(func() { close(n.ended) })
 	n.giving.close()
-	n.step()
+	n.stepDown()
 	n.running.Wait()
 	if !n.begun() {
 		return nil

@@ -140,7 +140,7 @@ func TestAwaitAcrossLeaderships(t *testing.T) {
 		if charged.Generation == 0 {
 			t.Fatal("a charge without a generation")
 		}
-		l.step()
+		l.stepDown()
 		for _, ticket := range []limiter.Ticket{charged, {Term: r.epoch, Generation: 1 << 40}} {
 			if err := l.Await(ticket); err != limiter.ErrUncertain {
 				t.Errorf("%+v: %v", ticket, err)
@@ -160,7 +160,7 @@ func TestAwaitAcrossLeaderships(t *testing.T) {
 		if err := now.Await(limiter.Ticket{Term: stale.epoch}); err != limiter.ErrNotLeading {
 			t.Errorf("the table follows already: %v", err)
 		}
-		now.step()
+		now.stepDown()
 	})
 }
 
