@@ -3,10 +3,110 @@ package cluster
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/limiter"
 )
+
+// entrySink is an applier that passes entries on to a test.
+type entrySink chan []byte
+
+// pendingFuture is the future of an entry that is never committed by Raft.
+type pendingFuture struct{ raft.ApplyFuture }
+
+func (s entrySink) Apply(entry []byte, _ time.Duration) raft.ApplyFuture {
+	s <- entry
+	return pendingFuture{}
+}
+
+// flusherRig is a flusher without a node.
+type flusherRig struct {
+	*flusher
+	t       *testing.T
+	entries entrySink
+}
+
+func newFlusherRig(t *testing.T) *flusherRig {
+	t.Helper()
+	clock := &logClock{Clock: NewClock()}
+	table := buckets.New(buckets.Config{Clock: clock.Now, Journal: true, Shards: 1})
+	clock.run(uint64(time.Hour))
+	l := newLeadership(3, 7)
+	table.Lead(l.epoch)
+	r := &flusherRig{t: t, entries: make(entrySink, 8)}
+	r.flusher = &flusher{
+		leadership: l, table: table, clock: clock, raft: r.entries, counts: new(entryCounts),
+		futures: make(chan raft.ApplyFuture, 8),
+	}
+	return r
+}
+
+// decide charges a key, and demands that the charge is committed.
+func (r *flusherRig) decide(key string) (generation uint64) {
+	rule := rules['s']
+	req := limiter.Request{Kind: rule.kind, Key: []byte(key), Limit: rule.limit, Quantity: 1}
+	ticket := r.table.Decide([]limiter.Request{req}, make([]limiter.Decision, 1))
+	r.leadership.demand(ticket.Generation)
+	return ticket.Generation
+}
+
+// entry returns the next entry, and reports whether there is one.
+func (r *flusherRig) entry() (c changes, submitted bool) {
+	r.t.Helper()
+	synctest.Wait()
+	if len(r.entries) == 0 {
+		return c, false
+	}
+	c, err := parseChanges(<-r.entries)
+	if err != nil {
+		r.t.Error(err)
+	}
+	return c, true
+}
+
+// A flusher submits one generation while another is in flight only if there is room for it, an entry without changes
+// to transmit the log time, and nothing once the leadership has ended.
+func TestFlusher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newFlusherRig(t)
+		go r.run()
+		first := r.decide("a")
+		c, submitted := r.entry()
+		if !submitted || c.term != 7 || c.epoch != 3 || c.generation != first || c.time != r.clock.Now() || len(c.data) == 0 {
+			t.Errorf("%t, %+v; want generation %d", submitted, c, first)
+		}
+		second := r.decide("b")
+		if _, submitted = r.entry(); submitted {
+			t.Error("a second entry is submitted though it is unknown how long one takes")
+		}
+		r.leadership.commit(first, r.clock.monotonic())
+		if c, submitted = r.entry(); !submitted || c.generation != second {
+			t.Errorf("%t, %+v; want generation %d", submitted, c, second)
+		}
+		r.leadership.commit(second, r.clock.monotonic())
+		pass(2 * tickEvery)
+		if c, submitted = r.entry(); !submitted || len(c.data) > 0 || c.time != r.clock.Now()-uint64(tickEvery) {
+			t.Errorf("%t, %+v; want an entry with the log time only", submitted, c)
+		}
+		close(r.leadership.over)
+		<-r.leadership.done
+		r.decide("c")
+		if _, submitted = r.entry(); submitted {
+			t.Error("an entry is submitted after the end")
+		}
+		n := uint64(0)
+		for range r.futures {
+			n++
+		}
+		if n != 3 || r.counts.entries.Load() != n {
+			t.Errorf("%d futures, %d entries", n, r.counts.entries.Load())
+		}
+	})
+}
 
 // What has been flushed in async mode survives the leader, whatever came just before.
 func TestFlush(t *testing.T) {

@@ -167,7 +167,20 @@ func (n *Node) begin() error {
 	n.last = l
 	n.pulse.wake()
 	n.publish()
-	n.running.Go(func() { n.flush(l) })
+	f := n.newFlusher(l)
+	n.running.Go(f.run)
+	n.running.Go(func() { n.watch(l, f.futures) })
 	n.log.Info("this node leads", "term", term)
 	return nil
+}
+
+// watch ends a leadership if one of its entries fails: whether that is committed is unknown here. An entry that succeeds
+// is acknowledged where it is applied.
+func (n *Node) watch(l *leadership, futures <-chan raft.ApplyFuture) {
+	for f := range futures {
+		if err := f.Error(); err != nil {
+			n.log.Debug("an entry was not committed", "error", err)
+			n.stepDownFrom(l)
+		}
+	}
 }

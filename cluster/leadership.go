@@ -39,8 +39,6 @@ type leadership struct {
 	over   chan struct{} // closed at the end
 	done   chan struct{} // closed when nothing of this leadership will be submitted any more
 
-	closed uint64 // the newest generation that has been submitted; the flusher's
-
 	mu     sync.Mutex
 	waits  [8]wait // by generation; no more than maxInFlight and the open one are waited for
 	flying []flight
@@ -185,4 +183,16 @@ func (l *leadership) oldest(now time.Duration) (waiting int, age time.Duration) 
 		age = now - l.flying[0].taken
 	}
 	return len(l.flying), age
+}
+
+// pause waits, and reports whether the leadership continues.
+func (l *leadership) pause(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-l.over:
+		return false
+	case <-timer.C:
+		return true
+	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/limiter"
-	"github.com/throttledhq/throttled/mutant"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -88,10 +87,8 @@ type Node struct {
 	met    map[string]Announcement // before there was one
 	failed bool                    // Fatal has been called
 
-	entries   atomic.Uint64
-	bytes     atomic.Uint64
+	submitted entryCounts
 	rollbacks atomic.Uint64
-	entrySize int // a guess for the next; the flusher's
 
 	memory    *memory    // of other nodes' data
 	returning *returning // stands before Raft
@@ -341,109 +338,6 @@ func (n *Node) hasFailed() bool {
 	defer n.mu.Unlock()
 	return n.failed
 }
-
-// Decide decides at once if this node leads, and fails with limiter.ErrNotLeading if not.
-func (n *Node) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
-	if !n.Hold() {
-		for i := range out {
-			out[i] = limiter.Decision{Err: limiter.ErrNotLeading}
-		}
-		return limiter.Ticket{}
-	}
-	defer n.Release()
-	t := n.table.Decide(reqs, out)
-	if n.config.Async {
-		n.hasten(t)
-	}
-	return t
-}
-
-// hasten makes the flusher look for what nobody waits for.
-func (n *Node) hasten(t limiter.Ticket) {
-	if l := n.leadership.Load(); l != nil && t.Generation > 0 {
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// leased reports whether no other node can lead at present.
-func (n *Node) leased(l *leadership) bool {
-	return n.config.Peers == nil || !l.offered.Load() && n.clock.monotonic() < time.Duration(l.confirmed.Load())+n.lease()
-}
-
-// Mark returns a ticket for all that was done before.
-func (n *Node) Mark() limiter.Ticket { return n.table.Seen() }
-
-// Await waits until the generation of a ticket is committed. A ticket without a generation, that
-// of an answer which was based on nothing that could be taken back, waits only where another node
-// might lead by now; in async mode all do.
-func (n *Node) Await(t limiter.Ticket) error {
-	l := n.leadership.Load()
-	switch {
-	case l == nil || l.epoch != t.Term:
-		return n.outcome(t)
-	case mutant.Is(mutant.ReplyBeforeCommit), mutant.Is(mutant.StaleAnswers) && t.Generation == 0:
-		return nil
-	case (n.config.Async || t.Generation == 0) && n.leased(l):
-		return nil
-	case t.Generation > 0:
-		return l.await(t.Generation)
-	}
-	if m := n.table.Mark(); m.Term != t.Term || l.await(m.Generation) != nil {
-		return limiter.ErrNotLeading
-	}
-	return nil
-}
-
-// outcome returns what has become of a ticket of a leadership that has ended: a caller that was scheduled late may have been
-// committed before that.
-func (n *Node) outcome(t limiter.Ticket) error {
-	if l := n.past.Load(); l != nil && l.epoch == t.Term && t.Generation > 0 && t.Generation <= l.committed.Load() {
-		return nil
-	}
-	return lost(t)
-}
-
-// lost returns the error for a ticket of a leadership that has ended.
-func lost(t limiter.Ticket) error {
-	if t.Generation > 0 {
-		return limiter.ErrUncertain
-	}
-	return limiter.ErrNotLeading
-}
-
-// Lookup describes key, as far as this node knows.
-func (n *Node) Lookup(key []byte) (limiter.Entry, bool) { return n.table.Lookup(key) }
-
-// Delete deletes key, or returns limiter.ErrNotLeading if this node does not lead.
-func (n *Node) Delete(key []byte) (found bool, err error) {
-	found, err = n.table.Delete(key)
-	n.hasten(n.table.Mark())
-	return found, err
-}
-
-// RandomKey returns some key.
-func (n *Node) RandomKey(random uint64) (key []byte, found bool) { return n.table.RandomKey(random) }
-
-// Scan visits some of the keys.
-func (n *Node) Scan(cursor uint64, count int, visit func(key []byte, kind limiter.Kind)) uint64 {
-	return n.table.Scan(cursor, count, visit)
-}
-
-// Clear deletes all keys, or returns limiter.ErrNotLeading if this node does not lead.
-func (n *Node) Clear() error {
-	l := n.leadership.Load()
-	if l == nil || !n.table.ClearIn(l.epoch) {
-		return limiter.ErrNotLeading
-	}
-	n.hasten(n.table.Mark())
-	return nil
-}
-
-// Usage counts.
-func (n *Node) Usage() limiter.Usage { return n.table.Usage() }
 
 // lastEntry returns the newest entry of the log, or of a snapshot if that is newer.
 func (n *Node) lastEntry() (last entryID, err error) {
