@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"time"
-
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/mutant"
 )
@@ -26,16 +24,13 @@ func (n *Node) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ti
 // hasten makes the flusher look for what nobody waits for.
 func (n *Node) hasten(t limiter.Ticket) {
 	if l := n.leadership.Load(); l != nil && t.Generation > 0 {
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
+		l.wakeFlusher()
 	}
 }
 
 // leased reports whether no other node can lead at present.
 func (n *Node) leased(l *leadership) bool {
-	return n.config.Peers == nil || !l.offered.Load() && n.clock.monotonic() < time.Duration(l.confirmed.Load())+n.lease()
+	return n.config.Peers == nil || l.lease.holds(n.clock.monotonic(), n.lease())
 }
 
 // Mark returns a ticket for all that was done before.
@@ -65,7 +60,7 @@ func (n *Node) Await(t limiter.Ticket) error {
 // outcome returns what has become of a ticket of a leadership that has ended: a caller that was scheduled late may have been
 // committed before that.
 func (n *Node) outcome(t limiter.Ticket) error {
-	if l := n.past.Load(); l != nil && l.epoch == t.Term && t.Generation > 0 && t.Generation <= l.committed.Load() {
+	if l := n.past.Load(); l != nil && l.epoch == t.Term && t.Generation > 0 && l.waiters.isCommitted(t.Generation) {
 		return nil
 	}
 	return lost(t)

@@ -86,7 +86,7 @@ func (f *flusher) run() {
 
 // tickDue reports whether no entry has been committed for a while, and there are keys for which the log time matters.
 func (f *flusher) tickDue() bool {
-	return f.clock.monotonic()-time.Duration(f.leadership.confirmed.Load()) >= tickEvery/2 && f.table.Usage().Keys > 0
+	return f.clock.monotonic()-time.Duration(f.leadership.lease.confirmed.Load()) >= tickEvery/2 && f.table.Usage().Keys > 0
 }
 
 // submit closes the open generation and passes it to Raft. It returns nil if the leadership has ended.
@@ -107,7 +107,7 @@ func (f *flusher) submit() raft.ApplyFuture {
 	c.wall = f.clock.wall().UnixNano()
 	c.seal(buf)
 	f.closed = generation
-	l.submitted(generation, taken)
+	l.pipeline.add(generation, taken)
 	f.counts.entries.Add(1)
 	f.counts.bytes.Add(uint64(len(buf)))
 	return f.raft.Apply(buf, enqueueWithin)

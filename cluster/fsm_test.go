@@ -98,10 +98,10 @@ func TestSkippedGeneration(t *testing.T) {
 		r := leader.leadership.Load()
 		refused := decide(leader.Node, "t", 7)
 		generation, _ := leader.table.Collect(nil)
-		r.submitted(generation, leader.clock.monotonic())
-		r.mu.Lock()
-		r.took = 2 * pipelineAfter // so that another may follow
-		r.mu.Unlock()
+		r.pipeline.add(generation, leader.clock.monotonic())
+		r.pipeline.mu.Lock()
+		r.pipeline.took = 2 * pipelineAfter // so that another may follow
+		r.pipeline.mu.Unlock()
 		next := decide(leader.Node, "s", 1)
 		if err := leader.Await(next); err != limiter.ErrUncertain {
 			t.Errorf("the next is answered with %v", err)

@@ -90,7 +90,7 @@ func (n *Node) resign(ctx context.Context, l *leadership, next *topology.Member)
 	if err := l.await(n.table.Mark().Generation); err != nil {
 		return err
 	}
-	l.offered.Store(true)
+	l.lease.offered.Store(true)
 	f := n.raft.LeadershipTransferToServer(raft.ServerID(next.ID), raft.ServerAddress(next.Raft))
 	done := make(chan error, 1)
 	go func() { done <- f.Error() }()

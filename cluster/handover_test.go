@@ -108,7 +108,7 @@ func TestMayLose_Offered(t *testing.T) {
 		if got := leader.Status().MayLose; got != leader.lease() {
 			t.Errorf("%v may be lost, want %v", got, leader.lease())
 		}
-		leader.leadership.Load().offered.Store(true)
+		leader.leadership.Load().lease.offered.Store(true)
 		if got := leader.Status().MayLose; got != 0 {
 			t.Errorf("%v may be lost though all replies wait", got)
 		}
@@ -128,7 +128,7 @@ func TestFailedHandOver(t *testing.T) {
 			_, err := ask1(old.Node, "s")
 			return err == nil
 		})
-		if old.leased(old.leadership.Load()) && old.leadership.Load().offered.Load() {
+		if old.leased(old.leadership.Load()) && old.leadership.Load().lease.offered.Load() {
 			t.Error("a node that was asked to lead may do so, and the lease goes on")
 		}
 		dead.node.boot()

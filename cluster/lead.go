@@ -103,7 +103,7 @@ var errSkipped = errors.New("a generation before it is missing")
 
 // commit commits a generation, and with it all before: one that Raft has refused must not have been before it.
 func (n *Node) commit(l *leadership, c *changes) error {
-	if !l.isNext(c.generation) || !n.table.Commit(c.generation, n.clock.replayTime(c)) {
+	if !l.pipeline.isNext(c.generation) || !n.table.Commit(c.generation, n.clock.replayTime(c)) {
 		return errSkipped
 	}
 	n.clock.note(c, l.commit(c.generation, n.clock.monotonic()), true)
@@ -159,7 +159,7 @@ func (n *Node) begin() error {
 	defer n.mu.Unlock()
 	n.epochs++
 	l := newLeadership(n.epochs, term)
-	l.confirmed.Store(int64(asked))
+	l.lease.confirmed.Store(int64(asked))
 	n.pulse.ceiling.enter(term)
 	n.clock.run(from)
 	n.table.Lead(l.epoch)

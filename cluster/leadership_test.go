@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// A commit lets all go who wait for that generation or an older one, and nobody else.
+// A commit unblocks the waiters of that generation and of older ones, and no others.
 func TestCommitWakesAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLeadership(1, 1)
@@ -31,13 +31,13 @@ func TestCommitWakesAll(t *testing.T) {
 		if got := r.demanded.Load(); got != 7 {
 			t.Errorf("demanded %d", got)
 		}
-		r.submitted(5, time.Second)
-		r.submitted(6, 2*time.Second)
-		if waits, age := r.oldest(3 * time.Second); waits != 2 || age != 2*time.Second {
+		r.pipeline.add(5, time.Second)
+		r.pipeline.add(6, 2*time.Second)
+		if waits, age := r.pipeline.oldest(3 * time.Second); waits != 2 || age != 2*time.Second {
 			t.Errorf("%d in flight, the oldest for %v", waits, age)
 		}
-		if taken := r.commit(6, 4*time.Second); taken != 2*time.Second || r.confirmed.Load() != int64(2*time.Second) || r.took != 2*time.Second {
-			t.Errorf("taken at %v, took %v", taken, r.took)
+		if taken := r.commit(6, 4*time.Second); taken != 2*time.Second || r.lease.confirmed.Load() != int64(2*time.Second) || r.pipeline.took != 2*time.Second {
+			t.Errorf("taken at %v, took %v", taken, r.pipeline.took)
 		}
 		synctest.Wait()
 		mu.Lock()
@@ -45,7 +45,7 @@ func TestCommitWakesAll(t *testing.T) {
 			t.Errorf("let go %v", let)
 		}
 		mu.Unlock()
-		r.submitted(7, 3*time.Second)
+		r.pipeline.add(7, 3*time.Second)
 		r.commit(7, 3*time.Second)
 		waiting.Wait()
 		if let[7] != 10 {
@@ -57,7 +57,7 @@ func TestCommitWakesAll(t *testing.T) {
 // The end of a leadership unblocks all waiters: what is not committed is uncertain.
 func TestEndOfLeadership(t *testing.T) {
 	r := newLeadership(1, 1)
-	r.submitted(1, 0)
+	r.pipeline.add(1, 0)
 	r.commit(1, 0)
 	close(r.over)
 	if err := r.await(1); err != nil {
@@ -85,7 +85,7 @@ func TestWaitsAreUsedAgain(t *testing.T) {
 			if err := r.await(generation - 1); err != nil {
 				t.Error(err)
 			}
-			r.submitted(generation, 0)
+			r.pipeline.add(generation, 0)
 			r.commit(generation, 0)
 			waiting.Wait()
 		}
@@ -99,7 +99,7 @@ func TestRoom(t *testing.T) {
 		if !r.room() {
 			t.Error("no room for the first")
 		}
-		r.submitted(1, 0)
+		r.pipeline.add(1, 0)
 		let := make(chan bool, 1)
 		go func() { let <- r.room() }()
 		synctest.Wait()
@@ -108,19 +108,19 @@ func TestRoom(t *testing.T) {
 		}
 		r.commit(1, pipelineAfter)
 		if !<-let {
-			t.Error("no room after the first has landed")
+			t.Error("no room after the first is committed")
 		}
-		r.submitted(2, 0)
-		if !r.hasRoom() {
+		r.pipeline.add(2, 0)
+		if !r.pipeline.hasRoom() {
 			t.Error("no room for a second although generations take long")
 		}
-		r.submitted(3, 0)
-		if r.hasRoom() {
+		r.pipeline.add(3, 0)
+		if r.pipeline.hasRoom() {
 			t.Error("room for a third")
 		}
 		r.commit(3, pipelineAfter-1)
-		r.submitted(4, 0)
-		if r.hasRoom() {
+		r.pipeline.add(4, 0)
+		if r.pipeline.hasRoom() {
 			t.Error("room for a second although generations are quick")
 		}
 		close(r.over)

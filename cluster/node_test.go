@@ -156,7 +156,7 @@ func TestAwaitAcrossLeaderships(t *testing.T) {
 		now.mu.Lock()
 		now.table.Follow()
 		now.mu.Unlock()
-		stale.confirmed.Store(-int64(time.Hour))
+		stale.lease.confirmed.Store(-int64(time.Hour))
 		if err := now.Await(limiter.Ticket{Term: stale.epoch}); err != limiter.ErrNotLeading {
 			t.Errorf("the table follows already: %v", err)
 		}

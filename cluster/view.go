@@ -173,12 +173,12 @@ func (n *Node) Status() topology.Status {
 		Settled:    n.config.Peers == nil || n.pulse.known().settled(),
 	}
 	l := n.leadership.Load()
-	if n.config.Async && n.config.Peers != nil && (l == nil || !l.offered.Load()) {
+	if n.config.Async && n.config.Peers != nil && (l == nil || !l.lease.offered.Load()) {
 		s.MayLose = n.lease()
 	}
 	s.Behind = time.Duration(n.config.Wall().UnixNano() - int64(s.LogTime))
 	if l != nil {
-		s.Waiting, s.Unflushed = l.oldest(n.clock.monotonic())
+		s.Waiting, s.Unflushed = l.pipeline.oldest(n.clock.monotonic())
 		s.Followers = n.followers(l.term)
 	} else if last := n.raft.LastContact(); !last.IsZero() {
 		s.Contact = time.Since(last)
