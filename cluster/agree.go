@@ -72,7 +72,7 @@ func (n *Node) adopt() error {
 		return err
 	}
 	n.reportHeartbeat()
-	l := n.leadership.Load()
+	l := n.leaderships.current()
 	leads, term := l != nil, uint64(0)
 	if leads {
 		term = l.term
@@ -111,7 +111,7 @@ func (n *Node) superviseHeartbeat() {
 		cancel()
 	})
 	for n.wait(ctx, agreeEvery) == nil {
-		l := n.leadership.Load()
+		l := n.leaderships.current()
 		if l == nil || n.pulse.known().settled() {
 			continue
 		}
@@ -203,7 +203,7 @@ func (n *Node) isAll(asked []topology.Member) bool {
 // 5000. It returns once that is committed. Until all voters run with it, which a voter that is down puts off,
 // answers rest on the smaller of the old and the new one.
 func (n *Node) SetHeartbeat(ctx context.Context, d time.Duration) error {
-	l, h := n.leadership.Load(), n.pulse.known()
+	l, h := n.leaderships.current(), n.pulse.known()
 	switch {
 	case d < leastHeartbeat || d > mostHeartbeat || d%time.Millisecond != 0:
 		return fmt.Errorf("set a heartbeat of %v: %w", d, topology.ErrHeartbeat)
@@ -231,7 +231,7 @@ func (n *Node) proposeHeartbeat(ctx context.Context, l *leadership, d time.Durat
 		return nil
 	}
 	n.mu.Lock()
-	current := n.leadership.Load() == l
+	current := n.leaderships.current() == l
 	if current {
 		n.pulse.ceiling.lower(d)
 	}

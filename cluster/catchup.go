@@ -214,6 +214,6 @@ func (c *catchUp) Close() error {
 // member. While leadership is being handed over nothing may wait that Raft waits for in turn.
 func (n *Node) sendsTo(id raft.ServerID) (changed <-chan struct{}, wanted bool) {
 	v := n.View()
-	l := n.leadership.Load()
+	l := n.leaderships.current()
 	return v.Changed, v.Leader == v.Self && v.Find(string(id)) != nil && (l == nil || !l.leaving.Load())
 }

@@ -211,7 +211,7 @@ func (n *Node) answer(ctx context.Context, q *Question, a *Answer) error {
 		a.Members = n.View().Members
 		return n.checkReturn(q)
 	}
-	if n.leadership.Load() == nil {
+	if n.leaderships.current() == nil {
 		if q.About == aboutPeer && n.View().Leader == q.Node.ID {
 			n.confirm(q, a)
 			return nil

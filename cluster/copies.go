@@ -262,7 +262,7 @@ func (n *Node) noteCommitted() {
 // noteLeader notes that the node which leads has an entry that it has sent. An entry of the present term comes from the
 // leader of that term, which has it in its own log.
 func (n *Node) noteLeader(log *raft.Log) {
-	if n.raft == nil || n.leadership.Load() != nil || n.raft.CurrentTerm() != log.Term {
+	if n.raft == nil || n.leaderships.current() != nil || n.raft.CurrentTerm() != log.Term {
 		return
 	}
 	if _, id := n.raft.LeaderWithID(); id != "" && string(id) != n.config.Self.ID && n.raft.CurrentTerm() == log.Term {

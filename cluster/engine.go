@@ -16,16 +16,9 @@ func (n *Node) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ti
 	defer n.Release()
 	t := n.table.Decide(reqs, out)
 	if n.config.Async {
-		n.hasten(t)
+		n.leaderships.hasten(t)
 	}
 	return t
-}
-
-// hasten makes the flusher look for what nobody waits for.
-func (n *Node) hasten(t limiter.Ticket) {
-	if l := n.leadership.Load(); l != nil && t.Generation > 0 {
-		l.wakeFlusher()
-	}
 }
 
 // leased reports whether no other node can lead at present.
@@ -40,10 +33,10 @@ func (n *Node) Mark() limiter.Ticket { return n.table.Seen() }
 // of an answer which was based on nothing that could be taken back, waits only where another node
 // might lead by now; in async mode all do.
 func (n *Node) Await(t limiter.Ticket) error {
-	l := n.leadership.Load()
+	l := n.leaderships.current()
 	switch {
 	case l == nil || l.epoch != t.Term:
-		return n.outcome(t)
+		return n.leaderships.outcome(t)
 	case mutant.Is(mutant.ReplyBeforeCommit), mutant.Is(mutant.StaleAnswers) && t.Generation == 0:
 		return nil
 	case (n.config.Async || t.Generation == 0) && n.leased(l):
@@ -57,27 +50,10 @@ func (n *Node) Await(t limiter.Ticket) error {
 	return nil
 }
 
-// outcome returns what has become of a ticket of a leadership that has ended: a caller that was scheduled late may have been
-// committed before that.
-func (n *Node) outcome(t limiter.Ticket) error {
-	if l := n.past.Load(); l != nil && l.epoch == t.Term && t.Generation > 0 && l.waiters.isCommitted(t.Generation) {
-		return nil
-	}
-	return lost(t)
-}
-
-// lost returns the error for a ticket of a leadership that has ended.
-func lost(t limiter.Ticket) error {
-	if t.Generation > 0 {
-		return limiter.ErrUncertain
-	}
-	return limiter.ErrNotLeading
-}
-
 // Flush waits until all that this node has decided before is committed, in async mode too. The error
 // is limiter.ErrUncertain or limiter.ErrNotLeading if it stops leading before that.
 func (n *Node) Flush() error {
-	t, l := n.table.Seen(), n.leadership.Load()
+	t, l := n.table.Seen(), n.leaderships.current()
 	switch {
 	case l == nil || l.epoch != t.Term:
 		return lost(t)
@@ -93,7 +69,7 @@ func (n *Node) Lookup(key []byte) (limiter.Entry, bool) { return n.table.Lookup(
 // Delete deletes key, or returns limiter.ErrNotLeading if this node does not lead.
 func (n *Node) Delete(key []byte) (found bool, err error) {
 	found, err = n.table.Delete(key)
-	n.hasten(n.table.Mark())
+	n.leaderships.hasten(n.table.Mark())
 	return found, err
 }
 
@@ -107,11 +83,11 @@ func (n *Node) Scan(cursor uint64, count int, visit func(key []byte, kind limite
 
 // Clear deletes all keys, or returns limiter.ErrNotLeading if this node does not lead.
 func (n *Node) Clear() error {
-	l := n.leadership.Load()
+	l := n.leaderships.current()
 	if l == nil || !n.table.ClearIn(l.epoch) {
 		return limiter.ErrNotLeading
 	}
-	n.hasten(n.table.Mark())
+	n.leaderships.hasten(n.table.Mark())
 	return nil
 }
 

@@ -46,7 +46,7 @@ type entryCounts struct{ entries, bytes atomic.Uint64 }
 
 func (n *Node) newFlusher(l *leadership) *flusher {
 	return &flusher{
-		leadership: l, table: n.table, clock: n.clock, raft: n.raft, async: n.config.Async, counts: &n.submitted,
+		leadership: l, table: n.table, clock: n.clock, raft: n.raft, async: n.config.Async, counts: &n.leaderships.submitted,
 		futures: make(chan raft.ApplyFuture, maxInFlight),
 	}
 }

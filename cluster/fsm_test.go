@@ -95,7 +95,7 @@ func TestSkippedGeneration(t *testing.T) {
 		leader := s.leader()
 		s.grant(leader, "s")
 		pass(time.Second)
-		r := leader.leadership.Load()
+		r := leader.leaderships.current()
 		refused := decide(leader.Node, "t", 7)
 		generation, _ := leader.table.Collect(nil)
 		r.pipeline.add(generation, leader.clock.monotonic())

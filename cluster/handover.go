@@ -18,7 +18,7 @@ const holdPoll = 100 * time.Microsecond
 func (n *Node) HandOver(ctx context.Context) error { return n.handOver(ctx, "") }
 
 func (n *Node) handOver(ctx context.Context, id string) error {
-	l := n.leadership.Load()
+	l := n.leaderships.current()
 	if l == nil || len(n.voters()) < 2 {
 		return nil
 	}
@@ -43,28 +43,21 @@ func (n *Node) handOver(ctx context.Context, id string) error {
 
 // Hold keeps this node deciding until Release, and reports whether it decides: a hand-over waits for a command that
 // takes several steps, so that none of them is refused. Calls may be nested.
-func (n *Node) Hold() bool {
-	n.deciding.RLock()
-	if l := n.leadership.Load(); l == nil || l.stopped.Load() {
-		n.deciding.RUnlock()
-		return false
-	}
-	return true
-}
+func (n *Node) Hold() bool { return n.leaderships.hold() }
 
 // Release ends what a successful Hold has begun.
-func (n *Node) Release() { n.deciding.RUnlock() }
+func (n *Node) Release() { n.leaderships.release() }
 
 // stopDeciding makes this node refuse all decisions, at a moment at which none is being made. It never queues for the
 // lock: that would block a nested Hold. Few begin to decide once the view tells that this node leaves, so the moment
 // comes soon.
 func (n *Node) stopDeciding(ctx context.Context, l *leadership) error {
-	for !n.deciding.TryLock() {
+	for !n.leaderships.deciding.TryLock() {
 		if err := n.wait(ctx, holdPoll); err != nil {
 			return fmt.Errorf("wait for commands that are being decided: %w", err)
 		}
 	}
-	defer n.deciding.Unlock()
+	defer n.leaderships.deciding.Unlock()
 	l.stopped.Store(true)
 	return nil
 }

@@ -108,7 +108,7 @@ func TestMayLose_Offered(t *testing.T) {
 		if got := leader.Status().MayLose; got != leader.lease() {
 			t.Errorf("%v may be lost, want %v", got, leader.lease())
 		}
-		leader.leadership.Load().lease.offered.Store(true)
+		leader.leaderships.current().lease.offered.Store(true)
 		if got := leader.Status().MayLose; got != 0 {
 			t.Errorf("%v may be lost though all replies wait", got)
 		}
@@ -128,7 +128,7 @@ func TestFailedHandOver(t *testing.T) {
 			_, err := ask1(old.Node, "s")
 			return err == nil
 		})
-		if old.leased(old.leadership.Load()) && old.leadership.Load().lease.offered.Load() {
+		if old.leased(old.leaderships.current()) && old.leaderships.current().lease.offered.Load() {
 			t.Error("a node that was asked to lead may do so, and the lease goes on")
 		}
 		dead.node.boot()
@@ -157,7 +157,7 @@ func TestFailedHandOver(t *testing.T) {
 func TestHandOverTwice(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
-		r := old.leadership.Load()
+		r := old.leaderships.current()
 		r.leaving.Store(true)
 		r.stopped.Store(true)
 		if err := old.HandOver(t.Context()); err != topology.ErrChanging {
@@ -246,7 +246,7 @@ func TestTransferToSilent(t *testing.T) {
 func TestFurthest(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
-		r := leader.leadership.Load()
+		r := leader.leaderships.current()
 		first, second := s.followers(leader)[0].node.id, s.followers(leader)[1].node.id
 		for _, test := range []struct {
 			first, second uint64 // how far they are

@@ -21,13 +21,13 @@ func (n *Node) runLeaderLoop() {
 		select {
 		case <-n.ended:
 			return
-		case leads := <-n.notify:
+		case leads := <-n.leaderships.notify:
 			if !leads {
 				n.stepDown()
 			}
-		case <-n.again:
+		case <-n.leaderships.again:
 		}
-		if n.raft.State() == raft.Leader && n.leadership.Load() == nil {
+		if n.raft.State() == raft.Leader && n.leaderships.current() == nil {
 			n.takeOver()
 		}
 		n.refresh()
@@ -36,16 +36,8 @@ func (n *Node) runLeaderLoop() {
 
 // stepDown ends the present leadership, if there is one.
 func (n *Node) stepDown() {
-	if l := n.leadership.Load(); l != nil {
+	if l := n.leaderships.current(); l != nil {
 		n.stepDownFrom(l)
-	}
-}
-
-// wakeLeaderLoop makes runLeaderLoop check whether to lead.
-func (n *Node) wakeLeaderLoop() {
-	select {
-	case n.again <- struct{}{}:
-	default:
 	}
 }
 
@@ -59,27 +51,25 @@ func (n *Node) stepDownFrom(l *leadership) {
 // stepDownLocked ends a leadership, unless it has ended: it rolls back the generations that are not committed, and
 // unblocks their waiters. n.mu is held.
 func (n *Node) stepDownLocked(l *leadership) {
-	if n.leadership.Load() != l {
+	if !n.leaderships.end(l) {
 		return
 	}
-	n.past.Store(l)
-	n.leadership.Store(nil)
 	if mutant.Is(mutant.NoUndo) {
 		generation, _ := n.table.Collect(nil)
 		n.table.Commit(generation, n.clock.standing())
 	}
 	n.table.Follow()
 	n.clock.stand()
-	n.rollbacks.Add(1)
+	n.leaderships.rollbacks.Add(1)
 	close(l.over)
 	n.pulse.wake()
 	n.publish()
-	n.wakeLeaderLoop() // it may lead by Raft all the same
+	n.leaderships.wake() // it may lead by Raft all the same
 }
 
 // follow ends the present leadership, if there is one. n.mu is held.
 func (n *Node) follow() {
-	if l := n.leadership.Load(); l != nil {
+	if l := n.leaderships.current(); l != nil {
 		n.stepDownLocked(l)
 	}
 }
@@ -87,7 +77,7 @@ func (n *Node) follow() {
 // acknowledge implements host. An entry of the present leadership that got into the log under another term shows that
 // another node has led: generations in flight here must not stay in the table then.
 func (n *Node) acknowledge(log *raft.Log, c *changes) (own bool, err error) {
-	l := n.leadership.Load()
+	l := n.leaderships.current()
 	switch {
 	case l == nil:
 		return false, nil
@@ -140,9 +130,7 @@ var errTerm = errors.New("the term has changed")
 // The term is read before and after: what is decided belongs to the very term whose barrier has
 // passed.
 func (n *Node) begin() error {
-	if n.last != nil {
-		<-n.last.done
-	}
+	n.leaderships.drain()
 	term := n.raft.CurrentTerm()
 	asked := n.clock.monotonic()
 	if !mutant.Is(mutant.NoBarrier) {
@@ -157,14 +145,12 @@ func (n *Node) begin() error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.epochs++
-	l := newLeadership(n.epochs, term)
+	l := n.leaderships.next(term)
 	l.lease.confirmed.Store(int64(asked))
 	n.pulse.ceiling.enter(term)
 	n.clock.run(from)
 	n.table.Lead(l.epoch)
-	n.leadership.Store(l)
-	n.last = l
+	n.leaderships.begin(l)
 	n.pulse.wake()
 	n.publish()
 	f := n.newFlusher(l)

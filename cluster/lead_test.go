@@ -142,8 +142,8 @@ func TestOwnEntryAfterAbdication(t *testing.T) {
 			if err := <-errs; err != limiter.ErrUncertain {
 				t.Fatalf("%v", err)
 			}
-			if e, _ := old.Lookup([]byte("s")); old.rollbacks.Load() != 1 || e.TTL == 0 {
-				t.Errorf("%d times taken back, %+v", old.rollbacks.Load(), e)
+			if e, _ := old.Lookup([]byte("s")); old.leaderships.rollbacks.Load() != 1 || e.TTL == 0 {
+				t.Errorf("%d times taken back, %+v", old.leaderships.rollbacks.Load(), e)
 			}
 			next := s.newLeader(old)
 			switch left := s.left(next, "s"); left {

@@ -19,7 +19,7 @@ type leadership struct {
 	lease    lease
 
 	leaving atomic.Bool // leadership is being handed over: commands are kept for the next leader
-	stopped atomic.Bool // nothing is decided any more; set with Node.deciding held
+	stopped atomic.Bool // nothing is decided any more; set with leaderships.deciding held
 
 	wake chan struct{} // has one when there may be something to flush
 	over chan struct{} // closed at the end

@@ -33,7 +33,7 @@ func (n *Node) change(f func() error) error {
 		return topology.ErrChanging
 	}
 	defer n.changing.Unlock()
-	if n.leadership.Load() == nil {
+	if n.leaderships.current() == nil {
 		return topology.ErrNoLeader
 	}
 	return f()
@@ -185,7 +185,7 @@ func (n *Node) promote(ctx context.Context, q *Question) error {
 
 // Remove takes a node out. To take out the node that leads, it is made to follow first.
 func (n *Node) Remove(ctx context.Context, id string) error {
-	if id == n.config.Self.ID && n.leadership.Load() != nil {
+	if id == n.config.Self.ID && n.leaderships.current() != nil {
 		return n.leave(ctx)
 	}
 	return n.change(func() error {
@@ -258,7 +258,7 @@ func (n *Node) canLose(id string) bool {
 func (n *Node) Transfer(ctx context.Context, id string) error {
 	m := n.find(id)
 	switch {
-	case n.leadership.Load() == nil:
+	case n.leaderships.current() == nil:
 		return topology.ErrNoLeader
 	case id != "" && (m == nil || !m.Voter):
 		return fmt.Errorf("transfer to %s: it is no voter: %w", id, topology.ErrUnknown)

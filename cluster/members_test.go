@@ -47,7 +47,7 @@ func TestChangeInTime(t *testing.T) {
 			}
 			cancel()
 		}
-		if leader.leadership.Load() == nil {
+		if leader.leaderships.current() == nil {
 			t.Error("the leader has noticed that it is alone: nothing was shown")
 		}
 	})

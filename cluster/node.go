@@ -74,21 +74,13 @@ type Node struct {
 	pulse  *pulse
 	fsm    *fsm
 
-	leadership atomic.Pointer[leadership] // nil while this node does not decide
-	past       atomic.Pointer[leadership] // the newest that has ended; nil if none has
-	last       *leadership                // the newest one begun; used by runLeaderLoop only
-	view       atomic.Pointer[shownView]
-	// deciding is held for reading while commands are decided, and for writing when that is to stop. See handOver.
-	deciding sync.RWMutex
+	leaderships *leaderships
+	view        atomic.Pointer[shownView]
 
 	// mu is held while an entry is applied and while a leadership begins or ends.
 	mu     sync.Mutex
-	epochs uint64                  // leaderships that this process has begun
 	met    map[string]Announcement // before there was one
 	failed bool                    // Fatal has been called
-
-	submitted entryCounts
-	rollbacks atomic.Uint64
 
 	memory    *memory    // of other nodes' data
 	returning *returning // stands before Raft
@@ -102,8 +94,6 @@ type Node struct {
 	guard     *guard                  // of what other nodes send
 	strangers *strangers
 
-	notify  chan bool     // Raft tells here that it leads, or not any more
-	again   chan struct{} // asks to look whether to lead
 	ended   chan struct{}
 	endOnce sync.Once
 	giving  entrance // those within give Raft a change
@@ -145,14 +135,13 @@ func New(c Config) *Node {
 	c.Clock.wall = c.Wall
 	n := &Node{
 		config: c, log: c.Logger, table: c.Table,
-		clock:  &logClock{Clock: c.Clock, stable: c.Stable, log: c.Logger},
-		pulse:  newPulse(c.Heartbeat),
-		met:    map[string]Announcement{},
-		notify: make(chan bool, 64),
-		again:  make(chan struct{}, 1),
-		trips:  roundTrips{log: c.Logger},
-		ended:  make(chan struct{}),
-		memory: newMemory(),
+		clock:       &logClock{Clock: c.Clock, stable: c.Stable, log: c.Logger},
+		pulse:       newPulse(c.Heartbeat),
+		leaderships: newLeaderships(),
+		met:         map[string]Announcement{},
+		trips:       roundTrips{log: c.Logger},
+		ended:       make(chan struct{}),
+		memory:      newMemory(),
 	}
 	n.fsm = n.newFSM()
 	n.returning = n.newReturning()
@@ -223,7 +212,7 @@ func (n *Node) settings() *raft.Config {
 	s.ShutdownOnRemove = false              // see Close
 	s.SnapshotInterval, s.SnapshotThreshold = 30*time.Second, 50_000
 	s.TrailingLogs = 200_000 // longer than a snapshot takes to be sent, and back to the one before
-	s.NotifyCh = n.notify
+	s.NotifyCh = n.leaderships.notify
 	s.NoLegacyTelemetry = true
 	s.Logger = n.config.RaftLogger
 	if n.config.Tune != nil {

@@ -135,7 +135,7 @@ func TestPausedLeader(t *testing.T) {
 func TestAwaitAcrossLeaderships(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		l := s.leader()
-		r := l.leadership.Load()
+		r := l.leaderships.current()
 		charged := decide(l.Node, "s", 1)
 		if charged.Generation == 0 {
 			t.Fatal("a charge without a generation")
@@ -152,7 +152,7 @@ func TestAwaitAcrossLeaderships(t *testing.T) {
 		// The table follows, and the one who awaits has not noticed yet.
 		pass(time.Second)
 		now := s.leader()
-		stale := now.leadership.Load()
+		stale := now.leaderships.current()
 		now.mu.Lock()
 		now.table.Follow()
 		now.mu.Unlock()

@@ -22,7 +22,7 @@ func TestLeaderLeaseFollows(t *testing.T) {
 			cut := time.Now()
 			s.isolate(l.node.id)
 			s.await("it steps down", 3*to, func() bool { return l.raft.State() != raft.Leader })
-			confirmed := time.Duration(l.last.lease.confirmed.Load())
+			confirmed := time.Duration(l.leaderships.last.lease.confirmed.Load())
 			if kept := l.clock.monotonic() - confirmed; kept < leaseOf(to) {
 				t.Errorf("it steps down %v after the last confirmation, and answers for %v", kept, leaseOf(to))
 			}

@@ -146,7 +146,7 @@ func (n *simNode) wall() time.Time {
 
 // tune has what Raft says of leadership come late, above all while the process is paused.
 func (l *life) tune(s *raft.Config) {
-	told := make(chan bool, cap(l.notify))
+	told := make(chan bool, cap(l.leaderships.notify))
 	s.NotifyCh = told
 	l.node.sim.ending.Go(func() {
 		for {
@@ -156,7 +156,7 @@ func (l *life) tune(s *raft.Config) {
 					return
 				}
 				pass(rand.N(20 * time.Millisecond)) // it is scheduled when it is
-				l.notify <- leads
+				l.leaderships.notify <- leads
 			case <-l.ctx.Done():
 				return
 			}
@@ -222,7 +222,7 @@ func (l *life) finish() {
 		l.node.sim.t.Errorf("%s: %v", l.node.id, err)
 	}
 	l.Node.mu.Lock()
-	l.node.sim.leads.Add(int64(l.epochs))
+	l.node.sim.leads.Add(int64(l.leaderships.epochs))
 	l.Node.mu.Unlock()
 }
 

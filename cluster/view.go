@@ -40,7 +40,7 @@ func (n *Node) publish() {
 		Cluster: n.config.Cluster,
 		Self:    n.config.Self.ID,
 		Leader:  leader,
-		Leading: n.leads(),
+		Leading: n.leaderships.decides(),
 		Term:    n.raft.CurrentTerm(),
 		Members: n.members(),
 		Changed: next.changed,
@@ -71,12 +71,6 @@ func (n *Node) knownLeader() string {
 // only when it is on the disk.
 func (n *Node) silence() time.Duration {
 	return min(time.Since(n.raft.LastContact()), n.clock.monotonic()-time.Duration(n.saluted.Load()))
-}
-
-// leads reports whether this node decides.
-func (n *Node) leads() bool {
-	l := n.leadership.Load()
-	return l != nil && !l.leaving.Load()
 }
 
 func same(a, b *topology.View) bool {
@@ -164,15 +158,15 @@ func (n *Node) Status() topology.Status {
 		Committed:  n.raft.CommitIndex(),
 		Applied:    n.raft.AppliedIndex(),
 		LogTime:    n.clock.Now(),
-		Entries:    n.submitted.entries.Load(),
-		Changes:    n.submitted.bytes.Load(),
-		Rollbacks:  n.rollbacks.Load(),
+		Entries:    n.leaderships.submitted.entries.Load(),
+		Changes:    n.leaderships.submitted.bytes.Load(),
+		Rollbacks:  n.leaderships.rollbacks.Load(),
 		Snapshot:   n.fsm.snapshotIndex.Load(),
 		RoundTrips: n.trips.status(),
 		Heartbeat:  n.shownHeartbeat(),
 		Settled:    n.config.Peers == nil || n.pulse.known().settled(),
 	}
-	l := n.leadership.Load()
+	l := n.leaderships.current()
 	if n.config.Async && n.config.Peers != nil && (l == nil || !l.lease.offered.Load()) {
 		s.MayLose = n.lease()
 	}
