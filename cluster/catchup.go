@@ -155,7 +155,7 @@ func (c *catchUp) hear(id raft.ServerID, term, last uint64) {
 // await waits until a node answers that has not in a term, for as long as it is wanted.
 func (c *catchUp) await(id raft.ServerID, term uint64) {
 	for {
-		silent := c.silence(id, term)
+		silent := c.unanswered(id, term)
 		changed, wanted := c.wanted(id)
 		if silent == nil || !wanted {
 			return
@@ -169,8 +169,8 @@ func (c *catchUp) await(id raft.ServerID, term uint64) {
 	}
 }
 
-// silence returns what is closed when a node answers that has not in a term, or nil.
-func (c *catchUp) silence(id raft.ServerID, term uint64) <-chan struct{} {
+// unanswered returns a channel that is closed when a node answers heartbeats again, or nil if it does in a term.
+func (c *catchUp) unanswered(id raft.ServerID, term uint64) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if k := c.contacts[id]; k != nil && k.term == term {

@@ -86,13 +86,13 @@ type Node struct {
 	returning *returning // stands before Raft
 	began     entryID    // the newest entry of the log when this process began
 
-	changing  sync.Mutex              // held while the cluster is being changed
-	saluted   atomic.Int64            // when, on the monotonic clock, this node first heard of a leader
-	refused   atomic.Pointer[refusal] // the newest of a leader; nil: none
-	trips     roundTrips              // of heartbeats
-	contacts  *catchUp                // progress of the followers while this node leads; nil before Raft is started
-	guard     *guard                  // of what other nodes send
-	strangers *strangers
+	changing   sync.Mutex              // held while the cluster is being changed
+	leaderSeen atomic.Int64            // when, on the monotonic clock, this node last observed a leader
+	refused    atomic.Pointer[refusal] // the newest of a leader; nil: none
+	trips      roundTrips              // of heartbeats
+	contacts   *catchUp                // progress of the followers while this node leads; nil before Raft is started
+	guard      *guard                  // of what other nodes send
+	strangers  *strangers
 
 	ended   chan struct{}
 	endOnce sync.Once

@@ -350,17 +350,17 @@ func TestViewOfSilence(t *testing.T) {
 }
 
 // A node that meets a leader has heard of it, though Raft counts that only when what came is stored.
-func TestSilenceEnds(t *testing.T) {
+func TestContactOfANewLeader(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		away := s.followers(s.leader())[0]
 		s.isolate(away.node.id)
 		pass(2 * testHeartbeat)
 		away.note(raft.LeaderObservation{})
-		if got := away.silence(); got < testHeartbeat {
+		if got := away.sinceContact(); got < testHeartbeat {
 			t.Errorf("that nobody leads ends a silence: it was %v", got)
 		}
 		away.note(raft.LeaderObservation{LeaderID: "n9"})
-		if got := away.silence(); got > 0 {
+		if got := away.sinceContact(); got > 0 {
 			t.Errorf("it has been silent for %v", got)
 		}
 	})

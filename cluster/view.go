@@ -61,16 +61,16 @@ func (n *Node) publish() {
 // ended.
 func (n *Node) knownLeader() string {
 	l := n.raftLeader()
-	if n.raft.State() == raft.Follower && n.silence() > n.heartbeat() || n.isGone(l) {
+	if n.raft.State() == raft.Follower && n.sinceContact() > n.heartbeat() || n.isGone(l) {
 		return ""
 	}
 	return l.leader
 }
 
-// silence is for how long this node has heard nothing of a leader. Raft counts what a new one sends first
+// sinceContact returns for how long this node has received nothing from a leader. Raft counts the first message of one
 // only when it is on the disk.
-func (n *Node) silence() time.Duration {
-	return min(time.Since(n.raft.LastContact()), n.clock.monotonic()-time.Duration(n.saluted.Load()))
+func (n *Node) sinceContact() time.Duration {
+	return min(time.Since(n.raft.LastContact()), n.clock.monotonic()-time.Duration(n.leaderSeen.Load()))
 }
 
 func same(a, b *topology.View) bool {
@@ -127,11 +127,11 @@ func (n *Node) observe() {
 func (n *Node) note(seen any) {
 	switch o := seen.(type) {
 	case raft.RequestPreVoteRequest:
-		n.listen()
+		n.checkLeaderSoon()
 		return
 	case raft.LeaderObservation:
 		if o.LeaderID != "" {
-			n.saluted.Store(int64(n.clock.monotonic()))
+			n.leaderSeen.Store(int64(n.clock.monotonic()))
 		}
 	}
 	n.refresh()

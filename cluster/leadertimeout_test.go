@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// As soon as one follower has noticed that the leader is gone, the others notice, too.
-func TestSilenceIsNoticedTogether(t *testing.T) {
+// The leader times out on all followers as soon as it has on one.
+func TestLeaderTimesOutTogether(t *testing.T) {
 	// By itself one follower looks after 250 to 750 ms: 365 at the median of the first of two, and 520 of the second.
 	for _, c := range []struct {
 		size         int
@@ -37,15 +37,15 @@ func TestSilenceIsNoticedTogether(t *testing.T) {
 	}
 }
 
-// Who hears the leader is not made to look for another.
-func TestLookHeedsTheLeader(t *testing.T) {
+// A check does not make a follower that receives heartbeats a candidate.
+func TestCheckOfALiveLeader(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		term := leader.View().Term
 		follower := s.followers(leader)[0]
 		for range 50 {
 			for _, l := range s.lives() {
-				l.look()
+				l.checkLeader()
 			}
 			pass(10 * time.Millisecond)
 		}
@@ -54,11 +54,11 @@ func TestLookHeedsTheLeader(t *testing.T) {
 		}
 		s.isolate(follower.node.id)
 		s.await("it looks for another", 2*testHeartbeat, func() bool {
-			follower.look()
+			follower.checkLeader()
 			return follower.raft.State() == raft.Candidate
 		})
 		for range 50 {
-			follower.look()
+			follower.checkLeader()
 		}
 		follower.pulse.reloading.Lock() // the node may be reading the value meanwhile
 		timeout := follower.raft.ReloadableConfig().HeartbeatTimeout
