@@ -25,8 +25,8 @@ import (
 // garbage collector, the reload on SIGHUP, the save points and their saves, and those of the
 // server (timeouts, one per connection, one more per MONITOR).
 //
-// With a data-dir there are besides: those of the replica, which are Raft's, the link's to other
-// nodes, and the node's own (the leader loop, the flusher, and the one that introduces it).
+// With a data-dir it also runs those of the replica: Raft, the link to other nodes, and the
+// leader loop, flusher and announcement goroutines of the node.
 type program struct {
 	opts      *options.Store
 	log       *slog.Logger
