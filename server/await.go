@@ -108,7 +108,7 @@ func (c *client) runAwaited(cmd *command, args [][]byte) error {
 // outcome returns the error of a call whose decisions are made, or nil. lost is the error of Await for
 // them. If it is limiter.ErrUncertain, a call that charges fails with it, and any other call with
 // limiter.ErrNotLeading.
-func (b *call) outcome(reqs []limiter.Request, out []limiter.Decision, lost error) error {
+func (c *call) outcome(reqs []limiter.Request, out []limiter.Decision, lost error) error {
 	for i := range out {
 		if out[i].Err != nil {
 			return out[i].Err

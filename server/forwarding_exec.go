@@ -76,7 +76,7 @@ func (c *client) forwardOwn(view *topology.View, b *batch, deadline time.Time) {
 	whole, err := own.Forward(calls)
 	c.takeOutcomes(view, b, err)
 	switch {
-	case first && !(whole && f.done):
+	case first && (!whole || !f.done):
 		own.Close()
 	case first:
 		c.tx.own = own

@@ -25,6 +25,7 @@ const (
 // Outcome is the outcome of a Call.
 type Outcome uint8
 
+// The outcomes of a Call.
 const (
 	Refused   Outcome = iota // not run, or without effect: the call can be sent again
 	Answered                 // Reply is set

@@ -339,7 +339,7 @@ func TestOutcomes(t *testing.T) {
 		if commands, errs := f.Commands.Load(), f.Errors.Load(); commands != 1 || errs != 2 {
 			t.Errorf("%d commands were answered, and %d have failed", commands, errs)
 		}
-		f.Stats.Reset()
+		f.Reset()
 		if f.Commands.Load()+f.Errors.Load() != 0 {
 			t.Error("the counters are not zero")
 		}
