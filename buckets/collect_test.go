@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// told decodes changes.
+// told decodes encoded changes.
 func told(tb testing.TB, changes []byte) (list []change) {
 	tb.Helper()
 	if len(changes) == 0 {

@@ -191,7 +191,8 @@ func (t *Table) Clear() error {
 	return nil
 }
 
-// Reset empties a table that is to be filled again, for good. It panics if the table has a journal and decides.
+// Reset deletes all keys of a table that is then filled again. It cannot be rolled back. It panics if the table has a
+// journal and leads.
 func (t *Table) Reset() {
 	if t.journals == nil {
 		t.clear()
@@ -200,11 +201,11 @@ func (t *Table) Reset() {
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	if t.leader != 0 {
-		panic("buckets: Reset on a table that decides")
+		panic("buckets: Reset on a leader")
 	}
 	t.groups.Lock()
 	defer t.groups.Unlock()
-	t.settled.Store(0) // what comes may be older than what was
+	t.settled.Store(0) // the next records may have earlier log times
 	t.clear()
 }
 

@@ -58,8 +58,8 @@ func TestLoweredLimitRefusesAtOnce(t *testing.T) {
 	}
 }
 
-// A lowered limit is met by evicting the keys with the smallest used share, if eviction is enabled,
-// and no more than necessary.
+// If eviction is enabled, a lowered limit evicts the keys with the smallest used share. It evicts no more keys than
+// necessary.
 func TestRelief(t *testing.T) {
 	for _, e := range []Eviction{NoEviction, EvictSmallestDebt} {
 		for _, shards := range []int{1, 8, 256} {

@@ -85,7 +85,7 @@ func TestRestore(t *testing.T) {
 	if err := table.Replay(nil, start+9); err != nil {
 		t.Fatal(err)
 	}
-	table.Reset() // what is restored now may be older than what was there
+	table.Reset() // the records restored next may have earlier log times
 	if err := table.Restore(rec, start); err != nil {
 		t.Fatal(err)
 	}

@@ -87,8 +87,8 @@ func (s *sim) handTo(from, to *life) {
 	pass(100 * time.Millisecond)
 }
 
-// In the same term a leadership may follow another. What was about to be submitted in the first must
-// not come after anything of the second: it would not be void.
+// A term can have two leaderships of one node. An entry of the first must not be submitted after an entry of the second:
+// it would be valid.
 func TestLeadershipsOfOneTerm(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		l := s.leader()

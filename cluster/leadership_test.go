@@ -54,7 +54,7 @@ func TestCommitWakesAll(t *testing.T) {
 	})
 }
 
-// The end of a leadership unblocks all waiters: what is not committed is uncertain.
+// The end of a leadership unblocks all waiters. Generations that are not committed are uncertain.
 func TestEndOfLeadership(t *testing.T) {
 	r := newLeadership(1, 1)
 	r.pipeline.add(1, 0)

@@ -7,7 +7,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// leaderships is the present leadership of a node, and what is left of the ones before it.
+// leaderships holds the current leadership of a node, and the last one that has ended.
 type leaderships struct {
 	now  atomic.Pointer[leadership] // nil while this node does not decide
 	past atomic.Pointer[leadership] // the newest that has ended; nil if none has

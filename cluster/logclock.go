@@ -10,8 +10,8 @@ import (
 	"github.com/throttledhq/throttled/mutant"
 )
 
-// logClock is all that a node knows of log time: the Clock by which it decides, when entries came in, and what the log
-// time is after this node, or all nodes, were down.
+// logClock keeps the log time of a node. It holds the Clock used for decisions, the arrival times of entries, and the
+// state from which log time is derived after this node, or the whole cluster, has restarted.
 type logClock struct {
 	*Clock
 	stable raft.StableStore // holds the wall offset
@@ -33,7 +33,8 @@ type stamp struct {
 	wall int64  // wall time of the leader then
 }
 
-// begin records what was in the log when this process began, and loads the wall offset of the previous process.
+// begin records the last entry and term of the log at the start of this process, and loads the wall offset that the
+// previous process has stored.
 func (c *logClock) begin(lastIndex, knownTerm uint64) {
 	c.bootIndex, c.bootTerm = lastIndex, knownTerm
 	c.loadOffset()

@@ -131,7 +131,7 @@ func TestPausedLeader(t *testing.T) {
 	})
 }
 
-// When a leadership ends in the midst of an Await, nothing is known of what was based on nothing.
+// If a leadership ends during an Await for a ticket without a generation, the decision may be stale.
 func TestAwaitAcrossLeaderships(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		l := s.leader()

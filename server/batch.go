@@ -117,6 +117,9 @@ const keepArgs = 16 * batchSize
 
 // reset removes all calls.
 func (b *batch) reset() {
+	if cap(b.calls) > batchSize { // the calls have outgrown room, and left copies there
+		clear(b.room[:])
+	}
 	clear(b.calls)
 	clear(b.args)
 	b.away, b.n, b.calls, b.args = false, 0, b.room[:0], b.args[:0]

@@ -83,7 +83,7 @@ func (c *client) settle() {
 		c.decide(b)
 	}
 	var share time.Duration
-	if left := undone(b.calls); left > 0 {
+	if undone(b.calls) > 0 {
 		share = c.forwardAll(b)
 	}
 	c.answerAll(b, share)

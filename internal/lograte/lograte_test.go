@@ -141,7 +141,7 @@ func TestLimiter_Concurrent(t *testing.T) {
 						passed++
 					}
 					mu.Unlock()
-					time.Sleep(10 * time.Millisecond)
+					<-time.After(10 * time.Millisecond)
 				}
 			})
 		}
