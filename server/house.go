@@ -29,7 +29,9 @@ func (s *Server) keepHouse() {
 			return
 		case <-ticker.C:
 		}
-		s.ticks.Store(firstTick + int64(s.uptime()/tick))
+		// Ticks are counted, not derived from the time: if the machine delays the reaper, timeouts are late. The
+		// time of the last run, which connections record meanwhile, would otherwise make them expire early.
+		s.ticks.Add(1)
 		s.closeOverdue()
 		s.stats.rates.sample(rateSample{
 			at:       s.uptime(),

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"context"
 	"io"
+	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,6 +119,44 @@ func (l *timeLimit) check(s *testServer) {
 	if n := s.stats.timeouts.Load(); n != 1 {
 		s.t.Errorf("%d connections timed out, want 1", n)
 	}
+}
+
+// stuckLog is a log handler that blocks the first close of a connection until it is released.
+type stuckLog struct {
+	slog.Handler
+	entered, release chan struct{}
+	once             sync.Once
+}
+
+func (*stuckLog) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l *stuckLog) Handle(_ context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "connection closed") {
+		l.once.Do(func() {
+			close(l.entered)
+			<-l.release
+		})
+	}
+	return nil
+}
+
+// TestLateReaper checks that a connection that is accepted while the reaper is delayed is not closed early.
+func TestLateReaper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := &stuckLog{entered: make(chan struct{}), release: make(chan struct{})}
+		s, ln := setup{options: withPassword, log: slog.New(stuck)}.startPiped(t)
+		limit := s.opts.Get().CommandTimeout
+		newPeer(t, ln.connect()) // its close blocks the reaper
+		<-stuck.entered
+		<-time.After(limit / 2)
+		begin, late := time.Now(), newPeer(t, ln.connect())
+		synctest.Wait()
+		close(stuck.release)
+		late.closed()
+		if took := time.Since(begin); took < limit-tick || took > limit+grain {
+			t.Errorf("closed after %v, want %v", took, limit)
+		}
+	})
 }
 
 // TestTimeout checks that idle clients are closed, except monitors and subscribers.
