@@ -53,13 +53,14 @@ type besieged struct {
 
 func addrOf(l *peerlink.Link) string { return l.Streams(peerlink.Raft).Addr().String() }
 
-// besiege starts the node with its own guard, or with another one.
-func besiege(t *testing.T, other peerlink.Guard) *besieged {
+// besiege starts the node with its own guard, or with another one. A heartbeat of a minute keeps it a follower: as a
+// candidate, which it otherwise becomes soon, Raft ignores a request to start an election.
+func besiege(t *testing.T, other peerlink.Guard, heartbeat time.Duration) *besieged {
 	t.Helper()
 	ids := []string{"n1", "n2", "n3", "n4", "n9"}
 	b := &besieged{links: map[string]*peerlink.Link{}, log: &lockedLog{}}
 	c := soloConfig("n1")
-	c.Bootstrap, c.Heartbeat, c.Logger = nil, 100*time.Millisecond, b.log.logger()
+	c.Bootstrap, c.Heartbeat, c.Logger = nil, heartbeat, b.log.logger()
 	for i, l := range openLinks(t, false, ids...) {
 		b.links[ids[i]] = l
 		if ids[i] < "n4" {
@@ -209,7 +210,7 @@ func forgeries() []forgery {
 // TestGuard sends forged messages over TLS, with certificates of the cluster. None changes the term, and what a member
 // sends in its own name passes.
 func TestGuard(t *testing.T) {
-	b := besiege(t, nil)
+	b := besiege(t, nil, time.Minute)
 	for _, f := range forgeries() {
 		term := b.raft.CurrentTerm()
 		granted, err := b.send(t, f.from, f.message(b, term))
@@ -243,7 +244,7 @@ func TestForgeriesWouldWork(t *testing.T) {
 			continue
 		}
 		t.Run(f.name, func(t *testing.T) {
-			b := besiege(t, credulous{})
+			b := besiege(t, credulous{}, time.Minute)
 			term := b.raft.CurrentTerm()
 			granted, err := b.send(t, f.from, f.message(b, term))
 			if err != nil && !strings.Contains(f.name, "snapshot") { // which is not the state of a node
@@ -263,7 +264,7 @@ func TestForgeriesWouldWork(t *testing.T) {
 func TestGuardOfAnswers(t *testing.T) {
 	for name, guard := range map[string]peerlink.Guard{"guarded": nil, "credulous": credulous{}} {
 		t.Run(name, func(t *testing.T) {
-			b := besiege(t, guard)
+			b := besiege(t, guard, 100*time.Millisecond)
 			b.returning.skip() // the others answer nothing but votes
 			answered := make(chan struct{}, 100)
 			for _, id := range []string{"n2", "n3"} {
@@ -303,7 +304,7 @@ func TestGuardOfAnswers(t *testing.T) {
 
 // TestTermsOfJoining has a node that has just joined a cluster believe terms near the one that it was told.
 func TestTermsOfJoining(t *testing.T) {
-	b := besiege(t, nil)
+	b := besiege(t, nil, time.Minute)
 	b.guard.joined.Store(1 << 40)
 	if b.guard.Term(1<<40) == nil {
 		t.Error("a node that has a term believes another")
