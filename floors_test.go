@@ -29,13 +29,13 @@ var floors = map[string]int{
 	"internal/freeport":   0, // ports for servers started by tests
 	"internal/race":       0, // scales tests down under the race detector
 
-	"peerlink/certs": 0, // certificates and valid names of nodes
-
 	"gcra":        1, // uses the types of limiter, as do all algorithms
 	"window":      1,
 	"windowlog":   1,
 	"tokenbucket": 1,
-	"options":     1, // its file has the quoting of inline commands (resp), CONFIG GET the patterns of KEYS (glob)
+	"options":     1, // imports resp for the quoting in its file, glob for CONFIG GET, topology for the names of nodes
+
+	"peerlink/certs": 1, // certificates of nodes; imports the rules for their names from topology
 
 	"limiter/limitertest": 1, // conformance tests of the limiter types
 

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/throttledhq/throttled/peerlink/certs"
+	"github.com/throttledhq/throttled/topology"
 )
 
 // name is the name of a cluster or a node, in the form required in certificates. It may be empty.
@@ -17,11 +17,11 @@ type name struct{ p *string }
 func (v name) String() string { return *v.p }
 
 func (v name) want() string {
-	return fmt.Sprintf("at most %d letters, digits and hyphens", certs.MaxName)
+	return fmt.Sprintf("at most %d letters, digits and hyphens", topology.MaxName)
 }
 
 func (v name) Set(s string) error {
-	if s != "" && certs.CheckName(s) != nil {
+	if s != "" && topology.CheckName(s) != nil {
 		return fmt.Errorf("argument must be %s", v.want())
 	}
 	*v.p = s
@@ -115,7 +115,7 @@ func ParseNodes(s string) ([]Node, error) {
 
 func parseNode(word string) (Node, error) {
 	id, addr, _ := strings.Cut(word, "=")
-	if certs.CheckName(id) != nil {
+	if topology.CheckName(id) != nil {
 		return Node{}, fmt.Errorf("argument must be NAME=host:port, which %s is not", quote(word))
 	}
 	if err := checkEndpoint(addr); err != nil {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/throttledhq/throttled/peerlink/certs"
+	"github.com/throttledhq/throttled/topology"
 )
 
 // The defaults of a [Config].
@@ -26,7 +26,7 @@ const (
 // Config configures a [Link]. Cluster, Node and Bind must be set, and either Insecure
 // or the three files.
 type Config struct {
-	Cluster   string // name of the cluster, see certs.CheckName
+	Cluster   string // name of the cluster, see topology.CheckName
 	Node      string // name of this node
 	Bind      string // host:port to listen on; port 0 chooses a free one
 	Advertise string // host:port at which other nodes reach it; "": Bind, which must not be a wildcard then
@@ -72,10 +72,10 @@ func orDefault[T int | time.Duration](value *T, def T) {
 
 // check validates the configuration.
 func (c *Config) check() error {
-	if err := certs.CheckName(c.Cluster); err != nil {
+	if err := topology.CheckName(c.Cluster); err != nil {
 		return fmt.Errorf("cluster %w", err)
 	}
-	if err := certs.CheckName(c.Node); err != nil {
+	if err := topology.CheckName(c.Node); err != nil {
 		return fmt.Errorf("node %w", err)
 	}
 	bind, _, err := splitAddress(c.Bind)

@@ -4,14 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/throttledhq/throttled/peerlink/certs"
+	"github.com/throttledhq/throttled/topology"
 )
 
 func TestListenRefuses(t *testing.T) {
 	listenRefuses(t, func() Config { return plain("n1") }, []refusal{
-		{"no cluster", func(c *Config) { c.Cluster = "" }, certs.ErrName},
-		{"bad cluster", func(c *Config) { c.Cluster = "c.1" }, certs.ErrName},
-		{"no node", func(c *Config) { c.Node = "" }, certs.ErrName},
+		{"no cluster", func(c *Config) { c.Cluster = "" }, topology.ErrName},
+		{"bad cluster", func(c *Config) { c.Cluster = "c.1" }, topology.ErrName},
+		{"no node", func(c *Config) { c.Node = "" }, topology.ErrName},
 		{"no address", func(c *Config) { c.Bind = "" }, nil},
 		{"no port", func(c *Config) { c.Bind = "127.0.0.1" }, nil},
 		{"bad port", func(c *Config) { c.Bind = "127.0.0.1:65536" }, nil},

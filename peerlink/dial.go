@@ -8,7 +8,7 @@ import (
 	"net"
 	"strings"
 
-	"github.com/throttledhq/throttled/peerlink/certs"
+	"github.com/throttledhq/throttled/topology"
 )
 
 // Dial opens a stream to a node at an address, host:port. The peer must prove to be that
@@ -18,7 +18,7 @@ import (
 // the network.
 func (l *Link) Dial(ctx context.Context, node, addr string, p Purpose) (net.Conn, error) {
 	if node != "" {
-		if err := certs.CheckName(node); err != nil {
+		if err := topology.CheckName(node); err != nil {
 			return nil, fmt.Errorf("dial node %w", err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/throttledhq/throttled/peerlink/certs"
+	"github.com/throttledhq/throttled/topology"
 )
 
 // TestDialRefused checks which peers are refused, on which side, and for which reason.
@@ -48,7 +48,7 @@ func TestDialRefused(t *testing.T) {
 		{"other node", secure(s, "n3"), secure(s, "n1"), "n2", Raft, ErrOtherNode, false},
 		{"own name", secure(s, "n1"), secure(s, "n1"), "n1", Raft, ErrNotAllowed, true},
 		{"no purpose", secure(s, "n3"), secure(s, "n1"), "n1", Purpose('x'), ErrNotServed, false},
-		{"no name", secure(s, "n3"), secure(s, "n1"), "n.1", Raft, certs.ErrName, false},
+		{"no name", secure(s, "n3"), secure(s, "n1"), "n.1", Raft, topology.ErrName, false},
 		{"insecure, other cluster", insecure("c2", "n3"), insecure("c1", "n1"), "n1", Client, ErrOtherCluster, true},
 		{"insecure, other node", insecure("c1", "n3"), insecure("c1", "n1"), "n2", Client, ErrOtherNode, true},
 		{"insecure to TLS", insecure("c1", "n3"), secure(s, "n1"), "n1", Client, io.EOF, false},

@@ -7,7 +7,6 @@ import (
 
 	"strconv"
 
-	"github.com/throttledhq/throttled/peerlink/certs"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -53,7 +52,7 @@ const (
 	oldVersion  = 1
 	headerSize  = len(helloMagic) + 2
 	maxBoot     = 20 // digits
-	maxBody     = 1 + 3*(1+certs.MaxName) + 1 + topology.MaxRecovery + 1 + maxBoot
+	maxBody     = 1 + 3*(1+topology.MaxName) + 1 + topology.MaxRecovery + 1 + maxBoot
 )
 
 // hello is the first frame on a stream, sent by the dialing node.
@@ -176,7 +175,7 @@ func readHello(r io.Reader) (hello, error) {
 		return hello{}, err
 	}
 	h := hello{Purpose(body[0]), texts[0], texts[1], texts[2], s}
-	if certs.CheckName(h.cluster) != nil || certs.CheckName(h.node) != nil || h.meant != "" && certs.CheckName(h.meant) != nil {
+	if topology.CheckName(h.cluster) != nil || topology.CheckName(h.node) != nil || h.meant != "" && topology.CheckName(h.meant) != nil {
 		return hello{}, fmt.Errorf("%w: a name in it is none", ErrGreeting)
 	}
 	return h, nil
@@ -199,7 +198,7 @@ func readAnswer(r io.Reader) (answer, error) {
 		return answer{}, err
 	}
 	a.cluster, a.node, a.standing = texts[0], texts[1], s
-	if certs.CheckName(a.cluster) != nil || certs.CheckName(a.node) != nil {
+	if topology.CheckName(a.cluster) != nil || topology.CheckName(a.node) != nil {
 		return answer{}, fmt.Errorf("%w: a name in it is none", ErrGreeting)
 	}
 	return a, nil

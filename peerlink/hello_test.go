@@ -8,10 +8,10 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/throttledhq/throttled/peerlink/certs"
+	"github.com/throttledhq/throttled/topology"
 )
 
-var longest = strings.Repeat("n", certs.MaxName)
+var longest = strings.Repeat("n", topology.MaxName)
 
 var longestHello = hello{Purpose(0), longest, longest, longest, standing{"18446744073709551615-0123456789abcdef", 1<<64 - 1, version}}
 
@@ -163,7 +163,7 @@ func FuzzReadHello(f *testing.F) {
 		if again := h.encode(); !bytes.Equal(again, sent[:read]) {
 			t.Fatalf("%q is decoded as %q", sent[:read], again)
 		}
-		if err := errors.Join(certs.CheckName(h.cluster), certs.CheckName(h.node)); err != nil {
+		if err := errors.Join(topology.CheckName(h.cluster), topology.CheckName(h.node)); err != nil {
 			t.Fatalf("%+v: %v", h, err)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/peerlink/certs"
+	"github.com/throttledhq/throttled/topology"
 )
 
 const (
@@ -147,7 +148,7 @@ func (c *Config) checkNames(leaf *x509.Certificate, node string) error {
 	}
 	ours := slices.ContainsFunc(leaf.DNSNames, func(name string) bool {
 		other, _, _ := strings.Cut(name, ".")
-		return certs.CheckName(other) == nil && name == certs.Name(other, c.Cluster)
+		return topology.CheckName(other) == nil && name == certs.Name(other, c.Cluster)
 	})
 	switch {
 	case !ours:

@@ -45,7 +45,7 @@ type Link struct {
 	perPeer  map[use]int // number of accepted streams for each use
 }
 
-// Listen opens a Link. Errors wrap ErrInsecure, ErrNoCertificate, certs.ErrName, or the errors
+// Listen opens a Link. Errors wrap ErrInsecure, ErrNoCertificate, topology.ErrName, or the errors
 // of reading the certificates and of the system.
 func Listen(cfg Config) (*Link, error) {
 	l, err := newLink(cfg)

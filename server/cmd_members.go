@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/throttledhq/throttled/limiter"
-	"github.com/throttledhq/throttled/peerlink/certs"
 	"github.com/throttledhq/throttled/resp"
 	"github.com/throttledhq/throttled/server/forward"
 	"github.com/throttledhq/throttled/topology"
@@ -178,7 +177,7 @@ func checkMember(view *topology.View, id, addr string) error {
 	n, isPort := resp.ParseInt([]byte(port))
 	ip := net.ParseIP(host)
 	switch {
-	case certs.CheckName(id) != nil:
+	case topology.CheckName(id) != nil:
 		return replyError("ERR the name of a node is 1 to 40 letters, digits and hyphens")
 	case err != nil || host == "" || !isPort || n < 1 || n > 65535:
 		return replyError("ERR the address of a node is host:port, with a port of 1 to 65535")

@@ -3,6 +3,8 @@
 //
 // A [View] is the state known to one node at one time. It is immutable; a newer View replaces
 // it. Package cluster makes views, and the servers show them to clients.
+//
+// [CheckName] defines the valid names of nodes and clusters.
 package topology
 
 import (

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/peerlink/certs"
+	"github.com/throttledhq/throttled/topology"
 )
 
 const certsUsage = `Usage: throttled certs --cluster NAME [options] NODE...
@@ -74,7 +75,7 @@ func (c *certsCommand) check() error {
 	if c.cluster == "" {
 		return errors.New("--cluster is missing")
 	}
-	if err := certs.CheckName(c.cluster); err != nil {
+	if err := topology.CheckName(c.cluster); err != nil {
 		return fmt.Errorf("--cluster %w", err)
 	}
 	if c.days < 1 || c.days > certs.MaxDays {

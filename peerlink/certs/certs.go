@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 // CAYears is the validity of the certificate of a CA in years.
@@ -52,7 +54,7 @@ type CA struct {
 // NewCA creates a CA, valid for CAYears from now on. The name of the cluster is for display
 // only: a CA may sign for several clusters.
 func NewCA(cluster string, now time.Time) (*CA, error) {
-	if err := CheckName(cluster); err != nil {
+	if err := topology.CheckName(cluster); err != nil {
 		return nil, fmt.Errorf("cluster %w", err)
 	}
 	template := &x509.Certificate{
@@ -94,12 +96,12 @@ func (ca *CA) Pair() Pair { return ca.pair }
 func (ca *CA) Expires() time.Time { return ca.cert.NotAfter }
 
 // Issue issues a certificate for a node of a cluster, with a new key. It is valid for days of 24 hours
-// from now on, but not longer than the CA. Errors wrap ErrName or ErrDays.
+// from now on, but not longer than the CA. Errors wrap topology.ErrName or ErrDays.
 func (ca *CA) Issue(node, cluster string, days int, now time.Time) (Pair, error) {
-	if err := CheckName(node); err != nil {
+	if err := topology.CheckName(node); err != nil {
 		return Pair{}, fmt.Errorf("node %w", err)
 	}
-	if err := CheckName(cluster); err != nil {
+	if err := topology.CheckName(cluster); err != nil {
 		return Pair{}, fmt.Errorf("cluster %w", err)
 	}
 	if days < 1 || days > MaxDays {

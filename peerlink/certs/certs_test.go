@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -173,10 +175,10 @@ func TestIssueRefuses(t *testing.T) {
 		days          int
 		want          error
 	}{
-		{"", "c1", 1, ErrName},
-		{"n1", "", 1, ErrName},
-		{"n.1", "c1", 1, ErrName},
-		{"*", "c1", 1, ErrName},
+		{"", "c1", 1, topology.ErrName},
+		{"n1", "", 1, topology.ErrName},
+		{"n.1", "c1", 1, topology.ErrName},
+		{"*", "c1", 1, topology.ErrName},
 		{"n1", "c1", 0, ErrDays},
 		{"n1", "c1", -1, ErrDays},
 		{"n1", "c1", MaxDays + 1, ErrDays},
@@ -185,8 +187,8 @@ func TestIssueRefuses(t *testing.T) {
 			t.Errorf("Issue(%q, %q, %d): %v, want %v", test.node, test.cluster, test.days, err, test.want)
 		}
 	}
-	if _, err := NewCA("c.1", noon); !errors.Is(err, ErrName) {
-		t.Errorf("NewCA: %v, want %v", err, ErrName)
+	if _, err := NewCA("c.1", noon); !errors.Is(err, topology.ErrName) {
+		t.Errorf("NewCA: %v, want %v", err, topology.ErrName)
 	}
 }
 

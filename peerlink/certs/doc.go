@@ -7,8 +7,7 @@
 // needed for nothing else, and is best stored on another machine.
 //
 // The only DNS name in the certificate of a node is that of [Name], NODE.CLUSTER.throttled. The
-// name need not resolve; it identifies the node, not its address. Therefore this package defines
-// the valid names of clusters and nodes: see [CheckName].
+// name need not resolve; it identifies the node, not its address.
 //
 // Keys are ECDSA on P-256. Certificates are valid from an hour before they are issued, since
 // the clocks of nodes differ. [Pair.Record] stores their serial numbers, by which certificates

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 const (
@@ -26,14 +28,17 @@ func Files(dir, node string) (cert, key string) {
 // and ca-key.pem.
 func CAFiles(dir string) (cert, key string) { return Files(dir, caName) }
 
-// CheckFile returns an error that wraps ErrName if the names of the files of the node would
-// conflict with those of the CA or of another node.
+// ErrFileName is wrapped if a node has a valid name that cannot be used for files.
+var ErrFileName = errors.New("its files would conflict with those of the CA or of another node; choose a name other than ca and without -key at the end")
+
+// CheckFile returns an error that wraps topology.ErrName if the name of a node is invalid, or
+// ErrFileName if its files would have the names of those of the CA or of another node.
 func CheckFile(node string) error {
-	if err := CheckName(node); err != nil {
+	if err := topology.CheckName(node); err != nil {
 		return fmt.Errorf("node %w", err)
 	}
 	if lower := strings.ToLower(node); lower == caName || strings.HasSuffix(lower, keySuffix) {
-		return fmt.Errorf("node %q: its files would be taken for others: %w", node, ErrName)
+		return fmt.Errorf("node %q: %w", node, ErrFileName)
 	}
 	return nil
 }
@@ -99,7 +104,7 @@ func (ca *CA) Save(dir string) error { return ca.pair.save(dir, caName) }
 // Save writes the files of a node, and replaces existing ones. A file is replaced in one
 // step and the key is written first, so a node that reads them concurrently finds either a pair
 // or a certificate that does not match its key. The directory is created if necessary. It is
-// accessible to its owner only, as is the key. Errors wrap ErrName or those of the file system.
+// accessible to its owner only, as is the key. Errors wrap topology.ErrName, ErrFileName or those of the file system.
 func (p Pair) Save(dir, node string) error {
 	if err := CheckFile(node); err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/throttledhq/throttled/topology"
 )
 
 func TestSaveLoad(t *testing.T) {
@@ -80,9 +82,12 @@ func TestSaveFails(t *testing.T) {
 
 func TestSaveRefusesNames(t *testing.T) {
 	dir := t.TempDir()
-	for _, node := range []string{"ca", "CA", "n1-key", "n1-KEY", "ca-key", "", "../x", "a/b"} {
-		if err := (Pair{}).Save(dir, node); !errors.Is(err, ErrName) {
-			t.Errorf("%q: %v, want %v", node, err, ErrName)
+	for node, want := range map[string]error{
+		"ca": ErrFileName, "CA": ErrFileName, "n1-key": ErrFileName, "n1-KEY": ErrFileName, "ca-key": ErrFileName,
+		"": topology.ErrName, "../x": topology.ErrName, "a/b": topology.ErrName,
+	} {
+		if err := (Pair{}).Save(dir, node); !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", node, err, want)
 		}
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
