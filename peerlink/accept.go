@@ -34,7 +34,7 @@ func (l *Link) accept() {
 		if l.ctx.Err() != nil {
 			return
 		}
-		l.notices.warn("accept", "cannot accept connections of nodes", "error", err, "retry in", backoff)
+		l.notices.warn("accept", "cannot accept connections from other nodes", "error", err, "retry_in", backoff)
 		if !l.pause(backoff) {
 			return
 		}
@@ -71,7 +71,7 @@ func (l *Link) admit(raw net.Conn) {
 	l.pending = append(l.pending, p)
 	l.mu.Unlock()
 	if out != nil {
-		l.notices.warn("crowded", "too many connections that do not finish their handshake: dropped the oldest", "from", out.host)
+		l.notices.warn("crowded", "dropped the oldest pending connection: too many have not completed their handshake", "from", out.host)
 		_ = out.Close() // not a stream yet: there is no reply to send
 	}
 	l.tasks.Go(func() { l.greet(p) })
@@ -171,11 +171,11 @@ func (l *Link) receive(p *pending) (*conn, error) {
 func (l *Link) judge(h hello, state *tls.ConnectionState) error {
 	switch {
 	case h.cluster != l.cfg.Cluster:
-		return fmt.Errorf("%w: it says %s", ErrOtherCluster, h.cluster)
+		return fmt.Errorf("%w: the peer belongs to cluster %s", ErrOtherCluster, h.cluster)
 	case l.papers != nil && l.cfg.checkNames(state.PeerCertificates[0], h.node) != nil:
-		return fmt.Errorf("%w: it is for %.200q, not for node %s", ErrCertificate, state.PeerCertificates[0].DNSNames, h.node)
+		return fmt.Errorf("%w: it is issued for %.200q, not for node %s", ErrCertificate, state.PeerCertificates[0].DNSNames, h.node)
 	case h.meant != "" && h.meant != l.cfg.Node:
-		return fmt.Errorf("%w: node %s wants node %s", ErrOtherNode, h.node, h.meant)
+		return fmt.Errorf("%w: node %s dialed node %s", ErrOtherNode, h.node, h.meant)
 	case l.streams[h.purpose] == nil || l.streams[h.purpose].isClosed():
 		return fmt.Errorf("%w: %s for node %s", ErrNotServed, h.purpose, h.node)
 	}

@@ -87,7 +87,7 @@ func (c *Config) check() error {
 	case err != nil:
 		return fmt.Errorf("advertise %q: %w", c.Advertise, err)
 	case isWildcard(advertise):
-		return fmt.Errorf("advertise %q: other nodes need one address of this one", c.Advertise)
+		return fmt.Errorf("advertise %q: other nodes cannot dial a wildcard address; set raft-advertise to an address of this node", c.Advertise)
 	case port == 0 && c.Advertise != c.Bind:
 		return fmt.Errorf("advertise %q: the port is missing", c.Advertise)
 	case c.Insecure && !isLoopback(bind):

@@ -60,9 +60,9 @@ func (l *Link) add(c *conn) error {
 	case l.closed:
 		return fmt.Errorf("link of node %s: %w", l.cfg.Node, net.ErrClosed)
 	case c.accepted && l.accepted >= l.cfg.MaxConns:
-		return fmt.Errorf("%w: %d in all", ErrBusy, l.accepted)
+		return fmt.Errorf("%w: %d are open", ErrBusy, l.accepted)
 	case c.accepted && l.perPeer[c.use()] >= l.cfg.MaxPerPeer:
-		return fmt.Errorf("%w: %d of this node for %s", ErrBusy, l.perPeer[c.use()], c.purpose)
+		return fmt.Errorf("%w: %d of this node are open for %s", ErrBusy, l.perPeer[c.use()], c.purpose)
 	}
 	l.open[c] = struct{}{}
 	if c.accepted {

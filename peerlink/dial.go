@@ -111,15 +111,15 @@ func (l *Link) consider(a answer, node string, p Purpose, state *tls.ConnectionS
 	case a.code == codeOtherRecovery:
 		return fmt.Errorf("%w: %w", ErrRefused, &RecoveryError{a.node, l.standing(p, version).recovery, a.recovery})
 	case known:
-		return fmt.Errorf("%w: %w: it is node %s of cluster %s", ErrRefused, reason, a.node, a.cluster)
+		return fmt.Errorf("%w: %w: the peer is node %s of cluster %s", ErrRefused, reason, a.node, a.cluster)
 	case a.code != codeOK:
-		return fmt.Errorf("%w for reason %d, which this version does not know", ErrRefused, a.code)
+		return fmt.Errorf("%w: code %d, which is unknown to this version", ErrRefused, a.code)
 	case a.cluster != l.cfg.Cluster:
-		return fmt.Errorf("%w: it says %s", ErrOtherCluster, a.cluster)
+		return fmt.Errorf("%w: the peer belongs to cluster %s", ErrOtherCluster, a.cluster)
 	case node != "" && a.node != node:
-		return fmt.Errorf("%w: it says %s", ErrOtherNode, a.node)
+		return fmt.Errorf("%w: the peer is node %s", ErrOtherNode, a.node)
 	case l.papers != nil && l.cfg.checkNames(state.PeerCertificates[0], a.node) != nil:
-		return fmt.Errorf("%w: it is for %.200q, not for node %s", ErrCertificate, state.PeerCertificates[0].DNSNames, a.node)
+		return fmt.Errorf("%w: it is issued for %.200q, not for node %s", ErrCertificate, state.PeerCertificates[0].DNSNames, a.node)
 	}
 	return l.compare(a.node, p, a.standing)
 }

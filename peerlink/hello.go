@@ -176,7 +176,7 @@ func readHello(r io.Reader) (hello, error) {
 	}
 	h := hello{Purpose(body[0]), texts[0], texts[1], texts[2], s}
 	if topology.CheckName(h.cluster) != nil || topology.CheckName(h.node) != nil || h.meant != "" && topology.CheckName(h.meant) != nil {
-		return hello{}, fmt.Errorf("%w: a name in it is none", ErrGreeting)
+		return hello{}, fmt.Errorf("%w: it contains an invalid name", ErrGreeting)
 	}
 	return h, nil
 }
@@ -199,7 +199,7 @@ func readAnswer(r io.Reader) (answer, error) {
 	}
 	a.cluster, a.node, a.standing = texts[0], texts[1], s
 	if topology.CheckName(a.cluster) != nil || topology.CheckName(a.node) != nil {
-		return answer{}, fmt.Errorf("%w: a name in it is none", ErrGreeting)
+		return answer{}, fmt.Errorf("%w: it contains an invalid name", ErrGreeting)
 	}
 	return a, nil
 }
@@ -230,11 +230,11 @@ func readFrame(r io.Reader, magic string, buf []byte) (v byte, body []byte, err 
 		return 0, nil, fmt.Errorf("read the greeting: %w", err)
 	}
 	if string(header[:len(magic)]) != magic {
-		return 0, nil, fmt.Errorf("%w: it begins with %q", ErrGreeting, header[:len(magic)])
+		return 0, nil, fmt.Errorf("%w: it starts with %q", ErrGreeting, header[:len(magic)])
 	}
 	v, size := header[headerSize-2], int(header[headerSize-1])
 	if size < 1 || size > maxBody {
-		return 0, nil, fmt.Errorf("%w: %d bytes long", ErrGreeting, size)
+		return 0, nil, fmt.Errorf("%w: invalid length %d", ErrGreeting, size)
 	}
 	body = buf[headerSize : headerSize+size]
 	if _, err := io.ReadFull(r, body); err != nil {
@@ -248,13 +248,13 @@ func cutTexts(b []byte, n int) ([]string, error) {
 	texts := make([]string, n)
 	for i := range texts {
 		if len(b) == 0 || len(b) < 1+int(b[0]) {
-			return nil, fmt.Errorf("%w: it ends too soon", ErrGreeting)
+			return nil, fmt.Errorf("%w: truncated", ErrGreeting)
 		}
 		end := 1 + int(b[0])
 		texts[i], b = string(b[1:end]), b[end:]
 	}
 	if len(b) > 0 {
-		return nil, fmt.Errorf("%w: %d bytes too many", ErrGreeting, len(b))
+		return nil, fmt.Errorf("%w: %d surplus bytes", ErrGreeting, len(b))
 	}
 	return texts, nil
 }

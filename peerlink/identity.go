@@ -103,7 +103,7 @@ func (c *Config) loadIdentity() (*identity, error) {
 	}
 	id := &identity{cert: cert, roots: x509.NewCertPool()}
 	if !id.roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no certificate", c.CAFile)
+		return nil, fmt.Errorf("%s contains no certificate", c.CAFile)
 	}
 	chain := []*x509.Certificate{cert.Leaf}
 	for _, der := range cert.Certificate[1:] {
@@ -115,7 +115,7 @@ func (c *Config) loadIdentity() (*identity, error) {
 	}
 	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
 		if err := c.verify(id.roots, chain, usage, c.Node); err != nil {
-			return nil, fmt.Errorf("%s is not good for node %s of cluster %s: %w", c.CertFile, c.Node, c.Cluster, err)
+			return nil, fmt.Errorf("%s is not valid for node %s of cluster %s: %w", c.CertFile, c.Node, c.Cluster, err)
 		}
 	}
 	return id, nil
@@ -125,7 +125,7 @@ func (c *Config) loadIdentity() (*identity, error) {
 // node is "". It ignores the address of the peer.
 func (c *Config) verify(roots *x509.CertPool, chain []*x509.Certificate, usage x509.ExtKeyUsage, node string) error {
 	if len(chain) == 0 {
-		return fmt.Errorf("%w: there is none", ErrCertificate)
+		return fmt.Errorf("%w: none was presented", ErrCertificate)
 	}
 	opts := x509.VerifyOptions{
 		Roots: roots, Intermediates: x509.NewCertPool(), CurrentTime: c.Now(),

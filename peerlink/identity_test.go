@@ -178,7 +178,7 @@ func TestReloadByItself(t *testing.T) {
 	if got := shown(); got != serialOf(t, renewed) {
 		t.Errorf("before its key is saved: certificate %s, want %s", got, serialOf(t, renewed))
 	}
-	if len(log.with("cannot be used")) != 1 {
+	if len(log.with("cannot load the changed certificate files")) != 1 {
 		t.Errorf("a certificate without its key is not reported exactly once: %q", log.with(""))
 	}
 	s.write("n2-key.pem", third.Key)

@@ -177,10 +177,10 @@ func (l *Link) identity() *identity {
 	}
 	id, err := l.papers.get()
 	if err != nil {
-		l.notices.warn("reload", "certificate files have changed and cannot be used", "error", err)
+		l.notices.warn("reload", "cannot load the changed certificate files; the previous certificates stay in use", "error", err)
 	}
 	if left := id.expires().Sub(l.cfg.Now()); left < expiresSoon {
-		l.notices.warnDaily("expires", "the certificate of this node expires soon", "at", id.expires())
+		l.notices.warnDaily("expires", "the certificate of this node expires soon: renew it with throttled certs --renew", "expires", id.expires())
 	}
 	return id
 }

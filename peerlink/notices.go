@@ -31,7 +31,7 @@ func (n *notices) write(limit *lograte.Limiter, kind, text string, args []any) {
 		return
 	}
 	if missed > 0 {
-		args = append(args, "lines left out", missed)
+		args = append(args, "lines_dropped", missed)
 	}
 	n.log.Warn(text, args...)
 }

@@ -90,7 +90,7 @@ func (l *Link) readRevoked() error {
 		return err
 	}
 	if err := l.revoked.check([]*x509.Certificate{l.papers.current.cert.Leaf}); err != nil {
-		return fmt.Errorf("%s: %w; make another with throttled certs --renew", l.cfg.CertFile, err)
+		return fmt.Errorf("%s: %w; issue a new one with throttled certs --renew", l.cfg.CertFile, err)
 	}
 	return nil
 }
@@ -101,10 +101,10 @@ func (l *Link) watchRevoked() {
 	for l.pause(lookEvery) {
 		changed, err := l.revoked.read()
 		if err != nil {
-			l.notices.warn("revoked", "revoked certificates stay as they were: correct the file that lists them", "error", err)
+			l.notices.warn("revoked", "cannot read the list of revoked certificates, the previous list stays in use: correct the file", "error", err)
 		}
 		if changed {
-			l.cfg.Log.Info("read the revoked certificates", "file", l.cfg.RevokedFile, "serial numbers", len(*l.revoked.serials.Load()))
+			l.cfg.Log.Info("loaded the list of revoked certificates", "file", l.cfg.RevokedFile, "serials", len(*l.revoked.serials.Load()))
 			l.Recheck()
 		}
 	}

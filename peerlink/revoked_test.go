@@ -121,7 +121,7 @@ func TestRevoked(t *testing.T) {
 	streams = append(streams, pair{back1, back2})
 
 	replace("these are no serial numbers\n")
-	awaitLine(t, &log, "stay as they were")
+	awaitLine(t, &log, "cannot read the list of revoked certificates")
 	flows(t, out3, in3)
 	flows(t, back1, back2)
 

@@ -42,7 +42,7 @@ func (l *Link) compare(node string, p Purpose, theirs standing) error {
 	ours := l.standing(p, version)
 	switch {
 	case theirs.version == oldVersion && ours.recovery != "" && ours.recovery != newcomer:
-		return fmt.Errorf("%w: node %s knows no recovery, and this node has %s: upgrade it", ErrVersion, node, ours.recovery)
+		return fmt.Errorf("%w: node %s runs a version without recoveries, and the cluster has recovery %s: upgrade the node", ErrVersion, node, ours.recovery)
 	case p == Control && (ours.recovery == newcomer || theirs.recovery == newcomer):
 		return nil
 	case ours.recovery != theirs.recovery:

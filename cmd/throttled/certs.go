@@ -79,7 +79,7 @@ func (c *certsCommand) check() error {
 		return fmt.Errorf("--cluster %w", err)
 	}
 	if c.days < 1 || c.days > certs.MaxDays {
-		return fmt.Errorf("--days is %w", certs.ErrDays)
+		return fmt.Errorf("--days %w", certs.ErrDays)
 	}
 	if len(c.nodes) == 0 {
 		return errors.New("no node is named")

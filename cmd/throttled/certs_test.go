@@ -185,8 +185,8 @@ func TestCertsUsage(t *testing.T) {
 		{"key as node", "would conflict with", []string{"--cluster", "c1", "n1", "n1-key"}},
 		{"twice", "named twice", []string{"--cluster", "c1", "n1", "n2", "n1"}},
 		{"option behind", "invalid name", []string{"--cluster", "c1", "n1", "--renew"}},
-		{"no days", "not between 1 and", []string{"--cluster", "c1", "--days", "0", "n1"}},
-		{"many days", "not between 1 and", []string{"--cluster", "c1", "--days", "100000", "n1"}},
+		{"no days", "must be between 1 and", []string{"--cluster", "c1", "--days", "0", "n1"}},
+		{"many days", "must be between 1 and", []string{"--cluster", "c1", "--days", "100000", "n1"}},
 		{"unknown option", "not defined", []string{"--clutser", "c1", "n1"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -231,10 +231,10 @@ func TestCertsRefusals(t *testing.T) {
 	}{
 		{"node is there", "--renew replaces it", nothing, []string{"n2", "n1"}},
 		{"key is there", "n1-key.pem is there already", remove("n1.pem"), []string{"n1"}},
-		{"key of the CA is missing", "not a CA with its key", remove("ca-key.pem"), []string{"n2"}},
-		{"certificate of the CA is missing", "not a CA with its key", remove("ca.pem"), []string{"n2"}},
-		{"CA is not one", "not a CA with its key", useNodeAsCA, []string{"n2"}},
-		{"CA has expired", "not valid at this time", useOldCA, []string{"n2"}},
+		{"key of the CA is missing", "not a CA certificate with its key", remove("ca-key.pem"), []string{"n2"}},
+		{"certificate of the CA is missing", "not a CA certificate with its key", remove("ca.pem"), []string{"n2"}},
+		{"CA is not one", "not a CA certificate with its key", useNodeAsCA, []string{"n2"}},
+		{"CA has expired", "expired or not valid yet", useOldCA, []string{"n2"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -203,7 +203,7 @@ func TestProcess_StolenKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	ca.revoke("not a number\n")
-	leader.says("revoked certificates stay as they were")
+	leader.says("cannot read the list of revoked certificates")
 	ca.revoke("# stolen\n" + serial + " # " + others[1].id + "\n")
 	if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatal("the stream of a revoked certificate stays open")
@@ -211,7 +211,7 @@ func TestProcess_StolenKey(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for _, p := range []*process{leader, others[0]} {
-		p.says("read the revoked certificates")
+		p.says("loaded the list of revoked certificates")
 		for _, purpose := range []peerlink.Purpose{peerlink.Raft, peerlink.Client, peerlink.Control} {
 			if _, err := thief.Dial(ctx, p.id, p.raft, purpose); !errors.Is(err, peerlink.ErrCertificate) {
 				t.Errorf("%s answers a revoked certificate that asks for %s with %v", p.id, purpose, err)

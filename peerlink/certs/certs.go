@@ -30,13 +30,13 @@ const skew = time.Hour
 
 var (
 	// ErrDays is returned for a number of days that is not between 1 and MaxDays.
-	ErrDays = fmt.Errorf("not between 1 and %d days", MaxDays)
+	ErrDays = fmt.Errorf("must be between 1 and %d days", MaxDays)
 	// ErrNotCA is wrapped if a certificate cannot sign those of nodes, because it is not
 	// a CA certificate or the key does not match it.
-	ErrNotCA = errors.New("not a CA with its key")
-	errNoPEM = errors.New("not a certificate in PEM")
+	ErrNotCA = errors.New("not a CA certificate with its key")
+	errNoPEM = errors.New("not a PEM certificate")
 	// ErrExpired is wrapped if a CA has expired, or is not valid yet.
-	ErrExpired = errors.New("not valid at this time")
+	ErrExpired = errors.New("expired or not valid yet")
 )
 
 // Pair is a certificate with its key, both in PEM.
@@ -68,7 +68,7 @@ func NewCA(cluster string, now time.Time) (*CA, error) {
 	}
 	pair, err := sign(template, nil)
 	if err != nil {
-		return nil, fmt.Errorf("make a CA: %w", err)
+		return nil, fmt.Errorf("create a CA: %w", err)
 	}
 	return ParseCA(pair, now)
 }
@@ -105,7 +105,7 @@ func (ca *CA) Issue(node, cluster string, days int, now time.Time) (Pair, error)
 		return Pair{}, fmt.Errorf("cluster %w", err)
 	}
 	if days < 1 || days > MaxDays {
-		return Pair{}, ErrDays
+		return Pair{}, fmt.Errorf("the validity %w", ErrDays)
 	}
 	until := now.Add(time.Duration(days) * 24 * time.Hour)
 	if until.After(ca.cert.NotAfter) {
@@ -122,7 +122,7 @@ func (ca *CA) Issue(node, cluster string, days int, now time.Time) (Pair, error)
 		BasicConstraintsValid: true,
 	}, ca)
 	if err != nil {
-		return Pair{}, fmt.Errorf("make a certificate for %s: %w", name, err)
+		return Pair{}, fmt.Errorf("create a certificate for %s: %w", name, err)
 	}
 	return pair, nil
 }

@@ -51,7 +51,7 @@ func LoadCA(dir string, now time.Time) (*CA, error) {
 	cert, certErr := os.ReadFile(certFile)
 	key, keyErr := os.ReadFile(keyFile)
 	if errors.Is(certErr, fs.ErrNotExist) != errors.Is(keyErr, fs.ErrNotExist) {
-		return nil, fmt.Errorf("load the CA: %w: one of %s and %s is missing", ErrNotCA, certFile, keyFile)
+		return nil, fmt.Errorf("load the CA: %w: one of %s and %s is missing; restore it, or choose another directory", ErrNotCA, certFile, keyFile)
 	}
 	if err := errors.Join(certErr, keyErr); err != nil {
 		return nil, fmt.Errorf("load the CA: %w", err)

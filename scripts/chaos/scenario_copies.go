@@ -221,7 +221,7 @@ func (t *trial) staysFenced(ctx context.Context, leader *node, lost []*node) err
 	if err := lost[0].kill(); err != nil {
 		return err
 	}
-	if err := t.endsAs(lost[1], "a lost node by itself ends", "formed anew by throttled recover"); err != nil {
+	if err := t.endsAs(lost[1], "a lost node by itself ends", "recovered by throttled recover"); err != nil {
 		return err
 	}
 	t.nodes = []*node{leader}
