@@ -87,11 +87,11 @@ func verifyFile(path string, value func(key, value []byte) error) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return errors.New("not a file")
+		return errors.New("not a regular file")
 	}
 	data, err := syscall.Mmap(int(f.Fd()), 0, int(info.Size()), syscall.PROT_READ, syscall.MAP_SHARED)
 	if err != nil {
-		return fmt.Errorf("map it: %w", err)
+		return fmt.Errorf("map the file: %w", err)
 	}
 	err = protect(func() error { return verifyPages(data, value) })
 	return errors.Join(err, syscall.Munmap(data))

@@ -27,7 +27,7 @@ func (s *Store) Check() error {
 			newest = max(newest, snap.meta.Index)
 			continue
 		}
-		s.log.Warn("a snapshot is not right and is not used", "snapshot", snap.name, "error", snap.err)
+		s.log.Warn("a snapshot is damaged and is not used", "snapshot", snap.name, "error", snap.err)
 		if err := s.setDamagedAside(snap.name); err != nil {
 			return fmt.Errorf("check %s: %w", s.dir, err)
 		}
@@ -49,7 +49,7 @@ func checkEntries(l *logs, newest uint64) error {
 		for i := newest + 1; i <= last; i++ {
 			err := l.get(i, &entry)
 			if errors.Is(err, raft.ErrLogNotFound) {
-				return fmt.Errorf("entry %d of %d, where the newest snapshot ends at %d: %w", i, last, newest, ErrGap)
+				return fmt.Errorf("entry %d of %d is missing, and the newest snapshot covers the entries up to %d: %w", i, last, newest, ErrGap)
 			}
 			if err != nil {
 				return err

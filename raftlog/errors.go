@@ -14,13 +14,13 @@ var (
 	// ErrPoisoned is wrapped, together with the first error, by every call after that
 	// error. The content of the files is then unknown and must not be used. The process
 	// must exit.
-	ErrPoisoned = errors.New("the log of this node cannot be relied on any more")
+	ErrPoisoned = errors.New("the log of this node is unusable after an error")
 	// ErrStuck is wrapped when an operation of the store does not complete.
-	ErrStuck = errors.New("the disk does not answer")
+	ErrStuck = errors.New("the disk does not respond")
 	// ErrDamaged is wrapped when a file is corrupt.
 	ErrDamaged = errors.New("damaged")
 	// ErrGap is wrapped by Check when an entry after the newest valid snapshot is missing.
-	ErrGap = errors.New("entries are missing from the log: take the node out of its cluster, and let a new one join under another id")
+	ErrGap = errors.New("entries are missing from the log: remove the node from its cluster, and add a new node under another id")
 	// ErrClosed is returned by the stores after Close.
 	ErrClosed = errors.New("the log of this node is closed")
 )
@@ -38,7 +38,7 @@ var (
 // The errors of the guards.
 var (
 	// ErrInstallLoop is wrapped when a follower receives the same snapshot repeatedly.
-	ErrInstallLoop = errors.New("the same snapshot is installed again and again")
+	ErrInstallLoop = errors.New("the same snapshot is installed repeatedly")
 	// ErrStuckTransfer is wrapped when a leadership transfer does not complete.
-	ErrStuckTransfer = errors.New("a hand-over of leadership does not end")
+	ErrStuckTransfer = errors.New("a leadership transfer does not complete: restart the node")
 )

@@ -88,13 +88,13 @@ func encodeIdentity(i Identity) ([]byte, error) {
 func decodeIdentity(data []byte) (Identity, error) {
 	var f identityFile
 	if len(data) > maxIdentity {
-		return Identity{}, fmt.Errorf("%s is %w: it has %d bytes", identityName, ErrDamaged, len(data))
+		return Identity{}, fmt.Errorf("%s is %w: it has %d bytes, at most %d are valid", identityName, ErrDamaged, len(data), maxIdentity)
 	}
 	if err := json.Unmarshal(data, &f); err != nil {
 		return Identity{}, fmt.Errorf("%s is %w: %w", identityName, ErrDamaged, err)
 	}
 	if raw, err := hex.DecodeString(f.Incarnation); err != nil || len(raw) != 16 || !validName(f.Cluster) || !validName(f.Node) {
-		return Identity{}, fmt.Errorf("%s is %w: it lacks a field", identityName, ErrDamaged)
+		return Identity{}, fmt.Errorf("%s is %w: a field is missing or invalid", identityName, ErrDamaged)
 	}
 	if f.Sum != f.sum() || f.StateSum != f.stateSum() || f.LineSum != f.Line.sum() || !f.Recovery.Valid() || !f.Recovered.From.Valid() {
 		return Identity{}, fmt.Errorf("%s is %w: checksum does not match", identityName, ErrDamaged)
@@ -151,14 +151,14 @@ func (s *Store) Claim(cluster, node string) (i Identity, fresh bool, err error) 
 	defer s.mu.Unlock()
 	switch {
 	case !validName(cluster) || !validName(node):
-		return i, false, fmt.Errorf("claim %s: the names of cluster and node need 1 to %d bytes of UTF-8", s.dir, maxName)
+		return i, false, fmt.Errorf("claim %s: the names of the cluster and the node must be 1 to %d bytes of UTF-8", s.dir, maxName)
 	case s.identity == nil:
 		i, err = s.claimNew(cluster, node)
 		return i, err == nil, err
 	case s.identity.Cluster != cluster:
-		return *s.identity, false, fmt.Errorf("claim %s for cluster %q: it has %q: %w", s.dir, cluster, s.identity.Cluster, ErrOtherCluster)
+		return *s.identity, false, fmt.Errorf("claim %s for cluster %q: %w: %q", s.dir, cluster, ErrOtherCluster, s.identity.Cluster)
 	case s.identity.Node != node:
-		return *s.identity, false, fmt.Errorf("claim %s for node %q: it has %q: %w", s.dir, node, s.identity.Node, ErrOtherNode)
+		return *s.identity, false, fmt.Errorf("claim %s for node %q: %w: %q", s.dir, node, ErrOtherNode, s.identity.Node)
 	case s.identity.Stale != "":
 		return *s.identity, false, fmt.Errorf("claim %s: %w: %s", s.dir, ErrStale, s.identity.Stale)
 	}
@@ -202,7 +202,7 @@ func (s *Store) change(what string, f func(*Identity)) (Identity, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.identity == nil {
-		return Identity{}, fmt.Errorf("%s of %s: nobody has claimed it", what, s.dir)
+		return Identity{}, fmt.Errorf("%s of %s: the directory has not been claimed", what, s.dir)
 	}
 	next := *s.identity
 	f(&next)
@@ -218,7 +218,7 @@ func validName(name string) bool { return name != "" && len(name) <= maxName && 
 func (s *Store) claimNew(cluster, node string) (Identity, error) {
 	used, err := raft.HasExistingState(s.Logs(), s.Stable(), s.Snapshots())
 	if err == nil && used {
-		err = fmt.Errorf("it holds a log, but %s is gone: %w", identityName, ErrDamaged)
+		err = fmt.Errorf("the directory contains a log, but %s is missing: %w", identityName, ErrDamaged)
 	}
 	if err != nil {
 		return Identity{}, fmt.Errorf("claim %s: %w", s.dir, err)

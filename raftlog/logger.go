@@ -52,7 +52,7 @@ func (l *logger) Log(level hclog.Level, text string, args ...any) {
 	}
 	now := time.Now()
 	for _, m := range l.limit.TakeMissed(now) {
-		l.log.Warn("raft: lines were left out", "text", m.Text, "lines", m.Lines)
+		l.log.Warn("raft: dropped lines of the same text", "text", m.Text, "lines", m.Lines)
 	}
 	if _, ok := l.limit.Allow(text, now); ok {
 		l.log.Log(context.Background(), slogLevel(level), "raft: "+l.name+text, formatted(l.args, args)...)

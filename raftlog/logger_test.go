@@ -105,7 +105,7 @@ func TestLogger_Limit(t *testing.T) {
 		<-time.After(time.Second)
 		l.Info("the next line")
 		text := b.String()
-		for what, want := range map[string]int{"heartbeat to\" peer": 20, "raft: rejecting": 20, "raft: rare": 10, "lines were left out": 20, "lines=998": 20} {
+		for what, want := range map[string]int{"heartbeat to\" peer": 20, "raft: rejecting": 20, "raft: rare": 10, "dropped lines": 20, "lines=998": 20} {
 			if got := strings.Count(text, what); got != want {
 				t.Errorf("%d lines with %q; want %d", got, what, want)
 			}

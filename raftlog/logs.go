@@ -51,7 +51,7 @@ func sealed(entries []*raft.Log) []*raft.Log {
 func unseal(index uint64, entry *raft.Log) error {
 	n := len(entry.Extensions) - sumSize
 	if entry.Index != index || n < 0 {
-		return fmt.Errorf("entry %d is %w: it has no checksum, or is another", index, ErrDamaged)
+		return fmt.Errorf("entry %d is %w: its checksum is missing, or its index is wrong", index, ErrDamaged)
 	}
 	want := binary.LittleEndian.Uint32(entry.Extensions[n:])
 	entry.Extensions = entry.Extensions[:n:n]

@@ -69,7 +69,7 @@ func (g *TransferGuard) Note(err error, now time.Time) error {
 	case g.since.IsZero():
 		g.since = now
 	case now.Sub(g.since) > transferLimit:
-		return fmt.Errorf("entries have been refused for %v: %w", now.Sub(g.since), ErrStuckTransfer)
+		return fmt.Errorf("entries have been rejected for %v: %w", now.Sub(g.since), ErrStuckTransfer)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func Unmark(dir string) error {
 		return nil
 	}
 	if err = errors.Join(err, dirs.Sync(current)); err != nil {
-		return fmt.Errorf("take back that %s is to be set aside: %w", current, err)
+		return fmt.Errorf("cancel setting %s aside: %w", current, err)
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func SetAsideMarked(dir string) (why, to string, err error) {
 		return "", "", nil
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("read why %s is to be set aside: %w", dir, err)
+		return "", "", fmt.Errorf("read the reason for setting %s aside: %w", dir, err)
 	}
 	to, err = SetAside(dir)
 	return strings.TrimSpace(string(b)), to, err

@@ -56,7 +56,7 @@ func verifyPages(data []byte, value func(key, value []byte) error) error {
 		err = p.tree(m.root, nil, nil, bucketFlag)
 	}
 	if err == nil && m.tx > newTx && !slices.Equal(p.buckets, []string{"conf", "logs"}) {
-		err = fmt.Errorf("buckets %q", p.buckets)
+		err = fmt.Errorf("unexpected buckets %q", p.buckets)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -86,18 +86,18 @@ func parseMeta(b []byte) (m meta, ok bool) {
 func openPages(data []byte) (newer meta, p *pages, err error) {
 	first, ok := parseMeta(data)
 	if !ok {
-		return newer, nil, fmt.Errorf("meta page 0 is not right")
+		return newer, nil, fmt.Errorf("meta page 0 is invalid")
 	}
 	second, ok := parseMeta(data[min(first.pageSize, uint64(len(data))):])
 	if !ok || second.pageSize != first.pageSize {
-		return newer, nil, fmt.Errorf("meta page 1 is not right")
+		return newer, nil, fmt.Errorf("meta page 1 is invalid")
 	}
 	newer = first
 	if second.tx > first.tx {
 		newer = second
 	}
 	if newer.high > uint64(len(data))/newer.pageSize {
-		return newer, nil, fmt.Errorf("it has %d bytes for %d pages", len(data), newer.high)
+		return newer, nil, fmt.Errorf("the file has %d bytes, too few for %d pages", len(data), newer.high)
 	}
 	return newer, &pages{
 		data: data, size: newer.pageSize, high: newer.high,
@@ -113,7 +113,7 @@ func (p *pages) noFreelist(id uint64) error {
 	}
 	b, err := p.page(id)
 	if err == nil && (native.Uint16(b[8:]) != freelistPage || native.Uint16(b[10:]) != 0) {
-		err = fmt.Errorf("page %d: not an empty list of free pages", id)
+		err = fmt.Errorf("page %d: the list of free pages is not empty", id)
 	}
 	return err
 }
@@ -121,16 +121,16 @@ func (p *pages) noFreelist(id uint64) error {
 // page returns the bytes of a page with its overflow pages, and marks them as visited.
 func (p *pages) page(id uint64) ([]byte, error) {
 	if id < 2 || id >= p.high {
-		return nil, fmt.Errorf("page %d: outside of the file", id)
+		return nil, fmt.Errorf("page %d is outside the file", id)
 	}
 	b := p.data[id*p.size:]
 	end := id + uint64(native.Uint32(b[12:])) + 1
 	if native.Uint64(b) != id || end > p.high {
-		return nil, fmt.Errorf("page %d: says that it is page %d up to page %d", id, native.Uint64(b), end)
+		return nil, fmt.Errorf("page %d: the header is of pages %d to %d", id, native.Uint64(b), end-1)
 	}
 	for i := id; i < end; i++ {
 		if p.seen[i] {
-			return nil, fmt.Errorf("page %d: used twice", i)
+			return nil, fmt.Errorf("page %d is used twice", i)
 		}
 		p.seen[i] = true
 	}
@@ -188,7 +188,7 @@ func (p *pages) bucket(b []byte) error {
 	}
 	elements, end, err := parseElements(b[bucketHead:])
 	if err == nil && end != len(b)-bucketHead {
-		err = fmt.Errorf("%d bytes in %d", end, len(b)-bucketHead)
+		err = fmt.Errorf("%d bytes are used of %d", end, len(b)-bucketHead)
 	}
 	if err == nil {
 		err = ordered(elements, nil, nil)
@@ -229,7 +229,7 @@ func parseElements(b []byte) (elements []element, end int, err error) {
 		at := pageHead + i*elementSize
 		pos, keySize, valueSize := parseElement(b[at:], flags, &elements[i])
 		if at+pos != next || keySize > len(b)-next || valueSize > len(b)-next-keySize {
-			return nil, 0, fmt.Errorf("element %d is not where it belongs", i)
+			return nil, 0, fmt.Errorf("element %d is misplaced", i)
 		}
 		elements[i].key = b[next : next+keySize]
 		elements[i].value = b[next+keySize : next+keySize+valueSize]

@@ -10,14 +10,14 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-var errNothing = errors.New("there is nothing in the log")
+var errNothing = errors.New("the log is empty: there is nothing to recover")
 
 // MaxTermAhead is the maximum distance of the term of a node from the term of the newest entry in its log. No
 // number of elections exceeds it, but a forged or corrupt message can.
 const MaxTermAhead = 1 << 20
 
 // ErrTerm is wrapped by Recover when the term is implausible.
-var ErrTerm = errors.New("the term is too far ahead of the log for any election to have led there: run recover with --reset-term, on every node that is left")
+var ErrTerm = errors.New("the term is implausibly far ahead of the log: run throttled recover with --reset-term on every remaining node")
 
 // RememberedKey is the key in the stable store under which a node stores its memory of other nodes. A
 // recovery drops the value, since the entries that it refers to may be lost.
@@ -72,7 +72,7 @@ func (r *Recovery) term(s *Summary) (uint64, error) {
 	next := (s.LastTerm/termStep + 2) * termStep
 	switch {
 	case next < s.LastTerm: // overflow
-		return 0, fmt.Errorf("the newest entry has term %d: the log is of no use; add new nodes with empty data directories", s.LastTerm)
+		return 0, fmt.Errorf("the newest entry has term %d: the log is unusable: add new nodes with empty data directories", s.LastTerm)
 	case r.ResetTerm || s.CurrentTerm <= next:
 		return next, nil
 	case s.CurrentTerm-s.LastTerm > MaxTermAhead:
@@ -127,7 +127,7 @@ func checkServers(c raft.Configuration) error {
 	voters := 0
 	for _, s := range c.Servers {
 		if seen[s.ID] {
-			return fmt.Errorf("node %s is named twice", s.ID)
+			return fmt.Errorf("node %s is given twice", s.ID)
 		}
 		seen[s.ID] = true
 		if s.Suffrage == raft.Voter {
@@ -135,7 +135,7 @@ func checkServers(c raft.Configuration) error {
 		}
 	}
 	if voters == 0 {
-		return errors.New("no node is named that votes")
+		return errors.New("no voter is given")
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (s *Store) fence(servers []raft.Server) error {
 	for i, server := range servers {
 		members[i] = topology.Member{ID: string(server.ID), Raft: string(server.Address)}
 	}
-	_, err := s.change("fence the nodes that are lost", func(i *Identity) {
+	_, err := s.change("fence off the lost nodes", func(i *Identity) {
 		i.Recovered = recovered{From: i.recoversFrom(), Boot: i.Boot}
 		i.Recovery = i.Recovered.From.Next(i.Cluster, members)
 		i.Stale, i.Line = "", Line{} // both refer to knowledge of nodes that are lost

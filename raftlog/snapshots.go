@@ -70,7 +70,7 @@ func readSnapshot(path string) (raft.SnapshotMeta, error) {
 		return meta.SnapshotMeta, fmt.Errorf("meta.json is %w: %w", ErrDamaged, err)
 	}
 	if meta.ID != filepath.Base(path) || meta.Version < raft.SnapshotVersionMin || meta.Version > raft.SnapshotVersionMax {
-		return meta.SnapshotMeta, fmt.Errorf("meta.json is %w: it is of snapshot %q, version %d", ErrDamaged, meta.ID, meta.Version)
+		return meta.SnapshotMeta, fmt.Errorf("meta.json is %w: it belongs to snapshot %q, version %d", ErrDamaged, meta.ID, meta.Version)
 	}
 	f, err := os.Open(filepath.Join(path, stateName))
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *Store) removeUnfinished() {
 	paths, _ := filepath.Glob(filepath.Join(s.current(), snapshotsName, "*"+unfinished)) // the pattern is valid
 	for _, path := range paths {
 		if err := os.RemoveAll(path); err != nil {
-			s.log.Warn("could not remove a snapshot that was never finished", "error", err)
+			s.log.Warn("cannot remove an unfinished snapshot", "error", err)
 		}
 	}
 }

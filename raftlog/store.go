@@ -74,7 +74,7 @@ type Store struct {
 // moves the newest entries to the database, which temporarily needs up to 48 MiB of space.
 func Open(c Config) (*Store, error) {
 	if c.Fatal == nil {
-		return nil, errors.New("open the log: nobody is told when it fails")
+		return nil, errors.New("open the log: Config.Fatal is not set")
 	}
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
@@ -176,11 +176,11 @@ func (s *Store) needFile(name string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("open %s: it is gone, but its directory was claimed: %w", path, ErrDamaged)
+		return fmt.Errorf("open %s: the file is missing from a directory that has been claimed: %w", path, ErrDamaged)
 	case err != nil:
 		return fmt.Errorf("open the log: %w", err)
 	case info.Size() == 0:
-		return fmt.Errorf("open %s: it is empty: %w", path, ErrDamaged)
+		return fmt.Errorf("open %s: the file is empty: %w", path, ErrDamaged)
 	}
 	return nil
 }
@@ -188,9 +188,9 @@ func (s *Store) needFile(name string) error {
 func (s *Store) warnOfLowSpace() {
 	free, err := freeSpace(s.dir)
 	if err != nil {
-		s.log.Warn("could not tell how much space the log has left", "directory", s.dir, "error", err)
+		s.log.Warn("cannot determine the free space for the log", "directory", s.dir, "error", err)
 	} else if free < lowSpace {
-		s.log.Warn("the log has little space left; the node stops when there is none", "directory", s.dir, "bytes", free)
+		s.log.Warn("the disk of the log is nearly full: free some space, the node stops when it is full", "directory", s.dir, "bytes", free)
 	}
 }
 

@@ -104,7 +104,7 @@ func TestOpen_Forgotten(t *testing.T) {
 		must(t, os.Truncate(inCurrent(dir, name), 0))
 		refused(t, name+" is empty", dir, ErrDamaged)
 		must(t, os.Remove(inCurrent(dir, name)))
-		refused(t, name+" is gone", dir, ErrDamaged)
+		refused(t, name+" is missing", dir, ErrDamaged)
 		if _, err := os.Stat(inCurrent(dir, name)); err == nil {
 			t.Errorf("%s was created again", name)
 		}
