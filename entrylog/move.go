@@ -48,7 +48,7 @@ func (l *Log) moveUpTo(index uint64) error {
 			return nil
 		}
 		if err := l.cfg.Base.StoreLogs(batch); err != nil {
-			return l.fail(fmt.Errorf("move entries to the store behind: %w", err))
+			return l.fail(fmt.Errorf("move entries to the base store: %w", err))
 		}
 		l.moved(batch)
 	}
@@ -133,7 +133,7 @@ func (l *Log) discard(f front) error {
 
 func (l *Log) remove(path string) error {
 	if err := l.cfg.files.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove a file whose entries are in the store behind: %w", err)
+		return fmt.Errorf("remove a file whose entries are in the base store: %w", err)
 	}
 	return nil
 }

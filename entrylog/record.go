@@ -38,11 +38,11 @@ var mask = func() (m [sector]byte) {
 
 // The causes of an invalid record.
 var (
-	errCut     = errors.New("the file ends within a record")
-	errHeader  = errors.New("no record begins there")
+	errCut     = errors.New("a record is truncated")
+	errHeader  = errors.New("there is no record header")
 	errPayload = errors.New("the checksum of a record does not match")
-	errFields  = errors.New("a record has impossible fields")
-	errOrder   = errors.New("an entry does not follow the one before")
+	errFields  = errors.New("a record has invalid fields")
+	errOrder   = errors.New("the indexes of entries are not consecutive")
 )
 
 // appendRecord appends to b a record of entries that are written together. The length of b must be a

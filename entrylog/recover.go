@@ -85,14 +85,14 @@ func (l *Log) readFile(all *found, path string, last uint64, newest bool) (uint6
 	}
 	if torn {
 		all.torn = func() {
-			l.cfg.Log.Warn("dropped the end of a file, of a write that was not finished", "file", path, "offset", valid, "bytes", len(data)-valid)
+			l.cfg.Log.Warn("dropped an incomplete write at the end of a file", "file", path, "offset", valid, "bytes", len(data)-valid)
 		}
 	}
 	for i := range entries {
 		switch index := entries[i].Index; {
 		case index <= l.last: // Base has it
 		case index != last+1:
-			return 0, fmt.Errorf("%s is %w: it has entry %d after %d", path, ErrDamaged, index, last)
+			return 0, fmt.Errorf("%s is %w: entry %d follows entry %d", path, ErrDamaged, index, last)
 		default:
 			all.entries = append(all.entries, entries[i])
 			last = index

@@ -130,7 +130,7 @@ func (l *Log) startFile() error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("begin a file: %w", err)
+		return fmt.Errorf("create a file: %w", err)
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (l *Log) syncDir() error {
 		return nil
 	}
 	if err := l.cfg.Step(func() error { return l.cfg.files.SyncDir(l.cfg.Dir) }); err != nil {
-		return fmt.Errorf("make the names in %s durable: %w", l.cfg.Dir, err)
+		return fmt.Errorf("sync the directory %s: %w", l.cfg.Dir, err)
 	}
 	return nil
 }
