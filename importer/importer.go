@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -49,11 +50,11 @@ func (c Config) normal() (Config, error) {
 	}
 	switch {
 	case len(c.From) == 0:
-		return c, fmt.Errorf("no source to import from")
+		return c, errors.New("no source is given")
 	case c.Count < 1 || c.Count > maxCount:
-		return c, fmt.Errorf("count %d is not between 1 and %d", c.Count, maxCount)
+		return c, fmt.Errorf("count %d must be between 1 and %d", c.Count, maxCount)
 	case c.Tolerance < 0:
-		return c, fmt.Errorf("tolerance %v is negative", c.Tolerance)
+		return c, fmt.Errorf("tolerance %v must not be negative", c.Tolerance)
 	}
 	return c, nil
 }

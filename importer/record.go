@@ -26,7 +26,7 @@ const (
 var reasonNames = [reasons]string{
 	taken:     "imported",
 	atRest:    "at rest: the TAT has passed",
-	gone:      "gone before it was read",
+	gone:      "deleted or expired before it was read",
 	noTTL:     "a number without a TTL",
 	disagrees: "a number that does not agree with its TTL",
 	notNumber: "a string that is not a number",

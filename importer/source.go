@@ -16,12 +16,12 @@ import (
 
 // ErrURL is returned for a source that is not a URL of a server. It contains no part of the
 // URL, since a URL that cannot be parsed may contain a password anywhere.
-var ErrURL = errors.New("not a URL of a Redis server: it looks like redis://[user:password@]host[:port][/db], " +
+var ErrURL = errors.New("not a URL of a Redis server: use redis://[user:password@]host[:port][/db], " +
 	"or rediss:// for TLS, with special characters of the password percent-encoded")
 
 // ErrPartial is returned if the sources are nodes of a Redis Cluster, but do not hold all of
 // its keys.
-var ErrPartial = errors.New("a node of a Redis Cluster holds only a part of the keys: give all masters")
+var ErrPartial = errors.New("a node of a Redis Cluster holds only a part of the keys: give the URLs of all masters")
 
 // quiet disables the logs of the client library on standard error: relevant messages are
 // returned as errors, too.
@@ -91,7 +91,7 @@ func (s *source) checkCluster(ctx context.Context, sources int) error {
 		return fmt.Errorf("read CLUSTER INFO: %w", err)
 	}
 	if masters != sources {
-		return fmt.Errorf("%w (it has %d, and %d given)", ErrPartial, masters, sources)
+		return fmt.Errorf("%w (the cluster has %d, %d are given)", ErrPartial, masters, sources)
 	}
 	return nil
 }

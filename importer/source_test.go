@@ -115,7 +115,7 @@ func TestCluster(t *testing.T) {
 
 	other := startRedis(t, "")
 	_, err := Run(context.Background(), Config{From: []string{a.url, other.url}}, sink{}.put)
-	if !errors.Is(err, ErrPartial) || !strings.Contains(err.Error(), "it has 1, and 2 given") {
+	if !errors.Is(err, ErrPartial) || !strings.Contains(err.Error(), "the cluster has 1, 2 are given") {
 		t.Errorf("too many sources: %v", err)
 	}
 }
