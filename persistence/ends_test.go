@@ -53,7 +53,7 @@ func TestOpenSnapshot_Endless(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{pipe, "/dev/zero"} {
-		if _, err := OpenSnapshot(path); err == nil || !strings.Contains(err.Error(), "not a file on a disk") {
+		if _, err := OpenSnapshot(path); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

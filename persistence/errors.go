@@ -13,7 +13,7 @@ var (
 	ErrDamaged = errors.New("damaged")
 	// ErrUnknown is wrapped when a snapshot is intact but contains a format, block or record that
 	// this version of the program does not support. A later version wrote it.
-	ErrUnknown = errors.New("not understood")
+	ErrUnknown = errors.New("not supported")
 	// ErrUnreadable is wrapped, with the error of the file system, when a snapshot cannot be
 	// read.
 	ErrUnreadable = errors.New("unreadable")
@@ -28,17 +28,17 @@ var (
 	// directory.
 	ErrLocked = dirs.ErrLocked
 	// ErrSaving is returned when a save is requested while another is running.
-	ErrSaving = errors.New("a snapshot is being written already")
+	ErrSaving = errors.New("another save is in progress")
 	// ErrLoading is returned when a save is requested before Load has succeeded. The state is
 	// then incomplete and must not replace the file.
 	ErrLoading = errors.New("the state has not been loaded yet")
 	// ErrClosed is returned when a save is requested after Close.
-	ErrClosed = errors.New("snapshots have ended")
+	ErrClosed = errors.New("the snapshot store is closed")
 )
 
 var (
-	errStopped  = errors.New("reading was stopped")
-	errChanging = errors.New("it was changed while it was read")
+	errStopped  = errors.New("the iteration was stopped")
+	errChanging = errors.New("the file changed while it was read")
 )
 
 // FileError reports that a snapshot is rejected, and the offset of the cause.

@@ -118,9 +118,9 @@ func TestFallback_HasItsLimits(t *testing.T) {
 		}
 	}
 	f("both are damaged", func(path string) { flip(t, path, 0); flip(t, path+".previous", 0) },
-		ErrDamaged, "nor can the previous one be used")
+		ErrDamaged, "the previous snapshot cannot be loaded either")
 	f("there is no previous one", func(path string) { flip(t, path, 0); must(t, os.Remove(path+".previous")) },
-		ErrDamaged, "nor can the previous one be used: open snapshot")
+		ErrDamaged, "the previous snapshot cannot be loaded either: open snapshot")
 	f("a later version wrote it", func(path string) {
 		future := forge(magic)
 		must(t, os.WriteFile(path, *future.block(headerBlock, []byte{2, 0}), 0o600))
@@ -158,7 +158,7 @@ func TestLoad_Missing(t *testing.T) {
 	if !errors.Is(err, ErrMissing) || !strict.Loading() {
 		t.Errorf("got %v; want ErrMissing, and saving disabled", err)
 	}
-	for _, want := range []string{path + " is missing", path + ".previous is there", "--snapshot-fallback yes", "to start empty, remove it"} {
+	for _, want := range []string{path + " is missing", path + ".previous exists", "--snapshot-fallback yes", "to start empty, delete it"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%v does not contain %q", err, want)
 		}

@@ -365,7 +365,7 @@ func TestSave_ReadsBack(t *testing.T) {
 	dir, older := t.TempDir(), newMemory(5)
 	must(t, saveTo(t, dir, nil, older))
 	err := saveTo(t, dir, staleFS{Disk, filepath.Join(dir, "dump.thr")}, newMemory(7))
-	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "it is not what was written") {
+	if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "it differs from the content that was written") {
 		t.Errorf("got %v", err)
 	}
 	sameContent(t, "the snapshot", loadDir(t, dir), older)

@@ -58,7 +58,7 @@ func (disk) Open(path string) (File, error) {
 	const endless = fs.ModeNamedPipe | fs.ModeSocket | fs.ModeDevice | fs.ModeCharDevice
 	if info, err := f.Stat(); err != nil || info.Mode()&endless != 0 {
 		_ = f.Close() // nothing was read
-		return nil, errors.Join(err, &fs.PathError{Op: "open", Path: path, Err: errors.New("not a file on a disk")})
+		return nil, errors.Join(err, &fs.PathError{Op: "open", Path: path, Err: errors.New("not a regular file")})
 	}
 	return diskFile{f}, nil
 }

@@ -198,13 +198,13 @@ func TestRefusals(t *testing.T) {
 		return p
 	}
 
-	f("nothing", nil, ErrDamaged, 0, "ends too early")
+	f("nothing", nil, ErrDamaged, 0, "the file is truncated")
 	f("text", []byte("this is not a snapshot"), ErrDamaged, 0, "does not begin")
-	f("only the magic", []byte(magic), ErrDamaged, 8, "ends too early")
-	f("no trailer", *newForge().records(a), ErrDamaged, first+20, "ends too early")
+	f("only the magic", []byte(magic), ErrDamaged, 8, "the file is truncated")
+	f("no trailer", *newForge().records(a), ErrDamaged, first+20, "the file is truncated")
 	f("more behind it", append(newForge().trailer(0, 0), 0), ErrDamaged, first+trailerSize, "more bytes follow")
-	f("fewer keys", newForge().records(a).trailer(2, 1), ErrDamaged, first+20, "1 keys in 1 blocks, and its trailer says 2 in 1")
-	f("fewer blocks", newForge().records(a).trailer(1, 2), ErrDamaged, first+20, "trailer says 1 in 2")
+	f("fewer keys", newForge().records(a).trailer(2, 1), ErrDamaged, first+20, "1 keys in 1 blocks, but 2 in 1 according to its trailer")
+	f("fewer blocks", newForge().records(a).trailer(1, 2), ErrDamaged, first+20, "but 1 in 2 according to its trailer")
 	f("short trailer", *newForge().block(trailerBlock, make([]byte, 23)), ErrDamaged, first, "23 bytes instead of 24")
 	f("a record cut", *newForge().block(recordsBlock, payload(a, b)[:21]), ErrDamaged, first+5+11, "overruns its block")
 	f("a huge key length", *newForge().block(recordsBlock, append(payload(a)[:9], "\xff\xff\xff\xff\xff\xff\xff\xff\x7f"...)),
@@ -216,14 +216,14 @@ func TestRefusals(t *testing.T) {
 	f("a block to come", newForge().block(77, nil).trailer(0, 0), ErrUnknown, first, "type 77")
 	f("two headers", newForge().block(headerBlock, nil).trailer(0, 0), ErrUnknown, first, "type 1")
 	future := forge(magic)
-	f("a format to come", *future.block(headerBlock, []byte{2, 0, 'x'}), ErrUnknown, 8, "it has format 2, and this version of throttled reads format 1")
+	f("a format to come", *future.block(headerBlock, []byte{2, 0, 'x'}), ErrUnknown, 8, "the file has format 2, this version of throttled reads format 1")
 	headless := forge(magic)
 	f("no header", *headless.records(a), ErrDamaged, 8, "not a header")
 	short := forge(magic)
 	f("short header", *short.block(headerBlock, []byte{1}), ErrDamaged, 8, "not a header")
 	long := forge(magic)
 	f("long header", *long.block(headerBlock, append(appendHeader(nil, &Info{Format: format}), 0)), ErrDamaged, 8, "not a header")
-	f("a block beyond bounds", append(*newForge(), 2, 1, 0, 0, 0x40), ErrDamaged, first, "claims 1073741825 bytes")
+	f("a block beyond bounds", append(*newForge(), 2, 1, 0, 0, 0x40), ErrDamaged, first, "invalid length of 1073741825 bytes")
 }
 
 func TestReader_PassesOnWhatFails(t *testing.T) {

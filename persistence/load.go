@@ -46,7 +46,7 @@ func (s *Store) choose(use func(path string) error) error {
 		return err
 	}
 	if again := use(s.previous()); again != nil {
-		return fmt.Errorf("%w; nor can the previous one be used: %w", err, again)
+		return fmt.Errorf("%w; the previous snapshot cannot be loaded either: %w", err, again)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *Store) Load(ctx context.Context, into State) error {
 	var refused error
 	err := s.choose(func(path string) error {
 		if refused != nil {
-			s.log.Warn("loading the previous snapshot: the current one cannot be used", "error", refused)
+			s.log.Warn("loading the previous snapshot: the current one cannot be loaded", "error", refused)
 		}
 		refused = s.loadFile(ctx, path, into)
 		return refused
@@ -96,8 +96,8 @@ func (s *Store) hasPrevious() bool {
 
 // missing returns the error for a missing current snapshot beside a previous one.
 func (s *Store) missing() error {
-	return fmt.Errorf("snapshot %s is %w, but %s is there: to go on from that one, move it to %s or start with --snapshot-fallback yes; "+
-		"to start empty, remove it", s.path, ErrMissing, s.previous(), s.path)
+	return fmt.Errorf("snapshot %s is %w, but %s exists: to load that one, rename it to %s or start with --snapshot-fallback yes; "+
+		"to start empty, delete it", s.path, ErrMissing, s.previous(), s.path)
 }
 
 // loadFile loads one file. On an error it clears the State.

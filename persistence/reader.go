@@ -35,7 +35,7 @@ func (r *reader) header() bool {
 		return false
 	}
 	if string(r.buf) != magic {
-		return r.damaged(0, "it does not begin as a snapshot does")
+		return r.damaged(0, "the file does not begin like a snapshot")
 	}
 	r.offset = int64(len(magic))
 	at := r.offset
@@ -46,7 +46,7 @@ func (r *reader) header() bool {
 	case t != headerBlock || !parseHeader(payload, &r.info):
 		return r.damaged(at, "the first block is not a header")
 	case r.info.Format != format:
-		return r.fail(at, ErrUnknown, fmt.Errorf("it has format %d, and this version of throttled reads format %d", r.info.Format, format))
+		return r.fail(at, ErrUnknown, fmt.Errorf("the file has format %d, this version of throttled reads format %d: use the version that wrote it", r.info.Format, format))
 	}
 	r.id = sumOf(r.buf)
 	return true
@@ -65,7 +65,7 @@ func (r *reader) records() iter.Seq[limiter.Record] {
 			case t == trailerBlock:
 				r.trailer(at, payload)
 			case t != recordsBlock:
-				r.fail(at, ErrUnknown, fmt.Errorf("a block of type %d stands among the records", t))
+				r.fail(at, ErrUnknown, fmt.Errorf("unknown block type %d", t))
 			case !r.visit(at, payload, yield):
 				return
 			}
@@ -78,7 +78,7 @@ func (r *reader) visit(at int64, payload []byte, yield func(limiter.Record) bool
 	for rest := payload; len(rest) > 0; {
 		pos := at + int64(headSize-placeSize+len(payload)-len(rest))
 		if !kindOf(rest[0]).Known() {
-			return r.fail(pos, ErrUnknown, fmt.Errorf("a record is of kind %d", rest[0]))
+			return r.fail(pos, ErrUnknown, fmt.Errorf("unknown record kind %d", rest[0]))
 		}
 		var rec limiter.Record
 		var ok bool
@@ -105,7 +105,7 @@ func (r *reader) trailer(at int64, payload []byte) {
 		return
 	}
 	if r.info.Keys != want.Keys || r.info.Blocks != want.Blocks {
-		r.damaged(at, "it holds %d keys in %d blocks, and its trailer says %d in %d",
+		r.damaged(at, "the file has %d keys in %d blocks, but %d in %d according to its trailer",
 			r.info.Keys, r.info.Blocks, want.Keys, want.Blocks)
 		return
 	}
@@ -133,7 +133,7 @@ func (r *reader) block() (blockType, []byte, bool) {
 	}
 	size := int64(binary.LittleEndian.Uint32(r.buf[placeSize+1:]))
 	if size > maxPayload {
-		return 0, nil, r.damaged(r.offset, "a block claims %d bytes", size)
+		return 0, nil, r.damaged(r.offset, "a block has an invalid length of %d bytes", size)
 	}
 	if !r.fill(int(size) + sumSize) {
 		return 0, nil, false
@@ -157,7 +157,7 @@ func (r *reader) fill(n int) bool {
 		n -= got
 		switch {
 		case err == io.EOF || err == io.ErrUnexpectedEOF:
-			return r.damaged(r.position(), "the file ends too early")
+			return r.damaged(r.position(), "the file is truncated")
 		case err != nil:
 			return r.fail(r.position(), ErrUnreadable, err)
 		}

@@ -31,7 +31,7 @@ func (s *Store) SaveInBackground() error {
 	job.pace = newPacer(s.hurry)
 	go func() {
 		if err := s.run(job); err != nil {
-			s.log.Error("saving failed", "error", err)
+			s.log.Error("cannot save the snapshot", "error", err)
 		}
 	}()
 	return nil
@@ -145,7 +145,7 @@ func (s *Store) verify(wrote Info, pace *pacer) error {
 		return nil
 	}
 	if err = snap.Verify(); err == nil && snap.Info() != wrote {
-		err = fmt.Errorf("snapshot %s is %w: it is not what was written", s.temporary(), ErrDamaged)
+		err = fmt.Errorf("snapshot %s is %w: it differs from the content that was written", s.temporary(), ErrDamaged)
 	}
 	_ = snap.Close() // only read
 	if err != nil {

@@ -52,12 +52,12 @@ func (s *Snapshot) readEnds() error {
 	at := last.offset
 	if t, payload, ok := last.block(); ok && t == trailerBlock && parseTrailer(payload, &s.info) {
 		if !s.info.possible() {
-			last.damaged(at, "its trailer tells what cannot be")
+			last.damaged(at, "the trailer has impossible values")
 		}
 		return last.err
 	}
 	if last.err == nil || last.err.(*FileError).Kind == ErrDamaged {
-		last.damaged(at, "it does not end in a trailer: it was cut, or its end was overwritten")
+		last.damaged(at, "the trailer is missing: the file was truncated, or its end was overwritten")
 	}
 	return last.err
 }

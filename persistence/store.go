@@ -85,7 +85,7 @@ type Store struct {
 // error wraps [ErrLocked] if another Store has the lock.
 func Open(c Config) (*Store, error) {
 	if c.Name == "" || c.Name == "." || c.Name == ".." || strings.ContainsRune(c.Name, filepath.Separator) {
-		return nil, fmt.Errorf("open snapshots: %q is not the name of a file", c.Name)
+		return nil, fmt.Errorf("open snapshots: %q is not a file name", c.Name)
 	}
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
@@ -125,9 +125,9 @@ const PreviousSuffix = ".previous"
 func (s *Store) removeLeftovers() {
 	for _, path := range []string{s.temporary(), s.temporaryPrevious()} {
 		if err := s.fs.Remove(path); err == nil {
-			s.log.Info("removed a snapshot that was never finished", "file", path)
+			s.log.Info("removed an unfinished snapshot", "file", path)
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			s.log.Warn("could not remove a snapshot that was never finished", "error", err)
+			s.log.Warn("cannot remove an unfinished snapshot", "error", err)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func (s *Store) removeLeftovers() {
 func (s *Store) Writable() error {
 	f, err := s.fs.Create(s.temporary())
 	if err != nil {
-		return fmt.Errorf("write to the directory of snapshots: %w", err)
+		return fmt.Errorf("write to the snapshot directory: %w", err)
 	}
 	return errors.Join(f.Close(), s.fs.Remove(s.temporary()))
 }

@@ -218,7 +218,7 @@ func TestOpen_RemovesLeftovers(t *testing.T) {
 	if got := names(t, dir); got != "dump.thr" {
 		t.Errorf("the directory holds %s", got)
 	}
-	if n := strings.Count(log.String(), "never finished"); n != 2 {
+	if n := strings.Count(log.String(), "unfinished snapshot"); n != 2 {
 		t.Errorf("the log is %s", &log)
 	}
 
