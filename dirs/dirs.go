@@ -26,7 +26,7 @@ import (
 
 // ErrLocked is wrapped by the error of Lock if another process, or another caller in this
 // process, holds the lock.
-var ErrLocked = errors.New("another process uses it")
+var ErrLocked = errors.New("it is in use by another process")
 
 // Lock locks an existing directory; closing the returned file releases the lock. Lock never
 // blocks. The error wraps [ErrLocked] if the lock is held, and is that of the file system

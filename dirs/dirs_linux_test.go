@@ -17,7 +17,7 @@ func TestSystemCalls(t *testing.T) {
 		{"sync", "fsync:error=EOPNOTSUPP", ""},
 		{"sync", "fsync:error=ENOSYS", ""},
 		{"sync", "fsync:error=EINTR:when=1", ""}, // retried
-		{"lock", "flock:error=EAGAIN", "locked=true: lock the directory " + dir + ": another process uses it"},
+		{"lock", "flock:error=EAGAIN", "locked=true: lock the directory " + dir + ": it is in use by another process"},
 		{"lock", "flock:error=ENOLCK", "locked=false: lock the directory " + dir + ": no locks available"},
 		{"lock", "flock:error=EBADF", "locked=false: lock the directory " + dir + ": bad file descriptor"},
 	} {

@@ -110,7 +110,7 @@ func start(t *testing.T, role, dir string) (kill func()) {
 // wantsLocked checks that the lock is held, as seen by this process and by another.
 func wantsLocked(t *testing.T, path string) {
 	t.Helper()
-	want := "lock the directory " + path + ": another process uses it"
+	want := "lock the directory " + path + ": it is in use by another process"
 	f, err := Lock(path)
 	if f != nil || !errors.Is(err, ErrLocked) || err.Error() != want {
 		t.Errorf("Lock(%s), which is held, = %v, %v; want %s", path, f, err, want)

@@ -87,7 +87,7 @@ func TestImport(t *testing.T) {
 	if !want.MatchString(got) {
 		t.Errorf("after the import: %q; want %s", got, want)
 	}
-	imports(t, exitError, "", "another process uses it", "--from", url, "--dir", dir, "--replace")
+	imports(t, exitError, "", "it is in use by another process", "--from", url, "--dir", dir, "--replace")
 	r.end()
 
 	imports(t, exitError, "", "there is a snapshot already", "--from", url, "--dir", dir)

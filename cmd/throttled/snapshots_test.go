@@ -209,7 +209,7 @@ func TestDirectoryIsTaken(t *testing.T) {
 	if got := second.ask("SAVE"); !strings.HasPrefix(got, "-ERR") {
 		t.Errorf("SAVE in a directory that is taken answers %q", got)
 	}
-	if got := second.ask(`CONFIG SET save "1 1"`); !strings.Contains(got, "another process uses it") {
+	if got := second.ask(`CONFIG SET save "1 1"`); !strings.Contains(got, "it is in use by another process") {
 		t.Errorf("CONFIG SET save in a directory that is taken answers %q", got)
 	}
 	second.wants("*2\r\n$4\r\nsave\r\n$0\r\n\r\n", "CONFIG GET save")
