@@ -61,7 +61,7 @@ func parseCerts(args []string, stdout io.Writer) (*certsCommand, error) {
 	f.BoolVar(&c.renew, "renew", false, "replace certificates of nodes that are there")
 	err := f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
-		printCertsHelp(stdout, f)
+		printHelp(stdout, certsUsage, f)
 	}
 	if err != nil {
 		return nil, err
@@ -93,17 +93,6 @@ func (c *certsCommand) check() error {
 		}
 	}
 	return nil
-}
-
-func printCertsHelp(w io.Writer, f *flag.FlagSet) {
-	_, _ = io.WriteString(w, certsUsage)
-	f.VisitAll(func(o *flag.Flag) {
-		value, help := flag.UnquoteUsage(o)
-		if o.DefValue != "" && o.DefValue != "false" {
-			help += " (" + o.DefValue + ")"
-		}
-		_, _ = fmt.Fprintf(w, "  --%s %s\n        %s\n", o.Name, value, help)
-	})
 }
 
 // run creates the files and prints their names.

@@ -74,7 +74,7 @@ func parseImport(args []string, stdout io.Writer) (*importCommand, error) {
 	f.BoolVar(&c.replace, "replace", false, "replace the snapshot that is there; it is kept as NAME.previous")
 	err := f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
-		printImportHelp(stdout, f)
+		printHelp(stdout, importUsage, f)
 	}
 	if err != nil {
 		return nil, err
@@ -95,17 +95,6 @@ func (c *importCommand) check(operands int) error {
 		return errors.New("--tolerance is not above 0")
 	}
 	return nil
-}
-
-func printImportHelp(w io.Writer, f *flag.FlagSet) {
-	_, _ = io.WriteString(w, importUsage)
-	f.VisitAll(func(o *flag.Flag) {
-		value, help := flag.UnquoteUsage(o)
-		if o.DefValue != "" && o.DefValue != "false" {
-			help += " (" + o.DefValue + ")"
-		}
-		_, _ = fmt.Fprintf(w, "  --%s %s\n        %s\n", o.Name, value, help)
-	})
 }
 
 // run imports the keys and prints a report.
