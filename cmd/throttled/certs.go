@@ -17,9 +17,9 @@ import (
 
 const certsUsage = `Usage: throttled certs --cluster NAME [options] NODE...
 
-Makes a certificate for each node of a cluster, and the CA that signs them if DIR has
-none yet. Nothing is asked of any other machine. A node that runs takes up certificates
-that replace its own by itself.
+Creates a certificate for each node of a cluster, and the CA that signs them if DIR has
+none. No other machine is contacted. A running node reloads its certificate when the files
+are replaced.
 
 `
 
@@ -55,10 +55,10 @@ func parseCerts(args []string, stdout io.Writer) (*certsCommand, error) {
 	f := flag.NewFlagSet("certs", flag.ContinueOnError)
 	f.SetOutput(io.Discard) // the caller prints errors
 	f.Usage = func() {}
-	f.StringVar(&c.dir, "dir", "certs", "`DIR` for the files, which is made if need be")
+	f.StringVar(&c.dir, "dir", "certs", "`DIR` for the files, created if necessary")
 	f.StringVar(&c.cluster, "cluster", "", "`NAME` of the cluster, the cluster-id of its nodes")
-	f.IntVar(&c.days, "days", certs.NodeDays, "`N` days for which the nodes' certificates are valid")
-	f.BoolVar(&c.renew, "renew", false, "replace certificates of nodes that are there")
+	f.IntVar(&c.days, "days", certs.NodeDays, "`N` days of validity of the certificates of nodes")
+	f.BoolVar(&c.renew, "renew", false, "replace existing certificates of nodes")
 	err := f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		printHelp(stdout, certsUsage, f)
@@ -73,7 +73,7 @@ func parseCerts(args []string, stdout io.Writer) (*certsCommand, error) {
 // check validates the flags before anything is written.
 func (c *certsCommand) check() error {
 	if c.cluster == "" {
-		return errors.New("--cluster is missing")
+		return errors.New("--cluster is missing: give the cluster-id of the nodes")
 	}
 	if err := topology.CheckName(c.cluster); err != nil {
 		return fmt.Errorf("--cluster %w", err)
@@ -82,14 +82,14 @@ func (c *certsCommand) check() error {
 		return fmt.Errorf("--days %w", certs.ErrDays)
 	}
 	if len(c.nodes) == 0 {
-		return errors.New("no node is named")
+		return errors.New("no node is given: list the node-id of each node")
 	}
 	for i, node := range c.nodes {
 		if err := certs.CheckFile(node); err != nil {
 			return err
 		}
 		if slices.Contains(c.nodes[:i], node) {
-			return fmt.Errorf("node %q is named twice", node)
+			return fmt.Errorf("node %q is given twice", node)
 		}
 	}
 	return nil
@@ -106,10 +106,10 @@ func (c *certsCommand) run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	caFile, caKey := certs.CAFiles(c.dir)
-	text := fmt.Sprintf("CA        %s, its key %s (%s)\n", caFile, caKey, made)
+	text := fmt.Sprintf("CA %s, key %s (%s)\n", caFile, caKey, made)
 	for _, node := range c.nodes {
 		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("interrupted before node %s: %w", node, err)
+			return fmt.Errorf("interrupted before node %s, its certificate was not created: %w", node, err)
 		}
 		pair, err := ca.Issue(node, c.cluster, c.days, now)
 		if err != nil {
@@ -122,10 +122,10 @@ func (c *certsCommand) run(ctx context.Context, stdout io.Writer) error {
 			return err
 		}
 		certFile, keyFile := certs.Files(c.dir, node)
-		text += fmt.Sprintf("node %s\n  give it %s, %s and %s\n  and start it with\n    --cluster-id %s --node-id %s --raft-tls-ca %s --raft-tls-cert %s --raft-tls-key %s\n",
+		text += fmt.Sprintf("node %s\n  copy these files to it: %s, %s and %s\n  start it with\n    --cluster-id %s --node-id %s --raft-tls-ca %s --raft-tls-cert %s --raft-tls-key %s\n",
 			node, caFile, certFile, keyFile, c.cluster, node, caFile, certFile, keyFile)
 	}
-	_, err = fmt.Fprintf(stdout, "%sKeep %s away from the nodes: who has it can make more of them.\n%s lists the serial numbers: those in the file of raft-tls-revoked are not accepted.\n",
+	_, err = fmt.Fprintf(stdout, "%sDo not copy %s to the nodes: its holder can create nodes.\n%s lists the serial numbers. To revoke a certificate, add its number to the file of raft-tls-revoked.\n",
 		text, caKey, certs.IssuedFile(c.dir))
 	return err
 }
@@ -140,7 +140,7 @@ func (c *certsCommand) checkFree() error {
 		certFile, keyFile := certs.Files(c.dir, node)
 		for _, file := range []string{certFile, keyFile} {
 			if _, err := os.Lstat(file); err == nil {
-				return fmt.Errorf("%s is there already; --renew replaces it", file)
+				return fmt.Errorf("%s already exists: give --renew to replace it", file)
 			} else if !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
@@ -153,7 +153,7 @@ func (c *certsCommand) checkFree() error {
 func (c *certsCommand) authority(now time.Time) (ca *certs.CA, made string, err error) {
 	ca, err = certs.LoadCA(c.dir, now)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return ca, "as it was", err
+		return ca, "existing", err
 	}
 	if ca, err = certs.NewCA(c.cluster, now); err != nil {
 		return nil, "", err

@@ -73,7 +73,7 @@ func TestCertsFiles(t *testing.T) {
 			t.Errorf("%s has mode %v, want %v", name, info.Mode(), want)
 		}
 		if !strings.Contains(said, filepath.Join(dir, name)) {
-			t.Errorf("%s is not told of in %q", name, said)
+			t.Errorf("%s is not in the output %q", name, said)
 		}
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
@@ -81,7 +81,7 @@ func TestCertsFiles(t *testing.T) {
 	}
 	for _, option := range []string{"--raft-tls-ca", "--raft-tls-cert", "--raft-tls-key", "--cluster-id c1", "--node-id n2"} {
 		if !strings.Contains(said, option) {
-			t.Errorf("%s is not told of in %q", option, said)
+			t.Errorf("%s is not in the output %q", option, said)
 		}
 	}
 	for _, node := range []string{"n1", "n2"} {
@@ -115,8 +115,8 @@ func TestCertsServeNodes(t *testing.T) {
 			t.Errorf("%s changed: %v, want %v", name, changed, renewed)
 		}
 	}
-	if !strings.Contains(said, "as it was") {
-		t.Errorf("that the CA is the same is not told of in %q", said)
+	if !strings.Contains(said, "(existing)") {
+		t.Errorf("the output does not report the existing CA: %q", said)
 	}
 	n2, n3 := openLink(t, dir, "n2"), openLink(t, dir, "n3")
 	meet(t, n1, n2)
@@ -178,12 +178,12 @@ func TestCertsUsage(t *testing.T) {
 	}{
 		{"nothing", "--cluster is missing", nil},
 		{"no cluster", "--cluster is missing", []string{"n1"}},
-		{"no node", "no node is named", []string{"--cluster", "c1"}},
+		{"no node", "no node is given", []string{"--cluster", "c1"}},
 		{"dot in cluster", "invalid name", []string{"--cluster", "c.1", "n1"}},
 		{"path as node", "invalid name", []string{"--cluster", "c1", "../n1"}},
 		{"CA as node", "would conflict with", []string{"--cluster", "c1", "ca"}},
 		{"key as node", "would conflict with", []string{"--cluster", "c1", "n1", "n1-key"}},
-		{"twice", "named twice", []string{"--cluster", "c1", "n1", "n2", "n1"}},
+		{"twice", "given twice", []string{"--cluster", "c1", "n1", "n2", "n1"}},
 		{"option behind", "invalid name", []string{"--cluster", "c1", "n1", "--renew"}},
 		{"no days", "must be between 1 and", []string{"--cluster", "c1", "--days", "0", "n1"}},
 		{"many days", "must be between 1 and", []string{"--cluster", "c1", "--days", "100000", "n1"}},
@@ -229,8 +229,8 @@ func TestCertsRefusals(t *testing.T) {
 		change     func(t *testing.T, dir string)
 		args       []string
 	}{
-		{"node is there", "--renew replaces it", nothing, []string{"n2", "n1"}},
-		{"key is there", "n1-key.pem is there already", remove("n1.pem"), []string{"n1"}},
+		{"node is there", "give --renew to replace it", nothing, []string{"n2", "n1"}},
+		{"key is there", "n1-key.pem already exists", remove("n1.pem"), []string{"n1"}},
 		{"key of the CA is missing", "not a CA certificate with its key", remove("ca-key.pem"), []string{"n2"}},
 		{"certificate of the CA is missing", "not a CA certificate with its key", remove("ca.pem"), []string{"n2"}},
 		{"CA is not one", "not a CA certificate with its key", useNodeAsCA, []string{"n2"}},

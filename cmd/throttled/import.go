@@ -19,8 +19,8 @@ import (
 
 const importUsage = `Usage: throttled import --from URL [--dir DIR] [options]
 
-Reads the limiter keys of redis-cell or Dragonfly from a live server, which is only read,
-and writes them as a snapshot that "throttled --dir DIR" loads when it starts.
+Reads the limiter keys of redis-cell or Dragonfly from a live server, which is not modified,
+and writes a snapshot that "throttled --dir DIR" loads at startup.
 
 `
 
@@ -61,17 +61,17 @@ func parseImport(args []string, stdout io.Writer) (*importCommand, error) {
 	f := flag.NewFlagSet("import", flag.ContinueOnError)
 	f.SetOutput(io.Discard) // the caller prints errors
 	f.Usage = func() {}
-	f.Func("from", "`URL` to read: redis://[user:password@]host[:port][/db], rediss:// for TLS; once for each master of a cluster", func(url string) error {
+	f.Func("from", "`URL` to read: redis://[user:password@]host[:port][/db], rediss:// for TLS; repeat it for each master of a cluster", func(url string) error {
 		c.source.From = append(c.source.From, url)
 		return nil
 	})
-	f.StringVar(&c.source.Match, "match", "", "`PATTERN` of keys, as in SCAN; all if left out")
-	f.Int64Var(&c.source.Count, "count", 1000, "`N` keys to ask for at once, 1 to 10000")
-	f.DurationVar(&c.source.Tolerance, "tolerance", time.Second, "`DURATION` by which the value of a limiter key and its TTL may differ")
-	f.StringVar(&c.dir, "dir", ".", "`DIR` for the snapshot")
-	f.StringVar(&c.name, "dbfilename", "dump.thr", "`NAME` of the snapshot in it")
+	f.StringVar(&c.source.Match, "match", "", "`PATTERN` of the keys to import, as in SCAN; default: all keys")
+	f.Int64Var(&c.source.Count, "count", 1000, "`N` keys to request with each SCAN, 1 to 10000")
+	f.DurationVar(&c.source.Tolerance, "tolerance", time.Second, "maximum `DURATION` between the time in a limiter key and its expiry")
+	f.StringVar(&c.dir, "dir", ".", "`DIR` of the snapshot")
+	f.StringVar(&c.name, "dbfilename", "dump.thr", "`NAME` of the snapshot in DIR")
 	f.BoolVar(&c.dryRun, "dry-run", false, "read and report, but write nothing")
-	f.BoolVar(&c.replace, "replace", false, "replace the snapshot that is there; it is kept as NAME.previous")
+	f.BoolVar(&c.replace, "replace", false, "replace an existing snapshot, which is kept as NAME.previous")
 	err := f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		printHelp(stdout, importUsage, f)
@@ -86,13 +86,13 @@ func parseImport(args []string, stdout io.Writer) (*importCommand, error) {
 func (c *importCommand) check(operands int) error {
 	switch {
 	case operands > 0: // not printed: it may be a URL with a password
-		return errors.New("an argument belongs to no option: each begins with --")
+		return errors.New("unexpected argument: every argument must belong to an option such as --from")
 	case len(c.source.From) == 0:
-		return errors.New("--from is missing")
+		return errors.New("--from is missing: give the URL of a server")
 	case c.source.Count <= 0:
-		return errors.New("--count is below 1")
+		return errors.New("--count must be at least 1")
 	case c.source.Tolerance <= 0:
-		return errors.New("--tolerance is not above 0")
+		return errors.New("--tolerance must be greater than 0")
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func (c *importCommand) run(ctx context.Context, stdout, stderr io.Writer) error
 	}
 	result := "snapshot written: " + filepath.Join(c.dir, c.name)
 	if c.dryRun {
-		result = "dry run: nothing is written"
+		result = "dry run: no snapshot was written"
 	}
 	_, err = fmt.Fprintf(stdout, "%s%s\n", report, result)
 	return err
@@ -154,9 +154,9 @@ func (c *importCommand) snapshot(ctx context.Context) (report importer.Report, e
 	report, err = importer.Run(ctx, c.source, table.Put)
 	switch {
 	case err != nil:
-		return report, fmt.Errorf("%w (no snapshot is written)", err)
+		return report, fmt.Errorf("%w (no snapshot was written)", err)
 	case report.Imported == 0: // an empty snapshot is hardly intended, least of all with --replace
-		return report, fmt.Errorf("the source has no limiter keys, so no snapshot is written:\n%s", strings.TrimSpace(report.String()))
+		return report, fmt.Errorf("the source has no limiter keys, no snapshot was written:\n%s", strings.TrimSpace(report.String()))
 	}
 	return report, store.Save()
 }
@@ -166,7 +166,7 @@ func (c *importCommand) snapshot(ctx context.Context) (report importer.Report, e
 func (c *importCommand) prepare(ctx context.Context, store *persistence.Store, state persistence.State) error {
 	_, found, err := store.Info()
 	if err == nil && found && !c.replace {
-		err = fmt.Errorf("there is a snapshot already: %s (--replace replaces it)", filepath.Join(c.dir, c.name))
+		err = fmt.Errorf("%s already exists: give --replace to replace it", filepath.Join(c.dir, c.name))
 	}
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func TestImport(t *testing.T) {
 	t.Chdir(t.TempDir()) // the servers change the working directory
 	url, source := redisSource(t, 100)
 	dir := t.TempDir()
-	imports(t, exitOK, "nothing is written", "", "--from", url, "--dir", dir, "--dry-run")
+	imports(t, exitOK, "no snapshot was written", "", "--from", url, "--dir", dir, "--dry-run")
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
 		t.Fatalf("a dry run leaves %v, %v", files, err)
 	}
@@ -90,7 +90,7 @@ func TestImport(t *testing.T) {
 	imports(t, exitError, "", "it is in use by another process", "--from", url, "--dir", dir, "--replace")
 	r.end()
 
-	imports(t, exitError, "", "there is a snapshot already", "--from", url, "--dir", dir)
+	imports(t, exitError, "", "dump.thr already exists", "--from", url, "--dir", dir)
 	source.FlushAll(context.Background())
 	imports(t, exitError, "", "no limiter keys", "--from", url, "--dir", dir, "--replace")
 	source.Set(context.Background(), "late", time.Now().Add(time.Hour).UnixNano(), time.Hour)
@@ -120,7 +120,7 @@ func TestImportFailures(t *testing.T) {
 	imports(t, exitError, "", "WRONGPASS", "--from", strings.Replace(url, "secret", "wrong", 1), "--dir", dir, "--replace")
 	imports(t, exitError, "", "not a URL", "--from", "http://:secret@host", "--dir", dir, "--replace")
 	imports(t, exitError, "", "no such file or directory", "--from", url, "--dir", filepath.Join(dir, "nowhere"))
-	imports(t, exitError, "", "is not the name of a file", "--from", url, "--dir", dir, "--dbfilename", "../x")
+	imports(t, exitError, "", "is not a file name", "--from", url, "--dir", dir, "--dbfilename", "../x")
 	if after, err := os.ReadFile(filepath.Join(dir, "dump.thr")); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the snapshot was changed by an import that failed (%v)", err)
 	}
@@ -135,8 +135,8 @@ func TestImportUsage(t *testing.T) {
 	imports(t, exitOK, "--from URL", "", "--help")
 	imports(t, exitOK, "Usage: throttled import", "", "-h")
 	imports(t, exitUsage, "", "--from is missing")
-	imports(t, exitUsage, "", "belongs to no option", "redis://:secret@host")
-	imports(t, exitUsage, "", "belongs to no option", "--from", "redis://host", "redis://:secret@host")
+	imports(t, exitUsage, "", "unexpected argument", "redis://:secret@host")
+	imports(t, exitUsage, "", "unexpected argument", "--from", "redis://host", "redis://:secret@host")
 	imports(t, exitUsage, "", "not defined: -form", "--form=redis://:secret@host")
 	imports(t, exitUsage, "", "count", "--from", "redis://host", "--count", "many")
 	imports(t, exitUsage, "", "--count", "--from", "redis://host", "--count", "0")

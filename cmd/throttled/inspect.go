@@ -95,16 +95,16 @@ func (c *contents) describe(w io.Writer, file string, info persistence.Info) err
 	row("format", "%d", info.Format)
 	row("written by", "throttled %s", info.Program)
 	row("created", "%s", info.Created.UTC().Format(time.RFC3339Nano))
-	row("limiter time", "%d ns, %d ns when done", info.Begun, info.Ended)
-	row("keys", "%d, of them %d live and %d expired when done", info.Keys, info.Keys-c.expired, c.expired)
+	row("limiter time", "%d ns at the start of the save, %d ns at its end", info.Begun, info.Ended)
+	row("keys", "%d, %d live and %d expired at the end of the save", info.Keys, info.Keys-c.expired, c.expired)
 	for kind, n := range c.kinds {
 		if n > 0 {
 			k := limiter.Kind(kind)
 			row("  "+k.String()+" ("+k.Encoding()+")", "%d", n)
 		}
 	}
-	row("key bytes", "%d, the longest key %d", c.keyBytes, c.longest)
-	row("verdict", "ok")
+	row("key bytes", "%d in total, %d in the longest key", c.keyBytes, c.longest)
+	row("result", "ok")
 	return tw.Flush()
 }
 

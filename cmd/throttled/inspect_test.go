@@ -83,8 +83,8 @@ func TestCheck(t *testing.T) {
 	}
 	for _, want := range []string{
 		file, fmt.Sprintf("%d bytes in 1 blocks of records", info.Size()), "format: 1", "throttled 9.8.7",
-		"created: 20", "1100 ns, 1200 ns when done", "3, of them 2 live and 1 expired when done",
-		"throttle (gcra): 3", "15, the longest key 7", "verdict: ok",
+		"created: 20", "1100 ns at the start of the save, 1200 ns at its end", "3, 2 live and 1 expired at the end of the save",
+		"throttle (gcra): 3", "15 in total, 7 in the longest key", "result: ok",
 	} {
 		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 			t.Errorf("%q is not in\n%s", want, out)

@@ -44,9 +44,9 @@ type command struct {
 var commands = []command{
 	{"check", "FILE", "verify a snapshot and describe it", runCheck},
 	{"dump", "FILE", "print a snapshot as JSON, a line for each key", runDump},
-	{"certs", "--cluster NAME NODE ...", "make the certificates of a cluster's nodes", runCerts},
-	{"recover", "--data-dir DIR ...", "form a cluster anew that has lost most of its nodes", runRecover},
-	{"import", "--from URL ...", "make a snapshot of the keys of redis-cell or Dragonfly", runImport},
+	{"certs", "--cluster NAME NODE ...", "create the certificates of the nodes of a cluster", runCerts},
+	{"recover", "--data-dir DIR ...", "recover a cluster that has lost its majority", runRecover},
+	{"import", "--from URL ...", "create a snapshot from redis-cell or Dragonfly", runImport},
 }
 
 // run runs the program with the given arguments, environment and streams, and returns its

@@ -164,7 +164,7 @@ func TestProgramEndsOnShutdown(t *testing.T) {
 	r := start(t)
 	r.wants("", "SHUTDOWN NOSAVE")
 	r.wait()
-	if !strings.Contains(r.log.String(), "asked by a client") {
+	if !strings.Contains(r.log.String(), "a client has sent SHUTDOWN") {
 		t.Errorf("the log does not say why the server stopped:\n%s", r.log)
 	}
 }

@@ -291,10 +291,10 @@ func (p *program) wait(ctx context.Context, failed <-chan error) (save bool, err
 	configured := func() bool { return len(p.opts.Get().Save) > 0 }
 	select {
 	case <-ctx.Done():
-		p.log.Info("stopping: asked by a signal")
+		p.log.Info("stopping: received a signal")
 		return configured(), nil
 	case save := <-p.stopped:
-		p.log.Info("stopping: asked by a client")
+		p.log.Info("stopping: a client has sent SHUTDOWN")
 		return save, nil
 	case err := <-failed:
 		return configured(), err
@@ -309,10 +309,10 @@ func (p *program) announce() {
 	}
 	p.log.Info("ready", "version", version, "addresses", addrs, "pid", os.Getpid())
 	if p.store == nil {
-		p.log.Info("SAVE is not available", "error", p.noStore)
+		p.log.Info("snapshots in dir are disabled", "reason", p.noStore)
 	}
 	if o := p.opts.Get(); o.RequirePass == "" && !o.ProtectedMode {
-		p.log.Warn("anybody who reaches this server can use it: no password is set and protected mode is off")
+		p.log.Warn("the server accepts all clients, from any address and without a password: set requirepass or enable protected-mode")
 	}
 }
 
@@ -322,7 +322,7 @@ func (p *program) shutdown() error {
 	defer cancel()
 	err := p.server.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		p.log.Warn("connections were cut off: they did not finish within shutdown-timeout")
+		p.log.Warn("closed connections that did not finish within shutdown-timeout")
 		err = nil
 	}
 	return err

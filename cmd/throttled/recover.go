@@ -24,17 +24,17 @@ import (
 
 const recoverUsage = `Usage: throttled recover --data-dir DIR [options] [NODE=HOST:PORT ...]
 
-Forms a cluster anew that has lost most of its nodes for good. Without nodes it only shows
-what the directory holds.
+Recovers a cluster that has permanently lost its majority. Without nodes, the command only
+prints the content of the directory.
 
-With nodes, those and no others are the cluster from then on; the one that has used DIR has to
-be among them. Stop all nodes, run it on each node that is left, with the same nodes, and start the
-one with the newest entry first. It shows what it would do and asks. It refuses while a node of the cluster
-answers, or one of the new cluster. What only the lost nodes had is lost: limits may admit again what they had admitted.
+With nodes, exactly these nodes form the cluster from then on. The node that owns DIR must be one of them.
+Stop all nodes, run the command on each remaining node with the same list, and start the node with the newest
+entry first. The command prints its plan and asks for confirmation. It fails if a node of the old or the new
+cluster is running. Charges that only the lost nodes had are lost: limits may admit them again.
 
-The new cluster is fenced off: nodes that were not recovered with it can neither vote in it nor join it nor forward
-to it. Remove their data directories, and add them under other ids. They must not be started before that:
-among each other they can still form the old cluster, and answer clients.
+The new cluster is fenced off: nodes that were not recovered with it can neither vote in it nor join it nor
+forward commands to it. Remove their data directories, and add them under other ids. Do not start them before
+that: a majority of them can still form the old cluster, and answer clients.
 
 `
 
@@ -85,9 +85,9 @@ func (r *recovery) parse(args []string, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("recover", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&r.dir, "data-dir", "", "`directory` of the replicated log")
-	flags.BoolVar(&r.yes, "yes", false, "do not ask")
-	flags.BoolVar(&r.resetTerm, "reset-term", false, "forget a term that no election has led to, and the vote in it; give it on each node that is left")
-	gone := flags.String("gone", "", "`nodes`, separated by commas, that are lost although something answers at their addresses; if one of them runs, limits admit twice")
+	flags.BoolVar(&r.yes, "yes", false, "do not ask for confirmation")
+	flags.BoolVar(&r.resetTerm, "reset-term", false, "discard a term that is implausibly far ahead of the log, and the vote in it; give it on each remaining node")
+	gone := flags.String("gone", "", "`nodes`, separated by commas, that are lost although their addresses accept connections; if one of them is running, requests are admitted twice")
 	flags.Usage = func() {
 		_, _ = fmt.Fprint(flags.Output(), recoverUsage)
 		flags.PrintDefaults()
@@ -97,7 +97,7 @@ func (r *recovery) parse(args []string, stderr io.Writer) (err error) {
 	}
 	if r.dir == "" {
 		flags.Usage()
-		return errors.New("no directory")
+		return errors.New("--data-dir is missing")
 	}
 	if *gone != "" {
 		for id := range strings.SplitSeq(*gone, ",") {
@@ -112,21 +112,21 @@ func (r *recovery) parse(args []string, stderr io.Writer) (err error) {
 
 // Errors of a refused recovery.
 var (
-	errNobody      = errors.New("no node has used this directory")
-	errUnnamed     = errors.New("the node that has used this directory is not among the nodes: it would belong to no cluster")
-	errAnswering   = errors.New("something answers at the address of a node: stop the nodes of the cluster first, or name with --gone those that are lost and whose addresses others use now")
+	errUnclaimed   = errors.New("no node has used the directory: give the data-dir of a node")
+	errUnnamed     = errors.New("the node that owns the directory is not in the list: add it, or run the command on another node")
+	errAnswering   = errors.New("the address accepts connections: stop all nodes of the cluster first, or list the node in --gone if it is lost and its address is used otherwise")
 	errUnknown     = errors.New("there is no such node")
-	errUnresolved  = errors.New("it cannot be checked that the node does not run: name it with --gone if it is lost")
+	errUnresolved  = errors.New("the address cannot be resolved, so the node may be running: list it in --gone if it is lost")
 	errInterrupted = errors.New("interrupted: nothing was changed")
-	errDeclined    = errors.New("nothing was changed")
-	errUnasked     = errors.New("there is no terminal to ask on: give --yes to recover without being asked")
+	errDeclined    = errors.New("not confirmed: nothing was changed")
+	errNoTerminal  = errors.New("standard input is not a terminal: give --yes to recover without confirmation")
 )
 
 // recover makes r.nodes the cluster if all checks pass and the operator confirms.
 func (r *recovery) recover(ctx context.Context, found *raftlog.Summary) error {
 	who := found.Identity
 	if who == nil {
-		return fmt.Errorf("recover %s: %w", r.dir, errNobody)
+		return fmt.Errorf("recover %s: %w", r.dir, errUnclaimed)
 	}
 	if !slices.ContainsFunc(r.nodes, func(n options.Node) bool { return n.ID == who.Node }) {
 		return fmt.Errorf("recover %s of %s: %w", r.dir, who.Node, errUnnamed)
@@ -162,9 +162,9 @@ func (r *recovery) prepare(ctx context.Context, found *raftlog.Summary) error {
 // agree asks the operator for confirmation and returns an error unless the answer is yes.
 func (r *recovery) agree(ctx context.Context) error {
 	if r.in == nil {
-		return errUnasked
+		return errNoTerminal
 	}
-	if _, err := io.WriteString(r.stdout, "Type yes to do so: "); err != nil {
+	if _, err := io.WriteString(r.stdout, "Type yes to recover: "); err != nil {
 		return err
 	}
 	line, err := r.readLine(ctx)
@@ -197,22 +197,22 @@ func (r *recovery) readLine(ctx context.Context) (line string, err error) {
 
 func (r *recovery) printPlan(found *raftlog.Summary) error {
 	var b strings.Builder
-	b.WriteString("\nThe cluster is to be, from now on:\n")
+	b.WriteString("\nNodes of the new cluster:\n")
 	for _, n := range r.nodes {
 		fmt.Fprintf(&b, "  %s at %s\n", n.ID, n.Addr)
 	}
-	fmt.Fprintf(&b, "Its recovery is to be %s\n", found.Identity.NextRecovery(members(r.nodes)))
+	fmt.Fprintf(&b, "Its recovery: %s\n", found.Identity.NextRecovery(members(r.nodes)))
 	if lost := r.lost(found); len(lost) > 0 {
-		fmt.Fprintf(&b, "These nodes are fenced off, and what only they had is lost: %s\n", strings.Join(lost, ", "))
+		fmt.Fprintf(&b, "These nodes will be fenced off, and charges that only they have are lost: %s\n", strings.Join(lost, ", "))
 	}
 	if len(r.gone) > 0 {
-		fmt.Fprintf(&b, "WARNING: it was not checked that %s do not run. If one does, it may admit what this cluster admits, too.\n", strings.Join(r.gone, ", "))
+		fmt.Fprintf(&b, "WARNING: not checked whether these nodes are running: %s. A running one may admit the same requests as this cluster.\n", strings.Join(r.gone, ", "))
 	}
 	if r.resetTerm {
-		fmt.Fprintf(&b, "Term %d and the vote in it are forgotten.\n", found.CurrentTerm)
+		fmt.Fprintf(&b, "Term %d and the vote in it will be discarded.\n", found.CurrentTerm)
 	}
 	if found.Identity.Stale != "" {
-		fmt.Fprintf(&b, "WARNING: this directory was turned away before: %s\n", found.Identity.Stale)
+		fmt.Fprintf(&b, "WARNING: the cluster has rejected this directory: %s\n", found.Identity.Stale)
 	}
 	_, err := io.WriteString(r.stdout, b.String())
 	return err
@@ -236,9 +236,8 @@ func (r *recovery) printDone(after *raftlog.Summary) error {
 		return err
 	}
 	_, err := fmt.Fprintf(r.stdout, `
-Run the same on each other of these nodes before one is started; all must show recovery %s.
-Nodes that are not among them must not be started with their old data: remove their data directories, and add
-them under other ids (--join).
+Run the same command on each other node of the list before any of them is started. All must show recovery %s.
+Do not start other nodes with their old data: remove their data directories, and add them under other ids (--join).
 `, after.Identity.Recovery)
 	return err
 }

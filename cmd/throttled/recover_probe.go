@@ -40,7 +40,7 @@ func (r *recovery) checkGone(known []options.Node) error {
 				ids = append(ids, n.ID)
 			}
 			slices.Sort(ids)
-			return fmt.Errorf("--gone names %q: %w; the nodes are %s", id, errUnknown, strings.Join(slices.Compact(ids), ", "))
+			return fmt.Errorf("--gone %q: %w; the nodes are %s", id, errUnknown, strings.Join(slices.Compact(ids), ", "))
 		}
 	}
 	return nil

@@ -123,13 +123,13 @@ func TestRecover_Asks(t *testing.T) {
 		code   int
 		want   string
 	}{
-		{"no terminal", nil, nil, exitError, errUnasked.Error()},
+		{"no terminal", nil, nil, exitError, errNoTerminal.Error()},
 		{"no", nil, ptr("no\n"), exitError, errDeclined.Error()},
 		{"nothing", nil, ptr(""), exitError, errDeclined.Error()},
 		{"y", nil, ptr("y\n"), exitError, errDeclined.Error()},
 		{"yes", nil, ptr("yes\n"), exitOK, "Recovered:"},
 		{"again, without a question", []string{"--yes"}, nil, exitOK, "Recovered:"},
-		{"the term as well", []string{"--yes", "--reset-term"}, nil, exitOK, "the vote in it are forgotten"},
+		{"the term as well", []string{"--yes", "--reset-term"}, nil, exitOK, "the vote in it will be discarded"},
 	} {
 		before, err := raftlog.Inspect(dir)
 		if err != nil {

@@ -32,16 +32,16 @@ func (p *program) reloadOn(ctx context.Context) {
 // the configuration file. If one of the three steps fails, its previous state remains in use.
 func (p *program) reload() {
 	if err := p.logs.open(p.opts.Get().LogFile); err != nil {
-		p.log.Error("the log file was not reopened, the old one stays in use: correct its path or permissions, and send SIGHUP again", "error", err)
+		p.log.Error("the log file was not reopened, the previous one stays in use: correct its path or permissions, and send SIGHUP again", "error", err)
 	}
 	if p.replica != nil && p.replica.link != nil {
 		if err := p.replica.link.Reload(); err != nil {
-			p.log.Error("the certificates were not reloaded, the old ones stay in use: correct the files, and send SIGHUP again", "error", err)
+			p.log.Error("the certificates were not reloaded, the previous ones stay in use: correct the files, and send SIGHUP again", "error", err)
 		}
 	}
 	list, err := p.opts.Reload()
 	if err != nil {
-		p.log.Error("the configuration was not reloaded, the old values stay in force: correct the file, and send SIGHUP again", "error", err)
+		p.log.Error("the configuration was not reloaded, the previous values stay in effect: correct the file, and send SIGHUP again", "error", err)
 		return
 	}
 	p.log.Info("reloaded", "file", p.opts.File(), "changed", list.Changed)
@@ -54,9 +54,9 @@ func (p *program) reportUnchanged(names []string) {
 	const heartbeat = "raft-heartbeat"
 	if at := slices.Index(names, heartbeat); at >= 0 && p.opts.Get().ClusterID != "" {
 		names = slices.Delete(names, at, at+1)
-		p.log.Warn("raft-heartbeat has changed in the configuration file, the cluster's value stays in force: change it by CL.CLUSTER SET raft-heartbeat MS")
+		p.log.Warn("raft-heartbeat has changed in the configuration file, the heartbeat of the cluster has not: change it with CL.CLUSTER SET raft-heartbeat MS")
 	}
 	if len(names) > 0 {
-		p.log.Warn("some options have changed in the configuration file that only a restart puts into force", "options", names)
+		p.log.Warn("options that require a restart have changed in the configuration file", "options", names)
 	}
 }

@@ -76,7 +76,7 @@ func TestProcess_HangUp(t *testing.T) {
 	writeFile(t, config, lines+"maxclients 88\ntimeout 600\nsnapshot-fallback yes\n")
 	p.hangUp()
 	fileSays(t, log, "msg=reloaded file="+config+" changed=[maxclients]")
-	fileSays(t, log, "only a restart puts into force\" options=[snapshot-fallback]")
+	fileSays(t, log, "a restart have changed in the configuration file\" options=[snapshot-fallback]")
 	p.ask("maxclients:88", "CONFIG", "GET", "maxclients")
 	p.ask("timeout:500", "CONFIG", "GET", "timeout")
 	p.ask("slowlog-max-len:55", "CONFIG", "GET", "slowlog-max-len")
@@ -150,7 +150,7 @@ func (p *process) refusesToSet(option, value string) {
 // does not change it.
 func TestReload_Heartbeat(t *testing.T) {
 	const command = "CL.CLUSTER SET raft-heartbeat MS"
-	const restart = "only a restart puts into force\" options="
+	const restart = "a restart have changed in the configuration file\" options="
 	raft := freeAddr(t)
 	member := []string{"--cluster-port", "0", "--sentinel-port", "0", "--data-dir", t.TempDir(), "--cluster-id", "test", "--node-id", "n1",
 		"--raft-addr", raft, "--bootstrap", "n1=" + raft, "--raft-insecure", "yes"}

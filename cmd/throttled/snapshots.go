@@ -65,7 +65,7 @@ func (p *program) openTable(o *options.Options) error {
 			return err
 		}
 		if ended := time.Unix(0, int64(info.Ended)); found && ended.After(base) {
-			p.log.Warn("the wall clock is behind the snapshot: limits go on from the snapshot's time", "behind", ended.Sub(base))
+			p.log.Warn("the wall clock is behind the snapshot: limiter time starts at the time of the snapshot", "behind", ended.Sub(base))
 			base = ended
 		}
 	}
@@ -96,7 +96,7 @@ func (p *program) load(ctx context.Context) error {
 	defer p.limitMu.Unlock()
 	p.table.SetMaxMemory(p.maxMemory)
 	if used := p.table.Usage().Bytes; p.maxMemory > 0 && used > p.maxMemory {
-		p.log.Warn("the keys of the snapshot take more than maxmemory", "used", used, "maxmemory", p.maxMemory)
+		p.log.Warn("the keys of the snapshot need more memory than maxmemory", "used", used, "maxmemory", p.maxMemory)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (p *program) saveLast() error {
 		return nil
 	}
 	if err := p.store.Save(); err != nil {
-		return fmt.Errorf("save at the end: %w", err)
+		return fmt.Errorf("save at shutdown: %w", err)
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func (s *server) checkLog(t *testing.T) {
 	rest := slices.DeleteFunc(strings.Split(s.log(), "\n"), func(line string) bool {
 		return slices.ContainsFunc(s.allowed, func(re *regexp.Regexp) bool { return re.MatchString(line) })
 	})
-	want := []string{"msg=ready ", `msg="stopping: asked by a signal"`, "msg=stopped"}
+	want := []string{"msg=ready ", `msg="stopping: received a signal"`, "msg=stopped"}
 	if !slices.EqualFunc(rest, want, func(line, part string) bool {
 		return strings.Contains(line, "level=INFO "+part)
 	}) {
