@@ -15,10 +15,10 @@ FILE is a configuration file like redis.conf: lines of "option value", # begins 
   -h, --help         print this text
   -v, --version      print the version
 
-Each option may stand in the file, in the environment (--tcp-keepalive is THROTTLED_TCP_KEEPALIVE,
---config is THROTTLED_CONFIG) and on the command line. The command line wins over the environment,
-and that over the file. BYTES take a unit: 1k is 1000 and 1kb is 1024, likewise m, mb, g and gb.
-CONFIG SET changes an option while the server runs, unless it is marked with a +.
+Options can be set in the file, in the environment (--tcp-keepalive is THROTTLED_TCP_KEEPALIVE,
+--config is THROTTLED_CONFIG) and on the command line. The command line overrides the environment,
+which overrides the file. BYTES accept a unit: 1k is 1000 and 1kb is 1024, likewise m, mb, g and gb.
+CONFIG SET changes an option while the server runs, unless the option is marked with a +.
 `
 
 // Help writes the help text to w, in lines of at most 100 columns. It returns the error

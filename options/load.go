@@ -69,7 +69,7 @@ func parseFlags(args []string) (path *string, given []Pair, err error) {
 	}
 	fs.Func("config", "", func(v string) error {
 		if path != nil && *path != v {
-			return fmt.Errorf("%s is the configuration file already", quote(*path))
+			return fmt.Errorf("the configuration file is %s already", quote(*path))
 		}
 		path = &v
 		return nil
@@ -87,7 +87,7 @@ func parseFlags(args []string) (path *string, given []Pair, err error) {
 	case version:
 		return nil, nil, ErrVersion
 	case fs.NArg() > 0:
-		return nil, nil, fmt.Errorf("unexpected argument %s: the configuration file comes first, and a value of several words is quoted", quote(fs.Arg(0)))
+		return nil, nil, fmt.Errorf("unexpected argument %s: give the configuration file first, and quote a value of several words", quote(fs.Arg(0)))
 	}
 	return path, given, nil
 }
@@ -122,11 +122,11 @@ func (l *loader) readFile(path string) (string, error) {
 	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return "", fmt.Errorf("find config %s: %w", quote(path), err)
+		return "", fmt.Errorf("find the configuration file %s: %w", quote(path), err)
 	}
 	data, err := os.ReadFile(abs)
 	if err != nil {
-		return "", fmt.Errorf("read config: %w", err)
+		return "", fmt.Errorf("read the configuration file: %w", err)
 	}
 	return abs, l.readLines(path, parseLines(data))
 }
@@ -149,7 +149,7 @@ func (l *loader) readLines(path string, lines []line) error {
 		case ln.words == 0:
 			return fmt.Errorf("%s (%s): needs a value", r.name, origin)
 		case ln.words > 1 && !r.many():
-			return fmt.Errorf("%s (%s): takes one value, so one with spaces is quoted", r.name, origin)
+			return fmt.Errorf("%s (%s): takes one value: quote a value with spaces", r.name, origin)
 		}
 		if err := l.set(r, ln.value, ln.value, origin); err != nil {
 			return err

@@ -31,7 +31,7 @@ func (s *Store) checkLogFile(path string) error {
 		return errLogFile
 	}
 	if s.isTaken(path) {
-		return fmt.Errorf("the server keeps another file as %s: choose a new name", path)
+		return fmt.Errorf("%s is another file of the server: choose a new name", path)
 	}
 	return checkIsLog(path)
 }
@@ -100,7 +100,7 @@ func checkIsLog(path string) error {
 		return err
 	}
 	if n > 0 && string(begin[:n]) != logBegins {
-		return fmt.Errorf("%s is there, and is no log: choose a new name", path)
+		return fmt.Errorf("%s exists and is not a log: choose a new name", path)
 	}
 	return nil
 }

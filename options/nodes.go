@@ -47,7 +47,7 @@ func (v endpoint) Set(s string) error {
 func checkEndpoint(s string) error {
 	host, port, err := net.SplitHostPort(s)
 	if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 || !isAddress(host) || host == "*" {
-		return fmt.Errorf("argument must be host:port, which %s is not", quote(s))
+		return fmt.Errorf("argument must be host:port, not %s", quote(s))
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (v endpoints) Set(s string) error {
 // nodes is a list of nodes, separated by white space.
 type nodes struct{ p *[]Node }
 
-var errNodeTwice = errors.New("argument names a node or an address twice")
+var errNodeTwice = errors.New("argument contains a node or an address twice")
 
 func (v nodes) want() string { return "NAME=host:port, separated by spaces" }
 
@@ -116,13 +116,13 @@ func ParseNodes(s string) ([]Node, error) {
 func parseNode(word string) (Node, error) {
 	id, addr, _ := strings.Cut(word, "=")
 	if topology.CheckName(id) != nil {
-		return Node{}, fmt.Errorf("argument must be NAME=host:port, which %s is not", quote(word))
+		return Node{}, fmt.Errorf("argument must be NAME=host:port, not %s", quote(word))
 	}
 	if err := checkEndpoint(addr); err != nil {
 		return Node{}, err
 	}
 	if isEverywhere(addr) {
-		return Node{}, fmt.Errorf("argument must have hosts at which nodes are reached, and %s has none", quote(word))
+		return Node{}, fmt.Errorf("argument must have a host that other nodes can reach, not %s", quote(word))
 	}
 	return Node{id, addr}, nil
 }

@@ -211,19 +211,19 @@ func (o *Options) CheckReplication() error {
 	inCluster, named := o.ClusterID != "", o.RaftTLSCert != "" && o.RaftTLSKey != "" && o.RaftTLSCA != ""
 	switch {
 	case o.DataDir != "" && len(o.Save) > 0:
-		return errors.New("with data-dir there is nothing to save: the state is in its log")
+		return errors.New("save and data-dir exclude each other: with data-dir the state is in the log")
 	case !inCluster && (o.RaftAddr != "" || len(o.Bootstrap) > 0 || len(o.Join) > 0):
-		return errors.New("raft-addr, bootstrap and join are for a node of a cluster, which needs cluster-id")
+		return errors.New("raft-addr, bootstrap and join require cluster-id")
 	case !inCluster:
 		return nil
 	case o.NodeID == "" || o.RaftAddr == "" || o.DataDir == "":
-		return errors.New("a node of a cluster needs node-id, raft-addr and data-dir")
+		return errors.New("cluster-id requires node-id, raft-addr and data-dir")
 	case len(o.Bootstrap) > 0 && len(o.Join) > 0:
-		return errors.New("bootstrap and join exclude each other: a node begins a cluster or joins one")
+		return errors.New("bootstrap and join exclude each other: a node forms a cluster or joins one")
 	case len(o.Bootstrap) > 0 && !o.bootstrapsItself():
-		return errors.New("bootstrap must list this node, by its node-id, with the address where others reach it")
+		return errors.New("bootstrap must contain this node, with its node-id and its raft-advertise or raft-addr")
 	case !o.RaftInsecure && !named:
-		return errors.New("a node of a cluster needs raft-tls-cert, raft-tls-key and raft-tls-ca, which throttled certs makes; on loopback raft-insecure does without")
+		return errors.New("cluster-id requires raft-tls-cert, raft-tls-key and raft-tls-ca: create the files with throttled certs, or set raft-insecure if all nodes are on loopback")
 	case o.RaftInsecure && (named || o.RaftTLSRevoked != ""):
 		return errors.New("raft-insecure and certificates exclude each other")
 	}

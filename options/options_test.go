@@ -249,14 +249,14 @@ func TestCheckReplication(t *testing.T) {
 			member(o)
 			o.RaftInsecure, o.RaftTLSCert, o.RaftTLSKey, o.RaftTLSCA = true, "", "", ""
 		}, ""},
-		{"save", func(o *Options) { o.DataDir, o.Save = "d", []SavePoint{{time.Second, 1}} }, "with data-dir there is nothing to save: the state is in its log"},
-		{"no cluster", func(o *Options) { o.RaftAddr = "a:1" }, "raft-addr, bootstrap and join are for a node of a cluster, which needs cluster-id"},
-		{"no node", func(o *Options) { member(o); o.NodeID = "" }, "a node of a cluster needs node-id, raft-addr and data-dir"},
-		{"no log", func(o *Options) { member(o); o.DataDir = "" }, "a node of a cluster needs node-id, raft-addr and data-dir"},
-		{"both", func(o *Options) { member(o); o.Join = []string{"b:1"} }, "bootstrap and join exclude each other: a node begins a cluster or joins one"},
+		{"save", func(o *Options) { o.DataDir, o.Save = "d", []SavePoint{{time.Second, 1}} }, "save and data-dir exclude each other: with data-dir the state is in the log"},
+		{"no cluster", func(o *Options) { o.RaftAddr = "a:1" }, "raft-addr, bootstrap and join require cluster-id"},
+		{"no node", func(o *Options) { member(o); o.NodeID = "" }, "cluster-id requires node-id, raft-addr and data-dir"},
+		{"no log", func(o *Options) { member(o); o.DataDir = "" }, "cluster-id requires node-id, raft-addr and data-dir"},
+		{"both", func(o *Options) { member(o); o.Join = []string{"b:1"} }, "bootstrap and join exclude each other: a node forms a cluster or joins one"},
 		{"neither, as on a restart", func(o *Options) { member(o); o.Bootstrap = nil }, ""},
-		{"unlisted", func(o *Options) { member(o); o.RaftAdvertise = "c:1" }, "bootstrap must list this node, by its node-id, with the address where others reach it"},
-		{"no certificate", func(o *Options) { member(o); o.RaftTLSKey = "" }, "a node of a cluster needs raft-tls-cert, raft-tls-key and raft-tls-ca, which throttled certs makes; on loopback raft-insecure does without"},
+		{"unlisted", func(o *Options) { member(o); o.RaftAdvertise = "c:1" }, "bootstrap must contain this node, with its node-id and its raft-advertise or raft-addr"},
+		{"no certificate", func(o *Options) { member(o); o.RaftTLSKey = "" }, "cluster-id requires raft-tls-cert, raft-tls-key and raft-tls-ca: create the files with throttled certs, or set raft-insecure if all nodes are on loopback"},
 		{"insecure with a list", func(o *Options) {
 			member(o)
 			o.RaftInsecure, o.RaftTLSCert, o.RaftTLSKey, o.RaftTLSCA, o.RaftTLSRevoked = true, "", "", "", "revoked"
@@ -286,7 +286,7 @@ func TestValidate(t *testing.T) {
 		{"duration", func(o *Options) { o.Timeout = -time.Second }, "timeout -1: must be between 0 and 2147483647 seconds"},
 		{"single value", func(o *Options) { o.Databases = 16 }, "databases 16: must be 1: this server has one database"},
 		{"point", func(o *Options) { o.Save = []SavePoint{{0, 1}} }, `save "0 1": must be pairs of seconds (from 1) and changes (from 0), or ""`},
-		{"policy", func(o *Options) { o.MaxMemoryPolicy = "" }, `maxmemory-policy "": must be one of noeviction, evict-smallest-debt (by LRU, LFU or chance a flood of new keys would reset limits)`},
+		{"policy", func(o *Options) { o.MaxMemoryPolicy = "" }, `maxmemory-policy "": must be one of noeviction, evict-smallest-debt (with LRU, LFU or random eviction a flood of new keys would reset limits)`},
 		{"bulk", func(o *Options) { o.ProtoMaxBulkLen = 2 * mib }, "proto-max-bulk-len must not be greater than client-query-buffer-limit"},
 		{"inline", func(o *Options) { o.ProtoMaxBulkLen, o.ClientQueryBufferLimit = kib, 32*kib }, "proto-max-inline-len must not be greater than client-query-buffer-limit"},
 	}

@@ -68,7 +68,7 @@ func (s *Store) Reload() (Reloaded, error) {
 		return Reloaded{}, err
 	}
 	if c := next.conflict(); c != nil {
-		return Reloaded{}, fmt.Errorf("%s, with the values in force: %s", s.file, c.reason)
+		return Reloaded{}, fmt.Errorf("%s, combined with the current values: %s", s.file, c.reason)
 	}
 	if s.hook != nil {
 		if err := s.hook(old, &next); err != nil {

@@ -73,17 +73,17 @@ var table = []row{
 	},
 	{
 		name: "port", group: network, form: formNumber, change: immutable,
-		help:  "TCP port, 0 for any free one",
+		help:  "TCP port, 0 for any free port",
 		field: func(o *Options) value { return number{&o.Port, 0, 65535} },
 	},
 	{
 		name: "protected-mode", group: network, form: formYesNo,
-		help:  "only local clients while there is no password",
+		help:  "only local clients while no password is set",
 		field: func(o *Options) value { return boolean{&o.ProtectedMode} },
 	},
 	{
 		name: "requirepass", group: network, form: formText, secret: true,
-		help:  "password that clients must give, \"\" for none",
+		help:  "password of clients, \"\" for none",
 		field: func(o *Options) value { return text{&o.RequirePass} },
 	},
 	{
@@ -93,33 +93,33 @@ var table = []row{
 	},
 	{
 		name: "timeout", group: network, form: formSeconds,
-		help:  "idle time that closes a client, 0 for never",
+		help:  "idle time after which a client is closed, 0: never",
 		field: func(o *Options) value { return seconds(&o.Timeout) },
 	},
 
 	{
 		name: "maxclients", group: limits, form: formNumber,
-		help:  "connections at one time",
+		help:  "maximum number of connections",
 		field: func(o *Options) value { return number{&o.MaxClients, 1, most32} },
 	},
 	{
 		name: "client-query-buffer-limit", group: limits, form: formBytes,
-		help:  "length of one command",
+		help:  "maximum length of a command",
 		field: func(o *Options) value { return size{&o.ClientQueryBufferLimit, 16 * kib, 1 * gib} },
 	},
 	{
 		name: "proto-max-bulk-len", group: limits, form: formBytes,
-		help:  "length of one argument",
+		help:  "maximum length of an argument",
 		field: func(o *Options) value { return size{&o.ProtoMaxBulkLen, 1 * kib, 512 * mib} },
 	},
 	{
 		name: "proto-max-inline-len", group: limits, form: formBytes,
-		help:  "length of a command sent as a line of text",
+		help:  "maximum length of an inline command",
 		field: func(o *Options) value { return size{&o.ProtoMaxInlineLen, 1 * kib, 1 * mib} },
 	},
 	{
 		name: "proto-max-args", group: limits, form: formNumber,
-		help:  "arguments of one command",
+		help:  "maximum number of arguments of a command",
 		field: func(o *Options) value { return number{&o.ProtoMaxArgs, 1, 1 << 20} },
 	},
 	{
@@ -129,17 +129,17 @@ var table = []row{
 	},
 	{
 		name: "write-timeout", group: limits, form: formSeconds,
-		help:  "time to read from a full buffer, 0 for no limit",
+		help:  "time for a client to read replies, 0 for no limit",
 		field: func(o *Options) value { return seconds(&o.WriteTimeout) },
 	},
 	{
 		name: "client-reply-buffer-limit", group: limits, form: formBytes,
-		help:  "replies that wait for a client",
+		help:  "maximum length of the unsent replies of a client",
 		field: func(o *Options) value { return size{&o.ClientReplyBufferLimit, 64 * kib, 1 * gib} },
 	},
 	{
 		name: "auth-failures-per-minute", group: limits, form: formNumber,
-		help:  "wrong passwords from an address, 0 for no limit",
+		help:  "failed logins from an address, 0 for no limit",
 		field: func(o *Options) value { return number{&o.AuthFailuresPerMinute, 0, 1 << 20} },
 	},
 	{
@@ -149,7 +149,7 @@ var table = []row{
 	},
 	{
 		name: "window-log-max-entries", group: limits, form: formNumber,
-		help:  "requests that a key of CL.WINDOW ... LOG remembers",
+		help:  "requests stored per key of CL.WINDOW ... LOG",
 		field: func(o *Options) value { return number{&o.WindowLogMaxEntries, 1, 65536} },
 	},
 
@@ -160,10 +160,10 @@ var table = []row{
 	},
 	{
 		name: "maxmemory-policy", group: memory, form: formName,
-		help: "what gives way: noeviction or evict-smallest-debt",
+		help: "noeviction or evict-smallest-debt",
 		field: func(o *Options) value {
 			return explained{enum{&o.MaxMemoryPolicy, []string{"noeviction", "evict-smallest-debt"}},
-				"by LRU, LFU or chance a flood of new keys would reset limits"}
+				"with LRU, LFU or random eviction a flood of new keys would reset limits"}
 		},
 	},
 	{
@@ -189,7 +189,7 @@ var table = []row{
 	},
 	{
 		name: "snapshot-fallback", group: snapshots, form: formYesNo, change: immutable,
-		help:  "load the previous one when the latest is lost",
+		help:  "load the previous one if the latest is unusable",
 		field: func(o *Options) value { return boolean{&o.SnapshotFallback} },
 	},
 
@@ -200,12 +200,12 @@ var table = []row{
 	},
 	{
 		name: "replication", group: replication, form: formName, change: immutable,
-		help:  "sync or async: whether replies wait for it",
+		help:  "sync or async: whether replies await the commit",
 		field: func(o *Options) value { return enum{&o.Replication, []string{"sync", "async"}} },
 	},
 	{
 		name: "raft-fsync", group: replication, form: formYesNo, change: immutable,
-		help:  "log entries are on disk before they count",
+		help:  "sync log entries to disk before they are committed",
 		field: func(o *Options) value { return boolean{&o.RaftFsync} },
 	},
 	{
@@ -215,27 +215,27 @@ var table = []row{
 	},
 	{
 		name: "cluster-id", group: replication, form: formName, change: immutable,
-		help:  "name of the cluster, \"\" for a server by itself",
+		help:  "name of the cluster, \"\" for a standalone server",
 		field: func(o *Options) value { return name{&o.ClusterID} },
 	},
 	{
 		name: "node-id", group: replication, form: formName, change: immutable,
-		help:  "name of this node in it",
+		help:  "name of this node in the cluster",
 		field: func(o *Options) value { return name{&o.NodeID} },
 	},
 	{
 		name: "raft-addr", group: replication, form: formAddress, change: immutable,
-		help:  "where this node listens for other nodes",
+		help:  "address to listen on for other nodes",
 		field: func(o *Options) value { return endpoint{&o.RaftAddr} },
 	},
 	{
 		name: "raft-advertise", group: replication, form: formAddress, change: immutable,
-		help:  "where others reach it, \"\" for raft-addr",
+		help:  "address for other nodes, \"\" for raft-addr",
 		field: func(o *Options) value { return endpoint{&o.RaftAdvertise} },
 	},
 	{
 		name: "bootstrap", group: replication, form: formNodes, change: immutable,
-		help:  "all nodes of a cluster, when it begins",
+		help:  "all nodes of a new cluster",
 		field: func(o *Options) value { return nodes{&o.Bootstrap} },
 	},
 	{
@@ -250,27 +250,27 @@ var table = []row{
 	},
 	{
 		name: "raft-tls-key", group: replication, form: formPath, change: protected,
-		help:  "its key",
+		help:  "key of that certificate",
 		field: func(o *Options) value { return text{&o.RaftTLSKey} },
 	},
 	{
 		name: "raft-tls-ca", group: replication, form: formPath, change: protected,
-		help:  "certificate that signs those of all nodes",
+		help:  "certificate of the CA of all nodes",
 		field: func(o *Options) value { return text{&o.RaftTLSCA} },
 	},
 	{
 		name: "raft-tls-revoked", group: replication, form: formPath, change: protected,
-		help:  "list of serial numbers that are not accepted",
+		help:  "list of revoked serial numbers",
 		field: func(o *Options) value { return text{&o.RaftTLSRevoked} },
 	},
 	{
 		name: "raft-insecure", group: replication, form: formYesNo, change: immutable,
-		help:  "no certificates, on loopback only",
+		help:  "no certificates, loopback addresses only",
 		field: func(o *Options) value { return boolean{&o.RaftInsecure} },
 	},
 	{
 		name: "announce-host", group: replication, form: formText, change: immutable,
-		help:  "host for clients, \"\" for that of raft-addr",
+		help:  "host for clients, \"\" for the host of raft-addr",
 		field: func(o *Options) value { return text{&o.AnnounceHost} },
 	},
 	{
@@ -285,12 +285,12 @@ var table = []row{
 	},
 	{
 		name: "sentinel-master", group: replication, form: formName, change: immutable,
-		help:  "name of the cluster on that port",
+		help:  "name of the cluster for clients of Sentinel",
 		field: func(o *Options) value { return name{&o.SentinelMaster} },
 	},
 	{
 		name: "leader-port", group: replication, form: formNumber, change: immutable,
-		help:  "port that Sentinel names, 0 for --port",
+		help:  "port of the leader in Sentinel, 0 for --port",
 		field: func(o *Options) value { return number{&o.LeaderPort, 0, 65535} },
 	},
 
@@ -308,19 +308,19 @@ var table = []row{
 	},
 	{
 		name: "slowlog-log-slower-than", group: diagnostics, form: formMicros,
-		help: "time that makes a command slow, -1 for none",
+		help: "time from which a command is slow, -1 for none",
 		field: func(o *Options) value {
 			return span{&o.SlowlogLogSlowerThan, time.Microsecond, -1, most64 / int64(time.Microsecond)}
 		},
 	},
 	{
 		name: "slowlog-max-len", group: diagnostics, form: formNumber,
-		help:  "slow commands to remember",
+		help:  "maximum number of slow commands in the log",
 		field: func(o *Options) value { return number{&o.SlowlogMaxLen, 0, 1 << 20} },
 	},
 	{
 		name: "latency-monitor-threshold", group: diagnostics, form: formMillis,
-		help:  "time that makes an event a sample, 0 for none",
+		help:  "time from which an event is recorded, 0 for none",
 		field: func(o *Options) value { return span{&o.LatencyMonitorThreshold, time.Millisecond, 0, most32} },
 	},
 
@@ -349,7 +349,7 @@ var table = []row{
 		name: "stop-writes-on-bgsave-error", group: compatibility, form: formYesNo,
 		help: "always no",
 		field: func(o *Options) value {
-			return only{boolean{&o.StopWritesOnBgsaveError}, "no", "this server goes on when it cannot save"}
+			return only{boolean{&o.StopWritesOnBgsaveError}, "no", "this server continues when it cannot save"}
 		},
 	},
 }

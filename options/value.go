@@ -215,7 +215,7 @@ func (v enum) Set(text string) error {
 type text struct{ p *string }
 
 func (v text) String() string { return *v.p }
-func (v text) want() string   { return "a text" }
+func (v text) want() string   { return "any text" }
 
 func (v text) Set(s string) error {
 	*v.p = s
@@ -266,7 +266,7 @@ func (v addresses) Set(s string) error {
 	}
 	for _, word := range words {
 		if !isAddress(word) {
-			return fmt.Errorf("argument must be addresses, which %s is not", quote(word))
+			return fmt.Errorf("argument must be addresses, not %s", quote(word))
 		}
 	}
 	*v.p = words

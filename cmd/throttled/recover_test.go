@@ -36,9 +36,9 @@ func TestRecover_Refuses(t *testing.T) {
 		want  string
 	}{
 		{[]string{"n 3=:x"}, exitUsage, "argument must be host:port"},
-		{[]string{"n_3=a:1"}, exitUsage, "argument must be NAME=host:port, which n_3=a:1 is not"},
-		{[]string{"n3=a:x"}, exitUsage, "argument must be host:port, which a:x is not"},
-		{[]string{alone + "=:6382"}, exitUsage, "nodes are reached"},
+		{[]string{"n_3=a:1"}, exitUsage, "argument must be NAME=host:port, not n_3=a:1"},
+		{[]string{"n3=a:x"}, exitUsage, "argument must be host:port, not a:x"},
+		{[]string{alone + "=:6382"}, exitUsage, "other nodes can reach"},
 		{[]string{alone + "=a:1", "n2=a:1"}, exitUsage, "twice"},
 		{[]string{alone + "=a:1", alone + "=a:2"}, exitUsage, "twice"},
 		{[]string{"n1=a:1", "n2=b:1"}, exitError, "recover " + dir + " of " + alone + ": " + errUnnamed.Error()},
