@@ -20,6 +20,7 @@ type SetError struct {
 	Reason string
 }
 
+// Error returns the text of the reply of Redis to a failed CONFIG SET.
 func (e *SetError) Error() string {
 	return fmt.Sprintf("CONFIG SET failed (possibly related to argument '%s') - %s", e.Name, e.Reason)
 }
@@ -30,6 +31,7 @@ type UnknownError struct {
 	Name string // as sent by the client: arbitrary bytes, including line ends
 }
 
+// Error returns the text of the reply of Redis to a CONFIG SET of an unknown option.
 func (e *UnknownError) Error() string {
 	return fmt.Sprintf("Unknown option or number of arguments for CONFIG SET - '%s'", e.Name)
 }

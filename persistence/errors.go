@@ -49,6 +49,7 @@ type FileError struct {
 	Err    error // the cause
 }
 
+// Error returns a text with the file, the kind of the error, the offset and the cause.
 func (e *FileError) Error() string {
 	return fmt.Sprintf("snapshot %s is %v at byte %d: %v", e.File, e.Kind, e.Offset, e.Err)
 }

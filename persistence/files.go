@@ -22,6 +22,7 @@ type FS interface {
 	Rename(from, to string) error
 	// Link creates a hard link. It fails if to exists.
 	Link(from, to string) error
+	// Remove removes a file.
 	Remove(path string) error
 	// SyncDir makes the entries of a directory durable.
 	SyncDir(path string) error
