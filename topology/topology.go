@@ -125,20 +125,22 @@ var (
 	ErrUnknown  = errors.New("the cluster has no such node")
 	ErrMember   = errors.New("the cluster has that node already")
 	ErrRefused  = errors.New("the cluster would lose its majority")
-	ErrSilent   = errors.New("the node that is to lead does not answer")
+	ErrSilent   = errors.New("the node chosen as the next leader does not respond")
 )
 
 // The errors of changing the heartbeat.
 var (
-	ErrHeartbeat   = errors.New("a heartbeat is 100 to 5000 ms")
-	ErrNoHeartbeat = errors.New("the cluster has no heartbeat yet: not all voters have answered since it began; try again once they do")
+	ErrHeartbeat   = errors.New("a heartbeat must be 100 to 5000 ms")
+	ErrNoHeartbeat = errors.New("the cluster has no heartbeat yet: not all voters have responded since it was formed; try again when they have")
 )
 
 // Cluster is the cluster as used by the servers of one of its nodes.
 type Cluster interface {
 	// View returns the current view.
 	View() *View
+	// Status returns the current replication counters of this node.
 	Status() Status
+	// Fingerprint returns the fingerprint of the applied state of this node.
 	Fingerprint() Fingerprint
 	// Flush blocks until everything that this node has decided before is committed, in async mode
 	// too. It returns limiter.ErrUncertain or limiter.ErrNotLeading if the node loses leadership before that.
@@ -146,6 +148,7 @@ type Cluster interface {
 	// Hold prevents the transfer of leadership until Release, so that it does not interrupt a command. It reports
 	// whether this node decides. Calls may be nested.
 	Hold() bool
+	// Release permits the transfer of leadership again. It must be called once for each Hold that returned true.
 	Release()
 	// Dial opens a stream to a node, which serves it as an authenticated client. The node returns
 	// limiter.ErrNotLeading for requests that only the leader can serve if it does not lead, so
