@@ -298,7 +298,7 @@ func BenchmarkKinds(b *testing.B) {
 		charge(limiter.Throttle, "b", ample[limiter.Throttle], 1), charge(limiter.Throttle, "c", ample[limiter.Throttle], 1)))
 }
 
-// BenchmarkDecideJournal is BenchmarkDecide with a journal. Changes are collected every 1000
+// BenchmarkDecideJournal is BenchmarkDecide on a replicated table. Changes are collected every 1000
 // decisions and committed two generations later.
 func BenchmarkDecideJournal(b *testing.B) {
 	table := New(Config{Journal: true})

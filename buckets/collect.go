@@ -41,14 +41,14 @@ func (t *Table) Collect(buf []byte) (generation uint64, changes []byte) {
 func (s *shard) collect(buf []byte, generation, now uint64) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	j := s.journal()
-	for i := j.opened(); i < len(j.entries); i++ {
-		if e := &j.entries[i]; e.at != cleared {
+	u := s.undoLog()
+	for i := u.opened(); i < len(u.entries); i++ {
+		if e := &u.entries[i]; e.at != cleared {
 			buf = s.appendChange(buf, i, now)
 		}
 	}
-	j.closed = append(j.closed, mark{generation, len(j.entries)})
-	j.collected, j.dirty, j.gone = generation, false, false
+	u.closed = append(u.closed, mark{generation, len(u.entries)})
+	u.collected, u.dirty, u.gone = generation, false, false
 	return buf
 }
 
@@ -56,12 +56,12 @@ func (s *shard) collect(buf []byte, generation, now uint64) []byte {
 // still hold the previous record, so it must not have expired: the log time of the followers is not
 // known here, but it is not later than now.
 func (s *shard) appendChange(buf []byte, i int, now uint64) []byte {
-	j := s.journal()
-	e := &j.entries[i]
-	old := j.record(e)
+	u := s.undoLog()
+	e := &u.entries[i]
+	old := u.record(e)
 	at, found := s.find(old.key(), e.tag)
 	if !found {
-		if newest := j.find(old.key(), e.tag, lookBack); newest > i {
+		if newest := u.find(old.key(), e.tag, lookBack); newest > i {
 			return buf // the newest entry appends this change
 		}
 		return appendAbsent(buf, old.key())

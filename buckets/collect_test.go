@@ -73,7 +73,7 @@ func TestCollect(t *testing.T) {
 		if g != uint64(1+i) {
 			t.Errorf("generation %d, want %d", g, 1+i)
 		}
-		checkJournal(t, table)
+		checkUndoLogs(t, table)
 		if i%3 == 0 {
 			table.Commit(g, start)
 		}
@@ -123,7 +123,7 @@ func TestCollectTail(t *testing.T) {
 	}
 	table.Follow()
 	sameContent(t, "after the rollback of two generations", contentOf(table), contentOf(follower))
-	checkJournal(t, table)
+	checkUndoLogs(t, table)
 	table.Lead(2)
 	if table.Commit(g, clock.tell()) {
 		t.Error("a rolled back generation was committed")
@@ -212,10 +212,10 @@ func TestTailIsNotDropped(t *testing.T) {
 	}
 }
 
-// tailed reports whether the journal of a table has a tail entry.
+// tailed reports whether an undo log of a table has a tail entry.
 func tailed(t *Table) bool {
-	for i := range t.journals {
-		for _, e := range t.journals[i].entries {
+	for i := range t.undoLogs {
+		for _, e := range t.undoLogs[i].entries {
 			if e.from > 0 {
 				return true
 			}

@@ -12,7 +12,7 @@ import (
 
 // CommittedRecords iterates over the records like Records, but without the effects of uncommitted
 // generations. It omits records that have expired by the log time last passed to Commit or Replay.
-// Without a journal all records are committed.
+// All records of a table that is not replicated are committed.
 func (t *Table) CommittedRecords() iter.Seq[limiter.Record] {
 	return func(yield func(limiter.Record) bool) {
 		var v committedView
@@ -60,7 +60,7 @@ func (s *shard) viewCommitted(v *committedView, now uint64) {
 		}
 		v.arena = append(v.arena[:0], base.arena...)
 		v.now = now
-		if s.journaled {
+		if s.replicated {
 			v.now = s.shared.settled.Load()
 		}
 		s.mu.Unlock()
@@ -73,21 +73,21 @@ func (s *shard) viewCommitted(v *committedView, now uint64) {
 // apply: s, or the content of s before it was cleared.
 func (s *shard) undone(v *committedView) (base *shard) {
 	clear(v.changed)
-	if !s.journaled {
+	if !s.replicated {
 		return s
 	}
-	j := s.journal()
+	u := s.undoLog()
 	base = s
-	images := len(j.images)
-	for i := len(j.entries) - 1; i >= j.until(s.shared.committed.Load()); i-- {
-		e := &j.entries[i]
+	images := len(u.images)
+	for i := len(u.entries) - 1; i >= u.until(s.shared.committed.Load()); i-- {
+		e := &u.entries[i]
 		if e.at == cleared {
 			images--
 			clear(v.changed)
-			base = &shard{index: j.images[images].index, arena: j.images[images].arena}
+			base = &shard{index: u.images[images].index, arena: u.images[images].arena}
 			continue
 		}
-		v.undo(base, e, j.record(e))
+		v.undo(base, e, u.record(e))
 	}
 	return base
 }

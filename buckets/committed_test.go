@@ -69,7 +69,7 @@ func TestCommittedRecordsBreak(t *testing.T) {
 	}
 }
 
-// Without a journal, all records are committed.
+// All records of a table that is not replicated are committed.
 func TestCommittedRecordsWithoutJournal(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell, Shards: 2})
 	ask(table, "a", slow, 1)

@@ -26,7 +26,7 @@ func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.T
 	d := desks.Get().(*desk)
 	defer desks.Put(d)
 	d.term, d.generation = t.term.Load(), 0
-	if t.journals != nil && d.term == 0 {
+	if t.undoLogs != nil && d.term == 0 {
 		failAll(out, limiter.ErrNotLeading)
 		return limiter.Ticket{}
 	}
@@ -72,8 +72,8 @@ func (t *Table) decideFetched(reqs []limiter.Request, hashes []uint64, now uint6
 		case end == i+1:
 			s, tag := t.shardAndTag(hashes[i])
 			s.decideLocking(&reqs[i], tag, now, d, &out[i])
-		case t.journals != nil:
-			t.decideGroupJournaled(reqs[i:end], hashes[i:end], now, d, out[i:end])
+		case t.undoLogs != nil:
+			t.decideGroupReplicated(reqs[i:end], hashes[i:end], now, d, out[i:end])
 		default:
 			t.decideGroup(reqs[i:end], hashes[i:end], now, d, out[i:end])
 		}
@@ -86,17 +86,17 @@ func (t *Table) decideFetched(reqs []limiter.Request, hashes []uint64, now uint6
 func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, d *desk, out *limiter.Decision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.journaled {
-		s.decideJournaled(req, tag, now, d, out)
+	if s.replicated {
+		s.decideReplicated(req, tag, now, d, out)
 		return
 	}
 	s.now = max(s.now, now)
 	s.decide(req, tag, s.now, d, out)
 }
 
-// decideJournaled calls decide unless the term of the batch has ended, and raises the generation of
+// decideReplicated calls decide unless the term of the batch has ended, and raises the generation of
 // d to that of the decision.
-func (s *shard) decideJournaled(req *limiter.Request, tag uint32, now uint64, d *desk, out *limiter.Decision) {
+func (s *shard) decideReplicated(req *limiter.Request, tag uint32, now uint64, d *desk, out *limiter.Decision) {
 	if !s.enter(d.term, now) {
 		*out = limiter.Decision{Err: limiter.ErrNotLeading}
 		return

@@ -42,7 +42,7 @@
 //
 // # Replication
 //
-// A table with a journal (see [Config]) is one node's replica of a state that several nodes hold.
+// A replicated table (Config.Journal) is one node's replica of a state that several nodes hold.
 // It is either a follower, which refuses all decisions, or the leader. The leader decides like any
 // other table, and records the previous state of each key before its first change in the open
 // generation. [Table.Collect] closes the generation and returns the changes of its keys.
@@ -50,7 +50,7 @@
 // [Table.Follow] rolls back all generations that are not. Transport and leader election are up to
 // the caller.
 //
-// A table with a journal guarantees:
+// A replicated table guarantees:
 //
 //   - After the same generations, all replicas hold the same records, byte for byte, except for
 //     records that have expired on all nodes.
@@ -62,7 +62,7 @@
 // An expired record is absent for decisions, but it stays in memory until the log time has passed
 // its expiry time: the next leader may continue at an earlier time, and needs the record then.
 //
-// The memory of the journal does not count against the memory limit. It is slightly more than the
+// The memory of the undo logs does not count against the memory limit. It is slightly more than the
 // size of the records that changed in uncommitted generations, and after Clear the size of the
 // whole previous content. RunRelief may evict keys on the leader, which makes the table pending
 // (see [Table.Pending]) without any decision.

@@ -6,9 +6,9 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// decideGroupJournaled calls decideGroup with t.groups read-locked, so that no generation is closed
+// decideGroupReplicated calls decideGroup with t.groups read-locked, so that no generation is closed
 // meanwhile.
-func (t *Table) decideGroupJournaled(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
+func (t *Table) decideGroupReplicated(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
 	t.groups.RLock()
 	defer t.groups.RUnlock()
 	t.decideGroup(reqs, hashes, now, d, out)
@@ -24,7 +24,7 @@ func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64,
 	}
 	now = t.lockShards(hashes, now, d)
 	defer t.unlockShards(d, len(reqs))
-	if t.journals != nil {
+	if t.undoLogs != nil {
 		if !t.enterShards(d, now) {
 			failAll(out, limiter.ErrNotLeading)
 			return
@@ -83,7 +83,7 @@ func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64
 		case old.Expires == 0:
 			s.overwrite(d.places[i], c, s.gaugeOf(&reqs[i], &out[i]), now)
 		default:
-			if s.journaled {
+			if s.replicated {
 				s.remember(d.places[i], c.Keep)
 			}
 			rec := s.record(d.places[i])
@@ -148,7 +148,7 @@ func (t *Table) lockShards(hashes []uint64, now uint64, d *desk) uint64 {
 		s.mu.Lock()
 		now = max(s.now, now)
 	}
-	if t.journals == nil {
+	if t.undoLogs == nil {
 		for _, number := range d.shards[:d.locked] {
 			t.shards[number].now = now
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// history is the state shared by the journals of all shards. It is unused without journals.
+// history is the state shared by the undoLogs of all shards. It is unused without undoLogs.
 //
 // Changes belong to generations, one of which is open. Locks are taken in the order turn, groups,
 // shard; and flip before shard.
@@ -62,17 +62,17 @@ func (h *history) generationOf(number uint32) uint64 {
 
 // Lead makes the table the leader of a term. The term must be at least 1 and greater than all terms
 // before. The Clock must not return a time before the log times passed to Replay and Commit. Lead
-// panics if the table already leads or has no journal.
+// panics if the table already leads or is not replicated.
 func (t *Table) Lead(term uint64) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	if t.journals == nil || t.leader != 0 || term == 0 {
+	if t.undoLogs == nil || t.leader != 0 || term == 0 {
 		panic("buckets: Lead on a table that does not follow, or in term 0")
 	}
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		s.journal().term = term
+		s.undoLog().term = term
 		s.now, s.reclaimAt = t.settled.Load(), 0
 		s.mu.Unlock()
 	}
@@ -112,7 +112,7 @@ func (s *shard) follow(committed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rollback(committed)
-	s.journal().term = 0
+	s.undoLog().term = 0
 	// The log time of the next leader may be slightly behind the time of this one.
 	s.now, s.reclaimAt = 0, 0
 }
@@ -121,8 +121,8 @@ func (s *shard) follow(committed uint64) {
 // generation even if nothing has changed in it: Collect closes it in any case.
 func (t *Table) Pending() bool { return t.pending.Load() }
 
-// Mark returns the Ticket of the open generation, or the zero Ticket on a follower or without a
-// journal.
+// Mark returns the Ticket of the open generation, or the zero Ticket if the table is a
+// follower or not replicated.
 func (t *Table) Mark() limiter.Ticket {
 	term := t.term.Load()
 	if term == 0 {
@@ -168,17 +168,17 @@ func (t *Table) Commit(generation, now uint64) bool {
 		for i := range t.shards { // images are too large to keep until the next change of the shard
 			s := &t.shards[i]
 			s.mu.Lock()
-			s.journal().trim(generation)
+			s.undoLog().trim(generation)
 			s.mu.Unlock()
 		}
 	}
 	return true
 }
 
-// Clear deletes all keys and releases their memory. On a table with a journal it can be rolled back, and the memory
-// is released when it is committed. On a table that follows it returns limiter.ErrNotLeading.
+// Clear deletes all keys and releases their memory. On the leader it can be rolled back, and
+// the memory is released when it is committed. On a follower it returns limiter.ErrNotLeading.
 func (t *Table) Clear() error {
-	if t.journals == nil {
+	if t.undoLogs == nil {
 		t.clear()
 		return nil
 	}
@@ -187,14 +187,14 @@ func (t *Table) Clear() error {
 	if t.leader == 0 {
 		return limiter.ErrNotLeading
 	}
-	t.clearJournaled()
+	t.clearReplicated()
 	return nil
 }
 
-// Reset deletes all keys of a table that is then filled again. It cannot be rolled back. It panics if the table has a
-// journal and leads.
+// Reset deletes all keys of a table that is then filled again. It cannot be rolled back. It panics if the table is
+// the leader.
 func (t *Table) Reset() {
-	if t.journals == nil {
+	if t.undoLogs == nil {
 		t.clear()
 		return
 	}
@@ -212,7 +212,7 @@ func (t *Table) Reset() {
 // ClearIn is Clear if the table decides in a term, and otherwise does nothing and reports
 // false.
 func (t *Table) ClearIn(term uint64) bool {
-	if t.journals == nil {
+	if t.undoLogs == nil {
 		return false
 	}
 	t.turn.Lock()
@@ -220,11 +220,11 @@ func (t *Table) ClearIn(term uint64) bool {
 	if term == 0 || t.leader != term {
 		return false
 	}
-	t.clearJournaled()
+	t.clearReplicated()
 	return true
 }
 
-func (t *Table) clearJournaled() {
+func (t *Table) clearReplicated() {
 	t.groups.Lock()
 	defer t.groups.Unlock()
 	t.clear()

@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// leading returns a table with a journal that leads in term 1.
+// leading returns a replicated table that leads in term 1.
 func leading(c Config) (*Table, *fakeClock) {
 	clock := newFakeClock()
 	c.Clock, c.Journal = clock.tell, true
@@ -96,7 +96,7 @@ func TestFollowing(t *testing.T) {
 	}
 }
 
-// A table without a journal returns zero Tickets.
+// A table that is not replicated returns zero Tickets.
 func TestNoJournal(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().tell})
 	if got := ticket(table, 1, "key"); got != (limiter.Ticket{}) || table.Mark() != got || table.Await(got) != nil {
@@ -307,7 +307,7 @@ func TestBatchOfAnotherTerm(t *testing.T) {
 				t.Errorf("the time of shard %d is %d", i, now)
 			}
 		}
-		checkJournal(t, table)
+		checkUndoLogs(t, table)
 	}
 }
 
@@ -411,13 +411,13 @@ func TestClearTakenBack(t *testing.T) {
 	mustClear(table)
 	ask(table, "3", slow, 5)
 	ask(table, "new", slow, 5)
-	checkJournal(t, table)
+	checkUndoLogs(t, table)
 	table.Collect(nil)
 	ask(table, "4", slow, 1)
 	table.Commit(g, start)
 	table.Follow()
 	checkTable(t, table)
-	checkJournal(t, table)
+	checkUndoLogs(t, table)
 	sameContent(t, "after the rollback", contentOf(table), before)
 	if u := table.Usage(); u.Bytes != bytes {
 		t.Errorf("%d bytes are used, want %d", u.Bytes, bytes)
@@ -427,14 +427,14 @@ func TestClearTakenBack(t *testing.T) {
 	mustClear(table)
 	ask(table, "5", slow, 1)
 	commitAll(t, table)
-	for i := range table.journals {
-		if j := &table.journals[i]; len(j.images) > 0 || len(j.entries) > 0 || j.images[:1][0].arena != nil {
-			t.Errorf("shard %d retains %d images and %d entries", i, len(j.images), len(j.entries))
+	for i := range table.undoLogs {
+		if u := &table.undoLogs[i]; len(u.images) > 0 || len(u.entries) > 0 || u.images[:1][0].arena != nil {
+			t.Errorf("shard %d retains %d images and %d entries", i, len(u.images), len(u.entries))
 		}
 	}
 }
 
-// Once its buffers have grown, a table with a journal does not allocate more than one without.
+// Once its buffers have grown, a replicated table does not allocate more than another.
 func TestJournalAllocatesNothing(t *testing.T) {
 	table, clock := leading(Config{Shards: 4})
 	var reqs []limiter.Request

@@ -24,8 +24,8 @@ type record []byte
 const (
 	// Flags in the kind byte. All kinds are below them.
 	deadFlag  = 0x80 // no slot refers to the record
-	notedFlag = 0x40 // the journal holds the state before the open generation
-	tailFlag  = 0x20 // the journal holds only the tail of that state
+	notedFlag = 0x40 // the undo log holds the state before the open generation
+	tailFlag  = 0x20 // the undo log holds only the tail of that state
 	flags     = deadFlag | notedFlag | tailFlag
 
 	gaugeAt   = 1

@@ -20,7 +20,7 @@ const (
 // until enough records have expired.
 //
 // It works in slices. After a slice that has evicted keys it calls flush, which returns when the
-// evictions are replicated, so that the journal and a log entry never hold more than one slice. If
+// evictions are replicated, so that the undo logs and a log entry never hold more than one slice. If
 // flush fails, RunRelief pauses until the next check.
 func (t *Table) RunRelief(ctx context.Context, flush func() error) {
 	ticker := time.NewTicker(reliefEvery)
@@ -148,7 +148,7 @@ func (s *shard) relieve(target int64, spare int, now uint64) (done bool) {
 
 // mayEvict reports whether keys can be evicted. On replicated tables only the leader evicts.
 func (s *shard) mayEvict() bool {
-	return s.shared.memory.evicting() == EvictSmallestDebt && (!s.journaled || s.journaling())
+	return s.shared.memory.evicting() == EvictSmallestDebt && (!s.replicated || s.recording())
 }
 
 // tight returns the bytes that the shard would take without slack.

@@ -26,7 +26,7 @@ func (t *Table) Replay(changes []byte, now uint64) error {
 	}
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	if t.journals == nil || t.leader != 0 {
+	if t.undoLogs == nil || t.leader != 0 {
 		return fmt.Errorf("replay changes: %w", ErrLeading)
 	}
 	if now < t.settled.Load() {
@@ -138,7 +138,7 @@ func (t *Table) Restore(rec limiter.Record, now uint64) error {
 	s, tag := t.locate(rec.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.journaling() {
+	if s.recording() {
 		return fmt.Errorf("restore a record: %w", ErrLeading)
 	}
 	if rec.Expires <= now {

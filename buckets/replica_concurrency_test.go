@@ -202,7 +202,7 @@ func (r *rig) run(workers int, work func(worker int)) {
 	r.leader.Follow()
 	for _, t := range []*Table{r.leader, r.follower} {
 		checkTable(r, t)
-		checkJournal(r, t)
+		checkUndoLogs(r, t)
 	}
 	sameContent(r, "in the end", contentOf(r.leader), contentOf(r.follower))
 	if r.term < 3 {

@@ -77,32 +77,32 @@ func sameContent(tb testing.TB, what string, got, want content) {
 	tb.FailNow()
 }
 
-// checkJournal checks the invariants of an idle table with a journal: flagged records have entries,
+// checkUndoLogs checks the invariants of an idle replicated table: flagged records have entries,
 // and nothing remains of a term that has ended.
-func checkJournal(tb testing.TB, t *Table) {
+func checkUndoLogs(tb testing.TB, t *Table) {
 	tb.Helper()
 	for i := range t.shards {
 		s := &t.shards[i]
-		j := s.journal()
-		if s.unlimited || t.leader != j.term || t.leader == 0 && len(j.entries)+len(j.bytes)+len(j.closed)+len(j.images) > 0 {
-			tb.Fatalf("shard %d: unlimited %t, the table's term is %d, the journal %+v", i, s.unlimited, t.leader, j)
+		u := s.undoLog()
+		if s.unlimited || t.leader != u.term || t.leader == 0 && len(u.entries)+len(u.bytes)+len(u.closed)+len(u.images) > 0 {
+			tb.Fatalf("shard %d: unlimited %t, the table's term is %d, the undo log %+v", i, s.unlimited, t.leader, u)
 		}
-		if marked := t.dirty[i/64].Load()>>(i%64)&1 != 0; marked != j.dirty || marked && !t.Pending() {
-			tb.Fatalf("shard %d is dirty: %t, marked: %t, pending: %t", i, j.dirty, marked, t.Pending())
+		if marked := t.dirty[i/64].Load()>>(i%64)&1 != 0; marked != u.dirty || marked && !t.Pending() {
+			tb.Fatalf("shard %d is dirty: %t, marked: %t, pending: %t", i, u.dirty, marked, t.Pending())
 		}
-		if j.dirty != (len(j.entries) > j.opened()) && j.dirty != (len(j.entries) > 0) {
-			tb.Fatalf("shard %d is dirty: %t, %d entries, the open generation starts at %d", i, j.dirty, len(j.entries), j.opened())
+		if u.dirty != (len(u.entries) > u.opened()) && u.dirty != (len(u.entries) > 0) {
+			tb.Fatalf("shard %d is dirty: %t, %d entries, the open generation starts at %d", i, u.dirty, len(u.entries), u.opened())
 		}
 		for at, sl := range s.index {
 			if sl == 0 {
 				continue
 			}
 			rec := s.record(at)
-			e := j.find(rec.key(), sl.tag(), len(j.entries))
+			e := u.find(rec.key(), sl.tag(), len(u.entries))
 			if noted := rec[0]&notedFlag != 0; noted && e < 0 {
 				tb.Fatalf("%.40q has the noted flag, but no entry", rec.key())
 			}
-			if rec[0]&tailFlag != 0 && (e < 0 || j.entries[e].from == 0) {
+			if rec[0]&tailFlag != 0 && (e < 0 || u.entries[e].from == 0) {
 				tb.Fatalf("%.40q has the tail flag, but no tail entry", rec.key())
 			}
 		}
@@ -260,7 +260,7 @@ func (r *replicaRun) compare() {
 // Then one of the two tables becomes the leader, at a time that may be slightly earlier.
 func (r *replicaRun) resign() {
 	r.leads.Follow()
-	checkJournal(r, r.leads)
+	checkUndoLogs(r, r.leads)
 	got := contentOf(r.leads)
 	sameContent(r, "after a rollback", got.after(r.settled), r.committed.after(r.settled))
 	for range r.IntN(len(r.flying) + 1) {
@@ -386,7 +386,7 @@ func TestReplicas(t *testing.T) {
 				r.step()
 				for _, table := range []*Table{r.leads, r.follows} {
 					checkTable(t, table)
-					checkJournal(t, table)
+					checkUndoLogs(t, table)
 				}
 			}
 			for kind, n := range r.kinds {

@@ -3,25 +3,25 @@ package buckets
 // rollback undoes all entries of uncommitted generations, newest first. The memory limit does not
 // apply, since it restores previous content.
 func (s *shard) rollback(committed uint64) {
-	j := s.journal()
+	u := s.undoLog()
 	s.unlimited = true
 	defer func() { s.unlimited = false }()
-	for i := len(j.entries) - 1; i >= j.until(committed); i-- {
-		s.undo(j, &j.entries[i])
+	for i := len(u.entries) - 1; i >= u.until(committed); i-- {
+		s.undo(u, &u.entries[i])
 	}
-	j.reset()
-	j.dirty, j.gone, j.collected = false, false, 0
+	u.reset()
+	u.dirty, u.gone, u.collected = false, false, 0
 }
 
 // undo restores the state of an entry. All newer entries have been undone.
-func (s *shard) undo(j *journal, e *entry) {
+func (s *shard) undo(u *undoLog, e *entry) {
 	if e.at == cleared {
-		last := len(j.images) - 1
-		s.bringBack(&j.images[last])
-		j.images[last], j.images = image{}, j.images[:last]
+		last := len(u.images) - 1
+		s.bringBack(&u.images[last])
+		u.images[last], u.images = image{}, u.images[:last]
 		return
 	}
-	old := j.record(e)
+	old := u.record(e)
 	if e.from > 0 {
 		s.mustFind(old.key(), e.tag).undoTail(old, int(e.from))
 		return
@@ -42,7 +42,7 @@ func (s *shard) undo(j *journal, e *entry) {
 	}
 }
 
-// mustFind returns the record of a key with a tail entry. The journal ensures that such a record is
+// mustFind returns the record of a key with a tail entry. The undo log ensures that such a record is
 // not dropped.
 func (s *shard) mustFind(key []byte, tag uint32) record {
 	at, found := s.find(key, tag)

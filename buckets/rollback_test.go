@@ -29,7 +29,7 @@ func TestRollbackHasNoMemoryLimit(t *testing.T) {
 		used := table.Usage().Bytes
 		table.Follow()
 		checkTable(t, table)
-		checkJournal(t, table)
+		checkUndoLogs(t, table)
 		sameContent(t, "after the rollback", contentOf(table), before)
 		if got := table.Usage().Bytes; got <= used || got < 3000*20 {
 			t.Errorf("%d bytes are used, %d before the rollback", got, used)
@@ -85,19 +85,19 @@ func TestRollbackToAnotherKind(t *testing.T) {
 	}
 }
 
-// The buffers of a journal shrink after it has been large.
+// The buffers of an undo log shrink after it has been large.
 func TestTidyJournal(t *testing.T) {
 	table, _ := leading(Config{Shards: 1})
 	for i := range 5000 {
 		ask(table, fmt.Sprint(i), slow, 1)
 	}
-	j := &table.journals[0]
+	u := &table.undoLogs[0]
 	g, _ := table.Collect(nil)
-	if sweepAll(table); len(j.entries) != 5000 {
-		t.Errorf("%d entries before the commit, want 5000", len(j.entries))
+	if sweepAll(table); len(u.entries) != 5000 {
+		t.Errorf("%d entries before the commit, want 5000", len(u.entries))
 	}
 	table.Commit(g, start)
-	if sweepAll(table); cap(j.bytes) > keepBytes || len(j.entries) != 0 {
-		t.Errorf("%d bytes and %d entries after the commit", cap(j.bytes), len(j.entries))
+	if sweepAll(table); cap(u.bytes) > keepBytes || len(u.entries) != 0 {
+		t.Errorf("%d bytes and %d entries after the commit", cap(u.bytes), len(u.entries))
 	}
 }

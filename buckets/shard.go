@@ -35,10 +35,10 @@ type shard struct {
 	dead   uint32 // bytes of dead records in the arena
 	shared *shared
 
-	number    uint32 // of the shard
-	journaled bool   // the shard has a journal (see journal)
-	unlimited bool   // the memory limit does not apply temporarily
-	gaugeless bool   // decisions store no gauges
+	number     uint32 // of the shard
+	replicated bool   // the shard has an undo log
+	unlimited  bool   // the memory limit does not apply temporarily
+	gaugeless  bool   // decisions store no gauges
 
 	hits, misses, expired, changes int64
 
@@ -50,7 +50,7 @@ type shard struct {
 // has seen if that is later.
 func (s *shard) lock(now uint64) uint64 {
 	s.mu.Lock()
-	if s.journaled {
+	if s.replicated {
 		return max(s.now, now) // only enter, on a leader, advances the time
 	}
 	s.now = max(s.now, now)
@@ -165,7 +165,7 @@ func (s *shard) fits(at int, kind limiter.Kind, c *limiter.Change) bool {
 // overwrite writes a change that fits.
 func (s *shard) overwrite(at int, c *limiter.Change, g gauge, now uint64) {
 	s.countExpired(at, now)
-	if s.journaled {
+	if s.replicated {
 		s.remember(at, c.Keep)
 	}
 	s.record(at).overwrite(c, g)
@@ -225,7 +225,7 @@ func (s *shard) countExpired(at int, now uint64) bool {
 func (s *shard) add(rec *limiter.Record, tag uint32) {
 	offset := uint32(len(s.arena))
 	s.arena = appendRecord(s.arena, rec)
-	if s.journaling() {
+	if s.recording() {
 		s.arena[offset] |= notedFlag
 	}
 	s.place(newSlot(tag, offset))
@@ -248,7 +248,7 @@ func (s *shard) remove(at int) {
 	s.dead += uint32(rec.size())
 	rec.kill()
 	if rec[0]&notedFlag != 0 {
-		s.journal().gone = true
+		s.undoLog().gone = true
 	}
 	s.live--
 	for next := s.next(at); s.index[next] != 0; next = s.next(next) {

@@ -66,8 +66,8 @@ func (w *sweeper) step() (seen, dropped int, last bool) {
 	dropped = s.dropExpired(from, w.slot, now)
 	if last = w.slot == len(s.index); last {
 		s.shrink()
-		if s.journaled {
-			s.tidyJournal()
+		if s.replicated {
+			s.tidyUndoLog()
 		}
 		w.slot = 0
 		w.shard = (w.shard + 1) & (len(w.table.shards) - 1)

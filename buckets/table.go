@@ -36,7 +36,7 @@ type shared struct {
 	memory   budget
 	pauses   pauses
 	hints    []hint    // one per shard
-	journals []journal // one per shard, or nil
+	undoLogs []undoLog // one per shard, or nil
 	history
 }
 
@@ -60,14 +60,14 @@ func New(c Config) *Table {
 	}
 	t.hints = make([]hint, c.Shards)
 	if c.Journal {
-		t.journals = make([]journal, c.Shards)
+		t.undoLogs = make([]undoLog, c.Shards)
 		t.dirty = make([]atomic.Uint64, (c.Shards+63)/64)
 		t.open.Store(1)
 	}
 	t.SetMaxMemory(c.MaxMemory)
 	t.SetEviction(c.Eviction)
 	for i := range t.shards {
-		t.shards[i].shared, t.shards[i].number, t.shards[i].journaled = &t.shared, uint32(i), c.Journal
+		t.shards[i].shared, t.shards[i].number, t.shards[i].replicated = &t.shared, uint32(i), c.Journal
 	}
 	return t
 }
@@ -121,7 +121,7 @@ func (t *Table) Delete(key []byte) (found bool, err error) {
 	term := t.term.Load()
 	now := s.lock(t.clock())
 	defer s.mu.Unlock()
-	if s.journaled && !s.enter(term, now) {
+	if s.replicated && !s.enter(term, now) {
 		return false, limiter.ErrNotLeading
 	}
 	at, found := s.find(key, tag)

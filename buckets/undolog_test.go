@@ -42,7 +42,7 @@ func TestJournalNotesOnce(t *testing.T) {
 			for range 1000 {
 				tt.do(table)
 			}
-			if n := len(table.journals[0].entries); n > tt.most {
+			if n := len(table.undoLogs[0].entries); n > tt.most {
 				t.Errorf("%s, existing key %t: %d entries, want at most %d", what, there, n, tt.most)
 			}
 		}
@@ -53,7 +53,7 @@ func TestJournalNotesOnce(t *testing.T) {
 // generations are retained.
 func TestTrim(t *testing.T) {
 	table, _ := leading(Config{Shards: 1})
-	j := &table.journals[0]
+	u := &table.undoLogs[0]
 	var open []uint64
 	for i := range 50 {
 		for k := range 1 + i%4 {
@@ -68,18 +68,18 @@ func TestTrim(t *testing.T) {
 			table.Commit(open[0], start)
 			open = open[1:]
 		}
-		if want := 3; len(j.closed) > want || len(j.images) > want || len(j.entries) > 4*6 || len(j.bytes) > 4*6*30 {
-			t.Errorf("after generation %d: %d marks, %d images, %d entries of %d bytes", g, len(j.closed), len(j.images), len(j.entries), len(j.bytes))
+		if want := 3; len(u.closed) > want || len(u.images) > want || len(u.entries) > 4*6 || len(u.bytes) > 4*6*30 {
+			t.Errorf("after generation %d: %d marks, %d images, %d entries of %d bytes", g, len(u.closed), len(u.images), len(u.entries), len(u.bytes))
 		}
-		for e := range j.entries {
-			if j.entries[e].at != cleared && len(j.record(&j.entries[e]).key()) < 3 {
-				t.Fatalf("entry %d is for key %q", e, j.record(&j.entries[e]).key())
+		for e := range u.entries {
+			if u.entries[e].at != cleared && len(u.record(&u.entries[e]).key()) < 3 {
+				t.Fatalf("entry %d is for key %q", e, u.record(&u.entries[e]).key())
 			}
 		}
-		checkJournal(t, table)
+		checkUndoLogs(t, table)
 	}
 	table.Commit(open[1], start)
-	if sweepAll(table); len(j.entries)+len(j.bytes)+len(j.closed)+len(j.images) > 0 {
-		t.Errorf("not empty: %+v", j)
+	if sweepAll(table); len(u.entries)+len(u.bytes)+len(u.closed)+len(u.images) > 0 {
+		t.Errorf("not empty: %+v", u)
 	}
 }

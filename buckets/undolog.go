@@ -6,12 +6,12 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// journal is the undo log of a shard, and the source of the changes that Collect returns. It is
-// guarded by the lock of the shard.
+// undoLog holds the previous states of the keys of a shard that have changed in uncommitted
+// generations. It is also the source of the changes that Collect returns. The lock of the shard guards it.
 //
 // The first change of a key in a generation adds an entry with the previous state of the key.
 // Undoing the entries in reverse order restores the state at the end of any generation.
-type journal struct {
+type undoLog struct {
 	term      uint64 // the term in which the shard decides; 0 on a follower
 	collected uint64 // the generation in which its last changes were collected
 	dirty     bool   // changed since collected
@@ -28,7 +28,7 @@ type journal struct {
 type entry struct {
 	tag  uint32
 	from uint32 // size of the unchanged prefix of the key's state; the record holds only the rest
-	at   int    // offset of the record in journal.bytes, or cleared
+	at   int    // offset of the record in undoLog.bytes, or cleared
 }
 
 const cleared = -1
@@ -52,7 +52,7 @@ const (
 	minTailed = 128
 	// lookBack limits the number of entries searched for an entry that may be missing.
 	lookBack = 64
-	// keepBytes is the capacity that a journal without entries may retain.
+	// keepBytes is the capacity that an undo log without entries may retain.
 	keepBytes = 4 << 10
 )
 
@@ -60,15 +60,15 @@ func worthTail(keep, size int) bool { return size >= minTailed && keep >= size/2
 
 func (s *shard) hint() *hint { return &s.shared.hints[s.number] }
 
-func (s *shard) journal() *journal { return &s.shared.journals[s.number] }
+func (s *shard) undoLog() *undoLog { return &s.shared.undoLogs[s.number] }
 
-// journaling reports whether changes are recorded.
-func (s *shard) journaling() bool { return s.journaled && s.journal().term != 0 }
+// recording reports whether changes are recorded.
+func (s *shard) recording() bool { return s.replicated && s.undoLog().term != 0 }
 
 // enter reports whether the shard decides in the given term. If so, it advances the time of the
 // shard to now.
 func (s *shard) enter(term, now uint64) bool {
-	if term == 0 || s.journal().term != term {
+	if term == 0 || s.undoLog().term != term {
 		return false
 	}
 	s.now = max(s.now, now)
@@ -78,19 +78,19 @@ func (s *shard) enter(term, now uint64) bool {
 // generation returns the generation that must be committed before the content of the shard is, or 0
 // if it already is.
 func (s *shard) generation() uint64 {
-	j := s.journal()
+	u := s.undoLog()
 	switch {
-	case j.dirty:
+	case u.dirty:
 		return s.shared.generationOf(s.number)
-	case j.collected > s.shared.committed.Load():
-		return j.collected
+	case u.collected > s.shared.committed.Load():
+		return u.collected
 	}
 	return 0
 }
 
 // settled returns the time until which expired records may be dropped permanently.
 func (s *shard) settled(now uint64) uint64 {
-	if !s.journaled {
+	if !s.replicated {
 		return now
 	}
 	return min(now, s.shared.settled.Load())
@@ -103,13 +103,13 @@ func (s *shard) droppable(at int, now uint64) bool {
 	if rec.expires() > s.settled(now) {
 		return false
 	}
-	return !s.journaled || len(rec.state()) < minTailed || !s.journal().hasTail(s.index[at].tag())
+	return !s.replicated || len(rec.state()) < minTailed || !s.undoLog().hasTail(s.index[at].tag())
 }
 
 // remember records the current state of the record at an index position before it is changed or
 // removed. The first keep bytes of its state do not change.
 func (s *shard) remember(at, keep int) {
-	if !s.journaling() {
+	if !s.recording() {
 		return
 	}
 	rec := s.record(at)
@@ -120,81 +120,81 @@ func (s *shard) remember(at, keep int) {
 }
 
 func (s *shard) note(rec record, tag uint32, keep int) {
-	j := s.journal()
+	u := s.undoLog()
 	s.touch()
 	again := rec[0]&tailFlag != 0
 	switch {
-	case again && keep >= j.tailFrom(rec.key(), tag):
+	case again && keep >= u.tailFrom(rec.key(), tag):
 	case !again && worthTail(keep, len(rec.state())):
 		tail := rec.whole()
 		tail.State = tail.State[keep:]
-		j.add(&tail, entry{tag: tag, from: uint32(keep)})
+		u.add(&tail, entry{tag: tag, from: uint32(keep)})
 		rec[0] |= notedFlag | tailFlag
 	default:
 		whole := rec.whole()
-		j.add(&whole, entry{tag: tag})
+		u.add(&whole, entry{tag: tag})
 		rec[0] = rec[0]&^tailFlag | notedFlag
 	}
 }
 
 // rememberAbsent records that a key is absent before it is added.
 func (s *shard) rememberAbsent(key []byte, tag uint32) {
-	if !s.journaling() {
+	if !s.recording() {
 		return
 	}
 	s.touch()
-	if j := s.journal(); !j.gone || j.find(key, tag, lookBack) < 0 {
-		j.add(&limiter.Record{Key: key}, entry{tag: tag})
+	if u := s.undoLog(); !u.gone || u.find(key, tag, lookBack) < 0 {
+		u.add(&limiter.Record{Key: key}, entry{tag: tag})
 	}
 }
 
 // rememberAll saves the content of the shard before it is cleared.
 func (s *shard) rememberAll() {
-	if !s.journaling() {
+	if !s.recording() {
 		return
 	}
 	s.touch()
-	j := s.journal()
-	j.entries = append(j.entries, entry{at: cleared})
-	j.images = append(j.images, image{s.index, s.arena, s.live, s.dead})
+	u := s.undoLog()
+	u.entries = append(u.entries, entry{at: cleared})
+	u.images = append(u.images, image{s.index, s.arena, s.live, s.dead})
 }
 
 // touch marks the shard as changed in the open generation.
 func (s *shard) touch() {
-	if j := s.journal(); !j.dirty {
-		j.trim(s.shared.committed.Load())
-		j.dirty = true
+	if u := s.undoLog(); !u.dirty {
+		u.trim(s.shared.committed.Load())
+		u.dirty = true
 		s.shared.mark(s.number)
 	}
 }
 
 // add appends an entry and its record.
-func (j *journal) add(rec *limiter.Record, e entry) {
-	e.at = len(j.bytes)
-	j.bytes = appendRecord(j.bytes, rec)
-	j.entries = append(j.entries, e)
+func (u *undoLog) add(rec *limiter.Record, e entry) {
+	e.at = len(u.bytes)
+	u.bytes = appendRecord(u.bytes, rec)
+	u.entries = append(u.entries, e)
 }
 
 // record returns the record of an entry, without the bytes that follow it.
-func (j *journal) record(e *entry) record {
-	rec := record(j.bytes[e.at:])
+func (u *undoLog) record(e *entry) record {
+	rec := record(u.bytes[e.at:])
 	return rec[:rec.size()]
 }
 
 // opened returns the index of the first entry of the open generation.
-func (j *journal) opened() int {
-	if len(j.closed) == 0 {
+func (u *undoLog) opened() int {
+	if len(u.closed) == 0 {
 		return 0
 	}
-	return j.closed[len(j.closed)-1].entries
+	return u.closed[len(u.closed)-1].entries
 }
 
 // find returns the index of the newest entry of a key in the open generation, or -1. It searches
 // only the given number of last entries.
-func (j *journal) find(key []byte, tag uint32, last int) int {
-	for i := len(j.entries) - 1; i >= max(j.opened(), len(j.entries)-last); i-- {
-		e := &j.entries[i]
-		if e.tag == tag && e.at != cleared && bytes.Equal(j.record(e).key(), key) {
+func (u *undoLog) find(key []byte, tag uint32, last int) int {
+	for i := len(u.entries) - 1; i >= max(u.opened(), len(u.entries)-last); i-- {
+		e := &u.entries[i]
+		if e.tag == tag && e.at != cleared && bytes.Equal(u.record(e).key(), key) {
 			return i
 		}
 	}
@@ -202,14 +202,14 @@ func (j *journal) find(key []byte, tag uint32, last int) int {
 }
 
 // tailFrom returns the offset in the state of a key from which the open generation has recorded it.
-func (j *journal) tailFrom(key []byte, tag uint32) int {
-	return int(j.entries[j.find(key, tag, len(j.entries))].from)
+func (u *undoLog) tailFrom(key []byte, tag uint32) int {
+	return int(u.entries[u.find(key, tag, len(u.entries))].from)
 }
 
 // hasTail reports whether undoing an entry with the given tag needs the current record of the key.
-func (j *journal) hasTail(tag uint32) bool {
-	for i := range j.entries {
-		if e := &j.entries[i]; e.tag == tag && e.from > 0 {
+func (u *undoLog) hasTail(tag uint32) bool {
+	for i := range u.entries {
+		if e := &u.entries[i]; e.tag == tag && e.from > 0 {
 			return true
 		}
 	}
@@ -217,8 +217,8 @@ func (j *journal) hasTail(tag uint32) bool {
 }
 
 // until returns the end of the entries of the given generation and those before it.
-func (j *journal) until(generation uint64) (end int) {
-	for _, m := range j.closed {
+func (u *undoLog) until(generation uint64) (end int) {
+	for _, m := range u.closed {
 		if m.generation <= generation {
 			end = m.entries
 		}
@@ -227,42 +227,42 @@ func (j *journal) until(generation uint64) (end int) {
 }
 
 // trim drops the entries of a committed generation and of those before it.
-func (j *journal) trim(committed uint64) {
-	end := j.until(committed)
-	if end == len(j.entries) {
-		j.reset()
+func (u *undoLog) trim(committed uint64) {
+	end := u.until(committed)
+	if end == len(u.entries) {
+		u.reset()
 		return
 	}
 	if end == 0 {
 		return
 	}
-	j.trimImages(end)
-	j.trimBytes(end)
-	j.entries = j.entries[:copy(j.entries, j.entries[end:])]
-	kept := j.closed[:0]
-	for _, m := range j.closed {
+	u.trimImages(end)
+	u.trimBytes(end)
+	u.entries = u.entries[:copy(u.entries, u.entries[end:])]
+	kept := u.closed[:0]
+	for _, m := range u.closed {
 		if m.entries > end {
 			kept = append(kept, mark{m.generation, m.entries - end})
 		}
 	}
-	j.closed = kept
+	u.closed = kept
 }
 
-func (j *journal) trimImages(end int) {
+func (u *undoLog) trimImages(end int) {
 	n := 0
-	for i := range j.entries[:end] {
-		if j.entries[i].at == cleared {
+	for i := range u.entries[:end] {
+		if u.entries[i].at == cleared {
 			n++
 		}
 	}
-	kept := copy(j.images, j.images[n:])
-	clear(j.images[kept:])
-	j.images = j.images[:kept]
+	kept := copy(u.images, u.images[n:])
+	clear(u.images[kept:])
+	u.images = u.images[:kept]
 }
 
-func (j *journal) trimBytes(end int) {
-	rest := j.entries[end:]
-	from := len(j.bytes)
+func (u *undoLog) trimBytes(end int) {
+	rest := u.entries[end:]
+	from := len(u.bytes)
 	for i := range rest {
 		if rest[i].at != cleared {
 			from = rest[i].at
@@ -274,20 +274,20 @@ func (j *journal) trimBytes(end int) {
 			rest[i].at -= from
 		}
 	}
-	j.bytes = j.bytes[:copy(j.bytes, j.bytes[from:])]
+	u.bytes = u.bytes[:copy(u.bytes, u.bytes[from:])]
 }
 
 // reset drops all entries.
-func (j *journal) reset() {
-	clear(j.images)
-	j.entries, j.bytes, j.closed, j.images = j.entries[:0], j.bytes[:0], j.closed[:0], j.images[:0]
+func (u *undoLog) reset() {
+	clear(u.images)
+	u.entries, u.bytes, u.closed, u.images = u.entries[:0], u.bytes[:0], u.closed[:0], u.images[:0]
 }
 
-// tidyJournal drops committed entries, and releases the memory of an empty journal.
-func (s *shard) tidyJournal() {
-	j := s.journal()
-	j.trim(s.shared.committed.Load())
-	if len(j.entries) == 0 && cap(j.bytes) > keepBytes {
-		j.entries, j.bytes = nil, nil
+// tidyUndoLog drops committed entries, and releases the memory of an empty undo log.
+func (s *shard) tidyUndoLog() {
+	u := s.undoLog()
+	u.trim(s.shared.committed.Load())
+	if len(u.entries) == 0 && cap(u.bytes) > keepBytes {
+		u.entries, u.bytes = nil, nil
 	}
 }
