@@ -33,9 +33,9 @@ func throttle(l *limiter.Limit, old limiter.State, now uint64, quantity int64, _
 	return limiter.Change{Set: tat != old.Expires, Expires: tat}, d
 }
 
-// desk is the scratch memory of one Decide call: pending changes and lookup results. It is pooled
+// scratch is the scratch memory of one Decide call: pending changes and lookup results. It is pooled
 // because it is too large for the stack.
-type desk struct {
+type scratch struct {
 	room    [16 << 10]byte // new states of all kinds except large logs
 	free    []byte         // the part of room that the current group has not used yet
 	changes [limiter.MaxGroup]limiter.Change
@@ -48,4 +48,4 @@ type desk struct {
 	term, generation uint64 // of the returned Ticket
 }
 
-var desks = sync.Pool{New: func() any { return new(desk) }}
+var scratchPool = sync.Pool{New: func() any { return new(scratch) }}

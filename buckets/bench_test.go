@@ -241,7 +241,7 @@ func BenchmarkSweepExpired(b *testing.B) {
 	clock := newFakeClock()
 	for b.Loop() {
 		b.StopTimer()
-		table := filled(million, Config{Clock: clock.tell})
+		table := filled(million, Config{Clock: clock.read})
 		clock.advance(time.Duration(slow.Max) * slow.Interval)
 		b.StartTimer()
 		sweepAll(table)

@@ -127,7 +127,7 @@ func FuzzReplay(f *testing.F) {
 	changes, _ := madeChanges()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		clock := newFakeClock()
-		table := New(Config{Clock: clock.tell, Journal: true, Shards: 2, MaxMemory: 1})
+		table := New(Config{Clock: clock.read, Journal: true, Shards: 2, MaxMemory: 1})
 		if err := table.Replay(changes, start-1); err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestChangesWithoutGauge(t *testing.T) {
 	state := bytes.Repeat([]byte{9}, 300)
 	changes := append(binary.AppendUvarint(head(byte(limiter.WindowLog)), 300), state...)
 	tail := append(binary.AppendUvarint(binary.AppendUvarint(head(changeTail | byte(limiter.WindowLog))[1:], 300), 298), 1, 2)
-	table := New(Config{Clock: newFakeClock().tell, Journal: true, Shards: 1})
+	table := New(Config{Clock: newFakeClock().read, Journal: true, Shards: 1})
 	if err := table.Replay(append(changes, tail...), start); err != nil {
 		t.Fatal(err)
 	}

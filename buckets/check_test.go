@@ -22,7 +22,7 @@ func newFakeClock() *fakeClock {
 	return c
 }
 
-func (c *fakeClock) tell() uint64 { return c.now.Load() }
+func (c *fakeClock) read() uint64 { return c.now.Load() }
 
 func (c *fakeClock) advance(d time.Duration) { c.now.Add(uint64(d)) }
 

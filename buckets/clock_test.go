@@ -70,7 +70,7 @@ func TestEarlierTimeAfterLaterTime(t *testing.T) {
 	for name, drop := range drops {
 		t.Run(name, func(t *testing.T) {
 			clock := newFakeClock()
-			table := New(Config{Clock: clock.tell, Shards: 1})
+			table := New(Config{Clock: clock.read, Shards: 1})
 			ask(table, "k", l, 10) // expires after 10 s
 			clock.advance(10 * time.Second)
 			drop(table)

@@ -48,7 +48,7 @@ func (s *shard) collect(buf []byte, generation, now uint64) []byte {
 		}
 	}
 	u.closed = append(u.closed, mark{generation, len(u.entries)})
-	u.collected, u.dirty, u.gone = generation, false, false
+	u.collected, u.dirty, u.removed = generation, false, false
 	return buf
 }
 

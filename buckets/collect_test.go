@@ -10,8 +10,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// told decodes encoded changes.
-func told(tb testing.TB, changes []byte) (list []change) {
+// decoded decodes encoded changes.
+func decoded(tb testing.TB, changes []byte) (list []change) {
 	tb.Helper()
 	if len(changes) == 0 {
 		return nil
@@ -67,7 +67,7 @@ func TestCollect(t *testing.T) {
 		step.do()
 		g, changes := table.Collect([]byte("before"))
 		rest, found := bytes.CutPrefix(changes, []byte("before"))
-		if got := names(told(t, rest)); !found || strings.ReplaceAll(got, "clear ", "clear") != step.want {
+		if got := names(decoded(t, rest)); !found || strings.ReplaceAll(got, "clear ", "clear") != step.want {
 			t.Errorf("%d: %q, want %q", i, got, step.want)
 		}
 		if g != uint64(1+i) {
@@ -83,7 +83,7 @@ func TestCollect(t *testing.T) {
 // Of a large state, only the changed tail is sent if the followers are certain to have the rest.
 func TestCollectTail(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
-	follower := New(Config{Clock: clock.tell, Journal: true, Shards: 2})
+	follower := New(Config{Clock: clock.read, Journal: true, Shards: 2})
 	l := logOf(1<<40, 10_000)
 	add := func(n int) {
 		for range n {
@@ -94,11 +94,11 @@ func TestCollectTail(t *testing.T) {
 	replay := func(what string, most int, tail bool) {
 		t.Helper()
 		changes := commitAll(t, table)
-		list := told(t, changes)
+		list := decoded(t, changes)
 		if len(list) != 1 || (list[0].what == changeTail) != tail || len(changes) > most {
 			t.Errorf("%s: %d changes, the first is %#x; %d bytes, want at most %d", what, len(list), list[0].what, len(changes), most)
 		}
-		if err := follower.Replay(changes, clock.tell()); err != nil {
+		if err := follower.Replay(changes, clock.read()); err != nil {
 			t.Fatal(err)
 		}
 		sameContent(t, what, contentOf(follower), contentOf(table))
@@ -116,16 +116,16 @@ func TestCollectTail(t *testing.T) {
 	}
 	add(3)
 	g, _ := table.Collect(nil)
-	sum, _ := follower.Hash(clock.tell())
+	sum, _ := follower.Hash(clock.read())
 	add(3)
-	if got, _ := table.Hash(clock.tell()); got != sum {
+	if got, _ := table.Hash(clock.read()); got != sum {
 		t.Error("the committed hash includes uncommitted generations")
 	}
 	table.Follow()
 	sameContent(t, "after the rollback of two generations", contentOf(table), contentOf(follower))
 	checkUndoLogs(t, table)
 	table.Lead(2)
-	if table.Commit(g, clock.tell()) {
+	if table.Commit(g, clock.read()) {
 		t.Error("a rolled back generation was committed")
 	}
 	add(3)
@@ -166,7 +166,7 @@ func TestCollectTailOfExpired(t *testing.T) {
 	clock.advance(19 * time.Second)
 	charge()
 	clock.advance(5 * time.Second)
-	list := told(t, commitAll(t, table))
+	list := decoded(t, commitAll(t, table))
 	if len(list) != 1 || list[0].what != changePut || len(list[0].rec.State) < 1000 {
 		t.Errorf("%d changes, the first is %#x", len(list), list[0].what)
 	}

@@ -38,7 +38,7 @@ func TestCommittedRecords(t *testing.T) {
 	table.Follow()
 	sameContent(t, "after the rollback", committedContent(t, table), want)
 	clock.advance(2 * time.Hour)
-	if err := table.Replay(nil, clock.tell()); err != nil {
+	if err := table.Replay(nil, clock.read()); err != nil {
 		t.Fatal(err)
 	}
 	if got := committedContent(t, table); len(got) != 0 {
@@ -71,7 +71,7 @@ func TestCommittedRecordsBreak(t *testing.T) {
 
 // All records of a table that is not replicated are committed.
 func TestCommittedRecordsWithoutJournal(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell, Shards: 2})
+	table := New(Config{Clock: newFakeClock().read, Shards: 2})
 	ask(table, "a", slow, 1)
 	ask(table, "b", slow, 1)
 	mustDelete(table, []byte("a"))
@@ -95,7 +95,7 @@ func TestHash(t *testing.T) {
 		{Kind: limiter.WindowLog, Key: []byte("d"), Expires: start + 8, State: bytes.Repeat([]byte{1}, 300)},
 	}
 	hash := func(shards int, now uint64, recs ...limiter.Record) [2]uint64 {
-		table := New(Config{Clock: newFakeClock().tell, Journal: true, Shards: shards})
+		table := New(Config{Clock: newFakeClock().read, Journal: true, Shards: shards})
 		for _, rec := range recs {
 			if err := table.Restore(rec, start); err != nil {
 				t.Fatal(err)

@@ -27,16 +27,16 @@ func together(n int, f func(worker int)) {
 // At a fixed time exactly the limit is admitted, and each remainder is returned once.
 func TestHotKeyAtOneInstant(t *testing.T) {
 	const limit, calls = 20_000, 1000
-	table := New(Config{Clock: newFakeClock().tell})
+	table := New(Config{Clock: newFakeClock().read})
 	l := limiter.Limit{Max: limit, Interval: time.Second}
-	var told [limit]atomic.Int32
+	var granted [limit]atomic.Int32
 	var admitted atomic.Int64
 	together(crowd, func(int) {
 		for range calls {
 			d := ask(table, "hot", l, 1)
 			if !d.Limited {
 				admitted.Add(1)
-				told[d.Remaining].Add(1)
+				granted[d.Remaining].Add(1)
 			} else if d.Remaining != 0 || d.RetryAfter != time.Second || d.ResetAfter != limit*time.Second {
 				t.Errorf("refused with %+v", d)
 			}
@@ -45,8 +45,8 @@ func TestHotKeyAtOneInstant(t *testing.T) {
 	if n := admitted.Load(); n != limit {
 		t.Errorf("%d admitted, want %d", n, limit)
 	}
-	for i := range told {
-		if n := told[i].Load(); n != 1 {
+	for i := range granted {
+		if n := granted[i].Load(); n != 1 {
 			t.Errorf("%d callers received %d remaining", n, i)
 		}
 	}
@@ -59,7 +59,7 @@ func TestHotKeyWhileTimeMoves(t *testing.T) {
 	const limit = 1000
 	const step = 7 * time.Microsecond
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell})
+	table := New(Config{Clock: clock.read})
 	l := limiter.Limit{Max: limit, Interval: 100 * time.Microsecond}
 	var admitted atomic.Int64
 	call := func() bool {
@@ -79,7 +79,7 @@ func TestHotKeyWhileTimeMoves(t *testing.T) {
 	})
 	for call() {
 	}
-	passed := time.Duration(clock.tell() - start)
+	passed := time.Duration(clock.read() - start)
 	if want := limit + int64(passed/l.Interval); admitted.Load() != want {
 		t.Errorf("%d admitted in %v, want %d", admitted.Load(), passed, want)
 	}
@@ -112,7 +112,7 @@ func TestHotKeyInRealTime(t *testing.T) {
 func TestManyKeysInACrowd(t *testing.T) {
 	const keys, limit, workers = 200, 10, 16
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell, Shards: 8})
+	table := New(Config{Clock: clock.read, Shards: 8})
 	l := limiter.Limit{Max: limit, Interval: 24 * time.Hour}
 	ctx, stop := context.WithCancel(t.Context())
 	var around sync.WaitGroup

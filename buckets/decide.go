@@ -23,28 +23,28 @@ const maxLookahead = lookahead + limiter.MaxGroup - 1
 // With many keys, the cost of a decision is dominated by two cache misses: one for the slot and one
 // for the record. Decide therefore prefetches both for a batch of requests before it decides them.
 func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
-	d := desks.Get().(*desk)
-	defer desks.Put(d)
-	d.term, d.generation = t.term.Load(), 0
-	if t.undoLogs != nil && d.term == 0 {
+	sc := scratchPool.Get().(*scratch)
+	defer scratchPool.Put(sc)
+	sc.term, sc.generation = t.term.Load(), 0
+	if t.undoLogs != nil && sc.term == 0 {
 		failAll(out, limiter.ErrNotLeading)
 		return limiter.Ticket{}
 	}
 	now := t.clock() // read after the term: if the term is still valid, this is a time of that term
 	if len(reqs) == 1 {
 		s, tag := t.locate(reqs[0].Key)
-		s.decideLocking(&reqs[0], tag, now, d, &out[0])
-		return limiter.Ticket{Term: d.term, Generation: d.generation}
+		s.decideLocking(&reqs[0], tag, now, sc, &out[0])
+		return limiter.Ticket{Term: sc.term, Generation: sc.generation}
 	}
 	var hashes [maxLookahead]uint64
 	for len(reqs) > 0 {
 		n := wholeGroups(reqs)
 		t.fetchSlots(reqs[:n], &hashes)
 		t.fetchRecords(hashes[:n])
-		t.decideFetched(reqs[:n], hashes[:n], now, d, out)
+		t.decideFetched(reqs[:n], hashes[:n], now, sc, out)
 		reqs, out = reqs[n:], out[n:]
 	}
-	return limiter.Ticket{Term: d.term, Generation: d.generation}
+	return limiter.Ticket{Term: sc.term, Generation: sc.generation}
 }
 
 // wholeGroups returns the number of requests to look up together. It does not split groups.
@@ -65,17 +65,17 @@ func groupEnd(reqs []limiter.Request, i int) int {
 }
 
 // decideFetched decides requests and groups with the given hashes.
-func (t *Table) decideFetched(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
+func (t *Table) decideFetched(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) {
 	for i := 0; i < len(reqs); {
 		end := groupEnd(reqs, i)
 		switch {
 		case end == i+1:
 			s, tag := t.shardAndTag(hashes[i])
-			s.decideLocking(&reqs[i], tag, now, d, &out[i])
+			s.decideLocking(&reqs[i], tag, now, sc, &out[i])
 		case t.undoLogs != nil:
-			t.decideGroupReplicated(reqs[i:end], hashes[i:end], now, d, out[i:end])
+			t.decideGroupReplicated(reqs[i:end], hashes[i:end], now, sc, out[i:end])
 		default:
-			t.decideGroup(reqs[i:end], hashes[i:end], now, d, out[i:end])
+			t.decideGroup(reqs[i:end], hashes[i:end], now, sc, out[i:end])
 		}
 		i = end
 	}
@@ -83,26 +83,26 @@ func (t *Table) decideFetched(reqs []limiter.Request, hashes []uint64, now uint6
 
 // decideLocking calls decide with the lock of the shard held. It also unlocks the shard if decide
 // panics, since the program may recover.
-func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, d *desk, out *limiter.Decision) {
+func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, sc *scratch, out *limiter.Decision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.replicated {
-		s.decideReplicated(req, tag, now, d, out)
+		s.decideReplicated(req, tag, now, sc, out)
 		return
 	}
 	s.now = max(s.now, now)
-	s.decide(req, tag, s.now, d, out)
+	s.decide(req, tag, s.now, sc, out)
 }
 
 // decideReplicated calls decide unless the term of the batch has ended, and raises the generation of
-// d to that of the decision.
-func (s *shard) decideReplicated(req *limiter.Request, tag uint32, now uint64, d *desk, out *limiter.Decision) {
-	if !s.enter(d.term, now) {
+// sc to that of the decision.
+func (s *shard) decideReplicated(req *limiter.Request, tag uint32, now uint64, sc *scratch, out *limiter.Decision) {
+	if !s.enter(sc.term, now) {
 		*out = limiter.Decision{Err: limiter.ErrNotLeading}
 		return
 	}
-	s.decide(req, tag, s.now, d, out)
-	d.generation = max(d.generation, s.generation())
+	s.decide(req, tag, s.now, sc, out)
+	sc.generation = max(sc.generation, s.generation())
 }
 
 // fetchSlots hashes the keys of up to maxLookahead requests, and prefetches the shard and the first

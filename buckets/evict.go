@@ -81,7 +81,7 @@ func (s *shard) evictAt(at int, now uint64) {
 		s.shared.memory.evicted.Add(1)
 	}
 	if !s.droppable(at, now) {
-		s.remember(at, 0)
+		s.saveOld(at, 0)
 	}
 	s.remove(at)
 }

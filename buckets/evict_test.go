@@ -61,7 +61,7 @@ func TestDebtClass(t *testing.T) {
 func TestFloodForgetsNoExhaustedKey(t *testing.T) {
 	const limit, exhausted = 8 << 20 / race.Factor, 1000
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell, MaxMemory: limit, Eviction: EvictSmallestDebt, Shards: 16})
+	table := New(Config{Clock: clock.read, MaxMemory: limit, Eviction: EvictSmallestDebt, Shards: 16})
 	l := limiter.Limit{Max: 10, Interval: time.Hour}
 	for i := range exhausted {
 		ask(table, fmt.Sprint("mine", i), l, 10)
@@ -89,7 +89,7 @@ func TestFloodForgetsNoExhaustedKey(t *testing.T) {
 // flood gets the same debt as the target.
 func TestFloodCostsWhatItGains(t *testing.T) {
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell, MaxMemory: 64 << 10, Eviction: EvictSmallestDebt, Shards: 1})
+	table := New(Config{Clock: clock.read, MaxMemory: 64 << 10, Eviction: EvictSmallestDebt, Shards: 1})
 	l := limiter.Limit{Max: 10, Interval: time.Hour}
 	regained, charged := int64(0), int64(0)
 	for i := range 20_000 / race.Factor {
@@ -107,7 +107,7 @@ func TestFloodCostsWhatItGains(t *testing.T) {
 // Expired keys are dropped before any live key.
 func TestExpiredGoFirst(t *testing.T) {
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell, MaxMemory: 100_000, Eviction: EvictSmallestDebt, Shards: 1})
+	table := New(Config{Clock: clock.read, MaxMemory: 100_000, Eviction: EvictSmallestDebt, Shards: 1})
 	brief := limiter.Limit{Max: 1, Interval: time.Second}
 	n := flood(t, table, "brief", 1000, brief)
 	clock.advance(2 * time.Second)
@@ -120,7 +120,7 @@ func TestExpiredGoFirst(t *testing.T) {
 // A large key displaces many small ones only if its used share is much greater. Otherwise, or if it
 // is too large for the limit, it is refused without any eviction.
 func TestLargeKeys(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell, MaxMemory: 100_000, Eviction: EvictSmallestDebt, Shards: 1})
+	table := New(Config{Clock: newFakeClock().read, MaxMemory: 100_000, Eviction: EvictSmallestDebt, Shards: 1})
 	flood(t, table, "k", 10_000, limiter.Limit{Max: 10_000, Interval: time.Hour})
 	before := table.Usage()
 	for _, tt := range []struct {
@@ -145,7 +145,7 @@ func TestLargeKeys(t *testing.T) {
 // A flood of large keys does not evict exhausted keys.
 func TestFloodOfLargeKeys(t *testing.T) {
 	for _, size := range []int{8000, 30_000, 500_000} {
-		table := New(Config{Clock: newFakeClock().tell, MaxMemory: 8 << 20 / race.Factor, Eviction: EvictSmallestDebt, Shards: 16})
+		table := New(Config{Clock: newFakeClock().read, MaxMemory: 8 << 20 / race.Factor, Eviction: EvictSmallestDebt, Shards: 16})
 		l := limiter.Limit{Max: 10, Interval: time.Hour}
 		for i := range 1000 {
 			ask(table, fmt.Sprint("mine", i), l, 10)
@@ -165,7 +165,7 @@ func TestFloodOfLargeKeys(t *testing.T) {
 
 // A new key with the lowest rank is refused without any eviction.
 func TestSmallestDebtIsRefused(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell, MaxMemory: 50_000, Shards: 1})
+	table := New(Config{Clock: newFakeClock().read, MaxMemory: 50_000, Shards: 1})
 	fill(t, table, "k", limiter.Limit{Max: 2, Interval: time.Hour})
 	table.SetEviction(EvictSmallestDebt)
 	before := table.Usage()
@@ -182,7 +182,7 @@ func TestSmallestDebtIsRefused(t *testing.T) {
 
 // If a record cannot be replaced by a larger one, it and all others remain unchanged.
 func TestPutThatCannotEvict(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell, MaxMemory: 4096, Eviction: EvictSmallestDebt, Shards: 1})
+	table := New(Config{Clock: newFakeClock().read, MaxMemory: 4096, Eviction: EvictSmallestDebt, Shards: 1})
 	for i := range 40 {
 		ask(table, fmt.Sprint("k", i), slow, 1)
 	}
@@ -197,7 +197,7 @@ func TestPutThatCannotEvict(t *testing.T) {
 }
 
 func TestSetEviction(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell, MaxMemory: 100_000, Shards: 1})
+	table := New(Config{Clock: newFakeClock().read, MaxMemory: 100_000, Shards: 1})
 	n := fill(t, table, "a", slow)
 	table.SetEviction(EvictSmallestDebt)
 	if stored := flood(t, table, "b", 1000, slow); stored != 1000 {

@@ -36,7 +36,7 @@ func TestFloodWithOtherLimits(t *testing.T) {
 	perMinute := limiter.Limit{Max: 5, Interval: 12 * time.Second}
 	for kind := limiter.Throttle; kind.Known(); kind += race.Factor {
 		clock := newFakeClock()
-		table := New(Config{Clock: clock.tell, MaxMemory: 512 << 10, Eviction: EvictSmallestDebt, Shards: 64})
+		table := New(Config{Clock: clock.read, MaxMemory: 512 << 10, Eviction: EvictSmallestDebt, Shards: 64})
 		for i := range exhaustedKeys {
 			ask(table, fmt.Sprint("login:", i), perMinute, 5)
 		}
@@ -63,7 +63,7 @@ func TestFloodWithOtherLimits(t *testing.T) {
 // although it expires later.
 func TestFloodOfFixedWindows(t *testing.T) {
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell, MaxMemory: 64 << 10, Eviction: EvictSmallestDebt, Shards: 1})
+	table := New(Config{Clock: clock.read, MaxMemory: 64 << 10, Eviction: EvictSmallestDebt, Shards: 1})
 	ann := limiter.Limit{Max: 5, Interval: time.Minute}
 	ask(table, "login:ann", ann, 5)
 	day := limiter.Limit{Max: 1000, Interval: 24 * time.Hour, Amount: 1}
@@ -91,8 +91,8 @@ func TestGaugesAreReplicated(t *testing.T) {
 		}
 	}
 	_, changes := leads.Collect(nil)
-	follows := New(Config{Clock: clock.tell, Journal: true, Shards: 4})
-	if err := follows.Replay(changes, clock.tell()); err != nil {
+	follows := New(Config{Clock: clock.read, Journal: true, Shards: 4})
+	if err := follows.Replay(changes, clock.read()); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]byte{}

@@ -81,7 +81,7 @@ func share(t *testing.T, table *Table, now uint64) int {
 func TestShareOfEachKind(t *testing.T) {
 	for kind := limiter.Throttle; kind.Known(); kind++ {
 		clock := newFakeClock()
-		table := New(Config{Clock: clock.tell, Shards: 1})
+		table := New(Config{Clock: clock.read, Shards: 1})
 		const interval = 1 << 36 // nanoseconds; its gauge is exact
 		clock.now.Store(start - start%interval)
 		l := limiter.Limit{Max: 16, Interval: interval, Amount: 1}
@@ -94,7 +94,7 @@ func TestShareOfEachKind(t *testing.T) {
 			if d := decideOne(table, req); d.Err != nil {
 				t.Fatal(d.Err)
 			}
-			return share(t, table, clock.tell())
+			return share(t, table, clock.read())
 		}
 		for i, step := range []struct {
 			quantity int64
@@ -106,13 +106,13 @@ func TestShareOfEachKind(t *testing.T) {
 		}
 		if kind == limiter.Throttle || kind == limiter.LeakyBucket {
 			clock.advance(4 * interval)
-			if got, want := share(t, table, clock.tell()), shareClass(4, 16); got != want {
+			if got, want := share(t, table, clock.read()), shareClass(4, 16); got != want {
 				t.Errorf("%v, after 4 intervals: class %d; want %d", kind, got, want)
 			}
 		}
 		// The share is relative to the limit of the last request.
 		l.Max = 32
-		if got, want := charge(0), share(t, table, clock.tell()); got != want {
+		if got, want := charge(0), share(t, table, clock.read()); got != want {
 			t.Errorf("%v: a peek changed the class from %d to %d", kind, want, got)
 		}
 		used := map[bool]float64{true: 4, false: 8}[kind == limiter.Throttle || kind == limiter.LeakyBucket]
@@ -130,7 +130,7 @@ func decideOne(table *Table, req limiter.Request) limiter.Decision {
 
 // A log with the maximum number of entries is exhausted, regardless of its limit.
 func TestShareOfFullLog(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell, Shards: 1})
+	table := New(Config{Clock: newFakeClock().read, Shards: 1})
 	l := limiter.Limit{Max: 1_000_000, Interval: time.Hour, Amount: 3}
 	for i := range 3 {
 		if d := decideOne(table, limiter.Request{Kind: limiter.WindowLog, Key: []byte("k"), Limit: l, Quantity: 1}); d.Limited {
@@ -146,7 +146,7 @@ func TestShareOfFullLog(t *testing.T) {
 func TestUnknownGauge(t *testing.T) {
 	for kind := limiter.Throttle; kind.Known(); kind++ {
 		clock := newFakeClock()
-		table := New(Config{Clock: clock.tell, Shards: 1})
+		table := New(Config{Clock: clock.read, Shards: 1})
 		req := limiter.Request{Kind: kind, Key: []byte("k"), Limit: limiter.Limit{Max: 1000, Interval: time.Hour, Amount: 1}, Quantity: 1}
 		decideOne(table, req)
 		for rec := range table.Records() {
@@ -170,7 +170,7 @@ func TestUnknownGauge(t *testing.T) {
 
 // In a group, each key gets the gauge of its own limit, whether it is new, grows or is overwritten.
 func TestGaugesOfGroup(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell, Shards: 1})
+	table := New(Config{Clock: newFakeClock().read, Shards: 1})
 	reqs := make([]limiter.Request, 0, 8)
 	for kind := limiter.Throttle; kind.Known(); kind++ {
 		l := limiter.Limit{Max: 300 << kind, Interval: time.Hour, Amount: 4}

@@ -8,49 +8,49 @@ import (
 
 // decideGroupReplicated calls decideGroup with t.groups read-locked, so that no generation is closed
 // meanwhile.
-func (t *Table) decideGroupReplicated(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
+func (t *Table) decideGroupReplicated(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) {
 	t.groups.RLock()
 	defer t.groups.RUnlock()
-	t.decideGroup(reqs, hashes, now, d, out)
+	t.decideGroup(reqs, hashes, now, sc, out)
 }
 
 // decideGroup decides several requests in one atomic step. It locks the shards of all keys in
 // ascending order, so that groups cannot deadlock. All requests are decided before anything is
 // stored, and the results are stored only if all requests are admitted and there is room for all.
-func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
+func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) {
 	if sameKeys(reqs, hashes) {
 		failAll(out, limiter.ErrSameKey)
 		return
 	}
-	now = t.lockShards(hashes, now, d)
-	defer t.unlockShards(d, len(reqs))
+	now = t.lockShards(hashes, now, sc)
+	defer t.unlockShards(sc, len(reqs))
 	if t.undoLogs != nil {
-		if !t.enterShards(d, now) {
+		if !t.enterShards(sc, now) {
 			failAll(out, limiter.ErrNotLeading)
 			return
 		}
-		defer t.noteGeneration(d)
+		defer t.noteGeneration(sc)
 	}
-	judged, err := t.judge(reqs, hashes, now, d, out)
-	t.countGroup(hashes[:judged], d)
+	judged, err := t.judge(reqs, hashes, now, sc, out)
+	t.countGroup(hashes[:judged], sc)
 	switch {
 	case err != nil:
 		failAll(out, err)
 	case anyLimited(out):
-		t.peekAdmitted(reqs, d, now, out)
-	case t.overwriteAll(reqs, hashes, now, d, out):
+		t.peekAdmitted(reqs, sc, now, out)
+	case t.overwriteAll(reqs, hashes, now, sc, out):
 	default:
-		if err := t.storeAll(reqs, hashes, now, d, out); err != nil {
+		if err := t.storeAll(reqs, hashes, now, sc, out); err != nil {
 			failAll(out, err)
 		}
 	}
 }
 
-// storeAll makes room for all changes in d and then stores them, in new records if necessary. The
+// storeAll makes room for all changes in sc and then stores them, in new records if necessary. The
 // error is limiter.ErrOutOfMemory, in which case nothing is stored.
-func (t *Table) storeAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) error {
+func (t *Table) storeAll(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) error {
 	for {
-		moved, err := t.makeRoomForAll(reqs, hashes, now, d, out)
+		moved, err := t.makeRoomForAll(reqs, hashes, now, sc, out)
 		if err != nil {
 			return err
 		}
@@ -59,34 +59,34 @@ func (t *Table) storeAll(reqs []limiter.Request, hashes []uint64, now uint64, d 
 		}
 		// Making room may have evicted keys of the group itself. They are absent now: their
 		// requests are still admitted, but may need more memory than before.
-		if _, err := t.judge(reqs, hashes, now, d, out); err != nil {
+		if _, err := t.judge(reqs, hashes, now, sc, out); err != nil {
 			return err
 		}
 	}
-	t.applyAll(reqs, hashes, now, d, out)
+	t.applyAll(reqs, hashes, now, sc, out)
 	return nil
 }
 
-// overwriteAll stores the changes in d if each new state fits in the old record, and reports
+// overwriteAll stores the changes in sc if each new state fits in the old record, and reports
 // whether it did. This is the common case for keys in use. It needs no second lookup.
-func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) bool {
+func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) bool {
 	for i := range reqs {
-		if d.changes[i].Set && !t.fitsInPlace(reqs, hashes, i, now, d) {
+		if sc.changes[i].Set && !t.fitsInPlace(reqs, hashes, i, now, sc) {
 			return false
 		}
 	}
 	for i := range reqs {
-		c, old := &d.changes[i], &d.olds[i]
+		c, old := &sc.changes[i], &sc.olds[i]
 		s := &t.shards[t.shardOf(hashes[i])]
 		switch {
 		case !c.Set:
 		case old.Expires == 0:
-			s.overwrite(d.places[i], c, s.gaugeOf(&reqs[i], &out[i]), now)
+			s.overwrite(sc.places[i], c, s.gaugeOf(&reqs[i], &out[i]), now)
 		default:
 			if s.replicated {
-				s.remember(d.places[i], c.Keep)
+				s.saveOld(sc.places[i], c.Keep)
 			}
-			rec := s.record(d.places[i])
+			rec := s.record(sc.places[i])
 			rec.setGauge(s.gaugeOf(&reqs[i], &out[i]))
 			rec.setExpires(c.Expires)
 			copy(old.Data[c.Keep:], c.Tail)
@@ -98,15 +98,15 @@ func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64
 
 // fitsInPlace reports whether the new state of a key fits in its existing record, which may have
 // expired.
-func (t *Table) fitsInPlace(reqs []limiter.Request, hashes []uint64, i int, now uint64, d *desk) bool {
-	c, old := &d.changes[i], &d.olds[i]
+func (t *Table) fitsInPlace(reqs []limiter.Request, hashes []uint64, i int, now uint64, sc *scratch) bool {
+	c, old := &sc.changes[i], &sc.olds[i]
 	switch {
 	case c.Expires <= now:
 		return false
 	case old.Expires > 0:
 		return len(old.Data) == c.Keep+len(c.Tail)
 	}
-	return d.found[i] && t.shards[t.shardOf(hashes[i])].fits(d.places[i], reqs[i].Kind, c)
+	return sc.found[i] && t.shards[t.shardOf(hashes[i])].fits(sc.places[i], reqs[i].Kind, c)
 }
 
 // sameKeys reports whether two requests have the same key.
@@ -136,20 +136,20 @@ func anyLimited(out []limiter.Decision) bool {
 	return false
 }
 
-// lockShards locks the shards of the given hashes, stores their numbers in d, and returns the time
+// lockShards locks the shards of the given hashes, stores their numbers in sc, and returns the time
 // to use in all of them: the latest of their times and now.
-func (t *Table) lockShards(hashes []uint64, now uint64, d *desk) uint64 {
-	d.locked = 0
+func (t *Table) lockShards(hashes []uint64, now uint64, sc *scratch) uint64 {
+	sc.locked = 0
 	for _, hash := range hashes {
-		d.note(t.shardOf(hash))
+		sc.addShard(t.shardOf(hash))
 	}
-	for _, number := range d.shards[:d.locked] {
+	for _, number := range sc.shards[:sc.locked] {
 		s := &t.shards[number]
 		s.mu.Lock()
 		now = max(s.now, now)
 	}
 	if t.undoLogs == nil {
-		for _, number := range d.shards[:d.locked] {
+		for _, number := range sc.shards[:sc.locked] {
 			t.shards[number].now = now
 		}
 	}
@@ -157,94 +157,94 @@ func (t *Table) lockShards(hashes []uint64, now uint64, d *desk) uint64 {
 }
 
 // enterShards sets the time of the group in all of its shards. It returns false if one of them does
-// not decide in the term of d any more.
-func (t *Table) enterShards(d *desk, now uint64) bool {
-	for _, number := range d.shards[:d.locked] {
-		if !t.shards[number].enter(d.term, now) {
+// not decide in the term of sc any more.
+func (t *Table) enterShards(sc *scratch, now uint64) bool {
+	for _, number := range sc.shards[:sc.locked] {
+		if !t.shards[number].enter(sc.term, now) {
 			return false
 		}
 	}
 	return true
 }
 
-// noteGeneration raises the generation of d to the latest one in which a shard of the group has
+// noteGeneration raises the generation of sc to the latest one in which a shard of the group has
 // changed.
-func (t *Table) noteGeneration(d *desk) {
-	for _, number := range d.shards[:d.locked] {
-		d.generation = max(d.generation, t.shards[number].generation())
+func (t *Table) noteGeneration(sc *scratch) {
+	for _, number := range sc.shards[:sc.locked] {
+		sc.generation = max(sc.generation, t.shards[number].generation())
 	}
 }
 
 // unlockShards releases the states and the shards of a group of n requests.
-func (t *Table) unlockShards(d *desk, n int) {
-	d.forget(n)
-	for _, number := range d.shards[:d.locked] {
+func (t *Table) unlockShards(sc *scratch, n int) {
+	sc.forget(n)
+	for _, number := range sc.shards[:sc.locked] {
 		t.shards[number].mu.Unlock()
 	}
-	d.locked = 0
+	sc.locked = 0
 }
 
-// forget clears the references to the states of a group. Otherwise the pooled desk would retain
+// forget clears the references to the states of a group. Otherwise the pooled scratch would retain
 // replaced arenas and logs.
-func (d *desk) forget(n int) {
+func (sc *scratch) forget(n int) {
 	for i := range n {
-		d.olds[i].Data, d.changes[i].Tail = nil, nil
+		sc.olds[i].Data, sc.changes[i].Tail = nil, nil
 	}
 }
 
-// note inserts a shard number into d.shards, in ascending order and without duplicates.
-func (d *desk) note(number int) {
-	at := d.locked
-	for at > 0 && d.shards[at-1] > number {
+// addShard inserts a shard number into sc.shards, in ascending order and without duplicates.
+func (sc *scratch) addShard(number int) {
+	at := sc.locked
+	for at > 0 && sc.shards[at-1] > number {
 		at--
 	}
-	if at > 0 && d.shards[at-1] == number {
+	if at > 0 && sc.shards[at-1] == number {
 		return
 	}
-	copy(d.shards[at+1:d.locked+1], d.shards[at:d.locked])
-	d.shards[at] = number
-	d.locked++
+	copy(sc.shards[at+1:sc.locked+1], sc.shards[at:sc.locked])
+	sc.shards[at] = number
+	sc.locked++
 }
 
-// judge decides each request of a group, and stores the lookup results and changes in d. It returns
+// judge decides each request of a group, and stores the lookup results and changes in sc. It returns
 // the number of processed requests, which is less than all only with an error.
-func (t *Table) judge(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) (int, error) {
-	d.free = d.room[:0]
+func (t *Table) judge(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) (int, error) {
+	sc.free = sc.room[:0]
 	for i := range reqs {
 		s, tag := t.shardAndTag(hashes[i])
 		at, found, old, err := s.state(&reqs[i], tag, now)
-		d.places[i], d.found[i], d.olds[i] = at, found, old
+		sc.places[i], sc.found[i], sc.olds[i] = at, found, old
 		if err != nil {
 			return i + 1, err
 		}
-		d.judge(i, &reqs[i], old, now, &out[i])
+		sc.judge(i, &reqs[i], old, now, &out[i])
 	}
 	return len(reqs), nil
 }
 
 // countGroup counts a hit or a miss for each request of a group.
-func (t *Table) countGroup(hashes []uint64, d *desk) {
+func (t *Table) countGroup(hashes []uint64, sc *scratch) {
 	for i, hash := range hashes {
-		t.shards[t.shardOf(hash)].count(&d.olds[i])
+		t.shards[t.shardOf(hash)].count(&sc.olds[i])
 	}
 }
 
-// judge decides request i of a group, and stores the change in d. Each new state uses a separate
+// judge decides request i of a group, and stores the change in sc. Each new state uses a separate
 // part of the room.
-func (d *desk) judge(i int, req *limiter.Request, old limiter.State, now uint64, out *limiter.Decision) {
-	c := &d.changes[i]
-	*c, *out = algorithms[req.Kind](&req.Limit, old, now, req.Quantity, d.free)
-	if used := len(c.Tail); c.Set && used <= cap(d.free) {
-		d.free = d.free[used:used]
+func (sc *scratch) judge(i int, req *limiter.Request, old limiter.State, now uint64, out *limiter.Decision) {
+	c := &sc.changes[i]
+	*c, *out = algorithms[req.Kind](&req.Limit, old, now, req.Quantity, sc.free)
+	if used := len(c.Tail); c.Set && used <= cap(sc.free) {
+		sc.free = sc.free[used:used]
 	}
 }
 
 // peekAdmitted decides the admitted requests of a refused group again as peeks, since they are not
 // charged.
-func (t *Table) peekAdmitted(reqs []limiter.Request, d *desk, now uint64, out []limiter.Decision) {
+func (t *Table) peekAdmitted(reqs []limiter.Request, sc *scratch, now uint64, out []limiter.Decision) {
 	for i := range reqs {
 		if !out[i].Limited {
-			_, out[i] = algorithms[reqs[i].Kind](&reqs[i].Limit, d.olds[i], now, 0, d.room[:0])
+			_, out[i] = algorithms[reqs[i].Kind](&reqs[i].Limit, sc.olds[i], now, 0, sc.room[:0])
 		}
 	}
 }
@@ -252,15 +252,15 @@ func (t *Table) peekAdmitted(reqs []limiter.Request, d *desk, now uint64, out []
 // makeRoomForAll ensures that storing all changes of the group cannot fail, and reports whether
 // records may have been moved or dropped. If one record of a shard needs room, it makes room for
 // all records of the group in that shard, since making room may evict keys of the group.
-func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) (moved bool, err error) {
-	for _, number := range d.shards[:d.locked] {
+func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) (moved bool, err error) {
+	for _, number := range sc.shards[:sc.locked] {
 		s := &t.shards[number]
 		var all demand
 		fits := true
 		for i := range reqs {
-			if t.shardOf(hashes[i]) == number && d.changes[i].Set && d.changes[i].Expires > now {
-				all = all.and(s.demandOfChange(&reqs[i], &d.changes[i], &out[i], now))
-				fits = fits && t.fitsInPlace(reqs, hashes, i, now, d)
+			if t.shardOf(hashes[i]) == number && sc.changes[i].Set && sc.changes[i].Expires > now {
+				all = all.and(s.demandOfChange(&reqs[i], &sc.changes[i], &out[i], now))
+				fits = fits && t.fitsInPlace(reqs, hashes, i, now, sc)
 			}
 		}
 		if fits {
@@ -289,16 +289,16 @@ func (d demand) and(other demand) demand {
 	return demand{d.records + other.records, d.size + other.size, min(d.rank, other.rank)}
 }
 
-// applyAll stores all changes in d. The caller has made room.
-func (t *Table) applyAll(reqs []limiter.Request, hashes []uint64, now uint64, d *desk, out []limiter.Decision) {
+// applyAll stores all changes in sc. The caller has made room.
+func (t *Table) applyAll(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) {
 	for i := range reqs {
-		if !d.changes[i].Set {
+		if !sc.changes[i].Set {
 			continue
 		}
 		s, tag := t.shardAndTag(hashes[i])
 		at, found := s.find(reqs[i].Key, tag) // storing the previous requests may have moved it
-		if err := s.apply(at, found, &reqs[i], &d.changes[i], s.gaugeOf(&reqs[i], &out[i]), tag, now); err != nil {
-			panic("buckets: no room although it was made: " + err.Error())
+		if err := s.apply(at, found, &reqs[i], &sc.changes[i], s.gaugeOf(&reqs[i], &out[i]), tag, now); err != nil {
+			panic("buckets: no room after makeRoomForAll: " + err.Error())
 		}
 	}
 }

@@ -51,7 +51,7 @@ func oneOfEachKind(quantity int64) []limiter.Request {
 // The first limit of each kind is 5. If one request is refused, none is charged.
 func TestGroupIsChargedWholeOrNotAtAll(t *testing.T) {
 	for _, shards := range []int{1, 64} {
-		table := New(Config{Clock: newFakeClock().tell, Shards: shards})
+		table := New(Config{Clock: newFakeClock().read, Shards: shards})
 		for i, d := range decideAll(table, oneOfEachKind(2)) {
 			if d.Err != nil || d.Limited || d.Remaining != 3 {
 				t.Fatalf("request %d of an admitted group: %+v", i, d)
@@ -79,7 +79,7 @@ func TestGroupIsChargedWholeOrNotAtAll(t *testing.T) {
 }
 
 func TestGroupErrors(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell, Shards: 8})
+	table := New(Config{Clock: newFakeClock().read, Shards: 8})
 	fixed := charge(limiter.FixedWindow, "w", limits[limiter.FixedWindow][0], 1)
 	decideAll(table, []limiter.Request{fixed})
 	before := table.Usage()
@@ -106,7 +106,7 @@ func TestGroupErrors(t *testing.T) {
 // Batches may contain several groups among single requests. A group is never split.
 func TestGroupsInBatches(t *testing.T) {
 	for size := 1; size <= limiter.MaxGroup; size++ {
-		table := New(Config{Clock: newFakeClock().tell, Shards: 4})
+		table := New(Config{Clock: newFakeClock().read, Shards: 4})
 		var batch []limiter.Request
 		once := charge(limiter.Throttle, "once", limiter.Limit{Max: 1, Interval: time.Hour}, 1)
 		for n := range 5 {
@@ -136,7 +136,7 @@ func TestGroupOutOfMemory(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		refused, admitted := 0, 0
 		for limit := int64(100); limit < 6000; limit += 50 {
-			table := New(Config{Clock: newFakeClock().tell, Shards: shards, MaxMemory: limit})
+			table := New(Config{Clock: newFakeClock().read, Shards: shards, MaxMemory: limit})
 			for n := range 40 {
 				reqs := oneOfEachKind(1)
 				for i := range reqs {
@@ -187,7 +187,7 @@ func TestGroupEvictsItsOwn(t *testing.T) {
 // the number of times that the first was evicted to make room for the others.
 func groupsWithOwn(t *testing.T, own limiter.Request, size int64) (evicted int) {
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell, Shards: 1, MaxMemory: size, Eviction: EvictSmallestDebt})
+	table := New(Config{Clock: clock.read, Shards: 1, MaxMemory: size, Eviction: EvictSmallestDebt})
 	decideAll(table, []limiter.Request{own})
 	for n := range 60 {
 		clock.advance(time.Microsecond)
@@ -227,7 +227,7 @@ func TestGroupsUnderEviction(t *testing.T) {
 	key := func(n int) string { return fmt.Sprintf("%*d", 5+r.IntN(40), n) }
 	evicted := 0
 	for range 30_000 / race.Factor {
-		table := New(Config{Clock: newFakeClock().tell, Shards: 1 + r.IntN(2), Eviction: EvictSmallestDebt, MaxMemory: int64(320 + r.IntN(5000))})
+		table := New(Config{Clock: newFakeClock().read, Shards: 1 + r.IntN(2), Eviction: EvictSmallestDebt, MaxMemory: int64(320 + r.IntN(5000))})
 		own := []limiter.Request{
 			charge(limiter.WindowLog, "own log", brief, 1),
 			charge(limiter.WindowLog, "another own log", brief, 1),
@@ -274,7 +274,7 @@ func TestGroupsUnderEviction(t *testing.T) {
 // key must have been charged once per admitted group that contains it.
 func TestGroupsAtOnce(t *testing.T) {
 	const keys, calls = 40, 2000
-	table := New(Config{Clock: newFakeClock().tell, Shards: 16})
+	table := New(Config{Clock: newFakeClock().read, Shards: 16})
 	of := func(key int) limiter.Request {
 		kind := limiter.Kind(1 + key%7)
 		max := int64(500 + 300*key)
@@ -321,7 +321,7 @@ func TestGroupsAtOnce(t *testing.T) {
 
 // Groups do not allocate, except for new keys and logs.
 func TestGroupAllocatesNothing(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell})
+	table := New(Config{Clock: newFakeClock().read})
 	quantity := int64(1)
 	var out [7]limiter.Decision
 	reqs := oneOfEachKind(1)
@@ -347,13 +347,13 @@ func TestGroupAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A desk does not retain states after a group has been decided. It would retain memory that has
+// A pooled scratch does not retain states after a group has been decided. It would retain memory that has
 // been released.
 func TestGroupLetsGo(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell, Shards: 4})
+	table := New(Config{Clock: newFakeClock().read, Shards: 4})
 	reqs := oneOfEachKind(1)
 	out := make([]limiter.Decision, len(reqs))
-	var d desk
+	var d scratch
 	hashes := make([]uint64, len(reqs))
 	for i := range reqs {
 		hashes[i] = table.hash(reqs[i].Key)
@@ -370,7 +370,7 @@ func TestGroupLetsGo(t *testing.T) {
 
 // Decisions on an existing key do not allocate, regardless of the kind, unless a log grows.
 func TestKindsAllocateNothing(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell})
+	table := New(Config{Clock: newFakeClock().read})
 	var out [1]limiter.Decision
 	for kind, of := range limits {
 		for _, l := range of {

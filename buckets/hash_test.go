@@ -97,7 +97,7 @@ func TestSpread(t *testing.T) {
 // spread checks the distribution of n keys, some of which may be equal, in a table.
 func spread(t *testing.T, n uint64, key func(i uint64) []byte) {
 	const shards = 64
-	table := New(Config{Clock: newFakeClock().tell, Shards: shards})
+	table := New(Config{Clock: newFakeClock().read, Shards: shards})
 	for i := range n {
 		ask(table, string(key(i)), slow, 1)
 	}

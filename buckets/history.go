@@ -7,7 +7,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// history is the state shared by the undoLogs of all shards. It is unused without undoLogs.
+// history is the state shared by the undo logs of all shards. It is unused if the table is not replicated.
 //
 // Changes belong to generations, one of which is open. Locks are taken in the order turn, groups,
 // shard; and flip before shard.
@@ -67,7 +67,7 @@ func (t *Table) Lead(term uint64) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
 	if t.undoLogs == nil || t.leader != 0 || term == 0 {
-		panic("buckets: Lead on a table that does not follow, or in term 0")
+		panic("buckets: Lead on a table that is not a follower, or in term 0")
 	}
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -239,7 +239,7 @@ func (t *Table) clear() {
 		s := &t.shards[i]
 		s.mu.Lock()
 		s.changes += int64(s.live)
-		s.rememberAll()
+		s.saveAll()
 		s.clear()
 		s.mu.Unlock()
 	}

@@ -13,7 +13,7 @@ import (
 // leading returns a replicated table that leads in term 1.
 func leading(c Config) (*Table, *fakeClock) {
 	clock := newFakeClock()
-	c.Clock, c.Journal = clock.tell, true
+	c.Clock, c.Journal = clock.read, true
 	t := New(c)
 	t.Lead(1)
 	return t, clock
@@ -49,7 +49,7 @@ func commitAll(tb testing.TB, t *Table) (changes []byte) {
 
 // A follower refuses decisions and changes nothing.
 func TestFollowing(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell, Journal: true, Shards: 4})
+	table := New(Config{Clock: newFakeClock().read, Journal: true, Shards: 4})
 	key := []byte("key")
 	if err := table.Restore(limiter.Record{Kind: limiter.Throttle, Key: key, Expires: start + 1e9}, start); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestFollowing(t *testing.T) {
 
 // A table that is not replicated returns zero Tickets.
 func TestNoJournal(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell})
+	table := New(Config{Clock: newFakeClock().read})
 	if got := ticket(table, 1, "key"); got != (limiter.Ticket{}) || table.Mark() != got || table.Await(got) != nil {
 		t.Errorf("the ticket is %+v, the mark %+v", got, table.Mark())
 	}
@@ -277,7 +277,7 @@ func TestBatchOfAnotherTerm(t *testing.T) {
 			term++
 			table.Lead(term)
 		}
-		return clock.tell() + 1e9
+		return clock.read() + 1e9
 	}})
 	for _, reqs := range [][]limiter.Request{
 		{charge(limiter.Throttle, "a", slow, 1)},
@@ -457,7 +457,7 @@ func TestJournalAllocatesNothing(t *testing.T) {
 		clock.advance(time.Millisecond)
 		var g uint64
 		g, buf = table.Collect(buf[:0])
-		table.Commit(g-1, clock.tell())
+		table.Commit(g-1, clock.read())
 	}
 	for range 1000 {
 		round()

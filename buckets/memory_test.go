@@ -128,7 +128,7 @@ func TestUsageIsWhatIsAllocated(t *testing.T) {
 // After Reserve, adding keys does not allocate. Unused memory is released later.
 func TestReserve(t *testing.T) {
 	const keys = 20_000
-	table := New(Config{Clock: newFakeClock().tell, Shards: 8})
+	table := New(Config{Clock: newFakeClock().read, Shards: 8})
 	ask(table, "before", slow, 1)
 	rec := limiter.Record{Kind: limiter.Throttle, Key: numberedKey(nil, 0)}
 	table.Reserve(keys, keys*int64(recordSize(&rec)))
@@ -143,7 +143,7 @@ func TestReserve(t *testing.T) {
 		t.Errorf("%+v became %+v", before, after)
 	}
 
-	table = New(Config{Clock: newFakeClock().tell, Shards: 8, MaxMemory: 1 << 20})
+	table = New(Config{Clock: newFakeClock().read, Shards: 8, MaxMemory: 1 << 20})
 	table.Reserve(1<<30, 1<<40)
 	checkTable(t, table)
 	if u := table.Usage(); u.Peak > 1<<20 {
@@ -161,7 +161,7 @@ func TestReserve(t *testing.T) {
 func TestCompact(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for n := range 200 {
-		table := New(Config{Clock: newFakeClock().tell, Shards: 1})
+		table := New(Config{Clock: newFakeClock().read, Shards: 1})
 		s := &table.shards[0]
 		want := map[string]uint64{}
 		for i := range n {
@@ -199,7 +199,7 @@ func TestMemoryLimit(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(fmt.Sprintf("%d shards, %d bytes", tt.shards, tt.limit), func(t *testing.T) {
 			clock := newFakeClock()
-			table := New(Config{Clock: clock.tell, Shards: tt.shards, MaxMemory: tt.limit})
+			table := New(Config{Clock: clock.read, Shards: tt.shards, MaxMemory: tt.limit})
 			l := limiter.Limit{Max: 3, Interval: time.Second}
 			n := fill(t, table, "first", l)
 			checkTable(t, table)
@@ -233,7 +233,7 @@ func TestMemoryLimit(t *testing.T) {
 // Peeks, refunds and requests above the limit need no memory, so they are never refused for lack of
 // it.
 func TestNoMemoryNeeded(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell, Shards: 1, MaxMemory: 1})
+	table := New(Config{Clock: newFakeClock().read, Shards: 1, MaxMemory: 1})
 	l := limiter.Limit{Max: 3, Interval: time.Second}
 	for _, quantity := range []int64{0, -1, 4} {
 		if d := ask(table, "k", l, quantity); d.Err != nil || d.Remaining != 3 {
@@ -249,7 +249,7 @@ func TestNoMemoryNeeded(t *testing.T) {
 // accounted size.
 func TestLargeKeyAmongDeadRecords(t *testing.T) {
 	for size := 100; size < 6000; size += 50 {
-		table := New(Config{Clock: newFakeClock().tell, Shards: 1, MaxMemory: 4096})
+		table := New(Config{Clock: newFakeClock().read, Shards: 1, MaxMemory: 4096})
 		n := fill(t, table, "k", slow)
 		for i := range n / 3 {
 			mustDelete(table, []byte(fmt.Sprint("k", i)))
@@ -264,7 +264,7 @@ func TestLargeKeyAmongDeadRecords(t *testing.T) {
 
 // At the limit, the room of deleted keys is reused although there is no memory for the usual slack.
 func TestDeletedRoomAtTheLimit(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell, Shards: 1, MaxMemory: 100_000})
+	table := New(Config{Clock: newFakeClock().read, Shards: 1, MaxMemory: 100_000})
 	n := fill(t, table, "first", slow)
 	for i := range n / 4 {
 		mustDelete(table, fmt.Appendf(nil, "first%d", i))
@@ -278,7 +278,7 @@ func TestDeletedRoomAtTheLimit(t *testing.T) {
 // A full shard limits the rate of its searches for expired records.
 func TestReclaimIsNotTriedForEveryKey(t *testing.T) {
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell, Shards: 1, MaxMemory: 20_000})
+	table := New(Config{Clock: clock.read, Shards: 1, MaxMemory: 20_000})
 	quick := limiter.Limit{Max: 1, Interval: reclaimQuietTime / 2}
 	n := fill(t, table, "quick", quick)
 	expired := func() int { return int(table.Usage().Expired) }
@@ -310,7 +310,7 @@ const (
 )
 
 func TestSetMaxMemory(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell, Shards: 4})
+	table := New(Config{Clock: newFakeClock().read, Shards: 4})
 	for i := range 10_000 {
 		ask(table, fmt.Sprint("a", i), slow, 1)
 	}
@@ -344,7 +344,7 @@ func TestSetMaxMemory(t *testing.T) {
 func TestFlood(t *testing.T) {
 	const limit = 8 << 20 / race.Factor
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell, MaxMemory: limit})
+	table := New(Config{Clock: clock.read, MaxMemory: limit})
 	l := limiter.Limit{Max: 10, Interval: time.Hour}
 	for i := range 100 {
 		ask(table, fmt.Sprint("mine", i), l, 10)

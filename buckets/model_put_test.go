@@ -11,7 +11,7 @@ import (
 // put stores a record of a kind whose state is empty, of fixed size or of varying size.
 func (r *tableRun) put() {
 	rec := limiter.Record{Kind: limiter.Kind(1 + r.in.number(1)%3), Key: r.key()}
-	rec.Expires = r.clock.tell() - 1000 + r.in.number(4)
+	rec.Expires = r.clock.read() - 1000 + r.in.number(4)
 	if size := [...]int{0, 4, int(r.in.number(1)) * 3}[rec.Kind-1]; size > 0 {
 		rec.State = bytes.Repeat([]byte{byte(size)}, size)
 	}
@@ -19,8 +19,8 @@ func (r *tableRun) put() {
 	err := r.table.Put(rec)
 	switch {
 	case err == nil:
-		r.model.put(rec, r.clock.tell())
-	case !errors.Is(err, limiter.ErrOutOfMemory) || r.max == 0 || rec.Expires <= r.clock.tell():
+		r.model.put(rec, r.clock.read())
+	case !errors.Is(err, limiter.ErrOutOfMemory) || r.max == 0 || rec.Expires <= r.clock.read():
 		r.Fatalf("Put(%+v) = %v with limit %d", rec, err, r.max)
 	}
 	if r.evict {
@@ -31,7 +31,7 @@ func (r *tableRun) put() {
 // forgetEvicted removes evicted keys from the model, and checks that their ranks were not greater
 // than those of the remaining keys of their shard.
 func (r *tableRun) forgetEvicted(except []byte) {
-	now := r.clock.tell()
+	now := r.clock.read()
 	evicted := r.table.Usage().Evicted - r.model.want.Evicted
 	gone, least := map[*shard]rank{}, map[*shard]rank{} // the greatest evicted rank, the lowest remaining rank
 	for key, rec := range r.model.records {

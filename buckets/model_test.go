@@ -174,7 +174,7 @@ func runTable(tb testing.TB, data []byte) {
 	how := r.in.number(1)
 	r.max = []int64{0, 0, 2000, 20_000}[how%4]
 	r.evict = how&4 != 0
-	r.table = New(Config{Clock: r.clock.tell, Shards: shards, MaxMemory: r.max})
+	r.table = New(Config{Clock: r.clock.read, Shards: shards, MaxMemory: r.max})
 	if r.evict {
 		r.table.SetEviction(EvictSmallestDebt)
 	}
@@ -319,7 +319,7 @@ func (r *tableRun) check(reqs []limiter.Request, got []limiter.Decision) {
 		r.refused(reqs, got)
 		return
 	}
-	now := r.clock.tell()
+	now := r.clock.read()
 	var want []limiter.Decision
 	if len(reqs) == 1 {
 		want = append(want, r.model.decide(&reqs[0], now))
@@ -335,7 +335,7 @@ func (r *tableRun) check(reqs []limiter.Request, got []limiter.Decision) {
 func (r *tableRun) refused(reqs []limiter.Request, got []limiter.Decision) {
 	grows := false
 	for i := range reqs {
-		_, live := r.model.lookup(string(reqs[i].Key), r.clock.tell())
+		_, live := r.model.lookup(string(reqs[i].Key), r.clock.read())
 		grows = grows || !live || reqs[i].Kind == limiter.WindowLog || reqs[i].Kind == limiter.SlidingWindow ||
 			reqs[i].Kind == limiter.FixedWindow || reqs[i].Kind == limiter.WindowBuckets
 		if got[i] != (limiter.Decision{Err: limiter.ErrOutOfMemory}) {
@@ -349,7 +349,7 @@ func (r *tableRun) refused(reqs []limiter.Request, got []limiter.Decision) {
 
 func (r *tableRun) lookup() {
 	key := r.key()
-	now := r.clock.tell()
+	now := r.clock.read()
 	want, live := r.model.lookup(string(key), now)
 	got, ok := r.table.Lookup(key)
 	if ok != live {
@@ -363,7 +363,7 @@ func (r *tableRun) lookup() {
 
 func (r *tableRun) remove() {
 	key := r.key()
-	want := r.model.forget(string(key), r.clock.tell())
+	want := r.model.forget(string(key), r.clock.read())
 	if got := mustDelete(r.table, key); got != want {
 		r.Fatalf("Delete(%.40q) = %t, want %t", key, got, want)
 	}
@@ -371,7 +371,7 @@ func (r *tableRun) remove() {
 
 // scan continues the current round of scanning, or starts one.
 func (r *tableRun) scan() {
-	now := r.clock.tell()
+	now := r.clock.read()
 	if r.round == nil {
 		r.round = &scanRound{stable: map[string]int{}, seen: map[string]bool{}}
 		for key, rec := range r.model.records {
@@ -399,7 +399,7 @@ func (r *tableRun) scan() {
 
 // compare checks that the table holds exactly the keys of the model.
 func (r *tableRun) compare() {
-	now := r.clock.tell()
+	now := r.clock.read()
 	live := 0
 	for key := range r.model.records {
 		want, ok := r.model.lookup(key, now)

@@ -11,7 +11,7 @@ import (
 // Each kind of work is reported in its own field after it has run, and not before.
 func TestPauses(t *testing.T) {
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell, Shards: 1, MaxMemory: 200_000, Eviction: EvictSmallestDebt})
+	table := New(Config{Clock: clock.read, Shards: 1, MaxMemory: 200_000, Eviction: EvictSmallestDebt})
 	check := func(after string, want ...bool) {
 		t.Helper()
 		p := table.Usage().Pauses

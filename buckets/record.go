@@ -24,9 +24,9 @@ type record []byte
 const (
 	// Flags in the kind byte. All kinds are below them.
 	deadFlag  = 0x80 // no slot refers to the record
-	notedFlag = 0x40 // the undo log holds the state before the open generation
+	savedFlag = 0x40 // the undo log holds the state before the open generation
 	tailFlag  = 0x20 // the undo log holds only the tail of that state
-	flags     = deadFlag | notedFlag | tailFlag
+	flags     = deadFlag | savedFlag | tailFlag
 
 	gaugeAt   = 1
 	expiresAt = gaugeAt + 1

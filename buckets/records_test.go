@@ -15,7 +15,7 @@ import (
 // Records returns the live records, without deleted, replaced and expired ones.
 func TestRecords(t *testing.T) {
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell, Shards: 4})
+	table := New(Config{Clock: clock.read, Shards: 4})
 	for i := range 1000 {
 		ask(table, fmt.Sprint(i), limiter.Limit{Max: 1, Interval: time.Duration(1+i%3) * time.Second}, 1)
 	}
@@ -67,7 +67,7 @@ func TestRecordsBreak(t *testing.T) {
 // Put stores records from Records of another table without loss of precision.
 func TestPutRestores(t *testing.T) {
 	clock := newFakeClock()
-	from, to := New(Config{Clock: clock.tell}), New(Config{Clock: clock.tell, Shards: 2})
+	from, to := New(Config{Clock: clock.read}), New(Config{Clock: clock.read, Shards: 2})
 	l := limiter.Limit{Max: 100, Interval: time.Second}
 	for i := range 5000 {
 		ask(from, fmt.Sprint(i), l, int64(1+i%100))
@@ -89,7 +89,7 @@ func TestPutRestores(t *testing.T) {
 
 // A record that does not fit leaves the key unchanged.
 func TestPutWithoutRoom(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell, Shards: 1, MaxMemory: 5000})
+	table := New(Config{Clock: newFakeClock().read, Shards: 1, MaxMemory: 5000})
 	rec := limiter.Record{Kind: 2, Key: []byte("k"), Expires: start + 1000, State: []byte("first")}
 	if err := table.Put(rec); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestPutWithoutRoom(t *testing.T) {
 
 // Putting an expired record deletes its key.
 func TestPutExpired(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell})
+	table := New(Config{Clock: newFakeClock().read})
 	rec := limiter.Record{Kind: limiter.Throttle, Key: []byte("k"), Expires: start + 1}
 	for _, expires := range []uint64{start + 1, start, start} {
 		rec.Expires = expires
@@ -126,7 +126,7 @@ func TestPutExpired(t *testing.T) {
 
 // Records that change concurrently are read consistently: state and expiry time match.
 func TestRecordsInACrowd(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell, Shards: 2})
+	table := New(Config{Clock: newFakeClock().read, Shards: 2})
 	ctx, stop := context.WithCancel(t.Context())
 	var writers sync.WaitGroup
 	for w := range 4 {

@@ -21,7 +21,7 @@ func relieveAll(table *Table) {
 // lowered returns a table of 20,000 keys, a tenth of which are exhausted, with a limit of 1/part of
 // its memory.
 func lowered(e Eviction, shards int, part int64) (*Table, limiter.Usage, limiter.Limit) {
-	table := New(Config{Clock: newFakeClock().tell, Shards: shards, Eviction: e})
+	table := New(Config{Clock: newFakeClock().read, Shards: shards, Eviction: e})
 	l := limiter.Limit{Max: 10, Interval: time.Hour}
 	for i := range 20_000 {
 		ask(table, fmt.Sprint("k", i), l, int64(1+i%10))
@@ -84,7 +84,7 @@ func TestRelief(t *testing.T) {
 
 // A limit below the memory of a few keys per shard is met as well. Some shards keep their keys.
 func TestReliefBelowAFewKeysForEachShard(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell, Shards: 1024, Eviction: EvictSmallestDebt})
+	table := New(Config{Clock: newFakeClock().read, Shards: 1024, Eviction: EvictSmallestDebt})
 	l := limiter.Limit{Max: 10, Interval: time.Hour}
 	for i := range 20_000 {
 		ask(table, fmt.Sprint("k", i), l, 1)
@@ -184,7 +184,7 @@ func TestReliefWhileFollowing(t *testing.T) {
 		ask(leads, fmt.Sprint("k", i), slow, 1)
 	}
 	_, changes := leads.Collect(nil)
-	follows := New(Config{Clock: newFakeClock().tell, Journal: true, Shards: 4, MaxMemory: 1000, Eviction: EvictSmallestDebt})
+	follows := New(Config{Clock: newFakeClock().read, Journal: true, Shards: 4, MaxMemory: 1000, Eviction: EvictSmallestDebt})
 	if err := follows.Replay(changes, start); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // ErrLeading is returned by operations that require a follower.
-var ErrLeading = errors.New("this table decides itself")
+var ErrLeading = errors.New("the table is the leader")
 
 // Replay applies changes that Collect returned on another node, at log time now in nanoseconds.
 // Records that expire at or before now may be dropped permanently afterwards. The memory limit does

@@ -247,7 +247,7 @@ func (r *rig) checkPairs() {
 // group is split. Time is fixed, so the TTL of a key equals its number of charges.
 func TestAwaitedIsCommitted(t *testing.T) {
 	const keys, calls = 20, 3000
-	r := newRig(t, newFakeClock().tell)
+	r := newRig(t, newFakeClock().read)
 	r.check = r.checkPairs
 	var sure, unsure [keys + pairs]atomic.Int64
 	count := func(key int, ticket limiter.Ticket) {
@@ -291,7 +291,7 @@ func TestAwaitedIsCommitted(t *testing.T) {
 
 // Clear takes effect in a single generation and does not split groups.
 func TestClearInACrowd(t *testing.T) {
-	r := newRig(t, newFakeClock().tell)
+	r := newRig(t, newFakeClock().read)
 	r.check = r.checkPairs
 	var clears atomic.Int64
 	r.run(6, func(worker int) {
@@ -314,7 +314,7 @@ func TestClearInACrowd(t *testing.T) {
 // alone would also lead to a refusal.
 func TestRefusalsAreFounded(t *testing.T) {
 	const keys = 40
-	r := newRig(t, newFakeClock().tell)
+	r := newRig(t, newFakeClock().read)
 	l := limiter.Limit{Max: 1, Interval: time.Hour}
 	r.run(8, func(worker int) {
 		rnd := rand.New(rand.NewPCG(uint64(worker), 7))

@@ -99,8 +99,8 @@ func checkUndoLogs(tb testing.TB, t *Table) {
 			}
 			rec := s.record(at)
 			e := u.find(rec.key(), sl.tag(), len(u.entries))
-			if noted := rec[0]&notedFlag != 0; noted && e < 0 {
-				tb.Fatalf("%.40q has the noted flag, but no entry", rec.key())
+			if saved := rec[0]&savedFlag != 0; saved && e < 0 {
+				tb.Fatalf("%.40q has the saved flag, but no entry", rec.key())
 			}
 			if rec[0]&tailFlag != 0 && (e < 0 || u.entries[e].from == 0) {
 				tb.Fatalf("%.40q has the tail flag, but no tail entry", rec.key())
@@ -135,7 +135,7 @@ type replicaRun struct {
 
 func newReplicaRun(tb testing.TB, seed uint64) *replicaRun {
 	r := &replicaRun{TB: tb, Rand: rand.New(rand.NewPCG(seed, 7)), clock: newFakeClock(), committed: content{}, kinds: map[byte]int{}}
-	config := Config{Clock: r.clock.tell, Journal: true, MaxMemory: []int64{0, 4000, 9000}[seed%3], Eviction: Eviction(seed / 3 % 2)}
+	config := Config{Clock: r.clock.read, Journal: true, MaxMemory: []int64{0, 4000, 9000}[seed%3], Eviction: Eviction(seed / 3 % 2)}
 	config.Shards = 1 << r.IntN(4)
 	r.leads = New(config)
 	config.Shards = 1 << r.IntN(4)
@@ -203,7 +203,7 @@ func (r *replicaRun) collect() {
 		return
 	}
 	pending := r.leads.Pending()
-	g := generation{content: contentOf(r.leads), time: r.clock.tell()}
+	g := generation{content: contentOf(r.leads), time: r.clock.read()}
 	g.number, g.changes = r.leads.Collect([]byte("before"))
 	if g.changes = g.changes[len("before"):]; len(g.changes) > 0 && !pending {
 		r.Fatalf("%d bytes of changes, but none are pending", len(g.changes))
@@ -274,7 +274,7 @@ func (r *replicaRun) resign() {
 	}
 	r.flying = nil
 	r.compare()
-	if latest := r.clock.tell(); r.IntN(2) == 0 && latest > r.settled {
+	if latest := r.clock.read(); r.IntN(2) == 0 && latest > r.settled {
 		r.clock.now.Store(r.settled + r.Uint64N(latest-r.settled+1))
 	}
 	if r.IntN(2) == 0 {

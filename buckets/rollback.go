@@ -10,14 +10,14 @@ func (s *shard) rollback(committed uint64) {
 		s.undo(u, &u.entries[i])
 	}
 	u.reset()
-	u.dirty, u.gone, u.collected = false, false, 0
+	u.dirty, u.removed, u.collected = false, false, 0
 }
 
 // undo restores the state of an entry. All newer entries have been undone.
 func (s *shard) undo(u *undoLog, e *entry) {
 	if e.at == cleared {
 		last := len(u.images) - 1
-		s.bringBack(&u.images[last])
+		s.restoreImage(&u.images[last])
 		u.images[last], u.images = image{}, u.images[:last]
 		return
 	}
@@ -47,7 +47,7 @@ func (s *shard) undo(u *undoLog, e *entry) {
 func (s *shard) mustFind(key []byte, tag uint32) record {
 	at, found := s.find(key, tag)
 	if !found {
-		panic("buckets: the record of a state that is noted in part is gone")
+		panic("buckets: a record whose tail is saved is missing")
 	}
 	return s.record(at)
 }
@@ -64,7 +64,7 @@ func (r record) undoTail(old record, from int) {
 // addOld adds the previous record of an absent key.
 func (s *shard) addOld(old record, tag uint32) {
 	if err := s.makeRoom(demand{records: 1, size: len(old)}, 0); err != nil {
-		panic("buckets: no room for what has been there: " + err.Error())
+		panic("buckets: no room to restore a record: " + err.Error())
 	}
 	offset := uint32(len(s.arena))
 	s.arena = append(s.arena, old...)
@@ -72,8 +72,8 @@ func (s *shard) addOld(old record, tag uint32) {
 	s.live++
 }
 
-// bringBack restores the content of the shard before it was cleared.
-func (s *shard) bringBack(i *image) {
+// restoreImage restores the content of the shard before it was cleared.
+func (s *shard) restoreImage(i *image) {
 	s.clear()
 	s.index, s.arena, s.live, s.dead = i.index, i.arena, i.live, i.dead
 	s.shared.memory.force(s.bytes())

@@ -63,7 +63,7 @@ func TestScanWhileTheTableChanges(t *testing.T) {
 	for _, shards := range []int{1, 4} {
 		for _, count := range []int{1, 10, 100} {
 			r := rand.New(rand.NewPCG(uint64(shards), uint64(count)))
-			table := filled(stable, Config{Clock: newFakeClock().tell, Shards: shards})
+			table := filled(stable, Config{Clock: newFakeClock().read, Shards: shards})
 			sweep := sweeper{table: table}
 			added, calls, growing := 0, 0, true
 			churn := func() {
@@ -146,7 +146,7 @@ func TestScanHonoursCount(t *testing.T) {
 
 func TestScanOmitsExpired(t *testing.T) {
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell, Shards: 2})
+	table := New(Config{Clock: clock.read, Shards: 2})
 	for i := range 100 {
 		ask(table, fmt.Sprint(i), limiter.Limit{Max: 1, Interval: time.Duration(i+1) * time.Second}, 1)
 	}
@@ -213,7 +213,7 @@ func TestRandomKey(t *testing.T) {
 
 func TestRandomKeyIsAlive(t *testing.T) {
 	clock := newFakeClock()
-	table := filled(100, Config{Clock: clock.tell, Shards: 8})
+	table := filled(100, Config{Clock: clock.read, Shards: 8})
 	clock.advance(100 * 365 * 24 * time.Hour)
 	for i := range uint64(100) {
 		if key, found := table.RandomKey(i << 32); found {

@@ -85,7 +85,7 @@ func (s *shard) find(key []byte, tag uint32) (at int, found bool) {
 func (s *shard) next(at int) int { return (at + 1) & (len(s.index) - 1) }
 
 // decide executes one request.
-func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, d *desk, out *limiter.Decision) {
+func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, sc *scratch, out *limiter.Decision) {
 	at, found, old, err := s.state(req, tag, now)
 	s.count(&old)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, d *desk, ou
 		change.Expires, *out = gcra.Decide(req.Limit, old.Expires, now, req.Quantity)
 		change.Set = change.Expires != old.Expires
 	} else {
-		change, *out = algorithms[req.Kind](&req.Limit, old, now, req.Quantity, d.room[:0])
+		change, *out = algorithms[req.Kind](&req.Limit, old, now, req.Quantity, sc.room[:0])
 	}
 	switch {
 	case change.Set:
@@ -150,7 +150,7 @@ func (s *shard) apply(at int, found bool, req *limiter.Request, c *limiter.Chang
 		s.overwrite(at, c, g, now)
 		return nil
 	case c.Keep > 0:
-		panic("buckets: a state that keeps its beginning has another length")
+		panic("buckets: the new state of a change with Keep has another length")
 	}
 	rec := limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail, Gauge: byte(g)}
 	return s.replace(&rec, tag, now)
@@ -166,7 +166,7 @@ func (s *shard) fits(at int, kind limiter.Kind, c *limiter.Change) bool {
 func (s *shard) overwrite(at int, c *limiter.Change, g gauge, now uint64) {
 	s.countExpired(at, now)
 	if s.replicated {
-		s.remember(at, c.Keep)
+		s.saveOld(at, c.Keep)
 	}
 	s.record(at).overwrite(c, g)
 	s.changes++
@@ -187,10 +187,10 @@ func (s *shard) replace(rec *limiter.Record, tag uint32, now uint64) error {
 	}
 	if at, found := s.find(rec.Key, tag); found { // making room may have moved it
 		s.countExpired(at, now)
-		s.remember(at, 0)
+		s.saveOld(at, 0)
 		s.remove(at)
 	} else {
-		s.rememberAbsent(rec.Key, tag)
+		s.saveAbsent(rec.Key, tag)
 	}
 	s.add(rec, tag)
 	s.changes++
@@ -202,7 +202,7 @@ func (s *shard) forget(at int, now uint64) {
 	if !s.countExpired(at, now) {
 		s.changes++
 	}
-	s.remember(at, 0)
+	s.saveOld(at, 0)
 	s.remove(at)
 }
 
@@ -226,7 +226,7 @@ func (s *shard) add(rec *limiter.Record, tag uint32) {
 	offset := uint32(len(s.arena))
 	s.arena = appendRecord(s.arena, rec)
 	if s.recording() {
-		s.arena[offset] |= notedFlag
+		s.arena[offset] |= savedFlag
 	}
 	s.place(newSlot(tag, offset))
 	s.live++
@@ -247,8 +247,8 @@ func (s *shard) remove(at int) {
 	rec := s.record(at)
 	s.dead += uint32(rec.size())
 	rec.kill()
-	if rec[0]&notedFlag != 0 {
-		s.undoLog().gone = true
+	if rec[0]&savedFlag != 0 {
+		s.undoLog().removed = true
 	}
 	s.live--
 	for next := s.next(at); s.index[next] != 0; next = s.next(next) {

@@ -28,7 +28,7 @@ func TestSweep(t *testing.T) {
 	for _, shards := range []int{1, 8} {
 		r := rand.New(rand.NewPCG(uint64(shards), 7))
 		clock := newFakeClock()
-		table := New(Config{Clock: clock.tell, Shards: shards})
+		table := New(Config{Clock: clock.read, Shards: shards})
 		want := map[string]time.Duration{}
 		for i := range 10_000 {
 			key, ttl := fmt.Sprint(i), time.Duration(1+r.Int64N(1e9))
@@ -84,7 +84,7 @@ func TestSweepStep(t *testing.T) {
 // The sweeper handles an index that is resized between its steps.
 func TestSweepWhileIndexesChange(t *testing.T) {
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell, Shards: 2})
+	table := New(Config{Clock: clock.read, Shards: 2})
 	w := sweeper{table: table}
 	brief := limiter.Limit{Max: 1, Interval: 10 * time.Second}
 	for i := range 300 {
@@ -107,7 +107,7 @@ func TestSweepWhileIndexesChange(t *testing.T) {
 // different slots.
 func TestMillionExpireAtOnce(t *testing.T) {
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell})
+	table := New(Config{Clock: clock.read})
 	a := newAsker(table, limiter.Limit{Max: 1, Interval: time.Hour})
 	for i := range uint64(million / race.Factor) {
 		a.ask(i)
@@ -135,7 +135,7 @@ func TestMillionExpireAtOnce(t *testing.T) {
 func TestSweepGivesMemoryBack(t *testing.T) {
 	const brief, long = 100_000, 5000
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell, Shards: 8})
+	table := New(Config{Clock: clock.read, Shards: 8})
 	for i := range brief {
 		ask(table, fmt.Sprint("brief", i), limiter.Limit{Max: 1, Interval: time.Second}, 1)
 	}

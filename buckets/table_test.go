@@ -30,7 +30,7 @@ func TestNewRefusesOddNumbersOfShards(t *testing.T) {
 
 // A batch is decided in order, and each request sees the effects of those before it.
 func TestDecideBatch(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().tell})
+	table := New(Config{Clock: newFakeClock().read})
 	l := limiter.Limit{Max: 5, Interval: time.Second}
 	quantities := []int64{2, 2, 2, 1, 0, -4, 3, 9}
 	var reqs []limiter.Request
@@ -55,7 +55,7 @@ func TestDecideBatch(t *testing.T) {
 func TestDecideLargeBatch(t *testing.T) {
 	for _, size := range []int{0, 1, 2, lookahead - 1, lookahead, lookahead + 1, 5*lookahead + 3} {
 		clock := newFakeClock()
-		together, apart := New(Config{Clock: clock.tell, Shards: 4}), New(Config{Clock: clock.tell})
+		together, apart := New(Config{Clock: clock.read, Shards: 4}), New(Config{Clock: clock.read})
 		r := rand.New(rand.NewPCG(uint64(size), 1))
 		for range 100 {
 			reqs := make([]limiter.Request, size)
@@ -98,7 +98,7 @@ func TestKeyIsCopied(t *testing.T) {
 
 func TestWrongKind(t *testing.T) {
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell})
+	table := New(Config{Clock: clock.read})
 	as := func(kind limiter.Kind, quantity int64) limiter.Decision {
 		reqs := []limiter.Request{{Kind: kind, Key: []byte("k"), Limit: limiter.Limit{Max: 5, Interval: time.Second}, Quantity: quantity}}
 		out := []limiter.Decision{{Limit: 77, Limited: true}}
@@ -127,7 +127,7 @@ func TestWrongKind(t *testing.T) {
 // A key counts as absent from the exact nanosecond of its TAT.
 func TestExpiryIsExact(t *testing.T) {
 	clock := newFakeClock()
-	table := New(Config{Clock: clock.tell})
+	table := New(Config{Clock: clock.read})
 	for i := range 3 {
 		ask(table, fmt.Sprint(i), limiter.Limit{Max: 2, Interval: time.Second}, 2)
 	}
@@ -156,8 +156,8 @@ func TestExpiryIsExact(t *testing.T) {
 
 // Decisions do not allocate, except for a new key that needs more memory.
 func TestDecideAllocatesNothing(t *testing.T) {
-	table := filled(10_000, Config{Clock: newFakeClock().tell})
-	full := New(Config{Clock: newFakeClock().tell, MaxMemory: 1})
+	table := filled(10_000, Config{Clock: newFakeClock().read})
+	full := New(Config{Clock: newFakeClock().read, MaxMemory: 1})
 	key := numberedKey(nil, 77)
 	request := func(quantity int64) limiter.Request {
 		return limiter.Request{Kind: limiter.Throttle, Key: key, Limit: slow, Quantity: quantity}

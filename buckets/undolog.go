@@ -15,7 +15,7 @@ type undoLog struct {
 	term      uint64 // the term in which the shard decides; 0 on a follower
 	collected uint64 // the generation in which its last changes were collected
 	dirty     bool   // changed since collected
-	gone      bool   // a key that changed in the open generation has been removed
+	removed   bool   // a key that changed in the open generation has been removed
 
 	entries []entry
 	bytes   []byte // the records of the entries, concatenated
@@ -106,20 +106,20 @@ func (s *shard) droppable(at int, now uint64) bool {
 	return !s.replicated || len(rec.state()) < minTailed || !s.undoLog().hasTail(s.index[at].tag())
 }
 
-// remember records the current state of the record at an index position before it is changed or
+// saveOld records the current state of the record at an index position before it is changed or
 // removed. The first keep bytes of its state do not change.
-func (s *shard) remember(at, keep int) {
+func (s *shard) saveOld(at, keep int) {
 	if !s.recording() {
 		return
 	}
 	rec := s.record(at)
-	if rec[0]&(notedFlag|tailFlag) == notedFlag {
+	if rec[0]&(savedFlag|tailFlag) == savedFlag {
 		return
 	}
-	s.note(rec, s.index[at].tag(), keep)
+	s.saveRecord(rec, s.index[at].tag(), keep)
 }
 
-func (s *shard) note(rec record, tag uint32, keep int) {
+func (s *shard) saveRecord(rec record, tag uint32, keep int) {
 	u := s.undoLog()
 	s.touch()
 	again := rec[0]&tailFlag != 0
@@ -129,27 +129,27 @@ func (s *shard) note(rec record, tag uint32, keep int) {
 		tail := rec.whole()
 		tail.State = tail.State[keep:]
 		u.add(&tail, entry{tag: tag, from: uint32(keep)})
-		rec[0] |= notedFlag | tailFlag
+		rec[0] |= savedFlag | tailFlag
 	default:
 		whole := rec.whole()
 		u.add(&whole, entry{tag: tag})
-		rec[0] = rec[0]&^tailFlag | notedFlag
+		rec[0] = rec[0]&^tailFlag | savedFlag
 	}
 }
 
-// rememberAbsent records that a key is absent before it is added.
-func (s *shard) rememberAbsent(key []byte, tag uint32) {
+// saveAbsent records that a key is absent before it is added.
+func (s *shard) saveAbsent(key []byte, tag uint32) {
 	if !s.recording() {
 		return
 	}
 	s.touch()
-	if u := s.undoLog(); !u.gone || u.find(key, tag, lookBack) < 0 {
+	if u := s.undoLog(); !u.removed || u.find(key, tag, lookBack) < 0 {
 		u.add(&limiter.Record{Key: key}, entry{tag: tag})
 	}
 }
 
-// rememberAll saves the content of the shard before it is cleared.
-func (s *shard) rememberAll() {
+// saveAll saves the content of the shard before it is cleared.
+func (s *shard) saveAll() {
 	if !s.recording() {
 		return
 	}
