@@ -83,7 +83,7 @@ func (c crash) check(t *testing.T, m *machine, what string, before oracle, unfin
 	state.store(more)
 	checkLog(t, l, state)
 	must(t, l.Close())
-	checkLog(t, behind{m}, state)
+	checkLog(t, baseStore{m}, state)
 }
 
 // stateOf returns the content of a log if it is a valid result of an unfinished operation:

@@ -15,15 +15,15 @@ func (l *Log) DeleteRange(lo, hi uint64) error {
 		if err := l.empty(); err != nil {
 			return err
 		}
-		return l.deleteBehind(lo, hi)
+		return l.deleteFromBase(lo, hi)
 	})
 }
 
 // deleteOld deletes entries if there is an entry after them. It first moves that entry to
 // Base, so that Open skips deleted entries that are still in the files.
 func (l *Log) deleteOld(lo, hi uint64) (done bool, err error) {
-	l.behind.Lock()
-	defer l.behind.Unlock()
+	l.baseMu.Lock()
+	defer l.baseMu.Unlock()
 	last, err := l.LastIndex()
 	if err != nil || hi >= last {
 		return false, err
@@ -31,11 +31,11 @@ func (l *Log) deleteOld(lo, hi uint64) (done bool, err error) {
 	if err := l.moveUpTo(hi + 1); err != nil {
 		return false, err
 	}
-	return true, l.deleteBehind(lo, hi)
+	return true, l.deleteFromBase(lo, hi)
 }
 
-// deleteBehind deletes entries of Base. All entries from lo to hi must be in Base.
-func (l *Log) deleteBehind(lo, hi uint64) error {
+// deleteFromBase deletes entries of Base. All entries from lo to hi must be in Base.
+func (l *Log) deleteFromBase(lo, hi uint64) error {
 	l.forget(lo, hi)
 	if err := l.cfg.Base.DeleteRange(lo, hi); err != nil {
 		return l.fail(fmt.Errorf("delete entries %d to %d: %w", lo, hi, err))

@@ -87,7 +87,7 @@ func (m *machine) note(what string) {
 // TestDeleteRange_LetsThrough stores entries while old ones are being deleted.
 func TestDeleteRange_LetsThrough(t *testing.T) {
 	m := newMachine()
-	slow := &slowDelete{behind: behind{m}, begun: make(chan struct{}), finish: make(chan struct{})}
+	slow := &slowDelete{baseStore: baseStore{m}, begun: make(chan struct{}), finish: make(chan struct{})}
 	c := m.config()
 	c.Base, c.MaxEntries = slow, 100
 	l := openLog(t, c)
@@ -108,12 +108,12 @@ func TestDeleteRange_LetsThrough(t *testing.T) {
 }
 
 type slowDelete struct {
-	behind
+	baseStore
 	begun, finish chan struct{}
 }
 
 func (s *slowDelete) DeleteRange(lo, hi uint64) error {
 	close(s.begun)
 	<-s.finish
-	return s.behind.DeleteRange(lo, hi)
+	return s.baseStore.DeleteRange(lo, hi)
 }

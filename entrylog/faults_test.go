@@ -171,26 +171,26 @@ func (f *memFile) Sync() error {
 
 func (f *memFile) Close() error { return nil }
 
-// behind is the base store of a machine.
-type behind struct{ *machine }
+// baseStore is the base store of a machine.
+type baseStore struct{ *machine }
 
-func (b behind) bounds() (first, last uint64) {
+func (b baseStore) bounds() (first, last uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.base.bounds()
 }
 
-func (b behind) FirstIndex() (uint64, error) {
+func (b baseStore) FirstIndex() (uint64, error) {
 	first, _ := b.bounds()
 	return first, nil
 }
 
-func (b behind) LastIndex() (uint64, error) {
+func (b baseStore) LastIndex() (uint64, error) {
 	_, last := b.bounds()
 	return last, nil
 }
 
-func (b behind) GetLog(index uint64, entry *raft.Log) error {
+func (b baseStore) GetLog(index uint64, entry *raft.Log) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	found := b.base[index]
@@ -201,9 +201,9 @@ func (b behind) GetLog(index uint64, entry *raft.Log) error {
 	return nil
 }
 
-func (b behind) StoreLog(entry *raft.Log) error { return b.StoreLogs([]*raft.Log{entry}) }
+func (b baseStore) StoreLog(entry *raft.Log) error { return b.StoreLogs([]*raft.Log{entry}) }
 
-func (b behind) StoreLogs(entries []*raft.Log) error {
+func (b baseStore) StoreLogs(entries []*raft.Log) error {
 	if b.blocked != nil {
 		<-b.blocked
 	}
@@ -216,7 +216,7 @@ func (b behind) StoreLogs(entries []*raft.Log) error {
 	return nil
 }
 
-func (b behind) DeleteRange(lo, hi uint64) error {
+func (b baseStore) DeleteRange(lo, hi uint64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.step(fmt.Sprintf("delete %d-%d", lo, hi)); err != nil {
@@ -228,5 +228,5 @@ func (b behind) DeleteRange(lo, hi uint64) error {
 
 // config returns the Config of a Log on a machine.
 func (m *machine) config() Config {
-	return Config{Dir: "dir", Base: behind{m}, Sync: true, MaxEntries: 8, files: m}
+	return Config{Dir: "dir", Base: baseStore{m}, Sync: true, MaxEntries: 8, files: m}
 }

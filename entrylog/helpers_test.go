@@ -78,8 +78,8 @@ func openLog(t testing.TB, c Config) *Log {
 	return l
 }
 
-// frontFiles returns the paths of the log files in a directory.
-func frontFiles(t testing.TB, dir string) []string {
+// logFiles returns the paths of the log files in a directory.
+func logFiles(t testing.TB, dir string) []string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, namePrefix+"*"))
 	must(t, err)

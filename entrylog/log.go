@@ -50,17 +50,17 @@ type Config struct {
 // Log is a raft.LogStore that appends to files in front of another raft.LogStore. Its methods
 // may be called concurrently.
 //
-// The lock order is writing, full, behind, mu.
+// The lock order is writing, full, baseMu, mu.
 type Log struct {
 	cfg Config
 
 	writing sync.Mutex // held while entries are added or the last one is deleted
 	buf     []byte     // buffer for the record of one call
-	front   front      // the file that is appended to
+	active  segment    // the file that is appended to
 	number  uint64     // number of that file
 
 	full   chan struct{} // has an element while a full file is being moved to Base
-	behind sync.Mutex    // held while Base is modified
+	baseMu sync.Mutex    // held while Base is modified
 
 	mu          sync.Mutex // not held during I/O
 	recent      ring       // entries that are not in Base, preceded by some that are
@@ -71,8 +71,8 @@ type Log struct {
 	closeErr error
 }
 
-// front is a file and the amount of data written to it.
-type front struct {
+// segment is a file and the amount of data written to it.
+type segment struct {
 	file
 	path    string
 	bytes   int64
@@ -100,8 +100,8 @@ func Open(c Config) (*Log, error) {
 	}
 	l := &Log{cfg: c, full: make(chan struct{}, 1)}
 	if err := l.open(); err != nil {
-		if l.front.file != nil {
-			_ = l.front.Close() // nothing was written
+		if l.active.file != nil {
+			_ = l.active.Close() // nothing was written
 		}
 		return nil, fmt.Errorf("open the log in %s: %w", c.Dir, err)
 	}
@@ -146,9 +146,9 @@ func (l *Log) Close() error {
 		defer l.writing.Unlock()
 		l.closeErr = l.alone(l.moveAll)
 		if l.closeErr == nil {
-			l.closeErr = l.discard(l.front)
+			l.closeErr = l.discard(l.active)
 		} else {
-			_ = l.front.Close() // return the first error
+			_ = l.active.Close() // return the first error
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -35,7 +35,7 @@ func TestLog_Model(t *testing.T) {
 				if r.IntN(60) == 0 {
 					if r.IntN(2) == 0 {
 						must(t, l.Close())
-						if files := frontFiles(t, dir); len(files) > 0 {
+						if files := logFiles(t, dir); len(files) > 0 {
 							t.Fatalf("Close leaves %v", files)
 						}
 					} else {
@@ -171,12 +171,12 @@ func TestLog_Closed(t *testing.T) {
 	l, err := Open(m.config())
 	must(t, err)
 	must(t, l.StoreLogs(commands(1, 50, 1, 10)))
-	l.behind.Lock() // blocks the goroutine that moves entries
+	l.baseMu.Lock() // blocks the goroutine that moves entries
 	must(t, l.StoreLogs(commands(51, 60, 1, 10)))
 	if len(goroutines.Since(before, ofLogs)) == 0 {
 		t.Error("the goroutine that moves entries is not found")
 	}
-	l.behind.Unlock()
+	l.baseMu.Unlock()
 	must(t, l.Close())
 	must(t, l.Close())
 	if len(m.names) != 0 || len(m.base) != 60 {
@@ -246,7 +246,7 @@ func TestLog_ForgottenEntry(t *testing.T) {
 	}
 }
 
-type monotonic struct{ behind }
+type monotonic struct{ baseStore }
 
 func (monotonic) IsMonotonic() bool { return true }
 
@@ -257,7 +257,7 @@ func TestLog_IsMonotonic(t *testing.T) {
 	}
 	m := newMachine()
 	c = m.config()
-	c.Base = monotonic{behind{m}}
+	c.Base = monotonic{baseStore{m}}
 	if !openLog(t, c).IsMonotonic() {
 		t.Error("IsMonotonic is false over a store that accepts no gaps")
 	}

@@ -19,7 +19,7 @@ const (
 )
 
 // moveAway moves the entries up to last to Base and removes the file that ends with last.
-func (l *Log) moveAway(old front, last uint64) {
+func (l *Log) moveAway(old segment, last uint64) {
 	defer func() { <-l.full }()
 	if err := l.moveTo(last); err != nil {
 		_ = old.Close() // return the first error; the file stays
@@ -32,12 +32,12 @@ func (l *Log) moveAway(old front, last uint64) {
 
 // moveTo moves the entries up to index to Base.
 func (l *Log) moveTo(index uint64) error {
-	l.behind.Lock()
-	defer l.behind.Unlock()
+	l.baseMu.Lock()
+	defer l.baseMu.Unlock()
 	return l.moveUpTo(index)
 }
 
-// moveUpTo is like moveTo. The caller must hold behind.
+// moveUpTo is like moveTo. The caller must hold baseMu.
 func (l *Log) moveUpTo(index uint64) error {
 	for {
 		if err := l.failed(); err != nil {
@@ -54,7 +54,7 @@ func (l *Log) moveUpTo(index uint64) error {
 	}
 }
 
-// moveAll moves all entries to Base. The caller must hold behind.
+// moveAll moves all entries to Base. The caller must hold baseMu.
 func (l *Log) moveAll() error {
 	last, err := l.LastIndex()
 	if err != nil {
@@ -98,8 +98,8 @@ func (l *Log) moved(batch []*raft.Log) {
 func (l *Log) alone(op func() error) error {
 	l.full <- struct{}{}
 	defer func() { <-l.full }()
-	l.behind.Lock()
-	defer l.behind.Unlock()
+	l.baseMu.Lock()
+	defer l.baseMu.Unlock()
 	if err := l.failed(); err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func (l *Log) empty() error {
 	if err := l.moveAll(); err != nil {
 		return err
 	}
-	if l.front.entries > 0 {
-		if err := l.discard(l.front); err != nil {
+	if l.active.entries > 0 {
+		if err := l.discard(l.active); err != nil {
 			return l.fail(err)
 		}
 		if err := l.startFile(); err != nil {
@@ -127,7 +127,7 @@ func (l *Log) empty() error {
 }
 
 // discard closes and removes a file.
-func (l *Log) discard(f front) error {
+func (l *Log) discard(f segment) error {
 	return l.cfg.Step(func() error { return errors.Join(f.Close(), l.remove(f.path)) })
 }
 
@@ -138,9 +138,9 @@ func (l *Log) remove(path string) error {
 	return nil
 }
 
-// storeBehind stores entries in Base after all entries of the files have been moved. It must
+// storeInBase stores entries in Base after all entries of the files have been moved. It must
 // be called by an op of alone.
-func (l *Log) storeBehind(entries []*raft.Log) error {
+func (l *Log) storeInBase(entries []*raft.Log) error {
 	if err := l.empty(); err != nil {
 		return err
 	}

@@ -19,9 +19,9 @@ func nameOf(number uint64) string { return fmt.Sprintf("%s%016x%s", namePrefix, 
 
 // numberOf parses the name of a file of this package and returns its number.
 func numberOf(name string) (uint64, bool) {
-	digits, isFront := strings.CutPrefix(strings.TrimSuffix(name, nameSuffix), namePrefix)
+	digits, hasPrefix := strings.CutPrefix(strings.TrimSuffix(name, nameSuffix), namePrefix)
 	number, err := strconv.ParseUint(digits, 16, 64)
-	return number, isFront && err == nil && name == nameOf(number)
+	return number, hasPrefix && err == nil && name == nameOf(number)
 }
 
 // found is the content of the files.

@@ -267,7 +267,7 @@ func TestOpen_OtherFiles(t *testing.T) {
 }
 
 func TestOpen_NoDirectory(t *testing.T) {
-	_, err := Open(Config{Dir: filepath.Join(t.TempDir(), "missing"), Base: behind{newMachine()}})
+	_, err := Open(Config{Dir: filepath.Join(t.TempDir(), "missing"), Base: baseStore{newMachine()}})
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Open returns %v", err)
 	}

@@ -26,7 +26,7 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 		return err
 	}
 	if !l.follow(entries) {
-		return l.alone(func() error { return l.storeBehind(entries) })
+		return l.alone(func() error { return l.storeInBase(entries) })
 	}
 	if l.isFull() {
 		if err := l.rotate(); err != nil {
@@ -34,7 +34,7 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 		}
 	}
 	if err := l.write(entries); err != nil {
-		return l.fail(fmt.Errorf("write entries to %s: %w", l.front.path, err))
+		return l.fail(fmt.Errorf("write entries to %s: %w", l.active.path, err))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,15 +66,15 @@ func (l *Log) write(entries []*raft.Log) error {
 	if l.buf = b; cap(b) > keptBuffer {
 		l.buf = nil
 	}
-	if err := writeAll(l.front.file, b); err != nil {
+	if err := writeAll(l.active.file, b); err != nil {
 		return err
 	}
-	l.front.bytes += int64(len(b))
-	l.front.entries += len(entries)
+	l.active.bytes += int64(len(b))
+	l.active.entries += len(entries)
 	if !l.cfg.Sync {
 		return nil
 	}
-	return l.front.Sync()
+	return l.active.Sync()
 }
 
 func writeAll(w io.Writer, b []byte) error {
@@ -88,7 +88,7 @@ func writeAll(w io.Writer, b []byte) error {
 // isFull reports whether the file must be moved. There are two files, so each has half of
 // the limits.
 func (l *Log) isFull() bool {
-	return l.front.bytes >= (l.cfg.MaxBytes+1)/2 || l.front.entries >= (l.cfg.MaxEntries+1)/2
+	return l.active.bytes >= (l.cfg.MaxBytes+1)/2 || l.active.entries >= (l.cfg.MaxEntries+1)/2
 }
 
 // rotate begins a new file and starts a goroutine that moves the entries of the full one. It
@@ -100,7 +100,7 @@ func (l *Log) rotate() error {
 		<-l.full
 		return err
 	}
-	old := l.front
+	old := l.active
 	last, _ := l.LastIndex() // the error has been checked
 	if err := l.startDurably(); err != nil {
 		<-l.full
@@ -125,7 +125,7 @@ func (l *Log) startFile() error {
 	err := l.cfg.Step(func() error {
 		f, err := l.cfg.files.Create(path)
 		if err == nil {
-			l.front = front{file: f, path: path}
+			l.active = segment{file: f, path: path}
 		}
 		return err
 	})

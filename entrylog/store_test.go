@@ -135,7 +135,7 @@ func TestStoreLogs_Allocates(t *testing.T) {
 func TestStoreLogs_ShortWrite(t *testing.T) {
 	m := newMachine()
 	l := openLog(t, m.config())
-	l.front.file = short{l.front.file}
+	l.active.file = short{l.active.file}
 	err := l.StoreLogs(commands(1, 2, 1, 5))
 	if err == nil || !strings.Contains(err.Error(), "short write") {
 		t.Errorf("StoreLogs returns %v", err)

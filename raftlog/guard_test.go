@@ -40,11 +40,11 @@ func operations(s *Store) map[string]func() error {
 // latch was tripped.
 func TestStep(t *testing.T) {
 	s := guardedStore(newFaulty(), func(error) {})
-	if err := s.front.step(func() error { return errDisk }); err != errDisk || s.latch.err() != nil {
+	if err := s.wal.step(func() error { return errDisk }); err != errDisk || s.latch.err() != nil {
 		t.Errorf("step returns %v, and the latch has %v", err, s.latch.err())
 	}
-	late := s.front.step(func() error { s.latch.trip(ErrStuck); return nil })
-	after := s.front.step(func() error { t.Error("the operation was run"); return nil })
+	late := s.wal.step(func() error { s.latch.trip(ErrStuck); return nil })
+	after := s.wal.step(func() error { t.Error("the operation was run"); return nil })
 	if !errors.Is(late, ErrPoisoned) || !errors.Is(after, ErrPoisoned) {
 		t.Errorf("the late operation returns %v, and the next one %v", late, after)
 	}

@@ -11,7 +11,7 @@ import (
 
 func TestLogs_RoundTrip(t *testing.T) {
 	s := openStore(t, Config{Dir: t.TempDir()})
-	for name, l := range map[string]raft.LogStore{"in front": s.Logs(), "behind": s.logs} {
+	for name, l := range map[string]raft.LogStore{"wal": s.Logs(), "database": s.logs} {
 		if err := l.GetLog(1, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
 			t.Errorf("%s: an empty log has entry 1: %v", name, err)
 		}

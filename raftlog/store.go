@@ -56,7 +56,7 @@ type Store struct {
 	logDB    *raftboltdb.BoltStore
 	stableDB *raftboltdb.BoltStore
 	logs     *logs // over logDB
-	front    *front
+	wal      *wal
 	stable   *stable
 	snaps    *snapshots
 
@@ -101,7 +101,7 @@ func (s *Store) watch(limit time.Duration) {
 	stuck := func(f *guarded) {
 		s.latch.trip(fmt.Errorf("%s: an operation takes more than %v: %w", f.name, limit, ErrStuck))
 	}
-	watchFiles(limit, s.stop, stuck, s.front.file, s.logs.file, s.stable.file, s.snaps.file)
+	watchFiles(limit, s.stop, stuck, s.wal.file, s.logs.file, s.stable.file, s.snaps.file)
 }
 
 func (s *Store) open() (err error) {
@@ -142,20 +142,20 @@ func (s *Store) openFiles() (err error) {
 		return fmt.Errorf("open the snapshots in %s: %w", s.current(), err)
 	}
 	s.guard(s.logDB, s.stableDB, snaps)
-	return s.openFront()
+	return s.openWAL()
 }
 
 // guard wraps the databases and the snapshots in guards.
 func (s *Store) guard(l raft.LogStore, st raft.StableStore, snaps raft.SnapshotStore) {
 	s.logs = &logs{newGuarded(filepath.Join(s.current(), logName), s.latch), l}
 	s.stable = &stable{newGuarded(filepath.Join(s.current(), stableName), s.latch), st}
-	s.front = &front{file: newGuarded(filepath.Join(s.current(), frontName), s.latch)}
+	s.wal = &wal{file: newGuarded(filepath.Join(s.current(), walName), s.latch)}
 	s.snaps = &snapshots{snaps, newGuarded(filepath.Join(s.current(), snapshotsName), s.latch)}
 }
 
-// openFront opens the files of the newest entries.
-func (s *Store) openFront() (err error) {
-	s.front.inner, err = entrylog.Open(entrylog.Config{Dir: s.current(), Base: s.logs, Sync: s.sync, Step: s.front.step, Log: s.log})
+// openWAL opens the files of the newest entries.
+func (s *Store) openWAL() (err error) {
+	s.wal.inner, err = entrylog.Open(entrylog.Config{Dir: s.current(), Base: s.logs, Sync: s.sync, Step: s.wal.step, Log: s.log})
 	return damaged(err)
 }
 
@@ -198,7 +198,7 @@ func (s *Store) warnOfLowSpace() {
 func (s *Store) current() string { return filepath.Join(s.dir, currentName) }
 
 // Logs returns the log. It keeps the newest entries in memory.
-func (s *Store) Logs() raft.LogStore { return s.front }
+func (s *Store) Logs() raft.LogStore { return s.wal }
 
 // Stable returns the store of the term and the vote.
 func (s *Store) Stable() raft.StableStore { return s.stable }
@@ -217,7 +217,7 @@ func (s *Store) Close() error {
 		if s.closeErr = s.latch.err(); s.closeErr != nil {
 			return
 		}
-		s.closeErr = s.front.inner.Close()
+		s.closeErr = s.wal.inner.Close()
 		if !s.sync {
 			s.closeErr = errors.Join(s.closeErr, s.logDB.Sync())
 		}

@@ -91,7 +91,7 @@ func TestFront_FailsBehind(t *testing.T) {
 	s := guardedStore(f, func(err error) { told <- err })
 	s.dir = t.TempDir()
 	must(t, makeDir(s.current()))
-	must(t, s.openFront())
+	must(t, s.openWAL())
 	f.before = func(op string) error {
 		if strings.HasPrefix(op, "Store") {
 			return errDisk
