@@ -183,9 +183,9 @@ func TestRaftStarts(t *testing.T) {
 	must(t, os.Truncate(inCurrent(dir, snapshotsName, ids[1], "state.bin"), 1))
 	s, err := check(t, dir)
 	must(t, err)
-	machine, node := startRaft(t, s)
-	if machine.restored() != "state at 50" || node.LastIndex() != 100 {
-		t.Errorf("raft starts from %q with last index %d", machine.restored(), node.LastIndex())
+	fsm, node := startRaft(t, s)
+	if fsm.restored() != "state at 50" || node.LastIndex() != 100 {
+		t.Errorf("raft starts from %q with last index %d", fsm.restored(), node.LastIndex())
 	}
 	must(t, node.Shutdown().Error())
 	must(t, s.Close())

@@ -14,19 +14,19 @@ import (
 // latch holds the first error. It is shared by the files of a store: after an error of one
 // file, nothing may be acknowledged or voted for based on another.
 type latch struct {
-	fatal func(error)
-	first atomic.Pointer[error]
-	told  chan struct{} // closed when fatal has returned
+	fatal    func(error)
+	first    atomic.Pointer[error]
+	reported chan struct{} // closed when fatal has returned
 }
 
-func newLatch(fatal func(error)) *latch { return &latch{fatal: fatal, told: make(chan struct{})} }
+func newLatch(fatal func(error)) *latch { return &latch{fatal: fatal, reported: make(chan struct{})} }
 
 // trip records err if it is the first error, and then calls fatal, which normally exits the
 // process.
 func (l *latch) trip(err error) {
 	if l.first.CompareAndSwap(nil, &err) {
 		l.fatal(err)
-		close(l.told)
+		close(l.reported)
 	}
 }
 
@@ -38,7 +38,7 @@ func (l *latch) err() error {
 	if first == nil {
 		return nil
 	}
-	<-l.told
+	<-l.reported
 	if errors.Is(*first, ErrClosed) {
 		return ErrClosed
 	}
@@ -49,7 +49,7 @@ func (l *latch) err() error {
 func (l *latch) close() {
 	closed := ErrClosed
 	if l.first.CompareAndSwap(nil, &closed) {
-		close(l.told)
+		close(l.reported)
 	}
 }
 
@@ -67,7 +67,7 @@ func newGuarded(name string, l *latch) *guarded {
 
 // write runs an operation that modifies the file, unless an operation has failed before. An
 // error trips the latch.
-func (f *guarded) write(what string, op func() error) error {
+func (f *guarded) write(action string, op func() error) error {
 	unfinished := f.watch.begin(1)
 	defer unfinished.Store(0)
 	f.turn <- struct{}{}
@@ -76,7 +76,7 @@ func (f *guarded) write(what string, op func() error) error {
 		return err
 	}
 	if err := protect(op); err != nil && !mutant.Is(mutant.SyncIgnored) {
-		f.latch.trip(fmt.Errorf("%s: %s: %w", f.name, what, err))
+		f.latch.trip(fmt.Errorf("%s: %s: %w", f.name, action, err))
 	}
 	return f.latch.err()
 }
@@ -98,7 +98,7 @@ func (f *guarded) step(waits uint64, op func() error) error {
 // try runs an operation that may run concurrently with others. It is not watched, since it may
 // take long if it has many steps. An error trips the latch unless it reports that there is no
 // such entry or key.
-func (f *guarded) try(what string, op func() error) error {
+func (f *guarded) try(action string, op func() error) error {
 	if err := f.latch.err(); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (f *guarded) try(what string, op func() error) error {
 	if err == nil || errors.Is(err, raft.ErrLogNotFound) || errors.Is(err, errKeyNotFound) {
 		return err
 	}
-	f.latch.trip(fmt.Errorf("%s: %s: %w", f.name, what, err))
+	f.latch.trip(fmt.Errorf("%s: %s: %w", f.name, action, err))
 	return f.latch.err()
 }
 

@@ -58,9 +58,9 @@ func TestLatch(t *testing.T) {
 			"fails":  func() error { return errDisk },
 			"panics": func() error { panic("page 7: unexpected type") },
 		} {
-			var told []error
+			var reported []error
 			f := newFaulty()
-			s := guardedStore(f, func(err error) { told = append(told, err) })
+			s := guardedStore(f, func(err error) { reported = append(reported, err) })
 			must(t, s.logs.StoreLogs(commands(1, 2, 10)))
 			must(t, s.Stable().SetUint64([]byte("CurrentTerm"), 8))
 			f.before = func(string) error { return fail() }
@@ -69,8 +69,8 @@ func TestLatch(t *testing.T) {
 			if !errors.Is(err, ErrPoisoned) || !errors.Is(err, want) {
 				t.Errorf("%s %s: returned %v", first, how, err)
 			}
-			if len(told) != 1 || !errors.Is(told[0], want) || !strings.Contains(told[0].Error(), "dir/current/raft-") {
-				t.Errorf("%s %s: Fatal is called with %v", first, how, told)
+			if len(reported) != 1 || !errors.Is(reported[0], want) || !strings.Contains(reported[0].Error(), "dir/current/raft-") {
+				t.Errorf("%s %s: Fatal is called with %v", first, how, reported)
 			}
 			f.before = nil
 			f.forget()
@@ -79,8 +79,8 @@ func TestLatch(t *testing.T) {
 					t.Errorf("%s %s, then %s: %v", first, how, name, err)
 				}
 			}
-			if len(told) != 1 || len(f.list()) != 0 {
-				t.Errorf("%s %s: Fatal is called %d times, and then %q reach the files", first, how, len(told), f.list())
+			if len(reported) != 1 || len(f.list()) != 0 {
+				t.Errorf("%s %s: Fatal is called %d times, and then %q reach the files", first, how, len(reported), f.list())
 			}
 		}
 	}
@@ -156,10 +156,10 @@ func TestWatchdog(t *testing.T) {
 				err error
 				at  time.Duration
 			}
-			told := make(chan call, 10)
+			reported := make(chan call, 10)
 			begin := time.Now()
 			f := newFaulty()
-			s := guardedStore(f, func(err error) { told <- call{err, time.Since(begin)} })
+			s := guardedStore(f, func(err error) { reported <- call{err, time.Since(begin)} })
 			must(t, s.logs.StoreLogs(commands(1, 2, 10)))
 			go s.watch(limit)
 			release := make(chan struct{})
@@ -173,8 +173,8 @@ func TestWatchdog(t *testing.T) {
 			go func() { done <- operations(s)[name]() }()
 			<-time.After(2 * limit)
 			synctest.Wait()
-			if c := <-told; len(told) != 0 || !errors.Is(c.err, ErrStuck) || c.at < limit || c.at > limit+limit/watchTicks {
-				t.Errorf("%s: Fatal is called %d times, first after %v with %v", name, 1+len(told), c.at, c.err)
+			if c := <-reported; len(reported) != 0 || !errors.Is(c.err, ErrStuck) || c.at < limit || c.at > limit+limit/watchTicks {
+				t.Errorf("%s: Fatal is called %d times, first after %v with %v", name, 1+len(reported), c.at, c.err)
 			}
 			if err := s.Close(); !errors.Is(err, ErrStuck) {
 				t.Errorf("%s: Close returns %v", name, err)

@@ -169,7 +169,7 @@ func (s *Store) Claim(cluster, node string) (i Identity, fresh bool, err error) 
 // the start: 1 to 32 letters and digits, drawn at random. Raise must be called between Claim and the start of
 // raft. Starts with the same directory, or with copies of it, are distinguished by their numbers and by Line.
 func (s *Store) Raise(process string) (Identity, error) {
-	return s.change("count the start", func(i *Identity) {
+	return s.change("record a start", func(i *Identity) {
 		i.Boot++
 		i.Line = i.Line.Raised(i.Boot, process)
 	})
@@ -178,13 +178,13 @@ func (s *Store) Raise(process string) (Identity, error) {
 // NoteAnnounced durably records that the cluster has applied the announcement of the newest start, and
 // removes earlier starts from Line.
 func (s *Store) NoteAnnounced() error {
-	_, err := s.change("note the announcement", func(i *Identity) { i.Line = i.Line.Announced(i.Boot) })
+	_, err := s.change("record the announcement", func(i *Identity) { i.Line = i.Line.Announced(i.Boot) })
 	return err
 }
 
 // SetRecovery durably records the recovery of the cluster that the node belongs to.
 func (s *Store) SetRecovery(r topology.Recovery) error {
-	_, err := s.change("note the recovery", func(i *Identity) { i.Recovery = r })
+	_, err := s.change("record the recovery", func(i *Identity) { i.Recovery = r })
 	return err
 }
 
@@ -193,21 +193,21 @@ func (s *Store) SetRecovery(r topology.Recovery) error {
 // and the checksum would not match.
 func (s *Store) MarkStale(why string) error {
 	why = strings.ToValidUTF8(why[:min(len(why), maxStale)], "")
-	_, err := s.change("mark it as stale", func(i *Identity) { i.Stale = why })
+	_, err := s.change("record that the directory is outdated", func(i *Identity) { i.Stale = why })
 	return err
 }
 
 // change rewrites the identity of a claimed directory.
-func (s *Store) change(what string, f func(*Identity)) (Identity, error) {
+func (s *Store) change(action string, f func(*Identity)) (Identity, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.identity == nil {
-		return Identity{}, fmt.Errorf("%s of %s: the directory has not been claimed", what, s.dir)
+		return Identity{}, fmt.Errorf("%s in %s: the directory has not been claimed", action, s.dir)
 	}
 	next := *s.identity
 	f(&next)
 	if err := writeIdentity(s.current(), next); err != nil {
-		return *s.identity, fmt.Errorf("%s of %s: %w", what, s.dir, err)
+		return *s.identity, fmt.Errorf("%s in %s: %w", action, s.dir, err)
 	}
 	s.identity = &next
 	return next, nil

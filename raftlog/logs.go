@@ -72,8 +72,8 @@ func (l *logs) FirstIndex() (uint64, error) {
 // LastIndex returns the index of the newest entry, or 0.
 func (l *logs) LastIndex() (uint64, error) { return l.index("find the last entry", l.inner.LastIndex) }
 
-func (l *logs) index(what string, find func() (uint64, error)) (index uint64, err error) {
-	err = l.file.try(what, func() error {
+func (l *logs) index(action string, find func() (uint64, error)) (index uint64, err error) {
+	err = l.file.try(action, func() error {
 		index, err = find()
 		return err
 	})

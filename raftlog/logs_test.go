@@ -68,15 +68,15 @@ func TestLogs_Sealed(t *testing.T) {
 // TestLogs_Damaged checks that reading a corrupt entry stops the node.
 func TestLogs_Damaged(t *testing.T) {
 	f := newFaulty()
-	var told error
-	s := guardedStore(f, func(err error) { told = err })
+	var reported error
+	s := guardedStore(f, func(err error) { reported = err })
 	must(t, s.logs.StoreLogs(commands(1, 3, 10)))
 	stored := new(raft.Log)
 	must(t, f.InmemStore.GetLog(2, stored))
 	stored.Data[0]++ // the in-memory store does not copy the data
 	must(t, s.logs.GetLog(1, new(raft.Log)))
-	if err := s.logs.GetLog(2, new(raft.Log)); !errors.Is(err, ErrPoisoned) || !errors.Is(told, ErrDamaged) {
-		t.Errorf("the entry is read with %v; Fatal is called with %v", err, told)
+	if err := s.logs.GetLog(2, new(raft.Log)); !errors.Is(err, ErrPoisoned) || !errors.Is(reported, ErrDamaged) {
+		t.Errorf("the entry is read with %v; Fatal is called with %v", err, reported)
 	}
 }
 

@@ -163,11 +163,11 @@ func roleCommand(role, dir string, wrapper ...string) *exec.Cmd {
 
 // ending describes the exit of a role.
 type ending struct {
-	stored uint64        // last index or term that it reported as stored
-	code   int           // exit code; -1 if it was killed
-	stderr string        // its standard error
-	told   time.Duration // from the last stored entry to the call of Fatal
-	took   time.Duration // from the last stored entry to the exit
+	stored   uint64        // last index or term that it reported as stored
+	code     int           // exit code; -1 if it was killed
+	stderr   string        // its standard error
+	reported time.Duration // from the last stored entry to the call of Fatal
+	took     time.Duration // from the last stored entry to the exit
 }
 
 // runRole runs a role until it exits, or kills it when it has stored the entry kill; 0 means never.
@@ -192,7 +192,7 @@ func runRole(cmd *exec.Cmd, kill uint64) (e ending, err error) {
 			last = time.Now()
 		}
 		if lines.Text() == "stopping" {
-			e.told = time.Since(last)
+			e.reported = time.Since(last)
 		}
 		if kill > 0 && e.stored >= kill {
 			_ = cmd.Process.Kill() // repeatedly, until the output is closed
@@ -207,8 +207,8 @@ func runRole(cmd *exec.Cmd, kill uint64) (e ending, err error) {
 // checkStored reopens a directory. It must contain the entries that were reported as stored, and at most
 // one more.
 func checkStored(dir string, stored uint64) error {
-	var told error
-	s, err := Open(Config{Dir: dir, Fatal: func(err error) { told = err }})
+	var reported error
+	s, err := Open(Config{Dir: dir, Fatal: func(err error) { reported = err }})
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func checkStored(dir string, stored uint64) error {
 	if err == nil {
 		err = s.Logs().StoreLog(command(last+1, entrySize))
 	}
-	return errors.Join(err, told, s.Close())
+	return errors.Join(err, reported, s.Close())
 }
 
 // traced runs a role under strace, which injects failures of system calls as specified by inject. It
@@ -302,8 +302,8 @@ func TestProcess_HangingDisk(t *testing.T) {
 				if e.code != exitStopped || !strings.Contains(e.stderr, ErrStuck.Error()) {
 					t.Errorf("exit code %d, stderr %q", e.code, e.stderr)
 				}
-				if e.told < defaultLimit/2 || e.told > hangs || e.stored == 0 { // the test may have read the output late
-					t.Errorf("stopped %v after storing %d", e.told, e.stored)
+				if e.reported < defaultLimit/2 || e.reported > hangs || e.stored == 0 { // the test may have read the output late
+					t.Errorf("stopped %v after storing %d", e.reported, e.stored)
 				}
 				if lines := strings.Split(strings.TrimSpace(trace), "\n"); !strings.Contains(lines[len(lines)-1], tt.on) {
 					t.Errorf("the last calls are %q; want one on %s", lines[max(0, len(lines)-3):], tt.on)

@@ -101,7 +101,7 @@ func TestRecover(t *testing.T) {
 	s := openStore(t, Config{Dir: dir})
 	must(t, s.Stable().SetUint64([]byte("CurrentTerm"), 12))
 	must(t, s.Close())
-	summary, err := Recover(dir, Recovery{Servers: oneServer}, &machine{}, nil)
+	summary, err := Recover(dir, Recovery{Servers: oneServer}, &testFSM{}, nil)
 	must(t, err)
 	if summary.LastIndex != 100 || summary.LastTerm != 2 || summary.CurrentTerm != 2*termStep || summary.LastLog != 0 || !reflect.DeepEqual(summary.Configuration.Servers, oneServer) {
 		t.Errorf("recovered %+v", summary)
@@ -132,20 +132,20 @@ func TestRecover_Refused(t *testing.T) {
 	s := openStore(t, Config{Dir: empty})
 	_, _, err := s.Claim("cluster", "node")
 	must(t, err)
-	if _, err := Recover(empty, Recovery{Servers: oneServer}, &machine{}, nil); !errors.Is(err, ErrLocked) {
+	if _, err := Recover(empty, Recovery{Servers: oneServer}, &testFSM{}, nil); !errors.Is(err, ErrLocked) {
 		t.Errorf("recovered a node that runs: %v", err)
 	}
 	must(t, s.Close())
-	if _, err := Recover(empty, Recovery{Servers: oneServer}, &machine{}, nil); !errors.Is(err, errNothing) {
+	if _, err := Recover(empty, Recovery{Servers: oneServer}, &testFSM{}, nil); !errors.Is(err, errNothing) {
 		t.Errorf("recovered an empty log: %v", err)
 	}
 	gap, _ := made(t, state{nil, [][2]uint64{{5, 10}}})
-	if _, err := Recover(gap, Recovery{Servers: oneServer}, &machine{}, nil); !errors.Is(err, ErrGap) {
+	if _, err := Recover(gap, Recovery{Servers: oneServer}, &testFSM{}, nil); !errors.Is(err, ErrGap) {
 		t.Errorf("recovered a log with a gap: %v", err)
 	}
 	nobody := claimed(t, 5)
 	for _, servers := range [][]raft.Server{nil, {oneServer[0], oneServer[0]}} {
-		if _, err := Recover(nobody, Recovery{Servers: servers}, &machine{}, nil); err == nil {
+		if _, err := Recover(nobody, Recovery{Servers: servers}, &testFSM{}, nil); err == nil {
 			t.Errorf("recovered a cluster of %v", servers)
 		}
 	}
@@ -168,7 +168,7 @@ func TestRecover_Fences(t *testing.T) {
 		for _, s := range servers {
 			members = append(members, topology.Member{ID: string(s.ID), Raft: string(s.Address)})
 		}
-		got, err := Recover(dir, Recovery{Servers: servers}, &machine{}, nil)
+		got, err := Recover(dir, Recovery{Servers: servers}, &testFSM{}, nil)
 		must(t, err)
 		if want := before.Identity.NextRecovery(members); got.Identity.Recovery != want {
 			t.Errorf("the recovery is %q; NextRecovery returned %q", got.Identity.Recovery, want)
@@ -225,7 +225,7 @@ func TestRecover_Term(t *testing.T) {
 		s := openStore(t, Config{Dir: dir})
 		must(t, errors.Join(s.Stable().SetUint64([]byte("CurrentTerm"), tt.current), s.Stable().SetUint64([]byte("LastVoteTerm"), tt.current),
 			s.Stable().Set([]byte(RememberedKey), []byte("{}")), s.Close()))
-		got, err := Recover(dir, Recovery{Servers: oneServer, ResetTerm: tt.reset}, &machine{}, nil)
+		got, err := Recover(dir, Recovery{Servers: oneServer, ResetTerm: tt.reset}, &testFSM{}, nil)
 		if tt.want == 0 {
 			if !errors.Is(err, ErrTerm) || got.Identity.Recovery != "" || got.LastLog != 5 {
 				t.Errorf("term %d: %v, %+v", tt.current, err, got)
@@ -247,7 +247,7 @@ func TestRecover_Term(t *testing.T) {
 	_, _, err := s.Claim("cluster", "node")
 	must(t, err)
 	must(t, errors.Join(s.Logs().StoreLog(&raft.Log{Index: 1, Term: absurd, Type: raft.LogNoop}), s.Close()))
-	if _, err := Recover(dir, Recovery{Servers: oneServer, ResetTerm: true}, &machine{}, nil); err == nil || !strings.Contains(err.Error(), "empty data directories") {
+	if _, err := Recover(dir, Recovery{Servers: oneServer, ResetTerm: true}, &testFSM{}, nil); err == nil || !strings.Contains(err.Error(), "empty data directories") {
 		t.Errorf("a log whose newest entry has an absurd term: %v", err)
 	}
 }

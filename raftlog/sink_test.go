@@ -85,9 +85,9 @@ func TestSink_Stuck(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
 			var at time.Duration
-			var told error
+			var reported error
 			release := make(chan struct{})
-			s := withSnapshots(t, func(err error) { told, at = err, time.Since(begin) }, func(op string) error {
+			s := withSnapshots(t, func(err error) { reported, at = err, time.Since(begin) }, func(op string) error {
 				if op == name {
 					<-release
 				}
@@ -104,8 +104,8 @@ func TestSink_Stuck(t *testing.T) {
 			}()
 			<-time.After((waits + 1) * limit)
 			synctest.Wait()
-			if !errors.Is(told, ErrStuck) || at < waits*limit || at > waits*limit+limit/watchTicks {
-				t.Errorf("%s: Fatal is called after %v with %v", name, at, told)
+			if !errors.Is(reported, ErrStuck) || at < waits*limit || at > waits*limit+limit/watchTicks {
+				t.Errorf("%s: Fatal is called after %v with %v", name, at, reported)
 			}
 			close(release)
 			if err := <-done; !errors.Is(err, ErrStuck) {

@@ -46,14 +46,14 @@ func TestStable_Damaged(t *testing.T) {
 	check := func(what string, key []byte, change func(stored []byte) []byte) {
 		t.Helper()
 		f := newFaulty()
-		var told error
-		s := guardedStore(f, func(err error) { told = err })
+		var reported error
+		s := guardedStore(f, func(err error) { reported = err })
 		must(t, s.Stable().SetUint64([]byte("CurrentTerm"), 77))
 		stored, err := f.InmemStore.Get([]byte("CurrentTerm"))
 		must(t, err)
 		must(t, f.InmemStore.Set(key, change(stored)))
-		if term, err := s.Stable().GetUint64(key); !errors.Is(err, ErrDamaged) || !errors.Is(told, ErrDamaged) {
-			t.Errorf("%s: read as %d, %v; Fatal is called with %v", what, term, err, told)
+		if term, err := s.Stable().GetUint64(key); !errors.Is(err, ErrDamaged) || !errors.Is(reported, ErrDamaged) {
+			t.Errorf("%s: read as %d, %v; Fatal is called with %v", what, term, err, reported)
 		}
 	}
 	for bit := range 8 * (8 + sumSize) {

@@ -154,15 +154,15 @@ func TestClose_AfterAnError(t *testing.T) {
 // file of an open Store. The memory fault must not crash the process.
 func TestRead_PageIsGone(t *testing.T) {
 	dir := claimed(t, 500)
-	var told error
-	s, err := Open(Config{Dir: dir, Fatal: func(err error) { told = err }})
+	var reported error
+	s, err := Open(Config{Dir: dir, Fatal: func(err error) { reported = err }})
 	must(t, err)
 	must(t, os.Truncate(inCurrent(dir, logName), 0))
 	for i := uint64(1); err == nil && i <= 500; i++ {
 		err = s.Logs().GetLog(i, new(raft.Log))
 	}
-	if !errors.Is(err, ErrDamaged) || !errors.Is(told, ErrDamaged) {
-		t.Errorf("the entry is read with %v; Fatal is called with %v", err, told)
+	if !errors.Is(err, ErrDamaged) || !errors.Is(reported, ErrDamaged) {
+		t.Errorf("the entry is read with %v; Fatal is called with %v", err, reported)
 	}
 }
 

@@ -27,8 +27,8 @@ func (w *wal) FirstIndex() (uint64, error) {
 // LastIndex returns the index of the newest entry, or 0.
 func (w *wal) LastIndex() (uint64, error) { return w.index("find the last entry", w.inner.LastIndex) }
 
-func (w *wal) index(what string, find func() (uint64, error)) (index uint64, err error) {
-	err = w.file.try(what, func() error {
+func (w *wal) index(action string, find func() (uint64, error)) (index uint64, err error) {
+	err = w.file.try(action, func() error {
 		index, err = find()
 		return err
 	})

@@ -87,8 +87,8 @@ func TestFront_Damaged(t *testing.T) {
 // database, although no call waits for the move.
 func TestFront_FailsBehind(t *testing.T) {
 	f := newFaulty()
-	told := make(chan error, 1)
-	s := guardedStore(f, func(err error) { told <- err })
+	reported := make(chan error, 1)
+	s := guardedStore(f, func(err error) { reported <- err })
 	s.dir = t.TempDir()
 	must(t, makeDir(s.current()))
 	must(t, s.openWAL())
@@ -103,7 +103,7 @@ func TestFront_FailsBehind(t *testing.T) {
 			t.Fatalf("entry %d: %v", i, err)
 		}
 	}
-	if err := <-told; !errors.Is(err, errDisk) {
+	if err := <-reported; !errors.Is(err, errDisk) {
 		t.Errorf("Fatal is called with %v", err)
 	}
 	if err := s.Logs().GetLog(1, new(raft.Log)); !errors.Is(err, ErrPoisoned) {

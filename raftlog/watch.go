@@ -39,9 +39,9 @@ type sightings [watched]struct {
 	times int
 }
 
-// look reports whether an operation has been unfinished for watchTicks intervals times its
+// observe reports whether an operation has been unfinished for watchTicks intervals times its
 // waits.
-func (s *sightings) look(w *watch) bool {
+func (s *sightings) observe(w *watch) bool {
 	for i := range w.slots {
 		op := w.slots[i].Load()
 		if seen := &s[i]; op == 0 || op != seen.op {
@@ -66,7 +66,7 @@ func watchFiles(limit time.Duration, stop <-chan struct{}, stuck func(*guarded),
 		case <-ticker.C:
 		}
 		for i, f := range files {
-			if seen[i].look(&f.watch) {
+			if seen[i].observe(&f.watch) {
 				stuck(f)
 				return
 			}

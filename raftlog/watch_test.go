@@ -8,7 +8,7 @@ func TestSightings(t *testing.T) {
 	looks := func(want int) {
 		t.Helper()
 		for n := 1; ; n++ {
-			if s.look(&w) {
+			if s.observe(&w) {
 				if n != want {
 					t.Errorf("stuck at look %d; want %d", n, want)
 				}
@@ -30,7 +30,7 @@ func TestSightings(t *testing.T) {
 
 	second := w.begin(1)
 	for range watchTicks {
-		s.look(&w)
+		s.observe(&w)
 	}
 	second.Store(0)
 	third := w.begin(1) // in the same slot
@@ -54,11 +54,11 @@ func TestWatch_Many(t *testing.T) {
 	extra.Store(0)
 	var s sightings
 	for range watchTicks {
-		if s.look(&w) {
+		if s.observe(&w) {
 			t.Fatal("stuck too early")
 		}
 	}
-	if !s.look(&w) {
+	if !s.observe(&w) {
 		t.Error("the watched operations are not detected")
 	}
 }

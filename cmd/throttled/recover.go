@@ -246,9 +246,9 @@ Do not start other nodes with their old data: remove their data directories, and
 // temporary table.
 func (r *recovery) rewrite(who *raftlog.Identity) (raftlog.Summary, error) {
 	failed := make(chan error, 1)
-	machine := replayer(who, func(err error) { failed <- err })
+	fsm := replayer(who, func(err error) { failed <- err })
 	how := raftlog.Recovery{Servers: voters(r.nodes), ResetTerm: r.resetTerm}
-	summary, err := raftlog.Recover(r.dir, how, machine, slog.New(slog.NewTextHandler(r.stderr, nil)))
+	summary, err := raftlog.Recover(r.dir, how, fsm, slog.New(slog.NewTextHandler(r.stderr, nil)))
 	if err == nil {
 		err = raftlog.Unmark(r.dir) // the leader that the log did not match no longer exists
 	}
