@@ -34,7 +34,7 @@ func (l *Link) accept() {
 		if l.ctx.Err() != nil {
 			return
 		}
-		l.notices.warn("accept", "cannot accept connections from other nodes", "error", err, "retry_in", backoff)
+		l.log.warn("accept", "cannot accept connections from other nodes", "error", err, "retry_in", backoff)
 		if !l.pause(backoff) {
 			return
 		}
@@ -71,10 +71,10 @@ func (l *Link) admit(raw net.Conn) {
 	l.pending = append(l.pending, p)
 	l.mu.Unlock()
 	if out != nil {
-		l.notices.warn("crowded", "dropped the oldest pending connection: too many have not completed their handshake", "from", out.host)
+		l.log.warn("crowded", "dropped the oldest pending connection: too many have not completed their handshake", "from", out.host)
 		_ = out.Close() // not a stream yet: there is no reply to send
 	}
-	l.tasks.Go(func() { l.greet(p) })
+	l.tasks.Go(func() { l.serverHandshake(p) })
 }
 
 // crowdingLocked removes the pending connection to drop for a new one: the oldest from the
@@ -93,8 +93,8 @@ func (l *Link) crowdingLocked() *pending {
 	return out
 }
 
-// settle removes a connection from the pending ones, and reports whether it was still pending.
-func (l *Link) settle(p *pending) bool {
+// removePending removes a connection from the pending ones, and reports whether it was still pending.
+func (l *Link) removePending(p *pending) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.Index(l.pending, p)
@@ -105,10 +105,10 @@ func (l *Link) settle(p *pending) bool {
 	return true
 }
 
-// greet performs the handshake of a connection and passes the stream on, or closes it.
-func (l *Link) greet(p *pending) {
+// serverHandshake performs the handshake of a connection and passes the stream on, or closes it.
+func (l *Link) serverHandshake(p *pending) {
 	c, err := l.receive(p)
-	pended := l.settle(p)
+	pended := l.removePending(p)
 	if err == nil {
 		err = p.SetDeadline(time.Time{})
 	}
@@ -118,11 +118,11 @@ func (l *Link) greet(p *pending) {
 		}
 		_ = p.Close() // the first error is the one to log
 		if pended && l.ctx.Err() == nil {
-			l.notices.warn(kindOf(err), "refused a connection", "from", p.RemoteAddr(), "error", err)
+			l.log.warn(kindOf(err), "refused a connection", "from", p.RemoteAddr(), "error", err)
 		}
 		return
 	}
-	l.streams[c.purpose].hand(c)
+	l.streams[c.purpose].offer(c)
 }
 
 // kindOf returns the kind of an error for rate limiting: one log line is enough for each kind.
@@ -152,7 +152,7 @@ func (l *Link) receive(p *pending) (*conn, error) {
 	h, err := readHello(c.Conn)
 	c.version = max(h.version, oldVersion) // the version of the peer, or else the one that all nodes can read
 	if err == nil {
-		err = l.judge(h, &state)
+		err = l.checkHello(h, &state)
 	}
 	if err == nil {
 		c.peer, c.purpose, c.boot = h.node, h.purpose, h.boot
@@ -167,19 +167,19 @@ func (l *Link) receive(p *pending) (*conn, error) {
 	return nil, err
 }
 
-// judge returns the reason to refuse a hello, or nil.
-func (l *Link) judge(h hello, state *tls.ConnectionState) error {
+// checkHello returns the reason to refuse a hello, or nil.
+func (l *Link) checkHello(h hello, state *tls.ConnectionState) error {
 	switch {
 	case h.cluster != l.cfg.Cluster:
 		return fmt.Errorf("%w: the peer belongs to cluster %s", ErrOtherCluster, h.cluster)
-	case l.papers != nil && l.cfg.checkNames(state.PeerCertificates[0], h.node) != nil:
+	case l.certs != nil && l.cfg.checkNames(state.PeerCertificates[0], h.node) != nil:
 		return fmt.Errorf("%w: it is issued for %.200q, not for node %s", ErrCertificate, state.PeerCertificates[0].DNSNames, h.node)
-	case h.meant != "" && h.meant != l.cfg.Node:
-		return fmt.Errorf("%w: node %s dialed node %s", ErrOtherNode, h.node, h.meant)
+	case h.target != "" && h.target != l.cfg.Node:
+		return fmt.Errorf("%w: node %s dialed node %s", ErrOtherNode, h.node, h.target)
 	case l.streams[h.purpose] == nil || l.streams[h.purpose].isClosed():
 		return fmt.Errorf("%w: %s for node %s", ErrNotServed, h.purpose, h.node)
 	}
-	return l.compare(h.node, h.purpose, h.standing)
+	return l.checkDataVersion(h.node, h.purpose, h.dataVersion)
 }
 
 // welcome accepts a stream, unless it has been barred in the meantime. Since the stream is
@@ -203,5 +203,5 @@ func (l *Link) reply(c *conn, err error) {
 }
 
 func (l *Link) answer(reason code, c *conn) answer {
-	return answer{reason, l.cfg.Cluster, l.cfg.Node, l.standing(c.purpose, c.version)}
+	return answer{reason, l.cfg.Cluster, l.cfg.Node, l.dataVersion(c.purpose, c.version)}
 }

@@ -110,7 +110,7 @@ func attacks(s *site) []attack {
 		wrong("other cluster", hello{Raft, "c2", "n2", "n1", here}),
 		wrong("other node", hello{Raft, "c1", "n3", "n1", here}),
 		wrong("node that is attacked", hello{Raft, "c1", "n1", "n1", here}),
-		wrong("other node meant", hello{Raft, "c1", "n2", "n3", here}),
+		wrong("other node intended", hello{Raft, "c1", "n2", "n3", here}),
 		wrong("no purpose", hello{Purpose(0), "c1", "n2", "n1", here}),
 		over("certificate of a removed node", withCert(removed), hello{Raft, "c1", "n4", "n1", here}.encode()),
 		over("certificate of the node itself", withCert(twin), hello{Raft, "c1", "n1", "n1", here}.encode()),
@@ -159,13 +159,13 @@ func TestAttacks(t *testing.T) {
 		t.Errorf("leadership has changed: %v", leads)
 	default:
 	}
-	told := log.with("refused a connection")
-	if len(told) > len(reasons)+1 { // one of each kind, and one for all errors without a code
-		t.Errorf("%d lines about attacks within a minute:\n%s", len(told), strings.Join(told, ""))
+	refusals := log.with("refused a connection")
+	if len(refusals) > len(reasons)+1 { // one of each kind, and one for all errors without a code
+		t.Errorf("%d lines about attacks within a minute:\n%s", len(refusals), strings.Join(refusals, ""))
 	}
 	for _, want := range []error{ErrOtherCluster, ErrCertificate, ErrOtherNode, ErrNotServed, ErrNotAllowed, ErrVersion, ErrGreeting} {
 		if len(log.with(want.Error())) != 1 {
-			t.Errorf("the log does not have exactly one line with %v:\n%s", want, strings.Join(told, ""))
+			t.Errorf("the log does not have exactly one line with %v:\n%s", want, strings.Join(refusals, ""))
 		}
 	}
 }

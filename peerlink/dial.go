@@ -61,7 +61,7 @@ func (l *Link) dial(ctx context.Context, node, addr string, p Purpose, version b
 	if p == Raft { // Raft sets the same deadline for messages of any length
 		c.Conn = newProgress(raw)
 	}
-	err = l.introduce(ctx, c, node)
+	err = l.clientHandshake(ctx, c, node)
 	if !stop() {
 		err = errors.Join(ctx.Err(), err)
 	}
@@ -79,37 +79,37 @@ func (l *Link) dial(ctx context.Context, node, addr string, p Purpose, version b
 	return c, nil
 }
 
-// introduce performs the handshake on a dialed connection.
-func (l *Link) introduce(ctx context.Context, c *conn, node string) error {
+// clientHandshake performs the handshake on a dialed connection.
+func (l *Link) clientHandshake(ctx context.Context, c *conn, node string) error {
 	var state tls.ConnectionState
 	if id := l.identity(); id != nil {
 		secure := tls.Client(c.Conn, id.client(&l.cfg, node))
 		if err := secure.HandshakeContext(ctx); err != nil {
-			return explain(err)
+			return handshakeError(err)
 		}
 		c.Conn, state = secure, secure.ConnectionState()
 		c.chain = state.PeerCertificates
 	}
-	_, sendErr := c.Write(hello{c.purpose, l.cfg.Cluster, l.cfg.Node, node, l.standing(c.purpose, c.version)}.encode())
+	_, sendErr := c.Write(hello{c.purpose, l.cfg.Cluster, l.cfg.Node, node, l.dataVersion(c.purpose, c.version)}.encode())
 	a, err := readAnswer(c.Conn) // it may contain the reason why sending failed
 	if err != nil {
-		return explain(errors.Join(err, sendErr))
+		return handshakeError(errors.Join(err, sendErr))
 	}
-	if err := l.consider(a, node, c.purpose, &state); err != nil {
+	if err := l.checkAnswer(a, node, c.purpose, &state); err != nil {
 		return err
 	}
 	c.peer = a.node
 	return nil
 }
 
-// consider returns the reason why an answer does not open a stream, or nil.
-func (l *Link) consider(a answer, node string, p Purpose, state *tls.ConnectionState) error {
+// checkAnswer returns the reason why an answer does not open a stream, or nil.
+func (l *Link) checkAnswer(a answer, node string, p Purpose, state *tls.ConnectionState) error {
 	reason, known := reasons[a.code]
 	switch {
 	case known && a.node == "": // the answer has another version
 		return fmt.Errorf("%w: %w", ErrRefused, reason)
 	case a.code == codeOtherRecovery:
-		return fmt.Errorf("%w: %w", ErrRefused, &RecoveryError{a.node, l.standing(p, version).recovery, a.recovery})
+		return fmt.Errorf("%w: %w", ErrRefused, &RecoveryError{a.node, l.dataVersion(p, version).recovery, a.recovery})
 	case known:
 		return fmt.Errorf("%w: %w: the peer is node %s of cluster %s", ErrRefused, reason, a.node, a.cluster)
 	case a.code != codeOK:
@@ -118,15 +118,15 @@ func (l *Link) consider(a answer, node string, p Purpose, state *tls.ConnectionS
 		return fmt.Errorf("%w: the peer belongs to cluster %s", ErrOtherCluster, a.cluster)
 	case node != "" && a.node != node:
 		return fmt.Errorf("%w: the peer is node %s", ErrOtherNode, a.node)
-	case l.papers != nil && l.cfg.checkNames(state.PeerCertificates[0], a.node) != nil:
+	case l.certs != nil && l.cfg.checkNames(state.PeerCertificates[0], a.node) != nil:
 		return fmt.Errorf("%w: it is issued for %.200q, not for node %s", ErrCertificate, state.PeerCertificates[0].DNSNames, a.node)
 	}
-	return l.compare(a.node, p, a.standing)
+	return l.checkDataVersion(a.node, p, a.dataVersion)
 }
 
-// explain distinguishes errors of this node from refusals by the peer. The peer verifies this node's
+// handshakeError distinguishes errors of this node from refusals by the peer. The peer verifies this node's
 // certificate only after this node has verified the peer's and has completed its handshake.
-func explain(err error) error {
+func handshakeError(err error) error {
 	switch {
 	case !isRemoteAlert(err):
 		return fmt.Errorf("handshake: %w", err)

@@ -59,45 +59,45 @@ const (
 type hello struct {
 	purpose       Purpose
 	cluster, node string // of the sender
-	meant         string // the intended node; "": any node of the cluster
-	standing
+	target        string // the intended node; "": any node of the cluster
+	dataVersion
 }
 
 // answer is the frame sent in answer to a hello.
 type answer struct {
 	code          code
 	cluster, node string // of the sender
-	standing
+	dataVersion
 }
 
-// standing describes the data of a node.
-type standing struct {
-	recovery topology.Recovery // newcomer: the node has no data yet
+// dataVersion identifies the data of a node.
+type dataVersion struct {
+	recovery topology.Recovery // unknownRecovery: the node has no data yet
 	boot     uint64            // counts the starts with its data; 0: unknown
 	version  byte              // of the frame
 }
 
-// newcomer is sent in place of the recovery by a node that does not know it yet.
-const newcomer topology.Recovery = "?"
+// unknownRecovery is sent in place of the recovery by a node that does not know it yet.
+const unknownRecovery topology.Recovery = "?"
 
 // texts returns the texts at the end of a frame.
-func (s standing) texts() []string {
+func (s dataVersion) texts() []string {
 	if s.version == oldVersion {
 		return nil
 	}
 	return []string{string(s.recovery), strconv.FormatUint(s.boot, 10)}
 }
 
-// parseStanding parses the result of texts.
-func parseStanding(version byte, texts []string) (s standing, err error) {
+// parseDataVersion parses the result of texts.
+func parseDataVersion(version byte, texts []string) (s dataVersion, err error) {
 	s.version = version
 	if version == oldVersion {
 		return s, nil
 	}
 	s.recovery = topology.Recovery(texts[0])
 	s.boot, err = strconv.ParseUint(texts[1], 10, 64)
-	if err != nil || strconv.FormatUint(s.boot, 10) != texts[1] || !s.recovery.Valid() && s.recovery != newcomer {
-		return standing{}, fmt.Errorf("%w: recovery %q, boot %q", ErrGreeting, texts[0], texts[1])
+	if err != nil || strconv.FormatUint(s.boot, 10) != texts[1] || !s.recovery.Valid() && s.recovery != unknownRecovery {
+		return dataVersion{}, fmt.Errorf("%w: recovery %q, boot %q", ErrGreeting, texts[0], texts[1])
 	}
 	return s, nil
 }
@@ -144,7 +144,7 @@ func codeOf(err error) (code, bool) {
 }
 
 func (h hello) encode() []byte {
-	return frame(helloMagic, h.version, byte(h.purpose), append([]string{h.cluster, h.node, h.meant}, h.texts()...)...)
+	return frame(helloMagic, h.version, byte(h.purpose), append([]string{h.cluster, h.node, h.target}, h.texts()...)...)
 }
 
 func (a answer) encode() []byte {
@@ -175,7 +175,7 @@ func readHello(r io.Reader) (hello, error) {
 		return hello{}, err
 	}
 	h := hello{Purpose(body[0]), texts[0], texts[1], texts[2], s}
-	if topology.CheckName(h.cluster) != nil || topology.CheckName(h.node) != nil || h.meant != "" && topology.CheckName(h.meant) != nil {
+	if topology.CheckName(h.cluster) != nil || topology.CheckName(h.node) != nil || h.target != "" && topology.CheckName(h.target) != nil {
 		return hello{}, fmt.Errorf("%w: it contains an invalid name", ErrGreeting)
 	}
 	return h, nil
@@ -197,15 +197,15 @@ func readAnswer(r io.Reader) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	a.cluster, a.node, a.standing = texts[0], texts[1], s
+	a.cluster, a.node, a.dataVersion = texts[0], texts[1], s
 	if topology.CheckName(a.cluster) != nil || topology.CheckName(a.node) != nil {
 		return answer{}, fmt.Errorf("%w: it contains an invalid name", ErrGreeting)
 	}
 	return a, nil
 }
 
-// cutBody parses the n names and the standing after the first byte of a frame.
-func cutBody(v byte, body []byte, n int) (names []string, s standing, err error) {
+// cutBody parses the n names and the data version after the first byte of a frame.
+func cutBody(v byte, body []byte, n int) (names []string, s dataVersion, err error) {
 	more := 2
 	switch v {
 	case version:
@@ -218,7 +218,7 @@ func cutBody(v byte, body []byte, n int) (names []string, s standing, err error)
 	if err != nil {
 		return nil, s, err
 	}
-	s, err = parseStanding(v, texts[n:])
+	s, err = parseDataVersion(v, texts[n:])
 	return texts[:n], s, err
 }
 

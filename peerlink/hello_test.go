@@ -13,13 +13,13 @@ import (
 
 var longest = strings.Repeat("n", topology.MaxName)
 
-var longestHello = hello{Purpose(0), longest, longest, longest, standing{"18446744073709551615-0123456789abcdef", 1<<64 - 1, version}}
+var longestHello = hello{Purpose(0), longest, longest, longest, dataVersion{"18446744073709551615-0123456789abcdef", 1<<64 - 1, version}}
 
 func TestHelloRoundTrip(t *testing.T) {
 	for _, want := range []hello{
-		{Raft, "c1", "n1", "n2", standing{"", 0, version}},
-		{Control, "c", "n", "", standing{newcomer, 1, version}},
-		{Control, "c", "n", "", standing{version: oldVersion}},
+		{Raft, "c1", "n1", "n2", dataVersion{"", 0, version}},
+		{Control, "c", "n", "", dataVersion{unknownRecovery, 1, version}},
+		{Control, "c", "n", "", dataVersion{version: oldVersion}},
 		longestHello,
 	} {
 		sent := append(want.encode(), "behind"...)
@@ -39,8 +39,8 @@ func TestHelloRoundTrip(t *testing.T) {
 
 func TestAnswerRoundTrip(t *testing.T) {
 	for _, want := range []answer{
-		{codeOK, "c1", "n1", standing{"1-0123456789abcdef", 7, version}}, {codeBusy, longest, longest, standing{version: version}},
-		{code(200), "c", "n", standing{version: oldVersion}},
+		{codeOK, "c1", "n1", dataVersion{"1-0123456789abcdef", 7, version}}, {codeBusy, longest, longest, dataVersion{version: version}},
+		{code(200), "c", "n", dataVersion{version: oldVersion}},
 	} {
 		got, err := readAnswer(bytes.NewReader(want.encode()))
 		if err != nil || got != want {
@@ -51,8 +51,8 @@ func TestAnswerRoundTrip(t *testing.T) {
 
 // TestHelloBytes tests the encoded bytes, since nodes of other builds send them.
 func TestHelloBytes(t *testing.T) {
-	at := standing{"1-0123456789abcdef", 12, version}
-	old := standing{version: oldVersion}
+	at := dataVersion{"1-0123456789abcdef", 12, version}
+	old := dataVersion{version: oldVersion}
 	for _, tt := range []struct{ got, want string }{
 		{string(hello{Client, "c1", "n1", "n22", old}.encode()), "THRH\x01\x0bF\x02c1\x02n1\x03n22"},
 		{string(hello{Client, "c1", "n1", "n22", at}.encode()), "THRH\x02\x21F\x02c1\x02n1\x03n22\x121-0123456789abcdef\x0212"},
@@ -74,7 +74,7 @@ func TestHelloBytes(t *testing.T) {
 }
 
 func TestReadHelloRefuses(t *testing.T) {
-	whole := string(hello{Raft, "c1", "n1", "n2", standing{version: version}}.encode())
+	whole := string(hello{Raft, "c1", "n1", "n2", dataVersion{version: version}}.encode())
 	for _, test := range []struct {
 		name, sent string
 		want       error
@@ -83,7 +83,7 @@ func TestReadHelloRefuses(t *testing.T) {
 		{"half a header", whole[:3], io.ErrUnexpectedEOF},
 		{"half a body", whole[:len(whole)-1], io.ErrUnexpectedEOF},
 		{"header only", whole[:headerSize], io.EOF},
-		{"an answer", string(answer{codeOK, "c1", "n1", standing{version: version}}.encode()), ErrGreeting},
+		{"an answer", string(answer{codeOK, "c1", "n1", dataVersion{version: version}}.encode()), ErrGreeting},
 		{"HTTP", "GET / HTTP/1.1\r\n\r\n", ErrGreeting},
 		{"TLS", "\x16\x03\x01\x02\x00\x01\x00\x01", ErrGreeting},
 		{"empty body", "THRH\x01\x00", ErrGreeting},
@@ -102,7 +102,7 @@ func TestReadHelloRefuses(t *testing.T) {
 		{"no cluster", "THRH\x01\x06R\x00\x02n1\x00", ErrGreeting},
 		{"no node", "THRH\x01\x06R\x02c1\x00\x00", ErrGreeting},
 		{"line break in node", "THRH\x01\x09R\x02c1\x03n\n1\x00", ErrGreeting},
-		{"dot in meant node", "THRH\x01\x0bR\x02c1\x02n1\x03n.2", ErrGreeting},
+		{"dot in intended node", "THRH\x01\x0bR\x02c1\x02n1\x03n.2", ErrGreeting},
 	} {
 		if h, err := readHello(strings.NewReader(test.sent)); !errors.Is(err, test.want) {
 			t.Errorf("%s: %+v, %v, want %v", test.name, h, err, test.want)
@@ -116,7 +116,7 @@ func TestReadAnswerRefuses(t *testing.T) {
 		want       error
 	}{
 		{"nothing", "", io.EOF},
-		{"a hello", string(hello{Raft, "c1", "n1", "n2", standing{version: version}}.encode()), ErrGreeting},
+		{"a hello", string(hello{Raft, "c1", "n1", "n2", dataVersion{version: version}}.encode()), ErrGreeting},
 		{"no names", "THRA\x01\x01\x00", ErrGreeting},
 		{"too much", "THRA\x01\x08\x00\x02c1\x02n1x", ErrGreeting},
 		{"empty node", "THRA\x01\x05\x00\x02c1\x00", ErrGreeting},
@@ -145,8 +145,8 @@ func TestPurposeString(t *testing.T) {
 }
 
 func FuzzReadHello(f *testing.F) {
-	f.Add(hello{Raft, "c1", "n1", "n2", standing{version: oldVersion}}.encode())
-	f.Add(hello{Control, longest, longest, "", standing{newcomer, 3, version}}.encode())
+	f.Add(hello{Raft, "c1", "n1", "n2", dataVersion{version: oldVersion}}.encode())
+	f.Add(hello{Control, longest, longest, "", dataVersion{unknownRecovery, 3, version}}.encode())
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		r := bytes.NewReader(sent)
 		h, err := readHello(r)
@@ -170,8 +170,8 @@ func FuzzReadHello(f *testing.F) {
 }
 
 func FuzzReadAnswer(f *testing.F) {
-	f.Add(answer{codeOK, "c1", "n1", standing{"2-0123456789abcdef", 3, version}}.encode())
-	f.Add(answer{codeOK, "c1", "n1", standing{version: oldVersion}}.encode())
+	f.Add(answer{codeOK, "c1", "n1", dataVersion{"2-0123456789abcdef", 3, version}}.encode())
+	f.Add(answer{codeOK, "c1", "n1", dataVersion{version: oldVersion}}.encode())
 	f.Add([]byte("THRA\x03\x05\x07what"))
 	f.Fuzz(func(t *testing.T, sent []byte) {
 		r := bytes.NewReader(sent)

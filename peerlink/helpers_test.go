@@ -366,6 +366,6 @@ func serialOf(t testing.TB, p certs.Pair) string {
 
 // expires returns the expiry time of the certificate of a node.
 func expires(l *Link) time.Time {
-	id, _ := l.papers.get() // errors of the files are logged at a handshake
+	id, _ := l.certs.get() // errors of the files are logged at a handshake
 	return id.expires()
 }

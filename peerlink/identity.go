@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	lookEvery   = time.Second // interval of checks of the certificate files
+	checkEvery  = time.Second // interval of checks of the certificate files
 	expiresSoon = 14 * 24 * time.Hour
 )
 
@@ -27,18 +27,18 @@ type identity struct {
 	roots *x509.CertPool
 }
 
-// papers loads the certificate files, and reloads them when they change.
-type papers struct {
+// certReloader loads the certificate files, and reloads them when they change.
+type certReloader struct {
 	cfg *Config
 
 	mu      sync.Mutex
 	current *identity
 	seen    [3]os.FileInfo // the files when they were last read
-	looked  time.Time      // time of the last check
+	checked time.Time      // time of the last check
 }
 
 // read reads the files. After an error the previous identity stays in use.
-func (p *papers) read() error {
+func (p *certReloader) read() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.readLocked(p.stat())
@@ -46,7 +46,7 @@ func (p *papers) read() error {
 
 // readLocked reads the files, whose FileInfo was taken before: a change in the meantime
 // causes another read.
-func (p *papers) readLocked(files [3]os.FileInfo) error {
+func (p *certReloader) readLocked(files [3]os.FileInfo) error {
 	p.seen = files
 	id, err := p.cfg.loadIdentity()
 	if err != nil {
@@ -58,14 +58,14 @@ func (p *papers) readLocked(files [3]os.FileInfo) error {
 
 // get returns the current identity. It checks whether the files have changed, at most once a
 // second. If the changed files are invalid, it returns the previous identity with the error.
-func (p *papers) get() (*identity, error) {
+func (p *certReloader) get() (*identity, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.cfg.Now()
-	if since := now.Sub(p.looked); since >= 0 && since < lookEvery {
+	if since := now.Sub(p.checked); since >= 0 && since < checkEvery {
 		return p.current, nil
 	}
-	p.looked = now
+	p.checked = now
 	files := p.stat()
 	if slices.EqualFunc(files[:], p.seen[:], sameFile) {
 		return p.current, nil
@@ -74,7 +74,7 @@ func (p *papers) get() (*identity, error) {
 	return p.current, err
 }
 
-func (p *papers) stat() (files [3]os.FileInfo) {
+func (p *certReloader) stat() (files [3]os.FileInfo) {
 	for i, name := range []string{p.cfg.CertFile, p.cfg.KeyFile, p.cfg.CAFile} {
 		if info, err := os.Stat(name); err == nil {
 			files[i] = info

@@ -54,7 +54,7 @@ func TestReloadUnderUse(t *testing.T) {
 	first := serial(t, out)
 	reload := func() {
 		t.Helper()
-		if err := errors.Join(n1.papers.read(), n2.papers.read()); err != nil {
+		if err := errors.Join(n1.certs.read(), n2.certs.read()); err != nil {
 			t.Fatal(err)
 		}
 		flows(t, out, in)
@@ -118,7 +118,7 @@ func TestReloadOfBadFiles(t *testing.T) {
 			before := expires(n2)
 			s.write("n2.pem", test.pair.Cert)
 			s.write("n2-key.pem", test.pair.Key)
-			if err := n2.papers.read(); err == nil {
+			if err := n2.certs.read(); err == nil {
 				t.Error("no error")
 			}
 			c.advance(time.Minute)
@@ -130,7 +130,7 @@ func TestReloadOfBadFiles(t *testing.T) {
 	}
 	s.write("n2-key.pem", good.Key)
 	s.write("n2.pem", good.Cert)
-	if err := n2.papers.read(); err != nil {
+	if err := n2.certs.read(); err != nil {
 		t.Errorf("valid files: %v", err)
 	}
 }
@@ -162,7 +162,7 @@ func TestReloadByItself(t *testing.T) {
 	if err := renewed.Save(s.dir, "n2"); err != nil {
 		t.Fatal(err)
 	}
-	c.advance(lookEvery - 1)
+	c.advance(checkEvery - 1)
 	if got := shown(); got != first {
 		t.Errorf("read again within a second: certificate %s, want %s", got, first)
 	}
@@ -182,7 +182,7 @@ func TestReloadByItself(t *testing.T) {
 		t.Errorf("a certificate without its key is not reported exactly once: %q", log.with(""))
 	}
 	s.write("n2-key.pem", third.Key)
-	c.advance(lookEvery)
+	c.advance(checkEvery)
 	if got := shown(); got != serialOf(t, third) {
 		t.Errorf("after its key is saved: certificate %s, want %s", got, serialOf(t, third))
 	}
@@ -203,7 +203,7 @@ func TestExpiry(t *testing.T) {
 	if err := long.Save(s.dir, "n2"); err != nil {
 		t.Fatal(err)
 	}
-	if err := n2.papers.read(); err != nil {
+	if err := n2.certs.read(); err != nil {
 		t.Fatal(err)
 	}
 	out, in := dialled(t, n1, n2, Raft)

@@ -85,13 +85,13 @@ func (t *Transport) accept() {
 			return
 		}
 		in := newInbound(conn, t.config.Stream.Addr(), t.config.Logger)
-		in.server.SetHeartbeatHandler(func(rpc raft.RPC) { t.beat(in, rpc) })
-		t.tasks.Go(func() { t.pass(in) })
+		in.server.SetHeartbeatHandler(func(rpc raft.RPC) { t.handleHeartbeat(in, rpc) })
+		t.tasks.Go(func() { t.forward(in) })
 	}
 }
 
-// pass passes the messages of a stream to Raft, if the guard accepts them.
-func (t *Transport) pass(in *inbound) {
+// forward passes the messages of a stream to Raft, if the guard accepts them.
+func (t *Transport) forward(in *inbound) {
 	defer func() { _ = in.server.Close() }() // returns nil
 	for {
 		select {
@@ -106,7 +106,7 @@ func (t *Transport) pass(in *inbound) {
 }
 
 func (t *Transport) deliver(in *inbound, rpc raft.RPC) {
-	if err := t.judge(in.peer, rpc.Command); err != nil {
+	if err := t.checkRequest(in.peer, rpc.Command); err != nil {
 		in.refuse(rpc, err)
 		return
 	}
@@ -116,22 +116,22 @@ func (t *Transport) deliver(in *inbound, rpc raft.RPC) {
 	}
 }
 
-// beat handles a heartbeat, which does not wait behind entries. Until Raft has set a handler, a
+// handleHeartbeat handles a heartbeat, which does not wait behind entries. Until Raft has set a handler, a
 // heartbeat is delivered like other messages.
-func (t *Transport) beat(in *inbound, rpc raft.RPC) {
+func (t *Transport) handleHeartbeat(in *inbound, rpc raft.RPC) {
 	handle := t.heartbeat.Load()
 	if handle == nil {
 		t.deliver(in, rpc)
 		return
 	}
-	if err := t.judge(in.peer, rpc.Command); err != nil {
+	if err := t.checkRequest(in.peer, rpc.Command); err != nil {
 		in.refuse(rpc, err)
 		return
 	}
 	(*handle)(rpc)
 }
 
-func (t *Transport) judge(peer string, command any) error {
+func (t *Transport) checkRequest(peer string, command any) error {
 	message, ok := command.(raft.WithRPCHeader)
 	if !ok {
 		return errUnguarded

@@ -23,9 +23,9 @@ type Link struct {
 	cfg       Config
 	advertise address
 	ln        net.Listener
-	papers    *papers // nil: insecure, without certificates
+	certs     *certReloader // nil: insecure, without certificates
 	revoked   *revocations
-	notices   *notices
+	log       *rateLog
 	streams   map[Purpose]*Streams
 
 	allowed  atomic.Pointer[func(node string, p Purpose) bool]
@@ -69,10 +69,10 @@ func newLink(cfg Config) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{cfg: cfg, revoked: &revocations{file: cfg.RevokedFile}, open: map[*conn]struct{}{}, perPeer: map[use]int{}, streams: map[Purpose]*Streams{}}
-	l.notices = newNotices(cfg.Log, cfg.Now)
+	l.log = newRateLog(cfg.Log, cfg.Now)
 	if !cfg.Insecure {
-		l.papers = &papers{cfg: &l.cfg}
-		if err := l.papers.read(); err != nil {
+		l.certs = &certReloader{cfg: &l.cfg}
+		if err := l.certs.read(); err != nil {
 			return nil, err
 		}
 		if err := l.readRevoked(); err != nil {
@@ -93,7 +93,7 @@ func (l *Link) start(ln net.Listener) {
 		l.advertise = address(ln.Addr().String())
 	}
 	l.tasks.Go(l.accept)
-	if l.papers != nil && l.cfg.RevokedFile != "" {
+	if l.certs != nil && l.cfg.RevokedFile != "" {
 		l.tasks.Go(l.watchRevoked)
 	}
 }
@@ -134,7 +134,7 @@ func (l *Link) Recheck() {
 	l.mu.Unlock()
 	for _, c := range open {
 		if err := l.barred(c); err != nil {
-			l.notices.warn("closed", "closed a stream of a node", "node", c.peer, "purpose", c.purpose, "reason", err)
+			l.log.warn("closed", "closed a stream of a node", "node", c.peer, "purpose", c.purpose, "reason", err)
 			c.abort()
 		}
 	}
@@ -172,15 +172,15 @@ func (l *Link) SetExpected(expected func(addr string) (node string)) {
 
 // identity returns the certificates to use, or nil if the Link is insecure.
 func (l *Link) identity() *identity {
-	if l.papers == nil {
+	if l.certs == nil {
 		return nil
 	}
-	id, err := l.papers.get()
+	id, err := l.certs.get()
 	if err != nil {
-		l.notices.warn("reload", "cannot load the changed certificate files; the previous certificates stay in use", "error", err)
+		l.log.warn("reload", "cannot load the changed certificate files; the previous certificates stay in use", "error", err)
 	}
 	if left := id.expires().Sub(l.cfg.Now()); left < expiresSoon {
-		l.notices.warnDaily("expires", "the certificate of this node expires soon: renew it with throttled certs --renew", "expires", id.expires())
+		l.log.warnDaily("expires", "the certificate of this node expires soon: renew it with throttled certs --renew", "expires", id.expires())
 	}
 	return id
 }
@@ -188,10 +188,10 @@ func (l *Link) identity() *identity {
 // Reload reads the certificates, as Listen does. Without a call, changed files are read within a
 // second. After an error the previous certificates stay in use.
 func (l *Link) Reload() error {
-	if l.papers == nil {
+	if l.certs == nil {
 		return nil
 	}
-	return l.papers.read()
+	return l.certs.read()
 }
 
 // Close closes the Link and all streams that it accepted or dialed, and waits for its

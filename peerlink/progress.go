@@ -12,8 +12,8 @@ import (
 const (
 	// leastRate is the rate, in bytes a second, required to extend a deadline.
 	leastRate = 8 << 10
-	// looks is the number of checks for progress within the duration of a deadline.
-	looks = 8
+	// checksPerDeadline is the number of checksPerDeadline for progress within the duration of a deadline.
+	checksPerDeadline = 8
 	// chunk is the number of bytes of one write, after which they count as written.
 	chunk = 16 << 10
 )
@@ -32,7 +32,7 @@ type progress struct {
 	net.Conn
 	queued      func() int64 // number of bytes written that the other end has not acknowledged
 	in, out     atomic.Int64 // bytes read and written
-	read, write allowance
+	read, write progressDeadline
 }
 
 func newProgress(c net.Conn) *progress {
@@ -83,8 +83,8 @@ func (p *progress) SetWriteDeadline(t time.Time) error {
 	return p.write.set(t, p.moved, p.Conn.SetWriteDeadline)
 }
 
-// allowance is a progress deadline for one direction.
-type allowance struct {
+// progressDeadline is a progress deadline for one direction.
+type progressDeadline struct {
 	mu    sync.Mutex
 	end   time.Time     // the deadline as set
 	each  time.Duration // maximum time without progress; 0: there is no deadline that could be extended
@@ -94,7 +94,7 @@ type allowance struct {
 }
 
 // set sets a deadline, and schedules the first check.
-func (w *allowance) set(t time.Time, moved func() int64, deadline func(time.Time) error) error {
+func (w *progressDeadline) set(t time.Time, moved func() int64, deadline func(time.Time) error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -108,8 +108,8 @@ func (w *allowance) set(t time.Time, moved func() int64, deadline func(time.Time
 }
 
 // next returns the time of the next check. w.mu must be held.
-func (w *allowance) next(now time.Time) time.Time {
-	next, least := now.Add(w.each/looks), w.last.Add(w.each)
+func (w *progressDeadline) next(now time.Time) time.Time {
+	next, least := now.Add(w.each/checksPerDeadline), w.last.Add(w.each)
 	if next.Before(least) {
 		return next
 	}
@@ -117,7 +117,7 @@ func (w *allowance) next(now time.Time) time.Time {
 }
 
 // renew checks for progress. It reports whether the deadline was extended, and schedules the next check.
-func (w *allowance) renew(moved func() int64, deadline func(time.Time) error) bool {
+func (w *progressDeadline) renew(moved func() int64, deadline func(time.Time) error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.each == 0 {

@@ -12,7 +12,7 @@ import (
 // revocations is the list of revoked certificates. The zero value is an empty list.
 type revocations struct {
 	file    string
-	looked  os.FileInfo // the file at the last check; used by the reading goroutine only
+	checked os.FileInfo // the file at the last check; used by the reading goroutine only
 	seen    os.FileInfo // the file when it was last read; likewise
 	serials atomic.Pointer[map[string]struct{}]
 }
@@ -26,8 +26,8 @@ func (r *revocations) read() (changed bool, err error) {
 		r.seen = nil
 		return false, fmt.Errorf("read revoked certificates: %w", err)
 	}
-	settled := r.serials.Load() == nil || sameFile(info, r.looked)
-	r.looked = info
+	settled := r.serials.Load() == nil || sameFile(info, r.checked)
+	r.checked = info
 	if !settled || sameFile(info, r.seen) {
 		return false, nil
 	}
@@ -89,7 +89,7 @@ func (l *Link) readRevoked() error {
 	if _, err := l.revoked.read(); err != nil {
 		return err
 	}
-	if err := l.revoked.check([]*x509.Certificate{l.papers.current.cert.Leaf}); err != nil {
+	if err := l.revoked.check([]*x509.Certificate{l.certs.current.cert.Leaf}); err != nil {
 		return fmt.Errorf("%s: %w; issue a new one with throttled certs --renew", l.cfg.CertFile, err)
 	}
 	return nil
@@ -98,10 +98,10 @@ func (l *Link) readRevoked() error {
 // watchRevoked reads the list again when its file changes, and closes the streams with certificates
 // on it. If the list cannot be read, the last valid one stays in force.
 func (l *Link) watchRevoked() {
-	for l.pause(lookEvery) {
+	for l.pause(checkEvery) {
 		changed, err := l.revoked.read()
 		if err != nil {
-			l.notices.warn("revoked", "cannot read the list of revoked certificates, the previous list stays in use: correct the file", "error", err)
+			l.log.warn("revoked", "cannot read the list of revoked certificates, the previous list stays in use: correct the file", "error", err)
 		}
 		if changed {
 			l.cfg.Log.Info("loaded the list of revoked certificates", "file", l.cfg.RevokedFile, "serials", len(*l.revoked.serials.Load()))

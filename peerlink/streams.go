@@ -65,8 +65,8 @@ func (s *Streams) isClosed() bool {
 	}
 }
 
-// hand passes a stream to Accept, or closes it if the Streams are closed.
-func (s *Streams) hand(c *conn) {
+// offer passes a stream to Accept, or closes it if the Streams are closed.
+func (s *Streams) offer(c *conn) {
 	select {
 	case s.queue <- c:
 	case <-s.done:

@@ -102,8 +102,8 @@ func (t *Transport) Acknowledged(f func(id string, term, index uint64)) { t.ackn
 // note calls the function set by Acknowledged if an answer is an acknowledgment.
 func (t *Transport) note(id raft.ServerID, f raft.AppendFuture) {
 	q, a := f.Request(), f.Response()
-	if told := t.acknowledged.Load(); told != nil && a.Success && a.Term <= q.Term {
-		(*told)(string(id), q.Term, q.PrevLogEntry+uint64(len(q.Entries)))
+	if report := t.acknowledged.Load(); report != nil && a.Success && a.Term <= q.Term {
+		(*report)(string(id), q.Term, q.PrevLogEntry+uint64(len(q.Entries)))
 	}
 }
 
@@ -114,7 +114,7 @@ func (t *Transport) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddres
 		return nil, err
 	}
 	p := &pipeline{AppendPipeline: inner, guard: t.guard, note: func(f raft.AppendFuture) { t.note(id, f) }, answers: make(chan raft.AppendFuture), closed: make(chan struct{})}
-	go p.pass()
+	go p.forward()
 	return p, nil
 }
 
@@ -132,12 +132,12 @@ type pipeline struct {
 // Consumer returns the channel of answers.
 func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.answers }
 
-// pass passes answers to Raft until the pipeline is closed.
-func (p *pipeline) pass() {
+// forward passes answers to Raft until the pipeline is closed.
+func (p *pipeline) forward() {
 	for {
 		select {
 		case f := <-p.AppendPipeline.Consumer():
-			p.judge(f)
+			p.checkTerm(f)
 			p.note(f)
 			select {
 			case p.answers <- f:
@@ -154,8 +154,8 @@ func (p *pipeline) pass() {
 	}
 }
 
-// judge turns an answer into a refusal if its term must not reach Raft. No other goroutine has the answer yet.
-func (p *pipeline) judge(f raft.AppendFuture) {
+// checkTerm turns an answer into a refusal if its term must not reach Raft. No other goroutine has the answer yet.
+func (p *pipeline) checkTerm(f raft.AppendFuture) {
 	if r := f.Response(); p.guard.Term(r.Term) != nil {
 		r.Term, r.Success = f.Request().Term, false
 	}

@@ -11,19 +11,19 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// here is the standing of a node of a cluster that was never recovered, with an unknown boot.
-var here = standing{version: version}
+// here is the data version of a node of a cluster that was never recovered, with an unknown boot.
+var here = dataVersion{version: version}
 
 const (
 	firstRecovery  topology.Recovery = "1-00000000000000aa"
 	secondRecovery topology.Recovery = "2-00000000000000bb"
 )
 
-// recovered opens the link of a node with the given recovery; newcomer: it has none yet.
+// recovered opens the link of a node with the given recovery; unknownRecovery: it has none yet.
 func recovered(t *testing.T, node string, r topology.Recovery) *Link {
 	t.Helper()
 	l := open(t, plain(node))
-	if r != newcomer {
+	if r != unknownRecovery {
 		l.SetRecovery(r)
 	}
 	return l
@@ -38,9 +38,9 @@ func TestRecoveries(t *testing.T) {
 	}{
 		{"", "", true, true},
 		{firstRecovery, firstRecovery, true, true},
-		{newcomer, newcomer, true, true},
-		{newcomer, "", true, true},
-		{newcomer, firstRecovery, true, false},
+		{unknownRecovery, unknownRecovery, true, true},
+		{unknownRecovery, "", true, true},
+		{unknownRecovery, firstRecovery, true, false},
 		{"", firstRecovery, false, false},
 		{firstRecovery, secondRecovery, false, false},
 	} {
@@ -58,7 +58,7 @@ func TestRecoveries(t *testing.T) {
 				var other *RecoveryError
 				if !errors.As(err, &other) || !errors.Is(err, ErrRefused) || !errors.Is(err, ErrOtherRecovery) {
 					t.Errorf("%s from %q to %q: %v", p, pair[0], pair[1], err)
-				} else if pair[1] != newcomer && other.Theirs != pair[1] || pair[0] != newcomer && other.Ours != pair[0] || other.Node != "n2" {
+				} else if pair[1] != unknownRecovery && other.Theirs != pair[1] || pair[0] != unknownRecovery && other.Ours != pair[0] || other.Node != "n2" {
 					t.Errorf("%s from %q to %q: %+v", p, pair[0], pair[1], other)
 				}
 			}
@@ -141,7 +141,7 @@ func before(t *testing.T) (ln net.Listener) {
 // recovered.
 func TestVersionBefore(t *testing.T) {
 	old := before(t)
-	for r, want := range map[topology.Recovery]bool{"": true, newcomer: true, firstRecovery: false} {
+	for r, want := range map[topology.Recovery]bool{"": true, unknownRecovery: true, firstRecovery: false} {
 		l := recovered(t, "n1", r)
 		for _, p := range []Purpose{Raft, Client, Control} {
 			c, err := l.Dial(t.Context(), "n2", old.Addr().String(), p)

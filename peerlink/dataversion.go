@@ -22,28 +22,28 @@ func (l *Link) SetCurrent(current func(node string, boot uint64) bool) {
 	l.current.Store(&current)
 }
 
-// standing returns the description of this node for a stream, in a frame of the given version.
-func (l *Link) standing(p Purpose, version byte) standing {
-	s := standing{boot: l.cfg.Boot, version: version}
+// dataVersion returns the version of the data of this node for a stream, in a frame of the given version.
+func (l *Link) dataVersion(p Purpose, version byte) dataVersion {
+	s := dataVersion{boot: l.cfg.Boot, version: version}
 	switch r := l.recovery.Load(); {
 	case r != nil:
 		s.recovery = *r
 	case p == Control:
-		s.recovery = newcomer
+		s.recovery = unknownRecovery
 	}
 	return s
 }
 
 // oldPeers reports whether nodes of the previous version, which know no recovery, may have streams.
-func (l *Link) oldPeers() bool { return l.standing(Raft, version).recovery == "" }
+func (l *Link) oldPeers() bool { return l.dataVersion(Raft, version).recovery == "" }
 
-// compare returns the reason to refuse a stream with a peer, or nil.
-func (l *Link) compare(node string, p Purpose, theirs standing) error {
-	ours := l.standing(p, version)
+// checkDataVersion returns the reason to refuse a stream with a peer, or nil.
+func (l *Link) checkDataVersion(node string, p Purpose, theirs dataVersion) error {
+	ours := l.dataVersion(p, version)
 	switch {
-	case theirs.version == oldVersion && ours.recovery != "" && ours.recovery != newcomer:
+	case theirs.version == oldVersion && ours.recovery != "" && ours.recovery != unknownRecovery:
 		return fmt.Errorf("%w: node %s runs a version without recoveries, and the cluster has recovery %s: upgrade the node", ErrVersion, node, ours.recovery)
-	case p == Control && (ours.recovery == newcomer || theirs.recovery == newcomer):
+	case p == Control && (ours.recovery == unknownRecovery || theirs.recovery == unknownRecovery):
 		return nil
 	case ours.recovery != theirs.recovery:
 		return &RecoveryError{Node: node, Ours: ours.recovery, Theirs: theirs.recovery}

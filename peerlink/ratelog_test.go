@@ -10,7 +10,7 @@ func TestNotices(t *testing.T) {
 	var log lines
 	c := newClock()
 	before := 0
-	n := newNotices(log.logger(), c.now)
+	n := newRateLog(log.logger(), c.now)
 	for _, step := range []struct {
 		wait  time.Duration
 		kind  string
