@@ -29,9 +29,9 @@ var (
 	// if the peer does not accept that of this node or it is for another name.
 	ErrCertificate = errors.New("certificate not accepted")
 	// ErrOtherCluster is wrapped if the peer is a node of another cluster.
-	ErrOtherCluster = errors.New("the peer belongs to another cluster")
+	ErrOtherCluster = errors.New("wrong cluster")
 	// ErrOtherNode is wrapped if the peer is not the intended node of the cluster.
-	ErrOtherNode = errors.New("the peer is not the intended node")
+	ErrOtherNode = errors.New("wrong node")
 	// ErrRevoked is wrapped, with ErrCertificate, if the certificate of a node is revoked.
 	ErrRevoked = errors.New("certificate revoked")
 	// ErrNotAllowed is wrapped if a node may not have Raft or Client streams, because it is not in

@@ -12,7 +12,7 @@ import (
 const (
 	// leastRate is the rate, in bytes a second, required to extend a deadline.
 	leastRate = 8 << 10
-	// checksPerDeadline is the number of checksPerDeadline for progress within the duration of a deadline.
+	// checksPerDeadline is the number of checks for progress within the duration of a deadline.
 	checksPerDeadline = 8
 	// chunk is the number of bytes of one write, after which they count as written.
 	chunk = 16 << 10
