@@ -140,7 +140,7 @@ func (r *run) page(ctx context.Context, s *source, keys []string) error {
 	}
 	for _, e := range entries {
 		rec, why := fromRedis(e, at, r.Tolerance)
-		if why == taken {
+		if why == imported {
 			if err := r.put(rec); err != nil {
 				return fmt.Errorf("put %s: %w", quote(e.key), err)
 			}

@@ -177,7 +177,7 @@ func TestGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []reason{taken, gone, taken} {
+	for i, want := range []reason{imported, absent, imported} {
 		if _, got := fromRedis(entries[i], at, time.Second); got != want {
 			t.Errorf("%+v is %q; want %q", entries[i], reasonNames[got], reasonNames[want])
 		}

@@ -8,13 +8,13 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// reason is the outcome for a key: taken, or the reason why it was skipped.
+// reason is the outcome for a key: imported, or the reason why it was skipped.
 type reason int
 
 const (
-	taken reason = iota
+	imported reason = iota
 	atRest
-	gone
+	absent
 	noTTL
 	disagrees
 	notNumber
@@ -24,9 +24,9 @@ const (
 
 // reasonNames holds the texts of the reasons in a report.
 var reasonNames = [reasons]string{
-	taken:     "imported",
+	imported:  "imported",
 	atRest:    "at rest: the TAT has passed",
-	gone:      "deleted or expired before it was read",
+	absent:    "deleted or expired before it was read",
 	noTTL:     "a number without a TTL",
 	disagrees: "a number that does not agree with its TTL",
 	notNumber: "a string that is not a number",
@@ -37,12 +37,12 @@ var reasonNames = [reasons]string{
 type entry struct {
 	key       string
 	value     string // its first valueBytes bytes
-	pttl      int64  // milliseconds; below 0 if there is no TTL; pttlGone
+	pttl      int64  // milliseconds; below 0 if there is no TTL; pttlAbsent
 	wrongType bool   // there is a value, and it is not a string
 }
 
-// pttlGone is the reply of PTTL for an absent key.
-const pttlGone = -2
+// pttlAbsent is the reply of PTTL for an absent key.
+const pttlAbsent = -2
 
 // valueBytes is the number of bytes read of a value: one byte more than a TAT can have, so
 // that no long value is mistaken for a short one.
@@ -55,10 +55,10 @@ type instant struct {
 }
 
 // fromRedis classifies an entry that was read at the given instant. The record is valid
-// only if the reason is taken.
+// only if the reason is imported.
 func fromRedis(e entry, at instant, tolerance time.Duration) (limiter.Record, reason) {
-	if e.pttl == pttlGone {
-		return limiter.Record{}, gone
+	if e.pttl == pttlAbsent {
+		return limiter.Record{}, absent
 	}
 	if e.wrongType {
 		return limiter.Record{}, notString
@@ -81,7 +81,7 @@ func fromRedis(e entry, at instant, tolerance time.Duration) (limiter.Record, re
 		Kind:    limiter.Throttle,
 		Key:     []byte(e.key),
 		Expires: at.ours + uint64(used),
-	}, taken
+	}, imported
 }
 
 // parseTAT parses a number in the form in which TATs are written: digits, without a sign

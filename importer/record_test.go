@@ -29,7 +29,7 @@ func TestFromRedis(t *testing.T) {
 			t.Errorf("%s: %+v is %q; want %q", name, e, reasonNames[got], reasonNames[want])
 			return
 		}
-		if got != taken {
+		if got != imported {
 			return
 		}
 		if rec.Kind != limiter.Throttle || string(rec.Key) != e.key || rec.State != nil || rec.Expires != oursNow+uint64(left) {
@@ -40,23 +40,23 @@ func TestFromRedis(t *testing.T) {
 		return entry{value: fmt.Sprint(sourceNow + uint64(left)), pttl: pttl}
 	}
 
-	f("redis-cell", state(2*time.Second, 2000), taken, 2*time.Second)
-	f("redis-cell, truncated TTL", state(2*time.Second+999_999, 2000), taken, 2*time.Second+999_999)
-	f("redis-cell, TTL from an older reading of the clock", state(2*time.Second, 1997), taken, 2*time.Second)
-	f("redis-cell, less than a millisecond left", state(100*time.Microsecond, 0), taken, 100*time.Microsecond)
-	f("Dragonfly, TTL rounded up", state(2*time.Second+1, 2001), taken, 2*time.Second+1)
-	f("one nanosecond left", state(1, 0), taken, 1)
-	f("one token in 292 years", state(math.MaxInt64, 9223372036854), taken, math.MaxInt64)
-	f("at the edge of the tolerance, long TTL", state(2*time.Second, 3000), taken, 2*time.Second)
-	f("at the edge of the tolerance, short TTL", state(2*time.Second, 1000), taken, 2*time.Second)
+	f("redis-cell", state(2*time.Second, 2000), imported, 2*time.Second)
+	f("redis-cell, truncated TTL", state(2*time.Second+999_999, 2000), imported, 2*time.Second+999_999)
+	f("redis-cell, TTL from an older reading of the clock", state(2*time.Second, 1997), imported, 2*time.Second)
+	f("redis-cell, less than a millisecond left", state(100*time.Microsecond, 0), imported, 100*time.Microsecond)
+	f("Dragonfly, TTL rounded up", state(2*time.Second+1, 2001), imported, 2*time.Second+1)
+	f("one nanosecond left", state(1, 0), imported, 1)
+	f("one token in 292 years", state(math.MaxInt64, 9223372036854), imported, math.MaxInt64)
+	f("at the edge of the tolerance, long TTL", state(2*time.Second, 3000), imported, 2*time.Second)
+	f("at the edge of the tolerance, short TTL", state(2*time.Second, 1000), imported, 2*time.Second)
 
 	f("a peek's key, at rest", state(0, 0), atRest, 0)
 	f("at rest, alive until the next millisecond", state(-500*time.Microsecond, 0), atRest, 0)
 	f("at rest, the server's clock stood", state(-300*time.Millisecond, 700), atRest, 0)
 
-	f("expired between SCAN and reading", entry{pttl: pttlGone}, gone, 0)
-	f("expired between value and TTL", entry{value: state(1, 0).value, pttl: pttlGone}, gone, 0)
-	f("a list that is gone now", entry{wrongType: true, pttl: pttlGone}, gone, 0)
+	f("expired between SCAN and reading", entry{pttl: pttlAbsent}, absent, 0)
+	f("expired between value and TTL", entry{value: state(1, 0).value, pttl: pttlAbsent}, absent, 0)
+	f("a list that is absent now", entry{wrongType: true, pttl: pttlAbsent}, absent, 0)
 
 	f("refund beyond what was used: TAT passed, immortal", state(-2*time.Second, -1), noTTL, 0)
 	f("absurd refund: 2^64 - x, immortal", entry{value: "18446744073709551000", pttl: -1}, noTTL, 0)
@@ -91,8 +91,8 @@ func TestFromRedis(t *testing.T) {
 
 // oracle is fromRedis for strings, on big integers.
 func oracle(value string, pttl int64, now uint64, tolerance time.Duration) (reason, *big.Int) {
-	if pttl == pttlGone {
-		return gone, nil
+	if pttl == pttlAbsent {
+		return absent, nil
 	}
 	tat, _ := new(big.Int).SetString(value, 10)
 	canonical := regexp.MustCompile(`^(0|[1-9][0-9]*)$`).MatchString(value)
@@ -111,7 +111,7 @@ func oracle(value string, pttl int64, now uint64, tolerance time.Duration) (reas
 	case used.Sign() <= 0:
 		return atRest, nil
 	}
-	return taken, used
+	return imported, used
 }
 
 func FuzzFromRedis(f *testing.F) {
@@ -129,7 +129,7 @@ func FuzzFromRedis(f *testing.F) {
 		if got != want {
 			t.Fatalf("%q with TTL %d at %d is %q; want %q", value, pttl, source, reasonNames[got], reasonNames[want])
 		}
-		if got == taken && (rec.Expires-ours != used.Uint64() || rec.Expires <= ours || string(rec.Key) != key) {
+		if got == imported && (rec.Expires-ours != used.Uint64() || rec.Expires <= ours || string(rec.Key) != key) {
 			t.Fatalf("%q with TTL %d at %d gives %+v at %d; want %d left", value, pttl, source, rec, ours, used)
 		}
 	})

@@ -36,7 +36,7 @@ type tally [reasons]struct {
 func (t *tally) add(why reason, key string) {
 	c := &t[why]
 	c.keys++
-	if why == taken || len(c.examples) == maxExamples {
+	if why == imported || len(c.examples) == maxExamples {
 		return
 	}
 	c.examples = append(c.examples, strings.Clone(cut(key)))
@@ -50,9 +50,9 @@ func (t *tally) scanned() (n int64) {
 }
 
 func (t *tally) report(d time.Duration) Report {
-	r := Report{Scanned: t.scanned(), Imported: t[taken].keys, Duration: d}
+	r := Report{Scanned: t.scanned(), Imported: t[imported].keys, Duration: d}
 	for why, c := range t {
-		if reason(why) != taken && c.keys > 0 {
+		if reason(why) != imported && c.keys > 0 {
 			r.Skipped = append(r.Skipped, Skipped{reasonNames[why], c.keys, c.examples})
 		}
 	}

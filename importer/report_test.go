@@ -11,7 +11,7 @@ import (
 func TestReport(t *testing.T) {
 	var c tally
 	for i := range 1000 {
-		c.add(taken, fmt.Sprint("user:", i))
+		c.add(imported, fmt.Sprint("user:", i))
 	}
 	for i := range 7 {
 		c.add(notString, fmt.Sprint("hash", i))

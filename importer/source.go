@@ -72,9 +72,9 @@ func (s *source) begin(ctx context.Context, sources int) (keys int64, err error)
 // at records a reply of TIME that was just received. The clock of the source was read before
 // now, so our clock is ahead of it by at most the difference; the smallest difference is the
 // best bound.
-func (s *source) at(told uint64) instant {
-	s.ahead = min(s.ahead, int64(s.now()-told))
-	return instant{source: told, ours: told + uint64(s.ahead)}
+func (s *source) at(serverTime uint64) instant {
+	s.ahead = min(s.ahead, int64(s.now()-serverTime))
+	return instant{source: serverTime, ours: serverTime + uint64(s.ahead)}
 }
 
 func (s *source) checkCluster(ctx context.Context, sources int) error {
@@ -109,7 +109,7 @@ func infoField(info, field string) string {
 // read returns the current state of keys, and the time at which it was read.
 func (s *source) read(ctx context.Context, keys []string) ([]entry, instant, error) {
 	pipe := s.client.Pipeline()
-	told := pipe.Time(ctx)
+	serverTime := pipe.Time(ctx)
 	values := make([]*redis.StringCmd, len(keys))
 	ttls := make([]*redis.IntCmd, len(keys))
 	for i, key := range keys {
@@ -118,10 +118,10 @@ func (s *source) read(ctx context.Context, keys []string) ([]entry, instant, err
 		_ = pipe.Process(ctx, ttls[i])              // only queues the command
 	}
 	_, _ = pipe.Exec(ctx) // every command has its own error, and some errors are expected
-	if err := told.Err(); err != nil {
+	if err := serverTime.Err(); err != nil {
 		return nil, instant{}, err
 	}
-	at := s.at(uint64(told.Val().UnixNano()))
+	at := s.at(uint64(serverTime.Val().UnixNano()))
 	entries := make([]entry, len(keys))
 	for i, key := range keys {
 		e := entry{key: key, value: values[i].Val(), pttl: ttls[i].Val(), wrongType: isWrongType(values[i].Err())}

@@ -143,11 +143,11 @@ func TestAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.close()
-	f := func(told, heard, want uint64) {
+	f := func(serverTime, received, want uint64) {
 		t.Helper()
-		now = heard
-		if got := s.at(told); got.source != told || got.ours != want {
-			t.Errorf("time %d at %d: %+v; want our time %d", told, heard, got, want)
+		now = received
+		if got := s.at(serverTime); got.source != serverTime || got.ours != want {
+			t.Errorf("time %d at %d: %+v; want our time %d", serverTime, received, got, want)
 		}
 	}
 	f(1000, 5100, 5100) // our clock is at most 4100 ahead

@@ -33,11 +33,11 @@ type program struct {
 	logs      *logOutput
 	hangups   <-chan os.Signal   // requests to reload; may be nil
 	store     *persistence.Store // nil if there are no snapshots
-	noStore   error              // why store is nil
+	storeErr  error              // why store is nil
 	table     *buckets.Table
 	replica   *replica // nil if the state is in memory only
 	server    *server.Server
-	listeners []face
+	listeners []listener
 	stopped   chan bool // receives whether to save when a client sends SHUTDOWN
 
 	limitMu   sync.Mutex
@@ -77,7 +77,7 @@ func (p *program) build(o *options.Options, level *slog.LevelVar) error {
 	}
 	p.server = server.New(config)
 	p.opts.OnChange(func(old, changed *options.Options) error {
-		return p.follow(old, changed, level)
+		return p.applyOptions(old, changed, level)
 	})
 	return nil
 }
@@ -103,7 +103,7 @@ func (p *program) openState(o *options.Options, config *server.Config) error {
 // openReplica opens a cluster node or a standalone node.
 func (p *program) openReplica(o *options.Options, config *server.Config) (err error) {
 	clock := cluster.NewClock()
-	p.noStore = errReplicated
+	p.storeErr = errReplicated
 	p.maxMemory = o.MaxMemory
 	p.table = buckets.New(buckets.Config{Clock: clock.Now, MaxMemory: o.MaxMemory, Eviction: eviction(o), Journal: true})
 	if p.replica, err = openReplica(o, p.table, clock, p.log); err != nil {
@@ -119,10 +119,10 @@ func (p *program) openReplica(o *options.Options, config *server.Config) (err er
 
 var errReplicated = errors.New("the state is in the log in data-dir")
 
-// follow applies changed options to the parts. If it returns an error, it has changed nothing.
-func (p *program) follow(old, o *options.Options, level *slog.LevelVar) error {
+// applyOptions applies changed options to the parts. If it returns an error, it has changed nothing.
+func (p *program) applyOptions(old, o *options.Options, level *slog.LevelVar) error {
 	if p.store == nil && len(o.Save) > 0 {
-		return fmt.Errorf("snapshots cannot be saved: %w", p.noStore)
+		return fmt.Errorf("snapshots cannot be saved: %w", p.storeErr)
 	}
 	if o.LogFile != old.LogFile {
 		if err := p.logs.open(o.LogFile); err != nil {
@@ -167,13 +167,13 @@ func logLevel(name string) slog.Level {
 	return slog.LevelInfo
 }
 
-// face is a listener and the method of the server that serves its connections.
-type face struct {
+// listener is a net.Listener with the method of the server that serves its connections.
+type listener struct {
 	net.Listener
 	serve func(*server.Server, net.Listener) error
 }
 
-// listen binds the addresses of all faces.
+// listen binds the addresses of all listeners.
 func (p *program) listen(o *options.Options) error {
 	if err := p.bind(o.Bind, o.Port, (*server.Server).Serve); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (p *program) listen(o *options.Options) error {
 	return p.bindIf(o.SentinelPort, o.Bind, (*server.Server).ServeSentinel)
 }
 
-// bindIf binds the addresses of a face unless its port is 0.
+// bindIf binds the addresses of a listener unless its port is 0.
 func (p *program) bindIf(port int, hosts []string, serve func(*server.Server, net.Listener) error) error {
 	if port == 0 {
 		return nil
@@ -198,7 +198,7 @@ func (p *program) bindIf(port int, hosts []string, serve func(*server.Server, ne
 	return p.bind(hosts, port, serve)
 }
 
-// bind binds the addresses of one face. If port is 0, the port of the first listener is used for all.
+// bind binds the addresses of one kind of listener. If port is 0, the port of the first listener is used for all.
 func (p *program) bind(hosts []string, port int, serve func(*server.Server, net.Listener) error) error {
 	config := net.ListenConfig{KeepAlive: -1} // the server sets keep-alive for each connection
 	for _, host := range hosts {
@@ -209,7 +209,7 @@ func (p *program) bind(hosts []string, port int, serve func(*server.Server, net.
 		if err != nil {
 			return fmt.Errorf("bind: %w", err)
 		}
-		p.listeners = append(p.listeners, face{ln, serve})
+		p.listeners = append(p.listeners, listener{ln, serve})
 		port = ln.Addr().(*net.TCPAddr).Port
 	}
 	return nil
@@ -309,7 +309,7 @@ func (p *program) announce() {
 	}
 	p.log.Info("ready", "version", version, "addresses", addrs, "pid", os.Getpid())
 	if p.store == nil {
-		p.log.Info("snapshots in dir are disabled", "reason", p.noStore)
+		p.log.Info("snapshots in dir are disabled", "reason", p.storeErr)
 	}
 	if o := p.opts.Get(); o.RequirePass == "" && !o.ProtectedMode {
 		p.log.Warn("the server accepts all clients, from any address and without a password: set requirepass or enable protected-mode")

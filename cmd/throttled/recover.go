@@ -43,7 +43,7 @@ type recoverFlags struct {
 	dir       string
 	yes       bool
 	resetTerm bool
-	gone      []string // ids
+	skipProbe []string // ids of nodes in --gone
 	nodes     []options.Node
 }
 
@@ -101,7 +101,7 @@ func (r *recovery) parse(args []string, stderr io.Writer) (err error) {
 	}
 	if *gone != "" {
 		for id := range strings.SplitSeq(*gone, ",") {
-			r.gone = append(r.gone, strings.TrimSpace(id))
+			r.skipProbe = append(r.skipProbe, strings.TrimSpace(id))
 		}
 	}
 	if r.nodes, err = options.ParseNodes(strings.Join(flags.Args(), " ")); err != nil {
@@ -124,17 +124,17 @@ var (
 
 // recover makes r.nodes the cluster if all checks pass and the operator confirms.
 func (r *recovery) recover(ctx context.Context, found *raftlog.Summary) error {
-	who := found.Identity
-	if who == nil {
+	identity := found.Identity
+	if identity == nil {
 		return fmt.Errorf("recover %s: %w", r.dir, errUnclaimed)
 	}
-	if !slices.ContainsFunc(r.nodes, func(n options.Node) bool { return n.ID == who.Node }) {
-		return fmt.Errorf("recover %s of %s: %w", r.dir, who.Node, errUnnamed)
+	if !slices.ContainsFunc(r.nodes, func(n options.Node) bool { return n.ID == identity.Node }) {
+		return fmt.Errorf("recover %s of %s: %w", r.dir, identity.Node, errUnnamed)
 	}
 	if err := r.prepare(ctx, found); err != nil {
 		return fmt.Errorf("recover %s: %w", r.dir, err)
 	}
-	summary, err := r.rewrite(who)
+	summary, err := r.rewrite(identity)
 	if err != nil {
 		return err
 	}
@@ -205,8 +205,8 @@ func (r *recovery) printPlan(found *raftlog.Summary) error {
 	if lost := r.lost(found); len(lost) > 0 {
 		fmt.Fprintf(&b, "These nodes will be fenced off, and charges that only they have are lost: %s\n", strings.Join(lost, ", "))
 	}
-	if len(r.gone) > 0 {
-		fmt.Fprintf(&b, "WARNING: not checked whether these nodes are running: %s. A running one may admit the same requests as this cluster.\n", strings.Join(r.gone, ", "))
+	if len(r.skipProbe) > 0 {
+		fmt.Fprintf(&b, "WARNING: not checked whether these nodes are running: %s. A running one may admit the same requests as this cluster.\n", strings.Join(r.skipProbe, ", "))
 	}
 	if r.resetTerm {
 		fmt.Fprintf(&b, "Term %d and the vote in it will be discarded.\n", found.CurrentTerm)
@@ -244,27 +244,27 @@ Do not start other nodes with their old data: remove their data directories, and
 
 // rewrite makes r.nodes the configuration of the cluster. For this it replays the log into a
 // temporary table.
-func (r *recovery) rewrite(who *raftlog.Identity) (raftlog.Summary, error) {
+func (r *recovery) rewrite(identity *raftlog.Identity) (raftlog.Summary, error) {
 	failed := make(chan error, 1)
-	fsm := replayer(who, func(err error) { failed <- err })
-	how := raftlog.Recovery{Servers: voters(r.nodes), ResetTerm: r.resetTerm}
-	summary, err := raftlog.Recover(r.dir, how, fsm, slog.New(slog.NewTextHandler(r.stderr, nil)))
+	fsm := replayer(identity, func(err error) { failed <- err })
+	config := raftlog.Recovery{Servers: voters(r.nodes), ResetTerm: r.resetTerm}
+	summary, err := raftlog.Recover(r.dir, config, fsm, slog.New(slog.NewTextHandler(r.stderr, nil)))
 	if err == nil {
 		err = raftlog.Unmark(r.dir) // the leader that the log did not match no longer exists
 	}
 	select {
-	case why := <-failed:
-		return summary, errors.Join(why, err)
+	case cause := <-failed:
+		return summary, errors.Join(cause, err)
 	default:
 		return summary, err
 	}
 }
 
 // replayer returns the state machine that replays the log of a node that is not running.
-func replayer(who *raftlog.Identity, fatal func(error)) raft.FSM {
+func replayer(identity *raftlog.Identity, fatal func(error)) raft.FSM {
 	clock := cluster.NewClock()
 	return cluster.New(cluster.Config{
-		Cluster: who.Cluster, Self: cluster.Announcement{ID: who.Node}, Version: version,
+		Cluster: identity.Cluster, Self: cluster.Announcement{ID: identity.Node}, Version: version,
 		Table: buckets.New(buckets.Config{Clock: clock.Now, Journal: true}), Clock: clock,
 		Fatal: fatal,
 	}).FSM()

@@ -33,7 +33,7 @@ func (r *recovery) known(found *raftlog.Summary) (list []options.Node) {
 
 // checkGone returns an error if --gone contains an unknown id, since the node that was meant would then be probed.
 func (r *recovery) checkGone(known []options.Node) error {
-	for _, id := range r.gone {
+	for _, id := range r.skipProbe {
 		if !slices.ContainsFunc(known, func(n options.Node) bool { return n.ID == id }) {
 			var ids []string
 			for _, n := range known {
@@ -51,7 +51,7 @@ func (r *recovery) probe(ctx context.Context, known []options.Node) error {
 	errs := make([]error, len(known))
 	var dials sync.WaitGroup
 	for i, n := range known {
-		if !slices.Contains(r.gone, n.ID) {
+		if !slices.Contains(r.skipProbe, n.ID) {
 			dials.Go(func() { errs[i] = probeOne(ctx, n) })
 		}
 	}

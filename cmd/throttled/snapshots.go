@@ -25,7 +25,7 @@ func (p *program) openStore(o *options.Options) error {
 		Log:      p.log,
 	})
 	if err != nil && len(o.Save) == 0 && !exists(o.DBFilename) && !exists(o.DBFilename+persistence.PreviousSuffix) {
-		p.noStore = err
+		p.storeErr = err
 		return nil
 	}
 	if err != nil {
