@@ -94,7 +94,7 @@ func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, sc *
 	s.decide(req, tag, s.now, sc, out)
 }
 
-// decideReplicated calls decide unless the term of the batch has ended, and raises the generation of
+// decideReplicated calls decide unless the term of the batch is over, and raises the generation of
 // sc to that of the decision.
 func (s *shard) decideReplicated(req *limiter.Request, tag uint32, now uint64, sc *scratch, out *limiter.Decision) {
 	if !s.enter(sc.term, now) {

@@ -123,7 +123,7 @@ func (r *relief) step() (done bool) {
 }
 
 // relieve reduces the memory of the shard to target bytes, or closer to it, and reports whether
-// nothing more is to be done. It spares keys of share class spare and above.
+// the shard is done. It spares keys of share class spare and above.
 func (s *shard) relieve(target int64, spare int, now uint64) (done bool) {
 	if !s.mayEvict() {
 		if held := s.bytes(); held-s.tight() >= held/worthTrim {

@@ -4,7 +4,7 @@
 // # Guarantees
 //
 // The lock of a directory has one holder at a time, among all processes of a machine and
-// within each. It is released when the process ends, for any reason, and leaves no file. A child
+// within each. It is released when the process exits, for any reason, and leaves no file. A child
 // process does not inherit it.
 //
 // # Caveats

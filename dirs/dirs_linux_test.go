@@ -26,7 +26,7 @@ func TestSystemCalls(t *testing.T) {
 			trace := filepath.Join(t.TempDir(), "trace")
 			cmd := command(t, tt.role, dir, "strace", "-f", "-qq", "-y", "-o", trace,
 				"-e", "trace="+call, "-e", "signal=none", "-e", "inject="+tt.inject)
-			if got := says(t, cmd); got != tt.want {
+			if got := stderrOf(t, cmd); got != tt.want {
 				t.Errorf("got %q; want %q", got, tt.want)
 			}
 			calls, err := os.ReadFile(trace)

@@ -73,8 +73,8 @@ func command(t *testing.T, role, dir string, before ...string) *exec.Cmd {
 	return cmd
 }
 
-// says runs a process and returns its standard error, which is empty if the process succeeds.
-func says(t *testing.T, cmd *exec.Cmd) string {
+// stderrOf runs a process and returns its standard error, which is empty if the process succeeds.
+func stderrOf(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	var said strings.Builder
 	cmd.Stderr = &said
@@ -115,7 +115,7 @@ func wantsLocked(t *testing.T, path string) {
 	if f != nil || !errors.Is(err, ErrLocked) || err.Error() != want {
 		t.Errorf("Lock(%s), which is held, = %v, %v; want %s", path, f, err, want)
 	}
-	if got := says(t, command(t, "lock", path)); got != "locked=true: "+want {
+	if got := stderrOf(t, command(t, "lock", path)); got != "locked=true: "+want {
 		t.Errorf("another process gets %q; want %q", got, want)
 	}
 }
@@ -123,7 +123,7 @@ func wantsLocked(t *testing.T, path string) {
 // wantsFree checks that the lock is free, as seen by another process, and acquires it.
 func wantsFree(t *testing.T, path string) *os.File {
 	t.Helper()
-	if got := says(t, command(t, "lock", path)); got != "" {
+	if got := stderrOf(t, command(t, "lock", path)); got != "" {
 		t.Errorf("another process gets %q for a free lock", got)
 	}
 	f, err := Lock(path)

@@ -93,7 +93,7 @@ func TestManyKeys(t *testing.T) {
 	}})
 	got.wantTATs(t, tats, 0)
 	if last != r.Scanned || calls < n/2/defaultCount {
-		t.Errorf("progress ends at %d of %d after %d calls", last, r.Scanned, calls)
+		t.Errorf("the last progress is %d of %d after %d calls", last, r.Scanned, calls)
 	}
 }
 

@@ -183,7 +183,7 @@ func TestLoad_Refusals(t *testing.T) {
 		file string
 		env  environment
 		args []string
-		want string // FILE stands for the path of the file
+		want string // FILE means the path of the file
 	}{
 		{"flag", "", nil, []string{"--port", "70000"},
 			"--port 70000 (flag): must be between 0 and 65535"},

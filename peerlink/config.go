@@ -15,7 +15,7 @@ import (
 //
 // A peer uses up to 8 streams for Raft. MaxPerPeer should be at least twice the number of
 // streams of a peer for one purpose: a peer that restarts after a power failure opens new
-// streams before the old ones are given up.
+// streams before the old ones are closed.
 const (
 	DefaultMaxConns         = 256
 	DefaultMaxPerPeer       = 48

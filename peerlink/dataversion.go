@@ -12,7 +12,7 @@ import (
 func (l *Link) SetRecovery(r topology.Recovery) { l.recovery.Store(&r) }
 
 // SetCurrent sets the function that reports whether the data of a node, identified by its boot, is at least as new as
-// any that this node knows of. nil, the default, accepts all data. A node with outdated data gets Control streams only,
+// any known to this node. nil, the default, accepts all data. A node with outdated data gets Control streams only,
 // on which it can learn the reason. The function must be safe for concurrent use.
 func (l *Link) SetCurrent(current func(node string, boot uint64) bool) {
 	if current == nil {
@@ -34,7 +34,7 @@ func (l *Link) dataVersion(p Purpose, version byte) dataVersion {
 	return s
 }
 
-// oldPeers reports whether nodes of the previous version, which know no recovery, may have streams.
+// oldPeers reports whether nodes of the previous version, which does not support recoveries, may have streams.
 func (l *Link) oldPeers() bool { return l.dataVersion(Raft, version).recovery == "" }
 
 // checkDataVersion returns the reason to refuse a stream with a peer, or nil.

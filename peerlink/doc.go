@@ -11,8 +11,8 @@
 //     with the DNS name NODE.CLUSTER.throttled, for any address of the peer;
 //   - a greeting of at most 190 bytes has named the cluster, the sending node, the intended
 //     node and the purpose, and all of these are correct;
-//   - both nodes belong to the same recovery of the cluster, see [Link.SetRecovery], and neither knows the data of
-//     the other to be out of date, see [Link.SetCurrent];
+//   - both nodes belong to the same recovery of the cluster, see [Link.SetRecovery], and neither has evidence that the data of
+//     the other is out of date, see [Link.SetCurrent];
 //   - for Raft and Client, the node is allowed, see [Link.SetAllowed];
 //   - the certificate is not listed in the file Config.RevokedFile;
 //   - for Raft, a [Guard] has accepted the message: see [Transport].

@@ -77,7 +77,7 @@ type dataVersion struct {
 	version  byte              // of the frame
 }
 
-// unknownRecovery is sent in place of the recovery by a node that does not know it yet.
+// unknownRecovery is sent in place of the recovery by a node that does not have one yet.
 const unknownRecovery topology.Recovery = "?"
 
 // texts returns the texts at the end of a frame.

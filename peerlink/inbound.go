@@ -23,8 +23,8 @@ type Guard interface {
 // errUnguarded is returned for messages that do not name their sender.
 var errUnguarded = errors.New("message without a header")
 
-// inbound serves one accepted stream with a raft.NetworkTransport of its own, so that each message is
-// known to come from the peer of that stream: Raft's transport does not report it.
+// inbound serves one accepted stream with a raft.NetworkTransport of its own, so that the sender
+// of each message is known: it is the peer of that stream. Raft's transport does not report it.
 type inbound struct {
 	net.Conn
 	peer   string
@@ -140,7 +140,7 @@ func (t *Transport) checkRequest(peer string, command any) error {
 }
 
 // refuse answers a message that is not passed to Raft. For a snapshot it closes the stream instead,
-// since the snapshot would have to be read to its end.
+// since otherwise the complete snapshot would have to be read.
 func (in *inbound) refuse(rpc raft.RPC, err error) {
 	if rpc.Reader != nil {
 		_ = in.Conn.Close() // the server detects it when it answers

@@ -161,7 +161,7 @@ func (l *Link) allows(node string, p Purpose) bool {
 
 // SetExpected sets the function that returns the node expected at an address that Raft dials; ""
 // is any node of the cluster. nil, the default, expects any node at every address. Without
-// it, two addresses that reach the same node by mistake would give that node two votes.
+// it, a node that is reached by mistake at two addresses would have two votes.
 func (l *Link) SetExpected(expected func(addr string) (node string)) {
 	if expected == nil {
 		l.expected.Store(nil)

@@ -169,7 +169,7 @@ func pipelined(tr *raft.NetworkTransport, addr raft.ServerAddress, all ...*raft.
 	return errors.Join(<-failed, p.Close())
 }
 
-// TestSilentPeer checks that a peer that reads nothing, or does not answer, is given up after the timeout of Raft.
+// TestSilentPeer checks that a peer that reads nothing, or does not answer, is disconnected after the timeout of Raft.
 func TestSilentPeer(t *testing.T) {
 	for name, size := range map[string]int{"answers nothing": 4 << 10, "takes nothing": 32 << 20} {
 		t.Run(name, func(t *testing.T) {
@@ -194,7 +194,7 @@ func inProgress() (near *progress, far net.Conn) {
 	return near, far
 }
 
-// TestProgress checks the time at which a peer is given up that reads or sends some bytes at intervals, and then stops.
+// TestProgress checks when the connection of a peer fails that reads or sends some bytes at intervals, and then stops.
 func TestProgress(t *testing.T) {
 	const second = time.Second
 	for _, test := range []struct {
@@ -243,7 +243,7 @@ func TestProgress(t *testing.T) {
 						t.Errorf("after %v: %v", took, err)
 					}
 					if test.ends > 0 && (took < test.ends-second/4 || took > test.ends+second/4) {
-						t.Errorf("given up after %v, want %v", took, test.ends)
+						t.Errorf("disconnected after %v, want %v", took, test.ends)
 					}
 				})
 			})

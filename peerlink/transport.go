@@ -12,7 +12,7 @@ import (
 //
 // A [Guard] checks every message of another node and every answer.
 //
-// It works around a deadlock in version 1.7.3 (hashicorp/raft issue 612). After an answer that ends
+// It works around a deadlock in version 1.7.3 (hashicorp/raft issue 612). After an answer that closes
 // a pipeline of entries to a follower, the library stops receiving answers. If it is about to send
 // another request at that moment, it blocks forever, because the earlier answers are never
 // received. Such a follower gets heartbeats but no entries until another node is the leader, and
@@ -161,8 +161,8 @@ func (p *pipeline) checkTerm(f raft.AppendFuture) {
 	}
 }
 
-// isLast reports whether Raft receives no answer after this one: it is a refusal, the end of the stream,
-// which looks like one, or has a newer term.
+// isLast reports whether Raft receives no answer after this one: it is a refusal, or has a newer term. The end of the
+// stream is reported as a refusal.
 func isLast(f raft.AppendFuture) bool {
 	r := f.Response()
 	return !r.Success || r.Term > f.Request().Term

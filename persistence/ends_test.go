@@ -39,7 +39,7 @@ func TestOpenSnapshot_ImpossibleTrailer(t *testing.T) {
 		"an end before the begin":  {Ended: begun - 1},
 		"an end beyond all clocks": {Ended: 1 << 63},
 	} {
-		if err := f(info); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "what cannot be") {
+		if err := f(info); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "impossible values") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

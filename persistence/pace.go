@@ -6,7 +6,7 @@ const (
 	workTime  = 200 * time.Microsecond // a background save pauses after this much work
 	restShare = 2                      // length of a pause relative to the work before it
 	longest   = 10 * time.Millisecond  // maximum length of a pause
-	syncEvery = 4 << 20                // bytes between syncs; one large sync at the end would block the disk for long
+	syncEvery = 4 << 20                // bytes between syncs; a single sync at the end would block the disk for a long time
 )
 
 // pacer limits a background save to about one third of the time. On a machine with few

@@ -12,7 +12,7 @@ const maxLine = 255
 // Line is the lineage of a data directory: the processes that were started with it. Boot numbers alone cannot
 // distinguish a directory from a copy, since a copy that is started often enough has the higher number.
 //
-// A line begins with a start that the cluster knows, and contains all later ones, with consecutive boot
+// A line begins with a start that is known to the cluster, and contains all later ones, with consecutive boot
 // numbers. If there are more than maxLine later starts, the oldest of them are dropped. The zero value is the
 // line of a directory for which no start has been recorded.
 type Line struct {

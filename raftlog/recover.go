@@ -27,7 +27,7 @@ const RememberedKey = "RememberedNodes"
 type Recovery struct {
 	Servers []raft.Server // the nodes of the new cluster
 	// ResetTerm discards an implausible term and the vote in it. This is safe, since nodes of the former
-	// cluster, which might know that term or vote, are fenced off.
+	// cluster, which might have seen that term or vote, are fenced off.
 	ResetTerm bool
 }
 

@@ -34,7 +34,7 @@ type snapshotFile struct {
 }
 
 // readSnapshots reads all snapshots and verifies their checksums. Usable snapshots are
-// sorted in the order in which raft tries them; unusable ones come last.
+// sorted in the order in which raft tries them; unusable ones are last.
 func readSnapshots(dir string) ([]snapshotFile, error) {
 	entries, err := os.ReadDir(filepath.Join(dir, snapshotsName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -10,13 +10,13 @@ func TestSightings(t *testing.T) {
 		for n := 1; ; n++ {
 			if s.observe(&w) {
 				if n != want {
-					t.Errorf("stuck at look %d; want %d", n, want)
+					t.Errorf("stuck at check %d; want %d", n, want)
 				}
 				return
 			}
 			if n > 10*watchTicks {
 				if want != 0 {
-					t.Errorf("not stuck after %d looks; want %d", n, want)
+					t.Errorf("not stuck after %d checks; want %d", n, want)
 				}
 				return
 			}

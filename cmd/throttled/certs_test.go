@@ -195,7 +195,7 @@ func TestCertsUsage(t *testing.T) {
 				t.Errorf("exits %d with %q and %q, want %d and an error with %q", code, stdout, stderr, exitUsage, test.want)
 			}
 			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("something was made: %v", err)
+				t.Errorf("a file was created: %v", err)
 			}
 		})
 	}
@@ -288,7 +288,7 @@ func TestCertsInterrupted(t *testing.T) {
 		t.Errorf("exits %d with %q", code, errs.String())
 	}
 	if _, err := os.Stat(filepath.Join(dir, "n1.pem")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a certificate was made: %v", err)
+		t.Errorf("a certificate was created: %v", err)
 	}
 }
 

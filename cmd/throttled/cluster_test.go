@@ -43,7 +43,7 @@ func TestProcess_ManyThroughAFollower(t *testing.T) {
 	}
 	wait.Wait()
 	if text := "too many streams"; strings.Contains(leader.log.String(), text) {
-		t.Errorf("the leader says that there are %s:\n%s", text, leader.log)
+		t.Errorf("the leader logs %s:\n%s", text, leader.log)
 	}
 }
 
@@ -60,11 +60,11 @@ func TestProcess_UsedID(t *testing.T) {
 		t.Fatal(err)
 	}
 	joiner.start()
-	if code, _ := joiner.ends(patience); code == 0 {
-		t.Error("it ends as if all were well")
+	if code, _ := joiner.exits(patience); code == 0 {
+		t.Error("it exits with code 0")
 	}
 	if !strings.Contains(joiner.log.String(), cluster.ErrUsed.Error()) {
-		t.Errorf("it does not say why:\n%s", joiner.log)
+		t.Errorf("the log has no reason:\n%s", joiner.log)
 	}
 	leader.ask("[1 ", "CL.THROTTLE", "k", "0", "1", "3600")
 }

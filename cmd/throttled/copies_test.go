@@ -48,8 +48,8 @@ func (p *process) startInVain() {
 	}
 	defer func() { _ = ln.Close() }()
 	p.start()
-	if code, _ := p.ends(patience); code != exitError {
-		p.t.Errorf("a node whose address is in use ends with %d:\n%s", code, p.log)
+	if code, _ := p.exits(patience); code != exitError {
+		p.t.Errorf("a node whose address is in use exits with %d:\n%s", code, p.log)
 	}
 }
 
@@ -70,14 +70,14 @@ func TestProcess_OldCopy(t *testing.T) {
 	stale.kill()
 	stale.putBack(copied)
 	stale.start()
-	if code, _ := stale.ends(patience); code != exitFailed || !strings.Contains(stale.log.String(), raftlog.ErrStale.Error()) {
-		t.Errorf("an old copy ends with %d:\n%s", code, stale.log)
+	if code, _ := stale.exits(patience); code != exitFailed || !strings.Contains(stale.log.String(), raftlog.ErrStale.Error()) {
+		t.Errorf("an old copy exits with %d:\n%s", code, stale.log)
 	}
 	leader.kill()
 	lags.start()
 	stale.start() // together they would be a majority
-	if code, _ := stale.ends(patience); code != exitError || !strings.Contains(stale.log.String(), "had acknowledged entry") {
-		t.Errorf("it is started again, and ends with %d:\n%s", code, stale.log)
+	if code, _ := stale.exits(patience); code != exitError || !strings.Contains(stale.log.String(), "had acknowledged entry") {
+		t.Errorf("it is started again, and exits with %d:\n%s", code, stale.log)
 	}
 	leader.start()
 	for i := range 20 {
@@ -109,8 +109,8 @@ func TestProcess_StaleBoot(t *testing.T) {
 	for _, p := range all {
 		p.start()
 	}
-	if code, _ := stale.ends(patience); code != exitFailed || !strings.Contains(stale.log.String(), "its data lacks that start") {
-		t.Errorf("an old copy ends with %d:\n%s", code, stale.log)
+	if code, _ := stale.exits(patience); code != exitFailed || !strings.Contains(stale.log.String(), "its data lacks that start") {
+		t.Errorf("an old copy exits with %d:\n%s", code, stale.log)
 	}
 	others[1].ask("[1 ", "CL.THROTTLE", "k", 0, 1, "1h")
 }

@@ -100,8 +100,8 @@ func (p *process) kill() {
 	_ = p.cmd.Wait() // returns the kill as an error
 }
 
-// ends waits for the process to exit, and returns its exit code and the time it took.
-func (p *process) ends(within time.Duration) (code int, took time.Duration) {
+// exits waits for the process to exit, and returns its exit code and the time it took.
+func (p *process) exits(within time.Duration) (code int, took time.Duration) {
 	p.t.Helper()
 	begin := time.Now()
 	done := make(chan struct{})
@@ -114,7 +114,7 @@ func (p *process) ends(within time.Duration) (code int, took time.Duration) {
 	case <-time.After(within):
 		_ = p.cmd.Process.Kill()
 		<-done
-		p.t.Fatalf("%s goes on after %v:\n%s", p.id, within, p.log)
+		p.t.Fatalf("%s is still running after %v:\n%s", p.id, within, p.log)
 	}
 	return p.cmd.ProcessState.ExitCode(), time.Since(begin)
 }
@@ -141,8 +141,8 @@ func (p *process) ask(want string, args ...any) {
 	}
 }
 
-// says waits until the log contains text.
-func (p *process) says(text string) {
+// logs waits until the log contains text.
+func (p *process) logs(text string) {
 	p.t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
@@ -150,7 +150,7 @@ func (p *process) says(text string) {
 		select {
 		case <-ticker.C:
 		case <-end:
-			p.t.Fatalf("%s does not say %q:\n%s", p.id, text, p.log)
+			p.t.Fatalf("the log of %s does not contain %q:\n%s", p.id, text, p.log)
 		}
 	}
 }
@@ -213,11 +213,11 @@ func TestProcess_InstallLoop(t *testing.T) {
 			t.Logf("the snapshot was refused: %v", err) // by a process that is exiting
 		}
 	}
-	if code, _ := victim.ends(patience); code != exitFailed || !strings.Contains(victim.log.String(), raftlog.ErrInstallLoop.Error()) {
-		t.Errorf("it ends with %d:\n%s", code, victim.log)
+	if code, _ := victim.exits(patience); code != exitFailed || !strings.Contains(victim.log.String(), raftlog.ErrInstallLoop.Error()) {
+		t.Errorf("it exits with %d:\n%s", code, victim.log)
 	}
 	victim.start()
-	victim.says("the log was set aside")
+	victim.logs("the log was set aside")
 	if _, err := os.Stat(filepath.Join(victim.dir, "aside-1")); err != nil {
 		t.Error(err)
 	}
@@ -269,10 +269,10 @@ func TestProcess_StuckTransfer(t *testing.T) {
 			}
 		}
 	}()
-	code, _ := leader.ends(patience)
+	code, _ := leader.exits(patience)
 	close(ended)
 	if code != exitFailed || !strings.Contains(leader.log.String(), raftlog.ErrStuckTransfer.Error()) {
-		t.Errorf("it ends with %d:\n%s", code, leader.log)
+		t.Errorf("it exits with %d:\n%s", code, leader.log)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestProcess_Gap(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.start()
-	if code, _ := p.ends(patience); code == exitOK || !strings.Contains(p.log.String(), raftlog.ErrGap.Error()) {
-		t.Errorf("it ends with %d:\n%s", code, p.log)
+	if code, _ := p.exits(patience); code == exitOK || !strings.Contains(p.log.String(), raftlog.ErrGap.Error()) {
+		t.Errorf("it exits with %d:\n%s", code, p.log)
 	}
 }

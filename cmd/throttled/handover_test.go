@@ -17,9 +17,9 @@ func TestProcess_LastOfAll(t *testing.T) {
 	if err := leader.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	code, _ := leader.ends(patience)
+	code, _ := leader.exits(patience)
 	log := leader.log.String()
 	if code != exitOK || !strings.Contains(log, "most other nodes have stopped or do not answer") || strings.Contains(log, "charged") {
-		t.Errorf("it ends with %d:\n%s", code, log)
+		t.Errorf("it exits with %d:\n%s", code, log)
 	}
 }

@@ -150,7 +150,7 @@ func TestImportProgress(t *testing.T) {
 	progress(1, 2)
 	remove()
 	if log.Len() != 0 {
-		t.Errorf("a log gets %q at once", &log)
+		t.Errorf("a log gets %q immediately", &log)
 	}
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {

@@ -165,7 +165,7 @@ func (p *closedPipe) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestInspect_EndsEarly checks reasons other than a damaged file that end an inspection.
+// TestInspect_EndsEarly checks reasons other than a damaged file that stop an inspection.
 func TestInspect_EndsEarly(t *testing.T) {
 	records := make([]limiter.Record, 10_000)
 	for i := range records {
@@ -191,7 +191,7 @@ func TestInspect_EndsEarly(t *testing.T) {
 	for name, run := range map[string]inspection{"check": runCheck, "dump": runDump} {
 		var errs bytes.Buffer
 		if code := run(ended, []string{file}, io.Discard, &errs); code != exitError || !strings.Contains(errs.String(), "context canceled") {
-			t.Errorf("%s exits with %d and prints %q after its context has ended", name, code, &errs)
+			t.Errorf("%s exits with %d and prints %q after its context is canceled", name, code, &errs)
 		}
 	}
 

@@ -22,7 +22,7 @@ import (
 
 func noEnv(string) (string, bool) { return "", false }
 
-// TestRunWithoutServing checks runs that end before the server listens.
+// TestRunWithoutServing checks runs that exit before the server listens.
 func TestRunWithoutServing(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -106,13 +106,13 @@ func start(t *testing.T, args ...string) *running {
 	return r
 }
 
-// wait waits until the program ends. It may be called several times.
+// wait waits until the program exits. It may be called several times.
 func (r *running) wait() {
 	r.t.Helper()
 	select {
 	case err := <-r.done:
 		if err != nil {
-			r.t.Errorf("the program ends with %v", err)
+			r.t.Errorf("the program exits with %v", err)
 		}
 		r.done <- nil
 	case <-time.After(patience):
@@ -155,7 +155,7 @@ func TestProgramServes(t *testing.T) {
 		select {
 		case <-ticker.C: // logged after the server has started to serve
 		case <-end:
-			t.Fatalf("the log does not say where the server is ready:\n%s", r.log)
+			t.Fatalf("the log does not contain the address of the server:\n%s", r.log)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func TestProgramEndsOnShutdown(t *testing.T) {
 	r.wants("", "SHUTDOWN NOSAVE")
 	r.wait()
 	if !strings.Contains(r.log.String(), "a client has sent SHUTDOWN") {
-		t.Errorf("the log does not say why the server stopped:\n%s", r.log)
+		t.Errorf("the log has no reason for the stop:\n%s", r.log)
 	}
 }
 
@@ -249,6 +249,6 @@ func TestProcess(t *testing.T) {
 		t.Error(err)
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("SIGTERM ends the process with %v; want exit code 0", err)
+		t.Errorf("after SIGTERM the process exits with %v; want exit code 0", err)
 	}
 }

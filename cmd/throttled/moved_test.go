@@ -19,15 +19,15 @@ func (p *process) with(option, value string) []string {
 func (p *process) refuses(advertised string) {
 	p.t.Helper()
 	p.start()
-	code, _ := p.ends(patience)
+	code, _ := p.exits(patience)
 	log := p.log.String()
 	for _, want := range []string{cluster.ErrMoved.Error(), "advertises " + advertised, "has " + p.raft + " for it"} {
 		if !strings.Contains(log, want) {
-			p.t.Errorf("it does not say %q", want)
+			p.t.Errorf("the log does not contain %q", want)
 		}
 	}
 	if code != exitError || strings.Contains(log, "starting election") {
-		p.t.Errorf("it ends with %d:\n%s", code, log)
+		p.t.Errorf("it exits with %d:\n%s", code, log)
 	}
 }
 

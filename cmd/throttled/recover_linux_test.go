@@ -60,14 +60,14 @@ func TestProcess_RecoverInterrupted(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	asked := &process{t: t, id: "recover", log: &log}
-	asked.says("Type yes")
+	asked.logs("Type yes")
 	if _, err := operator.WriteString("\x03"); err != nil {
 		t.Fatal(err)
 	}
 	err = <-ended
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != exitError || !strings.Contains(log.String(), errInterrupted.Error()) {
-		t.Errorf("ends with %v:\n%s", err, &log)
+		t.Errorf("exits with %v:\n%s", err, &log)
 	}
 	if after, err := raftlog.Inspect(dir); err != nil || after.Identity.Recovery != before.Identity.Recovery {
 		t.Errorf("recovery %q becomes %q, %v", before.Identity.Recovery, after.Identity.Recovery, err)

@@ -31,7 +31,7 @@ func (r *recovery) known(found *raftlog.Summary) (list []options.Node) {
 	return list
 }
 
-// checkGone returns an error if --gone contains an unknown id, since the node that was meant would then be probed.
+// checkGone returns an error if --gone contains an unknown id, since the intended node would then be probed.
 func (r *recovery) checkGone(known []options.Node) error {
 	for _, id := range r.skipProbe {
 		if !slices.ContainsFunc(known, func(n options.Node) bool { return n.ID == id }) {

@@ -48,7 +48,7 @@ func TestRecover_Refuses(t *testing.T) {
 			t.Errorf("%q exits with %d and prints %q, %q; want %d and %q", tt.nodes, code, out, errs, tt.code, tt.want)
 		}
 		if _, after, _ := inspection(runRecover).with("--data-dir", dir); after != before {
-			t.Errorf("%q has changed what was\n%sto\n%s", tt.nodes, before, after)
+			t.Errorf("%q has changed the directory from\n%sto\n%s", tt.nodes, before, after)
 		}
 	}
 	if code, _, errs := inspection(runRecover).with("--data-dir", t.TempDir(), "n1=a:1"); code != exitError || !strings.Contains(errs, "no such file") {
@@ -99,8 +99,8 @@ func TestProcess_Recover(t *testing.T) {
 
 	old := others[1] // alone it cannot be elected, and it learns the reason
 	old.start()
-	if code, _ := old.ends(patience); code != exitFailed || !strings.Contains(old.log.String(), peerlink.ErrOtherRecovery.Error()) {
-		t.Errorf("a lost node that comes back ends with %d:\n%s", code, old.log)
+	if code, _ := old.exits(patience); code != exitFailed || !strings.Contains(old.log.String(), peerlink.ErrOtherRecovery.Error()) {
+		t.Errorf("a lost node that is restarted exits with %d:\n%s", code, old.log)
 	}
 	leader.start() // two of three form the old cluster, which is fenced off
 	old.start()
@@ -110,7 +110,7 @@ func TestProcess_Recover(t *testing.T) {
 	survivor.ask("voters:2 ", "CL.CLUSTER", "STATUS")
 	survivor.ask("[0 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h") // this charge is not in the new cluster
 	joined.ask("[1 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h")
-	survivor.says(peerlink.ErrOtherRecovery.Error()) // the old nodes know of no other
+	survivor.logs(peerlink.ErrOtherRecovery.Error()) // the streams of the old nodes are refused
 }
 
 // TestRecover_Asks checks that recover prints its plan, and carries it out only after confirmation.
@@ -184,7 +184,7 @@ func TestRecover_Gone(t *testing.T) {
 	}
 	code, _, errs = inspection(runRecover).with(append([]string{"--gone", "n2,n3"}, both...)...)
 	if want := `"n3": ` + errUnknown.Error() + "; the nodes are " + alone + ", n2"; code != exitError || !strings.Contains(errs, want) {
-		t.Errorf("an unknown node is gone: exits with %d: %s", code, errs)
+		t.Errorf("an unknown node in --gone: exits with %d: %s", code, errs)
 	}
 	code, out, errs := inspection(runRecover).with(append([]string{"--gone", " n2 "}, both...)...)
 	if code != exitOK || !strings.Contains(out, "WARNING") {
@@ -225,7 +225,7 @@ func TestRecover_Probes(t *testing.T) {
 		}
 	}
 	if after, _, _ := inspection(runRecover).with("--data-dir", dir); after != before {
-		t.Errorf("what was\n%v\nis\n%v", before, after)
+		t.Errorf("the directory was\n%v\nand is\n%v", before, after)
 	}
 }
 

@@ -18,7 +18,7 @@ func until(t *testing.T, what string, holds func() bool) {
 		select {
 		case <-ticker.C:
 		case <-end:
-			t.Fatalf("%s: it has not come to that", what)
+			t.Fatalf("%s: the state is not reached", what)
 		}
 	}
 }

@@ -98,8 +98,8 @@ func TestProcess_HangUp(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code, _ := p.ends(patience); code != exitOK {
-		t.Errorf("it ends with %d:\n%s", code, p.log)
+	if code, _ := p.exits(patience); code != exitOK {
+		t.Errorf("it exits with %d:\n%s", code, p.log)
 	}
 	fileSays(t, log, "msg=stopped")
 }
@@ -108,7 +108,7 @@ func TestProcess_HangUp(t *testing.T) {
 func TestProcess_LogFile(t *testing.T) {
 	dir := t.TempDir()
 	p := newServer(t, "--dir", dir, "--protected-mode", "yes")
-	p.says("msg=ready")
+	p.logs("msg=ready")
 	p.ask("OK", "CONFIG", "SET", "logfile", "a.log", "loglevel", "debug")
 	p.ask("PONG", "PING")
 	p.hangUp()
@@ -123,7 +123,7 @@ func TestProcess_LogFile(t *testing.T) {
 	fileSays(t, filepath.Join(dir, "b.log"), "msg=reloaded")
 	p.ask("OK", "CONFIG", "SET", "logfile", "")
 	p.hangUp()
-	p.says("msg=reloaded")
+	p.logs("msg=reloaded")
 	if got, err := os.ReadFile(filepath.Join(dir, "dump.thr")); string(got) != "a snapshot" || err != nil {
 		t.Errorf("the file holds %q, %v", got, err)
 	}
@@ -193,7 +193,7 @@ func TestProcess_HangUpCertificates(t *testing.T) {
 	}
 	writeFile(t, cert, "no certificate")
 	p.hangUp()
-	p.says("the certificates were not reloaded")
+	p.logs("the certificates were not reloaded")
 	if serial := serialOf(t, raft); serial != first {
 		t.Error("the certificate that was read before is not in use any more")
 	}
@@ -216,7 +216,7 @@ func (p *process) saysTimes(text string, times int) {
 		select {
 		case <-ticker.C:
 		case <-end:
-			p.t.Fatalf("%s does not say %q %d times:\n%s", p.id, text, times, p.log)
+			p.t.Fatalf("the log of %s does not contain %q %d times:\n%s", p.id, text, times, p.log)
 		}
 	}
 }

@@ -89,10 +89,10 @@ func TestInstallLoop(t *testing.T) {
 		t.Errorf("the third time: %v", err)
 	}
 	if len(exits) != 1 || <-exits != exitFailed {
-		t.Error("the process does not end as one that must not go on")
+		t.Error("the process does not exit as after a fatal error")
 	}
 	if err := p.replica.store.Stable().SetUint64([]byte("vote"), 1); err != nil {
-		t.Errorf("Raft cannot vote until the process has ended: %v", err)
+		t.Errorf("Raft cannot vote until the process exits: %v", err)
 	}
 	if err := p.replica.Save(); err != nil {
 		t.Errorf("nor take a snapshot: %v", err)
@@ -101,10 +101,10 @@ func TestInstallLoop(t *testing.T) {
 
 	p, log, _ := openNode(t, dir)
 	if now, _ := p.replica.store.Identity(); now.Incarnation == old.Incarnation {
-		t.Error("the node has the data that it was to set aside")
+		t.Error("the node still has the data that had to be set aside")
 	}
 	if aside := filepath.Join(dir, "aside-1"); !strings.Contains(log.String(), aside) || !strings.Contains(log.String(), raftlog.ErrInstallLoop.Error()) {
-		t.Errorf("it does not say what is in %s, and why:\n%s", aside, log)
+		t.Errorf("the log does not contain the directory %s and the reason:\n%s", aside, log)
 	}
 	startNode(t, p)
 	release(t, p)
@@ -150,7 +150,7 @@ func TestCloseOrder(t *testing.T) {
 		for range 10 {
 			<-ticker.C
 			if err := r.node.Snapshot(); errors.Is(err, raft.ErrRaftShutdown) {
-				t.Error("the node has ended, and somebody may still ask it")
+				t.Error("the node was closed before the goroutines that serve other nodes exited")
 				return
 			}
 		}

@@ -38,7 +38,7 @@ func TestProcess_Restart(t *testing.T) {
 	empty.kill()
 	empty.args = empty.with("--data-dir", t.TempDir())
 	empty.start()
-	if code, _ := empty.ends(patience); code != exitError || !strings.Contains(empty.log.String(), errNoCluster.Error()) {
-		t.Errorf("without data and without being told what to do, it ends with %d:\n%s", code, empty.log)
+	if code, _ := empty.exits(patience); code != exitError || !strings.Contains(empty.log.String(), errNoCluster.Error()) {
+		t.Errorf("without data, bootstrap and join it exits with %d:\n%s", code, empty.log)
 	}
 }

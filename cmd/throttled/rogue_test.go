@@ -88,8 +88,8 @@ func opens(t *testing.T, from *peerlink.Link, to *process, p peerlink.Purpose) n
 	return c
 }
 
-// says sends a command over a stream and returns the first line of the reply.
-func says(t *testing.T, c net.Conn, args ...string) string {
+// reply sends a command over a stream and returns the first line of the reply.
+func reply(t *testing.T, c net.Conn, args ...string) string {
 	t.Helper()
 	command := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, arg := range args {
@@ -143,7 +143,7 @@ func TestProcess_Rogue(t *testing.T) {
 		for _, p := range all {
 			for _, command := range harmful {
 				if c := opens(t, rogue, p, peerlink.Client); c != nil {
-					t.Errorf("%s answers a rogue's %v with %q", p.id, command, says(t, c, command...))
+					t.Errorf("%s answers a rogue's %v with %q", p.id, command, reply(t, c, command...))
 				}
 			}
 			if c := opens(t, rogue, p, peerlink.Raft); c != nil {
@@ -169,14 +169,14 @@ func TestProcess_StolenKey(t *testing.T) {
 	others[1].kill()
 	thief := ca.rogue(others[1].id)
 	c := opens(t, thief, leader, peerlink.Client)
-	if got := says(t, c, "DBSIZE"); got[0] != ':' {
-		t.Errorf("what nodes forward is answered with %q", got)
+	if got := reply(t, c, "DBSIZE"); got[0] != ':' {
+		t.Errorf("forwarded commands are answered with %q", got)
 	}
 	for _, command := range [][]string{
 		{"CONFIG", "SET", "requirepass", ""}, {"CONFIG", "GET", "*"}, {"SHUTDOWN", "NOSAVE"}, {"MONITOR"}, {"CLIENT", "KILL", "TYPE", "normal"},
 		{"SUBSCRIBE", "c"}, {"INFO"}, {"CL.CLUSTER", "HASH"}, {"SLOWLOG", "GET"}, {"BGSAVE"},
 	} {
-		if got := says(t, c, command...); !strings.Contains(got, "is not accepted from another node") {
+		if got := reply(t, c, command...); !strings.Contains(got, "is not accepted from another node") {
 			t.Errorf("%v is answered with %q", command, got)
 		}
 	}
@@ -203,7 +203,7 @@ func TestProcess_StolenKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	ca.revoke("not a number\n")
-	leader.says("cannot read the list of revoked certificates")
+	leader.logs("cannot read the list of revoked certificates")
 	ca.revoke("# stolen\n" + serial + " # " + others[1].id + "\n")
 	if _, err := io.ReadAll(c); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatal("the stream of a revoked certificate stays open")
@@ -211,7 +211,7 @@ func TestProcess_StolenKey(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for _, p := range []*process{leader, others[0]} {
-		p.says("loaded the list of revoked certificates")
+		p.logs("loaded the list of revoked certificates")
 		for _, purpose := range []peerlink.Purpose{peerlink.Raft, peerlink.Client, peerlink.Control} {
 			if _, err := thief.Dial(ctx, p.id, p.raft, purpose); !errors.Is(err, peerlink.ErrCertificate) {
 				t.Errorf("%s answers a revoked certificate that asks for %s with %v", p.id, purpose, err)
@@ -219,8 +219,8 @@ func TestProcess_StolenKey(t *testing.T) {
 		}
 	}
 	others[1].start()
-	if code, _ := others[1].ends(patience); code == exitOK || !strings.Contains(others[1].log.String(), "throttled certs --renew") {
-		t.Errorf("a node with a revoked certificate ends with %d:\n%s", code, others[1].log)
+	if code, _ := others[1].exits(patience); code == exitOK || !strings.Contains(others[1].log.String(), "throttled certs --renew") {
+		t.Errorf("a node with a revoked certificate exits with %d:\n%s", code, others[1].log)
 	}
 	ca.make(others[1].id)
 	others[1].start()

@@ -43,7 +43,7 @@ func startIn(t *testing.T, dir string, args ...string) *running {
 	return r
 }
 
-// end stops a program and waits for its end, which releases the directory.
+// end stops a program and waits until it exits, which releases the directory.
 func (r *running) end() {
 	r.t.Helper()
 	r.stop()
@@ -122,7 +122,7 @@ func TestSavePoints(t *testing.T) {
 	r.end()
 }
 
-// runs runs a program that ends without being stopped, and returns its log and error.
+// runs runs a program that exits without being stopped, and returns its log and error.
 func runs(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	opts, err := options.Load(append(args, "--port", "0"), noEnv)
@@ -188,7 +188,7 @@ func TestMissingSnapshot(t *testing.T) {
 	}
 	log, err := runs(t, "--dir", dir)
 	if !errors.Is(err, persistence.ErrMissing) || !strings.Contains(err.Error(), "--snapshot-fallback yes") {
-		t.Errorf("it ends with %v\n%s", err, log)
+		t.Errorf("it exits with %v\n%s", err, log)
 	}
 	// The previous snapshot contains only one charge.
 	r := startIn(t, dir, "--snapshot-fallback", "yes")
@@ -215,11 +215,11 @@ func TestDirectoryIsTaken(t *testing.T) {
 	second.wants("*2\r\n$4\r\nsave\r\n$0\r\n\r\n", "CONFIG GET save")
 	second.end()
 	if _, err := runs(t, "--dir", dir, "--save", "1 1"); !errors.Is(err, persistence.ErrLocked) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("a second program that is to save ends with %v", err)
+		t.Errorf("a second program with save points exits with %v", err)
 	}
 	r.wants("+OK\r\n", "SAVE")
 	if _, err := runs(t, "--dir", dir); !errors.Is(err, persistence.ErrLocked) {
-		t.Errorf("a second program that is to load ends with %v", err)
+		t.Errorf("a second program with a snapshot exits with %v", err)
 	}
 	r.end()
 }
@@ -268,7 +268,7 @@ func TestReasonIsInTheLogFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := runs(t, "--dir", dir, "--logfile", "log.txt"); !errors.Is(err, persistence.ErrDamaged) {
-		t.Errorf("the program ends with %v", err)
+		t.Errorf("the program exits with %v", err)
 	}
 	if log, err := os.ReadFile(filepath.Join(dir, "log.txt")); err != nil || !strings.Contains(string(log), "damaged") {
 		t.Errorf("the log is %q, %v", log, err)
