@@ -31,8 +31,8 @@ func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64,
 		}
 		defer t.noteGeneration(sc)
 	}
-	judged, err := t.judge(reqs, hashes, now, sc, out)
-	t.countGroup(hashes[:judged], sc)
+	decided, err := t.decideEach(reqs, hashes, now, sc, out)
+	t.countGroup(hashes[:decided], sc)
 	switch {
 	case err != nil:
 		failAll(out, err)
@@ -59,7 +59,7 @@ func (t *Table) storeAll(reqs []limiter.Request, hashes []uint64, now uint64, sc
 		}
 		// Making room may have evicted keys of the group itself. They are absent now: their
 		// requests are still admitted, but may need more memory than before.
-		if _, err := t.judge(reqs, hashes, now, sc, out); err != nil {
+		if _, err := t.decideEach(reqs, hashes, now, sc, out); err != nil {
 			return err
 		}
 	}
@@ -206,9 +206,9 @@ func (sc *scratch) addShard(number int) {
 	sc.locked++
 }
 
-// judge decides each request of a group, and stores the lookup results and changes in sc. It returns
+// decideEach decides each request of a group, and stores the lookup results and changes in sc. It returns
 // the number of processed requests, which is less than all only with an error.
-func (t *Table) judge(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) (int, error) {
+func (t *Table) decideEach(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) (int, error) {
 	sc.free = sc.room[:0]
 	for i := range reqs {
 		s, tag := t.shardAndTag(hashes[i])
@@ -217,7 +217,7 @@ func (t *Table) judge(reqs []limiter.Request, hashes []uint64, now uint64, sc *s
 		if err != nil {
 			return i + 1, err
 		}
-		sc.judge(i, &reqs[i], old, now, &out[i])
+		sc.decideOne(i, &reqs[i], old, now, &out[i])
 	}
 	return len(reqs), nil
 }
@@ -229,9 +229,9 @@ func (t *Table) countGroup(hashes []uint64, sc *scratch) {
 	}
 }
 
-// judge decides request i of a group, and stores the change in sc. Each new state uses a separate
+// decideOne decides request i of a group, and stores the change in sc. Each new state uses a separate
 // part of the room.
-func (sc *scratch) judge(i int, req *limiter.Request, old limiter.State, now uint64, out *limiter.Decision) {
+func (sc *scratch) decideOne(i int, req *limiter.Request, old limiter.State, now uint64, out *limiter.Decision) {
 	c := &sc.changes[i]
 	*c, *out = algorithms[req.Kind](&req.Limit, old, now, req.Quantity, sc.free)
 	if used := len(c.Tail); c.Set && used <= cap(sc.free) {

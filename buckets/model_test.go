@@ -78,8 +78,8 @@ func (m *model) put(rec limiter.Record, now uint64) {
 	m.records[key] = modelRecord{rec.Kind, rec.Expires, string(rec.State), rec.Gauge, old.born}
 }
 
-// judge decides a request without storing anything, and returns the change.
-func (m *model) judge(req *limiter.Request, quantity int64, now uint64) (modelRecord, limiter.Change, limiter.Decision) {
+// evaluate decides a request without storing anything, and returns the change.
+func (m *model) evaluate(req *limiter.Request, quantity int64, now uint64) (modelRecord, limiter.Change, limiter.Decision) {
 	rec, live := m.live(string(req.Key), now)
 	var old limiter.State
 	if live {
@@ -106,7 +106,7 @@ func (m *model) decide(req *limiter.Request, now uint64) limiter.Decision {
 	if live && rec.kind != req.Kind {
 		return limiter.Decision{Err: limiter.ErrWrongKind}
 	}
-	rec, c, d := m.judge(req, req.Quantity, now)
+	rec, c, d := m.evaluate(req, req.Quantity, now)
 	m.apply(req, rec, c, &d, now)
 	return d
 }
@@ -132,16 +132,16 @@ func (m *model) decideGroup(reqs []limiter.Request, now uint64) []limiter.Decisi
 		if rec, live := m.lookup(string(reqs[i].Key), now); live && rec.kind != reqs[i].Kind {
 			return all(limiter.ErrWrongKind)
 		}
-		_, _, out[i] = m.judge(&reqs[i], reqs[i].Quantity, now)
+		_, _, out[i] = m.evaluate(&reqs[i], reqs[i].Quantity, now)
 		refused = refused || out[i].Limited
 	}
 	for i := range reqs {
 		switch {
 		case !refused:
-			rec, c, d := m.judge(&reqs[i], reqs[i].Quantity, now)
+			rec, c, d := m.evaluate(&reqs[i], reqs[i].Quantity, now)
 			m.apply(&reqs[i], rec, c, &d, now)
 		case !out[i].Limited:
-			_, _, out[i] = m.judge(&reqs[i], 0, now)
+			_, _, out[i] = m.evaluate(&reqs[i], 0, now)
 		}
 	}
 	return out

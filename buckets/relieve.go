@@ -126,18 +126,18 @@ func (r *relief) step() (done bool) {
 // the shard is done. It spares keys of share class spare and above.
 func (s *shard) relieve(target int64, spare int, now uint64) (done bool) {
 	if !s.mayEvict() {
-		if held := s.bytes(); held-s.tight() >= held/worthTrim {
+		if held := s.bytes(); held-s.minBytes() >= held/worthTrim {
 			s.trim()
 		}
 		return true
 	}
-	if excess := s.tight() - target; excess > 0 && s.live > 0 {
-		part := float64(excess) / float64(s.tight())
+	if excess := s.minBytes() - target; excess > 0 && s.live > 0 {
+		part := float64(excess) / float64(s.minBytes())
 		var c census
 		c.take(s, now)
 		if most := sum(c.shares[:spare]); most > 0 {
 			s.evictBytes(&c, min(most, reliefBytes, 1+int(part*float64(s.liveBytes()))), now)
-			if s.tight() > target {
+			if s.minBytes() > target {
 				return false
 			}
 		}
@@ -151,8 +151,8 @@ func (s *shard) mayEvict() bool {
 	return s.shared.memory.evicting() == EvictSmallestDebt && (!s.replicated || s.recording())
 }
 
-// tight returns the bytes that the shard would take without slack.
-func (s *shard) tight() int64 {
+// minBytes returns the bytes that the shard would take without slack.
+func (s *shard) minBytes() int64 {
 	if s.live == 0 {
 		return 0
 	}

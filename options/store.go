@@ -117,17 +117,17 @@ func (s *Store) Set(pairs []Pair) error {
 		}
 	}
 	if c := next.conflict(); c != nil {
-		return &SetError{c.blame(rows), c.reason}
+		return &SetError{c.firstOf(rows), c.reason}
 	}
-	if err := s.ask(old, &next, rows[0].name); err != nil {
+	if err := s.runHook(old, &next, rows[0].name); err != nil {
 		return err
 	}
 	s.current.Store(&next)
 	return nil
 }
 
-// ask runs the hook. An error that is not a [*SetError] is attributed to the option first.
-func (s *Store) ask(old, next *Options, first string) error {
+// runHook runs the hook. An error that is not a [*SetError] is attributed to the option first.
+func (s *Store) runHook(old, next *Options, first string) error {
 	if s.hook == nil {
 		return nil
 	}
@@ -161,9 +161,9 @@ func settable(pairs []Pair) ([]*row, error) {
 	return rows, nil
 }
 
-// blame returns the name of the first of rows that is part of the conflict, or the first
+// firstOf returns the name of the first of rows that is part of the conflict, or the first
 // option of the conflict if none is.
-func (c *conflict) blame(rows []*row) string {
+func (c *conflict) firstOf(rows []*row) string {
 	for _, r := range rows {
 		if slices.Contains(c.names[:], r.name) {
 			return r.name

@@ -49,7 +49,7 @@ func TestSlowHandshakes(t *testing.T) {
 				begin(t, connect(t, n1))
 			}
 			for range 3 {
-				out, in := dialled(t, n3, n1, Raft)
+				out, in := dialed(t, n3, n1, Raft)
 				flows(t, out, in)
 			}
 			if !eventually(func() bool { return pendingOf(n1) == 100 }) {
@@ -170,7 +170,7 @@ func TestCrowd(t *testing.T) {
 		closed(t, crowd[i]) // the oldest from its address
 	}
 	n2 := s.link("n2")
-	out, in := dialled(t, n2, l, Raft) // replaces another one from that address
+	out, in := dialed(t, n2, l, Raft) // replaces another one from that address
 	flows(t, out, in)
 	closed(t, crowd[5])
 
@@ -232,7 +232,7 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 	for name, begin := range slow(s) {
 		t.Run(name, func(t *testing.T) {
 			l := s.link("n1", func(c *Config) { c.MaxHandshakes, c.HandshakeTimeout = 2*idle, time.Hour })
-			out, _ := dialled(t, s.link("n2"), l, Raft) // allocates everything that is allocated only once
+			out, _ := dialed(t, s.link("n2"), l, Raft) // allocates everything that is allocated only once
 			if err := out.Close(); err != nil {
 				t.Fatal(err)
 			}

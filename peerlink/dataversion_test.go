@@ -71,35 +71,35 @@ func TestRecoveries(t *testing.T) {
 func TestOutdated(t *testing.T) {
 	var newest atomic.Uint64
 	newest.Store(3)
-	knows := open(t, plain("n1"))
-	knows.SetCurrent(func(node string, boot uint64) bool { return node != "n2" || boot >= newest.Load() })
+	aware := open(t, plain("n1"))
+	aware.SetCurrent(func(node string, boot uint64) bool { return node != "n2" || boot >= newest.Load() })
 	for boot, want := range map[uint64]bool{0: true, 2: false, 3: true, 4: true} {
 		n2 := open(t, plain("n2"), func(c *Config) { c.Boot = boot })
 		for _, p := range []Purpose{Raft, Client} {
-			for _, pair := range [][2]*Link{{n2, knows}, {knows, n2}} {
+			for _, pair := range [][2]*Link{{n2, aware}, {aware, n2}} {
 				c, err := dial(t, pair[0], pair[1].cfg.Node, pair[1], p)
 				if (err == nil) != want || err != nil && !errors.Is(err, ErrOutdated) {
 					t.Errorf("boot %d, %s from %s: %v", boot, p, pair[0].cfg.Node, err)
 				}
 				if err == nil {
 					flows(t, c, accepted(t, pair[1], p))
-				} else if pair[0] == knows { // the peer has accepted the stream before
+				} else if pair[0] == aware { // the peer has accepted the stream before
 					closed(t, accepted(t, n2, p))
 				}
 			}
 		}
-		out, in := dialled(t, n2, knows, Control) // Control streams are always accepted
+		out, in := dialed(t, n2, aware, Control) // Control streams are always accepted
 		flows(t, out, in)
 	}
-	out, in := dialled(t, open(t, plain("n2"), func(c *Config) { c.Boot = 3 }), knows, Raft)
-	knows.Recheck()
+	out, in := dialed(t, open(t, plain("n2"), func(c *Config) { c.Boot = 3 }), aware, Raft)
+	aware.Recheck()
 	flows(t, out, in)
 	newest.Store(4)
-	knows.Recheck()
+	aware.Recheck()
 	_ = out.SetDeadline(time.Now().Add(patience))
 	closed(t, out)
-	knows.SetCurrent(nil)
-	dialled(t, open(t, plain("n2"), func(c *Config) { c.Boot = 1 }), knows, Raft)
+	aware.SetCurrent(nil)
+	dialed(t, open(t, plain("n2"), func(c *Config) { c.Boot = 1 }), aware, Raft)
 }
 
 // before runs a node of the previous version, as far as the greeting: it answers unknown frames as that version did.

@@ -183,8 +183,8 @@ func closed(t testing.TB, c net.Conn) []byte {
 	return got
 }
 
-// dialled opens a stream, which must succeed, and returns both ends.
-func dialled(t testing.TB, from, to *Link, p Purpose) (out, in net.Conn) {
+// dialed opens a stream, which must succeed, and returns both ends.
+func dialed(t testing.TB, from, to *Link, p Purpose) (out, in net.Conn) {
 	t.Helper()
 	out, err := dial(t, from, to.cfg.Node, to, p)
 	if err != nil {

@@ -50,7 +50,7 @@ func TestListenCertificates(t *testing.T) {
 func TestReloadUnderUse(t *testing.T) {
 	s := newSite(t)
 	n1, n2 := s.link("n1"), s.link("n2")
-	out, in := dialled(t, n1, n2, Client)
+	out, in := dialed(t, n1, n2, Client)
 	first := serial(t, out)
 	reload := func() {
 		t.Helper()
@@ -65,7 +65,7 @@ func TestReloadUnderUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	reload()
-	out2, in2 := dialled(t, n1, n2, Client)
+	out2, in2 := dialed(t, n1, n2, Client)
 	if got := serial(t, out2); got != serialOf(t, renewed) || got == first {
 		t.Errorf("the new stream has the certificate %s, want %s", got, serialOf(t, renewed))
 	}
@@ -80,13 +80,13 @@ func TestReloadUnderUse(t *testing.T) {
 			t.Fatal(err)
 		}
 		reload()
-		o, i := dialled(t, n1, n2, Client)
+		o, i := dialed(t, n1, n2, Client)
 		flows(t, o, i)
 	}
 	s.write("ca.pem", next.ca.Pair().Cert)
 	reload()
 	flows(t, out2, in2)
-	out3, in3 := dialled(t, n2, n1, Raft)
+	out3, in3 := dialed(t, n2, n1, Raft)
 	flows(t, out3, in3)
 	secure := tls.Client(connect(t, n1), withCert(loaded(t, renewed)))
 	_, _ = secure.Write(hello{Control, "c1", "n2", "n1", here}.encode())
@@ -139,7 +139,7 @@ func TestReloadOfBadFiles(t *testing.T) {
 func flows2(t *testing.T, a, b *Link) {
 	t.Helper()
 	for _, pair := range [][2]*Link{{a, b}, {b, a}} {
-		out, in := dialled(t, pair[0], pair[1], Control)
+		out, in := dialed(t, pair[0], pair[1], Control)
 		flows(t, out, in)
 	}
 }
@@ -154,7 +154,7 @@ func TestReloadByItself(t *testing.T) {
 	n2 := s.link("n2", func(cfg *Config) { cfg.Now, cfg.Log = c.now, log.logger() })
 	shown := func() string {
 		t.Helper()
-		out, _ := dialled(t, n1, n2, Control)
+		out, _ := dialed(t, n1, n2, Control)
 		return serial(t, out)
 	}
 	first := shown()
@@ -206,7 +206,7 @@ func TestExpiry(t *testing.T) {
 	if err := n2.certs.read(); err != nil {
 		t.Fatal(err)
 	}
-	out, in := dialled(t, n1, n2, Raft)
+	out, in := dialed(t, n1, n2, Raft)
 	if n := len(log.with("expires soon")); n != 1 {
 		t.Errorf("%d lines about a certificate that expires soon, want 1, from n1", n)
 	}

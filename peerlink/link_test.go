@@ -23,7 +23,7 @@ func TestStreams(t *testing.T) {
 	for _, node := range []string{"n2", "n3"} {
 		l := s.link(node)
 		for _, p := range []Purpose{Control, Raft, Client} {
-			out, in := dialled(t, l, n1, p)
+			out, in := dialed(t, l, n1, p)
 			if PeerOf(in) != node || PeerOf(out) != "n1" {
 				t.Errorf("%v: the peer of n1 is %q, that of %s is %q", p, PeerOf(in), node, PeerOf(out))
 			}
@@ -49,7 +49,7 @@ func TestStreams(t *testing.T) {
 func TestStreamsClosed(t *testing.T) {
 	s := newSite(t)
 	n1, n2 := s.link("n1"), s.link("n2")
-	out, in := dialled(t, n2, n1, Raft)
+	out, in := dialed(t, n2, n1, Raft)
 	unclaimed, err := dial(t, n2, "n1", n1, Raft)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestStreamsClosed(t *testing.T) {
 	_, err = dial(t, n2, "n1", n1, Raft)
 	refused(t, err, ErrRefused, ErrNotServed)
 	flows(t, out, in)
-	out, in = dialled(t, n2, n1, Client)
+	out, in = dialed(t, n2, n1, Client)
 	flows(t, out, in)
 }
 
@@ -78,13 +78,13 @@ func TestAllowed(t *testing.T) {
 	var log lines
 	n1 := s.link("n1", func(c *Config) { c.Log = log.logger() })
 	n2, n3 := s.link("n2"), s.link("n3")
-	control2, control1 := dialled(t, n2, n1, Control)
-	out3, in3 := dialled(t, n3, n1, Raft)
+	control2, control1 := dialed(t, n2, n1, Control)
+	out3, in3 := dialed(t, n3, n1, Raft)
 	type pair struct{ near, far net.Conn }
 	var open []pair
 	for _, p := range []Purpose{Raft, Client} {
-		out, in := dialled(t, n2, n1, p)
-		back1, back2 := dialled(t, n1, n2, p)
+		out, in := dialed(t, n2, n1, p)
+		back1, back2 := dialed(t, n1, n2, p)
 		open = append(open, pair{in, out}, pair{back1, back2})
 	}
 
@@ -112,14 +112,14 @@ func TestAllowed(t *testing.T) {
 	}
 	flows(t, control2, control1)
 	flows(t, out3, in3)
-	out, in := dialled(t, n2, n1, Control)
+	out, in := dialed(t, n2, n1, Control)
 	flows(t, out, in)
 	if n := len(log.with("closed a stream")); n != 1 {
 		t.Errorf("%d lines about the closed stream, want 1", n)
 	}
 
 	n1.SetAllowed(nil)
-	out2, in2 := dialled(t, n2, n1, Raft)
+	out2, in2 := dialed(t, n2, n1, Raft)
 	flows(t, out2, in2)
 	n1.SetAllowed(func(string, Purpose) bool { return false }) // calls Recheck
 	closed(t, out2)
@@ -205,8 +205,8 @@ func TestCloseEndsAll(t *testing.T) {
 	}
 	var ends []net.Conn
 	for _, p := range []Purpose{Raft, Client, Control} {
-		out, _ := dialled(t, n2, n1, p)
-		back, _ := dialled(t, n1, n2, p)
+		out, _ := dialed(t, n2, n1, p)
+		back, _ := dialed(t, n1, n2, p)
 		ends = append(ends, out)
 		if _, err := io.WriteString(back, "x"); err != nil {
 			t.Fatal(err)
@@ -249,7 +249,7 @@ func TestCloseEndsAll(t *testing.T) {
 // TestKeepAlive checks that silent peers are probed, at both ends.
 func TestKeepAlive(t *testing.T) {
 	n1, n2 := open(t, plain("n1")), open(t, plain("n2"))
-	out, in := dialled(t, n1, n2, Raft)
+	out, in := dialed(t, n1, n2, Raft)
 	for _, c := range []net.Conn{out, in} {
 		raw, err := c.(*conn).raw.(syscall.Conn).SyscallConn()
 		if err != nil {

@@ -108,16 +108,16 @@ func TestRevoked(t *testing.T) {
 	var log lines
 	n1 := s.link("n1", change, func(c *Config) { c.Log = log.logger() })
 	n2, n3 := s.link("n2"), s.link("n3")
-	out3, in3 := dialled(t, n3, n1, Raft)
+	out3, in3 := dialed(t, n3, n1, Raft)
 	type pair struct {
 		near, far interface{ Read([]byte) (int, error) }
 	}
 	var streams []pair
 	for _, p := range []Purpose{Raft, Client, Control} {
-		out, in := dialled(t, n2, n1, p)
+		out, in := dialed(t, n2, n1, p)
 		streams = append(streams, pair{in, out})
 	}
-	back1, back2 := dialled(t, n1, n2, Client)
+	back1, back2 := dialed(t, n1, n2, Client)
 	streams = append(streams, pair{back1, back2})
 
 	replace("these are no serial numbers\n")
@@ -145,7 +145,7 @@ func TestRevoked(t *testing.T) {
 	_, err := dial(t, n2, "n1", n1, Raft)
 	refused(t, err, ErrRefused, ErrCertificate)
 	renewed := s.link("n2")
-	out, in := dialled(t, renewed, n1, Raft)
+	out, in := dialed(t, renewed, n1, Raft)
 	flows(t, out, in)
 }
 

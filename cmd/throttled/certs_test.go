@@ -105,7 +105,7 @@ func TestCertsServeNodes(t *testing.T) {
 	dir := t.TempDir()
 	mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "n1", "n2")
 	n1 := openLink(t, dir, "n1")
-	meet(t, n1, openLink(t, dir, "n2"))
+	exchange(t, n1, openLink(t, dir, "n2"))
 	before := readFiles(t, dir)
 	said := mustMakeCerts(t, "--dir", dir, "--cluster", "c1", "--renew", "n2", "n3")
 	after := readFiles(t, dir)
@@ -119,9 +119,9 @@ func TestCertsServeNodes(t *testing.T) {
 		t.Errorf("the output does not report the existing CA: %q", said)
 	}
 	n2, n3 := openLink(t, dir, "n2"), openLink(t, dir, "n3")
-	meet(t, n1, n2)
-	meet(t, n3, n2)
-	meet(t, n2, n3)
+	exchange(t, n1, n2)
+	exchange(t, n3, n2)
+	exchange(t, n2, n3)
 }
 
 // namedLink is the link of a node.
@@ -142,8 +142,8 @@ func openLink(t *testing.T, dir, node string) namedLink {
 	return namedLink{l, node}
 }
 
-// meet sends a message from one node to another and checks both identities.
-func meet(t *testing.T, from, to namedLink) {
+// exchange sends a message from one node to another and checks both identities.
+func exchange(t *testing.T, from, to namedLink) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
