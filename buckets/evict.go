@@ -18,7 +18,7 @@ const evictShare = 16
 func (s *shard) evict(d demand, now uint64) bool {
 	defer since(&s.shared.pauses.eviction, time.Now())
 	d.rank = s.discount(d)
-	var c census
+	var c histogram
 	c.take(s, now)
 	enough := c.upTo(d.rank)
 	need := max(1, d.size-(cap(s.arena)-s.liveBytes()))
@@ -47,7 +47,7 @@ func (s *shard) discount(d demand) rank {
 }
 
 // evictBytes drops records of want bytes, or all records, in ascending order of rank.
-func (s *shard) evictBytes(c *census, want int, now uint64) {
+func (s *shard) evictBytes(c *histogram, want int, now uint64) {
 	last, want := c.lastRank(want)
 	for at := 0; at < len(s.index); {
 		if s.index[at] == 0 {

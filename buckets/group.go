@@ -177,16 +177,16 @@ func (t *Table) noteGeneration(sc *scratch) {
 
 // unlockShards releases the states and the shards of a group of n requests.
 func (t *Table) unlockShards(sc *scratch, n int) {
-	sc.forget(n)
+	sc.release(n)
 	for _, number := range sc.shards[:sc.locked] {
 		t.shards[number].mu.Unlock()
 	}
 	sc.locked = 0
 }
 
-// forget clears the references to the states of a group. Otherwise the pooled scratch would retain
+// release clears the references to the states of a group. Otherwise the pooled scratch would retain
 // replaced arenas and logs.
-func (sc *scratch) forget(n int) {
+func (sc *scratch) release(n int) {
 	for i := range n {
 		sc.olds[i].Data, sc.changes[i].Tail = nil, nil
 	}

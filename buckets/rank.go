@@ -38,8 +38,8 @@ func (r record) share(now uint64) int {
 	return 0
 }
 
-// census counts the bytes of the records of a shard by rank at one time.
-type census struct {
+// histogram counts the bytes of the records of a shard by rank at one time.
+type histogram struct {
 	shard  *shard
 	now    uint64
 	shares [shareClasses]int
@@ -48,49 +48,49 @@ type census struct {
 }
 
 // take counts the bytes of the records by share class.
-func (c *census) take(s *shard, now uint64) {
-	c.shard, c.now, c.of = s, now, -1
+func (h *histogram) take(s *shard, now uint64) {
+	h.shard, h.now, h.of = s, now, -1
 	for _, sl := range s.index {
 		if sl != 0 {
 			rec := record(s.arena[sl.offset():])
-			c.shares[rec.share(now)] += rec.size()
+			h.shares[rec.share(now)] += rec.size()
 		}
 	}
 }
 
 // debtsOf returns the bytes of the records of one share class by debt class.
-func (c *census) debtsOf(share int) []int {
-	if c.of == share {
-		return c.debts[:]
+func (h *histogram) debtsOf(share int) []int {
+	if h.of == share {
+		return h.debts[:]
 	}
-	c.of = share
-	clear(c.debts[:])
-	for _, sl := range c.shard.index {
+	h.of = share
+	clear(h.debts[:])
+	for _, sl := range h.shard.index {
 		if sl == 0 {
 			continue
 		}
-		if rec := record(c.shard.arena[sl.offset():]); rec.share(c.now) == share {
+		if rec := record(h.shard.arena[sl.offset():]); rec.share(h.now) == share {
 			size := rec.size()
-			c.debts[debtClass(rec.expires(), c.now, size)] += size
+			h.debts[debtClass(rec.expires(), h.now, size)] += size
 		}
 	}
-	return c.debts[:]
+	return h.debts[:]
 }
 
 // upTo returns the bytes of all records with rank r or below.
-func (c *census) upTo(r rank) int {
-	below := sum(c.shares[:r.share()])
-	if c.shares[r.share()] == 0 {
+func (h *histogram) upTo(r rank) int {
+	below := sum(h.shares[:r.share()])
+	if h.shares[r.share()] == 0 {
 		return below
 	}
-	return below + sum(c.debtsOf(r.share())[:r.debt()+1])
+	return below + sum(h.debtsOf(r.share())[:r.debt()+1])
 }
 
 // lastRank returns the lowest rank up to which the records have at least want bytes, and the part
 // of want that falls on that rank.
-func (c *census) lastRank(want int) (last rank, rest int) {
-	share, want := firstWith(c.shares[:], want)
-	debt, want := firstWith(c.debtsOf(share), want)
+func (h *histogram) lastRank(want int) (last rank, rest int) {
+	share, want := firstWith(h.shares[:], want)
+	debt, want := firstWith(h.debtsOf(share), want)
 	return newRank(share, debt), want
 }
 

@@ -143,7 +143,7 @@ func (s *shard) apply(at int, found bool, req *limiter.Request, c *limiter.Chang
 	switch {
 	case c.Expires <= now:
 		if found {
-			s.forget(at, now)
+			s.removeKey(at, now)
 		}
 		return nil
 	case found && s.fits(at, req.Kind, c):
@@ -197,8 +197,8 @@ func (s *shard) replace(rec *limiter.Record, tag uint32, now uint64) error {
 	return nil
 }
 
-// forget removes a key. It counts as a change if the key was live.
-func (s *shard) forget(at int, now uint64) {
+// removeKey removes a key. It counts as a change if the key was live.
+func (s *shard) removeKey(at int, now uint64) {
 	if !s.countExpired(at, now) {
 		s.changes++
 	}

@@ -129,7 +129,7 @@ func (t *Table) Delete(key []byte) (found bool, err error) {
 		return false, nil
 	}
 	live := s.record(at).expires() > now
-	s.forget(at, now)
+	s.removeKey(at, now)
 	return live, nil
 }
 

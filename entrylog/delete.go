@@ -36,7 +36,7 @@ func (l *Log) deleteOld(lo, hi uint64) (done bool, err error) {
 
 // deleteFromBase deletes entries of Base. All entries from lo to hi must be in Base.
 func (l *Log) deleteFromBase(lo, hi uint64) error {
-	l.forget(lo, hi)
+	l.dropCached(lo, hi)
 	if err := l.cfg.Base.DeleteRange(lo, hi); err != nil {
 		return l.fail(fmt.Errorf("delete entries %d to %d: %w", lo, hi, err))
 	}
@@ -46,9 +46,9 @@ func (l *Log) deleteFromBase(lo, hi uint64) error {
 	return nil
 }
 
-// forget removes the entries from lo to hi from memory. If the range is in the middle, the
+// dropCached removes the entries from lo to hi from memory. If the range is in the middle, the
 // older entries are removed too.
-func (l *Log) forget(lo, hi uint64) {
+func (l *Log) dropCached(lo, hi uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {

@@ -66,7 +66,7 @@ func (l *Link) admit(raw net.Conn) {
 	}
 	var out *pending
 	if len(l.pending) >= l.cfg.MaxHandshakes {
-		out = l.crowdingLocked()
+		out = l.takePendingLocked()
 	}
 	l.pending = append(l.pending, p)
 	l.mu.Unlock()
@@ -77,9 +77,9 @@ func (l *Link) admit(raw net.Conn) {
 	l.tasks.Go(func() { l.serverHandshake(p) })
 }
 
-// crowdingLocked removes the pending connection to drop for a new one: the oldest from the
+// takePendingLocked removes the pending connection to drop for a new one: the oldest from the
 // address with the most. To keep other nodes out, an attacker would need many addresses.
-func (l *Link) crowdingLocked() *pending {
+func (l *Link) takePendingLocked() *pending {
 	count := map[string]int{}
 	most := ""
 	for _, p := range l.pending {
@@ -114,7 +114,7 @@ func (l *Link) serverHandshake(p *pending) {
 	}
 	if err != nil {
 		if c != nil {
-			c.forget.Do(func() { l.remove(c) })
+			c.removal.Do(func() { l.remove(c) })
 		}
 		_ = p.Close() // the first error is the one to log
 		if pended && l.ctx.Err() == nil {
@@ -156,11 +156,11 @@ func (l *Link) receive(p *pending) (*conn, error) {
 	}
 	if err == nil {
 		c.peer, c.purpose, c.boot = h.node, h.purpose, h.boot
-		err = l.barred(c) // before add: a stream that Recheck closes gets no reason
+		err = l.checkPermitted(c) // before add: a stream that Recheck closes gets no reason
 	}
 	if err == nil {
 		if err = l.add(c); err == nil {
-			return c, l.welcome(c)
+			return c, l.acceptStream(c)
 		}
 	}
 	l.reply(c, err)
@@ -182,10 +182,10 @@ func (l *Link) checkHello(h hello, state *tls.ConnectionState) error {
 	return l.checkDataVersion(h.node, h.purpose, h.dataVersion)
 }
 
-// welcome accepts a stream, unless it has been barred in the meantime. Since the stream is
+// acceptStream accepts a stream, unless it has become forbidden in the meantime. Since the stream is
 // already among those that Recheck closes, a concurrent change cannot be missed.
-func (l *Link) welcome(c *conn) error {
-	if err := l.barred(c); err != nil {
+func (l *Link) acceptStream(c *conn) error {
+	if err := l.checkPermitted(c); err != nil {
 		l.reply(c, err)
 		return err
 	}

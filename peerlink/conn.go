@@ -18,7 +18,7 @@ type conn struct {
 	boot     uint64              // of the peer, if accepted
 	accepted bool                // false: dialed
 	chain    []*x509.Certificate // of the peer; nil without certificates
-	forget   sync.Once
+	removal  sync.Once
 }
 
 // use is a peer and a purpose. Streams are counted for each use, so that the forwarded commands of
@@ -44,7 +44,7 @@ func (c *conn) PeerID() string { return c.peer }
 
 // Close closes the stream.
 func (c *conn) Close() error {
-	c.forget.Do(func() { c.link.remove(c) })
+	c.removal.Do(func() { c.link.remove(c) })
 	return c.Conn.Close()
 }
 

@@ -72,7 +72,7 @@ func (l *Link) dial(ctx context.Context, node, addr string, p Purpose, version b
 		_ = raw.Close() // the first error is the one to report
 		return nil, err
 	}
-	if err := l.barred(c); err != nil { // checked again, as the stream is now among those that Recheck closes
+	if err := l.checkPermitted(c); err != nil { // checked again, as the stream is now among those that Recheck closes
 		_ = c.Close() // the first error is the one to report
 		return nil, err
 	}

@@ -133,15 +133,15 @@ func (l *Link) Recheck() {
 	open := slices.Collect(maps.Keys(l.open))
 	l.mu.Unlock()
 	for _, c := range open {
-		if err := l.barred(c); err != nil {
+		if err := l.checkPermitted(c); err != nil {
 			l.log.warn("closed", "closed a stream of a node", "node", c.peer, "purpose", c.purpose, "reason", err)
 			c.abort()
 		}
 	}
 }
 
-// barred returns the reason why a stream must not stay open, or nil.
-func (l *Link) barred(c *conn) error {
+// checkPermitted returns the reason why a stream must not stay open, or nil.
+func (l *Link) checkPermitted(c *conn) error {
 	if !l.allows(c.peer, c.purpose) {
 		return fmt.Errorf("%w: %s for node %s", ErrNotAllowed, c.purpose, c.peer)
 	}

@@ -99,7 +99,7 @@ func (s *Store) recover(servers []raft.Server, term uint64, fsm raft.FSM) error 
 	if err := raft.RecoverCluster(conf, fsm, s.Logs(), s.Stable(), s.Snapshots(), transport, configuration); err != nil {
 		return err
 	}
-	return s.forget(term)
+	return s.resetVote(term)
 }
 
 // canRecover checks that there is a valid log or snapshot to recover from.
@@ -168,9 +168,9 @@ func (i *Identity) NextRecovery(members []topology.Member) topology.Recovery {
 	return i.recoversFrom().Next(i.Cluster, members)
 }
 
-// forget sets the term, and drops the vote and the memory of other nodes. No vote has been cast in the new
+// resetVote sets the term, and drops the vote and the memory of other nodes. No vote has been cast in the new
 // term.
-func (s *Store) forget(term uint64) error {
+func (s *Store) resetVote(term uint64) error {
 	for _, step := range []func() error{
 		func() error { return s.Stable().SetUint64([]byte("LastVoteTerm"), 0) },
 		func() error { return s.Stable().Set([]byte("LastVoteCand"), nil) },
