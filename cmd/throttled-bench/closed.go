@@ -33,6 +33,24 @@ func (r *round) exchange(l *link, n int, count bool) (now int64, err error) {
 	return r.answers(l, n, count)
 }
 
+// answers writes l.out, which contains n requests, and reads the replies to them.
+func (r *round) answers(l *link, n int, count bool) (now int64, err error) {
+	sent := r.now()
+	if err := l.write(r, sent); err != nil {
+		return sent, err
+	}
+	var c counts
+	for now = sent; n > 0; n -= int(c.total()) {
+		if now, c, err = r.receive(l, now, n, count); err != nil {
+			return now, err
+		}
+		if count {
+			l.journal.add(now, now-sent, c)
+		}
+	}
+	return now, l.finished()
+}
+
 // answersWithLast is like answers, for a write that ends with an additional, uncounted
 // command. The latency of the n requests ends with the reply to that command.
 func (r *round) answersWithLast(l *link, n int, count bool) (now int64, err error) {
@@ -40,66 +58,40 @@ func (r *round) answersWithLast(l *link, n int, count bool) (now int64, err erro
 	if err := l.write(r, sent); err != nil {
 		return sent, err
 	}
-	var all counts
-	for now = sent; ; {
-		if err := l.expect(r, now); err != nil {
-			return now, err
-		}
-		if err := l.read(); err != nil {
-			return now, err
-		}
-		now = r.now()
-		c, err := l.take(n, count)
-		if err != nil {
+	var all, c, last counts
+	for now = sent; last.total() == 0; {
+		if now, c, err = r.receive(l, now, n, count); err != nil {
 			return now, err
 		}
 		all.add(c)
 		if n -= int(c.total()); n > 0 {
 			continue
 		}
-		if c, err = l.take(1, false); err != nil {
+		if last, err = l.take(1, false); err != nil {
 			return now, err
 		}
-		if c.failed > 0 {
-			return now, fmt.Errorf("%w: %s", errLast, l.scanner.text)
-		}
-		if c.total() == 0 {
-			continue
-		}
-		if count {
-			l.journal.add(now, now-sent, all)
-		}
-		return now, nil
 	}
+	if last.failed > 0 {
+		return now, fmt.Errorf("%w: %s", errLast, l.scanner.text)
+	}
+	if count {
+		l.journal.add(now, now-sent, all)
+	}
+	return now, l.finished()
 }
 
-// answers writes l.out, which contains n requests, and reads the replies to them.
-func (r *round) answers(l *link, n int, count bool) (now int64, err error) {
-	sent := r.now()
-	if err := l.write(r, sent); err != nil {
-		return sent, err
+// receive reads once and processes up to n replies. The time-out of the read starts at
+// from, the time of the write or of the previous read. It returns the time of the read.
+func (r *round) receive(l *link, from int64, n int, count bool) (now int64, c counts, err error) {
+	if err := l.expect(r, from); err != nil {
+		return from, c, err
 	}
-	for now = sent; n > 0; {
-		if err := l.expect(r, now); err != nil {
-			return now, err
-		}
-		if err := l.read(); err != nil {
-			return now, err
-		}
-		now = r.now()
-		c, err := l.take(n, count)
-		if err != nil {
-			return now, err
-		}
-		n -= int(c.total())
-		if count {
-			l.journal.add(now, now-sent, c)
-		}
+	if err := l.read(); err != nil {
+		return from, c, err
 	}
-	if l.start < l.end {
-		return now, errExtra
-	}
-	return now, nil
+	now = r.now()
+	c, err = l.take(n, count)
+	return now, c, err
 }
 
 // claim reserves up to one batch of the requests that the round may still send, and

@@ -133,3 +133,11 @@ func (l *link) take(limit int, count bool) (c counts, err error) {
 	}
 	return c, nil
 }
+
+// finished returns an error if input is left after the replies to all requests.
+func (l *link) finished() error {
+	if l.start < l.end {
+		return errExtra
+	}
+	return nil
+}

@@ -166,10 +166,7 @@ func (r *round) await(l *link, m, due int64) (finished bool, err error) {
 		}
 		sent := l.sent.Load()
 		if sent >= 0 && m >= sent {
-			if l.start < l.end {
-				return true, errExtra
-			}
-			return true, nil
+			return true, l.finished()
 		}
 		err := l.read()
 		l.arrived = r.now()

@@ -85,6 +85,21 @@ func TestLastFails(t *testing.T) {
 	}
 }
 
+// TestLastChecksTheNumberOfReplies checks that replies beyond those to the requests and to
+// the command of -last are an error.
+func TestLastChecksTheNumberOfReplies(t *testing.T) {
+	server := newFake(t, "tcp", func(_ int, args []string) string {
+		if args[0] == "WAIT" {
+			return ":1\r\n:1\r\n"
+		}
+		return admits
+	})
+	args := []string{"-requests", "100", "-conns", "1", "-warmup", "0", "-last", "WAIT 1 0", server.addr}
+	if _, err := runBench(t.Context(), t, args...); !errors.Is(err, errExtra) {
+		t.Errorf("two replies to WAIT: %v; want %v", err, errExtra)
+	}
+}
+
 // TestWarmupIsNotCounted checks that requests during the warm-up are sent but not measured.
 func TestWarmupIsNotCounted(t *testing.T) {
 	for _, rate := range []string{"0", "2000"} {
