@@ -47,6 +47,17 @@ func (s schedule) size(j int64) int {
 	return s.depth
 }
 
+// sent returns the number of requests in the first n writes of a link.
+func (s schedule) sent(link int, n int64) int64 {
+	if n == 0 {
+		return 0
+	}
+	return (n-1)*int64(s.depth) + int64(s.size(s.index(link, n-1)))
+}
+
+// requests returns the number of requests in all writes.
+func (s schedule) requests() int64 { return (s.writes-1)*int64(s.depth) + int64(s.last) }
+
 // end returns the end of the interval of the last write.
 func (s schedule) end() int64 { return s.due(s.writes) }
 

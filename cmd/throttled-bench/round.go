@@ -229,12 +229,11 @@ func (r *round) late() *hdrhistogram.Histogram {
 	return sum
 }
 
-// unsent returns the number of requests of the schedule that were not sent. It counts the
-// last write as a full one.
+// unsent returns the number of requests of the schedule that were not sent.
 func (r *round) unsent() int64 {
-	writes := r.schedule.writes
-	for _, l := range r.links {
-		writes -= l.sent.Load()
+	unsent := r.schedule.requests()
+	for i, l := range r.links {
+		unsent -= r.schedule.sent(i, l.sent.Load())
 	}
-	return writes * int64(r.depth)
+	return unsent
 }

@@ -358,3 +358,28 @@ func TestScheduleIsWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestUnsent checks that a short last write counts with its own size.
+func TestUnsent(t *testing.T) {
+	c, err := parseFlags([]string{"-rate", "1000", "-requests", "25", "-depth", "10", "-conns", "2", "-warmup", "0"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(want int64, sent ...int64) {
+		t.Helper()
+		r := &round{config: c, schedule: newSchedule(c)}
+		for _, n := range sent {
+			l := &link{}
+			l.sent.Store(n)
+			r.links = append(r.links, l)
+		}
+		if got := r.unsent(); got != want {
+			t.Errorf("%v writes were sent: %d requests unsent; want %d", sent, got, want)
+		}
+	}
+	f(25, 0, 0) // the writes have 10, 10 and 5 requests, on connections 0, 1 and 0
+	f(15, 1, 0)
+	f(5, 1, 1)
+	f(10, 2, 0)
+	f(0, 2, 1)
+}
