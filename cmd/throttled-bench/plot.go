@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -20,16 +21,12 @@ import (
 
 // writePlot writes a plot of the latency of each target by percentile to the file name.
 func writePlot(name string, r *results) error {
-	p, err := newPlot(r)
-	if err != nil {
-		return err
-	}
 	format := strings.ToLower(strings.TrimPrefix(filepath.Ext(name), "."))
-	image, err := p.WriterTo(20*vg.Centimeter, 12*vg.Centimeter, format)
+	image, err := drawPlot(format, r)
 	if err != nil {
 		return err
 	}
-	return writeFile(name, image)
+	return writeFile(name, bytes.NewReader(image))
 }
 
 func writeFile(name string, content io.WriterTo) error {
@@ -41,19 +38,25 @@ func writeFile(name string, content io.WriterTo) error {
 	return errors.Join(err, f.Close())
 }
 
-// newPlot returns the plot. Its x axis is 1/(1-p) for percentile p on a logarithmic
-// scale, so that each further nine has the same width.
-func newPlot(r *results) (*plot.Plot, error) {
-	p := plot.New()
-	p.Title.Text = "Latency by percentile: " + r.config.work.usual.text
-	p.X.Label.Text = "percentile"
-	p.Y.Label.Text = "microseconds"
-	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
-	p.X.Tick.Marker = plot.TickerFunc(percentileTicks)
-	p.Y.Tick.Marker = plot.LogTicks{Prec: -1}
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Add(plotter.NewGrid())
-	for i, t := range r.totals {
+// drawPlot returns the plot as an image in a format: "svg" or "png".
+func drawPlot(format string, r *results) ([]byte, error) {
+	lines, err := newSeries(r.totals)
+	if err != nil {
+		return nil, err
+	}
+	head := newHeading("Latency by percentile", r.config.work.usual.text, lines)
+	return head.draw(format, newPlot(lines))
+}
+
+// series is the line of one target.
+type series struct {
+	name string
+	line *plotter.Line
+}
+
+// newSeries returns the lines of all targets that have latencies.
+func newSeries(totals []*result) (lines []series, err error) {
+	for i, t := range totals {
 		points := curve(t.latency)
 		if len(points) == 0 {
 			continue
@@ -65,11 +68,24 @@ func newPlot(r *results) (*plot.Plot, error) {
 		line.Color = plotutil.Color(i)
 		line.Width = vg.Points(1.5)
 		line.Dashes = plotutil.Dashes(i)
-		p.Add(line)
-		p.Legend.Add(t.target, line)
+		lines = append(lines, series{t.target, line})
+	}
+	return lines, nil
+}
+
+// newPlot returns the axes and the lines. The x axis is 1/(1-p) for percentile p on a
+// logarithmic scale, so that each further nine has the same width. The y axis is
+// logarithmic, too.
+func newPlot(lines []series) *plot.Plot {
+	p := plot.New()
+	p.BackgroundColor = nil
+	p.Add(plotter.NewGrid())
+	for _, s := range lines {
+		p.Add(s.line)
 	}
 	frame(p)
-	return p, nil
+	styleAxes(p)
+	return p
 }
 
 // frame extends the axes to whole decades, which also gives a flat line some height.
@@ -78,12 +94,12 @@ func frame(p *plot.Plot) {
 	if p.Y.Min > p.Y.Max { // no line
 		p.Y.Min, p.Y.Max = 1, 10
 	}
-	p.Y.Min = math.Pow(10, math.Floor(math.Log10(p.Y.Min)))
-	p.Y.Max = math.Pow(10, math.Floor(math.Log10(p.Y.Max))+1)
+	p.Y.Min = math.Pow10(int(math.Floor(math.Log10(p.Y.Min))))
+	p.Y.Max = math.Pow10(int(math.Floor(math.Log10(p.Y.Max))) + 1)
 }
 
 // curve returns the points of a line, ten per decade, as long as at least one latency
-// lies beyond the point.
+// lies beyond the point. Latencies are in microseconds.
 func curve(h *hdrhistogram.Histogram) (points plotter.XYs) {
 	const perDecade = 10
 	for i := 0; ; i++ {
@@ -94,23 +110,4 @@ func curve(h *hdrhistogram.Histogram) (points plotter.XYs) {
 		latency := max(h.ValueAtPercentile(100*(1-beyond)), h.Min(), 1) // a logarithmic axis has no zero
 		points = append(points, plotter.XY{X: 1 / beyond, Y: float64(latency) / 1e3})
 	}
-}
-
-// percentileTicks returns ticks at 0 %, 90 %, 99 % and so on.
-func percentileTicks(_, most float64) (ticks []plot.Tick) {
-	label := "0"
-	for x := 1.0; x <= most*1.001; x *= 10 {
-		ticks = append(ticks, plot.Tick{Value: x, Label: label + " %"})
-		switch label {
-		case "0":
-			label = "90"
-		case "90":
-			label = "99"
-		case "99":
-			label = "99.9"
-		default:
-			label += "9"
-		}
-	}
-	return ticks
 }
