@@ -98,7 +98,7 @@ func (c *client) account(words []string, r *reply, err error) fate {
 		c.noteFailed()
 		c.lost[word]++
 	case wrong:
-		c.complain("%s of %s is answered with %q", words, c.addrs[c.at], r.text)
+		c.complain("%s on %s: unexpected error %q", words, c.addrs[c.at], r.text)
 	}
 	return f
 }
@@ -176,7 +176,7 @@ func (c *client) take(o history.Op, limit int64, r *reply, f fate) {
 	case f != decided:
 		return
 	case len(n) != 5 || n[0]&^1 != 0 || n[1] != limit:
-		c.complain("a request for %d of %+v, whose limit is %d, is answered with %v", o.Quantity, *o.Key, limit, n)
+		c.complain("request of %d units on %+v, with limit %d: invalid reply %v", o.Quantity, *o.Key, limit, n)
 		return
 	default:
 		o.Outcome = history.Outcome(n[0]) // 0 and 1 are Granted and Limited
@@ -241,7 +241,7 @@ func (c *client) pair(i int) {
 	case f == decided && len(r.integers()) >= 5 && r.list[0].n == 0:
 		c.pairs[i].charged++
 	case f == decided:
-		c.complain("CL.ALL on pair %d is answered with %v", i, r)
+		c.complain("CL.ALL on pair %d: invalid reply %v", i, r)
 	}
 }
 

@@ -67,7 +67,7 @@ func askOnce(addr string, within time.Duration, words ...string) (reply, error) 
 		err = errors.New(r.text)
 	}
 	if err != nil {
-		err = fmt.Errorf("ask %s for %s: %w", addr, strings.Join(words, " "), err)
+		err = fmt.Errorf("%s on %s: %w", strings.Join(words, " "), addr, err)
 	}
 	return r, err
 }

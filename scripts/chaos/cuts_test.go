@@ -74,7 +74,7 @@ func TestNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 		if reaches(a, b, moment) || reaches(b, a, moment) {
-			t.Errorf("%+v: a connection gets through", r)
+			t.Errorf("%+v: a connection succeeds", r)
 		}
 		if err := heal(); err != nil || !reaches(a, b, patience) {
 			t.Errorf("%+v: not healed: %v", r, err)

@@ -58,7 +58,7 @@ func (n *node) inject(how string) (heal func() error, err error) {
 func (n *node) injectInto(calls, how string, files ...string) (heal func() error, err error) {
 	b := n.running()
 	if b == nil {
-		return nil, fmt.Errorf("%s does not run", n.id)
+		return nil, fmt.Errorf("%s is not running", n.id)
 	}
 	cmd := exec.Command("strace", "-f", "-o", os.DevNull, "-p", fmt.Sprint(b.cmd.Process.Pid), "-e", "trace="+calls, "-e", "inject="+calls+":"+how)
 	for _, f := range files {
@@ -84,7 +84,7 @@ func (n *node) injectInto(calls, how string, files ...string) (heal func() error
 			}
 		}
 		select {
-		case attached <- fmt.Errorf("strace says %q", heard):
+		case attached <- fmt.Errorf("strace prints %q", heard):
 		default:
 		}
 		ended <- cmd.Wait()

@@ -23,24 +23,24 @@ var faults = []fault{
 	{"kill -9 of the leader", true, onLeader(killed)},
 	{"kill -9 of a follower", false, onFollower(killed)},
 	{"kill -9 of any node", false, onAny(killed)},
-	{"kill -9 of all nodes at once", false, killAll},
+	{"kill -9 of all nodes", false, killAll},
 	{"a pause of the leader", false, onLeader(leaderPaused)},
-	{"a pause of the leader with questions waiting", true, askedWhilePaused},
+	{"a pause of the leader with requests waiting", true, askedWhilePaused},
 	{"a pause of a follower", false, onFollower(paused)},
-	{"the leader cut off both ways", false, onLeader(leaderCutOff(true, true))},
+	{"the leader cut off in both directions", false, onLeader(leaderCutOff(true, true))},
 	{"the leader cannot send", false, onLeader(leaderCutOff(false, true))},
 	{"the leader cannot receive", false, onLeader(leaderCutOff(true, false))},
-	{"a follower cut off both ways", false, onFollower(cutOff(true, true))},
+	{"a follower cut off in both directions", false, onFollower(cutOff(true, true))},
 	{"a follower cannot send", false, onFollower(cutOff(false, true))},
 	{"a follower cannot receive", false, onFollower(cutOff(true, false))},
 	{"one link cut", false, onLeader(linkCut)},
-	{"clients cut off the leader", false, onLeader(clientsCut)},
+	{"the leader cut off from clients", false, onLeader(clientsCut)},
 	{"a slow node", false, onAny(slowed)},
 	{"a lossy node", false, onAny(lossy)},
 	{"connections of a node reset", false, onAny(reset)},
 	{"the leader stopped", true, onLeader(restarted)},
 	{"all nodes stopped one after the other", true, rolling},
-	{"leadership handed over", true, transferred},
+	{"a hand-over", true, transferred},
 	{"a hand-over cut in the middle", false, handOverCut},
 	{"a snapshot", false, onAny(saved)},
 	{"snapshots while a node is killed", false, savedAndKilled},
@@ -138,7 +138,7 @@ func (t *trial) whileCut(ctx context.Context, n *node, what string, rule rule, d
 		return err
 	}
 	rest(ctx, d)
-	t.note("%s: %s is over", n.id, what)
+	t.note("%s: end of %s", n.id, what)
 	return heal()
 }
 
@@ -193,7 +193,7 @@ func reset(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 
 func slowed(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	kbit, d := 1000<<r.IntN(4), hold(r)
-	t.note("%s sends %d kbit/s at the most for %s", n.id, kbit, d)
+	t.note("%s sends at most %d kbit/s for %s", n.id, kbit, d)
 	heal, err := n.host.slow(kbit)
 	if err != nil {
 		return err
@@ -231,7 +231,7 @@ func restarted(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	t.note("stop %s", n.id)
 	code, err := n.stop(stopWithin)
 	if err == nil && code != 0 && code != 128+int(syscall.SIGKILL) { // another fault may have killed it
-		err = fmt.Errorf("%s ends with exit code %d when it is told to:\n%s", n.id, code, n.tail(3))
+		err = fmt.Errorf("%s exits with code %d after SIGTERM:\n%s", n.id, code, n.tail(3))
 	}
 	rest(ctx, between(r, 0, time.Second))
 	t.note("start %s", n.id)
@@ -258,7 +258,7 @@ func transferred(ctx context.Context, t *trial, r *rand.Rand) error {
 	}
 	t.note("hand over from %s", leader.id)
 	if _, err := askOnce(leader.addr(), 5*time.Second, "CL.CLUSTER", "TRANSFER"); err != nil {
-		t.note("not handed over: %v", err) // another fault may prevent it
+		t.note("the hand-over fails: %v", err) // another fault may prevent it
 	}
 	return nil
 }
@@ -273,7 +273,7 @@ func handOverCut(ctx context.Context, t *trial, r *rand.Rand) error {
 	asking.Go(func() { _ = transferred(ctx, t, r) })
 	rest(ctx, between(r, 0, 50*time.Millisecond))
 	others := t.others(leader)
-	err = t.whileCut(ctx, leader, "cut off while it hands over", rule{in: others, out: others, percent: 100}, between(r, 50*time.Millisecond, 600*time.Millisecond))
+	err = t.whileCut(ctx, leader, "cut off during a hand-over", rule{in: others, out: others, percent: 100}, between(r, 50*time.Millisecond, 600*time.Millisecond))
 	asking.Wait()
 	return err
 }
@@ -292,7 +292,7 @@ func wrongClock(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 		}
 		rest(ctx, d)
 	case len(jumps):
-		t.note("the wall clock of %s stands still for %s", n.id, d)
+		t.note("the wall clock of %s is stopped for %s", n.id, d)
 		begin := time.Now()
 		for time.Now().Before(end) && rest(ctx, 10*time.Millisecond) {
 			if err := n.setWall(-time.Since(begin)); err != nil {
@@ -300,7 +300,7 @@ func wrongClock(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 			}
 		}
 	case len(jumps) + 1:
-		t.note("the wall clock of %s shakes for %s", n.id, d)
+		t.note("the wall clock of %s jitters for %s", n.id, d)
 		for i := time.Duration(0); time.Now().Before(end) && rest(ctx, 50*time.Millisecond); i++ {
 			if err := n.setWall(100 * time.Millisecond * (1 - 2*(i%2))); err != nil {
 				return err

@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/check"
 )
 
-var errFingerprint = errors.New("not the reply of CL.CLUSTER HASH")
+var errFingerprint = errors.New("invalid reply to CL.CLUSTER HASH")
 
 // fingerprint returns the node's own state.
 func (n *node) fingerprint() (check.Fingerprint, error) {

@@ -30,7 +30,7 @@ func (c *cluster) watchFlags(leader *node) (*flagWatch, error) {
 		link, err := dial(net.JoinHostPort(n.host.addr, strconv.Itoa(sentinelPort)))
 		if err != nil {
 			w.close()
-			return nil, fmt.Errorf("ask %s for flags: %w", n.id, err)
+			return nil, fmt.Errorf("poll the flags of %s: %w", n.id, err)
 		}
 		w.links = append(w.links, link)
 	}
@@ -61,16 +61,17 @@ func (w *flagWatch) await(clock clock, from int64) func() ([]time.Duration, erro
 }
 
 func (w *flagWatch) awaitOne(link *conn) error {
+	// The sleep is the sampling interval: the flags are polled, since a node does not announce them.
 	for deadline := time.Now().Add(startWithin); time.Now().Before(deadline); time.Sleep(flagEvery) {
 		r, err := link.ask(patience, "SENTINEL", "MASTER", "mymaster")
 		if err != nil {
-			return fmt.Errorf("ask for flags: %w", err)
+			return fmt.Errorf("poll the flags: %w", err)
 		}
 		if m := pairsOf(r.list); m["ip"] != w.leader || strings.Contains(m["flags"], "s_down") {
 			return nil
 		}
 	}
-	return errors.New("no node flags the leader that was killed")
+	return errors.New("no node flags the killed leader with s_down")
 }
 
 // pairsOf reads a list of alternating names and values.

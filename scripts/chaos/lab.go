@@ -50,7 +50,7 @@ var tools = []struct{ program, from string }{
 func missing() error {
 	var errs []error
 	if os.Geteuid() != 0 {
-		errs = append(errs, errors.New("network namespaces take root"))
+		errs = append(errs, errors.New("network namespaces require root"))
 	}
 	for _, t := range tools {
 		if _, err := exec.LookPath(t.program); err != nil {
@@ -261,7 +261,7 @@ func (c *cluster) follower(ctx context.Context, r *rand.Rand) (*node, error) {
 			return n, nil
 		}
 	}
-	return nil, errors.New("no follower runs")
+	return nil, errors.New("no follower is running")
 }
 
 // healthy waits until all nodes run, agree on a leader and decide.

@@ -25,7 +25,7 @@ func askedWhilePaused(ctx context.Context, t *trial, r *rand.Rand) error {
 		return err
 	}
 	t.kill()
-	t.note("pause %s for %s, with questions waiting", leader.id, latePause)
+	t.note("pause %s for %s, with requests waiting", leader.id, latePause)
 	var links []*conn
 	for range lateAskers {
 		c, err := dial(leader.addr())

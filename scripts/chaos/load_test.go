@@ -70,7 +70,7 @@ func TestClientAccounts(t *testing.T) {
 		{"too short", "*1\r\n:0\r\n", 0, 0, 0, 0, 1},
 		{"refused", "-BUSY x\r\n", 0, 0, 1, 0, 0},
 		{"uncertain", "-UNCERTAIN x\r\n", 1, 1, 0, 1, 0},
-		{"an error that must not be", "-ERR x\r\n", 0, 0, 0, 0, 1},
+		{"an unexpected error", "-ERR x\r\n", 0, 0, 0, 0, 1},
 		{"garbage", "nonsense\r\n", 1, 1, 0, 1, 0},
 		{"nothing", "", 1, 1, 0, 1, 0},
 	} {

@@ -67,7 +67,7 @@ func scenarios() []scenario {
 	}
 }
 
-var errFailed = errors.New("a promise was broken or a bar was missed")
+var errFailed = errors.New("a guarantee was violated or a bar was missed")
 
 func main() {
 	if err := execute(os.Args[1:]); err != nil {
@@ -105,19 +105,19 @@ func newLab(s settings, out *report) *lab {
 // parse reads flags and names. Flags may precede and follow the names.
 func parse(args []string) (s settings, names []string, err error) {
 	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
-	f.Uint64Var(&s.seed, "seed", 0, "of the faults; 0 takes one at random")
-	f.DurationVar(&s.last, "for", 0, "time that mix and clock go on at the most; 0 means their own")
-	f.IntVar(&s.faults, "faults", 0, "faults that mix has to inflict, or it fails; 0 means as time permits")
-	f.IntVar(&s.ops, "ops", 0, "decisions that mix has to check, or it fails; 0 means as time permits")
+	f.Uint64Var(&s.seed, "seed", 0, "seed of the faults; 0 selects one at random")
+	f.DurationVar(&s.last, "for", 0, "maximum duration of mix and clock; 0 means their default")
+	f.IntVar(&s.faults, "faults", 0, "faults that mix must inflict, otherwise it fails; 0 means as many as time permits")
+	f.IntVar(&s.ops, "ops", 0, "decisions that mix must check, otherwise it fails; 0 means as many as time permits")
 	f.BoolVar(&s.bars, "bars", false, "run at the sizes of the bars: 300 faults, 1,000,000 decisions, 100 kills...")
-	f.IntVar(&s.times, "times", 0, "repetitions of the scenarios that measure; 0 means their own")
-	f.IntVar(&s.nodes, "nodes", 3, "of the cluster")
-	f.IntVar(&s.rate, "rate", usualRate, "requests a second")
+	f.IntVar(&s.times, "times", 0, "repetitions of the scenarios that measure; 0 means their default")
+	f.IntVar(&s.nodes, "nodes", 3, "nodes of the cluster")
+	f.IntVar(&s.rate, "rate", usualRate, "requests per second")
 	f.StringVar(&s.dir, "dir", "", "directory for logs and histories; by default a temporary one")
 	f.StringVar(&s.bin, "bin", "", "program to test, built with -tags chaos; by default it is built")
-	f.StringVar(&s.only, "only", "", "of mutants: the one")
-	f.BoolVar(&s.keep, "keep", false, "keep the directory of a run that has found nothing")
-	f.BoolVar(&s.verbose, "v", false, "tell each fault")
+	f.StringVar(&s.only, "only", "", "the only bug that mutants tests")
+	f.BoolVar(&s.keep, "keep", false, "keep the directory of a run without findings")
+	f.BoolVar(&s.verbose, "v", false, "print each fault")
 	for len(args) > 0 {
 		if err := f.Parse(args); err != nil {
 			return s, nil, err
@@ -130,7 +130,7 @@ func parse(args []string) (s settings, names []string, err error) {
 		s.seed = rand.Uint64()
 	}
 	if s.nodes < 1 || s.rate < 1 {
-		return s, nil, errors.New("there have to be nodes and requests")
+		return s, nil, errors.New("-nodes and -rate must be at least 1")
 	}
 	if s.bars {
 		s.raise()
@@ -162,7 +162,7 @@ func (s *settings) raise() {
 // choose returns the scenarios with the given names.
 func choose(names []string) (chosen []scenario, err error) {
 	if len(names) == 0 {
-		return nil, errors.New("no scenario is named; see the comment at the top of scripts/chaos/main.go")
+		return nil, errors.New("name a scenario, or all; the comment at the top of scripts/chaos/main.go lists them")
 	}
 	for _, name := range names {
 		found := false
@@ -172,7 +172,7 @@ func choose(names []string) (chosen []scenario, err error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("no scenario is called %q", name)
+			return nil, fmt.Errorf("there is no scenario %q", name)
 		}
 	}
 	return chosen, nil

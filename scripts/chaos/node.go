@@ -157,7 +157,7 @@ func (n *node) stop(within time.Duration) (code int, err error) {
 	case <-timer.C:
 		err := n.signal(syscall.SIGQUIT) // dumps the stacks of all goroutines to its log
 		<-b.ended
-		return 0, errors.Join(fmt.Errorf("%s does not end within %s of SIGTERM", n.id, within), err)
+		return 0, errors.Join(fmt.Errorf("%s does not exit within %s after SIGTERM", n.id, within), err)
 	}
 }
 
@@ -213,7 +213,7 @@ func (n *node) info(within time.Duration) (map[string]string, error) {
 	return fields(r.text), err
 }
 
-// ready waits until the node answers and knows the leader.
+// ready waits until the node answers and reports a leader.
 func (n *node) ready(ctx context.Context) error {
 	err := await(ctx, startWithin, func() (bool, error) {
 		info, err := n.info(patience)

@@ -40,7 +40,7 @@ func TestJudgeProcesses(t *testing.T) {
 		boots     []*boot
 		want      int // findings
 	}{
-		{"all is well", "msg=ready\n", nil, 0},
+		{"no failure", "msg=ready\n", nil, 0},
 		{"a panic", "msg=ready\npanic: nil map\ngoroutine 1\n", nil, 1},
 		{"a race", "WARNING: DATA RACE\n", nil, 1},
 		{"a crash", "msg=bye\n", []*boot{{ended: ended, code: 1}}, 1},

@@ -51,7 +51,7 @@ func lasted(ops []history.Op) time.Duration {
 	return time.Duration(end)
 }
 
-// keysJudged counts what judgeKeys has checked.
+// keysJudged counts the checks of judgeKeys.
 type keysJudged struct {
 	keys, searched, undecided int
 	windows, full             int     // windows, and those that were exhausted
@@ -111,7 +111,7 @@ func (j *keysJudged) judgeCharges(k *history.Key, ops []history.Op, slack check.
 		return
 	}
 	if stale := check.Replies(k, ops, slack); len(stale) > 0 {
-		add(k, "stale", "%d replies, the first: %s", len(stale), stale[0])
+		add(k, "stale", "%d replies, the first one: %s", len(stale), stale[0])
 	}
 }
 
@@ -124,7 +124,7 @@ func (j *keysJudged) judgeGrants(k *history.Key, ops []history.Op, silence time.
 	j.busy++
 	j.poorest = min(j.poorest, float64(s.Granted)/float64(2*s.Due))
 	if s.Starved() {
-		add(k, "starved", "%d units granted, although %d are due at the least", s.Granted, s.Due)
+		add(k, "starved", "%d units granted; at least %d are due", s.Granted, s.Due)
 	}
 }
 
@@ -136,7 +136,7 @@ func (j *keysJudged) search(k *history.Key, ops []history.Op, clock check.Clock,
 		add(k, "linear", "no order explains the %d replies", n)
 	case check.Undecided:
 		j.undecided++
-		add(k, "undecided", "after %d of %d requests", n, len(ops))
+		add(k, "undecided", "the search timed out after %d of %d requests", n, len(ops))
 	}
 }
 
@@ -150,5 +150,5 @@ func decidedOf(ops []history.Op) (n int) {
 }
 
 func describe(k *history.Key) string {
-	return fmt.Sprintf("%s (%d at once, %d in %s)", k.Name, k.Limit(), k.Count, k.Period)
+	return fmt.Sprintf("%s (bursts of %d, %d per %s)", k.Name, k.Limit(), k.Count, k.Period)
 }

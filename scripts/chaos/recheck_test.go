@@ -34,19 +34,19 @@ func histories() map[string]struct {
 		ops  []history.Op
 		want string
 	}{
-		"nothing":                {nil, ""},
-		"all is well":            {[]history.Op{asked(cold, 0, 1, 1), asked(cold, 10, 1, 0), limited}, ""},
-		"one is unknown":         {[]history.Op{asked(cold, 0, 1, 1), unknown, limited}, ""},
-		"one too many":           {[]history.Op{asked(cold, 0, 1, 1), asked(cold, 10, 1, 0), asked(cold, 20, 1, 0)}, "interval stale"},
-		"a reply that is old":    {[]history.Op{asked(cold, 0, 1, 1), asked(cold, 10, 0, 2)}, "stale"},
-		"a window that is full":  {[]history.Op{asked(window, 0, 2, 0), asked(window, 60_000, 2, 0)}, ""},
-		"a window too full":      {[]history.Op{asked(window, 0, 2, 0), asked(window, 59_998, 1, 0)}, "interval"},
-		"another algorithm":      {[]history.Op{asked(bound, 0, 1, 0), asked(bound, 10, 1, 2)}, ""},
-		"another that is broken": {[]history.Op{asked(bound, 0, 1, 0), asked(bound, 10, 2, 2)}, "interval"},
-		"a key that starves":     {starved(cold, 100), "starved"},
-		"an order explains it":   {[]history.Op{asked(searched, 0, 1, 1), asked(searched, 10, 1, 0)}, ""},
-		"no order explains it":   {[]history.Op{asked(searched, 0, 1, 0), asked(searched, 10, 1, 0)}, "linear"},
-		"refunds are not so few": {[]history.Op{asked(cold, 0, 2, 0), asked(cold, 10, -2, 2), asked(cold, 20, 2, 0)}, ""},
+		"nothing":                     {nil, ""},
+		"no violation":                {[]history.Op{asked(cold, 0, 1, 1), asked(cold, 10, 1, 0), limited}, ""},
+		"one is unknown":              {[]history.Op{asked(cold, 0, 1, 1), unknown, limited}, ""},
+		"one too many":                {[]history.Op{asked(cold, 0, 1, 1), asked(cold, 10, 1, 0), asked(cold, 20, 1, 0)}, "interval stale"},
+		"a stale reply":               {[]history.Op{asked(cold, 0, 1, 1), asked(cold, 10, 0, 2)}, "stale"},
+		"a full window":               {[]history.Op{asked(window, 0, 2, 0), asked(window, 60_000, 2, 0)}, ""},
+		"an overfull window":          {[]history.Op{asked(window, 0, 2, 0), asked(window, 59_998, 1, 0)}, "interval"},
+		"another algorithm":           {[]history.Op{asked(bound, 0, 1, 0), asked(bound, 10, 1, 2)}, ""},
+		"another algorithm, violated": {[]history.Op{asked(bound, 0, 1, 0), asked(bound, 10, 2, 2)}, "interval"},
+		"a starved key":               {starved(cold, 100), "starved"},
+		"an order explains it":        {[]history.Op{asked(searched, 0, 1, 1), asked(searched, 10, 1, 0)}, ""},
+		"no order explains it":        {[]history.Op{asked(searched, 0, 1, 0), asked(searched, 10, 1, 0)}, "linear"},
+		"a refund":                    {[]history.Op{asked(cold, 0, 2, 0), asked(cold, 10, -2, 2), asked(cold, 20, 2, 0)}, ""},
 	}
 }
 

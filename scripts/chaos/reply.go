@@ -24,7 +24,7 @@ const (
 	maxDepth = 8
 )
 
-var errReply = errors.New("not a reply")
+var errReply = errors.New("invalid reply")
 
 // readReply reads one reply.
 func readReply(r *bufio.Reader) (reply, error) { return readNested(r, 0) }
@@ -63,7 +63,7 @@ func readNested(r *bufio.Reader, depth int) (rep reply, err error) {
 // readText reads a string of n bytes. -1 is the null string.
 func (rep *reply) readText(r *bufio.Reader) error {
 	if rep.n < -1 || rep.n > maxText {
-		return fmt.Errorf("%w: a text of %d bytes", errReply, rep.n)
+		return fmt.Errorf("%w: string of %d bytes", errReply, rep.n)
 	}
 	if rep.n < 0 {
 		return nil
@@ -73,7 +73,7 @@ func (rep *reply) readText(r *bufio.Reader) error {
 		return err
 	}
 	if string(text[rep.n:]) != "\r\n" {
-		return fmt.Errorf("%w: a text that does not end", errReply)
+		return fmt.Errorf("%w: string without CRLF", errReply)
 	}
 	rep.text = string(text[:rep.n])
 	return nil
@@ -82,7 +82,7 @@ func (rep *reply) readText(r *bufio.Reader) error {
 // readList reads an array of n replies. -1 is the null array.
 func (rep *reply) readList(r *bufio.Reader, depth int) error {
 	if rep.n < -1 || rep.n > maxList {
-		return fmt.Errorf("%w: a list of %d", errReply, rep.n)
+		return fmt.Errorf("%w: array of %d elements", errReply, rep.n)
 	}
 	for range rep.n {
 		member, err := readNested(r, depth+1)

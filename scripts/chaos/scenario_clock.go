@@ -40,7 +40,7 @@ func clockScenario(ctx context.Context, l *lab) error {
 				return err
 			}
 		}
-		l.out.note("leaders taken away while clocks are wrong", "%d", rounds)
+		l.out.note("leaders made unavailable while clocks are wrong", "%d", rounds)
 		return nil
 	})
 }

@@ -54,22 +54,22 @@ func (t *trial) putsOldCopyBack(ctx context.Context) error {
 	if err := lags.kill(); err != nil {
 		return err
 	}
-	t.note("%s is copied, and %s is down", stale.id, lags.id)
+	t.note("the data of %s is copied while %s is down", stale.id, lags.id)
 	if err := t.charge(ctx, leader, "copied", copyCharges); err != nil {
 		return err
 	}
 	if err := errors.Join(stale.kill(), stale.putBack(), stale.start()); err != nil {
 		return err
 	}
-	t.note("%s comes back with the copy", stale.id)
-	if err := t.endsAs(stale, "an old copy ends", copiedSays); err != nil {
+	t.note("start %s with the copy", stale.id)
+	if err := t.endsAs(stale, "a node with an old copy exits", copiedSays); err != nil {
 		return err
 	}
 	if err := errors.Join(leader.kill(), lags.start(), stale.start()); err != nil {
 		return err
 	}
-	t.note("%s is gone, which knew better", leader.id)
-	if err := t.endsAs(stale, "  and again, without the leader", copiedSays); err != nil {
+	t.note("stop %s, which knows the newer state", leader.id)
+	if err := t.endsAs(stale, "  also without the leader", copiedSays); err != nil {
 		return err
 	}
 	rest(ctx, undecided)
@@ -122,18 +122,18 @@ func (t *trial) expectUsed(ctx context.Context, n *node, key string, want int64)
 	if err != nil {
 		return fmt.Errorf("%s does not decide: %w", n.id, err)
 	}
-	t.lab.out.atMost("charges in use that were not made", float64(used-want), 0, "")
+	t.lab.out.atMost("charges in use that were never made", float64(used-want), 0, "")
 	t.lab.out.atLeast("charges in use", float64(used), float64(want), "")
 	return nil
 }
 
-// endsAs waits until a node exits on its own. Its log must contain says.
+// endsAs waits until a node exits without a signal. Its log must contain says.
 func (t *trial) endsAs(n *node, what, says string) error {
 	if err := t.endsByItself(n, what); err != nil {
 		return err
 	}
 	if !strings.Contains(n.tail(20), says) {
-		t.lab.out.found([]finding{{"old-copy", fmt.Sprintf("%s does not say %q:\n%s", n.id, says, n.tail(5))}})
+		t.lab.out.found([]finding{{"old-copy", fmt.Sprintf("the log of %s lacks %q:\n%s", n.id, says, n.tail(5))}})
 	}
 	return nil
 }
@@ -183,12 +183,12 @@ func (t *trial) losesMajority(ctx context.Context) error {
 		return err
 	}
 	if err := leader.recoverWith(leader); err == nil {
-		t.lab.out.found([]finding{{"fence", "recover goes on while other nodes answer"}})
+		t.lab.out.found([]finding{{"fence", "recover proceeds although other nodes answer"}})
 	}
 	if err := errors.Join(lost[0].kill(), lost[1].kill(), leader.recoverWith(leader), leader.start()); err != nil {
 		return err
 	}
-	t.note("%s was recovered, and %s and %s come back", leader.id, lost[0].id, lost[1].id)
+	t.note("%s was recovered; start %s and %s", leader.id, lost[0].id, lost[1].id)
 	if err := t.expectUsed(ctx, leader, "before", 100); err != nil {
 		return err
 	}
@@ -214,14 +214,14 @@ func (t *trial) staysFenced(ctx context.Context, leader *node, lost []*node) err
 			}
 		}
 	}
-	t.lab.out.atMost("nodes that follow one of another recovery", float64(mixed), 0, "")
+	t.lab.out.atMost("nodes that follow a node of another recovery", float64(mixed), 0, "")
 	if err := t.expectUsed(ctx, lost[0], "new", 0); err != nil {
 		return err
 	}
 	if err := lost[0].kill(); err != nil {
 		return err
 	}
-	if err := t.endsAs(lost[1], "a lost node by itself ends", "recovered by throttled recover"); err != nil {
+	if err := t.endsAs(lost[1], "a lost node alone exits", "recovered by throttled recover"); err != nil {
 		return err
 	}
 	t.nodes = []*node{leader}
@@ -234,7 +234,7 @@ func (t *trial) staysFenced(ctx context.Context, leader *node, lost []*node) err
 		return err
 	}
 	if err := await(ctx, startWithin, func() (bool, error) { return t.isVoter(added.id) }); err != nil {
-		return fmt.Errorf("%s gets no vote: %w\n%s", added.id, err, added.tail(5))
+		return fmt.Errorf("%s does not become a voter: %w\n%s", added.id, err, added.tail(5))
 	}
 	return t.expectUsed(ctx, added, "new", 10)
 }

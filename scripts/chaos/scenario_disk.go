@@ -52,7 +52,7 @@ func (t *trial) fullLeader(ctx context.Context, p *probes) error {
 		return err
 	}
 	t.kill()
-	t.note("the disk of %s is full, which leads", leader.id)
+	t.note("the disk of %s, the leader, is full", leader.id)
 	from := t.clock.now()
 	heal, err := leader.fill()
 	if err != nil {
@@ -71,7 +71,7 @@ func (t *trial) fullFollower(ctx context.Context, p *probes) error {
 	if err != nil {
 		return err
 	}
-	t.note("the disk of %s is full, which follows", n.id)
+	t.note("the disk of %s, a follower, is full", n.id)
 	from, before := t.clock.now(), t.watch.changes()
 	heal, err := n.fill()
 	if err != nil {
@@ -86,15 +86,15 @@ func (t *trial) fullFollower(ctx context.Context, p *probes) error {
 func (t *trial) unnoticed(p *probes, what string, from int64, changes int, n *node) {
 	gap := longestGap(p, from, t.clock.now(), n)
 	t.lab.out.atMost(what+": gap", ms(gap), ms(followerGap), "ms")
-	t.lab.out.atMost(what+": requests failed elsewhere", float64(sum(p.failed(from, t.clock.now(), n))), 0, "")
-	t.lab.out.atMost(what+": changes of leader", float64(t.watch.changes()-changes), 0, "")
+	t.lab.out.atMost(what+": failed requests on other nodes", float64(sum(p.failed(from, t.clock.now(), n))), 0, "")
+	t.lab.out.atMost(what+": leader changes", float64(t.watch.changes()-changes), 0, "")
 }
 
 // replaced repairs the disk of a node, restarts the node if it has exited, and waits until it has
 // recovered.
 func (t *trial) replaced(ctx context.Context, n *node, heal func() error) error {
 	if n.running() == nil {
-		t.note("%s has ended: %v", n.id, n.crashes())
+		t.note("%s has exited: %v", n.id, n.crashes())
 	}
 	n.forgive()
 	if err := heal(); err != nil {
@@ -107,7 +107,7 @@ func (t *trial) replaced(ctx context.Context, n *node, heal func() error) error 
 	if err := t.settled(ctx, n); err != nil {
 		return err
 	}
-	t.lab.out.atMost("  and it is back", time.Since(begin).Seconds(), healWithin.Seconds(), "s")
+	t.lab.out.atMost("  until it runs again", time.Since(begin).Seconds(), healWithin.Seconds(), "s")
 	return nil
 }
 
@@ -141,14 +141,14 @@ func (t *trial) failedSync(ctx context.Context, p *probes, n *node, what string,
 	select {
 	case <-boot.ended:
 	case <-time.After(startWithin):
-		return fmt.Errorf("%s goes on after its syncs have failed", n.id)
+		return fmt.Errorf("%s keeps running after its syncs failed", n.id)
 	}
-	t.lab.out.atMost("sync fails on "+what+": it ends", ms(time.Since(begin)), ms(dieWithin), "ms")
+	t.lab.out.atMost("sync fails on "+what+": until it exits", ms(time.Since(begin)), ms(dieWithin), "ms")
 	t.lab.out.atMost("  exit code", float64(boot.code), exitFailed, "")
 	t.lab.out.atLeast("  exit code", float64(boot.code), exitFailed, "")
 	rest(ctx, 2*time.Second)
 	gap := longestGap(p, from, t.clock.now(), n)
-	t.lab.out.atMost("  gap at the others", ms(gap), ms(most), "ms")
+	t.lab.out.atMost("  gap at the other nodes", ms(gap), ms(most), "ms")
 	return t.replaced(ctx, n, heal)
 }
 
@@ -158,7 +158,7 @@ func (t *trial) hungLeader(ctx context.Context, p *probes) error {
 		return err
 	}
 	t.kill()
-	t.note("the disk of %s hangs, which leads", leader.id)
+	t.note("the disk of %s, the leader, hangs", leader.id)
 	from := t.clock.now()
 	heal, err := leader.inject("delay_enter=60000000")
 	if err != nil {
@@ -177,7 +177,7 @@ func (t *trial) hungFollower(ctx context.Context, p *probes) error {
 	if err != nil {
 		return err
 	}
-	t.note("the disk of %s hangs, which follows", n.id)
+	t.note("the disk of %s, a follower, hangs", n.id)
 	from, before := t.clock.now(), t.watch.changes()
 	heal, err := n.inject("delay_enter=60000000")
 	if err != nil {
@@ -201,7 +201,7 @@ func (t *trial) andEnds(n *node, heal func() error) func() error {
 			t.lab.out.atMost("  exit code", float64(boot.code), exitFailed, "")
 			return nil
 		case <-time.After(startWithin):
-			return fmt.Errorf("%s goes on although its disk hangs", n.id)
+			return fmt.Errorf("%s keeps running although its disk hangs", n.id)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func (t *trial) slowLeader(ctx context.Context, p *probes) error {
 		what := fmt.Sprintf("syncs of the leader take %s: ", delay)
 		gap := longestGap(p, from, t.clock.now(), nil)
 		t.lab.out.note(what+"longest gap", "%.0f ms", ms(gap))
-		t.lab.out.atMost(what+"changes of leader", float64(t.watch.changes()-before), 0, "")
+		t.lab.out.atMost(what+"leader changes", float64(t.watch.changes()-before), 0, "")
 		if err := heal(); err != nil {
 			return err
 		}

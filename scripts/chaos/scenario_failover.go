@@ -33,7 +33,7 @@ func failover(ctx context.Context, l *lab) error {
 			}
 			times, flagged = append(times, took), append(flagged, flags...)
 		}
-		l.showTimes("kill -9 of the leader to s_down at each other node", flagged)
+		l.showTimes("kill -9 of the leader to s_down on another node", flagged)
 		l.out.atMost("  median", ms(check.Percentile(flagged, 50)), ms(flaggedMost), "ms")
 		l.showTimes("kill -9 of the leader to a decision", times)
 		l.out.atMost("  median", ms(check.Percentile(times, 50)), ms(failoverMedian), "ms")
@@ -56,7 +56,7 @@ func (t *trial) killLeader(ctx context.Context, p *probes) (took time.Duration, 
 	}
 	defer flags.close()
 	t.kill()
-	t.note("kill -9 %s, which leads", leader.id)
+	t.note("kill -9 %s, the leader", leader.id)
 	at := t.clock.now()
 	waited := flags.await(t.clock, at)
 	if err := leader.kill(); err != nil {
@@ -70,10 +70,10 @@ func (t *trial) killLeader(ctx context.Context, p *probes) (took time.Duration, 
 		first = p.firstAfter(at, leader)
 		return first > 0, nil
 	}); err != nil {
-		return 0, nil, fmt.Errorf("nothing is decided after the leader was killed: %w", err)
+		return 0, nil, fmt.Errorf("no decision after the leader was killed: %w", err)
 	}
 	took = time.Duration(first - at)
-	t.note("decided %.0f ms later", ms(took))
+	t.note("first decision %.0f ms later", ms(took))
 	rest(ctx, 2*time.Second)
 	if err := leader.start(); err != nil {
 		return 0, nil, err
@@ -173,10 +173,10 @@ func handover(ctx context.Context, l *lab) error {
 			l.showTimes("longest gap at "+what, times)
 			l.out.atMost("  p99", ms(check.Percentile(times, 99)), ms(handOverMost), "ms")
 		}
-		l.out.note("requests of probes that were not decided", "%s", counts(failed))
-		l.out.atMost("  requests of probes that were not decided", float64(sum(failed)), 0, "")
-		l.out.note("requests of the load around CL.CLUSTER TRANSFER", "%d decided, %d not", calls, lost)
-		l.out.atMost("  requests of the load that were not decided", float64(lost), 0, "")
+		l.out.note("undecided requests of probes", "%s", counts(failed))
+		l.out.atMost("  undecided requests of probes", float64(sum(failed)), 0, "")
+		l.out.note("requests of the load around CL.CLUSTER TRANSFER", "%d decided, %d undecided", calls, lost)
+		l.out.atMost("  undecided requests of the load", float64(lost), 0, "")
 		return nil
 	})
 }
@@ -195,13 +195,13 @@ func (t *trial) transfer(ctx context.Context, leader *node) error {
 
 func (t *trial) stopLeader(ctx context.Context, leader *node) error {
 	t.kill()
-	t.note("SIGTERM to %s, which leads", leader.id)
+	t.note("SIGTERM to %s, the leader", leader.id)
 	code, err := leader.stop(stopWithin)
 	if err != nil {
 		return err
 	}
 	if code != 0 {
-		return fmt.Errorf("%s ends with exit code %d:\n%s", leader.id, code, leader.tail(4))
+		return fmt.Errorf("%s exits with code %d:\n%s", leader.id, code, leader.tail(4))
 	}
 	_, err = t.awaitLeader(ctx)
 	return err
@@ -221,7 +221,7 @@ func follower(ctx context.Context, l *lab) error {
 				return err
 			}
 			from := t.clock.now()
-			t.note("kill -9 %s, which follows", n.id)
+			t.note("kill -9 %s, a follower", n.id)
 			if err := n.signal(syscall.SIGKILL); err != nil {
 				return err
 			}
@@ -241,10 +241,10 @@ func follower(ctx context.Context, l *lab) error {
 				failed[word] += count
 			}
 		}
-		l.showTimes("longest gap at the other nodes", gaps)
-		l.out.note("  what they did not decide", "%s", counts(failed))
-		l.out.atMost("  requests that they did not decide", float64(sum(failed)), 0, "")
-		l.out.atMost("  changes of leader", float64(t.watch.changes()-before), 0, "")
+		l.showTimes("longest gap on the other nodes", gaps)
+		l.out.note("  errors of undecided requests", "%s", counts(failed))
+		l.out.atMost("  undecided requests", float64(sum(failed)), 0, "")
+		l.out.atMost("  leader changes", float64(t.watch.changes()-before), 0, "")
 		return nil
 	})
 }

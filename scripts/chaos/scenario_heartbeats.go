@@ -41,7 +41,7 @@ func heartbeats(ctx context.Context, l *lab) error {
 			}
 			changed++
 		}
-		l.out.note("heartbeats that were changed while a leader was killed", "%d", changed)
+		l.out.note("heartbeat changes while a leader was killed", "%d", changed)
 		return nil
 	}); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (t *trial) leadBy(ctx context.Context, id string) (n *node, err error) {
 
 // setHeartbeat changes the heartbeat of the cluster.
 func (t *trial) setHeartbeat(ctx context.Context, ms int) error {
-	t.note("the heartbeat is to be %d ms", ms)
+	t.note("set the heartbeat to %d ms", ms)
 	node := 0
 	return await(ctx, startWithin, func() (bool, error) {
 		node++
@@ -100,7 +100,7 @@ func (t *trial) heartbeatSettled(ctx context.Context, ms int) error {
 		info, err := leader.info(patience)
 		got := info["raft_heartbeat_usec"] + " " + info["raft_heartbeat_settled"]
 		if want := fmt.Sprintf("%d yes", ms*1000); err == nil && got != want {
-			err = fmt.Errorf("a heartbeat of %s", got)
+			err = fmt.Errorf("the heartbeat is %s", got)
 		}
 		return err == nil, err
 	})
@@ -137,11 +137,11 @@ func (l *lab) asyncHeartbeats(ctx context.Context) (err error) {
 	}
 	first := all.firstAfter(cut, n)
 	last := all.lastBefore(n, healed)
-	l.out.note("async: admitted by the node that was cut off", "for %.0f ms; by another after %.0f ms", float64(last-cut)/1e6, float64(first-cut)/1e6)
+	l.out.note("async: the isolated node admits requests", "for %.0f ms; another node after %.0f ms", float64(last-cut)/1e6, float64(first-cut)/1e6)
 	if first == 0 {
-		return errors.New("no other node has decided")
+		return errors.New("no other node decides")
 	}
-	l.out.atMost("  both at once", max(0, float64(last-first)/1e6), 0, "ms")
+	l.out.atMost("  both concurrently", max(0, float64(last-first)/1e6), 0, "ms")
 	return nil
 }
 

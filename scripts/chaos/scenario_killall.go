@@ -18,7 +18,7 @@ func killall(ctx context.Context, l *lab) error {
 			}
 			acknowledged = n
 		}
-		l.out.note("kills of all nodes at once", "%d, after %d charges of one client", cycles, acknowledged)
+		l.out.note("kills of all nodes", "%d, after %d charges of one client", cycles, acknowledged)
 		return nil
 	})
 }

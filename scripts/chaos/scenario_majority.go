@@ -29,7 +29,7 @@ func majorityLoss(ctx context.Context, l *lab) error {
 			}
 			worst = max(worst, lost)
 		}
-		l.out.atMost("log time that an outage of "+majorityDown.String()+" costs", ms(worst), ms(majorityLost), "ms")
+		l.out.atMost("log time lost in an outage of "+majorityDown.String(), ms(worst), ms(majorityLost), "ms")
 		return nil
 	})
 }
@@ -58,7 +58,7 @@ func (t *trial) loseMajority(ctx context.Context, d time.Duration, round int) (l
 		return 0, err
 	}
 	begun := t.clock.now()
-	t.note("kill -9 all but %s for %s", leader.id, d)
+	t.note("kill -9 of all nodes except %s, for %s", leader.id, d)
 	var errs []error
 	for _, n := range t.nodes {
 		if n != leader {
@@ -66,7 +66,7 @@ func (t *trial) loseMajority(ctx context.Context, d time.Duration, round int) (l
 		}
 	}
 	rest(ctx, d)
-	t.note("start them")
+	t.note("start the killed nodes")
 	for _, n := range t.nodes {
 		errs = append(errs, n.start())
 	}
@@ -83,9 +83,9 @@ func (t *trial) loseMajority(ctx context.Context, d time.Duration, round int) (l
 	}
 	passed := time.Duration(t.clock.now() - begun)
 	lost = passed - time.Duration(after-before)
-	t.note("%s passed, %s of them were lost, %d of 10 units are back", passed, lost, r.list[2].n)
+	t.note("after %s, log time is %s behind, and %d of 10 units are restored", passed, lost, r.list[2].n)
 	if least := min(10, int64((d-majorityLost)/time.Second)); r.list[2].n < least {
-		t.lab.out.found([]finding{{"refill", fmt.Sprintf("%d of 10 units are back after %s without a majority, not %d", r.list[2].n, d, least)}})
+		t.lab.out.found([]finding{{"refill", fmt.Sprintf("%d of 10 units are restored after %s without a majority; want at least %d", r.list[2].n, d, least)}})
 	}
 	return lost, nil
 }
@@ -122,7 +122,7 @@ func (t *trial) logTime(ctx context.Context) (now uint64, err error) {
 				return err == nil, err
 			}
 		}
-		return false, errors.New("STATUS does not tell the log time")
+		return false, errors.New("CL.CLUSTER STATUS lacks the log time")
 	})
 	return now, err
 }

@@ -45,27 +45,27 @@ func (t *trial) comesBackEmpty(ctx context.Context, p *probes) error {
 	if err := n.kill(); err != nil {
 		return err
 	}
-	t.note("%s loses its data", n.id)
+	t.note("wipe the data of %s", n.id)
 	if err := n.wipe(t.others(n)[0]); err != nil {
 		return err
 	}
 	before := t.watch.changes()
 	asking, end := t.alone(ctx, n)
 	defer end()
-	if err := t.withoutGap(ctx, p, "a member comes back without its data", n, func() error {
+	if err := t.withoutGap(ctx, p, "a member without its data starts", n, func() error {
 		if err := n.start(); err != nil {
 			return err
 		}
-		return t.endsByItself(n, "  and ends")
+		return t.endsByItself(n, "  until it exits")
 	}); err != nil {
 		return err
 	}
 	if !strings.Contains(n.tail(20), wipedSays) {
-		t.lab.out.found([]finding{{"membership", fmt.Sprintf("%s does not say that %s:\n%s", n.id, wipedSays, n.tail(5))}})
+		t.lab.out.found([]finding{{"membership", fmt.Sprintf("the log of %s lacks %q:\n%s", n.id, wipedSays, n.tail(5))}})
 	}
 	end()
-	t.lab.out.atMost("  decisions by it", float64(len(asking.oks)), 0, "")
-	t.lab.out.atMost("  changes of leader by that", float64(t.watch.changes()-before), 0, "")
+	t.lab.out.atMost("  its decisions", float64(len(asking.oks)), 0, "")
+	t.lab.out.atMost("  leader changes", float64(t.watch.changes()-before), 0, "")
 	if err := t.remove(ctx, n); err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (t *trial) comesBackEmpty(ctx context.Context, p *probes) error {
 	return err
 }
 
-// endsByItself waits until a node exits on its own, which it must do with an error.
+// endsByItself waits until a node exits without a signal, which it must do with an error.
 func (t *trial) endsByItself(n *node, what string) error {
 	boot, begin := n.awaited(), time.Now()
 	if boot == nil {
@@ -82,10 +82,10 @@ func (t *trial) endsByItself(n *node, what string) error {
 	select {
 	case <-boot.ended:
 	case <-time.After(removedWithin):
-		t.lab.out.found([]finding{{"membership", fmt.Sprintf("%s goes on, and must not; its last words:\n%s", n.id, n.tail(3))}})
+		t.lab.out.found([]finding{{"membership", fmt.Sprintf("%s keeps running, but must exit; the end of its log:\n%s", n.id, n.tail(3))}})
 		return n.kill()
 	}
-	t.lab.out.atMost(what+" by itself", time.Since(begin).Seconds(), removedWithin.Seconds(), "s")
+	t.lab.out.atMost(what, time.Since(begin).Seconds(), removedWithin.Seconds(), "s")
 	t.lab.out.atLeast("  exit code", float64(boot.code), 1, "")
 	return nil
 }
@@ -113,15 +113,15 @@ func (t *trial) growAndShrink(ctx context.Context, p *probes) error {
 // adds a node, so that the number of nodes is the same as before.
 func (t *trial) comesBack(ctx context.Context, p *probes, removed, added *node) error {
 	before := t.watch.changes()
-	if err := t.withoutGap(ctx, p, "a node that was removed comes back", removed, func() error {
+	if err := t.withoutGap(ctx, p, "a removed node starts", removed, func() error {
 		if err := removed.start(); err != nil {
 			return err
 		}
-		return t.endsByItself(removed, "  and ends")
+		return t.endsByItself(removed, "  until it exits")
 	}); err != nil {
 		return err
 	}
-	t.lab.out.atMost("  changes of leader by that", float64(t.watch.changes()-before), 0, "")
+	t.lab.out.atMost("  leader changes", float64(t.watch.changes()-before), 0, "")
 	follower := added
 	if leader, err := t.awaitLeader(ctx); err != nil {
 		return err
@@ -168,13 +168,13 @@ func (t *trial) join(ctx context.Context) (*node, error) {
 		return voter, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s gets no vote: %w\n%s", n.id, err, n.tail(5))
+		return nil, fmt.Errorf("%s does not become a voter: %w\n%s", n.id, err, n.tail(5))
 	}
-	t.note("%s has a vote after %.0f ms", n.id, ms(time.Since(begin)))
+	t.note("%s is a voter after %.0f ms", n.id, ms(time.Since(begin)))
 	return n, nil
 }
 
-var errNoMember = errors.New("no member of the cluster")
+var errNoMember = errors.New("not a member of the cluster")
 
 // isVoter reports whether a node is a voter according to the leader.
 func (c *cluster) isVoter(id string) (bool, error) {
@@ -194,7 +194,7 @@ func (c *cluster) isVoter(id string) (bool, error) {
 	return false, fmt.Errorf("%s: %w", id, errNoMember)
 }
 
-// remove removes a node from the cluster. If its process runs, it must exit on its own.
+// remove removes a node from the cluster. If its process runs, it must exit without a signal.
 func (t *trial) remove(ctx context.Context, n *node) error {
 	if err := t.administer(ctx, "REMOVE", n.id); err != nil {
 		return err
@@ -208,7 +208,7 @@ func (t *trial) remove(ctx context.Context, n *node) error {
 		n.forgive()
 		return nil
 	}
-	return t.endsByItself(n, "  and its process ends")
+	return t.endsByItself(n, "  until its process exits")
 }
 
 // administer retries a membership change until it is made.

@@ -100,7 +100,7 @@ func mutants(ctx context.Context, l *lab) error {
 	for _, line := range lines {
 		l.out.print("  %s", line)
 	}
-	l.out.atMost("mutants that were not found", float64(survived), 0, "")
+	l.out.atMost("mutants that survived", float64(survived), 0, "")
 	return ctx.Err()
 }
 
@@ -131,7 +131,7 @@ func (l *lab) control(ctx context.Context, s *simulation) error {
 		findings = append(findings, finding{"simulation", tests.String()})
 	}
 	l.out.found(findings)
-	l.out.note("found where there is no bug", "%d", len(findings))
+	l.out.note("findings without a bug", "%d", len(findings))
 	return nil
 }
 
@@ -324,7 +324,7 @@ func failFollowersAndKillAll(ctx context.Context, t *trial, _ *rand.Rand) error 
 		}
 	}
 	rest(ctx, 1500*time.Millisecond)
-	t.note("start %s, which led", leader.id)
+	t.note("start %s, the former leader", leader.id)
 	return errors.Join(append(errs, leader.start(), t.healthy(ctx, startWithin))...)
 }
 
@@ -332,7 +332,7 @@ func failFollowersAndKillAll(ctx context.Context, t *trial, _ *rand.Rand) error 
 func (n *node) failEntries() (heal func() error, err error) {
 	files, err := filepath.Glob(filepath.Join(n.dataDir(), "*", "front-*.log"))
 	if len(files) == 0 {
-		return nil, errors.Join(fmt.Errorf("%s has no files of entries", n.id), err)
+		return nil, errors.Join(fmt.Errorf("%s has no entry files", n.id), err)
 	}
 	return n.injectInto("write", "error=EIO", files...)
 }

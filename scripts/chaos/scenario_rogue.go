@@ -64,7 +64,7 @@ func rogue(ctx context.Context, l *lab) error {
 		}
 		l.out.note("attacks", "%d", tries)
 		l.out.atMost("attacks that had an effect", float64(accepted), 0, "")
-		l.out.atMost("changes of leader by that", float64(t.watch.changes()-before), 0, "")
+		l.out.atMost("leader changes", float64(t.watch.changes()-before), 0, "")
 		return t.healthy(ctx, startWithin)
 	})
 }
@@ -96,7 +96,7 @@ func (t *trial) attackAs(ctx context.Context, id string) (tries int, found []str
 		for _, command := range harmful {
 			tries++
 			if reply, err := order(ctx, l, n, command); err == nil {
-				found = append(found, fmt.Sprintf("%s answers %s of %s with %q", n.id, command, id, reply))
+				found = append(found, fmt.Sprintf("%s replies to %s of %s: %q", n.id, command, id, reply))
 			} else if !errors.Is(err, peerlink.ErrNotAllowed) {
 				return tries, found, err
 			}
@@ -155,7 +155,7 @@ func (n *node) receives(l *peerlink.Link, message any) error {
 	case *raft.TimeoutNowRequest:
 		return transport.TimeoutNow(id, to, m, new(raft.TimeoutNowResponse))
 	}
-	return fmt.Errorf("%T is not sent", message)
+	return fmt.Errorf("no encoding for %T", message)
 }
 
 // forge sends messages with forged senders and high terms, using the key of a follower.
@@ -188,7 +188,7 @@ func (t *trial) forge(ctx context.Context) (tries int, found []string, err error
 		} {
 			tries++
 			if n.receives(l, message) == nil {
-				found = append(found, fmt.Sprintf("%s takes forged message %d of %s", n.id, i, thief.id))
+				found = append(found, fmt.Sprintf("%s accepts forged message %d of %s", n.id, i, thief.id))
 			}
 		}
 	}
@@ -206,6 +206,6 @@ func flushedByStranger(ctx context.Context, t *trial, _ *rand.Rand) error {
 		return err
 	}
 	reply, err := order(ctx, l, leader, "FLUSHALL")
-	t.note("FLUSHALL of a stranger at %s: %q, %v", leader.id, reply, err)
+	t.note("FLUSHALL by a stranger on %s: %q, %v", leader.id, reply, err)
 	return l.Close()
 }

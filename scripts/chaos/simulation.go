@@ -54,7 +54,7 @@ var judging = map[string]bool{
 var (
 	failedTest  = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 	panicked    = regexp.MustCompile(`(?m)^panic: `)
-	errNoReason = errors.New("the tests have failed for no reason that they tell")
+	errNoReason = errors.New("the tests failed without naming a test")
 )
 
 // failures returns the failed tests, classified by their output. A panic stops all tests.

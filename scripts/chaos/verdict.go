@@ -56,7 +56,7 @@ func (t *trial) judge(ctx context.Context) (findings []finding) {
 	findings = append(findings, t.judgeProcesses()...)
 	add("pressure", t.pressure(tally).Check())
 	t.summary(tally, ops, p)
-	t.lab.out.note("longest wait of this program for the machine", "%.0f ms", ms(stalled))
+	t.lab.out.note("longest wait of this program for a processor", "%.0f ms", ms(stalled))
 	t.lab.out.found(findings)
 	if len(findings) > 0 {
 		t.keepHistory(ops)
@@ -128,7 +128,7 @@ func (t *trial) remaining(ctx context.Context, name string) (left int64, err err
 		return true, nil
 	})
 	if err != nil {
-		err = fmt.Errorf("what is left of %s: %w", name, err)
+		err = fmt.Errorf("remaining units of %s: %w", name, err)
 	}
 	return left, err
 }
@@ -150,10 +150,10 @@ func (c *cluster) agree(ctx context.Context) (differ, err error) {
 		if same, differ = check.Agreement(prints); same || differ != nil {
 			return true, nil
 		}
-		return false, fmt.Errorf("still at different places: %+v", prints)
+		return false, fmt.Errorf("the nodes are at different indexes: %+v", prints)
 	})
 	if err != nil {
-		err = fmt.Errorf("the nodes do not come to the same state: %w", err)
+		err = fmt.Errorf("the nodes do not reach the same state: %w", err)
 	}
 	return differ, err
 }
@@ -162,7 +162,7 @@ func (c *cluster) agree(ctx context.Context) (differ, err error) {
 func (t *trial) judgeProcesses() (findings []finding) {
 	for _, n := range t.nodes {
 		if codes := n.crashes(); len(codes) > 0 {
-			findings = append(findings, finding{"process", fmt.Sprintf("%s has ended by itself: %v; its last words:\n%s", n.id, codes, n.tail(3))})
+			findings = append(findings, finding{"process", fmt.Sprintf("%s exited unexpectedly, with codes %v; the end of its log:\n%s", n.id, codes, n.tail(3))})
 		}
 		log, err := os.ReadFile(n.logFile())
 		if err != nil {
@@ -191,15 +191,15 @@ func (t *trial) summary(tally tally, ops []history.Op, p check.Passage) {
 	lasted := float64(t.load.ended-t.load.begun) / 1e9
 	gap, at := check.LongestGap(ops, t.load.begun, t.load.ended)
 	out.note("requests", "%d decided (%.0f/s), %d of them refused by a limit, %d unknown", tally.decided, float64(tally.decided)/lasted, tally.limited, tally.unknown)
-	out.note("errors that charge nothing", "%s; no connection %d", counts(tally.refused), tally.downs)
-	out.note("errors that leave it open", "%s", counts(tally.lost))
+	out.note("errors without a charge", "%s; failed dials %d", counts(tally.refused), tally.downs)
+	out.note("errors with an unknown outcome", "%s", counts(tally.lost))
 	out.note("pipelines", "%d, of which %d were cut off", tally.piped, tally.cutOff)
-	out.note("keys", "%d, of which %d were searched, %d undecided; the closest to its limit: %.3f units beyond", judged.keys, judged.searched, judged.undecided, judged.closest)
-	out.note("windows", "%d, of which %d were used up", judged.windows, judged.full)
-	out.note("keys that were asked for all the time", "%d, granted %.0f %% of what they could at the least", judged.busy, 100*judged.poorest)
-	out.note("log time", "%.2f s behind after %.0f s; %d terms, %.2f s without a decision", p.Lost().Seconds(), p.Real.Seconds(), p.Terms, p.Silence.Seconds())
-	out.note("leaders", "%d taken away, %d changes", t.kills, t.watch.changes())
-	out.note("longest time without a decision", "%.0f ms, at %.3f s", gap.Seconds()*1e3, float64(at)/1e9)
+	out.note("keys", "%d, of which %d were searched, %d undecided; largest excess over a limit: %.3f units", judged.keys, judged.searched, judged.undecided, judged.closest)
+	out.note("windows", "%d, of which %d were exhausted", judged.windows, judged.full)
+	out.note("keys under continuous demand", "%d, each granted at least %.0f %% of its units", judged.busy, 100*judged.poorest)
+	out.note("log time", "%.2f s behind after %.0f s; %d terms, %.2f s without decisions", p.Lost().Seconds(), p.Real.Seconds(), p.Terms, p.Silence.Seconds())
+	out.note("leaders", "%d made unavailable, %d changes", t.kills, t.watch.changes())
+	out.note("longest time without decisions", "%.0f ms, at %.3f s", gap.Seconds()*1e3, float64(at)/1e9)
 }
 
 // keepHistory saves the history of a trial for later analysis.
@@ -213,6 +213,6 @@ func (t *trial) keepHistory(ops []history.Op) {
 		}
 	}
 	if err != nil {
-		t.lab.out.print("  the history is lost: %v", err)
+		t.lab.out.print("  the history cannot be saved: %v", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package check verifies the history that clients have recorded of a rate limiter. It knows nothing
-// about the servers behind it.
+// Package check verifies the history that clients have recorded of a rate limiter. It is
+// independent of the servers.
 //
 //   - [Interval] compares the granted units with the limit: in any interval at most the limit
 //     and the units restored meanwhile. It accepts histories of any size.

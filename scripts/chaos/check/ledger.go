@@ -6,7 +6,7 @@ import (
 	"github.com/throttledhq/throttled/scripts/chaos/history"
 )
 
-// Account compares the units charged on a key with the units that clients know of.
+// Account compares the units charged on a key with the units in the replies to clients.
 type Account struct {
 	Acknowledged int64 // units certainly charged
 	Open         int64 // units possibly charged

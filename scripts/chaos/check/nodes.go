@@ -18,7 +18,7 @@ func (t *Terms) Observe(term uint64, node string) error {
 	}
 	if before, known := t.leaders[term]; known {
 		if before != node {
-			return fmt.Errorf("%s and %s both say that they lead in term %d", before, node, term)
+			return fmt.Errorf("%s and %s both lead in term %d", before, node, term)
 		}
 		return nil
 	}

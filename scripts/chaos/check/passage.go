@@ -34,9 +34,9 @@ func (p Passage) Allowed() time.Duration {
 func (p Passage) Check() error {
 	switch lost := p.Lost(); {
 	case lost > p.Allowed():
-		return fmt.Errorf("in %s log time has lost %s, which is more than %s: in %d terms, and %s without a decision", p.Real, lost, p.Allowed(), p.Terms, p.Silence)
+		return fmt.Errorf("log time lost %s in %s; at most %s is permitted for %d terms and %s without decisions", lost, p.Real, p.Allowed(), p.Terms, p.Silence)
 	case lost < -readWithin:
-		return fmt.Errorf("in %s log time has run ahead by %s", p.Real, -lost)
+		return fmt.Errorf("log time gained %s in %s", -lost, p.Real)
 	}
 	return nil
 }

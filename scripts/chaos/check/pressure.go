@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Pressure describes the load and the faults of a run. A run with few of either proves nothing.
+// Pressure describes the load and the faults of a run. A run with few of either is not meaningful.
 type Pressure struct {
 	Lasted  time.Duration
 	Decided int     // requests
@@ -24,13 +24,13 @@ func (p Pressure) Check() error {
 	rate := float64(p.Decided) / p.Lasted.Seconds()
 	switch {
 	case rate < p.Least:
-		return fmt.Errorf("only %.0f decisions a second, which proves nothing: %.0f are due", rate, p.Least)
+		return fmt.Errorf("insufficient load: %.0f decisions per second, at least %.0f are required", rate, p.Least)
 	case p.Limited == 0:
-		return fmt.Errorf("no request was refused by a limit, which proves nothing")
+		return fmt.Errorf("insufficient load: no request was refused by a limit")
 	case !p.Quiet && p.Changes == 0:
-		return fmt.Errorf("the leader never changed, which proves nothing of changes")
+		return fmt.Errorf("insufficient faults: the leader never changed")
 	case 2*p.Changes < p.Kills:
-		return fmt.Errorf("%d leaders were taken away, and others came %d times only: the faults did not work", p.Kills, p.Changes)
+		return fmt.Errorf("insufficient faults: %d leaders were made unavailable, but the leader changed only %d times", p.Kills, p.Changes)
 	}
 	return nil
 }

@@ -15,8 +15,8 @@ type Stale struct {
 }
 
 func (s Stale) String() string {
-	return fmt.Sprintf("client %d was told by node %d at %.6f s that %d are left and all is back in %d s, when at least %s was in use before",
-		s.Op.Client, s.Op.Node, float64(s.Op.Return)/1e9, s.Op.Remaining, s.Op.ResetAfter, s.Used)
+	return fmt.Sprintf("node %d replied to client %d at %.6f s with %d remaining and reset after %d s, although at least %s was in use before",
+		s.Op.Node, s.Op.Client, float64(s.Op.Return)/1e9, s.Op.Remaining, s.Op.ResetAfter, s.Used)
 }
 
 // Replies returns the replies that report less in use than the charges acknowledged before require.

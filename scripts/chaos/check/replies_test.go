@@ -103,15 +103,15 @@ func TestRepliesExamples(t *testing.T) {
 		op    history.Op
 		stale bool
 	}{
-		{"a peek that knows", history.Op{Call: sec + 1, Return: 2 * sec, Remaining: 8, ResetAfter: 2}, false},
+		{"a peek that includes the charge", history.Op{Call: sec + 1, Return: 2 * sec, Remaining: 8, ResetAfter: 2}, false},
 		{"a peek that counts too many", history.Op{Call: sec + 1, Return: 2 * sec, Remaining: 9, ResetAfter: 2}, true},
 		{"a peek that resets too soon", history.Op{Call: sec + 1, Return: 2 * sec, Remaining: 8, ResetAfter: 1}, true},
 		{"a peek at the same time", history.Op{Call: sec, Return: 2 * sec, Remaining: 10}, false},
 		{"a peek that takes longer", history.Op{Call: sec + 1, Return: 5 * sec, Remaining: 10}, false},
-		{"a charge that knows", history.Op{Call: sec + 1, Return: 2 * sec, Quantity: 1, Remaining: 7, ResetAfter: 3}, false},
-		{"a charge that does not", history.Op{Call: sec + 1, Return: 2 * sec, Quantity: 1, Remaining: 9, ResetAfter: 1}, true},
-		{"a refusal that knows", history.Op{Call: sec + 1, Return: 2 * sec, Quantity: 9, Outcome: history.Limited, Remaining: 8, ResetAfter: 2}, false},
-		{"a refusal that does not", history.Op{Call: sec + 1, Return: 2 * sec, Quantity: 11, Outcome: history.Limited, Remaining: 10}, true},
+		{"a charge that includes the first", history.Op{Call: sec + 1, Return: 2 * sec, Quantity: 1, Remaining: 7, ResetAfter: 3}, false},
+		{"a charge that misses the first", history.Op{Call: sec + 1, Return: 2 * sec, Quantity: 1, Remaining: 9, ResetAfter: 1}, true},
+		{"a refusal that includes the charge", history.Op{Call: sec + 1, Return: 2 * sec, Quantity: 9, Outcome: history.Limited, Remaining: 8, ResetAfter: 2}, false},
+		{"a refusal that misses the charge", history.Op{Call: sec + 1, Return: 2 * sec, Quantity: 11, Outcome: history.Limited, Remaining: 10}, true},
 		{"a refusal that leaves nothing", history.Op{Call: sec + 1, Return: 2 * sec, Quantity: 9, Outcome: history.Limited, ResetAfter: 10}, false},
 		{"no reply", history.Op{Call: sec + 1, Return: history.Never, Outcome: history.Unknown}, false},
 	} {

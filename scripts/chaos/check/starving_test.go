@@ -35,13 +35,13 @@ func TestGrants(t *testing.T) {
 		due     int64
 		starved bool
 	}{
-		{"nobody asks", nil, 0, 0, false},
-		{"it grants what it should", asked(10*time.Second, fair), 0, 10, false},
-		{"it stops to", asked(10*time.Second, stops), 0, 10, true},
-		{"it grants nothing any more", asked(10*time.Second, never), 0, 10, true},
-		{"nobody was told anything", asked(10*time.Second, never), 6 * time.Second, 0, false},
+		{"no requests", nil, 0, 0, false},
+		{"all due units granted", asked(10*time.Second, fair), 0, 10, false},
+		{"grants stop", asked(10*time.Second, stops), 0, 10, true},
+		{"nothing granted", asked(10*time.Second, never), 0, 10, true},
+		{"no decisions for most of the time", asked(10*time.Second, never), 6 * time.Second, 0, false},
 		{"too short", asked(4*time.Second, never), 0, 0, false},
-		{"nobody knows", asked(10*time.Second, open), 0, 0, false},
+		{"unknown outcomes", asked(10*time.Second, open), 0, 0, false},
 	} {
 		got := Grants(k, tt.ops, tt.silence)
 		if got.Due != tt.due || got.Starved() != tt.starved {

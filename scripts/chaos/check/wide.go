@@ -11,7 +11,7 @@ type wide struct {
 	lo uint64
 }
 
-// least stands for no value. Sums of least and the values of a history remain below every real
+// least represents no value. Sums of least and the values of a history remain below every real
 // value.
 var least = wide{math.MinInt64 / 2, 0}
 

@@ -93,7 +93,7 @@ func TestWindowExamples(t *testing.T) {
 		granted int64
 	}{
 		{"nothing", nil, 0},
-		{"what is unknown or refused", []history.Op{op(0, history.Never, 1, history.Unknown), op(0, 1, 3, history.Limited)}, 0},
+		{"unknown and refused", []history.Op{op(0, history.Never, 1, history.Unknown), op(0, 1, 3, history.Limited)}, 0},
 		{"within", []history.Op{op(0, 1, 2, history.Granted), op(8, 9, 1, history.Granted)}, 3},
 		{"a period apart", []history.Op{op(0, 1, 2, history.Granted), op(8, 10, 1, history.Granted)}, 2},
 		{"the later one is longer", []history.Op{op(0, 30, 2, history.Granted), op(8, 9, 1, history.Granted), op(17, 17, 1, history.Granted)}, 2},

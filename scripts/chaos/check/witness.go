@@ -50,10 +50,10 @@ func eachUnitOnce(order []moment, open int64) error {
 	for _, m := range order {
 		before := m.used - taken(m.op)
 		if before < used {
-			return fmt.Errorf("two have been told of the same units: %d were in use, and before a request of client %d there were %d", used, m.op.Client, before)
+			return fmt.Errorf("the same units were granted twice: %d were in use, but only %d before a request of client %d", used, before, m.op.Client)
 		}
 		if open -= before - used; open < 0 {
-			return fmt.Errorf("%d units are in use that nobody has asked for, before a request of client %d at %.6f s", -open, m.op.Client, seconds64(m.op.Call))
+			return fmt.Errorf("%d units in use were never requested, before a request of client %d at %.6f s", -open, m.op.Client, seconds64(m.op.Call))
 		}
 		used = m.used
 	}
@@ -76,7 +76,7 @@ func inRealTime(order []moment) error {
 				bound = least
 			}
 			if o := order[i].op; o.Call > bound {
-				return fmt.Errorf("client %d asked at %.6f s and was told of %d in use, when another had been told of more at %.6f s", o.Client, seconds64(o.Call), order[i].used, seconds64(bound))
+				return fmt.Errorf("a request of client %d at %.6f s reports %d units in use, but an earlier reply at %.6f s reports more", o.Client, seconds64(o.Call), order[i].used, seconds64(bound))
 			}
 			least = min(least, order[i].op.Return)
 		}
@@ -97,10 +97,10 @@ func byOneClock(order []moment, interval int64) error {
 		}
 		since := m.used*interval - m.op.ResetAfter*second // and up to a second more
 		if since+second < latest {
-			return fmt.Errorf("log time went back by %s at least, to a request of client %d at %.6f s", time.Duration(latest-since-second), m.op.Client, seconds64(m.op.Call))
+			return fmt.Errorf("log time decreased by at least %s, at a request of client %d at %.6f s", time.Duration(latest-since-second), m.op.Client, seconds64(m.op.Call))
 		}
 		if slowest != math.MaxInt64 && since-second-m.op.Return > slowest {
-			return fmt.Errorf("log time ran ahead by %s at least, until %.6f s", time.Duration(since-second-m.op.Return-slowest), seconds64(m.op.Return))
+			return fmt.Errorf("log time was ahead by at least %s at %.6f s", time.Duration(since-second-m.op.Return-slowest), seconds64(m.op.Return))
 		}
 		latest, slowest = max(latest, since), min(slowest, since-m.op.Call)
 	}

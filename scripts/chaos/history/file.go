@@ -27,7 +27,7 @@ func Write(w io.Writer, ops []Op) error {
 }
 
 // errLine is wrapped with the number of the invalid line.
-var errLine = errors.New("not a request")
+var errLine = errors.New("invalid request")
 
 // Read reads requests that Write has written. Requests on equal keys share one Key.
 func Read(r io.Reader) ([]Op, error) {
