@@ -35,8 +35,8 @@ type clientFlood struct {
 
 // manyFloods lists the kinds of memory that clients can make the server hold.
 var manyFloods = []clientFlood{
-	{name: "half-sent commands", conns: 1500, first: "*3\r\n$4\r\nECHO\r\n" + strings.Repeat("$400000\r\n"+strings.Repeat("x", 400_000)+"\r\n", 2)[:800_000]},
-	{name: "MONITORs that read nothing", conns: 50, first: "MONITOR\r\n", show: array("ECHO", strings.Repeat("x", 100_000))},
+	{name: "incomplete commands", conns: 1500, first: "*3\r\n$4\r\nECHO\r\n" + strings.Repeat("$400000\r\n"+strings.Repeat("x", 400_000)+"\r\n", 2)[:800_000]},
+	{name: "MONITOR clients that do not read", conns: 50, first: "MONITOR\r\n", show: array("ECHO", strings.Repeat("x", 100_000))},
 	{name: "transactions of 1 MB", conns: 1500, first: "MULTI\r\n" + array("EXISTS", strings.Repeat("k", bigArgument)) + array("EXISTS", strings.Repeat("k", bigArgument))},
 	{name: "300,000 pipelined commands", conns: 30, first: strings.Repeat("CL.THROTTLE k 15 30 60\r\n", deepPipeline)},
 	{name: "long replies", conns: 400, again: strings.Repeat(array("ECHO", strings.Repeat("x", 100_000)), 20)},
@@ -97,7 +97,7 @@ func (f *clientFlood) run(p *process, b *board) error {
 	}
 	end()
 	running.Wait()
-	b.note("%s: a new connection and its PING took %v at the most; %s", f.name, longest.Round(time.Millisecond),
+	b.note("%s: connecting and PING took at most %v; %s", f.name, longest.Round(time.Millisecond),
 		statistics(p.addr, "evicted_clients", "timed_out_connections", "total_connections_received"))
 	b.atMost(f.name+": RSS", mib(most), besideAll+clientMemory, "MiB")
 	return nil
@@ -175,10 +175,11 @@ func watch(p *process, lasting time.Duration) (most int64, longest time.Duration
 	})
 	defer sampling.Wait()
 	defer close(stop)
+	// The sleep is the sampling interval: without it, the samples would be a load of their own.
 	for end := time.Now().Add(lasting); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		begin := time.Now()
 		if err := once(p.addr, "PING\r\n", "+PONG\r\n"); err != nil {
-			return 0, 0, fmt.Errorf("a bystander: %w", err)
+			return 0, 0, fmt.Errorf("another client: %w", err)
 		}
 		longest = max(longest, time.Since(begin))
 	}
@@ -227,7 +228,7 @@ func deepPipelines(p *process, b *board) error {
 	begin := time.Now()
 	_ = c.SetDeadline(begin.Add(replyPatience))
 	if _, err := io.WriteString(c, strings.Repeat("CL.THROTTLE k 15 30 60\r\n", deepPipeline)); err != nil {
-		return fmt.Errorf("%d commands before a reply is read: %w", deepPipeline, err)
+		return fmt.Errorf("send %d commands without reading replies: %w", deepPipeline, err)
 	}
 	if _, err := io.WriteString(c, "QUIT\r\n"); err != nil {
 		return err
@@ -236,8 +237,8 @@ func deepPipelines(p *process, b *board) error {
 	if err != nil {
 		return err
 	}
-	b.note("%d commands in one piece took %v", deepPipeline, time.Since(begin).Round(time.Millisecond))
-	b.atLeast("replies to them", float64(bytes.Count(replies, []byte("*5\r\n"))), deepPipeline, "")
+	b.note("a pipeline of %d commands took %v", deepPipeline, time.Since(begin).Round(time.Millisecond))
+	b.atLeast("replies to that pipeline", float64(bytes.Count(replies, []byte("*5\r\n"))), deepPipeline, "")
 	return nil
 }
 
@@ -262,11 +263,11 @@ func silentStrangers(p *process, b *board) error {
 		}
 		begin := time.Now()
 		if err := once(p.addr, "AUTH secret\r\nPING\r\n", "+OK\r\n+PONG\r\n"); err != nil {
-			return fmt.Errorf("a login beside %d strangers: %w", i, err)
+			return fmt.Errorf("login with %d silent connections: %w", i, err)
 		}
 		longest = max(longest, time.Since(begin))
 	}
-	b.atMost("longest login beside silent strangers", longest.Seconds()*1000, slowestLogin.Seconds()*1000, "ms")
+	b.atMost("longest login with silent connections", longest.Seconds()*1000, slowestLogin.Seconds()*1000, "ms")
 	return nil
 }
 
@@ -279,12 +280,12 @@ func guessing(p *process, b *board) error {
 		case err != nil && strings.HasPrefix(err.Error(), "WRONGPASS"):
 			checked++
 		case err == nil:
-			return errors.New("a guess is right")
+			return errors.New("a wrong password was accepted")
 		case !strings.HasPrefix(err.Error(), "ERR too many wrong passwords"):
-			return fmt.Errorf("a guess is answered by %w", err)
+			return fmt.Errorf("unexpected reply to a wrong password: %w", err)
 		}
 	}
-	b.note("%d passwords were tried in %v", tried, guessesFor)
-	b.atMost("passwords that were checked", float64(checked), mostGuesses, "")
+	b.note("%d passwords tried in %v", tried, guessesFor)
+	b.atMost("passwords checked", float64(checked), mostGuesses, "")
 	return nil
 }

@@ -43,25 +43,25 @@ func compare(s settings, b *board) (err error) {
 	defer func() { err = errors.Join(err, server.stop()) }()
 	targets := []string{server.addr}
 	if s.peer == "" {
-		b.note("no -peer: only throttled's own figures. A peer is any server here that answers CL.THROTTLE.")
+		b.note("no -peer: only the figures of throttled. A peer is any server on this machine that implements CL.THROTTLE")
 	} else {
 		targets = []string{s.peer, server.addr}
 	}
-	b.note("cl.throttle on 1,000,000 random keys, %d connections, median of %d rounds; redis-benchmark is one thread", s.conns, s.rounds)
+	b.note("cl.throttle on 1,000,000 random keys, %d connections, median of %d rounds; redis-benchmark uses one thread", s.conns, s.rounds)
 	for _, d := range depths {
 		rows, err := compareAt(d, s, targets)
 		if err != nil {
 			return err
 		}
 		for i, f := range rows {
-			b.note("depth %3d %-16s %10.0f req/s   cpu %5.2f us/req   p50 %.3f p99 %.3f ms   (the load took %.0f %% of a core)", d.pipeline, targets[i], f.perSecond, f.cpu, f.p50, f.p99, 100*f.client)
+			b.note("depth %3d %-16s %10.0f req/s   cpu %5.2f us/req   p50 %.3f p99 %.3f ms   (the generator used %.0f %% of a core)", d.pipeline, targets[i], f.perSecond, f.cpu, f.p50, f.p99, 100*f.client)
 		}
 		if len(rows) < 2 {
 			continue
 		}
-		b.atMost(fmt.Sprintf("depth %d: CPU per request, of the peer's", d.pipeline), rows[1].cpu/rows[0].cpu, d.cpu, "x")
+		b.atMost(fmt.Sprintf("depth %d: CPU per request, ratio to the peer", d.pipeline), rows[1].cpu/rows[0].cpu, d.cpu, "x")
 		if d.throughput > 0 {
-			b.atLeast(fmt.Sprintf("depth %d: throughput, of the peer's", d.pipeline), rows[1].perSecond/rows[0].perSecond, d.throughput, "x")
+			b.atLeast(fmt.Sprintf("depth %d: throughput, ratio to the peer", d.pipeline), rows[1].perSecond/rows[0].perSecond, d.throughput, "x")
 		}
 	}
 	return nil

@@ -46,8 +46,8 @@ func crash(_ settings, b *board) error {
 		}
 		before = r.charged
 	}
-	b.note("%d rounds, in %d of which the save had not ended; %d charges were saved", crashRounds, cut, before)
-	b.atLeast("kills during BGSAVE that leave all keys", float64(good), crashRounds, "")
+	b.note("%d rounds, %d of them with an incomplete save; %d charges saved", crashRounds, cut, before)
+	b.atLeast("kills during BGSAVE after which all keys load", float64(good), crashRounds, "")
 	return damage(dir, b)
 }
 
@@ -137,7 +137,7 @@ func damage(dir string, b *board) error {
 	defer func() { _ = p.stop() }()
 	refused, err := p.refuses(whole)
 	if refused || err != nil {
-		return errors.Join(errors.New("the whole snapshot is refused"), err)
+		return errors.Join(errors.New("throttled check rejects an intact snapshot"), err)
 	}
 	found := 0
 	for i := range flips + cuts {
@@ -154,7 +154,7 @@ func damage(dir string, b *board) error {
 			found++
 		}
 	}
-	b.atLeast(fmt.Sprintf("of %d bits changed and %d cuts found out", flips, cuts), float64(found), flips+cuts, "")
+	b.atLeast(fmt.Sprintf("%d flipped bits and %d truncations detected", flips, cuts), float64(found), flips+cuts, "")
 	return nil
 }
 

@@ -36,7 +36,7 @@ func overload(nodes *group, g generator, b *board) error {
 		return err
 	}
 	answered := after.answered - before.answered
-	b.note("%s: %.0f heartbeats answered, the longest round trip since the start %.0f ms", crowd.name, answered, after.longest/1000)
+	b.note("%s: %.0f heartbeats answered, longest round trip since the start %.0f ms", crowd.name, answered, after.longest/1000)
 	if answered == 0 {
 		return errors.New("no heartbeat was answered")
 	}

@@ -25,8 +25,8 @@ var family = []relative{
 	{"CL.WINDOW LOG", "CL.WINDOW log:{key} 1000000 1h LOG", 0},
 	{"CL.BUCKET", "CL.BUCKET bucket:{key} 1000000 1 60", 1.3},
 	{"CL.LEAKY", "CL.LEAKY leaky:{key} 100000 1 60", 0},
-	{"CL.ALL of three CL.THROTTLEs", "CL.ALL 1 THROTTLE second:{key} 99999 1 60 THROTTLE minute:{key} 99999 1 1h THROTTLE day:{key} 9999 1 1d", 2.2},
-	{"CL.ALL of three algorithms", "CL.ALL 1 THROTTLE second:{key} 99999 1 60 WINDOW sliding:{key} 1000000 1h BUCKET bucket:{key} 1000000 1 60", 2.2},
+	{"CL.ALL, three CL.THROTTLE", "CL.ALL 1 THROTTLE second:{key} 99999 1 60 THROTTLE minute:{key} 99999 1 1h THROTTLE day:{key} 9999 1 1d", 2.2},
+	{"CL.ALL, three algorithms", "CL.ALL 1 THROTTLE second:{key} 99999 1 60 WINDOW sliding:{key} 1000000 1h BUCKET bucket:{key} 1000000 1 60", 2.2},
 }
 
 // familyDepths lists the pipeline depths of the measurement, with enough requests for CPU times
@@ -41,7 +41,7 @@ const familyKeys = 100_000
 func compareFamily(s settings, b *board) error {
 	return withGenerator(func(g generator) error {
 		return withServer(nil, func(p *process) error {
-			b.note("CPU of the server for a request; %d keys, %d connections, median of %d rounds", familyKeys, s.conns, s.rounds)
+			b.note("server CPU per request; %d keys, %d connections, median of %d rounds", familyKeys, s.conns, s.rounds)
 			for _, d := range familyDepths {
 				costs, err := g.costs(p.addr, d.pipeline, d.requests, s)
 				if err != nil {
@@ -90,7 +90,7 @@ func (g generator) cost(addr, command string, pipeline, requests, conns int) (fl
 		addr).Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return 0, fmt.Errorf("the load generator: %w\n%s", err, exit.Stderr)
+		return 0, fmt.Errorf("load generator: %w\n%s", err, exit.Stderr)
 	} else if err != nil {
 		return 0, err
 	}
@@ -99,7 +99,7 @@ func (g generator) cost(addr, command string, pipeline, requests, conns int) (fl
 		return 0, err
 	}
 	if f["denied_share"] > 0 {
-		return 0, errors.New("requests were denied, so that not all had to be stored")
+		return 0, errors.New("some requests were denied and therefore not stored")
 	}
 	return f["server_cpu_us_per_reply"], nil
 }

@@ -84,7 +84,7 @@ func send(addr string, from, to int, appendTo func(to []byte, n int) []byte) (ou
 func fillAll(addr string, keys keyspace, limit string) error {
 	o, err := fill(addr, keys, limit)
 	if err == nil && o.admitted != keys.count() {
-		err = fmt.Errorf("%d of %d charges were admitted, %d answered with an error", o.admitted, keys.count(), o.failed)
+		err = fmt.Errorf("%d of %d charges admitted, %d error replies", o.admitted, keys.count(), o.failed)
 	}
 	return err
 }

@@ -64,9 +64,9 @@ func floodOne(p *process, policy string, b *board) error {
 	if err != nil {
 		return err
 	}
-	b.note("%s: %d keys flooded in, %d got a record, %d were refused with -OOM; of %d keys of %d bytes, %d", policy, floodKeys, all.admitted, all.failed, longKeys, longKey, long.failed)
-	b.atMost(policy+": RSS under the flood", mib(most), 1.25*floodLimit+64, "MiB")
-	b.atMost(policy+": exhausted keys that were forgotten", float64(exhausted-after.limited), 0, "")
+	b.note("%s: %d new keys, %d stored, %d refused with -OOM; of %d keys of %d bytes, %d refused", policy, floodKeys, all.admitted, all.failed, longKeys, longKey, long.failed)
+	b.atMost(policy+": RSS during the flood", mib(most), 1.25*floodLimit+64, "MiB")
+	b.atMost(policy+": exhausted keys that were evicted", float64(exhausted-after.limited), 0, "")
 	return nil
 }
 
@@ -119,9 +119,9 @@ func floodWith(p *process, name, form, period string, b *board) error {
 	}
 	took := time.Since(begin)
 	survivors := countLines(text)
-	b.note("%s, %s: %d keys got a record, %d were refused, in %.1f s", name, period, all.admitted, all.failed, took.Seconds())
+	b.note("%s, %s: %d keys stored, %d refused, in %.1f s", name, period, all.admitted, all.failed, took.Seconds())
 	if took > exhaustedPeriod/4 {
-		return fmt.Errorf("the flood took %v: the exhausted keys have much of their limit back, which proves nothing", took)
+		return fmt.Errorf("the flood took %v, in which the exhausted keys have restored much of their limit: the result is not meaningful", took)
 	}
 	b.atLeast(name+", "+period+": exhausted keys that survive", float64(survivors), othersExhausted, "")
 	return nil

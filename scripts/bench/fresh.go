@@ -70,7 +70,7 @@ func firstReply(addr string, deadline time.Time) error {
 			return errors.Join(err, c.Close())
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("no answer: %w", err)
+			return fmt.Errorf("no reply: %w", err)
 		}
 	}
 	return nil

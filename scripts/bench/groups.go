@@ -118,7 +118,7 @@ func askGroup(w io.Writer, r *bufio.Reader, specs []string, keys []int, quantity
 	}
 	decisions, err := readGroup(r)
 	if err == nil && len(decisions) != len(keys)+1 {
-		err = fmt.Errorf("%d decisions on %d limits", len(decisions)-1, len(keys))
+		err = fmt.Errorf("%d decisions for %d limits", len(decisions)-1, len(keys))
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", text, err)
@@ -192,11 +192,11 @@ func judgeGroups(addr string, specs []string, members []member, b *board) error 
 		return err
 	}
 	b.note("%d clients, %d keys, groups of 1 to %d: %d calls, %d refused", len(members), groupKeys, groupMost, all.calls, all.refused)
-	b.atMost("keys not charged as often as admitted", float64(wrong), 0, "")
-	b.atLeast("calls of the client with the fewest, of the mean", float64(fewest*len(members))/float64(all.calls), 0.5, "x")
+	b.atMost("keys whose charges differ from the replies", float64(wrong), 0, "")
+	b.atLeast("fewest calls of a client, ratio to the mean", float64(fewest*len(members))/float64(all.calls), 0.5, "x")
 	b.atMost("longest wait for a reply", all.longest.Seconds(), groupWait.Seconds(), "s")
 	if all.refused < all.calls/20 || all.refused > all.calls*19/20 {
-		return errors.New("hardly any group was refused, or admitted: this proves nothing")
+		return errors.New("almost no group was refused, or almost none admitted: the result is not meaningful")
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func hammer(addr, key string, l hotLimit, s settings, b *board) error {
 	// than a unit remained of the limit and of the units restored since the first decision.
 	most := limit.Max + int64(elapsed/limit.Interval)
 	least := min(limit.Max-1+int64(all.lastRefused.Sub(all.firstReply)/limit.Interval), all.asked)
-	b.note("%d connections, %s: %d asked in %v, %d admitted, allowed %d to %d",
+	b.note("%d connections, %s: %d requests in %v, %d admitted, permitted %d to %d",
 		s.callers, request[:len(request)-2], all.asked, elapsed.Round(time.Millisecond), all.admitted, least, most)
 	b.atMost("admitted beyond the limit", float64(max(0, all.admitted-most)), 0, "")
 	b.atMost("refused within the limit", float64(max(0, least-all.admitted)), 0, "")

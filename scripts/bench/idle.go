@@ -57,7 +57,7 @@ func idle(s settings, b *board) (err error) {
 	if err := exchange(extra, "", tooManyClients); err != nil {
 		return fmt.Errorf("connection %d: %w", s.idle+1, err)
 	}
-	b.note("connection %d gets %q", s.idle+1, tooManyClients)
+	b.note("connection %d receives %q", s.idle+1, tooManyClients)
 	return exchange(conns[0], "PING\r\n", "+PONG\r\n")
 }
 
@@ -80,7 +80,7 @@ func exchange(c net.Conn, request, want string) error {
 		return err
 	}
 	if string(got) != want {
-		return fmt.Errorf("%q is answered by %q, not %q", request, got, want)
+		return fmt.Errorf("reply to %q is %q; want %q", request, got, want)
 	}
 	return nil
 }

@@ -48,10 +48,10 @@ func joinGroup(nodes *group, g generator, s settings, b *board) error {
 		}
 		saving = append(saving, l)
 	}
-	b.latencies("quiet", quiet)
+	b.latencies("without snapshots", quiet)
 	b.latencies("while the leader takes snapshots", saving)
-	b.note("%d snapshots were taken", saves)
-	b.atMost("p99 while the leader takes snapshots, of the quiet one", middle(saving).p99/middle(quiet).p99, 2, "x")
+	b.note("%d snapshots taken", saves)
+	b.atMost("p99 with snapshots, ratio to that without", middle(saving).p99/middle(quiet).p99, 2, "x")
 	return joinOne(nodes, leader, g, b)
 }
 
@@ -126,7 +126,7 @@ func awaitVote(addr, id string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("%s has no vote after %v: %q", id, joinWithin, text), err)
+			return errors.Join(fmt.Errorf("%s is not a voter after %v: %q", id, joinWithin, text), err)
 		case <-ticker.C:
 		}
 	}

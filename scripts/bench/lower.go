@@ -50,7 +50,7 @@ func lowerOne(p *process, policy string, durable bool, b *board) error {
 	if err != nil {
 		return err
 	}
-	b.atMost(what+": new keys admitted at once", float64(admitted), 0, "")
+	b.atMost(what+": new keys admitted immediately", float64(admitted), 0, "")
 	if policy == "noeviction" {
 		o, err := fill(p.addr, keyspace{"new:", 16, 0, 20_000}, never)
 		if err != nil {
@@ -58,7 +58,7 @@ func lowerOne(p *process, policy string, durable bool, b *board) error {
 		}
 		after, err := usedMemory(p.addr)
 		b.atMost(what+": new keys admitted of 20,000", float64(o.admitted), 0, "")
-		b.atLeast(what+": memory kept", float64(after), float64(before)/2, "bytes")
+		b.atLeast(what+": memory still in use", float64(after), float64(before)/2, "bytes")
 		return err
 	}
 	for {
@@ -68,10 +68,10 @@ func lowerOne(p *process, policy string, durable bool, b *board) error {
 		}
 		took := time.Since(begin)
 		if used <= lowerTo<<20 || took > 10*lowerBar {
-			b.atMost(what+": time to get below the limit", took.Seconds(), lowerBar.Seconds(), "s")
+			b.atMost(what+": time until below the limit", took.Seconds(), lowerBar.Seconds(), "s")
 			return nil
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) // the sampling interval: the server announces no change of its memory
 	}
 }
 

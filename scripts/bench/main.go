@@ -82,13 +82,13 @@ func main() {
 func run(args []string) error {
 	var s settings
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
-	flags.StringVar(&s.peer, "peer", "", "host:port on this machine of a server that answers CL.THROTTLE, such as Redis with redis-cell")
-	flags.IntVar(&s.rounds, "rounds", 3, "rounds of which the median counts")
+	flags.StringVar(&s.peer, "peer", "", "host:port of a server on this machine that implements CL.THROTTLE, such as Redis with redis-cell")
+	flags.IntVar(&s.rounds, "rounds", 3, "rounds, of which the median is used")
 	flags.IntVar(&s.conns, "conns", 50, "connections of compare")
 	flags.IntVar(&s.idle, "idle", 10000, "connections of idle")
 	flags.IntVar(&s.callers, "callers", 64, "connections of hotkey")
-	flags.DurationVar(&s.lasting, "lasting", 10*time.Second, "time that hotkey takes")
-	flags.DurationVar(&s.groups, "groups", 30*time.Second, "time that groups takes")
+	flags.DurationVar(&s.lasting, "lasting", 10*time.Second, "duration of hotkey")
+	flags.DurationVar(&s.groups, "groups", 30*time.Second, "duration of groups")
 	if len(args) == 0 {
 		args = []string{"all"}
 	}
@@ -109,7 +109,7 @@ func run(args []string) error {
 	}
 	switch {
 	case !known:
-		return fmt.Errorf("no measurement is called %q", args[0])
+		return fmt.Errorf("there is no measurement %q", args[0])
 	case b.missed > 0:
 		return errMissed
 	}

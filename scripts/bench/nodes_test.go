@@ -8,14 +8,14 @@ import (
 
 func TestReadReply(t *testing.T) {
 	for reply, want := range map[string]string{
-		"+OK\r\n":                           "OK",
-		":-1\r\n":                           "-1",
-		"$-1\r\n":                           "",
-		"$4\r\na\r\nb\r\n":                  "a\r\nb",
-		"*2\r\n$2\r\nn1\r\n$2\r\nn2\r\n":    "n1\nn2\n",
-		"*0\r\n":                            "",
-		"*2\r\n*1\r\n+a\r\n$1\r\nb\r\n":     "a\n\nb\n",
-		"$2\r\nn1\r\n+what comes later\r\n": "n1",
+		"+OK\r\n":                         "OK",
+		":-1\r\n":                         "-1",
+		"$-1\r\n":                         "",
+		"$4\r\na\r\nb\r\n":                "a\r\nb",
+		"*2\r\n$2\r\nn1\r\n$2\r\nn2\r\n":  "n1\nn2\n",
+		"*0\r\n":                          "",
+		"*2\r\n*1\r\n+a\r\n$1\r\nb\r\n":   "a\n\nb\n",
+		"$2\r\nn1\r\n+the next reply\r\n": "n1",
 	} {
 		if got, err := readReply(bufio.NewReader(strings.NewReader(reply))); got != want || err != nil {
 			t.Errorf("%q is %q, %v", reply, got, err)

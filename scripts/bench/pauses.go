@@ -26,7 +26,7 @@ var pauses = []string{"growth", "compaction", "eviction", "sweep", "snapshot", "
 func longestPauses(_ settings, b *board) (err error) {
 	last := runtime.NumCPU() - 1
 	if last == 0 {
-		return errors.New("the longest pauses take a machine with two cores to measure")
+		return errors.New("the measurement of the longest pauses requires two cores")
 	}
 	if err := confine(fmt.Sprintf("0-%d", last-1)); err != nil {
 		return err
@@ -52,9 +52,9 @@ func showWorks(b *board) error {
 	}
 	for _, name := range works {
 		if len(figures["Pauses"].us[name]) == 0 {
-			return fmt.Errorf("BenchmarkPauses tells nothing of %s", name)
+			return fmt.Errorf("BenchmarkPauses does not report %s", name)
 		}
-		b.note("processor time of the longest %-10s %.2f ms in the best run, %.2f in the worst",
+		b.note("longest %-10s %.2f ms of processor time in the best run, %.2f in the worst",
 			name, slices.Min(figures["Pauses"].us[name])/1000, slices.Max(figures["Pauses"].us[name])/1000)
 	}
 	return nil
@@ -83,7 +83,7 @@ func showFirstTouch(b *board) error {
 		took[i] = time.Since(begin)
 	}
 	slices.Sort(took)
-	b.note("the system hands out 256 KiB: p50 %v p99.9 %v max %v", took[touchTimes/2], took[touchTimes*999/1000], took[touchTimes-1])
+	b.note("allocation of 256 KiB by the system: p50 %v p99.9 %v max %v", took[touchTimes/2], took[touchTimes*999/1000], took[touchTimes-1])
 	return nil
 }
 

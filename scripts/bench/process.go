@@ -72,7 +72,7 @@ func awaitReady(log *bufio.Reader) (addr string, err error) {
 		}
 		said += line
 		if err != nil {
-			return "", fmt.Errorf("the server says %q: %w", said, err)
+			return "", fmt.Errorf("the server exited with the log %q: %w", said, err)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func pidOf(addr string) (int, error) {
 	_, port, _ := strings.Cut(addr, ":")
 	out, err := exec.Command("redis-cli", "-p", port, "INFO", "server").Output()
 	if err != nil {
-		return 0, fmt.Errorf("ask %s for its process: %w", addr, err)
+		return 0, fmt.Errorf("INFO of %s: %w", addr, err)
 	}
 	return parsePID(string(out))
 }
@@ -156,5 +156,5 @@ func parsePID(info string) (int, error) {
 			return strconv.Atoi(strings.TrimSpace(value))
 		}
 	}
-	return 0, errors.New("INFO names no process_id")
+	return 0, errors.New("INFO has no process_id")
 }

@@ -22,7 +22,7 @@ const ample = "1000000000 1 1"
 var (
 	pipelined   = shape{"50 connections, depth 16", []string{"-conns", "50", "-depth", "16", "-limit", ample}}
 	unpipelined = shape{"200 connections, depth 1", []string{"-conns", "200", "-depth", "1", "-limit", ample}}
-	usual       = shape{"50 connections, depth 16, the usual limit", []string{"-conns", "50", "-depth", "16"}}
+	usual       = shape{"50 connections, depth 16, default limit", []string{"-conns", "50", "-depth", "16"}}
 	denials     = shape{"one hot key, 95 % denied, 50 connections, depth 16", []string{"-conns", "50", "-depth", "16", "-dist", "hot", "-limit", "0 1 1"}}
 )
 
@@ -77,7 +77,7 @@ func withLeader(server string, use func(addr string) error, args ...string) erro
 // compareSync compares sync mode with the peer, with --raft-fsync as given.
 func compareSync(s settings, b *board, server string, g generator, fsync string, bar float64) error {
 	if s.peer == "" {
-		b.note("sync, fsync %s: no -peer, only throttled's own figures", fsync)
+		b.note("sync, fsync %s: no -peer, only the figures of throttled", fsync)
 	}
 	return withLeader(server, func(addr string) error {
 		for _, load := range []shape{pipelined, unpipelined} {
@@ -85,7 +85,7 @@ func compareSync(s settings, b *board, server string, g generator, fsync string,
 			if err != nil {
 				return err
 			}
-			b.note("sync, fsync %s, %s: %.0f a second; the peer with WAIT 1 0: %.0f (all rounds: %.0f; %.0f)", fsync, load.name, middleOf(ours), middleOf(peers), ours, peers)
+			b.note("sync, fsync %s, %s: %.0f req/s; the peer with WAIT 1 0: %.0f (all rounds: %.0f; %.0f)", fsync, load.name, middleOf(ours), middleOf(peers), ours, peers)
 			if len(peers) > 0 {
 				b.atLeast(fmt.Sprintf("sync, fsync %s, %s", fsync, load.name), middleOf(ours)/middleOf(peers), bar, "x")
 			}
@@ -108,7 +108,7 @@ func compareAlone(s settings, b *board, server string, g generator) error {
 				if err != nil {
 					return err
 				}
-				b.note("%s, %s: %.0f a second; by itself %.0f (all rounds: %.0f; %.0f)", mode, load.name, middleOf(ours), middleOf(others), ours, others)
+				b.note("%s, %s: %.0f req/s; standalone %.0f (all rounds: %.0f; %.0f)", mode, load.name, middleOf(ours), middleOf(others), ours, others)
 				b.atLeast(mode+", "+load.name, middleOf(ours)/middleOf(others), bar, "x")
 			}
 			return nil
@@ -164,7 +164,7 @@ func (g generator) figures(addr string, flags ...string) (map[string]float64, er
 	out, err := exec.Command(g.binary, append(args, addr)...).Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return nil, fmt.Errorf("the load generator: %w\n%s", err, exit.Stderr)
+		return nil, fmt.Errorf("load generator: %w\n%s", err, exit.Stderr)
 	} else if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func residentUnder(policy string, mb, size, algorithm int, b *board) error {
 		if err != nil {
 			return err
 		}
-		what := fmt.Sprintf("%s, names of %s, %s, %d MiB", algorithms[algorithm].name, nameSizes[size].name, policy, mb)
+		what := fmt.Sprintf("%s, keys of %s, %s, %d MiB", algorithms[algorithm].name, nameSizes[size].name, policy, mb)
 		b.note("%s: RSS is %.2f x maxmemory", what, mib(most)/float64(mb))
 		b.atMost(what, mib(most), 1.25*float64(mb)+64, "MiB")
 		return nil

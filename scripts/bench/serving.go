@@ -62,7 +62,7 @@ func (g generator) run(addr string, keys int, lasting time.Duration, b *board) (
 		if err != nil || l.late <= tooLate || try == maxTries {
 			return l, err
 		}
-		b.note("made again: the generator itself was %.0f ms late", l.late)
+		b.note("repeated: the generator was %.0f ms late", l.late)
 	}
 }
 
@@ -74,7 +74,7 @@ func (g generator) runOnce(addr string, keys int, lasting time.Duration) (latenc
 		addr).Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return latencies{}, fmt.Errorf("the load generator: %w\n%s", err, exit.Stderr)
+		return latencies{}, fmt.Errorf("load generator: %w\n%s", err, exit.Stderr)
 	} else if err != nil {
 		return latencies{}, err
 	}
@@ -103,7 +103,7 @@ func parseFigures(report []byte) (map[string]float64, error) {
 		} `json:"targets"`
 	}
 	if err := json.Unmarshal(report, &r); err != nil {
-		return nil, fmt.Errorf("the load generator's report: %w", err)
+		return nil, fmt.Errorf("report of the load generator: %w", err)
 	}
 	if len(r.Targets) != 1 {
 		return nil, fmt.Errorf("the load generator reports %d targets", len(r.Targets))
@@ -129,7 +129,7 @@ func middle(runs []latencies) latencies {
 // latencies prints the medians of several runs.
 func (b *board) latencies(what string, runs []latencies) {
 	l := middle(runs)
-	b.note("%-28s %d req/s: p50 %.3f p99 %.3f p99.9 %.3f max %.3f ms, sent up to %.1f late (medians of %d)", what, servedRate, l.p50, l.p99, l.p999, l.max, l.late, len(runs))
+	b.note("%-28s %d req/s: p50 %.3f p99 %.3f p99.9 %.3f max %.3f ms, sent up to %.1f ms late (medians of %d)", what, servedRate, l.p50, l.p99, l.p999, l.max, l.late, len(runs))
 }
 
 // infoField returns a field of a section of INFO.

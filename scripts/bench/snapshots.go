@@ -61,7 +61,7 @@ func restart(n int, bar time.Duration, b *board, between func(p *process) error)
 		b.atMost(fmt.Sprintf("start until ready with %d keys", n), p.took.Seconds(), bar.Seconds(), "s")
 		keys, err := infoField(p.addr, "persistence", "rdb_last_load_keys_loaded")
 		if err == nil && keys != strconv.Itoa(n) {
-			err = fmt.Errorf("%s of %d keys were loaded", keys, n)
+			err = fmt.Errorf("%s of %d keys loaded", keys, n)
 		}
 		return err
 	})
@@ -82,8 +82,8 @@ func serveAndSave(p *process, g generator, s settings, b *board) error {
 		saving = append(saving, l)
 	}
 	b.latencies("10 M keys, no save", quiet)
-	b.latencies("10 M keys, saves on end", saving)
-	b.atMost("p99 while saving, of that without", middle(saving).p99/middle(quiet).p99, 2, "x")
+	b.latencies("10 M keys, continuous saves", saving)
+	b.atMost("p99 while saving, ratio to that without", middle(saving).p99/middle(quiet).p99, 2, "x")
 	return nil
 }
 

@@ -27,18 +27,18 @@ func table(_ settings, b *board) error {
 	if err != nil {
 		return err
 	}
-	b.note("one wait for memory, among as much as a million keys take: %.0f ns", figures["Wait"].ns)
-	b.note("pure arithmetic on two cores: %.2f x as much as on one", figures["Cores/one"].ns/figures["Cores/one-parallel"].ns)
+	b.note("one random access to the memory of a million keys: %.0f ns", figures["Wait"].ns)
+	b.note("pure arithmetic on two cores: %.2f x the speed of one", figures["Cores/one"].ns/figures["Cores/one-parallel"].ns)
 	for _, keys := range []string{"1M", "10M"} {
 		for _, size := range []string{"1", "4", "16", "64"} {
 			one, two := figures["DecideBatch/"+keys+"/"+size], figures["DecideBatch/"+keys+"/"+size+"-parallel"]
-			b.note("%3s keys, pipeline of %2s: %4.0f ns a decision, on two cores %.2f x as many; %.0f allocations", keys, size, one.ns, one.ns/two.ns, one.allocs)
+			b.note("%3s keys, pipeline of %2s: %4.0f ns per decision, on two cores %.2f x as many; %.0f allocations", keys, size, one.ns, one.ns/two.ns, one.allocs)
 		}
 	}
 	b.atMost("decide and store, 1 M keys, pipeline of 16", figures["DecideBatch/1M/16"].ns, maxDecide1M, "ns")
 	b.atMost("decide and store, 10 M keys, pipeline of 16", figures["DecideBatch/10M/16"].ns, maxDecide10M, "ns")
-	b.atLeast("two cores, of one, 1 M keys, pipeline of 16", figures["DecideBatch/1M/16"].ns/figures["DecideBatch/1M/16-parallel"].ns, minTwoCores, "x")
-	b.atMost("allocations of a decision", figures["DecideBatch/1M/16"].allocs, 0, "")
+	b.atLeast("two cores, ratio to one, 1 M keys, pipeline of 16", figures["DecideBatch/1M/16"].ns/figures["DecideBatch/1M/16-parallel"].ns, minTwoCores, "x")
+	b.atMost("allocations per decision", figures["DecideBatch/1M/16"].allocs, 0, "")
 	return nil
 }
 

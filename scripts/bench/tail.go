@@ -42,7 +42,7 @@ func compareTails(few, many *process, g generator, s settings, b *board) error {
 	}
 	b.latencies("10 k keys", runs[0])
 	b.latencies("10 M keys", runs[1])
-	b.atMost("p99.9 at 10 M keys, of that at 10 k keys", middle(runs[1]).p999/middle(runs[0]).p999, 2, "x")
+	b.atMost("p99.9 at 10 M keys, ratio to 10 k keys", middle(runs[1]).p999/middle(runs[0]).p999, 2, "x")
 	return nil
 }
 
@@ -79,8 +79,8 @@ func expireOften(p *process, g generator, s settings, b *board) error {
 	}
 	b.latencies("before", quiet)
 	b.latencies("while 5 M keys expire", during)
-	b.atMost("p99.9 while millions expire, of that without", middle(during).p999/middle(quiet).p999, 3, "x")
-	b.atMost("expired keys are gone after", gone.Seconds(), sweepBound.Seconds(), "s")
+	b.atMost("p99.9 while keys expire, ratio to that without", middle(during).p999/middle(quiet).p999, 3, "x")
+	b.atMost("time until expired keys are removed", gone.Seconds(), sweepBound.Seconds(), "s")
 	return nil
 }
 
@@ -92,7 +92,7 @@ func expireUnder(p *process, g generator, b *board) (l latencies, after time.Dur
 		if err != nil || l.late <= tooLate || try == maxTries {
 			return l, after, err
 		}
-		b.note("made again: the generator itself was %.0f ms late; p99.9 was %.3f", l.late, l.p999)
+		b.note("repeated: the generator was %.0f ms late; p99.9 was %.3f ms", l.late, l.p999)
 	}
 }
 
