@@ -73,7 +73,7 @@ func printable(r rune) rune {
 
 // height returns the height of the heading.
 func (h heading) height() vg.Length {
-	return titleSize*rowHeight + labelSize*rowHeight*vg.Length(1+len(h.rows)) + labelSize/2
+	return titleSize*rowHeight + labelSize*rowHeight*vg.Length(1+len(h.rows)) + labelSize
 }
 
 // draw returns an image of the heading and the plot in a format: "svg" or "png".

@@ -19,8 +19,8 @@ func TestLayoutAppend(t *testing.T) {
 	f(layout{10, 3, ""}, 42, "042")
 }
 
-// draw returns the number of times that each of n keys is chosen.
-func draw(c chooser, n int64, draws int) []float64 {
+// choices returns the number of times that each of n keys is chosen.
+func choices(c chooser, n int64, draws int) []float64 {
 	counts := make([]float64, n)
 	for range draws {
 		counts[c.next()]++
@@ -47,7 +47,7 @@ func chiSquare(counts []float64, weight func(i int) float64) float64 {
 func TestDistributions(t *testing.T) {
 	f := func(d dist, n int64, weight func(i int) float64) {
 		t.Helper()
-		counts := draw(d.chooser(n, 0, 1, rand.New(rand.NewPCG(1, 2))), n, 300_000)
+		counts := choices(d.chooser(n, 0, 1, rand.New(rand.NewPCG(1, 2))), n, 300_000)
 		x, freedom := chiSquare(counts, weight), float64(n-1)
 		if bound := freedom + 5*math.Sqrt(2*freedom); x > bound {
 			t.Errorf("%v over %d keys: chi-square %.1f; want under %.1f", d, n, x, bound)
@@ -96,7 +96,7 @@ func TestSequential(t *testing.T) {
 }
 
 func TestHot(t *testing.T) {
-	if counts := draw(dist{name: hotDist}.chooser(5, 3, 4, nil), 5, 100); counts[0] != 100 {
+	if counts := choices(dist{name: hotDist}.chooser(5, 3, 4, nil), 5, 100); counts[0] != 100 {
 		t.Errorf("hot chooses %v", counts)
 	}
 }

@@ -78,7 +78,8 @@ func newSeries(totals []*result) (lines []series, err error) {
 // logarithmic, too.
 func newPlot(lines []series) *plot.Plot {
 	p := plot.New()
-	p.BackgroundColor = nil
+	p.BackgroundColor = nil // drawn with the heading
+	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.Add(plotter.NewGrid())
 	for _, s := range lines {
 		p.Add(s.line)

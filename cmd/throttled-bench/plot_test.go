@@ -128,7 +128,7 @@ func TestPlotLayout(t *testing.T) {
 	f("no latencies", plotOf(t, "PING", one, 0), "1 µs", "10 µs", "PING")
 	f("equal latencies", plotOf(t, "PING", one, 10, 300_000), "100 µs", "200 µs", "500 µs", "1 ms", "90 %")
 	f("the shortest", plotOf(t, "PING", one, 1, 1), "1 ns", "5 ns", "10 ns")
-	f("all decades", plotOf(t, "PING", one, 1, 1, int64(longest)), "1 ns", "1 µs", "1 ms", "1 s", "100 s")
+	f("all decades", plotOf(t, "PING", one, 10, 1, int64(longest)), "1 ns", "1 µs", "1 ms", "1 s", "100 s")
 	f("many requests", plotOf(t, "PING", one, 10_000_000, 70_000), "99.9 %", "99.99999 %")
 	f("very many requests", plotOf(t, "PING", one, 30_000_000_000, 70_000), "0 %", "99.99 %")
 	f("a long command", plotOf(t, strings.Repeat("SET {key} {n} ", 50), one, 10, 300_000))

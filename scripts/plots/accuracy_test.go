@@ -15,7 +15,7 @@ func TestMost(t *testing.T) {
 	}{
 		"none":                       {nil, 0},
 		"one":                        {[]time.Duration{5 * s}, 1},
-		"at once":                    {atOnce(5*s, 4), 4},
+		"simultaneous":               {atOnce(5*s, 4), 4},
 		"a period apart":             {[]time.Duration{0, 10 * s, 20 * s}, 1},
 		"just less than a period":    {[]time.Duration{0, 10*s - 1, 20*s - 2}, 2},
 		"the first ones":             {[]time.Duration{0, s, 2 * s, 30 * s, 31 * s}, 3},

@@ -47,7 +47,7 @@ func newChart(title, command string, kind limiter.Kind, p played) chart {
 // counted returns the times that the line counts, and the name of the line.
 func (ch *chart) counted() (times []time.Duration, what string) {
 	if ch.isQueue {
-		return ch.goesOn, "gone on in the last 10 s"
+		return ch.goesOn, "proceeded in the last 10 s"
 	}
 	return ch.admitted, "admitted in the last 10 s"
 }
@@ -105,9 +105,9 @@ func (ch *chart) addRows(p *plot.Plot) {
 		times []time.Duration
 		color color.Color
 	}
-	rows := []row{{"came", ch.came, softInk}, {"admitted", ch.admitted, passInk}}
+	rows := []row{{"requests", ch.came, softInk}, {"admitted", ch.admitted, passInk}}
 	if ch.isQueue {
-		rows = append(rows, row{"goes on", ch.goesOn, leaveInk})
+		rows = append(rows, row{"proceeding", ch.goesOn, leaveInk})
 	}
 	ticks := marks(0, axisTop, 5)
 	for i, r := range rows {
@@ -153,7 +153,7 @@ func drawLegend(c draw.Canvas, line string) {
 		style draw.LineStyle
 	}{
 		{"requests in 0.5 s", stroke(cameInk, 7)},
-		{"of these admitted", stroke(passInk, 7)},
+		{"of them admitted", stroke(passInk, 7)},
 		{line, stroke(countInk, 1.4)},
 		{"limit", stroke(limitInk, 1.2, 5, 3)},
 	}

@@ -1,5 +1,5 @@
-// Command plots draws the decisions of each algorithm on the same traffic, and measures the
-// accuracy of the sliding window compared with the exact window.
+// Command plots draws the decisions of each algorithm on the same traffic and the architecture of
+// the server, and measures the accuracy of the sliding window compared with the exact window.
 //
 //	go run ./scripts/plots             draws docs/plots/*.svg and prints the measurement
 //	go run ./scripts/plots -accuracy   only prints the measurement
@@ -12,6 +12,11 @@
 // of half a second. The line counts the requests admitted in the preceding ten seconds, which a
 // strict limit keeps at or below 10. The rows under the axis have a tick for each request. The
 // requests that CL.LEAKY admits are delayed, and their line counts them when they proceed.
+//
+// # The architecture
+//
+// The diagram is a table of blocks and arrows at fixed places. The tests check that its texts fit,
+// and that the documents show it.
 //
 // # The measurement
 //

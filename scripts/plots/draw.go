@@ -28,7 +28,7 @@ type picture struct {
 	svg  []byte
 }
 
-// drawAll draws a picture of each algorithm, and one with all of them.
+// drawAll draws a picture of each algorithm, one with all of them, and the architecture.
 func drawAll() ([]picture, error) {
 	var pictures []picture
 	algorithms := demoAlgorithms()
@@ -45,7 +45,11 @@ func drawAll() ([]picture, error) {
 	if err != nil {
 		return nil, fmt.Errorf("all: %w", err)
 	}
-	return append(pictures, picture{"all.svg", svg}), nil
+	pictures = append(pictures, picture{"all.svg", svg})
+	if svg, err = architecture().svg(); err != nil {
+		return nil, fmt.Errorf("architecture: %w", err)
+	}
+	return append(pictures, picture{"architecture.svg", svg}), nil
 }
 
 // fontFamilies lists replacements of the font of the plots, for systems without it. Arial has the
@@ -94,7 +98,7 @@ func drawSheet(c draw.Canvas, algorithms []algorithm) error {
 		a := &algorithms[i]
 		charts = append(charts, newChart(a.title, a.command, a.kind, play(a, charts[0].came)))
 	}
-	drawLegend(c, "admitted in the last 10 s (leaky bucket: gone on)")
+	drawLegend(c, "admitted in the last 10 s (leaky bucket: proceeded)")
 	tiles := draw.Tiles{Cols: 2, Rows: sheetRows(algorithms), PadX: 18, PadY: 8}
 	field := draw.Crop(c, 0, 0, 0, -legendRoom)
 	for i := range charts {

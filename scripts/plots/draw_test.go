@@ -30,7 +30,7 @@ func TestPlotsAreCurrent(t *testing.T) {
 			t.Error(err)
 		}
 		if !bytes.Equal(committed, p.svg) {
-			t.Errorf("docs/plots/%s is outdated: run go run ./scripts/plots", p.name)
+			t.Errorf("docs/plots/%s is outdated: run make plots", p.name)
 		}
 	}
 	files, err := os.ReadDir(plotsDir)
@@ -52,8 +52,8 @@ func TestPlotsAreXML(t *testing.T) {
 		t.Fatal(err)
 	}
 	algorithms := demoAlgorithms()
-	if len(pictures) != len(algorithms)+1 {
-		t.Fatalf("%d pictures of %d algorithms", len(pictures), len(algorithms))
+	if len(pictures) != len(algorithms)+2 {
+		t.Fatalf("%d pictures of %d algorithms, all of them, and the architecture", len(pictures), len(algorithms))
 	}
 	for i, p := range pictures {
 		texts := textsOf(t, p)
@@ -88,13 +88,13 @@ func TestWithin(t *testing.T) {
 		times []time.Duration
 		want  plotter.XYs
 	}{
-		"none":        {nil, plotter.XYs{{X: 0, Y: 0}, {X: 60, Y: 0}}},
-		"one":         {[]time.Duration{5 * s}, plotter.XYs{{X: 0, Y: 0}, {X: 5, Y: 1}, {X: 15, Y: 0}, {X: 60, Y: 0}}},
-		"at once":     {atOnce(5*s, 2), plotter.XYs{{X: 0, Y: 0}, {X: 5, Y: 2}, {X: 15, Y: 0}, {X: 60, Y: 0}}},
-		"a new one":   {[]time.Duration{5 * s, 15 * s}, plotter.XYs{{X: 0, Y: 0}, {X: 5, Y: 1}, {X: 15, Y: 1}, {X: 25, Y: 0}, {X: 60, Y: 0}}},
-		"the end":     {[]time.Duration{55 * s}, plotter.XYs{{X: 0, Y: 0}, {X: 55, Y: 1}, {X: 60, Y: 1}}},
-		"beyond":      {[]time.Duration{59 * s, 61 * s}, plotter.XYs{{X: 0, Y: 0}, {X: 59, Y: 1}, {X: 60, Y: 1}}},
-		"overlapping": {[]time.Duration{0, 4 * s}, plotter.XYs{{X: 0, Y: 1}, {X: 4, Y: 2}, {X: 10, Y: 1}, {X: 14, Y: 0}, {X: 60, Y: 0}}},
+		"none":         {nil, plotter.XYs{{X: 0, Y: 0}, {X: 60, Y: 0}}},
+		"one":          {[]time.Duration{5 * s}, plotter.XYs{{X: 0, Y: 0}, {X: 5, Y: 1}, {X: 15, Y: 0}, {X: 60, Y: 0}}},
+		"simultaneous": {atOnce(5*s, 2), plotter.XYs{{X: 0, Y: 0}, {X: 5, Y: 2}, {X: 15, Y: 0}, {X: 60, Y: 0}}},
+		"a new one":    {[]time.Duration{5 * s, 15 * s}, plotter.XYs{{X: 0, Y: 0}, {X: 5, Y: 1}, {X: 15, Y: 1}, {X: 25, Y: 0}, {X: 60, Y: 0}}},
+		"the end":      {[]time.Duration{55 * s}, plotter.XYs{{X: 0, Y: 0}, {X: 55, Y: 1}, {X: 60, Y: 1}}},
+		"beyond":       {[]time.Duration{59 * s, 61 * s}, plotter.XYs{{X: 0, Y: 0}, {X: 59, Y: 1}, {X: 60, Y: 1}}},
+		"overlapping":  {[]time.Duration{0, 4 * s}, plotter.XYs{{X: 0, Y: 1}, {X: 4, Y: 2}, {X: 10, Y: 1}, {X: 14, Y: 0}, {X: 60, Y: 0}}},
 	} {
 		if got := within(c.times, 10*s); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
@@ -120,8 +120,8 @@ func TestDrawInto(t *testing.T) {
 	if err != nil || !bytes.HasPrefix(all, []byte("<?xml")) {
 		t.Errorf("all.svg: %v, %.20q", err, all)
 	}
-	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 8 {
-		t.Errorf("%d files listed, want 8:\n%s", n, out.String())
+	if n := bytes.Count(out.Bytes(), []byte("\n")); n != 9 {
+		t.Errorf("%d files listed, want 9:\n%s", n, out.String())
 	}
 	if err := drawInto(filepath.Join(dir, "missing"), &out); err == nil {
 		t.Error("missing directory: no error")

@@ -17,8 +17,8 @@ func main() {
 
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("plots", flag.ExitOnError)
-	only := flags.Bool("accuracy", false, "draw nothing, only measure SLIDING against LOG")
-	dir := flags.String("dir", "docs/plots", "where to draw")
+	only := flags.Bool("accuracy", false, "only measure SLIDING against LOG, without drawing")
+	dir := flags.String("dir", "docs/plots", "directory for the images")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
