@@ -65,10 +65,10 @@ func throttle(limit string, l layout) *command {
 func parseTemplate(text string, l layout) (*command, error) {
 	words, err := resp.SplitLine(nil, []byte(text))
 	if err != nil {
-		return nil, errors.New("the quotes are not balanced")
+		return nil, errors.New("unbalanced quotes")
 	}
 	if len(words) == 0 || len(words[0]) == 0 {
-		return nil, errors.New("names no command")
+		return nil, errors.New("contains no command")
 	}
 	c := &command{text: text, layout: l, limiter: len(words[0]) > 3 && strings.EqualFold(string(words[0][:3]), "CL.")}
 	c.addText("*" + strconv.Itoa(len(words)) + "\r\n")

@@ -47,10 +47,10 @@ const never = 1000 * time.Hour
 
 const usageHead = `Usage: throttled-bench [flags] [TARGET ...]
 
-Measures how fast servers that speak the Redis protocol answer, and at what cost.
-A TARGET is host:port, redis://[user:password@]host:port or the path of a unix socket;
-it is %s if none is given. The rounds alternate between several targets, and
-ratios are to the first.
+Measures the throughput, latency and CPU cost of servers that speak the Redis protocol.
+A TARGET is host:port, redis://[user:password@]host:port or the path of a Unix socket;
+the default is %s. With several targets, the rounds alternate between them, and
+ratios are relative to the first.
 
 `
 
@@ -91,28 +91,28 @@ func define(flags *flag.FlagSet, c *config, t *texts) {
 	flags.IntVar(&c.conns, "conns", 50, "connections to the target")
 	flags.IntVar(&c.depth, "depth", 1, "requests in one write: the pipeline depth")
 	flags.IntVar(&c.threads, "threads", runtime.NumCPU(), "cores that the generator may use")
-	flags.Float64Var(&c.rate, "rate", 0, "requests a second in total, sent on a fixed schedule (open loop); 0: as fast as replies come (closed loop)")
-	flags.DurationVar(&c.duration, "duration", 10*time.Second, "time of a round, after the warm-up")
-	flags.Int64Var(&c.requests, "requests", 0, "requests of a round, after the warm-up; without -duration they alone end it")
-	flags.DurationVar(&c.warmup, "warmup", time.Second, "time before a round that is not counted")
-	flags.IntVar(&c.rounds, "rounds", 1, "rounds per target, of which the medians are shown")
-	flags.DurationVar(&c.timeout, "timeout", 10*time.Second, "longest silence of a target that owes replies, beyond which the run fails")
-	flags.StringVar(&c.output, "output", "text", "form of the report: "+strings.Join(reportNames(), ", "))
+	flags.Float64Var(&c.rate, "rate", 0, "requests per second in total, sent on a fixed schedule (open loop); 0: as fast as replies arrive (closed loop)")
+	flags.DurationVar(&c.duration, "duration", 10*time.Second, "duration of a round, after the warm-up")
+	flags.Int64Var(&c.requests, "requests", 0, "requests per round, after the warm-up; without -duration, a round has no time limit")
+	flags.DurationVar(&c.warmup, "warmup", time.Second, "time before a round that is not measured")
+	flags.IntVar(&c.rounds, "rounds", 1, "rounds per target; the report contains the medians")
+	flags.DurationVar(&c.timeout, "timeout", 10*time.Second, "maximum wait for outstanding replies, after which the run fails")
+	flags.StringVar(&c.output, "output", "text", "format of the report: "+strings.Join(reportNames(), ", "))
 	flags.StringVar(&c.plot, "plot", "", "`file` for a plot of latency by percentile, .svg or .png")
-	flags.BoolFunc("progress", "show a progress line on stderr (default: if that is a terminal)", func(s string) error {
+	flags.BoolFunc("progress", "show a progress line on stderr (default: if stderr is a terminal)", func(s string) error {
 		show, err := strconv.ParseBool(s)
 		c.progress = map[bool]string{true: "yes", false: "no"}[show]
 		return err
 	})
 	flags.Int64Var(&c.work.layout.keys, "keys", 1_000_000, "number of keys")
-	flags.IntVar(&c.work.layout.size, "key-size", 16, "bytes of a key: the prefix, and a number filled up with zeros")
-	flags.StringVar(&c.work.layout.prefix, "prefix", "bench:", "beginning of every key")
-	flags.StringVar(&t.dist, "dist", "uniform", "which keys are chosen: uniform, zipf[:exponent], sequential, or hot (always the same)")
-	flags.Uint64Var(&c.work.seed, "seed", 1, "of the random choices; the same seed chooses the same keys")
-	flags.StringVar(&t.limit, "limit", "15 30 60", "CL.THROTTLE's `max_burst count period [quantity]`")
-	flags.StringVar(&t.command, "command", "", "`template` of another command, quoted as for redis-cli; {key} is a key, {n} a running number, {rand} a random number below -keys")
-	flags.StringVar(&t.last, "last", "", "`template` of a command that ends each write and is not counted, such as WAIT 1 0: the requests before it count as answered when it is; not with -rate")
-	flags.StringVar(&t.denied, "denied", "", "`share` of CL.THROTTLE requests to be denied, 0 to 1: so many go to keys that have been used up, and the others to a limit that never denies, unless -limit is given")
+	flags.IntVar(&c.work.layout.size, "key-size", 16, "bytes of a key: the prefix, and a number padded with zeros")
+	flags.StringVar(&c.work.layout.prefix, "prefix", "bench:", "prefix of every key")
+	flags.StringVar(&t.dist, "dist", "uniform", "distribution of the keys: uniform, zipf[:exponent], sequential, or hot (a single key)")
+	flags.Uint64Var(&c.work.seed, "seed", 1, "seed of the random choices; equal seeds choose equal keys")
+	flags.StringVar(&t.limit, "limit", "15 30 60", "parameters of CL.THROTTLE: `max_burst count period [quantity]`")
+	flags.StringVar(&t.command, "command", "", "`template` of another command, quoted as for redis-cli; {key} is a key, {n} a consecutive number, {rand} a random number below -keys")
+	flags.StringVar(&t.last, "last", "", "`template` of an uncounted command at the end of each write, such as WAIT 1 0: latencies include its reply; not with -rate")
+	flags.StringVar(&t.denied, "denied", "", "`share` of CL.THROTTLE requests to be denied, 0 to 1: that share is sent to exhausted keys, and all others have a limit that never denies, unless -limit is given")
 }
 
 func parseTargets(c *config, args []string) error {
@@ -181,13 +181,13 @@ func (t *texts) fill(w *workload, set map[string]bool) (err error) {
 			return fmt.Errorf("-last %q: %w", t.last, err)
 		}
 		if set["rate"] {
-			return errors.New("-last does not go with -rate, which has no writes of several requests")
+			return errors.New("-last cannot be combined with -rate")
 		}
 	}
 	if t.command != "" {
 		for _, other := range []string{"limit", "denied"} {
 			if set[other] {
-				return fmt.Errorf("-%s is about CL.THROTTLE: it does not go with -command", other)
+				return fmt.Errorf("-%s applies to CL.THROTTLE only and cannot be combined with -command", other)
 			}
 		}
 		if w.usual, err = parseTemplate(t.command, w.layout); err != nil {

@@ -50,7 +50,7 @@ func TestParseFlagsRefuses(t *testing.T) {
 	f := func(want string, args ...string) {
 		t.Helper()
 		if _, err := parseFlags(args, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v; want %q in it", args, err, want)
+			t.Errorf("%q: error %v; want one that contains %q", args, err, want)
 		}
 	}
 	f("-conns 0: must be 1 to 50000", "-conns", "0")
@@ -62,7 +62,7 @@ func TestParseFlagsRefuses(t *testing.T) {
 	f("-requests -1", "-requests", "-1")
 	f("-rounds 0", "-rounds", "0")
 	f("-keys 0", "-keys", "0")
-	f(`prefix "bench:" and the numbers of 1000 keys need 10`, "-keys", "1000", "-key-size", "9")
+	f(`prefix "bench:" and the numbers of 1000 keys require 10`, "-keys", "1000", "-key-size", "9")
 	f("-key-size 100000", "-key-size", "100000")
 	f(`-dist "zip": must be uniform`, "-dist", "zip")
 	f("exponent", "-dist", "zipf:0")
@@ -72,12 +72,12 @@ func TestParseFlagsRefuses(t *testing.T) {
 	f(`"x" is not an integer`, "-limit", "15 30 x")
 	f("-denied \"1.5\": must be 0 to 1", "-denied", "1.5")
 	f("must be 0 to 1", "-denied", "NaN")
-	f("-limit is about CL.THROTTLE", "-command", "PING", "-limit", "1 2 3")
-	f("-denied is about CL.THROTTLE", "-command", "PING", "-denied", "0.5")
+	f("-limit applies to CL.THROTTLE only", "-command", "PING", "-limit", "1 2 3")
+	f("-denied applies to CL.THROTTLE only", "-command", "PING", "-denied", "0.5")
 	f("quotes", "-command", `SET {key} "x`)
-	f("names no command", "-command", " ")
-	f(`-last " ": names no command`, "-last", " ")
-	f("-last does not go with -rate", "-last", "WAIT 1 0", "-rate", "10")
+	f("contains no command", "-command", " ")
+	f(`-last " ": contains no command`, "-last", " ")
+	f("-last cannot be combined with -rate", "-last", "WAIT 1 0", "-rate", "10")
 	f(`-output "xml": must be one of csv, json, text`, "-output", "xml")
 	f(`-plot ".pdf"`, "-plot", "x.pdf")
 	f("must be host:port", "nohost")
@@ -91,7 +91,7 @@ func TestParseFlagsHelp(t *testing.T) {
 	}
 	for _, want := range []string{"Usage: throttled-bench", "-denied share", "-plot file", "-rate float"} {
 		if !strings.Contains(help.String(), want) {
-			t.Errorf("the help lacks %q", want)
+			t.Errorf("the help text does not contain %q", want)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestParseTargetRefuses(t *testing.T) {
 		t.Helper()
 		_, err := parseFlags([]string{s}, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q: %v; want %q in it, and no password", s, err, want)
+			t.Errorf("%q: error %v; want one that contains %q and no password", s, err, want)
 		}
 	}
 	f("h", "must be host:port")

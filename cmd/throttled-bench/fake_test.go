@@ -28,7 +28,7 @@ type fake struct {
 	requests int
 }
 
-// newFake starts a fake on a free TCP port or on a unix socket. It is closed when the test ends.
+// newFake starts a fake on a free TCP port or on a Unix socket. It is closed when the test ends.
 func newFake(t *testing.T, network string, answer func(number int, args []string) string) *fake {
 	t.Helper()
 	address := "127.0.0.1:0"

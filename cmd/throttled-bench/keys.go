@@ -27,7 +27,7 @@ func (l layout) exhausted() int64 { return min(l.keys, maxExhausted) }
 func (l layout) check() error {
 	digits := len(strconv.FormatInt(l.keys+l.exhausted()-1, 10))
 	if least := len(l.prefix) + digits; l.size < least {
-		return fmt.Errorf("-key-size %d: prefix %q and the numbers of %d keys need %d", l.size, l.prefix, l.keys, least)
+		return fmt.Errorf("-key-size %d: prefix %q and the numbers of %d keys require %d", l.size, l.prefix, l.keys, least)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func parseDist(s string) (dist, error) {
 	case name == zipfDist && found:
 		e, err := strconv.ParseFloat(exponent, 64)
 		if err != nil || !(e > 0 && e <= 10) {
-			return dist{}, errors.New("the exponent must be over 0 and at most 10")
+			return dist{}, errors.New("the exponent must be greater than 0 and at most 10")
 		}
 		return dist{zipfDist, e}, nil
 	case name == zipfDist:

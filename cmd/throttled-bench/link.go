@@ -34,9 +34,9 @@ type link struct {
 const inputSize = 16 << 10
 
 var (
-	errSilent  = errors.New("the target owes replies and sends nothing for longer than -timeout")
-	errStuffed = errors.New("the target has stopped taking requests")
-	errExtra   = errors.New("the target sends more replies than there were requests")
+	errSilent  = errors.New("no reply from the target for longer than -timeout")
+	errStuffed = errors.New("the target has not read requests")
+	errExtra   = errors.New("the target sent more replies than requests")
 )
 
 // renew returns the deadline of an operation that begins at from, and reports whether it
@@ -85,7 +85,7 @@ func (l *link) read() error {
 		l.start, l.end = 0, l.end-l.start
 	}
 	if l.end == len(l.in) {
-		return fmt.Errorf("%w: a line of over %d bytes", errReply, l.end)
+		return fmt.Errorf("%w: line of more than %d bytes", errReply, l.end)
 	}
 	n, err := l.conn.Read(l.in[l.end:])
 	l.end += n
@@ -102,7 +102,7 @@ func (l *link) read() error {
 
 func lost(err error) error {
 	if errors.Is(err, io.EOF) {
-		err = errors.New("the target closed it")
+		err = errors.New("closed by the target")
 	}
 	return fmt.Errorf("connection lost: %w", err)
 }

@@ -42,7 +42,7 @@ func TestExitCodes(t *testing.T) {
 	f(exitUsage, "", "throttled-bench: -conns 0", "-conns", "0")
 	f(exitOK, "p99.99, us", "", append(quick, good.addr)...)
 	f(exitOK, "p99", "round 1/1", append(quick, "-duration", "600ms", "-requests", "0", "-progress", good.addr)...)
-	f(exitError, "answered 10 times with an error: ERR no", "every reply is an error: ERR no", append(quick, bad.addr)...)
+	f(exitError, "10 error replies: ERR no", "every reply is an error: ERR no", append(quick, bad.addr)...)
 	f(exitError, "", "connection refused", append(quick, "127.0.0.1:1")...)
 	f(exitError, "p99", "write the plot", append(quick, "-plot", "/nowhere/p.svg", good.addr)...)
 }

@@ -26,7 +26,7 @@ type usage struct {
 
 // errNotFound is returned if the process cannot be determined, because it belongs to
 // another user or the system has no /proc.
-var errNotFound = errors.New("the target's process was not found: it may be another user's")
+var errNotFound = errors.New("the process of the target was not found; it may belong to another user")
 
 // serverOf returns the process that listens at the remote address of a connection. Local
 // is false, and p invalid, if that address is on another machine.

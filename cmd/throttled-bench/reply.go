@@ -18,7 +18,7 @@ const (
 	failed
 )
 
-var errReply = errors.New("the target does not answer in the Redis protocol")
+var errReply = errors.New("the target does not speak the Redis protocol")
 
 // scanner finds the ends and the verdicts of replies without decoding them fully. It is
 // incremental: complete lines and skipped bytes are not scanned again when more input

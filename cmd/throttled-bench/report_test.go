@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // sample returns a run with two targets and two rounds of invented figures.
 func sample(t *testing.T) *results {
@@ -40,7 +40,7 @@ func sample(t *testing.T) *results {
 				one.values[serverCPU], one.values[serverRSS], one.values[serverGrowth] = 1.5, 50<<20, -1<<20
 			}
 			one.failures = failures{{"OOM", 10, "OOM full"}}
-			one.notes = []string{"the weather was bad"}
+			one.notes = []string{"a note on the figures"}
 			r.rounds = append(r.rounds, one)
 		}
 	}
@@ -64,7 +64,7 @@ func TestReports(t *testing.T) {
 		}
 		want, err := os.ReadFile(name)
 		if err != nil || !bytes.Equal(got.Bytes(), want) {
-			t.Errorf("%v, the report differs from %s (-update writes it anew):\n%s", err, name, &got)
+			t.Errorf("%v, the report differs from %s (-update rewrites it):\n%s", err, name, &got)
 		}
 	}
 }
@@ -192,7 +192,7 @@ func TestPlotErrors(t *testing.T) {
 func TestCurve(t *testing.T) {
 	points := curve(sample(t).totals[0].latency)
 	if len(points) != 34 || points[0].X != 1 || points[0].Y != 20 {
-		t.Fatalf("%d points from %v", len(points), points[0])
+		t.Fatalf("%d points, the first one %v", len(points), points[0])
 	}
 	for i, p := range points[1:] {
 		if p.X <= points[i].X || p.Y < points[i].Y {

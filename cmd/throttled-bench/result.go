@@ -171,21 +171,21 @@ func (r *round) notes(m marks, v values) (notes []string) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	machine := float64(runtime.NumCPU())
 	if v[generatorCores] > busyShare*float64(r.threads) {
-		note("the generator used over 90 %% of its %d cores: it may be the limit, not the target", r.threads)
+		note("the generator used more than 90 %% of its %d cores; it may limit the throughput", r.threads)
 	} else if v[generatorCores]+v[serverCores] > busyShare*machine {
-		note("generator and target together used over 90 %% of the machine's %d cores: they limit each other", runtime.NumCPU())
+		note("generator and target together used more than 90 %% of the %d cores of this machine; each may limit the other", runtime.NumCPU())
 	}
 	if v[targetRate] > 0 && (v[perSecond]+v[errorReplies]/v[seconds]) < reachedShare*v[targetRate] {
-		note("the target and the generator did not keep up with the rate that was asked")
+		note("the target or the generator did not keep up with -rate")
 	}
 	if v[lateP99] > 1000 {
-		note("1 %% of the writes were over 1 ms late, because of the generator or of full sockets; latencies include that")
+		note("1 %% of the writes were more than 1 ms late, because the generator was busy or sockets were full; the latencies include the delay")
 	}
 	if v[unsentRequests] > 0 {
-		note("some requests were due and never sent; with them latencies would be longer")
+		note("some requests were due but not sent; the latencies do not include them")
 	}
 	if m.missing != nil && m.local {
-		note("no CPU and memory of the target: %v", m.missing)
+		note("CPU and memory of the target are not available: %v", m.missing)
 	}
 	return notes
 }

@@ -67,7 +67,7 @@ func measure(ctx context.Context, c *config, t target, number int, show *progres
 		return nil, fmt.Errorf("%s: %w", t.name, err)
 	}
 	if err := r.exhaust(); err != nil {
-		return nil, fmt.Errorf("%s: use up the keys of -denied: %w", t.name, err)
+		return nil, fmt.Errorf("%s: exhaust the keys of -denied: %w", t.name, err)
 	}
 	m := r.run(ctx, show)
 	if r.failure != nil {
@@ -114,7 +114,7 @@ func (r *round) exhaust() error {
 			return err
 		}
 		if f := own.failures; len(f) > 0 {
-			return fmt.Errorf("the target answers %q", f[0].First)
+			return fmt.Errorf("the target replies %q", f[0].First)
 		}
 	}
 	l.readBy, l.wroteBy, l.journal = 0, 0, journal{to: r.recorders[0]}

@@ -217,7 +217,7 @@ func TestRunFails(t *testing.T) {
 			begun := time.Now()
 			_, err := runBench(t.Context(), t, args...)
 			if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), server.addr) {
-				t.Errorf("rate %s: %v; want %q in it", rate, err, want)
+				t.Errorf("rate %s: error %v; want one that contains %q", rate, err, want)
 			}
 			if took := time.Since(begun); took > time.Minute {
 				t.Errorf("rate %s: detected after %v: %q", rate, took, want)
@@ -233,11 +233,11 @@ func TestRunFails(t *testing.T) {
 		}
 	}
 	f("connection lost", from100(closes))
-	f("not answer in the Redis protocol", from100("HTTP/1.1 400 Bad Request\r\n"))
-	f("not answer in the Redis protocol", from100("+"+strings.Repeat("x", 2*inputSize)))
+	f("not speak the Redis protocol", from100("HTTP/1.1 400 Bad Request\r\n"))
+	f("not speak the Redis protocol", from100("+"+strings.Repeat("x", 2*inputSize)))
 	f("longer than -timeout", from100(silent), "-timeout", "2s")
 	f("more replies than", from100(admits+admits), "-conns", "1")
-	f("use up the keys of -denied: the target answers \"ERR unknown command\"", func(int, []string) string { return "-ERR unknown command\r\n" }, "-denied", "0.1")
+	f("exhaust the keys of -denied: the target replies \"ERR unknown command\"", func(int, []string) string { return "-ERR unknown command\r\n" }, "-denied", "0.1")
 }
 
 func TestNobodyListens(t *testing.T) {

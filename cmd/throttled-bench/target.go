@@ -22,7 +22,7 @@ type target struct {
 	password string
 }
 
-// parseTarget parses host:port, redis://[user:password@]host:port or the path of a unix
+// parseTarget parses host:port, redis://[user:password@]host:port or the path of a Unix
 // socket, which contains a slash or has the prefix "unix:".
 func parseTarget(s string) (target, error) {
 	if scheme, _, found := strings.Cut(s, "://"); found {
@@ -33,7 +33,7 @@ func parseTarget(s string) (target, error) {
 	}
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return target{}, errors.New("must be host:port, redis://[user:password@]host:port or the path of a unix socket")
+		return target{}, errors.New("must be host:port, redis://[user:password@]host:port or the path of a Unix socket")
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return target{}, fmt.Errorf("port %q: must be 1 to 65535", port)
@@ -114,7 +114,7 @@ func (t target) logIn(conn net.Conn, timeout time.Duration) error {
 		line = line[:len(line)+n]
 	}
 	if line[0] != '+' {
-		return fmt.Errorf("log in: the target answers %q", strings.TrimSpace(string(line)))
+		return fmt.Errorf("log in: the target replies %q", strings.TrimSpace(string(line)))
 	}
 	return conn.SetDeadline(time.Time{})
 }

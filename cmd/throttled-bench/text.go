@@ -15,7 +15,7 @@ func writeText(w io.Writer, r *results) error {
 	writeTable(&b, r)
 	for _, t := range r.totals {
 		for _, f := range t.failures {
-			fmt.Fprintf(&b, "\n%s answered %s times with an error: %s", t.target, grouped(float64(f.Count)), f.First)
+			fmt.Fprintf(&b, "\n%s: %s error replies: %s", t.target, grouped(float64(f.Count)), f.First)
 		}
 		for _, note := range t.notes {
 			fmt.Fprintf(&b, "\n%s: %s", t.target, note)
@@ -29,7 +29,7 @@ func writeHead(b *strings.Builder, r *results) {
 	c := r.config
 	fmt.Fprintf(b, "%s\n", c.work.usual.text)
 	if c.work.exhausted != nil {
-		fmt.Fprintf(b, "a share of %v goes to keys that are used up: %s\n", c.work.denied, c.work.exhausted.text)
+		fmt.Fprintf(b, "share of requests to exhausted keys: %v, with %s\n", c.work.denied, c.work.exhausted.text)
 	}
 	loop := "closed loop"
 	if c.rate > 0 {
