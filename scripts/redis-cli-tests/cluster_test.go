@@ -115,7 +115,7 @@ func (n nodes) askLeaders() (list []string, err error) {
 		}
 		m := leads.FindStringSubmatch(answer)
 		if m == nil || strings.Count(answer, "sentinel-port=") != len(nodeIDs) {
-			return nil, fmt.Errorf("%s answers %s", id, answer)
+			return nil, fmt.Errorf("%s replies %s", id, answer)
 		}
 		if id == m[1] && strings.Count(answer, "answers=yes") != len(nodeIDs)-1 {
 			return nil, fmt.Errorf("%s is not in contact with all nodes: %s", id, answer)

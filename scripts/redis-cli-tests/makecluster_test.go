@@ -130,7 +130,7 @@ func (l *launcher) decides(t *testing.T, node int) {
 		select {
 		case <-again.C:
 		case <-deadline:
-			t.Fatalf("node %d answers %s", node, out)
+			t.Fatalf("node %d replies %s", node, out)
 		}
 	}
 }

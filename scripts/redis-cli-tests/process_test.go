@@ -128,7 +128,7 @@ func (where place) prepare(t testing.TB, sec *section) {
 	for _, pair := range sec.config {
 		was, err := admin.ask("CONFIG GET " + pair[0])
 		if err != nil || !(undo).match(`["<word>" "<any:`+plain(pair[0])+`>"]`, was) {
-			t.Fatalf("CONFIG GET %s answered %s (%v)", pair[0], was, err)
+			t.Fatalf("CONFIG GET %s returns %s (%v)", pair[0], was, err)
 		}
 		admin.mustAsk(t, "CONFIG SET "+pair[0]+" "+pair[1], "+OK")
 	}
@@ -163,7 +163,7 @@ func (w *wire) leave(t testing.TB) {
 	t.Helper()
 	w.mustAsk(t, "QUIT", "+OK")
 	if text, _, err := w.reply(patience); text != closed {
-		t.Fatalf("QUIT is followed by %s (%v)", text, err)
+		t.Fatalf("after QUIT: %s (%v), want the end of the connection", text, err)
 	}
 	_ = w.conn.Close()
 }

@@ -103,7 +103,7 @@ func (p *replyParser) value() (node, error) {
 	s := word.FindString(p.rest)
 	switch {
 	case s == "":
-		return node{}, errors.New("a value is missing")
+		return node{}, errors.New("missing value")
 	case s == "nil" && strings.HasPrefix(p.rest, "nil[]"):
 		return p.shows("(nil)", "nil[]")
 	case s == "nil" || s == "null":
@@ -115,7 +115,7 @@ func (p *replyParser) value() (node, error) {
 	case strings.HasPrefix(s, "+") || strings.HasPrefix(s, "<"):
 		return p.shows(strings.TrimPrefix(s, "+"), s)
 	}
-	return node{}, errors.New("not a value")
+	return node{}, errors.New("invalid value")
 }
 
 // take skips s.
@@ -133,7 +133,7 @@ func (p *replyParser) bare(opening, shown string) (node, error) {
 	s := quoted.FindString(p.rest)
 	words, err := resp.SplitLine(nil, []byte(s))
 	if err != nil || len(words) != 1 {
-		return node{}, errors.New("a quoted text is missing")
+		return node{}, errors.New("missing quoted text")
 	}
 	return p.shows(shown+string(words[0]), s)
 }
@@ -152,7 +152,7 @@ func (p *replyParser) aggregate(kind *aggregate) (node, error) {
 		n.elements = append(n.elements, element)
 	}
 	if kind.open == "{" && len(n.elements)%2 != 0 {
-		return n, errors.New("a key has no value")
+		return n, errors.New("key without a value")
 	}
 	p.take(kind.end)
 	return n, nil

@@ -25,7 +25,7 @@ func isRefused(name string) bool {
 	return slices.Contains(refused, name)
 }
 
-// isScripting reports whether a command is about scripts.
+// isScripting reports whether a command runs or manages scripts.
 func isScripting(name string) bool {
 	return name == "script" || name == "function" || strings.HasPrefix(name, "eval") || strings.HasPrefix(name, "fcall")
 }

@@ -25,7 +25,7 @@ func rewrite(t testing.TB, scripts []*script, start func(t testing.TB, sec *sect
 			t.Fatal(err)
 		}
 	}
-	t.Log("replies rewritten: read the difference, and commit only what you understand")
+	t.Log("replies rewritten: review the difference, and commit verified replies only")
 }
 
 // updateSection rewrites the replies of a section in the lines of its script. Lines that match are

@@ -85,7 +85,7 @@ func (w *wire) ask(line string) (string, error) {
 func (w *wire) mustAsk(t testing.TB, line, want string) {
 	t.Helper()
 	if got, err := w.ask(line); err != nil || !(variables{}).match(want, got) {
-		t.Fatalf("%s answered %s (%v), want %s", line, got, err, want)
+		t.Fatalf("%s returns %s (%v), want %s", line, got, err, want)
 	}
 }
 
@@ -119,7 +119,7 @@ func (w *wire) line() (string, error) {
 	line, err := w.in.ReadString('\n')
 	w.seen.WriteString(line)
 	if err == nil && !strings.HasSuffix(line, "\r\n") {
-		err = fmt.Errorf("a line ends without CR LF: %q", line)
+		err = fmt.Errorf("line without CR LF: %q", line)
 	}
 	return strings.TrimSuffix(line, "\r\n"), err
 }
