@@ -69,7 +69,7 @@ func (c *trio) isShown(ctx context.Context, leader, id string, well bool) error 
 			isWell = isWell && !isDown
 		}
 		if isWell != well || isDown == well {
-			return fmt.Errorf("%s shows for %s: %s", leader, id, text)
+			return fmt.Errorf("%s reports %s as: %s", leader, id, text)
 		}
 	}
 	return nil

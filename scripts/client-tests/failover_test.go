@@ -95,7 +95,7 @@ type failover struct {
 	*trio
 	ledger
 	calls map[string]func(ctx context.Context, quantity int) (decision, error)
-	homes map[string]string // nodes of the clients that know a single node
+	homes map[string]string // nodes of the clients with the address of a single node
 }
 
 // TestFailover checks that clients of all kinds continue, without being reopened, when the leader
@@ -220,8 +220,8 @@ func (f *failover) term(t *testing.T) int {
 	return n
 }
 
-// awaitReplies waits until a client gets replies again, unless it knows only one node and that node
-// is down.
+// awaitReplies waits until a client gets replies again, unless it has the address of one node only
+// and that node is down.
 func (f *failover) awaitReplies(t *testing.T, who string) {
 	t.Helper()
 	if home := f.homes[who]; home != "" && f.nodes[home] == nil {
@@ -229,7 +229,7 @@ func (f *failover) awaitReplies(t *testing.T, who string) {
 	}
 	eventually(t, func(context.Context) error {
 		if n, _, failed := f.look(who); n < 5 {
-			return fmt.Errorf("%s got %d replies, and %v", who, n, failed)
+			return fmt.Errorf("%s has %d replies, and errors %v", who, n, failed)
 		}
 		return nil
 	})

@@ -192,7 +192,7 @@ func (l *load) awaitMore(t *testing.T) {
 		defer l.mu.Unlock()
 		for name, n := range before {
 			if l.calls[name] < n+loadBetween {
-				return fmt.Errorf("%s has made %d calls, and %d before", name, l.calls[name], n)
+				return fmt.Errorf("%s has made %d calls, %d of them before", name, l.calls[name], n)
 			}
 		}
 		return nil
@@ -210,7 +210,7 @@ func (l *load) end(t *testing.T, except string) {
 	rate := float64(total) / took.Seconds()
 	t.Logf("%.0f calls a second, %v; %d of %d failed, %d of them after a timeout of a node", rate, l.calls, failed+l.late, total, l.late)
 	if len(l.calls) != loadPairs/3 || slices.Min(slices.Collect(maps.Values(l.calls))) <= loadWorkers*len(trioIDs) {
-		t.Errorf("the load was too small: %v", l.calls)
+		t.Errorf("the load is too small: %v", l.calls)
 	}
 	if l.strict && rate < loadRate*3/4 {
 		t.Errorf("only %.0f calls a second: the machine is busy", rate)

@@ -25,7 +25,7 @@ import (
 type route struct {
 	name string
 	// open returns a function that runs a command. near is the first node of the client, or the only
-	// one if it knows a single server.
+	// one if it is configured with a single server.
 	open func(t *testing.T, c *trio, near string) doFunc
 	// single clients work as long as their node runs; all others as long as there is a leader.
 	single bool

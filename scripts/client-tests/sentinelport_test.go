@@ -105,7 +105,7 @@ func checkSwitch(t *testing.T, c *trio, subs map[string]<-chan *redis.Message, f
 // one, so that a busy machine does not exceed it.
 func TestSentinelPort_LeaderKilled(t *testing.T) {
 	const heartbeat = 5 * time.Second
-	const missed = heartbeat - heartbeat/5 // the earliest timeout: the leader has sent heartbeats until its end
+	const missed = heartbeat - heartbeat/5 // the earliest timeout: the leader has sent heartbeats until it was killed
 	c := startTrio(t, strconv.FormatInt(heartbeat.Milliseconds(), 10))
 	leader, followers := c.awaitLeader(t), c.followers(t)
 	sentinels := map[string]*redis.SentinelClient{}
@@ -119,7 +119,7 @@ func TestSentinelPort_LeaderKilled(t *testing.T) {
 		eventually(t, func(ctx context.Context) error {
 			master, err := s.Master(ctx, trioMaster).Result()
 			if err != nil || master["flags"] != "s_down,master,disconnected" {
-				return errors.Join(fmt.Errorf("%s reports the leader as %v", id, master), err)
+				return errors.Join(fmt.Errorf("%s returns the leader %v", id, master), err)
 			}
 			return nil
 		})

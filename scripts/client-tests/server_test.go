@@ -43,7 +43,7 @@ func run(m *testing.M) int {
 	keepGoRedisLog()
 	code := m.Run()
 	if odd := goRedisLog.odd(); len(odd) > 0 {
-		return fail(fmt.Errorf("go-redis complains:\n%s", strings.Join(odd, "\n")))
+		return fail(fmt.Errorf("unexpected log of go-redis:\n%s", strings.Join(odd, "\n")))
 	}
 	return code
 }
