@@ -11,9 +11,11 @@ LINT := bin/golangci-lint-$(LINT_VERSION)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # Packages without goroutines, where the race detector has nothing to find and costs ten times the time.
-RACELESS := ./gcra ./glob ./leaky ./limiter/... ./muldiv ./resp ./tokenbucket ./window ./windowlog
+RACELESS := ./gcra ./internal/glob ./internal/muldiv ./leaky ./limiter/... ./resp ./tokenbucket ./window ./windowlog
 # Packages whose tests of one goroutine do less under the race detector (internal/race), and so run without it, too.
-RACED_LESS := ./buckets ./entrylog
+RACED_LESS := ./buckets ./cluster/wal
+# The modules besides that of the server. The server does not depend on what these use.
+MODULES := cmd/throttled-bench tests/bench tests/chaos tests/clients tests/plots tests/shape
 # A package may take so long on a busy machine. Alone none takes two minutes.
 TIMEOUT := 20m
 
@@ -21,24 +23,27 @@ TIMEOUT := 20m
 TOOLS := redis-cli redis-benchmark redis-server /usr/bin/python3 strace nft ip
 
 .DEFAULT_GOAL := help
-.PHONY: help build run cluster test test-raced test-raceless test-clients test-shape test-portable client-tests-java handover-bars lint shape fmt fuzz oracle plots bench chaos chaos-bars tools clean
+.PHONY: help build server run cluster test test-raced test-raceless test-clients test-modules test-portable client-tests-java handover-bars lint shape fmt fuzz oracle plots bench chaos chaos-bars tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-build: ## build the programs into bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
+build: server ## build the server and the load generator into bin/
+	CGO_ENABLED=0 $(GO) build -C cmd/throttled-bench -trimpath -ldflags "-s -w" -o ../../bin/ .
 
-run: build ## build and start the server in memory on loopback; ARGS="--port 6390" for more
+server:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/throttled
+
+run: server ## build and start the server in memory on loopback; ARGS="--port 6390" for more
 	bin/throttled $(ARGS)
 
-cluster: build tools ## start three nodes on loopback, with certificates, until Ctrl-C; ARGS="--replication async" for more
+cluster: server tools ## start three nodes on loopback, with certificates, until Ctrl-C; ARGS="--replication async" for more
 	scripts/cluster.sh $(ARGS)
 
 test: tools ## run every test, with the race detector where goroutines meet
-	$(GO) vet ./...
+	for dir in . $(MODULES); do $(GO) vet -C $$dir ./... || exit 1; done
 	dir=$$(scripts/test-dir.sh) && trap 'rm -rf "$$dir"' EXIT && \
-	  TMPDIR=$$dir $(MAKE) --no-print-directory -j3 test-raced test-raceless test-clients test-shape
+	  TMPDIR=$$dir $(MAKE) --no-print-directory -j3 test-raced test-raceless test-clients test-modules
 
 # The packages that take longest come first, so that none of them is left for the end. Everything has been vetted.
 test-raced:
@@ -51,18 +56,21 @@ test-raceless:
 test-portable: ## test the server with the socket calls of systems other than Linux
 	$(GO) test -vet=off -timeout $(TIMEOUT) -tags portable ./server
 
+# The results of tests that build the server are not cached, since the go command does not know that they depend on it.
 test-clients:
-	cd scripts/client-tests && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TIMEOUT) -count=1 ./...
+	$(GO) test -C tests/clients -vet=off -timeout $(TIMEOUT) -count=1 ./...
 
-test-shape:
-	cd tests/shape && $(GO) vet ./... && $(GO) test -vet=off -timeout $(TIMEOUT) -count=1 ./...
+test-modules:
+	for dir in $(filter-out tests/clients,$(MODULES)); do \
+	  $(GO) test -C $$dir -vet=off -timeout $(TIMEOUT) -count=1 -race ./... || exit 1; \
+	done
 
 client-tests-java: tools ## test with Redisson, a client for Java; installs Maven where it is missing (Debian, root)
 	@command -v mvn >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq maven default-jdk-headless >/dev/null; }
-	cd scripts/client-tests && $(GO) vet -tags java ./... && $(GO) test -count=1 -tags java -run Java ./...
+	cd tests/clients && $(GO) vet -tags java ./... && $(GO) test -count=1 -tags java -run Java ./...
 
 handover-bars: tools ## count failed calls of go-redis and redis-py in 100 hand-overs at 2,000 requests a second: 0; on a machine that does nothing else
-	cd scripts/client-tests && THROTTLED_STRICT_HANDOVER=1 $(GO) test -timeout $(TIMEOUT) -count=1 -v -run '^TestHandOver' .
+	cd tests/clients && THROTTLED_STRICT_HANDOVER=1 $(GO) test -timeout $(TIMEOUT) -count=1 -v -run '^TestHandOver' .
 
 lint: $(LINT) ## check style and common mistakes, and that everything builds for macOS
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
@@ -70,8 +78,7 @@ lint: $(LINT) ## check style and common mistakes, and that everything builds for
 	$(LINT) run --build-tags portable ./server
 	GOOS=darwin $(GO) build ./...
 	GOOS=darwin $(GO) vet ./server
-	cd scripts/client-tests && ../../$(LINT) run ./...
-	cd tests/shape && ../../$(LINT) run ./...
+	for dir in $(MODULES); do (cd $$dir && ../../$(LINT) run ./... && GOOS=darwin $(GO) build ./...) || exit 1; done
 
 $(LINT):
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
@@ -84,31 +91,31 @@ fmt: ## format all code
 	gofmt -w $$(git ls-files '*.go')
 
 fuzz: ## fuzz every target for FUZZTIME (30s)
-	@for pkg in $$($(GO) list ./...); do \
+	@for dir in . $(MODULES); do cd $(CURDIR)/$$dir && for pkg in $$($(GO) list ./...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 	    echo "== $$pkg $$target"; \
 	    $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$pkg || exit 1; \
 	  done; \
-	done
+	done; done
 
 oracle: ## compare each algorithm with its slow oracle in STEPS (10000000) random steps
 	$(GO) test -timeout 60m -v -run Oracle ./gcra ./window ./windowlog ./tokenbucket ./leaky -args -steps $(STEPS)
 
 plots: ## draw docs/plots, and print how close CL.WINDOW SLIDING comes to LOG
-	$(GO) run ./scripts/plots
+	$(GO) run -C tests/plots .
 
 bench: tools ## measure the figures the server is judged by; WHAT=memory for one, PEER=host:port to compare
 	$(if $(filter all,$(WHAT)),$(GO) test -run '^$$' -bench . -benchmem ./gcra ./window ./windowlog ./tokenbucket ./leaky ./resp ./buckets ./persistence)
-	$(GO) run ./scripts/bench $(WHAT) $(if $(PEER),-peer $(PEER))
+	$(GO) run -C tests/bench . $(WHAT) $(if $(PEER),-peer $(PEER))
 
 chaos: tools ## kill -9 in the middle of saves, changed bits, cuts, floods, groups of limits at once; whole clusters, too; ARGS="-seed 7"
-	$(GO) run ./scripts/bench crash
-	$(GO) run ./scripts/bench flood
-	$(GO) run ./scripts/bench groups
-	timeout 40m $(GO) run ./scripts/chaos all $(ARGS)
+	$(GO) run -C tests/bench . crash
+	$(GO) run -C tests/bench . flood
+	$(GO) run -C tests/bench . groups
+	timeout 40m $(GO) run -C tests/chaos . all $(ARGS)
 
 chaos-bars: tools ## all faults of clusters at the sizes of their bars: 300 faults, a million decisions, 100 kills; about 45 minutes
-	timeout 120m $(GO) run ./scripts/chaos all -bars $(ARGS)
+	timeout 120m $(GO) run -C tests/chaos . all -bars $(ARGS)
 
 tools: ## install the Redis tools that the tests drive (Debian, as root)
 	@for tool in $(TOOLS); do command -v $$tool >/dev/null && continue; \

@@ -2,10 +2,15 @@
 package throttled
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,16 +20,15 @@ const module = "github.com/throttledhq/throttled/"
 // floors assigns each package to a layer. A package may import only packages of lower
 // layers.
 var floors = map[string]int{
-	"limiter": 0, // shared types; imports no other package of the module
-	"resp":    0,
-	"glob":    0,
-	"muldiv":  0,
-	"dirs":    0, // file locks and durable renames
-
+	"limiter":  0, // shared types; imports no other package of the module
+	"resp":     0,
 	"topology": 0, // membership of a cluster; used by the node and the server
-	"mutant":   0, // switches of deliberate bugs, for tests
 
+	"internal/muldiv":     0,
+	"internal/glob":       0,
+	"internal/fsutil":     0, // file locks and durable renames
 	"internal/lograte":    0, // limits repeated log lines
+	"internal/failpoint":  0, // switches of deliberate bugs, for tests
 	"internal/goroutines": 0, // leaked goroutines, for tests
 	"internal/freeport":   0, // ports for servers started by tests
 	"internal/race":       0, // scales tests down under the race detector
@@ -35,19 +39,19 @@ var floors = map[string]int{
 	"tokenbucket": 1,
 	"options":     1, // imports resp for the quoting in its file, glob for CONFIG GET, topology for the names of nodes
 
-	"peerlink/certs": 1, // certificates of nodes; imports the rules for their names from topology
+	"cluster/transport/certs": 1, // certificates of nodes; their names follow the rules of topology
 
 	"limiter/limitertest": 1, // conformance tests of the limiter types
 
 	"leaky": 2, // built on gcra
 
-	"buckets":  3,
-	"entrylog": 3,
+	"buckets":     3,
+	"cluster/wal": 3,
 
-	"persistence": 4,
-	"importer":    4,
-	"peerlink":    4,
-	"raftlog":     4,
+	"persistence":        4,
+	"cluster/transport":  4,
+	"cluster/raftstore":  4,
+	"internal/rediscell": 4,
 
 	"cluster":        5,
 	"server/forward": 5, // knows streams and replies, and no server
@@ -57,12 +61,14 @@ var floors = map[string]int{
 	"cmd/throttled":           7,
 	"cmd/throttled-bench":     7,
 	"docs":                    7,
-	"scripts/bench":           7,
-	"scripts/chaos/check":     6, // checks histories, independent of the server
-	"scripts/chaos/history":   5,
-	"scripts/chaos":           7,
-	"scripts/plots":           7,
 	"scripts/redis-cli-tests": 7,
+	"tests/bench":             7,
+	"tests/chaos/check":       6, // checks histories, independent of the server
+	"tests/chaos/history":     5,
+	"tests/chaos":             7,
+	"tests/clients":           7,
+	"tests/plots":             7,
+	"tests/shape":             7,
 }
 
 // arithmetic lists the imports that are forbidden in pure packages, with the reasons.
@@ -72,14 +78,14 @@ var arithmetic = map[string]string{"sync": "arithmetic has no shared state", "os
 var barred = map[string]map[string]string{
 	"server":              {module + "buckets": "it accesses the state only through limiter.Engine"},
 	"persistence":         {module + "buckets": "it accesses the state only through its interface State"},
-	"importer":            {module + "buckets": "it passes records to a function of its caller"},
+	"internal/rediscell":  {module + "buckets": "it passes records to a function of its caller"},
 	"cmd/throttled-bench": {module + "server": "it must not depend on the server it measures", module + "buckets": "it must not depend on the server it measures"},
 	"gcra":                arithmetic,
 	"window":              arithmetic,
 	"windowlog":           arithmetic,
 	"tokenbucket":         arithmetic,
 	"leaky":               arithmetic,
-	"muldiv":              arithmetic,
+	"internal/muldiv":     arithmetic,
 	"buckets": {"net": "the table does no network I/O", "os": "the table does no file I/O",
 		module + "options": "its settings are in its Config", module + "resp": "the table does not use the protocol"},
 }
@@ -89,15 +95,31 @@ type listed struct {
 	Imports    []string
 }
 
-// listPackages returns the packages of this module as listed by the go command.
-func listPackages(t *testing.T) []listed {
+// modules returns the directories of the modules of the repository.
+func modules(t *testing.T) []string {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
+	dirs := []string{"."}
+	for _, pattern := range []string{"cmd/*/go.mod", "tests/*/go.mod"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			dirs = append(dirs, filepath.Dir(name))
+		}
+	}
+	return dirs
+}
+
+// listPackages returns the packages of the module in dir as listed by the go command.
+func listPackages(t *testing.T, dir string) []listed {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-C", dir, "-json=ImportPath,Imports", "./...").Output()
 	if err != nil {
-		t.Fatalf("go list: %v", err)
+		t.Fatalf("go list in %s: %v", dir, err)
 	}
 	var all []listed
-	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p listed
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
 			return all
@@ -108,9 +130,31 @@ func listPackages(t *testing.T) []listed {
 	}
 }
 
+// TestModules checks that the Makefile tests every module.
+func TestModules(t *testing.T) {
+	makefile, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^MODULES := (.*)$`).FindSubmatch(makefile)
+	if line == nil {
+		t.Fatal("the Makefile has no MODULES")
+	}
+	got, want := strings.Fields(string(line[1])), modules(t)[1:]
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("MODULES of the Makefile is %q, the repository has %q", got, want)
+	}
+}
+
 func TestImportsPointDown(t *testing.T) {
 	seen := map[string]bool{}
-	for _, p := range listPackages(t) {
+	var all []listed
+	for _, dir := range modules(t) {
+		all = append(all, listPackages(t, dir)...)
+	}
+	for _, p := range all {
 		name, inside := strings.CutPrefix(p.ImportPath, module)
 		if !inside {
 			continue // this package

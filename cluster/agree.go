@@ -8,7 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/throttledhq/throttled/mutant"
+	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -161,7 +161,7 @@ func (n *Node) askHeartbeats(ctx context.Context, h heartbeats) (asked []topolog
 		a, err := n.ask(ctx, m, Question{About: aboutHeartbeat})
 		cancel()
 		switch {
-		case mutant.Is(mutant.UnheardHeartbeat):
+		case failpoint.Is(failpoint.UnheardHeartbeat):
 		case err != nil:
 			return nil, fmt.Errorf("ask %s with which heartbeat it runs: %w", m.ID, err)
 		case a.Heartbeat == nil:

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/throttledhq/throttled/mutant"
+	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
 // Clock tells log time: the one time by which a cluster decides. Each entry of the log carries
@@ -45,7 +45,7 @@ func (c *Clock) Now() uint64 {
 	if !r.running {
 		return r.time
 	}
-	if mutant.Is(mutant.WallClock) {
+	if failpoint.Is(failpoint.WallClock) {
 		return uint64(c.wall().UnixNano())
 	}
 	return r.time + uint64(c.monotonic()-r.at)
@@ -94,11 +94,11 @@ func (c *Clock) run(from uint64) {
 		r.time += from - now
 	}
 	switch {
-	case mutant.Is(mutant.LeapingClock):
+	case failpoint.Is(failpoint.LeapingClock):
 		r.time += uint64(time.Second)
-	case mutant.Is(mutant.TimeTwice):
+	case failpoint.Is(failpoint.TimeTwice):
 		r.time += uint64(c.monotonic() - r.at)
-	case mutant.Is(mutant.TimeLate):
+	case failpoint.Is(failpoint.TimeLate):
 		late := &reading{time: c.last.time, at: c.monotonic(), running: true}
 		c.shown.Store(late)
 		time.AfterFunc(time.Second/2, func() { c.shown.CompareAndSwap(late, &r) })

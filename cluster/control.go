@@ -9,7 +9,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/throttledhq/throttled/peerlink"
+	"github.com/throttledhq/throttled/cluster/transport"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -94,7 +94,7 @@ const (
 )
 
 // ServeControl answers the questions that come in on streams of ln, until ln is closed. It has to have
-// returned before Close is called. On a stream of a [peerlink.Link] a node is heard only on what is its own.
+// returned before Close is called. On a stream of a [transport.Link] a node is heard only on what is its own.
 func (n *Node) ServeControl(ln net.Listener) error {
 	for {
 		conn, err := ln.Accept()
@@ -130,7 +130,7 @@ func (n *Node) serveQuestion(conn net.Conn) error {
 		case <-ctx.Done():
 		}
 	}()
-	return json.NewEncoder(conn).Encode(n.replyTo(ctx, peerlink.PeerOf(conn), q))
+	return json.NewEncoder(conn).Encode(n.replyTo(ctx, transport.PeerOf(conn), q))
 }
 
 // The errors with which a question is refused.

@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/throttledhq/throttled/buckets"
-	"github.com/throttledhq/throttled/peerlink"
-	"github.com/throttledhq/throttled/peerlink/certs"
+	"github.com/throttledhq/throttled/cluster/transport"
+	"github.com/throttledhq/throttled/cluster/transport/certs"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -23,13 +23,13 @@ const patience = 2 * time.Minute
 
 // soloConfig is that of a node that is a cluster by itself, and could take in others.
 func soloConfig(id string) Config {
-	_, transport := raft.NewInmemTransport(raft.ServerAddress(id))
+	_, trans := raft.NewInmemTransport(raft.ServerAddress(id))
 	clock, d := NewClock(), newDisk()
 	return Config{
 		Cluster: "c1", Version: "test", Advertise: id, Self: Announcement{ID: id, Incarnation: "of " + id, Host: "127.0.0.1", Port: 1},
 		Bootstrap: []topology.Member{{ID: id, Raft: id}}, Heartbeat: 50 * time.Millisecond,
 		Table: buckets.New(buckets.Config{Clock: clock.Now, Journal: true}), Clock: clock,
-		Logs: d, Stable: d, Snapshots: d, Transport: transport,
+		Logs: d, Stable: d, Snapshots: d, Transport: trans,
 	}
 }
 
@@ -59,7 +59,7 @@ func closeSolo(t *testing.T, n *Node) {
 }
 
 // openLinks opens the links of nodes that have certificates of one cluster, or none.
-func openLinks(t *testing.T, insecure bool, ids ...string) (links []*peerlink.Link) {
+func openLinks(t *testing.T, insecure bool, ids ...string) (links []*transport.Link) {
 	t.Helper()
 	ca, err := certs.NewCA("c1", time.Now())
 	if err != nil {
@@ -77,10 +77,10 @@ func openLinks(t *testing.T, insecure bool, ids ...string) (links []*peerlink.Li
 		if err := pair.Save(dir, id); err != nil {
 			t.Fatal(err)
 		}
-		c := peerlink.Config{Cluster: "c1", Node: id, Bind: "127.0.0.1:0", Insecure: insecure, HandshakeTimeout: patience, Log: slog.New(slog.DiscardHandler)}
+		c := transport.Config{Cluster: "c1", Node: id, Bind: "127.0.0.1:0", Insecure: insecure, HandshakeTimeout: patience, Log: slog.New(slog.DiscardHandler)}
 		c.CertFile, c.KeyFile = certs.Files(dir, id)
 		c.CAFile, _ = certs.CAFiles(dir)
-		l, err := peerlink.Listen(c)
+		l, err := transport.Listen(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestNodeSpeaksForItself(t *testing.T) {
 			links := openLinks(t, insecure, "n1", "n2")
 			n := startSolo(t, soloConfig("n1"))
 			served := make(chan error, 1)
-			go func() { served <- n.ServeControl(links[0].Streams(peerlink.Control)) }()
+			go func() { served <- n.ServeControl(links[0].Streams(transport.Control)) }()
 			defer func() {
 				if err := links[0].Close(); err != nil {
 					t.Error(err)
@@ -107,7 +107,7 @@ func TestNodeSpeaksForItself(t *testing.T) {
 				}
 				closeSolo(t, n)
 			}()
-			to := topology.Member{ID: "n1", Raft: links[0].Streams(peerlink.Control).Addr().String()}
+			to := topology.Member{ID: "n1", Raft: links[0].Streams(transport.Control).Addr().String()}
 			ask := func(about topic, id string) string {
 				t.Helper()
 				ctx, cancel := context.WithTimeout(t.Context(), patience)

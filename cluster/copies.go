@@ -9,11 +9,11 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/throttledhq/throttled/raftlog"
+	"github.com/throttledhq/throttled/cluster/raftstore"
 )
 
 // ErrStale says that another node knows the data of this one to be an old copy.
-var ErrStale = raftlog.ErrStale
+var ErrStale = raftstore.ErrStale
 
 // staleError is how the data of a node is out of date. It is ErrStale, whose remedy is left to the node itself.
 type staleError string
@@ -160,7 +160,7 @@ func (m *memory) holdsLocked(id string, index uint64) {
 	}
 }
 
-var rememberedKey = []byte(raftlog.RememberedKey)
+var rememberedKey = []byte(raftstore.RememberedKey)
 
 // load reads what the process before has written.
 func (m *memory) load(from raft.StableStore) error {

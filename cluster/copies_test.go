@@ -10,8 +10,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/throttledhq/throttled/peerlink"
-	"github.com/throttledhq/throttled/raftlog"
+	"github.com/throttledhq/throttled/cluster/raftstore"
+	"github.com/throttledhq/throttled/cluster/transport"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -25,11 +25,11 @@ func TestRemembered(t *testing.T) {
 		want string
 	}{
 		{"the next start", Announcement{Boot: 4, Process: "q"}, entryID{100, 5}, 5, ""},
-		{"starts without an announcement", Announcement{Boot: 6, Process: "q", Line: raftlog.Line{Boot: 3, Process: "p", Since: "4 5 q"}}, entryID{120, 7}, 5, ""},
-		{"starts before the announcement was noted", Announcement{Boot: 4, Process: "q", Line: raftlog.Line{Boot: 1, Process: "1", Since: "2 p q"}}, entryID{120, 7}, 5, ""},
-		{"starts with a copy", Announcement{Boot: 5, Process: "q", Line: raftlog.Line{Boot: 2, Process: "2", Since: "3 4 q"}}, entryID{120, 7}, 5, "lacks that start"},
+		{"starts without an announcement", Announcement{Boot: 6, Process: "q", Line: raftstore.Line{Boot: 3, Process: "p", Since: "4 5 q"}}, entryID{120, 7}, 5, ""},
+		{"starts before the announcement was noted", Announcement{Boot: 4, Process: "q", Line: raftstore.Line{Boot: 1, Process: "1", Since: "2 p q"}}, entryID{120, 7}, 5, ""},
+		{"starts with a copy", Announcement{Boot: 5, Process: "q", Line: raftstore.Line{Boot: 2, Process: "2", Since: "3 4 q"}}, entryID{120, 7}, 5, "lacks that start"},
 		{"starts of a version without lines", Announcement{Boot: 9, Process: "q"}, entryID{120, 7}, 5, ""},
-		{"the first start with a line", Announcement{Boot: 4, Process: "q", Line: raftlog.Line{Boot: 3, Since: "q"}}, entryID{120, 7}, 5, ""},
+		{"the first start with a line", Announcement{Boot: 4, Process: "q", Line: raftstore.Line{Boot: 3, Since: "q"}}, entryID{120, 7}, 5, ""},
 		{"the same process", Announcement{Boot: 3, Process: "p"}, entryID{100, 5}, 5, ""},
 		{"a second process", Announcement{Boot: 3, Process: "q"}, entryID{100, 5}, 5, "boot number 3"},
 		{"an older start", Announcement{Boot: 2, Process: "q"}, entryID{100, 5}, 5, "boot number 2"},
@@ -333,7 +333,7 @@ func TestOldCopy_Twice(t *testing.T) {
 		first := s.alive("n3")
 		s.await("n3 is announced", 5*time.Second, func() bool { return s.leader().memory.of("n3").Boot == n3.starts })
 		a := first.config.Self
-		a.Boot, a.Process, a.Line = a.Boot+1, "of a copy", raftlog.Line{}
+		a.Boot, a.Process, a.Line = a.Boot+1, "of a copy", raftstore.Line{}
 		if err := s.leader().propose(t.Context(), &a); err != nil {
 			t.Fatal(err)
 		}
@@ -431,8 +431,8 @@ func TestIsFenced(t *testing.T) {
 		ours, theirs topology.Recovery
 		want         bool
 	}{{"", first, true}, {first, second, true}, {first, other, true}, {second, first, false}, {first, "", false}} {
-		err := fmt.Errorf("dial: %w", &peerlink.RecoveryError{Node: "n2", Ours: tt.ours, Theirs: tt.theirs})
-		if got := isFenced(err); (got != nil) != tt.want || got != nil && !errors.Is(got, peerlink.ErrOtherRecovery) {
+		err := fmt.Errorf("dial: %w", &transport.RecoveryError{Node: "n2", Ours: tt.ours, Theirs: tt.theirs})
+		if got := isFenced(err); (got != nil) != tt.want || got != nil && !errors.Is(got, transport.ErrOtherRecovery) {
 			t.Errorf("%q to %q: %v", tt.ours, tt.theirs, got)
 		}
 	}

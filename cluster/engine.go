@@ -1,8 +1,8 @@
 package cluster
 
 import (
+	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/limiter"
-	"github.com/throttledhq/throttled/mutant"
 )
 
 // Decide decides at once if this node leads, and fails with limiter.ErrNotLeading if not.
@@ -37,7 +37,7 @@ func (n *Node) Await(t limiter.Ticket) error {
 	switch {
 	case l == nil || l.epoch != t.Term:
 		return n.leaderships.outcome(t)
-	case mutant.Is(mutant.ReplyBeforeCommit), mutant.Is(mutant.StaleAnswers) && t.Generation == 0:
+	case failpoint.Is(failpoint.ReplyBeforeCommit), failpoint.Is(failpoint.StaleAnswers) && t.Generation == 0:
 		return nil
 	case (n.config.Async || t.Generation == 0) && n.leased(l):
 		return nil

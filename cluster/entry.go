@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/throttledhq/throttled/raftlog"
+	"github.com/throttledhq/throttled/cluster/raftstore"
 )
 
 // An entry of the log is one of these kinds, by its first byte.
@@ -70,17 +70,17 @@ type Announcement struct {
 	Boot        uint64 `json:"boot,omitempty"`    // counts the starts with that; 0: unknown
 	Process     string `json:"process,omitempty"` // drawn at each start: two with one boot number are not the same
 	// Line is of the starts that Boot counts. It is for those that judge the announcement, and is not kept.
-	Line         raftlog.Line `json:"line,omitzero"`
-	Host         string       `json:"host"`
-	Port         int          `json:"port"`
-	ClusterPort  int          `json:"cluster_port"`
-	SentinelPort int          `json:"sentinel_port"`
-	LeaderPort   int          `json:"leader_port"`
+	Line         raftstore.Line `json:"line,omitzero"`
+	Host         string         `json:"host"`
+	Port         int            `json:"port"`
+	ClusterPort  int            `json:"cluster_port"`
+	SentinelPort int            `json:"sentinel_port"`
+	LeaderPort   int            `json:"leader_port"`
 }
 
 // kept returns what nodes keep of an announcement that they accept.
 func (a Announcement) kept() Announcement {
-	a.Line = raftlog.Line{}
+	a.Line = raftstore.Line{}
 	return a
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/throttledhq/throttled/buckets"
-	"github.com/throttledhq/throttled/mutant"
+	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
 const (
@@ -96,7 +96,7 @@ func (f *flusher) submit() raft.ApplyFuture {
 		return nil
 	}
 	f.entrySize = len(buf) + len(buf)/4
-	if mutant.Is(mutant.LostBatch) && generation%50 == 0 {
+	if failpoint.Is(failpoint.LostBatch) && generation%50 == 0 {
 		buf = buf[:changesHeader]
 	}
 	// The log time is read after the last decision, so that no decision in the entry is later than that. The

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/throttledhq/throttled/buckets"
-	"github.com/throttledhq/throttled/mutant"
+	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
 // fsm is the replicated state of a node. Raft calls it to apply committed entries, and to write and restore snapshots.
@@ -110,7 +110,7 @@ func (f *fsm) apply(log *raft.Log, came time.Duration) error {
 
 // applySettings applies settings, which are void in another term than the one in which they were proposed.
 func (f *fsm) applySettings(log *raft.Log, s settings) {
-	if s.Term == log.Term || mutant.Is(mutant.AnyTerm) {
+	if s.Term == log.Term || failpoint.Is(failpoint.AnyTerm) {
 		f.pulse.apply(log.Index, s)
 		f.setGauges()
 	}
@@ -139,7 +139,7 @@ func (f *fsm) applyChanges(log *raft.Log, c *changes, came time.Duration) error 
 	if own, err := f.node.acknowledge(log, c); own || err != nil {
 		return err
 	}
-	if log.Term != c.term && !mutant.Is(mutant.AnyTerm) {
+	if log.Term != c.term && !failpoint.Is(failpoint.AnyTerm) {
 		return nil
 	}
 	if err := f.table.Replay(c.data, f.clock.replayTime(c)); err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/throttledhq/throttled/peerlink"
+	"github.com/throttledhq/throttled/cluster/transport"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -45,7 +45,7 @@ var remedies = map[error]string{
 	errKind:      "run the same version on all nodes",
 }
 
-// guard judges the messages that other nodes send to Raft. It implements peerlink.Guard.
+// guard judges the messages that other nodes send to Raft. It implements transport.Guard.
 type guard struct {
 	view      func() *topology.View
 	strangers *strangers
@@ -57,8 +57,8 @@ type guard struct {
 	reported map[error]time.Time // by the errors above
 }
 
-// Guard returns what judges the messages that reach this node's Raft, for peerlink.Transport.
-func (n *Node) Guard() peerlink.Guard { return n.guard }
+// Guard returns what judges the messages that reach this node's Raft, for transport.RaftTransport.
+func (n *Node) Guard() transport.Guard { return n.guard }
 
 // Request returns why a message of a peer must not reach Raft, or nil. Raft itself believes whatever
 // a message holds.

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
-	"github.com/throttledhq/throttled/peerlink"
+	"github.com/throttledhq/throttled/cluster/transport"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -48,17 +48,17 @@ func (credulous) Term(uint64) error                        { return nil }
 type besieged struct {
 	*Node
 	log   *lockedLog
-	links map[string]*peerlink.Link // n1, its own; n2 and n3, voters; n4, without a vote; n9, which has never joined
+	links map[string]*transport.Link // n1, its own; n2 and n3, voters; n4, without a vote; n9, which has never joined
 }
 
-func addrOf(l *peerlink.Link) string { return l.Streams(peerlink.Raft).Addr().String() }
+func addrOf(l *transport.Link) string { return l.Streams(transport.Raft).Addr().String() }
 
 // besiege starts the node with its own guard, or with another one. A heartbeat of a minute keeps it a follower: as a
 // candidate, which it otherwise becomes soon, Raft ignores a request to start an election.
-func besiege(t *testing.T, other peerlink.Guard, heartbeat time.Duration) *besieged {
+func besiege(t *testing.T, other transport.Guard, heartbeat time.Duration) *besieged {
 	t.Helper()
 	ids := []string{"n1", "n2", "n3", "n4", "n9"}
-	b := &besieged{links: map[string]*peerlink.Link{}, log: &lockedLog{}}
+	b := &besieged{links: map[string]*transport.Link{}, log: &lockedLog{}}
 	c := soloConfig("n1")
 	c.Bootstrap, c.Heartbeat, c.Logger = nil, heartbeat, b.log.logger()
 	for i, l := range openLinks(t, false, ids...) {
@@ -68,10 +68,10 @@ func besiege(t *testing.T, other peerlink.Guard, heartbeat time.Duration) *besie
 		}
 	}
 	c.Advertise, c.Peers = addrOf(b.links["n1"]), Over(b.links["n1"])
-	transport := peerlink.NewTransport(&raft.NetworkTransportConfig{
+	trans := transport.NewRaftTransport(&raft.NetworkTransportConfig{
 		Stream: b.links["n1"].Raft(), MaxPool: 3, Timeout: 2 * time.Second, Logger: hclog.NewNullLogger(),
 	})
-	c.Transport = transport
+	c.Transport = trans
 	c.Fatal = func(error) {} // a term of 2^64-1 has no next one
 	b.Node = New(c)
 	for _, id := range []string{"n2", "n3"} {
@@ -80,7 +80,7 @@ func besiege(t *testing.T, other peerlink.Guard, heartbeat time.Duration) *besie
 	if other == nil {
 		other = b.Guard()
 	}
-	transport.Serve(other)
+	trans.Serve(other)
 	first := firstConfiguration(c.Bootstrap)
 	first.Servers = append(first.Servers, raft.Server{Suffrage: raft.Nonvoter, ID: "n4", Address: raft.ServerAddress(addrOf(b.links["n4"]))})
 	if err := raft.BootstrapCluster(b.settings(), c.Logs, c.Stable, c.Snapshots, c.Transport, first); err != nil {
@@ -91,7 +91,7 @@ func besiege(t *testing.T, other peerlink.Guard, heartbeat time.Duration) *besie
 	}
 	b.observe()
 	t.Cleanup(func() {
-		if err := errors.Join(b.Close(), transport.Close()); err != nil {
+		if err := errors.Join(b.Close(), trans.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -111,24 +111,24 @@ func (b *besieged) send(t *testing.T, from string, message any) (granted bool, e
 	t.Helper()
 	l := b.links[from]
 	l.SetExpected(func(string) string { return "n1" })
-	transport := raft.NewNetworkTransport(l.Raft(), 1, 10*time.Second, io.Discard)
-	defer func() { _ = transport.Close() }() // returns nil
+	trans := raft.NewNetworkTransport(l.Raft(), 1, 10*time.Second, io.Discard)
+	defer func() { _ = trans.Close() }() // returns nil
 	to := raft.ServerAddress(addrOf(b.links["n1"]))
 	switch m := message.(type) {
 	case *raft.RequestVoteRequest:
 		var r raft.RequestVoteResponse
-		err = transport.RequestVote("n1", to, m, &r)
+		err = trans.RequestVote("n1", to, m, &r)
 		return r.Granted, err
 	case *raft.RequestPreVoteRequest:
 		var r raft.RequestPreVoteResponse
-		err = transport.RequestPreVote("n1", to, m, &r)
+		err = trans.RequestPreVote("n1", to, m, &r)
 		return r.Granted, err
 	case *raft.AppendEntriesRequest:
-		return false, transport.AppendEntries("n1", to, m, new(raft.AppendEntriesResponse))
+		return false, trans.AppendEntries("n1", to, m, new(raft.AppendEntriesResponse))
 	case *raft.InstallSnapshotRequest:
-		return false, transport.InstallSnapshot("n1", to, m, new(raft.InstallSnapshotResponse), strings.NewReader("garbage"))
+		return false, trans.InstallSnapshot("n1", to, m, new(raft.InstallSnapshotResponse), strings.NewReader("garbage"))
 	case *raft.TimeoutNowRequest:
-		return false, transport.TimeoutNow("n1", to, m, new(raft.TimeoutNowResponse))
+		return false, trans.TimeoutNow("n1", to, m, new(raft.TimeoutNowResponse))
 	}
 	t.Fatalf("%T", message)
 	return false, nil
@@ -262,17 +262,17 @@ func TestForgeriesWouldWork(t *testing.T) {
 
 // TestGuardOfAnswers has the other voters answer with a term of 2^64-1.
 func TestGuardOfAnswers(t *testing.T) {
-	for name, guard := range map[string]peerlink.Guard{"guarded": nil, "credulous": credulous{}} {
+	for name, guard := range map[string]transport.Guard{"guarded": nil, "credulous": credulous{}} {
 		t.Run(name, func(t *testing.T) {
 			b := besiege(t, guard, 100*time.Millisecond)
 			b.returning.skip() // the others answer nothing but votes
 			answered := make(chan struct{}, 100)
 			for _, id := range []string{"n2", "n3"} {
-				transport := raft.NewNetworkTransport(b.links[id].Raft(), 1, 10*time.Second, io.Discard)
+				trans := raft.NewNetworkTransport(b.links[id].Raft(), 1, 10*time.Second, io.Discard)
 				go func() {
 					for {
 						select {
-						case rpc := <-transport.Consumer():
+						case rpc := <-trans.Consumer():
 							rpc.Respond(&raft.RequestPreVoteResponse{Term: math.MaxUint64 - 1}, nil)
 							select {
 							case answered <- struct{}{}:

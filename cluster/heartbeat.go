@@ -11,7 +11,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/throttledhq/throttled/mutant"
+	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
 // The bounds of a heartbeat. No voter keeps still for less than the smaller one, whatever it was started with.
@@ -200,7 +200,7 @@ func (p *pulse) keep(h heartbeats, applied uint64, to raft.StableStore) error {
 // those voters that run with an older one, until no other does. p.reloading is held.
 func (p *pulse) target(h heartbeats, leads bool, term uint64) time.Duration {
 	switch {
-	case p.adopted.Version == 0, mutant.Is(mutant.OwnHeartbeat):
+	case p.adopted.Version == 0, failpoint.Is(failpoint.OwnHeartbeat):
 		return p.option
 	case leads && h.Version > 0 && !h.settled() && p.ready != (readiness{term, h.Version}):
 		return min(p.adopted.Now, h.Least)
@@ -260,7 +260,7 @@ func (n *Node) heartbeat() time.Duration { return time.Duration(n.pulse.running.
 
 // lease returns for how long after a confirmation no other node can lead, as long as this one leads by the log.
 func (n *Node) lease() time.Duration {
-	if mutant.Is(mutant.OwnHeartbeat) {
+	if failpoint.Is(failpoint.OwnHeartbeat) {
 		return leaseOf(n.pulse.option)
 	}
 	bound := n.pulse.ceiling.bound() // read before the lease: a shorter lease is stored before its bound is lifted

@@ -6,7 +6,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/throttledhq/throttled/mutant"
+	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
 const (
@@ -54,7 +54,7 @@ func (n *Node) stepDownLocked(l *leadership) {
 	if !n.leaderships.end(l) {
 		return
 	}
-	if mutant.Is(mutant.NoUndo) {
+	if failpoint.Is(failpoint.NoUndo) {
 		generation, _ := n.table.Collect(nil)
 		n.table.Commit(generation, n.clock.standing())
 	}
@@ -133,7 +133,7 @@ func (n *Node) begin() error {
 	n.leaderships.drain()
 	term := n.raft.CurrentTerm()
 	asked := n.clock.monotonic()
-	if !mutant.Is(mutant.NoBarrier) {
+	if !failpoint.Is(failpoint.NoBarrier) {
 		if err := n.raft.Barrier(barrierWithin).Error(); err != nil {
 			return err
 		}

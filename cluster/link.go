@@ -4,17 +4,17 @@ import (
 	"context"
 	"net"
 
-	"github.com/throttledhq/throttled/peerlink"
+	"github.com/throttledhq/throttled/cluster/transport"
 	"github.com/throttledhq/throttled/topology"
 )
 
 // Over returns Peers that are reached over a link.
-func Over(l *peerlink.Link) Peers { return linked{l} }
+func Over(l *transport.Link) Peers { return linked{l} }
 
-type linked struct{ link *peerlink.Link }
+type linked struct{ link *transport.Link }
 
 func (l linked) Ask(ctx context.Context, to topology.Member, q Question) (Answer, error) {
-	conn, err := l.link.Dial(ctx, to.ID, to.Raft, peerlink.Control)
+	conn, err := l.link.Dial(ctx, to.ID, to.Raft, transport.Control)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -23,5 +23,5 @@ func (l linked) Ask(ctx context.Context, to topology.Member, q Question) (Answer
 }
 
 func (l linked) Dial(ctx context.Context, to topology.Member) (net.Conn, error) {
-	return l.link.Dial(ctx, to.ID, to.Raft, peerlink.Client)
+	return l.link.Dial(ctx, to.ID, to.Raft, transport.Client)
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/throttledhq/throttled/mutant"
+	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
 // logClock keeps the log time of a node. It holds the Clock used for decisions, the arrival times of entries, and the
@@ -90,7 +90,7 @@ func (c *logClock) save(h *head) {
 
 // replayTime returns the time up to which an entry lets records expire.
 func (c *logClock) replayTime(e *changes) uint64 {
-	if mutant.Is(mutant.LocalExpiry) {
+	if failpoint.Is(failpoint.LocalExpiry) {
 		return uint64(max(0, c.wall().UnixNano()))
 	}
 	return e.time

@@ -9,8 +9,8 @@ import (
 	"iter"
 
 	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/limiter"
-	"github.com/throttledhq/throttled/mutant"
 )
 
 // committed is the state of a node as a snapshot has it.
@@ -22,7 +22,7 @@ type committed struct {
 func (c committed) Now() uint64 { return c.clock.standing() }
 
 func (c committed) Records() iter.Seq[limiter.Record] {
-	if mutant.Is(mutant.DirtySnapshot) {
+	if failpoint.Is(failpoint.DirtySnapshot) {
 		return c.table.Records()
 	}
 	return c.table.CommittedRecords()

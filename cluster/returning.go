@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/throttledhq/throttled/peerlink"
+	"github.com/throttledhq/throttled/cluster/transport"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -239,7 +239,7 @@ func (n *Node) stop(err error) {
 // isFenced returns why this node can never again take part with the one that has given an error: that has been
 // recovered, and this node has not been recovered with it.
 func isFenced(err error) error {
-	var other *peerlink.RecoveryError
+	var other *transport.RecoveryError
 	if errors.As(err, &other) && other.Theirs.Number() >= other.Ours.Number() {
 		return fmt.Errorf("no node leads that was recovered with this one, or not recovered as this one: %w", other)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/throttledhq/throttled/buckets"
-	"github.com/throttledhq/throttled/raftlog"
+	"github.com/throttledhq/throttled/cluster/raftstore"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -30,7 +30,7 @@ type simNode struct {
 	bootstrap   []topology.Member
 	disk        *disk
 	starts      uint64                 // with that
-	line        raftlog.Line           // likewise; guarded by sim.mu
+	line        raftstore.Line         // likewise; guarded by sim.mu
 	skew        atomic.Int64           // of its wall clock, in nanoseconds
 	looks       atomic.Pointer[func()] // called when its wall clock is read; nil: nothing is
 	life        *life                  // nil while it is down; guarded by sim.mu
@@ -118,7 +118,7 @@ func (n *simNode) boot() *life {
 }
 
 // raise counts a start.
-func (n *simNode) raise(process string) raftlog.Line {
+func (n *simNode) raise(process string) raftstore.Line {
 	n.sim.mu.Lock()
 	defer n.sim.mu.Unlock()
 	n.starts++

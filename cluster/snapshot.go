@@ -8,8 +8,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/limiter"
-	"github.com/throttledhq/throttled/mutant"
 	"github.com/throttledhq/throttled/persistence"
 )
 
@@ -40,7 +40,7 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	for _, a := range f.announced {
 		h.Announced = append(h.Announced, a)
 	}
-	if mutant.Is(mutant.ForgottenTime) {
+	if failpoint.Is(failpoint.ForgottenTime) {
 		h.Time = 0
 	}
 	return &snapshot{f, h, f.restores.Load()}, nil

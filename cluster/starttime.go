@@ -3,7 +3,7 @@ package cluster
 import (
 	"context"
 
-	"github.com/throttledhq/throttled/mutant"
+	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -16,7 +16,7 @@ func (n *Node) startingTime() uint64 {
 	switch {
 	case own.Live:
 		return 0
-	case mutant.Is(mutant.TimeUnseen):
+	case failpoint.Is(failpoint.TimeUnseen):
 		return own.ByWall
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), n.heartbeat())

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/throttledhq/throttled/mutant"
-	"github.com/throttledhq/throttled/peerlink"
+	"github.com/throttledhq/throttled/cluster/transport"
+	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -107,11 +107,11 @@ func (s *strangers) forget() {
 // that leads, which is the one that runs them, knows all members. Messages of Raft are taken from a node that
 // this one does not know, too, once a known member has confirmed it. If this node has come back with data, they
 // are not taken from a node before that has been asked whether it remembers newer data.
-func (n *Node) Allows(id string, p peerlink.Purpose) bool {
-	if mutant.Is(mutant.AnyStream) && p == peerlink.Client {
+func (n *Node) Allows(id string, p transport.Purpose) bool {
+	if failpoint.Is(failpoint.AnyStream) && p == transport.Client {
 		return true
 	}
-	if p != peerlink.Raft {
+	if p != transport.Raft {
 		return n.isMember(id)
 	}
 	return (n.isMember(id) || n.strangers.confirmed(id) != "") && n.returning.allows(id)

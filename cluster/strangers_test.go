@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/throttledhq/throttled/peerlink"
+	"github.com/throttledhq/throttled/cluster/transport"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -109,7 +109,7 @@ func TestInquire(t *testing.T) {
 	}
 }
 
-func memberAt(l *peerlink.Link, id string) topology.Member {
+func memberAt(l *transport.Link, id string) topology.Member {
 	return topology.Member{ID: id, Raft: addrOf(l)}
 }
 
@@ -120,7 +120,7 @@ func TestMembersOnly(t *testing.T) {
 	c.Logger = log.logger()
 	n := startSolo(t, c)
 	served := make(chan error, 1)
-	go func() { served <- n.ServeControl(links[0].Streams(peerlink.Control)) }()
+	go func() { served <- n.ServeControl(links[0].Streams(transport.Control)) }()
 	defer func() {
 		if err := links[0].Close(); err != nil {
 			t.Error(err)
@@ -147,7 +147,7 @@ func TestMembersOnly(t *testing.T) {
 				t.Errorf("%s: %s is answered with %q", when, about, got)
 			}
 		}
-		for _, p := range []peerlink.Purpose{peerlink.Raft, peerlink.Client} {
+		for _, p := range []transport.Purpose{transport.Raft, transport.Client} {
 			if n.Allows("n2", p) {
 				t.Errorf("%s: it may have a stream for %s", when, p)
 			}
@@ -171,7 +171,7 @@ func TestMembersOnly(t *testing.T) {
 	if a := ask(aboutPeer); a.Member != "127.0.0.1:1" {
 		t.Errorf("a member is at %q", a.Member)
 	}
-	if !n.Allows("n2", peerlink.Raft) || !n.Allows("n2", peerlink.Client) {
+	if !n.Allows("n2", transport.Raft) || !n.Allows("n2", transport.Client) {
 		t.Error("a member may not have streams")
 	}
 	if err := n.Remove(t.Context(), "n2"); err != nil {

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/throttledhq/throttled/internal/muldiv"
 	"github.com/throttledhq/throttled/limiter"
-	"github.com/throttledhq/throttled/muldiv"
 )
 
 // NewLimit compiles a limit that admits bursts of maxBurst+1 units and count units in

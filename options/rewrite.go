@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/throttledhq/throttled/dirs"
+	"github.com/throttledhq/throttled/internal/fsutil"
 )
 
 // ErrNoFile is returned by [Store.Rewrite] if the server was started without a
@@ -194,7 +194,7 @@ func replaceFile(path string, content []byte, mode fs.FileMode) (err error) {
 	if err = os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return dirs.Sync(filepath.Dir(path))
+	return fsutil.Sync(filepath.Dir(path))
 }
 
 func writeAndSync(f *os.File, content []byte, mode fs.FileMode) error {

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/throttledhq/throttled/glob"
+	"github.com/throttledhq/throttled/internal/glob"
 )
 
 // Pair is an option's name and its value as text.

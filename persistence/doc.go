@@ -47,7 +47,7 @@
 //
 // # Caveats
 //
-// The directory is locked by package dirs. Open fails if the file system does not support
+// The directory is locked by package fsutil. Open fails if the file system does not support
 // locks on directories, as some network file systems do not.
 //
 // If a file system does not support hard links, NAME is copied to NAME.previous, which is

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/throttledhq/throttled/dirs"
+	"github.com/throttledhq/throttled/internal/fsutil"
 )
 
 // The reasons for rejecting a snapshot. A [FileError] wraps one of them.
@@ -26,7 +26,7 @@ var (
 var (
 	// ErrLocked is wrapped by Open when another Store, in this process or another, has locked the
 	// directory.
-	ErrLocked = dirs.ErrLocked
+	ErrLocked = fsutil.ErrLocked
 	// ErrSaving is returned when a save is requested while another is running.
 	ErrSaving = errors.New("another save is in progress")
 	// ErrLoading is returned when a save is requested before Load has succeeded. The state is

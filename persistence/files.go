@@ -7,7 +7,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/throttledhq/throttled/dirs"
+	"github.com/throttledhq/throttled/internal/fsutil"
 )
 
 // FS is the file system of a [Store]. Errors wrap those of package io/fs where one
@@ -70,7 +70,7 @@ func (disk) Link(from, to string) error { return os.Link(from, to) }
 
 func (disk) Remove(path string) error { return os.Remove(path) }
 
-func (disk) SyncDir(path string) error { return dirs.Sync(path) }
+func (disk) SyncDir(path string) error { return fsutil.Sync(path) }
 
 // diskFile adds the Size method of File to an os.File.
 type diskFile struct{ *os.File }

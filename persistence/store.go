@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/throttledhq/throttled/dirs"
+	"github.com/throttledhq/throttled/internal/fsutil"
 	"github.com/throttledhq/throttled/limiter"
 )
 
@@ -91,7 +91,7 @@ func Open(c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open snapshots in %q: %w", c.Dir, err)
 	}
-	lock, err := dirs.Lock(dir)
+	lock, err := fsutil.Lock(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open snapshots: %w", err)
 	}

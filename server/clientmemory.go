@@ -9,7 +9,7 @@ import (
 )
 
 // connectionBytes is the memory of a connection without its buffers, in bytes: the stack of its
-// goroutine, and the state in the runtime and this package. Measured by scripts/bench idle.
+// goroutine, and the state in the runtime and this package. Measured by tests/bench idle.
 const connectionBytes = 8 << 10
 
 // maxChurn is the number of bytes that clients allocate between two forced garbage collections when

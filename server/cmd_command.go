@@ -3,7 +3,7 @@ package server
 import (
 	"strings"
 
-	"github.com/throttledhq/throttled/glob"
+	"github.com/throttledhq/throttled/internal/glob"
 )
 
 // cmdCommand describes all commands.

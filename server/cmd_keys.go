@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/throttledhq/throttled/glob"
+	"github.com/throttledhq/throttled/internal/glob"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/resp"
 )

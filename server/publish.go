@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/throttledhq/throttled/glob"
+	"github.com/throttledhq/throttled/internal/glob"
 	"github.com/throttledhq/throttled/resp"
 )
 

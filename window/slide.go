@@ -1,8 +1,8 @@
 package window
 
 import (
+	"github.com/throttledhq/throttled/internal/muldiv"
 	"github.com/throttledhq/throttled/limiter"
-	"github.com/throttledhq/throttled/muldiv"
 )
 
 // Slide decides a request for quantity units at time now on a key in state old, with a sliding

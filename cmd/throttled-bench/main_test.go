@@ -47,11 +47,11 @@ func TestExitCodes(t *testing.T) {
 	f(exitError, "p99", "write the plot", append(quick, "-plot", "/nowhere/p.svg", good.addr)...)
 }
 
-// build compiles a command and returns the path of its binary.
+// build compiles the command in a folder, with the module of that folder, and returns the path of its binary.
 func build(t *testing.T, folder string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "binary")
-	if out, err := exec.Command("go", "build", "-o", binary, folder).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-C", folder, "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return binary

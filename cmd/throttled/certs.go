@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/throttledhq/throttled/peerlink/certs"
+	"github.com/throttledhq/throttled/cluster/transport/certs"
 	"github.com/throttledhq/throttled/topology"
 )
 

@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/throttledhq/throttled/peerlink"
-	"github.com/throttledhq/throttled/peerlink/certs"
+	"github.com/throttledhq/throttled/cluster/transport"
+	"github.com/throttledhq/throttled/cluster/transport/certs"
 )
 
 // makeCerts runs the command.
@@ -126,7 +126,7 @@ func TestCertsServeNodes(t *testing.T) {
 
 // namedLink is the link of a node.
 type namedLink struct {
-	*peerlink.Link
+	*transport.Link
 	node string
 }
 
@@ -134,7 +134,7 @@ func openLink(t *testing.T, dir, node string) namedLink {
 	t.Helper()
 	cert, key := certs.Files(dir, node)
 	ca, _ := certs.CAFiles(dir)
-	l, err := peerlink.Listen(peerlink.Config{Cluster: "c1", Node: node, Bind: "127.0.0.1:0", CertFile: cert, KeyFile: key, CAFile: ca})
+	l, err := transport.Listen(transport.Config{Cluster: "c1", Node: node, Bind: "127.0.0.1:0", CertFile: cert, KeyFile: key, CAFile: ca})
 	if err != nil {
 		t.Fatalf("open a link: %v", err)
 	}
@@ -147,16 +147,16 @@ func exchange(t *testing.T, from, to namedLink) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	out, err := from.Dial(ctx, to.node, to.Streams(peerlink.Control).Addr().String(), peerlink.Control)
+	out, err := from.Dial(ctx, to.node, to.Streams(transport.Control).Addr().String(), transport.Control)
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := to.Streams(peerlink.Control).Accept()
+	in, err := to.Streams(transport.Control).Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if peerlink.PeerOf(in) != from.node || peerlink.PeerOf(out) != to.node {
-		t.Errorf("%s meets %q, %s meets %q", to.node, peerlink.PeerOf(in), from.node, peerlink.PeerOf(out))
+	if transport.PeerOf(in) != from.node || transport.PeerOf(out) != to.node {
+		t.Errorf("%s meets %q, %s meets %q", to.node, transport.PeerOf(in), from.node, transport.PeerOf(out))
 	}
 	if _, err := io.WriteString(out, "hello"); err != nil {
 		t.Fatal(err)

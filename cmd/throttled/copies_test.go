@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/throttledhq/throttled/raftlog"
+	"github.com/throttledhq/throttled/cluster/raftstore"
 )
 
 // copyDir returns a copy of the data directory of a running node, like a snapshot of its disk.
@@ -70,7 +70,7 @@ func TestProcess_OldCopy(t *testing.T) {
 	stale.kill()
 	stale.putBack(copied)
 	stale.start()
-	if code, _ := stale.exits(patience); code != exitFailed || !strings.Contains(stale.log.String(), raftlog.ErrStale.Error()) {
+	if code, _ := stale.exits(patience); code != exitFailed || !strings.Contains(stale.log.String(), raftstore.ErrStale.Error()) {
 		t.Errorf("an old copy exits with %d:\n%s", code, stale.log)
 	}
 	leader.kill()

@@ -16,9 +16,9 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/throttledhq/throttled/cluster/raftstore"
+	"github.com/throttledhq/throttled/cluster/transport"
 	"github.com/throttledhq/throttled/internal/freeport"
-	"github.com/throttledhq/throttled/peerlink"
-	"github.com/throttledhq/throttled/raftlog"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -201,19 +201,19 @@ func TestProcess_InstallLoop(t *testing.T) {
 	if err != nil || len(list) == 0 {
 		t.Fatalf("%d snapshots: %v", len(list), err)
 	}
-	l, err := peerlink.Listen(peerlink.Config{Cluster: "test", Node: leader.id, Bind: leader.raft, Insecure: true})
+	l, err := transport.Listen(transport.Config{Cluster: "test", Node: leader.id, Bind: leader.raft, Insecure: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := raft.NewNetworkTransport(l.Raft(), 1, patience, io.Discard)
-	defer func() { _, _ = transport.Close(), l.Close() }()
+	trans := raft.NewNetworkTransport(l.Raft(), 1, patience, io.Discard)
+	defer func() { _, _ = trans.Close(), l.Close() }()
 	l.SetExpected(func(string) string { return victim.id })
 	for range 3 {
-		if err := sendSnapshot(transport, leader.id, victim, snapshots, list[0]); err != nil && !errors.Is(err, io.EOF) {
+		if err := sendSnapshot(trans, leader.id, victim, snapshots, list[0]); err != nil && !errors.Is(err, io.EOF) {
 			t.Logf("the snapshot was refused: %v", err) // by a process that is exiting
 		}
 	}
-	if code, _ := victim.exits(patience); code != exitFailed || !strings.Contains(victim.log.String(), raftlog.ErrInstallLoop.Error()) {
+	if code, _ := victim.exits(patience); code != exitFailed || !strings.Contains(victim.log.String(), raftstore.ErrInstallLoop.Error()) {
 		t.Errorf("it exits with %d:\n%s", code, victim.log)
 	}
 	victim.start()
@@ -271,7 +271,7 @@ func TestProcess_StuckTransfer(t *testing.T) {
 	}()
 	code, _ := leader.exits(patience)
 	close(ended)
-	if code != exitFailed || !strings.Contains(leader.log.String(), raftlog.ErrStuckTransfer.Error()) {
+	if code != exitFailed || !strings.Contains(leader.log.String(), raftstore.ErrStuckTransfer.Error()) {
 		t.Errorf("it exits with %d:\n%s", code, leader.log)
 	}
 }
@@ -279,12 +279,12 @@ func TestProcess_StuckTransfer(t *testing.T) {
 // takesNothing runs a fake node that accepts no entries, as if its log did not match that of the leader.
 func takesNothing(t *testing.T, p *process) {
 	t.Helper()
-	l, err := peerlink.Listen(peerlink.Config{Cluster: "test", Node: p.id, Bind: p.raft, Insecure: true})
+	l, err := transport.Listen(transport.Config{Cluster: "test", Node: p.id, Bind: p.raft, Insecure: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	transport := raft.NewNetworkTransport(l.Raft(), 1, patience, io.Discard)
-	t.Cleanup(func() { _ = errors.Join(transport.Close(), l.Close()) })
+	trans := raft.NewNetworkTransport(l.Raft(), 1, patience, io.Discard)
+	t.Cleanup(func() { _ = errors.Join(trans.Close(), l.Close()) })
 	answer := func(rpc raft.RPC) {
 		if q, ok := rpc.Command.(*raft.AppendEntriesRequest); ok {
 			rpc.Respond(&raft.AppendEntriesResponse{Term: q.Term, Success: len(q.Entries) == 0}, nil)
@@ -292,11 +292,11 @@ func takesNothing(t *testing.T, p *process) {
 		}
 		rpc.Respond(nil, errors.New("not today"))
 	}
-	transport.SetHeartbeatHandler(answer)
+	trans.SetHeartbeatHandler(answer)
 	go func() {
 		for {
 			select {
-			case rpc := <-transport.Consumer():
+			case rpc := <-trans.Consumer():
 				answer(rpc)
 			case <-t.Context().Done():
 				return
@@ -313,7 +313,7 @@ func TestProcess_Gap(t *testing.T) {
 		p.ask("OK", "FLUSHALL")
 	}
 	p.kill()
-	s, err := raftlog.Open(raftlog.Config{Dir: p.dir, Sync: true, Fatal: func(err error) { t.Error(err) }})
+	s, err := raftstore.Open(raftstore.Config{Dir: p.dir, Sync: true, Fatal: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +321,7 @@ func TestProcess_Gap(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.start()
-	if code, _ := p.exits(patience); code == exitOK || !strings.Contains(p.log.String(), raftlog.ErrGap.Error()) {
+	if code, _ := p.exits(patience); code == exitOK || !strings.Contains(p.log.String(), raftstore.ErrGap.Error()) {
 		t.Errorf("it exits with %d:\n%s", code, p.log)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/buckets"
-	"github.com/throttledhq/throttled/importer"
+	"github.com/throttledhq/throttled/internal/rediscell"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/persistence"
 )
@@ -29,7 +29,7 @@ const importLineEvery = 5 * time.Second
 
 // importCommand holds the flags of "throttled import".
 type importCommand struct {
-	source  importer.Config
+	source  rediscell.Config
 	dir     string
 	name    string // name of the snapshot in dir
 	dryRun  bool
@@ -114,9 +114,9 @@ func (c *importCommand) run(ctx context.Context, stdout, stderr io.Writer) error
 	return err
 }
 
-func (c *importCommand) carryOut(ctx context.Context) (importer.Report, error) {
+func (c *importCommand) carryOut(ctx context.Context) (rediscell.Report, error) {
 	if c.dryRun {
-		return importer.Run(ctx, c.source, func(limiter.Record) error { return nil })
+		return rediscell.Run(ctx, c.source, func(limiter.Record) error { return nil })
 	}
 	return c.snapshot(ctx)
 }
@@ -126,10 +126,10 @@ func (c *importCommand) carryOut(ctx context.Context) (importer.Report, error) {
 func importProgress(stderr io.Writer) (progress func(done, total int64), remove func()) {
 	if file, ok := stderr.(*os.File); ok {
 		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			return importer.Bar(stderr)
+			return rediscell.Bar(stderr)
 		}
 	}
-	return importer.Lines(stderr, importLineEvery, time.Now), func() {}
+	return rediscell.Lines(stderr, importLineEvery, time.Now), func() {}
 }
 
 // importState is a table that ignores the records of the snapshot to be replaced.
@@ -140,7 +140,7 @@ func (importState) Put(limiter.Record) error { return nil }
 
 // snapshot imports into a table and saves the table. It locks the directory, so that no
 // server can use the directory or overwrite the snapshot meanwhile.
-func (c *importCommand) snapshot(ctx context.Context) (report importer.Report, err error) {
+func (c *importCommand) snapshot(ctx context.Context) (report rediscell.Report, err error) {
 	store, err := persistence.Open(persistence.Config{Dir: c.dir, Name: c.name, Version: version})
 	if err != nil {
 		return report, err
@@ -151,7 +151,7 @@ func (c *importCommand) snapshot(ctx context.Context) (report importer.Report, e
 		return report, err
 	}
 	c.source.Now = table.Now
-	report, err = importer.Run(ctx, c.source, table.Put)
+	report, err = rediscell.Run(ctx, c.source, table.Put)
 	switch {
 	case err != nil:
 		return report, fmt.Errorf("%w (no snapshot was written)", err)

@@ -14,8 +14,8 @@ import (
 
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/cluster"
+	"github.com/throttledhq/throttled/cluster/transport"
 	"github.com/throttledhq/throttled/options"
-	"github.com/throttledhq/throttled/peerlink"
 	"github.com/throttledhq/throttled/persistence"
 	"github.com/throttledhq/throttled/server"
 )
@@ -272,7 +272,7 @@ func (p *program) begin(ctx context.Context, running *sync.WaitGroup, failed cha
 	}
 	p.replica.serve()
 	if p.replica.link != nil {
-		running.Go(func() { failed <- p.server.ServePeers(p.replica.link.Streams(peerlink.Client)) })
+		running.Go(func() { failed <- p.server.ServePeers(p.replica.link.Streams(transport.Client)) })
 	}
 	return p.replica.start(ctx)
 }

@@ -17,8 +17,8 @@ import (
 
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/cluster"
+	"github.com/throttledhq/throttled/cluster/raftstore"
 	"github.com/throttledhq/throttled/options"
-	"github.com/throttledhq/throttled/raftlog"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -70,7 +70,7 @@ func (r *recovery) run(ctx context.Context, args []string) int {
 	case err != nil:
 		return exitUsage
 	}
-	summary, err := raftlog.Inspect(r.dir)
+	summary, err := raftstore.Inspect(r.dir)
 	if err == nil {
 		err = printSummary(r.stdout, &summary)
 	}
@@ -123,7 +123,7 @@ var (
 )
 
 // recover makes r.nodes the cluster if all checks pass and the operator confirms.
-func (r *recovery) recover(ctx context.Context, found *raftlog.Summary) error {
+func (r *recovery) recover(ctx context.Context, found *raftstore.Summary) error {
 	identity := found.Identity
 	if identity == nil {
 		return fmt.Errorf("recover %s: %w", r.dir, errUnclaimed)
@@ -142,7 +142,7 @@ func (r *recovery) recover(ctx context.Context, found *raftlog.Summary) error {
 }
 
 // prepare checks that no node is running, before and after the operator confirms, which may take long.
-func (r *recovery) prepare(ctx context.Context, found *raftlog.Summary) error {
+func (r *recovery) prepare(ctx context.Context, found *raftstore.Summary) error {
 	known := r.known(found)
 	if err := r.checkGone(known); err != nil {
 		return err
@@ -195,7 +195,7 @@ func (r *recovery) readLine(ctx context.Context) (line string, err error) {
 	}
 }
 
-func (r *recovery) printPlan(found *raftlog.Summary) error {
+func (r *recovery) printPlan(found *raftstore.Summary) error {
 	var b strings.Builder
 	b.WriteString("\nNodes of the new cluster:\n")
 	for _, n := range r.nodes {
@@ -219,7 +219,7 @@ func (r *recovery) printPlan(found *raftlog.Summary) error {
 }
 
 // lost returns the nodes of the old cluster that are not in the new one.
-func (r *recovery) lost(found *raftlog.Summary) (ids []string) {
+func (r *recovery) lost(found *raftstore.Summary) (ids []string) {
 	for _, s := range found.Configuration.Servers {
 		if !slices.ContainsFunc(r.nodes, func(n options.Node) bool { return n.ID == string(s.ID) }) {
 			ids = append(ids, string(s.ID))
@@ -228,7 +228,7 @@ func (r *recovery) lost(found *raftlog.Summary) (ids []string) {
 	return ids
 }
 
-func (r *recovery) printDone(after *raftlog.Summary) error {
+func (r *recovery) printDone(after *raftstore.Summary) error {
 	if _, err := io.WriteString(r.stdout, "\nRecovered:\n"); err != nil {
 		return err
 	}
@@ -244,13 +244,13 @@ Do not start other nodes with their old data: remove their data directories, and
 
 // rewrite makes r.nodes the configuration of the cluster. For this it replays the log into a
 // temporary table.
-func (r *recovery) rewrite(identity *raftlog.Identity) (raftlog.Summary, error) {
+func (r *recovery) rewrite(identity *raftstore.Identity) (raftstore.Summary, error) {
 	failed := make(chan error, 1)
 	fsm := replayer(identity, func(err error) { failed <- err })
-	config := raftlog.Recovery{Servers: voters(r.nodes), ResetTerm: r.resetTerm}
-	summary, err := raftlog.Recover(r.dir, config, fsm, slog.New(slog.NewTextHandler(r.stderr, nil)))
+	config := raftstore.Recovery{Servers: voters(r.nodes), ResetTerm: r.resetTerm}
+	summary, err := raftstore.Recover(r.dir, config, fsm, slog.New(slog.NewTextHandler(r.stderr, nil)))
 	if err == nil {
-		err = raftlog.Unmark(r.dir) // the leader that the log did not match no longer exists
+		err = raftstore.Unmark(r.dir) // the leader that the log did not match no longer exists
 	}
 	select {
 	case cause := <-failed:
@@ -261,7 +261,7 @@ func (r *recovery) rewrite(identity *raftlog.Identity) (raftlog.Summary, error) 
 }
 
 // replayer returns the state machine that replays the log of a node that is not running.
-func replayer(identity *raftlog.Identity, fatal func(error)) raft.FSM {
+func replayer(identity *raftstore.Identity, fatal func(error)) raft.FSM {
 	clock := cluster.NewClock()
 	return cluster.New(cluster.Config{
 		Cluster: identity.Cluster, Self: cluster.Announcement{ID: identity.Node}, Version: version,
@@ -286,7 +286,7 @@ func members(nodes []options.Node) []topology.Member {
 	return list
 }
 
-func printSummary(w io.Writer, s *raftlog.Summary) error {
+func printSummary(w io.Writer, s *raftstore.Summary) error {
 	var b strings.Builder
 	if i := s.Identity; i != nil {
 		fmt.Fprintf(&b, "cluster      %s\nnode         %s\nstarts       %d\nrecovery     %s\n", i.Cluster, i.Node, i.Boot, orNone(i.Recovery))

@@ -11,7 +11,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/throttledhq/throttled/raftlog"
+	"github.com/throttledhq/throttled/cluster/raftstore"
 )
 
 // terminal opens a pseudoterminal and returns both ends.
@@ -42,7 +42,7 @@ func TestProcess_RecoverInterrupted(t *testing.T) {
 	p, _, _ := openNode(t, dir)
 	startNode(t, p)
 	release(t, p)
-	before, err := raftlog.Inspect(dir)
+	before, err := raftstore.Inspect(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestProcess_RecoverInterrupted(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != exitError || !strings.Contains(log.String(), errInterrupted.Error()) {
 		t.Errorf("exits with %v:\n%s", err, &log)
 	}
-	if after, err := raftlog.Inspect(dir); err != nil || after.Identity.Recovery != before.Identity.Recovery {
+	if after, err := raftstore.Inspect(dir); err != nil || after.Identity.Recovery != before.Identity.Recovery {
 		t.Errorf("recovery %q becomes %q, %v", before.Identity.Recovery, after.Identity.Recovery, err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/throttledhq/throttled/cluster/raftstore"
 	"github.com/throttledhq/throttled/options"
-	"github.com/throttledhq/throttled/raftlog"
 )
 
 // recoverAnswerWithin is the timeout of a connection to a node.
@@ -19,7 +19,7 @@ const recoverAnswerWithin = 2 * time.Second
 
 // known returns the nodes that may be running, with each of their addresses: those of the old and those of the new
 // cluster. It includes the node of the directory, since the directory may be a copy.
-func (r *recovery) known(found *raftlog.Summary) (list []options.Node) {
+func (r *recovery) known(found *raftstore.Summary) (list []options.Node) {
 	for _, s := range found.Configuration.Servers {
 		list = append(list, options.Node{ID: string(s.ID), Addr: string(s.Address)})
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/throttledhq/throttled/peerlink"
-	"github.com/throttledhq/throttled/raftlog"
+	"github.com/throttledhq/throttled/cluster/raftstore"
+	"github.com/throttledhq/throttled/cluster/transport"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -99,7 +99,7 @@ func TestProcess_Recover(t *testing.T) {
 
 	old := others[1] // alone it cannot be elected, and it learns the reason
 	old.start()
-	if code, _ := old.exits(patience); code != exitFailed || !strings.Contains(old.log.String(), peerlink.ErrOtherRecovery.Error()) {
+	if code, _ := old.exits(patience); code != exitFailed || !strings.Contains(old.log.String(), transport.ErrOtherRecovery.Error()) {
 		t.Errorf("a lost node that is restarted exits with %d:\n%s", code, old.log)
 	}
 	leader.start() // two of three form the old cluster, which is fenced off
@@ -110,7 +110,7 @@ func TestProcess_Recover(t *testing.T) {
 	survivor.ask("voters:2 ", "CL.CLUSTER", "STATUS")
 	survivor.ask("[0 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h") // this charge is not in the new cluster
 	joined.ask("[1 1 0 ", "CL.THROTTLE", "old", 0, 1, "1h")
-	survivor.logs(peerlink.ErrOtherRecovery.Error()) // the streams of the old nodes are refused
+	survivor.logs(transport.ErrOtherRecovery.Error()) // the streams of the old nodes are refused
 }
 
 // TestRecover_Asks checks that recover prints its plan, and carries it out only after confirmation.
@@ -131,7 +131,7 @@ func TestRecover_Asks(t *testing.T) {
 		{"again, without a question", []string{"--yes"}, nil, exitOK, "Recovered:"},
 		{"the term as well", []string{"--yes", "--reset-term"}, nil, exitOK, "the vote in it will be discarded"},
 	} {
-		before, err := raftlog.Inspect(dir)
+		before, err := raftstore.Inspect(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +144,7 @@ func TestRecover_Asks(t *testing.T) {
 		if text := out.String() + errs.String(); code != tt.code || !strings.Contains(text, tt.want) || !strings.Contains(text, alone+" at 127.0.0.1:1") {
 			t.Errorf("%s: exits with %d and prints\n%s", tt.name, code, text)
 		}
-		after, err := raftlog.Inspect(dir)
+		after, err := raftstore.Inspect(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +249,7 @@ func TestProcess_ResetTerm(t *testing.T) {
 	p := newProcesses(t, []string{"n1"})[0]
 	p.ask("[0 1 0 ", "CL.THROTTLE", "k", 0, 1, "1h")
 	p.kill()
-	s, err := raftlog.Open(raftlog.Config{Dir: p.dir, Sync: true, Fatal: func(err error) { t.Error(err) }})
+	s, err := raftstore.Open(raftstore.Config{Dir: p.dir, Sync: true, Fatal: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}

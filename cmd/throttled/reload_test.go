@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/throttledhq/throttled/peerlink/certs"
+	"github.com/throttledhq/throttled/cluster/transport/certs"
 )
 
 // newServer starts a server as a separate process.

@@ -17,11 +17,11 @@ import (
 
 	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/cluster"
+	"github.com/throttledhq/throttled/cluster/raftstore"
+	"github.com/throttledhq/throttled/cluster/transport"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
-	"github.com/throttledhq/throttled/peerlink"
 	"github.com/throttledhq/throttled/persistence"
-	"github.com/throttledhq/throttled/raftlog"
 	"github.com/throttledhq/throttled/server/forward"
 	"github.com/throttledhq/throttled/topology"
 )
@@ -41,12 +41,12 @@ type replica struct {
 	log      *slog.Logger
 	dir      string
 	exit     func(code int) // terminates the process
-	store    *raftlog.Store
-	link     *peerlink.Link // nil on a standalone node
-	raft     *peerlink.Transport
+	store    *raftstore.Store
+	link     *transport.Link // nil on a standalone node
+	raft     *transport.RaftTransport
 	node     *cluster.Node
-	installs raftlog.InstallGuard
-	transfer raftlog.TransferGuard
+	installs raftstore.InstallGuard
+	transfer raftstore.TransferGuard
 	started  atomic.Bool    // the node has been started
 	serving  sync.WaitGroup // goroutines that serve other nodes
 	saving   sync.WaitGroup
@@ -63,7 +63,7 @@ func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock,
 		return nil, err
 	}
 	r = &replica{log: log, dir: o.DataDir, exit: os.Exit, closed: make(chan struct{}), saves: persistence.Status{LastSave: time.Now(), LastDuration: -1}}
-	if r.store, err = raftlog.Open(raftlog.Config{Dir: o.DataDir, Sync: o.RaftFsync, Fatal: r.die, Log: log}); err != nil {
+	if r.store, err = raftstore.Open(raftstore.Config{Dir: o.DataDir, Sync: o.RaftFsync, Fatal: r.die, Log: log}); err != nil {
 		return nil, err
 	}
 	if err = r.build(o, table, clock); err != nil {
@@ -75,7 +75,7 @@ func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock,
 // finishInstallLoop moves the log aside if the previous process has marked it because it does not match that of
 // the leader.
 func finishInstallLoop(dir string, log *slog.Logger) error {
-	why, aside, err := raftlog.SetAsideMarked(dir)
+	why, aside, err := raftstore.SetAsideMarked(dir)
 	if err == nil && aside != "" {
 		log.Warn("the log was set aside; let the node join under another id", "directory", aside, "reason", why)
 	}
@@ -120,7 +120,7 @@ func (r *replica) build(o *options.Options, table *buckets.Table, clock *cluster
 	c.Version, c.Async, c.Logger = version, o.Replication == "async", r.log
 	c.Table, c.Clock = table, clock
 	c.Logs, c.Stable, c.Snapshots = r.store.Logs(), r.store.Stable(), r.store.Snapshots()
-	c.RaftLogger = raftlog.Logger(r.log)
+	c.RaftLogger = raftstore.Logger(r.log)
 	c.Fatal = r.die
 	c.Installed = r.noteInstall
 	c.Stuck = r.noteStuck
@@ -171,7 +171,7 @@ func (r *replica) openTransport(o *options.Options, boot uint64) (cluster.Transp
 		return t, nil
 	}
 	var err error
-	r.link, err = peerlink.Listen(peerlink.Config{
+	r.link, err = transport.Listen(transport.Config{
 		Cluster: o.ClusterID, Node: o.NodeID, Boot: boot, Bind: o.RaftAddr, Advertise: o.RaftAdvertise,
 		Insecure: o.RaftInsecure, CertFile: o.RaftTLSCert, KeyFile: o.RaftTLSKey, CAFile: o.RaftTLSCA, RevokedFile: o.RaftTLSRevoked,
 		MaxPerPeer: maxPerPeer, MaxConns: maxPeers * maxPerPeer, Log: r.log,
@@ -179,15 +179,15 @@ func (r *replica) openTransport(o *options.Options, boot uint64) (cluster.Transp
 	if err != nil {
 		return nil, err
 	}
-	r.raft = peerlink.NewTransport(&raft.NetworkTransportConfig{
-		Stream: r.link.Raft(), MaxPool: peerStreams, Timeout: peerTimeout, Logger: raftlog.Logger(r.log),
+	r.raft = transport.NewRaftTransport(&raft.NetworkTransportConfig{
+		Stream: r.link.Raft(), MaxPool: peerStreams, Timeout: peerTimeout, Logger: raftstore.Logger(r.log),
 	})
 	return r.raft, nil
 }
 
 // recovery returns the recovery of the cluster to which the node belongs, and sets it on the link if the node has
 // data. A node without data receives it later, through adopt.
-func (r *replica) recovery(i raftlog.Identity) (topology.Recovery, error) {
+func (r *replica) recovery(i raftstore.Identity) (topology.Recovery, error) {
 	known, err := raft.HasExistingState(r.store.Logs(), r.store.Stable(), r.store.Snapshots())
 	if err == nil && known && r.link != nil {
 		r.link.SetRecovery(i.Recovery)
@@ -218,7 +218,7 @@ func (r *replica) serve() {
 	r.raft.Serve(r.node.Guard()) // no message is read from a stream that is not allowed
 	r.serving.Go(r.recheck)
 	r.serving.Go(func() {
-		if err := r.node.ServeControl(r.link.Streams(peerlink.Control)); err != nil {
+		if err := r.node.ServeControl(r.link.Streams(transport.Control)); err != nil {
 			r.log.Error("questions of other nodes are not answered any more", "error", err)
 		}
 	})
@@ -248,8 +248,8 @@ func (r *replica) recheck() {
 // die terminates the process immediately: after such an error each further step is a risk, and
 // other nodes take over when this node is silent.
 func (r *replica) die(err error) {
-	if errors.Is(err, raftlog.ErrStale) { // prevents another attempt when no node that would reject it is running
-		why := strings.TrimSuffix(err.Error(), ": "+raftlog.ErrStale.Error())
+	if errors.Is(err, raftstore.ErrStale) { // prevents another attempt when no node that would reject it is running
+		why := strings.TrimSuffix(err.Error(), ": "+raftstore.ErrStale.Error())
 		err = errors.Join(err, r.store.MarkStale(why))
 	}
 	r.log.Error("the node has to stop", "error", err)
@@ -268,7 +268,7 @@ func (r *replica) noteInstall(index uint64) error {
 	if err == nil {
 		return nil
 	}
-	markErr := raftlog.Mark(r.dir, err.Error())
+	markErr := raftstore.Mark(r.dir, err.Error())
 	r.die(errors.Join(fmt.Errorf("%w: its log is set aside at the next start; let it then join under another id", err), markErr))
 	return err
 }

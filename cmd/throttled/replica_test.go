@@ -10,10 +10,10 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/throttledhq/throttled/cluster/raftstore"
 	"github.com/throttledhq/throttled/gcra"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/options"
-	"github.com/throttledhq/throttled/raftlog"
 )
 
 // openNode opens a standalone node with its log in dir. The channel exits receives the codes of suppressed exits.
@@ -85,7 +85,7 @@ func TestInstallLoop(t *testing.T) {
 	if err := install(t, p, 7, 2); err != nil || len(exits) > 0 {
 		t.Errorf("the second time: %v", err)
 	}
-	if err := install(t, p, 7, 1); !errors.Is(err, raftlog.ErrInstallLoop) {
+	if err := install(t, p, 7, 1); !errors.Is(err, raftstore.ErrInstallLoop) {
 		t.Errorf("the third time: %v", err)
 	}
 	if len(exits) != 1 || <-exits != exitFailed {
@@ -103,7 +103,7 @@ func TestInstallLoop(t *testing.T) {
 	if now, _ := p.replica.store.Identity(); now.Incarnation == old.Incarnation {
 		t.Error("the node still has the data that had to be set aside")
 	}
-	if aside := filepath.Join(dir, "aside-1"); !strings.Contains(log.String(), aside) || !strings.Contains(log.String(), raftlog.ErrInstallLoop.Error()) {
+	if aside := filepath.Join(dir, "aside-1"); !strings.Contains(log.String(), aside) || !strings.Contains(log.String(), raftstore.ErrInstallLoop.Error()) {
 		t.Errorf("the log does not contain the directory %s and the reason:\n%s", aside, log)
 	}
 	startNode(t, p)
@@ -171,7 +171,7 @@ func TestRecoverKeepsMarked(t *testing.T) {
 	if code := runRecover(t.Context(), []string{"--yes", "--data-dir", dir, alone + "=127.0.0.1:1"}, &out, &errs); code != exitOK {
 		t.Fatalf("exits with %d: %s", code, &errs)
 	}
-	if _, aside, err := raftlog.SetAsideMarked(dir); err != nil || aside != "" {
+	if _, aside, err := raftstore.SetAsideMarked(dir); err != nil || aside != "" {
 		t.Errorf("it is set aside in %q, %v", aside, err)
 	}
 }

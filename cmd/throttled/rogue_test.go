@@ -16,8 +16,8 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/throttledhq/throttled/peerlink"
-	"github.com/throttledhq/throttled/peerlink/certs"
+	"github.com/throttledhq/throttled/cluster/transport"
+	"github.com/throttledhq/throttled/cluster/transport/certs"
 )
 
 // authority creates the certificates of a cluster.
@@ -58,12 +58,12 @@ func (a *authority) revoke(text string) {
 }
 
 // rogue opens a link with the certificate and the key of a node.
-func (a *authority) rogue(id string) *peerlink.Link {
+func (a *authority) rogue(id string) *transport.Link {
 	a.t.Helper()
-	c := peerlink.Config{Cluster: "test", Node: id, Bind: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}
+	c := transport.Config{Cluster: "test", Node: id, Bind: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}
 	c.CertFile, c.KeyFile = certs.Files(a.dir, id)
 	c.CAFile, _ = certs.CAFiles(a.dir)
-	l, err := peerlink.Listen(c)
+	l, err := transport.Listen(c)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -72,12 +72,12 @@ func (a *authority) rogue(id string) *peerlink.Link {
 }
 
 // opens opens a stream to a node. It returns nil if the stream is refused with ErrNotAllowed.
-func opens(t *testing.T, from *peerlink.Link, to *process, p peerlink.Purpose) net.Conn {
+func opens(t *testing.T, from *transport.Link, to *process, p transport.Purpose) net.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c, err := from.Dial(ctx, to.id, to.raft, p)
-	if errors.Is(err, peerlink.ErrNotAllowed) {
+	if errors.Is(err, transport.ErrNotAllowed) {
 		return nil
 	}
 	if err != nil {
@@ -124,7 +124,7 @@ func TestProcess_Rogue(t *testing.T) {
 	removed, stranger := ca.rogue("n4"), ca.rogue("n9")
 	var had []net.Conn // opened while n4 was a member
 	for _, p := range all {
-		for _, purpose := range []peerlink.Purpose{peerlink.Raft, peerlink.Client} {
+		for _, purpose := range []transport.Purpose{transport.Raft, transport.Client} {
 			c := opens(t, removed, p, purpose)
 			if c == nil {
 				t.Fatalf("%s refuses a member's stream for %s", p.id, purpose)
@@ -139,14 +139,14 @@ func TestProcess_Rogue(t *testing.T) {
 		}
 	}
 
-	for _, rogue := range []*peerlink.Link{removed, stranger} {
+	for _, rogue := range []*transport.Link{removed, stranger} {
 		for _, p := range all {
 			for _, command := range harmful {
-				if c := opens(t, rogue, p, peerlink.Client); c != nil {
+				if c := opens(t, rogue, p, transport.Client); c != nil {
 					t.Errorf("%s answers a rogue's %v with %q", p.id, command, reply(t, c, command...))
 				}
 			}
-			if c := opens(t, rogue, p, peerlink.Raft); c != nil {
+			if c := opens(t, rogue, p, transport.Raft); c != nil {
 				t.Errorf("%s accepts a rogue's stream for Raft", p.id)
 			}
 		}
@@ -168,7 +168,7 @@ func TestProcess_StolenKey(t *testing.T) {
 	leader, others := leaderOf(t, all)
 	others[1].kill()
 	thief := ca.rogue(others[1].id)
-	c := opens(t, thief, leader, peerlink.Client)
+	c := opens(t, thief, leader, transport.Client)
 	if got := reply(t, c, "DBSIZE"); got[0] != ':' {
 		t.Errorf("forwarded commands are answered with %q", got)
 	}
@@ -181,8 +181,8 @@ func TestProcess_StolenKey(t *testing.T) {
 		}
 	}
 
-	transport := raft.NewNetworkTransport(thief.Raft(), 1, 5*time.Second, io.Discard)
-	defer func() { _ = transport.Close() }()
+	trans := raft.NewNetworkTransport(thief.Raft(), 1, 5*time.Second, io.Discard)
+	defer func() { _ = trans.Close() }()
 	thief.SetExpected(func(string) string { return leader.id })
 	own := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(others[1].id), Addr: []byte(others[1].raft)}
 	anonymous, other := own, own
@@ -190,7 +190,7 @@ func TestProcess_StolenKey(t *testing.T) {
 	other.ID, other.Addr = []byte(others[0].id), []byte(others[0].raft)
 	for _, h := range []raft.RPCHeader{own, anonymous, other} {
 		q := raft.RequestVoteRequest{RPCHeader: h, Term: 1<<64 - 1, LastLogIndex: 1 << 40, LastLogTerm: 1 << 40, LeadershipTransfer: true}
-		err := transport.RequestVote(raft.ServerID(leader.id), raft.ServerAddress(leader.raft), &q, new(raft.RequestVoteResponse))
+		err := trans.RequestVote(raft.ServerID(leader.id), raft.ServerAddress(leader.raft), &q, new(raft.RequestVoteResponse))
 		if err == nil {
 			t.Errorf("a vote of %q for a term of 2^64-1 is answered", h.ID)
 		}
@@ -212,8 +212,8 @@ func TestProcess_StolenKey(t *testing.T) {
 	defer cancel()
 	for _, p := range []*process{leader, others[0]} {
 		p.logs("loaded the list of revoked certificates")
-		for _, purpose := range []peerlink.Purpose{peerlink.Raft, peerlink.Client, peerlink.Control} {
-			if _, err := thief.Dial(ctx, p.id, p.raft, purpose); !errors.Is(err, peerlink.ErrCertificate) {
+		for _, purpose := range []transport.Purpose{transport.Raft, transport.Client, transport.Control} {
+			if _, err := thief.Dial(ctx, p.id, p.raft, purpose); !errors.Is(err, transport.ErrCertificate) {
 				t.Errorf("%s answers a revoked certificate that asks for %s with %v", p.id, purpose, err)
 			}
 		}

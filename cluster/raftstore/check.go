@@ -1,0 +1,60 @@
+package raftstore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/raft"
+)
+
+// Check verifies that raft can start from the files. It must be called between Claim and
+// raft.NewRaft at each start. Where Check returns an error, raft.NewRaft panics.
+//
+// Check reads all snapshots. An invalid snapshot is logged and moved to the directory
+// "damaged", which keeps only the last one. The next older snapshot replaces it without a loss
+// if the log reaches back to it. Check then reads the entries after the newest valid snapshot.
+// It wraps [ErrGap] if one of them is missing, and [ErrDamaged] if one is corrupt. In both
+// cases the node cannot start from its files. In a cluster the remedy is SetAside, and joining
+// again.
+func (s *Store) Check() error {
+	snapshots, err := readSnapshots(s.current())
+	if err != nil {
+		return fmt.Errorf("check %s: %w", s.dir, err)
+	}
+	newest := uint64(0)
+	for _, snap := range snapshots {
+		if snap.err == nil {
+			newest = max(newest, snap.meta.Index)
+			continue
+		}
+		s.log.Warn("a snapshot is damaged and is not used", "snapshot", snap.name, "error", snap.err)
+		if err := s.setDamagedAside(snap.name); err != nil {
+			return fmt.Errorf("check %s: %w", s.dir, err)
+		}
+	}
+	if err := checkEntries(s.logs, newest); err != nil {
+		return fmt.Errorf("check %s: %w", s.dir, err)
+	}
+	return nil
+}
+
+// checkEntries reads the entries after index newest.
+func checkEntries(l *logs, newest uint64) error {
+	return protect(func() error {
+		last, err := l.inner.LastIndex()
+		if err != nil {
+			return err
+		}
+		var entry raft.Log
+		for i := newest + 1; i <= last; i++ {
+			err := l.get(i, &entry)
+			if errors.Is(err, raft.ErrLogNotFound) {
+				return fmt.Errorf("entry %d of %d is missing, and the newest snapshot covers the entries up to %d: %w", i, last, newest, ErrGap)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,44 @@
+package raftstore
+
+import (
+	"errors"
+
+	"github.com/throttledhq/throttled/internal/fsutil"
+)
+
+// The errors of a [Store].
+var (
+	// ErrLocked is wrapped by Open, Inspect and Recover when another process, or another
+	// Store in this one, has locked the directory.
+	ErrLocked = fsutil.ErrLocked
+	// ErrPoisoned is wrapped, together with the first error, by every call after that
+	// error. The content of the files is then unknown and must not be used. The process
+	// must exit.
+	ErrPoisoned = errors.New("the log of this node is unusable after an error")
+	// ErrStuck is wrapped when an operation of the store does not complete.
+	ErrStuck = errors.New("the disk does not respond")
+	// ErrDamaged is wrapped when a file is corrupt.
+	ErrDamaged = errors.New("damaged")
+	// ErrGap is wrapped by Check when an entry after the newest valid snapshot is missing.
+	ErrGap = errors.New("entries are missing from the log: remove the node from its cluster, and add a new node under another id")
+	// ErrClosed is returned by the stores after Close.
+	ErrClosed = errors.New("the log of this node is closed")
+)
+
+// The errors of Claim.
+var (
+	// ErrOtherCluster is wrapped when the directory belongs to a node of another cluster.
+	ErrOtherCluster = errors.New("the directory belongs to another cluster")
+	// ErrOtherNode is wrapped when the directory belongs to another node of the cluster.
+	ErrOtherNode = errors.New("the directory belongs to another node")
+	// ErrStale is wrapped when the cluster has rejected the directory as an old copy.
+	ErrStale = errors.New("the data directory is an old copy, or another process has used it since: remove the node from the cluster, and add one under another id with an empty data directory")
+)
+
+// The errors of the guards.
+var (
+	// ErrInstallLoop is wrapped when a follower receives the same snapshot repeatedly.
+	ErrInstallLoop = errors.New("the same snapshot is installed repeatedly")
+	// ErrStuckTransfer is wrapped when a leadership transfer does not complete.
+	ErrStuckTransfer = errors.New("a leadership transfer does not complete: restart the node")
+)

@@ -1,0 +1,123 @@
+package raftstore
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/internal/failpoint"
+)
+
+// latch holds the first error. It is shared by the files of a store: after an error of one
+// file, nothing may be acknowledged or voted for based on another.
+type latch struct {
+	fatal    func(error)
+	first    atomic.Pointer[error]
+	reported chan struct{} // closed when fatal has returned
+}
+
+func newLatch(fatal func(error)) *latch { return &latch{fatal: fatal, reported: make(chan struct{})} }
+
+// trip records err if it is the first error, and then calls fatal, which normally exits the
+// process.
+func (l *latch) trip(err error) {
+	if l.first.CompareAndSwap(nil, &err) {
+		l.fatal(err)
+		close(l.reported)
+	}
+}
+
+// err returns the error that disables the files, or nil. If there is one, err blocks until
+// fatal has returned: raft panics on some errors, and the process would exit with a generic
+// code.
+func (l *latch) err() error {
+	first := l.first.Load()
+	if first == nil {
+		return nil
+	}
+	<-l.reported
+	if errors.Is(*first, ErrClosed) {
+		return ErrClosed
+	}
+	return fmt.Errorf("%w: %w", ErrPoisoned, *first)
+}
+
+// close makes every later call fail with ErrClosed, without calling fatal.
+func (l *latch) close() {
+	closed := ErrClosed
+	if l.first.CompareAndSwap(nil, &closed) {
+		close(l.reported)
+	}
+}
+
+// guarded is one file of a store, with the latch and the watchdog that protect it.
+type guarded struct {
+	name  string
+	latch *latch
+	turn  chan struct{} // holds an element during a write, so that no write starts after a failed one
+	watch watch
+}
+
+func newGuarded(name string, l *latch) *guarded {
+	return &guarded{name: name, latch: l, turn: make(chan struct{}, 1)}
+}
+
+// write runs an operation that modifies the file, unless an operation has failed before. An
+// error trips the latch.
+func (f *guarded) write(action string, op func() error) error {
+	unfinished := f.watch.begin(1)
+	defer unfinished.Store(0)
+	f.turn <- struct{}{}
+	defer func() { <-f.turn }()
+	if err := f.latch.err(); err != nil {
+		return err
+	}
+	if err := protect(op); err != nil && !failpoint.Is(failpoint.SyncIgnored) {
+		f.latch.trip(fmt.Errorf("%s: %s: %w", f.name, action, err))
+	}
+	return f.latch.err()
+}
+
+// step runs an operation on files under the watchdog, with waits times the limit. An error is
+// returned but does not trip the latch.
+func (f *guarded) step(waits uint64, op func() error) error {
+	unfinished := f.watch.begin(waits)
+	defer unfinished.Store(0)
+	if err := f.latch.err(); err != nil {
+		return err
+	}
+	if err := op(); err != nil {
+		return err
+	}
+	return f.latch.err() // op may have completed too late
+}
+
+// try runs an operation that may run concurrently with others. It is not watched, since it may
+// take long if it has many steps. An error trips the latch unless it reports that there is no
+// such entry or key.
+func (f *guarded) try(action string, op func() error) error {
+	if err := f.latch.err(); err != nil {
+		return err
+	}
+	err := protect(op)
+	if err == nil || errors.Is(err, raft.ErrLogNotFound) || errors.Is(err, errKeyNotFound) {
+		return err
+	}
+	f.latch.trip(fmt.Errorf("%s: %s: %w", f.name, action, err))
+	return f.latch.err()
+}
+
+// protect converts a panic to an error. bbolt panics on an invalid page, and a mapped page that
+// the disk cannot read causes a memory fault.
+func protect(op func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", ErrDamaged, p)
+		}
+	}()
+	return op()
+}

@@ -1,0 +1,208 @@
+package raftstore
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// guardedStore returns a Store over f, without wal files.
+func guardedStore(f *faulty, fatal func(error)) *Store {
+	s := &Store{dir: "dir", latch: newLatch(fatal), stop: make(chan struct{})}
+	s.guard(f, f, nil)
+	return s
+}
+
+// operations returns all operations of raft on the files.
+func operations(s *Store) map[string]func() error {
+	key := []byte("CurrentTerm")
+	return map[string]func() error{
+		"StoreLogs":   func() error { return s.logs.StoreLogs(commands(3, 4, 10)) },
+		"StoreLog":    func() error { return s.logs.StoreLog(command(5, 10)) },
+		"DeleteRange": func() error { return s.logs.DeleteRange(1, 2) },
+		"GetLog":      func() error { return s.logs.GetLog(1, new(raft.Log)) },
+		"FirstIndex":  func() error { _, err := s.logs.FirstIndex(); return err },
+		"LastIndex":   func() error { _, err := s.logs.LastIndex(); return err },
+		"Set":         func() error { return s.Stable().Set(key, nil) },
+		"SetUint64":   func() error { return s.Stable().SetUint64(key, 9) },
+		"Get":         func() error { _, err := s.Stable().Get(key); return err },
+		"GetUint64":   func() error { _, err := s.Stable().GetUint64(key); return err },
+	}
+}
+
+// TestStep checks that an error does not trip the latch, and that no operation runs after the
+// latch was tripped.
+func TestStep(t *testing.T) {
+	s := guardedStore(newFaulty(), func(error) {})
+	if err := s.wal.step(func() error { return errDisk }); err != errDisk || s.latch.err() != nil {
+		t.Errorf("step returns %v, and the latch has %v", err, s.latch.err())
+	}
+	late := s.wal.step(func() error { s.latch.trip(ErrStuck); return nil })
+	after := s.wal.step(func() error { t.Error("the operation was run"); return nil })
+	if !errors.Is(late, ErrPoisoned) || !errors.Is(after, ErrPoisoned) {
+		t.Errorf("the late operation returns %v, and the next one %v", late, after)
+	}
+}
+
+// TestLatch makes each operation fail, or panic like the database on a damaged page. After that no
+// operation may reach the files.
+func TestLatch(t *testing.T) {
+	for first := range operations(nil) {
+		for how, fail := range map[string]func() error{
+			"fails":  func() error { return errDisk },
+			"panics": func() error { panic("page 7: unexpected type") },
+		} {
+			var reported []error
+			f := newFaulty()
+			s := guardedStore(f, func(err error) { reported = append(reported, err) })
+			must(t, s.logs.StoreLogs(commands(1, 2, 10)))
+			must(t, s.Stable().SetUint64([]byte("CurrentTerm"), 8))
+			f.before = func(string) error { return fail() }
+			err := operations(s)[first]()
+			want := map[string]error{"fails": errDisk, "panics": ErrDamaged}[how]
+			if !errors.Is(err, ErrPoisoned) || !errors.Is(err, want) {
+				t.Errorf("%s %s: returned %v", first, how, err)
+			}
+			if len(reported) != 1 || !errors.Is(reported[0], want) || !strings.Contains(reported[0].Error(), "dir/current/raft-") {
+				t.Errorf("%s %s: Fatal is called with %v", first, how, reported)
+			}
+			f.before = nil
+			f.forget()
+			for name, op := range operations(s) {
+				if err := op(); !errors.Is(err, ErrPoisoned) || !errors.Is(err, want) {
+					t.Errorf("%s %s, then %s: %v", first, how, name, err)
+				}
+			}
+			if len(reported) != 1 || len(f.list()) != 0 {
+				t.Errorf("%s %s: Fatal is called %d times, and then %q reach the files", first, how, len(reported), f.list())
+			}
+		}
+	}
+}
+
+// TestLatch_NotFoundIsAnAnswer checks that the two not-found errors do not trip the latch.
+func TestLatch_NotFoundIsAnAnswer(t *testing.T) {
+	s := guardedStore(newFaulty(), func(err error) { t.Errorf("Fatal is called with %v", err) })
+	must(t, s.logs.StoreLogs(commands(1, 2, 10)))
+	if err := s.logs.GetLog(3, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
+		t.Errorf("a missing entry: %v", err)
+	}
+	if _, err := s.Stable().GetUint64([]byte("CurrentTerm")); err == nil || err.Error() != "not found" {
+		t.Errorf("a missing value: %v; raft expects the text %q", err, "not found")
+	}
+	checkLog(t, s.logs, 1, 2, 10)
+}
+
+// TestLatch_NobodyPassesFatal runs concurrent operations, one of which fails. None may return
+// before Fatal does, and none of those that waited may reach the file.
+func TestLatch_NobodyPassesFatal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exit := make(chan struct{})
+		f := newFaulty()
+		s := guardedStore(f, func(error) { <-exit })
+		release := make(chan struct{})
+		f.before = func(string) error { <-release; return errDisk }
+		var returned sync.WaitGroup
+		var mu sync.Mutex
+		var errs []error
+		begin := func(op func() error) {
+			returned.Go(func() {
+				err := op()
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			})
+		}
+		begin(operations(s)["StoreLogs"])
+		synctest.Wait()
+		for range 3 {
+			begin(operations(s)["DeleteRange"])
+			begin(func() error { return s.logs.deleteChunk(1, 2) })
+			begin(func() error { return s.logs.StoreLogs(commands(7, 7, 10)) })
+		}
+		synctest.Wait()
+		close(release)
+		synctest.Wait()
+		begin(operations(s)["SetUint64"])
+		synctest.Wait()
+		mu.Lock()
+		if len(errs) != 0 {
+			t.Errorf("%v are returned before Fatal returns", errs)
+		}
+		mu.Unlock()
+		close(exit)
+		returned.Wait()
+		if len(errs) != 11 || slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, ErrPoisoned) }) {
+			t.Errorf("%d operations return %v", len(errs), errs)
+		}
+		if writes := slices.DeleteFunc(f.list(), func(op string) bool { return op == "FirstIndex" }); len(writes) != 1 {
+			t.Errorf("%q reach the file; only the first may", writes)
+		}
+	})
+}
+
+// TestWatchdog blocks each write operation until the watchdog detects it.
+func TestWatchdog(t *testing.T) {
+	const limit = 1600 * time.Millisecond
+	for _, name := range []string{"StoreLogs", "DeleteRange", "Set"} {
+		synctest.Test(t, func(t *testing.T) {
+			type call struct {
+				err error
+				at  time.Duration
+			}
+			reported := make(chan call, 10)
+			begin := time.Now()
+			f := newFaulty()
+			s := guardedStore(f, func(err error) { reported <- call{err, time.Since(begin)} })
+			must(t, s.logs.StoreLogs(commands(1, 2, 10)))
+			go s.watch(limit)
+			release := make(chan struct{})
+			f.before = func(op string) error {
+				if op == name {
+					<-release
+				}
+				return nil
+			}
+			done := make(chan error)
+			go func() { done <- operations(s)[name]() }()
+			<-time.After(2 * limit)
+			synctest.Wait()
+			if c := <-reported; len(reported) != 0 || !errors.Is(c.err, ErrStuck) || c.at < limit || c.at > limit+limit/watchTicks {
+				t.Errorf("%s: Fatal is called %d times, first after %v with %v", name, 1+len(reported), c.at, c.err)
+			}
+			if err := s.Close(); !errors.Is(err, ErrStuck) {
+				t.Errorf("%s: Close returns %v", name, err)
+			}
+			close(release)
+			if err := <-done; !errors.Is(err, ErrPoisoned) || !errors.Is(err, ErrStuck) {
+				t.Errorf("%s: the stuck operation returns %v although it completed too late", name, err)
+			}
+		})
+	}
+}
+
+// TestWatchdog_SlowIsNotStuck uses a disk that takes almost the limit for each operation.
+func TestWatchdog_SlowIsNotStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaulty()
+		s := guardedStore(f, func(err error) { t.Errorf("Fatal is called with %v", err) })
+		go s.watch(time.Second)
+		f.before = func(op string) error {
+			if op == "StoreLogs" || op == "Set" {
+				<-time.After(time.Second - time.Millisecond)
+			}
+			return nil
+		}
+		for i := range uint64(20) {
+			must(t, s.logs.StoreLog(command(i+1, 10)))
+			must(t, s.Stable().SetUint64([]byte("CurrentTerm"), i))
+		}
+		close(s.stop)
+	})
+}

@@ -1,0 +1,133 @@
+package raftstore
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/cluster/wal"
+)
+
+// Summary describes the content of a directory.
+type Summary struct {
+	Identity      *Identity // nil if the directory has not been claimed
+	FirstLog      uint64    // index of the oldest entry of the log; 0 if it has none
+	LastLog       uint64    // index of the newest entry of the log; 0 if it has none
+	LastIndex     uint64    // index of the newest entry, in the log or in a snapshot
+	LastTerm      uint64    // term of that entry
+	CurrentTerm   uint64    // the newest term known to the node
+	Configuration raft.Configuration
+	Snapshots     []SnapshotSummary // usable snapshots first, newest first
+}
+
+// SnapshotSummary describes one snapshot of a directory.
+type SnapshotSummary struct {
+	ID    string
+	Index uint64 // index of the last entry in the snapshot
+	Term  uint64 // term of that entry
+	Size  int64  // size in bytes
+	Err   error  // the reason why the snapshot is unusable; nil if it is usable
+}
+
+// Inspect reads the content of a directory and changes nothing. The error wraps
+// [ErrLocked] if a node is running there.
+func Inspect(dir string) (Summary, error) {
+	current := filepath.Join(dir, currentName)
+	s, err := inspect(current)
+	if err != nil {
+		return s, fmt.Errorf("inspect %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+func inspect(current string) (s Summary, err error) {
+	if s.Identity, err = readIdentity(current); err != nil {
+		return s, err
+	}
+	snapshots, err := readSnapshots(current)
+	if err != nil {
+		return s, err
+	}
+	s.addSnapshots(snapshots)
+	if err := stableDatabase.reading(current, s.addStable); err != nil {
+		return s, err
+	}
+	return s, logDatabase.reading(current, s.addLog)
+}
+
+// boltStores is the interface of a database for raft.
+type boltStores interface {
+	raft.LogStore
+	raft.StableStore
+}
+
+// reading opens a database for reading, which locks it, and calls f.
+func (d *database) reading(dir string, f func(boltStores, *guarded) error) error {
+	db, err := d.read(dir)
+	if err != nil {
+		return err
+	}
+	file := newGuarded(filepath.Join(dir, d.name), newLatch(func(error) {}))
+	return errors.Join(f(db, file), db.Close())
+}
+
+func (s *Summary) addSnapshots(found []snapshotFile) {
+	for _, f := range found {
+		m := f.meta
+		s.Snapshots = append(s.Snapshots, SnapshotSummary{f.name, m.Index, m.Term, m.Size, f.err})
+		if f.err == nil && m.Index > s.LastIndex {
+			s.LastIndex, s.LastTerm, s.Configuration = m.Index, m.Term, m.Configuration
+		}
+	}
+}
+
+func (s *Summary) addStable(db boltStores, file *guarded) (err error) {
+	s.CurrentTerm, err = (&stable{file, db}).GetUint64([]byte("CurrentTerm"))
+	if errors.Is(err, errKeyNotFound) {
+		return nil
+	}
+	return err
+}
+
+// addLog reads the entries after the newest snapshot, which may contain configurations.
+func (s *Summary) addLog(db boltStores, file *guarded) (err error) {
+	l := &logs{file, db}
+	if s.FirstLog, err = l.FirstIndex(); err != nil {
+		return err
+	}
+	if s.LastLog, err = l.LastIndex(); err != nil {
+		return err
+	}
+	for i := max(s.LastIndex+1, s.FirstLog); s.FirstLog > 0 && i <= s.LastLog; i++ {
+		var entry raft.Log
+		if err := l.GetLog(i, &entry); err != nil {
+			return fmt.Errorf("entry %d: %w", i, err)
+		}
+		s.addEntry(&entry)
+	}
+	newest, err := wal.Read(filepath.Dir(file.name), l)
+	if err != nil {
+		return fmt.Errorf("read the newest entries: %w", damaged(err))
+	}
+	for i := range newest {
+		if s.FirstLog == 0 {
+			s.FirstLog = newest[i].Index
+		}
+		s.LastLog = newest[i].Index
+		s.addEntry(&newest[i])
+	}
+	return nil
+}
+
+// addEntry adds an entry to the summary unless a snapshot contains it.
+func (s *Summary) addEntry(entry *raft.Log) {
+	if entry.Index <= s.LastIndex {
+		return
+	}
+	if entry.Type == raft.LogConfiguration {
+		s.Configuration = raft.DecodeConfiguration(entry.Data)
+	}
+	s.LastIndex, s.LastTerm = entry.Index, entry.Term
+}

@@ -1,0 +1,66 @@
+package raftstore
+
+import (
+	"fmt"
+	"hash/crc32"
+	"strings"
+)
+
+// maxLine is the maximum number of starts in a Line, not counting the announced one.
+const maxLine = 255
+
+// Line is the lineage of a data directory: the processes that were started with it. Boot numbers alone cannot
+// distinguish a directory from a copy, since a copy that is started often enough has the higher number.
+//
+// A line begins with a start that is known to the cluster, and contains all later ones, with consecutive boot
+// numbers. If there are more than maxLine later starts, the oldest of them are dropped. The zero value is the
+// line of a directory for which no start has been recorded.
+type Line struct {
+	Boot    uint64 `json:"boot,omitempty"`    // boot number of the announced start, or of the last unrecorded one
+	Process string `json:"process,omitempty"` // process of that start; empty if unknown
+	Since   string `json:"since,omitempty"`   // the processes of later starts, separated by spaces
+}
+
+// Denies reports whether the line covers boot number boot, but process was not started with this directory
+// under that number. It also returns true if that start was dropped from the line. newest is the boot number
+// of the directory.
+func (l Line) Denies(newest, boot uint64, process string) bool {
+	since := strings.Fields(l.Since)
+	switch {
+	case l == Line{} || process == "" || boot < l.Boot || boot > newest:
+		return false
+	case boot == l.Boot:
+		return l.Process != "" && l.Process != process
+	case newest-boot >= uint64(len(since)):
+		return true // dropped: conservatively treated as a start of another copy
+	}
+	return since[len(since)-1-int(newest-boot)] != process
+}
+
+// Raised returns the line after a start with the next boot number, boot.
+func (l Line) Raised(boot uint64, process string) Line {
+	if l == (Line{}) {
+		l.Boot = boot - 1
+	}
+	since := append(strings.Fields(l.Since), process)
+	l.Since = strings.Join(since[max(0, len(since)-maxLine):], " ")
+	return l
+}
+
+// Announced returns the line after the cluster has applied the announcement of the newest start, whose boot
+// number is boot.
+func (l Line) Announced(boot uint64) Line {
+	since := strings.Fields(l.Since)
+	if len(since) == 0 {
+		return l
+	}
+	return Line{Boot: boot, Process: since[len(since)-1]}
+}
+
+// sum returns a checksum, or an empty string for the zero value.
+func (l Line) sum() string {
+	if l == (Line{}) {
+		return ""
+	}
+	return fmt.Sprintf("%08x", crc32.Checksum(fmt.Appendf(nil, "%d %q %q", l.Boot, l.Process, l.Since), castagnoli))
+}

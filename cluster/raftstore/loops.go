@@ -1,0 +1,75 @@
+package raftstore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	installLimit  = 3
+	installWindow = time.Minute
+	transferLimit = 2 * time.Second
+)
+
+// InstallGuard detects that a follower receives the same snapshot repeatedly. This happens
+// if the tail of its log conflicts with that of the leader: the installation does not
+// truncate the tail, and the leader takes its presence as a reason for another
+// installation. The remedy is SetAside, and joining as a new node. The zero value is ready
+// to use. Its methods may be called concurrently.
+type InstallGuard struct {
+	mu       sync.Mutex
+	installs []install
+}
+
+type install struct {
+	index uint64
+	at    time.Time
+}
+
+// Note records that a snapshot that ends at index was installed. It wraps [ErrInstallLoop]
+// at the third installation of the same index within 60 s.
+func (g *InstallGuard) Note(index uint64, now time.Time) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.installs = slices.DeleteFunc(g.installs, func(i install) bool { return now.Sub(i.at) > installWindow })
+	g.installs = append(g.installs, install{index, now})
+	same := 0
+	for _, i := range g.installs {
+		if i.index == index {
+			same++
+		}
+	}
+	if same >= installLimit {
+		return fmt.Errorf("snapshot up to entry %d, %d times in %v: %w", index, same, installWindow, ErrInstallLoop)
+	}
+	return nil
+}
+
+// TransferGuard detects that a leader keeps rejecting entries because of an interrupted
+// leadership transfer, from which the library does not recover. The remedy is to restart
+// the process. The zero value is ready to use. Its methods may be called concurrently.
+type TransferGuard struct {
+	mu    sync.Mutex
+	since time.Time // time of the first of consecutive rejections; zero if there is none
+}
+
+// Note records the result of adding an entry to the log. It wraps [ErrStuckTransfer] if all
+// results for more than 2 s were rejections because of a leadership transfer.
+func (g *TransferGuard) Note(err error, now time.Time) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case !errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		g.since = time.Time{}
+	case g.since.IsZero():
+		g.since = now
+	case now.Sub(g.since) > transferLimit:
+		return fmt.Errorf("entries have been rejected for %v: %w", now.Sub(g.since), ErrStuckTransfer)
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package raftstore
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestMark checks that a marked store is set aside at the next start, once.
+func TestMark(t *testing.T) {
+	dir := claimed(t, 9)
+	s := openStore(t, Config{Dir: dir})
+	old, _, err := s.Claim("cluster", "node")
+	must(t, err)
+	must(t, Mark(dir, "it loops"))
+	must(t, s.Stable().SetUint64([]byte("term"), 7)) // raft continues until the process exits
+	must(t, s.Logs().StoreLog(command(10, 1)))
+	if _, _, err := SetAsideMarked(dir); !errors.Is(err, ErrLocked) {
+		t.Errorf("set aside while it is in use: %v", err)
+	}
+	must(t, s.Close())
+
+	why, to, err := SetAsideMarked(dir)
+	if err != nil || why != "it loops" || filepath.Dir(to) != dir {
+		t.Errorf("reason %q, path %q, %v", why, to, err)
+	}
+	if aside, err := readIdentity(to); err != nil || *aside != old {
+		t.Errorf("%s has identity %v, %v", to, aside, err)
+	}
+	for range 2 { // the new store is not marked
+		if why, to, err := SetAsideMarked(dir); err != nil || why != "" || to != "" {
+			t.Errorf("again: reason %q, path %q, %v", why, to, err)
+		}
+		s = openStore(t, Config{Dir: dir})
+		i, _, err := s.Claim("cluster", "node")
+		if err != nil || i.Incarnation == old.Incarnation {
+			t.Errorf("claimed %+v, %v", i, err)
+		}
+		must(t, s.Close())
+	}
+}
+
+// TestUnmark withdraws a mark. A new directory has none.
+func TestUnmark(t *testing.T) {
+	dir := claimed(t, 9)
+	must(t, Unmark(dir))
+	must(t, Mark(dir, "it loops"))
+	must(t, Unmark(dir))
+	if why, to, err := SetAsideMarked(dir); err != nil || why != "" || to != "" {
+		t.Errorf("reason %q, path %q, %v", why, to, err)
+	}
+	empty := t.TempDir()
+	if why, to, err := SetAsideMarked(empty); err != nil || why != "" || to != "" {
+		t.Errorf("a new directory: reason %q, path %q, %v", why, to, err)
+	}
+	if err := Mark(empty, "it loops"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Mark without files returns %v", err)
+	}
+}

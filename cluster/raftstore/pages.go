@@ -1,0 +1,259 @@
+package raftstore
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+)
+
+// The layout of a bbolt file, version 2. Numbers are in native byte order.
+const (
+	pageHead    = 8 + 2 + 2 + 4 // id, flags, count, overflow
+	elementSize = 16
+	bucketHead  = 8 + 8           // root page, sequence
+	metaSum     = 4*4 + 2*8 + 3*8 // bytes covered by the checksum of a meta page
+	metaSize    = pageHead + metaSum + 8
+	boltMagic   = 0xED0CDAED
+	boltVersion = 2
+
+	branchPage   = 1
+	leafPage     = 2
+	freelistPage = 16
+	noFreelist   = 1<<64 - 1
+	bucketFlag   = 1
+	newTx        = 1 // transaction of the newer meta page of a file in which nothing has been stored
+)
+
+var native = binary.NativeEndian
+
+// pages is the content of a database file.
+type pages struct {
+	data    []byte
+	size    uint64 // size of a page
+	high    uint64 // number of pages in use
+	seen    []bool // pages that have been visited
+	buckets []string
+	value   func(key, value []byte) error // checks a stored value; nil if none is checked
+}
+
+// verifyPages checks that a database file is a single tree of valid pages. It detects each
+// changed bit in the structure of the tree, and in the names of the buckets, since the library
+// would create a missing bucket. Keys and values are checked by value, or else by the reader of
+// an entry. The error wraps ErrDamaged.
+//
+// An invalid meta page is rejected although the other one is valid: using the other one would
+// silently discard the last transaction.
+func verifyPages(data []byte, value func(key, value []byte) error) error {
+	m, p, err := openPages(data)
+	if err == nil {
+		p.value = value
+		err = p.noFreelist(m.freelist)
+	}
+	if err == nil && m.tx > newTx {
+		err = p.tree(m.root, nil, nil, bucketFlag)
+	}
+	if err == nil && m.tx > newTx && !slices.Equal(p.buckets, []string{"conf", "logs"}) {
+		err = fmt.Errorf("unexpected buckets %q", p.buckets)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return nil
+}
+
+// meta holds the fields of a meta page.
+type meta struct{ pageSize, root, freelist, high, tx uint64 }
+
+func parseMeta(b []byte) (m meta, ok bool) {
+	if len(b) < metaSize {
+		return m, false
+	}
+	b = b[pageHead:]
+	h := fnv.New64a()
+	_, _ = h.Write(b[:metaSum]) // never fails
+	m = meta{
+		pageSize: uint64(native.Uint32(b[8:])), root: native.Uint64(b[16:]),
+		freelist: native.Uint64(b[32:]), high: native.Uint64(b[40:]), tx: native.Uint64(b[48:]),
+	}
+	return m, native.Uint32(b) == boltMagic && native.Uint32(b[4:]) == boltVersion &&
+		native.Uint64(b[metaSum:]) == h.Sum64() && m.pageSize >= metaSize
+}
+
+// openPages parses both meta pages and returns the newer one.
+func openPages(data []byte) (newer meta, p *pages, err error) {
+	first, ok := parseMeta(data)
+	if !ok {
+		return newer, nil, fmt.Errorf("meta page 0 is invalid")
+	}
+	second, ok := parseMeta(data[min(first.pageSize, uint64(len(data))):])
+	if !ok || second.pageSize != first.pageSize {
+		return newer, nil, fmt.Errorf("meta page 1 is invalid")
+	}
+	newer = first
+	if second.tx > first.tx {
+		newer = second
+	}
+	if newer.high > uint64(len(data))/newer.pageSize {
+		return newer, nil, fmt.Errorf("the file has %d bytes, too few for %d pages", len(data), newer.high)
+	}
+	return newer, &pages{
+		data: data, size: newer.pageSize, high: newer.high,
+		seen: make([]bool, newer.high),
+	}, nil
+}
+
+// noFreelist checks that there is no freelist, or an empty one, which a file has before
+// its first modification.
+func (p *pages) noFreelist(id uint64) error {
+	if id == noFreelist {
+		return nil
+	}
+	b, err := p.page(id)
+	if err == nil && (native.Uint16(b[8:]) != freelistPage || native.Uint16(b[10:]) != 0) {
+		err = fmt.Errorf("page %d: the list of free pages is not empty", id)
+	}
+	return err
+}
+
+// page returns the bytes of a page with its overflow pages, and marks them as visited.
+func (p *pages) page(id uint64) ([]byte, error) {
+	if id < 2 || id >= p.high {
+		return nil, fmt.Errorf("page %d is outside the file", id)
+	}
+	b := p.data[id*p.size:]
+	end := id + uint64(native.Uint32(b[12:])) + 1
+	if native.Uint64(b) != id || end > p.high {
+		return nil, fmt.Errorf("page %d: the header is of pages %d to %d", id, native.Uint64(b), end-1)
+	}
+	for i := id; i < end; i++ {
+		if p.seen[i] {
+			return nil, fmt.Errorf("page %d is used twice", i)
+		}
+		p.seen[i] = true
+	}
+	return b[:(end-id)*p.size], nil
+}
+
+// tree checks a page and its subtree. Its keys must be at least low and less than high;
+// nil means no bound. The elements of its leaves must have the given flags: the root tree
+// contains buckets, and a bucket contains none.
+func (p *pages) tree(id uint64, low, high []byte, flags uint32) error {
+	b, err := p.page(id)
+	if err != nil {
+		return err
+	}
+	elements, _, err := parseElements(b)
+	if err == nil && len(elements) == 0 {
+		err = errors.New("no elements") // an empty bucket has no page
+	}
+	if err == nil {
+		err = ordered(elements, low, high)
+	}
+	if err != nil {
+		return fmt.Errorf("page %d: %w", id, err)
+	}
+	for i, e := range elements {
+		switch {
+		case e.branch:
+			end := high
+			if i+1 < len(elements) {
+				end = elements[i+1].key
+			}
+			err = p.tree(e.child, e.key, end, flags)
+		case e.flags != flags:
+			err = fmt.Errorf("page %d: flags %x of element %d", id, e.flags, i)
+		case flags == bucketFlag:
+			p.buckets = append(p.buckets, string(e.key))
+			err = p.bucket(e.value)
+		case p.value != nil:
+			err = p.value(e.key, e.value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bucket checks a bucket, which is a separate tree or a small page inline in b.
+func (p *pages) bucket(b []byte) error {
+	if len(b) < bucketHead {
+		return fmt.Errorf("bucket of %d bytes", len(b))
+	}
+	if root := native.Uint64(b); root != 0 {
+		return p.tree(root, nil, nil, 0)
+	}
+	elements, end, err := parseElements(b[bucketHead:])
+	if err == nil && end != len(b)-bucketHead {
+		err = fmt.Errorf("%d bytes are used of %d", end, len(b)-bucketHead)
+	}
+	if err == nil {
+		err = ordered(elements, nil, nil)
+	}
+	for _, e := range elements {
+		if err == nil && p.value != nil {
+			err = p.value(e.key, e.value)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("bucket within a page: %w", err)
+	}
+	return nil
+}
+
+// element is an element of a page: with a child in a branch, with a value in a leaf.
+type element struct {
+	key, value []byte
+	branch     bool
+	child      uint64
+	flags      uint32
+}
+
+// parseElements parses the elements of a page and returns the offset of their end. Keys
+// and values are stored after the elements without gaps, so that a changed count or length
+// is detected.
+func parseElements(b []byte) (elements []element, end int, err error) {
+	if len(b) < pageHead {
+		return nil, 0, fmt.Errorf("%d bytes", len(b))
+	}
+	flags, count := native.Uint16(b[8:]), int(native.Uint16(b[10:]))
+	next := pageHead + count*elementSize
+	if flags != branchPage && flags != leafPage || next > len(b) {
+		return nil, 0, fmt.Errorf("type %d with %d elements", flags, count)
+	}
+	elements = make([]element, count)
+	for i := range elements {
+		at := pageHead + i*elementSize
+		pos, keySize, valueSize := parseElement(b[at:], flags, &elements[i])
+		if at+pos != next || keySize > len(b)-next || valueSize > len(b)-next-keySize {
+			return nil, 0, fmt.Errorf("element %d is misplaced", i)
+		}
+		elements[i].key = b[next : next+keySize]
+		elements[i].value = b[next+keySize : next+keySize+valueSize]
+		next += keySize + valueSize
+	}
+	return elements, next, nil
+}
+
+func parseElement(b []byte, flags uint16, e *element) (pos, keySize, valueSize int) {
+	if flags == branchPage {
+		e.branch, e.child = true, native.Uint64(b[8:])
+		return int(native.Uint32(b)), int(native.Uint32(b[4:])), 0
+	}
+	e.flags = native.Uint32(b)
+	return int(native.Uint32(b[4:])), int(native.Uint32(b[8:])), int(native.Uint32(b[12:]))
+}
+
+func ordered(elements []element, low, high []byte) error {
+	for i, e := range elements {
+		if i == 0 && low != nil && bytes.Compare(e.key, low) < 0 ||
+			i > 0 && bytes.Compare(e.key, elements[i-1].key) <= 0 ||
+			high != nil && bytes.Compare(e.key, high) >= 0 {
+			return fmt.Errorf("key %d is out of order", i)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package raftstore
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+var errNothing = errors.New("the log is empty: there is nothing to recover")
+
+// MaxTermAhead is the maximum distance of the term of a node from the term of the newest entry in its log. No
+// number of elections exceeds it, but a forged or corrupt message can.
+const MaxTermAhead = 1 << 20
+
+// ErrTerm is wrapped by Recover when the term is implausible.
+var ErrTerm = errors.New("the term is implausibly far ahead of the log: run throttled recover with --reset-term on every remaining node")
+
+// RememberedKey is the key in the stable store under which a node stores its memory of other nodes. A
+// recovery drops the value, since the entries that it refers to may be lost.
+const RememberedKey = "RememberedNodes"
+
+// Recovery configures the recovery of a cluster.
+type Recovery struct {
+	Servers []raft.Server // the nodes of the new cluster
+	// ResetTerm discards an implausible term and the vote in it. This is safe, since nodes of the former
+	// cluster, which might have seen that term or vote, are fenced off.
+	ResetTerm bool
+}
+
+// Recover makes r.Servers the configuration of a cluster that has permanently lost its majority.
+// No node of the cluster may be running. It is run on one remaining node, or on each of them with
+// the same servers. It commits all entries that the node has, including those that were never
+// replicated to a majority. Entries that only the lost nodes had are lost.
+//
+// The node gets a new [topology.Recovery], which fences off the nodes that were not recovered with
+// it. Recover may be repeated until the next start, with the same or other servers. The term
+// increases, so that no entry of the new cluster is mistaken for one of the old.
+//
+// fsm is used to replay the log and must be discarded afterwards. The directory must have been
+// claimed. The log is replaced by a snapshot. The error wraps [ErrTerm], or an error of Open or
+// Check. The returned Summary describes the new content of the directory.
+func Recover(dir string, r Recovery, fsm raft.FSM, log *slog.Logger) (Summary, error) {
+	before, err := Inspect(dir)
+	if err != nil {
+		return before, fmt.Errorf("recover: %w", err)
+	}
+	term, err := r.term(&before)
+	if err != nil {
+		return before, fmt.Errorf("recover %s: %w", dir, err)
+	}
+	// All errors are also returned, so Fatal can ignore them.
+	s, err := Open(Config{Dir: dir, Sync: true, Fatal: func(error) {}, Log: log})
+	if err != nil {
+		return Summary{}, fmt.Errorf("recover: %w", err)
+	}
+	if err := errors.Join(s.recover(r.Servers, term, fsm), s.Close()); err != nil {
+		return Summary{}, fmt.Errorf("recover %s: %w", dir, err)
+	}
+	return Inspect(dir)
+}
+
+// termStep is the granularity of terms after a recovery. It ensures that nodes whose logs end in different
+// terms elect leaders in terms that none of their logs contains.
+const termStep = 1 << 16
+
+// term returns the term of a node after a recovery.
+func (r *Recovery) term(s *Summary) (uint64, error) {
+	next := (s.LastTerm/termStep + 2) * termStep
+	switch {
+	case next < s.LastTerm: // overflow
+		return 0, fmt.Errorf("the newest entry has term %d: the log is unusable: add new nodes with empty data directories", s.LastTerm)
+	case r.ResetTerm || s.CurrentTerm <= next:
+		return next, nil
+	case s.CurrentTerm-s.LastTerm > MaxTermAhead:
+		return 0, fmt.Errorf("the term is %d, and that of the newest entry is %d: %w", s.CurrentTerm, s.LastTerm, ErrTerm)
+	}
+	return s.CurrentTerm, nil
+}
+
+func (s *Store) recover(servers []raft.Server, term uint64, fsm raft.FSM) error {
+	if err := s.canRecover(); err != nil {
+		return err
+	}
+	conf := raft.DefaultConfig()
+	conf.LocalID = "recover" // required, but not used
+	conf.Logger = Logger(s.log)
+	configuration := raft.Configuration{Servers: servers}
+	if err := checkServers(configuration); err != nil {
+		return err
+	}
+	if err := s.fence(servers); err != nil { // first, so that a configuration without a fence is never on the disk
+		return err
+	}
+	_, transport := raft.NewInmemTransport("") // encodes addresses unchanged
+	if err := raft.RecoverCluster(conf, fsm, s.Logs(), s.Stable(), s.Snapshots(), transport, configuration); err != nil {
+		return err
+	}
+	return s.resetVote(term)
+}
+
+// canRecover checks that there is a valid log or snapshot to recover from.
+func (s *Store) canRecover() error {
+	if err := s.Check(); err != nil {
+		return err
+	}
+	last, err := s.Logs().LastIndex()
+	if err != nil {
+		return err
+	}
+	snapshots, err := s.Snapshots().List()
+	if err != nil {
+		return err
+	}
+	if last == 0 && len(snapshots) == 0 {
+		return errNothing
+	}
+	return nil
+}
+
+// checkServers rejects configurations that raft would reject only after the node was fenced.
+func checkServers(c raft.Configuration) error {
+	seen := map[raft.ServerID]bool{}
+	voters := 0
+	for _, s := range c.Servers {
+		if seen[s.ID] {
+			return fmt.Errorf("node %s is given twice", s.ID)
+		}
+		seen[s.ID] = true
+		if s.Suffrage == raft.Voter {
+			voters++
+		}
+	}
+	if voters == 0 {
+		return errors.New("no voter is given")
+	}
+	return nil
+}
+
+// fence assigns a new recovery to the node.
+func (s *Store) fence(servers []raft.Server) error {
+	members := make([]topology.Member, len(servers))
+	for i, server := range servers {
+		members[i] = topology.Member{ID: string(server.ID), Raft: string(server.Address)}
+	}
+	_, err := s.change("fence off the lost nodes", func(i *Identity) {
+		i.Recovered = recovered{From: i.recoversFrom(), Boot: i.Boot}
+		i.Recovery = i.Recovered.From.Next(i.Cluster, members)
+		i.Stale, i.Line = "", Line{} // both refer to knowledge of nodes that are lost
+	})
+	return err
+}
+
+// recoversFrom returns the predecessor of the next recovery. If the node has not been started since its last
+// recovery, the next one replaces it.
+func (i *Identity) recoversFrom() topology.Recovery {
+	if i.Recovery != "" && i.Recovered.Boot == i.Boot {
+		return i.Recovered.From
+	}
+	return i.Recovery
+}
+
+// NextRecovery returns the recovery that Recover would assign to the node with these members.
+func (i *Identity) NextRecovery(members []topology.Member) topology.Recovery {
+	return i.recoversFrom().Next(i.Cluster, members)
+}
+
+// resetVote sets the term, and drops the vote and the memory of other nodes. No vote has been cast in the new
+// term.
+func (s *Store) resetVote(term uint64) error {
+	for _, step := range []func() error{
+		func() error { return s.Stable().SetUint64([]byte("LastVoteTerm"), 0) },
+		func() error { return s.Stable().Set([]byte("LastVoteCand"), nil) },
+		func() error { return s.Stable().Set([]byte(RememberedKey), nil) },
+		func() error { return s.Stable().SetUint64([]byte("CurrentTerm"), term) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

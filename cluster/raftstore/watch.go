@@ -1,0 +1,75 @@
+package raftstore
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+const (
+	watched    = 16 // maximum number of watched operations; raft has at most four concurrently
+	watchTicks = 16 // checks within the limit
+	maxWaits   = 7
+)
+
+// watch tracks unfinished operations. It reads no clock: its owner checks it at intervals and
+// counts how often it has seen an operation. A pause of the whole process, which the disk
+// does not cause, therefore counts as one interval at most.
+type watch struct {
+	last atomic.Uint64
+	// slots holds the numbers of the unfinished operations, or 0. The low three bits of a
+	// number are the waits of the operation.
+	slots [watched]atomic.Uint64
+}
+
+// begin registers an operation that may take waits times the limit, 1 to maxWaits. Storing 0
+// in the result marks the operation as finished.
+func (w *watch) begin(waits uint64) *atomic.Uint64 {
+	n := w.last.Add(1)*(maxWaits+1) + waits
+	for i := range w.slots {
+		if w.slots[i].CompareAndSwap(0, n) {
+			return &w.slots[i]
+		}
+	}
+	return new(atomic.Uint64) // not watched, but all watched operations began before it
+}
+
+// sightings counts how many consecutive times each operation of a watch has been seen.
+type sightings [watched]struct {
+	op    uint64
+	times int
+}
+
+// observe reports whether an operation has been unfinished for watchTicks intervals times its
+// waits.
+func (s *sightings) observe(w *watch) bool {
+	for i := range w.slots {
+		op := w.slots[i].Load()
+		if seen := &s[i]; op == 0 || op != seen.op {
+			seen.op, seen.times = op, 0
+		} else if seen.times++; seen.times >= watchTicks*int(op%(maxWaits+1)) {
+			return true
+		}
+	}
+	return false
+}
+
+// watchFiles calls stuck with the first file that has a stuck operation, and returns. It also
+// returns when stop is closed.
+func watchFiles(limit time.Duration, stop <-chan struct{}, stuck func(*guarded), files ...*guarded) {
+	ticker := time.NewTicker(max(limit/watchTicks, time.Millisecond))
+	defer ticker.Stop()
+	seen := make([]sightings, len(files))
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+		}
+		for i, f := range files {
+			if seen[i].observe(&f.watch) {
+				stuck(f)
+				return
+			}
+		}
+	}
+}

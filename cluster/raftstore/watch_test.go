@@ -1,0 +1,64 @@
+package raftstore
+
+import "testing"
+
+func TestSightings(t *testing.T) {
+	var w watch
+	var s sightings
+	looks := func(want int) {
+		t.Helper()
+		for n := 1; ; n++ {
+			if s.observe(&w) {
+				if n != want {
+					t.Errorf("stuck at check %d; want %d", n, want)
+				}
+				return
+			}
+			if n > 10*watchTicks {
+				if want != 0 {
+					t.Errorf("not stuck after %d checks; want %d", n, want)
+				}
+				return
+			}
+		}
+	}
+	looks(0)
+	first := w.begin(1)
+	looks(watchTicks + 1)
+	first.Store(0)
+	looks(0)
+
+	second := w.begin(1)
+	for range watchTicks {
+		s.observe(&w)
+	}
+	second.Store(0)
+	third := w.begin(1) // in the same slot
+	looks(watchTicks + 1)
+	third.Store(0)
+	looks(0)
+
+	long := w.begin(3)
+	looks(3*watchTicks + 1)
+	long.Store(0)
+	looks(0)
+}
+
+// TestWatch_Many has more operations than slots.
+func TestWatch_Many(t *testing.T) {
+	var w watch
+	for range watched {
+		w.begin(1)
+	}
+	extra := w.begin(1)
+	extra.Store(0)
+	var s sightings
+	for range watchTicks {
+		if s.observe(&w) {
+			t.Fatal("stuck too early")
+		}
+	}
+	if !s.observe(&w) {
+		t.Error("the watched operations are not detected")
+	}
+}

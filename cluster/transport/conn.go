@@ -1,0 +1,86 @@
+package transport
+
+import (
+	"crypto/x509"
+	"fmt"
+	"net"
+	"sync"
+)
+
+// conn is a stream.
+type conn struct {
+	net.Conn          // TLS, unless the Link is insecure
+	raw      net.Conn // the connection below it
+	link     *Link
+	peer     string
+	purpose  Purpose
+	version  byte                // of the greeting
+	boot     uint64              // of the peer, if accepted
+	accepted bool                // false: dialed
+	chain    []*x509.Certificate // of the peer; nil without certificates
+	removal  sync.Once
+}
+
+// use is a peer and a purpose. Streams are counted for each use, so that the forwarded commands of
+// many clients do not exhaust the streams of a node for Raft.
+type use struct {
+	peer    string
+	purpose Purpose
+}
+
+func (c *conn) use() use { return use{c.peer, c.purpose} }
+
+// PeerOf returns the name of the node at the other end of a stream; "" if the connection is
+// not a stream of a [Link].
+func PeerOf(c net.Conn) string {
+	if stream, ok := c.(interface{ PeerID() string }); ok {
+		return stream.PeerID()
+	}
+	return ""
+}
+
+// PeerID returns the name of the node at the other end.
+func (c *conn) PeerID() string { return c.peer }
+
+// Close closes the stream.
+func (c *conn) Close() error {
+	c.removal.Do(func() { c.link.remove(c) })
+	return c.Conn.Close()
+}
+
+// abort closes the connection below TLS, which makes all operations on the stream fail. It sends
+// no alert to the peer, which could block. The owner must still close the stream.
+func (c *conn) abort() { _ = c.raw.Close() }
+
+// add registers a stream, or returns the reason to refuse it.
+func (l *Link) add(c *conn) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return fmt.Errorf("link of node %s: %w", l.cfg.Node, net.ErrClosed)
+	case c.accepted && l.accepted >= l.cfg.MaxConns:
+		return fmt.Errorf("%w: %d are open", ErrBusy, l.accepted)
+	case c.accepted && l.perPeer[c.use()] >= l.cfg.MaxPerPeer:
+		return fmt.Errorf("%w: %d of this node are open for %s", ErrBusy, l.perPeer[c.use()], c.purpose)
+	}
+	l.open[c] = struct{}{}
+	if c.accepted {
+		l.accepted++
+		l.perPeer[c.use()]++
+	}
+	return nil
+}
+
+func (l *Link) remove(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, c)
+	if !c.accepted {
+		return
+	}
+	l.accepted--
+	if l.perPeer[c.use()]--; l.perPeer[c.use()] == 0 {
+		delete(l.perPeer, c.use())
+	}
+}

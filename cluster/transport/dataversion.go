@@ -1,0 +1,59 @@
+package transport
+
+import (
+	"fmt"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// SetRecovery sets the recovery of the cluster to which this node belongs. Streams with nodes of another recovery are
+// refused, in both directions. Before the first call the node has no recovery: it accepts and opens Control streams
+// for any recovery of the peer, and other streams as a node of a cluster that was never recovered.
+func (l *Link) SetRecovery(r topology.Recovery) { l.recovery.Store(&r) }
+
+// SetCurrent sets the function that reports whether the data of a node, identified by its boot, is at least as new as
+// any known to this node. nil, the default, accepts all data. A node with outdated data gets Control streams only,
+// on which it can learn the reason. The function must be safe for concurrent use.
+func (l *Link) SetCurrent(current func(node string, boot uint64) bool) {
+	if current == nil {
+		l.current.Store(nil)
+		return
+	}
+	l.current.Store(&current)
+}
+
+// dataVersion returns the version of the data of this node for a stream, in a frame of the given version.
+func (l *Link) dataVersion(p Purpose, version byte) dataVersion {
+	s := dataVersion{boot: l.cfg.Boot, version: version}
+	switch r := l.recovery.Load(); {
+	case r != nil:
+		s.recovery = *r
+	case p == Control:
+		s.recovery = unknownRecovery
+	}
+	return s
+}
+
+// oldPeers reports whether nodes of the previous version, which does not support recoveries, may have streams.
+func (l *Link) oldPeers() bool { return l.dataVersion(Raft, version).recovery == "" }
+
+// checkDataVersion returns the reason to refuse a stream with a peer, or nil.
+func (l *Link) checkDataVersion(node string, p Purpose, theirs dataVersion) error {
+	ours := l.dataVersion(p, version)
+	switch {
+	case theirs.version == oldVersion && ours.recovery != "" && ours.recovery != unknownRecovery:
+		return fmt.Errorf("%w: node %s runs a version without recoveries, and the cluster has recovery %s: upgrade the node", ErrVersion, node, ours.recovery)
+	case p == Control && (ours.recovery == unknownRecovery || theirs.recovery == unknownRecovery):
+		return nil
+	case ours.recovery != theirs.recovery:
+		return &RecoveryError{Node: node, Ours: ours.recovery, Theirs: theirs.recovery}
+	case p != Control && !l.isCurrent(node, theirs.boot):
+		return fmt.Errorf("%w: node %s, boot %d", ErrOutdated, node, theirs.boot)
+	}
+	return nil
+}
+
+func (l *Link) isCurrent(node string, boot uint64) bool {
+	current := l.current.Load()
+	return current == nil || boot == 0 || (*current)(node, boot)
+}

@@ -1,0 +1,67 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// The errors of [Listen], besides those of the system and of invalid
+// configurations.
+var (
+	// ErrInsecure is wrapped if an address is not loopback although certificates are disabled;
+	// by Dial, too.
+	ErrInsecure = errors.New("without certificates all addresses must be loopback: set raft-tls-cert, raft-tls-key and raft-tls-ca to use others")
+	// ErrNoCertificate is wrapped if certificates are enabled but no files are configured.
+	ErrNoCertificate = errors.New(`no certificates: create them with "throttled certs", and set raft-tls-cert, raft-tls-key and raft-tls-ca`)
+	// ErrSerials is wrapped if a list of revoked certificates is invalid.
+	ErrSerials = errors.New("not a serial number: write one per line, in hexadecimal digits")
+)
+
+// The errors of [Link.Dial], besides those of the network and of its context. A closed Link
+// returns net.ErrClosed.
+var (
+	// ErrRefused is wrapped if the peer refused the stream, together with one of the others
+	// if the peer sent a reason.
+	ErrRefused = errors.New("the peer refused the stream")
+	// ErrCertificate is wrapped if this node does not accept the certificate of the peer, or
+	// if the peer does not accept that of this node or it is for another name.
+	ErrCertificate = errors.New("certificate not accepted")
+	// ErrOtherCluster is wrapped if the peer is a node of another cluster.
+	ErrOtherCluster = errors.New("wrong cluster")
+	// ErrOtherNode is wrapped if the peer is not the intended node of the cluster.
+	ErrOtherNode = errors.New("wrong node")
+	// ErrRevoked is wrapped, with ErrCertificate, if the certificate of a node is revoked.
+	ErrRevoked = errors.New("certificate revoked")
+	// ErrNotAllowed is wrapped if a node may not have Raft or Client streams, because it is not in
+	// the configuration of the cluster.
+	ErrNotAllowed = errors.New("not allowed for this node")
+	// ErrNotServed is wrapped if the peer does not accept streams of this purpose.
+	ErrNotServed = errors.New("streams of this purpose are not accepted")
+	// ErrBusy is wrapped if the peer has reached its maximum number of streams.
+	ErrBusy = errors.New("too many streams")
+	// ErrVersion is wrapped if the peer uses another version of the greeting.
+	ErrVersion = errors.New("unknown version of the greeting")
+	// ErrOtherRecovery is wrapped, in a [RecoveryError], if "throttled recover" has recovered the cluster of the
+	// peer without this node, or the reverse.
+	ErrOtherRecovery = errors.New("the cluster was recovered by throttled recover without one of the two nodes: remove the data directory of the node that was not recovered, and add it under another id")
+	// ErrOutdated is wrapped if another process was started with the data of the node later.
+	ErrOutdated = errors.New("the data directory of the node is an old copy, or another process has used it since")
+	// ErrGreeting is wrapped if the data sent by the peer is not a greeting.
+	ErrGreeting = errors.New("not a greeting")
+)
+
+// RecoveryError is the error of Dial that wraps ErrOtherRecovery.
+type RecoveryError struct {
+	Node         string // the peer
+	Ours, Theirs topology.Recovery
+}
+
+// Error returns a text with the recoveries of both nodes.
+func (e *RecoveryError) Error() string {
+	return fmt.Sprintf("node %s has recovery %q, this node has %q: %v", e.Node, e.Theirs, e.Ours, ErrOtherRecovery)
+}
+
+// Unwrap returns ErrOtherRecovery.
+func (e *RecoveryError) Unwrap() error { return ErrOtherRecovery }

@@ -1,0 +1,199 @@
+package transport
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/throttledhq/throttled/cluster/transport/certs"
+	"github.com/throttledhq/throttled/topology"
+)
+
+const (
+	checkEvery  = time.Second // interval of checks of the certificate files
+	expiresSoon = 14 * 24 * time.Hour
+)
+
+// identity is the parsed content of the certificate files. It is immutable.
+type identity struct {
+	cert  tls.Certificate
+	roots *x509.CertPool
+}
+
+// certReloader loads the certificate files, and reloads them when they change.
+type certReloader struct {
+	cfg *Config
+
+	mu      sync.Mutex
+	current *identity
+	seen    [3]os.FileInfo // the files when they were last read
+	checked time.Time      // time of the last check
+}
+
+// read reads the files. After an error the previous identity stays in use.
+func (p *certReloader) read() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.readLocked(p.stat())
+}
+
+// readLocked reads the files, whose FileInfo was taken before: a change in the meantime
+// causes another read.
+func (p *certReloader) readLocked(files [3]os.FileInfo) error {
+	p.seen = files
+	id, err := p.cfg.loadIdentity()
+	if err != nil {
+		return fmt.Errorf("load certificates: %w", err)
+	}
+	p.current = id
+	return nil
+}
+
+// get returns the current identity. It checks whether the files have changed, at most once a
+// second. If the changed files are invalid, it returns the previous identity with the error.
+func (p *certReloader) get() (*identity, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.cfg.Now()
+	if since := now.Sub(p.checked); since >= 0 && since < checkEvery {
+		return p.current, nil
+	}
+	p.checked = now
+	files := p.stat()
+	if slices.EqualFunc(files[:], p.seen[:], sameFile) {
+		return p.current, nil
+	}
+	err := p.readLocked(files)
+	return p.current, err
+}
+
+func (p *certReloader) stat() (files [3]os.FileInfo) {
+	for i, name := range []string{p.cfg.CertFile, p.cfg.KeyFile, p.cfg.CAFile} {
+		if info, err := os.Stat(name); err == nil {
+			files[i] = info
+		}
+	}
+	return files
+}
+
+// sameFile reports whether a file is unchanged; nil is an absent file.
+func sameFile(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+}
+
+// loadIdentity reads the certificate files and verifies that they are valid for this node.
+func (c *Config) loadIdentity() (*identity, error) {
+	cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	pem, err := os.ReadFile(c.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	id := &identity{cert: cert, roots: x509.NewCertPool()}
+	if !id.roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s contains no certificate", c.CAFile)
+	}
+	chain := []*x509.Certificate{cert.Leaf}
+	for _, der := range cert.Certificate[1:] {
+		link, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.CertFile, err)
+		}
+		chain = append(chain, link)
+	}
+	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
+		if err := c.verify(id.roots, chain, usage, c.Node); err != nil {
+			return nil, fmt.Errorf("%s is not valid for node %s of cluster %s: %w", c.CertFile, c.Node, c.Cluster, err)
+		}
+	}
+	return id, nil
+}
+
+// verify checks that a chain of certificates is valid for a node of this cluster; for any node if
+// node is "". It ignores the address of the peer.
+func (c *Config) verify(roots *x509.CertPool, chain []*x509.Certificate, usage x509.ExtKeyUsage, node string) error {
+	if len(chain) == 0 {
+		return fmt.Errorf("%w: none was presented", ErrCertificate)
+	}
+	opts := x509.VerifyOptions{
+		Roots: roots, Intermediates: x509.NewCertPool(), CurrentTime: c.Now(),
+		KeyUsages: []x509.ExtKeyUsage{usage},
+	}
+	for _, link := range chain[1:] {
+		opts.Intermediates.AddCert(link)
+	}
+	if _, err := chain[0].Verify(opts); err != nil {
+		return fmt.Errorf("%w: %w", ErrCertificate, err)
+	}
+	return c.checkNames(chain[0], node)
+}
+
+// checkNames checks that a certificate is for a node of this cluster; for any node if node is "".
+// Names are compared literally: a certificate with a wildcard is valid for no node.
+func (c *Config) checkNames(leaf *x509.Certificate, node string) error {
+	if node != "" && slices.Contains(leaf.DNSNames, certs.Name(node, c.Cluster)) {
+		return nil
+	}
+	ours := slices.ContainsFunc(leaf.DNSNames, func(name string) bool {
+		other, _, _ := strings.Cut(name, ".")
+		return topology.CheckName(other) == nil && name == certs.Name(other, c.Cluster)
+	})
+	switch {
+	case !ours:
+		return fmt.Errorf("%w: the certificate is for %.200q", ErrOtherCluster, leaf.DNSNames)
+	case node != "":
+		return fmt.Errorf("%w: the certificate is for %.200q", ErrOtherNode, leaf.DNSNames)
+	}
+	return nil
+}
+
+// server returns the TLS configuration for accepted connections. The name in the certificate of
+// the peer is checked later, against its hello.
+func (id *identity) server(c *Config) *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		Certificates:           []tls.Certificate{id.cert},
+		ClientAuth:             tls.RequireAndVerifyClientCert,
+		ClientCAs:              id.roots,
+		SessionTicketsDisabled: true, // each connection needs a certificate
+		Time:                   c.Now,
+	}
+}
+
+// client returns the TLS configuration for dialing a node; any node of the cluster if node is "".
+func (id *identity) client(c *Config, node string) *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		SessionTicketsDisabled: true,
+		Time:                   c.Now,
+		// This certificate is sent for any list of CAs of the peer, so that the peer can report
+		// why it is invalid.
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &id.cert, nil },
+		// VerifyConnection verifies the certificate, except that it ignores the address.
+		InsecureSkipVerify: true,
+		VerifyConnection: func(state tls.ConnectionState) error {
+			return c.verify(id.roots, state.PeerCertificates, x509.ExtKeyUsageServerAuth, node)
+		},
+	}
+}
+
+// expires returns the expiry time of the certificate of this node.
+func (id *identity) expires() time.Time { return id.cert.Leaf.NotAfter }
+
+// isRemoteAlert reports whether an error of TLS is an alert from the peer.
+func isRemoteAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
+}

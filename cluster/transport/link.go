@@ -1,0 +1,221 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// keepAlive closes the connection to a silent peer after half a minute.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+
+// Link is the port of a node for other nodes. Its methods are safe for concurrent use.
+type Link struct {
+	cfg       Config
+	advertise address
+	ln        net.Listener
+	certs     *certReloader // nil: insecure, without certificates
+	revoked   *revocations
+	log       *rateLog
+	streams   map[Purpose]*Streams
+
+	allowed  atomic.Pointer[func(node string, p Purpose) bool]
+	expected atomic.Pointer[func(addr string) string]
+	recovery atomic.Pointer[topology.Recovery] // nil: the node has none yet
+	current  atomic.Pointer[func(node string, boot uint64) bool]
+
+	ctx   context.Context // canceled when the Link is closed
+	end   context.CancelFunc
+	tasks sync.WaitGroup // goroutines of the Link
+
+	mu       sync.Mutex
+	closed   bool
+	pending  []*pending // connections that are not streams yet, oldest first
+	open     map[*conn]struct{}
+	accepted int         // number of accepted streams in open
+	perPeer  map[use]int // number of accepted streams for each use
+}
+
+// Listen opens a Link. Errors wrap ErrInsecure, ErrNoCertificate, topology.ErrName, or the errors
+// of reading the certificates and of the system.
+func Listen(cfg Config) (*Link, error) {
+	l, err := newLink(cfg)
+	if err != nil {
+		return nil, err
+	}
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive, Control: l.control}
+	ln, err := lc.Listen(l.ctx, "tcp", l.cfg.Bind)
+	if err != nil {
+		l.end()
+		return nil, fmt.Errorf("listen for nodes: %w", err)
+	}
+	l.start(ln)
+	return l, nil
+}
+
+// newLink creates a Link that does not listen yet.
+func newLink(cfg Config) (*Link, error) {
+	cfg.complete()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	l := &Link{cfg: cfg, revoked: &revocations{file: cfg.RevokedFile}, open: map[*conn]struct{}{}, perPeer: map[use]int{}, streams: map[Purpose]*Streams{}}
+	l.log = newRateLog(cfg.Log, cfg.Now)
+	if !cfg.Insecure {
+		l.certs = &certReloader{cfg: &l.cfg}
+		if err := l.certs.read(); err != nil {
+			return nil, err
+		}
+		if err := l.readRevoked(); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range []Purpose{Raft, Client, Control} {
+		l.streams[p] = newStreams(l)
+	}
+	l.ctx, l.end = context.WithCancel(context.Background())
+	return l, nil
+}
+
+// start starts to accept connections.
+func (l *Link) start(ln net.Listener) {
+	l.ln, l.advertise = ln, address(l.cfg.Advertise)
+	if _, port, _ := splitAddress(l.cfg.Advertise); port == 0 {
+		l.advertise = address(ln.Addr().String())
+	}
+	l.tasks.Go(l.accept)
+	if l.certs != nil && l.cfg.RevokedFile != "" {
+		l.tasks.Go(l.watchRevoked)
+	}
+}
+
+// control restricts an insecure Link to loopback addresses, after names are resolved.
+func (l *Link) control(_, addr string, _ syscall.RawConn) error {
+	host, _, err := splitAddress(addr)
+	if err != nil {
+		return err
+	}
+	if l.cfg.Insecure && !isLoopback(host) {
+		return ErrInsecure
+	}
+	return nil
+}
+
+// SetAllowed sets the function that reports whether a node may have streams of the purposes Raft and
+// Client, accepted and dialed. nil allows every node of the cluster; this is the default. The function
+// is called for each stream and must be safe for concurrent use. Call Recheck when its results change.
+// Control streams are open to every node of the cluster: each request on them is authorized separately.
+//
+// A node never opens Raft or Client streams to itself: a peer with its name is another node with the
+// same name, and not allowed.
+func (l *Link) SetAllowed(allowed func(node string, p Purpose) bool) {
+	if allowed == nil {
+		l.allowed.Store(nil)
+	} else {
+		l.allowed.Store(&allowed)
+	}
+	l.Recheck()
+}
+
+// Recheck closes the streams that are not permitted any more: those of nodes that are not
+// allowed, and those with revoked certificates.
+func (l *Link) Recheck() {
+	l.mu.Lock()
+	open := slices.Collect(maps.Keys(l.open))
+	l.mu.Unlock()
+	for _, c := range open {
+		if err := l.checkPermitted(c); err != nil {
+			l.log.warn("closed", "closed a stream of a node", "node", c.peer, "purpose", c.purpose, "reason", err)
+			c.abort()
+		}
+	}
+}
+
+// checkPermitted returns the reason why a stream must not stay open, or nil.
+func (l *Link) checkPermitted(c *conn) error {
+	if !l.allows(c.peer, c.purpose) {
+		return fmt.Errorf("%w: %s for node %s", ErrNotAllowed, c.purpose, c.peer)
+	}
+	if c.purpose != Control && !l.isCurrent(c.peer, c.boot) {
+		return fmt.Errorf("%w: node %s, boot %d", ErrOutdated, c.peer, c.boot)
+	}
+	return l.revoked.check(c.chain)
+}
+
+func (l *Link) allows(node string, p Purpose) bool {
+	if p == Control {
+		return true
+	}
+	allowed := l.allowed.Load()
+	return node != l.cfg.Node && (allowed == nil || (*allowed)(node, p))
+}
+
+// SetExpected sets the function that returns the node expected at an address that Raft dials; ""
+// is any node of the cluster. nil, the default, expects any node at every address. Without
+// it, a node that is reached by mistake at two addresses would have two votes.
+func (l *Link) SetExpected(expected func(addr string) (node string)) {
+	if expected == nil {
+		l.expected.Store(nil)
+		return
+	}
+	l.expected.Store(&expected)
+}
+
+// identity returns the certificates to use, or nil if the Link is insecure.
+func (l *Link) identity() *identity {
+	if l.certs == nil {
+		return nil
+	}
+	id, err := l.certs.get()
+	if err != nil {
+		l.log.warn("reload", "cannot load the changed certificate files; the previous certificates stay in use", "error", err)
+	}
+	if left := id.expires().Sub(l.cfg.Now()); left < expiresSoon {
+		l.log.warnDaily("expires", "the certificate of this node expires soon: renew it with throttled certs --renew", "expires", id.expires())
+	}
+	return id
+}
+
+// Reload reads the certificates, as Listen does. Without a call, changed files are read within a
+// second. After an error the previous certificates stay in use.
+func (l *Link) Reload() error {
+	if l.certs == nil {
+		return nil
+	}
+	return l.certs.read()
+}
+
+// Close closes the Link and all streams that it accepted or dialed, and waits for its
+// goroutines. Further calls have no effect.
+func (l *Link) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		l.tasks.Wait()
+		return nil
+	}
+	l.closed = true
+	for _, p := range l.pending {
+		_ = p.Close() // a failure to close has no effect
+	}
+	for c := range l.open {
+		c.abort()
+	}
+	l.mu.Unlock()
+	l.end()
+	err := l.ln.Close()
+	for _, s := range l.streams {
+		err = errors.Join(err, s.Close())
+	}
+	l.tasks.Wait()
+	return err
+}

@@ -1,0 +1,135 @@
+package transport
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// leastRate is the rate, in bytes a second, required to extend a deadline.
+	leastRate = 8 << 10
+	// checksPerDeadline is the number of checks for progress within the duration of a deadline.
+	checksPerDeadline = 8
+	// chunk is the number of bytes of one write, after which they count as written.
+	chunk = 16 << 10
+)
+
+// progress is a connection with progress deadlines: a deadline set to two seconds from now expires if no bytes
+// have moved for two seconds, in either direction. So one timeout fits small messages and
+// large ones on a slow link, and a silent peer is detected as early as with plain deadlines. A deadline is
+// extended by at most the time that the moved bytes take at [leastRate]; otherwise a peer could hold a stream
+// forever by sending a byte from time to time.
+//
+// The moved bytes are those received, and those acknowledged by the other end: the send buffer of the
+// system takes megabytes, which need half a minute on a slow link.
+//
+// It is below TLS, where an interrupted write can be resumed.
+type progress struct {
+	net.Conn
+	queued      func() int64 // number of bytes written that the other end has not acknowledged
+	in, out     atomic.Int64 // bytes read and written
+	read, write progressDeadline
+}
+
+func newProgress(c net.Conn) *progress {
+	return &progress{Conn: c, queued: func() int64 { return queuedIn(c) }}
+}
+
+// moved returns the number of bytes that have reached their destination.
+func (p *progress) moved() int64 { return p.in.Load() + p.out.Load() - p.queued() }
+
+// Read reads until the progress deadline expires.
+func (p *progress) Read(b []byte) (int, error) {
+	for {
+		n, err := p.Conn.Read(b)
+		p.in.Add(int64(n))
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) || !p.read.renew(p.moved, p.Conn.SetReadDeadline) {
+			return n, err
+		}
+	}
+}
+
+// Write writes until the progress deadline expires.
+func (p *progress) Write(b []byte) (written int, err error) {
+	for {
+		n, err := p.Conn.Write(b[written:min(written+chunk, len(b))])
+		p.out.Add(int64(n))
+		written += n
+		if errors.Is(err, os.ErrDeadlineExceeded) && p.write.renew(p.moved, p.Conn.SetWriteDeadline) {
+			continue
+		}
+		if err != nil || written == len(b) {
+			return written, err
+		}
+	}
+}
+
+// SetDeadline sets the read and write deadlines.
+func (p *progress) SetDeadline(t time.Time) error {
+	return errors.Join(p.SetReadDeadline(t), p.SetWriteDeadline(t))
+}
+
+// SetReadDeadline sets the read deadline. A deadline in the past interrupts a pending Read immediately.
+func (p *progress) SetReadDeadline(t time.Time) error {
+	return p.read.set(t, p.moved, p.Conn.SetReadDeadline)
+}
+
+// SetWriteDeadline sets the write deadline, like SetReadDeadline.
+func (p *progress) SetWriteDeadline(t time.Time) error {
+	return p.write.set(t, p.moved, p.Conn.SetWriteDeadline)
+}
+
+// progressDeadline is a progress deadline for one direction.
+type progressDeadline struct {
+	mu    sync.Mutex
+	end   time.Time     // the deadline as set
+	each  time.Duration // maximum time without progress; 0: there is no deadline that could be extended
+	first int64         // bytes moved when the deadline was set
+	seen  int64         // bytes moved at the last check
+	last  time.Time     // when that number was first seen
+}
+
+// set sets a deadline, and schedules the first check.
+func (w *progressDeadline) set(t time.Time, moved func() int64, deadline func(time.Time) error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	w.end, w.each, w.last = t, max(0, t.Sub(now)), now
+	if w.each == 0 {
+		return deadline(t)
+	}
+	w.first = moved()
+	w.seen = w.first
+	return deadline(w.next(now))
+}
+
+// next returns the time of the next check. w.mu must be held.
+func (w *progressDeadline) next(now time.Time) time.Time {
+	next, least := now.Add(w.each/checksPerDeadline), w.last.Add(w.each)
+	if next.Before(least) {
+		return next
+	}
+	return least
+}
+
+// renew checks for progress. It reports whether the deadline was extended, and schedules the next check.
+func (w *progressDeadline) renew(moved func() int64, deadline func(time.Time) error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.each == 0 {
+		return false
+	}
+	now := time.Now()
+	if m := moved(); m > w.seen {
+		w.seen, w.last = m, now
+	}
+	granted := time.Duration(float64(w.seen-w.first) / leastRate * float64(time.Second))
+	if !now.Before(w.last.Add(w.each)) || !now.Before(w.end.Add(granted)) {
+		return false
+	}
+	return deadline(w.next(now)) == nil
+}

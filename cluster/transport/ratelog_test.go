@@ -1,0 +1,43 @@
+package transport
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestNotices(t *testing.T) {
+	var log lines
+	c := newClock()
+	before := 0
+	n := newRateLog(log.logger(), c.now)
+	for _, step := range []struct {
+		wait  time.Duration
+		kind  string
+		lines int    // number of lines after the call
+		left  string // number of suppressed lines in the last line
+	}{
+		{0, "a", 1, ""},
+		{0, "a", 1, ""},
+		{0, "b", 2, ""},
+		{59 * time.Second, "a", 2, ""},
+		{time.Second, "a", 3, `lines_dropped=2`},
+		{0, "a", 3, ""},
+		{time.Minute, "b", 4, ""},
+		{time.Minute, "a", 5, `lines_dropped=1`},
+	} {
+		c.advance(step.wait)
+		n.warn(step.kind, "text", "kind", step.kind)
+		got := log.with("text")
+		if len(got) != step.lines {
+			t.Fatalf("%+v: %d lines", step, len(got))
+		}
+		if len(got) == before {
+			continue
+		}
+		before = len(got)
+		if last := got[len(got)-1]; strings.Contains(last, "lines_dropped") != (step.left != "") || !strings.Contains(last, step.left) {
+			t.Errorf("%+v: the line is %q", step, last)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package transport
+
+import (
+	"crypto/x509"
+	"fmt"
+	"math/big"
+	"os"
+	"strings"
+	"sync/atomic"
+)
+
+// revocations is the list of revoked certificates. The zero value is an empty list.
+type revocations struct {
+	file    string
+	checked os.FileInfo // the file at the last check; used by the reading goroutine only
+	seen    os.FileInfo // the file when it was last read; likewise
+	serials atomic.Pointer[map[string]struct{}]
+}
+
+// read reads the file if it has changed, and reports whether it had. A changed file is read only after it has been
+// the same at two checks: a file that is rewritten in place is empty first, which would be an empty list of revoked
+// certificates. After an error, which wraps ErrSerials or that of the system, the list is unchanged.
+func (r *revocations) read() (changed bool, err error) {
+	info, err := os.Stat(r.file)
+	if err != nil {
+		r.seen = nil
+		return false, fmt.Errorf("read revoked certificates: %w", err)
+	}
+	settled := r.serials.Load() == nil || sameFile(info, r.checked)
+	r.checked = info
+	if !settled || sameFile(info, r.seen) {
+		return false, nil
+	}
+	text, err := os.ReadFile(r.file)
+	if err != nil {
+		return false, fmt.Errorf("read revoked certificates: %w", err)
+	}
+	serials, err := parseSerials(string(text))
+	if err != nil {
+		return false, fmt.Errorf("read revoked certificates: %s: %w", r.file, err)
+	}
+	r.seen = info
+	r.serials.Store(&serials)
+	return true, nil
+}
+
+// parseSerials parses a list of serial numbers: one per line in hexadecimal digits, of either case
+// and with or without colons, as printed by "throttled certs", or after "serial=", as printed by openssl.
+// The rest of a line after # is a comment. Errors wrap ErrSerials.
+func parseSerials(text string) (map[string]struct{}, error) {
+	serials, number := map[string]struct{}{}, 0
+	for line := range strings.Lines(text) {
+		number++
+		line, _, _ = strings.Cut(line, "#")
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		digits := strings.ReplaceAll(strings.TrimPrefix(line, "serial="), ":", "")
+		n, ok := new(big.Int).SetString(digits, 16)
+		if !ok || n.Sign() <= 0 {
+			return nil, fmt.Errorf("line %d: %.60q is %w", number, line, ErrSerials)
+		}
+		serials[n.Text(16)] = struct{}{}
+	}
+	return serials, nil
+}
+
+// check returns an error that wraps ErrCertificate and ErrRevoked if a certificate of a chain is revoked.
+func (r *revocations) check(chain []*x509.Certificate) error {
+	serials := r.serials.Load()
+	if serials == nil {
+		return nil
+	}
+	for _, c := range chain {
+		if _, listed := (*serials)[c.SerialNumber.Text(16)]; listed {
+			return fmt.Errorf("%w: %w: serial number %x of %.200q", ErrCertificate, ErrRevoked, c.SerialNumber, c.DNSNames)
+		}
+	}
+	return nil
+}
+
+// readRevoked reads the list for the first time. It fails if it contains the certificate of this node, which no
+// other node would accept.
+func (l *Link) readRevoked() error {
+	if l.cfg.RevokedFile == "" {
+		return nil
+	}
+	if _, err := l.revoked.read(); err != nil {
+		return err
+	}
+	if err := l.revoked.check([]*x509.Certificate{l.certs.current.cert.Leaf}); err != nil {
+		return fmt.Errorf("%s: %w; issue a new one with throttled certs --renew", l.cfg.CertFile, err)
+	}
+	return nil
+}
+
+// watchRevoked reads the list again when its file changes, and closes the streams with certificates
+// on it. If the list cannot be read, the last valid one stays in force.
+func (l *Link) watchRevoked() {
+	for l.pause(checkEvery) {
+		changed, err := l.revoked.read()
+		if err != nil {
+			l.log.warn("revoked", "cannot read the list of revoked certificates, the previous list stays in use: correct the file", "error", err)
+		}
+		if changed {
+			l.cfg.Log.Info("loaded the list of revoked certificates", "file", l.cfg.RevokedFile, "serials", len(*l.revoked.serials.Load()))
+			l.Recheck()
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/cluster/transport/certs"
+)
+
+func TestParseSerials(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                              "",
+		"# nothing\n\n  \t\n":           "",
+		"a1\nB2 # n4\n  00c3\t#\n":      "a1 b2 c3",
+		"A1:b2:C3\r\nff":                "a1b2c3 ff",
+		"serial=0A1B\n serial=c3 # n4":  "a1b c3",
+		strings.Repeat("f", 40) + "\na": strings.Repeat("f", 40) + " a",
+	} {
+		got, err := parseSerials(text)
+		if err != nil || len(got) != len(strings.Fields(want)) {
+			t.Errorf("%q: %v, %v; want %s", text, got, err, want)
+		}
+		for _, serial := range strings.Fields(want) {
+			if _, ok := got[serial]; !ok {
+				t.Errorf("%q lacks %s", text, serial)
+			}
+		}
+	}
+	for _, text := range []string{"n4", "a1\n0x2", "a1 b2", "-1", "0", "a1\x00", "serial=", "serial=serial=a1", "Serial=a1"} {
+		if got, err := parseSerials(text); !errors.Is(err, ErrSerials) {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+}
+
+// revoking returns a change that configures a list of revoked certificates, and a function that replaces the list.
+func (s *site) revoking(text string) (change func(*Config), replace func(text string)) {
+	s.t.Helper()
+	s.write("revoked", []byte(text))
+	file := filepath.Join(s.dir, "revoked")
+	return func(c *Config) { c.RevokedFile = file }, func(text string) { s.write("revoked", []byte(text)) }
+}
+
+// hex returns the serial number of a node's certificate in the format of a list.
+func (s *site) hex(node string) string {
+	s.t.Helper()
+	number, err := certs.Serial(s.dir, node)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return number
+}
+
+// TestRevokedInPlace rewrites a list in place. Its intermediate contents are ignored.
+func TestRevokedInPlace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "revoked")
+	r := revocations{file: file}
+	for _, step := range []struct {
+		text    string
+		changed bool
+		serials int
+	}{
+		{"a1\nb2\n", true, 2}, // the first list
+		{"a1\nb2\n", false, 2},
+		{"", false, 2}, // truncated
+		{"a1\nb2\nc", false, 2},
+		{"a1\nb2\nc3\n", false, 2},
+		{"a1\nb2\nc3\n", true, 3},
+	} {
+		if old, err := os.ReadFile(file); err != nil || string(old) != step.text {
+			if err := os.WriteFile(file, []byte(step.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		changed, err := r.read()
+		if got := len(*r.serials.Load()); err != nil || changed != step.changed || got != step.serials {
+			t.Errorf("%q: changed %v, %d serial numbers, %v", step.text, changed, got, err)
+		}
+	}
+}
+
+func TestListenRefusesLists(t *testing.T) {
+	s := newSite(t)
+	listed := func(text func() string) func(c *Config) {
+		return func(c *Config) {
+			change, _ := s.revoking(text())
+			change(c)
+		}
+	}
+	listenRefuses(t, func() Config { return s.config("n1") }, []refusal{
+		{"no serial numbers", listed(func() string { return "n4\n" }), ErrSerials},
+		{"its own certificate", listed(func() string { return s.hex("n1") }), ErrRevoked},
+		{"no list", func(c *Config) { c.RevokedFile = filepath.Join(s.dir, "missing") }, fs.ErrNotExist},
+	})
+}
+
+// TestRevoked revokes a certificate while its node has streams in both directions. They are closed, new ones are
+// refused, and those of others stay open. An unreadable list has no effect; a new certificate is accepted.
+func TestRevoked(t *testing.T) {
+	s := newSite(t)
+	change, replace := s.revoking("# none\n")
+	var log lines
+	n1 := s.link("n1", change, func(c *Config) { c.Log = log.logger() })
+	n2, n3 := s.link("n2"), s.link("n3")
+	out3, in3 := dialed(t, n3, n1, Raft)
+	type pair struct {
+		near, far interface{ Read([]byte) (int, error) }
+	}
+	var streams []pair
+	for _, p := range []Purpose{Raft, Client, Control} {
+		out, in := dialed(t, n2, n1, p)
+		streams = append(streams, pair{in, out})
+	}
+	back1, back2 := dialed(t, n1, n2, Client)
+	streams = append(streams, pair{back1, back2})
+
+	replace("these are no serial numbers\n")
+	awaitLine(t, &log, "cannot read the list of revoked certificates")
+	flows(t, out3, in3)
+	flows(t, back1, back2)
+
+	replace(fmt.Sprintf("%s # stolen\n", strings.ToUpper(s.hex("n2"))))
+	for _, c := range streams {
+		if _, err := c.near.Read(make([]byte, 1)); err == nil {
+			t.Error("a stream with a revoked certificate is not closed")
+		}
+	}
+	flows(t, out3, in3)
+	for _, p := range []Purpose{Raft, Client, Control} {
+		_, err := dial(t, n2, "n1", n1, p)
+		refused(t, err, ErrRefused, ErrCertificate)
+		_, err = dial(t, n1, "n2", n2, p)
+		refused(t, err, ErrCertificate, ErrRevoked)
+	}
+
+	if err := os.Remove(filepath.Join(s.dir, "revoked")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := dial(t, n2, "n1", n1, Raft)
+	refused(t, err, ErrRefused, ErrCertificate)
+	renewed := s.link("n2")
+	out, in := dialed(t, renewed, n1, Raft)
+	flows(t, out, in)
+}
+
+func awaitLine(t *testing.T, log *lines, text string) {
+	t.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for end := time.After(patience); len(log.with(text)) == 0; {
+		select {
+		case <-ticker.C:
+		case <-end:
+			t.Fatalf("no line with %q", text)
+		}
+	}
+}

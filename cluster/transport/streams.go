@@ -1,0 +1,102 @@
+package transport
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// address is an advertised address; its host may be a name.
+type address string
+
+// Network returns "tcp".
+func (a address) Network() string { return "tcp" }
+
+// String returns host:port.
+func (a address) String() string { return string(a) }
+
+// Streams provides the accepted streams of one purpose of a [Link]. It implements net.Listener.
+type Streams struct {
+	link  *Link
+	queue chan *conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newStreams(l *Link) *Streams {
+	return &Streams{link: l, queue: make(chan *conn), done: make(chan struct{})}
+}
+
+// Streams returns the accepted streams of a purpose, the same value at each call; nil if
+// the purpose does not exist. Streams wait until Accept returns them, within the limits on
+// the number of streams.
+func (l *Link) Streams(p Purpose) *Streams { return l.streams[p] }
+
+// Accept returns the next stream; PeerOf returns its peer. Errors wrap net.ErrClosed, after
+// the Streams or the Link are closed.
+func (s *Streams) Accept() (net.Conn, error) {
+	select {
+	case c := <-s.queue:
+		return c, nil
+	case <-s.done:
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: s.Addr(), Err: net.ErrClosed}
+	}
+}
+
+// Close unblocks Accept. From then on streams of this purpose are refused; accepted streams
+// stay open. It returns nil.
+func (s *Streams) Close() error {
+	s.once.Do(func() { close(s.done) })
+	return nil
+}
+
+// Addr returns the address at which other nodes reach this one.
+func (s *Streams) Addr() net.Addr { return s.link.advertise }
+
+func (s *Streams) isClosed() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// offer passes a stream to Accept, or closes it if the Streams are closed.
+func (s *Streams) offer(c *conn) {
+	select {
+	case s.queue <- c:
+	case <-s.done:
+		_ = c.Close() // a failure to close has no effect
+	}
+}
+
+// raftLayer is the stream layer of a Link for Raft.
+type raftLayer struct{ *Streams }
+
+// Raft returns the stream layer for raft.NewNetworkTransport. SetExpected defines the nodes that
+// it dials. Closing it, as the transport does, leaves the streams of Raft open until the Link
+// is closed.
+//
+// The deadlines of dialed streams are progress deadlines: a deadline set to two seconds from now
+// expires if no bytes have moved for two seconds, regardless of the length of a message, or if fewer than
+// 8 KiB a second have moved.
+func (l *Link) Raft() raft.StreamLayer { return raftLayer{l.streams[Raft]} }
+
+// Dial opens a stream for Raft. With a timeout of 0 only Config.HandshakeTimeout applies.
+func (r raftLayer) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx := r.link.ctx
+	if timeout > 0 {
+		limited, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		ctx = limited
+	}
+	node := ""
+	if expected := r.link.expected.Load(); expected != nil {
+		node = (*expected)(string(addr))
+	}
+	return r.link.Dial(ctx, node, string(addr), Raft)
+}

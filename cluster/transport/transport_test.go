@@ -1,0 +1,245 @@
+package transport
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+)
+
+func newTransport(l *Link) *RaftTransport {
+	return servedBy(l, trusting{})
+}
+
+// servedBy returns a transport over a link with a guard.
+func servedBy(l *Link, g Guard) *RaftTransport {
+	t := NewRaftTransport(&raft.NetworkTransportConfig{Stream: l.Raft(), MaxPool: 3, Timeout: 2 * time.Second, Logger: hclog.NewNullLogger()})
+	t.Serve(g)
+	return t
+}
+
+// trusting is a Guard that accepts everything.
+type trusting struct{}
+
+func (trusting) Request(string, raft.WithRPCHeader) error { return nil }
+func (trusting) Term(uint64) error                        { return nil }
+
+// limited is a Guard that rejects terms in answers above highest.
+type limited struct {
+	trusting
+	highest uint64
+}
+
+var errTooHigh = errors.New("the term is too high")
+
+func (g limited) Term(term uint64) error {
+	if term > g.highest {
+		return errTooHigh
+	}
+	return nil
+}
+
+// toward returns a transport with a guard, and the address of a node that answers its messages.
+func toward(t *testing.T, g Guard, answer func(command any) any) (from *RaftTransport, addr raft.ServerAddress) {
+	t.Helper()
+	from, to := servedBy(open(t, plain("n1")), g), newTransport(open(t, plain("n2")))
+	t.Cleanup(func() {
+		_ = from.Close() // errors do not matter at the end of the test
+		_ = to.Close()
+	})
+	go func() {
+		for {
+			select {
+			case rpc := <-to.Consumer():
+				rpc.Respond(answer(rpc.Command), nil)
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	return from, to.LocalAddr()
+}
+
+// startPipeline opens a pipeline to a node that answers requests with answer.
+func startPipeline(t *testing.T, answer func(*raft.AppendEntriesRequest) *raft.AppendEntriesResponse) raft.AppendPipeline {
+	t.Helper()
+	from, addr := toward(t, trusting{}, func(command any) any { return answer(command.(*raft.AppendEntriesRequest)) })
+	return openPipeline(t, from, addr)
+}
+
+func openPipeline(t *testing.T, from *RaftTransport, addr raft.ServerAddress) raft.AppendPipeline {
+	t.Helper()
+	p, err := from.AppendEntriesPipeline("n2", addr)
+	if err != nil {
+		t.Fatalf("open a pipeline: %v", err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// appendEntries sends a request in a term, and fails the test if the call blocks.
+func appendEntries(t *testing.T, p raft.AppendPipeline, term uint64) error {
+	t.Helper()
+	sent := make(chan error, 1)
+	go func() {
+		_, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: term}, new(raft.AppendEntriesResponse))
+		sent <- err
+	}()
+	select {
+	case err := <-sent:
+		return err
+	case <-time.After(patience):
+		t.Fatal("a request is neither sent nor refused")
+		return nil
+	}
+}
+
+func awaitAnswer(t *testing.T, p raft.AppendPipeline) raft.AppendFuture {
+	t.Helper()
+	select {
+	case f := <-p.Consumer():
+		return f
+	case <-time.After(patience):
+		t.Fatal("there is no answer")
+		return nil
+	}
+}
+
+func TestPipeline(t *testing.T) {
+	p := startPipeline(t, func(q *raft.AppendEntriesRequest) *raft.AppendEntriesResponse {
+		return &raft.AppendEntriesResponse{Term: q.Term, LastLog: 10 + q.Term, Success: true}
+	})
+	for term := range uint64(100) {
+		if err := appendEntries(t, p, term); err != nil {
+			t.Fatalf("request %d: %v", term, err)
+		}
+		f := awaitAnswer(t, p)
+		if f.Request().Term != term || f.Response().LastLog != 10+term || f.Error() != nil {
+			t.Fatalf("answer %d is %+v to %+v, %v", term, f.Response(), f.Request(), f.Error())
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if err := appendEntries(t, p, 100); err == nil {
+		t.Error("a closed pipeline accepts a request")
+	}
+}
+
+// TestPipelineEnds receives no answer after the one that ends the pipeline, as Raft does, and continues to send.
+func TestPipelineEnds(t *testing.T) {
+	for name, answer := range map[string]raft.AppendEntriesResponse{
+		"refused":      {Term: 5},
+		"newer term":   {Term: 6, Success: true},
+		"both of them": {Term: 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := startPipeline(t, func(*raft.AppendEntriesRequest) *raft.AppendEntriesResponse {
+				a := answer
+				return &a
+			})
+			if err := appendEntries(t, p, 5); err != nil {
+				t.Fatalf("the first request: %v", err)
+			}
+			awaitAnswer(t, p)
+			var err error
+			for range 4 { // without a receiver of answers, two requests are in flight, and the third blocks
+				err = appendEntries(t, p, 5)
+			}
+			if err == nil {
+				t.Error("requests are still accepted")
+			}
+		})
+	}
+}
+
+// TestPipelineCloses closes a pipeline while answers are missing.
+func TestPipelineCloses(t *testing.T) {
+	asked := make(chan struct{}, 10)
+	p := startPipeline(t, func(*raft.AppendEntriesRequest) *raft.AppendEntriesResponse {
+		asked <- struct{}{}
+		<-t.Context().Done() // does not answer
+		return &raft.AppendEntriesResponse{}
+	})
+	go func() {
+		<-asked
+		_ = p.Close()
+	}()
+	for range 4 {
+		if err := appendEntries(t, p, 5); err != nil {
+			return
+		}
+	}
+	t.Error("requests are still accepted")
+}
+
+// answerAt returns a function that answers any message with success in a term.
+func answerAt(term uint64) func(command any) any {
+	return func(command any) any {
+		switch command.(type) {
+		case *raft.AppendEntriesRequest:
+			return &raft.AppendEntriesResponse{Term: term, Success: true}
+		case *raft.RequestVoteRequest:
+			return &raft.RequestVoteResponse{Term: term, Granted: true}
+		case *raft.RequestPreVoteRequest:
+			return &raft.RequestPreVoteResponse{Term: term, Granted: true}
+		case *raft.InstallSnapshotRequest:
+			return &raft.InstallSnapshotResponse{Term: term, Success: true}
+		}
+		return nil
+	}
+}
+
+// TestGuardOfAnswers answers each kind of message with a term that the guard accepts, and with one that it rejects.
+func TestGuardOfAnswers(t *testing.T) {
+	const highest = 7
+	calls := map[string]func(*RaftTransport, raft.ServerAddress) error{
+		"entries": func(from *RaftTransport, to raft.ServerAddress) error {
+			return from.AppendEntries("n2", to, &raft.AppendEntriesRequest{Term: 5}, new(raft.AppendEntriesResponse))
+		},
+		"vote": func(from *RaftTransport, to raft.ServerAddress) error {
+			return from.RequestVote("n2", to, &raft.RequestVoteRequest{Term: 5}, new(raft.RequestVoteResponse))
+		},
+		"pre-vote": func(from *RaftTransport, to raft.ServerAddress) error {
+			return from.RequestPreVote("n2", to, &raft.RequestPreVoteRequest{Term: 5}, new(raft.RequestPreVoteResponse))
+		},
+		"snapshot": func(from *RaftTransport, to raft.ServerAddress) error {
+			q := &raft.InstallSnapshotRequest{SnapshotVersion: raft.SnapshotVersionMax, Term: 5}
+			return from.InstallSnapshot("n2", to, q, new(raft.InstallSnapshotResponse), strings.NewReader(""))
+		},
+	}
+	for name, call := range calls {
+		for term, want := range map[uint64]error{highest: nil, highest + 1: errTooHigh} {
+			from, to := toward(t, limited{highest: highest}, answerAt(term))
+			if err := call(from, to); !errors.Is(err, want) {
+				t.Errorf("%s: an answer of term %d: %v, want %v", name, term, err, want)
+			}
+		}
+	}
+}
+
+// TestGuardOfPipeline checks that an answer in a pipeline with a rejected term becomes a refusal, and is not counted as
+// an acknowledgment.
+func TestGuardOfPipeline(t *testing.T) {
+	from, to := toward(t, limited{highest: 7}, answerAt(8))
+	from.Acknowledged(func(id string, term, index uint64) {
+		t.Errorf("%s acknowledges entry %d of term %d", id, index, term)
+	})
+	p := openPipeline(t, from, to)
+	if err := appendEntries(t, p, 8); err != nil {
+		t.Fatal(err)
+	}
+	if r := awaitAnswer(t, p).Response(); r.Success || r.Term != 8 {
+		t.Errorf("the answer is %+v", r)
+	}
+	q := openPipeline(t, from, to)
+	if err := appendEntries(t, q, 5); err != nil {
+		t.Fatal(err)
+	}
+	if r := awaitAnswer(t, q).Response(); r.Success || r.Term != 5 {
+		t.Errorf("the answer is %+v, want the term of the request", r)
+	}
+}

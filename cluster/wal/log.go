@@ -1,0 +1,224 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/hashicorp/raft"
+)
+
+// The errors of a [Log].
+var (
+	// ErrDamaged is wrapped by Open when a file is corrupt or inconsistent with Base.
+	ErrDamaged = errors.New("damaged")
+	// ErrClosed is returned by every call after Close.
+	ErrClosed = errors.New("the log is closed")
+)
+
+const (
+	defaultBytes   = 16 << 20
+	defaultEntries = 8192
+)
+
+// Config configures a Log. Dir and Base must be set.
+type Config struct {
+	// Dir is the directory of the files. It must exist. Other files in it are not touched.
+	Dir string
+	// Base is the store that entries are moved to. It is responsible for its own durability and
+	// may keep the slices it is given. It is also called from a goroutine of the Log, so it must
+	// not panic.
+	Base raft.LogStore
+	// Sync makes entries durable before StoreLogs returns.
+	Sync bool
+	// MaxBytes and MaxEntries bound the entries that are not in Base yet. 0 means 16 MiB and
+	// 8192. A single call of StoreLogs can exceed them by its own entries.
+	MaxBytes   int64
+	MaxEntries int
+	// Step runs each operation that creates or removes a file or syncs the directory, except the
+	// removal of recovered files by Open. It must call op. Its error is treated as the error of
+	// the operation. It may be called concurrently. nil calls op directly.
+	Step func(op func() error) error
+	// Log receives a warning if an incomplete write is dropped from the end of a file. nil
+	// disables logging.
+	Log *slog.Logger
+
+	files files // nil means disk
+}
+
+// Log is a raft.LogStore that appends to files in front of another raft.LogStore. Its methods
+// may be called concurrently.
+//
+// The lock order is writing, full, baseMu, mu.
+type Log struct {
+	cfg Config
+
+	writing sync.Mutex // held while entries are added or the last one is deleted
+	buf     []byte     // buffer for the record of one call
+	active  segment    // the file that is appended to
+	number  uint64     // number of that file
+
+	full   chan struct{} // has an element while a full file is being moved to Base
+	baseMu sync.Mutex    // held while Base is modified
+
+	mu          sync.Mutex // not held during I/O
+	recent      ring       // entries that are not in Base, preceded by some that are
+	first, last uint64     // bounds of Base
+	failure     error
+
+	closing  sync.Once
+	closeErr error
+}
+
+// segment is a file and the amount of data written to it.
+type segment struct {
+	file
+	path    string
+	bytes   int64
+	entries int
+}
+
+// Open recovers the log from Base and the files of a directory. It moves the entries of the
+// files to Base, removes the files and creates an empty one. The error wraps [ErrDamaged], or an
+// error of the file system or of Base.
+func Open(c Config) (*Log, error) {
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = defaultBytes
+	}
+	if c.MaxEntries <= 0 {
+		c.MaxEntries = defaultEntries
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Step == nil {
+		c.Step = func(op func() error) error { return op() }
+	}
+	if c.files == nil {
+		c.files = disk{}
+	}
+	l := &Log{cfg: c, full: make(chan struct{}, 1)}
+	if err := l.open(); err != nil {
+		if l.active.file != nil {
+			_ = l.active.Close() // nothing was written
+		}
+		return nil, fmt.Errorf("open the log in %s: %w", c.Dir, err)
+	}
+	return l, nil
+}
+
+func (l *Log) open() error {
+	if err := l.findBounds(); err != nil {
+		return err
+	}
+	found, err := l.readFiles()
+	if err != nil {
+		return err
+	}
+	if err := l.recover(found); err != nil {
+		return err
+	}
+	return l.startDurably()
+}
+
+// findBounds reads the first and the last index of Base.
+func (l *Log) findBounds() error {
+	first, err := l.cfg.Base.FirstIndex()
+	if err != nil {
+		return fmt.Errorf("find the first entry: %w", err)
+	}
+	last, err := l.cfg.Base.LastIndex()
+	if err != nil {
+		return fmt.Errorf("find the last entry: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.first, l.last = first, last
+	return nil
+}
+
+// Close moves all entries to Base and removes the files. If the Log has failed before, it
+// returns that error instead. It does not close Base.
+func (l *Log) Close() error {
+	l.closing.Do(func() {
+		l.writing.Lock()
+		defer l.writing.Unlock()
+		l.closeErr = l.alone(l.moveAll)
+		if l.closeErr == nil {
+			l.closeErr = l.discard(l.active)
+		} else {
+			_ = l.active.Close() // return the first error
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.failure, l.recent = ErrClosed, ring{}
+	})
+	return l.closeErr
+}
+
+// fail records the first error and returns it.
+func (l *Log) fail(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.failure == nil {
+		l.failure = err
+	}
+	return l.failure
+}
+
+// failed returns the recorded error, or nil.
+func (l *Log) failed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failure
+}
+
+// IsMonotonic reports whether raft must leave no gaps between indexes. Entries after a gap are
+// stored in Base directly, so the answer is that of Base. bbolt accepts gaps, and raft then
+// deletes nothing after it has installed a snapshot.
+func (l *Log) IsMonotonic() bool {
+	base, ok := l.cfg.Base.(raft.MonotonicLogStore)
+	return ok && base.IsMonotonic()
+}
+
+// FirstIndex returns the index of the oldest entry, or 0. It does no I/O.
+func (l *Log) FirstIndex() (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first == 0 && l.recent.size() > 0 {
+		return l.recent.first, l.failure
+	}
+	return l.first, l.failure
+}
+
+// LastIndex returns the index of the newest entry, or 0. It does no I/O.
+func (l *Log) LastIndex() (uint64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.newest(), l.failure
+}
+
+// newest returns the last index. mu must be held.
+func (l *Log) newest() uint64 {
+	if l.recent.size() > 0 {
+		return l.recent.next - 1
+	}
+	return l.last
+}
+
+// GetLog reads an entry. Its Data and Extensions are shared and must not be modified. If there
+// is no such entry, it returns raft.ErrLogNotFound or another error of Base.
+func (l *Log) GetLog(index uint64, entry *raft.Log) error {
+	l.mu.Lock()
+	err, found := l.failure, l.recent.get(index)
+	if found != nil {
+		*entry = *found
+	}
+	l.mu.Unlock()
+	if err != nil || found != nil {
+		return err
+	}
+	*entry = raft.Log{} // bbolt's store does not reset fields that were empty
+	return l.cfg.Base.GetLog(index, entry)
+}

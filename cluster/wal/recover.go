@@ -1,0 +1,166 @@
+package wal
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	namePrefix = "front-"
+	nameSuffix = ".log"
+)
+
+func nameOf(number uint64) string { return fmt.Sprintf("%s%016x%s", namePrefix, number, nameSuffix) }
+
+// numberOf parses the name of a file of this package and returns its number.
+func numberOf(name string) (uint64, bool) {
+	digits, hasPrefix := strings.CutPrefix(strings.TrimSuffix(name, nameSuffix), namePrefix)
+	number, err := strconv.ParseUint(digits, 16, 64)
+	return number, hasPrefix && err == nil && name == nameOf(number)
+}
+
+// found is the content of the files.
+type found struct {
+	paths   []string // oldest first
+	entries []raft.Log
+	torn    func() // logs that an incomplete write is dropped, if there is one
+}
+
+// Read returns the entries of the files in a directory that base does not have. It changes
+// nothing. No Log may be open in the directory. The error wraps [ErrDamaged], or an error of the
+// file system or of base.
+func Read(dir string, base raft.LogStore) ([]raft.Log, error) {
+	l := &Log{cfg: Config{Dir: dir, Base: base, files: disk{}}}
+	if err := l.findBounds(); err != nil {
+		return nil, fmt.Errorf("read the log in %s: %w", dir, err)
+	}
+	all, err := l.readFiles()
+	if err != nil {
+		return nil, fmt.Errorf("read the log in %s: %w", dir, err)
+	}
+	return all.entries, nil
+}
+
+// readFiles reads all files. It changes nothing.
+func (l *Log) readFiles() (found, error) {
+	names, err := l.cfg.files.Names(l.cfg.Dir)
+	if err != nil {
+		return found{}, err
+	}
+	var numbers []uint64
+	for _, name := range names {
+		if number, ok := numberOf(name); ok {
+			numbers = append(numbers, number)
+		}
+	}
+	slices.Sort(numbers)
+	all := found{torn: func() {}}
+	last := l.last
+	for i, number := range numbers {
+		path := filepath.Join(l.cfg.Dir, nameOf(number))
+		if last, err = l.readFile(&all, path, last, i == len(numbers)-1); err != nil {
+			return found{}, err
+		}
+		l.number = number
+	}
+	return all, nil
+}
+
+// readFile appends the entries of a file after last to all, and returns the new last index.
+func (l *Log) readFile(all *found, path string, last uint64, newest bool) (uint64, error) {
+	data, err := l.cfg.files.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	all.paths = append(all.paths, path)
+	entries, valid, err := decodeFile(data)
+	torn := newest && err != nil && isTorn(data[valid:], err)
+	if err != nil && !torn {
+		return 0, fmt.Errorf("%s is %w at offset %d: %w", path, ErrDamaged, valid, err)
+	}
+	if torn {
+		all.torn = func() {
+			l.cfg.Log.Warn("dropped an incomplete write at the end of a file", "file", path, "offset", valid, "bytes", len(data)-valid)
+		}
+	}
+	for i := range entries {
+		switch index := entries[i].Index; {
+		case index <= l.last: // Base has it
+		case index != last+1:
+			return 0, fmt.Errorf("%s is %w: entry %d follows entry %d", path, ErrDamaged, index, last)
+		default:
+			all.entries = append(all.entries, entries[i])
+			last = index
+		}
+	}
+	return last, nil
+}
+
+// decodeFile returns the entries of a file and the number of bytes that are valid, which is
+// len(data) if err is nil.
+func decodeFile(data []byte) (entries []raft.Log, valid int, err error) {
+	for rest := data; len(rest) > 0; {
+		valid = len(data) - len(rest)
+		var more []raft.Log
+		if more, rest, err = decodeRecord(rest); err != nil {
+			return entries, valid, err
+		}
+		for _, entry := range more {
+			if n := len(entries); n > 0 && entry.Index != entries[n-1].Index+1 {
+				return entries, valid, errOrder
+			}
+			entries = append(entries, entry)
+		}
+	}
+	return entries, len(data), nil
+}
+
+// isTorn reports whether the invalid end of a file is an incomplete write: a record whose end,
+// or some of whose sectors, were never written. A record after it would belong to a later write,
+// which begins only after this one has completed.
+func isTorn(rest []byte, err error) bool {
+	switch err {
+	case errCut:
+		return true
+	case errHeader: // its size is unknown
+		return isZero(rest[:min(sector, len(rest))]) && !hasHeader(rest)
+	case errPayload:
+		h, _ := decodeHeader(rest) // valid, since the payload was checked
+		return hasHole(rest) && len(rest) == h.recordSize()
+	}
+	return false
+}
+
+// hasHeader reports whether a sector of b begins with a record header.
+func hasHeader(b []byte) bool {
+	for part := range slices.Chunk(b, sector) {
+		if _, err := decodeHeader(part); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// recover moves the entries of the files to Base and removes the files.
+func (l *Log) recover(all found) error {
+	all.torn()
+	for i := range all.entries {
+		l.recent.add(&all.entries[i])
+	}
+	if err := l.moveAll(); err != nil {
+		return err
+	}
+	l.recent = ring{} // releases the memory
+	for _, path := range all.paths {
+		if err := l.remove(path); err != nil {
+			return err
+		}
+	}
+	// A torn file must not reappear as one that is not the newest.
+	return l.syncDir()
+}

@@ -1,0 +1,146 @@
+package wal
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/hashicorp/raft"
+)
+
+// keptBuffer is the maximum capacity in bytes of the record buffer that is kept between
+// calls.
+const keptBuffer = 1 << 20
+
+// StoreLog stores one entry. See StoreLogs.
+func (l *Log) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
+
+// StoreLogs appends entries with one write. The Log keeps their Data and Extensions, which
+// must not be modified afterwards. StoreLogs blocks while too many entries are not in Base
+// yet. Entries that do not follow the last one are stored in Base immediately, and replace
+// those with the same indexes.
+func (l *Log) StoreLogs(entries []*raft.Log) error {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.failed(); err != nil || len(entries) == 0 {
+		return err
+	}
+	if !l.follow(entries) {
+		return l.alone(func() error { return l.storeInBase(entries) })
+	}
+	if l.isFull() {
+		if err := l.rotate(); err != nil {
+			return err
+		}
+	}
+	if err := l.write(entries); err != nil {
+		return l.fail(fmt.Errorf("write entries to %s: %w", l.active.path, err))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, entry := range entries {
+		l.recent.add(entry)
+	}
+	return nil
+}
+
+// follow reports whether the entries can be appended to a file: they continue the log and
+// fit in a record.
+func (l *Log) follow(entries []*raft.Log) bool {
+	l.mu.Lock()
+	next := l.newest() + 1
+	l.mu.Unlock()
+	size := int64(0)
+	for i, entry := range entries {
+		size += sizeOf(entry)
+		if entry.Index != next+uint64(i) || size > maxStored {
+			return false
+		}
+	}
+	return true
+}
+
+// write appends a record with the entries to the file.
+func (l *Log) write(entries []*raft.Log) error {
+	b := appendRecord(l.buf[:0], entries...)
+	if l.buf = b; cap(b) > keptBuffer {
+		l.buf = nil
+	}
+	if err := writeAll(l.active.file, b); err != nil {
+		return err
+	}
+	l.active.bytes += int64(len(b))
+	l.active.entries += len(entries)
+	if !l.cfg.Sync {
+		return nil
+	}
+	return l.active.Sync()
+}
+
+func writeAll(w io.Writer, b []byte) error {
+	n, err := w.Write(b)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// isFull reports whether the file must be moved. There are two files, so each has half of
+// the limits.
+func (l *Log) isFull() bool {
+	return l.active.bytes >= (l.cfg.MaxBytes+1)/2 || l.active.entries >= (l.cfg.MaxEntries+1)/2
+}
+
+// rotate begins a new file and starts a goroutine that moves the entries of the full one. It
+// blocks until the previous full file has been moved, which bounds the entries that are not
+// in Base.
+func (l *Log) rotate() error {
+	l.full <- struct{}{}
+	if err := l.failed(); err != nil {
+		<-l.full
+		return err
+	}
+	old := l.active
+	last, _ := l.LastIndex() // the error has been checked
+	if err := l.startDurably(); err != nil {
+		<-l.full
+		_ = old.Close() // return the first error
+		return l.fail(err)
+	}
+	go l.moveAway(old, last)
+	return nil
+}
+
+// startDurably begins a new file. With Config.Sync its directory entry is durable.
+func (l *Log) startDurably() error {
+	if err := l.startFile(); err != nil {
+		return err
+	}
+	return l.syncDir()
+}
+
+func (l *Log) startFile() error {
+	l.number++
+	path := filepath.Join(l.cfg.Dir, nameOf(l.number))
+	err := l.cfg.Step(func() error {
+		f, err := l.cfg.files.Create(path)
+		if err == nil {
+			l.active = segment{file: f, path: path}
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("create a file: %w", err)
+	}
+	return nil
+}
+
+func (l *Log) syncDir() error {
+	if !l.cfg.Sync {
+		return nil
+	}
+	if err := l.cfg.Step(func() error { return l.cfg.files.SyncDir(l.cfg.Dir) }); err != nil {
+		return fmt.Errorf("sync the directory %s: %w", l.cfg.Dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package wal
+
+func syncData(f *diskFile) error { return f.File.Sync() }

@@ -1,0 +1,27 @@
+module github.com/throttledhq/throttled/cmd/throttled-bench
+
+go 1.25.0
+
+replace github.com/throttledhq/throttled => ../..
+
+require (
+	github.com/HdrHistogram/hdrhistogram-go v1.2.0
+	github.com/throttledhq/throttled v0.0.0
+	github.com/tidwall/redcon v1.6.2
+	gonum.org/v1/plot v0.16.0
+)
+
+require (
+	codeberg.org/go-fonts/liberation v0.5.0 // indirect
+	codeberg.org/go-latex/latex v0.1.0 // indirect
+	codeberg.org/go-pdf/fpdf v0.10.0 // indirect
+	git.sr.ht/~sbinet/gg v0.6.0 // indirect
+	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b // indirect
+	github.com/campoy/embedmd v1.0.0 // indirect
+	github.com/golang/freetype v0.0.0-20170609003504-e2365dfdc4a0 // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
+	github.com/tidwall/btree v1.1.0 // indirect
+	github.com/tidwall/match v1.1.1 // indirect
+	golang.org/x/image v0.25.0 // indirect
+	golang.org/x/text v0.23.0 // indirect
+)

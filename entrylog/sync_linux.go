@@ -1,5 +1,0 @@
-package entrylog
-
-import "syscall"
-
-func syncData(f *diskFile) error { return syscall.Fdatasync(f.fd) }

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package entrylog
-
-func syncData(f *diskFile) error { return f.File.Sync() }

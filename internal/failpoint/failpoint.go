@@ -1,0 +1,32 @@
+// Package failpoint contains the switches of deliberate bugs. They verify that the tests and checkers
+// of the guarantees of a cluster detect a broken guarantee.
+//
+// In a normal build every switch is the constant false, and the compiler removes the bugs.
+// In a build with the tag chaos, the environment variable THROTTLED_MUTANT enables one of
+// them. docs/mutants.md lists them and the checks that detect each.
+package failpoint
+
+// Bug names a deliberate bug.
+type Bug string
+
+// The bugs. Each breaks one guarantee.
+const (
+	ReplyBeforeCommit Bug = "reply-before-commit"   // sync mode does not wait for the commit
+	NoUndo            Bug = "no-undo"               // uncommitted changes stay after a loss of leadership
+	LostBatch         Bug = "lost-batch"            // the entry of every fiftieth generation has no changes
+	StaleAnswers      Bug = "stale-answers"         // replies that charge nothing need no lease
+	LeapingClock      Bug = "leaping-clock"         // the clock of a new leader is a second ahead
+	WallClock         Bug = "wall-clock"            // a leader decides by its wall clock
+	LocalExpiry       Bug = "evict-by-local-clock"  // a node drops records by its wall clock
+	DirtySnapshot     Bug = "snapshot-without-undo" // snapshots contain uncommitted changes
+	AnyTerm           Bug = "any-term"              // entries decided under an older term are applied
+	NoBarrier         Bug = "no-barrier"            // a new leader decides before it has applied all entries
+	ForgottenTime     Bug = "forgotten-time"        // snapshots lose the log time
+	TimeTwice         Bug = "time-counted-twice"    // a new leader adds the time since the last entry twice
+	TimeLate          Bug = "time-after-decision"   // a new leader adds that time after it has decided
+	TimeUnseen        Bug = "time-not-seen"         // a restarted node uses its own wall clock
+	OwnHeartbeat      Bug = "own-heartbeat-lease"   // each node uses its own raft-heartbeat
+	UnheardHeartbeat  Bug = "unheard-heartbeat"     // a longer lease does not wait until all voters run with it
+	AnyStream         Bug = "any-stream"            // a node with any certificate may forward commands
+	SyncIgnored       Bug = "sync-error-ignored"    // data counts as stored after a failed sync
+)

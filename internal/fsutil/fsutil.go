@@ -1,0 +1,62 @@
+// Package fsutil provides two operations on directories that package os does not have: [Lock]
+// locks a directory against other processes, and [Sync] makes its entries durable.
+//
+// # Guarantees
+//
+// The lock of a directory has one holder at a time, among all processes of a machine and
+// within each. It is released when the process exits, for any reason, and leaves no file. A child
+// process does not inherit it.
+//
+// # Caveats
+//
+// The lock is an advisory lock by flock. If the file system does not support flock on
+// directories, as some network file systems, Lock fails. The lock belongs to the directory
+// and not to its name: it stays with a renamed directory, and a new directory of the old
+// name is not locked.
+//
+// Some file systems have no way to make directory entries durable. Sync then does nothing.
+package fsutil
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// ErrLocked is wrapped by the error of Lock if another process, or another caller in this
+// process, holds the lock.
+var ErrLocked = errors.New("it is in use by another process")
+
+// Lock locks an existing directory; closing the returned file releases the lock. Lock never
+// blocks. The error wraps [ErrLocked] if the lock is held, and is that of the file system
+// otherwise.
+func Lock(path string) (*os.File, error) {
+	dir, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		return dir, nil
+	}
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = ErrLocked
+	}
+	_ = dir.Close() // nothing was written to it
+	return nil, fmt.Errorf("lock the directory %s: %w", path, err)
+}
+
+// Sync makes the entries of a directory durable: files created, linked, renamed or removed in
+// it. It does not sync the contents of the files. It returns the error of the file system.
+func Sync(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil // not supported by the file system
+	}
+	return errors.Join(err, d.Close())
+}

@@ -1,0 +1,113 @@
+package rediscell
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// reason is the outcome for a key: imported, or the reason why it was skipped.
+type reason int
+
+const (
+	imported reason = iota
+	atRest
+	absent
+	noTTL
+	disagrees
+	notNumber
+	notString
+	reasons // the number of reasons
+)
+
+// reasonNames holds the texts of the reasons in a report.
+var reasonNames = [reasons]string{
+	imported:  "imported",
+	atRest:    "at rest: the TAT has passed",
+	absent:    "deleted or expired before it was read",
+	noTTL:     "a number without a TTL",
+	disagrees: "a number that does not agree with its TTL",
+	notNumber: "a string that is not a number",
+	notString: "not a string",
+}
+
+// entry is a key as read from the source.
+type entry struct {
+	key       string
+	value     string // its first valueBytes bytes
+	pttl      int64  // milliseconds; below 0 if there is no TTL; pttlAbsent
+	wrongType bool   // there is a value, and it is not a string
+}
+
+// pttlAbsent is the reply of PTTL for an absent key.
+const pttlAbsent = -2
+
+// valueBytes is the number of bytes read of a value: one byte more than a TAT can have, so
+// that no long value is mistaken for a short one.
+const valueBytes = 21
+
+// instant is one point in time on two clocks, in nanoseconds below 1<<63.
+type instant struct {
+	source uint64 // wall time of the source
+	ours   uint64 // limiter time
+}
+
+// fromRedis classifies an entry that was read at the given instant. The record is valid
+// only if the reason is imported.
+func fromRedis(e entry, at instant, tolerance time.Duration) (limiter.Record, reason) {
+	if e.pttl == pttlAbsent {
+		return limiter.Record{}, absent
+	}
+	if e.wrongType {
+		return limiter.Record{}, notString
+	}
+	tat, ok := parseTAT(e.value)
+	if !ok {
+		return limiter.Record{}, notNumber
+	}
+	if e.pttl < 0 {
+		return limiter.Record{}, noTTL
+	}
+	used, ok := timeUntil(tat, at.source)
+	if !ok || !agree(used, e.pttl, tolerance) {
+		return limiter.Record{}, disagrees
+	}
+	if used <= 0 {
+		return limiter.Record{}, atRest
+	}
+	return limiter.Record{
+		Kind:    limiter.Throttle,
+		Key:     []byte(e.key),
+		Expires: at.ours + uint64(used),
+	}, imported
+}
+
+// parseTAT parses a number in the form in which TATs are written: digits, without a sign
+// or leading zeros.
+func parseTAT(s string) (uint64, bool) {
+	tat, err := strconv.ParseUint(s, 10, 64)
+	return tat, err == nil && (s[0] != '0' || s == "0")
+}
+
+// timeUntil returns tat - now, and reports whether it is at most 292 years, the longest time
+// that a limit can charge.
+func timeUntil(tat, now uint64) (time.Duration, bool) {
+	if tat < now {
+		return -time.Duration(now - tat), true
+	}
+	return time.Duration(tat - now), tat-now <= math.MaxInt64
+}
+
+// agree reports whether the used time of a bucket agrees with a TTL of pttl milliseconds.
+// The two are never exactly equal: redis-cell rounds the TTL down, Dragonfly rounds it up,
+// and both compute it from the time at which their server has last read the clock.
+func agree(used time.Duration, pttl int64, tolerance time.Duration) bool {
+	const longest = int64(math.MaxInt64 / time.Millisecond)
+	ttl := time.Duration(min(pttl, longest)) * time.Millisecond
+	if used > ttl {
+		return used-ttl <= tolerance
+	}
+	return used >= ttl-tolerance
+}

@@ -1,6 +1,0 @@
-//go:build !chaos
-
-package mutant
-
-// Is reports whether a bug is enabled: always false in this build.
-func Is(Bug) bool { return false }

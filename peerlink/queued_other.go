@@ -1,9 +1,0 @@
-//go:build !linux
-
-package peerlink
-
-import "net"
-
-// queuedIn returns 0: the number of unacknowledged bytes is unknown on this system. A message that fits into
-// the buffers of the system must then be transmitted and answered within one deadline.
-func queuedIn(net.Conn) int64 { return 0 }

@@ -1,0 +1,146 @@
+// Command bench prints the performance figures of the server, each beside its bar. It runs the real
+// binary on a loopback port, and exits with 1 if a bar is missed.
+//
+//	bench compare   CPU and throughput at several pipeline depths, compared with a peer
+//	bench idle      memory of idle connections, and one connection above the limit
+//	bench hotkey    many connections on one key: exact admission
+//	bench family    cost of each limiter command relative to CL.THROTTLE
+//	bench groups    concurrent clients that charge and refund several limits in one call
+//	bench fresh     from git clone to the first reply
+//	bench table     decisions on one core and on two, compared with memory access
+//	bench memory    memory of ten million keys, compared with a peer
+//	bench flood     floods of new keys at maxmemory, of each algorithm, with keys exhausted before
+//	bench resident  RSS under floods, compared with maxmemory
+//	bench lower     lowering maxmemory to a tenth
+//	bench clients   clients that exhaust memory, connections and password attempts
+//	bench tail      latency with many keys compared with few
+//	bench pauses    the longest delay of a decision by growth, expiry and saves
+//	bench expiry    latency while millions of keys expire
+//	bench snapshots saving and loading ten million keys, and latency meanwhile
+//	bench crash     kill -9 during saves; flipped bits and truncation
+//	bench replication  a cluster of three: compared with a replicated peer, and with a standalone server
+//	bench joining      a cluster of a million keys while it saves, and while a node joins
+//	bench elections    a cluster of three on an overloaded machine: elections, slow heartbeats
+//	bench all       all of them; compare, memory and replication include the peer only with -peer
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// settings holds the flags of all subcommands.
+type settings struct {
+	peer    string
+	rounds  int
+	conns   int
+	idle    int
+	callers int
+	lasting time.Duration
+	groups  time.Duration
+}
+
+var errMissed = errors.New("a bar was missed")
+
+var measurements = []struct {
+	name string
+	run  func(s settings, b *board) error
+}{
+	{"compare", compare},
+	{"idle", idle},
+	{"hotkey", hotKey},
+	{"family", compareFamily},
+	{"groups", groups},
+	{"fresh", fresh},
+	{"table", table},
+	{"memory", memory},
+	{"flood", flood},
+	{"resident", resident},
+	{"lower", lower},
+	{"clients", clientFloods},
+	{"tail", tail},
+	{"pauses", longestPauses},
+	{"expiry", expiry},
+	{"snapshots", snapshots},
+	{"crash", crash},
+	{"replication", replication},
+	{"joining", joining},
+	{"elections", elections},
+}
+
+// repository is the root of the repository, seen from the directory of this program. Run it with go run -C tests/bench.
+const repository = "../.."
+
+func main() {
+	err := os.Chdir(repository) // the programs to measure are built there
+	if err == nil {
+		err = run(os.Args[1:])
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	var s settings
+	flags := flag.NewFlagSet("bench", flag.ExitOnError)
+	flags.StringVar(&s.peer, "peer", "", "host:port of a server on this machine that implements CL.THROTTLE, such as Redis with redis-cell")
+	flags.IntVar(&s.rounds, "rounds", 3, "rounds, of which the median is used")
+	flags.IntVar(&s.conns, "conns", 50, "connections of compare")
+	flags.IntVar(&s.idle, "idle", 10000, "connections of idle")
+	flags.IntVar(&s.callers, "callers", 64, "connections of hotkey")
+	flags.DurationVar(&s.lasting, "lasting", 10*time.Second, "duration of hotkey")
+	flags.DurationVar(&s.groups, "groups", 30*time.Second, "duration of groups")
+	if len(args) == 0 {
+		args = []string{"all"}
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	b := &board{}
+	known := false
+	for _, m := range measurements {
+		if args[0] != m.name && args[0] != "all" {
+			continue
+		}
+		known = true
+		fmt.Printf("\n%s\n", strings.ToUpper(m.name))
+		if err := m.run(s, b); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	switch {
+	case !known:
+		return fmt.Errorf("there is no measurement %q", args[0])
+	case b.missed > 0:
+		return errMissed
+	}
+	return nil
+}
+
+// board prints figures beside their bars, and counts the missed ones.
+type board struct{ missed int }
+
+func (b *board) atMost(what string, got, bar float64, unit string) {
+	b.show(what, got, "<=", bar, unit, got <= bar)
+}
+
+func (b *board) atLeast(what string, got, bar float64, unit string) {
+	b.show(what, got, ">=", bar, unit, got >= bar)
+}
+
+func (b *board) show(what string, got float64, relation string, bar float64, unit string, reached bool) {
+	verdict := "ok"
+	if !reached {
+		verdict = "MISSED"
+		b.missed++
+	}
+	fmt.Printf("  %-44s %12.2f %s %.2f %-5s %s\n", what, got, relation, bar, unit, verdict)
+}
+
+func (b *board) note(format string, args ...any) { fmt.Printf("  "+format+"\n", args...) }

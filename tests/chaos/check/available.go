@@ -1,0 +1,57 @@
+package check
+
+import (
+	"slices"
+	"time"
+
+	"github.com/throttledhq/throttled/tests/chaos/history"
+)
+
+// LongestGap returns the longest time between from and to in which no request of ops was decided,
+// and the start of that time.
+func LongestGap(ops []history.Op, from, to int64) (gap time.Duration, at int64) {
+	last := from
+	for _, t := range append(decided(ops, from, to), to) {
+		if d := time.Duration(t - last); d > gap {
+			gap, at = d, last
+		}
+		last = t
+	}
+	return gap, at
+}
+
+// Silence returns the sum of all gaps between from and to in which no request of ops was decided.
+// Gaps up to longer are ignored.
+func Silence(ops []history.Op, from, to int64, longer time.Duration) (all time.Duration) {
+	last := from
+	for _, t := range append(decided(ops, from, to), to) {
+		if d := time.Duration(t - last); d > longer {
+			all += d
+		}
+		last = t
+	}
+	return all
+}
+
+// decided returns the sorted times between from and to at which requests were decided.
+func decided(ops []history.Op, from, to int64) []int64 {
+	var at []int64
+	for i := range ops {
+		if o := &ops[i]; o.Outcome != history.Unknown && o.Return > from && o.Return < to {
+			at = append(at, o.Return)
+		}
+	}
+	slices.Sort(at)
+	return at
+}
+
+// Percentile returns the smallest element of times that at least p percent of times do not exceed,
+// or 0 if times is empty.
+func Percentile(times []time.Duration, p float64) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	rank := int(p/100*float64(len(sorted))+0.999999) - 1
+	return sorted[max(0, min(rank, len(sorted)-1))]
+}

@@ -1,0 +1,63 @@
+package check
+
+import (
+	"fmt"
+
+	"github.com/throttledhq/throttled/tests/chaos/history"
+)
+
+// Stretch is the interval in which a limit was exceeded most, or most nearly exhausted.
+type Stretch struct {
+	From, To int64   // nanoseconds; 0 and 0 if nothing was granted
+	Granted  int64   // units of requests that were both sent and answered in it
+	Over     float64 // units above the limit; negative: units below it
+	Violated bool    // more was granted than the limit allows
+}
+
+func (s Stretch) String() string {
+	return fmt.Sprintf("%d units granted between %.6f s and %.6f s, %.3f more than the limit allows",
+		s.Granted, float64(s.From)/1e9, float64(s.To)/1e9, s.Over)
+}
+
+// Interval returns the interval in which the units granted on a key exceed its limit most. The
+// limit allows limit + rate * time units between any two times. A request counts if it was both
+// sent and answered in the interval. All of ops are requests on k, and none may return units. It
+// runs in O(n log n).
+func Interval(k *history.Key, ops []history.Op, slack Slack) Stretch {
+	// All numbers are multiplied by the period to make them whole: a unit costs period, and a
+	// nanosecond restores count.
+	period := int64(k.Period)
+	allowed := product(period, k.Limit())
+	byCall, byReturn := charges(ops)
+	tree := newSpent(len(byCall), period, k.Count, slack)
+	worst, end := least, int64(0)
+	for _, i := range byReturn {
+		tree.add(i, &byCall[i])
+		if over := tree.most(byCall[i].Return).minus(allowed); worst.less(over) {
+			worst, end = over, byCall[i].Return
+		}
+	}
+	s := Stretch{Over: worst.over(period), Violated: wide{}.less(worst)}
+	if len(byCall) == 0 {
+		s.Over = -float64(k.Limit())
+		return s
+	}
+	s.locate(byCall, end, period, k.Count, slack)
+	return s
+}
+
+// locate finds the start of the worst interval that ends at end.
+func (s *Stretch) locate(byCall []history.Op, end, price, rate int64, slack Slack) {
+	best, units := least, int64(0)
+	s.To = end
+	for i := len(byCall) - 1; i >= 0; i-- {
+		o := &byCall[i]
+		if o.Return > end {
+			continue
+		}
+		units += o.Quantity
+		if all := product(price, units).plus(product(rate, slack.begin(o.Call))); best.less(all) {
+			best, s.From, s.Granted = all, o.Call, units
+		}
+	}
+}

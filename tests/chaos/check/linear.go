@@ -1,0 +1,97 @@
+package check
+
+import (
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/throttledhq/throttled/tests/chaos/history"
+)
+
+// Clock bounds the error of the limiter's clock in a history that Linear checks.
+type Clock struct {
+	Slack
+	// Behind is its largest total delay: a cluster's clock stops while there is no leader.
+	// History.Never permits any delay.
+	Behind int64
+}
+
+// Verdict is the answer of Linear.
+type Verdict string
+
+// The answers of Linear.
+const (
+	Linearizable Verdict = "linearizable" // an order explains every reply
+	Illegal      Verdict = "illegal"      // no such order exists
+	Undecided    Verdict = "undecided"    // the time limit expired
+)
+
+// shrinks is the number of times that Linear halves a history when its time limit expires.
+const shrinks = 2
+
+// Linear searches for an order of all requests on a key that respects real time and in which each
+// reply is the reply of GCRA. An order respects real time if no request precedes another one that
+// was answered before it was sent. A history that exceeds the time limit is halved, at most twice;
+// checked is the number of requests that the verdict covers.
+//
+// Times are known only as intervals, since replies contain whole seconds. An illegal verdict is
+// certain; a linearizable history may still be wrong by less than a second.
+func Linear(k *history.Key, ops []history.Op, clock Clock, timeout time.Duration) (v Verdict, checked int) {
+	// Each search has its own model: a search that has timed out still reads its model.
+	return shrink(ops, func(ops []history.Op) Verdict { return newModel(k, clock).check(ops, timeout) })
+}
+
+// shrink checks a history. While a check is undecided, it continues with the first half, at most
+// shrinks times.
+func shrink(ops []history.Op, check func(ops []history.Op) Verdict) (v Verdict, checked int) {
+	for range shrinks {
+		if v = check(ops); v != Undecided {
+			return v, len(ops)
+		}
+		ops = firstHalf(ops)
+	}
+	return check(ops), len(ops)
+}
+
+func (m *model) check(ops []history.Op, timeout time.Duration) Verdict {
+	var calls []porcupine.Operation
+	for _, c := range m.prepare(ops) {
+		calls = append(calls, porcupine.Operation{ClientId: c.op.Client, Input: c, Call: c.op.Call, Return: c.op.Return})
+	}
+	switch porcupine.CheckOperationsTimeout(m.porcupine(), calls, timeout) {
+	case porcupine.Ok:
+		return Linearizable
+	case porcupine.Illegal:
+		return Illegal
+	}
+	return Undecided
+}
+
+// firstHalf returns the requests sent in the first half of a history. A request that was not
+// answered by then becomes unknown, since requests sent later may precede it.
+func firstHalf(ops []history.Op) []history.Op {
+	half := slices.Clone(ops)
+	slices.SortStableFunc(half, func(a, b history.Op) int { return int(clamp(a.Call-b.Call, -1, 1)) })
+	half = half[:len(half)/2]
+	for i := range half {
+		if o := &half[i]; o.Return >= half[len(half)-1].Call {
+			o.Outcome, o.Return = history.Unknown, history.Never
+		}
+	}
+	return half
+}
+
+func (m *model) porcupine() porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return state{} },
+		Step: func(s, input, _ any) (bool, any) {
+			next, legal := m.next(s.(state), input.(call))
+			return legal, next
+		},
+		Hash: func(s any) uint64 {
+			known := s.(state)
+			return (uint64(known.low)*31+uint64(known.high))*31 + uint64(known.now)
+		},
+	}
+}

@@ -1,0 +1,88 @@
+package check
+
+import (
+	"slices"
+	"time"
+
+	"github.com/throttledhq/throttled/tests/chaos/history"
+)
+
+// Slack bounds the error of the limiter's clock relative to that of the clients. A slower clock is
+// always permitted, since it makes the limiter stricter. The zero Slack permits nothing else.
+type Slack struct {
+	Ahead time.Duration // largest total forward jump
+	Drift int64         // parts per million by which the clock may run fast
+}
+
+// begin and end stretch the time between two moments by the drift, rounded up.
+func (s Slack) begin(at int64) int64 { return at + at/1e6*s.Drift + at%1e6*s.Drift/1e6 }
+func (s Slack) end(at int64) int64   { return s.begin(at) + min(s.Drift, 1) + int64(s.Ahead) }
+
+// spent holds charges. It finds the interval, from the call of a charge until after all charges, in
+// which most was spent: units times price, less time times rate.
+//
+// It is a tree of maxima of suffixes. Leaf i is the charge with the i-th call. The best of a node
+// is the maximum of (rate * call of a charge in the node + price * units of all charges in the node
+// from that charge on).
+type spent struct {
+	nodes []node
+	size  int // leaves
+	price int64
+	rate  int64
+	slack Slack
+}
+
+type node struct{ sum, best wide }
+
+// newSpent returns an empty tree for n charges.
+func newSpent(n int, price, rate int64, slack Slack) *spent {
+	size := 1
+	for size < n {
+		size *= 2
+	}
+	s := &spent{make([]node, 2*size), size, price, rate, slack}
+	for i := range s.nodes {
+		s.nodes[i].best = least
+	}
+	return s
+}
+
+// add adds the charge with the i-th call.
+func (s *spent) add(i int, o *history.Op) {
+	n := &s.nodes[s.size+i]
+	n.sum = product(s.price, o.Quantity)
+	n.best = n.sum.plus(product(s.rate, s.slack.begin(o.Call)))
+	for i = (s.size + i) / 2; i > 0; i /= 2 {
+		left, right := &s.nodes[2*i], &s.nodes[2*i+1]
+		n := &s.nodes[i]
+		n.sum, n.best = left.sum.plus(right.sum), right.best
+		if all := left.best.plus(right.sum); n.best.less(all) {
+			n.best = all
+		}
+	}
+}
+
+// most returns the most that was spent in an interval that ends at at, which must not precede any
+// charge. Without charges the result is negative.
+func (s *spent) most(at int64) wide {
+	return s.nodes[1].best.minus(product(s.rate, s.slack.end(at)))
+}
+
+// charges returns the requests that have certainly charged units in the order of their calls, and
+// their indexes in it in the order of their returns.
+func charges(ops []history.Op) (byCall []history.Op, byReturn []int) {
+	for _, o := range ops {
+		if o.Charges() {
+			byCall = append(byCall, o)
+		}
+	}
+	slices.SortStableFunc(byCall, func(a, b history.Op) int { return int(clamp(a.Call-b.Call, -1, 1)) })
+	byReturn = make([]int, len(byCall))
+	for i := range byReturn {
+		byReturn[i] = i
+	}
+	slices.SortStableFunc(byReturn, func(a, b int) int { return int(clamp(byCall[a].Return-byCall[b].Return, -1, 1)) })
+	return byCall, byReturn
+}
+
+func clamp(n, low, high int64) int64 { return max(low, min(n, high)) }

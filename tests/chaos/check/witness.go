@@ -1,0 +1,110 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/throttledhq/throttled/tests/chaos/history"
+)
+
+// moment is a reply on a key that restores nothing during a run. Its used units give its position
+// in the only order in which all requests on the key can have been decided.
+type moment struct {
+	op   *history.Op
+	used int64 // units, after it
+}
+
+// Witness replays all requests on a key whose interval is so long that no unit is restored during a
+// run, in the order that the replies imply. It returns the first contradiction, or nil: a unit
+// granted twice, units in use that no client requested, an order that contradicts real time, or,
+// derived from reset after, a log time that runs backwards or faster than the clock of the clients.
+// None of ops may return units. It runs in O(n log n).
+func Witness(k *history.Key, ops []history.Op) error {
+	var order []moment
+	open := int64(0)
+	for i := range ops {
+		if o := &ops[i]; o.Outcome == history.Unknown {
+			open += max(0, o.Quantity)
+		} else {
+			order = append(order, moment{o, k.Limit() - o.Remaining})
+		}
+	}
+	// A charge precedes the peeks and refusals that see its result.
+	slices.SortFunc(order, func(a, b moment) int {
+		return cmp.Or(cmp.Compare(a.used, b.used), -cmp.Compare(taken(a.op), taken(b.op)))
+	})
+	if err := eachUnitOnce(order, open); err != nil {
+		return err
+	}
+	if err := inRealTime(order); err != nil {
+		return err
+	}
+	return byOneClock(order, k.Interval())
+}
+
+func eachUnitOnce(order []moment, open int64) error {
+	used := int64(0)
+	for _, m := range order {
+		before := m.used - taken(m.op)
+		if before < used {
+			return fmt.Errorf("the same units were granted twice: %d were in use, but only %d before a request of client %d", used, before, m.op.Client)
+		}
+		if open -= before - used; open < 0 {
+			return fmt.Errorf("%d units in use were never requested, before a request of client %d at %.6f s", -open, m.op.Client, seconds64(m.op.Call))
+		}
+		used = m.used
+	}
+	return nil
+}
+
+// inRealTime returns an error if a request precedes another one that was answered before it was
+// sent. Peeks and refusals with equal results are not ordered.
+func inRealTime(order []moment) error {
+	later := int64(math.MaxInt64) // the first return of all later moments
+	for end := len(order); end > 0; {
+		begin := end - 1
+		for begin > 0 && order[begin-1].used == order[end-1].used {
+			begin--
+		}
+		least := later
+		for i := end - 1; i >= begin; i-- {
+			bound := later
+			if taken(order[i].op) > 0 {
+				bound = least
+			}
+			if o := order[i].op; o.Call > bound {
+				return fmt.Errorf("a request of client %d at %.6f s reports %d units in use, but an earlier reply at %.6f s reports more", o.Client, seconds64(o.Call), order[i].used, seconds64(bound))
+			}
+			least = min(least, order[i].op.Return)
+		}
+		later, end = least, begin
+	}
+	return nil
+}
+
+// byOneClock returns an error if log time runs backwards in the order of decisions, or faster than
+// real time. The time since the first charge is the used units times the interval, less reset
+// after, which is rounded up to seconds.
+func byOneClock(order []moment, interval int64) error {
+	const second = int64(time.Second)
+	latest, slowest := int64(math.MinInt64), int64(math.MaxInt64)
+	for _, m := range order {
+		if m.used == 0 {
+			continue
+		}
+		since := m.used*interval - m.op.ResetAfter*second // and up to a second more
+		if since+second < latest {
+			return fmt.Errorf("log time decreased by at least %s, at a request of client %d at %.6f s", time.Duration(latest-since-second), m.op.Client, seconds64(m.op.Call))
+		}
+		if slowest != math.MaxInt64 && since-second-m.op.Return > slowest {
+			return fmt.Errorf("log time was ahead by at least %s at %.6f s", time.Duration(since-second-m.op.Return-slowest), seconds64(m.op.Return))
+		}
+		latest, slowest = max(latest, since), min(slowest, since-m.op.Call)
+	}
+	return nil
+}
+
+func seconds64(at int64) float64 { return float64(at) / float64(time.Second) }

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/tests/chaos/history"
+)
+
+func TestTally(t *testing.T) {
+	made := func(granted, limited, open int) *client {
+		c := &client{pairs: make([]pairCount, pairKeys), refused: map[string]int{"BUSY": 1}, lost: map[string]int{"connection": open}, downs: 2, errs: []string{"x"}, piped: 3, cutOff: 1}
+		for outcome, n := range []int{granted, limited, open} {
+			for range n {
+				c.ops = append(c.ops, history.Op{Outcome: history.Outcome(outcome)})
+			}
+		}
+		c.pairs[3] = pairCount{charged: 4, open: 1}
+		return c
+	}
+	l := &load{clients: []*client{made(3, 2, 1), made(1, 0, 4)}}
+	got := l.tally()
+	want := tally{decided: 6, limited: 2, unknown: 5, refused: map[string]int{"BUSY": 2}, lost: map[string]int{"connection": 5}, downs: 4, piped: 6, cutOff: 2, errs: []string{"x", "x"}, pairs: make([]pairCount, pairKeys)}
+	want.pairs[3] = pairCount{charged: 8, open: 2}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestKeys checks that keys are unique, constant during a run, and suitable for their checkers.
+func TestKeys(t *testing.T) {
+	ring := newKeyring()
+	seen := map[string]bool{}
+	for _, keys := range [][]*history.Key{ring.hot, ring.cold, ring.ledger} {
+		for _, k := range keys {
+			if seen[k.Name] || searchable(k) || k.Limit() < 1 || k.Interval() < 1 {
+				t.Errorf("%+v", *k)
+			}
+			seen[k.Name] = true
+		}
+	}
+	for _, k := range ring.ledger {
+		if back := int64(time.Hour) / k.Interval(); back != 0 {
+			t.Errorf("%d units of %s are restored in an hour", back, k.Name)
+		}
+	}
+	l := &load{linear: map[history.Key]*history.Key{}}
+	for i := range linearKeys {
+		first, same, later := linear(i, 1), linear(i, int64(linearSpan)-1), linear(i, int64(linearSpan))
+		if !searchable(&first) || first != same || first == later || l.share(first) != l.share(same) || l.share(first) == l.share(later) {
+			t.Errorf("%+v %+v %+v", first, same, later)
+		}
+	}
+}
+
+// TestClientAccounts checks that unknown outcomes are recorded as unknown, and invalid replies as
+// errors.
+func TestClientAccounts(t *testing.T) {
+	k := &history.Key{Name: "hot:1", MaxBurst: 1, Count: 1, Period: time.Second}
+	for _, tt := range []struct {
+		name, says                        string
+		ops, open, refused, lost, strange int
+	}{
+		{"granted", "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:1\r\n", 1, 0, 0, 0, 0},
+		{"limited", "*5\r\n:1\r\n:2\r\n:0\r\n:1\r\n:2\r\n", 1, 0, 0, 0, 0},
+		{"of another limit", "*5\r\n:0\r\n:3\r\n:1\r\n:-1\r\n:1\r\n", 0, 0, 0, 0, 1},
+		{"too short", "*1\r\n:0\r\n", 0, 0, 0, 0, 1},
+		{"refused", "-BUSY x\r\n", 0, 0, 1, 0, 0},
+		{"uncertain", "-UNCERTAIN x\r\n", 1, 1, 0, 1, 0},
+		{"an unexpected error", "-ERR x\r\n", 0, 0, 0, 0, 1},
+		{"garbage", "nonsense\r\n", 1, 1, 0, 1, 0},
+		{"nothing", "", 1, 1, 0, 1, 0},
+	} {
+		c := &client{addrs: []string{answer(t, tt.says)}, clock: newClock(), random: rand.New(rand.NewPCG(1, 1)), refused: map[string]int{}, lost: map[string]int{}}
+		c.throttle(k, 1)
+		open := 0
+		for _, o := range c.ops {
+			if o.Outcome == history.Unknown && o.Return == history.Never {
+				open++
+			}
+		}
+		if len(c.ops) != tt.ops || open != tt.open || sum(c.refused) != tt.refused || sum(c.lost) != tt.lost || len(c.errs) != tt.strange || c.downs != 0 {
+			t.Errorf("%s: %+v", tt.name, c)
+		}
+	}
+	c := &client{addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}, clock: newClock()}
+	if c.throttle(k, 1); c.downs != 1 || c.at != 1 || len(c.ops) != 0 {
+		t.Errorf("no listener: %+v", c)
+	}
+}
+
+// TestPipeline checks that replies are matched to requests in order. If the connection is closed
+// early, each request without a reply may have been charged.
+func TestPipeline(t *testing.T) {
+	ring := newKeyring()
+	one, two, ten := ofKey(ring.hot[0], 1), ofKey(ring.hot[1], 1), ofKey(ring.hot[9], 1)
+	const granted1, granted2, granted10 = "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:1\r\n", "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:1\r\n", "*5\r\n:1\r\n:10\r\n:0\r\n:1\r\n:2\r\n"
+	for _, tt := range []struct {
+		name, says                       string
+		ops, open, refused, strange, cut int
+	}{
+		{"in order", granted1 + granted2 + granted10, 3, 0, 0, 0, 0},
+		{"two in the wrong order", granted2 + granted1 + granted10, 1, 0, 0, 2, 0},
+		{"cut off", granted1, 3, 2, 0, 0, 1},
+		{"cut in a reply", granted1 + granted2[:9], 3, 2, 0, 0, 1},
+		{"one is refused", granted1 + "-BUSY x\r\n" + granted10, 2, 0, 1, 0, 0},
+		{"one is uncertain", granted1 + "-UNCERTAIN x\r\n" + granted10, 3, 1, 0, 0, 0},
+	} {
+		c := &client{addrs: []string{answer(t, tt.says)}, clock: newClock(), refused: map[string]int{}, lost: map[string]int{}}
+		c.decide(one, two, ten)
+		open := 0
+		for i, o := range c.ops {
+			if o.Outcome == history.Unknown {
+				open++
+			}
+			if len(c.ops) == 3 && o.Key != []request{one, two, ten}[i].op.Key {
+				t.Errorf("%s: reply %d is of %s", tt.name, i, o.Key.Name)
+			}
+		}
+		if len(c.ops) != tt.ops || open != tt.open || sum(c.refused) != tt.refused || len(c.errs) != tt.strange || c.cutOff != tt.cut || c.piped != 1 {
+			t.Errorf("%s: %+v", tt.name, c)
+		}
+	}
+}
+
+// TestPipelines checks that a pipeline has several requests, and no two with the same limit.
+func TestPipelines(t *testing.T) {
+	c := &client{addrs: []string{answer(t, "")}, clock: newClock(), random: rand.New(rand.NewPCG(1, 1)), keys: newKeyring(), refused: map[string]int{}, lost: map[string]int{}}
+	c.pipeline()
+	limits := map[int64]bool{}
+	for _, o := range c.ops {
+		if o.Outcome != history.Unknown {
+			t.Errorf("%+v", o)
+		}
+		limits[o.Key.Limit()] = true
+	}
+	if len(c.ops) < 2 || len(c.ops) > mostPiped || c.piped != 1 {
+		t.Errorf("%d requests, %d pipelines", len(c.ops), c.piped)
+	}
+}
+
+// TestWindows checks the command of each other algorithm, and that its bound is at least its limit.
+func TestWindows(t *testing.T) {
+	for _, tt := range []struct {
+		i     int
+		words string
+		of    history.Key
+	}{
+		{0, "CL.WINDOW window:LOG:0 2 1 3 LOG", history.Key{Form: history.Window, MaxBurst: 1, Count: 2, Period: time.Second}},
+		{1, "CL.WINDOW window:BUCKETS:0 2 1 3 BUCKETS 5", history.Key{Form: history.Window, MaxBurst: 1, Count: 2, Period: 800 * time.Millisecond}},
+		{2, "CL.WINDOW window:FIXED:0 2 1 3 FIXED", history.Key{Form: history.Bound, MaxBurst: 3, Count: 2, Period: time.Second}},
+		{3, "CL.WINDOW window:SLIDING:0 2 1 3 SLIDING", history.Key{Form: history.Bound, MaxBurst: 3, Count: 2, Period: time.Second}},
+		{4, "CL.BUCKET bucket:0 2 1 1 3", history.Key{Form: history.Bound, MaxBurst: 2, Count: 1, Period: time.Second}},
+	} {
+		w := windows(0)[tt.i]
+		q := w.request(3)
+		tt.of.Name = q.words[1]
+		if got := strings.Join(q.words, " "); got != tt.words || *q.op.Key != tt.of || q.limit != 2 || q.op.Quantity != 3 {
+			t.Errorf("%s: %+v", got, q)
+		}
+	}
+	if got := len(newKeyring().window); got != 5*windowEach {
+		t.Errorf("%d keys", got)
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/internal/failpoint"
+)
+
+// TestShort runs the scenario short: real nodes in network namespaces under load and faults. Other
+// tests run concurrently, so missed bars do not count, but all guarantees must hold. A run whose
+// only findings are timeouts is repeated.
+func TestShort(t *testing.T) {
+	const most = 4
+	for try := 1; ; try++ {
+		findings, err := runShort(t)
+		if err == nil && len(findings) == 0 {
+			return
+		}
+		late := !slices.ContainsFunc(findings, func(f finding) bool { return !timely[f.checker] })
+		if !late || try == most {
+			t.Fatalf("try %d: %v: %v", try, err, findings)
+		}
+		t.Logf("try %d: the machine is too busy: %v: %v", try, err, findings)
+	}
+}
+
+// timely lists the checkers whose findings can be caused by a slow machine.
+var timely = map[string]bool{"healing": true, "pressure": true, "starved": true}
+
+// runShort returns the findings of a run, and the error that stopped it early. Missed bars are
+// neither.
+func runShort(t *testing.T) ([]finding, error) {
+	t.Helper()
+	s, names, err := parse([]string{"-dir", t.TempDir(), "-v", "short"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen, err := choose(names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &report{w: t.Output(), verbose: s.verbose}
+	l := newLab(s, out)
+	if err := l.open(); err != nil {
+		t.Fatal(err)
+	}
+	if err = l.runAll(t.Context(), chosen); err != nil && onlyMissed(err) {
+		err = nil
+	}
+	return out.findings, err
+}
+
+// onlyMissed reports whether the only failures of a run are missed bars.
+func onlyMissed(err error) bool { return err.Error() == errFailed.Error() }
+
+func TestParse(t *testing.T) {
+	s, names, err := parse([]string{"mix", "-seed", "7", "clock", "-for=3s", "-nodes", "5", "-times", "2", "-faults", "9", "-only", "x", "-keep", "-v"})
+	want := settings{seed: 7, last: 3 * time.Second, nodes: 5, times: 2, faults: 9, rate: 800, only: "x", keep: true, verbose: true}
+	if err != nil || s != want || !slices.Equal(names, []string{"mix", "clock"}) {
+		t.Errorf("%+v %v: %v", s, names, err)
+	}
+	s, _, err = parse([]string{"all", "-bars", "-ops", "5"})
+	if want := (settings{seed: s.seed, nodes: 3, bars: true, faults: barFaults, ops: 5, rate: barRate}); err != nil || s != want {
+		t.Errorf("%+v: %v", s, err)
+	}
+	first, _, err1 := parse(nil)
+	second, _, err2 := parse(nil)
+	if err1 != nil || err2 != nil || first.seed == second.seed {
+		t.Errorf("seeds %d and %d: %v, %v", first.seed, second.seed, err1, err2)
+	}
+	for _, args := range [][]string{{"-nodes", "0"}, {"-rate", "0"}, {"mix", "-for", "soon"}} {
+		if _, _, err := parse(args); err == nil {
+			t.Errorf("%v: no error", args)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	for _, tt := range []struct {
+		names []string
+		want  int // scenarios; 0: an error
+	}{
+		{nil, 0}, {[]string{"nonsense"}, 0}, {[]string{"mix", "nonsense"}, 0}, {[]string{"mix", "clock"}, 2}, {[]string{"all"}, len(scenarios())},
+	} {
+		chosen, err := choose(tt.names)
+		if len(chosen) < tt.want || (err != nil) != (tt.want == 0) {
+			t.Errorf("%v: %d scenarios, %v", tt.names, len(chosen), err)
+		}
+	}
+	text, err := os.ReadFile("main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range scenarios() {
+		if !regexp.MustCompile(`(?m)^//\tchaos ` + s.name + ` `).Match(text) {
+			t.Errorf("the comment at the top of main.go does not list %s", s.name)
+		}
+	}
+}
+
+// TestEachBug checks that each deliberate bug has a hunt and is listed in docs/mutants.md.
+func TestEachBug(t *testing.T) {
+	source, err := os.ReadFile("../../internal/failpoint/failpoint.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := os.ReadFile("../../docs/mutants.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hunted := map[failpoint.Bug]bool{}
+	for _, h := range hunts() {
+		hunted[h.bug] = true
+	}
+	bugs := regexp.MustCompile(`Bug = "([^"]+)"`).FindAllSubmatch(source, -1)
+	if len(bugs) != len(hunted) || len(bugs) < 11 {
+		t.Errorf("%d bugs, %d hunts", len(bugs), len(hunted))
+	}
+	for _, b := range bugs {
+		name := string(b[1])
+		if !hunted[failpoint.Bug(name)] || !strings.Contains(string(list), "| `"+name+"` |") {
+			t.Errorf("%s: hunted: %t; or not in docs/mutants.md", name, hunted[failpoint.Bug(name)])
+		}
+	}
+}

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/throttledhq/throttled/internal/failpoint"
+)
+
+// turn is an action that is repeated on a cluster to expose a bug.
+type turn func(ctx context.Context, t *trial, r *rand.Rand) error
+
+// hunt describes the search for a deliberate bug in real nodes.
+type hunt struct {
+	bug  failpoint.Bug
+	turn turn // nil: real nodes reach the required state never or too rarely
+}
+
+// hunts returns a hunt for every bug.
+func hunts() []hunt {
+	return []hunt{
+		{failpoint.ReplyBeforeCommit, cutAndKill},
+		{failpoint.NoUndo, cutAndHeal},
+		{failpoint.LostBatch, onLeader(killed)},
+		{failpoint.StaleAnswers, askedWhilePaused},
+		{failpoint.LeapingClock, onLeader(killed)},
+		{failpoint.WallClock, clocksAndKill},
+		{failpoint.LocalExpiry, clocksAndKill},
+		{failpoint.DirtySnapshot, saveWhileCut},
+		{failpoint.NoBarrier, killAndLead},
+		{failpoint.ForgottenTime, saveAndKillAll},
+		{failpoint.AnyStream, flushedByStranger},
+		{failpoint.SyncIgnored, failFollowersAndKillAll},
+		{failpoint.TimeTwice, followersKilled},
+		{failpoint.TimeLate, followersKilled},
+		{failpoint.TimeUnseen, clocksAndKill},
+		{failpoint.OwnHeartbeat, longLeaderCut},
+		// It requires a voter that is slow to apply a change of the heartbeat.
+		{failpoint.UnheardHeartbeat, nil},
+		// A node must lose and regain the leadership before it detects either.
+		{failpoint.AnyTerm, nil},
+	}
+}
+
+// The bounds of a hunt.
+const (
+	huntFor   = 60 * time.Second
+	huntTurns = 6 // then the history is checked
+	huntShown = 6 // findings of each in the verbose output
+)
+
+// caught lists the checkers that found a bug: those of safety, and the others.
+type caught struct{ unsafe, others string }
+
+func (c caught) String() string {
+	if c.others == "" {
+		return orNobody(c.unsafe)
+	}
+	return orNobody(c.unsafe) + " (and " + c.others + ")"
+}
+
+// mutants enables each deliberate bug, in real nodes and in the simulation of package cluster. It
+// fails if no checker of safety finds the bug in either of them. A node that exits or does not
+// answer is reported and does not count. Without a bug both must have no findings.
+func mutants(ctx context.Context, l *lab) error {
+	s, err := l.buildSimulation()
+	if err != nil {
+		return err
+	}
+	if err := l.control(ctx, s); err != nil {
+		return err
+	}
+	var lines []string
+	survived := 0
+	for _, h := range hunts() {
+		if l.only != "" && l.only != string(h.bug) {
+			continue
+		}
+		begin := time.Now()
+		real, err := l.hunt(ctx, h)
+		if err != nil {
+			return fmt.Errorf("%s: %w", h.bug, err)
+		}
+		tests, err := s.run(ctx, h.bug)
+		if err != nil {
+			return fmt.Errorf("%s: %w", h.bug, err)
+		}
+		if real.unsafe == "" && tests.unsafe == "" {
+			survived++
+		}
+		lines = append(lines, fmt.Sprintf("%-22s %-52s %-72s %5.1f s", h.bug, real, tests, time.Since(begin).Seconds()))
+	}
+	l.out.print("  %-22s %-52s %-72s", "mutant", "found in real nodes by", "in the simulation by")
+	for _, line := range lines {
+		l.out.print("  %s", line)
+	}
+	l.out.atMost("mutants that survived", float64(survived), 0, "")
+	return ctx.Err()
+}
+
+func orNobody(by string) string {
+	if by == "" {
+		return "-"
+	}
+	return by
+}
+
+// control runs all turns without a bug.
+func (l *lab) control(ctx context.Context, s *simulation) error {
+	var all []turn
+	for _, h := range hunts() {
+		if h.turn != nil {
+			all = append(all, h.turn)
+		}
+	}
+	findings, err := l.huntOnce(ctx, "", all, time.Now().Add(2*huntFor))
+	if err != nil {
+		return fmt.Errorf("without a bug: %w", err)
+	}
+	tests, err := s.run(ctx, "")
+	if err != nil {
+		return fmt.Errorf("without a bug: %w", err)
+	}
+	if tests != (caught{}) {
+		findings = append(findings, finding{"simulation", tests.String()})
+	}
+	l.out.found(findings)
+	l.out.note("findings without a bug", "%d", len(findings))
+	return nil
+}
+
+// hunt searches for a bug until a checker of safety finds something. Its findings are not findings
+// of the run.
+func (l *lab) hunt(ctx context.Context, h hunt) (by caught, err error) {
+	if h.turn == nil {
+		return by, nil
+	}
+	var all []finding
+	for end := time.Now().Add(huntFor); time.Now().Before(end) && by.unsafe == "" && err == nil && ctx.Err() == nil; {
+		var findings []finding
+		findings, err = l.huntOnce(ctx, h.bug, slices.Repeat([]turn{h.turn}, huntTurns), end)
+		all = append(all, findings...)
+		unsafe, others := divide(all)
+		by = caught{checkersOf(unsafe), checkersOf(others)}
+	}
+	return by, err
+}
+
+// huntOnce applies turns to a new cluster, at most until end, and checks the history.
+func (l *lab) huntOnce(ctx context.Context, bug failpoint.Bug, turns []turn, end time.Time) (findings []finding, err error) {
+	quiet := *l
+	quiet.out = &report{w: io.Discard}
+	p := plan{}
+	if bug == failpoint.OwnHeartbeat {
+		p = mixedHeartbeats()
+	}
+	p.env = []string{"THROTTLED_MUTANT=" + string(bug)}
+	c, err := quiet.start(ctx, p)
+	l.made = quiet.made
+	defer func() {
+		if closed := c.close(); err == nil {
+			err = closed
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+	t := c.try(ctx)
+	for _, do := range turns {
+		if time.Now().After(end) {
+			break
+		}
+		if err := do(ctx, t, l.random); err != nil {
+			findings = append(findings, finding{"progress", err.Error()})
+			break
+		}
+		rest(ctx, 300*time.Millisecond)
+	}
+	findings = append(findings, t.judge(ctx)...)
+	for _, f := range findings[:min(len(findings), huntShown)] {
+		l.out.detail(fmt.Sprintf("%s: %s", bug, f))
+	}
+	return findings, ctx.Err()
+}
+
+// cutAndHeal disconnects the leader from the others while clients use both sides.
+func cutAndHeal(ctx context.Context, t *trial, r *rand.Rand) error {
+	leader, err := t.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	t.kill()
+	others := t.others(leader)
+	return t.whileCut(ctx, leader, "cut off", rule{in: others, out: others, percent: 100}, 1500*time.Millisecond)
+}
+
+// cutLeader disconnects the leader from the others until heal is called.
+func (t *trial) cutLeader(ctx context.Context) (leader *node, heal func() error, err error) {
+	if leader, err = t.awaitLeader(ctx); err != nil {
+		return nil, nil, err
+	}
+	t.kill()
+	others := t.others(leader)
+	heal, err = leader.host.cut(rule{in: others, out: others, percent: 100})
+	return leader, heal, err
+}
+
+// cutAndKill disconnects the leader, and kills it before it can replicate its decisions.
+func cutAndKill(ctx context.Context, t *trial, r *rand.Rand) error {
+	leader, heal, err := t.cutLeader(ctx)
+	if err != nil {
+		return err
+	}
+	rest(ctx, 100*time.Millisecond)
+	err = leader.kill()
+	rest(ctx, time.Second)
+	return firstOf(err, heal(), leader.start(), leader.ready(ctx))
+}
+
+// clocksAndKill makes all wall clocks wrong, and kills the leader.
+func clocksAndKill(ctx context.Context, t *trial, r *rand.Rand) error {
+	if err := t.skew(r.IntN(6)); err != nil {
+		return err
+	}
+	rest(ctx, 500*time.Millisecond)
+	return onLeader(killed)(ctx, t, r)
+}
+
+// saveWhileCut disconnects the leader, takes a snapshot on it, and restarts it, so that it starts
+// from the snapshot.
+func saveWhileCut(ctx context.Context, t *trial, r *rand.Rand) error {
+	leader, heal, err := t.cutLeader(ctx)
+	if err != nil {
+		return err
+	}
+	rest(ctx, 50*time.Millisecond)
+	_, saved := askOnce(leader.addr(), patience, "BGSAVE")
+	t.note("BGSAVE at %s: %v", leader.id, saved)
+	rest(ctx, 600*time.Millisecond)
+	err = leader.kill()
+	return firstOf(err, heal(), leader.start(), leader.ready(ctx))
+}
+
+// killAndLead kills the leader while a follower has many entries to apply.
+func killAndLead(ctx context.Context, t *trial, r *rand.Rand) error {
+	n, err := t.follower(ctx, r)
+	if err != nil {
+		return err
+	}
+	if err := t.pause(ctx, n, 200*time.Millisecond); err != nil {
+		return err
+	}
+	return onLeader(killed)(ctx, t, r)
+}
+
+// saveAndKillAll takes snapshots on all nodes while there are no requests, and kills the nodes
+// before an idle leader appends the time again. The log then has no entries after the snapshots.
+// All wall clocks jump ahead before, further each time: a node without a better source derives the
+// passed time from them.
+func saveAndKillAll(ctx context.Context, t *trial, r *rand.Rand) error {
+	const leap = 1000 // speed relative to the clients' clock
+	by := time.Duration(t.clock.now() * leap)
+	for _, n := range t.nodes {
+		if err := n.setWall(by); err != nil {
+			return err
+		}
+	}
+	rest(ctx, time.Second)
+	t.load.hold(true)
+	defer t.load.hold(false)
+	rest(ctx, 300*time.Millisecond)
+	for _, n := range t.nodes {
+		_, err := askOnce(n.addr(), patience, "BGSAVE")
+		t.note("BGSAVE at %s: %v", n.id, err)
+	}
+	rest(ctx, 50*time.Millisecond)
+	if err := killAll(ctx, t, r); err != nil {
+		return err
+	}
+	return t.healthy(ctx, startWithin)
+}
+
+// failFollowersAndKillAll makes the disks of both followers fail and kills the leader, which then
+// has the only copy of the charges acknowledged meanwhile. The followers continue without it.
+// Followers without the bug acknowledge nothing in that state, and exit. The writes fail instead of
+// the syncs, since the data that a killed process has written survives even without a sync.
+func failFollowersAndKillAll(ctx context.Context, t *trial, _ *rand.Rand) error {
+	leader, err := t.awaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	var heals []func() error
+	for _, n := range t.nodes {
+		if n == leader {
+			continue
+		}
+		heal, err := n.failEntries()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		heals = append(heals, heal)
+	}
+	rest(ctx, 300*time.Millisecond)
+	t.kill()
+	for _, n := range t.nodes {
+		n.forgive()
+		errs = append(errs, n.kill())
+	}
+	for _, heal := range heals {
+		errs = append(errs, heal())
+	}
+	for _, n := range t.nodes {
+		if n != leader {
+			t.note("start %s", n.id)
+			errs = append(errs, n.start())
+		}
+	}
+	rest(ctx, 1500*time.Millisecond)
+	t.note("start %s, the former leader", leader.id)
+	return errors.Join(append(errs, leader.start(), t.healthy(ctx, startWithin))...)
+}
+
+// failEntries makes the writes of log entries fail on a node. heal removes the fault.
+func (n *node) failEntries() (heal func() error, err error) {
+	files, err := filepath.Glob(filepath.Join(n.dataDir(), "*", "front-*.log"))
+	if len(files) == 0 {
+		return nil, errors.Join(fmt.Errorf("%s has no entry files", n.id), err)
+	}
+	return n.injectInto("write", "error=EIO", files...)
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/throttledhq/throttled/internal/failpoint"
+)
+
+// simulation is the compiled tests of package cluster, which run whole clusters in one process.
+type simulation struct{ bin string }
+
+const simulated = "github.com/throttledhq/throttled/cluster"
+
+// buildSimulation compiles the tests.
+func (l *lab) buildSimulation() (*simulation, error) {
+	s := &simulation{filepath.Join(l.dir, "cluster.test")}
+	return s, run(exec.Command("go", "test", "-tags", "chaos", "-c", "-o", s.bin, simulated))
+}
+
+// run runs the tests with a bug enabled, or without one if bug is empty, and returns the failed
+// tests.
+func (s *simulation) run(ctx context.Context, bug failpoint.Bug) (failed caught, err error) {
+	cmd := exec.CommandContext(ctx, s.bin, "-test.timeout", "2m")
+	cmd.Env = append(os.Environ(), "THROTTLED_MUTANT="+string(bug))
+	cmd.Dir = filepath.Dir(s.bin)
+	out, err := cmd.CombinedOutput()
+	var exited *exec.ExitError
+	if err != nil && !errors.As(err, &exited) {
+		return failed, fmt.Errorf("run the simulation: %w", err)
+	}
+	return failures(string(out), err != nil)
+}
+
+// judges is the file of package cluster with the safety checks of all tests. judging lists tests
+// that check safety directly and hardly ever fail for another reason.
+const judges = "checks_test.go:"
+
+var judging = map[string]bool{
+	"TestClock": true, "TestWallClocksDoNotCount": true, "TestStaleNodeDoesNotKnowTheTime": true, // time
+	"TestVoidEntry": true, "TestLimitHolds": true, "TestSingleNode": true, // charges
+	"TestMajorityLossSurvivorLeads": true, "TestMajorityLossOtherLeads": true, "TestMajorityLossCountsOnce": true,
+	"TestLease": true, "TestMixedHeartbeats": true, // answers by a node that may not lead
+	"TestHeartbeatWaitsForAll": true, "TestHeartbeatsState": true,
+}
+
+var (
+	failedTest  = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+	panicked    = regexp.MustCompile(`(?m)^panic: `)
+	errNoReason = errors.New("the tests failed without naming a test")
+)
+
+// failures returns the failed tests, classified by their output. A panic stops all tests.
+func failures(said string, bad bool) (failed caught, err error) {
+	var unsafe, others []string
+	places := failedTest.FindAllStringSubmatchIndex(said, -1)
+	for i, at := range places {
+		end := len(said)
+		if i+1 < len(places) {
+			end = places[i+1][0]
+		}
+		name := said[at[2]:at[3]]
+		if judging[name] || strings.Contains(said[at[0]:end], judges) {
+			unsafe = append(unsafe, name)
+		} else {
+			others = append(others, name)
+		}
+	}
+	if panicked.MatchString(said) {
+		others = append(others, "panic")
+	}
+	slices.Sort(unsafe)
+	slices.Sort(others)
+	if bad && len(unsafe)+len(others) == 0 {
+		err = fmt.Errorf("%w: %s", errNoReason, said)
+	}
+	return caught{strings.Join(unsafe, " "), strings.Join(others, " ")}, err
+}

@@ -1,0 +1,39 @@
+// Command plots draws the decisions of each algorithm on the same traffic and the architecture of
+// the server, and measures the accuracy of the sliding window compared with the exact window.
+//
+//	go run -C tests/plots .             draws docs/plots/*.svg and prints the measurement
+//	go run -C tests/plots . -accuracy   only prints the measurement
+//
+// # The plots
+//
+// Each algorithm gets the requests of [demoTraffic] and a limit of 10 in 10 seconds, or the closest
+// equivalent in its parameters. The requests are decided by a [buckets.Table] whose clock is the
+// time of the traffic, so the plots show the program and not a model of it. Bars count the requests
+// of half a second. The line counts the requests admitted in the preceding ten seconds, which a
+// strict limit keeps at or below 10. The rows under the axis have a tick for each request. The
+// requests that CL.LEAKY admits are delayed, and their line counts them when they proceed.
+//
+// # The architecture
+//
+// The diagram is a table of blocks and arrows at fixed places. The tests check that its texts fit,
+// and that the documents show it.
+//
+// # The measurement
+//
+// SLIDING and LOG get the same requests, each on its own key, and their decisions are compared:
+//
+//	load       requests in a period, as a multiple of the limit
+//	differ     share of the requests that one admitted and the other refused
+//	too many   those of them that SLIDING admitted
+//	too few    those of them that SLIDING refused
+//	admitted   all that SLIDING admitted, of all that LOG admitted
+//	largest    most that SLIDING admitted in any span of one period, as a multiple of the limit
+//
+// Decisions differ for two reasons: SLIDING estimates the usage that LOG records exactly, and each
+// depends on the requests that it has itself admitted before. Under overload both admit the same
+// number of requests, but not the same requests. There the columns admitted and largest are
+// meaningful, and differ is not.
+//
+// The results do not depend on the time of day or on random seeds: each run prints and draws the
+// same.
+package main
