@@ -18,8 +18,8 @@ func (t *Table) decideGroupReplicated(reqs []limiter.Request, hashes []uint64, n
 // ascending order, so that groups cannot deadlock. All requests are decided before anything is
 // stored, and the results are stored only if all requests are admitted and there is room for all.
 func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) {
-	if sameKeys(reqs, hashes) {
-		failAll(out, limiter.ErrSameKey)
+	if at := repeatedKey(reqs, hashes); at >= 0 {
+		failGroup(out, at, limiter.ErrSameKey)
 		return
 	}
 	now = t.lockShards(hashes, now, sc)
@@ -35,7 +35,7 @@ func (t *Table) decideGroup(reqs []limiter.Request, hashes []uint64, now uint64,
 	t.countGroup(hashes[:decided], sc)
 	switch {
 	case err != nil:
-		failAll(out, err)
+		failGroup(out, decided-1, err)
 	case anyLimited(out):
 		t.peekAdmitted(reqs, sc, now, out)
 	case t.overwriteAll(reqs, hashes, now, sc, out):
@@ -109,16 +109,22 @@ func (t *Table) fitsInPlace(reqs []limiter.Request, hashes []uint64, i int, now 
 	return sc.found[i] && t.shards[t.shardOf(hashes[i])].fits(sc.places[i], reqs[i].Kind, c)
 }
 
-// sameKeys reports whether two requests have the same key.
-func sameKeys(reqs []limiter.Request, hashes []uint64) bool {
+// repeatedKey returns the index of the first request whose key is also that of an earlier one, or -1.
+func repeatedKey(reqs []limiter.Request, hashes []uint64) int {
 	for i := range reqs {
 		for j := range i {
 			if hashes[i] == hashes[j] && bytes.Equal(reqs[i].Key, reqs[j].Key) {
-				return true
+				return i
 			}
 		}
 	}
-	return false
+	return -1
+}
+
+// failGroup sets the errors of a group of which request at cannot be decided.
+func failGroup(out []limiter.Decision, at int, err error) {
+	failAll(out, limiter.ErrGroup)
+	out[at].Err = err
 }
 
 func failAll(out []limiter.Decision, err error) {

@@ -83,11 +83,15 @@ func TestGroupErrors(t *testing.T) {
 	fixed := charge(limiter.FixedWindow, "w", limits[limiter.FixedWindow][0], 1)
 	decideAll(table, []limiter.Request{fixed})
 	before := table.Usage()
-	f := func(name string, want error, reqs ...limiter.Request) {
+	f := func(name string, at int, reason error, reqs ...limiter.Request) {
 		t.Helper()
-		for _, d := range decideAll(table, linked(reqs...)) {
-			if d != (limiter.Decision{Err: want}) {
-				t.Errorf("%s: %+v", name, d)
+		for i, d := range decideAll(table, linked(reqs...)) {
+			want := limiter.Decision{Err: limiter.ErrGroup}
+			if i == at {
+				want.Err = reason
+			}
+			if d != want {
+				t.Errorf("%s: decision %d is %+v, want %+v", name, i, d, want)
 			}
 		}
 		if u := table.Usage(); u.Keys != before.Keys || u.Changes != before.Changes {
@@ -95,9 +99,12 @@ func TestGroupErrors(t *testing.T) {
 		}
 	}
 	a, b := charge(limiter.Throttle, "a", slow, 1), charge(limiter.Throttle, "b", slow, 1)
-	f("a key twice", limiter.ErrSameKey, a, b, a)
-	f("a key of another kind at the end", limiter.ErrWrongKind, a, b, charge(limiter.Throttle, "w", slow, 1))
-	f("a key of another kind at the beginning", limiter.ErrWrongKind, charge(limiter.Throttle, "w", slow, 1), a, b)
+	f("a key twice", 2, limiter.ErrSameKey, a, b, a)
+	f("a key three times", 2, limiter.ErrSameKey, a, b, b, b)
+	held, wrong := limiter.WrongKindError(limiter.FixedWindow), charge(limiter.Throttle, "w", slow, 1)
+	f("a key of another kind at the end", 2, held, a, b, wrong)
+	f("a key of another kind at the beginning", 0, held, wrong, a, b)
+	f("a key of another kind in the middle", 1, held, a, wrong, b)
 	if n := used(table, fixed); n != 1 {
 		t.Errorf("%d units of the window are used, want 1", n)
 	}

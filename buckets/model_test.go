@@ -104,7 +104,7 @@ func (m *model) apply(req *limiter.Request, rec modelRecord, c limiter.Change, d
 func (m *model) decide(req *limiter.Request, now uint64) limiter.Decision {
 	rec, live := m.lookup(string(req.Key), now)
 	if live && rec.kind != req.Kind {
-		return limiter.Decision{Err: limiter.ErrWrongKind}
+		return limiter.Decision{Err: limiter.WrongKindError(rec.kind)}
 	}
 	rec, c, d := m.evaluate(req, req.Quantity, now)
 	m.apply(req, rec, c, &d, now)
@@ -114,23 +114,24 @@ func (m *model) decide(req *limiter.Request, now uint64) limiter.Decision {
 // decideGroup decides several requests: all of them are charged, or none.
 func (m *model) decideGroup(reqs []limiter.Request, now uint64) []limiter.Decision {
 	out := make([]limiter.Decision, len(reqs))
-	all := func(err error) []limiter.Decision {
+	fail := func(at int, err error) []limiter.Decision {
 		for i := range out {
-			out[i] = limiter.Decision{Err: err}
+			out[i] = limiter.Decision{Err: limiter.ErrGroup}
 		}
+		out[at].Err = err
 		return out
 	}
 	keys := map[string]bool{}
-	for _, req := range reqs {
+	for i, req := range reqs {
+		if keys[string(req.Key)] {
+			return fail(i, limiter.ErrSameKey)
+		}
 		keys[string(req.Key)] = true
-	}
-	if len(keys) < len(reqs) {
-		return all(limiter.ErrSameKey)
 	}
 	refused := false
 	for i := range reqs {
 		if rec, live := m.lookup(string(reqs[i].Key), now); live && rec.kind != reqs[i].Kind {
-			return all(limiter.ErrWrongKind)
+			return fail(i, limiter.WrongKindError(rec.kind))
 		}
 		_, _, out[i] = m.evaluate(&reqs[i], reqs[i].Quantity, now)
 		refused = refused || out[i].Limited

@@ -112,7 +112,7 @@ func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, sc *scratch
 }
 
 // state returns the state of a request's key, which is the zero State if the key is absent or
-// expired, and its index position if found. The error is limiter.ErrWrongKind.
+// expired, and its index position if found. The error is a limiter.WrongKindError.
 func (s *shard) state(req *limiter.Request, tag uint32, now uint64) (at int, found bool, old limiter.State, err error) {
 	at, found = s.find(req.Key, tag)
 	if !found {
@@ -123,7 +123,7 @@ func (s *shard) state(req *limiter.Request, tag uint32, now uint64) (at int, fou
 		return at, found, old, nil
 	}
 	if rec.kind() != req.Kind {
-		err = limiter.ErrWrongKind
+		err = limiter.WrongKindError(rec.kind())
 	}
 	return at, found, limiter.State{Expires: rec.expires(), Data: rec.state()}, err
 }

@@ -107,7 +107,7 @@ func TestWrongKind(t *testing.T) {
 	}
 	as(limiter.Throttle, 1)
 	for _, quantity := range []int64{1, 0, -1, 100} {
-		if d := as(2, quantity); d != (limiter.Decision{Err: limiter.ErrWrongKind}) {
+		if d := as(2, quantity); d != (limiter.Decision{Err: limiter.WrongKindError(limiter.Throttle)}) {
 			t.Errorf("quantity %d: %+v", quantity, d)
 		}
 	}
@@ -176,6 +176,8 @@ func TestDecideAllocatesNothing(t *testing.T) {
 		{"refund", table, []limiter.Request{request(-1)}, nil},
 		{"wrong kind", table, []limiter.Request{other}, limiter.ErrWrongKind},
 		{"no memory", full, []limiter.Request{request(1)}, limiter.ErrOutOfMemory},
+		{"wrong kind in a group", table, linked(charge(limiter.Throttle, "k", slow, 0), other), limiter.ErrGroup},
+		{"a key twice", table, linked(request(1), request(1)), limiter.ErrGroup},
 		{"batch", table, []limiter.Request{request(1), request(1), request(-2)}, nil},
 	}
 	for _, tt := range tests {

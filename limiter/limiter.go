@@ -176,20 +176,34 @@ type Decision struct {
 
 // The errors of an Engine. A protocol server maps each to its own form of error.
 var (
-	// ErrWrongKind is returned when the key holds the state of another algorithm.
+	// ErrWrongKind is wrapped by WrongKindError.
 	ErrWrongKind = errors.New("key holds another kind of limiter")
 	// ErrOutOfMemory is returned when a new key, or a state that must grow, does not fit
 	// the memory limit. Decisions on all other existing keys stay exact.
 	ErrOutOfMemory = errors.New("memory limit reached")
-	// ErrSameKey is returned for each request of a group that has the same key twice.
+	// ErrSameKey is returned for a request of a group whose key is also that of an earlier one.
 	ErrSameKey = errors.New("two limits of a group have the same key")
+	// ErrGroup is returned for the other requests of a group in which one request cannot be
+	// decided.
+	ErrGroup = errors.New("another request of the group cannot be decided")
 	// ErrNotLeading is returned by an engine that does not decide at present, because another
 	// node of its cluster is the leader, or none is. Nothing was charged.
 	ErrNotLeading = errors.New("this node does not lead its cluster")
 	// ErrUncertain is returned by Await for decisions made shortly before a node lost leadership
 	// of its cluster: they may or may not have been replicated.
-	ErrUncertain = errors.New("leadership was lost: it may have been charged")
+	ErrUncertain = errors.New("leadership was lost: the request may have been charged")
 )
+
+// WrongKindError is returned when the key holds the state of another algorithm, of the given
+// Kind. It wraps ErrWrongKind. As an error it is not allocated.
+type WrongKindError Kind
+
+func (e WrongKindError) Error() string {
+	return ErrWrongKind.Error() + ": " + Kind(e).String() + " (" + Kind(e).Encoding() + ")"
+}
+
+// Unwrap returns ErrWrongKind.
+func (e WrongKindError) Unwrap() error { return ErrWrongKind }
 
 // Ticket identifies a point in the history of an Engine: everything that was decided, changed
 // or visible before it. The zero Ticket is the beginning of the history.
@@ -242,8 +256,9 @@ type Engine interface {
 	//
 	// A group is decided as a whole: if any of its requests is refused, none is charged, and
 	// the other requests are answered as if they were peeks. If one of them cannot be decided,
-	// each has its Err set. The keys of a group must differ from each other, and a group has at
-	// most MaxGroup requests.
+	// its Err is the reason, and the Err of the others is ErrGroup. For ErrOutOfMemory and
+	// ErrNotLeading, which concern the whole group, all have the same Err. The keys of a group
+	// must differ from each other, and a group has at most MaxGroup requests.
 	//
 	// The Ticket covers the changes made by the decisions and the state they were based on.
 	Decide(reqs []Request, out []Decision) Ticket

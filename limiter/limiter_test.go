@@ -1,6 +1,7 @@
 package limiter
 
 import (
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -83,6 +84,24 @@ func TestCeil(t *testing.T) {
 	} {
 		if got := Ceil(tt.d, tt.unit); got != tt.want {
 			t.Errorf("Ceil(%d, %v) = %d, want %d", tt.d, tt.unit, got, tt.want)
+		}
+	}
+}
+
+// TestWrongKindError checks that the error of every kind wraps ErrWrongKind and names the algorithm, and
+// that returning it as an error does not allocate.
+func TestWrongKindError(t *testing.T) {
+	var sink error
+	for k := Throttle; k.Known(); k++ {
+		err := error(WrongKindError(k))
+		if !errors.Is(err, ErrWrongKind) || errors.Is(err, ErrSameKey) {
+			t.Errorf("%v: it wraps another error", err)
+		}
+		if want := "key holds another kind of limiter: " + k.String() + " (" + k.Encoding() + ")"; err.Error() != want {
+			t.Errorf("%q, want %q", err, want)
+		}
+		if n := testing.AllocsPerRun(100, func() { sink = WrongKindError(k) }); n != 0 {
+			t.Errorf("%v: %v allocations", sink, n)
 		}
 	}
 }

@@ -139,7 +139,7 @@ func TestAuthIsLimited(t *testing.T) {
 		call := [][]string{{"AUTH", "x"}, {"AUTH", "default", "x"}, {"HELLO", "3", "AUTH", "default", "x"}}[i%3]
 		got := p.ask(call...).text
 		switch {
-		case strings.HasPrefix(got, "ERR too many wrong passwords from this address: this one was not checked, try again in "):
+		case strings.HasPrefix(got, "ERR too many wrong passwords from this address: this attempt was not checked, try again in "):
 			refused++
 		case !strings.HasPrefix(got, "WRONGPASS "):
 			t.Fatalf("got %q", got)

@@ -111,7 +111,7 @@ func (c *client) runAwaited(cmd *command, args [][]byte) error {
 func (c *call) outcome(reqs []limiter.Request, out []limiter.Decision, lost error) error {
 	for i := range out {
 		if out[i].Err != nil {
-			return out[i].Err
+			return errUndecided(reqs, out, i)
 		}
 	}
 	switch {

@@ -132,7 +132,7 @@ func TestCommandsShareABatch(t *testing.T) {
 		request("CL.ALL", "4", "WINDOW", "w", "6", "60", "WINDOW", "x", "5", "60") + request("CL.LEAKY", "l", "8", "1", "60") +
 		request("CL.WINDOW", "w", "x", "60") + request("CL.THROTTLE", "k", "9", "1", "60", "0"))
 	p.expect(five(0, 10, 1, -1, 0) + five(0, 5, 2, -1, 0) + all(0, five(0, 6, 4, -1, 0), five(0, 5, 4, -1, 0)) +
-		six(0, 8, 1, -1, 0, 1000) + failure(errNotInteger) + five(0, 10, 0, -1, 0))
+		six(0, 8, 1, -1, 0, 1000) + failure(errInvalid("limit", []byte("x"), "a 64-bit integer of at least 1")) + five(0, 10, 0, -1, 0))
 	if got := fmt.Sprint(m.sizes.noted()); got != "[5 1]" {
 		t.Errorf("got batches of %s requests, want [5 1]", got)
 	}

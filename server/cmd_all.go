@@ -12,23 +12,31 @@ import (
 func parseAll(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter.Request, time.Duration, error) {
 	quantity, ok := resp.ParseSigned(args[1])
 	if !ok {
-		return dst, 0, errNotInteger
+		return dst, 0, errQuantityOfAll(args[1])
 	}
 	specs, unit := cutUnit(args[2:])
 	extended := dst
+	var before *limitForm // form of the previous limit if that has no mode but could have one
 	for len(specs) > 0 {
-		if len(extended)-len(dst) == limiter.MaxGroup {
-			return dst, 0, errManyLimits
-		}
+		at := len(extended) - len(dst)
 		f := limitFormOf(specs[0])
-		if f == nil || len(specs) <= f.size {
-			return dst, 0, errSyntax
+		switch {
+		case at == limiter.MaxGroup:
+			return dst, 0, errManyLimits
+		case f == nil:
+			return dst, 0, errLimitWord(at, specs[0], before)
+		case len(specs) <= f.size:
+			return dst, 0, f.errShort(at, specs[1:])
 		}
 		extended = append(extended, limiter.Request{Quantity: quantity})
-		req := &extended[len(extended)-1]
-		rest, err := f.parseLimit(req, specs[1:1+f.size], specs[1+f.size:], logEntries)
+		req, given := &extended[len(extended)-1], specs[1+f.size:]
+		rest, err := f.parseLimit(req, specs[1:1+f.size], given, logEntries)
 		if err != nil {
-			return dst, 0, err
+			return dst, 0, errOfLimit(at, specs[1], err)
+		}
+		before = nil
+		if len(rest) == len(given) && len(f.modes) > 1 {
+			before = f
 		}
 		req.Linked = len(rest) > 0
 		specs = rest

@@ -45,28 +45,42 @@ func TestParseAllRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %v", rest, p.err, want)
 		}
 	}
-	f(errNotInteger, "x WINDOW a 1 1")
-	f(errNotInteger, "MS WINDOW a 1 1")
-	f(errSyntax, "1 NONSENSE a 1 1")
-	f(errSyntax, "1 1 WINDOW a 1 1")
-	f(errSyntax, "1 CL.WINDOW a 1 1")
-	f(errSyntax, "1 ALL a 1 1")
-	f(errSyntax, "1 THROTTLE a 1 1")
-	f(errSyntax, "1 THROTTLE a 1 1 MS")
-	f(errSyntax, "1 WINDOW a 1 1 WINDOW b 1")
-	f(errSyntax, "1 WINDOW a 1 1 WINDOW")
-	f(errSyntax, "1 WINDOW a 1 1 SLIDING FIXED")
-	f(errSyntax, "1 WINDOW a 1 1 BUCKETS")
-	f(errSyntax, "1 WINDOW a 1 1 BUCKETS MS")
-	f(errSyntax, "1 WINDOW a 1 1 1")
-	f(errSyntax, "1 BUCKET a 1 1 1 FIXED")
-	f(errSyntax, "1 WINDOW a 1 1 MS WINDOW b 1 1")
-	f(errSyntax, "1 WINDOW a 1 1 MS MS")
-	f(errNotInteger, "1 WINDOW a 1 0")
-	f(errNotInteger, "1 WINDOW a 1 1 BUCKETS 1025")
-	f(errNotInteger, "1 WINDOW a 1 WINDOW b 1 1")
-	f(errNotInteger, "1 WINDOW a 1 1 THROTTLE b -1 1 1")
-	f(errNotInteger, "1 LEAKY a 1 1 0x1")
+	text := func(want, rest string) {
+		t.Helper()
+		f(replyError("ERR "+want), rest)
+	}
+	const (
+		number = "must be a 64-bit integer. It is the first argument of CL.ALL"
+		use    = "use THROTTLE, WINDOW, BUCKET or LEAKY"
+		modes  = "can be SLIDING, FIXED, LOG or BUCKETS"
+		period = "must be a 64-bit integer of at least 1, in seconds or with one of the units ms, s, m, h and d"
+	)
+	text("invalid quantity 'x': "+number, "x WINDOW a 1 1")
+	text("invalid quantity 'MS': "+number, "MS WINDOW a 1 1")
+	text("invalid quantity 'WINDOW': "+number, "WINDOW a 1 1 FIXED")
+	text("limit 1 of CL.ALL cannot begin with 'NONSENSE': "+use, "1 NONSENSE a 1 1")
+	text("limit 1 of CL.ALL cannot begin with '1': "+use, "1 1 WINDOW a 1 1")
+	text("limit 1 of CL.ALL cannot begin with 'CL.WINDOW': "+use, "1 CL.WINDOW a 1 1")
+	text("limit 1 of CL.ALL cannot begin with 'ALL': "+use, "1 ALL a 1 1")
+	text("limit 2 of CL.ALL cannot begin with 'FIXD': "+use+"; the mode of limit 1 of CL.ALL "+modes, "1 WINDOW a 1 1 FIXD")
+	text("limit 2 of CL.ALL cannot begin with 'FIXED': "+use, "1 WINDOW a 1 1 SLIDING FIXED")
+	text("limit 2 of CL.ALL cannot begin with '1': "+use+"; the mode of limit 1 of CL.ALL "+modes, "1 WINDOW a 1 1 1")
+	text("limit 2 of CL.ALL cannot begin with 'FIXED': "+use, "1 BUCKET a 1 1 1 FIXED")
+	text("limit 3 of CL.ALL cannot begin with 'FIXED': "+use, "1 WINDOW a 1 1 BUCKET b 1 1 1 FIXED")
+	text("limit 1 of CL.ALL (key 'a') has 3 of 4 arguments: the syntax is THROTTLE key max_burst count period", "1 THROTTLE a 1 1")
+	text("limit 1 of CL.ALL (key 'a') has 3 of 4 arguments: the syntax is THROTTLE key max_burst count period", "1 THROTTLE a 1 1 MS")
+	text("limit 2 of CL.ALL (key 'b') has 2 of 3 arguments: the syntax is WINDOW key limit period", "1 WINDOW a 1 1 WINDOW b 1")
+	text("limit 2 of CL.ALL has 0 of 3 arguments: the syntax is WINDOW key limit period", "1 WINDOW a 1 1 WINDOW")
+	text("limit 1 of CL.ALL (key 'a'): BUCKETS must be followed by an integer from 1 to 1024", "1 WINDOW a 1 1 BUCKETS")
+	text("limit 1 of CL.ALL (key 'a'): BUCKETS must be followed by an integer from 1 to 1024", "1 WINDOW a 1 1 BUCKETS MS")
+	text("limit 1 of CL.ALL (key 'a'): invalid number of BUCKETS '1025': must be an integer from 1 to 1024", "1 WINDOW a 1 1 BUCKETS 1025")
+	f(errUnitPlace, "1 WINDOW a 1 1 MS WINDOW b 1 1")
+	f(errUnitPlace, "1 WINDOW a 1 1 MS MS")
+	text("limit 1 of CL.ALL (key 'a'): invalid period '0': "+period, "1 WINDOW a 1 0")
+	text("limit 1 of CL.ALL (key 'a'): invalid period 'WINDOW': "+period, "1 WINDOW a 1 WINDOW b 1 1")
+	text("limit 1 of CL.ALL (key 'a'): invalid period '0x1': "+period, "1 LEAKY a 1 1 0x1")
+	text("limit 2 of CL.ALL (key 'b'): invalid max_burst '-1': must be a 64-bit integer of at least 0", "1 WINDOW a 1 1 THROTTLE b -1 1 1")
+	text("limit 2 of CL.ALL (key 'b'): limit out of range: period must be at most 4611686018 seconds (146 years)", "1 WINDOW a 1 1 WINDOW b 1 53376d")
 
 	most := strings.Repeat(" WINDOW a 1 1", limiter.MaxGroup)
 	if p := parseCommand("CL.ALL 1" + most + " MS"); p.err != nil || len(p.reqs) != limiter.MaxGroup {
@@ -78,7 +92,8 @@ func TestParseAllRefuses(t *testing.T) {
 	f(errManyLimits, "1"+most+" WINDOW b 1 1")
 	f(errManyLimits, "1"+most+" NONSENSE")
 	f(errManyLimits, "1"+strings.Repeat(most, 4))
-	f(errSyntax, "1"+strings.TrimPrefix(most, " WINDOW a 1 1")+" NONSENSE x 1 1")
+	text("limit 32 of CL.ALL cannot begin with 'NONSENSE': "+use+"; the mode of limit 31 of CL.ALL "+modes,
+		"1"+strings.TrimPrefix(most, " WINDOW a 1 1")+" NONSENSE x 1 1")
 }
 
 // FuzzAll parses arbitrary words. An accepted command has 1 to limiter.MaxGroup limits, all but the

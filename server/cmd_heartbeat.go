@@ -18,11 +18,11 @@ func cmdMembersSet(c *client, args [][]byte) error {
 		return errNotClustered
 	}
 	if !strings.EqualFold(string(args[2]), sharedHeartbeat) {
-		return replyError("ERR the cluster has no setting '" + echo(args[2], maxEcho) + "'; it has " + sharedHeartbeat)
+		return replyError("ERR unknown setting " + quote(args[2]) + " of the cluster: use " + sharedHeartbeat)
 	}
 	ms, ok := resp.ParseInt(args[3])
 	if !ok || ms < 100 || ms > 5000 {
-		return replyError("ERR " + sharedHeartbeat + " must be an integer from 100 to 5000, in milliseconds")
+		return errInvalid(sharedHeartbeat, args[3], "an integer from 100 to 5000, in milliseconds")
 	}
 	return c.administer(func(ctx context.Context, _ *topology.View) error {
 		return c.srv.cluster.SetHeartbeat(ctx, time.Duration(ms)*time.Millisecond)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/resp"
+	"github.com/throttledhq/throttled/window"
 )
 
 // parse is the parseFunc of a limit form: CL.<WORD> key ... [quantity] [mode] [MS].
@@ -18,17 +19,17 @@ func (f *limitForm) parse(dst []limiter.Request, args [][]byte, logEntries int64
 	if len(rest) > 0 && (len(f.modes) == 1 || !beginsWord(rest[0])) {
 		var ok bool
 		if quantity, ok = resp.ParseSigned(rest[0]); !ok {
-			return dst, 0, errNotInteger
+			return dst, 0, errQuantity(rest[0])
 		}
 		rest = rest[1:]
 	}
 	extended := append(dst, limiter.Request{Quantity: quantity})
-	rest, err := f.parseLimit(&extended[len(dst)], args[1:1+f.size], rest, logEntries)
+	left, err := f.parseLimit(&extended[len(dst)], args[1:1+f.size], rest, logEntries)
 	if err != nil {
 		return dst, 0, err
 	}
-	if len(rest) > 0 {
-		return dst, 0, errSyntax
+	if len(left) > 0 {
+		return dst, 0, f.errLeft(left[0], len(left) == len(rest))
 	}
 	return extended, unit, nil
 }
@@ -50,11 +51,11 @@ func (f *limitForm) parseLimit(req *limiter.Request, params, rest [][]byte, logE
 	}
 	period, periodFits := parsePeriod(params[len(params)-1])
 	if !firstFits || !secondFits || !periodFits {
-		return nil, errNotInteger
+		return nil, f.errParams(params)
 	}
 	limit, err := mode.compile(limitParams{first, second, period, parts, logEntries})
 	if err != nil {
-		return nil, errNotInteger
+		return nil, f.errParams(params)
 	}
 	req.Kind, req.Key, req.Limit = mode.kind, params[0], limit
 	return rest, nil
@@ -78,11 +79,11 @@ func (f *limitForm) cutMode(args [][]byte) (mode *limitMode, parts int64, rest [
 		case !m.counted:
 			return m, 0, args[1:], nil
 		case len(args) == 1:
-			return nil, 0, nil, errSyntax
+			return nil, 0, nil, m.errNoParts()
 		default:
 			parts, ok := resp.ParseSigned(args[1])
-			if !ok {
-				return nil, 0, nil, errNotInteger
+			if !ok || parts < 1 || parts > window.MaxParts {
+				return nil, 0, nil, m.errParts(args[1])
 			}
 			return m, parts, args[2:], nil
 		}

@@ -100,19 +100,96 @@ func TestParseLimitRefuses(t *testing.T) {
 	f(errArity("cl.window"), "CL.WINDOW k 1")
 	f(errArity("cl.all"), "CL.ALL 1 WINDOW k 1", "CL.ALL 1")
 
-	f(errSyntax, "CL.WINDOW k 1 1 x", "CL.WINDOW k 1 1 SLIDIN", "CL.WINDOW k 1 1 1 x", "CL.WINDOW k 1 1 1 1",
-		"CL.WINDOW k 1 1 1 FIXED LOG", "CL.WINDOW k 1 1 FIXED 1", "CL.WINDOW k 1 1 MS FIXED", "CL.WINDOW k 1 1 BUCKETS",
-		"CL.WINDOW k 1 1 BUCKETS MS", "CL.WINDOW k 1 1 2 BUCKETS", "CL.WINDOW k 1 1 BUCKETS 2 3", "CL.WINDOW k 1 1 1 FIXED MS MS")
+	f(errUnitPlace, "CL.WINDOW k 1 1 MS FIXED", "CL.WINDOW k 1 1 1 FIXED MS MS", "CL.WINDOW k 1 1 ms 1")
+	f(replyError("ERR BUCKETS must be followed by an integer from 1 to 1024"),
+		"CL.WINDOW k 1 1 BUCKETS", "CL.WINDOW k 1 1 BUCKETS MS", "CL.WINDOW k 1 1 2 BUCKETS")
+	for mode, lines := range map[string][]string{
+		"x":      {"CL.WINDOW k 1 1 x", "CL.WINDOW k 1 1 1 x", "CL.WINDOW k 1 1 x MS", "CL.WINDOW k 1 1 x FIXED"},
+		"SLIDIN": {"CL.WINDOW k 1 1 SLIDIN"},
+		"FIXD":   {"CL.WINDOW k 1 1 FIXD"},
+	} {
+		f(replyError("ERR unknown mode '"+mode+"': use SLIDING, FIXED, LOG or BUCKETS"), lines...)
+	}
+	for arg, lines := range map[string][]string{
+		"1":   {"CL.WINDOW k 1 1 1 1", "CL.WINDOW k 1 1 FIXED 1"},
+		"LOG": {"CL.WINDOW k 1 1 1 FIXED LOG"},
+		"3":   {"CL.WINDOW k 1 1 BUCKETS 2 3"},
+	} {
+		f(replyError("ERR unexpected argument '"+arg+"': the syntax is CL.WINDOW key limit period [quantity] [SLIDING | FIXED | LOG | BUCKETS parts] [MS]"), lines...)
+	}
+}
 
-	f(errNotInteger, "CL.THROTTLE k 1 1 1 x", "CL.THROTTLE k 1 1 1 MS MS", "CL.THROTTLE k 1 1 1 FIXED",
-		"CL.BUCKET k 1 1 1 x", "CL.LEAKY k 1 1 1 x", "CL.WINDOW k 1 1 1.5", "CL.WINDOW k 1 1 -", "CL.WINDOW k 1 1 ",
-		"CL.WINDOW k 1 1 BUCKETS x", "CL.WINDOW k 1 1 BUCKETS 0", "CL.WINDOW k 1 1 BUCKETS 1025", "CL.WINDOW k 1 1 BUCKETS -1",
-		"CL.WINDOW k 1 1 9223372036854775808", "CL.WINDOW k 0 1", "CL.WINDOW k -1 1", "CL.WINDOW k x 1",
-		"CL.BUCKET k 0 1 1", "CL.BUCKET k 1 0 1", "CL.BUCKET k 1 1 0", "CL.BUCKET k x 1 1", "CL.BUCKET k 1 x 1",
-		"CL.LEAKY k 0 1 1", "CL.LEAKY k 1 0 1", "CL.LEAKY k 1 1 0", "CL.LEAKY k -1 1 1", "CL.LEAKY k 1 x 1")
-	for _, period := range []string{"0", "-1", "", "ms", "s", "-5ms", "0s", "0d", "1.5s", "1us", "1ns", "1w", "1y", "1sm", "1mss", "s1",
-		"9223372036854775808s", "9223372036854775807d", "--1s", "+s", "1m1s", "0x1h", "١s"} {
-		f(errNotInteger, "CL.THROTTLE k 0 1 "+period, "CL.WINDOW k 1 "+period, "CL.BUCKET k 1 1 "+period, "CL.LEAKY k 1 1 "+period)
+// TestInvalidArguments checks that an error names the first invalid argument of a limit, its value, and
+// the values that are allowed.
+func TestInvalidArguments(t *testing.T) {
+	f := func(name, value, want string, lines ...string) {
+		t.Helper()
+		for _, line := range lines {
+			line = strings.Replace(line, "?", value, 1)
+			if p, want := parseCommand(line), errInvalid(name, []byte(value), want); p.err != want {
+				t.Errorf("%s: %v, want %v", line, p.err, want)
+			}
+		}
+	}
+	const any64, from0, from1 = "a 64-bit integer", "a 64-bit integer of at least 0", "a 64-bit integer of at least 1"
+	for _, value := range []string{"x", "MS1", "1.5", "-", "", "9223372036854775808", "1s", "0x1"} {
+		f("quantity", value, any64, "CL.THROTTLE k 1 1 1 ?", "CL.BUCKET k 1 1 1 ? MS", "CL.LEAKY k 1 1 1 ?")
+		f("quantity", value, "a 64-bit integer. It is the first argument of CL.ALL", "CL.ALL ? WINDOW k 1 1")
+		if !beginsWord([]byte(value)) {
+			f("quantity", value, any64, "CL.WINDOW k 1 1 ?", "CL.WINDOW k 1 1 ? FIXED MS")
+		}
+		f("max_burst", value, from0, "CL.THROTTLE k ? 1 1", "CL.THROTTLE k ? 0 0")
+		f("count", value, from1, "CL.THROTTLE k 0 ? 1", "CL.LEAKY k 1 ? 1", "CL.LEAKY k 1 ? x")
+		f("limit", value, from1, "CL.WINDOW k ? 1", "CL.WINDOW k ? 0 LOG")
+		f("capacity", value, from1, "CL.BUCKET k ? 1 1", "CL.LEAKY k ? 1 1")
+		f("refill_amount", value, from1, "CL.BUCKET k 1 ? 1", "CL.BUCKET k 9223372036854775807 ? 1d")
+	}
+	f("quantity", "MS", any64, "CL.THROTTLE k 1 1 1 ? MS")
+	f("quantity", "FIXED", any64, "CL.THROTTLE k 1 1 1 ?", "CL.BUCKET k 1 1 1 ?")
+	f("max_burst", "-1", from0, "CL.THROTTLE k ? 1 1")
+	for _, value := range []string{"0", "-1", "-9223372036854775808"} {
+		f("count", value, from1, "CL.THROTTLE k 0 ? 1", "CL.LEAKY k 1 ? 1")
+		f("limit", value, from1, "CL.WINDOW k ? 1", "CL.WINDOW k ? 1 BUCKETS 3")
+		f("capacity", value, from1, "CL.BUCKET k ? 1 1", "CL.LEAKY k ? 1 1")
+		f("refill_amount", value, from1, "CL.BUCKET k 1 ? 1")
+	}
+	for _, value := range []string{"x", "0", "1025", "-1", "MSS", "1.5", "99999999999999999999"} {
+		f("number of BUCKETS", value, "an integer from 1 to 1024", "CL.WINDOW k 1 1 BUCKETS ?", "CL.WINDOW k 1 1 5 buckets ? MS")
+	}
+	const inTime = from1 + ", in seconds or with one of the units ms, s, m, h and d"
+	for _, value := range []string{"0", "-1", "", "ms", "s", "-5ms", "0s", "0d", "1.5s", "1us", "1ns", "1w", "1y", "1sm", "1mss", "s1",
+		"5x", "9223372036854775808s", "--1s", "+s", "1m1s", "0x1h", "١s"} {
+		f("period", value, inTime, "CL.THROTTLE k 0 1 ?", "CL.WINDOW k 1 ?", "CL.WINDOW k 1 ? LOG", "CL.LEAKY k 1 1 ?")
+		f("refill_interval", value, inTime, "CL.BUCKET k 1 1 ?")
+	}
+}
+
+// TestBounds checks the errors for parameters that are valid by themselves and do not fit together.
+func TestBounds(t *testing.T) {
+	f := func(want string, lines ...string) {
+		t.Helper()
+		for _, line := range lines {
+			if p := parseCommand(line); p.err != replyError("ERR limit out of range: "+want) {
+				t.Errorf("%s: %v, want %s", line, p.err, want)
+			}
+		}
+	}
+	const most = "9223372036854775807"
+	f("(max_burst + 1) * period / count must be at most 9223372036 seconds (292 years)",
+		"CL.THROTTLE k "+most+" 1 1", "CL.THROTTLE k 1 1 9223372036", "CL.THROTTLE k 0 1 9223372037", "CL.THROTTLE k 0 1 "+most+"d")
+	f("period must be at most 4611686018 seconds (146 years)",
+		"CL.WINDOW k 1 4611686019", "CL.WINDOW k 1 53376d FIXED", "CL.WINDOW k 1 "+most+"d LOG", "CL.WINDOW k 1 4611686019s BUCKETS 2")
+	f("refill_interval * ceil(capacity / refill_amount) must be at most 9223372036 seconds (292 years)",
+		"CL.BUCKET k 1 1 9223372037", "CL.BUCKET k 3 1 36500d", "CL.BUCKET k "+most+" 1 1", "CL.BUCKET k 1 1 "+most+"h")
+	f("capacity * period / count must be at most 9223372036 seconds (292 years)",
+		"CL.LEAKY k 1 1 9223372037", "CL.LEAKY k 2 1 53376d", "CL.LEAKY k "+most+" 1 1")
+	for _, line := range []string{
+		"CL.THROTTLE k 0 1 9223372036", "CL.WINDOW k 1 4611686018", "CL.WINDOW k 1 4611686018 LOG", "CL.WINDOW k 1 4611686018 BUCKETS 2",
+		"CL.BUCKET k 1 1 9223372036", "CL.LEAKY k 1 1 9223372036", "CL.LEAKY k 4 4 9223372036",
+	} {
+		if p := parseCommand(line); p.err != nil {
+			t.Errorf("%s: %v", line, p.err)
+		}
 	}
 }
 

@@ -119,7 +119,7 @@ func cmdMembersRemove(c *client, args [][]byte) error {
 	id := string(args[2])
 	return c.administer(func(ctx context.Context, view *topology.View) error {
 		if view.Find(id) == nil {
-			return fmt.Errorf("remove %q: %w", echo(args[2], maxEcho), topology.ErrUnknown)
+			return errUnknownNode(args[2])
 		}
 		return c.srv.cluster.Remove(ctx, id)
 	})
@@ -139,14 +139,18 @@ func cmdMembersTransfer(c *client, args [][]byte) error {
 		switch to := view.Find(id); {
 		case id == "":
 		case to == nil:
-			return fmt.Errorf("transfer leadership to %q: %w", echo(args[2], maxEcho), topology.ErrUnknown)
+			return errUnknownNode(args[2])
 		case id == view.Self:
-			return replyError("ERR this node leads the cluster already")
+			return replyError("ERR node " + quote(args[2]) + " is the leader already")
 		case !to.Voter:
-			return replyError("ERR the node has no vote yet, so it cannot lead")
+			return replyError("ERR node " + quote(args[2]) + " cannot lead: it has no vote yet. Try again when CL.CLUSTER NODES shows it as a follower")
 		}
 		return c.srv.cluster.Transfer(ctx, id)
 	})
+}
+
+func errUnknownNode(id []byte) replyError {
+	return replyError("ERR unknown node " + quote(id) + ": CL.CLUSTER NODES lists the nodes of the cluster")
 }
 
 // administer changes the cluster. This node must be the leader.
@@ -178,11 +182,11 @@ func checkMember(view *topology.View, id, addr string) error {
 	ip := net.ParseIP(host)
 	switch {
 	case topology.CheckName(id) != nil:
-		return replyError("ERR the name of a node is 1 to 40 letters, digits and hyphens")
+		return errInvalid("node id", []byte(id), "1 to 40 letters, digits and hyphens, without a hyphen at either end")
 	case err != nil || host == "" || !isPort || n < 1 || n > 65535:
-		return replyError("ERR the address of a node is host:port, with a port of 1 to 65535")
+		return errInvalid("node address", []byte(addr), "host:port, with a port from 1 to 65535")
 	case ip != nil && (ip.IsUnspecified() || ip.IsMulticast()):
-		return replyError("ERR no node can be reached at the address " + echo([]byte(host), maxEcho))
+		return errInvalid("node address", []byte(addr), "one at which other nodes reach the node, not an unspecified or multicast address")
 	}
 	for i := range view.Members {
 		switch m := &view.Members[i]; {

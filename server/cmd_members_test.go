@@ -82,28 +82,28 @@ func TestClClusterChanges(t *testing.T) {
 		p.fails(want, append([]string{"CL.CLUSTER"}, words...)...)
 	}
 	own := l.nodes["a"].member().Raft
-	bad("ERR the name of a node is", "ADD", "", "x:1")
-	bad("ERR the name of a node is", "ADD", "a_b", "x:1")
-	bad("ERR the name of a node is", "ADD", "-a", "x:1")
-	bad("ERR the name of a node is", "ADD", "a[", "x:1")
-	bad("ERR the name of a node is", "ADD", strings.Repeat("x", 41), "x:1")
+	bad("ERR invalid node id '': must be 1 to 40 letters, digits and hyphens, without a hyphen at either end", "ADD", "", "x:1")
+	bad("ERR invalid node id 'a_b': must be", "ADD", "a_b", "x:1")
+	bad("ERR invalid node id '-a': must be", "ADD", "-a", "x:1")
+	bad("ERR invalid node id 'a[': must be", "ADD", "a[", "x:1")
+	bad("ERR invalid node id '"+strings.Repeat("x", 41)+"': must be", "ADD", strings.Repeat("x", 41), "x:1")
 	for _, addr := range []string{"x", "", ":1", "x:0", "x:65536", "x:-1", "x:a", "x:", "::1:1", "x:1:2"} {
-		bad("ERR the address of a node is", "ADD", "d", addr)
+		bad("ERR invalid node address '"+addr+"': must be host:port, with a port from 1 to 65535", "ADD", "d", addr)
 	}
 	for _, addr := range []string{"0.0.0.0:1", "[::]:1", "224.0.0.1:1"} {
-		bad("ERR no node can be reached at", "ADD", "d", addr)
+		bad("ERR invalid node address '"+addr+"': must be one at which other nodes reach the node", "ADD", "d", addr)
 	}
 	bad("ERR add a: the cluster has that node already", "ADD", "a", "10.0.0.4:7000")
 	bad("ERR add d: "+own+" is the address of a: the cluster has that node already", "ADD", "d", own)
-	bad(`ERR remove "x": the cluster has no such node`, "REMOVE", "x")
-	bad(`ERR transfer leadership to "x": the cluster has no such node`, "TRANSFER", "x")
-	bad("ERR this node leads the cluster already", "TRANSFER", "a")
+	bad("ERR unknown node 'x': CL.CLUSTER NODES lists the nodes of the cluster", "REMOVE", "x")
+	bad("ERR unknown node 'x': CL.CLUSTER NODES lists", "TRANSFER", "x")
+	bad("ERR node 'a' is the leader already", "TRANSFER", "a")
 	bad("ERR unknown subcommand or wrong number", "TRANSFER", "a", "b")
 	bad("ERR wrong number", "ADD", "d")
 	bad("ERR wrong number", "SET", "raft-heartbeat")
-	bad("ERR the cluster has no setting 'timeout'; it has raft-heartbeat", "SET", "timeout", "500")
+	bad("ERR unknown setting 'timeout' of the cluster: use raft-heartbeat", "SET", "timeout", "500")
 	for _, ms := range []string{"99", "5001", "-250", "", "250ms", "1.5", "9223372036854775808"} {
-		bad("ERR raft-heartbeat must be an integer from 100 to 5000, in milliseconds", "SET", "raft-heartbeat", ms)
+		bad("ERR invalid raft-heartbeat '"+ms+"': must be an integer from 100 to 5000, in milliseconds", "SET", "raft-heartbeat", ms)
 	}
 	if got := l.changes()[done:]; len(got) > 0 {
 		t.Errorf("refused commands changed the cluster: %q", got)

@@ -97,7 +97,7 @@ func cmdSentinelCkQuorum(c *client, args [][]byte) error {
 	view := c.srv.cluster.View()
 	n := len(sentinels(view))
 	if view.Leader == "" {
-		return replyError(fmt.Sprintf("NOQUORUM %d usable Sentinels. No node leads the cluster at present", n))
+		return replyError(fmt.Sprintf("NOQUORUM %d usable Sentinels. The cluster has no leader at the moment", n))
 	}
 	c.out.Status(fmt.Sprintf("OK %d usable Sentinels. Quorum and failover authorization can be reached", n))
 	return nil

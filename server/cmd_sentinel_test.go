@@ -110,7 +110,7 @@ func TestSentinelFace(t *testing.T) {
 	if got := p.info("sentinel")["master0"]; !strings.Contains(got, "status=sdown,") {
 		t.Errorf("INFO: %s", got)
 	}
-	p.fails("NOQUORUM 3 usable Sentinels", "SENTINEL", "CKQUORUM", "mymaster")
+	p.fails("NOQUORUM 3 usable Sentinels. The cluster has no leader at the moment", "SENTINEL", "CKQUORUM", "mymaster")
 	p.do("*2\r\n$9\r\n127.0.0.1\r\n"+bulk(port), "SENTINEL", "get-master-addr-by-name", "mymaster")
 }
 

@@ -51,10 +51,22 @@ func cmdConfigSet(c *client, args [][]byte) error {
 		pairs = append(pairs, options.Pair{Name: string(args[i]), Value: string(args[i+1])})
 	}
 	if err := c.srv.opts.Set(pairs); err != nil {
-		return replyError("ERR " + err.Error())
+		return errConfigSet(err)
 	}
 	c.out.OK()
 	return nil
+}
+
+// maxConfigError is the maximum number of bytes of an option's error that a reply repeats: it may quote
+// the value.
+const maxConfigError = 1024
+
+// errConfigSet returns the reply for an error of options.Store.Set, whose texts are those of Redis.
+func errConfigSet(err error) replyError {
+	if unknown := (*options.UnknownError)(nil); errors.As(err, &unknown) {
+		err = &options.UnknownError{Name: unknown.Name[:min(len(unknown.Name), maxEcho)]}
+	}
+	return replyError("ERR " + echo([]byte(err.Error()), maxConfigError))
 }
 
 func cmdConfigResetStat(c *client, _ [][]byte) error {

@@ -25,7 +25,7 @@ func (e replyError) code() string {
 
 // Error replies. Errors that exist in Redis have its texts, since clients match them.
 const (
-	errInternal      replyError = "ERR internal error"
+	errInternal      replyError = "ERR internal error: the log of the server has the details"
 	errHungUp        replyError = "ERR the connection is closed" // never sent
 	errNotInteger    replyError = "ERR value is not an integer or out of range"
 	errNotInt32      replyError = "ERR value is out of range, value must between -2147483648 and 2147483647"
@@ -49,20 +49,20 @@ const (
 	errWatchInMulti  replyError = "ERR WATCH inside MULTI is not allowed"
 	errNotInMulti    replyError = "ERR Command not allowed inside a transaction"
 	errMonitorQueued replyError = "ERR MONITOR isn't allowed for DENY BLOCKING client"
-	errQueueTooLong  replyError = "ERR the transaction exceeds the query buffer limit"
-	errWatchTooLong  replyError = "ERR the watched keys exceed the query buffer limit"
+	errQueueTooLong  replyError = "ERR the transaction exceeds client-query-buffer-limit: queue fewer or shorter commands"
+	errWatchTooLong  replyError = "ERR the watched keys exceed client-query-buffer-limit: watch fewer or shorter keys, or call UNWATCH first"
 	errMaxClients    replyError = "ERR max number of clients reached"
 	errNoConfigFile  replyError = "ERR The server is running without a config file"
 	errNoSuchClient  replyError = "ERR No such client"
 	errNoLFU         replyError = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
-	errNoIdleTime    replyError = "ERR idle time is not tracked: a limiter key is forgotten by itself once its full limit is back"
-	errKeysInMulti   replyError = "ERR KEYS does not run in a transaction, which would make all others wait for it"
-	errManyKeys      replyError = "ERR too many keys match for one reply. Use SCAN"
-	errRewriteMulti  replyError = "ERR CONFIG REWRITE does not run in a transaction, which would make all others wait for it"
-	errPurgeMulti    replyError = "ERR MEMORY PURGE does not run in a transaction, which would make all others wait for it"
+	errNoIdleTime    replyError = "ERR idle time is not tracked: a limiter key expires when its full limit is available again. TTL returns the time until then"
+	errKeysInMulti   replyError = "ERR KEYS is not allowed in a transaction, because it would block all other clients: use SCAN"
+	errManyKeys      replyError = "ERR too many keys match for one reply: use SCAN"
+	errRewriteMulti  replyError = "ERR CONFIG REWRITE is not allowed in a transaction, because it would block all other clients: call it outside MULTI"
+	errPurgeMulti    replyError = "ERR MEMORY PURGE is not allowed in a transaction, because it would block all other clients: call it outside MULTI"
 	errLoading       replyError = "LOADING Redis is loading the dataset in memory"
 	errSaving        replyError = "ERR Background save already in progress"
-	errNoSnapshots   replyError = "ERR this server keeps its state in memory only: there is nowhere to save it"
+	errNoSnapshots   replyError = "ERR snapshots are not available: the server could not use its directory when it started. The log has the reason; set the option dir and restart"
 	errShutdown      replyError = "ERR Errors trying to SHUTDOWN. Check logs."
 	errNoShutdown    replyError = "ERR No shutdown in progress."
 	errBadCommand    replyError = "ERR Invalid command specified"
@@ -73,31 +73,32 @@ const (
 	errTrackingMode  replyError = "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode."
 	errTrackingBoth  replyError = "ERR You can't specify both OPTIN mode and OPTOUT mode"
 	errNoRedirect    replyError = "ERR The client ID you want redirect to does not exist"
-	errManyChannels  replyError = "ERR too many subscriptions"
-	errChannelName   replyError = "ERR channel name is too long"
+	errManyChannels  replyError = "ERR too many subscriptions: a connection can have 1024 channels and 1024 patterns. Use patterns, or another connection"
+	errChannelName   replyError = "ERR channel name is too long: the maximum is 1024 bytes"
 	errTimeout       replyError = "ERR timeout is not an integer or out of range"
-	errNotLeading    replyError = "LOADING no node leads the cluster at present: nothing was charged, try again"
-	errClusterDown   replyError = "CLUSTERDOWN The cluster is down: no node leads it at present, nothing was charged, try again"
-	errBusy          replyError = "BUSY too many clients wait for the leader: nothing was charged, try again later"
-	errUncertain     replyError = "UNCERTAIN leadership was lost: it may have been charged"
+	errNotLeading    replyError = "LOADING the cluster has no leader at the moment: nothing was charged, try again"
+	errClusterDown   replyError = "CLUSTERDOWN The cluster is down: it has no leader at the moment, nothing was charged, try again"
+	errBusy          replyError = "BUSY too many clients are waiting for the leader: nothing was charged, try again later"
+	errUncertain     replyError = "UNCERTAIN leadership was lost before the request was confirmed: it may have been charged"
 	errSelectCluster replyError = "ERR SELECT is not allowed in cluster mode"
-	errNotClustered  replyError = "ERR this server is not part of a cluster"
+	errNotClustered  replyError = "ERR this server is not part of a cluster: send the command to a node of a cluster"
 	errNoMaster      replyError = "ERR No such master with that name"
 	errSlot          replyError = "ERR Invalid slot"
-	errSlotKeys      replyError = "ERR keys are not counted by slot"
+	errSlotKeys      replyError = "ERR keys are not counted by slot: DBSIZE returns the number of all keys"
 	errNoScripts     replyError = "ERR scripts are not supported: use CL.THROTTLE, CL.WINDOW, CL.BUCKET or CL.LEAKY for one limit, CL.ALL for several in one atomic step"
-	errNoLifetime    replyError = "ERR a limiter key has no lifetime of its own: it expires when its full limit is back. TTL shows when that is, DEL resets the key"
+	errNoLifetime    replyError = "ERR a limiter key has no lifetime of its own: it expires when its full limit is available again. TTL returns the time until then, DEL resets the key"
 	errNoModules     replyError = "ERR modules cannot be loaded or unloaded: the limiter commands are built in"
-	errPublishSwitch replyError = "ERR only the server publishes on this channel: use another one"
-	errManyPubsub    replyError = "ERR too many channels match for one reply. Use a narrower pattern"
+	errPublishSwitch replyError = "ERR only the server publishes on this channel: use another channel"
+	errManyPubsub    replyError = "ERR too many channels match for one reply: use a narrower pattern"
 	errManyLimits    replyError = "ERR CL.ALL takes at most 32 limits"
-	errSameKey       replyError = "ERR CL.ALL names a key twice: each limit needs a key of its own"
+	errSameKey       replyError = "ERR two limits of CL.ALL have the same key: each limit needs a key of its own"
+	errUnitPlace     replyError = "ERR MS must be given once, as the last argument"
 )
 
 // errTooManyFailures returns the error of an authentication attempt that was not checked. wait is the
 // time until the next attempt is allowed.
 func errTooManyFailures(wait time.Duration) replyError {
-	return replyError(fmt.Sprintf("ERR too many wrong passwords from this address: this one was not checked, try again in %d seconds", limiter.Ceil(wait, time.Second)))
+	return replyError(fmt.Sprintf("ERR too many wrong passwords from this address: this attempt was not checked, try again in %d seconds", limiter.Ceil(wait, time.Second)))
 }
 
 // Errors that are sent only to other nodes.
@@ -107,8 +108,8 @@ const (
 )
 
 // errDenied is sent to clients on other hosts in protected mode, before any command is read.
-const errDenied replyError = "DENIED throttled is in protected mode: no password is set, so it only serves clients on its own host. " +
-	"To serve others, set a password with --requirepass and let them AUTH, or, on a network that you trust entirely, start it with --protected-mode no."
+const errDenied replyError = "DENIED throttled is running in protected mode: no password is set, so it accepts connections from its own host only. " +
+	"To accept others, set a password with --requirepass, which clients send with AUTH. On a trusted network, start throttled with --protected-mode no instead."
 
 // engineErrors maps the errors of a limiter.Engine to replies.
 var engineErrors = []struct {
@@ -197,24 +198,47 @@ func errSubscribed(name string) replyError {
 }
 
 func errNotForwarded(name string) replyError {
-	return replyError("ERR '" + name + "' is not accepted from another node: nodes forward only what the leader has to run; connect to a port for clients")
+	return replyError("ERR '" + name + "' is not accepted from another node: nodes forward only commands that the leader must run. Connect to a client port")
 }
 
-// echo returns the first n bytes of b in a form that is safe in a reply or a log line: it replaces CR
-// and LF by spaces, escapes other non-printable bytes, and truncates at a NUL.
+// echo returns the first n bytes of b in a form that is safe in a reply or a log line. Like Redis, it
+// replaces CR and LF by spaces and truncates at a NUL; other non-printable bytes are escaped.
 func echo(b []byte, n int) string {
+	b = b[:min(len(b), n)]
+	if at := bytes.IndexByte(b, 0); at >= 0 {
+		b = b[:at]
+	}
 	var s strings.Builder
-	for _, c := range b[:min(len(b), n)] {
-		switch {
-		case c == 0:
-			return s.String()
-		case c == '\r' || c == '\n':
-			s.WriteByte(' ')
-		case c < ' ' || c > '~':
-			fmt.Fprintf(&s, `\x%02x`, c)
-		default:
-			s.WriteByte(c)
+	for _, c := range b {
+		if c == '\r' || c == '\n' {
+			c = ' '
 		}
+		writeEscaped(&s, c)
 	}
 	return s.String()
+}
+
+// quote returns b within single quotes in a form that is safe in a reply or a log line: non-printable
+// bytes are escaped, and dots replace the bytes after the first maxEcho.
+func quote(b []byte) string {
+	var s strings.Builder
+	s.WriteByte('\'')
+	for _, c := range b[:min(len(b), maxEcho)] {
+		writeEscaped(&s, c)
+	}
+	if len(b) > maxEcho {
+		s.WriteString("...")
+	}
+	s.WriteByte('\'')
+	return s.String()
+}
+
+// writeEscaped appends a byte, escaped unless it is a printable ASCII character.
+func writeEscaped(s *strings.Builder, c byte) {
+	const hex = "0123456789abcdef"
+	if c < ' ' || c > '~' {
+		s.Write([]byte{'\\', 'x', hex[c>>4], hex[c&15]})
+		return
+	}
+	s.WriteByte(c)
 }

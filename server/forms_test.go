@@ -41,28 +41,28 @@ var throttleForms = []form{
 	{id: "S10 lookup", words: words("${jndi:x} 1 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
 
 	// Bursts.
-	{id: "S11", words: words("k -1 1 1"), want: failure(errNotInteger)},
+	{id: "S11", words: words("k -1 1 1"), want: failure(badThrottle(2, "-1"))},
 	{id: "S12", words: words("k 0 1 1"), want: five(0, 1, 0, -1, 1), keys: 1},
 	{id: "S13 plus", words: words("k +1 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
 	{id: "S13 zeros", words: words("k 01 1 1"), want: five(0, 2, 1, -1, 1), keys: 1},
-	{id: "S14", words: words("k " + most64 + " 1 1"), want: failure(errNotInteger)},
-	{id: "S15 above", words: words("k 9223372036854775808 1 1"), want: failure(errNotInteger)},
-	{id: "S15 below", words: words("k -9223372036854775808 1 1"), want: failure(errNotInteger)},
-	{id: "S15 far", words: words("k 99999999999999999999999 1 1"), want: failure(errNotInteger)},
+	{id: "S14", words: words("k " + most64 + " 1 1"), want: failure(errThrottleBound)},
+	{id: "S15 above", words: words("k 9223372036854775808 1 1"), want: failure(badThrottle(2, "9223372036854775808"))},
+	{id: "S15 below", words: words("k -9223372036854775808 1 1"), want: failure(badThrottle(2, "-9223372036854775808"))},
+	{id: "S15 far", words: words("k 99999999999999999999999 1 1"), want: failure(badThrottle(2, "99999999999999999999999"))},
 
 	// Counts.
-	{id: "S16", words: words("k 1 0 1"), want: failure(errNotInteger)},
-	{id: "S17", words: words("k 1 -5 1"), want: failure(errNotInteger)},
+	{id: "S16", words: words("k 1 0 1"), want: failure(badThrottle(3, "0"))},
+	{id: "S17", words: words("k 1 -5 1"), want: failure(badThrottle(3, "-5"))},
 	{id: "S18", words: words("k 1 " + most64 + " 1"), want: five(0, 2, 1, -1, 1), keys: 1},
 
 	// Periods.
-	{id: "S22", words: words("k 1 1 0"), want: failure(errNotInteger)},
-	{id: "S23", words: words("k 1 1 -1"), want: failure(errNotInteger)},
+	{id: "S22", words: words("k 1 1 0"), want: failure(badThrottle(4, "0"))},
+	{id: "S23", words: words("k 1 1 -1"), want: failure(badThrottle(4, "-1"))},
 	{id: "S24", words: words("k 0 1 9223372036"), want: five(0, 1, 0, -1, 9223372036), keys: 1},
-	{id: "S24 twice", words: words("k 1 1 9223372036"), want: failure(errNotInteger)},
-	{id: "S25", words: words("k 0 1 9223372037"), want: failure(errNotInteger)},
-	{id: "S25 most", words: words("k 0 1 " + most64), want: failure(errNotInteger)},
-	{id: "S26", words: words("k 9223372036854775806 1 86400"), want: failure(errNotInteger)},
+	{id: "S24 twice", words: words("k 1 1 9223372036"), want: failure(errThrottleBound)},
+	{id: "S25", words: words("k 0 1 9223372037"), want: failure(errThrottleBound)},
+	{id: "S25 most", words: words("k 0 1 " + most64), want: failure(errThrottleBound)},
+	{id: "S26", words: words("k 9223372036854775806 1 86400"), want: failure(errThrottleBound)},
 
 	// Quantities.
 	{id: "S27", words: words("k 1 1 86400 200000000"), want: five(1, 2, 2, -1, 0)},
@@ -71,7 +71,7 @@ var throttleForms = []form{
 	{id: "S29 most", words: words("k 1 1 1 -9223372036854775808"), want: five(0, 2, 2, -1, 0)},
 	{id: "S30", words: words("k 1 1 1 3"), want: five(1, 2, 2, -1, 0)},
 	{id: "S31", words: words("k 1 1 1 " + most64), want: five(1, 2, 2, -1, 0)},
-	{id: "S32 empty", words: []string{"k", "1", "1", "1", ""}, want: failure(errNotInteger)},
+	{id: "S32 empty", words: []string{"k", "1", "1", "1", ""}, want: failure(badThrottle(5, ""))},
 }
 
 // notNumbers are texts that are refused as numbers (S13, S32).
@@ -93,7 +93,7 @@ func TestThrottleForms(t *testing.T) {
 			call := []string{"CL.THROTTLE", "k", "1", "1", "1", "1"}
 			call[at] = text
 			p.do("+OK\r\n", "FLUSHALL")
-			p.do(failure(errNotInteger), call...)
+			p.do(failure(badThrottle(at, text)), call...)
 			p.do(":0\r\n", "DBSIZE")
 		}
 	}

@@ -78,7 +78,7 @@ func TestForwardTransactions(t *testing.T) {
 		}
 	}
 	begin("CL.THROTTLE k 2 1 60", "PING", "CLIENT GETNAME", "TTL k", "CL.THROTTLE k x 1 60")
-	p.do("*5\r\n"+five(0, 3, 2, -1, 60)+"+PONG\r\n$-1\r\n:60\r\n"+failure(errNotInteger), "EXEC")
+	p.do("*5\r\n"+five(0, 3, 2, -1, 60)+"+PONG\r\n$-1\r\n:60\r\n"+failure(badThrottle(2, "x")), "EXEC")
 	begin("DEL k")
 	p.do("*1\r\n:1\r\n", "EXEC")
 	begin()

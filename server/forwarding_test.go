@@ -26,9 +26,9 @@ func TestForwardedPipelines(t *testing.T) {
 		ping + request("TTL", "k") + request("DBSIZE") + request("DEL", "k") + throttle("k") + request("NONSENSE") + request("KEYS", "*"))
 	p.expect("+PONG\r\n" + five(0, 3, 2, -1, 60) + five(0, 3, 1, -1, 120) + bulk("x") + five(0, 3, 0, -1, 180) + five(1, 3, 0, 60, 180) + ":1\r\n" +
 		"+PONG\r\n:180\r\n:1\r\n:1\r\n" + five(0, 3, 2, -1, 60) + unknown("NONSENSE") + "*1\r\n" + bulk("k"))
-	p.do(failure(errNotInteger), "CL.THROTTLE", "k", "x", "1", "60")
+	p.do(failure(badThrottle(2, "x")), "CL.THROTTLE", "k", "x", "1", "60")
 	p.fails("ERR wrong number", "CL.THROTTLE", "k")
-	p.do(failure(errWrongType), "CL.WINDOW", "k", "1", "60")
+	p.do("-WRONGTYPE key 'k' is in use by CL.THROTTLE: use another key, or DEL it to reset its limit\r\n", "CL.WINDOW", "k", "1", "60")
 	p.do("+throttle\r\n", "TYPE", "k")
 	p.do("$-1\r\n", "OBJECT", "ENCODING", "other")
 	p.ask("HELLO", "3")

@@ -19,8 +19,12 @@ type limitForm struct {
 	cost    string      // complexity; "" is O(1)
 	args    string      // in the notation of syntax.go: the key, the integers, and last the period
 	modes   []limitMode // the first is the default
+	least   int64       // minimum of the first integer; that of the second and of the period is 1
+	bound   string      // condition, for errors, that the integers and the period must meet together
 
-	size int // number of arguments in args, set by newLimitForms
+	// Set by newLimitForms.
+	names []string // names of the arguments in args
+	size  int      // number of the arguments in args
 }
 
 // limitMode is one of the algorithms of a limit form.
@@ -43,6 +47,7 @@ type limitParams struct {
 var limitForms = newLimitForms([]limitForm{
 	{
 		word: "throttle", args: "key max_burst:integer count:integer period",
+		least: 0, bound: "(max_burst + 1) * period / count" + within292,
 		summary: "Decides by GCRA whether a request is within its limit, and charges it if so",
 		modes: []limitMode{{kind: limiter.Throttle, compile: func(p limitParams) (limiter.Limit, error) {
 			return gcra.NewLimit(p.first, p.second, p.period)
@@ -50,6 +55,7 @@ var limitForms = newLimitForms([]limitForm{
 	},
 	{
 		word: "window", args: "key limit:integer period",
+		least: 1, bound: "period must be at most 4611686018 seconds (146 years)",
 		summary: "Decides by the requests in a window of time, and charges the request if it is within its limit",
 		cost:    "O(1), with BUCKETS O(N) in their number, with LOG O(N) in the number of requests that leave it or would have to",
 		modes: []limitMode{
@@ -65,6 +71,7 @@ var limitForms = newLimitForms([]limitForm{
 	},
 	{
 		word: "bucket", args: "key capacity:integer refill_amount:integer refill_interval",
+		least: 1, bound: "refill_interval * ceil(capacity / refill_amount)" + within292,
 		summary: "Takes tokens from a bucket that is refilled at intervals, if there are enough",
 		modes: []limitMode{{kind: limiter.TokenBucket, compile: func(p limitParams) (limiter.Limit, error) {
 			return tokenbucket.NewLimit(p.first, p.second, p.period)
@@ -72,6 +79,7 @@ var limitForms = newLimitForms([]limitForm{
 	},
 	{
 		word: "leaky", args: "key capacity:integer count:integer period",
+		least: 1, bound: "capacity * period / count" + within292,
 		summary: "Queues a request that is to go on at a steady rate, and tells how long it has to wait",
 		modes: []limitMode{{kind: limiter.LeakyBucket, compile: func(p limitParams) (limiter.Limit, error) {
 			return leaky.NewLimit(p.first, p.second, p.period)
@@ -79,11 +87,18 @@ var limitForms = newLimitForms([]limitForm{
 	},
 })
 
+// within292 is the bound of times that must fit an int64 of nanoseconds.
+const within292 = " must be at most 9223372036 seconds (292 years)"
+
 func wholeWindow(p limitParams) (limiter.Limit, error) { return window.NewLimit(p.first, p.period, 1) }
 
 func newLimitForms(forms []limitForm) []limitForm {
 	for i := range forms {
-		forms[i].size = len(strings.Fields(forms[i].args))
+		for _, arg := range strings.Fields(forms[i].args) {
+			name, _, _ := strings.Cut(arg, ":")
+			forms[i].names = append(forms[i].names, name)
+		}
+		forms[i].size = len(forms[i].names)
 	}
 	return forms
 }

@@ -31,6 +31,35 @@ func parseThrottle(args [][]byte, req *limiter.Request) error {
 	return err
 }
 
+// errThrottleBound is the error for parameters of CL.THROTTLE whose times do not fit.
+const errThrottleBound replyError = "ERR limit out of range: (max_burst + 1) * period / count must be at most 9223372036 seconds (292 years)"
+
+// badThrottle returns the error for argument at of CL.THROTTLE, as counted from its name.
+func badThrottle(at int, arg string) replyError {
+	const wide = "a 64-bit integer"
+	what := [...]struct{ name, want string }{
+		2: {"max_burst", wide + " of at least 0"},
+		3: {"count", wide + " of at least 1"},
+		4: {"period", wide + " of at least 1, in seconds or with one of the units ms, s, m, h and d"},
+		5: {"quantity", wide},
+	}[at]
+	return errInvalid(what.name, []byte(arg), what.want)
+}
+
+// slowThrottleError returns the error for arguments that slowThrottle refuses. The quantity is checked
+// first, then the parameters in their order.
+func slowThrottleError(args [4][]byte) replyError {
+	if _, ok := slowInt(args[3]); !ok && !strings.EqualFold(string(args[3]), "ms") {
+		return badThrottle(5, string(args[3]))
+	}
+	for i, parse := range []func([]byte) (*bigmath.Int, bool){slowInt, slowInt, slowPeriod} {
+		if n, ok := parse(args[i]); !ok || n.Sign() < 0 || n.Sign() == 0 && i > 0 {
+			return badThrottle(2+i, string(args[i]))
+		}
+	}
+	return errThrottleBound
+}
+
 func TestParseThrottle(t *testing.T) {
 	f := func(limit, interval, quantity int64, numbers ...string) {
 		t.Helper()
@@ -61,17 +90,17 @@ func TestParseThrottle(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", " 1", "1 ", "1.0", "1e3", "0x10", "1_000", "NaN", "--1", "+-1", "+", "-", "x", "١", "9223372036854775808"} {
-		fails(errNotInteger, bad, "30", "60")
-		fails(errNotInteger, "15", bad, "60")
-		fails(errNotInteger, "15", "30", bad)
-		fails(errNotInteger, "15", "30", "60", bad)
+		fails(badThrottle(2, bad), bad, "30", "60")
+		fails(badThrottle(3, bad), "15", bad, "60")
+		fails(badThrottle(4, bad), "15", "30", bad)
+		fails(badThrottle(5, bad), "15", "30", "60", bad)
 	}
-	fails(errNotInteger, "-1", "30", "60")
-	fails(errNotInteger, "15", "0", "60")
-	fails(errNotInteger, "15", "30", "0")
-	fails(errNotInteger, "9223372036854775807", "30", "60")
-	fails(errNotInteger, "1", "1", "9223372036")
-	fails(errNotInteger, "0", "1", "9223372037")
+	fails(badThrottle(2, "-1"), "-1", "30", "60")
+	fails(badThrottle(3, "0"), "15", "0", "60")
+	fails(badThrottle(4, "0"), "15", "30", "0")
+	fails(errThrottleBound, "9223372036854775807", "30", "60")
+	fails(errThrottleBound, "1", "1", "9223372036")
+	fails(errThrottleBound, "0", "1", "9223372037")
 	fails(errArity("cl.throttle"), "1", "1", "1", "1", "1")
 }
 
@@ -151,8 +180,8 @@ func FuzzThrottleArguments(f *testing.F) {
 		switch {
 		case ok && err != nil:
 			t.Errorf("%q is refused: %v", args, err)
-		case !ok && !errors.Is(err, errNotInteger):
-			t.Errorf("%q is parsed as %+v, %v; want %v", args, req, err, errNotInteger)
+		case !ok && !errors.Is(err, slowThrottleError(args)):
+			t.Errorf("%q is parsed as %+v, %v; want %v", args, req, err, slowThrottleError(args))
 		case ok && (req.Limit.Max != limit.Int64() || int64(req.Limit.Interval) != interval.Int64() || req.Quantity != charged.Int64()):
 			t.Errorf("%q is parsed as %+v; want limit %v, interval %v, quantity %v", args, req, limit, interval, charged)
 		}

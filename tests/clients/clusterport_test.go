@@ -149,7 +149,7 @@ func testClusterPipelines(t *testing.T, c *trio) {
 		if d, err := numbers(goRedisReply(many[i])); err != nil || d.limited() {
 			t.Errorf("key %d: %v, %v", i, d, err)
 		}
-		if err := wrong[i].Err(); err == nil || !strings.Contains(err.Error(), "not an integer") {
+		if err := wrong[i].Err(); err == nil || !strings.Contains(err.Error(), "must be a 64-bit integer") {
 			t.Errorf("error %d: %v", i, err)
 		}
 	}

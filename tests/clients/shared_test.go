@@ -148,18 +148,17 @@ func (d decision) matches(want decision, passed time.Duration) bool {
 // testErrors checks that the errors of the server are returned unchanged, and that the connection
 // remains usable.
 func testErrors(t *testing.T, b *bench) {
-	const notInteger = "ERR value is not an integer or out of range"
 	for _, test := range []struct {
 		command string
 		want    string
 	}{
 		{"CL.THROTTLE key 1 1", "ERR wrong number of arguments for 'cl.throttle' command"},
 		{"cl.throttle key 1 1 1 1 1", "ERR wrong number of arguments for 'cl.throttle' command"},
-		{"CL.THROTTLE key ten 1 60", notInteger},
-		{"CL.THROTTLE key 1 1.0 60", notInteger},
-		{"CL.THROTTLE key -1 1 60", notInteger},
-		{"CL.THROTTLE key 1 0 60", notInteger},
-		{"CL.THROTTLE key 1 1 9223372036854775808", notInteger},
+		{"CL.THROTTLE key ten 1 60", "ERR invalid max_burst 'ten': must be a 64-bit integer of at least 0"},
+		{"CL.THROTTLE key 1 1.0 60", "ERR invalid count '1.0': must be a 64-bit integer of at least 1"},
+		{"CL.THROTTLE key -1 1 60", "ERR invalid max_burst '-1': must be a 64-bit integer of at least 0"},
+		{"CL.THROTTLE key 1 0 60", "ERR invalid count '0': must be a 64-bit integer of at least 1"},
+		{"CL.THROTTLE key 1 1 9223372036854775808", "ERR invalid period '9223372036854775808': must be a 64-bit integer of at least 1, in seconds or with one of the units ms, s, m, h and d"},
 		{"CL.NONSENSE key 1", "ERR unknown command 'CL.NONSENSE', with args beginning with: 'key' '1' "},
 		{"EXEC", "ERR EXEC without MULTI"},
 		{"AUTH wrong password", "WRONGPASS invalid username-password pair or user is disabled."},
@@ -201,7 +200,7 @@ func testPipeline(t *testing.T, b *bench) {
 		if err != nil || d.limited() || d.remaining() != int64(rounds-1-i) {
 			t.Fatalf("round %d: %v, %v", i, d, err)
 		}
-		if err := got[3*i+1].err; err == nil || !strings.Contains(err.Error(), "not an integer") {
+		if err := got[3*i+1].err; err == nil || !strings.Contains(err.Error(), "must be a 64-bit integer") {
 			t.Fatalf("round %d: error %v", i, err)
 		}
 		if echo := got[3*i+2]; echo.err != nil || echo.value != strconv.Itoa(i) {
@@ -225,7 +224,7 @@ func testTransaction(t *testing.T, b *bench) {
 			t.Errorf("reply %d: %v, %v, want %d remaining", i, d, err, remaining)
 		}
 	}
-	if err := got[1].err; err == nil || !strings.Contains(err.Error(), "not an integer") {
+	if err := got[1].err; err == nil || !strings.Contains(err.Error(), "must be a 64-bit integer") {
 		t.Errorf("reply 1: error %v", err)
 	}
 	if got[3] != (reply{value: "PONG"}) {

@@ -102,7 +102,7 @@ func TestRedisCLI_OneShot(t *testing.T) {
 		{"-r 3 -i 0.001 --csv CL.THROTTLE repeated 1 1 3600", outcome{"0,2,1,-1,3600\n0,2,0,-1,7200\n1,2,0,3600,7200", "", 0}},
 		{"-n 0 PING", outcome{"PONG", "", 0}},
 		{"-e CL.THROTTLE key", outcome{"", "ERR wrong number of arguments for 'cl.throttle' command", 1}},
-		{"-e CL.THROTTLE key x 1 60", outcome{"", "ERR value is not an integer or out of range", 1}},
+		{"-e CL.THROTTLE key x 1 60", outcome{"", "ERR invalid max_burst 'x': must be a 64-bit integer of at least 0", 1}},
 		{"-u redis://127.0.0.1:" + srv.port(t) + "/0 PING", outcome{"PONG", "", 0}},
 		{"--quoted-input ECHO \"\\x41\\n\"", outcome{"A", "", 0}},
 	} {

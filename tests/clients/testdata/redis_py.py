@@ -41,7 +41,7 @@ class Commands(ServerCase):
     def test_errors(self):
         for args, text in (
             (("CL.THROTTLE", "key", 1), "wrong number of arguments for 'cl.throttle' command"),
-            (("CL.THROTTLE", "key", 1, 1.5, 60), "value is not an integer or out of range"),
+            (("CL.THROTTLE", "key", 1, 1.5, 60), "invalid count '1.5': must be a 64-bit integer of at least 1"),
             (("CL.NONSENSE", "key"), "unknown command 'CL.NONSENSE', with args beginning with: 'key'"),
         ):
             with self.assertRaises(redis.ResponseError) as caught:

@@ -1,0 +1,183 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/resp"
+	"github.com/throttledhq/throttled/window"
+)
+
+// The errors of the limiter commands. Each names the argument that is wrong and the values that are
+// allowed; those of CL.ALL also name the limit, by its position from 1 and its key.
+
+// errInvalid returns the error for an argument. name is that of the syntax, and want is what the argument
+// must be.
+func errInvalid(name string, arg []byte, want string) replyError {
+	return replyError("ERR invalid " + name + " " + quote(arg) + ": must be " + want)
+}
+
+func errQuantity(arg []byte) replyError { return errInvalid("quantity", arg, "a 64-bit integer") }
+
+func errQuantityOfAll(arg []byte) replyError {
+	return errInvalid("quantity", arg, "a 64-bit integer. It is the first argument of CL.ALL")
+}
+
+// errParams returns the error for the parameters of a limit, of which at least one is invalid: the first
+// that is invalid by itself, or else the condition that they do not meet together.
+func (f *limitForm) errParams(params [][]byte) replyError {
+	last := len(params) - 1
+	least := f.least
+	for i := 1; i < last; i++ {
+		if n, ok := resp.ParseSigned(params[i]); !ok || n < least {
+			return errInvalid(f.names[i], params[i], fmt.Sprintf("a 64-bit integer of at least %d", least))
+		}
+		least = 1
+	}
+	if period, ok := parsePeriod(params[last]); !ok || period.N < 1 {
+		return errInvalid(f.names[last], params[last], "a 64-bit integer of at least 1, in seconds or with one of the units "+unitWords())
+	}
+	return replyError("ERR limit out of range: " + f.bound)
+}
+
+func unitWords() string {
+	words := make([]string, len(timeUnits))
+	for i, u := range timeUnits {
+		words[i] = u.word
+	}
+	return enumerate(words, "and")
+}
+
+// partsWanted describes the integer after a counted mode.
+var partsWanted = fmt.Sprintf("an integer from 1 to %d", window.MaxParts)
+
+func (m *limitMode) errParts(arg []byte) replyError {
+	return errInvalid("number of "+strings.ToUpper(m.word), arg, partsWanted)
+}
+
+func (m *limitMode) errNoParts() replyError {
+	return replyError("ERR " + strings.ToUpper(m.word) + " must be followed by " + partsWanted)
+}
+
+// errLeft returns the error for an argument that follows a complete limit. modeExpected reports whether a
+// mode may be there.
+func (f *limitForm) errLeft(arg []byte, modeExpected bool) replyError {
+	switch {
+	case spells(arg, "ms"):
+		return errUnitPlace
+	case modeExpected && beginsWord(arg):
+		return replyError("ERR unknown mode " + quote(arg) + ": use " + f.modeWords())
+	}
+	return replyError("ERR unexpected argument " + quote(arg) + ": the syntax is " + f.usage())
+}
+
+// usage returns the syntax of the command as in the documentation.
+func (f *limitForm) usage() string {
+	return "CL." + strings.ToUpper(f.word) + " " + strings.Join(f.names, " ") + " [quantity] " +
+		strings.ReplaceAll(f.modeSyntax(), ":integer", "") + " [MS]"
+}
+
+func (f *limitForm) modeWords() string {
+	words := make([]string, len(f.modes))
+	for i, m := range f.modes {
+		words[i] = strings.ToUpper(m.word)
+	}
+	return enumerate(words, "or")
+}
+
+// enumerate joins words by commas, and the last by a conjunction.
+func enumerate(words []string, conjunction string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " " + conjunction + " " + words[last]
+}
+
+// limitAt names a limit of CL.ALL by its index.
+func limitAt(at int) string { return fmt.Sprintf("limit %d of CL.ALL", at+1) }
+
+// errLimitWord returns the error for a word of CL.ALL that does not begin limit at. before is the form of
+// the previous limit if the word may be meant as its mode, otherwise nil.
+func errLimitWord(at int, word []byte, before *limitForm) replyError {
+	if spells(word, "ms") {
+		return errUnitPlace
+	}
+	forms := make([]string, len(limitForms))
+	for i := range limitForms {
+		forms[i] = strings.ToUpper(limitForms[i].word)
+	}
+	text := "ERR " + limitAt(at) + " cannot begin with " + quote(word) + ": use " + enumerate(forms, "or")
+	if before != nil {
+		text += "; the mode of " + limitAt(at-1) + " can be " + before.modeWords()
+	}
+	return replyError(text)
+}
+
+// errShort returns the error for limit at of CL.ALL, which has too few arguments after its word.
+func (f *limitForm) errShort(at int, args [][]byte) replyError {
+	key := ""
+	if len(args) > 0 {
+		key = " (key " + quote(args[0]) + ")"
+	}
+	return replyError(fmt.Sprintf("ERR %s%s has %d of %d arguments: the syntax is %s %s",
+		limitAt(at), key, len(args), f.size, strings.ToUpper(f.word), strings.Join(f.names, " ")))
+}
+
+// errOfLimit returns the error of limit at of CL.ALL, with its position and key.
+func errOfLimit(at int, key []byte, err error) replyError {
+	reply, _ := asReply(err)
+	code, text, _ := strings.Cut(string(reply), " ")
+	return replyError(fmt.Sprintf("%s %s (key %s): %s", code, limitAt(at), quote(key), text))
+}
+
+// errUndecided returns the error of a call of which request at, and maybe others, was not decided.
+func errUndecided(reqs []limiter.Request, out []limiter.Decision, at int) error {
+	for i := at; i < len(out); i++ {
+		if err := out[i].Err; err != nil && !errors.Is(err, limiter.ErrGroup) {
+			at = i
+			break
+		}
+	}
+	err, key := out[at].Err, reqs[at].Key
+	var holder limiter.WrongKindError
+	switch {
+	case errors.As(err, &holder):
+		return errHeld(at, len(out), key, limiter.Kind(holder))
+	case errors.Is(err, limiter.ErrSameKey):
+		for i := range reqs[:at] {
+			if bytes.Equal(reqs[i].Key, key) {
+				return errKeyTwice(i, at, key)
+			}
+		}
+	}
+	return err
+}
+
+// errHeld returns the error of the request at, one of n, whose key holds the state of another algorithm.
+func errHeld(at, n int, key []byte, holder limiter.Kind) replyError {
+	where := ""
+	if n > 1 {
+		where = limitAt(at) + ": "
+	}
+	return replyError("WRONGTYPE " + where + "key " + quote(key) + " is in use by " + commandOf(holder) +
+		": use another key, or DEL it to reset its limit")
+}
+
+// errKeyTwice returns the error for two limits of CL.ALL with the same key.
+func errKeyTwice(first, second int, key []byte) replyError {
+	return replyError(fmt.Sprintf("ERR limits %d and %d of CL.ALL have the same key %s: each limit needs a key of its own",
+		first+1, second+1, quote(key)))
+}
+
+// commandOf returns the command, and its mode if it has several, whose keys have a kind.
+func commandOf(kind limiter.Kind) string {
+	for i := range limitForms {
+		for _, m := range limitForms[i].modes {
+			if m.kind == kind {
+				return strings.TrimSpace("CL." + strings.ToUpper(limitForms[i].word+" "+m.word))
+			}
+		}
+	}
+	return kind.String()
+}

@@ -1,0 +1,177 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// holders are calls that charge the key k, one for each kind, by the name that errors use for the kind.
+var holders = []struct{ name, call string }{
+	{"CL.THROTTLE", "CL.THROTTLE k 4 1 600"},
+	{"CL.WINDOW SLIDING", "CL.WINDOW k 4 600"},
+	{"CL.WINDOW FIXED", "CL.WINDOW k 4 600 FIXED"},
+	{"CL.WINDOW LOG", "CL.WINDOW k 4 600 LOG"},
+	{"CL.WINDOW BUCKETS", "CL.WINDOW k 4 600 BUCKETS 2"},
+	{"CL.BUCKET", "CL.BUCKET k 4 1 600"},
+	{"CL.LEAKY", "CL.LEAKY k 4 1 600"},
+}
+
+// inUse returns the error reply for the key k, which is in use by a command.
+func inUse(where, name string) string {
+	return "-WRONGTYPE " + where + "key 'k' is in use by " + name + ": use another key, or DEL it to reset its limit\r\n"
+}
+
+// TestKeysInUse calls each limiter command with a key that another one uses, alone and within CL.ALL.
+func TestKeysInUse(t *testing.T) {
+	t.Parallel()
+	s, _ := startFrozen(t, nil)
+	p := s.dial()
+	for _, holder := range holders {
+		p.do("+OK\r\n", "FLUSHALL")
+		p.ask(words(holder.call)...)
+		for _, other := range holders {
+			if other == holder {
+				continue
+			}
+			spec := strings.TrimPrefix(other.call, "CL.")
+			p.do(inUse("", holder.name), words(other.call)...)
+			p.do(inUse("", holder.name), words("CL.ALL 0 "+spec)...)
+			p.do(inUse("limit 1 of CL.ALL: ", holder.name), words("CL.ALL 1 "+spec+" THROTTLE a 4 1 600")...)
+			p.do(inUse("limit 2 of CL.ALL: ", holder.name), words("CL.ALL 1 THROTTLE a 4 1 600 "+spec+" LEAKY b 4 1 600")...)
+		}
+		p.do(":1\r\n", "DBSIZE")
+	}
+}
+
+// TestKeysTwice checks that the error for a repeated key names both limits.
+func TestKeysTwice(t *testing.T) {
+	t.Parallel()
+	s, _ := startFrozen(t, nil)
+	p := s.dial()
+	f := func(first, second int, key string, specs string) {
+		t.Helper()
+		p.do(fmt.Sprintf("-ERR limits %d and %d of CL.ALL have the same key '%s': each limit needs a key of its own\r\n", first, second, key),
+			words("CL.ALL 1 "+specs)...)
+	}
+	f(1, 2, "k", "THROTTLE k 4 1 60 THROTTLE k 4 1 60")
+	f(1, 3, "k", "THROTTLE k 4 1 60 WINDOW w 4 60 BUCKET k 4 1 60")
+	f(2, 3, "w", "THROTTLE k 4 1 60 WINDOW w 4 60 WINDOW w 4 60 LEAKY k 4 1 60")
+	p.do(":0\r\n", "DBSIZE")
+}
+
+// TestUndecided checks which error of a group is returned.
+func TestUndecided(t *testing.T) {
+	reqs := make([]limiter.Request, 3)
+	for i := range reqs {
+		reqs[i].Key = []byte{"abc"[i]}
+	}
+	f := func(want error, errs ...error) {
+		t.Helper()
+		out := make([]limiter.Decision, len(errs))
+		for i, err := range errs {
+			out[i].Err = err
+		}
+		if got := (&call{}).outcome(reqs[:len(errs)], out, nil); !errors.Is(got, want) {
+			t.Errorf("%v: %v, want %v", errs, got, want)
+		}
+	}
+	group, memory, held := limiter.ErrGroup, limiter.ErrOutOfMemory, limiter.WrongKindError(limiter.WindowLog)
+	f(memory, memory)
+	f(memory, memory, memory, memory)
+	f(memory, group, memory)
+	f(memory, nil, group, memory)
+	f(group, group, group)
+	f(group, nil, group, nil)
+	f(limiter.ErrSameKey, group, limiter.ErrSameKey) // which the engine has made without reason
+	f(errHeld(0, 1, []byte("a"), limiter.WindowLog), held)
+	f(errHeld(1, 3, []byte("b"), limiter.WindowLog), group, held, group)
+	f(errHeld(0, 2, []byte("a"), limiter.WindowLog), fmt.Errorf("wrapped: %w", held), group)
+}
+
+// TestCommandOf checks that each kind has the command that creates its keys.
+func TestCommandOf(t *testing.T) {
+	for k := limiter.Kind(1); k.Known(); k++ {
+		name, word, mode := commandOf(k), strings.ToUpper(k.String()), strings.ToUpper(k.Encoding())
+		if name != "CL."+word && name != "CL."+word+" "+mode {
+			t.Errorf("%v %s: %s", k, k.Encoding(), name)
+		}
+	}
+	if got := commandOf(0); got != "none" {
+		t.Errorf("no kind: %s", got)
+	}
+}
+
+// TestQuote checks that quoted arguments are printable ASCII and bounded.
+func TestQuote(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		if got := quote([]byte(text)); got != want {
+			t.Errorf("%q is quoted as %s, want %s", text, got, want)
+		}
+	}
+	f("", "''")
+	f("user:1", "'user:1'")
+	f("a\x00b\r\n\xff\x1f ~\x7f", `'a\x00b\x0d\x0a\xff\x1f ~\x7f'`)
+	f(strings.Repeat("k", maxEcho), "'"+strings.Repeat("k", maxEcho)+"'")
+	f(strings.Repeat("k", maxEcho)+"l", "'"+strings.Repeat("k", maxEcho)+"...'")
+	f(strings.Repeat("\n", 1000), "'"+strings.Repeat(`\x0a`, maxEcho)+"...'")
+	if got := echo([]byte("a\r\nb\xff\x00c"), 100); got != `a  b\xff` {
+		t.Errorf("echo: %s", got)
+	}
+	if got := echo([]byte("abc\x00"), 2); got != "ab" {
+		t.Errorf("echo: %s", got)
+	}
+}
+
+// TestErrorsAreBounded sends arguments of all lengths: an error repeats only their beginning, in one line.
+func TestErrorsAreBounded(t *testing.T) {
+	t.Parallel()
+	p := setup{engine: buckets.New(buckets.Config{Shards: 1})}.start(t).dial()
+	for _, long := range []string{strings.Repeat("x", 400<<10), strings.Repeat("\r\n", 100<<10), strings.Repeat("\x00\xff", 100<<10)} {
+		p.do(five(0, 2, 1, -1, 600), "CL.THROTTLE", long, "1", "1", "600")
+		for _, call := range [][]string{
+			{"CL.THROTTLE", "k", long, "1", "1"},
+			{"CL.THROTTLE", "k", "1", long, "1"},
+			{"CL.THROTTLE", "k", "1", "1", long},
+			{"CL.THROTTLE", "k", "1", "1", "1", long},
+			{"CL.WINDOW", "k", "1", "1", "FIXED", long},
+			{"CL.WINDOW", "k", "1", "1", "m" + long},
+			{"CL.WINDOW", "k", "1", "1", "BUCKETS", long},
+			{"CL.WINDOW", long, "1", "1"},
+			{"CL.ALL", long, "WINDOW", "k", "1", "1"},
+			{"CL.ALL", "1", long, "k", "1", "1"},
+			{"CL.ALL", "1", "THROTTLE", long, "1", "1"},
+			{"CL.ALL", "1", "WINDOW", "k", "1", "1", "WINDOW", long, "1", "1"},
+			{"CL.ALL", "1", "WINDOW", long, "1", "1", "LEAKY", long, "1", "1", "1"},
+			{"CL.ALL", "1", "WINDOW", long, "x", "1", "1", "1"},
+			{"CONFIG", "SET", long, "1"},
+			{"CONFIG", "SET", "timeout", long},
+			{"CONFIG", "SET", "bind", long},
+			{long, "x"},
+			{"CLIENT", long},
+			{"HELLO", "3", long},
+			{"CLIENT", "SETINFO", long, "x"},
+		} {
+			if got := p.ask(call...); got.kind != '-' || len(got.text) > 1500 || strings.ContainsAny(got.text, "\r\n\x00") {
+				t.Errorf("%.40q: %d bytes: %.300q", call, len(got.text), got.text)
+			}
+		}
+		p.do(":1\r\n", "DEL", long)
+	}
+}
+
+// TestErrorFigures checks the numbers in the texts of errors.
+func TestErrorFigures(t *testing.T) {
+	for err, figure := range map[replyError]int{
+		errManyLimits: limiter.MaxGroup, errManyChannels: maxSubscriptions, errChannelName: maxName,
+	} {
+		if !strings.Contains(string(err), fmt.Sprintf(" %d ", figure)) {
+			t.Errorf("%q does not contain %d", err, figure)
+		}
+	}
+}
