@@ -1,7 +1,8 @@
 // Package persistence writes snapshots of limiter state to files and reads them.
 //
 // A [Store] locks one directory, and loads and saves one [State] there: on request, and
-// when a [SavePoint] is due. A [Snapshot] is a file that is open for reading.
+// when a [SavePoint] is due. A [Snapshot] is a file that is open for reading. A [Saver] runs the
+// saves of a state that is not saved by a Store.
 //
 // # Guarantees
 //

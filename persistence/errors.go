@@ -33,7 +33,7 @@ var (
 	// then incomplete and must not replace the file.
 	ErrLoading = errors.New("the state has not been loaded yet")
 	// ErrClosed is returned when a save is requested after Close.
-	ErrClosed = errors.New("the snapshot store is closed")
+	ErrClosed = errors.New("the snapshot store is closed: the server is stopping")
 )
 
 var (

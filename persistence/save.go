@@ -75,11 +75,8 @@ func (s *Store) run(j *job) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	s.status.LastDuration = now.Sub(j.started)
-	s.status.LastFailed = err != nil
+	s.status.saved(j.started, now, err)
 	if err == nil {
-		s.status.LastSave = now
-		s.status.Saves++
 		s.savedChanges = j.changes
 	} else {
 		s.failed = now

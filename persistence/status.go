@@ -19,6 +19,15 @@ type Status struct {
 	Saves        int64         // number of successful saves
 }
 
+// saved records the result of a save.
+func (st *Status) saved(begun, now time.Time, err error) {
+	st.LastDuration, st.LastFailed = now.Sub(begun), err != nil
+	if err == nil {
+		st.LastSave = now
+		st.Saves++
+	}
+}
+
 // Status returns the current status.
 func (s *Store) Status() Status {
 	s.mu.Lock()

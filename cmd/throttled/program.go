@@ -109,7 +109,7 @@ func (p *program) openReplica(o *options.Options, config *server.Config) (err er
 	if p.replica, err = openReplica(o, p.table, clock, p.log); err != nil {
 		return err
 	}
-	config.Engine, config.Snapshots = p.replica.node, p.replica
+	config.Engine, config.Snapshots = p.replica.node, p.replica.saver
 	if o.ClusterID != "" {
 		config.Cluster = p.replica.node
 		config.Turns = reserveProcessors()

@@ -49,11 +49,8 @@ type replica struct {
 	transfer raftstore.TransferGuard
 	started  atomic.Bool    // the node has been started
 	serving  sync.WaitGroup // goroutines that serve other nodes
-	saving   sync.WaitGroup
 	closed   chan struct{}
-
-	mu    sync.Mutex
-	saves persistence.Status
+	saver    *persistence.Saver // saves requested by clients; Raft takes snapshots on its own, too
 }
 
 // openReplica opens the log and the port for other nodes. The node is inactive until start
@@ -62,7 +59,8 @@ func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock,
 	if err := finishInstallLoop(o.DataDir, log); err != nil {
 		return nil, err
 	}
-	r = &replica{log: log, dir: o.DataDir, exit: os.Exit, closed: make(chan struct{}), saves: persistence.Status{LastSave: time.Now(), LastDuration: -1}}
+	r = &replica{log: log, dir: o.DataDir, exit: os.Exit, closed: make(chan struct{})}
+	r.saver = persistence.NewSaver(r.snapshot, log)
 	if r.store, err = raftstore.Open(raftstore.Config{Dir: o.DataDir, Sync: o.RaftFsync, Fatal: r.die, Log: log}); err != nil {
 		return nil, err
 	}
@@ -82,50 +80,63 @@ func finishInstallLoop(dir string, log *slog.Logger) error {
 	return err
 }
 
+// build creates the node.
 func (r *replica) build(o *options.Options, table *buckets.Table, clock *cluster.Clock) error {
-	c := cluster.Config{
-		Cluster: alone, Self: cluster.Announcement{ID: alone}, Advertise: alone,
-		Bootstrap: []topology.Member{{ID: alone, Raft: alone}},
-		Heartbeat: aloneHeartbeat,
-	}
+	c := standaloneConfig()
 	if o.ClusterID != "" {
 		c = memberConfig(o)
 	}
-	if _, _, err := r.store.Claim(c.Cluster, c.Self.ID); err != nil {
-		return err
-	}
-	if err := r.store.Check(); err != nil {
-		return err
-	}
-	if err := r.checkBegun(o); err != nil {
-		return err
-	}
-	c.Self.Process = rand.Text()
-	identity, err := r.store.Raise(c.Self.Process)
+	identity, err := r.identify(o, &c)
 	if err != nil {
 		return err
 	}
-	c.Self.Incarnation, c.Self.Boot, c.Self.Line = identity.Incarnation, identity.Boot, identity.Line
-	c.Announced = r.store.NoteAnnounced
 	if c.Transport, err = r.openTransport(o, identity.Boot); err != nil {
-		return err
-	}
-	c.Adopted = r.adopt
-	if c.Recovery, err = r.recovery(identity); err != nil {
 		return err
 	}
 	if r.link != nil {
 		c.Peers = cluster.Over(r.link)
 	}
-	c.Version, c.Async, c.Logger = version, o.Replication == "async", r.log
-	c.Table, c.Clock = table, clock
-	c.Logs, c.Stable, c.Snapshots = r.store.Logs(), r.store.Stable(), r.store.Snapshots()
-	c.RaftLogger = raftstore.Logger(r.log)
-	c.Fatal = r.die
-	c.Installed = r.noteInstall
-	c.Stuck = r.noteStuck
+	if c.Recovery, err = r.recovery(identity); err != nil {
+		return err
+	}
+	c.Version, c.Async, c.Table, c.Clock = version, o.Replication == "async", table, clock
+	r.connect(&c)
 	r.node = cluster.New(c)
 	return nil
+}
+
+// standaloneConfig returns the configuration of a standalone node.
+func standaloneConfig() cluster.Config {
+	return cluster.Config{
+		Cluster: alone, Self: cluster.Announcement{ID: alone}, Advertise: alone,
+		Bootstrap: []topology.Member{{ID: alone, Raft: alone}},
+		Heartbeat: aloneHeartbeat,
+	}
+}
+
+// identify claims the data directory for the node, checks it, and increments its boot number. It completes c.Self.
+func (r *replica) identify(o *options.Options, c *cluster.Config) (identity raftstore.Identity, err error) {
+	if _, _, err := r.store.Claim(c.Cluster, c.Self.ID); err != nil {
+		return identity, err
+	}
+	if err := r.store.Check(); err != nil {
+		return identity, err
+	}
+	if err := r.checkBegun(o); err != nil {
+		return identity, err
+	}
+	c.Self.Process = rand.Text()
+	identity, err = r.store.Raise(c.Self.Process)
+	c.Self.Incarnation, c.Self.Boot, c.Self.Line = identity.Incarnation, identity.Boot, identity.Line
+	return identity, err
+}
+
+// connect sets the store, the logs and the functions of the replica in the configuration of the node.
+func (r *replica) connect(c *cluster.Config) {
+	c.Logs, c.Stable, c.Snapshots = r.store.Logs(), r.store.Stable(), r.store.Snapshots()
+	c.Logger, c.RaftLogger = r.log, raftstore.Logger(r.log)
+	c.Adopted, c.Announced = r.adopt, r.store.NoteAnnounced
+	c.Fatal, c.Installed, c.Stuck = r.die, r.noteInstall, r.noteStuck
 }
 
 var errNoCluster = errors.New("data-dir holds no cluster: start the node with bootstrap to begin one, or with join; if it has been in one, check data-dir")
@@ -311,56 +322,16 @@ func (r *replica) close() error {
 	if r.raft != nil {
 		errs = append(errs, r.raft.Close())
 	}
-	r.saving.Wait()
+	r.saver.Wait()
 	return errors.Join(append(errs, r.store.Close())...)
 }
 
-// Save takes a Raft snapshot of the committed state, so that Raft can truncate its log.
-func (r *replica) Save() error {
-	r.mu.Lock()
-	if r.saves.Saving {
-		r.mu.Unlock()
-		return persistence.ErrSaving
-	}
-	begun := time.Now()
-	r.saves.Saving, r.saves.SaveStarted = true, begun
-	r.mu.Unlock()
-	return r.finishSave(begun, r.node.Snapshot())
-}
-
-func (r *replica) finishSave(begun time.Time, err error) error {
+// snapshot makes Raft take a snapshot of the committed state, after which it can truncate its log. It does nothing if the
+// last snapshot has all entries.
+func (r *replica) snapshot() error {
+	err := r.node.Snapshot()
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
-		err = nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.saves.Saving, r.saves.LastFailed, r.saves.LastDuration = false, err != nil, time.Since(begun)
-	if err == nil {
-		r.saves.LastSave = time.Now()
-		r.saves.Saves++
+		return nil
 	}
 	return err
 }
-
-// SaveInBackground starts a Save and returns without waiting for it. Errors are logged.
-func (r *replica) SaveInBackground() error {
-	if r.Status().Saving {
-		return persistence.ErrSaving
-	}
-	r.saving.Go(func() {
-		if err := r.Save(); err != nil {
-			r.log.Warn("no snapshot was taken", "error", err)
-		}
-	})
-	return nil
-}
-
-// Status describes the snapshots taken by Save. It does not include those that Raft takes on its own.
-func (r *replica) Status() persistence.Status {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.saves
-}
-
-// Loading returns false: a node that has not caught up makes no decisions.
-func (r *replica) Loading() bool { return false }

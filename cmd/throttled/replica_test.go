@@ -94,7 +94,7 @@ func TestInstallLoop(t *testing.T) {
 	if err := p.replica.store.Stable().SetUint64([]byte("vote"), 1); err != nil {
 		t.Errorf("Raft cannot vote until the process exits: %v", err)
 	}
-	if err := p.replica.Save(); err != nil {
+	if err := p.replica.saver.Save(); err != nil {
 		t.Errorf("nor take a snapshot: %v", err)
 	}
 	release(t, p)
@@ -122,7 +122,7 @@ func TestOwnSnapshotIsNoInstall(t *testing.T) {
 	p, _, _ := openNode(t, dir)
 	startNode(t, p)
 	chargeOn(t, p)
-	if err := p.replica.Save(); err != nil {
+	if err := p.replica.saver.Save(); err != nil {
 		t.Fatal(err)
 	}
 	index := p.replica.node.Status().Snapshot

@@ -1,0 +1,61 @@
+package persistence
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+// A Saver runs one save at a time, and reports the last result.
+func TestSaver(t *testing.T) {
+	begun, results := make(chan struct{}), make(chan error)
+	s := NewSaver(func() error {
+		begun <- struct{}{}
+		return <-results
+	}, slog.New(slog.DiscardHandler))
+	if got := s.Status(); got.LastDuration != -1 || got.LastSave.IsZero() || got.Saving || s.Loading() {
+		t.Errorf("at first: %+v", got)
+	}
+	failed := errors.New("disk full")
+	for _, want := range []error{failed, nil} {
+		before := s.Status()
+		done := make(chan error, 1)
+		go func() { done <- s.Save() }()
+		<-begun
+		if got := s.Status(); !got.Saving || !got.SaveStarted.After(before.SaveStarted) {
+			t.Errorf("during a save: %+v", got)
+		}
+		if err := errors.Join(s.Save(), s.SaveInBackground()); !errors.Is(err, ErrSaving) || strings.Count(err.Error(), ErrSaving.Error()) != 2 {
+			t.Errorf("saves during a save: %v", err)
+		}
+		results <- want
+		if err := <-done; err != want {
+			t.Errorf("the save returns %v, want %v", err, want)
+		}
+		got, saves := s.Status(), before.Saves
+		if want == nil {
+			saves++
+		}
+		if got.Saving || got.LastFailed != (want != nil) || got.LastDuration < 0 || got.Saves != saves || got.LastSave.After(before.LastSave) != (want == nil) {
+			t.Errorf("after a save with the result %v: %+v, before %+v", want, got, before)
+		}
+	}
+}
+
+// An error of a background save is logged. Wait blocks until the save has finished.
+func TestSaver_Background(t *testing.T) {
+	var log bytes.Buffer
+	s := NewSaver(func() error { return errors.New("disk full") }, slog.New(slog.NewTextHandler(&log, nil)))
+	if err := s.SaveInBackground(); err != nil {
+		t.Fatal(err)
+	}
+	s.Wait()
+	if got := s.Status(); got.Saving || !got.LastFailed || got.Saves != 0 {
+		t.Errorf("%+v", got)
+	}
+	if !strings.Contains(log.String(), "disk full") {
+		t.Errorf("the log is %q", &log)
+	}
+}
