@@ -7,11 +7,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// arrivals is the log store of Raft. It remembers when each entry that is yet to be applied came in, on the
-// monotonic clock of this process.
+// arrivals is the log store of Raft. It records the arrival time of each entry that is not applied yet, on the monotonic
+// clock of this process.
 //
-// An entry may be committed long after it came in, as after a loss of the majority. Its log time was read
-// before it came in, so the time since then has passed in full.
+// An entry may be committed long after it arrived, as after a loss of the majority. Its log time was read before it
+// arrived, so the time since then has passed in full.
 type arrivals struct {
 	raft.LogStore
 	now func() time.Duration
@@ -20,15 +20,16 @@ type arrivals struct {
 	waiting []arrival // ascending by index
 }
 
-// arrival is an entry of the log and when it came in.
+// arrival is an entry of the log and its arrival time.
 type arrival struct {
 	index, term uint64
 	at          time.Duration
 }
 
+// StoreLog stores an entry and records its arrival.
 func (a *arrivals) StoreLog(log *raft.Log) error { return a.StoreLogs([]*raft.Log{log}) }
 
-// StoreLogs stores entries and remembers that they came in before that.
+// StoreLogs stores entries. Their arrival time is read before that.
 func (a *arrivals) StoreLogs(logs []*raft.Log) error {
 	at := a.now()
 	if err := a.LogStore.StoreLogs(logs); err != nil {
@@ -43,15 +44,15 @@ func (a *arrivals) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// truncate drops the entries from an index on, which others replace. a.mu is held.
+// truncate drops the arrivals from an index on, whose entries are being replaced. a.mu is held.
 func (a *arrivals) truncate(from uint64) {
 	for n := len(a.waiting); n > 0 && a.waiting[n-1].index >= from; n-- {
 		a.waiting = a.waiting[:n-1]
 	}
 }
 
-// take returns when an entry that is being applied came in, and drops it and those before it. It returns the
-// present for an entry that was in the log when the process began.
+// take returns the arrival time of an entry that is being applied, and drops the arrivals up to it. It returns the present
+// time for an entry that was in the log when the process began.
 func (a *arrivals) take(index, term uint64) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()

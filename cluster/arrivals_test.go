@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// failingLogs are a log store that fails to store.
+// failingLogs is a log store that fails to store.
 type failingLogs struct{ raft.LogStore }
 
 func (failingLogs) StoreLogs([]*raft.Log) error { return errors.New("the disk is full") }
@@ -38,27 +38,27 @@ func TestArrivals(t *testing.T) {
 		want        time.Duration
 	}{
 		{2, 1, 10},
-		{2, 1, 100}, // once only
+		{2, 1, 100}, // returned once
 		{1, 1, 100},
 		{4, 1, 20},
-		{5, 1, 100}, // another entry of that index
+		{5, 1, 100}, // another entry with that index
 		{6, 2, 30},
 		{7, 2, 100},
 	} {
 		if got := a.take(test.index, test.term); got != test.want {
-			t.Errorf("entry %d of term %d came in at %d, want %d", test.index, test.term, got, test.want)
+			t.Errorf("entry %d of term %d arrived at %d, want %d", test.index, test.term, got, test.want)
 		}
 	}
 	if len(a.waiting) > 0 {
-		t.Errorf("%+v are remembered", a.waiting)
+		t.Errorf("%+v are kept", a.waiting)
 	}
 	a.LogStore = failingLogs{}
 	if err := a.StoreLogs([]*raft.Log{{Index: 8, Term: 2}}); err == nil || len(a.waiting) > 0 {
-		t.Errorf("%v, and %+v are remembered", err, a.waiting)
+		t.Errorf("%v, and %+v are kept", err, a.waiting)
 	}
 }
 
-// TestArrivalsAreBounded has a leader and its followers apply many entries. None remembers those that it has applied.
+// TestArrivalsAreBounded checks that arrivals are dropped when their entries are applied.
 func TestArrivalsAreBounded(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		for range 50 {
@@ -72,7 +72,7 @@ func TestArrivalsAreBounded(t *testing.T) {
 			n := len(l.clock.arrivals.waiting)
 			l.clock.arrivals.mu.Unlock()
 			if n > 3 {
-				t.Errorf("%s remembers %d entries", l.node.id, n)
+				t.Errorf("%s keeps %d arrivals", l.node.id, n)
 			}
 		}
 	})

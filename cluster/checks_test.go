@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// byKey sorts the history of clients by key.
+// byKey groups the history of clients by key.
 func byKey(ops []op) map[string][]op {
 	m := map[string][]op{}
 	for _, o := range ops {
@@ -19,8 +19,8 @@ func byKey(ops []op) map[string][]op {
 	return m
 }
 
-// checkIntervals demands of each key that no interval saw more admitted than its rule says.
-// What has an unknown outcome does not count.
+// checkIntervals checks that no more is admitted on any key in any interval than its rule permits. Requests with an
+// unknown outcome do not count.
 func checkIntervals(s *sim, ops []op) {
 	for key, of := range byKey(ops) {
 		if rules[key[0]].most != nil {
@@ -51,9 +51,9 @@ func checkIntervalsOf(s *sim, key string, ops []op, r rule) {
 	}
 }
 
-// checkOrder demands of each key to which nothing comes back that what is left becomes less in
-// the order of real time: two grants never saw the same, and nobody saw more than was left
-// after what had been answered before. peeks includes answers that charge nothing.
+// checkOrder checks that the remaining units of each key that restores none decrease in real time: no two grants leave
+// the same number, and no reply shows more than an earlier reply. If peeks is true, replies that charge nothing are
+// included.
 func checkOrder(s *sim, ops []op, peeks bool) {
 	for key, of := range byKey(ops) {
 		if rules[key[0]].solid {
@@ -90,8 +90,8 @@ func checkOrderOf(s *sim, key string, ops []op, peeks bool) {
 
 func charges(o op) bool { return o.outcome == granted && o.quantity > 0 }
 
-// checkUsed demands of each key to which nothing comes back that the final state holds what was
-// acknowledged, and no more than that and what is not known.
+// checkUsed checks that the final state of each key that restores no units contains all acknowledged charges, and at
+// most those and the uncertain ones.
 func checkUsed(s *sim, ops []op) {
 	leader := s.leader()
 	for key, of := range byKey(ops) {
@@ -115,8 +115,8 @@ func checkUsed(s *sim, ops []op) {
 	}
 }
 
-// checkLog demands that log time never decreases along the log, and, if no wall clock was wrong,
-// never leads real time, and from no entry to the next gains on it: time that was lost stays so.
+// checkLog checks that log time never decreases along the log. If honest is true, no wall clock was wrong: it then also
+// checks that log time is never ahead of real time, and never gains on it from one entry to the next.
 func checkLog(s *sim, honest bool) (lag time.Duration) {
 	for _, l := range s.lives() {
 		s.noteCommitted(l, l.Status().Committed)
@@ -130,7 +130,7 @@ func checkLog(s *sim, honest bool) (lag time.Duration) {
 			continue
 		}
 		if e.time < last.time {
-			s.t.Errorf("log time goes back by %v at entry %d", time.Duration(last.time-e.time), index)
+			s.t.Errorf("log time decreases by %v at entry %d", time.Duration(last.time-e.time), index)
 		}
 		lag = e.stored.Sub(time.Unix(0, int64(e.time)))
 		if honest && lag < 0 {

@@ -14,11 +14,11 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// outcome is what a client knows of a request.
+// outcome is the result of a request as its client knows it.
 type outcome int
 
 const (
-	refused outcome = iota // by a node that does not decide: nothing was charged
+	refused outcome = iota // by a node that does not decide; nothing was charged
 	denied
 	granted
 	unknown
@@ -28,18 +28,18 @@ const (
 type op struct {
 	key       string
 	quantity  int64
-	call, ret time.Duration // since the simulation began
+	call, ret time.Duration // since the start of the simulation
 	outcome   outcome
 	remaining int64
 }
 
-// rule is a limit, and what it promises.
+// rule is a limit with its guarantees.
 type rule struct {
 	kind  limiter.Kind
 	limit limiter.Limit
-	// most is what may be admitted in any interval of a length.
+	// most returns the largest quantity that may be admitted in any interval of a length.
 	most func(d time.Duration) int64
-	// solid: nothing comes back while the simulation lasts.
+	// solid means that no units are restored during a simulation.
 	solid bool
 }
 
@@ -68,7 +68,7 @@ var rules = func() map[byte]rule {
 		'j': {limiter.Throttle, junk, drip(junk), false},
 		'l': {limiter.WindowLog, log, func(d time.Duration) int64 { return 40 * (int64(d/(2*time.Second)) + 1) }, false},
 		'b': {limiter.TokenBucket, bucket, func(d time.Duration) int64 { return 10 + 3*(int64(d/bucket.Interval)+1) }, false},
-		'w': {limiter.Throttle, solid, nil, false}, // is deleted now and then: nothing is promised
+		'w': {limiter.Throttle, solid, nil, false}, // is deleted sometimes, so there are no guarantees
 	}
 }()
 
@@ -97,7 +97,7 @@ func (c *clients) end() {
 	c.all.Wait()
 }
 
-// run asks one question after the other.
+// run sends one request after another.
 func (c *clients) run() {
 	for {
 		pause := rand.N(20 * time.Millisecond)
@@ -112,7 +112,7 @@ func (c *clients) run() {
 	}
 }
 
-// draw makes some requests, now and then linked to a group.
+// draw draws some requests, sometimes linked to a group.
 func (c *clients) draw() (reqs []limiter.Request) {
 	n := 1 + max(0, rand.IntN(8)-4)
 	seen := map[string]bool{}
@@ -146,7 +146,7 @@ func drawKey() string {
 	return fmt.Sprintf("%c%d", kind, rand.IntN(n))
 }
 
-// ask puts requests to some node, and reports whether it decided.
+// ask sends requests to a node, and reports whether it decided.
 func (c *clients) ask(reqs []limiter.Request) bool {
 	l := c.pick()
 	if l == nil {
@@ -158,25 +158,25 @@ func (c *clients) ask(reqs []limiter.Request) bool {
 	case decided := <-done:
 		return decided
 	case <-time.After(100 * time.Millisecond):
-		return false // what becomes of it is noted when it is known
+		return false // the outcome is recorded when it is known
 	}
 }
 
-// askNode puts requests to a node, however long that takes.
+// askNode sends requests to a node without a timeout.
 func (c *clients) askNode(l *life, reqs []limiter.Request) bool {
 	call := time.Since(c.sim.begun)
 	if !l.resumed() {
 		return false
 	}
 	if rand.IntN(40) == 0 {
-		_, _ = l.Delete([]byte(fmt.Sprintf("w%d", rand.IntN(4)))) // it may not lead
+		_, _ = l.Delete([]byte(fmt.Sprintf("w%d", rand.IntN(4)))) // the node may not lead
 	}
 	out := make([]limiter.Decision, len(reqs))
 	ticket := l.Decide(reqs, out)
 	lost := !l.resumed()
 	err := l.Await(ticket)
 	if !l.resumed() || lost {
-		err = limiter.ErrUncertain // whoever would have said it is dead
+		err = limiter.ErrUncertain // the process does not run any more
 	}
 	ret := time.Since(c.sim.begun)
 	c.mu.Lock()
@@ -187,7 +187,7 @@ func (c *clients) askNode(l *life, reqs []limiter.Request) bool {
 			outcome: judge(&out[i], err), remaining: out[i].Remaining,
 		}
 		if reqs[0].Linked && slices.ContainsFunc(out, func(d limiter.Decision) bool { return d.Limited }) {
-			o.quantity = 0 // a group that is refused only peeks
+			o.quantity = 0 // a refused group charges nothing
 		}
 		c.ops = append(c.ops, o)
 	}
@@ -201,14 +201,14 @@ func judge(d *limiter.Decision, err error) outcome {
 	case err != nil && !d.Limited:
 		return unknown
 	case err != nil:
-		return refused // nothing was charged, and nothing is known
+		return refused // nothing was charged
 	case d.Limited:
 		return denied
 	}
 	return granted
 }
 
-// pick returns a node, more often one that leads.
+// pick returns a random node, usually the leader.
 func (c *clients) pick() *life {
 	lives := c.sim.lives()
 	if len(lives) == 0 {
@@ -224,10 +224,10 @@ func (c *clients) pick() *life {
 	return l
 }
 
-// ask1 charges one unit, and waits until that is certain.
+// ask1 charges one unit, and waits for the commit.
 func ask1(n *Node, key string) (limiter.Decision, error) { return charge(n, key, 1) }
 
-// charge charges so many units by the rule of a key.
+// charge charges a quantity by the rule of a key.
 func charge(n *Node, key string, quantity int64) (limiter.Decision, error) {
 	r := rules[key[0]]
 	out := make([]limiter.Decision, 1)
@@ -238,7 +238,7 @@ func charge(n *Node, key string, quantity int64) (limiter.Decision, error) {
 	return out[0], n.Await(t)
 }
 
-// grant charges one unit, which has to be admitted.
+// grant charges one unit, which must be admitted, and returns the remaining units.
 func (s *sim) grant(l *life, key string) int64 {
 	s.t.Helper()
 	d, err := ask1(l.Node, key)
@@ -248,7 +248,7 @@ func (s *sim) grant(l *life, key string) int64 {
 	return d.Remaining
 }
 
-// left returns what is left of a key.
+// left returns the remaining units of a key.
 func (s *sim) left(l *life, key string) int64 {
 	s.t.Helper()
 	d, err := charge(l.Node, key, 0)

@@ -8,33 +8,31 @@ import (
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
-// Clock tells log time: the one time by which a cluster decides. Each entry of the log carries
-// the leader's. A node that follows stands at the time of the last entry that it has applied. A
-// node that begins to lead goes on from there at the speed of its monotonic clock, with the
-// time added that has passed since it applied that entry. So no change of leaders ever makes
-// time jump forward, which would hand out what nobody has waited for, whatever the wall
-// clocks say. It may lose as much as an entry was under way.
+// Clock shows the log time, by which all nodes of a cluster decide. Each entry of the log carries the log time of the
+// leader. On a follower the clock shows the time of the last applied entry. A new leader continues from that time, plus
+// the time since the entry arrived, at the speed of its monotonic clock. A change of leaders therefore never advances the
+// log time by more than the time that has passed, whatever the wall clocks show, so it restores no units early. It may
+// lose the time that an entry was in flight.
 //
-// Its methods may be called from many goroutines at once.
+// A Clock is safe for concurrent use.
 type Clock struct {
-	start time.Time        // of the monotonic readings
-	wall  func() time.Time // the wall clock, by which Now goes in a deliberate bug only
+	start time.Time // zero of the monotonic clock
 	shown atomic.Pointer[reading]
 
 	mu   sync.Mutex
-	last reading // the newest entry applied; it stands
+	last reading // of the last applied entry; stopped
 }
 
-// reading is a log time, and when it was true.
+// reading is a log time at a time of the monotonic clock.
 type reading struct {
 	time    uint64
-	at      time.Duration // on the monotonic clock
-	running bool
+	at      time.Duration
+	running bool // the log time advances since then
 }
 
-// NewClock returns a clock that stands at 0.
+// NewClock returns a clock that is stopped at 0.
 func NewClock() *Clock {
-	c := &Clock{start: time.Now(), wall: Wall}
+	c := &Clock{start: time.Now()}
 	c.shown.Store(&reading{})
 	return c
 }
@@ -46,29 +44,30 @@ func (c *Clock) Now() uint64 {
 		return r.time
 	}
 	if failpoint.Is(failpoint.WallClock) {
-		return uint64(c.wall().UnixNano())
+		return uint64(Wall().UnixNano())
 	}
 	return r.time + uint64(c.monotonic()-r.at)
 }
 
+// monotonic returns the time since NewClock.
 func (c *Clock) monotonic() time.Duration { return time.Since(c.start) }
 
-// applied notes that an entry has been applied. taken is when its time was read, for an entry of this
-// node's own, and otherwise when it came in.
-func (c *Clock) applied(t uint64, taken time.Duration) {
+// applied records that an entry with a log time was applied. readAt is the time at which that log time was read if this
+// node has submitted the entry, and otherwise the time at which the entry arrived.
+func (c *Clock) applied(t uint64, readAt time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t < c.last.time {
 		return
 	}
-	c.last = reading{time: t, at: taken}
+	c.last = reading{time: t, at: readAt}
 	if !c.shown.Load().running {
 		r := c.last
 		c.shown.Store(&r)
 	}
 }
 
-// restored notes the time of a snapshot, which may be before that of what was there.
+// restored sets the clock to the log time of a snapshot, which may be earlier than the present one.
 func (c *Clock) restored(t uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,14 +76,14 @@ func (c *Clock) restored(t uint64) {
 	c.shown.Store(&r)
 }
 
-// estimate returns what the log time is now, if the node has followed the log closely.
+// estimate returns the present log time, provided that this node has received the newest entry without delay.
 func (c *Clock) estimate() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last.time + uint64(c.monotonic()-c.last.at)
 }
 
-// run makes the clock go on from the last entry. It begins at from instead if that is later.
+// run starts the clock from the last applied entry, or from a time if that is later.
 func (c *Clock) run(from uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,16 +106,16 @@ func (c *Clock) run(from uint64) {
 	c.shown.Store(&r)
 }
 
-// stand makes the clock stand at the last entry.
-func (c *Clock) stand() {
+// stop stops the clock at the last applied entry.
+func (c *Clock) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.last
 	c.shown.Store(&r)
 }
 
-// standing returns the time of the newest entry applied.
-func (c *Clock) standing() uint64 {
+// lastApplied returns the log time of the last applied entry.
+func (c *Clock) lastApplied() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last.time

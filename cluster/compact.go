@@ -2,86 +2,80 @@ package cluster
 
 import (
 	"errors"
-	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/hashicorp/raft"
 
-	"github.com/throttledhq/throttled/topology"
+	"github.com/throttledhq/throttled/buckets"
 )
 
 const (
-	// compactEvery is how often the length of the log is looked at.
+	// compactEvery is the interval at which the length of the log is checked.
 	compactEvery = time.Second
-	// leastLog is how many bytes of entries are kept at the least before a snapshot takes their
-	// place: a node that was away comes back by entries, which is quicker.
-	leastLog = 256 << 20
-	// logShare is how many times as large as the state the log may grow: a snapshot writes
-	// all of the state.
+	// minLog is the smallest size of the entries, in bytes, that a snapshot replaces. A node that returns catches up
+	// faster by entries than by a snapshot.
+	minLog = 256 << 20
+	// logShare is how many times as large as the state the log may become, since a snapshot writes all of the state.
 	logShare = 4
 
-	leastTrailing, mostTrailing = 1000, 200_000 // entries that are kept behind a snapshot
+	minTrailing, maxTrailing = 1000, 200_000 // entries that are kept behind a snapshot
 
-	// mostPause is how long at the most there is no other attempt after snapshots that have failed.
-	mostPause = time.Minute
+	// maxCompactPause is the longest pause between failed snapshots.
+	maxCompactPause = time.Minute
 )
 
-// keepShort makes Raft take a snapshot when the log has grown by so many bytes: Raft itself
-// counts entries, and one of ours can be as long as ten thousand others. After one that has failed it
-// waits longer each time.
-func (n *Node) keepShort() {
+// compactor makes Raft take a snapshot when the log has grown by a number of bytes. Raft itself counts entries, whose sizes
+// differ by a factor of up to ten thousand.
+type compactor struct {
+	fsm   *fsm
+	table *buckets.Table
+	raft  *raftHandle
+	tuner *tuner
+	life  *lifetime
+	log   *slog.Logger
+}
+
+// run takes snapshots until the node is closed. The pauses after failed snapshots grow.
+func (c *compactor) run() {
 	ticker := time.NewTicker(compactEvery)
 	defer ticker.Stop()
-	last, pause, next := n.entriesApplied(), compactEvery, time.Time{}
+	last, pause, next := c.raft.AppliedIndex(), compactEvery, time.Time{}
 	for {
 		select {
-		case <-n.ended:
+		case <-c.life.ended():
 			return
 		case <-ticker.C:
 		}
-		grown, limit := n.fsm.grown.Load(), n.longestLog()
+		grown, limit := c.fsm.grown.Load(), c.maxLog()
 		if grown < limit || time.Now().Before(next) {
 			continue
 		}
-		now := n.entriesApplied()
-		n.keepTrailing(limit, grown, now-last)
-		if err := n.Snapshot(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
-			pause = min(2*pause, mostPause)
+		now := c.raft.AppliedIndex()
+		c.keepTrailing(limit, grown, now-last)
+		if err := c.raft.takeSnapshot(); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
+			pause = min(2*pause, maxCompactPause)
 			next = time.Now().Add(pause)
-			n.log.Warn("the log stays long: no snapshot was taken", "error", err, "retry in", pause)
+			c.log.Warn("cannot take a snapshot to shorten the log; check the disk of the data directory", "error", err, "retry in", pause)
 			continue
 		}
-		n.fsm.grown.Add(-grown)
+		c.fsm.grown.Add(-grown)
 		last, pause = now, compactEvery
 	}
 }
 
-// Snapshot makes Raft write the committed state to a file, and delete the entries before it.
-func (n *Node) Snapshot() error {
-	if !n.begun() {
-		return topology.ErrNoLeader
-	}
-	if err := n.raft.Snapshot().Error(); err != nil {
-		return fmt.Errorf("take a snapshot: %w", err)
-	}
-	return nil
-}
+// maxLog returns the size of new entries, in bytes, at which a snapshot is due.
+func (c *compactor) maxLog() int64 { return max(minLog, logShare*c.table.Usage().Bytes) }
 
-func (n *Node) entriesApplied() uint64 { return n.raft.AppliedIndex() }
-
-// longestLog returns at how many bytes of new entries a snapshot is due.
-func (n *Node) longestLog() int64 { return max(leastLog, logShare*n.table.Usage().Bytes) }
-
-// keepTrailing makes Raft keep about so many bytes of entries behind a snapshot, by the length
-// of the latest ones.
-func (n *Node) keepTrailing(limit, grown int64, entries uint64) {
-	if err := n.reload(func(s *raft.ReloadableConfig) { s.TrailingLogs = trailing(limit, grown, entries) }); err != nil {
-		n.log.Warn("the number of entries behind a snapshot stays", "error", err)
+// keepTrailing makes Raft keep about limit bytes of entries behind a snapshot, according to the size of the last entries.
+func (c *compactor) keepTrailing(limit, grown int64, entries uint64) {
+	if err := c.tuner.reload(func(s *raft.ReloadableConfig) { s.TrailingLogs = trailing(limit, grown, entries) }); err != nil {
+		c.log.Warn("cannot change the number of entries behind a snapshot", "error", err)
 	}
 }
 
-// trailing returns how many entries take limit bytes, if so many took grown.
+// trailing returns the number of entries that have limit bytes, if the last entries have grown bytes.
 func trailing(limit, grown int64, entries uint64) uint64 {
 	average := max(1, grown/int64(max(1, entries)))
-	return min(mostTrailing, max(leastTrailing, uint64(limit/average)))
+	return min(maxTrailing, max(minTrailing, uint64(limit/average)))
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// failingSnapshots fail so many times.
+// failingSnapshots is a snapshot store that fails a number of times.
 type failingSnapshots struct {
 	raft.SnapshotStore
 	mu    sync.Mutex
 	fails int
-	tries []time.Duration // when each was begun
+	tries []time.Duration // start of each attempt
 	begun time.Time
 }
 
@@ -36,8 +36,8 @@ func (f *failingSnapshots) tried() []time.Duration {
 	return slices.Clone(f.tries)
 }
 
-// A snapshot that has failed is tried again, though the log does not grow, and the more rarely the more have failed.
-func TestSnapshotTriedAgain(t *testing.T) {
+// A failed snapshot is retried, although the log does not grow, at growing intervals.
+func TestSnapshotRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := soloConfig("n1")
 		store := &failingSnapshots{SnapshotStore: c.Snapshots, fails: 8, begun: time.Now()}
@@ -47,7 +47,7 @@ func TestSnapshotTriedAgain(t *testing.T) {
 		if _, err := ask1(n, "s"); err != nil {
 			t.Fatal(err)
 		}
-		n.fsm.grown.Store(leastLog)
+		n.fsm.grown.Store(minLog)
 		pass(10 * time.Minute)
 		seconds := func(all ...int) (times []time.Duration) {
 			for _, s := range all {
@@ -55,18 +55,18 @@ func TestSnapshotTriedAgain(t *testing.T) {
 			}
 			return times
 		}
-		// Pauses of 2, 4, 8, 16, 32 s, and then of a minute.
+		// The pauses are 2, 4, 8, 16 and 32 s, and then a minute.
 		if want, got := seconds(1, 3, 7, 15, 31, 63, 123, 183, 243), store.tried(); !slices.Equal(got, want) {
 			t.Errorf("tried at %v, want %v", got, want)
 		}
-		if got := n.fsm.grown.Load(); got >= leastLog {
-			t.Errorf("the log counts as %d bytes long behind a snapshot", got)
+		if got := n.fsm.grown.Load(); got >= minLog {
+			t.Errorf("the log counts as %d bytes long after a snapshot", got)
 		}
 		if _, err := ask1(n, "s"); err != nil {
 			t.Fatal(err)
 		}
 		before := len(store.tried())
-		n.fsm.grown.Store(leastLog)
+		n.fsm.grown.Store(minLog)
 		pass(2 * time.Second)
 		if got := len(store.tried()) - before; got != 1 {
 			t.Errorf("%d snapshots of a log that is long again, want 1", got)
@@ -74,7 +74,7 @@ func TestSnapshotTriedAgain(t *testing.T) {
 	})
 }
 
-// A log of which there is a snapshot already is not long.
+// A log whose entries are all in a snapshot does not count as long.
 func TestNothingNewToSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := startSolo(t, soloConfig("n1"))
@@ -82,7 +82,7 @@ func TestNothingNewToSnapshot(t *testing.T) {
 		if err := n.Snapshot(); err != nil {
 			t.Fatal(err)
 		}
-		n.fsm.grown.Store(leastLog)
+		n.fsm.grown.Store(minLog)
 		pass(2 * time.Second)
 		if got := n.fsm.grown.Load(); got != 0 {
 			t.Errorf("it counts as %d bytes long", got)

@@ -18,10 +18,10 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// patience is how long a test waits for what has to happen. It is far more than it takes.
+// patience is the timeout of tests for events that must happen. It is far longer than they take.
 const patience = 2 * time.Minute
 
-// soloConfig is that of a node that is a cluster by itself, and could take in others.
+// soloConfig returns the configuration of a single node, to which others can be added.
 func soloConfig(id string) Config {
 	_, trans := raft.NewInmemTransport(raft.ServerAddress(id))
 	clock, d := NewClock(), newDisk()
@@ -45,7 +45,7 @@ func startSolo(t *testing.T, c Config) *Node {
 		select {
 		case <-n.View().Changed:
 		case <-end:
-			t.Fatal("it does not lead")
+			t.Fatal("the node does not lead")
 		}
 	}
 	return n
@@ -58,7 +58,7 @@ func closeSolo(t *testing.T, n *Node) {
 	}
 }
 
-// openLinks opens the links of nodes that have certificates of one cluster, or none.
+// openLinks opens the links of nodes of one cluster, with or without certificates.
 func openLinks(t *testing.T, insecure bool, ids ...string) (links []*transport.Link) {
 	t.Helper()
 	ca, err := certs.NewCA("c1", time.Now())
@@ -90,8 +90,8 @@ func openLinks(t *testing.T, insecure bool, ids ...string) (links []*transport.L
 	return links
 }
 
-// A node is heard on what is its own, and on nothing that is another's, by the name that its certificate says.
-func TestNodeSpeaksForItself(t *testing.T) {
+// A node may ask about itself only, by the name in its certificate.
+func TestNodeAsksForItself(t *testing.T) {
 	for name, insecure := range map[string]bool{"TLS": false, "insecure": true} {
 		t.Run(name, func(t *testing.T) {
 			links := openLinks(t, insecure, "n1", "n2")
@@ -112,15 +112,15 @@ func TestNodeSpeaksForItself(t *testing.T) {
 				t.Helper()
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				who := &Announcement{ID: id, Incarnation: "of " + id, Host: "127.0.0.2", Port: 666}
-				a, err := Over(links[1]).Ask(ctx, to, Question{About: about, Node: who, Raft: "127.0.0.1:1"})
+				node := &Announcement{ID: id, Incarnation: "of " + id, Host: "127.0.0.2", Port: 666}
+				a, err := Over(links[1]).Ask(ctx, to, Question{About: about, Node: node, Raft: "127.0.0.1:1"})
 				if err != nil {
 					t.Fatal(err)
 				}
 				return a.Error
 			}
 			for _, id := range []string{"n1", "n3"} {
-				for _, about := range []topic{aboutMeeting, aboutJoining, aboutSelf, aboutVoting, aboutRemoval, aboutBeing} {
+				for _, about := range []topic{topicMeet, topicJoin, topicAnnounce, topicVote, topicRemove, topicMember} {
 					if got := ask(about, id); !strings.Contains(got, ErrNotItself.Error()) {
 						t.Errorf("n2 asks about %s for %s: %q", about, id, got)
 					}
@@ -129,25 +129,25 @@ func TestNodeSpeaksForItself(t *testing.T) {
 			if v := n.View(); len(v.Members) != 1 || v.Members[0].Port == 666 {
 				t.Errorf("the cluster is %+v", v.Members)
 			}
-			if got := ask(aboutJoining, "n2"); got != "" {
+			if got := ask(topicJoin, "n2"); got != "" {
 				t.Errorf("n2 joins: %q", got)
 			}
-			if m := n.find("n2"); m == nil || m.Raft != "127.0.0.1:1" {
+			if m := n.observer.find("n2"); m == nil || m.Raft != "127.0.0.1:1" {
 				t.Errorf("it is %+v", m)
 			}
 		})
 	}
 }
 
-// Who is on a connection that tells nothing of him is answered as ever.
-func TestQuestionOfNobody(t *testing.T) {
+// Questions on a connection without authentication are answered.
+func TestUnauthenticatedQuestion(t *testing.T) {
 	n := startSolo(t, soloConfig("n1"))
 	defer closeSolo(t, n)
 	near, far := net.Pipe()
 	defer func() { _ = near.Close() }()
 	done := make(chan error, 1)
-	go func() { done <- n.serveQuestion(far) }()
-	a, err := AskOver(t.Context(), near, Question{About: aboutBeing, Node: &Announcement{ID: "n9"}})
+	go func() { done <- n.control.serveOne(far) }()
+	a, err := AskOver(t.Context(), near, Question{About: topicMember, Node: &Announcement{ID: "n9"}})
 	if err != nil || a.Error != "" || !a.Removed {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -156,26 +156,26 @@ func TestQuestionOfNobody(t *testing.T) {
 	}
 }
 
-// Only some questions can be answered with the word that the data of this node is out of date, and only a voter makes it
-// give up its directory by that, unless it joins.
-func TestTurnedAway(t *testing.T) {
+// Answers about some topics only can report that the data of this node is out of date. Only the answer of a voter
+// invalidates the data directory, unless the node is joining.
+func TestRejectedAsStale(t *testing.T) {
 	voter, learner := topology.Member{ID: "n2", Raft: "n2", Voter: true}, topology.Member{ID: "n3", Raft: "n3"}
 	other, nameless := topology.Member{ID: "n4", Raft: "n4"}, topology.Member{Raft: "n5"}
-	asks := map[topic]bool{aboutReturn: true, aboutSelf: true, aboutJoining: true}
+	asks := map[topic]bool{topicReturn: true, topicAnnounce: true, topicJoin: true}
 	stale := Answer{Error: ErrStale.Error(), Stale: "forged"}
 	var ends []error
-	n := knowing(answering{"n2": stale, "n3": stale, "n4": stale, "n5": stale}, func(err error) { ends = append(ends, err) }, voter, learner)
+	n := nodeWithMembers(fixedAnswers{"n2": stale, "n3": stale, "n4": stale, "n5": stale}, func(err error) { ends = append(ends, err) }, voter, learner)
 	for about := range topics {
 		for _, m := range []topology.Member{voter, learner, other, nameless} {
-			ends, n.failed = nil, false
-			if _, err := n.ask(t.Context(), m, Question{About: about}); err == nil {
+			ends, n.fsm.failure.occurred = nil, false
+			if _, err := n.peers.ask(t.Context(), m, Question{About: about}); err == nil {
 				t.Errorf("%s asks about %s: no error", m.Raft, about)
 			}
 			if (len(ends) == 1) != asks[about] {
-				t.Errorf("an answer of %s about %s: the node ends by %v", m.Raft, about, ends)
+				t.Errorf("an answer of %s about %s: the node exits with %v", m.Raft, about, ends)
 			}
-			if given := len(ends) == 1 && errors.Is(ends[0], ErrStale); given != (asks[about] && (m.Voter || about == aboutJoining)) {
-				t.Errorf("an answer of %s about %s: directory given up %v: %v", m.Raft, about, given, ends)
+			if given := len(ends) == 1 && errors.Is(ends[0], ErrStale); given != (asks[about] && (m.Voter || about == topicJoin)) {
+				t.Errorf("an answer of %s about %s: directory invalidated %v: %v", m.Raft, about, given, ends)
 			}
 		}
 	}

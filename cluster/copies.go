@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"sync"
 	"time"
@@ -12,35 +13,35 @@ import (
 	"github.com/throttledhq/throttled/cluster/raftstore"
 )
 
-// ErrStale says that another node knows the data of this one to be an old copy.
+// ErrStale is wrapped if the data of a node is an old copy.
 var ErrStale = raftstore.ErrStale
 
-// staleError is how the data of a node is out of date. It is ErrStale, whose remedy is left to the node itself.
+// staleError describes how the data of a node is out of date. It is ErrStale without the remedy, which only the node
+// itself reports.
 type staleError string
 
 func (e staleError) Error() string   { return string(e) }
 func (staleError) Is(err error) bool { return err == ErrStale }
 
-// remembered is what a node remembers of another one. A copy of that node's data directory is found out by it.
-type remembered struct {
-	Boot    uint64 `json:"boot"`    // the highest with which the node was announced or has come back
-	Process string `json:"process"` // of that start
-	// Announced is the highest boot number of an announcement.
+// nodeRecord is the record that a node keeps of another one. It detects old copies of the data directory of that node.
+type nodeRecord struct {
+	Boot    uint64 `json:"boot"`    // highest boot number that was announced, or with which the node has returned
+	Process string `json:"process"` // process with that boot number
+	// Announced is the highest boot number that was announced.
 	Announced uint64 `json:"announced,omitempty"`
-	// Held is the index of the newest entry that was committed and that the node is known to have had in its log. It can
-	// never lack that again.
+	// Held is the index of the newest committed entry that the log of the node is known to contain. Its log can never lack
+	// that entry again.
 	Held uint64 `json:"held"`
 }
 
-// outdates reports whether a process has been started with the data of a node that the data of the process which
-// announces a lacks.
-func (r remembered) outdates(a *Announcement) bool {
+// outdates reports whether the data of a process lacks a recorded start of its node.
+func (r nodeRecord) outdates(a *Announcement) bool {
 	return a.Boot < r.Boot || a.Boot == r.Boot && r.Process != "" && a.Process != r.Process || a.Line.Denies(a.Boot, r.Boot, r.Process)
 }
 
-// check returns how the data of a node that comes back is out of date: last is the newest entry of its log, and
-// heldTerm the term of the entry that it had; 0: unknown.
-func (r remembered) check(a *Announcement, last entryID, heldTerm uint64) error {
+// check returns an error if the data of a returning node is out of date. last is the newest entry of its log. heldTerm is
+// the term of entry r.Held, or 0 if it is unknown.
+func (r nodeRecord) check(a *Announcement, last entryID, heldTerm uint64) error {
 	switch {
 	case r.outdates(a):
 		return r.outdated(a)
@@ -50,61 +51,55 @@ func (r remembered) check(a *Announcement, last entryID, heldTerm uint64) error 
 	return nil
 }
 
-// outdated is the error for a process that is outdated.
-func (r remembered) outdated(a *Announcement) error {
+// outdated returns the error of a process that is outdated.
+func (r nodeRecord) outdated(a *Announcement) error {
 	if a.Boot > r.Boot {
 		return staleError(fmt.Sprintf("%s was started with boot number %d, and its data lacks that start", a.ID, r.Boot))
 	}
 	return staleError(fmt.Sprintf("%s was started with boot number %d, and then with boot number %d, by another process", a.ID, r.Boot, a.Boot))
 }
 
-// entryID names an entry of the log.
-type entryID struct {
-	Index uint64 `json:"index"`
-	Term  uint64 `json:"term"`
+// nodeRecords holds the records of all other nodes. They survive restarts of this node.
+type nodeRecords struct {
+	mu      sync.Mutex
+	nodes   map[string]nodeRecord
+	acked   map[string]entryID // newest acknowledged entry of each node, and the term of this node's leadership
+	changed bool               // a boot number has changed since the last write; written immediately
+	heldNew bool               // only Held has changed since the last write; written periodically
+
+	saving mutex // held while the records are written, so that the last write has the newest ones
 }
 
-// memory is what a node remembers of all others, across its own restarts, too.
-type memory struct {
-	mu    sync.Mutex
-	nodes map[string]remembered
-	acked map[string]entryID // by this node's own log in that term; not all of it may be committed
-	moved bool               // since it was written, of what is not written at once
-	dirty bool               // of what is
-
-	saving mutex // held while the memory is written, so that the last write has the newest state
+func newNodeRecords() *nodeRecords {
+	return &nodeRecords{nodes: map[string]nodeRecord{}, acked: map[string]entryID{}, saving: newMutex()}
 }
 
-func newMemory() *memory {
-	return &memory{nodes: map[string]remembered{}, acked: map[string]entryID{}, saving: newMutex()}
-}
-
-// of returns what is remembered of a node.
-func (m *memory) of(id string) remembered {
+// of returns the record of a node.
+func (m *nodeRecords) of(id string) nodeRecord {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.nodes[id]
 }
 
-// announced notes the start of a node whose announcement is committed. Of two processes with one boot number it is the
-// right one, whichever has come back here.
-func (m *memory) announced(a *Announcement) {
+// announced records the start of a node whose announcement is committed. If two processes have the same boot number, the
+// announced one replaces the one that has returned to this node.
+func (m *nodeRecords) announced(a *Announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.nodes[a.ID]
 	if a.Boot > r.Boot || a.Boot == r.Boot && a.Process != r.Process {
-		m.startedLocked(a)
+		m.started(a)
 	}
 	if a.Boot > r.Announced {
 		r = m.nodes[a.ID]
 		r.Announced = a.Boot
 		m.nodes[a.ID] = r
-		m.dirty = true
+		m.changed = true
 	}
 }
 
 // returned records the start of a returning node. It returns a staleError if the data of the node is out of date.
-func (m *memory) returned(a *Announcement) error {
+func (m *nodeRecords) returned(a *Announcement) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.nodes[a.ID]
@@ -112,20 +107,21 @@ func (m *memory) returned(a *Announcement) error {
 		return r.outdated(a)
 	}
 	if a.Boot > r.Boot {
-		m.startedLocked(a)
+		m.started(a)
 	}
 	return nil
 }
 
-func (m *memory) startedLocked(a *Announcement) {
+// started records a start. m.mu is held.
+func (m *nodeRecords) started(a *Announcement) {
 	r := m.nodes[a.ID]
 	r.Boot, r.Process = a.Boot, a.Process
 	m.nodes[a.ID] = r
-	m.dirty = true
+	m.changed = true
 }
 
-// acknowledged notes up to which entry a node has the log of this one, which leads in a term.
-func (m *memory) acknowledged(id string, term, index uint64) {
+// acknowledged records up to which entry a node has the log of this node, which leads in a term.
+func (m *nodeRecords) acknowledged(id string, term, index uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if old := m.acked[id]; term > old.Term || term == old.Term && index > old.Index {
@@ -133,40 +129,41 @@ func (m *memory) acknowledged(id string, term, index uint64) {
 	}
 }
 
-// committed notes that entries up to an index are committed, by this node, which leads in a term. What others have
-// acknowledged of them stays in their logs for good; of the rest an end may have to be given up again.
-func (m *memory) committed(term, index uint64) {
+// committed records that this node, which leads in a term, has committed the entries up to an index. Other nodes keep the
+// committed entries that they have acknowledged. Later entries may be discarded.
+func (m *nodeRecords) committed(term, index uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, a := range m.acked {
 		if a.Term == term {
-			m.holdsLocked(id, min(a.Index, index))
+			m.hold(id, min(a.Index, index))
 		}
 	}
 }
 
-// holds notes that a node has a committed entry in its log.
-func (m *memory) holds(id string, index uint64) {
+// holds records that the log of a node contains a committed entry.
+func (m *nodeRecords) holds(id string, index uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.holdsLocked(id, index)
+	m.hold(id, index)
 }
 
-func (m *memory) holdsLocked(id string, index uint64) {
+// hold is holds with m.mu held.
+func (m *nodeRecords) hold(id string, index uint64) {
 	if r := m.nodes[id]; index > r.Held {
 		r.Held = index
 		m.nodes[id] = r
-		m.moved = true
+		m.heldNew = true
 	}
 }
 
-var rememberedKey = []byte(raftstore.RememberedKey)
+var recordsKey = []byte(raftstore.RememberedKey)
 
-// load reads what the process before has written.
-func (m *memory) load(from raft.StableStore) error {
-	b, err := from.Get(rememberedKey)
-	if err != nil && err.Error() != "not found" { // Raft knows that error by its text, too
-		return fmt.Errorf("read the memory of other nodes: %w", err)
+// load loads the records that the previous process has written.
+func (m *nodeRecords) load(from raft.StableStore) error {
+	b, err := from.Get(recordsKey)
+	if err != nil && err.Error() != "not found" { // Raft compares this text, too
+		return fmt.Errorf("read the records of other nodes: %w", err)
 	}
 	if len(b) == 0 { // as after a recovery
 		return nil
@@ -174,24 +171,23 @@ func (m *memory) load(from raft.StableStore) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := json.Unmarshal(b, &m.nodes); err != nil {
-		return fmt.Errorf("read the memory of other nodes: %w", err)
+		return fmt.Errorf("read the records of other nodes: %w", err)
 	}
 	if m.nodes == nil {
-		m.nodes = map[string]remembered{}
+		m.nodes = map[string]nodeRecord{}
 	}
 	return nil
 }
 
-// save writes the memory if it has changed since it was written. A change of Held, which is frequent, counts only if
-// all is true.
-func (m *memory) save(to raft.StableStore, all bool) error {
+// save writes the records if they have changed. If all is false, changes of Held, which are frequent, do not count.
+func (m *nodeRecords) save(to raft.StableStore, all bool) error {
 	m.saving.Lock()
 	defer m.saving.Unlock()
 	m.mu.Lock()
-	dirty, moved, nodes := m.dirty, m.moved, maps.Clone(m.nodes)
-	due := dirty || all && moved
+	changed, heldNew, nodes := m.changed, m.heldNew, maps.Clone(m.nodes)
+	due := changed || all && heldNew
 	if due {
-		m.dirty, m.moved = false, false
+		m.changed, m.heldNew = false, false
 	}
 	m.mu.Unlock()
 	if !due {
@@ -199,103 +195,98 @@ func (m *memory) save(to raft.StableStore, all bool) error {
 	}
 	b, err := json.Marshal(nodes)
 	if err == nil {
-		err = to.Set(rememberedKey, b)
+		err = to.Set(recordsKey, b)
 	}
 	if err != nil {
 		m.mu.Lock()
-		m.dirty, m.moved = m.dirty || dirty, m.moved || moved
+		m.changed, m.heldNew = m.changed || changed, m.heldNew || heldNew
 		m.mu.Unlock()
 	}
 	return err
 }
 
 const (
-	rememberEvery = 100 * time.Millisecond
-	saveAllEvery  = 50 // times that
+	saveEvery    = 100 * time.Millisecond
+	saveAllEvery = 50 // multiple of saveEvery
 )
 
-// keepMemory notes what is committed while this node leads, and writes the memory when that is due, until the node ends.
-func (n *Node) keepMemory() {
-	ticker := time.NewTicker(rememberEvery)
+// recordKeeper keeps the records of other nodes up to date, and checks returning nodes against them.
+type recordKeeper struct {
+	self        string
+	records     *nodeRecords
+	stable      raft.StableStore
+	logs        raft.LogStore
+	raft        *raftHandle
+	leaderships *leaderships
+	life        *lifetime
+	log         *slog.Logger
+}
+
+// run records committed entries while this node leads, and writes the records, until the node is closed.
+func (k *recordKeeper) run() {
+	ticker := time.NewTicker(saveEvery)
 	defer ticker.Stop()
-	noted, next := false, time.Time{} // next: when to try again
 	for i := 1; ; i++ {
 		select {
-		case <-n.ended:
-			n.writeMemory(true)
+		case <-k.life.ended():
+			k.save(true)
 			return
 		case <-ticker.C:
-			n.writeMemory(i%saveAllEvery == 0)
-		}
-		if now := time.Now(); !noted && !now.Before(next) && n.isAnnounced() {
-			noted, next = n.noteAnnounced(), now.Add(reportEvery)
+			k.save(i%saveAllEvery == 0)
 		}
 	}
 }
 
-// noteAnnounced notes in the data directory that this process is announced, and reports whether that was possible.
-func (n *Node) noteAnnounced() bool {
-	if err := n.config.Announced(); err != nil {
-		n.log.Warn("cannot note that this process is announced, and tries again; check the disk of the data directory", "error", err)
-		return false
-	}
-	return true
-}
-
-func (n *Node) writeMemory(all bool) {
-	n.noteCommitted()
-	if err := n.memory.save(n.config.Stable, all); err != nil {
-		n.log.Warn("what is remembered of other nodes is not noted", "error", err)
+func (k *recordKeeper) save(all bool) {
+	k.recordCommitted()
+	if err := k.records.save(k.stable, all); err != nil {
+		k.log.Warn("cannot write the records of other nodes; check the disk of the data directory", "error", err)
 	}
 }
 
-// noteCommitted notes up to where entries are committed, if this node leads. It reads the term before and after: it
-// leads in that one, and no other node does.
-func (n *Node) noteCommitted() {
-	term := n.raft.CurrentTerm()
-	index := n.raft.CommitIndex()
-	if n.raft.State() == raft.Leader && n.raft.CurrentTerm() == term {
-		n.memory.committed(term, index)
+// recordCommitted records the newest committed entry if this node leads. It reads the term before and after: no other node
+// leads in that term.
+func (k *recordKeeper) recordCommitted() {
+	term := k.raft.CurrentTerm()
+	index := k.raft.CommitIndex()
+	if k.raft.State() == raft.Leader && k.raft.CurrentTerm() == term {
+		k.records.committed(term, index)
 	}
 }
 
-// noteLeader notes that the node which leads has an entry that it has sent. An entry of the present term comes from the
-// leader of that term, which has it in its own log.
-func (n *Node) noteLeader(log *raft.Log) {
-	if n.raft == nil || n.leaderships.current() != nil || n.raft.CurrentTerm() != log.Term {
+// recordLeader records that the log of the leader contains an entry that is applied here. An entry of the present term
+// was sent by the leader of that term, whose log contains it.
+func (k *recordKeeper) recordLeader(log *raft.Log) {
+	if !k.raft.started() || k.leaderships.current() != nil || k.raft.CurrentTerm() != log.Term {
 		return
 	}
-	if _, id := n.raft.LeaderWithID(); id != "" && string(id) != n.config.Self.ID && n.raft.CurrentTerm() == log.Term {
-		n.memory.holds(string(id), log.Index)
+	if _, id := k.raft.LeaderWithID(); id != "" && string(id) != k.self && k.raft.CurrentTerm() == log.Term {
+		k.records.holds(string(id), log.Index)
 	}
 }
 
 // checkReturn returns a staleError if a returning node must not take part. If the question asks for it, the start of the
 // node is recorded on disk before the answer: the node may vote from then on, long before it is announced.
-func (n *Node) checkReturn(q *Question) error {
-	n.noteCommitted()
-	r := n.memory.of(q.Node.ID)
-	if err := r.check(q.Node, q.Last, n.termOf(r.Held)); err != nil {
+func (k *recordKeeper) checkReturn(q *Question) error {
+	k.recordCommitted()
+	r := k.records.of(q.Node.ID)
+	if err := r.check(q.Node, q.Last, k.termOf(r.Held)); err != nil {
 		return err
 	}
 	if !q.Note {
 		return nil
 	}
-	if err := n.memory.returned(q.Node); err != nil {
+	if err := k.records.returned(q.Node); err != nil {
 		return err
 	}
-	return n.memory.save(n.config.Stable, false)
+	return k.records.save(k.stable, false)
 }
 
-// termOf returns the term of a committed entry; 0 if it is not in the log any more.
-func (n *Node) termOf(index uint64) uint64 {
+// termOf returns the term of a committed entry, or 0 if it is not in the log any more.
+func (k *recordKeeper) termOf(index uint64) uint64 {
 	var log raft.Log
-	if index == 0 || index > n.raft.CommitIndex() || n.config.Logs.GetLog(index, &log) != nil {
+	if index == 0 || index > k.raft.CommitIndex() || k.logs.GetLog(index, &log) != nil {
 		return 0
 	}
 	return log.Term
 }
-
-// Current reports whether the data of a node is as new as any that was announced, by its boot number. A later start that
-// has only come back here may be that of a copy which other nodes have turned away.
-func (n *Node) Current(id string, boot uint64) bool { return boot >= n.memory.of(id).Announced }

@@ -15,8 +15,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-func TestRemembered(t *testing.T) {
-	r := remembered{Boot: 3, Process: "p", Held: 100}
+func TestNodeRecord(t *testing.T) {
+	r := nodeRecord{Boot: 3, Process: "p", Held: 100}
 	for _, tt := range []struct {
 		name string
 		a    Announcement
@@ -44,37 +44,37 @@ func TestRemembered(t *testing.T) {
 	}
 }
 
-// TestMemory holds against a node only what it has acknowledged of committed entries.
-func TestMemory(t *testing.T) {
-	m, stable := newMemory(), newDisk()
+// TestNodeRecords checks that only acknowledged and committed entries count as held.
+func TestNodeRecords(t *testing.T) {
+	m, stable := newNodeRecords(), newDisk()
 	held := func() uint64 { return m.of("n2").Held }
 	m.acknowledged("n2", 3, 100)
 	if held() != 0 {
-		t.Errorf("%d of what is not committed", held())
+		t.Errorf("%d held without a commit", held())
 	}
 	m.committed(2, 200)
 	m.committed(3, 90)
 	if held() != 90 {
-		t.Errorf("%d, and 90 are committed", held())
+		t.Errorf("%d held, and 90 are committed", held())
 	}
-	m.acknowledged("n2", 3, 95) // an answer that was overtaken
+	m.acknowledged("n2", 3, 95) // a late response
 	m.committed(3, 300)
 	if held() != 100 {
-		t.Errorf("%d, and 100 were acknowledged", held())
+		t.Errorf("%d held, and 100 were acknowledged", held())
 	}
-	m.acknowledged("n2", 4, 98) // of another log
+	m.acknowledged("n2", 4, 98) // in another log
 	m.committed(4, 300)
 	m.holds("n2", 50)
 	if held() != 100 {
-		t.Errorf("%d after 100", held())
+		t.Errorf("%d held after 100", held())
 	}
 	m.announced(&Announcement{ID: "n2", Boot: 7, Process: "p"})
 	m.announced(&Announcement{ID: "n2", Boot: 6, Process: "q"})
 	if err := m.save(stable, false); err != nil {
 		t.Fatal(err)
 	}
-	next := newMemory()
-	if err := next.load(stable); err != nil || next.of("n2") != (remembered{7, "p", 7, 100}) {
+	next := newNodeRecords()
+	if err := next.load(stable); err != nil || next.of("n2") != (nodeRecord{7, "p", 7, 100}) {
 		t.Errorf("loaded %+v, %v", next.of("n2"), err)
 	}
 	m.holds("n2", 150)
@@ -86,8 +86,8 @@ func TestMemory(t *testing.T) {
 			t.Errorf("all %t: loaded %+v, %v", all, next.of("n2"), err)
 		}
 	}
-	if err := stable.Set(rememberedKey, []byte("x")); err != nil || newMemory().load(stable) == nil {
-		t.Errorf("what is no memory is loaded: %v", err)
+	if err := stable.Set(recordsKey, []byte("x")); err != nil || newNodeRecords().load(stable) == nil {
+		t.Errorf("invalid records are loaded: %v", err)
 	}
 }
 
@@ -100,13 +100,14 @@ type failing struct {
 func (f failing) Get([]byte) ([]byte, error) { return nil, f.err }
 func (f failing) Set([]byte, []byte) error   { return f.err }
 
-// TestMemory_Failing keeps what could not be written, and does not begin without what cannot be read.
-func TestMemory_Failing(t *testing.T) {
+// TestNodeRecords_Failing checks that records that could not be written are kept, and that load fails if they cannot be
+// read.
+func TestNodeRecords_Failing(t *testing.T) {
 	broken := failing{err: errors.New("broken")}
-	if err := newMemory().load(broken); !errors.Is(err, broken.err) {
-		t.Errorf("a memory that cannot be read is loaded: %v", err)
+	if err := newNodeRecords().load(broken); !errors.Is(err, broken.err) {
+		t.Errorf("unreadable records are loaded: %v", err)
 	}
-	m := newMemory()
+	m := newNodeRecords()
 	m.announced(&Announcement{ID: "n2", Boot: 7, Process: "p"})
 	m.holds("n2", 5)
 	for _, all := range []bool{false, true} {
@@ -114,15 +115,15 @@ func TestMemory_Failing(t *testing.T) {
 			t.Errorf("all %t: saved: %v", all, err)
 		}
 	}
-	stable, next := newDisk(), newMemory()
-	if err := errors.Join(m.save(stable, false), next.load(stable)); err != nil || next.of("n2") != (remembered{7, "p", 7, 5}) {
-		t.Errorf("%+v is written later, %v", next.of("n2"), err)
+	stable, next := newDisk(), newNodeRecords()
+	if err := errors.Join(m.save(stable, false), next.load(stable)); err != nil || next.of("n2") != (nodeRecord{7, "p", 7, 5}) {
+		t.Errorf("written later: %+v, %v", next.of("n2"), err)
 	}
 }
 
-// staleSim expects a node to end because its data is an old copy.
+// staleSim runs a test in which a node exits because its data is an old copy.
 func staleSim(t *testing.T, id string, test func(t *testing.T, s *sim, ended <-chan error)) {
-	var why chan error // of the simulation, whose time stands still until it is heard
+	var why chan error // of the simulation; its time is stopped until the error is received
 	c := simConfig{size: 3, unexpected: func(node string, err error) bool {
 		if node == id && errors.Is(err, ErrStale) {
 			why <- err
@@ -136,20 +137,20 @@ func staleSim(t *testing.T, id string, test func(t *testing.T, s *sim, ended <-c
 	})
 }
 
-// endsStale waits until a node ends as an old copy.
+// endsStale waits until a node exits as an old copy.
 func endsStale(t *testing.T, ended <-chan error, want string) {
 	t.Helper()
 	select {
 	case err := <-ended:
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("it ends by %v; want %q", err, want)
+			t.Errorf("it exits with %v; want %q", err, want)
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("it goes on")
+		t.Error("it does not exit")
 	}
 }
 
-// leadsNot makes another node than n3 lead.
+// leadsNot makes another node lead.
 func (s *sim) leadsNot(t *testing.T, id string) *life {
 	t.Helper()
 	if s.leader().node.id == id {
@@ -161,8 +162,8 @@ func (s *sim) leadsNot(t *testing.T, id string) *life {
 	return s.leader()
 }
 
-// An old copy of a data directory, made while the node ran, lacks charges that the node had acknowledged. It is turned
-// away before anything is granted twice, whichever node was it that led.
+// An old copy of a data directory that was made while the node ran lacks charges that the node had acknowledged. It is
+// rejected before anything is admitted twice, whichever node has led.
 func TestOldCopy(t *testing.T) {
 	for _, led := range []bool{false, true} {
 		staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
@@ -205,22 +206,22 @@ func TestOldCopy(t *testing.T) {
 			last.node.boot()
 			s.await("the others lead", 10*time.Second, func() bool { return s.leading() != nil })
 			if got := s.left(s.leader(), "s"); got != left {
-				t.Errorf("%d left, %d were when the last charge was acknowledged", got, left)
+				t.Errorf("%d left, want %d as after the last charge", got, left)
 			}
 		})
 	}
 }
 
-// A copy that was made while the node was down has an old boot number. All remember that, also after they have
-// been down themselves, and a copy is turned away that was started before they could be asked.
+// A copy that was made while the node was down has an old boot number. All nodes remember it after restarts, and reject
+// a copy that was started before they could be asked.
 func TestOldCopy_Boot(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		n3 := s.list()[2]
 		n3.down()
 		copied, starts, line := n3.disk.copy(), n3.starts, n3.line
 		n3.boot()
-		s.await("n3 is announced", 5*time.Second, func() bool { return s.leader().memory.of("n3").Boot == starts+1 })
-		pass(time.Second) // until it is noted
+		s.await("n3 is announced", 5*time.Second, func() bool { return s.leader().access.records.of("n3").Boot == starts+1 })
+		pass(time.Second) // until it is recorded
 		for _, n := range s.list() {
 			n.down()
 		}
@@ -231,7 +232,7 @@ func TestOldCopy_Boot(t *testing.T) {
 		s.list()[1].boot()
 		s.await("the others lead", 10*time.Second, func() bool { return s.leading() != nil })
 		pass(5 * time.Second)
-		if !s.alive("n3").begun() {
+		if !s.alive("n3").raft.started() {
 			t.Error("n3 does not take part while it reaches no other node")
 		}
 		s.heal()
@@ -240,8 +241,8 @@ func TestOldCopy_Boot(t *testing.T) {
 	})
 }
 
-// A copy that is started several times before it reaches another node has a higher boot number than the one that was
-// announced. It is still turned away by a node that knows only that.
+// A copy that is started several times before it reaches another node has a higher boot number than the announced one.
+// A node that knows only the announced one rejects it, too.
 func TestOldCopy_StartedTwice(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		led := s.leadsNot(t, "n3").node
@@ -252,7 +253,7 @@ func TestOldCopy_StartedTwice(t *testing.T) {
 		n3.down()
 		copied, starts, line := n3.disk.copy(), n3.starts, n3.line
 		n3.boot()
-		announced := func() bool { return s.alive(knows.id).memory.of("n3").Boot == starts+1 }
+		announced := func() bool { return s.alive(knows.id).access.records.of("n3").Boot == starts+1 }
 		s.await("n3 is announced", 5*time.Second, announced)
 		led.down()
 		n3.down()
@@ -271,8 +272,8 @@ func TestOldCopy_StartedTwice(t *testing.T) {
 	})
 }
 
-// A returning node may vote before it is announced. A copy that has the same boot number is turned away then, too,
-// by nodes that have been down meanwhile.
+// A returning node may vote before it is announced. A copy with the same boot number is rejected then, too, also by
+// nodes that were restarted meanwhile.
 func TestOldCopy_Unannounced(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		s.leadsNot(t, "n3")
@@ -280,7 +281,7 @@ func TestOldCopy_Unannounced(t *testing.T) {
 		n3.down()
 		copied, starts, line := n3.disk.copy(), n3.starts, n3.line
 		l := n3.boot()
-		s.await("n3 has asked all", introduceEvery/2, func() bool { return l.begun() && len(l.returning.left(l.View().Members, "n3")) == 0 })
+		s.await("n3 has asked all nodes", announceEvery/2, func() bool { return l.raft.started() && len(l.access.rejoin.remaining(l.View())) == 0 })
 		n3.down()
 		for _, n := range s.list()[:2] {
 			n.down()
@@ -291,14 +292,14 @@ func TestOldCopy_Unannounced(t *testing.T) {
 		}
 		endsStale(t, ended, "by another process")
 		if a := s.leader().announcement("n3"); a.Boot > starts {
-			t.Errorf("start %d was announced: nothing was shown", a.Boot)
+			t.Errorf("start %d was announced, so the test has checked nothing", a.Boot)
 		}
 	})
 }
 
-// TestMemory_Returned notes starts that are not announced, and replaces one that belongs to a copy.
-func TestMemory_Returned(t *testing.T) {
-	m := newMemory()
+// TestNodeRecords_Returned records starts that are not announced. An announced process replaces one of a copy.
+func TestNodeRecords_Returned(t *testing.T) {
+	m := newNodeRecords()
 	if err := m.returned(&Announcement{ID: "n2", Boot: 7, Process: "p"}); err != nil {
 		t.Error(err)
 	}
@@ -308,48 +309,46 @@ func TestMemory_Returned(t *testing.T) {
 		}
 	}
 	m.announced(&Announcement{ID: "n2", Boot: 6, Process: "o"})
-	if got := m.of("n2"); got != (remembered{Boot: 7, Process: "p", Announced: 6}) {
+	if got := m.of("n2"); got != (nodeRecord{Boot: 7, Process: "p", Announced: 6}) {
 		t.Errorf("after an older announcement: %+v", got)
 	}
 	m.announced(&Announcement{ID: "n2", Boot: 7, Process: "q"})
-	if got := m.of("n2"); got != (remembered{Boot: 7, Process: "q", Announced: 7}) {
+	if got := m.of("n2"); got != (nodeRecord{Boot: 7, Process: "q", Announced: 7}) {
 		t.Errorf("after the announcement of another process: %+v", got)
 	}
 }
 
 // announcement returns the announcement of a node in the log.
 func (l *life) announcement(id string) Announcement {
-	l.Node.mu.Lock()
-	defer l.Node.mu.Unlock()
-	return l.fsm.announced[id]
+	return l.fsm.announced.of(id)
 }
 
-// Of two processes that run with copies of one directory the second is turned away, and the first if it was not
-// there when the second began.
+// If two processes run with copies of one directory, the second one is rejected, or the first one if it did not run
+// when the second one started.
 func TestOldCopy_Twice(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		s.leadsNot(t, "n3")
 		n3 := s.list()[2]
 		first := s.alive("n3")
-		s.await("n3 is announced", 5*time.Second, func() bool { return s.leader().memory.of("n3").Boot == n3.starts })
+		s.await("n3 is announced", 5*time.Second, func() bool { return s.leader().access.records.of("n3").Boot == n3.starts })
 		a := first.config.Self
 		a.Boot, a.Process, a.Line = a.Boot+1, "of a copy", raftstore.Line{}
-		if err := s.leader().propose(t.Context(), &a); err != nil {
+		if err := s.leader().members.announce(t.Context(), &a); err != nil {
 			t.Fatal(err)
 		}
 		endsStale(t, ended, "started with boot number")
 		if s.leader().Current("n3", a.Boot-1) || !s.leader().Current("n3", a.Boot) {
-			t.Error("its streams are not told from those of the second")
+			t.Error("its streams are not distinguished from those of the second process")
 		}
 		second := a
 		second.Process = "of another copy"
-		if err := s.leader().propose(t.Context(), &second); !errors.Is(err, ErrStale) {
+		if err := s.leader().members.announce(t.Context(), &second); !errors.Is(err, ErrStale) {
 			t.Errorf("a second process of the same boot number: %v", err)
 		}
 	})
 }
 
-// A node may be started any number of times, and be killed whenever that is: its data is still the newest.
+// A node may be started any number of times, and killed at any time: its data is still the newest.
 func TestManyStarts(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		n3 := s.list()[2]
@@ -366,7 +365,7 @@ func TestManyStarts(t *testing.T) {
 			for _, n := range s.list() {
 				n.boot()
 			}
-			s.await("they lead", 10*time.Second, func() bool { return s.leading() != nil })
+			s.await("a node leads", 10*time.Second, func() bool { return s.leading() != nil })
 			s.grant(s.leader(), "s")
 			s.converge()
 			for _, n := range s.list() {
@@ -377,21 +376,21 @@ func TestManyStarts(t *testing.T) {
 		for _, n := range s.list() {
 			n.boot()
 		}
-		s.await("they lead", 10*time.Second, func() bool { return s.leading() != nil })
+		s.await("a node leads", 10*time.Second, func() bool { return s.leading() != nil })
 		if took := time.Since(begin); took > 10*testHeartbeat {
-			t.Errorf("nodes that begin together lead after %v", took)
+			t.Errorf("nodes that start together have a leader after %v", took)
 		}
 		s.grant(s.leader(), "s")
 	})
 }
 
-// An end of the log that was acknowledged and never committed may be given up.
-func TestMemory_Conflict(t *testing.T) {
+// An uncommitted end of the log that was acknowledged may be discarded.
+func TestNodeRecords_Conflict(t *testing.T) {
 	n := New(Config{Self: Announcement{ID: "n1"}, Clock: NewClock(), Logs: newDisk(), Snapshots: newDisk(), Stable: newDisk()})
-	n.memory.acknowledged("n2", 3, 10)
-	n.memory.committed(3, 8)
-	n.memory.committed(4, 20) // other entries, of another leader
-	if err := n.memory.of("n2").check(&Announcement{ID: "n2", Boot: 1}, entryID{8, 3}, 3); err != nil {
+	n.access.records.acknowledged("n2", 3, 10)
+	n.access.records.committed(3, 8)
+	n.access.records.committed(4, 20) // other entries of another leader
+	if err := n.access.records.of("n2").check(&Announcement{ID: "n2", Boot: 1}, entryID{8, 3}, 3); err != nil {
 		t.Error(err)
 	}
 	for _, l := range []raft.Log{{Index: 1, Term: 1}, {Index: 2, Term: 2}} {
@@ -399,12 +398,12 @@ func TestMemory_Conflict(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if last, err := n.lastEntry(); err != nil || last != (entryID{2, 2}) {
+	if last, err := lastEntry(n.config.Logs, n.config.Snapshots); err != nil || last != (entryID{2, 2}) {
 		t.Errorf("the newest entry is %+v, %v", last, err)
 	}
 }
 
-// TestAdopt takes over the recovery of a cluster once, and nothing that is none.
+// TestAdopt adopts the recovery of a cluster once, and rejects invalid ones.
 func TestAdopt(t *testing.T) {
 	var adopted []topology.Recovery
 	n := New(Config{Clock: NewClock(), Adopted: func(r topology.Recovery) error {
@@ -413,16 +412,16 @@ func TestAdopt(t *testing.T) {
 	}})
 	good := topology.Recovery("").Next("c", nil)
 	for r, want := range map[topology.Recovery]bool{good: true, "?": false, "1-x": false} {
-		if err := n.adoptRecovery(r); (err == nil) != want {
+		if err := n.bootstrap.adopt(r); (err == nil) != want {
 			t.Errorf("%q: %v", r, err)
 		}
 	}
-	if n.config.Recovery != good || !slices.Equal(adopted, []topology.Recovery{good}) {
-		t.Errorf("adopted %q; the node has %q", adopted, n.config.Recovery)
+	if n.bootstrap.recovery != good || !slices.Equal(adopted, []topology.Recovery{good}) {
+		t.Errorf("adopted %q; the node has %q", adopted, n.bootstrap.recovery)
 	}
 }
 
-// TestIsFenced ends a node only because of a recovery that is not older than its own.
+// TestIsFenced checks that only a recovery that is not older than the own one fences a node off.
 func TestIsFenced(t *testing.T) {
 	first := topology.Recovery("").Next("c", nil)
 	second := first.Next("c", nil)

@@ -1,59 +1,77 @@
 package cluster
 
 import (
+	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/internal/failpoint"
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Decide decides at once if this node leads, and fails with limiter.ErrNotLeading if not.
-func (n *Node) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
-	if !n.Hold() {
+// engine decides in the table while the node leads. It implements limiter.Engine.
+type engine struct {
+	table       *buckets.Table
+	clock       *logClock
+	leaderships *leaderships
+	setting     *heartbeatSetting
+	async       bool
+	standalone  bool // no other node can lead
+}
+
+// Decide decides immediately if this node leads, and otherwise fails with limiter.ErrNotLeading.
+func (e *engine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
+	if !e.Hold() {
 		for i := range out {
 			out[i] = limiter.Decision{Err: limiter.ErrNotLeading}
 		}
 		return limiter.Ticket{}
 	}
-	defer n.Release()
-	t := n.table.Decide(reqs, out)
-	if n.config.Async {
-		n.leaderships.hasten(t)
+	defer e.Release()
+	t := e.table.Decide(reqs, out)
+	if e.async {
+		e.leaderships.hasten(t)
 	}
 	return t
 }
 
-// leased reports whether no other node can lead at present.
-func (n *Node) leased(l *leadership) bool {
-	return n.config.Peers == nil || l.lease.holds(n.clock.monotonic(), n.lease())
+// Hold prevents a hand-over until Release, and reports whether this node decides. A command of several steps holds, so
+// that none of its steps is refused. Calls may be nested.
+func (e *engine) Hold() bool { return e.leaderships.hold() }
+
+// Release ends a successful Hold.
+func (e *engine) Release() { e.leaderships.release() }
+
+// isLeased reports whether no other node can lead at present.
+func (e *engine) isLeased(l *leadership) bool {
+	return e.standalone || l.lease.holds(e.clock.monotonic(), e.setting.leaseTime())
 }
 
-// Mark returns a ticket for all that was done before.
-func (n *Node) Mark() limiter.Ticket { return n.table.Seen() }
+// Mark returns a ticket for everything done before the call.
+func (e *engine) Mark() limiter.Ticket { return e.table.Seen() }
 
-// Await waits until the generation of a ticket is committed. A ticket without a generation, that
-// of an answer which was based on nothing that could be taken back, waits only where another node
-// might lead by now; in async mode all do.
-func (n *Node) Await(t limiter.Ticket) error {
-	l := n.leaderships.current()
+// Await blocks until the generation of a ticket is committed. For a ticket without a generation, that of a reply based on
+// committed changes only, it blocks only if another node may lead. In async mode that applies to all tickets. The error is
+// limiter.ErrUncertain or limiter.ErrNotLeading.
+func (e *engine) Await(t limiter.Ticket) error {
+	l := e.leaderships.current()
 	switch {
 	case l == nil || l.epoch != t.Term:
-		return n.leaderships.outcome(t)
+		return e.leaderships.outcome(t)
 	case failpoint.Is(failpoint.ReplyBeforeCommit), failpoint.Is(failpoint.StaleAnswers) && t.Generation == 0:
 		return nil
-	case (n.config.Async || t.Generation == 0) && n.leased(l):
+	case (e.async || t.Generation == 0) && e.isLeased(l):
 		return nil
 	case t.Generation > 0:
 		return l.await(t.Generation)
 	}
-	if m := n.table.Mark(); m.Term != t.Term || l.await(m.Generation) != nil {
+	if m := e.table.Mark(); m.Term != t.Term || l.await(m.Generation) != nil {
 		return limiter.ErrNotLeading
 	}
 	return nil
 }
 
-// Flush waits until all that this node has decided before is committed, in async mode too. The error
-// is limiter.ErrUncertain or limiter.ErrNotLeading if it stops leading before that.
-func (n *Node) Flush() error {
-	t, l := n.table.Seen(), n.leaderships.current()
+// Flush blocks until everything that this node has decided before is committed, in async mode, too. It returns
+// limiter.ErrUncertain or limiter.ErrNotLeading if the node loses leadership before that.
+func (e *engine) Flush() error {
+	t, l := e.table.Seen(), e.leaderships.current()
 	switch {
 	case l == nil || l.epoch != t.Term:
 		return lost(t)
@@ -63,33 +81,30 @@ func (n *Node) Flush() error {
 	return l.await(t.Generation)
 }
 
-// Lookup describes key, as far as this node knows.
-func (n *Node) Lookup(key []byte) (limiter.Entry, bool) { return n.table.Lookup(key) }
+// Lookup returns the description of a key, as far as this node knows.
+func (e *engine) Lookup(key []byte) (limiter.Entry, bool) { return e.table.Lookup(key) }
 
-// Delete deletes key, or returns limiter.ErrNotLeading if this node does not lead.
-func (n *Node) Delete(key []byte) (found bool, err error) {
-	found, err = n.table.Delete(key)
-	n.leaderships.hasten(n.table.Mark())
+// Delete deletes a key. It returns limiter.ErrNotLeading if this node does not lead.
+func (e *engine) Delete(key []byte) (found bool, err error) {
+	found, err = e.table.Delete(key)
+	e.leaderships.hasten(e.table.Mark())
 	return found, err
 }
 
-// RandomKey returns some key.
-func (n *Node) RandomKey(random uint64) (key []byte, found bool) { return n.table.RandomKey(random) }
+// RandomKey returns a random key.
+func (e *engine) RandomKey(random uint64) (key []byte, found bool) { return e.table.RandomKey(random) }
 
-// Scan visits some of the keys.
-func (n *Node) Scan(cursor uint64, count int, visit func(key []byte, kind limiter.Kind)) uint64 {
-	return n.table.Scan(cursor, count, visit)
+// Scan visits some of the keys, and returns the cursor of the next call.
+func (e *engine) Scan(cursor uint64, count int, visit func(key []byte, kind limiter.Kind)) uint64 {
+	return e.table.Scan(cursor, count, visit)
 }
 
-// Clear deletes all keys, or returns limiter.ErrNotLeading if this node does not lead.
-func (n *Node) Clear() error {
-	l := n.leaderships.current()
-	if l == nil || !n.table.ClearIn(l.epoch) {
-		return limiter.ErrNotLeading
-	}
-	n.leaderships.hasten(n.table.Mark())
-	return nil
+// Clear deletes all keys. It returns limiter.ErrNotLeading if this node does not lead.
+func (e *engine) Clear() error {
+	err := e.table.Clear()
+	e.leaderships.hasten(e.table.Mark())
+	return err
 }
 
-// Usage counts.
-func (n *Node) Usage() limiter.Usage { return n.table.Usage() }
+// Usage returns the usage counters of the table.
+func (e *engine) Usage() limiter.Usage { return e.table.Usage() }

@@ -15,29 +15,29 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 24, "how many random schedules of faults to simulate")
-	seed      = flag.Uint64("seed", 1, "of the first of them; the others follow")
-	traces    = flag.Bool("traces", false, "show what has happened in each schedule")
-	faultList = flag.String("faults", "", "names of the only faults to draw from, with commas between; empty: all")
+	schedules = flag.Int("schedules", 24, "number of random schedules of faults")
+	seed      = flag.Uint64("seed", 1, "seed of the first schedule; the others have the next seeds")
+	traces    = flag.Bool("traces", false, "log the events of each schedule")
+	faultList = flag.String("faults", "", "comma-separated names of the faults to draw from; empty: all")
 )
 
 // schedule is one random run of faults.
 type schedule struct {
 	*sim
 	rng    *rand.Rand
-	faults []fault // to draw from
+	faults []fault // drawn from
 	trace  []string
 	added  int
-	swaps  bool // members change
+	swaps  bool // the members change
 }
 
-// fault is something that happens to a cluster.
+// fault is an event that disturbs a cluster.
 type fault struct {
 	name string
 	do   func(*schedule)
 }
 
-// allFaults are the faults there are.
+// allFaults returns all faults.
 func allFaults() []fault {
 	return []fault{
 		{"crash", (*schedule).crashOne},
@@ -59,14 +59,14 @@ func allFaults() []fault {
 	}
 }
 
-// forWall are the faults after which there are always nodes enough that were not down, so that
-// wall clocks do not matter. Of those that take a node down there is none while another one is.
+// forWall are the faults after which enough nodes were up, so that wall clocks do not matter. Those that stop a node
+// are skipped while another node is down.
 var forWall = []string{"crash", "stop", "pause", "transfer", "snapshot", "wall", "heartbeat"}
 
 // forOne are the faults of a cluster of one node.
 var forOne = []string{"crash-leader", "crash-all", "stop", "snapshot", "pause"}
 
-// named are the faults to draw from by the flag; none if all are.
+// named returns the faults named by the flag, or none if the flag is empty.
 func named() []string {
 	if *faultList == "" {
 		return nil
@@ -74,7 +74,7 @@ func named() []string {
 	return strings.Split(*faultList, ",")
 }
 
-// TestFaultNames: a name that is no fault's would leave that out, and nobody would notice.
+// TestFaultNames checks that all names in the lists are those of faults.
 func TestFaultNames(t *testing.T) {
 	known := map[string]bool{}
 	for _, f := range allFaults() {
@@ -82,12 +82,12 @@ func TestFaultNames(t *testing.T) {
 	}
 	for _, name := range slices.Concat(forWall, forOne, named()) {
 		if !known[name] {
-			t.Errorf("no fault is called %q", name)
+			t.Errorf("no fault has the name %q", name)
 		}
 	}
 }
 
-// result is what schedules come to.
+// result counts the outcomes of schedules.
 type result struct {
 	granted, denied, unknown, refused int
 	leaderships                       int64
@@ -95,7 +95,7 @@ type result struct {
 	virtual                           time.Duration
 }
 
-// newSchedule draws a cluster and what can happen to it.
+// newSchedule draws a cluster and its faults.
 func newSchedule(t testing.TB, seed uint64) *schedule {
 	x := &schedule{rng: rand.New(rand.NewPCG(seed, 0))}
 	c := simConfig{size: []int{3, 3, 3, 3, 5, 1}[x.rng.IntN(6)]}
@@ -109,7 +109,7 @@ func newSchedule(t testing.TB, seed uint64) *schedule {
 	if x.rng.IntN(3) == 0 {
 		c.heartbeats = map[string]time.Duration{}
 		for i := range c.size {
-			c.heartbeats[fmt.Sprintf("n%d", i+1)] = x.between(leastHeartbeat, longestHeartbeat).Truncate(time.Millisecond)
+			c.heartbeats[fmt.Sprintf("n%d", i+1)] = x.between(minHeartbeat, longestHeartbeat).Truncate(time.Millisecond)
 		}
 	}
 	c.skewed = c.size > 1 && x.rng.IntN(5) == 0
@@ -130,7 +130,7 @@ func newSchedule(t testing.TB, seed uint64) *schedule {
 	return x
 }
 
-// applies reports whether a fault goes with the cluster.
+// applies reports whether a fault suits the cluster.
 func (x *schedule) applies(name string) bool {
 	switch {
 	case *faultList != "":
@@ -147,18 +147,18 @@ func (x *schedule) note(format string, args ...any) {
 	x.trace = append(x.trace, fmt.Sprintf("%v ", time.Since(x.begun))+fmt.Sprintf(format, args...))
 }
 
-// between draws a time.
+// between draws a duration.
 func (x *schedule) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(x.rng.Int64N(int64(to-from)))
 }
 
-// run has clients ask while faults happen, and then checks everything.
+// run runs clients during faults, and then all checks.
 func (x *schedule) run(steps int) (r result) {
 	x.start()
 	defer x.close()
 	x.leader()
 	watcher, clients := watch(x.sim), runClients(x.sim, 8)
-	defer func() { // those that wait for a node that is paused do not for ever
+	defer func() { // unblocks clients of a paused node
 		x.close()
 		clients.end()
 		watcher.end()
@@ -200,18 +200,18 @@ func (x *schedule) run(steps int) (r result) {
 	return r
 }
 
-// downFor is how long a node is down at least: longer than it may have told others to keep still.
+// downFor is the shortest downtime of a node: longer than the heartbeat for which others rely on its acknowledgments.
 const downFor = testHeartbeat + 10*time.Millisecond
 
-// longestHeartbeat is the longest that a schedule sets.
+// longestHeartbeat is the longest heartbeat that a schedule sets.
 const longestHeartbeat = 700 * time.Millisecond
 
-// downtime draws for how long a node is down.
+// downtime draws the downtime of a node.
 func (x *schedule) downtime() time.Duration {
 	return x.between(longestHeartbeat+10*time.Millisecond, 2*time.Second)
 }
 
-// bootLater boots a node after a while, unless something else has.
+// bootLater boots a node after a delay, unless it is up by then.
 func (x *schedule) bootLater(n *simNode, after time.Duration) {
 	x.ending.Go(func() {
 		pass(after)
@@ -242,13 +242,13 @@ func (x *schedule) any() *life {
 	return lives[x.rng.IntN(len(lives))]
 }
 
-// mayFall reports whether one node more may go down.
-func (x *schedule) mayFall() bool {
+// mayStop reports whether another node may be stopped.
+func (x *schedule) mayStop() bool {
 	return !x.c.skewed || len(x.lives()) == len(x.list())
 }
 
 func (x *schedule) crashOne() {
-	if x.mayFall() {
+	if x.mayStop() {
 		x.crashLife(x.any())
 	}
 }
@@ -265,14 +265,14 @@ func (x *schedule) crashAll() {
 }
 
 func (x *schedule) stopLeader() {
-	if l := x.leading(); l != nil && x.mayFall() {
+	if l := x.leading(); l != nil && x.mayStop() {
 		x.note("stop %s", l.node.id)
 		l.stop()
 		x.bootLater(l.node, x.downtime())
 	}
 }
 
-// healLater heals all links after a while.
+// healLater heals all links after a delay.
 func (x *schedule) healLater(after time.Duration) {
 	x.ending.Go(func() {
 		pass(after)
@@ -337,13 +337,13 @@ func (x *schedule) pauseLeader() {
 	})
 }
 
-// inBackground runs what may take long and fail.
+// inBackground runs an action that may block and fail.
 func (x *schedule) inBackground(l *life, f func(context.Context) error) {
 	x.ending.Go(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)
 		defer cancel()
 		if err := f(ctx); err != nil {
-			l.log.Debug("in the background", "error", err)
+			l.config.Logger.Debug("in the background", "error", err)
 		}
 	})
 }
@@ -361,7 +361,7 @@ func (x *schedule) transfer() {
 	x.inBackground(l, func(ctx context.Context) error { return l.Transfer(ctx, to) })
 }
 
-// brokenTransfer cuts the leader off while it hands over.
+// brokenTransfer isolates the leader during a transfer.
 func (x *schedule) brokenTransfer() {
 	x.transfer()
 	pass(x.between(0, 10*time.Millisecond))
@@ -387,12 +387,12 @@ func (x *schedule) setHeartbeat() {
 	if l == nil {
 		return
 	}
-	to := x.between(leastHeartbeat, longestHeartbeat).Truncate(time.Millisecond)
+	to := x.between(minHeartbeat, longestHeartbeat).Truncate(time.Millisecond)
 	x.note("heartbeat of %v", to)
 	x.inBackground(l, func(ctx context.Context) error { return l.SetHeartbeat(ctx, to) })
 }
 
-// swapMember lets a new node join, and takes out another once it votes.
+// swapMember adds a new node, and removes another one when the new one has a vote.
 func (x *schedule) swapMember() {
 	if x.added >= 3 {
 		return
@@ -407,7 +407,7 @@ func (x *schedule) swapMember() {
 	x.ending.Go(func() {
 		for end := time.Now().Add(4 * time.Second); time.Now().Before(end); pass(20 * time.Millisecond) {
 			if l := x.leading(); l != nil {
-				if m := l.find(n.id); m != nil && m.Voter {
+				if m := l.observer.find(n.id); m != nil && m.Voter {
 					x.removeSome(l, n.id)
 					return
 				}
@@ -424,14 +424,14 @@ func (x *schedule) removeSome(l *life, but string) {
 		ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)
 		defer cancel()
 		if err := l.Remove(ctx, m.ID); err != nil {
-			l.log.Debug("not removed", "error", err)
+			l.config.Logger.Debug("not removed", "error", err)
 		}
 		return
 	}
 }
 
-// TestSchedules simulates random clusters and faults. A schedule is drawn from its seed; when exactly
-// things happen within an instant of virtual time is up to the scheduler of goroutines.
+// TestSchedules simulates random clusters and faults. A schedule is drawn from its seed. The order of events at one
+// virtual time depends on the scheduler of goroutines.
 func TestSchedules(t *testing.T) {
 	results := make(chan result, *schedules)
 	begun := time.Now()
@@ -464,6 +464,6 @@ func TestSchedules(t *testing.T) {
 	t.Logf("%d schedules, %v of virtual time in %v: %d granted, %d denied, %d uncertain, %d refused, %d leaderships, log time at most %v behind",
 		n, sum.virtual, time.Since(begun).Round(time.Millisecond), sum.granted, sum.denied, sum.unknown, sum.refused, sum.leaderships, sum.lag)
 	if n > 0 && (sum.granted < 500*n || sum.leaderships < int64(3*n) || sum.unknown == 0 || sum.refused == 0) {
-		t.Error("too little has happened to say anything")
+		t.Error("too few requests, leaderships or errors to check")
 	}
 }

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// tickEvery is how often an entry with the log time is submitted while there are keys, so that the node
-	// which leads next loses little of it.
+	// tickEvery is the interval at which an idle leader submits an entry with the log time while there are keys, so that
+	// the next leader loses little of it.
 	tickEvery = 250 * time.Millisecond
-	// enqueueWithin is how long an entry may wait to get into Raft.
+	// enqueueWithin is the timeout for passing an entry to Raft.
 	enqueueWithin = time.Second
-	// asyncPause is the least time between two entries in async mode: no reply waits for them,
-	// and a key that is charged several times is sent once.
+	// asyncPause is the shortest time between two entries in async mode: no reply waits for them, and a key that is
+	// charged several times is sent once.
 	asyncPause = 5 * time.Millisecond
 )
 
-// flusher submits the generations of one leadership to Raft. Each entry has all that was decided while the entries
-// before it were in flight: a few decisions under low load, and thousands under high load.
+// flusher submits the generations of one leadership to Raft. Each entry contains all decisions made while the entries
+// before it were in flight: a few under low load, and thousands under high load.
 type flusher struct {
 	leadership *leadership
 	table      *buckets.Table
@@ -30,10 +30,10 @@ type flusher struct {
 	raft       applier
 	async      bool
 	counts     *entryCounts
-	futures    chan raft.ApplyFuture // of all entries, in order; closed after the last one
+	futures    chan raft.ApplyFuture // futures of all entries, in order; closed after the last one
 
-	closed    uint64 // the newest generation that has been submitted
-	entrySize int    // expected bytes of the next entry
+	closed    uint64 // newest generation that was submitted
+	entrySize int    // expected size of the next entry, in bytes
 }
 
 // applier is the part of Raft that a flusher uses.
@@ -43,13 +43,6 @@ type applier interface {
 
 // entryCounts counts the entries that a node has submitted.
 type entryCounts struct{ entries, bytes atomic.Uint64 }
-
-func (n *Node) newFlusher(l *leadership) *flusher {
-	return &flusher{
-		leadership: l, table: n.table, clock: n.clock, raft: n.raft, async: n.config.Async, counts: &n.leaderships.submitted,
-		futures: make(chan raft.ApplyFuture, maxInFlight),
-	}
-}
 
 // run submits generations until the leadership ends.
 func (f *flusher) run() {
@@ -70,7 +63,7 @@ func (f *flusher) run() {
 		if !tick && !f.table.Pending() && l.demanded.Load() <= f.closed {
 			continue
 		}
-		if !l.room() {
+		if !l.awaitRoom() {
 			return
 		}
 		future := f.submit()
@@ -84,7 +77,7 @@ func (f *flusher) run() {
 	}
 }
 
-// tickDue reports whether no entry has been committed for a while, and there are keys for which the log time matters.
+// tickDue reports whether no entry has been committed recently, and there are keys, for which the log time matters.
 func (f *flusher) tickDue() bool {
 	return f.clock.monotonic()-time.Duration(f.leadership.lease.confirmed.Load()) >= tickEvery/2 && f.table.Usage().Keys > 0
 }
@@ -99,15 +92,15 @@ func (f *flusher) submit() raft.ApplyFuture {
 	if failpoint.Is(failpoint.LostBatch) && generation%50 == 0 {
 		buf = buf[:changesHeader]
 	}
-	// The log time is read after the last decision, so that no decision in the entry is later than that. The
-	// monotonic clock is read after it: if the process is paused in between, time is lost, not gained.
+	// The log time is read after the last decision, so that no decision in the entry is later. The monotonic clock is read
+	// after it: if the process is paused in between, time is lost, not gained.
 	l := f.leadership
 	c := changes{term: l.term, epoch: l.epoch, generation: generation, time: f.clock.Now()}
-	taken := f.clock.monotonic()
+	readAt := f.clock.monotonic()
 	c.wall = f.clock.wall().UnixNano()
 	c.seal(buf)
 	f.closed = generation
-	l.pipeline.add(generation, taken)
+	l.pipeline.add(generation, readAt)
 	f.counts.entries.Add(1)
 	f.counts.bytes.Add(uint64(len(buf)))
 	return f.raft.Apply(buf, enqueueWithin)

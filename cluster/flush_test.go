@@ -32,7 +32,7 @@ type flusherRig struct {
 
 func newFlusherRig(t *testing.T) *flusherRig {
 	t.Helper()
-	clock := &logClock{Clock: NewClock()}
+	clock := &logClock{Clock: NewClock(), wall: Wall}
 	table := buckets.New(buckets.Config{Clock: clock.Now, Journal: true, Shards: 1})
 	clock.run(uint64(time.Hour))
 	l := newLeadership(3, 7)
@@ -45,7 +45,7 @@ func newFlusherRig(t *testing.T) *flusherRig {
 	return r
 }
 
-// decide charges a key, and demands that the charge is committed.
+// decide charges a key, and demands its generation.
 func (r *flusherRig) decide(key string) (generation uint64) {
 	rule := rules['s']
 	req := limiter.Request{Kind: rule.kind, Key: []byte(key), Limit: rule.limit, Quantity: 1}
@@ -68,8 +68,8 @@ func (r *flusherRig) entry() (c changes, submitted bool) {
 	return c, true
 }
 
-// A flusher submits one generation while another is in flight only if there is room for it, an entry without changes
-// to transmit the log time, and nothing once the leadership has ended.
+// A flusher submits a second generation only if there is room for it, an entry without changes to replicate the log
+// time, and nothing after the end of the leadership.
 func TestFlusher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFlusherRig(t)
@@ -81,7 +81,7 @@ func TestFlusher(t *testing.T) {
 		}
 		second := r.decide("b")
 		if _, submitted = r.entry(); submitted {
-			t.Error("a second entry is submitted though it is unknown how long one takes")
+			t.Error("a second entry is submitted while the commit time is unknown")
 		}
 		r.leadership.commit(first, r.clock.monotonic())
 		if c, submitted = r.entry(); !submitted || c.generation != second {
@@ -108,13 +108,13 @@ func TestFlusher(t *testing.T) {
 	})
 }
 
-// What has been flushed in async mode survives the leader, whatever came just before.
+// Flushed decisions survive the leader in async mode.
 func TestFlush(t *testing.T) {
 	simulate(t, simConfig{size: 3, async: true, latency: 2 * time.Millisecond}, func(t *testing.T, s *sim) {
 		granted := int64(0)
 		for range 10 {
 			leader := s.leader()
-			for range 3 { // the last of them has to wait for its turn
+			for range 3 { // the last one waits for asyncPause
 				s.grant(leader, "s")
 				granted++
 			}
@@ -133,8 +133,8 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// Where nothing can be flushed any more, that is said.
-func TestFlushInVain(t *testing.T) {
+// Flush fails on a node that does not lead or loses leadership.
+func TestFlushFails(t *testing.T) {
 	simulate(t, simConfig{size: 3, async: true}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		if err := s.followers(leader)[0].Flush(); !errors.Is(err, limiter.ErrNotLeading) {
@@ -143,7 +143,7 @@ func TestFlushInVain(t *testing.T) {
 		s.isolate(leader.node.id)
 		s.grant(leader, "s")
 		if err := leader.Flush(); !errors.Is(err, limiter.ErrUncertain) {
-			t.Errorf("a leader that is cut off: %v", err)
+			t.Errorf("an isolated leader: %v", err)
 		}
 	})
 }

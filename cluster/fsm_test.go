@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// A snapshot during which the state was replaced is not kept: it may have been seen half empty.
+// A snapshot during which the state was replaced is discarded, as it may be incomplete.
 func TestSnapshotOfReplacedState(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -50,14 +50,14 @@ func TestSnapshotOfReplacedState(t *testing.T) {
 			t.Errorf("a snapshot of a state that was replaced: %v", err)
 		}
 		if after, _ := follower.disk.List(); len(after) != len(list) {
-			t.Errorf("%d snapshots are kept", len(after))
+			t.Errorf("%d snapshots exist", len(after))
 		}
 	})
 }
 
-// What a leader has decided in a term that began while a node was there tells that node the time, even
-// if it learns only from the next leader that it counts.
-func TestEntryOfTheLeaderBeforeIsFresh(t *testing.T) {
+// An entry of a leader whose term began while this process was running is fresh, even if only the next leader commits
+// it.
+func TestEntryOfPreviousLeaderIsFresh(t *testing.T) {
 	clock := &logClock{bootIndex: 10, bootTerm: 4}
 	for _, c := range []struct {
 		index, term uint64
@@ -77,15 +77,15 @@ func TestEntryOfTheLeaderBeforeIsFresh(t *testing.T) {
 			back := l.node.boot()
 			s.converge()
 			if back.clock.bootTerm < term {
-				t.Errorf("%s knows of term %d, and knew of %d", l.node.id, back.clock.bootTerm, term)
+				t.Errorf("%s starts with term %d, and had term %d", l.node.id, back.clock.bootTerm, term)
 			}
 		}
 	})
 }
 
-// An entry acknowledges all before it, so where one before it was refused the node must not go on.
+// An entry acknowledges all earlier ones. If an earlier one was rejected by Raft, the process exits.
 func TestSkippedGeneration(t *testing.T) {
-	var why chan error // of the simulation, whose time stands still until it is heard
+	var why chan error // of the simulation; its time is stopped until the error is received
 	c := simConfig{size: 3, unexpected: func(_ string, err error) bool {
 		why <- err
 		return false
@@ -100,21 +100,21 @@ func TestSkippedGeneration(t *testing.T) {
 		generation, _ := leader.table.Collect(nil)
 		r.pipeline.add(generation, leader.clock.monotonic())
 		r.pipeline.mu.Lock()
-		r.pipeline.took = 2 * pipelineAfter // so that another may follow
+		r.pipeline.took = 2 * pipelineAfter // allows a second generation
 		r.pipeline.mu.Unlock()
 		next := decide(leader.Node, "s", 1)
 		if err := leader.Await(next); err != limiter.ErrUncertain {
-			t.Errorf("the next is answered with %v", err)
+			t.Errorf("the next generation: %v", err)
 		}
 		if err := leader.Await(refused); err == nil {
-			t.Error("what nobody else knows of is acknowledged")
+			t.Error("a generation that no other node has is acknowledged")
 		}
 		if err := <-why; !errors.Is(err, errSkipped) {
-			t.Errorf("it ends by %v", err)
+			t.Errorf("it exits with %v", err)
 		}
 		s.converge()
 		if got := s.left(s.leader(), "t"); got != 100 {
-			t.Errorf("%d left of what was refused", got)
+			t.Errorf("%d left after a rejected charge", got)
 		}
 	})
 }

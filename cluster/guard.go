@@ -11,59 +11,52 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-
-	"github.com/throttledhq/throttled/cluster/transport"
-	"github.com/throttledhq/throttled/topology"
 )
 
 const (
-	// maxTermJump is how far a term may be ahead of the node's own. A cluster that elects a leader four
-	// times a second takes three days to get there; a node that was away for longer than that joins anew.
+	// maxTermJump is how far a term may be ahead of the node's own. A cluster with four elections per second reaches it
+	// after three days. A node that was disconnected for longer must join again.
 	maxTermJump = 1 << 20
-	// reportEvery is the shortest time between two log lines about refused messages for one reason.
+	// reportEvery is the shortest time between two log lines with the same reason.
 	reportEvery = time.Minute
 )
 
-// The reasons for which a message does not reach Raft.
+// The reasons for dropping a message.
 var (
 	errNotStarted = errors.New("this node does not take part yet")
-	errSender     = errors.New("the message names another sender than its stream")
-	errStranger   = errors.New("the sender is not a member of the cluster")
+	errSender     = errors.New("the message does not name the node of its stream as the sender")
+	errNonMember  = errors.New("the sender is not a member of the cluster")
 	errNoVoter    = errors.New("the sender has no vote")
 	errTermAhead  = errors.New("the term is too far ahead")
-	errTermOrder  = errors.New("the message holds a later term than its own")
+	errTermOrder  = errors.New("the message contains a later term than its own")
 	errKind       = errors.New("unknown kind of message")
 )
 
-// remedies are for the log.
+// remedies are logged with the reasons.
 var remedies = map[error]string{
-	errSender:    "check node-id and certificate of the node that sent it; if its key may be in other hands, revoke the certificate",
-	errStranger:  "stop that node if it was removed; if it is a member, start this node with --join and the address of a present member",
+	errSender:    "check node-id and certificate of the node that sent it; if its key may be compromised, revoke the certificate",
+	errNonMember: "stop that node if it was removed; if it is a member, start this node with --join and the address of a present member",
 	errNoVoter:   "wait until this node has caught up; if it has, revoke the certificate of that node",
-	errTermAhead: "remove the node with that term and add it under another id; if most nodes have such terms, run throttled recover --reset-term on each",
-	errTermOrder: "remove the node that sent it and add it under another id; if its key may be in other hands, revoke the certificate",
+	errTermAhead: "remove the node with that term and add it under another id; if a majority of the nodes has such terms, run throttled recover --reset-term on each",
+	errTermOrder: "remove the node that sent it and add it under another id; if its key may be compromised, revoke the certificate",
 	errKind:      "run the same version on all nodes",
 }
 
-// guard judges the messages that other nodes send to Raft. It implements transport.Guard.
+// guard checks the messages of other nodes before Raft receives them. It implements transport.Guard.
 type guard struct {
-	view      func() *topology.View
-	strangers *strangers
-	log       *slog.Logger
-	raft      atomic.Pointer[raft.Raft] // nil until it is started
-	joined    atomic.Uint64             // term of the cluster when this node joined it; 0 if it has not
+	members       members
+	confirmations *confirmations
+	raft          *raftHandle
+	log           *slog.Logger
+	joined        atomic.Uint64 // term of the cluster when this node joined it; 0 if it has not
 
 	mu       sync.Mutex
-	reported map[error]time.Time // by the errors above
+	reported map[error]time.Time // time of the last log line, by reason
 }
 
-// Guard returns what judges the messages that reach this node's Raft, for transport.RaftTransport.
-func (n *Node) Guard() transport.Guard { return n.guard }
-
-// Request returns why a message of a peer must not reach Raft, or nil. Raft itself believes whatever
-// a message holds.
+// Request returns an error if a message of a peer must not reach Raft. Raft trusts the contents of a message.
 func (g *guard) Request(peer string, message raft.WithRPCHeader) error {
-	err := g.judge(peer, message)
+	err := g.check(peer, message)
 	if err != nil {
 		g.report(err, "message", fmt.Sprintf("%T", message), "from", peer)
 		err = fmt.Errorf("message of node %s: %w", peer, err)
@@ -71,19 +64,19 @@ func (g *guard) Request(peer string, message raft.WithRPCHeader) error {
 	return err
 }
 
-func (g *guard) judge(peer string, message raft.WithRPCHeader) error {
-	if g.raft.Load() == nil {
+func (g *guard) check(peer string, message raft.WithRPCHeader) error {
+	if !g.raft.started() {
 		return errNotStarted
 	}
 	t, err := termsOf(message)
 	if err != nil {
 		return err
 	}
-	if err := g.judgeSender(peer, message.GetRPCHeader(), t.elects); err != nil {
+	if err := g.checkSender(peer, message.GetRPCHeader(), t.elects); err != nil {
 		return err
 	}
 	switch {
-	case t.term > g.newestTerm():
+	case t.term > g.maxTerm():
 		return errTermAhead
 	case t.held > t.term && !t.none:
 		return errTermOrder
@@ -91,9 +84,9 @@ func (g *guard) judge(peer string, message raft.WithRPCHeader) error {
 	return nil
 }
 
-// judgeSender returns why a message is not from the node that it names, or why that may not send it.
-func (g *guard) judgeSender(peer string, h raft.RPCHeader, elects bool) error {
-	m := g.member(peer)
+// checkSender returns an error if the sender of a message is not the peer, or may not send the message.
+func (g *guard) checkSender(peer string, h raft.RPCHeader, elects bool) error {
+	m := g.members.member(peer)
 	addr := ""
 	switch {
 	case m != nil && elects && !m.Voter:
@@ -101,58 +94,42 @@ func (g *guard) judgeSender(peer string, h raft.RPCHeader, elects bool) error {
 	case m != nil:
 		addr = m.Raft
 	case !elects:
-		addr = g.strangers.confirmed(peer)
+		addr = g.confirmations.confirmed(peer)
 	}
 	switch {
 	case addr == "":
-		return errStranger
+		return errNonMember
 	case peer == "" || string(h.ID) != peer || string(h.Addr) != addr && !strings.EqualFold(string(h.Addr), addr):
 		return errSender
 	}
 	return nil
 }
 
-// member returns a member by the newest configuration that this node has, or nil. The view is behind
-// that for a moment at times.
-func (g *guard) member(id string) *topology.Member {
-	m := g.view().Find(id)
-	r := g.raft.Load()
-	if m != nil && m.Voter || r == nil {
-		return m
-	}
-	for _, s := range r.GetConfiguration().Configuration().Servers {
-		if string(s.ID) == id {
-			return &topology.Member{ID: id, Raft: string(s.Address), Voter: s.Suffrage == raft.Voter}
-		}
-	}
-	return nil
-}
-
-// Term returns why the term in an answer must not reach Raft, or nil.
+// Term returns an error if the term in an answer must not reach Raft.
 func (g *guard) Term(term uint64) error {
-	if g.raft.Load() == nil {
+	if !g.raft.started() {
 		return errNotStarted
 	}
-	if term <= g.newestTerm() {
+	if term <= g.maxTerm() {
 		return nil
 	}
 	g.report(errTermAhead, "term", term, "of", "an answer")
 	return fmt.Errorf("answer of term %d: %w", term, errTermAhead)
 }
 
-// newestTerm is the newest term that is believed.
-func (g *guard) newestTerm() uint64 {
-	own := g.raft.Load().CurrentTerm()
+// maxTerm returns the newest term that is accepted.
+func (g *guard) maxTerm() uint64 {
+	own := g.raft.CurrentTerm()
 	if own == 0 {
 		own = g.joined.Load()
 	}
-	return furthest(own)
+	return maxTermAfter(own)
 }
 
-// furthest returns the newest term that a node believes that is in another.
-func furthest(own uint64) uint64 { return own + min(maxTermJump, math.MaxUint64-own) }
+// maxTermAfter returns the newest term of another node that a node in a term accepts.
+func maxTermAfter(own uint64) uint64 { return own + min(maxTermJump, math.MaxUint64-own) }
 
-// report logs that a message was dropped.
+// report logs that a message was dropped, at most once in reportEvery for each reason.
 func (g *guard) report(why error, args ...any) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -162,15 +139,15 @@ func (g *guard) report(why error, args ...any) {
 	}
 }
 
-// terms are those in a message.
+// terms are the terms in a message.
 type terms struct {
 	term   uint64
-	held   uint64 // the newest of its entries, or of those that it names
-	none   bool   // it has no term
-	elects bool   // it can start an election or take part in one
+	held   uint64 // newest term of the entries that it contains or refers to
+	none   bool   // the message has no term
+	elects bool   // the message can start an election or is part of one
 }
 
-// termsOf returns the terms in a message. The error is errKind if that is not known.
+// termsOf returns the terms in a message. The error is errKind if the kind of the message is unknown.
 func termsOf(message raft.WithRPCHeader) (terms, error) {
 	switch m := message.(type) {
 	case *raft.AppendEntriesRequest:

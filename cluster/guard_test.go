@@ -17,7 +17,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// lockedLog is a log that is read while it is written.
+// lockedLog is a log that can be read while it is written.
 type lockedLog struct {
 	mu  sync.Mutex
 	buf strings.Builder
@@ -31,34 +31,34 @@ func (l *lockedLog) Write(p []byte) (int, error) {
 
 func (l *lockedLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// count returns in how many places of the log a text is.
+// count returns the number of occurrences of a text.
 func (l *lockedLog) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.buf.String(), text)
 }
 
-// credulous is a guard that lets everything pass.
-type credulous struct{}
+// acceptAll is a guard that accepts all messages.
+type acceptAll struct{}
 
-func (credulous) Request(string, raft.WithRPCHeader) error { return nil }
-func (credulous) Term(uint64) error                        { return nil }
+func (acceptAll) Request(string, raft.WithRPCHeader) error { return nil }
+func (acceptAll) Term(uint64) error                        { return nil }
 
-// besieged is a voter of three over TLS whose other peers are in the hands of a test. It has no leader.
-type besieged struct {
+// guardRig is one of three voters over TLS. The test plays the other nodes. There is no leader.
+type guardRig struct {
 	*Node
 	log   *lockedLog
-	links map[string]*transport.Link // n1, its own; n2 and n3, voters; n4, without a vote; n9, which has never joined
+	links map[string]*transport.Link // n1, the node; n2 and n3, voters; n4, without a vote; n9, not a member
 }
 
 func addrOf(l *transport.Link) string { return l.Streams(transport.Raft).Addr().String() }
 
-// besiege starts the node with its own guard, or with another one. A heartbeat of a minute keeps it a follower: as a
-// candidate, which it otherwise becomes soon, Raft ignores a request to start an election.
-func besiege(t *testing.T, other transport.Guard, heartbeat time.Duration) *besieged {
+// newGuardRig starts the node with its own guard, or with another one if that is not nil. A heartbeat of a minute keeps
+// it a follower: Raft ignores a request to start an election that a candidate receives.
+func newGuardRig(t *testing.T, other transport.Guard, heartbeat time.Duration) *guardRig {
 	t.Helper()
 	ids := []string{"n1", "n2", "n3", "n4", "n9"}
-	b := &besieged{links: map[string]*transport.Link{}, log: &lockedLog{}}
+	b := &guardRig{links: map[string]*transport.Link{}, log: &lockedLog{}}
 	c := soloConfig("n1")
 	c.Bootstrap, c.Heartbeat, c.Logger = nil, heartbeat, b.log.logger()
 	for i, l := range openLinks(t, false, ids...) {
@@ -72,10 +72,10 @@ func besiege(t *testing.T, other transport.Guard, heartbeat time.Duration) *besi
 		Stream: b.links["n1"].Raft(), MaxPool: 3, Timeout: 2 * time.Second, Logger: hclog.NewNullLogger(),
 	})
 	c.Transport = trans
-	c.Fatal = func(error) {} // a term of 2^64-1 has no next one
+	c.Fatal = func(error) {} // there is no term after 2^64-1
 	b.Node = New(c)
 	for _, id := range []string{"n2", "n3"} {
-		b.met[id] = Announcement{ID: id}
+		b.bootstrap.met[id] = Announcement{ID: id}
 	}
 	if other == nil {
 		other = b.Guard()
@@ -89,7 +89,7 @@ func besiege(t *testing.T, other transport.Guard, heartbeat time.Duration) *besi
 	if err := b.startRaft(false); err != nil {
 		t.Fatal(err)
 	}
-	b.observe()
+	b.observer.start()
 	t.Cleanup(func() {
 		if err := errors.Join(b.Close(), trans.Close()); err != nil {
 			t.Error(err)
@@ -101,13 +101,13 @@ func besiege(t *testing.T, other transport.Guard, heartbeat time.Duration) *besi
 	return b
 }
 
-// header is that of a message in the name of a node.
-func (b *besieged) header(id string) raft.RPCHeader {
+// header returns the header of a message of a node.
+func (b *guardRig) header(id string) raft.RPCHeader {
 	return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(id), Addr: []byte(addrOf(b.links[id]))}
 }
 
-// send sends a message over the link of a node, and returns why it was refused, and whether a vote was granted.
-func (b *besieged) send(t *testing.T, from string, message any) (granted bool, err error) {
+// send sends a message over the link of a node, and returns its error and whether a vote was granted.
+func (b *guardRig) send(t *testing.T, from string, message any) (granted bool, err error) {
 	t.Helper()
 	l := b.links[from]
 	l.SetExpected(func(string) string { return "n1" })
@@ -137,7 +137,7 @@ func (b *besieged) send(t *testing.T, from string, message any) (granted bool, e
 // forgery is a message that must not reach Raft.
 type forgery struct {
 	name, from string
-	message    func(b *besieged, term uint64) any // term is the node's
+	message    func(b *guardRig, term uint64) any // term of the node
 	want       error
 }
 
@@ -157,48 +157,48 @@ func snapshotOf(h raft.RPCHeader, term uint64) *raft.InstallSnapshotRequest {
 	}
 }
 
-// forgeries are sent by n9, which is no member, by n4, which has no vote, and by n3, which has one.
+// forgeries returns messages of n9, which is not a member, of n4, which has no vote, and of n3, which has one.
 func forgeries() []forgery {
-	nobody := func(b *besieged) raft.RPCHeader {
+	anonymous := func(b *guardRig) raft.RPCHeader {
 		h := b.header("n3")
 		h.ID = nil
 		return h
 	}
-	elsewhere := func(b *besieged) raft.RPCHeader {
+	elsewhere := func(b *guardRig) raft.RPCHeader {
 		h := b.header("n3")
 		h.Addr = []byte(addrOf(b.links["n9"]))
 		return h
 	}
 	const far = maxTermJump + 1
 	return []forgery{
-		{"vote of nobody", "n9", func(b *besieged, _ uint64) any { return vote(nobody(b), math.MaxUint64) }, errStranger},
-		{"heartbeat of a stranger", "n9", func(b *besieged, term uint64) any { return heartbeat(b.header("n9"), term+1) }, errStranger},
-		{"entries of a stranger", "n9", func(b *besieged, term uint64) any {
+		{"vote without a sender", "n9", func(b *guardRig, _ uint64) any { return vote(anonymous(b), math.MaxUint64) }, errNonMember},
+		{"heartbeat of a non-member", "n9", func(b *guardRig, term uint64) any { return heartbeat(b.header("n9"), term+1) }, errNonMember},
+		{"entries of a non-member", "n9", func(b *guardRig, term uint64) any {
 			m := heartbeat(b.header("n9"), term+1)
 			m.LeaderCommitIndex = 1
 			return m
-		}, errStranger},
-		{"entries of a stranger as a member", "n9", func(b *besieged, term uint64) any { return heartbeat(b.header("n3"), term+1) }, errStranger},
-		{"snapshot of a stranger", "n9", func(b *besieged, term uint64) any { return snapshotOf(b.header("n9"), term+1) }, nil},
-		{"timeout of a stranger", "n9", func(b *besieged, _ uint64) any { return &raft.TimeoutNowRequest{RPCHeader: b.header("n9")} }, errStranger},
-		{"vote of a node without one", "n4", func(b *besieged, term uint64) any { return vote(b.header("n4"), term+1) }, errNoVoter},
-		{"timeout of a node without a vote", "n4", func(b *besieged, _ uint64) any { return &raft.TimeoutNowRequest{RPCHeader: b.header("n4")} }, errNoVoter},
-		{"pre-vote of nobody", "n3", func(b *besieged, term uint64) any {
-			return &raft.RequestPreVoteRequest{RPCHeader: nobody(b), Term: term + 1, LastLogIndex: 1 << 30, LastLogTerm: 1}
+		}, errNonMember},
+		{"entries of a non-member as a member", "n9", func(b *guardRig, term uint64) any { return heartbeat(b.header("n3"), term+1) }, errNonMember},
+		{"snapshot of a non-member", "n9", func(b *guardRig, term uint64) any { return snapshotOf(b.header("n9"), term+1) }, nil},
+		{"timeout of a non-member", "n9", func(b *guardRig, _ uint64) any { return &raft.TimeoutNowRequest{RPCHeader: b.header("n9")} }, errNonMember},
+		{"vote of a node without a vote", "n4", func(b *guardRig, term uint64) any { return vote(b.header("n4"), term+1) }, errNoVoter},
+		{"timeout of a node without a vote", "n4", func(b *guardRig, _ uint64) any { return &raft.TimeoutNowRequest{RPCHeader: b.header("n4")} }, errNoVoter},
+		{"pre-vote without a sender", "n3", func(b *guardRig, term uint64) any {
+			return &raft.RequestPreVoteRequest{RPCHeader: anonymous(b), Term: term + 1, LastLogIndex: 1 << 30, LastLogTerm: 1}
 		}, errSender},
-		{"vote of nobody over a member's stream", "n3", func(b *besieged, term uint64) any { return vote(nobody(b), term+1) }, errSender},
-		{"vote in another's name", "n3", func(b *besieged, term uint64) any { return vote(b.header("n2"), term+1) }, errSender},
-		{"vote from another address", "n3", func(b *besieged, term uint64) any { return vote(elsewhere(b), term+1) }, errSender},
-		{"heartbeat in another's name", "n3", func(b *besieged, term uint64) any { return heartbeat(b.header("n2"), term+1) }, errSender},
-		{"timeout in another's name", "n3", func(b *besieged, _ uint64) any { return &raft.TimeoutNowRequest{RPCHeader: b.header("n2")} }, errSender},
-		{"vote for the last term", "n3", func(b *besieged, _ uint64) any { return vote(b.header("n3"), math.MaxUint64) }, errTermAhead},
-		{"vote for a far term", "n3", func(b *besieged, term uint64) any { return vote(b.header("n3"), term+far) }, errTermAhead},
-		{"pre-vote for a far term", "n3", func(b *besieged, term uint64) any {
+		{"vote without a sender over a member's stream", "n3", func(b *guardRig, term uint64) any { return vote(anonymous(b), term+1) }, errSender},
+		{"vote in another's name", "n3", func(b *guardRig, term uint64) any { return vote(b.header("n2"), term+1) }, errSender},
+		{"vote from another address", "n3", func(b *guardRig, term uint64) any { return vote(elsewhere(b), term+1) }, errSender},
+		{"heartbeat in another's name", "n3", func(b *guardRig, term uint64) any { return heartbeat(b.header("n2"), term+1) }, errSender},
+		{"timeout in another's name", "n3", func(b *guardRig, _ uint64) any { return &raft.TimeoutNowRequest{RPCHeader: b.header("n2")} }, errSender},
+		{"vote for the last term", "n3", func(b *guardRig, _ uint64) any { return vote(b.header("n3"), math.MaxUint64) }, errTermAhead},
+		{"vote for a far term", "n3", func(b *guardRig, term uint64) any { return vote(b.header("n3"), term+far) }, errTermAhead},
+		{"pre-vote for a far term", "n3", func(b *guardRig, term uint64) any {
 			return &raft.RequestPreVoteRequest{RPCHeader: b.header("n3"), Term: term + far, LastLogIndex: 1 << 30, LastLogTerm: 1}
 		}, errTermAhead},
-		{"heartbeat of a far term", "n3", func(b *besieged, term uint64) any { return heartbeat(b.header("n3"), term+far) }, errTermAhead},
-		{"snapshot of a far term", "n3", func(b *besieged, term uint64) any { return snapshotOf(b.header("n3"), term+far) }, nil},
-		{"entry of a far term", "n3", func(b *besieged, term uint64) any {
+		{"heartbeat of a far term", "n3", func(b *guardRig, term uint64) any { return heartbeat(b.header("n3"), term+far) }, errTermAhead},
+		{"snapshot of a far term", "n3", func(b *guardRig, term uint64) any { return snapshotOf(b.header("n3"), term+far) }, nil},
+		{"entry of a far term", "n3", func(b *guardRig, term uint64) any {
 			m := heartbeat(b.header("n3"), term+1)
 			m.Entries = []*raft.Log{{Index: 2, Term: term + far}}
 			m.PrevLogEntry, m.PrevLogTerm = 1, 1
@@ -207,10 +207,10 @@ func forgeries() []forgery {
 	}
 }
 
-// TestGuard sends forged messages over TLS, with certificates of the cluster. None changes the term, and what a member
-// sends in its own name passes.
+// TestGuard sends forged messages over TLS with certificates of the cluster. None of them changes the term. Valid
+// messages of a member are accepted.
 func TestGuard(t *testing.T) {
-	b := besiege(t, nil, time.Minute)
+	b := newGuardRig(t, nil, time.Minute)
 	for _, f := range forgeries() {
 		term := b.raft.CurrentTerm()
 		granted, err := b.send(t, f.from, f.message(b, term))
@@ -221,51 +221,51 @@ func TestGuard(t *testing.T) {
 			t.Fatalf("%s: term %d becomes %d", f.name, term, got)
 		}
 	}
-	for _, want := range []error{errStranger, errNoVoter, errSender, errTermAhead, errTermOrder} {
+	for _, want := range []error{errNonMember, errNoVoter, errSender, errTermAhead, errTermOrder} {
 		if n := b.log.count(want.Error()); n != 1 {
-			t.Errorf("%d lines tell that %v, want 1", n, want)
+			t.Errorf("%d lines with the reason %q, want 1", n, want)
 		}
 		if n := b.log.count(remedies[want]); n != 1 {
 			t.Errorf("%d lines have the remedy %q, want 1", n, remedies[want])
 		}
 	}
 	if granted, err := b.send(t, "n3", vote(b.header("n3"), b.raft.CurrentTerm()+maxTermJump)); err != nil || !granted {
-		t.Errorf("a vote that is right: granted %v, error %v", granted, err)
+		t.Errorf("a valid vote: granted %v, error %v", granted, err)
 	}
 	if _, err := b.send(t, "n2", heartbeat(b.header("n2"), b.raft.CurrentTerm()+1)); err != nil {
-		t.Errorf("a heartbeat that is right: %v", err)
+		t.Errorf("a valid heartbeat: %v", err)
 	}
 }
 
-// TestForgeriesWouldWork sends the same messages to nodes that believe them: else the test above would prove nothing.
+// TestForgeriesWouldWork sends the same messages to nodes without a guard, to check that TestGuard tests the guard.
 func TestForgeriesWouldWork(t *testing.T) {
 	for _, f := range forgeries() {
-		if f.name == "pre-vote of nobody" { // which Raft refuses, too
+		if f.name == "pre-vote without a sender" { // Raft rejects it, too
 			continue
 		}
 		t.Run(f.name, func(t *testing.T) {
-			b := besiege(t, credulous{}, time.Minute)
+			b := newGuardRig(t, acceptAll{}, time.Minute)
 			term := b.raft.CurrentTerm()
 			granted, err := b.send(t, f.from, f.message(b, term))
-			if err != nil && !strings.Contains(f.name, "snapshot") { // which is not the state of a node
+			if err != nil && !strings.Contains(f.name, "snapshot") { // its content is not valid
 				t.Fatal(err)
 			}
-			// Raft announces no change of its term, so it is polled. The limit only matters to a test that fails.
+			// Raft does not report changes of its term, so it is polled. The timeout only matters if the test fails.
 			for end := time.Now().Add(2 * time.Minute); !granted && b.raft.CurrentTerm() == term; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatalf("the term is %d as before, and no vote was granted", term)
+					t.Fatalf("the term is still %d, and no vote was granted", term)
 				}
 			}
 		})
 	}
 }
 
-// TestGuardOfAnswers has the other voters answer with a term of 2^64-1.
+// TestGuardOfAnswers makes the other voters answer with a term of 2^64-1.
 func TestGuardOfAnswers(t *testing.T) {
-	for name, guard := range map[string]transport.Guard{"guarded": nil, "credulous": credulous{}} {
+	for name, guard := range map[string]transport.Guard{"guarded": nil, "accept all": acceptAll{}} {
 		t.Run(name, func(t *testing.T) {
-			b := besiege(t, guard, 100*time.Millisecond)
-			b.returning.skip() // the others answer nothing but votes
+			b := newGuardRig(t, guard, 100*time.Millisecond)
+			b.access.rejoin.skip() // the others answer requests for votes only
 			answered := make(chan struct{}, 100)
 			for _, id := range []string{"n2", "n3"} {
 				trans := raft.NewNetworkTransport(b.links[id].Raft(), 1, 10*time.Second, io.Discard)
@@ -286,7 +286,7 @@ func TestGuardOfAnswers(t *testing.T) {
 			}
 			b.links["n1"].SetExpected(b.NodeAt)
 			term := b.raft.CurrentTerm()
-			for range 6 { // elections go on behind the first
+			for range 6 { // elections continue after the first answer
 				<-answered
 				if guard != nil && b.raft.CurrentTerm() > term {
 					break
@@ -296,21 +296,21 @@ func TestGuardOfAnswers(t *testing.T) {
 				t.Errorf("term %d becomes %d", term, got)
 			}
 			if n := b.log.count(errTermAhead.Error()); (n == 1) != (guard == nil) {
-				t.Errorf("%d lines tell of it", n)
+				t.Errorf("%d lines report it", n)
 			}
 		})
 	}
 }
 
-// TestTermsOfJoining has a node that has just joined a cluster believe terms near the one that it was told.
+// TestTermsOfJoining checks that a node that has just joined accepts terms near the one in the answer of the leader.
 func TestTermsOfJoining(t *testing.T) {
-	b := besiege(t, nil, time.Minute)
-	b.guard.joined.Store(1 << 40)
-	if b.guard.Term(1<<40) == nil {
-		t.Error("a node that has a term believes another")
+	b := newGuardRig(t, nil, time.Minute)
+	b.access.guard.joined.Store(1 << 40)
+	if b.access.guard.Term(1<<40) == nil {
+		t.Error("a node with a term of its own accepts the one of its joining")
 	}
 	for _, tt := range []struct{ own, term uint64 }{{1, 1 + maxTermJump}, {math.MaxUint64 - 5, math.MaxUint64}} {
-		if got := furthest(tt.own); got != tt.term {
+		if got := maxTermAfter(tt.own); got != tt.term {
 			t.Errorf("from %d up to %d, want %d", tt.own, got, tt.term)
 		}
 	}

@@ -10,66 +10,57 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// holdPoll is how often a hand-over looks whether commands still hold it up.
+// holdPoll is the interval at which a hand-over checks whether commands still delay it.
 const holdPoll = 100 * time.Microsecond
 
-// HandOver transfers leadership to another voter if this node leads. All decisions are committed first, and the server
-// holds later commands for the next leader, so that none fails and none is uncertain.
-func (n *Node) HandOver(ctx context.Context) error { return n.handOver(ctx, "") }
-
-func (n *Node) handOver(ctx context.Context, id string) error {
-	l := n.leaderships.current()
-	if l == nil || len(n.voters()) < 2 {
+// handOver transfers leadership to the voter with an id, or to the most advanced one if id is empty. It does nothing if
+// this node does not lead or has no other voter. All decisions are committed first.
+func (d *leader) handOver(ctx context.Context, id string) error {
+	l := d.current()
+	if l == nil || len(voters(d.view.View())) < 2 {
 		return nil
 	}
-	next, err := n.successor(l, id)
+	next, err := d.successor(id)
 	if err != nil {
 		return err
 	}
 	if !l.leaving.CompareAndSwap(false, true) {
 		return topology.ErrChanging
 	}
-	n.refresh() // from here on the server keeps new commands for the next leader
-	if err = n.stopDeciding(ctx, l); err == nil {
-		err = n.resign(ctx, l, next)
+	d.view.refresh() // from now on the server holds new commands for the next leader
+	if err = d.stopDeciding(ctx, l); err == nil {
+		err = d.resign(ctx, l, next)
 	}
 	if err != nil {
 		l.stopped.Store(false)
 		l.leaving.Store(false)
-		n.refresh()
+		d.view.refresh()
 	}
 	return err
 }
 
-// Hold keeps this node deciding until Release, and reports whether it decides: a hand-over waits for a command that
-// takes several steps, so that none of them is refused. Calls may be nested.
-func (n *Node) Hold() bool { return n.leaderships.hold() }
-
-// Release ends what a successful Hold has begun.
-func (n *Node) Release() { n.leaderships.release() }
-
-// stopDeciding makes this node refuse all decisions, at a moment at which none is being made. It never queues for the
-// lock: that would block a nested Hold. Few begin to decide once the view tells that this node leaves, so the moment
-// comes soon.
-func (n *Node) stopDeciding(ctx context.Context, l *leadership) error {
-	for !n.leaderships.deciding.TryLock() {
-		if err := n.wait(ctx, holdPoll); err != nil {
+// stopDeciding makes this node refuse all decisions, at a time at which none is being made. It does not queue for the
+// lock, which would block a nested Hold. Few decisions begin when the view shows that this node does not lead, so the lock
+// is free soon.
+func (d *leader) stopDeciding(ctx context.Context, l *leadership) error {
+	for !d.deciding.TryLock() {
+		if err := d.life.sleep(ctx, holdPoll); err != nil {
 			return fmt.Errorf("wait for commands that are being decided: %w", err)
 		}
 	}
-	defer n.leaderships.deciding.Unlock()
+	defer d.deciding.Unlock()
 	l.stopped.Store(true)
 	return nil
 }
 
-// successor returns the voter of an id, or the one that is furthest if id is empty. It has to answer: Raft
-// would wait for one that does not, and refuse all entries meanwhile.
-func (n *Node) successor(l *leadership, id string) (next *topology.Member, err error) {
-	furthest := uint64(0)
-	for _, f := range n.followers(l.term) {
-		m := n.find(f.ID)
-		if f.Answers && m != nil && m.Voter && (id == "" || id == m.ID) && (next == nil || f.Last > furthest) {
-			next, furthest = m, f.Last
+// successor returns the voter with an id, or the most advanced one if id is empty. It must answer: Raft would wait for a
+// voter that does not, and meanwhile refuse all entries.
+func (d *leader) successor(id string) (next *topology.Member, err error) {
+	newest := uint64(0)
+	for _, f := range d.followers() {
+		m := d.view.find(f.ID)
+		if f.Answers && m != nil && m.Voter && (id == "" || id == m.ID) && (next == nil || f.Last > newest) {
+			next, newest = m, f.Last
 		}
 	}
 	if next == nil {
@@ -78,13 +69,13 @@ func (n *Node) successor(l *leadership, id string) (next *topology.Member, err e
 	return next, nil
 }
 
-// resign makes a voter lead once all that was decided is committed.
-func (n *Node) resign(ctx context.Context, l *leadership, next *topology.Member) error {
-	if err := l.await(n.table.Mark().Generation); err != nil {
+// resign commits all decisions and transfers leadership.
+func (d *leader) resign(ctx context.Context, l *leadership, next *topology.Member) error {
+	if err := l.await(d.table.Mark().Generation); err != nil {
 		return err
 	}
 	l.lease.offered.Store(true)
-	f := n.raft.LeadershipTransferToServer(raft.ServerID(next.ID), raft.ServerAddress(next.Raft))
+	f := d.raft.LeadershipTransferToServer(raft.ServerID(next.ID), raft.ServerAddress(next.Raft))
 	done := make(chan error, 1)
 	go func() { done <- f.Error() }()
 	select {

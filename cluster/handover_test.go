@@ -12,7 +12,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Hand-over leaves nobody uncertain, and the gap is small.
+// A hand-over leaves no result uncertain, and the gap is small.
 func TestHandOver(t *testing.T) {
 	for range 10 {
 		simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
@@ -42,8 +42,8 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// A hand-over waits for a command of several steps, none of which is refused. What has been decided by then is
-// committed, so that nothing is uncertain.
+// A hand-over waits for a command of several steps, and none of them is refused. All decisions are committed, so no
+// result is uncertain.
 func TestHandOverWaits(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		old := s.leader()
@@ -52,7 +52,7 @@ func TestHandOverWaits(t *testing.T) {
 		}
 		done := make(chan error, 1)
 		go func() { done <- old.HandOver(t.Context()) }()
-		s.await("new commands are kept", time.Second, func() bool { return !old.View().Leading })
+		s.await("new commands are held", time.Second, func() bool { return !old.View().Leading })
 		var tickets []limiter.Ticket
 		for range 5 {
 			pass(20 * time.Millisecond)
@@ -70,9 +70,9 @@ func TestHandOverWaits(t *testing.T) {
 			t.Errorf("hand over: %v", err)
 		}
 		s.newLeader(old)
-		for _, ticket := range tickets { // however late that is asked
+		for _, ticket := range tickets { // long after the hand-over
 			if err := old.Await(ticket); err != nil {
-				t.Errorf("what was decided: %v", err)
+				t.Errorf("a decision: %v", err)
 			}
 		}
 		if old.Hold() {
@@ -81,7 +81,7 @@ func TestHandOverWaits(t *testing.T) {
 	})
 }
 
-// A hand-over gives up where a command does not end, and the node goes on deciding.
+// A hand-over times out if a command does not finish, and the node keeps deciding.
 func TestHandOverGivesUp(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
@@ -96,17 +96,17 @@ func TestHandOverGivesUp(t *testing.T) {
 		old.Release()
 		s.grant(old, "s")
 		if !old.View().Leading {
-			t.Error("it keeps commands for another")
+			t.Error("it holds commands for another node")
 		}
 	})
 }
 
-// Once another node has been asked to lead, replies wait for commits in async mode, too. The status shows that.
+// After another node was asked to lead, replies wait for commits in async mode, too. The status shows that.
 func TestMayLose_Offered(t *testing.T) {
 	simulate(t, simConfig{size: 3, async: true}, func(t *testing.T, s *sim) {
 		leader := s.leader()
-		if got := leader.Status().MayLose; got != leader.lease() {
-			t.Errorf("%v may be lost, want %v", got, leader.lease())
+		if got := leader.Status().MayLose; got != leader.setting.leaseTime() {
+			t.Errorf("%v may be lost, want %v", got, leader.setting.leaseTime())
 		}
 		leader.leaderships.current().lease.offered.Store(true)
 		if got := leader.Status().MayLose; got != 0 {
@@ -115,7 +115,8 @@ func TestMayLose_Offered(t *testing.T) {
 	})
 }
 
-// A hand-over that fails leaves the leader deciding, and so does one whose leadership ends meanwhile.
+// After a failed hand-over the leader decides again. So does a node that leads again after a hand-over during which its
+// leadership has ended.
 func TestFailedHandOver(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
@@ -128,8 +129,8 @@ func TestFailedHandOver(t *testing.T) {
 			_, err := ask1(old.Node, "s")
 			return err == nil
 		})
-		if old.leased(old.leaderships.current()) && old.leaderships.current().lease.offered.Load() {
-			t.Error("a node that was asked to lead may do so, and the lease goes on")
+		if old.isLeased(old.leaderships.current()) && old.leaderships.current().lease.offered.Load() {
+			t.Error("the lease is valid although another node was asked to lead")
 		}
 		dead.node.boot()
 		s.converge()
@@ -172,13 +173,13 @@ func TestHandOverTwice(t *testing.T) {
 	})
 	simulate(t, simConfig{size: 1}, func(t *testing.T, s *sim) {
 		if err := s.leader().HandOver(t.Context()); err != nil {
-			t.Errorf("by itself: %v", err)
+			t.Errorf("a single node: %v", err)
 		}
 		s.grant(s.leader(), "s")
 	})
 }
 
-// A transfer that is interrupted does not keep the node that leads in the end from deciding.
+// An interrupted transfer does not prevent the next leader from deciding.
 func TestInterruptedTransfers(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		for round := range 60 {
@@ -211,8 +212,8 @@ func TestInterruptedTransfers(t *testing.T) {
 	})
 }
 
-// Nobody is to lead that does not answer, however often that is asked for; and where that is not yet known, the
-// leader goes on deciding soon.
+// A node that does not answer never becomes the successor. If the leader has not detected that yet, it soon decides
+// again.
 func TestTransferToSilent(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -223,7 +224,7 @@ func TestTransferToSilent(t *testing.T) {
 			if known {
 				pass(2 * testHeartbeat)
 			}
-			s.grant(leader, "s") // which the other lacks
+			s.grant(leader, "s") // the other node lacks it
 			for range 3 {
 				begun := time.Now()
 				err := leader.Transfer(t.Context(), silent.node.id)
@@ -242,26 +243,26 @@ func TestTransferToSilent(t *testing.T) {
 	})
 }
 
-// Of those that answer the one that is furthest is to lead, unless another is named.
-func TestFurthest(t *testing.T) {
+// The successor is the most advanced voter that answers, unless one is named.
+func TestMostAdvanced(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		r := leader.leaderships.current()
 		first, second := s.followers(leader)[0].node.id, s.followers(leader)[1].node.id
 		for _, test := range []struct {
-			first, second uint64 // how far they are
+			first, second uint64 // newest entries
 			id, want      string
 		}{{100, 200, "", second}, {200, 100, "", first}, {200, 100, second, second}} {
-			leader.contacts.hear(raft.ServerID(first), r.term, test.first)
-			leader.contacts.hear(raft.ServerID(second), r.term, test.second)
-			if next, err := leader.successor(r, test.id); err != nil || next.ID != test.want {
+			leader.leader.tracker.recordResponse(raft.ServerID(first), r.term, test.first)
+			leader.leader.tracker.recordResponse(raft.ServerID(second), r.term, test.second)
+			if next, err := leader.leader.successor(test.id); err != nil || next.ID != test.want {
 				t.Errorf("%+v: %+v, %v", test, next, err)
 			}
 		}
 	})
 }
 
-// One that does not answer is not to lead.
+// A voter that does not answer is not the successor.
 func TestSuccessor(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		for range 6 {
@@ -271,10 +272,10 @@ func TestSuccessor(t *testing.T) {
 			silent.pause()
 			pass(2 * testHeartbeat)
 			if err := leader.HandOver(t.Context()); err != nil {
-				t.Errorf("hand over where one does not answer: %v", err)
+				t.Errorf("hand over while one node does not answer: %v", err)
 			}
 			if next := s.newLeader(leader); next == silent {
-				t.Error("it leads that did not answer")
+				t.Error("the node that did not answer leads")
 			}
 			silent.resume()
 			s.converge()
@@ -285,7 +286,7 @@ func TestSuccessor(t *testing.T) {
 		}
 		pass(testHeartbeat + 2*lookEvery)
 		if err := leader.HandOver(t.Context()); err != nil && !errors.Is(err, topology.ErrSilent) {
-			t.Errorf("hand over where nobody answers: %v", err)
+			t.Errorf("hand over while no node answers: %v", err)
 		}
 	})
 }

@@ -14,45 +14,52 @@ import (
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
-// The bounds of a heartbeat. No voter keeps still for less than the smaller one, whatever it was started with.
+// The bounds of a heartbeat. No voter starts an election earlier than minHeartbeat after the last message of the leader.
 const (
-	leastHeartbeat = 100 * time.Millisecond
-	mostHeartbeat  = 5 * time.Second
+	minHeartbeat = 100 * time.Millisecond
+	maxHeartbeat = 5 * time.Second
 )
 
-// leaseOf returns for how long after a confirmation no other node can lead, if all voters keep still for a
-// heartbeat.
+// leaseOf returns how long after a confirmation no other node can lead, if all voters run with a heartbeat.
 func leaseOf(heartbeat time.Duration) time.Duration { return heartbeat * 4 / 5 }
 
-// heartbeats is the replicated state of the heartbeat. The zero value says that none has been set.
+// heartbeats is the replicated state of the heartbeat. It is zero until the first heartbeat is set.
 type heartbeats struct {
-	Version uint64        `json:"version"` // index of the entry that set Now; 0 if none has
-	Now     time.Duration `json:"now"`     // in force, in nanoseconds
-	Least   time.Duration `json:"least"`   // no voter keeps still for less; below Now until all run with that
+	Version uint64        `json:"version"` // index of the entry that has set Now; 0 if none has
+	Now     time.Duration `json:"now"`     // heartbeat in force
+	Least   time.Duration `json:"least"`   // shortest heartbeat that a voter may run with; at most Now
 }
 
-// set returns the state after an entry of an index has set the heartbeat.
+// set returns the state after the entry with an index has set the heartbeat.
 func (h heartbeats) set(index uint64, now time.Duration) heartbeats {
 	return heartbeats{Version: index, Now: now, Least: min(h.least(), now)}
 }
 
-// least returns for how long each voter keeps still at the least.
+// least returns the shortest heartbeat that a voter may run with.
 func (h heartbeats) least() time.Duration {
 	if h.Version == 0 {
-		return leastHeartbeat
+		return minHeartbeat
 	}
 	return h.Least
 }
 
-// settled reports whether all voters keep still for the heartbeat in force.
+// settled reports whether all voters run with the heartbeat in force.
 func (h heartbeats) settled() bool { return h.Version > 0 && h.Least == h.Now }
 
-// settings is an entry that changes what all nodes have to agree on. It is void in another term than the one
-// in which it was proposed, as changes are.
+// check returns an error if no sequence of entries leads to the state.
+func (h heartbeats) check() error {
+	if h != (heartbeats{}) && (h.Version == 0 || h.Least < minHeartbeat || h.Least > h.Now || h.Now > maxHeartbeat) {
+		return fmt.Errorf("heartbeat of %v, at least %v, set by entry %d: %w", h.Now, h.Least, h.Version, errEntry)
+	}
+	return nil
+}
+
+// settings is an entry that changes values on which all nodes must agree. Like changes, it is void if it enters the log
+// under another term than the one in which it was proposed.
 type settings struct {
 	Term      uint64 `json:"term"`
-	Heartbeat int64  `json:"heartbeat_ms,omitempty"` // the new one
-	Settled   uint64 `json:"settled,omitempty"`      // the version with which all voters run
+	Heartbeat int64  `json:"heartbeat_ms,omitempty"` // new heartbeat
+	Settled   uint64 `json:"settled,omitempty"`      // version that all voters run with
 }
 
 func (s settings) entry() ([]byte, error) {
@@ -67,122 +74,134 @@ func parseSettings(b []byte) (s settings, err error) {
 	if err := json.Unmarshal(b[1:], &s); err != nil {
 		return s, fmt.Errorf("settings: %w: %w", errEntry, err)
 	}
-	if s.Heartbeat != 0 && (s.Heartbeat < leastHeartbeat.Milliseconds() || s.Heartbeat > mostHeartbeat.Milliseconds()) {
-		return s, fmt.Errorf("settings: a heartbeat of %d ms: %w", s.Heartbeat, errEntry)
+	if s.Heartbeat != 0 && (s.Heartbeat < minHeartbeat.Milliseconds() || s.Heartbeat > maxHeartbeat.Milliseconds()) {
+		return s, fmt.Errorf("settings: heartbeat of %d ms: %w", s.Heartbeat, errEntry)
 	}
 	return s, nil
 }
 
-// check returns an error for a state that no entries lead to.
-func (h heartbeats) check() error {
-	if h != (heartbeats{}) && (h.Version == 0 || h.Least < leastHeartbeat || h.Least > h.Now || h.Now > mostHeartbeat) {
-		return fmt.Errorf("a heartbeat of %v, at least %v, by entry %d: %w", h.Now, h.Least, h.Version, errEntry)
-	}
-	return nil
-}
-
-// adopted is the heartbeat that a node has on its disk. A node that is started again runs with it from the
-// beginning, so that no restart makes it keep still for less than it has acknowledged.
+// adopted is the heartbeat that a node has on its disk. A restarted node runs with it from the beginning, so no restart
+// shortens a heartbeat that the node has acknowledged.
 type adopted struct {
 	Version uint64        `json:"version"`
 	Now     time.Duration `json:"now"`
 }
 
-// adoptedKey is where a node keeps what it has adopted, beside the term and the vote of Raft.
+// adoptedKey is the key of the adopted heartbeat in the stable store of Raft.
 var adoptedKey = []byte("Heartbeat")
 
-var errAdopted = errors.New("the node's settings on the disk are damaged; remove this node and add it under a new id")
+var errAdopted = errors.New("the settings on disk are damaged; remove this node and add it under a new id")
 
-// pulse is the heartbeat of a node: what the log says of it, and what the node itself runs with.
-type pulse struct {
-	option  time.Duration // with which the node was started
-	changed chan struct{} // has one when the node may have to run with another
-	lease   atomic.Int64  // by the log, in nanoseconds
-	running atomic.Int64  // Raft's, in nanoseconds
+// heartbeatSetting is the heartbeat of a node: the replicated value, and the value that Raft runs with.
+type heartbeatSetting struct {
+	option  time.Duration // value of the option raft-heartbeat
+	changed chan struct{} // receives an element when the node may have to run with another heartbeat
+	lease   atomic.Int64  // lease by the replicated value, in nanoseconds
+	running atomic.Int64  // heartbeat that Raft runs with, in nanoseconds
 	ceiling ceiling
 
 	mu    sync.Mutex // guards state only
-	state heartbeats // by the log
+	state heartbeats // replicated value
 
-	// reloading is held while settings of Raft are changed, or what is on the disk.
+	// reloading is held while settings of Raft, or the heartbeat on disk, are changed.
 	reloading mutex
 	adopted   adopted
-	logged    adopted // the newest that is in the log of the process
+	logged    adopted // last value that was logged
 	ready     readiness
 
-	// proposing is held while settings are written to the log, or a node gets a vote: that has to run with
-	// the version that the leader knows.
+	// proposing is held while settings are proposed, or while a node gets a vote: a new voter must run with the version
+	// that the leader knows.
 	proposing mutex
 }
 
-// readiness says that all other voters run with a version, as the node that led in a term has found.
+// readiness is the finding of the leader of a term that all other voters run with a version of the heartbeat.
 type readiness struct{ term, version uint64 }
 
-func newPulse(option time.Duration) *pulse {
-	p := &pulse{option: option, changed: make(chan struct{}, 1), reloading: newMutex(), proposing: newMutex()}
-	p.running.Store(int64(option))
-	p.restore(heartbeats{})
-	return p
+func newHeartbeatSetting(option time.Duration) *heartbeatSetting {
+	s := &heartbeatSetting{option: option, changed: make(chan struct{}, 1), reloading: newMutex(), proposing: newMutex()}
+	s.running.Store(int64(option))
+	s.restore(heartbeats{})
+	return s
 }
 
-// restore takes the state of a snapshot over.
-func (p *pulse) restore(h heartbeats) {
-	p.mu.Lock()
-	p.state = h
-	p.mu.Unlock()
-	p.lease.Store(int64(leaseOf(h.least())))
-	p.wake()
+// restore sets the replicated value, as from a snapshot.
+func (s *heartbeatSetting) restore(h heartbeats) {
+	s.mu.Lock()
+	s.state = h
+	s.mu.Unlock()
+	s.lease.Store(int64(leaseOf(h.least())))
+	s.wake()
 }
 
-// apply applies an entry.
-func (p *pulse) apply(index uint64, s settings) {
-	h := p.known()
+// apply applies an entry to the replicated value.
+func (s *heartbeatSetting) apply(index uint64, e settings) {
+	h := s.known()
 	switch {
-	case s.Heartbeat > 0:
-		h = h.set(index, time.Duration(s.Heartbeat)*time.Millisecond)
-	case s.Settled == h.Version:
+	case e.Heartbeat > 0:
+		h = h.set(index, time.Duration(e.Heartbeat)*time.Millisecond)
+	case e.Settled == h.Version:
 		h.Least = h.Now
 	}
-	p.restore(h)
+	s.restore(h)
 }
 
-// known returns the state by the log.
-func (p *pulse) known() heartbeats {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.state
+// known returns the replicated value.
+func (s *heartbeatSetting) known() heartbeats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// heartbeat returns the heartbeat that Raft runs with.
+func (s *heartbeatSetting) heartbeat() time.Duration { return time.Duration(s.running.Load()) }
+
+// shown returns the heartbeat of the cluster, or that of this node if the cluster has none.
+func (s *heartbeatSetting) shown() time.Duration {
+	if h := s.known(); h.Version > 0 {
+		return h.Now
+	}
+	return s.heartbeat()
+}
+
+// leaseTime returns how long after a confirmation no other node can lead, as long as this node leads by Raft.
+func (s *heartbeatSetting) leaseTime() time.Duration {
+	if failpoint.Is(failpoint.OwnHeartbeat) {
+		return leaseOf(s.option)
+	}
+	bound := s.ceiling.bound() // read before the lease: a shorter lease is stored before its bound is removed
+	return time.Duration(min(bound, s.lease.Load()))
 }
 
 // wake makes the node check whether to run with another heartbeat.
-func (p *pulse) wake() {
+func (s *heartbeatSetting) wake() {
 	select {
-	case p.changed <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default:
 	}
 }
 
-// load reads what the process before has adopted.
-func (p *pulse) load(from raft.StableStore) error {
+// load loads the heartbeat that the previous process has adopted.
+func (s *heartbeatSetting) load(from raft.StableStore) error {
 	b, err := from.Get(adoptedKey)
-	if err != nil || len(b) == 0 { // there is none yet, or Raft will fail as well
+	if err != nil || len(b) == 0 { // there is none, or Raft fails with the same error
 		return nil
 	}
-	if err := json.Unmarshal(b, &p.adopted); err != nil {
-		return fmt.Errorf("read the heartbeat that this node has adopted: %w", err)
+	if err := json.Unmarshal(b, &s.adopted); err != nil {
+		return fmt.Errorf("read the adopted heartbeat: %w", err)
 	}
-	if a := p.adopted; a.Version == 0 || a.Now < leastHeartbeat || a.Now > mostHeartbeat {
-		return fmt.Errorf("this node has adopted a heartbeat of %v by entry %d: %w", a.Now, a.Version, errAdopted)
+	if a := s.adopted; a.Version == 0 || a.Now < minHeartbeat || a.Now > maxHeartbeat {
+		return fmt.Errorf("adopted heartbeat of %v, set by entry %d: %w", a.Now, a.Version, errAdopted)
 	}
-	p.running.Store(int64(p.target(heartbeats{}, false, 0)))
+	s.running.Store(int64(s.target(heartbeats{}, false, 0)))
 	return nil
 }
 
-// keep adopts the heartbeat in force if that is due. It is not due while the node applies entries from before the
-// one that it has adopted. The version alone does not identify a heartbeat: after a recovery from a shorter log
-// another entry has its index. p.reloading is held.
-func (p *pulse) keep(h heartbeats, applied uint64, to raft.StableStore) error {
+// adopt stores the heartbeat in force on disk if it is not there. It does nothing while the node applies entries that
+// are older than the adopted heartbeat. The version does not identify a heartbeat: after a recovery from a shorter log,
+// another entry has its index. s.reloading is held.
+func (s *heartbeatSetting) adopt(h heartbeats, applied uint64, to raft.StableStore) error {
 	next := adopted{h.Version, h.Now}
-	if h.Version == 0 || next == p.adopted || applied < p.adopted.Version {
+	if h.Version == 0 || next == s.adopted || applied < s.adopted.Version {
 		return nil
 	}
 	b, err := json.Marshal(next)
@@ -192,33 +211,33 @@ func (p *pulse) keep(h heartbeats, applied uint64, to raft.StableStore) error {
 	if err := to.Set(adoptedKey, b); err != nil {
 		return fmt.Errorf("adopt a heartbeat of %v: %w", h.Now, err)
 	}
-	p.adopted = next
+	s.adopted = next
 	return nil
 }
 
-// target returns the heartbeat to run with. A node that leads in a term sends heartbeats, and steps down, for
-// those voters that run with an older one, until no other does. p.reloading is held.
-func (p *pulse) target(h heartbeats, leads bool, term uint64) time.Duration {
+// target returns the heartbeat to run with. While other voters may run with a shorter one, the leader of a term sends
+// heartbeats, and steps down, by that one. s.reloading is held.
+func (s *heartbeatSetting) target(h heartbeats, leads bool, term uint64) time.Duration {
 	switch {
-	case p.adopted.Version == 0, failpoint.Is(failpoint.OwnHeartbeat):
-		return p.option
-	case leads && h.Version > 0 && !h.settled() && p.ready != (readiness{term, h.Version}):
-		return min(p.adopted.Now, h.Least)
+	case s.adopted.Version == 0, failpoint.Is(failpoint.OwnHeartbeat):
+		return s.option
+	case leads && h.Version > 0 && !h.settled() && s.ready != (readiness{term, h.Version}):
+		return min(s.adopted.Now, h.Least)
 	}
-	return p.adopted.Now
+	return s.adopted.Now
 }
 
-// ceiling bounds the lease in a term while changes of the heartbeat are on their way: other nodes may apply them
-// first. A proposal of which the outcome is unknown bounds it until the term is over.
+// ceiling bounds the lease in a term while changes of the heartbeat are proposed, as other nodes may apply them first. A
+// proposal with an unknown outcome bounds it until the end of the term.
 type ceiling struct {
 	mu      sync.Mutex
 	term    uint64
 	pending int
-	lease   atomic.Int64 // in nanoseconds; 0 if there is none
+	lease   atomic.Int64 // in nanoseconds; 0 if there is no bound
 }
 
-// enter begins a term, in which no proposal of another counts.
-func (c *ceiling) enter(term uint64) {
+// begin begins a term. Proposals of other terms do not count in it.
+func (c *ceiling) begin(term uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.term != term {
@@ -227,7 +246,7 @@ func (c *ceiling) enter(term uint64) {
 	}
 }
 
-// lower notes that a heartbeat is about to be proposed.
+// lower records that a heartbeat is about to be proposed.
 func (c *ceiling) lower(heartbeat time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,7 +254,7 @@ func (c *ceiling) lower(heartbeat time.Duration) {
 	c.lease.Store(min(c.bound(), int64(leaseOf(heartbeat))))
 }
 
-// lift notes that a proposal of a term has been applied.
+// lift records that a proposal of a term has been applied.
 func (c *ceiling) lift(term uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -253,16 +272,4 @@ func (c *ceiling) bound() int64 {
 		return bound
 	}
 	return math.MaxInt64
-}
-
-// heartbeat returns the heartbeat with which this node runs.
-func (n *Node) heartbeat() time.Duration { return time.Duration(n.pulse.running.Load()) }
-
-// lease returns for how long after a confirmation no other node can lead, as long as this one leads by the log.
-func (n *Node) lease() time.Duration {
-	if failpoint.Is(failpoint.OwnHeartbeat) {
-		return leaseOf(n.pulse.option)
-	}
-	bound := n.pulse.ceiling.bound() // read before the lease: a shorter lease is stored before its bound is lifted
-	return time.Duration(min(bound, n.pulse.lease.Load()))
 }

@@ -19,13 +19,13 @@ const (
 	longBeat  = 2 * time.Second
 )
 
-// settled waits until all nodes run with a heartbeat, and the leader knows that.
+// settled waits until all nodes run with a heartbeat, and the heartbeat is settled.
 func (s *sim) settled(want time.Duration) {
 	s.t.Helper()
 	s.await(fmt.Sprintf("a heartbeat of %v is settled", want), 30*time.Second, func() bool {
 		for _, l := range s.lives() {
-			h := l.pulse.known()
-			if !h.settled() || h.Now != want || l.heartbeat() != want {
+			h := l.setting.known()
+			if !h.settled() || h.Now != want || l.setting.heartbeat() != want {
 				return false
 			}
 		}
@@ -33,7 +33,7 @@ func (s *sim) settled(want time.Duration) {
 	})
 }
 
-// mixed are nodes of which the one that is to lead is started with a heartbeat of its own.
+// mixed returns a cluster in which n1 has another raft-heartbeat than the other nodes.
 func mixed(first, others time.Duration) simConfig {
 	return simConfig{size: 3, heartbeats: map[string]time.Duration{"n1": first, "n2": others, "n3": others}}
 }
@@ -53,7 +53,7 @@ func (s *sim) lead(id string) (l *life) {
 	return l
 }
 
-// A leader that was started with a longer heartbeat than the others does not answer by it once it is cut off.
+// An isolated leader does not use its own raft-heartbeat for its lease if that is longer than those of other nodes.
 func TestMixedHeartbeats(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		c := mixed(longBeat, shortBeat)
@@ -73,7 +73,7 @@ func TestMixedHeartbeats(t *testing.T) {
 	}
 }
 
-// cutAndAsk cuts a leader off and asks it and the others, until another one has decided for a while.
+// cutAndAsk isolates a leader and sends requests to it and the others, until another node has led for some time.
 func (s *sim) cutAndAsk(old *life) (ops []op) {
 	s.isolate(old.node.id)
 	ask := func(l *life, quantity int64) {
@@ -95,7 +95,7 @@ func (s *sim) cutAndAsk(old *life) (ops []op) {
 	turn := int64(0)
 	for end := time.Now().Add(2 * longBeat); time.Now().Before(end); pass(5 * time.Millisecond) {
 		if old.config.Async {
-			turn++ // what is charged in sync mode waits, and then so do answers that charge nothing
+			turn++ // in sync mode charges wait, and replies that charge nothing wait behind them
 		}
 		ask(old, turn%2)
 		for _, l := range s.followers(old) {
@@ -107,7 +107,7 @@ func (s *sim) cutAndAsk(old *life) (ops []op) {
 	return ops
 }
 
-// checkOverlap demands that the node which was cut off charged nothing after another had begun to.
+// checkOverlap checks that the isolated node charged nothing after another node had charged.
 func checkOverlap(s *sim, ops []op) {
 	first := time.Duration(-1)
 	for _, o := range ops {
@@ -115,20 +115,20 @@ func checkOverlap(s *sim, ops []op) {
 		case o.key == "s" && o.outcome == granted && o.quantity > 0 && first < 0:
 			first = o.ret
 		case o.key == "old" && first >= 0 && o.ret > first:
-			s.t.Errorf("the node that was cut off admits at %v, another has since %v", o.ret, first)
+			s.t.Errorf("the isolated node admits at %v, another one since %v", o.ret, first)
 			return
 		}
 	}
 }
 
-// The first leader's heartbeat is that of the cluster, and stays so over restarts with other options.
-func TestHeartbeatIsTheClusters(t *testing.T) {
+// The heartbeat of the first leader becomes that of the cluster, and stays in force after restarts with other options.
+func TestHeartbeatOfCluster(t *testing.T) {
 	log := &lockedLog{}
 	c := mixed(longBeat, shortBeat)
 	c.logger = log.logger()
 	simulate(t, c, func(t *testing.T, s *sim) {
-		s.await("it is settled", 30*time.Second, func() bool { return s.leader().pulse.known().settled() })
-		want := s.leader().pulse.known().Now
+		s.await("it is settled", 30*time.Second, func() bool { return s.leader().setting.known().settled() })
+		want := s.leader().setting.known().Now
 		s.settled(want)
 		for _, n := range s.list() {
 			s.c.heartbeats[n.id] = 700 * time.Millisecond
@@ -146,13 +146,13 @@ func TestHeartbeatIsTheClusters(t *testing.T) {
 			}
 		}
 		s.settled(want)
-		if l := s.leader(); l.lease() != leaseOf(want) || l.Status().Heartbeat != want {
-			t.Errorf("a lease of %v at a heartbeat of %v", l.lease(), want)
+		if l := s.leader(); l.setting.leaseTime() != leaseOf(want) || l.Status().Heartbeat != want {
+			t.Errorf("a lease of %v at a heartbeat of %v", l.setting.leaseTime(), want)
 		}
 	})
 }
 
-// A heartbeat is raised and lowered while the cluster decides, without another leader.
+// The heartbeat is raised and lowered while the cluster decides, without a change of leaders.
 func TestSetHeartbeat(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: 2 * time.Millisecond}, func(t *testing.T, s *sim) {
 		l := s.leader()
@@ -165,8 +165,8 @@ func TestSetHeartbeat(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.settled(to)
-			if l.lease() != leaseOf(to) {
-				t.Errorf("a lease of %v at a heartbeat of %v", l.lease(), to)
+			if l.setting.leaseTime() != leaseOf(to) {
+				t.Errorf("a lease of %v at a heartbeat of %v", l.setting.leaseTime(), to)
 			}
 			for _, l := range s.lives() {
 				settings := l.raft.ReloadableConfig()
@@ -186,7 +186,8 @@ func TestSetHeartbeat(t *testing.T) {
 	})
 }
 
-// While a voter is down, a longer heartbeat gives no longer lease, whichever node leads. Once it is back, it does.
+// While a voter is down, a longer heartbeat does not make the lease longer, whichever node leads. When the voter is up
+// again, it does.
 func TestHeartbeatWaitsForAll(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		s.settled(testHeartbeat)
@@ -198,8 +199,8 @@ func TestHeartbeatWaitsForAll(t *testing.T) {
 		for range 3 {
 			pass(3 * time.Second)
 			l := s.leader()
-			if h := l.pulse.known(); h.Now != longBeat || h.settled() || l.lease() != leaseOf(testHeartbeat) || l.heartbeat() != testHeartbeat {
-				t.Errorf("%+v, a lease of %v, and it runs with %v", h, l.lease(), l.heartbeat())
+			if h := l.setting.known(); h.Now != longBeat || h.settled() || l.setting.leaseTime() != leaseOf(testHeartbeat) || l.setting.heartbeat() != testHeartbeat {
+				t.Errorf("%+v, a lease of %v, and it runs with %v", h, l.setting.leaseTime(), l.setting.heartbeat())
 			}
 			if err := l.Transfer(t.Context(), ""); err != nil {
 				t.Error(err)
@@ -207,14 +208,13 @@ func TestHeartbeatWaitsForAll(t *testing.T) {
 		}
 		down.node.boot()
 		s.settled(longBeat)
-		if l := s.leader(); l.lease() != leaseOf(longBeat) {
-			t.Errorf("a lease of %v", l.lease())
+		if l := s.leader(); l.setting.leaseTime() != leaseOf(longBeat) {
+			t.Errorf("a lease of %v", l.setting.leaseTime())
 		}
 	})
 }
 
-// A node that is to vote has to run with the heartbeat of the cluster first, and a cluster that changes
-// both comes to an end of it.
+// A node must run with the heartbeat of the cluster before it gets a vote. Both change at the same time here.
 func TestHeartbeatOfNewVoter(t *testing.T) {
 	simulate(t, simConfig{size: 3, heartbeats: map[string]time.Duration{"n4": 100 * time.Millisecond}}, func(t *testing.T, s *sim) {
 		s.settled(testHeartbeat)
@@ -224,27 +224,27 @@ func TestHeartbeatOfNewVoter(t *testing.T) {
 		if err := s.leader().SetHeartbeat(t.Context(), longBeat); err != nil {
 			t.Fatal(err)
 		}
-		s.await("the new node votes", 20*time.Second, func() bool {
+		s.await("the new node has a vote", 20*time.Second, func() bool {
 			l := s.leader()
-			m := l.find("n4")
+			m := l.observer.find("n4")
 			if m == nil || !m.Voter {
 				return false
 			}
-			if got := s.alive("n4").runsWith(); got.Version == 0 {
-				t.Errorf("it votes and runs with %+v", got)
+			if got := s.alive("n4").agreement.runsWith(); got.Version == 0 {
+				t.Errorf("it has a vote and runs with %+v", got)
 			}
 			return true
 		})
 		s.settled(longBeat)
 		s.converge()
 		leader := s.leader()
-		stale := Question{About: aboutVoting, Node: &Announcement{ID: "n4", Incarnation: "of n4"}, Applied: 1 << 40}
-		if err := leader.put(t.Context(), func(within time.Duration) raft.Future { return leader.raft.DemoteVoter("n4", 0, within) }); err != nil {
+		stale := Question{About: topicVote, Node: &Announcement{ID: "n4", Incarnation: "of n4"}, Applied: 1 << 40}
+		if err := leader.life.submit(t.Context(), func(within time.Duration) raft.Future { return leader.raft.DemoteVoter("n4", 0, within) }); err != nil {
 			t.Fatal(err)
 		}
-		leader.refresh()
-		if a := leader.Reply(t.Context(), stale); a.Error != "" || leader.find("n4").Voter {
-			t.Errorf("a node that runs with no heartbeat of the cluster gets a vote: %+v", a)
+		leader.observer.refresh()
+		if a := leader.Reply(t.Context(), stale); a.Error != "" || leader.observer.find("n4").Voter {
+			t.Errorf("a node without the heartbeat of the cluster gets a vote: %+v", a)
 		}
 	})
 }
@@ -253,7 +253,7 @@ func TestSetHeartbeatRefuses(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		s.settled(testHeartbeat)
 		l := s.leader()
-		for _, d := range []time.Duration{0, -1, leastHeartbeat - 1, mostHeartbeat + 1, leastHeartbeat + 1} {
+		for _, d := range []time.Duration{0, -1, minHeartbeat - 1, maxHeartbeat + 1, minHeartbeat + 1} {
 			if err := l.SetHeartbeat(t.Context(), d); !errors.Is(err, topology.ErrHeartbeat) {
 				t.Errorf("%v: %v", d, err)
 			}
@@ -267,18 +267,18 @@ func TestSetHeartbeatRefuses(t *testing.T) {
 			}
 		}
 		s.followers(l)[0].crash(false)
-		l.pulse.restore(heartbeats{})
+		l.setting.restore(heartbeats{})
 		if err := l.SetHeartbeat(t.Context(), longBeat); !errors.Is(err, topology.ErrNoHeartbeat) {
 			t.Error(err)
 		}
-		if got := l.lease(); got != leaseOf(leastHeartbeat) {
-			t.Errorf("a lease of %v where no heartbeat is known", got)
+		if got := l.setting.leaseTime(); got != leaseOf(minHeartbeat) {
+			t.Errorf("a lease of %v without a heartbeat of the cluster", got)
 		}
 	})
 }
 
 func TestHeartbeatsState(t *testing.T) {
-	p := newPulse(shortBeat)
+	p := newHeartbeatSetting(shortBeat)
 	step := func(what string, s settings, now, least time.Duration, lease time.Duration) {
 		t.Helper()
 		if s != (settings{}) {
@@ -290,20 +290,20 @@ func TestHeartbeatsState(t *testing.T) {
 		}
 	}
 	const ms = time.Millisecond
-	step("at first", settings{}, 0, 100*ms, 80*ms)
+	step("initial", settings{}, 0, 100*ms, 80*ms)
 	step("nothing to settle", settings{Settled: 7}, 0, 100*ms, 80*ms)
 	step("the first", settings{Heartbeat: 500}, 500*ms, 100*ms, 80*ms)
 	step("of another version", settings{Settled: 7}, 500*ms, 100*ms, 80*ms)
 	step("settled", settings{Settled: 1}, 500*ms, 500*ms, 400*ms)
 	step("longer", settings{Heartbeat: 2000}, 2000*ms, 500*ms, 400*ms)
 	step("longer still", settings{Heartbeat: 3000}, 3000*ms, 500*ms, 400*ms)
-	step("the one before is settled", settings{Settled: 2}, 3000*ms, 500*ms, 400*ms)
+	step("the previous one is settled", settings{Settled: 2}, 3000*ms, 500*ms, 400*ms)
 	step("shorter", settings{Heartbeat: 250}, 250*ms, 250*ms, 200*ms)
-	step("longer before all know of that", settings{Heartbeat: 1000}, 1000*ms, 250*ms, 200*ms)
+	step("longer, before it is settled", settings{Heartbeat: 1000}, 1000*ms, 250*ms, 200*ms)
 	step("settled again", settings{Settled: 5}, 1000*ms, 1000*ms, 800*ms)
 	for _, bad := range []heartbeats{{Now: 1}, {Version: 1}, {Version: 1, Now: 100 * ms, Least: 200 * ms}, {Version: 1, Now: 6000 * ms, Least: 200 * ms}, {Version: 1, Now: 200 * ms, Least: 20 * ms}} {
 		if bad.check() == nil {
-			t.Errorf("%+v is a state", bad)
+			t.Errorf("%+v is valid", bad)
 		}
 	}
 }
@@ -324,7 +324,7 @@ func TestParseSettings(t *testing.T) {
 	}
 }
 
-// Changes that are on their way bound the lease, and one that nothing is known of does so until the term is over.
+// Proposed changes bound the lease. A proposal with an unknown outcome bounds it until the end of the term.
 func TestCeiling(t *testing.T) {
 	var c ceiling
 	step := func(what string, want time.Duration) {
@@ -333,25 +333,25 @@ func TestCeiling(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 	}
-	c.enter(1)
+	c.begin(1)
 	c.lower(time.Second)
 	step("one", 800*time.Millisecond)
 	c.lower(longBeat)
 	step("a longer one", 800*time.Millisecond)
 	c.lift(1)
 	step("one is applied", 800*time.Millisecond)
-	c.enter(1)
+	c.begin(1)
 	step("the same term", 800*time.Millisecond)
-	c.enter(2)
+	c.begin(2)
 	step("another term", 0)
 	c.lift(1)
 	c.lower(shortBeat)
-	step("after one of the term before", leaseOf(shortBeat))
+	step("after a proposal of the previous term", leaseOf(shortBeat))
 	c.lift(2)
 	step("applied", 0)
 }
 
-// An entry of another term is void.
+// Settings of another term are void.
 func TestSettingsOfAnotherTerm(t *testing.T) {
 	clock := NewClock()
 	n := New(Config{Clock: clock, Table: buckets.New(buckets.Config{Clock: clock.Now, Journal: true}), Self: Announcement{ID: "n1"}, Heartbeat: shortBeat})
@@ -363,13 +363,13 @@ func TestSettingsOfAnotherTerm(t *testing.T) {
 		if err := n.fsm.apply(&raft.Log{Index: 7, Term: 5, Data: b}, 0); err != nil {
 			t.Error(err)
 		}
-		if got := n.pulse.known().Version; got != map[uint64]uint64{4: 0, 5: 7}[term] {
+		if got := n.setting.known().Version; got != map[uint64]uint64{4: 0, 5: 7}[term] {
 			t.Errorf("an entry of term %d: version %d", term, got)
 		}
 	}
 }
 
-// The heartbeat is in a snapshot, and a damaged one is not taken in.
+// The heartbeat is in the head of a snapshot, and a damaged one is rejected.
 func TestHeartbeatInHead(t *testing.T) {
 	h := head{Version: snapshotVersion, Heartbeat: heartbeats{Version: 3, Now: longBeat, Least: shortBeat}}
 	for _, bad := range []bool{false, true} {

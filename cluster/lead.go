@@ -2,121 +2,138 @@ package cluster
 
 import (
 	"errors"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
 
+	"github.com/throttledhq/throttled/buckets"
 	"github.com/throttledhq/throttled/internal/failpoint"
+	"github.com/throttledhq/throttled/topology"
 )
 
 const (
 	barrierWithin = 2 * time.Second
-	retryEvery    = 5 * time.Millisecond // to begin to lead, where that has failed
+	retryEvery    = 5 * time.Millisecond // interval at which failed steps are retried
 )
 
-// runLeaderLoop begins and ends leaderships when Raft reports that this node leads, or does not any more.
-func (n *Node) runLeaderLoop() {
-	defer n.stepDown()
+// leader begins and ends the leaderships of a node, and hands them over.
+type leader struct {
+	*leaderships
+	state   *sync.Mutex // lock of the applied state, see fsm
+	raft    *raftHandle
+	table   *buckets.Table
+	clock   *logClock
+	times   *timeKeeper
+	setting *heartbeatSetting
+	view    *observer
+	tracker *tracker
+	async   bool
+	stuck   func(error) // result of each attempt to begin a leadership
+	life    *lifetime
+	log     *slog.Logger
+}
+
+// run begins and ends leaderships when Raft reports that this node leads or does not lead.
+func (d *leader) run() {
+	defer d.stepDown()
 	for {
 		select {
-		case <-n.ended:
+		case <-d.life.ended():
 			return
-		case leads := <-n.leaderships.notify:
+		case leads := <-d.notify:
 			if !leads {
-				n.stepDown()
+				d.stepDown()
 			}
-		case <-n.leaderships.again:
+		case <-d.again:
 		}
-		if n.raft.State() == raft.Leader && n.leaderships.current() == nil {
-			n.takeOver()
+		if d.raft.State() == raft.Leader && d.current() == nil {
+			d.takeOver()
 		}
-		n.refresh()
+		d.view.refresh()
 	}
 }
 
 // stepDown ends the present leadership, if there is one.
-func (n *Node) stepDown() {
-	if l := n.leaderships.current(); l != nil {
-		n.stepDownFrom(l)
+func (d *leader) stepDown() {
+	if l := d.current(); l != nil {
+		d.stepDownFrom(l)
 	}
 }
 
 // stepDownFrom ends a leadership, unless it has ended.
-func (n *Node) stepDownFrom(l *leadership) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.stepDownLocked(l)
+func (d *leader) stepDownFrom(l *leadership) {
+	d.state.Lock()
+	defer d.state.Unlock()
+	d.stepDownLocked(l)
 }
 
 // stepDownLocked ends a leadership, unless it has ended: it rolls back the generations that are not committed, and
-// unblocks their waiters. n.mu is held.
-func (n *Node) stepDownLocked(l *leadership) {
-	if !n.leaderships.end(l) {
+// unblocks their waiters. d.state is held.
+func (d *leader) stepDownLocked(l *leadership) {
+	if !d.finish(l) {
 		return
 	}
 	if failpoint.Is(failpoint.NoUndo) {
-		generation, _ := n.table.Collect(nil)
-		n.table.Commit(generation, n.clock.standing())
+		generation, _ := d.table.Collect(nil)
+		d.table.Commit(generation, d.clock.lastApplied())
 	}
-	n.table.Follow()
-	n.clock.stand()
-	n.leaderships.rollbacks.Add(1)
+	d.table.Follow()
+	d.clock.stop()
+	d.rollbacks.Add(1)
 	close(l.over)
-	n.pulse.wake()
-	n.publish()
-	n.leaderships.wake() // it may lead by Raft all the same
+	d.setting.wake()
+	d.view.publish()
+	d.wake() // the node may still lead by Raft
 }
 
-// follow ends the present leadership, if there is one. n.mu is held.
-func (n *Node) follow() {
-	if l := n.leaderships.current(); l != nil {
-		n.stepDownLocked(l)
+// follow ends the present leadership, if there is one. d.state is held.
+func (d *leader) follow() {
+	if l := d.current(); l != nil {
+		d.stepDownLocked(l)
 	}
 }
 
-// acknowledge implements host. An entry of the present leadership that got into the log under another term shows that
-// another node has led: generations in flight here must not stay in the table then.
-func (n *Node) acknowledge(log *raft.Log, c *changes) (own bool, err error) {
-	l := n.leaderships.current()
+// acknowledge commits the generation of an entry if the present leadership has submitted it, and reports whether it has.
+// An entry of the present leadership that entered the log under another term shows that another node has led. It ends the
+// leadership, since generations in flight must be rolled back then. d.state is held.
+func (d *leader) acknowledge(log *raft.Log, c *changes) (own bool, err error) {
+	l := d.current()
 	switch {
 	case l == nil:
 		return false, nil
 	case c.term == l.term && c.epoch == l.epoch && log.Term == l.term:
-		return true, n.commit(l, c)
+		return true, d.commit(l, c)
 	case log.Term != l.term:
-		n.stepDownLocked(l)
+		d.stepDownLocked(l)
 	}
 	return false, nil
 }
 
-var errSkipped = errors.New("a generation before it is missing")
+var errSkipped = errors.New("an earlier generation is missing in the log; restart this node")
 
-// commit commits a generation, and with it all before: one that Raft has refused must not have been before it.
-func (n *Node) commit(l *leadership, c *changes) error {
-	if !l.pipeline.isNext(c.generation) || !n.table.Commit(c.generation, n.clock.replayTime(c)) {
+// commit commits a generation and all generations before it. It returns errSkipped if Raft has rejected one of those.
+func (d *leader) commit(l *leadership, c *changes) error {
+	if !l.pipeline.isNext(c.generation) || !d.table.Commit(c.generation, d.clock.replayTime(c)) {
 		return errSkipped
 	}
-	n.clock.note(c, l.commit(c.generation, n.clock.monotonic()), true)
+	d.clock.record(c, l.commit(c.generation, d.clock.monotonic()), true)
 	return nil
 }
 
-// isFresh implements host.
-func (n *Node) isFresh(log *raft.Log) bool {
-	return n.raft != nil && n.clock.isFresh(log, n.raft.CurrentTerm())
-}
-
-// takeOver begins a leadership as soon as that is possible, for as long as this node leads.
-func (n *Node) takeOver() {
-	for n.raft.State() == raft.Leader {
-		err := n.begin()
+// takeOver begins a leadership as soon as possible, as long as this node leads by Raft.
+func (d *leader) takeOver() {
+	for d.raft.State() == raft.Leader {
+		err := d.begin()
 		if err == nil {
-			n.config.Stuck(nil)
+			d.stuck(nil)
 			return
 		}
-		n.log.Debug("cannot begin to lead yet", "error", err)
-		n.config.Stuck(err)
+		d.log.Debug("cannot begin to lead yet", "error", err)
+		d.stuck(err)
 		select {
-		case <-n.ended:
+		case <-d.life.ended():
 			return
 		case <-time.After(retryEvery):
 		}
@@ -125,48 +142,63 @@ func (n *Node) takeOver() {
 
 var errTerm = errors.New("the term has changed")
 
-// begin begins a leadership. First all entries of earlier terms have to be applied, which a barrier waits for, and those
-// of an earlier leadership in the same term, of which nothing may be submitted after the barrier.
-// The term is read before and after: what is decided belongs to the very term whose barrier has
-// passed.
-func (n *Node) begin() error {
-	n.leaderships.drain()
-	term := n.raft.CurrentTerm()
-	asked := n.clock.monotonic()
+// begin begins a leadership. First all entries of earlier terms must be applied, for which it waits by a barrier, and
+// those of an earlier leadership in the same term, which must submit nothing after the barrier. The term is read before
+// and after, so that decisions belong to the term of the barrier.
+func (d *leader) begin() error {
+	d.drain()
+	term := d.raft.CurrentTerm()
+	asked := d.clock.monotonic()
 	if !failpoint.Is(failpoint.NoBarrier) {
-		if err := n.raft.Barrier(barrierWithin).Error(); err != nil {
+		if err := d.raft.Barrier(barrierWithin).Error(); err != nil {
 			return err
 		}
 	}
-	n.refresh() // with the voters of this term
-	from := n.startingTime()
-	if n.raft.CurrentTerm() != term {
+	d.view.refresh() // with the voters of this term
+	from := d.times.startingTime()
+	if d.raft.CurrentTerm() != term {
 		return errTerm
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	l := n.leaderships.next(term)
+	d.state.Lock()
+	defer d.state.Unlock()
+	l := d.next(term)
 	l.lease.confirmed.Store(int64(asked))
-	n.pulse.ceiling.enter(term)
-	n.clock.run(from)
-	n.table.Lead(l.epoch)
-	n.leaderships.begin(l)
-	n.pulse.wake()
-	n.publish()
-	f := n.newFlusher(l)
-	n.running.Go(f.run)
-	n.running.Go(func() { n.watch(l, f.futures) })
-	n.log.Info("this node leads", "term", term)
+	d.setting.ceiling.begin(term)
+	d.clock.run(from)
+	d.table.Lead(l.epoch)
+	d.set(l)
+	d.setting.wake()
+	d.view.publish()
+	f := d.newFlusher(l)
+	d.life.run(f.run)
+	d.life.run(func() { d.watch(l, f.futures) })
+	d.log.Info("this node leads", "term", term)
 	return nil
 }
 
-// watch ends a leadership if one of its entries fails: whether that is committed is unknown here. An entry that succeeds
-// is acknowledged where it is applied.
-func (n *Node) watch(l *leadership, futures <-chan raft.ApplyFuture) {
+func (d *leader) newFlusher(l *leadership) *flusher {
+	return &flusher{
+		leadership: l, table: d.table, clock: d.clock, raft: d.raft, async: d.async, counts: &d.submitted,
+		futures: make(chan raft.ApplyFuture, maxInFlight),
+	}
+}
+
+// watch ends a leadership if one of its entries fails, since it is unknown whether that entry is committed. Entries that
+// succeed are acknowledged when they are applied.
+func (d *leader) watch(l *leadership, futures <-chan raft.ApplyFuture) {
 	for f := range futures {
 		if err := f.Error(); err != nil {
-			n.log.Debug("an entry was not committed", "error", err)
-			n.stepDownFrom(l)
+			d.log.Debug("an entry was not committed", "error", err)
+			d.stepDownFrom(l)
 		}
 	}
+}
+
+// followers returns the progress of the other members, or nil if this node does not lead.
+func (d *leader) followers() []topology.Follower {
+	l := d.current()
+	if l == nil {
+		return nil
+	}
+	return d.tracker.followers(d.view.View(), l.term, d.setting.heartbeat())
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// An entry that gets into the log under another term than the one it was decided in is void on
-// all nodes, or it would undo what came between.
+// An entry that enters the log under another term than the one in which it was decided is void on all nodes. Otherwise
+// it would overwrite the changes in between.
 func TestVoidEntry(t *testing.T) {
 	var armed atomic.Pointer[chan struct{}]
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestVoidEntry(t *testing.T) {
 	})
 }
 
-// handTo hands leadership to a node. That may fail while another is about to lead.
+// handTo transfers leadership to a node. That may fail while another one is about to lead.
 func (s *sim) handTo(from, to *life) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -107,7 +107,7 @@ func TestLeadershipsOfOneTerm(t *testing.T) {
 			decide(l.Node, "s", 1)
 			go func() { _ = l.Await(l.Mark()) }()
 			synctest.Wait()
-			l.stepDown()
+			l.leader.stepDown()
 			pass(100 * time.Millisecond)
 			held <- struct{}{}
 			s.await("the next leadership", 5*time.Second, func() bool { return l.View().Leading })
@@ -122,17 +122,17 @@ func TestLeadershipsOfOneTerm(t *testing.T) {
 	})
 }
 
-// What a leader has written before it was cut off, and others then commit, is put on it like
-// anybody's, over the state before.
-func TestOwnEntryAfterAbdication(t *testing.T) {
-	carried := 0 // entries that others have got before the leader was found to be cut off
+// An entry that a leader has written before it was isolated, and that other nodes commit later, is applied on it like
+// any other, on top of the state before.
+func TestOwnEntryAfterStepDown(t *testing.T) {
+	carried := 0 // entries that other nodes have received before the leader stepped down
 	for range 20 {
 		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 			old := s.leader()
 			s.grant(old, "s")
 			s.converge()
 			for _, l := range s.followers(old) {
-				s.cut(l.node.id, old.node.id) // it can be heard, and hears nothing
+				s.cut(l.node.id, old.node.id) // it can send, and cannot receive
 			}
 			errs := make(chan error, 1)
 			go func() {
@@ -143,7 +143,7 @@ func TestOwnEntryAfterAbdication(t *testing.T) {
 				t.Fatalf("%v", err)
 			}
 			if e, _ := old.Lookup([]byte("s")); old.leaderships.rollbacks.Load() != 1 || e.TTL == 0 {
-				t.Errorf("%d times taken back, %+v", old.leaderships.rollbacks.Load(), e)
+				t.Errorf("%d rollbacks, %+v", old.leaderships.rollbacks.Load(), e)
 			}
 			next := s.newLeader(old)
 			switch left := s.left(next, "s"); left {
@@ -157,25 +157,26 @@ func TestOwnEntryAfterAbdication(t *testing.T) {
 		})
 	}
 	if carried == 0 {
-		t.Error("no entry has got to the others")
+		t.Error("no entry has reached the other nodes")
 	}
 }
 
-// A partition that leaves a leader most nodes changes nothing, and others end within a second, or three.
+// A partition in which the leader has a majority changes nothing. In others, a new leader decides within one second, or
+// three.
 func TestPartitions(t *testing.T) {
 	tests := []struct {
 		name  string
 		size  int
 		cut   func(s *sim, leader, other *life)
 		stays bool
-		slow  bool // the old leader goes on to be heard for a while, or votes are split
+		slow  bool // the old leader is received for a while, or votes are split
 	}{
-		{"a follower is cut off", 3, func(s *sim, _, other *life) { s.isolate(other.node.id) }, true, false},
+		{"a follower is isolated", 3, func(s *sim, _, other *life) { s.isolate(other.node.id) }, true, false},
 		{"one link is cut", 3, func(s *sim, leader, other *life) {
 			s.cut(leader.node.id, other.node.id)
 			s.cut(other.node.id, leader.node.id)
 		}, true, false},
-		{"the leader is cut off", 3, func(s *sim, leader, _ *life) { s.isolate(leader.node.id) }, false, false},
+		{"the leader is isolated", 3, func(s *sim, leader, _ *life) { s.isolate(leader.node.id) }, false, false},
 		{"the leader cannot send", 3, func(s *sim, leader, _ *life) {
 			for _, l := range s.followers(leader) {
 				s.cut(leader.node.id, l.node.id)
@@ -186,7 +187,7 @@ func TestPartitions(t *testing.T) {
 				s.cut(l.node.id, leader.node.id)
 			}
 		}, false, true},
-		{"the leader sees one of five only", 5, func(s *sim, leader, other *life) {
+		{"the leader reaches one of five only", 5, func(s *sim, leader, other *life) {
 			for _, l := range s.followers(leader) {
 				if l != other {
 					s.cut(l.node.id, leader.node.id)
@@ -209,15 +210,15 @@ func TestPartitions(t *testing.T) {
 					if !c.stays {
 						next := s.newLeader(leader)
 						s.grant(next, "s")
-						most := time.Second
+						limit := time.Second
 						if c.slow {
-							most = 3 * time.Second
+							limit = 3 * time.Second
 						}
-						if gap := time.Since(begun); gap > most {
+						if gap := time.Since(begun); gap > limit {
 							t.Errorf("%v without a leader", gap)
 						}
 						if leader.View().Leading {
-							t.Error("the old leader goes on")
+							t.Error("the old leader still leads")
 						}
 						s.converge()
 						return
@@ -234,7 +235,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// Without most nodes nothing is admitted, and as soon as they are back it is.
+// Without a majority nothing is admitted. With a majority requests are admitted again soon.
 func TestMajorityLost(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -258,7 +259,7 @@ func TestMajorityLost(t *testing.T) {
 		begun = time.Now()
 		s.grant(s.leader(), "s")
 		if waited := time.Since(begun); waited > 2*time.Second {
-			t.Errorf("back after %v", waited)
+			t.Errorf("admitted after %v", waited)
 		}
 	})
 }

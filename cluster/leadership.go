@@ -7,31 +7,31 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// leadership is a time in which a node decides: from the moment at which it has applied all entries from before its
-// term, to the moment at which it knows that it does not lead any more.
+// leadership is a period in which a node decides. It begins when the node has applied all entries of earlier terms, and
+// ends when the node detects that it does not lead any more.
 type leadership struct {
-	epoch uint64 // counts the leaderships of this process; the Term of tickets
-	term  uint64 // of Raft
+	epoch uint64 // number of the leadership in this process; Term of its tickets
+	term  uint64 // term of Raft
 
-	demanded atomic.Uint64 // the newest generation that is waited for
+	demanded atomic.Uint64 // newest generation with a waiter
 	waiters  waiters
 	pipeline pipeline
 	lease    lease
 
-	leaving atomic.Bool // leadership is being handed over: commands are kept for the next leader
-	stopped atomic.Bool // nothing is decided any more; set with leaderships.deciding held
+	leaving atomic.Bool // a hand-over is in progress: the server holds commands for the next leader
+	stopped atomic.Bool // decisions are refused; set with leaderships.deciding held
 
-	wake chan struct{} // has one when there may be something to flush
-	over chan struct{} // closed at the end
-	done chan struct{} // closed when nothing of this leadership will be submitted any more
+	wake chan struct{} // receives an element when there may be a generation to submit
+	over chan struct{} // closed at the end of the leadership
+	done chan struct{} // closed when the flusher has submitted its last generation
 }
 
 // lease is the time in which no other node can lead.
 type lease struct {
-	// confirmed is when, on the monotonic clock, the newest committed entry was submitted. No other node can lead
-	// until followers have ignored other candidates for so long after it as they must.
+	// confirmed is the time at which the newest committed entry was submitted, on the monotonic clock. Followers reject
+	// other candidates for the length of the lease after it.
 	confirmed atomic.Int64
-	offered   atomic.Bool // another node has been asked to lead, and may at any time
+	offered   atomic.Bool // another node was asked to lead, and may lead at any time
 }
 
 // holds reports whether no other node can lead at a time of the monotonic clock.
@@ -50,7 +50,7 @@ func newLeadership(epoch, term uint64) *leadership {
 	}
 }
 
-// wakeFlusher makes the flusher check whether there is something to submit.
+// wakeFlusher makes the flusher check whether there is a generation to submit.
 func (l *leadership) wakeFlusher() {
 	select {
 	case l.wake <- struct{}{}:
@@ -58,7 +58,7 @@ func (l *leadership) wakeFlusher() {
 	}
 }
 
-// demand makes the flusher submit a generation, even if nothing has changed in it.
+// demand makes the flusher submit a generation, even if it has no changes.
 func (l *leadership) demand(generation uint64) {
 	for {
 		old := l.demanded.Load()
@@ -69,7 +69,7 @@ func (l *leadership) demand(generation uint64) {
 	l.wakeFlusher()
 }
 
-// await waits until a generation is committed. The error is limiter.ErrUncertain.
+// await blocks until a generation is committed. It returns limiter.ErrUncertain if the leadership ends first.
 func (l *leadership) await(generation uint64) error {
 	if l.waiters.isCommitted(generation) {
 		return nil
@@ -90,8 +90,8 @@ func (l *leadership) await(generation uint64) error {
 	return limiter.ErrUncertain
 }
 
-// room waits until another generation may be submitted. It reports false if the leadership ends first.
-func (l *leadership) room() bool {
+// awaitRoom blocks until another generation may be submitted. It returns false if the leadership ends first.
+func (l *leadership) awaitRoom() bool {
 	for !l.pipeline.hasRoom() {
 		select {
 		case <-l.over:
@@ -102,17 +102,17 @@ func (l *leadership) room() bool {
 	return true
 }
 
-// commit records that a generation, and so those before it, are committed, and unblocks their waiters. It returns when
-// the log time of the generation was read.
-func (l *leadership) commit(generation uint64, now time.Duration) (taken time.Duration) {
+// commit records that a generation and all earlier ones are committed, and unblocks their waiters. It returns the time at
+// which the log time of the generation was read.
+func (l *leadership) commit(generation uint64, now time.Duration) (readAt time.Duration) {
 	l.waiters.committed.Store(generation)
-	taken = l.pipeline.remove(generation, now)
-	l.lease.confirmed.Store(int64(taken))
+	readAt = l.pipeline.remove(generation, now)
+	l.lease.confirmed.Store(int64(readAt))
 	l.waiters.unblock(generation)
-	return taken
+	return readAt
 }
 
-// pause waits, and reports whether the leadership continues.
+// pause blocks for d, and returns true. It returns false if the leadership ends first.
 func (l *leadership) pause(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -10,11 +10,11 @@ import (
 )
 
 // A commit unblocks the waiters of that generation and of older ones, and no others.
-func TestCommitWakesAll(t *testing.T) {
+func TestCommitUnblocksAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLeadership(1, 1)
 		var mu sync.Mutex
-		let := map[uint64]int{}
+		unblocked := map[uint64]int{}
 		var waiting sync.WaitGroup
 		for i := range 30 {
 			generation := uint64(5 + i%3)
@@ -23,7 +23,7 @@ func TestCommitWakesAll(t *testing.T) {
 					t.Errorf("generation %d: %v", generation, err)
 				}
 				mu.Lock()
-				let[generation]++
+				unblocked[generation]++
 				mu.Unlock()
 			})
 		}
@@ -36,20 +36,20 @@ func TestCommitWakesAll(t *testing.T) {
 		if waits, age := r.pipeline.oldest(3 * time.Second); waits != 2 || age != 2*time.Second {
 			t.Errorf("%d in flight, the oldest for %v", waits, age)
 		}
-		if taken := r.commit(6, 4*time.Second); taken != 2*time.Second || r.lease.confirmed.Load() != int64(2*time.Second) || r.pipeline.took != 2*time.Second {
-			t.Errorf("taken at %v, took %v", taken, r.pipeline.took)
+		if readAt := r.commit(6, 4*time.Second); readAt != 2*time.Second || r.lease.confirmed.Load() != int64(2*time.Second) || r.pipeline.took != 2*time.Second {
+			t.Errorf("read at %v, took %v", readAt, r.pipeline.took)
 		}
 		synctest.Wait()
 		mu.Lock()
-		if let[5] != 10 || let[6] != 10 || let[7] != 0 {
-			t.Errorf("let go %v", let)
+		if unblocked[5] != 10 || unblocked[6] != 10 || unblocked[7] != 0 {
+			t.Errorf("unblocked %v", unblocked)
 		}
 		mu.Unlock()
 		r.pipeline.add(7, 3*time.Second)
 		r.commit(7, 3*time.Second)
 		waiting.Wait()
-		if let[7] != 10 {
-			t.Errorf("let go %v", let)
+		if unblocked[7] != 10 {
+			t.Errorf("unblocked %v", unblocked)
 		}
 	})
 }
@@ -61,15 +61,15 @@ func TestEndOfLeadership(t *testing.T) {
 	r.commit(1, 0)
 	close(r.over)
 	if err := r.await(1); err != nil {
-		t.Errorf("what is committed stays so: %v", err)
+		t.Errorf("a committed generation: %v", err)
 	}
 	if err := r.await(2); err != limiter.ErrUncertain {
-		t.Errorf("what is not: %v", err)
+		t.Errorf("an uncommitted generation: %v", err)
 	}
 }
 
-// Places to wait are used again, many times over.
-func TestWaitsAreUsedAgain(t *testing.T) {
+// The slots of waiters are reused.
+func TestWaitsAreReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLeadership(1, 1)
 		for generation := uint64(1); generation <= 100; generation++ {
@@ -92,27 +92,27 @@ func TestWaitsAreUsedAgain(t *testing.T) {
 	})
 }
 
-// A second generation is submitted while one is in flight only if those take long.
+// A second generation is submitted while one is in flight only if commits are slow.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLeadership(1, 1)
-		if !r.room() {
+		if !r.awaitRoom() {
 			t.Error("no room for the first")
 		}
 		r.pipeline.add(1, 0)
-		let := make(chan bool, 1)
-		go func() { let <- r.room() }()
+		room := make(chan bool, 1)
+		go func() { room <- r.awaitRoom() }()
 		synctest.Wait()
-		if len(let) > 0 {
-			t.Error("room for a second while it is not known how long one takes")
+		if len(room) > 0 {
+			t.Error("room for a second while the commit time is unknown")
 		}
 		r.commit(1, pipelineAfter)
-		if !<-let {
+		if !<-room {
 			t.Error("no room after the first is committed")
 		}
 		r.pipeline.add(2, 0)
 		if !r.pipeline.hasRoom() {
-			t.Error("no room for a second although generations take long")
+			t.Error("no room for a second although commits are slow")
 		}
 		r.pipeline.add(3, 0)
 		if r.pipeline.hasRoom() {
@@ -121,10 +121,10 @@ func TestRoom(t *testing.T) {
 		r.commit(3, pipelineAfter-1)
 		r.pipeline.add(4, 0)
 		if r.pipeline.hasRoom() {
-			t.Error("room for a second although generations are quick")
+			t.Error("room for a second although commits are fast")
 		}
 		close(r.over)
-		if r.room() {
+		if r.awaitRoom() {
 			t.Error("room after the end")
 		}
 	})

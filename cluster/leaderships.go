@@ -7,22 +7,22 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// leaderships holds the current leadership of a node, and the last one that has ended.
+// leaderships holds the present leadership of a node, and the last one that has ended.
 type leaderships struct {
 	now  atomic.Pointer[leadership] // nil while this node does not decide
-	past atomic.Pointer[leadership] // the newest that has ended; nil if none has
+	past atomic.Pointer[leadership] // last one that has ended; nil if none has
 
-	last   *leadership // the newest one begun; used by runLeaderLoop only
-	epochs uint64      // leaderships that this process has begun; guarded by Node.mu
+	last   *leadership // last one that has begun; used by the leader loop only
+	epochs uint64      // number of leaderships of this process; guarded by the lock of the applied state
 
-	// deciding is held for reading while commands are decided, and for writing when that is to stop. See handOver.
+	// deciding is held for reading while commands are decided, and for writing to stop that. See leader.handOver.
 	deciding sync.RWMutex
 
 	submitted entryCounts
 	rollbacks atomic.Uint64
 
-	notify chan bool     // Raft reports here that this node leads, or does not any more
-	again  chan struct{} // has one when runLeaderLoop has to check whether to lead
+	notify chan bool     // receives from Raft whether this node leads
+	again  chan struct{} // receives an element when the leader loop must check whether to lead
 }
 
 func newLeaderships() *leaderships {
@@ -32,20 +32,30 @@ func newLeaderships() *leaderships {
 // current returns the present leadership, or nil if this node does not decide.
 func (s *leaderships) current() *leadership { return s.now.Load() }
 
-// next returns a leadership that can begin. Node.mu is held.
+// leads reports whether there is a present leadership.
+func (s *leaderships) leads() bool { return s.now.Load() != nil }
+
+// decides reports whether this node decides and is not handing leadership over.
+func (s *leaderships) decides() bool {
+	l := s.now.Load()
+	return l != nil && !l.leaving.Load()
+}
+
+// next returns a new leadership. The lock of the applied state is held.
 func (s *leaderships) next(term uint64) *leadership {
 	s.epochs++
 	return newLeadership(s.epochs, term)
 }
 
-// begin makes a leadership the present one. Node.mu is held.
-func (s *leaderships) begin(l *leadership) {
+// set makes a leadership the present one. The lock of the applied state is held.
+func (s *leaderships) set(l *leadership) {
 	s.now.Store(l)
 	s.last = l
 }
 
-// end makes the present leadership a past one, and reports whether it was the present one. Node.mu is held.
-func (s *leaderships) end(l *leadership) bool {
+// finish makes the present leadership the last one that has ended, and reports whether it was the present one. The lock of
+// the applied state is held.
+func (s *leaderships) finish(l *leadership) bool {
 	if s.now.Load() != l {
 		return false
 	}
@@ -54,14 +64,14 @@ func (s *leaderships) end(l *leadership) bool {
 	return true
 }
 
-// drain waits until nothing of the newest leadership will be submitted any more.
+// drain blocks until the last leadership that has begun submits nothing more.
 func (s *leaderships) drain() {
 	if s.last != nil {
 		<-s.last.done
 	}
 }
 
-// hold keeps this node deciding until release, and reports whether it decides.
+// hold prevents a hand-over until release, and reports whether this node decides.
 func (s *leaderships) hold() bool {
 	s.deciding.RLock()
 	if l := s.now.Load(); l == nil || l.stopped.Load() {
@@ -73,12 +83,6 @@ func (s *leaderships) hold() bool {
 
 func (s *leaderships) release() { s.deciding.RUnlock() }
 
-// decides reports whether this node decides, and does not hand leadership over.
-func (s *leaderships) decides() bool {
-	l := s.now.Load()
-	return l != nil && !l.leaving.Load()
-}
-
 // hasten makes the flusher submit the generation of a ticket that no caller waits for.
 func (s *leaderships) hasten(t limiter.Ticket) {
 	if l := s.now.Load(); l != nil && t.Generation > 0 {
@@ -86,8 +90,8 @@ func (s *leaderships) hasten(t limiter.Ticket) {
 	}
 }
 
-// outcome returns the error for a ticket of a leadership that has ended. It is nil if the generation was committed
-// before that, which a caller that was scheduled late may not have seen.
+// outcome returns the error of a ticket whose leadership has ended. It returns nil if the generation was committed before
+// that, which a caller that was scheduled late may not have observed.
 func (s *leaderships) outcome(t limiter.Ticket) error {
 	if l := s.past.Load(); l != nil && l.epoch == t.Term && t.Generation > 0 && l.waiters.isCommitted(t.Generation) {
 		return nil
@@ -95,7 +99,7 @@ func (s *leaderships) outcome(t limiter.Ticket) error {
 	return lost(t)
 }
 
-// lost returns the error for a ticket of a leadership that has ended.
+// lost returns the error of a ticket that was not committed before its leadership ended.
 func lost(t limiter.Ticket) error {
 	if t.Generation > 0 {
 		return limiter.ErrUncertain
@@ -103,7 +107,7 @@ func lost(t limiter.Ticket) error {
 	return limiter.ErrNotLeading
 }
 
-// wake makes runLeaderLoop check whether to lead.
+// wake makes the leader loop check whether to lead.
 func (s *leaderships) wake() {
 	select {
 	case s.again <- struct{}{}:

@@ -1,45 +1,55 @@
 package cluster
 
 import (
-	"context"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
 	"github.com/hashicorp/raft"
 )
 
-// checkLeaderSoon makes Raft check whether the leader has timed out, after another node has asked for a pre-vote. By
-// itself Raft would check again only after another one to two heartbeats. Until then this node rejects the other one,
-// which then waits as long.
+// leaderTimeout makes Raft check whether the leader has timed out.
+type leaderTimeout struct {
+	raft    *raftHandle
+	tuner   *tuner
+	setting *heartbeatSetting
+	life    *lifetime
+	log     *slog.Logger
+}
+
+// checkSoon makes Raft check whether the leader has timed out, after another node has asked for a pre-vote. On its own
+// Raft would check again only after another one to two heartbeats. Until then this node rejects the candidate, which
+// then waits for as long.
 //
-// With more than three voters each delays the check by a random time, so that not all of them become candidates at once.
-func (n *Node) checkLeaderSoon() {
-	if voters := len(n.voters()); voters <= 3 {
-		n.checkLeader()
+// With more than three voters, each delays the check by a random time, so that they do not become candidates at the same
+// time.
+func (t *leaderTimeout) checkSoon(voters int) {
+	if voters <= 3 {
+		t.check()
 		return
 	}
-	n.running.Go(func() {
-		if n.wait(context.Background(), rand.N(n.heartbeat()/2)) == nil {
-			n.checkLeader()
+	t.life.run(func() {
+		if t.life.sleep(t.life.ctx, rand.N(t.setting.heartbeat()/2)) == nil {
+			t.check()
 		}
 	})
 }
 
-// checkLeader makes Raft check whether the leader has timed out, if this node has followed one and has received nothing
+// check makes Raft check whether the leader has timed out, if this node has followed a leader and has received nothing
 // for a heartbeat.
 //
-// Raft checks when its timeout is reloaded with a shorter one, so the present timeout is reloaded, and then one that is
+// Raft checks when a shorter timeout is loaded. check therefore reloads the present timeout, and then one that is
 // shorter by a nanosecond.
-func (n *Node) checkLeader() {
-	leader, _ := n.raft.LeaderWithID()
-	if leader == "" || n.raft.State() != raft.Follower || time.Since(n.raft.LastContact()) < n.heartbeat() {
+func (t *leaderTimeout) check() {
+	leader, _ := t.raft.LeaderWithID()
+	if leader == "" || t.raft.State() != raft.Follower || time.Since(t.raft.LastContact()) < t.setting.heartbeat() {
 		return
 	}
-	n.pulse.reloading.Lock()
-	defer n.pulse.reloading.Unlock()
-	for _, timeout := range []time.Duration{n.heartbeat(), n.heartbeat() - 1} {
-		if err := n.reloadLocked(func(s *raft.ReloadableConfig) { s.HeartbeatTimeout = timeout }); err != nil {
-			n.log.Warn("Raft does not look for the leader", "error", err)
+	t.setting.reloading.Lock()
+	defer t.setting.reloading.Unlock()
+	for _, timeout := range []time.Duration{t.setting.heartbeat(), t.setting.heartbeat() - 1} {
+		if err := t.tuner.reloadLocked(func(s *raft.ReloadableConfig) { s.HeartbeatTimeout = timeout }); err != nil {
+			t.log.Warn("cannot make Raft check the leader", "error", err)
 			return
 		}
 	}

@@ -14,110 +14,82 @@ const (
 	lastWatchPause  = time.Second
 )
 
-// leaderTerm is a leader and the term of Raft in which it leads.
-type leaderTerm struct {
-	leader string
-	term   uint64
+// leaderWatch detects that the process of the leader has exited. It keeps a stream to the leader open, on which nothing is
+// sent. The stream breaks when the process exits, long before a heartbeat is missed.
+type leaderWatch struct {
+	raft    *raftHandle
+	view    *observer
+	setting *heartbeatSetting
+	peers   *peerClient
+	life    *lifetime
 }
 
-// raftLeader returns the present leader by Raft. Its leader is empty if none is known.
-func (n *Node) raftLeader() leaderTerm {
-	_, leader := n.raft.LeaderWithID()
-	return leaderTerm{string(leader), n.raft.CurrentTerm()}
-}
-
-// refusal records that a leader refused a connection.
-type refusal struct {
-	leaderTerm
-	at time.Time
-}
-
-// isGone reports whether the process of a leader has ended: its system has refused a connection, and Raft has received
-// nothing since, apart from messages that were in flight. A process that accepts connections again is a new one, which
-// does not lead in that term.
-func (n *Node) isGone(l leaderTerm) bool {
-	refused := n.refused.Load()
-	inFlight := n.heartbeat() / 10 // the shortest time between two heartbeats
-	return refused != nil && refused.leaderTerm == l && !n.raft.LastContact().After(refused.at.Add(inFlight))
-}
-
-// watchLeader watches the leader until this node is closed.
-func (n *Node) watchLeader() {
+// run watches the leader until the node is closed.
+func (w *leaderWatch) run() {
 	for {
-		changed, l := n.View().Changed, n.raftLeader()
-		if l.leader == "" || l.leader == n.config.Self.ID {
-			if !n.awaitView(changed) {
+		changed, l := w.view.View().Changed, w.raft.leading()
+		if l.leader == "" || l.leader == w.view.self {
+			if !w.view.await(changed) {
 				return
 			}
 			continue
 		}
-		if !n.watchWhile(l, changed) {
+		if !w.watchWhile(l, changed) {
 			return
 		}
 	}
 }
 
-// watchWhile watches a leader until another one is known, and returns false when this node is closed.
-func (n *Node) watchWhile(l leaderTerm, changed <-chan struct{}) bool {
-	ctx, cancel := context.WithCancel(context.Background())
+// watchWhile watches a leader until another one is known. It returns false if the node is closed first.
+func (w *leaderWatch) watchWhile(l leaderTerm, changed <-chan struct{}) bool {
+	ctx, cancel := context.WithCancel(w.life.ctx)
 	defer cancel()
-	n.running.Go(func() { n.watchOne(ctx, l) })
-	for n.raftLeader() == l {
-		if !n.awaitView(changed) {
+	w.life.run(func() { w.watch(ctx, l) })
+	for w.raft.leading() == l {
+		if !w.view.await(changed) {
 			return false
 		}
-		changed = n.View().Changed
+		changed = w.view.View().Changed
 	}
 	return true
 }
 
-// awaitView waits for a view to change, and reports false if this node ends.
-func (n *Node) awaitView(changed <-chan struct{}) bool {
-	select {
-	case <-changed:
-		return true
-	case <-n.ended:
-		return false
-	}
-}
-
-// watchOne keeps a stream to a leader open, on which nothing is sent: it breaks as soon as the process of the leader
-// ends, long before anybody misses a heartbeat. A stream can end for other reasons, so the leader is gone only if
-// another one is refused. If Raft receives something between two refusals, a firewall may be the reason.
-func (n *Node) watchOne(ctx context.Context, l leaderTerm) {
-	var before time.Time // of the last refusal; zero if the stream was open since
+// watch keeps a stream to a leader open until ctx is done. A stream can break for other reasons, so the process has exited
+// only if a new stream is refused. If Raft receives a message between two refusals, a firewall may be the reason.
+func (w *leaderWatch) watch(ctx context.Context, l leaderTerm) {
+	var before time.Time // time of the last refusal; zero if a stream was open since
 	for pause := firstWatchPause; ctx.Err() == nil; pause = min(2*pause, lastWatchPause) {
 		begun := time.Now()
-		switch err := n.holdStream(ctx, l); {
+		switch err := w.holdStream(ctx, l); {
 		case err == nil:
 			before = time.Time{}
 		case errors.Is(err, syscall.ECONNREFUSED):
-			if before.IsZero() || !n.raft.LastContact().After(before) {
-				n.refused.Store(&refusal{l, time.Now()})
-				n.refresh()
+			if before.IsZero() || !w.raft.LastContact().After(before) {
+				w.view.recordRefusal(l)
 			}
 			before = time.Now()
 		}
-		if time.Since(begun) > lastWatchPause { // it has been there
+		if time.Since(begun) > lastWatchPause { // the stream was open
 			pause = firstWatchPause
 			continue
 		}
-		if n.wait(ctx, pause) != nil {
+		if w.life.sleep(ctx, pause) != nil {
 			return
 		}
 	}
 }
 
-// holdStream opens a stream to a leader, and waits for its end or that of ctx. It returns an error if there is none.
-func (n *Node) holdStream(ctx context.Context, l leaderTerm) error {
-	dialing, cancel := context.WithTimeout(ctx, n.heartbeat())
+// holdStream opens a stream to a leader, and blocks until it breaks or ctx is done. It returns an error if the stream
+// cannot be opened.
+func (w *leaderWatch) holdStream(ctx context.Context, l leaderTerm) error {
+	dialing, cancel := context.WithTimeout(ctx, w.setting.heartbeat())
 	defer cancel()
-	conn, err := n.Dial(dialing, l.leader)
+	conn, err := w.peers.dial(dialing, l.leader)
 	if err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	_, _ = io.Copy(io.Discard, conn) // the end is all that matters
+	_, _ = io.Copy(io.Discard, conn) // only the end matters
 	_ = conn.Close()
 	return nil
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A node knows that its leader's process has ended at once, and not only when it misses heartbeats.
-func TestLeaderGone(t *testing.T) {
+// A node detects immediately that the process of its leader has exited, before it misses heartbeats.
+func TestLeaderExits(t *testing.T) {
 	for range 5 {
 		simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 			leader := s.leader()
@@ -15,10 +15,10 @@ func TestLeaderGone(t *testing.T) {
 			leader.crash(false)
 			begun := time.Now()
 			for _, f := range others {
-				s.await(f.node.id+" knows that the leader is gone", testHeartbeat, func() bool { return f.View().Leader != leader.node.id })
+				s.await(f.node.id+" shows no leader", testHeartbeat, func() bool { return f.View().Leader != leader.node.id })
 			}
 			if took := time.Since(begun); took > testHeartbeat/4 {
-				t.Errorf("it takes %v to know that the leader is gone", took)
+				t.Errorf("it takes %v to detect that the leader has exited", took)
 			}
 			next := s.newLeader(leader)
 			for _, f := range others {
@@ -28,29 +28,29 @@ func TestLeaderGone(t *testing.T) {
 	}
 }
 
-// A leader that is started again at once stays gone: it does not lead in the term of its former process.
-func TestLeaderGone_Restarted(t *testing.T) {
+// A leader that is restarted immediately still counts as exited: it does not lead in the term of its previous process.
+func TestLeaderExits_Restarted(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		pass(time.Second)
 		others, term := s.followers(leader), leader.View().Term
 		leader.crash(false)
 		for _, f := range others {
-			s.await(f.node.id+" knows that the leader is gone", testHeartbeat, func() bool { return f.View().Leader != leader.node.id })
+			s.await(f.node.id+" shows no leader", testHeartbeat, func() bool { return f.View().Leader != leader.node.id })
 		}
 		leader.node.boot()
 		for range 2 * testHeartbeat / time.Millisecond {
 			pass(time.Millisecond)
 			for _, f := range others {
 				if v := f.View(); v.Leader == leader.node.id && v.Term == term {
-					t.Fatalf("%s takes it for the leader again", f.node.id)
+					t.Fatalf("%s shows it as the leader again", f.node.id)
 				}
 			}
 		}
 	})
 }
 
-// A leader that sends heartbeats is there, even if a firewall refuses new connections to it.
+// A leader that sends heartbeats counts as running, even if a firewall refuses new connections to it.
 func TestLeaderRefuses(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -62,14 +62,14 @@ func TestLeaderRefuses(t *testing.T) {
 			pass(time.Millisecond)
 			for _, f := range s.followers(leader) {
 				if got := f.View().Leader; got != leader.node.id {
-					t.Fatalf("%s takes %q for the leader", f.node.id, got)
+					t.Fatalf("%s shows %q as the leader", f.node.id, got)
 				}
 			}
 		}
 	})
 }
 
-// A leader that merely closes streams is not gone, nor is one that is paused for less than a heartbeat.
+// A leader that only closes streams counts as running.
 func TestLeaderClosesStreams(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -83,20 +83,20 @@ func TestLeaderClosesStreams(t *testing.T) {
 				pass(time.Millisecond)
 				for _, f := range others {
 					if got := f.View().Leader; got != leader.node.id {
-						t.Fatalf("%s is said to lead", got)
+						t.Fatalf("%q is shown as the leader", got)
 					}
 				}
 			}
 		}
 		for _, f := range others {
-			if f.refused.Load() != nil {
-				t.Errorf("%s takes the leader for gone", f.node.id)
+			if f.observer.refused.Load() != nil {
+				t.Errorf("%s has recorded a refusal", f.node.id)
 			}
 		}
 	})
 }
 
-// A leader of which another node sees nothing any more counts until it misses a heartbeat: its end is not known.
+// A leader that is unreachable counts as running until a heartbeat is missed.
 func TestLeaderCutOff(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -106,8 +106,8 @@ func TestLeaderCutOff(t *testing.T) {
 		s.cut(f.node.id, leader.node.id)
 		leader.closeStreams()
 		pass(testHeartbeat / 2)
-		if f.refused.Load() != nil {
-			t.Error("a leader that is cut off is taken for gone")
+		if f.observer.refused.Load() != nil {
+			t.Error("an unreachable leader has a recorded refusal")
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Over returns Peers that are reached over a link.
+// Over returns Peers that use a link.
 func Over(l *transport.Link) Peers { return linked{l} }
 
 type linked struct{ link *transport.Link }
@@ -18,7 +18,7 @@ func (l linked) Ask(ctx context.Context, to topology.Member, q Question) (Answer
 	if err != nil {
 		return Answer{}, err
 	}
-	defer func() { _ = conn.Close() }() // the answer is there
+	defer func() { _ = conn.Close() }() // the answer was read
 	return AskOver(ctx, conn, q)
 }
 

@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// mutex is a mutual exclusion lock that may be held while its holder waits for a disk or for a commit. It is made of
-// a channel, as the fake time of package testing/synctest passes while goroutines wait for a channel, and not while
-// they wait for a sync.Mutex. Make it with newMutex.
+// mutex is a mutual exclusion lock that may be held while its holder waits for a disk or for a commit. It is a channel,
+// because the fake time of package testing/synctest advances while goroutines wait for a channel, and does not while
+// they wait for a sync.Mutex. Create it with newMutex.
 type mutex chan struct{}
 
 func newMutex() mutex { return make(mutex, 1) }
 
-// Lock waits for the lock.
+// Lock blocks until the lock is acquired.
 func (m mutex) Lock() { m <- struct{}{} }
 
-// LockContext waits for the lock until ctx ends, and then returns its error.
+// LockContext blocks until the lock is acquired, or returns the error of ctx when ctx is done.
 func (m mutex) LockContext(ctx context.Context) error {
 	select {
 	case m <- struct{}{}:
@@ -28,29 +28,30 @@ func (m mutex) LockContext(ctx context.Context) error {
 // Unlock releases the lock.
 func (m mutex) Unlock() { <-m }
 
-// entrance counts the goroutines that are within, until it is closed. The zero value is open.
-type entrance struct {
+// callGroup counts calls in progress until it is closed. The zero value is open.
+type callGroup struct {
 	mu     sync.Mutex
 	closed bool
-	within sync.WaitGroup
+	active sync.WaitGroup
 }
 
-// enter reports whether the entrance is open. If so the caller is within until it calls leave.
-func (e *entrance) enter() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.closed {
-		e.within.Add(1)
+// begin reports whether the group is open. If it is, the caller must call end.
+func (g *callGroup) begin() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.closed {
+		g.active.Add(1)
 	}
-	return !e.closed
+	return !g.closed
 }
 
-func (e *entrance) leave() { e.within.Done() }
+func (g *callGroup) end() { g.active.Done() }
 
-// close refuses all further calls of enter, and waits until all goroutines have left. It may be called more than once.
-func (e *entrance) close() {
-	e.mu.Lock()
-	e.closed = true
-	e.mu.Unlock()
-	e.within.Wait()
+// close makes all further calls of begin return false, and blocks until all calls have ended. It may be called more
+// than once.
+func (g *callGroup) close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.active.Wait()
 }

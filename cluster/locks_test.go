@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestMutex excludes others, while time passes.
+// TestMutex checks that a lock excludes other goroutines while time passes.
 func TestMutex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, holders := newMutex(), 0
@@ -17,7 +17,7 @@ func TestMutex(t *testing.T) {
 				m.Lock()
 				defer m.Unlock()
 				if holders++; holders != 1 {
-					t.Errorf("%d hold it at the same time", holders)
+					t.Errorf("%d goroutines hold the lock", holders)
 				}
 				<-time.After(time.Second)
 				holders--
@@ -33,7 +33,7 @@ func TestMutex(t *testing.T) {
 	})
 }
 
-// TestMutexContext waits for a lock no longer than the context allows.
+// TestMutexContext checks that LockContext returns when its context is done.
 func TestMutexContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMutex()
@@ -50,25 +50,25 @@ func TestMutexContext(t *testing.T) {
 	})
 }
 
-// TestEntrance waits for the goroutines that are within, and refuses later ones.
-func TestEntrance(t *testing.T) {
+// TestCallGroup checks that close waits for calls in progress and rejects later ones.
+func TestCallGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var e entrance
-		if !e.enter() {
-			t.Fatal("it is closed at first")
+		var g callGroup
+		if !g.begin() {
+			t.Fatal("a new group is closed")
 		}
 		go func() {
 			<-time.After(time.Second)
-			if e.enter() {
-				t.Error("it is open after close was called")
+			if g.begin() {
+				t.Error("the group is open after close was called")
 			}
-			e.leave()
+			g.end()
 		}()
 		begun := time.Now()
-		e.close()
+		g.close()
 		if took := time.Since(begun); took != time.Second {
 			t.Errorf("close waits for %v, want 1s", took)
 		}
-		e.close()
+		g.close()
 	})
 }

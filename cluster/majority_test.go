@@ -9,12 +9,12 @@ import (
 
 const (
 	outage = 12 * time.Second
-	// outageLoss is how much of an outage may be lost: the election before and after it.
+	// outageLoss is the time that may be lost in an outage: the elections before and after it.
 	outageLoss = time.Second
 )
 
-// loseMajority kills both followers while the leader decides, so that it is left with charges that are not
-// committed, and returns the leader.
+// loseMajority kills both followers while the leader decides, so that the leader has uncommitted charges, and returns
+// the leader.
 func loseMajority(s *sim) (survivor *life) {
 	survivor = s.leader()
 	for range 10 {
@@ -31,7 +31,7 @@ func loseMajority(s *sim) (survivor *life) {
 	return survivor
 }
 
-// checkRefill demands that the time of an outage has come back as units of an exhausted bucket.
+// checkRefill checks that an exhausted bucket has been refilled during an outage.
 func checkRefill(t *testing.T, s *sim, honest bool) {
 	t.Helper()
 	next := s.leader()
@@ -53,7 +53,7 @@ func bootAll(s *sim) {
 	}
 }
 
-// Time goes on while there is no majority: the node that is left has counted it.
+// The time without a majority counts: the remaining node has measured it.
 func TestMajorityLossSurvivorLeads(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		for range 3 {
@@ -65,8 +65,8 @@ func TestMajorityLossSurvivorLeads(t *testing.T) {
 	})
 }
 
-// A node that was down and leads next asks the one that was there, whose last charges are dropped. What its own
-// wall clock says does not matter.
+// A node that was down and leads next asks the node that was up, whose last charges are rolled back. Its own wall clock
+// does not matter.
 func TestMajorityLossOtherLeads(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		survivor := loseMajority(s)
@@ -80,7 +80,7 @@ func TestMajorityLossOtherLeads(t *testing.T) {
 		bootAll(s)
 		s.await("another node wins the election", 5*time.Second, func() bool {
 			for _, l := range s.followers(survivor) {
-				if l.begun() && l.raft.State() == raft.Leader {
+				if l.raft.started() && l.raft.State() == raft.Leader {
 					return true
 				}
 			}
@@ -88,13 +88,13 @@ func TestMajorityLossOtherLeads(t *testing.T) {
 		})
 		survivor.resume()
 		if next := s.leader(); next == survivor {
-			t.Error("the node that was there leads")
+			t.Error("the node that was up leads")
 		}
 		checkRefill(t, s, false)
 	})
 }
 
-// A follower that is left has counted the time as well.
+// A follower that was up has measured the time, too.
 func TestMajorityLossFollowerLeft(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -113,7 +113,7 @@ func TestMajorityLossFollowerLeft(t *testing.T) {
 	})
 }
 
-// Leaders that follow one another after an outage count it once.
+// Successive leaders after an outage count it once.
 func TestMajorityLossCountsOnce(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		loseMajority(s)
@@ -122,7 +122,7 @@ func TestMajorityLossCountsOnce(t *testing.T) {
 		for range 6 {
 			l := s.leader()
 			for range 3 {
-				decide(l.Node, "s", 1) // or not committed
+				decide(l.Node, "s", 1) // maybe not committed
 			}
 			l.crash(false)
 			pass(downFor)

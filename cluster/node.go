@@ -5,115 +5,67 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
 	"github.com/throttledhq/throttled/buckets"
+	"github.com/throttledhq/throttled/cluster/transport"
 	"github.com/throttledhq/throttled/limiter"
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Config says what a Node works with. All but Bootstrap, Join, Peers and Log has to be given.
+// Config configures a Node. Cluster, Advertise, Self, Heartbeat, Table, Clock, Logs, Stable, Snapshots, Transport and
+// Fatal are required. A node without data needs Bootstrap or Join, too.
 type Config struct {
-	Cluster   string // id of the cluster
-	Advertise string // raft address of this node
-	Self      Announcement
-	Version   string // of the program, for snapshots
+	Cluster   string       // id of the cluster
+	Advertise string       // raft address of this node
+	Self      Announcement // this node
+	Version   string       // version of the program, for snapshots
 
-	Bootstrap []topology.Member // all nodes of a cluster that begins, this one among them: ID and Raft
+	Bootstrap []topology.Member // all nodes of a new cluster, including this one; ID and Raft are used
 	Join      []string          // raft addresses of nodes to join through
-	Peers     Peers             // nil: the node is by itself
+	Peers     Peers             // nil on a standalone node
 
-	Recovery topology.Recovery // that the node belongs to, if it has data
-	// Adopted is told to which recovery a node without data belongs, before it takes part. nil: nobody is.
+	Recovery topology.Recovery // recovery of a node with data
+	// Adopted stores the recovery of a node without data, before the node takes part. Optional.
 	Adopted func(topology.Recovery) error
-	// Announced is called once the announcement of this process is applied, so that Self.Line of the next one begins
-	// with it. Optional.
+	// Announced records that the announcement of this process is applied. Self.Line of the next process begins with this
+	// process then. Optional.
 	Announced func() error
 
 	Async bool // replies do not wait for replication
-	// Heartbeat is the silence of the leader after which followers elect another, 100 ms to 5 s in whole
-	// milliseconds, until the cluster has one: that of the node which leads it first.
+	// Heartbeat is the time without messages of the leader after which followers elect another one: 100 ms to 5 s in whole
+	// milliseconds. It is used until the cluster has one. The first leader sets its own as that of the cluster.
 	Heartbeat time.Duration
 
-	Table *buckets.Table // with a journal, and the Clock below
+	Table *buckets.Table // with a journal, and with Clock as its clock
 	Clock *Clock
 
 	Logs       raft.LogStore
 	Stable     raft.StableStore
 	Snapshots  raft.SnapshotStore
 	Transport  Transport
-	Logger     *slog.Logger // nil: nothing is logged
-	RaftLogger hclog.Logger // nil: Raft logs nothing
-	// Tune changes the settings of Raft, for tests. nil: they stay.
+	Logger     *slog.Logger // nil disables logging
+	RaftLogger hclog.Logger // nil disables logging by Raft
+	// Tune changes the settings of Raft, for tests. Optional.
 	Tune func(*raft.Config)
 
-	Wall func() time.Time // nil: Wall
+	Wall func() time.Time // wall clock; nil means Wall
 
-	// Fatal is called when the node must not go on. The process has to end.
+	// Fatal is called with an error after which the process must exit.
 	Fatal func(error)
-	// Installed is told of each snapshot that replaces the node's state, by its index. Its error
-	// is given to Raft. nil: nobody is.
+	// Installed is called with the index of each snapshot that has replaced the state. Raft receives its error. Optional.
 	Installed func(index uint64) error
-	// Stuck is told how each attempt to begin to lead has gone: nil is success. nil: nobody is.
+	// Stuck is called with the result of each attempt to begin a leadership. A nil error means success. Optional.
 	Stuck func(error)
 }
 
-// Node is one node of a cluster. It implements limiter.Engine and topology.Cluster.
-type Node struct {
-	config Config
-	log    *slog.Logger
-	raft   *raft.Raft
-	table  *buckets.Table
-	clock  *logClock
-	pulse  *pulse
-	fsm    *fsm
-
-	leaderships *leaderships
-	view        atomic.Pointer[shownView]
-
-	// mu is held while an entry is applied and while a leadership begins or ends.
-	mu     sync.Mutex
-	met    map[string]Announcement // before there was one
-	failed bool                    // Fatal has been called
-
-	memory    *memory    // of other nodes' data
-	returning *returning // stands before Raft
-	began     entryID    // the newest entry of the log when this process began
-
-	changing   sync.Mutex              // held while the cluster is being changed
-	leaderSeen atomic.Int64            // when, on the monotonic clock, this node last observed a leader
-	refused    atomic.Pointer[refusal] // the newest of a leader; nil: none
-	trips      roundTrips              // of heartbeats
-	contacts   *catchUp                // progress of the followers while this node leads; nil before Raft is started
-	guard      *guard                  // of what other nodes send
-	strangers  *strangers
-
-	ended   chan struct{}
-	endOnce sync.Once
-	giving  entrance // those within give Raft a change
-	running sync.WaitGroup
-}
-
-var (
-	_ limiter.Engine   = (*Node)(nil)
-	_ topology.Cluster = (*Node)(nil)
-)
-
-// The errors with which a node refuses to start or to be changed.
-var (
-	ErrOtherCluster = errors.New("the state is that of another cluster")
-	ErrMoved        = errors.New("start it under the address that the cluster has for it, or remove it and join under another id")
-	ErrUsed         = errors.New("the cluster has known a node of that id with other data: an id is not used again")
-)
-
-// New returns a node that can answer questions. It takes part once it is started.
-func New(c Config) *Node {
+// setDefaults sets the optional functions that are not set.
+func (c *Config) setDefaults() {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -132,86 +84,131 @@ func New(c Config) *Node {
 	if c.Wall == nil {
 		c.Wall = Wall
 	}
-	c.Clock.wall = c.Wall
-	n := &Node{
-		config: c, log: c.Logger, table: c.Table,
-		clock:       &logClock{Clock: c.Clock, stable: c.Stable, log: c.Logger},
-		pulse:       newPulse(c.Heartbeat),
-		leaderships: newLeaderships(),
-		met:         map[string]Announcement{},
-		trips:       roundTrips{log: c.Logger},
-		ended:       make(chan struct{}),
-		memory:      newMemory(),
-	}
-	n.fsm = n.newFSM()
-	n.returning = n.newReturning()
-	first := &shownView{changed: make(chan struct{})}
-	first.View = topology.View{Cluster: c.Cluster, Self: c.Self.ID, Changed: first.changed}
-	n.view.Store(first)
-	n.strangers = &strangers{ask: n.startInquiry, now: n.clock.monotonic, known: map[string]*stranger{}}
-	n.guard = &guard{view: n.View, strangers: n.strangers, log: n.log, reported: map[error]time.Time{}}
-	return n
 }
 
-// Start makes the node take part: it decides once it leads. A node without data waits until it may, or
-// for ctx to end: where a cluster is to begin for all its nodes, and else for a leader that
-// takes it in. The error wraps ErrUsed if the cluster has known it with other data.
+// Node is one node of a cluster. It implements limiter.Engine and topology.Cluster. Its methods may be called
+// concurrently.
+type Node struct {
+	*engine
+	config    Config
+	life      *lifetime
+	raft      *raftHandle
+	fsm       *fsm
+	observer  *observer
+	leader    *leader
+	agreement *heartbeatAgreement
+	members   *membership
+	bootstrap *bootstrap
+	control   *control
+	access    *access
+	peers     *peerClient
+	rejoiner  *rejoiner
+	loops     []func() // goroutines of a node that takes part
+}
+
+var (
+	_ limiter.Engine   = (*Node)(nil)
+	_ topology.Cluster = (*Node)(nil)
+)
+
+// The errors with which a node refuses to start.
+var (
+	ErrOtherCluster = errors.New("the snapshot is from another cluster; check data-dir and cluster-id")
+	ErrMoved        = errors.New("start the node with its old address, or remove it and add it under another id")
+)
+
+// Start makes the node take part in the cluster. It decides when it leads. A node without data blocks until all nodes of
+// a new cluster have answered, or until a leader has added it, or until ctx is done. The error wraps [ErrUsed] if the
+// cluster has known the node with other data, and [ErrRemoved] if the node was removed.
 func (n *Node) Start(ctx context.Context) error {
-	known, err := raft.HasExistingState(n.config.Logs, n.config.Stable, n.config.Snapshots)
+	c := &n.config
+	known, err := raft.HasExistingState(c.Logs, c.Stable, c.Snapshots)
 	if err != nil {
 		return fmt.Errorf("read the log: %w", err)
 	}
 	n.fsm.setGauges()
-	begins := !known && len(n.config.Bootstrap) > 0
+	isNew := !known && len(c.Bootstrap) > 0
 	if !known {
-		n.returning.skip()
+		n.access.rejoin.skip()
 	}
 	switch {
-	case begins:
-		err = n.meet(ctx)
-	case !known && len(n.config.Join) > 0:
-		err = n.enter(ctx)
+	case isNew:
+		err = n.bootstrap.meet(ctx)
+	case !known && len(c.Join) > 0:
+		var term uint64
+		term, err = n.bootstrap.join(ctx)
+		n.access.guard.joined.Store(term)
 	}
 	if err != nil {
 		return err
 	}
-	if err := n.startRaft(begins); err != nil {
+	if err := n.startRaft(isNew); err != nil {
 		return err
 	}
-	n.observe()
-	n.running.Go(func() { n.clock.keepOffset(n.ended) })
-	n.running.Go(n.runLeaderLoop)
-	n.running.Go(n.keepShort)
-	n.running.Go(n.keepMemory)
-	n.running.Go(n.askAll)
-	if n.config.Peers != nil {
-		n.running.Go(n.watchLeader)
-		n.running.Go(n.introduce)
-		n.running.Go(n.keepHeartbeat)
-		n.running.Go(n.superviseHeartbeat)
+	n.observer.start()
+	for _, loop := range n.loops {
+		n.life.run(loop)
 	}
 	return nil
 }
 
-// begun reports whether the node takes part.
-func (n *Node) begun() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.raft != nil
+// startRaft starts Raft. It bootstraps a new cluster first: if Raft had received a message of another node, it would
+// refuse to bootstrap.
+func (n *Node) startRaft(isNew bool) error {
+	c := &n.config
+	if isNew {
+		if err := raft.BootstrapCluster(n.settings(), c.Logs, c.Stable, c.Snapshots, c.Transport, firstConfiguration(c.Bootstrap)); err != nil {
+			return fmt.Errorf("bootstrap the cluster: %w", err)
+		}
+	}
+	if err := n.load(); err != nil {
+		return err
+	}
+	if t, ok := c.Transport.(acknowledging); ok {
+		t.Acknowledged(n.access.records.acknowledged)
+	}
+	logs := n.clock.observe(compactedLog{c.Logs})
+	r, err := raft.NewRaft(n.settings(), n.fsm, logs, c.Stable, c.Snapshots, n.leader.tracker)
+	if err != nil {
+		return fmt.Errorf("start raft: %w", err)
+	}
+	if err := c.checkAddress(r.GetConfiguration().Configuration()); err != nil {
+		return errors.Join(err, r.Shutdown().Error())
+	}
+	n.raft.set(r)
+	return nil
 }
 
-// settings are those of Raft.
+// load loads the state that the previous process has stored besides the log.
+func (n *Node) load() error {
+	c := &n.config
+	last, err := c.Logs.LastIndex()
+	if err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	n.clock.begin(last, storedTerm(c.Stable))
+	if err := n.setting.load(c.Stable); err != nil {
+		return err
+	}
+	if n.rejoiner.last, err = lastEntry(c.Logs, c.Snapshots); err != nil {
+		return fmt.Errorf("read the log: %w", err)
+	}
+	return n.access.records.load(c.Stable)
+}
+
+// settings returns the settings of Raft.
 func (n *Node) settings() *raft.Config {
+	heartbeat := n.setting.heartbeat()
 	s := raft.DefaultConfig()
 	s.LocalID = raft.ServerID(n.config.Self.ID)
-	s.HeartbeatTimeout, s.ElectionTimeout = n.heartbeat(), n.heartbeat()
-	s.LeaderLeaseTimeout = leaseOf(n.heartbeat())
-	s.CommitTimeout = 20 * time.Millisecond // tells idle followers what is committed
-	s.MaxAppendEntries = 32                 // of up to megabytes each
-	s.BatchApplyCh = true                   // the flusher bounds what is on its way
+	s.HeartbeatTimeout, s.ElectionTimeout = heartbeat, heartbeat
+	s.LeaderLeaseTimeout = leaseOf(heartbeat)
+	s.CommitTimeout = 20 * time.Millisecond // interval at which idle followers receive the commit index
+	s.MaxAppendEntries = 32                 // an entry can have megabytes
+	s.BatchApplyCh = true                   // the flusher bounds the entries in flight
 	s.ShutdownOnRemove = false              // see Close
 	s.SnapshotInterval, s.SnapshotThreshold = 30*time.Second, 50_000
-	s.TrailingLogs = 200_000 // longer than a snapshot takes to be sent, and back to the one before
+	s.TrailingLogs = 200_000 // more than are added while a snapshot is sent, or between two snapshots
 	s.NotifyCh = n.leaderships.notify
 	s.NoLegacyTelemetry = true
 	s.Logger = n.config.RaftLogger
@@ -221,91 +218,30 @@ func (n *Node) settings() *raft.Config {
 	return s
 }
 
-// startRaft starts Raft. A cluster begins before that: other nodes may be further, and Raft would
-// not begin any more once one of them has sent it something.
-func (n *Node) startRaft(begins bool) error {
-	if begins {
-		if err := n.bootstrap(); err != nil {
-			return fmt.Errorf("begin the cluster: %w", err)
-		}
-	}
-	last, err := n.config.Logs.LastIndex()
-	if err != nil {
-		return fmt.Errorf("read the log: %w", err)
-	}
-	n.clock.begin(last, n.knownTerm())
-	if err := n.pulse.load(n.config.Stable); err != nil {
-		return err
-	}
-	if n.began, err = n.lastEntry(); err != nil {
-		return fmt.Errorf("read the log: %w", err)
-	}
-	if err := n.memory.load(n.config.Stable); err != nil {
-		return err
-	}
-	c := &n.config
-	n.contacts = n.newCatchUp(n.returning)
-	if t, ok := c.Transport.(acknowledging); ok {
-		t.Acknowledged(n.contacts.acknowledged)
-	}
-	logs := n.clock.observe(compactedLog{c.Logs})
-	r, err := raft.NewRaft(n.settings(), n.fsm, logs, c.Stable, c.Snapshots, n.contacts)
-	if err != nil {
-		return fmt.Errorf("start raft: %w", err)
-	}
-	if err := n.checkAddress(r.GetConfiguration().Configuration()); err != nil {
-		return errors.Join(err, r.Shutdown().Error())
-	}
-	n.mu.Lock()
-	n.raft = r
-	n.mu.Unlock()
-	n.guard.raft.Store(r)
-	return nil
-}
-
-// checkAddress refuses to take part under another address than the cluster has for this node by its log: nobody
-// would reach it, and it could only ask to be elected, for ever.
-func (n *Node) checkAddress(c raft.Configuration) error {
-	for _, s := range c.Servers {
-		if at := string(s.Address); n.config.Peers != nil && string(s.ID) == n.config.Self.ID && !strings.EqualFold(at, n.config.Advertise) {
-			return fmt.Errorf("this node, %s, advertises %s, and the cluster has %s for it: %w", s.ID, n.config.Advertise, at, ErrMoved)
+// checkAddress returns an error if the cluster has another address for this node by its log. No other node could reach it,
+// and it would start elections without end.
+func (c *Config) checkAddress(configuration raft.Configuration) error {
+	for _, s := range configuration.Servers {
+		if at := string(s.Address); c.Peers != nil && string(s.ID) == c.Self.ID && !strings.EqualFold(at, c.Advertise) {
+			return fmt.Errorf("this node, %s, advertises %s, and the cluster has %s for it: %w", s.ID, c.Advertise, at, ErrMoved)
 		}
 	}
 	return nil
 }
 
-// knownTerm returns the newest term that Raft has noted; 0 if it has noted none, or that cannot be read,
-// which Raft finds out by itself.
-func (n *Node) knownTerm() uint64 {
-	term, err := n.config.Stable.GetUint64([]byte("CurrentTerm"))
-	if err != nil {
-		return 0
-	}
-	return term
-}
+// HandOver transfers leadership to another voter if this node leads. All decisions are committed first, and the server
+// holds later commands for the next leader, so that no command fails and no result is uncertain.
+func (n *Node) HandOver(ctx context.Context) error { return n.leader.handOver(ctx, "") }
 
-func (n *Node) bootstrap() error {
-	c := &n.config
-	return raft.BootstrapCluster(n.settings(), c.Logs, c.Stable, c.Snapshots, c.Transport, firstConfiguration(c.Bootstrap))
-}
-
-func firstConfiguration(members []topology.Member) (c raft.Configuration) {
-	for _, m := range members {
-		c.Servers = append(c.Servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(m.ID), Address: raft.ServerAddress(m.Raft)})
-	}
-	return c
-}
-
-// Close ends the node. What waits is answered with limiter.ErrUncertain. HandOver comes first
-// where others are to go on at once.
+// Close closes the node. Waiting calls fail with limiter.ErrUncertain. Call HandOver first if other nodes are to continue
+// without a gap. ServeControl must have returned.
 //
-// Raft ends last: what is on its way through it when it is shut down, it never answers.
+// Raft is shut down last: it never answers changes that are passed to it when it is shut down.
 func (n *Node) Close() error {
-	n.endOnce.Do(func() { close(n.ended) })
-	n.giving.close()
-	n.stepDown()
-	n.running.Wait()
-	if !n.begun() {
+	n.life.end()
+	n.leader.stepDown()
+	n.life.wait()
+	if !n.raft.started() {
 		return nil
 	}
 	if err := n.raft.Shutdown().Error(); err != nil {
@@ -314,36 +250,43 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// fatal stops the process. n.mu is held.
-func (n *Node) fatal(err error) {
-	if !n.failed {
-		n.failed = true
-		n.config.Fatal(err)
-	}
-}
+// Snapshot makes Raft write the committed state to a file, and delete the entries before it.
+func (n *Node) Snapshot() error { return n.raft.takeSnapshot() }
 
-func (n *Node) hasFailed() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.failed
-}
+// FSM returns the state machine of the node, to apply entries to it without Raft.
+func (n *Node) FSM() raft.FSM { return n.fsm }
 
-// lastEntry returns the newest entry of the log, or of a snapshot if that is newer.
-func (n *Node) lastEntry() (last entryID, err error) {
-	snapshots, err := n.config.Snapshots.List()
-	if err != nil {
-		return last, err
-	}
-	for _, s := range snapshots {
-		if s.Index > last.Index {
-			last = entryID{s.Index, s.Term}
-		}
-	}
-	index, err := n.config.Logs.LastIndex()
-	if err != nil || index <= last.Index {
-		return last, err
-	}
-	var log raft.Log
-	err = n.config.Logs.GetLog(index, &log)
-	return entryID{log.Index, log.Term}, err
+// Guard returns the guard of the messages to Raft, for transport.RaftTransport.
+func (n *Node) Guard() transport.Guard { return n.access.guard }
+
+// Allows reports whether a node may have streams of a purpose.
+func (n *Node) Allows(id string, p transport.Purpose) bool { return n.access.allows(id, p) }
+
+// Current reports whether the data of a node is as new as any that was announced, by its boot number.
+func (n *Node) Current(id string, boot uint64) bool { return n.access.isCurrent(id, boot) }
+
+// ServeControl answers questions of other nodes on streams of ln, until ln is closed. It must return before Close is
+// called. On a stream of a [transport.Link], a node may ask only about itself, with few exceptions.
+func (n *Node) ServeControl(ln net.Listener) error { return n.control.serve(ln) }
+
+// Reply answers a question. It does not check whether the asking node may ask it.
+func (n *Node) Reply(ctx context.Context, q Question) Answer { return n.control.reply(ctx, q) }
+
+// Dial opens a stream to a node, on which it serves commands of clients.
+func (n *Node) Dial(ctx context.Context, id string) (net.Conn, error) { return n.peers.dial(ctx, id) }
+
+// Add adds a node without a vote. It works on the leader only.
+func (n *Node) Add(ctx context.Context, id, addr string) error { return n.members.Add(ctx, id, addr) }
+
+// Remove removes a node. It works on the leader only. To remove the leader itself, it hands leadership over first.
+func (n *Node) Remove(ctx context.Context, id string) error { return n.members.Remove(ctx, id) }
+
+// Transfer transfers leadership to a voter, or to the most advanced one if id is empty.
+func (n *Node) Transfer(ctx context.Context, id string) error { return n.members.Transfer(ctx, id) }
+
+// SetHeartbeat changes the heartbeat of the cluster to whole milliseconds from 100 to 5000. It works on the leader only,
+// and returns when the change is committed. Until all voters run with the new heartbeat, the lease is that of the shorter
+// one.
+func (n *Node) SetHeartbeat(ctx context.Context, d time.Duration) error {
+	return n.agreement.setHeartbeat(ctx, d)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Limits hold over all nodes, and all nodes come to the same state.
+// Limits hold over all nodes, and all nodes reach the same state.
 func TestLimitHolds(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -41,7 +41,7 @@ func TestLimitHolds(t *testing.T) {
 	})
 }
 
-// A node that follows refuses, and changes nothing.
+// A follower refuses all changes.
 func TestFollowerRefuses(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -55,13 +55,13 @@ func TestFollowerRefuses(t *testing.T) {
 				t.Errorf("a mark: %v", err)
 			}
 			if err := l.Clear(); err != limiter.ErrNotLeading {
-				t.Errorf("Clear on a node that follows: %v", err)
+				t.Errorf("Clear on a follower: %v", err)
 			}
 			if found, err := l.Delete([]byte("s")); found || err != limiter.ErrNotLeading {
-				t.Errorf("Delete on a node that follows: %t, %v", found, err)
+				t.Errorf("Delete on a follower: %t, %v", found, err)
 			}
 			if l.Usage().Keys != 1 {
-				t.Error("a node that follows has forgotten a key")
+				t.Error("a follower has deleted a key")
 			}
 		}
 		if found, err := leader.Delete([]byte("s")); !found || err != nil {
@@ -83,8 +83,7 @@ func TestFollowerRefuses(t *testing.T) {
 	})
 }
 
-// What an answer that charges nothing rests on costs no entry while nobody else can lead, and one
-// entry, for all that ask, when somebody might.
+// Within the lease, a reply that charges nothing needs no entry. After it, all such replies share one entry.
 func TestLease(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -99,7 +98,7 @@ func TestLease(t *testing.T) {
 		if got := leader.Status().Entries; got != before {
 			t.Errorf("%d entries for peeks within the lease", got-before)
 		}
-		pass(leader.lease() + time.Millisecond)
+		pass(leader.setting.leaseTime() + time.Millisecond)
 		before = leader.Status().Entries
 		s.left(leader, "s")
 		if got := leader.Status().Entries; got != before+1 {
@@ -108,7 +107,7 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// A leader that was paused does not answer by what it remembers.
+// A leader that was paused does not answer from an outdated table.
 func TestPausedLeader(t *testing.T) {
 	simulate(t, simConfig{size: 3, shards: 64}, func(t *testing.T, s *sim) {
 		old := s.leader()
@@ -140,27 +139,27 @@ func TestAwaitAcrossLeaderships(t *testing.T) {
 		if charged.Generation == 0 {
 			t.Fatal("a charge without a generation")
 		}
-		l.stepDown()
+		l.leader.stepDown()
 		for _, ticket := range []limiter.Ticket{charged, {Term: r.epoch, Generation: 1 << 40}} {
 			if err := l.Await(ticket); err != limiter.ErrUncertain {
 				t.Errorf("%+v: %v", ticket, err)
 			}
 		}
 		if err := l.Await(limiter.Ticket{Term: r.epoch}); err != limiter.ErrNotLeading {
-			t.Errorf("an answer that charged nothing: %v", err)
+			t.Errorf("a reply that charged nothing: %v", err)
 		}
-		// The table follows, and the one who awaits has not noticed yet.
+		// The table follows already, and the caller of Await has not observed that yet.
 		pass(time.Second)
 		now := s.leader()
 		stale := now.leaderships.current()
-		now.mu.Lock()
+		now.fsm.state.Lock()
 		now.table.Follow()
-		now.mu.Unlock()
+		now.fsm.state.Unlock()
 		stale.lease.confirmed.Store(-int64(time.Hour))
 		if err := now.Await(limiter.Ticket{Term: stale.epoch}); err != limiter.ErrNotLeading {
 			t.Errorf("the table follows already: %v", err)
 		}
-		now.stepDown()
+		now.leader.stepDown()
 	})
 }
 
@@ -170,7 +169,7 @@ func decide(n *Node, key string, quantity int64) limiter.Ticket {
 	return n.Decide([]limiter.Request{{Kind: r.kind, Key: []byte(key), Limit: r.limit, Quantity: quantity}}, make([]limiter.Decision, 1))
 }
 
-// In async mode an idle leader goes on answering, and so does one without keys.
+// In async mode an idle leader keeps answering, with and without keys.
 func TestAsyncIdle(t *testing.T) {
 	simulate(t, simConfig{size: 3, async: true}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -190,24 +189,24 @@ func TestAsyncIdle(t *testing.T) {
 	})
 }
 
-// In async mode nothing is lost with the leader but what it decided within its lease.
+// In async mode only decisions made within the lease are lost with the leader.
 func TestAsyncLoss(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		simulate(t, simConfig{size: 3, async: true, latency: 2 * time.Millisecond}, func(t *testing.T, s *sim) {
 			leader := s.leader()
 			var granted []time.Duration
 			begun := time.Now()
-			tell := func(within time.Duration) {
+			grantFor := func(within time.Duration) {
 				for end := time.Now().Add(within); time.Now().Before(end); pass(time.Millisecond) {
 					if _, err := ask1(leader.Node, "s"); err == nil {
 						granted = append(granted, time.Since(begun))
 					}
 				}
 			}
-			tell(time.Second)
+			grantFor(time.Second)
 			if silent {
 				s.isolate(leader.node.id)
-				tell(400 * time.Millisecond)
+				grantFor(400 * time.Millisecond)
 			}
 			end := time.Since(begun)
 			leader.crash(false)
@@ -225,14 +224,14 @@ func TestAsyncLoss(t *testing.T) {
 			if used < kept || kept < 400 {
 				t.Errorf("silent %v: %d used, %d were granted before the last moments", silent, used, kept)
 			}
-			if last := granted[len(granted)-1]; silent && last > end+leader.lease() {
-				t.Errorf("granted %v after it was cut off", last-end)
+			if last := granted[len(granted)-1]; silent && last > end+leader.setting.leaseTime() {
+				t.Errorf("granted %v after it was isolated", last-end)
 			}
 		})
 	}
 }
 
-// The state of a node by itself survives its end, and the time it was down counts.
+// The state of a standalone node survives a crash, and the downtime counts.
 func TestSingleNode(t *testing.T) {
 	simulate(t, simConfig{size: 1}, func(t *testing.T, s *sim) {
 		for range 5 {
@@ -247,7 +246,7 @@ func TestSingleNode(t *testing.T) {
 			l = l.node.boot()
 			s.leader()
 			if got := l.Fingerprint(); got.Index < f.Index {
-				t.Errorf("%+v, before its end %+v", got, f)
+				t.Errorf("%+v, before the crash %+v", got, f)
 			}
 			if behind := lag(l); behind < 0 || behind > 100*time.Millisecond {
 				t.Errorf("log time is %v behind", behind)
@@ -263,7 +262,7 @@ func TestSingleNode(t *testing.T) {
 	})
 }
 
-// Those who wait when a node is closed are told that it is uncertain, and Close returns.
+// Close makes waiting calls fail with ErrUncertain, and returns.
 func TestCloseWithWaiters(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -285,8 +284,7 @@ func TestCloseWithWaiters(t *testing.T) {
 	})
 }
 
-// A node can be closed whatever it is doing, above all when it is about to lead: the simulation
-// does not end while anything of it goes on.
+// A node can be closed at any time, also when it is about to lead. The simulation waits for all of its goroutines.
 func TestCloseAtAnyTime(t *testing.T) {
 	for after := range 60 {
 		synctest.Test(t, func(t *testing.T) {
@@ -302,7 +300,7 @@ func TestCloseAtAnyTime(t *testing.T) {
 	}
 }
 
-// Close of a node that was never started has nothing to wait for.
+// A node that was never started can be closed.
 func TestCloseUnstarted(t *testing.T) {
 	clock := NewClock()
 	n := New(Config{Clock: clock, Self: Announcement{ID: "n1"}})
@@ -310,67 +308,67 @@ func TestCloseUnstarted(t *testing.T) {
 		t.Error(err)
 	}
 	if n.Status().Mode != "sync" || n.Snapshot() == nil {
-		t.Error("a node that does not take part has a state")
+		t.Error("a node that was not started has a state")
 	}
 }
 
-// A node comes to know who leads although it was told nothing of it.
+// A node detects the leader without an observation of Raft.
 func TestViewWithoutObservations(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		for _, l := range s.lives() {
-			s.await("it knows who leads", time.Second, func() bool { return l.View().Leader == leader.node.id })
-			l.Node.mu.Lock()
-			old := l.view.Load()
-			blank := &shownView{View: topology.View{Cluster: old.Cluster, Self: old.Self}, changed: make(chan struct{})}
+			s.await("it shows the leader", time.Second, func() bool { return l.View().Leader == leader.node.id })
+			l.fsm.state.Lock()
+			old := l.observer.view.Load()
+			blank := &publishedView{View: topology.View{Cluster: old.Cluster, Self: old.Self}, changed: make(chan struct{})}
 			blank.Changed = blank.changed
-			l.view.Store(blank)
+			l.observer.view.Store(blank)
 			close(old.changed)
-			l.Node.mu.Unlock()
-			s.await("it knows so again", 2*lookEvery, func() bool { return l.View().Leader == leader.node.id })
+			l.fsm.state.Unlock()
+			s.await("it shows the leader again", 2*lookEvery, func() bool { return l.View().Leader == leader.node.id })
 		}
 	})
 }
 
-// Where most nodes stand still the others know soon that none leads, and again who does when they go on.
+// If a majority is paused, the view of the other node soon shows no leader. It shows one when they are resumed.
 func TestViewOfSilence(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		last := s.followers(leader)[1]
-		s.await("it knows who leads", time.Second, func() bool { return last.View().Leader == leader.node.id })
+		s.await("it shows the leader", time.Second, func() bool { return last.View().Leader == leader.node.id })
 		leader.pause()
 		s.followers(leader)[0].pause()
-		s.await("it knows that none does", testHeartbeat+lookEvery+5*time.Millisecond, func() bool { return last.View().Leader == "" })
+		s.await("it shows no leader", testHeartbeat+lookEvery+5*time.Millisecond, func() bool { return last.View().Leader == "" })
 		for _, l := range s.lives() {
 			l.resume()
 		}
-		s.await("it knows who leads now", 5*time.Second, func() bool { return last.View().Leader != "" })
+		s.await("it shows a leader again", 5*time.Second, func() bool { return last.View().Leader != "" })
 		s.converge()
 	})
 }
 
-// A node that meets a leader has heard of it, though Raft counts that only when what came is stored.
+// The observation of a leader counts as contact, although Raft counts the first message only when it is stored.
 func TestContactOfANewLeader(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		away := s.followers(s.leader())[0]
 		s.isolate(away.node.id)
 		pass(2 * testHeartbeat)
-		away.note(raft.LeaderObservation{})
-		if got := away.sinceContact(); got < testHeartbeat {
-			t.Errorf("that nobody leads ends a silence: it was %v", got)
+		away.observer.observe(raft.LeaderObservation{})
+		if got := away.observer.sinceContact(); got < testHeartbeat {
+			t.Errorf("the loss of a leader counts as contact: %v", got)
 		}
-		away.note(raft.LeaderObservation{LeaderID: "n9"})
-		if got := away.sinceContact(); got > 0 {
-			t.Errorf("it has been silent for %v", got)
+		away.observer.observe(raft.LeaderObservation{LeaderID: "n9"})
+		if got := away.observer.sinceContact(); got > 0 {
+			t.Errorf("a new leader does not count as contact: %v", got)
 		}
 	})
 }
 
-// The view tells what has changed.
+// A changed cluster makes a new view.
 func TestView(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
-		s.await("all know of each other", 5*time.Second, func() bool {
+		s.await("all views are complete", 5*time.Second, func() bool {
 			for _, l := range s.lives() {
 				v := l.View()
 				for _, m := range v.Members {

@@ -7,27 +7,27 @@ import (
 )
 
 const (
-	// maxInFlight is how many generations may be in flight: one is written while another is sent.
+	// maxInFlight is the largest number of generations in flight: one is written while another one is sent.
 	maxInFlight = 2
-	// pipelineAfter is how long a generation must be in flight for a second one to be worth its cost. If the log is
-	// faster, the waiters of the next generation wait for no longer than they would take to be scheduled, and larger
-	// generations cost less for each of them.
+	// pipelineAfter is the commit time from which on a second generation is submitted while one is in flight. If the log
+	// is faster, the waiters of the next generation wait no longer than it takes to schedule them, and larger generations
+	// cost less per waiter.
 	pipelineAfter = time.Millisecond
 )
 
-// pipeline is the generations that have been submitted and are not committed.
+// pipeline holds the generations that were submitted and are not committed.
 type pipeline struct {
-	freed chan struct{} // has one when a generation is not in flight any more
+	freed chan struct{} // receives an element when a generation is not in flight any more
 
 	mu       sync.Mutex
 	inFlight []flight
-	took     time.Duration // how long the newest that is committed was in flight
+	took     time.Duration // commit time of the newest committed generation
 }
 
-// flight is a generation that has been submitted.
+// flight is a generation that was submitted.
 type flight struct {
 	generation uint64
-	taken      time.Duration // when its log time was read, on the monotonic clock
+	readAt     time.Duration // time at which its log time was read, on the monotonic clock
 }
 
 // hasRoom reports whether another generation may be submitted.
@@ -37,10 +37,10 @@ func (p *pipeline) hasRoom() bool {
 	return len(p.inFlight) == 0 || len(p.inFlight) < maxInFlight && p.took >= pipelineAfter
 }
 
-// add records that a generation is submitted, whose log time was taken at a time of the monotonic clock.
-func (p *pipeline) add(generation uint64, taken time.Duration) {
+// add adds a generation whose log time was read at a time of the monotonic clock.
+func (p *pipeline) add(generation uint64, readAt time.Duration) {
 	p.mu.Lock()
-	p.inFlight = append(p.inFlight, flight{generation, taken})
+	p.inFlight = append(p.inFlight, flight{generation, readAt})
 	p.mu.Unlock()
 }
 
@@ -51,38 +51,38 @@ func (p *pipeline) isNext(generation uint64) bool {
 	return len(p.inFlight) > 0 && p.inFlight[0].generation == generation
 }
 
-// remove removes a generation and those before it. It returns when the log time of the generation was read.
-func (p *pipeline) remove(generation uint64, now time.Duration) (taken time.Duration) {
+// remove removes a generation and all earlier ones. It returns the time at which the log time of the generation was read.
+func (p *pipeline) remove(generation uint64, now time.Duration) (readAt time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.inFlight) > 0 && p.inFlight[0].generation <= generation {
-		taken = p.inFlight[0].taken
+		readAt = p.inFlight[0].readAt
 		p.inFlight = p.inFlight[1:]
 	}
-	p.took = now - taken
+	p.took = now - readAt
 	select {
 	case p.freed <- struct{}{}:
 	default:
 	}
-	return taken
+	return readAt
 }
 
-// oldest returns how many generations are in flight, and for how long the oldest one is.
+// oldest returns the number of generations in flight, and the age of the oldest one.
 func (p *pipeline) oldest(now time.Duration) (waiting int, age time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.inFlight) > 0 {
-		age = now - p.inFlight[0].taken
+		age = now - p.inFlight[0].readAt
 	}
 	return len(p.inFlight), age
 }
 
-// waiters is the calls that wait for generations to be committed.
+// waiters holds the calls that wait for generations to be committed.
 type waiters struct {
-	committed atomic.Uint64 // the newest generation that is
+	committed atomic.Uint64 // newest committed generation
 
 	mu    sync.Mutex
-	waits [8]wait // by generation; no more than maxInFlight and the open one are waited for
+	waits [8]wait // indexed by generation; only maxInFlight generations and the open one have waiters
 }
 
 // wait is shared by the waiters of one generation.
@@ -93,7 +93,7 @@ type wait struct {
 
 func (w *waiters) isCommitted(generation uint64) bool { return generation <= w.committed.Load() }
 
-// channel returns a channel that is closed when a generation is committed, or nil if it is.
+// channel returns a channel that is closed when a generation is committed, or nil if it is committed.
 func (w *waiters) channel(generation uint64) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,7 +107,7 @@ func (w *waiters) channel(generation uint64) <-chan struct{} {
 	return one.done
 }
 
-// unblock unblocks the waiters of generations up to one that is committed.
+// unblock unblocks the waiters of a generation and of all earlier ones.
 func (w *waiters) unblock(generation uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,15 +13,17 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// committed is the state of a node as a snapshot has it.
-type committed struct {
+// committedState is the source of the records in a snapshot.
+type committedState struct {
 	clock *logClock
 	table *buckets.Table
 }
 
-func (c committed) Now() uint64 { return c.clock.standing() }
+// Now returns the log time of the snapshot.
+func (c committedState) Now() uint64 { return c.clock.lastApplied() }
 
-func (c committed) Records() iter.Seq[limiter.Record] {
+// Records returns the committed records.
+func (c committedState) Records() iter.Seq[limiter.Record] {
 	if failpoint.Is(failpoint.DirtySnapshot) {
 		return c.table.Records()
 	}
@@ -40,7 +42,7 @@ func readHead(r io.Reader) (*head, error) {
 	}
 	n := binary.LittleEndian.Uint32(size[:])
 	if n > maxHead {
-		return nil, fmt.Errorf("it claims %d bytes: %w", n, errHead)
+		return nil, fmt.Errorf("head of %d bytes: %w", n, errHead)
 	}
 	b := make([]byte, n)
 	if _, err := io.ReadFull(r, b); err != nil {

@@ -8,22 +8,22 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// roundTrips measures the round trips of the heartbeats that a node sends while it leads. A node that is short
-// of processor time shows here before it loses its leadership for it.
+// roundTrips measures the round trips of heartbeats that this node sends while it leads. They show a shortage of
+// processor time before it costs the node its leadership.
 type roundTrips struct {
 	log *slog.Logger
 
 	mu     sync.Mutex
 	counts topology.RoundTrips
-	warned time.Duration // when a slow one was logged last, on the monotonic clock
+	warned time.Duration // time of the last log line, on the monotonic clock; 0 if there was none
 }
 
-// warnEvery is the least time between two log lines about slow heartbeats.
+// warnEvery is the shortest time between two log lines about slow heartbeats.
 const warnEvery = time.Minute
 
-// note counts a heartbeat that a node has answered after a round trip. It is slow if that took more than half
-// of timeout, the silence after which followers elect another leader. now is on the monotonic clock.
-func (r *roundTrips) note(node string, took, timeout, now time.Duration) {
+// record counts a heartbeat that a node has answered. The heartbeat is slow if its round trip took longer than half of
+// timeout, after which followers elect another leader. now is on the monotonic clock.
+func (r *roundTrips) record(node string, took, timeout, now time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.counts.Answered++

@@ -25,7 +25,7 @@ func TestRoundTrips_Slow(t *testing.T) {
 		{900 * time.Millisecond, 30 * time.Second, 1},
 		{200 * time.Millisecond, 63 * time.Second, 2},
 	} {
-		r.note("n2", c.took, timeout, c.now)
+		r.record("n2", c.took, timeout, c.now)
 		if got := strings.Count(log.String(), "\n"); got != c.lines {
 			t.Fatalf("%d lines after a round trip of %v at %v, want %d:\n%s", got, c.took, c.now, c.lines, &log)
 		}
@@ -38,16 +38,16 @@ func TestRoundTrips_Slow(t *testing.T) {
 	}
 }
 
-// TestRoundTrips_Change measures against the heartbeat of the followers while a change is under way: the leader itself
-// runs with the least of all.
+// TestRoundTrips_Change checks that round trips are compared with the heartbeat of the followers while it changes: the
+// leader itself runs with the shortest one.
 func TestRoundTrips_Change(t *testing.T) {
 	n := New(soloConfig("n1"))
-	c := n.newCatchUp(nil)
+	c := n.leader.tracker
 	if got, want := c.timeout(), n.config.Heartbeat; got != want {
 		t.Errorf("before a heartbeat is set the timeout is %v, want %v", got, want)
 	}
-	n.pulse.restore(heartbeats{Version: 3, Now: time.Second, Least: leastHeartbeat})
-	n.pulse.running.Store(int64(leastHeartbeat))
+	n.setting.restore(heartbeats{Version: 3, Now: time.Second, Least: minHeartbeat})
+	n.setting.running.Store(int64(minHeartbeat))
 	if got := c.timeout(); got != time.Second {
 		t.Errorf("while the heartbeat changes the timeout is %v, want 1s", got)
 	}

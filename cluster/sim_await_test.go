@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// await waits until something is so.
+// await waits until a condition holds.
 func (s *sim) await(what string, within time.Duration, is func() bool) {
 	s.t.Helper()
 	for end := time.Now().Add(within); !is(); pass(5 * time.Millisecond) {
@@ -42,7 +42,7 @@ func (s *sim) leader() *life {
 	return found
 }
 
-// leading returns a node that decides as far as it knows, or nil.
+// leading returns a node whose view shows it as the leader, or nil.
 func (s *sim) leading() *life {
 	for _, l := range s.lives() {
 		if l.View().Leading {
@@ -52,12 +52,12 @@ func (s *sim) leading() *life {
 	return nil
 }
 
-// followers returns the processes but one.
+// followers returns all processes except one.
 func (s *sim) followers(leader *life) []*life {
 	return slices.DeleteFunc(s.lives(), func(l *life) bool { return l == leader })
 }
 
-// newLeader waits for another node to lead than before.
+// newLeader waits until another node leads.
 func (s *sim) newLeader(before *life) (found *life) {
 	s.t.Helper()
 	s.await("another node leads", 10*time.Second, func() bool {
@@ -71,19 +71,18 @@ func (s *sim) newLeader(before *life) (found *life) {
 	return found
 }
 
-// members returns the nodes that the leader counts in.
+// members returns the members according to the leader.
 func (s *sim) members() (all []*simNode) {
 	leader := s.leader()
 	for _, n := range s.list() {
-		if leader.find(n.id) != nil {
+		if leader.observer.find(n.id) != nil {
 			all = append(all, n)
 		}
 	}
 	return all
 }
 
-// converge heals everything, boots all members that are down, and waits until all are in the
-// same state.
+// converge heals all links, resumes and boots all members, and waits until all have the same state.
 func (s *sim) converge() {
 	s.t.Helper()
 	s.heal()
@@ -96,7 +95,7 @@ func (s *sim) converge() {
 		}
 	}
 	members := s.members()
-	s.await("all are in the same state", 10*time.Second, func() bool {
+	s.await("all have the same state", 10*time.Second, func() bool {
 		var first *topology.Fingerprint
 		for _, n := range members {
 			l := s.alive(n.id)

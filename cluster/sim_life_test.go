@@ -21,7 +21,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// simNode is a node of a simulated cluster: what survives its processes.
+// simNode is a node of a simulated cluster. It survives its processes.
 type simNode struct {
 	sim         *sim
 	id          string
@@ -29,12 +29,12 @@ type simNode struct {
 	join        []string
 	bootstrap   []topology.Member
 	disk        *disk
-	starts      uint64                 // with that
-	line        raftstore.Line         // likewise; guarded by sim.mu
-	skew        atomic.Int64           // of its wall clock, in nanoseconds
-	looks       atomic.Pointer[func()] // called when its wall clock is read; nil: nothing is
+	starts      uint64                 // boot number of the disk
+	line        raftstore.Line         // line of the disk; guarded by sim.mu
+	skew        atomic.Int64           // offset of its wall clock, in nanoseconds
+	looks       atomic.Pointer[func()] // called when its wall clock is read; optional
 	life        *life                  // nil while it is down; guarded by sim.mu
-	gone        bool                   // it has been told that it is removed; guarded by sim.mu
+	gone        bool                   // it was removed and has exited; guarded by sim.mu
 }
 
 // life is one process of a node.
@@ -43,26 +43,26 @@ type life struct {
 	node    *simNode
 	disk    *disk
 	wire    *wire
-	ctx     context.Context // ends with the process
+	ctx     context.Context // canceled at the end of the process
 	end     context.CancelFunc
 	started chan struct{} // closed when Start has returned
-	err     error         // of Start
-	fuzzy   atomic.Uint64 // the state may be newer than the index until this entry is applied
-	refuses atomic.Bool   // streams that others open by Dial
+	err     error         // error of Start
+	fuzzy   atomic.Uint64 // the state may contain later entries until this one is applied
+	refuses atomic.Bool   // refuses streams that others dial
 
 	mu      sync.Mutex
-	paused  chan struct{} // closed when it goes on; nil while it runs
-	streams []net.Conn    // that other processes have opened to it by Dial
+	paused  chan struct{} // closed when it is resumed; nil while it runs
+	streams []net.Conn    // dialed by other processes
 }
 
-// accept takes a stream that another process has opened.
+// accept accepts a stream that another process has opened.
 func (l *life) accept(stream net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.streams = append(l.streams, stream)
 }
 
-// closeStreams closes the streams that others have opened, as a process may that goes on.
+// closeStreams closes the streams that other processes have opened, while the process keeps running.
 func (l *life) closeStreams() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +74,7 @@ func (l *life) closeStreams() (n int) {
 	return n
 }
 
-var verbose = flag.Bool("simlog", false, "have simulated nodes write what happens to standard error")
+var verbose = flag.Bool("simlog", false, "write the logs of simulated nodes to standard error")
 
 // boot starts a process.
 func (n *simNode) boot() *life {
@@ -117,7 +117,7 @@ func (n *simNode) boot() *life {
 	return l
 }
 
-// raise counts a start.
+// raise increments the boot number.
 func (n *simNode) raise(process string) raftstore.Line {
 	n.sim.mu.Lock()
 	defer n.sim.mu.Unlock()
@@ -136,7 +136,7 @@ func (l *life) noteAnnounced() error {
 	return nil
 }
 
-// wall is the wall clock.
+// wall returns the wall time.
 func (n *simNode) wall() time.Time {
 	if looks := n.looks.Load(); looks != nil {
 		(*looks)()
@@ -144,18 +144,18 @@ func (n *simNode) wall() time.Time {
 	return time.Now().Add(time.Duration(n.skew.Load()))
 }
 
-// tune has what Raft says of leadership come late, above all while the process is paused.
+// tune delays the notifications of Raft about leadership, in particular while the process is paused.
 func (l *life) tune(s *raft.Config) {
-	told := make(chan bool, cap(l.leaderships.notify))
-	s.NotifyCh = told
+	notified := make(chan bool, cap(l.leaderships.notify))
+	s.NotifyCh = notified
 	l.node.sim.ending.Go(func() {
 		for {
 			select {
-			case leads := <-told:
+			case leads := <-notified:
 				if !l.resumed() {
 					return
 				}
-				pass(rand.N(20 * time.Millisecond)) // it is scheduled when it is
+				pass(rand.N(20 * time.Millisecond)) // the scheduler may be late
 				l.leaderships.notify <- leads
 			case <-l.ctx.Done():
 				return
@@ -167,7 +167,7 @@ func (l *life) tune(s *raft.Config) {
 	}
 }
 
-// saved notes what a snapshot may hold. Records are written while entries are applied.
+// saved records the newest entry that a snapshot may contain. Records are written while entries are applied.
 func (l *life) saved(index uint64) {
 	applied := l.Fingerprint().Index
 	s := l.node.sim
@@ -181,14 +181,14 @@ func (l *life) installed(index uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for of, until := range s.fuzzy {
-		if of >= index { // the index of a snapshot is that of its newest entry, whatever that is about
+		if of >= index { // the newest entry of a snapshot can be of any kind
 			l.fuzzy.Store(max(l.fuzzy.Load(), until))
 		}
 	}
 	return nil
 }
 
-// fatal is called with the node's lock held.
+// fatal may be called with the lock of the applied state held.
 func (l *life) fatal(err error) {
 	s := l.node.sim
 	removed := errors.Is(err, ErrRemoved)
@@ -198,7 +198,7 @@ func (l *life) fatal(err error) {
 	s.ending.Go(func() { l.crash(removed) })
 }
 
-// crash ends a process as kill -9 does. What it goes on to do until it has ended is seen by nobody.
+// crash stops a process like kill -9. Nothing that it does until it has stopped has an effect.
 func (l *life) crash(gone bool) {
 	s := l.node.sim
 	s.mu.Lock()
@@ -209,35 +209,35 @@ func (l *life) crash(gone bool) {
 	l.node.life = nil
 	l.node.gone = l.node.gone || gone
 	s.mu.Unlock()
-	l.end() // first, so that nothing is acknowledged after the copy is taken
+	l.end() // before the copy, so that nothing is acknowledged after it
 	l.node.disk = l.disk.copy()
 	l.resume()
 	s.ending.Go(l.finish)
 }
 
-// finish ends what is left of a process.
+// finish closes the node of a crashed process.
 func (l *life) finish() {
 	<-l.started
 	if err := l.Close(); err != nil {
 		l.node.sim.t.Errorf("%s: %v", l.node.id, err)
 	}
-	l.Node.mu.Lock()
+	l.fsm.state.Lock()
 	l.node.sim.leads.Add(int64(l.leaderships.epochs))
-	l.Node.mu.Unlock()
+	l.fsm.state.Unlock()
 }
 
-// stop ends a process as SIGTERM does.
+// stop stops a process like SIGTERM.
 func (l *life) stop() {
 	<-l.started
 	ctx, cancel := context.WithTimeout(l.ctx, 2*time.Second)
 	defer cancel()
 	if err := l.HandOver(ctx); err != nil {
-		l.log.Debug("leadership was not handed over", "error", err)
+		l.config.Logger.Debug("leadership was not handed over", "error", err)
 	}
 	l.crash(false)
 }
 
-// resumed waits while the process is paused, and reports whether it is still there.
+// resumed waits while the process is paused, and reports whether it still runs.
 func (l *life) resumed() bool {
 	l.mu.Lock()
 	paused := l.paused
@@ -251,7 +251,7 @@ func (l *life) resumed() bool {
 	return l.ctx.Err() == nil
 }
 
-// arrives is resumed for a message, which a process that goes on reads when it gets to it.
+// arrives is resumed for a message, which a resumed process reads after a delay.
 func (l *life) arrives() bool {
 	l.mu.Lock()
 	paused := l.paused != nil
@@ -265,8 +265,7 @@ func (l *life) arrives() bool {
 	return l.ctx.Err() == nil
 }
 
-// pause has the process receive nothing, send nothing, answer nobody, and not learn that it
-// has lost leadership.
+// pause makes the process neither receive nor send messages, and not detect the loss of leadership.
 func (l *life) pause() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

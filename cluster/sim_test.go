@@ -16,7 +16,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// simulate runs a test in a cluster whose nodes take part.
+// simulate runs a test with a cluster whose nodes are started.
 func simulate(t *testing.T, c simConfig, test func(*testing.T, *sim)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -28,24 +28,24 @@ func simulate(t *testing.T, c simConfig, test func(*testing.T, *sim)) {
 	})
 }
 
-// simConfig says how a simulated cluster is.
+// simConfig configures a simulated cluster.
 type simConfig struct {
 	size       int
 	async      bool
 	shards     int
-	memory     int64 // of each table; above 0 the smallest debts are evicted
+	memory     int64 // limit of each table; if above 0, the smallest debts are evicted
 	latency    time.Duration
 	slowDisk   time.Duration
 	skewed     bool                     // wall clocks differ, and jump
-	heartbeats map[string]time.Duration // with which nodes are started; testHeartbeat where there is none
+	heartbeats map[string]time.Duration // option raft-heartbeat of each node; testHeartbeat by default
 	tune       func(*raft.Config)
-	logger     *slog.Logger                    // of all nodes; nil: nothing is logged
-	unexpected func(id string, err error) bool // judges what a node ends with; nil: all is unexpected
+	logger     *slog.Logger                    // of all nodes; nil disables logging
+	unexpected func(id string, err error) bool // reports whether a fatal error is unexpected; nil: all are
 }
 
 const testHeartbeat = 250 * time.Millisecond
 
-// heartbeat returns the one with which a node is started.
+// heartbeat returns the option raft-heartbeat of a node.
 func (c *simConfig) heartbeat(id string) time.Duration {
 	if d := c.heartbeats[id]; d > 0 {
 		return d
@@ -62,11 +62,11 @@ type sim struct {
 	mu        sync.Mutex
 	nodes     map[string]*simNode
 	cuts      map[[2]string]bool
-	entries   map[[2]uint64]entryNote // by index and term, each that any node has stored
-	committed map[uint64]uint64       // the term of each entry that is known to be committed
-	noted     uint64                  // the highest of them
-	fuzzy     map[uint64]uint64       // up to which entry a snapshot may hold what is newer than its index
-	leads     atomic.Int64            // leaderships that have begun
+	entries   map[[2]uint64]entryNote // stored entries, by index and term
+	committed map[uint64]uint64       // term of each committed entry
+	noted     uint64                  // highest index in committed
+	fuzzy     map[uint64]uint64       // newest entry whose changes a snapshot may contain, by the index of the snapshot
+	leads     atomic.Int64            // number of leaderships
 	closed    bool
 	ending    sync.WaitGroup
 }
@@ -88,7 +88,7 @@ func newSim(t testing.TB, c simConfig) *sim {
 	return s
 }
 
-// add makes a node, which is down.
+// add adds a node, which is down.
 func (s *sim) add(id string) *simNode {
 	n := &simNode{sim: s, id: id, incarnation: "of " + id, disk: newDisk()}
 	n.disk.stored = s.noteStored
@@ -101,7 +101,7 @@ func (s *sim) add(id string) *simNode {
 	return n
 }
 
-// start boots all nodes, and waits until they take part.
+// start boots all nodes, and waits until they are started.
 func (s *sim) start() {
 	for _, n := range s.list() {
 		n.boot()
@@ -115,7 +115,7 @@ func (s *sim) start() {
 	}
 }
 
-// close ends all processes, and waits for all that they have begun.
+// close stops all processes, and waits for all goroutines.
 func (s *sim) close() {
 	s.heal()
 	s.mu.Lock()
@@ -143,7 +143,7 @@ func (s *sim) list() (all []*simNode) {
 	return all
 }
 
-// lives returns the processes that run.
+// lives returns the running processes.
 func (s *sim) lives() (all []*life) {
 	for _, n := range s.list() {
 		if l := s.alive(n.id); l != nil {
@@ -170,7 +170,7 @@ func (s *sim) latency() time.Duration {
 	return rand.N(s.c.latency)
 }
 
-// cut makes a link lose what is sent one way.
+// cut makes a link drop all messages in one direction.
 func (s *sim) cut(from, to string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,16 +197,16 @@ func (s *sim) isCut(from, to string) bool {
 	return from != to && s.cuts[[2]string{from, to}]
 }
 
-// entryNote is what is known of an entry.
+// entryNote describes an entry.
 type entryNote struct {
 	changes bool
 	time    uint64
-	wall    int64 // when that was read, by the wall clock of the leader
+	wall    int64 // wall time of the leader when it was read
 	void    bool
-	stored  time.Time // for the first time
+	stored  time.Time // time when it was stored first
 }
 
-// noteStored notes an entry that a node has stored.
+// noteStored records an entry that a node has stored.
 func (s *sim) noteStored(l *raft.Log) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +225,7 @@ func (s *sim) noteStored(l *raft.Log) {
 	s.entries[at] = note
 }
 
-// noteCommitted notes which entries a leader has told others are committed.
+// noteCommitted records the entries that a leader has reported as committed.
 func (s *sim) noteCommitted(l *life, index uint64) {
 	s.mu.Lock()
 	from := s.noted + 1

@@ -13,13 +13,13 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// head is what a snapshot holds besides the records.
+// head is the part of a snapshot besides the records.
 type head struct {
 	Version   int            `json:"version"`
 	Cluster   string         `json:"cluster"`
-	Index     uint64         `json:"index"` // of the newest entry that is in it
+	Index     uint64         `json:"index"` // index of its newest entry
 	Time      uint64         `json:"time"`  // log time of that entry
-	Term      uint64         `json:"term"`  // in which it was decided
+	Term      uint64         `json:"term"`  // term in which that entry was decided
 	Wall      int64          `json:"wall"`  // wall time of the leader then
 	Announced []Announcement `json:"announced"`
 	Heartbeat heartbeats     `json:"heartbeat"`
@@ -30,16 +30,13 @@ const (
 	maxHead         = 1 << 20 // bytes
 )
 
-// Snapshot returns a snapshot with a copy of all state but the records. The records are written while more entries are
-// applied, so some may be newer: applying those entries again does no harm.
+// Snapshot returns a snapshot with a copy of all state except the records. The records are written while more entries are
+// applied, so some may be newer. Applying those entries again has no effect.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h := head{Version: snapshotVersion, Cluster: f.config.Cluster, Index: f.appliedIndex, Heartbeat: f.pulse.known()}
+	f.state.Lock()
+	defer f.state.Unlock()
+	h := head{Version: snapshotVersion, Cluster: f.config.Cluster, Index: f.appliedIndex, Announced: f.announced.all(), Heartbeat: f.setting.known()}
 	f.clock.save(&h)
-	for _, a := range f.announced {
-		h.Announced = append(h.Announced, a)
-	}
 	if failpoint.Is(failpoint.ForgottenTime) {
 		h.Time = 0
 	}
@@ -49,16 +46,15 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 type snapshot struct {
 	fsm      *fsm
 	head     head
-	restores uint64 // at the time of the head
+	restores uint64 // snapshots restored when the head was copied
 }
 
-var errReplaced = errors.New("the state has been replaced meanwhile")
+var errReplaced = errors.New("the state was replaced by another snapshot meanwhile; retry")
 
-// Persist writes the head, as JSON behind its length, and then the records as in a snapshot
-// file.
+// Persist writes the length of the head, the head as JSON, and the records in the format of package persistence.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	if err := s.write(sink); err != nil {
-		_ = sink.Cancel() // the error that matters is err
+		_ = sink.Cancel() // return the first error
 		return fmt.Errorf("write a snapshot: %w", err)
 	}
 	if err := sink.Close(); err != nil {
@@ -80,20 +76,20 @@ func (s *snapshot) write(w io.Writer) error {
 		return err
 	}
 	f := s.fsm
-	_, err = persistence.Write(w, persistence.Info{Program: f.config.Version, Created: f.config.Wall()}, committed{f.clock, f.table}, f.ended)
+	_, err = persistence.Write(w, persistence.Info{Program: f.config.Version, Created: f.config.Wall()}, committedState{f.clock, f.table}, f.ended)
 	if err == nil && f.restores.Load() != s.restores {
-		err = errReplaced // and may have been read when half empty
+		err = errReplaced // the records may have been read during the restore
 	}
 	return err
 }
 
-// Release has nothing to release.
+// Release does nothing.
 func (s *snapshot) Release() {}
 
-// Restore replaces the state by a snapshot, at the start or because the log of the leader begins later than this
-// node's ends. It stops the process if the snapshot turns out to be damaged halfway.
+// Restore replaces the state by a snapshot, at the start, or if the log of the leader begins after the end of this node's
+// log. The process exits if the snapshot is damaged after its head.
 func (f *fsm) Restore(src io.ReadCloser) error {
-	defer func() { _ = src.Close() }() // it is only read
+	defer func() { _ = src.Close() }() // only read
 	h, err := readHead(src)
 	if err != nil {
 		return fmt.Errorf("read a snapshot: %w", err)
@@ -101,35 +97,34 @@ func (f *fsm) Restore(src io.ReadCloser) error {
 	if h.Cluster != f.config.Cluster {
 		return fmt.Errorf("read a snapshot of cluster %q: %w", h.Cluster, ErrOtherCluster)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.node.follow()
+	f.state.Lock()
+	defer f.state.Unlock()
+	f.leader.follow()
 	f.restores.Add(1)
 	f.table.Reset()
 	_, err = persistence.Read(src, func(rec limiter.Record) error { return f.table.Restore(rec, h.Time) })
 	if err != nil {
-		err = fmt.Errorf("take in a snapshot: %w", err)
-		f.node.fatal(err)
+		err = fmt.Errorf("restore a snapshot: %w", err)
+		f.failure.fail(err)
 		return err
 	}
 	f.restoreHead(h)
 	if err := f.checkSelf(); err != nil {
-		f.node.fatal(err)
+		f.failure.fail(err)
 		return err
 	}
 	return f.config.Installed(h.Index)
 }
 
 func (f *fsm) restoreHead(h *head) {
-	f.announced = map[string]Announcement{}
+	f.announced.replace(h.Announced)
 	for _, a := range h.Announced {
-		f.announced[a.ID] = a
-		f.memory.announced(&a)
+		f.keeper.records.announced(&a)
 	}
-	f.pulse.restore(h.Heartbeat)
+	f.setting.restore(h.Heartbeat)
 	f.setGauges()
 	f.clock.restore(h)
 	f.appliedIndex = h.Index
 	f.snapshotIndex.Store(h.Index)
-	f.node.publish()
+	f.view.publish()
 }

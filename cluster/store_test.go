@@ -15,27 +15,26 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// disk is what a simulated node has written: log, stable store and snapshots in one. When the
-// process ends, a copy is made that the next one begins with, and what the old one goes on to write
-// is lost. What is being written then has come through or not.
+// disk is the disk of a simulated node: log, stable store and snapshots. When a process stops, the next one gets a
+// copy, so later writes of the old process are lost. A write in progress is in the copy or not.
 type disk struct {
 	mu          sync.Mutex
 	first, last uint64
 	logs        map[uint64]*raft.Log
 	stable      map[string][]byte
 	numbers     map[string]uint64
-	snapshots   []*memSnapshot // the newest first, completed ones only
+	snapshots   []*memSnapshot // complete ones, newest first
 
-	slow   func() time.Duration // how long a write takes; nil: no time
-	stored func(*raft.Log)      // is told of each entry; nil: nobody is
-	saved  func(index uint64)   // is told of each snapshot; nil: nobody is
+	slow   func() time.Duration // duration of a write; nil: 0
+	stored func(*raft.Log)      // called with each entry; optional
+	saved  func(index uint64)   // called with each snapshot; optional
 }
 
 func newDisk() *disk {
 	return &disk{logs: map[uint64]*raft.Log{}, stable: map[string][]byte{}, numbers: map[string]uint64{}}
 }
 
-// copy returns what the next process finds.
+// copy returns the disk of the next process.
 func (d *disk) copy() *disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,7 +44,7 @@ func (d *disk) copy() *disk {
 	}
 }
 
-// write runs a write for as long as one takes.
+// write performs a write, which takes some time.
 func (d *disk) write(f func()) {
 	var before, after time.Duration
 	if d.slow != nil {
@@ -60,7 +59,7 @@ func (d *disk) write(f func()) {
 	pass(after)
 }
 
-// pass lets time go by.
+// pass blocks for d.
 func pass(d time.Duration) {
 	if d > 0 {
 		<-time.After(d)
@@ -152,7 +151,7 @@ func (d *disk) GetUint64(key []byte) (uint64, error) {
 	return d.numbers[string(key)], nil
 }
 
-// memSnapshot is a snapshot in memory. It is there once it is closed.
+// memSnapshot is a snapshot in memory. It exists when it is closed.
 type memSnapshot struct {
 	disk *disk
 	meta raft.SnapshotMeta

@@ -11,8 +11,8 @@ import (
 
 var wallFile = os.Getenv("THROTTLED_CHAOS_WALL")
 
-// Wall returns the wall time, moved by as many nanoseconds as the file says that the
-// environment variable THROTTLED_CHAOS_WALL names: a clock that is wrong, for tests.
+// Wall returns the wall time plus an offset, to simulate a wrong clock in tests. The offset in nanoseconds is read from
+// the file that the environment variable THROTTLED_CHAOS_WALL names.
 func Wall() time.Time {
 	text, err := os.ReadFile(wallFile)
 	if err != nil {

@@ -1,29 +1,27 @@
 package cluster
 
-import (
-	"time"
-)
+import "time"
 
-// wallOffsetKey is where a node stores its wall offset, beside the term and the vote of Raft.
+// wallOffsetKey is the key of the wall offset in the stable store of Raft.
 var wallOffsetKey = []byte("LogTimeByWall")
 
-// wallOffset is by how much log time is ahead of the node's own wall clock. After all nodes were down the log time is
-// derived from it, by a clock that may be wrong as long as its error has not changed. The wall time in the entries
-// would not do alone: it is that of the node that led then, which may be another one, or have had its clock set since.
+// wallOffset is the offset of log time from the node's own wall clock. After all nodes were down, the log time is derived
+// from it. The wall clock may be wrong as long as its error has not changed. The wall time in the entries is not
+// sufficient: it is that of the leader at the time, which may be another node, or may have adjusted its clock since.
 type wallOffset struct {
 	known bool
 	ahead time.Duration
 }
 
 // The offset is updated when log time has fallen behind it, as after a change of leaders, or is far ahead of it, as
-// after the wall clock was set back. In between its error is on the side on which time is lost.
+// after the wall clock was set back. In between, its error loses time.
 const (
 	offsetEvery  = 100 * time.Millisecond
 	offsetBehind = time.Millisecond
 	offsetAhead  = 100 * time.Millisecond
 )
 
-// fits reports whether the offset may stay as it is if log time is ahead by so much now.
+// fits reports whether the offset need not be updated if log time is ahead of the wall clock by the given time.
 func (o wallOffset) fits(ahead time.Duration) bool {
 	return o.known && ahead >= o.ahead-offsetBehind && ahead <= o.ahead+offsetAhead
 }
@@ -35,7 +33,7 @@ func (c *logClock) loadOffset() {
 	}
 }
 
-// keepOffset updates the offset when that is due, until ended is closed.
+// keepOffset updates the offset periodically until ended is closed.
 func (c *logClock) keepOffset(ended <-chan struct{}) {
 	ticker := time.NewTicker(offsetEvery)
 	defer ticker.Stop()
@@ -49,14 +47,14 @@ func (c *logClock) keepOffset(ended <-chan struct{}) {
 	}
 }
 
-// updateOffset updates the offset if it does not fit any more and this node knows the log time.
+// updateOffset updates the offset if it does not fit and this node knows the log time.
 func (c *logClock) updateOffset() {
 	next, due := c.nextOffset()
 	if !due {
 		return
 	}
 	if err := c.stable.SetUint64(wallOffsetKey, uint64(next.ahead)); err != nil {
-		c.log.Warn("the log time is not noted", "error", err)
+		c.log.Warn("cannot store the offset of log time; check the disk of the data directory", "error", err)
 		return
 	}
 	c.mu.Lock()
@@ -64,7 +62,7 @@ func (c *logClock) updateOffset() {
 	c.mu.Unlock()
 }
 
-// nextOffset returns the offset as it is now, and reports whether the stored one has to be updated.
+// nextOffset returns the present offset, and reports whether the stored one must be updated.
 func (c *logClock) nextOffset() (next wallOffset, due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,8 +70,8 @@ func (c *logClock) nextOffset() (next wallOffset, due bool) {
 	return wallOffset{true, ahead}, c.live && !c.offset.fits(ahead)
 }
 
-// byWall returns the log time by the wall clock, where last was that of the newest entry: the earlier one of those by
-// the offset and by the wall time in that entry. c.mu is held.
+// byWall returns the log time according to the wall clock: the earlier of the times by the offset and by the wall time in
+// the newest entry. last is the log time of that entry. c.mu is held.
 func (c *logClock) byWall(last uint64) uint64 {
 	wall := c.wall().UnixNano()
 	if last == 0 {

@@ -9,7 +9,7 @@ func TestWallOffsetFits(t *testing.T) {
 	set := wallOffset{true, -time.Hour}
 	for _, test := range []struct {
 		o    wallOffset
-		by   time.Duration // log time has moved against the wall clock
+		by   time.Duration // change of log time relative to the wall clock
 		fits bool
 	}{
 		{wallOffset{}, 0, false},
@@ -20,14 +20,14 @@ func TestWallOffsetFits(t *testing.T) {
 		{set, offsetAhead + 1, false},
 	} {
 		if got := test.o.fits(-time.Hour + test.by); got != test.fits {
-			t.Errorf("%+v where log time has moved by %v: %v", test.o, test.by, got)
+			t.Errorf("%+v after a change by %v: %v", test.o, test.by, got)
 		}
 	}
 }
 
-// After all nodes were down no key gets back what has not come back, though clocks were wrong before and are
-// put right, or the other way round, on one node or on all, as long as most have theirs as it was.
-func TestWallPutRight(t *testing.T) {
+// After all nodes were down, no units are restored early if the wall clock of one node was wrong before and was
+// corrected, or the other way round, as long as those of a majority are unchanged.
+func TestWallCorrected(t *testing.T) {
 	for _, before := range []time.Duration{-time.Hour, 0, time.Hour} {
 		for _, after := range []time.Duration{-time.Hour, 0, time.Hour} {
 			simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
@@ -51,7 +51,7 @@ func TestWallPutRight(t *testing.T) {
 				}
 				next := s.leader()
 				if lag := lag(next); lag < 0 || lag > 2*time.Second {
-					t.Errorf("%v wrong before and %v after: log time is %v behind", before, after, lag)
+					t.Errorf("offset %v before and %v after: log time is %v behind", before, after, lag)
 				}
 				s.converge()
 			})

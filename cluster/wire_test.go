@@ -19,7 +19,7 @@ const (
 	transferWithin = 2 * time.Second
 )
 
-var errLost = errors.New("the message is lost")
+var errLost = errors.New("the message was lost")
 
 // wire is the transport of a simulated process.
 type wire struct {
@@ -69,7 +69,7 @@ func call[T any](w *wire, to raft.ServerAddress, args any, data []byte, within t
 	defer cancel()
 	answers := make(chan raft.RPCResponse, 1)
 	if err := w.life.exchange(ctx, string(to), func(there *life) error {
-		if !there.returning.allows(w.life.node.id) || !there.Current(w.life.node.id, w.life.config.Self.Boot) {
+		if !there.access.rejoin.allows(w.life.node.id) || !there.Current(w.life.node.id, w.life.config.Self.Boot) {
 			return errUnchecked
 		}
 		return there.wire.handle(raft.RPC{Command: args, Reader: bytes.NewReader(data)}, answers)
@@ -84,7 +84,7 @@ func call[T any](w *wire, to raft.ServerAddress, args any, data []byte, within t
 	return nil
 }
 
-// handle hands a request to Raft, and waits for what it says to it.
+// handle passes a request to Raft, and waits for its response.
 func (w *wire) handle(rpc raft.RPC, answers chan<- raft.RPCResponse) error {
 	responses := make(chan raft.RPCResponse, 1)
 	rpc.RespChan = responses
@@ -102,9 +102,9 @@ func (w *wire) handle(rpc raft.RPC, answers chan<- raft.RPCResponse) error {
 	}
 }
 
-// exchange has another process do something, and returns when the news of that has come back.
-// A process that is down refuses at once, one that is paused does it later, even if nobody
-// waits for it any more; and on a link that is cut, each way on its own, what is sent is lost.
+// exchange makes another process run do, and returns when the response has arrived. A process that is down refuses
+// immediately. A paused process runs do later, even if the caller has timed out. A link that is cut in one direction
+// drops the messages in that direction.
 func (l *life) exchange(ctx context.Context, to string, do func(*life) error) error {
 	if !l.resumed() {
 		return net.ErrClosed
@@ -160,7 +160,7 @@ func (p simPeers) Ask(ctx context.Context, to topology.Member, q Question) (Answ
 	return <-answers, nil
 }
 
-// Dial opens a stream that ends with either process. On a link that is cut it is neither opened nor ended.
+// Dial opens a stream that breaks when either process stops. On a cut link it neither opens nor breaks.
 func (p simPeers) Dial(ctx context.Context, to topology.Member) (net.Conn, error) {
 	accepted := make(chan net.Conn, 1)
 	if there := p.life.node.sim.alive(to.Raft); there == nil || there.refuses.Load() {

@@ -16,7 +16,7 @@ const (
 	// removedWithin is the timeout for a removed node to exit.
 	removedWithin = 10 * time.Second
 	// wipedSays is the error of a member that starts without its data.
-	wipedSays = "an id is not used again"
+	wipedSays = "has known a node of that id with other data"
 )
 
 // membership adds nodes, removes followers and the leader, and starts nodes that must not return: a

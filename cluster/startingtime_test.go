@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-func TestTimeByAnswers(t *testing.T) {
-	const most = 2
+func TestTimeFromAnswers(t *testing.T) {
+	const majority = 2
 	own := timeAnswer{Term: 3, Now: 1000, ByWall: 5000}
 	tests := []struct {
 		name   string
@@ -15,22 +15,22 @@ func TestTimeByAnswers(t *testing.T) {
 		others []timeAnswer
 		want   uint64
 	}{
-		{"nobody answers", own, nil, 0},
-		{"nobody was there: the earliest by the wall", own, []timeAnswer{{ByWall: 4000}, {ByWall: 6000}}, 4000},
-		{"one that was there knows", own, []timeAnswer{{ByWall: 9000}, {Live: true, Now: 3000, ByWall: 1}}, 3000},
-		{"two that were", own, []timeAnswer{{Live: true, Now: 3001}, {Live: true, Now: 3000}}, 3001},
-		{"a cluster that begins, and nobody answers", timeAnswer{ByWall: 5000}, nil, 5000},
-		{"a cluster that begins", timeAnswer{ByWall: 5000}, []timeAnswer{{ByWall: 4000}}, 4000},
+		{"no node answers", own, nil, 0},
+		{"no node was up: the earliest wall time", own, []timeAnswer{{ByWall: 4000}, {ByWall: 6000}}, 4000},
+		{"one node was up", own, []timeAnswer{{ByWall: 9000}, {Live: true, Now: 3000, ByWall: 1}}, 3000},
+		{"two nodes were up", own, []timeAnswer{{Live: true, Now: 3001}, {Live: true, Now: 3000}}, 3001},
+		{"a new cluster, and no node answers", timeAnswer{ByWall: 5000}, nil, 5000},
+		{"a new cluster", timeAnswer{ByWall: 5000}, []timeAnswer{{ByWall: 4000}}, 4000},
 	}
 	for _, c := range tests {
-		if got := c.own.with(c.others, most); got != c.want {
+		if got := c.own.with(c.others, majority); got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}
 }
 
-// After all nodes were down, the time that has passed by their wall clocks counts, although one
-// lacked the newest entry and gets it only now.
+// After all nodes were down, the time by their wall clocks counts, although one of them received the newest entry only
+// now.
 func TestDowntimeCounts(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -56,7 +56,7 @@ func TestDowntimeCounts(t *testing.T) {
 	})
 }
 
-// A node that was there knows better what time it is than any wall clock.
+// The log time of a node that was up takes precedence over all wall clocks.
 func TestWallClocksDoNotCount(t *testing.T) {
 	for _, skew := range []time.Duration{time.Hour, -time.Hour} {
 		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
@@ -89,8 +89,8 @@ func TestWallClocksDoNotCount(t *testing.T) {
 	}
 }
 
-// A node that was cut off does not make time jump by what others have lost since: it does not
-// have the newest entry.
+// A node that was isolated does not advance the log time by the time that others have lost since, as it lacks the
+// newest entry.
 func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -99,7 +99,7 @@ func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 		stale := s.followers(leader)[0]
 		other := s.followers(leader)[1]
 		s.isolate(stale.node.id)
-		leader.crash(false) // and no clock runs on while nobody leads
+		leader.crash(false) // clocks are stopped while no node leads
 		other.crash(false)
 		pass(5 * time.Second)
 		leader, other = leader.node.boot(), other.node.boot()
@@ -113,18 +113,18 @@ func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 			t.Fatalf("no time was lost: %v", before)
 		}
 		pass(time.Second)
-		term := next.knownTime().Term
-		answer := stale.Reply(t.Context(), Question{About: aboutTime}).Time
+		term := next.leader.times.answer().Term
+		answer := stale.Reply(t.Context(), Question{About: topicTime}).Time
 		if !answer.Live || answer.Term == term || answer.Now <= next.clock.Now() {
 			t.Errorf("%+v in term %d at %d", answer, term, next.clock.Now())
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), testHeartbeat)
 		defer cancel()
-		if asked := next.askTimes(ctx, term); len(asked) != 1 {
+		if asked := next.leader.times.askAll(ctx, term); len(asked) != 1 {
 			t.Errorf("%+v", asked)
 		}
 	})
 }
 
-// lag is how far log time is behind real time at a node that leads.
+// lag returns how far log time is behind real time on the leader.
 func lag(l *life) time.Duration { return time.Since(time.Unix(0, int64(l.clock.Now()))) }

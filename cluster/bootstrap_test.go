@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// joined adds a node to a cluster, and waits until it votes.
+// joined adds a node to a cluster, and waits until it has a vote.
 func (s *sim) joined(id string) *simNode {
 	s.t.Helper()
 	n := s.add(id)
@@ -20,52 +20,52 @@ func (s *sim) joined(id string) *simNode {
 	}
 	n.boot()
 	s.await(id+" votes", 10*time.Second, func() bool {
-		m := s.leader().find(id)
-		return m != nil && m.Voter && s.leader().incarnation(id) != ""
+		m := s.leader().observer.find(id)
+		return m != nil && m.Voter && s.leader().announcement(id).Incarnation != ""
 	})
 	return n
 }
 
-// wipe has a node that is down lose its data.
+// wipe deletes the data of a node that is down.
 func (n *simNode) wipe() {
 	disk := newDisk()
 	disk.stored, disk.slow = n.disk.stored, n.disk.slow
 	n.disk, n.incarnation = disk, "another of "+n.id
 }
 
-// down ends the process of a node.
+// down stops the process of a node.
 func (n *simNode) down() {
 	if l := n.sim.alive(n.id); l != nil {
 		l.crash(false)
 	}
 }
 
-// ends waits until a process does not start, and returns why.
+// ends waits until Start has returned, and returns its error.
 func (l *life) ends(t *testing.T, within time.Duration) error {
 	t.Helper()
 	select {
 	case <-l.started:
 		return l.err
 	case <-time.After(within):
-		t.Fatalf("%s neither starts nor ends", l.node.id)
+		t.Fatalf("%s neither starts nor fails", l.node.id)
 		return nil
 	}
 }
 
-// A node that has lost its data is turned away under its old id, however it was to come to the cluster.
+// A node that has lost its data is rejected under its old id, whether it is bootstrapped or joins.
 func TestUsedID(t *testing.T) {
-	for _, id := range []string{"n2", "n4"} { // one that began with the cluster, and one that has joined
+	for _, id := range []string{"n2", "n4"} { // bootstrapped, and joined
 		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 			s.joined("n4")
-			s.await("all are known", 5*time.Second, func() bool { return s.leader().incarnation(id) != "" })
+			s.await("all are known", 5*time.Second, func() bool { return s.leader().announcement(id).Incarnation != "" })
 			n := s.list()[id[1]-'1']
 			n.down()
 			n.wipe()
 			l := n.boot()
 			if err := l.ends(t, 20*time.Second); !errors.Is(err, ErrUsed) {
-				t.Errorf("%s comes back without its data: %v", id, err)
+				t.Errorf("%s returns without its data: %v", id, err)
 			}
-			if l.begun() {
+			if l.raft.started() {
 				t.Errorf("%s takes part", id)
 			}
 			l.crash(true)
@@ -74,8 +74,8 @@ func TestUsedID(t *testing.T) {
 	}
 }
 
-// Without a leader nobody can tell whether a node has been there. Until there is one it does not take part:
-// by its vote a node would lead that has not heard of the last charges.
+// A node that has lost its data does not take part until there is a leader, which can reject it. By its vote, a node
+// without the last charges could become leader.
 func TestForgottenVote(t *testing.T) {
 	simulate(t, simConfig{size: 2}, func(t *testing.T, s *sim) {
 		n3 := s.joined("n3")
@@ -98,44 +98,44 @@ func TestForgottenVote(t *testing.T) {
 		stale.boot()
 		l := n3.boot()
 		pass(20 * time.Second)
-		if s.leading() != nil || l.begun() {
-			t.Fatalf("a node that has forgotten everything takes part: %s", s.describe())
+		if s.leading() != nil || l.raft.started() {
+			t.Fatalf("a node without its data takes part: %s", s.describe())
 		}
 		leader.node.boot()
 		if err := l.ends(t, 20*time.Second); !errors.Is(err, ErrUsed) {
-			t.Errorf("it is let in: %v", err)
+			t.Errorf("it is admitted: %v", err)
 		}
 		l.crash(true)
 		if got := s.left(s.leader(), "s"); got != left {
-			t.Errorf("%d left, %d were when the last charge was acknowledged", got, left)
+			t.Errorf("%d left, want %d as after the last charge", got, left)
 		}
 	})
 }
 
-// A node that was admitted and ended before it heard of anything is admitted again.
+// A node that was admitted and stopped before it received anything is admitted again.
 func TestJoinAgain(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		n := s.add("n4")
-		n.join = []string{"nobody", "n1", "n2", "n3"}
+		n.join = []string{"unreachable", "n1", "n2", "n3"}
 		s.cut("n1", "n4")
 		s.cut("n2", "n4")
 		s.cut("n3", "n4")
 		n.boot()
-		s.await("n4 is admitted", 20*time.Second, func() bool { return s.leader().incarnation("n4") != "" })
+		s.await("n4 is admitted", 20*time.Second, func() bool { return s.leader().announcement("n4").Incarnation != "" })
 		n.down()
 		s.heal()
 		n.boot()
 		s.await("n4 votes", 20*time.Second, func() bool {
-			m := s.leader().find("n4")
+			m := s.leader().observer.find("n4")
 			return m != nil && m.Voter
 		})
 		s.converge()
 	})
 }
 
-// A node that was added under an id which the cluster has known with other data ends, as it never gets a vote.
+// A node that was added under a used id exits, as it never gets a vote.
 func TestAddUsedID(t *testing.T) {
-	var why chan error // of the simulation, whose time stands still until it is heard
+	var why chan error // of the simulation; its time is stopped until the error is received
 	c := simConfig{size: 3, unexpected: func(id string, err error) bool {
 		why <- err
 		return id != "n4"
@@ -145,24 +145,24 @@ func TestAddUsedID(t *testing.T) {
 		n := s.joined("n4")
 		leader := s.leader()
 		n.down()
-		if err := leader.promote(t.Context(), &Question{Node: &Announcement{ID: "n4", Incarnation: "another"}}); !errors.Is(err, ErrUsed) {
-			t.Errorf("another gets its vote: %v", err)
+		if err := leader.members.promote(t.Context(), &Question{Node: &Announcement{ID: "n4", Incarnation: "another"}}); !errors.Is(err, ErrUsed) {
+			t.Errorf("a node with other data gets its vote: %v", err)
 		}
 		n.wipe()
-		n.join = nil // as Raft alone would have it
+		n.join = nil // so that only Raft adds it
 		n.boot()
 		select {
 		case err := <-why:
 			if !errors.Is(err, ErrUsed) {
-				t.Errorf("it ends by %v", err)
+				t.Errorf("it exits with %v", err)
 			}
 		case <-time.After(20 * time.Second):
-			t.Error("it goes on")
+			t.Error("it does not exit")
 		}
 	})
 }
 
-// Where two nodes are started under one id at the same moment, the one whose announcement comes first is it.
+// If two nodes are started under one id at the same time, the first announcement wins.
 func TestOneIDTwice(t *testing.T) {
 	simulate(t, simConfig{size: 1}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -175,21 +175,21 @@ func TestOneIDTwice(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := leader.incarnation("n9"); got != "first" {
-			t.Errorf("n9 is the %s", got)
+		if got := leader.announcement("n9").Incarnation; got != "first" {
+			t.Errorf("n9 is the %s node", got)
 		}
 	})
 }
 
-// A node does not get the address of another.
+// A node cannot be added at the address of another one.
 func TestJoinAtTakenAddress(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
-		q := Question{About: aboutJoining, Node: &Announcement{ID: "n9", Incarnation: "x"}, Raft: "n2"}
+		q := Question{About: topicJoin, Node: &Announcement{ID: "n9", Incarnation: "x"}, Raft: "n2"}
 		for name, err := range map[string]error{
-			"join": s.leader().admit(t.Context(), &q),
+			"join": s.leader().members.admit(t.Context(), &q),
 			"add":  s.leader().Add(t.Context(), "n9", "n2"),
 		} {
-			if !errors.Is(err, topology.ErrMember) || !strings.Contains(err.Error(), "where n2 is") {
+			if !errors.Is(err, topology.ErrMember) || !strings.Contains(err.Error(), "the address of n2") {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

@@ -11,32 +11,32 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A change waits for another one no longer than its context allows.
+// A change waits for another one until its context is done.
 func TestSetHeartbeatWaits(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		s.settled(testHeartbeat)
 		l := s.leader()
-		l.pulse.proposing.Lock()
-		defer l.pulse.proposing.Unlock()
+		l.setting.proposing.Lock()
+		defer l.setting.proposing.Unlock()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := l.SetHeartbeat(ctx, longBeat); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("while another is in progress: %v", err)
+			t.Errorf("during another change: %v", err)
 		}
-		vote := Question{About: aboutVoting, Node: &Announcement{ID: "n2", Incarnation: "of n2"}}
-		if err := l.promote(ctx, &vote); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a vote meanwhile: %v", err)
+		vote := Question{About: topicVote, Node: &Announcement{ID: "n2", Incarnation: "of n2"}}
+		if err := l.members.promote(ctx, &vote); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a vote during another change: %v", err)
 		}
 	})
 }
 
-// A node that starts with old entries does not run with a heartbeat of before the one that it has acknowledged.
+// A node that starts with old entries does not run with an older heartbeat than the one it has acknowledged.
 func TestAdoptedHeartbeat(t *testing.T) {
 	disk := newDisk()
-	p := newPulse(shortBeat)
+	p := newHeartbeatSetting(shortBeat)
 	step := func(h heartbeats, applied uint64, want adopted) {
 		t.Helper()
-		if err := p.keep(h, applied, disk); err != nil || p.adopted != want {
+		if err := p.adopt(h, applied, disk); err != nil || p.adopted != want {
 			t.Errorf("%+v at entry %d: %+v, %v, want %+v", h, applied, p.adopted, err, want)
 		}
 	}
@@ -45,19 +45,19 @@ func TestAdoptedHeartbeat(t *testing.T) {
 	step(old, 10, adopted{10, time.Second})
 	step(now, 20, adopted{20, longBeat})
 	step(old, 15, adopted{20, longBeat})
-	again := newPulse(shortBeat)
+	again := newHeartbeatSetting(shortBeat)
 	if err := again.load(disk); err != nil || again.adopted != (adopted{20, longBeat}) || time.Duration(again.running.Load()) != longBeat {
 		t.Errorf("%+v, %v", again.adopted, err)
 	}
-	step(old, 20, adopted{10, time.Second}) // the log has never had the other
+	step(old, 20, adopted{10, time.Second}) // the other one was never in the log
 	other := heartbeats{}.set(10, longBeat)
-	step(other, 20, adopted{10, longBeat}) // nor that one, since the log was replaced
+	step(other, 20, adopted{10, longBeat}) // nor was this one, as the log was replaced
 	for _, bad := range []string{"{", `{"version":0,"now":1}`, `{"version":1,"now":1}`, `{"version":1,"now":6000000000}`} {
 		if err := disk.Set(adoptedKey, []byte(bad)); err != nil {
 			t.Fatal(err)
 		}
-		if newPulse(shortBeat).load(disk) == nil {
-			t.Errorf("%s is taken for a heartbeat", bad)
+		if newHeartbeatSetting(shortBeat).load(disk) == nil {
+			t.Errorf("%s is accepted", bad)
 		}
 	}
 }
@@ -67,24 +67,24 @@ type failingStable struct{ raft.StableStore }
 
 func (failingStable) Set([]byte, []byte) error { return errors.New("the disk is full") }
 
-// A heartbeat that cannot be adopted is tried again at once, and logged once a minute.
+// If a heartbeat cannot be adopted, that is retried, and logged once a minute.
 func TestAdoptFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &lockedLog{}
 		n := New(Config{Clock: NewClock(), Self: Announcement{ID: "n1"}, Heartbeat: shortBeat, Stable: failingStable{}, Logger: log.logger()})
-		n.pulse.restore(heartbeats{}.set(1, longBeat))
-		n.running.Go(n.keepHeartbeat)
+		n.setting.restore(heartbeats{}.set(1, longBeat))
+		n.life.run(n.agreement.keepAdopted)
 		pass(2*reportEvery + reportEvery/2)
-		close(n.ended)
-		n.running.Wait()
+		n.life.end()
+		n.life.wait()
 		if lines := log.count("the disk is full"); lines != 3 {
 			t.Errorf("%d lines, want 3", lines)
 		}
 	})
 }
 
-// While a shorter heartbeat is set, no lease is longer than it allows: neither while it is proposed, nor once it is
-// applied, nor between the two.
+// While a shorter heartbeat is set, no lease is longer than it permits: neither while it is proposed, nor after it is
+// applied, nor in between.
 func TestLeaseWhileHeartbeatChanges(t *testing.T) {
 	n := New(Config{Clock: NewClock(), Self: Announcement{ID: "n1"}, Heartbeat: longBeat})
 	var steps atomic.Uint64 // odd while the shorter heartbeat is proposed or applied
@@ -92,11 +92,11 @@ func TestLeaseWhileHeartbeatChanges(t *testing.T) {
 	go func() {
 		defer close(done)
 		for range 300_000 {
-			n.pulse.lease.Store(int64(leaseOf(longBeat)))
-			n.pulse.ceiling.lower(shortBeat)
+			n.setting.lease.Store(int64(leaseOf(longBeat)))
+			n.setting.ceiling.lower(shortBeat)
 			steps.Add(1)
-			n.pulse.lease.Store(int64(leaseOf(shortBeat)))
-			n.pulse.ceiling.lift(0)
+			n.setting.lease.Store(int64(leaseOf(shortBeat)))
+			n.setting.ceiling.lift(0)
 			steps.Add(1)
 		}
 	}()
@@ -106,7 +106,7 @@ func TestLeaseWhileHeartbeatChanges(t *testing.T) {
 			return
 		default:
 		}
-		before, lease := steps.Load(), n.lease()
+		before, lease := steps.Load(), n.setting.leaseTime()
 		if steps.Load() == before && before%2 == 1 && lease > leaseOf(shortBeat) {
 			t.Errorf("a lease of %v at a heartbeat of %v", lease, shortBeat)
 			<-done
@@ -115,8 +115,8 @@ func TestLeaseWhileHeartbeatChanges(t *testing.T) {
 	}
 }
 
-// A leader stores gauges only once all voters have answered: a version that cannot answer cannot read gauges.
-// After a restart a node stores them at once if its snapshot or log has a heartbeat.
+// A leader stores gauges only after all voters have answered, as versions that cannot answer cannot read gauges. After
+// a restart a node stores them immediately if its snapshot or log has a heartbeat.
 func TestGaugesWaitForAllVoters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, simConfig{size: 3})
@@ -143,7 +143,7 @@ func TestGaugesWaitForAllVoters(t *testing.T) {
 	})
 }
 
-// wantGauge charges a key, and checks whether all nodes that apply that store a gauge for it.
+// wantGauge charges a key, and checks whether all nodes that apply the charge store a gauge.
 func (s *sim) wantGauge(key string, want bool) {
 	s.t.Helper()
 	leader := s.leader()

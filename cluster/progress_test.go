@@ -12,7 +12,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// A node that comes back has caught up soon, however long it was away.
+// A restarted node catches up soon, however long it was down.
 func TestCatchesUpSoon(t *testing.T) {
 	for _, away := range []time.Duration{time.Second, 20 * time.Second, 2 * time.Minute} {
 		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
@@ -29,14 +29,14 @@ func TestCatchesUpSoon(t *testing.T) {
 				return l.Fingerprint() == leader.Fingerprint()
 			})
 			if took := time.Since(begun); took > 2*testHeartbeat {
-				t.Errorf("away for %v, it has caught up after %v", away, took)
+				t.Errorf("down for %v, it has caught up after %v", away, took)
 			}
 		})
 	}
 }
 
-// A leader that is cut off does not go on to send when it has been replaced, nor when it ends.
-func TestWaitsForNobodyInVain(t *testing.T) {
+// An isolated leader holds no entries after another node has replaced it, nor when it is closed.
+func TestIsolatedLeaderHoldsNoEntries(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
 		s.isolate(old.node.id)
@@ -52,33 +52,34 @@ func TestWaitsForNobodyInVain(t *testing.T) {
 	})
 }
 
-// TestHeartbeat_Checked does not count the question whether a node may be sent entries as a part of the first heartbeat.
+// TestHeartbeat_Checked checks that the round trip of the first heartbeat does not include the rejoin check.
 func TestHeartbeat_Checked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := New(soloConfig("n1"))
-		c := n.newCatchUp(&quiet{})
+		c := n.leader.tracker
+		c.Transport = &quiet{}
 		refused := errors.New("refused")
 		c.check = func(string) error { pass(time.Minute); return refused }
 		args, resp := &raft.AppendEntriesRequest{Term: 1}, &raft.AppendEntriesResponse{}
-		if err := c.AppendEntries("n2", "n2", args, resp); err != refused || n.trips.status().Answered > 0 {
-			t.Errorf("a node that may not be sent entries: %v, counted %+v", err, n.trips.status())
+		if err := c.AppendEntries("n2", "n2", args, resp); err != refused || c.roundTrips.status().Answered > 0 {
+			t.Errorf("a node that must not receive entries: %v, counted %+v", err, c.roundTrips.status())
 		}
 		c.check = func(string) error { pass(time.Minute); return nil }
 		if err := c.AppendEntries("n2", "n2", args, resp); err != nil {
 			t.Fatal(err)
 		}
-		if got := n.trips.status(); got.Answered != 1 || got.Longest != 0 || got.Slow != 0 {
+		if got := c.roundTrips.status(); got.Answered != 1 || got.Longest != 0 || got.Slow != 0 {
 			t.Errorf("counted %+v", got)
 		}
 	})
 }
 
-// quiet is a transport of which heartbeats fail at will.
+// quiet is a transport that fails on demand.
 type quiet struct {
 	raft.Transport
 	raft.WithPreVote
 	fail error
-	sent int // entries
+	sent int // number of entries
 	last uint64
 }
 
@@ -88,17 +89,17 @@ func (q *quiet) AppendEntries(_ raft.ServerID, _ raft.ServerAddress, args *raft.
 	return q.fail
 }
 
-// through returns the transport of a node that sends through q, and ends with ended.
-func (q *quiet) through(ended <-chan struct{}) *catchUp {
-	c := &catchUp{Transport: q, check: func(string) error { return nil }, ended: ended, now: NewClock().monotonic, contacts: map[raft.ServerID]*contact{}, acknowledged: newMemory().acknowledged,
-		trips: &roundTrips{log: slog.New(slog.DiscardHandler)}, timeout: func() time.Duration { return testHeartbeat }}
-	c.wanted = func(raft.ServerID) (<-chan struct{}, bool) { return nil, true }
+// through returns a tracker over q.
+func (q *quiet) through(ended <-chan struct{}) *tracker {
+	c := &tracker{Transport: q, check: func(string) error { return nil }, ended: ended, now: NewClock().monotonic, progress: map[raft.ServerID]*progress{}, acknowledged: newNodeRecords().acknowledged,
+		roundTrips: &roundTrips{log: slog.New(slog.DiscardHandler)}, timeout: func() time.Duration { return testHeartbeat }}
+	c.sends = func(raft.ServerID) (<-chan struct{}, bool) { return nil, true }
 	return c
 }
 
 // send sends a request to a node.
-func (c *catchUp) send(id raft.ServerID, args *raft.AppendEntriesRequest) error {
-	return c.AppendEntries(id, "", args, &raft.AppendEntriesResponse{})
+func (t *tracker) send(id raft.ServerID, args *raft.AppendEntriesRequest) error {
+	return t.AppendEntries(id, "", args, &raft.AppendEntriesResponse{})
 }
 
 func TestEntriesWaitForHeartbeats(t *testing.T) {
@@ -106,26 +107,26 @@ func TestEntriesWaitForHeartbeats(t *testing.T) {
 	entries := &raft.AppendEntriesRequest{Term: 1, PrevLogEntry: 1, PrevLogTerm: 1, Entries: []*raft.Log{{}}}
 	for _, tt := range []struct {
 		name    string
-		release func(q *quiet, c *catchUp, changed, ended chan struct{}, wanted *bool)
+		release func(q *quiet, c *tracker, changed, ended chan struct{}, wanted *bool)
 	}{
-		{"the node answers", func(q *quiet, c *catchUp, _, _ chan struct{}, _ *bool) {
+		{"the node answers", func(q *quiet, c *tracker, _, _ chan struct{}, _ *bool) {
 			q.fail = nil
 			if err := c.send("n2", heartbeat); err != nil {
 				t.Error(err)
 			}
 		}},
-		{"this node leads no more", func(_ *quiet, _ *catchUp, changed, _ chan struct{}, wanted *bool) {
+		{"this node does not lead any more", func(_ *quiet, _ *tracker, changed, _ chan struct{}, wanted *bool) {
 			*wanted = false
 			close(changed)
 		}},
-		{"this node ends", func(_ *quiet, _ *catchUp, _, ended chan struct{}, _ *bool) { close(ended) }},
+		{"this node is closed", func(_ *quiet, _ *tracker, _, ended chan struct{}, _ *bool) { close(ended) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				wanted, changed, ended := true, make(chan struct{}), make(chan struct{})
 				q := &quiet{fail: errors.New("down")}
 				c := q.through(ended)
-				c.wanted = func(raft.ServerID) (<-chan struct{}, bool) { return changed, wanted }
+				c.sends = func(raft.ServerID) (<-chan struct{}, bool) { return changed, wanted }
 				for range 2 {
 					if err := c.send("n2", heartbeat); err == nil {
 						t.Error("the heartbeat did not fail")
@@ -154,8 +155,8 @@ func TestEntriesWaitForHeartbeats(t *testing.T) {
 	}
 }
 
-// What a node has answered is known, for as long as the term lasts.
-func TestContacts(t *testing.T) {
+// The responses of a follower count in their term.
+func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &quiet{fail: errors.New("down"), last: 7}
 		c := q.through(nil)
@@ -186,7 +187,7 @@ func TestContacts(t *testing.T) {
 		expect("not for too long", 3, topology.Follower{Last: 9, Silent: testHeartbeat + 1})
 		q.last = 8
 		send(3)
-		expect("it has given up an entry", 3, topology.Follower{Answers: true, Last: 8})
+		expect("it has discarded an entry", 3, topology.Follower{Answers: true, Last: 8})
 		pass(time.Millisecond)
 		q.fail = errors.New("down")
 		send(3)
@@ -194,24 +195,24 @@ func TestContacts(t *testing.T) {
 		q.fail = nil
 		send(4)
 		expect("a later term", 4, topology.Follower{Answers: true, Last: 8})
-		expect("the term before", 3, topology.Follower{})
+		expect("the previous term", 3, topology.Follower{})
 		q.last = 5
 		send(3)
 		q.fail = errors.New("down")
 		send(3)
-		expect("an answer and a failure come late", 4, topology.Follower{Answers: true, Last: 8})
+		expect("a late answer and a late failure", 4, topology.Follower{Answers: true, Last: 8})
 	})
 }
 
-// The leader, and nobody else, knows who answers and how far they are.
+// Only the leader knows the progress of the followers.
 func TestFollowers(t *testing.T) {
 	for _, fault := range []struct {
 		name string
 		do   func(*sim, *life)
 	}{
 		{"killed", func(_ *sim, l *life) { l.crash(false) }},
-		{"cut off", func(s *sim, l *life) { s.isolate(l.node.id) }},
-		{"stands still", func(_ *sim, l *life) { l.pause() }},
+		{"isolated", func(s *sim, l *life) { s.isolate(l.node.id) }},
+		{"paused", func(_ *sim, l *life) { l.pause() }},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
@@ -228,7 +229,7 @@ func TestFollowers(t *testing.T) {
 				even := func(id string) func() bool {
 					return func() bool { f := look(id); return f.Answers && f.Last == leader.Status().Last }
 				}
-				s.await("it answers, and has all", testHeartbeat, even(away))
+				s.await("it answers, and has all entries", testHeartbeat, even(away))
 				before := look(away).Last
 				fault.do(s, others[0])
 				s.await("it does not answer", 2*testHeartbeat, func() bool { return !look(away).Answers })
@@ -246,7 +247,7 @@ func TestFollowers(t *testing.T) {
 				if s.leader() != leader {
 					t.Fatal("another node leads")
 				}
-				s.await("it answers again, and has all", 2*testHeartbeat, even(away))
+				s.await("it answers again, and has all entries", 2*testHeartbeat, even(away))
 				for _, l := range s.followers(leader) {
 					if f := l.Status().Followers; f != nil {
 						t.Errorf("a follower knows of %+v", f)
@@ -257,7 +258,7 @@ func TestFollowers(t *testing.T) {
 	}
 }
 
-// Who has not answered since a node leads is not said to.
+// On a new leader, a follower that has not responded in the term does not count as answering.
 func TestFollowersOfNewLeader(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
@@ -273,10 +274,10 @@ func TestFollowersOfNewLeader(t *testing.T) {
 				t.Errorf("%+v", f)
 			}
 		}
-		check() // at once: it has not failed yet
+		check() // before the first heartbeat fails
 		third := s.followers(next)[0].node.id
 		if f := look(third); f == nil || !f.Answers || f.Last == 0 {
-			t.Errorf("the one that has made it lead: %+v", f)
+			t.Errorf("the voter that has elected it: %+v", f)
 		}
 		pass(2 * testHeartbeat)
 		check()

@@ -7,10 +7,10 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Raft's own lease follows the heartbeat, up and down: a leader that is cut off steps down after it, not before
-// the lease for which it answers is over.
+// Raft's own lease follows the heartbeat, up and down: an isolated leader steps down after it, and not before the end
+// of the lease by which it answers.
 func TestLeaderLeaseFollows(t *testing.T) {
-	for _, to := range []time.Duration{longBeat, leastHeartbeat} {
+	for _, to := range []time.Duration{longBeat, minHeartbeat} {
 		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 			s.settled(testHeartbeat)
 			l := s.leader()
@@ -33,17 +33,17 @@ func TestLeaderLeaseFollows(t *testing.T) {
 	}
 }
 
-// A value that Raft refuses changes nothing.
-func TestRetuneRefuses(t *testing.T) {
+// A value that Raft rejects changes nothing.
+func TestTunerRejects(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		s.settled(testHeartbeat)
 		l := s.leader()
 		before := l.raft.ReloadableConfig()
-		if err := setLeaderLease(l.raft, mostHeartbeat); err == nil {
-			t.Error("a lease that is longer than the heartbeat is taken")
+		if err := setLeaderLease(l.raft.Raft, maxHeartbeat); err == nil {
+			t.Error("a lease that is longer than the heartbeat is accepted")
 		}
-		if err := l.reload(func(c *raft.ReloadableConfig) { c.HeartbeatTimeout = 0 }); err == nil {
-			t.Error("a heartbeat of 0 is taken")
+		if err := l.agreement.tuner.reload(func(c *raft.ReloadableConfig) { c.HeartbeatTimeout = 0 }); err == nil {
+			t.Error("a heartbeat of 0 is accepted")
 		}
 		if now := l.raft.ReloadableConfig(); now != before {
 			t.Errorf("%+v, before %+v", now, before)

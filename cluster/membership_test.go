@@ -8,13 +8,12 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// A change that does not get through ends when the one who wants it does not wait any longer, and is in
-// the way of no other.
+// A change that is not committed returns when its context is done, and does not block later changes.
 func TestChangeInTime(t *testing.T) {
-	const patience = 10 * time.Millisecond // several times in the lease of a leader
+	const patience = 10 * time.Millisecond // a fraction of the lease
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
-		s.await("all know of each other", 5*time.Second, func() bool {
+		s.await("all are announced", 5*time.Second, func() bool {
 			for _, m := range leader.View().Members {
 				if m.Host == "" {
 					return false
@@ -23,7 +22,7 @@ func TestChangeInTime(t *testing.T) {
 			return true
 		})
 		other := s.followers(leader)[0].node.id
-		moved := leader.incarnation(other)
+		moved := leader.announcement(other).Incarnation
 		s.isolate(leader.node.id)
 		for _, test := range []struct {
 			name   string
@@ -32,7 +31,7 @@ func TestChangeInTime(t *testing.T) {
 			{"add", func(ctx context.Context) error { return leader.Add(ctx, "n4", "n4") }},
 			{"remove", func(ctx context.Context) error { return leader.Remove(ctx, other) }},
 			{"announce", func(ctx context.Context) error {
-				return leader.propose(ctx, &Announcement{ID: other, Incarnation: moved, Port: 2})
+				return leader.members.announce(ctx, &Announcement{ID: other, Incarnation: moved, Port: 2})
 			}},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -43,12 +42,12 @@ func TestChangeInTime(t *testing.T) {
 			}
 			begun = time.Now()
 			if err := test.change(ctx); err == nil || time.Since(begun) > 0 {
-				t.Errorf("%s when the time is over: %v after %v", test.name, err, time.Since(begun))
+				t.Errorf("%s after the deadline: %v after %v", test.name, err, time.Since(begun))
 			}
 			cancel()
 		}
 		if leader.leaderships.current() == nil {
-			t.Error("the leader has noticed that it is alone: nothing was shown")
+			t.Error("the leader has stepped down, so the test has checked nothing")
 		}
 	})
 }

@@ -1,0 +1,270 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/internal/failpoint"
+	"github.com/throttledhq/throttled/topology"
+)
+
+const (
+	agreeEvery = 100 * time.Millisecond // interval at which a leader asks whether all voters run with the heartbeat
+	agreeAgain = time.Second            // the same after a voter did not answer or runs with another heartbeat
+	// answerWithin is the timeout of a voter's answer.
+	answerWithin = time.Second
+)
+
+// heartbeatAnswer is the heartbeat that a node runs with.
+type heartbeatAnswer struct {
+	Version uint64 `json:"version"` // version on its disk; 0 if it has adopted none
+	Runs    int64  `json:"runs"`    // heartbeat of Raft, in nanoseconds
+}
+
+// is reports whether a node has acknowledged the heartbeat in force.
+func (a heartbeatAnswer) is(h heartbeats) bool {
+	return a.Version == h.Version && time.Duration(a.Runs) == h.Now
+}
+
+// heartbeatAgreement makes all voters run with the heartbeat of the cluster. Each node adopts the replicated value. The
+// leader proposes changes, and records in the log that a value is settled when all voters run with it.
+type heartbeatAgreement struct {
+	setting     *heartbeatSetting
+	tuner       *tuner
+	stable      raft.StableStore
+	applied     func() (h heartbeats, index uint64) // replicated value and newest applied entry
+	state       *sync.Mutex                         // lock of the applied state, see fsm
+	raft        *raftHandle
+	leaderships *leaderships
+	view        *observer
+	peers       *peerClient
+	life        *lifetime
+	log         *slog.Logger
+}
+
+// runsWith returns the heartbeat that this node runs with.
+func (a *heartbeatAgreement) runsWith() heartbeatAnswer {
+	a.setting.reloading.Lock()
+	defer a.setting.reloading.Unlock()
+	return heartbeatAnswer{a.setting.adopted.Version, int64(a.setting.heartbeat())}
+}
+
+// keepAdopted adopts each heartbeat of the cluster until the node is closed.
+func (a *heartbeatAgreement) keepAdopted() {
+	ticker := time.NewTicker(agreeEvery)
+	defer ticker.Stop()
+	var warned time.Time
+	for {
+		if err := a.adopt(); err != nil && time.Since(warned) >= reportEvery {
+			warned = time.Now()
+			a.log.Warn("this node does not run with the heartbeat of the cluster and tries again; if this is repeated, "+
+				"check the disk of the data directory and restart the node", "error", err)
+		}
+		select {
+		case <-a.life.ended():
+			return
+		case <-a.setting.changed:
+		case <-ticker.C:
+		}
+	}
+}
+
+// adopt stores the heartbeat of the cluster on disk, and then makes Raft run with it.
+func (a *heartbeatAgreement) adopt() error {
+	s := a.setting
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	h, applied := a.applied()
+	if err := s.adopt(h, applied, a.stable); err != nil {
+		return err
+	}
+	a.logAdopted()
+	l := a.leaderships.current()
+	leads, term := l != nil, uint64(0)
+	if leads {
+		term = l.term
+	}
+	if target := s.target(h, leads, term); target != s.heartbeat() {
+		return a.tuner.setHeartbeat(target)
+	}
+	return nil
+}
+
+// logAdopted logs the adopted heartbeat if it has not been logged, and whether the option of this node differs.
+// a.setting.reloading is held.
+func (a *heartbeatAgreement) logAdopted() {
+	s := a.setting
+	if s.adopted == s.logged {
+		return
+	}
+	s.logged = s.adopted
+	now := s.adopted.Now
+	if own := s.option; own != now {
+		a.log.Warn("this node follows the heartbeat of the cluster and not its own raft-heartbeat; "+
+			"set the option to the same value, or change the cluster's by CL.CLUSTER SET raft-heartbeat",
+			"cluster", now, "raft-heartbeat", own)
+		return
+	}
+	a.log.Info("the heartbeat of the cluster", "heartbeat", now)
+}
+
+// supervise settles the heartbeat while this node leads, until the node is closed.
+func (a *heartbeatAgreement) supervise() {
+	ctx := a.life.ctx
+	for a.life.sleep(ctx, agreeEvery) == nil {
+		l := a.leaderships.current()
+		if l == nil || a.setting.known().settled() {
+			continue
+		}
+		if err := a.advance(ctx, l); err != nil {
+			a.log.Debug("the heartbeat is not settled yet", "error", err)
+			pauseUnlessOver(ctx, l)
+		}
+	}
+}
+
+// pauseUnlessOver waits before voters are asked again, unless the leadership ends.
+func pauseUnlessOver(ctx context.Context, l *leadership) {
+	ctx, cancel := context.WithTimeout(ctx, agreeAgain)
+	defer cancel()
+	select {
+	case <-ctx.Done():
+	case <-l.over:
+	}
+}
+
+// advance sets the first heartbeat of a cluster, or settles the one in force.
+func (a *heartbeatAgreement) advance(ctx context.Context, l *leadership) error {
+	h := a.setting.known()
+	asked, err := a.askVoters(ctx, h)
+	if err != nil {
+		return err
+	}
+	if h.Version == 0 {
+		return a.proposeHeartbeat(ctx, l, a.setting.option, true)
+	}
+	a.setting.reloading.Lock()
+	a.setting.ready = readiness{l.term, h.Version}
+	a.setting.reloading.Unlock()
+	if err := a.adopt(); err != nil {
+		return err
+	}
+	return a.proposeSettled(ctx, l, h, asked)
+}
+
+// askVoters asks all other voters which heartbeat they run with, and returns them. It returns an error if a voter does
+// not answer, or runs with another heartbeat than the one in force. Until a heartbeat is set, any answer is sufficient.
+func (a *heartbeatAgreement) askVoters(ctx context.Context, h heartbeats) (asked []topology.Member, err error) {
+	asked = otherVoters(a.view.View())
+	for _, m := range asked {
+		ctx, cancel := context.WithTimeout(ctx, answerWithin)
+		answer, err := a.peers.ask(ctx, m, Question{About: topicHeartbeat})
+		cancel()
+		switch {
+		case failpoint.Is(failpoint.UnheardHeartbeat):
+		case err != nil:
+			return nil, fmt.Errorf("ask %s for its heartbeat: %w", m.ID, err)
+		case answer.Heartbeat == nil:
+			return nil, fmt.Errorf("ask %s for its heartbeat: %w", m.ID, errQuestion)
+		case h.Version > 0 && !answer.Heartbeat.is(h):
+			return nil, fmt.Errorf("%s runs with a heartbeat of %v: %w", m.ID, time.Duration(answer.Heartbeat.Runs), topology.ErrChanging)
+		}
+	}
+	return asked, nil
+}
+
+// proposeSettled records in the log that all voters run with the heartbeat in force. They were asked in the term of the
+// leadership, so the entry is void in a later term, in which they may run with another one.
+func (a *heartbeatAgreement) proposeSettled(ctx context.Context, l *leadership, h heartbeats, asked []topology.Member) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin) // other proposals wait for the lock
+	defer cancel()
+	if err := a.setting.proposing.LockContext(ctx); err != nil {
+		return err
+	}
+	defer a.setting.proposing.Unlock()
+	if !a.runsWith().is(h) || a.setting.known() != h || !a.isAll(asked) {
+		return topology.ErrChanging
+	}
+	return a.propose(ctx, l, settings{Settled: h.Version})
+}
+
+// isAll reports whether the newest configuration has no voters except these and this node.
+func (a *heartbeatAgreement) isAll(asked []topology.Member) bool {
+	self := a.view.self
+	for _, s := range a.raft.servers() {
+		wasAsked := func(m topology.Member) bool { return m.ID == string(s.ID) }
+		if isVoter(s) && string(s.ID) != self && !slices.ContainsFunc(asked, wasAsked) {
+			return false
+		}
+	}
+	return true
+}
+
+// setHeartbeat proposes a heartbeat, and returns when it is committed.
+func (a *heartbeatAgreement) setHeartbeat(ctx context.Context, d time.Duration) error {
+	l, h := a.leaderships.current(), a.setting.known()
+	switch {
+	case d < minHeartbeat || d > maxHeartbeat || d%time.Millisecond != 0:
+		return fmt.Errorf("set a heartbeat of %v: %w", d, topology.ErrHeartbeat)
+	case l == nil:
+		return topology.ErrNoLeader
+	case h.Now == d:
+		return nil
+	case h.Version == 0: // a voter of an old version may be unable to read the entry
+		if _, err := a.askVoters(ctx, h); err != nil {
+			return fmt.Errorf("set a heartbeat of %v: %w: %w", d, topology.ErrNoHeartbeat, err)
+		}
+	}
+	return a.proposeHeartbeat(ctx, l, d, false)
+}
+
+// proposeHeartbeat writes a heartbeat to the log. Other nodes may run with it before this one applies it, so it bounds
+// the lease from now on. If an error is returned, the heartbeat may be committed or not. If first is true, a heartbeat
+// that was set meanwhile is not replaced.
+func (a *heartbeatAgreement) proposeHeartbeat(ctx context.Context, l *leadership, d time.Duration, first bool) error {
+	if err := a.setting.proposing.LockContext(ctx); err != nil {
+		return fmt.Errorf("set a heartbeat of %v: %w", d, err)
+	}
+	defer a.setting.proposing.Unlock()
+	if first && a.setting.known().Version > 0 {
+		return nil
+	}
+	if !a.lowerCeiling(l, d) {
+		return topology.ErrNoLeader
+	}
+	err := a.propose(ctx, l, settings{Heartbeat: d.Milliseconds()})
+	if err == nil {
+		a.setting.ceiling.lift(l.term)
+	}
+	return err
+}
+
+// lowerCeiling bounds the lease by a heartbeat, and reports whether a leadership is the present one.
+func (a *heartbeatAgreement) lowerCeiling(l *leadership, d time.Duration) bool {
+	a.state.Lock()
+	defer a.state.Unlock()
+	if a.leaderships.current() != l {
+		return false
+	}
+	a.setting.ceiling.lower(d)
+	return true
+}
+
+// propose writes settings to the log, and returns when this node has applied them.
+func (a *heartbeatAgreement) propose(ctx context.Context, l *leadership, s settings) error {
+	s.Term = l.term
+	entry, err := s.entry()
+	if err != nil {
+		return err
+	}
+	if err := a.life.submit(ctx, func(within time.Duration) raft.Future { return a.raft.Apply(entry, within) }); err != nil {
+		return fmt.Errorf("write settings to the log: %w", err)
+	}
+	return nil
+}

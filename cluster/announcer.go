@@ -1,0 +1,140 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/throttledhq/throttled/cluster/transport"
+	"github.com/throttledhq/throttled/topology"
+)
+
+const (
+	announceEvery = 200 * time.Millisecond
+	// leaderlessAfter is how long a node has no leader before it asks whether it was removed.
+	leaderlessAfter = 4 * time.Second
+	// recordEvery is the interval at which a node checks whether it is announced, until it is.
+	recordEvery = 100 * time.Millisecond
+)
+
+// announcer announces a node to the others, requests a vote for it, and makes it exit if it was removed. It does so until
+// the node is closed, since a vote or an announcement can be lost, for example by a recovery.
+type announcer struct {
+	self      *Announcement
+	through   []string     // raft addresses of nodes to join through
+	recorded  func() error // records in the data directory that this process is announced
+	raft      *raftHandle
+	view      *observer
+	announced *announcements
+	agreement *heartbeatAgreement
+	setting   *heartbeatSetting
+	changes   *membership
+	bootstrap *bootstrap
+	peers     *peerClient
+	failure   *failure
+	life      *lifetime
+	log       *slog.Logger
+}
+
+// run announces the node until it is closed.
+func (a *announcer) run() {
+	ctx := a.life.ctx
+	leader := time.Now() // time at which there was a leader
+	for a.life.sleep(ctx, announceEvery) == nil {
+		v := a.view.View()
+		if v.Leader != "" {
+			leader = time.Now()
+		} else if time.Since(leader) > leaderlessAfter {
+			a.checkRemoved(ctx)
+			leader = time.Now()
+		}
+		if err := a.step(ctx, v); err != nil {
+			a.log.Debug("cannot announce this node yet", "error", err)
+		}
+	}
+}
+
+// step takes the next step that is due.
+func (a *announcer) step(ctx context.Context, v *topology.View) error {
+	switch self := v.Find(v.Self); {
+	case v.Leader == "":
+		return nil
+	case !a.isAnnounced() && v.Leading:
+		return a.changes.announce(ctx, a.self)
+	case !a.isAnnounced():
+		return a.peers.askLeader(ctx, Question{About: topicAnnounce, Node: a.self})
+	case self != nil && !self.Voter:
+		q := Question{About: topicVote, Node: a.self, Applied: a.raft.AppliedIndex(), Version: a.agreement.runsWith().Version}
+		return a.peers.askLeader(ctx, q)
+	case v.Leading:
+		return a.announceOthers(ctx, v)
+	}
+	return nil
+}
+
+// announceOthers announces the nodes of the bootstrap handshake, in case one of them loses its data before it has
+// announced itself.
+func (a *announcer) announceOthers(ctx context.Context, v *topology.View) error {
+	for _, other := range a.bootstrap.unannounced(v) {
+		if err := a.changes.announce(ctx, &other); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isAnnounced reports whether the log has the announcement of this process.
+func (a *announcer) isAnnounced() bool { return a.announced.of(a.self.ID) == a.self.stored() }
+
+// recordAnnounced records in the data directory that this process is announced, once it is.
+func (a *announcer) recordAnnounced() {
+	pause := recordEvery
+	for a.life.sleep(a.life.ctx, pause) == nil {
+		if !a.isAnnounced() {
+			continue
+		}
+		err := a.recorded()
+		if err == nil {
+			return
+		}
+		pause = reportEvery
+		a.log.Warn("cannot record that this process is announced and tries again; check the disk of the data directory", "error", err)
+	}
+}
+
+// checkRemoved makes the process exit if the leader reports that this node is not a member, or if the other nodes were
+// recovered without it. Nodes that do not lead may not know of the removal yet.
+func (a *announcer) checkRemoved(ctx context.Context) {
+	others := slices.Clone(a.view.View().Members)
+	for _, addr := range a.through { // the node may have been removed before it received the members
+		others = append(others, topology.Member{Raft: addr})
+	}
+	for _, m := range others {
+		if m.ID == a.self.ID {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, a.setting.heartbeat())
+		answer, err := a.peers.askThrough(ctx, m, Question{About: topicMember, Node: a.self})
+		cancel()
+		if err == nil && answer.Removed {
+			err = ErrRemoved
+		} else if err = isFenced(err); err == nil {
+			continue
+		}
+		a.failure.fail(err)
+		return
+	}
+}
+
+// isFenced returns an error if this node is fenced off from the node that has returned err: that node was recovered, and
+// this one was not recovered with it.
+func isFenced(err error) error {
+	var other *transport.RecoveryError
+	if errors.As(err, &other) && other.Theirs.Number() >= other.Ours.Number() {
+		return fmt.Errorf("no reachable node has the recovery of this one: %w", other)
+	}
+	return nil
+}

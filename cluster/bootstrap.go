@@ -1,0 +1,174 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// bootstrapRetry is the interval between two attempts of a node without data to take part.
+const bootstrapRetry = 200 * time.Millisecond
+
+// asking asks other nodes.
+type asking interface {
+	ask(ctx context.Context, to topology.Member, q Question) (Answer, error)
+	askThrough(ctx context.Context, to topology.Member, q Question) (Answer, error)
+}
+
+// bootstrap starts a node without data. Either all nodes of a new cluster exchange their incarnations (the handshake), or
+// the leader of a cluster adds the node. Both happen before Raft receives any message: a node that has lost its data has
+// forgotten its votes, and other nodes would still count on them.
+type bootstrap struct {
+	self      *Announcement
+	advertise string            // raft address of this node
+	first     []topology.Member // all nodes of a new cluster
+	through   []string          // raft addresses of nodes to join through
+	adopted   func(topology.Recovery) error
+	started   func() bool // this node takes part
+	announced *announcements
+	peers     asking
+	life      *lifetime
+	log       *slog.Logger
+
+	mu       sync.Mutex
+	met      map[string]Announcement // nodes of the handshake
+	recovery topology.Recovery       // recovery of the cluster
+}
+
+// meet exchanges incarnations with all nodes of a new cluster. A node that has lost its data would otherwise be treated
+// as one that has it, and could vote twice. The error wraps ErrUsed if the cluster has known the node with other data.
+func (b *bootstrap) meet(ctx context.Context) error {
+	for _, m := range b.first {
+		if m.ID == b.self.ID {
+			continue
+		}
+		if err := b.meetOne(ctx, m); err != nil {
+			return err
+		}
+	}
+	return b.adopt("")
+}
+
+func (b *bootstrap) meetOne(ctx context.Context, m topology.Member) error {
+	logged := false
+	for {
+		a, err := b.peers.ask(ctx, m, Question{About: topicMeet, Node: b.self})
+		switch {
+		case err == nil && a.Known != b.self.Incarnation:
+			return fmt.Errorf("bootstrap handshake with %s: %w", m.ID, ErrUsed)
+		case err == nil:
+			b.record(a.Node)
+			return nil
+		case !logged:
+			logged = true
+			b.log.Info("waiting for a node to bootstrap the cluster", "node", m.ID, "address", m.Raft, "error", err)
+		}
+		if err := b.life.sleep(ctx, bootstrapRetry); err != nil {
+			return fmt.Errorf("wait for %s: %w", m.ID, err)
+		}
+	}
+}
+
+// answer answers the handshake of a node without data. If this node takes part, a node that it does not know has had
+// data before.
+func (b *bootstrap) answer(from *Announcement, a *Answer) {
+	a.Begun = b.started()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !a.Begun && b.met[from.ID].Incarnation == "" {
+		b.met[from.ID] = *from
+	}
+	a.Known = b.announced.of(from.ID).Incarnation
+	if a.Known == "" {
+		a.Known = b.met[from.ID].Incarnation
+	}
+}
+
+// record records a node of the handshake.
+func (b *bootstrap) record(from *Announcement) {
+	if from == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.met[from.ID] = *from
+}
+
+// unannounced returns the nodes of the handshake that are members of a view and have no announcement.
+func (b *bootstrap) unannounced(v *topology.View) (list []Announcement) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, a := range b.met {
+		if b.announced.of(id).Incarnation == "" && v.Find(id) != nil {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// join blocks until the leader has added this node, and returns the term of the cluster. The error wraps ErrUsed if the
+// cluster has known the node with other data, and ErrRemoved if it was removed.
+func (b *bootstrap) join(ctx context.Context) (term uint64, err error) {
+	logged := ""
+	for {
+		a, err := b.joinOnce(ctx)
+		if err == nil {
+			return a.Term, b.adopt(a.Recovery)
+		}
+		if errors.Is(err, ErrUsed) || errors.Is(err, ErrRemoved) {
+			return 0, err
+		}
+		if text := err.Error(); text != logged {
+			logged = text
+			b.log.Warn("cannot join the cluster yet", "error", err)
+		}
+		if err := b.life.sleep(ctx, bootstrapRetry); err != nil {
+			return 0, fmt.Errorf("wait to join the cluster: %w", err)
+		}
+	}
+}
+
+// joinOnce asks to be added, and returns the answer of the leader.
+func (b *bootstrap) joinOnce(ctx context.Context) (Answer, error) {
+	q := Question{About: topicJoin, Node: b.self, Raft: b.advertise}
+	var errs []error
+	for _, addr := range b.through {
+		a, err := b.peers.askThrough(ctx, topology.Member{Raft: addr}, q)
+		switch {
+		case err == nil:
+			return a, nil
+		case a.Removed:
+			return a, fmt.Errorf("join through %s as %s: %w", addr, b.self.ID, ErrRemoved)
+		case a.Known != "" && a.Known != b.self.Incarnation:
+			return a, fmt.Errorf("join through %s as %s: %w", addr, b.self.ID, ErrUsed)
+		}
+		errs = append(errs, err)
+	}
+	return Answer{}, errors.Join(errs...)
+}
+
+// adopt stores the recovery of the cluster that this node begins or joins.
+func (b *bootstrap) adopt(r topology.Recovery) error {
+	if !r.Valid() {
+		return fmt.Errorf("join the cluster: recovery %q is not valid", r)
+	}
+	b.mu.Lock()
+	b.recovery = r
+	b.mu.Unlock()
+	if b.adopted == nil {
+		return nil
+	}
+	return b.adopted(r)
+}
+
+// recoveryOf returns the recovery of the cluster.
+func (b *bootstrap) recoveryOf() topology.Recovery {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.recovery
+}

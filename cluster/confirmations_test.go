@@ -1,0 +1,196 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/cluster/transport"
+	"github.com/throttledhq/throttled/topology"
+)
+
+// asked holds confirmations whose results a test sets, with a clock and members that it changes.
+type asked struct {
+	*confirmations
+	at      time.Duration
+	ids     []string
+	current []topology.Member
+}
+
+func newAsked() *asked {
+	a := &asked{}
+	a.confirmations = newConfirmations(nil, func() time.Duration { return a.at }, func() []topology.Member { return a.current }, nil)
+	a.start = func(id string) { a.ids = append(a.ids, id) }
+	return a
+}
+
+func (a *asked) expect(t *testing.T, id, addr string, inquiries int) {
+	t.Helper()
+	if got := a.confirmed(id); got != addr || len(a.ids) != inquiries {
+		t.Errorf("at %v %s is at %q after %d inquiries, want %q after %d", a.at, id, got, len(a.ids), addr, inquiries)
+	}
+}
+
+func TestConfirmations(t *testing.T) {
+	a := newAsked()
+	a.expect(t, "n4", "", 1)
+	a.expect(t, "n4", "", 1) // one at a time
+	a.set("n4", "")
+	a.expect(t, "n4", "", 1)
+	a.at += unconfirmedFor
+	a.expect(t, "n4", "", 2)
+	a.set("n4", "host:1")
+	a.expect(t, "n4", "host:1", 2)
+	a.at += confirmedFor/2 + 1 // asked again before it expires
+	a.expect(t, "n4", "host:1", 3)
+	a.at += confirmedFor / 2
+	a.expect(t, "n4", "", 3)
+	a.set("n4", "host:1")
+	a.current = []topology.Member{{ID: "n4"}} // other members make the results invalid
+	a.set("n4", "host:1")                     // result of a request before that
+	a.expect(t, "n4", "", 4)
+}
+
+func TestConfirmationsAreBounded(t *testing.T) {
+	a := newAsked()
+	for i := range 10 * maxConfirmations {
+		a.expect(t, fmt.Sprint("n", i), "", min(i+1, maxConfirmations))
+	}
+	a.set("n0", "")
+	a.expect(t, "new", "", maxConfirmations)
+	a.at += unconfirmedFor
+	a.expect(t, "new", "", maxConfirmations+1) // in place of n0
+}
+
+// fixedAnswers are Peers with the answers of a test, by raft address. Other nodes do not answer.
+type fixedAnswers map[string]Answer
+
+func (p fixedAnswers) Ask(_ context.Context, to topology.Member, _ Question) (Answer, error) {
+	if a, ok := p[to.Raft]; ok {
+		return a, nil
+	}
+	return Answer{}, errors.New("connection refused")
+}
+
+func (fixedAnswers) Dial(context.Context, topology.Member) (net.Conn, error) {
+	return nil, errors.New("connection refused")
+}
+
+// nodeWithMembers returns a node that was not started, with members in its view.
+func nodeWithMembers(peers Peers, fatal func(error), members ...topology.Member) *Node {
+	n := New(Config{Clock: NewClock(), Self: Announcement{ID: "n1"}, Join: []string{"join"}, Peers: peers, Fatal: fatal})
+	n.observer.view.Store(&publishedView{View: topology.View{Self: "n1", Members: members}})
+	return n
+}
+
+// TestInquire asks the nodes to join through only if no known member answers.
+func TestInquire(t *testing.T) {
+	noLeader, confirms := Answer{Error: topology.ErrNoLeader.Error()}, Answer{Member: "n9:1"}
+	redirects := Answer{Error: topology.ErrNoLeader.Error(), Leader: "leader"}
+	for _, tt := range []struct {
+		name  string
+		peers fixedAnswers
+		want  string
+	}{
+		{"a member confirms", fixedAnswers{"n2": confirms, "n3": noLeader}, "n9:1"},
+		{"the leader confirms", fixedAnswers{"n2": redirects, "leader": confirms}, "n9:1"},
+		{"a member refuses", fixedAnswers{"n2": {}, "join": confirms}, ""},
+		{"there is no leader", fixedAnswers{"n2": noLeader, "join": confirms}, ""},
+		{"the leader does not answer", fixedAnswers{"n2": redirects, "join": confirms}, ""},
+		{"no member answers", fixedAnswers{"join": confirms}, "n9:1"},
+		{"no node answers", fixedAnswers{}, ""},
+	} {
+		n := nodeWithMembers(tt.peers, nil, topology.Member{ID: "n1", Raft: "n1"}, topology.Member{ID: "n2", Raft: "n2"}, topology.Member{ID: "n3", Raft: "n3"})
+		i := &inquirer{view: n.observer, through: n.config.Join, peers: n.peers, life: n.life}
+		if got := i.inquire("n9"); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func linkMember(l *transport.Link, id string) topology.Member {
+	return topology.Member{ID: id, Raft: addrOf(l)}
+}
+
+// TestMembersOnly asks all questions as a node that is not a member yet, as a member, and as a removed node.
+func TestMembersOnly(t *testing.T) {
+	links := openLinks(t, false, "n1", "n2")
+	log, c := &lockedLog{}, soloConfig("n1")
+	c.Logger = log.logger()
+	n := startSolo(t, c)
+	served := make(chan error, 1)
+	go func() { served <- n.ServeControl(links[0].Streams(transport.Control)) }()
+	defer func() {
+		if err := links[0].Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		closeSolo(t, n)
+	}()
+	ask := func(about topic) Answer {
+		t.Helper()
+		node := &Announcement{ID: "n2", Incarnation: "of n2", Host: "127.0.0.2", Port: 2}
+		a, err := Over(links[1]).Ask(t.Context(), linkMember(links[0], "n1"), Question{About: about, Node: node, Raft: "127.0.0.1:1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	membersOnly := []topic{topicTime, topicHeartbeat, topicAnnounce, topicVote, topicRemove, topicPeer}
+	rejected := func(when string) {
+		t.Helper()
+		for _, about := range membersOnly {
+			if got := ask(about).Error; !strings.Contains(got, ErrNotMember.Error()) {
+				t.Errorf("%s: %s is answered with %q", when, about, got)
+			}
+		}
+		for _, p := range []transport.Purpose{transport.Raft, transport.Client} {
+			if n.Allows("n2", p) {
+				t.Errorf("%s: it may have a stream for %s", when, p)
+			}
+		}
+	}
+	rejected("before it joins")
+	if a := ask("nonsense"); !strings.Contains(a.Error, errQuestion.Error()) {
+		t.Errorf("nonsense is answered with %q", a.Error)
+	}
+	if a := ask(topicJoin); a.Error != "" || a.Term == 0 {
+		t.Errorf("joining: %+v", a)
+	}
+	if lines := log.count("has joined and has no vote yet\" node=n2"); lines != 1 {
+		t.Errorf("%d lines report that n2 has joined, want 1", lines)
+	}
+	for _, about := range membersOnly[:3] {
+		if a := ask(about); a.Error != "" {
+			t.Errorf("a member asks about %s: %q", about, a.Error)
+		}
+	}
+	if a := ask(topicPeer); a.Member != "127.0.0.1:1" {
+		t.Errorf("a member is at %q", a.Member)
+	}
+	if !n.Allows("n2", transport.Raft) || !n.Allows("n2", transport.Client) {
+		t.Error("a member may not have streams")
+	}
+	if err := n.Remove(t.Context(), "n2"); err != nil {
+		t.Fatal(err)
+	}
+	rejected("after it was removed")
+	if a := ask(topicMember); a.Error != "" || !a.Removed {
+		t.Errorf("whether it was removed: %+v", a)
+	}
+	if a := ask(topicJoin); !strings.Contains(a.Error, ErrRemoved.Error()) || !a.Removed || n.observer.find("n2") != nil {
+		t.Errorf("joining again: %+v", a)
+	}
+	if err := n.Add(t.Context(), "n2", "127.0.0.1:1"); err != nil {
+		t.Fatal(err)
+	}
+	if a := ask(topicJoin); a.Error != "" {
+		t.Errorf("joining after it was added: %q", a.Error)
+	}
+}

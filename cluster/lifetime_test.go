@@ -1,0 +1,102 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// doneFuture is a future with a result. It is decided when decided is closed; nil: immediately.
+type doneFuture struct {
+	err     error
+	decided <-chan struct{}
+}
+
+func (f doneFuture) Error() error {
+	if f.decided != nil {
+		<-f.decided
+	}
+	return f.err
+}
+
+func (doneFuture) Index() uint64 { return 0 }
+func (doneFuture) Response() any { return nil }
+
+// TestSubmit returns the result of a change, or an error when the time for it is over or the lifetime has ended.
+func TestSubmit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, failed := newLifetime(), errors.New("failed")
+		passed := time.Duration(0)
+		submit := func(ctx context.Context, f raft.Future) error {
+			return l.submit(ctx, func(within time.Duration) raft.Future {
+				passed = within
+				return f
+			})
+		}
+		if err := submit(t.Context(), doneFuture{err: failed}); err != failed || passed != enqueueWithin {
+			t.Errorf("a failed change: %v, passed to Raft within %v", err, passed)
+		}
+		decided := make(chan struct{})
+		begun := time.Now()
+		if err := submit(t.Context(), doneFuture{decided: decided}); err != context.DeadlineExceeded || time.Since(begun) != changeWithin {
+			t.Errorf("a change that is not decided: %v after %v", err, time.Since(begun))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := submit(ctx, doneFuture{decided: decided}); err != context.DeadlineExceeded || passed != time.Millisecond {
+			t.Errorf("a change with a deadline: %v, passed to Raft within %v", err, passed)
+		}
+		passed = 0
+		if err := submit(ctx, doneFuture{}); err != context.DeadlineExceeded || passed != 0 {
+			t.Errorf("a change after its deadline: %v, passed to Raft within %v", err, passed)
+		}
+		close(decided)
+		l.end()
+		if err := submit(t.Context(), doneFuture{}); err != errClosed || passed != 0 {
+			t.Errorf("a change after the end: %v, passed to Raft within %v", err, passed)
+		}
+		l.wait()
+	})
+}
+
+// TestLifetime_End checks that the end waits for calls in progress and interrupts sleepers.
+func TestLifetime_End(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLifetime()
+		l.run(func() {
+			if err := l.sleep(t.Context(), time.Hour); err != errClosed {
+				t.Errorf("a sleeper: %v", err)
+			}
+		})
+		begun := time.Now()
+		go l.unlessEnded(func() { pass(time.Second) })
+		synctest.Wait()
+		l.end()
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("it ends after %v", took)
+		}
+		if l.unlessEnded(func() { t.Error("called after the end") }) || l.ctx.Err() == nil {
+			t.Error("it has not ended")
+		}
+		l.end()
+		l.wait()
+	})
+}
+
+// TestFailure reports the first error only.
+func TestFailure(t *testing.T) {
+	var reported []error
+	f := failure{report: func(err error) { reported = append(reported, err) }}
+	if f.hasOccurred() {
+		t.Error("a new failure has occurred")
+	}
+	f.fail(ErrRemoved)
+	f.fail(ErrUsed)
+	if len(reported) != 1 || reported[0] != ErrRemoved || !f.hasOccurred() {
+		t.Errorf("reported %v", reported)
+	}
+}

@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// raftHandle refers to Raft. Raft is started after the parts of a node are created, so the methods of Raft must not be
+// called before started returns true.
+type raftHandle struct {
+	*raft.Raft
+	isSet atomic.Bool
+}
+
+func (h *raftHandle) set(r *raft.Raft) {
+	h.Raft = r
+	h.isSet.Store(true)
+}
+
+// started reports whether Raft has been started.
+func (h *raftHandle) started() bool { return h.isSet.Load() }
+
+// leaderTerm is a leader and the term of Raft in which it leads.
+type leaderTerm struct {
+	leader string
+	term   uint64
+}
+
+// leading returns the leader according to Raft. Its id is empty if none is known.
+func (h *raftHandle) leading() leaderTerm {
+	_, leader := h.LeaderWithID()
+	return leaderTerm{string(leader), h.CurrentTerm()}
+}
+
+// isVoter reports whether a node has a vote by the newest configuration.
+func isVoter(s raft.Server) bool { return s.Suffrage == raft.Voter }
+
+// servers returns the members by the newest configuration.
+func (h *raftHandle) servers() []raft.Server { return h.GetConfiguration().Configuration().Servers }
+
+// takeSnapshot makes Raft write a snapshot of the committed state and delete older entries.
+func (h *raftHandle) takeSnapshot() error {
+	if !h.started() {
+		return topology.ErrNoLeader
+	}
+	if err := h.Snapshot().Error(); err != nil {
+		return fmt.Errorf("take a snapshot: %w", err)
+	}
+	return nil
+}
+
+// entryID identifies an entry of the log.
+type entryID struct {
+	Index uint64 `json:"index"`
+	Term  uint64 `json:"term"`
+}
+
+// lastEntry returns the newest entry of a log, or of a snapshot if that is newer.
+func lastEntry(logs raft.LogStore, snapshots raft.SnapshotStore) (last entryID, err error) {
+	list, err := snapshots.List()
+	if err != nil {
+		return last, err
+	}
+	for _, s := range list {
+		if s.Index > last.Index {
+			last = entryID{s.Index, s.Term}
+		}
+	}
+	index, err := logs.LastIndex()
+	if err != nil || index <= last.Index {
+		return last, err
+	}
+	var log raft.Log
+	err = logs.GetLog(index, &log)
+	return entryID{log.Index, log.Term}, err
+}
+
+// storedTerm returns the newest term that Raft has stored. It returns 0 if there is none or if it cannot be read, in
+// which case Raft fails to start.
+func storedTerm(stable raft.StableStore) uint64 {
+	term, err := stable.GetUint64([]byte("CurrentTerm"))
+	if err != nil {
+		return 0
+	}
+	return term
+}
+
+func firstConfiguration(members []topology.Member) (c raft.Configuration) {
+	for _, m := range members {
+		c.Servers = append(c.Servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(m.ID), Address: raft.ServerAddress(m.Raft)})
+	}
+	return c
+}

@@ -1,0 +1,270 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/throttledhq/throttled/topology"
+)
+
+// answerRig is the parts of a node that answer questions, without a node. It records the calls of handlers.
+type answerRig struct {
+	takesPart, decides bool
+	view               topology.View
+	calls              []string
+	err                error // of all handlers
+}
+
+func (r *answerRig) started() bool        { return r.takesPart }
+func (r *answerRig) leads() bool          { return r.decides }
+func (r *answerRig) CurrentTerm() uint64  { return 7 }
+func (r *answerRig) View() *topology.View { return &r.view }
+
+func (r *answerRig) member(id string) *topology.Member { return r.view.Find(id) }
+
+func (r *answerRig) call(name string) error {
+	r.calls = append(r.calls, name)
+	return r.err
+}
+
+func (r *answerRig) admit(context.Context, *Question) error        { return r.call("admit") }
+func (r *answerRig) announce(context.Context, *Announcement) error { return r.call("announce") }
+func (r *answerRig) promote(context.Context, *Question) error      { return r.call("promote") }
+func (r *answerRig) Remove(_ context.Context, id string) error     { return r.call("remove " + id) }
+func (r *answerRig) checkReturn(*Question) error                   { return r.call("return") }
+func (r *answerRig) answer(*Announcement, *Answer)                 { _ = r.call("meet") }
+func (r *answerRig) recoveryOf() topology.Recovery                 { return "1-0123456789abcdef" }
+func (r *answerRig) time() timeAnswer                              { _ = r.call("time"); return timeAnswer{Term: 3} }
+func (r *answerRig) heartbeat() heartbeatAnswer {
+	_ = r.call("heartbeat")
+	return heartbeatAnswer{Version: 4}
+}
+
+// newAnswerRig returns the control of n1, a member beside n2, which leads.
+func newAnswerRig() (*answerRig, *control) {
+	r := &answerRig{view: topology.View{
+		Self: "n1", Leader: "n2", Members: []topology.Member{{ID: "n1", Raft: "h1:1", Voter: true}, {ID: "n2", Raft: "h2:1", Voter: true}},
+	}}
+	announced := newAnnouncements()
+	announced.set(Announcement{ID: "n2", Incarnation: "of n2"})
+	c := &control{
+		self: &Announcement{ID: "n1"}, isMember: func(id string) bool { return r.member(id) != nil }, life: newLifetime(),
+		log: slog.New(slog.DiscardHandler),
+		responder: &responder{
+			role: r, members: r, announced: announced, changes: r, handshake: r, returns: r, logTime: r.time, beat: r.heartbeat,
+		},
+	}
+	return r, c
+}
+
+// among reports whether a topic is in a list.
+func (about topic) among(list ...topic) bool { return slices.Contains(list, about) }
+
+// TestTopics_States asks about all topics in each state of a node: before it takes part, on a follower, and on the leader.
+func TestTopics_States(t *testing.T) {
+	for about := range topics {
+		byFollowers := about.among(topicMeet, topicReturn, topicTime, topicHeartbeat, topicPeer)
+		for _, state := range []struct {
+			takesPart, decides, answers bool
+		}{{false, false, about == topicMeet}, {true, false, byFollowers}, {true, true, true}} {
+			r, c := newAnswerRig()
+			r.takesPart, r.decides = state.takesPart, state.decides
+			a := c.reply(t.Context(), Question{About: about, Node: &Announcement{ID: "n2"}})
+			if answers := a.Error == ""; answers != state.answers {
+				t.Errorf("%s, %+v: %q", about, state, a.Error)
+			}
+			if redirects := a.Leader == "h2:1"; redirects != (state.takesPart && !state.answers) {
+				t.Errorf("%s, %+v: redirected to %q", about, state, a.Leader)
+			}
+			if a.Node == nil || a.Node.ID != "n1" {
+				t.Errorf("%s: answered by %+v", about, a.Node)
+			}
+		}
+		r, c := newAnswerRig()
+		r.takesPart, r.decides = true, true
+		if a := c.reply(t.Context(), Question{About: about}); (a.Error == errQuestion.Error()) == about.among(topicTime, topicHeartbeat) {
+			t.Errorf("%s without a node: %q", about, a.Error)
+		}
+	}
+}
+
+// TestTopics_Answers asks a leader about all topics, and compares the handlers that are called and the answers.
+func TestTopics_Answers(t *testing.T) {
+	members := []topology.Member{{ID: "n1", Raft: "h1:1", Voter: true}, {ID: "n2", Raft: "h2:1", Voter: true}}
+	joined := Answer{Known: "of n2", Recovery: "1-0123456789abcdef", Term: 7}
+	for _, tt := range []struct {
+		about topic
+		id    string
+		call  string // "" if no part is called
+		want  Answer
+	}{
+		{topicMeet, "n2", "meet", Answer{}},
+		{topicTime, "n2", "time", Answer{Time: &timeAnswer{Term: 3}}},
+		{topicJoin, "n2", "admit", joined},
+		{topicAnnounce, "n2", "announce", Answer{}},
+		{topicVote, "n2", "promote", Answer{}},
+		{topicRemove, "n2", "remove n2", Answer{}},
+		{topicReturn, "n2", "return", Answer{Members: members}},
+		{topicMember, "n2", "", Answer{}},
+		{topicMember, "n9", "", Answer{Removed: true}},
+		{topicPeer, "n2", "", Answer{Member: "h2:1"}},
+		{topicPeer, "n9", "", Answer{}},
+		{topicHeartbeat, "n2", "heartbeat", Answer{Heartbeat: &heartbeatAnswer{Version: 4}}},
+	} {
+		r, c := newAnswerRig()
+		r.takesPart, r.decides = true, true
+		a := c.reply(t.Context(), Question{About: tt.about, Node: &Announcement{ID: tt.id}})
+		if a.Error != "" || a.Known != tt.want.Known || a.Recovery != tt.want.Recovery || a.Term != tt.want.Term || a.Removed != tt.want.Removed ||
+			a.Member != tt.want.Member || !slices.Equal(a.Members, tt.want.Members) {
+			t.Errorf("%s of %s: %+v, want %+v", tt.about, tt.id, a, tt.want)
+		}
+		if (a.Time == nil) != (tt.want.Time == nil) || a.Time != nil && *a.Time != *tt.want.Time {
+			t.Errorf("%s: time %+v", tt.about, a.Time)
+		}
+		if (a.Heartbeat == nil) != (tt.want.Heartbeat == nil) || a.Heartbeat != nil && *a.Heartbeat != *tt.want.Heartbeat {
+			t.Errorf("%s: heartbeat %+v", tt.about, a.Heartbeat)
+		}
+		if calls := slices.DeleteFunc([]string{tt.call}, func(s string) bool { return s == "" }); !slices.Equal(r.calls, calls) {
+			t.Errorf("%s: called %q, want %q", tt.about, r.calls, calls)
+		}
+	}
+}
+
+// TestTopics_Peers asks in the name of a member and of another node, each about itself and about the other.
+func TestTopics_Peers(t *testing.T) {
+	for about := range topics {
+		for _, tt := range []struct {
+			peer, id string
+			want     error
+		}{{"n2", "n2", nil}, {"n2", "n1", ErrNotItself}, {"n9", "n9", ErrNotMember}, {"n9", "n1", ErrNotItself}} {
+			want := tt.want
+			if want == ErrNotItself && about == topicPeer {
+				want = map[string]error{"n2": nil, "n9": ErrNotMember}[tt.peer]
+			}
+			if want == ErrNotMember && about.among(topicMeet, topicJoin, topicMember, topicReturn) {
+				want = nil
+			}
+			_, c := newAnswerRig()
+			err := c.mayAsk(tt.peer, &Question{About: about, Node: &Announcement{ID: tt.id}})
+			if !errors.Is(err, want) {
+				t.Errorf("%s asks about %s for %s: %v, want %v", tt.peer, about, tt.id, err, want)
+			}
+		}
+	}
+	_, c := newAnswerRig()
+	if a := c.replyTo(t.Context(), "n2", Question{About: "nonsense"}); a.Error != `"nonsense": `+errQuestion.Error() {
+		t.Errorf("an unknown topic: %q", a.Error)
+	}
+}
+
+// TestTopics_Errors checks how the errors of handlers appear in answers.
+func TestTopics_Errors(t *testing.T) {
+	r, c := newAnswerRig()
+	r.takesPart, r.decides = true, true
+	for _, tt := range []struct {
+		about topic
+		err   error
+		want  Answer
+	}{
+		{topicReturn, staleError("outdated"), Answer{Error: ErrStale.Error(), Stale: "outdated"}},
+		{topicJoin, ErrRemoved, Answer{Error: ErrRemoved.Error(), Removed: true}},
+		{topicVote, topology.ErrChanging, Answer{Error: topology.ErrChanging.Error()}},
+	} {
+		r.err = tt.err
+		if a := c.reply(t.Context(), Question{About: tt.about, Node: &Announcement{ID: "n2"}}); a.Error != tt.want.Error || a.Stale != tt.want.Stale || a.Removed != tt.want.Removed {
+			t.Errorf("%s with %v: %+v", tt.about, tt.err, a)
+		}
+	}
+}
+
+// TestConfirmByFollower checks that a follower confirms only the node that it follows.
+func TestConfirmByFollower(t *testing.T) {
+	r, c := newAnswerRig()
+	r.takesPart = true
+	if a := c.reply(t.Context(), Question{About: topicPeer, Node: &Announcement{ID: "n2"}}); a.Error != "" || a.Member != "h2:1" {
+		t.Errorf("the leader: %+v", a)
+	}
+	if a := c.reply(t.Context(), Question{About: topicPeer, Node: &Announcement{ID: "n1"}}); a.Error != topology.ErrNoLeader.Error() || a.Leader != "h2:1" {
+		t.Errorf("another node: %+v", a)
+	}
+}
+
+// TestBootstrap_Answer answers the handshake before and after the node takes part.
+func TestBootstrap_Answer(t *testing.T) {
+	takesPart := false
+	b := &bootstrap{started: func() bool { return takesPart }, announced: newAnnouncements(), met: map[string]Announcement{}}
+	ask := func(id, incarnation string) (a Answer) {
+		b.answer(&Announcement{ID: id, Incarnation: incarnation}, &a)
+		return a
+	}
+	if a := ask("n2", "first"); a.Begun || a.Known != "first" {
+		t.Errorf("a new node: %+v", a)
+	}
+	if a := ask("n2", "second"); a.Begun || a.Known != "first" {
+		t.Errorf("with other data: %+v", a)
+	}
+	v := topology.View{Members: []topology.Member{{ID: "n2"}}}
+	if list := b.unannounced(&v); len(list) != 1 || list[0].Incarnation != "first" {
+		t.Errorf("to be announced: %+v", list)
+	}
+	b.announced.set(Announcement{ID: "n2", Incarnation: "announced"})
+	takesPart = true
+	if a := ask("n2", "second"); !a.Begun || a.Known != "announced" {
+		t.Errorf("after the announcement: %+v", a)
+	}
+	if a := ask("n3", "late"); !a.Begun || a.Known != "" {
+		t.Errorf("an unknown node after the start: %+v", a)
+	}
+	if list := b.unannounced(&v); len(list) != 0 {
+		t.Errorf("still to be announced: %+v", list)
+	}
+}
+
+// joinAnswers is an asking with the answers of a test, by raft address. The other nodes do not answer.
+type joinAnswers map[string]Answer
+
+func (j joinAnswers) ask(_ context.Context, to topology.Member, _ Question) (Answer, error) {
+	a, ok := j[to.Raft]
+	switch {
+	case !ok:
+		return a, errors.New("connection refused")
+	case a.Error != "":
+		return a, answerError(a.Error)
+	}
+	return a, nil
+}
+
+func (j joinAnswers) askThrough(ctx context.Context, to topology.Member, q Question) (Answer, error) {
+	return j.ask(ctx, to, q)
+}
+
+// TestBootstrap_Join joins through the first node that admits this one, and stops if it can never be admitted.
+func TestBootstrap_Join(t *testing.T) {
+	admitted := Answer{Recovery: "1-0123456789abcdef", Term: 5}
+	for _, tt := range []struct {
+		name    string
+		answers joinAnswers
+		want    error // nil: it joins
+	}{
+		{"the second node answers", joinAnswers{"b": admitted}, nil},
+		{"it was removed", joinAnswers{"a": {Error: "removed", Removed: true}, "b": admitted}, ErrRemoved},
+		{"its id is used", joinAnswers{"a": {Error: "used", Known: "other"}, "b": admitted}, ErrUsed},
+		{"no node answers", joinAnswers{}, context.DeadlineExceeded},
+	} {
+		var adopted topology.Recovery
+		b := &bootstrap{
+			self: &Announcement{ID: "n9", Incarnation: "own"}, through: []string{"a", "b"}, peers: tt.answers, life: newLifetime(),
+			log: slog.New(slog.DiscardHandler), adopted: func(r topology.Recovery) error { adopted = r; return nil },
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		term, err := b.join(ctx)
+		cancel()
+		if !errors.Is(err, tt.want) || tt.want == nil && (err != nil || term != 5 || adopted != admitted.Recovery || b.recoveryOf() != adopted) {
+			t.Errorf("%s: term %d, recovery %q, %v", tt.name, term, adopted, err)
+		}
+	}
+}
