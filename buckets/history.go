@@ -209,21 +209,6 @@ func (t *Table) Reset() {
 	t.clear()
 }
 
-// ClearIn is Clear if the table decides in a term, and otherwise does nothing and reports
-// false.
-func (t *Table) ClearIn(term uint64) bool {
-	if t.undoLogs == nil {
-		return false
-	}
-	t.turn.Lock()
-	defer t.turn.Unlock()
-	if term == 0 || t.leader != term {
-		return false
-	}
-	t.clearReplicated()
-	return true
-}
-
 func (t *Table) clearReplicated() {
 	t.groups.Lock()
 	defer t.groups.Unlock()

@@ -290,7 +290,7 @@ func TestAwaitedIsCommitted(t *testing.T) {
 }
 
 // Clear takes effect in a single generation and does not split groups.
-func TestClearInACrowd(t *testing.T) {
+func TestConcurrentClear(t *testing.T) {
 	r := newRig(t, newFakeClock().read)
 	r.check = r.checkPairs
 	var clears atomic.Int64
@@ -300,7 +300,7 @@ func TestClearInACrowd(t *testing.T) {
 		for range 3000 {
 			if rnd.IntN(50) > 0 {
 				r.await(r.decide(out, pairOf(rnd.IntN(pairs))...))
-			} else if mark := r.leader.Mark(); r.leader.ClearIn(mark.Term) {
+			} else if r.leader.Clear() == nil {
 				clears.Add(1)
 			}
 		}

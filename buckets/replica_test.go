@@ -361,14 +361,7 @@ func (r *replicaRun) step() {
 }
 
 func (r *replicaRun) clear() {
-	if r.IntN(3) == 0 && r.leads.ClearIn(r.term-1) {
-		r.Fatal("cleared in another term")
-	}
-	if r.IntN(2) == 0 {
-		mustClear(r.leads)
-	} else if !r.leads.ClearIn(r.term) {
-		r.Fatal("not cleared")
-	}
+	mustClear(r.leads)
 	if n := r.leads.Usage().Keys; n != 0 {
 		r.Fatalf("%d keys after Clear", n)
 	}
