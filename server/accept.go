@@ -19,8 +19,8 @@ const (
 )
 
 // serve accepts connections with a listener profile. See Serve.
-func (s *Server) serve(ln net.Listener, f *face) error {
-	if s.cluster == nil && f != &redisFace {
+func (s *Server) serve(ln net.Listener, f *listenerProfile) error {
+	if s.cluster == nil && f != &redisListener {
 		_ = ln.Close()
 		return fmt.Errorf("serve clients of a cluster on %s: %w", ln.Addr(), errNotClustered)
 	}
@@ -43,7 +43,7 @@ func (s *Server) serve(ln net.Listener, f *face) error {
 
 // accept accepts connections until the server shuts down or ln is closed. After any other error, such
 // as too many open files, it retries with exponential backoff; connected clients are still served.
-func (s *Server) accept(ln net.Listener, f *face) error {
+func (s *Server) accept(ln net.Listener, f *listenerProfile) error {
 	backoff := firstBackoff
 	for {
 		conn, err := ln.Accept()
@@ -78,7 +78,7 @@ func (s *Server) pause(d time.Duration) bool {
 }
 
 // admit starts to serve a connection, or refuses it.
-func (s *Server) admit(conn net.Conn, f *face) {
+func (s *Server) admit(conn net.Conn, f *listenerProfile) {
 	s.stats.connections.Add(1)
 	o := s.opts.Get()
 	if o.ProtectedMode && o.RequirePass == "" && !f.trusted && !isLocal(conn.RemoteAddr()) {
@@ -105,17 +105,17 @@ func (s *Server) admit(conn net.Conn, f *face) {
 func (s *Server) take(c *client, o *options.Options) (full, refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !c.face.trusted && !s.makeRoom(o) {
+	if !c.listener.trusted && !s.makeRoom(o) {
 		return true, true
 	}
 	if s.closing.Load() {
 		return false, true
 	}
-	if !c.face.trusted {
+	if !c.listener.trusted {
 		s.admission.add(c)
 	}
 	s.clients[c.id] = c
-	s.peers += countTrue(c.face.trusted)
+	s.peers += countTrue(c.listener.trusted)
 	c.usage.set(&c.usage.base, connectionBytes)
 	s.active.Add(1)
 	return false, false

@@ -19,7 +19,7 @@ func silentClient(tb testing.TB, u setup) *client {
 		_, _ = near.Close(), far.Close()
 		_ = s.Shutdown(tb.Context())
 	})
-	return newClient(s, near, &redisFace)
+	return newClient(s, near, &redisListener)
 }
 
 // respond parses the commands in text, runs them, and renders their replies.

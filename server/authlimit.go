@@ -109,7 +109,7 @@ func (l *authLimiter) reset() {
 // guesses returns the limit of the client's address. Other nodes are not limited, and there is no
 // limit if no password is required.
 func (c *client) guesses(o *options.Options) guesses {
-	if c.face.trusted || o.RequirePass == "" {
+	if c.listener.trusted || o.RequirePass == "" {
 		return guesses{}
 	}
 	return guesses{sourceOf(c.conn.RemoteAddr()), o.AuthFailuresPerMinute}

@@ -39,7 +39,7 @@ func (c *client) write(b []byte) error {
 // writeRest writes or queues the bytes that did not fit the socket buffer. A stream to another node,
 // and a connection without a descriptor, are written directly: their peers always read.
 func (c *client) writeRest(b []byte) error {
-	if c.conn.raw == nil || c.face.trusted {
+	if c.conn.raw == nil || c.listener.trusted {
 		if c.giveTurn() {
 			defer c.takeTurn()
 		}

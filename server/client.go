@@ -25,7 +25,7 @@ const (
 // fields above lastRead; it shares in and out with the reaper (see ownership).
 type client struct {
 	srv      *Server
-	face     *face
+	listener *listenerProfile
 	commands *registry // of that profile
 	conn     *socket
 	id       int64
@@ -71,12 +71,12 @@ type client struct {
 	lastRun   atomic.Pointer[command]
 	quietFrom int64 // the lastRead at which the reaper last checked for the end of the stream. The reaper owns it
 
-	mu      sync.Mutex // guards profile
-	profile profile
+	mu   sync.Mutex // guards info
+	info clientInfo
 }
 
-// profile is the state of a client that other goroutines can read, as for CLIENT LIST.
-type profile struct {
+// clientInfo is the state of a client that other goroutines can read, as for CLIENT LIST.
+type clientInfo struct {
 	name, libName, libVer      string
 	resp                       int
 	multi                      int // queued commands; -1 outside a transaction
@@ -85,16 +85,16 @@ type profile struct {
 	saving                     bool // SAVE, or the save of SHUTDOWN, is in progress
 }
 
-func newClient(s *Server, conn net.Conn, f *face) *client {
+func newClient(s *Server, conn net.Conn, f *listenerProfile) *client {
 	c := &client{
 		srv:      s,
-		face:     f,
+		listener: f,
 		commands: s.commands[f.set],
 		conn:     newSocket(conn),
 		id:       s.lastID.Add(1),
 		born:     time.Now(),
 		ended:    make(chan struct{}),
-		profile:  profile{resp: 2, multi: -1},
+		info:     clientInfo{resp: 2, multi: -1},
 	}
 	now := s.ticks.Load()
 	c.lastRead.Store(now)
@@ -106,7 +106,7 @@ func newClient(s *Server, conn net.Conn, f *face) *client {
 
 // resetAuth restores the authentication state of a new connection.
 func (c *client) resetAuth() {
-	c.setAuthenticated(c.face.trusted || c.srv.opts.Get().RequirePass == "")
+	c.setAuthenticated(c.listener.trusted || c.srv.opts.Get().RequirePass == "")
 }
 
 func (c *client) setAuthenticated(yes bool) {
@@ -187,7 +187,7 @@ func (c *client) serve() {
 // that this node closes the stream and that commands without a reply were not run. It is not sent
 // when the connection is aborted.
 func (c *client) parts() bool {
-	if !c.face.trusted || c.cut || c.hungUp.Load() || !c.srv.closing.Load() && !c.leaving.Load() {
+	if !c.listener.trusted || c.cut || c.hungUp.Load() || !c.srv.closing.Load() && !c.leaving.Load() {
 		return false
 	}
 	c.out.Error(string(errParting))
@@ -324,7 +324,7 @@ func (c *client) hangUp() {
 func (c *client) leave() {
 	c.srv.mu.Lock()
 	delete(c.srv.clients, c.id)
-	c.srv.peers -= countTrue(c.face.trusted)
+	c.srv.peers -= countTrue(c.listener.trusted)
 	c.srv.admission.forget(c)
 	c.srv.mu.Unlock()
 	_ = c.conn.Close()
@@ -350,14 +350,14 @@ func (c *client) lastCommand() string {
 }
 
 // show changes the profile of the client.
-func (c *client) show(change func(p *profile)) {
+func (c *client) show(change func(p *clientInfo)) {
 	c.mu.Lock()
-	change(&c.profile)
+	change(&c.info)
 	c.mu.Unlock()
 }
 
-func (c *client) shown() profile {
+func (c *client) shown() clientInfo {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.profile
+	return c.info
 }

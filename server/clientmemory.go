@@ -123,7 +123,7 @@ type usage struct {
 	evicted  atomic.Int64  // total when the client was evicted; 0 if it was not
 }
 
-func (u *usage) init(s *Server, f *face) {
+func (u *usage) init(s *Server, f *listenerProfile) {
 	if !f.trusted {
 		u.of = &s.clientMemory
 	}
@@ -197,7 +197,7 @@ func (s *Server) ClientMemory() int64 { return s.clientMemory.total.Load() }
 // clientBytes returns the memory of all clients and of the streams of other nodes, in bytes.
 func (s *Server) clientBytes() (normal, peers int64) {
 	for _, c := range s.connections() {
-		if c.face.trusted {
+		if c.listener.trusted {
 			peers += c.usage.total()
 		}
 	}

@@ -29,7 +29,7 @@ func cmdClientSetName(c *client, args [][]byte) error {
 	if !validName(args[2]) {
 		return errClientName
 	}
-	c.show(func(p *profile) { p.name = string(args[2]) })
+	c.show(func(p *clientInfo) { p.name = string(args[2]) })
 	c.noteSettings()
 	c.out.OK()
 	return nil
@@ -43,7 +43,7 @@ func cmdClientSetInfo(c *client, args [][]byte) error {
 	if !validName(args[3]) {
 		return replyError("ERR " + attribute + " cannot contain spaces, newlines or special characters.")
 	}
-	c.show(func(p *profile) {
+	c.show(func(p *clientInfo) {
 		if attribute == "lib-name" {
 			p.libName = string(args[3])
 		} else {
@@ -103,7 +103,7 @@ const (
 
 func (c *client) kind() string {
 	switch p := c.shown(); {
-	case p.monitor || c.face.trusted:
+	case p.monitor || c.listener.trusted:
 		return kindReplica
 	case p.channels+p.patterns > 0:
 		return kindPubsub
@@ -240,7 +240,7 @@ func (c *client) describe() string {
 }
 
 // flags returns the letters of the client's states in CLIENT LIST.
-func (p *profile) flags() string {
+func (p *clientInfo) flags() string {
 	var b strings.Builder
 	for _, f := range []struct {
 		set    bool
@@ -279,7 +279,7 @@ func cmdClientNoEvict(c *client, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	c.show(func(p *profile) { p.noEvict = on })
+	c.show(func(p *clientInfo) { p.noEvict = on })
 	c.out.OK()
 	return nil
 }

@@ -138,7 +138,7 @@ func cmdClusterInfo(c *client, _ [][]byte) error {
 	if len(nodes) == 0 {
 		assigned = 0
 	}
-	w := infoWriter{face: c.face}
+	w := infoWriter{listener: c.listener}
 	w.field("cluster_state", state)
 	w.field("cluster_slots_assigned", assigned)
 	w.field("cluster_slots_ok", assigned)

@@ -14,8 +14,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// TestClusterFace checks the CLUSTER commands on the Redis Cluster port of a follower.
-func TestClusterFace(t *testing.T) {
+// TestClusterListener checks the CLUSTER commands on the Redis Cluster port of a follower.
+func TestClusterListener(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
 	l.lead("b")
@@ -74,9 +74,9 @@ func TestClusterFace(t *testing.T) {
 	p.do(strings.ReplaceAll(slots, "*0\r\n", "%0\r\n"), "CLUSTER", "SLOTS")
 }
 
-// TestClusterFaceOfLeader checks that the leader shows unreachable nodes as failed, and the
+// TestClusterListenerOfLeader checks that the leader shows unreachable nodes as failed, and the
 // replication offset of each node.
-func TestClusterFaceOfLeader(t *testing.T) {
+func TestClusterListenerOfLeader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
 	l.lead("b")
@@ -253,9 +253,9 @@ func TestGoRedisCluster(t *testing.T) {
 	}
 }
 
-// TestStandaloneHasNoOtherFaces checks that a standalone server refuses to serve the cluster ports
+// TestStandaloneHasNoOtherListeners checks that a standalone server refuses to serve the cluster ports
 // and commands.
-func TestStandaloneHasNoOtherFaces(t *testing.T) {
+func TestStandaloneHasNoOtherListeners(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
 	for name, serve := range map[string]func() error{

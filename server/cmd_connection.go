@@ -46,7 +46,7 @@ func cmdSelect(c *client, args [][]byte) error {
 	case index < math.MinInt32 || index > math.MaxInt32:
 		return errNotInt32
 	case index != 0:
-		return c.face.database
+		return c.listener.database
 	}
 	c.out.OK()
 	return nil
@@ -70,8 +70,8 @@ func cmdReset(c *client, _ [][]byte) error {
 	c.leaveFeed()
 	c.out.SetProtocol(2)
 	c.resetAuth()
-	c.show(func(p *profile) {
-		*p = profile{libName: p.libName, libVer: p.libVer, resp: 2, multi: -1}
+	c.show(func(p *clientInfo) {
+		*p = clientInfo{libName: p.libName, libVer: p.libVer, resp: 2, multi: -1}
 	})
 	c.noteSettings()
 	c.out.Status("RESET")
@@ -190,7 +190,7 @@ func cmdHello(c *client, args [][]byte) error {
 		c.out.SetProtocol(h.version)
 		c.retune = c.retune || c.feed != nil && c.channels.any()
 	}
-	c.show(func(p *profile) {
+	c.show(func(p *clientInfo) {
 		p.resp = c.out.Protocol()
 		if h.setName {
 			p.name = string(h.name)
@@ -202,7 +202,7 @@ func cmdHello(c *client, args [][]byte) error {
 }
 
 func (c *client) replyHello() {
-	c.out.Map(7 - countTrue(c.face.noRole))
+	c.out.Map(7 - countTrue(c.listener.noRole))
 	for _, pair := range [...]struct{ name, value string }{{"server", "redis"}, {"version", redisVersion}} {
 		c.out.Text(pair.name)
 		c.out.Text(pair.value)
@@ -212,13 +212,13 @@ func (c *client) replyHello() {
 	c.out.Text("id")
 	c.out.Int(c.id)
 	c.out.Text("mode")
-	c.out.Text(c.face.mode)
-	if !c.face.noRole {
+	c.out.Text(c.listener.mode)
+	if !c.listener.noRole {
 		c.out.Text("role")
 		c.out.Text(c.roleName())
 	}
 	c.out.Text("modules")
-	if c.face.set&onData == 0 {
+	if c.listener.set&onData == 0 {
 		c.out.Array(0)
 		return
 	}

@@ -24,8 +24,8 @@ func (c *client) save() error {
 		c.cut = true
 		return net.ErrClosed
 	}
-	c.show(func(p *profile) { p.saving = true })
-	defer c.show(func(p *profile) { p.saving = false })
+	c.show(func(p *clientInfo) { p.saving = true })
+	defer c.show(func(p *clientInfo) { p.saving = false })
 	return c.srv.snapshots.Save()
 }
 

@@ -41,9 +41,9 @@ func checkFields(t *testing.T, what string, v value, names string, want map[stri
 	}
 }
 
-// TestSentinelFace checks the commands that Redis Sentinel clients use, in both versions of the
+// TestSentinelListener checks the commands that Redis Sentinel clients use, in both versions of the
 // protocol.
-func TestSentinelFace(t *testing.T) {
+func TestSentinelListener(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
 	p := l.nodes["a"].at(l.nodes["a"].sentinel)

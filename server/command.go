@@ -97,18 +97,18 @@ type parseFunc func(dst []limiter.Request, args [][]byte, logEntries int64) ([]l
 
 // command is a row of the command table.
 type command struct {
-	name    string // lower case; a subcommand is named "container|sub"
-	arity   int    // number of arguments including the name; -n means at least n
-	flags   flags
-	extra   categories // categories that are not derived from flags and group
-	keys    keySpec
-	tips    string // command tips of Redis, separated by spaces
-	group   string
-	since   string
-	cost    string // complexity; "" is O(1)
-	summary string
-	args    string // arguments after the name, in the notation of syntax.go
-	faces   faceSet
+	name     string // lower case; a subcommand is named "container|sub"
+	arity    int    // number of arguments including the name; -n means at least n
+	flags    flags
+	extra    categories // categories that are not derived from flags and group
+	keys     keySpec
+	tips     string // command tips of Redis, separated by spaces
+	group    string
+	since    string
+	cost     string // complexity; "" is O(1)
+	summary  string
+	args     string // arguments after the name, in the notation of syntax.go
+	profiles profileSet
 	// leader marks a command that only the leader can run although it does not touch keys.
 	leader bool
 	// forwarded marks a command that nodes send to the leader although it does not need the leader.
@@ -225,13 +225,13 @@ func commandNames(table []command) (names []string) {
 
 // newRegistry returns the registry of a listener profile. It panics if a row of the table is
 // inconsistent.
-func newRegistry(table []command, on faceSet) *registry {
+func newRegistry(table []command, on profileSet) *registry {
 	r := &registry{byName: make(map[string]*command, len(table))}
 	names := commandNames(table)
 	table = slices.Clone(table) // each registry sets fields of its rows
 	for i := range table {
 		cmd := &table[i]
-		if facesOf(cmd)&on == 0 {
+		if profilesOf(cmd)&on == 0 {
 			continue
 		}
 		cmd.id = slices.Index(names, cmd.name)

@@ -14,7 +14,7 @@ import (
 func TestCommandTable(t *testing.T) {
 	t.Parallel()
 	names := commandNames(commandTable())
-	for _, on := range []faceSet{onRedis, onCluster, onSentinel, onPeers} {
+	for _, on := range []profileSet{onRedis, onCluster, onSentinel, onPeers} {
 		r := newRegistry(commandTable(), on)
 		for _, cmd := range r.every {
 			if names[cmd.id] != cmd.name || r.named(strings.ToUpper(cmd.name)) != cmd {

@@ -67,7 +67,7 @@ func (c *client) gate(cmd *command, args [][]byte) error {
 	switch {
 	case cmd == nil:
 		return c.unknown(args)
-	case c.face.trusted && !cmd.isForwarded():
+	case c.listener.trusted && !cmd.isForwarded():
 		return errNotForwarded(cmd.name)
 	case !cmd.arityFits(len(args)):
 		return errArity(cmd.name)
@@ -81,7 +81,7 @@ func (c *client) gate(cmd *command, args [][]byte) error {
 		return errNotInMulti
 	case !cmd.is(loading) && c.srv.snapshots.Loading():
 		return errLoading
-	case c.tx.queueing && c.face.elsewhere == redirects && cmd.keys.first > 0 && c.elsewhere():
+	case c.tx.queueing && c.listener.onFollower == redirects && cmd.keys.first > 0 && c.elsewhere():
 		return c.redirected(cmd, args)
 	}
 	return nil
@@ -209,7 +209,7 @@ func (c *client) fail(cmd *command, err error) {
 		c.srv.log.Error("a command failed", "command", c.lastCommand(), "error", err)
 	}
 	if errLost(err) {
-		reply = c.face.notLeading
+		reply = c.listener.notLeading
 	}
 	if cmd != nil {
 		c.srv.stats.of(cmd).failed.Add(1)

@@ -4,7 +4,7 @@
 // [Server] accepts connections and owns their goroutines. Each connection has one goroutine,
 // which reads the available bytes, runs every complete command in them, and writes all replies
 // in one write. Consecutive limiter commands of a pipeline are passed to the engine as one
-// batch. A listener profile (type face) determines the commands and replies of the connections
+// batch. A listener profile (listenerProfile) determines the commands and replies of the connections
 // of one port. The command table in table.go is the single description of each command:
 // dispatch, arity, permissions, transactions, COMMAND and its subcommands, and the statistics
 // are derived from it. The rows of the limiter commands, and the limits within CL.ALL, are

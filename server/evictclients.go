@@ -36,7 +36,7 @@ func (s *Server) evictLargest() {
 	for _, c := range s.connections() {
 		size := c.usage.total()
 		switch {
-		case c.face.trusted || c.usage.evicted.Load() > 0:
+		case c.listener.trusted || c.usage.evicted.Load() > 0:
 		case c.hungUp.Load():
 			excess -= size
 		case !c.shown().noEvict:

@@ -131,7 +131,7 @@ func TestFeedAfterTheEnd(t *testing.T) {
 		"written":  func(f *feed) { f.release(); f.take(); f.end() },
 		"failed":   func(f *feed) { f.end() },
 	} {
-		c := &client{face: &face{set: onData}, conn: &socket{Conn: fakeConn{}}, usage: usage{of: testUsage(t).of}}
+		c := &client{listener: &listenerProfile{set: onData}, conn: &socket{Conn: fakeConn{}}, usage: usage{of: testUsage(t).of}}
 		f := newFeed(&c.usage, true)
 		end(f)
 		n := news{readers: map[*client]reader{c: {feed: f, channels: []string{"news"}}}}

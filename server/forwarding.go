@@ -23,7 +23,7 @@ func (c *client) elsewhere() bool {
 
 // passesOn reports whether commands of the client are forwarded or redirected while this node does not lead.
 func (c *client) passesOn() bool {
-	return c.srv.cluster != nil && c.face.elsewhere != refuses && !c.tx.running
+	return c.srv.cluster != nil && c.listener.onFollower != refuses && !c.tx.running
 }
 
 // forwardAll forwards the calls of a batch that are not done, until each is done, and returns the elapsed time divided
@@ -100,7 +100,7 @@ func (c *client) try(view *topology.View, b *batch, deadline time.Time) {
 		return
 	case view.Leader == "" || view.Leader == view.Self:
 		return // this node is elected, but does not decide yet
-	case c.face.elsewhere == redirects:
+	case c.listener.onFollower == redirects:
 		redirect(view.Find(view.Leader), list)
 	}
 	switch {

@@ -45,7 +45,7 @@ func (tx *transaction) key() []byte {
 // transaction; this node runs the others. If the state of the watched keys cannot be verified any
 // more, they count as changed.
 func (c *client) execElsewhere(tx *transaction) error {
-	if c.face.elsewhere == refuses {
+	if c.listener.onFollower == refuses {
 		return limiter.ErrNotLeading
 	}
 	if tx.lost || len(tx.watched) > 0 || tx.own != nil && tx.own.Protocol() != c.out.Protocol() {

@@ -20,7 +20,7 @@ import (
 type infoSection struct {
 	title     string
 	byDefault bool
-	faces     faceSet
+	profiles  profileSet
 	write     func(s *Server, w *infoWriter)
 }
 
@@ -44,7 +44,7 @@ var infoSections = []infoSection{
 // infoWriter builds the "name:value" lines for a client of a listener profile.
 type infoWriter struct {
 	strings.Builder
-	face *face
+	listener *listenerProfile
 }
 
 func (w *infoWriter) field(name string, value any) {
@@ -61,9 +61,9 @@ func cmdInfo(c *client, args [][]byte) error {
 	if len(wanted) == 0 {
 		wanted = []string{"default"}
 	}
-	w := infoWriter{face: c.face}
+	w := infoWriter{listener: c.listener}
 	for _, section := range infoSections {
-		if section.faces&c.face.set == 0 || !section.wanted(wanted) {
+		if section.profiles&c.listener.set == 0 || !section.wanted(wanted) {
 			continue
 		}
 		if w.Len() > 0 {
@@ -87,7 +87,7 @@ func infoServer(s *Server, w *infoWriter) {
 	executable, _ := os.Executable() // on an error the field is empty
 	up := s.uptime()
 	w.field("redis_version", redisVersion)
-	w.field("redis_mode", w.face.mode)
+	w.field("redis_mode", w.listener.mode)
 	w.field("server_name", "throttled")
 	w.field("throttled_version", s.version)
 	w.field("os", runtime.GOOS)
@@ -95,7 +95,7 @@ func infoServer(s *Server, w *infoWriter) {
 	w.field("go_version", runtime.Version())
 	w.field("process_id", os.Getpid())
 	w.field("run_id", s.runID)
-	w.field("tcp_port", w.face.port(o))
+	w.field("tcp_port", w.listener.port(o))
 	w.field("server_time_usec", time.Now().UnixMicro())
 	w.field("uptime_in_seconds", int64(up.Seconds()))
 	w.field("uptime_in_days", int64(up.Hours()/24))
@@ -108,8 +108,8 @@ func infoClients(s *Server, w *infoWriter) {
 	var connected, peers, subscribers, trackers, monitors int
 	for _, c := range s.snapshot() {
 		p := c.shown()
-		connected += countTrue(!c.face.trusted)
-		peers += countTrue(c.face.trusted)
+		connected += countTrue(!c.listener.trusted)
+		peers += countTrue(c.listener.trusted)
 		subscribers += countTrue(p.channels+p.patterns > 0)
 		trackers += countTrue(p.tracking)
 		monitors += countTrue(p.monitor)
@@ -237,7 +237,7 @@ func infoLatencyStats(s *Server, w *infoWriter) {
 }
 
 func infoCluster(_ *Server, w *infoWriter) {
-	w.field("cluster_enabled", countTrue(w.face.set == onCluster))
+	w.field("cluster_enabled", countTrue(w.listener.set == onCluster))
 }
 
 // infoKeyspace writes the only database. Every limiter key has an expiry.

@@ -120,6 +120,6 @@ func cmdMonitor(c *client, _ [][]byte) error {
 	}
 	c.out.OK()
 	c.watching = true
-	c.show(func(p *profile) { p.monitor = true })
+	c.show(func(p *clientInfo) { p.monitor = true })
 	return nil
 }

@@ -41,7 +41,7 @@ func (c *client) collect(cmd *command, args [][]byte) {
 // statistics. A command that is not fast, or that needs its own stream, is the last of its batch, so that at most one
 // long reply is buffered.
 func (c *client) collectAway(cmd *command, args [][]byte, accounted bool) {
-	if c.face.elsewhere == refuses {
+	if c.listener.onFollower == refuses {
 		c.settle()
 		c.refused = true
 		c.fail(cmd, limiter.ErrNotLeading)

@@ -53,7 +53,7 @@ func (n *news) publish(channel, text string, publisher *client) (matches int64) 
 func (n *news) subscribers(except *client) iter.Seq2[*client, reader] {
 	return func(yield func(*client, reader) bool) {
 		for c, r := range n.all() {
-			if c != except && c.face.set&onData != 0 && !yield(c, r) {
+			if c != except && c.listener.set&onData != 0 && !yield(c, r) {
 				return
 			}
 		}

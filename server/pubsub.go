@@ -111,7 +111,7 @@ func (c *client) subscribed() int64 {
 func (c *client) showSubscriptions() {
 	c.retune = true
 	c.noteSettings()
-	c.show(func(p *profile) {
+	c.show(func(p *clientInfo) {
 		p.channels, p.patterns = len(c.channels.channels), len(c.channels.patterns)
 	})
 }

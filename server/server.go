@@ -45,8 +45,8 @@ type Server struct {
 	version   string
 	stopOnce  sync.Once
 	stopWith  func(save bool)
-	commands  map[faceSet]*registry // by listener profile
-	names     []string              // of all commands, indexed by id
+	commands  map[profileSet]*registry // by listener profile
+	names     []string                 // of all commands, indexed by id
 	runID     string
 	started   time.Time
 
@@ -83,7 +83,7 @@ type Server struct {
 	admission admission
 	listeners map[net.Listener]struct{}
 
-	inHouse []*client // scratch list of the reaper
+	toCheck []*client // scratch list of the reaper
 }
 
 // New returns a Server without listeners and starts its background goroutines.
@@ -107,7 +107,7 @@ func New(c Config) *Server {
 		log:            c.Log,
 		version:        c.Version,
 		stopWith:       c.Stop,
-		commands:       map[faceSet]*registry{},
+		commands:       map[profileSet]*registry{},
 		names:          commandNames(commandTable()),
 		runID:          newRunID(),
 		started:        time.Now(),
@@ -118,7 +118,7 @@ func New(c Config) *Server {
 		listeners:      map[net.Listener]struct{}{},
 	}
 	s.ticks.Store(firstTick)
-	for _, f := range s.faces() {
+	for _, f := range s.profiles() {
 		s.commands[f.set] = newRegistry(commandTable(), f.set)
 	}
 	s.stats.init(len(s.names))
@@ -130,7 +130,7 @@ func New(c Config) *Server {
 	if o := s.opts.Get(); o.ClientMemory() > 0 && int64(o.MaxClients)*connectionBytes > o.ClientMemory() {
 		s.log.Warn("maxmemory-clients has no room for as many idle connections as maxclients allows: raise it", "maxmemory-clients", o.ClientMemory(), "bytes of an idle connection", connectionBytes)
 	}
-	s.active.Go(s.keepHouse)
+	s.active.Go(s.runReaper)
 	s.active.Go(s.evictClients)
 	ctx, stop := context.WithCancel(context.Background())
 	s.stopFollowing = stop

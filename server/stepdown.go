@@ -27,7 +27,7 @@ func (s *Server) followLeader(ctx context.Context) {
 		led = view.Leading
 		if !due.IsZero() && (view.Leader != "" && view.Leader != view.Self || !time.Now().Before(due)) {
 			due = time.Time{}
-			s.closeYielding()
+			s.closeLeaderClients()
 		}
 		if !awaitView(ctx, view.Changed, due) {
 			return
@@ -52,12 +52,12 @@ func awaitView(ctx context.Context, changed <-chan struct{}, due time.Time) bool
 	return true
 }
 
-// closeYielding closes the clients of leader-port, each after the replies to the commands that have
+// closeLeaderClients closes the clients of leader-port, each after the replies to the commands that have
 // been read from it.
-func (s *Server) closeYielding() {
+func (s *Server) closeLeaderClients() {
 	n := 0
 	for _, c := range s.snapshot() {
-		if c.face.yields && c.kind() == kindNormal {
+		if c.listener.closesOnStepDown && c.kind() == kindNormal {
 			c.leaving.Store(true)
 			c.conn.stopReading()
 			n++

@@ -27,11 +27,11 @@ func clusterCommands() []command {
 		{name: "cl.cluster|transfer", arity: -2, flags: change, leader: true, group: groupLimiter, since: "0.2.0", run: cmdMembersTransfer,
 			summary: "Hands leadership to another node", args: "[node-id]"},
 
-		{name: "asking", arity: 1, flags: fast, faces: onCluster, group: groupCluster, extra: catConnection, since: "3.0.0", run: cmdOK,
+		{name: "asking", arity: 1, flags: fast, profiles: onCluster, group: groupCluster, extra: catConnection, since: "3.0.0", run: cmdOK,
 			summary: "Accepted for compatibility: no slot moves"},
-		{name: "readonly", arity: 1, flags: reconnect, faces: onCluster, group: groupCluster, extra: catConnection, since: "3.0.0", run: cmdOK,
+		{name: "readonly", arity: 1, flags: reconnect, profiles: onCluster, group: groupCluster, extra: catConnection, since: "3.0.0", run: cmdOK,
 			summary: "Accepted for compatibility: the leader answers reads too"},
-		{name: "readwrite", arity: 1, flags: reconnect, faces: onCluster, group: groupCluster, extra: catConnection, since: "3.0.0", run: cmdOK,
+		{name: "readwrite", arity: 1, flags: reconnect, profiles: onCluster, group: groupCluster, extra: catConnection, since: "3.0.0", run: cmdOK,
 			summary: "Accepted for compatibility: the leader answers reads too"},
 	}
 	rows = append(rows, slotCommands()...)
@@ -60,7 +60,7 @@ func slotCommands() []command {
 	}
 	rows[0].since = "3.0.0"
 	for i := range rows {
-		rows[i].faces, rows[i].group = onCluster, groupCluster
+		rows[i].profiles, rows[i].group = onCluster, groupCluster
 	}
 	return rows
 }
@@ -85,7 +85,7 @@ func sentinelCommands() []command {
 			summary: "Describes the nodes that follow", args: "master-name"},
 	}
 	for i := range rows {
-		rows[i].faces, rows[i].group = onSentinel, groupSentinel
+		rows[i].profiles, rows[i].group = onSentinel, groupSentinel
 		if rows[i].name != "sentinel|help" {
 			rows[i].flags = admin
 		}

@@ -36,7 +36,7 @@ func cmdClientTracking(c *client, args [][]byte) error {
 		t.prefixes = []string{""} // all keys
 	}
 	c.tracking = t
-	c.show(func(p *profile) { p.tracking = on })
+	c.show(func(p *clientInfo) { p.tracking = on })
 	c.noteSettings()
 	c.out.OK()
 	return nil

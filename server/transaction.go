@@ -58,7 +58,7 @@ func (c *client) queue(cmd *command, args [][]byte) {
 		return
 	}
 	c.tx.queued = append(c.tx.queued, queuedCommand{cmd, cloneAll(args)})
-	c.show(func(p *profile) { p.multi = len(c.tx.queued) })
+	c.show(func(p *clientInfo) { p.multi = len(c.tx.queued) })
 	c.out.Status("QUEUED")
 }
 
@@ -90,7 +90,7 @@ func cloneAll(args [][]byte) [][]byte {
 func (c *client) discard() {
 	c.tx.own.Close()
 	c.tx = transaction{}
-	c.show(func(p *profile) { p.multi = -1 })
+	c.show(func(p *clientInfo) { p.multi = -1 })
 }
 
 func cmdMulti(c *client, _ [][]byte) error {
@@ -98,7 +98,7 @@ func cmdMulti(c *client, _ [][]byte) error {
 		return errNestedMulti
 	}
 	c.tx.queueing = true
-	c.show(func(p *profile) { p.multi = 0 })
+	c.show(func(p *clientInfo) { p.multi = 0 })
 	c.out.OK()
 	return nil
 }

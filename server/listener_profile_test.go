@@ -131,9 +131,9 @@ type alone struct{ topology.Cluster }
 func (alone) View() *topology.View    { return &topology.View{Changed: make(chan struct{})} }
 func (alone) Status() topology.Status { return topology.Status{} }
 
-// TestHousekeeperOfPeers checks that idle clients are closed, but neither streams of other nodes
+// TestReaper_Peers checks that idle clients are closed, but neither streams of other nodes
 // nor clients that wait for the cluster.
-func TestHousekeeperOfPeers(t *testing.T) {
+func TestReaper_Peers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := options.Default()
 		o.Timeout = time.Second

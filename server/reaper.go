@@ -17,10 +17,10 @@ const tick = 100 * time.Millisecond
 // firstTick is the tick at which the server starts; 0 means unset.
 const firstTick = 1
 
-// keepHouse is the reaper: until the server shuts down, it closes connections that have exceeded a
+// runReaper is the reaper: until the server shuts down, it closes connections that have exceeded a
 // timeout, and samples rates. One goroutine that checks all connections costs nothing per command;
 // a deadline on each read and write would.
-func (s *Server) keepHouse() {
+func (s *Server) runReaper() {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
@@ -48,7 +48,7 @@ func (s *Server) closeOverdue() {
 	o := s.opts.Get()
 	now := s.ticks.Load()
 	m := moment{now, s.clientMemory.check(now), s.crowded(o)}
-	for _, c := range s.someOrder() {
+	for _, c := range s.clientsToCheck() {
 		if c.hungUp.Load() {
 			continue // already being closed, and counted once
 		}
@@ -91,17 +91,17 @@ type moment struct {
 	crowded    bool  // few connections are free, see crowdedShare
 }
 
-// someOrder returns the current connections, in any order. The slice is reused by the reaper. It is
+// clientsToCheck returns the current connections, in any order. The slice is reused by the reaper. It is
 // a copy, so that s.mu is not held while each connection is checked.
-func (s *Server) someOrder() []*client {
+func (s *Server) clientsToCheck() []*client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.inHouse)
-	s.inHouse = s.inHouse[:0]
+	clear(s.toCheck)
+	s.toCheck = s.toCheck[:0]
 	for _, c := range s.clients {
-		s.inHouse = append(s.inHouse, c)
+		s.toCheck = append(s.toCheck, c)
 	}
-	return s.inHouse
+	return s.toCheck
 }
 
 // overdue returns the reason to close a connection that has exceeded a timeout, or "".
@@ -129,7 +129,7 @@ func (c *client) overdue(o *options.Options, m moment) string {
 // that monitor, subscribe, or wait for a snapshot.
 func (c *client) exemptFromIdle() bool {
 	p := c.shown()
-	return c.face.trusted || p.monitor || p.saving || p.channels+p.patterns > 0
+	return c.listener.trusted || p.monitor || p.saving || p.channels+p.patterns > 0
 }
 
 func sortByID(list []*client) {

@@ -1,0 +1,118 @@
+package server
+
+import (
+	"net"
+	"strings"
+
+	"github.com/throttledhq/throttled/options"
+)
+
+// listenerProfile determines how the server behaves for the clients of one port. The
+// profiles differ only in these fields and in their rows of the command table.
+type listenerProfile struct {
+	set  profileSet // profile whose rows of the command table apply
+	mode string     // server mode in HELLO and INFO
+	port func(o *options.Options) int
+
+	onFollower followerPolicy // treatment of commands that need the leader, if this node does not lead
+	notLeading replyError     // reply to such a command if no leader runs it
+	database   replyError     // reply to SELECT of a database other than 0
+
+	trusted          bool // clients are authenticated nodes of the cluster
+	closesOnStepDown bool // clients are disconnected when this node stops leading
+	noRole           bool // HELLO does not report a role
+}
+
+// followerPolicy is the treatment of commands that need the leader on a node that does not lead.
+type followerPolicy uint8
+
+const (
+	forwards  followerPolicy = iota // forward the command to the leader and relay its reply
+	redirects                       // reply with MOVED if the command has a key, otherwise forward
+	refuses
+)
+
+// profileSet is a set of listener profiles.
+type profileSet uint8
+
+const (
+	onRedis    profileSet = 1 << iota // for all Redis clients
+	onCluster                         // for clients of Redis Cluster
+	onSentinel                        // for clients of Redis Sentinel
+	onPeers                           // for other nodes, which forward commands of their clients
+
+	onData = onRedis | onCluster | onPeers
+	onAll  = onData | onSentinel
+)
+
+// The listener profiles. peerListener refuses commands that need the leader, so that a command is
+// forwarded at most once.
+var (
+	redisListener = listenerProfile{
+		set: onRedis, mode: "standalone", port: func(o *options.Options) int { return o.Port },
+		onFollower: forwards, notLeading: errNotLeading, database: errDBIndex,
+	}
+	clusterListener = listenerProfile{
+		set: onCluster, mode: "cluster", port: func(o *options.Options) int { return o.ClusterPort },
+		onFollower: redirects, notLeading: errClusterDown, database: errSelectCluster,
+	}
+	// Clients that a Sentinel has sent here query it again when they are disconnected.
+	leaderListener = listenerProfile{
+		set: onRedis, mode: "standalone", port: func(o *options.Options) int { return o.LeaderPort },
+		onFollower: forwards, notLeading: errNotLeading, database: errDBIndex, closesOnStepDown: true,
+	}
+	sentinelListener = listenerProfile{
+		set: onSentinel, mode: "sentinel", port: func(o *options.Options) int { return o.SentinelPort },
+		onFollower: refuses, notLeading: errNotLeading, noRole: true,
+	}
+	peerListener = listenerProfile{
+		set: onPeers, mode: "standalone", port: func(o *options.Options) int { return o.Port },
+		onFollower: refuses, notLeading: errPeerNotLeading, database: errDBIndex, trusted: true,
+	}
+)
+
+// profiles returns the listener profiles that the server supports: a standalone server has only that
+// of Redis clients.
+func (s *Server) profiles() []*listenerProfile {
+	if s.cluster == nil {
+		return []*listenerProfile{&redisListener}
+	}
+	return []*listenerProfile{&redisListener, &clusterListener, &sentinelListener, &peerListener}
+}
+
+// Serve accepts connections of Redis clients from ln until Shutdown, and then returns
+// ErrServerClosed. It closes ln. It returns any other error only if the caller closes ln.
+func (s *Server) Serve(ln net.Listener) error { return s.serve(ln, &redisListener) }
+
+// ServeCluster is Serve for clients of Redis Cluster: they see a cluster in which the leader serves
+// all slots, and are redirected to it. Config.Cluster is required.
+func (s *Server) ServeCluster(ln net.Listener) error { return s.serve(ln, &clusterListener) }
+
+// ServeLeader is Serve for clients that got the address of this node as the master from Redis Sentinel. They are
+// disconnected when it stops leading, so that they query the Sentinel again. Config.Cluster is required.
+func (s *Server) ServeLeader(ln net.Listener) error { return s.serve(ln, &leaderListener) }
+
+// ServeSentinel is Serve for clients that query Redis Sentinel for the address of the leader.
+// Config.Cluster is required.
+func (s *Server) ServeSentinel(ln net.Listener) error { return s.serve(ln, &sentinelListener) }
+
+// ServePeers is Serve for authenticated streams of other nodes: they need no password, do not count
+// as clients, and have no idle timeout. This node runs the commands that they forward while it
+// leads. Config.Cluster is required.
+func (s *Server) ServePeers(ln net.Listener) error { return s.serve(ln, &peerListener) }
+
+// sentinelToo lists the commands, or containers of commands, that a Sentinel supports besides SENTINEL.
+const sentinelToo = " auth client command hello info ping psubscribe punsubscribe quit reset shutdown subscribe unsubscribe "
+
+// profilesOf returns the listener profiles that have a command: those of its row if it names any, and
+// otherwise all that serve keys, and the Sentinel profile if Sentinel supports the command.
+func profilesOf(cmd *command) profileSet {
+	if cmd.profiles != 0 {
+		return cmd.profiles
+	}
+	name, _, _ := strings.Cut(cmd.name, "|")
+	if strings.Contains(sentinelToo, " "+name+" ") {
+		return onAll
+	}
+	return onData
+}
