@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -106,11 +107,11 @@ func (l *authLimiter) reset() {
 	l.refused.Store(0)
 }
 
-// guesses returns the limit of the client's address. Other nodes are not limited, and there is no
-// limit if no password is required.
-func (c *client) guesses(o *options.Options) guesses {
-	if c.listener.trusted || o.RequirePass == "" {
+// guessesOf returns the limit of an address. Other nodes are not limited, and there is no limit if no password is
+// required.
+func guessesOf(addr net.Addr, l *listenerProfile, o *options.Options) guesses {
+	if l.trusted || o.RequirePass == "" {
 		return guesses{}
 	}
-	return guesses{sourceOf(c.conn.RemoteAddr()), o.AuthFailuresPerMinute}
+	return guesses{sourceOf(addr), o.AuthFailuresPerMinute}
 }

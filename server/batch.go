@@ -141,7 +141,20 @@ func (c *client) replyCall(call *call, reqs []limiter.Request, out []limiter.Dec
 	if c.marks && charges(reqs, out) {
 		c.out.Raw(chargedMark)
 	}
-	call.cmd.reply(c, call.unit, reqs, out)
+	if anyLimited(out) {
+		c.srv.stats.limited.Add(1)
+	}
+	call.cmd.reply(&c.out, call.unit, reqs, out)
+}
+
+// anyLimited reports whether any decision refuses, so that the command is refused.
+func anyLimited(out []limiter.Decision) bool {
+	for i := range out {
+		if out[i].Limited {
+			return true
+		}
+	}
+	return false
 }
 
 var chargedMark = []byte(forward.ChargedMark)

@@ -69,7 +69,7 @@ func (c *client) holds() bool {
 	switch {
 	case c.charged == era{} || !c.srv.isAsync():
 		return true
-	case c.elsewhere():
+	case !c.leads():
 		return c.charged == era{term: c.srv.cluster.View().Term}
 	}
 	return c.charged == era{c.srv.engine.Mark().Term, true}

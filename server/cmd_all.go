@@ -46,13 +46,11 @@ func parseAll(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter
 
 // replyAll appends the five integers of the limit that determines the result, followed by an array of
 // integers for each limit.
-func (c *client) replyAll(unit time.Duration, reqs []limiter.Request, out []limiter.Decision) {
-	d := deciding(out)
-	c.countLimited(d)
-	c.out.Array(5 + len(out))
-	c.replyFive(unit, d)
-	for i := range out {
-		c.replyDecision(unit, reqs[i].Kind, &out[i])
+func replyAll(out *resp.Reply, unit time.Duration, reqs []limiter.Request, decisions []limiter.Decision) {
+	out.Array(5 + len(decisions))
+	replyFive(out, unit, deciding(decisions))
+	for i := range decisions {
+		replyDecision(out, unit, reqs[i].Kind, &decisions[i])
 	}
 }
 

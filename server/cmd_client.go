@@ -145,7 +145,7 @@ func parseClientType(arg []byte) (string, error) {
 // cmdClientKill implements CLIENT KILL address and CLIENT KILL filter value ....
 func cmdClientKill(c *client, args [][]byte) error {
 	if len(args) == 3 {
-		return c.killAddr(string(args[2]))
+		return killAddr(c, string(args[2]))
 	}
 	f, err := parseKillFilter(c, args[2:])
 	if err != nil {
@@ -154,7 +154,7 @@ func cmdClientKill(c *client, args [][]byte) error {
 	killed := int64(0)
 	for _, other := range c.srv.snapshot() {
 		if f.matches(other) {
-			c.kill(other)
+			kill(c, other)
 			killed++
 		}
 	}
@@ -162,10 +162,10 @@ func cmdClientKill(c *client, args [][]byte) error {
 	return nil
 }
 
-func (c *client) killAddr(addr string) error {
+func killAddr(c *client, addr string) error {
 	for _, other := range c.srv.snapshot() {
 		if other.conn.RemoteAddr().String() == addr {
-			c.kill(other)
+			kill(c, other)
 			c.out.OK()
 			return nil
 		}
@@ -174,7 +174,7 @@ func (c *client) killAddr(addr string) error {
 }
 
 // kill closes a connection: that of another client immediately, that of c after the reply.
-func (c *client) kill(other *client) {
+func kill(c, other *client) {
 	if other == c {
 		c.quit = true
 		return

@@ -82,22 +82,22 @@ func cmdClusterShards(c *client, _ [][]byte) error {
 	c.out.Array(len(nodes))
 	view, status := c.srv.cluster.View(), c.srv.cluster.Status()
 	for i, m := range nodes {
-		c.replyShardNode(&m, i == 0, offsetOf(view, &status, m.ID), isDown(&status, m.ID))
+		replyShardNode(&c.out, c.srv.nodeID(m.ID), &m, i == 0, offsetOf(view, &status, m.ID), isDown(&status, m.ID))
 	}
 	return nil
 }
 
-func (c *client) replyShardNode(m *topology.Member, master bool, offset uint64, down bool) {
+func replyShardNode(out *resp.Reply, id string, m *topology.Member, master bool, offset uint64, down bool) {
 	texts := func(name, value string) {
-		c.out.Text(name)
-		c.out.Text(value)
+		out.Text(name)
+		out.Text(value)
 	}
 	numbers := func(name string, value int64) {
-		c.out.Text(name)
-		c.out.Int(value)
+		out.Text(name)
+		out.Int(value)
 	}
-	c.out.Map(7)
-	texts("id", c.srv.nodeID(m.ID))
+	out.Map(7)
+	texts("id", id)
 	numbers("port", int64(m.ClusterPort))
 	texts("ip", m.Host)
 	texts("endpoint", m.Host)

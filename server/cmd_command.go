@@ -4,13 +4,14 @@ import (
 	"strings"
 
 	"github.com/throttledhq/throttled/internal/glob"
+	"github.com/throttledhq/throttled/resp"
 )
 
 // cmdCommand describes all commands.
 func cmdCommand(c *client, _ [][]byte) error {
 	c.out.Array(len(c.commands.all))
 	for _, cmd := range c.commands.all {
-		c.replyCommand(cmd)
+		replyCommand(&c.out, cmd)
 	}
 	return nil
 }
@@ -27,7 +28,7 @@ func cmdCommandInfo(c *client, args [][]byte) error {
 	c.out.Array(len(args) - 2)
 	for _, name := range args[2:] {
 		if cmd := c.commands.named(string(name)); cmd != nil {
-			c.replyCommand(cmd)
+			replyCommand(&c.out, cmd)
 		} else {
 			c.out.Null()
 		}
@@ -36,78 +37,78 @@ func cmdCommandInfo(c *client, args [][]byte) error {
 }
 
 // replyCommand appends the description of a command: ten elements, as in Redis 7.
-func (c *client) replyCommand(cmd *command) {
-	c.out.Array(10)
-	c.out.Text(cmd.name)
-	c.out.Int(int64(cmd.arity))
-	c.replyNames(flagNames, uint32(cmd.flags))
-	c.out.Int(int64(cmd.keys.first))
-	c.out.Int(int64(cmd.keys.last))
-	c.out.Int(int64(cmd.keys.step))
-	c.replyNames(categoryNames, uint32(cmd.categories()))
+func replyCommand(out *resp.Reply, cmd *command) {
+	out.Array(10)
+	out.Text(cmd.name)
+	out.Int(int64(cmd.arity))
+	replyNames(out, flagNames, uint32(cmd.flags))
+	out.Int(int64(cmd.keys.first))
+	out.Int(int64(cmd.keys.last))
+	out.Int(int64(cmd.keys.step))
+	replyNames(out, categoryNames, uint32(cmd.categories()))
 	tips := strings.Fields(cmd.tips)
-	c.out.Set(len(tips))
+	out.Set(len(tips))
 	for _, tip := range tips {
-		c.out.Text(tip)
+		out.Text(tip)
 	}
-	c.replyKeySpecs(cmd)
-	c.out.Set(len(cmd.subs))
+	replyKeySpecs(out, cmd)
+	out.Set(len(cmd.subs))
 	for _, sub := range cmd.subs {
-		c.replyCommand(sub)
+		replyCommand(out, sub)
 	}
 }
 
 // replyNames appends the names of the bits that are set.
-func (c *client) replyNames(names []string, bits uint32) {
+func replyNames(out *resp.Reply, names []string, bits uint32) {
 	var list []string
 	for i, name := range names {
 		if bits&(1<<i) != 0 {
 			list = append(list, name)
 		}
 	}
-	c.out.Set(len(list))
+	out.Set(len(list))
 	for _, name := range list {
-		c.out.Status(name)
+		out.Status(name)
 	}
 }
 
 // replyKeySpecs appends the key specifications: one of the kind "index" with a range, and for movable
 // keys a second one of the kind "unknown".
-func (c *client) replyKeySpecs(cmd *command) {
+func replyKeySpecs(out *resp.Reply, cmd *command) {
 	k := cmd.keys
 	if k.first == 0 {
-		c.out.Set(0)
+		out.Set(0)
 		return
 	}
-	c.out.Set(1 + countTrue(cmd.is(movableKeys)))
+	out.Set(1 + countTrue(cmd.is(movableKeys)))
 	last := k.last
 	if last > 0 {
 		last -= k.first // relative to the first key
 	}
-	c.replyKeySpec(k.access,
+	replyKeySpec(out, k.access,
 		spec{"index", []specField{{"index", k.first}}},
 		spec{"range", []specField{{"lastkey", last}, {"keystep", k.step}, {"limit", 0}}})
 	if cmd.is(movableKeys) {
-		c.replyKeySpec(k.access+" incomplete", spec{kind: "unknown"}, spec{kind: "unknown"})
+		replyKeySpec(out, k.access+" incomplete", spec{kind: "unknown"}, spec{kind: "unknown"})
 	}
 }
 
-func (c *client) replyKeySpec(access string, beginSearch, findKeys spec) {
-	c.out.Map(3)
-	c.out.Text("flags")
-	c.replyAccess(access)
-	c.out.Text("begin_search")
-	c.replySpec(beginSearch)
-	c.out.Text("find_keys")
-	c.replySpec(findKeys)
+func replyKeySpec(out *resp.Reply, access string, beginSearch, findKeys spec) {
+	out.Map(3)
+	out.Text("flags")
+	replyAccess(out, access)
+	out.Text("begin_search")
+	replySpec(out, beginSearch)
+	out.Text("find_keys")
+	replySpec(out, findKeys)
 }
 
 // replyAccess appends the access flags of a key.
-func (c *client) replyAccess(access string) {
+func replyAccess(out *resp.Reply, access string) {
 	words := strings.Fields(access)
-	c.out.Set(len(words))
+	out.Set(len(words))
 	for _, w := range words {
-		c.out.Status(w)
+		out.Status(w)
 	}
 }
 
@@ -122,15 +123,15 @@ type specField struct {
 	value int
 }
 
-func (c *client) replySpec(s spec) {
-	c.out.Map(2)
-	c.out.Text("type")
-	c.out.Text(s.kind)
-	c.out.Text("spec")
-	c.out.Map(len(s.fields))
+func replySpec(out *resp.Reply, s spec) {
+	out.Map(2)
+	out.Text("type")
+	out.Text(s.kind)
+	out.Text("spec")
+	out.Map(len(s.fields))
 	for _, f := range s.fields {
-		c.out.Text(f.name)
-		c.out.Int(int64(f.value))
+		out.Text(f.name)
+		out.Int(int64(f.value))
 	}
 }
 
@@ -146,12 +147,12 @@ func cmdCommandDocs(c *client, args [][]byte) error {
 	}
 	c.out.Map(len(list))
 	for _, cmd := range list {
-		c.replyDocs(cmd)
+		replyDocs(&c.out, cmd)
 	}
 	return nil
 }
 
-func (c *client) replyDocs(cmd *command) {
+func replyDocs(out *resp.Reply, cmd *command) {
 	cost := cmd.cost
 	if cost == "" {
 		cost = "O(1)"
@@ -167,21 +168,21 @@ func (c *client) replyDocs(cmd *command) {
 	if len(cmd.subs) > 0 {
 		fields++
 	}
-	c.out.Text(cmd.name)
-	c.out.Map(fields)
+	out.Text(cmd.name)
+	out.Map(fields)
 	for _, t := range texts {
-		c.out.Text(t[0])
-		c.out.Text(t[1])
+		out.Text(t[0])
+		out.Text(t[1])
 	}
 	if len(cmd.syntax) > 0 {
-		c.out.Text("arguments")
-		c.replyArguments(cmd, cmd.syntax)
+		out.Text("arguments")
+		replyArguments(out, cmd.syntax)
 	}
 	if len(cmd.subs) > 0 {
-		c.out.Text("subcommands")
-		c.out.Map(len(cmd.subs))
+		out.Text("subcommands")
+		out.Map(len(cmd.subs))
 		for _, sub := range cmd.subs {
-			c.replyDocs(sub)
+			replyDocs(out, sub)
 		}
 	}
 }
@@ -189,14 +190,14 @@ func (c *client) replyDocs(cmd *command) {
 // moduleName is the name of the module that the limiter commands report.
 const moduleName = "throttled"
 
-func (c *client) replyArguments(cmd *command, list []argument) {
-	c.out.Array(len(list))
+func replyArguments(out *resp.Reply, list []argument) {
+	out.Array(len(list))
 	for _, a := range list {
-		c.replyArgument(cmd, a)
+		replyArgument(out, a)
 	}
 }
 
-func (c *client) replyArgument(cmd *command, a argument) {
+func replyArgument(out *resp.Reply, a argument) {
 	var flags []string
 	if a.optional {
 		flags = append(flags, "optional")
@@ -204,29 +205,29 @@ func (c *client) replyArgument(cmd *command, a argument) {
 	if a.multiple {
 		flags = append(flags, "multiple")
 	}
-	c.out.Map(2 + countTrue(a.kind == "key", a.token != "", len(flags) > 0, len(a.parts) > 0))
-	c.out.Text("name")
-	c.out.Text(a.name)
-	c.out.Text("type")
-	c.out.Text(a.kind)
+	out.Map(2 + countTrue(a.kind == "key", a.token != "", len(flags) > 0, len(a.parts) > 0))
+	out.Text("name")
+	out.Text(a.name)
+	out.Text("type")
+	out.Text(a.kind)
 	if a.kind == "key" {
-		c.out.Text("key_spec_index")
-		c.out.Int(0)
+		out.Text("key_spec_index")
+		out.Int(0)
 	}
 	if a.token != "" {
-		c.out.Text("token")
-		c.out.Text(a.token)
+		out.Text("token")
+		out.Text(a.token)
 	}
 	if len(flags) > 0 {
-		c.out.Text("flags")
-		c.out.Set(len(flags))
+		out.Text("flags")
+		out.Set(len(flags))
 		for _, f := range flags {
-			c.out.Status(f)
+			out.Status(f)
 		}
 	}
 	if len(a.parts) > 0 {
-		c.out.Text("arguments")
-		c.replyArguments(cmd, a.parts)
+		out.Text("arguments")
+		replyArguments(out, a.parts)
 	}
 }
 
@@ -276,7 +277,7 @@ func (cmd *command) isIn(category string) bool {
 }
 
 func cmdCommandGetKeys(c *client, args [][]byte) error {
-	_, keys, err := c.keysIn(args[2:])
+	_, keys, err := c.commands.keysIn(args[2:])
 	if err != nil {
 		return err
 	}
@@ -288,7 +289,7 @@ func cmdCommandGetKeys(c *client, args [][]byte) error {
 }
 
 func cmdCommandGetKeysAndFlags(c *client, args [][]byte) error {
-	cmd, keys, err := c.keysIn(args[2:])
+	cmd, keys, err := c.commands.keysIn(args[2:])
 	if err != nil {
 		return err
 	}
@@ -296,14 +297,14 @@ func cmdCommandGetKeysAndFlags(c *client, args [][]byte) error {
 	for _, key := range keys {
 		c.out.Array(2)
 		c.out.Bulk(key)
-		c.replyAccess(cmd.keys.access)
+		replyAccess(&c.out, cmd.keys.access)
 	}
 	return nil
 }
 
 // keysIn returns the row and the keys of the command in args.
-func (c *client) keysIn(args [][]byte) (*command, [][]byte, error) {
-	cmd := c.commands.find(args)
+func (r *registry) keysIn(args [][]byte) (*command, [][]byte, error) {
+	cmd := r.find(args)
 	switch {
 	case cmd == nil:
 		return nil, nil, errBadCommand

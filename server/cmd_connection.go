@@ -84,14 +84,16 @@ func cmdAuth(c *client, args [][]byte) error {
 		if c.srv.opts.Get().RequirePass == "" {
 			return errNoPassword
 		}
-		return c.reportAuth(c.login([]byte(defaultUser), args[1]))
+		return c.authenticate([]byte(defaultUser), args[1])
 	case 3:
-		return c.reportAuth(c.login(args[1], args[2]))
+		return c.authenticate(args[1], args[2])
 	}
 	return errSyntax
 }
 
-func (c *client) reportAuth(err error) error {
+// authenticate replies with OK if the user and the password are right.
+func (c *client) authenticate(user, password []byte) error {
+	err := c.login(user, password)
 	if err == nil {
 		c.out.OK()
 	}
@@ -102,7 +104,7 @@ func (c *client) reportAuth(err error) error {
 // is wrong. After maxTries failures the connection is closed.
 func (c *client) login(user, password []byte) error {
 	o := c.srv.opts.Get()
-	right, wait := c.srv.auth.attempt(c.guesses(o), uint64(c.srv.uptime()), func() bool {
+	right, wait := c.srv.auth.attempt(guessesOf(c.conn.RemoteAddr(), c.listener, o), uint64(c.srv.uptime()), func() bool {
 		same := sameDigest([]byte(o.RequirePass), password) | subtle.ConstantTimeByteEq(boolByte(o.RequirePass == ""), 1)
 		return same&sameDigest([]byte(defaultUser), user) == 1
 	})
@@ -197,11 +199,12 @@ func cmdHello(c *client, args [][]byte) error {
 		}
 	})
 	c.noteSettings()
-	c.replyHello()
+	c.greet()
 	return nil
 }
 
-func (c *client) replyHello() {
+// greet appends the reply to HELLO.
+func (c *client) greet() {
 	c.out.Map(7 - countTrue(c.listener.noRole))
 	for _, pair := range [...]struct{ name, value string }{{"server", "redis"}, {"version", redisVersion}} {
 		c.out.Text(pair.name)
@@ -215,22 +218,14 @@ func (c *client) replyHello() {
 	c.out.Text(c.listener.mode)
 	if !c.listener.noRole {
 		c.out.Text("role")
-		c.out.Text(c.roleName())
+		c.out.Text([...]string{"replica", "master"}[countTrue(c.leads())])
 	}
 	c.out.Text("modules")
 	if c.listener.set&onData == 0 {
 		c.out.Array(0)
 		return
 	}
-	c.replyModules()
-}
-
-// roleName returns the role of this node in HELLO.
-func (c *client) roleName() string {
-	if c.elsewhere() {
-		return "replica"
-	}
-	return "master"
+	replyModules(&c.out)
 }
 
 // validName reports whether a client name is valid: printable ASCII without spaces, at most maxName

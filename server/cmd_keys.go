@@ -22,11 +22,11 @@ func cmdType(c *client, args [][]byte) error {
 const noSuchKey = -2
 
 // cmdTTL rounds up, like the reset_after of a decision: the TTL of an existing key is positive.
-func cmdTTL(c *client, args [][]byte) error { return c.replyTTL(args[1], time.Second) }
+func cmdTTL(c *client, args [][]byte) error { return replyTTL(c, args[1], time.Second) }
 
-func cmdPTTL(c *client, args [][]byte) error { return c.replyTTL(args[1], time.Millisecond) }
+func cmdPTTL(c *client, args [][]byte) error { return replyTTL(c, args[1], time.Millisecond) }
 
-func (c *client) replyTTL(key []byte, unit time.Duration) error {
+func replyTTL(c *client, key []byte, unit time.Duration) error {
 	entry, found := c.srv.engine.Lookup(key)
 	if !found {
 		c.out.Int(noSuchKey)
@@ -38,18 +38,18 @@ func (c *client) replyTTL(key []byte, unit time.Duration) error {
 
 // cmdExpireTime rounds up, like TTL. The time is based on the wall clock.
 func cmdExpireTime(c *client, args [][]byte) error {
-	return c.replyExpiry(args[1], func(at time.Time) int64 {
+	return replyExpiry(c, args[1], func(at time.Time) int64 {
 		return at.Unix() + int64(countTrue(at.Nanosecond() > 0))
 	})
 }
 
 func cmdPExpireTime(c *client, args [][]byte) error {
-	return c.replyExpiry(args[1], func(at time.Time) int64 {
+	return replyExpiry(c, args[1], func(at time.Time) int64 {
 		return at.UnixMilli() + int64(countTrue(at.Nanosecond()%int(time.Millisecond) > 0))
 	})
 }
 
-func (c *client) replyExpiry(key []byte, unix func(at time.Time) int64) error {
+func replyExpiry(c *client, key []byte, unix func(at time.Time) int64) error {
 	entry, found := c.srv.engine.Lookup(key)
 	if !found {
 		c.out.Int(noSuchKey)
@@ -165,16 +165,16 @@ func cmdScan(c *client, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	keys, next := c.scan(&q)
+	keys, next := q.step(c.srv.engine)
 	c.out.Array(2)
 	c.out.Text(strconv.FormatUint(next, 10))
-	c.replyTexts(keys)
+	replyTexts(&c.out, keys)
 	return nil
 }
 
-// scan makes one step of an iteration. It matches the pattern after the engine has released its
+// step makes one step of an iteration. It matches the pattern after the engine has released its
 // locks, since matching a malicious pattern is slow.
-func (c *client) scan(q *scanQuery) (keys []string, next uint64) {
+func (q *scanQuery) step(engine limiter.Engine) (keys []string, next uint64) {
 	size := 0
 	visit := func(key []byte, kind limiter.Kind) {
 		if q.kind == "" || q.kind == kind.String() {
@@ -184,7 +184,7 @@ func (c *client) scan(q *scanQuery) (keys []string, next uint64) {
 	}
 	next = q.cursor
 	for left := q.count; left > 0 && size < scanBytes; left -= scanPiece {
-		if next = c.srv.engine.Scan(next, min(left, scanPiece), visit); next == 0 {
+		if next = engine.Scan(next, min(left, scanPiece), visit); next == 0 {
 			break
 		}
 	}
@@ -192,10 +192,10 @@ func (c *client) scan(q *scanQuery) (keys []string, next uint64) {
 	return keys, next
 }
 
-func (c *client) replyTexts(list []string) {
-	c.out.Array(len(list))
+func replyTexts(out *resp.Reply, list []string) {
+	out.Array(len(list))
 	for _, s := range list {
-		c.out.Text(s)
+		out.Text(s)
 	}
 }
 
@@ -211,7 +211,7 @@ func cmdKeys(c *client, args [][]byte) error {
 	size := 0
 	for more := true; more; more = q.cursor != 0 {
 		var keys []string
-		keys, q.cursor = c.scan(&q)
+		keys, q.cursor = q.step(c.srv.engine)
 		for _, key := range keys {
 			size += len(key) + perArgument
 		}
@@ -220,7 +220,7 @@ func cmdKeys(c *client, args [][]byte) error {
 		}
 		all = append(all, keys...)
 	}
-	c.replyTexts(all)
+	replyTexts(&c.out, all)
 	return nil
 }
 
@@ -248,11 +248,11 @@ func cmdObjectRefcount(c *client, args [][]byte) error {
 	return nil
 }
 
-func cmdObjectFreq(c *client, args [][]byte) error     { return c.untracked(args[2], errNoLFU) }
-func cmdObjectIdleTime(c *client, args [][]byte) error { return c.untracked(args[2], errNoIdleTime) }
+func cmdObjectFreq(c *client, args [][]byte) error     { return untracked(c, args[2], errNoLFU) }
+func cmdObjectIdleTime(c *client, args [][]byte) error { return untracked(c, args[2], errNoIdleTime) }
 
 // untracked returns reason for an existing key, and replies with null for an absent one.
-func (c *client) untracked(key []byte, reason error) error {
+func untracked(c *client, key []byte, reason error) error {
 	if _, found := c.srv.engine.Lookup(key); found {
 		return reason
 	}

@@ -137,44 +137,36 @@ func beginsWord(b []byte) bool {
 }
 
 // replyLimit appends the reply to a command for one limit.
-func (c *client) replyLimit(unit time.Duration, reqs []limiter.Request, out []limiter.Decision) {
-	c.countLimited(&out[0])
-	c.replyDecision(unit, reqs[0].Kind, &out[0])
-}
-
-// countLimited adds a refused decision to the statistics.
-func (c *client) countLimited(d *limiter.Decision) {
-	if d.Limited {
-		c.srv.stats.limited.Add(1)
-	}
+func replyLimit(out *resp.Reply, unit time.Duration, reqs []limiter.Request, decisions []limiter.Decision) {
+	replyDecision(out, unit, reqs[0].Kind, &decisions[0])
 }
 
 // replyDecision appends the five integers of a decision. For a LeakyBucket it appends a sixth, the time
 // to wait, which is always in milliseconds.
-func (c *client) replyDecision(unit time.Duration, kind limiter.Kind, d *limiter.Decision) {
+func replyDecision(out *resp.Reply, unit time.Duration, kind limiter.Kind, d *limiter.Decision) {
 	if kind != limiter.LeakyBucket {
-		c.out.Array(5)
-		c.replyFive(unit, d)
+		out.Array(5)
+		replyFive(out, unit, d)
 		return
 	}
-	c.out.Array(6)
-	c.replyFive(unit, d)
-	c.out.Int(limiter.Ceil(d.Wait, time.Millisecond))
+	out.Array(6)
+	replyFive(out, unit, d)
+	out.Int(limiter.Ceil(d.Wait, time.Millisecond))
 }
 
-func (c *client) replyFive(unit time.Duration, d *limiter.Decision) {
+func replyFive(out *resp.Reply, unit time.Duration, d *limiter.Decision) {
 	limited := int64(0)
 	if d.Limited {
 		limited = 1
 	}
-	c.out.Int(limited)
-	c.out.Int(d.Limit)
-	c.out.Int(d.Remaining)
+	out.Int(limited)
+	out.Int(d.Limit)
+	out.Int(d.Remaining)
 	if unit == time.Second { // division by a constant is faster
-		c.out.Int(limiter.Ceil(d.RetryAfter, time.Second))
-		c.out.Int(limiter.Ceil(d.ResetAfter, time.Second))
+		out.Int(limiter.Ceil(d.RetryAfter, time.Second))
+		out.Int(limiter.Ceil(d.ResetAfter, time.Second))
 		return
 	}
-	c.out.Int(limiter.Ceil(d.RetryAfter, unit))
-	c.out.Int(limiter.Ceil(d.ResetAfter, unit))
+	out.Int(limiter.Ceil(d.RetryAfter, unit))
+	out.Int(limiter.Ceil(d.ResetAfter, unit))
 }

@@ -28,7 +28,7 @@ func cmdMembersStatus(c *client, _ [][]byte) error {
 	if view.Leading {
 		role = "leader"
 	}
-	c.replyFields([]field{
+	replyFields(&c.out, []field{
 		{"cluster", view.Cluster}, {"self", view.Self}, {"role", role}, {"leader", view.Leader},
 		{"term", decimal(view.Term)}, {"nodes", strconv.Itoa(len(view.Members))}, {"voters", strconv.Itoa(countVoters(view))},
 		{"mode", status.Mode}, {"last-index", decimal(status.Last)}, {"commit-index", decimal(status.Committed)},
@@ -53,7 +53,7 @@ func cmdMembersNodes(c *client, _ [][]byte) error {
 	for i := range view.Members {
 		lines[i] = describeMember(&view.Members[i], view, &status)
 	}
-	c.replyTexts(lines)
+	replyTexts(&c.out, lines)
 	return nil
 }
 

@@ -92,19 +92,19 @@ func cmdMemoryStats(c *client, _ [][]byte) error {
 		if n, whole := f.value.(int64); whole {
 			c.out.Int(n)
 		} else {
-			c.replyDouble(f.value.(float64))
+			replyDouble(&c.out, f.value.(float64))
 		}
 	}
 	return nil
 }
 
 // replyDouble appends a finite number: as a double in RESP3, and as text in RESP2.
-func (c *client) replyDouble(f float64) {
+func replyDouble(out *resp.Reply, f float64) {
 	text := strconv.FormatFloat(f, 'g', -1, 64)
-	if c.out.Protocol() == 3 {
-		c.out.Raw([]byte("," + text + "\r\n"))
+	if out.Protocol() == 3 {
+		out.Raw([]byte("," + text + "\r\n"))
 	} else {
-		c.out.Text(text)
+		out.Text(text)
 	}
 }
 

@@ -1,5 +1,7 @@
 package server
 
+import "github.com/throttledhq/throttled/resp"
+
 // cellModule and cellVersion are the name and the version of the module that some clients require before they send
 // CL.THROTTLE.
 const (
@@ -10,19 +12,19 @@ const (
 // cmdModuleList lists redis-cell although no module is loaded, since its command is supported with the
 // same reply.
 func cmdModuleList(c *client, _ [][]byte) error {
-	c.replyModules()
+	replyModules(&c.out)
 	return nil
 }
 
-func (c *client) replyModules() {
-	c.out.Array(1)
-	c.out.Map(4)
-	c.out.Text("name")
-	c.out.Text(cellModule)
-	c.out.Text("ver")
-	c.out.Int(cellVersion)
-	c.out.Text("path")
-	c.out.Text("")
-	c.out.Text("args")
-	c.out.Array(0)
+func replyModules(out *resp.Reply) {
+	out.Array(1)
+	out.Map(4)
+	out.Text("name")
+	out.Text(cellModule)
+	out.Text("ver")
+	out.Int(cellVersion)
+	out.Text("path")
+	out.Text("")
+	out.Text("args")
+	out.Array(0)
 }

@@ -13,12 +13,13 @@ import (
 func cmdRole(c *client, _ [][]byte) error {
 	switch {
 	case c.srv.cluster == nil:
-		c.replyLeaderRole(&topology.View{}, &topology.Status{})
-	case c.elsewhere():
-		c.replyFollowerRole()
+		replyLeaderRole(&c.out, &topology.View{}, &topology.Status{})
+	case !c.leads():
+		leader, _ := c.srv.news.leader()
+		replyFollowerRole(&c.out, leader, c.srv.cluster)
 	default:
 		status := c.srv.cluster.Status()
-		c.replyLeaderRole(c.srv.cluster.View(), &status)
+		replyLeaderRole(&c.out, c.srv.cluster.View(), &status)
 	}
 	return nil
 }
@@ -27,7 +28,7 @@ func cmdRole(c *client, _ [][]byte) error {
 func cmdSentinelRole(c *client, _ [][]byte) error {
 	c.out.Array(2)
 	c.out.Text("sentinel")
-	c.replyTexts([]string{c.srv.opts.Get().SentinelMaster})
+	replyTexts(&c.out, []string{c.srv.opts.Get().SentinelMaster})
 	return nil
 }
 
@@ -71,25 +72,24 @@ func offsetOf(view *topology.View, status *topology.Status, id string) uint64 {
 }
 
 // replyLeaderRole appends the role of a leader, with the replication offset of each follower.
-func (c *client) replyLeaderRole(view *topology.View, status *topology.Status) {
+func replyLeaderRole(out *resp.Reply, view *topology.View, status *topology.Status) {
 	followers := connected(view, status)
-	c.out.Array(3)
-	c.out.Text("master")
-	c.out.Int(int64(status.Applied))
-	c.out.Array(len(followers))
+	out.Array(3)
+	out.Text("master")
+	out.Int(int64(status.Applied))
+	out.Array(len(followers))
 	for _, m := range followers {
-		c.replyTexts([]string{m.Host, strconv.Itoa(m.Port), decimal(offsetOf(view, status, m.ID))})
+		replyTexts(out, []string{m.Host, strconv.Itoa(m.Port), decimal(offsetOf(view, status, m.ID))})
 	}
 }
 
-func (c *client) replyFollowerRole() {
-	leader, _ := c.srv.news.leader()
-	c.out.Array(5)
-	c.out.Text("slave")
-	c.out.Text(leader.host)
-	c.out.Int(int64(leader.port))
-	c.out.Text(linkWord(c.srv.cluster.View(), "connected", "connect"))
-	c.out.Int(int64(c.srv.cluster.Status().Applied))
+func replyFollowerRole(out *resp.Reply, leader master, cluster topology.Cluster) {
+	out.Array(5)
+	out.Text("slave")
+	out.Text(leader.host)
+	out.Int(int64(leader.port))
+	out.Text(linkWord(cluster.View(), "connected", "connect"))
+	out.Int(int64(cluster.Status().Applied))
 }
 
 // linkWord returns yes if another node leads the cluster, and no otherwise.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/throttledhq/throttled/resp"
 	"github.com/throttledhq/throttled/topology"
 )
 
@@ -28,28 +29,28 @@ func otherSentinels(view *topology.View) []topology.Member {
 
 // masterNamed returns the current or last leader. The error is errNoMaster if name is not the name of
 // the master, or if no leader has been known.
-func (c *client) masterNamed(name []byte) (master, error) {
-	m, known := c.srv.news.leader()
-	if !known || string(name) != c.srv.opts.Get().SentinelMaster {
+func masterNamed(s *Server, name []byte) (master, error) {
+	m, known := s.news.leader()
+	if !known || string(name) != s.opts.Get().SentinelMaster {
 		return master{}, errNoMaster
 	}
 	return m, nil
 }
 
 func cmdSentinelAddr(c *client, args [][]byte) error {
-	m, err := c.masterNamed(args[2])
+	m, err := masterNamed(c.srv, args[2])
 	if err != nil {
 		c.out.NullArray()
 		return nil
 	}
-	c.replyTexts([]string{m.host, strconv.Itoa(m.named)})
+	replyTexts(&c.out, []string{m.host, strconv.Itoa(m.named)})
 	return nil
 }
 
 func cmdSentinelMaster(c *client, args [][]byte) error {
-	m, err := c.masterNamed(args[2])
+	m, err := masterNamed(c.srv, args[2])
 	if err == nil {
-		c.replyMaster(m)
+		replyFields(&c.out, describeMaster(c.srv, m))
 	}
 	return err
 }
@@ -58,13 +59,13 @@ func cmdSentinelMasters(c *client, _ [][]byte) error {
 	m, known := c.srv.news.leader()
 	c.out.Array(countTrue(known))
 	if known {
-		c.replyMaster(m)
+		replyFields(&c.out, describeMaster(c.srv, m))
 	}
 	return nil
 }
 
 func cmdSentinelReplicas(c *client, args [][]byte) error {
-	m, err := c.masterNamed(args[2])
+	m, err := masterNamed(c.srv, args[2])
 	if err != nil {
 		return err
 	}
@@ -72,26 +73,26 @@ func cmdSentinelReplicas(c *client, args [][]byte) error {
 	list := replicas(view, m.id)
 	c.out.Array(len(list))
 	for i := range list {
-		c.replyReplica(&list[i], m, view, &status)
+		replyFields(&c.out, describeReplica(c.srv, &list[i], m, view, &status))
 	}
 	return nil
 }
 
 // cmdSentinelSentinels lists the other sentinels.
 func cmdSentinelSentinels(c *client, args [][]byte) error {
-	if _, err := c.masterNamed(args[2]); err != nil {
+	if _, err := masterNamed(c.srv, args[2]); err != nil {
 		return err
 	}
 	list := otherSentinels(c.srv.cluster.View())
 	c.out.Array(len(list))
 	for i := range list {
-		c.replySentinel(&list[i])
+		replyFields(&c.out, describeSentinel(c.srv, &list[i]))
 	}
 	return nil
 }
 
 func cmdSentinelCkQuorum(c *client, args [][]byte) error {
-	if _, err := c.masterNamed(args[2]); err != nil {
+	if _, err := masterNamed(c.srv, args[2]); err != nil {
 		return err
 	}
 	view := c.srv.cluster.View()
@@ -106,21 +107,21 @@ func cmdSentinelCkQuorum(c *client, args [][]byte) error {
 // field is a name and a value of the description of a node. All values are strings.
 type field struct{ name, value string }
 
-func (c *client) replyFields(fields []field) {
-	c.out.Map(len(fields))
+func replyFields(out *resp.Reply, fields []field) {
+	out.Map(len(fields))
 	for _, f := range fields {
-		c.out.Text(f.name)
-		c.out.Text(f.value)
+		out.Text(f.name)
+		out.Text(f.value)
 	}
 }
 
 // instance returns the fields that describe any node. Measurements of the Sentinel itself are 0.
-func (c *client) instance(name, id, host string, port int, flags string) []field {
+func instance(s *Server, name, id, host string, port int, flags string) []field {
 	return []field{
-		{"name", name}, {"ip", host}, {"port", strconv.Itoa(port)}, {"runid", c.srv.nodeID(id)}, {"flags", flags},
+		{"name", name}, {"ip", host}, {"port", strconv.Itoa(port)}, {"runid", s.nodeID(id)}, {"flags", flags},
 		{"link-pending-commands", "0"}, {"link-refcount", "1"}, {"last-ping-sent", "0"},
 		{"last-ok-ping-reply", "0"}, {"last-ping-reply", "0"},
-		{"down-after-milliseconds", strconv.FormatInt(c.srv.cluster.Status().Heartbeat.Milliseconds(), 10)},
+		{"down-after-milliseconds", strconv.FormatInt(s.cluster.Status().Heartbeat.Milliseconds(), 10)},
 	}
 }
 
@@ -137,27 +138,27 @@ func masterFlags(view *topology.View) string {
 	return "master"
 }
 
-func (c *client) replyMaster(m master) {
-	view := c.srv.cluster.View()
-	fields := append(c.instance(c.srv.opts.Get().SentinelMaster, m.id, m.host, m.named, masterFlags(view)), reported("master")...)
-	c.replyFields(append(fields, []field{
+func describeMaster(s *Server, m master) []field {
+	view := s.cluster.View()
+	fields := append(instance(s, s.opts.Get().SentinelMaster, m.id, m.host, m.named, masterFlags(view)), reported("master")...)
+	return append(fields, []field{
 		{"config-epoch", strconv.FormatUint(view.Term, 10)},
 		{"num-slaves", strconv.Itoa(len(replicas(view, m.id)))},
 		{"num-other-sentinels", strconv.Itoa(len(otherSentinels(view)))},
 		{"quorum", strconv.Itoa(countVoters(view)/2 + 1)},
 		{"failover-timeout", "1000"},
 		{"parallel-syncs", "1"},
-	}...))
+	}...)
 }
 
-func (c *client) replyReplica(r *topology.Member, of master, view *topology.View, status *topology.Status) {
+func describeReplica(s *Server, r *topology.Member, of master, view *topology.View, status *topology.Status) []field {
 	port, flags, link, downFor := r.NamedPort(), "slave", "ok", int64(0)
 	if isDown(status, r.ID) {
 		flags, link, downFor = "s_down,slave,disconnected", "err", status.Follower(r.ID).Silent.Milliseconds()
 	}
 	name := r.Host + ":" + strconv.Itoa(port)
-	fields := append(c.instance(name, r.ID, r.Host, port, flags), reported("slave")...)
-	c.replyFields(append(fields, []field{
+	fields := append(instance(s, name, r.ID, r.Host, port, flags), reported("slave")...)
+	return append(fields, []field{
 		{"master-link-down-time", strconv.FormatInt(downFor, 10)},
 		{"master-link-status", link},
 		{"master-host", of.host},
@@ -165,11 +166,11 @@ func (c *client) replyReplica(r *topology.Member, of master, view *topology.View
 		{"slave-priority", "100"},
 		{"slave-repl-offset", decimal(offsetOf(view, status, r.ID))},
 		{"replica-announced", "1"},
-	}...))
+	}...)
 }
 
-func (c *client) replySentinel(m *topology.Member) {
-	c.replyFields(append(c.instance(c.srv.nodeID(m.ID), m.ID, m.Host, m.SentinelPort, "sentinel"), []field{
+func describeSentinel(s *Server, m *topology.Member) []field {
+	return append(instance(s, s.nodeID(m.ID), m.ID, m.Host, m.SentinelPort, "sentinel"), []field{
 		{"last-hello-message", "0"}, {"voted-leader", "?"}, {"voted-leader-epoch", "0"},
-	}...))
+	}...)
 }

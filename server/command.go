@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/resp"
 )
 
 // flags are the properties of a command that the gates check. Names and order are those of Redis.
@@ -125,7 +126,7 @@ type command struct {
 	run     func(c *client, args [][]byte) error
 	parse   parseFunc
 	// reply appends the reply to decided requests. No decision has an error.
-	reply func(c *client, unit time.Duration, reqs []limiter.Request, out []limiter.Decision)
+	reply func(out *resp.Reply, unit time.Duration, reqs []limiter.Request, decisions []limiter.Decision)
 
 	// Set by newRegistry.
 	id     int // index of the name in commandNames

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/resp"
 )
 
 // TestCommandTable checks the invariants of the command table on every port.
@@ -92,7 +93,7 @@ func TestRegistryRefuses(t *testing.T) {
 	parse := func(dst []limiter.Request, _ [][]byte, _ int64) ([]limiter.Request, time.Duration, error) {
 		return dst, 0, nil
 	}
-	reply := func(*client, time.Duration, []limiter.Request, []limiter.Decision) {}
+	reply := func(*resp.Reply, time.Duration, []limiter.Request, []limiter.Decision) {}
 	f := func(table ...command) {
 		t.Helper()
 		defer func() {

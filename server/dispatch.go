@@ -81,7 +81,7 @@ func (c *client) gate(cmd *command, args [][]byte) error {
 		return errNotInMulti
 	case !cmd.is(loading) && c.srv.snapshots.Loading():
 		return errLoading
-	case c.tx.queueing && c.listener.onFollower == redirects && cmd.keys.first > 0 && c.elsewhere():
+	case c.tx.queueing && c.listener.onFollower == redirects && cmd.keys.first > 0 && !c.leads():
 		return c.redirected(cmd, args)
 	}
 	return nil

@@ -15,10 +15,10 @@ const (
 	retryPause     = 4 * time.Millisecond   // between attempts in the same view: a new leader is not ready immediately
 )
 
-// elsewhere reports whether this node does not lead its cluster, or must act as if it did not because it has refused a
-// command of this read.
-func (c *client) elsewhere() bool {
-	return c.refused || c.srv.cluster != nil && !c.srv.cluster.View().Leading
+// leads reports whether this node leads its cluster, or is standalone. It is false after the node has refused a command
+// of this read, so that later commands are refused too.
+func (c *client) leads() bool {
+	return !c.refused && (c.srv.cluster == nil || c.srv.cluster.View().Leading)
 }
 
 // passesOn reports whether commands of the client are forwarded or redirected while this node does not lead.

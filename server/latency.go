@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/throttledhq/throttled/resp"
 )
 
 // latencyMonitor holds samples of events that took at least latency-monitor-threshold: for each
@@ -163,12 +165,12 @@ func cmdLatencyHistogram(c *client, args [][]byte) error {
 	c.out.Map(len(list))
 	for _, cmd := range list {
 		c.out.Text(cmd.name)
-		c.replyHistogram(c.srv.stats.of(cmd))
+		replyHistogram(&c.out, c.srv.stats.of(cmd))
 	}
 	return nil
 }
 
-func (c *client) replyHistogram(cs *commandStats) {
+func replyHistogram(out *resp.Reply, cs *commandStats) {
 	var bounds, counts []int64
 	total := int64(0)
 	for i := range cs.times {
@@ -178,13 +180,13 @@ func (c *client) replyHistogram(cs *commandStats) {
 			counts = append(counts, total)
 		}
 	}
-	c.out.Map(2)
-	c.out.Text("calls")
-	c.out.Int(total)
-	c.out.Text("histogram_usec")
-	c.out.Map(len(bounds))
+	out.Map(2)
+	out.Text("calls")
+	out.Int(total)
+	out.Text("histogram_usec")
+	out.Map(len(bounds))
 	for i := range bounds {
-		c.out.Int(bounds[i])
-		c.out.Int(counts[i])
+		out.Int(bounds[i])
+		out.Int(counts[i])
 	}
 }

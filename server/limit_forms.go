@@ -122,14 +122,14 @@ func limitCommands() (rows []command) {
 		f := &limitForms[i]
 		rows = append(rows, command{
 			name: "cl." + f.word, arity: -(1 + f.size), flags: flags, keys: oneKey.does("RW access update"),
-			group: groupLimiter, since: "0.1.0", parse: f.parse, reply: (*client).replyLimit,
+			group: groupLimiter, since: "0.1.0", parse: f.parse, reply: replyLimit,
 			summary: f.summary, cost: f.cost, args: f.args + " [quantity:integer] " + f.modeSyntax() + " [MS]",
 		})
 		specs[i] = strings.ToUpper(f.word) + " " + f.args + " " + f.modeSyntax()
 	}
 	return append(rows, command{
 		name: "cl.all", arity: -6, flags: flags | movableKeys, keys: specKey.does("RW access update"),
-		group: groupLimiter, since: "0.1.0", parse: parseAll, reply: (*client).replyAll,
+		group: groupLimiter, since: "0.1.0", parse: parseAll, reply: replyAll,
 		cost: "O(N) in the number of limits", summary: "Charges several limits, all of them or none",
 		args: "quantity:integer {" + strings.Join(specs, " | ") + "}... [MS]",
 	})

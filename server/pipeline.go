@@ -10,7 +10,7 @@ import (
 
 // away reports whether a command must run on the leader, and this node is not the leader.
 func (c *client) away(cmd *command) bool {
-	return cmd.needsLeader() && !c.tx.running && !c.tx.queueing && c.elsewhere()
+	return cmd.needsLeader() && !c.tx.running && !c.tx.queueing && !c.leads()
 }
 
 // collects reports whether a command is added to the batch, which settle runs. All other commands run immediately,

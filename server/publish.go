@@ -105,7 +105,7 @@ func cmdPubsubChannels(c *client, args [][]byte) error {
 		}
 		found[name] = true
 	}
-	c.replyTexts(slices.Sorted(maps.Keys(found)))
+	replyTexts(&c.out, slices.Sorted(maps.Keys(found)))
 	return nil
 }
 
@@ -119,15 +119,15 @@ func cmdPubsubNumSub(c *client, args [][]byte) error {
 			counts[name] = n + 1
 		}
 	}
-	c.replyNumSub(args[2:], func(name []byte) int64 { return counts[string(name)] })
+	replyNumSub(&c.out, args[2:], func(name []byte) int64 { return counts[string(name)] })
 	return nil
 }
 
-func (c *client) replyNumSub(names [][]byte, count func(name []byte) int64) {
-	c.out.Array(2 * len(names))
+func replyNumSub(out *resp.Reply, names [][]byte, count func(name []byte) int64) {
+	out.Array(2 * len(names))
 	for _, name := range names {
-		c.out.Bulk(name)
-		c.out.Int(count(name))
+		out.Bulk(name)
+		out.Int(count(name))
 	}
 }
 
@@ -157,12 +157,12 @@ func cmdPubsubShardChannels(c *client, args [][]byte) error {
 	if len(args) > 3 {
 		return errSubcommand(args)
 	}
-	c.replyTexts(nil)
+	replyTexts(&c.out, nil)
 	return nil
 }
 
 func cmdPubsubShardNumSub(c *client, args [][]byte) error {
-	c.replyNumSub(args[2:], func([]byte) int64 { return 0 })
+	replyNumSub(&c.out, args[2:], func([]byte) int64 { return 0 })
 	return nil
 }
 

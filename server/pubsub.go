@@ -1,6 +1,10 @@
 package server
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/throttledhq/throttled/resp"
+)
 
 // subscriptions are the channels and patterns to which a connection has subscribed. Some client
 // libraries subscribe when they connect, and require the confirmation. Messages are published in
@@ -11,7 +15,9 @@ type subscriptions struct {
 	channels, patterns []string
 }
 
-func (s *subscriptions) any() bool { return len(s.channels)+len(s.patterns) > 0 }
+func (s *subscriptions) any() bool { return s.count() > 0 }
+
+func (s *subscriptions) count() int { return len(s.channels) + len(s.patterns) }
 
 // of returns the list of patterns or of channels.
 func (s *subscriptions) of(pattern bool) *[]string {
@@ -35,7 +41,7 @@ func (c *client) subscribe(event string, pattern bool, names [][]byte) error {
 		default:
 			*list = append(*list, string(name))
 		}
-		c.confirm(event, string(name), c.subscribed())
+		confirm(&c.out, event, string(name), int64(c.channels.count()))
 	}
 	return nil
 }
@@ -49,14 +55,14 @@ func (c *client) unsubscribe(event string, pattern bool, names [][]byte) error {
 	if len(names) > 0 {
 		drop = asStrings(names)
 	}
-	left := c.subscribed()
+	left := int64(c.channels.count())
 	dropped := c.channels.drop(pattern, drop)
 	for _, name := range drop {
 		if dropped[name] {
 			delete(dropped, name)
 			left--
 		}
-		c.confirm(event, name, left)
+		confirm(&c.out, event, name, left)
 	}
 	if len(drop) == 0 {
 		c.out.Push(3)
@@ -97,15 +103,11 @@ func asStrings(list [][]byte) []string {
 	return out
 }
 
-func (c *client) confirm(event, name string, subscribed int64) {
-	c.out.Push(3)
-	c.out.Text(event)
-	c.out.Text(name)
-	c.out.Int(subscribed)
-}
-
-func (c *client) subscribed() int64 {
-	return int64(len(c.channels.channels) + len(c.channels.patterns))
+func confirm(out *resp.Reply, event, name string, subscribed int64) {
+	out.Push(3)
+	out.Text(event)
+	out.Text(name)
+	out.Int(subscribed)
 }
 
 func (c *client) showSubscriptions() {

@@ -131,7 +131,7 @@ func cmdClientTrackingInfo(c *client, _ [][]byte) error {
 	c.out.Text("redirect")
 	c.out.Int(t.redirect())
 	c.out.Text("prefixes")
-	c.replyTexts(t.prefixes)
+	replyTexts(&c.out, t.prefixes)
 	return nil
 }
 

@@ -151,7 +151,7 @@ func cmdExec(c *client, _ [][]byte) error {
 	switch {
 	case tx.spoiled:
 		return errExecAbort
-	case tx.own != nil || tx.lost || tx.touchesKeys() && c.elsewhere():
+	case tx.own != nil || tx.lost || tx.touchesKeys() && !c.leads():
 		return c.execElsewhere(&tx)
 	}
 	err := c.execHere(&tx)
