@@ -19,8 +19,8 @@ const (
 )
 
 // serve accepts connections with a listener profile. See Serve.
-func (s *Server) serve(ln net.Listener, f *listenerProfile) error {
-	if s.cluster == nil && f != &redisListener {
+func (s *Server) serve(ln net.Listener, l *listenerProfile) error {
+	if s.cluster == nil && l != &redisListener {
 		_ = ln.Close()
 		return fmt.Errorf("serve clients of a cluster on %s: %w", ln.Addr(), errNotClustered)
 	}
@@ -38,19 +38,19 @@ func (s *Server) serve(ln net.Listener, f *listenerProfile) error {
 		s.mu.Unlock()
 		_ = ln.Close()
 	}()
-	return s.accept(ln, f)
+	return s.accept(ln, l)
 }
 
 // accept accepts connections until the server shuts down or ln is closed. After any other error, such
 // as too many open files, it retries with exponential backoff; connected clients are still served.
-func (s *Server) accept(ln net.Listener, f *listenerProfile) error {
+func (s *Server) accept(ln net.Listener, l *listenerProfile) error {
 	backoff := firstBackoff
 	for {
 		conn, err := ln.Accept()
 		switch {
 		case err == nil:
 			backoff = firstBackoff
-			s.admit(conn, f)
+			s.admit(conn, l)
 		case s.closing.Load():
 			return ErrServerClosed
 		case errors.Is(err, net.ErrClosed):
@@ -78,31 +78,31 @@ func (s *Server) pause(d time.Duration) bool {
 }
 
 // admit starts to serve a connection, or refuses it.
-func (s *Server) admit(conn net.Conn, f *listenerProfile) {
+func (s *Server) admit(conn net.Conn, l *listenerProfile) {
 	s.stats.connections.Add(1)
 	o := s.opts.Get()
-	if o.ProtectedMode && o.RequirePass == "" && !f.trusted && !isLocal(conn.RemoteAddr()) {
-		s.turnAway(conn, errDenied)
+	if o.ProtectedMode && o.RequirePass == "" && !l.trusted && !isLocal(conn.RemoteAddr()) {
+		s.reject(conn, errDenied)
 		return
 	}
 	keepAlive(conn, o.TCPKeepAlive)
-	c := newClient(s, conn, f)
-	switch full, refused := s.take(c, o); {
+	c := newClient(s, conn, l)
+	switch full, refused := s.register(c, o); {
 	case full:
-		s.turnAway(conn, errMaxClients)
-	case refused && f.trusted:
-		s.turnAway(conn, errParting)
+		s.reject(conn, errMaxClients)
+	case refused && l.trusted:
+		s.reject(conn, errGoaway)
 	case refused:
 		_ = conn.Close()
 	default:
-		go c.serve()
+		go c.conn.serve()
 	}
 }
 
-// take registers a client, and closes a newcomer to make room if necessary. full reports whether the
+// register adds a client, and closes a newcomer to make room if necessary. full reports whether the
 // limit of clients is reached, and refused whether the client is not registered, for this or another
 // reason.
-func (s *Server) take(c *client, o *options.Options) (full, refused bool) {
+func (s *Server) register(c *client, o *options.Options) (full, refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !c.listener.trusted && !s.makeRoom(o) {
@@ -112,11 +112,11 @@ func (s *Server) take(c *client, o *options.Options) (full, refused bool) {
 		return false, true
 	}
 	if !c.listener.trusted {
-		s.admission.add(c)
+		s.admission.add(&c.conn)
 	}
 	s.clients[c.id] = c
 	s.peers += countTrue(c.listener.trusted)
-	c.usage.set(&c.usage.base, connectionBytes)
+	c.conn.usage.set(&c.conn.usage.base, connectionBytes)
 	s.active.Add(1)
 	return false, false
 }
@@ -153,9 +153,9 @@ func keepAlive(conn net.Conn, interval time.Duration) {
 	}
 }
 
-// turnAway sends an error to a connection and closes it. The few bytes fit any socket buffer; the
+// reject sends an error to a connection and closes it. The few bytes fit any socket buffer; the
 // write deadline protects from a peer whose receive window is closed.
-func (s *Server) turnAway(conn net.Conn, reason replyError) {
+func (s *Server) reject(conn net.Conn, reason replyError) {
 	s.stats.rejected.Add(1)
 	_ = conn.SetWriteDeadline(time.Now().Add(firstBackoff))
 	_, _ = conn.Write([]byte("-" + string(reason) + "\r\n"))

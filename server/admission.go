@@ -34,7 +34,7 @@ type admission struct {
 // source is an address and its newcomers, oldest first.
 type source struct {
 	addr      netip.Addr
-	newcomers list.List // list of *client
+	newcomers list.List // list of *connection
 	index     int       // index in the heap
 }
 
@@ -46,8 +46,8 @@ type newcomer struct {
 }
 
 // add makes a client a newcomer.
-func (a *admission) add(c *client) {
-	addr := sourceOf(c.conn.RemoteAddr())
+func (a *admission) add(c *connection) {
+	addr := sourceOf(c.socket.RemoteAddr())
 	from := a.sources[addr]
 	if from == nil {
 		if a.sources == nil {
@@ -62,7 +62,7 @@ func (a *admission) add(c *client) {
 }
 
 // forget removes a client from the newcomers, since it has been admitted or closed.
-func (a *admission) forget(c *client) {
+func (a *admission) forget(c *connection) {
 	n := c.newcomer
 	if n == nil {
 		return
@@ -98,7 +98,7 @@ const (
 // makeRoom returns whether there is a place for one more connection, and the newcomer to close for
 // it, or nil. served is the number of all connections, including those that are being closed, and
 // places is the limit.
-func (a *admission) makeRoom(served, places int) (victim *client, r room) {
+func (a *admission) makeRoom(served, places int) (victim *connection, r room) {
 	taken := served - a.displaced
 	full, most := taken >= places, a.most()
 	switch {
@@ -122,8 +122,8 @@ func (a *admission) most() int {
 
 // displace marks the oldest newcomer of the address with the most newcomers as displaced, and
 // returns it.
-func (a *admission) displace() *client {
-	victim := a.byNumber[0].newcomers.Front().Value.(*client)
+func (a *admission) displace() *connection {
+	victim := a.byNumber[0].newcomers.Front().Value.(*connection)
 	a.remove(victim.newcomer)
 	victim.newcomer.displaced = true
 	a.displaced++
@@ -132,18 +132,6 @@ func (a *admission) displace() *client {
 
 // crowded reports whether places are scarce.
 func crowded(taken, places int) bool { return taken >= places-places/crowdedShare }
-
-// noteKnown removes the client from the newcomers if it has authenticated and sent a valid command.
-func (c *client) noteKnown() {
-	if !c.authenticated || c.lastRun.Load() == nil {
-		return
-	}
-	c.srv.mu.Lock()
-	defer c.srv.mu.Unlock()
-	if !c.newcomer.displaced {
-		c.srv.admission.forget(c)
-	}
-}
 
 // sourceHeap is a heap of sources by the number of their newcomers.
 type sourceHeap []*source

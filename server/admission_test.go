@@ -101,15 +101,15 @@ func (c fakeConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(c.
 func TestMakeRoom(t *testing.T) {
 	t.Parallel()
 	a := admission{ended: sync.NewCond(new(sync.Mutex))}
-	add := func(ip string) *client {
-		c := &client{conn: &socket{Conn: fakeConn{ip: ip}}}
+	add := func(ip string) *connection {
+		c := &connection{socket: &socket{Conn: fakeConn{ip: ip}}}
 		a.add(c)
 		return c
 	}
 	one := add("10.0.0.1")
 	first, second := add("10.0.0.2"), add("10.0.0.2")
 	const places = 8
-	expect := func(served int, want *client, wantRoom room) {
+	expect := func(served int, want *connection, wantRoom room) {
 		t.Helper()
 		if victim, r := a.makeRoom(served, places); victim != want || r != wantRoom {
 			t.Errorf("with %d served: %p, %v, want %p, %v", served, victim, r, want, wantRoom)

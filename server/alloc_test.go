@@ -26,20 +26,20 @@ func silentClient(tb testing.TB, u setup) *client {
 func (c *client) respond(tb testing.TB, input *strings.Reader, text string) {
 	input.Reset(text)
 	for input.Len() > 0 {
-		if _, err := c.in.Fill(input); err != nil {
+		if _, err := c.conn.in.Fill(input); err != nil {
 			tb.Fatalf("fill: %v", err)
 		}
-		for {
-			args, err := c.in.Next()
-			if err != nil {
-				tb.Fatalf("next: %v", err)
+		c.pipe.begin(c.conn.in)
+		for n := c.pipe.advance(); n != needNothing; n = c.pipe.advance() {
+			if n == needWrite {
+				c.out.Truncate(0, keepOut)
+				continue
 			}
-			if args == nil {
-				break
-			}
-			c.dispatch(args)
+			c.pipe.wait()
 		}
-		c.settle()
+		if c.pipe.end != endNot {
+			tb.Fatalf("the connection would be closed after %.100q", c.out.Bytes())
+		}
 	}
 	c.out.Truncate(0, keepOut)
 }
@@ -76,7 +76,7 @@ func manyKeysInput(n int) string {
 // TestHotPathsDoNotAllocate runs each hot path from bytes to replies on a real table.
 func TestHotPathsDoNotAllocate(t *testing.T) {
 	c := silentClient(t, setup{engine: buckets.New(buckets.Config{Shards: 8}), snapshots: &fakeSnapshots{}})
-	c.in = resp.NewReader(readLimits(c.known, true))
+	c.conn.in = resp.NewReader(readLimits(c.conn.known, true))
 	var input strings.Reader
 	for _, path := range hotPaths {
 		c.respond(t, &input, path.input)

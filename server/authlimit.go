@@ -29,9 +29,9 @@ type authLimiter struct {
 	tats map[netip.Addr]uint64 // theoretical arrival time by address; an absent address is at rest
 }
 
-// guesses is an address and the number of failures that it may have per minute. There is no limit if
+// failureLimit is an address and the number of failures that it may have per minute. There is no limit if
 // the address is the zero Addr or the number is 0.
-type guesses struct {
+type failureLimit struct {
 	from      netip.Addr
 	perMinute int
 }
@@ -41,21 +41,21 @@ type guesses struct {
 // is the time until the next attempt is allowed.
 //
 // Limited attempts are serialized, so that concurrent attempts cannot exceed the limit.
-func (l *authLimiter) attempt(g guesses, now uint64, right func() bool) (ok bool, wait time.Duration) {
-	limit, err := gcra.NewLimit(int64(g.perMinute)-1, int64(g.perMinute), limiter.Period{N: 1, Unit: time.Minute})
-	if err != nil || !g.from.IsValid() {
+func (l *authLimiter) attempt(f failureLimit, now uint64, right func() bool) (ok bool, wait time.Duration) {
+	limit, err := gcra.NewLimit(int64(f.perMinute)-1, int64(f.perMinute), limiter.Period{N: 1, Unit: time.Minute})
+	if err != nil || !f.from.IsValid() {
 		return l.count(right()), 0
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	tat, d := gcra.Decide(limit, l.tats[g.from], now, 1)
+	tat, d := gcra.Decide(limit, l.tats[f.from], now, 1)
 	if d.Limited {
 		l.refused.Add(1)
 		return false, d.RetryAfter
 	}
 	ok = l.count(right())
 	if !ok {
-		l.charge(g.from, tat, now)
+		l.charge(f.from, tat, now)
 	}
 	return ok, 0
 }
@@ -107,11 +107,11 @@ func (l *authLimiter) reset() {
 	l.refused.Store(0)
 }
 
-// guessesOf returns the limit of an address. Other nodes are not limited, and there is no limit if no password is
+// failureLimitOf returns the limit of an address. Other nodes are not limited, and there is no limit if no password is
 // required.
-func guessesOf(addr net.Addr, l *listenerProfile, o *options.Options) guesses {
+func failureLimitOf(addr net.Addr, l *listenerProfile, o *options.Options) failureLimit {
 	if l.trusted || o.RequirePass == "" {
-		return guesses{}
+		return failureLimit{}
 	}
-	return guesses{sourceOf(addr), o.AuthFailuresPerMinute}
+	return failureLimit{sourceOf(addr), o.AuthFailuresPerMinute}
 }

@@ -20,7 +20,7 @@ func always(right bool) func() bool { return func() bool { return right } }
 func TestAuthLimiter(t *testing.T) {
 	t.Parallel()
 	var l authLimiter
-	g := guesses{netip.MustParseAddr("192.0.2.1"), 20}
+	g := failureLimit{netip.MustParseAddr("192.0.2.1"), 20}
 	now := uint64(time.Hour)
 	for i := range 20 {
 		if ok, wait := l.attempt(g, now, always(false)); ok || wait != 0 {
@@ -45,7 +45,7 @@ func TestAuthLimiter(t *testing.T) {
 			t.Error("the right password is refused after the wait")
 		}
 	}
-	if ok, wait := l.attempt(guesses{netip.MustParseAddr("192.0.2.2"), 20}, now, always(false)); ok || wait != 0 {
+	if ok, wait := l.attempt(failureLimit{netip.MustParseAddr("192.0.2.2"), 20}, now, always(false)); ok || wait != 0 {
 		t.Errorf("another address: %v, wait %v", ok, wait)
 	}
 	if failed, refused := l.failed.Load(), l.refused.Load(); failed != 21 || refused != 3 {
@@ -62,7 +62,7 @@ func TestAuthLimiterIsExact(t *testing.T) {
 	for range 64 {
 		running.Go(func() {
 			for range 10 {
-				l.attempt(guesses{netip.MustParseAddr("::1"), 7}, 1, func() bool { return checked.Add(1) < 0 })
+				l.attempt(failureLimit{netip.MustParseAddr("::1"), 7}, 1, func() bool { return checked.Add(1) < 0 })
 			}
 		})
 	}
@@ -77,13 +77,13 @@ func TestAuthLimiterIsExact(t *testing.T) {
 func TestAuthLimiterIsBounded(t *testing.T) {
 	t.Parallel()
 	var l authLimiter
-	bad := guesses{netip.MustParseAddr("10.0.0.1"), 5}
+	bad := failureLimit{netip.MustParseAddr("10.0.0.1"), 5}
 	for range 5 {
 		l.attempt(bad, 1, always(false))
 	}
 	for i := range 3 * maxAuthSources {
 		from := netip.AddrFrom4([4]byte{11, byte(i >> 16), byte(i >> 8), byte(i)})
-		l.attempt(guesses{from, 5}, 1, always(false))
+		l.attempt(failureLimit{from, 5}, 1, always(false))
 	}
 	if len(l.tats) > maxAuthSources {
 		t.Errorf("%d addresses are remembered", len(l.tats))
@@ -92,7 +92,7 @@ func TestAuthLimiterIsBounded(t *testing.T) {
 		t.Error("the address with the most failures was evicted")
 	}
 	later := uint64(time.Hour)
-	l.attempt(guesses{netip.MustParseAddr("12.0.0.1"), 5}, later, always(false))
+	l.attempt(failureLimit{netip.MustParseAddr("12.0.0.1"), 5}, later, always(false))
 	if len(l.tats) > maxAuthSources-50 {
 		t.Errorf("%d addresses are remembered after all limits are restored", len(l.tats))
 	}

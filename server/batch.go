@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/resp"
 	"github.com/throttledhq/throttled/server/forward"
 )
 
@@ -15,30 +16,47 @@ const batchSize = 64
 // batch holds consecutive commands of a pipeline that run together: limiter commands that this node decides, or
 // commands that it forwards. Keys and arguments point into the read buffer, so a batch is settled before the next read.
 type batch struct {
-	away  bool // all calls are forwarded
-	calls []call
-	room  [batchSize]call // initial backing array of calls
-	args  [][]byte        // arguments of calls that may be forwarded
+	stage     batchStage
+	forLeader bool // all calls are forwarded
+	calls     []call
+	answered  int             // number of calls that have been answered
+	room      [batchSize]call // initial backing array of calls
+	args      [][]byte        // arguments of calls that may be forwarded
 
 	// The n requests of parsed calls, and the decisions on them.
 	n    int
 	reqs [batchSize]limiter.Request
 	out  [batchSize]limiter.Decision
 
+	ticket     limiter.Ticket // of the decisions
+	lost       error          // error of Await for ticket
+	started    time.Duration  // time since which the batch is decided or forwarded
 	forwarded  forward.Batch
 	logEntries int64 // value of the option window-log-max-entries, at least 1
 }
 
+// batchStage is the next step of a batch.
+type batchStage uint8
+
+const (
+	batchCollecting batchStage = iota // commands are added
+	batchDecide                       // the engine decides
+	batchCommit                       // the decisions are committed
+	batchForward                      // the leader runs the calls that are not done
+	batchAnswer                       // the calls are answered
+)
+
 // call is a command in a batch and its outcome.
 type call struct {
 	cmd       *command
-	n         int           // number of requests; 0 if the command is not parsed
+	from, n   int           // index of the first request, and number of requests; 0 if the command is not parsed
 	unit      time.Duration // unit of times in the reply
 	args      [][]byte      // set if the command may be forwarded
-	block     *transaction  // transaction that EXEC runs; nil for other commands
+	tx        *transaction  // transaction that EXEC runs; nil for other commands
 	accounted bool          // already counted in the statistics
 
 	done     bool
+	replied  bool // the reply has been appended
 	err      error
 	reply    []byte   // encoded reply; nil if the reply is made from the decisions
 	elements [][]byte // elements of the leader's reply to EXEC
@@ -49,16 +67,16 @@ func (c *call) fail(err error)      { c.done, c.err = true, err }
 
 // writes reports whether the call may change state, so that it must not run twice.
 func (c *call) writes() bool {
-	if c.block != nil {
-		return c.block.writes()
+	if c.tx != nil {
+		return c.tx.writes()
 	}
 	return c.cmd.is(write | admin)
 }
 
 // key returns the first key of a command, or of a transaction, or nil.
 func (c *call) key() []byte {
-	if c.block != nil {
-		return c.block.key()
+	if c.tx != nil {
+		return c.tx.key()
 	}
 	if keys := c.cmd.keysOf(c.args); len(keys) > 0 {
 		return keys[0]
@@ -66,21 +84,32 @@ func (c *call) key() []byte {
 	return nil
 }
 
+// ownStream reports whether the call is forwarded over the stream on which the leader watches keys for the client.
+func (c *call) ownStream() bool { return c.cmd.ownStream || c.tx != nil && c.tx.own != nil }
+
 var batches = sync.Pool{New: func() any {
 	b := new(batch)
 	b.calls = b.room[:0]
 	return b
 }}
 
-// takes reports whether a command can be added to the batch.
-func (b *batch) takes(cmd *command, args [][]byte, away bool) bool {
+// newBatch returns an empty batch. release returns it to the pool.
+func newBatch() *batch { return batches.Get().(*batch) }
+
+func (b *batch) release() {
+	b.reset()
+	batches.Put(b)
+}
+
+// takes reports whether a command can be added to the batch. forLeader reports whether the leader must run it.
+func (b *batch) takes(cmd *command, args [][]byte, forLeader bool) bool {
 	switch {
 	case len(b.calls) == 0:
 		return true
-	case away:
-		return b.away && !cmd.ownStream
+	case forLeader:
+		return b.forLeader && !cmd.ownStream
 	}
-	return !b.away && b.n+mostRequests(args) <= batchSize
+	return !b.forLeader && b.n+mostRequests(args) <= batchSize
 }
 
 // add parses a limiter command and adds it. With an error the batch is unchanged. If keep is set, the arguments are
@@ -90,7 +119,7 @@ func (b *batch) add(cmd *command, args [][]byte, keep bool) error {
 	if err != nil {
 		return err
 	}
-	c := call{cmd: cmd, n: len(reqs) - b.n, unit: unit, accounted: true}
+	c := call{cmd: cmd, from: b.n, n: len(reqs) - b.n, unit: unit, accounted: true}
 	if keep {
 		c.args = b.keep(args)
 	}
@@ -98,9 +127,9 @@ func (b *batch) add(cmd *command, args [][]byte, keep bool) error {
 	return nil
 }
 
-// addAway adds a call to forward.
-func (b *batch) addAway(c call, args [][]byte) {
-	b.away = true
+// addForLeader adds a call to forward.
+func (b *batch) addForLeader(c call, args [][]byte) {
+	b.forLeader = true
 	c.args = b.keep(args)
 	b.calls = append(b.calls, c)
 }
@@ -122,11 +151,55 @@ func (b *batch) reset() {
 	}
 	clear(b.calls)
 	clear(b.args)
-	b.away, b.n, b.calls, b.args = false, 0, b.room[:0], b.args[:0]
+	b.stage, b.forLeader, b.answered, b.n, b.calls, b.args = batchCollecting, false, 0, 0, b.room[:0], b.args[:0]
+	b.lost = nil
 	if cap(b.args) > keepArgs {
 		b.args = nil
 	}
 	b.forwarded.Reset()
+}
+
+// requests returns the requests of a parsed call and the decisions on them.
+func (b *batch) requests(c *call) ([]limiter.Request, []limiter.Decision) {
+	return b.reqs[c.from : c.from+c.n], b.out[c.from : c.from+c.n]
+}
+
+// undone returns the number of calls without an outcome.
+func (b *batch) undone() (n int) {
+	for i := range b.calls {
+		n += countTrue(!b.calls[i].done)
+	}
+	return n
+}
+
+// giveUp fails the calls without an outcome.
+func (b *batch) giveUp(err error) {
+	for i := range b.calls {
+		if !b.calls[i].done {
+			b.calls[i].fail(err)
+		}
+	}
+}
+
+// share returns the time since the batch was started divided by the number of its calls.
+func (b *batch) share(now time.Duration) time.Duration {
+	return (now - b.started) / time.Duration(len(b.calls))
+}
+
+// setOutcomes sets the outcome of the calls of a decided batch. If forwards is set, calls that this node could not
+// decide because it does not lead remain undone. It returns their number.
+func (b *batch) setOutcomes(forwards bool) (undone int) {
+	for i := range b.calls {
+		call := &b.calls[i]
+		reqs, out := b.requests(call)
+		err := call.outcome(reqs, out, b.lost)
+		if forwards && errLost(err) {
+			undone++
+			continue
+		}
+		call.done, call.err = true, err
+	}
+	return undone
 }
 
 // leastSpec is the minimum number of arguments of a limit in CL.ALL, and of a command for one
@@ -136,15 +209,16 @@ const leastSpec = 4
 // mostRequests returns an upper bound of the number of requests of a limiter command.
 func mostRequests(args [][]byte) int { return min(len(args)/leastSpec, limiter.MaxGroup) }
 
-// replyCall appends the reply to a call whose decisions contain no error.
-func (c *client) replyCall(call *call, reqs []limiter.Request, out []limiter.Decision) {
-	if c.marks && charges(reqs, out) {
-		c.out.Raw(chargedMark)
+// replyDecided appends the reply to a call whose decisions contain no error. marks reports whether a charge is marked.
+func (b *batch) replyDecided(out *resp.Reply, call *call, marks bool, s *stats) {
+	reqs, decisions := b.requests(call)
+	if marks && charges(reqs, decisions) {
+		out.Raw(chargedMark)
 	}
-	if anyLimited(out) {
-		c.srv.stats.limited.Add(1)
+	if anyLimited(decisions) {
+		s.limited.Add(1)
 	}
-	call.cmd.reply(&c.out, call.unit, reqs, out)
+	call.cmd.reply(out, call.unit, reqs, decisions)
 }
 
 // anyLimited reports whether any decision refuses, so that the command is refused.
@@ -158,39 +232,6 @@ func anyLimited(out []limiter.Decision) bool {
 }
 
 var chargedMark = []byte(forward.ChargedMark)
-
-// ask has the engine decide a batch, isolated from the transactions of other clients, and waits
-// until the result may be sent. Within EXEC it does not wait: EXEC waits once for all commands.
-func (c *client) ask(b *batch) error {
-	if c.tx.running {
-		c.noteBatch(b, c.srv.engine.Decide(b.reqs[:b.n], b.out[:b.n]))
-		return nil
-	}
-	t := c.decideLocked(b)
-	c.noteBatch(b, t)
-	return c.awaitTicket(t)
-}
-
-func (c *client) decideLocked(b *batch) limiter.Ticket {
-	c.srv.exec.RLock()
-	defer c.srv.exec.RUnlock()
-	return c.srv.engine.Decide(b.reqs[:b.n], b.out[:b.n])
-}
-
-// accountBatch adds a batch to the statistics. Each command is charged a part of took in proportion to
-// its requests; the slow log and the latency monitor see the batch as one run of its first command.
-func (c *client) accountBatch(b *batch, took time.Duration) {
-	for from := 0; from < len(b.calls); {
-		cmd, to, n := b.calls[from].cmd, from, 0
-		for to < len(b.calls) && b.calls[to].cmd == cmd {
-			n += b.calls[to].n
-			to++
-		}
-		c.srv.stats.of(cmd).add(to-from, took*time.Duration(n)/time.Duration(b.n))
-		from = to
-	}
-	c.noteSlow(b.calls[0].cmd, took, b.slowArgs)
-}
 
 // slowArgs returns the arguments of a batch for the slow log: the name and the keys of its first command.
 func (b *batch) slowArgs() [][]byte {

@@ -15,10 +15,11 @@ type era struct {
 	here bool // term is that of this node's engine
 }
 
-// noteBatch records the era of the client's last charge. It checks for charges only if the era differs.
-func (c *client) noteBatch(b *batch, t limiter.Ticket) {
-	if now := (era{t.Term, true}); now != c.charged && b.charges() {
-		c.charged = now
+// recordDecisions updates the era of the last charge after decisions of this node. It checks for charges only if the era
+// differs.
+func (e *era) recordDecisions(b *batch, t limiter.Ticket) {
+	if now := (era{t.Term, true}); now != *e && b.charges() {
+		*e = now
 	}
 }
 
@@ -55,32 +56,23 @@ func asksForAny(reqs []limiter.Request) bool {
 	return false
 }
 
-// noteForwarded records the era of the client's last charge by the leader. term is the term known when the call was
-// sent. The leader may have decided in a later one; WAIT then fails to confirm the charge, which is safe.
-func (c *client) noteForwarded(call *forward.Call, term uint64) {
-	if now := (era{term: term}); call.Charged && now != c.charged {
-		c.charged = now
+// recordForwarded updates the era of the last charge after a call that the leader has answered. term is the term known
+// when the call was sent. The leader may have decided in a later one; WAIT then fails to confirm the charge, which is
+// safe.
+func (e *era) recordForwarded(call *forward.Call, term uint64) {
+	if now := (era{term: term}); call.Charged && now != *e {
+		*e = now
 	}
 }
 
-// holds reports whether the era of the client's last charge is not over, so that no charge was rolled
-// back. In sync mode it is always true, since acknowledged charges are committed.
-func (c *client) holds() bool {
+// holds reports whether the era of the last charge is not over, so that no charge was rolled back. leads reports whether
+// this node leads. In sync mode holds is always true, since acknowledged charges are committed.
+func (e era) holds(s *Server, leads bool) bool {
 	switch {
-	case c.charged == era{} || !c.srv.isAsync():
+	case e == era{} || !s.isAsync():
 		return true
-	case !c.leads():
-		return c.charged == era{term: c.srv.cluster.View().Term}
+	case !leads:
+		return e == era{term: s.cluster.View().Term}
 	}
-	return c.charged == era{c.srv.engine.Mark().Term, true}
-}
-
-// relayWait relays the leader's reply to WAIT, or replies with 0 if the era of the client's last charge
-// is over.
-func (c *client) relayWait(e *call) {
-	if e.reply[0] == ':' && !c.holds() {
-		c.out.Int(0)
-		return
-	}
-	c.relay(e)
+	return e == era{s.engine.Mark().Term, true}
 }

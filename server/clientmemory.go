@@ -123,8 +123,8 @@ type usage struct {
 	evicted  atomic.Int64  // total when the client was evicted; 0 if it was not
 }
 
-func (u *usage) init(s *Server, f *listenerProfile) {
-	if !f.trusted {
+func (u *usage) init(s *Server, l *listenerProfile) {
+	if !l.trusted {
 		u.of = &s.clientMemory
 	}
 }
@@ -169,28 +169,6 @@ func (u *usage) release() {
 // tight reports whether client memory is tight. It is false for other nodes.
 func (u *usage) tight() bool { return u.of != nil && u.of.tight() }
 
-// noteUsage updates the parts of the usage that belong to the buffers and the transaction.
-func (c *client) noteUsage() {
-	c.usage.set(&c.usage.query, int64(c.in.Size()))
-	c.usage.set(&c.usage.replies, int64(c.out.Size()))
-	c.usage.set(&c.usage.multi, c.tx.memory())
-}
-
-// noteSettings updates the memory of subscriptions, prefixes and names. It must be called after each
-// change of them.
-func (c *client) noteSettings() {
-	n := 0
-	for _, list := range [...][]string{c.channels.channels, c.channels.patterns, c.tracking.prefixes} {
-		for _, text := range list {
-			n += len(text) + perArgument
-		}
-	}
-	n *= 2 // spare capacity of lists, size classes of the allocator, and garbage
-	p := c.shown()
-	n += len(p.name) + len(p.libName) + len(p.libVer)
-	c.usage.set(&c.usage.settings, int64(n))
-}
-
 // ClientMemory returns the memory that the server holds for all clients, in bytes.
 func (s *Server) ClientMemory() int64 { return s.clientMemory.total.Load() }
 
@@ -198,7 +176,7 @@ func (s *Server) ClientMemory() int64 { return s.clientMemory.total.Load() }
 func (s *Server) clientBytes() (normal, peers int64) {
 	for _, c := range s.connections() {
 		if c.listener.trusted {
-			peers += c.usage.total()
+			peers += c.conn.usage.total()
 		}
 	}
 	return s.ClientMemory(), peers

@@ -17,7 +17,7 @@ func cmdClientID(c *client, _ [][]byte) error {
 }
 
 func cmdClientGetName(c *client, _ [][]byte) error {
-	if name := c.shown().name; name != "" {
+	if name := c.session.currentInfo().name; name != "" {
 		c.out.Text(name)
 	} else {
 		c.out.Null()
@@ -29,8 +29,8 @@ func cmdClientSetName(c *client, args [][]byte) error {
 	if !validName(args[2]) {
 		return errClientName
 	}
-	c.show(func(p *clientInfo) { p.name = string(args[2]) })
-	c.noteSettings()
+	c.session.setInfo(func(i *clientInfo) { i.name = string(args[2]) })
+	c.updateSettings()
 	c.out.OK()
 	return nil
 }
@@ -43,14 +43,14 @@ func cmdClientSetInfo(c *client, args [][]byte) error {
 	if !validName(args[3]) {
 		return replyError("ERR " + attribute + " cannot contain spaces, newlines or special characters.")
 	}
-	c.show(func(p *clientInfo) {
+	c.session.setInfo(func(i *clientInfo) {
 		if attribute == "lib-name" {
-			p.libName = string(args[3])
+			i.libName = string(args[3])
 		} else {
-			p.libVer = string(args[3])
+			i.libVer = string(args[3])
 		}
 	})
-	c.noteSettings()
+	c.updateSettings()
 	c.out.OK()
 	return nil
 }
@@ -86,10 +86,11 @@ type clientFilter struct {
 }
 
 func (f *clientFilter) matches(c *client) bool {
+	info := c.session.currentInfo()
 	return (len(f.ids) == 0 || slices.Contains(f.ids, c.id)) &&
-		(f.kind == "" || f.kind == c.kind()) &&
-		(f.addr == "" || f.addr == c.conn.RemoteAddr().String()) &&
-		(f.laddr == "" || f.laddr == c.conn.LocalAddr().String()) &&
+		(f.kind == "" || f.kind == info.kind(c.listener)) &&
+		(f.addr == "" || f.addr == c.addr().String()) &&
+		(f.laddr == "" || f.laddr == c.conn.socket.LocalAddr().String()) &&
 		(f.user == "" || f.user == defaultUser) &&
 		c != f.skip
 }
@@ -100,16 +101,6 @@ const (
 	kindReplica = "replica" // monitors, and other nodes
 	kindPubsub  = "pubsub"
 )
-
-func (c *client) kind() string {
-	switch p := c.shown(); {
-	case p.monitor || c.listener.trusted:
-		return kindReplica
-	case p.channels+p.patterns > 0:
-		return kindPubsub
-	}
-	return kindNormal
-}
 
 func parseClientFilter(args [][]byte) (f clientFilter, err error) {
 	if len(args) == 0 {
@@ -164,7 +155,7 @@ func cmdClientKill(c *client, args [][]byte) error {
 
 func killAddr(c *client, addr string) error {
 	for _, other := range c.srv.snapshot() {
-		if other.conn.RemoteAddr().String() == addr {
+		if other.addr().String() == addr {
 			kill(c, other)
 			c.out.OK()
 			return nil
@@ -176,10 +167,10 @@ func killAddr(c *client, addr string) error {
 // kill closes a connection: that of another client immediately, that of c after the reply.
 func kill(c, other *client) {
 	if other == c {
-		c.quit = true
+		c.pipe.quit()
 		return
 	}
-	other.hangUp()
+	other.conn.hangUp()
 }
 
 func parseKillFilter(c *client, args [][]byte) (f clientFilter, err error) {
@@ -229,23 +220,23 @@ func parseKillFilter(c *client, args [][]byte) (f clientFilter, err error) {
 // Memory sizes are in bytes: qbuf of the read buffer and rbs of the reply buffer, both as of the last
 // read, and omem of queued output.
 func (c *client) describe() string {
-	p, u := c.shown(), &c.usage
+	i, u := c.session.currentInfo(), &c.conn.usage
 	now := c.srv.ticks.Load()
-	idle := time.Duration(now-c.lastRead.Load()) * tick
+	idle := time.Duration(now-c.conn.activity.lastRead.Load()) * tick
 	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=0 multi=%d"+
 		" qbuf=%d qbuf-free=0 argv-mem=0 multi-mem=%d rbs=%d rbp=0 obl=0 oll=0 omem=%d tot-mem=%d events=r cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s",
-		c.id, c.conn.RemoteAddr(), c.conn.LocalAddr(), c.conn.descriptor(), p.name,
-		int64(time.Since(c.born).Seconds()), int64(idle.Seconds()), p.flags(), p.channels, p.patterns, p.multi,
-		u.query.Load(), u.multi.Load(), u.replies.Load(), u.queued.Load(), u.total(), c.lastCommand(), defaultUser, p.resp, p.libName, p.libVer)
+		c.id, c.addr(), c.conn.socket.LocalAddr(), c.conn.socket.descriptor(), i.name,
+		int64(time.Since(c.born).Seconds()), int64(idle.Seconds()), i.flags(), i.channels, i.patterns, i.multi,
+		u.query.Load(), u.multi.Load(), u.replies.Load(), u.queued.Load(), u.total(), c.session.lastCommand(), defaultUser, i.resp, i.libName, i.libVer)
 }
 
 // flags returns the letters of the client's states in CLIENT LIST.
-func (p *clientInfo) flags() string {
+func (i *clientInfo) flags() string {
 	var b strings.Builder
 	for _, f := range []struct {
 		set    bool
 		letter byte
-	}{{p.monitor, 'O'}, {p.channels+p.patterns > 0, 'P'}, {p.multi >= 0, 'x'}, {p.tracking, 't'}, {p.noEvict, 'e'}} {
+	}{{i.monitor, 'O'}, {i.channels+i.patterns > 0, 'P'}, {i.multi >= 0, 'x'}, {i.tracking, 't'}, {i.noEvict, 'e'}} {
 		if f.set {
 			b.WriteByte(f.letter)
 		}
@@ -259,13 +250,13 @@ func (p *clientInfo) flags() string {
 func cmdClientReply(c *client, args [][]byte) error {
 	switch strings.ToLower(string(args[2])) {
 	case "on":
-		c.replies = replyOn
+		c.session.replies = replyOn
 		c.out.OK()
 	case "off":
-		c.replies = replyOff
+		c.session.replies = replyOff
 	case "skip":
-		if c.replies != replyOff {
-			c.replies = replySkip
+		if c.session.replies != replyOff {
+			c.session.replies = replySkip
 		}
 	default:
 		return errSyntax
@@ -279,7 +270,7 @@ func cmdClientNoEvict(c *client, args [][]byte) error {
 	if err != nil {
 		return err
 	}
-	c.show(func(p *clientInfo) { p.noEvict = on })
+	c.session.setInfo(func(i *clientInfo) { i.noEvict = on })
 	c.out.OK()
 	return nil
 }
@@ -337,7 +328,7 @@ func isOneOf(arg []byte, words ...string) bool {
 // cmdClientCapa implements CLIENT CAPA for other nodes. Unknown capabilities are ignored, as in Valkey.
 func cmdClientCapa(c *client, args [][]byte) error {
 	for _, name := range args[2:] {
-		c.marks = c.marks || spells(name, forward.ChargedCapability)
+		c.session.marksCharges = c.session.marksCharges || spells(name, forward.ChargedCapability)
 	}
 	c.out.OK()
 	return nil

@@ -25,7 +25,7 @@ func (s *Server) slotNodes() (nodes []topology.Member) {
 	view := s.cluster.View()
 	leading := view.Leader
 	if leading == "" {
-		last, _ := s.news.leader()
+		last, _ := s.broker.leader()
 		leading = last.id
 	}
 	leader := view.Find(leading)

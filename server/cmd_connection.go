@@ -16,12 +16,15 @@ const redisVersion = "7.4.0"
 
 const defaultUser = "default"
 
+// maxFailedLogins is the number of wrong passwords after which a connection is closed.
+const maxFailedLogins = 10
+
 func cmdPing(c *client, args [][]byte) error {
 	if len(args) > 2 {
 		return errArity("ping")
 	}
 	switch {
-	case c.channels.any() && c.out.Protocol() == 2:
+	case c.session.subscriptions.any() && c.out.Protocol() == 2:
 		c.out.Array(2)
 		c.out.Text("pong")
 		c.out.Bulk(bytes.Join(args[1:], nil))
@@ -54,26 +57,17 @@ func cmdSelect(c *client, args [][]byte) error {
 
 func cmdQuit(c *client, _ [][]byte) error {
 	c.out.OK()
-	c.quit = true
+	c.pipe.quit()
 	return nil
 }
 
 // cmdReset restores the state of a new connection, except for the name and version of the client library.
 func cmdReset(c *client, _ [][]byte) error {
-	c.discard()
-	c.channels = subscriptions{}
-	c.tracking = tracking{}
-	if c.replies == replyOff {
-		c.replies = replyOn
-	}
-	c.watching, c.retune = false, false
-	c.leaveFeed()
+	c.session.reset()
+	c.conn.output.releaseFeed()
 	c.out.SetProtocol(2)
 	c.resetAuth()
-	c.show(func(p *clientInfo) {
-		*p = clientInfo{libName: p.libName, libVer: p.libVer, resp: 2, multi: -1}
-	})
-	c.noteSettings()
+	c.updateSettings()
 	c.out.Status("RESET")
 	return nil
 }
@@ -101,25 +95,27 @@ func (c *client) authenticate(user, password []byte) error {
 }
 
 // login checks a user and a password. The comparison takes the same time regardless of which of them
-// is wrong. After maxTries failures the connection is closed.
+// is wrong. After maxFailedLogins failures the connection is closed.
 func (c *client) login(user, password []byte) error {
 	o := c.srv.opts.Get()
-	right, wait := c.srv.auth.attempt(guessesOf(c.conn.RemoteAddr(), c.listener, o), uint64(c.srv.uptime()), func() bool {
+	right, wait := c.srv.auth.attempt(failureLimitOf(c.addr(), c.listener, o), uint64(c.srv.uptime()), func() bool {
 		same := sameDigest([]byte(o.RequirePass), password) | subtle.ConstantTimeByteEq(boolByte(o.RequirePass == ""), 1)
 		return same&sameDigest([]byte(defaultUser), user) == 1
 	})
 	if right {
-		c.tries = 0
+		c.session.failedLogins = 0
 		c.setAuthenticated(true)
 		return nil
 	}
-	c.tries++
-	c.quit = c.quit || c.tries >= maxTries
+	c.session.failedLogins++
+	if c.session.failedLogins >= maxFailedLogins {
+		c.pipe.quit()
+	}
 	if wait > 0 {
-		c.srv.warn("auth-limit", "login refused: its address gave too many wrong passwords", "addr", c.conn.RemoteAddr(), "client", c.id)
+		c.srv.warn("auth-limit", "login refused: its address gave too many wrong passwords", "addr", c.addr(), "client", c.id)
 		return errTooManyFailures(wait)
 	}
-	c.srv.warn("auth", "wrong password", "addr", c.conn.RemoteAddr(), "client", c.id, "tries", c.tries)
+	c.srv.warn("auth", "wrong password", "addr", c.addr(), "client", c.id, "tries", c.session.failedLogins)
 	return errWrongPass
 }
 
@@ -185,20 +181,21 @@ func cmdHello(c *client, args [][]byte) error {
 			return err
 		}
 	}
-	if !c.authenticated {
+	if !c.session.authenticated {
 		return errHelloNoAuth
 	}
 	if h.version != 0 {
 		c.out.SetProtocol(h.version)
-		c.retune = c.retune || c.feed != nil && c.channels.any()
+		s := &c.session
+		s.resubscribed = s.resubscribed || c.conn.output.feed != nil && s.subscriptions.any()
 	}
-	c.show(func(p *clientInfo) {
-		p.resp = c.out.Protocol()
+	c.session.setInfo(func(i *clientInfo) {
+		i.resp = c.out.Protocol()
 		if h.setName {
-			p.name = string(h.name)
+			i.name = string(h.name)
 		}
 	})
-	c.noteSettings()
+	c.updateSettings()
 	c.greet()
 	return nil
 }
@@ -218,7 +215,7 @@ func (c *client) greet() {
 	c.out.Text(c.listener.mode)
 	if !c.listener.noRole {
 		c.out.Text("role")
-		c.out.Text([...]string{"replica", "master"}[countTrue(c.leads())])
+		c.out.Text([...]string{"replica", "master"}[countTrue(c.pipe.leads())])
 	}
 	c.out.Text("modules")
 	if c.listener.set&onData == 0 {

@@ -203,7 +203,7 @@ func replyTexts(out *resp.Reply, list []string) {
 // where they could not. The size of the reply is bounded by maxKeysReply; a client that exceeds it must
 // use SCAN.
 func cmdKeys(c *client, args [][]byte) error {
-	if c.tx.running {
+	if c.session.tx.running {
 		return errKeysInMulti
 	}
 	q := scanQuery{count: keysStep, pattern: string(args[1])}

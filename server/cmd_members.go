@@ -160,7 +160,6 @@ func (c *client) administer(change func(ctx context.Context, view *topology.View
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), adminPatience)
 	defer cancel()
-	defer c.resume(c.pause())
 	err := change(ctx, c.srv.cluster.View())
 	_, known := asReply(err)
 	switch {

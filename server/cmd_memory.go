@@ -165,7 +165,7 @@ func cmdMemoryMallocStats(c *client, _ [][]byte) error {
 // cmdMemoryPurge runs a garbage collection and returns free memory to the system, which may take some
 // time. Other clients are served meanwhile.
 func cmdMemoryPurge(c *client, _ [][]byte) error {
-	if c.tx.running {
+	if c.session.tx.running {
 		return errPurgeMulti
 	}
 	debug.FreeOSMemory()

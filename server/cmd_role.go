@@ -14,8 +14,8 @@ func cmdRole(c *client, _ [][]byte) error {
 	switch {
 	case c.srv.cluster == nil:
 		replyLeaderRole(&c.out, &topology.View{}, &topology.Status{})
-	case !c.leads():
-		leader, _ := c.srv.news.leader()
+	case !c.pipe.leads():
+		leader, _ := c.srv.broker.leader()
 		replyFollowerRole(&c.out, leader, c.srv.cluster)
 	default:
 		status := c.srv.cluster.Status()
@@ -113,12 +113,12 @@ func cmdWait(c *client, args [][]byte) error {
 		return errTimeout
 	case ms < 0:
 		return replyError("ERR timeout is negative")
-	case c.srv.cluster == nil || c.tx.running:
+	case c.srv.cluster == nil || c.session.tx.running:
 		c.out.Int(0)
 		return nil
 	}
 	n := 0
-	if c.awaitMost(time.Duration(ms)*time.Millisecond) && c.holds() {
+	if awaitMajority(c.srv, time.Duration(ms)*time.Millisecond) && c.pipe.charged.holds(c.srv, c.pipe.leads()) {
 		n = countVoters(c.srv.cluster.View()) / 2
 	}
 	c.out.Int(int64(n))
@@ -136,34 +136,33 @@ func countVoters(view *topology.View) (n int) {
 	return n
 }
 
-// awaitMost waits until a majority of the nodes has all earlier changes, and returns false on a timeout
+// awaitMajority waits until a majority of the nodes has all earlier changes, and returns false on a timeout
 // or an error.
-func (c *client) awaitMost(timeout time.Duration) bool {
+func awaitMajority(s *Server, timeout time.Duration) bool {
 	if timeout == 0 {
 		timeout = maxWait
 	}
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
-	defer c.resume(c.pause())
 	done := make(chan error, 1)
-	go func() { done <- c.awaitCommit() }() // returns at the latest when this node loses leadership
+	go func() { done <- awaitCommit(s) }() // returns at the latest when this node loses leadership
 	select {
 	case err := <-done:
 		return err == nil
 	case <-timer.C:
-	case <-c.srv.ended:
+	case <-s.ended:
 	}
 	return false
 }
 
 // awaitCommit waits until all earlier changes are committed, in async mode too.
-func (c *client) awaitCommit() error {
-	before := c.srv.engine.Mark()
-	err := c.srv.engine.Await(before)
-	if err != nil || !c.srv.isAsync() {
+func awaitCommit(s *Server) error {
+	before := s.engine.Mark()
+	err := s.engine.Await(before)
+	if err != nil || !s.isAsync() {
 		return err
 	}
-	if err = c.srv.cluster.Flush(); err == nil && c.srv.engine.Mark().Term != before.Term {
+	if err = s.cluster.Flush(); err == nil && s.engine.Mark().Term != before.Term {
 		err = limiter.ErrUncertain // the committed changes are those of a later term
 	}
 	return err

@@ -20,12 +20,12 @@ func cmdSave(c *client, _ [][]byte) error {
 // save writes a snapshot. The connection does not count as idle meanwhile. It first writes pending
 // replies: if that fails, the client has disconnected, and no snapshot is written.
 func (c *client) save() error {
-	if !c.flush() {
-		c.cut = true
+	if !c.conn.output.flush() {
+		c.pipe.abort()
 		return net.ErrClosed
 	}
-	c.show(func(p *clientInfo) { p.saving = true })
-	defer c.show(func(p *clientInfo) { p.saving = false })
+	c.session.setInfo(func(i *clientInfo) { i.saving = true })
+	defer c.session.setInfo(func(i *clientInfo) { i.saving = false })
 	return c.srv.snapshots.Save()
 }
 
@@ -106,8 +106,8 @@ func cmdShutdown(c *client, args [][]byte) error {
 			return err
 		}
 	}
-	c.srv.log.Info("shutdown asked for by a client", "client", c.id, "addr", c.conn.RemoteAddr())
-	c.quit = true
+	c.srv.log.Info("shutdown asked for by a client", "client", c.id, "addr", c.addr())
+	c.pipe.quit()
 	c.srv.stop(save)
 	return nil
 }

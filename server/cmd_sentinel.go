@@ -30,7 +30,7 @@ func otherSentinels(view *topology.View) []topology.Member {
 // masterNamed returns the current or last leader. The error is errNoMaster if name is not the name of
 // the master, or if no leader has been known.
 func masterNamed(s *Server, name []byte) (master, error) {
-	m, known := s.news.leader()
+	m, known := s.broker.leader()
 	if !known || string(name) != s.opts.Get().SentinelMaster {
 		return master{}, errNoMaster
 	}
@@ -56,7 +56,7 @@ func cmdSentinelMaster(c *client, args [][]byte) error {
 }
 
 func cmdSentinelMasters(c *client, _ [][]byte) error {
-	m, known := c.srv.news.leader()
+	m, known := c.srv.broker.leader()
 	c.out.Array(countTrue(known))
 	if known {
 		replyFields(&c.out, describeMaster(c.srv, m))

@@ -79,7 +79,7 @@ func cmdConfigResetStat(c *client, _ [][]byte) error {
 }
 
 func cmdConfigRewrite(c *client, _ [][]byte) error {
-	if c.tx.running {
+	if c.session.tx.running {
 		return errRewriteMulti
 	}
 	if err := c.srv.opts.Rewrite(); errors.Is(err, options.ErrNoFile) {

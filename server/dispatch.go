@@ -1,8 +1,9 @@
 package server
 
 import (
-	"strings"
 	"time"
+
+	"github.com/throttledhq/throttled/limiter"
 )
 
 // replyMode is the mode set by CLIENT REPLY.
@@ -15,205 +16,196 @@ const (
 	replySkipping // the reply to the current command is dropped
 )
 
-// dispatch handles one command: it looks up its row in the command table, checks the gates, and
-// then queues it for EXEC, adds it to a batch, or runs it.
-func (c *client) dispatch(args [][]byte) {
-	if c.replies != replyOn {
-		c.dispatchMuted(args)
+// start begins a command.
+func (p *pipeline) start(args [][]byte) {
+	p.current.cmd, p.current.args = p.client.commands.find(args), args
+	if p.session.replies != replyOn {
+		p.after(stageMute)
 		return
 	}
-	c.dispatchHeard(args)
+	p.dispatch()
 }
 
-// dispatchMuted handles a command and drops its reply, for CLIENT REPLY OFF and SKIP.
-func (c *client) dispatchMuted(args [][]byte) {
-	c.settle()
-	if !c.flush() { // afterwards the buffer contains only the reply to drop, even if the command flushes
-		c.cut = true
+// after sets the next stage of the current command. Collected commands are answered before.
+func (p *pipeline) after(next stage) {
+	p.current.stage = next
+	p.collector.settle()
+}
+
+// done ends the current command.
+func (p *pipeline) done() {
+	if p.current.muted {
+		p.after(stageUnmute)
 		return
 	}
-	if c.replies == replySkip {
-		c.replies = replySkipping
-	}
-	c.dispatchHeard(args)
-	c.settle()
-	if c.replies != replyOn { // CLIENT REPLY ON itself is answered
-		c.out.Truncate(0, keepOut)
-	}
-	if c.replies == replySkipping {
-		c.replies = replyOn
-	}
+	p.current.stage = stageNone
 }
 
-func (c *client) dispatchHeard(args [][]byte) {
-	cmd := c.commands.find(args)
-	err := c.gate(cmd, args)
-	queued := err == nil && c.tx.queueing && !runsInMulti[cmd.name]
-	if err == nil && !queued {
-		c.execute(cmd, args)
-		return
-	}
-	c.settle()
-	if queued {
-		c.queue(cmd, args)
-	} else {
-		c.reject(cmd, err)
-	}
-}
-
-// gate returns the error that prevents a command from running, or nil. The checks are made in the
-// order of Redis.
-func (c *client) gate(cmd *command, args [][]byte) error {
+// dispatch checks the gates of the current command, and then queues it for EXEC, adds it to a batch, or runs it.
+func (p *pipeline) dispatch() {
+	cur := &p.current
+	cur.err = p.client.gate(cur.cmd, cur.args)
 	switch {
-	case cmd == nil:
-		return c.unknown(args)
-	case c.listener.trusted && !cmd.isForwarded():
-		return errNotForwarded(cmd.name)
-	case !cmd.arityFits(len(args)):
-		return errArity(cmd.name)
-	case !c.authenticated && !cmd.is(noAuth):
-		return errNoAuth
-	case c.channels.any() && c.out.Protocol() == 2 && !worksSubscribed[cmd.name]:
-		return errSubscribed(cmd.name)
-	case cmd.refusal != "":
-		return cmd.refusal
-	case c.tx.queueing && cmd.is(noMulti):
-		return errNotInMulti
-	case !cmd.is(loading) && c.srv.snapshots.Loading():
-		return errLoading
-	case c.tx.queueing && c.listener.onFollower == redirects && cmd.keys.first > 0 && !c.leads():
-		return c.redirected(cmd, args)
+	case cur.err != nil:
+		p.after(stageReject)
+	case p.session.tx.queueing && !runsInMulti[cur.cmd.name]:
+		p.after(stageQueue)
+	case cur.cmd.parse != nil || p.mustForward(cur.cmd):
+		p.collect()
+	default:
+		p.after(stageRun)
 	}
-	return nil
 }
 
-// unknown returns the error for an unknown command. The first words of an HTTP request indicate a
-// cross-protocol attack through a browser or a proxy: the connection is closed.
-func (c *client) unknown(args [][]byte) error {
-	name := string(args[0])
-	if strings.EqualFold(name, "post") || strings.EqualFold(name, "host:") {
-		c.srv.warn("http", "an HTTP request came in on the Redis port; connection closed", "addr", c.conn.RemoteAddr())
-		c.cut = true
+// advanceCommand makes a step of the current command. Earlier commands are answered.
+func (p *pipeline) advanceCommand() need {
+	cur := &p.current
+	switch cur.stage {
+	case stageMute:
+		cur.stage = stageMuted
+		return needWrite // afterwards the buffer contains only the reply to drop, even if the command writes it
+	case stageMuted:
+		if p.session.replies == replySkip {
+			p.session.replies = replySkipping
+		}
+		cur.muted = true
+		p.dispatch()
+	case stageUnmute:
+		p.unmute()
+	case stageCollect:
+		p.collect()
+	case stageQueue:
+		p.client.queue(cur.cmd, cur.args)
+		p.done()
+	case stageReject:
+		p.client.reject(cur.cmd, cur.err)
+		p.done()
+	case stageFail:
+		p.client.fail(cur.cmd, cur.err)
+		p.done()
+	case stageRun:
+		return p.runCurrent()
 	}
-	if cmd := c.commands.named(name); cmd != nil && len(args) > 1 && !strings.Contains(name, "|") {
-		return errUnknownSubcommand(args[0], args[1])
-	}
-	return errUnknownCommand(args)
+	return needNothing
 }
 
-// reject replies with an error to a command that does not run. Within a transaction it makes EXEC
-// fail; a rejected EXEC discards the transaction.
-func (c *client) reject(cmd *command, err error) {
-	if c.tx.queueing {
-		c.tx.spoiled = true
+// unmute drops the reply to the current command.
+func (p *pipeline) unmute() {
+	if p.session.replies != replyOn { // CLIENT REPLY ON itself is answered
+		p.out.Truncate(0, keepOut)
 	}
-	if cmd != nil && cmd.name == "exec" {
-		c.discard()
-		err = errExecRefused(err)
+	if p.session.replies == replySkipping {
+		p.session.replies = replyOn
 	}
-	if cmd != nil {
-		c.srv.stats.of(cmd).rejected.Add(1)
-	}
-	c.fail(nil, err)
+	p.current.stage, p.current.muted = stageNone, false
 }
 
-// execute collects or runs a command that has passed all gates.
-func (c *client) execute(cmd *command, args [][]byte) {
-	if c.collects(cmd) {
-		c.collect(cmd, args)
+// leads reports whether this node leads its cluster, or is standalone. It is false after the node has refused a command
+// of this read, so that later commands are refused too.
+func (p *pipeline) leads() bool {
+	return !p.read.refused && (p.srv.cluster == nil || p.srv.cluster.View().Leading)
+}
+
+// forwardsCommands reports whether commands of the client are forwarded or redirected while this node does not lead.
+func (c *client) forwardsCommands() bool {
+	return c.srv.cluster != nil && c.listener.onFollower != refuses
+}
+
+// mustForward reports whether a command must run on the leader, and this node is not the leader.
+func (p *pipeline) mustForward(cmd *command) bool {
+	return cmd.needsLeader() && !p.session.tx.queueing && !p.leads()
+}
+
+// collect adds the current command to the batch. If the batch is full, or if its commands run on another node, it is
+// settled before.
+func (p *pipeline) collect() {
+	cur := &p.current
+	forLeader := p.mustForward(cur.cmd)
+	if !forLeader && cur.cmd.parse == nil { // this node has become the leader
+		p.after(stageRun)
 		return
 	}
-	c.settle()
-	c.noteRun(cmd)
-	c.executeHere(cmd, args)
+	if !p.collector.takes(cur.cmd, cur.args, forLeader) {
+		p.after(stageCollect)
+		return
+	}
+	showMonitors(p.client, cur.cmd, cur.args)
+	p.session.setLastRun(cur.cmd)
+	if forLeader {
+		p.collectForLeader(false)
+		return
+	}
+	if cur.err = p.collector.open().add(cur.cmd, cur.args, p.srv.cluster != nil); cur.err != nil {
+		p.srv.stats.of(cur.cmd).calls.Add(1)
+		p.after(stageFail)
+		return
+	}
+	p.done()
 }
 
-// executeHere runs a command that is not decided in a batch. If this node does not lead, the command
-// is collected for forwarding.
-func (c *client) executeHere(cmd *command, args [][]byte) {
-	start := c.srv.uptime()
-	err := c.runAwaited(cmd, args)
-	elsewhere := errLost(err) && cmd.needsLeader() && c.passesOn()
-	if err != nil && !elsewhere {
-		c.fail(cmd, err)
+// collectForLeader adds the current command, which the leader must run. accounted reports whether it is already counted
+// in the statistics. A command that is not fast, or that needs its own stream, is the last of its batch, so that at most
+// one long reply is buffered.
+func (p *pipeline) collectForLeader(accounted bool) {
+	cur := &p.current
+	if !p.client.forwardsCommands() {
+		p.read.refused = true
+		cur.err = limiter.ErrNotLeading
+		p.after(stageFail)
+		return
 	}
-	c.account(cmd, c.srv.uptime()-start, func() [][]byte { return args })
-	c.showMonitors(cmd, args)
+	p.collector.open().addForLeader(call{cmd: cur.cmd, accounted: accounted}, cur.args)
+	p.done()
+	if cur.cmd.ownStream || !cur.cmd.is(fast) {
+		p.collector.settle()
+	}
+}
+
+// runCurrent runs the current command on this node.
+func (p *pipeline) runCurrent() need {
+	cur, e := &p.current, &p.execution
+	if e.stage == runIdle {
+		p.session.setLastRun(cur.cmd)
+		cur.start = p.srv.uptime()
+		e.begin(cur.cmd, cur.args, nil)
+	}
+	if n := e.advance(); n != needNothing {
+		return n
+	}
+	tx := e.tx
+	err := e.finish()
 	switch {
-	case elsewhere:
-		c.collectAway(cmd, args, true)
-	case cmd.is(readonly) && c.tracking.on:
-		c.invalidate(cmd.keysOf(args))
+	case err == nil:
+		p.finishCurrent(nil)
+		tx.close()
+	case tx != nil && errLost(err) && p.client.forwardsCommands():
+		p.forwardExec(tx)
+	case tx == nil && errLost(err) && cur.cmd.needsLeader() && p.client.forwardsCommands():
+		record(p.client, cur.cmd, cur.args, cur.start)
+		p.collectForLeader(true)
+	default:
+		p.finishCurrent(err)
+		tx.close()
 	}
+	return needNothing
 }
 
-// showMonitors sends a command to the clients in MONITOR mode. EXEC is shown after the commands
-// that it runs.
-func (c *client) showMonitors(cmd *command, args [][]byte) {
-	if c.srv.monitors.active() && !cmd.is(admin|skipMonitor) {
-		c.srv.monitors.show(c, cmd, args)
+// finishCurrent replies with the error of the current command, if any, and accounts for the command.
+func (p *pipeline) finishCurrent(err error) {
+	cur := &p.current
+	if err != nil {
+		p.client.fail(cur.cmd, err)
 	}
+	record(p.client, cur.cmd, cur.args, cur.start)
+	if cur.cmd.is(readonly) && p.session.tracking.on {
+		p.client.invalidate(cur.cmd.keysOf(cur.args))
+	}
+	p.done()
 }
 
-// noteRun records the last command, which CLIENT LIST shows.
-func (c *client) noteRun(cmd *command) {
-	if c.lastRun.Load() != cmd {
-		c.lastRun.Store(cmd)
-	}
-}
-
-// runLocked runs a command under the exec lock if it touches keys. A command that deletes several
-// keys, or all of them, holds the lock exclusively, so that no CL.ALL is charged between two
-// deletions.
-func (c *client) runLocked(cmd *command, args [][]byte) error {
-	if !cmd.is(fast) && !c.tx.running && c.giveTurn() {
-		defer c.takeTurn() // runs after the unlock: a holder of the lock never waits for a turn
-	}
-	several := len(args) > 2 || cmd.keys.first == 0
-	switch {
-	case c.tx.running:
-		// EXEC already holds the lock.
-	case cmd.is(write) && several:
-		c.srv.exec.Lock()
-		defer c.srv.exec.Unlock()
-	case cmd.is(write) || cmd.keys.first > 0:
-		c.srv.exec.RLock()
-		defer c.srv.exec.RUnlock()
-	}
-	return cmd.run(c, args)
-}
-
-// account adds one run of a command to the statistics, the slow log and the latency monitor. took
-// is its duration.
-func (c *client) account(cmd *command, took time.Duration, args func() [][]byte) {
-	c.srv.stats.of(cmd).add(1, took)
-	c.noteSlow(cmd, took, args)
-}
-
-// noteSlow adds a run to the slow log and the latency monitor if it exceeds their thresholds. args
-// is called only for an entry of the slow log.
-func (c *client) noteSlow(cmd *command, took time.Duration, args func() [][]byte) {
-	o := c.srv.opts.Get()
-	if o.SlowlogLogSlowerThan >= 0 && took >= o.SlowlogLogSlowerThan && !cmd.is(skipSlowlog) {
-		c.srv.slowlog.add(c, o.SlowlogMaxLen, took, redact(cmd, args()))
-	}
-	if o.LatencyMonitorThreshold > 0 && took >= o.LatencyMonitorThreshold {
-		c.srv.latency.add("command", took)
-	}
-}
-
-// fail replies with an error. cmd is the command that failed, or nil if none ran.
-func (c *client) fail(cmd *command, err error) {
-	reply, known := asReply(err)
-	if !known {
-		c.srv.log.Error("a command failed", "command", c.lastCommand(), "error", err)
-	}
-	if errLost(err) {
-		reply = c.listener.notLeading
-	}
-	if cmd != nil {
-		c.srv.stats.of(cmd).failed.Add(1)
-	}
-	c.srv.stats.countError(reply.code())
-	c.out.Error(string(reply))
+// record adds a command that began at start to the statistics, and shows it to the clients in MONITOR mode. EXEC is
+// shown after the commands that it runs.
+func record(c *client, cmd *command, args [][]byte, start time.Duration) {
+	account(c, cmd, c.srv.uptime()-start, args)
+	showMonitors(c, cmd, args)
 }

@@ -1,9 +1,13 @@
 // Package server implements the Redis protocol server of throttled: it reads commands from
 // connections, runs them against a [limiter.Engine], and writes the replies.
 //
-// [Server] accepts connections and owns their goroutines. Each connection has one goroutine,
-// which reads the available bytes, runs every complete command in them, and writes all replies
-// in one write. Consecutive limiter commands of a pipeline are passed to the engine as one
+// [Server] accepts connections and owns their goroutines. Each client consists of a connection, which moves bytes, a
+// session, which holds what the client has set, and a pipeline, which runs its commands and orders the replies. The
+// goroutine of a connection reads the available bytes, advances the pipeline until every complete command in them is
+// answered, performing its waits, and writes all replies in one write. The pipeline does not depend on that goroutine:
+// it is a state machine, of which any goroutine may make the next step.
+//
+// Consecutive limiter commands of a pipeline are passed to the engine as one
 // batch. A listener profile (listenerProfile) determines the commands and replies of the connections
 // of one port. The command table in table.go is the single description of each command:
 // dispatch, arity, permissions, transactions, COMMAND and its subcommands, and the statistics

@@ -104,7 +104,7 @@ func errTooManyFailures(wait time.Duration) replyError {
 // Errors that are sent only to other nodes.
 const (
 	errPeerNotLeading replyError = forward.NotLeading
-	errParting        replyError = forward.Parting
+	errGoaway         replyError = forward.Goaway
 )
 
 // errDenied is sent to clients on other hosts in protected mode, before any command is read.

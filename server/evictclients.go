@@ -34,12 +34,12 @@ func (s *Server) evictLargest() {
 	}
 	list := make([]evictable, 0, 128)
 	for _, c := range s.connections() {
-		size := c.usage.total()
+		size := c.conn.usage.total()
 		switch {
-		case c.listener.trusted || c.usage.evicted.Load() > 0:
-		case c.hungUp.Load():
+		case c.listener.trusted || c.conn.usage.evicted.Load() > 0:
+		case c.conn.closing.hungUp.Load():
 			excess -= size
-		case !c.shown().noEvict:
+		case !c.session.currentInfo().noEvict:
 			list = append(list, evictable{c, size})
 		}
 	}
@@ -65,7 +65,7 @@ func (s *Server) evict(e evictable) {
 	there := s.clients[e.c.id] == e.c
 	if there { // leave calls usage.release later
 		m.leaving.Add(e.size)
-		e.c.usage.evicted.Store(e.size)
+		e.c.conn.usage.evicted.Store(e.size)
 	}
 	s.mu.Unlock()
 	if !there {
@@ -73,78 +73,65 @@ func (s *Server) evict(e evictable) {
 	}
 	m.evicted.Add(1)
 	s.info("evict", "client evicted: all clients together exceed maxmemory-clients", "client", e.c.id,
-		"addr", e.c.conn.RemoteAddr(), "bytes", e.size, "limit", m.limit())
-	e.c.hangUp()
-}
-
-// awaitRoom accounts for a read buffer that is about to grow by growth bytes, together with the buffer
-// that it replaces, and waits for memory unless the usage of the client is small.
-func (c *client) awaitRoom(growth int) {
-	c.usage.set(&c.usage.query, int64(c.in.Size()+growth))
-	if c.usage.total() > smallUsage {
-		c.awaitMemory()
-	}
+		"addr", e.c.addr(), "bytes", e.size, "limit", m.limit())
+	e.c.conn.hangUp()
 }
 
 // awaitMemory waits, if all clients exceed their limit, until the evicted clients are closed. Clients
 // with a large usage wait before they allocate more: otherwise many of them would allocate before the
 // first evicted client has released its memory.
-func (c *client) awaitMemory() {
-	m := &c.srv.clientMemory
-	for c.usage.of != nil && m.exceeded() {
-		c.srv.evictLargest()
-		m.left.L.Lock()
-		wait := c.memoryIsDue()
+func (u *usage) awaitMemory(s *Server, c *closing) {
+	for u.of != nil && u.of.exceeded() {
+		s.evictLargest()
+		u.of.left.L.Lock()
+		wait := u.isDue(c)
 		if wait {
-			m.left.Wait() // at most one tick
+			u.of.left.Wait() // at most one tick
 		}
-		m.left.L.Unlock()
+		u.of.left.L.Unlock()
 		if !wait {
 			return
 		}
 	}
 }
 
-// memoryIsDue reports whether the client must wait for memory that evicted clients will release.
-func (c *client) memoryIsDue() bool {
-	m := &c.srv.clientMemory
-	return c.usage.of != nil && m.exceeded() && m.leaving.Load() > 0 && !c.hungUp.Load()
+// isDue reports whether a client must wait for memory that evicted clients will release.
+func (u *usage) isDue(c *closing) bool {
+	return u.of != nil && u.of.exceeded() && u.of.leaving.Load() > 0 && !c.hungUp.Load()
 }
 
-// runLong calls run, which makes the reply to cmd. If the reply may be long, it first waits until fewer
-// than maxLong others are in progress and memory is available, and holds one of the maxLong tokens
-// during run. Therefore run must not wait for the cluster or for memory.
-func (c *client) runLong(cmd *command, run func() error) error {
-	if !cmd.long || c.tx.running {
-		return run()
-	}
-	if c.giveTurn() {
-		defer c.takeTurn()
-	}
-	if !c.enterLong() {
-		c.cut = true
-		return errHungUp
-	}
-	defer func() { <-c.srv.clientMemory.long }()
-	err := run()
-	c.usage.set(&c.usage.replies, int64(c.out.Size()))
-	return err
+// longToken is the right of one client to make a long reply. At most maxLong clients hold it at the same time, so a
+// holder must not wait for the cluster or for memory.
+type longToken struct {
+	srv     *Server
+	usage   *usage
+	closing *closing
+	held    bool
 }
 
-// enterLong waits until memory is available for a long reply, and takes one of the maxLong tokens. It
+// acquire waits until memory is available for a long reply, and for one of the maxLong tokens. It
 // returns false if the client was disconnected.
-func (c *client) enterLong() bool {
-	m := &c.srv.clientMemory
+func (t *longToken) acquire() bool {
+	tokens := t.srv.clientMemory.long
 	for {
-		c.awaitMemory()
+		t.usage.awaitMemory(t.srv, t.closing)
 		select {
-		case m.long <- struct{}{}:
-		case <-c.ended:
+		case tokens <- struct{}{}:
+		case <-t.closing.ended:
 			return false
 		}
-		if !c.memoryIsDue() {
+		if !t.usage.isDue(t.closing) {
+			t.held = true
 			return true
 		}
-		<-m.long
+		<-tokens
+	}
+}
+
+// release releases the token, if it is held.
+func (t *longToken) release() {
+	if t.held {
+		t.held = false
+		<-t.srv.clientMemory.long
 	}
 }

@@ -13,7 +13,7 @@ type feed struct {
 	use     *usage // memory usage of the client
 	queue   chunks
 	writing int  // bytes of memory of the piece that is being written
-	shows   bool // accepts pushed output: the goroutine waits for more. Otherwise it stops when the queue is empty
+	accepts bool // accepts pushed output: the goroutine waits for more. Otherwise it stops when the queue is empty
 	closed  bool // the goroutine stops when the queue is empty
 	ended   bool // the goroutine has stopped, or is about to
 	failed  bool // it stopped before all was written
@@ -31,8 +31,8 @@ var (
 	errFeedEnded = errors.New("the client is shown nothing any more")
 )
 
-func newFeed(use *usage, shows bool) *feed {
-	f := &feed{use: use, shows: shows, wake: make(chan struct{}, 1), done: make(chan struct{})}
+func newFeed(use *usage, accepts bool) *feed {
+	f := &feed{use: use, accepts: accepts, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	f.room = sync.NewCond(&f.mu)
 	return f
 }
@@ -44,21 +44,21 @@ func (f *feed) add(b []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case f.ended || !f.shows:
+	case f.ended || !f.accepts:
 		return errFeedEnded
 	case f.queue.size+len(b) > feedQueue:
 		return errSlowFeed
 	}
-	f.push(b)
+	f.append(b)
 	return nil
 }
 
-// showTo queues pushed output, and reports whether it was queued. A client whose queue is full is
+// push queues pushed output for a client, and reports whether it was queued. A client whose queue is full is
 // disconnected.
-func (f *feed) showTo(c *client, b []byte) bool {
+func (f *feed) push(to *closing, b []byte) bool {
 	err := f.add(b)
 	if err == errSlowFeed {
-		c.hangUp()
+		to.hangUp()
 	}
 	return err == nil
 }
@@ -95,12 +95,12 @@ func (f *feed) tryLocked(b []byte, limit int64, then func()) (queued, ended bool
 	case f.queue.size > 0 && (int64(f.queue.size+len(b)) > limit || f.use.tight()):
 		return false, false, nil
 	}
-	f.push(b)
+	f.append(b)
 	then()
 	return true, false, nil
 }
 
-func (f *feed) push(b []byte) {
+func (f *feed) append(b []byte) {
 	f.queue.push(b)
 	f.account()
 	f.signal()
@@ -109,11 +109,11 @@ func (f *feed) push(b []byte) {
 // account updates the memory usage of the client.
 func (f *feed) account() { f.use.set(&f.use.queued, int64(f.queue.size+f.writing)) }
 
-// show makes the feed accept pushed output, and reports whether the goroutine still runs.
-func (f *feed) show() bool {
+// accept makes the feed accept pushed output, and reports whether the goroutine still runs.
+func (f *feed) accept() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.shows = true
+	f.accepts = true
 	return !f.ended
 }
 
@@ -121,7 +121,7 @@ func (f *feed) show() bool {
 func (f *feed) release() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.shows = false
+	f.accepts = false
 	f.signal()
 }
 
@@ -156,7 +156,7 @@ func (f *feed) take() (b []byte, last bool) {
 	f.writing = cap(b)
 	f.account()
 	f.room.Broadcast()
-	if b == nil && (f.closed || !f.shows) {
+	if b == nil && (f.closed || !f.accepts) {
 		f.ended = true
 		return nil, true
 	}
@@ -176,92 +176,4 @@ func (f *feed) end() {
 	}
 	f.room.Broadcast()
 	close(f.done)
-}
-
-// writeFeed writes a feed until take reports the last piece, or a write fails.
-func (c *client) writeFeed(f *feed) {
-	defer f.end()
-	for {
-		b, last := f.take()
-		if last {
-			return
-		}
-		if b == nil {
-			<-f.wake
-			continue
-		}
-		n, err := c.writeSlowly(b)
-		c.countWrite(n)
-		if err != nil {
-			c.hangUp()
-			return
-		}
-		note(&c.lastRead, c.srv.ticks.Load()) // a client that reads its output is not idle
-	}
-}
-
-// beginFeed ensures that a client which monitors or whose subscriptions have changed has a feed that
-// accepts pushed output. It reports whether the feed is new, so that its goroutine must be started.
-func (c *client) beginFeed() bool {
-	if !c.watching && !c.retune {
-		return false
-	}
-	c.backlog.patient.Store(false)
-	if c.feed != nil && c.feed.show() {
-		return false
-	}
-	c.feed = newFeed(&c.usage, true)
-	return true
-}
-
-// fill registers the feed of a client for pushed output. The goroutine of a new feed is started after
-// the replies to MONITOR and SUBSCRIBE have been written, so that the client receives all output from
-// its reply on.
-func (c *client) fill(fresh bool) {
-	if c.watching {
-		c.srv.monitors.add(c)
-	}
-	c.tune()
-	if !c.watching && !c.channels.any() { // the client has unsubscribed
-		c.backlog.patient.Store(true)
-		c.feed.release()
-	}
-	if fresh {
-		c.startFeed()
-	}
-}
-
-func (c *client) startFeed() {
-	f := c.feed
-	c.backlog.fullSince.Store(0)
-	c.srv.active.Go(func() { c.writeFeed(f) })
-}
-
-// leaveFeed stops pushed output to a client. Queued output is still written.
-func (c *client) leaveFeed() {
-	c.srv.monitors.remove(c)
-	c.srv.news.remove(c)
-	if c.feed != nil {
-		c.feed.release()
-	}
-}
-
-// tune registers changed subscriptions for delivery.
-func (c *client) tune() {
-	if c.retune {
-		c.srv.news.tune(c)
-		c.retune = false
-	}
-}
-
-// endFeed closes the feed of a client, if it has one, and waits until its goroutine has stopped.
-func (c *client) endFeed() {
-	if c.feed == nil {
-		return
-	}
-	c.leaveFeed()
-	c.feed.close()
-	note(&c.backlog.fullSince, c.srv.ticks.Load())
-	<-c.feed.done
-	c.feed = nil
 }

@@ -116,8 +116,8 @@ func TestFeedEndsWhenWritten(t *testing.T) {
 	if queued, ended, err := f.tryPut([]byte("x"), feedQueue, func() {}); queued || !ended || err != nil {
 		t.Errorf("queued %v, ended %v, %v after the end", queued, ended, err)
 	}
-	if f.show() {
-		t.Error("show reports that an ended feed is running")
+	if f.accept() {
+		t.Error("accept reports that an ended feed is running")
 	}
 }
 
@@ -131,14 +131,15 @@ func TestFeedAfterTheEnd(t *testing.T) {
 		"written":  func(f *feed) { f.release(); f.take(); f.end() },
 		"failed":   func(f *feed) { f.end() },
 	} {
-		c := &client{listener: &listenerProfile{set: onData}, conn: &socket{Conn: fakeConn{}}, usage: usage{of: testUsage(t).of}}
-		f := newFeed(&c.usage, true)
+		use := testUsage(t)
+		out := &output{closing: &closing{socket: &socket{Conn: fakeConn{}}, ended: make(chan struct{})}}
+		f := newFeed(use, true)
 		end(f)
-		n := news{readers: map[*client]reader{c: {feed: f, channels: []string{"news"}}}}
-		if matches := n.publish("news", "x", nil); matches != 0 || c.hungUp.Load() {
-			t.Errorf("%s: %d messages, hung up: %v", name, matches, c.hungUp.Load())
+		b := broker{readers: map[*output]reader{out: {listener: &listenerProfile{set: onData}, feed: f, channels: []string{"news"}}}}
+		if matches := b.publish("news", "x", nil); matches != 0 || out.closing.hungUp.Load() {
+			t.Errorf("%s: %d messages, hung up: %v", name, matches, out.closing.hungUp.Load())
 		}
-		if n := c.usage.of.total.Load(); n != 0 {
+		if n := use.of.total.Load(); n != 0 {
 			t.Errorf("%s: %d bytes are still counted", name, n)
 		}
 	}

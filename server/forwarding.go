@@ -15,154 +15,227 @@ const (
 	retryPause     = 4 * time.Millisecond   // between attempts in the same view: a new leader is not ready immediately
 )
 
-// leads reports whether this node leads its cluster, or is standalone. It is false after the node has refused a command
-// of this read, so that later commands are refused too.
-func (c *client) leads() bool {
-	return !c.refused && (c.srv.cluster == nil || c.srv.cluster.View().Leading)
+// forwarding has the leader run the calls of a batch, in steps: it makes attempts until each call is done or the
+// deadline passes. It belongs to a pipeline.
+type forwarding struct {
+	client   *client
+	closing  *closing
+	charged  *era
+	stage    forwardStage
+	deadline time.Time
+	view     *topology.View // view of the current attempt
+	// failed is the View.Changed channel of the view in which forwarding failed: later commands of the same read do not
+	// wait again until it is closed. It is nil if no attempt has failed.
+	failed <-chan struct{}
+
+	// Result of an exchange with the leader.
+	err   error
+	watch *forward.Watch // stream that was used, if keys are watched
+	whole bool           // the stream can be used again
 }
 
-// passesOn reports whether commands of the client are forwarded or redirected while this node does not lead.
-func (c *client) passesOn() bool {
-	return c.srv.cluster != nil && c.listener.onFollower != refuses && !c.tx.running
+// forwardStage is the next step of forwarding.
+type forwardStage uint8
+
+const (
+	forwardAttempt forwardStage = iota // begin an attempt
+	forwardSent                        // take the result of the exchange
+	forwardPause                       // wait for a newer view, if another attempt is allowed
+	forwardRetry                       // the wait is over
+)
+
+func (f *forwarding) init(c *client) {
+	f.client, f.closing, f.charged = c, &c.conn.closing, &c.pipe.charged
 }
 
-// forwardAll forwards the calls of a batch that are not done, until each is done, and returns the elapsed time divided
-// by the number of calls. Timeouts are suspended meanwhile.
-func (c *client) forwardAll(b *batch) (share time.Duration) {
-	note(&c.halfSince, 0) // an incomplete command cannot be completed now
-	defer c.resume(c.pause())
-	start := c.srv.uptime()
-	c.forwardUntilDone(b)
-	return (c.srv.uptime() - start) / time.Duration(len(b.calls))
+// begin starts to forward the calls of a batch that are not done.
+func (f *forwarding) begin() {
+	f.stage, f.deadline = forwardAttempt, time.Now().Add(f.client.srv.leaderPatience)
 }
 
-// forwardUntilDone retries until all calls are done or the deadline passes. After a failure, later commands of the same
-// read do not wait again unless the view changes.
-func (c *client) forwardUntilDone(b *batch) {
-	deadline := time.Now().Add(c.srv.leaderPatience)
+// advance makes steps until a wait is due, or the calls of the batch need no other node: each is done, or this node
+// leads. In the latter case the caller runs them, and calls advance again if this node has lost leadership.
+func (f *forwarding) advance(b *batch) need {
+	stats := &f.client.srv.forward.Stats
 	for {
-		view := c.srv.cluster.View()
-		hopeless := c.hopeless != nil && c.hopeless == view.Changed
-		if !hopeless {
-			c.try(view, b, deadline)
+		switch f.stage {
+		case forwardAttempt:
+			f.view = f.client.srv.cluster.View()
+			f.stage = forwardPause
+			switch {
+			case f.failed != nil && f.failed == f.view.Changed:
+				f.giveUp(b)
+				return needNothing
+			case f.view.Leading:
+				return needNothing
+			case f.prepare(b):
+				f.stage = forwardSent
+				return needLeader
+			}
+		case forwardSent:
+			f.takeResult(b)
+			f.stage = forwardPause
+		case forwardPause:
+			if b.undone() == 0 {
+				return needNothing
+			}
+			if time.Until(f.deadline) <= 0 || f.closing.hungUp.Load() {
+				f.giveUp(b)
+				return needNothing
+			}
+			f.stage = forwardRetry
+			return needView
+		case forwardRetry:
+			stats.Retries.Add(int64(b.undone()))
+			f.stage = forwardAttempt
 		}
-		left := undone(b.calls)
-		if left == 0 {
-			return
-		}
-		if hopeless || !c.awaitChange(view, deadline) {
-			c.hopeless = view.Changed
-			giveUp(b.calls, limiter.ErrNotLeading)
-			c.srv.forward.Errors.Add(int64(left))
-			return
-		}
-		c.srv.forward.Retries.Add(int64(left))
 	}
 }
 
-func undone(list []call) (n int) {
-	for i := range list {
-		n += countTrue(!list[i].done)
-	}
-	return n
-}
-
-func giveUp(list []call, err error) {
-	for i := range list {
-		if !list[i].done {
-			list[i].fail(err)
-		}
-	}
-}
-
-// awaitChange waits for a change of the view, for at most retryPause, and reports whether another attempt is allowed.
-func (c *client) awaitChange(view *topology.View, deadline time.Time) bool {
-	left := time.Until(deadline)
-	if left <= 0 || c.hungUp.Load() {
+// prepare redirects the calls of a client of Redis Cluster, and collects the other calls that are not done. It reports
+// whether there are any, and another node leads.
+func (f *forwarding) prepare(b *batch) bool {
+	v := f.view
+	if v.Leader == "" || v.Leader == v.Self { // no leader, or this node is elected, but does not decide yet
 		return false
 	}
-	timer := time.NewTimer(min(left, retryPause))
+	if f.client.listener.onFollower == redirects {
+		redirect(v.Find(v.Leader), b.calls)
+	}
+	b.collectUndone()
+	return len(b.forwarded.Calls) > 0
+}
+
+// giveUp fails the calls that are not done.
+func (f *forwarding) giveUp(b *batch) {
+	f.failed = f.view.Changed
+	f.client.srv.forward.Errors.Add(int64(b.undone()))
+	b.giveUp(limiter.ErrNotLeading)
+}
+
+// awaitView waits for a newer view, for at most retryPause.
+func (f *forwarding) awaitView() {
+	timer := time.NewTimer(min(time.Until(f.deadline), retryPause))
 	defer timer.Stop()
 	select {
-	case <-view.Changed:
+	case <-f.view.Changed:
 	case <-timer.C:
 	}
-	return true
 }
 
-// try makes one attempt to run, redirect or forward the calls that are not done. If the view has no leader, it does
-// nothing.
-func (c *client) try(view *topology.View, b *batch, deadline time.Time) {
-	list := b.calls
-	switch {
-	case view.Leading:
-		c.runHere(list)
+// exchange sends the collected calls to the leader and waits for the replies.
+func (f *forwarding) exchange(b *batch) {
+	f.watch, f.whole = nil, false
+	if b.calls[0].ownStream() {
+		f.exchangeWatched(b)
 		return
-	case view.Leader == "" || view.Leader == view.Self:
-		return // this node is elected, but does not decide yet
-	case c.listener.onFollower == redirects:
-		redirect(view.Find(view.Leader), list)
 	}
-	switch {
-	case undone(list) == 0:
-	case list[0].cmd.ownStream || list[0].block != nil && list[0].block.own != nil:
-		c.forwardOwn(view, b, deadline)
+	f.err = f.client.srv.forward.Forward(f.view.Leader, f.client.out.Protocol(), f.deadline, &b.forwarded)
+}
+
+// exchangeWatched forwards the only call of a batch over the stream on which the leader watches keys for the client.
+// The first WATCH opens the stream.
+func (f *forwarding) exchangeWatched(b *batch) {
+	w := f.watchOf(&b.calls[0])
+	if w == nil {
+		if w, f.err = f.client.srv.forward.Watch(f.view.Leader, f.client.out.Protocol(), f.deadline); f.err != nil {
+			return
+		}
+	}
+	f.watch = w
+	f.whole, f.err = w.Forward(&b.forwarded)
+}
+
+// watchOf returns the stream on which the leader watches keys for a call, or nil before the first WATCH.
+func (f *forwarding) watchOf(call *call) *forward.Watch {
+	if call.tx != nil {
+		return call.tx.own
+	}
+	return f.client.session.tx.own
+}
+
+// takeResult sets the outcomes of forwarded calls. Refused calls remain undone, except after forward.ErrBusy, when they
+// fail.
+func (f *forwarding) takeResult(b *batch) {
+	f.takeOutcomes(b)
+	switch f.err {
+	case nil:
+	case forward.ErrBusy:
+		f.client.srv.forward.Errors.Add(int64(b.undone()))
+		b.giveUp(errBusy)
+	case forward.ErrSilent:
+		f.failed = f.view.Changed
+		fallthrough
 	default:
-		err := c.srv.forward.Forward(view.Leader, c.out.Protocol(), deadline, b.toForward())
-		c.takeOutcomes(view, b, err)
+		f.client.srv.debug("forward", "cannot forward commands", "node", f.view.Leader, "error", f.err)
+	}
+	if f.watch != nil {
+		f.takeWatch(&b.calls[0])
 	}
 }
 
-// toForward returns the calls that are not done.
-func (b *batch) toForward() *forward.Batch {
+func (f *forwarding) takeOutcomes(b *batch) {
+	calls := b.forwarded.Calls
+	for i := range b.calls {
+		call := &b.calls[i]
+		if call.done {
+			continue
+		}
+		switch sent := &calls[0]; sent.Outcome {
+		case forward.Answered:
+			call.answer(sent.Reply)
+			call.elements = sent.Elements
+			f.charged.recordForwarded(sent, f.view.Term)
+		case forward.Uncertain:
+			call.fail(limiter.ErrUncertain)
+		}
+		calls = calls[1:]
+	}
+}
+
+// takeWatch keeps or closes the stream on which the leader watches keys. If the stream fails, or its node does not lead
+// any more, the keys count as changed.
+func (f *forwarding) takeWatch(call *call) {
+	tx, first := &f.client.session.tx, f.watchOf(call) == nil
+	switch {
+	case first && (!f.whole || !call.done):
+		f.watch.Close()
+	case first:
+		tx.own = f.watch
+	case call.done:
+	case call.tx != nil:
+		call.answer(nullArray(f.client.out.Protocol()))
+	default:
+		tx.lost = true
+		call.answer([]byte("+OK\r\n"))
+	}
+}
+
+// nullArray returns the reply to EXEC when a watched key has changed.
+func nullArray(protocol int) []byte {
+	var out resp.Reply
+	out.SetProtocol(protocol)
+	out.NullArray()
+	return out.Bytes()
+}
+
+// collectUndone sets the calls to forward to those that are not done.
+func (b *batch) collectUndone() {
 	fb := &b.forwarded
 	fb.Calls = fb.Calls[:0]
 	for i := range b.calls {
-		f := &b.calls[i]
-		if f.done {
+		c := &b.calls[i]
+		if c.done {
 			continue
 		}
-		call := forward.Call{Args: f.args, Writes: f.writes(), ChangesLeader: f.cmd.is(admin), Wait: waitTime(f.cmd, f.args)}
-		if f.block != nil {
+		call := forward.Call{Args: c.args, Writes: c.writes(), ChangesLeader: c.cmd.is(admin), Wait: waitTime(c.cmd, c.args)}
+		if c.tx != nil {
 			call.Block = [][][]byte{} // not nil even if empty: keys may be watched
-			for _, q := range f.block.afar() {
+			for _, q := range c.tx.forLeader() {
 				call.Block = append(call.Block, q.args)
 			}
 		}
 		fb.Calls = append(fb.Calls, call)
-	}
-	return fb
-}
-
-// takeOutcomes sets the outcomes of forwarded calls. Refused calls remain undone, except after forward.ErrBusy, when
-// they fail.
-func (c *client) takeOutcomes(view *topology.View, b *batch, err error) {
-	list, calls := b.calls, b.forwarded.Calls
-	for i := range list {
-		f := &list[i]
-		if f.done {
-			continue
-		}
-		switch call := &calls[0]; call.Outcome {
-		case forward.Answered:
-			f.answer(call.Reply)
-			f.elements = call.Elements
-			c.noteForwarded(call, view.Term)
-		case forward.Uncertain:
-			f.fail(limiter.ErrUncertain)
-		}
-		calls = calls[1:]
-	}
-	switch err {
-	case nil:
-	case forward.ErrBusy:
-		c.srv.forward.Errors.Add(int64(undone(list)))
-		giveUp(list, errBusy)
-	case forward.ErrSilent:
-		c.hopeless = view.Changed
-		fallthrough
-	default:
-		c.srv.debug("forward", "cannot forward commands", "node", view.Leader, "error", err)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestBrokenStreams(t *testing.T) {
 
 	p.send(all)
 	s.expect(t, all)
-	s.send(t, one+partingLine) // the leader shuts down and has not run the rest
+	s.send(t, one+goawayLine) // the leader shuts down and has not run the rest
 	s = <-streams
 	s.expect(t, throttle("y")+request("TTL", "x"))
 	s.send(t, one+":9\r\n")
@@ -51,7 +51,7 @@ func TestBrokenStreams(t *testing.T) {
 	if _, err := io.ReadFull(s.Conn, make([]byte, len(throttle("x"))+5)); err != nil { // shutdown before it has read everything
 		t.Fatal(err)
 	}
-	s.send(t, one+partingLine)
+	s.send(t, one+goawayLine)
 	_ = s.Close()
 	s = <-streams
 	s.expect(t, throttle("y")+request("TTL", "x"))
@@ -105,7 +105,7 @@ func testDeposedLeader(t *testing.T) {
 		start := time.Now()
 		l.show("b", next)
 		p.expect(failure(errUncertain))
-		if took := time.Since(start); took != forward.PartingTimeout {
+		if took := time.Since(start); took != forward.FormerLeaderTimeout {
 			t.Errorf("to %q: it took %v", next, took)
 		}
 		p.send(request("TTL", "x"))

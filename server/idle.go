@@ -42,17 +42,17 @@ func (o *ownership) unpark() {
 
 // trimIdle frees the buffers of an idle connection, unless they contain an incomplete command or an
 // unwritten reply. Only the reaper calls it.
-func (c *client) trimIdle(now int64) {
-	if now-c.lastRead.Load() < idleTicks || c.usage.query.Load()+c.usage.replies.Load() <= keepIdle ||
+func (c *connection) trimIdle(now int64) {
+	if now-c.activity.lastRead.Load() < idleTicks || c.usage.query.Load()+c.usage.replies.Load() <= keepIdle ||
 		!c.buffers.free.CompareAndSwap(true, false) {
 		return
 	}
 	defer c.buffers.free.Store(true)
 	if c.in.Pending() == 0 {
-		c.in = resp.NewReader(readLimits(c.known, c.authenticated))
+		c.in = resp.NewReader(readLimits(c.known, c.session.authenticated))
 	}
-	if c.out.Len() == 0 {
-		c.out.Truncate(0, 0)
+	if c.output.out.Len() == 0 {
+		c.output.out.Truncate(0, 0)
 	}
-	c.noteUsage()
+	c.updateUsage()
 }

@@ -107,12 +107,12 @@ func infoServer(s *Server, w *infoWriter) {
 func infoClients(s *Server, w *infoWriter) {
 	var connected, peers, subscribers, trackers, monitors int
 	for _, c := range s.snapshot() {
-		p := c.shown()
+		i := c.session.currentInfo()
 		connected += countTrue(!c.listener.trusted)
 		peers += countTrue(c.listener.trusted)
-		subscribers += countTrue(p.channels+p.patterns > 0)
-		trackers += countTrue(p.tracking)
-		monitors += countTrue(p.monitor)
+		subscribers += countTrue(i.channels+i.patterns > 0)
+		trackers += countTrue(i.tracking)
+		monitors += countTrue(i.monitor)
 	}
 	w.field("connected_clients", connected)
 	w.field("maxclients", clientLimit(s.opts.Get().MaxClients))
@@ -145,8 +145,8 @@ func infoStats(s *Server, w *infoWriter) {
 	w.field("evicted_clients", s.clientMemory.evicted.Load())
 	w.field("keyspace_hits", usage.Hits)
 	w.field("keyspace_misses", usage.Misses)
-	w.field("pubsub_channels", s.news.count(false))
-	w.field("pubsub_patterns", s.news.count(true))
+	w.field("pubsub_channels", s.broker.count(false))
+	w.field("pubsub_patterns", s.broker.count(true))
 	w.field("total_error_replies", errors)
 	w.field("total_reads_processed", s.stats.reads.Load())
 	w.field("total_writes_processed", s.stats.writes.Load())

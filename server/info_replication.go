@@ -38,7 +38,7 @@ func infoLeader(view *topology.View, status *topology.Status, w *infoWriter) {
 }
 
 func infoFollower(s *Server, view *topology.View, status *topology.Status, w *infoWriter) {
-	leader, _ := s.news.leader()
+	leader, _ := s.broker.leader()
 	w.field("role", "slave")
 	w.field("master_host", leader.host)
 	w.field("master_port", leader.port)
@@ -83,7 +83,7 @@ func infoSentinel(s *Server, w *infoWriter) {
 	w.field("sentinel_running_scripts", 0)
 	w.field("sentinel_scripts_queue_length", 0)
 	w.field("sentinel_simulate_failure_flags", 0)
-	leader, _ := s.news.leader()
+	leader, _ := s.broker.leader()
 	view := s.cluster.View()
 	status := "ok"
 	if view.Leader == "" {

@@ -16,7 +16,7 @@ func TestKeepAliveFollowsOption(t *testing.T) {
 		t.Helper()
 		s.greet()
 		list := s.snapshot()
-		list[len(list)-1].conn.control(func(fd int) {
+		list[len(list)-1].conn.socket.control(func(fd int) {
 			on, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_KEEPALIVE)
 			if err != nil || (on != 0) != (enabled != 0) {
 				t.Errorf("SO_KEEPALIVE is %d, %v; want %d", on, err, enabled)

@@ -69,7 +69,7 @@ const labName = "lab"
 // The errors by which a node reports that it has not run a command.
 const (
 	notLeadingLine = "-" + forward.NotLeading + "\r\n"
-	partingLine    = "-" + forward.Parting + "\r\n"
+	goawayLine     = "-" + forward.Goaway + "\r\n"
 )
 
 // newLab starts servers without a leader. Their timeouts are long, for busy machines. Each has one
@@ -132,7 +132,7 @@ func (n *labNode) start(t testing.TB) {
 	}
 	srv := New(Config{Engine: labEngine{n.lab.table, n}, Cluster: n, Options: store, Version: "test", Turns: 1})
 	if !n.lab.piped {
-		srv.leaderPatience, srv.forward.Timeouts = patience, forward.Timeouts{Reply: patience, Parting: patience}
+		srv.leaderPatience, srv.forward.Timeouts = patience, forward.Timeouts{Reply: patience, FormerLeader: patience}
 	}
 	n.testServer = &testServer{Server: srv, t: t, addr: n.clients.Addr().String(), ln: n.clients, served: make(chan error, 1)}
 	go func() { n.served <- srv.Serve(n.clients) }()
@@ -210,7 +210,7 @@ func (l *lab) lead(id string) {
 	}
 	for _, node := range l.ids {
 		srv := l.nodes[node].Server
-		if !eventually(func() bool { m, _ := srv.news.leader(); return m.id == id }) {
+		if !eventually(func() bool { m, _ := srv.broker.leader(); return m.id == id }) {
 			l.t.Fatalf("%s does not see that %s leads", node, id)
 		}
 	}

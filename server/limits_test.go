@@ -289,15 +289,15 @@ func TestShutdownWhileOutOfDescriptors(t *testing.T) {
 	})
 }
 
-// TestGuesses checks that a connection is closed after maxTries wrong passwords.
+// TestGuesses checks that a connection is closed after maxFailedLogins wrong passwords.
 func TestGuesses(t *testing.T) {
 	t.Parallel()
 	s := start(t, withPassword)
 	f := func(guess ...string) {
 		t.Helper()
 		p := s.dial()
-		p.send(strings.Repeat(request(guess...), maxTries+5) + request("AUTH", "secret") + ping)
-		p.expect(strings.Repeat(failure(errWrongPass), maxTries))
+		p.send(strings.Repeat(request(guess...), maxFailedLogins+5) + request("AUTH", "secret") + ping)
+		p.expect(strings.Repeat(failure(errWrongPass), maxFailedLogins))
 		p.closed()
 	}
 	f("AUTH", "bad")
@@ -307,7 +307,7 @@ func TestGuesses(t *testing.T) {
 
 	// RESET does not restore the tries. A right password does.
 	p := s.dial()
-	for range maxTries - 1 {
+	for range maxFailedLogins - 1 {
 		p.do(failure(errWrongPass), "AUTH", "bad")
 		p.do("+RESET\r\n", "RESET")
 	}
@@ -315,12 +315,12 @@ func TestGuesses(t *testing.T) {
 	p.closed()
 	p = s.dial()
 	for range 3 {
-		for range maxTries - 1 {
+		for range maxFailedLogins - 1 {
 			p.do(failure(errWrongPass), "AUTH", "bad")
 		}
 		p.do("+OK\r\n", "AUTH", "secret")
 	}
-	if n := p.info("errorstats")["errorstat_WRONGPASS"]; n != "count="+strconv.Itoa(5*maxTries+3*(maxTries-1)) {
+	if n := p.info("errorstats")["errorstat_WRONGPASS"]; n != "count="+strconv.Itoa(5*maxFailedLogins+3*(maxFailedLogins-1)) {
 		t.Errorf("errorstat_WRONGPASS is %s", n)
 	}
 }

@@ -151,7 +151,7 @@ func TestReaper_Peers(t *testing.T) {
 		node.ask("HELLO")
 		id := waiting.ask("CLIENT", "ID").int()
 		for _, c := range s.snapshot() {
-			c.awaiting.Store(c.id == id)
+			c.conn.activity.awaiting.Store(c.id == id)
 		}
 		idle.closed()
 		waiting.do("+PONG\r\n", "PING")

@@ -12,41 +12,48 @@ import (
 type monitors struct {
 	count atomic.Int32
 	mu    sync.Mutex
-	feeds map[*client]*feed
+	feeds map[*output]*feed
 }
 
 func (m *monitors) active() bool { return m.count.Load() > 0 }
 
 // add registers a client, which must have a feed.
-func (m *monitors) add(c *client) {
+func (m *monitors) add(o *output) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.feeds == nil {
-		m.feeds = map[*client]*feed{}
+		m.feeds = map[*output]*feed{}
 	}
-	if m.feeds[c] == nil {
-		m.feeds[c] = c.feed
+	if m.feeds[o] == nil {
+		m.feeds[o] = o.feed
 		m.count.Add(1)
 	}
 }
 
 // remove unregisters a client.
-func (m *monitors) remove(c *client) {
+func (m *monitors) remove(o *output) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.feeds[c] != nil {
-		delete(m.feeds, c)
+	if m.feeds[o] != nil {
+		delete(m.feeds, o)
 		m.count.Add(-1)
 	}
 }
 
 // show sends a command of a client to all monitors.
 func (m *monitors) show(c *client, cmd *command, args [][]byte) {
-	line := monitorLine(time.Now(), c.conn.RemoteAddr().String(), redact(cmd, args))
+	line := monitorLine(time.Now(), c.addr().String(), redact(cmd, args))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for to, f := range m.feeds {
-		f.showTo(to, line) // a closed client is removed by its own goroutine
+		f.push(to.closing, line) // a closed client is removed by its own goroutine
+	}
+}
+
+// showMonitors sends a command of a client to the clients in MONITOR mode.
+func showMonitors(c *client, cmd *command, args [][]byte) {
+	if c.srv.monitors.active() && !cmd.is(admin|skipMonitor) {
+		c.srv.monitors.show(c, cmd, args)
 	}
 }
 
@@ -115,11 +122,11 @@ func redact(cmd *command, args [][]byte) [][]byte {
 }
 
 func cmdMonitor(c *client, _ [][]byte) error {
-	if c.tx.running {
+	if c.session.tx.running {
 		return errMonitorQueued
 	}
 	c.out.OK()
-	c.watching = true
-	c.show(func(p *clientInfo) { p.monitor = true })
+	c.session.monitoring = true
+	c.session.setInfo(func(i *clientInfo) { i.monitor = true })
 	return nil
 }

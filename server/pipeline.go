@@ -1,213 +1,211 @@
 package server
 
 import (
-	"bytes"
-	"strings"
 	"time"
 
-	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/resp"
 )
 
-// away reports whether a command must run on the leader, and this node is not the leader.
-func (c *client) away(cmd *command) bool {
-	return cmd.needsLeader() && !c.tx.running && !c.tx.queueing && !c.leads()
+// pipeline runs the commands of one client. It is the only owner of the commands that are collected, forwarded and not
+// yet answered, and it alone determines the order of the replies.
+//
+// It is a state machine without a goroutine. The caller passes it the commands of a read with begin, and then calls
+// advance until it returns needNothing: all commands are answered, and the replies are in out. If advance returns
+// needWrite, the caller writes the replies and calls advance again. If it returns any other need, the caller calls
+// wait, which blocks and stores its result in the pipeline, and then advance again. advance itself never blocks, except
+// briefly on mutexes of the server and on the shards of the engine.
+//
+// The calls may be made by different goroutines, one after the other: an event loop can call advance and hand over each
+// wait to another goroutine. A caller that bounds the number of concurrent calls of advance must not hold its permission
+// during wait, except for needLock.
+//
+// A command runs in one of two ways. Limiter commands of this node, and commands for the leader, are collected, and
+// settled together: before any other command runs, when the batch is full, and after the last command of a read. Any
+// other command is run by execution.
+type pipeline struct {
+	client  *client // passed to command handlers, and named in logs
+	srv     *Server
+	session *session
+	out     *resp.Reply
+	closing *closing
+
+	read      commands
+	current   current
+	collector collector // earlier commands
+	execution execution // runs the current command, or one of the collector
+	long      longToken
+	charged   era  // era of the last charge
+	need      need // result of the last advance
+	end       endMode
 }
 
-// collects reports whether a command is added to the batch, which settle runs. All other commands run immediately,
-// after settle.
-func (c *client) collects(cmd *command) bool { return cmd.parse != nil || c.away(cmd) }
-
-// collect adds a command to the batch. It first settles the batch if that is full, or if its commands run on another
-// node than cmd.
-func (c *client) collect(cmd *command, args [][]byte) {
-	away := c.away(cmd)
-	if b := c.batch; b != nil && !b.takes(cmd, args, away) {
-		c.settle()
-	}
-	c.showMonitors(cmd, args)
-	c.noteRun(cmd)
-	if away {
-		c.collectAway(cmd, args, false)
-		return
-	}
-	if err := c.useBatch().add(cmd, args, c.srv.cluster != nil); err != nil {
-		c.settle()
-		c.srv.stats.of(cmd).calls.Add(1)
-		c.fail(cmd, err)
-	}
+// commands are the commands of one read.
+type commands struct {
+	in        *resp.Reader
+	ran       bool  // there was a complete command
+	drained   bool  // there are no more
+	refused   bool  // a command was refused because this node does not lead: later ones are refused too, to keep their order
+	malformed error // error of the command after the last
 }
 
-// collectAway adds a command that the leader must run. accounted reports whether the command is already counted in the
-// statistics. A command that is not fast, or that needs its own stream, is the last of its batch, so that at most one
-// long reply is buffered.
-func (c *client) collectAway(cmd *command, args [][]byte, accounted bool) {
-	if c.listener.onFollower == refuses {
-		c.settle()
-		c.refused = true
-		c.fail(cmd, limiter.ErrNotLeading)
-		return
-	}
-	c.useBatch().addAway(call{cmd: cmd, accounted: accounted}, args)
-	if cmd.ownStream || !cmd.is(fast) {
-		c.settle()
-	}
+// current is the command in progress.
+type current struct {
+	stage stage
+	cmd   *command
+	args  [][]byte
+	err   error         // reply, in stageReject and stageFail
+	muted bool          // the reply is dropped
+	start time.Duration // time at which the command began to run here
 }
 
-// useBatch returns the batch of the client, which it takes from the pool if necessary.
-func (c *client) useBatch() *batch {
-	if c.batch == nil {
-		c.batch = batches.Get().(*batch)
-	}
-	c.batch.logEntries = int64(c.srv.opts.Get().WindowLogMaxEntries)
-	return c.batch
+// stage is the next step of the command in progress. In all stages but stageNone earlier commands are answered.
+type stage uint8
+
+const (
+	stageNone    stage = iota // no command is in progress
+	stageMute                 // CLIENT REPLY: write the replies to earlier commands
+	stageMuted                // they are written: dispatch the command
+	stageUnmute               // drop the reply
+	stageCollect              // add the command to the batch
+	stageQueue                // queue the command for EXEC
+	stageReject               // reply with err: the command did not run
+	stageFail                 // reply with err: the command failed
+	stageRun                  // run the command
+)
+
+// need is the condition on which advance waits.
+type need uint8
+
+const (
+	needNothing need = iota // all commands are answered
+	needWrite               // the replies in out must be written; the caller does that
+	needLock                // another client runs a transaction
+	needCommit              // decisions or changes must be committed before they are acknowledged
+	needCommand             // a command that is not fast must run
+	needMemory              // a long reply needs client memory
+	needLeader              // commands are forwarded to the leader
+	needView                // there is no leader, or it refused
+)
+
+// endMode is how a command ends the connection.
+type endMode uint8
+
+const (
+	endNot          endMode = iota
+	endAfterReplies         // close after the replies are written
+	endNow                  // close immediately and drop unwritten replies
+)
+
+func (p *pipeline) init(c *client) {
+	p.client, p.srv, p.session, p.out, p.closing = c, c.srv, &c.session, &c.out, &c.conn.closing
+	p.long = longToken{srv: c.srv, usage: &c.conn.usage, closing: p.closing}
+	p.execution.init(c)
+	p.collector.init(c)
 }
 
-// dropBatch discards the commands of the batch and returns it to the pool.
-func (c *client) dropBatch() {
-	if c.batch != nil {
-		c.batch.reset()
-		batches.Put(c.batch)
-		c.batch = nil
-	}
+// begin passes the commands of a read. Their arguments must stay valid until advance returns needNothing.
+func (p *pipeline) begin(in *resp.Reader) {
+	p.read = commands{in: in}
+	p.collector.forwarding.failed = nil
 }
 
-// settle runs the collected commands and appends their replies. It forwards commands that this node cannot run, also
-// if it has just lost leadership.
-func (c *client) settle() {
-	b := c.batch
-	if b == nil || len(b.calls) == 0 {
-		return
-	}
-	c.batch = nil // commands that run meanwhile, such as those of EXEC, use another batch
-	if !b.away {
-		c.decide(b)
-	}
-	var share time.Duration
-	if undone(b.calls) > 0 {
-		share = c.forwardAll(b)
-	}
-	c.answerAll(b, share)
-	c.dropBatch()
-	b.reset()
-	c.batch = b
-}
-
-// decide has the engine decide a batch, and sets the outcome of its calls. If this node does not lead any more and
-// commands can be forwarded, the affected calls remain undone.
-func (c *client) decide(b *batch) {
-	start := c.srv.uptime()
-	lost := c.ask(b)
-	took := c.srv.uptime() - start
-	passesOn := c.passesOn()
-	reqs, out := b.reqs[:b.n], b.out[:b.n]
-	for i := range b.calls {
-		call := &b.calls[i]
-		err := call.outcome(reqs[:call.n], out[:call.n], lost)
-		if !passesOn || !errLost(err) {
-			call.done, call.err = true, err
+// advance runs commands until all are answered or a wait is due.
+func (p *pipeline) advance() need {
+	for {
+		switch {
+		case p.collector.settling():
+			p.need = p.collector.advance()
+		case p.current.stage != stageNone:
+			p.need = p.advanceCommand()
+		case p.end == endNot && p.out.Len() >= flushAt:
+			p.need = needWrite
+		case !p.next() && !p.collector.settle():
+			p.finish()
+			p.need = needNothing
+			return needNothing
+		default:
+			p.need = needNothing
 		}
-		reqs, out = reqs[call.n:], out[call.n:]
-	}
-	c.accountBatch(b, took)
-}
-
-// answerAll appends the replies to a batch. Only the last call can have a long reply, which counts as client memory
-// until it is copied.
-func (c *client) answerAll(b *batch, took time.Duration) {
-	last := &b.calls[len(b.calls)-1]
-	if !last.cmd.long {
-		c.answerEach(b, took)
-		return
-	}
-	c.usage.set(&c.usage.replies, int64(c.out.Size()+len(last.reply)))
-	_ = c.runLong(last.cmd, func() error { // returns an error only if the connection has been closed
-		c.answerEach(b, took)
-		return nil
-	})
-}
-
-func (c *client) answerEach(b *batch, took time.Duration) {
-	reqs, out := b.reqs[:b.n], b.out[:b.n]
-	for i := range b.calls {
-		call := &b.calls[i]
-		c.answer(call, reqs[:call.n], out[:call.n])
-		if !call.accounted {
-			c.account(call.cmd, took, func() [][]byte { return call.args })
-		}
-		if call.cmd.is(readonly) && c.tracking.on {
-			c.invalidate(call.cmd.keysOf(call.args))
-		}
-		reqs, out = reqs[call.n:], out[call.n:]
-	}
-}
-
-// answer appends the reply to a call that is done.
-func (c *client) answer(call *call, reqs []limiter.Request, out []limiter.Decision) {
-	switch {
-	case call.err != nil:
-		c.fail(call.cmd, call.err)
-	case call.reply == nil:
-		c.replyCall(call, reqs, out)
-	case call.block != nil:
-		c.replyBlock(call)
-	case call.cmd.name == "wait":
-		c.relayWait(call)
-	default:
-		c.relay(call)
-	}
-}
-
-// relay appends the reply of another node.
-func (c *client) relay(call *call) {
-	if len(call.reply) > 0 && call.reply[0] == '-' {
-		line := strings.TrimRight(string(call.reply[1:min(len(call.reply), 1+maxEcho)]), "\r\n")
-		c.srv.stats.of(call.cmd).failed.Add(1)
-		c.srv.stats.countError(replyError(line).code())
-	}
-	c.out.Raw(call.reply)
-}
-
-// runHere runs the remaining calls of a batch on this node, which has become the leader. It takes a turn, since many
-// clients may have waited for that.
-func (c *client) runHere(list []call) {
-	c.takeTurn()
-	defer c.giveTurn()
-	for i := range list {
-		if !list[i].done {
-			c.runOneHere(&list[i])
+		if p.need != needNothing {
+			return p.need
 		}
 	}
 }
 
-func (c *client) runOneHere(f *call) {
-	at := c.out.Len()
-	err := c.runNow(f)
-	switch {
-	case err == nil:
-		f.answer(bytes.Clone(c.out.Bytes()[at:]))
-	case !errLost(err):
-		f.fail(err)
+// wait performs the wait on which the last advance has returned.
+func (p *pipeline) wait() {
+	switch p.need {
+	case needLock:
+		p.execution.lock.wait()
+	case needCommand:
+		p.execution.runSlow()
+	case needCommit:
+		if p.execution.stage == runCommit {
+			p.execution.awaitCommit()
+		} else {
+			p.collector.awaitCommit()
+		}
+	case needMemory:
+		p.collector.awaitMemory()
+	case needLeader:
+		p.collector.exchange()
+	case needView:
+		p.collector.forwarding.awaitView()
 	}
-	c.out.Truncate(at, keepOut)
 }
 
-// runNow runs a call on this node and appends its reply.
-func (c *client) runNow(f *call) error {
-	switch {
-	case f.block != nil:
-		return c.execHere(f.block)
-	case f.cmd.parse == nil:
-		return c.runAwaited(f.cmd, f.args)
+// awaitsCluster reports whether the wait that is due depends on other nodes, so that timeouts are suspended.
+func (p *pipeline) awaitsCluster() bool {
+	switch p.need {
+	case needCommit, needLeader, needView:
+		return true
+	case needCommand:
+		return p.execution.cmd.leader
 	}
-	b := c.useBatch()
-	defer b.reset()
-	if err := b.add(f.cmd, f.args, false); err != nil {
-		return err
+	return false
+}
+
+// next begins the next command, and reports whether there was one.
+func (p *pipeline) next() bool {
+	if p.read.drained || p.end != endNot || p.closing.hungUp.Load() {
+		return false
 	}
-	call := &b.calls[0]
-	if err := call.outcome(b.reqs[:b.n], b.out[:b.n], c.ask(b)); err != nil {
-		return err
+	args, err := p.read.in.Next()
+	if args == nil || err != nil {
+		p.read.drained, p.read.malformed = true, err
+		return false
 	}
-	c.replyCall(call, b.reqs[:b.n], b.out[:b.n])
-	return nil
+	p.read.ran = true
+	p.start(args)
+	return true
+}
+
+// finish completes a read. All its commands are answered.
+func (p *pipeline) finish() {
+	if err := p.read.malformed; err != nil {
+		p.srv.stats.protocolErrors.Add(1)
+		p.srv.debug("protocol", "protocol error", "client", p.client.id, "addr", p.client.addr(), "error", err)
+		p.client.fail(nil, replyError("ERR "+err.Error()))
+		p.quit() // the bytes that follow cannot be parsed
+	}
+}
+
+// idle releases the memory that is needed only while commands run. Call it after advance has returned needNothing.
+func (p *pipeline) idle() {
+	p.collector.idle()
+	p.execution.idle()
+	p.current, p.read.in = current{}, nil // they refer to the read buffer
+}
+
+// quit closes the connection after the replies.
+func (p *pipeline) quit() { p.end = max(p.end, endAfterReplies) }
+
+// abort closes the connection and drops unwritten replies.
+func (p *pipeline) abort() { p.end = endNow }
+
+// close releases the resources of a pipeline that is not advanced any more.
+func (p *pipeline) close() {
+	p.execution.close()
+	p.long.release()
+	p.collector.close()
 }

@@ -15,7 +15,7 @@ func cmdPublish(c *client, args [][]byte) error {
 	if slices.Contains(switchChannels[:], channel) {
 		return errPublishSwitch
 	}
-	c.out.Int(c.publishOwn(channel, text) + c.srv.news.publish(channel, text, c))
+	c.out.Int(c.publishOwn(channel, text) + c.srv.broker.publish(channel, text, &c.conn.output))
 	return nil
 }
 
@@ -23,14 +23,15 @@ func cmdPublish(c *client, args [][]byte) error {
 // subscriptions that match. The message precedes the reply to PUBLISH; within a transaction it follows
 // the reply to EXEC. If too many bytes are pending, the client is disconnected.
 func (c *client) publishOwn(channel, text string) int64 {
-	own := reader{channels: c.channels.channels, patterns: c.channels.patterns, protocol: c.out.Protocol()}
+	s := &c.session
+	own := reader{channels: s.subscriptions.channels, patterns: s.subscriptions.patterns, protocol: c.out.Protocol()}
 	b, matches := own.message(channel, text)
-	if len(b) > feedQueue || c.out.Len()+len(c.tx.pushed)+len(b) > maxExecReply {
-		c.cut = true
+	if len(b) > feedQueue || c.out.Len()+len(s.tx.pushed)+len(b) > maxExecReply {
+		c.pipe.abort()
 		return matches
 	}
-	if c.tx.running {
-		c.tx.pushed = append(c.tx.pushed, b...)
+	if s.tx.running {
+		s.tx.pushed = append(s.tx.pushed, b...)
 	} else {
 		c.out.Raw(b)
 	}
@@ -39,9 +40,9 @@ func (c *client) publishOwn(channel, text string) int64 {
 
 // publish delivers a message to all readers except the publisher, and returns the number of matching
 // subscriptions. A reader whose queue overflows is disconnected.
-func (n *news) publish(channel, text string, publisher *client) (matches int64) {
-	for c, r := range n.subscribers(publisher) {
-		if b, m := r.message(channel, text); m > 0 && r.feed.showTo(c, b) {
+func (b *broker) publish(channel, text string, publisher *output) (matches int64) {
+	for o, r := range b.subscribers(publisher) {
+		if message, m := r.message(channel, text); m > 0 && r.feed.push(o.closing, message) {
 			matches += m
 		}
 	}
@@ -50,10 +51,10 @@ func (n *news) publish(channel, text string, publisher *client) (matches int64) 
 
 // subscribers returns the current readers except one. Clients of the Sentinel port are omitted: they
 // receive no messages of other clients.
-func (n *news) subscribers(except *client) iter.Seq2[*client, reader] {
-	return func(yield func(*client, reader) bool) {
-		for c, r := range n.all() {
-			if c != except && c.listener.set&onData != 0 && !yield(c, r) {
+func (b *broker) subscribers(except *output) iter.Seq2[*output, reader] {
+	return func(yield func(*output, reader) bool) {
+		for o, r := range b.all() {
+			if o != except && r.listener.set&onData != 0 && !yield(o, r) {
 				return
 			}
 		}
@@ -61,9 +62,9 @@ func (n *news) subscribers(except *client) iter.Seq2[*client, reader] {
 }
 
 // names returns the channels, or the patterns, of all subscribers except one. Names may be repeated.
-func (n *news) names(pattern bool, except *client) iter.Seq[string] {
+func (b *broker) names(pattern bool, except *output) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, r := range n.subscribers(except) {
+		for _, r := range b.subscribers(except) {
 			s := subscriptions{r.channels, r.patterns}
 			for _, name := range *s.of(pattern) {
 				if !yield(name) {
@@ -78,12 +79,12 @@ func (n *news) names(pattern bool, except *client) iter.Seq[string] {
 // subscribers.
 func (c *client) subscriptionsOfAll(pattern bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, name := range *c.channels.of(pattern) {
+		for _, name := range *c.session.subscriptions.of(pattern) {
 			if !yield(name) {
 				return
 			}
 		}
-		c.srv.news.names(pattern, c)(yield)
+		c.srv.broker.names(pattern, &c.conn.output)(yield)
 	}
 }
 
@@ -147,10 +148,10 @@ func distinct(names iter.Seq[string]) int {
 
 // count returns the number of distinct channels, or patterns, of all subscribers. Calls are
 // serialized to bound the memory that they use.
-func (n *news) count(pattern bool) int {
-	n.counting.Lock()
-	defer n.counting.Unlock()
-	return distinct(n.names(pattern, nil))
+func (b *broker) count(pattern bool) int {
+	b.counting.Lock()
+	defer b.counting.Unlock()
+	return distinct(b.names(pattern, nil))
 }
 
 func cmdPubsubShardChannels(c *client, args [][]byte) error {

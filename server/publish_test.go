@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/throttledhq/throttled/resp"
 )
 
 // TestPublish delivers messages to each matching subscription, in both versions of the protocol.
@@ -122,21 +124,22 @@ func TestPublish_Counts(t *testing.T) {
 // TestReadersAreShared checks that the readers are copied only after a change.
 func TestReadersAreShared(t *testing.T) {
 	t.Parallel()
-	n := news{}
-	c := &client{channels: subscriptions{channels: []string{"a"}}}
-	n.tune(c)
-	first := n.all()
-	n.remove(&client{}) // not a reader
-	if second := n.all(); reflect.ValueOf(second).Pointer() != reflect.ValueOf(first).Pointer() {
+	b := broker{}
+	s := &session{subscriptions: subscriptions{channels: []string{"a"}}}
+	o := &output{session: s, out: &resp.Reply{}}
+	b.register(o)
+	first := b.all()
+	b.remove(&output{}) // not a reader
+	if second := b.all(); reflect.ValueOf(second).Pointer() != reflect.ValueOf(first).Pointer() {
 		t.Error("the readers are copied without a change")
 	}
-	c.channels.channels = append(c.channels.channels, "b")
-	n.tune(c)
-	if got := n.all()[c].channels; len(got) != 2 || len(first[c].channels) != 1 {
-		t.Errorf("the channels are %q, before %q", got, first[c].channels)
+	s.subscriptions.channels = append(s.subscriptions.channels, "b")
+	b.register(o)
+	if got := b.all()[o].channels; len(got) != 2 || len(first[o].channels) != 1 {
+		t.Errorf("the channels are %q, before %q", got, first[o].channels)
 	}
-	n.remove(c)
-	if got := n.all(); len(got) != 0 {
+	b.remove(o)
+	if got := b.all(); len(got) != 0 {
 		t.Errorf("%d readers are left", len(got))
 	}
 }

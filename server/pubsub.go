@@ -8,7 +8,7 @@ import (
 
 // subscriptions are the channels and patterns to which a connection has subscribed. Some client
 // libraries subscribe when they connect, and require the confirmation. Messages are published in
-// publish.go and, on a node of a cluster, in news.go.
+// publish.go and, on a node of a cluster, in broker.go.
 //
 // The lists are shared with the goroutines that publish: elements may be appended, but not changed.
 type subscriptions struct {
@@ -29,8 +29,8 @@ func (s *subscriptions) of(pattern bool) *[]string {
 
 // subscribe adds the named channels or patterns and confirms each. event is the name of the command.
 func (c *client) subscribe(event string, pattern bool, names [][]byte) error {
-	defer c.showSubscriptions()
-	list := c.channels.of(pattern)
+	defer c.updateSubscriptions()
+	list := c.session.subscriptions.of(pattern)
 	for _, name := range names {
 		switch {
 		case slices.Contains(*list, string(name)):
@@ -41,7 +41,7 @@ func (c *client) subscribe(event string, pattern bool, names [][]byte) error {
 		default:
 			*list = append(*list, string(name))
 		}
-		confirm(&c.out, event, string(name), int64(c.channels.count()))
+		confirm(&c.out, event, string(name), int64(c.session.subscriptions.count()))
 	}
 	return nil
 }
@@ -50,13 +50,14 @@ const maxSubscriptions = 1024 // per connection, for channels and for patterns
 
 // unsubscribe removes the named channels or patterns, or all if none is named, and confirms each.
 func (c *client) unsubscribe(event string, pattern bool, names [][]byte) error {
-	defer c.showSubscriptions()
-	drop := slices.Clone(*c.channels.of(pattern))
+	defer c.updateSubscriptions()
+	s := &c.session.subscriptions
+	drop := slices.Clone(*s.of(pattern))
 	if len(names) > 0 {
 		drop = asStrings(names)
 	}
-	left := int64(c.channels.count())
-	dropped := c.channels.drop(pattern, drop)
+	left := int64(s.count())
+	dropped := s.drop(pattern, drop)
 	for _, name := range drop {
 		if dropped[name] {
 			delete(dropped, name)
@@ -110,11 +111,14 @@ func confirm(out *resp.Reply, event, name string, subscribed int64) {
 	out.Int(subscribed)
 }
 
-func (c *client) showSubscriptions() {
-	c.retune = true
-	c.noteSettings()
-	c.show(func(p *clientInfo) {
-		p.channels, p.patterns = len(c.channels.channels), len(c.channels.patterns)
+// updateSubscriptions makes changed subscriptions known: to the broker after the reply, to CLIENT LIST, and to the memory
+// usage.
+func (c *client) updateSubscriptions() {
+	s := &c.session
+	s.resubscribed = true
+	c.updateSettings()
+	s.setInfo(func(i *clientInfo) {
+		i.channels, i.patterns = len(s.subscriptions.channels), len(s.subscriptions.patterns)
 	})
 }
 

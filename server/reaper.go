@@ -48,22 +48,23 @@ func (s *Server) closeOverdue() {
 	o := s.opts.Get()
 	now := s.ticks.Load()
 	m := moment{now, s.clientMemory.check(now), s.crowded(o)}
-	for _, c := range s.clientsToCheck() {
-		if c.hungUp.Load() {
+	for _, cl := range s.clientsToCheck() {
+		c := &cl.conn
+		if c.closing.hungUp.Load() {
 			continue // already being closed, and counted once
 		}
 		if why := c.overdue(o, m); why != "" {
-			s.closeOne(c, why)
+			s.closeOne(cl, why)
 			continue
 		}
-		if f := c.backlog.waiting.Load(); f != nil {
+		if f := c.output.backlog.waiting.Load(); f != nil {
 			f.recheck()
 		}
 		c.trimIdle(now)
-		if last := c.lastRead.Load(); last < now && last != c.quietFrom {
-			c.quietFrom = last
-			if c.conn.ended() {
-				c.conn.stopReading()
+		if last := c.activity.lastRead.Load(); last < now && last != c.activity.checked {
+			c.activity.checked = last
+			if c.socket.ended() {
+				c.socket.stopReading()
 			}
 		}
 	}
@@ -79,9 +80,9 @@ func (s *Server) closeOne(c *client, why string) {
 	if why == unread {
 		log = s.warn
 	}
-	log("timeout", "connection closed: "+why, "client", c.id, "addr", c.conn.RemoteAddr(),
-		"command", c.lastCommand(), "bytes unread", c.usage.queued.Load()+c.usage.replies.Load())
-	c.hangUp()
+	log("timeout", "connection closed: "+why, "client", c.id, "addr", c.addr(),
+		"command", c.session.lastCommand(), "bytes unread", c.conn.usage.queued.Load()+c.conn.usage.replies.Load())
+	c.conn.hangUp()
 }
 
 // moment is the time of one run of the reaper, and the state of the server at that time.
@@ -105,21 +106,22 @@ func (s *Server) clientsToCheck() []*client {
 }
 
 // overdue returns the reason to close a connection that has exceeded a timeout, or "".
-func (c *client) overdue(o *options.Options, m moment) string {
+func (c *connection) overdue(o *options.Options, m moment) string {
+	a := &c.activity
 	over := func(since *atomic.Int64, limit time.Duration) bool {
 		from := since.Load()
 		return from > 0 && limit > 0 && time.Duration(m.now-from)*tick > limit
 	}
 	switch {
-	case c.awaiting.Load():
+	case a.awaiting.Load():
 		return ""
-	case c.stalled(o, m):
+	case c.output.stalled(o, m):
 		return unread
-	case over(&c.halfSince, o.CommandTimeout):
+	case over(&a.incomplete, o.CommandTimeout):
 		return "its command stays incomplete"
-	case over(&c.guestFrom, o.CommandTimeout), m.crowded && over(&c.guestFrom, o.CommandTimeout/hurry):
+	case over(&a.unauthenticated, o.CommandTimeout), m.crowded && over(&a.unauthenticated, o.CommandTimeout/hurry):
 		return "it does not authenticate"
-	case over(&c.lastRead, o.Timeout) && !c.exemptFromIdle():
+	case over(&a.lastRead, o.Timeout) && !c.exemptFromIdle():
 		return "it is idle"
 	}
 	return ""
@@ -127,9 +129,9 @@ func (c *client) overdue(o *options.Options, m moment) string {
 
 // exemptFromIdle reports whether the idle timeout does not apply: to other nodes, and to clients
 // that monitor, subscribe, or wait for a snapshot.
-func (c *client) exemptFromIdle() bool {
-	p := c.shown()
-	return c.listener.trusted || p.monitor || p.saving || p.channels+p.patterns > 0
+func (c *connection) exemptFromIdle() bool {
+	i := c.session.currentInfo()
+	return c.listener.trusted || i.monitor || i.saving || i.channels+i.patterns > 0
 }
 
 func sortByID(list []*client) {

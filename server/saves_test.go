@@ -20,7 +20,7 @@ func TestShutdownOutlastsNoPipelineOfSaves(t *testing.T) {
 	cancel()
 	ended := make(chan error)
 	go func() { ended <- s.Shutdown(over) }()
-	if !eventually(func() bool { return s.snapshot()[0].hungUp.Load() }) {
+	if !eventually(func() bool { return s.snapshot()[0].conn.closing.hungUp.Load() }) {
 		t.Fatal("the connection is not closed after the context is canceled")
 	}
 	snapshots.release <- struct{}{}

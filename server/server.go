@@ -60,7 +60,7 @@ type Server struct {
 	latency  latencyMonitor
 	monitors monitors
 	forward  *forward.Forwarder
-	news     news
+	broker   broker
 	turns    turns
 	logged   *lograte.Limiter
 	auth     authLimiter
@@ -135,7 +135,7 @@ func New(c Config) *Server {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stopFollowing = stop
 	if s.cluster != nil {
-		s.news.follow(s.cluster.View(), "")
+		s.broker.follow(s.cluster.View(), "")
 		s.following.Go(func() { s.followLeader(ctx) })
 	}
 	return s
@@ -160,7 +160,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	for _, c := range s.clients {
 		// Unblocks a goroutine that waits for bytes. A busy one checks s.closing after its commands.
-		c.conn.stopReading()
+		c.conn.socket.stopReading()
 	}
 	s.mu.Unlock()
 
@@ -178,7 +178,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	for _, c := range s.snapshot() {
-		c.hangUp()
+		c.conn.hangUp()
 	}
 	<-done
 	return ctx.Err()

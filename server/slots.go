@@ -75,8 +75,7 @@ func redirect(leader *topology.Member, list []call) {
 
 // redirected returns the error for a command that cannot be queued in a transaction because another node leads. It
 // returns nil if no node leads, as during a leadership transfer: EXEC then waits for the next leader.
-func (c *client) redirected(cmd *command, args [][]byte) error {
-	view := c.srv.cluster.View()
+func redirected(view *topology.View, cmd *command, args [][]byte) error {
 	leader := view.Find(view.Leader)
 	switch {
 	case view.Leader == "" || view.Leader == view.Self:

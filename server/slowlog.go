@@ -32,7 +32,7 @@ type slowEntry struct {
 
 // add appends a command, and removes the oldest entries beyond maxLen.
 func (l *slowlog) add(c *client, maxLen int, took time.Duration, args [][]byte) {
-	e := slowEntry{at: time.Now(), took: took, args: slowWords(args), addr: c.conn.RemoteAddr().String(), name: c.shown().name}
+	e := slowEntry{at: time.Now(), took: took, args: slowWords(args), addr: c.addr().String(), name: c.session.currentInfo().name}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.id = l.lastID
@@ -40,6 +40,40 @@ func (l *slowlog) add(c *client, maxLen int, took time.Duration, args [][]byte) 
 	l.entries = append(l.entries, e)
 	if over := len(l.entries) - maxLen; over > 0 {
 		l.entries = append(l.entries[:0], l.entries[over:]...)
+	}
+}
+
+// account adds one run of a command to the statistics, the slow log and the latency monitor. took
+// is its duration.
+func account(c *client, cmd *command, took time.Duration, args [][]byte) {
+	c.srv.stats.of(cmd).add(1, took)
+	recordSlow(c, cmd, took, func() [][]byte { return args })
+}
+
+// accountBatch adds decided calls to the statistics. Each command is charged a part of took in proportion to its
+// requests; the slow log and the latency monitor see the batch as one run of its first command.
+func accountBatch(c *client, b *batch, took time.Duration) {
+	for from := 0; from < len(b.calls); {
+		cmd, to, n := b.calls[from].cmd, from, 0
+		for to < len(b.calls) && b.calls[to].cmd == cmd {
+			n += b.calls[to].n
+			to++
+		}
+		c.srv.stats.of(cmd).add(to-from, took*time.Duration(n)/time.Duration(b.n))
+		from = to
+	}
+	recordSlow(c, b.calls[0].cmd, took, b.slowArgs)
+}
+
+// recordSlow adds a run to the slow log and the latency monitor if it exceeds their thresholds. args
+// is called only for an entry of the slow log.
+func recordSlow(c *client, cmd *command, took time.Duration, args func() [][]byte) {
+	o := c.srv.opts.Get()
+	if o.SlowlogLogSlowerThan >= 0 && took >= o.SlowlogLogSlowerThan && !cmd.is(skipSlowlog) {
+		c.srv.slowlog.add(c, o.SlowlogMaxLen, took, redact(cmd, args()))
+	}
+	if o.LatencyMonitorThreshold > 0 && took >= o.LatencyMonitorThreshold {
+		c.srv.latency.add("command", took)
 	}
 }
 

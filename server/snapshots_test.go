@@ -153,12 +153,12 @@ func TestSaverIsNotIdle(t *testing.T) {
 	p.send(request("SAVE"))
 	<-snapshots.entered
 	o := options.Options{Timeout: time.Second}
-	if why := s.snapshot()[0].overdue(&o, moment{now: 1 << 30}); why != "" {
+	if why := s.snapshot()[0].conn.overdue(&o, moment{now: 1 << 30}); why != "" {
 		t.Errorf("a client that waits for a snapshot is closed: %s", why)
 	}
 	snapshots.release <- struct{}{}
 	p.expect("+OK\r\n")
-	if why := s.snapshot()[0].overdue(&o, moment{now: 1 << 30}); why != "it is idle" {
+	if why := s.snapshot()[0].conn.overdue(&o, moment{now: 1 << 30}); why != "it is idle" {
 		t.Errorf("a client that has saved is closed: %q", why)
 	}
 }

@@ -152,11 +152,11 @@ func (s *socket) control(f func(fd int)) {
 	}
 }
 
-// lastWords closes the write side, and then reads and discards until the peer closes, at most
+// linger closes the write side, and then reads and discards until the peer closes, at most
 // lingerTime and lingerBytes, so that the written bytes arrive: a close while the peer still sends
 // would reset the connection. It is called after loop has returned. If the write side cannot be closed
 // separately, it returns immediately unless anyway is set.
-func (s *socket) lastWords(anyway bool) {
+func (s *socket) linger(anyway bool) {
 	half, ok := s.Conn.(interface{ CloseWrite() error })
 	if closed := ok && half.CloseWrite() == nil; !closed && !anyway {
 		return

@@ -15,8 +15,8 @@ func readDescriptor(fd uintptr, p []byte) (int, syscall.Errno) {
 	return n, errnoOf(err)
 }
 
-// writeDescriptor writes once to a descriptor that does not block, and returns how much the
-// system has taken. The errno is 0 if it succeeds.
+// writeDescriptor writes once to a descriptor that does not block, and returns the number of
+// bytes written. The errno is 0 if it succeeds.
 func writeDescriptor(fd uintptr, p []byte) (int, syscall.Errno) {
 	n, err := syscall.Write(int(fd), p)
 	return n, errnoOf(err)

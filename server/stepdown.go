@@ -17,7 +17,7 @@ func (s *Server) followLeader(ctx context.Context) {
 	for {
 		view := s.cluster.View()
 		s.forward.Follow(view.Leader)
-		s.news.follow(view, s.opts.Get().SentinelMaster)
+		s.broker.follow(view, s.opts.Get().SentinelMaster)
 		switch {
 		case view.Leading:
 			due = time.Time{}
@@ -57,9 +57,8 @@ func awaitView(ctx context.Context, changed <-chan struct{}, due time.Time) bool
 func (s *Server) closeLeaderClients() {
 	n := 0
 	for _, c := range s.snapshot() {
-		if c.listener.closesOnStepDown && c.kind() == kindNormal {
-			c.leaving.Store(true)
-			c.conn.stopReading()
+		if info := c.session.currentInfo(); c.listener.closesOnStepDown && info.kind(c.listener) == kindNormal {
+			c.conn.closeAfterReplies()
 			n++
 		}
 	}

@@ -89,16 +89,16 @@ func testStepDownAtShutdown(t *testing.T) {
 	}
 }
 
-// TestParting shuts a node down while another node has a stream to it. The stream ends with an
+// TestGoaway shuts a node down while another node has a stream to it. The stream ends with an
 // error which means that unanswered commands were not charged.
-func TestParting(t *testing.T) {
+func TestGoaway(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")
 	l.lead("a")
 	p := l.nodes["a"].at(l.nodes["a"].peers)
 	p.do(":0\r\n", "EXISTS", "k")
 	go func() { _ = l.nodes["a"].Shutdown(t.Context()) }()
-	p.expect(partingLine)
+	p.expect(goawayLine)
 	p.send(throttle("k"))
 	p.closed()
 }

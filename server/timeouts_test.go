@@ -266,3 +266,20 @@ func TestTimeoutsFollowOptions(t *testing.T) {
 		}
 	})
 }
+
+// TestTimeout_AfterWait checks that a client whose command has waited for longer than the idle timeout is not closed
+// when it is answered.
+func TestTimeout_AfterWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		snapshots := &fakeSnapshots{entered: make(chan struct{}), release: make(chan struct{})}
+		s, ln := setup{options: func(o *options.Options) { o.Timeout = 10 * time.Second }, snapshots: snapshots}.startPiped(t)
+		p := newPeer(t, ln.connect())
+		p.send(request("SAVE"))
+		<-snapshots.entered
+		<-time.After(2 * s.opts.Get().Timeout)
+		close(snapshots.release)
+		p.expect("+OK\r\n")
+		<-time.After(3 * tick)
+		p.do("+PONG\r\n", "PING")
+	})
+}

@@ -26,7 +26,7 @@ func cmdClientTracking(c *client, args [][]byte) error {
 		return err
 	}
 	t.on = on
-	if err := t.check(c.tracking); err != nil {
+	if err := t.check(c.session.tracking); err != nil {
 		return err
 	}
 	switch {
@@ -35,9 +35,9 @@ func cmdClientTracking(c *client, args [][]byte) error {
 	case t.bcast && len(t.prefixes) == 0:
 		t.prefixes = []string{""} // all keys
 	}
-	c.tracking = t
-	c.show(func(p *clientInfo) { p.tracking = on })
-	c.noteSettings()
+	c.session.tracking = t
+	c.session.setInfo(func(i *clientInfo) { i.tracking = on })
+	c.updateSettings()
 	c.out.OK()
 	return nil
 }
@@ -102,7 +102,7 @@ func checkPrefixes(prefixes []string) error {
 }
 
 func cmdClientCaching(c *client, args [][]byte) error {
-	t := &c.tracking
+	t := &c.session.tracking
 	if !t.on || !t.optIn && !t.optOut {
 		return errCachingNoMode
 	}
@@ -120,7 +120,7 @@ func cmdClientCaching(c *client, args [][]byte) error {
 }
 
 func cmdClientTrackingInfo(c *client, _ [][]byte) error {
-	t := &c.tracking
+	t := &c.session.tracking
 	c.out.Map(3)
 	c.out.Text("flags")
 	flags := t.flagNames()
@@ -163,18 +163,18 @@ func (t *tracking) redirect() int64 {
 }
 
 func cmdClientGetRedir(c *client, _ [][]byte) error {
-	c.out.Int(c.tracking.redirect())
+	c.out.Int(c.session.tracking.redirect())
 	return nil
 }
 
 // invalidate appends an invalidation of keys that the client has just read, if its tracking mode
 // requires one. RESP2 does not support invalidations on the same connection.
 func (c *client) invalidate(keys [][]byte) {
-	if c.tx.running {
-		c.tx.read = append(c.tx.read, keys...)
+	if tx := &c.session.tx; tx.running {
+		tx.read = append(tx.read, keys...)
 		return
 	}
-	t := &c.tracking
+	t := &c.session.tracking
 	exception := t.caching
 	t.caching = false
 	if c.out.Protocol() != 3 || t.bcast || t.optIn && !exception || t.optOut && exception || len(keys) == 0 {

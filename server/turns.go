@@ -21,60 +21,38 @@ func newTurns(n int) turns {
 	return turns{slots: make(chan struct{}, n)}
 }
 
-// take waits for a turn. It returns immediately if the number is unlimited.
-func (t turns) take() {
+// acquire waits for a turn. It returns immediately if the number is unlimited.
+func (t turns) acquire() {
 	if t.slots != nil {
 		t.slots <- struct{}{}
 	}
 }
 
-// give releases a turn.
-func (t turns) give() {
+// release releases a turn.
+func (t turns) release() {
 	if t.slots != nil {
 		<-t.slots
 	}
 }
 
-// runTurn calls runAll while it holds a turn.
-func (c *client) runTurn() bool {
-	c.takeTurn()
-	defer c.giveTurn()
-	return c.runAll()
+// turn is the turn of one client. Only the goroutine that runs the commands of the client may use it.
+type turn struct {
+	of   *turns
+	held bool
 }
 
-func (c *client) takeTurn() {
-	c.srv.turns.take()
-	c.inTurn = true
+// acquire waits for a turn.
+func (t *turn) acquire() {
+	t.of.acquire()
+	t.held = true
 }
 
-// giveTurn releases the turn of the client, if it holds one, and reports whether it did. Only the goroutine that serves
-// the client may call it and the methods below.
-func (c *client) giveTurn() bool {
-	if !c.inTurn {
+// release releases the turn if it is held, and reports whether it was.
+func (t *turn) release() bool {
+	if !t.held {
 		return false
 	}
-	c.inTurn = false
-	c.srv.turns.give()
+	t.held = false
+	t.of.release()
 	return true
-}
-
-// pause is a wait of a client for the cluster, between client.pause and client.resume.
-type pause struct {
-	outermost bool // not nested in another wait
-	hadTurn   bool
-}
-
-// pause begins a wait for the cluster: it suspends timeouts and releases the turn.
-func (c *client) pause() pause {
-	return pause{outermost: !c.awaiting.Swap(true), hadTurn: c.giveTurn()}
-}
-
-// resume ends the wait p: it takes the turn again if p released it, and resumes timeouts if p is the outermost wait.
-func (c *client) resume(p pause) {
-	if p.hadTurn {
-		c.takeTurn()
-	}
-	if p.outermost {
-		c.awaiting.Store(false)
-	}
 }

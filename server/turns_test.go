@@ -98,12 +98,12 @@ func TestTurns(t *testing.T) {
 	var group sync.WaitGroup
 	for range all {
 		group.Go(func() {
-			turns.take()
+			turns.acquire()
 			now := running.Add(1)
 			for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
 			}
 			running.Add(-1)
-			turns.give()
+			turns.release()
 			done.Add(1)
 		})
 	}
@@ -113,12 +113,12 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestTurns_Unbounded checks that take does not block without a limit.
+// TestTurns_Unbounded checks that acquire does not block without a limit.
 func TestTurns_Unbounded(t *testing.T) {
 	t.Parallel()
 	turns := newTurns(0)
 	for range 3 { // no turn is returned
-		turns.take()
+		turns.acquire()
 	}
 }
 

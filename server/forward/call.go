@@ -9,7 +9,7 @@ import (
 // Additions to RESP between nodes: errors of the stream, and a mark in front of replies.
 const (
 	NotLeading = "NOTLEADING this node does not lead its cluster: nothing was charged"
-	Parting    = "PARTING this node ends the stream: what is not answered was not charged"
+	Goaway     = "PARTING this node ends the stream: what is not answered was not charged"
 
 	// ChargedMark is an empty attribute of RESP3.
 	ChargedMark = "|0\r\n"
@@ -19,7 +19,7 @@ const (
 
 const (
 	notLeadingLine = "-" + NotLeading + "\r\n"
-	partingLine    = "-" + Parting + "\r\n"
+	goawayLine     = "-" + Goaway + "\r\n"
 )
 
 // Outcome is the outcome of a Call.

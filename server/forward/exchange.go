@@ -13,7 +13,7 @@ var (
 	// ErrSilent means that the leader did not reply in time. Retrying is useless until leadership changes.
 	ErrSilent = errors.New("the leader does not reply")
 
-	errParting = errors.New("the leader closes the stream")
+	errGoaway = errors.New("the leader closes the stream")
 )
 
 // Forward sends the calls to the node that the caller considers the leader, and sets their outcomes. It waits for a
@@ -51,7 +51,7 @@ func (f *Forwarder) exchange(st *stream, b *Batch) (whole bool, err error) {
 		case err == nil:
 			f.Commands.Add(1)
 			call.answer(reply, st.marks)
-		case written > 0 && err != errParting && call.Writes:
+		case written > 0 && err != errGoaway && call.Writes:
 			f.Errors.Add(1)
 			call.Outcome = Uncertain
 		}
@@ -60,7 +60,7 @@ func (f *Forwarder) exchange(st *stream, b *Batch) (whole bool, err error) {
 		err = writeErr
 	}
 	whole = err == nil
-	if err == errParting {
+	if err == errGoaway {
 		err = nil // a regular close
 	}
 	return whole, err
@@ -71,8 +71,8 @@ func (st *stream) read(dst []byte, call *Call, timeout time.Duration) (_ []byte,
 	at := len(dst)
 	for replies := call.replies(); replies > 0 && err == nil; replies-- {
 		dst, err = st.next(dst[:at], timeout)
-		if string(dst[at:]) == partingLine {
-			err = errParting
+		if string(dst[at:]) == goawayLine {
+			err = errGoaway
 		}
 	}
 	return dst, err
@@ -82,7 +82,7 @@ func (st *stream) read(dst []byte, call *Call, timeout time.Duration) (_ []byte,
 // to commands that were sent can arrive.
 func (f *Forwarder) replyTimeout(call *Call, writeErr error) time.Duration {
 	if writeErr != nil {
-		return f.Timeouts.Parting
+		return f.Timeouts.FormerLeader
 	}
 	return f.Timeouts.Reply + call.Wait
 }

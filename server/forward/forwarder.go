@@ -25,14 +25,14 @@ const MaxStreams = maxStreams + maxWatches
 
 // Timeouts bound the duration of an exchange.
 type Timeouts struct {
-	Reply   time.Duration // maximum wait for one reply
-	Parting time.Duration // maximum wait for all replies of a node that no longer leads
+	Reply        time.Duration // maximum wait for one reply
+	FormerLeader time.Duration // maximum wait for all replies of a node that no longer leads
 }
 
 // The timeouts of a new Forwarder.
 const (
-	ReplyTimeout   = 2 * time.Second
-	PartingTimeout = 100 * time.Millisecond
+	ReplyTimeout        = 2 * time.Second
+	FormerLeaderTimeout = 100 * time.Millisecond
 )
 
 // Dialer opens authenticated streams to nodes.
@@ -75,7 +75,7 @@ func (s *Stats) Reset() {
 // New returns a Forwarder without a leader.
 func New(d Dialer) *Forwarder {
 	return &Forwarder{
-		Timeouts: Timeouts{ReplyTimeout, PartingTimeout},
+		Timeouts: Timeouts{ReplyTimeout, FormerLeaderTimeout},
 		dialer:   d,
 		slots:    make(chan struct{}, maxStreams),
 		watches:  make(chan struct{}, maxWatches),
@@ -84,7 +84,7 @@ func New(d Dialer) *Forwarder {
 	}
 }
 
-// Follow sets the leader; "" means none. It closes idle streams to other nodes, and starts Timeouts.Parting for streams
+// Follow sets the leader; "" means none. It closes idle streams to other nodes, and starts Timeouts.FormerLeader for streams
 // to other nodes that are in use.
 func (f *Forwarder) Follow(leader string) {
 	f.mu.Lock()
@@ -112,7 +112,7 @@ func (f *Forwarder) expire(st *stream) {
 		st.expiry.Stop()
 		st.expiry = nil
 	case !leads && st.expiry == nil:
-		st.expiry = time.AfterFunc(f.Timeouts.Parting, func() { f.closeFormer(st) })
+		st.expiry = time.AfterFunc(f.Timeouts.FormerLeader, func() { f.closeFormer(st) })
 	}
 }
 

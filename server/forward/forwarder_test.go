@@ -88,7 +88,7 @@ func forwardOne(f *Forwarder, line string, within time.Duration) (Call, error) {
 	return b.Calls[0], err
 }
 
-// TestFormerLeader checks that a stream to a former leader is closed after Timeouts.Parting, however often leadership
+// TestFormerLeader checks that a stream to a former leader is closed after Timeouts.FormerLeader, however often leadership
 // changed before, and that it stays open if the node leads again.
 func TestFormerLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -102,17 +102,17 @@ func TestFormerLeader(t *testing.T) {
 			synctest.Wait()
 			return len(f.streams()) > 0
 		}
-		parting := f.Timeouts.Parting
+		former := f.Timeouts.FormerLeader
 		for range 5 { // each round ends before the timeout of the round before
 			f.Follow("b")
-			<-time.After(parting * 2 / 3)
+			<-time.After(former * 2 / 3)
 			f.Follow("a")
 			if !isOpen() {
 				t.Fatal("a stream to the leader is closed")
 			}
 		}
 		f.Follow("")
-		<-time.After(parting - 1)
+		<-time.After(former - 1)
 		f.Follow("b")
 		if !isOpen() {
 			t.Error("a stream is closed too early")

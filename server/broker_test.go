@@ -94,15 +94,15 @@ func TestSlowReader(t *testing.T) {
 	p, slow := n.at(n.sentinel), n.at(n.sentinel)
 	p.ask("SUBSCRIBE", "switch-master")
 	slow.ask("SUBSCRIBE", "switch-master")
-	n.news.mu.Lock()
-	for c, r := range n.news.readers {
-		if c.conn.RemoteAddr().String() == slow.LocalAddr().String() {
+	n.broker.mu.Lock()
+	for o, r := range n.broker.readers {
+		if o.socket.RemoteAddr().String() == slow.LocalAddr().String() {
 			r.feed.mu.Lock()
 			r.feed.queue.push(make([]byte, feedQueue)) // without waking the goroutine that writes it
 			r.feed.mu.Unlock()
 		}
 	}
-	n.news.mu.Unlock()
+	n.broker.mu.Unlock()
 	l.show("a", "b")
 	p.expect(texts('*', "message", "switch-master", l.announced()))
 	if got := slow.rest(); strings.Contains(got, "message") {

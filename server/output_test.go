@@ -137,18 +137,18 @@ func TestStalled(t *testing.T) {
 		{"memory is tight", 1, 0, true, 1, true},
 		{"memory has just become tight", 1, 0, true, late - 5, false},
 	} {
-		c := &client{}
-		c.writing.Store(tt.writing)
-		c.backlog.patient.Store(tt.patient)
-		c.backlog.fullSince.Store(tt.full)
-		if got := c.stalled(&o, moment{now: late, tightSince: tt.tight}); got != tt.want {
+		out := &output{activity: &activity{}}
+		out.activity.writing.Store(tt.writing)
+		out.backlog.patient.Store(tt.patient)
+		out.backlog.fullSince.Store(tt.full)
+		if got := out.stalled(&o, moment{now: late, tightSince: tt.tight}); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
 	}
-	c := &client{}
-	c.writing.Store(1)
+	out := &output{activity: &activity{}}
+	out.activity.writing.Store(1)
 	o.WriteTimeout = 0
-	if c.stalled(&o, moment{now: late}) {
+	if out.stalled(&o, moment{now: late}) {
 		t.Error("the client is stalled although write-timeout is 0")
 	}
 }
@@ -178,7 +178,7 @@ func TestBacklogAfterSubscriptions(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
 	p := s.greet()
-	patient := &s.snapshot()[0].backlog.patient
+	patient := &s.snapshot()[0].conn.output.backlog.patient
 	for _, calls := range [][2][]string{
 		{{"SUBSCRIBE", "c"}, {"UNSUBSCRIBE"}},
 		{{"PSUBSCRIBE", "c"}, {"PUNSUBSCRIBE", "c"}},

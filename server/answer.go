@@ -1,0 +1,70 @@
+package server
+
+import "strings"
+
+// answerCall appends the reply to a call that is done.
+func (l *collector) answerCall(b *batch, call *call) {
+	switch {
+	case call.replied:
+	case call.err != nil:
+		l.client.fail(call.cmd, call.err)
+	case call.reply == nil:
+		b.replyDecided(l.out, call, l.session.marksCharges, &l.srv.stats)
+	case call.tx != nil:
+		l.answerExec(call)
+	case call.cmd.name == "wait" && call.reply[0] == ':' && !l.charged.holds(l.srv, l.client.pipe.leads()):
+		l.out.Int(0) // the era of the client's last charge is over
+	default:
+		l.client.relay(call.cmd, call.reply)
+	}
+}
+
+// answerExec replies to a forwarded EXEC. It relays the leader's replies, and runs the other commands on this node.
+func (l *collector) answerExec(call *call) {
+	tx, elements := call.tx, call.elements
+	if elements == nil {
+		l.client.relay(call.cmd, call.reply) // an error, or a null array
+		return
+	}
+	l.out.Array(len(tx.queued))
+	l.session.tx.running = true
+	for _, q := range tx.queued {
+		if !q.cmd.needsLeader() {
+			runQueued(l.client, q)
+			continue
+		}
+		l.client.relay(q.cmd, elements[0])
+		l.srv.stats.of(q.cmd).calls.Add(1)
+		if q.cmd.is(readonly) && l.session.tracking.on {
+			l.client.invalidate(q.cmd.keysOf(q.args))
+		}
+		elements = elements[1:]
+	}
+	l.client.endTransaction()
+}
+
+// relay appends the reply of another node.
+func (c *client) relay(cmd *command, reply []byte) {
+	if len(reply) > 0 && reply[0] == '-' {
+		line := strings.TrimRight(string(reply[1:min(len(reply), 1+maxEcho)]), "\r\n")
+		c.srv.stats.of(cmd).failed.Add(1)
+		c.srv.stats.countError(replyError(line).code())
+	}
+	c.out.Raw(reply)
+}
+
+// fail appends an error reply. cmd is the command that failed, or nil if none ran.
+func (c *client) fail(cmd *command, err error) {
+	reply, known := asReply(err)
+	if !known {
+		c.srv.log.Error("a command failed", "command", c.session.lastCommand(), "error", err)
+	}
+	if errLost(err) {
+		reply = c.listener.notLeading
+	}
+	if cmd != nil {
+		c.srv.stats.of(cmd).failed.Add(1)
+	}
+	c.srv.stats.countError(reply.code())
+	c.out.Error(string(reply))
+}

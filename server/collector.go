@@ -1,0 +1,229 @@
+package server
+
+import (
+	"github.com/throttledhq/throttled/limiter"
+	"github.com/throttledhq/throttled/resp"
+)
+
+// collector owns the commands of a pipeline that are collected and not yet answered: limiter commands that this node
+// decides together, or commands that the leader runs. They are settled in steps: decided or forwarded, and then answered
+// in order. It belongs to a pipeline.
+type collector struct {
+	client     *client
+	srv        *Server
+	session    *session
+	out        *resp.Reply
+	execution  *execution // runs a forwarded call if this node becomes the leader
+	long       *longToken
+	charged    *era
+	batch      *batch // nil if no commands were collected since the last read
+	forwarding forwarding
+}
+
+func (l *collector) init(c *client) {
+	l.client, l.srv, l.session, l.out = c, c.srv, &c.session, &c.out
+	l.execution, l.long, l.charged = &c.pipe.execution, &c.pipe.long, &c.pipe.charged
+	l.forwarding.init(c)
+}
+
+// takes reports whether a command can be added before the collected commands are settled. forLeader reports whether the
+// leader must run it.
+func (l *collector) takes(cmd *command, args [][]byte, forLeader bool) bool {
+	return l.batch == nil || l.batch.takes(cmd, args, forLeader)
+}
+
+// open returns the batch to which commands are added.
+func (l *collector) open() *batch {
+	if l.batch == nil {
+		l.batch = newBatch()
+	}
+	l.batch.logEntries = int64(l.srv.opts.Get().WindowLogMaxEntries)
+	return l.batch
+}
+
+// idle returns the memory of the batch. There must be no collected commands.
+func (l *collector) idle() {
+	if l.batch != nil {
+		l.batch.release()
+		l.batch = nil
+	}
+}
+
+// close drops the collected commands.
+func (l *collector) close() {
+	if l.batch == nil {
+		return
+	}
+	for i := range l.batch.calls {
+		l.batch.calls[i].tx.close()
+	}
+	l.idle()
+}
+
+// settling reports whether settle was called and not all commands are answered.
+func (l *collector) settling() bool { return l.batch != nil && l.batch.stage != batchCollecting }
+
+// settle begins to run the collected commands, and reports whether there are any. Until settling returns false, advance
+// must be called before any other command runs.
+func (l *collector) settle() bool {
+	b := l.batch
+	switch {
+	case b == nil || len(b.calls) == 0:
+		return false
+	case b.stage != batchCollecting:
+		return true
+	}
+	b.stage = batchDecide
+	if b.forLeader {
+		l.beginForward(b)
+	} else {
+		b.started = l.srv.uptime()
+	}
+	return true
+}
+
+// advance makes steps of the batch until all its calls are answered or a wait is due.
+func (l *collector) advance() need {
+	b := l.batch
+	for b.stage != batchCollecting {
+		n := needNothing
+		switch b.stage {
+		case batchDecide:
+			n = l.decide(b)
+		case batchCommit:
+			l.finishDecisions(b)
+		case batchForward:
+			n = l.forward(b)
+		case batchAnswer:
+			n = l.answer(b)
+		}
+		if n != needNothing {
+			return n
+		}
+	}
+	return needNothing
+}
+
+// decide has the engine decide a batch, isolated from the transactions of other clients.
+func (l *collector) decide(b *batch) need {
+	if !l.execution.lock.try(lockShared) {
+		return needLock
+	}
+	b.stage, b.ticket = batchCommit, l.decideLocked(b)
+	if b.ticket != (limiter.Ticket{}) {
+		return needCommit
+	}
+	l.awaitCommit() // returns immediately
+	return needNothing
+}
+
+// decideLocked has the engine decide a batch, and releases the exec lock.
+func (l *collector) decideLocked(b *batch) limiter.Ticket {
+	defer l.execution.lock.release()
+	t := l.srv.engine.Decide(b.reqs[:b.n], b.out[:b.n])
+	l.charged.recordDecisions(b, t)
+	return t
+}
+
+// finishDecisions sets the outcome of the calls of a decided batch. If this node does not lead any more, the calls that
+// it could not decide are forwarded.
+func (l *collector) finishDecisions(b *batch) {
+	took := l.srv.uptime() - b.started
+	undone := b.setOutcomes(l.client.forwardsCommands())
+	accountBatch(l.client, b, took)
+	b.stage = batchAnswer
+	if undone > 0 {
+		l.beginForward(b)
+	}
+}
+
+// beginForward begins to forward the calls of a batch that are not done.
+func (l *collector) beginForward(b *batch) {
+	b.stage, b.started = batchForward, l.srv.uptime()
+	l.forwarding.begin()
+}
+
+// forward has the leader run the calls that are not done.
+func (l *collector) forward(b *batch) need {
+	n := l.forwarding.advance(b)
+	if n == needNothing {
+		b.stage = batchAnswer
+	}
+	return n
+}
+
+// answer appends the replies to the calls of a batch, in order. A call that is not done runs on this node: it has
+// become the leader. If it loses leadership before that, the call is forwarded again.
+func (l *collector) answer(b *batch) need {
+	for ; b.answered < len(b.calls); b.answered++ {
+		call := &b.calls[b.answered]
+		if !call.done {
+			if n := l.runCall(call); n != needNothing {
+				return n
+			}
+			if !call.done {
+				b.stage = batchForward
+				return needNothing
+			}
+		}
+		if call.cmd.long && !call.replied && !l.long.held {
+			return needMemory
+		}
+		l.finishCall(b, call)
+	}
+	b.reset()
+	return needNothing
+}
+
+// runCall runs a call on this node and appends its reply. The call remains undone if this node does not lead.
+func (l *collector) runCall(call *call) need {
+	e := l.execution
+	if e.stage == runIdle {
+		e.begin(call.cmd, call.args, call.tx)
+	}
+	if n := e.advance(); n != needNothing {
+		return n
+	}
+	switch err := e.finish(); {
+	case err == nil:
+		call.done, call.replied = true, true
+	case !errLost(err):
+		call.fail(err)
+	}
+	return needNothing
+}
+
+// finishCall replies to a call that is done, and accounts for it.
+func (l *collector) finishCall(b *batch, call *call) {
+	l.answerCall(b, call)
+	if l.long.held {
+		l.long.release()
+		l.long.usage.set(&l.long.usage.replies, int64(l.out.Size()))
+	}
+	if !call.accounted {
+		account(l.client, call.cmd, b.share(l.srv.uptime()), call.args)
+	}
+	if call.tx != nil {
+		call.tx.close()
+		showMonitors(l.client, call.cmd, call.args)
+	}
+	if call.cmd.is(readonly) && l.session.tracking.on {
+		l.client.invalidate(call.cmd.keysOf(call.args))
+	}
+}
+
+// awaitCommit waits until the decisions are committed.
+func (l *collector) awaitCommit() { l.batch.lost = l.srv.engine.Await(l.batch.ticket) }
+
+// exchange has the leader run the calls that are not done.
+func (l *collector) exchange() { l.forwarding.exchange(l.batch) }
+
+// awaitMemory waits until a long reply of another node may be copied. It counts as client memory until it is copied.
+func (l *collector) awaitMemory() {
+	call := &l.batch.calls[l.batch.answered]
+	l.long.usage.set(&l.long.usage.replies, int64(l.out.Size()+len(call.reply)))
+	if !l.long.acquire() {
+		call.replied = true
+		l.client.pipe.abort()
+	}
+}

@@ -1,0 +1,343 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+
+	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/resp"
+)
+
+const (
+	flushAt = 64 << 10 // bytes of pending replies at which they are written before the next command
+	keepOut = 16 << 10 // bytes of reply buffer that a connection keeps between reads
+	keepIn  = 32 << 10 // bytes of read buffer that a connection keeps between reads
+)
+
+// connection moves the bytes of one client: it owns the socket, the read buffer, the written output, the timeouts, and
+// the end of the connection. It has the pipeline run the commands that it has read, performs the waits of the pipeline,
+// and writes the replies. It does not interpret commands.
+//
+// The goroutine of serve owns a connection. Other goroutines may use closing and activity, and call hangUp,
+// closeAfterReplies, overdue and trimIdle. The reaper shares the buffers (see ownership).
+type connection struct {
+	srv      *Server
+	listener *listenerProfile
+	id       int64
+	session  *session
+	pipe     *pipeline
+
+	socket   *socket
+	in       *resp.Reader
+	known    *options.Options // the options from which the limits of in were set
+	output   output
+	usage    usage
+	buffers  ownership // ownership of in and of the replies
+	turn     turn
+	newcomer *newcomer // nil after the first valid command of an authenticated client
+	activity activity
+	closing  closing
+}
+
+// activity holds the times of a connection that the reaper checks. Times are ticks; 0 means unset.
+type activity struct {
+	lastRead        atomic.Int64 // time of the last read, or of the end of a wait after it
+	incomplete      atomic.Int64 // time since which an incomplete command is buffered
+	unauthenticated atomic.Int64 // time since which the client is unauthenticated
+	writing         atomic.Int64 // time since which a write is blocked
+	awaiting        atomic.Bool  // the client waits for the cluster: timeouts are suspended
+	checked         int64        // the lastRead at which the reaper last checked for the end of the stream. The reaper owns it
+}
+
+// closing is the means by which any goroutine closes a connection.
+type closing struct {
+	socket  *socket
+	hungUp  atomic.Bool   // hangUp was called
+	ended   chan struct{} // closed by hangUp
+	leaving atomic.Bool   // the connection is closed after the commands that have been read
+}
+
+// hangUp aborts the connection. It does not block.
+func (c *closing) hangUp() {
+	if !c.hungUp.Swap(true) {
+		close(c.ended)
+	}
+	c.socket.hangUp()
+}
+
+func (c *connection) init(cl *client, s *socket) {
+	c.srv, c.listener, c.id, c.session, c.pipe = cl.srv, cl.listener, cl.id, &cl.session, &cl.pipe
+	c.socket, c.in = s, resp.NewReader(resp.Limits{})
+	c.turn.of = &cl.srv.turns
+	c.closing.socket, c.closing.ended = s, make(chan struct{})
+	c.activity.lastRead.Store(cl.srv.ticks.Load())
+	c.usage.init(cl.srv, cl.listener)
+	c.output.init(cl)
+}
+
+// authenticated applies a change of the client's authentication: the limits of its requests, and the time that it has
+// to authenticate.
+func (c *connection) authenticated(yes bool) {
+	if yes {
+		c.activity.unauthenticated.Store(0)
+	} else {
+		// RESET does not extend the time to authenticate.
+		c.activity.unauthenticated.CompareAndSwap(0, c.srv.ticks.Load())
+	}
+	c.known = nil
+	c.refreshLimits()
+}
+
+// refreshLimits applies changed options: the limits of the reader, and the authentication of all
+// clients when no password is required any more.
+func (c *connection) refreshLimits() {
+	o := c.srv.opts.Get()
+	if o == c.known {
+		return
+	}
+	if !c.session.authenticated && o.RequirePass == "" {
+		c.session.authenticated = true
+		c.activity.unauthenticated.Store(0)
+	}
+	c.known = o
+	c.in.SetLimits(readLimits(o, c.session.authenticated))
+}
+
+// Limits of the commands of an unauthenticated client.
+const (
+	unauthenticatedArgs  = 10
+	unauthenticatedBulk  = 16 << 10
+	unauthenticatedQuery = 64 << 10
+)
+
+func readLimits(o *options.Options, authenticated bool) resp.Limits {
+	l := resp.Limits{
+		Args:   o.ProtoMaxArgs,
+		Bulk:   int(o.ProtoMaxBulkLen),
+		Inline: int(o.ProtoMaxInlineLen),
+		Query:  int(o.ClientQueryBufferLimit),
+	}
+	if !authenticated {
+		l.Guest = true
+		l.Args = min(l.Args, unauthenticatedArgs)
+		l.Bulk = min(l.Bulk, unauthenticatedBulk)
+		l.Inline = min(l.Inline, unauthenticatedBulk)
+		l.Query = min(l.Query, unauthenticatedQuery)
+	}
+	return l
+}
+
+// serve serves the connection until it is closed.
+func (c *connection) serve() {
+	defer c.srv.active.Done()
+	defer c.leave()
+	defer c.recoverPanic()
+	err := c.socket.loop(c.read)
+	c.buffers.unpark()
+	c.logEnd(err)
+	if c.pipe.end == endNow {
+		c.socket.hangUp()
+	}
+	c.output.endFeed() // writes queued output, if the peer reads it
+	if announced := c.sendGoaway(); announced || c.pipe.end == endAfterReplies || c.pipe.end == endNot && c.closing.leaving.Load() {
+		c.socket.linger(announced)
+	}
+}
+
+// recoverPanic logs a panic. It must be deferred.
+func (c *connection) recoverPanic() {
+	if p := recover(); p != nil {
+		c.srv.stats.panics.Add(1)
+		c.srv.log.Error("a command panicked; its connection is closed", "panic", p,
+			"client", c.id, "command", c.session.lastCommand(), "stack", string(debug.Stack()))
+	}
+}
+
+// sendGoaway sends the goaway error to another node, and reports whether it was sent. The error announces that this
+// node closes the stream and that commands without a reply were not run. It is not sent when the connection is aborted.
+func (c *connection) sendGoaway() bool {
+	if !c.listener.trusted || c.pipe.end == endNow || c.closing.hungUp.Load() || !c.srv.closing.Load() && !c.closing.leaving.Load() {
+		return false
+	}
+	c.output.out.Error(string(errGoaway))
+	return c.output.flush()
+}
+
+// read reads once and runs the complete commands.
+func (c *connection) read() progress {
+	c.buffers.unpark()
+	c.srv.clientMemory.collect()
+	if growth := c.in.Growth(); growth > 0 {
+		c.awaitRoom(growth)
+	}
+	n, err := c.in.Fill(c.socket)
+	if c.closing.hungUp.Load() {
+		return stop // no command may run after hangUp
+	}
+	if n > 0 {
+		c.srv.stats.netIn.Add(int64(n))
+		c.srv.stats.reads.Add(1)
+		open := c.run()
+		c.updateUsage()
+		if !open {
+			return stop
+		}
+	}
+	switch {
+	case c.srv.closing.Load() || c.closing.leaving.Load():
+		return stop
+	case err == errNothing || err == nil && c.socket.drained:
+		c.trimReader()
+		c.buffers.park()
+		return wait
+	case err != nil:
+		c.logEnd(err)
+		return stop
+	}
+	return again
+}
+
+// trimReader frees a large read buffer before a wait that may be long.
+func (c *connection) trimReader() {
+	if c.in.Pending() == 0 && c.in.Size() > keepIn {
+		c.in = resp.NewReader(readLimits(c.known, c.session.authenticated))
+		c.updateUsage()
+	}
+}
+
+// run runs the complete commands that have been read, writes their replies, and reports whether the connection stays
+// open. It is the driver of the pipeline: it advances it while it holds a turn, and performs its waits.
+func (c *connection) run() bool {
+	c.turn.acquire()
+	defer c.turn.release()
+	storeIfChanged(&c.activity.lastRead, c.srv.ticks.Load())
+	c.refreshLimits()
+	c.pipe.begin(c.in)
+	for {
+		n := c.pipe.advance()
+		c.suspendTimeouts(c.pipe.awaitsCluster())
+		switch n {
+		case needNothing:
+			return c.finish()
+		case needWrite:
+			if !c.output.flush() {
+				c.pipe.abort()
+				return false
+			}
+		default:
+			c.await(n)
+		}
+	}
+}
+
+// suspendTimeouts suspends timeouts, or resumes them.
+func (c *connection) suspendTimeouts(yes bool) {
+	if yes == c.activity.awaiting.Load() {
+		return
+	}
+	if yes {
+		storeIfChanged(&c.activity.incomplete, 0) // an incomplete command cannot be completed now
+	}
+	c.activity.awaiting.Store(yes)
+}
+
+// await performs a wait of the pipeline. The connection is not idle meanwhile.
+func (c *connection) await(n need) {
+	if n != needLock && c.turn.release() {
+		defer c.turn.acquire()
+	}
+	c.pipe.wait()
+	storeIfChanged(&c.activity.lastRead, c.srv.ticks.Load())
+}
+
+// finish writes the replies to the commands of a read.
+func (c *connection) finish() bool {
+	c.pipe.idle()
+	if c.newcomer != nil {
+		c.admit() // before the first reply: from then on the client may rely on its place
+	}
+	open := c.pipe.end != endNow && c.output.flush() && c.pipe.end == endNot
+	c.updateIncomplete()
+	return open
+}
+
+// updateIncomplete records for the reaper whether an incomplete command is buffered.
+func (c *connection) updateIncomplete() {
+	switch {
+	case c.in.Pending() == 0:
+		storeIfChanged(&c.activity.incomplete, 0)
+	case c.pipe.read.ran || c.activity.incomplete.Load() == 0:
+		storeIfChanged(&c.activity.incomplete, c.srv.ticks.Load())
+	}
+}
+
+// storeIfChanged stores a value that rarely changes. Loading it first keeps the cache line shared.
+func storeIfChanged(a *atomic.Int64, value int64) {
+	if a.Load() != value {
+		a.Store(value)
+	}
+}
+
+// admit removes the client from the newcomers if it has authenticated and sent a valid command.
+func (c *connection) admit() {
+	if !c.session.authenticated || c.session.lastRun.Load() == nil {
+		return
+	}
+	c.srv.mu.Lock()
+	defer c.srv.mu.Unlock()
+	if !c.newcomer.displaced {
+		c.srv.admission.forget(c)
+	}
+}
+
+// updateUsage updates the memory usage of the buffers and the transaction.
+func (c *connection) updateUsage() {
+	c.usage.set(&c.usage.query, int64(c.in.Size()))
+	c.usage.set(&c.usage.replies, int64(c.output.out.Size()))
+	c.usage.set(&c.usage.multi, c.session.tx.memory())
+}
+
+// awaitRoom accounts for a read buffer that is about to grow by growth bytes, together with the buffer
+// that it replaces, and waits for memory unless the usage of the client is small.
+func (c *connection) awaitRoom(growth int) {
+	c.usage.set(&c.usage.query, int64(c.in.Size()+growth))
+	if c.usage.total() > smallUsage {
+		c.usage.awaitMemory(c.srv, &c.closing)
+	}
+}
+
+// hangUp aborts the connection. Any goroutine may call it. It does not block.
+func (c *connection) hangUp() { c.closing.hangUp() }
+
+// closeAfterReplies closes the connection after the replies to the commands that have been read from it. Any goroutine
+// may call it. It does not block.
+func (c *connection) closeAfterReplies() {
+	c.closing.leaving.Store(true)
+	c.socket.stopReading()
+}
+
+// leave closes the connection, removes the client from the server and releases its resources.
+func (c *connection) leave() {
+	c.srv.mu.Lock()
+	delete(c.srv.clients, c.id)
+	c.srv.peers -= countTrue(c.listener.trusted)
+	c.srv.admission.forget(c)
+	c.srv.mu.Unlock()
+	_ = c.socket.Close()
+	c.pipe.close()
+	c.session.tx.close()
+	c.output.endFeed()
+	c.usage.release()
+}
+
+// logEnd logs the error that closed a connection. A regular close is not logged.
+func (c *connection) logEnd(err error) {
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return
+	}
+	c.srv.debug("connection", "connection ended", "client", c.id, "error", err)
+}

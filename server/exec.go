@@ -1,0 +1,133 @@
+package server
+
+import "github.com/throttledhq/throttled/limiter"
+
+// Within a transaction nothing waits: the exec lock is held. The commit is awaited once, after all commands.
+
+// exec runs a transaction. The handler of EXEC calls it. The error is limiter.ErrNotLeading if the leader must run the
+// transaction, or watches keys for it; the pipeline then forwards it.
+func (e *execution) exec(tx *transaction) error {
+	e.tx = tx
+	if tx.own != nil || tx.lost || tx.touchesKeys() && !e.client.pipe.leads() {
+		return limiter.ErrNotLeading
+	}
+	return e.runTransaction()
+}
+
+// runTransaction runs the transaction on this node.
+func (e *execution) runTransaction() error {
+	if !e.tx.touchesKeys() {
+		e.runExclusively()
+		return nil
+	}
+	e.keys, e.writes = true, e.tx.writes()
+	return e.runHeld()
+}
+
+// runExclusively runs the transaction under the exec lock, unless a watched key has changed.
+func (e *execution) runExclusively() {
+	e.lock.acquire(lockExclusive)
+	defer e.lock.release()
+	if e.tx.own != nil || e.tx.lost || e.tx.changed(e.client.srv.engine) {
+		e.client.out.NullArray()
+		return
+	}
+	e.client.out.Array(len(e.tx.queued))
+	e.runAll()
+}
+
+// maxExecReply is the maximum size in bytes of the replies of a transaction. Small requests can
+// have large replies, and nothing is written before EXEC is done. A transaction that exceeds the
+// limit runs no further commands, and its connection is closed.
+const maxExecReply = 16 << 20
+
+// runAll runs the queued commands. Consecutive limiter commands are decided together.
+func (e *execution) runAll() {
+	c := e.client
+	b := newBatch()
+	defer b.release()
+	b.logEntries = int64(c.srv.opts.Get().WindowLogMaxEntries)
+	c.session.tx.running = true
+	for _, q := range e.tx.queued {
+		if q.cmd.parse != nil {
+			decideQueued(c, b, q)
+		} else {
+			answerQueued(c, b)
+			runQueued(c, q)
+		}
+		c.conn.usage.set(&c.conn.usage.replies, int64(c.out.Size()))
+		if c.out.Len() > maxExecReply {
+			c.pipe.abort()
+			break
+		}
+	}
+	answerQueued(c, b)
+	c.endTransaction()
+}
+
+// decideQueued adds a limiter command of a transaction to b.
+func decideQueued(c *client, b *batch, q queuedCommand) {
+	if !b.takes(q.cmd, q.args, false) {
+		answerQueued(c, b)
+	}
+	showMonitors(c, q.cmd, q.args)
+	c.session.setLastRun(q.cmd)
+	if err := b.add(q.cmd, q.args, false); err != nil {
+		answerQueued(c, b)
+		c.srv.stats.of(q.cmd).calls.Add(1)
+		c.fail(q.cmd, err)
+	}
+}
+
+// answerQueued has the engine decide the limiter commands in b, and replies to them.
+func answerQueued(c *client, b *batch) {
+	if len(b.calls) == 0 {
+		return
+	}
+	start := c.srv.uptime()
+	c.pipe.charged.recordDecisions(b, c.srv.engine.Decide(b.reqs[:b.n], b.out[:b.n]))
+	b.setOutcomes(false)
+	accountBatch(c, b, c.srv.uptime()-start)
+	for i := range b.calls {
+		c.pipe.collector.answerCall(b, &b.calls[i])
+	}
+	b.reset()
+}
+
+// runQueued runs a command of a transaction that is not a limiter command.
+func runQueued(c *client, q queuedCommand) {
+	c.session.setLastRun(q.cmd)
+	start := c.srv.uptime()
+	if err := q.cmd.run(c, q.args); err != nil {
+		c.fail(q.cmd, err)
+	}
+	record(c, q.cmd, q.args, start)
+	if q.cmd.is(readonly) && c.session.tracking.on {
+		c.invalidate(q.cmd.keysOf(q.args))
+	}
+}
+
+// endTransaction appends the invalidations and messages that are sent after the reply to EXEC.
+func (c *client) endTransaction() {
+	tx := &c.session.tx
+	tx.running = false
+	c.invalidate(tx.read)
+	c.out.Raw(tx.pushed)
+	tx.read, tx.pushed = nil, nil
+}
+
+// forwardExec forwards the transaction of the current command. The leader runs the commands that only it can run, as
+// one transaction; this node runs the others. If the transaction cannot be forwarded, the watched keys count as changed.
+func (p *pipeline) forwardExec(tx *transaction) {
+	cur := &p.current
+	if !tx.forwardable(p.out.Protocol()) {
+		p.out.NullArray()
+		record(p.client, cur.cmd, cur.args, cur.start)
+		p.done()
+		tx.close()
+		return
+	}
+	p.collector.open().addForLeader(call{cmd: cur.cmd, tx: tx}, cur.args)
+	p.done()
+	p.collector.settle()
+}

@@ -1,0 +1,279 @@
+package server
+
+import (
+	"sync"
+
+	"github.com/throttledhq/throttled/limiter"
+)
+
+// execution runs one command or transaction on this node, in steps: it runs the command, and if that touches keys,
+// waits until everything that was written or read is committed. Like the pipeline, to which it belongs, it does not
+// care which goroutine makes a step.
+type execution struct {
+	client  *client
+	long    *longToken
+	charged *era
+	lock    execLock
+
+	stage  runStage
+	cmd    *command
+	args   [][]byte
+	tx     *transaction // transaction of EXEC
+	one    *batch       // decision of a limiter command
+	at     int          // length of the replies before that of the command
+	keys   bool         // the command touches keys: leadership was held, and before and after are set
+	writes bool
+	before limiter.Ticket // mark of the engine before the command
+	after  limiter.Ticket // mark of the engine after it
+	err    error
+}
+
+// runStage is the next step of an execution.
+type runStage uint8
+
+const (
+	runIdle   runStage = iota // nothing runs
+	runStart                  // run the command
+	runRan                    // wait for the commit
+	runCommit                 // the commit is awaited
+	runDone
+)
+
+func (e *execution) init(c *client) {
+	e.client, e.long, e.charged, e.lock.rw = c, &c.pipe.long, &c.pipe.charged, &c.srv.exec
+}
+
+// begin starts a command. If tx is not nil, it is the transaction that EXEC runs.
+func (e *execution) begin(cmd *command, args [][]byte, tx *transaction) {
+	e.stage, e.cmd, e.args, e.tx = runStart, cmd, args, tx
+	e.at = e.client.out.Len()
+}
+
+// advance makes steps until the command is done or a wait is due.
+func (e *execution) advance() need {
+	switch e.stage {
+	case runStart:
+		if !e.cmd.is(fast) {
+			e.stage = runRan
+			return needCommand
+		}
+		if !e.lock.try(e.lockMode()) {
+			return needLock
+		}
+		e.err = e.run()
+		fallthrough
+	case runRan:
+		if e.mustAwait() {
+			e.stage = runCommit
+			return needCommit
+		}
+	}
+	e.stage = runDone
+	return needNothing
+}
+
+// finish ends the execution of a command that is done, and returns its error. The replies to a command that touches keys
+// are dropped if it failed.
+func (e *execution) finish() error {
+	err := e.err
+	if err != nil && e.keys {
+		e.client.out.Truncate(e.at, keepOut)
+	}
+	if e.one != nil {
+		if err == nil {
+			e.one.replyDecided(&e.client.out, &e.one.calls[0], e.client.session.marksCharges, &e.client.srv.stats)
+		}
+		e.one.release()
+		e.one = nil
+	}
+	e.stage, e.keys, e.tx, e.err = runIdle, false, nil, nil
+	return err
+}
+
+// idle drops references to the arguments of the last command.
+func (e *execution) idle() { e.args = nil }
+
+// close releases the resources of an execution that was interrupted.
+func (e *execution) close() {
+	e.lock.release()
+	e.tx.close()
+}
+
+// runSlow runs a command that is not fast. A long reply needs client memory; since other clients wait for it, run must
+// not wait for the cluster or for memory if the reply may be long.
+func (e *execution) runSlow() {
+	if e.cmd.long {
+		if !e.long.acquire() {
+			e.err = errHungUp
+			e.client.pipe.abort()
+			return
+		}
+		defer e.long.release()
+	}
+	e.err = e.run()
+	if e.cmd.long {
+		e.client.conn.usage.set(&e.client.conn.usage.replies, int64(e.client.out.Size()))
+	}
+}
+
+// run runs the command. If it touches keys, leadership is held meanwhile.
+func (e *execution) run() error {
+	switch {
+	case e.tx != nil:
+		return e.runTransaction()
+	case e.cmd.parse != nil:
+		return e.decide()
+	case !e.cmd.touchesKeys():
+		return e.runLocked()
+	}
+	e.keys, e.writes = true, e.cmd.is(write)
+	return e.runHeld()
+}
+
+// runHeld runs a command or transaction that touches keys on a node that decides from its beginning to its end. The
+// error is limiter.ErrNotLeading if this node does not decide.
+func (e *execution) runHeld() error {
+	srv := e.client.srv
+	if !srv.hold() {
+		return limiter.ErrNotLeading
+	}
+	defer srv.release()
+	e.before = srv.engine.Mark()
+	err := e.runLocked()
+	e.after = srv.engine.Mark()
+	return err
+}
+
+// runLocked runs the command under the exec lock if it touches keys.
+func (e *execution) runLocked() error {
+	if e.tx != nil {
+		e.runExclusively()
+		return nil
+	}
+	if !e.cmd.is(fast) { // advance has acquired the lock for a fast one
+		e.lock.acquire(e.lockMode())
+	}
+	defer e.lock.release()
+	return e.cmd.run(e.client, e.args)
+}
+
+// decide has the engine decide a limiter command.
+func (e *execution) decide() error {
+	defer e.lock.release()
+	e.one = newBatch()
+	e.one.logEntries = int64(e.client.srv.opts.Get().WindowLogMaxEntries)
+	if err := e.one.add(e.cmd, e.args, false); err != nil {
+		return err
+	}
+	e.after = e.client.srv.engine.Decide(e.one.reqs[:e.one.n], e.one.out[:e.one.n])
+	e.charged.recordDecisions(e.one, e.after)
+	e.before, e.keys = e.after, true
+	return nil
+}
+
+// mustAwait reports whether the commit must be awaited. If the result is known without that, it sets the error.
+func (e *execution) mustAwait() bool {
+	switch {
+	case e.err != nil || !e.keys:
+		return false
+	case e.after.Term != e.before.Term: // the engine has started a new term in between
+		e.err = lostOr(limiter.ErrUncertain, e.writes)
+		return false
+	case e.after == limiter.Ticket{}:
+		e.awaitCommit() // returns immediately
+		return false
+	}
+	return true
+}
+
+// awaitCommit waits until everything that was written or read between the two marks is committed, so that the reply
+// may be sent. It sets the error: limiter.ErrNotLeading if the command only reads, or if this node did not decide at
+// either mark, and limiter.ErrUncertain if a write may or may not be committed.
+func (e *execution) awaitCommit() {
+	engine := e.client.srv.engine
+	err := engine.Await(e.after)
+	if e.one != nil {
+		reqs, decisions := e.one.requests(&e.one.calls[0])
+		e.err = e.one.calls[0].outcome(reqs, decisions, err)
+		return
+	}
+	if errLost(err) && !errLost(engine.Await(e.before)) {
+		err = limiter.ErrUncertain // this node decided at the first mark, but not at the second
+	}
+	e.err = lostOr(err, e.writes)
+}
+
+// lockMode returns how a command holds the exec lock. A command that deletes several keys, or all of them, holds it
+// exclusively, so that no CL.ALL is charged between two deletions.
+func (e *execution) lockMode() lockMode {
+	several := len(e.args) > 2 || e.cmd.keys.first == 0
+	switch {
+	case e.cmd.parse != nil:
+		return lockShared
+	case e.cmd.is(write) && several:
+		return lockExclusive
+	case e.cmd.is(write) || e.cmd.keys.first > 0:
+		return lockShared
+	}
+	return lockNone
+}
+
+// lockMode is a way to hold Server.exec.
+type lockMode uint8
+
+const (
+	lockNone lockMode = iota
+	lockShared
+	lockExclusive
+)
+
+// execLock is the hold of one client on Server.exec. It may be acquired by one goroutine and released by another.
+type execLock struct {
+	rw   *sync.RWMutex
+	mode lockMode // wanted or held
+	held bool
+}
+
+// try acquires the lock if that is possible without waiting, and reports whether it is held.
+func (l *execLock) try(mode lockMode) bool {
+	if l.held || mode == lockNone {
+		return true
+	}
+	l.mode = mode
+	if mode == lockShared {
+		l.held = l.rw.TryRLock()
+	} else {
+		l.held = l.rw.TryLock()
+	}
+	return l.held
+}
+
+// wait acquires the lock that the last try did not.
+func (l *execLock) wait() {
+	if l.mode == lockShared {
+		l.rw.RLock()
+	} else {
+		l.rw.Lock()
+	}
+	l.held = true
+}
+
+// acquire waits for the lock unless it is held.
+func (l *execLock) acquire(mode lockMode) {
+	if !l.try(mode) {
+		l.wait()
+	}
+}
+
+// release releases the lock if it is held.
+func (l *execLock) release() {
+	if !l.held {
+		return
+	}
+	l.held = false
+	if l.mode == lockShared {
+		l.rw.RUnlock()
+	} else {
+		l.rw.Unlock()
+	}
+}

@@ -1,0 +1,71 @@
+package server
+
+import "strings"
+
+// gate returns the error that prevents a command from running, or nil. The checks are made in the
+// order of Redis.
+func (c *client) gate(cmd *command, args [][]byte) error {
+	s, l := &c.session, c.listener
+	switch {
+	case cmd == nil:
+		return c.unknown(args)
+	case l.trusted && !cmd.isForwarded():
+		return errNotForwarded(cmd.name)
+	case !cmd.arityFits(len(args)):
+		return errArity(cmd.name)
+	case !s.authenticated && !cmd.is(noAuth):
+		return errNoAuth
+	case s.subscriptions.any() && c.out.Protocol() == 2 && !worksSubscribed[cmd.name]:
+		return errSubscribed(cmd.name)
+	case cmd.refusal != "":
+		return cmd.refusal
+	case s.tx.queueing && cmd.is(noMulti):
+		return errNotInMulti
+	case !cmd.is(loading) && c.srv.snapshots.Loading():
+		return errLoading
+	case s.tx.queueing && l.onFollower == redirects && cmd.keys.first > 0 && !c.pipe.leads():
+		return redirected(c.srv.cluster.View(), cmd, args)
+	}
+	return nil
+}
+
+// unknown returns the error for an unknown command. The first words of an HTTP request indicate a
+// cross-protocol attack through a browser or a proxy: the connection is closed.
+func (c *client) unknown(args [][]byte) error {
+	name := string(args[0])
+	if strings.EqualFold(name, "post") || strings.EqualFold(name, "host:") {
+		c.srv.warn("http", "an HTTP request came in on the Redis port; connection closed", "addr", c.addr())
+		c.pipe.abort()
+	}
+	if cmd := c.commands.named(name); cmd != nil && len(args) > 1 && !strings.Contains(name, "|") {
+		return errUnknownSubcommand(args[0], args[1])
+	}
+	return errUnknownCommand(args)
+}
+
+// queue queues a command for EXEC.
+func (c *client) queue(cmd *command, args [][]byte) {
+	if !c.session.tx.keep(args, c.srv.opts.Get()) {
+		c.reject(cmd, errQueueTooLong)
+		return
+	}
+	queued := c.session.tx.queue(cmd, args)
+	c.session.setInfo(func(i *clientInfo) { i.multi = queued })
+	c.out.Status("QUEUED")
+}
+
+// reject replies with an error to a command that does not run. Within a transaction it makes EXEC
+// fail; a rejected EXEC discards the transaction.
+func (c *client) reject(cmd *command, err error) {
+	if c.session.tx.queueing {
+		c.session.tx.aborted = true
+	}
+	if cmd != nil && cmd.name == "exec" {
+		c.session.discard()
+		err = errExecRefused(err)
+	}
+	if cmd != nil {
+		c.srv.stats.of(cmd).rejected.Add(1)
+	}
+	c.fail(nil, err)
+}

@@ -1,0 +1,237 @@
+package server
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/throttledhq/throttled/options"
+	"github.com/throttledhq/throttled/resp"
+)
+
+// A client may send many commands before it reads any reply. Replies are written immediately while
+// the socket buffer has room. The rest is queued in a feed, up to client-reply-buffer-limit and while
+// client memory is not tight; beyond that, no more commands are read from the client. It is
+// disconnected only if it has read nothing for write-timeout while the queue had no room.
+
+// output writes the replies of a client, and owns its feed. It belongs to the goroutine that serves the connection; the
+// goroutine of the feed calls writeFeed, and the reaper calls stalled.
+type output struct {
+	srv      *Server
+	listener *listenerProfile
+	session  *session
+	out      *resp.Reply // replies to write
+	socket   *socket
+	usage    *usage
+	turn     *turn // released while a write blocks
+	activity *activity
+	closing  *closing
+
+	feed    *feed // queue, if the client monitors, subscribes, or does not read its replies
+	backlog backlog
+}
+
+// backlog is the state of queued replies that the reaper checks.
+type backlog struct {
+	patient   atomic.Bool          // the queue contains only replies, which may stay unread while there is room
+	fullSince atomic.Int64         // tick since which there is no room; 0 if there is
+	waiting   atomic.Pointer[feed] // feed in which the client's goroutine waits for room, or nil
+}
+
+func (o *output) init(c *client) {
+	o.srv, o.listener, o.session, o.out = c.srv, c.listener, &c.session, &c.out
+	o.socket, o.usage, o.turn = c.conn.socket, &c.conn.usage, &c.conn.turn
+	o.activity, o.closing = &c.conn.activity, &c.conn.closing
+}
+
+// flush writes the pending replies, and reports whether the connection stays open.
+func (o *output) flush() bool {
+	fresh, err := o.beginFeed(), error(nil)
+	if o.out.Len() > 0 {
+		storeIfChanged(&o.activity.incomplete, 0) // nothing is read meanwhile, so an incomplete command cannot be completed
+		err = o.write(o.out.Bytes())
+		o.out.Truncate(0, keepOut)
+	}
+	if o.feed != nil {
+		o.registerFeed(fresh)
+	}
+	return err == nil
+}
+
+// write writes or queues replies. It blocks only while the queue has no room.
+func (o *output) write(b []byte) error {
+	if o.feed != nil {
+		ended, err := o.queueReplies(b)
+		if !ended || err != nil {
+			return err
+		}
+		o.feed = nil // everything queued has been written
+	}
+	n := o.socket.tryWrite(b)
+	o.countWrite(n)
+	if n == len(b) {
+		return nil
+	}
+	return o.writeRest(b[n:])
+}
+
+// writeRest writes or queues the bytes that did not fit the socket buffer. A stream to another node,
+// and a connection without a descriptor, are written directly: their peers always read.
+func (o *output) writeRest(b []byte) error {
+	if o.socket.raw == nil || o.listener.trusted {
+		if o.turn.release() {
+			defer o.turn.acquire()
+		}
+		n, err := o.writeSlowly(b)
+		o.countWrite(n)
+		return err
+	}
+	o.feed = newFeed(o.usage, false)
+	_, err := o.feed.put(b, o.replyRoom(), func() {}) // an empty feed has room
+	o.backlog.patient.Store(true)
+	o.startFeed()
+	return err
+}
+
+// queueReplies queues replies after those that are already queued, and waits until there is room. It
+// reports whether the feed has stopped, so that the replies were not queued.
+func (o *output) queueReplies(b []byte) (ended bool, err error) {
+	// Subscriptions take effect when their reply is queued.
+	queued, ended, err := o.feed.tryPut(b, o.replyRoom(), o.registerSubscriptions)
+	if queued || ended {
+		return ended, err
+	}
+	if o.turn.release() {
+		defer o.turn.acquire()
+	}
+	o.backlog.fullSince.Store(o.srv.ticks.Load())
+	o.backlog.waiting.Store(o.feed)
+	ended, err = o.feed.put(b, o.replyRoom(), o.registerSubscriptions)
+	o.backlog.waiting.Store(nil)
+	o.backlog.fullSince.Store(0)
+	return ended, err
+}
+
+// replyRoom returns the maximum size in bytes of the queued replies. It is small for unauthenticated
+// clients, which get short replies only.
+func (o *output) replyRoom() int64 {
+	if !o.session.authenticated {
+		return unauthenticatedQuery
+	}
+	return o.srv.opts.Get().ClientReplyBufferLimit
+}
+
+func (o *output) countWrite(n int) {
+	o.srv.stats.netOut.Add(int64(n))
+	o.srv.stats.writes.Add(1)
+}
+
+// writeSlowly writes in pieces of flushAt bytes, so that the reaper can distinguish a peer that reads
+// slowly from one that does not read.
+func (o *output) writeSlowly(b []byte) (written int, err error) {
+	defer o.activity.writing.Store(0)
+	for err == nil && written < len(b) {
+		o.activity.writing.Store(o.srv.ticks.Load())
+		var n int
+		n, err = o.socket.Write(b[written:min(len(b), written+flushAt)])
+		written += n
+	}
+	return written, err
+}
+
+// stalled reports whether a client has read nothing for write-timeout, while there was no room for
+// more replies: its own queue was full, or client memory was tight. Pushed output is not exempt while
+// there is room.
+func (o *output) stalled(opts *options.Options, m moment) bool {
+	longSince := func(from int64) bool {
+		return from > 0 && opts.WriteTimeout > 0 && time.Duration(m.now-from)*tick > opts.WriteTimeout
+	}
+	return longSince(o.activity.writing.Load()) &&
+		(!o.backlog.patient.Load() || longSince(o.backlog.fullSince.Load()) || longSince(m.tightSince))
+}
+
+// writeFeed writes a feed until take reports the last piece, or a write fails.
+func (o *output) writeFeed(f *feed) {
+	defer f.end()
+	for {
+		b, last := f.take()
+		if last {
+			return
+		}
+		if b == nil {
+			<-f.wake
+			continue
+		}
+		n, err := o.writeSlowly(b)
+		o.countWrite(n)
+		if err != nil {
+			o.closing.hangUp()
+			return
+		}
+		storeIfChanged(&o.activity.lastRead, o.srv.ticks.Load()) // a client that reads its output is not idle
+	}
+}
+
+// beginFeed ensures that a client which monitors or whose subscriptions have changed has a feed that
+// accepts pushed output. It reports whether the feed is new, so that its goroutine must be started.
+func (o *output) beginFeed() bool {
+	if !o.session.monitoring && !o.session.resubscribed {
+		return false
+	}
+	o.backlog.patient.Store(false)
+	if o.feed != nil && o.feed.accept() {
+		return false
+	}
+	o.feed = newFeed(o.usage, true)
+	return true
+}
+
+// registerFeed registers the feed for pushed output. The goroutine of a new feed is started after the replies to
+// MONITOR and SUBSCRIBE have been written, so that the client receives all output from its reply on.
+func (o *output) registerFeed(fresh bool) {
+	if o.session.monitoring {
+		o.srv.monitors.add(o)
+	}
+	o.registerSubscriptions()
+	if !o.session.monitoring && !o.session.subscriptions.any() { // the client has unsubscribed
+		o.backlog.patient.Store(true)
+		o.feed.release()
+	}
+	if fresh {
+		o.startFeed()
+	}
+}
+
+func (o *output) startFeed() {
+	f := o.feed
+	o.backlog.fullSince.Store(0)
+	o.srv.active.Go(func() { o.writeFeed(f) })
+}
+
+// registerSubscriptions registers changed subscriptions for delivery.
+func (o *output) registerSubscriptions() {
+	if o.session.resubscribed {
+		o.srv.broker.register(o)
+		o.session.resubscribed = false
+	}
+}
+
+// releaseFeed stops pushed output to the client. Queued output is still written.
+func (o *output) releaseFeed() {
+	o.srv.monitors.remove(o)
+	o.srv.broker.remove(o)
+	if o.feed != nil {
+		o.feed.release()
+	}
+}
+
+// endFeed closes the feed, if there is one, and waits until its goroutine has stopped.
+func (o *output) endFeed() {
+	if o.feed == nil {
+		return
+	}
+	o.releaseFeed()
+	o.feed.close()
+	storeIfChanged(&o.backlog.fullSince, o.srv.ticks.Load())
+	<-o.feed.done
+	o.feed = nil
+}

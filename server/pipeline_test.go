@@ -1,0 +1,188 @@
+package server
+
+import (
+	"net"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// eventLoop drives pipelines without connections, as an event loop would: one goroutine advances all of them, and hands
+// each wait over to another goroutine.
+type eventLoop struct {
+	waited  chan *client // receives a client whose wait is over
+	pending int
+	needs   map[*client][]need // needs of each client, in order
+	written map[*client]string // replies, in order
+}
+
+func newEventLoop() *eventLoop {
+	return &eventLoop{waited: make(chan *client), needs: map[*client][]need{}, written: map[*client]string{}}
+}
+
+// feed passes commands to a client and advances its pipeline.
+func (e *eventLoop) feed(t *testing.T, c *client, text string) {
+	t.Helper()
+	input := strings.NewReader(text)
+	for input.Len() > 0 {
+		if _, err := c.conn.in.Fill(input); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.pipe.begin(c.conn.in)
+	e.advance(c)
+}
+
+func (e *eventLoop) advance(c *client) {
+	n := c.pipe.advance()
+	for ; n == needWrite; n = c.pipe.advance() {
+		e.write(c)
+	}
+	e.write(c)
+	if n == needNothing {
+		c.pipe.idle()
+		return
+	}
+	e.needs[c] = append(e.needs[c], n)
+	e.pending++
+	go func() {
+		c.pipe.wait()
+		e.waited <- c
+	}()
+}
+
+func (e *eventLoop) write(c *client) {
+	e.written[c] += string(c.out.Bytes())
+	c.out.Truncate(0, keepOut)
+}
+
+// run advances pipelines until none waits.
+func (e *eventLoop) run() {
+	for ; e.pending > 0; e.pending-- {
+		e.advance(<-e.waited)
+	}
+}
+
+// detached returns a client of a server that no goroutine serves.
+func detached(t *testing.T, s *Server) *client {
+	t.Helper()
+	near, far := net.Pipe()
+	t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+	return newClient(s, near, &redisListener)
+}
+
+// mixed are commands that are answered in all ways, and their replies.
+var (
+	mixed = throttle("k") + ping + request("TTL", "k") + request("CL.THROTTLE", "k", "2", "1", "60", "1", "x") +
+		request("MULTI") + throttle("k") + request("PING") + request("EXEC") + request("KEYS", "*") + request("DEL", "k") + throttle("k") +
+		request("NONSENSE") + request("CLIENT", "REPLY", "SKIP") + throttle("k") + throttle("k")
+	mixedReplies = five(0, 3, 2, -1, 60) + "+PONG\r\n:60\r\n" + failure(errArity("cl.throttle")) +
+		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + five(0, 3, 1, -1, 120) + "+PONG\r\n" + "*1\r\n" + bulk("k") + ":1\r\n" + five(0, 3, 2, -1, 60) +
+		unknown("NONSENSE") + five(0, 3, 0, -1, 180)
+)
+
+// TestPipeline_LateCommit drives pipelines of a leader that commits late. Nothing is answered before, and another client
+// of the same loop is served meanwhile.
+func TestPipeline_LateCommit(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, "a", "b")
+	l.lead("a")
+	release := l.hold()
+	c, other := detached(t, l.nodes["a"].Server), detached(t, l.nodes["a"].Server)
+	e := newEventLoop()
+	e.feed(t, c, mixed)
+	e.feed(t, other, ping)
+	if e.written[c] != "" || e.written[other] != "+PONG\r\n" {
+		t.Errorf("before the commit %q and %q are written", e.written[c], e.written[other])
+	}
+	release(nil)
+	e.run()
+	if e.written[c] != mixedReplies {
+		t.Errorf("got %q, want %q", e.written[c], mixedReplies)
+	}
+	want := []need{
+		needCommit,              // CL.THROTTLE
+		needCommit,              // TTL
+		needCommand, needCommit, // EXEC
+		needCommand, needCommit, // KEYS
+		needCommand, needCommit, // DEL
+		needCommit,  // CL.THROTTLE
+		needCommand, // CLIENT REPLY
+		needCommit,  // the command without a reply
+		needCommit,
+	}
+	if !slices.Equal(e.needs[c], want) {
+		t.Errorf("waited for %v, want %v", e.needs[c], want)
+	}
+}
+
+// TestPipeline_NoLeader drives a pipeline of a follower that has no leader at first. Its commands are forwarded when
+// there is one, and run here when the node leads itself.
+func TestPipeline_NoLeader(t *testing.T) {
+	t.Parallel()
+	for _, leader := range []string{"a", "b"} {
+		l := newLab(t, "a", "b")
+		b := l.nodes["b"]
+		c, other := detached(t, b.Server), detached(t, b.Server)
+		e := newEventLoop()
+		e.feed(t, c, mixed)
+		e.feed(t, other, ping+request("TTL", "other"))
+		if e.written[c] != "" || e.written[other] != "+PONG\r\n" {
+			t.Errorf("without a leader %q and %q are written", e.written[c], e.written[other])
+		}
+		l.lead(leader)
+		e.run()
+		if e.written[c] != mixedReplies {
+			t.Errorf("leader %s: got %q, want %q", leader, e.written[c], mixedReplies)
+		}
+		if want := "+PONG\r\n:-2\r\n"; e.written[other] != want {
+			t.Errorf("leader %s: got %q, want %q", leader, e.written[other], want)
+		}
+		if e.needs[c][0] != needView || slices.Contains(e.needs[c], needLeader) != (leader == "a") {
+			t.Errorf("leader %s: waited for %v", leader, e.needs[c])
+		}
+	}
+}
+
+// TestPipeline_Lock drives a pipeline while another client holds the exec lock.
+func TestPipeline_Lock(t *testing.T) {
+	t.Parallel()
+	s := setup{}.build(t)
+	defer (&testServer{Server: s}).end()
+	c := detached(t, s)
+	e := newEventLoop()
+	s.exec.Lock()
+	e.feed(t, c, throttle("k")+request("EXISTS", "k")+request("UNLINK", "k", "l")+ping)
+	if e.written[c] != "" || !slices.Equal(e.needs[c], []need{needLock}) {
+		t.Errorf("%q is written, and the pipeline waits for %v", e.written[c], e.needs[c])
+	}
+	s.exec.Unlock()
+	e.run()
+	if want := five(0, 3, 2, -1, 60) + ":1\r\n:1\r\n+PONG\r\n"; e.written[c] != want {
+		t.Errorf("got %q, want %q", e.written[c], want)
+	}
+	if !s.exec.TryLock() {
+		t.Error("the exec lock is held")
+	}
+}
+
+// TestPipeline_Snapshot drives a pipeline while a snapshot is written.
+func TestPipeline_Snapshot(t *testing.T) {
+	t.Parallel()
+	snapshots := &fakeSnapshots{entered: make(chan struct{}), release: make(chan struct{})}
+	s := setup{snapshots: snapshots}.build(t)
+	defer (&testServer{Server: s}).end()
+	c, other := detached(t, s), detached(t, s)
+	e := newEventLoop()
+	e.feed(t, c, request("SAVE")+ping)
+	<-snapshots.entered
+	e.feed(t, other, throttle("k"))
+	if e.written[c] != "" || e.written[other] != five(0, 3, 2, -1, 60) {
+		t.Errorf("%q and %q are written", e.written[c], e.written[other])
+	}
+	close(snapshots.release)
+	e.run()
+	if e.written[c] != "+OK\r\n+PONG\r\n" {
+		t.Errorf("got %q", e.written[c])
+	}
+}

@@ -1,0 +1,122 @@
+package server
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// session is the state of a client that its commands set: who it is, how it wants its replies, its transaction, its
+// subscriptions. It holds no bytes and sends none.
+//
+// It belongs to the goroutine that runs the commands of the client. Any goroutine may call lastCommand and currentInfo.
+type session struct {
+	authenticated bool
+	failedLogins  int // wrong passwords since the last login
+	replies       replyMode
+	marksCharges  bool // replies that report a charge are marked
+	tracking      tracking
+	tx            transaction
+	subscriptions subscriptions
+	resubscribed  bool // the subscriptions have changed since they were registered for delivery
+	monitoring    bool // MONITOR is on
+
+	lastRun atomic.Pointer[command]
+
+	mu   sync.Mutex // guards info
+	info clientInfo
+}
+
+// clientInfo is the state of a client that other goroutines can read, as for CLIENT LIST.
+type clientInfo struct {
+	name, libName, libVer      string
+	resp                       int
+	multi                      int // queued commands; -1 outside a transaction
+	channels, patterns         int
+	monitor, tracking, noEvict bool
+	saving                     bool // SAVE, or the save of SHUTDOWN, is in progress
+}
+
+func (s *session) init() { s.info = clientInfo{resp: 2, multi: -1} }
+
+// reset restores the state of a new connection, except for the authentication and the name and version of the client
+// library.
+func (s *session) reset() {
+	s.discard()
+	s.subscriptions = subscriptions{}
+	s.tracking = tracking{}
+	if s.replies == replyOff {
+		s.replies = replyOn
+	}
+	s.monitoring, s.resubscribed = false, false
+	s.setInfo(func(i *clientInfo) {
+		*i = clientInfo{libName: i.libName, libVer: i.libVer, resp: 2, multi: -1}
+	})
+}
+
+// discard drops the transaction and the watched keys.
+func (s *session) discard() {
+	s.tx.close()
+	s.tx = transaction{}
+	s.setInfo(func(i *clientInfo) { i.multi = -1 })
+}
+
+// takeTransaction removes the transaction from the session and returns it. The caller must close its stream.
+func (s *session) takeTransaction() *transaction {
+	tx := s.tx
+	s.tx.own = nil
+	s.discard()
+	return &tx
+}
+
+// setInfo changes the state that other goroutines can read.
+func (s *session) setInfo(change func(i *clientInfo)) {
+	s.mu.Lock()
+	change(&s.info)
+	s.mu.Unlock()
+}
+
+// currentInfo returns the state that other goroutines can read.
+func (s *session) currentInfo() clientInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.info
+}
+
+// setLastRun records the last command, which CLIENT LIST shows.
+func (s *session) setLastRun(cmd *command) {
+	if s.lastRun.Load() != cmd {
+		s.lastRun.Store(cmd)
+	}
+}
+
+// lastCommand returns the name of the last command.
+func (s *session) lastCommand() string {
+	if cmd := s.lastRun.Load(); cmd != nil {
+		return cmd.name
+	}
+	return "NULL"
+}
+
+// settingsBytes estimates the memory of subscriptions, prefixes and names.
+func (s *session) settingsBytes() int64 {
+	n := 0
+	for _, list := range [...][]string{s.subscriptions.channels, s.subscriptions.patterns, s.tracking.prefixes} {
+		for _, text := range list {
+			n += len(text) + perArgument
+		}
+	}
+	n *= 2 // spare capacity of lists, size classes of the allocator, and garbage
+	i := s.currentInfo()
+	return int64(n + len(i.name) + len(i.libName) + len(i.libVer))
+}
+
+// kind returns the type of the client, as named by Redis.
+func (i *clientInfo) kind(l *listenerProfile) string {
+	switch {
+	case i.monitor || l.trusted:
+		return kindReplica
+	case i.channels+i.patterns > 0:
+		return kindPubsub
+	}
+	return kindNormal
+}
