@@ -45,7 +45,7 @@ type scratch struct {
 	shards  [limiter.MaxGroup]int // numbers of the shards locked by a group, ascending
 	locked  int
 
-	term, generation uint64 // of the returned Ticket
+	epoch, generation uint64 // of the returned CommitToken
 }
 
 var scratchPool = sync.Pool{New: func() any { return new(scratch) }}

@@ -301,7 +301,7 @@ func BenchmarkKinds(b *testing.B) {
 // BenchmarkDecideJournal is BenchmarkDecide on a replicated table. Changes are collected every 1000
 // decisions and committed two generations later.
 func BenchmarkDecideJournal(b *testing.B) {
-	table := New(Config{Journal: true})
+	table := New(Config{Replicated: true})
 	table.Lead(1)
 	a := newAsker(table, limiter.Limit{Max: 1e6, Interval: time.Hour})
 	var changes []byte
@@ -333,7 +333,7 @@ func BenchmarkDecideJournal(b *testing.B) {
 // BenchmarkCollect measures closing a generation with the given number of changed keys in a table
 // of a million. It reports the time and the size per key.
 func BenchmarkCollect(b *testing.B) {
-	table := New(Config{Journal: true})
+	table := New(Config{Replicated: true})
 	table.Lead(1)
 	a := newAsker(table, slow)
 	for i := range uint64(million) {
@@ -364,7 +364,7 @@ func BenchmarkCollect(b *testing.B) {
 
 // BenchmarkReplay measures replaying changes of single keys in a table of a million.
 func BenchmarkReplay(b *testing.B) {
-	leader := New(Config{Journal: true})
+	leader := New(Config{Replicated: true})
 	leader.Lead(1)
 	a := newAsker(leader, slow)
 	for i := range uint64(million) {
@@ -380,7 +380,7 @@ func BenchmarkReplay(b *testing.B) {
 		_, part := leader.Collect(nil)
 		parts = append(parts, part)
 	}
-	table := New(Config{Journal: true})
+	table := New(Config{Replicated: true})
 	if err := table.Replay(all, start); err != nil {
 		b.Fatal(err)
 	}

@@ -112,7 +112,7 @@ func TestMalformedChanges(t *testing.T) {
 		"a state too large":        join(5, expires, 0, uint64(math.MaxUint64)),
 		"a tail too large":         join(0x85, expires, 0, uint64(1<<32), uint64(1<<32)),
 	} {
-		table := New(Config{Journal: true, Shards: 1})
+		table := New(Config{Replicated: true, Shards: 1})
 		if err := table.Replay(changes, start); !errors.Is(err, ErrChanges) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -127,7 +127,7 @@ func FuzzReplay(f *testing.F) {
 	changes, _ := madeChanges()
 	f.Fuzz(func(t *testing.T, data []byte) {
 		clock := newFakeClock()
-		table := New(Config{Clock: clock.read, Journal: true, Shards: 2, MaxMemory: 1})
+		table := New(Config{Clock: clock.read, Replicated: true, Shards: 2, MaxMemory: 1})
 		if err := table.Replay(changes, start-1); err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestChangesWithoutGauge(t *testing.T) {
 	state := bytes.Repeat([]byte{9}, 300)
 	changes := append(binary.AppendUvarint(head(byte(limiter.WindowLog)), 300), state...)
 	tail := append(binary.AppendUvarint(binary.AppendUvarint(head(changeTail | byte(limiter.WindowLog))[1:], 300), 298), 1, 2)
-	table := New(Config{Clock: newFakeClock().read, Journal: true, Shards: 1})
+	table := New(Config{Clock: newFakeClock().read, Replicated: true, Shards: 1})
 	if err := table.Replay(append(changes, tail...), start); err != nil {
 		t.Fatal(err)
 	}

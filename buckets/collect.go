@@ -11,7 +11,7 @@ import "math/bits"
 func (t *Table) Collect(buf []byte) (generation uint64, changes []byte) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	if t.term.Load() == 0 {
+	if t.epoch.Load() == 0 {
 		return 0, buf
 	}
 	t.groups.Lock()

@@ -43,23 +43,23 @@ func TestCollect(t *testing.T) {
 		want string
 	}{
 		{func() {}, ""},
-		{func() { ticket(table, 0, "a"); ticket(table, 1001, "a") }, ""},
-		{func() { ticket(table, 1, "a", "b", "a"); ticket(table, 1, "a") }, "a b "},
-		{func() { ticket(table, 1001, "a", "b") }, ""},
-		{func() { ticket(table, -1, "b"); ticket(table, 1, "a") }, "-b a "},
+		{func() { token(table, 0, "a"); token(table, 1001, "a") }, ""},
+		{func() { token(table, 1, "a", "b", "a"); token(table, 1, "a") }, "a b "},
+		{func() { token(table, 1001, "a", "b") }, ""},
+		{func() { token(table, -1, "b"); token(table, 1, "a") }, "-b a "},
 		{func() { mustDelete(table, []byte("a")); mustDelete(table, []byte("a")) }, "-a "},
-		{func() { ticket(table, 1, "c", "d"); mustDelete(table, []byte("c")) }, "-c d "},
-		{func() { mustDelete(table, []byte("d")); ticket(table, 1, "d") }, "d "},
+		{func() { token(table, 1, "c", "d"); mustDelete(table, []byte("c")) }, "-c d "},
+		{func() { mustDelete(table, []byte("d")); token(table, 1, "d") }, "d "},
 		{func() {
 			for range 1000 {
-				ticket(table, 1, "flip")
-				ticket(table, -1, "flip")
+				token(table, 1, "flip")
+				token(table, -1, "flip")
 			}
 		}, "-flip "},
 		{func() {
-			ticket(table, 1, "e", "d")
+			token(table, 1, "e", "d")
 			mustClear(table)
-			ticket(table, 1, "f", "d")
+			token(table, 1, "f", "d")
 		}, "clear-e d f "},
 		{func() { mustClear(table) }, "clear"},
 		{func() {}, ""},
@@ -83,7 +83,7 @@ func TestCollect(t *testing.T) {
 // Of a large state, only the changed tail is sent if the followers are certain to have the rest.
 func TestCollectTail(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
-	follower := New(Config{Clock: clock.read, Journal: true, Shards: 2})
+	follower := New(Config{Clock: clock.read, Replicated: true, Shards: 2})
 	l := logOf(1<<40, 10_000)
 	add := func(n int) {
 		for range n {

@@ -95,7 +95,7 @@ func TestHash(t *testing.T) {
 		{Kind: limiter.WindowLog, Key: []byte("d"), Expires: start + 8, State: bytes.Repeat([]byte{1}, 300)},
 	}
 	hash := func(shards int, now uint64, recs ...limiter.Record) [2]uint64 {
-		table := New(Config{Clock: newFakeClock().read, Journal: true, Shards: shards})
+		table := New(Config{Clock: newFakeClock().read, Replicated: true, Shards: shards})
 		for _, rec := range recs {
 			if err := table.Restore(rec, start); err != nil {
 				t.Fatal(err)

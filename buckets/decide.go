@@ -22,19 +22,19 @@ const maxLookahead = lookahead + limiter.MaxGroup - 1
 //
 // With many keys, the cost of a decision is dominated by two cache misses: one for the slot and one
 // for the record. Decide therefore prefetches both for a batch of requests before it decides them.
-func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
+func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
 	sc := scratchPool.Get().(*scratch)
 	defer scratchPool.Put(sc)
-	sc.term, sc.generation = t.term.Load(), 0
-	if t.undoLogs != nil && sc.term == 0 {
+	sc.epoch, sc.generation = t.epoch.Load(), 0
+	if t.undoLogs != nil && sc.epoch == 0 {
 		failAll(out, limiter.ErrNotLeading)
-		return limiter.Ticket{}
+		return limiter.CommitToken{}
 	}
-	now := t.clock() // read after the term: if the term is still valid, this is a time of that term
+	now := t.clock() // read after the epoch: if the epoch is still valid, this is a time of that epoch
 	if len(reqs) == 1 {
 		s, tag := t.locate(reqs[0].Key)
 		s.decideLocking(&reqs[0], tag, now, sc, &out[0])
-		return limiter.Ticket{Term: sc.term, Generation: sc.generation}
+		return limiter.CommitToken{Epoch: sc.epoch, Generation: sc.generation}
 	}
 	var hashes [maxLookahead]uint64
 	for len(reqs) > 0 {
@@ -44,7 +44,7 @@ func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.T
 		t.decideFetched(reqs[:n], hashes[:n], now, sc, out)
 		reqs, out = reqs[n:], out[n:]
 	}
-	return limiter.Ticket{Term: sc.term, Generation: sc.generation}
+	return limiter.CommitToken{Epoch: sc.epoch, Generation: sc.generation}
 }
 
 // wholeGroups returns the number of requests to look up together. It does not split groups.
@@ -94,10 +94,10 @@ func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, sc *
 	s.decide(req, tag, s.now, sc, out)
 }
 
-// decideReplicated calls decide unless the term of the batch is over, and raises the generation of
+// decideReplicated calls decide unless the epoch of the batch is over, and raises the generation of
 // sc to that of the decision.
 func (s *shard) decideReplicated(req *limiter.Request, tag uint32, now uint64, sc *scratch, out *limiter.Decision) {
-	if !s.enter(sc.term, now) {
+	if !s.enter(sc.epoch, now) {
 		*out = limiter.Decision{Err: limiter.ErrNotLeading}
 		return
 	}

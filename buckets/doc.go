@@ -42,7 +42,7 @@
 //
 // # Replication
 //
-// A replicated table (Config.Journal) is one node's replica of a state that several nodes hold.
+// A replicated table (Config.Replicated) is one node's replica of a state that several nodes hold.
 // It is either a follower, which refuses all decisions, or the leader. The leader decides like any
 // other table, and records the previous state of each key before its first change in the open
 // generation. [Table.Collect] closes the generation and returns the changes of its keys.
@@ -55,9 +55,9 @@
 //   - After the same generations, all replicas hold the same records, byte for byte, except for
 //     records that have expired on all nodes.
 //   - A generation contains a group completely or not at all.
-//   - The Ticket of a batch names a generation not older than the one in which its changes are
+//   - The CommitToken of a batch names a generation not older than the one in which its changes are
 //     collected, and not older than those of the changes it was based on. A result that is released
-//     after its Ticket is committed is never rolled back.
+//     after its CommitToken is committed is never rolled back.
 //
 // An expired record is absent for decisions, but it stays in memory until the log time has passed
 // its expiry time: the next leader may continue at an earlier time, and needs the record then.

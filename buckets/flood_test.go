@@ -91,7 +91,7 @@ func TestGaugesAreReplicated(t *testing.T) {
 		}
 	}
 	_, changes := leads.Collect(nil)
-	follows := New(Config{Clock: clock.read, Journal: true, Shards: 4})
+	follows := New(Config{Clock: clock.read, Replicated: true, Shards: 4})
 	if err := follows.Replay(changes, clock.read()); err != nil {
 		t.Fatal(err)
 	}

@@ -163,10 +163,10 @@ func (t *Table) lockShards(hashes []uint64, now uint64, sc *scratch) uint64 {
 }
 
 // enterShards sets the time of the group in all of its shards. It returns false if one of them does
-// not decide in the term of sc any more.
+// not decide in the epoch of sc any more.
 func (t *Table) enterShards(sc *scratch, now uint64) bool {
 	for _, number := range sc.shards[:sc.locked] {
-		if !t.shards[number].enter(sc.term, now) {
+		if !t.shards[number].enter(sc.epoch, now) {
 			return false
 		}
 	}

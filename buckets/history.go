@@ -13,7 +13,7 @@ import (
 // shard; and flip before shard.
 type history struct {
 	turn    sync.Mutex // serializes role changes, Collect, Clear and Replay
-	leader  uint64     // the term of the shards, 0 on a follower; guarded by turn
+	leader  uint64     // the epoch of the shards, 0 on a follower; guarded by turn
 	cleared bool       // the table was cleared in the open generation; guarded by turn
 
 	// groups is read-locked while a group is decided, and write-locked while shards are collected
@@ -21,11 +21,11 @@ type history struct {
 	groups sync.RWMutex
 
 	flip  sync.Mutex // orders Commit and Follow
-	first uint64     // first generation of the term; guarded by flip
+	first uint64     // first generation of the epoch; guarded by flip
 	image uint64     // latest generation with images saved by Clear, or 0; guarded by flip
 
-	term      atomic.Uint64 // 0 on a follower
-	open      atomic.Uint64 // the open generation; starts at 1 and increases over all terms
+	epoch     atomic.Uint64 // 0 on a follower
+	open      atomic.Uint64 // the open generation; starts at 1 and increases over all epochs
 	committed atomic.Uint64 // the latest committed generation
 	settled   atomic.Uint64 // log time up to which expired records may be dropped permanently
 	changed   atomic.Uint64 // the latest generation with a change, or a later one if it was being closed
@@ -60,26 +60,26 @@ func (h *history) generationOf(number uint32) uint64 {
 	return h.open.Load() - 1 // Collect has cleared the bit and waits for the lock of the shard
 }
 
-// Lead makes the table the leader of a term. The term must be at least 1 and greater than all terms
+// Lead makes the table the leader of an epoch. The epoch must be at least 1 and greater than all epochs
 // before. The Clock must not return a time before the log times passed to Replay and Commit. Lead
 // panics if the table already leads or is not replicated.
-func (t *Table) Lead(term uint64) {
+func (t *Table) Lead(epoch uint64) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
-	if t.undoLogs == nil || t.leader != 0 || term == 0 {
-		panic("buckets: Lead on a table that is not a follower, or in term 0")
+	if t.undoLogs == nil || t.leader != 0 || epoch == 0 {
+		panic("buckets: Lead on a table that is not a follower, or in epoch 0")
 	}
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		s.undoLog().term = term
+		s.undoLog().epoch = epoch
 		s.now, s.reclaimAt = t.settled.Load(), 0
 		s.mu.Unlock()
 	}
-	t.leader = term
+	t.leader = epoch
 	t.flip.Lock()
 	t.first = t.open.Load()
-	t.term.Store(term)
+	t.epoch.Store(epoch)
 	t.flip.Unlock()
 }
 
@@ -87,7 +87,7 @@ func (t *Table) Lead(term uint64) {
 // complete when Follow returns. On a follower it has no effect.
 func (t *Table) Follow() {
 	t.flip.Lock()
-	t.term.Store(0) // no new batch starts after this
+	t.epoch.Store(0) // no new batch starts after this
 	committed := t.committed.Load()
 	t.image = 0
 	t.flip.Unlock()
@@ -107,35 +107,35 @@ func (t *Table) Follow() {
 	t.leader, t.cleared = 0, false
 }
 
-// follow makes the shard a follower. Later decisions of the old term fail in enter.
+// follow makes the shard a follower. Later decisions of the old epoch fail in enter.
 func (s *shard) follow(committed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rollback(committed)
-	s.undoLog().term = 0
+	s.undoLog().epoch = 0
 	// The log time of the next leader may be slightly behind the time of this one.
 	s.now, s.reclaimAt = 0, 0
 }
 
-// Pending reports whether anything has changed in the open generation. A Ticket may name the open
+// Pending reports whether anything has changed in the open generation. A CommitToken may name the open
 // generation even if nothing has changed in it: Collect closes it in any case.
 func (t *Table) Pending() bool { return t.pending.Load() }
 
-// Mark returns the Ticket of the open generation, or the zero Ticket if the table is a
+// OpenGeneration returns the CommitToken of the open generation, or the zero CommitToken if the table is a
 // follower or not replicated.
-func (t *Table) Mark() limiter.Ticket {
-	term := t.term.Load()
-	if term == 0 {
-		return limiter.Ticket{}
+func (t *Table) OpenGeneration() limiter.CommitToken {
+	epoch := t.epoch.Load()
+	if epoch == 0 {
+		return limiter.CommitToken{}
 	}
-	return limiter.Ticket{Term: term, Generation: t.open.Load()}
+	return limiter.CommitToken{Epoch: epoch, Generation: t.open.Load()}
 }
 
-// Seen returns a Ticket that covers all previous changes. Its generation is 0 if all of them are
+// LastWrite returns a CommitToken that covers all previous changes. Its generation is 0 if all of them are
 // committed.
-func (t *Table) Seen() limiter.Ticket {
-	mark := t.Mark()
-	if mark.Term == 0 {
+func (t *Table) LastWrite() limiter.CommitToken {
+	mark := t.OpenGeneration()
+	if mark.Epoch == 0 {
 		return mark
 	}
 	if mark.Generation = t.changed.Load(); mark.Generation <= t.committed.Load() {
@@ -144,21 +144,21 @@ func (t *Table) Seen() limiter.Ticket {
 	return mark
 }
 
-// Await returns nil immediately. It implements limiter.Engine; the replication layer waits for
+// WaitCommitted returns nil immediately. It implements limiter.Engine; the replication layer waits for
 // commits itself.
-func (t *Table) Await(limiter.Ticket) error { return nil }
+func (t *Table) WaitCommitted(limiter.CommitToken) error { return nil }
 
 // Commit marks a generation and all generations before it as committed: they are not rolled back
 // any more. The log time now, in nanoseconds, is a time before which no node will decide: records
 // that expire at or before it may be dropped permanently.
 //
-// Commit returns false without effect if the generation is not a closed one of the current term, as
+// Commit returns false without effect if the generation is not a closed one of the current epoch, as
 // after a concurrent Follow. Its changes have then been rolled back, and must be applied with
 // Replay.
 func (t *Table) Commit(generation, now uint64) bool {
 	t.flip.Lock()
 	defer t.flip.Unlock()
-	if t.term.Load() == 0 || generation < t.first || generation >= t.open.Load() {
+	if t.epoch.Load() == 0 || generation < t.first || generation >= t.open.Load() {
 		return false
 	}
 	raise(&t.committed, generation)

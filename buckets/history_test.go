@@ -10,10 +10,10 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// leading returns a replicated table that leads in term 1.
+// leading returns a replicated table that leads in epoch 1.
 func leading(c Config) (*Table, *fakeClock) {
 	clock := newFakeClock()
-	c.Clock, c.Journal = clock.read, true
+	c.Clock, c.Replicated = clock.read, true
 	t := New(c)
 	t.Lead(1)
 	return t, clock
@@ -28,8 +28,8 @@ func inShard(t *Table, number int) string {
 	}
 }
 
-// ticket returns the Ticket of a batch that charges quantity to each key.
-func ticket(t *Table, quantity int64, keys ...string) limiter.Ticket {
+// token returns the CommitToken of a batch that charges quantity to each key.
+func token(t *Table, quantity int64, keys ...string) limiter.CommitToken {
 	var reqs []limiter.Request
 	for _, key := range keys {
 		reqs = append(reqs, charge(limiter.Throttle, key, slow, quantity))
@@ -49,7 +49,7 @@ func commitAll(tb testing.TB, t *Table) (changes []byte) {
 
 // A follower refuses decisions and changes nothing.
 func TestFollowing(t *testing.T) {
-	table := New(Config{Clock: newFakeClock().read, Journal: true, Shards: 4})
+	table := New(Config{Clock: newFakeClock().read, Replicated: true, Shards: 4})
 	key := []byte("key")
 	if err := table.Restore(limiter.Record{Kind: limiter.Throttle, Key: key, Expires: start + 1e9}, start); err != nil {
 		t.Fatal(err)
@@ -61,8 +61,8 @@ func TestFollowing(t *testing.T) {
 		linked(charge(limiter.Throttle, "key", slow, 1), charge(limiter.Throttle, "other", slow, 1)),
 	} {
 		out := make([]limiter.Decision, len(reqs))
-		if got := table.Decide(reqs, out); got != (limiter.Ticket{}) {
-			t.Errorf("the ticket is %+v", got)
+		if got := table.Decide(reqs, out); got != (limiter.CommitToken{}) {
+			t.Errorf("the token is %+v", got)
 		}
 		for _, d := range out {
 			if !errors.Is(d.Err, limiter.ErrNotLeading) {
@@ -82,11 +82,11 @@ func TestFollowing(t *testing.T) {
 	if g, changes := table.Collect([]byte("x")); g != 0 || string(changes) != "x" {
 		t.Errorf("Collect returns %d, %q", g, changes)
 	}
-	if table.Commit(0, start) || table.Commit(1, start) || table.Pending() || table.Mark() != (limiter.Ticket{}) || table.Seen() != (limiter.Ticket{}) {
-		t.Error("a follower commits or returns a ticket")
+	if table.Commit(0, start) || table.Commit(1, start) || table.Pending() || table.OpenGeneration() != (limiter.CommitToken{}) || table.LastWrite() != (limiter.CommitToken{}) {
+		t.Error("a follower commits or returns a token")
 	}
-	if table.Await(limiter.Ticket{Term: 1, Generation: 1}) != nil {
-		t.Error("Await returns an error")
+	if table.WaitCommitted(limiter.CommitToken{Epoch: 1, Generation: 1}) != nil {
+		t.Error("WaitCommitted returns an error")
 	}
 	table.Follow()
 	sameContent(t, "a table that follows", contentOf(table), before)
@@ -96,11 +96,11 @@ func TestFollowing(t *testing.T) {
 	}
 }
 
-// A table that is not replicated returns zero Tickets.
+// A table that is not replicated returns zero CommitTokens.
 func TestNoJournal(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read})
-	if got := ticket(table, 1, "key"); got != (limiter.Ticket{}) || table.Mark() != got || table.Await(got) != nil {
-		t.Errorf("the ticket is %+v, the mark %+v", got, table.Mark())
+	if got := token(table, 1, "key"); got != (limiter.CommitToken{}) || table.OpenGeneration() != got || table.WaitCommitted(got) != nil {
+		t.Errorf("the token is %+v, the mark %+v", got, table.OpenGeneration())
 	}
 	if g, changes := table.Collect(nil); g != 0 || changes != nil || table.Commit(0, start) || table.Pending() {
 		t.Errorf("Collect returns %d, %q", g, changes)
@@ -117,10 +117,10 @@ func TestNoJournal(t *testing.T) {
 func TestLeadPanics(t *testing.T) {
 	lead, _ := leading(Config{Shards: 1})
 	for what, f := range map[string]func(){
-		"twice":             func() { lead.Lead(2) },
-		"in term 0":         func() { New(Config{Journal: true, Shards: 1}).Lead(0) },
-		"without a journal": func() { New(Config{Shards: 1}).Lead(1) },
-		"before a Reset":    func() { lead.Reset() },
+		"twice":          func() { lead.Lead(2) },
+		"in epoch 0":     func() { New(Config{Replicated: true, Shards: 1}).Lead(0) },
+		"not replicated": func() { New(Config{Shards: 1}).Lead(1) },
+		"before a Reset": func() { lead.Reset() },
 	} {
 		func() {
 			defer func() {
@@ -133,63 +133,63 @@ func TestLeadPanics(t *testing.T) {
 	}
 }
 
-// A Ticket names the latest generation in which the shards of a batch have changed, unless it is
+// A CommitToken names the latest generation in which the shards of a batch have changed, unless it is
 // committed.
 func TestTicket(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
 	a, b, c := inShard(table, 0), inShard(table, 1), inShard(table, 2)
-	want := func(what string, got limiter.Ticket, generation uint64) {
+	want := func(what string, got limiter.CommitToken, generation uint64) {
 		t.Helper()
-		if got != (limiter.Ticket{Term: 1, Generation: generation}) {
-			t.Errorf("%s: the ticket is %+v, want generation %d", what, got, generation)
+		if got != (limiter.CommitToken{Epoch: 1, Generation: generation}) {
+			t.Errorf("%s: the token is %+v, want generation %d", what, got, generation)
 		}
 	}
 	const refused = 1001
-	want("the beginning", table.Mark(), 1)
-	want("nothing seen", table.Seen(), 0)
-	want("a peek at nothing", ticket(table, 0, a), 0)
-	want("a refusal of nothing", ticket(table, refused, a, b), 0)
+	want("the beginning", table.OpenGeneration(), 1)
+	want("nothing seen", table.LastWrite(), 0)
+	want("a peek at nothing", token(table, 0, a), 0)
+	want("a refusal of nothing", token(table, refused, a, b), 0)
 	if table.Pending() {
 		t.Error("a peek or a refusal is pending")
 	}
-	want("a charge", ticket(table, 1, a), 1)
-	want("a refusal in the same shard", ticket(table, refused, a), 1)
-	want("a refusal in another", ticket(table, refused, b), 0)
-	want("a batch over both", ticket(table, refused, b, a, c), 1)
+	want("a charge", token(table, 1, a), 1)
+	want("a refusal in the same shard", token(table, refused, a), 1)
+	want("a refusal in another", token(table, refused, b), 0)
+	want("a batch over both", token(table, refused, b, a, c), 1)
 	if !table.Pending() {
 		t.Error("a charge is not pending")
 	}
-	want("a charge seen", table.Seen(), 1)
+	want("a charge seen", table.LastWrite(), 1)
 	if g, _ := table.Collect(nil); g != 1 || table.Pending() {
 		t.Errorf("generation %d is closed, pending is %t", g, table.Pending())
 	}
-	want("a mark after that", table.Mark(), 2)
-	want("Seen after the generation is closed", table.Seen(), 1)
-	want("a refusal while that is in flight", ticket(table, refused, a), 1)
-	want("a peek while that is in flight", ticket(table, 0, a, b), 1)
-	want("a charge elsewhere", ticket(table, 1, b), 2)
-	want("a batch over both", ticket(table, refused, b, a), 2)
-	want("a charge", ticket(table, 1, a), 2)
+	want("a mark after that", table.OpenGeneration(), 2)
+	want("the last write after the generation is closed", table.LastWrite(), 1)
+	want("a refusal while that is in flight", token(table, refused, a), 1)
+	want("a peek while that is in flight", token(table, 0, a, b), 1)
+	want("a charge elsewhere", token(table, 1, b), 2)
+	want("a batch over both", token(table, refused, b, a), 2)
+	want("a charge", token(table, 1, a), 2)
 	table.Commit(1, start)
-	want("a peek at an open change after an older commit", ticket(table, 0, a), 2)
+	want("a peek at an open change after an older commit", token(table, 0, a), 2)
 	table.Collect(nil)
-	want("a peek at a change in flight", ticket(table, 0, a), 2)
+	want("a peek at a change in flight", token(table, 0, a), 2)
 	table.Commit(2, start)
-	want("Seen after all is committed", table.Seen(), 0)
-	want("a refusal when all is committed", ticket(table, refused, a, b), 0)
+	want("the last write after all is committed", table.LastWrite(), 0)
+	want("a refusal when all is committed", token(table, refused, a, b), 0)
 	if mustDelete(table, []byte(a)); !table.Pending() {
 		t.Error("a key that was deleted is not pending")
 	}
-	want("a peek at a deleted key", ticket(table, 0, a), 3)
+	want("a peek at a deleted key", token(table, 0, a), 3)
 	table.Collect(nil)
 	mustClear(table)
-	want("a peek at what was cleared", ticket(table, 0, c), 4)
+	want("a peek at what was cleared", token(table, 0, c), 4)
 }
 
-// A group has a Ticket like a batch.
+// A group has a CommitToken like a batch.
 func TestTicketOfGroup(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
-	group := func(quantity int64, first, second string) limiter.Ticket {
+	group := func(quantity int64, first, second string) limiter.CommitToken {
 		reqs := linked(charge(limiter.Throttle, first, slow, 1), charge(limiter.Throttle, second, slow, quantity))
 		return table.Decide(reqs, make([]limiter.Decision, 2))
 	}
@@ -201,81 +201,81 @@ func TestTicketOfGroup(t *testing.T) {
 	}{
 		{1001, a, b, 0}, {1, a, a, 0}, {1, a, b, 1}, {1001, c, b, 1}, {1001, b, c, 1}, {1, c, c, 0},
 	} {
-		if got := group(tt.quantity, tt.first, tt.second); got.Generation != tt.want || got.Term != 1 {
-			t.Errorf("%d: the ticket is %+v, want generation %d", i, got, tt.want)
+		if got := group(tt.quantity, tt.first, tt.second); got.Generation != tt.want || got.Epoch != 1 {
+			t.Errorf("%d: the token is %+v, want generation %d", i, got, tt.want)
 		}
 	}
 }
 
-// While a generation is being closed, a Ticket names it or the next one, and not the closing one
+// While a generation is being closed, a CommitToken names it or the next one, and not the closing one
 // before the dirty bit of the shard is cleared.
 func TestTicketWhileCollecting(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
 	a := inShard(table, 0)
-	ticket(table, 1, a)
+	token(table, 1, a)
 	table.open.Add(1)
-	if got := ticket(table, 0, a); got.Generation != 2 {
+	if got := token(table, 0, a); got.Generation != 2 {
 		t.Errorf("before the dirty bit is cleared: %+v", got)
 	}
 	marks := table.dirty[0].Swap(0)
-	if got := ticket(table, 1, a); got.Generation != 1 {
+	if got := token(table, 1, a); got.Generation != 1 {
 		t.Errorf("after the dirty bit is cleared, before the shard is collected: %+v", got)
 	}
 	if table.dirty[0].Load() != 0 || marks != 1 {
 		t.Errorf("the dirty bits are %b, and were %b", table.dirty[0].Load(), marks)
 	}
 	table.shards[0].collect(nil, 1, start)
-	if got := ticket(table, 0, a); got.Generation != 1 {
+	if got := token(table, 0, a); got.Generation != 1 {
 		t.Errorf("after the shard is collected: %+v", got)
 	}
-	if got := ticket(table, 1, a); got.Generation != 2 || table.dirty[0].Load() != 1 {
+	if got := token(table, 1, a); got.Generation != 2 || table.dirty[0].Load() != 1 {
 		t.Errorf("after the next charge: %+v, dirty bits %b", got, table.dirty[0].Load())
 	}
 }
 
-// Generations of different terms have different numbers, and those of an earlier term cannot be
+// Generations of different epochs have different numbers, and those of an earlier epoch cannot be
 // committed.
 func TestCommitOfAnotherTerm(t *testing.T) {
 	table, _ := leading(Config{Shards: 2})
 	var closed []uint64
-	for term := uint64(2); term < 5; term++ {
-		ticket(table, 1, "a", "b")
+	for epoch := uint64(2); epoch < 5; epoch++ {
+		token(table, 1, "a", "b")
 		g, _ := table.Collect(nil)
 		if slices.Contains(closed, g) {
 			t.Errorf("generation %d is used twice", g)
 		}
 		closed = append(closed, g)
-		ticket(table, 1, "a", "c")
+		token(table, 1, "a", "c")
 		table.Follow()
 		table.Follow()
 		if n := table.Usage().Keys; n != 0 {
 			t.Errorf("%d keys after the rollback", n)
 		}
-		table.Lead(term)
-		for _, g := range append(closed, table.Mark().Generation) {
+		table.Lead(epoch)
+		for _, g := range append(closed, table.OpenGeneration().Generation) {
 			if table.Commit(g, start+1e9) {
-				t.Errorf("generation %d is committed in term %d", g, term)
+				t.Errorf("generation %d is committed in epoch %d", g, epoch)
 			}
 		}
 		if settled := table.settled.Load(); settled != 0 {
 			t.Errorf("settled is %d", settled)
 		}
-		if got := ticket(table, 0, "a", "b", "c"); got != (limiter.Ticket{Term: term}) {
-			t.Errorf("the ticket is %+v", got)
+		if got := token(table, 0, "a", "b", "c"); got != (limiter.CommitToken{Epoch: epoch}) {
+			t.Errorf("the token is %+v", got)
 		}
 	}
 }
 
-// A batch that started in one term does not continue in the next.
+// A batch that started in one epoch does not continue in the next.
 func TestBatchOfAnotherTerm(t *testing.T) {
 	clock := newFakeClock()
 	var table *Table
-	turns, term := 0, uint64(0)
-	table = New(Config{Journal: true, Shards: 4, Clock: func() uint64 {
+	turns, epoch := 0, uint64(0)
+	table = New(Config{Replicated: true, Shards: 4, Clock: func() uint64 {
 		if turns++; turns == 1 {
 			table.Follow()
-			term++
-			table.Lead(term)
+			epoch++
+			table.Lead(epoch)
 		}
 		return clock.read() + 1e9
 	}})
@@ -286,12 +286,12 @@ func TestBatchOfAnotherTerm(t *testing.T) {
 	} {
 		turns = 0
 		table.Follow()
-		term++
-		table.Lead(term)
-		began := term
+		epoch++
+		table.Lead(epoch)
+		began := epoch
 		out := make([]limiter.Decision, len(reqs))
-		if got := table.Decide(reqs, out); got.Term != began || got.Generation != 0 {
-			t.Errorf("the ticket is %+v", got)
+		if got := table.Decide(reqs, out); got.Epoch != began || got.Generation != 0 {
+			t.Errorf("the token is %+v", got)
 		}
 		for _, d := range out {
 			if !errors.Is(d.Err, limiter.ErrNotLeading) {
@@ -311,7 +311,7 @@ func TestBatchOfAnotherTerm(t *testing.T) {
 	}
 }
 
-// A new term may start at an earlier time than the latest time of the previous term.
+// A new epoch may start at an earlier time than the latest time of the previous epoch.
 func TestTimeOfNextTerm(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	l := limiter.Limit{Max: 10, Interval: time.Second}

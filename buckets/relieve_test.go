@@ -184,7 +184,7 @@ func TestReliefWhileFollowing(t *testing.T) {
 		ask(leads, fmt.Sprint("k", i), slow, 1)
 	}
 	_, changes := leads.Collect(nil)
-	follows := New(Config{Clock: newFakeClock().read, Journal: true, Shards: 4, MaxMemory: 1000, Eviction: EvictSmallestDebt})
+	follows := New(Config{Clock: newFakeClock().read, Replicated: true, Shards: 4, MaxMemory: 1000, Eviction: EvictSmallestDebt})
 	if err := follows.Replay(changes, start); err != nil {
 		t.Fatal(err)
 	}

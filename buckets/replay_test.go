@@ -18,7 +18,7 @@ func TestReplayHasNoMemoryLimit(t *testing.T) {
 		ask(leader, fmt.Sprint(i), slow, 1)
 	}
 	changes := commitAll(t, leader)
-	table := New(Config{Clock: clock.read, Journal: true, Shards: 2, MaxMemory: 1000, Eviction: EvictSmallestDebt})
+	table := New(Config{Clock: clock.read, Replicated: true, Shards: 2, MaxMemory: 1000, Eviction: EvictSmallestDebt})
 	if err := table.Replay(changes, start); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestReplayWhileLeading(t *testing.T) {
 func TestRestore(t *testing.T) {
 	clock := newFakeClock()
 	clock.advance(9)
-	table := New(Config{Clock: clock.read, Journal: true, Shards: 2})
+	table := New(Config{Clock: clock.read, Replicated: true, Shards: 2})
 	rec := limiter.Record{Kind: limiter.TokenBucket, Key: []byte("a"), Expires: start + 2, State: []byte{1}}
 	if err := table.Restore(rec, start); err != nil || contentOf(table)["a"] == "" {
 		t.Errorf("%v, %q", err, contentOf(table))
@@ -129,7 +129,7 @@ func TestReplayAgain(t *testing.T) {
 		want := log[len(log)-1].content.after(log[len(log)-1].time)
 		for from := 0; from < len(log); from += 7 * race.Factor {
 			for until := from; until <= len(log); until += 23 {
-				table := New(Config{Clock: clock.read, Journal: true, Shards: 4})
+				table := New(Config{Clock: clock.read, Replicated: true, Shards: 4})
 				w := sweeper{table: table}
 				for i, g := range slices.Concat(log[:until], log[from:]) {
 					if err := table.Replay(g.changes, g.time); err != nil {
@@ -157,7 +157,7 @@ func TestReplayTailOfAnother(t *testing.T) {
 		{Kind: limiter.WindowBuckets, Key: []byte("log"), Expires: start + 9, State: make([]byte, 300)},
 		{Kind: limiter.WindowLog, Key: []byte("other"), Expires: start + 9, State: make([]byte, 300)},
 	} {
-		table := New(Config{Clock: newFakeClock().read, Journal: true, Shards: 1})
+		table := New(Config{Clock: newFakeClock().read, Replicated: true, Shards: 1})
 		if err := errors.Join(table.Restore(rec, start), table.Replay(tail, start)); err != nil {
 			t.Fatal(err)
 		}

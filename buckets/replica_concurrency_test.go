@@ -16,7 +16,7 @@ import (
 
 // paper is a generation in the log.
 type paper struct {
-	term    uint64
+	epoch   uint64
 	number  uint64
 	changes []byte
 }
@@ -29,23 +29,23 @@ type rig struct {
 	check            func()        // called after each entry of the log
 	kick, view       chan struct{} // signals: something to collect, something to read
 
-	turn      sync.Mutex // held while a generation is closed or a term starts
+	turn      sync.Mutex // held while a generation is closed or an epoch starts
 	mu        sync.Mutex
 	moved     sync.Cond // signals changes of the following fields
-	term      uint64
-	committed map[uint64]uint64 // by term
-	over      uint64            // the latest term that has ended
-	lost      []paper           // generations not acknowledged before the end of their term
+	epoch     uint64
+	committed map[uint64]uint64 // by epoch
+	over      uint64            // the latest epoch that has ended
+	lost      []paper           // generations not acknowledged before the end of their epoch
 	entries   int
 }
 
 func newRig(tb testing.TB, clock Clock) *rig {
 	r := &rig{
 		TB:        tb,
-		leader:    New(Config{Clock: clock, Journal: true, Shards: 16}),
-		follower:  New(Config{Clock: clock, Journal: true, Shards: 4}),
+		leader:    New(Config{Clock: clock, Replicated: true, Shards: 16}),
+		follower:  New(Config{Clock: clock, Replicated: true, Shards: 4}),
 		committed: map[uint64]uint64{},
-		term:      1,
+		epoch:     1,
 		check:     func() {},
 		kick:      make(chan struct{}, 1),
 		view:      make(chan struct{}, 1),
@@ -63,18 +63,18 @@ func poke(c chan<- struct{}) {
 	}
 }
 
-// await waits for a Ticket, and reports whether its generation is committed.
-func (r *rig) await(t limiter.Ticket) bool {
+// await waits for a CommitToken, and reports whether its generation is committed.
+func (r *rig) await(t limiter.CommitToken) bool {
 	if t.Generation == 0 {
-		return t.Term > 0
+		return t.Epoch > 0
 	}
 	poke(r.kick)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for r.committed[t.Term] < t.Generation && r.over < t.Term {
+	for r.committed[t.Epoch] < t.Generation && r.over < t.Epoch {
 		r.moved.Wait()
 	}
-	return r.committed[t.Term] >= t.Generation
+	return r.committed[t.Epoch] >= t.Generation
 }
 
 // flush collects generations until ctx is done.
@@ -87,7 +87,7 @@ func (r *rig) flush(ctx context.Context, log chan<- paper) {
 		case <-r.kick:
 		}
 		r.turn.Lock()
-		p := paper{term: r.term}
+		p := paper{epoch: r.epoch}
 		p.number, p.changes = r.leader.Collect(nil)
 		r.turn.Unlock()
 		if p.number > 0 {
@@ -114,12 +114,12 @@ func (r *rig) apply(log <-chan paper, flip chan<- struct{}) {
 
 func (r *rig) land(p paper) {
 	switch {
-	case p.term != r.term:
+	case p.epoch != r.epoch:
 	case len(r.lost) > 0 || !r.leader.Commit(p.number, start):
 		r.lost = append(r.lost, p)
 	default:
 		r.replay(r.follower, p)
-		r.committed[p.term] = p.number
+		r.committed[p.epoch] = p.number
 		r.moved.Broadcast()
 	}
 }
@@ -133,7 +133,7 @@ func (r *rig) replay(t *Table, p paper) {
 	}
 }
 
-// flip ends the current term and starts the next one.
+// flip ends the current epoch and starts the next one.
 func (r *rig) flip(flips <-chan struct{}) {
 	rnd := rand.New(rand.NewPCG(1, 3))
 	for range flips {
@@ -145,12 +145,12 @@ func (r *rig) flip(flips <-chan struct{}) {
 			r.replay(r.follower, p)
 		}
 		r.lost = nil
-		r.over = r.term
-		r.term++
+		r.over = r.epoch
+		r.epoch++
 		if a, b := sumOf(r.leader), sumOf(r.follower); a != b {
-			r.Errorf("after term %d the leader has %v, the follower %v", r.over, a, b)
+			r.Errorf("after epoch %d the leader has %v, the follower %v", r.over, a, b)
 		}
-		r.leader.Lead(r.term)
+		r.leader.Lead(r.epoch)
 		r.moved.Broadcast()
 		r.mu.Unlock()
 		r.turn.Unlock()
@@ -158,11 +158,11 @@ func (r *rig) flip(flips <-chan struct{}) {
 }
 
 // decide retries a batch until the table leads.
-func (r *rig) decide(out []limiter.Decision, reqs ...limiter.Request) limiter.Ticket {
+func (r *rig) decide(out []limiter.Decision, reqs ...limiter.Request) limiter.CommitToken {
 	for {
-		ticket := r.leader.Decide(reqs, out)
+		token := r.leader.Decide(reqs, out)
 		if !errors.Is(out[0].Err, limiter.ErrNotLeading) {
-			return ticket
+			return token
 		}
 		runtime.Gosched()
 	}
@@ -173,7 +173,7 @@ func sumOf(t *Table) string {
 	return fmt.Sprintf("%x of %d", sum, n)
 }
 
-// run runs workers while generations are flushed and terms end, until all generations are committed
+// run runs workers while generations are flushed and epochs end, until all generations are committed
 // or rolled back.
 func (r *rig) run(workers int, work func(worker int)) {
 	ctx, stop := context.WithCancel(context.Background())
@@ -205,8 +205,8 @@ func (r *rig) run(workers int, work func(worker int)) {
 		checkUndoLogs(r, t)
 	}
 	sameContent(r, "in the end", contentOf(r.leader), contentOf(r.follower))
-	if r.term < 3 {
-		r.Errorf("%d terms, want at least 3", r.term)
+	if r.epoch < 3 {
+		r.Errorf("%d epochs, want at least 3", r.epoch)
 	}
 }
 
@@ -243,15 +243,15 @@ func (r *rig) checkPairs() {
 	}
 }
 
-// While terms end and start, an awaited generation is committed, no charge is applied twice, and no
+// While epochs end and start, an awaited generation is committed, no charge is applied twice, and no
 // group is split. Time is fixed, so the TTL of a key equals its number of charges.
 func TestAwaitedIsCommitted(t *testing.T) {
 	const keys, calls = 20, 3000
 	r := newRig(t, newFakeClock().read)
 	r.check = r.checkPairs
 	var sure, unsure [keys + pairs]atomic.Int64
-	count := func(key int, ticket limiter.Ticket) {
-		if r.await(ticket) {
+	count := func(key int, token limiter.CommitToken) {
+		if r.await(token) {
 			sure[key].Add(1)
 		} else {
 			unsure[key].Add(1)

@@ -78,14 +78,14 @@ func sameContent(tb testing.TB, what string, got, want content) {
 }
 
 // checkUndoLogs checks the invariants of an idle replicated table: flagged records have entries,
-// and nothing remains of a term that has ended.
+// and nothing remains of an epoch that has ended.
 func checkUndoLogs(tb testing.TB, t *Table) {
 	tb.Helper()
 	for i := range t.shards {
 		s := &t.shards[i]
 		u := s.undoLog()
-		if s.unlimited || t.leader != u.term || t.leader == 0 && len(u.entries)+len(u.bytes)+len(u.closed)+len(u.images) > 0 {
-			tb.Fatalf("shard %d: unlimited %t, the table's term is %d, the undo log %+v", i, s.unlimited, t.leader, u)
+		if s.unlimited || t.leader != u.epoch || t.leader == 0 && len(u.entries)+len(u.bytes)+len(u.closed)+len(u.images) > 0 {
+			tb.Fatalf("shard %d: unlimited %t, the table's epoch is %d, the undo log %+v", i, s.unlimited, t.leader, u)
 		}
 		if marked := t.dirty[i/64].Load()>>(i%64)&1 != 0; marked != u.dirty || marked && !t.Pending() {
 			tb.Fatalf("shard %d is dirty: %t, marked: %t, pending: %t", i, u.dirty, marked, t.Pending())
@@ -125,7 +125,7 @@ type replicaRun struct {
 	leads     *Table
 	follows   *Table
 	sweeps    [2]sweeper
-	term      uint64
+	epoch     uint64
 	flying    []generation
 	log       []generation // committed generations
 	committed content
@@ -135,7 +135,7 @@ type replicaRun struct {
 
 func newReplicaRun(tb testing.TB, seed uint64) *replicaRun {
 	r := &replicaRun{TB: tb, Rand: rand.New(rand.NewPCG(seed, 7)), clock: newFakeClock(), committed: content{}, kinds: map[byte]int{}}
-	config := Config{Clock: r.clock.read, Journal: true, MaxMemory: []int64{0, 4000, 9000}[seed%3], Eviction: Eviction(seed / 3 % 2)}
+	config := Config{Clock: r.clock.read, Replicated: true, MaxMemory: []int64{0, 4000, 9000}[seed%3], Eviction: Eviction(seed / 3 % 2)}
 	config.Shards = 1 << r.IntN(4)
 	r.leads = New(config)
 	config.Shards = 1 << r.IntN(4)
@@ -146,8 +146,8 @@ func newReplicaRun(tb testing.TB, seed uint64) *replicaRun {
 }
 
 func (r *replicaRun) lead() {
-	r.term++
-	r.leads.Lead(r.term)
+	r.epoch++
+	r.leads.Lead(r.epoch)
 }
 
 // request draws a request for one of about two hundred keys, most of which always have the same
@@ -185,11 +185,11 @@ func (r *replicaRun) decide() {
 		reqs[i].Linked = r.IntN(3) < together && i < len(reqs)-1
 	}
 	out := make([]limiter.Decision, len(reqs))
-	if ticket := r.leads.Decide(reqs, out); ticket.Term != r.term || ticket.Generation > r.leads.Mark().Generation {
-		r.Fatalf("in term %d and generation %d, the ticket is %+v", r.term, r.leads.Mark().Generation, ticket)
+	if token := r.leads.Decide(reqs, out); token.Epoch != r.epoch || token.Generation > r.leads.OpenGeneration().Generation {
+		r.Fatalf("in epoch %d and generation %d, the token is %+v", r.epoch, r.leads.OpenGeneration().Generation, token)
 	}
-	if ticket := r.follows.Decide(reqs, out); ticket != (limiter.Ticket{}) {
-		r.Fatalf("a follower returns %+v", ticket)
+	if token := r.follows.Decide(reqs, out); token != (limiter.CommitToken{}) {
+		r.Fatalf("a follower returns %+v", token)
 	}
 	for i := range out {
 		if out[i] != (limiter.Decision{Err: limiter.ErrNotLeading}) {

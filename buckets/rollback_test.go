@@ -76,10 +76,10 @@ func TestRollbackToAnotherKind(t *testing.T) {
 			if d := decideAll(table, []limiter.Request{charge(second, key, m, 1)}); d[0].Err != nil || d[0].Limited {
 				t.Fatalf("%+v", d)
 			}
-			term := table.Mark().Term
+			epoch := table.OpenGeneration().Epoch
 			table.Follow()
 			sameContent(t, key, contentOf(table), before)
-			table.Lead(term + 1)
+			table.Lead(epoch + 1)
 			clock.advance(time.Millisecond)
 		}
 	}

@@ -13,11 +13,11 @@ import (
 
 // Config configures a Table. The zero value is ready for use.
 type Config struct {
-	Clock     Clock    // default: a clock that starts at the current wall time
-	MaxMemory int64    // limit in bytes of arenas and indexes; 0 means no limit
-	Eviction  Eviction // policy at the memory limit
-	Journal   bool     // replicated: the table is a follower, which refuses decisions, until Lead is called
-	Shards    int      // a power of two; default 2048. The arena of a shard is limited to 4 GiB
+	Clock      Clock    // default: a clock that starts at the current wall time
+	MaxMemory  int64    // limit in bytes of arenas and indexes; 0 means no limit
+	Eviction   Eviction // policy at the memory limit
+	Replicated bool     // replicated: the table is a follower, which refuses decisions, until Lead is called
+	Shards     int      // a power of two; default 2048. The arena of a shard is limited to 4 GiB
 }
 
 // defaultShards keeps operations on a whole shard short with 10 million keys.
@@ -59,7 +59,7 @@ func New(c Config) *Table {
 		shards: make([]shard, c.Shards),
 	}
 	t.hints = make([]hint, c.Shards)
-	if c.Journal {
+	if c.Replicated {
 		t.undoLogs = make([]undoLog, c.Shards)
 		t.dirty = make([]atomic.Uint64, (c.Shards+63)/64)
 		t.open.Store(1)
@@ -67,7 +67,7 @@ func New(c Config) *Table {
 	t.SetMaxMemory(c.MaxMemory)
 	t.SetEviction(c.Eviction)
 	for i := range t.shards {
-		t.shards[i].shared, t.shards[i].number, t.shards[i].replicated = &t.shared, uint32(i), c.Journal
+		t.shards[i].shared, t.shards[i].number, t.shards[i].replicated = &t.shared, uint32(i), c.Replicated
 	}
 	return t
 }
@@ -118,10 +118,10 @@ func (t *Table) Put(rec limiter.Record) error {
 // Delete deletes key and reports whether it existed. On a table that follows it returns limiter.ErrNotLeading.
 func (t *Table) Delete(key []byte) (found bool, err error) {
 	s, tag := t.locate(key)
-	term := t.term.Load()
+	epoch := t.epoch.Load()
 	now := s.lock(t.clock())
 	defer s.mu.Unlock()
-	if s.replicated && !s.enter(term, now) {
+	if s.replicated && !s.enter(epoch, now) {
 		return false, limiter.ErrNotLeading
 	}
 	at, found := s.find(key, tag)

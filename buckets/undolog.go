@@ -12,7 +12,7 @@ import (
 // The first change of a key in a generation adds an entry with the previous state of the key.
 // Undoing the entries in reverse order restores the state at the end of any generation.
 type undoLog struct {
-	term      uint64 // the term in which the shard decides; 0 on a follower
+	epoch     uint64 // the epoch in which the shard decides; 0 on a follower
 	collected uint64 // the generation in which its last changes were collected
 	dirty     bool   // changed since collected
 	removed   bool   // a key that changed in the open generation has been removed
@@ -63,12 +63,12 @@ func (s *shard) hint() *hint { return &s.shared.hints[s.number] }
 func (s *shard) undoLog() *undoLog { return &s.shared.undoLogs[s.number] }
 
 // recording reports whether changes are recorded.
-func (s *shard) recording() bool { return s.replicated && s.undoLog().term != 0 }
+func (s *shard) recording() bool { return s.replicated && s.undoLog().epoch != 0 }
 
-// enter reports whether the shard decides in the given term. If so, it advances the time of the
+// enter reports whether the shard decides in the given epoch. If so, it advances the time of the
 // shard to now.
-func (s *shard) enter(term, now uint64) bool {
-	if term == 0 || s.undoLog().term != term {
+func (s *shard) enter(epoch, now uint64) bool {
+	if epoch == 0 || s.undoLog().epoch != epoch {
 		return false
 	}
 	s.now = max(s.now, now)

@@ -172,9 +172,9 @@ func (c *clients) askNode(l *life, reqs []limiter.Request) bool {
 		_, _ = l.Delete([]byte(fmt.Sprintf("w%d", rand.IntN(4)))) // the node may not lead
 	}
 	out := make([]limiter.Decision, len(reqs))
-	ticket := l.Decide(reqs, out)
+	token := l.Decide(reqs, out)
 	lost := !l.resumed()
-	err := l.Await(ticket)
+	err := l.WaitCommitted(token)
 	if !l.resumed() || lost {
 		err = limiter.ErrUncertain // the process does not run any more
 	}
@@ -235,7 +235,7 @@ func charge(n *Node, key string, quantity int64) (limiter.Decision, error) {
 	if out[0].Err != nil {
 		return out[0], out[0].Err
 	}
-	return out[0], n.Await(t)
+	return out[0], n.WaitCommitted(t)
 }
 
 // grant charges one unit, which must be admitted, and returns the remaining units.

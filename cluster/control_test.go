@@ -28,7 +28,7 @@ func soloConfig(id string) Config {
 	return Config{
 		Cluster: "c1", Version: "test", Advertise: id, Self: Announcement{ID: id, Incarnation: "of " + id, Host: "127.0.0.1", Port: 1},
 		Bootstrap: []topology.Member{{ID: id, Raft: id}}, Heartbeat: 50 * time.Millisecond,
-		Table: buckets.New(buckets.Config{Clock: clock.Now, Journal: true}), Clock: clock,
+		Table: buckets.New(buckets.Config{Clock: clock.Now, Replicated: true}), Clock: clock,
 		Logs: d, Stable: d, Snapshots: d, Transport: trans,
 	}
 }

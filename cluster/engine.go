@@ -17,12 +17,12 @@ type engine struct {
 }
 
 // Decide decides immediately if this node leads, and otherwise fails with limiter.ErrNotLeading.
-func (e *engine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
+func (e *engine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
 	if !e.Hold() {
 		for i := range out {
 			out[i] = limiter.Decision{Err: limiter.ErrNotLeading}
 		}
-		return limiter.Ticket{}
+		return limiter.CommitToken{}
 	}
 	defer e.Release()
 	t := e.table.Decide(reqs, out)
@@ -44,16 +44,16 @@ func (e *engine) isLeased(l *leadership) bool {
 	return e.standalone || l.lease.holds(e.clock.monotonic(), e.setting.leaseTime())
 }
 
-// Mark returns a ticket for everything done before the call.
-func (e *engine) Mark() limiter.Ticket { return e.table.Seen() }
+// LastWrite returns a token for everything done before the call.
+func (e *engine) LastWrite() limiter.CommitToken { return e.table.LastWrite() }
 
-// Await blocks until the generation of a ticket is committed. For a ticket without a generation, that of a reply based on
-// committed changes only, it blocks only if another node may lead. In async mode that applies to all tickets. The error is
+// WaitCommitted blocks until the generation of a token is committed. For a token without a generation, that of a reply based on
+// committed changes only, it blocks only if another node may lead. In async mode that applies to all tokens. The error is
 // limiter.ErrUncertain or limiter.ErrNotLeading.
-func (e *engine) Await(t limiter.Ticket) error {
+func (e *engine) WaitCommitted(t limiter.CommitToken) error {
 	l := e.leaderships.current()
 	switch {
-	case l == nil || l.epoch != t.Term:
+	case l == nil || l.epoch != t.Epoch:
 		return e.leaderships.outcome(t)
 	case failpoint.Is(failpoint.ReplyBeforeCommit), failpoint.Is(failpoint.StaleAnswers) && t.Generation == 0:
 		return nil
@@ -62,7 +62,7 @@ func (e *engine) Await(t limiter.Ticket) error {
 	case t.Generation > 0:
 		return l.await(t.Generation)
 	}
-	if m := e.table.Mark(); m.Term != t.Term || l.await(m.Generation) != nil {
+	if m := e.table.OpenGeneration(); m.Epoch != t.Epoch || l.await(m.Generation) != nil {
 		return limiter.ErrNotLeading
 	}
 	return nil
@@ -71,9 +71,9 @@ func (e *engine) Await(t limiter.Ticket) error {
 // Flush blocks until everything that this node has decided before is committed, in async mode, too. It returns
 // limiter.ErrUncertain or limiter.ErrNotLeading if the node loses leadership before that.
 func (e *engine) Flush() error {
-	t, l := e.table.Seen(), e.leaderships.current()
+	t, l := e.table.LastWrite(), e.leaderships.current()
 	switch {
-	case l == nil || l.epoch != t.Term:
+	case l == nil || l.epoch != t.Epoch:
 		return lost(t)
 	case t.Generation == 0:
 		return nil
@@ -87,7 +87,7 @@ func (e *engine) Lookup(key []byte) (limiter.Entry, bool) { return e.table.Looku
 // Delete deletes a key. It returns limiter.ErrNotLeading if this node does not lead.
 func (e *engine) Delete(key []byte) (found bool, err error) {
 	found, err = e.table.Delete(key)
-	e.leaderships.hasten(e.table.Mark())
+	e.leaderships.hasten(e.table.OpenGeneration())
 	return found, err
 }
 
@@ -102,7 +102,7 @@ func (e *engine) Scan(cursor uint64, count int, visit func(key []byte, kind limi
 // Clear deletes all keys. It returns limiter.ErrNotLeading if this node does not lead.
 func (e *engine) Clear() error {
 	err := e.table.Clear()
-	e.leaderships.hasten(e.table.Mark())
+	e.leaderships.hasten(e.table.OpenGeneration())
 	return err
 }
 

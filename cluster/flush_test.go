@@ -33,7 +33,7 @@ type flusherRig struct {
 func newFlusherRig(t *testing.T) *flusherRig {
 	t.Helper()
 	clock := &logClock{Clock: NewClock(), wall: Wall}
-	table := buckets.New(buckets.Config{Clock: clock.Now, Journal: true, Shards: 1})
+	table := buckets.New(buckets.Config{Clock: clock.Now, Replicated: true, Shards: 1})
 	clock.run(uint64(time.Hour))
 	l := newLeadership(3, 7)
 	table.Lead(l.epoch)
@@ -49,9 +49,9 @@ func newFlusherRig(t *testing.T) *flusherRig {
 func (r *flusherRig) decide(key string) (generation uint64) {
 	rule := rules['s']
 	req := limiter.Request{Kind: rule.kind, Key: []byte(key), Limit: rule.limit, Quantity: 1}
-	ticket := r.table.Decide([]limiter.Request{req}, make([]limiter.Decision, 1))
-	r.leadership.demand(ticket.Generation)
-	return ticket.Generation
+	token := r.table.Decide([]limiter.Request{req}, make([]limiter.Decision, 1))
+	r.leadership.demand(token.Generation)
+	return token.Generation
 }
 
 // entry returns the next entry, and reports whether there is one.

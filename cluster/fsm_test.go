@@ -103,10 +103,10 @@ func TestSkippedGeneration(t *testing.T) {
 		r.pipeline.took = 2 * pipelineAfter // allows a second generation
 		r.pipeline.mu.Unlock()
 		next := decide(leader.Node, "s", 1)
-		if err := leader.Await(next); err != limiter.ErrUncertain {
+		if err := leader.WaitCommitted(next); err != limiter.ErrUncertain {
 			t.Errorf("the next generation: %v", err)
 		}
-		if err := leader.Await(refused); err == nil {
+		if err := leader.WaitCommitted(refused); err == nil {
 			t.Error("a generation that no other node has is acknowledged")
 		}
 		if err := <-why; !errors.Is(err, errSkipped) {

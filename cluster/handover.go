@@ -71,7 +71,7 @@ func (d *leader) successor(id string) (next *topology.Member, err error) {
 
 // resign commits all decisions and transfers leadership.
 func (d *leader) resign(ctx context.Context, l *leadership, next *topology.Member) error {
-	if err := l.await(d.table.Mark().Generation); err != nil {
+	if err := l.await(d.table.OpenGeneration().Generation); err != nil {
 		return err
 	}
 	l.lease.offered.Store(true)

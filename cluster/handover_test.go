@@ -53,11 +53,11 @@ func TestHandOverWaits(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- old.HandOver(t.Context()) }()
 		s.await("new commands are held", time.Second, func() bool { return !old.View().Leading })
-		var tickets []limiter.Ticket
+		var tokens []limiter.CommitToken
 		for range 5 {
 			pass(20 * time.Millisecond)
-			ticket := decide(old.Node, "s", 1)
-			if tickets = append(tickets, ticket); ticket == (limiter.Ticket{}) {
+			token := decide(old.Node, "s", 1)
+			if tokens = append(tokens, token); token == (limiter.CommitToken{}) {
 				t.Error("a step is refused")
 			}
 			if !old.Hold() {
@@ -70,8 +70,8 @@ func TestHandOverWaits(t *testing.T) {
 			t.Errorf("hand over: %v", err)
 		}
 		s.newLeader(old)
-		for _, ticket := range tickets { // long after the hand-over
-			if err := old.Await(ticket); err != nil {
+		for _, token := range tokens { // long after the hand-over
+			if err := old.WaitCommitted(token); err != nil {
 				t.Errorf("a decision: %v", err)
 			}
 		}

@@ -354,7 +354,7 @@ func TestCeiling(t *testing.T) {
 // Settings of another term are void.
 func TestSettingsOfAnotherTerm(t *testing.T) {
 	clock := NewClock()
-	n := New(Config{Clock: clock, Table: buckets.New(buckets.Config{Clock: clock.Now, Journal: true}), Self: Announcement{ID: "n1"}, Heartbeat: shortBeat})
+	n := New(Config{Clock: clock, Table: buckets.New(buckets.Config{Clock: clock.Now, Replicated: true}), Self: Announcement{ID: "n1"}, Heartbeat: shortBeat})
 	for _, term := range []uint64{4, 5} {
 		b, err := settings{Term: term, Heartbeat: 1000}.entry()
 		if err != nil {

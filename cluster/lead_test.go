@@ -105,7 +105,7 @@ func TestLeadershipsOfOneTerm(t *testing.T) {
 			s.grant(l, "s")
 			hold.Store(true)
 			decide(l.Node, "s", 1)
-			go func() { _ = l.Await(l.Mark()) }()
+			go func() { _ = l.WaitCommitted(l.LastWrite()) }()
 			synctest.Wait()
 			l.leader.stepDown()
 			pass(100 * time.Millisecond)

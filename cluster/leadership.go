@@ -10,7 +10,7 @@ import (
 // leadership is a period in which a node decides. It begins when the node has applied all entries of earlier terms, and
 // ends when the node detects that it does not lead any more.
 type leadership struct {
-	epoch uint64 // number of the leadership in this process; Term of its tickets
+	epoch uint64 // number of the leadership in this process; Term of its tokens
 	term  uint64 // term of Raft
 
 	demanded atomic.Uint64 // newest generation with a waiter

@@ -83,24 +83,24 @@ func (s *leaderships) hold() bool {
 
 func (s *leaderships) release() { s.deciding.RUnlock() }
 
-// hasten makes the flusher submit the generation of a ticket that no caller waits for.
-func (s *leaderships) hasten(t limiter.Ticket) {
+// hasten makes the flusher submit the generation of a token that no caller waits for.
+func (s *leaderships) hasten(t limiter.CommitToken) {
 	if l := s.now.Load(); l != nil && t.Generation > 0 {
 		l.wakeFlusher()
 	}
 }
 
-// outcome returns the error of a ticket whose leadership has ended. It returns nil if the generation was committed before
+// outcome returns the error of a token whose leadership has ended. It returns nil if the generation was committed before
 // that, which a caller that was scheduled late may not have observed.
-func (s *leaderships) outcome(t limiter.Ticket) error {
-	if l := s.past.Load(); l != nil && l.epoch == t.Term && t.Generation > 0 && l.waiters.isCommitted(t.Generation) {
+func (s *leaderships) outcome(t limiter.CommitToken) error {
+	if l := s.past.Load(); l != nil && l.epoch == t.Epoch && t.Generation > 0 && l.waiters.isCommitted(t.Generation) {
 		return nil
 	}
 	return lost(t)
 }
 
-// lost returns the error of a ticket that was not committed before its leadership ended.
-func lost(t limiter.Ticket) error {
+// lost returns the error of a token that was not committed before its leadership ended.
+func lost(t limiter.CommitToken) error {
 	if t.Generation > 0 {
 		return limiter.ErrUncertain
 	}

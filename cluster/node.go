@@ -42,7 +42,7 @@ type Config struct {
 	// milliseconds. It is used until the cluster has one. The first leader sets its own as that of the cluster.
 	Heartbeat time.Duration
 
-	Table *buckets.Table // with a journal, and with Clock as its clock
+	Table *buckets.Table // replicated, with Clock as its clock
 	Clock *Clock
 
 	Logs       raft.LogStore

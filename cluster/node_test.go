@@ -51,7 +51,7 @@ func TestFollowerRefuses(t *testing.T) {
 			if _, err := ask1(l.Node, "s"); err != limiter.ErrNotLeading {
 				t.Errorf("%v", err)
 			}
-			if err := l.Await(l.Mark()); err != limiter.ErrNotLeading {
+			if err := l.WaitCommitted(l.LastWrite()); err != limiter.ErrNotLeading {
 				t.Errorf("a mark: %v", err)
 			}
 			if err := l.Clear(); err != limiter.ErrNotLeading {
@@ -71,7 +71,7 @@ func TestFollowerRefuses(t *testing.T) {
 		if err := leader.Clear(); err != nil {
 			t.Error(err)
 		}
-		if err := leader.Await(leader.Mark()); err != nil {
+		if err := leader.WaitCommitted(leader.LastWrite()); err != nil {
 			t.Error(err)
 		}
 		s.converge()
@@ -91,7 +91,7 @@ func TestLease(t *testing.T) {
 		before := leader.Status().Entries
 		for range 5 {
 			s.left(leader, "s")
-			if err := leader.Await(leader.Mark()); err != nil {
+			if err := leader.WaitCommitted(leader.LastWrite()); err != nil {
 				t.Error(err)
 			}
 		}
@@ -130,7 +130,7 @@ func TestPausedLeader(t *testing.T) {
 	})
 }
 
-// If a leadership ends during an Await for a ticket without a generation, the decision may be stale.
+// If a leadership ends during an WaitCommitted for a token without a generation, the decision may be stale.
 func TestAwaitAcrossLeaderships(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		l := s.leader()
@@ -140,15 +140,15 @@ func TestAwaitAcrossLeaderships(t *testing.T) {
 			t.Fatal("a charge without a generation")
 		}
 		l.leader.stepDown()
-		for _, ticket := range []limiter.Ticket{charged, {Term: r.epoch, Generation: 1 << 40}} {
-			if err := l.Await(ticket); err != limiter.ErrUncertain {
-				t.Errorf("%+v: %v", ticket, err)
+		for _, token := range []limiter.CommitToken{charged, {Epoch: r.epoch, Generation: 1 << 40}} {
+			if err := l.WaitCommitted(token); err != limiter.ErrUncertain {
+				t.Errorf("%+v: %v", token, err)
 			}
 		}
-		if err := l.Await(limiter.Ticket{Term: r.epoch}); err != limiter.ErrNotLeading {
+		if err := l.WaitCommitted(limiter.CommitToken{Epoch: r.epoch}); err != limiter.ErrNotLeading {
 			t.Errorf("a reply that charged nothing: %v", err)
 		}
-		// The table follows already, and the caller of Await has not observed that yet.
+		// The table follows already, and the caller of WaitCommitted has not observed that yet.
 		pass(time.Second)
 		now := s.leader()
 		stale := now.leaderships.current()
@@ -156,7 +156,7 @@ func TestAwaitAcrossLeaderships(t *testing.T) {
 		now.table.Follow()
 		now.fsm.state.Unlock()
 		stale.lease.confirmed.Store(-int64(time.Hour))
-		if err := now.Await(limiter.Ticket{Term: stale.epoch}); err != limiter.ErrNotLeading {
+		if err := now.WaitCommitted(limiter.CommitToken{Epoch: stale.epoch}); err != limiter.ErrNotLeading {
 			t.Errorf("the table follows already: %v", err)
 		}
 		now.leader.stepDown()
@@ -164,7 +164,7 @@ func TestAwaitAcrossLeaderships(t *testing.T) {
 }
 
 // decide charges without waiting.
-func decide(n *Node, key string, quantity int64) limiter.Ticket {
+func decide(n *Node, key string, quantity int64) limiter.CommitToken {
 	r := rules[key[0]]
 	return n.Decide([]limiter.Request{{Kind: r.kind, Key: []byte(key), Limit: r.limit, Quantity: quantity}}, make([]limiter.Decision, 1))
 }

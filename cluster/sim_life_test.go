@@ -92,7 +92,7 @@ func (n *simNode) boot() *life {
 		Cluster: "sim", Version: "test", Advertise: n.id,
 		Self:      Announcement{ID: n.id, Incarnation: n.incarnation, Boot: n.starts, Process: process, Line: line, Host: "127.0.0.1", Port: 1},
 		Bootstrap: n.bootstrap, Join: n.join, Peers: simPeers{l}, Async: n.sim.c.async, Heartbeat: n.sim.c.heartbeat(n.id),
-		Table: buckets.New(buckets.Config{Clock: clock.Now, Journal: true, Shards: max(1, n.sim.c.shards), MaxMemory: n.sim.c.memory, Eviction: eviction}),
+		Table: buckets.New(buckets.Config{Clock: clock.Now, Replicated: true, Shards: max(1, n.sim.c.shards), MaxMemory: n.sim.c.memory, Eviction: eviction}),
 		Clock: clock,
 		Logs:  l.disk, Stable: l.disk, Snapshots: l.disk, Transport: l.wire,
 		Wall: n.wall,

@@ -189,7 +189,7 @@ var (
 	// ErrNotLeading is returned by an engine that does not decide at present, because another
 	// node of its cluster is the leader, or none is. Nothing was charged.
 	ErrNotLeading = errors.New("this node does not lead its cluster")
-	// ErrUncertain is returned by Await for decisions made shortly before a node lost leadership
+	// ErrUncertain is returned by WaitCommitted for decisions made shortly before a node lost leadership
 	// of its cluster: they may or may not have been replicated.
 	ErrUncertain = errors.New("leadership was lost: the request may have been charged")
 )
@@ -205,11 +205,11 @@ func (e WrongKindError) Error() string {
 // Unwrap returns ErrWrongKind.
 func (e WrongKindError) Unwrap() error { return ErrWrongKind }
 
-// Ticket identifies a point in the history of an Engine: everything that was decided, changed
-// or visible before it. The zero Ticket is the beginning of the history.
-type Ticket struct {
-	Term       uint64 // counts how often this engine has started to decide
-	Generation uint64 // counts, within the term, the batches that are replicated together
+// CommitToken identifies a point in the history of an Engine: everything that was decided, changed
+// or visible before it. The zero CommitToken is the beginning of the history.
+type CommitToken struct {
+	Epoch      uint64 // counts how often this engine has started to decide
+	Generation uint64 // counts, within the epoch, the batches that are replicated together
 }
 
 // Entry describes one key that is in the keyspace.
@@ -248,8 +248,8 @@ type Pauses struct {
 // decision is one atomic step on its key.
 //
 // An Engine that replicates its state decides immediately, and commits the decision later: do not
-// reveal a decision, or any other state that an Engine returns, before Await has returned
-// for a Ticket that was returned with it or after it. Without replication Await never blocks.
+// reveal a decision, or any other state that an Engine returns, before WaitCommitted has returned
+// for a CommitToken that was returned with it or after it. Without replication WaitCommitted never blocks.
 type Engine interface {
 	// Decide decides reqs[i] and stores the decision in out[i], in order. Both have the same
 	// length.
@@ -260,15 +260,15 @@ type Engine interface {
 	// ErrNotLeading, which concern the whole group, all have the same Err. The keys of a group
 	// must differ from each other, and a group has at most MaxGroup requests.
 	//
-	// The Ticket covers the changes made by the decisions and the state they were based on.
-	Decide(reqs []Request, out []Decision) Ticket
-	// Mark returns a Ticket for everything done before the call.
-	Mark() Ticket
-	// Await blocks until everything that the Ticket covers is committed, so that it cannot be
+	// The CommitToken covers the changes made by the decisions and the state they were based on.
+	Decide(reqs []Request, out []Decision) CommitToken
+	// LastWrite returns a CommitToken for everything done before the call.
+	LastWrite() CommitToken
+	// WaitCommitted blocks until everything that the CommitToken covers is committed, so that it cannot be
 	// lost as long as a majority of the cluster keeps its data. It returns ErrUncertain if that
-	// may have been lost or not, and ErrNotLeading if this engine did not decide when the Ticket
+	// may have been lost or not, and ErrNotLeading if this engine did not decide when the CommitToken
 	// was made, so that the state it has returned may be stale.
-	Await(Ticket) error
+	WaitCommitted(CommitToken) error
 	Keyspace
 }
 

@@ -28,9 +28,9 @@ type batch struct {
 	reqs [batchSize]limiter.Request
 	out  [batchSize]limiter.Decision
 
-	ticket     limiter.Ticket // of the decisions
-	lost       error          // error of Await for ticket
-	started    time.Duration  // time since which the batch is decided or forwarded
+	token      limiter.CommitToken // of the decisions
+	lost       error               // error of WaitCommitted for token
+	started    time.Duration       // time since which the batch is decided or forwarded
 	forwarded  forward.Batch
 	logEntries int64 // value of the option window-log-max-entries, at least 1
 }

@@ -44,7 +44,7 @@ func newMirror(t testing.TB) mirror {
 	return mirror{buckets.New(buckets.Config{Shards: 1}), t, new(journal)}
 }
 
-func (m mirror) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
+func (m mirror) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
 	m.sizes.note(int64(len(reqs)))
 	group := 0
 	for i := range reqs {
@@ -57,7 +57,7 @@ func (m mirror) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.T
 		}
 		out[i] = limiter.Decision{Limit: reqs[i].Limit.Max, Remaining: reqs[i].Quantity, RetryAfter: limiter.NoRetry, Wait: time.Second}
 	}
-	return limiter.Ticket{}
+	return limiter.CommitToken{}
 }
 
 // six renders the reply for a decision of a leaky bucket.
@@ -185,11 +185,11 @@ func TestSlowGroups(t *testing.T) {
 // limiting is an engine that refuses all requests.
 type limiting struct{ limiter.Engine }
 
-func (limiting) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
+func (limiting) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
 	for i := range reqs {
 		out[i] = limiter.Decision{Limited: true, Limit: reqs[i].Limit.Max, RetryAfter: 1500 * time.Millisecond, ResetAfter: 2 * time.Second, Wait: limiter.NoRetry}
 	}
-	return limiter.Ticket{}
+	return limiter.CommitToken{}
 }
 
 // TestLimitedCalls checks that a refused group counts as one decision, and that replies have the
@@ -227,10 +227,10 @@ type amounts struct {
 	seen *journal
 }
 
-func (e amounts) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
+func (e amounts) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
 	for i := range reqs {
 		e.seen.note(reqs[i].Limit.Amount)
 		out[i] = limiter.Decision{}
 	}
-	return limiter.Ticket{}
+	return limiter.CommitToken{}
 }

@@ -17,8 +17,8 @@ type era struct {
 
 // recordDecisions updates the era of the last charge after decisions of this node. It checks for charges only if the era
 // differs.
-func (e *era) recordDecisions(b *batch, t limiter.Ticket) {
-	if now := (era{t.Term, true}); now != *e && b.charges() {
+func (e *era) recordDecisions(b *batch, t limiter.CommitToken) {
+	if now := (era{t.Epoch, true}); now != *e && b.charges() {
 		*e = now
 	}
 }
@@ -74,5 +74,5 @@ func (e era) holds(s *Server, leads bool) bool {
 	case !leads:
 		return e == era{term: s.cluster.View().Term}
 	}
-	return e == era{s.engine.Mark().Term, true}
+	return e == era{s.engine.LastWrite().Epoch, true}
 }

@@ -157,12 +157,12 @@ func awaitMajority(s *Server, timeout time.Duration) bool {
 
 // awaitCommit waits until all earlier changes are committed, in async mode too.
 func awaitCommit(s *Server) error {
-	before := s.engine.Mark()
-	err := s.engine.Await(before)
+	before := s.engine.LastWrite()
+	err := s.engine.WaitCommitted(before)
 	if err != nil || !s.isAsync() {
 		return err
 	}
-	if err = s.cluster.Flush(); err == nil && s.engine.Mark().Term != before.Term {
+	if err = s.cluster.Flush(); err == nil && s.engine.LastWrite().Epoch != before.Epoch {
 		err = limiter.ErrUncertain // the committed changes are those of a later term
 	}
 	return err

@@ -76,7 +76,7 @@ func TestWait(t *testing.T) {
 		before := l.awaits()
 		p.send(request("WAIT", "1", "0"))
 		if !eventually(func() bool { return l.awaits() > before }) {
-			t.Fatal("Await is not called")
+			t.Fatal("WaitCommitted is not called")
 		}
 		release(limiter.ErrUncertain)
 		p.expect(":0\r\n")
@@ -175,7 +175,7 @@ func TestWaitAtShutdown(t *testing.T) {
 	before := l.awaits()
 	p.send(request("WAIT", "1", "0"))
 	if !eventually(func() bool { return l.awaits() > before }) {
-		t.Fatal("Await is not called")
+		t.Fatal("WaitCommitted is not called")
 	}
 	go func() { _ = l.nodes["a"].Shutdown(t.Context()) }()
 	p.expect(":0\r\n")

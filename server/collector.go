@@ -109,8 +109,8 @@ func (l *collector) decide(b *batch) need {
 	if !l.execution.lock.try(lockShared) {
 		return needLock
 	}
-	b.stage, b.ticket = batchCommit, l.decideLocked(b)
-	if b.ticket != (limiter.Ticket{}) {
+	b.stage, b.token = batchCommit, l.decideLocked(b)
+	if b.token != (limiter.CommitToken{}) {
 		return needCommit
 	}
 	l.awaitCommit() // returns immediately
@@ -118,7 +118,7 @@ func (l *collector) decide(b *batch) need {
 }
 
 // decideLocked has the engine decide a batch, and releases the exec lock.
-func (l *collector) decideLocked(b *batch) limiter.Ticket {
+func (l *collector) decideLocked(b *batch) limiter.CommitToken {
 	defer l.execution.lock.release()
 	t := l.srv.engine.Decide(b.reqs[:b.n], b.out[:b.n])
 	l.charged.recordDecisions(b, t)
@@ -213,7 +213,7 @@ func (l *collector) finishCall(b *batch, call *call) {
 }
 
 // awaitCommit waits until the decisions are committed.
-func (l *collector) awaitCommit() { l.batch.lost = l.srv.engine.Await(l.batch.ticket) }
+func (l *collector) awaitCommit() { l.batch.lost = l.srv.engine.WaitCommitted(l.batch.token) }
 
 // exchange has the leader run the calls that are not done.
 func (l *collector) exchange() { l.forwarding.exchange(l.batch) }

@@ -39,7 +39,7 @@ func lostOr(err error, wrote bool) error {
 	return err
 }
 
-// outcome returns the error of a call whose decisions are made, or nil. lost is the error of Await for
+// outcome returns the error of a call whose decisions are made, or nil. lost is the error of WaitCommitted for
 // them. If it is limiter.ErrUncertain, a call that charges fails with it, and any other call with
 // limiter.ErrNotLeading.
 func (c *call) outcome(reqs []limiter.Request, out []limiter.Decision, lost error) error {

@@ -16,11 +16,11 @@ type failing struct {
 	err error
 }
 
-func (e failing) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
+func (e failing) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
 	for i := range reqs {
 		out[i] = limiter.Decision{Err: e.err}
 	}
-	return limiter.Ticket{}
+	return limiter.CommitToken{}
 }
 
 // panicking is an engine that panics on one key.
@@ -29,7 +29,7 @@ type panicking struct {
 	on string
 }
 
-func (e panicking) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
+func (e panicking) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
 	for i := range reqs {
 		e.check(reqs[i].Key)
 	}
@@ -55,7 +55,7 @@ type holding struct {
 	release chan struct{} // closed to unblock the decision
 }
 
-func (e holding) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
+func (e holding) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
 	for i := range reqs {
 		if string(reqs[i].Key) == e.on {
 			e.entered <- struct{}{}

@@ -23,8 +23,8 @@ type execution struct {
 	at     int          // length of the replies before that of the command
 	keys   bool         // the command touches keys: leadership was held, and before and after are set
 	writes bool
-	before limiter.Ticket // mark of the engine before the command
-	after  limiter.Ticket // mark of the engine after it
+	before limiter.CommitToken // mark of the engine before the command
+	after  limiter.CommitToken // mark of the engine after it
 	err    error
 }
 
@@ -138,9 +138,9 @@ func (e *execution) runHeld() error {
 		return limiter.ErrNotLeading
 	}
 	defer srv.release()
-	e.before = srv.engine.Mark()
+	e.before = srv.engine.LastWrite()
 	err := e.runLocked()
-	e.after = srv.engine.Mark()
+	e.after = srv.engine.LastWrite()
 	return err
 }
 
@@ -176,10 +176,10 @@ func (e *execution) mustAwait() bool {
 	switch {
 	case e.err != nil || !e.keys:
 		return false
-	case e.after.Term != e.before.Term: // the engine has started a new term in between
+	case e.after.Epoch != e.before.Epoch: // the engine has started a new term in between
 		e.err = lostOr(limiter.ErrUncertain, e.writes)
 		return false
-	case e.after == limiter.Ticket{}:
+	case e.after == limiter.CommitToken{}:
 		e.awaitCommit() // returns immediately
 		return false
 	}
@@ -191,13 +191,13 @@ func (e *execution) mustAwait() bool {
 // either mark, and limiter.ErrUncertain if a write may or may not be committed.
 func (e *execution) awaitCommit() {
 	engine := e.client.srv.engine
-	err := engine.Await(e.after)
+	err := engine.WaitCommitted(e.after)
 	if e.one != nil {
 		reqs, decisions := e.one.requests(&e.one.calls[0])
 		e.err = e.one.calls[0].outcome(reqs, decisions, err)
 		return
 	}
-	if errLost(err) && !errLost(engine.Await(e.before)) {
+	if errLost(err) && !errLost(engine.WaitCommitted(e.before)) {
 		err = limiter.ErrUncertain // this node decided at the first mark, but not at the second
 	}
 	e.err = lostOr(err, e.writes)

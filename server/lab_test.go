@@ -31,9 +31,9 @@ type lab struct {
 	mu       sync.Mutex
 	deciding string        // the node whose engine decides; "" for none
 	term     uint64        // of deciding
-	gen      uint64        // of the tickets
-	held     chan struct{} // Await waits until it is closed; nil: it does not
-	lost     error         // what Await returns
+	gen      uint64        // of the tokens
+	held     chan struct{} // WaitCommitted waits until it is closed; nil: it does not
+	lost     error         // what WaitCommitted returns
 	loseAt   string        // no engine decides any more once this key is to be deleted; "*": all keys
 	awaited  int
 	dialled  int
@@ -216,7 +216,7 @@ func (l *lab) lead(id string) {
 	}
 }
 
-// hold makes Await block until release is called. Await then returns lost.
+// hold makes WaitCommitted block until release is called. WaitCommitted then returns lost.
 func (l *lab) hold() (release func(lost error)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,46 +230,46 @@ func (l *lab) hold() (release func(lost error)) {
 	}
 }
 
-// lose sets the result of Await. A nil error means success.
+// lose sets the result of WaitCommitted. A nil error means success.
 func (l *lab) lose(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lost = err
 }
 
-// awaits returns the number of calls of Await.
+// awaits returns the number of calls of WaitCommitted.
 func (l *lab) awaits() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.awaited
 }
 
-// next returns a ticket. Its Generation is 0 if the engine of the node does not decide.
-func (e labEngine) next() limiter.Ticket {
+// next returns a token. Its Generation is 0 if the engine of the node does not decide.
+func (e labEngine) next() limiter.CommitToken {
 	l := e.node.lab
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.deciding != e.node.id {
-		return limiter.Ticket{}
+		return limiter.CommitToken{}
 	}
 	l.gen++
-	return limiter.Ticket{Term: l.term, Generation: l.gen}
+	return limiter.CommitToken{Epoch: l.term, Generation: l.gen}
 }
 
-func (e labEngine) Mark() limiter.Ticket { return e.next() }
+func (e labEngine) LastWrite() limiter.CommitToken { return e.next() }
 
-func (e labEngine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
-	ticket := e.next()
-	if ticket.Generation == 0 {
+func (e labEngine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
+	token := e.next()
+	if token.Generation == 0 {
 		for i := range out {
 			out[i] = limiter.Decision{Err: limiter.ErrNotLeading}
 		}
-		return ticket
+		return token
 	}
 	e.node.lab.decides.enter()
 	defer e.node.lab.decides.leave()
 	e.Table.Decide(reqs, out)
-	return ticket
+	return token
 }
 
 func (e labEngine) Delete(key []byte) (bool, error) {
@@ -297,7 +297,7 @@ func (e labEngine) writes(what string) bool {
 	return l.deciding == e.node.id
 }
 
-func (e labEngine) Await(t limiter.Ticket) error {
+func (e labEngine) WaitCommitted(t limiter.CommitToken) error {
 	l := e.node.lab
 	if t.Generation == 0 {
 		return limiter.ErrNotLeading

@@ -53,7 +53,7 @@ func TestNothingIsToldBefore(t *testing.T) {
 		before := l.awaits()
 		p.send(ping + input)
 		if !eventually(func() bool { return l.awaits() > before }) {
-			t.Fatalf("%q: Await is not called", input)
+			t.Fatalf("%q: WaitCommitted is not called", input)
 		}
 		other := n.dial() // no lock is held while the command waits
 		other.do("+PONG\r\n", "PING")

@@ -28,7 +28,7 @@ func TestStepDown(t *testing.T) {
 	before := l.awaits()
 	busy.send(ping + throttle("k") + request("ECHO", "x"))
 	if !eventually(func() bool { return l.awaits() > before }) {
-		t.Fatal("Await is not called")
+		t.Fatal("WaitCommitted is not called")
 	}
 	l.lead("b")
 	watcher.expect(texts('*', "message", "+switch-master", l.announced()))

@@ -94,7 +94,7 @@ func cloneAll(args [][]byte) [][]byte {
 // watch stores the state of keys, so that EXEC can detect changes.
 func (tx *transaction) watch(engine limiter.Engine, keys [][]byte) {
 	if len(tx.watched) == 0 {
-		tx.term = engine.Mark().Term
+		tx.term = engine.LastWrite().Epoch
 	}
 	tx.lost = tx.lost || tx.own != nil
 	for _, key := range keys {
@@ -106,7 +106,7 @@ func (tx *transaction) watch(engine limiter.Engine, keys [][]byte) {
 // changed reports whether a watched key has changed. All keys count as changed if the engine has
 // started a new term since they were watched, as after a loss of leadership.
 func (tx *transaction) changed(engine limiter.Engine) bool {
-	if len(tx.watched) > 0 && engine.Mark().Term != tx.term {
+	if len(tx.watched) > 0 && engine.LastWrite().Epoch != tx.term {
 		return true
 	}
 	for _, w := range tx.watched {

@@ -33,7 +33,7 @@ type countingEngine struct {
 	decides *concurrency
 }
 
-func (e countingEngine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.Ticket {
+func (e countingEngine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
 	e.decides.enter()
 	defer e.decides.leave()
 	return e.Table.Decide(reqs, out)

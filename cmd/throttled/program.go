@@ -105,7 +105,7 @@ func (p *program) openReplica(o *options.Options, config *server.Config) (err er
 	clock := cluster.NewClock()
 	p.storeErr = errReplicated
 	p.maxMemory = o.MaxMemory
-	p.table = buckets.New(buckets.Config{Clock: clock.Now, MaxMemory: o.MaxMemory, Eviction: eviction(o), Journal: true})
+	p.table = buckets.New(buckets.Config{Clock: clock.Now, MaxMemory: o.MaxMemory, Eviction: eviction(o), Replicated: true})
 	if p.replica, err = openReplica(o, p.table, clock, p.log); err != nil {
 		return err
 	}

@@ -265,7 +265,7 @@ func replayer(identity *raftstore.Identity, fatal func(error)) raft.FSM {
 	clock := cluster.NewClock()
 	return cluster.New(cluster.Config{
 		Cluster: identity.Cluster, Self: cluster.Announcement{ID: identity.Node}, Version: version,
-		Table: buckets.New(buckets.Config{Clock: clock.Now, Journal: true}), Clock: clock,
+		Table: buckets.New(buckets.Config{Clock: clock.Now, Replicated: true}), Clock: clock,
 		Fatal: fatal,
 	}).FSM()
 }

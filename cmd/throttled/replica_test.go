@@ -53,8 +53,8 @@ func chargeOn(t *testing.T, p *program) {
 		t.Fatal(err)
 	}
 	out := make([]limiter.Decision, 1)
-	ticket := p.replica.node.Decide([]limiter.Request{{Kind: limiter.Throttle, Key: []byte("k"), Limit: limit, Quantity: 1}}, out)
-	if err := errors.Join(out[0].Err, p.replica.node.Await(ticket)); err != nil {
+	token := p.replica.node.Decide([]limiter.Request{{Kind: limiter.Throttle, Key: []byte("k"), Limit: limit, Quantity: 1}}, out)
+	if err := errors.Join(out[0].Err, p.replica.node.WaitCommitted(token)); err != nil {
 		t.Fatal(err)
 	}
 }
