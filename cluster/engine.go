@@ -6,17 +6,18 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// engine decides in the table while the node leads. It implements limiter.Engine.
+// engine makes decisions in the table while this node is the leader. It implements limiter.Engine.
 type engine struct {
 	table       *buckets.Table
 	clock       *logClock
 	leaderships *leaderships
 	setting     *heartbeatSetting
 	async       bool
-	standalone  bool // no other node can lead
+	standalone  bool // there are no other nodes
 }
 
-// Decide decides immediately if this node leads, and otherwise fails with limiter.ErrNotLeading.
+// Decide makes the decisions immediately if this node is the leader. Otherwise each decision fails with
+// limiter.ErrNotLeading.
 func (e *engine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.CommitToken {
 	if !e.Hold() {
 		for i := range out {
@@ -32,24 +33,24 @@ func (e *engine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.
 	return t
 }
 
-// Hold prevents a hand-over until Release, and reports whether this node decides. A command of several steps holds, so
-// that none of its steps is refused. Calls may be nested.
+// Hold delays hand-overs until Release is called, and reports whether this node makes decisions. A command with several
+// engine calls uses it so that none of them is refused by a hand-over. Calls may be nested.
 func (e *engine) Hold() bool { return e.leaderships.hold() }
 
-// Release ends a successful Hold.
+// Release must be called once for each Hold that returned true.
 func (e *engine) Release() { e.leaderships.release() }
 
-// isLeased reports whether no other node can lead at present.
+// isLeased reports whether no other node can be the leader now.
 func (e *engine) isLeased(l *leadership) bool {
 	return e.standalone || l.lease.holds(e.clock.monotonic(), e.setting.leaseTime())
 }
 
-// LastWrite returns a token for everything done before the call.
+// LastWrite returns a token for all changes made before the call.
 func (e *engine) LastWrite() limiter.CommitToken { return e.table.LastWrite() }
 
-// WaitCommitted blocks until the generation of a token is committed. For a token without a generation, that of a reply based on
-// committed changes only, it blocks only if another node may lead. In async mode that applies to all tokens. The error is
-// limiter.ErrUncertain or limiter.ErrNotLeading.
+// WaitCommitted blocks until the generation in a token is committed. A token without a generation belongs to a reply that
+// depends on committed changes only. For such a token, and for all tokens in async mode, WaitCommitted blocks only if
+// another node may be the leader. The error is limiter.ErrUncertain or limiter.ErrNotLeading.
 func (e *engine) WaitCommitted(t limiter.CommitToken) error {
 	l := e.leaderships.current()
 	switch {
@@ -68,8 +69,8 @@ func (e *engine) WaitCommitted(t limiter.CommitToken) error {
 	return nil
 }
 
-// Flush blocks until everything that this node has decided before is committed, in async mode, too. It returns
-// limiter.ErrUncertain or limiter.ErrNotLeading if the node loses leadership before that.
+// Flush blocks until all earlier decisions of this node are committed, even in async mode. It returns
+// limiter.ErrUncertain or limiter.ErrNotLeading if the node loses leadership first.
 func (e *engine) Flush() error {
 	t, l := e.table.LastWrite(), e.leaderships.current()
 	switch {
@@ -81,10 +82,10 @@ func (e *engine) Flush() error {
 	return l.await(t.Generation)
 }
 
-// Lookup returns the description of a key, as far as this node knows.
+// Lookup returns the description of a key from the table of this node, which may be outdated on a follower.
 func (e *engine) Lookup(key []byte) (limiter.Entry, bool) { return e.table.Lookup(key) }
 
-// Delete deletes a key. It returns limiter.ErrNotLeading if this node does not lead.
+// Delete deletes a key. It returns limiter.ErrNotLeading if this node is not the leader.
 func (e *engine) Delete(key []byte) (found bool, err error) {
 	found, err = e.table.Delete(key)
 	e.leaderships.hasten(e.table.OpenGeneration())
@@ -94,12 +95,12 @@ func (e *engine) Delete(key []byte) (found bool, err error) {
 // RandomKey returns a random key.
 func (e *engine) RandomKey(random uint64) (key []byte, found bool) { return e.table.RandomKey(random) }
 
-// Scan visits some of the keys, and returns the cursor of the next call.
+// Scan calls visit for some of the keys, and returns the cursor for the next call.
 func (e *engine) Scan(cursor uint64, count int, visit func(key []byte, kind limiter.Kind)) uint64 {
 	return e.table.Scan(cursor, count, visit)
 }
 
-// Clear deletes all keys. It returns limiter.ErrNotLeading if this node does not lead.
+// Clear deletes all keys. It returns limiter.ErrNotLeading if this node is not the leader.
 func (e *engine) Clear() error {
 	err := e.table.Clear()
 	e.leaderships.hasten(e.table.OpenGeneration())

@@ -21,7 +21,7 @@ const (
 // leader begins and ends the leaderships of a node, and hands them over.
 type leader struct {
 	*leaderships
-	state   *sync.Mutex // lock of the applied state, see fsm
+	state   *sync.Mutex // guards the applied state, see fsm
 	raft    *raftHandle
 	table   *buckets.Table
 	clock   *logClock
@@ -30,12 +30,12 @@ type leader struct {
 	view    *observer
 	tracker *tracker
 	async   bool
-	stuck   func(error) // result of each attempt to begin a leadership
+	stuck   func(error) // called with the result of each attempt to begin a leadership
 	life    *lifetime
 	log     *slog.Logger
 }
 
-// run begins and ends leaderships when Raft reports that this node leads or does not lead.
+// run begins a leadership when Raft reports that this node is the leader, and ends it when Raft reports that it is not.
 func (d *leader) run() {
 	defer d.stepDown()
 	for {
@@ -55,22 +55,22 @@ func (d *leader) run() {
 	}
 }
 
-// stepDown ends the present leadership, if there is one.
+// stepDown ends the current leadership, if there is one.
 func (d *leader) stepDown() {
 	if l := d.current(); l != nil {
 		d.stepDownFrom(l)
 	}
 }
 
-// stepDownFrom ends a leadership, unless it has ended.
+// stepDownFrom ends a leadership. It does nothing if the leadership has already ended.
 func (d *leader) stepDownFrom(l *leadership) {
 	d.state.Lock()
 	defer d.state.Unlock()
 	d.stepDownLocked(l)
 }
 
-// stepDownLocked ends a leadership, unless it has ended: it rolls back the generations that are not committed, and
-// unblocks their waiters. d.state is held.
+// stepDownLocked ends a leadership: it rolls back the uncommitted generations and unblocks their waiters. It does nothing
+// if the leadership has already ended. The caller must hold d.state.
 func (d *leader) stepDownLocked(l *leadership) {
 	if !d.finish(l) {
 		return
@@ -85,19 +85,19 @@ func (d *leader) stepDownLocked(l *leadership) {
 	close(l.over)
 	d.setting.wake()
 	d.view.publish()
-	d.wake() // the node may still lead by Raft
+	d.wake() // the node may still be the Raft leader
 }
 
-// follow ends the present leadership, if there is one. d.state is held.
+// follow ends the current leadership, if there is one. The caller must hold d.state.
 func (d *leader) follow() {
 	if l := d.current(); l != nil {
 		d.stepDownLocked(l)
 	}
 }
 
-// acknowledge commits the generation of an entry if the present leadership has submitted it, and reports whether it has.
-// An entry of the present leadership that entered the log under another term shows that another node has led. It ends the
-// leadership, since generations in flight must be rolled back then. d.state is held.
+// acknowledge reports whether the current leadership has submitted an entry, and if so, commits its generation. An entry
+// that was appended to the log in a different term than that of the current leadership shows that another node has been
+// the leader. It ends the leadership, so that the generations in flight are rolled back. The caller must hold d.state.
 func (d *leader) acknowledge(log *raft.Log, c *changes) (own bool, err error) {
 	l := d.current()
 	switch {
@@ -113,7 +113,8 @@ func (d *leader) acknowledge(log *raft.Log, c *changes) (own bool, err error) {
 
 var errSkipped = errors.New("an earlier generation is missing in the log; restart this node")
 
-// commit commits a generation and all generations before it. It returns errSkipped if Raft has rejected one of those.
+// commit commits a generation. It returns errSkipped if an earlier generation is not committed because Raft rejected its
+// entry.
 func (d *leader) commit(l *leadership, c *changes) error {
 	if !l.pipeline.isNext(c.generation) || !d.table.Commit(c.generation, d.clock.replayTime(c)) {
 		return errSkipped
@@ -122,7 +123,7 @@ func (d *leader) commit(l *leadership, c *changes) error {
 	return nil
 }
 
-// takeOver begins a leadership as soon as possible, as long as this node leads by Raft.
+// takeOver begins a leadership. It retries until it succeeds or this node is no longer the Raft leader.
 func (d *leader) takeOver() {
 	for d.raft.State() == raft.Leader {
 		err := d.begin()
@@ -142,9 +143,9 @@ func (d *leader) takeOver() {
 
 var errTerm = errors.New("the term has changed")
 
-// begin begins a leadership. First all entries of earlier terms must be applied, for which it waits by a barrier, and
-// those of an earlier leadership in the same term, which must submit nothing after the barrier. The term is read before
-// and after, so that decisions belong to the term of the barrier.
+// begin begins a leadership. Before that, it waits until a previous leadership in the same term has submitted its last
+// entry, and uses a barrier to wait until all earlier entries are applied. It reads the term before and after the
+// barrier, to ensure that the leadership belongs to the term of the barrier.
 func (d *leader) begin() error {
 	d.drain()
 	term := d.raft.CurrentTerm()
@@ -154,7 +155,7 @@ func (d *leader) begin() error {
 			return err
 		}
 	}
-	d.view.refresh() // with the voters of this term
+	d.view.refresh() // startingTime needs the voters of this term
 	from := d.times.startingTime()
 	if d.raft.CurrentTerm() != term {
 		return errTerm
@@ -183,7 +184,7 @@ func (d *leader) newFlusher(l *leadership) *flusher {
 	}
 }
 
-// watch ends a leadership if one of its entries fails, since it is unknown whether that entry is committed. Entries that
+// watch ends a leadership if one of its entries fails, as it is unknown whether that entry will be committed. Entries that
 // succeed are acknowledged when they are applied.
 func (d *leader) watch(l *leadership, futures <-chan raft.ApplyFuture) {
 	for f := range futures {
@@ -194,7 +195,7 @@ func (d *leader) watch(l *leadership, futures <-chan raft.ApplyFuture) {
 	}
 }
 
-// followers returns the progress of the other members, or nil if this node does not lead.
+// followers returns the progress of the other members, or nil if this node is not the leader.
 func (d *leader) followers() []topology.Follower {
 	l := d.current()
 	if l == nil {

@@ -7,54 +7,55 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// leaderships holds the present leadership of a node, and the last one that has ended.
+// leaderships holds the current leadership of a node and the previous one.
 type leaderships struct {
-	now  atomic.Pointer[leadership] // nil while this node does not decide
-	past atomic.Pointer[leadership] // last one that has ended; nil if none has
+	now  atomic.Pointer[leadership] // current leadership; nil if this node is not the leader
+	past atomic.Pointer[leadership] // leadership that ended last; nil if none has ended
 
-	last   *leadership // last one that has begun; used by the leader loop only
-	epochs uint64      // number of leaderships of this process; guarded by the lock of the applied state
+	last   *leadership // leadership that began last; used by the leader loop only
+	epochs uint64      // number of leaderships in this process; guarded by the lock of the applied state
 
-	// deciding is held for reading while commands are decided, and for writing to stop that. See leader.handOver.
+	// deciding is held for reading while a command makes decisions, and for writing to stop decisions. See
+	// leader.stopDeciding.
 	deciding sync.RWMutex
 
 	submitted entryCounts
 	rollbacks atomic.Uint64
 
-	notify chan bool     // receives from Raft whether this node leads
-	again  chan struct{} // receives an element when the leader loop must check whether to lead
+	notify chan bool     // Raft sends true when this node becomes the leader, false when it steps down
+	again  chan struct{} // signals that the leader loop must check whether to begin a leadership
 }
 
 func newLeaderships() *leaderships {
 	return &leaderships{notify: make(chan bool, 64), again: make(chan struct{}, 1)}
 }
 
-// current returns the present leadership, or nil if this node does not decide.
+// current returns the current leadership, or nil if there is none.
 func (s *leaderships) current() *leadership { return s.now.Load() }
 
-// leads reports whether there is a present leadership.
+// leads reports whether there is a current leadership.
 func (s *leaderships) leads() bool { return s.now.Load() != nil }
 
-// decides reports whether this node decides and is not handing leadership over.
+// decides reports whether there is a current leadership and it is not being handed over.
 func (s *leaderships) decides() bool {
 	l := s.now.Load()
 	return l != nil && !l.leaving.Load()
 }
 
-// next returns a new leadership. The lock of the applied state is held.
+// next returns a new leadership with the next epoch. The caller must hold the lock of the applied state.
 func (s *leaderships) next(term uint64) *leadership {
 	s.epochs++
 	return newLeadership(s.epochs, term)
 }
 
-// set makes a leadership the present one. The lock of the applied state is held.
+// set makes l the current leadership. The caller must hold the lock of the applied state.
 func (s *leaderships) set(l *leadership) {
 	s.now.Store(l)
 	s.last = l
 }
 
-// finish makes the present leadership the last one that has ended, and reports whether it was the present one. The lock of
-// the applied state is held.
+// finish ends l if it is the current leadership, and reports whether it was. The caller must hold the lock of the applied
+// state.
 func (s *leaderships) finish(l *leadership) bool {
 	if s.now.Load() != l {
 		return false
@@ -64,14 +65,14 @@ func (s *leaderships) finish(l *leadership) bool {
 	return true
 }
 
-// drain blocks until the last leadership that has begun submits nothing more.
+// drain blocks until the flusher of the leadership that began last has stopped.
 func (s *leaderships) drain() {
 	if s.last != nil {
 		<-s.last.done
 	}
 }
 
-// hold prevents a hand-over until release, and reports whether this node decides.
+// hold delays hand-overs until release is called, and reports whether this node makes decisions.
 func (s *leaderships) hold() bool {
 	s.deciding.RLock()
 	if l := s.now.Load(); l == nil || l.stopped.Load() {
@@ -83,15 +84,15 @@ func (s *leaderships) hold() bool {
 
 func (s *leaderships) release() { s.deciding.RUnlock() }
 
-// hasten makes the flusher submit the generation of a token that no caller waits for.
+// hasten makes the flusher submit the generation of a token for which no caller waits.
 func (s *leaderships) hasten(t limiter.CommitToken) {
 	if l := s.now.Load(); l != nil && t.Generation > 0 {
 		l.wakeFlusher()
 	}
 }
 
-// outcome returns the error of a token whose leadership has ended. It returns nil if the generation was committed before
-// that, which a caller that was scheduled late may not have observed.
+// outcome returns the result for a token whose leadership has ended. It is nil if the generation was committed during the
+// leadership: a caller that was scheduled late may check the token only afterward.
 func (s *leaderships) outcome(t limiter.CommitToken) error {
 	if l := s.past.Load(); l != nil && l.epoch == t.Epoch && t.Generation > 0 && l.waiters.isCommitted(t.Generation) {
 		return nil
@@ -99,7 +100,7 @@ func (s *leaderships) outcome(t limiter.CommitToken) error {
 	return lost(t)
 }
 
-// lost returns the error of a token that was not committed before its leadership ended.
+// lost returns the error for a token that was not committed before its leadership ended.
 func lost(t limiter.CommitToken) error {
 	if t.Generation > 0 {
 		return limiter.ErrUncertain
@@ -107,7 +108,7 @@ func lost(t limiter.CommitToken) error {
 	return limiter.ErrNotLeading
 }
 
-// wake makes the leader loop check whether to lead.
+// wake makes the leader loop check whether to begin a leadership.
 func (s *leaderships) wake() {
 	select {
 	case s.again <- struct{}{}:

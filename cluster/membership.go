@@ -13,18 +13,18 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// promoteLag is how many entries a node may lack when it gets a vote.
+// promoteLag is the maximum number of committed entries that a node may be behind when it is promoted to a voter.
 const promoteLag = 1000
 
-// The errors with which a change of members is rejected.
+// Errors returned if a node may not join.
 var (
 	ErrUsed    = errors.New("the cluster has known a node of that id with other data; add the node under another id")
 	ErrRemoved = errors.New("the node was removed from the cluster; add it under another id")
 )
 
-// The parts of a node that a change of members uses.
+// Dependencies of membership, as interfaces for tests.
 type (
-	// memberRaft is the part of Raft that changes members.
+	// memberRaft is implemented by *raftHandle.
 	memberRaft interface {
 		AddNonvoter(id raft.ServerID, address raft.ServerAddress, previous uint64, within time.Duration) raft.IndexFuture
 		AddVoter(id raft.ServerID, address raft.ServerAddress, previous uint64, within time.Duration) raft.IndexFuture
@@ -32,25 +32,25 @@ type (
 		Apply(entry []byte, within time.Duration) raft.ApplyFuture
 		CommitIndex() uint64
 	}
-	// memberView is the view of the node.
+	// memberView is implemented by *observer.
 	memberView interface {
 		View() *topology.View
-		refresh() // makes a new view after a change
+		refresh() // publishes a new view if the members have changed
 	}
-	// leaderRole is the leadership of the node.
+	// leaderRole is implemented by *leader.
 	leaderRole interface {
 		leads() bool
 		handOver(ctx context.Context, id string) error
-		// followers returns the progress of the other members; nil if the node does not lead.
+		// followers returns the progress of the other members, or nil if this node is not the leader.
 		followers() []topology.Follower
 	}
-	// leaderAsker asks the leader, which is another node.
+	// leaderAsker sends a question to the leader, which must be a different node.
 	leaderAsker interface {
 		askLeader(ctx context.Context, q Question) error
 	}
 )
 
-// membership changes the members of the cluster, one at a time, while the node leads.
+// membership changes the members of the cluster while this node is the leader. Only one change can be in progress.
 type membership struct {
 	self      string
 	raft      memberRaft
@@ -63,10 +63,11 @@ type membership struct {
 	life      *lifetime
 	log       *slog.Logger
 
-	change sync.Mutex // held while the members are changed
+	change sync.Mutex // held during a change
 }
 
-// exclusively calls f unless another change is in progress.
+// exclusively calls f with s.change held. It returns topology.ErrChanging if another change is in progress, and
+// topology.ErrNoLeader if this node is not the leader.
 func (s *membership) exclusively(f func() error) error {
 	if !s.change.TryLock() {
 		return topology.ErrChanging
@@ -80,7 +81,7 @@ func (s *membership) exclusively(f func() error) error {
 
 func (s *membership) find(id string) *topology.Member { return s.view.View().Find(id) }
 
-// Add adds a node without a vote.
+// Add adds a node as a nonvoter.
 func (s *membership) Add(ctx context.Context, id, addr string) error {
 	return s.exclusively(func() error {
 		if s.find(id) != nil {
@@ -105,8 +106,8 @@ func (s *membership) addNonvoter(ctx context.Context, id, addr string) error {
 	return nil
 }
 
-// admit adds a node at its own request. A node that has lost its data must join under another id: it has forgotten its
-// votes and the entries that it has acknowledged. A removed node is not added again, as its key may be compromised.
+// admit adds a node that has asked to join. A node that has lost its data must join under a new id, because it no longer
+// knows its votes and the entries that it acknowledged. A removed node is not added again, as its key may be compromised.
 func (s *membership) admit(ctx context.Context, q *Question) error {
 	if known := s.announced.of(q.Node.ID).Incarnation; known != "" && known != q.Node.Incarnation {
 		return fmt.Errorf("%s: %w", q.Node.ID, ErrUsed)
@@ -127,7 +128,7 @@ func (s *membership) admit(ctx context.Context, q *Question) error {
 	return s.announce(ctx, q.Node)
 }
 
-// announce writes an announcement to the log, unless the log has it.
+// announce appends an announcement to the log, unless the log already contains it.
 func (s *membership) announce(ctx context.Context, a *Announcement) error {
 	known := s.announced.of(a.ID)
 	switch {
@@ -149,8 +150,8 @@ func (s *membership) announce(ctx context.Context, a *Announcement) error {
 	return nil
 }
 
-// promote gives a vote to a node that has caught up and runs with the heartbeat in force. It does nothing if the node is
-// not ready.
+// promote makes a node a voter if it has caught up and runs with the current heartbeat. It returns nil and changes
+// nothing if the node is not ready or is already a voter.
 func (s *membership) promote(ctx context.Context, q *Question) error {
 	return s.exclusively(func() error {
 		m := s.find(q.Node.ID)
@@ -183,7 +184,7 @@ func (s *membership) addVoter(ctx context.Context, m *topology.Member) error {
 	return nil
 }
 
-// Remove removes a node. If it is the leader, it hands leadership over first.
+// Remove removes a node from the cluster. To remove itself, a leader first hands over leadership.
 func (s *membership) Remove(ctx context.Context, id string) error {
 	if id == s.self && s.leader.leads() {
 		return s.leave(ctx)
@@ -206,7 +207,7 @@ func (s *membership) Remove(ctx context.Context, id string) error {
 	})
 }
 
-// leave hands leadership over, and asks the next leader to remove this node.
+// leave hands over leadership, and then asks the next leader to remove this node.
 func (s *membership) leave(ctx context.Context) error {
 	if !s.canRemove(s.self) {
 		return fmt.Errorf("remove %s: %w", s.self, topology.ErrRefused)
@@ -217,7 +218,7 @@ func (s *membership) leave(ctx context.Context) error {
 	q := Question{About: topicRemove, Node: &Announcement{ID: s.self}}
 	for {
 		v := s.view.View()
-		if v.Leading { // it was elected again
+		if v.Leading { // this node was elected again
 			if err := s.leader.handOver(ctx, ""); err != nil {
 				return fmt.Errorf("remove %s: %w", s.self, err)
 			}
@@ -236,7 +237,7 @@ func (s *membership) leave(ctx context.Context) error {
 	}
 }
 
-// canRemove reports whether a majority of the voters except one answers.
+// canRemove reports whether a majority of the remaining voters responds if the node with the given id is removed.
 func (s *membership) canRemove(id string) bool {
 	status := topology.Status{Followers: s.leader.followers()}
 	remaining, answering := 0, 0
@@ -245,14 +246,14 @@ func (s *membership) canRemove(id string) bool {
 			continue
 		}
 		remaining++
-		if f := status.Follower(m.ID); f == nil || f.Answers { // only this node itself is not a follower
+		if f := status.Follower(m.ID); f == nil || f.Answers { // nil for this node only
 			answering++
 		}
 	}
 	return remaining > 0 && answering >= remaining/2+1
 }
 
-// Transfer transfers leadership to a voter, or to the most advanced one if id is empty.
+// Transfer transfers leadership to the voter with the given id, or to the most up-to-date voter if id is empty.
 func (s *membership) Transfer(ctx context.Context, id string) error {
 	m := s.find(id)
 	switch {

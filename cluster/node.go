@@ -26,23 +26,24 @@ type Config struct {
 	Self      Announcement // this node
 	Version   string       // version of the program, for snapshots
 
-	Bootstrap []topology.Member // all nodes of a new cluster, including this one; ID and Raft are used
+	Bootstrap []topology.Member // all nodes of a new cluster, including this one; only ID and Raft are used
 	Join      []string          // raft addresses of nodes to join through
 	Peers     Peers             // nil on a standalone node
 
 	Recovery topology.Recovery // recovery of a node with data
-	// Adopted stores the recovery of a node without data, before the node takes part. Optional.
+	// Adopted stores the recovery of the cluster on a node without data, before the node starts Raft. Optional.
 	Adopted func(topology.Recovery) error
-	// Announced records that the announcement of this process is applied. Self.Line of the next process begins with this
-	// process then. Optional.
+	// Announced is called when the announcement of this process is applied. It records that in the data directory, so that
+	// Self.Line of the next process begins with this process. Optional.
 	Announced func() error
 
 	Async bool // replies do not wait for replication
-	// Heartbeat is the time without messages of the leader after which followers elect another one: 100 ms to 5 s in whole
-	// milliseconds. It is used until the cluster has one. The first leader sets its own as that of the cluster.
+	// Heartbeat is the time without messages from the leader after which followers start an election: 100 ms to 5 s in
+	// whole milliseconds. It is used until the cluster has a replicated heartbeat. The first leader replicates its own
+	// value.
 	Heartbeat time.Duration
 
-	Table *buckets.Table // replicated, with Clock as its clock
+	Table *buckets.Table // the replicated table; must use Clock
 	Clock *Clock
 
 	Logs       raft.LogStore
@@ -51,20 +52,21 @@ type Config struct {
 	Transport  Transport
 	Logger     *slog.Logger // nil disables logging
 	RaftLogger hclog.Logger // nil disables logging by Raft
-	// Tune changes the settings of Raft, for tests. Optional.
+	// Tune changes Raft settings in tests. Optional.
 	Tune func(*raft.Config)
 
-	Wall func() time.Time // wall clock; nil means Wall
+	Wall func() time.Time // wall clock; nil means the function Wall of this package
 
-	// Fatal is called with an error after which the process must exit.
+	// Fatal is called with the first error after which the process must exit.
 	Fatal func(error)
-	// Installed is called with the index of each snapshot that has replaced the state. Raft receives its error. Optional.
+	// Installed is called with the index of each snapshot that has replaced the state. Its error is returned to Raft.
+	// Optional.
 	Installed func(index uint64) error
 	// Stuck is called with the result of each attempt to begin a leadership. A nil error means success. Optional.
 	Stuck func(error)
 }
 
-// setDefaults sets the optional functions that are not set.
+// setDefaults replaces nil loggers and functions with defaults.
 func (c *Config) setDefaults() {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -103,7 +105,7 @@ type Node struct {
 	access    *access
 	peers     *peerClient
 	rejoiner  *rejoiner
-	loops     []func() // goroutines of a node that takes part
+	loops     []func() // functions that Start runs in goroutines
 }
 
 var (
@@ -111,15 +113,15 @@ var (
 	_ topology.Cluster = (*Node)(nil)
 )
 
-// The errors with which a node refuses to start.
+// Errors returned if a node cannot start.
 var (
 	ErrOtherCluster = errors.New("the snapshot is from another cluster; check data-dir and cluster-id")
 	ErrMoved        = errors.New("start the node with its old address, or remove it and add it under another id")
 )
 
-// Start makes the node take part in the cluster. It decides when it leads. A node without data blocks until all nodes of
-// a new cluster have answered, or until a leader has added it, or until ctx is done. The error wraps [ErrUsed] if the
-// cluster has known the node with other data, and [ErrRemoved] if the node was removed.
+// Start starts Raft and the goroutines of the node. Without data, the node first bootstraps or joins a cluster: Start
+// blocks until all nodes of the new cluster have answered, until a leader has added the node, or until ctx is done. The
+// error wraps [ErrUsed] if the id was used with a different data directory, and [ErrRemoved] if the node was removed.
 func (n *Node) Start(ctx context.Context) error {
 	c := &n.config
 	known, err := raft.HasExistingState(c.Logs, c.Stable, c.Snapshots)
@@ -152,8 +154,8 @@ func (n *Node) Start(ctx context.Context) error {
 	return nil
 }
 
-// startRaft starts Raft. It bootstraps a new cluster first: if Raft had received a message of another node, it would
-// refuse to bootstrap.
+// startRaft starts Raft. If isNew is true, it bootstraps the cluster before that, as Raft does not bootstrap once it has
+// received a message from another node.
 func (n *Node) startRaft(isNew bool) error {
 	c := &n.config
 	if isNew {
@@ -179,7 +181,7 @@ func (n *Node) startRaft(isNew bool) error {
 	return nil
 }
 
-// load loads the state that the previous process has stored besides the log.
+// load loads the state, other than the log, that the previous process stored.
 func (n *Node) load() error {
 	c := &n.config
 	last, err := c.Logs.LastIndex()
@@ -196,7 +198,7 @@ func (n *Node) load() error {
 	return n.access.records.load(c.Stable)
 }
 
-// settings returns the settings of Raft.
+// settings returns the configuration for Raft.
 func (n *Node) settings() *raft.Config {
 	heartbeat := n.setting.heartbeat()
 	s := raft.DefaultConfig()
@@ -204,11 +206,11 @@ func (n *Node) settings() *raft.Config {
 	s.HeartbeatTimeout, s.ElectionTimeout = heartbeat, heartbeat
 	s.LeaderLeaseTimeout = leaseOf(heartbeat)
 	s.CommitTimeout = 20 * time.Millisecond // interval at which idle followers receive the commit index
-	s.MaxAppendEntries = 32                 // an entry can have megabytes
-	s.BatchApplyCh = true                   // the flusher bounds the entries in flight
+	s.MaxAppendEntries = 32                 // an entry can be several megabytes long
+	s.BatchApplyCh = true                   // the flusher limits the number of entries in flight
 	s.ShutdownOnRemove = false              // see Close
 	s.SnapshotInterval, s.SnapshotThreshold = 30*time.Second, 50_000
-	s.TrailingLogs = 200_000 // more than are added while a snapshot is sent, or between two snapshots
+	s.TrailingLogs = 200_000 // more entries than are added while a snapshot is sent, or between two snapshots
 	s.NotifyCh = n.leaderships.notify
 	s.NoLegacyTelemetry = true
 	s.Logger = n.config.RaftLogger
@@ -218,8 +220,8 @@ func (n *Node) settings() *raft.Config {
 	return s
 }
 
-// checkAddress returns an error if the cluster has another address for this node by its log. No other node could reach it,
-// and it would start elections without end.
+// checkAddress returns an error if the configuration in the log has a different address for this node. The other nodes
+// could not reach this node, which would start elections forever.
 func (c *Config) checkAddress(configuration raft.Configuration) error {
 	for _, s := range configuration.Servers {
 		if at := string(s.Address); c.Peers != nil && string(s.ID) == c.Self.ID && !strings.EqualFold(at, c.Advertise) {
@@ -229,14 +231,14 @@ func (c *Config) checkAddress(configuration raft.Configuration) error {
 	return nil
 }
 
-// HandOver transfers leadership to another voter if this node leads. All decisions are committed first, and the server
-// holds later commands for the next leader, so that no command fails and no result is uncertain.
+// HandOver transfers leadership to another voter if this node is the leader. All decisions are committed first, and the
+// server holds later commands for the next leader, so no command fails and no result is uncertain.
 func (n *Node) HandOver(ctx context.Context) error { return n.leader.handOver(ctx, "") }
 
-// Close closes the node. Waiting calls fail with limiter.ErrUncertain. Call HandOver first if other nodes are to continue
-// without a gap. ServeControl must have returned.
+// Close closes the node. Blocked calls fail with limiter.ErrUncertain. Call HandOver first to avoid an interruption on
+// other nodes. ServeControl must have returned.
 //
-// Raft is shut down last: it never answers changes that are passed to it when it is shut down.
+// Raft is shut down last, because it never completes changes that are submitted during its shutdown.
 func (n *Node) Close() error {
 	n.life.end()
 	n.leader.stepDown()
@@ -250,43 +252,45 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// Snapshot makes Raft write the committed state to a file, and delete the entries before it.
+// Snapshot makes Raft write a snapshot of the committed state to a file, and delete older entries.
 func (n *Node) Snapshot() error { return n.raft.takeSnapshot() }
 
-// FSM returns the state machine of the node, to apply entries to it without Raft.
+// FSM returns the state machine of the node. It is used to apply entries without Raft.
 func (n *Node) FSM() raft.FSM { return n.fsm }
 
-// Guard returns the guard of the messages to Raft, for transport.RaftTransport.
+// Guard returns the guard that transport.RaftTransport uses to check messages before Raft receives them.
 func (n *Node) Guard() transport.Guard { return n.access.guard }
 
-// Allows reports whether a node may have streams of a purpose.
+// Allows reports whether a node may open streams with a purpose.
 func (n *Node) Allows(id string, p transport.Purpose) bool { return n.access.allows(id, p) }
 
-// Current reports whether the data of a node is as new as any that was announced, by its boot number.
+// Current reports whether boot is at least the highest boot number that the node with the given id has announced. If it
+// is not, the data directory of that node is an old copy.
 func (n *Node) Current(id string, boot uint64) bool { return n.access.isCurrent(id, boot) }
 
-// ServeControl answers questions of other nodes on streams of ln, until ln is closed. It must return before Close is
-// called. On a stream of a [transport.Link], a node may ask only about itself, with few exceptions.
+// ServeControl answers questions from other nodes on streams accepted from ln, until ln is closed. It must return before
+// Close is called. On a stream from a [transport.Link], a node may ask only about itself, with few exceptions.
 func (n *Node) ServeControl(ln net.Listener) error { return n.control.serve(ln) }
 
-// Reply answers a question. It does not check whether the asking node may ask it.
+// Reply returns the answer to a question. It does not check whether the asking node is permitted to ask.
 func (n *Node) Reply(ctx context.Context, q Question) Answer { return n.control.reply(ctx, q) }
 
-// Dial opens a stream to a node, on which it serves commands of clients.
+// Dial opens a stream for forwarded client commands to a node.
 func (n *Node) Dial(ctx context.Context, id string) (net.Conn, error) { return n.peers.dial(ctx, id) }
 
-// Add adds a node without a vote. It works on the leader only.
+// Add adds a node as a nonvoter. It must be called on the leader.
 func (n *Node) Add(ctx context.Context, id, addr string) error { return n.members.Add(ctx, id, addr) }
 
-// Remove removes a node. It works on the leader only. To remove the leader itself, it hands leadership over first.
+// Remove removes a node from the cluster. It must be called on the leader. To remove the leader itself, it first hands
+// over leadership.
 func (n *Node) Remove(ctx context.Context, id string) error { return n.members.Remove(ctx, id) }
 
-// Transfer transfers leadership to a voter, or to the most advanced one if id is empty.
+// Transfer transfers leadership to the voter with the given id, or to the most up-to-date voter if id is empty.
 func (n *Node) Transfer(ctx context.Context, id string) error { return n.members.Transfer(ctx, id) }
 
-// SetHeartbeat changes the heartbeat of the cluster to whole milliseconds from 100 to 5000. It works on the leader only,
-// and returns when the change is committed. Until all voters run with the new heartbeat, the lease is that of the shorter
-// one.
+// SetHeartbeat sets the heartbeat of the cluster: 100 ms to 5 s in whole milliseconds. It must be called on the leader,
+// and returns when the change is committed. Until all voters run with the new heartbeat, the lease is based on the
+// shortest heartbeat that any voter may be using.
 func (n *Node) SetHeartbeat(ctx context.Context, d time.Duration) error {
 	return n.agreement.setHeartbeat(ctx, d)
 }

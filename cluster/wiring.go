@@ -7,9 +7,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// shared holds the parts of a node that only other parts use.
+// shared holds the parts that New passes to other parts but does not store in the Node.
 type shared struct {
-	state     sync.Mutex // lock of the applied state, see fsm
+	state     sync.Mutex // guards the applied state, see fsm
 	announced *announcements
 	records   *nodeRecords
 	failure   *failure
@@ -17,13 +17,14 @@ type shared struct {
 	keeper    *recordKeeper
 }
 
-// nodeRole is the role of a node in the cluster.
+// nodeRole implements role.
 type nodeRole struct {
 	*raftHandle
 	*leaderships
 }
 
-// New returns a node that answers questions. It takes part when it is started.
+// New returns a node that does not run Raft yet. It can answer some questions from other nodes. Call Start to make the
+// node join or bootstrap the cluster.
 func New(c Config) *Node {
 	c.setDefaults()
 	n := &Node{config: c, life: newLifetime(), raft: new(raftHandle)}
@@ -45,7 +46,7 @@ func newEngine(c *Config) *engine {
 	}
 }
 
-// connectObserver creates the view.
+// connectObserver creates the observer, which publishes views of the cluster.
 func connectObserver(n *Node, s *shared) {
 	c := &n.config
 	s.tuner = &tuner{raft: n.raft, setting: n.setting}
@@ -57,7 +58,7 @@ func connectObserver(n *Node, s *shared) {
 	n.observer.begin()
 }
 
-// connectPeers creates the parts that ask other nodes, and those that decide which nodes may send messages.
+// connectPeers creates the client for questions to other nodes, and the checks of which nodes may send messages.
 func connectPeers(n *Node, s *shared) {
 	c := &n.config
 	n.peers = &peerClient{peers: c.Peers, members: n.observer, failure: s.failure}
@@ -74,7 +75,7 @@ func connectPeers(n *Node, s *shared) {
 	}
 }
 
-// connectState creates the leader and the state machine.
+// connectState creates the leader and the Raft state machine.
 func connectState(n *Node, s *shared) {
 	c := &n.config
 	n.leader = &leader{
@@ -97,7 +98,7 @@ func connectState(n *Node, s *shared) {
 	}
 }
 
-// connectMembers creates the parts that agree on the members and on the heartbeat.
+// connectMembers creates the parts that bootstrap the cluster and change its members and its heartbeat.
 func connectMembers(n *Node, s *shared) {
 	c := &n.config
 	n.agreement = &heartbeatAgreement{
@@ -114,7 +115,7 @@ func connectMembers(n *Node, s *shared) {
 	}
 }
 
-// connectControl creates the part that answers questions.
+// connectControl creates the server for questions from other nodes.
 func connectControl(n *Node, s *shared) {
 	n.control = &control{
 		self: &n.config.Self, isMember: n.observer.isMember, life: n.life, log: n.config.Logger,
@@ -125,7 +126,7 @@ func connectControl(n *Node, s *shared) {
 	}
 }
 
-// connectLoops creates the goroutines of a node that takes part.
+// connectLoops lists the functions that Start runs in goroutines. A standalone node has fewer of them.
 func connectLoops(n *Node, s *shared) {
 	c := &n.config
 	compactor := &compactor{fsm: n.fsm, table: n.table, raft: n.raft, tuner: s.tuner, life: n.life, log: c.Logger}
