@@ -5,7 +5,7 @@ import (
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
-// access decides which nodes get streams.
+// access determines which nodes may open streams to this node.
 type access struct {
 	view          *observer
 	guard         *guard
@@ -14,10 +14,10 @@ type access struct {
 	records       *nodeRecords
 }
 
-// allows reports whether a node may have streams of a purpose. Forwarded commands are accepted from members only: the
-// leader, which runs them, knows all members. Raft messages are also accepted from a node that a known member has
-// confirmed. If this node has started with data, it accepts Raft messages only from nodes that have answered whether they
-// remember newer data.
+// allows reports whether a node may open streams with a purpose. Forwarded commands are accepted from members only,
+// because the leader, which runs them, has the configuration with all members. Raft messages are also accepted from a
+// node that a known member has confirmed. If this node was started with data, it accepts Raft messages only from nodes
+// that have answered that they have no record of newer data.
 func (a *access) allows(id string, p transport.Purpose) bool {
 	if failpoint.Is(failpoint.AnyStream) && p == transport.Client {
 		return true
@@ -28,6 +28,7 @@ func (a *access) allows(id string, p transport.Purpose) bool {
 	return (a.view.isMember(id) || a.confirmations.confirmed(id) != "") && a.rejoin.allows(id)
 }
 
-// isCurrent reports whether the boot number of a node is not lower than the highest announced one. A higher one that was
-// only recorded when the node returned does not count: it may be that of a copy which other nodes have rejected.
+// isCurrent reports whether boot is at least the highest boot number that a node has announced. A higher boot number that
+// was recorded on the return of the node, but not announced, is ignored: it may belong to a copy that other nodes have
+// rejected.
 func (a *access) isCurrent(id string, boot uint64) bool { return boot >= a.records.of(id).Announced }

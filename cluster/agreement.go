@@ -16,30 +16,30 @@ import (
 
 const (
 	agreeEvery = 100 * time.Millisecond // interval at which a leader asks whether all voters run with the heartbeat
-	agreeAgain = time.Second            // the same after a voter did not answer or runs with another heartbeat
+	agreeAgain = time.Second            // the same after a voter did not answer or runs with a different heartbeat
 	// answerWithin is the timeout of a voter's answer.
 	answerWithin = time.Second
 )
 
 // heartbeatAnswer is the heartbeat that a node runs with.
 type heartbeatAnswer struct {
-	Version uint64 `json:"version"` // version on its disk; 0 if it has adopted none
+	Version uint64 `json:"version"` // version of the heartbeat on its disk; 0 if it has adopted none
 	Runs    int64  `json:"runs"`    // heartbeat of Raft, in nanoseconds
 }
 
-// is reports whether a node has acknowledged the heartbeat in force.
+// is reports whether the node has adopted the replicated heartbeat and runs with it.
 func (a heartbeatAnswer) is(h heartbeats) bool {
 	return a.Version == h.Version && time.Duration(a.Runs) == h.Now
 }
 
-// heartbeatAgreement makes all voters run with the heartbeat of the cluster. Each node adopts the replicated value. The
-// leader proposes changes, and records in the log that a value is settled when all voters run with it.
+// heartbeatAgreement makes all voters run with the same heartbeat. Each node adopts the replicated value. The leader
+// proposes changes. When all voters run with a value, the leader records in the log that the value is settled.
 type heartbeatAgreement struct {
 	setting     *heartbeatSetting
 	tuner       *tuner
 	stable      raft.StableStore
-	applied     func() (h heartbeats, index uint64) // replicated value and newest applied entry
-	state       *sync.Mutex                         // lock of the applied state, see fsm
+	applied     func() (h heartbeats, index uint64) // replicated value, and index of the newest applied entry
+	state       *sync.Mutex                         // guards the applied state, see fsm
 	raft        *raftHandle
 	leaderships *leaderships
 	view        *observer
@@ -96,8 +96,8 @@ func (a *heartbeatAgreement) adopt() error {
 	return nil
 }
 
-// logAdopted logs the adopted heartbeat if it has not been logged, and whether the option of this node differs.
-// a.setting.reloading is held.
+// logAdopted logs the adopted heartbeat if it has not been logged yet, as a warning if the option of this node differs.
+// The caller must hold a.setting.reloading.
 func (a *heartbeatAgreement) logAdopted() {
 	s := a.setting
 	if s.adopted == s.logged {
@@ -129,7 +129,7 @@ func (a *heartbeatAgreement) supervise() {
 	}
 }
 
-// pauseUnlessOver waits before voters are asked again, unless the leadership ends.
+// pauseUnlessOver blocks for agreeAgain, or until the leadership ends.
 func pauseUnlessOver(ctx context.Context, l *leadership) {
 	ctx, cancel := context.WithTimeout(ctx, agreeAgain)
 	defer cancel()
@@ -139,7 +139,7 @@ func pauseUnlessOver(ctx context.Context, l *leadership) {
 	}
 }
 
-// advance sets the first heartbeat of a cluster, or settles the one in force.
+// advance proposes the first heartbeat of the cluster, or settles the current one.
 func (a *heartbeatAgreement) advance(ctx context.Context, l *leadership) error {
 	h := a.setting.known()
 	asked, err := a.askVoters(ctx, h)
@@ -158,8 +158,8 @@ func (a *heartbeatAgreement) advance(ctx context.Context, l *leadership) error {
 	return a.proposeSettled(ctx, l, h, asked)
 }
 
-// askVoters asks all other voters which heartbeat they run with, and returns them. It returns an error if a voter does
-// not answer, or runs with another heartbeat than the one in force. Until a heartbeat is set, any answer is sufficient.
+// askVoters asks all other voters which heartbeat they run with, and returns these voters. It returns an error if a voter
+// does not answer or does not run with h. If no heartbeat is set yet, any answer is sufficient.
 func (a *heartbeatAgreement) askVoters(ctx context.Context, h heartbeats) (asked []topology.Member, err error) {
 	asked = otherVoters(a.view.View())
 	for _, m := range asked {
@@ -179,10 +179,10 @@ func (a *heartbeatAgreement) askVoters(ctx context.Context, h heartbeats) (asked
 	return asked, nil
 }
 
-// proposeSettled records in the log that all voters run with the heartbeat in force. They were asked in the term of the
-// leadership, so the entry is void in a later term, in which they may run with another one.
+// proposeSettled records in the log that all voters run with the current heartbeat. The voters were asked in the term of
+// the leadership. The entry is void in a later term, because the voters may run with a different heartbeat then.
 func (a *heartbeatAgreement) proposeSettled(ctx context.Context, l *leadership, h heartbeats, asked []topology.Member) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin) // other proposals wait for the lock
+	ctx, cancel := context.WithTimeout(ctx, answerWithin) // other proposals are blocked by the lock
 	defer cancel()
 	if err := a.setting.proposing.LockContext(ctx); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (a *heartbeatAgreement) proposeSettled(ctx context.Context, l *leadership, 
 	return a.propose(ctx, l, settings{Settled: h.Version})
 }
 
-// isAll reports whether the newest configuration has no voters except these and this node.
+// isAll reports whether the newest configuration has no voters other than this node and those in asked.
 func (a *heartbeatAgreement) isAll(asked []topology.Member) bool {
 	self := a.view.self
 	for _, s := range a.raft.servers() {
@@ -206,7 +206,7 @@ func (a *heartbeatAgreement) isAll(asked []topology.Member) bool {
 	return true
 }
 
-// setHeartbeat proposes a heartbeat, and returns when it is committed.
+// setHeartbeat proposes a heartbeat, and blocks until it is committed.
 func (a *heartbeatAgreement) setHeartbeat(ctx context.Context, d time.Duration) error {
 	l, h := a.leaderships.current(), a.setting.known()
 	switch {
@@ -216,7 +216,7 @@ func (a *heartbeatAgreement) setHeartbeat(ctx context.Context, d time.Duration) 
 		return topology.ErrNoLeader
 	case h.Now == d:
 		return nil
-	case h.Version == 0: // a voter of an old version may be unable to read the entry
+	case h.Version == 0: // a voter that runs an old version may be unable to read the entry
 		if _, err := a.askVoters(ctx, h); err != nil {
 			return fmt.Errorf("set a heartbeat of %v: %w: %w", d, topology.ErrNoHeartbeat, err)
 		}
@@ -224,9 +224,9 @@ func (a *heartbeatAgreement) setHeartbeat(ctx context.Context, d time.Duration) 
 	return a.proposeHeartbeat(ctx, l, d, false)
 }
 
-// proposeHeartbeat writes a heartbeat to the log. Other nodes may run with it before this one applies it, so it bounds
-// the lease from now on. If an error is returned, the heartbeat may be committed or not. If first is true, a heartbeat
-// that was set meanwhile is not replaced.
+// proposeHeartbeat appends a heartbeat to the log, and blocks until this node has applied it. Other nodes may apply it
+// earlier, so it limits the lease before it is proposed. After an error, the heartbeat may or may not be committed. If
+// first is true and a heartbeat has already been set, proposeHeartbeat does nothing.
 func (a *heartbeatAgreement) proposeHeartbeat(ctx context.Context, l *leadership, d time.Duration, first bool) error {
 	if err := a.setting.proposing.LockContext(ctx); err != nil {
 		return fmt.Errorf("set a heartbeat of %v: %w", d, err)
@@ -245,7 +245,8 @@ func (a *heartbeatAgreement) proposeHeartbeat(ctx context.Context, l *leadership
 	return err
 }
 
-// lowerCeiling bounds the lease by a heartbeat, and reports whether a leadership is the present one.
+// lowerCeiling limits the lease to that of heartbeat d. It returns false, and changes nothing, if l is no longer the
+// current leadership.
 func (a *heartbeatAgreement) lowerCeiling(l *leadership, d time.Duration) bool {
 	a.state.Lock()
 	defer a.state.Unlock()
@@ -256,7 +257,7 @@ func (a *heartbeatAgreement) lowerCeiling(l *leadership, d time.Duration) bool {
 	return true
 }
 
-// propose writes settings to the log, and returns when this node has applied them.
+// propose appends settings to the log, and blocks until this node has applied them.
 func (a *heartbeatAgreement) propose(ctx context.Context, l *leadership, s settings) error {
 	s.Term = l.term
 	entry, err := s.entry()

@@ -15,8 +15,8 @@ type Announcement struct {
 	ID          string `json:"id"`
 	Incarnation string `json:"incarnation"`       // random identifier of the data directory
 	Boot        uint64 `json:"boot,omitempty"`    // number of starts with that directory; 0: unknown
-	Process     string `json:"process,omitempty"` // random identifier of this start, as copies of a directory have the same boot number
-	// Line describes the starts that Boot counts. It is checked when a node announces itself, and not stored.
+	Process     string `json:"process,omitempty"` // random identifier of this process; processes with copies of one directory can have the same boot number
+	// Line describes the starts that Boot counts. It is checked when a node announces itself, but is not stored.
 	Line         raftstore.Line `json:"line,omitzero"`
 	Host         string         `json:"host"`
 	Port         int            `json:"port"`
@@ -25,7 +25,7 @@ type Announcement struct {
 	LeaderPort   int            `json:"leader_port"`
 }
 
-// stored returns the part of an accepted announcement that nodes store.
+// stored returns the announcement without the fields that are not stored.
 func (a Announcement) stored() Announcement {
 	a.Line = raftstore.Line{}
 	return a
@@ -46,7 +46,7 @@ func parseAnnouncement(b []byte) (a Announcement, err error) {
 	return a, nil
 }
 
-// announcements holds the announcements in the log, up to the newest entry that is applied. Only the fsm changes them.
+// announcements holds the announcements in all applied entries. Only the fsm changes them.
 type announcements struct {
 	mu   sync.Mutex
 	byID map[string]Announcement
@@ -54,7 +54,7 @@ type announcements struct {
 
 func newAnnouncements() *announcements { return &announcements{byID: map[string]Announcement{}} }
 
-// of returns the announcement of a node. It is zero if there is none.
+// of returns the announcement of a node, or a zero Announcement if there is none.
 func (s *announcements) of(id string) Announcement {
 	s.mu.Lock()
 	defer s.mu.Unlock()

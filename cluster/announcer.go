@@ -14,18 +14,19 @@ import (
 
 const (
 	announceEvery = 200 * time.Millisecond
-	// leaderlessAfter is how long a node has no leader before it asks whether it was removed.
+	// leaderlessAfter is the time without a leader after which a node asks whether it was removed.
 	leaderlessAfter = 4 * time.Second
-	// recordEvery is the interval at which a node checks whether it is announced, until it is.
+	// recordEvery is the interval at which a node checks whether its announcement has been applied.
 	recordEvery = 100 * time.Millisecond
 )
 
-// announcer announces a node to the others, requests a vote for it, and makes it exit if it was removed. It does so until
-// the node is closed, since a vote or an announcement can be lost, for example by a recovery.
+// announcer announces this node to the other nodes, asks the leader to promote it to a voter, and makes the process exit
+// if the node was removed. It runs until the node is closed, since a vote or an announcement can be lost, for example in
+// a recovery.
 type announcer struct {
 	self      *Announcement
 	through   []string     // raft addresses of nodes to join through
-	recorded  func() error // records in the data directory that this process is announced
+	recorded  func() error // records in the data directory that this process has been announced
 	raft      *raftHandle
 	view      *observer
 	announced *announcements
@@ -39,10 +40,10 @@ type announcer struct {
 	log       *slog.Logger
 }
 
-// run announces the node until it is closed.
+// run calls step periodically until the node is closed, and checkRemoved while there is no leader.
 func (a *announcer) run() {
 	ctx := a.life.ctx
-	leader := time.Now() // time at which there was a leader
+	leader := time.Now() // last time at which there was a leader, or at which checkRemoved was called
 	for a.life.sleep(ctx, announceEvery) == nil {
 		v := a.view.View()
 		if v.Leader != "" {
@@ -57,7 +58,7 @@ func (a *announcer) run() {
 	}
 }
 
-// step takes the next step that is due.
+// step announces this node, requests promotion, or, on the leader, announces the nodes of the bootstrap handshake.
 func (a *announcer) step(ctx context.Context, v *topology.View) error {
 	switch self := v.Find(v.Self); {
 	case v.Leader == "":
@@ -75,8 +76,8 @@ func (a *announcer) step(ctx context.Context, v *topology.View) error {
 	return nil
 }
 
-// announceOthers announces the nodes of the bootstrap handshake, in case one of them loses its data before it has
-// announced itself.
+// announceOthers announces the nodes of the bootstrap handshake. If one of them loses its data before it has announced
+// itself, it can still be detected.
 func (a *announcer) announceOthers(ctx context.Context, v *topology.View) error {
 	for _, other := range a.bootstrap.unannounced(v) {
 		if err := a.changes.announce(ctx, &other); err != nil {
@@ -86,10 +87,10 @@ func (a *announcer) announceOthers(ctx context.Context, v *topology.View) error 
 	return nil
 }
 
-// isAnnounced reports whether the log has the announcement of this process.
+// isAnnounced reports whether the announcement of this process has been applied.
 func (a *announcer) isAnnounced() bool { return a.announced.of(a.self.ID) == a.self.stored() }
 
-// recordAnnounced records in the data directory that this process is announced, once it is.
+// recordAnnounced waits until this process has been announced, and then records that in the data directory.
 func (a *announcer) recordAnnounced() {
 	pause := recordEvery
 	for a.life.sleep(a.life.ctx, pause) == nil {
@@ -106,10 +107,10 @@ func (a *announcer) recordAnnounced() {
 }
 
 // checkRemoved makes the process exit if the leader reports that this node is not a member, or if the other nodes were
-// recovered without it. Nodes that do not lead may not know of the removal yet.
+// recovered without it. Nodes other than the leader only answer with its address, as their configuration may be outdated.
 func (a *announcer) checkRemoved(ctx context.Context) {
 	others := slices.Clone(a.view.View().Members)
-	for _, addr := range a.through { // the node may have been removed before it received the members
+	for _, addr := range a.through { // the node may have been removed before it received the configuration
 		others = append(others, topology.Member{Raft: addr})
 	}
 	for _, m := range others {
@@ -129,8 +130,8 @@ func (a *announcer) checkRemoved(ctx context.Context) {
 	}
 }
 
-// isFenced returns an error if this node is fenced off from the node that has returned err: that node was recovered, and
-// this one was not recovered with it.
+// isFenced returns an error if err shows that the other node belongs to a recovered cluster and this node was not
+// recovered with it.
 func isFenced(err error) error {
 	var other *transport.RecoveryError
 	if errors.As(err, &other) && other.Theirs.Number() >= other.Ours.Number() {

@@ -7,11 +7,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// arrivals is the log store of Raft. It records the arrival time of each entry that is not applied yet, on the monotonic
-// clock of this process.
+// arrivals wraps the log store of Raft. It records the arrival time of each entry that is not applied yet, on the
+// monotonic clock of this process.
 //
-// An entry may be committed long after it arrived, as after a loss of the majority. Its log time was read before it
-// arrived, so the time since then has passed in full.
+// An entry may be committed long after it arrived, for example if a majority of the nodes was down. The log time in the
+// entry was read before the entry arrived, so all of the time since its arrival counts as elapsed.
 type arrivals struct {
 	raft.LogStore
 	now func() time.Duration
@@ -29,7 +29,7 @@ type arrival struct {
 // StoreLog stores an entry and records its arrival.
 func (a *arrivals) StoreLog(log *raft.Log) error { return a.StoreLogs([]*raft.Log{log}) }
 
-// StoreLogs stores entries. Their arrival time is read before that.
+// StoreLogs stores entries and records their arrival time, which it reads before storing them.
 func (a *arrivals) StoreLogs(logs []*raft.Log) error {
 	at := a.now()
 	if err := a.LogStore.StoreLogs(logs); err != nil {
@@ -44,15 +44,15 @@ func (a *arrivals) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// truncate drops the arrivals from an index on, whose entries are being replaced. a.mu is held.
+// truncate drops the arrival times of the entries from the given index on. The caller must hold a.mu.
 func (a *arrivals) truncate(from uint64) {
 	for n := len(a.waiting); n > 0 && a.waiting[n-1].index >= from; n-- {
 		a.waiting = a.waiting[:n-1]
 	}
 }
 
-// take returns the arrival time of an entry that is being applied, and drops the arrivals up to it. It returns the present
-// time for an entry that was in the log when the process began.
+// take returns the arrival time of an entry that is being applied, and drops the arrival times up to that entry. For an
+// entry that was already in the log when the process started, it returns the current time.
 func (a *arrivals) take(index, term uint64) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()

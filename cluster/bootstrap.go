@@ -11,37 +11,38 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// bootstrapRetry is the interval between two attempts of a node without data to take part.
+// bootstrapRetry is the pause between two attempts to bootstrap or join a cluster.
 const bootstrapRetry = 200 * time.Millisecond
 
-// asking asks other nodes.
+// asking is implemented by *peerClient.
 type asking interface {
 	ask(ctx context.Context, to topology.Member, q Question) (Answer, error)
 	askThrough(ctx context.Context, to topology.Member, q Question) (Answer, error)
 }
 
-// bootstrap starts a node without data. Either all nodes of a new cluster exchange their incarnations (the handshake), or
-// the leader of a cluster adds the node. Both happen before Raft receives any message: a node that has lost its data has
-// forgotten its votes, and other nodes would still count on them.
+// bootstrap makes a node without data part of a cluster. Either all nodes of a new cluster exchange their incarnations
+// (the bootstrap handshake), or the leader of an existing cluster adds the node. Both happen before Raft receives any
+// message, so that a node that has lost its data is rejected before it can vote a second time in the same term.
 type bootstrap struct {
 	self      *Announcement
 	advertise string            // raft address of this node
 	first     []topology.Member // all nodes of a new cluster
 	through   []string          // raft addresses of nodes to join through
 	adopted   func(topology.Recovery) error
-	started   func() bool // this node takes part
+	started   func() bool // reports whether Raft is started on this node
 	announced *announcements
 	peers     asking
 	life      *lifetime
 	log       *slog.Logger
 
 	mu       sync.Mutex
-	met      map[string]Announcement // nodes of the handshake
+	met      map[string]Announcement // nodes that took part in the handshake
 	recovery topology.Recovery       // recovery of the cluster
 }
 
-// meet exchanges incarnations with all nodes of a new cluster. A node that has lost its data would otherwise be treated
-// as one that has it, and could vote twice. The error wraps ErrUsed if the cluster has known the node with other data.
+// meet exchanges incarnations with all nodes of a new cluster. Without that, a node that has lost its data would be
+// treated as the same node as before, and could vote twice in a term. The error wraps ErrUsed if the id was used with a
+// different data directory.
 func (b *bootstrap) meet(ctx context.Context) error {
 	for _, m := range b.first {
 		if m.ID == b.self.ID {
@@ -74,8 +75,8 @@ func (b *bootstrap) meetOne(ctx context.Context, m topology.Member) error {
 	}
 }
 
-// answer answers the handshake of a node without data. If this node takes part, a node that it does not know has had
-// data before.
+// answer answers a handshake question from a node without data. If Raft is already started on this node, it does not
+// record new nodes: the answer then contains no incarnation for an unknown node, which treats that as ErrUsed.
 func (b *bootstrap) answer(from *Announcement, a *Answer) {
 	a.Begun = b.started()
 	b.mu.Lock()
@@ -89,7 +90,7 @@ func (b *bootstrap) answer(from *Announcement, a *Answer) {
 	}
 }
 
-// record records a node of the handshake.
+// record records a node that took part in the handshake.
 func (b *bootstrap) record(from *Announcement) {
 	if from == nil {
 		return
@@ -99,7 +100,7 @@ func (b *bootstrap) record(from *Announcement) {
 	b.met[from.ID] = *from
 }
 
-// unannounced returns the nodes of the handshake that are members of a view and have no announcement.
+// unannounced returns the nodes of the handshake that are members in a view and have not been announced.
 func (b *bootstrap) unannounced(v *topology.View) (list []Announcement) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +113,7 @@ func (b *bootstrap) unannounced(v *topology.View) (list []Announcement) {
 }
 
 // join blocks until the leader has added this node, and returns the term of the cluster. The error wraps ErrUsed if the
-// cluster has known the node with other data, and ErrRemoved if it was removed.
+// id was used with a different data directory, and ErrRemoved if the node was removed.
 func (b *bootstrap) join(ctx context.Context) (term uint64, err error) {
 	logged := ""
 	for {
@@ -133,7 +134,7 @@ func (b *bootstrap) join(ctx context.Context) (term uint64, err error) {
 	}
 }
 
-// joinOnce asks to be added, and returns the answer of the leader.
+// joinOnce asks the leader to add this node, and returns the leader's answer.
 func (b *bootstrap) joinOnce(ctx context.Context) (Answer, error) {
 	q := Question{About: topicJoin, Node: b.self, Raft: b.advertise}
 	var errs []error
@@ -152,7 +153,7 @@ func (b *bootstrap) joinOnce(ctx context.Context) (Answer, error) {
 	return Answer{}, errors.Join(errs...)
 }
 
-// adopt stores the recovery of the cluster that this node begins or joins.
+// adopt stores the recovery of the cluster that this node bootstraps or joins.
 func (b *bootstrap) adopt(r topology.Recovery) error {
 	if !r.Valid() {
 		return fmt.Errorf("join the cluster: recovery %q is not valid", r)

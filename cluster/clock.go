@@ -8,11 +8,12 @@ import (
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
-// Clock shows the log time, by which all nodes of a cluster decide. Each entry of the log carries the log time of the
-// leader. On a follower the clock shows the time of the last applied entry. A new leader continues from that time, plus
-// the time since the entry arrived, at the speed of its monotonic clock. A change of leaders therefore never advances the
-// log time by more than the time that has passed, whatever the wall clocks show, so it restores no units early. It may
-// lose the time that an entry was in flight.
+// Clock shows the log time, with which all nodes of a cluster measure limits. Each entry with changes contains the log
+// time of the leader. On a follower, the clock shows the log time of the last applied entry. The clock of a new leader
+// continues from that log time plus the time since the entry arrived, at the speed of its monotonic clock.
+//
+// A change of leaders therefore never advances log time by more than the elapsed time, even if wall clocks are wrong, so
+// no units are restored early. Log time may fall behind by the time that an entry was in flight.
 //
 // A Clock is safe for concurrent use.
 type Clock struct {
@@ -20,14 +21,14 @@ type Clock struct {
 	shown atomic.Pointer[reading]
 
 	mu   sync.Mutex
-	last reading // of the last applied entry; stopped
+	last reading // at the last applied entry; running is false
 }
 
-// reading is a log time at a time of the monotonic clock.
+// reading pairs a log time with a time on the monotonic clock.
 type reading struct {
 	time    uint64
 	at      time.Duration
-	running bool // the log time advances since then
+	running bool // the log time has been advancing since then
 }
 
 // NewClock returns a clock that is stopped at 0.
@@ -52,8 +53,8 @@ func (c *Clock) Now() uint64 {
 // monotonic returns the time since NewClock.
 func (c *Clock) monotonic() time.Duration { return time.Since(c.start) }
 
-// applied records that an entry with a log time was applied. readAt is the time at which that log time was read if this
-// node has submitted the entry, and otherwise the time at which the entry arrived.
+// applied records that an entry with log time t was applied. If this node has submitted the entry, readAt is the time at
+// which t was read, and otherwise the time at which the entry arrived.
 func (c *Clock) applied(t uint64, readAt time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +68,7 @@ func (c *Clock) applied(t uint64, readAt time.Duration) {
 	}
 }
 
-// restored sets the clock to the log time of a snapshot, which may be earlier than the present one.
+// restored sets the clock to the log time of a snapshot, which may be earlier than the current log time.
 func (c *Clock) restored(t uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,14 +77,15 @@ func (c *Clock) restored(t uint64) {
 	c.shown.Store(&r)
 }
 
-// estimate returns the present log time, provided that this node has received the newest entry without delay.
+// estimate returns the current log time. It is exact if the last applied entry is the newest one and arrived without
+// delay.
 func (c *Clock) estimate() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last.time + uint64(c.monotonic()-c.last.at)
 }
 
-// run starts the clock from the last applied entry, or from a time if that is later.
+// run starts the clock. It continues from the last applied entry, or from the log time from if that is later.
 func (c *Clock) run(from uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +108,7 @@ func (c *Clock) run(from uint64) {
 	c.shown.Store(&r)
 }
 
-// stop stops the clock at the last applied entry.
+// stop stops the clock at the log time of the last applied entry.
 func (c *Clock) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

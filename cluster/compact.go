@@ -13,20 +13,21 @@ import (
 const (
 	// compactEvery is the interval at which the length of the log is checked.
 	compactEvery = time.Second
-	// minLog is the smallest size of the entries, in bytes, that a snapshot replaces. A node that returns catches up
-	// faster by entries than by a snapshot.
+	// minLog is the minimum size of new entries, in bytes, at which a snapshot is taken. A node that was down for a short
+	// time catches up faster from entries than from a snapshot.
 	minLog = 256 << 20
-	// logShare is how many times as large as the state the log may become, since a snapshot writes all of the state.
+	// logShare is the maximum size of new entries as a multiple of the size of the state. A snapshot writes all of the
+	// state, so a large state is written less often.
 	logShare = 4
 
-	minTrailing, maxTrailing = 1000, 200_000 // entries that are kept behind a snapshot
+	minTrailing, maxTrailing = 1000, 200_000 // limits of the number of entries that are kept after a snapshot
 
-	// maxCompactPause is the longest pause between failed snapshots.
+	// maxCompactPause is the maximum pause after a failed snapshot.
 	maxCompactPause = time.Minute
 )
 
-// compactor makes Raft take a snapshot when the log has grown by a number of bytes. Raft itself counts entries, whose sizes
-// differ by a factor of up to ten thousand.
+// compactor makes Raft take a snapshot when the log has grown by a number of bytes. The limit in Raft itself is a number
+// of entries, but the sizes of entries differ by a factor of up to ten thousand.
 type compactor struct {
 	fsm   *fsm
 	table *buckets.Table
@@ -64,17 +65,18 @@ func (c *compactor) run() {
 	}
 }
 
-// maxLog returns the size of new entries, in bytes, at which a snapshot is due.
+// maxLog returns the size of new entries, in bytes, at which a snapshot is taken.
 func (c *compactor) maxLog() int64 { return max(minLog, logShare*c.table.Usage().Bytes) }
 
-// keepTrailing makes Raft keep about limit bytes of entries behind a snapshot, according to the size of the last entries.
+// keepTrailing makes Raft keep about limit bytes of entries after a snapshot, based on the average size of recent entries.
 func (c *compactor) keepTrailing(limit, grown int64, entries uint64) {
 	if err := c.tuner.reload(func(s *raft.ReloadableConfig) { s.TrailingLogs = trailing(limit, grown, entries) }); err != nil {
 		c.log.Warn("cannot change the number of entries behind a snapshot", "error", err)
 	}
 }
 
-// trailing returns the number of entries that have limit bytes, if the last entries have grown bytes.
+// trailing returns the number of entries that together have about limit bytes, if the given number of recent entries has
+// a total of grown bytes.
 func trailing(limit, grown int64, entries uint64) uint64 {
 	average := max(1, grown/int64(max(1, entries)))
 	return min(maxTrailing, max(minTrailing, uint64(limit/average)))

@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	confirmedFor     = 5 * time.Second        // time after which members are asked again about a confirmed node
-	unconfirmedFor   = 250 * time.Millisecond // the same for a node that was not confirmed
-	confirmWithin    = 2 * time.Second        // timeout of a request
-	maxConfirmations = 16                     // nodes that are remembered
+	confirmedFor     = 5 * time.Second        // time for which a confirmation is valid
+	unconfirmedFor   = 250 * time.Millisecond // the same for a result that is not a confirmation
+	confirmWithin    = 2 * time.Second        // timeout of the questions to all members
+	maxConfirmations = 16                     // maximum number of results that are stored
 )
 
-// confirmations holds nodes that are not members as far as this node knows. This node may have missed that they were
-// added, so it asks the members that it knows. A node is rejected until a member has confirmed it.
+// confirmations holds results for nodes that are not in the configuration of this node. They may have been added while
+// this node was disconnected, so it asks the members that it knows. A node is rejected until a member has confirmed it.
 type confirmations struct {
-	start   func(id string)          // starts to ask about a node; the result is passed to set
+	start   func(id string)          // asks the members about a node in a goroutine, which passes the result to set
 	members func() []topology.Member // known members
 	now     func() time.Duration     // monotonic clock
 
 	mu    sync.Mutex
 	known map[string]*confirmation
-	asked []topology.Member // members at the time of the results; other members make the results invalid
+	asked []topology.Member // members when the results were obtained; if the members change, the results are dropped
 }
 
-// confirmation is the last result for a node.
+// confirmation is the latest result for a node.
 type confirmation struct {
 	addr   string        // raft address; "" if the node was not confirmed
-	until  time.Duration // on the monotonic clock
+	until  time.Duration // time at which the result expires, on the monotonic clock
 	asking bool
 }
 
-// newConfirmations returns confirmations whose results inquire returns.
+// newConfirmations returns confirmations that call inquire to ask the members.
 func newConfirmations(life *lifetime, now func() time.Duration, members func() []topology.Member, inquire func(id string) (addr string)) *confirmations {
 	c := &confirmations{members: members, now: now, known: map[string]*confirmation{}}
 	c.start = func(id string) {
@@ -45,8 +45,8 @@ func newConfirmations(life *lifetime, now func() time.Duration, members func() [
 	return c
 }
 
-// confirmed returns the raft address of a node that a member has confirmed recently, or "". It does not wait: if the
-// result is unknown or old, it starts to ask, and a rejected node retries.
+// confirmed returns the raft address of a node that a member has recently confirmed, or "". It does not block: if there
+// is no recent result, the members are asked in the background, and the rejected node retries.
 func (c *confirmations) confirmed(id string) string {
 	addr, due := c.lookup(id)
 	if due {
@@ -55,7 +55,7 @@ func (c *confirmations) confirmed(id string) string {
 	return addr
 }
 
-// lookup returns the address of a node, and whether the members are to be asked.
+// lookup returns the address of a confirmed node, or "", and reports whether the members must be asked about it.
 func (c *confirmations) lookup(id string) (addr string, due bool) {
 	members := c.members()
 	c.mu.Lock()
@@ -77,7 +77,7 @@ func (c *confirmations) lookup(id string) (addr string, due bool) {
 	return k.addr, due
 }
 
-// invalidate drops all results if the members have changed. c.mu is held.
+// invalidate drops all results if the members have changed. The caller must hold c.mu.
 func (c *confirmations) invalidate(members []topology.Member) {
 	if !slices.Equal(members, c.asked) {
 		clear(c.known)
@@ -85,7 +85,8 @@ func (c *confirmations) invalidate(members []topology.Member) {
 	}
 }
 
-// add adds a node, in place of expired results. It returns nil if there is no room. c.mu is held.
+// add adds a node. If there is no room, it drops expired results first, and returns nil if there are none. The caller
+// must hold c.mu.
 func (c *confirmations) add(id string, now time.Duration) *confirmation {
 	if len(c.known) >= maxConfirmations {
 		for other, k := range c.known {
@@ -110,7 +111,7 @@ func (c *confirmations) set(id, addr string) {
 	c.invalidate(members)
 	k := c.known[id]
 	if k == nil {
-		return // dropped meanwhile
+		return // dropped while the members were asked
 	}
 	k.asking, k.addr, k.until = false, addr, c.now()+unconfirmedFor
 	if addr != "" {
@@ -118,7 +119,7 @@ func (c *confirmations) set(id, addr string) {
 	}
 }
 
-// inquirer asks members whether another node is a member.
+// inquirer asks members whether a node is a member.
 type inquirer struct {
 	view    *observer
 	through []string // raft addresses of nodes to join through
@@ -126,9 +127,10 @@ type inquirer struct {
 	life    *lifetime
 }
 
-// inquire asks all known members about a node, and returns its raft address if one of them confirms it. If none answers,
-// because all of them were replaced or because this node has just joined, it asks the nodes to join through. A member
-// without a leader has answered: during an election, the answer of any node at an address does not replace it.
+// inquire asks all known members about a node, and returns the node's raft address if a member confirms it. If no member
+// answers, because all members were replaced or because this node has just joined, inquire asks the nodes to join
+// through. An error from a member that has no leader counts as an answer, so that the nodes to join through are not asked
+// during each election.
 func (i *inquirer) inquire(id string) (addr string) {
 	ctx, cancel := context.WithTimeout(i.life.ctx, confirmWithin)
 	defer cancel()
@@ -146,8 +148,8 @@ func (i *inquirer) inquire(id string) (addr string) {
 	return addr
 }
 
-// inquireOf asks some nodes concurrently. It returns the address that the first of them confirms, and whether any has
-// answered, including with an error.
+// inquireOf asks several nodes concurrently. It returns the address from the first confirmation, and reports whether any
+// node has answered. An error in an answer counts as an answer.
 func (i *inquirer) inquireOf(ctx context.Context, id string, nodes []topology.Member) (addr string, answered bool) {
 	if i.peers.peers == nil {
 		return "", false

@@ -14,46 +14,46 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Question is a question of one node to another.
+// Question is a request from one node to another.
 type Question struct {
 	About   topic         `json:"about"`
-	Node    *Announcement `json:"node,omitempty"`    // the node that the question is about
+	Node    *Announcement `json:"node,omitempty"`    // node that the question is about
 	Raft    string        `json:"raft,omitempty"`    // raft address of Node
 	Applied uint64        `json:"applied,omitempty"` // newest entry that Node has applied
-	Version uint64        `json:"version,omitempty"` // version of the heartbeat that Node runs with
+	Version uint64        `json:"version,omitempty"` // version of the heartbeat that Node has adopted
 	Last    entryID       `json:"last,omitzero"`     // newest entry in the log of Node when it started
-	Note    bool          `json:"note,omitempty"`    // record the start of Node
+	Note    bool          `json:"note,omitempty"`    // the answering node must record the start of Node
 }
 
 // Answer is the answer to a question.
 type Answer struct {
 	Error   string        `json:"error,omitempty"`
 	Node    *Announcement `json:"node,omitempty"`    // the answering node
-	Leader  string        `json:"leader,omitempty"`  // raft address of the leader, if only the leader answers
-	Begun   bool          `json:"begun,omitempty"`   // the answering node takes part in the cluster
-	Known   string        `json:"known,omitempty"`   // known incarnation of the asking node
-	Removed bool          `json:"removed,omitempty"` // the asking node is not a member
+	Leader  string        `json:"leader,omitempty"`  // raft address of the leader, if the question must be sent there
+	Begun   bool          `json:"begun,omitempty"`   // Raft is started on the answering node
+	Known   string        `json:"known,omitempty"`   // incarnation that the cluster has recorded for the asking node
+	Removed bool          `json:"removed,omitempty"` // the asking node was removed or is not a member
 	Member  string        `json:"member,omitempty"`  // raft address of the member in the question
 	Term    uint64        `json:"term,omitempty"`    // term of Raft, for a joining node
 	Time    *timeAnswer   `json:"time,omitempty"`
-	Stale   string        `json:"stale,omitempty"` // why the data of the asking node is out of date
+	Stale   string        `json:"stale,omitempty"` // how the data of the asking node is out of date; "" if it is not
 
 	Recovery topology.Recovery `json:"recovery,omitempty"` // recovery of the cluster, for a joining node
-	Members  []topology.Member `json:"members,omitempty"`  // known members, for a node that starts with data
+	Members  []topology.Member `json:"members,omitempty"`  // known members, for a node that was started with data
 
 	Heartbeat *heartbeatAnswer `json:"heartbeat,omitempty"`
 }
 
-// maxMessage is the largest size of a question or an answer, in bytes.
+// maxMessage is the maximum size of a question or an answer, in bytes.
 const maxMessage = 64 << 10
 
-// The errors with which a question is rejected.
+// Errors returned if a node may not ask a question.
 var (
 	ErrNotItself = errors.New("a node may ask about itself only; check node-id and certificate of that node")
 	ErrNotMember = errors.New("the node is not a member of the cluster")
 )
 
-// control serves the questions of other nodes.
+// control answers questions from other nodes.
 type control struct {
 	self      *Announcement
 	isMember  func(id string) bool
@@ -62,7 +62,7 @@ type control struct {
 	log       *slog.Logger
 }
 
-// serve answers the questions on streams of ln until ln is closed.
+// serve answers the questions on streams accepted from ln, until ln is closed.
 func (c *control) serve(ln net.Listener) error {
 	for {
 		conn, err := ln.Accept()
@@ -73,7 +73,7 @@ func (c *control) serve(ln net.Listener) error {
 			return fmt.Errorf("accept a question: %w", err)
 		}
 		c.life.run(func() {
-			defer func() { _ = conn.Close() }() // the answer has been sent, or cannot be
+			defer func() { _ = conn.Close() }() // the answer was sent or sending it failed
 			if err := c.serveOne(conn); err != nil {
 				c.log.Debug("cannot answer a question", "error", err)
 			}
@@ -94,7 +94,8 @@ func (c *control) serveOne(conn net.Conn) error {
 	return json.NewEncoder(conn).Encode(c.replyTo(ctx, transport.PeerOf(conn), q))
 }
 
-// replyTo answers the question of a peer, or rejects it. The peer is empty on a connection without authentication.
+// replyTo answers a question from a peer if the peer may ask it. peer is "" on a connection without authentication, on
+// which all questions are permitted.
 func (c *control) replyTo(ctx context.Context, peer string, q Question) Answer {
 	if peer != "" {
 		if err := c.mayAsk(peer, &q); err != nil {
@@ -104,7 +105,7 @@ func (c *control) replyTo(ctx context.Context, peer string, q Question) Answer {
 	return c.reply(ctx, q)
 }
 
-// mayAsk returns an error if a peer may not ask a question.
+// mayAsk returns an error if the peer may not ask the question.
 func (c *control) mayAsk(peer string, q *Question) error {
 	row, known := topics[q.About]
 	switch {
@@ -118,7 +119,7 @@ func (c *control) mayAsk(peer string, q *Question) error {
 	return nil
 }
 
-// reply answers a question of a node that may ask it.
+// reply answers a question without checking whether the asking node may ask it.
 func (c *control) reply(ctx context.Context, q Question) Answer {
 	a := Answer{Node: c.self}
 	if err := c.responder.answer(ctx, &q, &a); errors.Is(err, ErrStale) {
@@ -129,7 +130,7 @@ func (c *control) reply(ctx context.Context, q Question) Answer {
 	return a
 }
 
-// AskOver sends a question over a stream and returns the answer.
+// AskOver sends a question on a stream and returns the answer.
 func AskOver(ctx context.Context, conn net.Conn, q Question) (a Answer, err error) {
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	if err := json.NewEncoder(conn).Encode(q); err != nil {

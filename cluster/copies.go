@@ -13,34 +13,34 @@ import (
 	"github.com/throttledhq/throttled/cluster/raftstore"
 )
 
-// ErrStale is wrapped if the data of a node is an old copy.
+// ErrStale is wrapped by errors which report that the data of a node is an old copy.
 var ErrStale = raftstore.ErrStale
 
-// staleError describes how the data of a node is out of date. It is ErrStale without the remedy, which only the node
-// itself reports.
+// staleError describes how the data of a node is out of date. It matches ErrStale but does not contain its text, which
+// tells the operator what to do and is reported by the node itself.
 type staleError string
 
 func (e staleError) Error() string   { return string(e) }
 func (staleError) Is(err error) bool { return err == ErrStale }
 
-// nodeRecord is the record that a node keeps of another one. It detects old copies of the data directory of that node.
+// nodeRecord is the record that one node keeps of another node, to detect old copies of that node's data directory.
 type nodeRecord struct {
 	Boot    uint64 `json:"boot"`    // highest boot number that was announced, or with which the node has returned
-	Process string `json:"process"` // process with that boot number
+	Process string `json:"process"` // identifier of the process with that boot number
 	// Announced is the highest boot number that was announced.
 	Announced uint64 `json:"announced,omitempty"`
-	// Held is the index of the newest committed entry that the log of the node is known to contain. Its log can never lack
-	// that entry again.
+	// Held is the index of the newest committed entry that the log of the node is known to contain. If the entry is missing
+	// later, the data is an old copy.
 	Held uint64 `json:"held"`
 }
 
-// outdates reports whether the data of a process lacks a recorded start of its node.
+// outdates reports whether the record contains a start of the node that is missing in the data of process a.
 func (r nodeRecord) outdates(a *Announcement) bool {
 	return a.Boot < r.Boot || a.Boot == r.Boot && r.Process != "" && a.Process != r.Process || a.Line.Denies(a.Boot, r.Boot, r.Process)
 }
 
-// check returns an error if the data of a returning node is out of date. last is the newest entry of its log. heldTerm is
-// the term of entry r.Held, or 0 if it is unknown.
+// check returns an error if the data of a returning node is out of date. last is the newest entry in the log of that node.
+// heldTerm is the term of entry r.Held, or 0 if it is unknown.
 func (r nodeRecord) check(a *Announcement, last entryID, heldTerm uint64) error {
 	switch {
 	case r.outdates(a):
@@ -51,7 +51,7 @@ func (r nodeRecord) check(a *Announcement, last entryID, heldTerm uint64) error 
 	return nil
 }
 
-// outdated returns the error of a process that is outdated.
+// outdated returns the error for a process for which outdates returns true.
 func (r nodeRecord) outdated(a *Announcement) error {
 	if a.Boot > r.Boot {
 		return staleError(fmt.Sprintf("%s was started with boot number %d, and its data lacks that start", a.ID, r.Boot))
@@ -59,15 +59,15 @@ func (r nodeRecord) outdated(a *Announcement) error {
 	return staleError(fmt.Sprintf("%s was started with boot number %d, and then with boot number %d, by another process", a.ID, r.Boot, a.Boot))
 }
 
-// nodeRecords holds the records of all other nodes. They survive restarts of this node.
+// nodeRecords holds the records of all other nodes. They are stored on disk.
 type nodeRecords struct {
 	mu      sync.Mutex
 	nodes   map[string]nodeRecord
-	acked   map[string]entryID // newest acknowledged entry of each node, and the term of this node's leadership
-	changed bool               // a boot number has changed since the last write; written immediately
-	heldNew bool               // only Held has changed since the last write; written periodically
+	acked   map[string]entryID // newest entry that each node has acknowledged, and the term in which this node led
+	changed bool               // a start has been recorded since the last write
+	heldNew bool               // Held has changed since the last write; such changes are written less often
 
-	saving mutex // held while the records are written, so that the last write has the newest ones
+	saving mutex // held while the records are written, so that the last write contains the newest records
 }
 
 func newNodeRecords() *nodeRecords {
@@ -81,8 +81,8 @@ func (m *nodeRecords) of(id string) nodeRecord {
 	return m.nodes[id]
 }
 
-// announced records the start of a node whose announcement is committed. If two processes have the same boot number, the
-// announced one replaces the one that has returned to this node.
+// announced records the start in a committed announcement. If a different process with the same boot number has been
+// recorded, the announced process replaces it.
 func (m *nodeRecords) announced(a *Announcement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +98,7 @@ func (m *nodeRecords) announced(a *Announcement) {
 	}
 }
 
-// returned records the start of a returning node. It returns a staleError if the data of the node is out of date.
+// returned records the start of a node that was started with data. It returns a staleError if the data is out of date.
 func (m *nodeRecords) returned(a *Announcement) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,7 +112,7 @@ func (m *nodeRecords) returned(a *Announcement) error {
 	return nil
 }
 
-// started records a start. m.mu is held.
+// started records a start. The caller must hold m.mu.
 func (m *nodeRecords) started(a *Announcement) {
 	r := m.nodes[a.ID]
 	r.Boot, r.Process = a.Boot, a.Process
@@ -120,7 +120,7 @@ func (m *nodeRecords) started(a *Announcement) {
 	m.changed = true
 }
 
-// acknowledged records up to which entry a node has the log of this node, which leads in a term.
+// acknowledged records that a node has acknowledged the log of this node, the leader in the given term, up to index.
 func (m *nodeRecords) acknowledged(id string, term, index uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -129,8 +129,8 @@ func (m *nodeRecords) acknowledged(id string, term, index uint64) {
 	}
 }
 
-// committed records that this node, which leads in a term, has committed the entries up to an index. Other nodes keep the
-// committed entries that they have acknowledged. Later entries may be discarded.
+// committed records that this node, the leader in the given term, has committed the entries up to index. The entries up
+// to that index that another node has acknowledged stay in its log. Later entries may be discarded.
 func (m *nodeRecords) committed(term, index uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -148,7 +148,7 @@ func (m *nodeRecords) holds(id string, index uint64) {
 	m.hold(id, index)
 }
 
-// hold is holds with m.mu held.
+// hold is like holds. The caller must hold m.mu.
 func (m *nodeRecords) hold(id string, index uint64) {
 	if r := m.nodes[id]; index > r.Held {
 		r.Held = index
@@ -159,13 +159,13 @@ func (m *nodeRecords) hold(id string, index uint64) {
 
 var recordsKey = []byte(raftstore.RememberedKey)
 
-// load loads the records that the previous process has written.
+// load loads the records that the previous process stored.
 func (m *nodeRecords) load(from raft.StableStore) error {
 	b, err := from.Get(recordsKey)
 	if err != nil && err.Error() != "not found" { // Raft compares this text, too
 		return fmt.Errorf("read the records of other nodes: %w", err)
 	}
-	if len(b) == 0 { // as after a recovery
+	if len(b) == 0 { // a recovery deletes the records
 		return nil
 	}
 	m.mu.Lock()
@@ -179,7 +179,8 @@ func (m *nodeRecords) load(from raft.StableStore) error {
 	return nil
 }
 
-// save writes the records if they have changed. If all is false, changes of Held, which are frequent, do not count.
+// save writes the records if they have changed. If all is false, it does not write if only Held, which changes often, has
+// changed.
 func (m *nodeRecords) save(to raft.StableStore, all bool) error {
 	m.saving.Lock()
 	defer m.saving.Unlock()
@@ -207,7 +208,7 @@ func (m *nodeRecords) save(to raft.StableStore, all bool) error {
 
 const (
 	saveEvery    = 100 * time.Millisecond
-	saveAllEvery = 50 // multiple of saveEvery
+	saveAllEvery = 50 // interval at which changes of Held are written, as a multiple of saveEvery
 )
 
 // recordKeeper keeps the records of other nodes up to date, and checks returning nodes against them.
@@ -244,8 +245,8 @@ func (k *recordKeeper) save(all bool) {
 	}
 }
 
-// recordCommitted records the newest committed entry if this node leads. It reads the term before and after: no other node
-// leads in that term.
+// recordCommitted records the newest committed entry if this node is the leader. It reads the term before and after the
+// index, to ensure that the index belongs to that term.
 func (k *recordKeeper) recordCommitted() {
 	term := k.raft.CurrentTerm()
 	index := k.raft.CommitIndex()
@@ -254,8 +255,8 @@ func (k *recordKeeper) recordCommitted() {
 	}
 }
 
-// recordLeader records that the log of the leader contains an entry that is applied here. An entry of the present term
-// was sent by the leader of that term, whose log contains it.
+// recordLeader records that the log of the leader contains an entry that this node has applied. An entry from the current
+// term was sent by the leader of that term, so the leader's log contains it.
 func (k *recordKeeper) recordLeader(log *raft.Log) {
 	if !k.raft.started() || k.leaderships.current() != nil || k.raft.CurrentTerm() != log.Term {
 		return
@@ -265,8 +266,9 @@ func (k *recordKeeper) recordLeader(log *raft.Log) {
 	}
 }
 
-// checkReturn returns a staleError if a returning node must not take part. If the question asks for it, the start of the
-// node is recorded on disk before the answer: the node may vote from then on, long before it is announced.
+// checkReturn returns a staleError if the data of a node that was started with data is out of date. If q.Note is set, it
+// records the start of the node on disk before it returns: the node may vote after the answer, long before it is
+// announced.
 func (k *recordKeeper) checkReturn(q *Question) error {
 	k.recordCommitted()
 	r := k.records.of(q.Node.ID)
@@ -282,7 +284,7 @@ func (k *recordKeeper) checkReturn(q *Question) error {
 	return k.records.save(k.stable, false)
 }
 
-// termOf returns the term of a committed entry, or 0 if it is not in the log any more.
+// termOf returns the term of a committed entry, or 0 if the entry is no longer in the log or is not known to be committed.
 func (k *recordKeeper) termOf(index uint64) uint64 {
 	var log raft.Log
 	if index == 0 || index > k.raft.CommitIndex() || k.logs.GetLog(index, &log) != nil {

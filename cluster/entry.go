@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// The first byte of an entry is its kind.
+// Kinds of entries. The kind is the first byte of an entry.
 const (
 	changesEntry  = 1 // changes of a generation
 	memberEntry   = 2 // announcement of a node, as JSON
@@ -16,12 +16,14 @@ const (
 // changes is the entry of a generation:
 //
 //	kind        1 byte
-//	term        8 bytes, little-endian like all numbers: term of Raft under which it was decided
-//	epoch       8 bytes: epoch of the leadership that has submitted it
+//	term        8 bytes: Raft term in which the generation was decided
+//	epoch       8 bytes: epoch of the leadership that has submitted the entry
 //	generation  8 bytes
-//	time        8 bytes: log time in nanoseconds, not before any decision in it
+//	time        8 bytes: log time in nanoseconds; no decision in the entry is later
 //	wall        8 bytes: wall time of the leader in nanoseconds
-//	data        the remaining bytes: changes returned by buckets.Table.Collect
+//	data        remaining bytes: changes returned by buckets.Table.Collect
+//
+// All numbers are little-endian.
 type changes struct {
 	term, epoch, generation uint64
 	time                    uint64
@@ -31,8 +33,8 @@ type changes struct {
 
 const changesHeader = 1 + 5*8
 
-// errEntry is wrapped if an entry was written by a later version, or is damaged. Later entries cannot be applied either, so
-// the process exits.
+// errEntry is wrapped by the error for an entry that was written by a later version or is damaged. Entries after it cannot
+// be applied either, so the process exits.
 var errEntry = errors.New("unknown entry in the log; run the same version on all nodes")
 
 // seal writes the header of an entry to the first changesHeader bytes of buf.

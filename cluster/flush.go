@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// tickEvery is the interval at which an idle leader submits an entry with the log time while there are keys, so that
-	// the next leader loses little of it.
+	// tickEvery is the interval at which an idle leader submits an entry with the log time if the table has keys, so that
+	// little log time is lost when the leader changes.
 	tickEvery = 250 * time.Millisecond
 	// enqueueWithin is the timeout for passing an entry to Raft.
 	enqueueWithin = time.Second
-	// asyncPause is the shortest time between two entries in async mode: no reply waits for them, and a key that is
-	// charged several times is sent once.
+	// asyncPause is the minimum time between two entries in async mode. As no reply waits for an entry, larger batches do
+	// not delay replies, and a key that is charged several times is sent only once.
 	asyncPause = 5 * time.Millisecond
 )
 
-// flusher submits the generations of one leadership to Raft. Each entry contains all decisions made while the entries
-// before it were in flight: a few under low load, and thousands under high load.
+// flusher submits the generations of one leadership to Raft. Each entry contains the changes from all decisions made while
+// earlier entries were in flight: a few decisions under low load, and thousands under high load.
 type flusher struct {
 	leadership *leadership
 	table      *buckets.Table
@@ -30,13 +30,13 @@ type flusher struct {
 	raft       applier
 	async      bool
 	counts     *entryCounts
-	futures    chan raft.ApplyFuture // futures of all entries, in order; closed after the last one
+	futures    chan raft.ApplyFuture // futures of all entries, in order; closed when run returns
 
 	closed    uint64 // newest generation that was submitted
 	entrySize int    // expected size of the next entry, in bytes
 }
 
-// applier is the part of Raft that a flusher uses.
+// applier is implemented by *raftHandle.
 type applier interface {
 	Apply(entry []byte, within time.Duration) raft.ApplyFuture
 }
@@ -77,7 +77,7 @@ func (f *flusher) run() {
 	}
 }
 
-// tickDue reports whether no entry has been committed recently, and there are keys, for which the log time matters.
+// tickDue reports whether an entry with the log time is due: no recent entry has been committed, and the table has keys.
 func (f *flusher) tickDue() bool {
 	return f.clock.monotonic()-time.Duration(f.leadership.lease.confirmed.Load()) >= tickEvery/2 && f.table.Usage().Keys > 0
 }
@@ -92,8 +92,8 @@ func (f *flusher) submit() raft.ApplyFuture {
 	if failpoint.Is(failpoint.LostBatch) && generation%50 == 0 {
 		buf = buf[:changesHeader]
 	}
-	// The log time is read after the last decision, so that no decision in the entry is later. The monotonic clock is read
-	// after it: if the process is paused in between, time is lost, not gained.
+	// The log time is read after the last decision, so no decision in the entry is later. The monotonic clock is read after
+	// the log time: if the process is paused in between, log time falls behind instead of running ahead.
 	l := f.leadership
 	c := changes{term: l.term, epoch: l.epoch, generation: generation, time: f.clock.Now()}
 	readAt := f.clock.monotonic()

@@ -13,7 +13,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// fsm is the replicated state of a node. Raft calls it to apply committed entries, and to write and restore snapshots.
+// fsm is the state machine of a node. Raft calls it to apply committed entries, and to write and restore snapshots.
 type fsm struct {
 	config    *Config
 	raft      *raftHandle
@@ -25,16 +25,16 @@ type fsm struct {
 	setting   *heartbeatSetting
 	announced *announcements
 	failure   *failure
-	ended     <-chan struct{} // closed when the node is
+	ended     <-chan struct{} // closed when the node is closed
 	fsmCounters
 
-	// state is the lock of the applied state. It is held while an entry is applied, while a leadership begins or ends, and
-	// while a view is made.
+	// state guards the applied state. It is held while an entry is applied, while a leadership begins or ends, and while a
+	// view is created.
 	state        *sync.Mutex
 	appliedIndex uint64
 }
 
-// fsmCounters are the counters of an fsm that are read without its lock.
+// fsmCounters are counters that are read without holding fsm.state.
 type fsmCounters struct {
 	snapshotIndex atomic.Uint64 // index of the newest snapshot
 	restores      atomic.Uint64 // number of snapshots restored
@@ -46,8 +46,8 @@ var (
 	_ raft.ConfigurationStore = (*fsm)(nil)
 )
 
-// Apply applies a committed entry. The process exits if the entry cannot be read: without it, this node would decide on
-// another state than the other nodes.
+// Apply applies a committed entry. The process exits if the entry cannot be applied, because the state of this node would
+// then differ from that of the other nodes.
 func (f *fsm) Apply(log *raft.Log) any {
 	f.state.Lock()
 	defer f.state.Unlock()
@@ -62,7 +62,7 @@ func (f *fsm) Apply(log *raft.Log) any {
 	return nil
 }
 
-// apply applies an entry that arrived at a time of the monotonic clock.
+// apply applies an entry. arrival is its arrival time on the monotonic clock.
 func (f *fsm) apply(log *raft.Log, arrival time.Duration) error {
 	if len(log.Data) == 0 {
 		return fmt.Errorf("the entry is empty: %w", errEntry)
@@ -91,7 +91,8 @@ func (f *fsm) apply(log *raft.Log, arrival time.Duration) error {
 	return fmt.Errorf("kind %d: %w", log.Data[0], errEntry)
 }
 
-// applySettings applies settings. They are void in another term than the one in which they were proposed.
+// applySettings applies settings. Settings that were appended to the log in a later term than the one in which they were
+// proposed are void.
 func (f *fsm) applySettings(log *raft.Log, s settings) {
 	if s.Term == log.Term || failpoint.Is(failpoint.AnyTerm) {
 		f.setting.apply(log.Index, s)
@@ -99,11 +100,12 @@ func (f *fsm) applySettings(log *raft.Log, s settings) {
 	}
 }
 
-// applyAnnouncement applies the announcement of a node, unless it is void. All nodes agree on whether it is.
+// applyAnnouncement applies the announcement of a node, unless it is void. Whether it is void depends only on earlier
+// announcements, so the result is the same on all nodes.
 func (f *fsm) applyAnnouncement(a *Announcement) error {
 	known := f.announced.of(a.ID)
 	if known.Incarnation != "" && known.Incarnation != a.Incarnation {
-		return nil // two nodes have joined under one id concurrently; the first one is accepted
+		return nil // two nodes have joined under the same id concurrently; the first one is accepted
 	}
 	if (nodeRecord{Boot: known.Boot, Process: known.Process}).outdates(a) {
 		return nil // from an old copy of the data, or from an older version of the program
@@ -114,10 +116,11 @@ func (f *fsm) applyAnnouncement(a *Announcement) error {
 	return f.checkSelf()
 }
 
-// applyChanges commits a generation of this node that is in flight, and applies any other to the table.
+// applyChanges applies an entry with changes. If the entry contains a generation that this node has in flight, it commits
+// the generation. Otherwise it applies the changes to the table.
 //
-// An entry that was decided under an older term than the one under which it entered the log is void on all nodes: it was
-// decided without knowledge of the entries in between.
+// An entry is void on all nodes if it was decided in one term and appended to the log in a later one, because the
+// decisions do not take into account the entries in between.
 func (f *fsm) applyChanges(log *raft.Log, c *changes, arrival time.Duration) error {
 	if own, err := f.leader.acknowledge(log, c); own || err != nil {
 		return err
@@ -137,10 +140,11 @@ func (f *fsm) isFresh(log *raft.Log) bool {
 	return f.raft.started() && f.clock.isFresh(log, f.raft.CurrentTerm())
 }
 
-// StoreConfiguration makes a view with the new members of the cluster.
+// StoreConfiguration publishes a view with the new members of the cluster.
 func (f *fsm) StoreConfiguration(uint64, raft.Configuration) { f.view.refresh() }
 
-// checkSelf returns an error if the cluster knows this node with other or newer data.
+// checkSelf returns an error if the id of this node was announced with a different data directory, or if the announcement
+// shows that the data of this node is an old copy.
 func (f *fsm) checkSelf() error {
 	self, known := f.config.Self, f.announced.of(f.config.Self.ID)
 	switch {
@@ -153,8 +157,9 @@ func (f *fsm) checkSelf() error {
 	return nil
 }
 
-// setGauges makes the table store gauges when the cluster has a heartbeat: all voters have then answered a question about
-// heartbeats, and versions that cannot read gauges cannot answer it. A node without peers stores them from the beginning.
+// setGauges enables gauges in the table if the cluster has a replicated heartbeat or this node is standalone. A heartbeat
+// is proposed only after all voters have answered a question about it. Versions that cannot read gauges cannot answer that
+// question.
 func (f *fsm) setGauges() {
 	f.table.SetGauges(f.config.Peers == nil || f.setting.known().Version > 0)
 }
@@ -166,7 +171,7 @@ func (f *fsm) heartbeat() (h heartbeats, applied uint64) {
 	return f.setting.known(), f.appliedIndex
 }
 
-// fingerprint returns the fingerprint of the state. No entry is applied meanwhile: some 50 ms for each million keys.
+// fingerprint returns the fingerprint of the state. It blocks the application of entries for about 50 ms per million keys.
 func (f *fsm) fingerprint() topology.Fingerprint {
 	f.state.Lock()
 	defer f.state.Unlock()

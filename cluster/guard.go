@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// maxTermJump is how far a term may be ahead of the node's own. A cluster with four elections per second reaches it
-	// after three days. A node that was disconnected for longer must join again.
+	// maxTermJump is the maximum difference between the term in a message and the term of this node. With four elections per
+	// second, a cluster reaches that difference in three days. A node that was disconnected during all of them must join
+	// again.
 	maxTermJump = 1 << 20
-	// reportEvery is the shortest time between two log lines with the same reason.
+	// reportEvery is the minimum time between two log lines with the same reason.
 	reportEvery = time.Minute
 )
 
-// The reasons for dropping a message.
+// Reasons for dropping a message.
 var (
 	errNotStarted = errors.New("this node does not take part yet")
 	errSender     = errors.New("the message does not name the node of its stream as the sender")
@@ -32,7 +33,7 @@ var (
 	errKind       = errors.New("unknown kind of message")
 )
 
-// remedies are logged with the reasons.
+// remedies contains the text that is logged with each reason.
 var remedies = map[error]string{
 	errSender:    "check node-id and certificate of the node that sent it; if its key may be compromised, revoke the certificate",
 	errNonMember: "stop that node if it was removed; if it is a member, start this node with --join and the address of a present member",
@@ -42,19 +43,19 @@ var remedies = map[error]string{
 	errKind:      "run the same version on all nodes",
 }
 
-// guard checks the messages of other nodes before Raft receives them. It implements transport.Guard.
+// guard checks messages from other nodes before Raft receives them. It implements transport.Guard.
 type guard struct {
 	members       members
 	confirmations *confirmations
 	raft          *raftHandle
 	log           *slog.Logger
-	joined        atomic.Uint64 // term of the cluster when this node joined it; 0 if it has not
+	joined        atomic.Uint64 // term of the cluster when this process joined it; 0 if it did not join
 
 	mu       sync.Mutex
 	reported map[error]time.Time // time of the last log line, by reason
 }
 
-// Request returns an error if a message of a peer must not reach Raft. Raft trusts the contents of a message.
+// Request returns an error if a message from a peer must not be passed to Raft, which trusts the contents of messages.
 func (g *guard) Request(peer string, message raft.WithRPCHeader) error {
 	err := g.check(peer, message)
 	if err != nil {
@@ -84,7 +85,7 @@ func (g *guard) check(peer string, message raft.WithRPCHeader) error {
 	return nil
 }
 
-// checkSender returns an error if the sender of a message is not the peer, or may not send the message.
+// checkSender returns an error if the sender named in a message is not the peer, or may not send the message.
 func (g *guard) checkSender(peer string, h raft.RPCHeader, elects bool) error {
 	m := g.members.member(peer)
 	addr := ""
@@ -105,7 +106,7 @@ func (g *guard) checkSender(peer string, h raft.RPCHeader, elects bool) error {
 	return nil
 }
 
-// Term returns an error if the term in an answer must not reach Raft.
+// Term returns an error if an answer with the given term must not be passed to Raft.
 func (g *guard) Term(term uint64) error {
 	if !g.raft.started() {
 		return errNotStarted
@@ -117,7 +118,7 @@ func (g *guard) Term(term uint64) error {
 	return fmt.Errorf("answer of term %d: %w", term, errTermAhead)
 }
 
-// maxTerm returns the newest term that is accepted.
+// maxTerm returns the highest term that this node accepts.
 func (g *guard) maxTerm() uint64 {
 	own := g.raft.CurrentTerm()
 	if own == 0 {
@@ -126,10 +127,10 @@ func (g *guard) maxTerm() uint64 {
 	return maxTermAfter(own)
 }
 
-// maxTermAfter returns the newest term of another node that a node in a term accepts.
+// maxTermAfter returns the highest term that a node whose own term is own accepts from other nodes.
 func maxTermAfter(own uint64) uint64 { return own + min(maxTermJump, math.MaxUint64-own) }
 
-// report logs that a message was dropped, at most once in reportEvery for each reason.
+// report logs that a message was dropped, at most once per reportEvery for each reason.
 func (g *guard) report(why error, args ...any) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -139,12 +140,12 @@ func (g *guard) report(why error, args ...any) {
 	}
 }
 
-// terms are the terms in a message.
+// terms describes a message for the checks of guard.
 type terms struct {
 	term   uint64
-	held   uint64 // newest term of the entries that it contains or refers to
+	held   uint64 // highest term of the entries that the message contains or refers to
 	none   bool   // the message has no term
-	elects bool   // the message can start an election or is part of one
+	elects bool   // the message starts an election or is part of one
 }
 
 // termsOf returns the terms in a message. The error is errKind if the kind of the message is unknown.

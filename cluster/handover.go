@@ -10,11 +10,11 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// holdPoll is the interval at which a hand-over checks whether commands still delay it.
+// holdPoll is the interval at which a hand-over checks whether commands are still in progress.
 const holdPoll = 100 * time.Microsecond
 
-// handOver transfers leadership to the voter with an id, or to the most advanced one if id is empty. It does nothing if
-// this node does not lead or has no other voter. All decisions are committed first.
+// handOver commits all decisions, and then transfers leadership to the voter with the given id, or to the most up-to-date
+// voter if id is empty. It does nothing if this node is not the leader or there is no other voter.
 func (d *leader) handOver(ctx context.Context, id string) error {
 	l := d.current()
 	if l == nil || len(voters(d.view.View())) < 2 {
@@ -39,9 +39,9 @@ func (d *leader) handOver(ctx context.Context, id string) error {
 	return err
 }
 
-// stopDeciding makes this node refuse all decisions, at a time at which none is being made. It does not queue for the
-// lock, which would block a nested Hold. Few decisions begin when the view shows that this node does not lead, so the lock
-// is free soon.
+// stopDeciding waits until no command is holding the deciding lock, and then makes this node refuse all decisions. It
+// polls with TryLock, because a blocked Lock call would block a nested Hold. The view already shows that this node does
+// not accept commands, so the lock is free soon.
 func (d *leader) stopDeciding(ctx context.Context, l *leadership) error {
 	for !d.deciding.TryLock() {
 		if err := d.life.sleep(ctx, holdPoll); err != nil {
@@ -53,8 +53,9 @@ func (d *leader) stopDeciding(ctx context.Context, l *leadership) error {
 	return nil
 }
 
-// successor returns the voter with an id, or the most advanced one if id is empty. It must answer: Raft would wait for a
-// voter that does not, and meanwhile refuse all entries.
+// successor returns the voter with the given id, or the most up-to-date voter if id is empty. It returns
+// topology.ErrSilent if no such voter responds to heartbeats: Raft would wait for it and reject all entries during the
+// wait.
 func (d *leader) successor(id string) (next *topology.Member, err error) {
 	newest := uint64(0)
 	for _, f := range d.followers() {

@@ -184,7 +184,7 @@ func (d *leader) newFlusher(l *leadership) *flusher {
 	}
 }
 
-// watch ends a leadership if one of its entries fails, as it is unknown whether that entry will be committed. Entries that
+// watch ends a leadership if one of its entries fails, as that entry may or may not be committed later. Entries that
 // succeed are acknowledged when they are applied.
 func (d *leader) watch(l *leadership, futures <-chan raft.ApplyFuture) {
 	for f := range futures {

@@ -7,11 +7,11 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// leadership is a period in which a node decides. It begins when the node has applied all entries of earlier terms, and
-// ends when the node detects that it does not lead any more.
+// leadership is a period in which a node makes decisions. It begins when the node is the Raft leader and has applied all
+// entries from earlier terms. It ends when the node detects that it is no longer the leader.
 type leadership struct {
-	epoch uint64 // number of the leadership in this process; Term of its tokens
-	term  uint64 // term of Raft
+	epoch uint64 // number of the leadership in this process; Epoch of its tokens
+	term  uint64 // Raft term
 
 	demanded atomic.Uint64 // newest generation with a waiter
 	waiters  waiters
@@ -21,20 +21,21 @@ type leadership struct {
 	leaving atomic.Bool // a hand-over is in progress: the server holds commands for the next leader
 	stopped atomic.Bool // decisions are refused; set with leaderships.deciding held
 
-	wake chan struct{} // receives an element when there may be a generation to submit
+	wake chan struct{} // signals that there may be a generation to submit
 	over chan struct{} // closed at the end of the leadership
-	done chan struct{} // closed when the flusher has submitted its last generation
+	done chan struct{} // closed when the flusher has stopped
 }
 
-// lease is the time in which no other node can lead.
+// lease is the period in which no other node can be the leader.
 type lease struct {
-	// confirmed is the time at which the newest committed entry was submitted, on the monotonic clock. Followers reject
-	// other candidates for the length of the lease after it.
+	// confirmed is the time at which the newest committed entry was submitted, on the monotonic clock. For the length of
+	// the lease after that, a majority of the voters rejects other candidates.
 	confirmed atomic.Int64
-	offered   atomic.Bool // another node was asked to lead, and may lead at any time
+	offered   atomic.Bool // leadership is being transferred, so another node may become the leader at any time
 }
 
-// holds reports whether no other node can lead at a time of the monotonic clock.
+// holds reports whether no other node can be the leader at time now on the monotonic clock. length is the length of the
+// lease.
 func (l *lease) holds(now, length time.Duration) bool {
 	return !l.offered.Load() && now < time.Duration(l.confirmed.Load())+length
 }
@@ -58,7 +59,7 @@ func (l *leadership) wakeFlusher() {
 	}
 }
 
-// demand makes the flusher submit a generation, even if it has no changes.
+// demand makes the flusher submit a generation even if the generation has no changes.
 func (l *leadership) demand(generation uint64) {
 	for {
 		old := l.demanded.Load()
@@ -90,7 +91,7 @@ func (l *leadership) await(generation uint64) error {
 	return limiter.ErrUncertain
 }
 
-// awaitRoom blocks until another generation may be submitted. It returns false if the leadership ends first.
+// awaitRoom blocks until one more generation may be in flight. It returns false if the leadership ends first.
 func (l *leadership) awaitRoom() bool {
 	for !l.pipeline.hasRoom() {
 		select {
@@ -112,7 +113,7 @@ func (l *leadership) commit(generation uint64, now time.Duration) (readAt time.D
 	return readAt
 }
 
-// pause blocks for d, and returns true. It returns false if the leadership ends first.
+// pause blocks for d and returns true. It returns false if the leadership ends first.
 func (l *leadership) pause(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

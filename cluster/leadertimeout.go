@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// leaderTimeout makes Raft check whether the leader has timed out.
+// leaderTimeout makes Raft check the leader's timeout before the regular check.
 type leaderTimeout struct {
 	raft    *raftHandle
 	tuner   *tuner
@@ -17,12 +17,12 @@ type leaderTimeout struct {
 	log     *slog.Logger
 }
 
-// checkSoon makes Raft check whether the leader has timed out, after another node has asked for a pre-vote. On its own
-// Raft would check again only after another one to two heartbeats. Until then this node rejects the candidate, which
-// then waits for as long.
+// checkSoon makes Raft check whether the leader has timed out. It is called after a pre-vote request from another node.
+// Without the call, Raft could check only one or two heartbeats later. Until then this node rejects the candidate, which
+// waits equally long before it retries.
 //
-// With more than three voters, each delays the check by a random time, so that they do not become candidates at the same
-// time.
+// With more than three voters, the check is delayed by a random time, so that the voters do not become candidates at the
+// same time.
 func (t *leaderTimeout) checkSoon(voters int) {
 	if voters <= 3 {
 		t.check()
@@ -35,11 +35,11 @@ func (t *leaderTimeout) checkSoon(voters int) {
 	})
 }
 
-// check makes Raft check whether the leader has timed out, if this node has followed a leader and has received nothing
-// for a heartbeat.
+// check makes Raft check whether the leader has timed out, if this node is a follower and has not received a message from
+// the leader for a heartbeat.
 //
-// Raft checks when a shorter timeout is loaded. check therefore reloads the present timeout, and then one that is
-// shorter by a nanosecond.
+// Raft checks when a shorter timeout is loaded. check therefore reloads the current timeout, and then a timeout that is
+// one nanosecond shorter.
 func (t *leaderTimeout) check() {
 	leader, _ := t.raft.LeaderWithID()
 	if leader == "" || t.raft.State() != raft.Follower || time.Since(t.raft.LastContact()) < t.setting.heartbeat() {

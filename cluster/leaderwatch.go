@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// The pause before a node dials the leader again doubles each time, from the first to the last of these.
+// The pause before the leader is dialed again doubles each time, from firstWatchPause to lastWatchPause.
 const (
 	firstWatchPause = 5 * time.Millisecond
 	lastWatchPause  = time.Second
 )
 
-// leaderWatch detects that the process of the leader has exited. It keeps a stream to the leader open, on which nothing is
-// sent. The stream breaks when the process exits, long before a heartbeat is missed.
+// leaderWatch detects that the process of the leader has exited. It keeps an idle stream to the leader open, which breaks
+// when the process exits, long before a heartbeat is missed.
 type leaderWatch struct {
 	raft    *raftHandle
 	view    *observer
@@ -40,7 +40,8 @@ func (w *leaderWatch) run() {
 	}
 }
 
-// watchWhile watches a leader until another one is known. It returns false if the node is closed first.
+// watchWhile watches a leader until the leader or the term changes, and returns true. It returns false if the node is
+// closed first.
 func (w *leaderWatch) watchWhile(l leaderTerm, changed <-chan struct{}) bool {
 	ctx, cancel := context.WithCancel(w.life.ctx)
 	defer cancel()
@@ -54,10 +55,11 @@ func (w *leaderWatch) watchWhile(l leaderTerm, changed <-chan struct{}) bool {
 	return true
 }
 
-// watch keeps a stream to a leader open until ctx is done. A stream can break for other reasons, so the process has exited
-// only if a new stream is refused. If Raft receives a message between two refusals, a firewall may be the reason.
+// watch keeps a stream to a leader open until ctx is done. A stream can break for several reasons, so watch treats the
+// process as exited only if a new connection is refused. If Raft has received a message between two refusals, the second
+// one is ignored, as a firewall may be the cause.
 func (w *leaderWatch) watch(ctx context.Context, l leaderTerm) {
-	var before time.Time // time of the last refusal; zero if a stream was open since
+	var before time.Time // time of the last refusal; zero if a stream has been open since
 	for pause := firstWatchPause; ctx.Err() == nil; pause = min(2*pause, lastWatchPause) {
 		begun := time.Now()
 		switch err := w.holdStream(ctx, l); {
@@ -79,8 +81,8 @@ func (w *leaderWatch) watch(ctx context.Context, l leaderTerm) {
 	}
 }
 
-// holdStream opens a stream to a leader, and blocks until it breaks or ctx is done. It returns an error if the stream
-// cannot be opened.
+// holdStream opens a stream to a leader, and blocks until the stream breaks or ctx is done. It returns an error if the
+// stream cannot be opened.
 func (w *leaderWatch) holdStream(ctx context.Context, l leaderTerm) error {
 	dialing, cancel := context.WithTimeout(ctx, w.setting.heartbeat())
 	defer cancel()
@@ -89,7 +91,7 @@ func (w *leaderWatch) holdStream(ctx context.Context, l leaderTerm) error {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	_, _ = io.Copy(io.Discard, conn) // only the end matters
+	_, _ = io.Copy(io.Discard, conn) // returns when the stream breaks
 	_ = conn.Close()
 	return nil
 }

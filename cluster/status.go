@@ -37,11 +37,11 @@ func (n *Node) Status() topology.Status {
 	return s
 }
 
-// Fingerprint returns the fingerprint of the state. No entry is applied meanwhile: some 50 ms for each million keys.
+// Fingerprint returns the fingerprint of the state. It blocks the application of entries for about 50 ms per million keys.
 func (n *Node) Fingerprint() topology.Fingerprint { return n.fsm.fingerprint() }
 
-// View returns the present view of the cluster.
+// View returns the current view of the cluster.
 func (n *Node) View() *topology.View { return n.observer.View() }
 
-// NodeAt returns the id of the member at a raft address, or "".
+// NodeAt returns the id of the member with a raft address, or "" if there is none.
 func (n *Node) NodeAt(addr string) string { return idAt(n.View(), addr) }
