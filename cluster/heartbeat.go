@@ -14,28 +14,29 @@ import (
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
-// The bounds of a heartbeat. No voter starts an election earlier than minHeartbeat after the last message of the leader.
+// Limits of the heartbeat. No voter starts an election until minHeartbeat has passed since the last message from the
+// leader.
 const (
 	minHeartbeat = 100 * time.Millisecond
 	maxHeartbeat = 5 * time.Second
 )
 
-// leaseOf returns how long after a confirmation no other node can lead, if all voters run with a heartbeat.
+// leaseOf returns the length of the lease if all voters run with the given heartbeat or a longer one.
 func leaseOf(heartbeat time.Duration) time.Duration { return heartbeat * 4 / 5 }
 
 // heartbeats is the replicated state of the heartbeat. It is zero until the first heartbeat is set.
 type heartbeats struct {
-	Version uint64        `json:"version"` // index of the entry that has set Now; 0 if none has
-	Now     time.Duration `json:"now"`     // heartbeat in force
-	Least   time.Duration `json:"least"`   // shortest heartbeat that a voter may run with; at most Now
+	Version uint64        `json:"version"` // index of the entry that has set Now; 0 if no entry has set it
+	Now     time.Duration `json:"now"`     // current heartbeat
+	Least   time.Duration `json:"least"`   // shortest heartbeat that any voter may be using; at most Now
 }
 
-// set returns the state after the entry with an index has set the heartbeat.
+// set returns the state after the entry with the given index has set the heartbeat.
 func (h heartbeats) set(index uint64, now time.Duration) heartbeats {
 	return heartbeats{Version: index, Now: now, Least: min(h.least(), now)}
 }
 
-// least returns the shortest heartbeat that a voter may run with.
+// least returns the shortest heartbeat that any voter may be using.
 func (h heartbeats) least() time.Duration {
 	if h.Version == 0 {
 		return minHeartbeat
@@ -43,10 +44,10 @@ func (h heartbeats) least() time.Duration {
 	return h.Least
 }
 
-// settled reports whether all voters run with the heartbeat in force.
+// settled reports whether all voters are known to run with the current heartbeat.
 func (h heartbeats) settled() bool { return h.Version > 0 && h.Least == h.Now }
 
-// check returns an error if no sequence of entries leads to the state.
+// check returns an error if the state is invalid.
 func (h heartbeats) check() error {
 	if h != (heartbeats{}) && (h.Version == 0 || h.Least < minHeartbeat || h.Least > h.Now || h.Now > maxHeartbeat) {
 		return fmt.Errorf("heartbeat of %v, at least %v, set by entry %d: %w", h.Now, h.Least, h.Version, errEntry)
@@ -54,12 +55,12 @@ func (h heartbeats) check() error {
 	return nil
 }
 
-// settings is an entry that changes values on which all nodes must agree. Like changes, it is void if it enters the log
-// under another term than the one in which it was proposed.
+// settings is an entry that changes values on which all nodes must agree. Like changes, it is void if it was proposed in
+// one term and appended to the log in a later one.
 type settings struct {
 	Term      uint64 `json:"term"`
 	Heartbeat int64  `json:"heartbeat_ms,omitempty"` // new heartbeat
-	Settled   uint64 `json:"settled,omitempty"`      // version that all voters run with
+	Settled   uint64 `json:"settled,omitempty"`      // version of the heartbeat that all voters run with
 }
 
 func (s settings) entry() ([]byte, error) {
@@ -80,7 +81,7 @@ func parseSettings(b []byte) (s settings, err error) {
 	return s, nil
 }
 
-// adopted is the heartbeat that a node has on its disk. A restarted node runs with it from the beginning, so no restart
+// adopted is the heartbeat that a node has stored on disk. A restarted node uses it immediately, so a restart never
 // shortens a heartbeat that the node has acknowledged.
 type adopted struct {
 	Version uint64        `json:"version"`
@@ -95,26 +96,26 @@ var errAdopted = errors.New("the settings on disk are damaged; remove this node 
 // heartbeatSetting is the heartbeat of a node: the replicated value, and the value that Raft runs with.
 type heartbeatSetting struct {
 	option  time.Duration // value of the option raft-heartbeat
-	changed chan struct{} // receives an element when the node may have to run with another heartbeat
-	lease   atomic.Int64  // lease by the replicated value, in nanoseconds
+	changed chan struct{} // signals that the node may have to run with a different heartbeat
+	lease   atomic.Int64  // lease according to the replicated value, in nanoseconds
 	running atomic.Int64  // heartbeat that Raft runs with, in nanoseconds
 	ceiling ceiling
 
 	mu    sync.Mutex // guards state only
 	state heartbeats // replicated value
 
-	// reloading is held while settings of Raft, or the heartbeat on disk, are changed.
+	// reloading is held while Raft settings or the heartbeat on disk are changed. It guards adopted, logged and ready.
 	reloading mutex
 	adopted   adopted
 	logged    adopted // last value that was logged
 	ready     readiness
 
-	// proposing is held while settings are proposed, or while a node gets a vote: a new voter must run with the version
-	// that the leader knows.
+	// proposing is held while settings are proposed and while a node is promoted to a voter: a new voter must run with the
+	// current heartbeat.
 	proposing mutex
 }
 
-// readiness is the finding of the leader of a term that all other voters run with a version of the heartbeat.
+// readiness records that the leader in a term has found that all other voters run with a version of the heartbeat.
 type readiness struct{ term, version uint64 }
 
 func newHeartbeatSetting(option time.Duration) *heartbeatSetting {
@@ -124,7 +125,7 @@ func newHeartbeatSetting(option time.Duration) *heartbeatSetting {
 	return s
 }
 
-// restore sets the replicated value, as from a snapshot.
+// restore sets the replicated value, for example from a snapshot.
 func (s *heartbeatSetting) restore(h heartbeats) {
 	s.mu.Lock()
 	s.state = h
@@ -155,7 +156,7 @@ func (s *heartbeatSetting) known() heartbeats {
 // heartbeat returns the heartbeat that Raft runs with.
 func (s *heartbeatSetting) heartbeat() time.Duration { return time.Duration(s.running.Load()) }
 
-// shown returns the heartbeat of the cluster, or that of this node if the cluster has none.
+// shown returns the replicated heartbeat, or the heartbeat of this node if none has been replicated.
 func (s *heartbeatSetting) shown() time.Duration {
 	if h := s.known(); h.Version > 0 {
 		return h.Now
@@ -163,16 +164,16 @@ func (s *heartbeatSetting) shown() time.Duration {
 	return s.heartbeat()
 }
 
-// leaseTime returns how long after a confirmation no other node can lead, as long as this node leads by Raft.
+// leaseTime returns the current length of the lease. It is valid only while this node is the Raft leader.
 func (s *heartbeatSetting) leaseTime() time.Duration {
 	if failpoint.Is(failpoint.OwnHeartbeat) {
 		return leaseOf(s.option)
 	}
-	bound := s.ceiling.bound() // read before the lease: a shorter lease is stored before its bound is removed
+	bound := s.ceiling.bound() // must be read before the lease: a shorter lease is stored before the ceiling is lifted
 	return time.Duration(min(bound, s.lease.Load()))
 }
 
-// wake makes the node check whether to run with another heartbeat.
+// wake makes the node check whether it must run with a different heartbeat.
 func (s *heartbeatSetting) wake() {
 	select {
 	case s.changed <- struct{}{}:
@@ -180,10 +181,10 @@ func (s *heartbeatSetting) wake() {
 	}
 }
 
-// load loads the heartbeat that the previous process has adopted.
+// load loads the heartbeat that the previous process adopted.
 func (s *heartbeatSetting) load(from raft.StableStore) error {
 	b, err := from.Get(adoptedKey)
-	if err != nil || len(b) == 0 { // there is none, or Raft fails with the same error
+	if err != nil || len(b) == 0 { // no heartbeat is stored, or Raft will fail with the same error
 		return nil
 	}
 	if err := json.Unmarshal(b, &s.adopted); err != nil {
@@ -196,9 +197,9 @@ func (s *heartbeatSetting) load(from raft.StableStore) error {
 	return nil
 }
 
-// adopt stores the heartbeat in force on disk if it is not there. It does nothing while the node applies entries that
-// are older than the adopted heartbeat. The version does not identify a heartbeat: after a recovery from a shorter log,
-// another entry has its index. s.reloading is held.
+// adopt stores the current heartbeat on disk, unless it is already there. It does nothing while the node is applying
+// entries that are older than the adopted heartbeat. It compares the values, too, because after a recovery from a shorter
+// log a different entry can have the same index. The caller must hold s.reloading.
 func (s *heartbeatSetting) adopt(h heartbeats, applied uint64, to raft.StableStore) error {
 	next := adopted{h.Version, h.Now}
 	if h.Version == 0 || next == s.adopted || applied < s.adopted.Version {
@@ -215,8 +216,9 @@ func (s *heartbeatSetting) adopt(h heartbeats, applied uint64, to raft.StableSto
 	return nil
 }
 
-// target returns the heartbeat to run with. While other voters may run with a shorter one, the leader of a term sends
-// heartbeats, and steps down, by that one. s.reloading is held.
+// target returns the heartbeat that Raft must run with. On the leader, it is the shortest heartbeat that any voter may be
+// using, until all voters are known to run with the current one. The leader then sends heartbeats often enough for these
+// voters, and steps down in time. The caller must hold s.reloading.
 func (s *heartbeatSetting) target(h heartbeats, leads bool, term uint64) time.Duration {
 	switch {
 	case s.adopted.Version == 0, failpoint.Is(failpoint.OwnHeartbeat):
@@ -227,16 +229,16 @@ func (s *heartbeatSetting) target(h heartbeats, leads bool, term uint64) time.Du
 	return s.adopted.Now
 }
 
-// ceiling bounds the lease in a term while changes of the heartbeat are proposed, as other nodes may apply them first. A
-// proposal with an unknown outcome bounds it until the end of the term.
+// ceiling limits the lease while proposed heartbeats are not applied yet, as other nodes may apply them before this one.
+// A proposal whose outcome is unknown limits the lease until the end of the term.
 type ceiling struct {
 	mu      sync.Mutex
 	term    uint64
 	pending int
-	lease   atomic.Int64 // in nanoseconds; 0 if there is no bound
+	lease   atomic.Int64 // maximum lease in nanoseconds; 0 if there is no limit
 }
 
-// begin begins a term. Proposals of other terms do not count in it.
+// begin begins a term. Proposals from other terms no longer count.
 func (c *ceiling) begin(term uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -246,7 +248,7 @@ func (c *ceiling) begin(term uint64) {
 	}
 }
 
-// lower records that a heartbeat is about to be proposed.
+// lower limits the lease to that of a heartbeat that is about to be proposed.
 func (c *ceiling) lower(heartbeat time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -254,7 +256,7 @@ func (c *ceiling) lower(heartbeat time.Duration) {
 	c.lease.Store(min(c.bound(), int64(leaseOf(heartbeat))))
 }
 
-// lift records that a proposal of a term has been applied.
+// lift records that a proposal from the given term has been applied. It removes the limit if no proposals are left.
 func (c *ceiling) lift(term uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,7 +268,7 @@ func (c *ceiling) lift(term uint64) {
 	}
 }
 
-// bound returns the bound in nanoseconds.
+// bound returns the maximum lease in nanoseconds.
 func (c *ceiling) bound() int64 {
 	if bound := c.lease.Load(); bound > 0 {
 		return bound

@@ -9,16 +9,16 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// changeWithin is the longest time that a change of the cluster may take.
+// changeWithin is the timeout of submit.
 const changeWithin = 5 * time.Second
 
 var errClosed = errors.New("the node is closed")
 
-// lifetime is the time from New to Close of a node. It holds the goroutines of the node.
+// lifetime manages the goroutines of a node, and the context that is canceled when the node is closed.
 type lifetime struct {
 	ctx     context.Context // canceled by end
 	cancel  context.CancelFunc
-	calls   callGroup // calls of unlessEnded
+	calls   callGroup // calls to unlessEnded in progress
 	running sync.WaitGroup
 }
 
@@ -27,14 +27,14 @@ func newLifetime() *lifetime {
 	return &lifetime{ctx: ctx, cancel: cancel}
 }
 
-// ended returns a channel that end closes.
+// ended returns a channel that is closed by end.
 func (l *lifetime) ended() <-chan struct{} { return l.ctx.Done() }
 
-// run calls f in a goroutine. f must return when the lifetime has ended. Callers outside of such a goroutine must call
-// run before end.
+// run calls f in a goroutine. f must return soon after the lifetime has ended. Outside of such a goroutine, run must not
+// be called after end.
 func (l *lifetime) run(f func()) { l.running.Go(f) }
 
-// unlessEnded calls f and returns true, or returns false if the lifetime has ended. It does not end before f returns.
+// unlessEnded calls f and returns true, or returns false if the lifetime has ended. While f is running, end blocks.
 func (l *lifetime) unlessEnded(f func()) bool {
 	if !l.calls.begin() {
 		return false
@@ -53,8 +53,8 @@ func (l *lifetime) end() {
 // wait blocks until all goroutines have returned.
 func (l *lifetime) wait() { l.running.Wait() }
 
-// sleep returns nil after d, which must be positive, or an error when the lifetime has ended or ctx is done. A timer
-// with a duration of 0 can crash the race detector in a bubble of testing/synctest.
+// sleep blocks for d. It returns an error if the lifetime ends or ctx is done first. d must be positive: a timer with a
+// duration of 0 can crash the race detector in a bubble of testing/synctest.
 func (l *lifetime) sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -68,16 +68,17 @@ func (l *lifetime) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// submit passes a change to Raft, and blocks until it is committed. If ctx is done first, the outcome is unknown.
+// submit passes a change to Raft, and blocks until the change is committed. If ctx is done first, or changeWithin has
+// passed, the outcome is unknown.
 //
-// Raft blocks further changes until the change is decided, and never decides it after its shutdown. end therefore waits
-// for all changes that are being passed to Raft, and later ones are rejected.
+// Raft never completes a change that it receives during its shutdown. end therefore waits until all changes that are
+// being passed to Raft have been passed, and later changes are rejected.
 func (l *lifetime) submit(ctx context.Context, pass func(within time.Duration) raft.Future) error {
 	ctx, cancel := context.WithTimeout(ctx, changeWithin)
 	defer cancel()
 	deadline, _ := ctx.Deadline() // set above
 	left := time.Until(deadline)
-	if left <= 0 { // Raft would wait without a limit
+	if left <= 0 { // Raft would treat it as no timeout
 		return context.DeadlineExceeded
 	}
 	done := make(chan error, 1)

@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Over returns Peers that use a link.
+// Over returns Peers that communicate over a link.
 func Over(l *transport.Link) Peers { return linked{l} }
 
 type linked struct{ link *transport.Link }

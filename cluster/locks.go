@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// mutex is a mutual exclusion lock that may be held while its holder waits for a disk or for a commit. It is a channel,
-// because the fake time of package testing/synctest advances while goroutines wait for a channel, and does not while
-// they wait for a sync.Mutex. Create it with newMutex.
+// mutex is a mutual exclusion lock that can be held during disk writes and commits. It is a channel because fake time in
+// package testing/synctest advances while goroutines are blocked on a channel, but not while they are blocked on a
+// sync.Mutex. Create it with newMutex.
 type mutex chan struct{}
 
 func newMutex() mutex { return make(mutex, 1) }
@@ -15,7 +15,7 @@ func newMutex() mutex { return make(mutex, 1) }
 // Lock blocks until the lock is acquired.
 func (m mutex) Lock() { m <- struct{}{} }
 
-// LockContext blocks until the lock is acquired, or returns the error of ctx when ctx is done.
+// LockContext blocks until the lock is acquired. It returns ctx.Err() if ctx is done first.
 func (m mutex) LockContext(ctx context.Context) error {
 	select {
 	case m <- struct{}{}:
@@ -47,8 +47,8 @@ func (g *callGroup) begin() bool {
 
 func (g *callGroup) end() { g.active.Done() }
 
-// close makes all further calls of begin return false, and blocks until all calls have ended. It may be called more
-// than once.
+// close makes all further calls to begin return false, and blocks until all calls in progress have ended. It may be called
+// more than once.
 func (g *callGroup) close() {
 	g.mu.Lock()
 	g.closed = true

@@ -10,8 +10,8 @@ import (
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
-// logClock keeps the log time of a node. It holds the Clock used for decisions, the arrival times of entries, and the
-// state from which log time is derived after this node, or the whole cluster, has restarted.
+// logClock maintains the log time of a node. It holds the Clock used for decisions, the arrival times of entries, and the
+// state from which log time is derived after a restart of this node or of the whole cluster.
 type logClock struct {
 	*Clock
 	wall   func() time.Time // wall clock
@@ -19,36 +19,36 @@ type logClock struct {
 	log    *slog.Logger
 
 	arrivals  *arrivals // nil before Raft is started
-	bootIndex uint64    // last entry of the log when this process began
-	bootTerm  uint64    // newest term that this node knew then
+	bootIndex uint64    // index of the last entry in the log when this process started
+	bootTerm  uint64    // Raft term that was stored when this process started
 
-	mu     sync.Mutex // after the lock of the applied state, before Clock.mu
+	mu     sync.Mutex // acquired after the lock of the applied state and before Clock.mu
 	newest stamp
-	live   bool       // an entry was applied that was decided while this process was running
+	live   bool       // this process has applied an entry that was decided while the process was running
 	offset wallOffset // written by keepOffset only
 }
 
-// stamp is the part of an entry with changes, besides its log time, that later log times depend on.
+// stamp is the data of the newest applied entry, besides its log time, from which log time is derived after a restart.
 type stamp struct {
-	term uint64 // term in which it was decided
-	wall int64  // wall time of the leader then
+	term uint64 // term in which the entry was decided
+	wall int64  // wall time of the leader when the entry was decided, in nanoseconds
 }
 
-// begin records the last entry and term of the log at the start of this process, and loads the wall offset that the
-// previous process has stored.
+// begin records the last entry in the log and the term when this process started, and loads the wall offset that the
+// previous process stored.
 func (c *logClock) begin(lastIndex, knownTerm uint64) {
 	c.bootIndex, c.bootTerm = lastIndex, knownTerm
 	c.loadOffset()
 }
 
-// observe returns a log store that records the arrival times of entries.
+// observe wraps a log store to record the arrival times of entries.
 func (c *logClock) observe(logs raft.LogStore) raft.LogStore {
 	c.arrivals = &arrivals{LogStore: logs, now: c.monotonic}
 	return c.arrivals
 }
 
-// arrivalOf returns the arrival time of an entry, on the monotonic clock. It must be called once for each entry, as it
-// frees the memory of the arrival.
+// arrivalOf returns the arrival time of an entry on the monotonic clock. It must be called exactly once for each applied
+// entry, as it removes the arrival time.
 func (c *logClock) arrivalOf(log *raft.Log) time.Duration {
 	if c.arrivals == nil { // entries are applied without Raft
 		return c.monotonic()
@@ -56,16 +56,17 @@ func (c *logClock) arrivalOf(log *raft.Log) time.Duration {
 	return c.arrivals.take(log.Index, log.Term)
 }
 
-// isFresh reports whether an entry was decided while this process was running. current is the current term. An entry that
-// was sent after the start may be as old as those in the log at the start. But the present leader has been up since its
-// term began, and a term that this node did not know at its start is usually newer than the start. If it is not, time is
-// lost, not gained.
+// isFresh reports whether an entry was decided while this process was running. current is the current term.
+//
+// An entry that arrived after the start may have been decided before it. isFresh requires that the entry is from the
+// current term, whose leader has been up since that term began, or from a later term than the one stored at the start,
+// as such a term usually began after the start. If isFresh is wrong, log time falls behind but never runs ahead.
 func (c *logClock) isFresh(log *raft.Log, current uint64) bool {
 	return log.Index > c.bootIndex && (log.Term > c.bootTerm || log.Term == current)
 }
 
-// record records that an entry has been applied. readAt is the time at which its log time was read if this node has
-// submitted it, and otherwise its arrival time.
+// record records that an entry was applied. If this node has submitted the entry, readAt is the time at which the log time
+// of the entry was read, and otherwise the arrival time. fresh is the result of isFresh.
 func (c *logClock) record(e *changes, readAt time.Duration, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +75,7 @@ func (c *logClock) record(e *changes, readAt time.Duration, fresh bool) {
 	c.live = c.live || fresh
 }
 
-// restore sets the clock to the newest entry in a snapshot, which may be older than the newest one applied.
+// restore sets the clock to the newest entry in a snapshot, which may be older than the newest applied entry.
 func (c *logClock) restore(h *head) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,14 +83,14 @@ func (c *logClock) restore(h *head) {
 	c.newest = stamp{h.Term, h.Wall}
 }
 
-// save stores the newest applied entry in the head of a snapshot.
+// save stores the log time, term and wall time of the newest applied entry in the head of a snapshot.
 func (c *logClock) save(h *head) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h.Time, h.Term, h.Wall = c.lastApplied(), c.newest.term, c.newest.wall
 }
 
-// replayTime returns the time up to which records expire when an entry is applied.
+// replayTime returns the time at which records are checked for expiry when an entry is applied.
 func (c *logClock) replayTime(e *changes) uint64 {
 	if failpoint.Is(failpoint.LocalExpiry) {
 		return uint64(max(0, c.wall().UnixNano()))

@@ -10,41 +10,41 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Peers reaches other nodes. A member without an ID is the node at its address, whichever that is.
+// Peers connects to other nodes. For a member without an ID, it accepts any node at the address.
 type Peers interface {
 	// Ask sends a question to a node and returns its answer.
 	Ask(ctx context.Context, to topology.Member, q Question) (Answer, error)
-	// Dial opens a stream on which a node serves commands of clients.
+	// Dial opens a stream for forwarded client commands to a node.
 	Dial(ctx context.Context, to topology.Member) (net.Conn, error)
 }
 
 // messageWithin is the timeout of a question.
 const messageWithin = 5 * time.Second
 
-// answerError is an error in the answer of another node.
+// answerError is an error that another node has returned in its answer.
 type answerError string
 
 func (e answerError) Error() string { return string(e) }
 
-// errUnconfirmed is the error of a node that exits and does not mark its data directory.
+// errUnconfirmed makes the process exit without marking its data directory as outdated.
 var errUnconfirmed = errors.New("that node has no vote as far as this one knows, so the data directory can be used again; " +
 	"if it is an old copy, remove this node and add one under another id, and otherwise revoke the certificate of that node")
 
-// members are the members of the cluster, as far as this node knows.
+// members is implemented by *observer.
 type members interface {
 	View() *topology.View
-	// member returns a member by the newest configuration, or nil.
+	// member returns a member in the newest configuration, or nil.
 	member(id string) *topology.Member
 }
 
-// peerClient asks other nodes.
+// peerClient sends questions to other nodes and opens streams to them.
 type peerClient struct {
 	peers   Peers // nil if there are no other nodes
 	members members
 	failure *failure
 }
 
-// dial opens a stream to a member, on which it serves commands of clients.
+// dial opens a stream for forwarded client commands to a member.
 func (c *peerClient) dial(ctx context.Context, id string) (net.Conn, error) {
 	m := c.members.View().Find(id)
 	if m == nil || c.peers == nil {
@@ -53,8 +53,8 @@ func (c *peerClient) dial(ctx context.Context, id string) (net.Conn, error) {
 	return c.peers.Dial(ctx, *m)
 }
 
-// ask sends a question to a node and returns the answer, or the error that it contains. If the answer reports that the
-// data of this node is out of date, and answers about the topic can report that, the process exits.
+// ask sends a question to a node and returns the answer. The error includes one that the answer contains. If the answer
+// reports that the data of this node is out of date, and the topic permits such answers, the process exits.
 func (c *peerClient) ask(ctx context.Context, to topology.Member, q Question) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, messageWithin)
 	defer cancel()
@@ -68,9 +68,10 @@ func (c *peerClient) ask(ctx context.Context, to topology.Member, q Question) (A
 	return a, err
 }
 
-// rejected returns the error of this node when another one remembers newer data of it. It wraps ErrStale, which marks
-// the data directory as outdated, if the other node is a voter by the configuration of this node, or if this node is
-// joining and has no log. The certificate of another node must not be enough to invalidate a directory.
+// rejected returns the error with which the process exits if another node has a record of newer data. The error wraps
+// ErrStale, so that the data directory is marked as outdated, if the other node is a voter in the configuration of this
+// node, or if this node is joining and has no configuration yet. A stolen certificate of a nonvoter must not be enough to
+// make a data directory unusable.
 func (c *peerClient) rejected(by topology.Member, about topic, why string) error {
 	cause := ErrStale
 	if m := c.members.member(by.ID); about != topicJoin && (m == nil || !m.Voter) {
@@ -79,8 +80,8 @@ func (c *peerClient) rejected(by topology.Member, about topic, why string) error
 	return fmt.Errorf("the node at %s remembers newer data: %s: %w", by.Raft, why, cause)
 }
 
-// askThrough sends a question for the leader to any node, which may know the leader. If the leader does not answer
-// either, the error contains both errors.
+// askThrough sends a question to a node. If the node is not the leader but returns the leader's address, askThrough sends
+// the question to the leader. If that fails, too, the error contains both errors.
 func (c *peerClient) askThrough(ctx context.Context, to topology.Member, q Question) (Answer, error) {
 	a, err := c.ask(ctx, to, q)
 	if err == nil || a.Leader == "" || a.Leader == to.Raft {
@@ -94,7 +95,8 @@ func (c *peerClient) askThrough(ctx context.Context, to topology.Member, q Quest
 	return a, nil
 }
 
-// askLeader sends a question to the leader. It returns topology.ErrNoLeader if no other node leads.
+// askLeader sends a question to the leader. It returns topology.ErrNoLeader if there is no leader or this node is the
+// leader.
 func (c *peerClient) askLeader(ctx context.Context, q Question) error {
 	v := c.members.View()
 	leader := v.Find(v.Leader)

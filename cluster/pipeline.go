@@ -7,51 +7,51 @@ import (
 )
 
 const (
-	// maxInFlight is the largest number of generations in flight: one is written while another one is sent.
+	// maxInFlight is the maximum number of generations in flight: one can be written while another one is sent.
 	maxInFlight = 2
-	// pipelineAfter is the commit time from which on a second generation is submitted while one is in flight. If the log
-	// is faster, the waiters of the next generation wait no longer than it takes to schedule them, and larger generations
-	// cost less per waiter.
+	// pipelineAfter is the minimum commit time at which a second generation is submitted while one is in flight. If commits
+	// are faster, waiting for the generation in flight adds little latency, and larger generations cost less per decision.
 	pipelineAfter = time.Millisecond
 )
 
-// pipeline holds the generations that were submitted and are not committed.
+// pipeline holds the generations in flight: those that were submitted but are not committed.
 type pipeline struct {
-	freed chan struct{} // receives an element when a generation is not in flight any more
+	freed chan struct{} // signals that a generation is no longer in flight
 
 	mu       sync.Mutex
 	inFlight []flight
 	took     time.Duration // commit time of the newest committed generation
 }
 
-// flight is a generation that was submitted.
+// flight is a generation in flight.
 type flight struct {
 	generation uint64
-	readAt     time.Duration // time at which its log time was read, on the monotonic clock
+	readAt     time.Duration // time at which the log time of the generation was read, on the monotonic clock
 }
 
-// hasRoom reports whether another generation may be submitted.
+// hasRoom reports whether one more generation may be in flight.
 func (p *pipeline) hasRoom() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.inFlight) == 0 || len(p.inFlight) < maxInFlight && p.took >= pipelineAfter
 }
 
-// add adds a generation whose log time was read at a time of the monotonic clock.
+// add adds a generation whose log time was read at readAt on the monotonic clock.
 func (p *pipeline) add(generation uint64, readAt time.Duration) {
 	p.mu.Lock()
 	p.inFlight = append(p.inFlight, flight{generation, readAt})
 	p.mu.Unlock()
 }
 
-// isNext reports whether a generation is the oldest in flight.
+// isNext reports whether a generation is the oldest generation in flight.
 func (p *pipeline) isNext(generation uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.inFlight) > 0 && p.inFlight[0].generation == generation
 }
 
-// remove removes a generation and all earlier ones. It returns the time at which the log time of the generation was read.
+// remove removes a generation and all earlier ones. It returns the time at which the log time of the newest of them was
+// read.
 func (p *pipeline) remove(generation uint64, now time.Duration) (readAt time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *pipeline) oldest(now time.Duration) (waiting int, age time.Duration) {
 	return len(p.inFlight), age
 }
 
-// waiters holds the calls that wait for generations to be committed.
+// waiters unblocks calls when the generations for which they wait are committed.
 type waiters struct {
 	committed atomic.Uint64 // newest committed generation
 
@@ -93,7 +93,7 @@ type wait struct {
 
 func (w *waiters) isCommitted(generation uint64) bool { return generation <= w.committed.Load() }
 
-// channel returns a channel that is closed when a generation is committed, or nil if it is committed.
+// channel returns a channel that is closed when a generation is committed, or nil if it is already committed.
 func (w *waiters) channel(generation uint64) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()

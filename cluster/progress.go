@@ -15,46 +15,45 @@ type Transport interface {
 	raft.WithPreVote
 }
 
-// acknowledging is a Transport that sends entries without waiting for each response. It calls the function for each
+// acknowledging is a Transport that pipelines entries. It calls the function passed to Acknowledged for each
 // acknowledgment.
 type acknowledging interface {
 	Acknowledged(func(id string, term, index uint64))
 }
 
-// tracker is the transport of Raft on a leader. It records the progress of the followers, and holds entries for
-// followers that do not answer heartbeats: Raft would retry them at growing intervals of up to ten seconds, and a
-// follower that returns would get no entries for as long.
+// tracker wraps the transport of Raft. On the leader, it records the progress of the followers and holds entries for
+// followers that do not answer heartbeats. Without that, Raft would retry the entries at growing intervals of up to ten
+// seconds, and a follower that is reachable again would get no entries until the next retry.
 type tracker struct {
 	Transport
-	// sends reports whether this node sends entries to a follower. It also returns a channel that is closed when that
-	// may have changed.
+	// sends reports whether entries for a follower may be held. It also returns a channel that is closed when the result may
+	// have changed.
 	sends func(raft.ServerID) (changed <-chan struct{}, sends bool)
 	ended <-chan struct{}      // closed when this node is closed
 	now   func() time.Duration // monotonic clock
-	// acknowledged records up to which entry a follower has the log of this node, which leads in a term.
+	// acknowledged records that a follower has acknowledged the log of this node, the leader in a term, up to an index.
 	acknowledged func(id string, term, index uint64)
-	// check asks a node once whether it may receive entries, before the first round trip that is measured.
+	// check returns an error if no messages may be sent to a node yet. Its duration is not part of a measured round trip.
 	check      func(id string) error
 	roundTrips *roundTrips
-	// timeout returns the time without heartbeats after which followers elect another leader. While it is being
-	// changed, the leader itself runs with the shortest one of any voter.
+	// timeout returns the time without heartbeats after which followers start an election.
 	timeout func() time.Duration
 
 	mu       sync.Mutex
 	progress map[raft.ServerID]*progress
 }
 
-// progress is the progress of one follower in one term. That of an earlier term is dropped: a new leader sends entries
-// immediately, and the first heartbeat later.
+// progress is the progress of one follower in one term. The progress in an earlier term is dropped, because a new leader
+// sends entries before its first heartbeat, so these entries must not be held.
 type progress struct {
 	term    uint64
 	paused  chan struct{} // closed when the follower answers heartbeats again; nil if the last heartbeat was answered
 	heard   bool          // the follower has responded in this term
-	last    uint64        // index of the newest entry in its log, in its last response
-	heardAt time.Duration // time of its last response
+	last    uint64        // index of the newest entry in the follower's log, according to its last response
+	heardAt time.Duration // time of the last response
 }
 
-// AppendEntries sends a heartbeat, or sends entries when the follower answers heartbeats.
+// AppendEntries sends a request. If the request is not a heartbeat, it blocks until the follower answers heartbeats.
 func (t *tracker) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	heartbeat := isHeartbeat(args)
 	if !heartbeat {
@@ -81,7 +80,7 @@ func (t *tracker) AppendEntries(id raft.ServerID, target raft.ServerAddress, arg
 	return err
 }
 
-// isHeartbeat reports whether Raft's own transport treats a request as a heartbeat.
+// isHeartbeat reports whether a request is a heartbeat, with the same conditions as in hashicorp/raft.
 func isHeartbeat(a *raft.AppendEntriesRequest) bool {
 	return a.PrevLogEntry == 0 && a.PrevLogTerm == 0 && len(a.Entries) == 0 && a.LeaderCommitIndex == 0
 }
@@ -89,12 +88,12 @@ func isHeartbeat(a *raft.AppendEntriesRequest) bool {
 // newest returns the index of the newest entry in the log of a follower after its response.
 func newest(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) uint64 {
 	if n := len(args.Entries); n > 0 && resp.Success {
-		return args.Entries[n-1].Index // LastLog does not include them
+		return args.Entries[n-1].Index // resp.LastLog does not include the new entries
 	}
 	return resp.LastLog
 }
 
-// in returns the progress of a follower in a term, or nil if there has been a later term. t.mu is held.
+// in returns the progress of a follower in a term, or nil if a later term is known. The caller must hold t.mu.
 func (t *tracker) in(id raft.ServerID, term uint64) *progress {
 	p := t.progress[id]
 	switch {
@@ -111,7 +110,7 @@ func (t *tracker) in(id raft.ServerID, term uint64) *progress {
 	return p
 }
 
-// resume sends the entries that are held for the follower.
+// resume releases the entries that are held for the follower.
 func (p *progress) resume() {
 	if p.paused != nil {
 		close(p.paused)
@@ -132,7 +131,7 @@ func (t *tracker) recordHeartbeat(id raft.ServerID, term uint64, answered bool) 
 	}
 }
 
-// recordResponse records a response of a follower, with the index of the newest entry in its log.
+// recordResponse records a response from a follower. last is the index of the newest entry in the follower's log.
 func (t *tracker) recordResponse(id raft.ServerID, term, last uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -141,7 +140,7 @@ func (t *tracker) recordResponse(id raft.ServerID, term, last uint64) {
 	}
 }
 
-// await blocks while a follower does not answer heartbeats and this node sends entries to it.
+// await blocks while a follower does not answer heartbeats and entries for it may be held.
 func (t *tracker) await(id raft.ServerID, term uint64) {
 	for {
 		paused := t.paused(id, term)
@@ -158,7 +157,8 @@ func (t *tracker) await(id raft.ServerID, term uint64) {
 	}
 }
 
-// paused returns a channel that is closed when a follower answers heartbeats again, or nil if it does.
+// paused returns a channel that is closed when a follower answers heartbeats again, or nil if it has answered the last
+// heartbeat.
 func (t *tracker) paused(id raft.ServerID, term uint64) <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,8 +168,8 @@ func (t *tracker) paused(id raft.ServerID, term uint64) <-chan struct{} {
 	return nil
 }
 
-// follower returns the progress of a follower in a term. It answers if its last heartbeat was answered, and its last
-// response is at most patience ago.
+// follower returns the progress of a follower in a term. Answers is set if the follower has answered the last heartbeat
+// and its last response is not older than patience.
 func (t *tracker) follower(id string, term uint64, patience time.Duration) topology.Follower {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -191,7 +191,7 @@ func (t *tracker) followers(v *topology.View, term uint64, patience time.Duratio
 	return list
 }
 
-// Close closes the transport. Raft calls it at its shutdown.
+// Close closes the transport. Raft calls it during shutdown.
 func (t *tracker) Close() error {
 	if closing, ok := t.Transport.(raft.WithClose); ok {
 		return closing.Close()
@@ -199,8 +199,8 @@ func (t *tracker) Close() error {
 	return nil
 }
 
-// sendsTo returns a function that reports whether entries for a node may be held: this node leads by Raft, and the other
-// one is a member. During a hand-over nothing may be held, as Raft waits for the entries.
+// sendsTo returns the function for tracker.sends. Entries for a node may be held while this node is the leader in its view
+// and the other node is a member. They may not be held during a hand-over, in which Raft waits for the entries.
 func sendsTo(view *observer, s *leaderships) func(raft.ServerID) (changed <-chan struct{}, sends bool) {
 	return func(id raft.ServerID) (changed <-chan struct{}, sends bool) {
 		v, l := view.View(), s.current()

@@ -9,8 +9,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// raftHandle refers to Raft. Raft is started after the parts of a node are created, so the methods of Raft must not be
-// called before started returns true.
+// raftHandle gives the parts of a node access to Raft, which is started after the parts are created. The methods of Raft
+// must not be called before started returns true.
 type raftHandle struct {
 	*raft.Raft
 	isSet atomic.Bool
@@ -24,22 +24,22 @@ func (h *raftHandle) set(r *raft.Raft) {
 // started reports whether Raft has been started.
 func (h *raftHandle) started() bool { return h.isSet.Load() }
 
-// leaderTerm is a leader and the term of Raft in which it leads.
+// leaderTerm identifies a leader and the Raft term in which it is the leader.
 type leaderTerm struct {
 	leader string
 	term   uint64
 }
 
-// leading returns the leader according to Raft. Its id is empty if none is known.
+// leading returns the leader according to Raft, and the term. The leader is "" if Raft knows none.
 func (h *raftHandle) leading() leaderTerm {
 	_, leader := h.LeaderWithID()
 	return leaderTerm{string(leader), h.CurrentTerm()}
 }
 
-// isVoter reports whether a node has a vote by the newest configuration.
+// isVoter reports whether a server in a configuration is a voter.
 func isVoter(s raft.Server) bool { return s.Suffrage == raft.Voter }
 
-// servers returns the members by the newest configuration.
+// servers returns the members in the newest configuration.
 func (h *raftHandle) servers() []raft.Server { return h.GetConfiguration().Configuration().Servers }
 
 // takeSnapshot makes Raft write a snapshot of the committed state and delete older entries.
@@ -59,7 +59,7 @@ type entryID struct {
 	Term  uint64 `json:"term"`
 }
 
-// lastEntry returns the newest entry of a log, or of a snapshot if that is newer.
+// lastEntry returns the newest entry in the log or in the snapshots.
 func lastEntry(logs raft.LogStore, snapshots raft.SnapshotStore) (last entryID, err error) {
 	list, err := snapshots.List()
 	if err != nil {
@@ -79,8 +79,8 @@ func lastEntry(logs raft.LogStore, snapshots raft.SnapshotStore) (last entryID, 
 	return entryID{log.Index, log.Term}, err
 }
 
-// storedTerm returns the newest term that Raft has stored. It returns 0 if there is none or if it cannot be read, in
-// which case Raft fails to start.
+// storedTerm returns the current term that Raft has stored. It returns 0 if no term is stored or if reading it fails, in
+// which case Raft fails to start, too.
 func storedTerm(stable raft.StableStore) uint64 {
 	term, err := stable.GetUint64([]byte("CurrentTerm"))
 	if err != nil {

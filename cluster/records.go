@@ -13,7 +13,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// committedState is the source of the records in a snapshot.
+// committedState provides the log time and the records for persistence.Write.
 type committedState struct {
 	clock *logClock
 	table *buckets.Table

@@ -15,43 +15,46 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// errUnchecked is the error of Raft messages between this node and another one that has not answered yet.
+// errUnchecked is returned for Raft messages to a node that has not been asked both questions of rejoinCheck yet.
 var errUnchecked = errors.New("the node has not answered yet whether it remembers newer data")
 
 const (
-	firstRejoinPause = 20 * time.Millisecond // between two questions to a node that does not answer
+	firstRejoinPause = 20 * time.Millisecond // pause before a node that did not answer is asked again; doubles each time
 	maxRejoinPause   = time.Second
-	// roundWithin is how long the answers of other nodes are awaited before a node is asked to record the start.
+	// roundWithin is the maximum time to wait for the answers from other nodes before a node is asked to record the start.
 	roundWithin = 250 * time.Millisecond
 )
 
-// rejoinCheck is the transport of Raft in a process that starts with data. Before any Raft message passes between this
-// node and another one, the other node is asked whether it remembers newer data of this node: a vote or an
-// acknowledgment based on an old copy would violate what the node has acknowledged before. Each node is asked once, as
-// it cannot learn of newer data later. The first question is whether it remembers newer data. The second one, unless
-// another node does, is to record the start. If any node rejects a copy, no node records it, as long as they answer in
-// time.
+// rejoinCheck wraps the transport of Raft. If the process was started with data, rejoinCheck asks each other node two
+// questions before any Raft message passes between that node and this one:
 //
-// Nodes that do not answer block nothing else: they neither vote nor lead.
+//   - Does the node have a record of newer data of this node? A vote or an acknowledgment based on an old copy would
+//     contradict earlier votes and acknowledgments.
+//   - Can the node record the start of this process? It is asked only if no node has a record of newer data. If all nodes
+//     answer the first question in time, no node records the start of an old copy.
+//
+// The questions are not repeated after both are answered. A node that does not answer does not block messages between
+// this node and others.
 type rejoinCheck struct {
 	Transport
-	// ask asks a node, and returns the members that it knows. It returns nil if the node remembers no newer data.
+	// ask asks a node one of the questions, and returns the members that the node knows. The error is nil if the node has no
+	// record of newer data.
 	ask  func(m topology.Member, record bool) (others []topology.Member, err error)
 	find func(id string) *topology.Member
 
 	mu      sync.Mutex
-	open    bool // all messages pass: the node has started without data
+	open    bool // all messages pass, because the node was started without data or is standalone
 	checked map[string]bool
 	others  map[string]topology.Member // members that the asked nodes know
-	asking  map[string]chan struct{}   // closed when both questions are answered
-	first   *round                     // the first questions; nil before there are any
-	wake    chan struct{}              // receives an element when a node is available that was not asked yet
+	asking  map[string]chan struct{}   // closed when both questions were answered or one has failed
+	first   *round                     // latest round of first questions; nil if there was none
+	wake    chan struct{}              // signals that a node that has not answered yet is reachable
 }
 
 // round is a set of first questions that are asked concurrently.
 type round struct {
 	open int           // questions without an answer
-	done chan struct{} // closed when all are answered
+	done chan struct{} // closed when all questions are answered or have failed
 }
 
 func newRejoinCheck(t Transport, open bool, find func(id string) *topology.Member) *rejoinCheck {
@@ -68,13 +71,13 @@ func (r *rejoinCheck) skip() {
 	r.open = true
 }
 
-// allows reports whether a node may open Raft streams. If not, the node is asked soon. A node that neither this node nor
-// any asked node knows has joined since, and cannot remember newer data.
+// allows reports whether a node may open Raft streams. If it returns false, the node is asked soon. If neither this node
+// nor any asked node knows the node, it joined after this process was started, so it cannot have a record of newer data.
 func (r *rejoinCheck) allows(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.checked) > 0 && r.member(id) == nil {
-		r.checked[id] = true // it must not be asked later, when it has acknowledgments of this process
+		r.checked[id] = true // do not ask it later, when it has recorded acknowledgments from this process
 	}
 	if r.open || r.checked[id] {
 		return true
@@ -86,7 +89,7 @@ func (r *rejoinCheck) allows(id string) bool {
 	return false
 }
 
-// member returns a member that this node or an asked node knows, or nil. r.mu is held.
+// member returns a member that this node or an asked node knows, or nil. The caller must hold r.mu.
 func (r *rejoinCheck) member(id string) *topology.Member {
 	if m := r.find(id); m != nil {
 		return m
@@ -97,7 +100,8 @@ func (r *rejoinCheck) member(id string) *topology.Member {
 	return nil
 }
 
-// check asks a node unless it has answered, and returns an error if Raft messages must not pass.
+// check returns an error if Raft messages must not be sent to a node. If the node has not been asked yet, check asks it,
+// and blocks until it has answered.
 func (r *rejoinCheck) check(id string) error {
 	r.mu.Lock()
 	if r.open || r.checked[id] {
@@ -120,7 +124,8 @@ func (r *rejoinCheck) check(id string) error {
 	return nil
 }
 
-// addToRound adds a question to the present round, or to a new one if all of its questions are answered. r.mu is held.
+// addToRound adds a question to the current round, or to a new round if no question of the current one is unanswered. The
+// caller must hold r.mu.
 func (r *rejoinCheck) addToRound() *round {
 	if r.first == nil || r.first.open == 0 {
 		r.first = &round{done: make(chan struct{})}
@@ -129,7 +134,8 @@ func (r *rejoinCheck) addToRound() *round {
 	return r.first
 }
 
-// awaitRound records an answer of the round, and blocks until the others have arrived or roundWithin has passed.
+// awaitRound records that a question of the round is answered or has failed. It blocks until this applies to all of them
+// or roundWithin has passed.
 func (r *rejoinCheck) awaitRound(first *round) {
 	r.mu.Lock()
 	if first.open--; first.open == 0 {
@@ -168,7 +174,7 @@ func (r *rejoinCheck) askBoth(id string, done chan struct{}, first *round) {
 	close(done)
 }
 
-// remaining returns the members of a view, and those that the asked nodes know, that have not answered.
+// remaining returns the ids of all members, in a view or known to asked nodes, that have not answered both questions.
 func (r *rejoinCheck) remaining(v *topology.View) (ids []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,11 +186,11 @@ func (r *rejoinCheck) remaining(v *topology.View) (ids []string) {
 	return ids
 }
 
-// rejoiner asks all members whether they remember newer data of this node.
+// rejoiner asks all members the questions of rejoinCheck.
 type rejoiner struct {
 	check   *rejoinCheck
 	self    *Announcement
-	last    entryID // newest entry of the log at the start of this process
+	last    entryID // newest entry in the log when this process started
 	view    *observer
 	setting *heartbeatSetting
 	peers   *peerClient
@@ -192,13 +198,13 @@ type rejoiner struct {
 	life    *lifetime
 }
 
-// run asks all members until each has answered or the node is closed.
+// run asks the members that have not answered, until the node is closed.
 func (j *rejoiner) run() {
 	for pause := firstRejoinPause; ; pause = min(2*pause, maxRejoinPause) {
 		v := j.view.View()
 		var asked sync.WaitGroup
 		for _, id := range j.check.remaining(v) {
-			asked.Go(func() { _ = j.check.check(id) }) // on an error it is asked again
+			asked.Go(func() { _ = j.check.check(id) }) // after an error, the node is asked again
 		}
 		asked.Wait()
 		var retry <-chan time.Time
@@ -219,8 +225,9 @@ func (j *rejoiner) run() {
 	}
 }
 
-// ask asks a node whether it remembers newer data of this one, and for the members that it knows. If it does, the
-// process exits. If record is true, the node records the start of this node, unless another node has rejected it.
+// ask asks a node whether it has a record of newer data, and returns the members that the node knows. If the node has such
+// a record, the process exits. If record is true, the node is asked to record the start of this process. ask fails if
+// record is true and the process is about to exit.
 func (j *rejoiner) ask(m topology.Member, record bool) ([]topology.Member, error) {
 	if record && j.failure.hasOccurred() {
 		return nil, errUnchecked
@@ -229,12 +236,12 @@ func (j *rejoiner) ask(m topology.Member, record bool) ([]topology.Member, error
 	defer cancel()
 	a, err := j.peers.ask(ctx, m, Question{About: topicReturn, Node: j.self, Last: j.last, Note: record})
 	if err != nil && a.Stale == "" && a.Node != nil && a.Node.Boot == 0 {
-		return nil, nil // a version that does not record starts
+		return nil, nil // the node runs a version that does not record starts
 	}
 	return a.Members, err
 }
 
-// The requests of Raft.
+// Methods of raft.Transport and raft.WithPreVote. Each checks the target first.
 
 func (r *rejoinCheck) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	if err := r.check(string(id)); err != nil {
@@ -278,7 +285,7 @@ func (r *rejoinCheck) TimeoutNow(id raft.ServerID, to raft.ServerAddress, args *
 	return r.Transport.TimeoutNow(id, to, args, resp)
 }
 
-// Close closes the transport. Raft calls it at its shutdown.
+// Close closes the transport. Raft calls it during shutdown.
 func (r *rejoinCheck) Close() error {
 	if closing, ok := r.Transport.(raft.WithClose); ok {
 		return closing.Close()

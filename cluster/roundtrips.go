@@ -8,8 +8,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// roundTrips measures the round trips of heartbeats that this node sends while it leads. They show a shortage of
-// processor time before it costs the node its leadership.
+// roundTrips measures the round trips of heartbeats that this node sends as the leader. Slow round trips indicate a
+// shortage of processor time before the node loses leadership.
 type roundTrips struct {
 	log *slog.Logger
 
@@ -18,11 +18,11 @@ type roundTrips struct {
 	warned time.Duration // time of the last log line, on the monotonic clock; 0 if there was none
 }
 
-// warnEvery is the shortest time between two log lines about slow heartbeats.
+// warnEvery is the minimum time between two log lines about slow heartbeats.
 const warnEvery = time.Minute
 
-// record counts a heartbeat that a node has answered. The heartbeat is slow if its round trip took longer than half of
-// timeout, after which followers elect another leader. now is on the monotonic clock.
+// record counts a heartbeat that a node has answered. The heartbeat is slow if its round trip took longer than timeout/2,
+// where timeout is the time after which followers start an election. now is a time on the monotonic clock.
 func (r *roundTrips) record(node string, took, timeout, now time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,14 +13,14 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// head is the part of a snapshot besides the records.
+// head is the part of a snapshot that precedes the records.
 type head struct {
 	Version   int            `json:"version"`
 	Cluster   string         `json:"cluster"`
-	Index     uint64         `json:"index"` // index of its newest entry
-	Time      uint64         `json:"time"`  // log time of that entry
+	Index     uint64         `json:"index"` // index of the newest applied entry
+	Time      uint64         `json:"time"`  // log time of the newest applied entry with changes
 	Term      uint64         `json:"term"`  // term in which that entry was decided
-	Wall      int64          `json:"wall"`  // wall time of the leader then
+	Wall      int64          `json:"wall"`  // wall time of the leader when that entry was decided
 	Announced []Announcement `json:"announced"`
 	Heartbeat heartbeats     `json:"heartbeat"`
 }
@@ -31,7 +31,7 @@ const (
 )
 
 // Snapshot returns a snapshot with a copy of all state except the records. The records are written while more entries are
-// applied, so some may be newer. Applying those entries again has no effect.
+// applied, so some records may be newer than the head. Applying those entries again after a restore has no effect.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	f.state.Lock()
 	defer f.state.Unlock()
@@ -46,7 +46,7 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 type snapshot struct {
 	fsm      *fsm
 	head     head
-	restores uint64 // snapshots restored when the head was copied
+	restores uint64 // value of fsm.restores when the head was copied
 }
 
 var errReplaced = errors.New("the state was replaced by another snapshot meanwhile; retry")
@@ -54,7 +54,7 @@ var errReplaced = errors.New("the state was replaced by another snapshot meanwhi
 // Persist writes the length of the head, the head as JSON, and the records in the format of package persistence.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	if err := s.write(sink); err != nil {
-		_ = sink.Cancel() // return the first error
+		_ = sink.Cancel() // the error from write is returned
 		return fmt.Errorf("write a snapshot: %w", err)
 	}
 	if err := sink.Close(); err != nil {
@@ -86,10 +86,10 @@ func (s *snapshot) write(w io.Writer) error {
 // Release does nothing.
 func (s *snapshot) Release() {}
 
-// Restore replaces the state by a snapshot, at the start, or if the log of the leader begins after the end of this node's
-// log. The process exits if the snapshot is damaged after its head.
+// Restore replaces the state with a snapshot. Raft calls it at the start, and if the leader no longer has the entries that
+// this node needs. The process exits if the records in the snapshot are damaged.
 func (f *fsm) Restore(src io.ReadCloser) error {
-	defer func() { _ = src.Close() }() // only read
+	defer func() { _ = src.Close() }() // opened for reading only
 	h, err := readHead(src)
 	if err != nil {
 		return fmt.Errorf("read a snapshot: %w", err)

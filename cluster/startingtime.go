@@ -8,20 +8,21 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// timeKeeper finds the log time at which a new leader starts.
+// timeKeeper determines the log time at which a new leadership starts.
 type timeKeeper struct {
 	clock   *logClock
-	state   *sync.Mutex // lock of the applied state, see fsm
+	state   *sync.Mutex // guards the applied state, see fsm
 	view    *observer
 	setting *heartbeatSetting
 	peers   *peerClient
 	life    *lifetime
 }
 
-// startingTime returns the earliest log time at which a leadership may start, or 0 if the own clock of the node is
-// sufficient, because it has followed the log until now. A node that was restarted knows only the log time of the last
-// entry, and any node that was up meanwhile knows more. If none of a majority was up, the earliest time by their wall
-// clocks is used.
+// startingTime returns the log time at which a new leadership starts, unless Clock is already ahead of it. It returns 0 if
+// Clock is sufficient because this process has followed the log.
+//
+// A restarted node has only the log time of the last entry. A node that was up in the meantime can estimate the current
+// log time. If no such node answers, but a majority does, the earliest time according to their wall clocks is used.
 func (k *timeKeeper) startingTime() uint64 {
 	own := k.answer()
 	switch {
@@ -35,16 +36,16 @@ func (k *timeKeeper) startingTime() uint64 {
 	return own.with(k.askAll(ctx, own.Term), len(voters(k.view.View()))/2+1)
 }
 
-// timeAnswer is the log time as far as a node knows it.
+// timeAnswer contains a node's estimates of the log time.
 type timeAnswer struct {
-	Live   bool   `json:"live"`    // the node has followed the log
-	Term   uint64 `json:"term"`    // term in which its newest entry was decided; 0 if it has none
-	Now    uint64 `json:"now"`     // log time by that entry
-	ByWall uint64 `json:"by_wall"` // log time by its wall clock
+	Live   bool   `json:"live"`    // the process has applied an entry that was decided while it was running
+	Term   uint64 `json:"term"`    // term in which the newest applied entry was decided; 0 if there is none
+	Now    uint64 `json:"now"`     // current log time, estimated from that entry; valid if Live
+	ByWall uint64 `json:"by_wall"` // current log time, estimated with the wall clock
 }
 
-// with returns the log time by the answers of this node and others. It returns 0 if no node has followed the log, fewer
-// than a majority have answered, and something has been decided before.
+// with returns the log time according to this node and the other nodes that have answered. It returns 0 if the log time is
+// unknown: no node is live, no majority has answered, and this node has applied entries.
 func (own timeAnswer) with(others []timeAnswer, majority int) (now uint64) {
 	byWall := own.ByWall
 	for _, a := range others {
@@ -59,15 +60,16 @@ func (own timeAnswer) with(others []timeAnswer, majority int) (now uint64) {
 	return now
 }
 
-// answer returns the log time as far as this node knows it, when no entry is being applied.
+// answer returns the estimates of this node. It blocks while an entry is being applied.
 func (k *timeKeeper) answer() timeAnswer {
 	k.state.Lock()
 	defer k.state.Unlock()
 	return k.clock.answer()
 }
 
-// askAll asks the other voters, and returns the answers that arrive before ctx is done, from nodes whose newest entry was
-// decided in a term. Nodes with older entries do not know the time that was lost before the newest one.
+// askAll asks the other voters, and returns the answers that arrive before ctx is done. It uses only answers from nodes
+// whose newest applied entry was decided in the given term. Nodes with older entries lack the log time that was lost
+// before the newest entry was decided.
 func (k *timeKeeper) askAll(ctx context.Context, term uint64) (answers []timeAnswer) {
 	others := otherVoters(k.view.View())
 	got := make(chan *timeAnswer, len(others))
@@ -82,8 +84,8 @@ func (k *timeKeeper) askAll(ctx context.Context, term uint64) (answers []timeAns
 	return answers
 }
 
-// ask asks a node until it answers and has applied an entry of a term, or until ctx is done. It retries, since no other
-// node may have the answer.
+// ask asks a node repeatedly until its newest applied entry was decided in the given term, or until ctx is done. It
+// retries because this node may be the only one with the answer.
 func (k *timeKeeper) ask(ctx context.Context, m topology.Member, term uint64) *timeAnswer {
 	for {
 		a, err := k.peers.ask(ctx, m, Question{About: topicTime})

@@ -11,27 +11,27 @@ import (
 type topic string
 
 const (
-	topicMeet      topic = "meet"      // bootstrap handshake: a node without data asks whether the cluster has begun
+	topicMeet      topic = "meet"      // a node without data starts the bootstrap handshake
 	topicTime      topic = "time"      // a new leader asks for the log time
 	topicJoin      topic = "join"      // a node asks to be added
 	topicAnnounce  topic = "announce"  // a node announces itself
-	topicVote      topic = "vote"      // a node that has caught up asks for a vote
+	topicVote      topic = "vote"      // a nonvoter asks to be promoted to a voter
 	topicRemove    topic = "remove"    // a node asks to be removed
-	topicReturn    topic = "return"    // a node that starts with data asks whether newer data of it is known
-	topicMember    topic = "member"    // a node without a leader asks whether it is a member
-	topicPeer      topic = "peer"      // a node asks whether another one is a member
-	topicHeartbeat topic = "heartbeat" // a leader asks for the heartbeat that a voter runs with
+	topicReturn    topic = "return"    // a node that was started with data asks whether there is a record of newer data
+	topicMember    topic = "member"    // a node that has no leader asks whether it is a member
+	topicPeer      topic = "peer"      // a node asks whether another node is a member
+	topicHeartbeat topic = "heartbeat" // the leader asks for the heartbeat that a voter runs with
 )
 
-// topicRow defines a topic: the nodes that may ask about it, the nodes that answer, and the handler. Without a flag, only
-// members may ask, about themselves only, and only the leader answers.
+// topicRow defines which nodes may ask about a topic, which nodes answer, and the handler. If no flag is set, only members
+// may ask, a node may ask only about itself, and only the leader answers.
 type topicRow struct {
 	nonMembers bool // nodes that are not members may ask
-	onBehalf   bool // a node may ask about another one
+	onBehalf   bool // a node may ask about another node
 	stale      bool // the answer can report that the data of the asking node is out of date
-	unstarted  bool // a node answers before it takes part
-	followers  bool // nodes that do not lead answer
-	noNode     bool // the question names no node
+	unstarted  bool // a node answers before Raft is started
+	followers  bool // nodes other than the leader answer, too
+	noNode     bool // the question need not name a node
 	handle     func(r *responder, ctx context.Context, q *Question, a *Answer) error
 }
 
@@ -40,7 +40,7 @@ var topics = map[topic]topicRow{
 	topicMeet:      {nonMembers: true, unstarted: true, followers: true, handle: (*responder).meet},
 	topicJoin:      {nonMembers: true, stale: true, handle: (*responder).join},
 	topicMember:    {nonMembers: true, handle: (*responder).isMember},
-	topicReturn:    {nonMembers: true, stale: true, followers: true, handle: (*responder).checkReturn}, // this node may have missed that the other one was added
+	topicReturn:    {nonMembers: true, stale: true, followers: true, handle: (*responder).checkReturn}, // the asking node may have been added while this node was disconnected
 	topicTime:      {followers: true, noNode: true, handle: (*responder).time},
 	topicHeartbeat: {followers: true, noNode: true, handle: (*responder).heartbeat},
 	topicAnnounce:  {stale: true, handle: (*responder).announce},
@@ -51,33 +51,33 @@ var topics = map[topic]topicRow{
 
 var errQuestion = errors.New("unknown question; run the same version on all nodes")
 
-// The parts of a node that answer questions.
+// Dependencies of responder, as interfaces for tests.
 type (
-	// role is the role of the node in the cluster.
+	// role is implemented by nodeRole.
 	role interface {
-		started() bool // the node takes part
-		leads() bool   // the node decides
+		started() bool // Raft is started
+		leads() bool   // this node is the leader
 		CurrentTerm() uint64
 	}
-	// memberChanges changes the members. The node leads.
+	// memberChanges is implemented by *membership. Its methods must be called on the leader.
 	memberChanges interface {
 		admit(ctx context.Context, q *Question) error
 		announce(ctx context.Context, a *Announcement) error
 		promote(ctx context.Context, q *Question) error
 		Remove(ctx context.Context, id string) error
 	}
-	// handshake answers the bootstrap handshake, and holds the recovery of the cluster.
+	// handshake is implemented by *bootstrap.
 	handshake interface {
 		answer(from *Announcement, a *Answer)
 		recoveryOf() topology.Recovery
 	}
-	// returnChecker checks the data of nodes that start with data.
+	// returnChecker is implemented by *recordKeeper.
 	returnChecker interface {
 		checkReturn(q *Question) error
 	}
 )
 
-// responder answers questions.
+// responder answers questions as defined in the topics table.
 type responder struct {
 	role      role
 	members   members
@@ -89,7 +89,7 @@ type responder struct {
 	beat      func() heartbeatAnswer
 }
 
-// answer answers a question of a node that may ask it.
+// answer answers a question. The caller must have checked that the asking node may ask it.
 func (r *responder) answer(ctx context.Context, q *Question, a *Answer) error {
 	row, known := topics[q.About]
 	switch {
@@ -103,7 +103,7 @@ func (r *responder) answer(ctx context.Context, q *Question, a *Answer) error {
 	return row.handle(r, ctx, q, a)
 }
 
-// redirect answers with the leader.
+// redirect stores the address of the leader in the answer, and returns topology.ErrNoLeader.
 func (r *responder) redirect(a *Answer) error {
 	v := r.members.View()
 	if leader := v.Find(v.Leader); leader != nil {
@@ -139,8 +139,8 @@ func (r *responder) isMember(_ context.Context, q *Question, a *Answer) error {
 	return nil
 }
 
-// confirm answers whether the node in a question is a member. Only the leader, and nodes that follow the node in
-// question, answer: the configuration of other nodes may be out of date.
+// confirm answers whether the node named in a question is a member. Only two kinds of nodes answer, because the
+// configuration of others may be out of date: the leader, and nodes whose leader is the named node.
 func (r *responder) confirm(_ context.Context, q *Question, a *Answer) error {
 	if !r.role.leads() && r.members.View().Leader != q.Node.ID {
 		return r.redirect(a)

@@ -12,7 +12,7 @@ import (
 
 var errRaftSettings = errors.New("this version of Raft stores its settings in another field")
 
-// tuner changes settings of Raft while it runs.
+// tuner changes Raft settings while Raft is running.
 type tuner struct {
 	raft    *raftHandle
 	setting *heartbeatSetting
@@ -25,16 +25,16 @@ func (t *tuner) reload(change func(*raft.ReloadableConfig)) error {
 	return t.reloadLocked(change)
 }
 
-// reloadLocked is reload with t.setting.reloading held.
+// reloadLocked is like reload. The caller must hold t.setting.reloading.
 func (t *tuner) reloadLocked(change func(*raft.ReloadableConfig)) error {
 	settings := t.raft.ReloadableConfig()
 	change(&settings)
 	return t.raft.ReloadConfig(settings)
 }
 
-// setHeartbeat makes Raft run with a heartbeat. Raft's lease must not be longer than the heartbeat at any time, nor
-// shorter than the lease by which this node answers, as the node must not vote before that has passed.
-// t.setting.reloading is held.
+// setHeartbeat makes Raft run with a heartbeat. At no time may Raft's lease be longer than the heartbeat. Nor may it be
+// shorter than the lease with which this node answers, because this node must not vote until the latter has expired. The
+// caller must hold t.setting.reloading.
 func (t *tuner) setHeartbeat(heartbeat time.Duration) error {
 	old := t.setting.heartbeat()
 	if heartbeat < old {
@@ -57,9 +57,10 @@ func (t *tuner) setHeartbeat(heartbeat time.Duration) error {
 	return nil
 }
 
-// setLeaderLease changes LeaderLeaseTimeout while Raft runs. Raft reads it before each use, but has no method to change
-// it, and a restarted Raft would forget which leader this node has acknowledged. setLeaderLease therefore stores the
-// value where ReloadConfig stores the others. The caller must prevent a concurrent ReloadConfig.
+// setLeaderLease changes LeaderLeaseTimeout while Raft is running. Raft reads the value before each use, but has no method
+// to change it. Restarting Raft is not an option, because it would lose track of the leader that this node has
+// acknowledged. setLeaderLease therefore stores the value by reflection, in the field in which ReloadConfig stores the
+// other settings. It must not be called concurrently with ReloadConfig.
 func setLeaderLease(r *raft.Raft, lease time.Duration) error {
 	field := reflect.ValueOf(r).Elem().FieldByName("conf")
 	if !field.IsValid() || field.Type() != reflect.TypeFor[atomic.Value]() {

@@ -12,14 +12,14 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// lookEvery is the interval at which a node makes a new view without an observation of Raft.
+// lookEvery is the interval at which the view is refreshed without an observation from Raft.
 const lookEvery = 50 * time.Millisecond
 
-// observer makes the view of a node. A new view replaces the present one when Raft reports another leader, when the
-// members or their announcements change, and when a leadership of this node begins or ends.
+// observer publishes views of the cluster. It publishes a new view when Raft reports a new leader, when the members or
+// their announcements change, and when a leadership of this node begins or ends.
 type observer struct {
 	cluster, self string
-	state         *sync.Mutex // lock of the applied state, see fsm
+	state         *sync.Mutex // guards the applied state, see fsm
 	raft          *raftHandle
 	leaderships   *leaderships
 	announced     *announcements
@@ -30,39 +30,39 @@ type observer struct {
 
 	view       atomic.Pointer[publishedView]
 	leaderSeen atomic.Int64            // time of the last observation of a leader, on the monotonic clock
-	refused    atomic.Pointer[refusal] // last refusal by a leader; nil if there was none
+	refused    atomic.Pointer[refusal] // last connection that a leader's system refused; nil if there was none
 }
 
-// publishedView is a view and the channel that is closed when a newer one is made.
+// publishedView is a view and the channel that is closed when a newer view is published.
 type publishedView struct {
 	topology.View
 	changed chan struct{}
 }
 
-// refusal records that the system of a leader has refused a connection.
+// refusal records that the operating system of a leader's host has refused a connection.
 type refusal struct {
 	leaderTerm
 	at time.Time
 }
 
-// begin makes the first view, which has no members.
+// begin stores the first view, which has no members.
 func (o *observer) begin() {
 	first := &publishedView{changed: make(chan struct{})}
 	first.View = topology.View{Cluster: o.cluster, Self: o.self, Changed: first.changed}
 	o.view.Store(first)
 }
 
-// View returns the present view.
+// View returns the current view.
 func (o *observer) View() *topology.View { return &o.view.Load().View }
 
-// refresh makes a new view if the present one is out of date.
+// refresh publishes a new view if the current one is out of date.
 func (o *observer) refresh() {
 	o.state.Lock()
 	defer o.state.Unlock()
 	o.publish()
 }
 
-// publish is refresh with o.state held.
+// publish is like refresh. The caller must hold o.state.
 func (o *observer) publish() {
 	if !o.raft.started() {
 		return
@@ -89,8 +89,9 @@ func same(a, b *topology.View) bool {
 	return a.Leader == b.Leader && a.Leading == b.Leading && a.Term == b.Term && slices.Equal(a.Members, b.Members)
 }
 
-// leader returns the id of the leader, or "". A leader that has sent nothing for a heartbeat does not count, although
-// Raft may detect that only after three times as long. Nor does one whose process has exited.
+// leader returns the id of the leader, or "" if there is none. It also returns "" if this node has received no message
+// from the leader for a heartbeat, which Raft may detect only after three heartbeats, or if the process of the leader has
+// exited.
 func (o *observer) leader() string {
 	l := o.raft.leading()
 	if o.raft.State() == raft.Follower && o.sinceContact() > o.setting.heartbeat() || o.hasExited(l) {
@@ -99,28 +100,28 @@ func (o *observer) leader() string {
 	return l.leader
 }
 
-// sinceContact returns the time since this node received a message of a leader. Raft counts the first message of a
-// leader only after it is stored.
+// sinceContact returns the time since this node received a message from a leader. It also counts the first message from a
+// new leader, for which Raft updates LastContact only after the entries are stored.
 func (o *observer) sinceContact() time.Duration {
 	return min(time.Since(o.raft.LastContact()), o.now()-time.Duration(o.leaderSeen.Load()))
 }
 
-// hasExited reports whether the process of a leader has exited: its system has refused a connection, and Raft has
-// received nothing since, apart from messages in flight. A process that accepts connections again is a new one, which
-// does not lead in that term.
+// hasExited reports whether the process of a leader has exited: a connection was refused, and Raft has received no message
+// since, except those that were in flight. If connections are accepted again, the process is a new one, which is not the
+// leader in that term.
 func (o *observer) hasExited(l leaderTerm) bool {
 	refused := o.refused.Load()
-	inFlight := o.setting.heartbeat() / 10 // shortest time between two heartbeats
+	inFlight := o.setting.heartbeat() / 10 // minimum time between two heartbeats
 	return refused != nil && refused.leaderTerm == l && !o.raft.LastContact().After(refused.at.Add(inFlight))
 }
 
-// recordRefusal records that the system of a leader has refused a connection.
+// recordRefusal records that a connection to a leader was refused, and refreshes the view.
 func (o *observer) recordRefusal(l leaderTerm) {
 	o.refused.Store(&refusal{l, time.Now()})
 	o.refresh()
 }
 
-// members returns the members by the newest configuration, in the order of their ids, with their announcements.
+// members returns the members in the newest configuration, with their announcements, sorted by id.
 func (o *observer) members() []topology.Member {
 	var list []topology.Member
 	for _, s := range o.raft.servers() {
@@ -135,8 +136,8 @@ func (o *observer) members() []topology.Member {
 	return list
 }
 
-// start makes the observer follow Raft. It registers before it returns, so that it misses no observation. It makes views
-// periodically, too, as observations are dropped if there are too many.
+// start registers the observer with Raft, and refreshes the view on each observation. The view is also refreshed
+// periodically, because Raft drops observations if there are too many.
 func (o *observer) start() {
 	seen := make(chan raft.Observation, 64)
 	filter := raft.NewObserver(seen, false, func(s *raft.Observation) bool {
@@ -153,7 +154,7 @@ func (o *observer) start() {
 	})
 }
 
-// follow makes views until the node is closed.
+// follow refreshes the view until the node is closed.
 func (o *observer) follow(seen <-chan raft.Observation) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -170,7 +171,7 @@ func (o *observer) follow(seen <-chan raft.Observation) {
 	}
 }
 
-// observe processes an observation of Raft.
+// observe processes an observation from Raft.
 func (o *observer) observe(seen any) {
 	switch s := seen.(type) {
 	case raft.RequestPreVoteRequest:
@@ -184,8 +185,8 @@ func (o *observer) observe(seen any) {
 	o.refresh()
 }
 
-// await blocks until changed, the channel of a view, is closed, and returns true. It returns false if the node is closed
-// first.
+// await blocks until changed, which is the Changed channel of a view, is closed, and returns true. It returns false if the
+// node is closed first.
 func (o *observer) await(changed <-chan struct{}) bool {
 	select {
 	case <-changed:
@@ -195,13 +196,13 @@ func (o *observer) await(changed <-chan struct{}) bool {
 	}
 }
 
-// known returns the members of the present view.
+// known returns the members in the current view.
 func (o *observer) known() []topology.Member { return o.View().Members }
 
-// find returns a member of the present view, or nil.
+// find returns a member in the current view, or nil.
 func (o *observer) find(id string) *topology.Member { return o.View().Find(id) }
 
-// member returns a member by the newest configuration, or nil. The view can be slightly older than that.
+// member returns a member in the newest configuration, or nil. The configuration can be slightly newer than the view.
 func (o *observer) member(id string) *topology.Member {
 	m := o.find(id)
 	if m != nil && m.Voter || !o.raft.started() {
@@ -215,10 +216,10 @@ func (o *observer) member(id string) *topology.Member {
 	return nil
 }
 
-// isMember reports whether a node is a member, as far as this node knows.
+// isMember reports whether a node is a member in the newest configuration of this node.
 func (o *observer) isMember(id string) bool { return o.member(id) != nil }
 
-// voters returns the members of a view that have a vote.
+// voters returns the voters in a view.
 func voters(v *topology.View) (list []topology.Member) {
 	for _, m := range v.Members {
 		if m.Voter {
@@ -228,12 +229,12 @@ func voters(v *topology.View) (list []topology.Member) {
 	return list
 }
 
-// otherVoters returns the voters of a view except the node itself.
+// otherVoters returns the voters in a view, except the node itself.
 func otherVoters(v *topology.View) []topology.Member {
 	return slices.DeleteFunc(voters(v), func(m topology.Member) bool { return m.ID == v.Self })
 }
 
-// idAt returns the id of the member of a view at a raft address, or "".
+// idAt returns the id of the member with a raft address in a view, or "" if there is none.
 func idAt(v *topology.View, addr string) string {
 	for _, m := range v.Members {
 		if m.Raft == addr {

@@ -4,6 +4,6 @@ package cluster
 
 import "time"
 
-// Wall returns the wall time. Log time depends on it only when a cluster begins, or begins again after all of its nodes
-// were down.
+// Wall returns the wall time. Log time depends on it only when a cluster is bootstrapped, and after a majority of its
+// nodes was down at the same time.
 func Wall() time.Time { return time.Now() }

@@ -5,16 +5,18 @@ import "time"
 // wallOffsetKey is the key of the wall offset in the stable store of Raft.
 var wallOffsetKey = []byte("LogTimeByWall")
 
-// wallOffset is the offset of log time from the node's own wall clock. After all nodes were down, the log time is derived
-// from it. The wall clock may be wrong as long as its error has not changed. The wall time in the entries is not
-// sufficient: it is that of the leader at the time, which may be another node, or may have adjusted its clock since.
+// wallOffset is the offset of log time from the wall clock of this node. It is used to derive log time if a majority of
+// the nodes was down. The result is correct even if the wall clock is wrong, as long as its error has not changed.
+//
+// The wall time in the entries is not sufficient. It is the wall time of the leader when the entry was decided. That
+// leader may be a different node, or its clock may have been adjusted since.
 type wallOffset struct {
 	known bool
 	ahead time.Duration
 }
 
-// The offset is updated when log time has fallen behind it, as after a change of leaders, or is far ahead of it, as
-// after the wall clock was set back. In between, its error loses time.
+// The offset is updated if log time has fallen behind by offsetBehind, for example after a change of leaders, or if it is
+// ahead by offsetAhead, for example after the wall clock was set back. A smaller error only makes log time fall behind.
 const (
 	offsetEvery  = 100 * time.Millisecond
 	offsetBehind = time.Millisecond
@@ -26,9 +28,9 @@ func (o wallOffset) fits(ahead time.Duration) bool {
 	return o.known && ahead >= o.ahead-offsetBehind && ahead <= o.ahead+offsetAhead
 }
 
-// loadOffset loads the offset that the previous process has stored, if there is one.
+// loadOffset loads the offset that the previous process stored, if there is one.
 func (c *logClock) loadOffset() {
-	if ahead, err := c.stable.GetUint64(wallOffsetKey); err == nil { // Raft fails on other errors of the store
+	if ahead, err := c.stable.GetUint64(wallOffsetKey); err == nil { // if the store has failed, Raft fails, too
 		c.offset = wallOffset{true, time.Duration(ahead)}
 	}
 }
@@ -47,7 +49,7 @@ func (c *logClock) keepOffset(ended <-chan struct{}) {
 	}
 }
 
-// updateOffset updates the offset if it does not fit and this node knows the log time.
+// updateOffset updates the offset if it does not fit and this process has followed the log.
 func (c *logClock) updateOffset() {
 	next, due := c.nextOffset()
 	if !due {
@@ -62,7 +64,7 @@ func (c *logClock) updateOffset() {
 	c.mu.Unlock()
 }
 
-// nextOffset returns the present offset, and reports whether the stored one must be updated.
+// nextOffset returns the current offset, and reports whether the stored offset must be replaced with it.
 func (c *logClock) nextOffset() (next wallOffset, due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,8 +72,8 @@ func (c *logClock) nextOffset() (next wallOffset, due bool) {
 	return wallOffset{true, ahead}, c.live && !c.offset.fits(ahead)
 }
 
-// byWall returns the log time according to the wall clock: the earlier of the times by the offset and by the wall time in
-// the newest entry. last is the log time of that entry. c.mu is held.
+// byWall returns the log time according to the wall clock: the earlier of two estimates, one from the offset, and one from
+// the wall time in the newest applied entry. last is the log time of that entry. The caller must hold c.mu.
 func (c *logClock) byWall(last uint64) uint64 {
 	wall := c.wall().UnixNano()
 	if last == 0 {
