@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A change waits for another one until its context is done.
+// While another change is in progress, a change waits until its context is done.
 func TestSetHeartbeatWaits(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		s.settled(testHeartbeat)
@@ -30,7 +30,7 @@ func TestSetHeartbeatWaits(t *testing.T) {
 	})
 }
 
-// A node that starts with old entries does not run with an older heartbeat than the one it has acknowledged.
+// A node that is started with old entries does not run with an older heartbeat than the one it has acknowledged.
 func TestAdoptedHeartbeat(t *testing.T) {
 	disk := newDisk()
 	p := newHeartbeatSetting(shortBeat)
@@ -49,25 +49,25 @@ func TestAdoptedHeartbeat(t *testing.T) {
 	if err := again.load(disk); err != nil || again.adopted != (adopted{20, longBeat}) || time.Duration(again.running.Load()) != longBeat {
 		t.Errorf("%+v, %v", again.adopted, err)
 	}
-	step(old, 20, adopted{10, time.Second}) // the other one was never in the log
+	step(old, 20, adopted{10, time.Second}) // the other heartbeat was never in the log
 	other := heartbeats{}.set(10, longBeat)
-	step(other, 20, adopted{10, longBeat}) // nor was this one, as the log was replaced
+	step(other, 20, adopted{10, longBeat}) // the log was replaced, so this heartbeat was not in it either
 	for _, bad := range []string{"{", `{"version":0,"now":1}`, `{"version":1,"now":1}`, `{"version":1,"now":6000000000}`} {
 		if err := disk.Set(adoptedKey, []byte(bad)); err != nil {
 			t.Fatal(err)
 		}
 		if newHeartbeatSetting(shortBeat).load(disk) == nil {
-			t.Errorf("%s is accepted", bad)
+			t.Errorf("%s was accepted", bad)
 		}
 	}
 }
 
-// failingStable is a stable store that fails to store.
+// failingStable is a stable store whose writes fail.
 type failingStable struct{ raft.StableStore }
 
 func (failingStable) Set([]byte, []byte) error { return errors.New("the disk is full") }
 
-// If a heartbeat cannot be adopted, that is retried, and logged once a minute.
+// If a node fails to adopt a heartbeat, it retries, and logs the error once a minute.
 func TestAdoptFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &lockedLog{}
@@ -83,8 +83,8 @@ func TestAdoptFails(t *testing.T) {
 	})
 }
 
-// While a shorter heartbeat is set, no lease is longer than it permits: neither while it is proposed, nor after it is
-// applied, nor in between.
+// When a shorter heartbeat is set, the lease is never longer than the new heartbeat permits: not while the heartbeat is
+// proposed, not after it is applied, and not in between.
 func TestLeaseWhileHeartbeatChanges(t *testing.T) {
 	n := New(Config{Clock: NewClock(), Self: Announcement{ID: "n1"}, Heartbeat: longBeat})
 	var steps atomic.Uint64 // odd while the shorter heartbeat is proposed or applied
@@ -108,15 +108,15 @@ func TestLeaseWhileHeartbeatChanges(t *testing.T) {
 		}
 		before, lease := steps.Load(), n.setting.leaseTime()
 		if steps.Load() == before && before%2 == 1 && lease > leaseOf(shortBeat) {
-			t.Errorf("a lease of %v at a heartbeat of %v", lease, shortBeat)
+			t.Errorf("lease is %v with a heartbeat of %v", lease, shortBeat)
 			<-done
 			return
 		}
 	}
 }
 
-// A leader stores gauges only after all voters have answered, as versions that cannot answer cannot read gauges. After
-// a restart a node stores them immediately if its snapshot or log has a heartbeat.
+// A leader stores gauges only after all voters have answered the question about their heartbeat. Versions that cannot
+// answer it cannot read gauges. A restarted node stores gauges immediately if its snapshot or log has a heartbeat.
 func TestGaugesWaitForAllVoters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, simConfig{size: 3})

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// failingLogs is a log store that fails to store.
+// failingLogs is a log store whose writes fail.
 type failingLogs struct{ raft.LogStore }
 
 func (failingLogs) StoreLogs([]*raft.Log) error { return errors.New("the disk is full") }
@@ -41,7 +41,7 @@ func TestArrivals(t *testing.T) {
 		{2, 1, 100}, // returned once
 		{1, 1, 100},
 		{4, 1, 20},
-		{5, 1, 100}, // another entry with that index
+		{5, 1, 100}, // a different entry with that index
 		{6, 2, 30},
 		{7, 2, 100},
 	} {
@@ -50,11 +50,11 @@ func TestArrivals(t *testing.T) {
 		}
 	}
 	if len(a.waiting) > 0 {
-		t.Errorf("%+v are kept", a.waiting)
+		t.Errorf("arrivals left: %+v", a.waiting)
 	}
 	a.LogStore = failingLogs{}
 	if err := a.StoreLogs([]*raft.Log{{Index: 8, Term: 2}}); err == nil || len(a.waiting) > 0 {
-		t.Errorf("%v, and %+v are kept", err, a.waiting)
+		t.Errorf("error %v, arrivals left: %+v", err, a.waiting)
 	}
 }
 

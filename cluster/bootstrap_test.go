@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// joined adds a node to a cluster, and waits until it has a vote.
+// joined adds a node to a cluster, and waits until it is a voter.
 func (s *sim) joined(id string) *simNode {
 	s.t.Helper()
 	n := s.add(id)
@@ -52,7 +52,7 @@ func (l *life) ends(t *testing.T, within time.Duration) error {
 	}
 }
 
-// A node that has lost its data is rejected under its old id, whether it is bootstrapped or joins.
+// A node that has lost its data is rejected under its old id, both if it was bootstrapped and if it had joined.
 func TestUsedID(t *testing.T) {
 	for _, id := range []string{"n2", "n4"} { // bootstrapped, and joined
 		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
@@ -63,10 +63,10 @@ func TestUsedID(t *testing.T) {
 			n.wipe()
 			l := n.boot()
 			if err := l.ends(t, 20*time.Second); !errors.Is(err, ErrUsed) {
-				t.Errorf("%s returns without its data: %v", id, err)
+				t.Errorf("start of %s without its data: %v", id, err)
 			}
 			if l.raft.started() {
-				t.Errorf("%s takes part", id)
+				t.Errorf("%s is part of the cluster", id)
 			}
 			l.crash(true)
 			s.grant(s.leader(), "s")
@@ -74,8 +74,8 @@ func TestUsedID(t *testing.T) {
 	}
 }
 
-// A node that has lost its data does not take part until there is a leader, which can reject it. By its vote, a node
-// without the last charges could become leader.
+// A node that has lost its data does not start Raft while there is no leader to reject it. With its vote, a node that
+// lacks the last charges could become the leader.
 func TestForgottenVote(t *testing.T) {
 	simulate(t, simConfig{size: 2}, func(t *testing.T, s *sim) {
 		n3 := s.joined("n3")
@@ -99,11 +99,11 @@ func TestForgottenVote(t *testing.T) {
 		l := n3.boot()
 		pass(20 * time.Second)
 		if s.leading() != nil || l.raft.started() {
-			t.Fatalf("a node without its data takes part: %s", s.describe())
+			t.Fatalf("a node that has lost its data is part of the cluster: %s", s.describe())
 		}
 		leader.node.boot()
 		if err := l.ends(t, 20*time.Second); !errors.Is(err, ErrUsed) {
-			t.Errorf("it is admitted: %v", err)
+			t.Errorf("the node was not rejected: %v", err)
 		}
 		l.crash(true)
 		if got := s.left(s.leader(), "s"); got != left {
@@ -112,7 +112,7 @@ func TestForgottenVote(t *testing.T) {
 	})
 }
 
-// A node that was admitted and stopped before it received anything is admitted again.
+// A node that was admitted, but stopped before it received any message, is admitted again.
 func TestJoinAgain(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		n := s.add("n4")
@@ -133,7 +133,7 @@ func TestJoinAgain(t *testing.T) {
 	})
 }
 
-// A node that was added under a used id exits, as it never gets a vote.
+// A node that was added under a used id exits, and is never promoted to a voter.
 func TestAddUsedID(t *testing.T) {
 	var why chan error // of the simulation; its time is stopped until the error is received
 	c := simConfig{size: 3, unexpected: func(id string, err error) bool {
@@ -146,7 +146,7 @@ func TestAddUsedID(t *testing.T) {
 		leader := s.leader()
 		n.down()
 		if err := leader.members.promote(t.Context(), &Question{Node: &Announcement{ID: "n4", Incarnation: "another"}}); !errors.Is(err, ErrUsed) {
-			t.Errorf("a node with other data gets its vote: %v", err)
+			t.Errorf("promotion of a node with a different data directory: %v", err)
 		}
 		n.wipe()
 		n.join = nil // so that only Raft adds it
@@ -154,15 +154,15 @@ func TestAddUsedID(t *testing.T) {
 		select {
 		case err := <-why:
 			if !errors.Is(err, ErrUsed) {
-				t.Errorf("it exits with %v", err)
+				t.Errorf("exit error: %v", err)
 			}
 		case <-time.After(20 * time.Second):
-			t.Error("it does not exit")
+			t.Error("the node did not exit")
 		}
 	})
 }
 
-// If two nodes are started under one id at the same time, the first announcement wins.
+// If two nodes are started under the same id at the same time, the one that is announced first is accepted.
 func TestOneIDTwice(t *testing.T) {
 	simulate(t, simConfig{size: 1}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -181,7 +181,7 @@ func TestOneIDTwice(t *testing.T) {
 	})
 }
 
-// A node cannot be added at the address of another one.
+// A node cannot be added with the address of another node.
 func TestJoinAtTakenAddress(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		q := Question{About: topicJoin, Node: &Announcement{ID: "n9", Incarnation: "x"}, Raft: "n2"}

@@ -19,7 +19,7 @@ func byKey(ops []op) map[string][]op {
 	return m
 }
 
-// checkIntervals checks that no more is admitted on any key in any interval than its rule permits. Requests with an
+// checkIntervals checks that the quantity admitted for each key in any interval is within its rule. Requests with an
 // unknown outcome do not count.
 func checkIntervals(s *sim, ops []op) {
 	for key, of := range byKey(ops) {
@@ -51,8 +51,8 @@ func checkIntervalsOf(s *sim, key string, ops []op, r rule) {
 	}
 }
 
-// checkOrder checks that the remaining units of each key that restores none decrease in real time: no two grants leave
-// the same number, and no reply shows more than an earlier reply. If peeks is true, replies that charge nothing are
+// checkOrder checks that the remaining units of each key without restored units decrease in real time: no two grants
+// leave the same number, and no reply shows more than an earlier reply. If peeks is true, replies that charge nothing are
 // included.
 func checkOrder(s *sim, ops []op, peeks bool) {
 	for key, of := range byKey(ops) {
@@ -90,8 +90,8 @@ func checkOrderOf(s *sim, key string, ops []op, peeks bool) {
 
 func charges(o op) bool { return o.outcome == granted && o.quantity > 0 }
 
-// checkUsed checks that the final state of each key that restores no units contains all acknowledged charges, and at
-// most those and the uncertain ones.
+// checkUsed checks the final state of each key without restored units. It must contain all acknowledged charges, and no
+// other charges except uncertain ones.
 func checkUsed(s *sim, ops []op) {
 	leader := s.leader()
 	for key, of := range byKey(ops) {
@@ -115,8 +115,8 @@ func checkUsed(s *sim, ops []op) {
 	}
 }
 
-// checkLog checks that log time never decreases along the log. If honest is true, no wall clock was wrong: it then also
-// checks that log time is never ahead of real time, and never gains on it from one entry to the next.
+// checkLog checks that log time never decreases from one entry to the next. If honest is true, no wall clock was wrong,
+// and checkLog also checks that log time is never ahead of real time and never runs faster than real time.
 func checkLog(s *sim, honest bool) (lag time.Duration) {
 	for _, l := range s.lives() {
 		s.noteCommitted(l, l.Status().Committed)
@@ -134,7 +134,7 @@ func checkLog(s *sim, honest bool) (lag time.Duration) {
 		}
 		lag = e.stored.Sub(time.Unix(0, int64(e.time)))
 		if honest && lag < 0 {
-			s.t.Errorf("log time leads real time by %v at entry %d", -lag, index)
+			s.t.Errorf("log time is %v ahead of real time at entry %d", -lag, index)
 		}
 		if gained := int64(e.time-last.time) - (e.wall - last.wall); honest && last.changes && gained > 0 {
 			s.t.Errorf("log time gains %v on real time at entry %d", time.Duration(gained), index)

@@ -14,7 +14,7 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// outcome is the result of a request as its client knows it.
+// outcome is the result of a request from the client's point of view.
 type outcome int
 
 const (
@@ -37,7 +37,7 @@ type op struct {
 type rule struct {
 	kind  limiter.Kind
 	limit limiter.Limit
-	// most returns the largest quantity that may be admitted in any interval of a length.
+	// most returns the maximum quantity that may be admitted in any interval of the given length.
 	most func(d time.Duration) int64
 	// solid means that no units are restored during a simulation.
 	solid bool
@@ -68,7 +68,7 @@ var rules = func() map[byte]rule {
 		'j': {limiter.Throttle, junk, drip(junk), false},
 		'l': {limiter.WindowLog, log, func(d time.Duration) int64 { return 40 * (int64(d/(2*time.Second)) + 1) }, false},
 		'b': {limiter.TokenBucket, bucket, func(d time.Duration) int64 { return 10 + 3*(int64(d/bucket.Interval)+1) }, false},
-		'w': {limiter.Throttle, solid, nil, false}, // is deleted sometimes, so there are no guarantees
+		'w': {limiter.Throttle, solid, nil, false}, // keys are sometimes deleted, so there are no guarantees
 	}
 }()
 
@@ -146,7 +146,7 @@ func drawKey() string {
 	return fmt.Sprintf("%c%d", kind, rand.IntN(n))
 }
 
-// ask sends requests to a node, and reports whether it decided.
+// ask sends requests to a node, and reports whether the node made decisions.
 func (c *clients) ask(reqs []limiter.Request) bool {
 	l := c.pick()
 	if l == nil {
@@ -176,7 +176,7 @@ func (c *clients) askNode(l *life, reqs []limiter.Request) bool {
 	lost := !l.resumed()
 	err := l.WaitCommitted(token)
 	if !l.resumed() || lost {
-		err = limiter.ErrUncertain // the process does not run any more
+		err = limiter.ErrUncertain // the process is no longer running
 	}
 	ret := time.Since(c.sim.begun)
 	c.mu.Lock()
@@ -238,7 +238,7 @@ func charge(n *Node, key string, quantity int64) (limiter.Decision, error) {
 	return out[0], n.WaitCommitted(t)
 }
 
-// grant charges one unit, which must be admitted, and returns the remaining units.
+// grant charges one unit and returns the remaining units. The test fails if the charge is not admitted.
 func (s *sim) grant(l *life, key string) int64 {
 	s.t.Helper()
 	d, err := ask1(l.Node, key)

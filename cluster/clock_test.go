@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The clock of a follower is stopped at the newest entry. That of a leader runs from there.
+// The clock of a follower is stopped at the newest entry. The clock of a leader runs from there.
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewClock()
@@ -49,7 +49,7 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// A change of leaders loses the time that the last entry was in flight, and never gains time.
+// When the leader changes, log time falls behind by the time that the last entry was in flight, and never runs ahead.
 func TestClockIsStrict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leader, follower := NewClock(), NewClock()

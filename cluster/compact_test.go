@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// failingSnapshots is a snapshot store that fails a number of times.
+// failingSnapshots is a snapshot store of which a number of writes fail.
 type failingSnapshots struct {
 	raft.SnapshotStore
 	mu    sync.Mutex
@@ -36,7 +36,7 @@ func (f *failingSnapshots) tried() []time.Duration {
 	return slices.Clone(f.tries)
 }
 
-// A failed snapshot is retried, although the log does not grow, at growing intervals.
+// A failed snapshot is retried at growing intervals, even if the log does not grow.
 func TestSnapshotRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := soloConfig("n1")
@@ -60,7 +60,7 @@ func TestSnapshotRetried(t *testing.T) {
 			t.Errorf("tried at %v, want %v", got, want)
 		}
 		if got := n.fsm.grown.Load(); got >= minLog {
-			t.Errorf("the log counts as %d bytes long after a snapshot", got)
+			t.Errorf("%d bytes of new entries after a snapshot", got)
 		}
 		if _, err := ask1(n, "s"); err != nil {
 			t.Fatal(err)
@@ -69,12 +69,12 @@ func TestSnapshotRetried(t *testing.T) {
 		n.fsm.grown.Store(minLog)
 		pass(2 * time.Second)
 		if got := len(store.tried()) - before; got != 1 {
-			t.Errorf("%d snapshots of a log that is long again, want 1", got)
+			t.Errorf("%d snapshots after the log has grown again, want 1", got)
 		}
 	})
 }
 
-// A log whose entries are all in a snapshot does not count as long.
+// Entries that are all in a snapshot do not count as new entries.
 func TestNothingNewToSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := startSolo(t, soloConfig("n1"))
@@ -85,7 +85,7 @@ func TestNothingNewToSnapshot(t *testing.T) {
 		n.fsm.grown.Store(minLog)
 		pass(2 * time.Second)
 		if got := n.fsm.grown.Load(); got != 0 {
-			t.Errorf("it counts as %d bytes long", got)
+			t.Errorf("%d bytes of new entries", got)
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestCompactedLog deletes entries of a log with entries 1 to 9.
+// TestCompactedLog deletes entries from a log with entries 1 to 9.
 func TestCompactedLog(t *testing.T) {
 	for _, tt := range []struct{ lo, hi, first, last uint64 }{
 		{1, 5, 5, 9}, // compaction
@@ -33,8 +33,8 @@ func TestCompactedLog(t *testing.T) {
 	}
 }
 
-// TestConflictAfterSnapshot isolates a leader, which then compacts its log up to its snapshot and keeps an entry that
-// is never committed. It still follows the next leader.
+// TestConflictAfterSnapshot isolates a leader, which then compacts its log up to its snapshot and keeps an entry that is
+// never committed. The node must still be able to follow the next leader.
 func TestConflictAfterSnapshot(t *testing.T) {
 	c := simConfig{size: 3, tune: func(s *raft.Config) { s.TrailingLogs = 1 }}
 	simulate(t, c, func(t *testing.T, s *sim) {
@@ -54,7 +54,7 @@ func TestConflictAfterSnapshot(t *testing.T) {
 		s.grant(s.newLeader(old), "s")
 		s.converge()
 		if err := <-uncertain; err == nil {
-			t.Error("an uncommitted charge is acknowledged")
+			t.Error("an uncommitted charge was acknowledged")
 		}
 	})
 }

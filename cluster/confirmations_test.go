@@ -13,7 +13,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// asked holds confirmations whose results a test sets, with a clock and members that it changes.
+// asked holds confirmations for a test, which sets the results, the clock and the members.
 type asked struct {
 	*confirmations
 	at      time.Duration
@@ -38,7 +38,7 @@ func (a *asked) expect(t *testing.T, id, addr string, inquiries int) {
 func TestConfirmations(t *testing.T) {
 	a := newAsked()
 	a.expect(t, "n4", "", 1)
-	a.expect(t, "n4", "", 1) // one at a time
+	a.expect(t, "n4", "", 1) // no second inquiry while one is in progress
 	a.set("n4", "")
 	a.expect(t, "n4", "", 1)
 	a.at += unconfirmedFor
@@ -50,8 +50,8 @@ func TestConfirmations(t *testing.T) {
 	a.at += confirmedFor / 2
 	a.expect(t, "n4", "", 3)
 	a.set("n4", "host:1")
-	a.current = []topology.Member{{ID: "n4"}} // other members make the results invalid
-	a.set("n4", "host:1")                     // result of a request before that
+	a.current = []topology.Member{{ID: "n4"}} // results are dropped if the members change
+	a.set("n4", "host:1")                     // result of an inquiry before the change
 	a.expect(t, "n4", "", 4)
 }
 
@@ -66,7 +66,7 @@ func TestConfirmationsAreBounded(t *testing.T) {
 	a.expect(t, "new", "", maxConfirmations+1) // in place of n0
 }
 
-// fixedAnswers are Peers with the answers of a test, by raft address. Other nodes do not answer.
+// fixedAnswers implements Peers with fixed answers, by raft address. Nodes at other addresses do not answer.
 type fixedAnswers map[string]Answer
 
 func (p fixedAnswers) Ask(_ context.Context, to topology.Member, _ Question) (Answer, error) {
@@ -87,7 +87,7 @@ func nodeWithMembers(peers Peers, fatal func(error), members ...topology.Member)
 	return n
 }
 
-// TestInquire asks the nodes to join through only if no known member answers.
+// TestInquire checks that the nodes to join through are asked only if no known member answers.
 func TestInquire(t *testing.T) {
 	noLeader, confirms := Answer{Error: topology.ErrNoLeader.Error()}, Answer{Member: "n9:1"}
 	redirects := Answer{Error: topology.ErrNoLeader.Error(), Leader: "leader"}
@@ -152,13 +152,13 @@ func TestMembersOnly(t *testing.T) {
 		}
 		for _, p := range []transport.Purpose{transport.Raft, transport.Client} {
 			if n.Allows("n2", p) {
-				t.Errorf("%s: it may have a stream for %s", when, p)
+				t.Errorf("%s: it may open a stream for %s", when, p)
 			}
 		}
 	}
 	rejected("before it joins")
 	if a := ask("nonsense"); !strings.Contains(a.Error, errQuestion.Error()) {
-		t.Errorf("nonsense is answered with %q", a.Error)
+		t.Errorf("unknown topic: %q", a.Error)
 	}
 	if a := ask(topicJoin); a.Error != "" || a.Term == 0 {
 		t.Errorf("joining: %+v", a)
@@ -175,7 +175,7 @@ func TestMembersOnly(t *testing.T) {
 		t.Errorf("a member is at %q", a.Member)
 	}
 	if !n.Allows("n2", transport.Raft) || !n.Allows("n2", transport.Client) {
-		t.Error("a member may not have streams")
+		t.Error("a member may not open streams")
 	}
 	if err := n.Remove(t.Context(), "n2"); err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func soloConfig(id string) Config {
 	}
 }
 
-// startSolo starts a node, and waits until it leads.
+// startSolo starts a node, and waits until it is the leader.
 func startSolo(t *testing.T, c Config) *Node {
 	t.Helper()
 	c.Fatal = func(err error) { t.Errorf("%s: %v", c.Self.ID, err) }
@@ -45,7 +45,7 @@ func startSolo(t *testing.T, c Config) *Node {
 		select {
 		case <-n.View().Changed:
 		case <-end:
-			t.Fatal("the node does not lead")
+			t.Fatal("the node did not become the leader")
 		}
 	}
 	return n
@@ -90,7 +90,7 @@ func openLinks(t *testing.T, insecure bool, ids ...string) (links []*transport.L
 	return links
 }
 
-// A node may ask about itself only, by the name in its certificate.
+// A node, which is identified by the name in its certificate, may ask only about itself.
 func TestNodeAsksForItself(t *testing.T) {
 	for name, insecure := range map[string]bool{"TLS": false, "insecure": true} {
 		t.Run(name, func(t *testing.T) {
@@ -156,8 +156,8 @@ func TestUnauthenticatedQuestion(t *testing.T) {
 	}
 }
 
-// Answers about some topics only can report that the data of this node is out of date. Only the answer of a voter
-// invalidates the data directory, unless the node is joining.
+// Only answers about some topics can report that the data of this node is out of date. The data directory is marked as
+// outdated only if the answer is from a voter or the node is joining.
 func TestRejectedAsStale(t *testing.T) {
 	voter, learner := topology.Member{ID: "n2", Raft: "n2", Voter: true}, topology.Member{ID: "n3", Raft: "n3"}
 	other, nameless := topology.Member{ID: "n4", Raft: "n4"}, topology.Member{Raft: "n5"}
@@ -172,10 +172,10 @@ func TestRejectedAsStale(t *testing.T) {
 				t.Errorf("%s asks about %s: no error", m.Raft, about)
 			}
 			if (len(ends) == 1) != asks[about] {
-				t.Errorf("an answer of %s about %s: the node exits with %v", m.Raft, about, ends)
+				t.Errorf("answer from %s about %s: exit errors %v", m.Raft, about, ends)
 			}
 			if given := len(ends) == 1 && errors.Is(ends[0], ErrStale); given != (asks[about] && (m.Voter || about == topicJoin)) {
-				t.Errorf("an answer of %s about %s: directory invalidated %v: %v", m.Raft, about, given, ends)
+				t.Errorf("answer from %s about %s: directory marked as outdated: %v, exit errors %v", m.Raft, about, given, ends)
 			}
 		}
 	}

@@ -55,14 +55,14 @@ func TestNodeRecords(t *testing.T) {
 	m.committed(2, 200)
 	m.committed(3, 90)
 	if held() != 90 {
-		t.Errorf("%d held, and 90 are committed", held())
+		t.Errorf("%d held, want 90, which is committed", held())
 	}
 	m.acknowledged("n2", 3, 95) // a late response
 	m.committed(3, 300)
 	if held() != 100 {
-		t.Errorf("%d held, and 100 were acknowledged", held())
+		t.Errorf("%d held, want 100, which was acknowledged", held())
 	}
-	m.acknowledged("n2", 4, 98) // in another log
+	m.acknowledged("n2", 4, 98) // in a different log
 	m.committed(4, 300)
 	m.holds("n2", 50)
 	if held() != 100 {
@@ -87,11 +87,11 @@ func TestNodeRecords(t *testing.T) {
 		}
 	}
 	if err := stable.Set(recordsKey, []byte("x")); err != nil || newNodeRecords().load(stable) == nil {
-		t.Errorf("invalid records are loaded: %v", err)
+		t.Errorf("invalid records were loaded: %v", err)
 	}
 }
 
-// failing is a stable store of which a call fails.
+// failing is a stable store of which one method fails.
 type failing struct {
 	raft.StableStore
 	err error
@@ -100,12 +100,12 @@ type failing struct {
 func (f failing) Get([]byte) ([]byte, error) { return nil, f.err }
 func (f failing) Set([]byte, []byte) error   { return f.err }
 
-// TestNodeRecords_Failing checks that records that could not be written are kept, and that load fails if they cannot be
-// read.
+// TestNodeRecords_Failing checks that records are written later if a write fails, and that load fails if the records
+// cannot be read.
 func TestNodeRecords_Failing(t *testing.T) {
 	broken := failing{err: errors.New("broken")}
 	if err := newNodeRecords().load(broken); !errors.Is(err, broken.err) {
-		t.Errorf("unreadable records are loaded: %v", err)
+		t.Errorf("unreadable records were loaded: %v", err)
 	}
 	m := newNodeRecords()
 	m.announced(&Announcement{ID: "n2", Boot: 7, Process: "p"})
@@ -137,20 +137,20 @@ func staleSim(t *testing.T, id string, test func(t *testing.T, s *sim, ended <-c
 	})
 }
 
-// endsStale waits until a node exits as an old copy.
+// endsStale waits until a node exits because its data is an old copy.
 func endsStale(t *testing.T, ended <-chan error, want string) {
 	t.Helper()
 	select {
 	case err := <-ended:
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("it exits with %v; want %q", err, want)
+			t.Errorf("exit error %v, want %q", err, want)
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("it does not exit")
+		t.Error("the node did not exit")
 	}
 }
 
-// leadsNot makes another node lead.
+// leadsNot makes another node the leader.
 func (s *sim) leadsNot(t *testing.T, id string) *life {
 	t.Helper()
 	if s.leader().node.id == id {
@@ -162,8 +162,8 @@ func (s *sim) leadsNot(t *testing.T, id string) *life {
 	return s.leader()
 }
 
-// An old copy of a data directory that was made while the node ran lacks charges that the node had acknowledged. It is
-// rejected before anything is admitted twice, whichever node has led.
+// A copy of a data directory that was made while the node was running lacks charges that the node acknowledged later. The
+// copy is rejected before any unit is admitted twice, no matter which node was the leader.
 func TestOldCopy(t *testing.T) {
 	for _, led := range []bool{false, true} {
 		staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
@@ -201,7 +201,7 @@ func TestOldCopy(t *testing.T) {
 			}
 			pass(5 * time.Second)
 			if l := s.leading(); l != nil {
-				t.Errorf("%s leads without a majority", l.node.id)
+				t.Errorf("%s is the leader without a majority", l.node.id)
 			}
 			last.node.boot()
 			s.await("the others lead", 10*time.Second, func() bool { return s.leading() != nil })
@@ -212,8 +212,8 @@ func TestOldCopy(t *testing.T) {
 	}
 }
 
-// A copy that was made while the node was down has an old boot number. All nodes remember it after restarts, and reject
-// a copy that was started before they could be asked.
+// A copy that was made while the node was down has an old boot number. All nodes still have the newer boot number after
+// restarts, and reject a copy that was started while it could not reach them.
 func TestOldCopy_Boot(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		n3 := s.list()[2]
@@ -233,7 +233,7 @@ func TestOldCopy_Boot(t *testing.T) {
 		s.await("the others lead", 10*time.Second, func() bool { return s.leading() != nil })
 		pass(5 * time.Second)
 		if !s.alive("n3").raft.started() {
-			t.Error("n3 does not take part while it reaches no other node")
+			t.Error("n3 did not start while no other node was reachable")
 		}
 		s.heal()
 		endsStale(t, ended, "boot number")
@@ -241,8 +241,8 @@ func TestOldCopy_Boot(t *testing.T) {
 	})
 }
 
-// A copy that is started several times before it reaches another node has a higher boot number than the announced one.
-// A node that knows only the announced one rejects it, too.
+// If a copy is started several times before it reaches another node, its boot number is higher than the announced one. A
+// node that has only the announced boot number rejects the copy, too.
 func TestOldCopy_StartedTwice(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		led := s.leadsNot(t, "n3").node
@@ -267,13 +267,13 @@ func TestOldCopy_StartedTwice(t *testing.T) {
 		s.heal()
 		endsStale(t, ended, "lacks that start")
 		if s.leading() != nil {
-			t.Error("a copy is part of a majority")
+			t.Error("a copy was part of a majority")
 		}
 	})
 }
 
-// A returning node may vote before it is announced. A copy with the same boot number is rejected then, too, also by
-// nodes that were restarted meanwhile.
+// A returning node may vote before it is announced. A copy with the same boot number is rejected in that case, too, even
+// by nodes that have been restarted since.
 func TestOldCopy_Unannounced(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		s.leadsNot(t, "n3")
@@ -292,12 +292,13 @@ func TestOldCopy_Unannounced(t *testing.T) {
 		}
 		endsStale(t, ended, "by another process")
 		if a := s.leader().announcement("n3"); a.Boot > starts {
-			t.Errorf("start %d was announced, so the test has checked nothing", a.Boot)
+			t.Errorf("start %d was announced, so nothing was tested", a.Boot)
 		}
 	})
 }
 
-// TestNodeRecords_Returned records starts that are not announced. An announced process replaces one of a copy.
+// TestNodeRecords_Returned records starts that are not announced. An announced process replaces a recorded process with
+// the same boot number, which runs with a copy.
 func TestNodeRecords_Returned(t *testing.T) {
 	m := newNodeRecords()
 	if err := m.returned(&Announcement{ID: "n2", Boot: 7, Process: "p"}); err != nil {
@@ -323,8 +324,8 @@ func (l *life) announcement(id string) Announcement {
 	return l.fsm.announced.of(id)
 }
 
-// If two processes run with copies of one directory, the second one is rejected, or the first one if it did not run
-// when the second one started.
+// If two processes run with copies of the same directory, the second one is rejected. If the first process was not running
+// when the second one was started, the first one is rejected.
 func TestOldCopy_Twice(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		s.leadsNot(t, "n3")
@@ -348,7 +349,7 @@ func TestOldCopy_Twice(t *testing.T) {
 	})
 }
 
-// A node may be started any number of times, and killed at any time: its data is still the newest.
+// A node is never rejected, no matter how often it is started and when it is killed, because its data is the newest.
 func TestManyStarts(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		n3 := s.list()[2]
@@ -389,7 +390,7 @@ func TestNodeRecords_Conflict(t *testing.T) {
 	n := New(Config{Self: Announcement{ID: "n1"}, Clock: NewClock(), Logs: newDisk(), Snapshots: newDisk(), Stable: newDisk()})
 	n.access.records.acknowledged("n2", 3, 10)
 	n.access.records.committed(3, 8)
-	n.access.records.committed(4, 20) // other entries of another leader
+	n.access.records.committed(4, 20) // different entries from a different leader
 	if err := n.access.records.of("n2").check(&Announcement{ID: "n2", Boot: 1}, entryID{8, 3}, 3); err != nil {
 		t.Error(err)
 	}
@@ -421,7 +422,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestIsFenced checks that only a recovery that is not older than the own one fences a node off.
+// TestIsFenced checks that a node is fenced off only by a recovery that is not older than its own.
 func TestIsFenced(t *testing.T) {
 	first := topology.Recovery("").Next("c", nil)
 	second := first.Next("c", nil)
@@ -436,6 +437,6 @@ func TestIsFenced(t *testing.T) {
 		}
 	}
 	if isFenced(nil) != nil || isFenced(errors.New("x")) != nil {
-		t.Error("other errors fence")
+		t.Error("other errors count as fenced")
 	}
 }

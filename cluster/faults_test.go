@@ -25,7 +25,7 @@ var (
 type schedule struct {
 	*sim
 	rng    *rand.Rand
-	faults []fault // drawn from
+	faults []fault // faults to choose from
 	trace  []string
 	added  int
 	swaps  bool // the members change
@@ -59,11 +59,11 @@ func allFaults() []fault {
 	}
 }
 
-// forWall are the faults after which enough nodes were up, so that wall clocks do not matter. Those that stop a node
-// are skipped while another node is down.
+// forWall lists the faults that leave a majority up, so that wall clocks do not matter. Faults that stop a node are
+// skipped while another node is down.
 var forWall = []string{"crash", "stop", "pause", "transfer", "snapshot", "wall", "heartbeat"}
 
-// forOne are the faults of a cluster of one node.
+// forOne lists the faults for a cluster with one node.
 var forOne = []string{"crash-leader", "crash-all", "stop", "snapshot", "pause"}
 
 // named returns the faults named by the flag, or none if the flag is empty.
@@ -74,7 +74,7 @@ func named() []string {
 	return strings.Split(*faultList, ",")
 }
 
-// TestFaultNames checks that all names in the lists are those of faults.
+// TestFaultNames checks that each name in the lists is the name of a fault.
 func TestFaultNames(t *testing.T) {
 	known := map[string]bool{}
 	for _, f := range allFaults() {
@@ -200,7 +200,8 @@ func (x *schedule) run(steps int) (r result) {
 	return r
 }
 
-// downFor is the shortest downtime of a node: longer than the heartbeat for which others rely on its acknowledgments.
+// downFor is the minimum downtime of a node. It is longer than a heartbeat, because other nodes rely on the node's
+// acknowledgments for that long.
 const downFor = testHeartbeat + 10*time.Millisecond
 
 // longestHeartbeat is the longest heartbeat that a schedule sets.
@@ -337,7 +338,7 @@ func (x *schedule) pauseLeader() {
 	})
 }
 
-// inBackground runs an action that may block and fail.
+// inBackground runs an action in a goroutine, as it may block. Its error is ignored.
 func (x *schedule) inBackground(l *life, f func(context.Context) error) {
 	x.ending.Go(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)
@@ -392,7 +393,7 @@ func (x *schedule) setHeartbeat() {
 	x.inBackground(l, func(ctx context.Context) error { return l.SetHeartbeat(ctx, to) })
 }
 
-// swapMember adds a new node, and removes another one when the new one has a vote.
+// swapMember adds a new node, and removes another node once the new one is a voter.
 func (x *schedule) swapMember() {
 	if x.added >= 3 {
 		return

@@ -68,8 +68,8 @@ func (r *flusherRig) entry() (c changes, submitted bool) {
 	return c, true
 }
 
-// A flusher submits a second generation only if there is room for it, an entry without changes to replicate the log
-// time, and nothing after the end of the leadership.
+// A flusher submits a second generation only if there is room for it. When it is idle, it submits an entry without changes
+// to replicate the log time. It submits nothing after the end of the leadership.
 func TestFlusher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFlusherRig(t)
@@ -108,7 +108,7 @@ func TestFlusher(t *testing.T) {
 	})
 }
 
-// Flushed decisions survive the leader in async mode.
+// In async mode, flushed decisions are not lost if the leader fails.
 func TestFlush(t *testing.T) {
 	simulate(t, simConfig{size: 3, async: true, latency: 2 * time.Millisecond}, func(t *testing.T, s *sim) {
 		granted := int64(0)
@@ -133,7 +133,7 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// Flush fails on a node that does not lead or loses leadership.
+// Flush fails on a node that is not the leader or loses leadership.
 func TestFlushFails(t *testing.T) {
 	simulate(t, simConfig{size: 3, async: true}, func(t *testing.T, s *sim) {
 		leader := s.leader()

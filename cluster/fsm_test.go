@@ -55,8 +55,8 @@ func TestSnapshotOfReplacedState(t *testing.T) {
 	})
 }
 
-// An entry of a leader whose term began while this process was running is fresh, even if only the next leader commits
-// it.
+// An entry from a leader whose term began while this process was running is fresh, even if it is committed only by the
+// next leader.
 func TestEntryOfPreviousLeaderIsFresh(t *testing.T) {
 	clock := &logClock{bootIndex: 10, bootTerm: 4}
 	for _, c := range []struct {
@@ -83,7 +83,7 @@ func TestEntryOfPreviousLeaderIsFresh(t *testing.T) {
 	})
 }
 
-// An entry acknowledges all earlier ones. If an earlier one was rejected by Raft, the process exits.
+// A committed entry acknowledges all earlier generations. If Raft has rejected one of them, the process exits.
 func TestSkippedGeneration(t *testing.T) {
 	var why chan error // of the simulation; its time is stopped until the error is received
 	c := simConfig{size: 3, unexpected: func(_ string, err error) bool {
@@ -107,10 +107,10 @@ func TestSkippedGeneration(t *testing.T) {
 			t.Errorf("the next generation: %v", err)
 		}
 		if err := leader.WaitCommitted(refused); err == nil {
-			t.Error("a generation that no other node has is acknowledged")
+			t.Error("a generation that no other node has was acknowledged")
 		}
 		if err := <-why; !errors.Is(err, errSkipped) {
-			t.Errorf("it exits with %v", err)
+			t.Errorf("exit error: %v", err)
 		}
 		s.converge()
 		if got := s.left(s.leader(), "t"); got != 100 {
