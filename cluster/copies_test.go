@@ -379,7 +379,7 @@ func TestManyStarts(t *testing.T) {
 		}
 		s.await("a node leads", 10*time.Second, func() bool { return s.leading() != nil })
 		if took := time.Since(begin); took > 10*testHeartbeat {
-			t.Errorf("nodes that start together have a leader after %v", took)
+			t.Errorf("it took %v to elect a leader after all nodes were started together", took)
 		}
 		s.grant(s.leader(), "s")
 	})

@@ -44,7 +44,7 @@ type acceptAll struct{}
 func (acceptAll) Request(string, raft.WithRPCHeader) error { return nil }
 func (acceptAll) Term(uint64) error                        { return nil }
 
-// guardRig is one of three voters over TLS. The test plays the other nodes. There is no leader.
+// guardRig is one of three voters, with TLS. The test sends the messages of the other nodes. There is no leader.
 type guardRig struct {
 	*Node
 	log   *lockedLog
@@ -53,8 +53,8 @@ type guardRig struct {
 
 func addrOf(l *transport.Link) string { return l.Streams(transport.Raft).Addr().String() }
 
-// newGuardRig starts the node with its own guard, or with another one if that is not nil. A heartbeat of a minute keeps
-// it a follower: Raft ignores a request to start an election that a candidate receives.
+// newGuardRig starts the node with the given guard, or with its own guard if that is nil. With a heartbeat of a minute,
+// the node remains a follower. If it were a candidate, Raft would ignore a request to start an election.
 func newGuardRig(t *testing.T, other transport.Guard, heartbeat time.Duration) *guardRig {
 	t.Helper()
 	ids := []string{"n1", "n2", "n3", "n4", "n9"}
@@ -101,12 +101,12 @@ func newGuardRig(t *testing.T, other transport.Guard, heartbeat time.Duration) *
 	return b
 }
 
-// header returns the header of a message of a node.
+// header returns the header of a message from a node.
 func (b *guardRig) header(id string) raft.RPCHeader {
 	return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(id), Addr: []byte(addrOf(b.links[id]))}
 }
 
-// send sends a message over the link of a node, and returns its error and whether a vote was granted.
+// send sends a message over the link of a node. It reports whether a vote was granted, and returns the error.
 func (b *guardRig) send(t *testing.T, from string, message any) (granted bool, err error) {
 	t.Helper()
 	l := b.links[from]
@@ -134,7 +134,7 @@ func (b *guardRig) send(t *testing.T, from string, message any) (granted bool, e
 	return false, nil
 }
 
-// forgery is a message that must not reach Raft.
+// forgery is a message that must not be passed to Raft.
 type forgery struct {
 	name, from string
 	message    func(b *guardRig, term uint64) any // term of the node
@@ -157,7 +157,7 @@ func snapshotOf(h raft.RPCHeader, term uint64) *raft.InstallSnapshotRequest {
 	}
 }
 
-// forgeries returns messages of n9, which is not a member, of n4, which has no vote, and of n3, which has one.
+// forgeries returns messages from n9, which is not a member, from n4, which is a nonvoter, and from n3, which is a voter.
 func forgeries() []forgery {
 	anonymous := func(b *guardRig) raft.RPCHeader {
 		h := b.header("n3")
@@ -207,8 +207,8 @@ func forgeries() []forgery {
 	}
 }
 
-// TestGuard sends forged messages over TLS with certificates of the cluster. None of them changes the term. Valid
-// messages of a member are accepted.
+// TestGuard sends forged messages over TLS, with certificates of the cluster, and checks that none of them changes the
+// term. Valid messages from a member must be accepted.
 func TestGuard(t *testing.T) {
 	b := newGuardRig(t, nil, time.Minute)
 	for _, f := range forgeries() {
@@ -218,7 +218,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("%s: granted %v, error %v, want %v", f.name, granted, err, f.want)
 		}
 		if got := b.raft.CurrentTerm(); got != term {
-			t.Fatalf("%s: term %d becomes %d", f.name, term, got)
+			t.Fatalf("%s: the term changed from %d to %d", f.name, term, got)
 		}
 	}
 	for _, want := range []error{errNonMember, errNoVoter, errSender, errTermAhead, errTermOrder} {
@@ -247,7 +247,7 @@ func TestForgeriesWouldWork(t *testing.T) {
 			b := newGuardRig(t, acceptAll{}, time.Minute)
 			term := b.raft.CurrentTerm()
 			granted, err := b.send(t, f.from, f.message(b, term))
-			if err != nil && !strings.Contains(f.name, "snapshot") { // its content is not valid
+			if err != nil && !strings.Contains(f.name, "snapshot") { // the snapshot itself is not valid
 				t.Fatal(err)
 			}
 			// Raft does not report changes of its term, so it is polled. The timeout only matters if the test fails.
@@ -293,7 +293,7 @@ func TestGuardOfAnswers(t *testing.T) {
 				}
 			}
 			if got := b.raft.CurrentTerm(); (got != term) != (guard != nil) {
-				t.Errorf("term %d becomes %d", term, got)
+				t.Errorf("the term changed from %d to %d", term, got)
 			}
 			if n := b.log.count(errTermAhead.Error()); (n == 1) != (guard == nil) {
 				t.Errorf("%d lines report it", n)
@@ -302,12 +302,12 @@ func TestGuardOfAnswers(t *testing.T) {
 	}
 }
 
-// TestTermsOfJoining checks that a node that has just joined accepts terms near the one in the answer of the leader.
+// TestTermsOfJoining checks that a node that has just joined accepts terms near the term in the leader's answer.
 func TestTermsOfJoining(t *testing.T) {
 	b := newGuardRig(t, nil, time.Minute)
 	b.access.guard.joined.Store(1 << 40)
 	if b.access.guard.Term(1<<40) == nil {
-		t.Error("a node with a term of its own accepts the one of its joining")
+		t.Error("a node that has its own term still uses the term from its join")
 	}
 	for _, tt := range []struct{ own, term uint64 }{{1, 1 + maxTermJump}, {math.MaxUint64 - 5, math.MaxUint64}} {
 		if got := maxTermAfter(tt.own); got != tt.term {

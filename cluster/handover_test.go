@@ -12,7 +12,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// A hand-over leaves no result uncertain, and the gap is small.
+// After a hand-over no result is uncertain, and the next leader starts soon.
 func TestHandOver(t *testing.T) {
 	for range 10 {
 		simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
@@ -27,7 +27,7 @@ func TestHandOver(t *testing.T) {
 			}
 			next := s.newLeader(old)
 			if gap := time.Since(begun); gap > 60*time.Millisecond {
-				t.Errorf("%v until %s leads", gap, next.node.id)
+				t.Errorf("it took %v until %s was the leader", gap, next.node.id)
 			}
 			pass(500 * time.Millisecond)
 			clients.end()
@@ -42,8 +42,8 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// A hand-over waits for a command of several steps, and none of them is refused. All decisions are committed, so no
-// result is uncertain.
+// A hand-over waits for a command with several engine calls, and none of them is refused. All decisions are committed, so
+// no result is uncertain.
 func TestHandOverWaits(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		old := s.leader()
@@ -58,10 +58,10 @@ func TestHandOverWaits(t *testing.T) {
 			pass(20 * time.Millisecond)
 			token := decide(old.Node, "s", 1)
 			if tokens = append(tokens, token); token == (limiter.CommitToken{}) {
-				t.Error("a step is refused")
+				t.Error("an engine call was refused")
 			}
 			if !old.Hold() {
-				t.Fatal("a nested Hold is refused")
+				t.Fatal("a nested Hold failed")
 			}
 			old.Release()
 		}
@@ -76,12 +76,12 @@ func TestHandOverWaits(t *testing.T) {
 			}
 		}
 		if old.Hold() {
-			t.Error("a node that has handed over decides")
+			t.Error("a node still makes decisions after its hand-over")
 		}
 	})
 }
 
-// A hand-over times out if a command does not finish, and the node keeps deciding.
+// A hand-over times out if a command does not finish, and the node remains the leader.
 func TestHandOverGivesUp(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
@@ -96,12 +96,12 @@ func TestHandOverGivesUp(t *testing.T) {
 		old.Release()
 		s.grant(old, "s")
 		if !old.View().Leading {
-			t.Error("it holds commands for another node")
+			t.Error("the node still holds commands for another leader")
 		}
 	})
 }
 
-// After another node was asked to lead, replies wait for commits in async mode, too. The status shows that.
+// Once a transfer of leadership has started, replies wait for commits even in async mode, and the status shows that.
 func TestMayLose_Offered(t *testing.T) {
 	simulate(t, simConfig{size: 3, async: true}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -110,27 +110,27 @@ func TestMayLose_Offered(t *testing.T) {
 		}
 		leader.leaderships.current().lease.offered.Store(true)
 		if got := leader.Status().MayLose; got != 0 {
-			t.Errorf("%v may be lost though all replies wait", got)
+			t.Errorf("%v may be lost although all replies wait", got)
 		}
 	})
 }
 
-// After a failed hand-over the leader decides again. So does a node that leads again after a hand-over during which its
-// leadership has ended.
+// After a failed hand-over, the leader makes decisions again. If its leadership ended during the hand-over, it does so
+// after it is elected again.
 func TestFailedHandOver(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
 		dead := s.followers(old)[0]
 		dead.crash(false)
 		if err := old.Transfer(t.Context(), dead.node.id); err == nil {
-			t.Fatal("handed over to a node that is down")
+			t.Fatal("hand-over to a node that is down succeeded")
 		}
 		s.await("it decides again", 3*time.Second, func() bool {
 			_, err := ask1(old.Node, "s")
 			return err == nil
 		})
 		if old.isLeased(old.leaderships.current()) && old.leaderships.current().lease.offered.Load() {
-			t.Error("the lease is valid although another node was asked to lead")
+			t.Error("the lease is valid although a transfer of leadership has started")
 		}
 		dead.node.boot()
 		s.converge()
@@ -165,10 +165,10 @@ func TestHandOverTwice(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		if !r.leaving.Load() {
-			t.Error("the second has ended the first")
+			t.Error("the second hand-over has ended the first")
 		}
 		if _, err := ask1(old.Node, "s"); err != limiter.ErrNotLeading {
-			t.Errorf("it decides while it hands over: %v", err)
+			t.Errorf("a decision during the hand-over: %v", err)
 		}
 	})
 	simulate(t, simConfig{size: 1}, func(t *testing.T, s *sim) {
@@ -179,7 +179,7 @@ func TestHandOverTwice(t *testing.T) {
 	})
 }
 
-// An interrupted transfer does not prevent the next leader from deciding.
+// An interrupted transfer does not prevent the next leader from making decisions.
 func TestInterruptedTransfers(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		for round := range 60 {
@@ -212,8 +212,8 @@ func TestInterruptedTransfers(t *testing.T) {
 	})
 }
 
-// A node that does not answer never becomes the successor. If the leader has not detected that yet, it soon decides
-// again.
+// A node that does not answer never becomes the successor. If the leader has not detected yet that the node does not
+// answer, the hand-over fails, and the leader soon makes decisions again.
 func TestTransferToSilent(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -243,7 +243,7 @@ func TestTransferToSilent(t *testing.T) {
 	})
 }
 
-// The successor is the most advanced voter that answers, unless one is named.
+// If no successor is named, the successor is the most up-to-date voter that answers.
 func TestMostAdvanced(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -275,7 +275,7 @@ func TestSuccessor(t *testing.T) {
 				t.Errorf("hand over while one node does not answer: %v", err)
 			}
 			if next := s.newLeader(leader); next == silent {
-				t.Error("the node that did not answer leads")
+				t.Error("the node that did not answer is the leader")
 			}
 			silent.resume()
 			s.converge()

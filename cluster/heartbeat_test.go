@@ -33,12 +33,12 @@ func (s *sim) settled(want time.Duration) {
 	})
 }
 
-// mixed returns a cluster in which n1 has another raft-heartbeat than the other nodes.
+// mixed returns a cluster in which n1 has a different raft-heartbeat than the other nodes.
 func mixed(first, others time.Duration) simConfig {
 	return simConfig{size: 3, heartbeats: map[string]time.Duration{"n1": first, "n2": others, "n3": others}}
 }
 
-// lead makes a node lead.
+// lead makes a node the leader.
 func (s *sim) lead(id string) (l *life) {
 	s.t.Helper()
 	s.await(id+" leads", 30*time.Second, func() bool {
@@ -73,7 +73,8 @@ func TestMixedHeartbeats(t *testing.T) {
 	}
 }
 
-// cutAndAsk isolates a leader and sends requests to it and the others, until another node has led for some time.
+// cutAndAsk isolates a leader, and sends requests to it and to the other nodes until another node has been the leader for
+// some time.
 func (s *sim) cutAndAsk(old *life) (ops []op) {
 	s.isolate(old.node.id)
 	ask := func(l *life, quantity int64) {
@@ -95,7 +96,7 @@ func (s *sim) cutAndAsk(old *life) (ops []op) {
 	turn := int64(0)
 	for end := time.Now().Add(2 * longBeat); time.Now().Before(end); pass(5 * time.Millisecond) {
 		if old.config.Async {
-			turn++ // in sync mode charges wait, and replies that charge nothing wait behind them
+			turn++ // in sync mode, charges block, and later replies that charge nothing are blocked behind them
 		}
 		ask(old, turn%2)
 		for _, l := range s.followers(old) {
@@ -107,7 +108,7 @@ func (s *sim) cutAndAsk(old *life) (ops []op) {
 	return ops
 }
 
-// checkOverlap checks that the isolated node charged nothing after another node had charged.
+// checkOverlap checks that the isolated node admitted nothing after the first charge on another node.
 func checkOverlap(s *sim, ops []op) {
 	first := time.Duration(-1)
 	for _, o := range ops {
@@ -115,13 +116,14 @@ func checkOverlap(s *sim, ops []op) {
 		case o.key == "s" && o.outcome == granted && o.quantity > 0 && first < 0:
 			first = o.ret
 		case o.key == "old" && first >= 0 && o.ret > first:
-			s.t.Errorf("the isolated node admits at %v, another one since %v", o.ret, first)
+			s.t.Errorf("the isolated node admitted a request at %v, after a charge on another node at %v", o.ret, first)
 			return
 		}
 	}
 }
 
-// The heartbeat of the first leader becomes that of the cluster, and stays in force after restarts with other options.
+// The heartbeat of the first leader becomes the heartbeat of the cluster. It does not change after restarts with other
+// options.
 func TestHeartbeatOfCluster(t *testing.T) {
 	log := &lockedLog{}
 	c := mixed(longBeat, shortBeat)
@@ -147,12 +149,12 @@ func TestHeartbeatOfCluster(t *testing.T) {
 		}
 		s.settled(want)
 		if l := s.leader(); l.setting.leaseTime() != leaseOf(want) || l.Status().Heartbeat != want {
-			t.Errorf("a lease of %v at a heartbeat of %v", l.setting.leaseTime(), want)
+			t.Errorf("lease is %v with a heartbeat of %v", l.setting.leaseTime(), want)
 		}
 	})
 }
 
-// The heartbeat is raised and lowered while the cluster decides, without a change of leaders.
+// The heartbeat is raised and lowered under load, and the leader does not change.
 func TestSetHeartbeat(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: 2 * time.Millisecond}, func(t *testing.T, s *sim) {
 		l := s.leader()
@@ -166,7 +168,7 @@ func TestSetHeartbeat(t *testing.T) {
 			}
 			s.settled(to)
 			if l.setting.leaseTime() != leaseOf(to) {
-				t.Errorf("a lease of %v at a heartbeat of %v", l.setting.leaseTime(), to)
+				t.Errorf("lease is %v with a heartbeat of %v", l.setting.leaseTime(), to)
 			}
 			for _, l := range s.lives() {
 				settings := l.raft.ReloadableConfig()
@@ -178,7 +180,7 @@ func TestSetHeartbeat(t *testing.T) {
 		}
 		clients.end()
 		if now := s.leader(); now != l || now.View().Term != term {
-			t.Errorf("%s leads in term %d, before %s in term %d", now.node.id, now.View().Term, l.node.id, term)
+			t.Errorf("leader is %s in term %d, was %s in term %d", now.node.id, now.View().Term, l.node.id, term)
 		}
 		s.converge()
 		checkOrder(s, clients.ops, true)
@@ -186,8 +188,8 @@ func TestSetHeartbeat(t *testing.T) {
 	})
 }
 
-// While a voter is down, a longer heartbeat does not make the lease longer, whichever node leads. When the voter is up
-// again, it does.
+// While a voter is down, a longer heartbeat does not extend the lease, no matter which node is the leader. Once the voter
+// is up again, it does.
 func TestHeartbeatWaitsForAll(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		s.settled(testHeartbeat)
@@ -200,7 +202,7 @@ func TestHeartbeatWaitsForAll(t *testing.T) {
 			pass(3 * time.Second)
 			l := s.leader()
 			if h := l.setting.known(); h.Now != longBeat || h.settled() || l.setting.leaseTime() != leaseOf(testHeartbeat) || l.setting.heartbeat() != testHeartbeat {
-				t.Errorf("%+v, a lease of %v, and it runs with %v", h, l.setting.leaseTime(), l.setting.heartbeat())
+				t.Errorf("%+v, lease %v, heartbeat of Raft %v", h, l.setting.leaseTime(), l.setting.heartbeat())
 			}
 			if err := l.Transfer(t.Context(), ""); err != nil {
 				t.Error(err)
@@ -209,12 +211,13 @@ func TestHeartbeatWaitsForAll(t *testing.T) {
 		down.node.boot()
 		s.settled(longBeat)
 		if l := s.leader(); l.setting.leaseTime() != leaseOf(longBeat) {
-			t.Errorf("a lease of %v", l.setting.leaseTime())
+			t.Errorf("lease %v", l.setting.leaseTime())
 		}
 	})
 }
 
-// A node must run with the heartbeat of the cluster before it gets a vote. Both change at the same time here.
+// A node must run with the heartbeat of the cluster before it is promoted to a voter. The test changes the heartbeat while
+// a node joins.
 func TestHeartbeatOfNewVoter(t *testing.T) {
 	simulate(t, simConfig{size: 3, heartbeats: map[string]time.Duration{"n4": 100 * time.Millisecond}}, func(t *testing.T, s *sim) {
 		s.settled(testHeartbeat)
@@ -231,7 +234,7 @@ func TestHeartbeatOfNewVoter(t *testing.T) {
 				return false
 			}
 			if got := s.alive("n4").agreement.runsWith(); got.Version == 0 {
-				t.Errorf("it has a vote and runs with %+v", got)
+				t.Errorf("the node is a voter and runs with %+v", got)
 			}
 			return true
 		})
@@ -244,7 +247,7 @@ func TestHeartbeatOfNewVoter(t *testing.T) {
 		}
 		leader.observer.refresh()
 		if a := leader.Reply(t.Context(), stale); a.Error != "" || leader.observer.find("n4").Voter {
-			t.Errorf("a node without the heartbeat of the cluster gets a vote: %+v", a)
+			t.Errorf("a node that does not run with the heartbeat of the cluster was promoted: %+v", a)
 		}
 	})
 }
@@ -272,7 +275,7 @@ func TestSetHeartbeatRefuses(t *testing.T) {
 			t.Error(err)
 		}
 		if got := l.setting.leaseTime(); got != leaseOf(minHeartbeat) {
-			t.Errorf("a lease of %v without a heartbeat of the cluster", got)
+			t.Errorf("lease is %v before a heartbeat is replicated", got)
 		}
 	})
 }
@@ -303,7 +306,7 @@ func TestHeartbeatsState(t *testing.T) {
 	step("settled again", settings{Settled: 5}, 1000*ms, 1000*ms, 800*ms)
 	for _, bad := range []heartbeats{{Now: 1}, {Version: 1}, {Version: 1, Now: 100 * ms, Least: 200 * ms}, {Version: 1, Now: 6000 * ms, Least: 200 * ms}, {Version: 1, Now: 200 * ms, Least: 20 * ms}} {
 		if bad.check() == nil {
-			t.Errorf("%+v is valid", bad)
+			t.Errorf("%+v was accepted", bad)
 		}
 	}
 }
@@ -324,7 +327,7 @@ func TestParseSettings(t *testing.T) {
 	}
 }
 
-// Proposed changes bound the lease. A proposal with an unknown outcome bounds it until the end of the term.
+// Proposed changes limit the lease. A proposal with an unknown outcome limits it until the end of the term.
 func TestCeiling(t *testing.T) {
 	var c ceiling
 	step := func(what string, want time.Duration) {
@@ -351,7 +354,7 @@ func TestCeiling(t *testing.T) {
 	step("applied", 0)
 }
 
-// Settings of another term are void.
+// Settings that were proposed in a different term are void.
 func TestSettingsOfAnotherTerm(t *testing.T) {
 	clock := NewClock()
 	n := New(Config{Clock: clock, Table: buckets.New(buckets.Config{Clock: clock.Now, Replicated: true}), Self: Announcement{ID: "n1"}, Heartbeat: shortBeat})
@@ -369,7 +372,7 @@ func TestSettingsOfAnotherTerm(t *testing.T) {
 	}
 }
 
-// The heartbeat is in the head of a snapshot, and a damaged one is rejected.
+// The head of a snapshot contains the heartbeat. A snapshot with an invalid heartbeat is rejected.
 func TestHeartbeatInHead(t *testing.T) {
 	h := head{Version: snapshotVersion, Heartbeat: heartbeats{Version: 3, Now: longBeat, Least: shortBeat}}
 	for _, bad := range []bool{false, true} {

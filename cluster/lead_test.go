@@ -13,8 +13,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// An entry that enters the log under another term than the one in which it was decided is void on all nodes. Otherwise
-// it would overwrite the changes in between.
+// An entry that was decided in one term and appended to the log in a later one is void on all nodes. Otherwise it would
+// overwrite the changes in between.
 func TestVoidEntry(t *testing.T) {
 	var armed atomic.Pointer[chan struct{}]
 	synctest.Test(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestVoidEntry(t *testing.T) {
 		}()
 		synctest.Wait()
 		if armed.Load() != nil {
-			t.Fatal("nothing is about to be submitted")
+			t.Fatal("no entry is about to be submitted")
 		}
 		s.isolate(old.node.id)
 		next := s.newLeader(old)
@@ -66,7 +66,7 @@ func TestVoidEntry(t *testing.T) {
 		})
 		pass(500 * time.Millisecond)
 		if old.View().Leading {
-			t.Error("a leadership has begun while an entry of the one before was about to be submitted")
+			t.Error("a leadership began before the previous one had submitted its last entry")
 		}
 		free()
 		s.await("the node leads again", 5*time.Second, func() bool { return old.View().Leading })
@@ -77,7 +77,7 @@ func TestVoidEntry(t *testing.T) {
 	})
 }
 
-// handTo transfers leadership to a node. That may fail while another one is about to lead.
+// handTo transfers leadership to a node. This may fail if another node is about to become the leader.
 func (s *sim) handTo(from, to *life) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -87,8 +87,8 @@ func (s *sim) handTo(from, to *life) {
 	pass(100 * time.Millisecond)
 }
 
-// A term can have two leaderships of one node. An entry of the first must not be submitted after an entry of the second:
-// it would be valid.
+// A node can have two leaderships in the same term. An entry of the first must not be submitted after an entry of the
+// second, because it would be valid.
 func TestLeadershipsOfOneTerm(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		l := s.leader()
@@ -122,8 +122,8 @@ func TestLeadershipsOfOneTerm(t *testing.T) {
 	})
 }
 
-// An entry that a leader has written before it was isolated, and that other nodes commit later, is applied on it like
-// any other, on top of the state before.
+// An isolated leader steps down and rolls back an entry that other nodes later commit. It then applies that entry like any
+// other.
 func TestOwnEntryAfterStepDown(t *testing.T) {
 	carried := 0 // entries that other nodes have received before the leader stepped down
 	for range 20 {
@@ -132,7 +132,7 @@ func TestOwnEntryAfterStepDown(t *testing.T) {
 			s.grant(old, "s")
 			s.converge()
 			for _, l := range s.followers(old) {
-				s.cut(l.node.id, old.node.id) // it can send, and cannot receive
+				s.cut(l.node.id, old.node.id) // it can send but not receive
 			}
 			errs := make(chan error, 1)
 			go func() {
@@ -161,15 +161,15 @@ func TestOwnEntryAfterStepDown(t *testing.T) {
 	}
 }
 
-// A partition in which the leader has a majority changes nothing. In others, a new leader decides within one second, or
-// three.
+// If the leader is in the part with the majority, a partition changes nothing. Otherwise, a new leader makes decisions
+// within one second, or within three in slow cases.
 func TestPartitions(t *testing.T) {
 	tests := []struct {
 		name  string
 		size  int
 		cut   func(s *sim, leader, other *life)
 		stays bool
-		slow  bool // the old leader is received for a while, or votes are split
+		slow  bool // messages from the old leader arrive for a while, or votes are split
 	}{
 		{"a follower is isolated", 3, func(s *sim, _, other *life) { s.isolate(other.node.id) }, true, false},
 		{"one link is cut", 3, func(s *sim, leader, other *life) {
@@ -218,7 +218,7 @@ func TestPartitions(t *testing.T) {
 							t.Errorf("%v without a leader", gap)
 						}
 						if leader.View().Leading {
-							t.Error("the old leader still leads")
+							t.Error("the old leader has not stepped down")
 						}
 						s.converge()
 						return
@@ -249,7 +249,7 @@ func TestMajorityLost(t *testing.T) {
 		pass(time.Second)
 		begun := time.Now()
 		if _, err := ask1(leader.Node, "s"); err == nil {
-			t.Error("admitted by one of three")
+			t.Error("a request was admitted by one node of three")
 		}
 		if waited := time.Since(begun); waited > time.Second {
 			t.Errorf("refused after %v", waited)

@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// A commit unblocks the waiters of that generation and of older ones, and no others.
+// A commit unblocks only the waiters of that generation and of earlier ones.
 func TestCommitUnblocksAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLeadership(1, 1)
@@ -54,7 +54,7 @@ func TestCommitUnblocksAll(t *testing.T) {
 	})
 }
 
-// The end of a leadership unblocks all waiters. Generations that are not committed are uncertain.
+// The end of a leadership unblocks all waiters. For uncommitted generations they get limiter.ErrUncertain.
 func TestEndOfLeadership(t *testing.T) {
 	r := newLeadership(1, 1)
 	r.pipeline.add(1, 0)

@@ -8,10 +8,10 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// The leader times out on all followers when it times out on one.
+// When the leader has timed out on one follower, the other followers soon detect the timeout, too.
 func TestLeaderTimesOutTogether(t *testing.T) {
-	// Without the check, a follower times out after 250 to 750 ms: the median is 365 for the first of two, and 520 for
-	// the second.
+	// Without the check, the leader times out on a follower after 250 to 750 ms. The median is 365 ms for the first of two
+	// followers, and 520 ms for the second.
 	for _, c := range []struct {
 		size            int
 		median, longest time.Duration
@@ -32,7 +32,7 @@ func TestLeaderTimesOutTogether(t *testing.T) {
 			}
 			slices.Sort(took)
 			if median, longest := took[len(took)/2], took[len(took)-1]; median > c.median || longest > c.longest {
-				t.Errorf("with %d nodes another one leads after %v, at most after %v", c.size, median, longest)
+				t.Errorf("with %d nodes there is a new leader after %v (median), %v (maximum)", c.size, median, longest)
 			}
 		})
 	}
@@ -51,7 +51,7 @@ func TestCheckOfALiveLeader(t *testing.T) {
 			pass(10 * time.Millisecond)
 		}
 		if now := s.leader(); now != leader || now.View().Term != term {
-			t.Errorf("%s leads in term %d, before %s in term %d", now.node.id, now.View().Term, leader.node.id, term)
+			t.Errorf("leader is %s in term %d, was %s in term %d", now.node.id, now.View().Term, leader.node.id, term)
 		}
 		s.isolate(follower.node.id)
 		s.await("it becomes a candidate", 2*testHeartbeat, func() bool {

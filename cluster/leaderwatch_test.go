@@ -18,7 +18,7 @@ func TestLeaderExits(t *testing.T) {
 				s.await(f.node.id+" shows no leader", testHeartbeat, func() bool { return f.View().Leader != leader.node.id })
 			}
 			if took := time.Since(begun); took > testHeartbeat/4 {
-				t.Errorf("it takes %v to detect that the leader has exited", took)
+				t.Errorf("it took %v to detect that the leader had exited", took)
 			}
 			next := s.newLeader(leader)
 			for _, f := range others {
@@ -28,7 +28,8 @@ func TestLeaderExits(t *testing.T) {
 	}
 }
 
-// A leader that is restarted immediately still counts as exited: it does not lead in the term of its previous process.
+// A leader that is restarted immediately still counts as exited, because it is not the leader in the term of its previous
+// process.
 func TestLeaderExits_Restarted(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		leader := s.leader()

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// doneFuture is a future with a result. It is decided when decided is closed; nil: immediately.
+// doneFuture is a future with a fixed result. Error returns it when decided is closed, or immediately if decided is nil.
 type doneFuture struct {
 	err     error
 	decided <-chan struct{}
@@ -26,7 +26,7 @@ func (f doneFuture) Error() error {
 func (doneFuture) Index() uint64 { return 0 }
 func (doneFuture) Response() any { return nil }
 
-// TestSubmit returns the result of a change, or an error when the time for it is over or the lifetime has ended.
+// TestSubmit checks that submit returns the result of a change, or an error after a timeout or the end of the lifetime.
 func TestSubmit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, failed := newLifetime(), errors.New("failed")
@@ -63,7 +63,7 @@ func TestSubmit(t *testing.T) {
 	})
 }
 
-// TestLifetime_End checks that the end waits for calls in progress and interrupts sleepers.
+// TestLifetime_End checks that end waits for calls in progress and interrupts sleep.
 func TestLifetime_End(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLifetime()
@@ -77,17 +77,17 @@ func TestLifetime_End(t *testing.T) {
 		synctest.Wait()
 		l.end()
 		if took := time.Since(begun); took != time.Second {
-			t.Errorf("it ends after %v", took)
+			t.Errorf("end took %v", took)
 		}
 		if l.unlessEnded(func() { t.Error("called after the end") }) || l.ctx.Err() == nil {
-			t.Error("it has not ended")
+			t.Error("the lifetime has not ended")
 		}
 		l.end()
 		l.wait()
 	})
 }
 
-// TestFailure reports the first error only.
+// TestFailure checks that only the first error is reported.
 func TestFailure(t *testing.T) {
 	var reported []error
 	f := failure{report: func(err error) { reported = append(reported, err) }}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestMutex checks that a lock excludes other goroutines while time passes.
+// TestMutex checks that only one goroutine at a time holds the lock, and that fake time advances during the wait.
 func TestMutex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, holders := newMutex(), 0
@@ -27,7 +27,7 @@ func TestMutex(t *testing.T) {
 		<-time.After(time.Millisecond)
 		m.Lock()
 		if took := time.Since(begun); took != 5*time.Second {
-			t.Errorf("the last goroutine has it after %v, want 5s", took)
+			t.Errorf("the last goroutine acquired the lock after %v, want 5s", took)
 		}
 		m.Unlock()
 	})
@@ -67,7 +67,7 @@ func TestCallGroup(t *testing.T) {
 		begun := time.Now()
 		g.close()
 		if took := time.Since(begun); took != time.Second {
-			t.Errorf("close waits for %v, want 1s", took)
+			t.Errorf("close blocked for %v, want 1s", took)
 		}
 		g.close()
 	})

@@ -9,12 +9,12 @@ import (
 
 const (
 	outage = 12 * time.Second
-	// outageLoss is the time that may be lost in an outage: the elections before and after it.
+	// outageLoss is the maximum time by which log time may fall behind in an outage: the elections before and after it.
 	outageLoss = time.Second
 )
 
-// loseMajority kills both followers while the leader decides, so that the leader has uncommitted charges, and returns
-// the leader.
+// loseMajority kills both followers while the leader makes decisions, so that the leader has uncommitted charges. It
+// returns the leader.
 func loseMajority(s *sim) (survivor *life) {
 	survivor = s.leader()
 	for range 10 {
@@ -53,7 +53,7 @@ func bootAll(s *sim) {
 	}
 }
 
-// The time without a majority counts: the remaining node has measured it.
+// The time without a majority counts, because the remaining node has measured it.
 func TestMajorityLossSurvivorLeads(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		for range 3 {
@@ -65,8 +65,8 @@ func TestMajorityLossSurvivorLeads(t *testing.T) {
 	})
 }
 
-// A node that was down and leads next asks the node that was up, whose last charges are rolled back. Its own wall clock
-// does not matter.
+// The next leader was down during the outage. It asks the node that was up for the log time, so its own wall clock does
+// not matter. The last charges of the node that was up are rolled back.
 func TestMajorityLossOtherLeads(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		survivor := loseMajority(s)
@@ -88,7 +88,7 @@ func TestMajorityLossOtherLeads(t *testing.T) {
 		})
 		survivor.resume()
 		if next := s.leader(); next == survivor {
-			t.Error("the node that was up leads")
+			t.Error("the node that was up is the leader")
 		}
 		checkRefill(t, s, false)
 	})
@@ -113,7 +113,7 @@ func TestMajorityLossFollowerLeft(t *testing.T) {
 	})
 }
 
-// Successive leaders after an outage count it once.
+// The time of an outage is counted once, even if the leader changes several times after it.
 func TestMajorityLossCountsOnce(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		loseMajority(s)
@@ -122,7 +122,7 @@ func TestMajorityLossCountsOnce(t *testing.T) {
 		for range 6 {
 			l := s.leader()
 			for range 3 {
-				decide(l.Node, "s", 1) // maybe not committed
+				decide(l.Node, "s", 1) // may not be committed
 			}
 			l.crash(false)
 			pass(downFor)

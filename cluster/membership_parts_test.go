@@ -14,7 +14,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// memberRig is the parts of a leader that a membership uses, without Raft. It records the changes.
+// memberRig implements the dependencies of membership without Raft. It records the changes.
 type memberRig struct {
 	view      topology.View
 	decides   bool
@@ -76,7 +76,7 @@ func (r *memberRig) askLeader(_ context.Context, q Question) error {
 	return nil
 }
 
-// newMemberRig returns the membership of n1, which leads n2 and n3, which have votes, and n4, which has none.
+// newMemberRig returns the membership of n1, the leader. n2 and n3 are voters, and n4 is a nonvoter.
 func newMemberRig() (*memberRig, *membership, *lockedLog) {
 	r, log := &memberRig{decides: true}, &lockedLog{}
 	r.view = topology.View{Self: "n1", Leader: "n1", Leading: true}
@@ -94,7 +94,7 @@ func newMemberRig() (*memberRig, *membership, *lockedLog) {
 	return r, m, log
 }
 
-// memberCase is a change of members and its expected result.
+// memberCase is a membership change and its expected result.
 type memberCase struct {
 	name   string
 	change func(m *membership) error
@@ -120,7 +120,7 @@ func runMemberCases(t *testing.T, cases []memberCase, prepare func(r *memberRig,
 
 func unprepared(*memberRig, *membership) {}
 
-// joining is the question of a node that asks to be added, for admit.
+// joining returns the question of a node that asks to join.
 func joining(m *membership, id, incarnation, addr string) error {
 	return m.admit(context.Background(), &Question{Node: &Announcement{ID: id, Incarnation: incarnation}, Raft: addr})
 }
@@ -187,7 +187,7 @@ func TestMembership_Remove(t *testing.T) {
 		func(r *memberRig, _ *membership) { r.view.Members = r.view.Members[:1] })
 }
 
-// allChanges are one change of each kind.
+// allChanges contains one change of each kind.
 func allChanges() map[string]func(m *membership) error {
 	return map[string]func(m *membership) error{
 		"add":  func(m *membership) error { return m.Add(context.Background(), "n9", "h9:1") },
@@ -200,7 +200,8 @@ func allChanges() map[string]func(m *membership) error {
 	}
 }
 
-// TestMembership_OneAtATime rejects changes while another one is in progress, on a follower, and after the end.
+// TestMembership_OneAtATime checks that changes are rejected while another change is in progress, on a follower, and after
+// the lifetime has ended.
 func TestMembership_OneAtATime(t *testing.T) {
 	failed := errors.New("failed")
 	for name, change := range allChanges() {
@@ -229,7 +230,7 @@ func TestMembership_OneAtATime(t *testing.T) {
 	}
 }
 
-// TestMembership_Log checks that joins and votes are logged, and that each change is followed by a new view.
+// TestMembership_Log checks that joins and promotions are logged, and that the view is refreshed after each change.
 func TestMembership_Log(t *testing.T) {
 	for _, tt := range []struct{ change, log string }{
 		{"add", `a node has joined and has no vote yet" node=n9 address=h9:1`},
@@ -247,7 +248,7 @@ func TestMembership_Log(t *testing.T) {
 	}
 }
 
-// TestMembership_Announce rejects processes that the records show to be out of date.
+// TestMembership_Announce checks that a process whose data is out of date according to the records is rejected.
 func TestMembership_Announce(t *testing.T) {
 	r, m, _ := newMemberRig()
 	if err := m.records.returned(&Announcement{ID: "n4", Boot: 5, Process: "p"}); err != nil {

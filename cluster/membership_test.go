@@ -47,7 +47,7 @@ func TestChangeInTime(t *testing.T) {
 			cancel()
 		}
 		if leader.leaderships.current() == nil {
-			t.Error("the leader has stepped down, so the test has checked nothing")
+			t.Error("the leader has stepped down, so nothing was tested")
 		}
 	})
 }

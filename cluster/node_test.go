@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Limits hold over all nodes, and all nodes reach the same state.
+// Limits are enforced on the leader, and all nodes reach the same state.
 func TestLimitHolds(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -41,7 +41,7 @@ func TestLimitHolds(t *testing.T) {
 	})
 }
 
-// A follower refuses all changes.
+// A follower rejects all changes.
 func TestFollowerRefuses(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -83,7 +83,7 @@ func TestFollowerRefuses(t *testing.T) {
 	})
 }
 
-// Within the lease, a reply that charges nothing needs no entry. After it, all such replies share one entry.
+// During the lease, a reply that charges nothing needs no entry. After the lease, all such replies share one entry.
 func TestLease(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -96,13 +96,13 @@ func TestLease(t *testing.T) {
 			}
 		}
 		if got := leader.Status().Entries; got != before {
-			t.Errorf("%d entries for peeks within the lease", got-before)
+			t.Errorf("%d entries for peeks during the lease", got-before)
 		}
 		pass(leader.setting.leaseTime() + time.Millisecond)
 		before = leader.Status().Entries
 		s.left(leader, "s")
 		if got := leader.Status().Entries; got != before+1 {
-			t.Errorf("%d entries for a peek beyond the lease", got-before)
+			t.Errorf("%d entries for a peek after the lease", got-before)
 		}
 	})
 }
@@ -123,14 +123,14 @@ func TestPausedLeader(t *testing.T) {
 				t.Fatalf("%d left on the old leader, %d on the new one", d.Remaining, left)
 			}
 			if d, err := ask1(old.Node, "s"); err == nil {
-				t.Fatalf("the old leader admitted: %+v", d)
+				t.Fatalf("the old leader admitted a request: %+v", d)
 			}
 			pass(time.Millisecond)
 		}
 	})
 }
 
-// If a leadership ends during an WaitCommitted for a token without a generation, the decision may be stale.
+// If a leadership ends during a WaitCommitted call for a token without a generation, the decision may be stale.
 func TestAwaitAcrossLeaderships(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		l := s.leader()
@@ -148,7 +148,7 @@ func TestAwaitAcrossLeaderships(t *testing.T) {
 		if err := l.WaitCommitted(limiter.CommitToken{Epoch: r.epoch}); err != limiter.ErrNotLeading {
 			t.Errorf("a reply that charged nothing: %v", err)
 		}
-		// The table follows already, and the caller of WaitCommitted has not observed that yet.
+		// The table has stepped down, but the caller of WaitCommitted has not observed that yet.
 		pass(time.Second)
 		now := s.leader()
 		stale := now.leaderships.current()
@@ -157,13 +157,13 @@ func TestAwaitAcrossLeaderships(t *testing.T) {
 		now.fsm.state.Unlock()
 		stale.lease.confirmed.Store(-int64(time.Hour))
 		if err := now.WaitCommitted(limiter.CommitToken{Epoch: stale.epoch}); err != limiter.ErrNotLeading {
-			t.Errorf("the table follows already: %v", err)
+			t.Errorf("after the table has stepped down: %v", err)
 		}
 		now.leader.stepDown()
 	})
 }
 
-// decide charges without waiting.
+// decide charges a key and does not wait for the commit.
 func decide(n *Node, key string, quantity int64) limiter.CommitToken {
 	r := rules[key[0]]
 	return n.Decide([]limiter.Request{{Kind: r.kind, Key: []byte(key), Limit: r.limit, Quantity: quantity}}, make([]limiter.Decision, 1))
@@ -189,7 +189,7 @@ func TestAsyncIdle(t *testing.T) {
 	})
 }
 
-// In async mode only decisions made within the lease are lost with the leader.
+// In async mode, only decisions made within the last lease time are lost if the leader fails.
 func TestAsyncLoss(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		simulate(t, simConfig{size: 3, async: true, latency: 2 * time.Millisecond}, func(t *testing.T, s *sim) {
@@ -225,7 +225,7 @@ func TestAsyncLoss(t *testing.T) {
 				t.Errorf("silent %v: %d used, %d were granted before the last moments", silent, used, kept)
 			}
 			if last := granted[len(granted)-1]; silent && last > end+leader.setting.leaseTime() {
-				t.Errorf("granted %v after it was isolated", last-end)
+				t.Errorf("last grant %v after the leader was isolated", last-end)
 			}
 		})
 	}
@@ -262,7 +262,7 @@ func TestSingleNode(t *testing.T) {
 	})
 }
 
-// Close makes waiting calls fail with ErrUncertain, and returns.
+// Close returns, and makes blocked calls fail with limiter.ErrUncertain.
 func TestCloseWithWaiters(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -284,7 +284,8 @@ func TestCloseWithWaiters(t *testing.T) {
 	})
 }
 
-// A node can be closed at any time, also when it is about to lead. The simulation waits for all of its goroutines.
+// A node can be closed at any time, even when it is about to become the leader. The simulation waits for all of its
+// goroutines.
 func TestCloseAtAnyTime(t *testing.T) {
 	for after := range 60 {
 		synctest.Test(t, func(t *testing.T) {
@@ -312,7 +313,7 @@ func TestCloseUnstarted(t *testing.T) {
 	}
 }
 
-// A node detects the leader without an observation of Raft.
+// A node detects the leader without an observation from Raft.
 func TestViewWithoutObservations(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -330,7 +331,8 @@ func TestViewWithoutObservations(t *testing.T) {
 	})
 }
 
-// If a majority is paused, the view of the other node soon shows no leader. It shows one when they are resumed.
+// If a majority is paused, the view of the other node soon shows no leader. When the majority is resumed, it shows a
+// leader again.
 func TestViewOfSilence(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -347,7 +349,8 @@ func TestViewOfSilence(t *testing.T) {
 	})
 }
 
-// The observation of a leader counts as contact, although Raft counts the first message only when it is stored.
+// An observation of a leader counts as contact, even though Raft updates LastContact only after the first message is
+// stored.
 func TestContactOfANewLeader(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		away := s.followers(s.leader())[0]
@@ -364,7 +367,7 @@ func TestContactOfANewLeader(t *testing.T) {
 	})
 }
 
-// A changed cluster makes a new view.
+// When the cluster changes, a new view is published.
 func TestView(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()

@@ -12,7 +12,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// A restarted node catches up soon, however long it was down.
+// A restarted node catches up soon, no matter how long it was down.
 func TestCatchesUpSoon(t *testing.T) {
 	for _, away := range []time.Duration{time.Second, 20 * time.Second, 2 * time.Minute} {
 		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
@@ -29,13 +29,13 @@ func TestCatchesUpSoon(t *testing.T) {
 				return l.Fingerprint() == leader.Fingerprint()
 			})
 			if took := time.Since(begun); took > 2*testHeartbeat {
-				t.Errorf("down for %v, it has caught up after %v", away, took)
+				t.Errorf("after a downtime of %v, catching up took %v", away, took)
 			}
 		})
 	}
 }
 
-// An isolated leader holds no entries after another node has replaced it, nor when it is closed.
+// An isolated leader stops holding entries when another node has replaced it, and when it is closed.
 func TestIsolatedLeaderHoldsNoEntries(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
@@ -48,7 +48,7 @@ func TestIsolatedLeaderHoldsNoEntries(t *testing.T) {
 		for _, l := range others {
 			l.crash(false)
 		}
-		pass(testHeartbeat / 2) // the leader still leads, and its heartbeats fail
+		pass(testHeartbeat / 2) // the node is still the leader, and its heartbeats fail
 	})
 }
 
@@ -89,7 +89,7 @@ func (q *quiet) AppendEntries(_ raft.ServerID, _ raft.ServerAddress, args *raft.
 	return q.fail
 }
 
-// through returns a tracker over q.
+// through returns a tracker that wraps q.
 func (q *quiet) through(ended <-chan struct{}) *tracker {
 	c := &tracker{Transport: q, check: func(string) error { return nil }, ended: ended, now: NewClock().monotonic, progress: map[raft.ServerID]*progress{}, acknowledged: newNodeRecords().acknowledged,
 		roundTrips: &roundTrips{log: slog.New(slog.DiscardHandler)}, timeout: func() time.Duration { return testHeartbeat }}
@@ -135,7 +135,7 @@ func TestEntriesWaitForHeartbeats(t *testing.T) {
 				sent := make(chan error, 1)
 				go func() { sent <- c.send("n2", entries) }()
 				if err := c.send("n3", entries); err == nil || q.sent != 1 {
-					t.Errorf("to another: %v, %d sent", err, q.sent)
+					t.Errorf("to another node: %v, %d sent", err, q.sent)
 				}
 				later := *entries
 				later.Term++
@@ -144,7 +144,7 @@ func TestEntriesWaitForHeartbeats(t *testing.T) {
 				}
 				synctest.Wait()
 				if q.sent != 2 {
-					t.Error("entries are sent to a node that does not answer")
+					t.Error("entries were sent to a node that does not answer")
 				}
 				tt.release(q, c, changed, ended, &wanted)
 				if err := <-sent; err != q.fail || q.sent != 3 {
@@ -155,7 +155,7 @@ func TestEntriesWaitForHeartbeats(t *testing.T) {
 	}
 }
 
-// The responses of a follower count in their term.
+// Responses from a follower count only in their own term.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &quiet{fail: errors.New("down"), last: 7}
@@ -204,7 +204,7 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// Only the leader knows the progress of the followers.
+// Only the leader has the progress of the followers.
 func TestFollowers(t *testing.T) {
 	for _, fault := range []struct {
 		name string
@@ -245,12 +245,12 @@ func TestFollowers(t *testing.T) {
 				}
 				s.converge()
 				if s.leader() != leader {
-					t.Fatal("another node leads")
+					t.Fatal("another node is the leader")
 				}
 				s.await("it answers again, and has all entries", 2*testHeartbeat, even(away))
 				for _, l := range s.followers(leader) {
 					if f := l.Status().Followers; f != nil {
-						t.Errorf("a follower knows of %+v", f)
+						t.Errorf("a follower has the progress %+v", f)
 					}
 				}
 			})

@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// rejoinRig records the questions of a returning node.
+// rejoinRig records the questions from a returning node.
 type rejoinRig struct {
 	takes map[string]time.Duration // time to the first answer of each node
 	stale string                   // node that rejects the data
@@ -41,7 +41,7 @@ func (a *rejoinRig) ask(m topology.Member, note bool) ([]topology.Member, error)
 	return nil, nil
 }
 
-// checkAll asks all nodes, and returns the time that it takes.
+// checkAll asks all nodes, and returns the time this took.
 func (a *rejoinRig) checkAll() time.Duration {
 	find := func(id string) *topology.Member { return &topology.Member{ID: id} }
 	r := newRejoinCheck(nil, false, find)
@@ -55,7 +55,7 @@ func (a *rejoinRig) checkAll() time.Duration {
 	return time.Since(begun)
 }
 
-// TestRejoin_Rounds checks that nodes record a start only after all have answered, unless one of them takes too long.
+// TestRejoin_Rounds checks that nodes are asked to record a start only after all nodes have answered, or after a timeout.
 func TestRejoin_Rounds(t *testing.T) {
 	const soon, late = 10 * time.Millisecond, 4 * roundWithin
 	for _, test := range []struct {
@@ -82,8 +82,8 @@ func TestRejoin_Rounds(t *testing.T) {
 	}
 }
 
-// TestRejoin_Recorded asks a node whether the data is old, and then to record the start: a start that another node has
-// rejected must not outdate the running process of the node.
+// TestRejoin_Recorded checks that a start is recorded only by the second question. If another node rejects the data, the
+// start must not make the running process out of date.
 func TestRejoin_Recorded(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -104,7 +104,7 @@ func TestRejoin_Recorded(t *testing.T) {
 		}
 		q.Node = &Announcement{ID: a.ID, Boot: a.Boot, Process: "another"}
 		if err := leader.fsm.keeper.checkReturn(&q); !errors.Is(err, ErrStale) {
-			t.Errorf("another process of that number: %v", err)
+			t.Errorf("another process with that boot number: %v", err)
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// TestRoundTrips_Slow counts round trips beyond half of the timeout, and logs one line a minute.
+// TestRoundTrips_Slow checks that round trips longer than half of the timeout are counted, and logged once a minute.
 func TestRoundTrips_Slow(t *testing.T) {
 	const timeout = 250 * time.Millisecond
 	var log bytes.Buffer
@@ -38,8 +38,8 @@ func TestRoundTrips_Slow(t *testing.T) {
 	}
 }
 
-// TestRoundTrips_Change checks that round trips are compared with the heartbeat of the followers while it changes: the
-// leader itself runs with the shortest one.
+// TestRoundTrips_Change checks that round trips are compared with the current heartbeat of the cluster while it is being
+// changed. The leader itself runs with the shortest heartbeat of any voter during that time.
 func TestRoundTrips_Change(t *testing.T) {
 	n := New(soloConfig("n1"))
 	c := n.leader.tracker
