@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// failingSnapshots is a snapshot store of which a number of writes fail.
+// failingSnapshots is a snapshot store in which the first calls to Create fail.
 type failingSnapshots struct {
 	raft.SnapshotStore
 	mu    sync.Mutex

@@ -338,7 +338,7 @@ func (x *schedule) pauseLeader() {
 	})
 }
 
-// inBackground runs an action in a goroutine, as it may block. Its error is ignored.
+// inBackground runs an action in a goroutine, as it may block. An error is only logged.
 func (x *schedule) inBackground(l *life, f func(context.Context) error) {
 	x.ending.Go(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)

@@ -31,7 +31,7 @@ func (s *sim) describe() (text string) {
 	return text
 }
 
-// leader waits for a node that decides.
+// leader waits until a node makes decisions, and returns its process.
 func (s *sim) leader() *life {
 	s.t.Helper()
 	var found *life
@@ -52,12 +52,12 @@ func (s *sim) leading() *life {
 	return nil
 }
 
-// followers returns all processes except one.
+// followers returns all processes except the given one.
 func (s *sim) followers(leader *life) []*life {
 	return slices.DeleteFunc(s.lives(), func(l *life) bool { return l == leader })
 }
 
-// newLeader waits until another node leads.
+// newLeader waits until a different node is the leader.
 func (s *sim) newLeader(before *life) (found *life) {
 	s.t.Helper()
 	s.await("another node leads", 10*time.Second, func() bool {
@@ -82,7 +82,7 @@ func (s *sim) members() (all []*simNode) {
 	return all
 }
 
-// converge heals all links, resumes and boots all members, and waits until all have the same state.
+// converge heals all links, resumes and boots all members, and waits until all members have the same state.
 func (s *sim) converge() {
 	s.t.Helper()
 	s.heal()

@@ -21,7 +21,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// simNode is a node of a simulated cluster. It survives its processes.
+// simNode is a node in a simulated cluster. It is not replaced when its process is restarted.
 type simNode struct {
 	sim         *sim
 	id          string
@@ -29,12 +29,12 @@ type simNode struct {
 	join        []string
 	bootstrap   []topology.Member
 	disk        *disk
-	starts      uint64                 // boot number of the disk
-	line        raftstore.Line         // line of the disk; guarded by sim.mu
+	starts      uint64                 // boot number on the disk
+	line        raftstore.Line         // line on the disk; guarded by sim.mu
 	skew        atomic.Int64           // offset of its wall clock, in nanoseconds
 	looks       atomic.Pointer[func()] // called when its wall clock is read; optional
 	life        *life                  // nil while it is down; guarded by sim.mu
-	gone        bool                   // it was removed and has exited; guarded by sim.mu
+	gone        bool                   // the node was removed and has exited; guarded by sim.mu
 }
 
 // life is one process of a node.
@@ -51,7 +51,7 @@ type life struct {
 	refuses atomic.Bool   // refuses streams that others dial
 
 	mu      sync.Mutex
-	paused  chan struct{} // closed when it is resumed; nil while it runs
+	paused  chan struct{} // closed when the process is resumed; nil while it is running
 	streams []net.Conn    // dialed by other processes
 }
 
@@ -62,7 +62,7 @@ func (l *life) accept(stream net.Conn) {
 	l.streams = append(l.streams, stream)
 }
 
-// closeStreams closes the streams that other processes have opened, while the process keeps running.
+// closeStreams closes the streams that other processes have opened. The process keeps running.
 func (l *life) closeStreams() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -144,7 +144,7 @@ func (n *simNode) wall() time.Time {
 	return time.Now().Add(time.Duration(n.skew.Load()))
 }
 
-// tune delays the notifications of Raft about leadership, in particular while the process is paused.
+// tune delays the leadership notifications from Raft, in particular while the process is paused.
 func (l *life) tune(s *raft.Config) {
 	notified := make(chan bool, cap(l.leaderships.notify))
 	s.NotifyCh = notified
@@ -188,7 +188,7 @@ func (l *life) installed(index uint64) error {
 	return nil
 }
 
-// fatal may be called with the lock of the applied state held.
+// fatal handles a fatal error of a process. It may be called with the lock of the applied state held.
 func (l *life) fatal(err error) {
 	s := l.node.sim
 	removed := errors.Is(err, ErrRemoved)
@@ -198,7 +198,7 @@ func (l *life) fatal(err error) {
 	s.ending.Go(func() { l.crash(removed) })
 }
 
-// crash stops a process like kill -9. Nothing that it does until it has stopped has an effect.
+// crash stops a process like kill -9. Actions of the process after the call have no effect.
 func (l *life) crash(gone bool) {
 	s := l.node.sim
 	s.mu.Lock()
@@ -209,7 +209,7 @@ func (l *life) crash(gone bool) {
 	l.node.life = nil
 	l.node.gone = l.node.gone || gone
 	s.mu.Unlock()
-	l.end() // before the copy, so that nothing is acknowledged after it
+	l.end() // before the copy, so that nothing is acknowledged after the copy
 	l.node.disk = l.disk.copy()
 	l.resume()
 	s.ending.Go(l.finish)
@@ -237,7 +237,7 @@ func (l *life) stop() {
 	l.crash(false)
 }
 
-// resumed waits while the process is paused, and reports whether it still runs.
+// resumed blocks while the process is paused, and reports whether the process is still running.
 func (l *life) resumed() bool {
 	l.mu.Lock()
 	paused := l.paused
@@ -251,7 +251,7 @@ func (l *life) resumed() bool {
 	return l.ctx.Err() == nil
 }
 
-// arrives is resumed for a message, which a resumed process reads after a delay.
+// arrives is like resumed, for an incoming message. A process that has been paused reads the message after a delay.
 func (l *life) arrives() bool {
 	l.mu.Lock()
 	paused := l.paused != nil
@@ -265,7 +265,7 @@ func (l *life) arrives() bool {
 	return l.ctx.Err() == nil
 }
 
-// pause makes the process neither receive nor send messages, and not detect the loss of leadership.
+// pause pauses the process: it neither receives nor sends messages, and does not detect the loss of leadership.
 func (l *life) pause() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -33,14 +33,14 @@ type simConfig struct {
 	size       int
 	async      bool
 	shards     int
-	memory     int64 // limit of each table; if above 0, the smallest debts are evicted
+	memory     int64 // memory limit of each table; above 0, the keys with the smallest debts are evicted
 	latency    time.Duration
 	slowDisk   time.Duration
-	skewed     bool                     // wall clocks differ, and jump
+	skewed     bool                     // wall clocks differ and jump
 	heartbeats map[string]time.Duration // option raft-heartbeat of each node; testHeartbeat by default
 	tune       func(*raft.Config)
-	logger     *slog.Logger                    // of all nodes; nil disables logging
-	unexpected func(id string, err error) bool // reports whether a fatal error is unexpected; nil: all are
+	logger     *slog.Logger                    // used by all nodes; nil disables logging
+	unexpected func(id string, err error) bool // reports whether a fatal error is unexpected; if nil, all are
 }
 
 const testHeartbeat = 250 * time.Millisecond
@@ -53,7 +53,7 @@ func (c *simConfig) heartbeat(id string) time.Duration {
 	return testHeartbeat
 }
 
-// sim is a cluster within one process, without a network or disks.
+// sim is a simulated cluster within one process, without a network or disks.
 type sim struct {
 	t     testing.TB
 	c     simConfig
@@ -88,7 +88,7 @@ func newSim(t testing.TB, c simConfig) *sim {
 	return s
 }
 
-// add adds a node, which is down.
+// add adds a node without starting it.
 func (s *sim) add(id string) *simNode {
 	n := &simNode{sim: s, id: id, incarnation: "of " + id, disk: newDisk()}
 	n.disk.stored = s.noteStored
@@ -101,7 +101,7 @@ func (s *sim) add(id string) *simNode {
 	return n
 }
 
-// start boots all nodes, and waits until they are started.
+// start boots all nodes, and waits until they have started.
 func (s *sim) start() {
 	for _, n := range s.list() {
 		n.boot()
@@ -127,7 +127,7 @@ func (s *sim) close() {
 	s.ending.Wait()
 }
 
-// list returns the nodes in the order of their ids.
+// list returns the nodes sorted by id.
 func (s *sim) list() (all []*simNode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *sim) lives() (all []*life) {
 	return all
 }
 
-// alive returns the process of a node, or nil.
+// alive returns the process of a node, or nil if the node is down.
 func (s *sim) alive(id string) *life {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +203,7 @@ type entryNote struct {
 	time    uint64
 	wall    int64 // wall time of the leader when it was read
 	void    bool
-	stored  time.Time // time when it was stored first
+	stored  time.Time // time at which it was first stored
 }
 
 // noteStored records an entry that a node has stored.

@@ -29,8 +29,8 @@ func TestTimeFromAnswers(t *testing.T) {
 	}
 }
 
-// After all nodes were down, the time by their wall clocks counts, although one of them received the newest entry only
-// now.
+// After all nodes were down, log time continues according to their wall clocks, even if one of them received the newest
+// entry only after its restart.
 func TestDowntimeCounts(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -89,8 +89,8 @@ func TestWallClocksDoNotCount(t *testing.T) {
 	}
 }
 
-// A node that was isolated does not advance the log time by the time that others have lost since, as it lacks the
-// newest entry.
+// A node that was isolated lacks the newest entry, so its estimate of the log time is not used: it includes log time that
+// the other nodes have lost since.
 func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -126,5 +126,5 @@ func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 	})
 }
 
-// lag returns how far log time is behind real time on the leader.
+// lag returns the time by which log time is behind real time on the leader.
 func lag(l *life) time.Duration { return time.Since(time.Unix(0, int64(l.clock.Now()))) }

@@ -15,17 +15,17 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// disk is the disk of a simulated node: log, stable store and snapshots. When a process stops, the next one gets a
-// copy, so later writes of the old process are lost. A write in progress is in the copy or not.
+// disk is the disk of a simulated node: log, stable store and snapshots. When a process stops, the next process gets a
+// copy, so later writes by the old process are lost. A write in progress may or may not be in the copy.
 type disk struct {
 	mu          sync.Mutex
 	first, last uint64
 	logs        map[uint64]*raft.Log
 	stable      map[string][]byte
 	numbers     map[string]uint64
-	snapshots   []*memSnapshot // complete ones, newest first
+	snapshots   []*memSnapshot // complete snapshots, newest first
 
-	slow   func() time.Duration // duration of a write; nil: 0
+	slow   func() time.Duration // returns the duration of a write; nil means 0
 	stored func(*raft.Log)      // called with each entry; optional
 	saved  func(index uint64)   // called with each snapshot; optional
 }
@@ -151,7 +151,7 @@ func (d *disk) GetUint64(key []byte) (uint64, error) {
 	return d.numbers[string(key)], nil
 }
 
-// memSnapshot is a snapshot in memory. It exists when it is closed.
+// memSnapshot is a snapshot in memory. It is listed after it is closed.
 type memSnapshot struct {
 	disk *disk
 	meta raft.SnapshotMeta

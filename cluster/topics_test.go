@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// answerRig is the parts of a node that answer questions, without a node. It records the calls of handlers.
+// answerRig implements the dependencies of responder without a node. It records the calls.
 type answerRig struct {
 	takesPart, decides bool
 	view               topology.View
@@ -44,7 +44,7 @@ func (r *answerRig) heartbeat() heartbeatAnswer {
 	return heartbeatAnswer{Version: 4}
 }
 
-// newAnswerRig returns the control of n1, a member beside n2, which leads.
+// newAnswerRig returns the control of n1, a member of a cluster in which n2 is the leader.
 func newAnswerRig() (*answerRig, *control) {
 	r := &answerRig{view: topology.View{
 		Self: "n1", Leader: "n2", Members: []topology.Member{{ID: "n1", Raft: "h1:1", Voter: true}, {ID: "n2", Raft: "h2:1", Voter: true}},
@@ -64,7 +64,8 @@ func newAnswerRig() (*answerRig, *control) {
 // among reports whether a topic is in a list.
 func (about topic) among(list ...topic) bool { return slices.Contains(list, about) }
 
-// TestTopics_States asks about all topics in each state of a node: before it takes part, on a follower, and on the leader.
+// TestTopics_States asks about all topics in each state of a node: before Raft is started, on a follower, and on the
+// leader.
 func TestTopics_States(t *testing.T) {
 	for about := range topics {
 		byFollowers := about.among(topicMeet, topicReturn, topicTime, topicHeartbeat, topicPeer)
@@ -92,7 +93,7 @@ func TestTopics_States(t *testing.T) {
 	}
 }
 
-// TestTopics_Answers asks a leader about all topics, and compares the handlers that are called and the answers.
+// TestTopics_Answers asks a leader about all topics, and checks the calls and the answers.
 func TestTopics_Answers(t *testing.T) {
 	members := []topology.Member{{ID: "n1", Raft: "h1:1", Voter: true}, {ID: "n2", Raft: "h2:1", Voter: true}}
 	joined := Answer{Known: "of n2", Recovery: "1-0123456789abcdef", Term: 7}
@@ -134,7 +135,7 @@ func TestTopics_Answers(t *testing.T) {
 	}
 }
 
-// TestTopics_Peers asks in the name of a member and of another node, each about itself and about the other.
+// TestTopics_Peers asks as a member and as a node that is not a member, each about itself and about the other one.
 func TestTopics_Peers(t *testing.T) {
 	for about := range topics {
 		for _, tt := range []struct {
@@ -181,7 +182,7 @@ func TestTopics_Errors(t *testing.T) {
 	}
 }
 
-// TestConfirmByFollower checks that a follower confirms only the node that it follows.
+// TestConfirmByFollower checks that a follower confirms only its leader.
 func TestConfirmByFollower(t *testing.T) {
 	r, c := newAnswerRig()
 	r.takesPart = true
@@ -193,7 +194,7 @@ func TestConfirmByFollower(t *testing.T) {
 	}
 }
 
-// TestBootstrap_Answer answers the handshake before and after the node takes part.
+// TestBootstrap_Answer checks the answers in the handshake before and after Raft is started.
 func TestBootstrap_Answer(t *testing.T) {
 	takesPart := false
 	b := &bootstrap{started: func() bool { return takesPart }, announced: newAnnouncements(), met: map[string]Announcement{}}
@@ -224,7 +225,7 @@ func TestBootstrap_Answer(t *testing.T) {
 	}
 }
 
-// joinAnswers is an asking with the answers of a test, by raft address. The other nodes do not answer.
+// joinAnswers implements asking with fixed answers, by raft address. Nodes at other addresses do not answer.
 type joinAnswers map[string]Answer
 
 func (j joinAnswers) ask(_ context.Context, to topology.Member, _ Question) (Answer, error) {
@@ -242,13 +243,13 @@ func (j joinAnswers) askThrough(ctx context.Context, to topology.Member, q Quest
 	return j.ask(ctx, to, q)
 }
 
-// TestBootstrap_Join joins through the first node that admits this one, and stops if it can never be admitted.
+// TestBootstrap_Join checks that a node joins through the first node that admits it, and fails if no node can admit it.
 func TestBootstrap_Join(t *testing.T) {
 	admitted := Answer{Recovery: "1-0123456789abcdef", Term: 5}
 	for _, tt := range []struct {
 		name    string
 		answers joinAnswers
-		want    error // nil: it joins
+		want    error // nil if the node joins
 	}{
 		{"the second node answers", joinAnswers{"b": admitted}, nil},
 		{"it was removed", joinAnswers{"a": {Error: "removed", Removed: true}, "b": admitted}, ErrRemoved},

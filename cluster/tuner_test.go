@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Raft's own lease follows the heartbeat, up and down: an isolated leader steps down after it, and not before the end
-// of the lease by which it answers.
+// Raft's own lease is changed with the heartbeat, both when it is raised and when it is lowered. An isolated leader steps
+// down when Raft's lease has expired, which must not be before the end of the lease with which it answers.
 func TestLeaderLeaseFollows(t *testing.T) {
 	for _, to := range []time.Duration{longBeat, minHeartbeat} {
 		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
@@ -24,10 +24,10 @@ func TestLeaderLeaseFollows(t *testing.T) {
 			s.await("it steps down", 3*to, func() bool { return l.raft.State() != raft.Leader })
 			confirmed := time.Duration(l.leaderships.last.lease.confirmed.Load())
 			if kept := l.clock.monotonic() - confirmed; kept < leaseOf(to) {
-				t.Errorf("it steps down %v after the last confirmation, and answers for %v", kept, leaseOf(to))
+				t.Errorf("the leader stepped down %v after the last confirmation, and its lease is %v", kept, leaseOf(to))
 			}
 			if after := time.Since(cut); after > 2*leaseOf(to)+10*time.Millisecond {
-				t.Errorf("it steps down after %v", after)
+				t.Errorf("the leader stepped down after %v", after)
 			}
 		})
 	}
@@ -40,10 +40,10 @@ func TestTunerRejects(t *testing.T) {
 		l := s.leader()
 		before := l.raft.ReloadableConfig()
 		if err := setLeaderLease(l.raft.Raft, maxHeartbeat); err == nil {
-			t.Error("a lease that is longer than the heartbeat is accepted")
+			t.Error("a lease that is longer than the heartbeat was accepted")
 		}
 		if err := l.agreement.tuner.reload(func(c *raft.ReloadableConfig) { c.HeartbeatTimeout = 0 }); err == nil {
-			t.Error("a heartbeat of 0 is accepted")
+			t.Error("a heartbeat of 0 was accepted")
 		}
 		if now := l.raft.ReloadableConfig(); now != before {
 			t.Errorf("%+v, before %+v", now, before)

@@ -25,8 +25,8 @@ func TestWallOffsetFits(t *testing.T) {
 	}
 }
 
-// After all nodes were down, no units are restored early if the wall clock of one node was wrong before and was
-// corrected, or the other way round, as long as those of a majority are unchanged.
+// All nodes are down, and the wall clock of one node is corrected or becomes wrong during that time. No units are restored
+// early as long as the wall clocks of a majority are unchanged.
 func TestWallCorrected(t *testing.T) {
 	for _, before := range []time.Duration{-time.Hour, 0, time.Hour} {
 		for _, after := range []time.Duration{-time.Hour, 0, time.Hour} {

@@ -102,9 +102,9 @@ func (w *wire) handle(rpc raft.RPC, answers chan<- raft.RPCResponse) error {
 	}
 }
 
-// exchange makes another process run do, and returns when the response has arrived. A process that is down refuses
-// immediately. A paused process runs do later, even if the caller has timed out. A link that is cut in one direction
-// drops the messages in that direction.
+// exchange makes another process call do, and returns when the response has arrived. If the process is down, the
+// connection is refused immediately. A paused process calls do later, even if the caller has timed out. A link that is cut
+// in one direction drops the messages in that direction.
 func (l *life) exchange(ctx context.Context, to string, do func(*life) error) error {
 	if !l.resumed() {
 		return net.ErrClosed
@@ -140,7 +140,7 @@ func (l *life) exchange(ctx context.Context, to string, do func(*life) error) er
 	}
 }
 
-// simPeers are the Peers of a process.
+// simPeers implements Peers for a process.
 type simPeers struct{ life *life }
 
 func (p simPeers) Ask(ctx context.Context, to topology.Member, q Question) (Answer, error) {
@@ -160,7 +160,7 @@ func (p simPeers) Ask(ctx context.Context, to topology.Member, q Question) (Answ
 	return <-answers, nil
 }
 
-// Dial opens a stream that breaks when either process stops. On a cut link it neither opens nor breaks.
+// Dial opens a stream that breaks when either process stops. While the link is cut, no stream is opened and none breaks.
 func (p simPeers) Dial(ctx context.Context, to topology.Member) (net.Conn, error) {
 	accepted := make(chan net.Conn, 1)
 	if there := p.life.node.sim.alive(to.Raft); there == nil || there.refuses.Load() {
