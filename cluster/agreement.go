@@ -114,7 +114,8 @@ func (a *heartbeatAgreement) logAdopted() {
 	a.log.Info("the heartbeat of the cluster", "heartbeat", now)
 }
 
-// supervise settles the heartbeat while this node leads, until the node is closed.
+// supervise calls advance periodically while this node is the leader and the heartbeat is not settled. It returns when the
+// node is closed.
 func (a *heartbeatAgreement) supervise() {
 	ctx := a.life.ctx
 	for a.life.sleep(ctx, agreeEvery) == nil {

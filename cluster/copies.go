@@ -223,7 +223,8 @@ type recordKeeper struct {
 	log         *slog.Logger
 }
 
-// run records committed entries while this node leads, and writes the records, until the node is closed.
+// run periodically writes the records until the node is closed. On the leader, it first records which committed entries
+// the other nodes have acknowledged.
 func (k *recordKeeper) run() {
 	ticker := time.NewTicker(saveEvery)
 	defer ticker.Stop()
@@ -245,8 +246,8 @@ func (k *recordKeeper) save(all bool) {
 	}
 }
 
-// recordCommitted records the newest committed entry if this node is the leader. It reads the term before and after the
-// index, to ensure that the index belongs to that term.
+// recordCommitted passes the newest committed index to the records if this node is the leader. It reads the term before
+// and after the index, to ensure that the index belongs to that term.
 func (k *recordKeeper) recordCommitted() {
 	term := k.raft.CurrentTerm()
 	index := k.raft.CommitIndex()

@@ -99,7 +99,7 @@ func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 		stale := s.followers(leader)[0]
 		other := s.followers(leader)[1]
 		s.isolate(stale.node.id)
-		leader.crash(false) // clocks are stopped while no node leads
+		leader.crash(false) // clocks are stopped while there is no leader
 		other.crash(false)
 		pass(5 * time.Second)
 		leader, other = leader.node.boot(), other.node.boot()

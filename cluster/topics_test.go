@@ -135,7 +135,7 @@ func TestTopics_Answers(t *testing.T) {
 	}
 }
 
-// TestTopics_Peers asks as a member and as a node that is not a member, each about itself and about the other one.
+// TestTopics_Peers asks as a member and as a node that is not a member, each about itself and about a different node.
 func TestTopics_Peers(t *testing.T) {
 	for about := range topics {
 		for _, tt := range []struct {
