@@ -44,7 +44,7 @@ func (a *asker) ask(n uint64) {
 	a.table.Decide(a.reqs[:], a.out[:])
 }
 
-// filled returns a table with n numbered keys.
+// filled returns a table that holds n numbered keys.
 func filled(n int, c Config) *Table {
 	t := New(c)
 	a := newAsker(t, slow)
@@ -298,8 +298,8 @@ func BenchmarkKinds(b *testing.B) {
 		charge(limiter.Throttle, "b", ample[limiter.Throttle], 1), charge(limiter.Throttle, "c", ample[limiter.Throttle], 1)))
 }
 
-// BenchmarkDecideJournal is BenchmarkDecide on a replicated table. Changes are collected every 1000
-// decisions and committed two generations later.
+// BenchmarkDecideJournal is like BenchmarkDecide, but on a replicated table. Changes are collected
+// every 1000 decisions and committed two generations later.
 func BenchmarkDecideJournal(b *testing.B) {
 	table := New(Config{Replicated: true})
 	table.Lead(1)

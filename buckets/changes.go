@@ -47,7 +47,7 @@ func appendAbsent(buf, key []byte) []byte {
 	return append(buf, key...)
 }
 
-// appendPut appends a put of rec. From expires on, the encoding is that of the arena.
+// appendPut appends a put of rec. Starting with expires, the encoding is the same as in the arena.
 func appendPut(buf []byte, rec record) []byte {
 	buf = appendKind(buf, 0, rec)
 	return append(buf, rec[expiresAt:rec.size()]...)
@@ -62,8 +62,8 @@ func appendTail(buf []byte, rec record, from int) []byte {
 	return append(buf, state[from:]...)
 }
 
-// appendKind appends the type of a change, and the gauge if it is known. A node that cannot decode
-// gauges must be sent none (see SetGauges).
+// appendKind appends the type of a change, and the gauge if it is known. Gauges must not be sent
+// to a node that cannot decode them (see SetGauges).
 func appendKind(buf []byte, what byte, rec record) []byte {
 	what |= byte(rec.kind())
 	if g := rec.gauge(); g != 0 {

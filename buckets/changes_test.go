@@ -47,7 +47,7 @@ func TestChanges(t *testing.T) {
 		r := reader{rest: changes[begins[i]:]}
 		got, err := r.change()
 		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) || len(changes)-len(r.rest) != begins[i+1] {
-			t.Errorf("%d: %+v, %v, %d bytes are left; want %+v", i, got, err, len(r.rest), want)
+			t.Errorf("change %d: got %+v, %v, and %d remaining bytes; want %+v", i, got, err, len(r.rest), want)
 		}
 	}
 }
@@ -59,15 +59,15 @@ func TestChangesHaveNoFlags(t *testing.T) {
 	for g, bit := range map[gauge]byte{0: 0, 1: changeGauged} {
 		rec.setGauge(g)
 		if b := appendPut(nil, rec); b[0] != bit|byte(limiter.WindowLog) {
-			t.Errorf("a put of gauge %d starts with %#x", g, b[0])
+			t.Errorf("a put with gauge %d starts with %#x", g, b[0])
 		}
 		if b := appendTail(nil, rec, 2); b[0] != changeTail|bit|byte(limiter.WindowLog) {
-			t.Errorf("a tail of gauge %d starts with %#x", g, b[0])
+			t.Errorf("a tail with gauge %d starts with %#x", g, b[0])
 		}
 	}
 }
 
-// Changes that end within a change are malformed.
+// Encoded changes that are truncated within a change are malformed.
 func TestChangesCutShort(t *testing.T) {
 	changes, begins := madeChanges()
 	whole := map[int]bool{0: true}
@@ -99,18 +99,18 @@ func TestMalformedChanges(t *testing.T) {
 		return b
 	}
 	for what, changes := range map[string][]byte{
-		"no version":               {0},
-		"a future version":         {changesVersion + 1},
-		"an unknown kind":          join(8, expires, 0, 0),
-		"an unknown kind's tail":   join(0x88, expires, 0, 0, 0),
-		"a tail without kind":      join(0x80, expires, 0, 0, 0),
-		"a throttle record's tail": join(0x81, expires, 0, 0, 0),
-		"an arena flag":            join(0x41, 0),
-		"a prefix too long":        join(0x85, expires, 0, 4, 5),
-		"a key too large":          join(changeAbsent, uint64(1<<62)),
-		"a size that overflows":    join(changeAbsent, bytes.Repeat([]byte{0xff}, 11)),
-		"a state too large":        join(5, expires, 0, uint64(math.MaxUint64)),
-		"a tail too large":         join(0x85, expires, 0, uint64(1<<32), uint64(1<<32)),
+		"no version":                {0},
+		"a future version":          {changesVersion + 1},
+		"an unknown kind":           join(8, expires, 0, 0),
+		"a tail of unknown kind":    join(0x88, expires, 0, 0, 0),
+		"a tail without a kind":     join(0x80, expires, 0, 0, 0),
+		"a tail of kind Throttle":   join(0x81, expires, 0, 0, 0),
+		"a flag of the arena":       join(0x41, 0),
+		"a prefix that is too long": join(0x85, expires, 0, 4, 5),
+		"a key that is too large":   join(changeAbsent, uint64(1<<62)),
+		"a size that overflows":     join(changeAbsent, bytes.Repeat([]byte{0xff}, 11)),
+		"a state that is too large": join(5, expires, 0, uint64(math.MaxUint64)),
+		"a tail that is too large":  join(0x85, expires, 0, uint64(1<<32), uint64(1<<32)),
 	} {
 		table := New(Config{Replicated: true, Shards: 1})
 		if err := table.Replay(changes, start); !errors.Is(err, ErrChanges) {
@@ -156,8 +156,8 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// Changes without a gauge are decoded as changes with an unknown gauge, and encoded in the same
-// form.
+// Changes without a gauge are decoded as changes with an unknown gauge, and are encoded in that
+// form again.
 func TestChangesWithoutGauge(t *testing.T) {
 	head := func(what byte) []byte {
 		return append(binary.LittleEndian.AppendUint64([]byte{changesVersion, what}, start+1e9), 1, 'k')
@@ -177,7 +177,7 @@ func TestChangesWithoutGauge(t *testing.T) {
 	}
 	written := record(appendRecord(nil, &want))
 	if got := appendTail(appendPut([]byte{changesVersion}, written), written, 298); !bytes.Equal(got, slices.Concat(changes[:len(changes)-2], []byte{1, 2}, tail)) {
-		t.Errorf("encoded as %x", got)
+		t.Errorf("encoded again as %x", got)
 	}
 	if err := table.Replay(head(byte(limiter.Throttle)), start); err != nil || table.Usage().Keys != 1 {
 		t.Errorf("a throttle record: %v, %d keys", err, table.Usage().Keys)

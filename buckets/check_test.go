@@ -26,7 +26,7 @@ func (c *fakeClock) read() uint64 { return c.now.Load() }
 
 func (c *fakeClock) advance(d time.Duration) { c.now.Add(uint64(d)) }
 
-// mustDelete deletes a key of a table that decides.
+// mustDelete deletes a key of a table that is not a follower.
 func mustDelete(t *Table, key []byte) bool {
 	found, err := t.Delete(key)
 	if err != nil {
@@ -35,14 +35,14 @@ func mustDelete(t *Table, key []byte) bool {
 	return found
 }
 
-// mustClear clears a table that decides.
+// mustClear clears a table that is not a follower.
 func mustClear(t *Table) {
 	if err := t.Clear(); err != nil {
 		panic(err)
 	}
 }
 
-// ask has one request decided.
+// ask decides one request.
 func ask(t *Table, key string, l limiter.Limit, quantity int64) limiter.Decision {
 	reqs := [1]limiter.Request{{Kind: limiter.Throttle, Key: []byte(key), Limit: l, Quantity: quantity}}
 	var out [1]limiter.Decision
@@ -59,7 +59,7 @@ func checkTable(tb testing.TB, t *Table) {
 		checkShard(tb, s, func(key []byte) uint32 {
 			at, tag := t.locate(key)
 			if at != s {
-				tb.Fatalf("shard %d holds key %.40q of another shard", i, key)
+				tb.Fatalf("shard %d holds key %.40q, which belongs to a different shard", i, key)
 			}
 			return tag
 		})
@@ -99,7 +99,7 @@ func checkShard(tb testing.TB, s *shard, tagOf func(key []byte) uint32) {
 			starts[uint32(from)] = true
 		}
 		if from += rec.size(); from > len(s.arena) {
-			tb.Fatalf("a record ends at %d, the arena at %d", from, len(s.arena))
+			tb.Fatalf("the last record ends at offset %d, but the arena ends at %d", from, len(s.arena))
 		}
 	}
 	for at, sl := range s.index {
@@ -108,7 +108,7 @@ func checkShard(tb testing.TB, s *shard, tagOf func(key []byte) uint32) {
 		}
 		slots++
 		if !starts[sl.offset()] {
-			tb.Fatalf("slot %d refers to offset %d, which is not the start of a live record or belongs to another slot", at, sl.offset())
+			tb.Fatalf("slot %d refers to offset %d, where no live record starts or which another slot also refers to", at, sl.offset())
 		}
 		delete(starts, sl.offset())
 		checkSlot(tb, s, at, tagOf)

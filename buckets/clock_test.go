@@ -29,7 +29,7 @@ func TestNewClock(t *testing.T) {
 				}
 				<-time.After(90 * time.Second)
 				if got := clock(); got != tt.want+90e9 {
-					t.Errorf("after 90 s %d, want %d", got, tt.want+90e9)
+					t.Errorf("after 90 s: got %d, want %d", got, tt.want+90e9)
 				}
 			})
 		})
@@ -42,7 +42,7 @@ func TestClockNeverGoesBack(t *testing.T) {
 	for range 100_000 {
 		now := clock()
 		if now < last {
-			t.Fatalf("%d after %d", now, last)
+			t.Fatalf("the clock returned %d after %d", now, last)
 		}
 		last = now
 	}
@@ -57,8 +57,8 @@ func TestDefaultClock(t *testing.T) {
 	}
 }
 
-// Two batches may reach a shard in a different order than they read the clock. The first may then
-// drop a record that is still live at the time of the second.
+// Two batches may reach a shard in a different order than they read the clock. The first batch to
+// reach the shard may then drop a record that is still live at the time of the second batch.
 func TestEarlierTimeAfterLaterTime(t *testing.T) {
 	l := limiter.Limit{Max: 10, Interval: time.Second}
 	drops := map[string]func(*Table){

@@ -6,8 +6,8 @@ import "math/bits"
 // of the number of decisions on it. It returns the number of the generation, and buf unmodified if
 // nothing has changed. On a follower there is no generation to close, and the number is 0.
 //
-// The caller must read the log time of the changes from the Clock after Collect has returned, so
-// that it is not before any decision in them, and before the next call of Collect.
+// The caller must read the log time of the changes from the Clock after Collect has returned and
+// before it calls Collect again. The log time is then not before any decision in the changes.
 func (t *Table) Collect(buf []byte) (generation uint64, changes []byte) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
@@ -53,8 +53,8 @@ func (s *shard) collect(buf []byte, generation, now uint64) []byte {
 }
 
 // appendChange appends the current state of the key of entry i. A tail is sent only if followers
-// still hold the previous record, so it must not have expired: the log time of the followers is not
-// known here, but it is not later than now.
+// are certain to hold the previous record, so that record must not have expired. The log time of
+// the followers is not known here, but it is not later than now.
 func (s *shard) appendChange(buf []byte, i int, now uint64) []byte {
 	u := s.undoLog()
 	e := &u.entries[i]

@@ -26,7 +26,7 @@ func decoded(tb testing.TB, changes []byte) (list []change) {
 	return list
 }
 
-// names formats changes as a list of operations and keys.
+// names formats changes as a list of operations with their keys.
 func names(list []change) string {
 	var b strings.Builder
 	for _, c := range list {
@@ -35,7 +35,7 @@ func names(list []change) string {
 	return b.String()
 }
 
-// A generation contains one change for each key that has changed in it, and no other.
+// A generation contains one change for each key that has changed in it, and no other changes.
 func TestCollect(t *testing.T) {
 	table, _ := leading(Config{Shards: 1})
 	for i, step := range []struct {
@@ -68,7 +68,7 @@ func TestCollect(t *testing.T) {
 		g, changes := table.Collect([]byte("before"))
 		rest, found := bytes.CutPrefix(changes, []byte("before"))
 		if got := names(decoded(t, rest)); !found || strings.ReplaceAll(got, "clear ", "clear") != step.want {
-			t.Errorf("%d: %q, want %q", i, got, step.want)
+			t.Errorf("step %d: %q, want %q", i, got, step.want)
 		}
 		if g != uint64(1+i) {
 			t.Errorf("generation %d, want %d", g, 1+i)
@@ -80,7 +80,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// Of a large state, only the changed tail is sent if the followers are certain to have the rest.
+// Of a large state, only the changed tail is sent if the followers certainly hold the rest.
 func TestCollectTail(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	follower := New(Config{Clock: clock.read, Replicated: true, Shards: 2})
@@ -96,7 +96,7 @@ func TestCollectTail(t *testing.T) {
 		changes := commitAll(t, table)
 		list := decoded(t, changes)
 		if len(list) != 1 || (list[0].what == changeTail) != tail || len(changes) > most {
-			t.Errorf("%s: %d changes, the first is %#x; %d bytes, want at most %d", what, len(list), list[0].what, len(changes), most)
+			t.Errorf("%s: got %d changes, the first of type %#x, in %d bytes; want at most %d bytes", what, len(list), list[0].what, len(changes), most)
 		}
 		if err := follower.Replay(changes, clock.read()); err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func TestCollectTail(t *testing.T) {
 	checkUndoLogs(t, table)
 	table.Lead(2)
 	if table.Commit(g, clock.read()) {
-		t.Error("a rolled back generation was committed")
+		t.Error("a rolled-back generation was committed")
 	}
 	add(3)
 	replay("after that", 1500, true)
@@ -151,7 +151,7 @@ func TestCollectTail(t *testing.T) {
 	}
 }
 
-// A state that has expired by now may be absent on followers, so it is sent completely.
+// A state that has expired may be absent on followers, so the complete state is sent.
 func TestCollectTailOfExpired(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	l := logOf(1<<40, 10_000)
@@ -168,7 +168,7 @@ func TestCollectTailOfExpired(t *testing.T) {
 	clock.advance(5 * time.Second)
 	list := decoded(t, commitAll(t, table))
 	if len(list) != 1 || list[0].what != changePut || len(list[0].rec.State) < 1000 {
-		t.Errorf("%d changes, the first is %#x", len(list), list[0].what)
+		t.Errorf("got %d changes, the first of type %#x", len(list), list[0].what)
 	}
 }
 
@@ -190,7 +190,7 @@ func TestTailIsNotDropped(t *testing.T) {
 	do(-1) // expires slightly earlier
 	old, rec := record(before["log"]).expires(), record(contentOf(table)["log"]).expires()
 	if rec >= old || !tailed(table) {
-		t.Fatalf("expires at %d, before at %d", rec, old)
+		t.Fatalf("the record expires at %d, and expired at %d before the refund", rec, old)
 	}
 	first, _ := table.Collect(nil)
 	clock.now.Store(rec)
@@ -200,7 +200,7 @@ func TestTailIsNotDropped(t *testing.T) {
 	table.Follow()
 	sameContent(t, "after the rollback", contentOf(table), before)
 	if table.Commit(first, rec) {
-		t.Error("a rolled back generation was committed")
+		t.Error("a rolled-back generation was committed")
 	}
 	sweepAll(table)
 	clock.now.Store(old)

@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// The committed records are those at the end of the last committed generation.
+// CommittedRecords returns the records as of the end of the last committed generation.
 func TestCommittedRecords(t *testing.T) {
 	table, clock := leading(Config{Shards: 4})
 	for i := range 300 {
@@ -42,11 +42,12 @@ func TestCommittedRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := committedContent(t, table); len(got) != 0 {
-		t.Errorf("%d expired keys", len(got))
+		t.Errorf("got %d expired keys, want none", len(got))
 	}
 }
 
-// No record follows after the loop breaks, whether or not the keys have uncommitted changes.
+// CommittedRecords yields no more records after a break, whether or not the keys have
+// uncommitted changes.
 func TestCommittedRecordsBreak(t *testing.T) {
 	table, _ := leading(Config{Shards: 1})
 	for i := range 100 {
@@ -82,11 +83,11 @@ func TestCommittedRecordsWithoutJournal(t *testing.T) {
 		}
 	}
 	if sum, keys := table.Hash(start); n != 1 || keys != 1 || sum == 0 {
-		t.Errorf("%d records, the hash has %d", n, keys)
+		t.Errorf("got %d records, but Hash counts %d keys", n, keys)
 	}
 }
 
-// The hash depends on every field of the records, and only on those.
+// The hash depends on every field of the records, and on nothing else.
 func TestHash(t *testing.T) {
 	recs := []limiter.Record{
 		{Kind: limiter.Throttle, Key: []byte("a"), Expires: start + 5},
@@ -106,10 +107,10 @@ func TestHash(t *testing.T) {
 	}
 	want := hash(1, start, recs...)
 	if got := hash(8, start, recs[3], recs[1], recs[0], recs[3], recs[2]); got != want || got[1] != 4 {
-		t.Errorf("in another order: %x, want %x", got, want)
+		t.Errorf("in a different order: %x, want %x", got, want)
 	}
 	if got := hash(2, start+6, recs...); got != hash(2, start, recs[2:]...) || got[1] != 2 {
-		t.Errorf("when two have expired: %x", got)
+		t.Errorf("when two records have expired: %x", got)
 	}
 	seen := map[[2]uint64]bool{want: true, hash(1, start): true, hash(1, start, recs[:3]...): true}
 	for i := range recs {

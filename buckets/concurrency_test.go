@@ -24,7 +24,8 @@ func together(n int, f func(worker int)) {
 	wg.Wait()
 }
 
-// At a fixed time exactly the limit is admitted, and each remainder is returned once.
+// At a fixed time, exactly the limit is admitted, and each number of remaining units is returned
+// once.
 func TestHotKeyAtOneInstant(t *testing.T) {
 	const limit, calls = 20_000, 1000
 	table := New(Config{Clock: newFakeClock().read})
@@ -38,7 +39,7 @@ func TestHotKeyAtOneInstant(t *testing.T) {
 				admitted.Add(1)
 				granted[d.Remaining].Add(1)
 			} else if d.Remaining != 0 || d.RetryAfter != time.Second || d.ResetAfter != limit*time.Second {
-				t.Errorf("refused with %+v", d)
+				t.Errorf("request was refused with %+v", d)
 			}
 		}
 	})
@@ -47,14 +48,14 @@ func TestHotKeyAtOneInstant(t *testing.T) {
 	}
 	for i := range granted {
 		if n := granted[i].Load(); n != 1 {
-			t.Errorf("%d callers received %d remaining", n, i)
+			t.Errorf("%d callers got %d remaining units, want 1", n, i)
 		}
 	}
 	checkTable(t, table)
 }
 
-// While time advances, a key under constant load admits its limit plus exactly the units recovered
-// meanwhile.
+// While time advances, a key under constant load admits exactly its limit plus the units recovered
+// in that time.
 func TestHotKeyWhileTimeMoves(t *testing.T) {
 	const limit = 1000
 	const step = 7 * time.Microsecond
@@ -130,7 +131,7 @@ func TestManyKeysInACrowd(t *testing.T) {
 		func(r *rand.Rand) {
 			for rec := range table.Records() {
 				if rec.Kind != limiter.Throttle {
-					t.Errorf("a record of kind %d", rec.Kind)
+					t.Errorf("got a record of unknown kind %d", rec.Kind)
 				}
 			}
 		},

@@ -11,7 +11,8 @@ import (
 // misses to overlap, and few enough for the fetched lines to stay in the L1 cache.
 const lookahead = 16
 
-// maxLookahead is the largest such number if the last of the requests starts a group.
+// maxLookahead is the maximum number of requests prefetched together. It is reached if the last of
+// lookahead requests starts a group of maximum size.
 const maxLookahead = lookahead + limiter.MaxGroup - 1
 
 // Decide decides reqs in order at one reading of the clock, and writes the results to out. It does
@@ -94,8 +95,8 @@ func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, sc *
 	s.decide(req, tag, s.now, sc, out)
 }
 
-// decideReplicated calls decide unless the epoch of the batch is over, and raises the generation of
-// sc to that of the decision.
+// decideReplicated calls decide unless the epoch of the batch has ended, and raises the generation
+// of sc to that of the decision.
 func (s *shard) decideReplicated(req *limiter.Request, tag uint32, now uint64, sc *scratch, out *limiter.Decision) {
 	if !s.enter(sc.epoch, now) {
 		*out = limiter.Decision{Err: limiter.ErrNotLeading}

@@ -42,13 +42,12 @@
 //
 // # Replication
 //
-// A replicated table (Config.Replicated) is one node's replica of a state that several nodes hold.
-// It is either a follower, which refuses all decisions, or the leader. The leader decides like any
-// other table, and records the previous state of each key before its first change in the open
-// generation. [Table.Collect] closes the generation and returns the changes of its keys.
-// [Table.Replay] applies them on the followers. [Table.Commit] marks a generation as committed, and
-// [Table.Follow] rolls back all generations that are not. Transport and leader election are up to
-// the caller.
+// A replicated table (Config.Replicated) is one node's replica of a state that several nodes hold. It is either a
+// follower, which refuses all decisions, or the leader. The leader decides like any other table, and records the
+// previous state of each key before its first change in the open generation. [Table.Collect] closes the generation
+// and returns the changes of its keys. [Table.Replay] applies them on the followers. [Table.Commit] marks a
+// generation as committed, and [Table.Follow] rolls back all uncommitted generations. Transport and leader election
+// are up to the caller.
 //
 // A replicated table guarantees:
 //

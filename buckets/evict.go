@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// evictShare is the divisor of the live bytes of a shard that are evicted when it is full. It
-// amortizes the scan of all records over many inserts.
+// A full shard evicts 1/evictShare of its live bytes, which amortizes the scan of all records over
+// many inserts.
 const evictShare = 16
 
 // evict drops records to make room for a demand, and reports whether there is room now. If the

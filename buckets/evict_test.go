@@ -13,7 +13,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// flood sends requests for n new keys, and returns the number not refused for lack of memory.
+// flood sends requests for n new keys, and returns the number of requests that were not refused for
+// lack of memory.
 func flood(tb testing.TB, table *Table, prefix string, n int, l limiter.Limit) (stored int) {
 	tb.Helper()
 	for i := range n {
@@ -29,19 +30,19 @@ func flood(tb testing.TB, table *Table, prefix string, n int, l limiter.Limit) (
 
 func TestDebtClass(t *testing.T) {
 	if class := debtClass(5, 5, 1); class != 0 {
-		t.Errorf("no debt is of class %d", class)
+		t.Errorf("no debt is in class %d", class)
 	}
 	debts := []uint64{1, 2, 3, 7, 8, 9, 1000, 1 << 40, 1<<63 - 1, 1 << 63, math.MaxUint64}
 	for i, debt := range debts {
 		class := debtClass(debt, 0, 1)
 		if class <= 0 || class >= debtClasses {
-			t.Errorf("debt %d is of class %d", debt, class)
+			t.Errorf("debt %d is in class %d", debt, class)
 		}
 		if i > 0 && class <= debtClass(debts[i-1], 0, 1) {
-			t.Errorf("debt %d is of class %d, and %d of %d", debt, class, debts[i-1], debtClass(debts[i-1], 0, 1))
+			t.Errorf("debt %d is in class %d, but debt %d is in class %d", debt, class, debts[i-1], debtClass(debts[i-1], 0, 1))
 		}
 		if debtClass(debt, 0, 1_000_000) < 1 {
-			t.Errorf("debt %d of a large record counts as none", debt)
+			t.Errorf("debt %d of a large record is in class 0", debt)
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 1))
@@ -51,7 +52,7 @@ func TestDebtClass(t *testing.T) {
 			t.Fatalf("debts %d and an eighth more are of classes %d and %d", debt, a, b)
 		}
 		if size := 1 + r.IntN(1000); debtClass(debt, 0, size) != debtClass(max(1, debt/uint64(size)), 0, 1) {
-			t.Fatalf("debt %d of %d bytes is not of the class of its part", debt, size)
+			t.Fatalf("debt %d with %d bytes is not in the class of the debt per byte", debt, size)
 		}
 	}
 }
@@ -117,8 +118,8 @@ func TestExpiredGoFirst(t *testing.T) {
 	}
 }
 
-// A large key displaces many small ones only if its used share is much greater. Otherwise, or if it
-// is too large for the limit, it is refused without any eviction.
+// A large key displaces many small keys only if its used share is much greater. Otherwise, or if
+// the key is too large for the memory limit, the key is refused and nothing is evicted.
 func TestLargeKeys(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read, MaxMemory: 100_000, Eviction: EvictSmallestDebt, Shards: 1})
 	flood(t, table, "k", 10_000, limiter.Limit{Max: 10_000, Interval: time.Hour})
@@ -169,7 +170,7 @@ func TestSmallestDebtIsRefused(t *testing.T) {
 	fill(t, table, "k", limiter.Limit{Max: 2, Interval: time.Hour})
 	table.SetEviction(EvictSmallestDebt)
 	before := table.Usage()
-	// The same share with less remaining time, and a smaller share with more.
+	// The same share with less remaining time, and a smaller share with more remaining time.
 	for _, l := range []limiter.Limit{{Max: 2, Interval: time.Hour / 4096}, {Max: 3, Interval: 24 * time.Hour}} {
 		if d := ask(table, "k-new", l, 1); !errors.Is(d.Err, limiter.ErrOutOfMemory) {
 			t.Errorf("%+v: %+v", l, d)
@@ -180,7 +181,7 @@ func TestSmallestDebtIsRefused(t *testing.T) {
 	}
 }
 
-// If a record cannot be replaced by a larger one, it and all others remain unchanged.
+// If a record cannot be replaced by a larger record, all records remain unchanged.
 func TestPutThatCannotEvict(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read, MaxMemory: 4096, Eviction: EvictSmallestDebt, Shards: 1})
 	for i := range 40 {

@@ -9,8 +9,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// halfUsed returns request i of a flood of keys of one kind. Each uses at most half of its limit,
-// with periods from a second to 30 days.
+// halfUsed returns request i of a flood of keys of one kind. Each key uses at most half of its
+// limit. The periods are 1 second to 30 days.
 func halfUsed(kind limiter.Kind, i int) limiter.Request {
 	uses := [...]struct{ limit, quantity int64 }{{1000, 1}, {5, 1}, {10, 5}, {1000, 500}}
 	periods := [...]time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 30 * 24 * time.Hour}
@@ -102,7 +102,7 @@ func TestGaugesAreReplicated(t *testing.T) {
 	got := 0
 	for rec := range follows.Records() {
 		if got++; rec.Gauge == 0 || rec.Gauge != want[string(rec.Key)] {
-			t.Errorf("key %q has gauge %d; want %d", rec.Key, rec.Gauge, want[string(rec.Key)])
+			t.Errorf("key %q has gauge %d, want %d", rec.Key, rec.Gauge, want[string(rec.Key)])
 		}
 	}
 	if got != len(want) || got != 7*20 {

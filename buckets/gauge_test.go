@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// The gauge of a time is within one ninth of it, and never 0.
+// A gauge decodes to within one ninth of the encoded time, and is never 0.
 func TestGaugeOfTime(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	check := func(full uint64) {
@@ -20,7 +20,7 @@ func TestGaugeOfTime(t *testing.T) {
 			t.Errorf("%d ns: gauge %d, which decodes to %v", full, g, g.full())
 		}
 		if full < math.MaxInt64/2 && gaugeOfTime(2*full) != g+4 {
-			t.Errorf("gauge of twice %d ns: %d; of the same time once: %d", full, gaugeOfTime(2*full), g)
+			t.Errorf("twice %d ns has gauge %d, but the time itself has gauge %d", full, gaugeOfTime(2*full), g)
 		}
 	}
 	check(1)
@@ -43,7 +43,7 @@ func TestShareClass(t *testing.T) {
 		}
 	}
 	if half, full := shareClass(1, 2), shareClass(1, 1); full-half != 8 {
-		t.Errorf("class of half a limit: %d, of a whole one: %d", half, full)
+		t.Errorf("class of half a limit: %d, of a whole limit: %d", half, full)
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 100_000 {
@@ -53,10 +53,10 @@ func TestShareClass(t *testing.T) {
 			a, b = b, a
 		}
 		if shareClass(a, limit) > shareClass(b, limit) {
-			t.Fatalf("%v of %v has a higher class than %v", a, limit, b)
+			t.Fatalf("%v of a limit of %v has a higher class than %v", a, limit, b)
 		}
 		if a > limit/(1<<29) && a*9/8 < limit && shareClass(a, limit) >= shareClass(a*9/8+a/1e9, limit) {
-			t.Fatalf("%v of %v does not have a lower class than an eighth more", a, limit)
+			t.Fatalf("%v of a limit of %v does not have a lower class than an eighth more", a, limit)
 		}
 	}
 }
@@ -76,8 +76,8 @@ func share(t *testing.T, table *Table, now uint64) int {
 	return 0
 }
 
-// The used share of a key is relative to its limit for all algorithms. It follows charges, refunds
-// and, for kinds whose share is proportional to time, recovered units.
+// For all algorithms, the used share of a key is relative to its limit. It changes with charges,
+// refunds and, for kinds whose share is proportional to the remaining time, with recovered units.
 func TestShareOfEachKind(t *testing.T) {
 	for kind := limiter.Throttle; kind.Known(); kind++ {
 		clock := newFakeClock()
@@ -198,8 +198,8 @@ func TestGaugesOfGroup(t *testing.T) {
 	}
 }
 
-// While gauges are disabled, neither changes nor records have any, regardless of the request and
-// the way it is stored.
+// While gauges are disabled, neither changes nor records have a gauge, regardless of the request
+// and of how its state is stored.
 func TestSetGauges(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	charge := func(round int) {

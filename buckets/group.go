@@ -6,8 +6,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// decideGroupReplicated calls decideGroup with t.groups read-locked, so that no generation is closed
-// meanwhile.
+// decideGroupReplicated calls decideGroup with t.groups read-locked, so that no generation is closed during the call.
 func (t *Table) decideGroupReplicated(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) {
 	t.groups.RLock()
 	defer t.groups.RUnlock()
@@ -109,7 +108,7 @@ func (t *Table) fitsInPlace(reqs []limiter.Request, hashes []uint64, i int, now 
 	return sc.found[i] && t.shards[t.shardOf(hashes[i])].fits(sc.places[i], reqs[i].Kind, c)
 }
 
-// repeatedKey returns the index of the first request whose key is also that of an earlier one, or -1.
+// repeatedKey returns the index of the first request with the same key as an earlier request, or -1.
 func repeatedKey(reqs []limiter.Request, hashes []uint64) int {
 	for i := range reqs {
 		for j := range i {
@@ -121,7 +120,7 @@ func repeatedKey(reqs []limiter.Request, hashes []uint64) int {
 	return -1
 }
 
-// failGroup sets the errors of a group of which request at cannot be decided.
+// failGroup sets the errors of a group in which request at cannot be decided.
 func failGroup(out []limiter.Decision, at int, err error) {
 	failAll(out, limiter.ErrGroup)
 	out[at].Err = err
@@ -162,8 +161,8 @@ func (t *Table) lockShards(hashes []uint64, now uint64, sc *scratch) uint64 {
 	return now
 }
 
-// enterShards sets the time of the group in all of its shards. It returns false if one of them does
-// not decide in the epoch of sc any more.
+// enterShards sets the time of the group in all of its shards. It returns false if one of them no longer decides in
+// the epoch of sc.
 func (t *Table) enterShards(sc *scratch, now uint64) bool {
 	for _, number := range sc.shards[:sc.locked] {
 		if !t.shards[number].enter(sc.epoch, now) {
@@ -212,8 +211,8 @@ func (sc *scratch) addShard(number int) {
 	sc.locked++
 }
 
-// decideEach decides each request of a group, and stores the lookup results and changes in sc. It returns
-// the number of processed requests, which is less than all only with an error.
+// decideEach decides each request of a group, and stores the lookup results and changes in sc. It returns the number
+// of processed requests, which is less than len(reqs) only if there is an error.
 func (t *Table) decideEach(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) (int, error) {
 	sc.free = sc.room[:0]
 	for i := range reqs {

@@ -48,7 +48,7 @@ func oneOfEachKind(quantity int64) []limiter.Request {
 	return linked(reqs...)
 }
 
-// The first limit of each kind is 5. If one request is refused, none is charged.
+// The first limit of each kind is 5. If one request of a group is refused, no request is charged.
 func TestGroupIsChargedWholeOrNotAtAll(t *testing.T) {
 	for _, shards := range []int{1, 64} {
 		table := New(Config{Clock: newFakeClock().read, Shards: shards})
@@ -122,7 +122,7 @@ func TestGroupsInBatches(t *testing.T) {
 			for i := range size - 1 {
 				group = append(group, charge(limiter.Throttle, fmt.Sprint("member", i), slow, 1))
 			}
-			batch = append(batch, linked(append(group, once)...)...) // the last member decides
+			batch = append(batch, linked(append(group, once)...)...) // the last member determines the result of the group
 		}
 		for i, d := range decideAll(table, batch) {
 			first := i/(size+1) == 0
@@ -170,8 +170,8 @@ func TestGroupOutOfMemory(t *testing.T) {
 	}
 }
 
-// A member that is evicted to make room for its own group is still charged, as room is made before
-// anything is stored.
+// A key of a group that is evicted to make room for the group is still charged, because room is made before anything
+// is stored.
 func TestGroupEvictsItsOwn(t *testing.T) {
 	second := limiter.Seconds(1)
 	for kind, l := range map[limiter.Kind]limiter.Limit{
@@ -190,8 +190,8 @@ func TestGroupEvictsItsOwn(t *testing.T) {
 	}
 }
 
-// groupsWithOwn charges groups of one key with little debt and new keys with much debt. It returns
-// the number of times that the first was evicted to make room for the others.
+// groupsWithOwn charges groups that consist of one existing key with a small debt and several new keys with a large
+// debt. It returns how often the existing key was evicted to make room for the new keys.
 func groupsWithOwn(t *testing.T, own limiter.Request, size int64) (evicted int) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.read, Shards: 1, MaxMemory: size, Eviction: EvictSmallestDebt})
@@ -210,7 +210,7 @@ func groupsWithOwn(t *testing.T, own limiter.Request, size int64) (evicted int) 
 		if evicting := before > 0 && after == 1; evicting {
 			evicted++
 		} else if after != before+1 {
-			t.Fatalf("%v, memory %d, group %d: own has %d units used after %d", own.Kind, size, n, after, before)
+			t.Fatalf("%v, memory %d, group %d: the existing key has %d units used, had %d before", own.Kind, size, n, after, before)
 		}
 		for _, req := range reqs {
 			want := req.Quantity
@@ -226,8 +226,8 @@ func groupsWithOwn(t *testing.T, own limiter.Request, size int64) (evicted int) 
 	return evicted
 }
 
-// A log that is evicted for its own group starts again empty, and may then need more room than
-// before. A group that is admitted is charged completely regardless of the content of the table.
+// A log that is evicted to make room for its own group starts again as an empty log, and may then need more room than
+// before. An admitted group is charged completely, regardless of the content of the table.
 func TestGroupsUnderEviction(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	brief := must(windowlog.NewLimit(1<<60, limiter.Period{N: 1, Unit: time.Millisecond}, 100))
@@ -257,7 +257,7 @@ func TestGroupsUnderEviction(t *testing.T) {
 		if out := decideAll(table, linked(reqs...)); out[0].Err != nil {
 			for i := range own {
 				if got := used(table, own[i]); got != before[i] && got != 0 {
-					t.Fatalf("group refused for lack of memory: %s has %d units used after %d", own[i].Key, got, before[i])
+					t.Fatalf("group refused for lack of memory: %s has %d units used, had %d before", own[i].Key, got, before[i])
 				}
 			}
 			continue
@@ -317,7 +317,7 @@ func TestGroupsAtOnce(t *testing.T) {
 	})
 	for key := range keys {
 		if got, want := used(table, of(key)), charged[key].Load(); got != want {
-			t.Errorf("key %d: %d units used, %d groups with it were admitted", key, got, want)
+			t.Errorf("key %d: %d units used, but %d groups that contain it were admitted", key, got, want)
 		}
 	}
 	if n := refused.Load(); n < calls || n > 15*calls {
@@ -354,8 +354,8 @@ func TestGroupAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A pooled scratch does not retain states after a group has been decided. It would retain memory that has
-// been released.
+// A pooled scratch does not retain references to states after a group has been decided. Otherwise it would retain
+// memory that the table has released.
 func TestGroupLetsGo(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read, Shards: 4})
 	reqs := oneOfEachKind(1)

@@ -53,7 +53,7 @@ func everySeedKey(i uint64) []byte {
 	return binary.LittleEndian.AppendUint64(key, unround(i<<54))
 }
 
-// The crafted keys have the properties that the other tests rely on.
+// The crafted keys have the collisions that the other tests assume.
 func TestCraftedKeys(t *testing.T) {
 	for _, h := range []uint64{0, 1, 1 << 63, 0xdead_beef_0000_0000} {
 		if got := xxhash.Sum64(keyOfHash(h)); got != h {
@@ -116,7 +116,7 @@ func spread(t *testing.T, n uint64, key func(i uint64) []byte) {
 		}
 	}
 	if probes := float64(steps) / float64(keys); probes > 3 {
-		t.Errorf("a lookup probes %.1f slots on average", probes)
+		t.Errorf("a lookup probes %.1f slots on average, which is too many", probes)
 	}
 }
 

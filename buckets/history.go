@@ -60,9 +60,9 @@ func (h *history) generationOf(number uint32) uint64 {
 	return h.open.Load() - 1 // Collect has cleared the bit and waits for the lock of the shard
 }
 
-// Lead makes the table the leader of an epoch. The epoch must be at least 1 and greater than all epochs
-// before. The Clock must not return a time before the log times passed to Replay and Commit. Lead
-// panics if the table already leads or is not replicated.
+// Lead makes the table the leader of an epoch. The epoch must be at least 1 and greater than all previous epochs. The
+// Clock must not return a time before the log times passed to Replay and Commit. Lead panics if the table already
+// leads or is not replicated.
 func (t *Table) Lead(epoch uint64) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
@@ -148,13 +148,12 @@ func (t *Table) LastWrite() limiter.CommitToken {
 // commits itself.
 func (t *Table) WaitCommitted(limiter.CommitToken) error { return nil }
 
-// Commit marks a generation and all generations before it as committed: they are not rolled back
-// any more. The log time now, in nanoseconds, is a time before which no node will decide: records
-// that expire at or before it may be dropped permanently.
+// Commit marks a generation and all generations before it as committed: they will not be rolled back. The log time
+// now, in nanoseconds, is a time before which no node will decide: records that expire at or before it may be dropped
+// permanently.
 //
-// Commit returns false without effect if the generation is not a closed one of the current epoch, as
-// after a concurrent Follow. Its changes have then been rolled back, and must be applied with
-// Replay.
+// Commit returns false without effect if the generation is not a closed generation of the current epoch, as after a
+// concurrent Follow. Its changes have then been rolled back, and must be applied with Replay.
 func (t *Table) Commit(generation, now uint64) bool {
 	t.flip.Lock()
 	defer t.flip.Unlock()
@@ -191,8 +190,8 @@ func (t *Table) Clear() error {
 	return nil
 }
 
-// Reset deletes all keys of a table that is then filled again. It cannot be rolled back. It panics if the table is
-// the leader.
+// Reset deletes all keys before the table is filled again. It cannot be rolled back. It panics if the table is the
+// leader.
 func (t *Table) Reset() {
 	if t.undoLogs == nil {
 		t.clear()

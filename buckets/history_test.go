@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// leading returns a replicated table that leads in epoch 1.
+// leading returns a replicated table that is the leader in epoch 1.
 func leading(c Config) (*Table, *fakeClock) {
 	clock := newFakeClock()
 	c.Clock, c.Replicated = clock.read, true
@@ -100,7 +100,7 @@ func TestFollowing(t *testing.T) {
 func TestNoJournal(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read})
 	if got := token(table, 1, "key"); got != (limiter.CommitToken{}) || table.OpenGeneration() != got || table.WaitCommitted(got) != nil {
-		t.Errorf("the token is %+v, the mark %+v", got, table.OpenGeneration())
+		t.Errorf("the token is %+v, the open generation %+v", got, table.OpenGeneration())
 	}
 	if g, changes := table.Collect(nil); g != 0 || changes != nil || table.Commit(0, start) || table.Pending() {
 		t.Errorf("Collect returns %d, %q", g, changes)
@@ -186,7 +186,7 @@ func TestTicket(t *testing.T) {
 	want("a peek at what was cleared", token(table, 0, c), 4)
 }
 
-// A group has a CommitToken like a batch.
+// The CommitToken of a group is determined like that of a batch.
 func TestTicketOfGroup(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
 	group := func(quantity int64, first, second string) limiter.CommitToken {
@@ -207,8 +207,8 @@ func TestTicketOfGroup(t *testing.T) {
 	}
 }
 
-// While a generation is being closed, a CommitToken names it or the next one, and not the closing one
-// before the dirty bit of the shard is cleared.
+// While a generation is being closed, a CommitToken names that generation or the next one. Before the dirty bit of
+// the shard is cleared, it names the next generation.
 func TestTicketWhileCollecting(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
 	a := inShard(table, 0)
@@ -222,7 +222,7 @@ func TestTicketWhileCollecting(t *testing.T) {
 		t.Errorf("after the dirty bit is cleared, before the shard is collected: %+v", got)
 	}
 	if table.dirty[0].Load() != 0 || marks != 1 {
-		t.Errorf("the dirty bits are %b, and were %b", table.dirty[0].Load(), marks)
+		t.Errorf("the dirty bits changed to %b from %b", table.dirty[0].Load(), marks)
 	}
 	table.shards[0].collect(nil, 1, start)
 	if got := token(table, 0, a); got.Generation != 1 {
@@ -233,8 +233,7 @@ func TestTicketWhileCollecting(t *testing.T) {
 	}
 }
 
-// Generations of different epochs have different numbers, and those of an earlier epoch cannot be
-// committed.
+// Generations of different epochs have different numbers, and a generation of an earlier epoch cannot be committed.
 func TestCommitOfAnotherTerm(t *testing.T) {
 	table, _ := leading(Config{Shards: 2})
 	var closed []uint64
@@ -242,7 +241,7 @@ func TestCommitOfAnotherTerm(t *testing.T) {
 		token(table, 1, "a", "b")
 		g, _ := table.Collect(nil)
 		if slices.Contains(closed, g) {
-			t.Errorf("generation %d is used twice", g)
+			t.Errorf("generation number %d is used in two epochs", g)
 		}
 		closed = append(closed, g)
 		token(table, 1, "a", "c")
@@ -254,7 +253,7 @@ func TestCommitOfAnotherTerm(t *testing.T) {
 		table.Lead(epoch)
 		for _, g := range append(closed, table.OpenGeneration().Generation) {
 			if table.Commit(g, start+1e9) {
-				t.Errorf("generation %d is committed in epoch %d", g, epoch)
+				t.Errorf("generation %d was committed in epoch %d", g, epoch)
 			}
 		}
 		if settled := table.settled.Load(); settled != 0 {
@@ -373,7 +372,7 @@ func TestExpiredIsKeptUntilSettled(t *testing.T) {
 	commitAll(t, table)
 	sweepAll(table)
 	if n := table.Usage().Keys; n != 0 {
-		t.Errorf("%d keys after they have expired on all nodes", n)
+		t.Errorf("%d keys remain after all have expired on all nodes", n)
 	}
 }
 
@@ -434,7 +433,7 @@ func TestClearTakenBack(t *testing.T) {
 	}
 }
 
-// Once its buffers have grown, a replicated table does not allocate more than another.
+// Once its buffers have grown, a replicated table does not allocate more than a table that is not replicated.
 func TestJournalAllocatesNothing(t *testing.T) {
 	table, clock := leading(Config{Shards: 4})
 	var reqs []limiter.Request

@@ -70,7 +70,7 @@ const (
 	pageSize  = 8 << 10
 
 	// Minimum interval between two searches of a full shard for expired records, so that a flood of
-	// new keys does not cost one search each. It is longer if the last search found little.
+	// new keys does not cause a search for each key. It is longer if the last search found little.
 	reclaimBusy  = uint64(100 * time.Millisecond)
 	reclaimQuiet = uint64(time.Second)
 )
@@ -173,9 +173,9 @@ func (s *shard) reserve(n int64) bool {
 	return s.shared.memory.reserve(n)
 }
 
-// compact moves the live records to the start of the arena, in order. Meanwhile each record and its
-// slot exchange four bytes: the record holds its index position, and the slot holds the original
-// bytes of the record.
+// compact moves the live records to the start of the arena, in order. While it runs, each record
+// and its slot exchange four bytes: the record holds its index position, and the slot holds the
+// original bytes of the record.
 func (s *shard) compact() {
 	if s.dead == 0 {
 		return

@@ -66,7 +66,7 @@ func TestBudgetIsExactUnderContention(t *testing.T) {
 	for i := range granted {
 		wg.Go(func() {
 			for range 1000 {
-				// A request that can never fit must not make another one fail.
+				// A reservation that can never fit must not make a concurrent one fail.
 				if b.reserve(limit + 1) {
 					t.Error("more than the limit was granted")
 				}
@@ -91,7 +91,7 @@ func TestArenaSize(t *testing.T) {
 	for _, n := range []int{0, 1, 1000, 1024, 1025, 3000, 5000, 9000, 20_000, 32_767, 32_768, 32_769, 40_000, 100_000, 1_000_001} {
 		size := arenaSize(n)
 		if got := cap(append([]byte(nil), make([]byte, size)...)); size < n || got != size {
-			t.Errorf("%d bytes: counted %d, allocated %d", n, size, got)
+			t.Errorf("%d bytes: %d counted, %d allocated", n, size, got)
 		}
 	}
 	for n := 1; n < 1<<20; n *= 2 {
@@ -102,7 +102,7 @@ func TestArenaSize(t *testing.T) {
 	}
 }
 
-// The heap grows by the reported memory of the table.
+// The heap grows by the amount of memory that the table reports.
 func TestUsageIsWhatIsAllocated(t *testing.T) {
 	heap := func() int64 {
 		runtime.GC()
@@ -216,11 +216,11 @@ func TestMemoryLimit(t *testing.T) {
 					t.Fatalf("exhausted %s: %+v", key, d)
 				}
 			}
-			// After all keys have expired there is room for as many again.
+			// After all keys have expired, the same number of keys fits again.
 			clock.advance(3 * time.Second)
 			again := fill(t, table, "second", l)
 			if again < n*3/4 {
-				t.Errorf("%d keys fit, but only %d after their expiry", n, again)
+				t.Errorf("%d keys fit at first, but only %d after those have expired", n, again)
 			}
 			checkTable(t, table)
 			if u := table.Usage(); u.Peak > tt.limit {
@@ -245,7 +245,7 @@ func TestNoMemoryNeeded(t *testing.T) {
 	}
 }
 
-// A large record that does not fit in the room of dead records must not grow the arena beyond the
+// A large record that does not fit in the space of dead records must not grow the arena beyond the
 // accounted size.
 func TestLargeKeyAmongDeadRecords(t *testing.T) {
 	for size := 100; size < 6000; size += 50 {
@@ -262,7 +262,8 @@ func TestLargeKeyAmongDeadRecords(t *testing.T) {
 	}
 }
 
-// At the limit, the room of deleted keys is reused although there is no memory for the usual slack.
+// At the memory limit, the space of deleted keys is reused even though there is no memory for the
+// usual slack.
 func TestDeletedRoomAtTheLimit(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read, Shards: 1, MaxMemory: 100_000})
 	n := fill(t, table, "first", slow)
@@ -270,7 +271,7 @@ func TestDeletedRoomAtTheLimit(t *testing.T) {
 		mustDelete(table, fmt.Appendf(nil, "first%d", i))
 	}
 	if more := fill(t, table, "other", slow); more < n/8 {
-		t.Errorf("%d of %d keys were deleted, but only %d fit again", n/4, n, more)
+		t.Errorf("after the deletion of %d of %d keys, only %d new keys fit", n/4, n, more)
 	}
 	checkTable(t, table)
 }
@@ -283,9 +284,9 @@ func TestReclaimIsNotTriedForEveryKey(t *testing.T) {
 	n := fill(t, table, "quick", quick)
 	expired := func() int { return int(table.Usage().Expired) }
 	if expired() != 0 {
-		t.Fatalf("%d expired already", expired())
+		t.Fatalf("%d keys have been dropped too early", expired())
 	}
-	// The last search found nothing and was at the current time. All keys have expired, but it is
+	// The last search was at the current time and found nothing. All keys have expired, but it is
 	// too early for the next search.
 	clock.advance(reclaimQuietTime - 1)
 	if d := ask(table, fmt.Sprint("quick", n), slow, 1); d.Err == nil || expired() != 0 {
@@ -319,7 +320,7 @@ func TestSetMaxMemory(t *testing.T) {
 	refused := fill(t, table, "b", slow)
 	after := table.Usage()
 	if after.Bytes > before.Bytes || after.Keys != before.Keys+int64(refused) {
-		t.Errorf("with a lowered limit %+v became %+v", before, after)
+		t.Errorf("with a lowered limit: %+v became %+v", before, after)
 	}
 	for i := range 10_000 {
 		if d := ask(table, fmt.Sprint("a", i), slow, 1); d.Err != nil || d.Remaining != slow.Max-2 {

@@ -8,7 +8,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// put stores a record of a kind whose state is empty, of fixed size or of varying size.
+// put stores a record of a kind with an empty state, with a state of fixed size, or with a state
+// of varying size.
 func (r *tableRun) put() {
 	rec := limiter.Record{Kind: limiter.Kind(1 + r.in.number(1)%3), Key: r.key()}
 	rec.Expires = r.clock.read() - 1000 + r.in.number(4)
@@ -56,11 +57,11 @@ func (r *tableRun) forgetEvicted(except []byte) {
 		r.model.want.Evicted += evicted
 	}
 	if evicted < 0 || evicted > 1 {
-		r.Fatalf("the number of keys evicted is %d off", evicted)
+		r.Fatalf("the count of evicted keys is off by %d", evicted)
 	}
 	for s, its := range gone {
 		if least[s] > 0 && its > least[s] {
-			r.Fatalf("a key of rank %d was evicted, one of rank %d stayed", its, least[s])
+			r.Fatalf("a key of rank %d was evicted, but a key of rank %d was not", its, least[s])
 		}
 	}
 }

@@ -20,7 +20,8 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// modelRecord is the state of a key. Its field born distinguishes successive incarnations of a key.
+// modelRecord is the state of a key. The field born distinguishes keys that were deleted and
+// created again.
 type modelRecord struct {
 	kind  limiter.Kind
 	tat   uint64
@@ -111,7 +112,7 @@ func (m *model) decide(req *limiter.Request, now uint64) limiter.Decision {
 	return d
 }
 
-// decideGroup decides several requests: all of them are charged, or none.
+// decideGroup decides a group of requests: either all of them are charged or none.
 func (m *model) decideGroup(reqs []limiter.Request, now uint64) []limiter.Decision {
 	out := make([]limiter.Decision, len(reqs))
 	fail := func(at int, err error) []limiter.Decision {
@@ -151,7 +152,7 @@ func (m *model) decideGroup(reqs []limiter.Request, now uint64) []limiter.Decisi
 // scanRound is a complete scan that is interleaved with changes of the table.
 type scanRound struct {
 	cursor uint64
-	stable map[string]int // keys present at its start, and their births
+	stable map[string]int // the keys present at its start, with the values of their field born
 	seen   map[string]bool
 }
 
@@ -332,7 +333,7 @@ func (r *tableRun) check(reqs []limiter.Request, got []limiter.Decision) {
 	}
 }
 
-// refused checks that refusing a request or a group for lack of memory was permitted.
+// refused checks that a refusal of a request or a group for lack of memory is permitted.
 func (r *tableRun) refused(reqs []limiter.Request, got []limiter.Decision) {
 	grows := false
 	for i := range reqs {
@@ -419,7 +420,7 @@ func (r *tableRun) compare() {
 	for rec := range r.table.Records() {
 		want, ok := r.model.live(string(rec.Key), now)
 		if !ok || want.kind != rec.Kind || want.tat != rec.Expires || want.state != string(rec.State) {
-			r.Fatalf("Records has %+v, the model %+v", rec, want)
+			r.Fatalf("Records yields %+v, the model has %+v", rec, want)
 		}
 		live--
 	}

@@ -14,7 +14,7 @@ type pauses struct {
 	growth, compaction, eviction, sweep, copying atomic.Int64 // ns
 }
 
-// since raises worst to the time since begin.
+// since raises worst to the time elapsed since begin, unless worst is already greater.
 func since(worst *atomic.Int64, begin time.Time) {
 	took := int64(time.Since(begin))
 	for old := worst.Load(); took > old && !worst.CompareAndSwap(old, took); {

@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Each kind of work is reported in its own field after it has run, and not before.
+// Each kind of work is reported in its own field once it has run, and not earlier.
 func TestPauses(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.read, Shards: 1, MaxMemory: 200_000, Eviction: EvictSmallestDebt})
@@ -40,6 +40,6 @@ func TestSinceKeepsTheLongest(t *testing.T) {
 	since(&worst, now.Add(-time.Hour))
 	since(&worst, now)
 	if d := time.Duration(worst.Load()); d < time.Hour || d > 2*time.Hour {
-		t.Errorf("the longest is %v", d)
+		t.Errorf("the longest pause is %v", d)
 	}
 }

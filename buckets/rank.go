@@ -86,16 +86,16 @@ func (h *histogram) upTo(r rank) int {
 	return below + sum(h.debtsOf(r.share())[:r.debt()+1])
 }
 
-// lastRank returns the lowest rank up to which the records have at least want bytes, and the part
-// of want that falls on that rank.
+// lastRank returns the lowest rank for which the records of that rank and below take at least want
+// bytes, and the part of want taken by the records of that rank.
 func (h *histogram) lastRank(want int) (last rank, rest int) {
 	share, want := firstWith(h.shares[:], want)
 	debt, want := firstWith(h.debtsOf(share), want)
 	return newRank(share, debt), want
 }
 
-// firstWith returns the first class up to which there are at least want bytes, or else the last
-// class, and the part of want that falls on that class.
+// firstWith returns the first class for which that class and those below it have at least want
+// bytes, or else the last class. It also returns the part of want taken by that class.
 func firstWith(classes []int, want int) (class, rest int) {
 	for ; class < len(classes)-1 && classes[class] < want; class++ {
 		want -= classes[class]

@@ -21,7 +21,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// testRecord encodes a record between other bytes, and reads and modifies it there.
+// testRecord encodes a record between other bytes, reads it, and modifies it in place.
 func testRecord(t *testing.T, want *limiter.Record) {
 	t.Helper()
 	before := []byte("before")
@@ -32,7 +32,7 @@ func testRecord(t *testing.T, want *limiter.Record) {
 	same := func(what string, got limiter.Record, expires uint64) {
 		t.Helper()
 		if got.Kind != want.Kind || got.Expires != expires || !bytes.Equal(got.Key, want.Key) || !bytes.Equal(got.State, want.State) {
-			t.Errorf("%s: kind %d, time %d, key of %d and state of %d bytes; want %d, %d, %d, %d", what,
+			t.Errorf("%s: got kind %d, time %d, a key of %d bytes and a state of %d bytes; want %d, %d, %d, %d", what,
 				got.Kind, got.Expires, len(got.Key), len(got.State), want.Kind, expires, len(want.Key), len(want.State))
 		}
 		if n := end - len(before); rec.size() != n || recordSize(want) != n {
@@ -43,14 +43,14 @@ func testRecord(t *testing.T, want *limiter.Record) {
 	rec.setExpires(42)
 	same("at another time", rec.whole(), 42)
 	if old := rec.swap(7); old != 42 || rec.expires() != 7 {
-		t.Errorf("swap returns %d and leaves %d", old, rec.expires())
+		t.Errorf("swap returned %d, and the value is now %d", old, rec.expires())
 	}
 	if rec.dead() {
-		t.Error("dead before it was killed")
+		t.Error("the record is dead before kill")
 	}
 	rec.kill()
 	if !rec.dead() {
-		t.Error("not dead after it was killed")
+		t.Error("the record is not dead after kill")
 	}
 	same("dead", rec.whole(), 7)
 	if !bytes.HasPrefix(arena, before) || !bytes.HasSuffix(arena, []byte{0xff, 0xff, 0xff}) {

@@ -9,7 +9,8 @@ import (
 
 // Records iterates over the live records, shard by shard, while the table is in use. The records of
 // each shard are a consistent snapshot of that shard, taken when the iteration reaches it. All
-// decisions made before the call of Records are included. A record is valid until the next one.
+// decisions made before the call of Records are included. A record is valid until the next one is
+// yielded.
 //
 // A shard is locked only while it is copied.
 func (t *Table) Records() iter.Seq[limiter.Record] {

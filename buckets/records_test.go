@@ -51,7 +51,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// No record follows after the loop breaks.
+// Records yields no more records after a break.
 func TestRecordsBreak(t *testing.T) {
 	n := 0
 	for range filled(1000, Config{Shards: 4}).Records() {
@@ -64,7 +64,7 @@ func TestRecordsBreak(t *testing.T) {
 	}
 }
 
-// Put stores records from Records of another table without loss of precision.
+// Put stores the records of a different table without loss of precision.
 func TestPutRestores(t *testing.T) {
 	clock := newFakeClock()
 	from, to := New(Config{Clock: clock.read}), New(Config{Clock: clock.read, Shards: 2})
@@ -147,7 +147,7 @@ func TestRecordsInACrowd(t *testing.T) {
 		for rec := range table.Records() {
 			n := int(rec.Expires - start)
 			if len(rec.State) != n || n > 0 && rec.State[n-1] != byte(n) {
-				t.Fatalf("a record of time %d has the state % x", n, rec.State)
+				t.Fatalf("a record that expires at %d has state % x", n, rec.State)
 			}
 		}
 	}

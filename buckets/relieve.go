@@ -9,15 +9,15 @@ const (
 	reliefEvery = 50 * time.Millisecond // interval of the check against the limit
 	reliefSlice = time.Millisecond      // maximum time of one slice
 	reliefPause = time.Millisecond      // time for decisions after a slice
-	reliefBytes = 256 << 10             // evicted per lock
+	reliefBytes = 256 << 10             // maximum evicted while a shard is locked
 	worthTrim   = 16                    // without eviction, a shard is trimmed if 1/worthTrim of its memory is unused
 	minShard    = minArena + 8*slotSize // bytes of a shard with a few keys
 	overHalf    = exhausted - 8 + 1     // the lowest class of more than half of a limit
 )
 
-// RunRelief reduces the memory to a lowered limit until ctx is done. It evicts keys if the policy
-// is EvictSmallestDebt, and releases unused memory in any case. Without it, new keys are refused
-// until enough records have expired.
+// RunRelief reduces the memory to a lowered limit until ctx is done. It evicts keys if the policy is
+// EvictSmallestDebt, and releases unused memory in any case. If RunRelief is not running, new keys are refused until
+// enough records have expired.
 //
 // It works in slices. After a slice that has evicted keys it calls flush, which returns when the
 // evictions are replicated, so that the undo logs and a log entry never hold more than one slice. If

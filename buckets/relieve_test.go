@@ -18,8 +18,8 @@ func relieveAll(table *Table) {
 	}
 }
 
-// lowered returns a table of 20,000 keys, a tenth of which are exhausted, with a limit of 1/part of
-// its memory.
+// lowered returns a table with 20,000 keys, a tenth of which are exhausted. Its memory limit is 1/part of the memory
+// in use.
 func lowered(e Eviction, shards int, part int64) (*Table, limiter.Usage, limiter.Limit) {
 	table := New(Config{Clock: newFakeClock().read, Shards: shards, Eviction: e})
 	l := limiter.Limit{Max: 10, Interval: time.Hour}
@@ -82,7 +82,7 @@ func TestRelief(t *testing.T) {
 	}
 }
 
-// A limit below the memory of a few keys per shard is met as well. Some shards keep their keys.
+// A memory limit that is too low for a few keys per shard is also met. Some shards keep their keys.
 func TestReliefBelowAFewKeysForEachShard(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read, Shards: 1024, Eviction: EvictSmallestDebt})
 	l := limiter.Limit{Max: 10, Interval: time.Hour}
@@ -142,7 +142,7 @@ func TestRunRelief(t *testing.T) {
 			defer close(done)
 			table.RunRelief(ctx, func() error {
 				if flushes++; table.Usage().Keys >= last {
-					t.Error("flushed without an eviction")
+					t.Error("flush was called although nothing was evicted")
 				}
 				last = table.Usage().Keys
 				return nil

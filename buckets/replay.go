@@ -15,8 +15,8 @@ var ErrLeading = errors.New("the table is the leader")
 // not apply.
 //
 // Changes must be replayed in the order of their generations. Replay may start with generations
-// that the table already has, and may repeat some: the state is correct again after the latest of
-// them has been replayed.
+// that the table already has, and may repeat generations. The state is correct again once the
+// latest of those generations has been replayed.
 //
 // The error is ErrChanges, in which case nothing has been applied; ErrLeading; or
 // limiter.ErrOutOfMemory if a shard would exceed 4 GiB.

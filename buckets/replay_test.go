@@ -119,8 +119,8 @@ func randomLog(t *testing.T, seed uint64, n int) []generation {
 	return r.log
 }
 
-// Replaying generations that a table already has leads to the same content, even if expired records
-// are dropped meanwhile.
+// Replaying generations again leads to the same content, even if expired records are dropped during
+// the replay.
 func TestReplayAgain(t *testing.T) {
 	clock := newFakeClock()
 	clock.advance(24 * time.Hour)
@@ -139,14 +139,14 @@ func TestReplayAgain(t *testing.T) {
 						w.step()
 					}
 				}
-				sameContent(t, fmt.Sprint("the first ", until, ", and again from ", from), contentOf(table).after(log[len(log)-1].time), want)
+				sameContent(t, fmt.Sprint("generations up to ", until, ", and again from ", from), contentOf(table).after(log[len(log)-1].time), want)
 				checkTable(t, table)
 			}
 		}
 	}
 }
 
-// A tail for an absent key, or for a state of another kind or size, is ignored.
+// A tail for an absent key, or for a state of a different kind or size, is ignored.
 func TestReplayTailOfAnother(t *testing.T) {
 	log := limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start + 5, State: make([]byte, 300)}
 	tail := appendTail([]byte{changesVersion}, appendRecord(nil, &log), 200)
@@ -163,6 +163,6 @@ func TestReplayTailOfAnother(t *testing.T) {
 		}
 		want := content{}
 		want.add(rec, 0)
-		sameContent(t, fmt.Sprint("kind ", rec.Kind, " of ", len(rec.State)), contentOf(table), want)
+		sameContent(t, fmt.Sprint("kind ", rec.Kind, ", ", len(rec.State), " bytes of state"), contentOf(table), want)
 	}
 }

@@ -21,8 +21,8 @@ type paper struct {
 	changes []byte
 }
 
-// rig consists of a leader that is repeatedly made a follower and leader again, a follower, and a
-// log between them.
+// rig consists of two tables and a log between them. One table is the follower. The other is the leader, which is
+// repeatedly made a follower and then leader again.
 type rig struct {
 	testing.TB
 	leader, follower *Table
@@ -140,7 +140,7 @@ func (r *rig) flip(flips <-chan struct{}) {
 		r.leader.Follow()
 		r.turn.Lock()
 		r.mu.Lock()
-		for _, p := range r.lost[:rnd.IntN(len(r.lost)+1)] { // these are committed after all
+		for _, p := range r.lost[:rnd.IntN(len(r.lost)+1)] { // these are committed although the leader rolled them back
 			r.replay(r.leader, p)
 			r.replay(r.follower, p)
 		}
@@ -148,7 +148,7 @@ func (r *rig) flip(flips <-chan struct{}) {
 		r.over = r.epoch
 		r.epoch++
 		if a, b := sumOf(r.leader), sumOf(r.follower); a != b {
-			r.Errorf("after epoch %d the leader has %v, the follower %v", r.over, a, b)
+			r.Errorf("after epoch %d: the leader has %v, the follower has %v", r.over, a, b)
 		}
 		r.leader.Lead(r.epoch)
 		r.moved.Broadcast()
@@ -157,7 +157,7 @@ func (r *rig) flip(flips <-chan struct{}) {
 	}
 }
 
-// decide retries a batch until the table leads.
+// decide retries a batch until the table is the leader.
 func (r *rig) decide(out []limiter.Decision, reqs ...limiter.Request) limiter.CommitToken {
 	for {
 		token := r.leader.Decide(reqs, out)
@@ -187,7 +187,7 @@ func (r *rig) run(workers int, work func(worker int)) {
 		for ctx.Err() == nil {
 			for rec := range r.leader.CommittedRecords() {
 				if !rec.Kind.Known() {
-					r.Errorf("a record of kind %d", rec.Kind)
+					r.Errorf("got a record of unknown kind %d", rec.Kind)
 				}
 			}
 			select {
@@ -210,7 +210,7 @@ func (r *rig) run(workers int, work func(worker int)) {
 	}
 }
 
-// pairs is the number of pairs of keys that are always charged together.
+// pairs is the number of key pairs. The two keys of a pair are always charged together.
 const pairs = 8
 
 var pairLimit = limiter.Limit{Max: 1 << 40, Interval: time.Microsecond}
@@ -233,7 +233,7 @@ func charges(t *Table, key []byte, l limiter.Limit) int64 {
 	return int64(e.TTL / l.Interval)
 }
 
-// checkPairs checks that the follower never has a part of a group.
+// checkPairs checks that the follower has applied each group either completely or not at all.
 func (r *rig) checkPairs() {
 	for i := range pairs {
 		left, right := charges(r.follower, pairKey(i, "left"), pairLimit), charges(r.follower, pairKey(i, "right"), pairLimit)
@@ -243,8 +243,8 @@ func (r *rig) checkPairs() {
 	}
 }
 
-// While epochs end and start, an awaited generation is committed, no charge is applied twice, and no
-// group is split. Time is fixed, so the TTL of a key equals its number of charges.
+// While epochs end and start, a generation that await reported as committed stays committed, no charge is applied
+// twice, and no group is split. Time is fixed, so the TTL of a key is proportional to its number of charges.
 func TestAwaitedIsCommitted(t *testing.T) {
 	const keys, calls = 20, 3000
 	r := newRig(t, newFakeClock().read)
@@ -270,7 +270,7 @@ func TestAwaitedIsCommitted(t *testing.T) {
 			r.decide(out[:1], charge(limiter.WindowLog, fmt.Sprint("log", worker), logOf(1<<40, 60_000), 1))
 			if i%10 == 0 {
 				r.decide(out[:1], charge(limiter.LeakyBucket, fmt.Sprint("gone", i%40), slow, 1))
-				_, _ = r.leader.Delete(fmt.Append(nil, "gone", (i+10)%40)) // it may follow at the moment
+				_, _ = r.leader.Delete(fmt.Append(nil, "gone", (i+10)%40)) // the table may be a follower
 			}
 		}
 	})
@@ -310,8 +310,8 @@ func TestConcurrentClear(t *testing.T) {
 	}
 }
 
-// A refusal is not released before the changes it is based on are committed: the committed state
-// alone would also lead to a refusal.
+// A refusal is not released until the changes it is based on are committed. The committed state alone therefore also
+// leads to a refusal.
 func TestRefusalsAreFounded(t *testing.T) {
 	const keys = 40
 	r := newRig(t, newFakeClock().read)

@@ -78,7 +78,7 @@ func sameContent(tb testing.TB, what string, got, want content) {
 }
 
 // checkUndoLogs checks the invariants of an idle replicated table: flagged records have entries,
-// and nothing remains of an epoch that has ended.
+// and no data of previous epochs remains.
 func checkUndoLogs(tb testing.TB, t *Table) {
 	tb.Helper()
 	for i := range t.shards {
@@ -186,7 +186,7 @@ func (r *replicaRun) decide() {
 	}
 	out := make([]limiter.Decision, len(reqs))
 	if token := r.leads.Decide(reqs, out); token.Epoch != r.epoch || token.Generation > r.leads.OpenGeneration().Generation {
-		r.Fatalf("in epoch %d and generation %d, the token is %+v", r.epoch, r.leads.OpenGeneration().Generation, token)
+		r.Fatalf("in epoch %d, generation %d: the token is %+v", r.epoch, r.leads.OpenGeneration().Generation, token)
 	}
 	if token := r.follows.Decide(reqs, out); token != (limiter.CommitToken{}) {
 		r.Fatalf("a follower returns %+v", token)
@@ -211,7 +211,8 @@ func (r *replicaRun) collect() {
 	r.flying = append(r.flying, g)
 }
 
-// land adds the oldest generation in flight to the log, replays it on the follower and returns it.
+// land appends the oldest generation in flight to the log, replays it on the follower and returns
+// it.
 func (r *replicaRun) land() generation {
 	g := r.flying[0]
 	r.flying = r.flying[1:]
@@ -256,8 +257,8 @@ func (r *replicaRun) compare() {
 	}
 }
 
-// resign makes the leader a follower. Some of the generations in flight are committed after all.
-// Then one of the two tables becomes the leader, at a time that may be slightly earlier.
+// resign makes the leader a follower. Some of the generations in flight are committed nevertheless.
+// Then one of the two tables becomes the leader, with a clock that may be slightly behind.
 func (r *replicaRun) resign() {
 	r.leads.Follow()
 	checkUndoLogs(r, r.leads)
@@ -266,7 +267,7 @@ func (r *replicaRun) resign() {
 	for range r.IntN(len(r.flying) + 1) {
 		g := r.land()
 		if r.leads.Commit(g.number, g.time) {
-			r.Fatal("a rolled back generation was committed")
+			r.Fatal("a rolled-back generation was committed")
 		}
 		if err := r.leads.Replay(g.changes, g.time); err != nil {
 			r.Fatal(err)
@@ -283,8 +284,8 @@ func (r *replicaRun) resign() {
 	r.lead()
 }
 
-// restart clears the follower and restores it from a snapshot of the leader that is taken while the
-// log grows, and the log since the start of the snapshot.
+// restart clears the follower and restores it from a snapshot of the leader and from the log since
+// the start of the snapshot. The log grows while the snapshot is taken.
 func (r *replicaRun) restart() {
 	from := len(r.log)
 	settled := r.settled
@@ -330,7 +331,7 @@ func (r *replicaRun) step() {
 		}
 		mustDelete(r.leads, req.Key)
 		if found, err := r.follows.Delete(req.Key); found || err != limiter.ErrNotLeading {
-			r.Fatalf("a table that follows deletes: %t, %v", found, err)
+			r.Fatalf("Delete on a follower returned %t, %v", found, err)
 		}
 	case n < 120:
 		r.clock.advance(time.Duration(r.Int64N(int64(100 * time.Millisecond))))
@@ -367,8 +368,8 @@ func (r *replicaRun) clear() {
 	}
 }
 
-// After any sequence of operations, a follower holds the committed content, and so does a leader
-// after a rollback.
+// After any sequence of operations, the follower holds the committed content. After a rollback, the
+// former leader also holds it.
 func TestReplicas(t *testing.T) {
 	kinds := map[byte]int{}
 	evicted := int64(0)

@@ -13,7 +13,7 @@ func (s *shard) rollback(committed uint64) {
 	u.dirty, u.removed, u.collected = false, false, 0
 }
 
-// undo restores the state of an entry. All newer entries have been undone.
+// undo restores the state of an entry. All newer entries must have been undone before.
 func (s *shard) undo(u *undoLog, e *entry) {
 	if e.at == cleared {
 		last := len(u.images) - 1

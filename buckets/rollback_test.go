@@ -9,7 +9,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// A rollback is not subject to the memory limit, but its memory is counted.
+// A rollback may exceed the memory limit, but the restored records count toward the memory
+// used.
 func TestRollbackHasNoMemoryLimit(t *testing.T) {
 	for _, shards := range []int{1, 8} {
 		table, _ := leading(Config{Shards: shards})
@@ -32,11 +33,11 @@ func TestRollbackHasNoMemoryLimit(t *testing.T) {
 		checkUndoLogs(t, table)
 		sameContent(t, "after the rollback", contentOf(table), before)
 		if got := table.Usage().Bytes; got <= used || got < 3000*20 {
-			t.Errorf("%d bytes are used, %d before the rollback", got, used)
+			t.Errorf("%d bytes are used after the rollback, %d before", got, used)
 		}
 		table.Lead(2)
 		if d := ask(table, strings.Repeat("x", 100_000), slow, 1); d.Err == nil {
-			t.Errorf("a new key is stored above the limit: %+v", d)
+			t.Errorf("a new key was stored above the memory limit: %+v", d)
 		}
 	}
 }
@@ -59,7 +60,8 @@ func TestRollbackOfEviction(t *testing.T) {
 	sameContent(t, "after the rollback", contentOf(table), before)
 }
 
-// A rollback restores a record that was replaced by one of the same size and another kind.
+// A rollback restores a record whose key was deleted and then charged with a different
+// kind.
 func TestRollbackToAnotherKind(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	all := map[limiter.Kind]limiter.Limit{}
@@ -85,7 +87,7 @@ func TestRollbackToAnotherKind(t *testing.T) {
 	}
 }
 
-// The buffers of an undo log shrink after it has been large.
+// Once the entries of a large undo log are committed, its buffers shrink.
 func TestTidyJournal(t *testing.T) {
 	table, _ := leading(Config{Shards: 1})
 	for i := range 5000 {

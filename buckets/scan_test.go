@@ -27,7 +27,7 @@ func round(tb testing.TB, table *Table, count int, between func()) (visits map[s
 			return visits, calls
 		}
 		if next <= cursor || next>>32 >= uint64(len(table.shards)) {
-			tb.Fatalf("cursor %#x after %#x, for %d shards", next, cursor, len(table.shards))
+			tb.Fatalf("cursor %#x follows cursor %#x in a table of %d shards", next, cursor, len(table.shards))
 		}
 		cursor = next
 		between()
@@ -41,15 +41,15 @@ func TestScanVisitsEachKeyOnce(t *testing.T) {
 				table := filled(n, Config{Shards: shards})
 				visits, calls := round(t, table, count, func() {})
 				if len(visits) != n {
-					t.Errorf("%d keys in %d shards by %d: %d visited", n, shards, count, len(visits))
+					t.Errorf("%d keys in %d shards, count %d: %d keys visited", n, shards, count, len(visits))
 				}
 				for key, times := range visits {
 					if times != 1 {
-						t.Errorf("%d keys in %d shards by %d: %q visited %d times", n, shards, count, key, times)
+						t.Errorf("%d keys in %d shards, count %d: %q visited %d times", n, shards, count, key, times)
 					}
 				}
 				if most := 20 + 2*n/max(count, 1) + n; calls > most {
-					t.Errorf("%d keys in %d shards by %d: %d calls", n, shards, count, calls)
+					t.Errorf("%d keys in %d shards, count %d: %d calls", n, shards, count, calls)
 				}
 			}
 		}
@@ -87,7 +87,7 @@ func TestScanWhileTheTableChanges(t *testing.T) {
 			for i := range uint64(stable) {
 				key = numberedKey(key, i)
 				if visits[string(key)] == 0 {
-					t.Errorf("%d shards by %d: %q was not visited in %d calls", shards, count, key, calls)
+					t.Errorf("%d shards, count %d: %q was not visited in %d calls", shards, count, key, calls)
 				}
 			}
 			checkTable(t, table)
@@ -95,8 +95,8 @@ func TestScanWhileTheTableChanges(t *testing.T) {
 	}
 }
 
-// An index that grows between two calls splits homes, and one that shrinks merges them. In both
-// cases each key is visited exactly once.
+// An index that grows between two calls splits homes, and an index that shrinks merges them. In
+// both cases each key is visited exactly once.
 func TestScanAcrossResizes(t *testing.T) {
 	for _, size := range []int{512, 4096, 256} {
 		table := filled(200, Config{Shards: 1})

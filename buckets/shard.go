@@ -172,15 +172,16 @@ func (s *shard) overwrite(at int, c *limiter.Change, g gauge, now uint64) {
 	s.changes++
 }
 
-// put stores a record in place of any record of its key. An expired record deletes its key.
+// put stores a record in place of any existing record of its key. An expired record deletes its
+// key.
 func (s *shard) put(rec *limiter.Record, tag uint32, now uint64) error {
 	at, found := s.find(rec.Key, tag)
 	change := limiter.Change{Expires: rec.Expires, Tail: rec.State}
 	return s.apply(at, found, &limiter.Request{Kind: rec.Kind, Key: rec.Key}, &change, gauge(rec.Gauge), tag, now)
 }
 
-// replace adds a record in place of any record of its key. If there is no room, the old record
-// stays.
+// replace adds a record in place of any existing record of its key. If there is no room, the old
+// record stays.
 func (s *shard) replace(rec *limiter.Record, tag uint32, now uint64) error {
 	if err := s.makeRoom(demandOf(rec, now), now); err != nil {
 		return err
@@ -212,7 +213,7 @@ func (s *shard) drop(at int) {
 	s.expired++
 }
 
-// countExpired counts the record as expired if it is, and reports whether it is.
+// countExpired reports whether the record has expired, and counts it if so.
 func (s *shard) countExpired(at int, now uint64) bool {
 	expired := s.record(at).expires() <= now
 	if expired {
@@ -232,7 +233,8 @@ func (s *shard) add(rec *limiter.Record, tag uint32) {
 	s.live++
 }
 
-// place stores a slot at the first empty position from its home on. The index has at least one.
+// place stores a slot at the first empty position from its home on. The index has at least one
+// empty position.
 func (s *shard) place(sl slot) {
 	at := s.home(sl.tag())
 	for s.index[at] != 0 {

@@ -130,11 +130,11 @@ func (r *shardRun) drop(op, arg uint64) {
 	before := r.shard.live
 	dropped := r.shard.dropExpired(from, to, r.now)
 	if int(before-r.shard.live) != dropped {
-		r.Fatalf("dropped %d of %d, but %d remain", dropped, before, r.shard.live)
+		r.Fatalf("%d of %d records were dropped, but %d remain", dropped, before, r.shard.live)
 	}
 	for at := from; at < to; at++ {
 		if r.shard.index[at] != 0 && r.shard.record(at).expires() <= r.now {
-			r.Fatalf("an expired record remains at %d of %d..%d", at, from, to)
+			r.Fatalf("an expired record remains at position %d within %d..%d", at, from, to)
 		}
 	}
 	for key, tat := range r.want {
@@ -215,8 +215,9 @@ func FuzzShard(f *testing.F) {
 	})
 }
 
-// A removal moves back each slot that may move, and none before its home. The last position of the
-// index is the home of three keys, and the first of two more.
+// A removal moves back each slot that can move, and moves no slot before its home. The last
+// position of the index is the home of three keys, and the first position is the home of two more
+// keys.
 func TestRemoveAcrossTheEnd(t *testing.T) {
 	keys := map[string]uint32{"a": math.MaxUint32, "b": math.MaxUint32, "c": math.MaxUint32, "d": 0, "e": 0}
 	order := []string{"a", "b", "c", "d", "e"} // at positions 7, 0, 1, 2, 3 of 8

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	sweepSlots = 1024                   // slots examined per lock
+	sweepSlots = 1024                   // slots examined while a shard is locked
 	sweepSlice = time.Millisecond       // maximum time of one slice
 	sweepBusy  = 10 * time.Millisecond  // pause while many records expire
 	sweepQuiet = 100 * time.Millisecond // pause otherwise

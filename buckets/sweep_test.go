@@ -150,7 +150,7 @@ func TestSweepGivesMemoryBack(t *testing.T) {
 	if after.Keys != long || after.Bytes > before.Bytes/8 {
 		t.Errorf("%+v became %+v", before, after)
 	}
-	// The next sweep releases nothing and moves nothing.
+	// The next sweep neither releases memory nor moves records.
 	index, arena := &table.shards[0].index[0], &table.shards[0].arena[0]
 	sweepAll(table)
 	if index != &table.shards[0].index[0] || arena != &table.shards[0].arena[0] || table.Usage().Bytes != after.Bytes {
@@ -158,7 +158,7 @@ func TestSweepGivesMemoryBack(t *testing.T) {
 	}
 }
 
-// RunSweeper drops expired records at most one pause after their expiry, and none earlier.
+// RunSweeper drops expired records within one pause after their expiry, and not before it.
 func TestRunSweeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := New(Config{Shards: 4})
@@ -173,10 +173,10 @@ func TestRunSweeper(t *testing.T) {
 			return table.Usage()
 		}
 		if u := runFor(5*time.Second - 1); u.Keys != 2000 || u.Expired != 0 {
-			t.Errorf("before the first expire: %+v", u)
+			t.Errorf("before the first keys expire: %+v", u)
 		}
 		if u := runFor(sweepQuiet + 1); u.Keys != 1000 || u.Expired != 1000 {
-			t.Errorf("after the first have expired: %+v", u)
+			t.Errorf("after the first keys have expired: %+v", u)
 		}
 		if u := runFor(15 * time.Second); u.Keys != 0 || u.Bytes != 0 {
 			t.Errorf("after all have expired: %+v", u)
@@ -184,7 +184,7 @@ func TestRunSweeper(t *testing.T) {
 	})
 }
 
-// The sweeper runs often while many records expire, and otherwise rarely.
+// The sweeper runs often while many records expire, and rarely otherwise.
 func TestRunSweeperPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks []time.Duration
@@ -197,7 +197,8 @@ func TestRunSweeperPace(t *testing.T) {
 			}
 			return inner()
 		}})
-		// One step examines the whole index of 1024 slots, and 65 of them count as many.
+		// One step examines the whole index of 1024 slots. If 65 of them are dropped, the sweeper
+		// uses the short pause.
 		for i := range 9 * 65 {
 			ttl := sweepQuiet + time.Duration(i/65)*sweepBusy
 			ask(table, fmt.Sprint(i), limiter.Limit{Max: 1, Interval: ttl}, 1)

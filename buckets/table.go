@@ -106,8 +106,8 @@ func (t *Table) Lookup(key []byte) (limiter.Entry, bool) {
 	}, true
 }
 
-// Put stores a record in place of any record of its key, regardless of the kind. An expired record
-// deletes its key. The error is limiter.ErrOutOfMemory, in which case the key is unchanged.
+// Put stores a record in place of any existing record of its key, regardless of the kind. An expired record deletes
+// its key. The error is limiter.ErrOutOfMemory, in which case the key is unchanged.
 func (t *Table) Put(rec limiter.Record) error {
 	s, tag := t.locate(rec.Key)
 	now := s.lock(t.clock())
@@ -115,7 +115,7 @@ func (t *Table) Put(rec limiter.Record) error {
 	return s.put(&rec, tag, now)
 }
 
-// Delete deletes key and reports whether it existed. On a table that follows it returns limiter.ErrNotLeading.
+// Delete deletes key and reports whether it existed. On a follower it returns limiter.ErrNotLeading.
 func (t *Table) Delete(key []byte) (found bool, err error) {
 	s, tag := t.locate(key)
 	epoch := t.epoch.Load()

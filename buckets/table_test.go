@@ -51,7 +51,7 @@ func TestDecideBatch(t *testing.T) {
 	}
 }
 
-// A batch of any size has the same results as its requests one by one.
+// A batch of any size has the same results as its requests decided one by one.
 func TestDecideLargeBatch(t *testing.T) {
 	for _, size := range []int{0, 1, 2, lookahead - 1, lookahead, lookahead + 1, 5*lookahead + 3} {
 		clock := newFakeClock()
@@ -143,7 +143,7 @@ func TestExpiryIsExact(t *testing.T) {
 		t.Errorf("at its TAT: %+v", e)
 	}
 	if mustDelete(table, []byte("1")) {
-		t.Error("at its TAT the key was there to delete")
+		t.Error("at its TAT, Delete reports that the key existed")
 	}
 	if d := ask(table, "2", slow, 0); d.Remaining != slow.Max {
 		t.Errorf("at its TAT: %+v", d)
@@ -177,7 +177,7 @@ func TestDecideAllocatesNothing(t *testing.T) {
 		{"wrong kind", table, []limiter.Request{other}, limiter.ErrWrongKind},
 		{"no memory", full, []limiter.Request{request(1)}, limiter.ErrOutOfMemory},
 		{"wrong kind in a group", table, linked(charge(limiter.Throttle, "k", slow, 0), other), limiter.ErrGroup},
-		{"a key twice", table, linked(request(1), request(1)), limiter.ErrGroup},
+		{"the same key twice", table, linked(request(1), request(1)), limiter.ErrGroup},
 		{"batch", table, []limiter.Request{request(1), request(1), request(-2)}, nil},
 	}
 	for _, tt := range tests {

@@ -75,8 +75,8 @@ func (s *shard) enter(epoch, now uint64) bool {
 	return true
 }
 
-// generation returns the generation that must be committed before the content of the shard is, or 0
-// if it already is.
+// generation returns the generation whose commit makes the content of the shard committed, or 0 if the content is
+// already committed.
 func (s *shard) generation() uint64 {
 	u := s.undoLog()
 	switch {
@@ -96,8 +96,8 @@ func (s *shard) settled(now uint64) uint64 {
 	return min(now, s.shared.settled.Load())
 }
 
-// droppable reports whether a record can be dropped without a replicated change: it has expired, no
-// node will decide at an earlier time, and no entry needs its state to be undone.
+// droppable reports whether a record can be dropped without a replicated change: it has expired, no node will decide
+// at an earlier time, and no entry of the undo log depends on its state.
 func (s *shard) droppable(at int, now uint64) bool {
 	rec := s.record(at)
 	if rec.expires() > s.settled(now) {

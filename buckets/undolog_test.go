@@ -8,7 +8,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// The number of entries does not grow with the number of changes of a key in a generation.
+// The number of undo entries does not grow with the number of times that a key changes in a
+// generation.
 func TestJournalNotesOnce(t *testing.T) {
 	one := func(kind limiter.Kind, l limiter.Limit, quantities ...int64) func(t *Table) {
 		return func(t *Table) {
@@ -27,7 +28,7 @@ func TestJournalNotesOnce(t *testing.T) {
 		"charged, refunded":        {one(limiter.Throttle, slow, 1, -1), 1},
 		"charged, brought to rest": {one(limiter.TokenBucket, bucketOf(100, 7), 1, -100), 1},
 		"deleted":                  {func(t *Table) { ask(t, "key", slow, 1); mustDelete(t, []byte("key")) }, 1},
-		"a log that grows":         {one(limiter.WindowLog, logOf(1<<40, 60_000), 1), 2},
+		"a growing log":            {one(limiter.WindowLog, logOf(1<<40, 60_000), 1), 2},
 		"of two kinds": {func(t *Table) {
 			one(limiter.Throttle, slow, 1, -1)(t)
 			one(limiter.WindowLog, logOf(1000, 100), 1, -1)(t)
@@ -43,14 +44,14 @@ func TestJournalNotesOnce(t *testing.T) {
 				tt.do(table)
 			}
 			if n := len(table.undoLogs[0].entries); n > tt.most {
-				t.Errorf("%s, existing key %t: %d entries, want at most %d", what, there, n, tt.most)
+				t.Errorf("%s, key exists beforehand %t: %d entries, want at most %d", what, there, n, tt.most)
 			}
 		}
 	}
 }
 
-// Entries of committed generations are dropped when the shard changes again. Those of other
-// generations are retained.
+// Entries of committed generations are dropped when the shard changes again. Entries of
+// uncommitted generations are retained.
 func TestTrim(t *testing.T) {
 	table, _ := leading(Config{Shards: 1})
 	u := &table.undoLogs[0]
