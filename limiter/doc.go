@@ -1,5 +1,5 @@
-// Package limiter defines the types that protocol servers and engines share: a question
-// ([Request]), its answer ([Decision]) and the component that decides ([Engine]).
+// Package limiter defines the types that protocol servers and engines share: a request for a decision ([Request]),
+// the decision ([Decision]) and the component that makes decisions ([Engine]).
 //
 // It holds no state, no text, and no arithmetic except the rounding of times. A protocol server such as the
 // Redis server compiles the arguments of a client to Requests, passes a batch of them to an Engine

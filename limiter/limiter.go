@@ -53,9 +53,8 @@ func (k Kind) Encoding() string {
 	return kinds[k].encoding
 }
 
-// Limit is a limit compiled to integers. The packages that implement an algorithm make it (see
-// gcra.NewLimit). They guarantee that Max and Interval are at least 1 and that nothing which
-// they compute from it overflows.
+// Limit is a limit compiled to integers. It is made by the package that implements the algorithm (see gcra.NewLimit),
+// which guarantees that Max and Interval are at least 1 and that no computation with the Limit overflows.
 type Limit struct {
 	Max int64 // units that a key at rest can admit in one burst
 	// Interval is the emission interval of Throttle and LeakyBucket: the time in which one
@@ -120,12 +119,11 @@ type Change struct {
 	// Set is false if the decision does not change the state. The other fields are then
 	// undefined.
 	Set bool
-	// Expires is the new expiry time. If it is at or before now, the key is at rest and need
-	// not be stored any more.
+	// Expires is the new expiry time. If it is at or before now, the key is at rest and no longer needs to be stored.
 	Expires uint64
-	// The new Data is the first Keep bytes of the old Data followed by Tail. So a small change
-	// of a large state need not copy it, and can be replicated as the changed part only.
-	// If Keep is above 0, the new Data is as long as the old.
+	// The new Data is the first Keep bytes of the old Data followed by Tail. A small change to a large state
+	// therefore does not copy the state, and only the changed part is replicated. If Keep is above 0, the new Data is
+	// as long as the old.
 	Keep int
 	Tail []byte
 }
@@ -139,8 +137,8 @@ type Record struct {
 	Expires uint64
 	// State is the Data of the key's State: empty for Throttle and LeakyBucket.
 	State []byte
-	// Gauge is the measure by which an Engine that evicts keys ranks this one, in a format
-	// private to the Engine; 0 if it is unknown.
+	// Gauge is the value by which an Engine ranks the key for eviction, in a format private to the Engine. 0 means
+	// unknown.
 	Gauge byte
 }
 
@@ -181,13 +179,13 @@ var (
 	// ErrOutOfMemory is returned when a new key, or a state that must grow, does not fit
 	// the memory limit. Decisions on all other existing keys stay exact.
 	ErrOutOfMemory = errors.New("memory limit reached")
-	// ErrSameKey is returned for a request of a group whose key is also that of an earlier one.
+	// ErrSameKey is returned for a request with the same key as an earlier request of its group.
 	ErrSameKey = errors.New("two limits of a group have the same key")
 	// ErrGroup is returned for the other requests of a group in which one request cannot be
 	// decided.
 	ErrGroup = errors.New("another request of the group cannot be decided")
-	// ErrNotLeading is returned by an engine that does not decide at present, because another
-	// node of its cluster is the leader, or none is. Nothing was charged.
+	// ErrNotLeading is returned by an engine that does not decide at present, because another node of its cluster is
+	// the leader, or there is no leader. Nothing was charged.
 	ErrNotLeading = errors.New("this node does not lead its cluster")
 	// ErrUncertain is returned by WaitCommitted for decisions made shortly before a node lost leadership
 	// of its cluster: they may or may not have been replicated.
@@ -212,11 +210,11 @@ type CommitToken struct {
 	Generation uint64 // counts, within the epoch, the batches that are replicated together
 }
 
-// Entry describes one key that is in the keyspace.
+// Entry describes one key of the keyspace.
 type Entry struct {
 	Kind  Kind
 	TTL   time.Duration // until the key equals an absent one; above 0
-	Bytes int64         // memory used by the key, its share of the index included
+	Bytes int64         // memory used by the key, including its share of the index
 	State uint64        // changes whenever the state of the key does
 }
 
@@ -264,10 +262,10 @@ type Engine interface {
 	Decide(reqs []Request, out []Decision) CommitToken
 	// LastWrite returns a CommitToken for everything done before the call.
 	LastWrite() CommitToken
-	// WaitCommitted blocks until everything that the CommitToken covers is committed, so that it cannot be
-	// lost as long as a majority of the cluster keeps its data. It returns ErrUncertain if that
-	// may have been lost or not, and ErrNotLeading if this engine did not decide when the CommitToken
-	// was made, so that the state it has returned may be stale.
+	// WaitCommitted blocks until everything that the CommitToken covers is committed, so that it cannot be lost as
+	// long as a majority of the cluster keeps its data. It returns ErrUncertain if it is unknown whether everything
+	// was committed. It returns ErrNotLeading if this engine was not the leader when the CommitToken was made; the
+	// state returned with that CommitToken may then be stale.
 	WaitCommitted(CommitToken) error
 	Keyspace
 }
@@ -279,16 +277,15 @@ type Keyspace interface {
 	// Delete deletes key, which restores its full limit, and reports whether it existed. It returns ErrNotLeading,
 	// and changes nothing, if this engine does not decide.
 	Delete(key []byte) (found bool, err error)
-	// Scan visits some of the keys, about count of them, and returns the cursor to go
-	// on from. The first cursor is 0, and 0 is returned when all have been visited. A
-	// key that is there during a whole round is visited at least once. The key is
-	// borrowed for the length of the visit, which must not call the Engine.
+	// Scan visits about count keys and returns the cursor from which to continue. A round starts with cursor 0, and
+	// Scan returns 0 when all keys have been visited. A key that exists during a whole round is visited at least
+	// once. The key passed to visit is valid only during the call. visit must not call the Engine.
 	Scan(cursor uint64, count int, visit func(key []byte, kind Kind)) uint64
 	// RandomKey returns a copy of an existing key, chosen by random, and reports whether
 	// there is one.
 	RandomKey(random uint64) (key []byte, found bool)
 	// Clear deletes all keys. It returns ErrNotLeading, and changes nothing, if this engine does not decide.
 	Clear() error
-	// Usage counts.
+	// Usage returns the counters of the Engine.
 	Usage() Usage
 }

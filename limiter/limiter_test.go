@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestKindNames fixes the names of the kinds: TYPE and OBJECT ENCODING are part of the protocol.
+// TestKindNames checks the names of the kinds, which must not change: the replies of TYPE and OBJECT ENCODING are
+// part of the protocol.
 func TestKindNames(t *testing.T) {
 	f := func(k Kind, name, encoding string) {
 		t.Helper()
@@ -27,16 +28,16 @@ func TestKindNames(t *testing.T) {
 	f(200, "none", "none")
 }
 
-// TestKindValues fixes the numbers that are stored with keys.
+// TestKindValues checks the numeric values of the kinds, which are stored with keys and must not change.
 func TestKindValues(t *testing.T) {
 	kinds := []Kind{Throttle, SlidingWindow, FixedWindow, WindowBuckets, WindowLog, TokenBucket, LeakyBucket}
 	for i, k := range kinds {
 		if int(k) != i+1 || !k.Known() {
-			t.Errorf("%v is kind %d, known %t; stored state needs it to stay %d", k, k, k.Known(), i+1)
+			t.Errorf("%v is kind %d, known %t; stored state requires that it stays %d", k, k, k.Known(), i+1)
 		}
 	}
 	if Kind(0).Known() || Kind(len(kinds)+1).Known() {
-		t.Error("there is a kind that this test does not fix")
+		t.Error("this test does not contain all kinds")
 	}
 }
 
@@ -95,7 +96,7 @@ func TestWrongKindError(t *testing.T) {
 	for k := Throttle; k.Known(); k++ {
 		err := error(WrongKindError(k))
 		if !errors.Is(err, ErrWrongKind) || errors.Is(err, ErrSameKey) {
-			t.Errorf("%v: it wraps another error", err)
+			t.Errorf("%v: the error does not wrap ErrWrongKind", err)
 		}
 		if want := "key holds another kind of limiter: " + k.String() + " (" + k.Encoding() + ")"; err.Error() != want {
 			t.Errorf("%q, want %q", err, want)

@@ -24,7 +24,7 @@ func (c Decided) CheckNow() {
 }
 
 // CheckAnswer is the part of Check that makes no request on the new state. It is for corrupt
-// states, of which a later decision may read more than an earlier one.
+// states: a later decision may read more of such a state than an earlier one.
 func (c Decided) CheckAnswer() {
 	d, q, most := c.Got, c.Quantity, c.Limit.Max
 	c.Expect(d.Err == nil && d.Wait == 0, "error or wait is set")

@@ -55,7 +55,7 @@ func flip(b []byte) {
 	}
 }
 
-// Expect fails the test unless ok. The failure shows what, the decision, and besides.
+// Expect fails the test unless ok. The failure message contains what, the decision, and besides.
 func (c Decided) Expect(ok bool, what string, besides ...any) {
 	if ok {
 		return
@@ -66,7 +66,8 @@ func (c Decided) Expect(ok bool, what string, besides ...any) {
 }
 
 // ExpectEarliest fails the test unless ok is true after wait, and false 1 ns before. It calls ok
-// with times up to last only, and treats the longest Duration as that or any longer time.
+// only with times up to last. A wait of the longest Duration represents that time or any longer
+// one.
 func (c Decided) ExpectEarliest(wait time.Duration, last uint64, what string, ok func(t uint64) bool) {
 	c.Expect(wait >= 0, what, "it is negative")
 	at := c.Now + uint64(wait)

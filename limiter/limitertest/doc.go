@@ -12,9 +12,10 @@
 //	decide := limitertest.Decide(Decide)
 //	decide.Ask(t, l, state, now, quantity).Check()
 //
-// The rules relate decisions to each other: the remaining units can be charged, and a
-// request repeated after RetryAfter is admitted. So they do not distinguish one algorithm from
-// another. For that each package has an oracle of its own, which is never shared, and more rules.
+// The rules relate decisions to each other: the remaining units can be charged, and a request
+// repeated after RetryAfter is admitted. They therefore do not distinguish one algorithm from
+// another. For that purpose, each package has additional rules and its own oracle, which is never
+// shared.
 //
-// A package that imports this one gets the flag -steps, so only tests import it.
+// A package that imports this one gets the flag -steps, so only tests may import it.
 package limitertest

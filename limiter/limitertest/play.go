@@ -7,10 +7,10 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// A Row is one decision of a table: the request and the expected answer. It is an
-// unnamed struct type, so that the rows of a table need not name its fields.
+// A Row is a row of a test table: a request and the expected decision. It is an alias of an
+// unnamed struct type, so that the rows of a table can omit the field names.
 type Row = struct {
-	At         time.Duration // since the time that the table starts from
+	At         time.Duration // since the start time passed to Play
 	Quantity   int64
 	Limited    bool
 	Remaining  int64
@@ -21,8 +21,9 @@ type Row = struct {
 // Play makes the decisions of rows on a key with state s, and returns the last state. An
 // admitted charge or refund must change the state.
 //
-// Each decision is passed to look, which may test it further, and which must test Wait for an
-// algorithm that sets it, as a Row has none. If look is nil, each decision is tested by Check.
+// Each decision is passed to look, which may check it further. If the algorithm sets Wait,
+// look must check it, since a Row has no Wait. If look is nil, each decision is checked with
+// Check.
 func (f Decide) Play(tb testing.TB, l limiter.Limit, s limiter.State, start uint64, rows []Row, look func(row int, c Decided)) limiter.State {
 	tb.Helper()
 	if look == nil {
