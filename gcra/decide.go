@@ -10,8 +10,8 @@ import (
 
 // Decide decides a request for quantity units at time now, for a key whose theoretical
 // arrival time is tat, and returns the key's new TAT. Both times are nanoseconds of one
-// clock, with now below 1<<63. If tat is at or below now, and so also if it is 0, the
-// bucket is at rest.
+// clock, with now below 1<<63. If tat is at or before now, which includes 0, the bucket
+// is at rest.
 //
 // A refused request and a peek (quantity 0) return tat unchanged. A charge returns a
 // TAT after now. A refund (quantity below 0) returns now plus the time still used, which
@@ -62,7 +62,7 @@ func usedAt(tat, now uint64) time.Duration {
 // refund returns the used time that remains after a refund of -quantity units. It is at
 // least 0, a full bucket, so that no refund builds up credit beyond the limit.
 func refund(interval, used time.Duration, quantity int64) time.Duration {
-	// Negating as unsigned gives the smallest int64 its true magnitude.
+	// Negation as unsigned yields the true magnitude of the smallest int64.
 	hi, credit := bits.Mul64(uint64(interval), -uint64(quantity))
 	if hi != 0 || credit >= uint64(used) {
 		return 0

@@ -56,28 +56,28 @@ func TestNewTAT(t *testing.T) {
 		quantity                int64
 		tat, want               uint64
 	}{
-		{"charge of a fresh key", 15, 30, 60, 1, rest, t0 + 2e9},
-		{"charge of a key whose TAT has passed", 4, 1, 1, 1, 5, t0 + 1e9},
-		{"charge on top of what is used", 15, 30, 60, 3, t0 + 1, t0 + 1 + 6e9},
-		{"charge of a bucket under a millisecond", 1, 10_000, 1, 1, rest, t0 + 100_000},
+		{"charge to a fresh key", 15, 30, 60, 1, rest, t0 + 2e9},
+		{"charge to a key whose TAT has passed", 4, 1, 1, 1, 5, t0 + 1e9},
+		{"charge to a key with used units", 15, 30, 60, 3, t0 + 1, t0 + 1 + 6e9},
+		{"charge with an interval below a millisecond", 1, 10_000, 1, 1, rest, t0 + 100_000},
 		{"peek at a fresh key", 4, 1, 1, 0, rest, rest},
 		{"peek at a key whose TAT has passed", 4, 1, 1, 0, t0 - 1, t0 - 1},
 		{"peek at a key in use", 4, 1, 1, 0, t0 + 3e9, t0 + 3e9},
-		{"peek beyond the tolerance", 4, 1, 1, 0, t0 + 9e9, t0 + 9e9},
+		{"peek with a TAT beyond the tolerance", 4, 1, 1, 0, t0 + 9e9, t0 + 9e9},
 		{"refused", 4, 1, 1, 2, t0 + 4e9, t0 + 4e9},
-		{"more than the limit", 4, 1, 1, 6, rest, rest},
-		{"refund of a part", 15, 30, 60, -2, t0 + 6e9, t0 + 2e9},
-		{"refund of all", 15, 30, 60, -3, t0 + 6e9, t0},
-		{"refund of more than was used", 15, 30, 60, -4, t0 + 6e9, t0},
+		{"charge of more than the limit", 4, 1, 1, 6, rest, rest},
+		{"partial refund", 15, 30, 60, -2, t0 + 6e9, t0 + 2e9},
+		{"full refund", 15, 30, 60, -3, t0 + 6e9, t0},
+		{"refund of more than the used units", 15, 30, 60, -4, t0 + 6e9, t0},
 		{"refund to a fresh key", 15, 30, 60, -1, rest, t0},
 		{"refund to a key whose TAT has passed", 15, 30, 60, -1, t0 - 1, t0},
 		{"refund whose credit is 1<<64 ns", 15, 1_000_000_000, 1 << 31, -1 << 33, t0 + 6e9, t0},
-		{"refund of the most there is", 15, 30, 60, math.MinInt64, t0 + 6e9, t0},
-		{"refund of the most there is at 1 ns", 0, 1e9, 1, math.MinInt64, t0 + 6e9, t0},
-		{"refund to a TAT out of reach", 15, 30, 60, -1, math.MaxUint64, t0 + math.MaxInt64 - 2e9},
-		{"charge of a TAT out of reach", 15, 30, 60, 1, math.MaxUint64, math.MaxUint64},
-		{"peek at a TAT out of reach", 15, 30, 60, 0, math.MaxUint64, math.MaxUint64},
-		{"charge of the largest limit", math.MaxInt64 - 1, 1e9, 1, math.MaxInt64, rest, t0 + math.MaxInt64},
+		{"refund of the largest quantity", 15, 30, 60, math.MinInt64, t0 + 6e9, t0},
+		{"refund of the largest quantity, interval 1 ns", 0, 1e9, 1, math.MinInt64, t0 + 6e9, t0},
+		{"refund with a TAT beyond the range of a Duration", 15, 30, 60, -1, math.MaxUint64, t0 + math.MaxInt64 - 2e9},
+		{"charge with a TAT beyond the range of a Duration", 15, 30, 60, 1, math.MaxUint64, math.MaxUint64},
+		{"peek with a TAT beyond the range of a Duration", 15, 30, 60, 0, math.MaxUint64, math.MaxUint64},
+		{"charge of the whole largest limit", math.MaxInt64 - 1, 1e9, 1, math.MaxInt64, rest, t0 + math.MaxInt64},
 	} {
 		l, err := NewLimit(tt.maxBurst, tt.count, limiter.Seconds(tt.period))
 		if err != nil {
@@ -89,7 +89,7 @@ func TestNewTAT(t *testing.T) {
 	}
 }
 
-// TestClockEnds covers the first and the last time value of the clock.
+// TestClockEnds tests decisions at the first and the last time of the clock.
 func TestClockEnds(t *testing.T) {
 	l := limiter.Limit{Max: math.MaxInt64, Interval: 1}
 	const last = uint64(math.MaxInt64)

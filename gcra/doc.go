@@ -62,17 +62,17 @@
 //
 // # Rounding
 //
-// T is rounded up to a whole nanosecond, so that the units admitted over any stretch of
-// time stay at or under limit + rate * time. The cost is less than 1 ns a unit: nothing
-// at 1000 a second, 0.02 % at 300 000 a second, and no rate above one unit a
-// nanosecond. All other arithmetic is exact: after a wait of exactly retry after the same
-// request is admitted, and one nanosecond earlier it is not.
+// T is rounded up to a whole nanosecond, so that the units admitted over any interval are at most
+// limit + rate * time. Rounding adds less than 1 ns per unit. The effective rate is therefore
+// unchanged at 1000 a second and 0.02 % lower at 300 000 a second. It is never above one unit a
+// nanosecond. All other arithmetic is exact: after a wait of exactly retry after the same request
+// is admitted, and one nanosecond earlier it is not.
 //
 // # Ranges
 //
-// Time is an unsigned count of nanoseconds below 1<<63 on a clock that the caller
-// chooses. Parameters are refused with [limiter.ErrRange] unless T * limit fits an int64; nothing
-// after that can overflow. Used time counts as at most [math.MaxInt64] nanoseconds, 292
-// years, for any TAT; only a TAT that Decide did not compute, or a clock that moved
-// backwards, can lead to one that is further ahead.
+// Time is an unsigned count of nanoseconds below 1<<63 on a clock that the caller chooses.
+// Parameters are refused with [limiter.ErrRange] unless T * limit fits an int64; no later
+// computation can overflow. Used time counts as at most [math.MaxInt64] nanoseconds, 292 years,
+// for any TAT; it can be further ahead only if Decide did not compute the TAT, or if the clock
+// moved backward.
 package gcra

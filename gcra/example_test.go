@@ -8,14 +8,15 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Four requests at the same time, against a limit that admits three and restores one a second.
+// Four requests at the same time. The limit admits three, and one unit is restored each
+// second.
 func ExampleDecide() {
 	l, err := gcra.NewLimit(2, 60, limiter.Seconds(60))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	tat, now := uint64(0), uint64(1_000_000_000) // a fresh key, one second into the clock
+	tat, now := uint64(0), uint64(1_000_000_000) // a new key, at time 1 s
 	for range 4 {
 		var d limiter.Decision
 		tat, d = gcra.Decide(l, tat, now, 1)
@@ -29,7 +30,7 @@ func ExampleDecide() {
 	// limited true, 0 of 3 left, retry after 1 s, full after 3 s
 }
 
-// A quantity of 0 peeks, and a negative one refunds.
+// A quantity of 0 peeks, and a negative quantity refunds.
 func ExampleDecide_peekAndRefund() {
 	l, _ := gcra.NewLimit(9, 10, limiter.Seconds(1))
 	const now = 1_000_000_000

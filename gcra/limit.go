@@ -10,8 +10,8 @@ import (
 )
 
 // NewLimit compiles a limit that admits bursts of maxBurst+1 units and count units in
-// every period. The emission interval is rounded up, to at least 1 ns, so a rate above
-// one unit a nanosecond is reduced to that.
+// every period. The emission interval is rounded up, to at least 1 ns, so a rate above one
+// unit a nanosecond is reduced to one unit a nanosecond.
 //
 // It returns limiter.ErrRange if maxBurst is negative, if count or period is not positive,
 // or if the emission interval times maxBurst+1 is more than an int64 of nanoseconds.

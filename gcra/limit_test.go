@@ -108,7 +108,7 @@ func TestNewLimitOracle(t *testing.T) {
 			fits++
 		}
 	}
-	// Both outcomes must be frequent, or the random parameters test little.
+	// Both outcomes must be frequent for the test to be meaningful.
 	if fits < steps/20 || fits > steps*19/20 {
 		t.Errorf("%d of %d parameters fit", fits, steps)
 	}

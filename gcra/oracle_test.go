@@ -27,8 +27,8 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 	return fold(limitertest.AnyInt(r), limitertest.AnyInt(r))
 }
 
-// bigBucket is a leaky bucket as a meter, on big integers. Its state is the used time at
-// the last change, not a TAT, so that it shares no formula with Decide.
+// bigBucket is a leaky bucket as a meter, with big integers. Its state is the used time
+// as of the last change instead of a TAT, so that it shares no formula with Decide.
 type bigBucket struct {
 	used, at *big.Int
 }

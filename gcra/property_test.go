@@ -85,9 +85,9 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// TestNeverOverAdmits runs random traces, refunds included. Between any two requests, the
-// units charged, less the units refunded, must be at most limit + rate * time. The rate is
-// the requested one, not the rounded one.
+// TestNeverOverAdmits runs random traces, refunds included. Between any two requests, the units
+// charged minus the units refunded must be at most limit + rate * time. The rate is the
+// requested rate, not the rounded one.
 func TestNeverOverAdmits(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 100 {
@@ -101,8 +101,8 @@ func TestNeverOverAdmits(t *testing.T) {
 			net := int64(0)
 			for j := i; j < len(trace); j++ {
 				net += trace[j].charged
-				// A stretch that ends in a refund has a smaller sum and tests less;
-				// it is tested up to the next charge.
+				// An interval that ends with a refund has a smaller sum, so the test would be
+				// weaker. The interval is checked up to the next charge instead.
 				if trace[j].charged > 0 && exceeds(net-l.Max, trace[j].at-trace[i].at, count, period) {
 					t.Fatalf("limit %d, %d per %d s: %d charged in %d ns", l.Max, count, period, net, trace[j].at-trace[i].at)
 				}
@@ -113,7 +113,7 @@ func TestNeverOverAdmits(t *testing.T) {
 
 type event struct {
 	at      uint64
-	charged int64 // below 0: refunded; 0: refused
+	charged int64 // below 0 if refunded, 0 if refused
 }
 
 func randomTrace(r *rand.Rand, l limiter.Limit) []event {
@@ -156,13 +156,13 @@ func exceeds(units int64, elapsed uint64, count, period int64) bool {
 	return hi > maxHi || hi == maxHi && lo > maxLo
 }
 
-// TestSaturated counts the units admitted if a client repeats its request after each retry
-// after. They must be all units that the rate allows, also if a whole bucket is shorter
-// than a millisecond.
+// TestSaturated counts the units admitted if a client repeats its request after each RetryAfter.
+// The client must get all units that the rate allows, even if the whole bucket is shorter than a
+// millisecond.
 func TestSaturated(t *testing.T) {
 	for _, tt := range []struct {
 		burst, count, period int64
-		want                 int64 // in one second, both ends included
+		want                 int64 // in one second, including both ends
 	}{
 		{0, 1, 1, 2},
 		{4, 10, 1, 15},
@@ -186,12 +186,12 @@ func TestSaturated(t *testing.T) {
 				continue
 			}
 			if d.RetryAfter <= 0 {
-				t.Fatalf("%d %d %d: refused with %+v", tt.burst, tt.count, tt.period, d)
+				t.Fatalf("burst %d, count %d, period %d: refused with %+v", tt.burst, tt.count, tt.period, d)
 			}
 			now += uint64(d.RetryAfter)
 		}
 		if got != tt.want {
-			t.Errorf("%d %d %d: %d admitted in a second, want %d", tt.burst, tt.count, tt.period, got, tt.want)
+			t.Errorf("burst %d, count %d, period %d: %d admitted in a second, want %d", tt.burst, tt.count, tt.period, got, tt.want)
 		}
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// testdata/vectors.json holds calls in groups, each group on one key of an empty
-// keyspace, and the replies of redis-cell, Dragonfly and Redis's own GCRA: five integers
-// or the text of an error.
+// testdata/vectors.json holds groups of calls, and for each call the replies of
+// redis-cell, Dragonfly and the GCRA of Redis: five integers or the text of an error. The
+// calls of a group use one key of an empty keyspace.
 //
 //go:embed testdata/vectors.json
 var vectorsJSON []byte
@@ -51,7 +51,7 @@ const (
 	errKind    = "WRONGTYPE Operation against a key holding the wrong kind of value"
 )
 
-// The rules by which replies differ from redis-cell's.
+// The reasons why replies differ from those of redis-cell.
 const (
 	ruleCeiling   = "seconds are a true ceiling; redis-cell drops the part under 1 ms"
 	ruleInterval  = "the emission interval is rounded up, to at least 1 ns"
@@ -66,7 +66,7 @@ const (
 	ruleKind      = "a value that is not a TAT is a key of another kind, and does not crash the server"
 )
 
-// overrides holds every call whose reply differs from redis-cell's, by number.
+// overrides holds each call whose reply differs from that of redis-cell, by number.
 var overrides = map[int]struct {
 	want reply
 	rule string
@@ -138,7 +138,8 @@ var overrides = map[int]struct {
 	117: {"1 2 0 1 2", ruleCeiling},
 }
 
-// A key is a minimal server and table around Decide, as far as the vectors need one.
+// A key is a minimal server and table around Decide, with only the features that the
+// vectors need.
 type key struct {
 	tat     uint64
 	foreign bool // holds a value that is not a TAT
@@ -181,8 +182,8 @@ func (k *key) call(now uint64, args []string) reply {
 	return integers([5]int64{limited, d.Limit, d.Remaining, limiter.Ceil(d.RetryAfter, time.Second), limiter.Ceil(d.ResetAfter, time.Second)})
 }
 
-// TestVectors compares every call with redis-cell's reply, or with the override that gives
-// the reason for a difference. Every override must be needed.
+// TestVectors compares the reply to each call with that of redis-cell, or with the
+// override, which states the reason for the difference. Each override must be needed.
 func TestVectors(t *testing.T) {
 	const calls = 118
 	var file struct {
