@@ -10,7 +10,7 @@
 //
 // # Terms
 //
-//	capacity            units that the queue holds, those that are leaving included: Limit.Max
+//	capacity            units that the queue holds, including those that are leaving: Limit.Max
 //	emission interval   T, the time in which one unit leaves: period / count, rounded
 //	                    up to a nanosecond
 //	TAT                 theoretical arrival time: the time at which the queue is empty
@@ -45,12 +45,12 @@
 //
 // # How it differs from gcra
 //
-// The two admit and refuse the same requests. GCRA as a meter passes admitted requests
-// immediately, so its output has bursts of up to its limit. Here each request gets its own
-// departure time, so the output is even: departures are T * quantity apart for any input,
-// and capacity is not the number of units that may pass in one burst, but the number that
-// may be queued. The longest wait is T * (capacity - 1); a capacity of 1 has no queue, and
-// refuses a request within T of the previous one.
+// The two packages admit and refuse the same requests. GCRA as a meter passes admitted
+// requests immediately, so its output has bursts of up to its limit. Here each request gets
+// its own departure time, so the output is even: departures are T * quantity apart for any
+// input, and capacity is not the number of units that may pass in one burst, but the number
+// that may be queued. The longest wait is T * (capacity - 1); a capacity of 1 has no queue,
+// and refuses a request within T of the previous one.
 //
 // It corresponds to nginx's limit_req with a burst and without nodelay: the excess is the
 // queue, the burst is capacity - 1, and a request is delayed by the length of the queue
@@ -73,13 +73,14 @@
 //
 // # Caveats
 //
-// A refund shortens the queue at its end, also if another request is last, because the
-// departure times of the other requests have been returned already. If the refunded request
-// was not the last, two departures coincide: of three that leave at 0, 0.5 and 1 s the
-// second is refunded, the queue then ends at 1 s, and the next request also leaves at 1 s.
-// Over any stretch from then on the rate holds again.
+// A refund shortens the queue at its end, even if the refunded request is not the last one,
+// because the departure times of the other requests have already been returned. In that case
+// two departures coincide. For example, three requests leave at 0, 0.5 and 1 s. If the
+// second one is refunded, the queue ends at 1 s, and the next request also leaves at 1 s.
+// The rate holds over any interval that starts later.
 //
-// Callers keep to their departure times: the package cannot detect if one does not wait.
+// Callers must observe the departure times: the package cannot detect a caller that does not
+// wait.
 //
 // # Change of parameters
 //

@@ -7,7 +7,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Four requests arrive at the same time; three fit the queue, and leave half a second apart.
+// Four requests arrive at the same time. Three of them fit in the queue and leave half a
+// second apart.
 func ExampleDecide() {
 	l, err := leaky.NewLimit(3, 2, limiter.Seconds(1))
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 
 // NewLimit compiles a limit on a queue that holds capacity units and is drained at count
 // units in every period. The emission interval is rounded up, to at least 1 ns, so a rate
-// above one unit a nanosecond is reduced to that.
+// above one unit a nanosecond is reduced to one unit a nanosecond.
 //
-// It returns limiter.ErrRange if one of the three is not positive, or if the time that a
-// full queue takes to drain is more than an int64 of nanoseconds.
+// It returns limiter.ErrRange if a parameter is not positive, or if the time that a full
+// queue takes to drain is more than an int64 of nanoseconds.
 func NewLimit(capacity, count int64, period limiter.Period) (limiter.Limit, error) {
 	if capacity <= 0 {
 		return limiter.Limit{}, limiter.ErrRange

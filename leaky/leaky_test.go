@@ -17,7 +17,7 @@ func TestNewLimit(t *testing.T) {
 	const maxInt, minInt = math.MaxInt64, math.MinInt64
 	for _, tt := range []struct {
 		capacity, count, period int64
-		want                    limiter.Limit // zero: out of range
+		want                    limiter.Limit // the zero Limit means out of range
 	}{
 		{3, 2, 1, limiter.Limit{Max: 3, Interval: 500 * time.Millisecond}},
 		{1, 1, 1, limiter.Limit{Max: 1, Interval: time.Second}},
@@ -46,9 +46,9 @@ func TestNewLimit(t *testing.T) {
 // decide is Decide with the checks common to all algorithms.
 var decide limitertest.Decide = Decide
 
-// check tests a decision against the common rules, and its wait against the time used. A
-// TAT that is further ahead than the longest Duration counts as that Duration ahead at any
-// time, so its durations are not exact, and only CheckNow applies.
+// check tests a decision against the common rules, and its Wait against the used time. The
+// used time is limited to the longest Duration. If the TAT is further ahead than that, the
+// durations of the decision are not exact, and only CheckNow applies.
 func check(c limitertest.Decided) {
 	want := time.Duration(0)
 	switch {
@@ -92,7 +92,7 @@ func TestWorkedExample(t *testing.T) {
 	})
 }
 
-// TestRow tests single decisions at t0 on a queue of 4 units, T = 1 s.
+// TestRow tests single decisions at t0 on a queue with a capacity of 4 units and T = 1 s.
 func TestRow(t *testing.T) {
 	const s, no = time.Second, limiter.NoRetry
 	used := func(d time.Duration) limiter.State { return limiter.State{Expires: t0 + uint64(d)} }
@@ -103,21 +103,21 @@ func TestRow(t *testing.T) {
 		set      bool
 		want     limiter.Decision
 	}{
-		{"several of an empty queue", limiter.State{}, 3, true, limiter.Decision{Remaining: 1, RetryAfter: no, ResetAfter: 3 * s}},
-		{"several behind others", used(2 * s), 2, true, limiter.Decision{RetryAfter: no, ResetAfter: 4 * s, Wait: 2 * s}},
-		{"a queue that is empty since now", used(0), 1, true, limiter.Decision{Remaining: 3, RetryAfter: no, ResetAfter: s}},
-		{"1 ns too many", used(3*s + 1), 1, false, limiter.Decision{Limited: true, RetryAfter: 1, ResetAfter: 3*s + 1, Wait: no}},
-		{"more than the capacity", used(2 * s), 5, false, limiter.Decision{Limited: true, Remaining: 2, RetryAfter: no, ResetAfter: 2 * s, Wait: no}},
+		{"charge of several units to an empty queue", limiter.State{}, 3, true, limiter.Decision{Remaining: 1, RetryAfter: no, ResetAfter: 3 * s}},
+		{"charge of several units to a queue in use", used(2 * s), 2, true, limiter.Decision{RetryAfter: no, ResetAfter: 4 * s, Wait: 2 * s}},
+		{"charge to a queue that becomes empty now", used(0), 1, true, limiter.Decision{Remaining: 3, RetryAfter: no, ResetAfter: s}},
+		{"charge 1 ns above the capacity", used(3*s + 1), 1, false, limiter.Decision{Limited: true, RetryAfter: 1, ResetAfter: 3*s + 1, Wait: no}},
+		{"charge of more than the capacity", used(2 * s), 5, false, limiter.Decision{Limited: true, Remaining: 2, RetryAfter: no, ResetAfter: 2 * s, Wait: no}},
 		{"peek at an empty queue", limiter.State{}, 0, false, limiter.Decision{Remaining: 4, RetryAfter: no}},
 		{"peek at a full queue", used(4 * s), 0, false, limiter.Decision{RetryAfter: no, ResetAfter: 4 * s, Wait: 4 * s}},
-		{"peek at more than full", used(6 * s), 0, false, limiter.Decision{Limited: true, RetryAfter: 2 * s, ResetAfter: 6 * s, Wait: no}},
-		{"refund of a part", used(3 * s), -1, true, limiter.Decision{Remaining: 2, RetryAfter: no, ResetAfter: 2 * s}},
-		{"refund of all", used(3 * s), -3, true, limiter.Decision{Remaining: 4, RetryAfter: no}},
-		{"refund of the most there is", used(3 * s), math.MinInt64, true, limiter.Decision{Remaining: 4, RetryAfter: no}},
+		{"peek at a queue longer than its capacity", used(6 * s), 0, false, limiter.Decision{Limited: true, RetryAfter: 2 * s, ResetAfter: 6 * s, Wait: no}},
+		{"partial refund", used(3 * s), -1, true, limiter.Decision{Remaining: 2, RetryAfter: no, ResetAfter: 2 * s}},
+		{"full refund", used(3 * s), -3, true, limiter.Decision{Remaining: 4, RetryAfter: no}},
+		{"refund of the largest quantity", used(3 * s), math.MinInt64, true, limiter.Decision{Remaining: 4, RetryAfter: no}},
 		{"refund to an empty queue", limiter.State{}, -1, false, limiter.Decision{Remaining: 4, RetryAfter: no}},
-		{"refund to a queue that is empty since now", used(0), -1, false, limiter.Decision{Remaining: 4, RetryAfter: no}},
+		{"refund to a queue that becomes empty now", used(0), -1, false, limiter.Decision{Remaining: 4, RetryAfter: no}},
 		{"a state with data", limiter.State{Expires: t0 + uint64(9*s), Data: []byte{1}}, 1, true, limiter.Decision{Remaining: 3, RetryAfter: no, ResetAfter: s}},
-		{"a TAT out of reach", limiter.State{Expires: math.MaxUint64}, 1, false, limiter.Decision{Limited: true, RetryAfter: math.MaxInt64 - 3*s, ResetAfter: math.MaxInt64, Wait: no}},
+		{"a TAT beyond the range of a Duration", limiter.State{Expires: math.MaxUint64}, 1, false, limiter.Decision{Limited: true, RetryAfter: math.MaxInt64 - 3*s, ResetAfter: math.MaxInt64, Wait: no}},
 	} {
 		l := limiter.Limit{Max: 4, Interval: s}
 		tt.want.Limit = 4
@@ -128,12 +128,12 @@ func TestRow(t *testing.T) {
 			t.Errorf("%s: got %+v, %+v, want %+v", tt.name, c, d, tt.want)
 		}
 		if c.Set && (c.Expires != t0+uint64(d.ResetAfter) || c.Keep != 0 || len(c.Tail) != 0) {
-			t.Errorf("%s: change %+v", tt.name, c)
+			t.Errorf("%s: the change is %+v", tt.name, c)
 		}
 	}
 }
 
-// TestChangedParameters reads a queue of 3 s under different limits.
+// TestChangedParameters decides on a queue of 3 s with different limits.
 func TestChangedParameters(t *testing.T) {
 	const s, no = time.Second, limiter.NoRetry
 	for _, tt := range []struct {
@@ -159,7 +159,8 @@ func TestChangedParameters(t *testing.T) {
 	}
 }
 
-// TestRefundBringsDeparturesTogether tests the caveat of the package comment.
+// TestRefundBringsDeparturesTogether tests the example in the caveats of the package
+// comment.
 func TestRefundBringsDeparturesTogether(t *testing.T) {
 	l := limiter.Limit{Max: 5, Interval: 500 * time.Millisecond}
 	var s limiter.State

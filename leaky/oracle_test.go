@@ -28,7 +28,7 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 // A turn is the time from the departure of a request to that of the next.
 type turn struct{ from, to *big.Int }
 
-// bigQueue is the queue of admitted requests, on big integers.
+// bigQueue is the queue of admitted requests, with big integers.
 type bigQueue []turn
 
 // at returns the queue at time t, without expired turns, and its end.
@@ -43,7 +43,8 @@ func (q bigQueue) at(t uint64) (bigQueue, *big.Int) {
 	return q, q[len(q)-1].to
 }
 
-// join returns the turn of a request made at time t, and whether it ends in time.
+// join returns the turn of a request made at time t, and reports whether the request
+// fits in the queue.
 func (q bigQueue) join(l limiter.Limit, t uint64, quantity int64) (turn, bool) {
 	_, end := q.at(t)
 	length := big.NewInt(int64(l.Interval))
@@ -54,7 +55,8 @@ func (q bigQueue) join(l limiter.Limit, t uint64, quantity int64) (turn, bool) {
 	return turn{end, to}, to.Cmp(most) <= 0
 }
 
-// leave removes turns at the end of the queue, as long as -quantity units take.
+// leave removes turns from the end of the queue. Their total length is the time of
+// -quantity units.
 func (q bigQueue) leave(l limiter.Limit, t uint64, quantity int64) bigQueue {
 	q, _ = q.at(t)
 	credit := new(big.Int).Mul(big.NewInt(int64(l.Interval)), big.NewInt(quantity))
@@ -92,8 +94,8 @@ type walk struct {
 	now   uint64
 }
 
-// put sets the state directly, as an import does. The queue becomes one turn that has
-// begun.
+// put sets the state directly, as an import does. The queue then consists of one turn
+// that has already begun.
 func (w *walk) put(tat uint64) {
 	w.state, w.queue = limiter.State{Expires: tat}, nil
 	if tat > w.now {
@@ -134,7 +136,7 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	return d
 }
 
-// retry checks that the queue has room after the wait given, and not 1 ns before.
+// retry checks that the queue has room after RetryAfter, and not 1 ns before.
 func (w *walk) retry(c limitertest.Decided) {
 	wait := c.Got.RetryAfter
 	if c.Quantity > c.Limit.Max {

@@ -51,9 +51,9 @@ func arrivals(r *rand.Rand, l limiter.Limit, most int64, next func(*rand.Rand, l
 	return all
 }
 
-// TestDeparturesAreEven checks for each input that a departure is at least T * quantity of
-// the previous one after it, exactly that if there is a queue, and that no wait is longer
-// than necessary.
+// TestDeparturesAreEven checks for each input that two consecutive departures are at least
+// T * quantity of the first request apart, and exactly that if the second request was
+// queued. No wait may be longer than necessary.
 func TestDeparturesAreEven(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, in := range inputs {
@@ -71,7 +71,7 @@ func TestDeparturesAreEven(t *testing.T) {
 					earliest = max(a.at, last.departure+uint64(l.Interval)*uint64(last.quantity))
 				}
 				if a.departure != earliest {
-					t.Fatalf("%s, %+v: %+v after %+v leaves at another time", in.name, l, a, last)
+					t.Fatalf("%s, %+v: %+v, which follows %+v, leaves at the wrong time", in.name, l, a, last)
 				}
 				if a.departure > a.at {
 					queued++
@@ -85,8 +85,8 @@ func TestDeparturesAreEven(t *testing.T) {
 	}
 }
 
-// TestFullQueueRefuses fills a queue: exactly capacity units are admitted, the longest wait
-// is T * (capacity - 1), and one unit is admitted again for each that has left.
+// TestFullQueueRefuses fills a queue. Exactly capacity units are admitted, the longest wait
+// is T * (capacity - 1), and one more unit is admitted for each unit that has left.
 func TestFullQueueRefuses(t *testing.T) {
 	for _, capacity := range []int64{1, 2, 3, 10, 1000} {
 		l := fold(capacity-1, 1e6-1)
