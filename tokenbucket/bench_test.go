@@ -8,8 +8,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// branches covers each path through Decide, for the benchmark and the allocation test.
-// Each is decided at t0 under branchLimit.
+// branches has a case for each path through Decide, for the benchmark and the allocation
+// test. Each case is decided at t0 with branchLimit.
 var branches = []struct {
 	name     string
 	state    limiter.State
@@ -46,8 +46,8 @@ func BenchmarkDecide(b *testing.B) {
 			}
 		})
 	}
-	// One key at twice its rate: each decision depends on the state of the previous one,
-	// and every second one is refused.
+	// One key is charged at twice its rate. Each decision depends on the state from the
+	// previous decision, and every second request is refused.
 	b.Run("sequence", func(b *testing.B) {
 		b.ReportAllocs()
 		now, s := t0, limiter.State{Data: make([]byte, 0, dataSize)}

@@ -38,7 +38,7 @@ func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, roo
 			c.Set = quantity > 0
 		}
 	case b.used > 0:
-		// Negating as unsigned gives the smallest int64 its true magnitude.
+		// Negation as unsigned yields the true magnitude of the smallest int64.
 		b.used -= min(b.used, -uint64(quantity))
 		c.Set = true
 	}
@@ -89,7 +89,7 @@ func open(l *limiter.Limit, old limiter.State, now uint64) bucket {
 	return b
 }
 
-// until returns the time until at most most tokens are used. The result is at most the
+// until returns the time until the number of used tokens is most or less, limited to the
 // largest Duration.
 func (b bucket) until(l *limiter.Limit, most, now uint64) time.Duration {
 	if b.used <= most {

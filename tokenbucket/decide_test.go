@@ -37,7 +37,7 @@ func newLimit(t *testing.T, capacity, amount int64, interval time.Duration) limi
 // decide is Decide with the checks common to all algorithms.
 var decide limitertest.Decide = Decide
 
-// run makes the decisions of rows on one key.
+// run makes the decisions in rows on one key.
 func run(t *testing.T, l limiter.Limit, rows []limitertest.Row) {
 	t.Helper()
 	decide.Play(t, l, limiter.State{}, t0, rows, func(_ int, c limitertest.Decided) { check(c) })
@@ -63,12 +63,13 @@ func TestWorkedExample(t *testing.T) {
 		check(c)
 		used, anchor := decode(c.After().Data)
 		if want := states[i]; used != want.used || anchor != t0+uint64(want.anchor) {
-			t.Errorf("row %d: used %d, anchor %d ns after t0", i, used, anchor-t0)
+			t.Errorf("row %d: %d tokens used, anchor %d ns after t0", i, used, anchor-t0)
 		}
 	})
 }
 
-// TestFailedLogins allows 10 failed logins, and one more after each hour.
+// TestFailedLogins tests a limit of 10 failed logins, of which one is restored every
+// hour.
 func TestFailedLogins(t *testing.T) {
 	const h, m = time.Hour, time.Minute
 	var rows []limitertest.Row
@@ -80,13 +81,13 @@ func TestFailedLogins(t *testing.T) {
 		{10 * m, 1, true, 0, 50 * m, 9*h + 50*m},
 		{h, 1, false, 0, no, 10 * h},
 		{h, 1, true, 0, h, 10 * h},
-		// A successful login refunds its failures.
+		// A successful login refunds the failed ones.
 		{h, -10, false, 10, no, 0},
 		{2 * h, 0, false, 10, no, 0},
 	}...))
 }
 
-// TestDollars allows $200 a day, refilled by $50 every six hours.
+// TestDollars tests a limit of $200 a day that is refilled with $50 every six hours.
 func TestDollars(t *testing.T) {
 	const h = time.Hour
 	run(t, newLimit(t, 200, 50, 6*h), []limitertest.Row{
@@ -111,32 +112,32 @@ func TestState(t *testing.T) {
 		old      limiter.State
 		quantity int64
 		set      bool
-		want     limiter.State // only if the change leaves tokens used
+		want     limiter.State // compared only if set is true
 	}{
-		{"charge of a fresh key", limiter.State{}, 3, true, encode(t0+2*s, 3, t0)},
-		{"charge of a key that expires now", encode(t0, 4, t0-s/2), 1, true, encode(t0+s, 1, t0)},
-		{"charge of a key that is full by its refills", encode(t0+s, 2, t0-s), 1, true, encode(t0+s, 1, t0)},
-		{"charge on top of what is used", used(2), 1, true, encode(t0+3*s/2, 3, t0-s/2)},
+		{"charge to a fresh key", limiter.State{}, 3, true, encode(t0+2*s, 3, t0)},
+		{"charge to a key that expires now", encode(t0, 4, t0-s/2), 1, true, encode(t0+s, 1, t0)},
+		{"charge to a bucket that refills have filled", encode(t0+s, 2, t0-s), 1, true, encode(t0+s, 1, t0)},
+		{"charge to a bucket with used tokens", used(2), 1, true, encode(t0+3*s/2, 3, t0-s/2)},
 		{"charge after refills", encode(t0+s, 8, t0-7*s/2), 2, true, encode(t0+s/2+s, 4, t0-s/2)},
-		{"charge of nothing", limiter.State{Expires: t0 + s}, 1, true, encode(t0+s, 1, t0)},
-		{"charge of too few bytes", limiter.State{Expires: t0 + s, Data: used(4).Data[:15]}, 1, true, encode(t0+s, 1, t0)},
-		{"charge of too many bytes", limiter.State{Expires: t0 + s, Data: make([]byte, 17)}, 1, true, encode(t0+s, 1, t0)},
+		{"charge with no data in the state", limiter.State{Expires: t0 + s}, 1, true, encode(t0+s, 1, t0)},
+		{"charge with too little data in the state", limiter.State{Expires: t0 + s, Data: used(4).Data[:15]}, 1, true, encode(t0+s, 1, t0)},
+		{"charge with too much data in the state", limiter.State{Expires: t0 + s, Data: make([]byte, 17)}, 1, true, encode(t0+s, 1, t0)},
 		{"peek", used(4), 0, false, limiter.State{}},
-		{"refused", used(4), 1, false, limiter.State{}},
-		{"more than the capacity", limiter.State{}, 5, false, limiter.State{}},
-		{"refund of a part", used(4), -1, true, encode(t0+3*s/2, 3, t0-s/2)},
-		{"refund of all", used(4), -4, true, encode(t0, 0, t0-s/2)},
-		{"refund of more than was used", used(4), -5, true, encode(t0, 0, t0-s/2)},
-		{"refund of the most there is", used(4), math.MinInt64, true, encode(t0, 0, t0-s/2)},
+		{"refused charge", used(4), 1, false, limiter.State{}},
+		{"charge of more than the capacity", limiter.State{}, 5, false, limiter.State{}},
+		{"partial refund", used(4), -1, true, encode(t0+3*s/2, 3, t0-s/2)},
+		{"full refund", used(4), -4, true, encode(t0, 0, t0-s/2)},
+		{"refund of more tokens than used", used(4), -5, true, encode(t0, 0, t0-s/2)},
+		{"refund of the largest quantity", used(4), math.MinInt64, true, encode(t0, 0, t0-s/2)},
 		{"refund to a fresh key", limiter.State{}, -1, false, limiter.State{}},
-		{"refund to a key that is full by its refills", encode(t0+s, 2, t0-s), -1, false, limiter.State{}},
-		{"refund of all that can be used", encode(t0+9*s, math.MaxUint64, t0), -4, true, encode(t0+math.MaxInt64, math.MaxUint64-4, t0)},
-		{"charge under an anchor to come", encode(t0+9*s, 1, t0+3*s), 1, true, encode(t0+4*s, 2, t0+3*s)},
+		{"refund to a bucket that refills have filled", encode(t0+s, 2, t0-s), -1, false, limiter.State{}},
+		{"refund of the capacity with more tokens used", encode(t0+9*s, math.MaxUint64, t0), -4, true, encode(t0+math.MaxInt64, math.MaxUint64-4, t0)},
+		{"charge with an anchor in the future", encode(t0+9*s, 1, t0+3*s), 1, true, encode(t0+4*s, 2, t0+3*s)},
 	} {
 		l := newLimit(t, 4, 2, time.Second)
 		c, d := Decide(&l, tt.old, t0, tt.quantity, nil)
 		if c.Set != tt.set {
-			t.Errorf("%s: set is %t, %+v", tt.name, c.Set, d)
+			t.Errorf("%s: Set is %t, the decision is %+v", tt.name, c.Set, d)
 		}
 		if got := limitertest.After(tt.old, c); c.Set && (got.Expires != tt.want.Expires || string(got.Data) != string(tt.want.Data)) {
 			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
@@ -144,10 +145,11 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestChangedParameters reads one state under different limits.
+// TestChangedParameters decides on the same state with different limits.
 func TestChangedParameters(t *testing.T) {
 	const s = time.Second
-	// 6 of 8 are used, 1 s after the last refill of 2 tokens at an interval of 2 s.
+	// 6 of 8 tokens are used. The last refill was 1 s ago, and the bucket gets 2 tokens
+	// every 2 s.
 	state := encode(t0+uint64(5*s), 6, t0-uint64(s))
 	for _, tt := range []struct {
 		name             string
@@ -166,7 +168,8 @@ func TestChangedParameters(t *testing.T) {
 		{"shorter interval", 8, 2, s, 3, false, 1, no, 4 * s},
 		{"much shorter interval", 8, 2, s / 4, 3, false, 5, no, s / 2},
 		{"smaller amount", 8, 1, 2 * s, 2, false, 0, no, 15 * s},
-		// The state expires under the parameters that set it, before such a slow refill.
+		// The state expires according to the parameters that it was stored with, before
+		// the slow refill.
 		{"longer interval", 8, 2, time.Hour, 3, true, 2, 5 * s, 5 * s},
 	} {
 		l := newLimit(t, tt.capacity, tt.amount, tt.interval)
@@ -177,7 +180,7 @@ func TestChangedParameters(t *testing.T) {
 	}
 }
 
-// TestClockEnds covers the first and the last time value of the clock.
+// TestClockEnds tests decisions at the first and the last time of the clock.
 func TestClockEnds(t *testing.T) {
 	l := limiter.Limit{Max: math.MaxInt64, Amount: 1, Interval: 1}
 	for _, now := range []uint64{0, limitertest.LastTime} {

@@ -19,9 +19,9 @@
 //
 // The first charge of a full bucket starts its refill clock: the anchor is the time of that
 // charge, and refills are due at anchor + 1, 2, 3... * interval until the bucket is full.
-// Then the clock stops, and the next charge restarts it. So after a rest the first refill is
-// a whole interval after the first charge, and the refill times do not depend on the time at
-// which a process was started.
+// Then the clock stops, and the next charge restarts it. The first refill of a bucket that
+// was full is therefore a whole interval after the first charge, and the refill times do not
+// depend on the time at which a process was started.
 //
 //	refills      k = (now - anchor) / interval, rounded down
 //	used         = max(0, used - k * amount), as of anchor + k * interval
@@ -59,20 +59,21 @@
 //
 // # Bounds
 //
-// For any sequence of requests, no stretch of time admits more than capacity + amount * the
-// refills within it. Refills are at least one interval apart, so a stretch of length D has
-// at most D / interval + 1 of them. To admit less in a short time around a refill, use
-// smaller and more frequent refills, or package gcra, which is the limit of that.
+// For any sequence of requests, the tokens admitted within an interval of time are at most
+// capacity + amount * the number of refills within it. Refills are at least one refill
+// interval apart, so a time of length D contains at most D / interval + 1 refills. To admit
+// less in a short time around a refill, use smaller and more frequent refills, or package
+// gcra, which is the limiting case.
 //
 // # Change of parameters
 //
-// Used and anchor are interpreted by the parameters of each request. Used tokens stay
+// Used and anchor are interpreted with the parameters of each request. Used tokens stay
 // used, and the refills since the anchor count with the new amount and the new interval.
 // Used may then exceed the capacity: 0 tokens remain until enough refills have been made.
 //
-// Each charge and refund sets the expiry time of the key by its own parameters. Until
-// then, a state that was set under faster refills expires when those would have filled
-// the bucket, and retry after and reset after take this into account.
+// Each charge and refund sets the expiry time of the key from its own parameters. Until
+// then, a state that was stored under faster refills expires when those refills would have
+// filled the bucket, and retry after and reset after take this into account.
 //
 // # State
 //

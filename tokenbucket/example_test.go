@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/tokenbucket"
 )
 
-// Ten failed logins, and one more after each hour.
+// A limit of ten failed logins, of which one is restored every hour.
 func ExampleDecide() {
 	l, err := tokenbucket.NewLimit(10, 1, limiter.Seconds(3600))
 	if err != nil {
@@ -34,7 +34,7 @@ func ExampleDecide() {
 	// limited true, 0 of 10 left, retry after 30m0s, full after 9h30m0s
 }
 
-// A quantity can be an amount of money: $200 a day, refilled by $50 every six hours.
+// A quantity can be an amount of money: $200 a day, refilled with $50 every six hours.
 func ExampleNewLimit() {
 	l, err := tokenbucket.NewLimit(200, 50, limiter.Seconds(6*3600))
 	fmt.Println(l.Max, l.Amount, l.Interval, err)

@@ -10,8 +10,8 @@ import (
 // NewLimit compiles a limit on a bucket of capacity tokens, to which refillAmount tokens
 // are added every refillInterval.
 //
-// It returns limiter.ErrRange if one of the three is not positive, or if the time that
-// an empty bucket takes to fill, ceil(capacity / refillAmount) * refillInterval, is more
+// It returns limiter.ErrRange if a parameter is not positive, or if the time that an
+// empty bucket takes to fill, ceil(capacity / refillAmount) * refillInterval, is more
 // than an int64 of nanoseconds.
 func NewLimit(capacity, refillAmount int64, refillInterval limiter.Period) (limiter.Limit, error) {
 	interval, ok := refillInterval.Duration()

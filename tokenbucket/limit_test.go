@@ -17,16 +17,17 @@ func TestNewLimit(t *testing.T) {
 	for _, tt := range []struct {
 		capacity, amount int64
 		interval         limiter.Period
-		want             limiter.Limit // zero: out of range
+		want             limiter.Limit // the zero Limit means out of range
 	}{
 		{4, 2, limiter.Seconds(1), limiter.Limit{Max: 4, Amount: 2, Interval: time.Second}},
 		{10, 1, limiter.Seconds(3600), limiter.Limit{Max: 10, Amount: 1, Interval: time.Hour}},
 		{1, 1, limiter.Period{N: 1, Unit: 1}, limiter.Limit{Max: 1, Amount: 1, Interval: 1}},
-		// An amount above the capacity fills any bucket.
+		// A refill amount above the capacity is valid: each refill fills the bucket.
 		{1, maxInt, limiter.Period{N: maxInt, Unit: 1}, limiter.Limit{Max: 1, Amount: maxInt, Interval: maxInt}},
 		{maxInt, maxInt, limiter.Period{N: maxInt, Unit: 1}, limiter.Limit{Max: maxInt, Amount: maxInt, Interval: maxInt}},
 		{maxInt, 1, limiter.Period{N: 1, Unit: 1}, limiter.Limit{Max: maxInt, Amount: 1, Interval: 1}},
-		// 4 refills of 2 305 843 009 s fit; 4 refills that are one second longer do not.
+		// 4 refill intervals of 2 305 843 009 s fit; 4 intervals that are one second
+		// longer do not.
 		{7, 2, limiter.Seconds(2_305_843_009), limiter.Limit{Max: 7, Amount: 2, Interval: 2_305_843_009 * time.Second}},
 		{7, 2, limiter.Seconds(2_305_843_010), limiter.Limit{}},
 		{maxInt, maxInt - 1, limiter.Period{N: maxInt, Unit: 1}, limiter.Limit{}},
@@ -79,7 +80,7 @@ func TestNewLimitOracle(t *testing.T) {
 			fits++
 		}
 	}
-	// Both outcomes must be frequent, or the random parameters test little.
+	// Both outcomes must be frequent for the test to be meaningful.
 	if fits < rounds/20 || fits > rounds*19/20 {
 		t.Errorf("%d of %d parameters fit", fits, rounds)
 	}

@@ -23,8 +23,8 @@ func fold(capacity, amount, interval int64) limiter.Limit {
 	return l
 }
 
-// anyLimit draws limits of any magnitude, half of them small enough that many refills and
-// charges fall into one bucket.
+// anyLimit draws limits of any magnitude. Half of them are small enough for many charges and
+// refills of the same bucket.
 func anyLimit(r *rand.Rand) limiter.Limit {
 	if r.UintN(2) == 0 {
 		return fold(r.Int64N(40), r.Int64N(12), limitertest.AnyInt(r)>>r.UintN(50))
@@ -32,15 +32,15 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 	return fold(limitertest.AnyInt(r), limitertest.AnyInt(r), limitertest.AnyInt(r))
 }
 
-// bigBucket is a bucket that applies its refills one after the other, on big integers.
+// bigBucket is a bucket that applies its refills one at a time, with big integers.
 type bigBucket struct {
 	missing  *big.Int
 	refilled *big.Int // time of the last refill
 	expires  uint64   // time from which the bucket is full
 }
 
-// at returns the bucket at time t. The effect is that of single refills; they are applied in
-// powers of two that add up to their number.
+// at returns the bucket at time t. The effect is the same as that of single refills, but the
+// refills are applied in groups whose sizes are powers of two.
 func (b bigBucket) at(l limiter.Limit, t uint64) bigBucket {
 	if b.expires <= t {
 		return bigBucket{missing: new(big.Int), refilled: bigUint(t)}
@@ -59,7 +59,7 @@ func (b bigBucket) at(l limiter.Limit, t uint64) bigBucket {
 		b.refilled.Set(next)
 		b.missing.Sub(b.missing, tokens.Lsh(big.NewInt(l.Amount), uint(twice)))
 	}
-	if b.missing.Sign() <= 0 { // full, and its refill clock is stopped
+	if b.missing.Sign() <= 0 { // the bucket is full, and its refill clock has stopped
 		b.missing.SetInt64(0)
 		b.refilled.Set(now)
 	}
@@ -68,8 +68,8 @@ func (b bigBucket) at(l limiter.Limit, t uint64) bigBucket {
 
 func bigUint(v uint64) *big.Int { return new(big.Int).SetUint64(v) }
 
-// free returns the number of tokens at time t, 0 if more are missing than the bucket
-// holds.
+// free returns the number of tokens available at time t. It returns 0 if more tokens are
+// missing than the bucket holds.
 func (b bigBucket) free(l limiter.Limit, t uint64) int64 {
 	free := new(big.Int).Sub(big.NewInt(l.Max), b.at(l, t).missing)
 	if free.Sign() < 0 {
@@ -123,7 +123,7 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	} else {
 		c.Expect(!c.Change.Set, "changed")
 	}
-	// The outcome must change exactly after retry after and after reset after.
+	// The outcome must change exactly when RetryAfter and ResetAfter have elapsed.
 	if limited && quantity <= l.Max {
 		w.wait(c, d.RetryAfter, "retry after", func(t uint64) bool { return before.admits(l, t, quantity) })
 	} else {
@@ -140,8 +140,8 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	return d
 }
 
-// wait checks that ok is true after the duration given, and not before. For a random part
-// of the calls it also searches for a different duration.
+// wait checks that ok becomes true exactly after got. In some random calls it also searches
+// for a different duration.
 func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok func(t uint64) bool) {
 	c.ExpectEarliest(got, limitertest.LastTime, what, ok)
 	if w.r.UintN(64) == 0 && w.now+uint64(got) <= limitertest.LastTime {

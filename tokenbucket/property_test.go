@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// check tests a decision against the common rules, and against those of a bucket.
+// check tests a decision against the common rules and the rules of a token bucket.
 func check(c limitertest.Decided) {
 	c.Check()
 	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "expires at another time")
@@ -56,7 +56,7 @@ func FuzzDecide(f *testing.F) {
 
 type event struct {
 	at      uint64
-	charged int64 // 0: refused
+	charged int64 // 0 if refused
 	rest    bool  // the bucket was full
 }
 
@@ -89,8 +89,8 @@ func randomTrace(r *rand.Rand, l limiter.Limit) []event {
 	return trace
 }
 
-// TestNeverOverAdmits checks for the stretch between any two requests that the tokens
-// charged are at most capacity + amount * the refills that are possible in it.
+// TestNeverOverAdmits checks that the tokens charged between any two requests are at most
+// capacity + amount * the number of refills possible in that time.
 func TestNeverOverAdmits(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	tight := 0
@@ -116,14 +116,14 @@ func TestNeverOverAdmits(t *testing.T) {
 		}
 	}
 	if tight < 1000 {
-		t.Errorf("only %d stretches reached the bound", tight)
+		t.Errorf("only %d intervals reached the bound", tight)
 	}
 }
 
-// TestSaturated counts the tokens admitted if a client repeats its request after each retry
-// after. They must be all tokens that were refilled.
+// TestSaturated counts the tokens admitted if a client repeats its request after each
+// RetryAfter. The client must get all refilled tokens.
 func TestSaturated(t *testing.T) {
-	for _, tt := range []struct{ capacity, amount, interval, want int64 }{ // want: in one second, both ends included
+	for _, tt := range []struct{ capacity, amount, interval, want int64 }{ // want is the number of tokens admitted in one second, including both ends
 		{1, 1, 1e9, 2},
 		{4, 2, 1e9, 6},
 		{4, 2, 1e8, 24},
