@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// branch is a code path of a decision, for the benchmark and the allocation test.
+// branch is a case for one code path of a decision, for the benchmark and the allocation test.
 type branch struct {
 	name     string
 	decide   limitertest.Decide
@@ -102,7 +102,7 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// TestAllocs covers every branch, each with a room of exactly sufficient size, and NewLimit.
+// TestAllocs covers every branch with a room of exactly the required size, and NewLimit.
 func TestAllocs(t *testing.T) {
 	for _, br := range branches() {
 		room := make([]byte, 0, br.room)

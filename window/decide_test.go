@@ -21,8 +21,8 @@ func play(t *testing.T, decide limitertest.Decide, l *limiter.Limit, s limiter.S
 	return decide.Play(t, *l, s, t0, rows, nil)
 }
 
-// TestFixed is the first example of the package comment and its continuation: the whole limit at
-// the end of a window, and again at the start of the next one.
+// TestFixed continues the first example of the package comment: the whole limit is charged at the
+// end of a window, and again at the start of the next window.
 func TestFixed(t *testing.T) {
 	play(t, Count, mustLimit(t, 100, h, 1), limiter.State{}, []limitertest.Row{
 		{59 * m, 100, false, 0, no, m},
@@ -39,7 +39,7 @@ func TestFixed(t *testing.T) {
 	})
 }
 
-// TestBuckets is the second example: 100 an hour in 3 sub-windows of 20 minutes.
+// TestBuckets tests the second example: 100 an hour in 3 sub-windows of 20 minutes.
 func TestBuckets(t *testing.T) {
 	play(t, Count, mustLimit(t, 100, h, 3), limiter.State{}, []limitertest.Row{
 		{5 * m, 60, false, 40, no, 55 * m},
@@ -57,7 +57,8 @@ func TestBuckets(t *testing.T) {
 	})
 }
 
-// TestSliding is the third example: 84 in the last hour and 36 in the current quarter.
+// TestSliding tests the third example: 84 units in the previous hour and 36 in the first quarter
+// of the current hour.
 func TestSliding(t *testing.T) {
 	const wait = 42_857_142_858 * time.Nanosecond
 	play(t, Slide, mustLimit(t, 100, h, 1), state(h, t0, 1, 84, 36), []limitertest.Row{
@@ -87,7 +88,7 @@ func TestSliding(t *testing.T) {
 	})
 }
 
-// TestLimitChanges compares the same counts with different limits.
+// TestLimitChanges decides on the same counts with different limits.
 func TestLimitChanges(t *testing.T) {
 	s := state(h, t0, 1, 0, 80)
 	play(t, Slide, mustLimit(t, 100, h, 1), s, []limitertest.Row{{30 * m, 0, false, 20, no, 90 * m}})
@@ -151,21 +152,22 @@ func TestParametersChange(t *testing.T) {
 			[]limitertest.Row{{50 * m, 1, false, 39, no, 70 * m}}, state(20*m, t0+uint64(40*m), 1, 0, 10, 20, 31)},
 		{"buckets to lengths that do not divide", Count, 100, 75 * m, 5, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
 			[]limitertest.Row{{50 * m, 1, false, 39, no, 70 * m}}, state(15*m, t0+uint64(45*m), 1, 0, 0, 10, 20, 31)},
-		// 40 in the window until 60 m, 30 in the one until 120 m.
+		// 40 units are in the window that ends at 60 m, and 30 in the window that ends at 120 m.
 		{"sliding to longer", Slide, 100, 2 * h, 1, state(h, t0+uint64(h), 1, 40, 30),
 			[]limitertest.Row{{75 * m, 1, false, 29, no, 165 * m}}, state(2*h, t0, 1, 0, 71)},
 		{"sliding to shorter", Slide, 50, h / 2, 1, state(h, t0+uint64(h), 1, 40, 30), []limitertest.Row{
 			{75 * m, 10, true, 0, 7*m + 30*time.Second, 75 * m}, // when 10 of the 40 are covered
-			{75 * m, 30, true, 0, 55 * m, 75 * m},               // when 20 of the 30 are covered, in the window from 90 m
+			{75 * m, 30, true, 0, 55 * m, 75 * m},               // when 20 of the 30 are covered, in the window that starts at 90 m
 		}, none},
-		// 40 until 80 m, 30 until 100 m. At 85 m both are in the window until 90 m, but the 30 may
-		// move to the next one.
+		// 40 units are in the sub-window that ends at 80 m, and 30 in the one that ends at 100 m.
+		// At 85 m, both counts are in the window that ends at 90 m, but the 30 units may move to
+		// the next window.
 		{"sliding, held", Slide, 100, 90 * m, 1, state(20*m, t0+uint64(80*m), 1, 40, 30), []limitertest.Row{
 			{85 * m, 40, true, 30, 27*m + 30*time.Second, 35 * m}, // when 30 of the 40 are covered
 			{85 * m, 71, true, 30, 35 * m, 35 * m},                // the state has expired by then
 			{85 * m, -1, false, 31, no, 95 * m},
 		}, state(90*m, t0, 1, 0, 69)},
-		{"all at once", Count, 1000, 36 * m, 3, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
+		{"all parameters", Count, 1000, 36 * m, 3, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
 			[]limitertest.Row{{59 * m, 900, false, 50, no, 25 * m}}, state(12*m, t0+uint64(48*m), 2, 0, 20, 930)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -198,14 +200,14 @@ func TestExtremes(t *testing.T) {
 			t.Errorf("charge at the first moment: %+v, %+v", ch, d)
 		}
 	}
-	// There is no sub-window before time 0, even for a conversion.
+	// There is no sub-window before time 0, not even in a conversion.
 	for _, width := range []time.Duration{h, 7 * m, 2 * h} {
 		l := mustLimit(t, 100, 4*width, 4)
 		if _, d := Count(l, state(h, 0, 1, 0, 0, 0, 60), uint64(59*m), 1, nil); d.Remaining != 39 {
 			t.Errorf("charge in the first hour: %+v, %+v", l, d)
 		}
 	}
-	// Counts whose sum exceeds 64 bits saturate, also when a conversion adds them.
+	// Counts whose sum exceeds 64 bits saturate, even if a conversion adds them up.
 	s := state(h, t0, 8, math.MaxUint64, math.MaxUint64)
 	for _, l := range []*limiter.Limit{mustLimit(t, most, 2*h, 2), mustLimit(t, most, 24*h, 1)} {
 		ch, d := Count(l, s, t0+uint64(m), math.MinInt64, nil)

@@ -72,7 +72,8 @@ func TestNewLimitRange(t *testing.T) {
 	}
 }
 
-// TestNewLimitOracle compares NewLimit with arbitrary-precision arithmetic.
+// TestNewLimitOracle compares NewLimit with the same computation in arbitrary-precision
+// arithmetic.
 func TestNewLimitOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const steps = 100_000

@@ -24,9 +24,9 @@ type rule struct {
 // fact records units admitted in the sub-window with the given number, counted from time 0.
 type fact struct{ number, units uint64 }
 
-// ledger is a slow reference limiter: a list of admitted units, oldest first, and the rule they
-// were admitted under. It computes each answer from the definition, at any time, without encoding,
-// shifts or closed formulas for waits.
+// ledger is a slow reference limiter: a list of admitted units, oldest first, and the rule under
+// which they were admitted. It computes each result from the definition, without encodings, shifts
+// or closed formulas for waits.
 type ledger struct {
 	rule
 	facts []fact
@@ -43,8 +43,8 @@ func (o *ledger) expiry() uint64 {
 	return (o.facts[len(o.facts)-1].number + o.parts) * o.width
 }
 
-// counted returns the facts under rule r at time t: units of a sub-window of another rule count as
-// of its last nanosecond, or as of t if that is earlier.
+// counted returns the facts converted to rule r at time t. Units of a sub-window of a different
+// rule count as of the last nanosecond of that sub-window, or as of t if that is earlier.
 func (o *ledger) counted(r rule, t uint64) []fact {
 	if t >= o.expiry() {
 		return nil
@@ -86,7 +86,7 @@ func (o *ledger) used(r rule, t uint64) *big.Int {
 	return &o.a
 }
 
-// scale returns n with the denominator of used.
+// scale returns n multiplied by the denominator of used.
 func (o *ledger) scale(r rule, n int64) *big.Int {
 	o.b.SetInt64(n)
 	if r.sliding {
@@ -177,8 +177,8 @@ func (w *walk) rule(l *limiter.Limit) rule {
 	return rule{false, uint64(l.Interval), uint64(l.Amount)}
 }
 
-// step decides on both sides and compares the results. If deep is set, it also determines both
-// times by binary search.
+// step decides a request with the algorithm and with the ledger, and compares the results. If deep
+// is set, it also determines both times by binary search.
 func (w *walk) step(l *limiter.Limit, quantity int64, deep bool) limiter.Decision {
 	w.Helper()
 	o, r := &w.oracle, w.rule(l)
@@ -225,8 +225,8 @@ func (w *walk) step(l *limiter.Limit, quantity int64, deep bool) limiter.Decisio
 	return d
 }
 
-// search returns the first time from now on at which is returns true, or the end of the clock.
-// Without charges the used units never increase, so the result of is does not change back.
+// search returns the first time, starting with now, at which is returns true, or the end of the
+// clock. Without charges, the used units never increase, so is never changes back to false.
 func (w *walk) search(is func(t uint64) bool) uint64 {
 	low, high := w.now, min(max(w.now, w.oracle.expiry()), endOfTime)
 	for low < high {
@@ -239,7 +239,7 @@ func (w *walk) search(is func(t uint64) bool) uint64 {
 	return low
 }
 
-// store applies a change to both sides and checks the encoding.
+// store applies a change to the state and to the ledger, and checks the encoding.
 func (w *walk) store(l *limiter.Limit, r rule, ch limiter.Change, expect func(bool, string), quantity int64) {
 	w.Helper()
 	o := &w.oracle
@@ -306,7 +306,7 @@ func bytesFor(v uint64) int {
 	return 8
 }
 
-// advance moves the clock, mostly to a time of a change.
+// advance moves the clock, mostly to a time at which something changes.
 func (w *walk) advance(r *rand.Rand, l *limiter.Limit, last limiter.Decision) {
 	width := uint64(l.Interval)
 	by := uint64(0)
@@ -337,7 +337,7 @@ func anyInt(r *rand.Rand) int64 {
 	return max(v, -v, 1)
 }
 
-// fold maps any numbers to a valid limit, and preserves valid parameters.
+// fold maps any numbers to a valid limit. It does not change valid parameters.
 func fold(limit, period, parts int64) limiter.Limit {
 	parts = limitertest.Within(parts-1, MaxParts)
 	for period = limitertest.Within(period-1, int64(MaxPeriod)); ; period -= parts {
@@ -359,7 +359,7 @@ func anyParts(r *rand.Rand) int64 {
 	return 1 + r.Int64N(8)
 }
 
-// anyQuantity draws an arbitrary quantity or one at a boundary of the last decision.
+// anyQuantity draws an arbitrary quantity, or a quantity at a boundary of the last decision.
 func anyQuantity(r *rand.Rand, l *limiter.Limit, last limiter.Decision) int64 {
 	switch r.UintN(16) {
 	case 0:
@@ -382,8 +382,8 @@ func anyQuantity(r *rand.Rand, l *limiter.Limit, last limiter.Decision) int64 {
 	return 1 + r.Int64N(1+l.Max/4)
 }
 
-// limits returns limits for one key: the first one, variants with a changed limit, period or number
-// of parts, and an unrelated one.
+// limits returns limits for one key: a random limit, variants of it with a changed limit, period or
+// number of parts, and an unrelated limit.
 func limits(r *rand.Rand, parts func() int64) []limiter.Limit {
 	limit, period, n := anyInt(r), anyInt(r), parts()
 	tuned := func(v int64) int64 { return v/2 + r.Int64N(v) }
@@ -400,7 +400,7 @@ func limits(r *rand.Rand, parts func() int64) []limiter.Limit {
 	}
 }
 
-// walks runs walks on many keys, one after the other.
+// walks runs a walk on each of many keys.
 func walks(t *testing.T, decide limitertest.Decide, sliding bool, seed uint64, parts func(*rand.Rand) int64) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	w := walk{T: t, decide: decide, sliding: sliding, room: make([]byte, 0, 9<<10)}

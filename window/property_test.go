@@ -10,8 +10,8 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// check checks the invariants of all decisions, and that even a refund without effect sets the
-// change.
+// check checks the invariants that hold for all decisions. It also checks that even a refund
+// without effect sets Change.Set.
 func check(c limitertest.Decided) {
 	c.Check()
 	c.Expect(c.Change.Set == (!c.Got.Limited && c.Quantity != 0), "set")
@@ -138,7 +138,7 @@ func TestNeverOverAdmits(t *testing.T) {
 }
 
 // TestStretches checks the bounds of BUCKETS over unaligned intervals: the limit holds in any
-// (n-1)/n of a period, but may be exceeded in a whole one.
+// (n-1)/n of a period, but may be exceeded in a whole period.
 func TestStretches(t *testing.T) {
 	l := mustLimit(t, 100, time.Hour, 3)
 	s, now := limiter.State{}, t0
@@ -171,9 +171,9 @@ func TestStretches(t *testing.T) {
 		return most
 	}
 	if got := most(40 * time.Minute); got > 100 || got < 95 {
-		t.Errorf("at most %d in 40 minutes", got)
+		t.Errorf("the maximum in 40 minutes is %d", got)
 	}
 	if got := most(time.Hour); got <= 100 || got > 200 {
-		t.Errorf("at most %d in an hour", got)
+		t.Errorf("the maximum in an hour is %d", got)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// t0 is the start of a day, and so of a window of any period that divides a day.
+// t0 is the start of a day, and therefore the start of a window for each period that divides a
+// day.
 const t0 uint64 = 19_700 * 86_400e9
 
 func mustLimit(tb testing.TB, limit int64, period time.Duration, parts int64) *limiter.Limit {
@@ -22,8 +23,8 @@ func mustLimit(tb testing.TB, limit int64, period time.Duration, parts int64) *l
 	return &l
 }
 
-// state returns a state with counters of size bytes, the newest of which belongs to the sub-window
-// from begin.
+// state returns a state with counters of size bytes. The newest counter belongs to the sub-window
+// that starts at begin.
 func state(width time.Duration, begin uint64, size int, counts ...uint64) limiter.State {
 	code := map[int]uint64{1: 0, 2: 1, 4: 2, 8: 3}[size]
 	s := limiter.State{Expires: begin + uint64(width)*uint64(len(counts))}
@@ -54,45 +55,45 @@ func TestState(t *testing.T) {
 		name     string
 		decide   limitertest.Decide
 		limit    int64
-		parts    int64 // also the length of the window in hours
+		parts    int64 // also the length of the window, in hours
 		old      limiter.State
 		at       float64 // hours since t0
 		quantity int64
 		want     limiter.State
 		keep     int
 	}{
-		{"fixed, first", Count, 255, 1, empty, 0.5, 7, state(h, t0, 1, 7), 0},
-		{"fixed, next", Count, 255, 1, state(h, t0, 1, 7), 0.9, 8, state(h, t0, 1, 15), 8},
+		{"fixed, first charge", Count, 255, 1, empty, 0.5, 7, state(h, t0, 1, 7), 0},
+		{"fixed, next charge", Count, 255, 1, state(h, t0, 1, 7), 0.9, 8, state(h, t0, 1, 15), 8},
 		{"fixed, next window", Count, 255, 1, state(h, t0, 1, 7), 1, 8, state(h, hour(1), 1, 8), 0},
-		{"fixed, 2 bytes", Count, 256, 1, empty, 0.5, 7, state(h, t0, 2, 7), 0},
-		{"fixed, 4 bytes", Count, 1 << 16, 1, empty, 0.5, 7, state(h, t0, 4, 7), 0},
-		{"fixed, most of 4 bytes", Count, 1<<32 - 1, 1, empty, 0.5, 1<<32 - 1, state(h, t0, 4, 1<<32-1), 0},
-		{"fixed, 8 bytes", Count, 1 << 32, 1, empty, 0.5, 7, state(h, t0, 8, 7), 0},
-		{"fixed, most", Count, math.MaxInt64, 1, empty, 0.5, math.MaxInt64, state(h, t0, 8, math.MaxInt64), 0},
+		{"fixed, counter of 2 bytes", Count, 256, 1, empty, 0.5, 7, state(h, t0, 2, 7), 0},
+		{"fixed, counter of 4 bytes", Count, 1 << 16, 1, empty, 0.5, 7, state(h, t0, 4, 7), 0},
+		{"fixed, largest counter of 4 bytes", Count, 1<<32 - 1, 1, empty, 0.5, 1<<32 - 1, state(h, t0, 4, 1<<32-1), 0},
+		{"fixed, counter of 8 bytes", Count, 1 << 32, 1, empty, 0.5, 7, state(h, t0, 8, 7), 0},
+		{"fixed, largest count", Count, math.MaxInt64, 1, empty, 0.5, math.MaxInt64, state(h, t0, 8, math.MaxInt64), 0},
 		{"fixed, refund", Count, 255, 1, state(h, t0, 1, 7), 0.9, -6, state(h, t0, 1, 1), 8},
-		{"fixed, refund of all", Count, 255, 1, state(h, t0, 1, 7), 0.9, -7, empty, 0},
-		{"fixed, refund of more", Count, 255, 1, state(h, t0, 1, 7), 0.9, math.MinInt64, empty, 0},
+		{"fixed, full refund", Count, 255, 1, state(h, t0, 1, 7), 0.9, -7, empty, 0},
+		{"fixed, refund of more than the count", Count, 255, 1, state(h, t0, 1, 7), 0.9, math.MinInt64, empty, 0},
 		{"fixed, refund to a fresh key", Count, 255, 1, empty, 0.9, -1, empty, 0},
 
-		{"sliding, first", Slide, 255, 1, empty, 0.5, 7, state(h, t0, 1, 0, 7), 0},
-		{"sliding, next", Slide, 255, 1, state(h, t0, 1, 5, 7), 0.9, 8, state(h, t0, 1, 5, 15), 9},
+		{"sliding, first charge", Slide, 255, 1, empty, 0.5, 7, state(h, t0, 1, 0, 7), 0},
+		{"sliding, next charge", Slide, 255, 1, state(h, t0, 1, 5, 7), 0.9, 8, state(h, t0, 1, 5, 15), 9},
 		{"sliding, next window", Slide, 255, 1, state(h, t0, 1, 5, 7), 1.5, 8, state(h, hour(1), 1, 7, 8), 0},
 		{"sliding, all counts expired", Slide, 255, 1, state(h, t0, 1, 5, 7), 2, 8, state(h, hour(2), 1, 0, 8), 0},
 		{"sliding, refund", Slide, 255, 1, state(h, t0, 1, 5, 7), 0.9, -6, state(h, t0, 1, 5, 1), 9},
-		{"sliding, refund of a window", Slide, 255, 1, state(h, t0, 1, 5, 7), 0.9, -7, state(h, hour(-1), 1, 0, 5), 0},
-		{"sliding, refund of two", Slide, 255, 1, state(h, t0, 1, 5, 7), 0.9, -8, state(h, hour(-1), 1, 0, 4), 0},
-		{"sliding, refund to the previous one", Slide, 255, 1, state(h, t0, 1, 5, 7), 1.9, -3, state(h, t0, 1, 0, 4), 0},
-		{"sliding, refund of all", Slide, 255, 1, state(h, t0, 1, 5, 7), 0.9, -12, empty, 0},
+		{"sliding, refund of the current count", Slide, 255, 1, state(h, t0, 1, 5, 7), 0.9, -7, state(h, hour(-1), 1, 0, 5), 0},
+		{"sliding, refund over two windows", Slide, 255, 1, state(h, t0, 1, 5, 7), 0.9, -8, state(h, hour(-1), 1, 0, 4), 0},
+		{"sliding, refund of the previous count", Slide, 255, 1, state(h, t0, 1, 5, 7), 1.9, -3, state(h, t0, 1, 0, 4), 0},
+		{"sliding, full refund", Slide, 255, 1, state(h, t0, 1, 5, 7), 0.9, -12, empty, 0},
 
-		{"buckets, first", Count, 255, 4, empty, 0.5, 7, state(h, t0, 1, 0, 0, 0, 7), 0},
-		{"buckets, next", Count, 255, 4, state(h, t0, 1, 1, 2, 3, 4), 0.9, 8, state(h, t0, 1, 1, 2, 3, 12), 11},
+		{"buckets, first charge", Count, 255, 4, empty, 0.5, 7, state(h, t0, 1, 0, 0, 0, 7), 0},
+		{"buckets, next charge", Count, 255, 4, state(h, t0, 1, 1, 2, 3, 4), 0.9, 8, state(h, t0, 1, 1, 2, 3, 12), 11},
 		{"buckets, next sub-window", Count, 255, 4, state(h, t0, 1, 1, 2, 3, 4), 1.5, 8, state(h, hour(1), 1, 2, 3, 4, 8), 0},
-		{"buckets, one but last", Count, 255, 4, state(h, t0, 1, 1, 2, 3, 4), 3.5, 8, state(h, hour(3), 1, 4, 0, 0, 8), 0},
+		{"buckets, one remaining count", Count, 255, 4, state(h, t0, 1, 1, 2, 3, 4), 3.5, 8, state(h, hour(3), 1, 4, 0, 0, 8), 0},
 		{"buckets, all counts expired", Count, 255, 4, state(h, t0, 1, 1, 2, 3, 4), 4, 8, state(h, hour(4), 1, 0, 0, 0, 8), 0},
-		{"buckets, refund over three", Count, 255, 4, state(h, t0, 1, 1, 2, 3, 4), 0.5, -8, state(h, hour(-2), 1, 0, 0, 1, 1), 0},
+		{"buckets, refund over three sub-windows", Count, 255, 4, state(h, t0, 1, 1, 2, 3, 4), 0.5, -8, state(h, hour(-2), 1, 0, 0, 1, 1), 0},
 		{"buckets, refund over a gap", Count, 255, 4, state(h, t0, 1, 1, 2, 0, 4), 0.5, -5, state(h, hour(-2), 1, 0, 0, 1, 1), 0},
-		{"buckets, refund of a part of the remaining counts", Count, 255, 4, state(h, t0, 1, 1, 2, 3, 4), 1.5, -5, state(h, hour(-1), 1, 0, 0, 2, 2), 0},
-		{"buckets, refund of the remaining counts", Count, 255, 4, state(h, t0, 1, 1, 2, 3, 4), 1.5, -9, empty, 0},
+		{"buckets, partial refund of the remaining counts", Count, 255, 4, state(h, t0, 1, 1, 2, 3, 4), 1.5, -5, state(h, hour(-1), 1, 0, 0, 2, 2), 0},
+		{"buckets, full refund of the remaining counts", Count, 255, 4, state(h, t0, 1, 1, 2, 3, 4), 1.5, -9, empty, 0},
 	} {
 		l := mustLimit(t, tt.limit, time.Duration(tt.parts)*h, tt.parts)
 		ch, d := tt.decide(l, tt.old, hour(tt.at), tt.quantity, nil)
@@ -138,10 +139,10 @@ func TestSizeGrows(t *testing.T) {
 		{200, time.Hour, 0, 3, state(time.Hour, t0, 1, 0, 3)},
 		{300, time.Hour, 0, 290, state(time.Hour, t0, 2, 0, 293)},
 		{1 << 40, time.Hour, 0, -1, state(time.Hour, t0, 8, 0, 292)},
-		// A smaller limit does not shrink the counters, nor does the next window.
+		// Neither a smaller limit nor the next window shrinks the counters.
 		{200, time.Hour, 0, -192, state(time.Hour, t0, 8, 0, 100)},
 		{200, time.Hour, time.Hour, 1, state(time.Hour, t0+3600e9, 8, 100, 1)},
-		// A change of the window does.
+		// A change of the window does shrink them.
 		{200, 2 * time.Hour, 0, 1, state(2*time.Hour, t0, 1, 0, 102)},
 		// The counts need larger counters than the limit.
 		{1000, 2 * time.Hour, 0, 700, state(2*time.Hour, t0, 2, 0, 802)},
@@ -179,7 +180,7 @@ func TestMalformed(t *testing.T) {
 		{"incomplete header", with(func(s *limiter.State) { s.Data = s.Data[:4] })},
 		{"no counters", with(func(s *limiter.State) { s.Data = s.Data[:8] })},
 		{"incomplete counter", with(func(s *limiter.State) { s.Data[7] |= 1 << 6 })},
-		{"less than a counter", with(func(s *limiter.State) { s.Data[7] |= 3 << 6 })},
+		{"less than one counter", with(func(s *limiter.State) { s.Data[7] |= 3 << 6 })},
 		{"newest is 0", with(func(s *limiter.State) { s.Data[10] = 0 })},
 		{"width is 0", with(func(s *limiter.State) { clear(s.Data[:8]) })},
 		{"starts 1 ns late", with(func(s *limiter.State) { s.Expires++ })},
@@ -189,7 +190,7 @@ func TestMalformed(t *testing.T) {
 		{"counts before the start of the clock", state(MaxPeriod, 0, 1, 1, 1)},
 		{"too many counters", state(2*h, t0, 1, append(make([]uint64, MaxParts), 1)...)},
 		{"expired", at(now, good)},
-		// Without overflow checks, the start of these would be in range.
+		// Without overflow checks, the computed start of these states would be in range.
 		{"longer than 64 bits", at(1<<62-5, state(MaxPeriod, 0, 1, 0, 0, 0, 0, 1))},
 		{"longer than Expires", at(1<<61, state(1<<61, 0, 1, 0, 0, 0, 0, 0, 1))},
 	} {
@@ -217,7 +218,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestClockBehind checks that a state that starts in the future is decided as of its start.
+// TestClockBehind checks that a decision on a state that starts in the future uses the start of
+// the state as the time.
 func TestClockBehind(t *testing.T) {
 	now := t0 - uint64(h/2)
 	peek := func(name string, d limiter.Decision, limited bool, left int64, retry, reset time.Duration) {
