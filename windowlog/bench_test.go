@@ -20,7 +20,7 @@ var (
 )
 
 // fill returns the state of a key after n requests that are at most gap apart, and a time after the
-// last one.
+// last request.
 func fill(l *limiter.Limit, n int, gap, quantity int64) (limiter.State, uint64) {
 	r := rand.New(rand.NewPCG(1, 2))
 	s, now := limiter.State{}, t0
@@ -88,8 +88,8 @@ func BenchmarkSteady(b *testing.B) {
 	}
 }
 
-// BenchmarkWalk peeks at a log in which all entries except one have expired, which visits each of
-// them.
+// BenchmarkWalk peeks at a log in which all entries except one have expired. Each peek visits all
+// of them.
 func BenchmarkWalk(b *testing.B) {
 	for _, quantity := range []int64{1, 1000} {
 		b.Run(fmt.Sprintf("quantity-%d", quantity), func(b *testing.B) {

@@ -19,7 +19,7 @@ const (
 	s  = time.Second
 )
 
-// decide is Decide with the common checks for all algorithms.
+// decide is Decide with the checks that are common to all algorithms.
 var decide limitertest.Decide = Decide
 
 func newLimit(t *testing.T, limit int64, period time.Duration, entries int64) limiter.Limit {
@@ -43,7 +43,7 @@ type row struct {
 	entries  int
 }
 
-// run makes the decisions of rows on one key.
+// run makes the decisions in rows on one key.
 func run(t *testing.T, l limiter.Limit, rows []row) {
 	t.Helper()
 	plain := make([]limitertest.Row, len(rows))
@@ -75,8 +75,7 @@ func TestWorkedExample(t *testing.T) {
 	})
 }
 
-// TestEdges checks that an entry counts up to the last nanosecond of its window, and not in the
-// next.
+// TestEdges checks that an entry counts until the last nanosecond of its window, and no longer.
 func TestEdges(t *testing.T) {
 	run(t, newLimit(t, 2, s, 10), []row{
 		{0, 1, false, 1, no, s, 1},
@@ -92,7 +91,7 @@ func TestEdges(t *testing.T) {
 	})
 }
 
-// TestCap fills a log with entries before the limit is reached.
+// TestCap fills a log with the maximum number of entries before the limit is reached.
 func TestCap(t *testing.T) {
 	run(t, newLimit(t, 100, 10*s, 3), []row{
 		{0, 50, false, 50, no, 10 * s, 1},
@@ -132,8 +131,8 @@ func TestOneEntryEach(t *testing.T) {
 	}
 }
 
-// TestWaits checks the wait on a log of 10 entries, one per second, with quantities 1 to 10,
-// searched from both ends. All requests are made at 10 s.
+// TestWaits checks the wait on a log of 10 entries, one per second, with quantities 1 to 10. The
+// cases include searches from both ends of the log. All requests are made at 10 s.
 func TestWaits(t *testing.T) {
 	var requests []request
 	for i := range uint64(10) {
@@ -145,7 +144,7 @@ func TestWaits(t *testing.T) {
 		retry                    time.Duration
 	}{
 		{55, 10, 1, 90 * s},  // the number of entries is the constraint
-		{55, 10, 2, 91 * s},  // 1 unit would be sufficient for the entries
+		{55, 10, 2, 91 * s},  // to free an entry, 1 unit would be sufficient
 		{55, 100, 1, 90 * s}, // the number of units is the constraint
 		{55, 100, 2, 91 * s},
 		{55, 100, 3, 91 * s},
@@ -153,7 +152,7 @@ func TestWaits(t *testing.T) {
 		{55, 100, 45, 98 * s}, // 45 of 55 units have to expire, all except the last entry
 		{55, 100, 46, 99 * s},
 		{55, 100, 55, 99 * s},
-		{20, 100, 1, 97 * s}, // 9 and 10 can remain
+		{20, 100, 1, 97 * s}, // the entries with 9 and 10 units can remain
 		{20, 100, 2, 98 * s},
 		{20, 100, 0, 97 * s},
 		{18, 100, 0, 98 * s},
@@ -167,12 +166,12 @@ func TestWaits(t *testing.T) {
 	} {
 		l := newLimit(t, tt.limit, 100*s, tt.entries)
 		if _, d := Decide(&l, state, t0+uint64(10*s), tt.quantity, nil); d.RetryAfter != tt.retry || d.Limited != (tt.retry != no) {
-			t.Errorf("limit %d, %d entries: %d waits %v, %+v", tt.limit, tt.entries, tt.quantity, d.RetryAfter, d)
+			t.Errorf("limit %d, %d entries, quantity %d: the wait is %v, %+v", tt.limit, tt.entries, tt.quantity, d.RetryAfter, d)
 		}
 	}
 }
 
-// TestRefund refunds to a log with quantities 5, 1, 1, 3, and checks the remaining entries.
+// TestRefund makes refunds on a log with quantities 5, 1, 1, 3, and checks the remaining entries.
 func TestRefund(t *testing.T) {
 	at := func(i uint64) uint64 { return t0 - 10 + i }
 	requests := []request{{at(0), 5}, {at(1), 1}, {at(2), 1}, {at(3), 3}}
@@ -202,12 +201,12 @@ func TestRefund(t *testing.T) {
 			}
 			if tt.want == nil {
 				if d.Remaining != 10 || d.ResetAfter != 0 || c.Keep != 0 || len(c.Tail) != 0 {
-					t.Errorf("%d leaves %+v, %+v", tt.quantity, c, d)
+					t.Errorf("after a refund of %d: %+v, %+v", tt.quantity, c, d)
 				}
 				continue
 			}
 			if got, ok := decode(limitertest.After(old, c).Data); !ok || !slices.Equal(got, tt.want) {
-				t.Errorf("%d leaves %v, want %v", tt.quantity, got, tt.want)
+				t.Errorf("after a refund of %d: %v, want %v", tt.quantity, got, tt.want)
 			}
 		}
 	}
@@ -217,7 +216,7 @@ func TestRefund(t *testing.T) {
 	}
 }
 
-// TestChangedParameters decides on a log of 5 requests, one per second up to t0, under other
+// TestChangedParameters decides on a log of 5 requests, one per second up to t0, with different
 // limits.
 func TestChangedParameters(t *testing.T) {
 	var requests []request
@@ -241,7 +240,8 @@ func TestChangedParameters(t *testing.T) {
 		{"shorter period", 10, 3 * s, 10, 1, false, 3, no, 3 * s},
 		{"fewer entries", 20, 10 * s, 3, 1, true, 0, 8 * s, 10 * s},
 		{"fewer entries, peek", 20, 10 * s, 3, 0, false, 0, no, 10 * s},
-		// Until a charge extends it, the state expires under the period that made it.
+		// Until a charge extends it, the state expires according to the period under which it was
+		// stored.
 		{"longer period", 10, time.Hour, 10, 1, true, 0, 10 * s, 10 * s},
 	} {
 		l := newLimit(t, tt.limit, tt.period, tt.entries)
@@ -264,7 +264,7 @@ func TestChangedParameters(t *testing.T) {
 	}
 }
 
-// TestByHand decides on states that no decision produces.
+// TestByHand decides on states that cannot result from a decision.
 func TestByHand(t *testing.T) {
 	l := newLimit(t, 10, 10*s, 5)
 	put := func(expires uint64, requests ...request) limiter.State {
@@ -282,7 +282,7 @@ func TestByHand(t *testing.T) {
 	if _, d := Decide(&l, old, t0, 1, nil); d.RetryAfter != math.MaxInt64 || d.ResetAfter != math.MaxInt64 {
 		t.Errorf("a time out of range: %+v", d)
 	}
-	// States that have expired, or all of whose entries have expired.
+	// The state, or each of its entries, has expired.
 	for _, old := range []limiter.State{
 		put(t0, request{t0 - 1, 1}),
 		put(t0+1, request{t0 - uint64(10*s), 1}, request{t0 - uint64(10*s), 4}),
@@ -310,12 +310,12 @@ func TestClockEnds(t *testing.T) {
 			t.Errorf("refusal at %d: %+v", now, d)
 		}
 	}
-	// The longest distance between two entries of one window.
+	// The maximum time between two entries of one window.
 	c, _ := Decide(&l, limiter.State{}, 0, 1, nil)
 	state := limitertest.After(limiter.State{}, c)
 	c, _ = Decide(&l, state, MaxPeriod-1, 1, nil)
 	if got, ok := decode(limitertest.After(state, c).Data); !ok || !slices.Equal(got, []request{{0, 1}, {MaxPeriod - 1, 1}}) {
-		t.Errorf("entries of both ends of a window: %v", got)
+		t.Errorf("entries at both ends of a window: %v", got)
 	}
 }
 
@@ -332,19 +332,19 @@ func TestAllocs(t *testing.T) {
 		now      uint64
 		quantity int64
 	}{
-		{"charge of a fresh key", limiter.State{}, now, 3},
+		{"charge to a fresh key", limiter.State{}, now, 3},
 		{"charge in place", state, now, 1},
-		{"charge in place, of more", state, now, 3},
+		{"charge in place, several units", state, now, 3},
 		{"charge that rebuilds", full, now, 1},
-		{"charge after many have left", state, now + uint64(50*time.Minute), 1},
+		{"charge after many entries have expired", state, now + uint64(50*time.Minute), 1},
 		{"refusal", state, now, 11},
 		{"refusal of a half", state, now, 2500},
 		{"refusal of all", state, now, 5000},
-		{"more than the limit", state, now, 5001},
+		{"charge of more than the limit", state, now, 5001},
 		{"peek", state, now, 0},
 		{"refund", state, now, -1},
 		{"refund that rebuilds", state, now, -4000},
-		{"refund of all", state, now, -4990},
+		{"full refund", state, now, -4990},
 	} {
 		limitertest.NoAllocs(t, tt.name, func() { outChange, out = Decide(&l, tt.state, tt.now, tt.quantity, room) })
 	}

@@ -139,7 +139,7 @@ func TestEntryRoundTrip(t *testing.T) {
 			first := appendEntry(nil, 0, quantity)
 			b := appendEntry(first, delta, quantity)
 			if len(b)-len(first) > maxEntrySize {
-				t.Fatalf("an entry of %d bytes", len(b)-len(first))
+				t.Fatalf("the entry has %d bytes", len(b)-len(first))
 			}
 			g := log{data: b, used: len(b), count: 2}
 			forward, ok := g.entry(len(first))
@@ -173,7 +173,7 @@ func TestMalformed(t *testing.T) {
 		return d.Remaining
 	}
 	if got := peek(data()); got != 9 {
-		t.Fatalf("%d remain in a well-formed state", got)
+		t.Fatalf("%d units remain in a well-formed state", got)
 	}
 	for _, tt := range []struct {
 		name string
@@ -181,22 +181,22 @@ func TestMalformed(t *testing.T) {
 	}{
 		{"no data", nil},
 		{"less than a footer", data()[len(data())-footerSize+1:]},
-		{"a footer of a longer log", data()[len(data())-footerSize:]},
+		{"only the footer of a longer log", data()[len(data())-footerSize:]},
 		{"base after last", set(data(), 0, t0)},
 		{"last before base", set(data(), 8, t0-10)},
 		{"a sum below the count", set(data(), 16, 3)},
-		{"head behind used", set(data(), 24, 40)},
+		{"head after used", set(data(), 24, 40)},
 		{"head at used", set(data(), 24, 11)},
-		{"used behind the spare bytes", set(data(), 28, uint64(len(data())-footerSize)+1)},
+		{"used after the spare bytes", set(data(), 28, uint64(len(data())-footerSize)+1)},
 		{"used at head", set(data(), 28, 4)},
 		{"no entries", set(data(), 32, 0)},
 		{"more entries than bytes", set(data(), 32, 9)},
 		{"fewer entries than the bytes require", set(encode(slices.Repeat(good[:1], 21), nil, 0), 32, 1)},
-		{"one entry with two times", set(encode(good[:1], make([]byte, 21), 0), 8, t0)},
+		{"one entry with different base and last", set(encode(good[:1], make([]byte, 21), 0), 8, t0)},
 		{"more than MaxEntries entries", encode(slices.Repeat(good[:1], MaxEntries+1), nil, 0)},
 	} {
 		if got := peek(tt.data); got != l.Max {
-			t.Errorf("%s: %d remain", tt.name, got)
+			t.Errorf("%s: %d units remain", tt.name, got)
 		}
 	}
 }
@@ -241,7 +241,7 @@ func TestMalformedEntries(t *testing.T) {
 	}
 }
 
-// TestMalformedSums checks footers whose fields exceed those of the entries.
+// TestMalformedSums checks footers whose fields do not match the entries.
 func TestMalformedSums(t *testing.T) {
 	l := limiter.Limit{Max: 20, Interval: 1000, Amount: 10}
 	fresh := limiter.Decision{Limit: 20, Remaining: 20, RetryAfter: limiter.NoRetry}
@@ -265,7 +265,7 @@ func TestMalformedSums(t *testing.T) {
 		{"count below the number of entries, for a refund", footer(good, 3, 100, t0), -50},
 		{"a larger sum, for a refund", footer(good, 4, 100, t0), -50},
 		{"a larger sum, for a wait", footer(good, 4, 35, t0), 1},
-		{"a time beyond the clock's last, for a wait", footer([]request{{end - 9, 10}, {10, 10}}, 2, 20, end), 1},
+		{"a time after the end of the clock, for a wait", footer([]request{{end - 9, 10}, {10, 10}}, 2, 20, end), 1},
 	} {
 		want := fresh
 		if tt.quantity > 0 {

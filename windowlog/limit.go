@@ -13,7 +13,7 @@ const (
 // NewLimit compiles a limit of limit units in any window of length period, with a log of at most
 // entries requests.
 //
-// The error is limiter.ErrRange if one of the three is not positive, if period is more than
+// The error is limiter.ErrRange if a parameter is not positive, if period is more than
 // MaxPeriod, or if entries is more than MaxEntries.
 func NewLimit(limit int64, period limiter.Period, entries int64) (limiter.Limit, error) {
 	length, ok := period.Duration()

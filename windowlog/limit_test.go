@@ -16,7 +16,7 @@ func TestNewLimit(t *testing.T) {
 		limit   int64
 		period  limiter.Period
 		entries int64
-		want    limiter.Limit // zero if out of range
+		want    limiter.Limit // the zero Limit means out of range
 	}{
 		{100, limiter.Seconds(3600), 100, limiter.Limit{Max: 100, Interval: time.Hour, Amount: 100}},
 		{1, ns(1), 1, limiter.Limit{Max: 1, Interval: 1, Amount: 1}},

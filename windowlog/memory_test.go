@@ -10,8 +10,8 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// entryBytes is the maximum size of an entry of quantity 1, including spare bytes, if the previous
-// one is at most a day earlier.
+// entryBytes is the maximum average size of an entry with quantity 1, including spare bytes, if
+// each entry is at most a day after the previous one.
 const entryBytes = 8
 
 // meter charges one log, one unit at a time, and measures its size.
@@ -27,8 +27,8 @@ type meter struct {
 	}
 }
 
-// charge waits if necessary. It measures logs of at least from entries, and returns the number of
-// entries.
+// charge charges one unit, and waits before that if necessary. It measures the log if it has at
+// least from entries, and returns the number of entries.
 func (m *meter) charge(from int) (entries int) {
 	c, d := Decide(&m.l, m.state, m.now, 1, m.room)
 	if d.Limited {
@@ -62,7 +62,7 @@ var gaps = []struct {
 	{"1 min", time.Minute}, {"1 h", time.Hour}, {"1 day", 24 * time.Hour},
 }
 
-// TestMemory measures logs while they grow to their limit, and then for twice as many requests,
+// TestMemory measures logs while they grow to their limit, and then during twice as many requests,
 // each of which replaces an expired entry.
 func TestMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -74,17 +74,17 @@ func TestMemory(t *testing.T) {
 				m.charge(100)
 				m.now += uint64(gap.most)/2 + r.Uint64N(uint64(gap.most)/2+1)
 			}
-			t.Logf("limit %d, gaps of up to %s: at most %.2f bytes an entry, %.2f with the footer, %d written a charge",
+			t.Logf("limit %d, gaps of up to %s: at most %.2f bytes per entry, %.2f with the footer, %d written per charge",
 				limit, gap.name, m.worst.bytes, m.worst.total, m.written/m.charges)
 			if m.worst.bytes > entryBytes {
-				t.Errorf("limit %d, gaps of up to %s: %.2f bytes an entry", limit, gap.name, m.worst.bytes)
+				t.Errorf("limit %d, gaps of up to %s: %.2f bytes per entry", limit, gap.name, m.worst.bytes)
 			}
 		}
 	}
 }
 
-// TestShrinks checks the size of a log after most of its entries have expired and one charge was
-// made, with various numbers of spare bytes.
+// TestShrinks checks the size of logs with various numbers of spare bytes, after most entries have
+// expired and one charge has been made.
 func TestShrinks(t *testing.T) {
 	l := newLimit(t, 1<<30, time.Hour, MaxEntries)
 	const n, gap = 8192, uint64(time.Millisecond)
@@ -107,7 +107,8 @@ func TestShrinks(t *testing.T) {
 	}
 }
 
-// TestLastSpareByte checks that an entry that fits exactly is written in place.
+// TestLastSpareByte checks that an entry that exactly fits into the spare bytes is written in
+// place.
 func TestLastSpareByte(t *testing.T) {
 	l := newLimit(t, 10, time.Second, 10)
 	for spare := range 5 { // the entry has 3 bytes
@@ -118,7 +119,7 @@ func TestLastSpareByte(t *testing.T) {
 	}
 }
 
-// TestWritten limits the average number of bytes that a charge writes in a steady state.
+// TestWritten checks the average number of bytes that a charge writes in a steady state.
 func TestWritten(t *testing.T) {
 	for _, tt := range []struct{ entries, most int }{{10, 60}, {100, 110}, {1000, 400}, {8192, 1300}, {65000, 2200}} {
 		m := meter{l: newLimit(t, 1<<30, time.Duration(tt.entries)*time.Millisecond, MaxEntries), now: t0}
@@ -131,9 +132,9 @@ func TestWritten(t *testing.T) {
 			m.charge(1)
 			m.now += uint64(time.Millisecond)
 		}
-		t.Logf("%d entries: %d bytes a charge", tt.entries, m.written/m.charges)
+		t.Logf("%d entries: %d bytes per charge", tt.entries, m.written/m.charges)
 		if m.written/m.charges > tt.most {
-			t.Errorf("%d entries: %d bytes a charge, want at most %d", tt.entries, m.written/m.charges, tt.most)
+			t.Errorf("%d entries: %d bytes per charge, want at most %d", tt.entries, m.written/m.charges, tt.most)
 		}
 	}
 }
@@ -175,6 +176,6 @@ func TestRefundsStayCheap(t *testing.T) {
 		written += len(c.Tail)
 	}
 	if mean := written / 5001; mean > 1800 {
-		t.Errorf("%d bytes a step", mean)
+		t.Errorf("%d bytes written per step", mean)
 	}
 }

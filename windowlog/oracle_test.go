@@ -37,7 +37,7 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 	return fold(limit, limitertest.AnyInt(r), entries)
 }
 
-// anyQuantity draws an arbitrary quantity or a special one for l.
+// anyQuantity draws an arbitrary quantity, or one that is a special case for l.
 func anyQuantity(r *rand.Rand, l limiter.Limit) int64 {
 	switch r.UintN(16) {
 	case 0:
@@ -156,7 +156,7 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	} else {
 		c.Expect(!c.Change.Set, "changed")
 	}
-	// Retry after and reset after are the earliest times at which the result changes.
+	// The result must change exactly when RetryAfter and ResetAfter have elapsed.
 	if limited && quantity <= l.Max {
 		w.wait(c, d.RetryAfter, "retry after", func(t uint64) bool { return after.admits(l, t, quantity) })
 	} else {
@@ -180,8 +180,8 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	return d
 }
 
-// wait checks that ok is true after got, and not before. Occasionally it also determines the time
-// by binary search.
+// wait checks that ok becomes true exactly after got. Occasionally it also determines the time by
+// binary search.
 func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok func(t uint64) bool) {
 	c.ExpectEarliest(got, math.MaxUint64, what, ok)
 	if w.r.UintN(64) == 0 {
@@ -190,7 +190,7 @@ func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok fu
 	}
 }
 
-// advance moves the clock by up to gap, or to a time of a change.
+// advance moves the clock by up to gap, or to a time at which something changes.
 func (w *walk) advance(l limiter.Limit, last limiter.Decision, gap uint64) {
 	by := uint64(0)
 	switch w.r.UintN(16) {
@@ -231,14 +231,14 @@ func TestWalkOracle(t *testing.T) {
 	}
 	t.Logf("%d steps without a difference: %+v", seen.steps, seen)
 	if seen.admitted < seen.steps/5 || seen.refused < seen.steps/5 || seen.full < seen.steps/50 || seen.longest < 500 {
-		t.Error("too few of each")
+		t.Error("some outcomes were too rare for a meaningful test")
 	}
 }
 
 // counts counts the outcomes of walks.
 type counts struct {
 	steps, admitted, refused int
-	full                     int // refused by a log without room for another entry
+	full                     int // refused because the log had no room for an entry
 	longest                  int // maximum number of entries of a log
 }
 
@@ -263,7 +263,7 @@ func shortWalk(t *testing.T, r *rand.Rand, seen *counts) {
 		first.Max/2+r.Int64N(first.Max), int64(first.Interval)/2+r.Int64N(int64(first.Interval)), first.Amount/2+r.Int64N(first.Amount))}
 	w := walk{t: t, r: r, now: uint64(limitertest.AnyInt(r)) & math.MaxInt64 >> r.UintN(3)}
 	l := first
-	// The gap is such that some or all requests are in one window.
+	// The gap is chosen so that some or all requests are in one window.
 	gap := 1 + uint64(first.Interval)>>r.UintN(12)
 	for range 150 {
 		if r.UintN(20) == 0 {

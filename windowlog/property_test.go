@@ -16,8 +16,8 @@ func check(c limitertest.Decided) {
 	checkAnswer(c)
 }
 
-// checkAnswer checks the invariants of a decision on any state. Damage may be detected only by a
-// later decision, which then clears the log.
+// checkAnswer checks the invariants of a decision on any state. Damage may remain undetected
+// until a later decision, which then clears the log.
 func checkAnswer(c limitertest.Decided) {
 	c.CheckAnswer()
 	c.Expect(c.Got.RetryAfter <= c.Got.ResetAfter, "a wait beyond the last entry")
@@ -51,7 +51,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// several makes a sequence of decisions on any state.
+// several makes a sequence of decisions, starting with any state.
 func several(t *testing.T, l limiter.Limit, state limiter.State, now uint64, r *rand.Rand) {
 	for range 5 {
 		c := decide.Ask(t, l, state, now, anyQuantity(r, l))
@@ -90,7 +90,7 @@ func FuzzDecide(f *testing.F) {
 		checkAnswer(c)
 		r := rand.New(rand.NewPCG(expires, now))
 		several(t, l, c.After(), now, r)
-		// A consistent state is decided as by the oracle.
+		// On a consistent state, the decision equals that of the oracle.
 		if requests, ok := decode(data); ok && sumFits(requests) {
 			check(c)
 			w := walk{t: t, r: r, now: now}
@@ -109,9 +109,9 @@ func sumFits(requests []request) bool {
 	return sum <= math.MaxInt64 && requests[len(requests)-1].at <= limitertest.LastTime
 }
 
-// TestNeverOverAdmits runs random traces. It checks for each pair of admitted requests within one
-// window that the requests from the first to the second do not exceed the limit or the number of
-// entries.
+// TestNeverOverAdmits runs random traces. For each pair of admitted requests within one window,
+// it checks that the requests from the first to the second exceed neither the limit nor the
+// number of entries.
 func TestNeverOverAdmits(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	tight, refused := 0, 0
@@ -125,7 +125,7 @@ func TestNeverOverAdmits(t *testing.T) {
 			for j := i; j < len(admitted) && admitted[j].at-admitted[i].at < period; j++ {
 				sum += admitted[j].quantity
 				if sum > uint64(l.Max) || int64(j-i+1) > l.Amount {
-					t.Fatalf("%+v: %d units, %d requests in %d ns", l, sum, j-i+1, admitted[j].at-admitted[i].at)
+					t.Fatalf("%+v: %d units in %d requests within %d ns", l, sum, j-i+1, admitted[j].at-admitted[i].at)
 				}
 				if sum == uint64(l.Max) {
 					tight++
