@@ -8,7 +8,7 @@ import (
 
 const throttleCommand = "*5\r\n$11\r\nCL.THROTTLE\r\n$22\r\nuser:1234567:api:write\r\n$2\r\n15\r\n$2\r\n30\r\n$2\r\n60\r\n"
 
-// endless is a connection that repeats one text without end.
+// endless is a connection that repeats a text forever.
 type endless struct {
 	text []byte
 	at   int
@@ -21,15 +21,15 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// BenchmarkReader measures the time to read one command, for several numbers of commands
-// that arrive in one read.
+// BenchmarkReader measures the time per command when one read returns various numbers of
+// commands.
 func BenchmarkReader(b *testing.B) {
 	for _, depth := range []int{1, 16, 100} {
 		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {
 			size := depth * len(throttleCommand)
 			src := &endless{text: bytes.Repeat([]byte(throttleCommand), depth), most: size}
 			r := NewReader(serving)
-			for range 8 { // until the buffer has its final size
+			for range 8 { // until the buffer has reached its final size
 				_, _ = r.Fill(src)
 				drain(b, r)
 			}

@@ -1,11 +1,11 @@
 // Package resp reads requests and writes replies of the Redis serialization
 // protocol, versions 2 and 3.
 //
-// [Reader] reads bytes from a connection and returns complete commands. Its memory is
-// bounded by its [Limits]: it keeps one buffer at most, does not recurse, and does not allocate
-// once the buffer has its size. A length announced by a client never causes an
-// allocation. An incomplete command is resumed at the byte where it stopped. The commands
-// and the error do not depend on how the bytes are divided into reads.
+// [Reader] reads bytes from a connection and returns complete commands. Its memory is bounded
+// by its [Limits]: it keeps at most one buffer, does not recurse, and does not allocate once
+// the buffer has reached its final size. A length announced by a client never causes an
+// allocation. An incomplete command is resumed at the byte where it stopped. The commands and
+// errors returned do not depend on how the bytes are divided into reads.
 //
 // [Reply] collects replies, which are then written with one call. It handles all
 // differences between RESP2 and RESP3.
@@ -15,8 +15,8 @@
 // The arguments that a Reader returns point into its buffer and are valid until the next
 // Fill.
 //
-// The Reader is stricter than Redis in three points, because the lenient forms are of use
-// only to smuggle commands past a proxy: the two bytes after an argument must be CR LF, a
-// count or length must end in CR LF, and an inline request must not contain a byte below
-// the space except white space.
+// The Reader is stricter than Redis in three points, because the lenient forms are useful only
+// for smuggling commands past a proxy: the two bytes after an argument must be CR LF, a count
+// or length must end in CR LF, and an inline request must not contain a byte below the space
+// except white space.
 package resp

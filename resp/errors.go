@@ -3,8 +3,8 @@ package resp
 import "fmt"
 
 // ProtocolError is the protocol rule that a client violated. The bytes that follow cannot
-// be parsed, so the connection must be closed. The text is that of Redis for every request
-// that Redis rejects, too.
+// be parsed, so the connection must be closed. For every request that Redis also rejects,
+// the text is that of Redis.
 type ProtocolError string
 
 // Error returns the text that follows "ERR " in the reply.

@@ -2,7 +2,8 @@ package resp
 
 import "testing"
 
-// TestProtocolErrorTexts compares the texts with those of Redis, which clients and operators know.
+// TestProtocolErrorTexts compares the texts with those of Redis, on which clients and operators
+// may rely.
 func TestProtocolErrorTexts(t *testing.T) {
 	tests := []struct {
 		err  error

@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// seed returns a prefix of the input of a sample that is short enough for the fuzzer: it
-// takes a minute to find the bytes that matter among 70000.
+// seed returns a prefix of the input of a sample that is short enough for the fuzzer. With
+// an input of 70000 bytes, the fuzzer takes a minute to find the relevant bytes.
 func (s sample) seed() []byte { return []byte(s.input[:min(len(s.input), 300)]) }
 
-// FuzzReader compares with the reference under any limits, and checks that the result does
-// not depend on how the bytes are cut. readAll checks memory and errors.
+// FuzzReader compares the Reader with the reference under any limits, and checks that the
+// result does not depend on how the bytes are divided. readAll checks memory and errors.
 func FuzzReader(f *testing.F) {
 	for _, s := range corpus {
 		l := s.limits

@@ -29,7 +29,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseByHand tests a few numbers without strconv, in case both have the same error.
+// TestParseByHand tests a few numbers without strconv, in case the parsers and strconv have
+// the same bug.
 func TestParseByHand(t *testing.T) {
 	tests := []struct {
 		text            string
@@ -66,8 +67,8 @@ func FuzzParseInt(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) { checkParsers(t, s) })
 }
 
-// checkParsers compares with strconv, which accepts the same texts as ParseSigned. ParseInt
-// must accept only the shortest form of each number.
+// checkParsers compares the parsers with strconv, which accepts the same texts as
+// ParseSigned. ParseInt must accept only the shortest form of each number.
 func checkParsers(t *testing.T, s string) {
 	t.Helper()
 	want, err := strconv.ParseInt(s, 10, 64)
@@ -106,14 +107,14 @@ func TestAppendLine(t *testing.T) {
 	}
 }
 
-// checkLine compares with the format of strconv, in buffers of all capacities.
+// checkLine compares appendLine with strconv, for buffers of all capacities.
 func checkLine(t *testing.T, n int64) {
 	t.Helper()
 	want := "x:" + strconv.FormatInt(n, 10) + "\r\n"
 	for room := range len(want) + 1 {
 		b := append(make([]byte, 0, 1+room), 'x')
 		if got := string(appendLine(b, ':', n)); got != want {
-			t.Fatalf("%d is written as %q in %d bytes", n, got, room)
+			t.Fatalf("%d is written as %q with a capacity of %d bytes", n, got, room)
 		}
 	}
 }

@@ -12,7 +12,7 @@ type Limits struct {
 	Bulk   int  // bytes of one argument
 	Inline int  // bytes of one line without its LF: an inline request, or a count or length
 	Query  int  // bytes of one command on the wire
-	Guest  bool // the client is unauthenticated, which errors of counts and lengths mention
+	Guest  bool // the client is unauthenticated; the errors for counts and lengths mention this
 }
 
 const (
@@ -24,7 +24,7 @@ const (
 // Reader splits the bytes of one connection into commands.
 type Reader struct {
 	limits Limits
-	buf    []byte // buf[start:end] has been read and not been returned
+	buf    []byte // buf[start:end] has been read but not yet returned
 	start  int
 	end    int
 
@@ -56,8 +56,8 @@ func NewReader(l Limits) *Reader {
 // command: an incomplete command is checked against both limits.
 func (r *Reader) SetLimits(l Limits) { r.limits = l }
 
-// Pending returns the number of bytes that have been read and not been returned. After Next
-// has returned nil, they are the beginning of an incomplete command.
+// Pending returns the number of bytes that have been read but not yet returned. After Next has
+// returned nil, they are the beginning of an incomplete command.
 func (r *Reader) Pending() int { return r.end - r.start }
 
 // Size returns the bytes of memory that the Reader holds for its buffer and arguments.
@@ -67,8 +67,8 @@ func (r *Reader) Size() int {
 	return len(r.buf) + cap(r.spans)*spanSize + cap(r.args)*argSize
 }
 
-// Growth returns the size in bytes of the larger buffer that the next Fill will allocate, or 0
-// if it will not allocate one.
+// Growth returns the size in bytes of the larger buffer that the next Fill will allocate, or 0 if
+// the next Fill will not allocate a buffer.
 func (r *Reader) Growth() int {
 	if size := r.wantedSize(); size > len(r.buf) {
 		return size
@@ -102,9 +102,9 @@ func (r *Reader) makeRoom() {
 	r.start, r.end = 0, len(pending)
 }
 
-// wantedSize depends on the bytes received only, never on an announced length. If the last
-// read filled the buffer, more bytes are likely to follow, so the buffer grows. Beyond
-// fullBuffer it grows only for a command that needs it, and shrinks after that command.
+// wantedSize depends on the bytes received only, never on an announced length. If the last read
+// filled the buffer, more bytes are likely to follow, so the buffer grows. Beyond fullBuffer, the
+// buffer grows only for a command that needs the space, and shrinks after that command.
 func (r *Reader) wantedSize() int {
 	size, pending, wasFull := len(r.buf), r.end-r.start, r.end == len(r.buf)
 	switch {
@@ -294,9 +294,9 @@ func (r *Reader) line(tooLong ProtocolError) (line []byte, ok bool, err error) {
 	return text[:size], true, nil
 }
 
-// lineLimit returns the maximum distance of the LF from the parse position, and the error if
-// it is exceeded. Only the lower of the two limits applies: a line that arrives in pieces
-// exceeds that one first, and the error must not depend on the pieces.
+// lineLimit returns the maximum distance of the LF from the parse position, and the error if it is
+// exceeded. Only the lower of the two limits applies: a line that arrives in pieces exceeds the
+// lower limit first, and the error must not depend on the pieces.
 func (r *Reader) lineLimit(tooLong ProtocolError) (limit int, refusal ProtocolError) {
 	if left := r.limits.Query - r.parsed - 1; left < r.limits.Inline {
 		return left, ErrQueryTooLong

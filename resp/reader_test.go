@@ -52,8 +52,8 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// readAll reads everything a connection delivers. It fails if the Reader holds more memory
-// than the bytes received justify, or if an error is not final.
+// readAll reads everything that a connection delivers. It fails if the Reader holds too
+// much memory for the bytes received, or if an error is not final.
 func readAll(tb testing.TB, l Limits, src pieces) outcome {
 	tb.Helper()
 	var o outcome
@@ -62,7 +62,7 @@ func readAll(tb testing.TB, l Limits, src pieces) outcome {
 		n, err := r.Fill(&src)
 		came += n
 		if most := max(fullBuffer, 2*min(came, l.Query)); len(r.buf) > most {
-			tb.Fatalf("a buffer of %d bytes for %d received, limit %d", len(r.buf), came, l.Query)
+			tb.Fatalf("the buffer has %d bytes after %d bytes received, limit %d", len(r.buf), came, l.Query)
 		}
 		if err == io.EOF {
 			return o
@@ -104,8 +104,9 @@ func TestReaderReadsTheCorpus(t *testing.T) {
 	}
 }
 
-// TestReaderBetweenGoodCommands runs the corpus with a valid command before and after each
-// sample: the first is never lost, the second never follows an error.
+// TestReaderBetweenGoodCommands reads each sample of the corpus with a valid command before
+// and after it. The first command must never be lost, and the second must never be returned
+// after an error.
 func TestReaderBetweenGoodCommands(t *testing.T) {
 	for _, s := range corpus {
 		if s.limits != serving || strings.HasPrefix(s.name, "unfinished") {
@@ -177,22 +178,22 @@ func TestReaderLimits(t *testing.T) {
 		err        error  // the error beyond the limit
 	}{
 		{"count", args, "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "*4\r\n", `["a" "b" "c"]`, ErrCount},
-		{"count of a guest", guest(args), "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "*4\r\n", `["a" "b" "c"]`, ErrGuestCount},
+		{"count, unauthenticated", guest(args), "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n", "*4\r\n", `["a" "b" "c"]`, ErrGuestCount},
 		{"words", args, "a b c \r\n", "a b c d\r\n", `["a" "b" "c"]`, ErrManyInline},
-		{"words of a guest", guest(args), "a b c \r\n", "a b c \"\r\n", `["a" "b" "c"]`, ErrManyInline},
+		{"words, unauthenticated", guest(args), "a b c \r\n", "a b c \"\r\n", `["a" "b" "c"]`, ErrManyInline},
 		{"length", bulk, "*1\r\n$12\r\nabcdefghijkl\r\n", "*1\r\n$13\r\n", `["abcdefghijkl"]`, ErrLength},
-		{"length of a guest", guest(bulk), "*1\r\n$12\r\nabcdefghijkl\r\n", "*1\r\n$13\r\n", `["abcdefghijkl"]`, ErrGuestLength},
+		{"length, unauthenticated", guest(bulk), "*1\r\n$12\r\nabcdefghijkl\r\n", "*1\r\n$13\r\n", `["abcdefghijkl"]`, ErrGuestLength},
 		{"line", line, "PING\n", "PINGS\n", `["PING"]`, ErrLongInline},
 		{"line with CR", line, "PIN\r\n", "PING\r\n", `["PIN"]`, ErrLongInline},
 		{"line without its end", line, "PING", "PINGS", ``, ErrLongInline},
-		{"line of a count", line, "*-9\r\n", "*-10\r\n", ``, ErrLongCount},
-		{"short line of a count", narrow(func(l *Limits) { l.Inline = 3 }), "*1\r\n$1\r\na\r\n", "*10\r\n", `["a"]`, ErrLongCount},
-		{"line of a length", line, "*1\r\n$10\r\nabcdefghij\r\n", "*1\r\n$100\r\n", `["abcdefghij"]`, ErrLongLength},
+		{"line with a count", line, "*-9\r\n", "*-10\r\n", ``, ErrLongCount},
+		{"short line with a count", narrow(func(l *Limits) { l.Inline = 3 }), "*1\r\n$1\r\na\r\n", "*10\r\n", `["a"]`, ErrLongCount},
+		{"line with a length", line, "*1\r\n$10\r\nabcdefghij\r\n", "*1\r\n$100\r\n", `["abcdefghij"]`, ErrLongLength},
 		{"query", query, "*2\r\n$3\r\nabc\r\n$9\r\nabcdefghi\r\n", "*2\r\n$3\r\nabc\r\n$10\r\n", `["abc" "abcdefghi"]`, ErrQueryTooLong},
-		{"query by its first length", query, "*1\r\n$17\r\nabcdefghijklmnopq\r\n", "*1\r\n$18\r\n", `["abcdefghijklmnopq"]`, ErrQueryTooLong},
-		{"query by its heads", query, "*5\r\n" + strings.Repeat("$0\r\n\r\n", 4), "*5\r\n" + strings.Repeat("$0\r\n\r\n", 4) + "$", ``, ErrQueryTooLong},
-		{"query of one line", query, strings.Repeat("a", 27) + "\n", strings.Repeat("a", 28) + "\n", `["aaaaaaaaaaaaaaaaaaaaaaaaaaa"]`, ErrQueryTooLong},
-		{"query by each command", query, strings.Repeat(ping, 2) + "PING\n", ping + strings.Repeat("a", 28), `["PING"] ["PING"] ["PING"]`, ErrQueryTooLong},
+		{"query, exceeded by the first length", query, "*1\r\n$17\r\nabcdefghijklmnopq\r\n", "*1\r\n$18\r\n", `["abcdefghijklmnopq"]`, ErrQueryTooLong},
+		{"query, exceeded by the heads", query, "*5\r\n" + strings.Repeat("$0\r\n\r\n", 4), "*5\r\n" + strings.Repeat("$0\r\n\r\n", 4) + "$", ``, ErrQueryTooLong},
+		{"query, exceeded by one line", query, strings.Repeat("a", 27) + "\n", strings.Repeat("a", 28) + "\n", `["aaaaaaaaaaaaaaaaaaaaaaaaaaa"]`, ErrQueryTooLong},
+		{"query, per command", query, strings.Repeat(ping, 2) + "PING\n", ping + strings.Repeat("a", 28), `["PING"] ["PING"] ["PING"]`, ErrQueryTooLong},
 		{"no limit", Limits{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt, false}, "*1\r\n$1\r\na\r\n",
 			"*9223372036854775807\r\n$9223372036854775807\r\n", `["a"]`, ErrQueryTooLong},
 	}
@@ -259,7 +260,7 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 // TestReaderArgumentsDoNotTouch checks that an append to an argument does not overwrite the
-// next.
+// next argument.
 func TestReaderArgumentsDoNotTouch(t *testing.T) {
 	for _, input := range []string{"*2\r\n$1\r\na\r\n$1\r\nb\r\n", "a b\r\n", "\"a\" 'b'\r\n"} {
 		r := NewReader(serving)
@@ -314,7 +315,7 @@ func TestReaderDoesNotPayForClaims(t *testing.T) {
 		_, _ = r.Fill(&pieces{strings.Repeat("x", 1000)})
 		drain(t, r)
 		if most := max(fullBuffer, 2*r.Pending()); len(r.buf) > most {
-			t.Fatalf("holds %d bytes for %d received", len(r.buf), came)
+			t.Fatalf("the Reader holds %d bytes after %d bytes received", len(r.buf), came)
 		}
 	}
 }
@@ -332,12 +333,12 @@ func TestReaderGivesBack(t *testing.T) {
 				drain(t, r)
 			}
 			if r.Size() < len(command) {
-				t.Fatalf("holds %d bytes after a command of %d", r.Size(), len(command))
+				t.Fatalf("the Reader holds %d bytes after a command of %d bytes", r.Size(), len(command))
 			}
 			old := weak.Make(&r.buf[0])
 			_, _ = r.Fill(&pieces{}) // an idle connection blocks in Fill
 			if most := fullBuffer + fullArgs*(spanSize+argSize); r.Size() > most || r.Pending() != len(rest) {
-				t.Errorf("holds %d bytes for %d pending, want at most %d", r.Size(), r.Pending(), most)
+				t.Errorf("the Reader holds %d bytes with %d bytes pending, want at most %d", r.Size(), r.Pending(), most)
 			}
 			runtime.GC()
 			if old.Value() != nil {
@@ -348,9 +349,9 @@ func TestReaderGivesBack(t *testing.T) {
 	}
 }
 
-// TestReaderLooksAtNoByteTwice feeds long commands byte by byte: bytes that were searched
-// for a line end are not searched again, and pending bytes are moved only to a larger
-// buffer. Otherwise the time would grow with the square of the length.
+// TestReaderLooksAtNoByteTwice reads long commands byte by byte. Bytes that were searched
+// for a line end must not be searched again, and pending bytes may be moved only to a
+// larger buffer. Otherwise the time would be quadratic in the length.
 func TestReaderLooksAtNoByteTwice(t *testing.T) {
 	inline := strings.Repeat("x", serving.Inline-1)
 	array := "*1000\r\n" + strings.Repeat("$60\r\n"+strings.Repeat("x", 60)+"\r\n", 1000)
@@ -361,7 +362,7 @@ func TestReaderLooksAtNoByteTwice(t *testing.T) {
 			_, _ = r.Fill(&pieces{input[i : i+1]})
 			drain(t, r)
 			if r.start != 0 || r.Pending() != i+1 {
-				t.Fatalf("at byte %d: %d pending from %d on", i, r.Pending(), r.start)
+				t.Fatalf("at byte %d: %d bytes pending from offset %d", i, r.Pending(), r.start)
 			}
 			if unknown := r.Pending() - r.parsed - r.scanned; r.length < 0 && unknown != 0 {
 				t.Fatalf("at byte %d: %d bytes will be searched again", i, unknown)
@@ -372,7 +373,7 @@ func TestReaderLooksAtNoByteTwice(t *testing.T) {
 			}
 		}
 		if buffers > 7 {
-			t.Errorf("%d buffers for %d bytes", buffers, len(input))
+			t.Errorf("%d buffers were allocated for %d bytes", buffers, len(input))
 		}
 	}
 }

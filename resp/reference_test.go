@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// reference returns the outcome that a Reader must have for the complete input. It is
-// simple enough to be obviously correct, and shares no code with the Reader.
+// reference returns the outcome that a Reader must have for the complete input. It is intended
+// to be obviously correct, and shares no code with the Reader.
 func reference(l Limits, input string) outcome {
 	var o outcome
 	for input != "" {
@@ -108,8 +108,8 @@ func referenceHead(l Limits, input string, at int, tooLong, malformed error) (n 
 	return n, next, nil
 }
 
-// referenceLine returns the line at input[at] without its LF and the index after it,
-// which is 0 if the LF is missing. It reads one byte after the other.
+// referenceLine returns the line at input[at] without its LF and the index after it, which is
+// 0 if the LF is missing. It reads byte by byte.
 func referenceLine(l Limits, input string, at int, tooLong error) (line string, next int, err error) {
 	for i := at; i <= len(input); i++ {
 		if i-at > l.Inline {
@@ -138,7 +138,8 @@ var (
 	escapes      = regexp.MustCompile(`\\x[0-9a-fA-F]{2}|(?s:\\.)`)
 )
 
-// referenceSplit returns the words before an error as well, and the word with the error.
+// referenceSplit returns the words of line. If there is an error, it also returns the words
+// before the error and the invalid word.
 func referenceSplit(line string) (words []string, err error) {
 	for {
 		line = line[len(spaces.FindString(line)):]
@@ -162,8 +163,8 @@ func referenceSplit(line string) (words []string, err error) {
 	}
 }
 
-// referenceQuoted returns the text of the quotes that line begins with and their size,
-// which is 0 if they are not closed.
+// referenceQuoted returns the quoted text at the beginning of line and the size of the text
+// with its quotes. The size is 0 if the quotes are not closed.
 func referenceQuoted(line string) (text string, size int) {
 	if line[0] == '"' {
 		m := doubleQuoted.FindStringSubmatch(line)
@@ -217,11 +218,11 @@ func TestReaderAgainstReference(t *testing.T) {
 		}
 	}
 	if refused < 2000 || refused > 18000 {
-		t.Errorf("%d of 20000 inputs are refused: the test needs more of both kinds", refused)
+		t.Errorf("%d of 20000 inputs were rejected: too few of one kind for a meaningful test", refused)
 	}
 }
 
-// randomLimits returns wide limits in most cases, and otherwise limits narrow enough to apply.
+// randomLimits usually returns wide limits, and sometimes limits narrow enough to be exceeded.
 func randomLimits(rnd *rand.Rand) Limits {
 	if rnd.IntN(3) > 0 {
 		return serving
@@ -273,7 +274,7 @@ func appendRandomInline(b []byte, rnd *rand.Rand) []byte {
 	return append(b, []string{"\n", "\r\n"}[rnd.IntN(2)]...)
 }
 
-// randomBytes returns a few bytes in most cases, and sometimes up to most bytes.
+// randomBytes usually returns a few bytes, and sometimes up to most bytes.
 func randomBytes(rnd *rand.Rand, most int) []byte {
 	n := rnd.IntN(12)
 	if rnd.IntN(100) == 0 {

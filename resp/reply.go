@@ -2,8 +2,8 @@ package resp
 
 import "github.com/tidwall/redcon"
 
-// Reply collects the bytes of replies. An aggregate is added as a header with its number of
-// elements (pairs for a map), followed by the elements one after the other.
+// Reply collects the bytes of replies. To add an aggregate, add a header with its number of
+// elements (pairs for a map), and then each element.
 //
 // The zero value is an empty RESP2 reply.
 type Reply struct {
@@ -11,7 +11,7 @@ type Reply struct {
 	resp3 bool
 }
 
-// SetProtocol sets the version, 2 or 3, for all replies added from now on.
+// SetProtocol sets the version, 2 or 3, for all replies added later.
 func (r *Reply) SetProtocol(version int) { r.resp3 = version == 3 }
 
 // Protocol returns the version in use, 2 or 3.
@@ -31,7 +31,7 @@ func (r *Reply) Len() int { return len(r.buf) }
 // Size returns the bytes of memory held for the bytes collected.
 func (r *Reply) Size() int { return cap(r.buf) }
 
-// Truncate drops all but the first n bytes. If n is 0, it also frees the memory if that is
+// Truncate drops all but the first n bytes. If n is 0, it also frees the memory if it holds
 // more than keep bytes.
 func (r *Reply) Truncate(n, keep int) {
 	r.buf = r.buf[:n]
@@ -74,7 +74,7 @@ func (r *Reply) Map(n int) {
 	r.Array(2 * n)
 }
 
-// Set adds the header of n elements in no particular order; an array in RESP2.
+// Set adds the header of a set of n elements; an array in RESP2.
 func (r *Reply) Set(n int) {
 	if r.resp3 {
 		r.head('~', n)
@@ -83,8 +83,8 @@ func (r *Reply) Set(n int) {
 	r.Array(n)
 }
 
-// Push adds the header of a push message of n elements, which is not the reply to a request;
-// an array in RESP2.
+// Push adds the header of a push message of n elements. A push message is not a reply to a
+// request. In RESP2 it is an array.
 func (r *Reply) Push(n int) {
 	if r.resp3 {
 		r.head('>', n)

@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// replies holds the bytes that each method adds in either version.
+// replies holds the bytes that each method adds in each protocol version.
 var replies = []struct {
 	name         string
 	add          func(*Reply)
@@ -17,27 +17,27 @@ var replies = []struct {
 }{
 	{"raw", func(r *Reply) { r.Raw([]byte("+a\r\n:1\r\n")) }, "+a\r\n:1\r\n", "+a\r\n:1\r\n"},
 	{"status", func(r *Reply) { r.Status("PONG") }, "+PONG\r\n", "+PONG\r\n"},
-	{"status of two lines", func(r *Reply) { r.Status("a\r\n:1") }, "+a  :1\r\n", "+a  :1\r\n"},
+	{"status with line ends", func(r *Reply) { r.Status("a\r\n:1") }, "+a  :1\r\n", "+a  :1\r\n"},
 	{"OK", func(r *Reply) { r.OK() }, "+OK\r\n", "+OK\r\n"},
 	{"error", func(r *Reply) { r.Error("ERR no") }, "-ERR no\r\n", "-ERR no\r\n"},
-	{"error of two lines", func(r *Reply) { r.Error("ERR a\r\n+OK\nb\r") }, "-ERR a  +OK b \r\n", "-ERR a  +OK b \r\n"},
+	{"error with line ends", func(r *Reply) { r.Error("ERR a\r\n+OK\nb\r") }, "-ERR a  +OK b \r\n", "-ERR a  +OK b \r\n"},
 	{"integer", func(r *Reply) { r.Int(7) }, ":7\r\n", ":7\r\n"},
 	{"negative integer", func(r *Reply) { r.Int(-1) }, ":-1\r\n", ":-1\r\n"},
-	{"greatest integer", func(r *Reply) { r.Int(math.MaxInt64) }, ":9223372036854775807\r\n", ":9223372036854775807\r\n"},
-	{"least integer", func(r *Reply) { r.Int(math.MinInt64) }, ":-9223372036854775808\r\n", ":-9223372036854775808\r\n"},
+	{"largest integer", func(r *Reply) { r.Int(math.MaxInt64) }, ":9223372036854775807\r\n", ":9223372036854775807\r\n"},
+	{"smallest integer", func(r *Reply) { r.Int(math.MinInt64) }, ":-9223372036854775808\r\n", ":-9223372036854775808\r\n"},
 	{"bulk", func(r *Reply) { r.Bulk([]byte("a\r\n\x00")) }, "$4\r\na\r\n\x00\r\n", "$4\r\na\r\n\x00\r\n"},
-	{"bulk of nothing", func(r *Reply) { r.Bulk(nil) }, "$0\r\n\r\n", "$0\r\n\r\n"},
+	{"empty bulk", func(r *Reply) { r.Bulk(nil) }, "$0\r\n\r\n", "$0\r\n\r\n"},
 	{"text", func(r *Reply) { r.Text("twelve bytes") }, "$12\r\ntwelve bytes\r\n", "$12\r\ntwelve bytes\r\n"},
 	{"array", func(r *Reply) { r.Array(2) }, "*2\r\n", "*2\r\n"},
-	{"array of nothing", func(r *Reply) { r.Array(0) }, "*0\r\n", "*0\r\n"},
+	{"empty array", func(r *Reply) { r.Array(0) }, "*0\r\n", "*0\r\n"},
 	{"map", func(r *Reply) { r.Map(7) }, "*14\r\n", "%7\r\n"},
-	{"map of nothing", func(r *Reply) { r.Map(0) }, "*0\r\n", "%0\r\n"},
+	{"empty map", func(r *Reply) { r.Map(0) }, "*0\r\n", "%0\r\n"},
 	{"set", func(r *Reply) { r.Set(12) }, "*12\r\n", "~12\r\n"},
 	{"push", func(r *Reply) { r.Push(3) }, "*3\r\n", ">3\r\n"},
 	{"null", func(r *Reply) { r.Null() }, "$-1\r\n", "_\r\n"},
 	{"null array", func(r *Reply) { r.NullArray() }, "*-1\r\n", "_\r\n"},
 	{"verbatim", func(r *Reply) { r.Verbatim("Some string") }, "$11\r\nSome string\r\n", "=15\r\ntxt:Some string\r\n"},
-	{"verbatim of nothing", func(r *Reply) { r.Verbatim("") }, "$0\r\n\r\n", "=4\r\ntxt:\r\n"},
+	{"empty verbatim", func(r *Reply) { r.Verbatim("") }, "$0\r\n\r\n", "=4\r\ntxt:\r\n"},
 	{"nested", func(r *Reply) { r.Array(2); r.Map(1); r.Text("a"); r.Null(); r.Int(1) },
 		"*2\r\n*2\r\n$1\r\na\r\n$-1\r\n:1\r\n", "*2\r\n%1\r\n$1\r\na\r\n_\r\n:1\r\n"},
 }
@@ -59,8 +59,8 @@ func TestReply(t *testing.T) {
 	}
 }
 
-// TestReplyIsWellFormed reads every RESP2 reply as a client does. The header of an aggregate
-// alone is incomplete.
+// TestReplyIsWellFormed reads each RESP2 reply like a client. The header of an aggregate
+// without its elements is incomplete.
 func TestReplyIsWellFormed(t *testing.T) {
 	for _, tt := range replies {
 		if strings.HasPrefix(tt.resp2, "*") && len(tt.resp2) < 7 && tt.resp2 != "*0\r\n" && tt.resp2 != "*-1\r\n" || tt.name == "raw" {

@@ -79,8 +79,8 @@ func TestSplitLineDoesNotPayForWords(t *testing.T) {
 	}
 }
 
-// FuzzSplitLine compares with the reference, and checks that any bytes in quotes are
-// returned unchanged.
+// FuzzSplitLine compares SplitLine with the reference, and checks that any bytes in quotes
+// are returned unchanged.
 func FuzzSplitLine(f *testing.F) {
 	for _, s := range corpus {
 		f.Add(s.seed())
@@ -122,6 +122,6 @@ func TestSplitLineAgainstReference(t *testing.T) {
 		}
 	}
 	if refused < 5000 || refused > 45000 {
-		t.Errorf("%d of 50000 lines are refused: the test needs more of both kinds", refused)
+		t.Errorf("%d of 50000 lines were rejected: too few of one kind for a meaningful test", refused)
 	}
 }
