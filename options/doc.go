@@ -1,20 +1,20 @@
 // Package options declares the settings of the server, and loads, changes and saves their values.
 //
-// [Options] holds the values, [Default] the defaults. One table binds each name to its
-// field, its help and the rules for changing it. Flags, environment, configuration
-// file, CONFIG GET, CONFIG SET, CONFIG REWRITE and the help text are derived from it.
+// [Options] holds the values, and [Default] returns the defaults. One table binds the name of
+// each option to its field, its help text and the rules for changing it. Flags, environment,
+// configuration file, CONFIG GET, CONFIG SET, CONFIG REWRITE and the help text are derived from
+// it.
 //
-// [Load] reads the settings when the program starts. A later source overrides an
-// earlier one:
+// [Load] reads the settings when the program starts. A later source overrides an earlier source:
 //
 //	default < configuration file < environment (THROTTLED_...) < flags
 //
-// Within a source the last value applies, except for save: its lines or flags
-// accumulate.
+// Within a source, the last value of an option applies. The option save is an exception: its
+// lines or flags accumulate.
 //
-// Load returns a [Store], from which the program reads the current values with one
-// atomic load, and through which clients read and change them. A change is atomic:
-// readers see the values before it or after it, never a mix.
+// Load returns a [Store], from which the program reads the current values with one atomic load,
+// and through which clients read and change them. A change is atomic: readers see the values
+// either before or after the change, never a mix.
 //
 // For each option that Redis has, the name, the unit and the error texts are those of
 // Redis: sizes are bytes and accept the units k, kb, m, mb, g and gb; durations are

@@ -59,7 +59,7 @@ func FuzzQuote(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		l := parseLine("logfile " + quote(s))
 		if l.err != nil || l.words != 1 || l.value != s {
-			t.Errorf("%q is quoted as %s, which is parsed as %+v", s, quote(s), l)
+			t.Errorf("%q is quoted as %s, which parses as %+v", s, quote(s), l)
 		}
 	})
 }
@@ -77,7 +77,7 @@ func FuzzParseLines(f *testing.F) {
 			raw = append(raw, ln.raw)
 		}
 		if got := strings.Join(raw, "\n"); got != strings.TrimSuffix(string(data), "\n") {
-			t.Fatalf("%q is split to %q", data, raw)
+			t.Fatalf("%q is split into %q", data, raw)
 		}
 		before, err := fromLines(lines)
 		if err != nil {
@@ -99,14 +99,14 @@ func fromLines(lines []line) (*Options, error) {
 	return &l.options, err
 }
 
-// checkRewritten rewrites a file to o. It checks that the result produces o and that a
-// second rewrite does not change it.
+// checkRewritten rewrites a file so that it produces o. It checks that the result produces o and that a second
+// rewrite does not change it.
 func checkRewritten(t *testing.T, data []byte, o *Options) {
 	t.Helper()
 	text := rewritten(data, o)
 	got, err := fromLines(parseLines(text))
 	if err != nil {
-		t.Fatalf("%q is rewritten to %q: %v", data, text, err)
+		t.Fatalf("%q is rewritten as %q: %v", data, text, err)
 	}
 	wantSame(t, got, o)
 	if again := rewritten(text, o); string(again) != string(text) {

@@ -24,7 +24,7 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	if want := mustRead(t, golden); got.String() != want {
-		t.Errorf("the help differs from %s (go test -update rewrites it):\n%s", golden, &got)
+		t.Errorf("the help text differs from %s (go test -update rewrites that file):\n%s", golden, &got)
 	}
 }
 

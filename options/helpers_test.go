@@ -15,7 +15,7 @@ func (e environment) lookup(name string) (string, bool) {
 	return text, ok
 }
 
-// mustLoad returns the Store of Load and fails the test on an error.
+// mustLoad returns the Store loaded by Load and fails the test on an error.
 func mustLoad(t *testing.T, env environment, args ...string) *Store {
 	t.Helper()
 	s, err := Load(args, env.lookup)
@@ -25,7 +25,7 @@ func mustLoad(t *testing.T, env environment, args ...string) *Store {
 	return s
 }
 
-// mustNew returns the Store of New and fails the test on an error.
+// mustNew returns the Store created by New and fails the test on an error.
 func mustNew(t *testing.T, o Options) *Store {
 	t.Helper()
 	s, err := New(o)

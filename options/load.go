@@ -25,10 +25,10 @@ const (
 // through lookupEnv (pass os.LookupEnv); and args, the command line without the name of
 // the program.
 //
-// The configuration file is the first argument if that does not begin with a minus,
-// otherwise the value of --config, otherwise the value of THROTTLED_CONFIG. If none is
-// given, no file is read. A variable that is set but empty is an empty value, except
-// for THROTTLED_CONFIG, where it means no file.
+// The configuration file is the first argument if it does not begin with a hyphen,
+// otherwise the value of --config, otherwise the value of THROTTLED_CONFIG. If no file is
+// specified, none is read. A variable that is set but empty is an empty value, except for
+// THROTTLED_CONFIG, where it means no file.
 //
 // The error is [ErrHelp] or [ErrVersion] if args request them. The error for an invalid
 // value contains the option, the value, its source and the values that are valid.
@@ -92,8 +92,8 @@ func parseFlags(args []string) (path *string, given []Pair, err error) {
 	return path, given, nil
 }
 
-// flagError rewrites an error of the flag package in the form used for the other
-// sources. It matches on the text, as that package has no types for its errors.
+// flagError rewrites an error of the flag package in the form used for the other sources.
+// It matches the text, because that package has no types for its errors.
 func flagError(err error) error {
 	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
 		return refuseName(name, fromFlag)
@@ -195,7 +195,8 @@ func (l *loader) setLoose(r *row, text, origin string) error {
 	return l.set(r, text, meant, origin)
 }
 
-// set parses meant into an option. Errors contain text, the value as it was given.
+// set parses meant into an option. Errors contain text, the value as specified in the
+// source.
 func (l *loader) set(r *row, text, meant, origin string) error {
 	v := r.field(&l.options)
 	meant = r.joined(l.before[r.name], meant)

@@ -14,7 +14,7 @@ func TestLoad_Defaults(t *testing.T) {
 	want := Default()
 	wantSame(t, s.Get(), &want)
 	if s.File() != "" {
-		t.Errorf("File() = %q without a file", s.File())
+		t.Errorf("without a file, File() = %q", s.File())
 	}
 }
 
@@ -101,7 +101,7 @@ appendonly no`)
 	wantText(t, o, "timeout", "6")
 }
 
-// TestLoad_SaveAddsUp sets save several times, in one source and in several.
+// TestLoad_SaveAddsUp sets save several times in one source, and in several sources.
 func TestLoad_SaveAddsUp(t *testing.T) {
 	f := func(want, file string, env environment, args ...string) {
 		t.Helper()
@@ -187,7 +187,7 @@ func TestLoad_Refusals(t *testing.T) {
 	}{
 		{"flag", "", nil, []string{"--port", "70000"},
 			"--port 70000 (flag): must be between 0 and 65535"},
-		{"one minus and no number", "", nil, []string{"-port=x y"},
+		{"one hyphen and an invalid number", "", nil, []string{"-port=x y"},
 			`--port "x y" (flag): must be between 0 and 65535`},
 		{"environment", "", environment{"THROTTLED_MAXMEMORY": "1tb"}, nil,
 			"maxmemory 1tb (THROTTLED_MAXMEMORY): must be between 0 and 9223372036854775807 bytes, with or without a unit (k, kb, m, mb, g, gb)"},
@@ -195,7 +195,7 @@ func TestLoad_Refusals(t *testing.T) {
 			`port "" (THROTTLED_PORT): must be between 0 and 65535`},
 		{"file", "# one\n\nTimeout -1\n", nil, nil,
 			"timeout -1 (FILE:3): must be between 0 and 2147483647 seconds"},
-		{"a bad value that a flag would hide", "port x", nil, []string{"--port", "7000"},
+		{"an invalid value that a flag overrides", "port x", nil, []string{"--port", "7000"},
 			"port x (FILE:1): must be between 0 and 65535"},
 		{"boolean", "", nil, []string{"--protected-mode", "maybe"},
 			"--protected-mode maybe (flag): must be yes or no"},
@@ -215,14 +215,14 @@ func TestLoad_Refusals(t *testing.T) {
 			"--dbfilename a/b (flag): must be a filename, not a path"},
 		{"save", "save 3600 1\nsave 300", nil, nil,
 			`save 300 (FILE:2): must be pairs of seconds (from 1) and changes (from 0), or ""`},
-		{"save of half a pair twice", "", nil, []string{"--save", "60", "--save", "1"},
+		{"save with half a pair, twice", "", nil, []string{"--save", "60", "--save", "1"},
 			`--save 60 (flag): must be pairs of seconds (from 1) and changes (from 0), or ""`},
 		{"single value", "", environment{"THROTTLED_APPENDONLY": "true"}, nil,
 			"appendonly true (THROTTLED_APPENDONLY): must be no: this server has no append-only file"},
 
 		{"unknown flag with a similar option", "", nil, []string{"--maxclient", "5"},
 			"--maxclient (flag): unknown option, did you mean --maxclients?"},
-		{"unknown flag in capitals", "", nil, []string{"--PORT", "5"},
+		{"unknown flag in upper case", "", nil, []string{"--PORT", "5"},
 			"--PORT (flag): unknown option, did you mean --port?"},
 		{"unknown flag", "", nil, []string{"--cluster-config-file=yes"},
 			"--cluster-config-file (flag): unknown option, --help lists the options"},
@@ -230,17 +230,17 @@ func TestLoad_Refusals(t *testing.T) {
 			"requirepas (FILE:1): unknown option, did you mean requirepass?"},
 		{"unknown name", "port 1\nloadmodule x.so", nil, nil,
 			"loadmodule (FILE:2): unknown option, --help lists the options"},
-		{"endless name", strings.Repeat("p", 80) + " 1", nil, nil,
+		{"very long name", strings.Repeat("p", 80) + " 1", nil, nil,
 			strings.Repeat("p", 80) + " (FILE:1): unknown option, --help lists the options"},
 
 		{"flag without a value", "", nil, []string{"--port"}, "--port (flag): needs a value"},
 		{"name without a value", "port", nil, nil, "port (FILE:1): needs a value"},
 		{"two values", "requirepass two words", nil, nil,
 			"requirepass (FILE:1): takes one value: quote a value with spaces"},
-		{"broken quotes", "port 1\nrequirepass \"se cret", nil, nil, "FILE:2: unbalanced quotes"},
+		{"unbalanced quotes", "port 1\nrequirepass \"se cret", nil, nil, "FILE:2: unbalanced quotes"},
 		{"words after a flag", "", nil, []string{"--bind", "127.0.0.1", "::1"},
 			"unexpected argument ::1: give the configuration file first, and quote a value of several words"},
-		{"no flag", "", nil, []string{"---port", "1"}, "bad flag syntax: ---port"},
+		{"not a flag", "", nil, []string{"---port", "1"}, "bad flag syntax: ---port"},
 		{"two files", "port 1", nil, []string{"--config", "x.conf"},
 			`invalid value "x.conf" for flag -config: the configuration file is FILE already`},
 
@@ -259,7 +259,7 @@ func TestLoad_Refusals(t *testing.T) {
 			s, err := Load(args, tt.env.lookup)
 			wantError(t, err, strings.ReplaceAll(tt.want, "FILE", path))
 			if s != nil {
-				t.Error("a Store is returned along with the error")
+				t.Error("Load returned a Store together with the error")
 			}
 		})
 	}
@@ -273,8 +273,8 @@ func TestLoad_MissingFile(t *testing.T) {
 	}
 }
 
-// TestRefuse_HidesSecrets calls refuse, the only function that puts values in errors,
-// because every value of the current secrets is valid.
+// TestRefuse_HidesSecrets calls refuse, which is the only function that puts values in
+// errors. It does not use Load, because every value of the existing secrets is valid.
 func TestRefuse_HidesSecrets(t *testing.T) {
 	err := refuse(find("requirepass"), "hunter2", fromFlag, "must be longer")
 	wantError(t, err, "--requirepass (secret) (flag): must be longer")

@@ -17,11 +17,11 @@ const logBegins = "time="
 var errLogFile = errors.New("a client can choose a file in the working directory or beside the configured logfile only: " +
 	"for others, change the configuration file and send SIGHUP")
 
-// checkLogFile returns an error if a client may not set the log file to path. It keeps
-// clients from appending to arbitrary files of the machine. The file must be in the
-// working directory, or in the directory of the log file that the sources specify now
-// or specified at startup. It must be new, empty or a log, and must not be another file
-// of the server. An empty path is always allowed. The caller holds s.mu.
+// checkLogFile returns an error if a client may not set the log file to path. It prevents
+// clients from appending to arbitrary files of the machine. The file must be in the working
+// directory, or in the directory of the log file that the sources specify now or specified
+// at startup. It must be new, empty or a log, and must not be another file of the server. An
+// empty path is always allowed. The caller holds s.mu.
 func (s *Store) checkLogFile(path string) error {
 	if path == "" {
 		return nil

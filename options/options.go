@@ -38,9 +38,9 @@ type Options struct {
 	// Memory.
 
 	MaxMemory       int64  // bytes for keys; 0 means no limit
-	MaxMemoryPolicy string // "noeviction" refuses new keys at the limit, "evict-smallest-debt" evicts those closest to full
+	MaxMemoryPolicy string // "noeviction" refuses new keys at the limit, "evict-smallest-debt" evicts the keys that have used the least of their limit
 
-	// MaxMemoryClients is the memory of all clients together, in bytes. A negative value is a
+	// MaxMemoryClients limits the total memory of all clients, in bytes. A negative value is a
 	// percentage of MaxMemory. 0 means no limit. See ClientMemory.
 	MaxMemoryClients int64
 
@@ -57,7 +57,7 @@ type Options struct {
 	DataDir        string        // directory of the log; empty keeps the state in memory only
 	Replication    string        // "sync": replies wait until a majority has stored the state they report; or "async"
 	RaftFsync      bool          // sync log entries to disk before they are acknowledged
-	RaftHeartbeat  time.Duration // whole milliseconds, 100 to 5000, without contact from the leader until an election
+	RaftHeartbeat  time.Duration // whole milliseconds without contact from the leader until an election; 100 to 5000
 	ClusterID      string        // name of the cluster; empty for a standalone server
 	NodeID         string        // name of this node; unique in the cluster and never reused
 	RaftAddr       string        // host:port to listen on for other nodes
@@ -66,7 +66,7 @@ type Options struct {
 	Join           []string      // host:port of nodes to join through; ignored if a log exists
 	RaftTLSCert    string        // certificate file of this node
 	RaftTLSKey     string        // key file of this node
-	RaftTLSCA      string        // file of the CA certificate that signs those of all nodes
+	RaftTLSCA      string        // file of the CA certificate that signs the certificates of all nodes
 	RaftTLSRevoked string        // file of the serial numbers of revoked certificates; empty means none
 	RaftInsecure   bool          // nodes do not authenticate each other; loopback only
 	AnnounceHost   string        // host at which clients reach this node; empty means that of RaftAdvertise
@@ -97,8 +97,8 @@ type Node struct {
 	Addr string // host:port
 }
 
-// SavePoint is reached when After has passed since the last snapshot and at least Changes
-// have been made since.
+// SavePoint is reached when After has elapsed since the last snapshot and at least Changes
+// changes have been made since then.
 type SavePoint struct {
 	After   time.Duration // whole seconds, at least 1
 	Changes int64         // 0 to 2147483647
@@ -157,9 +157,9 @@ func Default() Options {
 // leastClientMemory is the lower bound of a limit on the memory of all clients, as in Redis.
 const leastClientMemory = 128 * kib
 
-// ClientMemory returns the limit on the memory of all clients together, in bytes: the value
-// of MaxMemoryClients, but at least 128 KiB. It returns 0, no limit, if MaxMemoryClients is
-// 0, or if it is a percentage and MaxMemory is 0.
+// ClientMemory returns the limit on the memory of all clients together, in bytes: the value of
+// MaxMemoryClients, but at least 128 KiB. It returns 0, which means no limit, if
+// MaxMemoryClients is 0, or if it is a percentage and MaxMemory is 0.
 func (o *Options) ClientMemory() int64 {
 	limit := o.MaxMemoryClients
 	if limit < 0 {
@@ -239,8 +239,8 @@ func (o *Options) AdvertisedRaft() string {
 }
 
 // ServedLeaderPort returns the port on which this node listens for clients that Sentinel has
-// directed to the leader. It returns 0 if there is no such port: if SentinelPort is 0, or if
-// LeaderPort is 0 and those clients use Port.
+// directed to the leader. It returns 0 if there is no such port, which is the case if
+// SentinelPort is 0, or if LeaderPort is 0 and those clients use Port.
 func (o *Options) ServedLeaderPort() int {
 	if o.SentinelPort == 0 {
 		return 0

@@ -69,11 +69,11 @@ var single = []string{"databases", "appendonly", "replica-read-only", "stop-writ
 func TestTable_HasAValueForEachTest(t *testing.T) {
 	for _, r := range table {
 		if _, ok := other[r.name]; ok == slices.Contains(single, r.name) {
-			t.Errorf("%s: is in both or none of the tests' two lists", r.name)
+			t.Errorf("%s is in both or neither of the lists of these tests", r.name)
 		}
 	}
 	if len(other)+len(single) != len(table) {
-		t.Errorf("the tests list %d options, the table has %d", len(other)+len(single), len(table))
+		t.Errorf("the lists of these tests have %d options, the table has %d", len(other)+len(single), len(table))
 	}
 }
 
@@ -85,16 +85,16 @@ func TestTable_EachFieldHasOneRow(t *testing.T) {
 	fields := reflect.TypeFor[Options]()
 	for i := range fields.NumField() {
 		if name := fields.Field(i).Name; rows[name] != 1 {
-			t.Errorf("field %s has %d rows, want 1", name, rows[name])
+			t.Errorf("field %s is bound to %d rows, want 1", name, rows[name])
 		}
 	}
 	if len(rows) != fields.NumField() {
-		t.Errorf("the rows are bound to %d fields of %d", len(rows), fields.NumField())
+		t.Errorf("the rows are bound to %d of %d fields", len(rows), fields.NumField())
 	}
 }
 
-// fieldOf returns the name of the field of a row. It compares the pointer in the row's
-// value with the addresses of the fields.
+// fieldOf returns the name of the field that a row is bound to. To find it, fieldOf compares
+// the pointer in the value of the row with the addresses of the fields.
 func fieldOf(t *testing.T, r *row) string {
 	t.Helper()
 	var o Options
@@ -109,7 +109,7 @@ func fieldOf(t *testing.T, r *row) string {
 			return all.Type().Field(i).Name
 		}
 	}
-	t.Fatalf("%s is bound to no field", r.name)
+	t.Fatalf("%s is not bound to any field", r.name)
 	return ""
 }
 
@@ -132,7 +132,7 @@ func TestTable_IsInOrder(t *testing.T) {
 			t.Errorf("%q is not a valid name", r.name)
 		}
 		if find(strings.ToUpper(r.name)) != &table[i] {
-			t.Errorf("%s is not found by its name", r.name)
+			t.Errorf("find does not find %s", r.name)
 		}
 		if r.form == "" || r.help == "" || strings.HasSuffix(r.help, ".") {
 			t.Errorf("%s: form %q, help %q", r.name, r.form, r.help)
@@ -151,7 +151,7 @@ func TestTable_RoundTrips(t *testing.T) {
 			for _, text := range []string{r.get(&Options{Bind: []string{"*"}, Dir: "/", DBFilename: "x"}), find(r.name).get(ptr(Default())), other[r.name]} {
 				o := Default()
 				if r.field(&o).Set(text) != nil {
-					continue // the zero value may be invalid, and options in single have no other value
+					continue // the zero value may be invalid, and the options in single have only one valid value
 				}
 				if got := r.get(&o); got != text {
 					t.Errorf("after Set(%q) the value is %q", text, got)
@@ -223,7 +223,7 @@ func TestClientMemory(t *testing.T) {
 			t.Errorf("%s: %v", tt.text, err)
 		}
 		if got := o.ClientMemory(); got != tt.want {
-			t.Errorf("%s of maxmemory %d is %d bytes, want %d", tt.text, tt.maxMemory, got, tt.want)
+			t.Errorf("%s with maxmemory %d is %d bytes, want %d", tt.text, tt.maxMemory, got, tt.want)
 		}
 	}
 }
@@ -241,7 +241,7 @@ func TestCheckReplication(t *testing.T) {
 		change func(o *Options)
 		want   string // "" for no error
 	}{
-		{"by itself", func(*Options) {}, ""},
+		{"standalone", func(*Options) {}, ""},
 		{"durable", func(o *Options) { o.DataDir = "d" }, ""},
 		{"member", member, ""},
 		{"joining", func(o *Options) { member(o); o.Bootstrap, o.Join = nil, []string{"b:1"} }, ""},
@@ -251,17 +251,17 @@ func TestCheckReplication(t *testing.T) {
 		}, ""},
 		{"save", func(o *Options) { o.DataDir, o.Save = "d", []SavePoint{{time.Second, 1}} }, "save and data-dir exclude each other: with data-dir the state is in the log"},
 		{"no cluster", func(o *Options) { o.RaftAddr = "a:1" }, "raft-addr, bootstrap and join require cluster-id"},
-		{"no node", func(o *Options) { member(o); o.NodeID = "" }, "cluster-id requires node-id, raft-addr and data-dir"},
-		{"no log", func(o *Options) { member(o); o.DataDir = "" }, "cluster-id requires node-id, raft-addr and data-dir"},
+		{"no node id", func(o *Options) { member(o); o.NodeID = "" }, "cluster-id requires node-id, raft-addr and data-dir"},
+		{"no data directory", func(o *Options) { member(o); o.DataDir = "" }, "cluster-id requires node-id, raft-addr and data-dir"},
 		{"both", func(o *Options) { member(o); o.Join = []string{"b:1"} }, "bootstrap and join exclude each other: a node forms a cluster or joins one"},
 		{"neither, as on a restart", func(o *Options) { member(o); o.Bootstrap = nil }, ""},
-		{"unlisted", func(o *Options) { member(o); o.RaftAdvertise = "c:1" }, "bootstrap must contain this node, with its node-id and its raft-advertise or raft-addr"},
+		{"not in the bootstrap list", func(o *Options) { member(o); o.RaftAdvertise = "c:1" }, "bootstrap must contain this node, with its node-id and its raft-advertise or raft-addr"},
 		{"no certificate", func(o *Options) { member(o); o.RaftTLSKey = "" }, "cluster-id requires raft-tls-cert, raft-tls-key and raft-tls-ca: create the files with throttled certs, or set raft-insecure if all nodes are on loopback"},
-		{"insecure with a list", func(o *Options) {
+		{"insecure with a revocation list", func(o *Options) {
 			member(o)
 			o.RaftInsecure, o.RaftTLSCert, o.RaftTLSKey, o.RaftTLSCA, o.RaftTLSRevoked = true, "", "", "", "revoked"
 		}, "raft-insecure and certificates exclude each other"},
-		{"half secure", func(o *Options) { member(o); o.RaftInsecure = true }, "raft-insecure and certificates exclude each other"},
+		{"insecure with certificates", func(o *Options) { member(o); o.RaftInsecure = true }, "raft-insecure and certificates exclude each other"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := Default()

@@ -41,13 +41,14 @@ type Reloaded struct {
 
 // Reload reads the sources of [Load] again. An option gets its new value if that value differs
 // from the last read or rewrite of the sources and the option can change while the server runs.
-// All other options keep their values, including values changed by Set: a reload for the log file
-// must not revert a password. Flags and environment override the file, as in Load.
+// All other options keep their values, including values changed by Set: a reload that is
+// requested for the log file must not revert a password. Flags and environment override the file,
+// as in Load.
 //
 // The new values take effect together. If Reload returns an error, nothing has changed. The error
 // contains the file, and the line if one is invalid, or the error of the hook.
 //
-// Reload does nothing on a Store made by [New].
+// On a Store made by [New], Reload does nothing.
 func (s *Store) Reload() (Reloaded, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,7 +32,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("%q: reloaded %+v, %v; want %+v", text, got, err, want)
 		}
 	}
-	// An option whose line has not changed keeps its value, even one set by CONFIG SET.
+	// An option whose line has not changed keeps its value, even a value set by CONFIG SET.
 	reload("timeout 10\nmaxclients 77\nport 7000\nloglevel debug\n", Reloaded{})
 	wantText(t, s.Get(), "maxclients", "88")
 	// A flag and the environment override the file.
@@ -43,9 +43,9 @@ func TestReload(t *testing.T) {
 		wantText(t, s.Get(), name, want)
 	}
 	if s.Get().RequirePass != "secret" {
-		t.Error("the password is lost")
+		t.Error("the reload changed the password")
 	}
-	// A deleted line restores the default, and a line added again takes effect.
+	// Deleting a line restores the default, and adding the line again takes effect.
 	reload("", Reloaded{[]string{"timeout", "maxclients"}, []string{"port"}})
 	wantText(t, s.Get(), "maxclients", "10000")
 	wantText(t, s.Get(), "timeout", "0")
@@ -91,9 +91,9 @@ func TestReload_Refused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Reload(); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("without the file: %v", err)
+		t.Errorf("after the file was removed: %v", err)
 	}
-	// The file is found after a change of the working directory, and is compared with the last successful read.
+	// Reload finds the file after a change of the working directory, and compares it with the last successful read.
 	refusal = nil
 	t.Chdir(t.TempDir())
 	mustRewrite(t, path, "timeout 30\n")
@@ -103,7 +103,8 @@ func TestReload_Refused(t *testing.T) {
 	wantText(t, s.Get(), "timeout", "30")
 }
 
-// TestSet_LogFileBack sets the log file to the one of the start after its line was removed from the file.
+// TestSet_LogFileBack sets the log file to the one used at startup, after its line has been removed from the
+// configuration file.
 func TestSet_LogFileBack(t *testing.T) {
 	t.Chdir(t.TempDir())
 	first := filepath.Join(t.TempDir(), "first.log")
@@ -115,7 +116,7 @@ func TestSet_LogFileBack(t *testing.T) {
 	mustSet(t, s, "logfile", first)
 }
 
-// TestReload_WithoutFile checks that Reload changes nothing without a configuration file.
+// TestReload_WithoutFile checks that Reload changes nothing if there is no configuration file.
 func TestReload_WithoutFile(t *testing.T) {
 	for _, s := range []*Store{mustNew(t, Default()), mustLoad(t, environment{"THROTTLED_TIMEOUT": "5"})} {
 		mustSet(t, s, "timeout", "7")
@@ -126,8 +127,8 @@ func TestReload_WithoutFile(t *testing.T) {
 	}
 }
 
-// TestReload_AfterRewrite checks that Reload does not treat lines written by CONFIG REWRITE as changes, so that later
-// values of CONFIG SET are kept.
+// TestReload_AfterRewrite checks that Reload does not treat lines written by CONFIG REWRITE as changes, so that
+// values set later by CONFIG SET are kept.
 func TestReload_AfterRewrite(t *testing.T) {
 	path := mustWrite(t, "timeout 10\n")
 	s := mustLoad(t, nil, path, "--maxmemory", "1mb")
@@ -154,7 +155,7 @@ func TestReload_AfterRewrite(t *testing.T) {
 	}
 	mustSet(t, s, "requirepass", "third")
 	reload(Reloaded{})
-	// A later change of the file takes effect.
+	// A later change to the file takes effect.
 	mustRewrite(t, path, strings.Replace(mustRead(t, path), "timeout 20", "timeout 30", 1))
 	reload(Reloaded{Changed: []string{"timeout"}})
 	if s.Get().RequirePass != "third" {

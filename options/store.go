@@ -64,8 +64,8 @@ func newStore(o Options, file string) *Store {
 	return s
 }
 
-// Get returns the current values, which the caller must not change. The result is a
-// snapshot: call Get again to see later changes. It costs one atomic load.
+// Get returns the current values. The caller must not modify them. The result is a snapshot:
+// call Get again to see later changes. It costs one atomic load.
 func (s *Store) Get() *Options { return s.current.Load() }
 
 // File returns the absolute path of the configuration file, or "" if there is none.
@@ -126,7 +126,8 @@ func (s *Store) Set(pairs []Pair) error {
 	return nil
 }
 
-// runHook runs the hook. An error that is not a [*SetError] is attributed to the option first.
+// runHook runs the hook. It attributes an error that is not a [*SetError] to the option named
+// first.
 func (s *Store) runHook(old, next *Options, first string) error {
 	if s.hook == nil {
 		return nil
@@ -161,8 +162,8 @@ func settable(pairs []Pair) ([]*row, error) {
 	return rows, nil
 }
 
-// firstOf returns the name of the first of rows that is part of the conflict, or the first
-// option of the conflict if none is.
+// firstOf returns the name of the first row that is part of the conflict. If no row is, it
+// returns the first option of the conflict.
 func (c *conflict) firstOf(rows []*row) string {
 	for _, r := range rows {
 		if slices.Contains(c.names[:], r.name) {

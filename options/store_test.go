@@ -43,7 +43,7 @@ func TestStore_MatchAll(t *testing.T) {
 	mustSet(t, s, "requirepass", "hunter2")
 	all := s.Match("*", "port")
 	if len(all) != len(table) {
-		t.Fatalf("* matches %d options of %d", len(all), len(table))
+		t.Fatalf("* matches %d of %d options", len(all), len(table))
 	}
 	for i, p := range all {
 		if p.Name != table[i].name || p.Value != table[i].public(s.Get()) || p.Value == "hunter2" {
@@ -86,13 +86,13 @@ func TestStore_SetSingleValues(t *testing.T) {
 	wantSame(t, s.Get(), &before)
 }
 
-// TestStore_SetRefusals expects the error texts of Redis 7.0.15, except for the reasons of
-// options that Redis lacks or has with other bounds.
+// TestStore_SetRefusals expects the error texts of Redis 7.0.15. The reasons differ for
+// options that Redis does not have, or that have different bounds in Redis.
 func TestStore_SetRefusals(t *testing.T) {
 	const failed = "CONFIG SET failed (possibly related to argument '%s') - %s"
 	tests := []struct {
 		pairs        []string
-		name, reason string // without a reason the option is unknown
+		name, reason string // an empty reason means that the option is unknown
 	}{
 		{[]string{"nope", "1"}, "nope", ""},
 		{[]string{"No pe", "1", "nope2", "2"}, "No pe", ""},
@@ -125,7 +125,7 @@ func TestStore_SetRefusals(t *testing.T) {
 	}
 	s := mustNew(t, Default())
 	s.OnChange(func(old, next *Options) error {
-		t.Error("the hook is called for an invalid change")
+		t.Error("the hook was called for an invalid change")
 		return nil
 	})
 	before := *s.Get()
@@ -150,7 +150,7 @@ func TestStore_SetErrorTypes(t *testing.T) {
 }
 
 // TestStore_SetBothSidesOfAConflict checks that only the final values of a change are
-// tested for conflicts, not the intermediate ones.
+// checked for conflicts, not intermediate values.
 func TestStore_SetBothSidesOfAConflict(t *testing.T) {
 	s := mustNew(t, Default())
 	mustSet(t, s, "proto-max-bulk-len", "8mb", "client-query-buffer-limit", "16mb")
@@ -195,7 +195,7 @@ func TestStore_OnChange(t *testing.T) {
 }
 
 // TestStore_Concurrent changes two options together in several goroutines and checks that
-// no reader sees only one of the changes. It also gives the race detector work.
+// no reader sees only one of the changes. It is also a test for the race detector.
 func TestStore_Concurrent(t *testing.T) {
 	s := mustNew(t, Default())
 	mustSet(t, s, "timeout", "1", "maxclients", "1")

@@ -12,8 +12,8 @@ import (
 
 // value formats and parses one field of an Options. Set(String()) changes nothing.
 type value interface {
-	// Set parses text into the field. The text of an error is the reason that Redis gives
-	// for a failed CONFIG SET. After an error the field may be invalid.
+	// Set parses text into the field. The text of an error is the reason that Redis reports for a failed CONFIG SET.
+	// After an error the field may be invalid.
 	Set(text string) error
 	// String returns the value as CONFIG GET returns it.
 	String() string

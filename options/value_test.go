@@ -12,7 +12,7 @@ func TestValue_Set(t *testing.T) {
 	const save = "Invalid save parameters"
 	tests := []struct {
 		option, text string
-		want         string // text of the value or of the error
+		want         string // text of the value, or of the error
 	}{
 		{"port", "0", "0"},
 		{"port", "65535", "65535"},
@@ -204,10 +204,10 @@ func FuzzValue(f *testing.F) {
 			}
 			shown := v.String()
 			if err := v.Set(shown); err != nil || v.String() != shown {
-				t.Errorf("%s: %q becomes %q, which becomes %q: %v", r.name, text, shown, v.String(), err)
+				t.Errorf("%s: %q is stored as %q, which is stored as %q: %v", r.name, text, shown, v.String(), err)
 			}
 			if o.Validate() != nil && o.conflict() == nil {
-				t.Errorf("%s: %q is accepted, but not valid: %v", r.name, text, o.Validate())
+				t.Errorf("%s: Set accepts %q, but Validate returns %v", r.name, text, o.Validate())
 			}
 			if r.form == formYesNo && !strings.Contains("yes no", shown) {
 				t.Errorf("%s: %q is shown as %q", r.name, text, shown)
