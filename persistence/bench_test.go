@@ -14,7 +14,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// many is a State of n generated records at negligible cost. Put only counts.
+// many is a State with n records that are generated at negligible cost. Put only
+// counts.
 type many struct {
 	n   int
 	put int
@@ -129,12 +130,12 @@ func TestAllocations(t *testing.T) {
 	f("a save", s.Save)
 	f("a load", func() error { return s.Load(t.Context(), state) })
 	if state.put != 2*state.n { // AllocsPerRun makes one extra call
-		t.Errorf("%d records were put; want %d", state.put, 2*state.n)
+		t.Errorf("Put was called for %d records; want %d", state.put, 2*state.n)
 	}
 }
 
-// TestSpeed has a bound far above the benchmark results. It fails only if performance
-// degrades by an order of magnitude.
+// TestSpeed checks against a bound far above the benchmark results. It fails only if
+// performance degrades by an order of magnitude.
 func TestSpeed(t *testing.T) {
 	state := &many{n: benchRecords}
 	s := loadedStore(t, Config{Dir: t.TempDir(), Name: "dump.thr"}, state)
@@ -149,6 +150,6 @@ func TestSpeed(t *testing.T) {
 		t.Errorf("saving and loading %d records took %v", state.n, d)
 	}
 	if info, err := os.Stat(filepath.Join(s.dir, "dump.thr")); err != nil || info.Size() > 28*benchRecords {
-		t.Errorf("the file has %d bytes (%v)", info.Size(), err)
+		t.Errorf("the file has %d bytes, error %v", info.Size(), err)
 	}
 }

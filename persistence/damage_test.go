@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// damageTest loads files that are corrupt.
+// damageTest loads corrupt files.
 type damageTest struct {
 	*testing.T
 	store *Store
 	into  *memory
 }
 
-// newDamageTest also returns the content of a small snapshot of several blocks.
+// newDamageTest also returns the content of a small snapshot with several blocks.
 func newDamageTest(t *testing.T) (*damageTest, []byte) {
 	dir := savedDir(t, newMemory(12))
 	b, err := os.ReadFile(filepath.Join(dir, "dump.thr"))
@@ -44,7 +44,7 @@ func (d *damageTest) refused(what string, file []byte) {
 		d.Errorf("%s: %v", what, err)
 	}
 	if !strings.Contains(fmt.Sprint(err), "snapshot "+d.store.path+" is damaged at byte ") {
-		d.Errorf("%s: the error does not name file and offset: %v", what, err)
+		d.Errorf("%s: the error does not contain the file and the offset: %v", what, err)
 	}
 	if len(d.into.records) > 0 || !d.store.Loading() {
 		d.Errorf("%s: %d records were loaded", what, len(d.into.records))
@@ -60,7 +60,7 @@ func TestDamage_EveryBit(t *testing.T) {
 	}
 	must(t, os.WriteFile(d.store.path, file, 0o600))
 	if err := d.store.Load(t.Context(), d.into); err != nil || len(d.into.records) != 12 {
-		t.Errorf("the file itself: %v", err)
+		t.Errorf("the unmodified file: %v", err)
 	}
 }
 
@@ -99,13 +99,13 @@ func TestDamage_Zeroed(t *testing.T) {
 	d.refused("two of it", append(bytes.Clone(file), file...))
 }
 
-// TestDamage_Blocks rearranges blocks that are intact.
+// TestDamage_Blocks rearranges intact blocks.
 func TestDamage_Blocks(t *testing.T) {
 	d, file := newDamageTest(t)
 	blocks := split(file)
 	join := func(blocks ...[]byte) []byte { return append([]byte(magic), bytes.Join(blocks, nil)...) }
 	if !bytes.Equal(join(blocks...), file) {
-		t.Fatal("the blocks are not the file")
+		t.Fatal("the concatenated blocks differ from the file")
 	}
 	for i := range blocks {
 		without := append(append([][]byte{}, blocks[:i]...), blocks[i+1:]...)
@@ -132,7 +132,8 @@ func split(file []byte) (blocks [][]byte) {
 	return blocks
 }
 
-// TestDamage_OtherFile replaces blocks by those of another snapshot at the same position.
+// TestDamage_OtherFile replaces blocks with the blocks at the same positions in a
+// different snapshot.
 func TestDamage_OtherFile(t *testing.T) {
 	d, file := newDamageTest(t)
 	fewer, err := os.ReadFile(filepath.Join(savedDir(t, newMemory(11)), "dump.thr"))

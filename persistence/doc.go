@@ -11,12 +11,12 @@
 // file over NAME and syncs the directory. If a step fails, or if the process is killed at
 // any point, NAME is a complete snapshot, old or new.
 //
-// A load is all or nothing. Every bit of a file is covered by a checksum, a count or a
-// fixed value. A file that is modified, truncated, extended or assembled from parts of
-// other files is rejected with its name, the offset and the reason. A missing NAME beside
-// a NAME.previous is rejected too: no save leaves this state, even if the process is
-// killed, so it is not a first start. NAME.previous is loaded in place of NAME only if
-// Config.Fallback is set, and the next save then leaves NAME.previous unchanged.
+// A load is all or nothing. Every bit of a file is covered by a checksum, a count or a fixed
+// value. A file that is modified, truncated, extended or assembled from parts of other files is
+// rejected with its name, the offset and the reason. A missing NAME with an existing
+// NAME.previous is also rejected: no save leaves this state, even if the process is killed, so
+// it cannot be the first start. NAME.previous is loaded in place of NAME only if Config.Fallback
+// is set, and the next save then leaves NAME.previous unchanged.
 //
 // The state may change during a save. Each record is consistent as of some moment of the
 // save; different records may be from different moments. This is sufficient for limiters,

@@ -32,12 +32,12 @@ func TestOpenSnapshot_ImpossibleTrailer(t *testing.T) {
 		t.Fatalf("a valid trailer: %v", err)
 	}
 	for name, info := range map[string]Info{
-		"more keys than bytes":     {Keys: 1 << 40, Blocks: 1, Ended: begun},
-		"as many keys as there be": {Keys: 1 << 62, Blocks: 1, Ended: begun},
-		"fewer keys than none":     {Keys: -1, Ended: begun},
-		"more blocks than keys":    {Blocks: 1, Ended: begun},
-		"an end before the begin":  {Ended: begun - 1},
-		"an end beyond all clocks": {Ended: 1 << 63},
+		"more keys than bytes":    {Keys: 1 << 40, Blocks: 1, Ended: begun},
+		"maximum number of keys":  {Keys: 1 << 62, Blocks: 1, Ended: begun},
+		"negative number of keys": {Keys: -1, Ended: begun},
+		"more blocks than keys":   {Blocks: 1, Ended: begun},
+		"an end before the start": {Ended: begun - 1},
+		"an end out of range":     {Ended: 1 << 63},
 	} {
 		if err := f(info); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "impossible values") {
 			t.Errorf("%s: %v", name, err)

@@ -17,8 +17,8 @@ func flip(t testing.TB, path string, at int64) {
 	must(t, os.WriteFile(path, b, 0o600))
 }
 
-// twoGenerations returns a directory with a previous snapshot of older and a current snapshot of
-// newer.
+// twoGenerations returns a directory with two snapshots: the previous one contains older, and the
+// current one contains newer.
 func twoGenerations(t testing.TB) (dir string, older, newer *memory) {
 	t.Helper()
 	dir = t.TempDir()
@@ -60,7 +60,8 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestFallback_KeepsTheGoodOne saves after the current snapshot was rejected.
+// TestFallback_KeepsTheGoodOne checks that a save after the current snapshot was rejected does not
+// replace the previous one.
 func TestFallback_KeepsTheGoodOne(t *testing.T) {
 	dir, older, newer := twoGenerations(t)
 	path := filepath.Join(dir, "dump.thr")
@@ -77,7 +78,7 @@ func TestFallback_KeepsTheGoodOne(t *testing.T) {
 	sameContentOf(t, path+".previous", newer)
 }
 
-// sameContentOf checks the content of a snapshot file.
+// sameContentOf checks that a snapshot file contains want.
 func sameContentOf(t testing.TB, path string, want *memory) {
 	t.Helper()
 	got, err := contentOf(path)
@@ -142,8 +143,8 @@ func TestLoad_UnreadableFallsBack(t *testing.T) {
 	sameContent(t, "the loaded state", into, older)
 }
 
-// TestLoad_Missing removes the current snapshot but not the previous one. The store must not start
-// empty.
+// TestLoad_Missing removes the current snapshot but not the previous one. Load must fail instead
+// of starting with an empty state.
 func TestLoad_Missing(t *testing.T) {
 	dir, older, newer := twoGenerations(t)
 	path := filepath.Join(dir, "dump.thr")
@@ -156,7 +157,7 @@ func TestLoad_Missing(t *testing.T) {
 	into := newMemory(0)
 	err := strict.Load(t.Context(), into)
 	if !errors.Is(err, ErrMissing) || !strict.Loading() {
-		t.Errorf("got %v; want ErrMissing, and saving disabled", err)
+		t.Errorf("got %v; want ErrMissing, and saves must fail", err)
 	}
 	for _, want := range []string{path + " is missing", path + ".previous exists", "--snapshot-fallback yes", "to start empty, delete it"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
@@ -181,8 +182,8 @@ func TestLoad_Missing(t *testing.T) {
 	sameContentOf(t, path, newer)
 }
 
-// TestLoad_MissingBoth checks that a store without snapshots starts empty, with and without a
-// fallback.
+// TestLoad_MissingBoth checks that a store without any snapshot starts empty, with and without
+// Fallback.
 func TestLoad_MissingBoth(t *testing.T) {
 	for _, fallback := range []bool{false, true} {
 		into := newMemory(0)

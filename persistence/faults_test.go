@@ -13,8 +13,8 @@ import (
 )
 
 // faulty is a Disk with fault injection. Each operation is counted and passed to fault,
-// which determines its result. Nothing is synced, since syncs are slow and matter only on
-// a power failure.
+// which determines its result. Sync does nothing, since syncs are slow and matter only
+// after a power failure.
 type faulty struct {
 	mu    sync.Mutex
 	fault func(n int, op string) fault
@@ -150,7 +150,7 @@ func (f *faultyFile) Size() (int64, error) {
 	return f.File.Size()
 }
 
-// TestSave_Order checks the order of the steps that make a save safe.
+// TestSave_Order checks that the steps of a save are in the order that makes it safe.
 func TestSave_Order(t *testing.T) {
 	f := &faulty{}
 	s := loadedStore(t, Config{Dir: t.TempDir(), FS: f}, newMemory(3))
@@ -170,8 +170,8 @@ func TestSave_Order(t *testing.T) {
 	}
 }
 
-// TestSave_EveryFault makes each operation of a save fail in each way, one operation per
-// save, until a save has no operation left to fail.
+// TestSave_EveryFault makes each operation of a save fail in each possible way, with one
+// failure per save.
 func TestSave_EveryFault(t *testing.T) {
 	f := func(what string, fault func(n, failing int, op string) fault) {
 		t.Run(what, func(t *testing.T) {
@@ -209,9 +209,9 @@ func TestSave_EveryFault(t *testing.T) {
 	f("no space", once(fault{err: syscall.ENOSPC, short: true}))
 	f("short write without an error", once(fault{short: true}))
 	f("lost write", once(fault{lost: true}))
-	f("other bytes read back", once(fault{lie: true}))
-	f("no permission", once(fault{err: fs.ErrPermission})) // for link this means: no hard links
-	f("everything fails from there on", func(n, failing int, _ string) fault {
+	f("different bytes read back", once(fault{lie: true}))
+	f("no permission", once(fault{err: fs.ErrPermission})) // if Link returns this, hard links are not supported
+	f("all operations from one on fail", func(n, failing int, _ string) fault {
 		if n >= failing {
 			return fault{err: syscall.EIO}
 		}
@@ -225,7 +225,7 @@ func TestSave_EveryFault(t *testing.T) {
 	})
 }
 
-type faultOf = fault // alias of fault, where a parameter shadows the name
+type faultOf = fault // alias of fault for use where a parameter shadows that name
 
 func lastOf(ops []string, n int) string {
 	if n > len(ops) {
@@ -234,7 +234,7 @@ func lastOf(ops []string, n int) string {
 	return ops[n-1]
 }
 
-// saveTo opens a store on fs, saves state in dir and closes the store.
+// saveTo opens a store in dir on fs, saves state and closes the store.
 func saveTo(t *testing.T, dir string, fs FS, state *memory) error {
 	t.Helper()
 	s := openFor(t, dir, fs, state)
@@ -242,7 +242,7 @@ func saveTo(t *testing.T, dir string, fs FS, state *memory) error {
 	return s.Save()
 }
 
-// openFor returns a store that will save state.
+// openFor opens a store that saves state.
 func openFor(t *testing.T, dir string, fs FS, state *memory) *Store {
 	t.Helper()
 	s, err := Open(Config{Dir: dir, Name: "dump.thr", FS: fs})
@@ -253,7 +253,7 @@ func openFor(t *testing.T, dir string, fs FS, state *memory) *Store {
 	return s
 }
 
-// saveFaulty is like saveTo but injects faults only during the save.
+// saveFaulty is like saveTo, but injects faults, only during the save.
 func saveFaulty(t *testing.T, dir string, fs *faulty, state *memory, fault func(int, string) fault) error {
 	t.Helper()
 	s := openFor(t, dir, fs, state)
@@ -267,7 +267,7 @@ func saveFaulty(t *testing.T, dir string, fs *faulty, state *memory, fault func(
 }
 
 // checkAfterFault checks that the snapshot is complete, and that it is the old or the new
-// one as implied by the result of the save.
+// one, according to the result of the save.
 func checkAfterFault(t *testing.T, what string, dir string, f *faulty, err error, older, newer *memory) {
 	t.Helper()
 	want := older
@@ -275,7 +275,7 @@ func checkAfterFault(t *testing.T, what string, dir string, f *faulty, err error
 		want = newer
 	}
 	if got := loadDir(t, dir); len(got.records) != len(want.records) {
-		t.Fatalf("%s (%v): %d records are loaded; want %d", what, err, len(got.records), len(want.records))
+		t.Fatalf("%s (%v): %d records were loaded; want %d", what, err, len(got.records), len(want.records))
 	} else {
 		sameContent(t, what, got, want)
 	}
@@ -285,7 +285,7 @@ func checkAfterFault(t *testing.T, what string, dir string, f *faulty, err error
 	if err != nil && !strings.Contains(err.Error(), filepath.Join(dir, "dump.thr")) {
 		t.Errorf("%s: the error does not name the file: %v", what, err)
 	}
-	if got := names(t, dir); got != "dump.thr dump.thr.previous" { // loadDir has reopened the directory
+	if got := names(t, dir); got != "dump.thr dump.thr.previous" { // loadDir has opened the directory again
 		t.Errorf("%s: the directory holds %s", what, got)
 	}
 }
@@ -305,10 +305,10 @@ func TestSave_LeavesNothing(t *testing.T) {
 			return fault{}
 		}
 		if err := s.Save(); !errors.Is(err, syscall.EIO) {
-			t.Errorf("%s fails: %v", op, err)
+			t.Errorf("with a failing %s: %v", op, err)
 		}
 		if got := names(t, dir); got != "dump.thr" {
-			t.Errorf("%s fails: the directory holds %s", op, got)
+			t.Errorf("with a failing %s: the directory holds %s", op, got)
 		}
 	}
 }
@@ -352,7 +352,7 @@ func TestLoad_EveryFault(t *testing.T) {
 		case err == nil:
 			sameContent(t, "the loaded state", into, state)
 		case !errors.Is(err, syscall.EIO) || len(into.records) > 0 || !s.Loading():
-			t.Errorf("operation %d fails: %v, and %d records", failing, err, len(into.records))
+			t.Errorf("operation %d fails: %v, %d records remain", failing, err, len(into.records))
 		}
 		if f.n < failing {
 			return
@@ -360,7 +360,8 @@ func TestLoad_EveryFault(t *testing.T) {
 	}
 }
 
-// TestSave_ReadsBack covers a file that is intact but differs from the one written.
+// TestSave_ReadsBack checks that a save fails if the file read back is intact but differs
+// from the file written.
 func TestSave_ReadsBack(t *testing.T) {
 	dir, older := t.TempDir(), newMemory(5)
 	must(t, saveTo(t, dir, nil, older))

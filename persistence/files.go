@@ -10,8 +10,8 @@ import (
 	"github.com/throttledhq/throttled/internal/fsutil"
 )
 
-// FS is the file system of a [Store]. Errors wrap those of package io/fs where one
-// applies.
+// FS is the file system of a [Store]. Errors wrap the errors of package io/fs where
+// applicable.
 type FS interface {
 	// Create creates an empty file for reading and writing. It truncates an existing
 	// file.

@@ -27,8 +27,8 @@ const (
 
 // A block consists of its type and length, its payload and its checksum. In memory these are
 // preceded by its place: its offset in the file and the checksum of the file's header. The
-// checksum covers the place too, so a block that is moved, repeated, omitted or from another
-// file is detected.
+// checksum covers the place too, so a block that is moved, repeated, omitted or taken from a
+// different file is detected.
 const (
 	placeSize = 8 + 4             // in memory only
 	headSize  = placeSize + 1 + 4 // place, type, length

@@ -302,26 +302,26 @@ func TestWriter_PassesOnWhatFails(t *testing.T) {
 	for n := 1; n <= writes; n++ {
 		w := writer{dst: &failing{n: n}, blockSize: 16, tick: noTick}
 		if _, err := w.write(Info{}, src); !errors.Is(err, errFull) {
-			t.Errorf("write %d fails: %v", n, err)
+			t.Errorf("with a failure of write %d: %v", n, err)
 		}
 		w = writer{dst: &failing{n: n, short: true}, blockSize: 16, tick: noTick}
 		if _, err := w.write(Info{}, src); !errors.Is(err, io.ErrShortWrite) {
-			t.Errorf("write %d is short: %v", n, err)
+			t.Errorf("with a short write %d: %v", n, err)
 		}
 	}
 	w := writer{dst: &failing{n: writes + 1}, blockSize: 16, tick: noTick}
 	if _, err := w.write(Info{}, src); err != nil {
-		t.Errorf("no write fails: %v", err)
+		t.Errorf("without a failure: %v", err)
 	}
 	w = writer{dst: io.Discard, blockSize: 16, tick: func(int64, int64) error { return errFull }}
 	if _, err := w.write(Info{}, src); err != errFull {
-		t.Errorf("the tick fails: %v", err)
+		t.Errorf("with a failure of tick: %v", err)
 	}
 }
 
-// FuzzReader searches for invalid input that is accepted: an accepted input, written and
-// read again, must yield the same records. The bytes may differ, since a uvarint has
-// several encodings.
+// FuzzReader searches for invalid input that the reader accepts. The records of an
+// accepted input must not change when they are written and read again. The bytes may
+// differ, since a uvarint has several encodings.
 func FuzzReader(f *testing.F) {
 	file, _ := encode(f, 16, list{throttle("a", 1), throttle("b", 2), throttle("long key", 3)})
 	f.Add(file)
@@ -363,6 +363,6 @@ func checkReader(t *testing.T, file []byte) {
 	}
 	same, _, err := decode(&again)
 	if err != nil || !reflect.DeepEqual(same, got) {
-		t.Fatalf("read %v, but after a round trip %v, %v", got, same, err)
+		t.Fatalf("read %v; after a round trip: %v, %v", got, same, err)
 	}
 }

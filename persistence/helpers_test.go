@@ -12,7 +12,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// memory is a State in a map.
+// memory is a State that is held in a map.
 type memory struct {
 	mu      sync.Mutex
 	now     uint64
@@ -32,7 +32,7 @@ func newMemory(keys int) *memory {
 	return m
 }
 
-// set stores a record and counts a change, like a decision.
+// set stores a record and counts a change, as a decision does.
 func (m *memory) set(key string, expires uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,7 +104,7 @@ func (m *memory) expiries() map[string]uint64 {
 func sameContent(t testing.TB, what string, got, want *memory) {
 	t.Helper()
 	if g, w := got.expiries(), want.expiries(); !maps.Equal(g, w) {
-		t.Fatalf("%s holds %d records %v; want %d: %v", what, len(g), g, len(w), w)
+		t.Fatalf("%s has %d records: %v; want %d: %v", what, len(g), g, len(w), w)
 	}
 }
 

@@ -31,8 +31,8 @@ func (s *Store) Info() (Info, bool, error) {
 // errNone indicates that there is no snapshot, valid or invalid.
 var errNone = errors.New("no snapshot")
 
-// choose calls use with the current snapshot. With Fallback, it calls use again with the
-// previous snapshot if the current one is rejected or missing.
+// choose calls use with the path of the current snapshot. With Fallback, it calls use again
+// with the path of the previous snapshot if the current snapshot is rejected or missing.
 func (s *Store) choose(use func(path string) error) error {
 	err := use(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,7 +94,7 @@ func (s *Store) hasPrevious() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// missing returns the error for a missing current snapshot beside a previous one.
+// missing returns the error for a missing current snapshot when a previous one exists.
 func (s *Store) missing() error {
 	return fmt.Errorf("snapshot %s is %w, but %s exists: to load that one, rename it to %s or start with --snapshot-fallback yes; "+
 		"to start empty, delete it", s.path, ErrMissing, s.previous(), s.path)

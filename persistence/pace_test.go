@@ -26,12 +26,12 @@ func TestPacer(t *testing.T) {
 			{time.Hour, longest},
 		} {
 			if got := work(step.work); got != step.rest {
-				t.Errorf("step %d: after %v a pause of %v, want %v", i, step.work, got, step.rest)
+				t.Errorf("step %d: after %v of work, a pause of %v, want %v", i, step.work, got, step.rest)
 			}
 		}
 		close(hurry)
 		if got := work(time.Hour); got != 0 {
-			t.Errorf("after hurry was closed there is a pause of %v", got)
+			t.Errorf("after hurry was closed: a pause of %v, want none", got)
 		}
 		p = nil
 		if got := work(time.Hour); got != 0 {

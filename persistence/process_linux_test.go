@@ -15,20 +15,21 @@ import (
 	"testing"
 )
 
-// The tests in this file run child processes. A child process is this test binary with a
-// role.
+// The tests in this file run this test binary as a child process. These environment
+// variables select the function that the child process runs, and its parameters.
 const (
 	roleEnv = "THROTTLED_TEST_ROLE"
 	dirEnv  = "THROTTLED_TEST_DIR"
 	haltEnv = "THROTTLED_TEST_HALT"
 )
 
-// exitNotPermitted is the exit code of a role that the system does not permit.
+// exitNotPermitted is the exit code of a child process that is not permitted to mount a
+// file system.
 const exitNotPermitted = 77
 
 func TestMain(m *testing.M) {
 	roles := map[string]func(dir string) error{
-		"hold": hold, "try": try, "save": saveForEver, "tmpfs": fillFileSystem, "rlimit": fillFile,
+		"hold": hold, "try": try, "save": saveForever, "tmpfs": fillFileSystem, "rlimit": fillFile,
 	}
 	run, ok := roles[os.Getenv(roleEnv)]
 	if !ok {
@@ -64,7 +65,7 @@ func start(t *testing.T, role, dir string, env ...string) *child {
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	must(t, err)
-	c.in, err = c.StdinPipe() // the roles exit when it is closed
+	c.in, err = c.StdinPipe() // the child process exits when it is closed
 	must(t, err)
 	must(t, c.Start())
 	c.lines = bufio.NewScanner(out)
@@ -77,7 +78,7 @@ func (c *child) line() (string, bool) {
 	return c.lines.Text(), ok
 }
 
-// kill sends SIGKILL. It returns the output that had not been read.
+// kill sends SIGKILL, and returns the output that has not been read yet.
 func (c *child) kill() (rest []string) {
 	c.t.Helper()
 	must(c.t, c.Process.Kill())
@@ -93,7 +94,7 @@ func say(args ...any) { _, _ = fmt.Println(args...) }
 // waitForParent blocks until the parent closes the standard input or exits.
 func waitForParent() { _, _ = io.Copy(io.Discard, os.Stdin) }
 
-// hold keeps the lock until the process is killed.
+// hold locks the directory until the process is killed.
 func hold(dir string) error {
 	if _, err := Open(Config{Dir: dir, Name: "dump.thr"}); err != nil {
 		return err
@@ -103,7 +104,7 @@ func hold(dir string) error {
 	return nil
 }
 
-// try prints the result of Open in a second process.
+// try opens the directory and prints the result.
 func try(dir string) error {
 	_, err := Open(Config{Dir: dir, Name: "another.thr"})
 	say(errors.Is(err, ErrLocked), err)
@@ -114,38 +115,38 @@ func TestLock(t *testing.T) {
 	dir := t.TempDir()
 	holder := start(t, "hold", dir)
 	if line, _ := holder.line(); line != "held" {
-		t.Fatalf("the holder printed %q", line)
+		t.Fatalf("the process that holds the lock printed %q", line)
 	}
 	s, err := Open(Config{Dir: dir, Name: "dump.thr"})
 	if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("while another process has the lock: %v, %v", s, err)
+		t.Errorf("while a different process holds the lock: %v, %v", s, err)
 	}
 	holder.kill()
 	s, err = Open(Config{Dir: dir, Name: "dump.thr"})
 	if err != nil {
-		t.Fatalf("after the holder was killed: %v", err)
+		t.Fatalf("after the process that held the lock was killed: %v", err)
 	}
 	if _, err := Open(Config{Dir: dir, Name: "dump.thr"}); !errors.Is(err, ErrLocked) {
 		t.Errorf("in the same process: %v", err)
 	}
 	out, err := command(t, "try", dir).Output()
 	if err != nil || !strings.HasPrefix(string(out), "true ") || !strings.Contains(string(out), dir) {
-		t.Errorf("another process printed %q, %v", out, err)
+		t.Errorf("the second process printed %q, %v", out, err)
 	}
 	must(t, s.Close())
 	out, err = command(t, "try", dir).Output()
 	if err != nil || string(out) != "false <nil>\n" {
-		t.Errorf("after Close another process printed %q, %v", out, err)
+		t.Errorf("after Close, the second process printed %q, %v", out, err)
 	}
 	if got := names(t, dir); got != "" {
-		t.Errorf("locking leaves %s", got)
+		t.Errorf("locking left files behind: %s", got)
 	}
 }
 
 const savedKeys = 2000
 
-// generation returns a state whose records all have the same expiry, so that a mixture of
-// two generations is detected.
+// generation returns a state whose records all have the same expiry time, so that a
+// mixture of two generations can be detected.
 func generation(g uint64) *memory {
 	m := newMemory(0)
 	for i := range savedKeys {
@@ -154,10 +155,10 @@ func generation(g uint64) *memory {
 	return m
 }
 
-// saveForEver saves one generation after another. It prints "op" before each file
-// operation, and "saved" with the generation after each save. It blocks at the operation
-// whose number is in THROTTLED_TEST_HALT, until it is killed.
-func saveForEver(dir string) error {
+// saveForever saves one generation after another until the process is killed. It prints
+// "op" before each file operation, and "saved" with the generation after each save. It
+// blocks at the operation with the number in THROTTLED_TEST_HALT.
+func saveForever(dir string) error {
 	halt, err := strconv.Atoi(os.Getenv(haltEnv))
 	if err != nil {
 		return err
@@ -220,7 +221,7 @@ func checkKilled(t *testing.T, when, dir string, printed []string) {
 		}
 	}
 	if got := generationOf(loadDir(t, dir)); got < acknowledged || got > acknowledged+1 && acknowledged > 0 {
-		t.Errorf("%s: generation %d is loaded; %d was acknowledged", when, got, acknowledged)
+		t.Errorf("%s: loaded generation %d, but generation %d was acknowledged", when, got, acknowledged)
 	}
 }
 
@@ -270,7 +271,7 @@ func TestKill_Anywhere(t *testing.T) {
 	}
 }
 
-// checkFull saves a state that exceeds the space in dir. The save must fail with want and
+// checkFull saves a state that does not fit into dir. The save must fail with want and
 // leave the existing snapshot intact.
 func checkFull(dir string, want error) error {
 	s, err := Open(Config{Dir: dir, Name: "dump.thr"})
@@ -288,11 +289,11 @@ func checkFull(dir string, want error) error {
 		}
 		s.state = big
 		if err := s.Save(); !errors.Is(err, want) {
-			return fmt.Errorf("a save without space returns %w instead of %w", err, want)
+			return fmt.Errorf("the save of a state that does not fit returned %w, want %w", err, want)
 		}
 		got, err := contentOf(s.path)
 		if err != nil || len(got.records) != 100 {
-			return fmt.Errorf("after a save without space: %d records, %w", len(got.records), err)
+			return fmt.Errorf("after the save of a state that does not fit: %d records, %w", len(got.records), err)
 		}
 		if !s.Status().LastFailed {
 			return errors.New("the status does not show that the save failed")
@@ -301,8 +302,8 @@ func checkFull(dir string, want error) error {
 	return s.Close()
 }
 
-// fillFileSystem mounts a small file system. It exits with exitNotPermitted if the process
-// may not mount one.
+// fillFileSystem runs checkFull on a small file system, which it mounts. If the process is
+// not permitted to do that, it exits with exitNotPermitted.
 func fillFileSystem(dir string) error {
 	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
 	if err == nil {
@@ -314,7 +315,7 @@ func fillFileSystem(dir string) error {
 	return checkFull(dir, syscall.ENOSPC)
 }
 
-// fillFile limits the size of files.
+// fillFile runs checkFull with a limit on the size of files.
 func fillFile(dir string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	limit := syscall.Rlimit{Cur: 256 << 10, Max: 256 << 10}
@@ -324,11 +325,12 @@ func fillFile(dir string) error {
 	return checkFull(dir, syscall.EFBIG)
 }
 
-// TestFull exceeds real limits. Not every machine permits a test to mount a file system,
-// but the limit on the file size works everywhere.
+// TestFull checks saves that fail because of a limit on the file size or a full file
+// system. The limit on the file size works on every machine. The full file system is
+// tested only if the machine permits a test to mount one.
 func TestFull(t *testing.T) {
 	if out, err := command(t, "rlimit", t.TempDir()).CombinedOutput(); err != nil {
-		t.Errorf("with files of limited size: %v\n%s", err, out)
+		t.Errorf("with a limit on the file size: %v\n%s", err, out)
 	}
 	cmd := command(t, "tmpfs", t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{

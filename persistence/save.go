@@ -9,8 +9,8 @@ import (
 )
 
 // Save writes a snapshot and returns when it is durable. On an error the existing
-// snapshot stays in place, with one exception: if only the last step fails, the sync of
-// the directory, the new snapshot is in place and complete but may not survive a power
+// snapshot stays in place, with one exception: if only the sync of the directory, the
+// last step, fails, the new snapshot is in place and complete but may not survive a power
 // failure. The error is [ErrSaving], [ErrLoading], [ErrClosed] or an error of the file
 // system.
 func (s *Store) Save() error {

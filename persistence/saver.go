@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Saver saves snapshots of a state that a function writes, one at a time, and keeps the status of the saves. It is for
-// states that are not saved by a Store, such as the log of a cluster node. Its methods may be called concurrently.
+// Saver saves snapshots of a state that a function writes, one at a time, and keeps the status of the saves. It is
+// intended for states that are not saved by a Store, such as the log of a cluster node. Its methods may be called
+// concurrently.
 type Saver struct {
 	take func() error
 	log  *slog.Logger
@@ -46,7 +47,7 @@ func (s *Saver) SaveInBackground() error {
 	return nil
 }
 
-// begin registers a new save, and returns its start.
+// begin registers a new save, and returns its start time.
 func (s *Saver) begin() (begun time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

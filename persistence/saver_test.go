@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A Saver runs one save at a time, and reports the last result.
+// A Saver runs one save at a time, and reports the result of the last save.
 func TestSaver(t *testing.T) {
 	begun, results := make(chan struct{}), make(chan error)
 	s := NewSaver(func() error {
@@ -16,7 +16,7 @@ func TestSaver(t *testing.T) {
 		return <-results
 	}, slog.New(slog.DiscardHandler))
 	if got := s.Status(); got.LastDuration != -1 || got.LastSave.IsZero() || got.Saving || s.Loading() {
-		t.Errorf("at first: %+v", got)
+		t.Errorf("before the first save: %+v", got)
 	}
 	failed := errors.New("disk full")
 	for _, want := range []error{failed, nil} {

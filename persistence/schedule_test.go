@@ -35,7 +35,7 @@ func runScheduled(t *testing.T, points []SavePoint, play func(s *scheduled)) {
 		cancel()
 		<-ended
 		if s.Status().Saving {
-			t.Error("Run returns while a save runs")
+			t.Error("Run returned while a save was running")
 		}
 	})
 }
@@ -60,7 +60,7 @@ func (s *scheduled) saves(when string, want int64) {
 	}
 }
 
-// half places the checks of a test between two ticks of Run.
+// half is an offset that places the checks of a test between two ticks of Run.
 const half = checkEvery / 2
 
 func TestRun_OnePoint(t *testing.T) {
@@ -197,7 +197,7 @@ func TestProgress(t *testing.T) {
 		}
 		for _, what := range []string{"loading a snapshot", "saving a snapshot"} {
 			if n := strings.Count(log.String(), what); n < 4 || n > 5 {
-				t.Errorf("the log contains %d times %q; want it every 2 s", n, what)
+				t.Errorf("the log contains %d progress lines %q; want one every 2 s", n, what)
 			}
 		}
 		for _, want := range []string{"percent=4", "percent=8", "keys=4", "snapshot loaded", "snapshot saved", "keys=100 expired=0", "duration=10s"} {

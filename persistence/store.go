@@ -36,7 +36,7 @@ type State interface {
 	Put(limiter.Record) error
 	// Reset deletes all records.
 	Reset()
-	// Usage counts; Keys and Changes are used.
+	// Usage returns the counters, of which a Store uses Keys and Changes.
 	Usage() limiter.Usage
 }
 
@@ -76,8 +76,8 @@ type Store struct {
 	saving       chan struct{} // closed when the running save has finished; nil if none is running
 	closed       bool
 	points       []SavePoint
-	// distrusted is set when the current snapshot was rejected. It must not replace the
-	// previous one, which is valid.
+	// distrusted is set when the current snapshot was rejected. The rejected snapshot
+	// must not replace the previous snapshot, which is valid.
 	distrusted bool
 }
 
@@ -111,7 +111,7 @@ func Open(c Config) (*Store, error) {
 	return s, nil
 }
 
-// The files beside the current snapshot. Files that end in .tmp are being written.
+// The names of the other files. A file whose name ends in .tmp is being written.
 func (s *Store) temporary() string         { return s.path + ".tmp" }
 func (s *Store) previous() string          { return s.path + PreviousSuffix }
 func (s *Store) temporaryPrevious() string { return s.previous() + ".tmp" }

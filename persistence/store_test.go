@@ -24,7 +24,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// savedDir returns a directory with a snapshot of state.
+// savedDir returns a directory that contains a snapshot of state.
 func savedDir(t testing.TB, state State) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -84,7 +84,7 @@ func TestStore_SavesAndLoads(t *testing.T) {
 	s := newStore(t, Config{Dir: dir, Version: "1.2.3"})
 	state := newMemory(0)
 	if info, found, err := s.Info(); found || err != nil || info != (Info{}) {
-		t.Errorf("an empty directory holds %+v, %t, %v", info, found, err)
+		t.Errorf("in an empty directory, Info returned %+v, %t, %v", info, found, err)
 	}
 	must(t, s.Load(t.Context(), state))
 	for generation := range 3 {
@@ -141,7 +141,8 @@ func TestStore_Status(t *testing.T) {
 	}
 }
 
-// TestStore_ChangesDuringASave checks that changes during a save still count as unsaved.
+// TestStore_ChangesDuringASave checks that changes made during a save count as unsaved
+// after it.
 func TestStore_ChangesDuringASave(t *testing.T) {
 	state := newMemory(2)
 	s := loadedStore(t, Config{Dir: t.TempDir()}, state)
@@ -184,7 +185,7 @@ func TestStore_CloseWaits(t *testing.T) {
 	go func() { closed <- s.Close() }()
 	select {
 	case <-closed:
-		t.Error("Close returns while a save runs")
+		t.Error("Close returned while a save was running")
 	case <-time.After(10 * time.Millisecond):
 	}
 	close(release)
@@ -198,7 +199,7 @@ func TestOpen_Refuses(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"", ".", "..", "a/b", "/", "/abs"} {
 		if s, err := Open(Config{Dir: dir, Name: name}); err == nil {
-			t.Errorf("the name %q is accepted", name)
+			t.Errorf("Open accepted the name %q", name)
 			must(t, s.Close())
 		}
 	}
@@ -238,7 +239,7 @@ func TestStore_Writable(t *testing.T) {
 	}
 	must(t, os.Remove(dir))
 	if err := s.Writable(); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("a directory that was removed: %v", err)
+		t.Errorf("in a directory that was removed: %v", err)
 	}
 }
 
@@ -259,7 +260,7 @@ func TestLoad_LeavesOutWhatHasExpired(t *testing.T) {
 	}
 }
 
-// TestLoad_IsAllOrNothing covers loads that fail although the file is valid.
+// TestLoad_IsAllOrNothing checks loads that fail even though the file is valid.
 func TestLoad_IsAllOrNothing(t *testing.T) {
 	f := func(what string, ctx context.Context, room int, want error, text string) {
 		t.Helper()
@@ -274,7 +275,7 @@ func TestLoad_IsAllOrNothing(t *testing.T) {
 			t.Errorf("%s: %d records remain, loading is %t", what, len(into.records), s.Loading())
 		}
 		if err := s.Save(); err != ErrLoading {
-			t.Errorf("%s: the snapshot can be overwritten: %v", what, err)
+			t.Errorf("%s: a later save returned %v, want ErrLoading", what, err)
 		}
 	}
 	f("no room", t.Context(), 19, limiter.ErrOutOfMemory, "after 19 of 20 keys")
@@ -303,8 +304,8 @@ func TestSnapshot_StoppedEarly(t *testing.T) {
 	}
 }
 
-// TestSnapshot_ChangedMeanwhile replaces the content of an open file by another valid
-// snapshot.
+// TestSnapshot_ChangedMeanwhile replaces the content of an open file with a different
+// valid snapshot.
 func TestSnapshot_ChangedMeanwhile(t *testing.T) {
 	path := filepath.Join(savedDir(t, newMemory(9)), "dump.thr")
 	other := filepath.Join(savedDir(t, newMemory(9)), "dump.thr")

@@ -48,7 +48,7 @@ func TestStream_RoundTrip(t *testing.T) {
 		b, wrote := stream(t, records)
 		for how, src := range map[string]io.Reader{
 			"at once": bytes.NewReader(b), "byte by byte": iotest.OneByteReader(bytes.NewReader(b)),
-			"data with the end": iotest.DataErrReader(bytes.NewReader(b)),
+			"EOF with the data": iotest.DataErrReader(bytes.NewReader(b)),
 		} {
 			got, info, err := readAll(src)
 			if err != nil || info != wrote || !reflect.DeepEqual(got, records) {
@@ -125,7 +125,7 @@ func TestRead_ImpossibleTrailer(t *testing.T) {
 		f.block(headerBlock, appendHeader(nil, &Info{Format: format, Begun: 7}))
 		f.block(trailerBlock, appendTrailer(nil, &Info{Ended: ended}))
 		if _, _, err := readAll(bytes.NewReader(f)); !errors.Is(err, want) || (err == nil) != (want == nil) {
-			t.Errorf("an end at %d: %v; want %v", ended, err, want)
+			t.Errorf("with an end at %d: %v; want %v", ended, err, want)
 		}
 	}
 }
@@ -136,20 +136,20 @@ func TestStream_PassesOnWhatFails(t *testing.T) {
 	visits := 0
 	_, err := Read(bytes.NewReader(b), func(limiter.Record) error { visits++; return bad })
 	if err != bad || visits != 1 {
-		t.Errorf("a visitor that fails: %v after %d visits", err, visits)
+		t.Errorf("with a visit that fails: %v after %d visits", err, visits)
 	}
 	_, _, err = readAll(io.MultiReader(bytes.NewReader(b[:40]), iotest.ErrReader(bad)))
 	if !errors.Is(err, bad) || !errors.Is(err, ErrUnreadable) {
-		t.Errorf("a source that fails: %v", err)
+		t.Errorf("with a source that fails: %v", err)
 	}
 	const writes = 1 + 1 + 1 + 1
 	for n := 1; n <= writes; n++ {
 		if _, err := Write(&failing{n: n}, Info{}, list{throttle("a", 1)}, nil); !errors.Is(err, errFull) {
-			t.Errorf("write %d fails: %v", n, err)
+			t.Errorf("with a failure of write %d: %v", n, err)
 		}
 	}
 	if _, err := Write(&failing{n: writes + 1}, Info{}, list{throttle("a", 1)}, nil); err != nil {
-		t.Errorf("no write fails: %v", err)
+		t.Errorf("without a failure: %v", err)
 	}
 }
 
@@ -176,11 +176,11 @@ func TestWrite_Rests(t *testing.T) {
 			return time.Since(begin)
 		}
 		if got := took(); got < 100*time.Millisecond || got > 120*time.Millisecond {
-			t.Errorf("40 ms of work take %v", got)
+			t.Errorf("40 ms of work took %v", got)
 		}
 		close(hurry)
 		if got := took(); got != 40*time.Millisecond {
-			t.Errorf("40 ms of work after hurry was closed take %v", got)
+			t.Errorf("40 ms of work after hurry was closed took %v", got)
 		}
 	})
 }
