@@ -20,6 +20,6 @@ func TestCheckName(t *testing.T) {
 		}
 	}
 	if err := CheckName(strings.Repeat("x", 1<<20)); len(err.Error()) > 200 {
-		t.Errorf("an error of %d bytes quotes the whole name", len(err.Error()))
+		t.Errorf("the error has %d bytes: it quotes the whole name", len(err.Error()))
 	}
 }

@@ -6,11 +6,11 @@ func TestRecovery(t *testing.T) {
 	a, b := Member{ID: "n1", Raft: "h1:1"}, Member{ID: "n2", Raft: "h2:1"}
 	first := Recovery("").Next("c", []Member{a, b})
 	if first != Recovery("").Next("c", []Member{b, a}) {
-		t.Error("the order of the members matters")
+		t.Error("Next depends on the order of the members")
 	}
 	second := first.Next("c", []Member{a, b})
 	if first.Number() != 1 || second.Number() != 2 || Recovery("").Number() != 0 {
-		t.Errorf("numbers: %q, %q", first, second)
+		t.Errorf("the numbers of %q and %q are wrong", first, second)
 	}
 	seen := map[Recovery]bool{}
 	for _, r := range []Recovery{

@@ -1,8 +1,8 @@
 // Package topology describes the members of a cluster: its nodes, their addresses, and the
 // leader.
 //
-// A [View] is the state known to one node at one time. It is immutable; a newer View replaces
-// it. Package cluster makes views, and the servers show them to clients.
+// A [View] is the state of the cluster as known to one node at one time. It is immutable; each change produces a new
+// View. Package cluster makes views, and the servers show them to clients.
 //
 // [CheckName] defines the valid names of nodes and clusters.
 package topology
@@ -18,11 +18,11 @@ import (
 type Member struct {
 	ID    string
 	Raft  string // host:port at which other nodes reach it
-	Voter bool   // it has a vote; a node that has joined becomes a voter when it has caught up
+	Voter bool   // the node has a vote; a joining node becomes a voter once it has caught up
 
 	// The fields below are announced by the node itself; Host is empty until then.
 	Host         string // host at which clients reach it
-	Port         int    // of the Redis protocol; like the other ports 0 if it does not listen
+	Port         int    // of the Redis protocol; like the other ports, 0 if the node does not listen on it
 	ClusterPort  int
 	SentinelPort int
 	LeaderPort   int // connections to this port are closed when the node loses leadership
@@ -65,19 +65,19 @@ type Status struct {
 	Committed uint64        // of the newest entry that a majority of the voters has
 	Applied   uint64        // of the newest entry that is applied to its table
 	LogTime   uint64        // the limiter time in nanoseconds: of that entry on a follower, the running clock on the leader
-	Behind    time.Duration // how far the limiter time is behind the wall clock; negative: ahead
+	Behind    time.Duration // how far the limiter time is behind the wall clock; negative if it is ahead
 	Waiting   int           // generations in the log that are not committed
-	// Unflushed is the age of the oldest of them: in async mode, requests admitted in that
-	// time can be lost.
+	// Unflushed is the age of the oldest uncommitted generation. In async mode, requests admitted in that time can be
+	// lost.
 	Unflushed time.Duration
 	Entries   uint64        // replicated by this node since it started
 	Changes   uint64        // bytes of changes in them
 	Rollbacks uint64        // times that it rolled back uncommitted changes
 	Snapshot  uint64        // index of its newest snapshot
-	Heartbeat time.Duration // of the cluster: followers start an election after that time without contact to the leader
+	Heartbeat time.Duration // of the cluster: followers start an election after this time without contact with the leader
 	Settled   bool          // all voters run with that heartbeat
 	MayLose   time.Duration // requests admitted in this time can be lost with the leader; 0 in sync mode
-	Contact   time.Duration // since the last message of the leader; 0 on the leader itself
+	Contact   time.Duration // since the last message from the leader; 0 on the leader itself
 	// RoundTrips counts the heartbeats that this node has sent as the leader since it started.
 	RoundTrips RoundTrips
 	// Followers holds the other members. It is known on the leader only, and nil on other nodes.
@@ -97,17 +97,17 @@ func (s *Status) Follower(id string) *Follower {
 // RoundTrips counts the answered heartbeats of a leader.
 type RoundTrips struct {
 	Answered uint64
-	Slow     uint64        // the part of them that took longer than half of the heartbeat
+	Slow     uint64        // those that took longer than half of the heartbeat
 	Longest  time.Duration // of all round trips
 }
 
-// Follower is the progress of another member as known to the leader from its answers. After a
-// restart the log of a member may end in entries that it has yet to discard: Last includes them.
+// Follower is the progress of another member, as known to the leader from the answers of that member. After a
+// restart, the log of a member may end in entries that the member has yet to discard. Last includes these entries.
 type Follower struct {
 	ID      string
-	Answers bool          // it has answered in this term, and answers at present
-	Last    uint64        // the index of the newest entry in its log in its last answer; 0: none in this term
-	Silent  time.Duration // since its last answer; 0: none in this term
+	Answers bool          // it has answered in this term, and is still answering
+	Last    uint64        // index of the newest entry in its log, from its last answer; 0 if it has not answered in this term
+	Silent  time.Duration // since its last answer; 0 if it has not answered in this term
 }
 
 // Fingerprint identifies the state of a node: nodes with the same Index have the same Sum.
@@ -118,7 +118,7 @@ type Fingerprint struct {
 	Sum     uint64 // over these keys
 }
 
-// The errors of administration, wrapped with the operation that failed.
+// Errors of administrative operations, wrapped with the operation that failed.
 var (
 	ErrNoLeader = errors.New("no node leads the cluster at present")
 	ErrChanging = errors.New("another change of the cluster is in progress")
@@ -128,13 +128,13 @@ var (
 	ErrSilent   = errors.New("the node chosen as the next leader does not respond")
 )
 
-// The errors of changing the heartbeat.
+// Errors returned when the heartbeat is changed.
 var (
 	ErrHeartbeat   = errors.New("a heartbeat must be 100 to 5000 ms")
 	ErrNoHeartbeat = errors.New("the cluster has no heartbeat yet: not all voters have responded since it was formed; try again when they have")
 )
 
-// Cluster is the cluster as used by the servers of one of its nodes.
+// Cluster is the interface through which the servers of a node use its cluster.
 type Cluster interface {
 	// View returns the current view.
 	View() *View
@@ -150,15 +150,14 @@ type Cluster interface {
 	Hold() bool
 	// Release permits the transfer of leadership again. It must be called once for each Hold that returned true.
 	Release()
-	// Dial opens a stream to a node, which serves it as an authenticated client. The node returns
-	// limiter.ErrNotLeading for requests that only the leader can serve if it does not lead, so
-	// a command is forwarded at most once.
+	// Dial opens a stream to a node, which treats the caller as an authenticated client. If that node is not the
+	// leader, it returns limiter.ErrNotLeading for requests that only the leader can serve, so a command is forwarded
+	// at most once.
 	Dial(ctx context.Context, id string) (net.Conn, error)
-	// Add adds a node that is not yet a member, as a non-voter until it has caught up. Like
-	// Remove and SetHeartbeat it works on the leader only, and blocks until the change is committed.
+	// Add adds a node that is not yet a member. The node is a non-voter until it has caught up. Like Remove and
+	// SetHeartbeat, Add works only on the leader, and blocks until the change is committed.
 	Add(ctx context.Context, id, raftAddr string) error
-	// Remove removes a node. It fails if the remaining live nodes would not be a
-	// majority.
+	// Remove removes a node. It fails if the live nodes that remain would not form a majority.
 	Remove(ctx context.Context, id string) error
 	// SetHeartbeat changes the heartbeat of the cluster to whole milliseconds from 100 to 5000.
 	SetHeartbeat(ctx context.Context, d time.Duration) error
