@@ -16,7 +16,8 @@ import (
 
 const t0 = uint64(1e18)
 
-// A recorder records the failures of a test, and aborts it by a panic with the recorder.
+// A recorder records the failures of a test. Fatalf aborts the test with a panic whose value is the
+// recorder.
 type recorder struct {
 	testing.TB
 	errors []string
@@ -47,7 +48,8 @@ func record(f func(tb testing.TB)) []string {
 	return r.errors
 }
 
-// block is the limiter to break: all used units are restored Interval after the first charge.
+// block is the algorithm that the mutations change. All used units are restored one Interval after
+// the first charge.
 func block(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (ch limiter.Change, d limiter.Decision) {
 	used, expires := int64(0), now
 	if old.Expires > now {
@@ -99,10 +101,10 @@ type call struct {
 	*limiter.Decision
 }
 
-// TestCheck breaks each rule, and expects the failure to name it.
+// TestCheck violates each rule, and expects a failure message that names the rule.
 func TestCheck(t *testing.T) {
 	if got := record(func(tb testing.TB) { checkAll(tb, block) }); got != nil {
-		t.Fatalf("a good algorithm: %v", got)
+		t.Fatalf("a correct algorithm: %v", got)
 	}
 	scratch := make([]byte, 12)
 	for _, tt := range []struct {
@@ -288,7 +290,8 @@ func TestNoAllocs(t *testing.T) {
 	}
 }
 
-// TestAnyInt checks that each bit length is drawn, of positive and negative numbers, and both ends.
+// TestAnyInt checks that positive and negative numbers of each bit length are drawn, and also both
+// ends of the range.
 func TestAnyInt(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var above, below [64]int
@@ -307,7 +310,7 @@ func TestAnyInt(t *testing.T) {
 	}
 	for n := 1; n < 64; n++ {
 		if above[n] < 500 || below[n] < 50 {
-			t.Errorf("%d numbers of %d bits, and %d below 0", above[n], n, below[n])
+			t.Errorf("%d positive numbers with %d bits, and %d negative ones", above[n], n, below[n])
 		}
 	}
 	if ends[0] < 500 || ends[math.MaxInt64] < 500 {
@@ -330,7 +333,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestAnyQuantity checks that each quantity that a limit treats specially is drawn.
+// TestAnyQuantity checks that each quantity that is a special case for a limit is drawn.
 func TestAnyQuantity(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	l := limiter.Limit{Max: 1000, Interval: 1}
