@@ -28,23 +28,23 @@ func check(t *testing.T, l limiter.Limit, tat, now uint64, quantity int64) {
 	}
 	switch {
 	case c.Got.Limited || quantity == 0:
-		c.Expect(newTAT == tat, "refused or peeked, but changed")
+		c.Expect(newTAT == tat, "refused or peeked, but the TAT changed")
 	case quantity < 0:
 		c.Expect(now <= newTAT && newTAT <= base, "refund beyond a full bucket")
 	default:
 		cost := uint64(l.Interval) * uint64(quantity)
-		c.Expect(newTAT == base+cost && newTAT > now, "charged another cost")
+		c.Expect(newTAT == base+cost && newTAT > now, "charged the wrong cost")
 		c.Expect(newTAT-now <= uint64(l.Interval)*uint64(l.Max), "charged beyond the tolerance")
 		back := c.Then(0, -quantity)
 		back.Expect(back.After().Expires == base, "a refund does not undo the charge")
 		part := common.Ask(t, l, c.Old, now, quantity-quantity/2)
 		rest := part.Then(0, quantity/2)
-		rest.Expect(!part.Got.Limited && !rest.Got.Limited && rest.After().Expires == newTAT, "two halves differ from the whole")
+		rest.Expect(!part.Got.Limited && !rest.Got.Limited && rest.After().Expires == newTAT, "two partial charges differ from one charge")
 	}
 	if quantity == 1 {
 		// The classical condition: the old TAT against a tolerance of T * max_burst.
 		tau := uint64(l.Interval) * uint64(l.Max-1)
-		c.Expect(c.Got.Limited == (tat > now+tau), "classical GCRA decides otherwise")
+		c.Expect(c.Got.Limited == (tat > now+tau), "classical GCRA decides differently")
 	}
 }
 
