@@ -198,13 +198,13 @@ func (w *walk) step(l *limiter.Limit, quantity int64, deep bool) limiter.Decisio
 	// The wait depends on the stored counts before the change.
 	fits := func(t uint64) bool { return o.fits(r, l.Max, t, quantity) }
 	if !limited || quantity > l.Max {
-		expect(d.RetryAfter == limiter.NoRetry, "retry after without need")
+		expect(d.RetryAfter == limiter.NoRetry, "unexpected retry after")
 	} else {
 		at := w.now + uint64(d.RetryAfter)
 		expect(d.RetryAfter > 0 && at <= o.expiry(), "retry after out of range")
-		expect(at > endOfTime || fits(at), "refused after its retry after")
-		expect(!fits(min(at-1, endOfTime)), "admitted before its retry after")
-		expect(!deep || min(at, endOfTime) == w.search(fits), "the search found another retry after")
+		expect(at > endOfTime || fits(at), "refused once retry after has elapsed")
+		expect(!fits(min(at-1, endOfTime)), "admitted before retry after has elapsed")
+		expect(!deep || min(at, endOfTime) == w.search(fits), "the search found a different retry after")
 	}
 	if ch.Set {
 		w.store(l, r, ch, expect, quantity)
@@ -212,15 +212,15 @@ func (w *walk) step(l *limiter.Limit, quantity int64, deep bool) limiter.Decisio
 	expect(d.Remaining == o.free(r, l.Max, w.now), "remaining")
 	full := func(t uint64) bool { return o.used(r, t).Sign() == 0 }
 	at := w.now + uint64(d.ResetAfter)
-	expect(d.ResetAfter >= 0 && (at > endOfTime || full(at)), "not fully reset after its reset after")
-	expect(d.ResetAfter == 0 || !full(min(at-1, endOfTime)), "fully reset before its reset after")
+	expect(d.ResetAfter >= 0 && (at > endOfTime || full(at)), "not full once reset after has elapsed")
+	expect(d.ResetAfter == 0 || !full(min(at-1, endOfTime)), "full before reset after has elapsed")
 	if ch.Set {
 		expect(ch.Expires == o.expiry() && (len(o.facts) == 0 || ch.Expires == at), "expires")
 	}
 	if deep {
-		expect(min(at, endOfTime) == w.search(full), "the search found another reset after")
+		expect(min(at, endOfTime) == w.search(full), "the search found a different reset after")
 		used := new(big.Rat).SetFrac(o.used(r, w.now), new(big.Int).Set(o.scale(r, 1)))
-		expect(used.Cmp(o.ratio(r, w.now)) == 0, "the oracle's two sums differ")
+		expect(used.Cmp(o.ratio(r, w.now)) == 0, "the two sums of the oracle differ")
 	}
 	return d
 }
