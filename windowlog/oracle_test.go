@@ -154,13 +154,13 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 		}
 		c.Expect(c.Change.Set == set, "changed or not", w.oracle)
 	} else {
-		c.Expect(!c.Change.Set, "changed")
+		c.Expect(!c.Change.Set, "the state changed")
 	}
 	// The result must change exactly when RetryAfter and ResetAfter have elapsed.
 	if limited && quantity <= l.Max {
 		w.wait(c, d.RetryAfter, "retry after", func(t uint64) bool { return after.admits(l, t, quantity) })
 	} else {
-		c.Expect(d.RetryAfter == limiter.NoRetry, "a wait without need")
+		c.Expect(d.RetryAfter == limiter.NoRetry, "unexpected retry after")
 	}
 	w.wait(c, d.ResetAfter, "reset after", func(t uint64) bool { return after.empty(l, t) })
 	want := limiter.Decision{Limited: limited, Limit: l.Max, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter}
@@ -174,7 +174,7 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 		w.state, w.oracle = c.After(), after
 		if len(after.requests) > 0 && w.r.UintN(16) == 0 {
 			requests, ok := decode(w.state.Data)
-			c.Expect(ok && slices.Equal(requests, after.requests), "other entries are stored", w.oracle)
+			c.Expect(ok && slices.Equal(requests, after.requests), "the stored entries differ", w.oracle)
 		}
 	}
 	return d
@@ -186,7 +186,7 @@ func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok fu
 	c.ExpectEarliest(got, math.MaxUint64, what, ok)
 	if w.r.UintN(64) == 0 {
 		found := sort.Search(math.MaxInt64, func(i int) bool { return ok(w.now + uint64(i)) })
-		c.Expect(time.Duration(found) == got, what, "the search found another wait", w.oracle)
+		c.Expect(time.Duration(found) == got, what, "the search found a different wait", w.oracle)
 	}
 }
 

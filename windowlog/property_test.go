@@ -20,8 +20,8 @@ func check(c limitertest.Decided) {
 // until a later decision, which then clears the log.
 func checkAnswer(c limitertest.Decided) {
 	c.CheckAnswer()
-	c.Expect(c.Got.RetryAfter <= c.Got.ResetAfter, "a wait beyond the last entry")
-	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "expires at another time")
+	c.Expect(c.Got.RetryAfter <= c.Got.ResetAfter, "retry after exceeds reset after")
+	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "the expiry time differs from reset after")
 }
 
 func TestProperties(t *testing.T) {
