@@ -121,7 +121,7 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 		before.expires = math.MaxUint64
 		c.Expect(c.Change.Set == (quantity > 0 || was.Sign() > 0), "changed or not")
 	} else {
-		c.Expect(!c.Change.Set, "changed")
+		c.Expect(!c.Change.Set, "the state changed")
 	}
 	// The outcome must change exactly when RetryAfter and ResetAfter have elapsed.
 	if limited && quantity <= l.Max {
@@ -148,7 +148,7 @@ func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok fu
 		found := sort.Search(math.MaxInt64, func(i int) bool {
 			return w.now+uint64(i) > limitertest.LastTime || ok(w.now+uint64(i))
 		})
-		c.Expect(time.Duration(found) == got, what, "another wait was found")
+		c.Expect(time.Duration(found) == got, what, "the search found a different wait")
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 // check tests a decision against the common rules and the rules of a token bucket.
 func check(c limitertest.Decided) {
 	c.Check()
-	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "expires at another time")
+	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "the expiry time differs from reset after")
 	if r := c.Got.Remaining; r > 0 && c.Change.Set {
 		back := c.Then(0, r).Then(0, -r)
-		back.Expect(back.Got.ResetAfter == c.Got.ResetAfter, "a refund does not stop the wait for the charge")
+		back.Expect(back.Got.ResetAfter == c.Got.ResetAfter, "a refund does not undo the effect of the charge on reset after")
 	}
 }
 
