@@ -57,8 +57,8 @@ func check(c limitertest.Decided) {
 	case c.Quantity >= 0:
 		want = decide.Ask(c.TB, c.Limit, c.Old, c.Now, 0).Got.ResetAfter
 	}
-	c.Expect(c.Got.Wait == want, "another wait", want)
-	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "expires at another time")
+	c.Expect(c.Got.Wait == want, "wrong wait", want)
+	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "the expiry time differs from reset after")
 	c.Got.Wait = 0
 	if c.Old.Expires > c.Now && c.Old.Expires-c.Now > math.MaxInt64 {
 		c.CheckNow()

@@ -127,8 +127,8 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	_, end := w.queue.at(w.now)
 	want.ResetAfter = time.Duration(end.Uint64() - w.now)
 	want.Remaining = w.queue.free(l, w.now)
-	c.Expect(d == want, "another decision", want, w.queue)
-	c.Expect(c.Change.Set == set && (!set || c.Change.Expires == end.Uint64()), "another change", w.queue)
+	c.Expect(d == want, "the decision differs", want, w.queue)
+	c.Expect(c.Change.Set == set && (!set || c.Change.Expires == end.Uint64()), "the change differs", w.queue)
 	if want.Limited {
 		w.retry(c)
 	}
@@ -143,10 +143,10 @@ func (w *walk) retry(c limitertest.Decided) {
 		c.Expect(wait == limiter.NoRetry, "unexpected retry after")
 		return
 	}
-	c.Expect(wait > 0, "no wait")
+	c.Expect(wait > 0, "retry after is not above 0")
 	_, ok := w.queue.join(c.Limit, w.now+uint64(wait), c.Quantity)
 	_, early := w.queue.join(c.Limit, w.now+uint64(wait)-1, c.Quantity)
-	c.Expect(ok && !early, "another wait", w.queue)
+	c.Expect(ok && !early, "retry after is not the earliest time with room", w.queue)
 }
 
 // advance moves the clock, mostly to a time close to the next change.
