@@ -81,7 +81,7 @@ func TestDamage_EveryByteRemovedOrAdded(t *testing.T) {
 	}
 	for i := range len(file) + 1 {
 		added := append(append(bytes.Clone(file[:i]), 0), file[i:]...)
-		d.refused(fmt.Sprintf("one more before byte %d", i), added)
+		d.refused(fmt.Sprintf("with an extra byte before byte %d", i), added)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestDamage_Zeroed(t *testing.T) {
 			}
 		}
 	}
-	d.refused("two of it", append(bytes.Clone(file), file...))
+	d.refused("the file twice", append(bytes.Clone(file), file...))
 }
 
 // TestDamage_Blocks rearranges intact blocks.
@@ -141,9 +141,9 @@ func TestDamage_OtherFile(t *testing.T) {
 	blocks, other := split(file), split(fewer)
 	for i := 1; i < min(len(blocks), len(other)); i++ {
 		mixed := append(append([][]byte{}, blocks[:i]...), other[i:]...)
-		d.refused(fmt.Sprintf("block %d and on of another file", i), append([]byte(magic), bytes.Join(mixed, nil)...))
+		d.refused(fmt.Sprintf("blocks from %d on replaced with those of a different file", i), append([]byte(magic), bytes.Join(mixed, nil)...))
 		mixed = append(append([][]byte{}, blocks...)[:i], other[i])
 		mixed = append(mixed, blocks[i+1:]...)
-		d.refused(fmt.Sprintf("block %d of another file", i), append([]byte(magic), bytes.Join(mixed, nil)...))
+		d.refused(fmt.Sprintf("block %d replaced with that of a different file", i), append([]byte(magic), bytes.Join(mixed, nil)...))
 	}
 }
