@@ -89,7 +89,7 @@ func TestFollowing(t *testing.T) {
 		t.Error("WaitCommitted returns an error")
 	}
 	table.Follow()
-	sameContent(t, "a table that follows", contentOf(table), before)
+	sameContent(t, "after calls on a follower", contentOf(table), before)
 	table.Reset()
 	if n := table.Usage().Keys; n != 0 {
 		t.Errorf("%d keys after Clear", n)

@@ -204,7 +204,7 @@ func (r *rig) run(workers int, work func(worker int)) {
 		checkTable(r, t)
 		checkUndoLogs(r, t)
 	}
-	sameContent(r, "in the end", contentOf(r.leader), contentOf(r.follower))
+	sameContent(r, "at the end", contentOf(r.leader), contentOf(r.follower))
 	if r.epoch < 3 {
 		r.Errorf("%d epochs, want at least 3", r.epoch)
 	}
