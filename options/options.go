@@ -38,7 +38,7 @@ type Options struct {
 	// Memory.
 
 	MaxMemory       int64  // bytes for keys; 0 means no limit
-	MaxMemoryPolicy string // "noeviction" refuses new keys at the limit, "evict-smallest-debt" evicts the keys that have used the least of their limit
+	MaxMemoryPolicy string // "noeviction" refuses new keys at the limit, "evict-smallest-debt" evicts the least used limits
 
 	// MaxMemoryClients limits the total memory of all clients, in bytes. A negative value is a
 	// percentage of MaxMemory. 0 means no limit. See ClientMemory.
