@@ -123,7 +123,7 @@ func TestNeverOverAdmits(t *testing.T) {
 // TestSaturated counts the tokens admitted if a client repeats its request after each
 // RetryAfter. The client must get all refilled tokens.
 func TestSaturated(t *testing.T) {
-	for _, tt := range []struct{ capacity, amount, interval, want int64 }{ // want is the number of tokens admitted in one second, including both ends
+	for _, tt := range []struct{ capacity, amount, interval, want int64 }{ // want: admitted in one second, including both ends
 		{1, 1, 1e9, 2},
 		{4, 2, 1e9, 6},
 		{4, 2, 1e8, 24},
