@@ -106,7 +106,7 @@ type RoundTrips struct {
 type Follower struct {
 	ID      string
 	Answers bool          // it has answered in this term, and is still answering
-	Last    uint64        // index of the newest entry in its log, from its last answer; 0 if it has not answered in this term
+	Last    uint64        // index of the newest entry in its log, from its last answer; 0 if none in this term
 	Silent  time.Duration // since its last answer; 0 if it has not answered in this term
 }
 
