@@ -54,9 +54,9 @@
 //   - After the same generations, all replicas hold the same records, byte for byte, except for
 //     records that have expired on all nodes.
 //   - A generation contains a group completely or not at all.
-//   - The CommitToken of a batch names a generation not older than the one in which its changes are
-//     collected, and not older than those of the changes it was based on. A result that is released
-//     after its CommitToken is committed is never rolled back.
+//   - The CommitToken of a batch names a generation. Once that generation is committed, the changes
+//     of the batch, and all changes that its decisions were based on, are committed. A result that
+//     is released after that is never rolled back.
 //
 // An expired record is absent for decisions, but it stays in memory until the log time has passed
 // its expiry time: the next leader may continue at an earlier time, and needs the record then.

@@ -49,7 +49,7 @@ func TestDebtClass(t *testing.T) {
 	for range 100_000 {
 		debt := r.Uint64()>>r.UintN(63) | 1
 		if a, b := debtClass(debt, 0, 1), debtClass(debt+debt/8+1, 0, 1); debt < 1<<62 && b <= a {
-			t.Fatalf("debts %d and an eighth more are of classes %d and %d", debt, a, b)
+			t.Fatalf("debt %d and a debt an eighth greater are in classes %d and %d", debt, a, b)
 		}
 		if size := 1 + r.IntN(1000); debtClass(debt, 0, size) != debtClass(max(1, debt/uint64(size)), 0, 1) {
 			t.Fatalf("debt %d with %d bytes is not in the class of the debt per byte", debt, size)
