@@ -14,14 +14,14 @@ const (
 	maxBackoff   = time.Second
 )
 
-// pending is an accepted connection that has not become a stream yet.
+// pending is an accepted connection that is not a stream yet.
 type pending struct {
 	net.Conn
 	host string // the address of the peer, without the port
 }
 
-// accept accepts connections until the Link is closed. If that fails, for example because
-// the process is out of descriptors, it retries with an exponential backoff.
+// accept accepts connections until the Link is closed. If Accept fails, for example
+// because the process is out of file descriptors, it retries with exponential backoff.
 func (l *Link) accept() {
 	backoff := firstBackoff
 	for {
@@ -54,7 +54,7 @@ func (l *Link) pause(d time.Duration) bool {
 	}
 }
 
-// admit adds a connection to the pending ones and starts its handshake.
+// admit adds a connection to the pending connections and starts its handshake.
 func (l *Link) admit(raw net.Conn) {
 	host, _, _ := net.SplitHostPort(raw.RemoteAddr().String())
 	p := &pending{raw, host}
@@ -77,8 +77,9 @@ func (l *Link) admit(raw net.Conn) {
 	l.tasks.Go(func() { l.serverHandshake(p) })
 }
 
-// takePendingLocked removes the pending connection to drop for a new one: the oldest from the
-// address with the most. To keep other nodes out, an attacker would need many addresses.
+// takePendingLocked removes a pending connection to make room for a new one. It selects
+// the oldest connection from the address that has the most pending connections, so an
+// attacker would need many addresses to keep other nodes out.
 func (l *Link) takePendingLocked() *pending {
 	count := map[string]int{}
 	most := ""
@@ -93,7 +94,7 @@ func (l *Link) takePendingLocked() *pending {
 	return out
 }
 
-// removePending removes a connection from the pending ones, and reports whether it was still pending.
+// removePending removes a pending connection, and reports whether it was still pending.
 func (l *Link) removePending(p *pending) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,13 +151,13 @@ func (l *Link) receive(p *pending) (*conn, error) {
 		c.chain = state.PeerCertificates
 	}
 	h, err := readHello(c.Conn)
-	c.version = max(h.version, oldVersion) // the version of the peer, or else the one that all nodes can read
+	c.version = max(h.version, oldVersion) // the version of the peer if known, otherwise the version that all nodes can read
 	if err == nil {
 		err = l.checkHello(h, &state)
 	}
 	if err == nil {
 		c.peer, c.purpose, c.boot = h.node, h.purpose, h.boot
-		err = l.checkPermitted(c) // before add: a stream that Recheck closes gets no reason
+		err = l.checkPermitted(c) // before add, so that the peer is sent the reason: Recheck closes streams without one
 	}
 	if err == nil {
 		if err = l.add(c); err == nil {
@@ -182,8 +183,8 @@ func (l *Link) checkHello(h hello, state *tls.ConnectionState) error {
 	return l.checkDataVersion(h.node, h.purpose, h.dataVersion)
 }
 
-// acceptStream accepts a stream, unless it has become forbidden in the meantime. Since the stream is
-// already among those that Recheck closes, a concurrent change cannot be missed.
+// acceptStream accepts a stream unless it is no longer permitted. The stream is already
+// registered, so Recheck closes it if its permission changes concurrently.
 func (l *Link) acceptStream(c *conn) error {
 	if err := l.checkPermitted(c); err != nil {
 		l.reply(c, err)
@@ -193,7 +194,7 @@ func (l *Link) acceptStream(c *conn) error {
 	return err
 }
 
-// reply sends the reason of a refusal to the peer, if there is a code for it.
+// reply sends the reason for a refusal to the peer, if there is a code for it.
 func (l *Link) reply(c *conn, err error) {
 	reason, ok := codeOf(err)
 	if errors.Is(err, net.ErrClosed) || !ok {

@@ -14,8 +14,8 @@ import (
 // The defaults of a [Config].
 //
 // A peer uses up to 8 streams for Raft. MaxPerPeer should be at least twice the number of
-// streams of a peer for one purpose: a peer that restarts after a power failure opens new
-// streams before the old ones are closed.
+// streams that a peer uses for one purpose, because a peer that restarts after a power
+// failure opens new streams before its old ones are closed.
 const (
 	DefaultMaxConns         = 256
 	DefaultMaxPerPeer       = 48
@@ -29,9 +29,9 @@ type Config struct {
 	Cluster   string // name of the cluster, see topology.CheckName
 	Node      string // name of this node
 	Bind      string // host:port to listen on; port 0 chooses a free one
-	Advertise string // host:port at which other nodes reach it; "": Bind, which must not be a wildcard then
+	Advertise string // host:port at which other nodes reach this node; "": Bind, which must then not be a wildcard
 
-	Boot uint64 // counts the starts of this node with its data; 0: unknown
+	Boot uint64 // number of starts of this node with its data; 0: unknown
 
 	Insecure                  bool   // no TLS; all addresses must be loopback
 	CertFile, KeyFile, CAFile string // PEM; CAFile may hold several certificates
@@ -39,12 +39,12 @@ type Config struct {
 	RevokedFile string
 
 	MaxConns         int           // maximum number of accepted streams; 0: DefaultMaxConns
-	MaxPerPeer       int           // maximum number of those of one node for one purpose; 0: DefaultMaxPerPeer
+	MaxPerPeer       int           // maximum number of accepted streams per node and purpose; 0: DefaultMaxPerPeer
 	MaxHandshakes    int           // maximum number of pending connections; 0: DefaultMaxHandshakes
 	HandshakeTimeout time.Duration // time for a connection to become a stream; 0: DefaultHandshakeTimeout
 
 	Log *slog.Logger     // nil: slog.Default()
-	Now func() time.Time // the time for the validity of certificates; nil: time.Now
+	Now func() time.Time // clock for the validity of certificates; nil: time.Now
 }
 
 // complete fills in the defaults.
@@ -114,8 +114,8 @@ func isWildcard(host string) bool {
 	return host == "" || err == nil && ip.Unmap().IsUnspecified()
 }
 
-// isLoopback reports whether a host is always this machine. Names other than localhost are
-// not, regardless of their current addresses.
+// isLoopback reports whether a host always refers to this machine. It returns false for
+// names other than localhost, regardless of their current addresses.
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()

@@ -10,7 +10,7 @@ import (
 // conn is a stream.
 type conn struct {
 	net.Conn          // TLS, unless the Link is insecure
-	raw      net.Conn // the connection below it
+	raw      net.Conn // the connection below TLS
 	link     *Link
 	peer     string
 	purpose  Purpose
@@ -21,8 +21,8 @@ type conn struct {
 	removal  sync.Once
 }
 
-// use is a peer and a purpose. Streams are counted for each use, so that the forwarded commands of
-// many clients do not exhaust the streams of a node for Raft.
+// use is a peer and a purpose. Streams are counted separately for each use, so that
+// forwarded client commands do not exhaust the streams that a node needs for Raft.
 type use struct {
 	peer    string
 	purpose Purpose

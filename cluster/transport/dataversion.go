@@ -6,14 +6,16 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// SetRecovery sets the recovery of the cluster to which this node belongs. Streams with nodes of another recovery are
-// refused, in both directions. Before the first call the node has no recovery: it accepts and opens Control streams
-// for any recovery of the peer, and other streams as a node of a cluster that was never recovered.
+// SetRecovery sets the recovery that this node belongs to. Streams to and from nodes of a
+// different recovery are refused. Before the first call, the node accepts and opens
+// Control streams regardless of the recovery of the peer. For other streams it is treated
+// as a node of a cluster that was never recovered.
 func (l *Link) SetRecovery(r topology.Recovery) { l.recovery.Store(&r) }
 
-// SetCurrent sets the function that reports whether the data of a node, identified by its boot, is at least as new as
-// any known to this node. nil, the default, accepts all data. A node with outdated data gets Control streams only,
-// on which it can learn the reason. The function must be safe for concurrent use.
+// SetCurrent sets the function that reports whether the data of a node, identified by its
+// boot, is at least as new as any known to this node. nil, the default, accepts all data.
+// A node with outdated data is allowed only Control streams, on which it can query the
+// reason. The function must be safe for concurrent use.
 func (l *Link) SetCurrent(current func(node string, boot uint64) bool) {
 	if current == nil {
 		l.current.Store(nil)
@@ -22,7 +24,8 @@ func (l *Link) SetCurrent(current func(node string, boot uint64) bool) {
 	l.current.Store(&current)
 }
 
-// dataVersion returns the version of the data of this node for a stream, in a frame of the given version.
+// dataVersion returns the data version of this node for a greeting frame of the given
+// version.
 func (l *Link) dataVersion(p Purpose, version byte) dataVersion {
 	s := dataVersion{boot: l.cfg.Boot, version: version}
 	switch r := l.recovery.Load(); {
@@ -34,7 +37,8 @@ func (l *Link) dataVersion(p Purpose, version byte) dataVersion {
 	return s
 }
 
-// oldPeers reports whether nodes of the previous version, which does not support recoveries, may have streams.
+// oldPeers reports whether streams are allowed with nodes of the previous version, which
+// does not support recoveries.
 func (l *Link) oldPeers() bool { return l.dataVersion(Raft, version).recovery == "" }
 
 // checkDataVersion returns the reason to refuse a stream with a peer, or nil.

@@ -12,10 +12,10 @@ import (
 )
 
 // Dial opens a stream to a node at an address, host:port. The peer must prove to be that
-// node or, if node is "", any node of the cluster; PeerOf returns its name. Dialing is limited
-// by ctx, by Config.HandshakeTimeout, and by closing the Link; ctx has no effect on the
-// stream. Dial returns the errors above, net.ErrClosed if the Link is closed, or errors of
-// the network.
+// node or, if node is "", any node of the cluster; PeerOf returns its name. Dial fails
+// when ctx is done, when Config.HandshakeTimeout expires, or when the Link is closed. Once
+// the stream is open, ctx has no effect. Errors wrap ErrRefused or another error of this
+// package, net.ErrClosed if the Link is closed, or an error of the network.
 func (l *Link) Dial(ctx context.Context, node, addr string, p Purpose) (net.Conn, error) {
 	if node != "" {
 		if err := topology.CheckName(node); err != nil {
@@ -56,7 +56,7 @@ func (l *Link) dial(ctx context.Context, node, addr string, p Purpose, version b
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // makes pending operations fail
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // unblocks pending operations
 	c := &conn{Conn: raw, raw: raw, link: l, purpose: p, version: version}
 	if p == Raft { // Raft sets the same deadline for messages of any length
 		c.Conn = newProgress(raw)
@@ -72,7 +72,7 @@ func (l *Link) dial(ctx context.Context, node, addr string, p Purpose, version b
 		_ = raw.Close() // the first error is the one to report
 		return nil, err
 	}
-	if err := l.checkPermitted(c); err != nil { // checked again, as the stream is now among those that Recheck closes
+	if err := l.checkPermitted(c); err != nil { // again, now that the stream is registered and Recheck can close it
 		_ = c.Close() // the first error is the one to report
 		return nil, err
 	}
@@ -102,11 +102,11 @@ func (l *Link) clientHandshake(ctx context.Context, c *conn, node string) error 
 	return nil
 }
 
-// checkAnswer returns the reason why an answer does not open a stream, or nil.
+// checkAnswer returns nil if an answer opens the stream, or the reason why not.
 func (l *Link) checkAnswer(a answer, node string, p Purpose, state *tls.ConnectionState) error {
 	reason, known := reasons[a.code]
 	switch {
-	case known && a.node == "": // the answer has another version
+	case known && a.node == "": // the answer has a different version
 		return fmt.Errorf("%w: %w", ErrRefused, reason)
 	case a.code == codeOtherRecovery:
 		return fmt.Errorf("%w: %w", ErrRefused, &RecoveryError{a.node, l.dataVersion(p, version).recovery, a.recovery})
@@ -124,8 +124,9 @@ func (l *Link) checkAnswer(a answer, node string, p Purpose, state *tls.Connecti
 	return l.checkDataVersion(a.node, p, a.dataVersion)
 }
 
-// handshakeError distinguishes errors of this node from refusals by the peer. The peer verifies this node's
-// certificate only after this node has verified the peer's and has completed its handshake.
+// handshakeError distinguishes errors of this node from refusals by the peer. The peer
+// verifies the certificate of this node only after this node has verified that of the peer
+// and has completed its handshake.
 func handshakeError(err error) error {
 	switch {
 	case !isRemoteAlert(err):

@@ -10,8 +10,8 @@ import (
 // The errors of [Listen], besides those of the system and of invalid
 // configurations.
 var (
-	// ErrInsecure is wrapped if an address is not loopback although certificates are disabled;
-	// by Dial, too.
+	// ErrInsecure is wrapped, also by Dial, if certificates are disabled and an address is not
+	// loopback.
 	ErrInsecure = errors.New("without certificates all addresses must be loopback: set raft-tls-cert, raft-tls-key and raft-tls-ca to use others")
 	// ErrNoCertificate is wrapped if certificates are enabled but no files are configured.
 	ErrNoCertificate = errors.New(`no certificates: create them with "throttled certs", and set raft-tls-cert, raft-tls-key and raft-tls-ca`)
@@ -22,13 +22,13 @@ var (
 // The errors of [Link.Dial], besides those of the network and of its context. A closed Link
 // returns net.ErrClosed.
 var (
-	// ErrRefused is wrapped if the peer refused the stream, together with one of the others
-	// if the peer sent a reason.
+	// ErrRefused is wrapped if the peer refused the stream. If the peer sent a reason, one
+	// of the errors below is wrapped as well.
 	ErrRefused = errors.New("the peer refused the stream")
-	// ErrCertificate is wrapped if this node does not accept the certificate of the peer, or
-	// if the peer does not accept that of this node or it is for another name.
+	// ErrCertificate is wrapped if this node or the peer does not accept the certificate
+	// of the other, or if a certificate is for a different name.
 	ErrCertificate = errors.New("certificate not accepted")
-	// ErrOtherCluster is wrapped if the peer is a node of another cluster.
+	// ErrOtherCluster is wrapped if the peer is a node of a different cluster.
 	ErrOtherCluster = errors.New("wrong cluster")
 	// ErrOtherNode is wrapped if the peer is not the intended node of the cluster.
 	ErrOtherNode = errors.New("wrong node")
@@ -41,12 +41,14 @@ var (
 	ErrNotServed = errors.New("streams of this purpose are not accepted")
 	// ErrBusy is wrapped if the peer has reached its maximum number of streams.
 	ErrBusy = errors.New("too many streams")
-	// ErrVersion is wrapped if the peer uses another version of the greeting.
+	// ErrVersion is wrapped if the peer uses a different version of the greeting.
 	ErrVersion = errors.New("unknown version of the greeting")
-	// ErrOtherRecovery is wrapped, in a [RecoveryError], if "throttled recover" has recovered the cluster of the
-	// peer without this node, or the reverse.
+	// ErrOtherRecovery is wrapped, in a [RecoveryError], if "throttled recover" has
+	// recovered the cluster of the peer without this node, or the cluster of this node
+	// without the peer.
 	ErrOtherRecovery = errors.New("the cluster was recovered by throttled recover without one of the two nodes: remove the data directory of the node that was not recovered, and add it under another id")
-	// ErrOutdated is wrapped if another process was started with the data of the node later.
+	// ErrOutdated is wrapped if another process was later started with the data of the
+	// node.
 	ErrOutdated = errors.New("the data directory of the node is an old copy, or another process has used it since")
 	// ErrGreeting is wrapped if the data sent by the peer is not a greeting.
 	ErrGreeting = errors.New("not a greeting")

@@ -16,8 +16,8 @@ type Purpose byte
 // The purposes of streams.
 const (
 	Raft    Purpose = 'R' // messages of Raft; see Link.SetAllowed
-	Client  Purpose = 'F' // commands of clients forwarded by a follower
-	Control Purpose = 'C' // joining, leaving and queries for the state of a node
+	Client  Purpose = 'F' // client commands forwarded by a follower
+	Control Purpose = 'C' // join and leave requests, and queries for the state of a node
 )
 
 // String returns the name of the purpose.
@@ -33,7 +33,7 @@ func (p Purpose) String() string {
 	return fmt.Sprintf("purpose %#x", byte(p))
 }
 
-// A greeting is a frame from the dialing node and a frame in answer:
+// A greeting is a frame from the dialing node and an answer frame:
 //
 //	magic    4 bytes, "THRH" and "THRA"
 //	version  1 byte
@@ -41,10 +41,10 @@ func (p Purpose) String() string {
 //	hello    purpose; five texts: cluster, sending node, intended node or "", recovery, boot
 //	answer   code; four texts: cluster, answering node, recovery, boot
 //
-// A text is a byte with its length, and that many bytes. Frames of all versions have the
-// same format up to the length, and answers up to the code, so that a node of another
-// version can be sent the reason of a refusal. Version 1 has neither recovery nor boot. It is
-// accepted, and dialed as well, while the cluster was never recovered.
+// A text is encoded as a length byte followed by its bytes. The format up to the length is
+// the same in all versions, and that of answers up to the code, so that a refusal and its
+// reason can be sent to a node of any version. Version 1 has neither recovery nor boot. It
+// is accepted and used for dialing only if the cluster was never recovered.
 const (
 	helloMagic  = "THRH"
 	answerMagic = "THRA"
@@ -63,7 +63,7 @@ type hello struct {
 	dataVersion
 }
 
-// answer is the frame sent in answer to a hello.
+// answer is the frame sent in response to a hello.
 type answer struct {
 	code          code
 	cluster, node string // of the sender
@@ -73,11 +73,11 @@ type answer struct {
 // dataVersion identifies the data of a node.
 type dataVersion struct {
 	recovery topology.Recovery // unknownRecovery: the node has no data yet
-	boot     uint64            // counts the starts with its data; 0: unknown
+	boot     uint64            // number of starts with its data; 0: unknown
 	version  byte              // of the frame
 }
 
-// unknownRecovery is sent in place of the recovery by a node that does not have one yet.
+// unknownRecovery is sent instead of a recovery if the node has none yet.
 const unknownRecovery topology.Recovery = "?"
 
 // texts returns the texts at the end of a frame.
@@ -162,8 +162,8 @@ func frame(magic string, version, first byte, texts ...string) []byte {
 	return b
 }
 
-// readHello reads a hello from a stream, and no byte beyond it. Errors wrap ErrGreeting,
-// ErrVersion or the error of the stream.
+// readHello reads a hello from a stream. It reads no byte after the hello. Errors wrap
+// ErrGreeting, ErrVersion or the error of the stream.
 func readHello(r io.Reader) (hello, error) {
 	var buf [headerSize + maxBody]byte
 	v, body, err := readFrame(r, helloMagic, buf[:])
@@ -181,8 +181,9 @@ func readHello(r io.Reader) (hello, error) {
 	return h, nil
 }
 
-// readAnswer reads an answer from a stream, and no byte beyond it. Errors wrap ErrGreeting,
-// ErrVersion or the error of the stream. Of a refusal in another version only the code is parsed.
+// readAnswer reads an answer from a stream. It reads no byte after the answer. Errors wrap
+// ErrGreeting, ErrVersion or the error of the stream. If a refusal has a different
+// version, only its code is parsed.
 func readAnswer(r io.Reader) (answer, error) {
 	var buf [headerSize + maxBody]byte
 	v, body, err := readFrame(r, answerMagic, buf[:])

@@ -44,8 +44,8 @@ func (p *certReloader) read() error {
 	return p.readLocked(p.stat())
 }
 
-// readLocked reads the files, whose FileInfo was taken before: a change in the meantime
-// causes another read.
+// readLocked reads the files. Their FileInfo must have been taken before, so that a later
+// change causes another read.
 func (p *certReloader) readLocked(files [3]os.FileInfo) error {
 	p.seen = files
 	id, err := p.cfg.loadIdentity()
@@ -56,8 +56,9 @@ func (p *certReloader) readLocked(files [3]os.FileInfo) error {
 	return nil
 }
 
-// get returns the current identity. It checks whether the files have changed, at most once a
-// second. If the changed files are invalid, it returns the previous identity with the error.
+// get returns the current identity. At most once a second, it checks whether the files
+// have changed. If the changed files are invalid, it returns the previous identity with
+// the error.
 func (p *certReloader) get() (*identity, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,8 +122,8 @@ func (c *Config) loadIdentity() (*identity, error) {
 	return id, nil
 }
 
-// verify checks that a chain of certificates is valid for a node of this cluster; for any node if
-// node is "". It ignores the address of the peer.
+// verify checks that a certificate chain is valid for a node of this cluster, or for any
+// node if node is "". It ignores the address of the peer.
 func (c *Config) verify(roots *x509.CertPool, chain []*x509.Certificate, usage x509.ExtKeyUsage, node string) error {
 	if len(chain) == 0 {
 		return fmt.Errorf("%w: none was presented", ErrCertificate)
@@ -140,8 +141,9 @@ func (c *Config) verify(roots *x509.CertPool, chain []*x509.Certificate, usage x
 	return c.checkNames(chain[0], node)
 }
 
-// checkNames checks that a certificate is for a node of this cluster; for any node if node is "".
-// Names are compared literally: a certificate with a wildcard is valid for no node.
+// checkNames checks that a certificate is for a node of this cluster, or for any node if
+// node is "". Names are compared literally: a certificate with a wildcard is valid for no
+// node.
 func (c *Config) checkNames(leaf *x509.Certificate, node string) error {
 	if node != "" && slices.Contains(leaf.DNSNames, certs.Name(node, c.Cluster)) {
 		return nil
@@ -172,14 +174,15 @@ func (id *identity) server(c *Config) *tls.Config {
 	}
 }
 
-// client returns the TLS configuration for dialing a node; any node of the cluster if node is "".
+// client returns the TLS configuration for dialing a node, or any node of the cluster if
+// node is "".
 func (id *identity) client(c *Config, node string) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		SessionTicketsDisabled: true,
 		Time:                   c.Now,
-		// This certificate is sent for any list of CAs of the peer, so that the peer can report
-		// why it is invalid.
+		// Send the certificate regardless of the CAs that the peer lists, so that the peer
+		// can report why the certificate is invalid.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &id.cert, nil },
 		// VerifyConnection verifies the certificate, except that it ignores the address.
 		InsecureSkipVerify: true,

@@ -10,21 +10,22 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Guard checks the messages of other nodes before Raft receives them. Its methods are called for
-// every message and must not block.
+// Guard checks messages from other nodes before Raft receives them. Its methods are called
+// for every message and must not block.
 type Guard interface {
-	// Request returns the reason why a message of a peer must not reach Raft, or nil if it may.
+	// Request returns nil if a message from a peer may reach Raft, or the reason why not.
 	Request(peer string, message raft.WithRPCHeader) error
-	// Term returns the reason why the term in an answer to this node must not reach Raft, or nil if
-	// it may.
+	// Term returns nil if the term in an answer to this node may reach Raft, or the reason
+	// why not.
 	Term(term uint64) error
 }
 
 // errUnguarded is returned for messages that do not name their sender.
 var errUnguarded = errors.New("message without a header")
 
-// inbound serves one accepted stream with a raft.NetworkTransport of its own, so that the sender
-// of each message is known: it is the peer of that stream. Raft's transport does not report it.
+// inbound serves one accepted stream with its own raft.NetworkTransport. The sender of
+// each message is therefore known to be the peer of the stream. A NetworkTransport shared
+// by several streams does not report the sender.
 type inbound struct {
 	net.Conn
 	peer   string
@@ -54,7 +55,8 @@ func (in *inbound) Close() error {
 	return in.Conn.Close()
 }
 
-// layer is the stream layer of the server of an inbound: it accepts one stream and dials none.
+// layer is the stream layer of the server of an inbound. It accepts one stream and dials
+// none.
 type layer struct{ in *inbound }
 
 func (l layer) Accept() (net.Conn, error) {
@@ -116,8 +118,8 @@ func (t *RaftTransport) deliver(in *inbound, rpc raft.RPC) {
 	}
 }
 
-// handleHeartbeat handles a heartbeat, which does not wait behind entries. Until Raft has set a handler, a
-// heartbeat is delivered like other messages.
+// handleHeartbeat handles a heartbeat without queuing it behind entries. Until Raft has
+// set a handler, heartbeats are delivered like other messages.
 func (t *RaftTransport) handleHeartbeat(in *inbound, rpc raft.RPC) {
 	handle := t.heartbeat.Load()
 	if handle == nil {
@@ -139,8 +141,8 @@ func (t *RaftTransport) checkRequest(peer string, command any) error {
 	return t.guard.Request(peer, message)
 }
 
-// refuse answers a message that is not passed to Raft. For a snapshot it closes the stream instead,
-// since otherwise the complete snapshot would have to be read.
+// refuse answers a message that is not passed to Raft. For a snapshot it closes the stream
+// instead, to avoid reading the complete snapshot.
 func (in *inbound) refuse(rpc raft.RPC, err error) {
 	if rpc.Reader != nil {
 		_ = in.Conn.Close() // the server detects it when it answers

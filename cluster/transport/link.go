@@ -15,10 +15,11 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// keepAlive closes the connection to a silent peer after half a minute.
+// keepAlive closes the connection if the peer is silent for half a minute.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-// Link is the port of a node for other nodes. Its methods are safe for concurrent use.
+// Link is the endpoint of a node for connections to and from other nodes. Its methods are
+// safe for concurrent use.
 type Link struct {
 	cfg       Config
 	advertise address
@@ -45,8 +46,8 @@ type Link struct {
 	perPeer  map[use]int // number of accepted streams for each use
 }
 
-// Listen opens a Link. Errors wrap ErrInsecure, ErrNoCertificate, topology.ErrName, or the errors
-// of reading the certificates and of the system.
+// Listen opens a Link. Errors wrap ErrInsecure, ErrNoCertificate, topology.ErrName, or an
+// error of the system or of reading the certificates.
 func Listen(cfg Config) (*Link, error) {
 	l, err := newLink(cfg)
 	if err != nil {
@@ -98,7 +99,8 @@ func (l *Link) start(ln net.Listener) {
 	}
 }
 
-// control restricts an insecure Link to loopback addresses, after names are resolved.
+// control restricts an insecure Link to loopback addresses. It is called with resolved
+// addresses.
 func (l *Link) control(_, addr string, _ syscall.RawConn) error {
 	host, _, err := splitAddress(addr)
 	if err != nil {
@@ -110,13 +112,14 @@ func (l *Link) control(_, addr string, _ syscall.RawConn) error {
 	return nil
 }
 
-// SetAllowed sets the function that reports whether a node may have streams of the purposes Raft and
-// Client, accepted and dialed. nil allows every node of the cluster; this is the default. The function
-// is called for each stream and must be safe for concurrent use. Call Recheck when its results change.
-// Control streams are open to every node of the cluster: each request on them is authorized separately.
+// SetAllowed sets the function that reports whether streams of the purposes Raft and
+// Client to and from a node are allowed. nil, the default, allows every node of the
+// cluster. The function is called for each stream and must be safe for concurrent use.
+// Call Recheck when its results change. Control streams are open to every node of the
+// cluster: each request on them is authorized separately.
 //
-// A node never opens Raft or Client streams to itself: a peer with its name is another node with the
-// same name, and not allowed.
+// A node never opens Raft or Client streams to itself. A peer with the name of this node
+// is a different node with the same name, and is not allowed.
 func (l *Link) SetAllowed(allowed func(node string, p Purpose) bool) {
 	if allowed == nil {
 		l.allowed.Store(nil)
@@ -126,8 +129,8 @@ func (l *Link) SetAllowed(allowed func(node string, p Purpose) bool) {
 	l.Recheck()
 }
 
-// Recheck closes the streams that are not permitted any more: those of nodes that are not
-// allowed, and those with revoked certificates.
+// Recheck closes the streams that are no longer permitted: streams with nodes that are not
+// allowed, and streams with revoked certificates.
 func (l *Link) Recheck() {
 	l.mu.Lock()
 	open := slices.Collect(maps.Keys(l.open))
@@ -140,7 +143,7 @@ func (l *Link) Recheck() {
 	}
 }
 
-// checkPermitted returns the reason why a stream must not stay open, or nil.
+// checkPermitted returns nil if a stream may stay open, or the reason why not.
 func (l *Link) checkPermitted(c *conn) error {
 	if !l.allows(c.peer, c.purpose) {
 		return fmt.Errorf("%w: %s for node %s", ErrNotAllowed, c.purpose, c.peer)
@@ -159,9 +162,10 @@ func (l *Link) allows(node string, p Purpose) bool {
 	return node != l.cfg.Node && (allowed == nil || (*allowed)(node, p))
 }
 
-// SetExpected sets the function that returns the node expected at an address that Raft dials; ""
-// is any node of the cluster. nil, the default, expects any node at every address. Without
-// it, a node that is reached by mistake at two addresses would have two votes.
+// SetExpected sets the function that returns the node expected at an address that Raft
+// dials, or "" for any node of the cluster. nil, the default, expects any node at every
+// address. Without such a function, a node that is mistakenly reached at two addresses
+// would have two votes.
 func (l *Link) SetExpected(expected func(addr string) (node string)) {
 	if expected == nil {
 		l.expected.Store(nil)
@@ -185,8 +189,8 @@ func (l *Link) identity() *identity {
 	return id
 }
 
-// Reload reads the certificates, as Listen does. Without a call, changed files are read within a
-// second. After an error the previous certificates stay in use.
+// Reload reads the certificates again, as Listen does. Changed files are also read without
+// a call, within a second. After an error the previous certificates stay in use.
 func (l *Link) Reload() error {
 	if l.certs == nil {
 		return nil

@@ -10,24 +10,27 @@ import (
 )
 
 const (
-	// leastRate is the rate, in bytes a second, required to extend a deadline.
+	// leastRate is the rate, in bytes per second, required to extend a deadline.
 	leastRate = 8 << 10
 	// checksPerDeadline is the number of checks for progress within the duration of a deadline.
 	checksPerDeadline = 8
-	// chunk is the number of bytes of one write, after which they count as written.
+	// chunk is the maximum number of bytes per write. Bytes count as written when that
+	// write returns.
 	chunk = 16 << 10
 )
 
-// progress is a connection with progress deadlines: a deadline set to two seconds from now expires if no bytes
-// have moved for two seconds, in either direction. So one timeout fits small messages and
-// large ones on a slow link, and a silent peer is detected as early as with plain deadlines. A deadline is
-// extended by at most the time that the moved bytes take at [leastRate]; otherwise a peer could hold a stream
+// progress is a connection with progress deadlines: a deadline set to two seconds from now
+// expires if no bytes have moved in either direction for two seconds. The same timeout is
+// therefore suitable for small messages and for large ones on a slow link, and a silent
+// peer is detected as early as with plain deadlines. A deadline is extended by at most the
+// time that the moved bytes take at [leastRate]. Otherwise a peer could hold a stream
 // forever by sending a byte from time to time.
 //
-// The moved bytes are those received, and those acknowledged by the other end: the send buffer of the
-// system takes megabytes, which need half a minute on a slow link.
+// Received bytes count as moved, and so do sent bytes once the other end has acknowledged
+// them. Bytes that are only in the send buffer of the system do not count: it holds
+// megabytes, which take half a minute on a slow link.
 //
-// It is below TLS, where an interrupted write can be resumed.
+// The connection is below TLS, where an interrupted write can be resumed.
 type progress struct {
 	net.Conn
 	queued      func() int64 // number of bytes written that the other end has not acknowledged
@@ -83,13 +86,13 @@ func (p *progress) SetWriteDeadline(t time.Time) error {
 	return p.write.set(t, p.moved, p.Conn.SetWriteDeadline)
 }
 
-// progressDeadline is a progress deadline for one direction.
+// progressDeadline is the progress deadline of one direction.
 type progressDeadline struct {
 	mu    sync.Mutex
 	end   time.Time     // the deadline as set
-	each  time.Duration // maximum time without progress; 0: there is no deadline that could be extended
+	each  time.Duration // maximum time without progress; 0: no deadline, or one in the past
 	first int64         // bytes moved when the deadline was set
-	seen  int64         // bytes moved at the last check
+	seen  int64         // bytes moved as of the last check
 	last  time.Time     // when that number was first seen
 }
 

@@ -7,8 +7,9 @@ import (
 	"github.com/throttledhq/throttled/internal/lograte"
 )
 
-// rateLog writes log lines that unauthenticated peers can cause, at a limited rate: one of each kind in a period. A line
-// includes the number of lines dropped before it.
+// rateLog limits the rate of log lines that unauthenticated peers can cause, to one line
+// of each kind per period. A line includes the number of lines that were dropped before
+// it.
 type rateLog struct {
 	log           *slog.Logger
 	now           func() time.Time
@@ -19,10 +20,10 @@ func newRateLog(log *slog.Logger, now func() time.Time) *rateLog {
 	return &rateLog{log: log, now: now, minute: lograte.New(1, time.Minute), daily: lograte.New(1, 24*time.Hour)}
 }
 
-// warn writes a line unless one of its kind was written less than a minute ago.
+// warn writes a line unless a line of the same kind was written less than a minute ago.
 func (n *rateLog) warn(kind, text string, args ...any) { n.write(n.minute, kind, text, args) }
 
-// warnDaily writes a line unless one of its kind was written less than a day ago.
+// warnDaily writes a line unless a line of the same kind was written less than a day ago.
 func (n *rateLog) warnDaily(kind, text string, args ...any) { n.write(n.daily, kind, text, args) }
 
 func (n *rateLog) write(limit *lograte.Limiter, kind, text string, args []any) {

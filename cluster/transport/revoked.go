@@ -13,13 +13,14 @@ import (
 type revocations struct {
 	file    string
 	checked os.FileInfo // the file at the last check; used by the reading goroutine only
-	seen    os.FileInfo // the file when it was last read; likewise
+	seen    os.FileInfo // the file when it was last read; used by the reading goroutine only
 	serials atomic.Pointer[map[string]struct{}]
 }
 
-// read reads the file if it has changed, and reports whether it had. A changed file is read only after it has been
-// the same at two checks: a file that is rewritten in place is empty first, which would be an empty list of revoked
-// certificates. After an error, which wraps ErrSerials or that of the system, the list is unchanged.
+// read reads the file if it has changed, and reports whether it has. A changed file is
+// read only after it was the same at two consecutive checks. A file that is rewritten in
+// place is empty at first, and would be read as an empty list. If read fails, the list is
+// unchanged. The error wraps ErrSerials or an error of the system.
 func (r *revocations) read() (changed bool, err error) {
 	info, err := os.Stat(r.file)
 	if err != nil {
@@ -44,9 +45,10 @@ func (r *revocations) read() (changed bool, err error) {
 	return true, nil
 }
 
-// parseSerials parses a list of serial numbers: one per line in hexadecimal digits, of either case
-// and with or without colons, as printed by "throttled certs", or after "serial=", as printed by openssl.
-// The rest of a line after # is a comment. Errors wrap ErrSerials.
+// parseSerials parses a list of serial numbers, one per line. Numbers are in hexadecimal
+// digits of either case, with or without colons, as printed by "throttled certs". The
+// prefix "serial=", as printed by openssl, is ignored. The rest of a line after # is a
+// comment. Errors wrap ErrSerials.
 func parseSerials(text string) (map[string]struct{}, error) {
 	serials, number := map[string]struct{}{}, 0
 	for line := range strings.Lines(text) {
@@ -80,8 +82,8 @@ func (r *revocations) check(chain []*x509.Certificate) error {
 	return nil
 }
 
-// readRevoked reads the list for the first time. It fails if it contains the certificate of this node, which no
-// other node would accept.
+// readRevoked reads the list for the first time. It fails if the list contains the
+// certificate of this node, since no other node would accept that certificate.
 func (l *Link) readRevoked() error {
 	if l.cfg.RevokedFile == "" {
 		return nil
@@ -95,8 +97,8 @@ func (l *Link) readRevoked() error {
 	return nil
 }
 
-// watchRevoked reads the list again when its file changes, and closes the streams with certificates
-// on it. If the list cannot be read, the last valid one stays in force.
+// watchRevoked reads the list again when its file changes, and closes the streams with a
+// listed certificate. If the list cannot be read, the last valid list stays in force.
 func (l *Link) watchRevoked() {
 	for l.pause(checkEvery) {
 		changed, err := l.revoked.read()

@@ -30,13 +30,13 @@ func newStreams(l *Link) *Streams {
 	return &Streams{link: l, queue: make(chan *conn), done: make(chan struct{})}
 }
 
-// Streams returns the accepted streams of a purpose, the same value at each call; nil if
-// the purpose does not exist. Streams wait until Accept returns them, within the limits on
-// the number of streams.
+// Streams returns the accepted streams of a purpose, or nil if the purpose does not exist.
+// It returns the same value at each call. Streams are queued until Accept returns them,
+// and count toward the limits on the number of streams.
 func (l *Link) Streams(p Purpose) *Streams { return l.streams[p] }
 
-// Accept returns the next stream; PeerOf returns its peer. Errors wrap net.ErrClosed, after
-// the Streams or the Link are closed.
+// Accept returns the next stream; PeerOf returns its peer. Once the Streams or the Link
+// are closed, it returns an error that wraps net.ErrClosed.
 func (s *Streams) Accept() (net.Conn, error) {
 	select {
 	case c := <-s.queue:
@@ -46,8 +46,8 @@ func (s *Streams) Accept() (net.Conn, error) {
 	}
 }
 
-// Close unblocks Accept. From then on streams of this purpose are refused; accepted streams
-// stay open. It returns nil.
+// Close unblocks Accept. New streams of this purpose are refused from then on, and
+// accepted streams stay open. It returns nil.
 func (s *Streams) Close() error {
 	s.once.Do(func() { close(s.done) })
 	return nil
@@ -77,13 +77,13 @@ func (s *Streams) offer(c *conn) {
 // raftLayer is the stream layer of a Link for Raft.
 type raftLayer struct{ *Streams }
 
-// Raft returns the stream layer for raft.NewNetworkTransport. SetExpected defines the nodes that
-// it dials. Closing it, as the transport does, leaves the streams of Raft open until the Link
-// is closed.
+// Raft returns the stream layer for raft.NewNetworkTransport. SetExpected determines which
+// node the layer expects at an address. Closing the layer, as the transport does, does not
+// close the Raft streams. They stay open until the Link is closed.
 //
-// The deadlines of dialed streams are progress deadlines: a deadline set to two seconds from now
-// expires if no bytes have moved for two seconds, regardless of the length of a message, or if fewer than
-// 8 KiB a second have moved.
+// The deadlines of dialed streams are progress deadlines: a deadline set to two seconds
+// from now expires if no bytes have moved for two seconds, or if fewer than 8 KiB per
+// second have moved, regardless of the length of a message.
 func (l *Link) Raft() raft.StreamLayer { return raftLayer{l.streams[Raft]} }
 
 // Dial opens a stream for Raft. With a timeout of 0 only Config.HandshakeTimeout applies.

@@ -10,13 +10,14 @@ import (
 
 // RaftTransport is raft.NetworkTransport with two changes.
 //
-// A [Guard] checks every message of another node and every answer.
+// First, a [Guard] checks every message from another node and every answer.
 //
-// It works around a deadlock in version 1.7.3 (hashicorp/raft issue 612). After an answer that closes
-// a pipeline of entries to a follower, the library stops receiving answers. If it is about to send
-// another request at that moment, it blocks forever, because the earlier answers are never
-// received. Such a follower gets heartbeats but no entries until another node is the leader, and
-// Shutdown of the leader never returns.
+// Second, it works around a deadlock in version 1.7.3 (hashicorp/raft issue 612). When an
+// answer closes the pipeline of entries to a follower, the library stops receiving
+// answers. If it is about to send another request at that moment, it blocks forever,
+// because the earlier answers are never received. The follower then receives heartbeats
+// but no entries until a different node is the leader, and Shutdown never returns on the
+// old leader.
 type RaftTransport struct {
 	*raft.NetworkTransport // for outgoing messages; it accepts no streams
 	config                 raft.NetworkTransportConfig
@@ -94,9 +95,9 @@ func (t *RaftTransport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress,
 	return t.guard.Term(resp.Term)
 }
 
-// Acknowledged sets a function that is called for each answer in a pipeline by which a node acknowledges that it has
-// the log of this node, the leader of term, up to index. It is called before Raft receives the answer, by one
-// goroutine for each pipeline.
+// Acknowledged sets a function that is called for each acknowledgment in a pipeline: the
+// node id has the log of this node, the leader of term, up to index. The function is
+// called before Raft receives the answer, by one goroutine for each pipeline.
 func (t *RaftTransport) Acknowledged(f func(id string, term, index uint64)) { t.acknowledged.Store(&f) }
 
 // note calls the function set by Acknowledged if an answer is an acknowledgment.
@@ -118,8 +119,8 @@ func (t *RaftTransport) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAd
 	return p, nil
 }
 
-// pipeline is a pipeline that closes itself after its last answer, so that a concurrent
-// send returns an error.
+// pipeline is a raft.AppendPipeline that closes itself after its last answer, so that a
+// concurrent send returns an error.
 type pipeline struct {
 	raft.AppendPipeline
 	guard   Guard
@@ -154,15 +155,16 @@ func (p *pipeline) forward() {
 	}
 }
 
-// checkTerm turns an answer into a refusal if its term must not reach Raft. No other goroutine has the answer yet.
+// checkTerm converts an answer to a refusal if its term must not reach Raft. No other
+// goroutine has access to the answer yet.
 func (p *pipeline) checkTerm(f raft.AppendFuture) {
 	if r := f.Response(); p.guard.Term(r.Term) != nil {
 		r.Term, r.Success = f.Request().Term, false
 	}
 }
 
-// isLast reports whether Raft receives no answer after this one: it is a refusal, or has a newer term. The end of the
-// stream is reported as a refusal.
+// isLast reports whether Raft stops receiving answers after this one, because the answer
+// is a refusal or has a newer term. The end of the stream is reported as a refusal.
 func isLast(f raft.AppendFuture) bool {
 	r := f.Response()
 	return !r.Success || r.Term > f.Request().Term

@@ -25,13 +25,13 @@ const NodeDays = 365
 // MaxDays is the maximum validity of the certificate of a node in days.
 const MaxDays = 366 * CAYears
 
-// skew is how far the clocks of nodes may be behind the clock of the issuing machine.
+// skew is the maximum time by which the clock of a node may be behind that of the issuing machine.
 const skew = time.Hour
 
 var (
 	// ErrDays is returned for a number of days that is not between 1 and MaxDays.
 	ErrDays = fmt.Errorf("must be between 1 and %d days", MaxDays)
-	// ErrNotCA is wrapped if a certificate cannot sign those of nodes, because it is not
+	// ErrNotCA is wrapped if a certificate cannot sign node certificates, because it is not
 	// a CA certificate or the key does not match it.
 	ErrNotCA = errors.New("not a CA certificate with its key")
 	errNoPEM = errors.New("not a PEM certificate")
@@ -92,11 +92,12 @@ func ParseCA(pair Pair, now time.Time) (*CA, error) {
 // Pair returns the certificate of the CA and its key.
 func (ca *CA) Pair() Pair { return ca.pair }
 
-// Expires returns the expiry time of the CA, which is also the latest of all certificates that it signed.
+// Expires returns the expiry time of the CA. No certificate that it signed expires later.
 func (ca *CA) Expires() time.Time { return ca.cert.NotAfter }
 
-// Issue issues a certificate for a node of a cluster, with a new key. It is valid for days of 24 hours
-// from now on, but not longer than the CA. Errors wrap topology.ErrName or ErrDays.
+// Issue issues a certificate for a node of a cluster, with a new key. It is valid for the
+// given number of 24-hour days from now, but not longer than the CA. Errors wrap
+// topology.ErrName or ErrDays.
 func (ca *CA) Issue(node, cluster string, days int, now time.Time) (Pair, error) {
 	if err := topology.CheckName(node); err != nil {
 		return Pair{}, fmt.Errorf("node %w", err)

@@ -31,8 +31,9 @@ func CAFiles(dir string) (cert, key string) { return Files(dir, caName) }
 // ErrFileName is wrapped if a node has a valid name that cannot be used for files.
 var ErrFileName = errors.New("its files would conflict with those of the CA or of another node; choose a name other than ca and without -key at the end")
 
-// CheckFile returns an error that wraps topology.ErrName if the name of a node is invalid, or
-// ErrFileName if its files would have the names of those of the CA or of another node.
+// CheckFile checks that the name of a node can be used for its files. Errors wrap
+// topology.ErrName if the name is invalid, or ErrFileName if the files would have the same
+// names as those of the CA or of another node.
 func CheckFile(node string) error {
 	if err := topology.CheckName(node); err != nil {
 		return fmt.Errorf("node %w", err)
@@ -43,9 +44,10 @@ func CheckFile(node string) error {
 	return nil
 }
 
-// LoadCA loads a CA from the files in a directory. Errors wrap fs.ErrNotExist if both files are
-// missing, and otherwise those of ParseCA and of the file system. If one file is missing, the error
-// wraps ErrNotCA: a new CA would not match the certificates that the old one has signed.
+// LoadCA loads a CA from the files in a directory. Errors wrap fs.ErrNotExist if both
+// files are missing, and ErrNotCA if only one is missing: a new CA would not match the
+// certificates that the old CA has signed. Other errors are those of ParseCA and of the
+// file system.
 func LoadCA(dir string, now time.Time) (*CA, error) {
 	certFile, keyFile := CAFiles(dir)
 	cert, certErr := os.ReadFile(certFile)
@@ -66,9 +68,11 @@ func LoadCA(dir string, now time.Time) (*CA, error) {
 // IssuedFile returns the path of the file in a directory that lists the certificates issued there.
 func IssuedFile(dir string) string { return filepath.Join(dir, "issued") }
 
-// Record appends a certificate to the file of the certificates issued in a directory. It creates the file and the
-// directory if necessary. The line has the serial number, and the name and the time in a comment, which is the format
-// of a list of revoked certificates. A certificate that replaces another does not remove the line of the other.
+// Record appends a line for a certificate to the file of certificates issued in a
+// directory. It creates the file and the directory if necessary. The line contains the
+// serial number, followed by the name and the time in a comment. A list of revoked
+// certificates has the same format. The line of a certificate stays in the file when the
+// certificate is replaced.
 func (p Pair) Record(dir, name string, now time.Time) error {
 	serial, err := p.Serial()
 	if err != nil {
@@ -101,10 +105,11 @@ func Serial(dir, node string) (string, error) {
 // Save writes the files of the CA. See [Pair.Save].
 func (ca *CA) Save(dir string) error { return ca.pair.save(dir, caName) }
 
-// Save writes the files of a node, and replaces existing ones. A file is replaced in one
-// step and the key is written first, so a node that reads them concurrently finds either a pair
-// or a certificate that does not match its key. The directory is created if necessary. It is
-// accessible to its owner only, as is the key. Errors wrap topology.ErrName, ErrFileName or those of the file system.
+// Save writes the files of a node, and replaces existing ones. Each file is replaced
+// atomically, the key first. A node that reads the files concurrently finds either a
+// matching pair, or a certificate that does not match the key. The directory is created if
+// necessary. Only its owner can access the directory and the key. Errors wrap
+// topology.ErrName, ErrFileName or those of the file system.
 func (p Pair) Save(dir, node string) error {
 	if err := CheckFile(node); err != nil {
 		return err

@@ -1,7 +1,7 @@
 package certs
 
-// zone is the last part of the names in certificates. It distinguishes the certificate of a
-// node from that of a host.
+// zone is the last part of the names in certificates. It distinguishes node certificates
+// from host certificates.
 const zone = "throttled"
 
 // Name returns the DNS name in the certificate of a node. It is unique, since neither part
