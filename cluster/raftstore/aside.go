@@ -15,12 +15,12 @@ const (
 	keptAside   = 2
 )
 
-// SetAside renames the directory of the files in dir to "aside-N" and returns its new path.
-// The last two such directories are kept. The next Open creates an empty store, and the next
-// Claim draws a new incarnation: the node joins as a new one, since it has forgotten its votes
-// under its old ID, which must not be used again. It is intended for a node whose files are
-// rejected by Open or Check, or whose [InstallGuard] has detected a loop. The error wraps
-// [ErrLocked] if the directory is in use.
+// SetAside renames the directory of the files in dir to "aside-N" and returns its new
+// path. The last two such directories are kept. The next Open creates an empty store, and
+// the next Claim draws a new incarnation: the node joins as a new node. Its votes under
+// the old ID are lost, so that ID must not be used again. SetAside is intended for a node
+// whose files are rejected by Open or Check, or whose [InstallGuard] has detected a loop.
+// The error wraps [ErrLocked] if the directory is in use.
 //
 // The log, the vote, the snapshots and the identity are moved by one rename, so a crash cannot
 // separate them.

@@ -20,8 +20,8 @@ const (
 
 	lockTimeout = time.Second
 	// logMapping is the initial size of the memory map. It reserves address space, not
-	// memory. Until the file is larger, writers never wait for readers to release a mapping
-	// that must grow.
+	// memory. While the file is smaller, the mapping does not have to grow, so writers
+	// never wait for readers to release it.
 	logMapping = 256 << 20
 )
 
@@ -38,7 +38,7 @@ var (
 )
 
 // open opens a database for writing, and creates it if it does not exist. It verifies the
-// file first, since bbolt panics in a goroutine of its own if a page is invalid.
+// file first, since an invalid page makes bbolt panic in its own goroutine.
 func (d *database) open(dir string, sync bool) (*raftboltdb.BoltStore, error) {
 	return d.openWith(dir, raftboltdb.Options{NoSync: !sync, BoltOptions: &bbolt.Options{
 		Timeout: lockTimeout,

@@ -8,14 +8,14 @@ import (
 )
 
 // Check verifies that raft can start from the files. It must be called between Claim and
-// raft.NewRaft at each start. Where Check returns an error, raft.NewRaft panics.
+// raft.NewRaft at each start. If Check returns an error, raft.NewRaft would panic.
 //
 // Check reads all snapshots. An invalid snapshot is logged and moved to the directory
-// "damaged", which keeps only the last one. The next older snapshot replaces it without a loss
-// if the log reaches back to it. Check then reads the entries after the newest valid snapshot.
-// It wraps [ErrGap] if one of them is missing, and [ErrDamaged] if one is corrupt. In both
-// cases the node cannot start from its files. In a cluster the remedy is SetAside, and joining
-// again.
+// "damaged", which holds only the last invalid snapshot. The next older snapshot replaces
+// it without loss if the log reaches back to that snapshot. Check then reads the entries
+// after the newest valid snapshot. It wraps [ErrGap] if one of them is missing, and
+// [ErrDamaged] if one is corrupt. In both cases the node cannot start from its files. In a
+// cluster the remedy is to call SetAside and join again.
 func (s *Store) Check() error {
 	snapshots, err := readSnapshots(s.current())
 	if err != nil {

@@ -1,27 +1,27 @@
-// Package raftstore implements the durable storage of a node for hashicorp/raft, and guards
-// against failures of it.
+// Package raftstore implements the durable storage of a hashicorp/raft node, and detects
+// failures of the disk and of the library.
 //
-// A [Store] locks one directory. It holds the log, the term and the vote, the snapshots, and
-// the [Identity] of the node. [Inspect] and [Recover] are tools for the operator, for a node
-// that is not running. [InstallGuard] and [TransferGuard] detect loops from which the library
-// does not recover. [Logger] adapts a slog.Logger to the library.
+// A [Store] locks one directory. It holds the log, the term and the vote, the snapshots,
+// and the [Identity] of the node. [Inspect] and [Recover] are operator tools for a node
+// that is not running. [InstallGuard] and [TransferGuard] detect loops from which the
+// library does not recover. [Logger] adapts a slog.Logger to the library.
 //
 // A start calls Open, Identity, Claim, Check and raft.NewRaft, in this order.
 //
 // # Guarantees
 //
-// After the first error of a write, of a sync, or of a read (except that there is no such
-// entry), the log and the vote are not accessed again: the error is passed to Config.Fatal,
-// which exits the process, and later calls fail. A disk that has lost a write reports it once;
-// a retry can succeed without making the data durable. A modification of a file, including
-// those of snapshots, that takes longer than Config.Limit is such an error too: the library
-// would wait for it forever and continue to answer heartbeats. Operations that may
-// legitimately take longer are watched step by step.
+// After the first failed write, sync or read, the log and the vote are not accessed again.
+// (A read of an absent entry is not a failure.) The error is passed to Config.Fatal, which
+// exits the process, and later calls fail. The reason is that a disk reports a lost write
+// only once, and a retry can succeed without making the data durable. An operation that
+// modifies a file, including a snapshot file, also fails if it takes longer than
+// Config.Limit: the library would wait for it forever and continue to answer heartbeats.
+// Operations that may legitimately take longer are watched step by step.
 //
-// Corrupt data is rejected. The pages of the databases are verified when they are opened. Each
-// entry of the log, each value of the stable store, the identity and the snapshots have
-// checksums. If there is an identity, an empty or missing database is rejected: a node must
-// not forget its votes.
+// Corrupt data is rejected. The pages of the databases are verified when they are opened.
+// Each entry of the log, each value of the stable store, the identity and the snapshots
+// have checksums. If there is an identity, an empty or missing database is rejected, since
+// a node must not lose its votes.
 //
 // Deleting many entries does not block storing new ones.
 //
@@ -36,24 +36,25 @@
 //	DIR/current/set-aside       the reason for setting the files aside at the next start, if requested
 //	DIR/aside-N/                directories moved by SetAside, the last two
 //
-// raft-log.db never shrinks, but space freed by deleted entries is reused: it grows to the size
-// of the longest log there has been. All of its pages are verified when it is opened, in about
-// 2 us per entry of 2 KiB if they are in the page cache. Check takes 5 us per entry after the
-// newest snapshot, and raft.NewRaft as much again.
+// raft-log.db never shrinks, but reuses the space of deleted entries. Its size is
+// therefore that of the longest log so far. All of its pages are verified when it is
+// opened, in about 2 us per entry of 2 KiB if they are in the page cache. For each entry
+// after the newest snapshot, Check takes 5 us and raft.NewRaft another 5 us.
 //
 // # Caveats
 //
-// If the disk is full, the node stops as after any error. Open logs a warning when less than
-// 64 MiB are free. A snapshot that cannot be written does not stop the node, unless the disk
-// does not respond. Reads are not watched: a follower blocks if the disk does not return the
-// snapshot that it has just received, unless it is still in the page cache.
+// If the disk is full, the node stops as after any error. Open logs a warning when less
+// than 64 MiB are free. A snapshot that cannot be written does not stop the node, unless
+// the disk does not respond. Reads are not watched: if the disk does not respond, a
+// follower blocks when it reads the snapshot that it has just received, unless the
+// snapshot is still in the page cache.
 //
-// A flipped bit in a file is detected by the next Open, Check, or read of the entry, and not
-// before. Entries that are covered by a snapshot are not checked at a start. An intact but
-// outdated page, left by a disk that acknowledged a write without performing it, is detected
-// only if it is inconsistent with the pages around it.
+// A flipped bit in a file is detected only by the next Open, Check, or read of the entry.
+// Entries covered by a snapshot are not checked at startup. An intact but outdated page,
+// left by a disk that acknowledged a write without performing it, is detected only if it
+// is inconsistent with the pages around it.
 //
-// Package wal bounds the memory of the log to 32 MiB.
+// Package wal limits the memory of the log to 32 MiB.
 //
 // The directory is locked by package fsutil.
 package raftstore

@@ -8,12 +8,12 @@ import (
 
 // The errors of a [Store].
 var (
-	// ErrLocked is wrapped by Open, Inspect and Recover when another process, or another
+	// ErrLocked is wrapped by Open, Inspect and Recover when another process, or a different
 	// Store in this one, has locked the directory.
 	ErrLocked = fsutil.ErrLocked
-	// ErrPoisoned is wrapped, together with the first error, by every call after that
-	// error. The content of the files is then unknown and must not be used. The process
-	// must exit.
+	// ErrPoisoned is wrapped, together with the first error, by every call after the first
+	// error. The content of the files is unknown after an error and must not be used. The
+	// process must exit.
 	ErrPoisoned = errors.New("the log of this node is unusable after an error")
 	// ErrStuck is wrapped when an operation of the store does not complete.
 	ErrStuck = errors.New("the disk does not respond")
@@ -27,9 +27,11 @@ var (
 
 // The errors of Claim.
 var (
-	// ErrOtherCluster is wrapped when the directory belongs to a node of another cluster.
+	// ErrOtherCluster is wrapped when the directory belongs to a node of a different
+	// cluster.
 	ErrOtherCluster = errors.New("the directory belongs to another cluster")
-	// ErrOtherNode is wrapped when the directory belongs to another node of the cluster.
+	// ErrOtherNode is wrapped when the directory belongs to a different node of the
+	// cluster.
 	ErrOtherNode = errors.New("the directory belongs to another node")
 	// ErrStale is wrapped when the cluster has rejected the directory as an old copy.
 	ErrStale = errors.New("the data directory is an old copy, or another process has used it since: remove the node from the cluster, and add one under another id with an empty data directory")

@@ -11,8 +11,8 @@ import (
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
-// latch holds the first error. It is shared by the files of a store: after an error of one
-// file, nothing may be acknowledged or voted for based on another.
+// latch holds the first error. It is shared by the files of a store: after an error on one
+// file, the node must not acknowledge entries or vote based on another file.
 type latch struct {
 	fatal    func(error)
 	first    atomic.Pointer[error]
@@ -31,8 +31,8 @@ func (l *latch) trip(err error) {
 }
 
 // err returns the error that disables the files, or nil. If there is one, err blocks until
-// fatal has returned: raft panics on some errors, and the process would exit with a generic
-// code.
+// fatal has returned. Otherwise raft might panic on the error first, and the process would
+// exit with a generic code.
 func (l *latch) err() error {
 	first := l.first.Load()
 	if first == nil {
@@ -57,7 +57,7 @@ func (l *latch) close() {
 type guarded struct {
 	name  string
 	latch *latch
-	turn  chan struct{} // holds an element during a write, so that no write starts after a failed one
+	turn  chan struct{} // holds an element during a write, so that no write starts after a failed write
 	watch watch
 }
 
@@ -81,8 +81,8 @@ func (f *guarded) write(action string, op func() error) error {
 	return f.latch.err()
 }
 
-// step runs an operation on files under the watchdog, with waits times the limit. An error is
-// returned but does not trip the latch.
+// step runs an operation on files under the watchdog, with a limit of waits times
+// Config.Limit. It returns the error without tripping the latch.
 func (f *guarded) step(waits uint64, op func() error) error {
 	unfinished := f.watch.begin(waits)
 	defer unfinished.Store(0)
@@ -95,9 +95,9 @@ func (f *guarded) step(waits uint64, op func() error) error {
 	return f.latch.err() // op may have completed too late
 }
 
-// try runs an operation that may run concurrently with others. It is not watched, since it may
-// take long if it has many steps. An error trips the latch unless it reports that there is no
-// such entry or key.
+// try runs an operation that may run concurrently with others. The operation is not
+// watched, since one with many steps may take long. An error trips the latch unless it
+// reports that an entry or key does not exist.
 func (f *guarded) try(action string, op func() error) error {
 	if err := f.latch.err(); err != nil {
 		return err

@@ -24,9 +24,10 @@ import (
 type Identity struct {
 	Cluster string `json:"cluster"`
 	Node    string `json:"node"`
-	// Incarnation is 32 hexadecimal digits, drawn at random when the directory is first claimed. A node that
-	// has lost its directory, or set it aside, gets a new one: it has forgotten its votes, and must not be
-	// mistaken for the node that cast them.
+	// Incarnation is 32 hexadecimal digits, drawn at random when the directory is first
+	// claimed. A node that has lost its directory, or set it aside, gets a new
+	// incarnation: its votes are lost, so it must not be mistaken for the node that cast
+	// them.
 	Incarnation string    `json:"incarnation"`
 	Created     time.Time `json:"created"`
 
@@ -36,20 +37,21 @@ type Identity struct {
 	Line Line `json:"line,omitzero"`
 	// Stale is the reason why the node must not be started with this directory again, or empty.
 	Stale string `json:"stale,omitempty"`
-	// Recovery is the recovery of the cluster that the node belongs to. Recovered describes how it was
-	// derived.
+	// Recovery identifies the recovery of the cluster that the node belongs to. Recovered
+	// describes how it was derived.
 	Recovery  topology.Recovery `json:"recovery,omitempty"`
 	Recovered recovered         `json:"recovered,omitzero"`
 }
 
-// recovered describes a recovery, so that a repeated one before the next start is derived from the same
-// predecessor.
+// recovered describes a recovery. If the recovery is repeated before the next start, the
+// new one is derived from the same predecessor.
 type recovered struct {
 	From topology.Recovery `json:"from,omitempty"` // the previous recovery
 	Boot uint64            `json:"boot"`           // Identity.Boot at the time of the recovery
 }
 
-// identityFile is an Identity with checksums. Sum covers only the fields that all versions write.
+// identityFile is an Identity with checksums. Sum covers only the fields that every
+// version writes.
 type identityFile struct {
 	Identity
 	Sum      string `json:"sum"`
@@ -141,11 +143,12 @@ func (s *Store) Identity() (i Identity, ok bool) {
 	return *s.identity, true
 }
 
-// Claim assigns the directory to a node, or verifies that it belongs to the node. The names of the cluster
-// and the node have 1 to 255 bytes of UTF-8 each. Claim must be called before raft is started. fresh reports
-// whether the directory has just been claimed for the first time; its incarnation is then new. The error
-// wraps [ErrOtherCluster] or [ErrOtherNode] if the directory belongs to another node, [ErrStale] if it was
-// marked as an old copy, and [ErrDamaged] if it contains a log but no identity.
+// Claim assigns the directory to a node, or verifies that it belongs to the node. The
+// names of the cluster and the node have 1 to 255 bytes of UTF-8 each. Claim must be
+// called before raft is started. fresh reports whether the directory was claimed for the
+// first time by this call and got a new incarnation. The error wraps [ErrOtherCluster] or
+// [ErrOtherNode] if the directory belongs to a different node, [ErrStale] if it was marked
+// as an old copy, and [ErrDamaged] if it contains a log but no identity.
 func (s *Store) Claim(cluster, node string) (i Identity, fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,9 +168,10 @@ func (s *Store) Claim(cluster, node string) (i Identity, fresh bool, err error) 
 	return *s.identity, false, nil
 }
 
-// Raise durably counts a start of the node and returns the identity with the new number. process identifies
-// the start: 1 to 32 letters and digits, drawn at random. Raise must be called between Claim and the start of
-// raft. Starts with the same directory, or with copies of it, are distinguished by their numbers and by Line.
+// Raise durably increments the boot number for a start of the node, and returns the
+// updated identity. process identifies the start: 1 to 32 letters and digits, drawn at
+// random. Raise must be called between Claim and the start of raft. Starts with the same
+// directory, or with copies of it, are distinguished by their boot numbers and by Line.
 func (s *Store) Raise(process string) (Identity, error) {
 	return s.change("record a start", func(i *Identity) {
 		i.Boot++
@@ -182,7 +186,7 @@ func (s *Store) NoteAnnounced() error {
 	return err
 }
 
-// SetRecovery durably records the recovery of the cluster that the node belongs to.
+// SetRecovery durably records which recovery of the cluster the node belongs to.
 func (s *Store) SetRecovery(r topology.Recovery) error {
 	_, err := s.change("record the recovery", func(i *Identity) { i.Recovery = r })
 	return err

@@ -9,21 +9,23 @@ import (
 // maxLine is the maximum number of starts in a Line, not counting the announced one.
 const maxLine = 255
 
-// Line is the lineage of a data directory: the processes that were started with it. Boot numbers alone cannot
-// distinguish a directory from a copy, since a copy that is started often enough has the higher number.
+// Line is the lineage of a data directory: the processes that were started with it. Boot
+// numbers alone cannot distinguish a directory from a copy: a copy that is started often
+// enough has a higher number than the original.
 //
-// A line begins with a start that is known to the cluster, and contains all later ones, with consecutive boot
-// numbers. If there are more than maxLine later starts, the oldest of them are dropped. The zero value is the
-// line of a directory for which no start has been recorded.
+// A line begins with a start that is known to the cluster, and contains all later starts,
+// with consecutive boot numbers. If there are more than maxLine later starts, the oldest
+// of these are dropped. The zero value is the line of a directory for which no start has
+// been recorded.
 type Line struct {
 	Boot    uint64 `json:"boot,omitempty"`    // boot number of the announced start, or of the last unrecorded one
 	Process string `json:"process,omitempty"` // process of that start; empty if unknown
 	Since   string `json:"since,omitempty"`   // the processes of later starts, separated by spaces
 }
 
-// Denies reports whether the line covers boot number boot, but process was not started with this directory
-// under that number. It also returns true if that start was dropped from the line. newest is the boot number
-// of the directory.
+// Denies reports whether boot number boot of this line belongs to a process other than
+// process. It also returns true if the start with that number was dropped from the line.
+// newest is the boot number of the directory.
 func (l Line) Denies(newest, boot uint64, process string) bool {
 	since := strings.Fields(l.Since)
 	switch {

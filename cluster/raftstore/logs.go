@@ -138,8 +138,9 @@ func (l *logs) deleteChunk(from, to uint64) error {
 	return l.file.write("delete entries", func() error { return l.inner.DeleteRange(from, to) })
 }
 
-// nextChunk returns the next chunk to delete of lo to hi, if the log has entries first to
-// last: at the old end, or else at the new end. It returns from > to if nothing is left.
+// nextChunk returns the next chunk to delete from the range lo to hi, for a log with
+// entries first to last. The chunk is at the old end of the log if possible, otherwise at
+// the new end. It returns from > to if nothing is left.
 func nextChunk(lo, hi, first, last uint64) (from, to uint64) {
 	from, to = max(lo, first), min(hi, last)
 	switch {

@@ -17,10 +17,10 @@ const (
 )
 
 // InstallGuard detects that a follower receives the same snapshot repeatedly. This happens
-// if the tail of its log conflicts with that of the leader: the installation does not
-// truncate the tail, and the leader takes its presence as a reason for another
-// installation. The remedy is SetAside, and joining as a new node. The zero value is ready
-// to use. Its methods may be called concurrently.
+// if the tail of the follower's log conflicts with the leader's log: installing the
+// snapshot does not truncate the tail, so the leader sends the snapshot again. The remedy
+// is to call SetAside and join as a new node. The zero value is ready to use. Its methods
+// may be called concurrently.
 type InstallGuard struct {
 	mu       sync.Mutex
 	installs []install
@@ -31,8 +31,8 @@ type install struct {
 	at    time.Time
 }
 
-// Note records that a snapshot that ends at index was installed. It wraps [ErrInstallLoop]
-// at the third installation of the same index within 60 s.
+// Note records the installation of a snapshot that ends at index. The error wraps
+// [ErrInstallLoop] at the third installation of the same index within 60 s.
 func (g *InstallGuard) Note(index uint64, now time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -58,8 +58,9 @@ type TransferGuard struct {
 	since time.Time // time of the first of consecutive rejections; zero if there is none
 }
 
-// Note records the result of adding an entry to the log. It wraps [ErrStuckTransfer] if all
-// results for more than 2 s were rejections because of a leadership transfer.
+// Note records the result of adding an entry to the log. The error wraps
+// [ErrStuckTransfer] if, for more than 2 s, all entries were rejected because of a
+// leadership transfer.
 func (g *TransferGuard) Note(err error, now time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

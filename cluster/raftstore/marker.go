@@ -11,12 +11,13 @@ import (
 	"github.com/throttledhq/throttled/internal/fsutil"
 )
 
-// markerName is a file in the current directory that requests that the directory be set aside. It is
-// moved with the directory.
+// markerName is the name of a file whose presence in the current directory requests that
+// the directory be set aside. The file is moved with the directory.
 const markerName = "set-aside"
 
-// Mark requests that the files in dir be set aside, and records why as the reason. SetAsideMarked does so at
-// the next start, since it is not possible while raft is using the files. Mark may be called at any time.
+// Mark requests that the files in dir be set aside, and records why as the reason. The
+// files cannot be moved while raft is using them, so SetAsideMarked moves them at the next
+// start. Mark may be called at any time.
 func Mark(dir, why string) error {
 	current := filepath.Join(dir, currentName)
 	if err := errors.Join(writeSynced(filepath.Join(current, markerName), []byte(why+"\n")), fsutil.Sync(current)); err != nil {
@@ -25,7 +26,7 @@ func Mark(dir, why string) error {
 	return nil
 }
 
-// Unmark withdraws the request of Mark. It succeeds if there is none.
+// Unmark withdraws the request made by Mark. It succeeds if there is none.
 func Unmark(dir string) error {
 	current := filepath.Join(dir, currentName)
 	err := os.Remove(filepath.Join(current, markerName))

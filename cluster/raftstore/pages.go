@@ -39,10 +39,11 @@ type pages struct {
 	value   func(key, value []byte) error // checks a stored value; nil if none is checked
 }
 
-// verifyPages checks that a database file is a single tree of valid pages. It detects each
-// changed bit in the structure of the tree, and in the names of the buckets, since the library
-// would create a missing bucket. Keys and values are checked by value, or else by the reader of
-// an entry. The error wraps ErrDamaged.
+// verifyPages checks that a database file is a single tree of valid pages. It detects
+// every changed bit in the structure of the tree and in the names of the buckets. (The
+// library would silently create a bucket whose name has changed.) Keys and values are
+// checked by value if it is not nil, otherwise when an entry is read. The error wraps
+// ErrDamaged.
 //
 // An invalid meta page is rejected although the other one is valid: using the other one would
 // silently discard the last transaction.
@@ -105,8 +106,8 @@ func openPages(data []byte) (newer meta, p *pages, err error) {
 	}, nil
 }
 
-// noFreelist checks that there is no freelist, or an empty one, which a file has before
-// its first modification.
+// noFreelist checks that there is no freelist, or an empty one. A file has an empty
+// freelist before its first modification.
 func (p *pages) noFreelist(id uint64) error {
 	if id == noFreelist {
 		return nil
@@ -137,9 +138,9 @@ func (p *pages) page(id uint64) ([]byte, error) {
 	return b[:(end-id)*p.size], nil
 }
 
-// tree checks a page and its subtree. Its keys must be at least low and less than high;
-// nil means no bound. The elements of its leaves must have the given flags: the root tree
-// contains buckets, and a bucket contains none.
+// tree checks a page and its subtree. The keys must be at least low and less than high;
+// nil means no bound. The elements of the leaves must have the given flags: those of the
+// root tree are buckets, and those of a bucket are not.
 func (p *pages) tree(id uint64, low, high []byte, flags uint32) error {
 	b, err := p.page(id)
 	if err != nil {
@@ -204,7 +205,8 @@ func (p *pages) bucket(b []byte) error {
 	return nil
 }
 
-// element is an element of a page: with a child in a branch, with a value in a leaf.
+// element is an element of a page. It has a child in a branch page and a value in a leaf
+// page.
 type element struct {
 	key, value []byte
 	branch     bool

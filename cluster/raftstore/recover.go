@@ -12,33 +12,37 @@ import (
 
 var errNothing = errors.New("the log is empty: there is nothing to recover")
 
-// MaxTermAhead is the maximum distance of the term of a node from the term of the newest entry in its log. No
-// number of elections exceeds it, but a forged or corrupt message can.
+// MaxTermAhead is the maximum distance of the term of a node from the term of the newest
+// entry in its log. Elections alone do not reach it, but a forged or corrupt message can.
 const MaxTermAhead = 1 << 20
 
 // ErrTerm is wrapped by Recover when the term is implausible.
 var ErrTerm = errors.New("the term is implausibly far ahead of the log: run throttled recover with --reset-term on every remaining node")
 
-// RememberedKey is the key in the stable store under which a node stores its memory of other nodes. A
-// recovery drops the value, since the entries that it refers to may be lost.
+// RememberedKey is the key in the stable store under which a node stores its data about
+// other nodes. A recovery removes the value, since the entries that the value refers to
+// may be lost.
 const RememberedKey = "RememberedNodes"
 
 // Recovery configures the recovery of a cluster.
 type Recovery struct {
 	Servers []raft.Server // the nodes of the new cluster
-	// ResetTerm discards an implausible term and the vote in it. This is safe, since nodes of the former
-	// cluster, which might have seen that term or vote, are fenced off.
+	// ResetTerm discards an implausible term and the vote cast in that term. This is safe
+	// because the nodes that might have seen the term or the vote, those of the former
+	// cluster, are fenced off.
 	ResetTerm bool
 }
 
-// Recover makes r.Servers the configuration of a cluster that has permanently lost its majority.
-// No node of the cluster may be running. It is run on one remaining node, or on each of them with
-// the same servers. It commits all entries that the node has, including those that were never
-// replicated to a majority. Entries that only the lost nodes had are lost.
+// Recover makes r.Servers the configuration of a cluster that has permanently lost its
+// majority. No node of the cluster may be running. Run it on one remaining node, or on
+// every remaining node with the same servers. It commits all entries that the node has,
+// including those that were never replicated to a majority. Entries that only the lost
+// nodes had are lost.
 //
-// The node gets a new [topology.Recovery], which fences off the nodes that were not recovered with
-// it. Recover may be repeated until the next start, with the same or other servers. The term
-// increases, so that no entry of the new cluster is mistaken for one of the old.
+// The node gets a new [topology.Recovery], which fences off the nodes that were not
+// recovered with it. Recover may be repeated until the next start, with the same or
+// different servers. The term increases, so that no entry of the new cluster is mistaken
+// for an entry of the old cluster.
 //
 // fsm is used to replay the log and must be discarded afterwards. The directory must have been
 // claimed. The log is replaced by a snapshot. The error wraps [ErrTerm], or an error of Open or
@@ -92,7 +96,7 @@ func (s *Store) recover(servers []raft.Server, term uint64, fsm raft.FSM) error 
 	if err := checkServers(configuration); err != nil {
 		return err
 	}
-	if err := s.fence(servers); err != nil { // first, so that a configuration without a fence is never on the disk
+	if err := s.fence(servers); err != nil { // first, so that the disk never holds the new configuration without a fence
 		return err
 	}
 	_, transport := raft.NewInmemTransport("") // encodes addresses unchanged
@@ -149,13 +153,13 @@ func (s *Store) fence(servers []raft.Server) error {
 	_, err := s.change("fence off the lost nodes", func(i *Identity) {
 		i.Recovered = recovered{From: i.recoversFrom(), Boot: i.Boot}
 		i.Recovery = i.Recovered.From.Next(i.Cluster, members)
-		i.Stale, i.Line = "", Line{} // both refer to knowledge of nodes that are lost
+		i.Stale, i.Line = "", Line{} // both depend on what the lost nodes knew
 	})
 	return err
 }
 
-// recoversFrom returns the predecessor of the next recovery. If the node has not been started since its last
-// recovery, the next one replaces it.
+// recoversFrom returns the predecessor of the next recovery. If the node has not been
+// started since its last recovery, the next recovery replaces the last one.
 func (i *Identity) recoversFrom() topology.Recovery {
 	if i.Recovery != "" && i.Recovered.Boot == i.Boot {
 		return i.Recovered.From
@@ -168,8 +172,8 @@ func (i *Identity) NextRecovery(members []topology.Member) topology.Recovery {
 	return i.recoversFrom().Next(i.Cluster, members)
 }
 
-// resetVote sets the term, and drops the vote and the memory of other nodes. No vote has been cast in the new
-// term.
+// resetVote sets the term, and removes the vote and the data about other nodes. No vote
+// has been cast in the new term.
 func (s *Store) resetVote(term uint64) error {
 	for _, step := range []func() error{
 		func() error { return s.Stable().SetUint64([]byte("LastVoteTerm"), 0) },

@@ -10,7 +10,7 @@ import (
 
 const (
 	stateName = "state.bin" // defined by raft
-	// syncEvery is in bytes. Without intermediate syncs the complete snapshot would be synced at
+	// syncEvery is in bytes. Without intermediate syncs, the complete snapshot would be synced at
 	// its end, which may legitimately take long and blocks the log.
 	syncEvery = 4 << 20
 )
@@ -22,8 +22,8 @@ const (
 	cancelWaits = 2 // syncs state.bin and removes the snapshot
 )
 
-// snapshots is a raft.SnapshotStore over that of raft. The watchdog covers all writes, since
-// raft writes a received snapshot in its main loop. An error is returned but does not trip the
+// snapshots wraps the snapshot store of raft. The watchdog covers all writes, since raft
+// writes a received snapshot in its main loop. Errors are returned without tripping the
 // latch.
 type snapshots struct {
 	raft.SnapshotStore
@@ -77,8 +77,8 @@ func (s *sink) Close() error { return s.end(closeWaits, s.SnapshotSink.Close) }
 // Cancel removes the snapshot. It does nothing if the snapshot has been completed or canceled.
 func (s *sink) Cancel() error { return s.end(cancelWaits, s.SnapshotSink.Cancel) }
 
-// end first syncs the rest in an operation with a limit of its own. An error of this sync is
-// ignored, since raft's own sync returns it too.
+// end first syncs the remaining bytes in a separate operation with its own limit. The
+// error of this sync is ignored, since the sync by raft returns it as well.
 func (s *sink) end(waits uint64, op func() error) error {
 	_ = s.file.step(1, s.state.Sync)
 	_ = s.state.Close()

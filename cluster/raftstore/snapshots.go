@@ -33,8 +33,8 @@ type snapshotFile struct {
 	err  error // the reason why the snapshot is unusable
 }
 
-// readSnapshots reads all snapshots and verifies their checksums. Usable snapshots are
-// sorted in the order in which raft tries them; unusable ones are last.
+// readSnapshots reads all snapshots and verifies their checksums. Usable snapshots come
+// first, in the order in which raft tries them, followed by unusable ones.
 func readSnapshots(dir string) ([]snapshotFile, error) {
 	entries, err := os.ReadDir(filepath.Join(dir, snapshotsName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -56,7 +56,7 @@ func readSnapshots(dir string) ([]snapshotFile, error) {
 	return found, nil
 }
 
-// readSnapshot reads a snapshot of raft's file store and verifies it in the same way.
+// readSnapshot reads a snapshot from raft's file store, and verifies it as raft does.
 func readSnapshot(path string) (raft.SnapshotMeta, error) {
 	var meta struct {
 		raft.SnapshotMeta

@@ -9,10 +9,10 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-// errKeyNotFound is recognized by raft by its text.
+// errKeyNotFound is the error that raft identifies by its text.
 var errKeyNotFound = raftboltdb.ErrKeyNotFound
 
-// stable is the raft.StableStore over a database: the term and the vote. A checksum of
+// stable is a raft.StableStore, backed by a database, for the term and the vote. A checksum of
 // key and value is appended to each value.
 type stable struct {
 	file  *guarded
@@ -58,8 +58,9 @@ func (s *stable) GetUint64(key []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// checkValue verifies a value in its stored form. All values are verified when the file
-// is opened, since a value with a corrupt key would look like one that was never stored.
+// checkValue verifies a value in its stored form. All values are verified when the file is
+// opened, because a value whose key is corrupt would otherwise appear never to have been
+// stored.
 func checkValue(key, stored []byte) error {
 	n := len(stored) - sumSize
 	if n < 0 || binary.LittleEndian.Uint32(stored[n:]) != valueSum(key, stored[:n]) {

@@ -25,15 +25,17 @@ const (
 
 // Config configures a Store. Dir and Fatal must be set.
 type Config struct {
-	// Dir is created with mode 0700 if it does not exist. Nothing else may lock it.
+	// Dir is created with mode 0700 if it does not exist. It must not be locked by
+	// anything else.
 	Dir string
 	// Sync makes each entry of the log durable before it is acknowledged. Without it, a power
 	// failure can lose the latest entries and leave a file that is rejected; a crash of the
 	// process loses none. The term and the vote are always made durable.
 	Sync bool
-	// Limit is the age at which an unfinished operation is considered stuck; 0 means 1.5 s.
-	// Detection takes up to a sixteenth of it longer. Operations in which raft waits for the
-	// disk several times, such as completing a snapshot, have a multiple of the limit.
+	// Limit is the age at which an unfinished operation is considered stuck; 0 means 1.5
+	// s. Detection takes up to 1/16 longer than the limit. Operations in which raft waits
+	// for the disk several times, such as completing a snapshot, are allowed a multiple of
+	// the limit.
 	Limit time.Duration
 	// Fatal is called once, from any goroutine, with the error that makes the log unreliable.
 	// It wraps ErrStuck, ErrDamaged or an error of the file system. Fatal must exit the
@@ -68,10 +70,11 @@ type Store struct {
 	identity *Identity // nil if the directory has not been claimed
 }
 
-// Open opens the store of a directory, and creates it if there is none. The error wraps
-// [ErrLocked], within two seconds, if another process has locked it, [ErrDamaged] if a file is
-// corrupt or missing, or an error of the file system. If the store was not closed before, Open
-// moves the newest entries to the database, which temporarily needs up to 48 MiB of space.
+// Open opens the store in a directory, and creates one if there is none. The error wraps
+// [ErrLocked], within two seconds, if another process has locked it, [ErrDamaged] if a
+// file is corrupt or missing, or an error of the file system. If the store was not closed
+// before, Open moves the newest entries to the database, which temporarily needs up to 48
+// MiB of space.
 func Open(c Config) (*Store, error) {
 	if c.Fatal == nil {
 		return nil, errors.New("open the log: Config.Fatal is not set")
@@ -126,7 +129,7 @@ func (s *Store) open() (err error) {
 
 func (s *Store) openFiles() (err error) {
 	if s.identity != nil {
-		// An empty file would be treated as a new one, and the node would forget its votes.
+		// An empty file would be treated as a new one, and the votes of the node would be lost.
 		if err := errors.Join(s.needFile(logName), s.needFile(stableName)); err != nil {
 			return err
 		}

@@ -50,9 +50,9 @@ func (w *guardedWAL) StoreLogs(entries []*raft.Log) error {
 	return w.file.write("store entries", func() error { return w.inner.StoreLogs(entries) })
 }
 
-// DeleteRange deletes the entries from lo to hi, inclusive. StoreLogs can run concurrently unless
-// the range contains the last entry. A deletion may take long; the watchdog watches each of its
-// steps.
+// DeleteRange deletes the entries from lo to hi, inclusive. StoreLogs can run concurrently
+// unless the range contains the last entry. A deletion may take long, so the watchdog
+// watches each step separately.
 func (w *guardedWAL) DeleteRange(lo, hi uint64) error {
 	return w.file.try("delete entries", func() error { return w.inner.DeleteRange(lo, hi) })
 }

@@ -11,9 +11,9 @@ const (
 	maxWaits   = 7
 )
 
-// watch tracks unfinished operations. It reads no clock: its owner checks it at intervals and
-// counts how often it has seen an operation. A pause of the whole process, which the disk
-// does not cause, therefore counts as one interval at most.
+// watch tracks unfinished operations without reading a clock: its owner checks it at
+// intervals, and counts how often it has seen each operation. A pause of the whole
+// process, which is not caused by the disk, therefore counts as one interval at most.
 type watch struct {
 	last atomic.Uint64
 	// slots holds the numbers of the unfinished operations, or 0. The low three bits of a
@@ -30,7 +30,7 @@ func (w *watch) begin(waits uint64) *atomic.Uint64 {
 			return &w.slots[i]
 		}
 	}
-	return new(atomic.Uint64) // not watched, but all watched operations began before it
+	return new(atomic.Uint64) // not watched; all watched operations began earlier
 }
 
 // sightings counts how many consecutive times each operation of a watch has been seen.
@@ -39,8 +39,8 @@ type sightings [watched]struct {
 	times int
 }
 
-// observe reports whether an operation has been unfinished for watchTicks intervals times its
-// waits.
+// observe reports whether an operation has been unfinished for watchTicks times its waits,
+// in intervals.
 func (s *sightings) observe(w *watch) bool {
 	for i := range w.slots {
 		op := w.slots[i].Load()

@@ -19,8 +19,9 @@ func (l *Log) DeleteRange(lo, hi uint64) error {
 	})
 }
 
-// deleteOld deletes entries if there is an entry after them. It first moves that entry to
-// Base, so that Open skips deleted entries that are still in the files.
+// deleteOld deletes the entries from lo to hi if there is an entry after hi. It first
+// moves that entry to Base, so that Open skips deleted entries that are still in the
+// files.
 func (l *Log) deleteOld(lo, hi uint64) (done bool, err error) {
 	l.baseMu.Lock()
 	defer l.baseMu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/internal/fsutil"
 )
 
-// files is the file system of a Log. Tests inject faults.
+// files is the file system of a Log. Tests replace it to inject faults.
 type files interface {
 	Names(dir string) ([]string, error)
 	ReadFile(path string) ([]byte, error)
@@ -59,7 +59,7 @@ type diskFile struct {
 	fd int
 }
 
-// Sync makes the content durable, and of the metadata only the length.
+// Sync makes the content and the length durable. It does not sync other metadata.
 func (f *diskFile) Sync() error {
 	for {
 		if err := syncData(f); !errors.Is(err, syscall.EINTR) {

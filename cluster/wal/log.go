@@ -24,21 +24,24 @@ const (
 
 // Config configures a Log. Dir and Base must be set.
 type Config struct {
-	// Dir is the directory of the files. It must exist. Other files in it are not touched.
+	// Dir is the directory of the files. It must exist. Other files in the directory are
+	// not touched.
 	Dir string
-	// Base is the store that entries are moved to. It is responsible for its own durability and
-	// may keep the slices it is given. It is also called from a goroutine of the Log, so it must
-	// not panic.
+	// Base is the store that entries are moved to. It is responsible for its own
+	// durability and may keep the slices that it receives. It is also called from a
+	// goroutine of the Log, so it must not panic.
 	Base raft.LogStore
 	// Sync makes entries durable before StoreLogs returns.
 	Sync bool
-	// MaxBytes and MaxEntries bound the entries that are not in Base yet. 0 means 16 MiB and
-	// 8192. A single call of StoreLogs can exceed them by its own entries.
+	// MaxBytes and MaxEntries bound the entries that are not in Base yet. 0 means 16 MiB
+	// and 8192. A single StoreLogs call can exceed these bounds by the size of its own
+	// entries.
 	MaxBytes   int64
 	MaxEntries int
-	// Step runs each operation that creates or removes a file or syncs the directory, except the
-	// removal of recovered files by Open. It must call op. Its error is treated as the error of
-	// the operation. It may be called concurrently. nil calls op directly.
+	// Step runs each operation that creates or removes a file or syncs the directory,
+	// except when Open removes recovered files. It must call op. The error that it returns
+	// is treated as the error of the operation. It may be called concurrently. nil calls
+	// op directly.
 	Step func(op func() error) error
 	// Log receives a warning if an incomplete write is dropped from the end of a file. nil
 	// disables logging.
@@ -56,7 +59,7 @@ type Log struct {
 
 	writing sync.Mutex // held while entries are added or the last one is deleted
 	buf     []byte     // buffer for the record of one call
-	active  segment    // the file that is appended to
+	active  segment    // the file that records are appended to
 	number  uint64     // number of that file
 
 	full   chan struct{} // has an element while a full file is being moved to Base
@@ -174,9 +177,9 @@ func (l *Log) failed() error {
 	return l.failure
 }
 
-// IsMonotonic reports whether raft must leave no gaps between indexes. Entries after a gap are
-// stored in Base directly, so the answer is that of Base. bbolt accepts gaps, and raft then
-// deletes nothing after it has installed a snapshot.
+// IsMonotonic reports whether raft must leave no gaps between indexes. Entries after a gap
+// are stored directly in Base, so IsMonotonic returns the value for Base. bbolt accepts
+// gaps, in which case raft does not delete the log after it has installed a snapshot.
 func (l *Log) IsMonotonic() bool {
 	base, ok := l.cfg.Base.(raft.MonotonicLogStore)
 	return ok && base.IsMonotonic()

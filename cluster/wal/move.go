@@ -81,8 +81,8 @@ func (l *Log) batch(upTo uint64) (batch []*raft.Log) {
 	return batch
 }
 
-// moved records that Base has a batch, and removes entries of Base from memory except the
-// newest.
+// moved records that a batch is in Base. Of the entries in Base, it removes all but the
+// newest from memory.
 func (l *Log) moved(batch []*raft.Log) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,8 +93,8 @@ func (l *Log) moved(batch []*raft.Log) {
 	l.recent.dropBefore(min(l.last+1, l.recent.newest(cachedEntries, l.cfg.MaxBytes)))
 }
 
-// alone calls op, which modifies Base, while no other call modifies Base and no full file is
-// being moved. The caller must hold writing.
+// alone calls op, which may modify Base, while no other call modifies Base and no full
+// file is being moved. The caller must hold writing.
 func (l *Log) alone(op func() error) error {
 	l.full <- struct{}{}
 	defer func() { <-l.full }()
@@ -107,7 +107,7 @@ func (l *Log) alone(op func() error) error {
 }
 
 // empty moves all entries to Base, removes the file and begins a new one. With Config.Sync
-// the removal is durable. It must be called by an op of alone.
+// the removal is durable. empty must be called from the op of alone.
 func (l *Log) empty() error {
 	if err := l.moveAll(); err != nil {
 		return err
@@ -138,8 +138,8 @@ func (l *Log) remove(path string) error {
 	return nil
 }
 
-// storeInBase stores entries in Base after all entries of the files have been moved. It must
-// be called by an op of alone.
+// storeInBase stores entries in Base after all entries of the files have been moved. It
+// must be called from the op of alone.
 func (l *Log) storeInBase(entries []*raft.Log) error {
 	if err := l.empty(); err != nil {
 		return err

@@ -26,8 +26,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// mask scrambles each sector. A sector of zeros, or with a single bit set, was therefore never written,
-// and no sector inside a record begins like a record.
+// mask scrambles each sector. Scrambled sectors are never all zeros or zeros with a single
+// bit set, and no sector inside a record begins with a record header.
 var mask = func() (m [sector]byte) {
 	for i, x := 0, uint32(1); i < sector; i++ {
 		x = x*1664525 + 1013904223
@@ -85,7 +85,7 @@ func seal(b []byte, start int) []byte {
 	return b
 }
 
-// scramble scrambles the bytes of a record after its header, or reverts that.
+// scramble scrambles the bytes of a record after its header. A second call restores them.
 func scramble(record []byte) {
 	for at := headerSize; at < len(record); at = (at/sector + 1) * sector {
 		subtle.XORBytes(record[at:], record[at:], mask[at%sector:])
@@ -133,8 +133,8 @@ func decodeHeader(b []byte) (h header, err error) {
 // recordSize returns the size of the record in the file, in bytes.
 func (h header) recordSize() int { return padded(headerSize + h.size) }
 
-// decodeRecord decodes the record at the beginning of b and returns the bytes after it. The error is
-// errCut if b is too short, and another one if the record is invalid.
+// decodeRecord decodes the record at the beginning of b and returns the bytes after it.
+// The error is errCut if b is too short, and a different error if the record is invalid.
 func decodeRecord(b []byte) (entries []raft.Log, rest []byte, err error) {
 	h, err := decodeHeader(b)
 	if err != nil {
@@ -188,7 +188,7 @@ func decodeEntry(b []byte) (entry raft.Log, err error) {
 	return entry, nil
 }
 
-// orNil returns nil if b is empty, as in the entries that raft creates.
+// orNil returns b, or nil if b is empty. In entries created by raft, empty fields are nil.
 func orNil(b []byte) []byte {
 	if len(b) == 0 {
 		return nil

@@ -28,7 +28,7 @@ func numberOf(name string) (uint64, bool) {
 type found struct {
 	paths   []string // oldest first
 	entries []raft.Log
-	torn    func() // logs that an incomplete write is dropped, if there is one
+	torn    func() // logs a warning about the dropped incomplete write, if there is one
 }
 
 // Read returns the entries of the files in a directory that base does not have. It changes
@@ -120,9 +120,9 @@ func decodeFile(data []byte) (entries []raft.Log, valid int, err error) {
 	return entries, len(data), nil
 }
 
-// isTorn reports whether the invalid end of a file is an incomplete write: a record whose end,
-// or some of whose sectors, were never written. A record after it would belong to a later write,
-// which begins only after this one has completed.
+// isTorn reports whether the invalid end of a file is an incomplete write: a record of
+// which the end or some sectors were never written. No other record can follow an
+// incomplete one, since a write begins only after the previous write has completed.
 func isTorn(rest []byte, err error) bool {
 	switch err {
 	case errCut:
@@ -161,6 +161,6 @@ func (l *Log) recover(all found) error {
 			return err
 		}
 	}
-	// A torn file must not reappear as one that is not the newest.
+	// A torn file must not reappear when it is no longer the newest file.
 	return l.syncDir()
 }

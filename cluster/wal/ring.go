@@ -56,8 +56,8 @@ func (r *ring) dropFrom(index uint64) {
 	}
 }
 
-// newest returns the index of the oldest of the newest entries that fit into n entries
-// and limit bytes. The oldest one may exceed limit.
+// newest returns the index of the first of the newest entries that together fit in n
+// entries and limit bytes. The first one may exceed limit.
 func (r *ring) newest(n int, limit int64) uint64 {
 	i := r.next
 	for ; i > r.first && n > 0 && limit > 0; i-- {

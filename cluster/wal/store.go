@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// keptBuffer is the maximum capacity in bytes of the record buffer that is kept between
+// keptBuffer is the maximum capacity, in bytes, of a record buffer that is kept between
 // calls.
 const keptBuffer = 1 << 20
 
@@ -16,9 +16,9 @@ const keptBuffer = 1 << 20
 func (l *Log) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
 
 // StoreLogs appends entries with one write. The Log keeps their Data and Extensions, which
-// must not be modified afterwards. StoreLogs blocks while too many entries are not in Base
-// yet. Entries that do not follow the last one are stored in Base immediately, and replace
-// those with the same indexes.
+// must not be modified afterwards. StoreLogs blocks while the number or the size of the
+// entries that are not in Base exceeds the bounds of Config. Entries that do not follow
+// the last one are stored in Base immediately, and replace those with the same indexes.
 func (l *Log) StoreLogs(entries []*raft.Log) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -85,15 +85,15 @@ func writeAll(w io.Writer, b []byte) error {
 	return err
 }
 
-// isFull reports whether the file must be moved. There are two files, so each has half of
-// the limits.
+// isFull reports whether the file must be moved. There are up to two files, so half of
+// each limit applies to one file.
 func (l *Log) isFull() bool {
 	return l.active.bytes >= (l.cfg.MaxBytes+1)/2 || l.active.entries >= (l.cfg.MaxEntries+1)/2
 }
 
-// rotate begins a new file and starts a goroutine that moves the entries of the full one. It
-// blocks until the previous full file has been moved, which bounds the entries that are not
-// in Base.
+// rotate begins a new file and starts a goroutine that moves the entries of the full one.
+// It blocks until the previous full file has been moved, which limits the number of
+// entries that are not in Base.
 func (l *Log) rotate() error {
 	l.full <- struct{}{}
 	if err := l.failed(); err != nil {
