@@ -1,9 +1,9 @@
-// Package failpoint contains the switches of deliberate bugs. They verify that the tests and checkers
-// of the guarantees of a cluster detect a broken guarantee.
+// Package failpoint contains the switches of deliberate bugs. They are used to verify that
+// the tests and checkers detect a cluster that breaks one of its guarantees.
 //
 // In a normal build every switch is the constant false, and the compiler removes the bugs.
 // In a build with the tag chaos, the environment variable THROTTLED_MUTANT enables one of
-// them. docs/mutants.md lists them and the checks that detect each.
+// them. docs/mutants.md lists each bug with the checks that detect it.
 package failpoint
 
 // Bug names a deliberate bug.
@@ -13,7 +13,7 @@ type Bug string
 const (
 	ReplyBeforeCommit Bug = "reply-before-commit"   // sync mode does not wait for the commit
 	NoUndo            Bug = "no-undo"               // uncommitted changes stay after a loss of leadership
-	LostBatch         Bug = "lost-batch"            // the entry of every fiftieth generation has no changes
+	LostBatch         Bug = "lost-batch"            // the entry for every 50th generation has no changes
 	StaleAnswers      Bug = "stale-answers"         // replies that charge nothing need no lease
 	LeapingClock      Bug = "leaping-clock"         // the clock of a new leader is a second ahead
 	WallClock         Bug = "wall-clock"            // a leader decides by its wall clock
@@ -26,7 +26,7 @@ const (
 	TimeLate          Bug = "time-after-decision"   // a new leader adds that time after it has decided
 	TimeUnseen        Bug = "time-not-seen"         // a restarted node uses its own wall clock
 	OwnHeartbeat      Bug = "own-heartbeat-lease"   // each node uses its own raft-heartbeat
-	UnheardHeartbeat  Bug = "unheard-heartbeat"     // a longer lease does not wait until all voters run with it
+	UnheardHeartbeat  Bug = "unheard-heartbeat"     // a longer lease is used before all voters have it
 	AnyStream         Bug = "any-stream"            // a node with any certificate may forward commands
 	SyncIgnored       Bug = "sync-error-ignored"    // data counts as stored after a failed sync
 )

@@ -30,8 +30,8 @@ var block struct {
 	used  int          // the port returned last, as an offset from the first
 }
 
-// Of returns a port of the loopback address on which nothing listens, and which was not returned
-// recently, to this process or another one. It fails the test if there is none.
+// Of returns a free port of the loopback address that was not recently returned to this or
+// another process. It fails the test if there is none.
 func Of(t testing.TB) int {
 	t.Helper()
 	block.Lock()

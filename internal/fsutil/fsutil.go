@@ -9,12 +9,12 @@
 //
 // # Caveats
 //
-// The lock is an advisory lock by flock. If the file system does not support flock on
-// directories, as some network file systems, Lock fails. The lock belongs to the directory
-// and not to its name: it stays with a renamed directory, and a new directory of the old
-// name is not locked.
+// The lock is an advisory lock by flock. On file systems that do not support flock on
+// directories, such as some network file systems, Lock fails. The lock belongs to the
+// directory and not to its name: a renamed directory stays locked, and a new directory
+// with the old name is not locked.
 //
-// Some file systems have no way to make directory entries durable. Sync then does nothing.
+// On file systems that cannot make directory entries durable, Sync does nothing.
 package fsutil
 
 import (
@@ -24,13 +24,13 @@ import (
 	"syscall"
 )
 
-// ErrLocked is wrapped by the error of Lock if another process, or another caller in this
-// process, holds the lock.
+// ErrLocked is wrapped by the error of Lock if the lock is already held, by another
+// process or in this one.
 var ErrLocked = errors.New("it is in use by another process")
 
-// Lock locks an existing directory; closing the returned file releases the lock. Lock never
-// blocks. The error wraps [ErrLocked] if the lock is held, and is that of the file system
-// otherwise.
+// Lock locks an existing directory; closing the returned file releases the lock. Lock
+// never blocks. The error wraps [ErrLocked] if the lock is held; otherwise it is an error
+// of the file system.
 func Lock(path string) (*os.File, error) {
 	dir, err := os.Open(path)
 	if err != nil {

@@ -10,16 +10,16 @@
 //	[^a-c]  one byte outside it
 //	\x      the byte x itself, also inside a class
 //
-// Every pattern is valid. A class that is never closed extends to the end of the
-// pattern, "[]" matches nothing, "[^]" matches any one byte, and a backslash at the end of
+// Every pattern is valid. A class without a closing bracket extends to the end of the
+// pattern. "[]" matches nothing, and "[^]" matches any one byte. A backslash at the end of
 // the pattern matches a backslash. In "[a-]" the bracket is the end of a range, so that
-// class is never closed either.
+// class is not closed.
 //
 // Patterns are sent by clients, so their cost is bounded: a match takes on the order of
 // len(pattern) times len(s) steps at most, does not recurse and does not allocate.
 //
-// Two differences from Redis are intended. A star always matches the empty string, also
-// where Redis has a special case for "*" alone, so "**" and "*" are equivalent. Bytes
-// are compared as unsigned numbers on every machine, whereas Redis compares the ends of
-// a range as the C compiler's char, which is signed on some.
+// Two differences from Redis are intended. A star always matches the empty string, so "**"
+// and "*" are equivalent; Redis has a special case for "*" alone. Bytes are compared as
+// unsigned numbers on every machine, whereas Redis compares the ends of a range as C
+// chars, which are signed on some machines.
 package glob

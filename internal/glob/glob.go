@@ -8,14 +8,15 @@ func Match[P, S Text](pattern P, s S) bool {
 	return match(pattern, s, false)
 }
 
-// MatchFold is Match with the letters A to Z equal to a to z, in s and in pattern.
+// MatchFold is like Match but ignores the case of the letters A to Z, in s and in pattern.
 func MatchFold[P, S Text](pattern P, s S) bool {
 	return match(pattern, s, true)
 }
 
 // match walks s once. On a mismatch it returns to the last star and extends the match of
 // that star by one byte. Earlier stars need no retry: the text between two stars was
-// matched at its first position, and any later position leaves less of s to the rest.
+// matched at its first position, and any later position would leave less of s for the rest
+// of the pattern.
 func match[P, S Text](pattern P, s S, fold bool) bool {
 	p, i := 0, 0
 	star, taken := -1, 0 // index after the last star, and index after the bytes it matched
@@ -60,7 +61,8 @@ func matchByte[P Text](pattern P, p int, c byte, fold bool) (width int, ok bool)
 	}
 }
 
-// matchClass is matchByte for the class whose bracket is at p; c must be folded.
+// matchClass is like matchByte, for the class whose opening bracket is at p. With fold, c
+// must already be in lower case.
 func matchClass[P Text](pattern P, p int, c byte, fold bool) (width int, ok bool) {
 	i := p + 1
 	negated := i < len(pattern) && pattern[i] == '^'

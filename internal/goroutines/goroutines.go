@@ -1,6 +1,6 @@
 // Package goroutines finds goroutines by their stacks, so that a test can check that none
-// leaks. A count of goroutines is not sufficient: those of the runtime, of the testing package and
-// of other tests start and end concurrently.
+// leaks. Counting goroutines is not sufficient: goroutines of the runtime, of the testing
+// package and of other tests start and end concurrently.
 //
 // Only tests import it.
 package goroutines
@@ -17,8 +17,9 @@ import (
 // patience is the maximum time to wait for goroutines to end. Only a failing test waits that long.
 const patience = 2 * time.Minute
 
-// Of returns the stacks, by the goroutine's number, of the goroutines that run, or were started
-// by, a function whose name begins with prefix, such as "example.com/module/pkg.(*Type)".
+// Of returns the stacks of the goroutines that are running, or were started by, a function
+// whose name begins with prefix, such as "example.com/module/pkg.(*Type)". The keys of the
+// map are goroutine numbers.
 func Of(prefix string) map[string]string {
 	found := map[string]string{}
 	for _, stack := range strings.Split(all(), "\n\n") {

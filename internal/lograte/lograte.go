@@ -1,9 +1,11 @@
-// Package lograte limits how many log lines of the same text are written in a period, and counts
-// the lines that are left out. A Limiter writes nothing itself: the caller asks it before each line.
+// Package lograte limits the number of log lines with the same text per period, and counts
+// the lines that are dropped. A Limiter does not write: the caller calls Allow before it
+// writes a line.
 //
-// The first line of a text opens a window of one period. So many lines pass in a window; the rest
-// is left out. A later line opens the next window. Lines that a quiet window did not use are lost,
-// so that a burst after a pause is no larger than any other.
+// The first line with a text opens a window of one period. In each window a fixed number
+// of lines is allowed, and the rest are dropped. The first line after the end of a window
+// opens the next one. Unused lines are not carried over, so a burst after a pause has the
+// same limit as any other burst.
 package lograte
 
 import (
@@ -18,7 +20,7 @@ import (
 // maxTexts bounds the texts that are counted separately. Lines of further texts share one limit.
 const maxTexts = 1000
 
-// otherTexts is the name that those further texts are reported under.
+// otherTexts is the name under which texts beyond maxTexts are reported.
 const otherTexts = "other lines"
 
 // Limiter limits the lines of each text. Its methods may be called concurrently.
@@ -29,11 +31,11 @@ type Limiter struct {
 	mu      sync.Mutex
 	texts   map[string]*text
 	other   *text         // shared by the texts beyond maxTexts
-	late    []*text       // texts with lines left out, in the order of the first one
+	late    []*text       // texts with dropped lines, in the order of their first dropped line
 	forgets *rate.Limiter // allows one search for idle texts in each period
 }
 
-// Missed is the number of lines of one text that were left out.
+// Missed is the number of dropped lines with one text.
 type Missed struct {
 	Text  string
 	Lines int
@@ -44,18 +46,19 @@ type text struct {
 	name   string
 	opens  *rate.Limiter // allows one window in each period
 	free   int           // lines that may pass in the current window
-	missed int           // lines left out and not reported yet
+	missed int           // dropped lines that are not reported yet
 }
 
-// New returns a Limiter that lets so many lines of each text pass in each period.
+// New returns a Limiter that allows the given number of lines per text and period.
 func New(lines int, period time.Duration) *Limiter {
 	l := &Limiter{lines: lines, period: period, texts: map[string]*text{}}
 	l.other, l.forgets = l.newText(otherTexts), l.oncePerPeriod()
 	return l
 }
 
-// Allow reports whether a line may be written now. If so, it also returns how many lines of the
-// text were left out since the last one that passed, unless TakeMissed has returned them.
+// Allow reports whether a line may be written now. If so, it also returns the number of
+// lines with this text that were dropped since the last allowed line, except those that
+// TakeMissed has returned.
 func (l *Limiter) Allow(name string, now time.Time) (missed int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +76,7 @@ func (l *Limiter) Allow(name string, now time.Time) (missed int, ok bool) {
 	return missed, true
 }
 
-// TakeMissed returns the texts of which lines were left out in a window that is over, and resets
+// TakeMissed returns the texts with dropped lines in a window that is over, and resets
 // their counts. It returns nil if there are none.
 func (l *Limiter) TakeMissed(now time.Time) (missed []Missed) {
 	l.mu.Lock()

@@ -1,5 +1,6 @@
 // Package race scales tests down under the race detector.
 //
-// The detector makes code about ten times as slow, and finds nothing in a test of one goroutine. Such a test divides
-// the number of its steps by Factor. "make test" also runs the packages that use Factor without the detector.
+// The detector makes code about ten times slower, and cannot find races in a test with a
+// single goroutine. Such a test divides its number of steps by Factor. "make test" also
+// runs the packages that use Factor without the detector.
 package race

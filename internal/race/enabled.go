@@ -2,5 +2,5 @@
 
 package race
 
-// Factor is the divisor for the number of steps of a test of one goroutine.
+// Factor divides the number of steps of tests with a single goroutine.
 const Factor = 8

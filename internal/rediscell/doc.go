@@ -9,12 +9,12 @@
 // # Imported keys
 //
 // A string is imported as limiter state if it is a plain decimal number with a TTL, and
-// the number, read as a TAT, agrees with that TTL within [Config.Tolerance]. Hardly any
-// other number does: a counter, an identifier or a time in seconds differs by far. All other
-// keys of the source are skipped, and counted in the [Report] by reason:
+// the number, interpreted as a TAT, agrees with the TTL within [Config.Tolerance]. Other
+// numbers, such as counters, identifiers or times in seconds, almost never agree. All
+// other keys of the source are skipped, and counted in the [Report] by reason:
 //
-//   - A TAT that has passed. The key is at rest, which is equivalent to an absent key.
-//   - A number without a TTL. A module leaves one behind only by mistake, when a refund
+//   - A TAT in the past. The key is at rest, which is equivalent to an absent key.
+//   - A number without a TTL. A module leaves such a key only by mistake, when a refund
 //     exceeds the used time: then the key is at rest, or (after an absurd refund) limited
 //     for centuries. Neither is worth importing.
 //   - A number that does not agree with its TTL. This includes state written by Dragonfly
@@ -22,22 +22,24 @@
 //   - Text, and any other type.
 //   - A key that expired or was deleted after SCAN had returned it.
 //
-// A string with the exact nanosecond at which its TTL ends, such as a lock with its
-// deadline, cannot be distinguished from limiter state. Use [Config.Match] to exclude it.
+// A string that contains the time at which its TTL ends in nanoseconds, such as a lock
+// with its deadline, cannot be distinguished from limiter state. Use [Config.Match] to
+// exclude it.
 //
 // # Clocks
 //
 // TATs are imported as remaining times, so a difference between the clocks of the two
-// machines does not matter. That difference is measured with the TIME command. It is known
-// up to the fastest round trip measured, and the uncertainty is added to the used time: the
-// import never reduces the used time, and increases it by at most that round trip.
+// machines does not matter. The difference is measured with the TIME command. The
+// uncertainty of the measurement, at most the fastest round trip, is added to the used
+// time. The import therefore never reduces the used time, and increases it by at most that
+// round trip.
 //
 // # Caveats
 //
-// Charges to a key of the source after its page was read are not imported. A key that is renamed
-// at the source during the import may be missed. SCAN may return a key more than once:
-// it is then counted and passed again, with its newer state.
+// Charges to a key of the source after its page was read are not imported. A key that is
+// renamed at the source during the import may be missed. If SCAN returns a key more than
+// once, the key is counted and passed again, with its newer state.
 //
-// A node of a Redis Cluster holds only a part of the keys. It is refused unless the number of
-// sources is the number of masters of the cluster.
+// A node of a Redis Cluster holds only some of the keys. It is refused unless the number
+// of sources equals the number of masters of the cluster.
 package rediscell

@@ -12,16 +12,19 @@ import (
 // Config configures an import. From is required; the zero value of each other field is a
 // usable default.
 type Config struct {
-	// From holds the URLs of the servers to read: redis://[user:password@]host[:port][/db],
-	// or rediss:// for TLS. It has more than one if they are the masters of a cluster.
+	// From holds the URLs of the servers to read:
+	// redis://[user:password@]host[:port][/db], or rediss:// for TLS. Several URLs are the
+	// masters of one cluster.
 	From []string
 	// Match is a pattern of SCAN that keys must match; "" for all.
 	Match string
 	// Count is the COUNT option of SCAN, 1 to 10000; 0 for 1000.
 	Count int64
-	// Tolerance is the maximum difference of a TAT and a TTL, above 0; 0 for a second.
+	// Tolerance is the maximum difference between the TAT and the TTL of a key; 0 for a
+	// second.
 	Tolerance time.Duration
-	// Now is the limiter clock of the records, in nanoseconds; nil for wall time.
+	// Now returns the current limiter time for the records, in nanoseconds; nil for wall
+	// time.
 	Now func() uint64
 	// Progress, if not nil, is called after each page with the number of keys read so far and
 	// the total number of keys: an estimate, or 0 if it is unknown.
@@ -84,8 +87,8 @@ func Run(ctx context.Context, c Config, put func(limiter.Record) error) (Report,
 	return r.tally.report(time.Since(started)), err
 }
 
-// all begins with every source before it reads the first one, so that configuration errors
-// are reported before the import starts.
+// all checks every source before it reads the first one, so that configuration errors are
+// reported before the import starts.
 func (r *run) all(ctx context.Context) error {
 	sources := make([]*source, 0, len(r.From))
 	for _, url := range r.From {

@@ -44,11 +44,11 @@ type entry struct {
 // pttlAbsent is the reply of PTTL for an absent key.
 const pttlAbsent = -2
 
-// valueBytes is the number of bytes read of a value: one byte more than a TAT can have, so
-// that no long value is mistaken for a short one.
+// valueBytes is the maximum number of bytes that are read from a value. It is one more
+// than the length of the longest TAT, so that a longer value is not mistaken for a TAT.
 const valueBytes = 21
 
-// instant is one point in time on two clocks, in nanoseconds below 1<<63.
+// instant is the same point in time on two clocks, in nanoseconds. Both are below 1<<63.
 type instant struct {
 	source uint64 // wall time of the source
 	ours   uint64 // limiter time
@@ -102,7 +102,7 @@ func timeUntil(tat, now uint64) (time.Duration, bool) {
 
 // agree reports whether the used time of a bucket agrees with a TTL of pttl milliseconds.
 // The two are never exactly equal: redis-cell rounds the TTL down, Dragonfly rounds it up,
-// and both compute it from the time at which their server has last read the clock.
+// and both compute the TTL from the time of the server's last clock reading.
 func agree(used time.Duration, pttl int64, tolerance time.Duration) bool {
 	const longest = int64(math.MaxInt64 / time.Millisecond)
 	ttl := time.Duration(min(pttl, longest)) * time.Millisecond

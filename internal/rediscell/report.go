@@ -19,7 +19,7 @@ type Report struct {
 type Skipped struct {
 	Reason   string
 	Keys     int64    // at least 1
-	Examples []string // the first of them, at most 5, each truncated to 64 bytes
+	Examples []string // the first keys, at most 5, each truncated to 64 bytes
 }
 
 const (

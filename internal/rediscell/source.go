@@ -23,8 +23,8 @@ var ErrURL = errors.New("not a URL of a Redis server: use redis://[user:password
 // its keys.
 var ErrPartial = errors.New("a node of a Redis Cluster holds only a part of the keys: give the URLs of all masters")
 
-// quiet disables the logs of the client library on standard error: relevant messages are
-// returned as errors, too.
+// quiet disables the client library's logging to standard error. Relevant messages are
+// also returned as errors.
 var quiet = sync.OnceFunc(logging.Disable)
 
 // source is a server to read from.
@@ -32,7 +32,7 @@ type source struct {
 	name   string // its address, without credentials
 	client *redis.Client
 	now    func() uint64
-	ahead  int64 // least known upper bound of our clock minus the clock of the source
+	ahead  int64 // lowest known upper bound of the local clock minus the clock of the source
 }
 
 // dial creates a client of a source. It does not connect.
@@ -69,8 +69,8 @@ func (s *source) begin(ctx context.Context, sources int) (keys int64, err error)
 	return s.client.DBSize(ctx).Result()
 }
 
-// at records a reply of TIME that was just received. The clock of the source was read before
-// now, so our clock is ahead of it by at most the difference; the smallest difference is the
+// at records a TIME reply that was just received. The source read its clock before now, so
+// the local clock is ahead of it by at most the difference. The smallest difference is the
 // best bound.
 func (s *source) at(serverTime uint64) instant {
 	s.ahead = min(s.ahead, int64(s.now()-serverTime))
