@@ -11,8 +11,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestFollowerAway checks that the leader reports in all its replies which follower is unreachable,
-// and when it returns. Clients of all kinds work meanwhile.
+// TestFollowerAway checks that the leader reports in all its replies which follower is
+// unreachable, and when it returns. During that time, clients of all kinds continue to
+// work.
 func TestFollowerAway(t *testing.T) {
 	c := startTrio(t, patientBeat) // the leader must not change
 	leader, away := c.awaitLeader(t), c.followers(t)[0]
@@ -21,7 +22,7 @@ func TestFollowerAway(t *testing.T) {
 	eventually(t, func(ctx context.Context) error { return c.isShown(ctx, leader, away, false) })
 	for _, r := range routes {
 		if r.name == "radix, sentinel" {
-			continue // it asks any node, and starts only if it reaches all replicas that the node reports as healthy
+			continue // it asks any node, and starts only if it can reach all replicas that this node reports as healthy
 		}
 		t.Run(r.name, func(t *testing.T) {
 			call := r.open(t, c, leader)
@@ -40,8 +41,8 @@ func TestFollowerAway(t *testing.T) {
 	eventually(t, func(ctx context.Context) error { return c.isShown(ctx, leader, away, true) })
 }
 
-// isShown returns an error unless the leader reports in all its replies that a node is healthy, or
-// that it is not.
+// isShown returns an error unless all replies of the leader report a node as healthy, or
+// all report it as unhealthy.
 func (c *trio) isShown(ctx context.Context, leader, id string, well bool) error {
 	host := c.host(id)
 	for what, shown := range map[string]struct {
@@ -75,7 +76,7 @@ func (c *trio) isShown(ctx context.Context, leader, id string, well bool) error 
 	return nil
 }
 
-// texts formats a reply. The maps in a list have a line each.
+// texts formats a reply, with one line for each map in a list.
 func texts(v any) (lines []string) {
 	if list, is := v.([]any); is && slices.ContainsFunc(list, func(e any) bool { _, is := e.(map[any]any); return is }) {
 		for _, e := range list {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// complaint matches the output of redis-benchmark in case of a problem.
+// complaint matches the output of redis-benchmark if there is a problem.
 var complaint = regexp.MustCompile(`(?i)warning|error|could not`)
 
 // keepaliveRemark matches the warning that redis-benchmark always prints for -k 0.

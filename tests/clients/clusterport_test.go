@@ -9,7 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestClusterPort tests the port for Redis Cluster clients: one shard, whose master is the leader.
+// TestClusterPort tests the port for Redis Cluster clients, which reports one shard whose
+// master is the leader.
 func TestClusterPort(t *testing.T) {
 	c := startTrio(t, patientBeat)
 	for _, test := range []struct {
@@ -27,7 +28,7 @@ func TestClusterPort(t *testing.T) {
 	}
 }
 
-// openGoRedisCluster opens a client with the address of a follower.
+// openGoRedisCluster opens a client that is configured with the address of a follower.
 func openGoRedisCluster(t *testing.T, c *trio) *redis.ClusterClient {
 	t.Helper()
 	client := newGoRedisCluster(c, c.followers(t)[0])

@@ -5,9 +5,10 @@
 // loopback address. Clients of all kinds must continue when the leader is killed, stopped, or
 // transfers its leadership.
 //
-// The tests build the program from the repository that contains this folder, start it on a free
-// port and stop it with SIGTERM. It must exit with code 0, and its log must have no unexpected
-// line. The folder is a module of its own, so that the server does not depend on its clients.
+// The tests build the program from the repository that contains this folder, start it on a
+// free port and stop it with SIGTERM. It must exit with code 0, and its log must have no
+// unexpected line. The folder is a separate module, so that the server does not depend on
+// client libraries.
 //
 // Apart from Go the tests require Debian packages:
 //

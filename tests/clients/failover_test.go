@@ -23,19 +23,19 @@ const takeTick = 10 * time.Millisecond
 // indefinitely for an unreachable node.
 const callPatience = 5 * time.Second
 
-// goesOnWithin is the time after an incident within which a client must get replies again, on a
-// busy machine.
+// goesOnWithin is the maximum time after an incident until a client must get replies
+// again. It allows for a busy machine.
 const goesOnWithin = time.Minute
 
 // ledger records the replies of many clients on one key with one limit.
 type ledger struct {
 	mu       sync.Mutex
 	incident time.Time        // the latest
-	told     map[int64]string // the client that was admitted with this many remaining
+	told     map[int64]string // the client whose admitted call left this many remaining units
 	twice    []string
 	admitted int
-	answered map[string]answers        // by client, of calls that began after the incident
-	failed   map[string]map[string]int // by client and error, of calls that ended after it
+	answered map[string]answers        // by client; replies to calls that began after the incident
+	failed   map[string]map[string]int // by client and error; calls that failed after the incident
 }
 
 type answers struct {
@@ -114,8 +114,8 @@ func TestFailover(t *testing.T) {
 	f.settle(t, n*len(f.calls))
 }
 
-// openFailover opens a client for each route. For routes to a single node it opens one to a
-// follower and one to the leader.
+// openFailover opens a client for each route. For a route to a single node, it opens one
+// client to a follower and one to the leader.
 func openFailover(t *testing.T) *failover {
 	t.Helper()
 	f := &failover{trio: startTrio(t, usualBeat), calls: map[string]func(context.Context, int) (decision, error){}, homes: map[string]string{}}
@@ -143,7 +143,7 @@ func (f *failover) open(t *testing.T, who string, r route, near string) {
 	}
 }
 
-// take charges 1 repeatedly until ctx is done. A call in progress is then completed.
+// take charges 1 repeatedly until ctx is done, and completes a call in progress.
 func (f *failover) take(ctx context.Context, who string) {
 	tick := time.NewTicker(takeTick)
 	defer tick.Stop()
@@ -159,11 +159,15 @@ func (f *failover) take(ctx context.Context, who string) {
 	}
 }
 
-// The permitted errors of calls. A transfer of the leadership may fail calls of clients that
-// Sentinel has sent to the leader, if they were in flight and the library does not retry them;
-// other clients have no errors. A stopped node is also unreachable, and redis-py 4.3 returns an
-// IndexError if it finds no leader. After a kill some calls cannot be answered by any node, and
-// redis-py returns MasterNotFoundError as long as Sentinel flags the leader as down.
+// The permitted errors of calls.
+//
+//   - During a leadership transfer, calls in flight may fail if Sentinel has directed the
+//     client to the leader and the library does not retry them. Other clients have no
+//     errors.
+//   - A stopped node is also unreachable, and redis-py 4.3 returns an IndexError if it
+//     finds no leader.
+//   - After a kill, no node can answer some of the calls, and redis-py returns
+//     MasterNotFoundError while Sentinel flags the leader as down.
 var (
 	lostCall  = regexp.MustCompile(`EOF|reset by peer|closed|broken pipe|I/O error`)
 	awayCall  = regexp.MustCompile(lostCall.String() + `|refused|deadline exceeded|signal: killed|Timeout|IndexError`)
@@ -180,7 +184,7 @@ func (f *failover) incidents(t *testing.T) (n int) {
 		name   string
 		act    func()
 		errors *regexp.Regexp // permitted errors of calls; nil: none
-		terms  int            // terms that the step begins
+		terms  int            // number of terms that begin during the step
 	}{
 		{"all is well", func() {}, nil, 0},
 		{"the leader is killed", func() { f.kill(t, first) }, brokeCall, 1},
@@ -220,8 +224,8 @@ func (f *failover) term(t *testing.T) int {
 	return n
 }
 
-// awaitReplies waits until a client gets replies again, unless it has the address of one node only
-// and that node is down.
+// awaitReplies waits until a client gets replies again. It returns at once if the client
+// knows only one node and that node is down.
 func (f *failover) awaitReplies(t *testing.T, who string) {
 	t.Helper()
 	if home := f.homes[who]; home != "" && f.nodes[home] == nil {
@@ -240,7 +244,7 @@ func (f *failover) awaitReplies(t *testing.T, who string) {
 	}
 }
 
-// checkErrors checks that a client had no errors except those that a step permits.
+// checkErrors checks that a client had only errors that a step permits.
 func (f *failover) checkErrors(t *testing.T, step, who string, may *regexp.Regexp, killed string) {
 	t.Helper()
 	if step == handedOver && may != brokeCall && !strings.HasSuffix(who, "sentinel") {
@@ -257,9 +261,9 @@ func (f *failover) checkErrors(t *testing.T, step, who string, may *regexp.Regex
 	}
 }
 
-// settle checks the totals after all clients have stopped. Each incident may have cost each client
-// one call that was charged and not answered. Then it charges the rest in one call, and checks that
-// all clients are refused.
+// settle checks the totals after all clients have stopped. For each incident, each client
+// may have lost one call that was charged but not answered. settle then charges the
+// remaining units in one call, and checks that all clients are refused.
 func (f *failover) settle(t *testing.T, mayBeLost int) {
 	t.Helper()
 	for _, twice := range f.twice {

@@ -49,8 +49,8 @@ func TestAuthentication(t *testing.T) {
 	})
 }
 
-// TestNeedlessPassword checks that a password is an error if none is configured and the client
-// sends AUTH, as in Redis. HELLO then accepts any password.
+// TestNeedlessPassword tests a client with a password against a server without one. As in
+// Redis, AUTH returns an error, and HELLO accepts any password.
 func TestNeedlessPassword(t *testing.T) {
 	eachLibrary(t, func(t *testing.T, lib library) {
 		srv := start(t, "")
@@ -65,8 +65,8 @@ func TestNeedlessPassword(t *testing.T) {
 	})
 }
 
-// TestRestart checks that calls fail while the server is down, and succeed with the same client
-// when another server runs at its address.
+// TestRestart checks that calls fail while the server is down, and that the same client
+// succeeds once another server is running at the same address.
 func TestRestart(t *testing.T) {
 	eachVariant(t, func(t *testing.T, lib library, s settings) {
 		b := connect(t, lib, s)
@@ -101,7 +101,7 @@ func (s *server) pause(t *testing.T) {
 	eventually(t, func(context.Context) error {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.process.Process.Pid))
 		if err != nil || len(threads) == 0 {
-			return fmt.Errorf("found %d threads, %w", len(threads), err)
+			return fmt.Errorf("found %d threads: %v", len(threads), err)
 		}
 		for _, name := range threads {
 			stat, err := os.ReadFile(name)
@@ -109,15 +109,15 @@ func (s *server) pause(t *testing.T) {
 				return err
 			}
 			if _, rest, _ := strings.Cut(string(stat), ") "); !strings.HasPrefix(rest, "T") {
-				return fmt.Errorf("a thread still runs: %s", stat)
+				return fmt.Errorf("a thread is still running: %s", stat)
 			}
 		}
 		return nil
 	})
 }
 
-// TestContext checks that the end of a context ends a call to an unresponsive server, and that no
-// later call gets the reply to the abandoned one.
+// TestContext checks that a call to an unresponsive server returns when its context is
+// done, and that no later call receives the reply to the abandoned call.
 func TestContext(t *testing.T) {
 	eachVariant(t, func(t *testing.T, lib library, s settings) {
 		s.obeyContext = true
@@ -128,7 +128,7 @@ func TestContext(t *testing.T) {
 		cancelled, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := b.do(cancelled, "ECHO", "cancelled before"); !errors.Is(err, context.Canceled) {
-			t.Errorf("a cancelled context: %v", err)
+			t.Errorf("a canceled context: %v", err)
 		}
 
 		b.server.pause(t)

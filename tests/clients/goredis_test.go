@@ -30,8 +30,8 @@ func (k *logKeeper) Printf(_ context.Context, format string, args ...any) {
 	k.lines = append(k.lines, fmt.Sprintf(format, args...))
 }
 
-// usualLog matches the log lines of go-redis about stopped servers, connections closed by them, and
-// the leader of a cluster.
+// usualLog matches the log lines of go-redis about stopped servers, the connections that
+// they closed, and the leader of a cluster.
 var usualLog = regexp.MustCompile(`connect: connection refused$|state changed by hook to CLOSED, closing it$|` +
 	`^sentinel: ((selected addr|new master)=|.* failed: )`)
 
@@ -87,7 +87,7 @@ func (g goRedis) queue(ctx context.Context, p redis.Pipeliner, commands [][]stri
 func (g goRedis) pipeline(ctx context.Context, commands [][]string) []reply {
 	p := g.c.Pipeline()
 	queued := g.queue(ctx, p, commands)
-	_, _ = p.Exec(ctx) // its error is also that of a command
+	_, _ = p.Exec(ctx) // the error is also returned by a command
 	return goRedisReplies(queued)
 }
 
@@ -99,7 +99,7 @@ func goRedisReplies(queued []*redis.Cmd) []reply {
 	return list
 }
 
-// transaction returns an error of the whole transaction only if no command has a reply.
+// transaction returns an error for the whole transaction only if no command has a reply.
 func (g goRedis) transaction(ctx context.Context, commands [][]string) ([]reply, error) {
 	p := g.c.TxPipeline()
 	queued := g.queue(ctx, p, commands)
@@ -126,7 +126,7 @@ func (g goRedis) close() error { return g.c.Close() }
 func newGoRedis(t *testing.T, opts *redis.Options) *redis.Client {
 	t.Helper()
 	c := redis.NewClient(opts)
-	t.Cleanup(func() { _ = c.Close() }) // some tests close it themselves
+	t.Cleanup(func() { _ = c.Close() }) // some tests have already closed it
 	return c
 }
 
@@ -146,7 +146,7 @@ func TestGoRedis_TypedCommands(t *testing.T) {
 	}
 }
 
-// checkReply reports a failed command, or a command whose reply is not good.
+// checkReply reports a command that failed or has an unexpected reply.
 func checkReply(t *testing.T, cmd redis.Cmder, good bool) {
 	t.Helper()
 	if cmd.Err() != nil || !good {
@@ -209,8 +209,8 @@ func checkServerCommands(t *testing.T, c *redis.Client, protocol int) {
 	checkReply(t, keys, slices.Equal(keys.Val(), []string{"key"}))
 }
 
-// TestGoRedis_Watch has ten callers charge one unit each with WATCH, a peek, MULTI, a charge and
-// EXEC. They retry on a conflict, so that none is limited.
+// TestGoRedis_Watch has ten callers charge one unit each with WATCH, a peek, MULTI, a
+// charge and EXEC. They retry on a conflict, so no caller is limited.
 func TestGoRedis_Watch(t *testing.T) {
 	const callers = 10
 	srv := start(t, "")

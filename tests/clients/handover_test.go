@@ -23,8 +23,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The load of a transfer: 2,000 requests a second in total, by each library with its own retries
-// and without retries, to each of the three nodes.
+// The load during a transfer is 2,000 requests per second in total. Each library sends
+// requests to each of the three nodes, with its own retries and without retries.
 const (
 	loadRate    = 2000
 	loadWorkers = 4 // per library, setting and node
@@ -39,9 +39,9 @@ const (
 // increases the number of transfers. It requires an otherwise idle machine.
 const strictLoad = "THROTTLED_STRICT_HANDOVER"
 
-// The time for which a node waits for a leader before it replies with an error, and for replies of
-// a former leader before it replies with UNCERTAIN. Neither may be sufficient on a very busy
-// machine.
+// The time for which a node waits for a leader before it replies with an error, and the
+// time for which it waits for replies from a former leader before it replies with
+// UNCERTAIN. Both may be too short on a very busy machine.
 const (
 	leaderPatience  = 400 * time.Millisecond
 	partingPatience = 100 * time.Millisecond
@@ -54,12 +54,12 @@ type load struct {
 	running sync.WaitGroup
 	dials   atomic.Int64 // connections that go-redis has opened
 	begun   time.Time    // time at which all libraries had begun
-	strict  bool         // no call may fail, however late its reply is
+	strict  bool         // no call may fail, not even because of a timeout
 
 	mu     sync.Mutex
 	calls  map[string]int            // by library
 	failed map[string]map[string]int // by library and node, and error
-	late   int                       // calls that a node gave up after its timeout
+	late   int                       // calls that a node abandoned after its timeout
 }
 
 // startLoad starts clients of all libraries that call the plain ports until the load is ended.
@@ -110,7 +110,7 @@ func (l *load) note(name, node string, err error, took time.Duration) {
 	}
 }
 
-// The errors of calls that a node gives up.
+// The errors of calls that a node abandons.
 var (
 	noLeader  = regexp.MustCompile(`^(LOADING |BusyLoadingError)`)
 	uncertain = regexp.MustCompile(`^(ResponseError: )?UNCERTAIN `)
@@ -199,8 +199,8 @@ func (l *load) awaitMore(t *testing.T) {
 	})
 }
 
-// end ends the load. It checks that all libraries have made calls, and that no call has failed
-// except at the node except, if it is not empty.
+// end stops the load. It checks that all libraries have made calls, and that no call has
+// failed. Failures at the node named except, if any, are ignored.
 func (l *load) end(t *testing.T, except string) {
 	t.Helper()
 	l.stop()
@@ -224,7 +224,8 @@ func (l *load) end(t *testing.T, except string) {
 	}
 }
 
-// count returns the number of all calls, and that of failed calls at nodes other than except.
+// count returns the number of all calls, and the number of failed calls at nodes other
+// than except.
 func (l *load) count(except string) (calls, failed int) {
 	for _, n := range l.calls {
 		calls += n
@@ -259,8 +260,8 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// TestHandOver_Stopped stops the leader while clients call through all nodes. No call through
-// another node may fail.
+// TestHandOver_Stopped stops the leader while clients call through all nodes. No call
+// through the other nodes may fail.
 func TestHandOver_Stopped(t *testing.T) {
 	c := startTrio(t, patientBeat)
 	l := startLoad(t, c)

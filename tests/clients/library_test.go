@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// client is the interface of a library that the shared tests use. Replies are in the form that
-// plain returns.
+// client is the interface through which the shared tests use a library. Replies are in the
+// form that plain returns.
 type client interface {
 	// do runs one command.
 	do(ctx context.Context, args ...string) (any, error)
 	// pipeline runs commands in one pipeline.
 	pipeline(ctx context.Context, commands [][]string) []reply
-	// transaction runs commands with the library's API for MULTI and EXEC. The error is that of the
-	// whole transaction.
+	// transaction runs commands with the library's API for MULTI and EXEC. The error
+	// applies to the whole transaction.
 	transaction(ctx context.Context, commands [][]string) ([]reply, error)
 	// pinned calls f with a dedicated connection.
 	pinned(ctx context.Context, f func(do doFunc) error) error

@@ -24,8 +24,8 @@ import (
 // configuration and the options that the documentation requires.
 type route struct {
 	name string
-	// open returns a function that runs a command. near is the first node of the client, or the only
-	// one if it is configured with a single server.
+	// open returns a function that runs a command. near is the first node that the client
+	// knows, or the only one if it is configured with a single server.
 	open func(t *testing.T, c *trio, near string) doFunc
 	// single clients work as long as their node runs; all others as long as there is a leader.
 	single bool
@@ -48,8 +48,8 @@ var routes = []route{
 	{"redis-cli -c", routeRedisCLI, true},
 }
 
-// retries is the MaxRetries that docs/clients.md recommends for go-redis: a failover takes longer than the three quick
-// retries that are the default.
+// retries is the MaxRetries that docs/clients.md recommends for go-redis: the default,
+// three quick retries, is shorter than a failover.
 const retries = 8
 
 func doGoRedis(t *testing.T, c redis.UniversalClient) doFunc {
@@ -86,7 +86,7 @@ func routeGoRedisSentinel(t *testing.T, c *trio, near string) doFunc {
 	return doGoRedis(t, redis.NewFailoverClient(goRedisFailover(c, near)))
 }
 
-// doRueidis marks the key of the command, by which the library selects the node.
+// doRueidis marks the key of the command, since the library selects the node by the key.
 func doRueidis(t *testing.T, opts rueidis.ClientOption) doFunc {
 	t.Helper()
 	c := newRueidis(t, opts)

@@ -18,9 +18,9 @@ const (
 	refusal = "scripts are not supported: use CL.THROTTLE"
 )
 
-// TestScripts runs a script with the API of each library: EVALSHA, and EVAL or SCRIPT LOAD if the
-// server does not have the script. The error of the server must be returned after at most two
-// commands.
+// TestScripts runs a script with the API of each library: EVALSHA, and EVAL or SCRIPT LOAD
+// if the server does not have the script. The library must return the server's error after
+// at most two commands.
 func TestScripts(t *testing.T) {
 	for library, run := range map[string]func(ctx context.Context, addr string) error{
 		"go-redis": func(ctx context.Context, addr string) error {

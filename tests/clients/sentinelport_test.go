@@ -22,7 +22,7 @@ func newSentinel(t *testing.T, c *trio, id string) *redis.SentinelClient {
 	return s
 }
 
-// addresses returns the addresses of the nodes in a reply of a Sentinel.
+// addresses returns the addresses of the nodes in a Sentinel reply.
 func addresses(list []map[string]string) (at []string) {
 	for _, m := range list {
 		at = append(at, net.JoinHostPort(m["ip"], m["port"]))
@@ -62,8 +62,8 @@ func TestSentinelPort(t *testing.T) {
 	}
 }
 
-// TestSentinelPort_SwitchMaster checks that each node sends its subscribers the old and the new
-// leader, once for each change, planned or not.
+// TestSentinelPort_SwitchMaster checks that each node sends its subscribers one message
+// with the old and the new leader for each change, planned or unplanned.
 func TestSentinelPort_SwitchMaster(t *testing.T) {
 	c := startTrio(t, usualBeat)
 	subs := map[string]<-chan *redis.Message{}
@@ -100,9 +100,9 @@ func checkSwitch(t *testing.T, c *trio, subs map[string]<-chan *redis.Message, f
 	}
 }
 
-// TestSentinelPort_LeaderKilled checks that the other nodes flag a killed leader as down when its
-// connection closes, long before its heartbeats time out. The heartbeat is the longest possible
-// one, so that a busy machine does not exceed it.
+// TestSentinelPort_LeaderKilled checks that the other nodes flag a killed leader as down
+// when its connection closes, long before its heartbeats time out. The heartbeat has the
+// longest possible interval, so that the test does not reach it even on a busy machine.
 func TestSentinelPort_LeaderKilled(t *testing.T) {
 	const heartbeat = 5 * time.Second
 	const missed = heartbeat - heartbeat/5 // the earliest timeout: the leader has sent heartbeats until it was killed

@@ -87,8 +87,8 @@ func launch(t *testing.T, password string, args ...string) *server {
 	s := &server{password: password, ready: make(chan string, 1), ended: make(chan struct{})}
 	s.process = exec.Command(program, append(args, "--requirepass", password)...)
 	s.process.Dir = t.TempDir()
-	// The environment of the caller must not affect the program. The race detector, which reports to
-	// the log, need not sleep at exit.
+	// The environment of the caller must not affect the program. The race detector writes
+	// its reports to the log, so it does not have to sleep at exit.
 	s.process.Env = []string{"GORACE=atexit_sleep_ms=0"}
 	log, err := s.process.StderrPipe()
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *server) awaitReady(t *testing.T) {
 	select {
 	case s.addr = <-s.ready:
 	case <-s.ended:
-		t.Fatalf("the server exited during its start; log:\n%s", s.log())
+		t.Fatalf("the server exited during startup; log:\n%s", s.log())
 	case <-time.After(patience):
 		t.Fatalf("the server is not ready after %v; log:\n%s", patience, s.log())
 	}
@@ -151,7 +151,7 @@ func (s *server) stop(t *testing.T) {
 		select {
 		case <-s.ended:
 		case <-time.After(patience):
-			t.Errorf("the server still runs %v after SIGTERM", patience)
+			t.Errorf("the server is still running %v after SIGTERM", patience)
 			s.signal(t, syscall.SIGKILL)
 			<-s.ended
 		}
@@ -169,7 +169,8 @@ func (s *server) signal(t *testing.T, sig syscall.Signal) {
 	}
 }
 
-// checkLog expects the three lines of a normal run.
+// checkLog checks that the log consists of the three lines of a normal run and allowed
+// lines.
 func (s *server) checkLog(t *testing.T) {
 	t.Helper()
 	if s.inTrio {
@@ -207,7 +208,7 @@ func (s *server) ask(t *testing.T, args ...string) any {
 	return v
 }
 
-// tryAsk is ask, but returns an error.
+// tryAsk is like ask, but returns an error.
 func (s *server) tryAsk(ctx context.Context, args ...string) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

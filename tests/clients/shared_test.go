@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// hour is a period during which no test sees a unit restored.
+// hour is a period so long that no unit is restored during a test.
 const hour = "3600"
 
 // behaviours are the operations that every library must support.
@@ -36,7 +36,7 @@ var behaviours = []struct {
 	{"killed connections are replaced", testKill},
 }
 
-// TestLibraries runs all behaviours with each library in each variant.
+// TestLibraries tests all of these operations with each library in each variant.
 func TestLibraries(t *testing.T) {
 	eachVariant(t, func(t *testing.T, lib library, s settings) {
 		b := connect(t, lib, s)
@@ -85,7 +85,8 @@ func testPing(t *testing.T, b *bench) {
 	}
 }
 
-// testThrottle exhausts a limit of 3 that restores 1 a minute, and continues.
+// testThrottle exhausts a limit of 3 that restores one unit per minute, and sends more
+// requests.
 func testThrottle(t *testing.T, b *bench) {
 	began := time.Now()
 	for i, test := range []struct {
@@ -134,7 +135,8 @@ func testOtherAlgorithms(t *testing.T, b *bench) {
 	}
 }
 
-// matches compares d with the expected initial decision, given the time passed since.
+// matches compares d with the expected initial decision, and takes the time since that
+// decision into account.
 func (d decision) matches(want decision, passed time.Duration) bool {
 	late := int64(math.Ceil(passed.Seconds()))
 	for i := 3; i < 5; i++ { // the times in seconds
@@ -257,7 +259,7 @@ func testWatch(t *testing.T, b *bench) {
 	}{
 		{"PING", true},
 		{"CL.THROTTLE watched 0 1 3600", false}, // creates the key
-		{"CL.THROTTLE watched 0 1 3600", true},  // is limited, and changes nothing
+		{"CL.THROTTLE watched 0 1 3600", true},  // limited, so nothing changes
 		{"CL.THROTTLE watched 0 1 3600 0", true},
 		{"DEL watched", false},
 		{"DEL watched", true}, // the key does not exist
@@ -318,8 +320,8 @@ func testConcurrency(t *testing.T, b *bench) {
 	}
 }
 
-// testReuse checks that consecutive calls share connections, and that the number of connections
-// does not exceed that of the pool.
+// testReuse checks that consecutive calls share connections, and that the number of
+// connections does not exceed the pool size.
 func testReuse(t *testing.T, b *bench) {
 	before := received(t, b.server)
 	for i := range 100 {

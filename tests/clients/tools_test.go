@@ -52,8 +52,8 @@ func runTool(t *testing.T, stdin, path string, args ...string) outcome {
 	return outcome{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
-// firstLines runs a tool that does not exit on its own until it has written n lines. It passes each
-// line to seen before it reads the next one.
+// firstLines runs a tool that does not exit on its own, and kills it after n lines of
+// output. It passes each line to seen before it reads the next one.
 func firstLines(t *testing.T, n int, seen func(line string), path string, args ...string) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -74,7 +74,7 @@ func firstLines(t *testing.T, n int, seen func(line string), path string, args .
 	if len(lines) < n {
 		t.Errorf("%s %q has written only %q", path, args, lines)
 	}
-	_ = cmd.Process.Kill() // a tool that has exited has written too little
+	_ = cmd.Process.Kill() // fails if the tool has exited, which the number of lines shows
 	_ = cmd.Wait()         // it was killed
 	return lines
 }

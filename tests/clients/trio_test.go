@@ -24,9 +24,9 @@ type trio struct {
 	nodes   map[string]*server
 }
 
-// The heartbeat, after which followers consider a silent leader lost. The default is 250 ms. On a
-// busy machine a running leader must not lose its leadership, least of all in tests in which no
-// node is stopped.
+// The heartbeat, after which followers consider a silent leader lost. The default is 250
+// ms. The values used here are longer, so that a running leader keeps its leadership even
+// on a busy machine. The longest one is for tests in which no node is stopped.
 const (
 	usualBeat   = "500"
 	patientBeat = "1000"
@@ -37,7 +37,7 @@ const (
 	portForAll      = "6380"
 	portForCluster  = "6384"
 	portForSentinel = "26380"
-	portForLeader   = "6386" // that Sentinel returns
+	portForLeader   = "6386" // the port that Sentinel returns
 	portForNodes    = "6382"
 	trioPassword    = "open sesame"
 	trioMaster      = "mymaster"
@@ -45,7 +45,7 @@ const (
 
 var trioIDs = []string{"n1", "n2", "n3"}
 
-// startTrio starts the nodes, with certificates, until the test ends.
+// startTrio starts the nodes with certificates. They run until the test ends.
 func startTrio(t *testing.T, beat string) *trio {
 	t.Helper()
 	c := &trio{dir: t.TempDir(), beat: beat, nodes: map[string]*server{}}
@@ -126,8 +126,9 @@ func (c *trio) restart(t *testing.T, id string) {
 	c.awaitLeader(t)
 }
 
-// awaitLeader waits until all running nodes agree on the leader and know the client ports of every
-// node, and the leader is in contact with all of them. It returns the leader.
+// awaitLeader waits until all running nodes agree on the leader and know the client ports
+// of every node, and until the leader is in contact with all of them. It returns the
+// leader.
 func (c *trio) awaitLeader(t *testing.T) (leader string) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) error {
@@ -187,15 +188,15 @@ func (c *trio) transfer(t *testing.T, to string) {
 	})
 }
 
-// nodeLog matches the additional log lines of a node of a cluster. Raft logs unreachable nodes in
-// detail, and streams to restarted nodes fail. Heartbeats are slow on a busy machine. A restarted
-// node with data refuses Raft streams of nodes that it has not yet verified, or closes those that
-// were opened before it could verify them.
+// nodeLog matches the additional log lines of a node of a cluster. Raft logs unreachable
+// nodes in detail, and streams to restarted nodes fail. Heartbeats are slow on a busy
+// machine. A restarted node with data refuses Raft streams from nodes that it has not
+// verified yet, or closes the streams that were opened before it could verify them.
 var nodeLog = regexp.MustCompile(`^time=\S+ level=(INFO |(WARN|ERROR) msg="raft: |WARN msg="leadership was not handed over"|` +
 	`WARN msg="refused a connection"|WARN msg="a heartbeat was slow: |WARN msg="closed a stream of a node" node=n\d purpose=raft reason="not allowed for this node: )`)
 
-// checkNodeLog checks that a node has stopped in order, with no warnings except those of Raft and
-// the allowed ones.
+// checkNodeLog checks that a node has stopped properly, and that its log has no warnings
+// except those from Raft and the allowed ones.
 func (s *server) checkNodeLog(t *testing.T) {
 	t.Helper()
 	lines := strings.Split(s.log(), "\n")
