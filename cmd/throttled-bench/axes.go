@@ -19,8 +19,8 @@ func lettering(size vg.Length) text.Style {
 	}
 }
 
-// slack is the largest factor by which another font may be wider than the measured one,
-// in an SVG on a system without that font.
+// slack is the largest factor by which a replacement font may be wider than the measured
+// font. An SVG is shown with a replacement on systems that lack the font.
 const slack = 1.15
 
 // width returns the width of a text in any font.
@@ -44,8 +44,8 @@ func styleAxes(p *plot.Plot) {
 // percentileRoom is the minimum length of the x axis.
 const percentileRoom = plotWidth - 2*plotMargin - 2*60
 
-// percentileTicks returns ticks at 0 %, 90 %, 99 % and so on. If the labels of all of them
-// do not fit the axis, only every second or third one has a label.
+// percentileTicks returns ticks at 0 %, 90 %, 99 % and so on. If the axis is too short for
+// all labels, only every second or third tick has a label.
 func percentileTicks(_, most float64) (ticks []plot.Tick) {
 	label := "0"
 	for x := 1.0; x <= most*1.001; x *= 10 {
@@ -89,8 +89,8 @@ func latencyTicks(least, most float64) (ticks []plot.Tick) {
 	return append(ticks, plot.Tick{Value: math.Pow10(last), Label: latencyLabel(1, last)})
 }
 
-// latencyLabel formats the latency of factor * 10^exponent microseconds in the largest unit
-// of which it is at least one. The smallest unit is the nanosecond.
+// latencyLabel formats a latency of factor * 10^exponent microseconds, in the largest unit
+// in which its value is at least 1. The smallest unit is the nanosecond.
 func latencyLabel(factor, exponent int) string {
 	exponent += 3 // nanoseconds
 	units := []string{"ns", "µs", "ms", "s"}

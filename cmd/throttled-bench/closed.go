@@ -51,7 +51,7 @@ func (r *round) answers(l *link, n int, count bool) (now int64, err error) {
 	return now, l.finished()
 }
 
-// answersWithLast is like answers, for a write that ends with an additional, uncounted
+// answersWithLast is like answers, for a write that ends with an extra, uncounted
 // command. The latency of the n requests ends with the reply to that command.
 func (r *round) answersWithLast(l *link, n int, count bool) (now int64, err error) {
 	sent := r.now()
@@ -80,8 +80,9 @@ func (r *round) answersWithLast(l *link, n int, count bool) (now int64, err erro
 	return now, l.finished()
 }
 
-// receive reads once and processes up to n replies. The time-out of the read starts at
-// from, the time of the write or of the previous read. It returns the time of the read.
+// receive reads once and processes up to n replies. The timeout of the read starts at
+// from, the time of the write or of the previous read. receive returns the time of the
+// read.
 func (r *round) receive(l *link, from int64, n int, count bool) (now int64, c counts, err error) {
 	if err := l.expect(r, from); err != nil {
 		return from, c, err
@@ -95,7 +96,8 @@ func (r *round) receive(l *link, from int64, n int, count bool) (now int64, c co
 }
 
 // claim reserves up to one batch of the requests that the round may still send, and
-// reports whether they are counted. During the warm-up requests are neither counted nor limited.
+// reports whether they are counted. During the warm-up, requests are not counted and their
+// number is not limited.
 func (r *round) claim(now int64) (n int, count bool) {
 	if r.requests == 0 || !r.counted(now) {
 		return r.depth, r.counted(now)

@@ -15,7 +15,8 @@ const (
 	// as is every later one during the benchmark.
 	exhaustedLimit = "0 1 31536000"
 	// ampleLimit admits a burst of 1,000,000,000 requests to each key and restores one per
-	// second. A used key takes at least a second to be at rest, so the target must store it.
+	// second. A used key is not at rest for at least a second, so the target must store
+	// it.
 	ampleLimit = "1000000000 1 1"
 )
 

@@ -14,22 +14,22 @@
 // write j, of -depth requests, is due at j*depth/rate seconds, on connection j modulo
 // -conns. A latency is measured from the time at which the request was due, not from the
 // time of the write. It therefore includes the delay caused by a stalled target, a full
-// socket or a late generator (no "coordinated omission"). The number of requests in
-// flight on a connection is bounded by the socket buffers only. The delay of the writes
-// is reported separately.
+// socket or a late generator (no "coordinated omission"). The number of requests in flight
+// on a connection is limited only by the socket buffers. The delay of the writes is
+// reported separately.
 //
 // Error replies are excluded from throughput and latencies. Replies that deny a request
 // are included, since denial is a regular result of a limiter.
 //
 // # Method
 //
-// Requests sent during -warmup, or in the open loop due during -warmup, are not counted.
-// Throughput is the number of good replies divided by the time from the end of the
-// warm-up to the last reply. Latencies are recorded in HDR histograms with three
-// significant digits; values above 60 seconds are recorded as 60 seconds. With several
-// -rounds, each figure is the median of the rounds, except that max is the maximum and
-// counts are sums. The rounds alternate between the targets, so that temporary load on
-// the machine does not affect a single target only.
+// Requests sent (in the open loop, due) during -warmup are not counted. Throughput is the
+// number of good replies divided by the time from the end of the warm-up to the last
+// reply. Latencies are recorded in HDR histograms with three significant digits; values
+// above 60 seconds are recorded as 60 seconds. With several -rounds, max is the maximum of
+// the rounds, counts are sums, and all other figures are medians. The rounds alternate
+// between the targets, so that temporary load on the machine does not affect a single
+// target only.
 //
 // -threads is the number of cores that the generator may use (GOMAXPROCS). Each
 // connection has one goroutine. The open loop adds one goroutine per thread, but at most
@@ -44,9 +44,10 @@
 //
 // On the same machine, the generator and the target share the cores, and throughput
 // depends on both. The report contains a note if all cores were busy, or if the generator
-// was at its limit; in these cases compare the CPU time per request.
+// was at its limit. In these cases, compare the CPU time per request.
 //
-// A target in a container may be reached through a proxy, whose process is then measured
-// instead. The kernel counts CPU time in hundredths of a second, so CPU figures of short
-// runs are coarse. Work that the target defers beyond the end of the round is not measured.
+// If a target in a container is reached through a proxy, the process of the proxy is
+// measured instead. The kernel counts CPU time in hundredths of a second, so CPU figures
+// of short runs are coarse. Work that the target defers beyond the end of the round is not
+// measured.
 package main

@@ -138,8 +138,8 @@ func mergeValues(rounds []values) values {
 	return merged
 }
 
-// ratio returns the ratio of figure f to that of the first target. It returns NaN if the
-// figure has no ratio or is 0 for the first target.
+// ratio returns the ratio of figure f to the same figure of the first target. It returns
+// NaN if the figure has no ratio, or is 0 for the first target.
 func (v values) ratio(first values, f figure) float64 {
 	if !figureTable[f].ratio || first[f] == 0 {
 		return math.NaN()

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// layout defines the key of each index: the prefix and the index, which is padded with
-// zeros to a fixed size of the key.
+// layout defines the key for each index: the prefix followed by the index, padded with
+// zeros so that all keys have the same size.
 type layout struct {
 	keys   int64
 	size   int // bytes of a key
@@ -59,7 +59,8 @@ const (
 	hotDist        = "hot"
 )
 
-// defaultExponent is the exponent of the YCSB benchmark and typical of web traffic.
+// defaultExponent is the exponent used by the YCSB benchmark. It is typical of web
+// traffic.
 const defaultExponent = 0.99
 
 func (d dist) String() string {
@@ -130,7 +131,7 @@ func (hot) next() int64 { return 0 }
 
 // zipf chooses the key of index i with a probability proportional to 1/(i+1)^exponent, in
 // constant time and memory, by rejection-inversion (Hörmann and Derflinger, 1996). The
-// generator in math/rand/v2 requires exponents above 1, which excludes the usual ones.
+// generator in math/rand/v2 requires exponents above 1, but the usual exponents are lower.
 type zipf struct {
 	rng      *rand.Rand
 	exponent float64

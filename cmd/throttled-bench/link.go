@@ -11,8 +11,8 @@ import (
 )
 
 // link is one connection and the state of its requests. It is owned by the reading
-// goroutine, except that in the open loop source, out and wroteBy are owned by the
-// writing goroutine.
+// goroutine. In the open loop, however, source, out and wroteBy are owned by the writing
+// goroutine.
 type link struct {
 	conn    net.Conn
 	source  *source
@@ -40,9 +40,9 @@ var (
 )
 
 // renew returns the deadline of an operation that begins at from, and reports whether it
-// must be set on the connection. Setting a deadline costs more than encoding a request,
-// so each deadline has a margin and is reused. A wait may therefore exceed the timeout
-// by up to a quarter.
+// must be set on the connection. Setting a deadline costs more than encoding a request.
+// Each deadline therefore has a margin and is reused, and a wait may exceed the timeout by
+// up to 25 %.
 func renew(set, from int64, timeout time.Duration) (by int64, stale bool) {
 	if by = from + int64(timeout); set < by {
 		return by + int64(timeout)/4, true
@@ -67,8 +67,8 @@ func (l *link) write(r *round, now int64) error {
 	return nil
 }
 
-// expect sets the read deadline. The timeout starts at from, when the last replies
-// arrived or the next ones are due.
+// expect sets the read deadline. The timeout starts at from, the time at which the last
+// replies arrived or the next replies are due.
 func (l *link) expect(r *round, from int64) error {
 	by, stale := renew(l.readBy, from, l.timeout)
 	if !stale {
@@ -107,8 +107,8 @@ func lost(err error) error {
 	return fmt.Errorf("connection lost: %w", err)
 }
 
-// take processes up to limit of the replies that have been read. It records error replies
-// in the journal if count is true.
+// take processes at most limit of the replies that have been read. If count is true, it
+// records error replies in the journal.
 func (l *link) take(limit int, count bool) (c counts, err error) {
 	for l.start < l.end && limit > 0 {
 		done, v, err := l.scanner.next(l.in[l.start:l.end])

@@ -113,8 +113,8 @@ func (r *round) send(p *pacer, l *link, j int64) error {
 	return l.write(r, now)
 }
 
-// sleepUntil sleeps until due. It returns false if the round is stopped, or if the end of
-// the schedule has passed by the grace period.
+// sleepUntil sleeps until due. It returns false if the round is stopped, or if the grace
+// period after the end of the schedule is over.
 func (r *round) sleepUntil(due int64) bool {
 	const nap = int64(100 * time.Millisecond) // maximum delay in detecting the end of the round
 	for {
@@ -166,9 +166,10 @@ func (r *round) collectWrite(l *link, m, due int64, n int) (finished bool, err e
 	}
 }
 
-// await reads from a link. It returns true if writing has ended before write m. It sets
-// the read deadline before it loads link.sent; pace stores link.sent before it moves the
-// deadline. So await either sees that writing has ended or is unblocked by pace.
+// await reads from a link. It returns true if writing has ended before write m. await sets
+// the read deadline before it loads link.sent, and pace stores link.sent before it moves
+// the deadline. Therefore await either reads that writing has ended, or is unblocked by
+// pace.
 func (r *round) await(l *link, m, due int64) (finished bool, err error) {
 	for {
 		now := r.now()

@@ -73,9 +73,9 @@ func newSeries(totals []*result) (lines []series, err error) {
 	return lines, nil
 }
 
-// newPlot returns the axes and the lines. The x axis is 1/(1-p) for percentile p on a
-// logarithmic scale, so that each further nine has the same width. The y axis is
-// logarithmic, too.
+// newPlot returns the axes and the lines. The x axis shows 1/(1-p) for percentile p on a
+// logarithmic scale, so that 90 %, 99 %, 99.9 % and so on are equally spaced. The y axis
+// is also logarithmic.
 func newPlot(lines []series) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = nil // drawn with the heading
@@ -89,7 +89,8 @@ func newPlot(lines []series) *plot.Plot {
 	return p
 }
 
-// frame extends the axes to whole decades, which also gives a flat line some height.
+// frame extends the axes to whole decades, so that the y axis has a range even if the line
+// is flat.
 func frame(p *plot.Plot) {
 	p.X.Min, p.X.Max = 1, max(10, p.X.Max)
 	if p.Y.Min > p.Y.Max { // no line
@@ -99,8 +100,8 @@ func frame(p *plot.Plot) {
 	p.Y.Max = math.Pow10(int(math.Floor(math.Log10(p.Y.Max))) + 1)
 }
 
-// curve returns the points of a line, ten per decade, as long as at least one latency
-// lies beyond the point. Latencies are in microseconds.
+// curve returns the points of a line, ten per decade. It stops at the last point that at
+// least one latency exceeds. Latencies are in microseconds.
 func curve(h *hdrhistogram.Histogram) (points plotter.XYs) {
 	const perDecade = 10
 	for i := 0; ; i++ {

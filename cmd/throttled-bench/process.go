@@ -18,7 +18,7 @@ import (
 // process is a running program on this machine.
 type process struct{ pid int }
 
-// usage is the cumulative CPU time and the current memory of a process.
+// usage is the CPU time that a process has used so far, and its current memory.
 type usage struct {
 	user, system float64 // seconds
 	resident     int64   // bytes
@@ -28,8 +28,8 @@ type usage struct {
 // another user or the system has no /proc.
 var errNotFound = errors.New("the process of the target was not found; it may belong to another user")
 
-// serverOf returns the process that listens at the remote address of a connection. Local
-// is false, and p invalid, if that address is on another machine.
+// serverOf returns the process that listens at the remote address of a connection. If that
+// address is on a different machine, local is false and p is invalid.
 func serverOf(conn net.Conn) (p process, local bool, err error) {
 	var inodes []string
 	switch remote := conn.RemoteAddr().(type) {
@@ -132,8 +132,8 @@ func samePath(a, b string) bool {
 	return a == b || !filepath.IsAbs(a) && filepath.Base(a) == filepath.Base(b)
 }
 
-// ownerOf returns the lowest pid of the processes that hold a socket: that of the parent,
-// if children inherited it.
+// ownerOf returns the lowest pid of the processes that hold a socket. If children have
+// inherited the socket, this is the pid of the parent.
 func ownerOf(inode string) (pid int, found bool) {
 	descriptors, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	want := "socket:[" + inode + "]"

@@ -24,8 +24,8 @@ func newProgress(w io.Writer, c *config, target string, number int) *progress {
 	return p
 }
 
-// isTerminal reports whether w is a character device. Devices other than terminals accept
-// the line as well.
+// isTerminal reports whether w is a character device. The progress line is also harmless
+// on devices other than terminals.
 func isTerminal(w io.Writer) bool {
 	f, isFile := w.(*os.File)
 	if !isFile {

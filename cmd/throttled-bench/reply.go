@@ -35,8 +35,8 @@ type scanner struct {
 }
 
 // next scans b. It returns the number of bytes consumed, and the verdict of the reply that
-// ends there. If the verdict is unfinished, the caller must call next again with the
-// remaining bytes followed by more input.
+// ends there. If the verdict is unfinished, call next again with the remaining bytes
+// followed by more input.
 func (s *scanner) next(b []byte) (done int, v verdict, err error) {
 	if s.missing == 0 {
 		*s = scanner{limiter: s.limiter, missing: 1, said: passed}

@@ -58,8 +58,8 @@ func (r *round) hangUp() {
 	}
 }
 
-// measure runs a round. It also returns a result if the round ends early because ctx is
-// canceled.
+// measure runs a round. If ctx is canceled, the round ends early and measure still returns
+// a result.
 func measure(ctx context.Context, c *config, t target, number int, show *progress) (*result, error) {
 	r := &round{config: c, target: t, number: number}
 	defer r.hangUp()
@@ -132,7 +132,7 @@ func (r *round) run(ctx context.Context, show *progress) marks {
 		for i := range min(r.threads, r.conns) {
 			r.pacers = append(r.pacers, &pacer{first: i, step: min(r.threads, r.conns), late: newHistogram()})
 		}
-		cores += len(r.pacers) // a sleeping pacer occupies a P of the scheduler
+		cores += len(r.pacers) // each pacer occupies a P of the scheduler while it sleeps
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 	server, local, err := serverOf(r.links[0].conn)

@@ -7,6 +7,6 @@ import "time"
 // preciseSleep does nothing: only Linux has a timer slack to reduce.
 func preciseSleep() {}
 
-// sleep sleeps for ns nanoseconds, with the precision of the runtime's timers. It waits
-// for a time of a fixed schedule, so there is no event to wait for instead.
+// sleep sleeps for ns nanoseconds, with the precision of the runtime's timers. The wait is
+// for a time in a fixed schedule, not for an event.
 func sleep(ns int64) { time.Sleep(time.Duration(ns)) }

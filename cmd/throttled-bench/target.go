@@ -22,8 +22,8 @@ type target struct {
 	password string
 }
 
-// parseTarget parses host:port, redis://[user:password@]host:port or the path of a Unix
-// socket, which contains a slash or has the prefix "unix:".
+// parseTarget parses host:port, redis://[user:password@]host:port, or the path of a Unix
+// socket. A path must contain a slash or have the prefix "unix:".
 func parseTarget(s string) (target, error) {
 	if scheme, _, found := strings.Cut(s, "://"); found {
 		return parseURL(s, scheme)
