@@ -23,17 +23,18 @@ const (
 	deepPipeline = 300_000
 )
 
-// clientFlood is a number of connections that make the server hold as much memory as it permits.
-// Each sends its bytes repeatedly and reads nothing.
+// clientFlood is a set of connections that make the server use as much memory as it
+// permits. Each connection sends its bytes repeatedly and reads nothing.
 type clientFlood struct {
 	name  string
 	conns int
 	first string
 	again string
-	show  string // sent continuously by another connection
+	show  string // sent continuously on a separate connection
 }
 
-// manyFloods lists the kinds of memory that clients can make the server hold.
+// manyFloods lists the floods, one for each kind of memory that clients can make the
+// server use.
 var manyFloods = []clientFlood{
 	{name: "incomplete commands", conns: 1500, first: "*3\r\n$4\r\nECHO\r\n" + strings.Repeat("$400000\r\n"+strings.Repeat("x", 400_000)+"\r\n", 2)[:800_000]},
 	{name: "MONITOR clients that do not read", conns: 50, first: "MONITOR\r\n", show: array("ECHO", strings.Repeat("x", 100_000))},
@@ -54,7 +55,8 @@ func array(words ...string) string {
 	return b.String()
 }
 
-// subscriptions subscribes to as many channels as a connection may, with names of 1024 bytes.
+// subscriptions subscribes to the maximum number of channels per connection, with names of
+// 1024 bytes.
 func subscriptions(name string) string {
 	var b strings.Builder
 	for i := range 1024 {
@@ -63,7 +65,7 @@ func subscriptions(name string) string {
 	return b.String()
 }
 
-// clientFloods compares the memory under each flood with the limit for all clients.
+// clientFloods compares the memory used during each flood with the limit for all clients.
 func clientFloods(_ settings, b *board) error {
 	for _, f := range manyFloods {
 		if err := withServer(nil, func(p *process) error { return f.run(p, b) }); err != nil {
@@ -125,8 +127,8 @@ func (f *clientFlood) hold(addr string, i int, stop <-chan struct{}) {
 	}
 }
 
-// write sends the bytes of a flood until the server closes the connection. Empty lines, which the
-// server ignores, detect the close.
+// write sends the bytes of a flood until the server closes the connection. To detect that,
+// it sends empty lines, which the server ignores.
 func (f *clientFlood) write(c net.Conn, stop <-chan struct{}) {
 	_, err := io.WriteString(c, f.first)
 	for err == nil && f.again != "" {
@@ -175,7 +177,8 @@ func watch(p *process, lasting time.Duration) (most int64, longest time.Duration
 	})
 	defer sampling.Wait()
 	defer close(stop)
-	// The sleep is the sampling interval: without it, the samples would be a load of their own.
+	// The sleep is the sampling interval: without it, the samples themselves would be a
+	// load.
 	for end := time.Now().Add(lasting); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		begin := time.Now()
 		if err := once(p.addr, "PING\r\n", "+PONG\r\n"); err != nil {
@@ -218,7 +221,8 @@ func statistics(addr string, names ...string) string {
 	return strings.Join(found, ", ")
 }
 
-// deepPipelines sends very many commands before it reads any reply, and then reads all replies.
+// deepPipelines sends a very large number of commands before it reads the first reply, and
+// then reads all replies.
 func deepPipelines(p *process, b *board) error {
 	c, err := dialFrom(0, p.addr)
 	if err != nil {
@@ -242,8 +246,8 @@ func deepPipelines(p *process, b *board) error {
 	return nil
 }
 
-// silentStrangers opens more connections than the server accepts, from several addresses, and logs
-// in periodically from another address.
+// silentStrangers opens more connections than the server accepts, from several addresses,
+// and periodically logs in from a different address.
 func silentStrangers(p *process, b *board) error {
 	var held []net.Conn
 	defer func() {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// depth is the number of requests that are sent before the replies are read, with its bars as
-// ratios to the peer.
+// depth is a pipeline depth, the number of requests that are sent before the replies are
+// read, with its bars. Bars are ratios to the peer.
 type depth struct {
 	pipeline   int
 	requests   int // enough for CPU times with a resolution of 10 ms
@@ -34,7 +34,7 @@ type figures struct {
 	p50, p99  float64 // milliseconds
 }
 
-// compare loads throttled, and the peer if there is one, in turn with redis-benchmark.
+// compare runs redis-benchmark against throttled and, if there is one, the peer, in turn.
 func compare(s settings, b *board) (err error) {
 	server, err := startServer()
 	if err != nil {
@@ -67,8 +67,8 @@ func compare(s settings, b *board) (err error) {
 	return nil
 }
 
-// compareAt returns the medians of each target. The rounds alternate between targets, so that a
-// noisy moment does not affect only one of them.
+// compareAt returns the medians of each target. The rounds alternate between targets, so
+// that temporary load on the machine does not affect only one of them.
 func compareAt(d depth, s settings, targets []string) ([]figures, error) {
 	rounds := make([][]figures, len(targets))
 	for range s.rounds {

@@ -5,7 +5,8 @@ import (
 	"strconv"
 )
 
-// crowd is a load that leaves a machine with two cores no processor time for three nodes.
+// crowd is a load that takes all processor time of a machine with two cores that also runs
+// three nodes.
 var crowd = shape{"4000 connections, depth 16", []string{"-conns", "4000", "-depth", "16", "-duration", "20s"}}
 
 // elections overloads the leader of a cluster of three, and checks that heartbeats are not delayed.
@@ -45,7 +46,7 @@ func overload(nodes *group, g generator, b *board) error {
 	return nil
 }
 
-// heartbeats is the sum of the nodes' counters of sent heartbeats.
+// heartbeats sums the nodes' counters of sent heartbeats.
 type heartbeats struct {
 	answered, slow float64
 	longest        float64 // microseconds

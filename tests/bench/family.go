@@ -14,9 +14,9 @@ type relative struct {
 	bar     float64 // server CPU per request; 0: no bar
 }
 
-// family lists the limiter commands. The first is the reference of the others. The limits are so
-// high that every request is admitted and must be stored, and restore so little that the keys stay
-// in use.
+// family lists the limiter commands. The first is the reference for the others. The limits
+// are so high that every request is admitted and must be stored, and units are restored so
+// slowly that the keys stay in use.
 var family = []relative{
 	{"CL.THROTTLE", "CL.THROTTLE throttle:{key} 99999 1 60", 0},
 	{"CL.WINDOW SLIDING", "CL.WINDOW sliding:{key} 1000000 1h", 1.3},
@@ -36,8 +36,8 @@ var familyDepths = []struct{ pipeline, requests int }{{1, 200_000}, {16, 1_500_0
 // familyKeys is the number of keys of each command.
 const familyKeys = 100_000
 
-// compareFamily measures the cost of each limiter command. The rounds alternate between the
-// commands, so that a noisy moment does not affect only one of them.
+// compareFamily measures the cost of each limiter command. The rounds alternate between
+// the commands, so that temporary load on the machine does not affect only one of them.
 func compareFamily(s settings, b *board) error {
 	return withGenerator(func(g generator) error {
 		return withServer(nil, func(p *process) error {

@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// Limits of keys that outlast any measurement and restore nothing meanwhile: max burst, count,
-// period.
+// Limits (max burst, count, period) of keys that stay in use during any measurement, with
+// no unit restored.
 const (
 	never = "9 1 86400"
 	roomy = "1000 1 86400"
@@ -80,7 +80,7 @@ func send(addr string, from, to int, appendTo func(to []byte, n int) []byte) (ou
 	return all, errors.Join(errs...)
 }
 
-// fillAll is fill, but returns an error unless every charge is admitted.
+// fillAll is like fill, but returns an error unless every charge is admitted.
 func fillAll(addr string, keys keyspace, limit string) error {
 	o, err := fill(addr, keys, limit)
 	if err == nil && o.admitted != keys.count() {

@@ -70,8 +70,8 @@ func floodOne(p *process, policy string, b *board) error {
 	return nil
 }
 
-// algorithms lists the limiter commands as formats of a key, a limit, the limit less one, a period
-// and a quantity.
+// algorithms lists the limiter commands as formats. The arguments are a key, a limit, the
+// limit minus one, a period and a quantity.
 var algorithms = []struct{ name, form string }{
 	{"THROTTLE", "CL.THROTTLE %[1]s %[3]d %[2]d %[4]s %[5]d"},
 	{"SLIDING", "CL.WINDOW %[1]s %[2]d %[4]s %[5]d SLIDING"},
@@ -85,8 +85,8 @@ var algorithms = []struct{ name, form string }{
 // halfUsed lists limits, and quantities of at most half of them.
 var halfUsed = []struct{ limit, quantity int }{{1000, 1}, {5, 1}, {10, 5}, {1000, 500}}
 
-// floodWithOthers exhausts keys of five a minute, and floods the server with keys of each algorithm
-// and of several periods, each at most half used.
+// floodWithOthers exhausts keys with a limit of five per minute. Then it floods the server
+// with keys of each algorithm and of several periods, each at most half used.
 func floodWithOthers(b *board) error {
 	args := []string{"--maxmemory", fmt.Sprintf("%dmb", othersLimit), "--maxmemory-policy", "evict-smallest-debt"}
 	for _, a := range algorithms {

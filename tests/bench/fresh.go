@@ -13,8 +13,9 @@ import (
 
 const maxFresh = 60 * time.Second
 
-// fresh clones the repository, runs the command of the README, and waits for the first reply. The
-// modules are downloaded, but nothing is compiled yet, as on a new machine.
+// fresh clones the repository, runs the command from the README, and waits for the first
+// reply. The modules have been downloaded, but nothing is compiled yet, as on a new
+// machine.
 func fresh(_ settings, b *board) (err error) {
 	dir, err := os.MkdirTemp("", "throttled-fresh-")
 	if err != nil {

@@ -17,12 +17,12 @@ const (
 	groupClients = 16
 	groupKeys    = 24
 	groupMost    = 8           // largest number of limits in one call
-	groupWait    = time.Second // bar of the longest wait for a reply
+	groupWait    = time.Second // bar for the longest wait for a reply
 )
 
-// groupSpecs returns the limits of which groups consist. None restores units within a day, so the
-// used units at the end equal the charged units. Every second limit is so small that it refuses
-// often.
+// groupSpecs returns the limits that groups are made of. No unit is restored within a day,
+// so the used units at the end equal the charged units. Every second limit is so small
+// that it often refuses.
 func groupSpecs() []string {
 	forms := []string{
 		"THROTTLE %s %[3]d 1 1d", "WINDOW %s %[2]d 36500d", "BUCKET %s %[2]d 1 1d",
@@ -43,8 +43,9 @@ func groupSpecs() []string {
 	return specs
 }
 
-// groups has clients charge and refund groups of limits over the same few keys. At the end each key
-// must be charged exactly as often as groups with it were admitted and not refunded.
+// groups runs clients that charge and refund groups of limits on the same few keys. At the
+// end, the charges of each key must equal the number of groups with that key that were
+// admitted and not refunded.
 func groups(s settings, b *board) error {
 	return withServer(nil, func(p *process) error {
 		specs := groupSpecs()
@@ -106,8 +107,8 @@ func joinGroups(addr string, specs []string, end time.Time, seed uint64) (m memb
 	return m
 }
 
-// askGroup sends a CL.ALL and returns its decisions: the deciding one, followed by that of each
-// limit.
+// askGroup sends a CL.ALL and returns its decisions: the overall decision, followed by the
+// decision of each limit.
 func askGroup(w io.Writer, r *bufio.Reader, specs []string, keys []int, quantity int64) ([][]int64, error) {
 	text := "CL.ALL " + strconv.FormatInt(quantity, 10)
 	for _, key := range keys {

@@ -12,8 +12,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// hotLimit is a limit on the hot key. The first restores no unit during the measurement, so the
-// count is exact to the unit. The second restores many.
+// hotLimit is a limit on the hot key. The first limit restores no unit during the
+// measurement, so the expected count is exact. The second restores many units.
 type hotLimit struct{ maxBurst, count, period int64 }
 
 var hotLimits = []hotLimit{
@@ -21,8 +21,8 @@ var hotLimits = []hotLimit{
 	{9_999, 20_000, 1},
 }
 
-// hotKey has many connections request one key as fast as possible, and compares the admitted units
-// with the limit for the elapsed time.
+// hotKey charges one key over many connections as fast as possible, and compares the
+// admitted units with what the limit allows in the elapsed time.
 func hotKey(s settings, b *board) (err error) {
 	server, err := startServer()
 	if err != nil {
@@ -59,8 +59,9 @@ func hammer(addr, key string, l hotLimit, s settings, b *board) error {
 		}
 		all.add(r)
 	}
-	// All requests were decided within the elapsed time. When the last refusal was decided, less
-	// than a unit remained of the limit and of the units restored since the first decision.
+	// All requests were decided within the elapsed time. When the last refusal was
+	// decided, less than one unit remained, counting all units restored since the first
+	// decision.
 	most := limit.Max + int64(elapsed/limit.Interval)
 	least := min(limit.Max-1+int64(all.lastRefused.Sub(all.firstReply)/limit.Interval), all.asked)
 	b.note("%d connections, %s: %d requests in %v, %d admitted, permitted %d to %d",

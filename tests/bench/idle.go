@@ -15,7 +15,8 @@ const (
 	tooManyClients = "-ERR max number of clients reached\r\n"
 )
 
-// idle opens many connections that send one PING each and then idle, and one more than the limit.
+// idle opens as many connections as the limit allows, and one more. Each sends one PING
+// and is then idle.
 func idle(s settings, b *board) (err error) {
 	server, err := startServer("--maxclients", fmt.Sprint(s.idle))
 	if err != nil {
@@ -61,7 +62,8 @@ func idle(s settings, b *board) (err error) {
 	return exchange(conns[0], "PING\r\n", "+PONG\r\n")
 }
 
-// dialFrom dials from one of several loopback addresses, each of which has its own ports.
+// dialFrom dials from one of several loopback addresses, since each address has its own
+// ports.
 func dialFrom(n int, addr string) (net.Conn, error) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+n))}, Timeout: replyPatience}
 	return d.Dial("tcp", addr)

@@ -16,8 +16,9 @@ const (
 	lowerBar   = 2 * time.Second
 )
 
-// lower lowers maxmemory, with and without a data directory. It checks that new keys are refused
-// from that command on, and measures the time until memory is below the limit.
+// lower lowers maxmemory, with and without a data directory. It checks that new keys are
+// refused immediately after the command, and measures the time until the memory is below
+// the limit.
 func lower(_ settings, b *board) error {
 	for _, durable := range []bool{false, true} {
 		for _, policy := range policies {
@@ -71,7 +72,7 @@ func lowerOne(p *process, policy string, durable bool, b *board) error {
 			b.atMost(what+": time until below the limit", took.Seconds(), lowerBar.Seconds(), "s")
 			return nil
 		}
-		time.Sleep(10 * time.Millisecond) // the sampling interval: the server announces no change of its memory
+		time.Sleep(10 * time.Millisecond) // the sampling interval: the server does not report changes of its memory
 	}
 }
 

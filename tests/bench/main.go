@@ -1,5 +1,5 @@
-// Command bench prints the performance figures of the server, each beside its bar. It runs the real
-// binary on a loopback port, and exits with 1 if a bar is missed.
+// Command bench prints performance figures of the server, each next to its bar. It runs
+// the real binary on a loopback port, and exits with 1 if a bar is missed.
 //
 //	bench compare   CPU and throughput at several pipeline depths, compared with a peer
 //	bench idle      memory of idle connections, and one connection above the limit
@@ -72,7 +72,8 @@ var measurements = []struct {
 	{"elections", elections},
 }
 
-// repository is the root of the repository, seen from the directory of this program. Run it with go run -C tests/bench.
+// repository is the path of the repository root, relative to the directory of this
+// program. Run the program with go run -C tests/bench.
 const repository = "../.."
 
 func main() {
@@ -123,7 +124,7 @@ func run(args []string) error {
 	return nil
 }
 
-// board prints figures beside their bars, and counts the missed ones.
+// board prints figures next to their bars, and counts missed bars.
 type board struct{ missed int }
 
 func (b *board) atMost(what string, got, bar float64, unit string) {

@@ -9,11 +9,11 @@ const (
 	manyKeys    = 10_000_000
 	peerKeys    = 1_000_000
 	maxPer16    = 64 // bytes of RSS for a key of 16 bytes
-	maxBeside40 = 48 // bytes of RSS for a key of 40 bytes, in addition to those 40
+	maxBeside40 = 48 // bytes of RSS for a key of 40 bytes, in addition to the key itself
 )
 
-// memory fills servers with keys and prints the memory per key: for throttled the whole RSS, for a
-// peer the growth of its RSS.
+// memory fills servers with keys and prints the memory per key. It counts the whole RSS
+// for throttled, and the growth of the RSS for a peer.
 func memory(s settings, b *board) error {
 	if s.peer != "" {
 		before, err := residentOf(s.peer)

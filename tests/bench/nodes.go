@@ -50,8 +50,8 @@ func freeAddrs(n int) ([]string, error) {
 // groupSize is the number of nodes in a group.
 const groupSize = 3
 
-// startGroup starts the nodes of a group with data in a new directory, and waits until one of them
-// leads.
+// startGroup starts the nodes of a group with data in a new directory, and waits until one
+// of them is the leader.
 func startGroup(binary string, args ...string) (*group, error) {
 	dir, err := os.MkdirTemp("", "throttled-bench-")
 	if err != nil {

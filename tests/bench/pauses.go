@@ -18,11 +18,12 @@ var works = []string{"grow-index", "grow-arena", "compact", "evict", "reclaim", 
 // pauses lists the kinds of work for which INFO reports the longest delay of a decision.
 var pauses = []string{"growth", "compaction", "eviction", "sweep", "snapshot", "gc"}
 
-// longestPauses makes a server with ten million keys do, under full load, all work that can delay a
-// decision: grow, expire, compact, evict and save. The server has its own core, since the longest
-// delay would otherwise be the wait for the processor. The bars are for wall-clock time, which is
-// the time that a caller waits. The figures below them explain a miss: the time in which the system
-// allocates memory, and the processor time of each kind of work.
+// longestPauses makes a server with ten million keys do all work that can delay a decision
+// under full load: grow, expire, compact, evict and save. The server has its own core,
+// since the longest delay would otherwise be the wait for a processor. The bars are for
+// wall-clock time, the time that a caller waits. The figures below the bars help to
+// explain a missed bar: the time that the system takes to allocate memory, and the
+// processor time of each kind of work.
 func longestPauses(_ settings, b *board) (err error) {
 	last := runtime.NumCPU() - 1
 	if last == 0 {
@@ -39,8 +40,9 @@ func longestPauses(_ settings, b *board) (err error) {
 	return errors.Join(provoke(p.addr), showPauses(p.addr, b), p.stop(), showFirstTouch(b), showWorks(b))
 }
 
-// showWorks prints the processor time of each kind of work on the slowest shard of ten million
-// keys, in each of three runs. It includes the time in which the system allocates memory.
+// showWorks prints the processor time of each kind of work on the slowest shard of ten
+// million keys, in each of three runs. It includes the time that the system takes to
+// allocate memory.
 func showWorks(b *board) error {
 	out, err := exec.Command("go", "test", "-run", "^$", "-bench", "^BenchmarkPauses$", "-benchtime", "1x", "-count", "3", "./buckets").CombinedOutput()
 	if err != nil {
@@ -60,14 +62,15 @@ func showWorks(b *board) error {
 	return nil
 }
 
-// The approximate memory that growing a shard allocates, and the number of measurements.
+// The approximate amount of memory that is allocated when a shard grows, and the number of
+// measurements.
 const (
 	touchBytes = 256 << 10
 	touchTimes = 4000
 )
 
-// showFirstTouch measures the time in which the system provides fresh memory, independently of the
-// server. Growing a shard has to wait for it.
+// showFirstTouch measures, independently of the server, how long the system takes to
+// provide fresh memory. Growing a shard waits for that memory.
 func showFirstTouch(b *board) error {
 	took := make([]time.Duration, touchTimes)
 	for i := range took {

@@ -21,15 +21,15 @@ type process struct {
 	cmd  *exec.Cmd
 	dir  string
 	addr string
-	took time.Duration // from its start until it was ready
+	took time.Duration // time from start until ready
 }
 
 var address = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
-// startServer builds the binary with the flags of a release and starts it on a free port.
+// startServer builds the binary with release flags and starts it on a free port.
 func startServer(args ...string) (*process, error) { return startUnder(nil, args...) }
 
-// startUnder is startServer with a command that runs the binary.
+// startUnder is like startServer, but runs the binary under the given command.
 func startUnder(wrapper []string, args ...string) (*process, error) {
 	dir, err := os.MkdirTemp("", "throttled-bench-")
 	if err != nil {

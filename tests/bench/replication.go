@@ -26,9 +26,10 @@ var (
 	denials     = shape{"one hot key, 95 % denied, 50 connections, depth 16", []string{"-conns", "50", "-depth", "16", "-dist", "hot", "-limit", "0 1 1"}}
 )
 
-// replication measures a cluster of three on this machine: in sync mode compared with a peer with
-// two replicas, whose batches end with WAIT 1 0, and in async mode compared with a standalone
-// throttled. The rounds alternate, so that a noisy moment does not affect only one of them.
+// replication measures a cluster of three nodes on this machine. Sync mode is compared
+// with a peer with two replicas, where each batch ends with WAIT 1 0. Async mode is
+// compared with a standalone throttled. The rounds alternate, so that temporary load on
+// the machine does not affect only one of them.
 func replication(s settings, b *board) error {
 	return withPrograms(func(server string, g generator) error {
 		return errors.Join(
@@ -138,8 +139,8 @@ func lonelyLatency(s settings, b *board, server string, g generator) error {
 
 const replicationRound = 4 * time.Second
 
-// alternate measures two targets in turn, and returns the requests a second of each round. The
-// second target is optional.
+// alternate measures two targets in turn, and returns the requests per second of each
+// round. The second target is optional.
 func (g generator) alternate(rounds int, load shape, first string, firstFlags []string, second string, secondFlags []string) (a, b []float64, err error) {
 	for range rounds {
 		f, err := g.figures(first, slices.Concat(load.flags, firstFlags)...)

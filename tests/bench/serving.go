@@ -43,19 +43,19 @@ type latencies struct {
 	late                float64 // largest delay of the generator itself
 }
 
-// servedRate is well below the capacity of one core, in requests a second.
+// servedRate is a rate in requests per second, well below the capacity of one core.
 const servedRate = 20_000
 
-// If the generator misses its schedule, the whole machine was stalled, and the run is not
+// If the generator misses its schedule, the whole machine was stalled and the run is not
 // meaningful.
 const (
 	tooLate  = 10 // ms; a concurrent save delays it by about 4 ms
 	maxTries = 6
 )
 
-// run sends CL.THROTTLE at a fixed rate to keys that fillAll has created with the prefix "m:" and a
-// size of 16. Latencies count from the scheduled time of a request. A run on a stalled machine is
-// repeated, with a note.
+// run sends CL.THROTTLE at a fixed rate. fillAll must have created the keys with the
+// prefix "m:" and a size of 16. Latencies count from the scheduled time of a request. A
+// run on a stalled machine is repeated, with a note.
 func (g generator) run(addr string, keys int, lasting time.Duration, b *board) (latencies, error) {
 	for try := 1; ; try++ {
 		l, err := g.runOnce(addr, keys, lasting)

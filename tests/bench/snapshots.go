@@ -16,7 +16,7 @@ const (
 	saveTime = 8 * time.Second // duration of a load with or without saves
 )
 
-// snapshots saves and loads many keys, and measures latencies meanwhile.
+// snapshots saves and loads many keys, and measures latencies during saves.
 func snapshots(s settings, b *board) error {
 	return withGenerator(func(g generator) error {
 		return errors.Join(
@@ -26,8 +26,8 @@ func snapshots(s settings, b *board) error {
 	})
 }
 
-// restart fills a server, saves, and measures the time until another server is ready with the same
-// keys.
+// restart fills a server, saves, and measures the time until a new server is ready with
+// the same keys.
 func restart(n int, bar time.Duration, b *board, between func(p *process) error) error {
 	dir, err := os.MkdirTemp("", "throttled-bench-")
 	if err != nil {
@@ -96,8 +96,8 @@ func serveWhileSaving(p *process, g generator, b *board) (l latencies, err error
 	return l, errors.Join(err, <-saver)
 }
 
-// saveUntil starts background saves one after the other. It polls rarely, since the cost of polling
-// would be attributed to the saves.
+// saveUntil starts background saves one after the other. It polls rarely, since the cost
+// of polling would distort the measurement of the saves.
 func saveUntil(addr string, done <-chan struct{}) error {
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()

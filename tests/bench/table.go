@@ -15,9 +15,9 @@ const (
 	minTwoCores  = 1.7
 )
 
-// table runs the benchmarks of package buckets and compares the decisions of a pipeline with their
-// bars. It uses the best of three runs, since other load can only add time. The wait is the time of
-// one random access to as much memory.
+// table runs the benchmarks of package buckets and compares the decisions of a pipeline
+// with their bars. It uses the best of three runs, since other load can only add time. The
+// wait is the time of one random access to the same amount of memory.
 func table(_ settings, b *board) error {
 	out, err := exec.Command("go", "test", "-run", "^$", "-bench", "^(BenchmarkDecideBatch|BenchmarkWait|BenchmarkCores)$", "-benchmem", "-count", "3", "-cpu", "2", "./buckets").CombinedOutput()
 	if err != nil {
@@ -42,15 +42,15 @@ func table(_ settings, b *board) error {
 	return nil
 }
 
-// benchmark is the result of a benchmark: ns per decision if it is reported, otherwise ns per
-// operation.
+// benchmark is the result of a benchmark, in ns per decision if that is reported,
+// otherwise in ns per operation.
 type benchmark struct {
 	ns, allocs float64
 	us         map[string][]float64 // values of the metrics "us-name", for each run
 }
 
-// better returns the faster of two runs, with the other metrics of both. a may be the zero
-// benchmark.
+// better returns the faster of two runs, with the additional metrics of both. a may be the
+// zero benchmark.
 func better(a, b benchmark) benchmark {
 	if a.us == nil {
 		return b

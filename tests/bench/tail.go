@@ -51,8 +51,8 @@ const (
 	sweepBound = 2 * time.Second // for the removal of expired keys
 )
 
-// expiry has millions of keys expire within as many seconds as their creation took. It measures
-// latencies meanwhile and the time until the keys are removed.
+// expiry creates millions of keys that expire over a period as long as their creation. It
+// measures latencies during that period, and the time until the keys are removed.
 func expiry(s settings, b *board) error {
 	return withGenerator(func(g generator) error {
 		return withServer(nil, func(p *process) error { return expireOften(p, g, s, b) })
@@ -84,8 +84,8 @@ func expireOften(p *process, g generator, s settings, b *board) error {
 	return nil
 }
 
-// expireUnder creates keys that expire under load, and repeats this if the machine was stalled. It
-// returns the time from the expiry of the last key until all are removed.
+// expireUnder creates keys that expire under load, and repeats this if the machine was
+// stalled. It returns the time from the expiry of the last key until all keys are removed.
 func expireUnder(p *process, g generator, b *board) (l latencies, after time.Duration, err error) {
 	for try := 1; ; try++ {
 		l, after, err = expireOnce(p, g)
