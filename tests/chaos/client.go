@@ -11,9 +11,9 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// client sends requests, mostly one at a time, and records the replies. After a failure it moves to
-// the next node, unless it is loyal: a loyal client retries the same node, and so sees the replies
-// of a deposed leader.
+// client sends requests, mostly one at a time, and records the replies. After a failure it
+// moves to the next node, unless it is loyal. A loyal client retries the same node, and
+// therefore receives the replies of a deposed leader.
 type client struct {
 	id     int
 	addrs  []string
@@ -59,7 +59,8 @@ func (w *windowKey) request(quantity int64) request {
 	return request{history.Op{Key: w.of, Quantity: quantity}, w.limit, slices.Concat(w.words, []string{itoa(quantity)}, w.mode)}
 }
 
-// connected dials the current node unless there is a connection. It reports whether there is one.
+// connected dials the current node unless there is a connection. It reports whether there
+// is a connection afterwards.
 func (c *client) connected() bool {
 	if c.conn == nil {
 		var err error
@@ -86,7 +87,7 @@ func (c *client) ask(words ...string) (r reply, f fate, call int64) {
 	return r, f, call
 }
 
-// account returns the fate of a reply, and counts it unless it is a decision.
+// account returns the fate of a reply, and counts the reply unless it is a decision.
 func (c *client) account(words []string, r *reply, err error) fate {
 	f, word := fateOf(r, err)
 	switch f {
@@ -168,7 +169,7 @@ func (c *client) decide(reqs ...request) {
 	}
 }
 
-// take records a request and its reply.
+// take records a request with its reply.
 func (c *client) take(o history.Op, limit int64, r *reply, f fate) {
 	switch n := r.integers(); {
 	case f == unknown:
@@ -191,8 +192,8 @@ func (c *client) take(o history.Op, limit int64, r *reply, f fate) {
 // mostPiped is the largest number of requests in a pipeline.
 const mostPiped = 12
 
-// pipeline sends several requests in one write. All keys of a pipeline have different limits, so
-// that a reply to another request is detected.
+// pipeline sends several requests in one write. All keys in a pipeline have different
+// limits, so that a reply to the wrong request is detected.
 func (c *client) pipeline() {
 	r, k := c.random, c.keys
 	seen, reqs := map[int64]bool{}, []request(nil)

@@ -72,7 +72,7 @@ func askOnce(addr string, within time.Duration, words ...string) (reply, error) 
 	return r, err
 }
 
-// fate is the effect of a request as far as its reply reveals it.
+// fate is the effect of a request, as far as it can be determined from the reply.
 type fate int
 
 const (

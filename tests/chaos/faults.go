@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// fault is a fault of a cluster. inflict causes it, waits, and repairs it. Its error means that the
-// fault could not be inflicted, not that the cluster has failed.
+// fault is a fault of a cluster. inflict causes it, waits, and repairs it. An error means
+// that the fault could not be inflicted, not that the cluster has failed.
 type fault struct {
 	name    string
-	kills   bool // the leader is unavailable for so long that another one must be elected
+	kills   bool // the leader is unavailable for so long that a new leader must be elected
 	inflict func(ctx context.Context, t *trial, r *rand.Rand) error
 }
 
@@ -90,7 +90,7 @@ func killed(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	return errors.Join(err, n.start())
 }
 
-// killAll kills all processes as nearly simultaneously as one program can.
+// killAll kills all processes, as close to simultaneously as one program can.
 func killAll(ctx context.Context, t *trial, r *rand.Rand) error {
 	t.note("kill -9 of all nodes")
 	var errs []error
@@ -202,7 +202,7 @@ func slowed(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	return heal()
 }
 
-// saved starts a snapshot on a node. The next start of the node loads it.
+// saved starts a snapshot on a node. The node loads it at its next start.
 func saved(ctx context.Context, t *trial, n *node, _ *rand.Rand) error {
 	said, err := askOnce(n.addr(), patience, "BGSAVE")
 	if err != nil {
@@ -212,8 +212,8 @@ func saved(ctx context.Context, t *trial, n *node, _ *rand.Rand) error {
 	return nil
 }
 
-// savedAndKilled starts snapshots on all nodes and kills one of them: before its file exists, while
-// it is written, or after it is complete.
+// savedAndKilled starts snapshots on all nodes and kills one node before its snapshot file
+// exists, while the file is being written, or after it is complete.
 func savedAndKilled(ctx context.Context, t *trial, r *rand.Rand) error {
 	for _, n := range t.nodes {
 		if err := saved(ctx, t, n, r); err != nil {
@@ -250,7 +250,7 @@ func rolling(ctx context.Context, t *trial, r *rand.Rand) error {
 	return nil
 }
 
-// transferred transfers the leadership to any other node.
+// transferred transfers the leadership to any of the other nodes.
 func transferred(ctx context.Context, t *trial, r *rand.Rand) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
@@ -278,8 +278,8 @@ func handOverCut(ctx context.Context, t *trial, r *rand.Rand) error {
 	return err
 }
 
-// wrongClock makes the wall clock of a node jump by an hour or by seconds, stop, or alternate
-// between two offsets.
+// wrongClock makes the wall clock of a node wrong: the clock jumps by an hour or by
+// seconds, stops, or alternates between two offsets.
 func wrongClock(ctx context.Context, t *trial, n *node, r *rand.Rand) error {
 	jumps := []time.Duration{time.Hour, -time.Hour, 5 * time.Second, -5 * time.Second, 200 * time.Millisecond, -200 * time.Millisecond}
 	d := hold(r)

@@ -10,7 +10,7 @@ import (
 
 var errFingerprint = errors.New("invalid reply to CL.CLUSTER HASH")
 
-// fingerprint returns the node's own state.
+// fingerprint queries the fingerprint of the node's state.
 func (n *node) fingerprint() (check.Fingerprint, error) {
 	r, err := askOnce(n.addr(), patience, "CL.CLUSTER", "HASH")
 	if err != nil {

@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// flagEvery is the interval at which a node is asked for the flags of the leader, and so the
-// resolution of the measurement.
+// flagEvery is the interval at which a node is asked for the flags of the leader. It is
+// also the resolution of the measurement.
 const flagEvery = time.Millisecond
 
-// flagWatch polls nodes over the Sentinel protocol for whether the leader is down.
+// flagWatch polls nodes over the Sentinel protocol to find out whether they report the
+// leader as down.
 type flagWatch struct {
 	leader string // host of the leader
 	links  []*conn
@@ -43,8 +44,9 @@ func (w *flagWatch) close() {
 	}
 }
 
-// await starts polling all nodes. The function that it returns waits until each node reports that
-// the leader is down or that another node leads, and returns the times since from.
+// await starts to poll all nodes. The returned function waits until each node reports that
+// the leader is down or that a different node is the leader, and returns the times since
+// from.
 func (w *flagWatch) await(clock clock, from int64) func() ([]time.Duration, error) {
 	took, errs := make([]time.Duration, len(w.links)), make([]error, len(w.links))
 	var asking sync.WaitGroup
@@ -61,7 +63,8 @@ func (w *flagWatch) await(clock clock, from int64) func() ([]time.Duration, erro
 }
 
 func (w *flagWatch) awaitOne(link *conn) error {
-	// The sleep is the sampling interval: the flags are polled, since a node does not announce them.
+	// The sleep is the sampling interval: the flags must be polled, since nodes do not
+	// announce changes.
 	for deadline := time.Now().Add(startWithin); time.Now().Before(deadline); time.Sleep(flagEvery) {
 		r, err := link.ask(patience, "SENTINEL", "MASTER", "mymaster")
 		if err != nil {

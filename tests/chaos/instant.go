@@ -7,7 +7,7 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/check"
 )
 
-// instant is one moment on two clocks. The zero instant is unknown.
+// instant is the same moment on two clocks. The zero value means unknown.
 type instant struct {
 	real int64  // on the clock of the clients
 	log  uint64 // log time of the cluster
@@ -26,8 +26,8 @@ func (c *cluster) instant() (i instant, err error) {
 	return instant{c.clock.now(), f.LogTime}, err
 }
 
-// awaitInstant waits for a leader and returns instant. The result is zero if no node leads within
-// startWithin.
+// awaitInstant waits for a leader and returns instant. The result is zero if there is no
+// leader within startWithin.
 func (c *cluster) awaitInstant(ctx context.Context) (i instant) {
 	_ = await(ctx, startWithin, func() (bool, error) { // a missing leader is reported by other checks
 		var err error

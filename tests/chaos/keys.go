@@ -8,16 +8,17 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// keyring holds all limits that the clients of a run use. Each kind is for a checker.
+// keyring holds all limits that the clients of a run use. Each kind of limit is for one or
+// more checkers.
 type keyring struct {
 	hot    []*history.Key // often exhausted: Interval, Replies
 	cold   []*history.Key // sometimes exhausted: Interval, Replies
 	ledger []*history.Key // nothing is restored during a run: Ledger, Witness
 	pairs  [][2]string    // always charged together; nothing is restored
-	window []windowKey    // of other algorithms: Window or Interval
+	window []windowKey    // limits of other algorithms: Window or Interval
 }
 
-// windowKey is a limit of another algorithm, with the arguments of its command.
+// windowKey is a limit of an algorithm other than GCRA, with the arguments of its command.
 type windowKey struct {
 	of    *history.Key
 	limit int64    // expected in the replies
@@ -60,8 +61,8 @@ func newKeyring() *keyring {
 // windowParts is the number of parts into which BUCKETS divides its period.
 const windowParts = 5
 
-// windows returns a key of each other algorithm, with a bound that holds in any interval, wherever
-// it begins on the clock of the cluster:
+// windows returns a key of each other algorithm, with a bound that holds in any interval,
+// regardless of where it begins on the clock of the cluster:
 //
 //   - LOG never admits more than the limit in an interval shorter than its period.
 //   - BUCKETS n never admits more than the limit in an interval shorter than n-1 of its n parts.
@@ -92,12 +93,13 @@ func slow() []string { return []string{itoa(slowBurst), "1", itoa(int64(slowPeri
 
 const (
 	linearKeys  = 6                // in use at a time
-	linearSpan  = 15 * time.Second // for which each key is in use
+	linearSpan  = 15 * time.Second // time for which each key is in use
 	linearShare = 8                // largest number of clients that use them
 )
 
-// linear returns the i-th key for Linear at a time. The key changes every linearSpan, which keeps
-// its history short enough for the search. Keys with odd i are also deleted and refunded.
+// linear returns the i-th key for Linear at the time now. The key changes every
+// linearSpan, which keeps its history short enough for the search. Keys with odd i are
+// also deleted and refunded.
 func linear(i int, now int64) history.Key {
 	return history.Key{
 		Name:     fmt.Sprintf("linear:%d:%d", i, now/int64(linearSpan)),

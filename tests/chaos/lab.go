@@ -28,7 +28,7 @@ type settings struct {
 	seed   uint64
 	last   time.Duration // duration of a scenario; 0 means its default
 	faults int           // faults that mix must inflict; 0 means as many as time permits
-	ops    int           // decisions that mix must check; 0 means as many as time permits
+	ops    int           // decisions that mix must check; 0: as many as time permits
 	times  int           // repetitions of a scenario that counts; 0 means its default
 	bars   bool          // run everything at the sizes for which the bars are stated
 	nodes  int
@@ -83,7 +83,7 @@ func (l *lab) open() (err error) {
 	return run(exec.Command("go", "build", "-C", repository, "-tags", "chaos", "-o", l.bin, "./cmd/throttled"))
 }
 
-// close removes the directory of a run without findings.
+// close removes the directory of the run unless the run has failed.
 func (l *lab) close(failed bool) error {
 	if failed || l.keep || l.settings.dir != "" {
 		fmt.Printf("logs and histories are in %s\n", l.dir)
@@ -114,8 +114,8 @@ type cluster struct {
 	log   *os.File // of faults
 }
 
-// start creates a cluster and waits until it decides. The caller must close it even if an error is
-// returned.
+// start creates a cluster and waits until it returns decisions. The caller must close the
+// cluster even if an error is returned.
 func (l *lab) start(ctx context.Context, p plan) (c *cluster, err error) {
 	if p.nodes == 0 {
 		p.nodes = l.nodes
@@ -215,8 +215,8 @@ func (c *cluster) note(format string, args ...any) {
 	_, _ = fmt.Fprintln(c.log, line) // the line is also on the screen
 }
 
-// leader returns the node that leads. If several nodes claim to lead, it is the one with the newest
-// term.
+// leader returns the current leader. If several nodes claim to be the leader, it returns
+// the one with the newest term.
 func (c *cluster) leader() (*node, error) {
 	var leader *node
 	var newest uint64
@@ -250,7 +250,7 @@ func (c *cluster) awaitLeader(ctx context.Context) (leader *node, err error) {
 	return leader, err
 }
 
-// follower returns a random running node that does not lead.
+// follower returns a random running node that is not the leader.
 func (c *cluster) follower(ctx context.Context, r *rand.Rand) (*node, error) {
 	leader, err := c.awaitLeader(ctx)
 	if err != nil {
@@ -264,7 +264,7 @@ func (c *cluster) follower(ctx context.Context, r *rand.Rand) (*node, error) {
 	return nil, errors.New("no follower is running")
 }
 
-// healthy waits until all nodes run, agree on a leader and decide.
+// healthy waits until all nodes are running, agree on a leader and return decisions.
 func (c *cluster) healthy(ctx context.Context, within time.Duration) error {
 	err := await(ctx, within, func() (bool, error) {
 		seen := map[string]bool{}

@@ -12,13 +12,13 @@ import (
 
 const (
 	lateAskers = 40
-	lateAfter  = 1200 * time.Millisecond // another leader is elected by then
+	lateAfter  = 1200 * time.Millisecond // a new leader is elected by then
 	latePause  = 1400 * time.Millisecond
 )
 
-// askedWhilePaused pauses the leader until another node leads. Shortly before the leader resumes,
-// many clients send it requests. It reads them before it detects that it is deposed, and must not
-// answer them from its own state.
+// askedWhilePaused pauses the leader until a different node is the leader. Shortly before
+// the old leader resumes, many clients send it requests. The old leader reads them before
+// it detects that it is deposed, and must not answer them from its own state.
 func askedWhilePaused(ctx context.Context, t *trial, r *rand.Rand) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
@@ -30,7 +30,7 @@ func askedWhilePaused(ctx context.Context, t *trial, r *rand.Rand) error {
 	for range lateAskers {
 		c, err := dial(leader.addr())
 		if err != nil {
-			break // fewer are sufficient
+			break // fewer connections are sufficient
 		}
 		links = append(links, c)
 	}

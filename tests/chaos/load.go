@@ -27,14 +27,14 @@ type load struct {
 	addrs  []string // of all nodes; replaced by a longer slice, never modified
 	linear map[history.Key]*history.Key
 	held   bool         // requests are suspended
-	extra  []history.Op // recorded by others than the clients
+	extra  []history.Op // not recorded by the clients
 }
 
-// wanderers is the number of clients that move from node to node. In addition each initial node has
-// a loyal client.
+// wanderers is the number of clients that move from node to node. In addition, each
+// initial node has one loyal client.
 const wanderers = 9
 
-// drive starts clients that send rate requests a second in total until the load is ended.
+// drive starts clients that send rate requests per second in total, until end is called.
 func (c *cluster) drive(ctx context.Context, rate int) *load {
 	l := &load{keys: newKeyring(), clock: c.clock, begun: c.clock.now(), linear: map[history.Key]*history.Key{}}
 	l.cover(c)
@@ -73,7 +73,7 @@ func (l *load) places() []string {
 	return l.addrs
 }
 
-// share returns one key for all keys that are equal to k.
+// share returns the same key for all keys that are equal to k.
 func (l *load) share(k history.Key) *history.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +96,7 @@ func (l *load) onHold() bool {
 	return l.held
 }
 
-// add adds requests recorded by others than the clients.
+// add adds requests that were not recorded by the clients.
 func (l *load) add(ops []history.Op) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

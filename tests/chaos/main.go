@@ -1,7 +1,7 @@
-// Command chaos tests that a cluster of throttled never admits more than its limits under faults.
-// It runs real nodes, each in its own network namespace, has clients charge many limits, injects
-// faults, and checks the recorded history against the guarantees. It exits with 1 if a guarantee
-// was violated or a bar was missed.
+// Command chaos tests that a cluster of throttled never admits more than its limits under
+// faults. It runs real nodes, each in its own network namespace. Clients charge many
+// limits while faults are injected, and the recorded history is checked against the
+// guarantees. The command exits with 1 if a guarantee was violated or a bar was missed.
 //
 //	chaos short      a sample of most faults, in less than a minute
 //	chaos mix        random faults: processes, pauses, network, clocks
@@ -21,11 +21,12 @@
 //	chaos all        all scenarios
 //	chaos check FILE checks a saved history
 //
-// With -bars each scenario runs at the size for which its bar is stated, and fails if it does less.
+// With -bars, each scenario runs at the size for which its bar is stated, and fails if it
+// does not reach that size.
 //
-// The faults are determined by a seed, which is printed. A run with the same seed inflicts the same
-// faults, but not at the same instants. The program requires root, and Linux with network
-// namespaces.
+// The faults are determined by a seed, which is printed. A run with the same seed inflicts
+// the same faults, but not at exactly the same times. The program requires root, and Linux
+// with network namespaces.
 package main
 
 import (
@@ -67,7 +68,8 @@ func scenarios() []scenario {
 	}
 }
 
-// repository is the root of the repository, seen from the directory of this program. Run it with go run -C tests/chaos.
+// repository is the path of the repository root, relative to the directory of this
+// program. Run the program with go run -C tests/chaos.
 const repository = "../.."
 
 var errFailed = errors.New("a guarantee was violated or a bar was missed")
@@ -141,7 +143,7 @@ func parse(args []string) (s settings, names []string, err error) {
 	return s, names, nil
 }
 
-// The sizes of mix with -bars. At the usual rate it would take twice the time.
+// The sizes of mix with -bars. At the usual rate, mix would take twice as long.
 const (
 	barFaults = 300
 	barOps    = 1_000_000
@@ -149,7 +151,7 @@ const (
 	barRate   = 1600
 )
 
-// raise sets the sizes of the bars unless other sizes were given.
+// raise sets the sizes that the bars require, unless sizes were given by flags.
 func (s *settings) raise() {
 	if s.faults == 0 {
 		s.faults = barFaults

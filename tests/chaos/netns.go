@@ -33,7 +33,8 @@ const (
 	routerPlace = 254 // last byte of the bridge's address
 )
 
-// newNetwork creates the bridge. It first removes the networks of runs whose process has exited.
+// newNetwork creates the bridge. It first removes networks left behind by processes that
+// have exited.
 func newNetwork() (*network, error) {
 	if err := removeLeftovers(); err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ func (n *network) link(place int) string { return fmt.Sprintf("%sv%d", n.prefix,
 func (n *network) close() error {
 	var errs []error
 	for i, h := range n.hosts {
-		// The link is deleted explicitly, since the kernel deletes it only some time after the
+		// Delete the link explicitly, since the kernel deletes it only some time after the
 		// namespace.
 		errs = append(errs, ip("link", "del", n.link(i+1)), ip("netns", "del", h.ns))
 	}
@@ -151,7 +152,7 @@ func killIn(ns string) error {
 	return nil
 }
 
-// deadOnes returns the names in a text that belong to a run whose process is not alive.
+// deadOnes returns the names in a text that belong to runs whose process is not alive.
 func deadOnes(text string, alive func(pid int) bool) (names []string) {
 	for _, m := range ours.FindAllStringSubmatch(text, -1) {
 		pid, err := strconv.ParseInt(m[1], 16, 32)

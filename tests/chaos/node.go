@@ -32,7 +32,7 @@ const startWithin = 15 * time.Second
 type node struct {
 	id   string
 	host *host
-	dir  string // of all its files; data is in data, logs are in log
+	dir  string // directory of all files of the node: data is in data, logs are in log
 	bin  string
 	join string // raft addresses to join through; empty for an initial node
 	args []string
@@ -155,13 +155,13 @@ func (n *node) stop(within time.Duration) (code int, err error) {
 	case <-b.ended:
 		return b.code, nil
 	case <-timer.C:
-		err := n.signal(syscall.SIGQUIT) // dumps the stacks of all goroutines to its log
+		err := n.signal(syscall.SIGQUIT) // writes the stacks of all goroutines to the log
 		<-b.ended
 		return 0, errors.Join(fmt.Errorf("%s does not exit within %s after SIGTERM", n.id, within), err)
 	}
 }
 
-// crashes returns the exit codes of processes of the node that exited unexpectedly.
+// crashes returns the exit codes of those processes of the node that exited unexpectedly.
 func (n *node) crashes() (codes []int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -182,8 +182,8 @@ func (n *node) awaited() *boot {
 	return n.last()
 }
 
-// wipe removes all data of the node and makes its next start join through another node, as after
-// the replacement of a disk.
+// wipe removes all data of the node, as if its disk were replaced. At its next start the
+// node joins through a different node.
 func (n *node) wipe(through string) error {
 	if err := errors.Join(os.RemoveAll(n.dataDir()), os.MkdirAll(n.dataDir(), 0o700)); err != nil {
 		return fmt.Errorf("wipe %s: %w", n.id, err)

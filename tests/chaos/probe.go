@@ -9,8 +9,8 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// probeEvery is the interval between the requests of a probe, and so the resolution of its
-// measurements.
+// probeEvery is the interval between the requests of a probe. It is also the resolution of
+// the measurements.
 const probeEvery = 4 * time.Millisecond
 
 // probe sends requests to one node continuously to detect times without decisions.
@@ -102,8 +102,8 @@ func (p *probe) fail(call int64, word string) {
 	p.fails = append(p.fails, failure{call, word})
 }
 
-// firstAfter returns the time of the first decision of a request that was sent after a moment to
-// any node except one, or 0 if there is none.
+// firstAfter returns the time of the first decision on a request that was sent after
+// moment to a node other than except, or 0 if there is none.
 func (p *probes) firstAfter(moment int64, except *node) (first int64) {
 	for _, one := range p.all {
 		one.mu.Lock()
@@ -117,7 +117,7 @@ func (p *probes) firstAfter(moment int64, except *node) (first int64) {
 	return first
 }
 
-// decisions returns the decided requests of all nodes except one.
+// decisions returns the requests that nodes other than except decided.
 func (p *probes) decisions(except *node) (ops []history.Op) {
 	for _, one := range p.all {
 		one.mu.Lock()
@@ -137,8 +137,8 @@ func (c *cluster) alone(ctx context.Context, n *node) (p *probe, end func()) {
 	return all.all[0], all.end
 }
 
-// failed counts the requests sent between two moments that nodes other than one have not decided,
-// by the word of the error.
+// failed counts the requests that were sent to nodes other than except between from and to
+// and were not decided, by the first word of the error.
 func (p *probes) failed(from, to int64, except *node) map[string]int {
 	words := map[string]int{}
 	for _, one := range p.all {

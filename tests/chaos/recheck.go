@@ -13,8 +13,8 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// checkFiles checks saved histories, as far as that is possible for single keys without the
-// cluster.
+// checkFiles checks saved histories. It runs only the checks of single keys, which do not
+// need the cluster.
 func checkFiles(paths []string, w io.Writer) error {
 	bad := false
 	for _, path := range paths {
@@ -41,8 +41,8 @@ func checkFiles(paths []string, w io.Writer) error {
 	return nil
 }
 
-// lasted returns the duration of a history. checkFiles passes it as the silence, which disables the
-// starvation check: a saved history does not contain enough for it.
+// lasted returns the duration of a history. checkFiles passes it as the silence, which
+// disables the starvation check: a saved history does not contain enough data for it.
 func lasted(ops []history.Op) time.Duration {
 	var end int64
 	for i := range ops {
@@ -56,7 +56,7 @@ type keysJudged struct {
 	keys, searched, undecided int
 	windows, full             int     // windows, and those that were exhausted
 	busy                      int     // keys under continuous demand
-	poorest                   float64 // smallest share of its possible units that one of them has granted
+	poorest                   float64 // smallest share of its due units that one of these keys has granted
 	decided                   int     // decisions that a checker has covered
 	closest                   float64 // units above the limit, of the key closest to or furthest above its limit
 }
@@ -90,7 +90,7 @@ func judgeKeys(groups map[*history.Key][]history.Op, clock check.Clock, silence 
 // note reports a violation on a key.
 type note func(k *history.Key, checker, format string, args ...any)
 
-// judgeCharges checks a key to which no units were returned.
+// judgeCharges checks a key without refunds and deletions.
 func (j *keysJudged) judgeCharges(k *history.Key, ops []history.Op, slack check.Slack, add note) {
 	if k.Form == history.Window {
 		s := check.Window(k, ops, slack)
@@ -115,7 +115,7 @@ func (j *keysJudged) judgeCharges(k *history.Key, ops []history.Op, slack check.
 	}
 }
 
-// judgeGrants checks that a key has not granted too little.
+// judgeGrants checks that a key has granted enough.
 func (j *keysJudged) judgeGrants(k *history.Key, ops []history.Op, silence time.Duration, add note) {
 	s := check.Grants(k, ops, silence)
 	if s.Due == 0 {

@@ -98,8 +98,9 @@ func counts(m map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// safety lists the checkers of the guarantees about limits: too much was admitted, a charge was
-// lost, states differ, or time is wrong. The other checkers find that a run failed in another way.
+// safety lists the checkers that find violated guarantees about limits: too much was
+// admitted, a charge was lost, states differ, or the time is wrong. The other checkers
+// find other kinds of failures.
 var safety = map[string]bool{
 	"interval": true, "stale": true, "linear": true, "witness": true, "ledger": true, "pairs": true,
 	"agreement": true, "terms": true, "clock": true,

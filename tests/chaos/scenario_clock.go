@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// clockScenario gives each node a different wrong wall clock, and removes leaders by kills and
-// transfers meanwhile. The next leader then has a different wall time, which must not admit more.
+// clockScenario gives each node a different wrong wall clock, and replaces the leader by
+// kills and transfers. Each new leader has a different wall time, which must not cause it
+// to admit more.
 func clockScenario(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		end := time.Now().Add(l.lasting(45 * time.Second))
@@ -30,7 +31,7 @@ func clockScenario(ctx context.Context, l *lab) error {
 			if err != nil {
 				return err
 			}
-			// The wall clock of a random node changes in addition.
+			// In addition, change the wall clock of a random node.
 			if err := wrongClock(ctx, t, t.nodes[l.random.IntN(len(t.nodes))], l.random); err != nil {
 				return err
 			}

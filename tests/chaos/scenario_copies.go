@@ -19,9 +19,9 @@ const (
 	undecided = 2 * time.Second
 )
 
-// oldCopy replaces the data directory of a node by an old copy. The copy lacks charges that the
-// node has acknowledged together with the leader only. The node must exit, even if no node with the
-// newer entries is running, and no unit may be granted twice.
+// oldCopy replaces the data directory of a node with an old copy. The copy lacks charges
+// that only this node and the leader have acknowledged. The node must exit, even if no
+// node with the newer entries is running, and no unit may be granted twice.
 func oldCopy(ctx context.Context, l *lab) error {
 	for range l.repeated(2, 10) {
 		if err := l.copies(ctx, (*trial).putsOldCopyBack); err != nil {
@@ -31,10 +31,10 @@ func oldCopy(ctx context.Context, l *lab) error {
 	return nil
 }
 
-// copies runs a scenario about data directories in its own cluster, without load: only the data of
-// the nodes matters.
+// copies runs a scenario about data directories in its own cluster. There is no load,
+// since only the data of the nodes matters.
 func (l *lab) copies(ctx context.Context, happen func(*trial, context.Context) error) error {
-	c, err := l.start(ctx, plan{args: []string{"--raft-heartbeat", "1000"}}) // nodes are paused while they are copied
+	c, err := l.start(ctx, plan{args: []string{"--raft-heartbeat", "1000"}}) // nodes are paused while their data is copied
 	if err == nil {
 		err = happen(&trial{cluster: c}, ctx)
 	}
@@ -108,7 +108,8 @@ func (t *trial) charge(ctx context.Context, n *node, key string, times int) erro
 	return nil
 }
 
-// expectUsed waits until a node decides, and compares the used units of a key with want.
+// expectUsed waits until a node returns a decision, and compares the used units of a key
+// with want.
 func (t *trial) expectUsed(ctx context.Context, n *node, key string, want int64) error {
 	var used int64
 	err := await(ctx, startWithin, func() (bool, error) {
@@ -148,13 +149,13 @@ func (n *node) copyData() error {
 	return errors.Join(os.CopyFS(n.copyDir(), os.DirFS(n.dataDir())), n.signal(syscall.SIGCONT))
 }
 
-// putBack replaces the data directory of a node by its copy.
+// putBack replaces the data directory of a node with its copy.
 func (n *node) putBack() error {
 	return errors.Join(os.RemoveAll(n.dataDir()), os.CopyFS(n.dataDir(), os.DirFS(n.copyDir())))
 }
 
-// fence recovers a cluster on its remaining node, and restarts the two lost nodes as a second
-// cluster. No node of either cluster may follow a node of the other one.
+// fence recovers a cluster on its remaining node, and restarts the two lost nodes as a
+// second cluster. No node of one cluster may follow a node of the other.
 func fence(ctx context.Context, l *lab) error {
 	for range l.repeated(1, 5) {
 		if err := l.copies(ctx, (*trial).losesMajority); err != nil {
@@ -201,8 +202,8 @@ func (t *trial) losesMajority(ctx context.Context) error {
 	return t.staysFenced(ctx, leader, lost)
 }
 
-// staysFenced checks that two clusters of one name remain separate, stops the old one, and joins a
-// new node to the recovered one.
+// staysFenced checks that two clusters with the same name remain separate. Then it stops
+// the old cluster and adds a new node to the recovered one.
 func (t *trial) staysFenced(ctx context.Context, leader *node, lost []*node) error {
 	mixed := 0
 	for range 25 {

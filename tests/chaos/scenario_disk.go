@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// The bars for disk faults, as planned for each of them.
+// The bars for disk faults.
 const (
-	fullWithin = 2 * time.Second         // another node decides after the leader's disk is full
-	dieWithin  = time.Second             // a node exits after a failed sync
-	hangWithin = 2500 * time.Millisecond // another node decides after the leader's disk hangs
+	fullWithin = 2 * time.Second         // until another node decides after the leader's disk is full
+	dieWithin  = time.Second             // until a node exits after a failed sync
+	hangWithin = 2500 * time.Millisecond // until another node decides after the leader's disk hangs
 	exitFailed = 75                      // the exit code of a node after a fatal error
 )
 
-// disk makes disks of leaders and of followers full, failing, hanging and slow. A node that cannot
-// rely on its disk must exit, and the others must continue.
+// disk tests full, failing, hanging and slow disks, on leaders and on followers. A node
+// that cannot rely on its disk must exit, and the others must continue.
 func disk(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{disk: 64}, func(ctx context.Context, t *trial) error {
 		p := t.probe(ctx)
@@ -31,7 +31,8 @@ func disk(ctx context.Context, l *lab) error {
 	})
 }
 
-// takesOver waits until another node than n decides, and returns the longest gap since from.
+// takesOver waits until a node other than n returns a decision, and returns the longest
+// gap since from.
 func (t *trial) takesOver(ctx context.Context, p *probes, from int64, n *node) (time.Duration, error) {
 	var first int64
 	err := await(ctx, startWithin, func() (bool, error) {
@@ -206,7 +207,7 @@ func (t *trial) andEnds(n *node, heal func() error) func() error {
 	}
 }
 
-// slowLeader delays each sync of the leader. That must not cause an election.
+// slowLeader delays each sync on the leader. The delay must not cause an election.
 func (t *trial) slowLeader(ctx context.Context, p *probes) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {

@@ -16,11 +16,12 @@ const (
 	handOverMost   = 50 * time.Millisecond
 	handOverRate   = 2000 // requests a second; none may fail
 	flaggedMost    = 150 * time.Millisecond
-	// A gap below the minimum election timeout shows that no node has missed the leader.
+	// A gap below the minimum election timeout shows that no election has started.
 	followerGap = 250 * time.Millisecond
 )
 
-// failover kills the leader repeatedly, and measures the time until another node decides.
+// failover kills the leader repeatedly, and measures the time until another node returns a
+// decision.
 func failover(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		p := t.probe(ctx)
@@ -42,9 +43,9 @@ func failover(ctx context.Context, l *lab) error {
 	})
 }
 
-// killLeader kills the leader. It returns the time until another node decided, and the times until
-// the other nodes reported to Sentinel clients that the leader is down. The node is restarted two
-// seconds later.
+// killLeader kills the leader, and restarts it two seconds later. It returns the time
+// until another node returned a decision, and the times until the other nodes reported to
+// Sentinel clients that the leader was down.
 func (t *trial) killLeader(ctx context.Context, p *probes) (took time.Duration, flagged []time.Duration, err error) {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {
@@ -81,7 +82,8 @@ func (t *trial) killLeader(ctx context.Context, p *probes) (took time.Duration, 
 	return took, flagged, t.settled(ctx, leader)
 }
 
-// settled waits until a restarted node is ready, the cluster decides, and the node has caught up.
+// settled waits until a restarted node is ready, the cluster returns decisions, and the
+// node has caught up.
 func (t *trial) settled(ctx context.Context, n *node) error {
 	begin := time.Now()
 	if err := n.ready(ctx); err != nil {
@@ -120,9 +122,9 @@ func (t *trial) caughtUp(ctx context.Context, n *node) error {
 	return nil
 }
 
-// handover transfers the leadership, by CL.CLUSTER TRANSFER and by SIGTERM in turn, and measures
-// the time without decisions. No request may fail: through any node during a TRANSFER, and through
-// the other nodes during a SIGTERM.
+// handover transfers the leadership, by CL.CLUSTER TRANSFER and by SIGTERM in turn, and
+// measures the time without decisions. During a TRANSFER, no request through any node may
+// fail. After a SIGTERM, no request through the other nodes may fail.
 func handover(ctx context.Context, l *lab) error {
 	defer func(rate int) { l.rate = rate }(l.rate)
 	l.rate = max(l.rate, handOverRate)
@@ -249,7 +251,8 @@ func follower(ctx context.Context, l *lab) error {
 	})
 }
 
-// longestGap returns the longest time in which no node except one has decided a request.
+// longestGap returns the longest time in which no node other than except decided a
+// request.
 func longestGap(p *probes, from, to int64, except *node) time.Duration {
 	gap, _ := check.LongestGap(p.decisions(except), from, to)
 	return gap

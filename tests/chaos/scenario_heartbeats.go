@@ -13,9 +13,10 @@ func mixedHeartbeats() plan {
 	return plan{own: map[string][]string{"n1": {"--raft-heartbeat", "2000"}}}
 }
 
-// heartbeats disconnects a leader that was started with a longer heartbeat than the others, in both
-// modes and under load. Then it changes the heartbeat while leaders change. The checkers of reads
-// and charges detect a node that applies its own heartbeat.
+// heartbeats starts one node with a longer heartbeat than the others, makes it the leader,
+// and disconnects it, in both modes and under load. Then it changes the heartbeat while
+// leaders change. The checkers of reads and charges detect a node that applies its own
+// heartbeat.
 func heartbeats(ctx context.Context, l *lab) error {
 	if err := l.withTrial(ctx, mixedHeartbeats(), func(ctx context.Context, t *trial) error {
 		for range l.repeated(3, 10) {
@@ -106,8 +107,8 @@ func (t *trial) heartbeatSettled(ctx context.Context, ms int) error {
 	})
 }
 
-// asyncHeartbeats disconnects the node with the long heartbeat in async mode. It measures for how
-// long the node admits requests after another node has begun to.
+// asyncHeartbeats disconnects the node with the long heartbeat in async mode. It measures
+// for how long the node admits requests after another node has begun to admit them.
 func (l *lab) asyncHeartbeats(ctx context.Context) (err error) {
 	p := mixedHeartbeats()
 	p.args = []string{"--replication", "async"}
@@ -145,8 +146,8 @@ func (l *lab) asyncHeartbeats(ctx context.Context) (err error) {
 	return nil
 }
 
-// lastBefore returns the time at which the last request was sent that a node decided before a
-// moment.
+// lastBefore returns the time at which node n was sent the last of the requests that it
+// decided before moment.
 func (p *probes) lastBefore(n *node, moment int64) (last int64) {
 	for _, one := range p.all {
 		one.mu.Lock()

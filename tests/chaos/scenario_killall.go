@@ -24,8 +24,8 @@ func killall(ctx context.Context, l *lab) error {
 }
 
 // chargeUntilKilled charges a key while all nodes are killed, and returns the number of
-// acknowledged charges. After the restart the used units must equal that number, or exceed it by
-// one: the charge whose reply was lost.
+// acknowledged charges. After the restart, the used units must equal that number or exceed
+// it by one, for the charge whose reply was lost.
 func (t *trial) chargeUntilKilled(ctx context.Context, cycle int, before int64) (acknowledged int64, err error) {
 	const key = "cycle"
 	leader, err := t.awaitLeader(ctx)

@@ -11,13 +11,14 @@ import (
 
 const (
 	majorityDown = 12 * time.Second
-	// majorityLost is the log time that an outage may lose: reading the clock, and the elections
-	// before and after it.
+	// majorityLost is the log time that may be lost in an outage. It covers the delay of
+	// reading the clock, and the elections before and after the outage.
 	majorityLost = 2 * time.Second
 )
 
-// majorityLoss kills both followers repeatedly, and checks that limits are restored during the
-// outage. The checkers at the end verify that no more than that is restored.
+// majorityLoss kills both followers repeatedly, and checks that limits are restored during
+// the outage. The checkers at the end verify that no more units are restored than the
+// outage allows.
 func majorityLoss(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		t.least = 5 // nothing is decided for most of the time
@@ -90,7 +91,7 @@ func (t *trial) loseMajority(ctx context.Context, d time.Duration, round int) (l
 	return lost, nil
 }
 
-// askAny asks the nodes in turn until one decides.
+// askAny asks the nodes in turn until one of them returns a decision.
 func (t *trial) askAny(ctx context.Context, words ...string) (r reply, err error) {
 	node := 0
 	err = await(ctx, healWithin, func() (bool, error) {

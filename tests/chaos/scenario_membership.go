@@ -19,8 +19,8 @@ const (
 	wipedSays = "has known a node of that id with other data"
 )
 
-// membership adds nodes, removes followers and the leader, and starts nodes that must not return: a
-// removed node, and a member that has lost its data.
+// membership adds nodes, removes followers and the leader, and starts nodes that must not
+// rejoin: a removed node, and a member that has lost its data.
 func membership(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		p := t.probe(ctx)
@@ -34,9 +34,9 @@ func membership(ctx context.Context, l *lab) error {
 	})
 }
 
-// comesBackEmpty kills a member, removes its data and starts it under its old id. The node may have
-// voted and have stored committed entries, and has lost both. It must exit, and the others must
-// continue.
+// comesBackEmpty kills a member, removes its data and starts it under its old id. Any
+// votes and committed entries that the node had stored are lost. It must exit, and the
+// others must continue.
 func (t *trial) comesBackEmpty(ctx context.Context, p *probes) error {
 	n, err := t.follower(ctx, t.lab.random)
 	if err != nil {
@@ -73,7 +73,7 @@ func (t *trial) comesBackEmpty(ctx context.Context, p *probes) error {
 	return err
 }
 
-// endsByItself waits until a node exits without a signal, which it must do with an error.
+// endsByItself waits until a node exits without a signal. It must exit with an error.
 func (t *trial) endsByItself(n *node, what string) error {
 	boot, begin := n.awaited(), time.Now()
 	if boot == nil {
@@ -134,7 +134,8 @@ func (t *trial) comesBack(ctx context.Context, p *probes, removed, added *node) 
 	return t.withoutGap(ctx, p, "an empty node joins", nil, func() error { _, err := t.join(ctx); return err })
 }
 
-// withoutGap runs do, and checks the longest gap in the decisions of all nodes except one.
+// withoutGap runs do, and checks the longest gap between decisions, ignoring the node
+// except.
 func (t *trial) withoutGap(ctx context.Context, p *probes, what string, except *node, do func() error) error {
 	p.cover(t.cluster)
 	t.note("%s", what)
@@ -194,7 +195,8 @@ func (c *cluster) isVoter(id string) (bool, error) {
 	return false, fmt.Errorf("%s: %w", id, errNoMember)
 }
 
-// remove removes a node from the cluster. If its process runs, it must exit without a signal.
+// remove removes a node from the cluster. If its process is running, it must exit without
+// a signal.
 func (t *trial) remove(ctx context.Context, n *node) error {
 	if err := t.administer(ctx, "REMOVE", n.id); err != nil {
 		return err

@@ -93,7 +93,7 @@ func (l *lab) showFaults(done map[string]int) {
 	}
 }
 
-// variant returns the --raft-fsync setting of mix, which the seed determines.
+// variant returns the --raft-fsync setting for mix, which depends on the seed.
 func (l *lab) variant() []string {
 	return []string{"--raft-fsync", []string{"yes", "no"}[l.random.IntN(2)]}
 }
@@ -106,8 +106,8 @@ func (t *trial) suffer(ctx context.Context, f fault, r *rand.Rand) error {
 	return f.inflict(ctx, t, r)
 }
 
-// awayAfter is the time for which a leader must be unreachable until another one must be elected:
-// the followers wait for at most two heartbeats, and one election may fail.
+// awayAfter is the time after which an unreachable leader must have been replaced: the
+// followers wait for at most two heartbeats, and one election may fail.
 const awayAfter = time.Second
 
 // awayFor counts a kill if the leader is unreachable for at least awayAfter.
@@ -143,7 +143,7 @@ func sum(m map[string]int) (n int) {
 	return n
 }
 
-// lasting returns the duration of a scenario: that of the flag, or its default.
+// lasting returns the duration of a scenario: the value of the flag, or own, the default.
 func (l *lab) lasting(own time.Duration) time.Duration {
 	if l.last > 0 {
 		return l.last
@@ -151,8 +151,8 @@ func (l *lab) lasting(own time.Duration) time.Duration {
 	return own
 }
 
-// repeated returns the repetitions of a scenario: those of the flag, those of the bar, or the
-// default.
+// repeated returns the number of repetitions of a scenario: the value of the flag, bar, or
+// own, the default.
 func (l *lab) repeated(own, bar int) int {
 	switch {
 	case l.times > 0:

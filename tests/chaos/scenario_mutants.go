@@ -19,7 +19,7 @@ type turn func(ctx context.Context, t *trial, r *rand.Rand) error
 // hunt describes the search for a deliberate bug in real nodes.
 type hunt struct {
 	bug  failpoint.Bug
-	turn turn // nil: real nodes reach the required state never or too rarely
+	turn turn // nil: real nodes never or too rarely reach the required state
 }
 
 // hunts returns a hunt for every bug.
@@ -41,7 +41,7 @@ func hunts() []hunt {
 		{failpoint.TimeLate, followersKilled},
 		{failpoint.TimeUnseen, clocksAndKill},
 		{failpoint.OwnHeartbeat, longLeaderCut},
-		// It requires a voter that is slow to apply a change of the heartbeat.
+		// It requires a voter that applies a change of the heartbeat slowly.
 		{failpoint.UnheardHeartbeat, nil},
 		// A node must lose and regain the leadership before it detects either.
 		{failpoint.AnyTerm, nil},
@@ -52,10 +52,10 @@ func hunts() []hunt {
 const (
 	huntFor   = 60 * time.Second
 	huntTurns = 6 // then the history is checked
-	huntShown = 6 // findings of each in the verbose output
+	huntShown = 6 // maximum findings per hunt in the verbose output
 )
 
-// caught lists the checkers that found a bug: those of safety, and the others.
+// caught lists the checkers that found a bug: the safety checkers, and the others.
 type caught struct{ unsafe, others string }
 
 func (c caught) String() string {
@@ -65,9 +65,10 @@ func (c caught) String() string {
 	return orNobody(c.unsafe) + " (and " + c.others + ")"
 }
 
-// mutants enables each deliberate bug, in real nodes and in the simulation of package cluster. It
-// fails if no checker of safety finds the bug in either of them. A node that exits or does not
-// answer is reported and does not count. Without a bug both must have no findings.
+// mutants enables each deliberate bug, in real nodes and in the simulation of package
+// cluster. It fails if no safety checker finds the bug in at least one of them. A node
+// that exits or does not answer is reported, but does not count as found. Without a bug,
+// neither may have findings.
 func mutants(ctx context.Context, l *lab) error {
 	s, err := l.buildSimulation()
 	if err != nil {
@@ -135,8 +136,8 @@ func (l *lab) control(ctx context.Context, s *simulation) error {
 	return nil
 }
 
-// hunt searches for a bug until a checker of safety finds something. Its findings are not findings
-// of the run.
+// hunt searches for a bug until a safety checker has a finding. These findings do not
+// count as findings of the run.
 func (l *lab) hunt(ctx context.Context, h hunt) (by caught, err error) {
 	if h.turn == nil {
 		return by, nil
@@ -259,10 +260,10 @@ func killAndLead(ctx context.Context, t *trial, r *rand.Rand) error {
 	return onLeader(killed)(ctx, t, r)
 }
 
-// saveAndKillAll takes snapshots on all nodes while there are no requests, and kills the nodes
-// before an idle leader appends the time again. The log then has no entries after the snapshots.
-// All wall clocks jump ahead before, further each time: a node without a better source derives the
-// passed time from them.
+// saveAndKillAll takes snapshots on all nodes while there are no requests, and kills the
+// nodes before the idle leader appends the time again. The log then has no entries after
+// the snapshots. Before that, all wall clocks jump ahead, further each time, since a node
+// without a better source derives the passed time from its wall clock.
 func saveAndKillAll(ctx context.Context, t *trial, r *rand.Rand) error {
 	const leap = 1000 // speed relative to the clients' clock
 	by := time.Duration(t.clock.now() * leap)
@@ -286,10 +287,11 @@ func saveAndKillAll(ctx context.Context, t *trial, r *rand.Rand) error {
 	return t.healthy(ctx, startWithin)
 }
 
-// failFollowersAndKillAll makes the disks of both followers fail and kills the leader, which then
-// has the only copy of the charges acknowledged meanwhile. The followers continue without it.
-// Followers without the bug acknowledge nothing in that state, and exit. The writes fail instead of
-// the syncs, since the data that a killed process has written survives even without a sync.
+// failFollowersAndKillAll makes the disks of both followers fail and then kills the
+// leader. With the bug, the leader has the only copy of the charges that were acknowledged
+// after the failure, and the followers continue without these charges. Without the bug,
+// followers with a failed disk acknowledge nothing and exit. Writes fail instead of syncs,
+// because data written by a killed process survives even without a sync.
 func failFollowersAndKillAll(ctx context.Context, t *trial, _ *rand.Rand) error {
 	leader, err := t.awaitLeader(ctx)
 	if err != nil {

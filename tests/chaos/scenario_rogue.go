@@ -26,11 +26,11 @@ const strangerID = "n99"
 // rogueWithin is the timeout for a node to refuse a request.
 const rogueWithin = 5 * time.Second
 
-// harmful lists commands that a certificate alone must not authorize.
+// harmful lists commands that must not be authorized by a certificate alone.
 var harmful = []string{"CONFIG SET requirepass secret", "FLUSHALL", "CL.CLUSTER REMOVE n3", "CONFIG SET maxclients 1", "SHUTDOWN NOSAVE"}
 
-// rogue attacks a cluster under load with the keys of a removed node, of a node that never joined,
-// and of a member. No command may be executed and no leader deposed.
+// rogue attacks a cluster under load, using the keys of a removed node, of a node that
+// never joined, and of a member. No command may be executed, and no leader may be deposed.
 func rogue(ctx context.Context, l *lab) error {
 	return l.withTrial(ctx, plan{}, func(ctx context.Context, t *trial) error {
 		t.quiet = true
@@ -84,8 +84,8 @@ func (c *cluster) key(id string) (*transport.Link, error) {
 	})
 }
 
-// attackAs tries all streams to all nodes with the key of a node that is not a member. It returns
-// the number of attempts and the successful ones.
+// attackAs tries all kinds of streams to all nodes, using the key of a node that is not a
+// member. It returns the number of attempts, and the attempts that succeeded.
 func (t *trial) attackAs(ctx context.Context, id string) (tries int, found []string, err error) {
 	l, err := t.key(id)
 	if err != nil {
@@ -109,8 +109,9 @@ func (t *trial) attackAs(ctx context.Context, id string) (tries int, found []str
 	return tries, found, nil
 }
 
-// order sends a command to a node over a stream between nodes. It returns the beginning of the
-// reply, or the reason that there is none. The error is that of opening the stream.
+// order sends a command to a node over a stream between nodes. It returns the beginning of
+// the reply, or the reason why there is none. The error is not nil if the stream could not
+// be opened.
 func order(ctx context.Context, l *transport.Link, n *node, command string) (reply string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rogueWithin)
 	defer cancel()

@@ -38,7 +38,7 @@ func short(ctx context.Context, l *lab) error {
 	})
 }
 
-// pausedLong pauses a node for long enough that another one is elected.
+// pausedLong pauses a leader until a new one must have been elected.
 func pausedLong(ctx context.Context, t *trial, n *node, _ *rand.Rand) error {
 	const long = 1500 * time.Millisecond
 	t.awayFor(long)

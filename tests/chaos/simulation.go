@@ -25,8 +25,8 @@ func (l *lab) buildSimulation() (*simulation, error) {
 	return s, run(exec.Command("go", "test", "-tags", "chaos", "-c", "-o", s.bin, simulated))
 }
 
-// run runs the tests with a bug enabled, or without one if bug is empty, and returns the failed
-// tests.
+// run runs the tests with a bug enabled, or with no bug if bug is empty, and returns the
+// failed tests.
 func (s *simulation) run(ctx context.Context, bug failpoint.Bug) (failed caught, err error) {
 	cmd := exec.CommandContext(ctx, s.bin, "-test.timeout", "2m")
 	cmd.Env = append(os.Environ(), "THROTTLED_MUTANT="+string(bug))
@@ -39,15 +39,15 @@ func (s *simulation) run(ctx context.Context, bug failpoint.Bug) (failed caught,
 	return failures(string(out), err != nil)
 }
 
-// judges is the file of package cluster with the safety checks of all tests. judging lists tests
-// that check safety directly and hardly ever fail for another reason.
+// judges is the file in package cluster that contains the safety checks of all tests.
+// judging lists tests that check safety directly and rarely fail for other reasons.
 const judges = "checks_test.go:"
 
 var judging = map[string]bool{
 	"TestClock": true, "TestWallClocksDoNotCount": true, "TestStaleNodeDoesNotKnowTheTime": true, // time
 	"TestVoidEntry": true, "TestLimitHolds": true, "TestSingleNode": true, // charges
 	"TestMajorityLossSurvivorLeads": true, "TestMajorityLossOtherLeads": true, "TestMajorityLossCountsOnce": true,
-	"TestLease": true, "TestMixedHeartbeats": true, // answers by a node that may not lead
+	"TestLease": true, "TestMixedHeartbeats": true, // answers from a node that may no longer be the leader
 	"TestHeartbeatWaitsForAll": true, "TestHeartbeatsState": true,
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stalls measures how long this program has waited for a processor. Clients and nodes on the same
-// machine had to wait as long, whatever the cause.
+// stalls measures how long this program has waited for a processor. Whatever the cause,
+// clients and nodes on the same machine had to wait as long.
 type stalls struct {
 	mu      sync.Mutex
 	longest time.Duration

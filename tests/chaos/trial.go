@@ -14,7 +14,7 @@ type trial struct {
 	watch  *watch
 	stalls *stalls
 	begun  instant // when the load began
-	least  float64 // decisions a second; with fewer the trial proves nothing
+	least  float64 // minimum decisions per second for the trial to be meaningful
 	quiet  bool    // no change of leader is required
 	judged keysJudged
 
@@ -35,8 +35,9 @@ func (c *cluster) try(ctx context.Context) *trial {
 	return t
 }
 
-// withTrial starts a cluster, runs happen under load, and checks the history, even if happen
-// returns an error. It returns that error; findings are in the report.
+// withTrial starts a cluster, runs happen under load, and checks the history. It returns
+// the error from happen, after it has checked the history in that case as well. Findings
+// are in the report.
 func (l *lab) withTrial(ctx context.Context, p plan, happen func(ctx context.Context, t *trial) error) (err error) {
 	c, err := l.start(ctx, p)
 	defer func() { err = errors.Join(err, c.close()) }()

@@ -64,13 +64,13 @@ func (t *trial) judge(ctx context.Context) (findings []finding) {
 	return findings
 }
 
-// straying returns the bound of the clock error of the cluster. Lost time is never recovered, so
-// the total loss at the end bounds the error at any time.
+// straying returns the bound on the error of the cluster's clock. Lost time is never
+// recovered, so the total loss at the end is a bound for any earlier time.
 func straying(p check.Passage, known bool) check.Clock {
 	if !known {
 		return check.Clock{Behind: history.Never}
 	}
-	return check.Clock{Behind: int64(max(0, p.Lost()) + time.Second)} // plus the delay of reading it
+	return check.Clock{Behind: int64(max(0, p.Lost()) + time.Second)} // plus the delay of reading the clock
 }
 
 // judgeState compares the used units at the end with the charges.
@@ -133,9 +133,9 @@ func (t *trial) remaining(ctx context.Context, name string) (left int64, err err
 	return left, err
 }
 
-// agree waits until all nodes have the same state. differ is not nil if two nodes have different
-// states at the same index, which is permanent. err is not nil if the nodes do not reach the same
-// index.
+// agree waits until all nodes have the same state. differ is not nil if two nodes have
+// different states at the same index, a permanent difference. err is not nil if the nodes
+// do not reach the same index.
 func (c *cluster) agree(ctx context.Context) (differ, err error) {
 	err = await(ctx, healWithin, func() (bool, error) {
 		var prints []check.Fingerprint

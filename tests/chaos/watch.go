@@ -10,10 +10,10 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/check"
 )
 
-// watchEvery is the interval at which each node is asked whether it leads.
+// watchEvery is the interval at which each node is asked whether it is the leader.
 const watchEvery = 50 * time.Millisecond
 
-// watch polls all nodes of a cluster for whether they lead.
+// watch polls all nodes of a cluster to find out which of them are leaders.
 type watch struct {
 	mu    sync.Mutex
 	terms check.Terms
@@ -79,7 +79,7 @@ func (w *watch) observe(term uint64, id string) {
 	}
 }
 
-// changes returns the number of changes of the leader.
+// changes returns the number of leader changes.
 func (w *watch) changes() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,7 +100,7 @@ func (w *watch) span() int {
 	return w.terms.Span()
 }
 
-// leads reports whether INFO is that of a leader.
+// leads reports whether info was returned by a leader.
 func leads(info map[string]string) bool { return info["role"] == "master" }
 
 func termOf(info map[string]string) uint64 { return number(info, "raft_term") }
