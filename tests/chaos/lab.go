@@ -83,7 +83,8 @@ func (l *lab) open() (err error) {
 	return run(exec.Command("go", "build", "-C", repository, "-tags", "chaos", "-o", l.bin, "./cmd/throttled"))
 }
 
-// close removes the directory of the run unless the run has failed.
+// close removes the directory of the run, unless the run has failed or a flag keeps the
+// directory.
 func (l *lab) close(failed bool) error {
 	if failed || l.keep || l.settings.dir != "" {
 		fmt.Printf("logs and histories are in %s\n", l.dir)

@@ -67,8 +67,8 @@ type accuracy struct {
 	most     int // largest number that SLIDING admitted within a period
 }
 
-// key is the state of one key and its decision function. Millions of decisions on two keys do not
-// require a table.
+// key is the state of one key and its decision function. It is used instead of a table,
+// since there are millions of decisions on only two keys.
 type key struct {
 	decide func(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (limiter.Change, limiter.Decision)
 	limit  limiter.Limit
@@ -116,8 +116,8 @@ func compare(limit int64, period time.Duration, times []time.Duration) accuracy 
 	return a
 }
 
-// most returns the largest number of times within any interval of a period, which is open at one
-// end. times must be sorted.
+// most returns the largest number of times within any half-open interval of the length of
+// a period. times must be sorted.
 func most(times []time.Duration, period time.Duration) (n int) {
 	oldest := 0
 	for i, at := range times {

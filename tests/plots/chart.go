@@ -132,7 +132,8 @@ func written(size vg.Length, c color.Color) text.Style {
 	return text.Style{Color: c, Font: sans(size), XAlign: text.XLeft, YAlign: text.YTop, Handler: plot.DefaultTextHandler}
 }
 
-// slack is the largest factor by which another font may be wider than the measured one.
+// slack is the largest factor by which a replacement font may be wider than the measured
+// font.
 const slack = 1.15
 
 // drawTitle draws the title and the command at the top of a canvas.

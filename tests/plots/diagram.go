@@ -10,7 +10,7 @@ import (
 // left corner.
 type diagram struct {
 	width, height int
-	title, desc   string // for readers that do not see the drawing
+	title, desc   string // for readers who cannot see the drawing
 	blocks        []block
 	arrows        []arrow
 }
@@ -41,7 +41,7 @@ type arrow struct {
 	label  caption
 }
 
-// anchor is the part of a text that is at its point.
+// anchor determines which part of a text is at its point.
 type anchor string
 
 const (
@@ -160,8 +160,8 @@ type (
 	}
 )
 
-// styleSheet has its own background in both modes, since the mode of the page around the image is
-// unknown. The families are those of the plots.
+// styleSheet sets a background in light and dark mode, since the mode of the page around
+// the image is unknown. The font families are the same as in the plots.
 const styleSheet = `
     text { font-family: Liberation Sans, Arial, Helvetica, sans-serif; fill: #333B47; }
     .label { fill: #5A6473; }

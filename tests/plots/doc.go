@@ -6,12 +6,13 @@
 //
 // # The plots
 //
-// Each algorithm gets the requests of [demoTraffic] and a limit of 10 in 10 seconds, or the closest
-// equivalent in its parameters. The requests are decided by a [buckets.Table] whose clock is the
-// time of the traffic, so the plots show the program and not a model of it. Bars count the requests
-// of half a second. The line counts the requests admitted in the preceding ten seconds, which a
-// strict limit keeps at or below 10. The rows under the axis have a tick for each request. The
-// requests that CL.LEAKY admits are delayed, and their line counts them when they proceed.
+// Each algorithm gets the requests of [demoTraffic] and a limit of 10 in 10 seconds, or
+// the closest equivalent in its parameters. The requests are decided by a [buckets.Table]
+// whose clock is the time of the traffic, so the plots show the actual program and not a
+// model of it. Each bar counts the requests in half a second. The line counts the requests
+// admitted in the preceding ten seconds, which a strict limit keeps at or below 10. The
+// rows under the axis have a tick for each request. Requests that CL.LEAKY admits are
+// delayed, and the line counts them at the time when they proceed.
 //
 // # The architecture
 //
@@ -29,11 +30,11 @@
 //	admitted   all that SLIDING admitted, of all that LOG admitted
 //	largest    most that SLIDING admitted in any span of one period, as a multiple of the limit
 //
-// Decisions differ for two reasons: SLIDING estimates the usage that LOG records exactly, and each
-// depends on the requests that it has itself admitted before. Under overload both admit the same
-// number of requests, but not the same requests. There the columns admitted and largest are
-// meaningful, and differ is not.
+// Decisions differ for two reasons. SLIDING estimates the usage that LOG records exactly,
+// and the decisions of each algorithm depend on the requests that it has admitted before.
+// Under overload, both admit the same number of requests, but not the same requests. In
+// this case the columns admitted and largest are meaningful, and the column differ is not.
 //
-// The results do not depend on the time of day or on random seeds: each run prints and draws the
-// same.
+// The results do not depend on the time of day or on random seeds: every run has the same
+// output.
 package main

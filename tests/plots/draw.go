@@ -52,8 +52,8 @@ func drawAll() ([]picture, error) {
 	return append(pictures, picture{"architecture.svg", svg}), nil
 }
 
-// fontFamilies lists replacements of the font of the plots, for systems without it. Arial has the
-// same widths.
+// fontFamilies lists the font of the plots and replacements for systems without that font.
+// Arial has the same widths.
 const fontFamilies = "font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"
 
 // render paints on a white canvas, and returns it as SVG.

@@ -14,7 +14,7 @@ import (
 
 const barGap vg.Length = 0.6
 
-// binWidth is the time that a bar covers.
+// binWidth is the duration that a bar covers.
 const binWidth = 500 * time.Millisecond
 
 // bars are counts of requests, one bar for each binWidth.
@@ -95,8 +95,8 @@ func (w windows) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// within returns the number of times in the period before each moment, as the points at which it
-// changes. times must be sorted.
+// within returns the number of times in the preceding period as a step function, as the
+// points at which the number changes. times must be sorted.
 func within(times []time.Duration, period time.Duration) plotter.XYs {
 	points := plotter.XYs{{X: 0, Y: 0}}
 	step := func(at time.Duration, change float64) {

@@ -13,8 +13,8 @@ type phase struct {
 // demoLength is the duration of the traffic of the plots.
 const demoLength = 60 * time.Second
 
-// demoPhases are: low traffic, traffic at the limit, a burst, silence, a burst across the boundary
-// of two windows, and two and a half times the limit.
+// demoPhases consists of low traffic, traffic at the limit, a burst, silence, a burst
+// across the boundary of two windows, and traffic at 2.5 times the limit.
 var demoPhases = []phase{
 	{500 * time.Millisecond, 6 * time.Second, 2 * time.Second},
 	{6500 * time.Millisecond, 12 * time.Second, time.Second},
@@ -55,7 +55,7 @@ func constant(_ *rand.Rand, mean time.Duration, _ int64) func() time.Duration {
 	return func() time.Duration { return mean }
 }
 
-// poisson generates exponential gaps, as many independent callers do.
+// poisson generates exponential gaps, as in the traffic of many independent callers.
 func poisson(r *rand.Rand, mean time.Duration, _ int64) func() time.Duration {
 	return func() time.Duration { return exponential(r, mean) }
 }

@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// minTokens is the number of tokens from which on two equal runs of statements are reported.
+// minTokens is the minimum number of tokens of two equal runs of statements to be
+// reported.
 const minTokens = 60
 
 // statement is a statement of a list.
@@ -20,26 +21,27 @@ type statement struct {
 // list is the list of statements of a block or a case.
 type list struct {
 	file       *file
-	function   string // that the list is in
+	function   string // the function that contains the list
 	statements []statement
 }
 
 // run is a part of a list.
 type run struct {
 	*list
-	from, to int // statements, the second excluded
+	from, to int // indexes of statements; to is exclusive
 }
 
-// pair is a run and an equal run behind it.
+// pair is a run and a later equal run.
 type pair struct {
 	first, second run
 	tokens        int
 }
 
-// duplicates finds runs of statements that differ only in comments, line breaks, literals of the same kind, and names,
-// provided that each name stands for one other name. Names of functions, methods and fields must not differ. Each run is
-// paired with the next equal one, so that n equal runs are n-1 pairs. Runs do not overlap, and no reported pair is within
-// another.
+// duplicates finds runs of statements that differ only in comments, line breaks, literals
+// of the same kind, and names, provided that each name corresponds to exactly one name in
+// the other run. Names of functions, methods and fields must be equal. Each run is paired
+// with the next equal one, so that n equal runs are n-1 pairs. Runs do not overlap, and no
+// reported pair is within another.
 func duplicates(t *tree) (found []finding) {
 	for _, p := range outermost(pairs(lists(t))) {
 		found = append(found, finding{
@@ -68,7 +70,8 @@ func (r run) tokens() (sum int) {
 	return sum
 }
 
-// lists returns the lists of statements of a repository, outer ones before those in them.
+// lists returns the lists of statements in a repository, outer lists before the lists that
+// they contain.
 func lists(t *tree) (all []*list) {
 	for _, f := range t.files {
 		lexemes := scan(f)
@@ -106,8 +109,8 @@ func split(lexemes []lexeme, body []ast.Stmt) (all []statement) {
 	return all
 }
 
-// pairs returns, for each run of just enough tokens, the pair with the next equal run, both extended as far as they are
-// equal.
+// pairs finds, for each shortest run with enough tokens, the next equal run. It returns
+// both runs, extended as far as they are equal.
 func pairs(all []*list) (found []pair) {
 	last := map[string]run{} // by its form
 	for _, l := range all {
@@ -130,7 +133,7 @@ func pairs(all []*list) (found []pair) {
 	return found
 }
 
-// shortest returns the shortest run from a statement on that has enough tokens.
+// shortest returns the shortest run that begins at statement from and has enough tokens.
 func shortest(l *list, from int) (r run, enough bool) {
 	sum := 0
 	for i, s := range l.statements[from:] {
@@ -150,8 +153,8 @@ func (r run) form() string {
 	return form(lexemes)
 }
 
-// extend returns two equal runs with the statements behind them, as far as the runs stay equal and the first does not
-// reach the second.
+// extend extends two equal runs by the statements that follow them, while the runs stay
+// equal and do not overlap.
 func extend(a, b run) pair {
 	for {
 		longA, longB := a, b

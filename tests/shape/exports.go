@@ -43,8 +43,8 @@ func undocumented(decl ast.Decl) (names []export) {
 	return names
 }
 
-// undocumentedSpec returns the exported names without a comment in one specification of decl. The comment of a group of
-// constants or variables is that of each.
+// undocumentedSpec returns the exported names without a comment in one specification of
+// decl. The comment of a group of constants or variables applies to each of them.
 func undocumentedSpec(decl *ast.GenDecl, spec ast.Spec) (names []export) {
 	switch spec := spec.(type) {
 	case *ast.TypeSpec:
@@ -63,7 +63,7 @@ func undocumentedSpec(decl *ast.GenDecl, spec ast.Spec) (names []export) {
 	return names
 }
 
-// undocumentedMethods returns the exported methods without a comment of an interface.
+// undocumentedMethods returns the exported methods of an interface that have no comment.
 func undocumentedMethods(spec *ast.TypeSpec) (names []export) {
 	t, is := spec.Type.(*ast.InterfaceType)
 	if !is {
@@ -77,7 +77,7 @@ func undocumentedMethods(spec *ast.TypeSpec) (names []export) {
 	return names
 }
 
-// exported returns the exported ones of some identifiers, each with prefix.
+// exported returns the names of the exported identifiers among ids, each with prefix.
 func exported(prefix string, ids ...*ast.Ident) (names []export) {
 	for _, id := range ids {
 		if id.IsExported() {

@@ -33,11 +33,11 @@ const (
 type finding struct {
 	name string
 	size string // with its unit; empty if there is nothing to count
-	at   string // the place, which changes with each edit and is not committed; empty if the name is the place
+	at   string // the place, which is not committed since it changes with each edit; empty if the name is the place
 	test bool
 }
 
-// measure finds one kind of thing that there should be few of.
+// measure finds one kind of code that should be rare.
 type measure struct {
 	title string
 	find  func(*tree) []finding
@@ -61,7 +61,7 @@ type shape struct {
 	findings map[string][]finding // by the title of a measure, in the order of their names, which are unique
 }
 
-// shapes are those of a repository.
+// shapes holds the shapes of a repository.
 type shapes struct{ production, tests shape }
 
 // measureTree measures a repository.
@@ -118,8 +118,8 @@ func rate(n, lines int) float64 {
 	return math.Round(10_000*float64(n)/float64(lines)) / 10
 }
 
-// sorted returns the findings in tests or in production code, in the order of their names. The second of one name gets
-// " (2)" appended, and so on.
+// sorted returns the findings in tests or in production code, in the order of their names.
+// If a name occurs more than once, " (2)" is appended to the second occurrence, and so on.
 func sorted(all []finding, test bool) (part []finding) {
 	times := map[string]int{}
 	for _, f := range all {

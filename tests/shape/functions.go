@@ -54,7 +54,8 @@ func receiver(decl *ast.FuncDecl) string {
 	return name
 }
 
-// literals returns the outermost function literals in the variables of decl. Each has the name of its variable.
+// literals returns the outermost function literals in the variables of decl, each under
+// the name of its variable.
 func (f *file) literals(decl *ast.GenDecl) (all []function) {
 	for _, spec := range decl.Specs {
 		values, is := spec.(*ast.ValueSpec)
@@ -84,7 +85,8 @@ func (fn function) isTable() bool {
 	return 2*largest > fn.lines(fn.body)
 }
 
-// codeLines returns how many lines the outermost function literals add to n.
+// codeLines returns the number of lines that the outermost function literals in n
+// contribute.
 func (f *file) codeLines(n ast.Node) (lines int) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		literal, is := n.(*ast.FuncLit)
@@ -96,7 +98,7 @@ func (f *file) codeLines(n ast.Node) (lines int) {
 	return lines
 }
 
-// longFunctions finds functions over the limit that are no tables.
+// longFunctions finds functions over the limit that are not tables.
 func longFunctions(t *tree) []finding { return t.long(false) }
 
 // longTables finds functions over the limit that are tables.

@@ -40,20 +40,21 @@ func appendToken(lexemes []lexeme, pos token.Pos, kind token.Token, text string)
 	case kind == token.IDENT:
 		return append(lexemes, lexeme{pos, text, !isSelected})
 	case kind == token.LPAREN && n > 0:
-		lexemes[n-1].isRenamable = false // it is a function
+		lexemes[n-1].isRenamable = false // the name of a function
 	case kind.IsLiteral() && n > 1 && lexemes[n-1].text == "," && lexemes[n-2].text == kind.String():
 		return lexemes[:n-1]
 	}
 	return append(lexemes, lexeme{pos, kind.String(), false})
 }
 
-// index returns the index of the first of the lexemes at pos or behind it.
+// index returns the index of the first lexeme at or after pos.
 func index(lexemes []lexeme, pos token.Pos) int {
 	i, _ := slices.BinarySearchFunc(lexemes, pos, func(w lexeme, pos token.Pos) int { return cmp.Compare(w.pos, pos) })
 	return i
 }
 
-// form returns the text of the lexemes, with a number for each name that is renamable: the order in which they occur first.
+// form returns the text of the lexemes. Each renamable name is replaced by its number, in
+// the order of first occurrence.
 func form(lexemes []lexeme) string {
 	var b strings.Builder
 	numbers := map[string]int{}

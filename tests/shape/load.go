@@ -106,7 +106,7 @@ func (t *tree) loadFile(fset *token.FileSet, name, relative string) error {
 	return nil
 }
 
-// markTests sets test on each file that is no production code.
+// markTests sets test on each file that is not production code.
 func (t *tree) markTests() {
 	shipped := t.shipped()
 	for _, f := range t.files {
@@ -114,7 +114,8 @@ func (t *tree) markTests() {
 	}
 }
 
-// shipped returns the directories of the packages in cmd/ and of all that they import, directly or not.
+// shipped returns the directories of the packages in cmd/ and of all packages that they
+// import, directly or indirectly.
 func (t *tree) shipped() map[string]bool {
 	imports := map[string][]string{}
 	var queue []string
@@ -155,7 +156,7 @@ func (f *file) isTestFile() bool { return strings.HasSuffix(f.path, "_test.go") 
 // line returns the line of pos.
 func (f *file) line(pos token.Pos) int { return f.tokens.Line(pos) }
 
-// lines returns the number of lines that n begins or ends on, or spans.
+// lines returns the number of lines that n spans, including its first and last line.
 func (f *file) lines(n ast.Node) int { return f.line(n.End()) - f.line(n.Pos()) + 1 }
 
 // at returns the path of f and the line of pos.

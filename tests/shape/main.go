@@ -24,8 +24,9 @@ func main() {
 	}
 }
 
-// execute prints the figures of the repository at root beside those in the file at path, and replaces the file if write is
-// set. A missing file means that nothing has been committed yet.
+// execute prints the figures of the repository at root next to those in the file at path.
+// If write is set, it replaces the file. A missing file means that nothing has been
+// committed yet.
 func execute(w io.Writer, root, path string, write bool) error {
 	t, err := load(root)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"text/tabwriter"
 )
 
-// print writes the figures beside the committed ones: first the totals, then each finding.
+// print writes the figures next to the committed figures: first the totals, then each
+// finding.
 func (s shapes) print(w io.Writer, committed Figures) error {
 	var b strings.Builder
 	printTotals(&b, s.figures(), committed)
@@ -57,8 +58,8 @@ func (p Part) total(title string) string {
 	return "-"
 }
 
-// printFindings appends the findings of one measure, and the committed ones that are no longer there. Nothing is
-// appended if there are neither.
+// printFindings appends the findings of one measure, and the committed findings that no
+// longer exist. It appends nothing if there are neither.
 func printFindings(b *strings.Builder, title string, current []finding, committed map[string]string) {
 	gone := maps.Clone(committed)
 	for _, f := range current {
@@ -76,7 +77,8 @@ func printFindings(b *strings.Builder, title string, current []finding, committe
 	}
 }
 
-// change returns how f differs from its committed size. Without any committed figures nothing is new.
+// change describes how f differs from its committed size. If there are no committed
+// figures, no finding is new.
 func (f finding) change(committed map[string]string) string {
 	size, known := committed[f.name]
 	switch {
@@ -88,7 +90,8 @@ func (f finding) change(committed map[string]string) string {
 	return "new"
 }
 
-// printRow appends an indented row, without the empty cells at its end. Columns that are empty in all rows are left out.
+// printRow appends an indented row without trailing empty cells. Columns that are empty in
+// all rows are left out.
 func printRow(b *strings.Builder, cells ...string) {
 	b.WriteString("  " + strings.TrimRight(strings.Join(cells, "\v"), "\v") + "\n")
 }

@@ -10,13 +10,14 @@ const (
 	maxMethods = 25
 )
 
-// typeKey identifies a type of a package. Methods that tests add to a type of production code do not count for it.
+// typeKey identifies a type of a package. Methods that tests add to a production type are
+// not counted as methods of that type.
 type typeKey struct {
 	dir, pkg, name string
 	test           bool
 }
 
-// key returns the key of a type that f declares, or declares a method of.
+// key returns the key of a type for which f contains the declaration or a method.
 func (f *file) key(name string) typeKey { return typeKey{f.dir, f.syntax.Name.Name, name, f.test} }
 
 // largeTypes finds structs and interfaces with too many fields or methods.
@@ -35,7 +36,8 @@ func largeTypes(t *tree) (found []finding) {
 	return found
 }
 
-// methods returns the names of the methods of each type. A method with variants by build tags is one.
+// methods returns the names of the methods of each type. A method with several variants,
+// selected by build tags, counts once.
 func (t *tree) methods() map[typeKey]map[string]bool {
 	all := map[typeKey]map[string]bool{}
 	for _, f := range t.files {
@@ -70,8 +72,8 @@ func (f *file) types() (all []*ast.TypeSpec) {
 	return all
 }
 
-// sizes returns the number of fields of a struct, or that of methods of an interface. Embedded types count as one field
-// and as no method.
+// sizes returns the number of fields of a struct, or that of methods of an interface. An
+// embedded type counts as one field and as zero methods.
 func sizes(spec *ast.TypeSpec) (fields, methods int) {
 	switch t := spec.Type.(type) {
 	case *ast.StructType:

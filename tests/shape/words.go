@@ -11,7 +11,8 @@ type phrase struct {
 	words *regexp.Regexp
 }
 
-// phrases are the words that mark a sentence which has no concrete subject or verb. "Whose" is not among them.
+// phrases are words that are typical of sentences without a concrete subject or verb.
+// "Whose" is not included.
 var phrases = []phrase{
 	{"what ... clauses", regexp.MustCompile(`(?i)\bwhat(ever)?\b`)},
 	{"who/whoever/nobody", regexp.MustCompile(`(?i)\b(who|whom|who(m?)ever|nobody)\b`)},
@@ -21,7 +22,7 @@ var phrases = []phrase{
 // directive matches a comment for a tool, such as //go:build.
 var directive = regexp.MustCompile(`^//[a-z0-9]+:[a-z0-9]`)
 
-// comments returns the comments of f for readers.
+// comments returns the comments of f, without directives.
 func (f *file) comments() (all []*ast.Comment) {
 	for _, group := range f.syntax.Comments {
 		for _, comment := range group.List {

@@ -20,8 +20,8 @@ func LongestGap(ops []history.Op, from, to int64) (gap time.Duration, at int64) 
 	return gap, at
 }
 
-// Silence returns the sum of all gaps between from and to in which no request of ops was decided.
-// Gaps up to longer are ignored.
+// Silence returns the sum of all gaps between from and to in which no request of ops was
+// decided. It ignores gaps that are not longer than longer.
 func Silence(ops []history.Op, from, to int64, longer time.Duration) (all time.Duration) {
 	last := from
 	for _, t := range append(decided(ops, from, to), to) {
@@ -45,8 +45,8 @@ func decided(ops []history.Op, from, to int64) []int64 {
 	return at
 }
 
-// Percentile returns the smallest element of times that at least p percent of times do not exceed,
-// or 0 if times is empty.
+// Percentile returns the smallest element of times that is greater than or equal to at
+// least p percent of them, or 0 if times is empty.
 func Percentile(times []time.Duration, p float64) time.Duration {
 	if len(times) == 0 {
 		return 0

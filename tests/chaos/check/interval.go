@@ -6,10 +6,11 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// Stretch is the interval in which a limit was exceeded most, or most nearly exhausted.
+// Stretch is the interval in which a limit was exceeded most or, if it was not exceeded,
+// came closest to being exhausted.
 type Stretch struct {
 	From, To int64   // nanoseconds; 0 and 0 if nothing was granted
-	Granted  int64   // units of requests that were both sent and answered in it
+	Granted  int64   // units of requests that were both sent and answered in the interval
 	Over     float64 // units above the limit; negative: units below it
 	Violated bool    // more was granted than the limit allows
 }
@@ -24,8 +25,8 @@ func (s Stretch) String() string {
 // sent and answered in the interval. All of ops are requests on k, and none may return units. It
 // runs in O(n log n).
 func Interval(k *history.Key, ops []history.Op, slack Slack) Stretch {
-	// All numbers are multiplied by the period to make them whole: a unit costs period, and a
-	// nanosecond restores count.
+	// All numbers are multiplied by the period to make them integers: a unit costs period,
+	// and a nanosecond restores count.
 	period := int64(k.Period)
 	allowed := product(period, k.Limit())
 	byCall, byReturn := charges(ops)

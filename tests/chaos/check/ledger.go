@@ -6,7 +6,8 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// Account compares the units charged on a key with the units in the replies to clients.
+// Account compares the units in use on a key with the units that clients charged according
+// to their replies.
 type Account struct {
 	Acknowledged int64 // units certainly charged
 	Open         int64 // units possibly charged

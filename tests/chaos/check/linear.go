@@ -12,15 +12,15 @@ import (
 // Clock bounds the error of the limiter's clock in a history that Linear checks.
 type Clock struct {
 	Slack
-	// Behind is its largest total delay: a cluster's clock stops while there is no leader.
+	// Behind is the largest total delay: a cluster's clock stops while there is no leader.
 	// History.Never permits any delay.
 	Behind int64
 }
 
-// Verdict is the answer of Linear.
+// Verdict is the result of Linear.
 type Verdict string
 
-// The answers of Linear.
+// The results of Linear.
 const (
 	Linearizable Verdict = "linearizable" // an order explains every reply
 	Illegal      Verdict = "illegal"      // no such order exists
@@ -30,15 +30,17 @@ const (
 // shrinks is the number of times that Linear halves a history when its time limit expires.
 const shrinks = 2
 
-// Linear searches for an order of all requests on a key that respects real time and in which each
-// reply is the reply of GCRA. An order respects real time if no request precedes another one that
-// was answered before it was sent. A history that exceeds the time limit is halved, at most twice;
-// checked is the number of requests that the verdict covers.
+// Linear searches for an order of all requests on a key that respects real time, and in
+// which GCRA gives exactly the recorded replies. An order respects real time if, whenever
+// request A was answered before request B was sent, A precedes B. A history that exceeds
+// the time limit is halved, at most twice; checked is the number of requests that the
+// verdict covers.
 //
 // Times are known only as intervals, since replies contain whole seconds. An illegal verdict is
 // certain; a linearizable history may still be wrong by less than a second.
 func Linear(k *history.Key, ops []history.Op, clock Clock, timeout time.Duration) (v Verdict, checked int) {
-	// Each search has its own model: a search that has timed out still reads its model.
+	// Each search has its own model, because a search that has timed out continues to read
+	// its model.
 	return shrink(ops, func(ops []history.Op) Verdict { return newModel(k, clock).check(ops, timeout) })
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// state is the knowledge about a key at one point in an order of requests, on the clock of the
-// clients. A key at rest has a theoretical arrival time (TAT) of now.
+// state is what is known about a key at one point in an order of requests. Times are on
+// the clock of the clients. A key at rest has a theoretical arrival time (TAT) of now.
 type state struct {
 	low   int64 // lower bound of the TAT
 	high  int64 // upper bound of the TAT
@@ -94,10 +94,11 @@ func (m *model) prepare(ops []history.Op) (calls []call) {
 
 // next returns the state after a request, and whether the request can be the next one.
 //
-// A request without a reply may be applied at any time after its call, and then it is charged. A
-// request that was never applied equals one that follows all replies. For two requests of the same
-// class it does not matter which one was charged, so they are charged in the order of their calls.
-// Without this rule the search would try every subset.
+// A request without a reply may be applied, and therefore charged, at any time after its
+// call. A request that was never applied is equivalent to one that is applied after all
+// replies. Of two requests in the same class, it does not matter which one was charged, so
+// they are charged in the order of their calls. Without this rule, the search would try
+// every subset.
 func (m *model) next(s state, c call) (state, bool) {
 	if c.op.Outcome != history.Unknown {
 		next, legal := m.step(s, c.op)
@@ -128,7 +129,7 @@ func (m *model) step(s state, o *history.Op) (state, bool) {
 	after := m.used(o)
 	before := after.shift(-cost)
 	if cost < 0 && after.from == 0 {
-		before.from = 0 // a refund stops at a full bucket
+		before.from = 0 // a refund cannot restore more than the whole limit
 	}
 	tat, when := locate(s, before, when)
 	if after.empty() || before.empty() || tat.empty() || when.empty() {
@@ -154,7 +155,8 @@ func (m *model) window(s state, o *history.Op) span {
 	return span{max(s.now, o.Call-min(o.Call, m.clock.Behind)), m.clock.end(o.Return)}
 }
 
-// used returns the part of the bucket that can be in use after a request, by its reply.
+// used returns the range of the used part of the bucket after a request, according to the
+// reply.
 func (m *model) used(o *history.Op) span {
 	u := span{max(0, m.whole-(o.Remaining+1)*m.interval+1), m.whole - o.Remaining*m.interval}
 	if o.Remaining == 0 && (o.Outcome == history.Limited || o.Quantity < 0) {
@@ -177,8 +179,9 @@ func seconds(n int64) span {
 	return span{(n-1)*second + 1, n * second}
 }
 
-// locate returns the possible theoretical arrival times, and the possible times of a decision that
-// finds a duration of used in use. A TAT in the past counts as the time of the decision.
+// locate returns the possible theoretical arrival times, and the possible times of a
+// decision, if a duration of used is in use at the decision. A TAT in the past counts as
+// the time of the decision.
 func locate(s state, used, when span) (tat, at span) {
 	at = span{max(when.from, s.low-used.to), when.to}
 	if used.from > s.ahead {

@@ -10,8 +10,8 @@ type Terms struct {
 	last    uint64
 }
 
-// Observe records that a node claims to be the leader of a term. It returns an error if another
-// node has claimed the same term.
+// Observe records that a node claims to be the leader of a term. It returns an error if a
+// different node has claimed the same term.
 func (t *Terms) Observe(term uint64, node string) error {
 	if t.leaders == nil {
 		t.leaders = map[uint64]string{}
@@ -41,8 +41,8 @@ func (t *Terms) Changes() int { return t.changes }
 // Seen reports whether any leader was observed.
 func (t *Terms) Seen() bool { return t.first > 0 }
 
-// Span returns the number of terms since that of the first observed leader. It is the largest
-// number of other leaders that can have existed, observed or not.
+// Span returns the number of terms since the term of the first observed leader. It is an
+// upper bound for the number of later leaders, observed or not.
 func (t *Terms) Span() int { return int(t.last - t.first) }
 
 // Fingerprint is a node's report of its state.

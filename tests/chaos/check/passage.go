@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Passage compares the time that passed between two moments on the clock of the limiter and on that
-// of the clients.
+// Passage compares the time that passed between two moments on the limiter's clock and on
+// the clients' clock.
 type Passage struct {
 	Real, Log time.Duration
 	Silence   time.Duration // time without any decision; there may have been no leader
-	Terms     int           // terms that began meanwhile
+	Terms     int           // terms that began between the two moments
 }
 
 const (
-	// lostByTerm is the time that a change of leaders may lose in addition to the time without a
-	// leader: the age of the newest entry that the new leader had when it lost contact with the old
-	// one.
+	// lostByTerm is the log time that may be lost at a change of leaders, in addition to
+	// the time without a leader. It is the age of the newest entry of the new leader at
+	// the time when it lost contact with the old leader.
 	lostByTerm = 500 * time.Millisecond
 	// readWithin is the largest delay with which the clock of the limiter is read.
 	readWithin = time.Second

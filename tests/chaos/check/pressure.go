@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// Pressure describes the load and the faults of a run. A run with few of either is not meaningful.
+// Pressure describes the load and the faults of a run. A run with too little of either is
+// not meaningful.
 type Pressure struct {
 	Lasted  time.Duration
 	Decided int     // requests
-	Least   float64 // decisions a second; with fewer the run does not count
+	Least   float64 // minimum decisions per second for the run to count
 	Limited int     // decisions that refused; at least one is required
 	// Kills is the number of leaders that were killed, stopped, or cut off or paused for longer than
 	// the election timeout. A fault may hit a node that has just lost its leadership, so only half
@@ -19,7 +20,7 @@ type Pressure struct {
 	Quiet   bool // no change of leader is required; otherwise at least one is
 }
 
-// Check returns an error that names the requirement the run does not meet, or nil.
+// Check returns an error that names a requirement that the run does not meet, or nil.
 func (p Pressure) Check() error {
 	rate := float64(p.Decided) / p.Lasted.Seconds()
 	switch {

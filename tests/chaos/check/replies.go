@@ -19,11 +19,12 @@ func (s Stale) String() string {
 		s.Op.Node, s.Op.Client, float64(s.Op.Return)/1e9, s.Op.Remaining, s.Op.ResetAfter, s.Used)
 }
 
-// Replies returns the replies that report less in use than the charges acknowledged before require.
-// The bucket drains no faster than time passes. So when a reply is returned, at least (interval *
-// units charged since s) - (time since s) is in use, for any s. A charge counts if it was sent
-// after s and answered before the request was sent. All of ops are requests on k, and none may
-// return units. It runs in O(n log n).
+// Replies returns the replies that report less in use than the charges that were
+// acknowledged earlier require. The bucket drains no faster than time passes. Therefore,
+// when a reply is returned, at least (interval * units charged since s) - (time since s)
+// is in use, for any s. A charge counts if it was sent after s and answered before the
+// request was sent. All of ops are requests on k, and none may return units. It runs in
+// O(n log n).
 func Replies(k *history.Key, ops []history.Op, slack Slack) []Stale {
 	interval := k.Interval()
 	byCall, byReturn := charges(ops)

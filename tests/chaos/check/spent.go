@@ -18,12 +18,13 @@ type Slack struct {
 func (s Slack) begin(at int64) int64 { return at + at/1e6*s.Drift + at%1e6*s.Drift/1e6 }
 func (s Slack) end(at int64) int64   { return s.begin(at) + min(s.Drift, 1) + int64(s.Ahead) }
 
-// spent holds charges. It finds the interval, from the call of a charge until after all charges, in
-// which most was spent: units times price, less time times rate.
+// spent holds charges. It considers the intervals that begin at the call of a charge and
+// end after all charges, and finds the one in which most was spent: units times price,
+// minus time times rate.
 //
-// It is a tree of maxima of suffixes. Leaf i is the charge with the i-th call. The best of a node
-// is the maximum of (rate * call of a charge in the node + price * units of all charges in the node
-// from that charge on).
+// It is a tree of suffix maxima. Leaf i is the charge with the i-th call. The best value
+// of a tree node is the maximum, over all charges below the node, of rate * (call of the
+// charge) + price * (units of this and all later charges below the node).
 type spent struct {
 	nodes []node
 	size  int // leaves
@@ -68,8 +69,8 @@ func (s *spent) most(at int64) wide {
 	return s.nodes[1].best.minus(product(s.rate, s.slack.end(at)))
 }
 
-// charges returns the requests that have certainly charged units in the order of their calls, and
-// their indexes in it in the order of their returns.
+// charges returns the requests that have certainly charged units, in the order of their
+// calls. byReturn holds the indexes of these requests, in the order of their returns.
 func charges(ops []history.Op) (byCall []history.Op, byReturn []int) {
 	for _, o := range ops {
 		if o.Charges() {

@@ -11,8 +11,8 @@ type wide struct {
 	lo uint64
 }
 
-// least represents no value. Sums of least and the values of a history remain below every real
-// value.
+// least stands for "no value". Sums of least and the values of a history are below every
+// real value.
 var least = wide{math.MinInt64 / 2, 0}
 
 // product returns a*b. Neither factor may be negative.

@@ -6,9 +6,10 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// Window returns the interval, shorter than the period, in which most was granted on a key that
-// admits at most its limit in any such interval. A request counts if it was both sent and answered
-// in the interval. All of ops are requests on k, and none may return units. It runs in O(n log n).
+// Window returns the interval shorter than the period in which most units were granted.
+// The key must admit at most its limit in any such interval. A request counts if it was
+// both sent and answered in the interval. All of ops are requests on k, and none may
+// return units. It runs in O(n log n).
 func Window(k *history.Key, ops []history.Op, slack Slack) Stretch {
 	byCall, byReturn := charges(ops)
 	if len(byCall) == 0 {

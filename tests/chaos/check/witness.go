@@ -10,18 +10,20 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// moment is a reply on a key that restores nothing during a run. Its used units give its position
-// in the only order in which all requests on the key can have been decided.
+// moment is a reply on a key that restores nothing during a run. All requests on such a
+// key can have been decided in only one order, and the used units determine the position
+// of the reply in that order.
 type moment struct {
 	op   *history.Op
-	used int64 // units, after it
+	used int64 // units in use after the decision
 }
 
-// Witness replays all requests on a key whose interval is so long that no unit is restored during a
-// run, in the order that the replies imply. It returns the first contradiction, or nil: a unit
-// granted twice, units in use that no client requested, an order that contradicts real time, or,
-// derived from reset after, a log time that runs backwards or faster than the clock of the clients.
-// None of ops may return units. It runs in O(n log n).
+// Witness replays all requests on a key whose interval is so long that no unit is restored
+// during a run, in the order that the replies imply. It returns the first contradiction,
+// or nil. Contradictions are a unit granted twice, units in use that no client requested,
+// an order that contradicts real time, and a log time (derived from reset after) that runs
+// backward or faster than the clients' clock. None of ops may return units. It runs in O(n
+// log n).
 func Witness(k *history.Key, ops []history.Op) error {
 	var order []moment
 	open := int64(0)
@@ -60,8 +62,8 @@ func eachUnitOnce(order []moment, open int64) error {
 	return nil
 }
 
-// inRealTime returns an error if a request precedes another one that was answered before it was
-// sent. Peeks and refusals with equal results are not ordered.
+// inRealTime returns an error if the order contradicts real time: A precedes B, but B was
+// answered before A was sent. Peeks and refusals with equal results are not ordered.
 func inRealTime(order []moment) error {
 	later := int64(math.MaxInt64) // the first return of all later moments
 	for end := len(order); end > 0; {
@@ -85,9 +87,9 @@ func inRealTime(order []moment) error {
 	return nil
 }
 
-// byOneClock returns an error if log time runs backwards in the order of decisions, or faster than
-// real time. The time since the first charge is the used units times the interval, less reset
-// after, which is rounded up to seconds.
+// byOneClock returns an error if log time runs backward in the order of decisions, or
+// faster than real time. The time since the first charge is the used units times the
+// interval, minus reset after, which is rounded up to seconds.
 func byOneClock(order []moment, interval int64) error {
 	const second = int64(time.Second)
 	latest, slowest := int64(math.MinInt64), int64(math.MaxInt64)

@@ -1,10 +1,11 @@
-// Package history records the requests that clients sent to a rate limiter: for each request the
-// interval in which it was decided, and the reply.
+// Package history records the requests that clients sent to a rate limiter. For each
+// request, it records the interval in which the request was decided, and the reply.
 //
-// An [Op] is one request on one [Key]. All times are nanoseconds since the start of the run, on the
-// monotonic clock of the machine that runs the clients. A request with an unknown outcome is part
-// of the history, since it may have been charged at any time after it was sent. A request that the
-// server refused to decide is not, since it has changed nothing.
+// An [Op] is one request on one [Key]. All times are nanoseconds since the start of the
+// run, on the monotonic clock of the machine that runs the clients. A request with an
+// unknown outcome is part of the history, since it may have been charged at any time after
+// it was sent. A request that the server refused to decide is not part of the history,
+// since it has changed nothing.
 package history
 
 import (
@@ -20,7 +21,7 @@ type Form string
 const (
 	// Rate is GCRA with the key's parameters, which determine every reply.
 	Rate Form = ""
-	// Bound is another algorithm. It never admits more than GCRA does with the key's parameters.
+	// Bound is an algorithm that never admits more than GCRA with the key's parameters.
 	Bound Form = "bound"
 	// Window admits at most the limit in any interval shorter than the period. Count is ignored.
 	Window Form = "window"
@@ -67,7 +68,7 @@ const Never = math.MaxInt64
 type Op struct {
 	Key      *Key    `json:"-"`
 	Client   int     `json:"client"`
-	Node     int     `json:"node"` // that received the request, counted from 0
+	Node     int     `json:"node"` // node that received the request, counted from 0
 	Kind     Kind    `json:"kind,omitempty"`
 	Outcome  Outcome `json:"outcome,omitempty"`
 	Quantity int64   `json:"quantity"`
