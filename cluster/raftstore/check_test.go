@@ -70,8 +70,8 @@ func TestCheck(t *testing.T) {
 }
 
 // TestCheck_Damaged damages the newest of two snapshots. If the log reaches back to the
-// older one, it is used instead. The damaged one must be hidden from raft, which would
-// start from the older one but send the newest to followers.
+// older one, it is used instead. The damaged snapshot must be hidden from raft, which
+// would otherwise start from the older one but send the damaged one to followers.
 func TestCheck_Damaged(t *testing.T) {
 	const meta, content = "meta.json", "state.bin"
 	rewrite := func(name string, change func([]byte) []byte) func(string) error {
@@ -176,8 +176,8 @@ func TestCheck_DoesNotStopTheNode(t *testing.T) {
 	}
 }
 
-// TestRaftStarts checks that the library starts on a directory that Check accepts, and
-// panics on one that Check rejects.
+// TestRaftStarts checks that the library starts with a directory that Check accepts, and
+// panics with a directory that Check rejects.
 func TestRaftStarts(t *testing.T) {
 	dir, ids := made(t, state{[]uint64{50, 90}, [][2]uint64{{40, 100}}})
 	must(t, os.Truncate(inCurrent(dir, snapshotsName, ids[1], "state.bin"), 1))

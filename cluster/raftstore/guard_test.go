@@ -50,8 +50,8 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// TestLatch makes each operation fail, or panic like the database on a damaged page. After that no
-// operation may reach the files.
+// TestLatch makes each operation fail, or panic like the database on a damaged page. After
+// the failure, no operation may reach the files.
 func TestLatch(t *testing.T) {
 	for first := range operations(nil) {
 		for how, fail := range map[string]func() error{
@@ -99,8 +99,8 @@ func TestLatch_NotFoundIsAnAnswer(t *testing.T) {
 	checkLog(t, s.logs, 1, 2, 10)
 }
 
-// TestLatch_NobodyPassesFatal runs concurrent operations, one of which fails. None may return
-// before Fatal does, and none of those that waited may reach the file.
+// TestLatch_NobodyPassesFatal runs concurrent operations, one of which fails. None may
+// return before Fatal does, and none of the waiting operations may reach the file.
 func TestLatch_NobodyPassesFatal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exit := make(chan struct{})

@@ -151,8 +151,8 @@ func FuzzDecodeIdentity(f *testing.F) {
 	})
 }
 
-// TestIdentity_Before checks compatibility with versions without the later fields, in both
-// directions.
+// TestIdentity_Before checks compatibility, in both directions, with versions that lack
+// the later fields.
 func TestIdentity_Before(t *testing.T) {
 	made := Identity{Cluster: "c", Node: "n", Incarnation: strings.Repeat("0f", 16), Created: time.Unix(1_700_000_000, 0).UTC()}
 	data, err := encodeIdentity(made)

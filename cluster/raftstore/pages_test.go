@@ -208,8 +208,8 @@ func stored(data []byte) (values []string, err error) {
 	return values, err
 }
 
-// TestVerifyPages_EveryBitOfTheVote flips each bit of the pages with the term and the vote.
-// A corrupt key would make the node forget its vote.
+// TestVerifyPages_EveryBitOfTheVote flips each bit of the pages with the term and the
+// vote. With a corrupt key, the vote would appear never to have been cast.
 func TestVerifyPages_EveryBitOfTheVote(t *testing.T) {
 	data, err := os.ReadFile(inCurrent(claimed(t, 1), stableName))
 	must(t, err)

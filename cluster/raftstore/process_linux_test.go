@@ -27,7 +27,7 @@ const (
 )
 
 const (
-	exitStopped      = 75 // required of Config.Fatal
+	exitStopped      = 75 // exit code required of Config.Fatal
 	exitNotPermitted = 77 // the system does not permit a role
 	entrySize        = 2 << 10
 )
@@ -170,7 +170,8 @@ type ending struct {
 	took     time.Duration // from the last stored entry to the exit
 }
 
-// runRole runs a role until it exits, or kills it when it has stored the entry kill; 0 means never.
+// runRole runs a role until it exits. If kill is not 0, it kills the role once entry kill
+// has been stored.
 func runRole(cmd *exec.Cmd, kill uint64) (e ending, err error) {
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -278,9 +279,10 @@ func TestProcess_FailingDisk(t *testing.T) {
 	}
 }
 
-// TestProcess_HangingDisk makes the disk hang. The watchdog must stop the process early enough for
-// another node to be elected within 2.5 s. The process disappears only when the disk responds, since one
-// of its threads is blocked in the kernel; all other threads exit immediately.
+// TestProcess_HangingDisk makes the disk hang. The watchdog must stop the process early
+// enough for another node to be elected within 2.5 s. All threads exit immediately except
+// one, which is blocked in the kernel. The process therefore disappears only when the disk
+// responds.
 //
 // TestWatchdog checks by how much the limit is exceeded at most.
 func TestProcess_HangingDisk(t *testing.T) {

@@ -40,7 +40,8 @@ func TestStable_LeavesTheValueAlone(t *testing.T) {
 	}
 }
 
-// TestStable_Damaged flips each bit of a stored term, and stores it under another key.
+// TestStable_Damaged flips each bit of a stored term, and stores the term under a
+// different key.
 func TestStable_Damaged(t *testing.T) {
 	key := []byte("CurrentTerm")
 	check := func(what string, key []byte, change func(stored []byte) []byte) {

@@ -96,8 +96,8 @@ func TestOpen_Refused(t *testing.T) {
 	}
 }
 
-// TestOpen_Forgotten checks that a missing database is not created again: the node would
-// forget its votes.
+// TestOpen_Forgotten checks that a missing database is not created again, since the node's
+// votes would be lost.
 func TestOpen_Forgotten(t *testing.T) {
 	for _, name := range []string{logName, stableName} {
 		dir := claimed(t, 5)

@@ -57,7 +57,7 @@ func TestFront_Killed(t *testing.T) {
 func TestFront_Closed(t *testing.T) {
 	dir := claimed(t, 20)
 	if files := frontFiles(t, dir); len(files) > 0 {
-		t.Errorf("Close leaves %q", files)
+		t.Errorf("Close left files behind: %q", files)
 	}
 	checkLog(t, openStore(t, Config{Dir: dir}).logs, 1, 20, 100)
 }
@@ -84,7 +84,7 @@ func TestFront_Damaged(t *testing.T) {
 }
 
 // TestFront_FailsBehind checks that the node stops if entries cannot be moved to the
-// database, although no call waits for the move.
+// database, even though no call is waiting for the move.
 func TestFront_FailsBehind(t *testing.T) {
 	f := newFaulty()
 	reported := make(chan error, 1)

@@ -27,7 +27,7 @@ func BenchmarkStoreLogs(b *testing.B) {
 	}
 }
 
-// BenchmarkAppend measures StoreLogs with a base store of no cost.
+// BenchmarkAppend measures StoreLogs with a base store that has no cost.
 func BenchmarkAppend(b *testing.B) {
 	for _, size := range []int{200, 2 << 10, 20 << 10} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {

@@ -86,9 +86,9 @@ func (c crash) check(t *testing.T, m *machine, what string, before oracle, unfin
 	checkLog(t, baseStore{m}, state)
 }
 
-// stateOf returns the content of a log if it is a valid result of an unfinished operation:
-// the entries before it, plus a prefix of the entries that it stores, or minus the range
-// that it deletes.
+// stateOf returns the content of a log if it is a valid result of an unfinished operation.
+// Valid results are the entries before the operation, these entries plus a prefix of the
+// entries that the operation stores, or these entries without the range that it deletes.
 func stateOf(l *Log, before oracle, unfinished op) (oracle, error) {
 	var failures []error
 	for n := range len(unfinished.entries) + 1 {

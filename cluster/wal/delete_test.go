@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestDeleteRange_Steps checks the order of the steps. Before a deletion, Base must have an
-// entry after the deleted range, or all files must have been removed.
+// TestDeleteRange_Steps checks the order of the steps. When Base deletes, it must have an
+// entry after the deleted range, or all files must have been removed before.
 func TestDeleteRange_Steps(t *testing.T) {
 	for _, tc := range []struct {
 		what   string

@@ -13,9 +13,9 @@ import (
 
 var errDisk = errors.New("input/output error")
 
-// machine is an in-memory file system and a base store, with a power failure between any
-// two steps. Synced data survives it. For other data, the length of a file and the content
-// of each sector afterwards are random.
+// machine is an in-memory file system with a base store. The power can fail between any
+// two steps. Synced data survives. For other data, the length of the file and the content
+// of each sector are random afterwards.
 type machine struct {
 	mu      sync.Mutex
 	names   map[string]*memFile // visible to the process

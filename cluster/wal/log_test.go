@@ -36,7 +36,7 @@ func TestLog_Model(t *testing.T) {
 					if r.IntN(2) == 0 {
 						must(t, l.Close())
 						if files := logFiles(t, dir); len(files) > 0 {
-							t.Fatalf("Close leaves %v", files)
+							t.Fatalf("Close left files behind: %v", files)
 						}
 					} else {
 						abandon(l)
@@ -53,7 +53,8 @@ func TestLog_Model(t *testing.T) {
 	}
 }
 
-// abandon stops a log like a crash of the process, except that a started move completes.
+// abandon stops a log as a crash of the process would, except that a move in progress
+// completes.
 func abandon(l *Log) {
 	_ = l.fail(errDisk)
 	_ = l.Close()
@@ -228,8 +229,8 @@ func (l *Log) held() int {
 	return l.recent.size()
 }
 
-// TestLog_ForgottenEntry reads an entry from Base that is not in memory. The entry of the
-// caller must be reset first.
+// TestLog_ForgottenEntry reads an entry that is in Base but not in memory. The caller's
+// entry must be reset first.
 func TestLog_ForgottenEntry(t *testing.T) {
 	dir := t.TempDir()
 	l := openLog(t, Config{Dir: dir, Base: openBolt(t, dir, false), MaxEntries: 10})
@@ -263,9 +264,9 @@ func TestLog_IsMonotonic(t *testing.T) {
 	}
 }
 
-// TestLog_Fails makes each operation of Base and of the files fail once. The call that needs
-// it, or the next one, returns the error, and so do all later ones. Nothing is written after
-// that.
+// TestLog_Fails makes each operation of Base and of the files fail once. The call that
+// needs the operation, or the next call, returns the error, and so do all later calls.
+// Nothing is written after that.
 func TestLog_Fails(t *testing.T) {
 	for _, what := range []string{"create", "write", "sync", "sync names", "remove", "store", "delete"} {
 		for nth := 1; nth <= 3; nth++ {

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child modifies a log until it is killed. It prints each operation before it starts and
-// "done" when it has completed.
+// child modifies a log until it is killed. It prints each operation before the operation
+// starts, and "done" when it has completed.
 func child(dir string, run uint64) error {
 	fmt.Println("open")
 	base, err := newBolt(dir, false)

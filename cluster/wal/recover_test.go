@@ -92,7 +92,7 @@ func refused(t *testing.T, m *machine) {
 		t.Errorf("Open returns %v; want ErrDamaged", err)
 	}
 	if !maps.Equal(base, m.base) || !maps.Equal(names, m.names) {
-		t.Error("Open has changed something")
+		t.Error("Open changed the files or Base")
 	}
 }
 
@@ -116,9 +116,10 @@ func TestOpen_Flipped(t *testing.T) {
 	}
 }
 
-// TestOpen_SectorsNeverWritten keeps each subset of the sectors of the last write, in a file
-// of each length, as after a power failure. The acknowledged entries must be recovered, and
-// the last ones only if all sectors are written.
+// TestOpen_SectorsNeverWritten simulates power failures: it keeps each subset of the
+// sectors of the last write, in files of each possible length. The acknowledged entries
+// must be recovered, and the entries of the last write only if all of its sectors are
+// written.
 func TestOpen_SectorsNeverWritten(t *testing.T) {
 	acknowledged := commands(1, 3, 1, 200)
 	before := appendRecord(content(acknowledged[0]), acknowledged[1:]...)
@@ -165,8 +166,8 @@ func opens(t *testing.T, data []byte, want oracle) {
 	must(t, l.Close())
 }
 
-// TestOpen_AcknowledgedSectors checks that Open rejects a file without some sectors of an
-// acknowledged record, or with damage that could be that.
+// TestOpen_AcknowledgedSectors checks that Open rejects a file in which sectors of an
+// acknowledged record are missing or may be missing.
 func TestOpen_AcknowledgedSectors(t *testing.T) {
 	without := func(data []byte, sectors ...int) []byte {
 		data = bytes.Clone(data)
