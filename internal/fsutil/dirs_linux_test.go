@@ -54,7 +54,8 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-// descriptors returns the number of descriptors that this process has of a directory.
+// descriptors returns the number of descriptors that this process has open for a
+// directory.
 func descriptors(t *testing.T, dir string) (n int) {
 	t.Helper()
 	const open = "/proc/self/fd"

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Some tests run other processes, which are this test binary in another role.
+// Some tests run other processes. These run this test binary in a different role.
 const (
 	roleEnv = "THROTTLED_TEST_ROLE"
 	dirEnv  = "THROTTLED_TEST_DIR"
@@ -62,7 +62,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// command returns the command of a process in a role, with a prefix of arguments if there is one.
+// command returns the command that runs this binary in a role, with an optional prefix
+// such as a wrapper.
 func command(t *testing.T, role, dir string, before ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
@@ -107,7 +108,7 @@ func start(t *testing.T, role, dir string) (kill func()) {
 	}
 }
 
-// wantsLocked checks that the lock is held, as seen by this process and by another.
+// wantsLocked checks that the lock is held, from this process and from another one.
 func wantsLocked(t *testing.T, path string) {
 	t.Helper()
 	want := "lock the directory " + path + ": it is in use by another process"
@@ -120,7 +121,7 @@ func wantsLocked(t *testing.T, path string) {
 	}
 }
 
-// wantsFree checks that the lock is free, as seen by another process, and acquires it.
+// wantsFree checks from another process that the lock is free, and acquires it.
 func wantsFree(t *testing.T, path string) *os.File {
 	t.Helper()
 	if got := stderrOf(t, command(t, "lock", path)); got != "" {
@@ -143,7 +144,7 @@ func TestLock_OneProcess(t *testing.T) {
 		must(t, f.Close())
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("locking leaves %v, %v", left, err)
+		t.Errorf("locking left files behind: %v, %v", left, err)
 	}
 }
 
@@ -186,7 +187,8 @@ func TestLock_HolderIsKilled(t *testing.T) {
 	wantsFree(t, dir)
 }
 
-// TestLock_NotInherited starts a process while the lock is held, which outlives the lock.
+// TestLock_NotInherited starts a process while the lock is held. The process is still
+// running when the lock is released.
 func TestLock_NotInherited(t *testing.T) {
 	dir := t.TempDir()
 	f := wantsFree(t, dir)

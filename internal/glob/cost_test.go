@@ -11,8 +11,8 @@ func hostile(stars, length int) (pattern, s string) {
 	return strings.Repeat("a*", stars) + "b", strings.Repeat("a", length)
 }
 
-// TestMatch_Cost would take practically forever if stars were tried in every combination:
-// 64 stars can divide 4096 bytes in about 10^140 ways.
+// TestMatch_Cost would not finish if stars were tried in every combination: 64 stars can
+// divide 4096 bytes in about 10^140 ways.
 func TestMatch_Cost(t *testing.T) {
 	pattern, s := hostile(64, 4096)
 	if Match(pattern, s) {
@@ -23,8 +23,8 @@ func TestMatch_Cost(t *testing.T) {
 	}
 }
 
-// TestMatch_LongTail tests the remaining worst case: every byte of the text begins a
-// run that fails at the last byte of the pattern.
+// TestMatch_LongTail tests the remaining worst case: at every byte of the text, a match
+// attempt fails only at the last byte of the pattern.
 func TestMatch_LongTail(t *testing.T) {
 	pattern, s := "*"+strings.Repeat("a", 500)+"b", strings.Repeat("a", 20000)
 	if Match(pattern, s) {

@@ -70,7 +70,7 @@ func TestMatch(t *testing.T) {
 		{"[*?]", "*", true},
 		{"[*?]", "x", false},
 
-		// Classes that are never closed.
+		// Classes without a closing bracket.
 		{"[", "[", false},
 		{"[^", "x", true},
 		{"[abc", "b", true},
@@ -127,7 +127,7 @@ func TestMatchFold(t *testing.T) {
 		{"[m-n]*", "MAXMEMORY", true},
 		{"[^M]*", "maxmemory", false},
 		{`\M*`, "maxmemory", true},
-		{"@", "`", false}, // the bytes next to the letters do not fold
+		{"@", "`", false}, // bytes next to the letters in ASCII are not folded
 		{"[", "{", false},
 		{"\xc9", "\xe9", false}, // only ASCII folds
 	}
@@ -172,7 +172,7 @@ func element(pattern string) (allowed [256]bool, rest string) {
 	return allowed, pattern[1:]
 }
 
-// class is element for the pattern after an opening bracket.
+// class is like element, for the pattern after an opening bracket.
 func class(pattern string) (allowed [256]bool, rest string) {
 	if inner, negated := strings.CutPrefix(pattern, "^"); negated {
 		allowed, rest = members(inner)

@@ -27,10 +27,10 @@ const (
 func TestOf(t *testing.T) {
 	before := Of(ofWorkers)
 	if len(before) != 0 {
-		t.Errorf("there are %v before", before)
+		t.Errorf("before the first worker there are %v", before)
 	}
 	first := newWorker()
-	one := Of(ofMakers) // the goroutine may not have run yet
+	one := Of(ofMakers) // the goroutine may not have started to run yet
 	if len(one) != 1 {
 		t.Errorf("one worker has %d goroutines", len(one))
 	}
@@ -69,11 +69,11 @@ func TestAwaitEnd_Left(t *testing.T) {
 		w := newWorker()
 		AwaitEnd(r, ofMakers, Of(ofMakers))
 		if len(r.failures) != 0 || time.Since(begin) != 0 {
-			t.Errorf("it waits for earlier goroutines: %v, %q", time.Since(begin), r.failures)
+			t.Errorf("AwaitEnd waits for earlier goroutines: %v, %q", time.Since(begin), r.failures)
 		}
 		AwaitEnd(r, ofMakers, nil)
 		if len(r.failures) != 1 || !strings.Contains(r.failures[0], "(*worker).run") || time.Since(begin) < patience {
-			t.Errorf("after %v it fails with %q", time.Since(begin), r.failures)
+			t.Errorf("AwaitEnd fails after %v with %q", time.Since(begin), r.failures)
 		}
 		close(w.stop)
 	})

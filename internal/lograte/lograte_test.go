@@ -11,7 +11,8 @@ import (
 
 var start = time.Unix(1_000_000, 0)
 
-// burst asks for n lines of a text, and returns how many passed, and how many the first one reports as left out.
+// burst calls Allow for n lines of a text. It returns the number of allowed lines, and the
+// number of dropped lines that the first call reports.
 func burst(l *Limiter, text string, n int, now time.Time) (passed, reported int) {
 	for range n {
 		missed, ok := l.Allow(text, now)
@@ -34,12 +35,12 @@ func TestLimiter_Allow(t *testing.T) {
 		{0, "a", 1, 1, 0},
 		{300 * time.Millisecond, "a", 1, 1, 0},
 		{999_999 * time.Microsecond, "a", 7, 0, 0},
-		{999_999 * time.Microsecond, "b", 5, 2, 0}, // texts have limits of their own
+		{999_999 * time.Microsecond, "b", 5, 2, 0}, // each text has its own limit
 		{time.Second, "a", 9, 2, 7},
 		{1500 * time.Millisecond, "b", 1, 0, 0}, // its window opened later
 		{2 * time.Second, "a", 1, 1, 7},
 		{2 * time.Second, "b", 1, 1, 4},
-		{time.Hour, "a", 9, 2, 0}, // a pause is not made up for
+		{time.Hour, "a", 9, 2, 0}, // lines not used during a pause are not carried over
 		{time.Hour - time.Minute, "a", 1, 0, 0},
 		{time.Hour + time.Second, "a", 1, 1, 8},
 	} {
@@ -50,7 +51,7 @@ func TestLimiter_Allow(t *testing.T) {
 	}
 }
 
-// One line per period passes at exact multiples of the period, whatever that is.
+// One line per period is allowed at exact multiples of the period, for any period.
 func TestLimiter_Periods(t *testing.T) {
 	for _, period := range []time.Duration{time.Millisecond, time.Second, 7 * time.Second, time.Minute, 24 * time.Hour} {
 		l := New(1, period)
@@ -119,7 +120,7 @@ func TestLimiter_ManyTexts(t *testing.T) {
 	}
 	burst(l, "7", 3, later)
 	burst(l, "new", 1, later)
-	if len(l.texts) != 2 { // a text with lines to report is kept
+	if len(l.texts) != 2 { // a text with unreported lines is kept
 		t.Errorf("%d texts are counted after idle ones were dropped", len(l.texts))
 	}
 }
@@ -168,9 +169,9 @@ func TestLimiter_Allocations(t *testing.T) {
 	}
 	round()
 	if got := testing.AllocsPerRun(100, func() { l.Allow("a", now) }); got != 0 {
-		t.Errorf("a line that is left out allocates %v times", got)
+		t.Errorf("a dropped line allocates %v times", got)
 	}
-	// What is reported by TakeMissed is all that is allocated.
+	// Only the results of TakeMissed are allocated.
 	if got := testing.AllocsPerRun(100, round); got > 2 {
 		t.Errorf("a round allocates %v times", got)
 	}

@@ -24,7 +24,7 @@ type redisServer struct {
 	url  string
 }
 
-// startRedis starts a server with further arguments. password may be empty.
+// startRedis starts a server with additional arguments. password may be empty.
 func startRedis(t *testing.T, password string, args ...string) *redisServer {
 	t.Helper()
 	port := strconv.Itoa(freeport.Of(t))
@@ -121,7 +121,7 @@ func (s sink) put(r limiter.Record) error {
 	return nil
 }
 
-// maxRoundTrip is an upper bound for a round trip to a server on this machine, under any
+// maxRoundTrip is an upper bound for a round trip to a server on this machine, even under
 // load.
 const maxRoundTrip = uint64(20 * time.Second)
 

@@ -164,7 +164,7 @@ func TestEmptySource(t *testing.T) {
 	}
 }
 
-// TestGone reads keys that do not exist any more after SCAN has returned them.
+// TestGone reads keys that no longer exist after SCAN has returned them.
 func TestGone(t *testing.T) {
 	s := startRedis(t, "")
 	s.fill("user:", 10)

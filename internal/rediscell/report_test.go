@@ -71,7 +71,7 @@ func TestBar(t *testing.T) {
 			t.Errorf("the bar shows %q; want %q in it", shown, want)
 		}
 		if i := strings.LastIndex(shown, "\r"); want != "" && strings.TrimSpace(shown[i+1:]) != "" {
-			t.Errorf("the bar leaves %q on the terminal", shown[i+1:])
+			t.Errorf("the bar left %q on the terminal", shown[i+1:])
 		}
 	}
 	f(100, "50%", 50)

@@ -104,7 +104,8 @@ func selfSigned(t *testing.T) (certFile, keyFile string) {
 	return write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", private)
 }
 
-// TestCluster uses a cluster of one node, which holds all keys, first alone and then with one source too many.
+// TestCluster uses a cluster of one node, which holds all keys: first as the only source,
+// and then with one source too many.
 func TestCluster(t *testing.T) {
 	a := startRedis(t, "", "--cluster-enabled", "yes", "--cluster-node-timeout", "60000")
 	a.do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
@@ -150,7 +151,7 @@ func TestAt(t *testing.T) {
 			t.Errorf("time %d at %d: %+v; want our time %d", serverTime, received, got, want)
 		}
 	}
-	f(1000, 5100, 5100) // our clock is at most 4100 ahead
+	f(1000, 5100, 5100) // the local clock is at most 4100 ahead
 	f(2000, 6500, 6100) // no better bound: this reply took longer
 	f(3000, 7005, 7005) // at most 4005
 	f(4000, 8050, 8005)
