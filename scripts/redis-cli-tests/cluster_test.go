@@ -48,8 +48,9 @@ type nodes struct{ network string }
 
 var nodeIDs = []string{"n1", "n2", "n3"}
 
-// The roles of nodes in a script. A connection with the name of a role uses the port for all
-// clients. The suffixes _cluster and _sentinel select these ports, and _named selects leader-port.
+// The roles of nodes in a script. A connection that is named after a role uses the port
+// for all clients. The suffixes _cluster and _sentinel select the ports for Cluster and
+// Sentinel clients, and _named selects leader-port.
 var (
 	parts = []string{"leader", "follower", "other"}
 	ports = map[string]string{"": "6380", "_cluster": "6384", "_sentinel": "26380", "_named": "6386"}
@@ -81,8 +82,8 @@ func startNodes(t testing.TB) nodes {
 
 var leads = regexp.MustCompile(`(n\d) raft=\S+ role=leader`)
 
-// leader waits until all nodes agree on the leader and know each other, and the leader is in
-// contact with all of them.
+// leader waits until all nodes agree on the leader and know each other, and until the
+// leader is in contact with all of them.
 func (n nodes) leader(t testing.TB) string {
 	t.Helper()
 	again := time.NewTicker(20 * time.Millisecond)

@@ -1,9 +1,13 @@
 // Package rediscli contains test scripts for the server in a readable form, in corpus/*.txt, and
 // the tests that run them.
 //
-// Each section of a script runs up to three times: over raw connections to a server inside the
-// test, whose clock the script controls; through redis-cli with the built program; and, if the
-// replies also apply to Redis, with a real redis-server, whose replies must have the same bytes.
+// Each section of a script runs up to three times:
+//
+//   - over raw connections to a server inside the test, whose clock the script controls
+//   - through redis-cli, with the built program
+//   - with a real redis-server, if the replies also apply to Redis; its replies must have
+//     the same bytes
+//
 // README.md describes the format of the scripts.
 //
 // Scripts in corpus/cluster run with three nodes of the built program. scripts/cluster.sh, which

@@ -8,12 +8,14 @@ import (
 	"time"
 )
 
-// soon is the longest duration of a section for which its replies must match: Redis rounds the
-// remaining seconds to the nearest second, and a leader must be in contact with its followers.
+// soon is the maximum duration of a section whose replies must match. In slower runs
+// replies may differ, because Redis rounds the remaining seconds to the nearest second,
+// and a leader must be in contact with its followers.
 const soon = 400 * time.Millisecond
 
-// inTime runs a section with a server whose clock cannot be controlled. It repeats a failed section
-// that took longer than soon, since the passed time may be the reason, as on a busy machine.
+// inTime runs a section with a server whose clock cannot be controlled. If a section fails
+// and took longer than soon, it is repeated, since the delay (for example on a busy
+// machine) may be the cause of the failure.
 func inTime(hold func(t testing.TB, sec *section)) func(t *testing.T, sec *section) {
 	return func(t *testing.T, sec *section) {
 		t.Helper()
@@ -41,7 +43,7 @@ type attempt struct {
 	cleanups []func()
 }
 
-// run runs f and its cleanups. FailNow ends each of them early.
+// run runs f and its cleanups. FailNow stops only the one that calls it.
 func (a *attempt) run(f func()) {
 	a.alone(f)
 	for len(a.cleanups) > 0 {

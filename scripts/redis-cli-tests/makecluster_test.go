@@ -46,7 +46,7 @@ func launch(t *testing.T, first int) *launcher {
 	l.cmd.Env = append(os.Environ(), "FIRST_PORT="+strconv.Itoa(first), "TMPDIR="+temp)
 	l.out = lines(t, l.cmd)
 	t.Cleanup(func() {
-		_ = l.cmd.Process.Signal(syscall.SIGTERM) // it stops the nodes that still run
+		_ = l.cmd.Process.Signal(syscall.SIGTERM) // it stops the nodes that are still running
 		for _, ok := nextLine(l.out); ok; _, ok = nextLine(l.out) {
 			// The remaining output is ignored.
 		}
@@ -179,8 +179,8 @@ func TestMakeCluster(t *testing.T) {
 	l.ends(t, 0)
 }
 
-// TestMakeCluster_Last checks that the script exits after the last node, and prints exit codes
-// other than those of kills.
+// TestMakeCluster_Last checks that the script exits after the last node, and prints exit
+// codes unless they result from kills.
 func TestMakeCluster_Last(t *testing.T) {
 	l := launch(t, freePorts(t))
 	pids, _ := l.ready(t)
@@ -194,7 +194,7 @@ func TestMakeCluster_Last(t *testing.T) {
 	l.ends(t, 0)
 }
 
-// TestMakeCluster_PortTaken has another program listen on a port of the second node.
+// TestMakeCluster_PortTaken starts the script while a port of the second node is in use.
 func TestMakeCluster_PortTaken(t *testing.T) {
 	first := freePorts(t)
 	ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+100))

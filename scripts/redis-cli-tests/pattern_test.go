@@ -24,7 +24,7 @@ var (
 // variables are the texts that named holes have matched.
 type variables map[string]string
 
-// fill replaces the names of variables by their texts.
+// fill replaces the names of variables with their texts.
 func (v variables) fill(text string) string {
 	return variable.ReplaceAllStringFunc(text, func(name string) string {
 		if value, known := v[strings.Trim(name, "<>")]; known {

@@ -48,7 +48,7 @@ func lines(t testing.TB, cmd *exec.Cmd) <-chan string {
 		for range ch {
 			// Wait must not be called before the output has been read.
 		}
-		_ = cmd.Wait() // the error is that it was killed
+		_ = cmd.Wait() // the error reports the kill
 	})
 	return ch
 }

@@ -201,8 +201,8 @@ func scriptsIn(t testing.TB, dir string) []*script {
 	return scripts
 }
 
-// eachSection runs a test for every picked section. It returns the numbers of commands in all
-// sections and in the picked ones.
+// eachSection runs a test for every selected section. It returns the number of commands in
+// all sections, and in the selected ones.
 func eachSection(t *testing.T, pick func(*section) bool, test func(t *testing.T, sec *section)) (all, picked int) {
 	return eachSectionOf(t, corpus(t), pick, test)
 }

@@ -110,7 +110,8 @@ func TestCommandInfoSideBySide(t *testing.T) {
 // TestPointlessArgumentsSideBySide sends every command with invalid arguments to both servers. The
 // replies must have the same bytes.
 func TestPointlessArgumentsSideBySide(t *testing.T) {
-	// Without arguments these return differing values, stop the server, or block other commands.
+	// Without arguments, these commands return varying values, stop the server, or block
+	// other commands.
 	telling := []string{
 		"bgsave", "client|id", "client|info", "client|list", "command", "command|count", "command|docs", "command|info",
 		"command|list", "hello", "info", "lastsave", "latency|doctor", "latency|histogram", "memory|doctor", "memory|malloc-stats",

@@ -92,8 +92,8 @@ func (w *wire) mustAsk(t testing.TB, line, want string) {
 // errSilent is returned if no reply is received in time.
 var errSilent = errors.New("no reply")
 
-// reply reads one reply, and also returns its bytes. The end of the connection is the reply
-// "closed".
+// reply reads one reply, and also returns its bytes. If the connection is closed, the
+// reply is "closed".
 func (w *wire) reply(within time.Duration) (text string, raw []byte, err error) {
 	if err := w.flush(); err != nil {
 		return "", nil, err
