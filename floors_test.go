@@ -22,13 +22,13 @@ const module = "github.com/throttledhq/throttled/"
 var floors = map[string]int{
 	"limiter":  0, // shared types; imports no other package of the module
 	"resp":     0,
-	"topology": 0, // membership of a cluster; used by the node and the server
+	"topology": 0, // cluster membership; used by the node and the server
 
 	"internal/muldiv":     0,
 	"internal/glob":       0,
 	"internal/fsutil":     0, // file locks and durable renames
 	"internal/lograte":    0, // limits repeated log lines
-	"internal/failpoint":  0, // switches of deliberate bugs, for tests
+	"internal/failpoint":  0, // switches for deliberate bugs, for tests
 	"internal/goroutines": 0, // leaked goroutines, for tests
 	"internal/freeport":   0, // ports for servers started by tests
 	"internal/race":       0, // scales tests down under the race detector
@@ -37,9 +37,9 @@ var floors = map[string]int{
 	"window":      1,
 	"windowlog":   1,
 	"tokenbucket": 1,
-	"options":     1, // imports resp for the quoting in its file, glob for CONFIG GET, topology for the names of nodes
+	"options":     1, // imports resp for quoting in its file, glob for CONFIG GET, topology for node names
 
-	"cluster/transport/certs": 1, // certificates of nodes; their names follow the rules of topology
+	"cluster/transport/certs": 1, // node certificates; node names follow the rules of topology
 
 	"limiter/limitertest": 1, // conformance tests of the limiter types
 
@@ -54,7 +54,7 @@ var floors = map[string]int{
 	"internal/rediscell": 4,
 
 	"cluster":        5,
-	"server/forward": 5, // knows streams and replies, and no server
+	"server/forward": 5, // handles streams and replies; independent of the server
 
 	"server": 6,
 
@@ -74,7 +74,7 @@ var floors = map[string]int{
 // arithmetic lists the imports that are forbidden in pure packages, with the reasons.
 var arithmetic = map[string]string{"sync": "arithmetic has no shared state", "os": "arithmetic does no I/O", "net": "arithmetic does no I/O", "log/slog": "arithmetic does no I/O"}
 
-// barred lists forbidden imports of lower layers, with the reasons.
+// barred lists, for each package, forbidden imports of lower layers, with the reasons.
 var barred = map[string]map[string]string{
 	"server":              {module + "buckets": "it accesses the state only through limiter.Engine"},
 	"persistence":         {module + "buckets": "it accesses the state only through its interface State"},
@@ -144,7 +144,7 @@ func TestModules(t *testing.T) {
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Errorf("MODULES of the Makefile is %q, the repository has %q", got, want)
+		t.Errorf("MODULES in the Makefile is %q, but the repository has %q", got, want)
 	}
 }
 

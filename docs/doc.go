@@ -1,2 +1,2 @@
-// Package docs is the documentation, and the test that plays its examples.
+// Package docs contains the documentation, and tests that run its examples.
 package docs

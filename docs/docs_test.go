@@ -54,7 +54,7 @@ func allSessions(t *testing.T) (all []session) {
 }
 
 // TestSessions runs each session of the documents with redis-cli against a server whose
-// clock advances only at the waits in the session.
+// clock advances only during waits in the session.
 func TestSessions(t *testing.T) {
 	played := map[string]bool{}
 	for _, s := range allSessions(t) {
@@ -123,7 +123,7 @@ func startServer(t *testing.T) place {
 }
 
 // ask returns the output of redis-cli for a command, in the format for terminals unless
-// options select another.
+// options select a different one.
 func (p place) ask(t *testing.T, options, args []string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -175,7 +175,7 @@ func matchesAny(re *regexp.Regexp, lines []string) bool {
 
 var link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
 
-// TestLinks checks that the links of the documents to files of the project are valid.
+// TestLinks checks that links from the documents to files of the project are valid.
 func TestLinks(t *testing.T) {
 	for name, text := range documents(t) {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
@@ -207,9 +207,9 @@ func TestAnchors(t *testing.T) {
 	}
 }
 
-// TestMemoryFigures checks the bytes per key in the overview: the first number of the fifth
-// column is the reply of MEMORY USAGE for a small limit minus the length of the key and, for
-// BUCKETS, minus its six counts.
+// TestMemoryFigures checks the bytes per key in the overview. The first number in the
+// fifth column is the reply to MEMORY USAGE for a small limit, minus the length of the key
+// and, for BUCKETS, minus the size of its six counts.
 func TestMemoryFigures(t *testing.T) {
 	text := documents(t)["algorithms.md"]
 	p := startServer(t)

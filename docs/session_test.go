@@ -106,7 +106,7 @@ func (s *session) add(at int, line string) error {
 	return nil
 }
 
-// plain reports whether a line has no characters that are special to a shell or to
+// plain reports whether a line is free of characters that are special to a shell or to
 // redis-cli.
 func plain(line string) bool { return !strings.ContainsAny(line, "\"'`|<>$&;*?#") }
 
@@ -153,7 +153,8 @@ func parseWait(line string) (time.Duration, bool) {
 	return time.Duration(n) * units[m[2]], err == nil
 }
 
-// withoutRemark removes a remark, which follows a line of a reply after two or more spaces.
+// withoutRemark removes a remark, which is separated from a line of a reply by two or more
+// spaces.
 func withoutRemark(line string) string { return remark.ReplaceAllString(line, "$1") }
 
 // differ compares the output of redis-cli with the reply in the document. It returns a
