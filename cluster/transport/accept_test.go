@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// slow returns ways to begin a connection without finishing its handshake.
+// slow returns ways to start a connection without completing the handshake.
 func slow(s *site) map[string]func(t *testing.T, c net.Conn) {
 	cert := withCert(loaded(s.t, s.issue("n2", "c1", time.Now())))
 	greet := func(t *testing.T, c net.Conn, first []byte) {
@@ -105,7 +105,7 @@ func TestHandshakeDrip(t *testing.T) {
 	})
 }
 
-// TestNoDeadlineAfterwards checks that a stream may be silent for any time.
+// TestNoDeadlineAfterwards checks that an open stream has no deadline.
 func TestNoDeadlineAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ln := newPipes()
@@ -152,7 +152,7 @@ func TestUnclaimedStreams(t *testing.T) {
 	}
 }
 
-// TestCrowd checks which connection is dropped if there are too many pending ones.
+// TestCrowd checks which connection is dropped if there are too many pending connections.
 func TestCrowd(t *testing.T) {
 	s := newSite(t)
 	var log lines
@@ -170,7 +170,7 @@ func TestCrowd(t *testing.T) {
 		closed(t, crowd[i]) // the oldest from its address
 	}
 	n2 := s.link("n2")
-	out, in := dialed(t, n2, l, Raft) // replaces another one from that address
+	out, in := dialed(t, n2, l, Raft) // replaces another connection from that address
 	flows(t, out, in)
 	closed(t, crowd[5])
 
@@ -243,7 +243,7 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 			if !eventually(func() bool { return pendingOf(l) == idle }) {
 				t.Fatalf("%d connections are pending, want %d", pendingOf(l), idle)
 			}
-			// The number includes the ends of this test, so it is an upper bound.
+			// The number includes the test's ends of the connections, so it is an upper bound.
 			if each := (memory() - before) / idle; each > most {
 				t.Errorf("%d bytes for each connection, want at most %d", each, most)
 			}

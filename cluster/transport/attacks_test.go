@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// beVictim runs the leader of a cluster of one node, prints its address, and returns at the end of
-// its standard input.
+// beVictim runs the leader of a cluster of one node. It prints the node's address, and
+// returns when standard input is closed.
 func beVictim(dir string) error {
 	cfg := plain("n1")
 	cfg.Insecure = false
@@ -64,8 +64,8 @@ type attack struct {
 	try  func(t *testing.T, l *Link, rpc []byte)
 }
 
-// attacks returns the attacks, each named after the credentials of the attacker. The site has a node
-// n1, which is the target, n2, whose key is used for wrong purposes, and n4, which has been
+// attacks returns the attacks, each named after the credentials of the attacker. The
+// target is node n1 of the site. The key of n2 is used for wrong purposes, and n4 has been
 // removed.
 func attacks(s *site) []attack {
 	now := time.Now()
@@ -128,8 +128,8 @@ func attacks(s *site) []attack {
 	}
 }
 
-// TestAttacks checks that a leader ignores forged messages of Raft, for any way in which they
-// are sent by an attacker that is not a node of the cluster.
+// TestAttacks checks that a leader ignores forged Raft messages, regardless of how an
+// attacker that is not a node of the cluster sends them.
 func TestAttacks(t *testing.T) {
 	s := newSite(t)
 	var log lines
@@ -160,7 +160,7 @@ func TestAttacks(t *testing.T) {
 	default:
 	}
 	refusals := log.with("refused a connection")
-	if len(refusals) > len(reasons)+1 { // one of each kind, and one for all errors without a code
+	if len(refusals) > len(reasons)+1 { // one line for each kind, and one for all errors without a code
 		t.Errorf("%d lines about attacks within a minute:\n%s", len(refusals), strings.Join(refusals, ""))
 	}
 	for _, want := range []error{ErrOtherCluster, ErrCertificate, ErrOtherNode, ErrNotServed, ErrNotAllowed, ErrVersion, ErrGreeting} {
@@ -189,8 +189,8 @@ func send(t *testing.T, from *Link, addr string, rpc []byte) net.Conn {
 	return c
 }
 
-// TestAttacksWouldWork checks that the forged messages have their effect if they reach Raft.
-// Otherwise TestAttacks would prove nothing.
+// TestAttacksWouldWork checks that the forged messages do harm if they reach Raft.
+// Otherwise TestAttacks would not be meaningful.
 func TestAttacksWouldWork(t *testing.T) {
 	s := newSite(t)
 	insider := s.link("n2")
@@ -244,8 +244,8 @@ func TestAttacksWouldWork(t *testing.T) {
 	})
 }
 
-// expectTerm checks that a node is in a term after which there is no valid one: the next term
-// is 0.
+// expectTerm checks that a node is in the highest term, so that the next term would
+// overflow to 0.
 func (r *raftNode) expectTerm(t *testing.T, want uint64) {
 	t.Helper()
 	if got := r.CurrentTerm(); got != want && got != want+1 {

@@ -19,7 +19,8 @@ const (
 	secondRecovery topology.Recovery = "2-00000000000000bb"
 )
 
-// recovered opens the link of a node with the given recovery; unknownRecovery: it has none yet.
+// recovered opens the link of a node with the given recovery. unknownRecovery means that
+// the node has none yet.
 func recovered(t *testing.T, node string, r topology.Recovery) *Link {
 	t.Helper()
 	l := open(t, plain(node))
@@ -66,8 +67,8 @@ func TestRecoveries(t *testing.T) {
 	}
 }
 
-// TestOutdated checks that streams with a node with outdated data are refused in both directions, and that an open
-// one is closed.
+// TestOutdated checks that streams to and from a node with outdated data are refused, and
+// that an open stream is closed.
 func TestOutdated(t *testing.T) {
 	var newest atomic.Uint64
 	newest.Store(3)
@@ -83,7 +84,7 @@ func TestOutdated(t *testing.T) {
 				}
 				if err == nil {
 					flows(t, c, accepted(t, pair[1], p))
-				} else if pair[0] == aware { // the peer has accepted the stream before
+				} else if pair[0] == aware { // the peer has already accepted the stream
 					closed(t, accepted(t, n2, p))
 				}
 			}
@@ -102,7 +103,8 @@ func TestOutdated(t *testing.T) {
 	dialed(t, open(t, plain("n2"), func(c *Config) { c.Boot = 1 }), aware, Raft)
 }
 
-// before runs a node of the previous version, as far as the greeting: it answers unknown frames as that version did.
+// before simulates the greeting of a node of the previous version: it answers unknown
+// frames as that version did.
 func before(t *testing.T) (ln net.Listener) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -137,8 +139,8 @@ func before(t *testing.T) (ln net.Listener) {
 	return ln
 }
 
-// TestVersionBefore checks that nodes of this version and the previous one accept each other, unless the cluster was
-// recovered.
+// TestVersionBefore checks that nodes of this version and the previous version accept each
+// other, unless the cluster was recovered.
 func TestVersionBefore(t *testing.T) {
 	old := before(t)
 	for r, want := range map[topology.Recovery]bool{"": true, unknownRecovery: true, firstRecovery: false} {

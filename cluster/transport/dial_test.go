@@ -13,7 +13,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// TestDialRefused checks which peers are refused, on which side, and for which reason.
+// TestDialRefused checks which peers are refused, by which side, and for which reason.
 func TestDialRefused(t *testing.T) {
 	s, other := newSite(t), newSite(t)
 	secure := func(s *site, node string) func(t *testing.T) *Link {
@@ -157,8 +157,8 @@ func TestDialImpostor(t *testing.T) {
 	}
 }
 
-// TestDialLiar checks that a node dialed by address only cannot use another name than that of
-// its certificate.
+// TestDialLiar checks that a node dialed by address only cannot use a name that differs
+// from the name in its certificate.
 func TestDialLiar(t *testing.T) {
 	s := newSite(t)
 	l := s.link("n1")

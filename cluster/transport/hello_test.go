@@ -128,7 +128,8 @@ func TestReadAnswerRefuses(t *testing.T) {
 	}
 }
 
-// TestAnswerOfLaterVersion checks that a node can read the reason of a refusal by a later version.
+// TestAnswerOfLaterVersion checks that a node can read the reason for a refusal by a later
+// version.
 func TestAnswerOfLaterVersion(t *testing.T) {
 	a, err := readAnswer(strings.NewReader("THRA\x03\x05\x07what"))
 	if want := (answer{code: codeVersion}); err != nil || a != want {
@@ -191,7 +192,7 @@ func FuzzReadAnswer(f *testing.F) {
 				t.Fatalf("%q is decoded as %q", sent[:read], again)
 			}
 		} else if a.code == codeOK {
-			t.Fatalf("another version is decoded: %q", sent)
+			t.Fatalf("a different version is decoded: %q", sent)
 		}
 	})
 }

@@ -44,7 +44,7 @@ func newSite(t testing.TB) *site {
 	return s
 }
 
-// issue issues a certificate for a node of a cluster, valid for a day from a given time on.
+// issue issues a certificate for a node of a cluster, valid for a day from the given time.
 func (s *site) issue(node, cluster string, at time.Time) certs.Pair {
 	s.t.Helper()
 	p, err := s.ca.Issue(node, cluster, 1, at)
@@ -215,7 +215,7 @@ func accepted(t testing.TB, l *Link, p Purpose) net.Conn {
 	return c
 }
 
-// refused checks that the error of a dial wraps each of some errors.
+// refused checks that the error of a dial wraps all of the given errors.
 func refused(t testing.TB, err error, want ...error) {
 	t.Helper()
 	for _, w := range want {
@@ -287,7 +287,7 @@ type pipes struct {
 	conns chan net.Conn
 	shut  chan struct{}
 	once  sync.Once
-	fails []error     // results of the next calls of Accept
+	fails []error     // errors for the next calls of Accept
 	calls []time.Time // times of the calls of Accept
 }
 

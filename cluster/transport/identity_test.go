@@ -45,8 +45,9 @@ func TestListenCertificates(t *testing.T) {
 	})
 }
 
-// TestReloadUnderUse checks that streams stay open when certificates are replaced, that new
-// streams use the new ones immediately, and the same for a change of the CA.
+// TestReloadUnderUse checks that streams stay open when certificates are replaced, and
+// that new streams immediately use the new certificates. It checks the same for a change
+// of the CA.
 func TestReloadUnderUse(t *testing.T) {
 	s := newSite(t)
 	n1, n2 := s.link("n1"), s.link("n2")
@@ -70,7 +71,8 @@ func TestReloadUnderUse(t *testing.T) {
 		t.Errorf("the new stream has the certificate %s, want %s", got, serialOf(t, renewed))
 	}
 
-	// Change of the CA: first all nodes trust both, then they get new certificates, then the old CA is removed.
+	// Change of the CA: first all nodes trust both CAs, then they get new certificates,
+	// then the old CA is removed.
 	next := newSite(t)
 	next.dir = s.dir
 	s.write("ca.pem", append(next.ca.Pair().Cert, s.ca.Pair().Cert...))
@@ -91,7 +93,7 @@ func TestReloadUnderUse(t *testing.T) {
 	secure := tls.Client(connect(t, n1), withCert(loaded(t, renewed)))
 	_, _ = secure.Write(hello{Control, "c1", "n2", "n1", here}.encode())
 	if got := closed(t, secure); len(got) > 0 {
-		t.Errorf("a certificate of the removed CA gets %q", got)
+		t.Errorf("a certificate from the removed CA gets %q", got)
 	}
 }
 
@@ -188,8 +190,8 @@ func TestReloadByItself(t *testing.T) {
 	}
 }
 
-// TestExpiry checks that certificates expire by the clock of the verifying node, and that a
-// warning is logged before.
+// TestExpiry checks that certificates expire according to the clock of the verifying node,
+// and that a warning is logged in advance.
 func TestExpiry(t *testing.T) {
 	s := newSite(t)
 	c := newClock()

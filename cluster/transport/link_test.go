@@ -44,8 +44,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestStreamsClosed checks that streams of a closed purpose are refused, and those of the others are
-// not.
+// TestStreamsClosed checks that streams of a closed purpose are refused, and that streams
+// of other purposes are not.
 func TestStreamsClosed(t *testing.T) {
 	s := newSite(t)
 	n1, n2 := s.link("n1"), s.link("n2")
@@ -71,8 +71,8 @@ func TestStreamsClosed(t *testing.T) {
 	flows(t, out, in)
 }
 
-// TestAllowed checks that the streams of a node that is not allowed any more are closed, in both directions and for
-// each purpose except Control. Those of other nodes stay open.
+// TestAllowed checks that the streams of a node that is no longer allowed are closed, in
+// both directions and for each purpose except Control. Streams of other nodes stay open.
 func TestAllowed(t *testing.T) {
 	s := newSite(t)
 	var log lines
@@ -126,8 +126,8 @@ func TestAllowed(t *testing.T) {
 	closed(t, out3)
 }
 
-// TestAllowedRace checks that a stream does not stay open if its node is removed while the stream
-// is opened.
+// TestAllowedRace checks that a stream does not stay open if its node is removed while the
+// stream is being opened.
 func TestAllowedRace(t *testing.T) {
 	n1, n2 := open(t, plain("n1")), open(t, plain("n2"))
 	var removed atomic.Bool
@@ -261,8 +261,8 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// TestRefusedDuringRecheck dials without being allowed during concurrent calls of Recheck. Each time the node
-// gets the reason, and not only the end of its connection.
+// TestRefusedDuringRecheck dials without being allowed during concurrent calls of Recheck.
+// Each time, the node must be sent the reason before the connection is closed.
 func TestRefusedDuringRecheck(t *testing.T) {
 	s := newSite(t)
 	n1, n2 := s.link("n1"), s.link("n2")

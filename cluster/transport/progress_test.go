@@ -16,7 +16,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// slowProxy forwards connections to a link at rate bytes a second, and answers at full speed. It returns its address.
+// slowProxy forwards data to a link at rate bytes per second, and answers at full speed.
+// It returns the address of the proxy.
 func slowProxy(t *testing.T, to *Link, rate int) raft.ServerAddress {
 	t.Helper()
 	// Short segments and small buffers, as on a real link.
@@ -108,8 +109,8 @@ func entries(bytesInAll int) *raft.AppendEntriesRequest {
 	return r
 }
 
-// TestSlowLink checks that messages of any length pass a link on which they take much longer than
-// the timeout of Raft: single messages, in a pipeline, and as a snapshot.
+// TestSlowLink checks that messages of any length pass a link on which they take much
+// longer than the timeout of Raft. It sends single messages, a pipeline, and a snapshot.
 func TestSlowLink(t *testing.T) {
 	const rate, size = 64 << 10, 512 << 10 // eight seconds
 	s := newSite(t)
@@ -181,7 +182,7 @@ func TestSilentPeer(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 			if took := time.Since(begun); took < slowTimeout || took > patience/2 {
-				t.Errorf("given up after %v", took)
+				t.Errorf("disconnected after %v", took)
 			}
 		})
 	}
@@ -194,7 +195,8 @@ func inProgress() (near *progress, far net.Conn) {
 	return near, far
 }
 
-// TestProgress checks when the connection of a peer fails that reads or sends some bytes at intervals, and then stops.
+// TestProgress uses peers that read or send some bytes at intervals and then stop, and
+// checks when the connection fails.
 func TestProgress(t *testing.T) {
 	const second = time.Second
 	for _, test := range []struct {

@@ -100,8 +100,9 @@ func TestListenRefusesLists(t *testing.T) {
 	})
 }
 
-// TestRevoked revokes a certificate while its node has streams in both directions. They are closed, new ones are
-// refused, and those of others stay open. An unreadable list has no effect; a new certificate is accepted.
+// TestRevoked revokes a certificate while its node has streams in both directions. These
+// streams are closed, new ones are refused, and streams of other nodes stay open. An
+// unreadable list has no effect. A new certificate is accepted.
 func TestRevoked(t *testing.T) {
 	s := newSite(t)
 	change, replace := s.revoking("# none\n")

@@ -129,7 +129,8 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// TestPipelineEnds receives no answer after the one that ends the pipeline, as Raft does, and continues to send.
+// TestPipelineEnds continues to send after the answer that ends the pipeline. Like Raft,
+// it receives no answers after that one.
 func TestPipelineEnds(t *testing.T) {
 	for name, answer := range map[string]raft.AppendEntriesResponse{
 		"refused":      {Term: 5},
@@ -193,7 +194,8 @@ func answerAt(term uint64) func(command any) any {
 	}
 }
 
-// TestGuardOfAnswers answers each kind of message with a term that the guard accepts, and with one that it rejects.
+// TestGuardOfAnswers answers each kind of message with a term that the guard accepts, and
+// with a term that it rejects.
 func TestGuardOfAnswers(t *testing.T) {
 	const highest = 7
 	calls := map[string]func(*RaftTransport, raft.ServerAddress) error{

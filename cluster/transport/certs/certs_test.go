@@ -86,8 +86,8 @@ func TestCAItself(t *testing.T) {
 	}
 }
 
-// TestIssueEndsWithCA checks that no certificate has a later expiry time than its CA, with which it becomes
-// invalid.
+// TestIssueEndsWithCA checks that no certificate expires later than its CA, since it
+// becomes invalid together with the CA.
 func TestIssueEndsWithCA(t *testing.T) {
 	ca := newCA(t)
 	p, err := ca.Issue("n1", "c1", MaxDays, noon.AddDate(5, 0, 0))

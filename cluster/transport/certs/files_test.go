@@ -44,7 +44,8 @@ func TestSaveLoad(t *testing.T) {
 	}
 }
 
-// TestSaveModes checks that only the owner can read keys, also if existing files were readable by others.
+// TestSaveModes checks that only the owner can read keys, even if existing files were
+// readable by others.
 func TestSaveModes(t *testing.T) {
 	dir := t.TempDir()
 	_, key := CAFiles(dir)
