@@ -107,8 +107,8 @@ func (f *fake) asked() int {
 // limiter answers like a limiter that admits every request.
 func limiter(int, []string) string { return admits }
 
-// stall delays the reply to one request, and to all requests that arrive meanwhile, by
-// up to stallTime.
+// stall delays the reply to one request, and to all requests that arrive during the delay,
+// by up to stallTime.
 func stall(at int) func(int, []string) string {
 	return func(number int, _ []string) string {
 		if number == at {

@@ -60,7 +60,7 @@ func TestDistributions(t *testing.T) {
 	f(dist{zipfDist, 0.99}, 2, func(i int) float64 { return math.Pow(float64(i+1), -0.99) })
 }
 
-// TestZipfBounds checks that no key is out of range, including with many keys.
+// TestZipfBounds checks that no key is out of range, even with many keys.
 func TestZipfBounds(t *testing.T) {
 	for _, exponent := range []float64{0.01, 0.99, 1, 2, 10} {
 		for _, n := range []int64{1, 2, 1_000_000, 1_000_000_000_000_000} {

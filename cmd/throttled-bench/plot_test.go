@@ -20,7 +20,7 @@ type box struct {
 	left, top, right, bottom vg.Length
 }
 
-// touches reports whether there is less than a point between two boxes.
+// touches reports whether the distance between two boxes is less than a point.
 func (b box) touches(o box) bool {
 	return b.left < o.right+1 && o.left < b.right+1 && b.top < o.bottom+1 && o.top < b.bottom+1
 }
@@ -35,7 +35,7 @@ type svgImage struct {
 			Style string    `xml:"style,attr"`
 			Text  string    `xml:",chardata"`
 		} `xml:"text"`
-		Moved []struct{} `xml:"g"` // groups with a transformation of their own
+		Moved []struct{} `xml:"g"` // groups with their own transformation
 	} `xml:"g"`
 }
 

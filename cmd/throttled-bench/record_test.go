@@ -83,7 +83,7 @@ func TestFailures(t *testing.T) {
 		t.Errorf("a kind is %+v; want %+v", got, want)
 	}
 	if got, want := r.failures[maxFailures], (failure{otherFailures, maxFailures, "E20 text 40"}); got != want {
-		t.Errorf("the rest is %+v; want %+v", got, want)
+		t.Errorf("the remaining kinds are %+v; want %+v", got, want)
 	}
 }
 

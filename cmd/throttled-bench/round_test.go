@@ -124,8 +124,8 @@ func TestOpenLoopKeepsTheRate(t *testing.T) {
 	}
 }
 
-// TestStall checks that in the open loop the latencies of all requests due during a stall
-// include it, and that in the closed loop only the maximum does.
+// TestStall checks which latencies include a stall: in the open loop those of all requests
+// due during the stall, and in the closed loop only the maximum.
 func TestStall(t *testing.T) {
 	const us = float64(stallTime / time.Microsecond)
 	server := newFake(t, "tcp", stall(500))
@@ -207,7 +207,7 @@ func TestErrorsAreNoSuccesses(t *testing.T) {
 	}
 }
 
-// TestRunFails checks the failures that end a run and their errors, in both loops.
+// TestRunFails checks the errors of the failures that end a run, in both loops.
 func TestRunFails(t *testing.T) {
 	f := func(want string, answer func(int, []string) string, flags ...string) {
 		t.Helper()
