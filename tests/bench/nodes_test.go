@@ -37,7 +37,7 @@ func TestVotes(t *testing.T) {
 	}
 }
 
-// TestGroup starts nodes, kills the leader and waits for the next one.
+// TestGroup starts nodes, kills the leader and waits for a new leader.
 func TestGroup(t *testing.T) {
 	t.Chdir(repository) // the root of the module, where the programs are built
 	err := withPrograms(func(server string, _ generator) error {

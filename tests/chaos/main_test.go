@@ -32,8 +32,8 @@ func TestShort(t *testing.T) {
 // timely lists the checkers whose findings can be caused by a slow machine.
 var timely = map[string]bool{"healing": true, "pressure": true, "starved": true}
 
-// runShort returns the findings of a run, and the error that stopped it early. Missed bars are
-// neither.
+// runShort returns the findings of a run, and the error that stopped it early, if any. It
+// does not report missed bars.
 func runShort(t *testing.T) ([]finding, error) {
 	t.Helper()
 	s, names, err := parse([]string{"-dir", t.TempDir(), "-v", "short"})

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestCrashes checks that unexpected exits are reported, and no others.
+// TestCrashes checks that only unexpected exits are reported.
 func TestCrashes(t *testing.T) {
 	ended := make(chan struct{})
 	close(ended)

@@ -28,7 +28,7 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// TestCompare has results that can be computed by hand: limit 4 in 10 s.
+// TestCompare uses examples that can be computed by hand, with a limit of 4 in 10 s.
 func TestCompare(t *testing.T) {
 	const s = second
 	for name, c := range map[string]struct {

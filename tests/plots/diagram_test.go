@@ -18,7 +18,8 @@ func (a area) overlaps(o area, gap float64) bool {
 	return a.left < o.right+gap && o.left < a.right+gap && a.top < o.bottom+gap && o.top < a.bottom+gap
 }
 
-// contains reports whether an area is inside of another one, at least gap pixels from its edges.
+// contains reports whether a contains another area, with at least gap pixels between their
+// edges.
 func (a area) contains(o area, gap float64) bool {
 	return a.left+gap <= o.left && o.right+gap <= a.right && a.top+gap <= o.top && o.bottom+gap <= a.bottom
 }
@@ -47,8 +48,8 @@ func (a arrow) areas() (list []area) {
 	return list
 }
 
-// TestArchitectureTexts checks that each text of a block is inside of it, that each label of an arrow
-// is outside of all blocks and lines, and that no two texts touch.
+// TestArchitectureTexts checks that the texts of each block are inside the block, that the
+// labels of arrows are outside all blocks and lines, and that no two texts touch.
 func TestArchitectureTexts(t *testing.T) {
 	d := architecture()
 	page := rect{0, 0, d.width, d.height}.area()
@@ -91,8 +92,8 @@ func TestArchitectureTexts(t *testing.T) {
 	}
 }
 
-// TestArchitectureBlocks checks that blocks are apart, or boxes in a frame, and that arrows connect
-// the edges of blocks.
+// TestArchitectureBlocks checks that blocks do not touch unless a frame contains a box,
+// and that arrows connect the edges of blocks.
 func TestArchitectureBlocks(t *testing.T) {
 	d := architecture()
 	for i, b := range d.blocks {

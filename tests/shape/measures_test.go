@@ -59,12 +59,12 @@ func check(t *testing.T, where string, got []string, want ...string) {
 	}
 }
 
-// code returns a function of so many lines.
+// code returns a function with the given number of lines.
 func code(name string, lines int) string {
 	return fmt.Sprintf("func %s {\n%s}\n", name, strings.Repeat("\twork()\n", lines-2))
 }
 
-// table returns a function of so many lines, of which so many are a table.
+// table returns a function with the given number of lines, some of which are a table.
 func table(name string, lines, rows int) string {
 	return fmt.Sprintf("func %s {\n\tuse([]int{\n%s\t})\n%s}\n", name, strings.Repeat("\t\t1,\n", rows-2), strings.Repeat("\twork()\n", lines-rows-2))
 }

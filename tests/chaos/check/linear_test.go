@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/tests/chaos/history"
 )
 
-// soon limits the time of searches that would not end in useful time if they were unbounded.
+// soon limits the time of searches that would take too long without a limit.
 const soon = 5 * time.Minute
 
 // TestLinearIsSound checks that histories of a correct limiter are linearizable.
@@ -149,7 +149,7 @@ func TestFirstHalf(t *testing.T) {
 	}
 }
 
-// TestUndecided checks that an undecided history is halved twice, and no more.
+// TestUndecided checks that an undecided history is halved at most twice.
 func TestUndecided(t *testing.T) {
 	s := sims()["unknown"]
 	ops := s.run(t, rand.New(rand.NewPCG(6, 6)))
