@@ -16,7 +16,7 @@
 //	bench tail      latency with many keys compared with few
 //	bench pauses    the longest delay of a decision by growth, expiry and saves
 //	bench expiry    latency while millions of keys expire
-//	bench snapshots saving and loading ten million keys, and latency meanwhile
+//	bench snapshots saving and loading ten million keys, and latency during saves
 //	bench crash     kill -9 during saves; flipped bits and truncation
 //	bench replication  a cluster of three: compared with a replicated peer, and with a standalone server
 //	bench joining      a cluster of a million keys while it saves, and while a node joins

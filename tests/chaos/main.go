@@ -12,7 +12,7 @@
 //	chaos clock      wrong wall clocks while leaders change
 //	chaos membership nodes that are added, removed, and wiped
 //	chaos heartbeats nodes with different heartbeats, and a heartbeat that changes while leaders change
-//	chaos majority-loss a majority is down for a while: limits are restored meanwhile
+//	chaos majority-loss a majority is down for a while, during which limits are restored
 //	chaos old-copy   data directories that are replaced by old copies
 //	chaos fence      a recovered cluster whose lost nodes return
 //	chaos disk       disks that are full, fail, hang and are slow

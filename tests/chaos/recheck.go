@@ -56,7 +56,7 @@ type keysJudged struct {
 	keys, searched, undecided int
 	windows, full             int     // windows, and those that were exhausted
 	busy                      int     // keys under continuous demand
-	poorest                   float64 // smallest share of its due units that one of these keys has granted
+	poorest                   float64 // smallest share of its possible units that one of these keys has granted
 	decided                   int     // decisions that a checker has covered
 	closest                   float64 // units above the limit, of the key closest to or furthest above its limit
 }
