@@ -41,8 +41,8 @@ func (s *Server) serve(ln net.Listener, l *listenerProfile) error {
 	return s.accept(ln, l)
 }
 
-// accept accepts connections until the server shuts down or ln is closed. After any other error, such
-// as too many open files, it retries with exponential backoff; connected clients are still served.
+// accept accepts connections until the server shuts down or ln is closed. After any other error, such as too many open
+// files, it retries with exponential backoff; it keeps serving connected clients.
 func (s *Server) accept(ln net.Listener, l *listenerProfile) error {
 	backoff := firstBackoff
 	for {
@@ -65,7 +65,7 @@ func (s *Server) accept(ln net.Listener, l *listenerProfile) error {
 	}
 }
 
-// pause waits for d, and returns false immediately if the server shuts down.
+// pause waits for d. It returns false as soon as the server shuts down.
 func (s *Server) pause(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -99,9 +99,8 @@ func (s *Server) admit(conn net.Conn, l *listenerProfile) {
 	}
 }
 
-// register adds a client, and closes a newcomer to make room if necessary. full reports whether the
-// limit of clients is reached, and refused whether the client is not registered, for this or another
-// reason.
+// register adds a client, and closes a newcomer to make room if necessary. refused reports whether the client was not
+// registered. full reports whether the reason is the limit on clients.
 func (s *Server) register(c *client, o *options.Options) (full, refused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,7 +138,7 @@ func (s *Server) makeRoom(o *options.Options) bool {
 	return true // the caller refuses the client because the server is closing
 }
 
-// crowded reports whether few connections are free.
+// crowded reports whether few places for connections are left.
 func (s *Server) crowded(o *options.Options) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,8 +152,8 @@ func keepAlive(conn net.Conn, interval time.Duration) {
 	}
 }
 
-// reject sends an error to a connection and closes it. The few bytes fit any socket buffer; the
-// write deadline protects from a peer whose receive window is closed.
+// reject sends an error to a connection and closes it. The error fits in any socket buffer. The write deadline guards
+// against a peer whose receive window is closed.
 func (s *Server) reject(conn net.Conn, reason replyError) {
 	s.stats.rejected.Add(1)
 	_ = conn.SetWriteDeadline(time.Now().Add(firstBackoff))
@@ -162,14 +161,14 @@ func (s *Server) reject(conn net.Conn, reason replyError) {
 	_ = conn.Close()
 }
 
-// isLocal reports whether a peer is on this host: its address is a loopback address, or no TCP address.
+// isLocal reports whether a peer is on this host: its address is a loopback address, or is not a TCP address.
 func isLocal(addr net.Addr) bool {
 	tcp, ok := addr.(*net.TCPAddr)
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// clientLimit returns the maximum number of concurrent clients: wanted, or less if the limit of open
-// files of the process does not suffice. It is at least 1.
+// clientLimit returns the maximum number of concurrent clients: wanted, or fewer if the process may not open that many
+// files. It is at least 1.
 func clientLimit(wanted int) int {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {

@@ -13,9 +13,9 @@ import (
 // places are needed.
 
 const (
-	crowdedShare  = 4 // places are scarce when at most 1/crowdedShare of them is free
-	newcomerShare = 4 // newcomers of one address then get at most 1/newcomerShare of all places
-	hurry         = 4 // and 1/hurry of command-timeout to authenticate
+	crowdedShare  = 4 // places are scarce when at most 1/crowdedShare of them are free
+	newcomerShare = 4 // when places are scarce, newcomers from one address get at most 1/newcomerShare of them all
+	hurry         = 4 // when places are scarce, newcomers get 1/hurry of command-timeout to authenticate
 
 	// maxDisplaced is the maximum number of displaced connections that are not yet closed. Their
 	// file descriptors are taken from spareFiles.
@@ -28,7 +28,7 @@ type admission struct {
 	sources   map[netip.Addr]*source
 	byNumber  sourceHeap // by number of newcomers, largest first
 	displaced int        // newcomers that are being closed
-	ended     *sync.Cond // signaled when one of them is closed; its lock is Server.mu
+	ended     *sync.Cond // signaled when a displaced newcomer is closed; its lock is Server.mu
 }
 
 // source is an address and its newcomers, oldest first.
@@ -38,7 +38,7 @@ type source struct {
 	index     int       // index in the heap
 }
 
-// newcomer is the admission state of a client that is a newcomer.
+// newcomer is the admission state of a newcomer.
 type newcomer struct {
 	from      *source
 	at        *list.Element
@@ -61,7 +61,7 @@ func (a *admission) add(c *connection) {
 	heap.Fix(&a.byNumber, from.index)
 }
 
-// forget removes a client from the newcomers, since it has been admitted or closed.
+// forget removes a client from the newcomers after it was admitted or closed.
 func (a *admission) forget(c *connection) {
 	n := c.newcomer
 	if n == nil {
@@ -86,7 +86,7 @@ func (a *admission) remove(n *newcomer) {
 	delete(a.sources, n.from.addr)
 }
 
-// room is the availability of a place for one more connection.
+// room reports whether a place is available for one more connection.
 type room uint8
 
 const (
@@ -95,9 +95,8 @@ const (
 	roomNone
 )
 
-// makeRoom returns whether there is a place for one more connection, and the newcomer to close for
-// it, or nil. served is the number of all connections, including those that are being closed, and
-// places is the limit.
+// makeRoom returns whether there is a place for one more connection, and the newcomer that must be closed to make room,
+// or nil. served is the number of all connections, including those that are being closed, and places is the limit.
 func (a *admission) makeRoom(served, places int) (victim *connection, r room) {
 	taken := served - a.displaced
 	full, most := taken >= places, a.most()
@@ -112,7 +111,7 @@ func (a *admission) makeRoom(served, places int) (victim *connection, r room) {
 	return a.displace(), roomFree
 }
 
-// most returns the largest number of newcomers of one address.
+// most returns the largest number of newcomers from one address.
 func (a *admission) most() int {
 	if len(a.byNumber) == 0 {
 		return 0

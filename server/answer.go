@@ -13,13 +13,14 @@ func (l *collector) answerCall(b *batch, call *call) {
 	case call.tx != nil:
 		l.answerExec(call)
 	case call.cmd.name == "wait" && call.reply[0] == ':' && !l.charged.holds(l.srv, l.client.pipe.leads()):
-		l.out.Int(0) // the era of the client's last charge is over
+		l.out.Int(0) // the client's last charge may have been rolled back
 	default:
 		l.client.relay(call.cmd, call.reply)
 	}
 }
 
-// answerExec replies to a forwarded EXEC. It relays the leader's replies, and runs the other commands on this node.
+// answerExec replies to a forwarded EXEC. It relays the leader's replies, and runs the commands that were not
+// forwarded.
 func (l *collector) answerExec(call *call) {
 	tx, elements := call.tx, call.elements
 	if elements == nil {
@@ -43,7 +44,7 @@ func (l *collector) answerExec(call *call) {
 	l.client.endTransaction()
 }
 
-// relay appends the reply of another node.
+// relay appends a reply from another node.
 func (c *client) relay(cmd *command, reply []byte) {
 	if len(reply) > 0 && reply[0] == '-' {
 		line := strings.TrimRight(string(reply[1:min(len(reply), 1+maxEcho)]), "\r\n")

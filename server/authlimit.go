@@ -12,13 +12,13 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// maxAuthSources is the maximum number of addresses whose failures are stored.
+// maxAuthSources is the maximum number of addresses for which failures are stored.
 const maxAuthSources = 16 << 10
 
-// authLimiter limits authentication failures by address, with the algorithm of CL.THROTTLE. Only
-// failures are charged, so the number of clients with the right password is not limited, and they
-// are admitted as soon as the address may fail once more. An attempt beyond the limit is refused
-// without checking the password, so the reply does not reveal whether it was right.
+// authLimiter limits authentication failures by address, with the algorithm of CL.THROTTLE. Only failures are charged,
+// so the limit does not apply to clients with the right password. An attempt beyond the limit is refused without
+// checking the password, so the reply does not reveal whether the password was right. Once the address may fail again,
+// clients with the right password are admitted.
 //
 // The state is local to this node and is not persistent.
 type authLimiter struct {
@@ -26,19 +26,19 @@ type authLimiter struct {
 	refused atomic.Int64 // attempts beyond the limit
 
 	mu   sync.Mutex
-	tats map[netip.Addr]uint64 // theoretical arrival time by address; an absent address is at rest
+	tats map[netip.Addr]uint64 // theoretical arrival time by address; an absent address has no recent failures
 }
 
-// failureLimit is an address and the number of failures that it may have per minute. There is no limit if
-// the address is the zero Addr or the number is 0.
+// failureLimit is an address and the number of failures that the address may have per minute. There is no limit if the
+// address is the zero Addr or the number is 0.
 type failureLimit struct {
 	from      netip.Addr
 	perMinute int
 }
 
-// attempt reports whether an attempt to authenticate at time now, in nanoseconds, succeeds. right
-// checks the password. If the address has exceeded its limit, attempt does not call right, and wait
-// is the time until the next attempt is allowed.
+// attempt reports whether an attempt to authenticate at time now, in nanoseconds, succeeds. The function right checks
+// the password. If the address has exceeded its limit, attempt does not call right, and returns in wait the time until
+// the next attempt is allowed.
 //
 // Limited attempts are serialized, so that concurrent attempts cannot exceed the limit.
 func (l *authLimiter) attempt(f failureLimit, now uint64, right func() bool) (ok bool, wait time.Duration) {
@@ -67,7 +67,7 @@ func (l *authLimiter) count(ok bool) bool {
 	return ok
 }
 
-// charge stores the state of an address. If there are too many addresses, it first removes another.
+// charge stores the state of an address. If there are too many addresses, it first removes a different one.
 func (l *authLimiter) charge(from netip.Addr, tat, now uint64) {
 	if l.tats == nil {
 		l.tats = map[netip.Addr]uint64{}
@@ -78,9 +78,9 @@ func (l *authLimiter) charge(from netip.Addr, tat, now uint64) {
 	l.tats[from] = tat
 }
 
-// makeRoom examines some random addresses, and removes those that are at rest, or else the one that
-// is closest to it. An attacker with more than maxAuthSources addresses therefore cannot reset an
-// address that has failed more often than those.
+// makeRoom examines a few random addresses, and removes those whose arrival time has passed. If there are none, it
+// removes the address with the earliest arrival time. Thus an attacker with more than maxAuthSources addresses cannot
+// evict an address that has failed more often than the attacker's other addresses.
 func (l *authLimiter) makeRoom(now uint64) {
 	const looked = 64
 	var least netip.Addr
@@ -107,8 +107,7 @@ func (l *authLimiter) reset() {
 	l.refused.Store(0)
 }
 
-// failureLimitOf returns the limit of an address. Other nodes are not limited, and there is no limit if no password is
-// required.
+// failureLimitOf returns the limit of an address. There is no limit for other nodes, or if no password is required.
 func failureLimitOf(addr net.Addr, l *listenerProfile, o *options.Options) failureLimit {
 	if l.trusted || o.RequirePass == "" {
 		return failureLimit{}

@@ -9,12 +9,12 @@ import (
 	"github.com/throttledhq/throttled/server/forward"
 )
 
-// batchSize is the maximum number of requests in one call of the engine. It is at least
-// limiter.MaxGroup, since a group is never split.
+// batchSize is the maximum number of requests in one call to the engine. It is at least limiter.MaxGroup, since a group
+// is never split.
 const batchSize = 64
 
-// batch holds consecutive commands of a pipeline that run together: limiter commands that this node decides, or
-// commands that it forwards. Keys and arguments point into the read buffer, so a batch is settled before the next read.
+// batch holds consecutive commands of a pipeline that are decided together on this node, or forwarded together. Keys
+// and arguments point into the read buffer, so a batch is settled before the next read.
 type batch struct {
 	stage     batchStage
 	forLeader bool // all calls are forwarded
@@ -23,14 +23,14 @@ type batch struct {
 	room      [batchSize]call // initial backing array of calls
 	args      [][]byte        // arguments of calls that may be forwarded
 
-	// The n requests of parsed calls, and the decisions on them.
+	// The first n elements are the requests of parsed calls, and their decisions.
 	n    int
 	reqs [batchSize]limiter.Request
 	out  [batchSize]limiter.Decision
 
-	token      limiter.CommitToken // of the decisions
+	token      limiter.CommitToken // commit token of the decisions
 	lost       error               // error of WaitCommitted for token
-	started    time.Duration       // time since which the batch is decided or forwarded
+	started    time.Duration       // time at which deciding or forwarding started
 	forwarded  forward.Batch
 	logEntries int64 // value of the option window-log-max-entries, at least 1
 }
@@ -40,17 +40,17 @@ type batchStage uint8
 
 const (
 	batchCollecting batchStage = iota // commands are added
-	batchDecide                       // the engine decides
-	batchCommit                       // the decisions are committed
-	batchForward                      // the leader runs the calls that are not done
+	batchDecide                       // the engine decides the requests
+	batchCommit                       // the decisions must be committed
+	batchForward                      // calls that are not done are sent to the leader
 	batchAnswer                       // the calls are answered
 )
 
-// call is a command in a batch and its outcome.
+// call is a command in a batch, and its outcome.
 type call struct {
 	cmd       *command
-	from, n   int           // index of the first request, and number of requests; 0 if the command is not parsed
-	unit      time.Duration // unit of times in the reply
+	from, n   int           // index of the first request and number of requests; 0 if the command is not parsed
+	unit      time.Duration // time unit of the reply
 	args      [][]byte      // set if the command may be forwarded
 	tx        *transaction  // transaction that EXEC runs; nil for other commands
 	accounted bool          // already counted in the statistics
@@ -73,7 +73,7 @@ func (c *call) writes() bool {
 	return c.cmd.is(write | admin)
 }
 
-// key returns the first key of a command, or of a transaction, or nil.
+// key returns the first key of the command or transaction, or nil if there is none.
 func (c *call) key() []byte {
 	if c.tx != nil {
 		return c.tx.key()
@@ -101,7 +101,7 @@ func (b *batch) release() {
 	batches.Put(b)
 }
 
-// takes reports whether a command can be added to the batch. forLeader reports whether the leader must run it.
+// takes reports whether a command can be added to the batch. forLeader reports whether the leader must run the command.
 func (b *batch) takes(cmd *command, args [][]byte, forLeader bool) bool {
 	switch {
 	case len(b.calls) == 0:
@@ -112,8 +112,8 @@ func (b *batch) takes(cmd *command, args [][]byte, forLeader bool) bool {
 	return !b.forLeader && b.n+mostRequests(args) <= batchSize
 }
 
-// add parses a limiter command and adds it. With an error the batch is unchanged. If keep is set, the arguments are
-// kept so that the command can be forwarded.
+// add parses a limiter command and adds it. If add returns an error, the batch is unchanged. If keep is set, the
+// arguments are kept so that the command can be forwarded.
 func (b *batch) add(cmd *command, args [][]byte, keep bool) error {
 	reqs, unit, err := cmd.parse(b.reqs[:b.n], args, b.logEntries)
 	if err != nil {
@@ -146,7 +146,7 @@ const keepArgs = 16 * batchSize
 
 // reset removes all calls.
 func (b *batch) reset() {
-	if cap(b.calls) > batchSize { // the calls have outgrown room, and left copies there
+	if cap(b.calls) > batchSize { // the calls were moved to a larger array; room still holds copies
 		clear(b.room[:])
 	}
 	clear(b.calls)
@@ -181,13 +181,13 @@ func (b *batch) giveUp(err error) {
 	}
 }
 
-// share returns the time since the batch was started divided by the number of its calls.
+// share returns the time since the batch was started, divided by the number of calls.
 func (b *batch) share(now time.Duration) time.Duration {
 	return (now - b.started) / time.Duration(len(b.calls))
 }
 
-// setOutcomes sets the outcome of the calls of a decided batch. If forwards is set, calls that this node could not
-// decide because it does not lead remain undone. It returns their number.
+// setOutcomes sets the outcomes of the calls in a decided batch. If forwards is set, calls that this node could not
+// decide because it is not the leader remain undone. setOutcomes returns the number of undone calls.
 func (b *batch) setOutcomes(forwards bool) (undone int) {
 	for i := range b.calls {
 		call := &b.calls[i]
@@ -202,14 +202,14 @@ func (b *batch) setOutcomes(forwards bool) (undone int) {
 	return undone
 }
 
-// leastSpec is the minimum number of arguments of a limit in CL.ALL, and of a command for one
-// limit including its name.
+// leastSpec is the minimum number of arguments of a limit in CL.ALL, and of a single-limit command including its name.
 const leastSpec = 4
 
-// mostRequests returns an upper bound of the number of requests of a limiter command.
+// mostRequests returns an upper bound for the number of requests of a limiter command.
 func mostRequests(args [][]byte) int { return min(len(args)/leastSpec, limiter.MaxGroup) }
 
-// replyDecided appends the reply to a call whose decisions contain no error. marks reports whether a charge is marked.
+// replyDecided appends the reply to a call whose decisions contain no error. If marks is set, the reply to a call that
+// charged something is marked.
 func (b *batch) replyDecided(out *resp.Reply, call *call, marks bool, s *stats) {
 	reqs, decisions := b.requests(call)
 	if marks && charges(reqs, decisions) {

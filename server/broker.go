@@ -8,21 +8,21 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// broker delivers published messages to subscribers: messages of clients and, on a node of a cluster,
-// changes of the leader.
+// broker delivers messages to subscribers: messages published by clients and, on a cluster node, announcements of a new
+// leader.
 type broker struct {
 	mu       sync.Mutex
 	readers  map[*output]reader
-	shared   map[*output]reader // immutable copy of readers; nil after a change of readers
+	shared   map[*output]reader // immutable copy of readers; nil after readers has changed
 	master   master             // the last known leader
 	counting sync.Mutex         // serializes count
 }
 
-// master is the address of the leader for clients.
+// master is the leader's address for clients.
 type master struct {
 	id, host string
 	port     int // port for Redis clients
-	named    int // port that a Sentinel reports
+	named    int // port that Sentinel commands report
 }
 
 // reader is the feed and the subscriptions of a subscribed client.
@@ -57,7 +57,7 @@ func (b *broker) remove(o *output) {
 	}
 }
 
-// leader returns the address of the current or last leader, and whether one has been known.
+// leader returns the address of the current or last known leader. known is false if no leader has been known yet.
 func (b *broker) leader() (m master, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,8 +72,8 @@ func (b *broker) replace(now master) (old master) {
 	return old
 }
 
-// all returns the current readers in a map that must not be changed. Messages are added to feeds
-// without holding b.mu, since a client calls register while it holds the lock of its feed.
+// all returns the current readers in a map that must not be changed. b.mu must not be held while messages are added to
+// feeds, since a client calls register while it holds the lock of its feed.
 func (b *broker) all() map[*output]reader {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,9 +87,8 @@ func (b *broker) all() map[*output]reader {
 // clients subscribe to the second.
 var switchChannels = [...]string{"+switch-master", "switch-master"}
 
-// follow publishes a change of the leader in the format of Sentinel. name is the name of the cluster
-// for Sentinel clients. A view without a leader, or whose leader has not announced its address, is
-// ignored.
+// follow publishes a change of the leader in Sentinel's format. name is the name of the cluster for Sentinel clients. A
+// view is ignored if it has no leader, or if the leader has not announced its address.
 func (b *broker) follow(view *topology.View, name string) {
 	m := view.Find(view.Leader)
 	if m == nil || m.Host == "" || m.Port == 0 {

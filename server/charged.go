@@ -5,25 +5,25 @@ import (
 	"github.com/throttledhq/throttled/server/forward"
 )
 
-// era is a period without rollbacks: a term of this node's engine, or a term of the cluster if
-// another node has decided. The zero era means that the client has not been charged.
+// era is a period without rollbacks: a term of this node's engine, or a term of the cluster if a different node
+// decided. The zero era means that the client has not been charged.
 //
-// In async mode, decisions that were already acknowledged may be rolled back when leadership is lost,
-// so WAIT must not confirm charges of an era that is over.
+// In async mode, acknowledged decisions may be rolled back when leadership is lost, so WAIT must not confirm charges
+// from an earlier era.
 type era struct {
 	term uint64
-	here bool // term is that of this node's engine
+	here bool // term is a term of this node's engine, not of the cluster
 }
 
-// recordDecisions updates the era of the last charge after decisions of this node. It checks for charges only if the era
-// differs.
+// recordDecisions updates the era of the last charge after this node has decided a batch. It checks for charges only if
+// the era differs.
 func (e *era) recordDecisions(b *batch, t limiter.CommitToken) {
 	if now := (era{t.Epoch, true}); now != *e && b.charges() {
 		*e = now
 	}
 }
 
-// charges reports whether any call of a decided batch charges anything.
+// charges reports whether any call in a decided batch charges anything.
 func (b *batch) charges() bool {
 	reqs, out := b.reqs[:b.n], b.out[:b.n]
 	for i := range b.calls {
@@ -56,17 +56,16 @@ func asksForAny(reqs []limiter.Request) bool {
 	return false
 }
 
-// recordForwarded updates the era of the last charge after a call that the leader has answered. term is the term known
-// when the call was sent. The leader may have decided in a later one; WAIT then fails to confirm the charge, which is
-// safe.
+// recordForwarded updates the era of the last charge after the leader has answered a call. term is the term known when
+// the call was sent. If the leader decided in a later term, WAIT does not confirm the charge, which is safe.
 func (e *era) recordForwarded(call *forward.Call, term uint64) {
 	if now := (era{term: term}); call.Charged && now != *e {
 		*e = now
 	}
 }
 
-// holds reports whether the era of the last charge is not over, so that no charge was rolled back. leads reports whether
-// this node leads. In sync mode holds is always true, since acknowledged charges are committed.
+// holds reports whether the era of the last charge still lasts, so that no charge was rolled back. leads reports
+// whether this node is the leader. In sync mode holds returns true, since acknowledged charges are committed.
 func (e era) holds(s *Server, leads bool) bool {
 	switch {
 	case e == era{} || !s.isAsync():

@@ -5,11 +5,11 @@ const (
 	chunkSize  = flushAt // maximum size of a piece, and of a write
 )
 
-// chunks is a queue of bytes stored in pieces, so that consumed pieces can be freed, and a long queue
-// uses little more memory than its bytes. The zero value is empty.
+// chunks is a queue of bytes, stored in pieces. Consumed pieces are freed, so that a long queue uses little more memory
+// than its contents. The zero value is an empty queue.
 type chunks struct {
 	list [][]byte
-	size int // bytes of memory
+	size int // memory of the pieces in bytes
 }
 
 // push appends a copy of b. The size of new pieces grows with the queue, since most queues are short.

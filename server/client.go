@@ -7,25 +7,26 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// client is one client of the server. It consists of three parts, and is the value that command handlers receive:
+// client is one client of the server. Command handlers receive it. It consists of three parts:
 //
-//   - The connection moves bytes: it reads them, has the pipeline run the commands in them, and writes the replies.
-//   - The pipeline determines what runs, where and when, and the order of the replies.
-//   - The session is the state that the client has set by its commands.
+//   - The connection reads bytes, passes the commands in them to the pipeline, and writes the replies.
+//   - The pipeline determines which commands run, where and when they run, and the order of the replies.
+//   - The session is the state that commands of the client set.
 //
-// The connection uses the pipeline and the session, the pipeline uses the session. No part uses one that precedes it;
-// effects of commands on the connection, such as the limits of the reader after AUTH, are made by methods of client.
+// The connection uses the pipeline and the session. The pipeline uses the session. Neither the pipeline nor the session
+// uses the connection directly: if a command affects the connection, as AUTH changes the limits of the reader, a method
+// of client applies the change.
 //
-// The fields above out do not change. out and the parts belong to the goroutine that runs the commands of the client,
-// except for the fields that their types name.
+// The fields above out do not change. out and the three parts belong to the goroutine that runs the client's commands,
+// with the exceptions documented at their types.
 type client struct {
 	srv      *Server
 	listener *listenerProfile
-	commands *registry // of that profile
+	commands *registry // commands of the listener profile
 	id       int64
 	born     time.Time
 
-	out     resp.Reply // replies that the pipeline has made and the connection has not written
+	out     resp.Reply // replies that the connection has not yet written
 	conn    connection
 	session session
 	pipe    pipeline
@@ -45,7 +46,7 @@ func (c *client) resetAuth() {
 	c.setAuthenticated(c.listener.trusted || c.srv.opts.Get().RequirePass == "")
 }
 
-// setAuthenticated sets whether the client is authenticated, which the limits of its requests depend on.
+// setAuthenticated sets whether the client is authenticated, and adjusts the limits of its requests.
 func (c *client) setAuthenticated(yes bool) {
 	c.session.authenticated = yes
 	c.conn.authenticated(yes)
@@ -54,8 +55,8 @@ func (c *client) setAuthenticated(yes bool) {
 // addr returns the address of the peer.
 func (c *client) addr() net.Addr { return c.conn.socket.RemoteAddr() }
 
-// updateSettings updates the memory usage of subscriptions, prefixes and names. It must be called after each change of
-// them.
+// updateSettings updates the memory usage of subscriptions, prefixes and names. It must be called after each change to
+// any of them.
 func (c *client) updateSettings() {
 	c.conn.usage.set(&c.conn.usage.settings, c.session.settingsBytes())
 }

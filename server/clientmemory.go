@@ -8,16 +8,16 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// connectionBytes is the memory of a connection without its buffers, in bytes: the stack of its
-// goroutine, and the state in the runtime and this package. Measured by tests/bench idle.
+// connectionBytes is the memory of a connection in bytes, without its buffers. It includes the stack of the goroutine,
+// and the state in the runtime and in this package. Measured by tests/bench idle.
 const connectionBytes = 8 << 10
 
 // maxChurn is the number of bytes that clients allocate between two forced garbage collections when
 // client memory is short.
 const maxChurn = 24 << 20
 
-// clientMemory accounts for the memory that the server holds for all clients. Beyond
-// maxmemory-clients the clients that hold the most are evicted.
+// clientMemory accounts for the memory that the server holds for all clients. If the total exceeds maxmemory-clients,
+// the clients that hold the most memory are evicted.
 type clientMemory struct {
 	opts       *options.Store
 	total      atomic.Int64  // memory of all clients, in bytes
@@ -29,7 +29,7 @@ type clientMemory struct {
 	collecting sync.Mutex    // serializes collect
 	evicting   sync.Mutex    // serializes evictLargest
 	left       *sync.Cond    // signaled when an evicted client is closed, and at each tick
-	tightSince int64         // tick since which memory is tight; 0 if it is not. Owned by the reaper
+	tightSince int64         // tick since which memory has been tight, or 0; owned by the reaper
 }
 
 func (m *clientMemory) init(opts *options.Store) {
@@ -39,10 +39,10 @@ func (m *clientMemory) init(opts *options.Store) {
 	m.left = sync.NewCond(new(sync.Mutex))
 }
 
-// limit returns the limit of the memory of all clients in bytes, or 0 if there is none.
+// limit returns the limit on the memory of all clients in bytes, or 0 if there is no limit.
 func (m *clientMemory) limit() int64 { return m.opts.Get().ClientMemory() }
 
-// exceeded reports whether all clients together exceed the limit.
+// exceeded reports whether the memory of all clients exceeds the limit.
 func (m *clientMemory) exceeded() bool {
 	limit := m.limit()
 	return limit > 0 && m.total.Load() > limit
@@ -61,9 +61,9 @@ func (m *clientMemory) add(n int64) {
 	}
 }
 
-// collect forces a garbage collection if there may be much garbage of outgrown and closed buffers and
-// clients use more than half of the limit. The runtime bounds the CPU share of its own collections,
-// so they may not keep up; here the goroutines that produce the garbage wait for the collection.
+// collect forces a garbage collection if clients use more than half of the limit, and have allocated so much that there
+// may be a lot of garbage. The runtime limits the CPU share of its own collections, so they may not keep up. A forced
+// collection blocks the goroutine that produces the garbage.
 func (m *clientMemory) collect() {
 	if m.churn.Load() < maxChurn {
 		return
@@ -86,16 +86,15 @@ func (m *clientMemory) signal() {
 	}
 }
 
-// tight reports whether more than three quarters of the limit are used. Replies are then not queued
-// any more: the last quarter is reserved for memory without another bound, such as incomplete
-// commands.
+// tight reports whether more than three quarters of the limit are used. While memory is tight, no more replies are
+// queued: the last quarter is reserved for memory that has no other limit, such as incomplete commands.
 func (m *clientMemory) tight() bool {
 	limit := m.limit()
 	return limit > 0 && m.total.Load() > limit-limit/4
 }
 
-// check triggers an eviction if the limit is exceeded, as after a change of the limit, and returns the
-// tick since which memory is tight, or 0 if it is not. The reaper calls it at each tick.
+// check triggers an eviction if the limit is exceeded, for example because it was lowered. It returns the tick since
+// which memory has been tight, or 0 if memory is not tight. The reaper calls it at each tick.
 func (m *clientMemory) check(now int64) int64 {
 	if m.exceeded() {
 		m.signal()
@@ -113,14 +112,14 @@ func (m *clientMemory) check(now int64) int64 {
 // usage is the memory that the server holds for a client, in bytes. The feed sets queued; the goroutine
 // that serves the client sets the other parts.
 type usage struct {
-	of       *clientMemory // nil for other nodes, which do not count as clients
+	of       *clientMemory // nil for streams from other nodes, which do not count as clients
 	base     atomic.Int64  // connectionBytes while the connection is served
 	query    atomic.Int64  // read buffer, including an incomplete command
 	replies  atomic.Int64  // reply buffer
 	queued   atomic.Int64  // replies and pushed output in the feed
 	multi    atomic.Int64  // queued commands and watched keys
 	settings atomic.Int64  // subscriptions, prefixes, names
-	evicted  atomic.Int64  // total when the client was evicted; 0 if it was not
+	evicted  atomic.Int64  // total when the client was evicted; 0 if the client was not evicted
 }
 
 func (u *usage) init(s *Server, l *listenerProfile) {
@@ -166,7 +165,7 @@ func (u *usage) release() {
 	}
 }
 
-// tight reports whether client memory is tight. It is false for other nodes.
+// tight reports whether client memory is tight. It returns false for other nodes.
 func (u *usage) tight() bool { return u.of != nil && u.of.tight() }
 
 // ClientMemory returns the memory that the server holds for all clients, in bytes.

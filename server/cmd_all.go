@@ -7,8 +7,8 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// parseAll is the parseFunc of CL.ALL quantity SPEC [SPEC ...] [MS]. A SPEC is the word of a limit form and its
-// parameters. The requests form one group.
+// parseAll is the parseFunc of CL.ALL quantity SPEC [SPEC ...] [MS]. A SPEC consists of the word of a limit form and
+// its parameters. The requests form one group.
 func parseAll(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter.Request, time.Duration, error) {
 	quantity, ok := resp.ParseSigned(args[1])
 	if !ok {
@@ -16,7 +16,7 @@ func parseAll(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter
 	}
 	specs, unit := cutUnit(args[2:])
 	extended := dst
-	var before *limitForm // form of the previous limit if that has no mode but could have one
+	var before *limitForm // form of the previous limit, if the limit has no mode but could have one
 	for len(specs) > 0 {
 		at := len(extended) - len(dst)
 		f := limitFormOf(specs[0])
@@ -54,7 +54,7 @@ func replyAll(out *resp.Reply, unit time.Duration, reqs []limiter.Request, decis
 	}
 }
 
-// deciding returns the decision that determines the result of a group: the first of the highest rank.
+// deciding returns the decision that determines the result of a group: the first decision with the highest rank.
 func deciding(out []limiter.Decision) *limiter.Decision {
 	d := &out[0]
 	for i := range out {
@@ -65,15 +65,15 @@ func deciding(out []limiter.Decision) *limiter.Decision {
 	return d
 }
 
-// outranks reports whether a has a higher rank than b. A refusal outranks an admission, and a longer
-// wait a shorter one, since all limits admit only after the longest wait. Among admissions, fewer
-// remaining units outrank more, and then a later reset an earlier one.
+// outranks reports whether a has a higher rank than b. A refusal outranks an admission. Among refusals, the longer wait
+// has the higher rank, since a retry succeeds only after the longest wait. Among admissions, the one with fewer
+// remaining units has the higher rank, and if these are equal, the one that resets later.
 func outranks(a, b *limiter.Decision) bool {
 	switch {
 	case a.Limited != b.Limited:
 		return a.Limited
 	case a.Limited:
-		// Unsigned, NoRetry is the longest wait of all.
+		// As an unsigned integer, NoRetry is the longest wait.
 		return uint64(a.RetryAfter) > uint64(b.RetryAfter)
 	case a.Remaining != b.Remaining:
 		return a.Remaining < b.Remaining

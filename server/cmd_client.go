@@ -76,7 +76,7 @@ func cmdClientList(c *client, args [][]byte) error {
 	return nil
 }
 
-// clientFilter selects connections for CLIENT LIST and CLIENT KILL. An unset field matches all.
+// clientFilter selects connections for CLIENT LIST and CLIENT KILL. An unset field matches every connection.
 type clientFilter struct {
 	ids         []int64
 	kind        string
@@ -164,7 +164,7 @@ func killAddr(c *client, addr string) error {
 	return errNoSuchClient
 }
 
-// kill closes a connection: that of another client immediately, that of c after the reply.
+// kill closes the connection of other, immediately or, if other is c, after the reply.
 func kill(c, other *client) {
 	if other == c {
 		c.pipe.quit()
@@ -216,9 +216,9 @@ func parseKillFilter(c *client, args [][]byte) (f clientFilter, err error) {
 	return f, nil
 }
 
-// describe returns the line of a connection in CLIENT LIST. Fields of Redis that do not apply are 0.
-// Memory sizes are in bytes: qbuf of the read buffer and rbs of the reply buffer, both as of the last
-// read, and omem of queued output.
+// describe returns the line of a connection in CLIENT LIST. Redis fields that do not apply are 0. Memory sizes are in
+// bytes. qbuf is the size of the read buffer and rbs that of the reply buffer, both as of the last read. omem is the
+// size of queued output.
 func (c *client) describe() string {
 	i, u := c.session.currentInfo(), &c.conn.usage
 	now := c.srv.ticks.Load()

@@ -12,15 +12,14 @@ import (
 
 func cmdNoCluster(_ *client, _ [][]byte) error { return errNoCluster }
 
-// cmdOK implements READONLY, READWRITE and ASKING, which have no effect: a node that does not lead
-// redirects reads too.
+// cmdOK implements READONLY, READWRITE and ASKING, which have no effect, since a follower redirects reads as well.
 func cmdOK(c *client, _ [][]byte) error {
 	c.out.OK()
 	return nil
 }
 
-// slotNodes returns the nodes that are reported to clients of Redis Cluster. The first is the current or
-// last leader, which serves all slots.
+// slotNodes returns the nodes that are reported to Redis Cluster clients. The first one is the current or last known
+// leader, which serves all slots.
 func (s *Server) slotNodes() (nodes []topology.Member) {
 	view := s.cluster.View()
 	leading := view.Leader
@@ -106,8 +105,8 @@ func replyShardNode(out *resp.Reply, id string, m *topology.Member, master bool,
 	texts("health", [...]string{"online", "fail"}[countTrue(down)])
 }
 
-// cmdClusterNodes returns one line per node in the format of the nodes.conf file of Redis. The port
-// after the @ is that of the Raft address.
+// cmdClusterNodes returns one line per node in the format of the nodes.conf file of Redis. The port after the @ is the
+// port of the Raft address.
 func cmdClusterNodes(c *client, _ [][]byte) error {
 	nodes, view, status := c.srv.slotNodes(), c.srv.cluster.View(), c.srv.cluster.Status()
 	var b strings.Builder
@@ -165,7 +164,7 @@ func cmdClusterKeySlot(c *client, args [][]byte) error {
 	return nil
 }
 
-// cmdClusterCountKeys replies with an error: keys are not counted by slot.
+// cmdClusterCountKeys replies with an error, since keys are not counted by slot.
 func cmdClusterCountKeys(_ *client, args [][]byte) error {
 	slot, ok := resp.ParseInt(args[2])
 	switch {

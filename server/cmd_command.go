@@ -72,8 +72,8 @@ func replyNames(out *resp.Reply, names []string, bits uint32) {
 	}
 }
 
-// replyKeySpecs appends the key specifications: one of the kind "index" with a range, and for movable
-// keys a second one of the kind "unknown".
+// replyKeySpecs appends the key specifications: one of kind "index" with a range and, for movable keys, a second one of
+// kind "unknown".
 func replyKeySpecs(out *resp.Reply, cmd *command) {
 	k := cmd.keys
 	if k.first == 0 {
@@ -231,7 +231,7 @@ func replyArgument(out *resp.Reply, a argument) {
 	}
 }
 
-// cmdCommandList returns the names of all commands, or of those that match FILTERBY.
+// cmdCommandList replies with the names of all commands, or of those that match FILTERBY.
 func cmdCommandList(c *client, args [][]byte) error {
 	keep := func(*command) bool { return true }
 	if len(args) > 2 {
@@ -302,7 +302,7 @@ func cmdCommandGetKeysAndFlags(c *client, args [][]byte) error {
 	return nil
 }
 
-// keysIn returns the row and the keys of the command in args.
+// keysIn returns the table row and the keys of the command in args.
 func (r *registry) keysIn(args [][]byte) (*command, [][]byte, error) {
 	cmd := r.find(args)
 	switch {

@@ -10,8 +10,7 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// redisVersion is the version of Redis that the server reports. Some clients select the commands
-// they send by it.
+// redisVersion is the Redis version that the server reports. Some clients use it to decide which commands they send.
 const redisVersion = "7.4.0"
 
 const defaultUser = "default"
@@ -61,7 +60,7 @@ func cmdQuit(c *client, _ [][]byte) error {
 	return nil
 }
 
-// cmdReset restores the state of a new connection, except for the name and version of the client library.
+// cmdReset restores the initial state of the connection, except for the name and version of the client library.
 func cmdReset(c *client, _ [][]byte) error {
 	c.session.reset()
 	c.conn.output.releaseFeed()
@@ -94,8 +93,8 @@ func (c *client) authenticate(user, password []byte) error {
 	return err
 }
 
-// login checks a user and a password. The comparison takes the same time regardless of which of them
-// is wrong. After maxFailedLogins failures the connection is closed.
+// login checks a user and a password. The comparison takes the same time whether the user or the password is wrong.
+// After maxFailedLogins failures the connection is closed.
 func (c *client) login(user, password []byte) error {
 	o := c.srv.opts.Get()
 	right, wait := c.srv.auth.attempt(failureLimitOf(c.addr(), c.listener, o), uint64(c.srv.uptime()), func() bool {
@@ -225,8 +224,8 @@ func (c *client) greet() {
 	replyModules(&c.out)
 }
 
-// validName reports whether a client name is valid: printable ASCII without spaces, at most maxName
-// bytes. It thus cannot break the lines of CLIENT LIST and of the log.
+// validName reports whether a client name is valid: printable ASCII without spaces, at most maxName bytes. A valid name
+// cannot break the lines of CLIENT LIST or the log.
 func validName(name []byte) bool {
 	for _, c := range name {
 		if c <= ' ' || c > '~' {

@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// sharedHeartbeat is the name of the only setting that all nodes of a cluster share.
+// sharedHeartbeat is the name of the heartbeat setting. It is the only setting that all nodes of a cluster share.
 const sharedHeartbeat = "raft-heartbeat"
 
 // cmdMembersSet changes a setting of the whole cluster.

@@ -21,7 +21,7 @@ func cmdType(c *client, args [][]byte) error {
 // noSuchKey is the reply of TTL, EXPIRETIME and similar commands for an absent key.
 const noSuchKey = -2
 
-// cmdTTL rounds up, like the reset_after of a decision: the TTL of an existing key is positive.
+// cmdTTL rounds up, like reset_after in a decision, so that the TTL of an existing key is positive.
 func cmdTTL(c *client, args [][]byte) error { return replyTTL(c, args[1], time.Second) }
 
 func cmdPTTL(c *client, args [][]byte) error { return replyTTL(c, args[1], time.Millisecond) }
@@ -69,7 +69,7 @@ func cmdRandomKey(c *client, _ [][]byte) error {
 	return nil
 }
 
-// cmdExists implements EXISTS and TOUCH, which are equal since keys have no access time.
+// cmdExists implements EXISTS and TOUCH, which are equivalent since keys have no access time.
 func cmdExists(c *client, args [][]byte) error {
 	n := int64(0)
 	for _, key := range args[1:] {
@@ -99,8 +99,8 @@ func cmdDBSize(c *client, _ [][]byte) error {
 	return nil
 }
 
-// cmdFlush implements FLUSHALL and FLUSHDB, which are equal since there is only one database. SYNC
-// and ASYNC are equal too, since the memory of a shard is released in one step.
+// cmdFlush implements FLUSHALL and FLUSHDB, which are equivalent since there is only one database. SYNC and ASYNC are
+// also equivalent, since the memory of a shard is released in one step.
 func cmdFlush(c *client, args [][]byte) error {
 	if len(args) > 2 || len(args) == 2 && !isOneOf(args[1], "sync", "async") {
 		return errSyntax
@@ -114,10 +114,10 @@ func cmdFlush(c *client, args [][]byte) error {
 
 const (
 	scanDefault = 10
-	scanMost    = 1000 // maximum number of keys of a step: other clients wait for a step within a transaction
+	scanMost    = 1000 // maximum number of keys per step; within a transaction, other clients wait for the whole step
 
-	// scanBytes is the approximate maximum size in bytes of the keys that a step copies. A step
-	// stops after the piece of scanPiece keys that reaches it.
+	// scanBytes is the approximate maximum size in bytes of the keys that a step copies. A step scans scanPiece keys at
+	// a time, and stops once their total size reaches scanBytes.
 	scanBytes = 1 << 20
 	scanPiece = 8
 )
@@ -172,8 +172,8 @@ func cmdScan(c *client, args [][]byte) error {
 	return nil
 }
 
-// step makes one step of an iteration. It matches the pattern after the engine has released its
-// locks, since matching a malicious pattern is slow.
+// step makes one step of an iteration. It matches the pattern after the engine has released its locks, since matching a
+// malicious pattern can be slow.
 func (q *scanQuery) step(engine limiter.Engine) (keys []string, next uint64) {
 	size := 0
 	visit := func(key []byte, kind limiter.Kind) {
@@ -199,8 +199,8 @@ func replyTexts(out *resp.Reply, list []string) {
 	}
 }
 
-// cmdKeys visits all keys in steps, between which other commands run. It is refused in a transaction,
-// where they could not. The size of the reply is bounded by maxKeysReply; a client that exceeds it must
+// cmdKeys visits all keys in steps, so that other commands can run between the steps. It is refused in a transaction,
+// where no other command could run. The size of the reply is bounded by maxKeysReply. For larger results, clients must
 // use SCAN.
 func cmdKeys(c *client, args [][]byte) error {
 	if c.session.tx.running {
@@ -226,7 +226,7 @@ func cmdKeys(c *client, args [][]byte) error {
 
 const (
 	keysStep     = 10_000
-	maxKeysReply = 16 << 20 // maximum memory in bytes of the keys of a reply
+	maxKeysReply = 16 << 20 // maximum memory of the keys in a reply, in bytes
 )
 
 func cmdObjectEncoding(c *client, args [][]byte) error {
@@ -251,7 +251,7 @@ func cmdObjectRefcount(c *client, args [][]byte) error {
 func cmdObjectFreq(c *client, args [][]byte) error     { return untracked(c, args[2], errNoLFU) }
 func cmdObjectIdleTime(c *client, args [][]byte) error { return untracked(c, args[2], errNoIdleTime) }
 
-// untracked returns reason for an existing key, and replies with null for an absent one.
+// untracked returns reason if the key exists, and otherwise replies with null.
 func untracked(c *client, key []byte, reason error) error {
 	if _, found := c.srv.engine.Lookup(key); found {
 		return reason

@@ -34,8 +34,8 @@ func (f *limitForm) parse(dst []limiter.Request, args [][]byte, logEntries int64
 	return extended, unit, nil
 }
 
-// parseLimit sets the kind, key and limit of req. params are the arguments described by f.args, and rest may begin
-// with a mode. It returns the arguments after the mode.
+// parseLimit sets the kind, key and limit of req. params are the arguments described by f.args. rest may begin with a
+// mode. parseLimit returns the arguments after the mode.
 func (f *limitForm) parseLimit(req *limiter.Request, params, rest [][]byte, logEntries int64) ([][]byte, error) {
 	mode, parts := &f.modes[0], int64(0)
 	if len(rest) > 0 && len(f.modes) > 1 {
@@ -61,7 +61,7 @@ func (f *limitForm) parseLimit(req *limiter.Request, params, rest [][]byte, logE
 	return rest, nil
 }
 
-// cutUnit removes MS from the end of args, and returns the unit of times in the reply.
+// cutUnit removes MS from the end of args, and returns the time unit of the reply.
 func cutUnit(args [][]byte) ([][]byte, time.Duration) {
 	if last := len(args) - 1; last >= 0 && spells(args[last], "ms") {
 		return args[:last], time.Millisecond
@@ -69,8 +69,8 @@ func cutUnit(args [][]byte) ([][]byte, time.Duration) {
 	return args, time.Second
 }
 
-// cutMode removes a mode, and the number after a counted mode, from the beginning of args, which must
-// not be empty. If there is none, it returns the first mode of the form.
+// cutMode removes a mode, and the number after a counted mode, from the beginning of args, which must not be empty. If
+// args do not begin with a mode, it returns the first mode of the form.
 func (f *limitForm) cutMode(args [][]byte) (mode *limitMode, parts int64, rest [][]byte, err error) {
 	for i := range f.modes {
 		m := &f.modes[i]
@@ -91,7 +91,7 @@ func (f *limitForm) cutMode(args [][]byte) (mode *limitMode, parts int64, rest [
 	return &f.modes[0], 0, args, nil
 }
 
-// timeUnits are the unit suffixes of a period. A suffix that ends with another one precedes it.
+// timeUnits lists the unit suffixes of a period. "ms" must precede "s", since the first match is used.
 var timeUnits = [...]struct {
 	word string
 	unit time.Duration
@@ -141,8 +141,8 @@ func replyLimit(out *resp.Reply, unit time.Duration, reqs []limiter.Request, dec
 	replyDecision(out, unit, reqs[0].Kind, &decisions[0])
 }
 
-// replyDecision appends the five integers of a decision. For a LeakyBucket it appends a sixth, the time
-// to wait, which is always in milliseconds.
+// replyDecision appends the five integers of a decision. For a LeakyBucket it appends a sixth integer, the time to
+// wait, which is always in milliseconds.
 func replyDecision(out *resp.Reply, unit time.Duration, kind limiter.Kind, d *limiter.Decision) {
 	if kind != limiter.LeakyBucket {
 		out.Array(5)

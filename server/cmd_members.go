@@ -14,11 +14,11 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// adminPatience is the timeout of a change of the cluster. It is shorter than the time that a node
-// which forwards the command waits for its reply.
+// adminPatience is the timeout for a change to the cluster. It is shorter than forward.ReplyTimeout, so that a node
+// that forwarded the command still receives the reply.
 const adminPatience = forward.ReplyTimeout * 3 / 4
 
-// cmdMembersStatus returns the status of the cluster as seen by this node.
+// cmdMembersStatus replies with the status of the cluster as seen by this node.
 func cmdMembersStatus(c *client, _ [][]byte) error {
 	if c.srv.cluster == nil {
 		return errNotClustered
@@ -43,7 +43,7 @@ func cmdMembersStatus(c *client, _ [][]byte) error {
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// cmdMembersNodes describes each member in a line. Only the leader reports the state of its followers.
+// cmdMembersNodes replies with one line per member. Only the leader reports the state of its followers.
 func cmdMembersNodes(c *client, _ [][]byte) error {
 	if c.srv.cluster == nil {
 		return errNotClustered
@@ -86,7 +86,7 @@ func describeMember(m *topology.Member, view *topology.View, status *topology.St
 	return b.String()
 }
 
-// cmdMembersHash returns the fingerprint of the state of this node.
+// cmdMembersHash replies with the fingerprint of the state of this node.
 func cmdMembersHash(c *client, _ [][]byte) error {
 	if c.srv.cluster == nil {
 		return errNotClustered
@@ -104,7 +104,7 @@ func cmdMembersHash(c *client, _ [][]byte) error {
 	return nil
 }
 
-// cmdMembersAdd adds a node to the cluster. The node may be started before or after that.
+// cmdMembersAdd adds a node to the cluster. The node may be started before or after it is added.
 func cmdMembersAdd(c *client, args [][]byte) error {
 	id, addr := string(args[2]), string(args[3])
 	return c.administer(func(ctx context.Context, view *topology.View) error {
@@ -167,7 +167,7 @@ func (c *client) administer(change func(ctx context.Context, view *topology.View
 		c.out.OK()
 		return nil
 	case errors.Is(err, topology.ErrNoLeader):
-		return limiter.ErrNotLeading // another node may lead by now
+		return limiter.ErrNotLeading // a different node may be the leader by now
 	case known:
 		return err
 	}

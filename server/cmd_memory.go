@@ -49,9 +49,8 @@ func infoMemory(s *Server, w *infoWriter) {
 	w.field("mem_allocator", "go")
 }
 
-// cmdMemoryStats returns the values of INFO memory under the names of MEMORY STATS in Redis. The
-// memory of keys is 0 before there are any. It does not include connections, which have fields of
-// their own.
+// cmdMemoryStats replies with the values of INFO memory under the names that MEMORY STATS uses in Redis. The memory of
+// keys is 0 if there are no keys. It does not include connections, which have their own fields.
 func cmdMemoryStats(c *client, _ [][]byte) error {
 	m := c.srv.memoryUse()
 	normal, peers := c.srv.clientBytes()
@@ -143,7 +142,7 @@ func diagnose(m *memoryUse, o *options.Options) []string {
 	return lines
 }
 
-// cmdMemoryMallocStats returns the memory metrics of the Go runtime.
+// cmdMemoryMallocStats replies with the memory metrics of the Go runtime.
 func cmdMemoryMallocStats(c *client, _ [][]byte) error {
 	var samples []metrics.Sample
 	for _, d := range metrics.All() {
@@ -162,8 +161,8 @@ func cmdMemoryMallocStats(c *client, _ [][]byte) error {
 	return nil
 }
 
-// cmdMemoryPurge runs a garbage collection and returns free memory to the system, which may take some
-// time. Other clients are served meanwhile.
+// cmdMemoryPurge runs a garbage collection and returns free memory to the operating system. It may take some time, but
+// does not block other clients.
 func cmdMemoryPurge(c *client, _ [][]byte) error {
 	if c.session.tx.running {
 		return errPurgeMulti

@@ -9,8 +9,8 @@ const (
 	cellVersion = 1
 )
 
-// cmdModuleList lists redis-cell although no module is loaded, since its command is supported with the
-// same reply.
+// cmdModuleList lists redis-cell although no module is loaded, since the server supports its command with the same
+// reply.
 func cmdModuleList(c *client, _ [][]byte) error {
 	replyModules(&c.out)
 	return nil

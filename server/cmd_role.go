@@ -32,7 +32,7 @@ func cmdSentinelRole(c *client, _ [][]byte) error {
 	return nil
 }
 
-// replicas returns the members except leader that have announced an address for clients.
+// replicas returns the members other than leader that have announced an address for clients.
 func replicas(view *topology.View, leader string) (list []topology.Member) {
 	for _, m := range view.Members {
 		if m.ID != leader && m.Host != "" && m.Port != 0 {
@@ -42,8 +42,8 @@ func replicas(view *topology.View, leader string) (list []topology.Member) {
 	return list
 }
 
-// connected returns the replicas that respond to this node, which must be the leader. Redis too omits
-// replicas that have disconnected.
+// connected returns the replicas that respond to this node, which must be the leader. As in Redis, disconnected
+// replicas are omitted.
 func connected(view *topology.View, status *topology.Status) []topology.Member {
 	return slices.DeleteFunc(replicas(view, view.Self), func(m topology.Member) bool {
 		f := status.Follower(m.ID)
@@ -51,15 +51,15 @@ func connected(view *topology.View, status *topology.Status) []topology.Member {
 	})
 }
 
-// isDown reports whether a follower of this node does not respond. It returns false if this node does not lead.
+// isDown reports whether a follower of this node does not respond. It returns false if this node is not the leader.
 func isDown(status *topology.Status, id string) bool {
 	f := status.Follower(id)
 	return f != nil && !f.Answers
 }
 
-// offsetOf returns the replication offset of a member: the applied index of this node, the last index
-// of a known follower, or else the commit index. The offset of a known follower is at most that of this
-// node, since monitoring tools compute differences.
+// offsetOf returns the replication offset of a member: for this node the applied index, for a known follower its last
+// index, and for any other member the commit index. The offset of a follower is capped at the offset of this node,
+// since monitoring tools compute the difference.
 func offsetOf(view *topology.View, status *topology.Status, id string) uint64 {
 	f := status.Follower(id)
 	switch {
@@ -92,7 +92,7 @@ func replyFollowerRole(out *resp.Reply, leader master, cluster topology.Cluster)
 	out.Int(int64(cluster.Status().Applied))
 }
 
-// linkWord returns yes if another node leads the cluster, and no otherwise.
+// linkWord returns yes if a different node is the leader of the cluster, and no otherwise.
 func linkWord(view *topology.View, yes, no string) string {
 	if view.Leader != "" && view.Leader != view.Self {
 		return yes
@@ -100,9 +100,9 @@ func linkWord(view *topology.View, yes, no string) string {
 	return no
 }
 
-// cmdWait waits until a majority of the nodes has all earlier changes, and replies with the minimum
-// number of other nodes that have them. It replies with 0 on a timeout, on a standalone server, within a
-// transaction, and if a charge of the client may have been rolled back.
+// cmdWait waits until a majority of the nodes has all earlier changes, and replies with the number of other nodes
+// needed for that majority. It replies with 0 on a timeout, on a standalone server, within a transaction, and if a
+// charge made by the client may have been rolled back.
 func cmdWait(c *client, args [][]byte) error {
 	if _, ok := resp.ParseInt(args[1]); !ok {
 		return errNotInteger
@@ -125,8 +125,8 @@ func cmdWait(c *client, args [][]byte) error {
 	return nil
 }
 
-// maxWait is the longest timeout of WAIT, and the duration of the timeout 0, which means forever: a
-// node that is not followed by a majority loses leadership much earlier.
+// maxWait is the maximum timeout of WAIT. It is also used for timeout 0, which means no timeout: a leader without a
+// majority steps down much earlier.
 const maxWait = time.Hour
 
 func countVoters(view *topology.View) (n int) {
@@ -163,7 +163,7 @@ func awaitCommit(s *Server) error {
 		return err
 	}
 	if err = s.cluster.Flush(); err == nil && s.engine.LastWrite().Epoch != before.Epoch {
-		err = limiter.ErrUncertain // the committed changes are those of a later term
+		err = limiter.ErrUncertain // a later term has begun, so earlier changes may have been lost
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// cmdSave writes a snapshot. Only its own connection waits; other clients are served meanwhile.
+// cmdSave writes a snapshot. It blocks only the connection of the client.
 func cmdSave(c *client, _ [][]byte) error {
 	if err := c.save(); err != nil {
 		return saveError(err)
@@ -17,8 +17,8 @@ func cmdSave(c *client, _ [][]byte) error {
 	return nil
 }
 
-// save writes a snapshot. The connection does not count as idle meanwhile. It first writes pending
-// replies: if that fails, the client has disconnected, and no snapshot is written.
+// save writes a snapshot. The connection does not count as idle during the save. save first writes pending replies. If
+// that fails, the client has disconnected, and no snapshot is written.
 func (c *client) save() error {
 	if !c.conn.output.flush() {
 		c.pipe.abort()
@@ -42,7 +42,7 @@ func cmdBgsave(c *client, args [][]byte) error {
 	return nil
 }
 
-// saveError returns the reply for an error of SAVE or BGSAVE. Unlike Redis, it includes the reason.
+// saveError returns the error reply of SAVE or BGSAVE. Unlike in Redis, it includes the reason.
 func saveError(err error) error {
 	if errors.Is(err, persistence.ErrSaving) {
 		return errSaving
@@ -87,8 +87,8 @@ func parseShutdown(args [][]byte) (q shutdownQuery, err error) {
 
 // cmdShutdown stops the program. As in Redis, there is no reply on success: the connection is closed.
 //
-// It first saves the state while clients are still served, since an error can only be reported now.
-// The program saves the state again after the last decision.
+// The first save runs while clients are still served, so that an error can be reported to the client. The program saves
+// the state again after the last decision.
 func cmdShutdown(c *client, args [][]byte) error {
 	q, err := parseShutdown(args)
 	if err != nil {
@@ -112,8 +112,8 @@ func cmdShutdown(c *client, args [][]byte) error {
 	return nil
 }
 
-// saveBeforeStop saves the state for SHUTDOWN, and returns the error reply if that fails. It does not
-// wait for a snapshot that is being written: the final snapshot is written after that one.
+// saveBeforeStop saves the state for SHUTDOWN, and returns the error reply if that fails. If a snapshot is already
+// being written, it does not wait: the final snapshot is written after that snapshot.
 func (c *client) saveBeforeStop() error {
 	err := c.save()
 	switch {

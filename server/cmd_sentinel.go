@@ -22,13 +22,13 @@ func sentinels(view *topology.View) (list []topology.Member) {
 	return list
 }
 
-// otherSentinels returns the sentinels except this node.
+// otherSentinels returns the sentinels other than this node.
 func otherSentinels(view *topology.View) []topology.Member {
 	return slices.DeleteFunc(sentinels(view), func(m topology.Member) bool { return m.ID == view.Self })
 }
 
-// masterNamed returns the current or last leader. The error is errNoMaster if name is not the name of
-// the master, or if no leader has been known.
+// masterNamed returns the current or last known leader. The error is errNoMaster if name is not the name of the master,
+// or if no leader has been known yet.
 func masterNamed(s *Server, name []byte) (master, error) {
 	m, known := s.broker.leader()
 	if !known || string(name) != s.opts.Get().SentinelMaster {
@@ -104,7 +104,7 @@ func cmdSentinelCkQuorum(c *client, args [][]byte) error {
 	return nil
 }
 
-// field is a name and a value of the description of a node. All values are strings.
+// field is a name-value pair in the description of a node. All values are strings.
 type field struct{ name, value string }
 
 func replyFields(out *resp.Reply, fields []field) {
@@ -115,7 +115,7 @@ func replyFields(out *resp.Reply, fields []field) {
 	}
 }
 
-// instance returns the fields that describe any node. Measurements of the Sentinel itself are 0.
+// instance returns the fields that describe any node. Fields that a Sentinel measures itself are 0.
 func instance(s *Server, name, id, host string, port int, flags string) []field {
 	return []field{
 		{"name", name}, {"ip", host}, {"port", strconv.Itoa(port)}, {"runid", s.nodeID(id)}, {"flags", flags},
@@ -129,8 +129,8 @@ func reported(role string) []field {
 	return []field{{"info-refresh", "0"}, {"role-reported", role}, {"role-reported-time", "0"}}
 }
 
-// masterFlags returns the flags of the leader. Clients consider it down with either s_down or o_down; s_down alone is
-// the opinion of a single Sentinel.
+// masterFlags returns the flags of the leader. Clients consider the leader down with either s_down or o_down. s_down
+// alone means that only one Sentinel considers it down.
 func masterFlags(view *topology.View) string {
 	if view.Leader == "" {
 		return "s_down,master,disconnected"

@@ -6,8 +6,8 @@ import (
 )
 
 // collector owns the commands of a pipeline that are collected and not yet answered: limiter commands that this node
-// decides together, or commands that the leader runs. They are settled in steps: decided or forwarded, and then answered
-// in order. It belongs to a pipeline.
+// decides as one batch, or commands that the leader runs. The commands are settled in steps: they are decided or
+// forwarded, and then answered in order.
 type collector struct {
 	client     *client
 	srv        *Server
@@ -41,7 +41,7 @@ func (l *collector) open() *batch {
 	return l.batch
 }
 
-// idle returns the memory of the batch. There must be no collected commands.
+// idle releases the batch, which must be empty.
 func (l *collector) idle() {
 	if l.batch != nil {
 		l.batch.release()
@@ -60,11 +60,11 @@ func (l *collector) close() {
 	l.idle()
 }
 
-// settling reports whether settle was called and not all commands are answered.
+// settling reports whether settle was called and some commands are not yet answered.
 func (l *collector) settling() bool { return l.batch != nil && l.batch.stage != batchCollecting }
 
-// settle begins to run the collected commands, and reports whether there are any. Until settling returns false, advance
-// must be called before any other command runs.
+// settle starts to run the collected commands, and reports whether there are any. The caller must call advance until
+// settling returns false, before it runs any other command.
 func (l *collector) settle() bool {
 	b := l.batch
 	switch {
@@ -82,7 +82,7 @@ func (l *collector) settle() bool {
 	return true
 }
 
-// advance makes steps of the batch until all its calls are answered or a wait is due.
+// advance runs steps of the batch until all its calls are answered or the batch must wait.
 func (l *collector) advance() need {
 	b := l.batch
 	for b.stage != batchCollecting {
@@ -104,7 +104,8 @@ func (l *collector) advance() need {
 	return needNothing
 }
 
-// decide has the engine decide a batch, isolated from the transactions of other clients.
+// decide passes a batch to the engine. It holds the exec lock, so that no transaction of another client runs at the
+// same time.
 func (l *collector) decide(b *batch) need {
 	if !l.execution.lock.try(lockShared) {
 		return needLock
@@ -117,7 +118,7 @@ func (l *collector) decide(b *batch) need {
 	return needNothing
 }
 
-// decideLocked has the engine decide a batch, and releases the exec lock.
+// decideLocked passes a batch to the engine, and releases the exec lock.
 func (l *collector) decideLocked(b *batch) limiter.CommitToken {
 	defer l.execution.lock.release()
 	t := l.srv.engine.Decide(b.reqs[:b.n], b.out[:b.n])
@@ -125,8 +126,8 @@ func (l *collector) decideLocked(b *batch) limiter.CommitToken {
 	return t
 }
 
-// finishDecisions sets the outcome of the calls of a decided batch. If this node does not lead any more, the calls that
-// it could not decide are forwarded.
+// finishDecisions sets the outcome of the calls of a decided batch. If this node is no longer the leader, the undecided
+// calls are forwarded.
 func (l *collector) finishDecisions(b *batch) {
 	took := l.srv.uptime() - b.started
 	undone := b.setOutcomes(l.client.forwardsCommands())
@@ -137,13 +138,13 @@ func (l *collector) finishDecisions(b *batch) {
 	}
 }
 
-// beginForward begins to forward the calls of a batch that are not done.
+// beginForward starts to forward the calls of a batch that are not done.
 func (l *collector) beginForward(b *batch) {
 	b.stage, b.started = batchForward, l.srv.uptime()
 	l.forwarding.begin()
 }
 
-// forward has the leader run the calls that are not done.
+// forward sends the calls that are not done to the leader.
 func (l *collector) forward(b *batch) need {
 	n := l.forwarding.advance(b)
 	if n == needNothing {
@@ -152,8 +153,8 @@ func (l *collector) forward(b *batch) need {
 	return n
 }
 
-// answer appends the replies to the calls of a batch, in order. A call that is not done runs on this node: it has
-// become the leader. If it loses leadership before that, the call is forwarded again.
+// answer appends the replies to the calls of a batch, in order. A call that is not done runs on this node, which has
+// become the leader. If this node loses leadership before the call runs, the call is forwarded again.
 func (l *collector) answer(b *batch) need {
 	for ; b.answered < len(b.calls); b.answered++ {
 		call := &b.calls[b.answered]
@@ -175,7 +176,7 @@ func (l *collector) answer(b *batch) need {
 	return needNothing
 }
 
-// runCall runs a call on this node and appends its reply. The call remains undone if this node does not lead.
+// runCall runs a call on this node and appends its reply. The call remains undone if this node is not the leader.
 func (l *collector) runCall(call *call) need {
 	e := l.execution
 	if e.stage == runIdle {
@@ -215,10 +216,11 @@ func (l *collector) finishCall(b *batch, call *call) {
 // awaitCommit waits until the decisions are committed.
 func (l *collector) awaitCommit() { l.batch.lost = l.srv.engine.WaitCommitted(l.batch.token) }
 
-// exchange has the leader run the calls that are not done.
+// exchange sends the calls that are not done to the leader and waits for the replies.
 func (l *collector) exchange() { l.forwarding.exchange(l.batch) }
 
-// awaitMemory waits until a long reply of another node may be copied. It counts as client memory until it is copied.
+// awaitMemory waits until a long reply from another node may be copied. The reply counts as client memory until it is
+// copied.
 func (l *collector) awaitMemory() {
 	call := &l.batch.calls[l.batch.answered]
 	l.long.usage.set(&l.long.usage.replies, int64(l.out.Size()+len(call.reply)))

@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// flags are the properties of a command that the gates check. Names and order are those of Redis.
+// flags are the properties of a command that determine whether it may run. Names and order are those of Redis.
 type flags uint32
 
 const (
@@ -36,8 +36,7 @@ var flagNames = []string{
 	"skip_monitor", "skip_slowlog", "fast", "no_auth", "no_async_loading", "no_multi", "allow_busy", "movablekeys",
 }
 
-// categories are the ACL categories of Redis. Most are derived from the flags and the group of a
-// command.
+// categories are the ACL categories of Redis. Most categories are derived from the flags and the group of a command.
 type categories uint32
 
 const (
@@ -59,7 +58,7 @@ var categoryNames = []string{
 	"@dangerous", "@connection", "@transaction", "@scripting",
 }
 
-// Command groups of the Redis documentation, and that of the limiter commands.
+// Command groups of the Redis documentation, and the group of the limiter commands.
 const (
 	groupConnection   = "connection"
 	groupGeneric      = "generic"
@@ -72,8 +71,7 @@ const (
 	groupLimiter      = "module"
 )
 
-// keySpec describes the arguments that are keys, and how they are accessed. If first is 0 there are
-// none.
+// keySpec describes which arguments are keys, and how the keys are accessed. If first is 0, the command has no keys.
 type keySpec struct {
 	first, last, step int
 	access            string
@@ -91,9 +89,9 @@ func (k keySpec) does(access string) keySpec {
 	return k
 }
 
-// parseFunc appends the requests of a limiter command to dst, all Linked except the last, and returns the unit of times
-// in the reply. Their keys point into args; the arity has been checked. logEntries is the value of the option
-// window-log-max-entries, at least 1. With an error it returns dst unchanged.
+// parseFunc appends the requests of a limiter command to dst, all Linked except the last, and returns the time unit of
+// the reply. The keys point into args. The caller has checked the arity. logEntries is the value of the option
+// window-log-max-entries, at least 1. If the error is not nil, dst is returned unchanged.
 type parseFunc func(dst []limiter.Request, args [][]byte, logEntries int64) ([]limiter.Request, time.Duration, error)
 
 // command is a row of the command table.
@@ -101,7 +99,7 @@ type command struct {
 	name     string // lower case; a subcommand is named "container|sub"
 	arity    int    // number of arguments including the name; -n means at least n
 	flags    flags
-	extra    categories // categories that are not derived from flags and group
+	extra    categories // categories that are not derived from the flags and the group
 	keys     keySpec
 	tips     string // command tips of Redis, separated by spaces
 	group    string
@@ -110,22 +108,23 @@ type command struct {
 	summary  string
 	args     string // arguments after the name, in the notation of syntax.go
 	profiles profileSet
-	// leader marks a command that only the leader can run although it does not touch keys.
+	// leader marks a command that does not touch keys, but that only the leader can run.
 	leader bool
-	// forwarded marks a command that nodes send to the leader although it does not need the leader.
+	// forwarded marks a command that any node can run, but that nodes may also send to the leader.
 	forwarded bool
-	// ownStream marks a command that is forwarded over a stream that only its client uses.
+	// ownStream marks a command that is forwarded over a stream used by no other client.
 	ownStream bool
-	// long marks a command whose reply may take megabytes, so that the number of concurrent ones is bounded.
+	// long marks a command whose reply may take megabytes. The number of such commands that run concurrently is
+	// limited.
 	long bool
 
-	// Exactly one of refusal, run, and parse with reply is set. A container of subcommands may have none.
+	// Either refusal, or run, or both parse and reply are set. In a container of subcommands, all may be unset.
 
 	// refusal is the error reply of a command that never runs.
 	refusal replyError
 	run     func(c *client, args [][]byte) error
 	parse   parseFunc
-	// reply appends the reply to decided requests. No decision has an error.
+	// reply appends the reply to decided requests. No decision contains an error.
 	reply func(out *resp.Reply, unit time.Duration, reqs []limiter.Request, decisions []limiter.Decision)
 
 	// Set by newRegistry.
@@ -145,15 +144,14 @@ func (cmd *command) touchesKeys() bool {
 // needsLeader reports whether a command must run on the leader.
 func (cmd *command) needsLeader() bool { return cmd.leader || cmd.touchesKeys() }
 
-// isForwarded reports whether nodes send a command to the leader. A node refuses any other command
-// from another node.
+// isForwarded reports whether nodes send a command to the leader. A node refuses all other commands from other nodes.
 func (cmd *command) isForwarded() bool { return cmd.forwarded || cmd.needsLeader() }
 
 func (cmd *command) arityFits(n int) bool {
 	return n == cmd.arity || cmd.arity < 0 && n >= -cmd.arity
 }
 
-// container returns the name of the command that cmd is a subcommand of, or "".
+// container returns the name of the container if cmd is a subcommand, and otherwise "".
 func (cmd *command) container() string {
 	container, _, found := strings.Cut(cmd.name, "|")
 	if !found {
@@ -213,8 +211,8 @@ type registry struct {
 
 const maxCommandName = 32
 
-// commandNames returns the distinct names in a table. The index of a name is the id of the command:
-// rows of the same name for several listener profiles are one command.
+// commandNames returns the distinct names in a table. The index of a name is the id of the command. Rows with the same
+// name, for different listener profiles, belong to one command.
 func commandNames(table []command) (names []string) {
 	for i := range table {
 		if !slices.Contains(names, table[i].name) {
@@ -276,8 +274,8 @@ func countTrue(conditions ...bool) (n int) {
 	return n
 }
 
-// find returns the row of the command in args, or nil if there is none. If the first argument is a
-// container and there is a second, it returns the row of the subcommand.
+// find returns the row of the command in args, or nil if there is no such command. If the first argument is a container
+// and there is a second argument, find returns the row of the subcommand.
 func (r *registry) find(args [][]byte) *command {
 	var buf [maxCommandName]byte
 	cmd := r.byName[string(lower(buf[:0], args[0]))]
@@ -297,7 +295,7 @@ func (r *registry) named(name string) *command {
 	return cmd.bySub[sub]
 }
 
-// lower appends b in lower case to dst, or nothing if b does not fit the capacity of dst.
+// lower appends b in lower case to dst. It appends nothing if b does not fit in the capacity of dst.
 func lower(dst, b []byte) []byte {
 	if len(b) > cap(dst) {
 		return dst

@@ -6,11 +6,11 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// errLost reports whether err is limiter.ErrNotLeading: the command had no effect because this node does not lead.
+// errLost reports whether err is limiter.ErrNotLeading: the command had no effect because this node is not the leader.
 func errLost(err error) bool { return errors.Is(err, limiter.ErrNotLeading) }
 
-// hold prevents the transfer of leadership until release, and reports whether this node decides. A standalone server
-// always does.
+// hold prevents a transfer of leadership until release is called, and reports whether this node may decide. A
+// standalone server always may.
 func (s *Server) hold() bool { return s.cluster == nil || s.cluster.Hold() }
 
 func (s *Server) release() {
@@ -19,10 +19,9 @@ func (s *Server) release() {
 	}
 }
 
-// unlessLost returns the error of a write to the keyspace, and nil for limiter.ErrNotLeading. A command that writes
-// runs on a node that decides, so the node has lost leadership since the command began, and earlier writes of the
-// command may be committed. The reply of the command is discarded, since waiting for it fails: see
-// execution.awaitCommit.
+// unlessLost returns err, the error of a write to the keyspace, or nil if err is limiter.ErrNotLeading. This node was
+// the leader when the command began, so it has lost leadership since, and earlier writes of the same command may be
+// committed. The reply is discarded later, because waiting for the commit fails: see execution.awaitCommit.
 func unlessLost(err error) error {
 	if errLost(err) {
 		return nil
@@ -30,8 +29,8 @@ func unlessLost(err error) error {
 	return err
 }
 
-// lostOr returns err if the command writes, and limiter.ErrNotLeading in place of any error if it
-// only reads.
+// lostOr returns err if the command writes. If the command only reads, lostOr returns limiter.ErrNotLeading in place of
+// any error.
 func lostOr(err error, wrote bool) error {
 	if err != nil && !wrote {
 		return limiter.ErrNotLeading
@@ -39,8 +38,8 @@ func lostOr(err error, wrote bool) error {
 	return err
 }
 
-// outcome returns the error of a call whose decisions are made, or nil. lost is the error of WaitCommitted for
-// them. If it is limiter.ErrUncertain, a call that charges fails with it, and any other call with
+// outcome returns the error of a decided call, or nil. lost is the error of WaitCommitted for the decisions. If lost is
+// limiter.ErrUncertain, a call that charges fails with limiter.ErrUncertain, and any other call fails with
 // limiter.ErrNotLeading.
 func (c *call) outcome(reqs []limiter.Request, out []limiter.Decision, lost error) error {
 	for i := range out {

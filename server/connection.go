@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	flushAt = 64 << 10 // bytes of pending replies at which they are written before the next command
+	flushAt = 64 << 10 // pending replies of this many bytes are written before the next command
 	keepOut = 16 << 10 // bytes of reply buffer that a connection keeps between reads
 	keepIn  = 32 << 10 // bytes of read buffer that a connection keeps between reads
 )
 
-// connection moves the bytes of one client: it owns the socket, the read buffer, the written output, the timeouts, and
-// the end of the connection. It has the pipeline run the commands that it has read, performs the waits of the pipeline,
-// and writes the replies. It does not interpret commands.
+// connection reads and writes the bytes of one client. It owns the socket, the read buffer, the output and the
+// timeouts, and closes the connection. It passes the commands that it has read to the pipeline, waits when the pipeline
+// must wait, and writes the replies. It does not interpret commands.
 //
-// The goroutine of serve owns a connection. Other goroutines may use closing and activity, and call hangUp,
+// The goroutine that runs serve owns the connection. Other goroutines may use closing and activity, and call hangUp,
 // closeAfterReplies, overdue and trimIdle. The reaper shares the buffers (see ownership).
 type connection struct {
 	srv      *Server
@@ -33,7 +33,7 @@ type connection struct {
 
 	socket   *socket
 	in       *resp.Reader
-	known    *options.Options // the options from which the limits of in were set
+	known    *options.Options // the options from which the limits of in were derived
 	output   output
 	usage    usage
 	buffers  ownership // ownership of in and of the replies
@@ -45,20 +45,20 @@ type connection struct {
 
 // activity holds the times of a connection that the reaper checks. Times are ticks; 0 means unset.
 type activity struct {
-	lastRead        atomic.Int64 // time of the last read, or of the end of a wait after it
-	incomplete      atomic.Int64 // time since which an incomplete command is buffered
-	unauthenticated atomic.Int64 // time since which the client is unauthenticated
-	writing         atomic.Int64 // time since which a write is blocked
-	awaiting        atomic.Bool  // the client waits for the cluster: timeouts are suspended
-	checked         int64        // the lastRead at which the reaper last checked for the end of the stream. The reaper owns it
+	lastRead        atomic.Int64 // time of the last read, or of the end of a later wait
+	incomplete      atomic.Int64 // time since which an incomplete command has been buffered
+	unauthenticated atomic.Int64 // time since which the client has been unauthenticated
+	writing         atomic.Int64 // time since which a write has been blocked
+	awaiting        atomic.Bool  // the client is waiting for the cluster; timeouts are suspended
+	checked         int64        // value of lastRead when the reaper last checked for the end of the stream; owned by the reaper
 }
 
-// closing is the means by which any goroutine closes a connection.
+// closing allows any goroutine to close a connection.
 type closing struct {
 	socket  *socket
 	hungUp  atomic.Bool   // hangUp was called
 	ended   chan struct{} // closed by hangUp
-	leaving atomic.Bool   // the connection is closed after the commands that have been read
+	leaving atomic.Bool   // the connection closes after the commands that have been read
 }
 
 // hangUp aborts the connection. It does not block.
@@ -79,8 +79,8 @@ func (c *connection) init(cl *client, s *socket) {
 	c.output.init(cl)
 }
 
-// authenticated applies a change of the client's authentication: the limits of its requests, and the time that it has
-// to authenticate.
+// authenticated applies a change of the client's authentication to the limits of its requests and to the time limit for
+// authenticating.
 func (c *connection) authenticated(yes bool) {
 	if yes {
 		c.activity.unauthenticated.Store(0)
@@ -92,8 +92,8 @@ func (c *connection) authenticated(yes bool) {
 	c.refreshLimits()
 }
 
-// refreshLimits applies changed options: the limits of the reader, and the authentication of all
-// clients when no password is required any more.
+// refreshLimits applies changed options: it sets the limits of the reader, and authenticates the client if a password
+// is no longer required.
 func (c *connection) refreshLimits() {
 	o := c.srv.opts.Get()
 	if o == c.known {
@@ -142,7 +142,7 @@ func (c *connection) serve() {
 	if c.pipe.end == endNow {
 		c.socket.hangUp()
 	}
-	c.output.endFeed() // writes queued output, if the peer reads it
+	c.output.endFeed() // writes the queued output if the peer reads it
 	if announced := c.sendGoaway(); announced || c.pipe.end == endAfterReplies || c.pipe.end == endNot && c.closing.leaving.Load() {
 		c.socket.linger(announced)
 	}
@@ -157,8 +157,9 @@ func (c *connection) recoverPanic() {
 	}
 }
 
-// sendGoaway sends the goaway error to another node, and reports whether it was sent. The error announces that this
-// node closes the stream and that commands without a reply were not run. It is not sent when the connection is aborted.
+// sendGoaway sends the goaway error to another node, and reports whether the error was sent. The error announces that
+// this node is closing the stream and that commands without a reply were not run. It is not sent when the connection is
+// aborted.
 func (c *connection) sendGoaway() bool {
 	if !c.listener.trusted || c.pipe.end == endNow || c.closing.hungUp.Load() || !c.srv.closing.Load() && !c.closing.leaving.Load() {
 		return false
@@ -201,7 +202,7 @@ func (c *connection) read() progress {
 	return again
 }
 
-// trimReader frees a large read buffer before a wait that may be long.
+// trimReader frees a large read buffer before a potentially long wait.
 func (c *connection) trimReader() {
 	if c.in.Pending() == 0 && c.in.Size() > keepIn {
 		c.in = resp.NewReader(readLimits(c.known, c.session.authenticated))
@@ -210,7 +211,7 @@ func (c *connection) trimReader() {
 }
 
 // run runs the complete commands that have been read, writes their replies, and reports whether the connection stays
-// open. It is the driver of the pipeline: it advances it while it holds a turn, and performs its waits.
+// open. It drives the pipeline: it calls advance while it holds a turn, and waits when advance returns a need.
 func (c *connection) run() bool {
 	c.turn.acquire()
 	defer c.turn.release()
@@ -234,18 +235,18 @@ func (c *connection) run() bool {
 	}
 }
 
-// suspendTimeouts suspends timeouts, or resumes them.
+// suspendTimeouts suspends timeouts if yes is set, and otherwise resumes them.
 func (c *connection) suspendTimeouts(yes bool) {
 	if yes == c.activity.awaiting.Load() {
 		return
 	}
 	if yes {
-		storeIfChanged(&c.activity.incomplete, 0) // an incomplete command cannot be completed now
+		storeIfChanged(&c.activity.incomplete, 0) // the buffered command cannot be completed during the wait
 	}
 	c.activity.awaiting.Store(yes)
 }
 
-// await performs a wait of the pipeline. The connection is not idle meanwhile.
+// await waits for a need of the pipeline. The time spent waiting does not count as idle.
 func (c *connection) await(n need) {
 	if n != needLock && c.turn.release() {
 		defer c.turn.acquire()
@@ -258,7 +259,7 @@ func (c *connection) await(n need) {
 func (c *connection) finish() bool {
 	c.pipe.idle()
 	if c.newcomer != nil {
-		c.admit() // before the first reply: from then on the client may rely on its place
+		c.admit() // before the first reply, after which the client must not be displaced
 	}
 	open := c.pipe.end != endNow && c.output.flush() && c.pipe.end == endNot
 	c.updateIncomplete()
@@ -275,14 +276,14 @@ func (c *connection) updateIncomplete() {
 	}
 }
 
-// storeIfChanged stores a value that rarely changes. Loading it first keeps the cache line shared.
+// storeIfChanged stores value unless a already holds it. Skipping the store keeps the cache line shared.
 func storeIfChanged(a *atomic.Int64, value int64) {
 	if a.Load() != value {
 		a.Store(value)
 	}
 }
 
-// admit removes the client from the newcomers if it has authenticated and sent a valid command.
+// admit removes the client from the newcomers if the client has authenticated and sent a valid command.
 func (c *connection) admit() {
 	if !c.session.authenticated || c.session.lastRun.Load() == nil {
 		return
@@ -301,8 +302,8 @@ func (c *connection) updateUsage() {
 	c.usage.set(&c.usage.multi, c.session.tx.memory())
 }
 
-// awaitRoom accounts for a read buffer that is about to grow by growth bytes, together with the buffer
-// that it replaces, and waits for memory unless the usage of the client is small.
+// awaitRoom accounts for a read buffer that is about to grow by growth bytes. The old and the new buffer both count
+// while the contents are copied. Unless the client's usage is small, awaitRoom waits for memory.
 func (c *connection) awaitRoom(growth int) {
 	c.usage.set(&c.usage.query, int64(c.in.Size()+growth))
 	if c.usage.total() > smallUsage {
@@ -313,8 +314,8 @@ func (c *connection) awaitRoom(growth int) {
 // hangUp aborts the connection. Any goroutine may call it. It does not block.
 func (c *connection) hangUp() { c.closing.hangUp() }
 
-// closeAfterReplies closes the connection after the replies to the commands that have been read from it. Any goroutine
-// may call it. It does not block.
+// closeAfterReplies closes the connection after the commands that have been read are answered. Any goroutine may call
+// it. It does not block.
 func (c *connection) closeAfterReplies() {
 	c.closing.leaving.Store(true)
 	c.socket.stopReading()
@@ -334,7 +335,7 @@ func (c *connection) leave() {
 	c.usage.release()
 }
 
-// logEnd logs the error that closed a connection. A regular close is not logged.
+// logEnd logs the error that closed the connection. It does not log a regular close.
 func (c *connection) logEnd(err error) {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return

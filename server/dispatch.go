@@ -26,7 +26,7 @@ func (p *pipeline) start(args [][]byte) {
 	p.dispatch()
 }
 
-// after sets the next stage of the current command. Collected commands are answered before.
+// after sets the next stage of the current command. Collected commands are answered before the stage begins.
 func (p *pipeline) after(next stage) {
 	p.current.stage = next
 	p.collector.settle()
@@ -41,7 +41,8 @@ func (p *pipeline) done() {
 	p.current.stage = stageNone
 }
 
-// dispatch checks the gates of the current command, and then queues it for EXEC, adds it to a batch, or runs it.
+// dispatch checks whether the current command may run, and then queues the command for EXEC, adds it to a batch, or
+// runs it.
 func (p *pipeline) dispatch() {
 	cur := &p.current
 	cur.err = p.client.gate(cur.cmd, cur.args)
@@ -57,13 +58,13 @@ func (p *pipeline) dispatch() {
 	}
 }
 
-// advanceCommand makes a step of the current command. Earlier commands are answered.
+// advanceCommand runs one step of the current command. Earlier commands must be answered.
 func (p *pipeline) advanceCommand() need {
 	cur := &p.current
 	switch cur.stage {
 	case stageMute:
 		cur.stage = stageMuted
-		return needWrite // afterwards the buffer contains only the reply to drop, even if the command writes it
+		return needWrite // afterward the buffer contains only the reply to drop
 	case stageMuted:
 		if p.session.replies == replySkip {
 			p.session.replies = replySkipping
@@ -91,7 +92,7 @@ func (p *pipeline) advanceCommand() need {
 
 // unmute drops the reply to the current command.
 func (p *pipeline) unmute() {
-	if p.session.replies != replyOn { // CLIENT REPLY ON itself is answered
+	if p.session.replies != replyOn { // the reply to CLIENT REPLY ON is sent
 		p.out.Truncate(0, keepOut)
 	}
 	if p.session.replies == replySkipping {
@@ -100,13 +101,14 @@ func (p *pipeline) unmute() {
 	p.current.stage, p.current.muted = stageNone, false
 }
 
-// leads reports whether this node leads its cluster, or is standalone. It is false after the node has refused a command
-// of this read, so that later commands are refused too.
+// leads reports whether this node is standalone or the leader of its cluster. It returns false after a command of this
+// read was refused, so that later commands are refused too.
 func (p *pipeline) leads() bool {
 	return !p.read.refused && (p.srv.cluster == nil || p.srv.cluster.View().Leading)
 }
 
-// forwardsCommands reports whether commands of the client are forwarded or redirected while this node does not lead.
+// forwardsCommands reports whether commands of the client are forwarded or redirected while this node is not the
+// leader.
 func (c *client) forwardsCommands() bool {
 	return c.srv.cluster != nil && c.listener.onFollower != refuses
 }
@@ -116,8 +118,8 @@ func (p *pipeline) mustForward(cmd *command) bool {
 	return cmd.needsLeader() && !p.session.tx.queueing && !p.leads()
 }
 
-// collect adds the current command to the batch. If the batch is full, or if its commands run on another node, it is
-// settled before.
+// collect adds the current command to the batch. A batch that is full, or whose commands run on a different node, is
+// settled first.
 func (p *pipeline) collect() {
 	cur := &p.current
 	forLeader := p.mustForward(cur.cmd)
@@ -143,9 +145,9 @@ func (p *pipeline) collect() {
 	p.done()
 }
 
-// collectForLeader adds the current command, which the leader must run. accounted reports whether it is already counted
-// in the statistics. A command that is not fast, or that needs its own stream, is the last of its batch, so that at most
-// one long reply is buffered.
+// collectForLeader adds the current command to the batch to forward. accounted reports whether the command is already
+// counted in the statistics. A command that is not fast, or that needs its own stream, is the last in its batch, so
+// that at most one long reply is buffered.
 func (p *pipeline) collectForLeader(accounted bool) {
 	cur := &p.current
 	if !p.client.forwardsCommands() {
@@ -190,7 +192,7 @@ func (p *pipeline) runCurrent() need {
 	return needNothing
 }
 
-// finishCurrent replies with the error of the current command, if any, and accounts for the command.
+// finishCurrent replies with err unless it is nil, and accounts for the current command.
 func (p *pipeline) finishCurrent(err error) {
 	cur := &p.current
 	if err != nil {
@@ -203,8 +205,8 @@ func (p *pipeline) finishCurrent(err error) {
 	p.done()
 }
 
-// record adds a command that began at start to the statistics, and shows it to the clients in MONITOR mode. EXEC is
-// shown after the commands that it runs.
+// record adds a command that began at start to the statistics, and sends it to the clients in MONITOR mode. EXEC is
+// sent after the commands of its transaction.
 func record(c *client, cmd *command, args [][]byte, start time.Duration) {
 	account(c, cmd, c.srv.uptime()-start, args)
 	showMonitors(c, cmd, args)

@@ -17,13 +17,13 @@ type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// code returns the first word, by which clients distinguish errors.
+// code returns the first word of the error, which clients use to distinguish errors.
 func (e replyError) code() string {
 	code, _, _ := strings.Cut(string(e), " ")
 	return code
 }
 
-// Error replies. Errors that exist in Redis have its texts, since clients match them.
+// Error replies. Errors that exist in Redis have the same texts as in Redis, since clients match them.
 const (
 	errInternal      replyError = "ERR internal error: the log of the server has the details"
 	errHungUp        replyError = "ERR the connection is closed" // never sent
@@ -95,8 +95,8 @@ const (
 	errUnitPlace     replyError = "ERR MS must be given once, as the last argument"
 )
 
-// errTooManyFailures returns the error of an authentication attempt that was not checked. wait is the
-// time until the next attempt is allowed.
+// errTooManyFailures returns the error for an authentication attempt whose password was not checked. wait is the time
+// until the next attempt is allowed.
 func errTooManyFailures(wait time.Duration) replyError {
 	return replyError(fmt.Sprintf("ERR too many wrong passwords from this address: this attempt was not checked, try again in %d seconds", limiter.Ceil(wait, time.Second)))
 }
@@ -123,8 +123,8 @@ var engineErrors = []struct {
 	{limiter.ErrUncertain, errUncertain},
 }
 
-// clusterErrors maps the errors of a topology.Cluster to the code in front of their text, which
-// contains the failed operation.
+// clusterErrors maps the errors of a topology.Cluster to reply codes. The code is followed by the text of the error,
+// which contains the failed operation.
 var clusterErrors = []struct {
 	err  error
 	code string
@@ -137,8 +137,7 @@ var clusterErrors = []struct {
 	{topology.ErrSilent, "ERR"},
 }
 
-// asReply returns the reply for an error. ok is false and the reply is errInternal if no table
-// contains the error.
+// asReply returns the reply for an error. If no table contains the error, ok is false and the reply is errInternal.
 func asReply(err error) (reply replyError, ok bool) {
 	if errors.As(err, &reply) {
 		return reply, true
@@ -178,13 +177,13 @@ func errUnknownSubcommand(container, sub []byte) replyError {
 	return replyError(fmt.Sprintf("ERR unknown subcommand '%s'. Try %s HELP.", echo(sub, maxEcho), bytes.ToUpper(container)))
 }
 
-// errSubcommand returns the error for arguments that the arity in the command table does not exclude.
+// errSubcommand returns the error for wrong arguments that pass the arity check.
 func errSubcommand(args [][]byte) replyError {
 	return replyError(fmt.Sprintf("ERR unknown subcommand or wrong number of arguments for '%s'. Try %s HELP.",
 		echo(args[1], maxEcho), bytes.ToUpper(args[0])))
 }
 
-// errExecRefused returns the error of an EXEC that was refused and has discarded its transaction.
+// errExecRefused returns the error for an EXEC that was refused and whose transaction was discarded.
 func errExecRefused(reason error) replyError {
 	return replyError("EXECABORT Transaction discarded because of: " + strings.TrimPrefix(reason.Error(), "ERR "))
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/throttledhq/throttled/window"
 )
 
-// The errors of the limiter commands. Each names the argument that is wrong and the values that are
-// allowed; those of CL.ALL also name the limit, by its position from 1 and its key.
+// The errors of the limiter commands. Each names the invalid argument and the allowed values. The errors of CL.ALL also
+// name the limit, by its position (starting at 1) and its key.
 
-// errInvalid returns the error for an argument. name is that of the syntax, and want is what the argument
-// must be.
+// errInvalid returns the error for an invalid argument. name is the name of the argument in the syntax, and want
+// describes the allowed values.
 func errInvalid(name string, arg []byte, want string) replyError {
 	return replyError("ERR invalid " + name + " " + quote(arg) + ": must be " + want)
 }
@@ -26,8 +26,8 @@ func errQuantityOfAll(arg []byte) replyError {
 	return errInvalid("quantity", arg, "a 64-bit integer. It is the first argument of CL.ALL")
 }
 
-// errParams returns the error for the parameters of a limit, of which at least one is invalid: the first
-// that is invalid by itself, or else the condition that they do not meet together.
+// errParams returns the error for invalid parameters of a limit. It names the first parameter that is invalid by
+// itself. If there is none, it names the condition that the parameters together do not meet.
 func (f *limitForm) errParams(params [][]byte) replyError {
 	last := len(params) - 1
 	least := f.least
@@ -62,8 +62,8 @@ func (m *limitMode) errNoParts() replyError {
 	return replyError("ERR " + strings.ToUpper(m.word) + " must be followed by " + partsWanted)
 }
 
-// errLeft returns the error for an argument that follows a complete limit. modeExpected reports whether a
-// mode may be there.
+// errLeft returns the error for an argument that follows a complete limit. modeExpected reports whether a mode may
+// appear in its place.
 func (f *limitForm) errLeft(arg []byte, modeExpected bool) replyError {
 	switch {
 	case spells(arg, "ms"):
@@ -97,8 +97,8 @@ func enumerate(words []string, conjunction string) string {
 // limitAt names a limit of CL.ALL by its index.
 func limitAt(at int) string { return fmt.Sprintf("limit %d of CL.ALL", at+1) }
 
-// errLimitWord returns the error for a word of CL.ALL that does not begin limit at. before is the form of
-// the previous limit if the word may be meant as its mode, otherwise nil.
+// errLimitWord returns the error for a word of CL.ALL that is not a valid first word of the limit with index at. before
+// is the form of the previous limit if the word may be intended as the mode of that limit, and otherwise nil.
 func errLimitWord(at int, word []byte, before *limitForm) replyError {
 	if spells(word, "ms") {
 		return errUnitPlace
@@ -114,7 +114,8 @@ func errLimitWord(at int, word []byte, before *limitForm) replyError {
 	return replyError(text)
 }
 
-// errShort returns the error for limit at of CL.ALL, which has too few arguments after its word.
+// errShort returns the error for a limit of CL.ALL that has too few arguments after its first word. at is the index of
+// the limit.
 func (f *limitForm) errShort(at int, args [][]byte) replyError {
 	key := ""
 	if len(args) > 0 {
@@ -124,14 +125,14 @@ func (f *limitForm) errShort(at int, args [][]byte) replyError {
 		limitAt(at), key, len(args), f.size, strings.ToUpper(f.word), strings.Join(f.names, " ")))
 }
 
-// errOfLimit returns the error of limit at of CL.ALL, with its position and key.
+// errOfLimit adds the position and the key of a limit of CL.ALL to err. at is the index of the limit.
 func errOfLimit(at int, key []byte, err error) replyError {
 	reply, _ := asReply(err)
 	code, text, _ := strings.Cut(string(reply), " ")
 	return replyError(fmt.Sprintf("%s %s (key %s): %s", code, limitAt(at), quote(key), text))
 }
 
-// errUndecided returns the error of a call of which request at, and maybe others, was not decided.
+// errUndecided returns the error of a call in which at least the request with index at was not decided.
 func errUndecided(reqs []limiter.Request, out []limiter.Decision, at int) error {
 	for i := at; i < len(out); i++ {
 		if err := out[i].Err; err != nil && !errors.Is(err, limiter.ErrGroup) {
@@ -154,7 +155,8 @@ func errUndecided(reqs []limiter.Request, out []limiter.Decision, at int) error 
 	return err
 }
 
-// errHeld returns the error of the request at, one of n, whose key holds the state of another algorithm.
+// errHeld returns the error for a request whose key holds the state of a different algorithm. at is the index of the
+// request, and n is the number of requests.
 func errHeld(at, n int, key []byte, holder limiter.Kind) replyError {
 	where := ""
 	if n > 1 {
@@ -170,7 +172,7 @@ func errKeyTwice(first, second int, key []byte) replyError {
 		first+1, second+1, quote(key)))
 }
 
-// commandOf returns the command, and its mode if it has several, whose keys have a kind.
+// commandOf returns the command whose keys have the given kind, including the mode if the command has several.
 func commandOf(kind limiter.Kind) string {
 	for i := range limitForms {
 		for _, m := range limitForms[i].modes {

@@ -3,13 +3,14 @@ package server
 import "slices"
 
 const (
-	// smallUsage is the usage in bytes up to which a client is served although all clients exceed their limit.
+	// smallUsage is a usage in bytes. Clients up to this usage do not wait for memory, even if all clients together
+	// exceed their limit.
 	smallUsage = connectionBytes + 64<<10
-	// maxLong is the maximum number of long replies in progress: their size is not known in advance.
+	// maxLong is the maximum number of long replies in progress. It is small, since their size is not known in advance.
 	maxLong = 4
 )
 
-// evictClients evicts clients when they exceed their limit, until the server shuts down.
+// evictClients evicts clients whenever the memory of all clients exceeds the limit, until the server shuts down.
 func (s *Server) evictClients() {
 	for {
 		select {
@@ -21,8 +22,8 @@ func (s *Server) evictClients() {
 	}
 }
 
-// evictLargest closes the clients that hold the most memory until the others are within the limit.
-// Clients that are already being closed do not count.
+// evictLargest closes the clients that hold the most memory, until the remaining clients are within the limit. Clients
+// that are already being closed do not count.
 func (s *Server) evictLargest() {
 	m := &s.clientMemory
 	m.evicting.Lock()
@@ -53,7 +54,7 @@ func (s *Server) evictLargest() {
 	}
 }
 
-// evictable is a client that may be evicted, and the bytes that it holds.
+// evictable is a client that may be evicted, and its memory in bytes.
 type evictable struct {
 	c    *client
 	size int64
@@ -63,7 +64,7 @@ func (s *Server) evict(e evictable) {
 	m := &s.clientMemory
 	s.mu.Lock()
 	there := s.clients[e.c.id] == e.c
-	if there { // leave calls usage.release later
+	if there { // the client is still registered, so leave will call usage.release
 		m.leaving.Add(e.size)
 		e.c.conn.usage.evicted.Store(e.size)
 	}
@@ -77,9 +78,9 @@ func (s *Server) evict(e evictable) {
 	e.c.conn.hangUp()
 }
 
-// awaitMemory waits, if all clients exceed their limit, until the evicted clients are closed. Clients
-// with a large usage wait before they allocate more: otherwise many of them would allocate before the
-// first evicted client has released its memory.
+// awaitMemory waits until the evicted clients are closed, if the memory of all clients exceeds the limit. Clients with
+// a large usage wait before they allocate more, since otherwise many of them would allocate before the first evicted
+// client has released its memory.
 func (u *usage) awaitMemory(s *Server, c *closing) {
 	for u.of != nil && u.of.exceeded() {
 		s.evictLargest()
@@ -95,13 +96,13 @@ func (u *usage) awaitMemory(s *Server, c *closing) {
 	}
 }
 
-// isDue reports whether a client must wait for memory that evicted clients will release.
+// isDue reports whether a client must wait until evicted clients have released their memory.
 func (u *usage) isDue(c *closing) bool {
 	return u.of != nil && u.of.exceeded() && u.of.leaving.Load() > 0 && !c.hungUp.Load()
 }
 
-// longToken is the right of one client to make a long reply. At most maxLong clients hold it at the same time, so a
-// holder must not wait for the cluster or for memory.
+// longToken allows a client to make a long reply. At most maxLong clients hold a token at the same time, so a client
+// must not wait for the cluster or for memory while it holds one.
 type longToken struct {
 	srv     *Server
 	usage   *usage
@@ -109,8 +110,8 @@ type longToken struct {
 	held    bool
 }
 
-// acquire waits until memory is available for a long reply, and for one of the maxLong tokens. It
-// returns false if the client was disconnected.
+// acquire waits until memory is available for a long reply and one of the maxLong tokens is free. It returns false if
+// the client was disconnected.
 func (t *longToken) acquire() bool {
 	tokens := t.srv.clientMemory.long
 	for {

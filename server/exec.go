@@ -2,10 +2,11 @@ package server
 
 import "github.com/throttledhq/throttled/limiter"
 
-// Within a transaction nothing waits: the exec lock is held. The commit is awaited once, after all commands.
+// Commands of a transaction run while the exec lock is held, and must not block. The execution waits once for the
+// commit of all commands, after the lock is released.
 
 // exec runs a transaction. The handler of EXEC calls it. The error is limiter.ErrNotLeading if the leader must run the
-// transaction, or watches keys for it; the pipeline then forwards it.
+// transaction, or if it watches the keys of the transaction. In both cases the pipeline forwards the transaction.
 func (e *execution) exec(tx *transaction) error {
 	e.tx = tx
 	if tx.own != nil || tx.lost || tx.touchesKeys() && !e.client.pipe.leads() {
@@ -36,9 +37,9 @@ func (e *execution) runExclusively() {
 	e.runAll()
 }
 
-// maxExecReply is the maximum size in bytes of the replies of a transaction. Small requests can
-// have large replies, and nothing is written before EXEC is done. A transaction that exceeds the
-// limit runs no further commands, and its connection is closed.
+// maxExecReply is the maximum size in bytes of the replies of a transaction. Small requests can have large replies, and
+// nothing is written before EXEC is done. If a transaction exceeds the limit, no more of its commands run, and the
+// connection is closed.
 const maxExecReply = 16 << 20
 
 // runAll runs the queued commands. Consecutive limiter commands are decided together.
@@ -79,7 +80,7 @@ func decideQueued(c *client, b *batch, q queuedCommand) {
 	}
 }
 
-// answerQueued has the engine decide the limiter commands in b, and replies to them.
+// answerQueued passes the limiter commands in b to the engine, and replies to them.
 func answerQueued(c *client, b *batch) {
 	if len(b.calls) == 0 {
 		return
@@ -116,8 +117,9 @@ func (c *client) endTransaction() {
 	tx.read, tx.pushed = nil, nil
 }
 
-// forwardExec forwards the transaction of the current command. The leader runs the commands that only it can run, as
-// one transaction; this node runs the others. If the transaction cannot be forwarded, the watched keys count as changed.
+// forwardExec forwards the transaction of the current command. The leader runs the commands that only the leader can
+// run, as one transaction. This node runs the other commands. If the transaction cannot be forwarded, the watched keys
+// count as changed.
 func (p *pipeline) forwardExec(tx *transaction) {
 	cur := &p.current
 	if !tx.forwardable(p.out.Protocol()) {

@@ -6,9 +6,9 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// execution runs one command or transaction on this node, in steps: it runs the command, and if that touches keys,
-// waits until everything that was written or read is committed. Like the pipeline, to which it belongs, it does not
-// care which goroutine makes a step.
+// execution runs one command or transaction on this node, in steps: it runs the command and, if the command touches
+// keys, waits until everything that was written or read is committed. An execution is part of a pipeline. As with the
+// pipeline, any goroutine may call the next step.
 type execution struct {
 	client  *client
 	long    *longToken
@@ -20,11 +20,11 @@ type execution struct {
 	args   [][]byte
 	tx     *transaction // transaction of EXEC
 	one    *batch       // decision of a limiter command
-	at     int          // length of the replies before that of the command
-	keys   bool         // the command touches keys: leadership was held, and before and after are set
+	at     int          // length of out before the reply to the command
+	keys   bool         // the command touches keys; before and after are set
 	writes bool
-	before limiter.CommitToken // mark of the engine before the command
-	after  limiter.CommitToken // mark of the engine after it
+	before limiter.CommitToken // last write before the command
+	after  limiter.CommitToken // last write after the command
 	err    error
 }
 
@@ -35,7 +35,7 @@ const (
 	runIdle   runStage = iota // nothing runs
 	runStart                  // run the command
 	runRan                    // wait for the commit
-	runCommit                 // the commit is awaited
+	runCommit                 // waiting for the commit
 	runDone
 )
 
@@ -49,7 +49,7 @@ func (e *execution) begin(cmd *command, args [][]byte, tx *transaction) {
 	e.at = e.client.out.Len()
 }
 
-// advance makes steps until the command is done or a wait is due.
+// advance runs steps until the command is done or must wait.
 func (e *execution) advance() need {
 	switch e.stage {
 	case runStart:
@@ -72,8 +72,8 @@ func (e *execution) advance() need {
 	return needNothing
 }
 
-// finish ends the execution of a command that is done, and returns its error. The replies to a command that touches keys
-// are dropped if it failed.
+// finish resets the execution after a command is done, and returns the error of the command. If a command that touches
+// keys failed, its replies are dropped.
 func (e *execution) finish() error {
 	err := e.err
 	if err != nil && e.keys {
@@ -99,8 +99,8 @@ func (e *execution) close() {
 	e.tx.close()
 }
 
-// runSlow runs a command that is not fast. A long reply needs client memory; since other clients wait for it, run must
-// not wait for the cluster or for memory if the reply may be long.
+// runSlow runs a command that is not fast. If the reply may be long, it first acquires the longToken. Other clients may
+// be waiting for that token, so run must not wait for the cluster or for memory while it is held.
 func (e *execution) runSlow() {
 	if e.cmd.long {
 		if !e.long.acquire() {
@@ -116,7 +116,7 @@ func (e *execution) runSlow() {
 	}
 }
 
-// run runs the command. If it touches keys, leadership is held meanwhile.
+// run runs the command. If the command touches keys, leadership cannot be transferred while it runs.
 func (e *execution) run() error {
 	switch {
 	case e.tx != nil:
@@ -130,8 +130,8 @@ func (e *execution) run() error {
 	return e.runHeld()
 }
 
-// runHeld runs a command or transaction that touches keys on a node that decides from its beginning to its end. The
-// error is limiter.ErrNotLeading if this node does not decide.
+// runHeld runs a command or transaction that touches keys, and prevents a transfer of leadership until it is done. The
+// error is limiter.ErrNotLeading if this node is not the leader.
 func (e *execution) runHeld() error {
 	srv := e.client.srv
 	if !srv.hold() {
@@ -150,14 +150,14 @@ func (e *execution) runLocked() error {
 		e.runExclusively()
 		return nil
 	}
-	if !e.cmd.is(fast) { // advance has acquired the lock for a fast one
+	if !e.cmd.is(fast) { // for a fast command, advance has acquired the lock
 		e.lock.acquire(e.lockMode())
 	}
 	defer e.lock.release()
 	return e.cmd.run(e.client, e.args)
 }
 
-// decide has the engine decide a limiter command.
+// decide passes a limiter command to the engine.
 func (e *execution) decide() error {
 	defer e.lock.release()
 	e.one = newBatch()
@@ -171,7 +171,8 @@ func (e *execution) decide() error {
 	return nil
 }
 
-// mustAwait reports whether the commit must be awaited. If the result is known without that, it sets the error.
+// mustAwait reports whether the execution must wait for the commit. If the outcome is already known, mustAwait sets
+// e.err and returns false.
 func (e *execution) mustAwait() bool {
 	switch {
 	case e.err != nil || !e.keys:
@@ -186,9 +187,10 @@ func (e *execution) mustAwait() bool {
 	return true
 }
 
-// awaitCommit waits until everything that was written or read between the two marks is committed, so that the reply
-// may be sent. It sets the error: limiter.ErrNotLeading if the command only reads, or if this node did not decide at
-// either mark, and limiter.ErrUncertain if a write may or may not be committed.
+// awaitCommit waits until everything that was written or read between e.before and e.after is committed, so that the
+// reply may be sent. It sets e.err to limiter.ErrUncertain if a write may or may not be committed. It sets e.err to
+// limiter.ErrNotLeading if the commit failed and the command only reads, or if leadership was already lost before the
+// command.
 func (e *execution) awaitCommit() {
 	engine := e.client.srv.engine
 	err := engine.WaitCommitted(e.after)
@@ -198,13 +200,13 @@ func (e *execution) awaitCommit() {
 		return
 	}
 	if errLost(err) && !errLost(engine.WaitCommitted(e.before)) {
-		err = limiter.ErrUncertain // this node decided at the first mark, but not at the second
+		err = limiter.ErrUncertain // this node was the leader before the command, but not after it
 	}
 	e.err = lostOr(err, e.writes)
 }
 
-// lockMode returns how a command holds the exec lock. A command that deletes several keys, or all of them, holds it
-// exclusively, so that no CL.ALL is charged between two deletions.
+// lockMode returns the mode in which a command holds the exec lock. A command that deletes several keys, or all keys,
+// holds the lock exclusively, so that no CL.ALL is charged between two deletions.
 func (e *execution) lockMode() lockMode {
 	several := len(e.args) > 2 || e.cmd.keys.first == 0
 	switch {
@@ -218,7 +220,7 @@ func (e *execution) lockMode() lockMode {
 	return lockNone
 }
 
-// lockMode is a way to hold Server.exec.
+// lockMode is the mode in which a client holds Server.exec.
 type lockMode uint8
 
 const (
@@ -227,14 +229,15 @@ const (
 	lockExclusive
 )
 
-// execLock is the hold of one client on Server.exec. It may be acquired by one goroutine and released by another.
+// execLock tracks whether and how one client holds Server.exec. The lock may be acquired by one goroutine and released
+// by another.
 type execLock struct {
 	rw   *sync.RWMutex
-	mode lockMode // wanted or held
+	mode lockMode // requested or held
 	held bool
 }
 
-// try acquires the lock if that is possible without waiting, and reports whether it is held.
+// try acquires the lock if it can do so without waiting, and reports whether the lock is held.
 func (l *execLock) try(mode lockMode) bool {
 	if l.held || mode == lockNone {
 		return true
@@ -248,7 +251,7 @@ func (l *execLock) try(mode lockMode) bool {
 	return l.held
 }
 
-// wait acquires the lock that the last try did not.
+// wait acquires the lock in the mode of the last try, which failed.
 func (l *execLock) wait() {
 	if l.mode == lockShared {
 		l.rw.RLock()
@@ -258,7 +261,7 @@ func (l *execLock) wait() {
 	l.held = true
 }
 
-// acquire waits for the lock unless it is held.
+// acquire acquires the lock unless it is already held.
 func (l *execLock) acquire(mode lockMode) {
 	if !l.try(mode) {
 		l.wait()

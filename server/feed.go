@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// feed is the asynchronous output queue of a client. It holds replies that the client does not read
-// as fast as it sends commands, and pushed output: published messages, and commands for MONITOR. A
-// goroutine writes them, so that neither the client's own commands nor other clients wait for it.
+// feed is the asynchronous output queue of a client. It holds replies, if the client reads more slowly than it sends
+// commands, and pushed output: published messages, and commands for MONITOR. A goroutine writes the queue, so that
+// commands of this client and of other clients do not block on the write.
 type feed struct {
 	mu      sync.Mutex
 	use     *usage // memory usage of the client
 	queue   chunks
 	writing int  // bytes of memory of the piece that is being written
-	accepts bool // accepts pushed output: the goroutine waits for more. Otherwise it stops when the queue is empty
+	accepts bool // pushed output is accepted, and the goroutine waits for more; otherwise the goroutine stops when the queue is empty
 	closed  bool // the goroutine stops when the queue is empty
 	ended   bool // the goroutine has stopped, or is about to
-	failed  bool // it stopped before all was written
+	failed  bool // the goroutine stopped before everything was written
 	room    *sync.Cond
 	wake    chan struct{} // holds a token when the state has changed
 	done    chan struct{} // closed when the goroutine has stopped
 }
 
-// feedQueue is the maximum size in bytes of a queue to which pushed output can be added: a few of the
+// feedQueue is the maximum size in bytes of a queue to which pushed output can be added. It has room for a few of the
 // longest lines.
 const feedQueue = 8 << 20
 
@@ -37,9 +37,9 @@ func newFeed(use *usage, accepts bool) *feed {
 	return f
 }
 
-// add queues pushed output. The error is errSlowFeed if the queue is full, and errFeedEnded if the
-// goroutine has stopped or the feed does not accept pushed output any more: otherwise the bytes
-// might never be written or subtracted from the memory of clients.
+// add queues pushed output. The error is errSlowFeed if the queue is full, and errFeedEnded if the goroutine has
+// stopped or the feed no longer accepts pushed output. Bytes added after that might never be written, nor subtracted
+// from the memory of clients.
 func (f *feed) add(b []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,10 +63,9 @@ func (f *feed) push(to *closing, b []byte) bool {
 	return err == nil
 }
 
-// tryPut queues replies if there is room: if the queue is empty, or if it stays within limit bytes and
-// the memory of all clients is not tight. It calls then before any of the replies can be written. It
-// reports whether the replies were queued, and whether the goroutine has stopped: because all was
-// written, or with an error.
+// tryPut queues replies if there is room: if the queue is empty, or if it stays within limit bytes and client memory is
+// not tight. It calls the function then before any of the replies can be written. queued reports whether the replies
+// were queued. ended reports whether the goroutine has stopped, because everything was written or because of an error.
 func (f *feed) tryPut(b []byte, limit int64, then func()) (queued, ended bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,7 +108,7 @@ func (f *feed) append(b []byte) {
 // account updates the memory usage of the client.
 func (f *feed) account() { f.use.set(&f.use.queued, int64(f.queue.size+f.writing)) }
 
-// accept makes the feed accept pushed output, and reports whether the goroutine still runs.
+// accept makes the feed accept pushed output, and reports whether the goroutine is still running.
 func (f *feed) accept() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,7 +132,7 @@ func (f *feed) close() {
 	f.signal()
 }
 
-// recheck makes put check again for room, which may depend on other clients.
+// recheck makes put check again whether there is room, since that may depend on other clients.
 func (f *feed) recheck() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,9 +162,9 @@ func (f *feed) take() (b []byte, last bool) {
 	return b, false
 }
 
-// end records that the goroutine has stopped, and unblocks waiters. If it did not write all, the queue
-// is dropped. Otherwise take has already set ended, and the client may have a new feed, so the memory
-// usage must not be changed.
+// end records that the goroutine has stopped, and unblocks waiters. If the goroutine did not write everything, the
+// queue is dropped. Otherwise take has already set ended, and the client may have a new feed, so end must not change
+// the memory usage.
 func (f *feed) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Times that a client waits if this node cannot run its command.
+// Wait times of a client whose command this node cannot run.
 const (
-	leaderPatience = 400 * time.Millisecond // maximum, for a leader
-	retryPause     = 4 * time.Millisecond   // between attempts in the same view: a new leader is not ready immediately
+	leaderPatience = 400 * time.Millisecond // maximum wait for a leader
+	retryPause     = 4 * time.Millisecond   // wait between attempts in the same view, since a new leader is not ready immediately
 )
 
-// forwarding has the leader run the calls of a batch, in steps: it makes attempts until each call is done or the
-// deadline passes. It belongs to a pipeline.
+// forwarding sends the calls of a batch to the leader. It makes attempts, in steps, until each call is done or the
+// deadline passes. It is part of a pipeline.
 type forwarding struct {
 	client   *client
 	closing  *closing
@@ -24,13 +24,13 @@ type forwarding struct {
 	stage    forwardStage
 	deadline time.Time
 	view     *topology.View // view of the current attempt
-	// failed is the View.Changed channel of the view in which forwarding failed: later commands of the same read do not
-	// wait again until it is closed. It is nil if no attempt has failed.
+	// failed is the View.Changed channel of the view in which forwarding failed. Until the channel is closed, later
+	// commands of the same read fail without waiting. It is nil if forwarding has not failed.
 	failed <-chan struct{}
 
 	// Result of an exchange with the leader.
 	err   error
-	watch *forward.Watch // stream that was used, if keys are watched
+	watch *forward.Watch // the stream that was used, if keys are watched
 	whole bool           // the stream can be used again
 }
 
@@ -39,9 +39,9 @@ type forwardStage uint8
 
 const (
 	forwardAttempt forwardStage = iota // begin an attempt
-	forwardSent                        // take the result of the exchange
+	forwardSent                        // process the result of the exchange
 	forwardPause                       // wait for a newer view, if another attempt is allowed
-	forwardRetry                       // the wait is over
+	forwardRetry                       // count a retry and begin the next attempt
 )
 
 func (f *forwarding) init(c *client) {
@@ -53,8 +53,9 @@ func (f *forwarding) begin() {
 	f.stage, f.deadline = forwardAttempt, time.Now().Add(f.client.srv.leaderPatience)
 }
 
-// advance makes steps until a wait is due, or the calls of the batch need no other node: each is done, or this node
-// leads. In the latter case the caller runs them, and calls advance again if this node has lost leadership.
+// advance runs steps until it must wait, or until no call of the batch needs another node: either all calls are done,
+// or this node is the leader. If this node is the leader, the caller runs the calls that are not done, and calls
+// advance again if leadership is lost.
 func (f *forwarding) advance(b *batch) need {
 	stats := &f.client.srv.forward.Stats
 	for {
@@ -92,11 +93,11 @@ func (f *forwarding) advance(b *batch) need {
 	}
 }
 
-// prepare redirects the calls of a client of Redis Cluster, and collects the other calls that are not done. It reports
-// whether there are any, and another node leads.
+// prepare redirects the calls if the client is a Redis Cluster client, and collects the other calls that are not done.
+// It reports whether there are calls to send to another node. It returns false if there is no leader.
 func (f *forwarding) prepare(b *batch) bool {
 	v := f.view
-	if v.Leader == "" || v.Leader == v.Self { // no leader, or this node is elected, but does not decide yet
+	if v.Leader == "" || v.Leader == v.Self { // there is no leader, or this node was elected but is not ready
 		return false
 	}
 	if f.client.listener.onFollower == redirects {
@@ -154,8 +155,8 @@ func (f *forwarding) watchOf(call *call) *forward.Watch {
 	return f.client.session.tx.own
 }
 
-// takeResult sets the outcomes of forwarded calls. Refused calls remain undone, except after forward.ErrBusy, when they
-// fail.
+// takeResult sets the outcomes of forwarded calls. Refused calls remain undone, but fail if the error is
+// forward.ErrBusy.
 func (f *forwarding) takeResult(b *batch) {
 	f.takeOutcomes(b)
 	switch f.err {
@@ -193,8 +194,8 @@ func (f *forwarding) takeOutcomes(b *batch) {
 	}
 }
 
-// takeWatch keeps or closes the stream on which the leader watches keys. If the stream fails, or its node does not lead
-// any more, the keys count as changed.
+// takeWatch keeps or closes the stream on which the leader watches keys. If the stream fails, or its node is no longer
+// the leader, the keys count as changed.
 func (f *forwarding) takeWatch(call *call) {
 	tx, first := &f.client.session.tx, f.watchOf(call) == nil
 	switch {
@@ -219,7 +220,7 @@ func nullArray(protocol int) []byte {
 	return out.Bytes()
 }
 
-// collectUndone sets the calls to forward to those that are not done.
+// collectUndone copies the calls that are not done to b.forwarded.
 func (b *batch) collectUndone() {
 	fb := &b.forwarded
 	fb.Calls = fb.Calls[:0]
@@ -239,7 +240,8 @@ func (b *batch) collectUndone() {
 	}
 }
 
-// waitTime returns the timeout of WAIT, or 0 for any other command, for no timeout, and for one of an hour or more.
+// waitTime returns the timeout of WAIT. It returns 0 for any other command, and for a WAIT without a timeout or with a
+// timeout of an hour or more.
 func waitTime(cmd *command, args [][]byte) time.Duration {
 	if cmd.name == "wait" {
 		if ms, ok := resp.ParseInt(args[2]); ok && ms > 0 && ms < int64(time.Hour/time.Millisecond) {

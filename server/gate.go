@@ -2,8 +2,8 @@ package server
 
 import "strings"
 
-// gate returns the error that prevents a command from running, or nil. The checks are made in the
-// order of Redis.
+// gate returns the error that prevents a command from running, or nil. The checks are made in the same order as in
+// Redis.
 func (c *client) gate(cmd *command, args [][]byte) error {
 	s, l := &c.session, c.listener
 	switch {
@@ -29,8 +29,8 @@ func (c *client) gate(cmd *command, args [][]byte) error {
 	return nil
 }
 
-// unknown returns the error for an unknown command. The first words of an HTTP request indicate a
-// cross-protocol attack through a browser or a proxy: the connection is closed.
+// unknown returns the error for an unknown command. If the words are those at the beginning of an HTTP request, the
+// connection is closed, since they indicate a cross-protocol attack through a browser or a proxy.
 func (c *client) unknown(args [][]byte) error {
 	name := string(args[0])
 	if strings.EqualFold(name, "post") || strings.EqualFold(name, "host:") {
@@ -54,8 +54,8 @@ func (c *client) queue(cmd *command, args [][]byte) {
 	c.out.Status("QUEUED")
 }
 
-// reject replies with an error to a command that does not run. Within a transaction it makes EXEC
-// fail; a rejected EXEC discards the transaction.
+// reject replies with an error to a command that is not run. Within a transaction, a rejected command makes EXEC fail.
+// A rejected EXEC discards the transaction.
 func (c *client) reject(cmd *command, err error) {
 	if c.session.tx.queueing {
 		c.session.tx.aborted = true

@@ -8,28 +8,28 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// A connection keeps the buffers of a deep pipeline for the next one. Buffers of idle connections are
-// freed: of many connections most are idle, and all must fit into maxmemory-clients.
+// After a deep pipeline, a connection keeps its large buffers for the next one. If the connection becomes idle, the
+// buffers are freed: when there are many connections, most are idle, and all of them must fit in maxmemory-clients.
 
 const (
 	idleTicks = int64(time.Second / tick) // ticks without a read after which a connection is idle
 	keepIdle  = 4 << 10                   // bytes of buffers that an idle connection may keep
 )
 
-// ownership passes the buffers of a client between its goroutine and the reaper. Neither waits for the
-// other longer than it takes to free the buffers. Initially the goroutine owns them.
+// ownership passes the buffers of a client between its goroutine and the reaper. Neither waits for the other longer
+// than it takes to free the buffers. The goroutine is the initial owner.
 type ownership struct {
-	free   atomic.Bool // the buffers have no owner. Changing this to false takes ownership
-	parked bool        // the goroutine has released the buffers. Used only by the goroutine
+	free   atomic.Bool // the buffers have no owner; changing free to false takes ownership
+	parked bool        // the goroutine has released the buffers; used only by the goroutine
 }
 
-// park releases the buffers before a wait that may be long.
+// park releases the buffers before a potentially long wait.
 func (o *ownership) park() {
 	o.parked = true
 	o.free.Store(true)
 }
 
-// unpark takes ownership of the buffers again, if they were released.
+// unpark takes ownership of the buffers if they were released.
 func (o *ownership) unpark() {
 	for o.parked {
 		if o.free.CompareAndSwap(true, false) {

@@ -15,8 +15,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// infoSection is a section of INFO. Its fields are those that monitoring tools read, under the names of
-// Redis. Fields that do not apply are absent.
+// infoSection is a section of INFO. Its fields are those that monitoring tools read, with the same names as in Redis.
+// Fields that do not apply are absent.
 type infoSection struct {
 	title     string
 	byDefault bool
@@ -41,7 +41,7 @@ var infoSections = []infoSection{
 	{"Sentinel", true, onSentinel, infoSentinel},
 }
 
-// infoWriter builds the "name:value" lines for a client of a listener profile.
+// infoWriter builds the "name:value" lines of INFO for the clients of a listener profile.
 type infoWriter struct {
 	strings.Builder
 	listener *listenerProfile
@@ -51,8 +51,8 @@ func (w *infoWriter) field(name string, value any) {
 	_, _ = fmt.Fprintf(w, "%s:%v\r\n", name, value) // a Builder never fails
 }
 
-// cmdInfo returns the named sections, or the default ones if none is named. Unknown names are ignored,
-// as in Redis.
+// cmdInfo replies with the named sections, or the default ones if none is named. Unknown names are ignored, as in
+// Redis.
 func cmdInfo(c *client, args [][]byte) error {
 	wanted := make([]string, 0, len(args))
 	for _, arg := range args[1:] {
@@ -165,8 +165,8 @@ func infoStats(s *Server, w *infoWriter) {
 	infoPauses(usage.Pauses, w)
 }
 
-// infoPauses writes, for each kind of maintenance work, the longest time since the start that decisions
-// were blocked by it.
+// infoPauses writes, for each kind of maintenance work, the longest time for which it has blocked decisions since the
+// start.
 func infoPauses(p limiter.Pauses, w *infoWriter) {
 	w.field("longest_growth_usec", p.Growth.Microseconds())
 	w.field("longest_compaction_usec", p.Compaction.Microseconds())
@@ -240,7 +240,7 @@ func infoCluster(_ *Server, w *infoWriter) {
 	w.field("cluster_enabled", countTrue(w.listener.set == onCluster))
 }
 
-// infoKeyspace writes the only database. Every limiter key has an expiry.
+// infoKeyspace writes the only database. Every key has an expiration time.
 func infoKeyspace(s *Server, w *infoWriter) {
 	if keys := s.engine.Usage().Keys; keys > 0 {
 		w.field("db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0", keys, keys))

@@ -6,8 +6,8 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// infoPersistence writes the state of snapshots in the fields of RDB files. Fields of fork,
-// copy-on-write and the append-only file have constant values, since none of these is used.
+// infoPersistence writes the snapshot status, using the names of Redis's RDB fields. The fields for fork, copy-on-write
+// and the append-only file have constant values, since this server uses none of them.
 func infoPersistence(s *Server, w *infoWriter) {
 	status := s.snapshots.Status()
 	w.field("loading", countTrue(status.Loading))
@@ -62,7 +62,7 @@ func okUnless(failed bool) string {
 	return "ok"
 }
 
-// secondsOrNone returns d in whole seconds, or -1 if some is false.
+// secondsOrNone returns d in whole seconds. It returns -1 if some is false.
 func secondsOrNone(d time.Duration, some bool) int64 {
 	if !some {
 		return -1

@@ -6,8 +6,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// infoReplication writes the cluster in the fields of a Redis master or replica, followed by the state
-// of the Raft log.
+// infoReplication writes the state of the cluster in the fields of a Redis master or replica, followed by the state of
+// the Raft log.
 func infoReplication(s *Server, w *infoWriter) {
 	if s.cluster == nil {
 		w.field("role", "master")
@@ -76,7 +76,7 @@ func infoLog(view *topology.View, status *topology.Status, w *infoWriter) {
 	w.field("rollbacks", status.Rollbacks)
 }
 
-// infoSentinel writes the cluster as the only master of a Sentinel.
+// infoSentinel writes the fields of a Sentinel that monitors this cluster as its only master.
 func infoSentinel(s *Server, w *infoWriter) {
 	w.field("sentinel_masters", 1)
 	w.field("sentinel_tilt", 0)

@@ -10,8 +10,8 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// latencyMonitor holds samples of events that took at least latency-monitor-threshold: for each
-// event the longest time per second.
+// latencyMonitor holds samples of events that took at least latency-monitor-threshold. A sample is the longest duration
+// of an event within one second.
 type latencyMonitor struct {
 	mu     sync.Mutex
 	events map[string]*latencyEvent
@@ -62,7 +62,7 @@ func (m *latencyMonitor) history(event string) []latencySample {
 	return nil
 }
 
-// reset deletes the named events, or all if none is named, and returns the number of deleted events.
+// reset deletes the named events, or all events if names is empty, and returns the number of deleted events.
 func (m *latencyMonitor) reset(names [][]byte) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -147,8 +147,8 @@ func cmdLatencyDoctor(c *client, _ [][]byte) error {
 	return nil
 }
 
-// cmdLatencyHistogram returns a cumulative histogram for each command: the number of runs up to each
-// bound in microseconds. Bounds at which the number does not change are omitted.
+// cmdLatencyHistogram replies with a cumulative histogram for each command: for each bound in microseconds, the number
+// of runs that took at most that long. Bounds at which the number does not change are omitted.
 func cmdLatencyHistogram(c *client, args [][]byte) error {
 	var list []*command
 	if len(args) == 2 {

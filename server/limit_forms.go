@@ -11,16 +11,16 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// limitForm is a form of limit: a key, one or two integers, a period, and an optional mode. Its word,
-// prefixed with "CL.", is the name of a command; without the prefix it introduces a limit of CL.ALL.
+// limitForm describes one form of a limit: a key, one or two integers, a period, and an optional mode. Its word,
+// prefixed with "CL.", is the name of a command. Without the prefix, the word introduces a limit in CL.ALL.
 type limitForm struct {
 	word    string // lower case
 	summary string
 	cost    string      // complexity; "" is O(1)
 	args    string      // in the notation of syntax.go: the key, the integers, and last the period
 	modes   []limitMode // the first is the default
-	least   int64       // minimum of the first integer; that of the second and of the period is 1
-	bound   string      // condition, for errors, that the integers and the period must meet together
+	least   int64       // minimum of the first integer; the minimum of the second integer and of the period is 1
+	bound   string      // condition that the integers and the period together must meet, for error texts
 
 	// Set by newLimitForms.
 	names []string // names of the arguments in args
@@ -43,7 +43,7 @@ type limitParams struct {
 	logEntries    int64 // value of the option window-log-max-entries
 }
 
-// limitForms are all limit forms. The limiter commands are derived from them.
+// limitForms lists all limit forms. The limiter commands are derived from them.
 var limitForms = newLimitForms([]limitForm{
 	{
 		word: "throttle", args: "key max_burst:integer count:integer period",
@@ -87,7 +87,7 @@ var limitForms = newLimitForms([]limitForm{
 	},
 })
 
-// within292 is the bound of times that must fit an int64 of nanoseconds.
+// within292 is the error text for times that must fit in an int64 of nanoseconds.
 const within292 = " must be at most 9223372036 seconds (292 years)"
 
 func wholeWindow(p limitParams) (limiter.Limit, error) { return window.NewLimit(p.first, p.period, 1) }
@@ -113,8 +113,7 @@ func limitFormOf(word []byte) *limitForm {
 	return nil
 }
 
-// limitCommands returns the rows of the limiter commands: one for each limit form, and CL.ALL for
-// several limits in one step.
+// limitCommands returns the rows of the limiter commands: one for each limit form, and one for CL.ALL.
 func limitCommands() (rows []command) {
 	const flags = write | denyOOM | fast
 	specs := make([]string, len(limitForms))

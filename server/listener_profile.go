@@ -7,15 +7,15 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// listenerProfile determines how the server behaves for the clients of one port. The
-// profiles differ only in these fields and in their rows of the command table.
+// listenerProfile determines how the server treats the clients of one port. Profiles differ only in these fields and in
+// their rows of the command table.
 type listenerProfile struct {
 	set  profileSet // profile whose rows of the command table apply
 	mode string     // server mode in HELLO and INFO
 	port func(o *options.Options) int
 
-	onFollower followerPolicy // treatment of commands that need the leader, if this node does not lead
-	notLeading replyError     // reply to such a command if no leader runs it
+	onFollower followerPolicy // treatment of commands that need the leader, if this node is not the leader
+	notLeading replyError     // reply to such a command if there is no leader to run it
 	database   replyError     // reply to SELECT of a database other than 0
 
 	trusted          bool // clients are authenticated nodes of the cluster
@@ -23,7 +23,7 @@ type listenerProfile struct {
 	noRole           bool // HELLO does not report a role
 }
 
-// followerPolicy is the treatment of commands that need the leader on a node that does not lead.
+// followerPolicy determines how a node that is not the leader treats commands that need the leader.
 type followerPolicy uint8
 
 const (
@@ -45,7 +45,7 @@ const (
 	onAll  = onData | onSentinel
 )
 
-// The listener profiles. peerListener refuses commands that need the leader, so that a command is
+// The listener profiles. On a follower, peerListener refuses commands that need the leader, so that a command is
 // forwarded at most once.
 var (
 	redisListener = listenerProfile{
@@ -56,7 +56,7 @@ var (
 		set: onCluster, mode: "cluster", port: func(o *options.Options) int { return o.ClusterPort },
 		onFollower: redirects, notLeading: errClusterDown, database: errSelectCluster,
 	}
-	// Clients that a Sentinel has sent here query it again when they are disconnected.
+	// Clients that got this address from a Sentinel query the Sentinel again when they are disconnected.
 	leaderListener = listenerProfile{
 		set: onRedis, mode: "standalone", port: func(o *options.Options) int { return o.LeaderPort },
 		onFollower: forwards, notLeading: errNotLeading, database: errDBIndex, closesOnStepDown: true,
@@ -71,8 +71,7 @@ var (
 	}
 )
 
-// profiles returns the listener profiles that the server supports: a standalone server has only that
-// of Redis clients.
+// profiles returns the listener profiles that the server supports. A standalone server supports only redisListener.
 func (s *Server) profiles() []*listenerProfile {
 	if s.cluster == nil {
 		return []*listenerProfile{&redisListener}
@@ -84,28 +83,29 @@ func (s *Server) profiles() []*listenerProfile {
 // ErrServerClosed. It closes ln. It returns any other error only if the caller closes ln.
 func (s *Server) Serve(ln net.Listener) error { return s.serve(ln, &redisListener) }
 
-// ServeCluster is Serve for clients of Redis Cluster: they see a cluster in which the leader serves
-// all slots, and are redirected to it. Config.Cluster is required.
+// ServeCluster is like Serve, but for Redis Cluster clients. They see a cluster in which the leader serves all slots,
+// and are redirected to the leader. Config.Cluster is required.
 func (s *Server) ServeCluster(ln net.Listener) error { return s.serve(ln, &clusterListener) }
 
-// ServeLeader is Serve for clients that got the address of this node as the master from Redis Sentinel. They are
-// disconnected when it stops leading, so that they query the Sentinel again. Config.Cluster is required.
+// ServeLeader is like Serve, but for clients that got the address of this node from a Redis Sentinel. They are
+// disconnected when this node stops being the leader, so that they query the Sentinel again. Config.Cluster is
+// required.
 func (s *Server) ServeLeader(ln net.Listener) error { return s.serve(ln, &leaderListener) }
 
-// ServeSentinel is Serve for clients that query Redis Sentinel for the address of the leader.
-// Config.Cluster is required.
+// ServeSentinel is like Serve, but for clients that query Redis Sentinel for the address of the leader. Config.Cluster
+// is required.
 func (s *Server) ServeSentinel(ln net.Listener) error { return s.serve(ln, &sentinelListener) }
 
-// ServePeers is Serve for authenticated streams of other nodes: they need no password, do not count
-// as clients, and have no idle timeout. This node runs the commands that they forward while it
-// leads. Config.Cluster is required.
+// ServePeers is like Serve, but for authenticated streams from other nodes. These streams need no password, do not
+// count as clients, and have no idle timeout. While this node is the leader, it runs the commands that other nodes
+// forward. Config.Cluster is required.
 func (s *Server) ServePeers(ln net.Listener) error { return s.serve(ln, &peerListener) }
 
-// sentinelToo lists the commands, or containers of commands, that a Sentinel supports besides SENTINEL.
+// sentinelToo lists the commands and containers, other than SENTINEL, that a Sentinel supports.
 const sentinelToo = " auth client command hello info ping psubscribe punsubscribe quit reset shutdown subscribe unsubscribe "
 
-// profilesOf returns the listener profiles that have a command: those of its row if it names any, and
-// otherwise all that serve keys, and the Sentinel profile if Sentinel supports the command.
+// profilesOf returns the listener profiles that support a command. If its row names profiles, these are returned.
+// Otherwise the result is all profiles that serve keys, and the Sentinel profile if Sentinel supports the command.
 func profilesOf(cmd *command) profileSet {
 	if cmd.profiles != 0 {
 		return cmd.profiles

@@ -6,22 +6,22 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// pipeline runs the commands of one client. It is the only owner of the commands that are collected, forwarded and not
-// yet answered, and it alone determines the order of the replies.
+// pipeline runs the commands of one client. It owns the commands that are not yet answered, including the collected and
+// the forwarded ones, and determines the order of the replies.
 //
-// It is a state machine without a goroutine. The caller passes it the commands of a read with begin, and then calls
-// advance until it returns needNothing: all commands are answered, and the replies are in out. If advance returns
-// needWrite, the caller writes the replies and calls advance again. If it returns any other need, the caller calls
-// wait, which blocks and stores its result in the pipeline, and then advance again. advance itself never blocks, except
+// It is a state machine without a goroutine. The caller passes the commands of a read to begin, and then calls advance
+// until advance returns needNothing. All commands are then answered, and the replies are in out. If advance returns
+// needWrite, the caller writes the replies and calls advance again. If advance returns any other need, the caller calls
+// wait, which blocks and stores its result in the pipeline, and then calls advance again. advance never blocks, except
 // briefly on mutexes of the server and on the shards of the engine.
 //
-// The calls may be made by different goroutines, one after the other: an event loop can call advance and hand over each
-// wait to another goroutine. A caller that bounds the number of concurrent calls of advance must not hold its permission
+// Different goroutines may make the calls, but not concurrently: an event loop can call advance and pass each wait to
+// another goroutine. A caller that limits concurrent calls of advance with a semaphore must release the semaphore
 // during wait, except for needLock.
 //
-// A command runs in one of two ways. Limiter commands of this node, and commands for the leader, are collected, and
-// settled together: before any other command runs, when the batch is full, and after the last command of a read. Any
-// other command is run by execution.
+// A command runs in one of two ways. Limiter commands that this node decides, and commands for the leader, are
+// collected in a batch. The batch is settled before any other command runs, when it is full, and after the last command
+// of a read. Any other command is run by execution.
 type pipeline struct {
 	client  *client // passed to command handlers, and named in logs
 	srv     *Server
@@ -31,21 +31,21 @@ type pipeline struct {
 
 	read      commands
 	current   current
-	collector collector // earlier commands
-	execution execution // runs the current command, or one of the collector
+	collector collector // collected commands
+	execution execution // runs the current command, or a command of the collector
 	long      longToken
 	charged   era  // era of the last charge
 	need      need // result of the last advance
 	end       endMode
 }
 
-// commands are the commands of one read.
+// commands holds the commands of one read.
 type commands struct {
 	in        *resp.Reader
-	ran       bool  // there was a complete command
-	drained   bool  // there are no more
-	refused   bool  // a command was refused because this node does not lead: later ones are refused too, to keep their order
-	malformed error // error of the command after the last
+	ran       bool  // the read contained a complete command
+	drained   bool  // there are no more commands
+	refused   bool  // a command was refused because this node is not the leader; later commands are refused too, to keep the order
+	malformed error // parse error after the last complete command
 }
 
 // current is the command in progress.
@@ -53,18 +53,18 @@ type current struct {
 	stage stage
 	cmd   *command
 	args  [][]byte
-	err   error         // reply, in stageReject and stageFail
+	err   error         // the error reply in stageReject and stageFail
 	muted bool          // the reply is dropped
-	start time.Duration // time at which the command began to run here
+	start time.Duration // time at which the command began to run on this node
 }
 
-// stage is the next step of the command in progress. In all stages but stageNone earlier commands are answered.
+// stage is the next step of the command in progress. In all stages except stageNone, earlier commands are answered.
 type stage uint8
 
 const (
 	stageNone    stage = iota // no command is in progress
 	stageMute                 // CLIENT REPLY: write the replies to earlier commands
-	stageMuted                // they are written: dispatch the command
+	stageMuted                // the earlier replies are written: dispatch the command
 	stageUnmute               // drop the reply
 	stageCollect              // add the command to the batch
 	stageQueue                // queue the command for EXEC
@@ -73,21 +73,21 @@ const (
 	stageRun                  // run the command
 )
 
-// need is the condition on which advance waits.
+// need is the condition that must be met before the next call of advance.
 type need uint8
 
 const (
 	needNothing need = iota // all commands are answered
-	needWrite               // the replies in out must be written; the caller does that
-	needLock                // another client runs a transaction
+	needWrite               // the caller must write the replies in out
+	needLock                // the exec lock is held by another client
 	needCommit              // decisions or changes must be committed before they are acknowledged
 	needCommand             // a command that is not fast must run
 	needMemory              // a long reply needs client memory
 	needLeader              // commands are forwarded to the leader
-	needView                // there is no leader, or it refused
+	needView                // there is no leader, or the leader refused the commands
 )
 
-// endMode is how a command ends the connection.
+// endMode determines how the connection is closed.
 type endMode uint8
 
 const (
@@ -109,7 +109,7 @@ func (p *pipeline) begin(in *resp.Reader) {
 	p.collector.forwarding.failed = nil
 }
 
-// advance runs commands until all are answered or a wait is due.
+// advance runs commands until all are answered or the pipeline must wait.
 func (p *pipeline) advance() need {
 	for {
 		switch {
@@ -132,7 +132,7 @@ func (p *pipeline) advance() need {
 	}
 }
 
-// wait performs the wait on which the last advance has returned.
+// wait waits for the need that the last advance returned.
 func (p *pipeline) wait() {
 	switch p.need {
 	case needLock:
@@ -154,7 +154,7 @@ func (p *pipeline) wait() {
 	}
 }
 
-// awaitsCluster reports whether the wait that is due depends on other nodes, so that timeouts are suspended.
+// awaitsCluster reports whether the next wait depends on other nodes, so that timeouts are suspended.
 func (p *pipeline) awaitsCluster() bool {
 	switch p.need {
 	case needCommit, needLeader, needView:
@@ -180,7 +180,7 @@ func (p *pipeline) next() bool {
 	return true
 }
 
-// finish completes a read. All its commands are answered.
+// finish completes a read whose commands are all answered.
 func (p *pipeline) finish() {
 	if err := p.read.malformed; err != nil {
 		p.srv.stats.protocolErrors.Add(1)
@@ -190,20 +190,21 @@ func (p *pipeline) finish() {
 	}
 }
 
-// idle releases the memory that is needed only while commands run. Call it after advance has returned needNothing.
+// idle releases the memory that is needed only while commands run. It may only be called after advance has returned
+// needNothing.
 func (p *pipeline) idle() {
 	p.collector.idle()
 	p.execution.idle()
 	p.current, p.read.in = current{}, nil // they refer to the read buffer
 }
 
-// quit closes the connection after the replies.
+// quit closes the connection after the replies are written.
 func (p *pipeline) quit() { p.end = max(p.end, endAfterReplies) }
 
 // abort closes the connection and drops unwritten replies.
 func (p *pipeline) abort() { p.end = endNow }
 
-// close releases the resources of a pipeline that is not advanced any more.
+// close releases the resources of the pipeline, which must not be advanced again.
 func (p *pipeline) close() {
 	p.execution.close()
 	p.long.release()

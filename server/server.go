@@ -24,18 +24,17 @@ type Config struct {
 	Version string       // version of the program, shown by INFO
 	// Snapshots saves the state. Optional; if nil, the state is not persistent.
 	Snapshots Snapshots
-	// Cluster is the cluster of which this server is a node. Nil means standalone.
+	// Cluster is the cluster that this server belongs to. Nil means standalone.
 	Cluster topology.Cluster
-	// Turns is the maximum number of goroutines that run client commands concurrently; 0 means unlimited.
+	// Turns is the maximum number of goroutines that run client commands concurrently. 0 means no limit.
 	Turns int
-	// Stop is called once, for the first SHUTDOWN of a client. save reports whether the state
-	// must be saved after the last decision. Stop must not wait for the server. Optional; if nil,
-	// SHUTDOWN has no effect on the process.
+	// Stop is called once, when a client first sends SHUTDOWN. save reports whether the state must be saved after the
+	// last decision. Stop must not wait for the server. Optional; if nil, SHUTDOWN does not stop the process.
 	Stop func(save bool)
 }
 
-// Server serves Redis clients. New returns a Server, Serve and the similar methods accept connections
-// from a listener, each with the profile of one kind of client, and Shutdown stops the server.
+// Server serves Redis clients. New returns a Server. Serve, ServeCluster and the other Serve methods accept connections
+// from a listener, each for one kind of client. Shutdown stops the server.
 type Server struct {
 	engine    limiter.Engine
 	cluster   topology.Cluster // nil if standalone
@@ -50,9 +49,9 @@ type Server struct {
 	runID     string
 	started   time.Time
 
-	// exec isolates transactions. It is held for writing while EXEC runs or a command deletes
-	// several keys, and for reading while any other command touches the keyspace. A pipeline
-	// locks it once per batch; no holder waits for a client.
+	// exec isolates transactions. It is locked for writing while EXEC runs or a command deletes several keys, and for
+	// reading while any other command touches the keyspace. A pipeline locks it once per batch. No goroutine waits for
+	// a client while it holds exec.
 	exec sync.RWMutex
 
 	stats    stats
@@ -67,15 +66,15 @@ type Server struct {
 
 	clientMemory clientMemory
 
-	ticks   atomic.Int64 // coarse clock of timeouts, advanced by the reaper
+	ticks   atomic.Int64 // coarse clock for timeouts, advanced by the reaper
 	closing atomic.Bool
 	lastID  atomic.Int64
 	active  sync.WaitGroup // goroutines of connections
 	ended   chan struct{}  // closed when shutdown begins
 
 	following      sync.WaitGroup     // the goroutine of followLeader
-	leaderPatience time.Duration      // maximum time that a call waits for a leader
-	stopFollowing  context.CancelFunc // called after the last connection is closed: until then held calls are forwarded
+	leaderPatience time.Duration      // maximum time that a client waits for a leader
+	stopFollowing  context.CancelFunc // called after the last connection is closed, since open connections may still forward commands
 
 	mu        sync.Mutex
 	clients   map[int64]*client
@@ -86,7 +85,7 @@ type Server struct {
 	toCheck []*client // scratch list of the reaper
 }
 
-// New returns a Server without listeners and starts its background goroutines.
+// New returns a Server without listeners, and starts its background goroutines.
 func New(c Config) *Server {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -141,15 +140,16 @@ func New(c Config) *Server {
 	return s
 }
 
-// stop requests the shutdown of the program. Only the first call has an effect: it determines whether the state is saved.
+// stop requests the shutdown of the program. Only the first call has an effect, and determines whether the state is
+// saved.
 func (s *Server) stop(save bool) { s.stopOnce.Do(func() { s.stopWith(save) }) }
 
 // ErrServerClosed is returned by Serve after Shutdown.
 var ErrServerClosed = errors.New("server closed")
 
-// Shutdown stops the server gracefully: it closes the listeners, and closes each connection after
-// the commands that were read from it have run and their replies have been written. If ctx is done
-// first, Shutdown aborts the remaining connections and returns the error of ctx.
+// Shutdown stops the server gracefully. It closes the listeners. It closes each connection once the commands that were
+// read from the connection have run and their replies are written. If ctx is done first, Shutdown aborts the remaining
+// connections and returns ctx.Err().
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.closing.Swap(true) {
@@ -159,7 +159,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		_ = ln.Close() // stops the accept loop
 	}
 	for _, c := range s.clients {
-		// Unblocks a goroutine that waits for bytes. A busy one checks s.closing after its commands.
+		// Unblocks the goroutine if it is waiting for bytes. Otherwise it checks s.closing after running its commands.
 		c.conn.socket.stopReading()
 	}
 	s.mu.Unlock()

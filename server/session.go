@@ -5,19 +5,19 @@ import (
 	"sync/atomic"
 )
 
-// session is the state of a client that its commands set: who it is, how it wants its replies, its transaction, its
-// subscriptions. It holds no bytes and sends none.
+// session is the client state that commands set: authentication, name, reply mode, transaction and subscriptions. It
+// neither reads nor writes the connection.
 //
-// It belongs to the goroutine that runs the commands of the client. Any goroutine may call lastCommand and currentInfo.
+// It belongs to the goroutine that runs the client's commands. Any goroutine may call lastCommand and currentInfo.
 type session struct {
 	authenticated bool
 	failedLogins  int // wrong passwords since the last login
 	replies       replyMode
-	marksCharges  bool // replies that report a charge are marked
+	marksCharges  bool // replies to limiter commands that charged something are marked
 	tracking      tracking
 	tx            transaction
 	subscriptions subscriptions
-	resubscribed  bool // the subscriptions have changed since they were registered for delivery
+	resubscribed  bool // the subscriptions have changed since they were last registered for delivery
 	monitoring    bool // MONITOR is on
 
 	lastRun atomic.Pointer[command]
@@ -26,7 +26,7 @@ type session struct {
 	info clientInfo
 }
 
-// clientInfo is the state of a client that other goroutines can read, as for CLIENT LIST.
+// clientInfo is the client state that other goroutines can read, for example for CLIENT LIST.
 type clientInfo struct {
 	name, libName, libVer      string
 	resp                       int
@@ -38,8 +38,7 @@ type clientInfo struct {
 
 func (s *session) init() { s.info = clientInfo{resp: 2, multi: -1} }
 
-// reset restores the state of a new connection, except for the authentication and the name and version of the client
-// library.
+// reset restores the initial state, except for the authentication and the name and version of the client library.
 func (s *session) reset() {
 	s.discard()
 	s.subscriptions = subscriptions{}
