@@ -15,7 +15,7 @@ import (
 // The used memory of Redis corresponds to the memory held for keys, which is compared with
 // maxmemory. Connections and everything else are included in heap and rss.
 type memoryUse struct {
-	limiter.Usage // Bytes counts against maxmemory; Dataset is the part that keys use
+	limiter.Usage // Bytes counts against maxmemory; Dataset is the part used by keys
 	heap          goHeap
 	rss           int64 // resident set size of the process; 0 if unknown
 }
@@ -31,7 +31,7 @@ func (s *Server) memoryUse() memoryUse {
 	return memoryUse{s.engine.Usage(), readHeap(), residentBytes()}
 }
 
-// overhead returns the memory held for keys that no key uses.
+// overhead returns the memory that is held for keys but not used by any key.
 func (m *memoryUse) overhead() int64 { return m.Bytes - m.Dataset }
 
 func readHeap() goHeap {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// monitors are the connections in MONITOR mode.
+// monitors holds the connections in MONITOR mode.
 type monitors struct {
 	count atomic.Int32
 	mu    sync.Mutex
@@ -40,7 +40,7 @@ func (m *monitors) remove(o *output) {
 	}
 }
 
-// show sends a command of a client to all monitors.
+// show sends a command from a client to all monitors.
 func (m *monitors) show(c *client, cmd *command, args [][]byte) {
 	line := monitorLine(time.Now(), c.addr().String(), redact(cmd, args))
 	m.mu.Lock()
@@ -50,7 +50,7 @@ func (m *monitors) show(c *client, cmd *command, args [][]byte) {
 	}
 }
 
-// showMonitors sends a command of a client to the clients in MONITOR mode.
+// showMonitors sends a command from a client to the clients in MONITOR mode.
 func showMonitors(c *client, cmd *command, args [][]byte) {
 	if c.srv.monitors.active() && !cmd.is(admin|skipMonitor) {
 		c.srv.monitors.show(c, cmd, args)

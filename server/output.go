@@ -8,12 +8,12 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// A client may send many commands before it reads any reply. Replies are written immediately while
-// the socket buffer has room. The rest is queued in a feed, up to client-reply-buffer-limit and while
-// client memory is not tight; beyond that, no more commands are read from the client. It is
-// disconnected only if it has read nothing for write-timeout while the queue had no room.
+// A client may send many commands before it reads any reply. Replies are written immediately while the socket buffer
+// has room. The rest is queued in a feed, up to client-reply-buffer-limit and only while client memory is not tight.
+// When the queue has no room, no more commands are read from the client. The client is disconnected only if it has read
+// nothing for write-timeout while the queue had no room.
 
-// output writes the replies of a client, and owns its feed. It belongs to the goroutine that serves the connection; the
+// output writes the replies of a client, and owns its feed. It belongs to the goroutine that serves the connection. The
 // goroutine of the feed calls writeFeed, and the reaper calls stalled.
 type output struct {
 	srv      *Server
@@ -47,7 +47,7 @@ func (o *output) init(c *client) {
 func (o *output) flush() bool {
 	fresh, err := o.beginFeed(), error(nil)
 	if o.out.Len() > 0 {
-		storeIfChanged(&o.activity.incomplete, 0) // nothing is read meanwhile, so an incomplete command cannot be completed
+		storeIfChanged(&o.activity.incomplete, 0) // nothing is read during the write, so an incomplete command cannot be completed
 		err = o.write(o.out.Bytes())
 		o.out.Truncate(0, keepOut)
 	}
@@ -74,8 +74,8 @@ func (o *output) write(b []byte) error {
 	return o.writeRest(b[n:])
 }
 
-// writeRest writes or queues the bytes that did not fit the socket buffer. A stream to another node,
-// and a connection without a descriptor, are written directly: their peers always read.
+// writeRest writes or queues the bytes that did not fit in the socket buffer. Streams to other nodes and connections
+// without a descriptor have no queue, since their peers always read.
 func (o *output) writeRest(b []byte) error {
 	if o.socket.raw == nil || o.listener.trusted {
 		if o.turn.release() {
@@ -92,8 +92,8 @@ func (o *output) writeRest(b []byte) error {
 	return err
 }
 
-// queueReplies queues replies after those that are already queued, and waits until there is room. It
-// reports whether the feed has stopped, so that the replies were not queued.
+// queueReplies appends replies to the queue, and waits until there is room. ended reports whether the feed has stopped,
+// in which case the replies were not queued.
 func (o *output) queueReplies(b []byte) (ended bool, err error) {
 	// Subscriptions take effect when their reply is queued.
 	queued, ended, err := o.feed.tryPut(b, o.replyRoom(), o.registerSubscriptions)
@@ -111,8 +111,8 @@ func (o *output) queueReplies(b []byte) (ended bool, err error) {
 	return ended, err
 }
 
-// replyRoom returns the maximum size in bytes of the queued replies. It is small for unauthenticated
-// clients, which get short replies only.
+// replyRoom returns the maximum size in bytes of the queued replies. It is small for unauthenticated clients, which get
+// only short replies.
 func (o *output) replyRoom() int64 {
 	if !o.session.authenticated {
 		return unauthenticatedQuery
@@ -138,9 +138,9 @@ func (o *output) writeSlowly(b []byte) (written int, err error) {
 	return written, err
 }
 
-// stalled reports whether a client has read nothing for write-timeout, while there was no room for
-// more replies: its own queue was full, or client memory was tight. Pushed output is not exempt while
-// there is room.
+// stalled reports whether a client has read nothing for write-timeout while there was no room for more replies, either
+// because its own queue was full or because client memory was tight. A client with queued pushed output is stalled even
+// if there is room.
 func (o *output) stalled(opts *options.Options, m moment) bool {
 	longSince := func(from int64) bool {
 		return from > 0 && opts.WriteTimeout > 0 && time.Duration(m.now-from)*tick > opts.WriteTimeout
@@ -171,8 +171,8 @@ func (o *output) writeFeed(f *feed) {
 	}
 }
 
-// beginFeed ensures that a client which monitors or whose subscriptions have changed has a feed that
-// accepts pushed output. It reports whether the feed is new, so that its goroutine must be started.
+// beginFeed ensures that a client that is in MONITOR mode, or whose subscriptions have changed, has a feed that accepts
+// pushed output. It reports whether the feed is new, so that its goroutine must be started.
 func (o *output) beginFeed() bool {
 	if !o.session.monitoring && !o.session.resubscribed {
 		return false
@@ -186,7 +186,7 @@ func (o *output) beginFeed() bool {
 }
 
 // registerFeed registers the feed for pushed output. The goroutine of a new feed is started after the replies to
-// MONITOR and SUBSCRIBE have been written, so that the client receives all output from its reply on.
+// MONITOR and SUBSCRIBE have been written, so that the client receives all output that follows the reply.
 func (o *output) registerFeed(fresh bool) {
 	if o.session.monitoring {
 		o.srv.monitors.add(o)

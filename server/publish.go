@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// cmdPublish delivers a message to the subscribers on this node only, in a cluster too.
+// cmdPublish delivers a message only to subscribers on this node, even in a cluster.
 func cmdPublish(c *client, args [][]byte) error {
 	channel, text := string(args[1]), string(args[2])
 	if slices.Contains(switchChannels[:], channel) {
@@ -19,9 +19,9 @@ func cmdPublish(c *client, args [][]byte) error {
 	return nil
 }
 
-// publishOwn delivers a message to the client that published it, and returns the number of its
-// subscriptions that match. The message precedes the reply to PUBLISH; within a transaction it follows
-// the reply to EXEC. If too many bytes are pending, the client is disconnected.
+// publishOwn delivers a message to the client that published it, and returns the number of its subscriptions that
+// match. The message precedes the reply to PUBLISH; within a transaction it follows the reply to EXEC. If too much
+// output is pending, the client is disconnected.
 func (c *client) publishOwn(channel, text string) int64 {
 	s := &c.session
 	own := reader{channels: s.subscriptions.channels, patterns: s.subscriptions.patterns, protocol: c.out.Protocol()}
@@ -49,8 +49,8 @@ func (b *broker) publish(channel, text string, publisher *output) (matches int64
 	return matches
 }
 
-// subscribers returns the current readers except one. Clients of the Sentinel port are omitted: they
-// receive no messages of other clients.
+// subscribers returns the current readers other than except. It omits clients of the Sentinel port, which do not
+// receive messages from other clients.
 func (b *broker) subscribers(except *output) iter.Seq2[*output, reader] {
 	return func(yield func(*output, reader) bool) {
 		for o, r := range b.all() {
@@ -61,7 +61,7 @@ func (b *broker) subscribers(except *output) iter.Seq2[*output, reader] {
 	}
 }
 
-// names returns the channels, or the patterns, of all subscribers except one. Names may be repeated.
+// names returns the channels, or the patterns, of all subscribers other than except. Names may be repeated.
 func (b *broker) names(pattern bool, except *output) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, r := range b.subscribers(except) {
@@ -146,8 +146,8 @@ func distinct(names iter.Seq[string]) int {
 	return len(seen)
 }
 
-// count returns the number of distinct channels, or patterns, of all subscribers. Calls are
-// serialized to bound the memory that they use.
+// count returns the number of distinct channels, or patterns, of all subscribers. Calls are serialized to limit the
+// memory that they use.
 func (b *broker) count(pattern bool) int {
 	b.counting.Lock()
 	defer b.counting.Unlock()
@@ -167,8 +167,8 @@ func cmdPubsubShardNumSub(c *client, args [][]byte) error {
 	return nil
 }
 
-// message encodes a message for a reader, once for each matching subscription, and returns the number
-// of these. It stops when the result is larger than a feed accepts.
+// message encodes a message for a reader, once for each matching subscription, and returns the number of matching
+// subscriptions. It stops when the result is larger than a feed accepts.
 func (r *reader) message(channel, text string) (b []byte, matches int64) {
 	var out resp.Reply
 	out.SetProtocol(r.protocol)

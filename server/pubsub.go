@@ -10,7 +10,7 @@ import (
 // libraries subscribe when they connect, and require the confirmation. Messages are published in
 // publish.go and, on a node of a cluster, in broker.go.
 //
-// The lists are shared with the goroutines that publish: elements may be appended, but not changed.
+// The lists are shared with the goroutines that publish, so elements may be appended but not changed.
 type subscriptions struct {
 	channels, patterns []string
 }
@@ -27,7 +27,7 @@ func (s *subscriptions) of(pattern bool) *[]string {
 	return &s.channels
 }
 
-// subscribe adds the named channels or patterns and confirms each. event is the name of the command.
+// subscribe adds the named channels or patterns, and confirms each one. event is the name of the command.
 func (c *client) subscribe(event string, pattern bool, names [][]byte) error {
 	defer c.updateSubscriptions()
 	list := c.session.subscriptions.of(pattern)
@@ -48,7 +48,7 @@ func (c *client) subscribe(event string, pattern bool, names [][]byte) error {
 
 const maxSubscriptions = 1024 // per connection, for channels and for patterns
 
-// unsubscribe removes the named channels or patterns, or all if none is named, and confirms each.
+// unsubscribe removes the named channels or patterns, or all of them if names is empty, and confirms each one.
 func (c *client) unsubscribe(event string, pattern bool, names [][]byte) error {
 	defer c.updateSubscriptions()
 	s := &c.session.subscriptions
@@ -74,9 +74,9 @@ func (c *client) unsubscribe(event string, pattern bool, names [][]byte) error {
 	return nil
 }
 
-// drop removes names from a list, and returns those that it contained. It allocates a new list, since
-// other goroutines read the old one, and since the old one keeps the names in memory. It makes a
-// single pass, since a command may have very many names.
+// drop removes names from a list, and returns the names that the list contained. It allocates a new list, since other
+// goroutines may be reading the old list, and since the old list would keep the removed names in memory. It makes a
+// single pass, since a command may have a large number of names.
 func (s *subscriptions) drop(pattern bool, names []string) (dropped map[string]bool) {
 	wanted := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -111,8 +111,8 @@ func confirm(out *resp.Reply, event, name string, subscribed int64) {
 	out.Int(subscribed)
 }
 
-// updateSubscriptions makes changed subscriptions known: to the broker after the reply, to CLIENT LIST, and to the memory
-// usage.
+// updateSubscriptions updates CLIENT LIST and the memory usage after a change of the subscriptions, and marks the
+// subscriptions for registration with the broker.
 func (c *client) updateSubscriptions() {
 	s := &c.session
 	s.resubscribed = true

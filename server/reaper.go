@@ -17,9 +17,9 @@ const tick = 100 * time.Millisecond
 // firstTick is the tick at which the server starts; 0 means unset.
 const firstTick = 1
 
-// runReaper is the reaper: until the server shuts down, it closes connections that have exceeded a
-// timeout, and samples rates. One goroutine that checks all connections costs nothing per command;
-// a deadline on each read and write would.
+// runReaper runs the reaper, which closes connections that have exceeded a timeout, and samples rates, until the server
+// shuts down. Unlike deadlines on each read and write, a single goroutine that checks all connections adds no cost to a
+// command.
 func (s *Server) runReaper() {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -29,8 +29,9 @@ func (s *Server) runReaper() {
 			return
 		case <-ticker.C:
 		}
-		// Ticks are counted, not derived from the time: if the machine delays the reaper, timeouts are late. The
-		// time of the last run, which connections record meanwhile, would otherwise make them expire early.
+		// Ticks are counted, not derived from the time. If the reaper is delayed, connections record an old tick as
+		// their last activity. If ticks were derived from the time, these connections would expire early. With counted
+		// ticks, timeouts are late instead.
 		s.ticks.Add(1)
 		s.closeOverdue()
 		s.stats.rates.sample(rateSample{
@@ -42,8 +43,8 @@ func (s *Server) runReaper() {
 	}
 }
 
-// closeOverdue closes the connections that have exceeded a timeout, or whose peer has closed them
-// unnoticed.
+// closeOverdue closes connections that have exceeded a timeout, and connections that the peer has closed without a
+// readiness event.
 func (s *Server) closeOverdue() {
 	o := s.opts.Get()
 	now := s.ticks.Load()
@@ -51,7 +52,7 @@ func (s *Server) closeOverdue() {
 	for _, cl := range s.clientsToCheck() {
 		c := &cl.conn
 		if c.closing.hungUp.Load() {
-			continue // already being closed, and counted once
+			continue // the connection is already being closed, and was counted
 		}
 		if why := c.overdue(o, m); why != "" {
 			s.closeOne(cl, why)
@@ -70,8 +71,8 @@ func (s *Server) closeOverdue() {
 	}
 }
 
-// unread is the only reason that is logged as a warning, since to the client it looks like a
-// network failure.
+// unread is the reason for closing a connection whose client does not read. It is logged as a warning, unlike all
+// others, since to the client it looks like a network failure.
 const unread = "it does not read its replies"
 
 func (s *Server) closeOne(c *client, why string) {
@@ -85,15 +86,15 @@ func (s *Server) closeOne(c *client, why string) {
 	c.conn.hangUp()
 }
 
-// moment is the time of one run of the reaper, and the state of the server at that time.
+// moment is the time of a run of the reaper, and the state of the server at that time.
 type moment struct {
 	now        int64
-	tightSince int64 // tick since which client memory is tight; 0 if it is not
-	crowded    bool  // few connections are free, see crowdedShare
+	tightSince int64 // tick since which client memory has been tight, or 0
+	crowded    bool  // few places for connections are left; see crowdedShare
 }
 
-// clientsToCheck returns the current connections, in any order. The slice is reused by the reaper. It is
-// a copy, so that s.mu is not held while each connection is checked.
+// clientsToCheck returns the current connections, in any order. It returns a copy, so that s.mu is not held while the
+// connections are checked. The reaper reuses the slice.
 func (s *Server) clientsToCheck() []*client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +106,7 @@ func (s *Server) clientsToCheck() []*client {
 	return s.toCheck
 }
 
-// overdue returns the reason to close a connection that has exceeded a timeout, or "".
+// overdue returns the reason for closing the connection if it has exceeded a timeout, and otherwise "".
 func (c *connection) overdue(o *options.Options, m moment) string {
 	a := &c.activity
 	over := func(since *atomic.Int64, limit time.Duration) bool {
@@ -127,8 +128,8 @@ func (c *connection) overdue(o *options.Options, m moment) string {
 	return ""
 }
 
-// exemptFromIdle reports whether the idle timeout does not apply: to other nodes, and to clients
-// that monitor, subscribe, or wait for a snapshot.
+// exemptFromIdle reports whether the connection is exempt from the idle timeout. Other nodes are exempt, and so are
+// clients that are in MONITOR mode, have subscriptions, or wait for a snapshot.
 func (c *connection) exemptFromIdle() bool {
 	i := c.session.currentInfo()
 	return c.listener.trusted || i.monitor || i.saving || i.channels+i.patterns > 0
@@ -138,7 +139,7 @@ func sortByID(list []*client) {
 	slices.SortFunc(list, func(a, b *client) int { return cmp.Compare(a.id, b.id) })
 }
 
-// linesPerSecond bounds the log lines of one kind that clients can cause.
+// linesPerSecond limits the log lines of each kind that clients can trigger.
 const linesPerSecond = 10
 
 func (s *Server) warn(kind, text string, args ...any) { s.logLimited(slog.LevelWarn, kind, text, args) }
@@ -147,7 +148,7 @@ func (s *Server) debug(kind, text string, args ...any) {
 	s.logLimited(slog.LevelDebug, kind, text, args)
 }
 
-// logLimited writes a log line that clients can trigger, at most linesPerSecond of its kind.
+// logLimited writes a log line that clients can trigger. It writes at most linesPerSecond lines of each kind.
 func (s *Server) logLimited(level slog.Level, kind, text string, args []any) {
 	ctx := context.Background()
 	if !s.log.Enabled(ctx, level) {

@@ -35,8 +35,8 @@ func crc16(b []byte) (crc uint16) {
 	return crc
 }
 
-// slotOf returns the hash slot of a key: that of its hash tag, the text between the first { and the
-// following }, unless there is none or it is empty.
+// slotOf returns the hash slot of a key. If the key has a nonempty hash tag, which is the text between the first { and
+// the next }, only the hash tag is hashed.
 func slotOf(key []byte) int {
 	if from := bytes.IndexByte(key, '{'); from >= 0 {
 		if n := bytes.IndexByte(key[from+1:], '}'); n > 0 {
@@ -46,7 +46,7 @@ func slotOf(key []byte) int {
 	return int(crc16(key)) % slotCount
 }
 
-// clusterNodeID returns the node id for Redis Cluster and Sentinel clients: 40 hexadecimal digits.
+// clusterNodeID returns the node id that Redis Cluster and Sentinel clients see. It consists of 40 hexadecimal digits.
 func clusterNodeID(cluster, node string) string {
 	sum := sha1.Sum([]byte(cluster + "/" + node))
 	return hex.EncodeToString(sum[:])
@@ -55,13 +55,14 @@ func clusterNodeID(cluster, node string) string {
 // inSlots reports whether a member has announced an address for clients of Redis Cluster.
 func inSlots(m *topology.Member) bool { return m != nil && m.Host != "" && m.ClusterPort != 0 }
 
-// errMoved returns the error that redirects a client to the node that serves the slot of a key. An
-// IPv6 address has no brackets: clients split at the last colon.
+// errMoved returns the error that redirects a client to the node that serves the slot of a key. IPv6 addresses have no
+// brackets, since clients split the address at the last colon.
 func errMoved(key []byte, to *topology.Member) replyError {
 	return replyError(fmt.Sprintf("MOVED %d %s:%d", slotOf(key), to.Host, to.ClusterPort))
 }
 
-// redirect fails the calls that have a key with MOVED to the leader, if its address is known.
+// redirect fails the calls that have a key with a MOVED error that names the leader. It does nothing if the leader's
+// address is unknown.
 func redirect(leader *topology.Member, list []call) {
 	if !inSlots(leader) {
 		return
@@ -73,8 +74,9 @@ func redirect(leader *topology.Member, list []call) {
 	}
 }
 
-// redirected returns the error for a command that cannot be queued in a transaction because another node leads. It
-// returns nil if no node leads, as during a leadership transfer: EXEC then waits for the next leader.
+// redirected returns the error for a command that cannot be queued in a transaction because a different node is the
+// leader. It returns nil if there is no leader, as during a leadership transfer, since EXEC then waits for the next
+// leader.
 func redirected(view *topology.View, cmd *command, args [][]byte) error {
 	leader := view.Find(view.Leader)
 	switch {

@@ -14,7 +14,7 @@ const (
 	slowArgBytes = 128
 )
 
-// slowlog holds the slowest commands, the newest last.
+// slowlog holds the most recent slow commands, newest last.
 type slowlog struct {
 	mu      sync.Mutex
 	entries []slowEntry
@@ -43,15 +43,15 @@ func (l *slowlog) add(c *client, maxLen int, took time.Duration, args [][]byte) 
 	}
 }
 
-// account adds one run of a command to the statistics, the slow log and the latency monitor. took
-// is its duration.
+// account adds one run of a command to the statistics, the slow log and the latency monitor. took is the duration of
+// the run.
 func account(c *client, cmd *command, took time.Duration, args [][]byte) {
 	c.srv.stats.of(cmd).add(1, took)
 	recordSlow(c, cmd, took, func() [][]byte { return args })
 }
 
-// accountBatch adds decided calls to the statistics. Each command is charged a part of took in proportion to its
-// requests; the slow log and the latency monitor see the batch as one run of its first command.
+// accountBatch adds decided calls to the statistics. The duration took is divided among the commands in proportion to
+// their requests. The slow log and the latency monitor treat the batch as one run of its first command.
 func accountBatch(c *client, b *batch, took time.Duration) {
 	for from := 0; from < len(b.calls); {
 		cmd, to, n := b.calls[from].cmd, from, 0
@@ -93,7 +93,7 @@ func slowWords(args [][]byte) []string {
 	return words
 }
 
-// newest returns at most n entries, the newest first. If n is negative, it returns all.
+// newest returns at most n entries, newest first. If n is negative, it returns all entries.
 func (l *slowlog) newest(n int) []slowEntry {
 	l.mu.Lock()
 	defer l.mu.Unlock()

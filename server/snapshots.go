@@ -18,13 +18,12 @@ type Snapshots interface {
 	SaveInBackground() error
 	// Status returns the status of loading and saving.
 	Status() persistence.Status
-	// Loading reports whether the state is still being loaded. Meanwhile only commands
-	// that do not touch it are served. It is called for each command, so it must be
-	// cheap: one atomic load.
+	// Loading reports whether the state is still being loaded. During the load, only commands that do not touch the
+	// state are served. Loading is called for each command, so it must be cheap, like one atomic load.
 	Loading() bool
 }
 
-// noSnapshots is the Snapshots of a server without persistence.
+// noSnapshots implements Snapshots for a server without persistence.
 type noSnapshots struct {
 	engine limiter.Engine
 	since  time.Time

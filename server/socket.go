@@ -11,18 +11,17 @@ import (
 
 // socket reads and writes one connection.
 //
-// A server of many small requests spends most of its time in system calls. net.Conn tries to read
-// before it waits, which nearly always fails, and notifies the scheduler of calls that never block.
-// A socket therefore uses the descriptor directly: it waits once, reads once, writes once.
-// Connections without a descriptor are read and written through net.Conn.
+// A server that handles many small requests spends most of its time in system calls. net.Conn tries to read before it
+// waits, which nearly always fails, and notifies the scheduler of calls that never block. A socket therefore uses the
+// descriptor directly, and waits once, reads once and writes once for each request. Connections without a descriptor
+// are read and written through net.Conn.
 //
-// Waiting uses syscall.RawConn on every system. The calls themselves are in socket_linux.go, and in
-// socket_portable.go for other systems. The build tag "portable" selects the latter on Linux as well,
-// for tests.
+// Waiting uses syscall.RawConn on every system. The system calls are in socket_linux.go, and in socket_portable.go for
+// other systems. The build tag "portable" selects the latter on Linux as well, for tests.
 //
-// The goroutine that serves the connection owns the socket. Other goroutines may only call hangUp,
-// stopReading, ended and descriptor, which never block. They must not call Close, which waits for
-// the owner, since the owner may wait for them.
+// The goroutine that serves the connection owns the socket. Other goroutines may only call hangUp, stopReading, ended
+// and descriptor, which never block. They must not call Close, which waits for the owner, since the owner may be
+// waiting for them.
 type socket struct {
 	net.Conn
 	raw     syscall.RawConn // nil if there is no descriptor
@@ -40,7 +39,7 @@ func newSocket(conn net.Conn) *socket {
 	return s
 }
 
-// progress is the result of a turn of the loop.
+// progress is the result of one call of turn.
 type progress uint8
 
 const (
@@ -49,13 +48,13 @@ const (
 	stop
 )
 
-// loop calls turn whenever bytes may be available, until turn returns stop or waiting for the
-// connection fails, and returns the error of the wait: the connection was aborted, or closed.
+// loop calls turn whenever bytes may be available, until turn returns stop or the wait for more bytes fails because the
+// connection was aborted or closed. It returns the error of the wait.
 //
-// loop is one call of raw.Read for the whole connection. The runtime records a readiness event that
-// arrives between calls of turn, so loop can wait without a read attempt and misses no event, with one
-// exception: an end of the stream that arrived before the last read is not announced again. The
-// reaper checks for it (see ended).
+// loop makes a single call of raw.Read for the lifetime of the connection. The runtime records readiness events that
+// arrive between calls of turn, so loop can wait without a read attempt and misses no event, with one exception: if the
+// end of the stream arrived before the last read, there is no further event. The reaper checks for this case (see
+// ended).
 func (s *socket) loop(turn func() progress) error {
 	if s.raw == nil {
 		for turn() != stop {
@@ -78,7 +77,7 @@ func (s *socket) loop(turn func() progress) error {
 	})
 }
 
-// Read reads the available bytes. If there is a descriptor and nothing to read, it immediately returns
+// Read reads the available bytes. If there is a descriptor and no bytes are available, Read immediately returns
 // errNothing.
 func (s *socket) Read(p []byte) (int, error) {
 	if s.raw == nil {
@@ -104,8 +103,8 @@ func (s *socket) Read(p []byte) (int, error) {
 // errNothing is returned by Read if no bytes are available.
 var errNothing = errors.New("nothing to read")
 
-// tryWrite writes as much of p as is possible without blocking, and returns the number of bytes
-// written. It returns 0 on an error or if there is no descriptor. The caller passes the rest to Write.
+// tryWrite writes as much of p as possible without blocking, and returns the number of bytes written. It returns 0 on
+// an error or if there is no descriptor. The caller must pass the rest to Write.
 func (s *socket) tryWrite(p []byte) int {
 	if s.raw == nil {
 		return 0
@@ -123,11 +122,11 @@ var longAgo = time.Unix(1, 0)
 // hangUp makes blocked and future operations of the owner fail.
 func (s *socket) hangUp() { _ = s.SetDeadline(longAgo) }
 
-// stopReading makes loop return as soon as the owner waits for more bytes. Writes still work.
+// stopReading makes loop return when the owner next waits for bytes. It does not affect writes.
 func (s *socket) stopReading() { _ = s.SetReadDeadline(longAgo) }
 
-// ended reports whether the peer has closed its side and all bytes have been read, or has reset the
-// connection. The check consumes the error of a reset, so the result must not be ignored.
+// ended reports whether the peer has reset the connection, or has closed its side and all bytes have been read. The
+// check consumes the error of a reset, so the result must not be ignored.
 func (s *socket) ended() bool {
 	end := false
 	s.control(func(fd int) {
@@ -152,10 +151,10 @@ func (s *socket) control(f func(fd int)) {
 	}
 }
 
-// linger closes the write side, and then reads and discards until the peer closes, at most
-// lingerTime and lingerBytes, so that the written bytes arrive: a close while the peer still sends
-// would reset the connection. It is called after loop has returned. If the write side cannot be closed
-// separately, it returns immediately unless anyway is set.
+// linger closes the write side, and then reads and discards bytes until the peer closes its side or lingerTime or
+// lingerBytes is exceeded. Without it, closing the connection while the peer is still sending would reset the
+// connection, and written bytes could be lost. linger must be called after loop has returned. If the write side cannot
+// be closed separately, linger returns immediately unless anyway is set.
 func (s *socket) linger(anyway bool) {
 	half, ok := s.Conn.(interface{ CloseWrite() error })
 	if closed := ok && half.CloseWrite() == nil; !closed && !anyway {

@@ -7,19 +7,19 @@ import (
 	"unsafe"
 )
 
-// shortReadDrains is true if a read that does not fill the buffer has returned all available bytes,
-// and the next arrival is announced: epoll(7) guarantees both for streams.
+// shortReadDrains reports whether a read that does not fill the buffer has returned all available bytes, and whether
+// later bytes cause a new event. epoll(7) guarantees both for streams.
 const shortReadDrains = true
 
-// readDescriptor reads once from a descriptor that does not block. The scheduler is
-// not notified, since the call returns immediately. The errno is 0 if it succeeds.
+// readDescriptor reads once from a nonblocking descriptor. The scheduler is not notified, since the call returns
+// immediately. The errno is 0 on success.
 func readDescriptor(fd uintptr, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
 	return int(n), errno
 }
 
-// writeDescriptor writes once to a descriptor that does not block, and returns the number of
-// bytes written. The errno is 0 if it succeeds.
+// writeDescriptor writes once to a nonblocking descriptor, and returns the number of bytes written. The errno is 0 on
+// success.
 func writeDescriptor(fd uintptr, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)))
 	return int(n), errno

@@ -4,25 +4,24 @@ package server
 
 import "syscall"
 
-// shortReadDrains is false: whether a short read has taken all there was depends on the
-// system, so a socket reads until there is nothing left.
+// shortReadDrains is false, since it depends on the system whether a short read has returned all available bytes. A
+// socket therefore reads until no bytes are left.
 const shortReadDrains = false
 
-// readDescriptor reads once from a descriptor that does not block. The errno is 0 if it
-// succeeds.
+// readDescriptor reads once from a nonblocking descriptor. The errno is 0 on success.
 func readDescriptor(fd uintptr, p []byte) (int, syscall.Errno) {
 	n, err := syscall.Read(int(fd), p)
 	return n, errnoOf(err)
 }
 
-// writeDescriptor writes once to a descriptor that does not block, and returns the number of
-// bytes written. The errno is 0 if it succeeds.
+// writeDescriptor writes once to a nonblocking descriptor, and returns the number of bytes written. The errno is 0 on
+// success.
 func writeDescriptor(fd uintptr, p []byte) (int, syscall.Errno) {
 	n, err := syscall.Write(int(fd), p)
 	return n, errnoOf(err)
 }
 
-// errnoOf returns the number of an error of package syscall, or 0 for nil.
+// errnoOf returns the errno of an error from package syscall, or 0 for nil.
 func errnoOf(err error) syscall.Errno {
 	errno, _ := err.(syscall.Errno)
 	return errno

@@ -5,12 +5,12 @@ import (
 	"net/netip"
 )
 
-// sourceBits is the prefix length of an IPv6 address that identifies a client: a network of this
-// size usually belongs to one host or site, which may use any address in it.
+// sourceBits is the length of the IPv6 prefix that identifies a client. A network of this size usually belongs to one
+// host or site, which may use any address in the network.
 const sourceBits = 64
 
-// sourceOf returns the source address of a connection for limits by address: an IPv4 address, or the
-// first address of an IPv6 network. It returns the zero Addr if addr is not a TCP address.
+// sourceOf returns the address to which limits by address apply: an IPv4 address, or the first address of an IPv6
+// network. It returns the zero Addr if addr is not a TCP address.
 func sourceOf(addr net.Addr) netip.Addr {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {
@@ -19,7 +19,7 @@ func sourceOf(addr net.Addr) netip.Addr {
 	ip, _ := netip.AddrFromSlice(tcp.IP)
 	ip = ip.Unmap().WithZone("")
 	if ip.Is6() {
-		network, _ := ip.Prefix(sourceBits) // fails for other numbers of bits only
+		network, _ := ip.Prefix(sourceBits) // fails only for other numbers of bits
 		return network.Addr()
 	}
 	return ip

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// stats holds the counters of the server. They only increase until CONFIG RESETSTAT.
+// stats holds the counters of the server. Only CONFIG RESETSTAT resets them.
 type stats struct {
 	connections    atomic.Int64 // accepted
 	rejected       atomic.Int64 // refused after accept
@@ -29,8 +29,8 @@ type stats struct {
 	rates rates
 }
 
-// latencyBuckets is the number of buckets of a latency histogram. Their bounds are powers of two from
-// 1024 ns to 1<<39 ns, 9 minutes; the last bucket also counts longer times.
+// latencyBuckets is the number of buckets in a latency histogram. Their bounds are powers of two from 1024 ns to 1<<39
+// ns (9 minutes). The last bucket also counts longer times.
 const latencyBuckets = 30
 
 // commandStats counts the runs of one command.
@@ -82,7 +82,7 @@ func (cs *commandStats) percentile(p float64) time.Duration {
 	return bucketBound(latencyBuckets - 1)
 }
 
-const maxErrorCodes = 128 // backstop: codes come from the program and from other nodes
+const maxErrorCodes = 128 // a safety limit: all codes come from the program and from other nodes
 
 func (s *stats) countError(code string) {
 	s.mu.Lock()

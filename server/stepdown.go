@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// stepDownPatience is the time that clients of leader-port stay connected to a node that has stopped leading while no
-// leader is known. Their commands are forwarded as soon as there is one.
+// stepDownPatience is the time for which clients of leader-port stay connected after this node has stopped being the
+// leader, while no new leader is known. Their commands are forwarded as soon as there is a leader.
 const stepDownPatience = time.Second
 
 // followLeader passes changes of the leader to the forwarder and to subscribers, until ctx is done. When this node
-// stops leading, it disconnects the clients of leader-port, so that they query a Sentinel again: many libraries do not
-// react to the published message. Other clients stay connected: their commands are forwarded or redirected.
+// stops being the leader, followLeader disconnects the clients of leader-port, so that they query a Sentinel again,
+// since many libraries do not react to the published message. Other clients stay connected, and their commands are
+// forwarded or redirected.
 func (s *Server) followLeader(ctx context.Context) {
 	led, due := false, time.Time{} // due is the deadline for disconnecting clients; zero means none
 	for {
@@ -35,7 +36,7 @@ func (s *Server) followLeader(ctx context.Context) {
 	}
 }
 
-// awaitView waits for a newer view, or until due unless it is zero. It returns false if ctx is done.
+// awaitView waits for a newer view, or until due if due is not zero. It returns false if ctx is done.
 func awaitView(ctx context.Context, changed <-chan struct{}, due time.Time) bool {
 	var moment <-chan time.Time
 	if !due.IsZero() {
@@ -52,8 +53,8 @@ func awaitView(ctx context.Context, changed <-chan struct{}, due time.Time) bool
 	return true
 }
 
-// closeLeaderClients closes the clients of leader-port, each after the replies to the commands that have
-// been read from it.
+// closeLeaderClients closes the connections of leader-port clients, each after the commands that have been read are
+// answered.
 func (s *Server) closeLeaderClients() {
 	n := 0
 	for _, c := range s.snapshot() {

@@ -8,7 +8,7 @@ import (
 type argument struct {
 	name     string
 	kind     string // "key", "string", "integer", "pattern", "pure-token", "oneof", "block"
-	token    string // word that precedes the argument, or that is the argument
+	token    string // literal word before the argument, or the argument itself if it is a literal word
 	optional bool
 	multiple bool
 	parts    []argument // elements of a oneof or a block

@@ -1,7 +1,7 @@
 package server
 
-// clusterCommands returns the rows of the cluster commands. A command that differs between listener
-// profiles has a row for each.
+// clusterCommands returns the rows of the cluster commands. A command that differs between listener profiles has a row
+// for each profile.
 func clusterCommands() []command {
 	const (
 		help      = loading | stale
@@ -65,7 +65,7 @@ func slotCommands() []command {
 	return rows
 }
 
-// sentinelCommands returns the rows of commands that only a Sentinel supports.
+// sentinelCommands returns the rows of the commands that are supported only on the Sentinel port.
 func sentinelCommands() []command {
 	rows := []command{
 		{name: "sentinel", arity: -2, since: "2.8.4", summary: "Commands about the node that leads"},

@@ -1,7 +1,7 @@
 package server
 
-// refusedCommands returns the rows of Redis commands that this server never runs. They have rows so
-// that the error names the reason and the remedy: some clients retry an unknown command forever.
+// refusedCommands returns the rows of Redis commands that this server never runs. They have rows so that the error
+// gives the reason and the remedy. As unknown commands, some clients would retry them forever.
 func refusedCommands() []command {
 	const script = noscript | stale | skipMonitor
 	rows := []command{

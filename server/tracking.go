@@ -7,9 +7,9 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// tracking is the state of CLIENT TRACKING. The server has no table of the keys that clients have
-// read. Instead, each read is followed by an invalidation of its keys, which is always correct, since
-// limiter keys change with time.
+// tracking is the state of CLIENT TRACKING. The server has no table of the keys that clients have read. Instead, it
+// invalidates the keys of a read immediately after the read. This is always correct, since limiter keys change with
+// time.
 type tracking struct {
 	on, bcast, optIn, optOut, noLoop bool
 	caching                          bool // set by CLIENT CACHING for the next command
@@ -167,8 +167,8 @@ func cmdClientGetRedir(c *client, _ [][]byte) error {
 	return nil
 }
 
-// invalidate appends an invalidation of keys that the client has just read, if its tracking mode
-// requires one. RESP2 does not support invalidations on the same connection.
+// invalidate appends an invalidation of the keys that the client has just read, if its tracking mode requires an
+// invalidation. RESP2 does not support invalidations on the same connection.
 func (c *client) invalidate(keys [][]byte) {
 	if tx := &c.session.tx; tx.running {
 		tx.read = append(tx.read, keys...)

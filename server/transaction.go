@@ -18,12 +18,12 @@ type transaction struct {
 	watched  []watchedKey
 	term     uint64         // term of the engine when the first key was watched
 	own      *forward.Watch // stream on which the leader watches keys for the client
-	lost     bool           // the state of watched keys cannot be verified any more: EXEC fails
+	lost     bool           // the state of watched keys can no longer be verified: EXEC fails
 	pushed   []byte         // messages to append after the reply to EXEC
 	read     [][]byte       // keys to invalidate after the reply to EXEC
 }
 
-const perQueued = 48 // bytes of memory of a command or a key in its list
+const perQueued = 48 // bytes of memory overhead of a queued command or a watched key
 
 type queuedCommand struct {
 	cmd  *command
@@ -36,8 +36,8 @@ type watchedKey struct {
 	state uint64
 }
 
-// runsInMulti are the commands that run immediately between MULTI and EXEC. worksSubscribed are the
-// commands that a RESP2 connection may send while it is subscribed.
+// runsInMulti contains the commands that run immediately between MULTI and EXEC. worksSubscribed contains the commands
+// that a RESP2 connection may send while it is subscribed.
 var (
 	runsInMulti = map[string]bool{
 		"exec": true, "discard": true, "multi": true, "watch": true, "quit": true, "reset": true,
@@ -61,8 +61,8 @@ func (tx *transaction) close() {
 	}
 }
 
-// keep reports whether the transaction may hold copies of args, and adds their size if so. The total
-// is bounded by client-query-buffer-limit, as one command is.
+// keep reports whether the transaction may hold copies of args. If so, it adds their size to the total, which is
+// bounded by client-query-buffer-limit, like the size of a single command.
 func (tx *transaction) keep(args [][]byte, o *options.Options) bool {
 	size := 0
 	for _, arg := range args {
@@ -103,8 +103,8 @@ func (tx *transaction) watch(engine limiter.Engine, keys [][]byte) {
 	}
 }
 
-// changed reports whether a watched key has changed. All keys count as changed if the engine has
-// started a new term since they were watched, as after a loss of leadership.
+// changed reports whether a watched key has changed. All keys count as changed if the engine has started a new term
+// since the first key was watched, as after a loss of leadership.
 func (tx *transaction) changed(engine limiter.Engine) bool {
 	if len(tx.watched) > 0 && engine.LastWrite().Epoch != tx.term {
 		return true
@@ -141,8 +141,8 @@ func (tx *transaction) forLeader() (list []queuedCommand) {
 	return list
 }
 
-// forwardable reports whether the transaction can be forwarded. It cannot if the state of the watched keys cannot be
-// verified on the leader.
+// forwardable reports whether the transaction can be forwarded. It cannot be forwarded if the state of the watched keys
+// cannot be verified on the leader.
 func (tx *transaction) forwardable(protocol int) bool {
 	return !tx.lost && len(tx.watched) == 0 && (tx.own == nil || tx.own.Protocol() == protocol)
 }

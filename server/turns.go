@@ -2,14 +2,14 @@ package server
 
 // turns is a semaphore that bounds the number of goroutines that run client commands concurrently.
 //
-// A node of a cluster must answer heartbeats within tens of milliseconds regardless of the number of
-// clients. The Go scheduler has no priorities: a runnable goroutine of Raft queues behind all runnable
-// clients, and while all processors of the runtime are busy the network is not polled. With fewer turns
-// than GOMAXPROCS a processor is always free, so that Raft messages are read and handled immediately.
-// Clients wait for a turn in order of arrival, instead of waiting for a processor.
+// A node of a cluster must answer heartbeats within tens of milliseconds regardless of the number of clients. The Go
+// scheduler has no priorities: a runnable goroutine of Raft queues behind all runnable clients, and while all
+// processors of the runtime are busy the network is not polled. If there are fewer turns than GOMAXPROCS, a processor
+// is always free, so that Raft messages are read and handled immediately. Clients wait for a turn, in order of arrival,
+// instead of waiting for a processor.
 //
-// A client holds its turn while it computes, and never while it waits: for a commit, for the leader, or for
-// its peer to read.
+// A client holds its turn while it computes. It does not hold its turn while it waits for a commit, for the leader, or
+// for its peer to read.
 type turns struct {
 	slots chan struct{} // nil if unlimited
 }
@@ -21,7 +21,7 @@ func newTurns(n int) turns {
 	return turns{slots: make(chan struct{}, n)}
 }
 
-// acquire waits for a turn. It returns immediately if the number is unlimited.
+// acquire waits for a turn. It returns immediately if the number of turns is unlimited.
 func (t turns) acquire() {
 	if t.slots != nil {
 		t.slots <- struct{}{}
@@ -47,7 +47,7 @@ func (t *turn) acquire() {
 	t.held = true
 }
 
-// release releases the turn if it is held, and reports whether it was.
+// release releases the turn if it is held, and reports whether it was held.
 func (t *turn) release() bool {
 	if !t.held {
 		return false

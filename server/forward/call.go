@@ -6,14 +6,14 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// Additions to RESP between nodes: errors of the stream, and a mark in front of replies.
+// Additions to RESP between nodes: errors that concern the stream, and a mark in front of replies.
 const (
 	NotLeading = "NOTLEADING this node does not lead its cluster: nothing was charged"
 	Goaway     = "PARTING this node ends the stream: what is not answered was not charged"
 
 	// ChargedMark is an empty attribute of RESP3.
 	ChargedMark = "|0\r\n"
-	// ChargedCapability is the name of the capability in CLIENT CAPA that enables marks.
+	// ChargedCapability is the name of the CLIENT CAPA capability that enables marks.
 	ChargedCapability = "charged"
 )
 
@@ -32,19 +32,19 @@ const (
 	Uncertain                // the call writes, and may have been run
 )
 
-// Call is a command or a transaction for the leader, and its outcome. The bytes of Args and Block belong to the caller;
-// those of Reply and Elements are valid until the Batch is reset.
+// Call is a command or a transaction for the leader, and its outcome. The caller owns the bytes of Args and Block. The
+// bytes of Reply and Elements are valid until the Batch is reset.
 type Call struct {
 	Args   [][]byte      // the command
 	Block  [][][]byte    // the commands of a transaction, without MULTI and EXEC; nil for a single command
 	Writes bool          // the call may change state, so it must not run twice
-	Wait   time.Duration // time that the command itself may wait, in addition to Timeouts.Reply
-	// ChangesLeader marks a command that may change the leader. Until its reply arrives, the stream is not closed when
-	// its node stops leading. Such a call must be the last of a Batch.
+	Wait   time.Duration // time that the command itself may block, in addition to Timeouts.Reply
+	// ChangesLeader marks a command that may change the leader. Until the reply arrives, the stream is not closed when
+	// its node stops being the leader. Such a call must be the last in its Batch.
 	ChangesLeader bool
 
 	Outcome  Outcome
-	Reply    []byte   // reply without a mark in front; for a transaction the reply to EXEC
+	Reply    []byte   // reply without its mark; for a transaction, the reply to EXEC
 	Elements [][]byte // elements of EXEC's array, without marks, one for each command of Block; nil for any other reply
 	Charged  bool     // a limiter command has charged something, or may have
 }
@@ -78,7 +78,8 @@ func encodeCommand(out *resp.Reply, args [][]byte) {
 	}
 }
 
-// answer sets the outcome from the last reply to the call. marks reports whether the leader marks charges.
+// answer sets the outcome of the call. reply is the last reply to the call. marks reports whether the leader marks
+// charges.
 func (c *Call) answer(reply []byte, marks bool) {
 	c.Outcome = Answered
 	var marked bool
@@ -105,15 +106,15 @@ func cutMark(reply []byte) (marked bool, rest []byte) {
 	return false, reply
 }
 
-// Batch holds the calls of one Forward and the buffer of their replies. The zero value is empty. A Batch can be reused
-// after Reset.
+// Batch holds the calls of one call of Forward, and the buffer for their replies. The zero value is empty. A Batch can
+// be reused after Reset.
 type Batch struct {
 	Calls []Call
 
 	replies []byte
 }
 
-// Maximum capacities that Reset keeps.
+// Maximum capacities of buffers that Reset keeps.
 const (
 	keepCalls   = 16
 	keepReplies = 16 << 10 // bytes

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Errors of Forward. With any error, calls without a reply are Refused or Uncertain. After any error except these two,
-// Refused calls can be sent again soon.
+// Errors of Forward. After any error, calls without a reply are Refused or Uncertain. Unless the error is one of these
+// two, Refused calls can be sent again soon.
 var (
-	// ErrBusy means that too many callers wait for a stream. Nothing was sent.
+	// ErrBusy means that too many callers are waiting for a stream. Nothing was sent.
 	ErrBusy = errors.New("too many clients wait for a stream to the leader")
 	// ErrSilent means that the leader did not reply in time. Retrying is useless until leadership changes.
 	ErrSilent = errors.New("the leader does not reply")
@@ -17,8 +17,8 @@ var (
 )
 
 // Forward sends the calls to the node that the caller considers the leader, and sets their outcomes. It waits for a
-// stream until the deadline, and for each reply at most Timeouts.Reply plus the Wait of the call. The replies are valid
-// until b is reset.
+// stream until the deadline. It waits for each reply for at most Timeouts.Reply plus the Wait of the call. The replies
+// are valid until b is reset.
 func (f *Forwarder) Forward(to string, protocol int, deadline time.Time, b *Batch) error {
 	st, err := f.get(to, protocol, deadline)
 	if err != nil {
@@ -66,7 +66,7 @@ func (f *Forwarder) exchange(st *stream, b *Batch) (whole bool, err error) {
 	return whole, err
 }
 
-// read appends the reply to a call to dst: for a transaction only the last of its replies.
+// read appends the reply to a call to dst. For a transaction, it appends only the last reply.
 func (st *stream) read(dst []byte, call *Call, timeout time.Duration) (_ []byte, err error) {
 	at := len(dst)
 	for replies := call.replies(); replies > 0 && err == nil; replies-- {
@@ -78,8 +78,8 @@ func (st *stream) read(dst []byte, call *Call, timeout time.Duration) (_ []byte,
 	return dst, err
 }
 
-// replyTimeout returns the maximum time to wait for the reply to a call. After a failed write it is short: only replies
-// to commands that were sent can arrive.
+// replyTimeout returns the maximum time to wait for the reply to a call. After a failed write the wait is short, since
+// only replies to commands that were already sent can arrive.
 func (f *Forwarder) replyTimeout(call *Call, writeErr error) time.Duration {
 	if writeErr != nil {
 		return f.Timeouts.FormerLeader
@@ -93,7 +93,7 @@ type Watch struct {
 	st *stream
 }
 
-// Watch opens a stream to a node for watching keys. The error is ErrBusy if maxWatches streams are open.
+// Watch opens a stream to a node for watching keys. The error is ErrBusy if maxWatches such streams are open.
 func (f *Forwarder) Watch(to string, protocol int, deadline time.Time) (*Watch, error) {
 	select {
 	case f.watches <- struct{}{}:
@@ -108,10 +108,10 @@ func (f *Forwarder) Watch(to string, protocol int, deadline time.Time) (*Watch, 
 	return &Watch{f, st}, nil
 }
 
-// Watches returns the number of open streams of Watch.
+// Watches returns the number of open streams for watching keys.
 func (f *Forwarder) Watches() int { return len(f.watches) }
 
-// Forward is Forwarder.Forward over the stream, and reports whether the stream can be used again.
+// Forward is like Forwarder.Forward, but uses this stream. whole reports whether the stream can be used again.
 func (w *Watch) Forward(b *Batch) (whole bool, err error) { return w.f.exchange(w.st, b) }
 
 // Protocol returns the version of RESP that the stream carries.

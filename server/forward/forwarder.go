@@ -12,11 +12,12 @@ import (
 
 // Bounds of the resources that a Forwarder uses.
 const (
-	maxStreams = 128  // streams of the pool, in use and idle
-	maxWatches = 16   // streams of connections that watch keys
+	maxStreams = 128  // streams in the pool, both in use and idle
+	maxWatches = 16   // streams for watching keys
 	maxWaiters = 1024 // callers that wait for a stream
-	// maxDials bounds concurrent dials. After a change of leadership all callers need a stream at the same time, and
-	// the cost of handshakes would delay callers that already have one. Most callers reuse a stream that another dialed.
+	// maxDials bounds concurrent dials. After a change of leadership, all callers need a stream at the same time, and
+	// the cost of handshakes would delay callers that already have a stream. With the limit, most callers reuse a
+	// stream that another caller has dialed.
 	maxDials = 8
 )
 
@@ -26,7 +27,7 @@ const MaxStreams = maxStreams + maxWatches
 // Timeouts bound the duration of an exchange.
 type Timeouts struct {
 	Reply        time.Duration // maximum wait for one reply
-	FormerLeader time.Duration // maximum wait for all replies of a node that no longer leads
+	FormerLeader time.Duration // maximum wait for all replies from a node that is no longer the leader
 }
 
 // The timeouts of a new Forwarder.
@@ -62,7 +63,7 @@ type Forwarder struct {
 type Stats struct {
 	Commands atomic.Int64 // answered by the leader
 	Retries  atomic.Int64 // commands sent again; counted by the caller
-	Errors   atomic.Int64 // commands without a reply; the caller adds those that it gives up
+	Errors   atomic.Int64 // commands without a reply; the caller adds the commands that it gives up on
 }
 
 // Reset sets the counters to zero.
@@ -84,8 +85,8 @@ func New(d Dialer) *Forwarder {
 	}
 }
 
-// Follow sets the leader; "" means none. It closes idle streams to other nodes, and starts Timeouts.FormerLeader for streams
-// to other nodes that are in use.
+// Follow sets the leader. "" means that there is no leader. Follow closes idle streams to other nodes, and starts
+// Timeouts.FormerLeader for streams to other nodes that are in use.
 func (f *Forwarder) Follow(leader string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,8 +105,8 @@ func (f *Forwarder) Follow(leader string) {
 	}
 }
 
-// expire starts or stops the timer that closes a stream to a node that does not lead. Each stream has a timer of its
-// own, since a node may lose and regain leadership within the timeout. The caller holds f.mu.
+// expire starts or stops the timer that closes a stream to a node that is not the leader. Each stream has its own
+// timer, since a node may lose and regain leadership within the timeout. The caller holds f.mu.
 func (f *Forwarder) expire(st *stream) {
 	switch leads := st.to == f.leader; {
 	case leads && st.expiry != nil:
@@ -116,7 +117,8 @@ func (f *Forwarder) expire(st *stream) {
 	}
 }
 
-// closeFormer closes a stream if its node does not lead, unless a command in progress on it may have caused that.
+// closeFormer closes a stream if its node is not the leader, unless a command in progress on the stream may have
+// changed the leader.
 func (f *Forwarder) closeFormer(st *stream) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

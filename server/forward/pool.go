@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// errDials is returned if no stream can be opened before the deadline because of other dials, or if the node is not the
+// errDials is returned if other dials prevent a stream from being opened before the deadline, or if the node is not the
 // leader.
 var errDials = errors.New("the leader is not reached")
 
-// dials are the dials in progress to one leader.
+// dials tracks the dials in progress to one leader.
 type dials struct {
 	ctx    context.Context // canceled when the leader changes
 	cancel context.CancelFunc
@@ -24,8 +24,8 @@ func newDials() *dials {
 	return &dials{ctx, cancel, make(chan struct{}, maxDials)}
 }
 
-// dialsTo returns the dials to a node. The error is errDials if the node is not the leader: the caller and Follow may
-// see a change of leadership at different times.
+// dialsTo returns the dials to a node. The error is errDials if the node is not the leader, since the caller and Follow
+// may see a change of leadership at different times.
 func (f *Forwarder) dialsTo(node string) (*dials, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,13 +64,13 @@ func (f *Forwarder) find(to string, protocol int, deadline time.Time) (*stream, 
 	case <-ctx.Done():
 		return nil, errDials
 	}
-	if st := f.reuse(to, protocol); st != nil { // returned meanwhile
+	if st := f.reuse(to, protocol); st != nil { // a stream was returned to the pool during the wait
 		return st, nil
 	}
 	return f.dial(ctx, to, protocol, deadline)
 }
 
-// acquire waits for one of the slots for streams in use, and reports whether it got one before the deadline.
+// acquire waits for a slot for a stream in use, and reports whether it got a slot before the deadline.
 func (f *Forwarder) acquire(deadline time.Time) bool {
 	select {
 	case f.slots <- struct{}{}:
@@ -114,8 +114,8 @@ func (f *Forwarder) reuse(to string, protocol int) *stream {
 	return nil
 }
 
-// put returns a stream to the pool, which keeps it if it is usable and its node leads. whole reports whether all replies
-// were read.
+// put returns a stream to the pool. The pool keeps the stream if it is usable and its node is the leader. whole reports
+// whether all replies were read.
 func (f *Forwarder) put(st *stream, whole bool) {
 	whole = whole && st.rest()
 	f.mu.Lock()
@@ -154,7 +154,7 @@ func (f *Forwarder) dial(ctx context.Context, to string, protocol int, deadline 
 	return st, nil
 }
 
-// track registers a stream and starts the goroutine that reads it until it is closed.
+// track registers a stream, and starts the goroutine that reads from it until it is closed.
 func (f *Forwarder) track(st *stream) {
 	f.mu.Lock()
 	f.open[st] = struct{}{}

@@ -7,12 +7,12 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// Bounds of a reply of another node. They are far above the reply to any command, and prevent a corrupt stream from
+// Limits for a reply from another node. They are far larger than any actual reply, and prevent a corrupt stream from
 // exhausting memory.
 const (
 	maxReply     = 128 << 20 // bytes
 	maxReplyLine = 64 << 10  // bytes of a status, an error or a header
-	maxElements  = 16 << 20  // missing elements of all open aggregates
+	maxElements  = 16 << 20  // missing elements in all open aggregates
 )
 
 var errNoReply = errors.New("not a reply")
@@ -24,8 +24,8 @@ type replyScanner struct {
 	left int // missing elements; 0 between replies
 }
 
-// scan returns the size of the reply at the beginning of b, or 0 if the reply is incomplete. In that case the next call
-// must pass the same bytes followed by those received since.
+// scan returns the size of the reply at the beginning of b, or 0 if the reply is incomplete. If the reply is
+// incomplete, the next call must pass the same bytes, followed by the bytes received since.
 func (s *replyScanner) scan(b []byte) (size int, err error) {
 	if s.left == 0 {
 		s.left = 1
@@ -45,8 +45,9 @@ func (s *replyScanner) scan(b []byte) (size int, err error) {
 	return size, nil
 }
 
-// scanElement returns the size of the element at the beginning of b, or of the header of an aggregate, and the number of
-// elements that follow as a part of it. The size is 0 if the element is incomplete.
+// scanElement scans the element at the beginning of b. size is the size of the element, or of the header if the element
+// is an aggregate, and more is the number of elements that the aggregate contains. size is 0 if the element is
+// incomplete.
 func scanElement(b []byte) (size, more int, err error) {
 	end := bytes.IndexByte(b[:min(len(b), maxReplyLine)], '\n')
 	switch {
@@ -79,8 +80,8 @@ func scanElement(b []byte) (size, more int, err error) {
 	return scanSized(b, size, int(n))
 }
 
-// scanSized is scanElement for an element whose header of head bytes announces n bytes or elements. A push is an error:
-// nodes never request any.
+// scanSized is scanElement for an element whose header of head bytes announces n bytes or elements. A push is an error,
+// since nodes never request pushes.
 func scanSized(b []byte, head, n int) (size, more int, err error) {
 	switch b[0] {
 	case '$', '=', '!':
@@ -102,7 +103,7 @@ func scanSized(b []byte, head, n int) (size, more int, err error) {
 	return 0, 0, errNoReply
 }
 
-// splitArray returns the elements of an array reply; the slice is not nil. ok is false for any other reply, including a
+// splitArray returns the elements of an array reply as a non-nil slice. ok is false for any other reply, including a
 // null array.
 func splitArray(reply []byte) (elements [][]byte, ok bool) {
 	size, n, err := scanElement(reply)

@@ -10,8 +10,8 @@ import (
 	"github.com/throttledhq/throttled/resp"
 )
 
-// stream is a connection to another node. A goroutine always reads it, so that a closed idle stream is detected before
-// its next use.
+// stream is a connection to another node. A goroutine reads from the stream at all times, so that a closed idle stream
+// is detected before its next use.
 type stream struct {
 	conn          net.Conn
 	to            string // the id of the node
@@ -20,9 +20,9 @@ type stream struct {
 	out           resp.Reply // encoded commands to send
 	scanner       replyScanner
 	arrived       chan struct{} // holds a token when bytes have arrived
-	timer         *time.Timer   // timer of next, reused
+	timer         *time.Timer   // timer used by next
 	changesLeader atomic.Bool   // a command in progress may change the leader
-	expiry        *time.Timer   // closes the stream; nil while its node leads; guarded by Forwarder.mu
+	expiry        *time.Timer   // closes the stream; nil while its node is the leader; guarded by Forwarder.mu
 
 	mu    sync.Mutex
 	in    []byte // bytes received
@@ -66,7 +66,7 @@ func (st *stream) add(b []byte, err error) error {
 	return err
 }
 
-// next appends the next reply to dst. The error is ErrSilent if none arrives within the timeout.
+// next appends the next reply to dst. The error is ErrSilent if no reply arrives within the timeout.
 func (st *stream) next(dst []byte, timeout time.Duration) ([]byte, error) {
 	if dst, done, err := st.take(dst); done || err != nil {
 		return dst, err
@@ -112,8 +112,8 @@ func (st *stream) take(dst []byte) ([]byte, bool, error) {
 	return dst, true, nil
 }
 
-// rest releases large buffers, and reports whether the stream can be used again. Unsolicited bytes announce that the
-// node closes the stream.
+// rest releases large buffers, and reports whether the stream can be used again. It cannot be used again if there are
+// unread bytes, since these announce that the node is closing the stream.
 func (st *stream) rest() bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
