@@ -130,8 +130,7 @@ func (c *certsCommand) run(ctx context.Context, stdout io.Writer) error {
 	return err
 }
 
-// checkFree returns an error if a certificate or a key exists that a node may be using,
-// unless --renew is given.
+// checkFree returns an error if one of the files exists, since a node may be using it, unless --renew is given.
 func (c *certsCommand) checkFree() error {
 	if c.renew {
 		return nil
@@ -149,7 +148,7 @@ func (c *certsCommand) checkFree() error {
 	return nil
 }
 
-// authority loads the CA, or creates it if there is none. The text made states which.
+// authority loads the CA, or creates it if there is none. made is a text that states which of these was done.
 func (c *certsCommand) authority(now time.Time) (ca *certs.CA, made string, err error) {
 	ca, err = certs.LoadCA(c.dir, now)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {

@@ -24,7 +24,7 @@ and writes a snapshot that "throttled --dir DIR" loads at startup.
 
 `
 
-// importLineEvery is the interval of progress lines if the output is not a terminal.
+// importLineEvery is the interval between progress lines if the output is not a terminal.
 const importLineEvery = 5 * time.Second
 
 // importCommand holds the flags of "throttled import".
@@ -121,8 +121,8 @@ func (c *importCommand) carryOut(ctx context.Context) (rediscell.Report, error) 
 	return c.snapshot(ctx)
 }
 
-// importProgress returns functions that show and remove the progress: a bar if stderr is a
-// character device, otherwise lines.
+// importProgress returns functions that show and remove the progress. If stderr is a character device, the progress is
+// shown as a bar, otherwise as lines.
 func importProgress(stderr io.Writer) (progress func(done, total int64), remove func()) {
 	if file, ok := stderr.(*os.File); ok {
 		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
@@ -135,11 +135,11 @@ func importProgress(stderr io.Writer) (progress func(done, total int64), remove 
 // importState is a table that ignores the records of the snapshot to be replaced.
 type importState struct{ *buckets.Table }
 
-// Put does nothing. Only the Store calls it, while it loads.
+// Put does nothing. It is called only by the Store, during the load.
 func (importState) Put(limiter.Record) error { return nil }
 
-// snapshot imports into a table and saves the table. It locks the directory, so that no
-// server can use the directory or overwrite the snapshot meanwhile.
+// snapshot imports into a table and saves the table. It locks the directory, so that no server can use the directory or
+// overwrite the snapshot during the import.
 func (c *importCommand) snapshot(ctx context.Context) (report rediscell.Report, err error) {
 	store, err := persistence.Open(persistence.Config{Dir: c.dir, Name: c.name, Version: version})
 	if err != nil {
@@ -155,14 +155,13 @@ func (c *importCommand) snapshot(ctx context.Context) (report rediscell.Report, 
 	switch {
 	case err != nil:
 		return report, fmt.Errorf("%w (no snapshot was written)", err)
-	case report.Imported == 0: // an empty snapshot is hardly intended, least of all with --replace
+	case report.Imported == 0: // an empty snapshot is probably a mistake, especially with --replace
 		return report, fmt.Errorf("the source has no limiter keys, no snapshot was written:\n%s", strings.TrimSpace(report.String()))
 	}
 	return report, store.Save()
 }
 
-// prepare makes the store ready to save. It returns an error if a snapshot exists, unless
-// --replace is given.
+// prepare prepares the store for saving. It returns an error if a snapshot exists, unless --replace is given.
 func (c *importCommand) prepare(ctx context.Context, store *persistence.Store, state persistence.State) error {
 	_, found, err := store.Info()
 	if err == nil && found && !c.replace {

@@ -47,14 +47,14 @@ func runDump(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// inspect opens the file in the only argument of a command and passes it to use. If ctx is
-// canceled, the file is closed, which makes reads fail.
+// inspect opens the file named by the only argument of a command, and passes it to use. If ctx is canceled, the file is
+// closed, so that reads fail.
 func inspect(ctx context.Context, command string, args []string, stderr io.Writer, use func(*persistence.Snapshot) error) int {
 	if len(args) != 1 || args[0] == "-h" || args[0] == "--help" {
 		_, _ = fmt.Fprintf(stderr, "Usage: throttled %s FILE\n", command)
 		return exitUsage
 	}
-	signal.Ignore(syscall.SIGPIPE) // a closed pipe is a write error instead
+	signal.Ignore(syscall.SIGPIPE) // writing to a closed pipe returns an error instead
 	s, err := persistence.OpenSnapshot(args[0])
 	if err != nil {
 		return check(stderr, err)
@@ -108,14 +108,14 @@ func (c *contents) describe(w io.Writer, file string, info persistence.Info) err
 	return tw.Flush()
 }
 
-// line is a record as printed by dump. Times are whole nanoseconds. They exceed the integers
-// that a JSON reader with floating-point numbers can represent exactly.
+// line is a record as printed by dump. Times are whole nanoseconds. They may be too large for JSON readers that store
+// numbers as floating point to represent exactly.
 type line struct {
 	Key       *string `json:"key,omitempty"`        // nil if not valid UTF-8
 	KeyBase64 []byte  `json:"key_base64,omitempty"` // set if Key is nil
 	Kind      string  `json:"kind"`                 // as in the reply of TYPE
 	Algorithm string  `json:"algorithm"`            // as in the reply of OBJECT ENCODING
-	Expires   uint64  `json:"expires_ns"`           // limiter time from which the key equals an absent one
+	Expires   uint64  `json:"expires_ns"`           // limiter time from which the key is equivalent to an absent key
 	TTL       uint64  `json:"ttl_ns"`               // time from the end of the save to Expires; 0 if expired
 	State     []byte  `json:"state_base64,omitempty"`
 }

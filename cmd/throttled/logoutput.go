@@ -25,9 +25,9 @@ func (l *logOutput) Write(p []byte) (int, error) {
 	return l.file.Write(p)
 }
 
-// open directs the log to the file at path, which is created if it does not exist, or to standard
-// error if path is empty. On an error the destination does not change. If path is the current one, the file is
-// opened again, as required after log rotation.
+// open directs the log to the file at path, or to standard error if path is empty. The file is created if it does not
+// exist. If open fails, the destination does not change. If path is the current path, the file is opened again, as
+// required after log rotation.
 func (l *logOutput) open(path string) error {
 	var file *os.File
 	if path != "" {
@@ -36,7 +36,7 @@ func (l *logOutput) open(path string) error {
 			return fmt.Errorf("open logfile: %w", err)
 		}
 	}
-	_ = l.replace(file).Close() // an error of the old file does not affect the new one
+	_ = l.replace(file).Close() // an error from closing the old file does not affect the new file
 	return nil
 }
 

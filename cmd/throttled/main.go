@@ -1,7 +1,7 @@
 // Command throttled is a rate-limit server that speaks the Redis protocol.
 //
-// This package creates the parts of the program from the options, connects them, and
-// stops them in reverse order on SIGTERM, SIGINT or SHUTDOWN.
+// This package creates the parts of the program according to the options, connects them, and stops them in reverse
+// order on SIGTERM, SIGINT or SHUTDOWN.
 package main
 
 import (
@@ -24,8 +24,8 @@ const (
 	exitOK    = 0
 	exitError = 1
 	exitUsage = 2
-	// exitFailed is the code of a node that stops because it cannot continue safely, for example after a disk
-	// failure. Other nodes take over, and a supervisor may restart it.
+	// exitFailed is the exit code if the node cannot continue safely, for example after a disk failure. Other nodes
+	// take over, and a supervisor may restart this node.
 	exitFailed = 75
 )
 
@@ -39,8 +39,8 @@ type command struct {
 	run              func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 }
 
-// commands lists the subcommands, which are selected by the first argument. A
-// configuration file with the name of a subcommand can be given as, for example, ./check.
+// commands lists the subcommands, which are selected by the first argument. A configuration file that has the name of a
+// subcommand must be given as a path, for example ./check.
 var commands = []command{
 	{"check", "FILE", "verify a snapshot and describe it", runCheck},
 	{"dump", "FILE", "print a snapshot as JSON, a line for each key", runDump},
@@ -99,7 +99,7 @@ func help(w io.Writer) error {
 	return err
 }
 
-// check prints err, if any, and returns the exit code.
+// check prints err unless it is nil, and returns the exit code.
 func check(stderr io.Writer, err error) int {
 	if err == nil {
 		return exitOK

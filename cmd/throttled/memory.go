@@ -9,25 +9,22 @@ import (
 )
 
 const (
-	heapBesideKeys = 40 << 20 // bytes for everything except keys and clients, plus memory of the program outside the heap
+	heapBesideKeys = 40 << 20 // bytes for everything except keys and clients, including memory outside the heap
 	garbageAllowed = 16 << 20 // bytes of garbage that do not trigger a collection
 	garbageShare   = 8        // 1/garbageShare of the memory for keys may be garbage
 	paceEvery      = 100 * time.Millisecond
 )
 
-// memoryUse holds the memory use and limits of keys and clients, in bytes. A limit of 0
-// means no limit.
+// memoryUse holds the memory use and the limits of keys and clients, in bytes. A limit of 0 means no limit.
 type memoryUse struct{ maxMemory, keys, maxClients, clients int64 }
 
-// heapLimit returns the soft memory limit of the Go runtime. It makes the collector run more
-// often before garbage takes the process far beyond maxmemory and the limit of clients. That
-// garbage is not counted in either: memory released while a shard of the table grows, and
-// buffers that clients have outgrown.
+// heapLimit returns the soft memory limit of the Go runtime. It makes the collector run more often before garbage takes
+// the process far beyond maxmemory and maxmemory-clients. These limits do not count garbage, such as memory released
+// when a shard of the table grows, and buffers that clients have outgrown.
 //
-// If the table is larger than maxmemory, because maxmemory was lowered, the limit is based on
-// its actual size. If there is no maxmemory, the limit leaves room for growth until the next
-// call. In both cases the collector would otherwise run continuously. The same holds for
-// clients, some of which may be exempt from their limit.
+// If the table is larger than maxmemory, because maxmemory was lowered, the limit is based on its actual size. If there
+// is no maxmemory, the limit leaves room for growth until the next call. In both cases the collector would otherwise
+// run continuously. The same applies to the memory of clients, since some clients may be exempt from the limit.
 func heapLimit(m memoryUse) int64 {
 	const most = math.MaxInt64 / 8
 	keys, clients := max(m.maxMemory, m.keys), max(m.maxClients, m.clients)
@@ -45,16 +42,16 @@ func heapLimit(m memoryUse) int64 {
 	return keys + heapBesideKeys + clients
 }
 
-// gcPercent returns the GOGC percentage for a table of used bytes. The default of 100 would
-// double the memory of a large table. Frequent collections are cheap, since the contents of
-// a table take the collector no time.
+// gcPercent returns the GOGC percentage for a table that uses the given number of bytes. The default of 100 would
+// double the memory of a large table. Frequent collections are cheap, since the collector does not scan the contents of
+// a table.
 func gcPercent(used int64) int {
 	allowed := max(garbageAllowed, used/garbageShare)
 	return int(min(100, 100*allowed/max(used, 1)))
 }
 
-// paceCollector adapts the garbage collector to the memory use until ctx is canceled. It does
-// not override GOGC and GOMEMLIMIT if they are set in the environment.
+// paceCollector adapts the garbage collector to the memory use until ctx is canceled. GOGC and GOMEMLIMIT are not
+// overridden if they are set in the environment.
 func paceCollector(ctx context.Context, use func() memoryUse) {
 	_, percentSet := os.LookupEnv("GOGC")
 	_, limitSet := os.LookupEnv("GOMEMLIMIT")

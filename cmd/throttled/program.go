@@ -20,18 +20,17 @@ import (
 	"github.com/throttledhq/throttled/server"
 )
 
-// program is the running server and its parts. It runs these goroutines: one per listener,
-// the sweeper of the table, its relief after the memory limit was lowered, the pacer of the
-// garbage collector, the reload on SIGHUP, the save points and their saves, and those of the
-// server (timeouts, one per connection, one more per MONITOR).
+// program is the running server and its parts. Its goroutines accept connections (one per listener), sweep the table,
+// evict keys after the memory limit was lowered, pace the garbage collector, reload on SIGHUP, and save at save points.
+// The server has its own goroutines.
 //
-// With a data-dir it also runs those of the replica: Raft, the link to other nodes, and the
-// leader loop, flusher and announcement goroutines of the node.
+// With a data-dir, there are also the goroutines of the replica: those of Raft, of the link to other nodes, and of the
+// node.
 type program struct {
 	opts      *options.Store
 	log       *slog.Logger
 	logs      *logOutput
-	hangups   <-chan os.Signal   // requests to reload; may be nil
+	hangups   <-chan os.Signal   // reload requests; may be nil
 	store     *persistence.Store // nil if there are no snapshots
 	storeErr  error              // why store is nil
 	table     *buckets.Table
@@ -100,7 +99,7 @@ func (p *program) openState(o *options.Options, config *server.Config) error {
 	return nil
 }
 
-// openReplica opens a cluster node or a standalone node.
+// openReplica opens the engine as a cluster node or a standalone node.
 func (p *program) openReplica(o *options.Options, config *server.Config) (err error) {
 	clock := cluster.NewClock()
 	p.storeErr = errReplicated
@@ -167,7 +166,7 @@ func logLevel(name string) slog.Level {
 	return slog.LevelInfo
 }
 
-// listener is a net.Listener with the method of the server that serves its connections.
+// listener is a net.Listener, and the Server method that serves its connections.
 type listener struct {
 	net.Listener
 	serve func(*server.Server, net.Listener) error
@@ -190,7 +189,7 @@ func (p *program) listen(o *options.Options) error {
 	return p.bindIf(o.SentinelPort, o.Bind, (*server.Server).ServeSentinel)
 }
 
-// bindIf binds the addresses of a listener unless its port is 0.
+// bindIf binds the addresses of a listener, unless port is 0.
 func (p *program) bindIf(port int, hosts []string, serve func(*server.Server, net.Listener) error) error {
 	if port == 0 {
 		return nil
@@ -252,7 +251,7 @@ func (p *program) run(ctx context.Context) error {
 		err = errors.Join(err, p.saveLast())
 	}
 	if err != nil && p.logs.toFile() {
-		p.log.Error("stopped", "error", err) // standard error may not be visible to a reader of the log
+		p.log.Error("stopped", "error", err) // standard error may not be visible to readers of the log
 	} else {
 		p.log.Info("stopped")
 	}
@@ -277,8 +276,7 @@ func (p *program) begin(ctx context.Context, running *sync.WaitGroup, failed cha
 	return p.replica.start(ctx)
 }
 
-// flush waits until the changes that the table made on its own, such as evictions, are
-// replicated.
+// flush waits until changes that the table made by itself, such as evictions, are replicated.
 func (p *program) flush() error {
 	if p.replica == nil {
 		return nil
@@ -286,7 +284,7 @@ func (p *program) flush() error {
 	return p.replica.node.Flush()
 }
 
-// wait waits for a reason to stop, and reports whether the state must be saved.
+// wait blocks until there is a reason to stop, and reports whether the state must be saved.
 func (p *program) wait(ctx context.Context, failed <-chan error) (save bool, err error) {
 	configured := func() bool { return len(p.opts.Get().Save) > 0 }
 	select {

@@ -47,7 +47,7 @@ type recoverFlags struct {
 	nodes     []options.Node
 }
 
-// recovery is one run of "throttled recover". in is nil if standard input is not a terminal.
+// recovery holds the state of a run of "throttled recover". in is nil if standard input is not a terminal.
 type recovery struct {
 	recoverFlags
 	in             io.Reader
@@ -122,7 +122,7 @@ var (
 	errNoTerminal  = errors.New("standard input is not a terminal: give --yes to recover without confirmation")
 )
 
-// recover makes r.nodes the cluster if all checks pass and the operator confirms.
+// recover makes r.nodes the new cluster if all checks pass and the operator confirms.
 func (r *recovery) recover(ctx context.Context, found *raftstore.Summary) error {
 	identity := found.Identity
 	if identity == nil {
@@ -141,7 +141,8 @@ func (r *recovery) recover(ctx context.Context, found *raftstore.Summary) error 
 	return r.printDone(&summary)
 }
 
-// prepare checks that no node is running, before and after the operator confirms, which may take long.
+// prepare checks that no node is running. It checks again after the operator has confirmed, since that may take a long
+// time.
 func (r *recovery) prepare(ctx context.Context, found *raftstore.Summary) error {
 	known := r.known(found)
 	if err := r.checkGone(known); err != nil {
@@ -242,15 +243,14 @@ Do not start other nodes with their old data: remove their data directories, and
 	return err
 }
 
-// rewrite makes r.nodes the configuration of the cluster. For this it replays the log into a
-// temporary table.
+// rewrite makes r.nodes the configuration of the cluster. It replays the log into a temporary table.
 func (r *recovery) rewrite(identity *raftstore.Identity) (raftstore.Summary, error) {
 	failed := make(chan error, 1)
 	fsm := replayer(identity, func(err error) { failed <- err })
 	config := raftstore.Recovery{Servers: voters(r.nodes), ResetTerm: r.resetTerm}
 	summary, err := raftstore.Recover(r.dir, config, fsm, slog.New(slog.NewTextHandler(r.stderr, nil)))
 	if err == nil {
-		err = raftstore.Unmark(r.dir) // the leader that the log did not match no longer exists
+		err = raftstore.Unmark(r.dir) // the leader whose log did not match no longer exists
 	}
 	select {
 	case cause := <-failed:

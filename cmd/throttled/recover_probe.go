@@ -14,11 +14,11 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// recoverAnswerWithin is the timeout of a connection to a node.
+// recoverAnswerWithin is the timeout for connecting to a node.
 const recoverAnswerWithin = 2 * time.Second
 
-// known returns the nodes that may be running, with each of their addresses: those of the old and those of the new
-// cluster. It includes the node of the directory, since the directory may be a copy.
+// known returns the nodes that may be running, with each of their addresses. These are the nodes of the old cluster and
+// of the new cluster. They include the node that the directory belongs to, since the directory may be a copy.
 func (r *recovery) known(found *raftstore.Summary) (list []options.Node) {
 	for _, s := range found.Configuration.Servers {
 		list = append(list, options.Node{ID: string(s.ID), Addr: string(s.Address)})
@@ -31,7 +31,8 @@ func (r *recovery) known(found *raftstore.Summary) (list []options.Node) {
 	return list
 }
 
-// checkGone returns an error if --gone contains an unknown id, since the intended node would then be probed.
+// checkGone returns an error if --gone contains an unknown id: because of such a typo, the intended node would still be
+// probed.
 func (r *recovery) checkGone(known []options.Node) error {
 	for _, id := range r.skipProbe {
 		if !slices.ContainsFunc(known, func(n options.Node) bool { return n.ID == id }) {
@@ -46,7 +47,8 @@ func (r *recovery) checkGone(known []options.Node) error {
 	return nil
 }
 
-// probe returns an error if the address of a node that is not in --gone accepts connections or cannot be resolved.
+// probe returns an error if any node that is not in --gone has an address that accepts connections or cannot be
+// resolved.
 func (r *recovery) probe(ctx context.Context, known []options.Node) error {
 	errs := make([]error, len(known))
 	var dials sync.WaitGroup
@@ -56,7 +58,7 @@ func (r *recovery) probe(ctx context.Context, known []options.Node) error {
 		}
 	}
 	dials.Wait()
-	if ctx.Err() != nil { // the dials failed because of ctx
+	if ctx.Err() != nil { // the dials failed because ctx was canceled
 		return errInterrupted
 	}
 	return errors.Join(errs...)

@@ -28,11 +28,11 @@ import (
 
 const (
 	alone          = "local"                // id of a standalone node and of its cluster
-	aloneHeartbeat = 20 * time.Millisecond  // no other node to wait for
-	peerTimeout    = 2 * time.Second        // timeout of a stream without progress
+	aloneHeartbeat = 20 * time.Millisecond  // there is no other node to wait for
+	peerTimeout    = 2 * time.Second        // timeout for a stream without progress
 	peerStreams    = 3                      // idle Raft streams kept per node
 	maxPeers       = 8                      // larger clusters are not recommended
-	maxPerPeer     = 2 * forward.MaxStreams // twice, since a node may reconnect before its old streams time out
+	maxPerPeer     = 2 * forward.MaxStreams // twice the maximum, since a node may reconnect before its old streams time out
 	handOverWithin = 2 * time.Second
 )
 
@@ -50,7 +50,7 @@ type replica struct {
 	started  atomic.Bool    // the node has been started
 	serving  sync.WaitGroup // goroutines that serve other nodes
 	closed   chan struct{}
-	saver    *persistence.Saver // saves requested by clients; Raft takes snapshots on its own, too
+	saver    *persistence.Saver // saves requested by clients; Raft also takes snapshots by itself
 }
 
 // openReplica opens the log and the port for other nodes. The node is inactive until start
@@ -70,8 +70,7 @@ func openReplica(o *options.Options, table *buckets.Table, clock *cluster.Clock,
 	return r, nil
 }
 
-// finishInstallLoop moves the log aside if the previous process has marked it because it does not match that of
-// the leader.
+// finishInstallLoop moves the log aside if the previous process marked the log as not matching the leader's.
 func finishInstallLoop(dir string, log *slog.Logger) error {
 	why, aside, err := raftstore.SetAsideMarked(dir)
 	if err == nil && aside != "" {
@@ -114,7 +113,8 @@ func standaloneConfig() cluster.Config {
 	}
 }
 
-// identify claims the data directory for the node, checks it, and increments its boot number. It completes c.Self.
+// identify claims the data directory for the node, checks the directory, and increments the boot number stored in it.
+// It also completes c.Self.
 func (r *replica) identify(o *options.Options, c *cluster.Config) (identity raftstore.Identity, err error) {
 	if _, _, err := r.store.Claim(c.Cluster, c.Self.ID); err != nil {
 		return identity, err
@@ -131,7 +131,7 @@ func (r *replica) identify(o *options.Options, c *cluster.Config) (identity raft
 	return identity, err
 }
 
-// connect sets the store, the logs and the functions of the replica in the configuration of the node.
+// connect sets the store, the logs and the callbacks in the configuration of the node.
 func (r *replica) connect(c *cluster.Config) {
 	c.Logs, c.Stable, c.Snapshots = r.store.Logs(), r.store.Stable(), r.store.Snapshots()
 	c.Logger, c.RaftLogger = r.log, raftstore.Logger(r.log)
@@ -141,8 +141,8 @@ func (r *replica) connect(c *cluster.Config) {
 
 var errNoCluster = errors.New("data-dir holds no cluster: start the node with bootstrap to begin one, or with join; if it has been in one, check data-dir")
 
-// checkBegun returns an error if a cluster node has neither bootstrap nor join, as on a restart, and has no state:
-// Raft would wait forever to be added to a cluster.
+// checkBegun returns an error if a cluster node has no state and is started without bootstrap and join, as if it were
+// restarted. Raft would otherwise wait forever for the node to be added to a cluster.
 func (r *replica) checkBegun(o *options.Options) error {
 	if o.ClusterID == "" || len(o.Bootstrap) > 0 || len(o.Join) > 0 {
 		return nil
@@ -196,8 +196,8 @@ func (r *replica) openTransport(o *options.Options, boot uint64) (cluster.Transp
 	return r.raft, nil
 }
 
-// recovery returns the recovery of the cluster to which the node belongs, and sets it on the link if the node has
-// data. A node without data receives it later, through adopt.
+// recovery returns the recovery id stored in the data directory, and sets it on the link if the node has data. A node
+// without data gets its recovery id later, through adopt.
 func (r *replica) recovery(i raftstore.Identity) (topology.Recovery, error) {
 	known, err := raft.HasExistingState(r.store.Logs(), r.store.Stable(), r.store.Snapshots())
 	if err == nil && known && r.link != nil {
@@ -206,7 +206,7 @@ func (r *replica) recovery(i raftstore.Identity) (topology.Recovery, error) {
 	return i.Recovery, err
 }
 
-// adopt stores the recovery to which a node belongs that started without data.
+// adopt stores the recovery id of a node that started without data, and sets it on the link.
 func (r *replica) adopt(recovery topology.Recovery) error {
 	if r.link == nil {
 		return nil
@@ -218,7 +218,7 @@ func (r *replica) adopt(recovery topology.Recovery) error {
 	return err
 }
 
-// serve starts to serve requests of other nodes.
+// serve starts to serve requests from other nodes.
 func (r *replica) serve() {
 	if r.link == nil {
 		return
@@ -226,7 +226,7 @@ func (r *replica) serve() {
 	r.link.SetAllowed(r.node.Allows)
 	r.link.SetExpected(r.node.NodeAt)
 	r.link.SetCurrent(r.node.Current)
-	r.raft.Serve(r.node.Guard()) // no message is read from a stream that is not allowed
+	r.raft.Serve(r.node.Guard()) // no message is read from a stream that the guard rejects
 	r.serving.Go(r.recheck)
 	r.serving.Go(func() {
 		if err := r.node.ServeControl(r.link.Streams(transport.Control)); err != nil {
@@ -256,10 +256,10 @@ func (r *replica) recheck() {
 	}
 }
 
-// die terminates the process immediately: after such an error each further step is a risk, and
-// other nodes take over when this node is silent.
+// die terminates the process immediately. After a fatal error the node cannot safely do anything else, and other nodes
+// take over once it stops responding.
 func (r *replica) die(err error) {
-	if errors.Is(err, raftstore.ErrStale) { // prevents another attempt when no node that would reject it is running
+	if errors.Is(err, raftstore.ErrStale) { // the mark prevents a restart from this stale directory, even if no node that would reject it is running
 		why := strings.TrimSuffix(err.Error(), ": "+raftstore.ErrStale.Error())
 		err = errors.Join(err, r.store.MarkStale(why))
 	}
@@ -267,10 +267,10 @@ func (r *replica) die(err error) {
 	r.exit(exitFailed)
 }
 
-// noteInstall terminates the process if the same snapshot is installed repeatedly: the log does not match that of
-// the leader and cannot be repaired. The log is moved aside at the next start, because Raft writes to it until the
-// process exits. The node can then join under another id. The node's own snapshot, which Raft restores at startup,
-// does not count.
+// noteInstall terminates the process if the same snapshot is installed repeatedly, which means that the log does not
+// match the leader's log and cannot be repaired. The log is moved aside at the next start, because Raft writes to it
+// until the process exits. The node can then join under a different id. The node's own snapshot, which Raft restores at
+// startup, does not count.
 func (r *replica) noteInstall(index uint64) error {
 	if !r.started.Load() {
 		return nil
@@ -284,14 +284,14 @@ func (r *replica) noteInstall(index uint64) error {
 	return err
 }
 
-// noteStuck terminates the process if an interrupted leadership transfer prevents Raft from leading.
+// noteStuck terminates the process if an interrupted leadership transfer prevents Raft from becoming the leader.
 func (r *replica) noteStuck(err error) {
 	if err := r.transfer.Note(err, time.Now()); err != nil {
 		r.die(err)
 	}
 }
 
-// handOver transfers the leadership to another node before this one stops.
+// handOver transfers the leadership to another node before this node stops.
 func (r *replica) handOver() {
 	ctx, cancel := context.WithTimeout(context.Background(), handOverWithin)
 	defer cancel()
@@ -307,8 +307,8 @@ func (r *replica) handOver() {
 	}
 }
 
-// close closes the node and then its dependencies. The goroutines in r.serving pass requests of other nodes to the
-// node until they exit, so the node is closed after them.
+// close closes the node and then its dependencies. The goroutines in r.serving pass requests from other nodes to the
+// node, so the node is closed only after they exit.
 func (r *replica) close() error {
 	close(r.closed)
 	var errs []error
@@ -326,8 +326,8 @@ func (r *replica) close() error {
 	return errors.Join(append(errs, r.store.Close())...)
 }
 
-// snapshot makes Raft take a snapshot of the committed state, after which it can truncate its log. It does nothing if the
-// last snapshot has all entries.
+// snapshot makes Raft take a snapshot of the committed state, so that Raft can truncate its log. It does nothing if the
+// last snapshot contains all entries.
 func (r *replica) snapshot() error {
 	err := r.node.Snapshot()
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {

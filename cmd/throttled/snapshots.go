@@ -52,10 +52,9 @@ func savePoints(o *options.Options) []persistence.SavePoint {
 	return points
 }
 
-// openTable creates the table. Its clock begins at the wall time, or at the end time of the
-// snapshot if that is later: state must not be evaluated at a time before the decisions that
-// produced it, even if the wall clock was set back. If there is no snapshot, openTable also
-// completes the load, so that clients do not wait for it.
+// openTable creates the table. The clock of the table begins at the wall time, or at the end time of the snapshot if
+// that is later. State must not be evaluated at a time before the decisions that produced it, even if the wall clock
+// was set back. If there is no snapshot, openTable also completes the load, so that clients do not have to wait for it.
 func (p *program) openTable(o *options.Options) error {
 	base, found := time.Now(), false
 	var info persistence.Info
@@ -72,7 +71,7 @@ func (p *program) openTable(o *options.Options) error {
 	p.maxMemory = o.MaxMemory
 	p.table = buckets.New(buckets.Config{Clock: buckets.NewClock(base), MaxMemory: o.MaxMemory, Eviction: eviction(o)})
 	if found {
-		p.table.Reserve(info.Keys, info.Size) // a record has the same length in the file and in the table
+		p.table.Reserve(info.Keys, info.Size) // a record has the same size in the file and in the table
 		return nil
 	}
 	return p.load(context.Background())
@@ -81,9 +80,8 @@ func (p *program) openTable(o *options.Options) error {
 // loading reports whether the snapshot has not been loaded yet.
 func (p *program) loading() bool { return p.store != nil && p.store.Loading() }
 
-// load fills the table from the snapshot. The memory limit applies after the load only: the
-// same keys may need slightly more memory than in the previous process, and must not
-// prevent the start.
+// load fills the table from the snapshot. The memory limit applies only after the load: the same keys may need slightly
+// more memory than in the previous process, and this must not prevent the program from starting.
 func (p *program) load(ctx context.Context) error {
 	if !p.loading() {
 		return nil
