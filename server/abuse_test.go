@@ -26,8 +26,8 @@ func footprint() int64 {
 	return int64(m.HeapAlloc + m.StackInuse)
 }
 
-// TestIdleConnectionsAreSmall measures the memory of a connection that is idle after use (A1, F68).
-// The result includes the client side of the connection.
+// TestIdleConnectionsAreSmall measures the memory of a connection that is idle after use (A1, F68). The result includes
+// the memory of the client.
 func TestIdleConnectionsAreSmall(t *testing.T) {
 	s := start(t, nil)
 	observer := s.greet()
@@ -45,7 +45,7 @@ func TestIdleConnectionsAreSmall(t *testing.T) {
 	}
 	each := int64(0)
 	if !eventually(func() bool { each = (footprint() - before) / connections; return each <= 25<<10 }) {
-		t.Errorf("an idle connection takes %d bytes, want at most 25 KiB", each)
+		t.Errorf("an idle connection uses %d bytes, want at most 25 KiB", each)
 	}
 	observer.do("+PONG\r\n", "PING")
 	runtime.KeepAlive(conns)
@@ -70,7 +70,7 @@ func TestUnfinishedCommandsAreSmall(t *testing.T) {
 		<-time.After(time.Millisecond)
 	}
 	if each := (footprint() - before) / connections; each > 64<<10 {
-		t.Errorf("an incomplete command takes %d bytes", each)
+		t.Errorf("an incomplete command uses %d bytes", each)
 	}
 	observer.do("+OK\r\n", "CONFIG", "SET", "command-timeout", "1")
 	for _, conn := range conns {
@@ -83,8 +83,8 @@ func TestUnfinishedCommandsAreSmall(t *testing.T) {
 	}
 }
 
-// TestAnnouncedSizes announces large sizes and sends few bytes (A3, A5). Memory grows with the
-// bytes received, not with the sizes announced.
+// TestAnnouncedSizes announces large sizes but sends only a few bytes (A3, A5). Memory grows with the bytes received,
+// not with the sizes announced.
 func TestAnnouncedSizes(t *testing.T) {
 	s := start(t, nil)
 	p := s.dial()
@@ -104,7 +104,7 @@ func TestAnnouncedSizes(t *testing.T) {
 		}
 	}
 	if each := (footprint() - before) / connections; each > 32<<10 {
-		t.Errorf("an announced size takes %d bytes", each)
+		t.Errorf("an announced size uses %d bytes", each)
 	}
 
 	// Many arguments of a valid size together exceed the query buffer limit.
@@ -147,9 +147,8 @@ func (l tight) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// TestSlowReaders pipelines commands with long replies on many connections and reads none of the
-// replies (A6, F72). The server keeps little memory for these clients, serves others meanwhile, and
-// closes the slow ones.
+// TestSlowReaders pipelines commands with long replies on many connections and reads none of the replies (A6, F72). The
+// server uses little memory for these clients, serves other clients, and closes the slow clients.
 func TestSlowReaders(t *testing.T) {
 	f := func(change func(o *options.Options), call string) {
 		t.Helper()
@@ -181,10 +180,10 @@ func TestSlowReaders(t *testing.T) {
 			good.do("+PONG\r\n", "PING")
 			return good.count("stats", "timed_out_connections") == readers
 		}) {
-			t.Fatal("the slow clients are not closed")
+			t.Fatal("the slow clients were not closed")
 		}
 		if most/readers > 1<<20 {
-			t.Errorf("a slow client takes %d bytes", most/readers)
+			t.Errorf("a slow client uses %d bytes", most/readers)
 		}
 		good.await("clients", "connected_clients", 1)
 	}
@@ -209,14 +208,14 @@ func TestDeepPipeline(t *testing.T) {
 		p.expect(fmt.Sprintf("$6\r\n%06d\r\n", i))
 		if i == n/2 {
 			if grown := footprint() - before; grown > 4<<20 {
-				t.Errorf("the connection takes %d bytes", grown)
+				t.Errorf("the connection uses %d bytes", grown)
 			}
 		}
 	}
 }
 
-// TestDeepPipelineOfDecisions pipelines more decisions than fit into one batch, on many connections
-// concurrently. Each decision has its own reply.
+// TestDeepPipelineOfDecisions pipelines more decisions than fit in one batch, on many connections concurrently. Each
+// decision gets its own reply.
 func TestDeepPipelineOfDecisions(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, nil)
@@ -245,7 +244,7 @@ func TestDeepPipelineOfDecisions(t *testing.T) {
 	}
 }
 
-// TestResets resets connections within commands (A7). No connection or goroutine is left.
+// TestResets resets connections in the middle of commands (A7). No connection or goroutine is left.
 func TestResets(t *testing.T) {
 	s := start(t, nil)
 	p := s.greet()
@@ -287,8 +286,7 @@ func TestHalfClose(t *testing.T) {
 	s.greet().await("clients", "connected_clients", 1)
 }
 
-// TestErrorFlood sends only commands that fail (A9). Other clients are served, and the log stays
-// short.
+// TestErrorFlood floods the server with commands that fail (A9). Other clients are served, and the log stays short.
 func TestErrorFlood(t *testing.T) {
 	t.Parallel()
 	var log lockedLog
@@ -326,8 +324,8 @@ func TestErrorFlood(t *testing.T) {
 	}
 }
 
-// TestFloodOfConnections opens and closes connections as fast as possible (F69). All are served,
-// and no descriptor is left open.
+// TestFloodOfConnections opens and closes connections as fast as possible (F69). All connections are served, and no
+// descriptor is left open.
 func TestFloodOfConnections(t *testing.T) {
 	s := start(t, nil)
 	p := s.greet()
@@ -338,11 +336,11 @@ func TestFloodOfConnections(t *testing.T) {
 	}
 	p.await("clients", "connected_clients", 1)
 	if !eventually(func() bool { return openFiles(t) <= before+10 }) {
-		t.Errorf("%d descriptors are left open", openFiles(t)-before)
+		t.Errorf("%d descriptors were left open", openFiles(t)-before)
 	}
 }
 
-// openFiles returns the lowest free descriptor, which is the number of open ones if there are no gaps.
+// openFiles returns the lowest free descriptor, which equals the number of open descriptors if there are no gaps.
 func openFiles(t *testing.T) int {
 	t.Helper()
 	fd, err := syscall.Open("/dev/null", syscall.O_RDONLY, 0)

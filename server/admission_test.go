@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// silent opens connections from an address and sends nothing.
+// silent opens connections from an address without sending anything.
 func (s *testServer) silent(ip string, n int) []*peer {
 	s.t.Helper()
 	peers := make([]*peer, n)
@@ -70,7 +70,7 @@ func TestGuestsThatTalk(t *testing.T) {
 	p.do("+PONG\r\n", "PING")
 }
 
-// TestShareOfAnAddress checks that newcomers of one address leave slots free.
+// TestShareOfAnAddress checks that newcomers from one address leave slots free.
 func TestShareOfAnAddress(t *testing.T) {
 	t.Parallel()
 	const places = 100
@@ -79,7 +79,7 @@ func TestShareOfAnAddress(t *testing.T) {
 	for i := range int64(3 * places) {
 		s.dialFrom("127.0.0.2")
 		if !eventually(func() bool { return s.stats.connections.Load() == 2+i }) {
-			t.Fatal("the connection is not accepted")
+			t.Fatal("the connection was not accepted")
 		}
 		if n := p.count("clients", "connected_clients"); n > places-places/crowdedShare+maxDisplaced {
 			t.Fatalf("%d of %d slots are taken", n, places)
@@ -96,8 +96,7 @@ type fakeConn struct {
 
 func (c fakeConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(c.ip), Port: 1} }
 
-// TestMakeRoom checks that makeRoom displaces the oldest newcomer of the address with the most
-// newcomers.
+// TestMakeRoom checks that makeRoom displaces the oldest newcomer from the address with the most newcomers.
 func TestMakeRoom(t *testing.T) {
 	t.Parallel()
 	a := admission{ended: sync.NewCond(new(sync.Mutex))}
@@ -118,7 +117,7 @@ func TestMakeRoom(t *testing.T) {
 	expect(3, nil, roomFree)
 	expect(6, nil, roomFree) // slots are scarce, but two newcomers are within the share of one address
 	expect(8, first, roomFree)
-	expect(8, nil, roomFree) // one of the eight is being closed
+	expect(8, nil, roomFree) // one of the eight newcomers is being closed
 	a.forget(first)
 	a.forget(one)
 	expect(8, second, roomFree)
@@ -132,7 +131,7 @@ func TestMakeRoom(t *testing.T) {
 		expect(places+a.displaced, c, roomFree)
 	}
 	add("10.0.0.3")
-	expect(places+a.displaced, nil, roomSoon) // too many are being closed
+	expect(places+a.displaced, nil, roomSoon) // too many newcomers are being closed
 }
 
 // TestHurry checks that clients have less time to authenticate while slots are scarce.

@@ -86,8 +86,8 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// leastAllocs returns the allocations of a run of f, as the least of three averages: goroutines that other tests have
-// started, such as those of client libraries, allocate as well.
+// leastAllocs returns the number of allocations per run of f. It is the minimum of three averages, since goroutines
+// started by other tests, such as those of client libraries, allocate as well.
 func leastAllocs(f func()) float64 {
 	n := testing.AllocsPerRun(1000, f)
 	for range 2 {

@@ -63,8 +63,7 @@ func protected(option string) string {
 	return fmt.Sprintf("-ERR CONFIG SET failed (possibly related to argument '%s') - can't set protected config\r\n", option)
 }
 
-// TestCommandForms sends commands that have been used to attack Redis. None of them affects the
-// next one.
+// TestCommandForms sends commands that have been used to attack Redis. No command affects the next one.
 func TestCommandForms(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -119,14 +118,14 @@ func TestSecretsStayHidden(t *testing.T) {
 	shown := p.ask("CONFIG", "GET", "*").String() + p.ask("INFO", "everything").text + p.ask("CLIENT", "LIST").text +
 		p.ask("SLOWLOG", "GET", "-1").String() + log.String()
 	if strings.Contains(shown, canary) {
-		t.Errorf("the password is shown: %s", shown)
+		t.Errorf("the password was shown: %s", shown)
 	}
 	if !strings.Contains(shown, "(redacted)") || !strings.Contains(log.String(), "wrong password") {
-		t.Errorf("the use of the password is not shown: %s", shown)
+		t.Errorf("the use of the password was not shown: %s", shown)
 	}
 }
 
-// TestPatterns matches patterns that are expensive for a backtracking matcher (S42).
+// TestPatterns matches patterns that are slow to match by backtracking (S42).
 func TestPatterns(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -175,8 +174,8 @@ func TestGuestsMayNothing(t *testing.T) {
 	}
 }
 
-// TestNothingIsHalfDone checks that MULTI, WATCH, SUBSCRIBE and MONITOR leave no state if the
-// connection fails (S44).
+// TestNothingIsHalfDone checks that MULTI, WATCH, SUBSCRIBE and MONITOR leave no state behind if the connection fails
+// (S44).
 func TestNothingIsHalfDone(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -205,7 +204,7 @@ func TestNothingIsHalfDone(t *testing.T) {
 	}
 }
 
-// TestMutedReplies checks that replies suppressed by CLIENT REPLY OFF are not kept in memory (S46).
+// TestMutedReplies checks that replies suppressed by CLIENT REPLY OFF do not stay in memory (S46).
 func TestMutedReplies(t *testing.T) {
 	p := start(t, nil).dial()
 	before := liveHeap()
@@ -298,7 +297,7 @@ func TestEveryErrorIsOneLine(t *testing.T) {
 	}
 }
 
-// TestEngineErrors checks that an error of the engine becomes a generic error reply.
+// TestEngineErrors checks that an engine error becomes a generic error reply.
 func TestEngineErrors(t *testing.T) {
 	t.Parallel()
 	s := setup{engine: failing{buckets.New(buckets.Config{Shards: 1}), errors.New("disk on fire\r\n+OK")}}.start(t)

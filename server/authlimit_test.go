@@ -15,8 +15,7 @@ import (
 
 func always(right bool) func() bool { return func() bool { return right } }
 
-// TestAuthLimiter exhausts the wrong passwords allowed for an address, and waits until one is
-// restored.
+// TestAuthLimiter uses up the failures allowed for an address, and waits until another failure is allowed.
 func TestAuthLimiter(t *testing.T) {
 	t.Parallel()
 	var l authLimiter
@@ -42,7 +41,7 @@ func TestAuthLimiter(t *testing.T) {
 	}
 	for range 100 { // a right password costs nothing
 		if ok, _ := l.attempt(g, now+uint64(3*time.Second), always(true)); !ok {
-			t.Error("the right password is refused after the wait")
+			t.Error("the right password was refused after the wait")
 		}
 	}
 	if ok, wait := l.attempt(failureLimit{netip.MustParseAddr("192.0.2.2"), 20}, now, always(false)); ok || wait != 0 {
@@ -72,8 +71,8 @@ func TestAuthLimiterIsExact(t *testing.T) {
 	}
 }
 
-// TestAuthLimiterIsBounded fails from more addresses than the limiter remembers. An address with
-// more failures than the others remains limited.
+// TestAuthLimiterIsBounded fails from more addresses than the limiter stores. An address with more failures than the
+// others remains limited.
 func TestAuthLimiterIsBounded(t *testing.T) {
 	t.Parallel()
 	var l authLimiter
@@ -86,7 +85,7 @@ func TestAuthLimiterIsBounded(t *testing.T) {
 		l.attempt(failureLimit{from, 5}, 1, always(false))
 	}
 	if len(l.tats) > maxAuthSources {
-		t.Errorf("%d addresses are remembered", len(l.tats))
+		t.Errorf("%d addresses are stored", len(l.tats))
 	}
 	if _, wait := l.attempt(bad, 1, always(true)); wait == 0 {
 		t.Error("the address with the most failures was evicted")
@@ -94,7 +93,7 @@ func TestAuthLimiterIsBounded(t *testing.T) {
 	later := uint64(time.Hour)
 	l.attempt(failureLimit{netip.MustParseAddr("12.0.0.1"), 5}, later, always(false))
 	if len(l.tats) > maxAuthSources-50 {
-		t.Errorf("%d addresses are remembered after all limits are restored", len(l.tats))
+		t.Errorf("%d addresses are stored after all limits are restored", len(l.tats))
 	}
 }
 
@@ -125,8 +124,7 @@ func (s *testServer) dialFrom(ip string) *peer {
 	return newPeer(s.t, conn)
 }
 
-// TestAuthIsLimited checks that the limit of failed logins of an address also applies to new
-// connections.
+// TestAuthIsLimited checks that the limit on failed logins from an address also applies to new connections.
 func TestAuthIsLimited(t *testing.T) {
 	t.Parallel()
 	const limit = 6
@@ -150,7 +148,7 @@ func TestAuthIsLimited(t *testing.T) {
 	s.dialFrom("127.0.0.3").do("+OK\r\n", "AUTH", "secret")
 	info := old.info("stats")
 	if failed := 10*limit - refused; failed < limit || failed > limit+6 { // less than a minute has passed
-		t.Errorf("%d guesses were checked, want %d plus those restored since", failed, limit)
+		t.Errorf("%d guesses were checked, want %d plus the failures restored since", failed, limit)
 	} else if info["acl_access_denied_auth"] != fmt.Sprint(failed) || info["auth_attempts_refused"] != fmt.Sprint(refused+1) {
 		t.Errorf("%d failed and %d refused, INFO shows %s and %s", failed, refused+1, info["acl_access_denied_auth"], info["auth_attempts_refused"])
 	}

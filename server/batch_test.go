@@ -50,7 +50,7 @@ func (m mirror) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.C
 	for i := range reqs {
 		group++
 		if group > limiter.MaxGroup || reqs[i].Linked && i == len(reqs)-1 {
-			m.t.Errorf("a group is split, or too large: request %d of %d", i, len(reqs))
+			m.t.Errorf("a group was split, or is too large: request %d of %d", i, len(reqs))
 		}
 		if !reqs[i].Linked {
 			group = 0
@@ -65,14 +65,14 @@ func six(limited, limit, remaining, retryAfter, resetAfter, wait int64) string {
 	return "*6" + strings.TrimPrefix(five(limited, limit, remaining, retryAfter, resetAfter), "*5") + fmt.Sprintf(":%d\r\n", wait)
 }
 
-// all renders the reply of CL.ALL. Its first five integers are those of each[deciding].
+// all renders the reply of CL.ALL. Its first five integers are taken from each[deciding].
 func all(deciding int, each ...string) string {
 	_, integers, _ := strings.Cut(each[deciding], "\r\n")
 	integers = strings.Join(strings.SplitAfterN(integers, "\r\n", 6)[:5], "")
 	return fmt.Sprintf("*%d\r\n", 5+len(each)) + integers + strings.Join(each, "")
 }
 
-// randomAll returns a call of CL.ALL with n limits, and the reply of a mirror to it.
+// randomAll returns a CL.ALL command with n limits, and the reply of a mirror to the command.
 func randomAll(rnd *rand.Rand, n int, id *int64) (call, want string) {
 	args, each, deciding := []string{"CL.ALL", "7"}, make([]string, n), 0
 	for i := range n {
@@ -89,8 +89,8 @@ func randomAll(rnd *rand.Rand, n int, id *int64) (call, want string) {
 	return request(args...), all(deciding, each...)
 }
 
-// TestGroupsAreNotSplit pipelines commands for one limit and for many, in random order. Each gets
-// its own reply, in order, and no group is split over two batches.
+// TestGroupsAreNotSplit pipelines commands for one limit and for many limits, in random order. Each command gets its
+// own reply, in order, and no group is split over two batches.
 func TestGroupsAreNotSplit(t *testing.T) {
 	t.Parallel()
 	m := newMirror(t)
@@ -205,8 +205,7 @@ func TestLimitedCalls(t *testing.T) {
 	p.await("stats", "limited_decisions", 5)
 }
 
-// TestWindowLogEntries checks that CONFIG SET of window-log-max-entries takes effect immediately,
-// also within a pipeline.
+// TestWindowLogEntries checks that CONFIG SET window-log-max-entries takes effect immediately, even within a pipeline.
 func TestWindowLogEntries(t *testing.T) {
 	t.Parallel()
 	var entries journal
@@ -217,7 +216,7 @@ func TestWindowLogEntries(t *testing.T) {
 		p.read()
 	}
 	if got := fmt.Sprint(entries.noted()); got != "[8192 8192 5 5]" {
-		t.Errorf("limits of entries %s, want [8192 8192 5 5]", got)
+		t.Errorf("entry limits %s, want [8192 8192 5 5]", got)
 	}
 }
 

@@ -84,8 +84,7 @@ func TestSwitchMaster(t *testing.T) {
 	told[0].do(texts('*', "pong", ""), "PING")
 }
 
-// TestSlowReader checks that a subscriber that does not read is closed, and that the others are
-// still notified.
+// TestSlowReader checks that a subscriber that does not read is closed, and that other subscribers are still notified.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")

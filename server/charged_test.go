@@ -20,8 +20,8 @@ const (
 	maybeNot = ":0\r\n"
 )
 
-// TestWaitForChargeOfAnotherTerm runs WAIT on the leader, and on another node that forwards it,
-// after charges of an earlier term. WAIT returns 0 until the client is charged again.
+// TestWaitForChargeOfAnotherTerm runs WAIT on the leader, and on a follower that forwards it, after charges in an
+// earlier term. WAIT returns 0 until the client is charged again.
 func TestWaitForChargeOfAnotherTerm(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string]string{"of the leader": "a", "passed on": "b"} {
@@ -82,7 +82,7 @@ func TestWaitForChargeOfAnotherTerm(t *testing.T) {
 	}
 }
 
-// TestWaitAtAnotherLeader runs WAIT on one leader after a charge on another.
+// TestWaitAtAnotherLeader runs WAIT on one leader after a charge on a different leader.
 func TestWaitAtAnotherLeader(t *testing.T) {
 	t.Parallel()
 	l := newAsyncLab(t, "a", "b", "c")
@@ -114,6 +114,6 @@ func TestWaitThroughNodeThatKnowsLess(t *testing.T) {
 	p.do(maybeNot, "WAIT", "1", "0")
 	p.send(throttle("k") + request("WAIT", "1", "0"))
 	p.expect(five(0, 3, 1, -1, 120) + kept)
-	l.show("b", "a") // the last charge is of this term, but node b did not know the term at that time
+	l.show("b", "a") // the last charge is from this term, but node b did not know the term at that time
 	p.do(maybeNot, "WAIT", "1", "0")
 }

@@ -55,7 +55,7 @@ func TestClientMemoryIsShown(t *testing.T) {
 			t.Errorf("%s: CLIENT LIST shows %v", tt.field, memoryOf(p, id))
 		}
 		if got := s.clientMemory.total.Load(); got < size {
-			t.Errorf("%s: %d bytes are counted", tt.field, got)
+			t.Errorf("%s: counted %d bytes", tt.field, got)
 		}
 		tt.end(q)
 		if !eventually(func() bool { return memoryOf(p, id)["tot-mem"] < size }) {
@@ -119,8 +119,8 @@ func TestEvictAtALowerLimit(t *testing.T) {
 	p.await("stats", "evicted_clients", 0)
 }
 
-// TestHalfSentFlood sends incomplete long commands on many connections. These clients are evicted,
-// and others are served.
+// TestHalfSentFlood sends incomplete long commands on many connections. These clients are evicted, and other clients
+// are served.
 func TestHalfSentFlood(t *testing.T) {
 	const limit = 8 << 20
 	s := start(t, func(o *options.Options) { o.MaxMemoryClients = limit })
@@ -129,7 +129,7 @@ func TestHalfSentFlood(t *testing.T) {
 		q := s.dial()
 		_, _ = q.Write([]byte("*3\r\n$4\r\nECHO\r\n$400000\r\n" + strings.Repeat("x", 400_000) + "\r\n$400000\r\n" + strings.Repeat("x", 300_000)))
 		p.do("+PONG\r\n", "PING")
-		// Memory that a client waits for counts too, until other clients have been evicted for it.
+		// Memory that a client is waiting for counts as well, until other clients have been evicted to make room.
 		if !eventually(func() bool { return s.clientMemory.total.Load() <= limit }) {
 			t.Fatalf("clients hold %d bytes, with a limit of %d", s.clientMemory.total.Load(), limit)
 		}

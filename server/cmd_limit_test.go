@@ -164,7 +164,7 @@ func TestInvalidArguments(t *testing.T) {
 	}
 }
 
-// TestBounds checks the errors for parameters that are valid by themselves and do not fit together.
+// TestBounds checks the errors for parameters that are valid individually but not together.
 func TestBounds(t *testing.T) {
 	f := func(want string, lines ...string) {
 		t.Helper()

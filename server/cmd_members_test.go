@@ -112,7 +112,7 @@ func TestClClusterChanges(t *testing.T) {
 	p.do(failure(errNotInMulti), "CL.CLUSTER", "TRANSFER")
 }
 
-// TestClClusterErrors checks the error replies if a change fails.
+// TestClClusterErrors checks the error replies when a change fails.
 func TestClClusterErrors(t *testing.T) { synctest.Test(t, testClClusterErrors) }
 
 func testClClusterErrors(t *testing.T) {

@@ -58,7 +58,7 @@ func TestRoles(t *testing.T) {
 		"master_port": fmt.Sprint(port("a")), "master_link_status": "up", "slave_repl_offset": "10"})
 }
 
-// TestWait runs WAIT on the leader, and on another node that forwards it.
+// TestWait runs WAIT on the leader, and on a follower that forwards it.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c", "d", "e")

@@ -86,7 +86,7 @@ func (e *guarded) note() {
 	e.alone = append(e.alone, !shared)
 }
 
-// noted returns the records since its last call.
+// noted returns the records made since the last call of noted.
 func (e *guarded) noted() []bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// holders are calls that charge the key k, one for each kind, by the name that errors use for the kind.
+// holders maps the name that errors use for a kind to a command that charges the key k with that kind.
 var holders = []struct{ name, call string }{
 	{"CL.THROTTLE", "CL.THROTTLE k 4 1 600"},
 	{"CL.WINDOW SLIDING", "CL.WINDOW k 4 600"},
@@ -26,7 +26,7 @@ func inUse(where, name string) string {
 	return "-WRONGTYPE " + where + "key 'k' is in use by " + name + ": use another key, or DEL it to reset its limit\r\n"
 }
 
-// TestKeysInUse calls each limiter command with a key that another one uses, alone and within CL.ALL.
+// TestKeysInUse runs each limiter command with a key in use by a different command, alone and within CL.ALL.
 func TestKeysInUse(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, nil)
@@ -87,7 +87,7 @@ func TestUndecided(t *testing.T) {
 	f(memory, nil, group, memory)
 	f(group, group, group)
 	f(group, nil, group, nil)
-	f(limiter.ErrSameKey, group, limiter.ErrSameKey) // which the engine has made without reason
+	f(limiter.ErrSameKey, group, limiter.ErrSameKey) // the engine returns this decision without a reason
 	f(errHeld(0, 1, []byte("a"), limiter.WindowLog), held)
 	f(errHeld(1, 3, []byte("b"), limiter.WindowLog), group, held, group)
 	f(errHeld(0, 2, []byte("a"), limiter.WindowLog), fmt.Errorf("wrapped: %w", held), group)
@@ -102,7 +102,7 @@ func TestCommandOf(t *testing.T) {
 		}
 	}
 	if got := commandOf(0); got != "none" {
-		t.Errorf("no kind: %s", got)
+		t.Errorf("invalid kind: %s", got)
 	}
 }
 

@@ -47,8 +47,7 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// TestFeedHasRoom checks that replies wait for room in a feed, until there is room or the feed
-// fails.
+// TestFeedHasRoom checks that put waits until there is room in the feed, or until the feed fails.
 func TestFeedHasRoom(t *testing.T) {
 	t.Parallel()
 	use := testUsage(t)
@@ -92,8 +91,8 @@ func TestFeedHasRoom(t *testing.T) {
 	}
 }
 
-// TestFeedEndsWhenWritten checks that a feed of replies ends after the last one is written, and
-// that tryPut then reports the end.
+// TestFeedEndsWhenWritten checks that a feed that holds only replies ends after the last reply is written, and that
+// tryPut then reports the end.
 func TestFeedEndsWhenWritten(t *testing.T) {
 	t.Parallel()
 	f := newFeed(testUsage(t), false)

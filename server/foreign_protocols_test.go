@@ -13,8 +13,8 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// TestOtherProtocols sends other protocols to the server (A10, A11, A13, A15). Each connection is
-// closed or receives errors, and none changes state.
+// TestOtherProtocols sends other protocols to the server (A10, A11, A13, A15). Each connection is closed or receives
+// errors, and no input changes the state.
 func TestOtherProtocols(t *testing.T) {
 	t.Parallel()
 	s := start(t, hasty)

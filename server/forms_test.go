@@ -114,7 +114,7 @@ func TestThrottleNames(t *testing.T) {
 	p.fails("ERR unknown command 'CL.THROTTLE '", "CL.THROTTLE ", "k", "1", "1", "1")
 }
 
-// TestThrottleRates sends calls at twice the allowed rate and counts the admitted ones (S19).
+// TestThrottleRates sends calls at twice the allowed rate and counts the admitted calls (S19).
 func TestThrottleRates(t *testing.T) {
 	t.Parallel()
 	f := func(burst, rate int64, span time.Duration) {

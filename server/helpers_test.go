@@ -20,8 +20,7 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// patience is the time that a test waits for an expected event. It is much longer than any event
-// takes.
+// patience is the maximum time that a test waits for an expected event. It is much longer than any event takes.
 const patience = 2 * time.Minute
 
 // fakePatience is patience for tests in fake time.
@@ -135,7 +134,7 @@ func dial(t testing.TB, ln net.Listener) *peer {
 	return newPeer(t, conn)
 }
 
-// greet is dial followed by a PING, so that the server is known to serve the connection.
+// greet calls dial and sends a PING, so that the server is known to serve the connection.
 func (s *testServer) greet() *peer {
 	s.t.Helper()
 	p := s.dial()
@@ -197,7 +196,7 @@ func (p *peer) fails(prefix string, words ...string) {
 	}
 }
 
-// closed reads until the connection is closed, and fails the test if it receives any data.
+// closed reads until the connection is closed, and fails the test if any data arrives.
 func (p *peer) closed() {
 	p.t.Helper()
 	if rest := p.rest(); rest != "" {
@@ -215,7 +214,7 @@ func (p *peer) rest() string {
 	return string(rest)
 }
 
-// isTimeout reports whether err is an expired deadline. A closed or reset connection is not.
+// isTimeout reports whether err is an expired deadline. It returns false for a closed or reset connection.
 func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout()
@@ -313,7 +312,7 @@ type pipes struct {
 	conns chan net.Conn
 	shut  chan struct{}
 	once  sync.Once
-	port  int // of its address; 0: not a TCP address
+	port  int // port of its address; 0: not a TCP address
 }
 
 func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), shut: make(chan struct{})} }

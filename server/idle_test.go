@@ -12,8 +12,8 @@ var (
 	deepReplies  = strings.Repeat(bulk("0123456789"), 3000)
 )
 
-// TestIdleBuffers checks that a connection that has sent a deep pipeline releases its buffers when
-// it is idle, and is still served afterwards.
+// TestIdleBuffers checks that a connection that has sent a deep pipeline releases its buffers when it is idle, and is
+// still served afterward.
 func TestIdleBuffers(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -31,8 +31,7 @@ func TestIdleBuffers(t *testing.T) {
 	p.expect("+PONG\r\n")
 }
 
-// TestIdleBuffers_Incomplete checks that an incomplete command is kept, however long its rest is
-// delayed.
+// TestIdleBuffers_Incomplete checks that an incomplete command is kept, no matter how late the rest arrives.
 func TestIdleBuffers_Incomplete(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)

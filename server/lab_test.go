@@ -18,8 +18,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// lab is a cluster of servers in this process that share a table. The test sets the leader, and the
-// leader in the view of each node.
+// lab is a cluster of servers in this process that share a table. The test sets the deciding node, and the leader in
+// the view of each node.
 type lab struct {
 	t     testing.TB
 	clock *testClock
@@ -32,7 +32,7 @@ type lab struct {
 	deciding string        // the node whose engine decides; "" for none
 	term     uint64        // of deciding
 	gen      uint64        // of the tokens
-	held     chan struct{} // WaitCommitted waits until it is closed; nil: it does not
+	held     chan struct{} // WaitCommitted blocks until it is closed; nil: WaitCommitted does not block
 	lost     error         // what WaitCommitted returns
 	loseAt   string        // no engine decides any more once this key is to be deleted; "*": all keys
 	awaited  int
@@ -66,7 +66,7 @@ type labEngine struct {
 
 const labName = "lab"
 
-// The errors by which a node reports that it has not run a command.
+// The errors with which a node reports that it has not run a command.
 const (
 	notLeadingLine = "-" + forward.NotLeading + "\r\n"
 	goawayLine     = "-" + forward.Goaway + "\r\n"
@@ -166,8 +166,8 @@ func (n *labNode) at(ln net.Listener) *peer {
 	return dial(n.t, ln)
 }
 
-// decide makes the engine of one node decide, in a new term if that is another node. An empty id
-// means no node.
+// decide makes the engine of one node decide. If a different node decided before, a new term begins. An empty id means
+// no node.
 func (l *lab) decide(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +180,7 @@ func (l *lab) decide(id string) {
 // show sets the leader in the view of a node.
 func (l *lab) show(id, leader string) { l.showAs(id, leader, leader == id) }
 
-// leave sets the view of a node to that of a leader that transfers its leadership.
+// leave sets the view of a node to the view of a leader that is transferring its leadership.
 func (l *lab) leave(id string) { l.showAs(id, id, false) }
 
 func (l *lab) showAs(id, leader string, leading bool) {
@@ -286,7 +286,7 @@ func (e labEngine) Clear() error {
 	return e.Table.Clear()
 }
 
-// writes reports whether the engine of the node decides, after leadership has been lost if that is due.
+// writes reports whether the engine of the node decides. It first applies a pending loss of leadership.
 func (e labEngine) writes(what string) bool {
 	l := e.node.lab
 	l.mu.Lock()
@@ -395,7 +395,7 @@ func (l *lab) flushed() int {
 	return l.flushes
 }
 
-// anew starts a new term of the deciding node, and updates the views of the known nodes only.
+// anew starts a new term of the deciding node, and updates only the views of the given nodes.
 func (l *lab) anew(id string, known ...string) {
 	l.decide("")
 	l.decide(id)
