@@ -12,9 +12,8 @@ import (
 	"github.com/throttledhq/throttled/server/forward"
 )
 
-// TestBrokenStreams breaks the stream to the leader at every stage. Replies that have been received
-// are kept, commands that may have been charged return errUncertain, and commands without side
-// effects are retried.
+// TestBrokenStreams breaks the stream to the leader at every stage. Replies that have been received are kept. Commands
+// that may have been charged return errUncertain. Commands without side effects are retried.
 func TestBrokenStreams(t *testing.T) {
 	t.Parallel()
 	_, p, streams := newPlay(t, "a", "b")
@@ -48,7 +47,7 @@ func TestBrokenStreams(t *testing.T) {
 	p.expect(one + one + ":9\r\n")
 
 	p.send(all)
-	if _, err := io.ReadFull(s.Conn, make([]byte, len(throttle("x"))+5)); err != nil { // shutdown before it has read everything
+	if _, err := io.ReadFull(s.Conn, make([]byte, len(throttle("x"))+5)); err != nil { // shutdown before everything is read
 		t.Fatal(err)
 	}
 	s.send(t, one+goawayLine)
@@ -65,7 +64,7 @@ func TestBrokenStreams(t *testing.T) {
 	s.send(t, failure(errUncertain)+":10\r\n")
 	p.expect(failure(errUncertain) + one + ":10\r\n")
 
-	_ = s.Close() // while it is idle
+	_ = s.Close() // the stream is closed while it is idle
 	p.send(request("DEL", "x"))
 	s = <-streams
 	s.expect(t, request("DEL", "x"))
@@ -91,9 +90,9 @@ func testSilentLeader(t *testing.T) {
 	}
 }
 
-// TestDeposedLeader checks that forwarded commands do not wait for an old leader that no longer
-// replies. When another node leads, or none, commands that may have been charged return
-// errUncertain, and later commands are sent to the new leader.
+// TestDeposedLeader checks that forwarded commands do not wait for an old leader that no longer replies. Once
+// leadership is lost or a different node is the leader, commands that may have been charged return errUncertain, and
+// later commands are sent to the new leader.
 func TestDeposedLeader(t *testing.T) { synctest.Test(t, testDeposedLeader) }
 
 func testDeposedLeader(t *testing.T) {
@@ -117,7 +116,7 @@ func testDeposedLeader(t *testing.T) {
 	}
 }
 
-// TestTransferFromAfar checks that a forwarded TRANSFER waits for the reply of the old leader.
+// TestTransferFromAfar checks that a forwarded TRANSFER waits for the old leader's reply.
 func TestTransferFromAfar(t *testing.T) { synctest.Test(t, testTransferFromAfar) }
 
 func testTransferFromAfar(t *testing.T) {
@@ -134,7 +133,7 @@ func testTransferFromAfar(t *testing.T) {
 	s.send(t, "+OK\r\n")
 	p.expect("+OK\r\n")
 	if _, err := s.in.ReadByte(); err != io.EOF {
-		t.Errorf("a stream to a former leader is kept: %v", err)
+		t.Errorf("a stream to a former leader is still open: %v", err)
 	}
 }
 
@@ -145,7 +144,7 @@ func newPlay(t *testing.T, ids ...string) (l *lab, p *peer, streams <-chan *scri
 	return play(newLab(t, ids...))
 }
 
-// newPipedPlay is newPlay in fake time.
+// newPipedPlay is like newPlay, but in fake time.
 func newPipedPlay(t *testing.T, ids ...string) (l *lab, p *peer, streams <-chan *script) {
 	t.Helper()
 	return play(newPipedLab(t, ids...))
@@ -182,7 +181,7 @@ func (l *lab) scripts() <-chan *script {
 
 const greeting = "*3\r\n$6\r\nCLIENT\r\n$4\r\nCAPA\r\n$7\r\ncharged\r\n"
 
-// greeted reads the greeting of a stream, answers it, and reports whether it succeeded.
+// greeted reads the greeting of a stream, answers the greeting, and reports whether both succeeded.
 func (s *script) greeted() bool {
 	got := make([]byte, len(greeting))
 	if _, err := io.ReadFull(s.in, got); err != nil || string(got) != greeting {

@@ -42,8 +42,7 @@ func TestStreamsAreFew(t *testing.T) {
 	}
 }
 
-// TestBusyForwarder blocks as many clients as may wait for the leader. The next one is refused
-// immediately.
+// TestBusyForwarder blocks as many clients as may wait for the leader. The next client is refused immediately.
 func TestBusyForwarder(t *testing.T) { synctest.Test(t, testBusyForwarder) }
 
 func testBusyForwarder(t *testing.T) {
@@ -53,7 +52,7 @@ func testBusyForwarder(t *testing.T) {
 		return nil, ctx.Err()
 	})
 	l.lead("a")
-	const most = 128 + 1024 // streams, and clients that wait for one
+	const most = 128 + 1024 // all streams, and all clients that may wait for a stream
 	var waiting [most]*peer
 	for i := range waiting {
 		waiting[i] = l.nodes["b"].dial()
@@ -67,7 +66,7 @@ func testBusyForwarder(t *testing.T) {
 	}
 	for _, p := range waiting {
 		if v := p.read(); v.kind != '-' {
-			t.Fatalf("a client without a leader got %s, want an error", v)
+			t.Fatalf("without a leader a client got %s, want an error", v)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/throttledhq/throttled/server/forward"
 )
 
-// TestForwardedPipelines sends pipelines of all kinds to a follower. It replies as the leader
-// would, in order, in both versions of the protocol.
+// TestForwardedPipelines sends pipelines of all kinds to a follower. The follower replies as the leader would, in
+// order, in both versions of the protocol.
 func TestForwardedPipelines(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -124,8 +124,8 @@ func TestChangesOfTheLeader(t *testing.T) {
 	}
 }
 
-// changeHands makes another node the leader. In some rounds there is no leader for a while, and in
-// some the view of the new leader changes before its engine decides.
+// changeHands makes a different node the leader. In some rounds there is no leader for a while. In others, the view of
+// the new leader changes before its engine decides.
 func (l *lab) changeHands(i int) {
 	next := l.ids[i%len(l.ids)]
 	if i%3 == 0 {
@@ -201,7 +201,7 @@ func TestOneHop(t *testing.T) {
 	l.lead("b")
 	p.do(five(0, 3, 2, -1, 60), "CL.THROTTLE", "k", "2", "1", "60")
 	l.show("b", "b")
-	l.decide("a") // it no longer leads, but its view has not changed
+	l.decide("a") // node a is no longer the leader, but its view has not changed
 	p.send(throttle("k") + request("DEL", "k") + request("TTL", "k"))
 	p.expect(notLeadingLine + notLeadingLine + notLeadingLine)
 	if l.dialled != 0 {
@@ -209,8 +209,7 @@ func TestOneHop(t *testing.T) {
 	}
 }
 
-// TestChargedMarks checks that replies that report a charge are marked if the other node has
-// requested it.
+// TestChargedMarks checks that replies that report a charge are marked if the other node has requested marks.
 func TestChargedMarks(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -258,6 +257,6 @@ func testLeaderThatDoesNotKnow(t *testing.T) {
 	if !eventually(func() bool { return l.nodes["a"].forward.Retries.Load() > 8 }) {
 		t.Error("the command is not retried")
 	}
-	l.lead("a") // a leads again
+	l.lead("a") // a is the leader again
 	p.expect(five(0, 3, 1, -1, 120) + ":120\r\n")
 }

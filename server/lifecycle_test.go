@@ -46,12 +46,12 @@ func TestPanics(t *testing.T) {
 	f("+OK\r\n+QUEUED\r\n", "MULTI", "CL.THROTTLE boom 1 1 60", "EXEC")
 	f("+OK\r\n+QUEUED\r\n+QUEUED\r\n", "MULTI", "PING", "TTL boom", "EXEC")
 	if got := log.String(); strings.Count(got, "a command panicked") != int(panics) || !strings.Contains(got, "test: the key boom") {
-		t.Errorf("the log does not show the panics: %s", got)
+		t.Errorf("the log does not contain the panics: %s", got)
 	}
 }
 
-// TestShutdownFinishesWhatWasRead shuts down while a pipeline is being decided. All commands that
-// have been read are answered, and no later ones.
+// TestShutdownFinishesWhatWasRead shuts down while a pipeline is being decided. All commands that have been read are
+// answered, and no later commands.
 func TestShutdownFinishesWhatWasRead(t *testing.T) {
 	t.Parallel()
 	table := buckets.New(buckets.Config{Clock: newTestClock().read, Shards: 8})
@@ -75,7 +75,7 @@ func TestShutdownFinishesWhatWasRead(t *testing.T) {
 	}
 	select {
 	case err := <-ended:
-		t.Fatalf("Shutdown returns %v while a command runs", err)
+		t.Fatalf("Shutdown returned %v while a command is running", err)
 	default:
 	}
 	busy.send(ping)
@@ -124,7 +124,7 @@ func TestServeAfterShutdown(t *testing.T) {
 		t.Errorf("Serve returns %v, want %v", err, ErrServerClosed)
 	}
 	if _, err := ln.Accept(); err == nil {
-		t.Error("the listener is left open")
+		t.Error("the listener is still open")
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// TestSizeLimits sends requests at each size limit, and one above it.
+// TestSizeLimits sends requests at each size limit, and requests one above it.
 func TestSizeLimits(t *testing.T) {
 	t.Parallel()
 	known, guests := start(t, nil), start(t, withPassword)
@@ -74,7 +74,7 @@ func TestLimitsFollowOptions(t *testing.T) {
 		p := s.greet()
 		before := set.ask("CONFIG", "GET", option).list[1].text
 		set.do("+OK\r\n", "CONFIG", "SET", option, value)
-		p.do("+PONG\r\n", "PING") // an incomplete command would be measured against both limits
+		p.do("+PONG\r\n", "PING") // otherwise both limits would apply to an incomplete command
 		p.send(input)
 		p.expect(refused(reason))
 		p.closed()
@@ -170,12 +170,12 @@ func TestClientLimit(t *testing.T) {
 	}
 }
 
-// scarce is a listener whose Accept fails with the queued errors first.
+// scarce is a listener whose Accept first fails with the queued errors.
 type scarce struct {
 	*pipes
 	mu       sync.Mutex
-	failures []error     // of the next calls of Accept
-	calls    []time.Time // of Accept
+	failures []error     // errors of the next calls of Accept
+	calls    []time.Time // times of the calls of Accept
 }
 
 func (l *scarce) Accept() (net.Conn, error) {
@@ -210,8 +210,7 @@ func (l *scarce) fail(n int, err error) {
 	}
 }
 
-// TestAcceptBackoff checks that the pauses between failed calls of Accept grow, and that a
-// successful call resets them.
+// TestAcceptBackoff checks that the pauses between failed calls of Accept grow, and that a successful call resets them.
 func TestAcceptBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ln := &scarce{pipes: newPipes()}
@@ -305,7 +304,7 @@ func TestGuesses(t *testing.T) {
 	f("AUTH", "other", "secret")
 	f("HELLO", "3", "AUTH", "default", "bad")
 
-	// RESET does not restore the tries. A right password does.
+	// RESET does not reset the number of failures. A right password does.
 	p := s.dial()
 	for range maxFailedLogins - 1 {
 		p.do(failure(errWrongPass), "AUTH", "bad")

@@ -54,8 +54,8 @@ func (l strange) Accept() (net.Conn, error) {
 
 func (strangeConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
 
-// TestPeersAreTrusted checks that streams of other nodes need no password, are exempt from
-// protected mode, and do not count toward maxclients.
+// TestPeersAreTrusted checks that streams from other nodes need no password, are exempt from protected mode, and do not
+// count toward maxclients.
 func TestPeersAreTrusted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -95,7 +95,7 @@ func TestPeersAreTrusted(t *testing.T) {
 	admin.await("clients", "peer_streams", 3)
 }
 
-// forwardedCommands are the commands that a node accepts from other nodes.
+// forwardedCommands lists the commands that a node accepts from other nodes.
 const forwardedCommands = "cl.throttle cl.window cl.bucket cl.leaky cl.all cl.cluster|add cl.cluster|remove cl.cluster|set cl.cluster|transfer " +
 	"client|capa hello del exists expiretime keys object|encoding object|freq object|idletime object|refcount pexpiretime pttl randomkey scan " +
 	"touch ttl type unlink wait dbsize flushall flushdb memory|usage exec multi watch"
@@ -131,8 +131,8 @@ type alone struct{ topology.Cluster }
 func (alone) View() *topology.View    { return &topology.View{Changed: make(chan struct{})} }
 func (alone) Status() topology.Status { return topology.Status{} }
 
-// TestReaper_Peers checks that idle clients are closed, but neither streams of other nodes
-// nor clients that wait for the cluster.
+// TestReaper_Peers checks that idle clients are closed, but that streams from other nodes and clients that wait for the
+// cluster are not.
 func TestReaper_Peers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := options.Default()

@@ -12,7 +12,7 @@ import (
 	"github.com/throttledhq/throttled/internal/lograte"
 )
 
-// TestLogLimited writes more lines of one kind than a second allows.
+// TestLogLimited writes more lines of one kind than are allowed per second.
 func TestLogLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -30,12 +30,12 @@ func TestLogLimited(t *testing.T) {
 		s.warn("kind", "text")
 		s.warn("kind", "text")
 		if got := log.String(); strings.Count(got, "msg=text") != 2 || strings.Count(got, `"lines left out"=3`) != 1 || strings.Contains(got, "off") {
-			t.Errorf("written: %s", got)
+			t.Errorf("the log is %s", got)
 		}
 	})
 }
 
-// A line that is left out allocates nothing but its arguments.
+// Dropping a line does not allocate, except for its arguments.
 func TestLogLimited_Allocations(t *testing.T) {
 	s := &Server{log: slog.New(slog.NewTextHandler(io.Discard, nil)), logged: lograte.New(linesPerSecond, time.Hour)}
 	for range linesPerSecond {

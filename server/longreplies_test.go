@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-// longReplies are commands whose replies may be long.
+// longReplies lists commands whose replies may be long.
 var longReplies = [][]string{
 	{"CLIENT", "LIST"}, {"COMMAND"}, {"COMMAND", "DOCS"}, {"COMMAND", "INFO"}, {"KEYS", "*"},
 	{"PUBSUB", "CHANNELS"}, {"PUBSUB", "NUMPAT"}, {"SCAN", "0"}, {"SLOWLOG", "GET"},
@@ -36,7 +36,7 @@ func TestLongRepliesWait(t *testing.T) {
 			go func() { answered <- p.ask(call...) }()
 			synctest.Wait()
 			if len(answered) > 0 {
-				t.Errorf("%q does not wait for a slot", call)
+				t.Errorf("%q did not wait for a slot", call)
 			}
 			release()
 			if got := <-answered; got.kind == '-' {
@@ -65,7 +65,7 @@ func TestLongReplies_NoLeader(t *testing.T) {
 	}
 }
 
-// TestLongReplies_NoCommit checks the same on a leader that cannot commit.
+// TestLongReplies_NoCommit is like TestLongReplies_NoLeader, but on a leader that cannot commit.
 func TestLongReplies_NoCommit(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -75,8 +75,8 @@ func TestLongReplies_NoCommit(t *testing.T) {
 	listWhileScansWait(t, l.nodes["a"])
 }
 
-// listWhileScansWait makes as many commands wait for the cluster as there are slots for long
-// replies, and checks that another such command is answered meanwhile.
+// listWhileScansWait makes as many commands wait for the cluster as there are slots for long replies, and checks that
+// one more such command is answered during the wait.
 func listWhileScansWait(t *testing.T, s *labNode) {
 	t.Helper()
 	for range maxLong {

@@ -100,17 +100,17 @@ func TestMemoryStatsTypes(t *testing.T) {
 	}
 }
 
-// TestHeapIsCounted checks that each memory measure of the process includes the previous one.
+// TestHeapIsCounted checks that each memory figure of the process includes the previous figure.
 func TestHeapIsCounted(t *testing.T) {
 	m := start(t, nil).memoryUse()
 	if m.heap.allocated <= 0 || m.heap.active < m.heap.allocated || m.heap.resident < m.heap.active {
 		t.Errorf("the heap is %+v", m.heap)
 	}
 	if m.rss < 1<<20 || m.rss > systemBytes() {
-		t.Errorf("the process takes %d of %d bytes", m.rss, systemBytes())
+		t.Errorf("the process uses %d of %d bytes", m.rss, systemBytes())
 	}
 	if n := numberIn("/nonexistent", 0) + numberIn("/proc/self/statm", 99) + numberIn("/proc/meminfo", 0); n != 0 {
-		t.Errorf("missing numbers are read as %d, want 0", n)
+		t.Errorf("a missing number is read as %d, want 0", n)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestMemoryCommands(t *testing.T) {
 	p.do("+OK\r\n", "MEMORY", "PURGE")
 	const cycles = "/gc/cycles/forced:gc-cycles "
 	if after := p.ask("MEMORY", "MALLOC-STATS").text; numberBehind(t, after, cycles) <= numberBehind(t, before, cycles) {
-		t.Error("MEMORY PURGE runs no garbage collection")
+		t.Error("MEMORY PURGE did not run a garbage collection")
 	}
 	p.do("+OK\r\n", "MULTI")
 	p.do("+QUEUED\r\n", "MEMORY", "PURGE")

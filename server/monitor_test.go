@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// shownBy returns the quoted words in a line of MONITOR.
+// shownBy returns the quoted words in a line of MONITOR output.
 func shownBy(t *testing.T, line value) string {
 	t.Helper()
 	m := regexp.MustCompile(`^[0-9]+\.[0-9]{6} \[0 127\.0\.0\.1:[0-9]+\] (.*)$`).FindStringSubmatch(line.text)
@@ -89,8 +89,8 @@ func TestMonitorsOwnCommands(t *testing.T) {
 	})
 }
 
-// TestSlowMonitors opens monitors that do not read. Other clients do not wait for them. They are
-// closed if a write takes longer than write-timeout, or if their feed is full.
+// TestSlowMonitors opens monitors that do not read. Other clients do not wait for the monitors. Monitors are closed if
+// a write takes longer than write-timeout, or if their feed is full.
 func TestSlowMonitors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ln := setup{}.startPiped(t)
@@ -115,7 +115,7 @@ func TestSlowMonitors(t *testing.T) {
 		left(0)
 
 		watch()
-		long := strings.Repeat("\x00", 400<<10) // quoted in four times as many bytes
+		long := strings.Repeat("\x00", 400<<10) // quoting makes it four times as long
 		for range feedQueue / (4 * len(long)) {
 			p.do(":0\r\n", "EXISTS", long)
 		}

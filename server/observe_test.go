@@ -58,7 +58,7 @@ func TestSlowlog(t *testing.T) {
 		t.Errorf("the entry has the time %d and the duration %d", at, entry[2].int())
 	}
 
-	// EXEC is not logged, but the commands that it runs are.
+	// EXEC is not logged, but the commands of the transaction are.
 	p.do("+OK\r\n", "MULTI")
 	p.do("+QUEUED\r\n", "ECHO", "x")
 	newest()
@@ -127,7 +127,7 @@ func testLatency(t *testing.T) {
 		t.Errorf("LATENCY HISTOGRAM counts %s", bounds)
 	}
 	if got := admin.ask("LATENCY", "HISTOGRAM", "get", "echo"); len(got.list) != 0 {
-		t.Errorf("LATENCY HISTOGRAM of commands that did not run: %s", got)
+		t.Errorf("LATENCY HISTOGRAM for commands that did not run: %s", got)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestClientKill(t *testing.T) {
 	self.expect("+OK\r\n")
 	self.closed()
 
-	// A client that neither reads nor writes is closed too.
+	// A client that neither reads nor writes is closed as well.
 	killer = s.dial()
 	deaf := s.connect().(*net.TCPConn)
 	_ = deaf.SetReadBuffer(4 << 10)

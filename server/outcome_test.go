@@ -38,8 +38,7 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// TestNothingIsToldBefore checks that no reply is written before the generation of its decisions is
-// committed.
+// TestNothingIsToldBefore checks that no reply is written before its decisions are committed.
 func TestNothingIsToldBefore(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -63,7 +62,7 @@ func TestNothingIsToldBefore(t *testing.T) {
 		}
 		_ = p.SetReadDeadline(time.Now().Add(patience))
 		if !n.exec.TryLock() {
-			t.Errorf("%q: the exec lock is held", input)
+			t.Errorf("%q: the exec lock is still held", input)
 		} else {
 			n.exec.Unlock()
 		}
@@ -82,8 +81,8 @@ func TestNothingIsToldBefore(t *testing.T) {
 	f(request("WAIT", "1", "0"), ":1\r\n")
 }
 
-// TestLeadershipLostWithinACommand loses leadership before a command has made all of its changes. The changes before
-// that may be committed, so the command is not run elsewhere.
+// TestLeadershipLostWithinACommand loses leadership before a command has made all of its changes. The earlier changes
+// may be committed, so the command is not run on a different node.
 func TestLeadershipLostWithinACommand(t *testing.T) {
 	synctest.Test(t, testLeadershipLostWithinACommand)
 }
@@ -101,7 +100,7 @@ func testLeadershipLostWithinACommand(t *testing.T) {
 	check := func(what string, keys int64) {
 		t.Helper()
 		if n := l.table.Usage().Keys; n != keys {
-			t.Errorf("%s leaves %d keys, want %d", what, n, keys)
+			t.Errorf("%s left %d keys, want %d", what, n, keys)
 		}
 		l.table.Reset()
 	}
@@ -119,8 +118,8 @@ func testLeadershipLostWithinACommand(t *testing.T) {
 	check("EXEC", 0)
 }
 
-// TestUncertainBatches loses leadership behind decisions. Only who may have been charged is
-// told so.
+// TestUncertainBatches loses leadership after decisions were made. Only calls that may have been charged fail with
+// errUncertain.
 func TestUncertainBatches(t *testing.T) { synctest.Test(t, testUncertainBatches) }
 
 func testUncertainBatches(t *testing.T) {

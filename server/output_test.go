@@ -16,8 +16,8 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// TestManyCommandsBeforeAReplyIsRead sends commands whose replies exceed the socket buffers, and
-// reads no reply before all are sent. The server reads and answers all of them.
+// TestManyCommandsBeforeAReplyIsRead sends commands whose replies exceed the socket buffers, and reads no reply before
+// all commands are sent. The server reads and answers all commands.
 func TestManyCommandsBeforeAReplyIsRead(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)
@@ -35,7 +35,7 @@ func TestManyCommandsBeforeAReplyIsRead(t *testing.T) {
 	}
 }
 
-// TestManyCommandsAreForwarded does the same with commands that a follower forwards.
+// TestManyCommandsAreForwarded is like TestManyCommandsBeforeAReplyIsRead, but with commands that a follower forwards.
 func TestManyCommandsAreForwarded(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -63,7 +63,7 @@ func TestManyCommandsAreForwarded(t *testing.T) {
 // smallBuffers sets small send buffers on the connections of a listener.
 func smallBuffers(ln net.Listener) net.Listener { return tight{ln} }
 
-// connectSmall is dial with a small receive buffer.
+// connectSmall is like dial, but with a small receive buffer.
 func (s *testServer) connectSmall() *peer {
 	s.t.Helper()
 	p := s.dial()
@@ -115,8 +115,8 @@ func TestFullBacklog(t *testing.T) {
 	}
 }
 
-// TestStalled checks that a client that only receives replies is stalled only if there is no room
-// for them, or if the memory for all clients is tight.
+// TestStalled checks that a client that receives only replies is stalled only if there is no room for more replies, or
+// if client memory is tight.
 func TestStalled(t *testing.T) {
 	t.Parallel()
 	o := options.Default()
@@ -153,7 +153,7 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-// TestBacklogThenMonitor runs MONITOR while replies of the client are still queued.
+// TestBacklogThenMonitor runs MONITOR while earlier replies to the client are still queued.
 func TestBacklogThenMonitor(t *testing.T) {
 	t.Parallel()
 	s := setup{listen: smallBuffers}.start(t)
@@ -172,8 +172,8 @@ func TestBacklogThenMonitor(t *testing.T) {
 	}
 }
 
-// TestBacklogAfterSubscriptions checks that a client may leave its replies unread again after its
-// last subscription is removed.
+// TestBacklogAfterSubscriptions checks that a client may again leave its replies unread after its last subscription is
+// removed.
 func TestBacklogAfterSubscriptions(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil)

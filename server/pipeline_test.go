@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// eventLoop drives pipelines without connections, as an event loop would: one goroutine advances all of them, and hands
-// each wait over to another goroutine.
+// eventLoop drives pipelines without connections, as an event loop would: one goroutine advances all pipelines, and
+// starts another goroutine for each wait.
 type eventLoop struct {
 	waited  chan *client // receives a client whose wait is over
 	pending int
@@ -71,7 +71,7 @@ func detached(t *testing.T, s *Server) *client {
 	return newClient(s, near, &redisListener)
 }
 
-// mixed are commands that are answered in all ways, and their replies.
+// mixed contains commands of every kind. mixedReplies contains their replies.
 var (
 	mixed = throttle("k") + ping + request("TTL", "k") + request("CL.THROTTLE", "k", "2", "1", "60", "1", "x") +
 		request("MULTI") + throttle("k") + request("PING") + request("EXEC") + request("KEYS", "*") + request("DEL", "k") + throttle("k") +
@@ -81,8 +81,8 @@ var (
 		unknown("NONSENSE") + five(0, 3, 0, -1, 180)
 )
 
-// TestPipeline_LateCommit drives pipelines of a leader that commits late. Nothing is answered before, and another client
-// of the same loop is served meanwhile.
+// TestPipeline_LateCommit drives pipelines on a leader that commits late. No command that needs the commit is answered
+// before it, and a second client of the same loop is served in the meantime.
 func TestPipeline_LateCommit(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -116,8 +116,8 @@ func TestPipeline_LateCommit(t *testing.T) {
 	}
 }
 
-// TestPipeline_NoLeader drives a pipeline of a follower that has no leader at first. Its commands are forwarded when
-// there is one, and run here when the node leads itself.
+// TestPipeline_NoLeader drives a pipeline on a follower that has no leader at first. Once there is a leader, the
+// commands are forwarded, or run on this node if it is the leader.
 func TestPipeline_NoLeader(t *testing.T) {
 	t.Parallel()
 	for _, leader := range []string{"a", "b"} {

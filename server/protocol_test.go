@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// manner is a way to write the bytes of a row.
+// manner is a way of splitting the bytes of a row into writes.
 type manner struct {
 	name  string
 	fits  func(row *protocolRow) bool
@@ -18,7 +18,7 @@ type manner struct {
 	ahead bool                              // a PING precedes the row
 }
 
-// behind follows every row. It is not answered if the row closes the connection.
+// behind is sent after every row. It is not answered if the row closes the connection.
 const behind = ping + "*1\r\n$4\r\nQUIT\r\n"
 
 const shortRow = 120 // bytes; longer rows are not cut at every position
@@ -82,7 +82,7 @@ func TestProtocolRows(t *testing.T) {
 	known.greet()
 }
 
-// connect is dial without a peer.
+// connect is like dial, but returns the connection without a peer.
 func (s *testServer) connect() net.Conn { return s.dial().Conn }
 
 // runRow sends a row in every applicable manner.

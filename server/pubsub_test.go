@@ -25,8 +25,8 @@ func TestDropSubscriptions(t *testing.T) {
 	}
 }
 
-// TestDroppedSubscriptionsAreFreed checks that a dropped name is freed while others are kept, since
-// only the kept names are counted.
+// TestDroppedSubscriptionsAreFreed checks that the memory of a dropped name is freed while other names are kept. Only
+// the kept names count as client memory.
 func TestDroppedSubscriptionsAreFreed(t *testing.T) {
 	t.Parallel()
 	var s subscriptions

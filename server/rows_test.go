@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ending is the state of the connection after a row.
+// ending is the expected state of the connection after a row.
 type ending uint8
 
 const (
@@ -50,8 +50,8 @@ var (
 	ones = strings.Repeat("1", 70000)
 )
 
-// protocolRows are valid and invalid inputs of the protocol. Rows where this server is stricter
-// than Redis expect the stricter result.
+// protocolRows contains valid and invalid protocol inputs. Where this server is stricter than Redis, the row expects
+// the stricter result.
 var protocolRows = []protocolRow{
 	// Empty requests.
 	{id: "P1", input: "\r\n"},
@@ -88,7 +88,7 @@ var protocolRows = []protocolRow{
 	{id: "P26", input: "*1\r\n:5\r\n", want: refused("expected '$', got ':'"), end: closed},
 	{id: "P27", input: "*1\r\n+PING\r\n", want: refused("expected '$', got '+'"), end: closed},
 
-	// Other types of the protocol are inline requests with unknown commands.
+	// Other protocol types are treated as inline requests with unknown commands.
 	{id: "P28", input: "$4\r\nPING\r\n", want: unknown("$4") + "+PONG\r\n"},
 	{id: "P29", input: "+OK\r\n", want: unknown("+OK")},
 	{id: "P30", input: "-ERR x\r\n", want: unknown("-ERR", "x")},

@@ -14,7 +14,7 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// fakeSnapshots is a Snapshots that writes nothing. A save can be made to block or to fail.
+// fakeSnapshots implements Snapshots without writing anything. A save can be made to block or to fail.
 type fakeSnapshots struct {
 	fails   error         // result of a save
 	entered chan struct{} // optional; receives when a save blocks
@@ -154,16 +154,16 @@ func TestSaverIsNotIdle(t *testing.T) {
 	<-snapshots.entered
 	o := options.Options{Timeout: time.Second}
 	if why := s.snapshot()[0].conn.overdue(&o, moment{now: 1 << 30}); why != "" {
-		t.Errorf("a client that waits for a snapshot is closed: %s", why)
+		t.Errorf("a client that is waiting for a snapshot was closed: %s", why)
 	}
 	snapshots.release <- struct{}{}
 	p.expect("+OK\r\n")
 	if why := s.snapshot()[0].conn.overdue(&o, moment{now: 1 << 30}); why != "it is idle" {
-		t.Errorf("a client that has saved is closed: %q", why)
+		t.Errorf("a client that has saved was closed: %q", why)
 	}
 }
 
-// TestNowhereToSave checks that commands that save are refused if there are no snapshots.
+// TestNowhereToSave checks that commands that save are refused if the server has no Snapshots.
 func TestNowhereToSave(t *testing.T) {
 	t.Parallel()
 	p := setup{options: withSave}.start(t).dial()
@@ -205,8 +205,8 @@ func startStopping(t *testing.T, u setup) *stopping {
 	return s
 }
 
-// TestShutdownCommand checks for each form of SHUTDOWN that Stop is called, whether the state is
-// saved before it and by it, and that no reply is sent.
+// TestShutdownCommand checks, for each form of SHUTDOWN, that Stop is called, whether the state is saved before Stop,
+// whether Stop is asked to save, and that no reply is sent.
 func TestShutdownCommand(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk full")
@@ -271,8 +271,8 @@ func TestShutdownRefuses(t *testing.T) {
 	}
 }
 
-// TestShutdownServesWhileItSaves blocks the save of a SHUTDOWN. Other clients are served meanwhile,
-// and a second SHUTDOWN stops the program immediately.
+// TestShutdownServesWhileItSaves blocks the save made by SHUTDOWN. During the save, other clients are served, and a
+// second SHUTDOWN stops the program immediately.
 func TestShutdownServesWhileItSaves(t *testing.T) {
 	t.Parallel()
 	snapshots := slowSnapshots()
@@ -311,8 +311,8 @@ func TestShutdownWhileLoading(t *testing.T) {
 	}
 }
 
-// TestLoading sends every command while the state is being loaded. Exactly the commands without the
-// flag loading are refused, with the error of Redis, and do not reach the engine.
+// TestLoading sends every command while the state is being loaded. Exactly the commands without the flag loading are
+// refused, with the same error as in Redis, and do not reach the engine.
 func TestLoading(t *testing.T) {
 	t.Parallel()
 	snapshots := &fakeSnapshots{}

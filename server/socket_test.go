@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// socketPair returns two connected descriptors that do not block.
+// socketPair returns two connected nonblocking descriptors.
 func socketPair(t *testing.T) (near, far uintptr) {
 	t.Helper()
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -48,7 +48,7 @@ func TestDescriptor(t *testing.T) {
 	}
 }
 
-// The system takes only part of what does not fit, and then nothing.
+// A write that does not fit in the buffers is partial, and the next write returns an error.
 func TestDescriptor_Full(t *testing.T) {
 	near, far := socketPair(t)
 	big := bytes.Repeat([]byte("x"), 8<<20)
@@ -64,7 +64,7 @@ func TestDescriptor_Full(t *testing.T) {
 		written += n
 	}
 	if written == 0 || written >= len(big) {
-		t.Fatalf("%d bytes fit into the buffers of the system", written)
+		t.Fatalf("%d bytes fit in the socket buffers", written)
 	}
 	read := 0
 	for {
@@ -75,12 +75,12 @@ func TestDescriptor_Full(t *testing.T) {
 		read += n
 	}
 	if read != written {
-		t.Errorf("%d bytes arrive of %d", read, written)
+		t.Errorf("%d bytes of %d arrived", read, written)
 	}
 }
 
-// A short read marks the socket as drained only where the system guarantees so. Elsewhere the next
-// Read finds nothing.
+// A short read marks the socket as drained only if the system guarantees that no bytes are left. Otherwise the next
+// Read returns errNothing.
 func TestSocket_Drained(t *testing.T) {
 	near, far := socketPair(t)
 	s := &socket{raw: noRaw{}, fd: far}
@@ -99,5 +99,5 @@ func TestSocket_Drained(t *testing.T) {
 	}
 }
 
-// noRaw stands for a descriptor that the test holds.
+// noRaw is a syscall.RawConn for tests that set the descriptor themselves.
 type noRaw struct{ syscall.RawConn }

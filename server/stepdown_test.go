@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestStepDown checks that clients on the leader port are closed when another node leads, after the
-// replies to all commands that have been read. Clients on other ports stay connected.
+// TestStepDown checks that clients on the leader port are closed when another node becomes the leader, after all
+// commands that have been read are answered. Clients on other ports stay connected.
 func TestStepDown(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b")
@@ -45,8 +45,8 @@ func TestStepDown(t *testing.T) {
 	shownBy(t, monitor.read())
 }
 
-// TestStepDownWithoutLeader checks that clients on the leader port are kept for stepDownPatience
-// while there is no leader, and stay connected if this node leads again.
+// TestStepDownWithoutLeader checks that clients on the leader port are kept for stepDownPatience while there is no
+// leader, and stay connected if this node becomes the leader again.
 func TestStepDownWithoutLeader(t *testing.T) { synctest.Test(t, testStepDownWithoutLeader) }
 
 func testStepDownWithoutLeader(t *testing.T) {
@@ -89,8 +89,8 @@ func testStepDownAtShutdown(t *testing.T) {
 	}
 }
 
-// TestGoaway shuts a node down while another node has a stream to it. The stream ends with an
-// error which means that unanswered commands were not charged.
+// TestGoaway shuts a node down while another node has a stream to it. The stream ends with the goaway error, which
+// means that unanswered commands were not run.
 func TestGoaway(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a", "b", "c")

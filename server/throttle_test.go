@@ -34,7 +34,8 @@ func parseThrottle(args [][]byte, req *limiter.Request) error {
 // errThrottleBound is the error for parameters of CL.THROTTLE whose times do not fit.
 const errThrottleBound replyError = "ERR limit out of range: (max_burst + 1) * period / count must be at most 9223372036 seconds (292 years)"
 
-// badThrottle returns the error for argument at of CL.THROTTLE, as counted from its name.
+// badThrottle returns the error for an invalid argument of CL.THROTTLE. at is the index of the argument; the name of
+// the command has index 0.
 func badThrottle(at int, arg string) replyError {
 	const wide = "a 64-bit integer"
 	what := [...]struct{ name, want string }{
@@ -46,8 +47,8 @@ func badThrottle(at int, arg string) replyError {
 	return errInvalid(what.name, []byte(arg), what.want)
 }
 
-// slowThrottleError returns the error for arguments that slowThrottle refuses. The quantity is checked
-// first, then the parameters in their order.
+// slowThrottleError returns the error for arguments that slowThrottle refuses. The quantity is checked first, and then
+// the parameters in order.
 func slowThrottleError(args [4][]byte) replyError {
 	if _, ok := slowInt(args[3]); !ok && !strings.EqualFold(string(args[3]), "ms") {
 		return badThrottle(5, string(args[3]))
@@ -160,7 +161,7 @@ func slowThrottle(args [4][]byte) (limit, interval, quantity *bigmath.Int, ok bo
 	return limit, interval, n[3], fits
 }
 
-// FuzzThrottleArguments compares the parser of CL.THROTTLE with a slow model.
+// FuzzThrottleArguments compares the parser of CL.THROTTLE with slowThrottle.
 func FuzzThrottleArguments(f *testing.F) {
 	for _, seed := range [][4]string{
 		{"15", "30", "60", "1"}, {"0", "1", "1", "0"}, {"+5", "+1", "+1", "-1"}, {"007", "01", "1", "-0"},

@@ -38,7 +38,7 @@ func trickle(text string) func(p *peer) {
 	}
 }
 
-// pester sends a command every half tick, and reads its reply of one line.
+// pester sends a command every half tick, and reads its one-line reply.
 func pester(command string) func(p *peer) {
 	return func(p *peer) {
 		for range 1000 {
@@ -79,7 +79,7 @@ func TestTimeLimits(t *testing.T) {
 	}
 }
 
-// TestTimeLimitsOfSockets exceeds some of the timeouts over sockets, with the shortest values.
+// TestTimeLimitsOfSockets exceeds some of the timeouts over sockets, with the shortest values of the options.
 func TestTimeLimitsOfSockets(t *testing.T) {
 	t.Parallel()
 	for _, l := range timeLimits {
@@ -211,8 +211,8 @@ func TestNoLimits(t *testing.T) {
 	})
 }
 
-// TestWriteTimeout checks that a client that reads none of its reply for write-timeout is closed,
-// and that a slow reader is not.
+// TestWriteTimeout checks that a client that reads nothing for write-timeout is closed, and that a client that reads
+// slowly is not.
 func TestWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ln := setup{}.startPiped(t)
@@ -268,7 +268,7 @@ func TestTimeoutsFollowOptions(t *testing.T) {
 }
 
 // TestTimeout_AfterWait checks that a client whose command has waited for longer than the idle timeout is not closed
-// when it is answered.
+// when the command is answered.
 func TestTimeout_AfterWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		snapshots := &fakeSnapshots{entered: make(chan struct{}), release: make(chan struct{})}

@@ -102,8 +102,8 @@ func TestDeletingSeveralKeysIsAlone(t *testing.T) {
 	}
 }
 
-// TestWatchedSteps charges a key from many connections, each with WATCH and a peek before the
-// transaction. Each charge that succeeds must continue from the state of its peek.
+// TestWatchedSteps charges a key from many connections, each with WATCH and a peek before the transaction. Each
+// successful charge must start from the state that its peek returned.
 func TestWatchedSteps(t *testing.T) {
 	t.Parallel()
 	s, _ := startFrozen(t, nil)

@@ -15,7 +15,7 @@ import (
 // concurrency measures the maximum number of goroutines between enter and leave.
 type concurrency struct{ now, most atomic.Int64 }
 
-// enter yields the processor, so that other goroutines can enter too.
+// enter yields the processor, so that other goroutines can also enter.
 func (c *concurrency) enter() {
 	now := c.now.Add(1)
 	for old := c.most.Load(); now > old && !c.most.CompareAndSwap(old, now); old = c.most.Load() {
@@ -67,7 +67,7 @@ func throttleOften(dial func() *peer, clients, each int) {
 	group.Wait()
 }
 
-// TestTurns_Held makes clients wait for a leader. When their own node leads, they need turns too.
+// TestTurns_Held makes clients wait for a leader. When their own node becomes the leader, they need turns as well.
 func TestTurns_Held(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "a")
@@ -117,7 +117,7 @@ func TestTurns(t *testing.T) {
 func TestTurns_Unbounded(t *testing.T) {
 	t.Parallel()
 	turns := newTurns(0)
-	for range 3 { // no turn is returned
+	for range 3 { // no turn is released
 		turns.acquire()
 	}
 }
@@ -146,8 +146,8 @@ func TestTurns_Waiting(t *testing.T) {
 	}
 }
 
-// TestTurns_SlowReaders sends commands while another goroutine still writes replies to earlier
-// ones. That goroutine neither takes a turn nor returns that of the client.
+// TestTurns_SlowReaders sends commands while another goroutine is still writing replies to earlier commands. That
+// goroutine neither acquires a turn nor releases the client's turn.
 func TestTurns_SlowReaders(t *testing.T) {
 	t.Parallel()
 	const bound, clients, n = 2, 4, 300
@@ -157,7 +157,7 @@ func TestTurns_SlowReaders(t *testing.T) {
 	for range clients {
 		p := s.dial()
 		group.Go(func() {
-			for range n { // more than the socket buffers hold
+			for range n { // more than fits in the socket buffers
 				_, _ = io.WriteString(p.Conn, request("ECHO", text))
 			}
 			_, _ = io.WriteString(p.Conn, request("QUIT"))
@@ -169,6 +169,6 @@ func TestTurns_SlowReaders(t *testing.T) {
 	}
 	group.Wait()
 	if !eventually(func() bool { return len(s.turns.slots) == 0 }) {
-		t.Errorf("%d turns are taken although no client runs a command", len(s.turns.slots))
+		t.Errorf("%d turns are held although no client is running a command", len(s.turns.slots))
 	}
 }

@@ -142,7 +142,7 @@ func openLink(t *testing.T, dir, node string) namedLink {
 	return namedLink{l, node}
 }
 
-// exchange sends a message from one node to another and checks both identities.
+// exchange sends a message from one node to another, and checks the identities that both nodes see.
 func exchange(t *testing.T, from, to namedLink) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -156,7 +156,7 @@ func exchange(t *testing.T, from, to namedLink) {
 		t.Fatal(err)
 	}
 	if transport.PeerOf(in) != from.node || transport.PeerOf(out) != to.node {
-		t.Errorf("%s meets %q, %s meets %q", to.node, transport.PeerOf(in), from.node, transport.PeerOf(out))
+		t.Errorf("%s is connected to %q, %s is connected to %q", to.node, transport.PeerOf(in), from.node, transport.PeerOf(out))
 	}
 	if _, err := io.WriteString(out, "hello"); err != nil {
 		t.Fatal(err)
@@ -278,7 +278,7 @@ func useOldCA(t *testing.T, dir string) {
 	}
 }
 
-// TestCertsInterrupted checks that the command stops if its context is canceled.
+// TestCertsInterrupted checks that the command stops when its context is canceled.
 func TestCertsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -14,8 +14,8 @@ import (
 	"github.com/throttledhq/throttled/cluster"
 )
 
-// TestProcess_ManyThroughAFollower sends commands of many clients to a follower, which forwards them. The leader
-// accepts all streams that the follower opens, and all commands succeed, on a busy machine after retries.
+// TestProcess_ManyThroughAFollower sends commands from many clients to a follower, which forwards them. The leader
+// accepts all streams that the follower opens, and all commands succeed, although a busy machine may require retries.
 func TestProcess_ManyThroughAFollower(t *testing.T) {
 	leader, others := leaderOf(t, newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000")) // avoids elections on a busy machine
 	follower := others[0]
@@ -47,8 +47,8 @@ func TestProcess_ManyThroughAFollower(t *testing.T) {
 	}
 }
 
-// TestProcess_UsedID deletes the data of a joined node. Restarted under its old id, the node exits and logs the
-// reason; the other nodes continue.
+// TestProcess_UsedID deletes the data of a joined node. When the node is restarted under its old id, it exits and logs
+// the reason. The other nodes continue.
 func TestProcess_UsedID(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2"})
 	leader, _ := leaderOf(t, all)
@@ -61,7 +61,7 @@ func TestProcess_UsedID(t *testing.T) {
 	}
 	joiner.start()
 	if code, _ := joiner.exits(patience); code == 0 {
-		t.Error("it exits with code 0")
+		t.Error("the node exits with code 0")
 	}
 	if !strings.Contains(joiner.log.String(), cluster.ErrUsed.Error()) {
 		t.Errorf("the log has no reason:\n%s", joiner.log)

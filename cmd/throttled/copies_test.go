@@ -39,7 +39,7 @@ func (p *process) putBack(from string) {
 	}
 }
 
-// startInVain starts a process while its raft address is in use. The process must fail.
+// startInVain starts a process while its Raft address is in use. The process must fail.
 func (p *process) startInVain() {
 	p.t.Helper()
 	ln, err := net.Listen("tcp", p.raft)
@@ -53,8 +53,8 @@ func (p *process) startInVain() {
 	}
 }
 
-// TestProcess_OldCopy restores an old copy of a data directory, which lacks charges that the node has acknowledged.
-// The node is rejected, and remains so when no other node with these charges is running. No charge is granted twice.
+// TestProcess_OldCopy restores an old copy of a data directory, which lacks charges that the node has acknowledged. The
+// node is rejected, and is still rejected when no other node with these charges is running. No charge is granted twice.
 func TestProcess_OldCopy(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000") // avoids elections on a busy machine
 	leader, others := leaderOf(t, all)
@@ -75,9 +75,9 @@ func TestProcess_OldCopy(t *testing.T) {
 	}
 	leader.kill()
 	lags.start()
-	stale.start() // together they would be a majority
+	stale.start() // together these nodes would be a majority
 	if code, _ := stale.exits(patience); code != exitError || !strings.Contains(stale.log.String(), "had acknowledged entry") {
-		t.Errorf("it is started again, and exits with %d:\n%s", code, stale.log)
+		t.Errorf("a second start of an old copy exits with %d:\n%s", code, stale.log)
 	}
 	leader.start()
 	for i := range 20 {
@@ -86,8 +86,8 @@ func TestProcess_OldCopy(t *testing.T) {
 }
 
 // TestProcess_StaleBoot restores a copy that was made while the node was stopped. After a failed start, the next start
-// of the node has a higher boot number than the other nodes have seen. It is rejected even so, and even after all
-// nodes were restarted.
+// of the node has a higher boot number than the other nodes have seen. The node is rejected nevertheless, even after
+// all nodes were restarted.
 func TestProcess_StaleBoot(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000")
 	leader, others := leaderOf(t, all)

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is the timeout for expected events. It is much longer than they take.
+// patience is the timeout for expected events. It is much longer than any event takes.
 const patience = 2 * time.Minute
 
 // process is a server that runs as a separate process, usually a cluster node.
@@ -100,7 +100,7 @@ func (p *process) kill() {
 	_ = p.cmd.Wait() // returns the kill as an error
 }
 
-// exits waits for the process to exit, and returns its exit code and the time it took.
+// exits waits for the process to exit, and returns the exit code and the time until the exit.
 func (p *process) exits(within time.Duration) (code int, took time.Duration) {
 	p.t.Helper()
 	begin := time.Now()
@@ -180,13 +180,13 @@ func leaderOf(t *testing.T, all []*process) (leader *process, others []*process)
 			for _, p := range all {
 				t.Logf("the log of %s:\n%s", p.id, p.log.String())
 			}
-			t.Fatal("no node leads")
+			t.Fatal("no node is the leader")
 		}
 	}
 }
 
 // TestProcess_InstallLoop sends a node the same snapshot repeatedly, as Raft does if the logs do not match. The node
-// exits, and sets its log aside at its next start.
+// exits, and moves its log aside at the next start.
 func TestProcess_InstallLoop(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2"})
 	leader, others := leaderOf(t, all)
@@ -238,8 +238,9 @@ func sendSnapshot(from *raft.NetworkTransport, id string, to *process, snapshots
 	return from.InstallSnapshot(raft.ServerID(to.id), raft.ServerAddress(to.raft), &args, new(raft.InstallSnapshotResponse), content)
 }
 
-// TestProcess_StuckTransfer transfers the leadership to a node that answers heartbeats but accepts no entries. The
-// leader refuses all entries while Raft tries, for the heartbeat timeout of five seconds, and must exit before that.
+// TestProcess_StuckTransfer transfers the leadership to a node that answers heartbeats but accepts no entries. Raft
+// tries for the heartbeat timeout of five seconds, and the leader refuses all entries during that time. The leader must
+// exit before the timeout.
 func TestProcess_StuckTransfer(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "5000")
 	leader, others := leaderOf(t, all)
@@ -252,9 +253,9 @@ func TestProcess_StuckTransfer(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: leader.addr, MaxRetries: -1, DisableIdentity: true})
 	defer func() { _ = client.Close() }()
 	if err := client.Do(t.Context(), "CL.CLUSTER", "TRANSFER", others[0].id).Err(); err == nil {
-		t.Error("a node that takes no entry leads")
+		t.Error("a node that accepts no entries is the leader")
 	} else if strings.Contains(err.Error(), topology.ErrSilent.Error()) {
-		t.Fatalf("the hand-over has not begun: %v", err)
+		t.Fatalf("the leadership transfer has not begun: %v", err)
 	}
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
@@ -276,7 +277,7 @@ func TestProcess_StuckTransfer(t *testing.T) {
 	}
 }
 
-// takesNothing runs a fake node that accepts no entries, as if its log did not match that of the leader.
+// takesNothing runs a fake node that accepts no entries, as if its log did not match the leader's.
 func takesNothing(t *testing.T, p *process) {
 	t.Helper()
 	l, err := transport.Listen(transport.Config{Cluster: "test", Node: p.id, Bind: p.raft, Insecure: true})
@@ -305,7 +306,7 @@ func takesNothing(t *testing.T, p *process) {
 	}()
 }
 
-// TestProcess_Gap starts a node whose log lacks entries that are not in a snapshot.
+// TestProcess_Gap starts a node whose log is missing entries that no snapshot contains.
 func TestProcess_Gap(t *testing.T) {
 	p := newProcesses(t, []string{"n1"})[0]
 	for range 5 {

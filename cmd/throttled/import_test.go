@@ -70,14 +70,15 @@ func imports(t *testing.T, code int, stdout, stderr string, args ...string) {
 	}
 }
 
-// TestImport imports the limits of a Redis and checks them in a server that loads the snapshot.
+// TestImport imports the limits stored in a Redis server, and checks them in a throttled server that loads the
+// snapshot.
 func TestImport(t *testing.T) {
 	t.Chdir(t.TempDir()) // the servers change the working directory
 	url, source := redisSource(t, 100)
 	dir := t.TempDir()
 	imports(t, exitOK, "no snapshot was written", "", "--from", url, "--dir", dir, "--dry-run")
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
-		t.Fatalf("a dry run leaves %v, %v", files, err)
+		t.Fatalf("a dry run left files behind: %v, %v", files, err)
 	}
 	imports(t, exitOK, `1 skipped: a string that is not a number: "text"`, "", "--from", url, "--dir", dir, "--count", "10", "--tolerance", "1m")
 
@@ -150,7 +151,7 @@ func TestImportProgress(t *testing.T) {
 	progress(1, 2)
 	remove()
 	if log.Len() != 0 {
-		t.Errorf("a log gets %q immediately", &log)
+		t.Errorf("%q was written to a log immediately", &log)
 	}
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -161,6 +162,6 @@ func TestImportProgress(t *testing.T) {
 	progress(1, 2)
 	remove()
 	if info, err := file.Stat(); err != nil || info.Size() != 0 {
-		t.Errorf("a file gets a bar (%v)", err)
+		t.Errorf("a bar was written to a file (%v)", err)
 	}
 }

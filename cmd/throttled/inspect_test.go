@@ -20,8 +20,7 @@ import (
 	"github.com/throttledhq/throttled/persistence"
 )
 
-// fixed is a constant state. Its clock advances by 100 ns per call, so by 100 ns during a
-// save.
+// fixed is a constant state. Its clock advances by 100 ns per call, which is 100 ns per save.
 type fixed struct {
 	now     uint64
 	records []limiter.Record
@@ -165,7 +164,7 @@ func (p *closedPipe) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestInspect_EndsEarly checks reasons other than a damaged file that stop an inspection.
+// TestInspect_EndsEarly stops inspections for reasons other than a damaged file.
 func TestInspect_EndsEarly(t *testing.T) {
 	records := make([]limiter.Record, 10_000)
 	for i := range records {

@@ -116,7 +116,7 @@ func (r *running) wait() {
 		}
 		r.done <- nil
 	case <-time.After(patience):
-		r.t.Fatal("the program does not end")
+		r.t.Fatal("the program does not exit")
 	}
 }
 
@@ -195,7 +195,7 @@ func TestProgramUsesFiles(t *testing.T) {
 	r.wants("+OK\r\n+OK\r\n", "CONFIG SET timeout 300", "CONFIG REWRITE")
 	written, err := os.ReadFile(config)
 	if err != nil || !strings.Contains(string(written), "timeout 300") || !strings.Contains(string(written), "# ours") {
-		t.Errorf("CONFIG REWRITE leaves %q, %v", written, err)
+		t.Errorf("CONFIG REWRITE wrote %q, %v", written, err)
 	}
 	r.stop()
 	r.wait()
@@ -243,7 +243,7 @@ func TestProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if rest, err := io.ReadAll(conn); err != nil || len(rest) > 0 {
-		t.Errorf("at the end the client gets %q, %v; want a plain close", rest, err)
+		t.Errorf("after the exit the client gets %q, %v; want a closed connection", rest, err)
 	}
 	if _, err := io.Copy(io.Discard, lines); err != nil {
 		t.Error(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/cluster"
 )
 
-// with returns the arguments of a process with a different value of an option.
+// with returns the arguments of a process with the value of one option replaced.
 func (p *process) with(option, value string) []string {
 	args := slices.Clone(p.args)
 	args[slices.Index(args, option)+1] = value
@@ -27,12 +27,13 @@ func (p *process) refuses(advertised string) {
 		}
 	}
 	if code != exitError || strings.Contains(log, "starting election") {
-		p.t.Errorf("it exits with %d:\n%s", code, log)
+		p.t.Errorf("the node exits with %d:\n%s", code, log)
 	}
 }
 
-// TestProcess_Moved starts nodes at another address than the one in the cluster's configuration: a bootstrapped node,
-// whose bootstrap list is changed as well, and a joined one. Both are followers again when started at the old address.
+// TestProcess_Moved starts nodes at an address that differs from the one in the cluster's configuration. One node was
+// bootstrapped, and its bootstrap list is changed as well. The other node has joined. When started at the old address,
+// both become followers again.
 func TestProcess_Moved(t *testing.T) {
 	patient := []string{"--raft-heartbeat", "1000"} // makes elections on a busy machine rare
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, patient...)

@@ -10,8 +10,8 @@ import (
 	"github.com/throttledhq/throttled/server"
 )
 
-// TestReserveProcessors checks that a cluster node bounds the number of concurrent commands and has more processors
-// than that, and that a standalone server has no bound.
+// TestReserveProcessors checks that a cluster node limits the number of concurrent commands to less than GOMAXPROCS,
+// and that a standalone server has no limit.
 func TestReserveProcessors(t *testing.T) {
 	cores := runtime.GOMAXPROCS(0)
 	t.Cleanup(func() { runtime.GOMAXPROCS(cores) })

@@ -48,7 +48,7 @@ func TestRecover_Refuses(t *testing.T) {
 			t.Errorf("%q exits with %d and prints %q, %q; want %d and %q", tt.nodes, code, out, errs, tt.code, tt.want)
 		}
 		if _, after, _ := inspection(runRecover).with("--data-dir", dir); after != before {
-			t.Errorf("%q has changed the directory from\n%sto\n%s", tt.nodes, before, after)
+			t.Errorf("%q changed the directory from\n%sto\n%s", tt.nodes, before, after)
 		}
 	}
 	if code, _, errs := inspection(runRecover).with("--data-dir", t.TempDir(), "n1=a:1"); code != exitError || !strings.Contains(errs, "no such file") {
@@ -58,8 +58,8 @@ func TestRecover_Refuses(t *testing.T) {
 
 const recovered = 20 // keys
 
-// TestProcess_Recover loses two of three nodes permanently. The remaining node becomes a cluster of one, has the
-// charges made before, and another node joins it.
+// TestProcess_Recover loses two of three nodes permanently. The remaining node becomes a cluster of one and still has
+// the earlier charges, and a new node joins it.
 func TestProcess_Recover(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "1000") // avoids elections on a busy machine
 	leader, others := leaderOf(t, all)
@@ -73,7 +73,7 @@ func TestProcess_Recover(t *testing.T) {
 	arguments := []string{"--yes", "--data-dir", survivor.dir, survivor.id + "=" + survivor.raft}
 	code, out, errs := inspection(runRecover).with(arguments...) // while a node is running
 	if code != exitError || !strings.Contains(errs, others[1].id+" at "+others[1].raft+": "+errAnswering.Error()) || strings.Contains(out, "Recovered") {
-		t.Fatalf("while a node runs recover exits with %d and prints %q, %s", code, out, errs)
+		t.Fatalf("while a node is running recover exits with %d and prints %q, %s", code, out, errs)
 	}
 	others[1].kill()
 	code, out, errs = inspection(runRecover).with(arguments...)
@@ -94,15 +94,15 @@ func TestProcess_Recover(t *testing.T) {
 	joined.ask(fmt.Sprintf("keys:%d ", recovered), "CL.CLUSTER", "HASH")
 	joined.ask("[1 1 0 ", "CL.THROTTLE", "k0", 0, 1, "1h")
 	joined.kill()
-	joined.start() // with the recovery it has stored
+	joined.start() // with the recovery id that it has stored
 	joined.ask("[1 1 0 ", "CL.THROTTLE", "k0", 0, 1, "1h")
 
-	old := others[1] // alone it cannot be elected, and it learns the reason
+	old := others[1] // alone it cannot be elected, and it gets the reason from the new cluster
 	old.start()
 	if code, _ := old.exits(patience); code != exitFailed || !strings.Contains(old.log.String(), transport.ErrOtherRecovery.Error()) {
 		t.Errorf("a lost node that is restarted exits with %d:\n%s", code, old.log)
 	}
-	leader.start() // two of three form the old cluster, which is fenced off
+	leader.start() // two of three nodes form the old cluster, which is fenced off
 	old.start()
 	old.ask("voters:3 ", "CL.CLUSTER", "STATUS")
 	again, _ := leaderOf(t, []*process{leader, old})
@@ -113,7 +113,7 @@ func TestProcess_Recover(t *testing.T) {
 	survivor.logs(transport.ErrOtherRecovery.Error()) // the streams of the old nodes are refused
 }
 
-// TestRecover_Asks checks that recover prints its plan, and carries it out only after confirmation.
+// TestRecover_Asks checks that recover prints its plan, and executes it only after confirmation.
 func TestRecover_Asks(t *testing.T) {
 	dir := usedDirectory(t)
 	for _, tt := range []struct {
@@ -192,8 +192,8 @@ func TestRecover_Gone(t *testing.T) {
 	}
 }
 
-// TestRecover_Probes checks that recover probes new nodes and the node itself, and probes again after the
-// confirmation. It is refused if it was interrupted or an address cannot be resolved.
+// TestRecover_Probes checks that recover probes new nodes and the node itself, and probes them again after the
+// confirmation. The recovery is refused if it is interrupted or if an address cannot be resolved.
 func TestRecover_Probes(t *testing.T) {
 	dir := usedDirectory(t)
 	before, _, _ := inspection(runRecover).with("--data-dir", dir)

@@ -147,7 +147,7 @@ func (p *process) refusesToSet(option, value string) {
 }
 
 // TestReload_Heartbeat checks that the log names the command that changes the heartbeat of a cluster, since a restart
-// does not change it.
+// does not change the heartbeat.
 func TestReload_Heartbeat(t *testing.T) {
 	const command = "CL.CLUSTER SET raft-heartbeat MS"
 	const restart = "a restart have changed in the configuration file\" options="
@@ -176,7 +176,8 @@ func TestReload_Heartbeat(t *testing.T) {
 	}
 }
 
-// TestProcess_HangUpCertificates reloads the certificate of a node, first an invalid one.
+// TestProcess_HangUpCertificates reloads the certificate of a node, first with an invalid certificate and then with a
+// valid one.
 func TestProcess_HangUpCertificates(t *testing.T) {
 	dir := t.TempDir()
 	mustMakeCerts(t, "--dir", dir, "--cluster", "test", "n1")
@@ -195,7 +196,7 @@ func TestProcess_HangUpCertificates(t *testing.T) {
 	p.hangUp()
 	p.logs("the certificates were not reloaded")
 	if serial := serialOf(t, raft); serial != first {
-		t.Error("the certificate that was read before is not in use any more")
+		t.Error("the previous certificate is no longer in use")
 	}
 	writeFile(t, cert, string(good))
 	mustMakeCerts(t, "--dir", dir, "--cluster", "test", "--renew", "n1")

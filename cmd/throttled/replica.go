@@ -259,7 +259,8 @@ func (r *replica) recheck() {
 // die terminates the process immediately. After a fatal error the node cannot safely do anything else, and other nodes
 // take over once it stops responding.
 func (r *replica) die(err error) {
-	if errors.Is(err, raftstore.ErrStale) { // the mark prevents a restart from this stale directory, even if no node that would reject it is running
+	if errors.Is(err, raftstore.ErrStale) {
+		// The mark prevents a restart with this directory while no node that would reject it is running.
 		why := strings.TrimSuffix(err.Error(), ": "+raftstore.ErrStale.Error())
 		err = errors.Join(err, r.store.MarkStale(why))
 	}

@@ -40,7 +40,7 @@ func startNode(t *testing.T, p *program) {
 		select {
 		case <-p.replica.node.View().Changed:
 		case <-end:
-			t.Fatal("the node does not lead")
+			t.Fatal("the node is not the leader")
 		}
 	}
 }
@@ -75,8 +75,8 @@ func install(t *testing.T, p *program, index uint64, times int) (err error) {
 	return err
 }
 
-// A node that installs the same snapshot repeatedly exits. Its log remains in use until then, and
-// is replaced at the next start.
+// A node that installs the same snapshot repeatedly exits. Its log remains in use until the exit, and is replaced at
+// the next start.
 func TestInstallLoop(t *testing.T) {
 	dir := t.TempDir()
 	p, _, exits := openNode(t, dir)
@@ -95,13 +95,13 @@ func TestInstallLoop(t *testing.T) {
 		t.Errorf("Raft cannot vote until the process exits: %v", err)
 	}
 	if err := p.replica.saver.Save(); err != nil {
-		t.Errorf("nor take a snapshot: %v", err)
+		t.Errorf("Raft cannot take a snapshot until the process exits: %v", err)
 	}
 	release(t, p)
 
 	p, log, _ := openNode(t, dir)
 	if now, _ := p.replica.store.Identity(); now.Incarnation == old.Incarnation {
-		t.Error("the node still has the data that had to be set aside")
+		t.Error("the node still has the data that should have been moved aside")
 	}
 	if aside := filepath.Join(dir, "aside-1"); !strings.Contains(log.String(), aside) || !strings.Contains(log.String(), raftstore.ErrInstallLoop.Error()) {
 		t.Errorf("the log does not contain the directory %s and the reason:\n%s", aside, log)
@@ -111,7 +111,7 @@ func TestInstallLoop(t *testing.T) {
 
 	p, log, _ = openNode(t, dir)
 	if strings.Contains(log.String(), "aside") {
-		t.Errorf("it is set aside again:\n%s", log)
+		t.Errorf("the log was moved aside again:\n%s", log)
 	}
 	release(t, p)
 }
@@ -158,13 +158,13 @@ func TestCloseOrder(t *testing.T) {
 	release(t, p)
 }
 
-// A marked log is no longer set aside after the operator has recovered the cluster from it.
+// A marked log is no longer moved aside after the operator has recovered the cluster from it.
 func TestRecoverKeepsMarked(t *testing.T) {
 	dir := t.TempDir()
 	p, _, _ := openNode(t, dir)
 	startNode(t, p)
 	if err := install(t, p, 7, 3); err == nil {
-		t.Fatal("no loop")
+		t.Fatal("the install loop was not detected")
 	}
 	release(t, p)
 	var out, errs bytes.Buffer
@@ -172,6 +172,6 @@ func TestRecoverKeepsMarked(t *testing.T) {
 		t.Fatalf("exits with %d: %s", code, &errs)
 	}
 	if _, aside, err := raftstore.SetAsideMarked(dir); err != nil || aside != "" {
-		t.Errorf("it is set aside in %q, %v", aside, err)
+		t.Errorf("the log was moved aside to %q, %v", aside, err)
 	}
 }

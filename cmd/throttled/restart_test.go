@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// without returns the arguments of a process without an option and its value.
+// without returns the arguments of a process with one option and its value removed.
 func (p *process) without(option string) []string {
 	at := slices.Index(p.args, option)
 	return slices.Delete(slices.Clone(p.args), at, at+2)
 }
 
-// TestProcess_Restart restarts nodes without --bootstrap and --join, which are required at the first start only. A node
+// TestProcess_Restart restarts nodes without --bootstrap and --join, which are required only at the first start. A node
 // without data fails if neither is given.
 func TestProcess_Restart(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "1000")

@@ -109,7 +109,7 @@ func reply(t *testing.T, c net.Conn, args ...string) string {
 var harmful = [][]string{{"CONFIG", "SET", "requirepass", ""}, {"FLUSHALL"}, {"CL.CLUSTER", "REMOVE", "n3"}, {"DEBUG", "SLEEP", "1"}, {"SHUTDOWN", "NOSAVE"}}
 
 // TestProcess_Rogue uses the keys of a removed node and of a node that never joined. Streams opened before the removal
-// are closed, no command is executed, and no stream for Raft is accepted.
+// are closed, no command is run, and no stream for Raft is accepted.
 func TestProcess_Rogue(t *testing.T) {
 	ca := newAuthority(t)
 	patient := []string{"--raft-heartbeat", "1000", "--requirepass", ""} // avoids elections on a busy machine

@@ -19,7 +19,7 @@ import (
 
 const loading = "-LOADING"
 
-// charges charges 1 of a limit of 16, which restores 1 per hour, and checks that it is charge number n.
+// charges charges 1 to a limit of 16 that restores 1 per hour, and checks that this is charge number n.
 func (r *running) charges(n int) {
 	r.t.Helper()
 	got := r.ask("CL.THROTTLE user 15 1 3600")
@@ -77,7 +77,7 @@ func TestStateSurvives(t *testing.T) {
 	}
 }
 
-// TestEveryKindSurvives checks that charges of each kind of limit persist over a restart.
+// TestEveryKindSurvives checks that charges of each kind of limit survive a restart.
 func TestEveryKindSurvives(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
@@ -113,7 +113,7 @@ func TestSavePoints(t *testing.T) {
 	deadline := time.Now().Add(patience)
 	for !strings.Contains(r.ask("INFO persistence"), "rdb_saves:1\r\n") {
 		if time.Now().After(deadline) {
-			t.Fatal("no snapshot is written")
+			t.Fatal("no snapshot was written")
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "dump.thr")); err != nil {
@@ -122,7 +122,7 @@ func TestSavePoints(t *testing.T) {
 	r.end()
 }
 
-// runs runs a program that exits without being stopped, and returns its log and error.
+// runs runs a program that exits by itself, and returns its log and error.
 func runs(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	opts, err := options.Load(append(args, "--port", "0"), noEnv)
@@ -164,7 +164,7 @@ func TestDamagedSnapshot(t *testing.T) {
 			t.Errorf("byte %d changed: %v\n%s", at, err, log)
 		}
 		if left, err := os.ReadFile(path); err != nil || !bytes.Equal(left, bad) {
-			t.Errorf("byte %d changed: the refused snapshot was written over, %v", at, err)
+			t.Errorf("byte %d changed: the refused snapshot was overwritten, %v", at, err)
 		}
 	}
 	// The previous snapshot contains only one charge.
@@ -207,10 +207,10 @@ func TestDirectoryIsTaken(t *testing.T) {
 	r := startIn(t, dir)
 	second := startIn(t, dir) // has no snapshot and no save points
 	if got := second.ask("SAVE"); !strings.HasPrefix(got, "-ERR") {
-		t.Errorf("SAVE in a directory that is taken answers %q", got)
+		t.Errorf("SAVE in a directory in use answers %q", got)
 	}
 	if got := second.ask(`CONFIG SET save "1 1"`); !strings.Contains(got, "it is in use by another process") {
-		t.Errorf("CONFIG SET save in a directory that is taken answers %q", got)
+		t.Errorf("CONFIG SET save in a directory in use answers %q", got)
 	}
 	second.wants("*2\r\n$4\r\nsave\r\n$0\r\n\r\n", "CONFIG GET save")
 	second.end()
@@ -224,8 +224,8 @@ func TestDirectoryIsTaken(t *testing.T) {
 	r.end()
 }
 
-// TestFullTableIsLoaded restarts with a memory limit that the keys just fit. All keys are
-// loaded, even if they need slightly more memory now.
+// TestFullTableIsLoaded restarts with a memory limit that the keys just fit. All keys are loaded, even if they now need
+// slightly more memory.
 func TestFullTableIsLoaded(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
@@ -275,8 +275,7 @@ func TestReasonIsInTheLogFile(t *testing.T) {
 	}
 }
 
-// TestLimitSetWhileLoading checks that a change of maxmemory during the load applies after
-// it.
+// TestLimitSetWhileLoading checks that a change of maxmemory during the load takes effect after the load.
 func TestLimitSetWhileLoading(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir := t.TempDir()
@@ -297,11 +296,11 @@ func TestLimitSetWhileLoading(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.load(t.Context()); err != nil {
-		t.Fatalf("the limit counts before all is loaded: %v", err)
+		t.Fatalf("the limit applies before the load is complete: %v", err)
 	}
 	rec := limiter.Record{Kind: limiter.Throttle, Key: []byte(strings.Repeat("x", 5000)), Expires: p.table.Now() + 1e9}
 	if err := p.table.Put(rec); !errors.Is(err, limiter.ErrOutOfMemory) {
-		t.Errorf("the limit does not hold after the load: %v", err)
+		t.Errorf("the limit does not apply after the load: %v", err)
 	}
 	if err := p.shutdown(); err != nil {
 		t.Error(err)

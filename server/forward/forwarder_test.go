@@ -27,7 +27,7 @@ func hangingNode(ctx context.Context, _ string) (net.Conn, error) {
 	return nil, ctx.Err()
 }
 
-// leader returns a Dialer of nodes that call reply for each command. A nil reply closes the stream.
+// leader returns a Dialer to fake nodes that call reply for each command. If reply returns nil, the stream is closed.
 func leader(reply func(command string) []byte) dialFunc {
 	return func(context.Context, string) (net.Conn, error) {
 		near, far := net.Pipe()
@@ -88,8 +88,8 @@ func forwardOne(f *Forwarder, line string, within time.Duration) (Call, error) {
 	return b.Calls[0], err
 }
 
-// TestFormerLeader checks that a stream to a former leader is closed after Timeouts.FormerLeader, however often leadership
-// changed before, and that it stays open if the node leads again.
+// TestFormerLeader checks that a stream to a former leader is closed after Timeouts.FormerLeader, no matter how often
+// leadership changed before, and that the stream stays open if the node becomes the leader again.
 func TestFormerLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(dialFunc(noNode))
@@ -103,30 +103,30 @@ func TestFormerLeader(t *testing.T) {
 			return len(f.streams()) > 0
 		}
 		former := f.Timeouts.FormerLeader
-		for range 5 { // each round ends before the timeout of the round before
+		for range 5 { // each round ends before the timeout of the previous round
 			f.Follow("b")
 			<-time.After(former * 2 / 3)
 			f.Follow("a")
 			if !isOpen() {
-				t.Fatal("a stream to the leader is closed")
+				t.Fatal("a stream to the leader was closed")
 			}
 		}
 		f.Follow("")
 		<-time.After(former - 1)
 		f.Follow("b")
 		if !isOpen() {
-			t.Error("a stream is closed too early")
+			t.Error("a stream was closed too early")
 		}
 		<-time.After(time.Nanosecond)
 		if isOpen() {
-			t.Error("a stream to a node that does not lead stays open")
+			t.Error("a stream to a node that is not the leader stays open")
 		}
 		f.Close()
 	})
 }
 
-// TestStaleView checks that a node is not dialed if it stopped leading after the caller read its view: only the deadline
-// would end that attempt.
+// TestStaleView checks that a node is not dialed if it stopped being the leader after the caller read its view. Such a
+// dial would block until the deadline.
 func TestStaleView(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(dialFunc(hangingNode))
@@ -149,7 +149,7 @@ func TestStaleView(t *testing.T) {
 	})
 }
 
-// TestFull checks ErrBusy if all streams are in use, and if too many callers wait.
+// TestFull checks that ErrBusy is returned if all streams stay in use, or if too many callers are waiting.
 func TestFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := New(leader(ok))
@@ -181,7 +181,7 @@ func TestFull(t *testing.T) {
 	})
 }
 
-// TestDialsAreFew checks that most of many concurrent callers reuse a stream that another caller dialed.
+// TestDialsAreFew checks that most concurrent callers reuse a stream that another caller has dialed.
 func TestDialsAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most, all atomic.Int32
@@ -260,7 +260,7 @@ func TestProtocols(t *testing.T) {
 	})
 }
 
-// TestCharged reads replies of a leader that marks charges and of one that does not.
+// TestCharged reads replies from a leader that marks charges, and from a leader that does not.
 func TestCharged(t *testing.T) {
 	const decision = "*2\r\n:0\r\n:1\r\n"
 	for _, tt := range []struct {
@@ -347,7 +347,7 @@ func TestOutcomes(t *testing.T) {
 	})
 }
 
-// raise sets most to n if that is more.
+// raise sets most to n if n is larger.
 func raise(most *atomic.Int32, n int32) {
 	for old := most.Load(); old < n && !most.CompareAndSwap(old, n); {
 		old = most.Load()

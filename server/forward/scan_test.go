@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// wholeReplies are complete replies of every type.
+// wholeReplies contains complete replies of every type.
 var wholeReplies = []string{
 	"+OK\r\n", "-ERR no\r\n", ":1\r\n", ":-1\r\n", "_\r\n", "#t\r\n", ",1.5\r\n", "(123456789012345678901\r\n",
 	"$0\r\n\r\n", "$5\r\na\r\nb\n\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "~0\r\n", "%0\r\n", "!5\r\nERR x\r\n",
@@ -30,7 +30,7 @@ func scanAll(t *testing.T, text string, cut int) (size int, err error) {
 		size, err = s.scan([]byte(text))
 	}
 	if size > 0 && s != (replyScanner{}) {
-		t.Errorf("%.50q: it is not ready for the next reply", text)
+		t.Errorf("%.50q: the scanner is not ready for the next reply", text)
 	}
 	return size, err
 }
@@ -56,7 +56,7 @@ func TestReplyScanner(t *testing.T) {
 	}
 }
 
-// sizeOf is a simple scanner for complete replies of the types +, -, :, $, *, % and ~. It returns -1 for others.
+// sizeOf is a simple scanner for complete replies of the types +, -, :, $, *, % and ~. It returns -1 for other types.
 func sizeOf(b []byte) int {
 	end := bytes.Index(b, []byte("\r\n"))
 	if end < 1 {
@@ -88,8 +88,8 @@ func sizeOf(b []byte) int {
 	return size
 }
 
-// FuzzReplyScanner compares the scanner with a simple one, and checks that the result does not depend on where the input
-// is split.
+// FuzzReplyScanner compares the scanner with sizeOf, and checks that the result does not depend on where the input is
+// split.
 func FuzzReplyScanner(f *testing.F) {
 	for _, text := range append(wholeReplies, noReplies...) {
 		f.Add([]byte(text[:min(len(text), 300)]), uint(3))
