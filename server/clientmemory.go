@@ -171,7 +171,7 @@ func (u *usage) tight() bool { return u.of != nil && u.of.tight() }
 // ClientMemory returns the memory that the server holds for all clients, in bytes.
 func (s *Server) ClientMemory() int64 { return s.clientMemory.total.Load() }
 
-// clientBytes returns the memory of all clients and of the streams of other nodes, in bytes.
+// clientBytes returns the memory of all clients, and of all streams from other nodes, in bytes.
 func (s *Server) clientBytes() (normal, peers int64) {
 	for _, c := range s.connections() {
 		if c.listener.trusted {

@@ -239,7 +239,7 @@ func TestGoRedisCluster(t *testing.T) {
 		for k := range 20 {
 			got, err := client.Do(ctx, "CL.THROTTLE", fmt.Sprint("key", k), 100, 1, 3600).Int64Slice()
 			if err != nil || got[2] != int64(100-i) {
-				t.Fatalf("%s leads: got %v, %v", leader, got, err)
+				t.Fatalf("with leader %s: got %v, %v", leader, got, err)
 			}
 		}
 		pipe := client.TxPipeline()

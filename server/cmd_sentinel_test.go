@@ -178,14 +178,14 @@ func TestGoRedisFailover(t *testing.T) {
 		// sent over them: it may charge twice.
 		got, err := client.Do(t.Context(), "CL.THROTTLE", "k", 100, 1, 3600).Int64Slice()
 		if err != nil || got[2] > int64(100-i) {
-			t.Fatalf("%s leads: got %v, %v", leader, got, err)
+			t.Fatalf("with leader %s: got %v, %v", leader, got, err)
 		}
 		var role []any
 		if !eventually(func() bool {
 			role, err = client.Do(t.Context(), "ROLE").Slice()
 			return err == nil && role[0] == "master"
 		}) {
-			t.Errorf("%s leads: the client is connected to a %v, %v", leader, role, err)
+			t.Errorf("with leader %s: the client is connected to a %v, %v", leader, role, err)
 		}
 	}
 }

@@ -104,8 +104,7 @@ func (l *collector) advance() need {
 	return needNothing
 }
 
-// decide passes a batch to the engine. It holds the exec lock, so that no transaction of another client runs at the
-// same time.
+// decide passes a batch to the engine. It holds the exec lock, so that no transaction runs at the same time.
 func (l *collector) decide(b *batch) need {
 	if !l.execution.lock.try(lockShared) {
 		return needLock

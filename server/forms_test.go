@@ -16,7 +16,7 @@ type form struct {
 	id    string
 	words []string // after the name of the command
 	want  string
-	keys  int64 // in the table afterwards
+	keys  int64 // number of keys in the table after the call
 }
 
 func words(line string) []string { return strings.Split(line, " ") }

@@ -51,8 +51,8 @@ func (w *infoWriter) field(name string, value any) {
 	_, _ = fmt.Fprintf(w, "%s:%v\r\n", name, value) // a Builder never fails
 }
 
-// cmdInfo replies with the named sections, or the default ones if none is named. Unknown names are ignored, as in
-// Redis.
+// cmdInfo replies with the named sections, or with the default sections if no section is named. Unknown names are
+// ignored, as in Redis.
 func cmdInfo(c *client, args [][]byte) error {
 	wanted := make([]string, 0, len(args))
 	for _, arg := range args[1:] {

@@ -34,7 +34,7 @@ type lab struct {
 	gen      uint64        // of the tokens
 	held     chan struct{} // WaitCommitted blocks until it is closed; nil: WaitCommitted does not block
 	lost     error         // what WaitCommitted returns
-	loseAt   string        // no engine decides any more once this key is to be deleted; "*": all keys
+	loseAt   string        // leadership is lost when this key is about to be deleted; "*": when all keys are
 	awaited  int
 	dialled  int
 	dial     func(ctx context.Context, id string) (net.Conn, error) // nil: connect
@@ -211,7 +211,7 @@ func (l *lab) lead(id string) {
 	for _, node := range l.ids {
 		srv := l.nodes[node].Server
 		if !eventually(func() bool { m, _ := srv.broker.leader(); return m.id == id }) {
-			l.t.Fatalf("%s does not see that %s leads", node, id)
+			l.t.Fatalf("%s does not see that %s is the leader", node, id)
 		}
 	}
 }

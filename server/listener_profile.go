@@ -19,7 +19,7 @@ type listenerProfile struct {
 	database   replyError     // reply to SELECT of a database other than 0
 
 	trusted          bool // clients are authenticated nodes of the cluster
-	closesOnStepDown bool // clients are disconnected when this node stops leading
+	closesOnStepDown bool // clients are disconnected when this node stops being the leader
 	noRole           bool // HELLO does not report a role
 }
 

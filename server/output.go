@@ -125,8 +125,8 @@ func (o *output) countWrite(n int) {
 	o.srv.stats.writes.Add(1)
 }
 
-// writeSlowly writes in pieces of flushAt bytes, so that the reaper can distinguish a peer that reads
-// slowly from one that does not read.
+// writeSlowly writes in pieces of flushAt bytes, so that the reaper can distinguish a peer that reads slowly from a
+// peer that does not read.
 func (o *output) writeSlowly(b []byte) (written int, err error) {
 	defer o.activity.writing.Store(0)
 	for err == nil && written < len(b) {

@@ -80,8 +80,8 @@ func scanElement(b []byte) (size, more int, err error) {
 	return scanSized(b, size, int(n))
 }
 
-// scanSized is scanElement for an element whose header of head bytes announces n bytes or elements. A push is an error,
-// since nodes never request pushes.
+// scanSized is like scanElement, for an element whose header has head bytes and announces n bytes or n elements. A push
+// is an error, since nodes never request pushes.
 func scanSized(b []byte, head, n int) (size, more int, err error) {
 	switch b[0] {
 	case '$', '=', '!':
