@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestShutdownOutlastsNoPipelineOfSaves shuts down while a client has many SAVE commands pipelined.
-// No further snapshot starts after the context is canceled.
+// TestShutdownOutlastsNoPipelineOfSaves shuts down while many SAVE commands of a client are pipelined. No further
+// snapshot starts after the context is canceled.
 func TestShutdownOutlastsNoPipelineOfSaves(t *testing.T) {
 	t.Parallel()
 	snapshots := slowSnapshots()
@@ -32,8 +32,7 @@ func TestShutdownOutlastsNoPipelineOfSaves(t *testing.T) {
 	}
 }
 
-// TestGoneClientSavesNoMore closes the connection of a client that has many SAVE commands
-// pipelined.
+// TestGoneClientSavesNoMore closes the connection of a client that has pipelined many SAVE commands.
 func TestGoneClientSavesNoMore(t *testing.T) {
 	t.Parallel()
 	snapshots := slowSnapshots()

@@ -107,7 +107,7 @@ func TestParseThrottle(t *testing.T) {
 
 var integerForm = regexp.MustCompile(`^[+-]?[0-9]+$`)
 
-// slowInt parses an integer with a regular expression and package big.
+// slowInt parses an integer with a regular expression and math/big.
 func slowInt(s []byte) (*bigmath.Int, bool) {
 	if !integerForm.Match(s) {
 		return nil, false

@@ -16,7 +16,8 @@ import (
 	"github.com/throttledhq/throttled/options"
 )
 
-// openNode opens a standalone node with its log in dir. The channel exits receives the codes of suppressed exits.
+// openNode opens a standalone node with its log in dir. The node does not exit; the channel exits receives the exit
+// codes instead.
 func openNode(t *testing.T, dir string) (p *program, log *lockedBuffer, exits chan int) {
 	t.Helper()
 	opts, err := options.Load([]string{"--data-dir", dir, "--port", "0"}, noEnv)
