@@ -130,7 +130,8 @@ func (c *certsCommand) run(ctx context.Context, stdout io.Writer) error {
 	return err
 }
 
-// checkFree returns an error if one of the files exists, since a node may be using it, unless --renew is given.
+// checkFree returns an error if the certificate or key file of a node exists, since the node may be using it. With
+// --renew it returns nil.
 func (c *certsCommand) checkFree() error {
 	if c.renew {
 		return nil
