@@ -196,6 +196,7 @@ var (
 // Kind. It wraps ErrWrongKind. As an error it is not allocated.
 type WrongKindError Kind
 
+// Error names the algorithm that holds the key.
 func (e WrongKindError) Error() string {
 	return ErrWrongKind.Error() + ": " + Kind(e).String() + " (" + Kind(e).Encoding() + ")"
 }

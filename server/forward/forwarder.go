@@ -38,6 +38,7 @@ const (
 
 // Dialer opens authenticated streams to nodes.
 type Dialer interface {
+	// Dial opens a stream to the node with the given id. It fails when ctx is done.
 	Dial(ctx context.Context, id string) (net.Conn, error)
 }
 

@@ -15,6 +15,7 @@ type Stretch struct {
 	Violated bool    // more was granted than the limit allows
 }
 
+// String describes the interval and the units granted in it.
 func (s Stretch) String() string {
 	return fmt.Sprintf("%d units granted between %.6f s and %.6f s, %.3f more than the limit allows",
 		s.Granted, float64(s.From)/1e9, float64(s.To)/1e9, s.Over)

@@ -36,6 +36,7 @@ func (a Account) Lost() int64 { return max(0, a.Acknowledged-a.Used) }
 // Extra returns the number of units in use that no request can account for.
 func (a Account) Extra() int64 { return max(0, a.Used-a.Acknowledged-a.Open) }
 
+// String lists all counts.
 func (a Account) String() string {
 	return fmt.Sprintf("%d acknowledged, %d open, %d in use: %d lost, %d too many", a.Acknowledged, a.Open, a.Used, a.Lost(), a.Extra())
 }

@@ -14,6 +14,7 @@ type Stale struct {
 	Used time.Duration // lower bound of the used part of the bucket before the request was decided
 }
 
+// String describes the reply and the least usage that it contradicts.
 func (s Stale) String() string {
 	return fmt.Sprintf("node %d replied to client %d at %.6f s with %d remaining and reset after %d s, although at least %s was in use before",
 		s.Op.Node, s.Op.Client, float64(s.Op.Return)/1e9, s.Op.Remaining, s.Op.ResetAfter, s.Used)
