@@ -100,8 +100,11 @@ func (s *server) pause(t *testing.T) {
 	s.signal(t, syscall.SIGSTOP)
 	eventually(t, func(context.Context) error {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.process.Process.Pid))
-		if err != nil || len(threads) == 0 {
-			return fmt.Errorf("found %d threads: %v", len(threads), err)
+		if err != nil {
+			return err
+		}
+		if len(threads) == 0 {
+			return errors.New("found no threads")
 		}
 		for _, name := range threads {
 			stat, err := os.ReadFile(name)
