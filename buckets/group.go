@@ -120,7 +120,7 @@ func repeatedKey(reqs []limiter.Request, hashes []uint64) int {
 	return -1
 }
 
-// failGroup sets the errors of a group in which request at cannot be decided.
+// failGroup sets the errors of a group. The request with the index at is the one that cannot be decided.
 func failGroup(out []limiter.Decision, at int, err error) {
 	failAll(out, limiter.ErrGroup)
 	out[at].Err = err
@@ -161,8 +161,7 @@ func (t *Table) lockShards(hashes []uint64, now uint64, sc *scratch) uint64 {
 	return now
 }
 
-// enterShards sets the time of the group in all of its shards. It returns false if one of them no longer decides in
-// the epoch of sc.
+// enterShards sets the time of the group in all of its shards. It returns false if a shard has left the epoch of sc.
 func (t *Table) enterShards(sc *scratch, now uint64) bool {
 	for _, number := range sc.shards[:sc.locked] {
 		if !t.shards[number].enter(sc.epoch, now) {
@@ -234,8 +233,8 @@ func (t *Table) countGroup(hashes []uint64, sc *scratch) {
 	}
 }
 
-// decideOne decides request i of a group, and stores the change in sc. Each new state uses a separate
-// part of the room.
+// decideOne decides request i of a group, and stores the change in sc. Each new state uses its own
+// part of sc.room.
 func (sc *scratch) decideOne(i int, req *limiter.Request, old limiter.State, now uint64, out *limiter.Decision) {
 	c := &sc.changes[i]
 	*c, *out = algorithms[req.Kind](&req.Limit, old, now, req.Quantity, sc.free)
@@ -255,8 +254,8 @@ func (t *Table) peekAdmitted(reqs []limiter.Request, sc *scratch, now uint64, ou
 }
 
 // makeRoomForAll ensures that storing all changes of the group cannot fail, and reports whether
-// records may have been moved or dropped. If one record of a shard needs room, it makes room for
-// all records of the group in that shard, since making room may evict keys of the group.
+// records may have been moved or dropped. If any record of a shard needs room, makeRoomForAll
+// makes room for all records of the group in that shard, since making room may evict keys of the group.
 func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) (moved bool, err error) {
 	for _, number := range sc.shards[:sc.locked] {
 		s := &t.shards[number]
@@ -264,7 +263,7 @@ func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint
 		fits := true
 		for i := range reqs {
 			if t.shardOf(hashes[i]) == number && sc.changes[i].Set && sc.changes[i].Expires > now {
-				all = all.and(s.demandOfChange(&reqs[i], &sc.changes[i], &out[i], now))
+				all = all.plus(s.demandOfChange(&reqs[i], &sc.changes[i], &out[i], now))
 				fits = fits && t.fitsInPlace(reqs, hashes, i, now, sc)
 			}
 		}
@@ -279,15 +278,15 @@ func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint
 	return moved, nil
 }
 
-// demandOfChange returns the demand of a change if its key has to be added. A change with Keep
-// above 0 would need more, but such a change is decided again if its key is no longer stored.
+// demandOfChange returns the demand of a change whose key has to be added. It is too low for a change with Keep
+// above 0, but such a change is decided again if its key has been evicted.
 func (s *shard) demandOfChange(req *limiter.Request, c *limiter.Change, answer *limiter.Decision, now uint64) demand {
 	rec := limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail, Gauge: byte(s.gaugeOf(req, answer))}
 	return demandOf(&rec, now)
 }
 
-// and returns the sum of two demands, with the lower of their ranks.
-func (d demand) and(other demand) demand {
+// plus returns the sum of two demands, with the lower of their ranks.
+func (d demand) plus(other demand) demand {
 	if d.records == 0 {
 		return other
 	}

@@ -22,8 +22,8 @@ const (
 // timeouts, and closes the connection. It passes the commands that it has read to the pipeline, waits when the pipeline
 // must wait, and writes the replies. It does not interpret commands.
 //
-// The goroutine that runs serve owns the connection. Other goroutines may use closing and activity, and call hangUp,
-// closeAfterReplies, overdue and trimIdle. The reaper shares the buffers (see ownership).
+// The goroutine that runs serve owns the connection. Other goroutines may access the fields closing and activity, and
+// call the methods hangUp, closeAfterReplies, overdue and trimIdle. The reaper shares the buffers (see ownership).
 type connection struct {
 	srv      *Server
 	listener *listenerProfile
@@ -33,7 +33,7 @@ type connection struct {
 
 	socket   *socket
 	in       *resp.Reader
-	known    *options.Options // the options from which the limits of in were derived
+	known    *options.Options // options from which the current limits of the reader were derived
 	output   output
 	usage    usage
 	buffers  ownership // ownership of in and of the replies
@@ -79,8 +79,8 @@ func (c *connection) init(cl *client, s *socket) {
 	c.output.init(cl)
 }
 
-// authenticated applies a change of the client's authentication to the limits of its requests and to the time limit for
-// authenticating.
+// authenticated sets the request limits, and starts or stops the timeout for authenticating, after the client has
+// authenticated or has ceased to be authenticated.
 func (c *connection) authenticated(yes bool) {
 	if yes {
 		c.activity.unauthenticated.Store(0)
@@ -246,7 +246,7 @@ func (c *connection) suspendTimeouts(yes bool) {
 	c.activity.awaiting.Store(yes)
 }
 
-// await waits for a need of the pipeline. The time spent waiting does not count as idle.
+// await blocks until the need of the pipeline is met. The time spent waiting does not count as idle.
 func (c *connection) await(n need) {
 	if n != needLock && c.turn.release() {
 		defer c.turn.acquire()
@@ -276,7 +276,7 @@ func (c *connection) updateIncomplete() {
 	}
 }
 
-// storeIfChanged stores value unless a already holds it. Skipping the store keeps the cache line shared.
+// storeIfChanged stores value in *a unless it is there already. Skipping the store keeps the cache line shared.
 func storeIfChanged(a *atomic.Int64, value int64) {
 	if a.Load() != value {
 		a.Store(value)
@@ -314,7 +314,7 @@ func (c *connection) awaitRoom(growth int) {
 // hangUp aborts the connection. Any goroutine may call it. It does not block.
 func (c *connection) hangUp() { c.closing.hangUp() }
 
-// closeAfterReplies closes the connection after the commands that have been read are answered. Any goroutine may call
+// closeAfterReplies closes the connection once the commands already read have been answered. Any goroutine may call
 // it. It does not block.
 func (c *connection) closeAfterReplies() {
 	c.closing.leaving.Store(true)

@@ -41,16 +41,16 @@ func (g *log) open(old limiter.State, period, now uint64) {
 	}
 }
 
-// sane reports whether the fields of the footer are possible for the entries, including another one
-// of added bytes. It detects damage early, so that it is not written again.
+// sane reports whether the footer is consistent with the entries after another entry of added bytes.
+// It detects damage before the state is written again.
 func (g *log) sane(added int) bool {
 	size := g.used + added - g.head
 	return 0 < g.count && g.count <= MaxEntries && g.count <= size && size <= g.count*maxEntrySize &&
 		g.sum >= uint64(g.count) && (g.base == g.last || g.base < g.last && g.count > 1)
 }
 
-// leave drops the oldest entries until the first of the remaining ones is not before from, and at
-// most the given units and entries remain. It returns the time of the last dropped entry, and false
+// leave drops the oldest entries until none is earlier than from, and at most the given numbers of
+// units and entries remain. It returns the time of the last dropped entry, and false
 // if the log is malformed.
 func (g *log) leave(from, units uint64, entries int) (last uint64, ok bool) {
 	if g.base >= from && g.sum <= units && g.count <= entries {
@@ -78,14 +78,14 @@ func (g *log) leave(from, units uint64, entries int) (last uint64, ok bool) {
 // newest returns the newest entry and its offset. It returns false if that entry is malformed.
 func (g *log) newest() (start int, e entry, ok bool) {
 	start = g.startOfNumber(g.used)
-	// Only a delta can be odd, and a quantity follows it.
+	// An odd number is a delta that a quantity follows. The entry then starts at that delta.
 	if start > g.head {
 		if before := g.startOfNumber(start); g.data[before]&flagQuantity != 0 {
 			start = before
 		}
 	}
 	e, ok = g.entry(start)
-	// The entry at the head must be the only one left.
+	// The newest entry is at the head if and only if it is the only entry.
 	return start, e, ok && (start == g.head) == (g.count == 1)
 }
 

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestProcess_LastOfAll stops a leader after the other nodes, as when all nodes are stopped together.
+// TestProcess_LastOfAll kills the other nodes and then stops the leader: the last node experiences the same when all
+// nodes are stopped together.
 func TestProcess_LastOfAll(t *testing.T) {
 	all := newProcesses(t, []string{"n1", "n2", "n3"}, "--raft-heartbeat", "2000") // the leader must not step down before it is stopped
 	leader, others := leaderOf(t, all)

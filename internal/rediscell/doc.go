@@ -14,22 +14,22 @@
 // other keys of the source are skipped, and counted in the [Report] by reason:
 //
 //   - A TAT in the past. The key is at rest, which is equivalent to an absent key.
-//   - A number without a TTL. A module leaves such a key only by mistake, when a refund
-//     exceeds the used time: then the key is at rest, or (after an absurd refund) limited
+//   - A number without a TTL. redis-cell leaves such a key only by mistake, after a refund
+//     that exceeds the used time. The key is then unused or, after an absurd refund, limited
 //     for centuries. Neither is worth importing.
 //   - A number that does not agree with its TTL. This includes state written by Dragonfly
 //     before v1.33, which counts in milliseconds.
 //   - Text, and any other type.
 //   - A key that expired or was deleted after SCAN had returned it.
 //
-// A string that contains the time at which its TTL ends in nanoseconds, such as a lock
+// A string that contains its own expiry time in nanoseconds since 1970, such as a lock
 // with its deadline, cannot be distinguished from limiter state. Use [Config.Match] to
 // exclude it.
 //
 // # Clocks
 //
-// TATs are imported as remaining times, so a difference between the clocks of the two
-// machines does not matter. The difference is measured with the TIME command. The
+// TATs are imported as remaining times by the clock of the source, which is read with the
+// TIME command, so the clocks of the two machines may differ. The
 // uncertainty of the measurement, at most the fastest round trip, is added to the used
 // time. The import therefore never reduces the used time, and increases it by at most that
 // round trip.
