@@ -18,7 +18,7 @@ finish() {
   ((${#pids[@]})) && kill "${pids[@]}" 2>/dev/null || true
   wait || true
   rm -rf "$dir"
-  echo "the nodes have ended, and $dir is removed"
+  echo "all nodes have exited; removed $dir"
 }
 trap finish EXIT
 trap 'exit 0' INT TERM
@@ -43,7 +43,7 @@ ended() {
   local i=$1 code=0
   wait "${pids[i]}" 2>/dev/null || code=$?
   unset "pids[i]"
-  echo "n$i has ended with exit code $code"
+  echo "n$i exited with code $code"
 }
 
 runs() { kill -0 "${pids[$1]}" 2>/dev/null; }
@@ -63,40 +63,40 @@ restart() {
       ended "$i"
     fi
     start "$i"
-    echo "n$i runs again as process ${pids[i]}"
+    echo "n$i is running again as process ${pids[i]}"
   done
 }
 
-tell() { printf '  %-48s %s\n' "$@"; }
+show() { printf '  %-48s %s\n' "$@"; }
 
 bin/throttled certs --dir "$dir/certs" --cluster local n1 n2 n3 >/dev/null
 for i in 1 2 3; do start "$i"; done
 tries=0
 sleep 0.1 # a node that cannot bind its ports exits within this time
 until answers 1 && answers 2 && answers 3 && decides; do
-  ((++tries < 300)) || { echo "no node leads"; exit 1; }
+  ((++tries < 300)) || { echo "no leader was elected"; exit 1; }
   for i in 1 2 3; do runs "$i" || { ended "$i"; exit 1; }; done
   sleep 0.1
 done
 
 trap restart USR1
 p1=$(port 1) p2=$(port 2) p3=$(port 3)
-printf '\nThree nodes are ready. Ask any of them, kill any of them:\n\n'
-tell "redis-cli -p $p1 CL.THROTTLE user 15 30 60" "any client, any node ($p1, $p2, $p3)"
-tell "redis-cli -c -p $((p1 + 4)) CL.THROTTLE user 15 30 60" "Redis Cluster clients ($((p1 + 4)), $((p2 + 4)), $((p3 + 4)))"
-tell "redis-cli -p $((p1 + 20000)) SENTINEL MASTERS" "Redis Sentinel clients ($((p1 + 20000)), $((p2 + 20000)), $((p3 + 20000)))"
-tell "redis-cli -p $p1 CL.CLUSTER NODES" "who is there, and who leads"
-tell "redis-cli -p $p1 CL.CLUSTER TRANSFER" "let another node lead"
-tell "kill -9 ${pids[1]}" "kill n1 (n2 is ${pids[2]}, n3 is ${pids[3]})"
-tell "kill -USR1 $$" "start those again that have ended"
-printf '\nCtrl-C ends them.\n\n'
+printf '\nThree nodes are ready. Send commands to any node, or kill one:\n\n'
+show "redis-cli -p $p1 CL.THROTTLE user 15 30 60" "any client, any node ($p1, $p2, $p3)"
+show "redis-cli -c -p $((p1 + 4)) CL.THROTTLE user 15 30 60" "Redis Cluster clients ($((p1 + 4)), $((p2 + 4)), $((p3 + 4)))"
+show "redis-cli -p $((p1 + 20000)) SENTINEL MASTERS" "Redis Sentinel clients ($((p1 + 20000)), $((p2 + 20000)), $((p3 + 20000)))"
+show "redis-cli -p $p1 CL.CLUSTER NODES" "the members and the leader"
+show "redis-cli -p $p1 CL.CLUSTER TRANSFER" "transfer leadership to another node"
+show "kill -9 ${pids[1]}" "kill n1 (n2 is ${pids[2]}, n3 is ${pids[3]})"
+show "kill -USR1 $$" "restart the nodes that have exited"
+printf '\nCtrl-C stops all nodes.\n\n'
 
 while ((${#pids[@]})); do
   for i in "${!pids[@]}"; do
     runs "$i" && continue
     ended "$i"
-    ((${#pids[@]} == 0)) || echo "the others go on; to start it again: kill -USR1 $$"
+    ((${#pids[@]} == 0)) || echo "the other nodes keep running; to restart this one: kill -USR1 $$"
   done
   sleep 0.2
 done 2>/dev/null # bash reports each killed job with its full command line
-echo "the last node has ended"
+echo "the last node has exited"

@@ -100,7 +100,7 @@ func (l *launcher) expect(t *testing.T, pattern string) []string {
 // ends checks that the script exits with a code, and that no files or listeners remain.
 func (l *launcher) ends(t *testing.T, code int) {
 	t.Helper()
-	l.expect(t, `^the nodes have ended, and .* is removed$`)
+	l.expect(t, `^all nodes have exited; removed .*$`)
 	if line, ok := nextLine(l.out); ok {
 		t.Errorf("unexpected output: %s", line)
 	}
@@ -164,15 +164,15 @@ func TestMakeCluster(t *testing.T) {
 	pids, again := l.ready(t)
 	for i, pid := range pids {
 		end(t, pid, syscall.SIGKILL)
-		l.expect(t, fmt.Sprintf(`^n%d has ended with exit code 137$`, i+1))
-		if got := l.expect(t, `^the others go on; .*: (kill .*)$`)[1]; got != again {
+		l.expect(t, fmt.Sprintf(`^n%d exited with code 137$`, i+1))
+		if got := l.expect(t, `^the other nodes keep running; .*: (kill .*)$`)[1]; got != again {
 			t.Errorf("restart commands %q and %q differ", again, got)
 		}
 		l.decides(t, 1+(i+1)%3)
 		if out, err := exec.Command("bash", "-c", again).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v: %s", again, err, out)
 		}
-		l.expect(t, fmt.Sprintf(`^n%d runs again as process \d+$`, i+1))
+		l.expect(t, fmt.Sprintf(`^n%d is running again as process \d+$`, i+1))
 		l.decides(t, i+1)
 	}
 	end(t, l.cmd.Process.Pid, syscall.SIGINT)
@@ -188,9 +188,9 @@ func TestMakeCluster_Last(t *testing.T) {
 		end(t, pid, syscall.SIGTERM)
 	}
 	for range pids {
-		l.expect(t, `^n\d has ended with exit code 0$`)
+		l.expect(t, `^n\d exited with code 0$`)
 	}
-	l.expect(t, `^the last node has ended$`)
+	l.expect(t, `^the last node has exited$`)
 	l.ends(t, 0)
 }
 
@@ -208,7 +208,7 @@ func TestMakeCluster_PortTaken(t *testing.T) {
 	}()
 	l := launch(t, first)
 	l.expect(t, `address already in use`)
-	l.expect(t, `^n2 has ended with exit code 1$`)
+	l.expect(t, `^n2 exited with code 1$`)
 	_ = ln.Close() // the port must be free
 	l.ends(t, 1)
 }
