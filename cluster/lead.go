@@ -55,46 +55,6 @@ func (d *leader) run() {
 	}
 }
 
-// stepDown ends the current leadership, if there is one.
-func (d *leader) stepDown() {
-	if l := d.current(); l != nil {
-		d.stepDownFrom(l)
-	}
-}
-
-// stepDownFrom ends a leadership. It does nothing if the leadership has already ended.
-func (d *leader) stepDownFrom(l *leadership) {
-	d.state.Lock()
-	defer d.state.Unlock()
-	d.stepDownLocked(l)
-}
-
-// stepDownLocked ends a leadership: it rolls back the uncommitted generations and unblocks their waiters. It does nothing
-// if the leadership has already ended. The caller must hold d.state.
-func (d *leader) stepDownLocked(l *leadership) {
-	if !d.finish(l) {
-		return
-	}
-	if failpoint.Is(failpoint.NoUndo) {
-		generation, _ := d.table.Collect(nil)
-		d.table.Commit(generation, d.clock.lastApplied())
-	}
-	d.table.Follow()
-	d.clock.stop()
-	d.rollbacks.Add(1)
-	close(l.over)
-	d.setting.wake()
-	d.view.publish()
-	d.wake() // the node may still be the Raft leader
-}
-
-// follow ends the current leadership, if there is one. The caller must hold d.state.
-func (d *leader) follow() {
-	if l := d.current(); l != nil {
-		d.stepDownLocked(l)
-	}
-}
-
 // acknowledge reports whether the current leadership has submitted an entry, and if so, commits its generation. An entry
 // that was appended to the log in a different term than that of the current leadership shows that another node has been
 // the leader. It ends the leadership, so that the generations in flight are rolled back. The caller must hold d.state.

@@ -86,7 +86,7 @@ func (m *clientMemory) signal() {
 	}
 }
 
-// tight reports whether more than three quarters of the limit are used. While memory is tight, no more replies are
+// tight reports whether more than three quarters of the limit are used. While memory is tight, replies are not
 // queued: the last quarter is reserved for memory that has no other limit, such as incomplete commands.
 func (m *clientMemory) tight() bool {
 	limit := m.limit()
