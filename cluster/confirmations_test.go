@@ -122,17 +122,7 @@ func TestMembersOnly(t *testing.T) {
 	log, c := &lockedLog{}, soloConfig("n1")
 	c.Logger = log.logger()
 	n := startSolo(t, c)
-	served := make(chan error, 1)
-	go func() { served <- n.ServeControl(links[0].Streams(transport.Control)) }()
-	defer func() {
-		if err := links[0].Close(); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-		closeSolo(t, n)
-	}()
+	defer serveControl(t, n, links[0])()
 	ask := func(about topic) Answer {
 		t.Helper()
 		node := &Announcement{ID: "n2", Incarnation: "of n2", Host: "127.0.0.2", Port: 2}

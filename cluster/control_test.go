@@ -90,23 +90,26 @@ func openLinks(t *testing.T, insecure bool, ids ...string) (links []*transport.L
 	return links
 }
 
+// serveControl makes a node answer questions over a link. The result closes the link and the node.
+func serveControl(t *testing.T, n *Node, l *transport.Link) (end func()) {
+	t.Helper()
+	served := make(chan error, 1)
+	go func() { served <- n.ServeControl(l.Streams(transport.Control)) }()
+	return func() {
+		if err := errors.Join(l.Close(), <-served); err != nil {
+			t.Error(err)
+		}
+		closeSolo(t, n)
+	}
+}
+
 // A node, which is identified by the name in its certificate, may ask only about itself.
 func TestNodeAsksForItself(t *testing.T) {
 	for name, insecure := range map[string]bool{"TLS": false, "insecure": true} {
 		t.Run(name, func(t *testing.T) {
 			links := openLinks(t, insecure, "n1", "n2")
 			n := startSolo(t, soloConfig("n1"))
-			served := make(chan error, 1)
-			go func() { served <- n.ServeControl(links[0].Streams(transport.Control)) }()
-			defer func() {
-				if err := links[0].Close(); err != nil {
-					t.Error(err)
-				}
-				if err := <-served; err != nil {
-					t.Error(err)
-				}
-				closeSolo(t, n)
-			}()
+			defer serveControl(t, n, links[0])()
 			to := topology.Member{ID: "n1", Raft: links[0].Streams(transport.Control).Addr().String()}
 			ask := func(about topic, id string) string {
 				t.Helper()
