@@ -46,8 +46,7 @@ func TestCommittedRecords(t *testing.T) {
 	}
 }
 
-// CommittedRecords yields no more records after a break, whether or not the keys have
-// uncommitted changes.
+// A loop over CommittedRecords can be left with break, with and without uncommitted changes.
 func TestCommittedRecordsBreak(t *testing.T) {
 	table, _ := leading(Config{Shards: 1})
 	for i := range 100 {

@@ -51,7 +51,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// Records yields no more records after a break.
+// A loop over Records can be left with break.
 func TestRecordsBreak(t *testing.T) {
 	n := 0
 	for range filled(1000, Config{Shards: 4}).Records() {

@@ -58,8 +58,8 @@ func TestLoweredLimitRefusesAtOnce(t *testing.T) {
 	}
 }
 
-// If eviction is enabled, a lowered limit evicts the keys with the smallest used share. It evicts no more keys than
-// necessary.
+// If eviction is enabled, a lowered limit evicts the keys with the smallest used share. No key is evicted
+// unnecessarily.
 func TestRelief(t *testing.T) {
 	for _, e := range []Eviction{NoEviction, EvictSmallestDebt} {
 		for _, shards := range []int{1, 8, 256} {

@@ -16,8 +16,8 @@ import (
 // ErrStale is wrapped by errors which report that the data of a node is an old copy.
 var ErrStale = raftstore.ErrStale
 
-// staleError describes how the data of a node is out of date. It matches ErrStale but does not contain its text, which
-// tells the operator what to do and is reported by the node itself.
+// staleError describes how the data of a node is out of date. It matches ErrStale but does not contain its text: the
+// rejected node adds that text, which has the remedy, to its own error.
 type staleError string
 
 func (e staleError) Error() string   { return string(e) }

@@ -49,7 +49,7 @@ type snapshot struct {
 	restores uint64 // value of fsm.restores when the head was copied
 }
 
-var errReplaced = errors.New("the state was replaced by another snapshot meanwhile; retry")
+var errReplaced = errors.New("the state was replaced by another snapshot in the meantime; retry")
 
 // Persist writes the length of the head, the head as JSON, and the records in the format of package persistence.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {

@@ -153,7 +153,7 @@ func (s *Store) fence(servers []raft.Server) error {
 	_, err := s.change("fence off the lost nodes", func(i *Identity) {
 		i.Recovered = recovered{From: i.recoversFrom(), Boot: i.Boot}
 		i.Recovery = i.Recovered.From.Next(i.Cluster, members)
-		i.Stale, i.Line = "", Line{} // both depend on what the lost nodes knew
+		i.Stale, i.Line = "", Line{} // checked only against the records of the lost nodes
 	})
 	return err
 }

@@ -276,7 +276,7 @@ func (p *program) begin(ctx context.Context, running *sync.WaitGroup, failed cha
 	return p.replica.start(ctx)
 }
 
-// flush waits until changes that the table made by itself, such as evictions, are replicated.
+// flush waits until changes without a request, such as evictions, are replicated.
 func (p *program) flush() error {
 	if p.replica == nil {
 		return nil

@@ -50,7 +50,7 @@ type replica struct {
 	started  atomic.Bool    // the node has been started
 	serving  sync.WaitGroup // goroutines that serve other nodes
 	closed   chan struct{}
-	saver    *persistence.Saver // saves requested by clients; Raft also takes snapshots by itself
+	saver    *persistence.Saver // saves requested by clients; Raft takes further snapshots
 }
 
 // openReplica opens the log and the port for other nodes. The node is inactive until start

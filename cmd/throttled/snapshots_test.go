@@ -122,7 +122,7 @@ func TestSavePoints(t *testing.T) {
 	r.end()
 }
 
-// runs runs a program that exits by itself, and returns its log and error.
+// runs runs a program until it exits, and returns its log and error.
 func runs(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	opts, err := options.Load(append(args, "--port", "0"), noEnv)

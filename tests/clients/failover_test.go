@@ -224,7 +224,7 @@ func (f *failover) term(t *testing.T) int {
 	return n
 }
 
-// awaitReplies waits until a client gets replies again. It returns at once if the client
+// awaitReplies waits until a client gets replies again. It returns immediately if the client
 // knows only one node and that node is down.
 func (f *failover) awaitReplies(t *testing.T, who string) {
 	t.Helper()
