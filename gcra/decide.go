@@ -10,16 +10,16 @@ import (
 
 // Decide decides a request for quantity units at time now, for a key whose theoretical
 // arrival time is tat, and returns the key's new TAT. Both times are nanoseconds of one
-// clock, with now below 1<<63. If tat is at or before now, which includes 0, the bucket
-// is at rest.
+// clock, with now below 1<<63. If tat is at or before now, the key is at rest. An absent key
+// has a tat of 0.
 //
 // A refused request and a peek (quantity 0) return tat unchanged. A charge returns a
-// TAT after now. A refund (quantity below 0) returns now plus the time still used, which
-// is now for a full bucket. A returned TAT at or below now always means that the key is
-// at rest: the caller may drop it, and need not create it.
+// TAT after now. A refund (quantity below 0) returns now plus the used time that remains;
+// if none remains, it returns now. A returned TAT at or below now always means that the key
+// is at rest: the caller may drop it, and need not create it.
 //
 // The limit l must be made by NewLimit. Decide allocates nothing, never panics on such
-// a limit, and leaves Err nil.
+// a limit, and leaves d.Err nil.
 func Decide(l limiter.Limit, tat, now uint64, quantity int64) (newTAT uint64, d limiter.Decision) {
 	used := usedAt(tat, now)
 	limited, retry := false, limiter.NoRetry
@@ -50,8 +50,9 @@ func Decide(l limiter.Limit, tat, now uint64, quantity int64) (newTAT uint64, d 
 	}
 }
 
-// usedAt returns how far tat is ahead of now: 0 if it has passed, and at most the largest
-// Duration, since a TAT that was imported or set manually may be any number.
+// usedAt returns the used time: how far tat is ahead of now, or 0 if tat has passed. The
+// result is capped at the largest Duration, since a TAT that was imported or set manually may
+// be any number.
 func usedAt(tat, now uint64) time.Duration {
 	if tat <= now {
 		return 0
@@ -59,10 +60,10 @@ func usedAt(tat, now uint64) time.Duration {
 	return time.Duration(min(tat-now, math.MaxInt64))
 }
 
-// refund returns the used time that remains after a refund of -quantity units. It is at
-// least 0, a full bucket, so that no refund builds up credit beyond the limit.
+// refund returns the used time that remains after a refund of -quantity units. The result is
+// at least 0, so that no refund builds up credit beyond the limit.
 func refund(interval, used time.Duration, quantity int64) time.Duration {
-	// Negation as unsigned yields the true magnitude of the smallest int64.
+	// Negating the quantity as a uint64 gives the correct magnitude of the smallest int64 too.
 	hi, credit := bits.Mul64(uint64(interval), -uint64(quantity))
 	if hi != 0 || credit >= uint64(used) {
 		return 0
@@ -77,6 +78,6 @@ func remaining(l limiter.Limit, used time.Duration) int64 {
 	if free < l.Interval {
 		return 0
 	}
-	// This is the only division of a decision. Unsigned division is cheaper.
+	// This is the only division of a decision. Unsigned division is cheaper than signed division.
 	return int64(uint64(free) / uint64(l.Interval))
 }

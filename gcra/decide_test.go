@@ -107,7 +107,8 @@ func TestClockEnds(t *testing.T) {
 	}
 }
 
-// TestAllocs covers every branch of Decide, and NewLimit with and without an error.
+// TestAllocs checks that no branch of Decide allocates memory, and that NewLimit does not,
+// with and without an error.
 func TestAllocs(t *testing.T) {
 	for _, br := range branches {
 		limitertest.NoAllocs(t, "Decide "+br.name, func() { outTAT, out = Decide(branchLimit, br.tat, t0, br.quantity) })

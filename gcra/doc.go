@@ -10,20 +10,21 @@
 //
 //	limit               units that a key at rest admits in one burst: max_burst + 1
 //	emission interval   T, the time in which one unit is restored: period / count
-//	burst tolerance     T * limit, the length of a whole bucket in nanoseconds
+//	burst tolerance     T * limit, the time in which the whole limit is restored
+//	bucket              the units of the limit: full if the key is at rest, empty if all are used
 //	TAT                 theoretical arrival time: the time at which the key is at rest again
-//	used                the part of the bucket in use, as time: TAT - now, at least 0
+//	used                the used part of the burst tolerance, as time: TAT - now, at least 0
 //	quantity            units that a request charges; its cost is T * quantity
 //
 // The TAT is the whole state of a key. A key whose TAT has passed is at rest and equals
 // an absent key, whose TAT is 0. Parameters are not part of the state: they are given
-// with each request, and a different limit on the same key measures the same used time
-// in its own units.
+// with each request. If a request gives a different limit, the used time stays the same
+// and is measured in units of the new limit.
 //
 // # The rule
 //
 // A request is admitted if its cost and the used time together fit the burst tolerance.
-// It then moves the TAT:
+// An admitted request moves the TAT:
 //
 //	admitted     if used + T * quantity <= T * limit
 //	new TAT      = max(TAT, now) + T * quantity
@@ -32,16 +33,16 @@
 //	reset after  = used, after the decision
 //
 // The classical definition for one unit compares the old TAT with a tolerance tau of
-// T * max_burst: a cell conforms if TAT <= now + tau. Here T * limit is compared with
-// the new TAT. The two are equivalent, as T * limit is tau + T and the new TAT is the old
-// one + T; the form used here also holds for quantities other than 1.
+// T * max_burst: a cell conforms if TAT <= now + tau. Here the new TAT, which is TAT + T, is
+// compared with now + T * limit, which is now + tau + T. The two conditions are equivalent.
+// The form used here also holds for quantities other than 1.
 //
 // A refused request does not change the state, so repeated requests do not prolong
 // the wait. Three quantities are special:
 //
-//   - 0 peeks. It never changes the TAT, and is refused only if more is used than the
-//     bucket holds, as after a change to a smaller limit. On a bucket that is exactly
-//     empty it is admitted, with 0 remaining.
+//   - 0 peeks. It never changes the TAT, and is refused only if the used time exceeds the
+//     burst tolerance, as after a change to a smaller limit. On a bucket that is exactly
+//     empty, a peek is admitted, with 0 remaining.
 //   - A quantity above the limit is refused with [limiter.NoRetry], since it would be
 //     refused at any time; remaining and reset after then describe the unchanged bucket.
 //   - A negative quantity refunds. It is never refused, subtracts T * -quantity from the
@@ -64,15 +65,14 @@
 //
 // T is rounded up to a whole nanosecond, so that the units admitted over any interval are at most
 // limit + rate * time. Rounding adds less than 1 ns per unit. The effective rate is therefore
-// unchanged at 1000 a second and 0.02 % lower at 300 000 a second. It is never above one unit a
-// nanosecond. All other arithmetic is exact: after a wait of exactly retry after the same request
-// is admitted, and one nanosecond earlier it is not.
+// unchanged at 1000 a second and 0.02 % lower at 300 000 a second. The effective rate is never
+// above one unit a nanosecond. All other arithmetic is exact: after a wait of exactly retry after
+// the same request is admitted, and one nanosecond earlier it is not.
 //
 // # Ranges
 //
 // Time is an unsigned count of nanoseconds below 1<<63 on a clock that the caller chooses.
 // Parameters are refused with [limiter.ErrRange] unless T * limit fits an int64; no later
-// computation can overflow. Used time counts as at most [math.MaxInt64] nanoseconds, 292 years,
-// for any TAT; it can be further ahead only if Decide did not compute the TAT, or if the clock
-// moved backward.
+// computation can overflow. Used time is capped at [math.MaxInt64] nanoseconds, 292 years. A TAT
+// is further ahead than that only if Decide did not compute it, or if the clock moved backward.
 package gcra

@@ -8,8 +8,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Four requests at the same time. The limit admits three, and one unit is restored each
-// second.
+// Four requests for one unit arrive at the same time. The limit admits three of them. One unit is
+// restored each second.
 func ExampleDecide() {
 	l, err := gcra.NewLimit(2, 60, limiter.Seconds(60))
 	if err != nil {

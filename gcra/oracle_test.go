@@ -27,8 +27,9 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 	return fold(limitertest.AnyInt(r), limitertest.AnyInt(r))
 }
 
-// bigBucket is a leaky bucket as a meter, with big integers. Its state is the used time
-// as of the last change instead of a TAT, so that it shares no formula with Decide.
+// bigBucket is an oracle for Decide: a leaky bucket with big integers. Its state is not a TAT,
+// but the used time at the last change and the time of that change, so that it shares no
+// formula with Decide.
 type bigBucket struct {
 	used, at *big.Int
 }
@@ -135,7 +136,8 @@ func (w *walk) advance(r *rand.Rand, l limiter.Limit, last limiter.Decision) {
 	w.now = (w.now + uint64(by)) & math.MaxInt64
 }
 
-// TestDecideOracle compares single decisions on random states, times and limits.
+// TestDecideOracle compares single decisions of Decide and the oracle on random states, times
+// and limits.
 func TestDecideOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 300_000 {
@@ -149,8 +151,8 @@ func TestDecideOracle(t *testing.T) {
 	}
 }
 
-// TestWalkOracle compares sequences of requests on one key under changing limits, with
-// states set directly and a clock that also moves backwards.
+// TestWalkOracle compares Decide with the oracle on sequences of requests for one key. The limit
+// changes, the state is sometimes set directly, and the clock sometimes moves backward.
 func TestWalkOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var admitted, refused, taken int

@@ -10,7 +10,8 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// common adapts Decide to the signature of the other algorithms, so that the common rules apply.
+// common adapts Decide to the signature of the other algorithms, so that the rules that hold for
+// all algorithms can be checked.
 var common limitertest.Decide = func(l *limiter.Limit, old limiter.State, now uint64, quantity int64, _ []byte) (limiter.Change, limiter.Decision) {
 	tat, d := Decide(*l, old.Expires, now, quantity)
 	return limiter.Change{Set: tat != old.Expires, Expires: tat}, d
@@ -101,8 +102,8 @@ func TestNeverOverAdmits(t *testing.T) {
 			net := int64(0)
 			for j := i; j < len(trace); j++ {
 				net += trace[j].charged
-				// An interval that ends with a refund has a smaller sum, so the test would be
-				// weaker. The interval is checked up to the next charge instead.
+				// Only intervals that end with a charge are checked. A refund at the end makes the
+				// sum smaller, so the check would be weaker.
 				if trace[j].charged > 0 && exceeds(net-l.Max, trace[j].at-trace[i].at, count, period) {
 					t.Fatalf("limit %d, %d per %d s: %d charged in %d ns", l.Max, count, period, net, trace[j].at-trace[i].at)
 				}

@@ -66,7 +66,8 @@ const (
 	ruleKind      = "a value that is not a TAT is a key of another kind, and does not crash the server"
 )
 
-// overrides holds each call whose reply differs from that of redis-cell, by number.
+// overrides holds the expected replies of the calls whose replies differ from those of
+// redis-cell, by number of the call.
 var overrides = map[int]struct {
 	want reply
 	rule string

@@ -59,7 +59,8 @@ func BenchmarkDecide(b *testing.B) {
 	})
 }
 
-// TestAllocs covers every branch of Decide, and NewLimit with and without an error.
+// TestAllocs checks that no branch of Decide allocates memory, and that NewLimit does not,
+// with and without an error.
 func TestAllocs(t *testing.T) {
 	room := make([]byte, 64)
 	for _, br := range branches {

@@ -10,14 +10,14 @@
 //
 // # Terms
 //
-//	capacity            units that the queue holds, including those that are leaving: Limit.Max
+//	capacity            units that fit in the queue, including the unit that is leaving: Limit.Max
 //	emission interval   T, the time in which one unit leaves: period / count, rounded
 //	                    up to a nanosecond
 //	TAT                 theoretical arrival time: the time at which the queue is empty
 //	used                the length of the queue, as time: TAT - now, at least 0
 //	quantity            units that a request charges; they leave in T * quantity
 //	wait                the delay of an admitted request
-//	departure           now + wait, the time at which it leaves the queue
+//	departure           now + wait, the time at which the request leaves the queue
 //
 // # The rule
 //
@@ -30,32 +30,33 @@
 //	retry after  = used + T * quantity - T * capacity, if refused
 //	reset after  = used, after the decision
 //
-// A request that finds an empty queue leaves immediately, and the next one at least T *
-// quantity later. A refused request does not change the state, and has a Wait of
+// A request that finds an empty queue leaves immediately, and the next request leaves at
+// least T * quantity later. A refused request does not change the state, and has a Wait of
 // [limiter.NoRetry]. Three quantities are special:
 //
-//   - 0 peeks. It never changes the TAT; Wait is the wait of a request made now. It is
+//   - 0 peeks. It never changes the TAT; Wait is the wait of a request made now. A peek is
 //     refused only if the queue is longer than its capacity, as after a change to a
-//     smaller one. On a queue that is exactly full it is admitted, with 0 remaining.
+//     smaller capacity. On a queue that is exactly full, a peek is admitted, with 0
+//     remaining.
 //   - A quantity above the capacity is refused with [limiter.NoRetry], since it would be
 //     refused at any time.
-//   - A negative quantity refunds: it releases places at the end of the queue. It is never
+//   - A negative quantity refunds: it shortens the queue at its end. It is never
 //     refused, has a Wait of 0, subtracts T * -quantity from the used time, and stops at an
 //     empty queue. Reset after is the length of the remaining queue.
 //
 // # How it differs from gcra
 //
-// The two packages admit and refuse the same requests. GCRA as a meter passes admitted
-// requests immediately, so its output has bursts of up to its limit. Here each request gets
+// The two packages admit and refuse the same requests. Package gcra does not delay admitted
+// requests, so its output has bursts of up to its limit. Here each request gets
 // its own departure time, so the output is even: departures are T * quantity apart for any
 // input, and capacity is not the number of units that may pass in one burst, but the number
 // that may be queued. The longest wait is T * (capacity - 1); a capacity of 1 has no queue,
 // and refuses a request within T of the previous one.
 //
-// It corresponds to nginx's limit_req with a burst and without nodelay: the excess is the
-// queue, the burst is capacity - 1, and a request is delayed by the length of the queue
-// before it. With nodelay limit_req is a meter. It counts in thousandths of a request and in
-// milliseconds, this package in nanoseconds.
+// This package corresponds to nginx's limit_req with a burst and without nodelay: the excess
+// is the queue, the burst is capacity - 1, and a request is delayed by the length of the queue
+// before it. With nodelay, limit_req does not delay requests, like package gcra. limit_req counts
+// in thousandths of a request and in milliseconds. This package counts in nanoseconds.
 //
 // # Example
 //
@@ -84,8 +85,9 @@
 //
 // # Change of parameters
 //
-// The TAT is the whole state. A different limit on the same key measures the same used time
-// in its own units, as in gcra: departure times that have been returned stay valid.
+// The TAT is the whole state. If a request gives a different limit, the used time stays the
+// same and is measured in units of the new limit, as in package gcra. Departure times that
+// have been returned stay valid.
 //
 // # State
 //
@@ -95,5 +97,5 @@
 //
 // Time is an unsigned count of nanoseconds below 1<<63 on a clock that the caller chooses.
 // Parameters are refused with [limiter.ErrRange] unless T * capacity fits an int64. Used
-// time counts as at most [math.MaxInt64] nanoseconds, 292 years.
+// time is capped at [math.MaxInt64] nanoseconds, 292 years.
 package leaky

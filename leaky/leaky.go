@@ -22,14 +22,14 @@ func NewLimit(capacity, count int64, period limiter.Period) (limiter.Limit, erro
 
 // Decide decides a request for quantity units at time now, in nanoseconds below 1<<63, for
 // a key with state old, which is the zero State for an absent key. It returns the change of
-// the state and the decision, with Wait: the delay of an admitted request.
+// the state and the decision. The Wait of the decision is the delay of an admitted request.
 //
 // Only a charge, and a refund on a queue that is not empty, change the state. A change whose
 // Expires is now means that the queue is empty. The new state has no Data, so room is not
 // used.
 //
 // The limit l must be made by NewLimit. Decide allocates nothing, never panics on such a
-// limit, and leaves Err nil.
+// limit, and leaves d.Err nil.
 func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (c limiter.Change, d limiter.Decision) {
 	tat := old.Expires
 	if len(old.Data) > 0 {
@@ -44,7 +44,8 @@ func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, roo
 		c.Set = tat > now
 	default:
 		c.Set = quantity > 0
-		// The time used before the charge. The cost of an admitted request fits a Duration.
+		// The wait is the used time before the charge. The cost of an admitted request fits a
+		// Duration.
 		d.Wait = d.ResetAfter - l.Interval*time.Duration(quantity)
 	}
 	c.Tail = room[:0]

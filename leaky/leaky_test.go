@@ -46,9 +46,9 @@ func TestNewLimit(t *testing.T) {
 // decide is Decide with the checks common to all algorithms.
 var decide limitertest.Decide = Decide
 
-// check tests a decision against the common rules, and its Wait against the used time. The
-// used time is limited to the longest Duration. If the TAT is further ahead than that, the
-// durations of the decision are not exact, and only CheckNow applies.
+// check tests a decision against the rules that hold for all algorithms, and its Wait against
+// the used time. Durations are capped at the longest Duration. If the TAT is further ahead than
+// that, the durations of the decision are not exact, so check uses CheckNow instead of Check.
 func check(c limitertest.Decided) {
 	want := time.Duration(0)
 	switch {
@@ -92,7 +92,8 @@ func TestWorkedExample(t *testing.T) {
 	})
 }
 
-// TestRow tests single decisions at t0 on a queue with a capacity of 4 units and T = 1 s.
+// TestRow tests single decisions at t0 on a queue with a capacity of 4 units. One unit leaves
+// each second.
 func TestRow(t *testing.T) {
 	const s, no = time.Second, limiter.NoRetry
 	used := func(d time.Duration) limiter.State { return limiter.State{Expires: t0 + uint64(d)} }

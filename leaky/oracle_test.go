@@ -25,13 +25,13 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 	return fold(limitertest.AnyInt(r), limitertest.AnyInt(r))
 }
 
-// A turn is the time from the departure of a request to that of the next.
+// A turn is the time from the departure of a request to the departure of the next request.
 type turn struct{ from, to *big.Int }
 
-// bigQueue is the queue of admitted requests, with big integers.
+// bigQueue is an oracle for Decide: the queue of admitted requests, with big integers.
 type bigQueue []turn
 
-// at returns the queue at time t, without expired turns, and its end.
+// at returns the queue at time t, without expired turns, and the end of that queue.
 func (q bigQueue) at(t uint64) (bigQueue, *big.Int) {
 	now := new(big.Int).SetUint64(t)
 	for len(q) > 0 && q[0].to.Cmp(now) <= 0 {
@@ -167,8 +167,8 @@ func (w *walk) advance(r *rand.Rand, l limiter.Limit, last limiter.Decision) {
 	w.now = min(w.now+min(by, limitertest.LastTime), limitertest.LastTime)
 }
 
-// TestWalkOracle compares sequences of requests on one key under changing limits, with
-// states set directly.
+// TestWalkOracle compares Decide with the oracle on sequences of requests for one key. The
+// limit changes, and the state is sometimes set directly.
 func TestWalkOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var admitted, refused, n int

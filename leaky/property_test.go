@@ -37,7 +37,7 @@ var inputs = []struct {
 	{"at each retry after", func(_ *rand.Rand, _ limiter.Limit, d limiter.Decision) uint64 { return uint64(max(d.RetryAfter, 0)) }},
 }
 
-// arrivals sends requests to one queue.
+// arrivals sends requests to one queue, and returns them with their decisions.
 func arrivals(r *rand.Rand, l limiter.Limit, most int64, next func(*rand.Rand, limiter.Limit, limiter.Decision) uint64) []arrival {
 	var all []arrival
 	s, now := limiter.State{}, t0
@@ -51,9 +51,9 @@ func arrivals(r *rand.Rand, l limiter.Limit, most int64, next func(*rand.Rand, l
 	return all
 }
 
-// TestDeparturesAreEven checks for each input that two consecutive departures are at least
-// T * quantity of the first request apart, and exactly that if the second request was
-// queued. No wait may be longer than necessary.
+// TestDeparturesAreEven checks the departure times for each input. A request must leave on
+// arrival, or T * quantity after the departure of the previous request, whichever is later. The
+// quantity is that of the previous request.
 func TestDeparturesAreEven(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, in := range inputs {
@@ -85,8 +85,9 @@ func TestDeparturesAreEven(t *testing.T) {
 	}
 }
 
-// TestFullQueueRefuses fills a queue. Exactly capacity units are admitted, the longest wait
-// is T * (capacity - 1), and one more unit is admitted for each unit that has left.
+// TestFullQueueRefuses fills a queue. Exactly as many units as its capacity must be admitted, and
+// the longest wait must be T * (capacity - 1). After that, one more unit must be admitted for
+// each unit that has left.
 func TestFullQueueRefuses(t *testing.T) {
 	for _, capacity := range []int64{1, 2, 3, 10, 1000} {
 		l := fold(capacity-1, 1e6-1)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Kind identifies the algorithm that owns the state of a key. Its values are stored with the
-// keys, so their meaning never changes.
+// Kind identifies the algorithm that owns the state of a key. Its values are stored with the keys, so their meaning
+// must never change.
 type Kind uint8
 
 // The kinds of limiter state. Zero is not a kind, so that zeroed memory is never mistaken
@@ -22,8 +22,8 @@ const (
 	LeakyBucket   Kind = 7 // a queue that is drained at a constant rate
 )
 
-// kinds holds the names of each kind: name is reported by TYPE and is the word of its command;
-// encoding is reported by OBJECT ENCODING and is the usual name of the algorithm.
+// kinds holds two names for each kind. TYPE reports the name, which is also the name of the command without "CL.".
+// OBJECT ENCODING reports the encoding, which distinguishes kinds with the same command.
 var kinds = [...]struct{ name, encoding string }{
 	Throttle:      {"throttle", "gcra"},
 	SlidingWindow: {"window", "sliding"},
@@ -56,14 +56,13 @@ func (k Kind) Encoding() string {
 // Limit is a limit compiled to integers. It is made by the package that implements the algorithm (see gcra.NewLimit),
 // which guarantees that Max and Interval are at least 1 and that no computation with the Limit overflows.
 type Limit struct {
-	Max int64 // units that a key at rest can admit in one burst
+	Max int64 // units that can be charged at once when the full limit is available
 	// Interval is the emission interval of Throttle and LeakyBucket: the time in which one
 	// unit is restored. For a TokenBucket it is the refill interval, for WindowBuckets the
 	// length of one sub-window, and for the other kinds the length of the window.
 	Interval time.Duration
-	// Amount is the number of tokens of one refill of a TokenBucket, the number of sub-windows
-	// of a window of WindowBuckets, the number of requests that a WindowLog may hold, and 0
-	// for the others.
+	// Amount is the number of tokens of one refill of a TokenBucket, the number of sub-windows of a window of
+	// WindowBuckets, the number of requests that a WindowLog may hold, and 0 for the other kinds.
 	Amount int64
 }
 
@@ -77,7 +76,7 @@ type Period struct {
 // Seconds returns a period of n seconds.
 func Seconds(n int64) Period { return Period{n, time.Second} }
 
-// Duration returns the period as a Duration, and reports whether it is above 0 and fits.
+// Duration returns the period as a Duration, and reports whether the period is above 0 and fits in a Duration.
 func (p Period) Duration() (time.Duration, bool) {
 	if p.N <= 0 || p.N > int64(math.MaxInt64/p.Unit) {
 		return 0, false
@@ -85,8 +84,8 @@ func (p Period) Duration() (time.Duration, bool) {
 	return time.Duration(p.N) * p.Unit, true
 }
 
-// ErrRange is returned for parameters that do not describe a limit, or whose times or
-// quantities do not fit an int64.
+// ErrRange is returned for parameters that do not describe a limit, or for which a time or quantity does not fit in an
+// int64.
 var ErrRange = errors.New("rate limit parameters out of range")
 
 // Request is a request to an Engine for one decision.
@@ -95,9 +94,8 @@ type Request struct {
 	Key      []byte // borrowed: an Engine copies the part it keeps
 	Limit    Limit
 	Quantity int64 // units to charge; 0 peeks, a negative number refunds
-	// Linked joins the request with the next one to a group, which is decided in one atomic
-	// step: all of its requests are charged, or none. The last request of a group is not Linked.
-	// See Engine.Decide.
+	// Linked joins the request and the next request into a group. A group is decided in one atomic step: all of its
+	// requests are charged, or none. The last request of a group is not Linked. See Engine.Decide.
 	Linked bool
 }
 
@@ -106,9 +104,9 @@ const MaxGroup = 32
 
 // State is the stored state of a key.
 type State struct {
-	// Expires is the limiter time in nanoseconds from which the state equals that of an
-	// absent key. For Throttle and LeakyBucket it is the theoretical arrival time, which is
-	// the whole state.
+	// Expires is the limiter time in nanoseconds at which the full limit is restored. From then on, the key is
+	// equivalent to an absent key. For Throttle and LeakyBucket, Expires is the theoretical arrival time, which is the
+	// whole state.
 	Expires uint64
 	// Data is the rest of the state, in a format private to the algorithm.
 	Data []byte
@@ -119,11 +117,12 @@ type Change struct {
 	// Set is false if the decision does not change the state. The other fields are then
 	// undefined.
 	Set bool
-	// Expires is the new expiry time. If it is at or before now, the key is at rest and no longer needs to be stored.
+	// Expires is the new value of State.Expires. If it is not after the time of the decision, the key is equivalent to
+	// an absent key and need not be stored.
 	Expires uint64
-	// The new Data is the first Keep bytes of the old Data followed by Tail. A small change to a large state
-	// therefore does not copy the state, and only the changed part is replicated. If Keep is above 0, the new Data is
-	// as long as the old.
+	// The new Data is the first Keep bytes of the old Data followed by Tail. A small change to a large state therefore
+	// does not copy the state, and only the changed part is replicated. If Keep is above 0, the new Data is as long as
+	// the old Data.
 	Keep int
 	Tail []byte
 }
@@ -132,22 +131,22 @@ type Change struct {
 type Record struct {
 	Kind Kind
 	Key  []byte
-	// Expires is the limiter time in nanoseconds from which the record equals an absent
-	// one.
+	// Expires is the limiter time in nanoseconds from which the record is equivalent to an absent one. See
+	// State.Expires.
 	Expires uint64
 	// State is the Data of the key's State: empty for Throttle and LeakyBucket.
 	State []byte
-	// Gauge is the value by which an Engine ranks the key for eviction, in a format private to the Engine. 0 means
+	// Gauge is a value from which an Engine computes the order of eviction, in a format private to the Engine. 0 means
 	// unknown.
 	Gauge byte
 }
 
-// NoRetry is the RetryAfter of a decision without a time to wait: the request was
-// admitted, or its quantity is more than can ever be admitted.
+// NoRetry is the RetryAfter of a decision without a time to wait: the request was admitted, or its quantity is more
+// than the limit can ever admit.
 const NoRetry time.Duration = -1
 
-// Ceil returns d in whole units, rounded up. Replies state times to wait in this form, so
-// that the time in a reply is never too short, and never 0 for a wait. NoRetry stays -1.
+// Ceil returns d in whole units, rounded up. Replies contain times in this form, so that the time in a reply is never
+// too short, and is not 0 if the client must wait. For NoRetry, Ceil returns -1.
 func Ceil(d, unit time.Duration) int64 {
 	if d == NoRetry {
 		return -1
@@ -159,15 +158,15 @@ func Ceil(d, unit time.Duration) int64 {
 	return n
 }
 
-// Decision is the answer to a Request.
+// Decision is the result of a Request.
 type Decision struct {
 	Limited    bool
 	Limit      int64         // the Max of the request's limit
 	Remaining  int64         // units that could be charged now, 0..Limit
-	RetryAfter time.Duration // until the same request would be admitted, or NoRetry
-	ResetAfter time.Duration // until the full limit is restored
-	// Wait is the time by which to delay a request that a LeakyBucket has admitted. It is
-	// NoRetry if the request was refused, and 0 for all other kinds.
+	RetryAfter time.Duration // time until the same request would be admitted, or NoRetry
+	ResetAfter time.Duration // time until the full limit is restored
+	// Wait is the time for which the caller must delay a request that a LeakyBucket has admitted. It is NoRetry if the
+	// LeakyBucket has refused the request, and 0 for all other kinds.
 	Wait time.Duration
 	Err  error // the reason why no decision was made; the other fields are then zero
 }
@@ -176,8 +175,8 @@ type Decision struct {
 var (
 	// ErrWrongKind is wrapped by WrongKindError.
 	ErrWrongKind = errors.New("key holds another kind of limiter")
-	// ErrOutOfMemory is returned when a new key, or a state that must grow, does not fit
-	// the memory limit. Decisions on all other existing keys stay exact.
+	// ErrOutOfMemory is returned when a new key, or a state that must grow, does not fit the memory limit. Requests for
+	// other existing keys are still decided exactly.
 	ErrOutOfMemory = errors.New("memory limit reached")
 	// ErrSameKey is returned for a request with the same key as an earlier request of its group.
 	ErrSameKey = errors.New("two limits of a group have the same key")
@@ -187,13 +186,13 @@ var (
 	// ErrNotLeading is returned by an engine that does not decide at present, because another node of its cluster is
 	// the leader, or there is no leader. Nothing was charged.
 	ErrNotLeading = errors.New("this node does not lead its cluster")
-	// ErrUncertain is returned by WaitCommitted for decisions made shortly before a node lost leadership
-	// of its cluster: they may or may not have been replicated.
+	// ErrUncertain is returned by WaitCommitted for decisions made shortly before a node lost leadership of its
+	// cluster: the decisions may or may not be committed.
 	ErrUncertain = errors.New("leadership was lost: the request may have been charged")
 )
 
-// WrongKindError is returned when the key holds the state of another algorithm, of the given
-// Kind. It wraps ErrWrongKind. As an error it is not allocated.
+// WrongKindError is returned when the key holds the state of another algorithm. The value is the Kind of that state. It
+// wraps ErrWrongKind. Converting a WrongKindError to an error does not allocate.
 type WrongKindError Kind
 
 // Error names the algorithm that holds the key.
@@ -204,8 +203,8 @@ func (e WrongKindError) Error() string {
 // Unwrap returns ErrWrongKind.
 func (e WrongKindError) Unwrap() error { return ErrWrongKind }
 
-// CommitToken identifies a point in the history of an Engine: everything that was decided, changed
-// or visible before it. The zero CommitToken is the beginning of the history.
+// CommitToken identifies a point in the history of an Engine. It covers everything that was decided, changed or visible
+// before that point. The zero CommitToken is the beginning of the history.
 type CommitToken struct {
 	Epoch      uint64 // counts how often this engine has started to decide
 	Generation uint64 // counts, within the epoch, the batches that are replicated together
@@ -214,9 +213,9 @@ type CommitToken struct {
 // Entry describes one key of the keyspace.
 type Entry struct {
 	Kind  Kind
-	TTL   time.Duration // until the key equals an absent one; above 0
+	TTL   time.Duration // time until the full limit is restored and the key expires; above 0
 	Bytes int64         // memory used by the key, including its share of the index
-	State uint64        // changes whenever the state of the key does
+	State uint64        // a value that changes whenever the state of the key changes
 }
 
 // Usage holds the counters of an Engine for its keyspace since the Engine was started.
@@ -225,16 +224,16 @@ type Usage struct {
 	Bytes   int64 // memory held for keys
 	Peak    int64 // the maximum of Bytes
 	Hits    int64 // decisions and lookups that found a live key
-	Misses  int64 // decisions and lookups that found none
+	Misses  int64 // decisions and lookups that found no live key
 	Expired int64 // keys dropped because they had expired
 	Evicted int64 // keys dropped to make room for others
 	Changes int64 // changes of the state of a key, expiry excluded
-	Dataset int64 // the sum of Entry.Bytes of all keys; Bytes also includes slack
+	Dataset int64 // the sum of Entry.Bytes of all keys; Bytes also includes memory that no key uses
 	Pauses  Pauses
 }
 
-// Pauses holds the longest times, since an Engine was made, that decisions on some of its
-// keys had to wait for other work.
+// Pauses holds, for each kind of maintenance work, the longest time for which the work has blocked decisions on some
+// keys since the Engine was made.
 type Pauses struct {
 	Growth     time.Duration // making room for a new key, in total
 	Compaction time.Duration // moving records together, as a part of growth
@@ -246,20 +245,21 @@ type Pauses struct {
 // Engine decides requests and holds their state. Its methods are safe for concurrent use; each
 // decision is one atomic step on its key.
 //
-// An Engine that replicates its state decides immediately, and commits the decision later: do not
-// reveal a decision, or any other state that an Engine returns, before WaitCommitted has returned
-// for a CommitToken that was returned with it or after it. Without replication WaitCommitted never blocks.
+// An Engine that replicates its state decides immediately, and commits the decision later. Do not reveal a decision, or
+// any other state that the Engine has returned, before the commit: first call WaitCommitted with the CommitToken that
+// Decide has returned, or with one that LastWrite has returned after the state was read. Without replication,
+// WaitCommitted never blocks.
 type Engine interface {
-	// Decide decides reqs[i] and stores the decision in out[i], in order. Both have the same
-	// length.
+	// Decide decides the requests in order, and stores the decision on reqs[i] in out[i]. reqs and out must have the
+	// same length.
 	//
-	// A group is decided as a whole: if any of its requests is refused, none is charged, and
-	// the other requests are answered as if they were peeks. If one of them cannot be decided,
-	// its Err is the reason, and the Err of the others is ErrGroup. For ErrOutOfMemory and
-	// ErrNotLeading, which concern the whole group, all have the same Err. The keys of a group
-	// must differ from each other, and a group has at most MaxGroup requests.
+	// A group is decided as a whole: if any of its requests is refused, none is charged, and the other requests are
+	// answered as if they were peeks. If one of the requests cannot be decided, the Err of its decision is the reason,
+	// and the Err of the other decisions is ErrGroup. ErrOutOfMemory and ErrNotLeading concern the whole group, so they
+	// are the Err of all its decisions. The keys of a group must differ from each other, and a group has at most
+	// MaxGroup requests.
 	//
-	// The CommitToken covers the changes made by the decisions and the state they were based on.
+	// The CommitToken covers the changes made by the decisions, and the state on which the decisions were based.
 	Decide(reqs []Request, out []Decision) CommitToken
 	// LastWrite returns a CommitToken for everything done before the call.
 	LastWrite() CommitToken
@@ -279,11 +279,10 @@ type Keyspace interface {
 	// and changes nothing, if this engine does not decide.
 	Delete(key []byte) (found bool, err error)
 	// Scan visits about count keys and returns the cursor from which to continue. A round starts with cursor 0, and
-	// Scan returns 0 when all keys have been visited. A key that exists during a whole round is visited at least
-	// once. The key passed to visit is valid only during the call. visit must not call the Engine.
+	// Scan returns 0 when all keys have been visited. A key that exists during a whole round is visited at least once.
+	// The key passed to visit is valid only during the call. The function visit must not call the Engine.
 	Scan(cursor uint64, count int, visit func(key []byte, kind Kind)) uint64
-	// RandomKey returns a copy of an existing key, chosen by random, and reports whether
-	// there is one.
+	// RandomKey returns a copy of an existing key, and reports whether there is one. The number random selects the key.
 	RandomKey(random uint64) (key []byte, found bool)
 	// Clear deletes all keys. It returns ErrNotLeading, and changes nothing, if this engine does not decide.
 	Clear() error

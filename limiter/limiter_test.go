@@ -89,8 +89,8 @@ func TestCeil(t *testing.T) {
 	}
 }
 
-// TestWrongKindError checks that the error of every kind wraps ErrWrongKind and names the algorithm, and
-// that returning it as an error does not allocate.
+// TestWrongKindError checks that a WrongKindError of every kind wraps ErrWrongKind and names the algorithm, and that
+// converting it to an error does not allocate.
 func TestWrongKindError(t *testing.T) {
 	var sink error
 	for k := Throttle; k.Known(); k++ {
@@ -99,7 +99,7 @@ func TestWrongKindError(t *testing.T) {
 			t.Errorf("%v: the error does not wrap ErrWrongKind", err)
 		}
 		if want := "key holds another kind of limiter: " + k.String() + " (" + k.Encoding() + ")"; err.Error() != want {
-			t.Errorf("%q, want %q", err, want)
+			t.Errorf("got %q, want %q", err, want)
 		}
 		if n := testing.AllocsPerRun(100, func() { sink = WrongKindError(k) }); n != 0 {
 			t.Errorf("%v: %v allocations", sink, n)

@@ -14,14 +14,15 @@ const dataSize = 16
 
 // Decide decides a request for quantity tokens at time now, in nanoseconds below 1<<63, for
 // a key with state old, which is the zero State for an absent key. It returns the change of
-// the state and the decision. The Tail of the change is written to room, whose contents are
-// ignored.
+// the state and the decision. The Tail of the change uses the memory of room, whose contents
+// are overwritten.
 //
 // Only a charge, and a refund on a bucket that is not full, change the state. A change whose
 // Expires is now means that the bucket is full.
 //
 // The limit l must be made by NewLimit. Decide never panics on such a limit, retains
-// neither old.Data nor room, leaves Err nil, and allocates nothing if room has 16 bytes.
+// neither old.Data nor room, leaves d.Err nil, and allocates nothing if room has a capacity
+// of 16 bytes.
 func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (c limiter.Change, d limiter.Decision) {
 	b := open(l, old, now)
 	d.Limit, d.RetryAfter = l.Max, limiter.NoRetry
@@ -38,7 +39,7 @@ func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, roo
 			c.Set = quantity > 0
 		}
 	case b.used > 0:
-		// Negation as unsigned yields the true magnitude of the smallest int64.
+		// Negating the quantity as a uint64 gives the correct magnitude of the smallest int64 too.
 		b.used -= min(b.used, -uint64(quantity))
 		c.Set = true
 	}
@@ -89,14 +90,14 @@ func open(l *limiter.Limit, old limiter.State, now uint64) bucket {
 	return b
 }
 
-// until returns the time until the number of used tokens is most or less, limited to the
-// largest Duration.
+// until returns the time until the number of used tokens falls to the number given by most,
+// capped at the largest Duration.
 func (b bucket) until(l *limiter.Limit, most, now uint64) time.Duration {
 	if b.used <= most {
 		return 0
 	}
 	refills := ceilDiv(b.used-most, uint64(l.Amount))
-	// The sum has 128 bits, since a state set manually may hold any numbers.
+	// The time is computed with 128 bits, since a state set manually may hold any numbers.
 	hi, at := bits.Mul64(refills, uint64(l.Interval))
 	at, carry := bits.Add64(at, b.anchor, 0)
 	if hi+carry != 0 || at > b.expires {

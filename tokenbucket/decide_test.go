@@ -68,7 +68,7 @@ func TestWorkedExample(t *testing.T) {
 	})
 }
 
-// TestFailedLogins tests a limit of 10 failed logins, of which one is restored every
+// TestFailedLogins tests a limit of 10 failed logins. One failed login is restored every
 // hour.
 func TestFailedLogins(t *testing.T) {
 	const h, m = time.Hour, time.Minute
@@ -194,7 +194,8 @@ func TestClockEnds(t *testing.T) {
 	}
 }
 
-// TestAllocs covers every branch of Decide, and NewLimit with and without an error.
+// TestAllocs checks that no branch of Decide allocates memory, and that NewLimit does not,
+// with and without an error.
 func TestAllocs(t *testing.T) {
 	room := make([]byte, 64)
 	for _, br := range branches {

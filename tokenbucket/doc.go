@@ -11,17 +11,18 @@
 //	capacity     tokens of a full bucket: Limit.Max
 //	amount       tokens added by one refill: Limit.Amount
 //	interval     time from one refill to the next: Limit.Interval
-//	used         tokens missing as of the last refill counted
-//	anchor       time of the last refill counted; initially the time of the first charge
+//	used         tokens missing from a full bucket, after the refill at the anchor
+//	anchor       time of the last refill that used takes into account; initially the time of
+//	             the first charge
 //	quantity     tokens that a request charges
 //
 // # The rule
 //
 // The first charge of a full bucket starts its refill clock: the anchor is the time of that
-// charge, and refills are due at anchor + 1, 2, 3... * interval until the bucket is full.
-// Then the clock stops, and the next charge restarts it. The first refill of a bucket that
-// was full is therefore a whole interval after the first charge, and the refill times do not
-// depend on the time at which a process was started.
+// charge, and refills are due at anchor + interval, anchor + 2 * interval and so on, until
+// the bucket is full. The clock then stops, and the next charge restarts it. The first refill
+// of a bucket that was full is therefore a whole interval after the first charge, and the
+// refill times do not depend on the time at which a process was started.
 //
 //	refills      k = (now - anchor) / interval, rounded down
 //	used         = max(0, used - k * amount), as of anchor + k * interval
@@ -35,7 +36,7 @@
 //
 //   - 0 peeks. It never changes the state, and is refused only if more is used than the
 //     bucket holds, as after a change to a smaller capacity. On a bucket that is exactly
-//     empty it is admitted, with 0 remaining.
+//     empty, a peek is admitted, with 0 remaining.
 //   - A quantity above the capacity is refused with [limiter.NoRetry], since it would be
 //     refused at any time; remaining and reset after then describe the unchanged bucket.
 //   - A negative quantity refunds. It is never refused, subtracts -quantity from used, and
@@ -62,18 +63,19 @@
 // For any sequence of requests, the tokens admitted within an interval of time are at most
 // capacity + amount * the number of refills within it. Refills are at least one refill
 // interval apart, so a time of length D contains at most D / interval + 1 refills. To admit
-// less in a short time around a refill, use smaller and more frequent refills, or package
-// gcra, which is the limiting case.
+// less in a short time around a refill, use smaller and more frequent refills. Package gcra
+// is the limiting case, in which units are restored continuously.
 //
 // # Change of parameters
 //
 // Used and anchor are interpreted with the parameters of each request. Used tokens stay
 // used, and the refills since the anchor count with the new amount and the new interval.
-// Used may then exceed the capacity: 0 tokens remain until enough refills have been made.
+// After a change, used may exceed the capacity. 0 tokens then remain until enough refills
+// have been made.
 //
-// Each charge and refund sets the expiry time of the key from its own parameters. Until
-// then, a state that was stored under faster refills expires when those refills would have
-// filled the bucket, and retry after and reset after take this into account.
+// Each charge and refund sets the expiry time of the key from its own parameters. Until the
+// next charge or refund, a state that was stored under faster refills expires when those
+// refills would have filled the bucket. Retry after and reset after take this into account.
 //
 // # State
 //
@@ -85,6 +87,7 @@
 //
 // Time is an unsigned count of nanoseconds below 1<<63 on a clock that the caller chooses.
 // Parameters are refused with [limiter.ErrRange] unless the time to fill an empty bucket
-// fits an int64. A state set manually may hold any numbers: refills start after an anchor
-// in the future, and waits count as at most [math.MaxInt64] nanoseconds, 292 years.
+// fits an int64. A state set manually may hold any numbers: if the anchor is in the future,
+// refills start after the anchor, and waits are capped at [math.MaxInt64] nanoseconds, 292
+// years.
 package tokenbucket

@@ -32,15 +32,15 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 	return fold(limitertest.AnyInt(r), limitertest.AnyInt(r), limitertest.AnyInt(r))
 }
 
-// bigBucket is a bucket that applies its refills one at a time, with big integers.
+// bigBucket is an oracle for Decide: a bucket that applies refills with big integers.
 type bigBucket struct {
 	missing  *big.Int
 	refilled *big.Int // time of the last refill
 	expires  uint64   // time from which the bucket is full
 }
 
-// at returns the bucket at time t. The effect is the same as that of single refills, but the
-// refills are applied in groups whose sizes are powers of two.
+// at returns the bucket at time t. The result is the same as if it applied one refill at a
+// time, but it applies refills in groups whose sizes are powers of two.
 func (b bigBucket) at(l limiter.Limit, t uint64) bigBucket {
 	if b.expires <= t {
 		return bigBucket{missing: new(big.Int), refilled: bigUint(t)}
@@ -140,8 +140,8 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	return d
 }
 
-// wait checks that ok becomes true exactly after got. In some random calls it also searches
-// for a different duration.
+// wait checks that the condition ok becomes true exactly when the duration got has elapsed. In
+// some calls, chosen at random, it also determines that time by binary search.
 func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok func(t uint64) bool) {
 	c.ExpectEarliest(got, limitertest.LastTime, what, ok)
 	if w.r.UintN(64) == 0 && w.now+uint64(got) <= limitertest.LastTime {
@@ -170,8 +170,8 @@ func (w *walk) advance(l limiter.Limit, last limiter.Decision) {
 	w.now = min(w.now+min(by, limitertest.LastTime), limitertest.LastTime)
 }
 
-// TestWalkOracle compares sequences of requests on one key under changing limits, with
-// states set directly.
+// TestWalkOracle compares Decide with the oracle on sequences of requests for one key. The
+// limit changes, and the state is sometimes set directly.
 func TestWalkOracle(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	var admitted, refused, n int

@@ -9,7 +9,8 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// check tests a decision against the common rules and the rules of a token bucket.
+// check tests a decision against the rules that hold for all algorithms and against the rules
+// of a token bucket.
 func check(c limitertest.Decided) {
 	c.Check()
 	c.Expect(!c.Change.Set || c.Change.Expires == c.Now+uint64(c.Got.ResetAfter), "the expiry time differs from reset after")
@@ -90,7 +91,7 @@ func randomTrace(r *rand.Rand, l limiter.Limit) []event {
 }
 
 // TestNeverOverAdmits checks that the tokens charged between any two requests are at most
-// capacity + amount * the number of refills possible in that time.
+// capacity + amount * refills, where refills is the number of refills possible in that time.
 func TestNeverOverAdmits(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	tight := 0

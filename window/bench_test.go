@@ -17,7 +17,7 @@ type branch struct {
 	old      limiter.State
 	at       time.Duration // since t0
 	quantity int64
-	room     int // sufficient size in bytes
+	room     int // capacity of the room argument in bytes, sufficient for the decision
 }
 
 // branches returns decisions with sub-windows of one day.
@@ -77,9 +77,8 @@ func BenchmarkDecide(b *testing.B) {
 			b.ReportAllocs()
 			room := make([]byte, 0, br.room)
 			l, old, now := br.limit, br.old, t0+uint64(br.at)
-			// The results are discarded. Copying the two structs, as a caller may, takes about half
-			// as long as a decision. The compiler cannot optimize the call away, as decide is a
-			// variable.
+			// The results are discarded, since copying the two structs would take about half as long
+			// as a decision. The compiler cannot optimize the call away, as decide is a variable.
 			for range b.N {
 				br.decide(&l, old, now, br.quantity, room)
 			}
@@ -102,7 +101,8 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// TestAllocs covers every branch with a room of exactly the required size, and NewLimit.
+// TestAllocs checks that no branch allocates memory if room has a sufficient capacity, and that
+// NewLimit does not allocate memory.
 func TestAllocs(t *testing.T) {
 	for _, br := range branches() {
 		room := make([]byte, 0, br.room)

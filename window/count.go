@@ -2,8 +2,8 @@ package window
 
 import "github.com/throttledhq/throttled/limiter"
 
-// Count decides a request for quantity units at time now on a key in state old. With 1 part in l,
-// it counts whole fixed windows (FIXED); with more parts, it counts that many sub-windows
+// Count decides a request for quantity units at time now on a key in state old. If l has 1 part,
+// Count uses fixed windows (FIXED). If l has more parts, it sums the counts of that many sub-windows
 // (BUCKETS). It returns the change of the state and the decision. Time is in nanoseconds, with now
 // below 1<<63.
 //
@@ -13,15 +13,15 @@ import "github.com/throttledhq/throttled/limiter"
 //
 // The limit l must have been made by NewLimit. Any state is accepted: see the package comment.
 func Count(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (ch limiter.Change, d limiter.Decision) {
-	// Slide has the same body. A shared function would take 12 ns more, in addition to about 20 ns,
-	// because of another copy of the results.
+	// Slide has the same body. A decision takes about 20 ns. A function shared with Slide would add
+	// 12 ns, because the results would be copied once more.
 	c := counters{parts: int(l.Amount), every: uint64(l.Interval)}
 	c.read(&old, now, room)
 	used := c.sum(c.age)
 	d.Limit, d.RetryAfter = l.Max, limiter.NoRetry
 	switch {
 	case quantity < 0:
-		// Negation as unsigned yields the true magnitude of the smallest int64.
+		// Negating the quantity as a uint64 gives the correct magnitude of the smallest int64 too.
 		credit := -uint64(quantity)
 		used -= min(used, credit)
 		ch.Keep, ch.Tail = c.refund(l, credit, room)
@@ -40,13 +40,14 @@ func Count(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room
 	return ch, d
 }
 
-// sumFallsTo returns the time at which the sum falls to room. The current sum is above room.
+// sumFallsTo returns the time at which the sum of the counts falls to room units, if nothing is
+// charged. The current sum is above room.
 func (c *counters) sumFallsTo(room uint64) uint64 {
 	if c.held > room {
 		return c.empty
 	}
-	// The sub-window that has to expire is the newest one whose count, added to those of all later
-	// ones, exceeds room.
+	// Add up the counts, newest first. The sub-window at which the sum exceeds room, and all older
+	// ones, have to expire.
 	i := c.parts - 1
 	for sum := c.count(i); sum <= room; sum = add(sum, c.count(i)) {
 		i--

@@ -18,19 +18,20 @@ type counters struct {
 	start uint64 // start of the current sub-window
 
 	// The last counter belongs to the sub-window that began age sub-windows before the current one,
-	// so the first age counters have expired. If all have expired, there are no counters and age is
-	// parts.
+	// so the first age counters have expired. If all counters have expired, there are none, and age
+	// is equal to parts.
 	stored
 	age   int
-	least uint8  // minimum code of the counters
-	empty uint64 // time from which all counts have expired, without further charges
+	least uint8  // minimum counter size for the new state, as a code (see stored)
+	empty uint64 // time from which all counts have expired, if nothing more is charged
 
 	// converted is set if the counters were stored under other parameters. They are then in the
-	// room, in the format of unpack.
+	// memory of room, with 8 bytes each.
 	converted bool
-	// held is the part of the current count that moves forward with time, as long as nothing is
-	// charged, until it stays in the sub-window that begins at rest, which is after the current
-	// one. It is 0 unless converted. others is the rest of the current count.
+	// The newest sub-window under the old parameters may end after the current sub-window. Its units
+	// are then in the current count, but as long as nothing is charged, they move forward with time,
+	// up to the sub-window that begins at rest. In this case, held is the number of these units, and
+	// others is the number of other units in the current count. Otherwise the three fields are 0.
 	held, rest, others uint64
 }
 
@@ -39,8 +40,8 @@ func (c *counters) read(old *limiter.State, now uint64, room []byte) {
 	c.at(now)
 	ok := c.parse(old, now)
 	if ok && c.begin > now {
-		// The clock is behind the one that made the state. Until it reaches the start of that
-		// sub-window, use that start as the current time.
+		// The clock is behind the clock that made the state. Until the clock reaches the start of the
+		// newest sub-window, use that start as the current time.
 		c.at(c.begin)
 		c.now = max(now, c.start)
 	}
@@ -59,13 +60,13 @@ func (c *counters) read(old *limiter.State, now uint64, room []byte) {
 // at sets the time of the decision.
 func (c *counters) at(now uint64) { c.now, c.start = now, now-now%c.every }
 
-// take uses the counters as stored.
+// take uses the counters as stored. It returns false if the state is malformed.
 func (c *counters) take() bool {
 	age := uint64(0)
 	if passed := c.start - c.begin; passed != 0 {
 		age = passed / c.width
-		// If the newest sub-window began within the current one, passed has wrapped. Such a state
-		// is malformed, and is detected here as well.
+		// If the newest sub-window begins after the start of the current one, passed has wrapped, and
+		// age is above parts. Such a state is malformed too.
 		if age >= uint64(c.parts) || passed%c.width != 0 {
 			return false
 		}
@@ -75,8 +76,9 @@ func (c *counters) take() bool {
 	return true
 }
 
-// convert recounts units stored under other parameters: all units of a stored sub-window count as
-// of its last nanosecond, or as of now if that is earlier.
+// convert recounts units stored under other parameters. All units of a stored sub-window count as if
+// they had been charged in its last nanosecond, or now if that is earlier. It returns false if the
+// state is malformed or all units have expired.
 func (c *counters) convert(room []byte) bool {
 	old := c.stored
 	last := min(old.begin+old.width-1, endOfTime)
@@ -110,8 +112,8 @@ func (c *counters) convert(room []byte) bool {
 	return true
 }
 
-// charge adds units to the current sub-window. Like refund, it returns the fields of the Change
-// separately, to avoid a copy of the struct, and sets empty to the new Expires.
+// charge adds units to the current sub-window. It returns the Keep and Tail of the Change separately,
+// to avoid a copy of the struct, and sets c.empty to the new Expires.
 func (c *counters) charge(l *limiter.Limit, units uint64, room []byte) (keep int, tail []byte) {
 	switch {
 	case !c.suits(l):
@@ -124,7 +126,8 @@ func (c *counters) charge(l *limiter.Limit, units uint64, room []byte) (keep int
 	return c.rewrite(c.count(c.parts-1)+units, room)
 }
 
-// refund subtracts units from the counts, newest first.
+// refund subtracts units from the counts, newest first. It returns the same values as charge, and
+// also sets c.empty.
 func (c *counters) refund(l *limiter.Limit, units uint64, room []byte) (keep int, tail []byte) {
 	if c.suits(l) && c.age == 0 {
 		if newest := c.count(c.parts - 1); newest > units {
@@ -140,32 +143,34 @@ func (c *counters) refund(l *limiter.Limit, units uint64, room []byte) (keep int
 	return 0, c.replace(l)
 }
 
-// suits reports whether the stored format can hold a charge.
+// suits reports whether the stored counters can be changed without unpacking them: at least one has
+// not expired, they are not converted, and the limit fits in a counter.
 func (c *counters) suits(l *limiter.Limit) bool {
 	return c.age < c.parts && !c.converted && uint64(l.Max) <= most(c.code)
 }
 
-// rewrite changes the newest counter, which is that of the current sub-window.
+// rewrite changes the newest counter, which belongs to the current sub-window.
 func (c *counters) rewrite(count uint64, room []byte) (keep int, tail []byte) {
 	size := 1 << c.code
 	return len(c.data) - size, binary.LittleEndian.AppendUint64(room[:0], count)[:size]
 }
 
-// advance shifts the counters to the current sub-window and sets its count.
+// advance returns the Data without the expired counters. The last counter then belongs to the current
+// sub-window, and is set to count.
 func (c *counters) advance(count uint64, room []byte) []byte {
 	data := slices.Grow(room[:0], len(c.data))[:len(c.data)]
 	n := copy(data, c.data[:headerSize])
 	n += copy(data[n:], c.data[n+c.age<<c.code:])
 	clear(data[n:])
-	// As in stored.count, the counter is the upper part of the last 8 bytes. It is 0.
+	// As in stored.count, the counter is the upper part of the last 8 bytes. It is still 0.
 	last := data[len(data)-8:]
 	binary.LittleEndian.PutUint64(last, binary.LittleEndian.Uint64(last)|count<<unused(c.code))
 	c.empty = c.start + uint64(c.parts)*c.every
 	return data
 }
 
-// unpack copies the counters to the room with 8 bytes each. The last one is that of the current
-// sub-window.
+// unpack copies the counters to room with 8 bytes each, unless convert has done so already. The last
+// counter then belongs to the current sub-window.
 func (c *counters) unpack(room []byte) {
 	if c.converted {
 		return
@@ -178,7 +183,7 @@ func (c *counters) unpack(room []byte) {
 	c.age = 0
 }
 
-// replace encodes the unpacked counters as the new Data.
+// replace encodes the unpacked counters as the new Data. It returns nil if all counters are 0.
 func (c *counters) replace(l *limiter.Limit) []byte {
 	idle := 0 // number of sub-windows since the newest nonzero count
 	for c.count(c.parts-1-idle) == 0 {
@@ -199,8 +204,8 @@ func (c *counters) replace(l *limiter.Limit) []byte {
 	return c.pack(c.every, c.least)
 }
 
-// wait returns the time from now until then, or 0 if then has passed. Only a state set manually can
-// exceed the range of a Duration.
+// wait returns the duration from the time now to the time then, or 0 if then has passed. The result is
+// capped at the largest Duration; only a state that was set manually can exceed it.
 func wait(now, then uint64) time.Duration {
 	if then <= now {
 		return 0

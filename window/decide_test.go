@@ -93,8 +93,8 @@ func TestLimitChanges(t *testing.T) {
 	s := state(h, t0, 1, 0, 80)
 	play(t, Slide, mustLimit(t, 100, h, 1), s, []limitertest.Row{{30 * m, 0, false, 20, no, 90 * m}})
 	play(t, Slide, mustLimit(t, 80, h, 1), s, []limitertest.Row{{30 * m, 0, false, 0, no, 90 * m}})
-	// More units are used than the limit: even a peek has to wait until the used units fall to the
-	// limit.
+	// More units are used than the limit allows. Even a peek is refused until the used units fall to
+	// the limit.
 	play(t, Slide, mustLimit(t, 60, h, 1), s, []limitertest.Row{
 		{30 * m, 0, true, 0, 45 * m, 90 * m},
 		{30 * m, 1, true, 0, 45*m + 45*time.Second, 90 * m},
@@ -125,10 +125,10 @@ func TestParametersChange(t *testing.T) {
 		calls  []limitertest.Row
 		want   limiter.State // after the calls, if one of them stores a state
 	}{
-		// 60 in the hour from t0, half of which has passed: they count as of now.
+		// 60 units are in the hour from t0. Half of that hour has passed, so they count as of now.
 		{"fixed to buckets", Count, 100, h, 3, state(h, t0, 1, 60),
 			[]limitertest.Row{{30 * m, 1, false, 39, no, 50 * m}}, state(20*m, t0+uint64(20*m), 1, 0, 0, 61)},
-		// Without a charge, they count as of later times, but expire at 60 m.
+		// Without a charge, the 60 units count as of the time of each request, but expire at 60 m.
 		{"fixed to buckets, refused", Count, 60, h, 3, state(h, t0, 1, 60),
 			[]limitertest.Row{{30 * m, 1, true, 0, 30 * m, 30 * m}, {50 * m, 1, true, 0, 10 * m, 10 * m}, {h, 1, false, 59, no, h}},
 			state(20*m, t0+uint64(h), 1, 0, 0, 1)},
@@ -138,7 +138,7 @@ func TestParametersChange(t *testing.T) {
 		{"fixed to longer", Count, 100, 24 * h, 1, state(h, t0, 1, 60),
 			[]limitertest.Row{{30 * m, 50, true, 40, 30 * m, 30 * m}, {30 * m, 1, false, 39, no, 24*h - 30*m}},
 			state(24*h, t0, 1, 61)},
-		// 10, 20 and 30 in sub-windows that end at 20 m, 40 m and 60 m.
+		// 10, 20 and 30 units are in sub-windows that end at 20 m, 40 m and 60 m.
 		{"buckets to fixed", Count, 100, h, 1, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
 			[]limitertest.Row{{50 * m, 1, false, 39, no, 10 * m}}, state(h, t0, 1, 61)},
 		{"buckets to fixed, too late", Count, 100, h, 1, state(20*m, t0+uint64(40*m), 1, 10, 20, 30),
@@ -200,7 +200,7 @@ func TestExtremes(t *testing.T) {
 			t.Errorf("charge at the first moment: %+v, %+v", ch, d)
 		}
 	}
-	// There is no sub-window before time 0, not even in a conversion.
+	// A conversion does not access sub-windows before time 0, since none exist.
 	for _, width := range []time.Duration{h, 7 * m, 2 * h} {
 		l := mustLimit(t, 100, 4*width, 4)
 		if _, d := Count(l, state(h, 0, 1, 0, 0, 0, 60), uint64(59*m), 1, nil); d.Remaining != 39 {

@@ -12,7 +12,7 @@
 //	limit         maximum number of units in a window
 //	period        P, the length of a window
 //	parts         n, the number of sub-windows of a window; 1 is the window itself
-//	sub-window    w = P / parts long, rounded up to a nanosecond; number k is from k*w to (k+1)*w
+//	sub-window    w = P / parts long, rounded up to a nanosecond; sub-window k is from k*w to (k+1)*w
 //	count         units admitted in a sub-window, less refunded units
 //	prev, curr    the counts of the previous and of the current window
 //	e             elapsed time of the current window
@@ -35,17 +35,17 @@
 //	retry after   until used + quantity <= limit, if refused and nothing else is charged
 //	reset after   until used is 0, after the decision
 //
-// The count of sub-window k is removed from the sum at (k+n)*w, and its weight in the estimate of
-// SLIDING reaches 0 at (k+2)*P. The times are exact: the same request is admitted after exactly the
-// retry after, and refused one nanosecond earlier.
+// FIXED and BUCKETS remove the count of sub-window k from the sum at (k+n)*w. In SLIDING, the weight
+// of window k reaches 0 at (k+2)*P. The times are exact: after a wait of exactly retry after the same
+// request is admitted, and one nanosecond earlier it is not.
 //
 // A refused request does not change the state. Three quantities are special:
 //
 //   - 0 peeks. It never changes the state, and is refused only if more units are used than the
-//     limit, as after a change to a smaller limit. If exactly the limit is used, it is admitted,
-//     with 0 remaining.
-//   - More than the limit is refused with [limiter.NoRetry], since no wait would help; remaining
-//     and reset after then describe the unchanged key.
+//     limit, as after a change to a smaller limit. If exactly the limit is used, a peek is
+//     admitted, with 0 remaining.
+//   - A quantity above the limit is refused with [limiter.NoRetry], since no wait would help;
+//     remaining and reset after then describe the unchanged key.
 //   - A negative quantity refunds. It is never refused, and subtracts -quantity units from the
 //     counts, newest first. Any excess is dropped.
 //
@@ -56,13 +56,14 @@
 // a short burst.
 //
 // BUCKETS never admits more than the limit in n consecutive sub-windows. The same therefore holds
-// for any interval of (n-1)/n of a period, but not for an interval of a whole period: it may exceed
-// the limit by the units admitted early in a sub-window that has just expired.
+// for any interval of (n-1)/n of a period. It does not hold for any interval of a whole period: such
+// an interval may overlap n+1 sub-windows, so the units admitted in the oldest of them may be in
+// excess of the limit.
 //
 // SLIDING assumes that the requests of the previous window were distributed evenly over it. If they
-// arrived at its end, more than the limit is admitted in an interval of one period that starts with
-// them; if they arrived at its start, less. In a clock-aligned window it never admits more than the
-// limit.
+// arrived at the end of that window, more than the limit may be admitted in the period that starts
+// with them. If they arrived at its start, less than the limit is admitted. In a clock-aligned
+// window SLIDING never admits more than the limit.
 //
 // # Examples
 //
@@ -83,7 +84,7 @@
 //	01:00  1         40 0 60  refused   0          20 min       60 min
 //
 // SLIDING, 100 an hour, on a key with 84 units in the hour before 00:00 and 36 since. At 00:15
-// three quarters of the 84 count, 63, so 99 are used:
+// three quarters of the 84 units count, which are 63, so 99 units are used:
 //
 //	time   quantity  prev  curr  used  answer    remaining  retry after     reset after
 //	00:15  1         84    36    99    admitted  0          -               105 min
@@ -99,16 +100,17 @@
 // least as long as it would be if the exact times were known.
 //
 // The converted counts are stored only by a charge or a refund. Until then each request converts
-// them again, which affects the times that a decision returns in two ways. Units of a stored
-// sub-window that has not ended move forward with time until it has ended. And the state expires as
-// it would have without the change, so a longer period retains units charged under a shorter one
-// only from the first charge on.
+// them again, which affects the times that a decision returns in two ways. First, units of a stored
+// sub-window that has not ended count as of the time of each request, until that sub-window has
+// ended. Second, the state expires as it would have without the change of parameters. Units charged
+// under a shorter period are therefore retained for the longer period only after the next charge or
+// refund.
 //
 // # State
 //
 // The Expires of a state is the start of the newest sub-window with a count above 0, plus n*w
-// (SLIDING: 2*P). The start of that sub-window can therefore be computed from it. The encoding of
-// Data is, in little endian:
+// (SLIDING: 2*P). The start of that sub-window can therefore be computed from Expires. The encoding
+// of Data is, in little endian:
 //
 //	8 bytes      w in the lower 62 bits, and the size of a counter in the upper 2: 0 to 3 encode
 //	             1, 2, 4 and 8 bytes
@@ -131,8 +133,8 @@
 // does not decrease. Parameters are refused with [limiter.ErrRange] unless the limit is at least 1,
 // parts are within 1..[MaxParts] and the window is within 1..[MaxPeriod]. No later computation can
 // overflow, except that a count saturates at 1<<64 - 1 if a conversion adds up more than that. A
-// Duration is limited to [math.MaxInt64] nanoseconds, which only a state set manually can exceed.
+// returned Duration is capped at [math.MaxInt64] nanoseconds; only a state set manually can exceed it.
 //
-// The cost of Count is proportional to the number of parts: about a nanosecond each, and several
-// for a conversion and for a refund over several sub-windows.
+// The cost of Count is proportional to the number of parts: about one nanosecond for each part, and
+// several nanoseconds if the state is converted or a refund covers several sub-windows.
 package window

@@ -26,8 +26,8 @@ func show(at string, d limiter.Decision) {
 // clock returns a time of day as a limiter time.
 func clock(hour, minute uint64) uint64 { return (19_700*24*60 + hour*60 + minute) * 60e9 }
 
-// A limit of 100 an hour. 84 units are charged between 8:00 and 9:00, and 36 units from 9:00 to
-// 9:15. At 9:15, 99 units are used.
+// The limit is 100 units an hour. 84 units are charged between 8:00 and 9:00, and 36 units between
+// 9:00 and 9:15. At 9:15, 99 units are used.
 func ExampleSlide() {
 	l, err := window.NewLimit(100, limiter.Seconds(3600), 1)
 	if err != nil {
@@ -66,8 +66,8 @@ func ExampleCount() {
 	// 8:60 limited false   0 left, retry after -1 s, full after 3600 s
 }
 
-// The same limit with three sub-windows. All units of a sub-window expire together. The state is
-// modified in place, and the room is reused.
+// The limit of 100 units an hour has three sub-windows. All units of a sub-window expire together.
+// The state is modified in place, and the memory of room is reused for each decision.
 func ExampleCount_buckets() {
 	l, _ := window.NewLimit(100, limiter.Seconds(3600), 3)
 	room := make([]byte, 0, 64)

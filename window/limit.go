@@ -9,13 +9,14 @@ import (
 const (
 	// MaxParts is the maximum number of sub-windows of a window.
 	MaxParts = 1024
-	// MaxPeriod is the longest window, 146 years. Two windows then fit an int64 of nanoseconds, and
-	// the header of a state has two bits for the counter size.
+	// MaxPeriod is the longest window, 146 years. Two windows of this length fit in an int64 of
+	// nanoseconds. In the header of a state, a length of at most MaxPeriod leaves two bits for the
+	// counter size.
 	MaxPeriod = time.Duration(1<<62 - 1)
 )
 
-// NewLimit compiles a limit of limit units per window of the given period. With parts 1, the limit
-// is for Slide and for a Count of fixed windows; with more parts, it is for a Count of that many
+// NewLimit compiles a limit of limit units per window of the given period. If parts is 1, the result
+// is for Slide, or for Count with fixed windows. If parts is above 1, it is for Count with that many
 // sub-windows. The length of a sub-window is rounded up to a whole nanosecond, so the window may
 // exceed the period by less than parts nanoseconds.
 //

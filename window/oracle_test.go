@@ -35,7 +35,7 @@ type ledger struct {
 	a, b, in big.Int
 }
 
-// expiry returns the time at which the ledger expires under its own rule.
+// expiry returns the time at which all units of the ledger have expired under its own rule.
 func (o *ledger) expiry() uint64 {
 	if len(o.facts) == 0 {
 		return 0
@@ -77,7 +77,7 @@ func (o *ledger) used(r rule, t uint64) *big.Int {
 		if r.sliding {
 			weight := r.width
 			if f.number < current {
-				weight -= t % r.width // the elapsed part of a window is not covered in the previous one
+				weight -= t % r.width // the sliding window covers only the end of the previous window
 			}
 			o.b.Mul(&o.b, o.in.SetUint64(weight))
 		}
@@ -86,7 +86,7 @@ func (o *ledger) used(r rule, t uint64) *big.Int {
 	return &o.a
 }
 
-// scale returns n multiplied by the denominator of used.
+// scale returns n units, multiplied by the width if sliding, for comparison with the result of used.
 func (o *ledger) scale(r rule, n int64) *big.Int {
 	o.b.SetInt64(n)
 	if r.sliding {
@@ -117,7 +117,7 @@ func exact(v *big.Int) int64 {
 	return v.Int64()
 }
 
-// change records an admitted decision: charged units, or refunded units if negative.
+// change records an admitted decision: a charge, or a refund if quantity is negative.
 func (o *ledger) change(r rule, t uint64, quantity int64) {
 	o.facts = append(o.facts[:0], o.counted(r, t)...)
 	o.rule = r
@@ -178,7 +178,7 @@ func (w *walk) rule(l *limiter.Limit) rule {
 }
 
 // step decides a request with the algorithm and with the ledger, and compares the results. If deep
-// is set, it also determines both times by binary search.
+// is set, it also finds the correct RetryAfter and ResetAfter by binary search.
 func (w *walk) step(l *limiter.Limit, quantity int64, deep bool) limiter.Decision {
 	w.Helper()
 	o, r := &w.oracle, w.rule(l)
@@ -225,8 +225,8 @@ func (w *walk) step(l *limiter.Limit, quantity int64, deep bool) limiter.Decisio
 	return d
 }
 
-// search returns the first time, starting with now, at which is returns true, or the end of the
-// clock. Without charges, the used units never increase, so is never changes back to false.
+// search returns the first time from w.now on at which the condition holds, or the end of the clock.
+// Without charges, the used units never increase, so the condition does not become false again.
 func (w *walk) search(is func(t uint64) bool) uint64 {
 	low, high := w.now, min(max(w.now, w.oracle.expiry()), endOfTime)
 	for low < high {

@@ -10,8 +10,8 @@ import (
 	"github.com/throttledhq/throttled/limiter/limitertest"
 )
 
-// check checks the invariants that hold for all decisions. It also checks that even a refund
-// without effect sets Change.Set.
+// check checks the invariants that hold for all algorithms. It also checks that Change.Set is set for
+// each admitted charge or refund, even for a refund that has no effect.
 func check(c limitertest.Decided) {
 	c.Check()
 	c.Expect(c.Change.Set == (!c.Got.Limited && c.Quantity != 0), "set")

@@ -7,7 +7,7 @@ import (
 
 // Slide decides a request for quantity units at time now on a key in state old, with a sliding
 // window that is estimated from the counts of two windows (SLIDING). Everything else is as in
-// Count. The limit l has 1 part, and a room of 24 bytes is sufficient.
+// Count. The limit l must have 1 part. Slide does not allocate if room has a capacity of 24 bytes.
 func Slide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (ch limiter.Change, d limiter.Decision) {
 	c := counters{parts: 2, every: uint64(l.Interval)}
 	c.read(&old, now, room)
@@ -15,7 +15,7 @@ func Slide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room
 	d.Limit, d.RetryAfter = l.Max, limiter.NoRetry
 	switch {
 	case quantity < 0:
-		// Negation as unsigned yields the true magnitude of the smallest int64.
+		// Negating the quantity as a uint64 gives the correct magnitude of the smallest int64 too.
 		credit := -uint64(quantity)
 		used = c.estimate(credit)
 		ch.Keep, ch.Tail = c.refund(l, credit, room)
@@ -46,7 +46,7 @@ func (c *counters) pair() (prev, curr uint64) {
 }
 
 // estimate returns the used units after a refund of credit units: the whole count of the current
-// window, and the share of the previous one that the sliding window still covers.
+// window, plus the share of the previous count that the sliding window still covers.
 func (c *counters) estimate(credit uint64) uint64 {
 	prev, curr := c.pair()
 	given := min(curr, credit)
@@ -54,14 +54,14 @@ func (c *counters) estimate(credit uint64) uint64 {
 	if prev == 0 {
 		return curr
 	}
-	// The covered time is at most the window, so this is at most prev.
+	// The covered time is at most the length of a window, so covered is at most prev.
 	covered, _ := muldiv.Ceil(prev, c.start+c.every-c.now, c.every)
 	return add(curr, covered)
 }
 
-// estimateFallsTo returns the time at which the estimate falls to room. The current estimate is
-// above room. It determines the window in which that happens; within it, only the covered share of
-// the previous window decreases.
+// estimateFallsTo returns the time at which the estimate falls to room units, if nothing is charged.
+// The current estimate is above room. The function first determines the window in which this happens.
+// Within a window, only the covered share of the previous count decreases.
 func (c *counters) estimateFallsTo(room uint64) uint64 {
 	prev, curr := c.pair()
 	switch {
@@ -75,11 +75,11 @@ func (c *counters) estimateFallsTo(room uint64) uint64 {
 	return c.fades(c.rest+c.every, c.held, room)
 }
 
-// fades returns the time, in the window that begins at start, at which the covered share of count,
-// the count of the previous window, falls to room. The count is above room.
+// fades returns the time at which the covered share of the previous window's count falls to room.
+// This time is in the window that begins at start. The count is above room.
 func (c *counters) fades(start, count, room uint64) uint64 {
-	// With rest nanoseconds left in the window, ceil(count*rest / every) units are covered. That is
-	// at most room if count*rest <= room*every. The largest such rest is below every.
+	// With rest nanoseconds left in the window, ceil(count*rest / every) units are covered. This
+	// number is at most room if count*rest <= room*every. The largest such rest is below every.
 	rest, _ := muldiv.Floor(room, c.every, count)
 	return start + c.every - rest
 }

@@ -21,12 +21,12 @@ type stored struct {
 	code  uint8  // a counter has 1<<code bytes
 	n     int    // number of counters
 	width uint64 // of a sub-window
-	begin uint64 // of the newest sub-window, which is that of the last counter
+	begin uint64 // of the newest sub-window, to which the last counter belongs
 }
 
-// parse decodes a state, and reports whether it is well formed and has not expired. One check is
-// left to the callers, which need the same division: a newest sub-window that begins at or before
-// now must be aligned to its width. parse itself checks one that begins after now.
+// parse decodes a state, and reports whether it is well formed and has not expired. If the newest
+// sub-window begins after now, parse checks that it is aligned to its width. Otherwise take or
+// convert checks this, since they need the same division.
 func (s *stored) parse(old *limiter.State, now uint64) bool {
 	size := len(old.Data) - headerSize
 	if old.Expires <= now || size <= 0 {
@@ -44,7 +44,7 @@ func (s *stored) parse(old *limiter.State, now uint64) bool {
 		return false
 	}
 	if s.begin < length-s.width {
-		// The first counters are of sub-windows before the start of the clock.
+		// The first counters belong to sub-windows before time 0, so they must be 0.
 		for i := range s.n - 1 - int(s.begin/s.width) {
 			if s.count(i) != 0 {
 				return false
@@ -54,13 +54,13 @@ func (s *stored) parse(old *limiter.State, now uint64) bool {
 	return s.begin <= now || s.begin%s.width == 0
 }
 
-// count returns counter i; 0 is the oldest. The counter is the upper part of the 8 bytes that end
-// with it. These are always within data, since the header has 8 bytes.
+// count returns counter i; 0 is the oldest. It reads the 8 bytes that end with the counter, which is
+// their upper part. These bytes are always within data, since the header has 8 bytes.
 func (s *stored) count(i int) uint64 {
 	return binary.LittleEndian.Uint64(s.data[(i+1)<<s.code:]) >> unused(s.code)
 }
 
-// unused returns the number of bits of a uint64 that a counter lacks.
+// unused returns the number of bits of a uint64 that a counter does not use.
 func unused(code uint8) uint { return (64 - uint(8)<<code) & 63 }
 
 // most returns the largest value of a counter.
@@ -83,7 +83,7 @@ func (s *stored) sum(i int) uint64 {
 	return sum
 }
 
-// blank returns n counters of 8 bytes in room, all 0.
+// blank returns n counters of 8 bytes in the memory of room. All of them are 0.
 func blank(n int, room []byte) stored {
 	size := headerSize + n<<3
 	data := slices.Grow(room[:0], size)[:size]
@@ -97,7 +97,7 @@ func (s *stored) set(i int, v uint64) {
 }
 
 // pack encodes counters of 8 bytes as the Data of a State. It uses the smallest counter size that
-// holds all of them and is not smaller than that of code.
+// holds all counters and is at least the size given by code.
 func (s *stored) pack(width uint64, code uint8) []byte {
 	data, n := s.data, s.n
 	every := uint64(0) // union of the bits of all counters
@@ -108,7 +108,8 @@ func (s *stored) pack(width uint64, code uint8) []byte {
 		code++
 	}
 	for i := range n {
-		// This writes all 8 bytes, which does not overwrite a counter that has not been read.
+		// This writes 8 bytes even if the counter is smaller. The other bytes belong to counters that
+		// have been read already.
 		v := binary.LittleEndian.Uint64(data[headerSize+i<<3:])
 		binary.LittleEndian.PutUint64(data[headerSize+i<<code:], v)
 	}

@@ -47,7 +47,8 @@ func equal(a, b limiter.State) bool {
 	return a.Expires == b.Expires && bytes.Equal(a.Data, b.Data)
 }
 
-// TestState checks the exact encoding after one call at the given hour, with windows of one hour.
+// TestState checks the exact encoding after one call at the given hour. All sub-windows are one hour
+// long.
 func TestState(t *testing.T) {
 	hour := func(n float64) uint64 { return t0 + uint64(n*float64(h)) }
 	empty := limiter.State{}

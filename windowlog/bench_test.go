@@ -19,8 +19,8 @@ var (
 	outErr    error
 )
 
-// fill returns the state of a key after n requests that are at most gap apart, and a time after the
-// last request.
+// fill returns the state of a key after n requests that are at most gap nanoseconds apart, and a time
+// after the last request.
 func fill(l *limiter.Limit, n int, gap, quantity int64) (limiter.State, uint64) {
 	r := rand.New(rand.NewPCG(1, 2))
 	s, now := limiter.State{}, t0
@@ -89,7 +89,7 @@ func BenchmarkSteady(b *testing.B) {
 }
 
 // BenchmarkWalk peeks at a log in which all entries except one have expired. Each peek visits all
-// of them.
+// expired entries.
 func BenchmarkWalk(b *testing.B) {
 	for _, quantity := range []int64{1, 1000} {
 		b.Run(fmt.Sprintf("quantity-%d", quantity), func(b *testing.B) {

@@ -15,7 +15,7 @@ import (
 // now, the log is empty.
 //
 // The limit l must have been made by NewLimit. With such a limit, Decide never panics, regardless
-// of the state, and leaves Err nil. It does not allocate unless Tail is longer than the capacity of
+// of the state, and leaves d.Err nil. It does not allocate unless Tail is longer than the capacity of
 // room.
 func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (c limiter.Change, d limiter.Decision) {
 	var buf [maxEntrySize]byte
@@ -32,7 +32,7 @@ func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, roo
 			added = g.charge(buf[:0], now, uint64(quantity))
 		}
 	case g.count > 0:
-		// Negation as unsigned yields the true magnitude of the smallest int64.
+		// Negating the quantity as a uint64 gives the correct magnitude of the smallest int64 too.
 		added, c.Set = g.refund(buf[:0], -uint64(quantity))
 	}
 	if c.Set {
@@ -49,8 +49,8 @@ func Decide(l *limiter.Limit, old limiter.State, now uint64, quantity int64, roo
 	return c, d
 }
 
-// refuses reports whether a charge or a peek is refused, and the time until it would be admitted.
-// It clears a malformed log, which refuses nothing.
+// refuses reports whether a charge or a peek is refused, and returns the time until it would be
+// admitted. If refuses finds that the log is malformed, it clears the log and returns false.
 func (g *log) refuses(l *limiter.Limit, now uint64, quantity int64) (bool, time.Duration) {
 	// The quantity is subtracted from the limit rather than added to the sum, to avoid an overflow.
 	units, entries := uint64(l.Max-quantity), int(l.Amount)-1
@@ -68,12 +68,13 @@ func (g *log) refuses(l *limiter.Limit, now uint64, quantity int64) (bool, time.
 	return true, g.until(last, now)
 }
 
-// lastToLeave returns the time of the entry after whose expiry at most the given units and entries
-// remain. It returns false if the log is malformed.
+// lastToLeave returns the time of the newest entry that has to expire until at most the given numbers
+// of units and entries remain. It returns false if the log is malformed.
 func (g *log) lastToLeave(units uint64, entries int) (uint64, bool) {
 	rest := *g
-	// Each entry has at least one unit. These are therefore upper bounds on the entries that have
-	// to expire and on those that can remain. The search starts at the end with the smaller bound.
+	// Each entry has at least one unit. The first number is therefore an upper bound of the entries
+	// that have to expire, and the second an upper bound of the entries that can remain. If the first
+	// is smaller, the search starts at the oldest entry, and otherwise at the newest.
 	leave := max(g.sum-min(g.sum, units), uint64(g.count-min(g.count, entries)))
 	if stay := min(units, uint64(entries)); leave <= stay {
 		return rest.leave(0, units, entries)
@@ -95,7 +96,7 @@ func (g *log) charge(buf []byte, now, quantity uint64) []byte {
 	if g.count == 0 {
 		g.base, g.last = now, now
 	}
-	// A state set manually may contain a future time. Entries stay in order.
+	// A state set manually may contain a future time. The new entry must not be before it.
 	at := max(now, g.last)
 	delta := at - g.last
 	g.last = at
@@ -137,8 +138,9 @@ func (g *log) remaining(l *limiter.Limit) int64 {
 	return l.Max - int64(min(g.sum, uint64(l.Max)))
 }
 
-// until returns the time until an entry of time t expires, saturated at the largest Duration. The
-// whole state may expire earlier, if it was made under a shorter period.
+// until returns the time until an entry of time t expires, capped at the largest Duration. If the
+// whole state expires before that, because it was made under a shorter period, until returns the time
+// until the state expires.
 func (g *log) until(t, now uint64) time.Duration {
 	end := t + g.period
 	if end < t {

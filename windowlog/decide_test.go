@@ -144,7 +144,7 @@ func TestWaits(t *testing.T) {
 		retry                    time.Duration
 	}{
 		{55, 10, 1, 90 * s},  // the number of entries is the constraint
-		{55, 10, 2, 91 * s},  // to free an entry, 1 unit would be sufficient
+		{55, 10, 2, 91 * s},  // the first entry frees an entry, but only 1 of 2 units
 		{55, 100, 1, 90 * s}, // the number of units is the constraint
 		{55, 100, 2, 91 * s},
 		{55, 100, 3, 91 * s},
@@ -270,7 +270,7 @@ func TestByHand(t *testing.T) {
 	put := func(expires uint64, requests ...request) limiter.State {
 		return limiter.State{Expires: expires, Data: encode(requests, nil, 8)}
 	}
-	// A future time: the next entry is not before it.
+	// A future time. The next entry must not be before it.
 	later := t0 + uint64(3*s)
 	old := put(t0+uint64(13*s), request{later, 1})
 	c, d := Decide(&l, old, t0, 1, nil)
@@ -319,7 +319,8 @@ func TestClockEnds(t *testing.T) {
 	}
 }
 
-// TestAllocs covers the code paths of Decide, and NewLimit with and without an error.
+// TestAllocs checks that no code path of Decide allocates memory, and that NewLimit does not, with and
+// without an error.
 func TestAllocs(t *testing.T) {
 	room := make([]byte, 1<<20)
 	l := newLimit(t, 5000, time.Hour, MaxEntries)

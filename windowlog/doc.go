@@ -19,24 +19,25 @@
 //
 // An entry of time t counts until t + P, exclusive.
 //
-//	admitted     if used + quantity <= limit, and fewer than entries of them count
+//	admitted     if used + quantity <= limit, and the log can hold one more entry
 //	remaining    = limit - used, at least 0; 0 if the log cannot hold more entries
-//	retry after  = t + P - now, of the entry after whose expiry both are true, if refused
-//	reset after  = t + P - now, of the newest entry
+//	retry after  = t + P - now, if refused; t is the time of the entry after whose expiry the
+//	               request would be admitted
+//	reset after  = t + P - now; t is the time of the newest entry
 //
 // No window of length P, aligned or not, therefore admits more than limit. Algorithms with a
 // smaller state cannot guarantee this: package window estimates or counts in steps, and gcra admits
-// up to twice its limit in the time in which an exhausted limit recovers. The cost is memory for
-// each request. A request takes one entry, regardless of its quantity.
+// up to twice its limit in the time in which an exhausted limit recovers. The price of the guarantee
+// is memory for each request. A request takes one entry, regardless of its quantity.
 //
 // A refused request does not change the state: it adds no entry, and repeated requests do not
 // prolong the wait. Three quantities are special:
 //
 //   - 0 peeks. It never changes the state, adds no entry, and is refused only if more units are
 //     used than the limit, as after a change to a smaller limit. If the log is full or exactly the
-//     limit is used, it is admitted, with 0 remaining.
-//   - More than the limit is refused with [limiter.NoRetry], since no wait would help; remaining
-//     and reset after then describe the unchanged log.
+//     limit is used, a peek is admitted, with 0 remaining.
+//   - A quantity above the limit is refused with [limiter.NoRetry], since no wait would help;
+//     remaining and reset after then describe the unchanged log.
 //   - A negative quantity refunds. It is never refused, and subtracts -quantity units from the
 //     newest entries. Entries without units are removed. Any excess is dropped.
 //
@@ -59,37 +60,39 @@
 // # Change of parameters
 //
 // The parameters of each request apply to the same timestamps. Expired entries that a charge or a
-// refund has dropped are not restored under a longer period. After a change to a smaller limit,
-// more units may be used, or more entries stored, than it admits: then 0 remain until enough
-// entries have expired.
+// refund has dropped are not restored under a longer period. After a change to a smaller limit, more
+// units may be used, or more entries stored, than the new limit admits. 0 units then remain until
+// enough entries have expired.
 //
-// Each charge and refund sets the expiry time of the key according to its own period. Until then, a
-// state made under a shorter period expires accordingly, and retry after and reset after take that
-// into account.
+// Each charge and refund sets the expiry time of the key according to the period of that request.
+// Until the next charge or refund, a state that was made under a shorter period expires according to
+// the shorter period. Retry after and reset after take that into account.
 //
 // # Cost of a decision
 //
 // A decision reads the footer, and never visits all entries that count. It visits:
 //
-//   - entries that have expired since the last charge or refund. A charge or a refund moves the
-//     head past them, so each is visited once; a peek or a refusal does not change the state, so
-//     the next decision visits them again. An entry takes about 5 ns.
-//   - if it is refused, the entries that have to expire before it would be admitted, or those that
-//     can remain if they are fewer: one for a quantity of 1, and at most half of the limit.
-//   - if it refunds, the entries from which it subtracts units.
+//   - entries that have expired since the last charge or refund. A charge or a refund drops them
+//     from the log. A peek or a refusal does not change the state, so the next decision visits them
+//     again. An entry takes about 5 ns.
+//   - if the request is refused, the entries that have to expire before it would be admitted, or the
+//     entries that can remain, if they are fewer. This is usually one entry for a quantity of 1. The
+//     number of entries is at most half of the limit.
+//   - if the request is a refund, the entries from which units are subtracted.
 //
 // A charge that fits in the spare bytes writes its entry, the remaining spare bytes and the footer.
-// Otherwise the log is rebuilt from the entries that count, with spare bytes of an eighth, at least
-// 8 and at most 2 KiB. It is also rebuilt if its entries take less than a quarter of it, or if it
-// has more than twice the spare bytes of a rebuilt log. On average, a charge writes about 80 bytes
-// at 100 entries, 250 at 1000 and 1100 at 8192. Most decisions take 20 to 50 ns.
+// Otherwise the log is rebuilt from the entries that count. The spare bytes of a rebuilt log are an
+// eighth of the bytes of its entries, at least 8 and at most 2 KiB. The log is also rebuilt if its
+// entries take less than a quarter of it, or if it has more than twice the spare bytes of a rebuilt
+// log. On average, a charge writes about 80 bytes at 100 entries, 250 at 1000 and 1100 at 8192. Most
+// decisions take 20 to 50 ns.
 //
 // # Memory
 //
-// An entry of quantity 1 takes 1 to 7 bytes if the previous one is at most a day earlier: 3 at 1
-// ms, 5 at 1 s, 7 at an hour. Including spare bytes, the average is at most 8 for logs of about 10
-// entries or more that grow or keep their length. A log whose entries expire without a charge keeps
-// its size until the next charge or until it expires.
+// An entry of quantity 1 takes 1 to 7 bytes if the previous entry is at most a day earlier: 3 bytes
+// if it is 1 ms earlier, 5 bytes for 1 s, and 7 bytes for an hour. Including spare bytes, the average
+// is at most 8 bytes for logs of about 10 entries or more that grow or keep their length. A log whose
+// entries expire without a charge keeps its size until the next charge or until it expires.
 //
 // # State
 //
@@ -113,7 +116,7 @@
 //
 // Time is an unsigned count of nanoseconds below 1<<63 on a clock that the caller chooses. An entry
 // is never before its predecessor: if a state set manually contains a future time, the next entry
-// gets that time. Waits are limited to [math.MaxInt64] nanoseconds, 292 years.
+// gets that time. Waits are capped at [math.MaxInt64] nanoseconds, 292 years.
 //
 // A malformed state counts as absent. A decision does not read every byte, so damage within the
 // entries may be detected only when a decision visits them.

@@ -8,7 +8,8 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// Three requests in any ten seconds: the fourth is refused until the first has expired.
+// The limit admits three requests in any ten seconds. The fourth request is refused until the first
+// one has expired.
 func ExampleDecide() {
 	l, err := windowlog.NewLimit(3, limiter.Seconds(10), 3)
 	if err != nil {
@@ -36,7 +37,7 @@ func ExampleDecide() {
 	// limited false, 0 of 3 left, retry after -1 s, full after 10 s
 }
 
-// A request may use several units, which may be refunded.
+// A request may charge several units. They can be refunded later.
 func ExampleDecide_refund() {
 	l, _ := windowlog.NewLimit(100, limiter.Seconds(60), 50)
 	const now = 1_000_000_000

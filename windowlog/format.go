@@ -46,7 +46,7 @@ func (g *log) entry(at int) (e entry, ok bool) {
 	return e, n > 0 && second&1 == 0 && e.quantity > 0
 }
 
-// appendEntry appends an entry to b. The delta and the quantity are below 1<<63.
+// appendEntry appends an encoded entry to b. The delta and the quantity must be below 1<<63.
 func appendEntry(b []byte, delta, quantity uint64) []byte {
 	if quantity == 1 {
 		return binary.AppendUvarint(b, delta<<1)
@@ -71,9 +71,9 @@ func (g *log) readFooter(data []byte) bool {
 	return 0 <= g.head && g.head <= g.used && g.used <= size
 }
 
-// write returns the change whose Data consists of the entries of g and one more that is already
-// encoded: the first keep bytes of the old Data, followed by tail, which uses the memory of room.
-// If the entry fits in the spare bytes, the length does not change.
+// write encodes the entries of g, followed by the bytes of added, which contains an encoded entry or
+// is empty. The new Data consists of the first keep bytes of the old Data, followed by tail, which
+// uses the memory of room. Unless the log is rebuilt, the length of the Data does not change.
 func (g *log) write(room, added []byte) (keep int, tail []byte) {
 	size := len(g.data) - footerSize
 	live := g.used + len(added) - g.head

@@ -41,17 +41,18 @@ func (g *log) open(old limiter.State, period, now uint64) {
 	}
 }
 
-// sane reports whether the footer is consistent with the entries after another entry of added bytes.
-// It detects damage before the state is written again.
+// sane reports whether the count, the sum and the times in the footer are consistent with each other
+// and with the size of the entries, including another entry of added bytes. It detects damage before
+// the state is written again.
 func (g *log) sane(added int) bool {
 	size := g.used + added - g.head
 	return 0 < g.count && g.count <= MaxEntries && g.count <= size && size <= g.count*maxEntrySize &&
 		g.sum >= uint64(g.count) && (g.base == g.last || g.base < g.last && g.count > 1)
 }
 
-// leave drops the oldest entries until none is earlier than from, and at most the given numbers of
-// units and entries remain. It returns the time of the last dropped entry, and false
-// if the log is malformed.
+// leave drops the oldest entries until no entry has a time before from, and at most the given numbers
+// of units and entries remain. It returns the time of the last dropped entry, or 0 if no entry was
+// dropped. It returns false if the log is malformed.
 func (g *log) leave(from, units uint64, entries int) (last uint64, ok bool) {
 	if g.base >= from && g.sum <= units && g.count <= entries {
 		return 0, true
@@ -89,7 +90,7 @@ func (g *log) newest() (start int, e entry, ok bool) {
 	return start, e, ok && (start == g.head) == (g.count == 1)
 }
 
-// startOfNumber returns the offset of the uvarint that ends at end.
+// startOfNumber returns the start of the uvarint that ends before the offset end.
 func (g *log) startOfNumber(end int) int {
 	for end--; end > g.head && g.data[end-1] >= 0x80; end-- {
 	}

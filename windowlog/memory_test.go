@@ -27,8 +27,9 @@ type meter struct {
 	}
 }
 
-// charge charges one unit, and waits before that if necessary. It measures the log if it has at
-// least from entries, and returns the number of entries.
+// charge charges one unit. If the request is refused, charge moves the clock by RetryAfter and repeats
+// the request. It returns the number of entries of the log. If that number is at least the from
+// parameter, charge also measures the size of the log.
 func (m *meter) charge(from int) (entries int) {
 	c, d := Decide(&m.l, m.state, m.now, 1, m.room)
 	if d.Limited {
@@ -62,13 +63,13 @@ var gaps = []struct {
 	{"1 min", time.Minute}, {"1 h", time.Hour}, {"1 day", 24 * time.Hour},
 }
 
-// TestMemory measures logs while they grow to their limit, and then during twice as many requests,
-// each of which replaces an expired entry.
+// TestMemory measures logs while they grow to their limit, and then during twice as many requests.
+// Each of these requests replaces an expired entry.
 func TestMemory(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, limit := range []int64{100, 1000, 8192} {
 		for _, gap := range gaps {
-			// The last gap of a full window includes a wait.
+			// The period is limit times the average gap, so a charge to a full log often has to wait.
 			m := meter{l: newLimit(t, limit, gap.most*time.Duration(limit)*3/4, limit), now: t0}
 			for range 3 * limit {
 				m.charge(100)

@@ -37,7 +37,7 @@ func anyLimit(r *rand.Rand) limiter.Limit {
 	return fold(limit, limitertest.AnyInt(r), entries)
 }
 
-// anyQuantity draws an arbitrary quantity, or one that is a special case for l.
+// anyQuantity draws an arbitrary quantity, or a quantity that is a special case for the limit l.
 func anyQuantity(r *rand.Rand, l limiter.Limit) int64 {
 	switch r.UintN(16) {
 	case 0:
@@ -61,7 +61,7 @@ func anyQuantity(r *rand.Rand, l limiter.Limit) int64 {
 	return 1
 }
 
-// plainLog is a list of admitted requests.
+// plainLog is the oracle: a list of admitted requests.
 type plainLog struct {
 	requests []request
 	expires  uint64 // expiry time of the whole log
@@ -180,8 +180,8 @@ func (w *walk) step(l limiter.Limit, quantity int64) limiter.Decision {
 	return d
 }
 
-// wait checks that ok becomes true exactly after got. Occasionally it also determines the time by
-// binary search.
+// wait checks that the condition ok becomes true exactly when the duration got has elapsed.
+// Occasionally it also determines that time by binary search.
 func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok func(t uint64) bool) {
 	c.ExpectEarliest(got, math.MaxUint64, what, ok)
 	if w.r.UintN(64) == 0 {
@@ -190,7 +190,7 @@ func (w *walk) wait(c limitertest.Decided, got time.Duration, what string, ok fu
 	}
 }
 
-// advance moves the clock by up to gap, or to a time at which something changes.
+// advance moves the clock by up to gap nanoseconds, or to a time at which something changes.
 func (w *walk) advance(l limiter.Limit, last limiter.Decision, gap uint64) {
 	by := uint64(0)
 	switch w.r.UintN(16) {
@@ -217,8 +217,8 @@ func (w *walk) advance(l limiter.Limit, last limiter.Decision, gap uint64) {
 	w.now = min(w.now+min(by, limitertest.LastTime), limitertest.LastTime)
 }
 
-// TestWalkOracle compares sequences of requests on one key under changing limits, including states
-// set manually.
+// TestWalkOracle compares Decide with the oracle on sequences of requests for one key. The limit
+// changes, and the state is sometimes set manually.
 func TestWalkOracle(t *testing.T) {
 	var seen counts
 	r := rand.New(rand.NewPCG(5, 6))
@@ -258,7 +258,7 @@ func (c *counts) add(w *walk, l limiter.Limit, d limiter.Decision) {
 // shortWalk varies all parameters.
 func shortWalk(t *testing.T, r *rand.Rand, seen *counts) {
 	first := anyLimit(r)
-	// The third limit is close to the first, like tuned parameters.
+	// The third limit is close to the first, as after a change of parameters.
 	limits := []limiter.Limit{first, anyLimit(r), fold(
 		first.Max/2+r.Int64N(first.Max), int64(first.Interval)/2+r.Int64N(int64(first.Interval)), first.Amount/2+r.Int64N(first.Amount))}
 	w := walk{t: t, r: r, now: uint64(limitertest.AnyInt(r)) & math.MaxInt64 >> r.UintN(3)}
@@ -301,8 +301,8 @@ func longWalk(t *testing.T, r *rand.Rand, seen *counts) {
 	}
 }
 
-// anyState draws a state that may have been set manually, with ordered times from long before to
-// after now.
+// anyState draws a state that may have been set manually. The times of its entries are in order, and
+// range from long before now to after now.
 func anyState(r *rand.Rand, l limiter.Limit, now uint64) limiter.State {
 	var requests []request
 	at := now - min(now, uint64(limitertest.AnyInt(r))>>r.UintN(64))

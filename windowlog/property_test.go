@@ -16,8 +16,8 @@ func check(c limitertest.Decided) {
 	checkAnswer(c)
 }
 
-// checkAnswer checks the invariants of a decision on any state. Damage may remain undetected
-// until a later decision, which then clears the log.
+// checkAnswer checks the invariants of a decision on any state, including a damaged one. Damage may
+// remain undetected until a later decision, which then clears the log.
 func checkAnswer(c limitertest.Decided) {
 	c.CheckAnswer()
 	c.Expect(c.Got.RetryAfter <= c.Got.ResetAfter, "retry after exceeds reset after")
@@ -139,7 +139,7 @@ func TestNeverOverAdmits(t *testing.T) {
 }
 
 // trace sends random requests, often at the expiry of an entry. It returns the admitted requests
-// and the number of refused ones.
+// and the number of refused requests.
 func trace(t *testing.T, r *rand.Rand, l limiter.Limit) (admitted []request, refused int) {
 	state, now := limiter.State{}, t0
 	gap := 1 + uint64(l.Interval)/(1+r.Uint64N(60))

@@ -7,24 +7,24 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Check tests a decision against all rules common to all algorithms. It makes further requests
-// on the new state: now, and after RetryAfter and ResetAfter.
+// Check tests a decision against the rules that all algorithms obey. It makes further requests on the state after the
+// decision: at the same time, and after RetryAfter and ResetAfter.
 func (c Decided) Check() {
 	c.CheckNow()
 	c.retryAfter()
 	c.resetAfter()
 }
 
-// CheckNow is the part of Check that makes no request at another time. It is for states set
-// manually whose durations are not exact because they do not fit.
+// CheckNow is the part of Check that makes no request at another time. It is for decisions whose RetryAfter or
+// ResetAfter is inexact, because the exact time does not fit in a Duration.
 func (c Decided) CheckNow() {
 	c.CheckAnswer()
 	c.remaining()
 	c.refund()
 }
 
-// CheckAnswer is the part of Check that makes no request on the new state. It is for corrupt
-// states: a later decision may read more of such a state than an earlier one.
+// CheckAnswer is the part of Check that makes no request on the state after the decision. It is for corrupt states, for
+// which the results of two requests need not be consistent: a later request may read more of the state.
 func (c Decided) CheckAnswer() {
 	d, q, most := c.Got, c.Quantity, c.Limit.Max
 	c.Expect(d.Err == nil && d.Wait == 0, "error or wait is set")
@@ -45,7 +45,8 @@ func (c Decided) CheckAnswer() {
 	c.expired()
 }
 
-// change checks the change of the state.
+// change checks that an admitted charge changes the state, that a refused request or a peek does not, and that the
+// state expires after ResetAfter.
 func (c Decided) change() {
 	ch := c.Change
 	if !ch.Set {
@@ -58,7 +59,7 @@ func (c Decided) change() {
 	c.Expect(c.Quantity < 0 || reset > 0, "charged, but nothing is used")
 }
 
-// expired checks that an expired state equals an absent one.
+// expired checks that the decision on an expired state equals the decision on an absent state.
 func (c Decided) expired() {
 	if c.Old.Expires > c.Now {
 		return
@@ -98,7 +99,7 @@ func (c Decided) refund() {
 	back.Expect(back.Got.Remaining == before.Got.Remaining, "a refund does not undo the charge", before.Got)
 }
 
-// retryAfter repeats the request after RetryAfter, and 1 ns before.
+// retryAfter checks that the repeated request is admitted after RetryAfter, and refused 1 ns before.
 func (c Decided) retryAfter() {
 	retry := c.Got.RetryAfter
 	if retry == limiter.NoRetry {
@@ -113,7 +114,7 @@ func (c Decided) retryAfter() {
 	}
 }
 
-// resetAfter requests the full limit after ResetAfter, and 1 ns before.
+// resetAfter checks that the full limit is available after ResetAfter, but not 1 ns before.
 func (c Decided) resetAfter() {
 	reset := c.Got.ResetAfter
 	c.ExpectEarliest(reset, LastTime, "full at another time than reset after", func(t uint64) bool {

@@ -48,8 +48,8 @@ func record(f func(tb testing.TB)) []string {
 	return r.errors
 }
 
-// block is the algorithm that the mutations change. All used units are restored one Interval after
-// the first charge.
+// block is a simple algorithm, whose results the mutations of TestCheck change. All used units are restored one
+// Interval after the first charge.
 func block(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (ch limiter.Change, d limiter.Decision) {
 	used, expires := int64(0), now
 	if old.Expires > now {
@@ -101,7 +101,8 @@ type call struct {
 	*limiter.Decision
 }
 
-// TestCheck violates each rule, and expects a failure message that names the rule.
+// TestCheck checks that a violation of each rule is detected. Each mutation changes the results of block so that they
+// violate one rule, and the failure message must name that rule.
 func TestCheck(t *testing.T) {
 	if got := record(func(tb testing.TB) { checkAll(tb, block) }); got != nil {
 		t.Fatalf("a correct algorithm: %v", got)
@@ -276,7 +277,7 @@ func TestPlay(t *testing.T) {
 	}
 	rows[0].Limited = true
 	if got := play(nil); len(got) != 2 || !strings.HasPrefix(got[0], "row 0: got") || got[1] != "row 0: set is true" {
-		t.Errorf("another row: %v", got)
+		t.Errorf("a row that does not match: %v", got)
 	}
 }
 
@@ -290,8 +291,8 @@ func TestNoAllocs(t *testing.T) {
 	}
 }
 
-// TestAnyInt checks that positive and negative numbers of each bit length are drawn, and also both
-// ends of the range.
+// TestAnyInt checks that AnyInt returns positive and negative numbers of each bit length, and also 0 and the largest
+// int64.
 func TestAnyInt(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var above, below [64]int
@@ -305,7 +306,7 @@ func TestAnyInt(t *testing.T) {
 		}
 		ends[v]++
 		if n := Within(v, 7); n < 1 || n > 7 {
-			t.Fatalf("%d folds into %d", v, n)
+			t.Fatalf("Within maps %d to %d", v, n)
 		}
 	}
 	for n := 1; n < 64; n++ {
@@ -314,7 +315,7 @@ func TestAnyInt(t *testing.T) {
 		}
 	}
 	if ends[0] < 500 || ends[math.MaxInt64] < 500 {
-		t.Errorf("0 was drawn %d times, and the maximum %d times", ends[0], ends[math.MaxInt64])
+		t.Errorf("0 was returned %d times, and the maximum %d times", ends[0], ends[math.MaxInt64])
 	}
 	if Within(0, 7) != 1 || Within(6, 7) != 7 || Within(7, 7) != 1 || Within(-1, math.MaxInt64) != 2 {
 		t.Error("Within returns wrong numbers")
@@ -333,7 +334,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestAnyQuantity checks that each quantity that is a special case for a limit is drawn.
+// TestAnyQuantity checks that AnyQuantity returns each quantity that is a special case for a limit.
 func TestAnyQuantity(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	l := limiter.Limit{Max: 1000, Interval: 1}
@@ -350,6 +351,6 @@ func TestAnyQuantity(t *testing.T) {
 		}
 	}
 	if len(missing) > 0 || refunds < 50 || within < 100 {
-		t.Errorf("never drawn: %v; %d refunds, %d within the limit", missing, refunds, within)
+		t.Errorf("quantities that were never returned: %v; %d refunds, %d within the limit", missing, refunds, within)
 	}
 }

@@ -10,15 +10,16 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// LastTime is the last instant of the clock.
+// LastTime is the largest limiter time, in nanoseconds.
 const LastTime = uint64(math.MaxInt64)
 
-// Decide is the signature that all algorithms share: it decides a request for quantity units
-// under l, of a key with state old. The Tail of the Change is appended to room[:0].
+// Decide is the signature that all algorithms share. It decides a request for quantity units under the limit l, at time
+// now, for a key with the state old. The Tail of the Change is appended to room[:0].
 type Decide func(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (limiter.Change, limiter.Decision)
 
-// Decided is a decision with its arguments. It is a value, so a test may change its copy: the
-// test of an algorithm with a Wait sets it to 0, which Check requires.
+// Decided is a decision, and the arguments for which it was made. Its methods do not change it, and a test may change a
+// copy. For example, Check requires that Got.Wait is 0, so the test of an algorithm that sets Wait checks Got.Wait
+// itself, and then sets it to 0.
 type Decided struct {
 	TB       testing.TB
 	Decide   Decide
@@ -30,8 +31,8 @@ type Decided struct {
 	Got      limiter.Decision
 }
 
-// Ask makes a decision. It fails the test unless f is pure (it writes to nothing but room, and
-// its result does not depend on room) and its Change can be applied.
+// Ask calls f and returns the decision. It fails the test if f writes to any argument except room, if the result
+// depends on room, or if the Change cannot be applied to old.
 func (f Decide) Ask(tb testing.TB, l limiter.Limit, old limiter.State, now uint64, quantity int64) Decided {
 	data, limit := bytes.Clone(old.Data), l
 	ch, d := f(&limit, old, now, quantity, bytes.Repeat([]byte{0xaa}, 100))
@@ -55,7 +56,8 @@ func flip(b []byte) {
 	}
 }
 
-// Expect fails the test unless ok. The failure message contains what, the decision, and besides.
+// Expect fails the test unless ok is true. The failure message contains the text what, the decision with its arguments,
+// and the values besides.
 func (c Decided) Expect(ok bool, what string, besides ...any) {
 	if ok {
 		return
@@ -65,9 +67,9 @@ func (c Decided) Expect(ok bool, what string, besides ...any) {
 		what, c.Limit, c.Old.Expires, c.Old.Data, c.Now, c.Quantity, c.Change, c.Got, besides)
 }
 
-// ExpectEarliest fails the test unless ok is true after wait, and false 1 ns before. It calls ok
-// only with times up to last. A wait of the longest Duration represents that time or any longer
-// one.
+// ExpectEarliest fails the test unless wait is the shortest time after which the function ok returns true. It checks
+// that ok returns true after wait, and false 1 ns before. It calls ok only with times up to last. If wait is the
+// longest Duration, ExpectEarliest does not check that ok returns true, since the exact time may not fit in a Duration.
 func (c Decided) ExpectEarliest(wait time.Duration, last uint64, what string, ok func(t uint64) bool) {
 	c.Expect(wait >= 0, what, "it is negative")
 	at := c.Now + uint64(wait)
@@ -86,7 +88,8 @@ func After(old limiter.State, ch limiter.Change) limiter.State {
 	return limiter.State{Expires: ch.Expires, Data: slices.Concat(old.Data[:ch.Keep], ch.Tail)}
 }
 
-// Then makes a request on the new state after wait, or at LastTime if that is earlier.
+// Then makes a request on the state after the decision. The time of the request is Now + wait, or LastTime if that is
+// earlier.
 func (c Decided) Then(wait time.Duration, quantity int64) Decided {
 	return c.Decide.Ask(c.TB, c.Limit, c.After(), min(c.Now+uint64(wait), LastTime), quantity)
 }

@@ -7,15 +7,15 @@
 //	AnyInt   random numbers of any magnitude; Within folds them into a range
 //	Steps    the number of random steps of a test; flag -steps
 //
-// A test of an algorithm draws limits, states and quantities, and checks each decision:
+// A test of an algorithm generates random limits, states and quantities, and checks each decision:
 //
 //	decide := limitertest.Decide(Decide)
 //	decide.Ask(t, l, state, now, quantity).Check()
 //
-// The rules relate decisions to each other: the remaining units can be charged, and a request
-// repeated after RetryAfter is admitted. They therefore do not distinguish one algorithm from
-// another. For that purpose, each package has additional rules and its own oracle, which is never
-// shared.
+// The rules relate decisions to each other. For example, the remaining units can be charged, and a request that is
+// repeated after RetryAfter is admitted. All algorithms obey these rules, so the rules do not detect that a package
+// implements the wrong algorithm. For this purpose, each package has additional rules and an oracle of its own: a slow,
+// obviously correct implementation of its algorithm.
 //
-// A package that imports this one gets the flag -steps, so only tests may import it.
+// Importing this package registers the flag -steps, so only tests may import it.
 package limitertest

@@ -7,8 +7,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// A Row is a row of a test table: a request and the expected decision. It is an alias of an
-// unnamed struct type, so that the rows of a table can omit the field names.
+// A Row is a row of a test table: a request and the expected decision. It is an alias of an unnamed struct type, so
+// that go vet accepts rows without field names in other packages.
 type Row = struct {
 	At         time.Duration // since the start time passed to Play
 	Quantity   int64
@@ -18,12 +18,11 @@ type Row = struct {
 	ResetAfter time.Duration
 }
 
-// Play makes the decisions of rows on a key with state s, and returns the last state. An
-// admitted charge or refund must change the state.
+// Play makes the requests of rows on a key with the initial state s, compares each decision with its row, and returns
+// the last state. An admitted charge or refund must change the state, and no other request may.
 //
-// Each decision is passed to look, which may check it further. If the algorithm sets Wait,
-// look must check it, since a Row has no Wait. If look is nil, each decision is checked with
-// Check.
+// Each decision is passed to the function look, which may check it further. If the algorithm sets Wait, look must check
+// Wait, since a Row does not contain it. If look is nil, Play calls Check for each decision.
 func (f Decide) Play(tb testing.TB, l limiter.Limit, s limiter.State, start uint64, rows []Row, look func(row int, c Decided)) limiter.State {
 	tb.Helper()
 	if look == nil {

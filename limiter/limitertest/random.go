@@ -10,8 +10,8 @@ import (
 
 var steps = flag.Int("steps", 0, "number of random steps of a test against an oracle; 0 for the default of the test")
 
-// Steps returns the number of random steps for a test: usual, or the value of the flag -steps
-// if it is set. More steps are useful after a change to the arithmetic:
+// Steps returns the number of random steps for a test: the value of the flag -steps if it is set, and otherwise the
+// argument. More steps are useful after a change to the arithmetic:
 //
 //	go test ./gcra -args -steps 10000000
 func Steps(usual int) int {
@@ -21,8 +21,8 @@ func Steps(usual int) int {
 	return usual
 }
 
-// AnyInt draws an int64 of any magnitude, often next to a power of two or to the largest,
-// and sometimes negative.
+// AnyInt returns a random int64 of any magnitude. Numbers next to a power of two or to the largest int64 are frequent,
+// and some numbers are negative.
 func AnyInt(r *rand.Rand) int64 {
 	v := int64(r.Uint64() >> (1 + r.UintN(63)))
 	switch r.UintN(8) {
@@ -38,11 +38,11 @@ func AnyInt(r *rand.Rand) int64 {
 	return v
 }
 
-// Within folds any v into 1..most: 0 becomes 1, and most-1 most.
+// Within maps any v to a number from 1 to most, by v modulo most: 0 becomes 1, and most-1 becomes most.
 func Within(v, most int64) int64 { return 1 + int64(uint64(v)%uint64(most)) }
 
-// AnyQuantity draws a quantity that a limit treats specially, or any: a peek, the limit or one
-// unit more or less, the smallest numbers, refunds, single units.
+// AnyQuantity returns a random quantity. Quantities that are special cases for l are frequent: 0, 1, the limit and one
+// unit more or less, refunds, and the smallest int64.
 func AnyQuantity(r *rand.Rand, l limiter.Limit) int64 {
 	switch r.UintN(10) {
 	case 0:
