@@ -21,8 +21,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// BenchmarkReader measures the time per command when one read returns various numbers of
-// commands.
+// BenchmarkReader measures the time per command, for different numbers of commands per read.
 func BenchmarkReader(b *testing.B) {
 	for _, depth := range []int{1, 16, 100} {
 		b.Run(fmt.Sprintf("depth=%d", depth), func(b *testing.B) {

@@ -9,19 +9,19 @@ var (
 	welcoming = Limits{Args: 10, Bulk: 16 << 10, Inline: 64 << 10, Query: 64 << 10, Guest: true}
 )
 
-// A sample is the input of one client, and the expected result of a Reader.
+// A sample is the input of one client, and the result that a Reader must return for it.
 type sample struct {
 	name   string
 	limits Limits
 	input  string
-	want   string // the commands, each in the format of %q
+	want   string // the expected commands, each formatted with %q
 	err    error
 }
 
 const ping = "*1\r\n$4\r\nPING\r\n"
 
-// corpus has a row for each known kind of valid or malformed request. The tests divide
-// these inputs into pieces, mutate them, and use them as seeds of the fuzzer.
+// corpus has a row for each known kind of valid or malformed request. The tests read these inputs whole and in pieces,
+// and use them as seeds of the fuzzers.
 var corpus = []sample{
 	// Empty requests.
 	{"empty line", serving, "\r\n", ``, nil},
@@ -177,7 +177,7 @@ var corpus = []sample{
 	{"HELLO with a name", serving, "*4\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$7\r\nSETNAME\r\n$3\r\na b\r\n", `["HELLO" "3" "SETNAME" "a b"]`, nil},
 	{"unauthenticated, inline with too many words", welcoming, "a b c d e f g h i j k\r\n", ``, ErrManyInline},
 
-	// Tight limits. The lower of two limits applies.
+	// Limits so small that two of them apply to the same bytes. The lower one determines the error.
 	{"short lines", Limits{Args: 4, Bulk: 10, Inline: 2, Query: 100}, "*1\r\n$1\r\na\r\n", ``, ErrLongCount},
 	{"short queries", Limits{Args: 4, Bulk: 10, Inline: 50, Query: 13}, "*2\r\n$1\r\na\r\n$1\r\nb\r\n", ``, ErrQueryTooLong},
 	{"line limit above the query limit", Limits{Args: 4, Bulk: 10, Inline: 50, Query: 4}, "PING \"\r\n", ``, ErrQueryTooLong},

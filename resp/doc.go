@@ -7,7 +7,7 @@
 // allocation. An incomplete command is resumed at the byte where it stopped. The commands and
 // errors returned do not depend on how the bytes are divided into reads.
 //
-// [Reply] collects replies, which are then written with one call. It handles all
+// [Reply] encodes replies and collects them, so that the caller can write them with one call. It handles all
 // differences between RESP2 and RESP3.
 //
 // [SplitLine], [ParseInt] and [ParseSigned] parse text as Redis and redis-cell do.
@@ -15,8 +15,7 @@
 // The arguments that a Reader returns point into its buffer and are valid until the next
 // Fill.
 //
-// The Reader is stricter than Redis in three points, because the lenient forms are useful only
-// for smuggling commands past a proxy: the two bytes after an argument must be CR LF, a count
-// or length must end in CR LF, and an inline request must not contain a byte below the space
-// except white space.
+// The Reader is stricter than Redis in three points, because the lenient forms are useful only for smuggling commands
+// past a proxy: the two bytes after an argument must be CR LF, a count or length must end in CR LF, and an inline
+// request must not contain control characters (bytes below 0x20) other than white space.
 package resp

@@ -2,15 +2,14 @@ package resp
 
 import "fmt"
 
-// ProtocolError is the protocol rule that a client violated. The bytes that follow cannot
-// be parsed, so the connection must be closed. For every request that Redis also rejects,
-// the text is that of Redis.
+// ProtocolError names the protocol rule that a client has violated. The bytes that follow cannot be parsed, so the
+// connection must be closed. For every request that Redis also rejects, the error has the same text as in Redis.
 type ProtocolError string
 
 // Error returns the text that follows "ERR " in the reply.
 func (e ProtocolError) Error() string { return "Protocol error: " + string(e) }
 
-// The protocol errors, except the one for a byte in place of '$'.
+// The protocol errors. errNoDollar returns one more, for an argument that does not begin with '$'.
 const (
 	ErrCount        ProtocolError = "invalid multibulk length"
 	ErrLength       ProtocolError = "invalid bulk length"

@@ -9,8 +9,8 @@ import (
 // an input of 70000 bytes, the fuzzer takes a minute to find the relevant bytes.
 func (s sample) seed() []byte { return []byte(s.input[:min(len(s.input), 300)]) }
 
-// FuzzReader compares the Reader with the reference under any limits, and checks that the
-// result does not depend on how the bytes are divided. readAll checks memory and errors.
+// FuzzReader compares the result of a Reader with that of the function reference, for any limits and for three
+// divisions of the input into reads. In addition, readAll checks the memory of the Reader.
 func FuzzReader(f *testing.F) {
 	for _, s := range corpus {
 		l := s.limits

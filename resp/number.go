@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// ParseInt parses a signed 64-bit decimal like Redis's own parser: an optional minus sign
-// and digits without leading zeros. "-0", "+1", "" and any other form is rejected.
+// ParseInt parses a signed 64-bit decimal like Redis's own parser: an optional minus sign and digits without leading
+// zeros. It rejects any other form, such as "-0", "+1" and "".
 func ParseInt(b []byte) (int64, bool) {
 	digits := b
 	negative := len(b) > 1 && b[0] == '-'
@@ -53,11 +53,11 @@ func parseDigits(digits []byte, negative bool) (int64, bool) {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// digitPairs holds the numbers below 100, in two digits each.
+// digitPairs holds the numbers from 0 to 99 as two digits each.
 const digitPairs = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748495051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899"
 
-// appendLine appends a type byte, a number and a line end. Replies to limiter commands consist
-// mostly of such lines, and this takes half the time of formatting the number and copying it.
+// appendLine appends a type byte, a number and a line end. Replies to limiter commands consist mostly of such lines.
+// Formatting the number in place takes half the time of formatting it elsewhere and copying it.
 func appendLine(b []byte, kind byte, n int64) []byte {
 	u := uint64(n)
 	if u < 10 {
@@ -89,10 +89,9 @@ func appendLine(b []byte, kind byte, n int64) []byte {
 	return b[:len(b)+size]
 }
 
-// countDigits returns the number of decimal digits of u; 0 has one.
+// countDigits returns the number of decimal digits of u, which is at least 1.
 func countDigits(u uint64) int {
-	// A bit is log10(2) digits, approximately 1233/4096. The result is exact or one too
-	// small.
+	// One bit corresponds to log10(2) decimal digits, approximately 1233/4096. This estimate is exact or one too small.
 	n := bits.Len64(u|1) * 1233 >> 12
 	if n < len(powersOf10) && u >= powersOf10[n] {
 		n++

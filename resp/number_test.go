@@ -107,7 +107,7 @@ func TestAppendLine(t *testing.T) {
 	}
 }
 
-// checkLine compares appendLine with strconv, for buffers of all capacities.
+// checkLine compares appendLine with strconv, for buffers with room for none, some or all bytes of the line.
 func checkLine(t *testing.T, n int64) {
 	t.Helper()
 	want := "x:" + strconv.FormatInt(n, 10) + "\r\n"

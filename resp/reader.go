@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// Limits bounds the requests that a Reader accepts. A request beyond a limit is a ProtocolError.
+// Limits bounds the requests that a Reader accepts. A request that exceeds a limit causes a ProtocolError.
 type Limits struct {
 	Args   int  // arguments of one command, its name included
 	Bulk   int  // bytes of one argument
@@ -18,7 +18,7 @@ type Limits struct {
 const (
 	firstBuffer = 2 << 10  // enough for a connection with few requests
 	fullBuffer  = 16 << 10 // a deep pipeline is read in pieces of this size
-	fullArgs    = 256      // the number of arguments for which memory is kept
+	fullArgs    = 256      // memory for more arguments than this is freed after the command
 )
 
 // Reader splits the bytes of one connection into commands.
@@ -28,8 +28,8 @@ type Reader struct {
 	start  int
 	end    int
 
-	// The state of the command that begins at buf[start]. Offsets are relative to start, so
-	// that the bytes can be moved.
+	// The state of the command that begins at buf[start]. Offsets are relative to start, so that they stay valid when
+	// the bytes are moved within the buffer or to another one.
 	parsed  int    // bytes that have been parsed
 	scanned int    // bytes after parsed that are known to contain no line end
 	missing int    // arguments not yet complete; 0 between commands
@@ -52,8 +52,9 @@ func NewReader(l Limits) *Reader {
 	return &Reader{limits: l, length: -1}
 }
 
-// SetLimits changes the limits from the next command on. Call it after Next has returned a
-// command: an incomplete command is checked against both limits.
+// SetLimits changes the limits, beginning with the next command. Call it after Next has returned a command. If a
+// command is incomplete at the time of the call, the part that was already parsed was checked against the old limits,
+// and the rest is checked against the new ones.
 func (r *Reader) SetLimits(l Limits) { r.limits = l }
 
 // Pending returns the number of bytes that have been read but not yet returned. After Next has
@@ -85,8 +86,8 @@ func (r *Reader) Fill(src io.Reader) (int, error) {
 	return n, err
 }
 
-// makeRoom moves an incomplete command to the front of the buffer and ensures that there is
-// room after it. It drops old references, so that memory can be freed while the connection is idle.
+// makeRoom moves an incomplete command to the front of the buffer and ensures that there is room after it. It drops
+// references to earlier arguments, so that their memory can be freed while the connection is idle.
 func (r *Reader) makeRoom() {
 	if r.missing == 0 && cap(r.args) > fullArgs {
 		r.args, r.spans = nil, nil
@@ -102,9 +103,10 @@ func (r *Reader) makeRoom() {
 	r.start, r.end = 0, len(pending)
 }
 
-// wantedSize depends on the bytes received only, never on an announced length. If the last read
-// filled the buffer, more bytes are likely to follow, so the buffer grows. Beyond fullBuffer, the
-// buffer grows only for a command that needs the space, and shrinks after that command.
+// wantedSize returns the size of the buffer for the next read. The size depends only on the bytes received, never on a
+// length that the client has announced. If the last read filled the buffer, more bytes are likely to follow, so the
+// buffer grows. Beyond fullBuffer, the buffer grows only for a command that needs the space, and shrinks after that
+// command.
 func (r *Reader) wantedSize() int {
 	size, pending, wasFull := len(r.buf), r.end-r.start, r.end == len(r.buf)
 	switch {
@@ -118,9 +120,9 @@ func (r *Reader) wantedSize() int {
 	return size
 }
 
-// Next returns the next complete command, or nil if more bytes must be read. A command has
-// at least one argument; the first is its name. The arguments are valid until the next
-// Fill, the slice that holds them until the next call of Next.
+// Next returns the next complete command, or nil if more bytes must be read. A command has at least one argument; the
+// first is its name. The arguments are valid until the next Fill. The slice that holds them is valid until the next
+// call of Next.
 //
 // An error is a ProtocolError. It is final: every later call returns it again.
 func (r *Reader) Next() ([][]byte, error) {
@@ -137,7 +139,7 @@ func (r *Reader) Next() ([][]byte, error) {
 	return nil, r.err
 }
 
-// command resumes the current command, or begins the next. There is at least one byte to read.
+// command resumes the current command, or begins the next. The buffer must contain at least one unread byte.
 func (r *Reader) command() (complete bool, err error) {
 	if r.missing == 0 && r.buf[r.start] != '*' {
 		return r.inline()
@@ -163,8 +165,8 @@ func (r *Reader) inline() (complete bool, err error) {
 	return true, nil
 }
 
-// array parses a command that is an array of bulk strings, and resumes an incomplete one.
-// An array with a count of 0 or less is an empty command.
+// array parses a command that is an array of bulk strings, or resumes parsing it. An array with a count of 0 or less is
+// an empty command.
 func (r *Reader) array() (complete bool, err error) {
 	if r.missing == 0 {
 		n, ok, err := r.head(ErrLongCount, ErrCount)
@@ -251,7 +253,7 @@ func (r *Reader) head(tooLong, malformed ProtocolError) (n int, ok bool, err err
 		return 0, false, err
 	}
 	last := len(line) - 1
-	if line[last] != '\r' { // true also for the type byte alone, so last > 0 from here on
+	if line[last] != '\r' { // also if the line is only the type byte, so last > 0 below
 		return 0, false, malformed
 	}
 	n64, ok := ParseInt(line[1:last])
@@ -261,8 +263,8 @@ func (r *Reader) head(tooLong, malformed ProtocolError) (n int, ok bool, err err
 	return int(n64), true, nil
 }
 
-// shortHead parses a head of one or two digits, the most frequent form, and returns its size,
-// or 0 if it has another form or is incomplete.
+// shortHead parses a head with one or two digits, the most frequent form. It returns the number, and the size of the
+// head from the type byte to the LF. The size is 0 if the head has another form or is incomplete.
 func shortHead(b []byte) (n, size int) {
 	if len(b) >= 4 && isDigit(b[1]) && b[2] == '\r' && b[3] == '\n' {
 		return int(b[1] - '0'), 4
@@ -294,9 +296,9 @@ func (r *Reader) line(tooLong ProtocolError) (line []byte, ok bool, err error) {
 	return text[:size], true, nil
 }
 
-// lineLimit returns the maximum distance of the LF from the parse position, and the error if it is
-// exceeded. Only the lower of the two limits applies: a line that arrives in pieces exceeds the
-// lower limit first, and the error must not depend on the pieces.
+// lineLimit returns the maximum distance of the LF from the parse position, and the error for a line that exceeds it.
+// Only the lower of the limits Query and Inline applies: a line that arrives in pieces exceeds the lower limit first,
+// and the error must not depend on the pieces.
 func (r *Reader) lineLimit(tooLong ProtocolError) (limit int, refusal ProtocolError) {
 	if left := r.limits.Query - r.parsed - 1; left < r.limits.Inline {
 		return left, ErrQueryTooLong

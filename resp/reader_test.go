@@ -15,7 +15,7 @@ import (
 
 // outcome is the result of reading all bytes of one connection.
 type outcome struct {
-	commands []string // the arguments of each, in the format of %q
+	commands []string // the arguments of each command, formatted with %q
 	err      error
 }
 
@@ -38,7 +38,7 @@ func (s sample) outcome() outcome {
 	return outcome{[]string{s.want}, s.err}
 }
 
-// pieces is a connection that delivers one of its strings in each read.
+// pieces is a connection that returns the strings in order, at most one per read.
 type pieces []string
 
 func (p *pieces) Read(b []byte) (int, error) {
@@ -52,8 +52,8 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// readAll reads everything that a connection delivers. It fails if the Reader holds too
-// much memory for the bytes received, or if an error is not final.
+// readAll reads everything that a connection delivers. It fails the test if the Reader holds too much memory for the
+// bytes received, or if Next does not repeat an error.
 func readAll(tb testing.TB, l Limits, src pieces) outcome {
 	tb.Helper()
 	var o outcome
@@ -104,9 +104,8 @@ func TestReaderReadsTheCorpus(t *testing.T) {
 	}
 }
 
-// TestReaderBetweenGoodCommands reads each sample of the corpus with a valid command before
-// and after it. The first command must never be lost, and the second must never be returned
-// after an error.
+// TestReaderBetweenGoodCommands reads each sample of the corpus with a valid command before and after it. The first
+// command must always be returned, and the second must not be returned if the sample causes an error.
 func TestReaderBetweenGoodCommands(t *testing.T) {
 	for _, s := range corpus {
 		if s.limits != serving || strings.HasPrefix(s.name, "unfinished") {
@@ -132,7 +131,7 @@ func TestReaderWhateverTheCuts(t *testing.T) {
 		if got := readAll(t, s.limits, bytewise(s.input)); !got.equals(want) {
 			t.Errorf("%s, byte by byte: got %s, want %s", s.name, got, want)
 		}
-		step := 1 + len(s.input)/300 // all cuts, except for long inputs
+		step := 1 + len(s.input)/300 // tries every position, or about 300 positions of a long input
 		for cut := 1; cut < len(s.input); cut += step {
 			if got := readAll(t, s.limits, pieces{s.input[:cut], s.input[cut:]}); !got.equals(want) {
 				t.Errorf("%s, cut at %d: got %s, want %s", s.name, cut, got, want)
@@ -320,8 +319,8 @@ func TestReaderDoesNotPayForClaims(t *testing.T) {
 	}
 }
 
-// TestReaderGivesBack checks that neither a long argument nor many arguments hold memory
-// while the connection is idle, even if one byte of the next command is pending.
+// TestReaderGivesBack checks that the Reader frees the memory for a long argument, or for many arguments, before it
+// waits for the next command, even if one byte of that command has already arrived.
 func TestReaderGivesBack(t *testing.T) {
 	long := fmt.Sprintf("*1\r\n$%d\r\n%s\r\n", serving.Bulk, strings.Repeat("x", serving.Bulk))
 	many := "*1000\r\n" + strings.Repeat("$60\r\n"+strings.Repeat("x", 60)+"\r\n", 1000)
@@ -349,9 +348,9 @@ func TestReaderGivesBack(t *testing.T) {
 	}
 }
 
-// TestReaderLooksAtNoByteTwice reads long commands byte by byte. Bytes that were searched
-// for a line end must not be searched again, and pending bytes may be moved only to a
-// larger buffer. Otherwise the time would be quadratic in the length.
+// TestReaderLooksAtNoByteTwice reads long commands byte by byte. Bytes that were searched for a line end must not be
+// searched again, and pending bytes may be moved only to a larger buffer. Otherwise the time would be quadratic in the
+// length of the command.
 func TestReaderLooksAtNoByteTwice(t *testing.T) {
 	inline := strings.Repeat("x", serving.Inline-1)
 	array := "*1000\r\n" + strings.Repeat("$60\r\n"+strings.Repeat("x", 60)+"\r\n", 1000)

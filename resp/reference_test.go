@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// reference returns the outcome that a Reader must have for the complete input. It is intended
-// to be obviously correct, and shares no code with the Reader.
+// reference returns the outcome that a Reader must have for the complete input. It is a simple implementation without
+// regard to speed, and shares no parsing code with the Reader.
 func reference(l Limits, input string) outcome {
 	var o outcome
 	for input != "" {
@@ -30,8 +30,8 @@ func reference(l Limits, input string) outcome {
 	return o
 }
 
-// referenceCommand returns the command at the beginning of input and its size, which is
-// 0 if it is incomplete.
+// referenceCommand returns the command at the beginning of input and its size in bytes. The size is 0 if the command is
+// incomplete.
 func referenceCommand(l Limits, input string) (command []string, size int, err error) {
 	if input[0] == '*' {
 		return referenceArray(l, input)
@@ -93,8 +93,8 @@ func referenceArray(l Limits, input string) (command []string, size int, err err
 	return command, at, nil
 }
 
-// referenceHead returns the number after the type byte at input[at] and the index
-// after its line, which is 0 if there is no such number.
+// referenceHead returns the number after the type byte at input[at], and the index after the line with that number. The
+// index is 0 if the line is incomplete or malformed.
 func referenceHead(l Limits, input string, at int, tooLong, malformed error) (n int64, next int, err error) {
 	line, next, err := referenceLine(l, input, at, tooLong)
 	if next == 0 {
@@ -108,8 +108,8 @@ func referenceHead(l Limits, input string, at int, tooLong, malformed error) (n 
 	return n, next, nil
 }
 
-// referenceLine returns the line at input[at] without its LF and the index after it, which is
-// 0 if the LF is missing. It reads byte by byte.
+// referenceLine returns the line that begins at input[at], without its LF, and the index after the LF. The index is 0
+// if the LF is missing or the line is too long.
 func referenceLine(l Limits, input string, at int, tooLong error) (line string, next int, err error) {
 	for i := at; i <= len(input); i++ {
 		if i-at > l.Inline {
@@ -274,7 +274,7 @@ func appendRandomInline(b []byte, rnd *rand.Rand) []byte {
 	return append(b, []string{"\n", "\r\n"}[rnd.IntN(2)]...)
 }
 
-// randomBytes usually returns a few bytes, and sometimes up to most bytes.
+// randomBytes usually returns fewer than 12 bytes, and in 1 of 100 calls any number of bytes below the maximum.
 func randomBytes(rnd *rand.Rand, most int) []byte {
 	n := rnd.IntN(12)
 	if rnd.IntN(100) == 0 {

@@ -28,11 +28,11 @@ func (r *Reply) Bytes() []byte { return r.buf }
 // Len returns the number of bytes collected.
 func (r *Reply) Len() int { return len(r.buf) }
 
-// Size returns the bytes of memory held for the bytes collected.
+// Size returns the capacity of the buffer in bytes.
 func (r *Reply) Size() int { return cap(r.buf) }
 
-// Truncate drops all but the first n bytes. If n is 0, it also frees the memory if it holds
-// more than keep bytes.
+// Truncate drops all but the first n bytes. If n is 0 and the buffer has a capacity of more than keep bytes, Truncate
+// also frees the buffer.
 func (r *Reply) Truncate(n, keep int) {
 	r.buf = r.buf[:n]
 	if cap(r.buf) > keep && n == 0 {
@@ -40,7 +40,7 @@ func (r *Reply) Truncate(n, keep int) {
 	}
 }
 
-// Raw adds bytes that are encoded replies.
+// Raw adds replies that are already encoded.
 func (r *Reply) Raw(b []byte) { r.buf = append(r.buf, b...) }
 
 // Status adds a simple string. CR and LF become spaces.
@@ -56,16 +56,16 @@ func (r *Reply) Error(text string) { r.buf = redcon.AppendError(r.buf, text) }
 // Int adds an integer.
 func (r *Reply) Int(n int64) { r.buf = appendLine(r.buf, ':', n) }
 
-// Bulk adds a string of any bytes.
+// Bulk adds a bulk string, which may contain any bytes.
 func (r *Reply) Bulk(b []byte) { r.buf = redcon.AppendBulk(r.buf, b) }
 
-// Text is Bulk for a string.
+// Text is like Bulk, for a Go string.
 func (r *Reply) Text(s string) { r.buf = redcon.AppendBulkString(r.buf, s) }
 
 // Array adds the header of an array of n elements.
 func (r *Reply) Array(n int) { r.buf = appendLine(r.buf, '*', int64(n)) }
 
-// Map adds the header of a map of n pairs, an array of 2n elements in RESP2.
+// Map adds the header of a map of n pairs. In RESP2, it is the header of an array of 2n elements.
 func (r *Reply) Map(n int) {
 	if r.resp3 {
 		r.head('%', n)
@@ -74,7 +74,7 @@ func (r *Reply) Map(n int) {
 	r.Array(2 * n)
 }
 
-// Set adds the header of a set of n elements; an array in RESP2.
+// Set adds the header of a set of n elements. In RESP2, it is the header of an array.
 func (r *Reply) Set(n int) {
 	if r.resp3 {
 		r.head('~', n)
@@ -83,8 +83,8 @@ func (r *Reply) Set(n int) {
 	r.Array(n)
 }
 
-// Push adds the header of a push message of n elements. A push message is not a reply to a
-// request. In RESP2 it is an array.
+// Push adds the header of a push message of n elements. A push message is not a reply to a request. In RESP2, it is an
+// array.
 func (r *Reply) Push(n int) {
 	if r.resp3 {
 		r.head('>', n)
@@ -111,7 +111,7 @@ func (r *Reply) NullArray() {
 	r.buf = append(r.buf, "*-1\r\n"...)
 }
 
-// Verbatim adds plain text for display; a bulk string in RESP2.
+// Verbatim adds plain text for display. In RESP2, it is a bulk string.
 func (r *Reply) Verbatim(text string) {
 	if r.resp3 {
 		r.head('=', len(text)+len("txt:"))

@@ -2,19 +2,18 @@ package resp
 
 import "math"
 
-// SplitLine appends the words of line to dst, as Redis splits inline requests and the
-// lines of redis.conf: words are separated by white space; "..." allows the escapes
-// \n \r \t \b \a \xHH and a backslash before any other byte; '...' allows only \'. A
-// closing quote must be followed by white space or the end of the line. The words are
-// unquoted in place, so line is overwritten and the words point into it.
+// SplitLine appends the words of line to dst, as Redis splits inline requests and the lines of redis.conf. Words are
+// separated by white space. Within double quotes, the escapes \n \r \t \b \a \xHH are decoded, and a backslash before
+// any other byte is removed. Within single quotes, \' is the only escape. A closing quote must be followed by white
+// space or the end of the line. The words are unquoted in place, so line is overwritten and the words point into it.
 //
 // It returns ErrQuotes if a quote is not closed or is followed by another byte.
 func SplitLine(dst [][]byte, line []byte) ([][]byte, error) {
 	return splitLine(dst, line, math.MaxInt)
 }
 
-// splitLine is SplitLine for at most limit words in dst; it stops at the first word beyond
-// the limit, so that a line of many words does not allocate much memory.
+// splitLine is like SplitLine, but returns ErrManyInline if dst would contain more words than the limit. It stops at
+// the first word beyond the limit, so that a line of many words does not allocate much memory.
 func splitLine(dst [][]byte, line []byte, limit int) ([][]byte, error) {
 	i := 0
 	for {
@@ -36,8 +35,8 @@ func splitLine(dst [][]byte, line []byte, limit int) ([][]byte, error) {
 	}
 }
 
-// splitWord unquotes the word that begins at line[start] and returns it with the
-// index after it. The write position never overtakes the read position.
+// splitWord unquotes the word that begins at line[start], and returns the word and the index after it. A word can be
+// unquoted in place, because its quoted form is never shorter.
 func splitWord(line []byte, start int) (word []byte, next int, err error) {
 	out, i := start, start
 	for i < len(line) && !endsWord(line[i]) {
@@ -55,8 +54,8 @@ func splitWord(line []byte, start int) (word []byte, next int, err error) {
 	return line[start:out:out], i, nil
 }
 
-// unquote copies the quoted text whose opening quote is line[i] to line[out:] and
-// returns the ends of both. The closing quote must end the word.
+// unquote copies the quoted text whose opening quote is line[i] to line[out:]. outEnd is the end of the copy, and next
+// is the index after the closing quote. It returns ErrQuotes unless the closing quote ends the word.
 func unquote(line []byte, out, i int) (outEnd, next int, err error) {
 	quote := line[i]
 	i++
@@ -82,7 +81,8 @@ func unquote(line []byte, out, i int) (outEnd, next int, err error) {
 	return 0, 0, ErrQuotes
 }
 
-// escape decodes the escape whose backslash is line[i-1].
+// escape decodes the escape sequence after the backslash line[i-1], and returns its byte and the index after the
+// sequence.
 func escape(line []byte, i int) (c byte, next int) {
 	switch line[i] {
 	case 'n':
@@ -118,8 +118,8 @@ func hexDigit(c byte) int {
 	return -1
 }
 
-// endsWord excludes the vertical tab and the form feed: Redis treats them as white space
-// before a word and after a quote, but as a part of the word within a word.
+// endsWord reports whether c ends an unquoted word. The vertical tab and the form feed do not: Redis treats them as
+// white space before a word and after a quote, but as part of the word within a word.
 func endsWord(c byte) bool {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n'
 }

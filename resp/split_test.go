@@ -70,8 +70,8 @@ func TestSplitLineAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestSplitLineDoesNotPayForWords checks that a line of many words is refused at the first
-// word beyond the limit, before memory for all of them is allocated.
+// TestSplitLineDoesNotPayForWords checks that a line of many words is rejected at the first word beyond the limit, so
+// that no memory is allocated for the other words.
 func TestSplitLineDoesNotPayForWords(t *testing.T) {
 	words, err := splitLine(nil, bytes.Repeat([]byte("a "), 10000), 10)
 	if err != ErrManyInline || len(words) != 10 || cap(words) > 20 {
@@ -79,8 +79,8 @@ func TestSplitLineDoesNotPayForWords(t *testing.T) {
 	}
 }
 
-// FuzzSplitLine compares SplitLine with the reference, and checks that any bytes in quotes
-// are returned unchanged.
+// FuzzSplitLine compares SplitLine with referenceSplit, and checks that SplitLine returns any bytes unchanged if they
+// are quoted with escapes.
 func FuzzSplitLine(f *testing.F) {
 	for _, s := range corpus {
 		f.Add(s.seed())

@@ -9,16 +9,17 @@ import (
 	"strings"
 )
 
-// Recovery identifies a recovery with "throttled recover" of a cluster that has lost its majority. It consists of the
-// number of recoveries, a hyphen, and 16 hexadecimal digits. It is empty for a cluster that was never recovered.
-// Nodes with different recoveries do not communicate: they belong to different clusters with the same name.
+// Recovery identifies the last recovery of a cluster. A cluster that has lost its majority is recovered with
+// "throttled recover". A Recovery consists of the number of recoveries so far, a hyphen, and 16 hexadecimal digits.
+// It is empty for a cluster that was never recovered. Nodes with different recoveries do not communicate: they belong
+// to different clusters with the same name.
 type Recovery string
 
 // MaxRecovery is the length of the longest Recovery, in bytes.
 const MaxRecovery = 20 + 1 + 16
 
-// Next returns the recovery that follows r, for a cluster that then consists of members. The result depends only on
-// r, cluster and members, regardless of the order of members.
+// Next returns the recovery that follows r, where members are the members of the cluster after the recovery. The
+// result depends only on r, cluster and members, and not on the order of members.
 func (r Recovery) Next(cluster string, members []Member) Recovery {
 	sorted := slices.SortedFunc(slices.Values(members), func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 	text := fmt.Sprintf("%q %q", cluster, r)
@@ -29,7 +30,7 @@ func (r Recovery) Next(cluster string, members []Member) Recovery {
 	return Recovery(fmt.Sprintf("%d-%x", r.Number()+1, sum[:8]))
 }
 
-// Number returns the number of recoveries, or 0 if r is not valid.
+// Number returns the number of recoveries. It returns 0 if r is empty or does not begin with a number.
 func (r Recovery) Number() uint64 {
 	head, _, _ := strings.Cut(string(r), "-")
 	n, err := strconv.ParseUint(head, 10, 64)

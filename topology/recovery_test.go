@@ -2,6 +2,8 @@ package topology
 
 import "testing"
 
+// TestRecovery checks that Next returns a valid and different Recovery for different clusters, members and previous
+// recoveries, and that Valid rejects other texts.
 func TestRecovery(t *testing.T) {
 	a, b := Member{ID: "n1", Raft: "h1:1"}, Member{ID: "n2", Raft: "h2:1"}
 	first := Recovery("").Next("c", []Member{a, b})

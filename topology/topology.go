@@ -17,18 +17,18 @@ import (
 // Member is one node of a cluster.
 type Member struct {
 	ID    string
-	Raft  string // host:port at which other nodes reach it
+	Raft  string // host:port at which other nodes reach this node
 	Voter bool   // the node has a vote; a joining node becomes a voter once it has caught up
 
-	// The fields below are announced by the node itself; Host is empty until then.
-	Host         string // host at which clients reach it
-	Port         int    // of the Redis protocol; like the other ports, 0 if the node does not listen on it
-	ClusterPort  int
-	SentinelPort int
-	LeaderPort   int // connections to this port are closed when the node loses leadership
+	// The node itself announces the fields below. Until it has done so, Host is empty.
+	Host         string // host at which clients reach the node
+	Port         int    // port for all clients; this and the other ports are 0 if the node does not listen on them
+	ClusterPort  int    // port for clients of Redis Cluster
+	SentinelPort int    // port for clients of Redis Sentinel
+	LeaderPort   int    // connections to this port are closed when the node loses leadership
 }
 
-// NamedPort returns the port of the member in replies of Sentinel: LeaderPort, or Port if that is 0.
+// NamedPort returns the port of the member in replies of Sentinel: LeaderPort, or Port if LeaderPort is 0.
 func (m *Member) NamedPort() int {
 	if m.LeaderPort != 0 {
 		return m.LeaderPort
@@ -42,7 +42,7 @@ type View struct {
 	Self    string // the id of this node
 	Leader  string // the id of the leader, empty if none is known
 	Leading bool   // this node is the leader and decides
-	Term    uint64 // of Raft
+	Term    uint64 // term of Raft
 	Members []Member
 	// Changed is closed when there is a newer view.
 	Changed <-chan struct{}
@@ -61,26 +61,26 @@ func (v *View) Find(id string) *Member {
 // Status holds the replication counters of a node.
 type Status struct {
 	Mode      string        // "sync" or "async"
-	Last      uint64        // the index of the newest entry in its log
-	Committed uint64        // of the newest entry that a majority of the voters has
-	Applied   uint64        // of the newest entry that is applied to its table
-	LogTime   uint64        // the limiter time in nanoseconds: of that entry on a follower, the running clock on the leader
+	Last      uint64        // index of the newest entry in the log of the node
+	Committed uint64        // index of the newest entry that a majority of the voters has
+	Applied   uint64        // index of the newest entry that is applied to the table of the node
+	LogTime   uint64        // limiter time in ns: of the newest applied entry, or on the leader the running clock
 	Behind    time.Duration // how far the limiter time is behind the wall clock; negative if it is ahead
-	Waiting   int           // generations in the log that are not committed
-	// Unflushed is the age of the oldest uncommitted generation. In async mode, requests admitted in that time can be
-	// lost.
+	Waiting   int           // number of submitted generations (groups of decisions in one entry) that are not committed
+	// Unflushed is the age of the oldest uncommitted generation. If the leader of a cluster in async mode fails, it
+	// can lose requests that it admitted within this time before the failure.
 	Unflushed time.Duration
-	Entries   uint64        // replicated by this node since it started
-	Changes   uint64        // bytes of changes in them
-	Rollbacks uint64        // times that it rolled back uncommitted changes
-	Snapshot  uint64        // index of its newest snapshot
-	Heartbeat time.Duration // of the cluster: followers start an election after this time without contact with the leader
-	Settled   bool          // all voters run with that heartbeat
-	MayLose   time.Duration // requests admitted in this time can be lost with the leader; 0 in sync mode
-	Contact   time.Duration // since the last message from the leader; 0 on the leader itself
-	// RoundTrips counts the heartbeats that this node has sent as the leader since it started.
+	Entries   uint64        // entries that this node has replicated since it started
+	Changes   uint64        // bytes of changes in these entries
+	Rollbacks uint64        // number of times that this node has rolled back uncommitted changes
+	Snapshot  uint64        // index of the newest snapshot of the node
+	Heartbeat time.Duration // followers start an election after this time without contact with the leader
+	Settled   bool          // all voters run with this heartbeat
+	MayLose   time.Duration // requests admitted within this time before the leader fails can be lost; 0 in sync mode
+	Contact   time.Duration // time since the last message from the leader; 0 on the leader itself
+	// RoundTrips counts the answered heartbeat messages that this node has sent as the leader since it started.
 	RoundTrips RoundTrips
-	// Followers holds the other members. It is known on the leader only, and nil on other nodes.
+	// Followers holds the progress of the other members. Only the leader knows it; on other nodes Followers is nil.
 	Followers []Follower
 }
 
@@ -94,28 +94,28 @@ func (s *Status) Follower(id string) *Follower {
 	return nil
 }
 
-// RoundTrips counts the answered heartbeats of a leader.
+// RoundTrips counts the heartbeat messages of a leader that were answered.
 type RoundTrips struct {
 	Answered uint64
-	Slow     uint64        // those that took longer than half of the heartbeat
-	Longest  time.Duration // of all round trips
+	Slow     uint64        // answered, but later than half of Status.Heartbeat
+	Longest  time.Duration // longest time from a message to its answer
 }
 
 // Follower is the progress of another member, as known to the leader from the answers of that member. After a
 // restart, the log of a member may end in entries that the member has yet to discard. Last includes these entries.
 type Follower struct {
 	ID      string
-	Answers bool          // it has answered in this term, and is still answering
-	Last    uint64        // index of the newest entry in its log, from its last answer; 0 if none in this term
-	Silent  time.Duration // since its last answer; 0 if it has not answered in this term
+	Answers bool          // the member has answered in this term, and still answers
+	Last    uint64        // index of its newest log entry, from its last answer; 0 if it has not answered in this term
+	Silent  time.Duration // time since its last answer; 0 if it has not answered in this term
 }
 
 // Fingerprint identifies the state of a node: nodes with the same Index have the same Sum.
 type Fingerprint struct {
-	Index   uint64 // of the newest entry applied
-	LogTime uint64
-	Keys    int64  // live at that time
-	Sum     uint64 // over these keys
+	Index   uint64 // index of the newest applied entry
+	LogTime uint64 // limiter time of that entry, in nanoseconds
+	Keys    int64  // number of keys that are live at LogTime
+	Sum     uint64 // checksum of these keys
 }
 
 // Errors of administrative operations, wrapped with the operation that failed.
@@ -142,25 +142,27 @@ type Cluster interface {
 	Status() Status
 	// Fingerprint returns the fingerprint of the applied state of this node.
 	Fingerprint() Fingerprint
-	// Flush blocks until everything that this node has decided before is committed, in async mode
-	// too. It returns limiter.ErrUncertain or limiter.ErrNotLeading if the node loses leadership before that.
+	// Flush blocks until all earlier decisions of this node are committed, even in async mode. It returns
+	// limiter.ErrUncertain or limiter.ErrNotLeading if the node loses leadership first.
 	Flush() error
-	// Hold prevents the transfer of leadership until Release, so that it does not interrupt a command. It reports
-	// whether this node decides. Calls may be nested.
+	// Hold prevents a transfer of leadership until Release is called, so that the transfer does not interrupt a
+	// command. Hold returns false, and prevents nothing, if this node does not decide. Calls may be nested.
 	Hold() bool
 	// Release permits the transfer of leadership again. It must be called once for each Hold that returned true.
 	Release()
-	// Dial opens a stream to a node, which treats the caller as an authenticated client. If that node is not the
-	// leader, it returns limiter.ErrNotLeading for requests that only the leader can serve, so a command is forwarded
-	// at most once.
+	// Dial opens a stream to the node with the given id. That node serves the stream like the connection of an
+	// authenticated client. If the node is not the leader, it does not forward commands that need the leader, but
+	// replies with an error. Thus a command is forwarded at most once.
 	Dial(ctx context.Context, id string) (net.Conn, error)
-	// Add adds a node that is not yet a member. The node is a non-voter until it has caught up. Like Remove and
-	// SetHeartbeat, Add works only on the leader, and blocks until the change is committed.
+	// Add adds the node with the given id and Raft address, which must not be a member yet. The node has no vote
+	// until it has caught up. Like Remove and SetHeartbeat, Add works only on the leader, and blocks until the change
+	// is committed.
 	Add(ctx context.Context, id, raftAddr string) error
 	// Remove removes a node. It fails if the live nodes that remain would not form a majority.
 	Remove(ctx context.Context, id string) error
-	// SetHeartbeat changes the heartbeat of the cluster to whole milliseconds from 100 to 5000.
+	// SetHeartbeat changes the heartbeat of the cluster to d, which must be a whole number of milliseconds from 100
+	// to 5000.
 	SetHeartbeat(ctx context.Context, d time.Duration) error
-	// Transfer transfers leadership to a voter, or to the most advanced one if id is empty.
+	// Transfer transfers leadership to the voter with the given id, or to the most up-to-date voter if id is empty.
 	Transfer(ctx context.Context, id string) error
 }

@@ -23,7 +23,7 @@ const (
 	NoBarrier         Bug = "no-barrier"            // a new leader decides before it has applied all entries
 	ForgottenTime     Bug = "forgotten-time"        // snapshots lose the log time
 	TimeTwice         Bug = "time-counted-twice"    // a new leader adds the time since the last entry twice
-	TimeLate          Bug = "time-after-decision"   // a new leader adds that time after it has decided
+	TimeLate          Bug = "time-after-decision"   // a new leader adds the time since the last entry half a second late
 	TimeUnseen        Bug = "time-not-seen"         // a restarted node uses its own wall clock
 	OwnHeartbeat      Bug = "own-heartbeat-lease"   // each node uses its own raft-heartbeat
 	UnheardHeartbeat  Bug = "unheard-heartbeat"     // a longer lease is used before all voters have it

@@ -25,9 +25,9 @@ const (
 // block is the block of this process.
 var block struct {
 	sync.Mutex
-	owner net.Listener // on the first port; nil if the process owns none yet
-	base  int          // the first port
-	used  int          // the port returned last, as an offset from the first
+	owner net.Listener // listens on the first port of the block; nil if the process owns no block yet
+	base  int          // the first port of the block
+	used  int          // the port returned last, as an offset from base
 }
 
 // Of returns a free port of the loopback address that was not recently returned to this or

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// printPorts is the environment variable that makes the test binary print some ports, as a concurrent process.
+// printPorts is an environment variable. If it is set, TestOf prints some ports and returns. TestOf starts
+// the test binary with this variable as a second process that uses ports.
 const printPorts = "FREEPORT_PRINT"
 
 func TestOf(t *testing.T) {
@@ -23,7 +24,7 @@ func TestOf(t *testing.T) {
 	for range size / 2 {
 		port := Of(t)
 		if port <= first || port >= first+blocks*size || seen[port] {
-			t.Errorf("port %d", port)
+			t.Errorf("port %d is out of range or was returned twice", port)
 		}
 		seen[port] = true
 		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
@@ -45,7 +46,8 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestOf_AllUsed checks that ports are reused in turn, except those in use.
+// TestOf_AllUsed calls Of more often than there are ports. All ports must be reused, except the port
+// that is in use.
 func TestOf_AllUsed(t *testing.T) {
 	inUse := Of(t)
 	ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", inUse))

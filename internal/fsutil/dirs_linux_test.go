@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestSystemCalls makes system calls fail with strace, and checks that they were made.
+// TestSystemCalls makes system calls fail with strace. It checks the resulting error, and that the
+// call was made for the directory.
 func TestSystemCalls(t *testing.T) {
 	dir := t.TempDir()
 	for _, tt := range []struct{ role, inject, want string }{

@@ -3,9 +3,9 @@
 //
 // # Guarantees
 //
-// The lock of a directory has one holder at a time, among all processes of a machine and
-// within each. It is released when the process exits, for any reason, and leaves no file. A child
-// process does not inherit it.
+// The lock of a directory has at most one holder at a time, among all processes of a machine and
+// within each process. The lock is released when the process exits, for any reason, and leaves no
+// file. A child process does not inherit the lock.
 //
 // # Caveats
 //

@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// Some tests run other processes. These run this test binary in a different role.
+// Some tests start other processes, which run this test binary. The environment variables give the
+// role of such a process, a key of the map in TestMain, and the directory that it uses.
 const (
 	roleEnv = "THROTTLED_TEST_ROLE"
 	dirEnv  = "THROTTLED_TEST_DIR"
@@ -62,8 +63,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// command returns the command that runs this binary in a role, with an optional prefix
-// such as a wrapper.
+// command returns the command that runs this binary in a role. The before parameter is an optional
+// command with arguments that runs the binary, such as strace.
 func command(t *testing.T, role, dir string, before ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
@@ -148,7 +149,7 @@ func TestLock_OneProcess(t *testing.T) {
 	}
 }
 
-// TestLock_Together calls Lock concurrently: exactly one call succeeds.
+// TestLock_Together calls Lock concurrently. Exactly one call must succeed.
 func TestLock_Together(t *testing.T) {
 	const many = 50
 	dir := t.TempDir()
@@ -188,7 +189,7 @@ func TestLock_HolderIsKilled(t *testing.T) {
 }
 
 // TestLock_NotInherited starts a process while the lock is held. The process is still
-// running when the lock is released.
+// running when the lock is released. The lock must then be free.
 func TestLock_NotInherited(t *testing.T) {
 	dir := t.TempDir()
 	f := wantsFree(t, dir)

@@ -23,8 +23,8 @@ func TestMatch_Cost(t *testing.T) {
 	}
 }
 
-// TestMatch_LongTail tests the remaining worst case: at every byte of the text, a match
-// attempt fails only at the last byte of the pattern.
+// TestMatch_LongTail tests the worst case of the implementation: at nearly every byte of the
+// text, a match attempt fails only at the last byte of the pattern.
 func TestMatch_LongTail(t *testing.T) {
 	pattern, s := "*"+strings.Repeat("a", 500)+"b", strings.Repeat("a", 20000)
 	if Match(pattern, s) {

@@ -4,15 +4,15 @@
 // The patterns are those of Redis:
 //
 //	?       any one byte
-//	*       any bytes, also none
+//	*       any bytes, or none
 //	[abc]   one of these bytes
 //	[a-c]   one byte of this range, whose ends may be in either order
-//	[^a-c]  one byte outside it
+//	[^a-c]  one byte outside this range
 //	\x      the byte x itself, also inside a class
 //
 // Every pattern is valid. A class without a closing bracket extends to the end of the
 // pattern. "[]" matches nothing, and "[^]" matches any one byte. A backslash at the end of
-// the pattern matches a backslash. In "[a-]" the bracket is the end of a range, so that
+// the pattern matches a backslash. In "[a-]" the closing bracket is the end of the range, so the
 // class is not closed.
 //
 // Patterns are sent by clients, so their cost is bounded: a match takes on the order of

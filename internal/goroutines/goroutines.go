@@ -1,4 +1,4 @@
-// Package goroutines finds goroutines by their stacks, so that a test can check that none
+// Package goroutines finds goroutines by their stacks, so that a test can check that no goroutine
 // leaks. Counting goroutines is not sufficient: goroutines of the runtime, of the testing
 // package and of other tests start and end concurrently.
 //
@@ -17,9 +17,9 @@ import (
 // patience is the maximum time to wait for goroutines to end. Only a failing test waits that long.
 const patience = 2 * time.Minute
 
-// Of returns the stacks of the goroutines that are running, or were started by, a function
-// whose name begins with prefix, such as "example.com/module/pkg.(*Type)". The keys of the
-// map are goroutine numbers.
+// Of returns the stacks of the goroutines that run a function whose name begins with prefix, or
+// that such a function started. A prefix is, for example, "example.com/module/pkg.(*Type)". The keys
+// of the map are goroutine numbers.
 func Of(prefix string) map[string]string {
 	found := map[string]string{}
 	for _, stack := range strings.Split(all(), "\n\n") {
@@ -41,8 +41,9 @@ func all() string {
 	}
 }
 
-// AwaitEnd waits until the goroutines of Of(prefix) have ended, except those in before, which is
-// an earlier result of Of or nil. It fails the test with the stacks of the goroutines that do not end.
+// AwaitEnd waits until the goroutines that Of(prefix) returns have ended. It ignores the goroutines in
+// the before map, which is an earlier result of Of, or nil. It fails the test with the stacks of the
+// goroutines that do not end.
 func AwaitEnd(t testing.TB, prefix string, before map[string]string) {
 	t.Helper()
 	left := Since(before, prefix)
@@ -56,7 +57,8 @@ func AwaitEnd(t testing.TB, prefix string, before map[string]string) {
 	}
 }
 
-// Since returns the goroutines of Of(prefix) that are not in before, which is an earlier result of Of or nil.
+// Since returns the goroutines that Of(prefix) returns and that are not in the before map, which is an
+// earlier result of Of, or nil.
 func Since(before map[string]string, prefix string) map[string]string {
 	found := Of(prefix)
 	maps.DeleteFunc(found, func(number, _ string) bool { _, old := before[number]; return old })

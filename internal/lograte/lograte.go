@@ -30,7 +30,7 @@ type Limiter struct {
 
 	mu      sync.Mutex
 	texts   map[string]*text
-	other   *text         // shared by the texts beyond maxTexts
+	other   *text         // state that the texts beyond maxTexts share
 	late    []*text       // texts with dropped lines, in the order of their first dropped line
 	forgets *rate.Limiter // allows one search for idle texts in each period
 }
@@ -92,7 +92,8 @@ func (l *Limiter) TakeMissed(now time.Time) (missed []Missed) {
 	return missed
 }
 
-// find returns the state of a text.
+// find returns the state of a text. It creates the state if necessary. If there are maxTexts other
+// texts, and no idle text was dropped, it returns the shared state.
 func (l *Limiter) find(name string, now time.Time) *text {
 	if t := l.texts[name]; t != nil {
 		return t
@@ -108,7 +109,8 @@ func (l *Limiter) find(name string, now time.Time) *text {
 	return t
 }
 
-// openWindow opens the next window of a text if the last one is over, and reports whether it did.
+// openWindow opens the next window of a text if the last window is over, and reports whether it
+// opened one.
 func (l *Limiter) openWindow(t *text, now time.Time) bool {
 	if !t.opens.AllowN(now, 1) {
 		return false

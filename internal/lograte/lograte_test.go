@@ -12,7 +12,7 @@ import (
 var start = time.Unix(1_000_000, 0)
 
 // burst calls Allow for n lines of a text. It returns the number of allowed lines, and the
-// number of dropped lines that the first call reports.
+// number of dropped lines that the calls report.
 func burst(l *Limiter, text string, n int, now time.Time) (passed, reported int) {
 	for range n {
 		missed, ok := l.Allow(text, now)
@@ -37,7 +37,7 @@ func TestLimiter_Allow(t *testing.T) {
 		{999_999 * time.Microsecond, "a", 7, 0, 0},
 		{999_999 * time.Microsecond, "b", 5, 2, 0}, // each text has its own limit
 		{time.Second, "a", 9, 2, 7},
-		{1500 * time.Millisecond, "b", 1, 0, 0}, // its window opened later
+		{1500 * time.Millisecond, "b", 1, 0, 0}, // the window of b opened later than that of a
 		{2 * time.Second, "a", 1, 1, 7},
 		{2 * time.Second, "b", 1, 1, 4},
 		{time.Hour, "a", 9, 2, 0}, // lines not used during a pause are not carried over
@@ -51,7 +51,8 @@ func TestLimiter_Allow(t *testing.T) {
 	}
 }
 
-// One line per period is allowed at exact multiples of the period, for any period.
+// TestLimiter_Periods checks for several periods that one line is allowed at each exact multiple
+// of the period, and no more lines until the next multiple.
 func TestLimiter_Periods(t *testing.T) {
 	for _, period := range []time.Duration{time.Millisecond, time.Second, 7 * time.Second, time.Minute, 24 * time.Hour} {
 		l := New(1, period)
@@ -91,7 +92,7 @@ func TestLimiter_TakeMissed(t *testing.T) {
 	}
 }
 
-// Lines that Allow has reported are not reported by TakeMissed.
+// TestLimiter_ReportedOnce checks that TakeMissed does not report lines that Allow has reported.
 func TestLimiter_ReportedOnce(t *testing.T) {
 	l := New(1, time.Second)
 	burst(l, "a", 4, start)
@@ -165,7 +166,7 @@ func TestLimiter_Allocations(t *testing.T) {
 			burst(l, text, 5, now)
 		}
 		now = now.Add(time.Second)
-		burst(l, "a", 1, now) // reports
+		burst(l, "a", 1, now) // reports the dropped lines
 	}
 	round()
 	if got := testing.AllocsPerRun(100, func() { l.Allow("a", now) }); got != 0 {

@@ -28,11 +28,10 @@
 //
 // # Clocks
 //
-// TATs are imported as remaining times by the clock of the source, which is read with the
-// TIME command, so the clocks of the two machines may differ. The
-// uncertainty of the measurement, at most the fastest round trip, is added to the used
-// time. The import therefore never reduces the used time, and increases it by at most that
-// round trip.
+// A TAT is imported as the remaining time on the clock of the source, which is read with the
+// TIME command. The clocks of the two machines may therefore differ. The uncertainty of the
+// measurement, at most the fastest round trip, is added to the used time. The import therefore
+// never reduces the used time, and increases it by at most that round trip.
 //
 // # Caveats
 //
@@ -40,6 +39,6 @@
 // renamed at the source during the import may be missed. If SCAN returns a key more than
 // once, the key is counted and passed again, with its newer state.
 //
-// A node of a Redis Cluster holds only some of the keys. It is refused unless the number
-// of sources equals the number of masters of the cluster.
+// A node of a Redis Cluster holds only some of the keys. Such a source is refused unless the
+// number of sources equals the number of masters of the cluster.
 package rediscell

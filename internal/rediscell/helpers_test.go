@@ -36,7 +36,7 @@ func startRedis(t *testing.T, password string, args ...string) *redisServer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have been killed by the test
+		_ = cmd.Process.Kill() // the test may have killed the process
 		_ = cmd.Wait()
 		if t.Failed() {
 			t.Logf("redis-server: %s", &log)
@@ -110,7 +110,7 @@ func (s *redisServer) fill(prefix string, n int) map[string]uint64 {
 	return tats
 }
 
-// sink collects records.
+// sink collects the expiry times of records by key.
 type sink map[string]uint64
 
 func (s sink) put(r limiter.Record) error {
@@ -126,7 +126,7 @@ func (s sink) put(r limiter.Record) error {
 const maxRoundTrip = uint64(20 * time.Second)
 
 // wantTATs compares records with the TATs of the source, whose clock is behind by the given
-// duration: no used time is lost, and at most a round trip is added.
+// duration. No used time may be lost, and at most a round trip may be added.
 func (s sink) wantTATs(t *testing.T, tats map[string]uint64, behind time.Duration) {
 	t.Helper()
 	if len(s) != len(tats) {
@@ -139,8 +139,8 @@ func (s sink) wantTATs(t *testing.T, tats map[string]uint64, behind time.Duratio
 	}
 }
 
-// run imports all keys into a new sink. On a loaded machine the keys may have been written long
-// after their TTLs were computed.
+// run imports all keys into a new sink. Its default tolerance is a minute, since on a loaded machine
+// the keys may have been written long after their TTLs were computed.
 func (s *redisServer) run(c Config) (sink, Report) {
 	s.t.Helper()
 	c.From = append([]string{s.url}, c.From...)

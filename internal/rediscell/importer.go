@@ -72,8 +72,8 @@ type run struct {
 
 // Run reads all keys of the sources, one source after the other, and calls put for each key
 // that holds limiter state. put may retain the record. Failed commands are retried a few times,
-// on a new connection. Run returns on an error that persists, an error of put, or the end of
-// ctx. The Report covers the keys read until then.
+// on a new connection. Run returns early if an error persists, if put returns an error, or if
+// ctx is done. The Report covers the keys read until then.
 //
 // Errors identify a source by its address and never contain its password.
 func Run(ctx context.Context, c Config, put func(limiter.Record) error) (Report, error) {

@@ -44,8 +44,8 @@ func newBar(w io.Writer, total int64) *progressbar.ProgressBar {
 	)
 }
 
-// Lines returns a function for [Config.Progress] that writes progress as log lines, with
-// at least every between two lines. now is the clock.
+// Lines returns a function for [Config.Progress] that writes progress as log lines. The every
+// parameter is the minimum time between two lines, and the now parameter is the clock.
 func Lines(w io.Writer, every time.Duration, now func() time.Time) func(done, total int64) {
 	last := now()
 	return func(done, total int64) {

@@ -36,16 +36,16 @@ var reasonNames = [reasons]string{
 // entry is a key as read from the source.
 type entry struct {
 	key       string
-	value     string // its first valueBytes bytes
-	pttl      int64  // milliseconds; below 0 if there is no TTL; pttlAbsent
-	wrongType bool   // there is a value, and it is not a string
+	value     string // the first valueBytes bytes of its value
+	pttl      int64  // milliseconds; pttlAbsent if the key is absent, -1 if it has no TTL
+	wrongType bool   // the key holds a value that is not a string
 }
 
 // pttlAbsent is the reply of PTTL for an absent key.
 const pttlAbsent = -2
 
-// valueBytes is the maximum number of bytes that are read from a value. It is one more
-// than the length of the longest TAT, so that a longer value is not mistaken for a TAT.
+// valueBytes is the maximum number of bytes that are read from a value. It is one more than
+// the length of the longest TAT, so that the start of a longer value is not mistaken for a TAT.
 const valueBytes = 21
 
 // instant is the same point in time on two clocks, in nanoseconds. Both are below 1<<63.

@@ -11,8 +11,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// The state in this file was read at sourceNow, by a machine whose limiter clock is an hour
-// ahead.
+// The tests assume that the state was read at sourceNow on the clock of the source. The limiter
+// clock of the importing machine is an hour ahead.
 const (
 	sourceNow = uint64(1_700_000_000_000_000_000)
 	oursNow   = sourceNow + uint64(time.Hour)

@@ -164,7 +164,8 @@ func TestEmptySource(t *testing.T) {
 	}
 }
 
-// TestGone reads keys that no longer exist after SCAN has returned them.
+// TestGone reads three keys. One of them does not exist, as if it had been deleted after SCAN returned
+// it.
 func TestGone(t *testing.T) {
 	s := startRedis(t, "")
 	s.fill("user:", 10)

@@ -32,7 +32,7 @@ type source struct {
 	name   string // its address, without credentials
 	client *redis.Client
 	now    func() uint64
-	ahead  int64 // lowest known upper bound of the local clock minus the clock of the source
+	ahead  int64 // upper bound of the difference: local clock minus clock of the source; the lowest one so far
 }
 
 // dial creates a client of a source. It does not connect.
@@ -54,7 +54,7 @@ func (s *source) close() { _ = s.client.Close() } // there are no writes that co
 const timeSamples = 5
 
 // begin checks that the source can be read, compares the clocks, and returns the number of
-// keys of the source. sources is the number of all sources.
+// keys of the source. The sources parameter is the number of all sources.
 func (s *source) begin(ctx context.Context, sources int) (keys int64, err error) {
 	for range timeSamples {
 		t, err := s.client.Time(ctx).Result()
@@ -69,9 +69,10 @@ func (s *source) begin(ctx context.Context, sources int) (keys int64, err error)
 	return s.client.DBSize(ctx).Result()
 }
 
-// at records a TIME reply that was just received. The source read its clock before now, so
-// the local clock is ahead of it by at most the difference. The smallest difference is the
-// best bound.
+// at records a TIME reply that was just received, and returns its time on both clocks. The source
+// read its clock before the reply arrived, so the local clock is ahead of the source's clock by at
+// most the difference between the current local time and the time in the reply. The smallest
+// difference of all replies is the best bound.
 func (s *source) at(serverTime uint64) instant {
 	s.ahead = min(s.ahead, int64(s.now()-serverTime))
 	return instant{source: serverTime, ours: serverTime + uint64(s.ahead)}

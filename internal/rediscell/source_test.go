@@ -104,8 +104,8 @@ func selfSigned(t *testing.T) (certFile, keyFile string) {
 	return write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", private)
 }
 
-// TestCluster uses a cluster of one node, which holds all keys: first as the only source,
-// and then with one source too many.
+// TestCluster uses a cluster of one node, which holds all keys. An import from this node must
+// succeed. An import from this node and a second source must fail.
 func TestCluster(t *testing.T) {
 	a := startRedis(t, "", "--cluster-enabled", "yes", "--cluster-node-timeout", "60000")
 	a.do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
@@ -135,8 +135,8 @@ func waitFor(t *testing.T, ready func() bool) {
 	}
 }
 
-// TestAt simulates replies with different delays: the fastest one gives the best bound of the
-// clock difference.
+// TestAt simulates replies with different delays. The fastest reply so far gives the best bound of
+// the clock difference.
 func TestAt(t *testing.T) {
 	now := uint64(0)
 	s, err := dial("redis://localhost", func() uint64 { return now })
@@ -148,12 +148,12 @@ func TestAt(t *testing.T) {
 		t.Helper()
 		now = received
 		if got := s.at(serverTime); got.source != serverTime || got.ours != want {
-			t.Errorf("time %d at %d: %+v; want our time %d", serverTime, received, got, want)
+			t.Errorf("reply %d received at %d: %+v; want the limiter time %d", serverTime, received, got, want)
 		}
 	}
 	f(1000, 5100, 5100) // the local clock is at most 4100 ahead
 	f(2000, 6500, 6100) // no better bound: this reply took longer
-	f(3000, 7005, 7005) // at most 4005
+	f(3000, 7005, 7005) // the local clock is at most 4005 ahead
 	f(4000, 8050, 8005)
 }
 
