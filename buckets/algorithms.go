@@ -12,8 +12,8 @@ import (
 )
 
 // algorithm is the arithmetic of one kind. It decides a request for quantity units at time now on a
-// key in state old, which is the zero State for an absent key. The Tail of the returned Change may
-// use the memory of room, but never that of old.Data.
+// key in state old. An absent key has the zero State. The slice room is a buffer: the Tail of the
+// returned Change may use its memory, but never the memory of old.Data.
 type algorithm func(l *limiter.Limit, old limiter.State, now uint64, quantity int64, room []byte) (limiter.Change, limiter.Decision)
 
 // algorithms holds the algorithm of each kind.
@@ -36,14 +36,14 @@ func throttle(l *limiter.Limit, old limiter.State, now uint64, quantity int64, _
 // scratch is the scratch memory of one Decide call: pending changes and lookup results. It is pooled
 // because it is too large for the stack.
 type scratch struct {
-	room    [16 << 10]byte // new states of all kinds except large logs
+	room    [16 << 10]byte // buffer for new states; a larger state is allocated
 	free    []byte         // the part of room that the current group has not used yet
 	changes [limiter.MaxGroup]limiter.Change
 	olds    [limiter.MaxGroup]limiter.State // the old states; Data points into the arena
 	places  [limiter.MaxGroup]int           // index positions of the keys, if found
 	found   [limiter.MaxGroup]bool
 	shards  [limiter.MaxGroup]int // numbers of the shards locked by a group, ascending
-	locked  int
+	locked  int                   // number of elements of shards in use
 
 	epoch, generation uint64 // of the returned CommitToken
 }

@@ -23,7 +23,7 @@ func numberedKey(key []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(key[:0], "user:000"...), n)
 }
 
-// scattered permutes the numbers below a million into an order with few cache hits.
+// scattered maps consecutive numbers to numbers below a million, in an order with few cache hits.
 func scattered(i uint64) uint64 { return i * 0x9e3779b97f4a7c15 >> 44 }
 
 // asker sends requests for numbered keys without allocating.
@@ -54,8 +54,9 @@ func filled(n int, c Config) *Table {
 	return t
 }
 
-// BenchmarkDecide measures a stored decision in a table of a million keys. The uniform case is
-// dominated by two cache misses, for the slot and for the record; the hot case has none.
+// BenchmarkDecide measures a decision with a stored result, in a table of a million keys. The uniform
+// case is dominated by two cache misses, for the slot and for the record; the hot case, which uses a
+// single key, has none.
 func BenchmarkDecide(b *testing.B) {
 	table := filled(million, Config{})
 	often := limiter.Limit{Max: 1e6, Interval: time.Hour}
@@ -84,9 +85,9 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideBatch measures a stored decision as part of a pipeline, with one and ten million
-// keys, on one core and on all cores. The cache misses of a batch overlap, so a decision takes less
-// time than one miss (see BenchmarkWait).
+// BenchmarkDecideBatch measures a decision with a stored result as part of a batch, with one and ten
+// million keys, on one core and on all cores. The cache misses of a batch overlap, so a decision takes
+// less time than one miss (see BenchmarkWait).
 func BenchmarkDecideBatch(b *testing.B) {
 	for _, keys := range []int{million, 10 * million} {
 		table := filled(keys, Config{})
@@ -166,8 +167,8 @@ func BenchmarkCores(b *testing.B) {
 	})
 }
 
-// BenchmarkWait measures the latency of dependent random loads from as much memory as a million
-// keys take.
+// BenchmarkWait measures the latency of random loads from as much memory as a million keys take. The
+// address of each load depends on the value of the previous one, so the loads cannot overlap.
 func BenchmarkWait(b *testing.B) {
 	next := make([]uint32, 12*million)
 	const line = 16
@@ -261,8 +262,8 @@ func BenchmarkScan(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(visited), "ns/key")
 }
 
-// BenchmarkKinds measures admitted and stored decisions of each kind on a cached key, and groups of
-// three.
+// BenchmarkKinds measures admitted decisions with stored results: of each kind on a cached key, and of
+// groups of three requests.
 func BenchmarkKinds(b *testing.B) {
 	run := func(name string, reqs []limiter.Request) {
 		b.Run(name, func(b *testing.B) {
@@ -330,8 +331,8 @@ func BenchmarkDecideJournal(b *testing.B) {
 	}
 }
 
-// BenchmarkCollect measures closing a generation with the given number of changed keys in a table
-// of a million. It reports the time and the size per key.
+// BenchmarkCollect measures closing a generation with 1 to 10,000 changed keys in a table of a million
+// keys. It reports the time and the size of the changes per key.
 func BenchmarkCollect(b *testing.B) {
 	table := New(Config{Replicated: true})
 	table.Lead(1)
@@ -362,7 +363,7 @@ func BenchmarkCollect(b *testing.B) {
 	}
 }
 
-// BenchmarkReplay measures replaying changes of single keys in a table of a million.
+// BenchmarkReplay measures replaying generations of 1000 changed keys in a table of a million keys.
 func BenchmarkReplay(b *testing.B) {
 	leader := New(Config{Replicated: true})
 	leader.Lead(1)

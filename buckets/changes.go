@@ -10,26 +10,27 @@ import (
 // ErrChanges is returned for changes that Collect cannot have produced.
 var ErrChanges = errors.New("malformed changes")
 
-// The changes returned by Collect are empty, or consist of the version, which is 1, and a sequence
-// of changes. The first byte of a change is its type:
+// Collect returns no bytes if nothing has changed. Otherwise it returns one byte for the version,
+// which is 1, and a sequence of changes. The first byte of a change is its type. The fields that
+// follow the type are listed after the colon:
 //
-//	0            clear: all keys are deleted
+//	0            clear of the table, without fields
 //	64           delete of a key: key
 //	1..31        put of a record of that kind: expires, key, and, except for Throttle, the state
 //	128 + 1..31  update of a record of that kind whose state keeps its size: expires, key, size of
 //	             the state, size of its unchanged prefix, the rest of the state
-//	32 + 1..31   as 1..31, with the gauge before expires; without it the gauge is unknown
-//	160 + 1..31  as 129..159, with the gauge before expires
+//	32 + 1..31   like 1..31, with the gauge before expires
+//	160 + 1..31  like 128 + 1..31, with the gauge before expires
 //
 // Expires takes 8 bytes, little endian. A size is a uvarint. A key and the state of a put are
-// preceded by their size.
+// preceded by their size. If a change has no gauge, the gauge of the record is unknown.
 const (
 	changesVersion = 1
 
 	changeClear  = 0
-	changeGauged = 0x20
-	changeAbsent = 0x40
-	changeTail   = 0x80
+	changeGauged = 0x20 // flag: the change contains the gauge
+	changeAbsent = 0x40 // delete of a key
+	changeTail   = 0x80 // flag: update of the tail of a state, the part after its unchanged prefix
 )
 
 // change is one decoded change.
@@ -62,8 +63,8 @@ func appendTail(buf []byte, rec record, from int) []byte {
 	return append(buf, state[from:]...)
 }
 
-// appendKind appends the type of a change, and the gauge if it is known. Gauges must not be sent
-// to a node that cannot decode them (see SetGauges).
+// appendKind appends the type of a change, and the gauge if it is known. Versions without support
+// for gauges cannot decode a change with a gauge (see SetGauges).
 func appendKind(buf []byte, what byte, rec record) []byte {
 	what |= byte(rec.kind())
 	if g := rec.gauge(); g != 0 {
@@ -72,8 +73,8 @@ func appendKind(buf []byte, what byte, rec record) []byte {
 	return append(buf, what)
 }
 
-// reader decodes fields from a byte slice. After the first incomplete field, failed is set and all
-// reads return zero.
+// reader decodes fields from a byte slice. If a field is incomplete or out of range, the reader sets
+// its failed field. All later reads return zero values.
 type reader struct {
 	rest   []byte
 	failed bool
@@ -113,7 +114,8 @@ func (r *reader) size() uint64 {
 	return n
 }
 
-// change decodes the next change. Its key and state refer to the memory of the reader.
+// change decodes the next change. The key and the state of the change are parts of the byte slice
+// of the reader.
 func (r *reader) change() (c change, err error) {
 	what := r.byte()
 	switch {
@@ -153,7 +155,7 @@ func (r *reader) state(rec *limiter.Record) {
 	}
 }
 
-// tail decodes the fields of a changeTail that follow the head of the record.
+// tail decodes the fields of a changeTail that follow those decoded by the head method.
 func (r *reader) tail(c *change) {
 	size, from := r.size(), r.size()
 	if from > size || c.rec.Kind == limiter.Throttle {

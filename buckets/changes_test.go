@@ -13,7 +13,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// madeChanges returns changes of each type, and the offset of each change and of the end.
+// madeChanges returns encoded changes of all types, the offset of each change, and the offset of the
+// end.
 func madeChanges() (changes []byte, begins []int) {
 	changes = []byte{changesVersion}
 	next := func(b []byte) {
@@ -52,7 +53,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// The record flags of an arena are not part of a change.
+// TestChangesHaveNoFlags checks that the flags of a record in an arena are not part of its encoded
+// change.
 func TestChangesHaveNoFlags(t *testing.T) {
 	rec := record(appendRecord(nil, &limiter.Record{Kind: limiter.WindowLog, State: make([]byte, 4)}))
 	rec[0] |= flags
@@ -156,8 +158,8 @@ func FuzzReplay(f *testing.F) {
 	})
 }
 
-// Changes without a gauge are decoded as changes with an unknown gauge, and are encoded in that
-// form again.
+// TestChangesWithoutGauge replays changes without gauges. The records must have an unknown gauge, and
+// must be encoded without a gauge again.
 func TestChangesWithoutGauge(t *testing.T) {
 	head := func(what byte) []byte {
 		return append(binary.LittleEndian.AppendUint64([]byte{changesVersion, what}, start+1e9), 1, 'k')

@@ -124,8 +124,9 @@ func checkShard(tb testing.TB, s *shard, tagOf func(key []byte) uint32) {
 	}
 }
 
-// checkSlot checks that find returns the position of a slot: its tag is correct, there is no gap
-// between it and its home, and no slot of the same key precedes it.
+// checkSlot checks the slot at an index position: its tag is correct, and find returns its position
+// for its key. There is then no empty slot after its home and before it, and no earlier slot of the
+// same key.
 func checkSlot(tb testing.TB, s *shard, at int, tagOf func(key []byte) uint32) {
 	tb.Helper()
 	rec, tag := s.record(at), s.index[at].tag()

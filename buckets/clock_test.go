@@ -57,8 +57,9 @@ func TestDefaultClock(t *testing.T) {
 	}
 }
 
-// Two batches may reach a shard in a different order than they read the clock. The first batch to
-// reach the shard may then drop a record that is still live at the time of the second batch.
+// TestEarlierTimeAfterLaterTime checks that a decision at an earlier time than the latest time of its
+// shard is made at the latest time. Some operation accesses a key at 10 s, when the key expires, and
+// may drop its record. A batch that has read the clock at 6 s then charges the key.
 func TestEarlierTimeAfterLaterTime(t *testing.T) {
 	l := limiter.Limit{Max: 10, Interval: time.Second}
 	drops := map[string]func(*Table){

@@ -3,8 +3,9 @@ package buckets
 import "math/bits"
 
 // Collect closes the open generation and appends its changes to buf: one change per key, regardless
-// of the number of decisions on it. It returns the number of the generation, and buf unmodified if
-// nothing has changed. On a follower there is no generation to close, and the number is 0.
+// of the number of decisions on it. It returns the number of the generation and the extended buf. If
+// nothing has changed in the generation, it returns buf unmodified. On a follower, Collect has no
+// effect and returns 0 and buf.
 //
 // The caller must read the log time of the changes from the Clock after Collect has returned and
 // before it calls Collect again. The log time is then not before any decision in the changes.
@@ -52,9 +53,10 @@ func (s *shard) collect(buf []byte, generation, now uint64) []byte {
 	return buf
 }
 
-// appendChange appends the current state of the key of entry i. A tail is sent only if followers
-// are certain to hold the previous record, so that record must not have expired. The log time of
-// the followers is not known here, but it is not later than now.
+// appendChange appends a change with the current state of the key of undo entry i. It appends only
+// the changed tail of the state if the followers certainly hold the previous record. Followers may
+// have dropped a previous record that has expired, so appendChange requires that it has not expired
+// at time now. The log time of the followers is not known here, but it is not later than now.
 func (s *shard) appendChange(buf []byte, i int, now uint64) []byte {
 	u := s.undoLog()
 	e := &u.entries[i]
@@ -62,7 +64,7 @@ func (s *shard) appendChange(buf []byte, i int, now uint64) []byte {
 	at, found := s.find(old.key(), e.tag)
 	if !found {
 		if newest := u.find(old.key(), e.tag, lookBack); newest > i {
-			return buf // the newest entry appends this change
+			return buf // the change is appended for the newest entry of the key
 		}
 		return appendAbsent(buf, old.key())
 	}

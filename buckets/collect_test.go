@@ -80,7 +80,8 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// Of a large state, only the changed tail is sent if the followers certainly hold the rest.
+// TestCollectTail checks that Collect sends only the changed tail of a large state if the followers
+// certainly hold the rest of the state.
 func TestCollectTail(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	follower := New(Config{Clock: clock.read, Replicated: true, Shards: 2})
@@ -151,7 +152,9 @@ func TestCollectTail(t *testing.T) {
 	}
 }
 
-// A state that has expired may be absent on followers, so the complete state is sent.
+// TestCollectTailOfExpired changes a state at a time when it has not expired, but collects the change
+// at a time when the previous state has. The previous state may then be absent on followers, so
+// Collect must send the complete state.
 func TestCollectTailOfExpired(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	l := logOf(1<<40, 10_000)
@@ -172,8 +175,8 @@ func TestCollectTailOfExpired(t *testing.T) {
 	}
 }
 
-// A record with a tail entry is retained until its entry is dropped, even after it has expired on
-// all nodes.
+// TestTailIsNotDropped checks that a record stays in memory while an undo entry holds only the tail of
+// its previous state, even if the record has expired on all nodes.
 func TestTailIsNotDropped(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	l := logOf(1<<40, 10_000)
@@ -212,7 +215,7 @@ func TestTailIsNotDropped(t *testing.T) {
 	}
 }
 
-// tailed reports whether an undo log of a table has a tail entry.
+// tailed reports whether an undo log of a table has an entry that holds only the tail of a state.
 func tailed(t *Table) bool {
 	for i := range t.undoLogs {
 		for _, e := range t.undoLogs[i].entries {

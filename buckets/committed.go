@@ -11,8 +11,8 @@ import (
 )
 
 // CommittedRecords iterates over the records like Records, but without the effects of uncommitted
-// generations. It omits records that have expired by the log time last passed to Commit or Replay.
-// All records of a table that is not replicated are committed.
+// generations. In a replicated table, it omits records that have expired by the log time last passed
+// to Commit or Replay. If a table is not replicated, all of its records are committed.
 func (t *Table) CommittedRecords() iter.Seq[limiter.Record] {
 	return func(yield func(limiter.Record) bool) {
 		var v committedView
@@ -25,8 +25,8 @@ func (t *Table) CommittedRecords() iter.Seq[limiter.Record] {
 	}
 }
 
-// Hash returns a hash and the number of the records in CommittedRecords that expire after now, in
-// nanoseconds. The hash depends only on the records, not on the order or the table that holds them.
+// Hash returns a hash of the committed records that expire after now, in nanoseconds, and the number
+// of these records. The hash does not depend on the order of the records or on the table.
 func (t *Table) Hash(now uint64) (sum uint64, keys int64) {
 	var buf []byte
 	for rec := range t.CommittedRecords() {
@@ -39,10 +39,11 @@ func (t *Table) Hash(now uint64) (sum uint64, keys int64) {
 	return sum, keys
 }
 
-// committedView is a copy of a shard without the effects of uncommitted generations.
+// committedView is a copy of a shard without the effects of uncommitted generations. For keys in
+// changed, it ignores the records in the arena.
 type committedView struct {
 	arena   []byte
-	changed map[string]record // overrides for keys of the arena, and keys missing in it; nil if absent
+	changed map[string]record // by key: the committed record of a key with uncommitted changes, or nil if absent
 	now     uint64
 }
 
@@ -69,8 +70,9 @@ func (s *shard) viewCommitted(v *committedView, now uint64) {
 	}
 }
 
-// undone undoes uncommitted changes in the view, and returns the shard to which the overrides
-// apply: s, or the content of s before it was cleared.
+// undone stores the committed records of all keys with uncommitted changes in v.changed. It returns
+// the shard whose arena v.changed overrides: s or, if s was cleared in an uncommitted generation, a
+// shard with the content before the first such clear.
 func (s *shard) undone(v *committedView) (base *shard) {
 	clear(v.changed)
 	if !s.replicated {

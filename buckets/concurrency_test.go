@@ -24,8 +24,8 @@ func together(n int, f func(worker int)) {
 	wg.Wait()
 }
 
-// At a fixed time, exactly the limit is admitted, and each number of remaining units is returned
-// once.
+// At a fixed time, exactly as many requests are admitted as the limit has units. Each number of
+// remaining units is returned once.
 func TestHotKeyAtOneInstant(t *testing.T) {
 	const limit, calls = 20_000, 1000
 	table := New(Config{Clock: newFakeClock().read})
@@ -54,8 +54,8 @@ func TestHotKeyAtOneInstant(t *testing.T) {
 	checkTable(t, table)
 }
 
-// While time advances, a key under constant load admits exactly its limit plus the units recovered
-// in that time.
+// While time advances, a key under constant load admits exactly the units of its limit plus the units
+// that recover in that time.
 func TestHotKeyWhileTimeMoves(t *testing.T) {
 	const limit = 1000
 	const step = 7 * time.Microsecond
@@ -86,8 +86,8 @@ func TestHotKeyWhileTimeMoves(t *testing.T) {
 	}
 }
 
-// With the real clock, the number of admitted requests is within the bounds of the limit and the
-// elapsed time.
+// With the real clock, at least the units of the limit are admitted, and at most these units plus the
+// units that recover in the elapsed time.
 func TestHotKeyInRealTime(t *testing.T) {
 	const duration = 700 * time.Millisecond
 	table := New(Config{})

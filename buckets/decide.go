@@ -18,8 +18,8 @@ const maxLookahead = lookahead + limiter.MaxGroup - 1
 // Decide decides reqs in order at one reading of the clock, and writes the results to out. It does
 // not allocate unless a new key, a log, or a group of windows with hundreds of sub-windows needs
 // more memory. It panics on an unknown kind and on a group of more than limiter.MaxGroup requests.
-// On a follower all decisions fail with limiter.ErrNotLeading, and so do the remaining ones if the
-// table becomes a follower during the call.
+// On a follower all decisions fail with limiter.ErrNotLeading. If the table becomes a follower during
+// the call, the remaining decisions fail with this error.
 //
 // With many keys, the cost of a decision is dominated by two cache misses: one for the slot and one
 // for the record. Decide therefore prefetches both for a batch of requests before it decides them.
@@ -31,7 +31,7 @@ func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.C
 		failAll(out, limiter.ErrNotLeading)
 		return limiter.CommitToken{}
 	}
-	now := t.clock() // read after the epoch: if the epoch is still valid, this is a time of that epoch
+	now := t.clock() // read after the epoch: now is a time of that epoch unless the epoch ends during the call
 	if len(reqs) == 1 {
 		s, tag := t.locate(reqs[0].Key)
 		s.decideLocking(&reqs[0], tag, now, sc, &out[0])
@@ -48,7 +48,8 @@ func (t *Table) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.C
 	return limiter.CommitToken{Epoch: sc.epoch, Generation: sc.generation}
 }
 
-// wholeGroups returns the number of requests to look up together. It does not split groups.
+// wholeGroups returns the number of requests to look up together: at most lookahead, or more if
+// otherwise a group would be split.
 func wholeGroups(reqs []limiter.Request) int {
 	n := min(lookahead, len(reqs))
 	for n < len(reqs) && reqs[n-1].Linked {
@@ -83,7 +84,7 @@ func (t *Table) decideFetched(reqs []limiter.Request, hashes []uint64, now uint6
 }
 
 // decideLocking calls decide with the lock of the shard held. It also unlocks the shard if decide
-// panics, since the program may recover.
+// panics, since a caller may recover.
 func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, sc *scratch, out *limiter.Decision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,8 +96,8 @@ func (s *shard) decideLocking(req *limiter.Request, tag uint32, now uint64, sc *
 	s.decide(req, tag, s.now, sc, out)
 }
 
-// decideReplicated calls decide unless the epoch of the batch has ended, and raises the generation
-// of sc to that of the decision.
+// decideReplicated calls decide unless the epoch in which the batch started has ended. After the
+// decision, it raises sc.generation to the generation whose commit also commits the decision.
 func (s *shard) decideReplicated(req *limiter.Request, tag uint32, now uint64, sc *scratch, out *limiter.Decision) {
 	if !s.enter(sc.epoch, now) {
 		*out = limiter.Decision{Err: limiter.ErrNotLeading}
@@ -106,8 +107,8 @@ func (s *shard) decideReplicated(req *limiter.Request, tag uint32, now uint64, s
 	sc.generation = max(sc.generation, s.generation())
 }
 
-// fetchSlots hashes the keys of up to maxLookahead requests, and prefetches the shard and the first
-// index slot of each.
+// fetchSlots hashes the keys of up to maxLookahead requests. For each key, it prefetches the shard
+// and the index slot where probing starts.
 func (t *Table) fetchSlots(reqs []limiter.Request, hashes *[maxLookahead]uint64) {
 	for i := range reqs {
 		hashes[i] = t.hash(reqs[i].Key)
@@ -117,14 +118,14 @@ func (t *Table) fetchSlots(reqs []limiter.Request, hashes *[maxLookahead]uint64)
 
 func (t *Table) fetchSlot(hash uint64) {
 	number := t.shardOf(hash)
-	prefetchToWrite(uintptr(unsafe.Pointer(&t.shards[number]))) // may be in the cache of another core
+	prefetchToWrite(uintptr(unsafe.Pointer(&t.shards[number]))) // the shard may be in the cache of another core
 	prefetch(t.hints[number].slot(tagOf(hash)))
 }
 
 // usual is the approximate size of a record in bytes.
 const usual = 48
 
-// fetchRecords prefetches the record that each hash most likely belongs to.
+// fetchRecords prefetches, for each hash, the record that most likely belongs to it.
 func (t *Table) fetchRecords(hashes []uint64) {
 	for _, hash := range hashes {
 		s, tag := t.shardAndTag(hash)
@@ -132,7 +133,7 @@ func (t *Table) fetchRecords(hashes []uint64) {
 		rec := s.likely(tag)
 		s.mu.Unlock()
 		prefetch(rec)
-		prefetch(rec + usual - 1) // a record of the usual size spans two cache lines about half of the time
+		prefetch(rec + usual - 1) // a record of this size often spans two cache lines
 	}
 }
 
@@ -150,9 +151,9 @@ func (s *shard) likely(tag uint32) uintptr {
 	return 0
 }
 
-// hint holds the location of an index for readers without the lock of the shard. It may be stale,
-// or base and size may belong to different indexes. It must only be used for prefetch, which is
-// safe at any address.
+// hint holds the location of an index for readers without the lock of the shard. The location may be
+// out of date, and base and size may belong to different indexes. It must only be used for prefetch,
+// which is safe at any address.
 type hint struct {
 	base atomic.Uintptr
 	size atomic.Int64 // slots

@@ -5,16 +5,17 @@ import (
 	"time"
 )
 
-// A full shard evicts 1/evictShare of its live bytes, which amortizes the scan of all records over
+// evictShare determines how much one eviction drops: 1/evictShare of the live bytes of the shard, as
+// far as ranks allow, or more if the demand is larger. This amortizes the scan of all records over
 // many inserts.
 const evictShare = 16
 
 // evict drops records to make room for a demand, and reports whether there is room now. If the
 // records that may be dropped are not sufficient, it drops none.
 //
-// It drops the records of the lowest ranks first, and none with a higher rank than the new record.
-// A flood of new keys therefore displaces only keys with a used share no greater than that of the
-// flood.
+// It drops records in ascending order of their rank (see rank), and none with a higher rank than the
+// demand. A flood of new keys therefore displaces only keys that have used no greater share of their
+// limit than the keys of the flood.
 func (s *shard) evict(d demand, now uint64) bool {
 	defer since(&s.shared.pauses.eviction, time.Now())
 	d.rank = s.discount(d)
@@ -27,16 +28,16 @@ func (s *shard) evict(d demand, now uint64) bool {
 	}
 	s.evictBytes(&c, max(need, min(enough, s.liveBytes()/evictShare)), now)
 	s.compact()
-	return s.hasRoom(d) // several records may need more index slots than eviction has freed
+	return s.hasRoom(d) // a demand of several records may need more index slots than eviction has freed
 }
 
-// largeRecord is the ratio of a record's size to the average of its shard above which its share is
-// reduced.
+// largeRecord is the size from which a new record counts as large, as a multiple of the average size
+// of the records in its shard.
 const largeRecord = 16
 
-// discount returns the rank of a demand. The share is reduced if the records are much larger than
-// the average of the shard: a few long keys must not displace many short ones with a slightly
-// smaller share. It applies only to records to be added, not to those already stored.
+// discount returns the rank of a demand, with a reduced share if its records are large (see
+// largeRecord): a few long keys must not displace many short keys with a slightly smaller share. The
+// share of a stored record is never reduced because of its size.
 func (s *shard) discount(d demand) rank {
 	if d.rank == 0 || s.live == 0 {
 		return d.rank
@@ -46,7 +47,8 @@ func (s *shard) discount(d demand) rank {
 	return newRank(max(1, d.rank.share()-8*bits.Len(uint(excess))), d.rank.debt())
 }
 
-// evictBytes drops records of want bytes, or all records, in ascending order of rank.
+// evictBytes drops records in ascending order of rank, until it has dropped at least want bytes or no
+// record is left.
 func (s *shard) evictBytes(c *histogram, want int, now uint64) {
 	last, want := c.lastRank(want)
 	for at := 0; at < len(s.index); {
@@ -69,7 +71,7 @@ func (s *shard) evictBytes(c *histogram, want int, now uint64) {
 				want -= rec.size()
 			}
 		}
-		s.evictAt(at, now) // another slot may have moved to this position: examine it again
+		s.evictAt(at, now) // another slot may have moved to this position: examine the position again
 	}
 }
 

@@ -57,8 +57,8 @@ func TestDebtClass(t *testing.T) {
 	}
 }
 
-// A client cannot evict an exhausted key by a flood of keys that are less exhausted. The flood
-// itself is served.
+// A client cannot evict an exhausted key by a flood of keys that have used a smaller share of their
+// limit. The requests of the flood are admitted.
 func TestFloodForgetsNoExhaustedKey(t *testing.T) {
 	const limit, exhausted = 8 << 20 / race.Factor, 1000
 	clock := newFakeClock()
@@ -86,8 +86,9 @@ func TestFloodForgetsNoExhaustedKey(t *testing.T) {
 	checkTable(t, table)
 }
 
-// The units regained by a flood are limited by the units charged to its keys. Here each key of the
-// flood gets the same debt as the target.
+// TestFloodCostsWhatItGains lets a client exhaust new keys so that its exhausted target key is evicted
+// and admits requests again. All keys have the same limit. The units that the client regains on the
+// target must be at most an eighth of the units that it charges to the new keys.
 func TestFloodCostsWhatItGains(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.read, MaxMemory: 64 << 10, Eviction: EvictSmallestDebt, Shards: 1})
@@ -170,7 +171,8 @@ func TestSmallestDebtIsRefused(t *testing.T) {
 	fill(t, table, "k", limiter.Limit{Max: 2, Interval: time.Hour})
 	table.SetEviction(EvictSmallestDebt)
 	before := table.Usage()
-	// The same share with less remaining time, and a smaller share with more remaining time.
+	// The new key has the same share as the stored keys and less remaining time, or a smaller share and
+	// more remaining time.
 	for _, l := range []limiter.Limit{{Max: 2, Interval: time.Hour / 4096}, {Max: 3, Interval: 24 * time.Hour}} {
 		if d := ask(table, "k-new", l, 1); !errors.Is(d.Err, limiter.ErrOutOfMemory) {
 			t.Errorf("%+v: %+v", l, d)

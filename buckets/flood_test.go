@@ -60,7 +60,7 @@ func TestFloodWithOtherLimits(t *testing.T) {
 }
 
 // A key with one used unit of a large limit is evicted before an exhausted key with a small limit,
-// although it expires later.
+// although the exhausted key expires earlier.
 func TestFloodOfFixedWindows(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.read, MaxMemory: 64 << 10, Eviction: EvictSmallestDebt, Shards: 1})

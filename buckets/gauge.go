@@ -9,19 +9,23 @@ import (
 // gauge is the byte of a record from which eviction computes the used share of the key's limit. Its
 // meaning depends on the kind.
 //
-// For Throttle and LeakyBucket, whose used share is proportional to the remaining time, it encodes
-// the time in which an exhausted limit recovers completely, in four steps per power of two. The
-// share at any time is the remaining time divided by it, with an error of at most one ninth. For
-// all other kinds it is the class of the share after the last charge or refund (see shareClass).
-// Since the key may have recovered units later, that share can be too high, but never too low.
+// For Throttle and LeakyBucket, whose used share is proportional to the remaining time, the gauge
+// encodes the time in which an exhausted limit recovers completely, in four steps per power of two.
+// The used share is the remaining time divided by this time, with an error of at most one eighth.
 //
-// The value 0 means unknown, as for records that were imported or stored without a gauge (see
-// SetGauges). Such records count as exhausted until they are charged again, so that a limit is not
-// evicted because its gauge is missing.
+// For all other kinds, the gauge is the class of the used share after the last charge or refund (see
+// shareClass). Since the key may have recovered units later, this share can be too high, but never
+// too low.
+//
+// The value 0 means that the used share is unknown: the record was imported, or stored without a
+// gauge (see SetGauges). The key counts as exhausted until it is charged again, so that a missing
+// gauge does not cause its eviction.
 type gauge byte
 
 const (
-	fullSteps = 50 // low bits of a float64 dropped by the gauge of a time
+	// The gauge of a time is the upper part of the time as a float64, less fullFirst. It omits the
+	// low fullSteps bits. The gauge of 1 ns is 1.
+	fullSteps = 50
 	fullFirst = 1023<<(52-fullSteps) - 1
 )
 
@@ -33,8 +37,8 @@ func gaugeOf(req *limiter.Request, answer *limiter.Decision) gauge {
 	return gauge(max(1, shareClass(float64(answer.Limit-answer.Remaining), float64(answer.Limit))))
 }
 
-// SetGauges sets whether decisions store gauges. The default is true. If false, versions without
-// support for gauges can decode the changes returned by Collect.
+// SetGauges sets whether decisions store gauges. The default is true. If stored is false, versions
+// without support for gauges can decode the changes returned by Collect.
 func (t *Table) SetGauges(stored bool) {
 	for i := range t.shards {
 		s := &t.shards[i]
@@ -55,20 +59,20 @@ func (s *shard) gaugeOf(req *limiter.Request, answer *limiter.Decision) gauge {
 // byTime reports whether the used share of a key of kind k is proportional to its remaining time.
 func byTime(k limiter.Kind) bool { return k == limiter.Throttle || k == limiter.LeakyBucket }
 
-// gaugeOfTime returns the gauge of a limit that recovers completely in full nanoseconds, 1 to
-// 1<<63-1.
+// gaugeOfTime returns the gauge of a limit that recovers completely in the time full: 1 to 1<<63-1
+// nanoseconds.
 func gaugeOfTime(full uint64) gauge {
 	const half = 1 << (fullSteps - 1)
 	return gauge((math.Float64bits(float64(full))+half)>>fullSteps - fullFirst)
 }
 
-// full returns the inverse of gaugeOfTime, in nanoseconds.
+// full is the inverse of gaugeOfTime. It returns nanoseconds.
 func (g gauge) full() float64 {
 	return math.Float64frombits((uint64(g) + fullFirst) << fullSteps)
 }
 
-// shareClasses is the number of classes of a share: eight per power of two, down to 1/(1<<30).
-// Class 0 is an unused limit, and the last class an exhausted one.
+// shareClasses is the number of classes into which used shares are divided: eight per power of two,
+// down to a share of 1/(1<<30). Class 0 is an unused limit, and the last class an exhausted limit.
 const shareClasses = 8*30 + 2
 
 const exhausted = shareClasses - 1

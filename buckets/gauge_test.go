@@ -76,8 +76,8 @@ func share(t *testing.T, table *Table, now uint64) int {
 	return 0
 }
 
-// For all algorithms, the used share of a key is relative to its limit. It changes with charges,
-// refunds and, for kinds whose share is proportional to the remaining time, with recovered units.
+// For all algorithms, the used share of a key is relative to its limit. Charges and refunds change the
+// share. Recovered units change it only for kinds whose share is proportional to the remaining time.
 func TestShareOfEachKind(t *testing.T) {
 	for kind := limiter.Throttle; kind.Known(); kind++ {
 		clock := newFakeClock()
@@ -168,7 +168,8 @@ func TestUnknownGauge(t *testing.T) {
 	}
 }
 
-// In a group, each key gets the gauge of its own limit, whether it is new, grows or is overwritten.
+// Each key of a group gets the gauge of its own limit, whether its record is added, replaced by a larger
+// record, or overwritten.
 func TestGaugesOfGroup(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read, Shards: 1})
 	reqs := make([]limiter.Request, 0, 8)
@@ -198,8 +199,8 @@ func TestGaugesOfGroup(t *testing.T) {
 	}
 }
 
-// While gauges are disabled, neither changes nor records have a gauge, regardless of the request
-// and of how its state is stored.
+// While gauges are disabled, neither changes nor records have a gauge, for all kinds, for single
+// requests and groups, and for new and existing keys.
 func TestSetGauges(t *testing.T) {
 	table, clock := leading(Config{Shards: 1})
 	charge := func(round int) {

@@ -56,8 +56,8 @@ func (t *Table) storeAll(reqs []limiter.Request, hashes []uint64, now uint64, sc
 		if !moved {
 			break
 		}
-		// Making room may have evicted keys of the group itself. They are absent now: their
-		// requests are still admitted, but may need more memory than before.
+		// Making room may have evicted keys of the group itself. Since these keys are then absent,
+		// their requests are still admitted, but may need more memory. Decide the group again.
 		if _, err := t.decideEach(reqs, hashes, now, sc, out); err != nil {
 			return err
 		}
@@ -66,8 +66,9 @@ func (t *Table) storeAll(reqs []limiter.Request, hashes []uint64, now uint64, sc
 	return nil
 }
 
-// overwriteAll stores the changes in sc if each new state fits in the old record, and reports
-// whether it did. This is the common case for keys in use. It needs no second lookup.
+// overwriteAll stores the changes in sc if each new state fits in the existing record of its key,
+// and reports whether it has stored them. This is the common case for keys in use. It needs no
+// second lookup.
 func (t *Table) overwriteAll(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) bool {
 	for i := range reqs {
 		if sc.changes[i].Set && !t.fitsInPlace(reqs, hashes, i, now, sc) {
@@ -120,7 +121,8 @@ func repeatedKey(reqs []limiter.Request, hashes []uint64) int {
 	return -1
 }
 
-// failGroup sets the errors of a group. The request with the index at is the one that cannot be decided.
+// failGroup sets the errors of a group: err for the request at index at, which cannot be decided, and
+// limiter.ErrGroup for the others.
 func failGroup(out []limiter.Decision, at int, err error) {
 	failAll(out, limiter.ErrGroup)
 	out[at].Err = err
@@ -141,8 +143,8 @@ func anyLimited(out []limiter.Decision) bool {
 	return false
 }
 
-// lockShards locks the shards of the given hashes, stores their numbers in sc, and returns the time
-// to use in all of them: the latest of their times and now.
+// lockShards locks the shards of the given hashes and stores their numbers in sc. It returns the time
+// at which the group is decided: the latest of now and the times of these shards.
 func (t *Table) lockShards(hashes []uint64, now uint64, sc *scratch) uint64 {
 	sc.locked = 0
 	for _, hash := range hashes {
@@ -161,7 +163,7 @@ func (t *Table) lockShards(hashes []uint64, now uint64, sc *scratch) uint64 {
 	return now
 }
 
-// enterShards sets the time of the group in all of its shards. It returns false if a shard has left the epoch of sc.
+// enterShards advances all shards of the group to time now. It returns false if a shard does not decide in sc.epoch.
 func (t *Table) enterShards(sc *scratch, now uint64) bool {
 	for _, number := range sc.shards[:sc.locked] {
 		if !t.shards[number].enter(sc.epoch, now) {
@@ -171,15 +173,16 @@ func (t *Table) enterShards(sc *scratch, now uint64) bool {
 	return true
 }
 
-// noteGeneration raises the generation of sc to the latest one in which a shard of the group has
-// changed.
+// noteGeneration raises sc.generation to the latest uncommitted generation in which a shard of the
+// group has changed.
 func (t *Table) noteGeneration(sc *scratch) {
 	for _, number := range sc.shards[:sc.locked] {
 		sc.generation = max(sc.generation, t.shards[number].generation())
 	}
 }
 
-// unlockShards releases the states and the shards of a group of n requests.
+// unlockShards clears the references of sc to the states of a group of n requests, and unlocks the
+// shards.
 func (t *Table) unlockShards(sc *scratch, n int) {
 	sc.release(n)
 	for _, number := range sc.shards[:sc.locked] {
@@ -211,7 +214,8 @@ func (sc *scratch) addShard(number int) {
 }
 
 // decideEach decides each request of a group, and stores the lookup results and changes in sc. It returns the number
-// of processed requests, which is less than len(reqs) only if there is an error.
+// of requests that it has looked up. At the first request that cannot be decided it stops and returns the error; the
+// number then includes this request.
 func (t *Table) decideEach(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) (int, error) {
 	sc.free = sc.room[:0]
 	for i := range reqs {
@@ -243,8 +247,8 @@ func (sc *scratch) decideOne(i int, req *limiter.Request, old limiter.State, now
 	}
 }
 
-// peekAdmitted decides the admitted requests of a refused group again as peeks, since they are not
-// charged.
+// peekAdmitted decides the admitted requests of a refused group again, as peeks, since no request of
+// a refused group is charged.
 func (t *Table) peekAdmitted(reqs []limiter.Request, sc *scratch, now uint64, out []limiter.Decision) {
 	for i := range reqs {
 		if !out[i].Limited {
@@ -254,8 +258,9 @@ func (t *Table) peekAdmitted(reqs []limiter.Request, sc *scratch, now uint64, ou
 }
 
 // makeRoomForAll ensures that storing all changes of the group cannot fail, and reports whether
-// records may have been moved or dropped. If any record of a shard needs room, makeRoomForAll
-// makes room for all records of the group in that shard, since making room may evict keys of the group.
+// records may have been moved or dropped. If any record of a shard needs room, makeRoomForAll makes
+// room for all records of the group in that shard, even for those that fit in place: making room may
+// evict them.
 func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint64, sc *scratch, out []limiter.Decision) (moved bool, err error) {
 	for _, number := range sc.shards[:sc.locked] {
 		s := &t.shards[number]
@@ -278,8 +283,8 @@ func (t *Table) makeRoomForAll(reqs []limiter.Request, hashes []uint64, now uint
 	return moved, nil
 }
 
-// demandOfChange returns the demand of a change whose key has to be added. It is too low for a change with Keep
-// above 0, but such a change is decided again if its key has been evicted.
+// demandOfChange returns the demand of a change, as if its key were absent. For a change with Keep above 0 the result
+// is too low. This is harmless: if making room evicts the key of such a change, the group is decided again.
 func (s *shard) demandOfChange(req *limiter.Request, c *limiter.Change, answer *limiter.Decision, now uint64) demand {
 	rec := limiter.Record{Kind: req.Kind, Key: req.Key, Expires: c.Expires, State: c.Tail, Gauge: byte(s.gaugeOf(req, answer))}
 	return demandOf(&rec, now)
@@ -300,7 +305,7 @@ func (t *Table) applyAll(reqs []limiter.Request, hashes []uint64, now uint64, sc
 			continue
 		}
 		s, tag := t.shardAndTag(hashes[i])
-		at, found := s.find(reqs[i].Key, tag) // storing the previous requests may have moved it
+		at, found := s.find(reqs[i].Key, tag) // storing the previous requests may have moved the slot
 		if err := s.apply(at, found, &reqs[i], &sc.changes[i], s.gaugeOf(&reqs[i], &out[i]), tag, now); err != nil {
 			panic("buckets: no room after makeRoomForAll: " + err.Error())
 		}

@@ -48,7 +48,8 @@ func oneOfEachKind(quantity int64) []limiter.Request {
 	return linked(reqs...)
 }
 
-// The first limit of each kind is 5. If one request of a group is refused, no request is charged.
+// TestGroupIsChargedWholeOrNotAtAll checks that no request of a group is charged if one of them is
+// refused. The limit of each request is 5 units.
 func TestGroupIsChargedWholeOrNotAtAll(t *testing.T) {
 	for _, shards := range []int{1, 64} {
 		table := New(Config{Clock: newFakeClock().read, Shards: shards})
@@ -226,8 +227,9 @@ func groupsWithOwn(t *testing.T, own limiter.Request, size int64) (evicted int) 
 	return evicted
 }
 
+// TestGroupsUnderEviction checks that an admitted group is charged completely, regardless of the content of the table.
 // A log that is evicted to make room for its own group starts again as an empty log, and may then need more room than
-// before. An admitted group is charged completely, regardless of the content of the table.
+// before.
 func TestGroupsUnderEviction(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	brief := must(windowlog.NewLimit(1<<60, limiter.Period{N: 1, Unit: time.Millisecond}, 100))

@@ -28,7 +28,7 @@ func inverse(p uint64) uint64 {
 	return x
 }
 
-// unround returns the 8 bytes of a key that XXH64 maps to v before it adds them to its state.
+// unround returns the 8 bytes of a key that the round function of XXH64 maps to v.
 func unround(v uint64) uint64 {
 	return bits.RotateLeft64(v*inverse(prime1), -31) * inverse(prime2)
 }
@@ -46,8 +46,9 @@ func keyOfHash(h uint64) []byte {
 }
 
 // everySeedKey returns one of 1<<20 keys of 16 bytes that XXH64 maps to only 1<<10 hashes under
-// every seed. The first half of a key changes only the upper bits of the state, from which a
-// multiplication does not carry, and the second half can undo that.
+// every seed. The first half of a key changes only the upper bits of the internal state of XXH64.
+// Multiplications carry only from lower to upper bits, so the changes stay in the upper bits, and the
+// second half of the key can cancel them.
 func everySeedKey(i uint64) []byte {
 	key := binary.LittleEndian.AppendUint64(nil, unround(i>>10<<(54-27)))
 	return binary.LittleEndian.AppendUint64(key, unround(i<<54))
@@ -120,8 +121,8 @@ func spread(t *testing.T, n uint64, key func(i uint64) []byte) {
 	}
 }
 
-// Two tables place the same keys differently, so that knowledge of one process cannot be used
-// against another.
+// Two tables give different tags to the same keys, so that an attacker cannot use tags known from one
+// process to attack another.
 func TestTablesHashDifferently(t *testing.T) {
 	a, b := New(Config{}), New(Config{})
 	same := 0

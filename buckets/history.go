@@ -9,18 +9,18 @@ import (
 
 // history is the state shared by the undo logs of all shards. It is unused if the table is not replicated.
 //
-// Changes belong to generations, one of which is open. Locks are taken in the order turn, groups,
-// shard; and flip before shard.
+// Each change belongs to a generation. One generation is open: new changes belong to it. Locks are
+// acquired in the order turn, groups, flip, lock of a shard.
 type history struct {
-	turn    sync.Mutex // serializes role changes, Collect, Clear and Replay
-	leader  uint64     // the epoch of the shards, 0 on a follower; guarded by turn
+	turn    sync.Mutex // serializes role changes, Collect, Clear, Reset and Replay
+	leader  uint64     // the epoch in which the shards decide, 0 on a follower; guarded by turn
 	cleared bool       // the table was cleared in the open generation; guarded by turn
 
 	// groups is read-locked while a group is decided, and write-locked while shards are collected
 	// or cleared, so that no group is split between generations.
 	groups sync.RWMutex
 
-	flip  sync.Mutex // orders Commit and Follow
+	flip  sync.Mutex // serializes Commit with the start and the end of an epoch
 	first uint64     // first generation of the epoch; guarded by flip
 	image uint64     // latest generation with images saved by Clear, or 0; guarded by flip
 
@@ -28,13 +28,13 @@ type history struct {
 	open      atomic.Uint64 // the open generation; starts at 1 and increases over all epochs
 	committed atomic.Uint64 // the latest committed generation
 	settled   atomic.Uint64 // log time up to which expired records may be dropped permanently
-	changed   atomic.Uint64 // the latest generation with a change, or a later one if it was being closed
+	changed   atomic.Uint64 // the latest generation with a change, or the next one if the change was made during Collect
 
 	pending atomic.Bool     // a bit of dirty may be set
 	dirty   []atomic.Uint64 // one bit per shard: changed in the open generation
 }
 
-// raise stores n in a unless a is already greater.
+// raise sets the counter a to n unless its value is already greater.
 func raise(a *atomic.Uint64, n uint64) {
 	for old := a.Load(); old < n && !a.CompareAndSwap(old, n); {
 		old = a.Load()
@@ -50,19 +50,19 @@ func (h *history) mark(number uint32) {
 	raise(&h.changed, h.open.Load())
 }
 
-// generationOf returns the generation in which the pending changes of a shard are collected, or a
-// later one. The caller holds the lock of the shard.
+// generationOf returns the number of the generation to which the pending changes of a shard belong,
+// or a later number. The caller holds the lock of the shard.
 func (h *history) generationOf(number uint32) uint64 {
 	open := h.open.Load()
 	if h.dirty[number/64].Load()&(1<<(number%64)) != 0 {
-		return open // or one before it: Collect opens the next generation before it clears dirty bits
+		return open // the changes may belong to open-1: Collect opens a generation before it clears dirty bits
 	}
 	return h.open.Load() - 1 // Collect has cleared the bit and waits for the lock of the shard
 }
 
 // Lead makes the table the leader of an epoch. The epoch must be at least 1 and greater than all previous epochs. The
 // Clock must not return a time before the log times passed to Replay and Commit. Lead panics if the table already
-// leads or is not replicated.
+// leads, if it is not replicated, or if the epoch is 0.
 func (t *Table) Lead(epoch uint64) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
@@ -84,7 +84,7 @@ func (t *Table) Lead(epoch uint64) {
 }
 
 // Follow makes the table a follower and rolls back all uncommitted generations. The rollback is
-// complete when Follow returns. On a follower it has no effect.
+// complete when Follow returns. If the table is a follower, Follow has no effect.
 func (t *Table) Follow() {
 	t.flip.Lock()
 	t.epoch.Store(0) // no new batch starts after this
@@ -107,18 +107,19 @@ func (t *Table) Follow() {
 	t.leader, t.cleared = 0, false
 }
 
-// follow makes the shard a follower. Later decisions of the old epoch fail in enter.
+// follow rolls back the uncommitted changes of the shard and ends its epoch. The enter method returns
+// false for later decisions of that epoch.
 func (s *shard) follow(committed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rollback(committed)
 	s.undoLog().epoch = 0
-	// The log time of the next leader may be slightly behind the time of this one.
+	// The log time of the next leader may be slightly behind the time of this shard.
 	s.now, s.reclaimAt = 0, 0
 }
 
 // Pending reports whether anything has changed in the open generation. A CommitToken may name the open
-// generation even if nothing has changed in it: Collect closes it in any case.
+// generation even if nothing has changed in it. Collect closes such a generation too.
 func (t *Table) Pending() bool { return t.pending.Load() }
 
 // OpenGeneration returns the CommitToken of the open generation, or the zero CommitToken if the table is a
@@ -131,8 +132,8 @@ func (t *Table) OpenGeneration() limiter.CommitToken {
 	return limiter.CommitToken{Epoch: epoch, Generation: t.open.Load()}
 }
 
-// LastWrite returns a CommitToken that covers all previous changes. Its generation is 0 if all of them are
-// committed.
+// LastWrite returns a CommitToken that covers all previous changes. The generation of the token is 0 if all of
+// these changes are committed.
 func (t *Table) LastWrite() limiter.CommitToken {
 	mark := t.OpenGeneration()
 	if mark.Epoch == 0 {
@@ -152,8 +153,9 @@ func (t *Table) WaitCommitted(limiter.CommitToken) error { return nil }
 // now, in nanoseconds, is a time before which no node will decide: records that expire at or before it may be dropped
 // permanently.
 //
-// Commit returns false without effect if the generation is not a closed generation of the current epoch, as after a
-// concurrent Follow. Its changes have then been rolled back, and must be applied with Replay.
+// Commit returns false without effect if the generation is not a closed generation of the current epoch. This occurs
+// after a concurrent Follow, which has rolled back the changes of the generation. The caller must then apply these
+// changes with Replay.
 func (t *Table) Commit(generation, now uint64) bool {
 	t.flip.Lock()
 	defer t.flip.Unlock()
@@ -174,8 +176,8 @@ func (t *Table) Commit(generation, now uint64) bool {
 	return true
 }
 
-// Clear deletes all keys and releases their memory. On the leader it can be rolled back, and
-// the memory is released when it is committed. On a follower it returns limiter.ErrNotLeading.
+// Clear deletes all keys and releases their memory. On the leader, Clear can be rolled back, so the
+// memory is released only when Clear is committed. On a follower, Clear returns limiter.ErrNotLeading.
 func (t *Table) Clear() error {
 	if t.undoLogs == nil {
 		t.clear()

@@ -133,8 +133,8 @@ func TestLeadPanics(t *testing.T) {
 	}
 }
 
-// A CommitToken names the latest generation in which the shards of a batch have changed, unless it is
-// committed.
+// A CommitToken names the latest generation in which the shards of a batch have changed. If that
+// generation is committed, the CommitToken has generation 0.
 func TestTicket(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
 	a, b, c := inShard(table, 0), inShard(table, 1), inShard(table, 2)
@@ -186,7 +186,7 @@ func TestTicket(t *testing.T) {
 	want("a peek at what was cleared", token(table, 0, c), 4)
 }
 
-// The CommitToken of a group is determined like that of a batch.
+// The CommitToken of a group is determined by the same rule as the CommitToken of a batch.
 func TestTicketOfGroup(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
 	group := func(quantity int64, first, second string) limiter.CommitToken {
@@ -207,8 +207,8 @@ func TestTicketOfGroup(t *testing.T) {
 	}
 }
 
-// While a generation is being closed, a CommitToken names that generation or the next one. Before the dirty bit of
-// the shard is cleared, it names the next generation.
+// While a generation is being closed, a CommitToken names that generation or the next one. It names the next one until
+// the dirty bit of the shard is cleared.
 func TestTicketWhileCollecting(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
 	a := inShard(table, 0)
@@ -390,7 +390,8 @@ func TestDroppedForGood(t *testing.T) {
 	}
 }
 
-// Clear can be rolled back, with its memory, until it is committed. The commit releases the memory.
+// Until Clear is committed, a rollback restores the keys and their counted memory. The commit releases
+// the memory.
 func TestClearTakenBack(t *testing.T) {
 	table, _ := leading(Config{Shards: 4})
 	for i := range 1000 {
@@ -433,7 +434,7 @@ func TestClearTakenBack(t *testing.T) {
 	}
 }
 
-// Once its buffers have grown, a replicated table does not allocate more than a table that is not replicated.
+// Once the buffers of the undo logs have grown, decisions on a replicated table, Collect and Commit do not allocate.
 func TestJournalAllocatesNothing(t *testing.T) {
 	table, clock := leading(Config{Shards: 4})
 	var reqs []limiter.Request

@@ -16,7 +16,7 @@ const (
 	// NoEviction refuses new keys. Existing keys stay exact.
 	NoEviction Eviction = iota
 	// EvictSmallestDebt drops the keys with the smallest used share of their limit, and among keys
-	// with the same share those with the least remaining time per byte of memory. A new key that
+	// with the same share the keys with the least remaining time per byte of memory. A new key that
 	// would itself be dropped first is refused.
 	EvictSmallestDebt
 )
@@ -53,7 +53,8 @@ func (b *budget) raisePeak(used int64) {
 	}
 }
 
-// exceeded reports whether the used memory is above the limit, as after a reduction of the limit.
+// exceeded reports whether the used memory is above the limit, for example because the limit was
+// lowered.
 func (b *budget) exceeded() bool {
 	limit := b.limit.Load()
 	return limit > 0 && b.used.Load() > limit
@@ -70,7 +71,8 @@ const (
 	pageSize  = 8 << 10
 
 	// Minimum interval between two searches of a full shard for expired records, so that a flood of
-	// new keys does not cause a search for each key. It is longer if the last search found little.
+	// new keys does not cause a search for each key. reclaimBusy applies if the last search has
+	// dropped more than 1/worthIt of the slots, reclaimQuiet otherwise.
 	reclaimBusy  = uint64(100 * time.Millisecond)
 	reclaimQuiet = uint64(time.Second)
 )
@@ -114,11 +116,11 @@ func (s *shard) hasRoom(d demand) bool {
 }
 
 // makeRoom ensures that a demand fits. It drops expired records before it allocates memory:
-// otherwise a shard full of them would grow at the expense of the other shards. If there is not
-// enough room, it has dropped only expired records.
+// otherwise a shard full of expired records would grow at the expense of the other shards. If
+// makeRoom fails, it has dropped only expired records.
 //
-// While the limit is exceeded it fails even if the shard has room, since RunRelief releases that
-// memory.
+// While the used memory exceeds the limit, makeRoom fails even if the shard has room, because
+// RunRelief is going to release that room. This does not apply to an unlimited shard.
 func (s *shard) makeRoom(d demand, now uint64) error {
 	if !s.unlimited && s.shared.memory.exceeded() {
 		return limiter.ErrOutOfMemory
@@ -136,7 +138,7 @@ func (s *shard) makeRoom(d demand, now uint64) error {
 	return limiter.ErrOutOfMemory
 }
 
-// reclaim drops expired records and schedules the next call.
+// reclaim drops expired records and sets the earliest time of the next call.
 func (s *shard) reclaim(now uint64) {
 	s.reclaimAt = now + reclaimQuiet
 	if s.dropExpired(0, len(s.index), now)*worthIt > len(s.index) {
@@ -144,10 +146,11 @@ func (s *shard) reclaim(now uint64) {
 	}
 }
 
-// grow makes room for a demand and reports whether it succeeded. If dead records take a quarter of
-// the arena, it compacts the arena first, which amortizes the cost of moving records over many
-// inserts. Otherwise it grows the arena by an eighth. If the memory limit does not allow that, it
-// compacts the arena in any case.
+// grow makes room for a demand in the index and in the arena, and reports whether it succeeded. It
+// compacts the arena if dead records take at least a quarter of it and at least the size of the
+// demand. This amortizes the cost of moving records over many inserts. Otherwise grow allocates an
+// arena with the needed size plus an eighth or, if the memory limit does not allow that, with the
+// needed size. If the limit does not allow that either, grow compacts the arena.
 func (s *shard) grow(d demand) bool {
 	if want := indexSize(int(s.live) + d.records); want > len(s.index) && !s.resizeIndex(want) {
 		return false
@@ -175,7 +178,7 @@ func (s *shard) reserve(n int64) bool {
 
 // compact moves the live records to the start of the arena, in order. While it runs, each record
 // and its slot exchange four bytes: the record holds its index position, and the slot holds the
-// original bytes of the record.
+// four bytes of the record that the position replaces.
 func (s *shard) compact() {
 	if s.dead == 0 {
 		return

@@ -66,7 +66,7 @@ func TestBudgetIsExactUnderContention(t *testing.T) {
 	for i := range granted {
 		wg.Go(func() {
 			for range 1000 {
-				// A reservation that can never fit must not make a concurrent one fail.
+				// A reservation that can never fit must not make a concurrent reservation fail.
 				if b.reserve(limit + 1) {
 					t.Error("more than the limit was granted")
 				}
@@ -262,8 +262,8 @@ func TestLargeKeyAmongDeadRecords(t *testing.T) {
 	}
 }
 
-// At the memory limit, the space of deleted keys is reused even though there is no memory for the
-// usual slack.
+// At the memory limit, the space of deleted keys is reused, even though there is no memory to grow the
+// arena by the usual eighth.
 func TestDeletedRoomAtTheLimit(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read, Shards: 1, MaxMemory: 100_000})
 	n := fill(t, table, "first", slow)
@@ -286,8 +286,8 @@ func TestReclaimIsNotTriedForEveryKey(t *testing.T) {
 	if expired() != 0 {
 		t.Fatalf("%d keys have been dropped too early", expired())
 	}
-	// The last search was at the current time and found nothing. All keys have expired, but it is
-	// too early for the next search.
+	// While the shard was filled, it was searched once, without success. After the advance all keys have
+	// expired, but it is too early for the next search.
 	clock.advance(reclaimQuietTime - 1)
 	if d := ask(table, fmt.Sprint("quick", n), slow, 1); d.Err == nil || expired() != 0 {
 		t.Errorf("searched too early: %+v, %d expired", d, expired())
@@ -296,7 +296,7 @@ func TestReclaimIsNotTriedForEveryKey(t *testing.T) {
 	if d := ask(table, fmt.Sprint("quick", n), slow, 1); d.Err != nil || expired() != n {
 		t.Errorf("not searched again: %+v, %d of %d expired", d, expired(), n)
 	}
-	// That search found many records, so the next one may follow sooner.
+	// The search above has found many records, so the next search may follow sooner.
 	n = fill(t, table, "next", limiter.Limit{Max: 1, Interval: reclaimBusyTime / 2})
 	clock.advance(reclaimBusyTime)
 	if d := ask(table, fmt.Sprint("next", n), slow, 1); d.Err != nil {

@@ -34,7 +34,7 @@ func (r *tableRun) put() {
 func (r *tableRun) forgetEvicted(except []byte) {
 	now := r.clock.read()
 	evicted := r.table.Usage().Evicted - r.model.want.Evicted
-	gone, least := map[*shard]rank{}, map[*shard]rank{} // the greatest evicted rank, the lowest remaining rank
+	gone, least := map[*shard]rank{}, map[*shard]rank{} // by shard: the greatest rank of an evicted key, and the lowest rank of a remaining key
 	for key, rec := range r.model.records {
 		s, tag := r.table.locate([]byte(key))
 		size := recordSize(&limiter.Record{Kind: rec.kind, Key: []byte(key), State: []byte(rec.state)})
@@ -53,7 +53,7 @@ func (r *tableRun) forgetEvicted(except []byte) {
 		}
 	}
 	if evicted != 0 {
-		// A record to be replaced by a larger one may be evicted first.
+		// A record that Put replaces with a larger one may have been evicted first.
 		r.model.want.Evicted += evicted
 	}
 	if evicted < 0 || evicted > 1 {

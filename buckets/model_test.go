@@ -20,8 +20,7 @@ import (
 	"github.com/throttledhq/throttled/windowlog"
 )
 
-// modelRecord is the state of a key. The field born distinguishes keys that were deleted and
-// created again.
+// modelRecord is the state of a key. The born field changes if the key is deleted and created again.
 type modelRecord struct {
 	kind  limiter.Kind
 	tat   uint64
@@ -34,10 +33,10 @@ type modelRecord struct {
 type model struct {
 	records map[string]modelRecord
 	births  int
-	want    limiter.Usage // Hits, Misses, Changes; Keys including expired ones
+	want    limiter.Usage // the expected counters; Keys also counts expired keys
 }
 
-// live returns the state of a key, and reports whether it has not expired.
+// live returns the state of a key, and reports whether the key exists and has not expired.
 func (m *model) live(key string, now uint64) (modelRecord, bool) {
 	rec := m.records[key]
 	return rec, rec.tat > now
@@ -152,11 +151,11 @@ func (m *model) decideGroup(reqs []limiter.Request, now uint64) []limiter.Decisi
 // scanRound is a complete scan that is interleaved with changes of the table.
 type scanRound struct {
 	cursor uint64
-	stable map[string]int // the keys present at its start, with the values of their field born
+	stable map[string]int // the keys present at the start of the scan, with their born fields
 	seen   map[string]bool
 }
 
-// tableRun applies the operations of a tape to a Table and to a model.
+// tableRun applies the operations of a tape (see tape) to a Table and to a model.
 type tableRun struct {
 	testing.TB
 	table *Table
@@ -169,7 +168,8 @@ type tableRun struct {
 	evict bool
 }
 
-// runTable applies a tape to a table, and checks everything after every step.
+// runTable applies a tape to a Table and to a model. It checks the invariants and the counters of the
+// Table after every step, and compares its content with the model at the end.
 func runTable(tb testing.TB, data []byte) {
 	r := &tableRun{TB: tb, clock: newFakeClock(), in: tape{data}}
 	shards := []int{1, 2, 8, 64}[r.in.number(1)%4]
@@ -371,7 +371,7 @@ func (r *tableRun) remove() {
 	}
 }
 
-// scan continues the current round of scanning, or starts one.
+// scan continues the current round of scanning, or starts a round if there is none.
 func (r *tableRun) scan() {
 	now := r.clock.read()
 	if r.round == nil {
@@ -458,9 +458,9 @@ func FuzzTable(f *testing.F) {
 		data[0], data[1] = byte(seed), byte(seed)
 		f.Add(data)
 	}
-	// A charge, its expiry, and a lookup and a charge of the expired key.
+	// A key is charged and expires, and is then looked up and charged again.
 	f.Add([]byte{0, 0, 63, 0, 0, 4, 3, 0, 0, 0, 255, 0, 4, 63, 0, 0, 4})
-	// A long key with room only for short ones.
+	// The memory limit has room for short keys, but not for a long one.
 	f.Add([]byte{0, 2, 63, 3, 0, 4, 63, 3, 0, 5, 1, 4, 63, 3, 0, 13, 63, 3, 0, 27})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) < 6000 {

@@ -22,8 +22,8 @@ func threadTime(tb testing.TB) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// BenchmarkPauses runs each operation that locks a shard for longer than a decision on all shards
-// of a table of ten million keys. It reports the longest CPU time of each.
+// BenchmarkPauses reports the longest CPU time of each operation that locks a shard for longer than a
+// decision does. It runs these operations on all shards of a table of ten million keys.
 func BenchmarkPauses(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -7,11 +7,11 @@ import (
 )
 
 // rank orders keys for eviction: keys with a lower rank are dropped first. The high bits are the
-// class of the used share of the key's limit, and the low bits the class of its debt. An expired
-// key has rank 0.
+// class of the used share of the key's limit (see shareClass), and the low bits the class of its
+// debt (see debtClass). An expired key has rank 0.
 //
-// The share takes precedence, regardless of the limits: a client can create any number of keys with
-// a small share and an arbitrary remaining time by choosing other limits.
+// The share takes precedence over the debt, because clients choose the limits: with a suitable limit,
+// a client can create any number of keys with a small share and an arbitrary remaining time.
 type rank int
 
 const debtBits = 10 // width of a debt class
@@ -30,7 +30,7 @@ func rankOf(kind limiter.Kind, g gauge, expires, now uint64, size int) rank {
 	return newRank(g.shareClass(kind, expires, now), debtClass(expires, now, size))
 }
 
-// share returns the share class of the rank of a record.
+// share returns the class of the used share of a record, or 0 if it has expired.
 func (r record) share(now uint64) int {
 	if expires := r.expires(); expires > now {
 		return r.gauge().shareClass(r.kind(), expires, now)
@@ -38,13 +38,14 @@ func (r record) share(now uint64) int {
 	return 0
 }
 
-// histogram counts the bytes of the records of a shard by rank at one time.
+// histogram counts the bytes of the records of a shard at one time, by share class and, within one
+// share class, by debt class.
 type histogram struct {
 	shard  *shard
 	now    uint64
 	shares [shareClasses]int
-	debts  [debtClasses]int // by debt class, of the records of one share class
-	of     int              // that share class; -1 if none yet
+	debts  [debtClasses]int // bytes by debt class of the records in one share class
+	of     int              // the share class that debts describes; -1 if none yet
 }
 
 // take counts the bytes of the records by share class.
@@ -58,7 +59,7 @@ func (h *histogram) take(s *shard, now uint64) {
 	}
 }
 
-// debtsOf returns the bytes of the records of one share class by debt class.
+// debtsOf returns the bytes of the records in one share class, by debt class.
 func (h *histogram) debtsOf(share int) []int {
 	if h.of == share {
 		return h.debts[:]
@@ -86,16 +87,17 @@ func (h *histogram) upTo(r rank) int {
 	return below + sum(h.debtsOf(r.share())[:r.debt()+1])
 }
 
-// lastRank returns the lowest rank for which the records of that rank and below take at least want
-// bytes, and the part of want taken by the records of that rank.
+// lastRank returns the lowest rank for which the records of that rank and below have at least want
+// bytes in total. It also returns want less the bytes of all lower ranks.
 func (h *histogram) lastRank(want int) (last rank, rest int) {
 	share, want := firstWith(h.shares[:], want)
 	debt, want := firstWith(h.debtsOf(share), want)
 	return newRank(share, debt), want
 }
 
-// firstWith returns the first class for which that class and those below it have at least want
-// bytes, or else the last class. It also returns the part of want taken by that class.
+// firstWith returns the lowest class for which that class and all lower classes have at least want
+// bytes in total, or the last class if all classes together have fewer. It also returns want less the
+// bytes of all lower classes.
 func firstWith(classes []int, want int) (class, rest int) {
 	for ; class < len(classes)-1 && classes[class] < want; class++ {
 		want -= classes[class]

@@ -17,15 +17,15 @@ import (
 //	size     of the state, a uvarint
 //	state
 //
-// A Throttle record ends after the key, as expires is its complete state. A record is a slice that
-// extends to the end of the arena.
+// A Throttle record ends after the key, as expires is its complete state. The slice begins with the
+// record, but may extend beyond it, up to the end of the arena.
 type record []byte
 
 const (
-	// Flags in the kind byte. All kinds are below them.
+	// Flags in the kind byte. The numbers of all kinds are below the flags.
 	deadFlag  = 0x80 // no slot refers to the record
-	savedFlag = 0x40 // the undo log holds the state before the open generation
-	tailFlag  = 0x20 // the undo log holds only the tail of that state
+	savedFlag = 0x40 // the undo log has an entry for the key from the open generation
+	tailFlag  = 0x20 // this entry holds only the tail of the previous state
 	flags     = deadFlag | savedFlag | tailFlag
 
 	gaugeAt   = 1
@@ -70,7 +70,7 @@ func (r record) key() []byte {
 	return r[keySizeAt+n:][:size]
 }
 
-// state returns the state besides expires, or nil for a Throttle record.
+// state returns the state without the expiry time, or nil for a Throttle record.
 func (r record) state() []byte {
 	if r.kind() == limiter.Throttle {
 		return nil

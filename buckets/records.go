@@ -8,9 +8,8 @@ import (
 )
 
 // Records iterates over the live records, shard by shard, while the table is in use. The records of
-// each shard are a consistent snapshot of that shard, taken when the iteration reaches it. All
-// decisions made before the call of Records are included. A record is valid until the next one is
-// yielded.
+// each shard are a consistent snapshot, taken when the iteration reaches that shard. All decisions
+// made before the call of Records are included. A record is valid until the next record is yielded.
 //
 // A shard is locked only while it is copied.
 func (t *Table) Records() iter.Seq[limiter.Record] {
@@ -26,8 +25,8 @@ func (t *Table) Records() iter.Seq[limiter.Record] {
 	}
 }
 
-// copyArena copies the arena into over, which is reallocated, if necessary, without holding the
-// lock of the shard.
+// copyArena copies the arena into the slice over. It returns the copy and the time of the shard. If
+// the slice is too small, copyArena unlocks the shard before it allocates a larger one.
 func (s *shard) copyArena(over []byte, now uint64) ([]byte, uint64) {
 	for {
 		now = s.lock(now)

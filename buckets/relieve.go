@@ -6,22 +6,22 @@ import (
 )
 
 const (
-	reliefEvery = 50 * time.Millisecond // interval of the check against the limit
+	reliefEvery = 50 * time.Millisecond // interval of the check whether the limit is exceeded
 	reliefSlice = time.Millisecond      // maximum time of one slice
-	reliefPause = time.Millisecond      // time for decisions after a slice
-	reliefBytes = 256 << 10             // maximum evicted while a shard is locked
+	reliefPause = time.Millisecond      // pause after a slice, for decisions
+	reliefBytes = 256 << 10             // maximum bytes evicted while a shard is locked
 	worthTrim   = 16                    // without eviction, a shard is trimmed if 1/worthTrim of its memory is unused
 	minShard    = minArena + 8*slotSize // bytes of a shard with a few keys
-	overHalf    = exhausted - 8 + 1     // the lowest class of more than half of a limit
+	overHalf    = exhausted - 8 + 1     // the lowest share class above half of a limit
 )
 
-// RunRelief reduces the memory to a lowered limit until ctx is done. It evicts keys if the policy is
-// EvictSmallestDebt, and releases unused memory in any case. If RunRelief is not running, new keys are refused until
-// enough records have expired.
+// RunRelief runs until ctx is done. Whenever the memory exceeds the limit, for example because the limit was lowered,
+// it reduces the memory: it evicts keys if the policy is EvictSmallestDebt, and releases unused memory with any policy.
+// If RunRelief is not running, new keys are refused until enough records have expired.
 //
-// It works in slices. After a slice that has evicted keys it calls flush, which returns when the
-// evictions are replicated, so that the undo logs and a log entry never hold more than one slice. If
-// flush fails, RunRelief pauses until the next check.
+// RunRelief works in slices of limited time. After a slice that has evicted keys it calls flush, which
+// must return when the evictions are replicated. The undo logs and a log entry therefore hold the
+// evictions of one slice at most. If flush fails, RunRelief does nothing until the next check.
 func (t *Table) RunRelief(ctx context.Context, flush func() error) {
 	ticker := time.NewTicker(reliefEvery)
 	defer ticker.Stop()
@@ -58,19 +58,19 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // relief visits the shards of a table in rounds. In each round all shards shrink by the same
-// factor, so that no shard drops keys that another one would keep. Small shards, and keys that have
-// used more than half of their limit, are spared until the other measures are exhausted.
+// factor, so that no shard drops keys that another shard would keep. Small shards, and keys that have
+// used more than half of their limit, are spared until a round without them changes nothing.
 type relief struct {
 	table       *Table
 	shard       int   // the next shard; 0 at the start of a round
-	limit, used int64 // at the start of the round; their ratio is the factor
+	limit, used int64 // at the start of the round; each shard shrinks by the factor limit/used
 	floor       int64 // no shard has to shrink below this number of bytes
 	spare       int   // keys of this share class and above are not evicted
 }
 
 func newRelief(t *Table) relief { return relief{table: t, floor: minShard, spare: overHalf} }
 
-// next reports whether there is work to do.
+// next reports whether there is work to do. It prepares the next round if the last one is complete.
 func (r *relief) next() bool {
 	m := &r.table.memory
 	if !m.exceeded() {
@@ -122,8 +122,9 @@ func (r *relief) step() (done bool) {
 	return s.relieve(max(r.floor, int64(float64(size)*float64(r.limit)/float64(r.used))), r.spare, now)
 }
 
-// relieve reduces the memory of the shard to target bytes, or closer to it, and reports whether
-// the shard is done. It spares keys of share class spare and above.
+// relieve reduces the memory of the shard to target bytes, or as far as possible. It does not evict
+// keys of share class spare and above. It returns false if it must be called again, because it has
+// evicted the maximum for one call and the target is not reached.
 func (s *shard) relieve(target int64, spare int, now uint64) (done bool) {
 	if !s.mayEvict() {
 		if held := s.bytes(); held-s.minBytes() >= held/worthTrim {
@@ -151,7 +152,7 @@ func (s *shard) mayEvict() bool {
 	return s.shared.memory.evicting() == EvictSmallestDebt && (!s.replicated || s.recording())
 }
 
-// minBytes returns the bytes that the shard would take without slack.
+// minBytes returns the bytes that the shard would take if it had no unused memory.
 func (s *shard) minBytes() int64 {
 	if s.live == 0 {
 		return 0

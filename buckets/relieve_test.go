@@ -18,8 +18,8 @@ func relieveAll(table *Table) {
 	}
 }
 
-// lowered returns a table with 20,000 keys, a tenth of which are exhausted. Its memory limit is 1/part of the memory
-// in use.
+// lowered returns a table with 20,000 keys, a tenth of them exhausted, and a memory limit of 1/part of the memory in
+// use. It also returns the usage of the table and the limit of the keys.
 func lowered(e Eviction, shards int, part int64) (*Table, limiter.Usage, limiter.Limit) {
 	table := New(Config{Clock: newFakeClock().read, Shards: shards, Eviction: e})
 	l := limiter.Limit{Max: 10, Interval: time.Hour}
@@ -82,7 +82,7 @@ func TestRelief(t *testing.T) {
 	}
 }
 
-// A memory limit that is too low for a few keys per shard is also met. Some shards keep their keys.
+// Relief also meets a memory limit that is too low for a few keys in each shard. Some shards keep their keys.
 func TestReliefBelowAFewKeysForEachShard(t *testing.T) {
 	table := New(Config{Clock: newFakeClock().read, Shards: 1024, Eviction: EvictSmallestDebt})
 	l := limiter.Limit{Max: 10, Interval: time.Hour}
@@ -131,7 +131,7 @@ func TestReliefGivesSlackBack(t *testing.T) {
 }
 
 // A flood during relief does not keep the table above its limit, and each slice is flushed before
-// the next.
+// the next slice starts.
 func TestRunRelief(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, before, l := lowered(EvictSmallestDebt, 64, 10)

@@ -7,19 +7,21 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// ErrLeading is returned by operations that require a follower.
+// ErrLeading is returned by operations that require a follower, if the table is the leader. Replay
+// also returns it if the table is not replicated.
 var ErrLeading = errors.New("the table is the leader")
 
 // Replay applies changes that Collect returned on another node, at log time now in nanoseconds.
 // Records that expire at or before now may be dropped permanently afterwards. The memory limit does
 // not apply.
 //
-// Changes must be replayed in the order of their generations. Replay may start with generations
-// that the table already has, and may repeat generations. The state is correct again once the
-// latest of those generations has been replayed.
+// Changes must be replayed in the order of their generations. The caller may go back and replay
+// generations again that the table has already applied. The state is then incorrect until the latest
+// of these generations has been replayed again.
 //
-// The error is ErrChanges, in which case nothing has been applied; ErrLeading; or
-// limiter.ErrOutOfMemory if a shard would exceed 4 GiB.
+// The error is ErrChanges if the changes are malformed, in which case nothing has been applied;
+// ErrLeading if the table is the leader or not replicated; or limiter.ErrOutOfMemory if a shard would
+// exceed 4 GiB.
 func (t *Table) Replay(changes []byte, now uint64) error {
 	if err := checkChanges(changes); err != nil {
 		return fmt.Errorf("replay changes: %w", err)
@@ -30,7 +32,7 @@ func (t *Table) Replay(changes []byte, now uint64) error {
 		return fmt.Errorf("replay changes: %w", ErrLeading)
 	}
 	if now < t.settled.Load() {
-		t.settled.Store(now) // the next changes may need records that have expired since
+		t.settled.Store(now) // the next changes may need records that expire after now
 	}
 	if len(changes) > 0 {
 		if err := t.replayAll(reader{rest: changes[1:]}); err != nil {
@@ -104,8 +106,9 @@ func (s *shard) putAbsent(key []byte, tag uint32) {
 	}
 }
 
-// putTail applies an update of the tail of a state. If the key has no matching state, older changes
-// are being replayed over newer ones, and a later change contains the complete record.
+// putTail applies an update of the tail of a state. It ignores the update if the key is absent or has
+// a state of another kind or size. In this case older changes are being replayed over newer ones, and
+// a later change contains the complete record.
 func (s *shard) putTail(c *change, tag uint32) {
 	at, found := s.find(c.rec.Key, tag)
 	tail := limiter.Change{Expires: c.rec.Expires, Keep: c.from, Tail: c.rec.State}
@@ -129,8 +132,8 @@ func (s *shard) putUnlimited(rec *limiter.Record, tag uint32) error {
 }
 
 // Restore stores a record of a snapshot, regardless of the memory limit. A record that has expired
-// at now, in nanoseconds, deletes its key. The error is ErrChanges for an unknown kind, ErrLeading,
-// or limiter.ErrOutOfMemory if a shard would exceed 4 GiB.
+// at now, in nanoseconds, deletes its key. The error is ErrChanges if the kind is unknown, ErrLeading
+// if the table is the leader, or limiter.ErrOutOfMemory if a shard would exceed 4 GiB.
 func (t *Table) Restore(rec limiter.Record, now uint64) error {
 	if !rec.Kind.Known() {
 		return fmt.Errorf("restore a record of kind %d: %w", uint8(rec.Kind), ErrChanges)

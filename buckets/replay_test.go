@@ -119,8 +119,8 @@ func randomLog(t *testing.T, seed uint64, n int) []generation {
 	return r.log
 }
 
-// Replaying generations again leads to the same content, even if expired records are dropped during
-// the replay.
+// If some generations are replayed again, the final content is the same, even if expired records are
+// dropped during the replay.
 func TestReplayAgain(t *testing.T) {
 	clock := newFakeClock()
 	clock.advance(24 * time.Hour)
@@ -146,7 +146,8 @@ func TestReplayAgain(t *testing.T) {
 	}
 }
 
-// A tail for an absent key, or for a state of a different kind or size, is ignored.
+// An update of the tail of a state is ignored if the key is absent, or if its state has a different
+// kind or size.
 func TestReplayTailOfAnother(t *testing.T) {
 	log := limiter.Record{Kind: limiter.WindowLog, Key: []byte("log"), Expires: start + 5, State: make([]byte, 300)}
 	tail := appendTail([]byte{changesVersion}, appendRecord(nil, &log), 200)

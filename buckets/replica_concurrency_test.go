@@ -14,20 +14,20 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// paper is a generation in the log.
+// paper is a closed generation in the log of a rig.
 type paper struct {
 	epoch   uint64
 	number  uint64
 	changes []byte
 }
 
-// rig consists of two tables and a log between them. One table is the follower. The other is the leader, which is
-// repeatedly made a follower and then leader again.
+// rig consists of two tables and a log between them. One table is the follower. The other is the leader. At the end of
+// each epoch the leader becomes a follower, which rolls back its uncommitted generations, and then the leader again.
 type rig struct {
 	testing.TB
 	leader, follower *Table
 	check            func()        // called after each entry of the log
-	kick, view       chan struct{} // signals: something to collect, something to read
+	kick, view       chan struct{} // kick: collect a generation; view: read the committed records
 
 	turn      sync.Mutex // held while a generation is closed or an epoch starts
 	mu        sync.Mutex
@@ -35,7 +35,7 @@ type rig struct {
 	epoch     uint64
 	committed map[uint64]uint64 // by epoch
 	over      uint64            // the latest epoch that has ended
-	lost      []paper           // generations not acknowledged before the end of their epoch
+	lost      []paper           // closed generations that could not be committed in their epoch
 	entries   int
 }
 
@@ -63,7 +63,8 @@ func poke(c chan<- struct{}) {
 	}
 }
 
-// await waits for a CommitToken, and reports whether its generation is committed.
+// await waits until the generation of a CommitToken is committed or its epoch has ended, and reports whether the
+// generation is committed.
 func (r *rig) await(t limiter.CommitToken) bool {
 	if t.Generation == 0 {
 		return t.Epoch > 0
@@ -112,6 +113,8 @@ func (r *rig) apply(log <-chan paper, flip chan<- struct{}) {
 	}
 }
 
+// land commits a generation and replays it on the follower. If the generation cannot be committed, land adds it to
+// r.lost.
 func (r *rig) land(p paper) {
 	switch {
 	case p.epoch != r.epoch:
@@ -310,8 +313,8 @@ func TestConcurrentClear(t *testing.T) {
 	}
 }
 
-// A refusal is not released until the changes it is based on are committed. The committed state alone therefore also
-// leads to a refusal.
+// TestRefusalsAreFounded checks that a refusal is based on committed changes once its CommitToken is committed. Each
+// key admits one request, so after any awaited decision, the follower must hold the key.
 func TestRefusalsAreFounded(t *testing.T) {
 	const keys = 40
 	r := newRig(t, newFakeClock().read)

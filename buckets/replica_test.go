@@ -77,8 +77,8 @@ func sameContent(tb testing.TB, what string, got, want content) {
 	tb.FailNow()
 }
 
-// checkUndoLogs checks the invariants of an idle replicated table: flagged records have entries,
-// and no data of previous epochs remains.
+// checkUndoLogs checks the invariants of an idle replicated table: records with a saved or tail flag
+// have undo entries, and no data of previous epochs remains.
 func checkUndoLogs(tb testing.TB, t *Table) {
 	tb.Helper()
 	for i := range t.shards {
@@ -126,7 +126,7 @@ type replicaRun struct {
 	follows   *Table
 	sweeps    [2]sweeper
 	epoch     uint64
-	flying    []generation
+	flying    []generation // collected generations that are not committed yet
 	log       []generation // committed generations
 	committed content
 	settled   uint64
@@ -258,7 +258,7 @@ func (r *replicaRun) compare() {
 }
 
 // resign makes the leader a follower. Some of the generations in flight are committed nevertheless.
-// Then one of the two tables becomes the leader, with a clock that may be slightly behind.
+// Then one of the two tables becomes the leader. Its clock may be slightly behind the previous one.
 func (r *replicaRun) resign() {
 	r.leads.Follow()
 	checkUndoLogs(r, r.leads)

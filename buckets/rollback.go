@@ -1,7 +1,7 @@
 package buckets
 
 // rollback undoes all entries of uncommitted generations, newest first. The memory limit does not
-// apply, since it restores previous content.
+// apply, since rollback only restores previous content.
 func (s *shard) rollback(committed uint64) {
 	u := s.undoLog()
 	s.unlimited = true
@@ -13,7 +13,7 @@ func (s *shard) rollback(committed uint64) {
 	u.dirty, u.removed, u.collected = false, false, 0
 }
 
-// undo restores the state of an entry. All newer entries must have been undone before.
+// undo restores the state that an entry holds. All newer entries must already have been undone.
 func (s *shard) undo(u *undoLog, e *entry) {
 	if e.at == cleared {
 		last := len(u.images) - 1
@@ -42,8 +42,8 @@ func (s *shard) undo(u *undoLog, e *entry) {
 	}
 }
 
-// mustFind returns the record of a key with a tail entry. The undo log ensures that such a record is
-// not dropped.
+// mustFind returns the record of a key whose undo entry holds only the tail of the previous state. It
+// panics if there is no record, which cannot happen: such a record is never dropped (see droppable).
 func (s *shard) mustFind(key []byte, tag uint32) record {
 	at, found := s.find(key, tag)
 	if !found {
@@ -52,8 +52,8 @@ func (s *shard) mustFind(key []byte, tag uint32) record {
 	return s.record(at)
 }
 
-// undoTail restores the record. The state of old holds the previous state without its first from
-// bytes.
+// undoTail restores the previous content of a record. The state of old is the previous state without
+// its first from bytes, which have not changed.
 func (r record) undoTail(old record, from int) {
 	r[0] &^= flags
 	r.setGauge(old.gauge())

@@ -9,8 +9,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// A rollback may exceed the memory limit, but the restored records count toward the memory
-// used.
+// A rollback may exceed the memory limit. The restored records count as used memory.
 func TestRollbackHasNoMemoryLimit(t *testing.T) {
 	for _, shards := range []int{1, 8} {
 		table, _ := leading(Config{Shards: shards})

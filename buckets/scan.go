@@ -6,9 +6,10 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// Scan visits keys in the order of their shards and, within a shard, of their tags. A cursor holds
-// the shard in its upper half and the next tag in its lower half. Growing an index and moving slots
-// do not change the order of tags, so a cursor stays valid.
+// Scan implements limiter.Keyspace. It visits keys in the order of their shards and, within a shard,
+// of their tags. A cursor holds the number of the shard in its upper half and the next tag in its
+// lower half. Growing an index and moving slots do not change the order of tags, so a cursor stays
+// valid.
 func (t *Table) Scan(cursor uint64, count int, visit func(key []byte, kind limiter.Kind)) uint64 {
 	now := t.clock()
 	count = max(count, 1) // each call makes progress
@@ -27,13 +28,13 @@ func (t *Table) Scan(cursor uint64, count int, visit func(key []byte, kind limit
 	return 0
 }
 
-// sampled is the number of keys from which RandomKey chooses. A single key would be chosen with a
-// probability proportional to the gap before it.
+// sampled is the number of keys from which RandomKey chooses. If it always took the first key after
+// the position, the probability of a key would be proportional to the gap before that key.
 const sampled = 16
 
-// RandomKey returns a copy of one of the live keys that follow a position in the order of Scan,
-// which wraps around at the end. The position and the choice depend on random. It reports whether
-// there is any live key.
+// RandomKey returns a copy of a live key, and reports whether there is one. It scans from a position,
+// wraps around at the end of the table, and chooses one of the keys found. The position and the
+// choice depend on the argument random.
 func (t *Table) RandomKey(random uint64) (key []byte, found bool) {
 	first := random >> 32 % uint64(len(t.shards)) << 32
 	var keys [][]byte
@@ -60,12 +61,13 @@ func (s *shard) scanLocking(tag uint32, count int, now uint64, visit func([]byte
 	return s.scan(tag, count, now, visit)
 }
 
-// homesPerKey is the number of visited homes that count as much as one visited key, so that a call
-// stays short if most of the index is empty or expired.
+// homesPerKey is the number of visited homes (index positions where probing starts) that count as
+// much as one visited key, so that a call stays short if most of the index is empty or expired.
 const homesPerKey = 10
 
-// scan visits the live keys from tag on, home by home, until the work equals that of count keys. It
-// returns the work done, and the next tag if there is more.
+// scan visits the live keys with the given tag or a higher one, home by home, until the work equals a
+// visit of count keys. It returns the work done, in keys. If it stops before the end of the index, more
+// is true and next is the tag from which to continue.
 func (s *shard) scan(tag uint32, count int, now uint64, visit func([]byte, limiter.Kind)) (work int, next uint32, more bool) {
 	if len(s.index) == 0 {
 		return 0, 0, false
@@ -82,9 +84,9 @@ func (s *shard) scan(tag uint32, count int, now uint64, visit func([]byte, limit
 	return visited + (len(s.index)-first)/homesPerKey, 0, false
 }
 
-// visitHome visits the live keys with the given home and a tag of at least the given one. The tag
-// matters if the index has shrunk since the cursor was returned. These keys lie between their home
-// and the next empty slot.
+// visitHome visits the live keys that have the given home and at least the given tag. Their slots are
+// between the home and the next empty slot. If the index has shrunk since the cursor was returned, the
+// home may also have keys with lower tags, which earlier calls have visited.
 func (s *shard) visitHome(home int, tag uint32, now uint64, visit func([]byte, limiter.Kind)) (visited int) {
 	for at := home; s.index[at] != 0; at = s.next(at) {
 		sl := s.index[at]

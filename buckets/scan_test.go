@@ -95,8 +95,8 @@ func TestScanWhileTheTableChanges(t *testing.T) {
 	}
 }
 
-// An index that grows between two calls splits homes, and an index that shrinks merges them. In
-// both cases each key is visited exactly once.
+// If an index grows between two calls of Scan, the keys of one home are divided among several homes. If
+// it shrinks, the keys of several homes share one. In both cases each key is visited exactly once.
 func TestScanAcrossResizes(t *testing.T) {
 	for _, size := range []int{512, 4096, 256} {
 		table := filled(200, Config{Shards: 1})

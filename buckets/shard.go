@@ -22,14 +22,15 @@ func (s slot) offset() uint32 { return uint32(s) - 1 }
 
 // shard is a part of the table with its own lock.
 //
-// The index is an open-addressing hash table with linear probing. The home of a key is determined
-// by the upper bits of its tag, so slots are in the order of their tags except for those displaced
-// by probing. Scan depends on this order to continue after the index has grown. Removal moves
-// displaced slots back, so there are no tombstones. Removed and replaced records stay in the arena,
-// marked as dead, until it is compacted, so that an arena can also be read sequentially.
+// The index is an open-addressing hash table with linear probing. Probing for a key starts at its
+// home, which is determined by the upper bits of its tag. Slots are therefore in the order of their
+// tags, except for those displaced by probing. Scan depends on this order to continue after the index
+// has grown. Removal moves displaced slots back, so there are no tombstones. Removed and replaced
+// records are marked as dead and stay in the arena until it is compacted. An arena can therefore also
+// be read sequentially.
 type shard struct {
 	mu     sync.Mutex
-	index  []slot // empty, or a power of two of slots
+	index  []slot // the length is 0 or a power of two
 	arena  []byte
 	live   uint32 // records referenced by the index
 	dead   uint32 // bytes of dead records in the arena
@@ -37,27 +38,27 @@ type shard struct {
 
 	number     uint32 // of the shard
 	replicated bool   // the shard has an undo log
-	unlimited  bool   // the memory limit does not apply temporarily
+	unlimited  bool   // the memory limit does not apply at present
 	gaugeless  bool   // decisions store no gauges
 
 	hits, misses, expired, changes int64
 
-	now       uint64 // the latest time seen
+	now       uint64 // the time of the shard: the latest time of its batches
 	reclaimAt uint64 // earliest time of the next search for expired records
 }
 
-// lock locks the shard, and returns the time to use in it: now, or the latest time that the shard
-// has seen if that is later.
+// lock locks the shard and returns the time for operations on it: the later of now and the time of the
+// shard.
 func (s *shard) lock(now uint64) uint64 {
 	s.mu.Lock()
 	if s.replicated {
-		return max(s.now, now) // only enter, on a leader, advances the time
+		return max(s.now, now) // does not advance s.now: on a leader, enter does
 	}
 	s.now = max(s.now, now)
 	return s.now
 }
 
-// record returns the record of the slot at index position at.
+// record returns the record to which the slot at an index position refers.
 func (s *shard) record(at int) record {
 	return record(s.arena[s.index[at].offset():])
 }
@@ -68,7 +69,7 @@ func (s *shard) home(tag uint32) int { return home(tag, len(s.index)) }
 // home returns the position where probing for a tag starts in an index of n slots.
 func home(tag uint32, n int) int { return int(uint64(tag) * uint64(n) >> 32) }
 
-// find returns the index position of a key, and reports whether it is present.
+// find returns the index position of a key, and reports whether the key is present.
 func (s *shard) find(key []byte, tag uint32) (at int, found bool) {
 	if len(s.index) == 0 {
 		return 0, false
@@ -81,7 +82,7 @@ func (s *shard) find(key []byte, tag uint32) (at int, found bool) {
 	return at, false
 }
 
-// next returns the position after at. It wraps around at the end of the index.
+// next returns the index position after the given one. It wraps around at the end of the index.
 func (s *shard) next(at int) int { return (at + 1) & (len(s.index) - 1) }
 
 // decide executes one request.
@@ -107,12 +108,13 @@ func (s *shard) decide(req *limiter.Request, tag uint32, now uint64, sc *scratch
 			*out = limiter.Decision{Err: err}
 		}
 	case found && old.Expires == 0 && s.droppable(at, now):
-		s.drop(at) // expired and already looked up
+		s.drop(at) // the record has expired, and its position is known
 	}
 }
 
-// state returns the state of a request's key, which is the zero State if the key is absent or
-// expired, and its index position if found. The error is a limiter.WrongKindError.
+// state looks up the key of a request. It returns the index position if a record is found, and the
+// state, which is the zero State if the key is absent or expired. The error is a
+// limiter.WrongKindError if the key is live and has another kind.
 func (s *shard) state(req *limiter.Request, tag uint32, now uint64) (at int, found bool, old limiter.State, err error) {
 	at, found = s.find(req.Key, tag)
 	if !found {
@@ -128,7 +130,7 @@ func (s *shard) state(req *limiter.Request, tag uint32, now uint64) (at int, fou
 	return at, found, limiter.State{Expires: rec.expires(), Data: rec.state()}, err
 }
 
-// count counts a hit or a miss.
+// count counts a hit if old is the state of a live key, and a miss otherwise.
 func (s *shard) count(old *limiter.State) {
 	if old.Expires > 0 {
 		s.hits++
@@ -137,8 +139,8 @@ func (s *shard) count(old *limiter.State) {
 	}
 }
 
-// apply stores the change of a key with index position at, if found. A state that has expired is
-// not stored.
+// apply stores the change of a key. If found is true, the key has a record at index position at. A
+// state that has expired is not stored; an existing record is then removed.
 func (s *shard) apply(at int, found bool, req *limiter.Request, c *limiter.Change, g gauge, tag uint32, now uint64) error {
 	switch {
 	case c.Expires <= now:
@@ -162,7 +164,7 @@ func (s *shard) fits(at int, kind limiter.Kind, c *limiter.Change) bool {
 	return old.kind() == kind && (kind == limiter.Throttle || len(old.state()) == c.Keep+len(c.Tail))
 }
 
-// overwrite writes a change that fits.
+// overwrite writes a change that fits the record at an index position (see fits).
 func (s *shard) overwrite(at int, c *limiter.Change, g gauge, now uint64) {
 	s.countExpired(at, now)
 	if s.replicated {
@@ -186,7 +188,7 @@ func (s *shard) replace(rec *limiter.Record, tag uint32, now uint64) error {
 	if err := s.makeRoom(demandOf(rec, now), now); err != nil {
 		return err
 	}
-	if at, found := s.find(rec.Key, tag); found { // making room may have moved it
+	if at, found := s.find(rec.Key, tag); found { // making room may have moved the slot
 		s.countExpired(at, now)
 		s.saveOld(at, 0)
 		s.remove(at)
@@ -198,7 +200,7 @@ func (s *shard) replace(rec *limiter.Record, tag uint32, now uint64) error {
 	return nil
 }
 
-// removeKey removes a key. It counts as a change if the key was live.
+// removeKey removes a key. If the key is live, the removal counts as a change.
 func (s *shard) removeKey(at int, now uint64) {
 	if !s.countExpired(at, now) {
 		s.changes++
@@ -207,7 +209,7 @@ func (s *shard) removeKey(at int, now uint64) {
 	s.remove(at)
 }
 
-// drop removes an expired key that is droppable.
+// drop removes an expired key whose record is droppable (see droppable).
 func (s *shard) drop(at int) {
 	s.remove(at)
 	s.expired++
@@ -243,8 +245,8 @@ func (s *shard) place(sl slot) {
 	s.index[at] = sl
 }
 
-// remove removes the slot at a position from the index and closes the gap: each following slot
-// moves into the gap unless that would place it before its home.
+// remove marks the record at an index position as dead, removes its slot and closes the gap: each
+// following slot moves into the gap unless that would place it before its home.
 func (s *shard) remove(at int) {
 	rec := s.record(at)
 	s.dead += uint32(rec.size())

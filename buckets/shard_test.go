@@ -73,7 +73,7 @@ type shardRun struct {
 	now   uint64
 }
 
-// runShard applies a tape to a shard with weak tags.
+// runShard applies a tape to a shard whose keys have colliding tags (see weakTag).
 func runShard(tb testing.TB, data []byte) {
 	r := &shardRun{TB: tb, want: map[byte]uint64{}, now: 1000}
 	r.shard.shared = &shared{hints: make([]hint, 1)}

@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	sweepSlots = 1024                   // slots examined while a shard is locked
+	sweepSlots = 1024                   // maximum slots examined while a shard is locked
 	sweepSlice = time.Millisecond       // maximum time of one slice
 	sweepBusy  = 10 * time.Millisecond  // pause while many records expire
 	sweepQuiet = 100 * time.Millisecond // pause otherwise
 	worthIt    = 16                     // sweepBusy applies if more than 1/worthIt of the slots are dropped
 )
 
-// RunSweeper drops expired records in slices until ctx is done. Without it, they stay until they
-// are accessed or their shard is full.
+// RunSweeper drops expired records, in slices of limited time, until ctx is done. Without RunSweeper,
+// expired records stay in memory until they are accessed or their shard is full.
 func (t *Table) RunSweeper(ctx context.Context) {
 	w := sweeper{table: t}
 	timer := time.NewTimer(sweepQuiet)
@@ -40,7 +40,8 @@ type sweeper struct {
 	slot  int
 }
 
-// sweep works until the slice is used up or the whole table has been visited.
+// sweep drops expired records until the slice is used up or the whole table has been visited. It
+// returns the number of slots seen and the number of records dropped.
 func (w *sweeper) sweep(slice time.Duration) (seen, dropped int) {
 	start := time.Now()
 	for visited := 0; visited < len(w.table.shards) && time.Since(start) < slice; {
@@ -83,12 +84,12 @@ func (s *shard) dropExpired(from, to int, now uint64) (dropped int) {
 			at++
 			continue
 		}
-		// Another slot may have moved to this position: examine it again.
+		// Another slot may have moved to this position: examine the position again.
 		s.drop(at)
 		dropped++
 	}
 	if dropped > 0 {
-		s.now = max(s.now, until) // no decision may use a time at which they were live
+		s.now = max(s.now, until) // no decision may use a time at which the dropped records were live
 	}
 	return dropped
 }

@@ -102,9 +102,8 @@ func TestSweepWhileIndexesChange(t *testing.T) {
 	}
 }
 
-// A million keys that expire at the same time are dropped in slices with pauses between them. The
-// time depends on the machine and is measured by a benchmark. Here each slice must examine
-// different slots.
+// A million keys that expire at the same time are dropped in several slices, and each slice examines
+// other slots. BenchmarkSweepExpired measures the time, which depends on the machine.
 func TestMillionExpireAtOnce(t *testing.T) {
 	clock := newFakeClock()
 	table := New(Config{Clock: clock.read})
@@ -197,8 +196,8 @@ func TestRunSweeperPace(t *testing.T) {
 			}
 			return inner()
 		}})
-		// One step examines the whole index of 1024 slots. If 65 of them are dropped, the sweeper
-		// uses the short pause.
+		// One step examines the whole index of 1024 slots. If it drops 65 records, the sweeper uses the
+		// short pause.
 		for i := range 9 * 65 {
 			ttl := sweepQuiet + time.Duration(i/65)*sweepBusy
 			ask(table, fmt.Sprint(i), limiter.Limit{Max: 1, Interval: ttl}, 1)

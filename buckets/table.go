@@ -16,11 +16,11 @@ type Config struct {
 	Clock      Clock    // default: a clock that starts at the current wall time
 	MaxMemory  int64    // limit in bytes of arenas and indexes; 0 means no limit
 	Eviction   Eviction // policy at the memory limit
-	Replicated bool     // replicated: the table is a follower, which refuses decisions, until Lead is called
+	Replicated bool     // the table is a replica: a follower, which refuses decisions, until Lead is called
 	Shards     int      // a power of two; default 2048. The arena of a shard is limited to 4 GiB
 }
 
-// defaultShards keeps operations on a whole shard short with 10 million keys.
+// defaultShards is large enough that operations on a whole shard are short with 10 million keys.
 const defaultShards = 2048
 
 // Table is a sharded table of limiter state. It implements limiter.Engine.
@@ -168,9 +168,10 @@ func (t *Table) shardOf(hash uint64) int { return int(hash & uint64(len(t.shards
 
 func tagOf(hash uint64) uint32 { return uint32(hash >> 32) }
 
-// hash distributes keys over shards and homes. A seed does not protect xxhash against crafted
-// collisions: some sets of keys collide under every seed. Therefore hash combines it with maphash,
-// which resists such attacks. The result is as hard to attack as the stronger of the two.
+// hash returns the hash that distributes keys over shards and index positions. A seed does not protect
+// xxhash against crafted collisions: some sets of keys collide under every seed. Therefore hash
+// combines xxhash with maphash, which resists such attacks. The result is as hard to attack as the
+// stronger of the two hashes.
 func (t *Table) hash(key []byte) uint64 {
 	return xxhash.Sum64(key) ^ maphash.Bytes(t.seed, key)
 }

@@ -192,7 +192,7 @@ func TestDecideAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(200, func() { table.Lookup(key) }); n != 0 {
 		t.Errorf("Lookup: %v allocations", n)
 	}
-	// A key that is added again after Delete uses the slack of its arena.
+	// A key that is added again after Delete uses memory that its arena already has.
 	out := make([]limiter.Decision, 1)
 	reqs := []limiter.Request{request(1)}
 	if n := testing.AllocsPerRun(5, func() { mustDelete(table, key); table.Decide(reqs, out) }); n > 1 {

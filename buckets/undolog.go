@@ -13,8 +13,8 @@ import (
 // Undoing the entries in reverse order restores the state at the end of any generation.
 type undoLog struct {
 	epoch     uint64 // the epoch in which the shard decides; 0 on a follower
-	collected uint64 // the generation in which its last changes were collected
-	dirty     bool   // changed since collected
+	collected uint64 // the latest generation in which changes of the shard were collected
+	dirty     bool   // the shard has changed since then
 	removed   bool   // a key that changed in the open generation has been removed
 
 	entries []entry
@@ -24,16 +24,18 @@ type undoLog struct {
 }
 
 // entry is the previous state of one key, or marks that the shard was cleared. If the key was
-// absent, the record has no kind.
+// absent, the kind of the record is 0.
 type entry struct {
 	tag  uint32
 	from uint32 // size of the unchanged prefix of the key's state; the record holds only the rest
-	at   int    // offset of the record in undoLog.bytes, or cleared
+	at   int    // offset of the record in undoLog.bytes, or the constant cleared
 }
 
+// cleared is the value of entry.at if the entry marks that the shard was cleared.
 const cleared = -1
 
-// mark is the end of the entries of a generation.
+// mark is the end of a closed generation: the number of the generation, and the number of undo entries of this
+// generation and earlier ones.
 type mark struct {
 	generation uint64
 	entries    int
@@ -50,7 +52,7 @@ const (
 	// minTailed is the minimum size of a state for which only the changed tail is recorded and
 	// sent, if the tail is at most half of the state.
 	minTailed = 128
-	// lookBack limits the number of entries searched for an entry that may be missing.
+	// lookBack is the maximum number of entries searched if a key may have no entry.
 	lookBack = 64
 	// keepBytes is the capacity that an undo log without entries may retain.
 	keepBytes = 4 << 10
@@ -62,10 +64,10 @@ func (s *shard) hint() *hint { return &s.shared.hints[s.number] }
 
 func (s *shard) undoLog() *undoLog { return &s.shared.undoLogs[s.number] }
 
-// recording reports whether changes are recorded.
+// recording reports whether changes are recorded in the undo log, as on the leader.
 func (s *shard) recording() bool { return s.replicated && s.undoLog().epoch != 0 }
 
-// enter reports whether the shard decides in the given epoch. If so, it advances the time of the
+// enter reports whether the shard decides in the given epoch. If so, enter advances the time of the
 // shard to now.
 func (s *shard) enter(epoch, now uint64) bool {
 	if epoch == 0 || s.undoLog().epoch != epoch {
@@ -75,8 +77,8 @@ func (s *shard) enter(epoch, now uint64) bool {
 	return true
 }
 
-// generation returns the generation whose commit makes the content of the shard committed, or 0 if the content is
-// already committed.
+// generation returns the latest uncommitted generation with changes of the shard, or 0 if the content of the shard is
+// committed. While a generation is being closed, the result may be one too high (see generationOf).
 func (s *shard) generation() uint64 {
 	u := s.undoLog()
 	switch {
@@ -97,7 +99,7 @@ func (s *shard) settled(now uint64) uint64 {
 }
 
 // droppable reports whether a record can be dropped without a replicated change: it has expired, no node will decide
-// at an earlier time, and no entry of the undo log depends on its state.
+// at a time before its expiry, and no entry of the undo log depends on its state.
 func (s *shard) droppable(at int, now uint64) bool {
 	rec := s.record(at)
 	if rec.expires() > s.settled(now) {
@@ -106,8 +108,8 @@ func (s *shard) droppable(at int, now uint64) bool {
 	return !s.replicated || len(rec.state()) < minTailed || !s.undoLog().hasTail(s.index[at].tag())
 }
 
-// saveOld records the current state of the record at an index position before it is changed or
-// removed. The first keep bytes of its state do not change.
+// saveOld records the current state of the record at an index position, before the caller changes or
+// removes the record. The caller does not change the first keep bytes of the state.
 func (s *shard) saveOld(at, keep int) {
 	if !s.recording() {
 		return
@@ -119,6 +121,10 @@ func (s *shard) saveOld(at, keep int) {
 	s.saveRecord(rec, s.index[at].tag(), keep)
 }
 
+// saveRecord adds an entry for a record, unless the open generation has a tail entry that already
+// covers the change. A tail entry holds the state without its first keep bytes. If that saves too
+// little (see worthTail), or if the existing tail entry is too short, the new entry holds the whole
+// record.
 func (s *shard) saveRecord(rec record, tag uint32, keep int) {
 	u := s.undoLog()
 	s.touch()
@@ -137,7 +143,7 @@ func (s *shard) saveRecord(rec record, tag uint32, keep int) {
 	}
 }
 
-// saveAbsent records that a key is absent before it is added.
+// saveAbsent records that a key is absent, before the caller adds it.
 func (s *shard) saveAbsent(key []byte, tag uint32) {
 	if !s.recording() {
 		return
@@ -148,7 +154,7 @@ func (s *shard) saveAbsent(key []byte, tag uint32) {
 	}
 }
 
-// saveAll saves the content of the shard before it is cleared.
+// saveAll records the content of the shard, before the caller clears it.
 func (s *shard) saveAll() {
 	if !s.recording() {
 		return
@@ -189,8 +195,8 @@ func (u *undoLog) opened() int {
 	return u.closed[len(u.closed)-1].entries
 }
 
-// find returns the index of the newest entry of a key in the open generation, or -1. It searches
-// only the given number of last entries.
+// find returns the index of the newest entry of a key in the open generation, or -1. It searches only
+// the newest entries: at most as many as the argument last.
 func (u *undoLog) find(key []byte, tag uint32, last int) int {
 	for i := len(u.entries) - 1; i >= max(u.opened(), len(u.entries)-last); i-- {
 		e := &u.entries[i]
@@ -201,12 +207,14 @@ func (u *undoLog) find(key []byte, tag uint32, last int) int {
 	return -1
 }
 
-// tailFrom returns the offset in the state of a key from which the open generation has recorded it.
+// tailFrom returns the from field of the newest entry of a key in the open generation. The entry must
+// exist.
 func (u *undoLog) tailFrom(key []byte, tag uint32) int {
 	return int(u.entries[u.find(key, tag, len(u.entries))].from)
 }
 
-// hasTail reports whether undoing an entry with the given tag needs the current record of the key.
+// hasTail reports whether an entry with the given tag holds only the tail of a state. Undoing such an
+// entry needs the current record of the key.
 func (u *undoLog) hasTail(tag uint32) bool {
 	for i := range u.entries {
 		if e := &u.entries[i]; e.tag == tag && e.from > 0 {
@@ -216,7 +224,7 @@ func (u *undoLog) hasTail(tag uint32) bool {
 	return false
 }
 
-// until returns the end of the entries of the given generation and those before it.
+// until returns the number of entries of the given generation and all earlier ones.
 func (u *undoLog) until(generation uint64) (end int) {
 	for _, m := range u.closed {
 		if m.generation <= generation {
@@ -226,7 +234,7 @@ func (u *undoLog) until(generation uint64) (end int) {
 	return end
 }
 
-// trim drops the entries of a committed generation and of those before it.
+// trim drops the entries of a committed generation and of all earlier ones.
 func (u *undoLog) trim(committed uint64) {
 	end := u.until(committed)
 	if end == len(u.entries) {
@@ -248,6 +256,7 @@ func (u *undoLog) trim(committed uint64) {
 	u.closed = kept
 }
 
+// trimImages drops the images of the first end entries.
 func (u *undoLog) trimImages(end int) {
 	n := 0
 	for i := range u.entries[:end] {
@@ -260,6 +269,7 @@ func (u *undoLog) trimImages(end int) {
 	u.images = u.images[:kept]
 }
 
+// trimBytes drops the records of the first end entries.
 func (u *undoLog) trimBytes(end int) {
 	rest := u.entries[end:]
 	from := len(u.bytes)

@@ -8,8 +8,7 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// The number of undo entries does not grow with the number of times that a key changes in a
-// generation.
+// The undo log has at most two entries for a key that changes any number of times in a generation.
 func TestJournalNotesOnce(t *testing.T) {
 	one := func(kind limiter.Kind, l limiter.Limit, quantities ...int64) func(t *Table) {
 		return func(t *Table) {

@@ -15,7 +15,7 @@ import (
 )
 
 // many is a State with n records that are generated at negligible cost. Put only
-// counts.
+// counts its calls.
 type many struct {
 	n   int
 	put int
@@ -110,8 +110,8 @@ func BenchmarkLoad(b *testing.B) {
 	perRecord(b)
 }
 
-// TestAllocations requires that a load or save makes a constant number of allocations,
-// regardless of the number of records.
+// TestAllocations checks that the number of allocations of a load or save does not grow with
+// the number of records.
 func TestAllocations(t *testing.T) {
 	dir := t.TempDir()
 	state := &many{n: 200_000}
@@ -134,8 +134,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestSpeed checks against a bound far above the benchmark results. It fails only if
-// performance degrades by an order of magnitude.
+// TestSpeed checks that a save and a load take less time than a bound that is far above the
+// benchmark results. It fails only if performance degrades by an order of magnitude.
 func TestSpeed(t *testing.T) {
 	state := &many{n: benchRecords}
 	s := loadedStore(t, Config{Dir: t.TempDir(), Name: "dump.thr"}, state)

@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// damageTest loads corrupt files.
+// damageTest checks that a store rejects corrupt files.
 type damageTest struct {
 	*testing.T
 	store *Store
 	into  *memory
 }
 
-// newDamageTest also returns the content of a small snapshot with several blocks.
+// newDamageTest returns a damageTest, and the content of a valid snapshot with several blocks.
 func newDamageTest(t *testing.T) (*damageTest, []byte) {
 	dir := savedDir(t, newMemory(12))
 	b, err := os.ReadFile(filepath.Join(dir, "dump.thr"))
@@ -99,7 +99,7 @@ func TestDamage_Zeroed(t *testing.T) {
 	d.refused("the file twice", append(bytes.Clone(file), file...))
 }
 
-// TestDamage_Blocks rearranges intact blocks.
+// TestDamage_Blocks removes, repeats and swaps intact blocks. Each resulting file must be rejected.
 func TestDamage_Blocks(t *testing.T) {
 	d, file := newDamageTest(t)
 	blocks := split(file)
@@ -133,7 +133,7 @@ func split(file []byte) (blocks [][]byte) {
 }
 
 // TestDamage_OtherFile replaces blocks with the blocks at the same positions in a
-// different snapshot.
+// different snapshot. Each resulting file must be rejected.
 func TestDamage_OtherFile(t *testing.T) {
 	d, file := newDamageTest(t)
 	fewer, err := os.ReadFile(filepath.Join(savedDir(t, newMemory(11)), "dump.thr"))

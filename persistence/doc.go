@@ -1,24 +1,24 @@
 // Package persistence writes snapshots of limiter state to files and reads them.
 //
-// A [Store] locks one directory, and loads and saves one [State] there: on request, and
-// when a [SavePoint] is due. A [Snapshot] is a file that is open for reading. A [Saver] runs the
-// saves of a state that is not saved by a Store.
+// A [Store] locks one directory, and loads and saves one [State] there. It saves on request, and
+// when a [SavePoint] makes a save due. A [Snapshot] is a file that is open for reading. A [Saver]
+// runs the saves of a state that is not saved by a Store.
 //
 // # Guarantees
 //
 // A save never damages the existing files. It writes NAME.tmp, makes it durable, reads it
 // back and verifies every block, links the current file to NAME.previous, renames the new
-// file over NAME and syncs the directory. If a step fails, or if the process is killed at
-// any point, NAME is a complete snapshot, old or new.
+// file to NAME and syncs the directory. If a step fails, or if the process is killed at
+// any point, NAME is a complete snapshot: the old one or the new one.
 //
 // A load is all or nothing. Every bit of a file is covered by a checksum, a count or a fixed
 // value. A file that is modified, truncated, extended or assembled from parts of other files is
 // rejected with its name, the offset and the reason. A missing NAME with an existing
-// NAME.previous is also rejected: no save leaves this state, even if the process is killed, so
-// it cannot be the first start. NAME.previous is loaded in place of NAME only if Config.Fallback
+// NAME.previous is also rejected. No save leaves the directory in this state, even if the process
+// is killed, so NAME was lost. NAME.previous is loaded in place of NAME only if Config.Fallback
 // is set, and the next save then leaves NAME.previous unchanged.
 //
-// The state may change during a save. Each record is consistent as of some moment of the
+// The state may change during a save. Each record is saved as it was at some moment of the
 // save; different records may be from different moments. This is sufficient for limiters,
 // whose keys are independent.
 //

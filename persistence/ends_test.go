@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestOpenSnapshot_ImpossibleTrailer covers trailers with a valid checksum and impossible
-// values. Callers must not allocate memory for more keys than the file has bytes, or set a
-// clock beyond its range.
+// TestOpenSnapshot_ImpossibleTrailer checks that trailers with a valid checksum and impossible
+// values are rejected. Otherwise a caller could allocate memory for more keys than the file has
+// bytes, or set a clock beyond its range.
 func TestOpenSnapshot_ImpossibleTrailer(t *testing.T) {
 	const begun = 7
 	f := func(info Info) error {

@@ -12,13 +12,13 @@ var (
 	// ErrDamaged is wrapped when the content of a snapshot is corrupt.
 	ErrDamaged = errors.New("damaged")
 	// ErrUnknown is wrapped when a snapshot is intact but contains a format, block or record that
-	// this version of the program does not support. A later version wrote it.
+	// this version of the program does not support, because a later version wrote the snapshot.
 	ErrUnknown = errors.New("not supported")
 	// ErrUnreadable is wrapped, with the error of the file system, when a snapshot cannot be
 	// read.
 	ErrUnreadable = errors.New("unreadable")
 	// ErrMissing is wrapped when there is a previous snapshot but no current one. No save leaves
-	// this state, even if it is interrupted.
+	// the directory in this state, even if the save is interrupted.
 	ErrMissing = errors.New("missing")
 )
 
@@ -41,7 +41,7 @@ var (
 	errChanging = errors.New("the file changed while it was read")
 )
 
-// FileError reports that a snapshot is rejected, and the offset of the cause.
+// FileError reports that a snapshot is rejected, with the offset and the reason.
 type FileError struct {
 	File   string
 	Offset int64 // bytes from the start of the file

@@ -17,8 +17,8 @@ func flip(t testing.TB, path string, at int64) {
 	must(t, os.WriteFile(path, b, 0o600))
 }
 
-// twoGenerations returns a directory with two snapshots: the previous one contains older, and the
-// current one contains newer.
+// twoGenerations returns a directory with two snapshots, and the states in them: older is the state
+// in the previous snapshot, and newer is the state in the current snapshot.
 func twoGenerations(t testing.TB) (dir string, older, newer *memory) {
 	t.Helper()
 	dir = t.TempDir()

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// faulty is a Disk with fault injection. Each operation is counted and passed to fault,
-// which determines its result. Sync does nothing, since syncs are slow and matter only
-// after a power failure.
+// faulty is a Disk with fault injection. For each operation, it calls the function in its
+// fault field, if set, with the number and the name of the operation. The function returns the
+// fault to inject. Sync does nothing, since syncs are slow and matter only after a power failure.
 type faulty struct {
 	mu    sync.Mutex
 	fault func(n int, op string) fault
@@ -225,7 +225,7 @@ func TestSave_EveryFault(t *testing.T) {
 	})
 }
 
-type faultOf = fault // alias of fault for use where a parameter shadows that name
+type faultOf = fault // alias of the type fault for use where a parameter has the same name
 
 func lastOf(ops []string, n int) string {
 	if n > len(ops) {
@@ -253,7 +253,8 @@ func openFor(t *testing.T, dir string, fs FS, state *memory) *Store {
 	return s
 }
 
-// saveFaulty is like saveTo, but injects faults, only during the save.
+// saveFaulty is like saveTo, but injects faults during the save. It injects no faults while it
+// opens and closes the store.
 func saveFaulty(t *testing.T, dir string, fs *faulty, state *memory, fault func(int, string) fault) error {
 	t.Helper()
 	s := openFor(t, dir, fs, state)
@@ -266,8 +267,8 @@ func saveFaulty(t *testing.T, dir string, fs *faulty, state *memory, fault func(
 	return err
 }
 
-// checkAfterFault checks that the snapshot is complete, and that it is the old or the new
-// one, according to the result of the save.
+// checkAfterFault checks that the snapshot is complete. It must be the new one if the save
+// succeeded or reached the sync of the directory, and the old one otherwise.
 func checkAfterFault(t *testing.T, what string, dir string, f *faulty, err error, older, newer *memory) {
 	t.Helper()
 	want := older
@@ -285,7 +286,7 @@ func checkAfterFault(t *testing.T, what string, dir string, f *faulty, err error
 	if err != nil && !strings.Contains(err.Error(), filepath.Join(dir, "dump.thr")) {
 		t.Errorf("%s: the error does not name the file: %v", what, err)
 	}
-	if got := names(t, dir); got != "dump.thr dump.thr.previous" { // loadDir has opened the directory again
+	if got := names(t, dir); got != "dump.thr dump.thr.previous" { // loadDir has opened a store, which removes temporary files
 		t.Errorf("%s: the directory holds %s", what, got)
 	}
 }
@@ -313,7 +314,8 @@ func TestSave_LeavesNothing(t *testing.T) {
 	}
 }
 
-// TestSave_WithoutHardLinks checks that the previous snapshot is copied.
+// TestSave_WithoutHardLinks checks that the previous snapshot is copied if the file system
+// does not support hard links.
 func TestSave_WithoutHardLinks(t *testing.T) {
 	dir, older, newer := t.TempDir(), newMemory(5), newMemory(7)
 	f := &faulty{fault: func(_ int, op string) fault {
@@ -331,7 +333,8 @@ func TestSave_WithoutHardLinks(t *testing.T) {
 	}
 }
 
-// TestLoad_EveryFault makes each operation of a load fail.
+// TestLoad_EveryFault makes each operation of a load fail, with one failure per load. The load
+// must either return the error and store no records, or succeed.
 func TestLoad_EveryFault(t *testing.T) {
 	state := newMemory(11)
 	dir := savedDir(t, state)

@@ -18,9 +18,9 @@ type FS interface {
 	Create(path string) (File, error)
 	// Open opens a file for reading.
 	Open(path string) (File, error)
-	// Rename atomically replaces the file at to, if there is one.
+	// Rename renames a file. If a file with the new name exists, it is replaced atomically.
 	Rename(from, to string) error
-	// Link creates a hard link. It fails if to exists.
+	// Link creates a hard link to a file. It fails if a file with the new name exists.
 	Link(from, to string) error
 	// Remove removes a file.
 	Remove(path string) error
@@ -58,7 +58,7 @@ func (disk) Open(path string) (File, error) {
 	}
 	const endless = fs.ModeNamedPipe | fs.ModeSocket | fs.ModeDevice | fs.ModeCharDevice
 	if info, err := f.Stat(); err != nil || info.Mode()&endless != 0 {
-		_ = f.Close() // nothing was read
+		_ = f.Close() // nothing was read, so an error has no effect
 		return nil, errors.Join(err, &fs.PathError{Op: "open", Path: path, Err: errors.New("not a regular file")})
 	}
 	return diskFile{f}, nil

@@ -9,8 +9,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// magic begins every snapshot. As in PNG, a first byte above 127 and both kinds of line
-// ending reveal a file that was transferred as text.
+// magic begins every snapshot. As in PNG, a first byte above 127 and the line endings CR LF
+// and LF reveal a file that was changed by a transfer as text.
 const magic = "\x89THR\r\n\x1a\n"
 
 // format is the format version that is written. The package comment describes compatibility.
@@ -25,10 +25,10 @@ const (
 	trailerBlock blockType = 3
 )
 
-// A block consists of its type and length, its payload and its checksum. In memory these are
-// preceded by its place: its offset in the file and the checksum of the file's header. The
-// checksum covers the place too, so a block that is moved, repeated, omitted or taken from a
-// different file is detected.
+// A block consists of its type, the length of its payload, its payload and its checksum. In
+// memory, its place precedes these fields: its offset in the file and the checksum of the
+// file's header. The checksum of the block also covers its place, so a block that is moved,
+// repeated, omitted or taken from a different file is detected.
 const (
 	placeSize = 8 + 4             // in memory only
 	headSize  = placeSize + 1 + 4 // place, type, length
@@ -40,7 +40,7 @@ const (
 	minHeader      = 2 + 8 + 8 + 1
 
 	defaultBlock = 64 << 10 // bytes of records after which a block is written
-	keptBuffer   = 1 << 20  // larger buffers, grown for a huge record, are released
+	keptBuffer   = 1 << 20  // bytes; larger buffers, grown for a huge record, are released
 	maxPayload   = 1 << 30  // bytes; a record must fit in a block
 )
 
@@ -59,8 +59,8 @@ type Info struct {
 	Size    int64 // size of the file in bytes
 }
 
-// possible reports whether the values are within their bounds. Callers that allocate memory
-// for Keys or set a clock to Ended before the whole file has been read rely on it.
+// possible reports whether the values are within their bounds. Callers rely on these bounds
+// if they allocate memory for Keys, or set a clock to Ended, before the whole file is read.
 func (i *Info) possible() bool {
 	return i.Keys >= 0 && i.Keys <= i.Size/minRecord && i.Blocks >= 0 && i.Blocks <= i.Keys &&
 		i.Begun <= i.Ended && i.Ended <= math.MaxInt64
@@ -74,7 +74,8 @@ const gauged = 1 << 5
 // kindOf returns the kind of a record whose first byte is b.
 func kindOf(b byte) limiter.Kind { return limiter.Kind(b &^ gauged) }
 
-// appendPlace begins a block in memory. The file checksum of the header block is 0.
+// appendPlace begins a block in memory with its place. The argument file is the checksum of
+// the file's header, or 0 for the header itself.
 func appendPlace(b []byte, offset int64, file uint32) []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(offset))
 	return binary.LittleEndian.AppendUint32(b, file)

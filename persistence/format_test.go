@@ -88,7 +88,7 @@ func TestRoundTrip(t *testing.T) {
 	f("a record larger than what buffers keep", 64, 3, throttle("a", 1), throttle(strings.Repeat("k", 3<<20), 2), throttle("b", 3))
 }
 
-// TestFormat pins the encoding, since existing files must stay readable.
+// TestFormat checks the exact bytes of a snapshot, since existing files must stay readable.
 func TestFormat(t *testing.T) {
 	file, _ := encode(t, 64, list{throttle("key", 0x0102030405060708)})
 	want := "\x89THR\r\n\x1a\n" +
@@ -106,7 +106,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestGaugeFormat pins the encoding of records with and without a gauge.
+// TestGaugeFormat checks the exact bytes of records with and without a gauge.
 func TestGaugeFormat(t *testing.T) {
 	rec := throttle("key", 0x0102030405060708)
 	for gauge, want := range map[byte]string{
@@ -120,7 +120,7 @@ func TestGaugeFormat(t *testing.T) {
 	}
 }
 
-// TestRecord covers optional fields.
+// TestRecord encodes and decodes records with and without the optional fields State and Gauge.
 func TestRecord(t *testing.T) {
 	for _, rec := range []limiter.Record{
 		{Kind: 9, Key: []byte("key"), Expires: 5, State: []byte("state")},
@@ -148,7 +148,7 @@ func checkRecord(t *testing.T, want limiter.Record) {
 	}
 }
 
-// forge is a snapshot with arbitrary payloads and valid frames.
+// forge is a snapshot whose blocks have arbitrary payloads, but valid lengths and checksums.
 type forge []byte
 
 func newForge() *forge {
@@ -178,8 +178,8 @@ func (f *forge) trailer(keys, blocks int64) []byte {
 	return *f.block(trailerBlock, appendTrailer(nil, &Info{Keys: keys, Blocks: blocks}))
 }
 
-// TestRefusals covers files with valid checksums, written by a faulty, a later or a
-// malicious program.
+// TestRefusals checks the errors for invalid files, most of them with valid checksums, as a
+// faulty, a later or a malicious program may write them.
 func TestRefusals(t *testing.T) {
 	f := func(what string, file []byte, kind error, offset int64, problem string) {
 		t.Helper()
@@ -239,7 +239,8 @@ func TestReader_PassesOnWhatFails(t *testing.T) {
 	}
 }
 
-// TestReader_TakesMemoryAsBytesCome reads a small file that claims the largest block size.
+// TestReader_TakesMemoryAsBytesCome reads a small file in which the length of a block is the
+// largest valid one. The reader must not allocate that much memory.
 func TestReader_TakesMemoryAsBytesCome(t *testing.T) {
 	file := append(*newForge(), 2, 0, 0, 0, 0x40)
 	file = append(file, make([]byte, 100)...)
@@ -320,8 +321,8 @@ func TestWriter_PassesOnWhatFails(t *testing.T) {
 }
 
 // FuzzReader searches for invalid input that the reader accepts. The records of an
-// accepted input must not change when they are written and read again. The bytes may
-// differ, since a uvarint has several encodings.
+// accepted input must not change when they are written and read again. The written bytes may
+// differ from the input, since a uvarint has several encodings.
 func FuzzReader(f *testing.F) {
 	file, _ := encode(f, 16, list{throttle("a", 1), throttle("b", 2), throttle("long key", 3)})
 	f.Add(file)
@@ -332,7 +333,8 @@ func FuzzReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte) { checkReader(t, file) })
 }
 
-// FuzzReader_Payload is like FuzzReader, with valid checksums.
+// FuzzReader_Payload is like FuzzReader, but only the payloads of three blocks are arbitrary.
+// Their types, lengths and checksums are valid.
 func FuzzReader_Payload(f *testing.F) {
 	r := throttle("key", 5)
 	f.Add([]byte{1, 0}, appendRecord(nil, &r), []byte{1})

@@ -90,7 +90,7 @@ func (m *memory) Usage() limiter.Usage {
 	return limiter.Usage{Keys: int64(len(m.records)), Changes: m.changes}
 }
 
-// expiries returns the content of m in a comparable form.
+// expiries returns the expiry time of each key in m.
 func (m *memory) expiries() map[string]uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 
 // Info returns the description of the snapshot that Load will read, and reports whether there
 // is one. It reads only the first and the last block. The limiter clock must start no earlier
-// than Info.Ended. With Fallback it describes the previous snapshot if the current one is
-// missing or its first or last block is damaged.
+// than Info.Ended. With Config.Fallback, Info describes the previous snapshot if the current one
+// is missing, or if its first or last block is damaged or unreadable.
 func (s *Store) Info() (Info, bool, error) {
 	var found Info
 	err := s.choose(func(path string) error {
@@ -28,11 +28,12 @@ func (s *Store) Info() (Info, bool, error) {
 	return found, err == nil, err
 }
 
-// errNone indicates that there is no snapshot, valid or invalid.
+// errNone indicates that there is neither a current nor a previous snapshot, valid or invalid.
 var errNone = errors.New("no snapshot")
 
-// choose calls use with the path of the current snapshot. With Fallback, it calls use again
-// with the path of the previous snapshot if the current snapshot is rejected or missing.
+// choose calls the function use with the path of the current snapshot. If that snapshot is
+// damaged, unreadable or missing, and Config.Fallback is set, it calls the function again with
+// the path of the previous snapshot.
 func (s *Store) choose(use func(path string) error) error {
 	err := use(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -55,13 +56,14 @@ func (s *Store) choose(use func(path string) error) error {
 }
 
 // Load reads the snapshot into a State, which must be empty. Later saves write this State.
-// Records that have expired by its limiter time are skipped. If there is no snapshot, Load
-// succeeds and the State stays empty.
+// Records that have expired by the limiter time of the State are skipped. If there is no
+// snapshot, Load succeeds and the State stays empty.
 //
-// Load is all or nothing: on an error the State is cleared, and saves still fail with
-// [ErrLoading]. Errors wrap a [FileError] if the snapshot is rejected, the error of ctx if
-// it is canceled, and limiter.ErrOutOfMemory if the State is full. A partial load would
-// reset the limits of arbitrary keys, so the operator must decide.
+// Load is all or nothing: on an error the State is empty, and saves still fail with
+// [ErrLoading]. The error wraps a [FileError] if the snapshot is rejected, [ErrMissing] if only
+// a previous snapshot exists, the cause of the cancellation if ctx is canceled, or
+// limiter.ErrOutOfMemory if the State is full. A partial load would reset the limits of
+// arbitrary keys, so the operator must decide how to continue.
 func (s *Store) Load(ctx context.Context, into State) error {
 	s.mu.Lock()
 	s.state = into
@@ -89,7 +91,7 @@ func (s *Store) Load(ctx context.Context, into State) error {
 func (s *Store) hasPrevious() bool {
 	f, err := s.fs.Open(s.previous())
 	if err == nil {
-		_ = f.Close() // nothing was read
+		_ = f.Close() // nothing was read, so an error has no effect
 	}
 	return !errors.Is(err, fs.ErrNotExist)
 }
@@ -100,14 +102,14 @@ func (s *Store) missing() error {
 		"to start empty, delete it", s.path, ErrMissing, s.previous(), s.path)
 }
 
-// loadFile loads one file. On an error it clears the State.
+// loadFile loads one file. If it cannot load all records, it clears the State.
 func (s *Store) loadFile(ctx context.Context, path string, into State) error {
 	snap, err := openSnapshot(s.fs, path)
 	if err != nil {
 		return err
 	}
 	err = s.loadRecords(ctx, snap, into)
-	_ = snap.Close() // only read
+	_ = snap.Close() // the file was only read, so an error has no effect
 	if err != nil {
 		into.Reset()
 	}

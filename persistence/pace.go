@@ -3,14 +3,14 @@ package persistence
 import "time"
 
 const (
-	workTime  = 200 * time.Microsecond // a background save pauses after this much work
-	restShare = 2                      // length of a pause relative to the work before it
+	workTime  = 200 * time.Microsecond // a background save pauses after it has worked for this time
+	restShare = 2                      // length of a pause, as a multiple of the time worked before it
 	longest   = 10 * time.Millisecond  // maximum length of a pause
 	syncEvery = 4 << 20                // bytes between syncs; a single sync at the end would block the disk for a long time
 )
 
-// pacer limits a background save to about one third of the time. On a machine with few
-// processors, the save would otherwise increase the latency of requests.
+// pacer makes a background save pause, so that it works for about one third of the time. On a
+// machine with few processors, the save would otherwise increase the latency of requests.
 type pacer struct {
 	hurry  <-chan struct{} // closed when the program waits for the save
 	from   time.Time       // end of the last pause
@@ -20,7 +20,7 @@ type pacer struct {
 func newPacer(hurry <-chan struct{}) *pacer { return &pacer{hurry: hurry, from: time.Now()} }
 
 // wrote syncs f if syncEvery bytes have been written since the last sync, and then calls
-// step. bytes is the size of the file.
+// step. The argument bytes is the present size of the file. A nil pacer does nothing.
 func (p *pacer) wrote(bytes int64, f File) error {
 	if p == nil {
 		return nil

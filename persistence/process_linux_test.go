@@ -16,7 +16,7 @@ import (
 )
 
 // The tests in this file run this test binary as a child process. These environment
-// variables select the function that the child process runs, and its parameters.
+// variables select the function that the child process runs, and the parameters of the function.
 const (
 	roleEnv = "THROTTLED_TEST_ROLE"
 	dirEnv  = "THROTTLED_TEST_DIR"
@@ -65,7 +65,7 @@ func start(t *testing.T, role, dir string, env ...string) *child {
 	c.Stderr = os.Stderr
 	out, err := c.StdoutPipe()
 	must(t, err)
-	c.in, err = c.StdinPipe() // the child process exits when it is closed
+	c.in, err = c.StdinPipe() // the child process exits when the pipe is closed
 	must(t, err)
 	must(t, c.Start())
 	c.lines = bufio.NewScanner(out)
@@ -145,8 +145,8 @@ func TestLock(t *testing.T) {
 
 const savedKeys = 2000
 
-// generation returns a state whose records all have the same expiry time, so that a
-// mixture of two generations can be detected.
+// generation returns a state for the generation with number g. All of its records have the
+// same expiry time, which depends on g, so that a mixture of two generations can be detected.
 func generation(g uint64) *memory {
 	m := newMemory(0)
 	for i := range savedKeys {
@@ -194,7 +194,8 @@ func saveForever(dir string) error {
 // load calls Load without a test context.
 func load(s *Store, into State) error { return s.Load(context.Background(), into) }
 
-// generationOf returns the generation of m, or 0 if m is empty. It panics on a mixture.
+// generationOf returns the number of the generation in m, or 0 if m is empty. It panics if m
+// has records of several generations, or only some of the records of one.
 func generationOf(m *memory) uint64 {
 	if len(m.records) == 0 {
 		return 0
@@ -254,7 +255,7 @@ func TestKill_BeforeEachOperation(t *testing.T) {
 	}
 }
 
-// TestKill_Anywhere kills processes at arbitrary points.
+// TestKill_Anywhere kills processes that save, each after a different number of lines of output.
 func TestKill_Anywhere(t *testing.T) {
 	dir := t.TempDir()
 	for round := range 20 {
@@ -271,8 +272,8 @@ func TestKill_Anywhere(t *testing.T) {
 	}
 }
 
-// checkFull saves a state that does not fit into dir. The save must fail with want and
-// leave the existing snapshot intact.
+// checkFull saves a state that does not fit into dir. The save must fail with the error want
+// and leave the existing snapshot intact.
 func checkFull(dir string, want error) error {
 	s, err := Open(Config{Dir: dir, Name: "dump.thr"})
 	if err != nil {
@@ -302,8 +303,8 @@ func checkFull(dir string, want error) error {
 	return s.Close()
 }
 
-// fillFileSystem runs checkFull on a small file system, which it mounts. If the process is
-// not permitted to do that, it exits with exitNotPermitted.
+// fillFileSystem mounts a small file system and runs checkFull on it. If the process is not
+// permitted to mount one, it exits with exitNotPermitted.
 func fillFileSystem(dir string) error {
 	err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
 	if err == nil {

@@ -6,14 +6,14 @@ import (
 )
 
 // progressEvery is the interval between progress messages in the log. A load or save that
-// takes less logs one line, at its end.
+// takes less time logs only one line, at its end.
 const progressEvery = 2 * time.Second
 
 // progress logs the progress of one load or save.
 type progress struct {
 	log     *slog.Logger
 	message string
-	total   int64 // final value of done in step; 0 if unknown
+	total   int64 // the value that done, the argument of step, has at the end; 0 if unknown
 	started time.Time
 	next    time.Time // time of the next line
 }
@@ -23,7 +23,8 @@ func (s *Store) newProgress(message string, total int64) *progress {
 	return &progress{log: s.log, message: message, total: total, started: now, next: now.Add(progressEvery)}
 }
 
-// step logs the progress if progressEvery has elapsed since the last line.
+// step logs the progress if progressEvery has elapsed since the last line. The logged percentage
+// is done as a part of p.total.
 func (p *progress) step(done, keys, bytes int64) {
 	now := time.Now()
 	if now.Before(p.next) {

@@ -15,7 +15,7 @@ import (
 // bytes arrive, regardless of the length that a block claims.
 type reader struct {
 	src  io.Reader
-	file string // for errors
+	file string // name of the file in errors
 	// tick is called after each block of records with the number of keys and bytes read.
 	// An error stops the reader.
 	tick func(keys, bytes int64) error
@@ -23,7 +23,7 @@ type reader struct {
 	buf    []byte // the current block with its place, as it was checksummed
 	id     uint32 // checksum of the header, once it has been read
 	offset int64  // of the next block
-	info   Info   // the blocks read
+	info   Info   // describes the blocks read
 	done   bool   // the trailer has been read and is valid
 	err    error
 }
@@ -53,7 +53,7 @@ func (r *reader) header() bool {
 }
 
 // records iterates over the records, which alias the buffer of the reader, and then
-// checks the trailer. The stream is valid only if r.done is set at the end.
+// checks the trailer. The stream is valid only if r.done is true after the iteration.
 func (r *reader) records() iter.Seq[limiter.Record] {
 	return func(yield func(limiter.Record) bool) {
 		for r.err == nil && !r.done {
@@ -97,7 +97,8 @@ func (r *reader) visit(at int64, payload []byte, yield func(limiter.Record) bool
 	return r.err == nil
 }
 
-// trailer compares the counts of the trailer with the blocks read.
+// trailer compares the counts of the trailer with the blocks read, and checks that no bytes
+// follow the trailer.
 func (r *reader) trailer(at int64, payload []byte) {
 	var want Info
 	if !parseTrailer(payload, &want) {
@@ -146,8 +147,8 @@ func (r *reader) block() (blockType, []byte, bool) {
 	return blockType(body[placeSize]), body[headSize:], true
 }
 
-// fill appends n bytes to the buffer. It allocates memory as bytes arrive, since n may be
-// a damaged length.
+// fill reads n bytes and appends them to the buffer. It allocates memory as bytes arrive,
+// since n may come from a damaged length field.
 func (r *reader) fill(n int) bool {
 	for n > 0 {
 		step := min(n, max(cap(r.buf)-len(r.buf), len(r.buf), defaultBlock))

@@ -22,7 +22,7 @@ func (s *Store) Save() error {
 }
 
 // SaveInBackground starts a save and returns. The save pauses for two thirds of the time
-// to limit its effect on requests. Its result is reported by Status and in the log.
+// to limit its effect on requests. Status and the log report the result of the save.
 func (s *Store) SaveInBackground() error {
 	job, err := s.begin()
 	if err != nil {
@@ -86,8 +86,8 @@ func (s *Store) run(j *job) error {
 	return err
 }
 
-// save writes and verifies the new file before it replaces the current one. If there was
-// a valid snapshot under the current name, there is one at every moment.
+// save writes and verifies the new file before it replaces the current one. If there is a
+// valid snapshot under the current name when save starts, there is one at every moment.
 func (s *Store) save(j *job) error {
 	p := s.newProgress("saving a snapshot", j.state.Usage().Keys)
 	info, err := s.writeVerified(j, p)
@@ -98,7 +98,7 @@ func (s *Store) save(j *job) error {
 		err = s.fs.Rename(s.temporary(), s.path)
 	}
 	if err != nil {
-		_ = s.fs.Remove(s.temporary()) // return the first error
+		_ = s.fs.Remove(s.temporary()) // only the first error is returned
 		return fmt.Errorf("save snapshot %s: %w", s.path, err)
 	}
 	s.mu.Lock()
@@ -131,7 +131,8 @@ func (s *Store) writeVerified(j *job, p *progress) (Info, error) {
 	return info, s.verify(info, j.pace)
 }
 
-// verify reads the temporary file and compares it with the written info.
+// verify reads the temporary file, verifies every block, and compares the Info of the file with
+// the Info returned by the writer.
 func (s *Store) verify(wrote Info, pace *pacer) error {
 	snap, err := openSnapshot(s.fs, s.temporary())
 	if err != nil {
@@ -144,17 +145,18 @@ func (s *Store) verify(wrote Info, pace *pacer) error {
 	if err = snap.Verify(); err == nil && snap.Info() != wrote {
 		err = fmt.Errorf("snapshot %s is %w: it differs from the content that was written", s.temporary(), ErrDamaged)
 	}
-	_ = snap.Close() // only read
+	_ = snap.Close() // the file was only read, so an error has no effect
 	if err != nil {
 		return fmt.Errorf("read back: %w", err)
 	}
 	return nil
 }
 
-// keepPrevious links the current snapshot to the previous name. There is a previous
-// snapshot at every moment if there was one before.
+// keepPrevious links the current snapshot to the name of the previous one, or copies it if
+// the file system does not support hard links. If there is a previous snapshot when
+// keepPrevious starts, there is one at every moment.
 func (s *Store) keepPrevious() error {
-	_ = s.fs.Remove(s.temporaryPrevious()) // exists only if an earlier removal failed
+	_ = s.fs.Remove(s.temporaryPrevious()) // the file exists only if an earlier removal failed
 	err := s.fs.Link(s.path, s.temporaryPrevious())
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrPermission) {
 		err = s.copyFile(s.path, s.temporaryPrevious()) // no hard links on this file system
@@ -166,7 +168,7 @@ func (s *Store) keepPrevious() error {
 		err = s.fs.Rename(s.temporaryPrevious(), s.previous())
 	}
 	if err != nil {
-		_ = s.fs.Remove(s.temporaryPrevious()) // return the first error
+		_ = s.fs.Remove(s.temporaryPrevious()) // only the first error is returned
 		return fmt.Errorf("keep the previous snapshot: %w", err)
 	}
 	// If both names are links to the same file, rename does nothing and leaves both.
@@ -179,7 +181,7 @@ func (s *Store) copyFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = src.Close() }() // only read
+	defer func() { _ = src.Close() }() // the file is only read, so an error has no effect
 	dst, err := s.fs.Create(to)
 	if err != nil {
 		return err

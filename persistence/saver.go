@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Saver saves snapshots of a state that a function writes, one at a time, and keeps the status of the saves. It is
-// intended for states that are not saved by a Store, such as the log of a cluster node. Its methods may be called
-// concurrently.
+// Saver calls a function that saves a snapshot, one call at a time, and keeps the status of the saves. It is intended
+// for states that are not saved by a Store, such as the state of a cluster node, which is saved in Raft snapshots. Its
+// methods may be called concurrently.
 type Saver struct {
 	take func() error
 	log  *slog.Logger
@@ -18,12 +18,13 @@ type Saver struct {
 	running sync.WaitGroup // background saves
 }
 
-// NewSaver returns a Saver that calls take for each save. Errors of background saves are logged.
+// NewSaver returns a Saver that calls the function take for each save. Errors of background saves are logged.
 func NewSaver(take func() error, log *slog.Logger) *Saver {
 	return &Saver{take: take, log: log, status: Status{LastSave: time.Now(), LastDuration: -1}}
 }
 
-// Save writes a snapshot. It returns [ErrSaving] if another save is running, and otherwise the error of the function.
+// Save saves a snapshot. It returns [ErrSaving] if another save is running, and otherwise the error of the function
+// that saves the snapshot.
 func (s *Saver) Save() error {
 	begun, err := s.begin()
 	if err != nil {
@@ -32,8 +33,8 @@ func (s *Saver) Save() error {
 	return s.run(begun)
 }
 
-// SaveInBackground starts a save and returns. It returns [ErrSaving] if another save is running. The result is reported by
-// Status, and an error is logged.
+// SaveInBackground starts a save and returns. It returns [ErrSaving] if another save is running. Status reports the
+// result of the save, and an error is logged.
 func (s *Saver) SaveInBackground() error {
 	begun, err := s.begin()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A Saver runs one save at a time, and reports the result of the last save.
+// TestSaver checks that a Saver runs one save at a time and reports the result of the last save.
 func TestSaver(t *testing.T) {
 	begun, results := make(chan struct{}), make(chan error)
 	s := NewSaver(func() error {
@@ -44,7 +44,8 @@ func TestSaver(t *testing.T) {
 	}
 }
 
-// An error of a background save is logged. Wait blocks until the save has finished.
+// TestSaver_Background checks that an error of a background save is logged, and that Wait
+// blocks until the save has finished.
 func TestSaver_Background(t *testing.T) {
 	var log bytes.Buffer
 	s := NewSaver(func() error { return errors.New("disk full") }, slog.New(slog.NewTextHandler(&log, nil)))

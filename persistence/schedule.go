@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// SavePoint makes a save due if the last successful save is at least After ago and at
-// least Changes changes have been made since.
+// SavePoint makes a save due if the last successful save ended at least After ago, and at
+// least Changes changes have been made since that save started.
 type SavePoint struct {
 	After   time.Duration
 	Changes int64
@@ -18,8 +18,8 @@ const (
 	retryAfter = 5 * time.Second // delay from the end of a failed save to the next attempt
 )
 
-// SetSavePoints replaces the save points of Run. A save is due if any point makes it due,
-// and never if there are none. It may be called at any time.
+// SetSavePoints replaces the save points of Run. A save is due if any save point makes it
+// due. Without save points, no save is due. SetSavePoints may be called at any time.
 func (s *Store) SetSavePoints(points []SavePoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -27,7 +27,7 @@ func (s *Store) SetSavePoints(points []SavePoint) {
 }
 
 // Run starts a background save whenever a save point makes it due. When ctx is canceled,
-// it waits for a running save, including one that it did not start, and returns.
+// Run waits for a running save, even if Run has not started it, and returns.
 func (s *Store) Run(ctx context.Context) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
@@ -38,7 +38,7 @@ func (s *Store) Run(ctx context.Context) {
 			return
 		case <-tick.C:
 			if s.due(time.Now()) {
-				_ = s.SaveInBackground() // on an error another save has just started
+				_ = s.SaveInBackground() // an error means that another save or Close came first
 			}
 		}
 	}

@@ -154,7 +154,7 @@ func TestRun_WaitsAfterAFailure(t *testing.T) {
 	})
 }
 
-// TestRun_SlowSave cancels Run during a save that takes a minute.
+// TestRun_SlowSave cancels Run during a save that takes a minute. Run must wait for the save.
 func TestRun_SlowSave(t *testing.T) {
 	var log string
 	runScheduled(t, []SavePoint{{After: time.Second, Changes: 1}}, func(s *scheduled) {
@@ -181,7 +181,7 @@ func TestRun_SlowSave(t *testing.T) {
 	}
 }
 
-// TestProgress loads and saves slowly enough that progress is logged.
+// TestProgress checks the progress messages in the log of a load and a save that take 10 s each.
 func TestProgress(t *testing.T) {
 	dir := savedDir(t, newMemory(100))
 	synctest.Test(t, func(t *testing.T) {

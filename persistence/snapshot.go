@@ -18,7 +18,7 @@ type Snapshot struct {
 }
 
 // OpenSnapshot opens a snapshot and reads its first and last block. It returns a
-// [FileError] if they are invalid, or an error of the file system. The rest of the file
+// [FileError] if a block is invalid, or an error of the file system. The rest of the file
 // is verified only by iterating over Records.
 func OpenSnapshot(path string) (*Snapshot, error) { return openSnapshot(Disk, path) }
 
@@ -29,7 +29,7 @@ func openSnapshot(fs FS, path string) (*Snapshot, error) {
 	}
 	s := &Snapshot{file: f, path: path, tick: func(int64, int64) error { return nil }}
 	if err := s.readEnds(); err != nil {
-		_ = f.Close() // only read
+		_ = f.Close() // the file was only read, so an error has no effect
 		return nil, err
 	}
 	return s, nil
@@ -94,8 +94,8 @@ func (s *Snapshot) Records() iter.Seq[limiter.Record] {
 }
 
 // Err returns the reason why the last iteration over Records was incomplete: a
-// [FileError], or an error if the caller stopped it. It returns nil if the whole file is
-// valid.
+// [FileError], or another error if the caller stopped the iteration. It returns nil if the
+// whole file is valid.
 func (s *Snapshot) Err() error { return s.err }
 
 // Verify reads the whole file and returns an error if it is invalid.

@@ -5,15 +5,15 @@ import "time"
 // Status describes the current or last load and save.
 type Status struct {
 	Loading      bool          // true until Load has succeeded
-	LoadStarted  time.Time     // start of Load; of Open before that
+	LoadStarted  time.Time     // start of Load, or time of Open if Load was not called
 	LoadTotal    int64         // size in bytes of the snapshot of the current or last load
-	LoadDone     int64         // bytes of it that have been read
+	LoadDone     int64         // bytes of this snapshot that have been read
 	KeysLoaded   int64         // keys stored by the last load
 	KeysExpired  int64         // expired keys skipped by the last load
 	Saving       bool          // a save is running
 	SaveStarted  time.Time     // start of the running or last save; zero if there was none
 	Changes      int64         // changes of state since the start of the last successful save, or since Load
-	LastSave     time.Time     // end of the last successful save; of Open if there was none
+	LastSave     time.Time     // end of the last successful save, or time of Open or NewSaver if there was none
 	LastFailed   bool          // the last save failed
 	LastDuration time.Duration // duration of the last save; -1 if there was none
 	Saves        int64         // number of successful saves

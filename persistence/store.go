@@ -21,10 +21,10 @@ import (
 type Source interface {
 	// Now returns the limiter time in nanoseconds. It is monotonic.
 	Now() uint64
-	// Records iterates over the live records while they may change concurrently. A record
-	// that is present during the whole iteration is visited. A record is valid only
-	// during its iteration. Since the caller writes to disk during the iteration, Records
-	// must not hold a lock that decisions need.
+	// Records iterates over the live records while they may change concurrently. It yields
+	// every record that is present during the whole iteration. A yielded record is valid
+	// until the next one. Since the caller writes to disk during the iteration, Records must
+	// not hold a lock that decisions need.
 	Records() iter.Seq[limiter.Record]
 }
 
@@ -36,7 +36,7 @@ type State interface {
 	Put(limiter.Record) error
 	// Reset deletes all records.
 	Reset()
-	// Usage returns the counters, of which a Store uses Keys and Changes.
+	// Usage returns the counters. A Store uses only Keys and Changes.
 	Usage() limiter.Usage
 }
 
@@ -47,7 +47,7 @@ type Config struct {
 	// Fallback makes Load use the previous snapshot if the current one is damaged,
 	// unreadable or missing. Decisions made after the previous snapshot are then lost.
 	Fallback bool
-	Version  string       // of the program, for the header
+	Version  string       // version of the program, for the header of the snapshot
 	Log      *slog.Logger // nil disables logging
 	FS       FS           // nil means Disk. The lock on Dir always uses Disk
 }
@@ -64,13 +64,13 @@ type Store struct {
 	lock     *os.File
 	loaded   atomic.Bool // Load has succeeded
 
-	blockSize int // in bytes; reduced in tests
-	hurry     chan struct{}
+	blockSize int           // in bytes; reduced in tests
+	hurry     chan struct{} // closed to end the pauses of background saves
 	hurryOnce sync.Once
 
 	mu           sync.Mutex
 	state        State         // set by Load
-	status       Status        // except the fields that Status computes
+	status       Status        // except the fields that the Status method computes
 	savedChanges int64         // Changes of the state at the start of the last successful save
 	failed       time.Time     // end of the last save, if it failed
 	saving       chan struct{} // closed when the running save has finished; nil if none is running
@@ -116,12 +116,12 @@ func (s *Store) temporary() string         { return s.path + ".tmp" }
 func (s *Store) previous() string          { return s.path + PreviousSuffix }
 func (s *Store) temporaryPrevious() string { return s.previous() + ".tmp" }
 
-// PreviousSuffix is appended to the name of the current snapshot to form that of the
+// PreviousSuffix is appended to the name of the current snapshot to form the name of the
 // previous one.
 const PreviousSuffix = ".previous"
 
-// removeLeftovers removes partially written files. A failure is only logged: the next
-// save overwrites them.
+// removeLeftovers removes partially written files. A failure is only logged, because the next
+// save overwrites these files.
 func (s *Store) removeLeftovers() {
 	for _, path := range []string{s.temporary(), s.temporaryPrevious()} {
 		if err := s.fs.Remove(path); err == nil {
@@ -133,7 +133,7 @@ func (s *Store) removeLeftovers() {
 }
 
 // Writable creates and removes an empty file, and returns an error if that fails. A
-// program that will save calls it at startup to detect the problem early. It must not be
+// program that will save calls Writable at startup to detect an error early. It must not be
 // called during a save.
 func (s *Store) Writable() error {
 	f, err := s.fs.Create(s.temporary())

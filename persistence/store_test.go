@@ -260,7 +260,8 @@ func TestLoad_LeavesOutWhatHasExpired(t *testing.T) {
 	}
 }
 
-// TestLoad_IsAllOrNothing checks loads that fail even though the file is valid.
+// TestLoad_IsAllOrNothing checks loads that fail even though the file is valid. The state must
+// be empty afterwards, and saves must fail.
 func TestLoad_IsAllOrNothing(t *testing.T) {
 	f := func(what string, ctx context.Context, room int, want error, text string) {
 		t.Helper()
@@ -305,7 +306,7 @@ func TestSnapshot_StoppedEarly(t *testing.T) {
 }
 
 // TestSnapshot_ChangedMeanwhile replaces the content of an open file with a different
-// valid snapshot.
+// valid snapshot. Verify must return an error.
 func TestSnapshot_ChangedMeanwhile(t *testing.T) {
 	path := filepath.Join(savedDir(t, newMemory(9)), "dump.thr")
 	other := filepath.Join(savedDir(t, newMemory(9)), "dump.thr")
@@ -321,7 +322,7 @@ func TestSnapshot_ChangedMeanwhile(t *testing.T) {
 }
 
 // TestSave_WhileServing saves repeatedly while other goroutines change the state and read
-// the status.
+// the status. The last snapshot must contain all records.
 func TestSave_WhileServing(t *testing.T) {
 	state := newMemory(200)
 	state.set("hot", 5000)

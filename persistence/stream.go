@@ -10,10 +10,11 @@ import (
 // streamName replaces the name of the file in errors.
 const streamName = "stream"
 
-// Write writes the records of src to dst in the format of a snapshot file. It uses the
-// fields Program and, if set, Created of info, and returns the complete Info of the
-// snapshot. Errors are those of dst. The caller is responsible for syncing and closing dst.
-// As in a file, each record is consistent as of some moment of the write.
+// Write writes the records of src to dst in the format of a snapshot file. It uses only the
+// fields Program and Created of info. If Created is zero, Write uses the current time. It returns
+// the complete Info of the snapshot. The error wraps the error of dst, unless a record is too
+// large for the format. The caller is responsible for syncing and closing dst. As in a file, each
+// record is written as it was at some moment of the write.
 //
 // Write pauses for two thirds of the time to limit its effect on requests, until hurry is
 // closed. If hurry is nil, it never pauses.
@@ -35,11 +36,12 @@ func Write(dst io.Writer, info Info, src Source, hurry <-chan struct{}) (Info, e
 // Read reads a stream written by Write and calls visit for each record. A record is valid
 // only during the call. Each block is verified before its records are visited. A visited
 // record is therefore always intact, but only a nil error guarantees that all records were
-// visited and that nothing follows them. To discard an incomplete state, read into a new
-// one.
+// visited and that nothing follows them. To be able to discard an incomplete state, read into
+// a new one.
 //
-// Read reads src until EOF, since bytes after the last block are an error. It returns a
-// [FileError] whose File is "stream", or the error of visit, which stops the reading.
+// Read reads src until EOF, since bytes after the last block are an error. If the stream is
+// invalid or src fails, Read returns a [FileError] whose File is "stream". If visit returns an
+// error, Read stops and returns this error.
 func Read(src io.Reader, visit func(limiter.Record) error) (Info, error) {
 	r := reader{src: src, file: streamName, tick: ignoreProgress}
 	if !r.header() {

@@ -117,8 +117,8 @@ func TestRead_EveryCutAndBit(t *testing.T) {
 	check("longer", append(bytes.Clone(b), 0))
 }
 
-// TestRead_ImpossibleTrailer covers trailers with a valid checksum and impossible values,
-// like TestOpenSnapshot_ImpossibleTrailer.
+// TestRead_ImpossibleTrailer checks that Read rejects trailers with a valid checksum and
+// impossible values.
 func TestRead_ImpossibleTrailer(t *testing.T) {
 	for ended, want := range map[uint64]error{7: nil, 6: ErrDamaged, 1 << 63: ErrDamaged} {
 		f := forge(magic)

@@ -18,13 +18,13 @@ type writer struct {
 
 	buf  []byte // the block being built: its place, space for its type and length, its payload
 	file uint32 // checksum of the header, once it has been written
-	info Info   // the blocks written; Size is the offset of the block in buf
+	info Info   // describes the blocks written; Size is the offset of the block in buf
 }
 
 var errRecordSize = errors.New("record does not fit a block")
 
-// write writes the records of src as one snapshot. It uses the fields Program and Created
-// of info and returns the complete Info.
+// write writes the records of src as one snapshot. It uses only the fields Program and Created
+// of info, and returns the complete Info.
 func (w *writer) write(info Info, src Source) (Info, error) {
 	w.info = info
 	w.info.Format, w.info.Begun = format, src.Now()
@@ -56,7 +56,7 @@ func (w *writer) records(src Source) error {
 	return w.flush()
 }
 
-// add appends a record to the block. A record that is larger than a block gets its own
+// add appends a record to the block. A record that is larger than blockSize gets its own
 // block.
 func (w *writer) add(r *limiter.Record) error {
 	size := maxRecordSize(r)
