@@ -15,12 +15,12 @@ const (
 	keptAside   = 2
 )
 
-// SetAside renames the directory of the files in dir to "aside-N" and returns its new
-// path. The last two such directories are kept. The next Open creates an empty store, and
-// the next Claim draws a new incarnation: the node joins as a new node. Its votes under
-// the old ID are lost, so that ID must not be used again. SetAside is intended for a node
-// whose files are rejected by Open or Check, or whose [InstallGuard] has detected a loop.
-// The error wraps [ErrLocked] if the directory is in use.
+// SetAside renames the directory "current" in dir, which contains the files of the store, to
+// "aside-N" and returns its new path. It keeps the newest two directories of this name and removes
+// older ones. The next Open creates an empty store, and the next Claim draws a new incarnation: the
+// node joins as a new node. The votes that the node cast under its old ID are lost, so this ID must
+// not be used again. SetAside is intended for a node whose files are rejected by Open or Check, or
+// whose [InstallGuard] has detected a loop. The error wraps [ErrLocked] if the directory is in use.
 //
 // The log, the vote, the snapshots and the identity are moved by one rename, so a crash cannot
 // separate them.
@@ -29,7 +29,7 @@ func SetAside(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("set %s aside: %w", filepath.Join(dir, currentName), err)
 	}
-	defer func() { _ = lock.Close() }() // nothing was written to it
+	defer func() { _ = lock.Close() }() // nothing was written to the lock file
 	to, err := setAside(dir)
 	if err != nil {
 		return "", fmt.Errorf("set %s aside: %w", filepath.Join(dir, currentName), err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestSetAside checks that the log, the vote and the identity are moved, and that two
+// TestSetAside checks that the log, the vote and the identity are moved, and that the newest two
 // directories are kept.
 func TestSetAside(t *testing.T) {
 	dir := claimed(t, 9)
@@ -40,11 +40,11 @@ func TestSetAside(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	must(t, err)
 	if len(entries) != keptAside || filepath.Base(last) != "aside-4" {
-		t.Errorf("the last directory is %s of %v", last, entries)
+		t.Errorf("the last directory is %s; the directories are %v", last, entries)
 	}
 }
 
-// TestSetAside_Damaged sets a directory aside that cannot be opened.
+// TestSetAside_Damaged checks that a directory can be set aside although its files are damaged.
 func TestSetAside_Damaged(t *testing.T) {
 	dir := claimed(t, 9)
 	must(t, os.Truncate(inCurrent(dir, logName), 5))

@@ -19,17 +19,17 @@ const (
 	stableName = "raft-stable.db"
 
 	lockTimeout = time.Second
-	// logMapping is the initial size of the memory map. It reserves address space, not
-	// memory. While the file is smaller, the mapping does not have to grow, so writers
-	// never wait for readers to release it.
+	// logMapping is the initial size of the memory map of the log, in bytes. It reserves
+	// address space, not memory. A writer that enlarges the map must wait until readers have
+	// released it. This is not necessary while the file is smaller than the map.
 	logMapping = 256 << 20
 )
 
-// database describes one of the two files.
+// database describes one of the two database files of a store.
 type database struct {
 	name    string
 	mapping int                           // initial size of the memory map, in bytes
-	value   func(key, value []byte) error // checks a stored value; nil if reads check it
+	value   func(key, value []byte) error // checks a stored value when the file is opened; nil: reads check it
 }
 
 var (
@@ -38,11 +38,12 @@ var (
 )
 
 // open opens a database for writing, and creates it if it does not exist. It verifies the
-// file first, since an invalid page makes bbolt panic in its own goroutine.
+// file first, since an invalid page can cause a panic in a goroutine of bbolt, where it cannot be
+// recovered.
 func (d *database) open(dir string, sync bool) (*raftboltdb.BoltStore, error) {
 	return d.openWith(dir, raftboltdb.Options{NoSync: !sync, BoltOptions: &bbolt.Options{
 		Timeout: lockTimeout,
-		// Otherwise each commit would write the complete freelist.
+		// Without NoFreelistSync, each commit would write the complete freelist.
 		NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
 		NoGrowSync: !sync, InitialMmapSize: d.mapping, NoStatistics: true,
 	}})
@@ -81,7 +82,7 @@ func verifyFile(path string, value func(key, value []byte) error) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }() // only read
+	defer func() { _ = f.Close() }() // the file was only read
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
 		return err

@@ -11,9 +11,9 @@ import (
 // raft.NewRaft at each start. If Check returns an error, raft.NewRaft would panic.
 //
 // Check reads all snapshots. An invalid snapshot is logged and moved to the directory
-// "damaged", which holds only the last invalid snapshot. The next older snapshot replaces
-// it without loss if the log reaches back to that snapshot. Check then reads the entries
-// after the newest valid snapshot. It wraps [ErrGap] if one of them is missing, and
+// "damaged", which holds only the snapshot that was moved last. Raft then starts from the next older
+// snapshot. Nothing is lost if the log reaches back to that snapshot. Check then reads the entries
+// after the newest valid snapshot. The error wraps [ErrGap] if one of these entries is missing, and
 // [ErrDamaged] if one is corrupt. In both cases the node cannot start from its files. In a
 // cluster the remedy is to call SetAside and join again.
 func (s *Store) Check() error {
@@ -38,7 +38,7 @@ func (s *Store) Check() error {
 	return nil
 }
 
-// checkEntries reads the entries after index newest.
+// checkEntries reads the entries after the newest snapshot, which ends at index newest.
 func checkEntries(l *logs, newest uint64) error {
 	return protect(func() error {
 		last, err := l.inner.LastIndex()

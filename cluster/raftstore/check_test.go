@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// state describes the content of a directory: snapshots, and ranges of entries.
+// state describes the content of a directory: the indexes of its snapshots, and ranges of entries.
 type state struct {
 	snapshots []uint64
 	entries   [][2]uint64
@@ -70,8 +70,8 @@ func TestCheck(t *testing.T) {
 }
 
 // TestCheck_Damaged damages the newest of two snapshots. If the log reaches back to the
-// older one, it is used instead. The damaged snapshot must be hidden from raft, which
-// would otherwise start from the older one but send the damaged one to followers.
+// older snapshot, Check must succeed. The damaged snapshot must be hidden from raft, which would
+// otherwise start from the older snapshot but send the damaged one to followers.
 func TestCheck_Damaged(t *testing.T) {
 	const meta, content = "meta.json", "state.bin"
 	rewrite := func(name string, change func([]byte) []byte) func(string) error {
@@ -103,7 +103,7 @@ func TestCheck_Damaged(t *testing.T) {
 			must(t, damage(inCurrent(dir, snapshotsName, ids[1])))
 			s, err := check(t, dir)
 			if !errors.Is(err, want) || (err == nil) != (want == nil) {
-				t.Errorf("%s, and the log from %d: %v; want %v", what, first, err, want)
+				t.Errorf("%s, and a log that begins with entry %d: %v; want %v", what, first, err, want)
 			}
 			list, err := s.Snapshots().List()
 			must(t, err)
@@ -142,13 +142,14 @@ func TestCheck_SaysWhatIsDamaged(t *testing.T) {
 	}
 }
 
-// TestCheck_SnapshotsGone removes the snapshot directory.
+// TestCheck_SnapshotsGone removes the snapshot directory. Check must then reject a log that does not
+// begin with entry 1.
 func TestCheck_SnapshotsGone(t *testing.T) {
 	for first, want := range map[uint64]error{1: nil, 2: ErrGap} {
 		dir, _ := made(t, state{[]uint64{50}, [][2]uint64{{first, 100}}})
 		must(t, os.RemoveAll(inCurrent(dir, snapshotsName)))
 		if _, err := check(t, dir); !errors.Is(err, want) || (err == nil) != (want == nil) {
-			t.Errorf("the log from %d: %v; want %v", first, err, want)
+			t.Errorf("a log that begins with entry %d: %v; want %v", first, err, want)
 		}
 	}
 }

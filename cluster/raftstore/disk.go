@@ -26,6 +26,6 @@ func freeSpace(dir string) (uint64, error) {
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return 0, err
 	}
-	blocks := max(s.Bavail, 0) // signed on some systems
+	blocks := max(s.Bavail, 0) // Bavail is signed on some systems
 	return uint64(float64(blocks) * float64(s.Bsize)), nil
 }

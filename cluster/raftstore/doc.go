@@ -1,12 +1,12 @@
 // Package raftstore implements the durable storage of a hashicorp/raft node, and detects
-// failures of the disk and of the library.
+// failures of the disk and of hashicorp/raft, which is called the library below.
 //
 // A [Store] locks one directory. It holds the log, the term and the vote, the snapshots,
 // and the [Identity] of the node. [Inspect] and [Recover] are operator tools for a node
-// that is not running. [InstallGuard] and [TransferGuard] detect loops from which the
+// that is not running. [InstallGuard] and [TransferGuard] detect states from which the
 // library does not recover. [Logger] adapts a slog.Logger to the library.
 //
-// A start calls Open, Identity, Claim, Check and raft.NewRaft, in this order.
+// A node that starts calls Open, Identity, Claim, Check and raft.NewRaft, in this order.
 //
 // # Guarantees
 //
@@ -14,9 +14,10 @@
 // (A read of an absent entry is not a failure.) The error is passed to Config.Fatal, which
 // exits the process, and later calls fail. The reason is that a disk reports a lost write
 // only once, and a retry can succeed without making the data durable. An operation that
-// modifies a file, including a snapshot file, also fails if it takes longer than
-// Config.Limit: the library would wait for it forever and continue to answer heartbeats.
-// Operations that may legitimately take longer are watched step by step.
+// modifies a file, including a snapshot file, also fails if it takes longer than Config.Limit.
+// Otherwise the library would wait forever for a disk that does not respond, and would continue
+// to answer heartbeats. If an operation has many steps, such as a deletion, the limit applies to
+// each step.
 //
 // Corrupt data is rejected. The pages of the databases are verified when they are opened.
 // Each entry of the log, each value of the stable store, the identity and the snapshots
@@ -31,30 +32,31 @@
 //	DIR/current/front-N.log     the newest entries of the log, see package wal
 //	DIR/current/raft-log.db     bbolt: the other entries; synced by each write if Config.Sync is set
 //	DIR/current/raft-stable.db  bbolt: term and vote; synced by each write
-//	DIR/current/snapshots/      of raft's file store, the last two
+//	DIR/current/snapshots/      the last two snapshots, in the format of raft.FileSnapshotStore
 //	DIR/current/damaged/        a corrupt snapshot, for inspection by the operator
 //	DIR/current/set-aside       the reason for setting the files aside at the next start, if requested
 //	DIR/aside-N/                directories moved by SetAside, the last two
 //
-// raft-log.db never shrinks, but reuses the space of deleted entries. Its size is
-// therefore that of the longest log so far. All of its pages are verified when it is
-// opened, in about 2 us per entry of 2 KiB if they are in the page cache. For each entry
-// after the newest snapshot, Check takes 5 us and raft.NewRaft another 5 us.
+// raft-log.db never shrinks, but reuses the space of deleted entries. Its size is therefore
+// determined by the largest log that it has contained. Open verifies all of its pages, in about 2
+// us per entry of 2 KiB if they are in the page cache. For each entry after the newest snapshot,
+// Check takes 5 us and raft.NewRaft another 5 us.
 //
 // # Caveats
 //
-// If the disk is full, the node stops as after any error. Open logs a warning when less
-// than 64 MiB are free. A snapshot that cannot be written does not stop the node, unless
-// the disk does not respond. Reads are not watched: if the disk does not respond, a
-// follower blocks when it reads the snapshot that it has just received, unless the
+// If the disk is full, a write fails, and the node stops as after any other error. Open logs a
+// warning when less than 64 MiB are free. A snapshot that cannot be written does not stop the node,
+// unless the disk does not respond. The watchdog does not watch reads. If the disk does not
+// respond, a follower blocks when it reads the snapshot that it has just received, unless the
 // snapshot is still in the page cache.
 //
 // A flipped bit in a file is detected only by the next Open, Check, or read of the entry.
-// Entries covered by a snapshot are not checked at startup. An intact but outdated page,
-// left by a disk that acknowledged a write without performing it, is detected only if it
-// is inconsistent with the pages around it.
+// Entries covered by a snapshot are not checked at startup. If a disk
+// acknowledges the write of a page but keeps the old content, the old page is detected only if it
+// is inconsistent with other pages.
 //
-// Package wal limits the memory of the log to 32 MiB.
+// The newest entries are kept in memory, where they take up to 32 MiB. Package wal enforces this
+// limit.
 //
 // The directory is locked by package fsutil.
 package raftstore

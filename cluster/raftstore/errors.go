@@ -15,7 +15,7 @@ var (
 	// error. The content of the files is unknown after an error and must not be used. The
 	// process must exit.
 	ErrPoisoned = errors.New("the log of this node is unusable after an error")
-	// ErrStuck is wrapped when an operation of the store does not complete.
+	// ErrStuck is wrapped when an operation of the store does not complete within its limit.
 	ErrStuck = errors.New("the disk does not respond")
 	// ErrDamaged is wrapped when a file is corrupt.
 	ErrDamaged = errors.New("damaged")

@@ -31,8 +31,8 @@ func (l *latch) trip(err error) {
 }
 
 // err returns the error that disables the files, or nil. If there is one, err blocks until
-// fatal has returned. Otherwise raft might panic on the error first, and the process would
-// exit with a generic code.
+// fatal has returned. Otherwise raft might receive the error and panic before fatal exits the
+// process, and the process would not exit with the code chosen by fatal.
 func (l *latch) err() error {
 	first := l.first.Load()
 	if first == nil {
@@ -57,7 +57,7 @@ func (l *latch) close() {
 type guarded struct {
 	name  string
 	latch *latch
-	turn  chan struct{} // holds an element during a write, so that no write starts after a failed write
+	turn  chan struct{} // holds an element during a write: the next write starts only after the result is known
 	watch watch
 }
 
@@ -92,11 +92,11 @@ func (f *guarded) step(waits uint64, op func() error) error {
 	if err := op(); err != nil {
 		return err
 	}
-	return f.latch.err() // op may have completed too late
+	return f.latch.err() // the watchdog may have tripped the latch during op
 }
 
-// try runs an operation that may run concurrently with others. The operation is not
-// watched, since one with many steps may take long. An error trips the latch unless it
+// try runs an operation that may run concurrently with others. The watchdog does not watch the
+// operation, since it may have many steps and take long. An error trips the latch unless it
 // reports that an entry or key does not exist.
 func (f *guarded) try(action string, op func() error) error {
 	if err := f.latch.err(); err != nil {

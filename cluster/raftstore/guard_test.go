@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// guardedStore returns a Store over f, without wal files.
+// guardedStore returns a Store whose databases are both f, without files of package wal.
 func guardedStore(f *faulty, fatal func(error)) *Store {
 	s := &Store{dir: "dir", latch: newLatch(fatal), stop: make(chan struct{})}
 	s.guard(f, f, nil)
@@ -86,7 +86,8 @@ func TestLatch(t *testing.T) {
 	}
 }
 
-// TestLatch_NotFoundIsAnAnswer checks that the two not-found errors do not trip the latch.
+// TestLatch_NotFoundIsAnAnswer checks that reading a missing entry or a missing value does not trip
+// the latch.
 func TestLatch_NotFoundIsAnAnswer(t *testing.T) {
 	s := guardedStore(newFaulty(), func(err error) { t.Errorf("Fatal is called with %v", err) })
 	must(t, s.logs.StoreLogs(commands(1, 2, 10)))
@@ -99,8 +100,8 @@ func TestLatch_NotFoundIsAnAnswer(t *testing.T) {
 	checkLog(t, s.logs, 1, 2, 10)
 }
 
-// TestLatch_NobodyPassesFatal runs concurrent operations, one of which fails. None may
-// return before Fatal does, and none of the waiting operations may reach the file.
+// TestLatch_NobodyPassesFatal starts a write that fails later, and other operations meanwhile. No
+// operation may return before Fatal has returned, and no later write may reach the file.
 func TestLatch_NobodyPassesFatal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		exit := make(chan struct{})
@@ -147,7 +148,7 @@ func TestLatch_NobodyPassesFatal(t *testing.T) {
 	})
 }
 
-// TestWatchdog blocks each write operation until the watchdog detects it.
+// TestWatchdog blocks each write operation. The watchdog must call Fatal soon after the limit.
 func TestWatchdog(t *testing.T) {
 	const limit = 1600 * time.Millisecond
 	for _, name := range []string{"StoreLogs", "DeleteRange", "Set"} {

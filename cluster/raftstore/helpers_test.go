@@ -39,8 +39,8 @@ func commands(lo, hi uint64, size int) (all []*raft.Log) {
 	return all
 }
 
-// openStore opens a Store and closes it at the end of the test. A call of Fatal fails the test. Unless Limit is set, it
-// is far above the time that an operation takes on a busy machine.
+// openStore opens a Store and closes it at the end of the test. A call of Fatal fails the test.
+// Unless c.Limit is set, the limit is far above the time that an operation takes on a busy machine.
 func openStore(t testing.TB, c Config) *Store {
 	t.Helper()
 	if c.Limit == 0 {
@@ -55,7 +55,7 @@ func openStore(t testing.TB, c Config) *Store {
 	return s
 }
 
-// claimed returns a claimed directory with a log of n entries and a vote.
+// claimed returns a directory that a node has claimed, with a log of n entries and a vote.
 func claimed(t testing.TB, n uint64) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -70,7 +70,7 @@ func claimed(t testing.TB, n uint64) string {
 	return dir
 }
 
-// inCurrent returns the path of a file in use.
+// inCurrent returns the path of a file in the directory of the files in use, dir/current.
 func inCurrent(dir string, names ...string) string {
 	return filepath.Join(append([]string{dir, currentName}, names...)...)
 }
@@ -119,8 +119,8 @@ func checkLog(t testing.TB, l raft.LogStore, lo, hi uint64, size int) {
 
 var errDisk = errors.New("input/output error")
 
-// faulty is an in-memory log and stable store. It calls before with the name of each
-// operation, which may block or fail.
+// faulty is an in-memory log and stable store. It calls the function before with
+// the name of each operation. The function may block or return an error.
 type faulty struct {
 	*raft.InmemStore
 	before func(op string) error

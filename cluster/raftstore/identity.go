@@ -33,18 +33,18 @@ type Identity struct {
 
 	// Boot is the number of starts of the node with this directory. See Raise.
 	Boot uint64 `json:"boot,omitempty"`
-	// Line is the lineage of the starts that Boot counts.
+	// Line lists the processes of the starts that Boot counts.
 	Line Line `json:"line,omitzero"`
 	// Stale is the reason why the node must not be started with this directory again, or empty.
 	Stale string `json:"stale,omitempty"`
-	// Recovery identifies the recovery of the cluster that the node belongs to. Recovered
-	// describes how it was derived.
+	// Recovery identifies the recovery of the cluster that the node belongs to; it is empty if
+	// the cluster was never recovered. Recovered is the state from which Recover derived it.
 	Recovery  topology.Recovery `json:"recovery,omitempty"`
 	Recovered recovered         `json:"recovered,omitzero"`
 }
 
-// recovered describes a recovery. If the recovery is repeated before the next start, the
-// new one is derived from the same predecessor.
+// recovered is the state of a node before its last recovery. If Recover is called again before the
+// next start of the node, the new recovery is derived from the same state.
 type recovered struct {
 	From topology.Recovery `json:"from,omitempty"` // the previous recovery
 	Boot uint64            `json:"boot"`           // Identity.Boot at the time of the recovery
@@ -66,7 +66,7 @@ const (
 	maxStale     = 500      // bytes of Identity.Stale
 )
 
-// sum returns the checksum of the fields that never change, quoted to delimit them.
+// sum returns the checksum of the fields that never change. The fields are quoted to delimit them.
 func (i *Identity) sum() string {
 	text := fmt.Sprintf("%q %q %q %d", i.Cluster, i.Node, i.Incarnation, i.Created.UnixNano())
 	return fmt.Sprintf("%08x", crc32.Checksum([]byte(text), castagnoli))
@@ -201,7 +201,8 @@ func (s *Store) MarkStale(why string) error {
 	return err
 }
 
-// change rewrites the identity of a claimed directory.
+// change lets f modify the identity, and stores the result durably. It fails if the directory has
+// not been claimed.
 func (s *Store) change(action string, f func(*Identity)) (Identity, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

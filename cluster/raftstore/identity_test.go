@@ -63,7 +63,8 @@ func TestClaim_IdentityGone(t *testing.T) {
 	}
 }
 
-// TestClaim_CannotWrite creates a directory at the path of the temporary file.
+// TestClaim_CannotWrite creates a directory at the path of the temporary file, so that the identity
+// cannot be written. Claim must fail, and succeed after the directory has been removed.
 func TestClaim_CannotWrite(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Config{Dir: dir})
@@ -81,7 +82,8 @@ func TestClaim_CannotWrite(t *testing.T) {
 	}
 }
 
-// TestIdentity_EveryBit flips each bit of the file and truncates it at each byte.
+// TestIdentity_EveryBit flips each bit of the file, and truncates the file at each byte. The result
+// must be rejected or be decoded to the same identity.
 func TestIdentity_EveryBit(t *testing.T) {
 	dir := claimed(t, 1)
 	s := openStore(t, Config{Dir: dir})
@@ -119,8 +121,8 @@ func TestIdentity_EveryBit(t *testing.T) {
 	}
 }
 
-// FuzzDecodeIdentity searches for input that is decoded to an identity that does not survive a
-// round trip.
+// FuzzDecodeIdentity searches for input whose decoded identity changes when it is encoded and decoded
+// again.
 func FuzzDecodeIdentity(f *testing.F) {
 	i := Identity{Cluster: "cluster", Node: "node", Incarnation: strings.Repeat("0f", 16), Created: time.Unix(1_700_000_000, 5).UTC()}
 	data, err := encodeIdentity(i)

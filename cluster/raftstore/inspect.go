@@ -91,7 +91,8 @@ func (s *Summary) addStable(db boltStores, file *guarded) (err error) {
 	return err
 }
 
-// addLog reads the entries after the newest snapshot, which may contain configurations.
+// addLog adds the content of the log. It reads all entries after the newest snapshot, because these
+// entries may contain a newer configuration.
 func (s *Summary) addLog(db boltStores, file *guarded) (err error) {
 	l := &logs{file, db}
 	if s.FirstLog, err = l.FirstIndex(); err != nil {

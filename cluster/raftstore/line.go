@@ -15,17 +15,18 @@ const maxLine = 255
 //
 // A line begins with a start that is known to the cluster, and contains all later starts,
 // with consecutive boot numbers. If there are more than maxLine later starts, the oldest
-// of these are dropped. The zero value is the line of a directory for which no start has
+// later starts are dropped. The zero value is the line of a directory for which no start has
 // been recorded.
 type Line struct {
-	Boot    uint64 `json:"boot,omitempty"`    // boot number of the announced start, or of the last unrecorded one
+	Boot    uint64 `json:"boot,omitempty"`    // boot number of the first start, which is the announced one if Process is set
 	Process string `json:"process,omitempty"` // process of that start; empty if unknown
 	Since   string `json:"since,omitempty"`   // the processes of later starts, separated by spaces
 }
 
-// Denies reports whether boot number boot of this line belongs to a process other than
-// process. It also returns true if the start with that number was dropped from the line.
-// newest is the boot number of the directory.
+// Denies reports whether, according to this line, the given process has not made the start with the
+// given boot number: the line names another process for this start, or the start was dropped from
+// the line. Denies returns false if the boot number is outside the line, or if one of the processes is
+// unknown. newest is the boot number of the directory.
 func (l Line) Denies(newest, boot uint64, process string) bool {
 	since := strings.Fields(l.Since)
 	switch {
@@ -34,12 +35,12 @@ func (l Line) Denies(newest, boot uint64, process string) bool {
 	case boot == l.Boot:
 		return l.Process != "" && l.Process != process
 	case newest-boot >= uint64(len(since)):
-		return true // dropped: conservatively treated as a start of another copy
+		return true // dropped: the process is unknown, and assumed to be another one
 	}
 	return since[len(since)-1-int(newest-boot)] != process
 }
 
-// Raised returns the line after a start with the next boot number, boot.
+// Raised returns the line with one more start: the start of process, with the boot number boot.
 func (l Line) Raised(boot uint64, process string) Line {
 	if l == (Line{}) {
 		l.Boot = boot - 1

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestLine checks that starts of a directory are distinguished from those of copies.
+// TestLine checks that Denies distinguishes the starts of a directory from the starts of its copies.
 func TestLine(t *testing.T) {
 	own := Line{Boot: 3, Process: "c", Since: "d e"} // the newest boot number is 5
 	for _, tt := range []struct {
@@ -28,13 +28,13 @@ func TestLine(t *testing.T) {
 		{"since lines are kept", Line{Boot: 3, Since: "d e"}, 4, "x", true},
 	} {
 		if got := tt.line.Denies(5, tt.boot, tt.process); got != tt.want {
-			t.Errorf("%s: denied %t", tt.name, got)
+			t.Errorf("%s: Denies returns %t", tt.name, got)
 		}
 	}
 }
 
-// TestLine_Long checks that the oldest starts after the announced one are dropped and
-// then denied.
+// TestLine_Long checks that the oldest starts after the announced one are dropped from a long line, and
+// that Denies then returns true for them.
 func TestLine_Long(t *testing.T) {
 	l := Line{Boot: 1, Process: "1"}
 	const newest = 2 * maxLine
@@ -43,7 +43,7 @@ func TestLine_Long(t *testing.T) {
 	}
 	for boot, want := range map[uint64]bool{1: false, 2: true, newest - maxLine: true, newest - maxLine + 1: false, newest: false} {
 		if got := l.Denies(newest, boot, fmt.Sprint(boot)); got != want {
-			t.Errorf("start %d: denied %t", boot, got)
+			t.Errorf("start %d: Denies returns %t", boot, got)
 		}
 	}
 	if l = l.Announced(newest); l != (Line{Boot: newest, Process: fmt.Sprint(newest)}) || l.Announced(newest) != l {

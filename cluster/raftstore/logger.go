@@ -46,7 +46,7 @@ func slogLevel(level hclog.Level) slog.Level {
 	}
 }
 
-// Log writes a line, unless its level is disabled or its text exceeds the limit.
+// Log writes a line, unless its level is disabled or the limit of lines with this text is reached.
 func (l *logger) Log(level hclog.Level, text string, args ...any) {
 	if !l.enabled(level) {
 		return

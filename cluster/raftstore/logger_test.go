@@ -89,8 +89,8 @@ func TestLogger_Arguments(t *testing.T) {
 	}
 }
 
-// TestLogger_Limit logs for ten seconds the lines that the library logs for an
-// unreachable peer.
+// TestLogger_Limit logs, for ten seconds, the lines that the library logs for an unreachable peer. At
+// most two lines per second with the same text may be written, and the others must be counted.
 func TestLogger_Limit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, b := capture(slog.LevelInfo)

@@ -20,8 +20,8 @@ const sumSize = 4
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sumOf returns the checksum of all fields of an entry except AppendedAt, which is not
-// used.
+// sumOf returns the checksum of all fields of an entry except AppendedAt, which raft uses only for a
+// metric.
 func sumOf(l *raft.Log) uint32 {
 	head := make([]byte, 0, 8+8+1+8)
 	head = binary.LittleEndian.AppendUint64(head, l.Index)
@@ -33,8 +33,8 @@ func sumOf(l *raft.Log) uint32 {
 	return crc32.Update(sum, castagnoli, l.Extensions)
 }
 
-// sealed returns copies of the entries with checksums. The given entries are shared and
-// must not be modified.
+// sealed returns copies of the entries with checksums. It does not modify the given entries, since
+// other goroutines may read them.
 func sealed(entries []*raft.Log) []*raft.Log {
 	copies := make([]raft.Log, len(entries))
 	sealed := make([]*raft.Log, len(entries))
@@ -47,7 +47,7 @@ func sealed(entries []*raft.Log) []*raft.Log {
 	return sealed
 }
 
-// unseal verifies an entry that was read and removes the checksum.
+// unseal verifies an entry that was read from the database, and removes its checksum.
 func unseal(index uint64, entry *raft.Log) error {
 	n := len(entry.Extensions) - sumSize
 	if entry.Index != index || n < 0 {
@@ -64,12 +64,12 @@ func unseal(index uint64, entry *raft.Log) error {
 	return nil
 }
 
-// FirstIndex returns the index of the oldest entry, or 0.
+// FirstIndex returns the index of the oldest entry, or 0 if the database has no entries.
 func (l *logs) FirstIndex() (uint64, error) {
 	return l.index("find the first entry", l.inner.FirstIndex)
 }
 
-// LastIndex returns the index of the newest entry, or 0.
+// LastIndex returns the index of the newest entry, or 0 if the database has no entries.
 func (l *logs) LastIndex() (uint64, error) { return l.index("find the last entry", l.inner.LastIndex) }
 
 func (l *logs) index(action string, find func() (uint64, error)) (index uint64, err error) {
@@ -86,7 +86,7 @@ func (l *logs) GetLog(index uint64, entry *raft.Log) error {
 }
 
 func (l *logs) get(index uint64, entry *raft.Log) error {
-	*entry = raft.Log{} // decoding does not reset fields that were empty
+	*entry = raft.Log{} // decoding does not set fields that are empty in the stored entry
 	switch err := l.inner.GetLog(index, entry); {
 	case errors.Is(err, raft.ErrLogNotFound):
 		return err
@@ -109,8 +109,8 @@ func (l *logs) StoreLogs(entries []*raft.Log) error {
 // which a deletion blocks StoreLogs.
 const deleteChunk = 1024
 
-// DeleteRange deletes the entries from lo to hi, inclusive. It deletes chunks from an end
-// of the log, so that an interruption leaves no gap.
+// DeleteRange deletes the entries from lo to hi, inclusive. It deletes the range in chunks
+// that are at an end of the log, so that an interruption leaves no gap.
 func (l *logs) DeleteRange(lo, hi uint64) error {
 	for {
 		first, err := l.FirstIndex()

@@ -40,7 +40,7 @@ func TestLogs_Extensions(t *testing.T) {
 	}
 }
 
-// TestLogs_Sealed modifies each part of a stored entry.
+// TestLogs_Sealed modifies each part of a stored entry. The checksum must detect the change.
 func TestLogs_Sealed(t *testing.T) {
 	for what, change := range map[string]func(*raft.Log){
 		"index":                 func(l *raft.Log) { l.Index++ },
@@ -65,7 +65,7 @@ func TestLogs_Sealed(t *testing.T) {
 	}
 }
 
-// TestLogs_Damaged checks that reading a corrupt entry stops the node.
+// TestLogs_Damaged checks that Fatal is called when a corrupt entry is read.
 func TestLogs_Damaged(t *testing.T) {
 	f := newFaulty()
 	var reported error
@@ -80,7 +80,7 @@ func TestLogs_Damaged(t *testing.T) {
 	}
 }
 
-// TestLogs_DeleteRange deletes from either end, on disk and in memory.
+// TestLogs_DeleteRange deletes ranges at the old and at the new end of the log.
 func TestLogs_DeleteRange(t *testing.T) {
 	const n = 3*deleteChunk + 10
 	for _, c := range []struct{ lo, hi, first, last uint64 }{
@@ -121,7 +121,8 @@ func TestLogs_DeleteRangeOfGaps(t *testing.T) {
 	}
 }
 
-// TestLogs_DeleteRangeLeavesNoGap interrupts a deletion after each step.
+// TestLogs_DeleteRangeLeavesNoGap interrupts a deletion after each chunk. The remaining entries must
+// have no gap.
 func TestLogs_DeleteRangeLeavesNoGap(t *testing.T) {
 	const n = 4 * deleteChunk
 	for name, r := range map[string][2]uint64{"old end": {1, n - 5}, "new end": {5, n}} {

@@ -17,8 +17,8 @@ const (
 )
 
 // InstallGuard detects that a follower receives the same snapshot repeatedly. This happens
-// if the tail of the follower's log conflicts with the leader's log: installing the
-// snapshot does not truncate the tail, so the leader sends the snapshot again. The remedy
+// if the newest entries of the follower's log conflict with the leader's log. The installation of
+// the snapshot does not remove these entries, so the leader sends the snapshot again. The remedy
 // is to call SetAside and join as a new node. The zero value is ready to use. Its methods
 // may be called concurrently.
 type InstallGuard struct {
@@ -50,8 +50,8 @@ func (g *InstallGuard) Note(index uint64, now time.Time) error {
 	return nil
 }
 
-// TransferGuard detects that a leader keeps rejecting entries because of an interrupted
-// leadership transfer, from which the library does not recover. The remedy is to restart
+// TransferGuard detects that a leader rejects all entries because a leadership transfer was
+// interrupted. The library does not recover from this state. The remedy is to restart
 // the process. The zero value is ready to use. Its methods may be called concurrently.
 type TransferGuard struct {
 	mu    sync.Mutex

@@ -41,7 +41,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// TestUnmark withdraws a mark. A new directory has none.
+// TestUnmark checks that Unmark withdraws a mark, and that a directory without files has no mark.
 func TestUnmark(t *testing.T) {
 	dir := claimed(t, 9)
 	must(t, Unmark(dir))

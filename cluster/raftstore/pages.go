@@ -24,7 +24,7 @@ const (
 	freelistPage = 16
 	noFreelist   = 1<<64 - 1
 	bucketFlag   = 1
-	newTx        = 1 // transaction of the newer meta page of a file in which nothing has been stored
+	newTx        = 1 // number of the last transaction of a file in which nothing has been stored
 )
 
 var native = binary.NativeEndian
@@ -36,17 +36,17 @@ type pages struct {
 	high    uint64 // number of pages in use
 	seen    []bool // pages that have been visited
 	buckets []string
-	value   func(key, value []byte) error // checks a stored value; nil if none is checked
+	value   func(key, value []byte) error // checks a stored value; nil: values are not checked
 }
 
 // verifyPages checks that a database file is a single tree of valid pages. It detects
-// every changed bit in the structure of the tree and in the names of the buckets. (The
-// library would silently create a bucket whose name has changed.) Keys and values are
-// checked by value if it is not nil, otherwise when an entry is read. The error wraps
-// ErrDamaged.
+// every changed bit in the structure of the tree and in the names of the buckets. (If the
+// name of a bucket has changed, the library does not find the bucket and silently creates an empty
+// one.) If value is not nil, verifyPages calls it to check each key with its value. Otherwise keys
+// and values are checked only when an entry is read. The error wraps ErrDamaged.
 //
-// An invalid meta page is rejected although the other one is valid: using the other one would
-// silently discard the last transaction.
+// A file with one valid and one invalid meta page is rejected, although the library would use the
+// valid page: this could silently discard the last transaction.
 func verifyPages(data []byte, value func(key, value []byte) error) error {
 	m, p, err := openPages(data)
 	if err == nil {
@@ -106,7 +106,7 @@ func openPages(data []byte) (newer meta, p *pages, err error) {
 	}, nil
 }
 
-// noFreelist checks that there is no freelist, or an empty one. A file has an empty
+// noFreelist checks that the file has no freelist, or an empty one. A file has an empty
 // freelist before its first modification.
 func (p *pages) noFreelist(id uint64) error {
 	if id == noFreelist {
@@ -139,8 +139,8 @@ func (p *pages) page(id uint64) ([]byte, error) {
 }
 
 // tree checks a page and its subtree. The keys must be at least low and less than high;
-// nil means no bound. The elements of the leaves must have the given flags: those of the
-// root tree are buckets, and those of a bucket are not.
+// nil means no bound. The elements of the leaves must have the given flags: bucketFlag in the root
+// tree, and 0 in the tree of a bucket.
 func (p *pages) tree(id uint64, low, high []byte, flags uint32) error {
 	b, err := p.page(id)
 	if err != nil {
@@ -148,7 +148,7 @@ func (p *pages) tree(id uint64, low, high []byte, flags uint32) error {
 	}
 	elements, _, err := parseElements(b)
 	if err == nil && len(elements) == 0 {
-		err = errors.New("no elements") // an empty bucket has no page
+		err = errors.New("no elements") // an empty bucket has no page of its own
 	}
 	if err == nil {
 		err = ordered(elements, low, high)
@@ -179,7 +179,7 @@ func (p *pages) tree(id uint64, low, high []byte, flags uint32) error {
 	return nil
 }
 
-// bucket checks a bucket, which is a separate tree or a small page inline in b.
+// bucket checks the bucket with the value b, which refers to a separate tree or contains a small page.
 func (p *pages) bucket(b []byte) error {
 	if len(b) < bucketHead {
 		return fmt.Errorf("bucket of %d bytes", len(b))
@@ -214,9 +214,9 @@ type element struct {
 	flags      uint32
 }
 
-// parseElements parses the elements of a page and returns the offset of their end. Keys
-// and values are stored after the elements without gaps, so that a changed count or length
-// is detected.
+// parseElements parses the elements of a page and returns the offset of their end. It
+// checks that keys and values follow the elements without gaps, and thus detects a changed count or
+// length.
 func parseElements(b []byte) (elements []element, end int, err error) {
 	if len(b) < pageHead {
 		return nil, 0, fmt.Errorf("%d bytes", len(b))

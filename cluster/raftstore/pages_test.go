@@ -71,7 +71,7 @@ func TestVerifyPages_LongLife(t *testing.T) {
 			err = s.Logs().StoreLogs(commands(last+1, last+n, random.IntN([]int{10, 100, 3000, 9000}[random.IntN(4)])))
 			last += n
 		case random.IntN(20) == 0:
-			err = s.Logs().DeleteRange(first, last) // all of it
+			err = s.Logs().DeleteRange(first, last) // the complete log
 			first = last + 1
 		case random.IntN(2) == 0:
 			n = min(n*3, last+1-first)
@@ -99,7 +99,7 @@ func content(t testing.TB, dir string) (entries []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = s.Close() }() // only read
+	defer func() { _ = s.Close() }() // the store was only read
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
@@ -257,8 +257,8 @@ func seal(data []byte) {
 	}
 }
 
-// TestVerifyPages_Sealed covers files with valid checksums in the meta pages. Some of them
-// make the library panic or loop forever.
+// TestVerifyPages_Sealed checks that damaged files are rejected although the checksums of their meta
+// pages are valid. On some of these files the library would panic or loop forever.
 func TestVerifyPages_Sealed(t *testing.T) {
 	file := smallPages(t, 30)
 	newest := 0

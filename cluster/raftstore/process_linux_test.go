@@ -18,7 +18,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// The tests in this file run child processes. A child process is this test binary with a role.
+// The tests in this file run child processes. A child process is this test binary with a role: a
+// function that TestMain runs in place of the tests.
 const (
 	roleEnv = "THROTTLED_TEST_ROLE"
 	dirEnv  = "THROTTLED_TEST_DIR"
@@ -28,7 +29,7 @@ const (
 
 const (
 	exitStopped      = 75 // exit code required of Config.Fatal
-	exitNotPermitted = 77 // the system does not permit a role
+	exitNotPermitted = 77 // exit code of a role that the system does not permit
 	entrySize        = 2 << 10
 )
 
@@ -87,7 +88,8 @@ func appendForEver(dir string, sync bool) error {
 	return fmt.Errorf("the store returns: %w", err)
 }
 
-// deleteForEver repeatedly stores one entry and deletes it, as after an election.
+// deleteForEver repeatedly stores one entry and deletes it, as a follower does when a new leader
+// replaces its newest entry.
 func deleteForEver(dir string) error {
 	go endWithParent()
 	s, err := Open(Config{Dir: dir, Sync: true, Fatal: stop})
@@ -149,7 +151,8 @@ func hold(dir string) error {
 	return nil
 }
 
-// roleCommand returns the command of a role, run by the program wrapper if there is one.
+// roleCommand returns the command that runs a role. If wrapper is not empty, it is a program with its
+// arguments that runs the role.
 func roleCommand(role, dir string, wrapper ...string) *exec.Cmd {
 	exe, err := os.Executable()
 	if err != nil {
@@ -197,7 +200,7 @@ func runRole(cmd *exec.Cmd, kill uint64) (e ending, err error) {
 		}
 		if kill > 0 && e.stored >= kill {
 			_ = cmd.Process.Kill() // repeatedly, until the output is closed
-			_ = in.Close()         // for a role run by a wrapper that was killed
+			_ = in.Close()         // exits the role if only its wrapper was killed
 		}
 	}
 	_ = cmd.Wait() // the exit code is checked
@@ -255,7 +258,7 @@ func TestProcess_FailingDisk(t *testing.T) {
 			"write:error=EIO:when=50", "write:error=ENOSPC:when=51+",
 		} {
 			if role == "vote" && strings.HasPrefix(inject, "write") {
-				continue // votes are not written with write
+				continue // votes are written with pwrite64
 			}
 			dir := t.TempDir()
 			e, trace := traced(t, role, dir, inject)
@@ -263,7 +266,7 @@ func TestProcess_FailingDisk(t *testing.T) {
 				t.Errorf("%s, %s: exit code %d, stderr %q", role, inject, e.code, e.stderr)
 			}
 			if e.took > patience || e.stored == 0 {
-				t.Errorf("%s, %s: exited %v after storing %d", role, inject, e.took, e.stored)
+				t.Errorf("%s, %s: exited %v after the last entry was stored; %d entries are stored", role, inject, e.took, e.stored)
 			}
 			_, after, injected := strings.Cut(trace, "(INJECTED)")
 			if strings.Contains(after, "write") || !injected {
@@ -279,16 +282,15 @@ func TestProcess_FailingDisk(t *testing.T) {
 	}
 }
 
-// TestProcess_HangingDisk makes the disk hang. The watchdog must stop the process early
-// enough for another node to be elected within 2.5 s. All threads exit immediately except
-// one, which is blocked in the kernel. The process therefore disappears only when the disk
-// responds.
+// TestProcess_HangingDisk makes disk operations hang for 6 s. The watchdog must call Fatal
+// meanwhile. The process exits only when the disk responds, because one of its threads is blocked in
+// the kernel. The other threads exit immediately.
 //
-// TestWatchdog checks by how much the limit is exceeded at most.
+// TestWatchdog checks that Fatal is called soon after the limit.
 func TestProcess_HangingDisk(t *testing.T) {
 	t.Parallel()
 	const hangs = 6 * time.Second
-	var all sync.WaitGroup // the subtests only wait
+	var all sync.WaitGroup // the subtests run concurrently, since they mostly wait
 	defer all.Wait()
 	for _, tt := range []struct{ role, call, on string }{
 		{"append", "fdatasync:when=40+", "front-"},
@@ -304,8 +306,8 @@ func TestProcess_HangingDisk(t *testing.T) {
 				if e.code != exitStopped || !strings.Contains(e.stderr, ErrStuck.Error()) {
 					t.Errorf("exit code %d, stderr %q", e.code, e.stderr)
 				}
-				if e.reported < defaultLimit/2 || e.reported > hangs || e.stored == 0 { // the test may have read the output late
-					t.Errorf("stopped %v after storing %d", e.reported, e.stored)
+				if e.reported < defaultLimit/2 || e.reported > hangs || e.stored == 0 { // wide bounds: the test may read the output late
+					t.Errorf("Fatal is called %v after the last entry was stored; %d entries are stored", e.reported, e.stored)
 				}
 				if lines := strings.Split(strings.TrimSpace(trace), "\n"); !strings.Contains(lines[len(lines)-1], tt.on) {
 					t.Errorf("the last calls are %q; want one on %s", lines[max(0, len(lines)-3):], tt.on)
@@ -352,7 +354,7 @@ func TestProcess_Killed(t *testing.T) {
 	}
 }
 
-// TestProcess_Twice starts a second process on a locked directory.
+// TestProcess_Twice checks that a second process cannot open a directory that is in use.
 func TestProcess_Twice(t *testing.T) {
 	dir := t.TempDir()
 	holder := roleCommand("hold", dir)
@@ -407,8 +409,8 @@ func fillFileSystem(dir string) error {
 	return checkStored(log, e.stored)
 }
 
-// TestProcess_FullDisk uses a file system that is really full. Not every machine permits a test to mount
-// one; the errors injected by strace cover the others.
+// TestProcess_FullDisk mounts a small file system and fills it. If the machine does not permit the
+// mount, the test does nothing. TestProcess_FailingDisk covers this error by injecting it.
 func TestProcess_FullDisk(t *testing.T) {
 	cmd := roleCommand("tmpfs", t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{

@@ -12,8 +12,9 @@ import (
 
 var errNothing = errors.New("the log is empty: there is nothing to recover")
 
-// MaxTermAhead is the maximum distance of the term of a node from the term of the newest
-// entry in its log. Elections alone do not reach it, but a forged or corrupt message can.
+// MaxTermAhead is the maximum plausible difference between the term of a node and the term of the
+// newest entry in its log. Elections do not cause a larger difference, but a forged or corrupt
+// message can.
 const MaxTermAhead = 1 << 20
 
 // ErrTerm is wrapped by Recover when the term is implausible.
@@ -27,9 +28,10 @@ const RememberedKey = "RememberedNodes"
 // Recovery configures the recovery of a cluster.
 type Recovery struct {
 	Servers []raft.Server // the nodes of the new cluster
-	// ResetTerm discards an implausible term and the vote cast in that term. This is safe
-	// because the nodes that might have seen the term or the vote, those of the former
-	// cluster, are fenced off.
+	// ResetTerm makes Recover discard the term of the node if it is higher than necessary. This
+	// is required if the term is implausible. Discarding the term and the vote in it is safe
+	// because only nodes of the former cluster might have seen the term or the vote, and these
+	// nodes are fenced off: they get no connection to a node of the new cluster.
 	ResetTerm bool
 }
 
@@ -39,10 +41,10 @@ type Recovery struct {
 // including those that were never replicated to a majority. Entries that only the lost
 // nodes had are lost.
 //
-// The node gets a new [topology.Recovery], which fences off the nodes that were not
-// recovered with it. Recover may be repeated until the next start, with the same or
-// different servers. The term increases, so that no entry of the new cluster is mistaken
-// for an entry of the old cluster.
+// The node gets a new [topology.Recovery]. It fences off the nodes that were not recovered with the
+// same servers: nodes with different recoveries refuse each other's connections. Recover may be
+// repeated until the next start of the node, with the same or different servers. The term
+// increases, so that no entry of the new cluster is mistaken for an entry of the old cluster.
 //
 // fsm is used to replay the log and must be discarded afterwards. The directory must have been
 // claimed. The log is replaced by a snapshot. The error wraps [ErrTerm], or an error of Open or
@@ -67,8 +69,9 @@ func Recover(dir string, r Recovery, fsm raft.FSM, log *slog.Logger) (Summary, e
 	return Inspect(dir)
 }
 
-// termStep is the granularity of terms after a recovery. It ensures that nodes whose logs end in different
-// terms elect leaders in terms that none of their logs contains.
+// termStep is the minimum by which Recover raises the term of a node above the term of its newest
+// entry. The new term is therefore higher than all terms in the logs of the other recovered nodes, if
+// the last terms of these logs differ by at most termStep.
 const termStep = 1 << 16
 
 // term returns the term of a node after a recovery.
@@ -90,16 +93,16 @@ func (s *Store) recover(servers []raft.Server, term uint64, fsm raft.FSM) error 
 		return err
 	}
 	conf := raft.DefaultConfig()
-	conf.LocalID = "recover" // required, but not used
+	conf.LocalID = "recover" // raft requires an ID, but does not use it
 	conf.Logger = Logger(s.log)
 	configuration := raft.Configuration{Servers: servers}
 	if err := checkServers(configuration); err != nil {
 		return err
 	}
-	if err := s.fence(servers); err != nil { // first, so that the disk never holds the new configuration without a fence
+	if err := s.fence(servers); err != nil { // first: the disk must not hold the new configuration without a fence
 		return err
 	}
-	_, transport := raft.NewInmemTransport("") // encodes addresses unchanged
+	_, transport := raft.NewInmemTransport("") // this transport does not change addresses when it encodes them
 	if err := raft.RecoverCluster(conf, fsm, s.Logs(), s.Stable(), s.Snapshots(), transport, configuration); err != nil {
 		return err
 	}
@@ -144,7 +147,7 @@ func checkServers(c raft.Configuration) error {
 	return nil
 }
 
-// fence assigns a new recovery to the node.
+// fence assigns a new recovery to the node, so that nodes without this recovery refuse its streams.
 func (s *Store) fence(servers []raft.Server) error {
 	members := make([]topology.Member, len(servers))
 	for i, server := range servers {
@@ -153,13 +156,14 @@ func (s *Store) fence(servers []raft.Server) error {
 	_, err := s.change("fence off the lost nodes", func(i *Identity) {
 		i.Recovered = recovered{From: i.recoversFrom(), Boot: i.Boot}
 		i.Recovery = i.Recovered.From.Next(i.Cluster, members)
-		i.Stale, i.Line = "", Line{} // checked only against the records of the lost nodes
+		i.Stale, i.Line = "", Line{} // based on the records of other nodes, which a recovery discards
 	})
 	return err
 }
 
-// recoversFrom returns the predecessor of the next recovery. If the node has not been
-// started since its last recovery, the next recovery replaces the last one.
+// recoversFrom returns the recovery from which the next one is derived. If the node has not been
+// started since its last recovery, the next recovery replaces the last one, and is derived from
+// the recovery before.
 func (i *Identity) recoversFrom() topology.Recovery {
 	if i.Recovery != "" && i.Recovered.Boot == i.Boot {
 		return i.Recovered.From
@@ -172,8 +176,8 @@ func (i *Identity) NextRecovery(members []topology.Member) topology.Recovery {
 	return i.recoversFrom().Next(i.Cluster, members)
 }
 
-// resetVote sets the term, and removes the vote and the data about other nodes. No vote
-// has been cast in the new term.
+// resetVote sets the term, and removes the vote and the data about other nodes. Removing the
+// vote is safe because the nodes that might have seen it are fenced off.
 func (s *Store) resetVote(term uint64) error {
 	for _, step := range []func() error{
 		func() error { return s.Stable().SetUint64([]byte("LastVoteTerm"), 0) },

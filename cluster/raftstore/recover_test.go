@@ -95,7 +95,8 @@ func TestInspect_Refused(t *testing.T) {
 	}
 }
 
-// TestRecover recovers one node of three: it starts, becomes the leader, and has its entries.
+// TestRecover recovers one node of three. The node must start, become the leader, and have its
+// entries.
 func TestRecover(t *testing.T) {
 	dir, _ := made(t, state{[]uint64{50}, [][2]uint64{{40, 100}}})
 	s := openStore(t, Config{Dir: dir})
@@ -104,7 +105,7 @@ func TestRecover(t *testing.T) {
 	summary, err := Recover(dir, Recovery{Servers: oneServer}, &testFSM{}, nil)
 	must(t, err)
 	if summary.LastIndex != 100 || summary.LastTerm != 2 || summary.CurrentTerm != 2*termStep || summary.LastLog != 0 || !reflect.DeepEqual(summary.Configuration.Servers, oneServer) {
-		t.Errorf("recovered %+v", summary)
+		t.Errorf("Recover returns %+v", summary)
 	}
 	for range 2 { // with a restart
 		s = openStore(t, Config{Dir: dir})
@@ -156,8 +157,8 @@ func TestRecover_Refused(t *testing.T) {
 	}
 }
 
-// TestRecover_Fences checks that nodes recovered with the same servers get the same recovery, even if it is
-// repeated before they start, and that a recovery after a start is a new one.
+// TestRecover_Fences checks that nodes recovered with the same servers get the same recovery, even if
+// Recover is repeated before they start. After a start, Recover must assign a new recovery.
 func TestRecover_Fences(t *testing.T) {
 	both := []raft.Server{oneServer[0], {ID: "b", Address: "127.0.0.1:2"}}
 	recovered := func(dir string, servers ...raft.Server) topology.Recovery {
@@ -204,7 +205,8 @@ func TestRecover_Fences(t *testing.T) {
 	}
 }
 
-// TestRecover_Term checks that only an implausible term is reset, together with the vote in it.
+// TestRecover_Term checks the term after a recovery, and that an implausible term is rejected without
+// ResetTerm. The vote and the data about other nodes must be removed.
 func TestRecover_Term(t *testing.T) {
 	const absurd = ^uint64(0)
 	for _, tt := range []struct {
@@ -239,7 +241,7 @@ func TestRecover_Term(t *testing.T) {
 		vote, err := s.Stable().GetUint64([]byte("LastVoteTerm"))
 		must(t, err)
 		if left, err := s.Stable().Get([]byte(RememberedKey)); vote != 0 || err != nil || len(left) != 0 {
-			t.Errorf("term %d: left are the vote in term %d and %q, %v", tt.current, vote, left, err)
+			t.Errorf("term %d: the vote in term %d and the data %q are not removed, %v", tt.current, vote, left, err)
 		}
 	}
 	dir := t.TempDir()

@@ -10,21 +10,22 @@ import (
 
 const (
 	stateName = "state.bin" // defined by raft
-	// syncEvery is in bytes. Without intermediate syncs, the complete snapshot would be synced at
-	// its end, which may legitimately take long and blocks the log.
+	// syncEvery is the number of bytes after which a snapshot is synced. Without these syncs,
+	// raft would sync the complete snapshot at its end. This would take long, also on a disk that
+	// works, and block the log.
 	syncEvery = 4 << 20
 )
 
-// The maximum number of times that raft waits for the disk in an operation.
+// The maximum number of times that raft waits for the disk in one operation on a snapshot.
 const (
 	createWaits = 2 // creates directories and syncs meta.json
 	closeWaits  = 4 // syncs state.bin, meta.json and the directory, and removes an old snapshot
 	cancelWaits = 2 // syncs state.bin and removes the snapshot
 )
 
-// snapshots wraps the snapshot store of raft. The watchdog covers all writes, since raft
-// writes a received snapshot in its main loop. Errors are returned without tripping the
-// latch.
+// snapshots wraps the snapshot store of raft. The watchdog watches all writes, since raft writes a
+// received snapshot in its main loop, which a stuck write would block. Errors are returned without
+// tripping the latch.
 type snapshots struct {
 	raft.SnapshotStore
 	file *guarded
@@ -77,8 +78,9 @@ func (s *sink) Close() error { return s.end(closeWaits, s.SnapshotSink.Close) }
 // Cancel removes the snapshot. It does nothing if the snapshot has been completed or canceled.
 func (s *sink) Cancel() error { return s.end(cancelWaits, s.SnapshotSink.Cancel) }
 
-// end first syncs the remaining bytes in a separate operation with its own limit. The
-// error of this sync is ignored, since the sync by raft returns it as well.
+// end completes or removes the snapshot by calling op. Before that, it syncs the remaining bytes in
+// a separate operation with its own limit. It ignores the error of this sync, since the sync by raft,
+// on another file handle, returns the error as well.
 func (s *sink) end(waits uint64, op func() error) error {
 	_ = s.file.step(1, s.state.Sync)
 	_ = s.state.Close()

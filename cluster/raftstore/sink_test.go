@@ -14,8 +14,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// slowSnapshots is the snapshot store of raft. It calls before with the name of each operation,
-// which may block or fail.
+// slowSnapshots is the snapshot store of raft. It calls the function before with the name of
+// each operation. The function may block or return an error.
 type slowSnapshots struct {
 	*raft.FileSnapshotStore
 	before func(op string) error
@@ -49,7 +49,7 @@ func (s *slowSink) Cancel() error {
 	return errors.Join(s.store.before("Cancel"), s.SnapshotSink.Cancel())
 }
 
-// withSnapshots returns a store with snapshots that call before.
+// withSnapshots returns a store whose snapshot operations call the function before.
 func withSnapshots(t *testing.T, fatal func(error), before func(op string) error) *Store {
 	t.Helper()
 	s := guardedStore(newFaulty(), fatal)
@@ -61,7 +61,8 @@ func withSnapshots(t *testing.T, fatal func(error), before func(op string) error
 	return s
 }
 
-// write writes a snapshot and calls end. It returns all errors.
+// write writes a snapshot, and calls the function end to close or cancel the snapshot. It returns all
+// errors.
 func write(s *Store, content []byte, end func(raft.SnapshotSink) error) error {
 	return writeAt(s, 5, content, end)
 }
@@ -78,7 +79,8 @@ func writeAt(s *Store, index uint64, content []byte, end func(raft.SnapshotSink)
 	return errors.Join(err, end(sink))
 }
 
-// TestSink_Stuck blocks each operation of a snapshot until the watchdog detects it.
+// TestSink_Stuck blocks each operation of a snapshot. The watchdog must call Fatal soon after the limit
+// of the operation.
 func TestSink_Stuck(t *testing.T) {
 	const limit = 1600 * time.Millisecond
 	for name, waits := range map[string]time.Duration{"Create": createWaits, "Write": 1, "Close": closeWaits, "Cancel": cancelWaits} {
@@ -118,7 +120,8 @@ func TestSink_Stuck(t *testing.T) {
 	}
 }
 
-// TestSink_SlowIsNotStuck writes for longer than the limit, in operations that take less.
+// TestSink_SlowIsNotStuck writes snapshots for longer than the limit, in operations that each take less
+// than the limit. Fatal must not be called.
 func TestSink_SlowIsNotStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := withSnapshots(t, func(err error) { t.Errorf("Fatal is called with %v", err) }, func(string) error {

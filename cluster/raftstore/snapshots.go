@@ -22,7 +22,7 @@ import (
 const (
 	snapshotsName = "snapshots" // defined by raft
 	damagedName   = "damaged"
-	retained      = 2 // snapshots
+	retained      = 2 // number of snapshots that raft keeps
 	unfinished    = ".tmp"
 )
 
@@ -76,7 +76,7 @@ func readSnapshot(path string) (raft.SnapshotMeta, error) {
 	if err != nil {
 		return meta.SnapshotMeta, err
 	}
-	defer func() { _ = f.Close() }() // only read
+	defer func() { _ = f.Close() }() // the file was only read
 	sum := crc64.New(crc64.MakeTable(crc64.ECMA))
 	if _, err := io.Copy(sum, f); err != nil {
 		return meta.SnapshotMeta, err

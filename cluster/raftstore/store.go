@@ -26,11 +26,11 @@ const (
 // Config configures a Store. Dir and Fatal must be set.
 type Config struct {
 	// Dir is created with mode 0700 if it does not exist. It must not be locked by
-	// anything else.
+	// another Store or process.
 	Dir string
 	// Sync makes each entry of the log durable before it is acknowledged. Without it, a power
-	// failure can lose the latest entries and leave a file that is rejected; a crash of the
-	// process loses none. The term and the vote are always made durable.
+	// failure can lose the latest entries and leave a file that Open rejects. A crash of the
+	// process loses no entries. The term and the vote are always made durable.
 	Sync bool
 	// Limit is the age at which an unfinished operation is considered stuck; 0 means 1.5
 	// s. Detection takes up to 1/16 longer than the limit. Operations in which raft waits
@@ -43,7 +43,7 @@ type Config struct {
 	// receives the error and continues to vote with its state in memory, or panics. Fatal must
 	// not call the Store.
 	Fatal func(error)
-	Log   *slog.Logger // nil disables logging
+	Log   *slog.Logger // if nil, nothing is logged
 }
 
 // Store is the durable storage of a node: the log, the term and the vote, and the snapshots.
@@ -71,10 +71,10 @@ type Store struct {
 }
 
 // Open opens the store in a directory, and creates one if there is none. The error wraps
-// [ErrLocked], within two seconds, if another process has locked it, [ErrDamaged] if a
-// file is corrupt or missing, or an error of the file system. If the store was not closed
-// before, Open moves the newest entries to the database, which temporarily needs up to 48
-// MiB of space.
+// [ErrLocked] if another process has locked the directory, [ErrDamaged] if a file is corrupt or
+// missing, or an error of the file system. ErrLocked is returned within two seconds. If the last
+// process did not close the store, Open moves the newest entries to the database, which temporarily
+// needs up to 48 MiB of space.
 func Open(c Config) (*Store, error) {
 	if c.Fatal == nil {
 		return nil, errors.New("open the log: Config.Fatal is not set")
@@ -156,7 +156,7 @@ func (s *Store) guard(l raft.LogStore, st raft.StableStore, snaps raft.SnapshotS
 	s.snaps = &snapshots{snaps, newGuarded(filepath.Join(s.current(), snapshotsName), s.latch)}
 }
 
-// openWAL opens the files of the newest entries.
+// openWAL opens the write-ahead log, which holds the newest entries.
 func (s *Store) openWAL() (err error) {
 	s.wal.inner, err = wal.Open(wal.Config{Dir: s.current(), Base: s.logs, Sync: s.sync, Step: s.wal.step, Log: s.log})
 	return damaged(err)
@@ -206,14 +206,14 @@ func (s *Store) Logs() raft.LogStore { return s.wal }
 // Stable returns the store of the term and the vote.
 func (s *Store) Stable() raft.StableStore { return s.stable }
 
-// Snapshots returns the snapshot store, which keeps two snapshots. Its errors do not stop the
-// node, since the log is complete: raft logs the error and retries at the next opportunity.
-// However, the node stops if a write of a snapshot is stuck.
+// Snapshots returns the snapshot store, which keeps two snapshots. If a snapshot fails
+// with an error, the node continues, since the log still has all entries: raft logs the error and
+// tries again later. However, the node stops if a write of a snapshot is stuck.
 func (s *Store) Snapshots() raft.SnapshotStore { return s.snaps }
 
 // Close closes the files and releases the directory. Raft must have been shut down before.
-// After an error Close closes nothing and returns the error: the database may be in any state,
-// and the exit of the process, which must follow, closes it too.
+// After an error of the store, Close closes nothing and returns the error, because the database may
+// be in any state. The process must then exit, which closes the files.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.stop)

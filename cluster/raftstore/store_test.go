@@ -71,8 +71,8 @@ func TestOpen_Config(t *testing.T) {
 	}
 }
 
-// TestOpen_Refused creates a file of the wrong type at each path. File modes would not stop
-// a test that runs as root.
+// TestOpen_Refused creates a file of the wrong type at each path. The test does not
+// use file modes to make Open fail, because they have no effect on root.
 func TestOpen_Refused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	must(t, os.WriteFile(dir, nil, 0o600))

@@ -9,7 +9,7 @@ import (
 	"github.com/throttledhq/throttled/cluster/wal"
 )
 
-// walName is the name of the files of the newest entries in error messages.
+// walName denotes the files of package wal in error messages.
 const walName = "front"
 
 // guardedWAL is the log as seen by raft: the newest entries are in memory and in files of package
@@ -19,12 +19,12 @@ type guardedWAL struct {
 	inner *wal.Log
 }
 
-// FirstIndex returns the index of the oldest entry, or 0.
+// FirstIndex returns the index of the oldest entry, or 0 if the log is empty.
 func (w *guardedWAL) FirstIndex() (uint64, error) {
 	return w.index("find the first entry", w.inner.FirstIndex)
 }
 
-// LastIndex returns the index of the newest entry, or 0.
+// LastIndex returns the index of the newest entry, or 0 if the log is empty.
 func (w *guardedWAL) LastIndex() (uint64, error) {
 	return w.index("find the last entry", w.inner.LastIndex)
 }
@@ -57,7 +57,7 @@ func (w *guardedWAL) DeleteRange(lo, hi uint64) error {
 	return w.file.try("delete entries", func() error { return w.inner.DeleteRange(lo, hi) })
 }
 
-// step runs one operation on the files, such as a step of a deletion, under the watchdog.
+// step runs one operation on the files, such as a step of a deletion, watched by the watchdog.
 func (w *guardedWAL) step(op func() error) error { return w.file.step(1, op) }
 
 // damaged converts wal.ErrDamaged to ErrDamaged.

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// killed returns a copy of a directory as left by a process that was killed.
+// killed returns a copy of a directory in use. The copy is like a directory whose process was killed.
 func killed(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -44,7 +44,7 @@ func TestFront_Killed(t *testing.T) {
 		sum, err := Inspect(left)
 		must(t, err)
 		if sum.FirstLog != 1 || sum.LastLog != 11 || sum.LastIndex != 11 || sum.LastTerm != 3 || len(sum.Configuration.Servers) != 3 {
-			t.Errorf("%+v", sum)
+			t.Errorf("Inspect returns %+v", sum)
 		}
 	}
 	again := openStore(t, Config{Dir: left})

@@ -7,7 +7,7 @@ import (
 
 const (
 	watched    = 16 // maximum number of watched operations; raft has at most four concurrently
-	watchTicks = 16 // checks within the limit
+	watchTicks = 16 // number of checks within one limit
 	maxWaits   = 7
 )
 
@@ -16,13 +16,13 @@ const (
 // process, which is not caused by the disk, therefore counts as one interval at most.
 type watch struct {
 	last atomic.Uint64
-	// slots holds the numbers of the unfinished operations, or 0. The low three bits of a
-	// number are the waits of the operation.
+	// slots holds the numbers of the unfinished operations. A free slot holds 0. The low three
+	// bits of a number are the argument waits of begin.
 	slots [watched]atomic.Uint64
 }
 
-// begin registers an operation that may take waits times the limit, 1 to maxWaits. Storing 0
-// in the result marks the operation as finished.
+// begin registers an operation that may take waits times the limit. The argument waits is 1 to
+// maxWaits. The caller marks the operation as finished by storing 0 in the result.
 func (w *watch) begin(waits uint64) *atomic.Uint64 {
 	n := w.last.Add(1)*(maxWaits+1) + waits
 	for i := range w.slots {
@@ -30,7 +30,7 @@ func (w *watch) begin(waits uint64) *atomic.Uint64 {
 			return &w.slots[i]
 		}
 	}
-	return new(atomic.Uint64) // not watched; all watched operations began earlier
+	return new(atomic.Uint64) // not watched: all slots hold operations that began earlier
 }
 
 // sightings counts how many consecutive times each operation of a watch has been seen.
@@ -39,8 +39,8 @@ type sightings [watched]struct {
 	times int
 }
 
-// observe reports whether an operation has been unfinished for watchTicks times its waits,
-// in intervals.
+// observe is called once per interval. It reports whether an operation of w has been unfinished for
+// watchTicks intervals, multiplied by the waits of the operation.
 func (s *sightings) observe(w *watch) bool {
 	for i := range w.slots {
 		op := w.slots[i].Load()
@@ -53,8 +53,8 @@ func (s *sightings) observe(w *watch) bool {
 	return false
 }
 
-// watchFiles calls stuck with the first file that has a stuck operation, and returns. It also
-// returns when stop is closed.
+// watchFiles checks the files watchTicks times within each limit. It calls stuck with the first file
+// that has a stuck operation, and returns. It also returns when stop is closed.
 func watchFiles(limit time.Duration, stop <-chan struct{}, stuck func(*guarded), files ...*guarded) {
 	ticker := time.NewTicker(max(limit/watchTicks, time.Millisecond))
 	defer ticker.Stop()

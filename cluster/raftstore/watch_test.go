@@ -44,7 +44,8 @@ func TestSightings(t *testing.T) {
 	looks(0)
 }
 
-// TestWatch_Many has more operations than slots.
+// TestWatch_Many begins more operations than there are slots. The operations in the slots must still be
+// detected as stuck.
 func TestWatch_Many(t *testing.T) {
 	var w watch
 	for range watched {

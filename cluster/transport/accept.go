@@ -106,7 +106,8 @@ func (l *Link) removePending(p *pending) bool {
 	return true
 }
 
-// serverHandshake performs the handshake of a connection and passes the stream on, or closes it.
+// serverHandshake performs the handshake of a pending connection. If the handshake succeeds, it
+// passes the stream to Accept, otherwise it closes the connection.
 func (l *Link) serverHandshake(p *pending) {
 	c, err := l.receive(p)
 	pended := l.removePending(p)
@@ -126,7 +127,7 @@ func (l *Link) serverHandshake(p *pending) {
 	l.streams[c.purpose].offer(c)
 }
 
-// kindOf returns the kind of an error for rate limiting: one log line is enough for each kind.
+// kindOf returns the kind of an error. The rate of log lines is limited separately for each kind.
 func kindOf(err error) string {
 	if c, ok := codeOf(err); ok {
 		return reasons[c].Error()
@@ -135,7 +136,7 @@ func kindOf(err error) string {
 }
 
 // receive makes a stream of a connection within the handshake timeout. If it returns a stream
-// together with an error, the stream has been added and must be removed.
+// together with an error, it has called add for the stream, and the caller must call remove.
 func (l *Link) receive(p *pending) (*conn, error) {
 	if err := p.SetDeadline(time.Now().Add(l.cfg.HandshakeTimeout)); err != nil {
 		return nil, err
@@ -157,7 +158,7 @@ func (l *Link) receive(p *pending) (*conn, error) {
 	}
 	if err == nil {
 		c.peer, c.purpose, c.boot = h.node, h.purpose, h.boot
-		err = l.checkPermitted(c) // before add, so that the peer is sent the reason: Recheck closes streams without one
+		err = l.checkPermitted(c) // before add: Recheck closes added streams without sending the reason
 	}
 	if err == nil {
 		if err = l.add(c); err == nil {
@@ -183,8 +184,8 @@ func (l *Link) checkHello(h hello, state *tls.ConnectionState) error {
 	return l.checkDataVersion(h.node, h.purpose, h.dataVersion)
 }
 
-// acceptStream accepts a stream unless it is no longer permitted. The stream is already
-// registered, so Recheck closes it if its permission changes concurrently.
+// acceptStream sends the answer that opens a stream, unless the stream is no longer permitted. add
+// was called before, so Recheck closes the stream if its permission changes concurrently.
 func (l *Link) acceptStream(c *conn) error {
 	if err := l.checkPermitted(c); err != nil {
 		l.reply(c, err)
@@ -200,7 +201,7 @@ func (l *Link) reply(c *conn, err error) {
 	if errors.Is(err, net.ErrClosed) || !ok {
 		return
 	}
-	_, _ = c.Write(l.answer(reason, c).encode()) // the refusal is the error to report
+	_, _ = c.Write(l.answer(reason, c).encode()) // err is reported instead of an error of Write
 }
 
 func (l *Link) answer(reason code, c *conn) answer {

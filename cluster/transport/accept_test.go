@@ -152,7 +152,8 @@ func TestUnclaimedStreams(t *testing.T) {
 	}
 }
 
-// TestCrowd checks which connection is dropped if there are too many pending connections.
+// TestCrowd checks that, if there are too many pending connections, the oldest connection from the
+// address with the most pending connections is dropped.
 func TestCrowd(t *testing.T) {
 	s := newSite(t)
 	var log lines
@@ -232,7 +233,7 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 	for name, begin := range slow(s) {
 		t.Run(name, func(t *testing.T) {
 			l := s.link("n1", func(c *Config) { c.MaxHandshakes, c.HandshakeTimeout = 2*idle, time.Hour })
-			out, _ := dialed(t, s.link("n2"), l, Raft) // allocates everything that is allocated only once
+			out, _ := dialed(t, s.link("n2"), l, Raft) // makes the allocations that are not repeated for each connection
 			if err := out.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -243,7 +244,7 @@ func TestIdleConnectionsAreCheap(t *testing.T) {
 			if !eventually(func() bool { return pendingOf(l) == idle }) {
 				t.Fatalf("%d connections are pending, want %d", pendingOf(l), idle)
 			}
-			// The number includes the test's ends of the connections, so it is an upper bound.
+			// The measured memory includes the test's ends of the connections, so each is an upper bound.
 			if each := (memory() - before) / idle; each > most {
 				t.Errorf("%d bytes for each connection, want at most %d", each, most)
 			}

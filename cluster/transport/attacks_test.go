@@ -58,15 +58,16 @@ func beVictim(dir string) error {
 	return errors.Join(errors.New("victim: it was not killed"), err)
 }
 
-// attack is a way to send bytes to Raft. try returns when the node has closed the connection.
+// attack is a way to send bytes to Raft. The function try sends them, and returns when the node has
+// closed the connection.
 type attack struct {
 	name string
 	try  func(t *testing.T, l *Link, rpc []byte)
 }
 
-// attacks returns the attacks, each named after the credentials of the attacker. The
-// target is node n1 of the site. The key of n2 is used for wrong purposes, and n4 has been
-// removed.
+// attacks returns the attacks, each named after the credentials of the attacker. The target is node
+// n1 of the site. Node n2 is a node of the cluster, and its certificate is the good one. Node n4 was
+// removed from the cluster.
 func attacks(s *site) []attack {
 	now := time.Now()
 	good := loaded(s.t, s.issue("n2", "c1", now))
@@ -128,8 +129,8 @@ func attacks(s *site) []attack {
 	}
 }
 
-// TestAttacks checks that a leader ignores forged Raft messages, regardless of how an
-// attacker that is not a node of the cluster sends them.
+// TestAttacks sends each forged message by each attack. The leader must ignore all of them, and log
+// few lines.
 func TestAttacks(t *testing.T) {
 	s := newSite(t)
 	var log lines
@@ -197,7 +198,7 @@ func TestAttacksWouldWork(t *testing.T) {
 	t.Run("vote", func(t *testing.T) {
 		l := s.link("n1")
 		r := alone(t, l)
-		// The answer begins with an empty error: the vote has been counted.
+		// The answer begins with an empty error, so Raft has processed the request.
 		if b, err := bufio.NewReader(send(t, insider, l.ln.Addr().String(), forged()["vote"])).ReadByte(); err != nil || b != 0xa0 {
 			t.Fatalf("answer %#x: %v", b, err)
 		}
@@ -244,8 +245,8 @@ func TestAttacksWouldWork(t *testing.T) {
 	})
 }
 
-// expectTerm checks that a node is in the highest term, so that the next term would
-// overflow to 0.
+// expectTerm checks that a node is in the term want or the next one, and that it is not the leader.
+// The term after the highest one is 0, because of an overflow.
 func (r *raftNode) expectTerm(t *testing.T, want uint64) {
 	t.Helper()
 	if got := r.CurrentTerm(); got != want && got != want+1 {

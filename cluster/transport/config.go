@@ -23,8 +23,8 @@ const (
 	DefaultHandshakeTimeout = 5 * time.Second
 )
 
-// Config configures a [Link]. Cluster, Node and Bind must be set, and either Insecure
-// or the three files.
+// Config configures a [Link]. Cluster, Node and Bind must be set, and either Insecure or the three
+// files CertFile, KeyFile and CAFile.
 type Config struct {
 	Cluster   string // name of the cluster, see topology.CheckName
 	Node      string // name of this node

@@ -42,7 +42,7 @@ func TestListenNeedsAddress(t *testing.T) {
 		cfg.Bind, cfg.Advertise = test.bind, test.advertise
 		if l, err := Listen(cfg); err == nil {
 			closeLink(t, l)
-			t.Errorf("bound to %q: advertises %q", test.bind, test.advertise)
+			t.Errorf("Listen succeeds with the bind address %q and the advertised address %q", test.bind, test.advertise)
 		}
 	}
 }

@@ -14,10 +14,10 @@ type conn struct {
 	link     *Link
 	peer     string
 	purpose  Purpose
-	version  byte                // of the greeting
-	boot     uint64              // of the peer, if accepted
+	version  byte                // version of the greeting
+	boot     uint64              // boot number of the peer; 0 if the stream was dialed
 	accepted bool                // false: dialed
-	chain    []*x509.Certificate // of the peer; nil without certificates
+	chain    []*x509.Certificate // certificates of the peer; nil if the Link is insecure
 	removal  sync.Once
 }
 
@@ -49,10 +49,10 @@ func (c *conn) Close() error {
 }
 
 // abort closes the connection below TLS, which makes all operations on the stream fail. It sends
-// no alert to the peer, which could block. The owner must still close the stream.
+// no TLS alert to the peer, because sending could block. The owner must still close the stream.
 func (c *conn) abort() { _ = c.raw.Close() }
 
-// add registers a stream, or returns the reason to refuse it.
+// add registers an open stream, or returns the reason to refuse it.
 func (l *Link) add(c *conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

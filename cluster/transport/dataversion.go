@@ -8,13 +8,13 @@ import (
 
 // SetRecovery sets the recovery that this node belongs to. Streams to and from nodes of a
 // different recovery are refused. Before the first call, the node accepts and opens
-// Control streams regardless of the recovery of the peer. For other streams it is treated
-// as a node of a cluster that was never recovered.
+// Control streams regardless of the recovery of the peer. For streams of other purposes, the
+// node is treated as a node of a cluster that was never recovered.
 func (l *Link) SetRecovery(r topology.Recovery) { l.recovery.Store(&r) }
 
-// SetCurrent sets the function that reports whether the data of a node, identified by its
-// boot, is at least as new as any known to this node. nil, the default, accepts all data.
-// A node with outdated data is allowed only Control streams, on which it can query the
+// SetCurrent sets the function that reports whether the data of a node is current: its boot number is
+// not lower than any that this node knows for the same node. If current is nil, which is the default,
+// all data is current. A node with outdated data gets only Control streams, on which it can query the
 // reason. The function must be safe for concurrent use.
 func (l *Link) SetCurrent(current func(node string, boot uint64) bool) {
 	if current == nil {

@@ -19,8 +19,8 @@ const (
 	secondRecovery topology.Recovery = "2-00000000000000bb"
 )
 
-// recovered opens the link of a node with the given recovery. unknownRecovery means that
-// the node has none yet.
+// recovered opens the link of a node with the given recovery. If r is unknownRecovery, the node does
+// not know its recovery yet.
 func recovered(t *testing.T, node string, r topology.Recovery) *Link {
 	t.Helper()
 	l := open(t, plain(node))
@@ -30,11 +30,12 @@ func recovered(t *testing.T, node string, r topology.Recovery) *Link {
 	return l
 }
 
-// TestRecoveries opens streams of each purpose between nodes of different recoveries.
+// TestRecoveries opens streams of each purpose between nodes of the same and of different recoveries,
+// and checks which streams are accepted.
 func TestRecoveries(t *testing.T) {
 	for _, tt := range []struct {
 		a, b    topology.Recovery
-		control bool // only Control streams are accepted
+		control bool // Control streams are accepted; all: streams of the other purposes too
 		all     bool
 	}{
 		{"", "", true, true},
@@ -67,8 +68,8 @@ func TestRecoveries(t *testing.T) {
 	}
 }
 
-// TestOutdated checks that streams to and from a node with outdated data are refused, and
-// that an open stream is closed.
+// TestOutdated checks that streams to and from a node with outdated data are refused, except for
+// Control, and that an open stream is closed when the data of its node becomes outdated.
 func TestOutdated(t *testing.T) {
 	var newest atomic.Uint64
 	newest.Store(3)
@@ -103,8 +104,7 @@ func TestOutdated(t *testing.T) {
 	dialed(t, open(t, plain("n2"), func(c *Config) { c.Boot = 1 }), aware, Raft)
 }
 
-// before simulates the greeting of a node of the previous version: it answers unknown
-// frames as that version did.
+// before starts a listener that answers each hello like a node of the previous version.
 func before(t *testing.T) (ln net.Listener) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -11,11 +11,11 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Dial opens a stream to a node at an address, host:port. The peer must prove to be that
-// node or, if node is "", any node of the cluster; PeerOf returns its name. Dial fails
-// when ctx is done, when Config.HandshakeTimeout expires, or when the Link is closed. Once
-// the stream is open, ctx has no effect. Errors wrap ErrRefused or another error of this
-// package, net.ErrClosed if the Link is closed, or an error of the network.
+// Dial opens a stream to a node at an address, host:port. The peer must prove that it is this node.
+// If node is "", the peer may be any node of the cluster, and PeerOf returns its name. Dial fails
+// when ctx is done, when Config.HandshakeTimeout expires, or when the Link is closed. Once the
+// stream is open, ctx has no effect. Errors wrap ErrRefused or another error of this package,
+// net.ErrClosed if the Link is closed, or an error of the network.
 func (l *Link) Dial(ctx context.Context, node, addr string, p Purpose) (net.Conn, error) {
 	if node != "" {
 		if err := topology.CheckName(node); err != nil {
@@ -29,7 +29,7 @@ func (l *Link) Dial(ctx context.Context, node, addr string, p Purpose) (net.Conn
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()
 	c, err := l.dial(ctx, node, addr, p, version)
-	if l.oldPeers() && (errors.Is(err, ErrVersion) || errors.Is(err, ErrGreeting)) { // the previous version rejects a longer frame
+	if l.oldPeers() && (errors.Is(err, ErrVersion) || errors.Is(err, ErrGreeting)) { // the previous version rejects our frame
 		c, err = l.dial(ctx, node, addr, p, oldVersion)
 	}
 	switch {
@@ -58,7 +58,7 @@ func (l *Link) dial(ctx context.Context, node, addr string, p Purpose, version b
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() }) // unblocks pending operations
 	c := &conn{Conn: raw, raw: raw, link: l, purpose: p, version: version}
-	if p == Raft { // Raft sets the same deadline for messages of any length
+	if p == Raft { // Raft sets the same timeout for messages of any length
 		c.Conn = newProgress(raw)
 	}
 	err = l.clientHandshake(ctx, c, node)
@@ -72,7 +72,7 @@ func (l *Link) dial(ctx context.Context, node, addr string, p Purpose, version b
 		_ = raw.Close() // the first error is the one to report
 		return nil, err
 	}
-	if err := l.checkPermitted(c); err != nil { // again, now that the stream is registered and Recheck can close it
+	if err := l.checkPermitted(c); err != nil { // after add: Recheck closes the stream if its permission changes later
 		_ = c.Close() // the first error is the one to report
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (l *Link) clientHandshake(ctx context.Context, c *conn, node string) error 
 		c.chain = state.PeerCertificates
 	}
 	_, sendErr := c.Write(hello{c.purpose, l.cfg.Cluster, l.cfg.Node, node, l.dataVersion(c.purpose, c.version)}.encode())
-	a, err := readAnswer(c.Conn) // it may contain the reason why sending failed
+	a, err := readAnswer(c.Conn) // even after sendErr: the answer may contain the reason
 	if err != nil {
 		return handshakeError(errors.Join(err, sendErr))
 	}
@@ -102,11 +102,11 @@ func (l *Link) clientHandshake(ctx context.Context, c *conn, node string) error 
 	return nil
 }
 
-// checkAnswer returns nil if an answer opens the stream, or the reason why not.
+// checkAnswer returns nil if an answer opens the stream. Otherwise it returns the reason why not.
 func (l *Link) checkAnswer(a answer, node string, p Purpose, state *tls.ConnectionState) error {
 	reason, known := reasons[a.code]
 	switch {
-	case known && a.node == "": // the answer has a different version
+	case known && a.node == "": // the answer has an unknown version, and only its code was parsed
 		return fmt.Errorf("%w: %w", ErrRefused, reason)
 	case a.code == codeOtherRecovery:
 		return fmt.Errorf("%w: %w", ErrRefused, &RecoveryError{a.node, l.dataVersion(p, version).recovery, a.recovery})
@@ -124,9 +124,9 @@ func (l *Link) checkAnswer(a answer, node string, p Purpose, state *tls.Connecti
 	return l.checkDataVersion(a.node, p, a.dataVersion)
 }
 
-// handshakeError distinguishes errors of this node from refusals by the peer. The peer
-// verifies the certificate of this node only after this node has verified that of the peer
-// and has completed its handshake.
+// handshakeError wraps ErrRefused if err is a TLS alert from the peer. An alert can be the response to
+// the greeting: the peer verifies the certificate of this node only after this node has verified the
+// certificate of the peer and has completed its part of the handshake.
 func handshakeError(err error) error {
 	switch {
 	case !isRemoteAlert(err):

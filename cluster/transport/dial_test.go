@@ -73,7 +73,7 @@ func TestDialRefused(t *testing.T) {
 	}
 }
 
-// TestDialAnyNode checks that the name of a node dialed by address only is reported.
+// TestDialAnyNode dials nodes by address only. PeerOf must return their names.
 func TestDialAnyNode(t *testing.T) {
 	s := newSite(t)
 	for name, config := range map[string]func(node string) Config{"insecure": plain, "TLS": s.config} {
@@ -102,7 +102,8 @@ func TestDialElsewhere(t *testing.T) {
 	}
 }
 
-// impostor answers every connection with the given bytes, after it has read a hello.
+// impostor listens on the returned address. On each connection it reads a hello, sends answer, and
+// closes the connection. If answer is empty, it leaves the connection open.
 func impostor(t *testing.T, answer []byte) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,35 +1,36 @@
 // Package transport implements the port through which the nodes of a cluster communicate.
 //
-// [Listen] opens a [Link]. It accepts streams, and opens them with [Link.Dial]. Each stream has
-// a [Purpose], and [Link.Streams] returns the accepted streams of a purpose. [Link.Raft] is
-// the stream layer for hashicorp/raft, and [RaftTransport] sends and receives its messages over it.
+// [Listen] opens a [Link]. A Link accepts streams from other nodes, and [Link.Dial] opens streams to
+// them. Each stream has a [Purpose], and [Link.Streams] returns the accepted streams of a purpose.
+// [Link.Raft] is the stream layer for hashicorp/raft, and [RaftTransport] sends and receives the
+// messages of Raft over this layer.
 //
 // Raft trusts every peer that can connect: one forged message can stop a cluster
-// permanently, and an idle connection uses 270 KB of memory. This package therefore opens
+// permanently, and each idle connection to Raft uses 270 KB of memory. This package therefore opens
 // no stream, and passes no data to Raft, until all of the following hold:
 //   - TLS 1.3 has verified, in both directions, a certificate signed by the cluster's CA,
 //     with the DNS name NODE.CLUSTER.throttled (the address of the peer is ignored);
 //   - a greeting of at most 190 bytes has named the cluster, the sending node, the intended
 //     node and the purpose, and all of these are correct;
-//   - both nodes belong to the same recovery of the cluster, see [Link.SetRecovery], and neither has evidence that the data of
-//     the other is outdated, see [Link.SetCurrent];
-//   - for Raft and Client, the node is allowed, see [Link.SetAllowed];
+//   - both nodes belong to the same recovery of the cluster, see [Link.SetRecovery];
+//   - neither node knows that the data of the other is outdated, see [Link.SetCurrent];
+//   - for the purposes Raft and Client, the node is allowed, see [Link.SetAllowed];
 //   - the certificate is not listed in the file Config.RevokedFile;
-//   - for Raft, a [Guard] has accepted the message: see [RaftTransport].
+//   - for the purpose Raft, a [Guard] has accepted the message: see [RaftTransport].
 //
-// All of these steps must finish within Config.HandshakeTimeout. The number of pending
+// All of these steps except the last must finish within Config.HandshakeTimeout. The number of pending
 // connections is bounded: if there are too many, the address with the most pending
 // connections loses its oldest one. Peers that are slow on purpose therefore do not keep
-// others out. The number of streams is bounded in total and for each node. An open stream
-// has no deadline. If a peer is silent, TCP keep-alive closes the connection after half a
+// others out. The number of streams is bounded in total and for each node. This package
+// sets no deadline for an open stream. If a peer is silent, TCP keep-alive closes the connection after half a
 // minute.
 //
 // The certificate files are read again when they change; open streams stay open. A
 // certificate that expires while a stream is open does not close it.
 //
 // Without certificates (Config.Insecure) the name of a peer is not verified. This is
-// allowed only if all addresses are loopback, since a process on the same machine has
-// other ways to do damage.
+// allowed only if all addresses are loopback, since only processes on the same machine can then
+// connect, and such a process has other ways to do damage.
 //
 // When the list of revoked certificates changes, it is read again once it has been
 // unchanged for a second, and open streams with a revoked certificate are closed. If it

@@ -47,8 +47,8 @@ var (
 	// recovered the cluster of the peer without this node, or the cluster of this node
 	// without the peer.
 	ErrOtherRecovery = errors.New("the cluster was recovered by throttled recover without one of the two nodes: remove the data directory of the node that was not recovered, and add it under another id")
-	// ErrOutdated is wrapped if another process was later started with the data of the
-	// node.
+	// ErrOutdated is wrapped if the peer knows newer data of this node, or this node knows newer
+	// data of the peer. See [Link.SetCurrent].
 	ErrOutdated = errors.New("the data directory of the node is an old copy, or another process has used it since")
 	// ErrGreeting is wrapped if the data sent by the peer is not a greeting.
 	ErrGreeting = errors.New("not a greeting")

@@ -42,9 +42,9 @@ func (p Purpose) String() string {
 //	answer   code; four texts: cluster, answering node, recovery, boot
 //
 // A text is encoded as a length byte followed by its bytes. The format up to the length is
-// the same in all versions, and that of answers up to the code, so that a refusal and its
-// reason can be sent to a node of any version. Version 1 has neither recovery nor boot. It
-// is accepted and used for dialing only if the cluster was never recovered.
+// the same in all versions. In an answer, the format up to the code is the same in all versions, so
+// that a refusal and its reason can be sent to a node of any version. Version 1 has neither recovery
+// nor boot. It is accepted, and used for dialing, only if the cluster was never recovered.
 const (
 	helloMagic  = "THRH"
 	answerMagic = "THRA"
@@ -72,12 +72,13 @@ type answer struct {
 
 // dataVersion identifies the data of a node.
 type dataVersion struct {
-	recovery topology.Recovery // unknownRecovery: the node has no data yet
-	boot     uint64            // number of starts with its data; 0: unknown
-	version  byte              // of the frame
+	recovery topology.Recovery // unknownRecovery: the node does not know it yet
+	boot     uint64            // number of starts of the node with this data; 0: unknown
+	version  byte              // version of the frame
 }
 
-// unknownRecovery is sent instead of a recovery if the node has none yet.
+// unknownRecovery is sent on Control streams by a node that does not know its recovery yet. See
+// Link.SetRecovery.
 const unknownRecovery topology.Recovery = "?"
 
 // texts returns the texts at the end of a frame.
@@ -205,7 +206,7 @@ func readAnswer(r io.Reader) (answer, error) {
 	return a, nil
 }
 
-// cutBody parses the n names and the data version after the first byte of a frame.
+// cutBody parses the n names and the data version that follow the first byte of a body.
 func cutBody(v byte, body []byte, n int) (names []string, s dataVersion, err error) {
 	more := 2
 	switch v {

@@ -49,7 +49,7 @@ func TestAnswerRoundTrip(t *testing.T) {
 	}
 }
 
-// TestHelloBytes tests the encoded bytes, since nodes of other builds send them.
+// TestHelloBytes checks the encoded bytes, which must not change: nodes of other versions read them.
 func TestHelloBytes(t *testing.T) {
 	at := dataVersion{"1-0123456789abcdef", 12, version}
 	old := dataVersion{version: oldVersion}

@@ -21,10 +21,10 @@ import (
 	"github.com/throttledhq/throttled/cluster/transport/certs"
 )
 
-// patience is the timeout of waiting for events that must happen. Passing tests do not reach it.
+// patience is the timeout for events that must happen. Tests that pass do not reach it.
 const patience = 2 * time.Minute
 
-// site is a cluster c1: a directory with a CA and certificates.
+// site is the directory of the cluster c1, with a CA and the certificates of the nodes.
 type site struct {
 	t   testing.TB
 	dir string
@@ -97,7 +97,7 @@ func open(t testing.TB, cfg Config, changes ...func(c *Config)) *Link {
 type refusal struct {
 	name   string
 	change func(c *Config)
-	want   error // nil: any
+	want   error // nil: any error
 }
 
 // listenRefuses checks that Listen fails for each of the changes to a configuration.
@@ -136,7 +136,8 @@ func loaded(t testing.TB, p certs.Pair) tls.Certificate {
 	return c
 }
 
-// withCert returns the TLS configuration of a client that sends these certificates and accepts any peer.
+// withCert returns the TLS configuration of a client that accepts any peer, and sends the certificate
+// if one is given.
 func withCert(chain ...tls.Certificate) *tls.Config {
 	c := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}
 	if len(chain) > 0 {
@@ -193,7 +194,8 @@ func dialed(t testing.TB, from, to *Link, p Purpose) (out, in net.Conn) {
 	return out, accepted(t, to, p)
 }
 
-// dial opens a stream to a link, with any name as the intended node.
+// dial opens a stream to the link to. The argument node is the name of the intended node, which may be
+// wrong.
 func dial(t testing.TB, from *Link, node string, to *Link, p Purpose) (net.Conn, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

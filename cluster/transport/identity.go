@@ -44,8 +44,8 @@ func (p *certReloader) read() error {
 	return p.readLocked(p.stat())
 }
 
-// readLocked reads the files. Their FileInfo must have been taken before, so that a later
-// change causes another read.
+// readLocked reads the files. The argument files must be a result of stat from before the call, so
+// that a later change of the files causes another read.
 func (p *certReloader) readLocked(files [3]os.FileInfo) error {
 	p.seen = files
 	id, err := p.cfg.loadIdentity()
@@ -169,7 +169,7 @@ func (id *identity) server(c *Config) *tls.Config {
 		Certificates:           []tls.Certificate{id.cert},
 		ClientAuth:             tls.RequireAndVerifyClientCert,
 		ClientCAs:              id.roots,
-		SessionTicketsDisabled: true, // each connection needs a certificate
+		SessionTicketsDisabled: true, // every connection must present a certificate
 		Time:                   c.Now,
 	}
 }

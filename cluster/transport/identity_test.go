@@ -13,7 +13,7 @@ import (
 	"github.com/throttledhq/throttled/cluster/transport/certs"
 )
 
-// TestListenCertificates checks the files with which Listen fails.
+// TestListenCertificates checks that Listen fails with missing, invalid or wrong certificate files.
 func TestListenCertificates(t *testing.T) {
 	s := newSite(t)
 	s.config("n2")
@@ -124,9 +124,9 @@ func TestReloadOfBadFiles(t *testing.T) {
 				t.Error("no error")
 			}
 			c.advance(time.Minute)
-			flows2(t, n1, n2) // checks the files as well
+			flows2(t, n1, n2) // the handshakes check the files as well
 			if got := expires(n2); !got.Equal(before) {
-				t.Errorf("the certificate expires %v, before %v", got, before)
+				t.Errorf("the certificate expires at %v; want %v", got, before)
 			}
 		})
 	}
@@ -219,7 +219,7 @@ func TestExpiry(t *testing.T) {
 	_, err = dial(t, n2, "n1", n1, Raft)
 	refused(t, err, ErrCertificate)
 	if errors.Is(err, ErrRefused) {
-		t.Errorf("%v: refused by the peer, want this node", err)
+		t.Errorf("%v: refused by the peer; want a refusal by this node", err)
 	}
 	_, err = dial(t, n1, "n2", n2, Raft)
 	refused(t, err, ErrRefused, ErrCertificate)
@@ -301,7 +301,7 @@ func TestOldTLS(t *testing.T) {
 	}
 }
 
-// TestNoResumption checks that no session is resumed without a certificate.
+// TestNoResumption checks that a link issues no session tickets and resumes no session.
 func TestNoResumption(t *testing.T) {
 	s := newSite(t)
 	l := s.link("n1")

@@ -49,7 +49,7 @@ func newInbound(conn net.Conn, addr net.Addr, log hclog.Logger) *inbound {
 	return in
 }
 
-// Close closes the stream and signals that the server has finished with it.
+// Close closes the stream. The server calls it when it has finished with the stream.
 func (in *inbound) Close() error {
 	in.once.Do(func() { close(in.served) })
 	return in.Conn.Close()
@@ -69,7 +69,7 @@ func (l layer) Accept() (net.Conn, error) {
 }
 
 func (l layer) Close() error {
-	close(l.in.ended) // the server calls it once
+	close(l.in.ended) // the server calls Close once
 	return nil
 }
 
@@ -94,7 +94,7 @@ func (t *RaftTransport) accept() {
 
 // forward passes the messages of a stream to Raft, if the guard accepts them.
 func (t *RaftTransport) forward(in *inbound) {
-	defer func() { _ = in.server.Close() }() // returns nil
+	defer func() { _ = in.server.Close() }() // Close returns nil
 	for {
 		select {
 		case rpc := <-in.server.Consumer():
@@ -145,12 +145,12 @@ func (t *RaftTransport) checkRequest(peer string, command any) error {
 // instead, to avoid reading the complete snapshot.
 func (in *inbound) refuse(rpc raft.RPC, err error) {
 	if rpc.Reader != nil {
-		_ = in.Conn.Close() // the server detects it when it answers
+		_ = in.Conn.Close() // the server detects the closed stream when it answers
 	}
 	rpc.Respond(nil, err)
 }
 
-// dialing is a stream layer that accepts nothing.
+// dialing is a stream layer that dials streams, but accepts none.
 type dialing struct {
 	raft.StreamLayer
 	closed chan struct{}

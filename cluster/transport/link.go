@@ -31,7 +31,7 @@ type Link struct {
 
 	allowed  atomic.Pointer[func(node string, p Purpose) bool]
 	expected atomic.Pointer[func(addr string) string]
-	recovery atomic.Pointer[topology.Recovery] // nil: the node has none yet
+	recovery atomic.Pointer[topology.Recovery] // nil: SetRecovery was not called yet
 	current  atomic.Pointer[func(node string, boot uint64) bool]
 
 	ctx   context.Context // canceled when the Link is closed
@@ -112,11 +112,11 @@ func (l *Link) control(_, addr string, _ syscall.RawConn) error {
 	return nil
 }
 
-// SetAllowed sets the function that reports whether streams of the purposes Raft and
-// Client to and from a node are allowed. nil, the default, allows every node of the
-// cluster. The function is called for each stream and must be safe for concurrent use.
-// Call Recheck when its results change. Control streams are open to every node of the
-// cluster: each request on them is authorized separately.
+// SetAllowed sets the function that reports whether streams of the purposes Raft and Client to and
+// from a node are allowed. If allowed is nil, which is the default, every node of the cluster is
+// allowed. The function is called for each stream and must be safe for concurrent use. Call Recheck
+// when its results change. Control streams are open to every node of the cluster: each request on
+// them is authorized separately.
 //
 // A node never opens Raft or Client streams to itself. A peer with the name of this node
 // is a different node with the same name, and is not allowed.
@@ -129,8 +129,8 @@ func (l *Link) SetAllowed(allowed func(node string, p Purpose) bool) {
 	l.Recheck()
 }
 
-// Recheck closes the streams that are no longer permitted: streams with nodes that are not
-// allowed, and streams with revoked certificates.
+// Recheck closes the streams that are no longer permitted: streams with nodes that are not allowed or
+// whose data is not current, and streams with revoked certificates.
 func (l *Link) Recheck() {
 	l.mu.Lock()
 	open := slices.Collect(maps.Keys(l.open))
@@ -162,10 +162,10 @@ func (l *Link) allows(node string, p Purpose) bool {
 	return node != l.cfg.Node && (allowed == nil || (*allowed)(node, p))
 }
 
-// SetExpected sets the function that returns the node expected at an address that Raft
-// dials, or "" for any node of the cluster. nil, the default, expects any node at every
-// address. Without such a function, a node that is mistakenly reached at two addresses
-// would have two votes.
+// SetExpected sets the function that returns the node expected at an address that Raft dials, or ""
+// for any node of the cluster. If expected is nil, which is the default, any node is accepted at
+// every address. Without such a function, a node that is mistakenly reached at two addresses would
+// have two votes.
 func (l *Link) SetExpected(expected func(addr string) (node string)) {
 	if expected == nil {
 		l.expected.Store(nil)
@@ -189,8 +189,9 @@ func (l *Link) identity() *identity {
 	return id
 }
 
-// Reload reads the certificates again, as Listen does. Changed files are also read without
-// a call, within a second. After an error the previous certificates stay in use.
+// Reload reads the certificates again, as Listen does. A handshake also reads changed files, unless
+// the files were checked less than a second ago. After an error the previous certificates stay in
+// use.
 func (l *Link) Reload() error {
 	if l.certs == nil {
 		return nil

@@ -25,7 +25,7 @@ func TestStreams(t *testing.T) {
 		for _, p := range []Purpose{Control, Raft, Client} {
 			out, in := dialed(t, l, n1, p)
 			if PeerOf(in) != node || PeerOf(out) != "n1" {
-				t.Errorf("%v: the peer of n1 is %q, that of %s is %q", p, PeerOf(in), node, PeerOf(out))
+				t.Errorf("%v: the accepted stream has the peer %q; the stream dialed by %s has the peer %q", p, PeerOf(in), node, PeerOf(out))
 			}
 			flows(t, out, in)
 			if err := out.Close(); err != nil {
@@ -181,7 +181,7 @@ func TestExpected(t *testing.T) {
 	expect("", nil)
 }
 
-// TestRaftDialTimeout checks that the timeout of Raft applies.
+// TestRaftDialTimeout checks that Dial fails after the timeout that Raft passes to it.
 func TestRaftDialTimeout(t *testing.T) {
 	l := open(t, plain("n1"), func(c *Config) { c.HandshakeTimeout = time.Hour })
 	if _, err := l.Raft().Dial(raft.ServerAddress(impostor(t, nil)), 20*time.Millisecond); err == nil {
@@ -225,7 +225,7 @@ func TestCloseEndsAll(t *testing.T) {
 	waiting := make(chan error, 1)
 	go func() {
 		_, err := n1.Streams(Client).Accept()
-		for err == nil { // streams that were not accepted
+		for err == nil { // the streams that the test has not accepted
 			_, err = n1.Streams(Client).Accept()
 		}
 		waiting <- err
@@ -261,8 +261,8 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// TestRefusedDuringRecheck dials without being allowed during concurrent calls of Recheck.
-// Each time, the node must be sent the reason before the connection is closed.
+// TestRefusedDuringRecheck dials a link that does not allow the dialing node, during concurrent calls
+// of Recheck. The dialing node must receive the reason each time.
 func TestRefusedDuringRecheck(t *testing.T) {
 	s := newSite(t)
 	n1, n2 := s.link("n1"), s.link("n2")

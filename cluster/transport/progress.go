@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// leastRate is the rate, in bytes per second, required to extend a deadline.
+	// leastRate is the minimum rate, in bytes per second, at which a deadline is extended.
 	leastRate = 8 << 10
 	// checksPerDeadline is the number of checks for progress within the duration of a deadline.
 	checksPerDeadline = 8
-	// chunk is the maximum number of bytes per write. Bytes count as written when that
-	// write returns.
+	// chunk is the maximum number of bytes per write to the connection below. Bytes count as
+	// written when that write returns.
 	chunk = 16 << 10
 )
 
@@ -30,7 +30,8 @@ const (
 // them. Bytes that are only in the send buffer of the system do not count: it holds
 // megabytes, which take half a minute on a slow link.
 //
-// The connection is below TLS, where an interrupted write can be resumed.
+// A progress is the connection below TLS. It can resume a write that a deadline has interrupted, and
+// TLS cannot.
 type progress struct {
 	net.Conn
 	queued      func() int64 // number of bytes written that the other end has not acknowledged
@@ -90,13 +91,14 @@ func (p *progress) SetWriteDeadline(t time.Time) error {
 type progressDeadline struct {
 	mu    sync.Mutex
 	end   time.Time     // the deadline as set
-	each  time.Duration // maximum time without progress; 0: no deadline, or one in the past
+	each  time.Duration // maximum time without progress; 0: no deadline, or a deadline in the past
 	first int64         // bytes moved when the deadline was set
 	seen  int64         // bytes moved as of the last check
-	last  time.Time     // when that number was first seen
+	last  time.Time     // time of the first check that found this number
 }
 
-// set sets a deadline, and schedules the first check.
+// set sets a deadline, and schedules the first check. The function deadline sets the deadline of the
+// connection below to the time of the check.
 func (w *progressDeadline) set(t time.Time, moved func() int64, deadline func(time.Time) error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,7 +121,8 @@ func (w *progressDeadline) next(now time.Time) time.Time {
 	return least
 }
 
-// renew checks for progress. It reports whether the deadline was extended, and schedules the next check.
+// renew checks for progress. If the deadline is extended, it schedules the next check and returns
+// true.
 func (w *progressDeadline) renew(moved func() int64, deadline func(time.Time) error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

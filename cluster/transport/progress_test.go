@@ -16,7 +16,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// slowProxy forwards data to a link at rate bytes per second, and answers at full speed.
+// slowProxy forwards data to a link at rate bytes per second, and data from the link at full speed.
 // It returns the address of the proxy.
 func slowProxy(t *testing.T, to *Link, rate int) raft.ServerAddress {
 	t.Helper()
@@ -52,7 +52,7 @@ func slowProxy(t *testing.T, to *Link, rate int) raft.ServerAddress {
 	return raft.ServerAddress(ln.Addr().String())
 }
 
-// trickle copies at rate bytes a second.
+// trickle copies rate bytes per second.
 func trickle(to io.Writer, from io.Reader, rate int) {
 	const every = 10 * time.Millisecond
 	ticker := time.NewTicker(every)
@@ -112,9 +112,9 @@ func entries(bytesInAll int) *raft.AppendEntriesRequest {
 // TestSlowLink checks that messages of any length pass a link on which they take much
 // longer than the timeout of Raft. It sends single messages, a pipeline, and a snapshot.
 func TestSlowLink(t *testing.T) {
-	const rate, size = 64 << 10, 512 << 10 // eight seconds
+	const rate, size = 64 << 10, 512 << 10 // each kind of message takes at least eight seconds
 	s := newSite(t)
-	var all sync.WaitGroup // the tests are concurrent, as they only wait
+	var all sync.WaitGroup // the tests run concurrently, since they mostly wait
 	defer all.Wait()
 	for name, config := range map[string]func(node string) Config{"insecure": plain, "TLS": s.config} {
 		n1, n2 := open(t, config("n1")), open(t, config("n2"))
@@ -178,8 +178,8 @@ func TestSilentPeer(t *testing.T) {
 			tr := transportOn(t, n1)
 			begun := time.Now()
 			err := tr.AppendEntries("n2", raft.ServerAddress(n2.ln.Addr().String()), entries(size), &raft.AppendEntriesResponse{})
-			if err == nil || !strings.Contains(err.Error(), os.ErrDeadlineExceeded.Error()) { // Raft does not wrap it
-				t.Errorf("%v", err)
+			if err == nil || !strings.Contains(err.Error(), os.ErrDeadlineExceeded.Error()) { // Raft does not wrap the error
+				t.Errorf("AppendEntries returns %v; want an expired deadline", err)
 			}
 			if took := time.Since(begun); took < slowTimeout || took > patience/2 {
 				t.Errorf("disconnected after %v", took)
@@ -195,8 +195,8 @@ func inProgress() (near *progress, far net.Conn) {
 	return near, far
 }
 
-// TestProgress uses peers that read or send some bytes at intervals and then stop, and
-// checks when the connection fails.
+// TestProgress uses a peer that reads or sends some bytes at intervals and then stops, with a deadline
+// of two seconds. It checks when the connection fails.
 func TestProgress(t *testing.T) {
 	const second = time.Second
 	for _, test := range []struct {
@@ -284,7 +284,7 @@ func TestPastDeadline(t *testing.T) {
 				t.Errorf("after %v: %v", time.Since(begun), err)
 			}
 			if _, err := near.Write([]byte{1}); !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("%v", err)
+				t.Errorf("Write returns %v; want an expired deadline", err)
 			}
 			timer.Stop()
 		}

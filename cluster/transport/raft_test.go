@@ -20,7 +20,7 @@ func (n *noted) Restore(r io.ReadCloser) error       { return r.Close() }
 func (noted) Persist(s raft.SnapshotSink) error      { return s.Close() }
 func (noted) Release()                               {}
 
-// raftNode is a Raft over a link.
+// raftNode is a node of hashicorp/raft whose messages are sent over a link.
 type raftNode struct {
 	*raft.Raft
 	transport *RaftTransport
@@ -68,7 +68,7 @@ func bootstrap(r *raftNode, links ...*Link) error {
 	return r.BootstrapCluster(c).Error()
 }
 
-// quick is the pace of a cluster of one node.
+// quick is the election timeout of a cluster of one node.
 const quick = 100 * time.Millisecond
 
 // alone runs a cluster of one node and waits until it is the leader.
@@ -137,7 +137,8 @@ func encodeRPC(kind byte, fields ...field) []byte {
 	return b
 }
 
-// evil is the server that the forged messages add.
+// evil is the server that the forged messages name as their sender. One of them also makes it the
+// only server of the cluster.
 var evil = raft.Server{ID: "evil", Address: "127.0.0.1:1"}
 
 // forgedVote returns a vote request with the highest term, after which no further election is possible.
@@ -166,7 +167,8 @@ func forged() map[string][]byte {
 	}
 }
 
-// TestRaftOverLinks runs a cluster of three over links, without and with certificates.
+// TestRaftOverLinks runs a cluster of three nodes over links, without and with certificates. The
+// cluster must elect a leader and commit an entry.
 func TestRaftOverLinks(t *testing.T) {
 	s := newSite(t)
 	for name, config := range map[string]func(node string) Config{"insecure": plain, "TLS": s.config} {

@@ -17,10 +17,10 @@ type revocations struct {
 	serials atomic.Pointer[map[string]struct{}]
 }
 
-// read reads the file if it has changed, and reports whether it has. A changed file is
-// read only after it was the same at two consecutive checks. A file that is rewritten in
-// place is empty at first, and would be read as an empty list. If read fails, the list is
-// unchanged. The error wraps ErrSerials or an error of the system.
+// read reads the file if it has changed, and reports whether it has replaced the list. A changed
+// file is read only after it was the same at two consecutive checks. Without this delay, a file that
+// is rewritten in place, and is empty at first, could be read as an empty list. The first list is
+// read immediately. If read fails, the list is unchanged. The error wraps ErrSerials or an error of the system.
 func (r *revocations) read() (changed bool, err error) {
 	info, err := os.Stat(r.file)
 	if err != nil {

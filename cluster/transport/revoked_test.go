@@ -57,7 +57,7 @@ func (s *site) hex(node string) string {
 	return number
 }
 
-// TestRevokedInPlace rewrites a list in place. Its intermediate contents are ignored.
+// TestRevokedInPlace rewrites a list in place. The intermediate contents of the file must be ignored.
 func TestRevokedInPlace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "revoked")
 	r := revocations{file: file}
@@ -101,8 +101,8 @@ func TestListenRefusesLists(t *testing.T) {
 }
 
 // TestRevoked revokes a certificate while its node has streams in both directions. These
-// streams are closed, new ones are refused, and streams of other nodes stay open. An
-// unreadable list has no effect. A new certificate is accepted.
+// streams must be closed, new ones must be refused, and streams of other nodes must stay open. An
+// unreadable list must have no effect. A new certificate must be accepted.
 func TestRevoked(t *testing.T) {
 	s := newSite(t)
 	change, replace := s.revoking("# none\n")

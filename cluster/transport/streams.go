@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// address is an advertised address; its host may be a name.
+// address is an advertised address, host:port. The host may be a name or an IP address.
 type address string
 
 // Network returns "tcp".

@@ -12,12 +12,12 @@ import (
 //
 // First, a [Guard] checks every message from another node and every answer.
 //
-// Second, it works around a deadlock in version 1.7.3 (hashicorp/raft issue 612). When an
-// answer closes the pipeline of entries to a follower, the library stops receiving
-// answers. If it is about to send another request at that moment, it blocks forever,
-// because the earlier answers are never received. The follower then receives heartbeats
-// but no entries until a different node is the leader, and Shutdown never returns on the
-// old leader.
+// Second, it works around a deadlock in version 1.7.3 (hashicorp/raft issue 612). A leader sends
+// entries to a follower through a pipeline. After an answer that ends the pipeline, such as a
+// refusal, the library receives no further answers. If it is about to send another request at that
+// moment, it blocks forever, because the answers to earlier requests are never received. The
+// follower then receives heartbeats but no entries until a different node is the leader, and
+// Shutdown never returns on the old leader.
 type RaftTransport struct {
 	*raft.NetworkTransport // for outgoing messages; it accepts no streams
 	config                 raft.NetworkTransportConfig
@@ -95,8 +95,8 @@ func (t *RaftTransport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress,
 	return t.guard.Term(resp.Term)
 }
 
-// Acknowledged sets a function that is called for each acknowledgment in a pipeline: the
-// node id has the log of this node, the leader of term, up to index. The function is
+// Acknowledged sets a function that is called for each acknowledgment in a pipeline. The node id
+// acknowledges that its log equals the log of this node, the leader of term, up to index. The function is
 // called before Raft receives the answer, by one goroutine for each pipeline.
 func (t *RaftTransport) Acknowledged(f func(id string, term, index uint64)) { t.acknowledged.Store(&f) }
 
@@ -119,8 +119,8 @@ func (t *RaftTransport) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAd
 	return p, nil
 }
 
-// pipeline is a raft.AppendPipeline that closes itself after its last answer, so that a
-// concurrent send returns an error.
+// pipeline is a raft.AppendPipeline that closes itself after the last answer that Raft receives, see
+// isLast. A concurrent send then returns an error instead of blocking.
 type pipeline struct {
 	raft.AppendPipeline
 	guard   Guard

@@ -27,7 +27,7 @@ type trusting struct{}
 func (trusting) Request(string, raft.WithRPCHeader) error { return nil }
 func (trusting) Term(uint64) error                        { return nil }
 
-// limited is a Guard that rejects terms in answers above highest.
+// limited is a Guard that rejects answers with a term above highest.
 type limited struct {
 	trusting
 	highest uint64
@@ -129,8 +129,8 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// TestPipelineEnds continues to send after the answer that ends the pipeline. Like Raft,
-// it receives no answers after that one.
+// TestPipelineEnds continues to send requests after the answer that ends the pipeline. Like Raft, it
+// receives no further answers. A request must fail instead of blocking.
 func TestPipelineEnds(t *testing.T) {
 	for name, answer := range map[string]raft.AppendEntriesResponse{
 		"refused":      {Term: 5},
@@ -147,7 +147,7 @@ func TestPipelineEnds(t *testing.T) {
 			}
 			awaitAnswer(t, p)
 			var err error
-			for range 4 { // without a receiver of answers, two requests are in flight, and the third blocks
+			for range 4 { // two requests can be in flight: without the workaround, the third would block
 				err = appendEntries(t, p, 5)
 			}
 			if err == nil {
@@ -157,7 +157,7 @@ func TestPipelineEnds(t *testing.T) {
 	}
 }
 
-// TestPipelineCloses closes a pipeline while answers are missing.
+// TestPipelineCloses closes a pipeline while answers are missing. A request must then fail.
 func TestPipelineCloses(t *testing.T) {
 	asked := make(chan struct{}, 10)
 	p := startPipeline(t, func(*raft.AppendEntriesRequest) *raft.AppendEntriesResponse {
@@ -194,8 +194,8 @@ func answerAt(term uint64) func(command any) any {
 	}
 }
 
-// TestGuardOfAnswers answers each kind of message with a term that the guard accepts, and
-// with a term that it rejects.
+// TestGuardOfAnswers answers each kind of message with a term that the guard accepts, and with a term
+// that the guard rejects. The call must return the error of the guard.
 func TestGuardOfAnswers(t *testing.T) {
 	const highest = 7
 	calls := map[string]func(*RaftTransport, raft.ServerAddress) error{

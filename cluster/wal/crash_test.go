@@ -9,9 +9,10 @@ import (
 	"github.com/throttledhq/throttled/internal/race"
 )
 
-// TestCrash_EachStep crashes the process, or cuts the power, before each step of a script
-// of operations on the files and on Base, and again while the log is recovered. All
-// acknowledged operations must survive. The unfinished operation may be applied in part.
+// TestCrash_EachStep runs a script of random calls of a log. Each call consists of steps: operations
+// on the files and on Base. For each step of the script, the test crashes the process, or cuts the
+// power, before that step, and crashes it again during the recovery. All acknowledged calls must survive. The
+// unfinished call may be applied in part.
 func TestCrash_EachStep(t *testing.T) {
 	for _, power := range []bool{false, true} {
 		for seed := range uint64(12 / race.Factor) {
@@ -20,7 +21,7 @@ func TestCrash_EachStep(t *testing.T) {
 				for c := (crash{power: power, seed: seed}); c.run(t, at); at++ {
 				}
 				if at < 50 {
-					t.Errorf("the script takes %d steps", at)
+					t.Errorf("the script takes only %d steps; want at least 50", at)
 				}
 			})
 		}
@@ -32,7 +33,8 @@ type crash struct {
 	seed  uint64
 }
 
-// run crashes at the given step and reports whether the script has that many steps.
+// run runs the script, crashes at the given step, and checks the recovered log. It reports whether
+// the script has that many steps.
 func (c crash) run(t *testing.T, at int) bool {
 	r, chance := rand.New(rand.NewPCG(c.seed, 7)), rand.New(rand.NewPCG(c.seed, uint64(at)))
 	m := newMachine()
@@ -67,7 +69,7 @@ func (c crash) run(t *testing.T, at int) bool {
 	return err != nil
 }
 
-// check opens the log of a machine, verifies its content and appends to it.
+// check opens the log of a machine, verifies its content, appends entries, and verifies it again.
 func (c crash) check(t *testing.T, m *machine, what string, before oracle, unfinished op) {
 	l, err := Open(m.config())
 	if err != nil {

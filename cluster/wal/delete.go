@@ -19,9 +19,10 @@ func (l *Log) DeleteRange(lo, hi uint64) error {
 	})
 }
 
-// deleteOld deletes the entries from lo to hi if there is an entry after hi. It first
-// moves that entry to Base, so that Open skips deleted entries that are still in the
-// files.
+// deleteOld deletes the entries from lo to hi if there is an entry after hi, and returns true.
+// Otherwise it returns false. Before the deletion it moves the entry after hi to Base. Open then
+// skips deleted entries that are still in the files, because it skips all entries up to the last
+// one of Base.
 func (l *Log) deleteOld(lo, hi uint64) (done bool, err error) {
 	l.baseMu.Lock()
 	defer l.baseMu.Unlock()
@@ -35,7 +36,8 @@ func (l *Log) deleteOld(lo, hi uint64) (done bool, err error) {
 	return true, l.deleteFromBase(lo, hi)
 }
 
-// deleteFromBase deletes entries of Base. All entries from lo to hi must be in Base.
+// deleteFromBase deletes the entries from lo to hi from Base and from memory. All entries from lo
+// to hi must be in Base.
 func (l *Log) deleteFromBase(lo, hi uint64) error {
 	l.dropCached(lo, hi)
 	if err := l.cfg.Base.DeleteRange(lo, hi); err != nil {
@@ -47,8 +49,9 @@ func (l *Log) deleteFromBase(lo, hi uint64) error {
 	return nil
 }
 
-// dropCached removes the entries from lo to hi from memory. If the range is in the middle, the
-// older entries are removed too.
+// dropCached removes the entries from lo to hi from memory. If memory
+// holds entries before and after the range, those before it are removed too, because a ring
+// cannot have a gap.
 func (l *Log) dropCached(lo, hi uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

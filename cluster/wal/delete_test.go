@@ -8,8 +8,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestDeleteRange_Steps checks the order of the steps. When Base deletes, it must have an
-// entry after the deleted range, or all files must have been removed before.
+// TestDeleteRange_Steps checks the order of the operations on the files and on Base. Before entries
+// are deleted from Base, Base must have an entry after the deleted range, or all files must have
+// been removed.
 func TestDeleteRange_Steps(t *testing.T) {
 	for _, tc := range []struct {
 		what   string
@@ -84,7 +85,8 @@ func (m *machine) note(what string) {
 	m.ops = append(m.ops, what)
 }
 
-// TestDeleteRange_LetsThrough stores entries while old ones are being deleted.
+// TestDeleteRange_LetsThrough checks that StoreLogs does not block while old entries are being
+// deleted from Base.
 func TestDeleteRange_LetsThrough(t *testing.T) {
 	m := newMachine()
 	slow := &slowDelete{baseStore: baseStore{m}, begun: make(chan struct{}), finish: make(chan struct{})}

@@ -1,88 +1,89 @@
-// Package wal implements a write-ahead log in front of a raft.LogStore. A bbolt
-// transaction for each entry would cost many times more than the entry itself. In this
-// package, an entry costs one append to a file. It is later moved to the base store in one
-// transaction with up to a thousand other entries.
+// Package wal implements a write-ahead log in front of a raft.LogStore, the base store. Storing
+// each entry in its own bbolt transaction is expensive. In this package, an entry is stored by one
+// append to a file. The entry is later moved to the base store in one transaction with
+// up to a thousand other entries.
 //
 // [Open] returns a [Log], which is a raft.LogStore. The base store is Config.Base. Nothing else
 // may modify the base store or the files while the Log is open.
 //
 // # Guarantees
 //
-// When StoreLogs returns nil, the entries survive a crash of the process and, with
-// Config.Sync, a power failure. Open recovers every acknowledged entry, or returns
-// [ErrDamaged] and changes nothing. Close moves all entries to Base and removes the files, so
-// that Base can be used alone afterwards.
+// When StoreLogs returns nil, its entries are acknowledged. They survive a crash of the process
+// and, with Config.Sync, a power failure. Open recovers every acknowledged entry. If the files are
+// damaged, it returns an error that wraps [ErrDamaged] and changes nothing. Close moves all entries
+// to Base and removes the files, so that Base can be used alone afterwards.
 //
 // After an error while writing, syncing or removing a file, or while modifying Base, every
 // later call returns that error. The files are not written again, since their content is
 // unknown.
 //
-// Memory holds the entries that are not in Base yet, and some of the newest entries that
-// are. Each of the two groups takes up to about Config.MaxBytes. If entries arrive faster
-// than they are moved to Base, StoreLogs blocks. StoreLogs can run during a DeleteRange of
-// old entries.
+// Memory holds two groups of entries: those that are not in Base yet, and some of the newest
+// entries of Base. Each of the two groups takes up to about Config.MaxBytes. If entries arrive
+// faster than they are moved to Base, StoreLogs blocks. StoreLogs can run while DeleteRange
+// deletes old entries.
 //
 // # Files
 //
-// The files are DIR/front-N.log, where N is 16 hexadecimal digits and increases. There are
-// one or two files. Records are appended to the newest one, and the other one is being
-// moved to Base. A file is a sequence of records. A record holds the entries of one
-// StoreLogs call, and is padded with zeros to a multiple of the sector size, 512 bytes.
-// All bytes after the header are scrambled: each byte is XORed with the byte at the same
+// The files are DIR/front-N.log, where N is a number of 16 hexadecimal digits that increases with
+// each file. There are one or two files. Records are appended to the newest file. If there is an
+// older file, its entries are being moved to Base. A file is a sequence of records. A record holds
+// the entries of one StoreLogs call, and is padded with zeros to a multiple of the sector size, 512
+// bytes. All bytes after the header are scrambled: each byte is XORed with the byte at the same
 // offset in a fixed mask of one sector. Numbers are little-endian:
 //
 //	"frn2"
 //	u32      length of the payload
-//	u32      CRC-32C of all bytes after the header, scrambled
-//	u32      CRC-32C of the twelve bytes before
+//	u32      CRC-32C of all bytes after the header, after they are scrambled
+//	u32      CRC-32C of the first twelve bytes of the record
 //	payload  of each entry: u32 length of the rest, u64 index, u64 term, u8 type, i64 append
 //	         time (Unix nanoseconds, 0: none), uvarint length of the extensions, extensions,
 //	         data
 //
 // The indexes of the entries in the files are always consecutive, and the first index is
-// at most one above the last index of Base. Entries that do not follow the last one,
-// because a snapshot was installed or because they replace other entries, are stored in
-// Base immediately, after all entries of the files have been moved.
+// at most one above the last index of Base. Entries that do not follow the last one come
+// after the installation of a snapshot, or replace existing entries. StoreLogs stores them
+// directly in Base, after it has moved all entries of the files there.
 //
 // # Crash recovery
 //
-// At any time, the entries of the files up to the last index of Base are also in Base.
-// Open skips these entries and recovers the later ones. This is true after every step of
-// the following operations:
+// Open skips the entries of the files whose index is not above the last index of Base, and
+// recovers the others. At any time, each skipped entry is also in Base, or was replaced or
+// deleted. This is true after every step of the following operations:
 //
-//   - Moving entries: a transaction of Base is committed or not. A file is removed only after
-//     its last entry has been moved. If the removal is lost, no harm is done: the entries of the
-//     file are skipped. Moving therefore does not sync the directory.
+//   - Moving entries: a transaction of Base is committed completely or not at all. A file is
+//     removed only after its last entry has been moved. If the file reappears after a power
+//     failure, Open skips its entries. The directory is therefore not synced after the removal.
 //   - Deleting entries below the last entry of Base: the last entry remains, so Open skips
 //     deleted entries that are still in the files. DeleteRange first moves entries until Base
 //     has an entry above the deleted range.
-//   - Deleting the last entry: all entries are moved, then the files are removed (and with
-//     Config.Sync the directory is synced, since a file that reappears would restore the
-//     entries), and then Base deletes. After each of these steps the log equals the log before
-//     or after the deletion.
+//   - Deleting the last entry: DeleteRange moves all entries, removes the files, and then deletes
+//     the range from Base. With Config.Sync, it syncs the directory before the deletion, because
+//     a file that reappears after a power failure would restore the entries. After each of these
+//     steps the log has the same entries as before or after the deletion.
 //   - Storing entries that do not follow the last one: all entries are moved, the files are
-//     removed, then Base stores the new ones. A file that reappears is skipped.
+//     removed, then Base stores the new entries. If a file reappears after a power failure, Open
+//     skips its entries.
 //
-// An incomplete write is always the last record of the newest file. Its end or some of its
-// sectors are missing. Open drops the record with a warning, and rejects any other invalid
-// data. This assumes that a disk writes a sector atomically, that it loses no sector after
-// a successful sync, and that the unwritten part of an extended file reads as zeros. A
-// record is dropped if
+// A write that was interrupted by a crash is always the last record of the newest file. The end or
+// some sectors of this incomplete record are missing. Open drops the record with a warning. If it
+// finds any other invalid data, it rejects the file. This assumes that a disk writes a sector
+// atomically, that it loses no sector after a successful sync, and that the unwritten part of an
+// extended file reads as zeros. A record is dropped if
 //
 //   - the file ends before the record does, or
-//   - its header is valid, it is the last of the file, and one of its sectors is all zeros, or
+//   - its header is valid, it is the last record of the file, and one of its sectors is all zeros, or
 //   - its first sector is all zeros, and no later sector begins with a record header.
 //
 // Because of the scrambling, no written sector is all zeros, not even after a single bit
 // flip. Damage to an acknowledged record is therefore not mistaken for an incomplete
 // write. Each write is one record and begins at a sector boundary, so no sector is written
 // twice. A header after invalid data belongs to a later write, which began only after the
-// earlier write was acknowledged.
+// earlier write was acknowledged. The invalid data is then damage, and Open rejects the file.
 //
 // # Caveats
 //
-// A file that was truncated by something other than an incomplete write cannot be
-// distinguished from a shorter file. If a file system exposes old data from other files
-// after an incomplete write, Open rejects the file. Without Config.Sync, a power failure
-// can lose entries or leave files that Open rejects.
+// Open cannot detect that the newest file was truncated after its records were acknowledged: the
+// file looks like a shorter one, or like one that ends with an incomplete write. If a file system
+// exposes old data from other files after an incomplete write, Open rejects the file. Without
+// Config.Sync, a power failure can lose entries or leave files that Open rejects.
 package wal

@@ -13,17 +13,18 @@ import (
 
 var errDisk = errors.New("input/output error")
 
-// machine is an in-memory file system with a base store. The power can fail between any
-// two steps. Synced data survives. For other data, the length of the file and the content
-// of each sector are random afterwards.
+// machine is an in-memory file system with a base store. Each operation on a file or on the base
+// store is a step, and the power can fail between any two steps. Synced data survives a power
+// failure. Of the data of a file that was not synced, a random part at the start survives, in which
+// random sectors are replaced by zeros.
 type machine struct {
 	mu      sync.Mutex
-	names   map[string]*memFile // visible to the process
-	durable map[string]*memFile // survive a power failure
-	base    oracle              // each call is durable or has no effect
+	names   map[string]*memFile // by path: the files that the process sees
+	durable map[string]*memFile // by path: the files whose directory entries are synced
+	base    oracle              // the entries in the base store; each call is durable or has no effect
 	steps   int
 	fail    func(step int, what string) bool // reports whether the step fails; a failed write is partial
-	cut     bool                             // all later steps fail
+	cut     bool                             // the power has failed: all later steps fail
 	ops     []string
 	blocked chan struct{} // if not nil, Base.StoreLogs blocks until it is closed
 }
@@ -39,7 +40,7 @@ func newMachine() *machine {
 	return &machine{names: map[string]*memFile{}, durable: map[string]*memFile{}, base: oracle{}}
 }
 
-// step counts a step and returns an error if it fails.
+// step records a step. It returns errDisk if the power has failed or if m.fail selects the step.
 func (m *machine) step(what string) error {
 	m.steps++
 	m.ops = append(m.ops, what)

@@ -27,9 +27,9 @@ type Config struct {
 	// Dir is the directory of the files. It must exist. Other files in the directory are
 	// not touched.
 	Dir string
-	// Base is the store that entries are moved to. It is responsible for its own
-	// durability and may keep the slices that it receives. It is also called from a
-	// goroutine of the Log, so it must not panic.
+	// Base is the store that entries are moved to. The Log does not sync Base, which must make
+	// its own content durable. It may keep the slices that it receives. A goroutine of the Log
+	// calls it too, so it must not panic.
 	Base raft.LogStore
 	// Sync makes entries durable before StoreLogs returns.
 	Sync bool
@@ -40,11 +40,11 @@ type Config struct {
 	MaxEntries int
 	// Step runs each operation that creates or removes a file or syncs the directory,
 	// except when Open removes recovered files. It must call op. The error that it returns
-	// is treated as the error of the operation. It may be called concurrently. nil calls
-	// op directly.
+	// is treated as the error of the operation. It may be called concurrently. If Step
+	// is nil, op is called directly.
 	Step func(op func() error) error
-	// Log receives a warning if an incomplete write is dropped from the end of a file. nil
-	// disables logging.
+	// Log receives a warning if an incomplete write is dropped from the end of a file. If
+	// Log is nil, nothing is logged.
 	Log *slog.Logger
 
 	files files // nil means disk
@@ -57,17 +57,17 @@ type Config struct {
 type Log struct {
 	cfg Config
 
-	writing sync.Mutex // held while entries are added or the last one is deleted
+	writing sync.Mutex // held while entries are added or the last entry is deleted
 	buf     []byte     // buffer for the record of one call
 	active  segment    // the file that records are appended to
-	number  uint64     // number of that file
+	number  uint64     // number in the name of the active file
 
 	full   chan struct{} // has an element while a full file is being moved to Base
 	baseMu sync.Mutex    // held while Base is modified
 
 	mu          sync.Mutex // not held during I/O
-	recent      ring       // entries that are not in Base, preceded by some that are
-	first, last uint64     // bounds of Base
+	recent      ring       // some of the newest entries of Base, then all entries that are not in Base
+	first, last uint64     // first and last index of Base
 	failure     error
 
 	closing  sync.Once
@@ -141,8 +141,8 @@ func (l *Log) findBounds() error {
 	return nil
 }
 
-// Close moves all entries to Base and removes the files. If the Log has failed before, it
-// returns that error instead. It does not close Base.
+// Close moves all entries to Base and removes the files. If an earlier call has
+// failed, Close returns the error of that call and keeps the files. It does not close Base.
 func (l *Log) Close() error {
 	l.closing.Do(func() {
 		l.writing.Lock()
@@ -151,7 +151,7 @@ func (l *Log) Close() error {
 		if l.closeErr == nil {
 			l.closeErr = l.discard(l.active)
 		} else {
-			_ = l.active.Close() // return the first error
+			_ = l.active.Close() // the first error is returned
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -160,7 +160,7 @@ func (l *Log) Close() error {
 	return l.closeErr
 }
 
-// fail records the first error and returns it.
+// fail records err unless another error was recorded before. It returns the recorded error.
 func (l *Log) fail(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,15 +177,15 @@ func (l *Log) failed() error {
 	return l.failure
 }
 
-// IsMonotonic reports whether raft must leave no gaps between indexes. Entries after a gap
-// are stored directly in Base, so IsMonotonic returns the value for Base. bbolt accepts
-// gaps, in which case raft does not delete the log after it has installed a snapshot.
+// IsMonotonic reports whether the indexes of the stored entries must not have gaps. Entries after
+// a gap are stored directly in Base, so IsMonotonic returns the value of Base. The value is false
+// for bbolt, so raft does not delete the whole log after it has installed a snapshot.
 func (l *Log) IsMonotonic() bool {
 	base, ok := l.cfg.Base.(raft.MonotonicLogStore)
 	return ok && base.IsMonotonic()
 }
 
-// FirstIndex returns the index of the oldest entry, or 0. It does no I/O.
+// FirstIndex returns the index of the oldest entry, or 0 if the log is empty. It does no I/O.
 func (l *Log) FirstIndex() (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,14 +195,14 @@ func (l *Log) FirstIndex() (uint64, error) {
 	return l.first, l.failure
 }
 
-// LastIndex returns the index of the newest entry, or 0. It does no I/O.
+// LastIndex returns the index of the newest entry, or 0 if the log is empty. It does no I/O.
 func (l *Log) LastIndex() (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.newest(), l.failure
 }
 
-// newest returns the last index. mu must be held.
+// newest returns the index of the newest entry, or 0 if the log is empty. mu must be held.
 func (l *Log) newest() uint64 {
 	if l.recent.size() > 0 {
 		return l.recent.next - 1
@@ -210,8 +210,9 @@ func (l *Log) newest() uint64 {
 	return l.last
 }
 
-// GetLog reads an entry. Its Data and Extensions are shared and must not be modified. If there
-// is no such entry, it returns raft.ErrLogNotFound or another error of Base.
+// GetLog copies the entry with the given index to entry. The slices Data and Extensions are shared
+// and must not be modified. If the entry is neither in memory nor in Base, GetLog returns the error
+// of Base, usually raft.ErrLogNotFound.
 func (l *Log) GetLog(index uint64, entry *raft.Log) error {
 	l.mu.Lock()
 	err, found := l.failure, l.recent.get(index)
@@ -222,6 +223,6 @@ func (l *Log) GetLog(index uint64, entry *raft.Log) error {
 	if err != nil || found != nil {
 		return err
 	}
-	*entry = raft.Log{} // bbolt's store does not reset fields that were empty
+	*entry = raft.Log{} // the bbolt store does not set fields that are empty in the stored entry
 	return l.cfg.Base.GetLog(index, entry)
 }

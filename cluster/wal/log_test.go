@@ -98,14 +98,14 @@ func randomOp(r *rand.Rand, model oracle, term uint64) op {
 	switch r.IntN(40) {
 	case 0, 1: // compaction after a snapshot
 		return op{lo: first, hi: first + r.Uint64N(span+2)}
-	case 2: // the newest entries are truncated for a new leader
+	case 2: // the newest entries are deleted, as after an election
 		return op{lo: last - min(last, r.Uint64N(20)), hi: last + r.Uint64N(2)}
-	case 3: // after the installation of a snapshot
+	case 3: // a gap, as after the installation of a snapshot
 		return op{entries: commands(last+2+n, last+2+n+n, term, size)}
-	case 4: // overwritten without a deletion
+	case 4: // entries are overwritten without a deletion
 		from := max(1, last-min(last, n))
 		return op{entries: commands(from, from+n/2, term, size)}
-	case 5: // not done by raft
+	case 5: // raft does not do this
 		return op{lo: first + r.Uint64N(span+1), hi: first + r.Uint64N(span+1)}
 	case 6:
 		return op{lo: 0, hi: ^uint64(0) - r.Uint64N(2)}
@@ -135,7 +135,7 @@ func TestLog_Concurrent(t *testing.T) {
 							t.Errorf("entry %d is missing", i)
 						}
 					} else if err != nil || !same(&got, command(i, 1, 100)) {
-						t.Errorf("entry %d is %+v, %v", i, got, err)
+						t.Errorf("GetLog(%d) returns %+v, %v", i, got, err)
 					}
 				}
 				runtime.Gosched()
@@ -181,7 +181,7 @@ func TestLog_Closed(t *testing.T) {
 	must(t, l.Close())
 	must(t, l.Close())
 	if len(m.names) != 0 || len(m.base) != 60 {
-		t.Errorf("there are %d files, and %d entries in Base", len(m.names), len(m.base))
+		t.Errorf("after Close there are %d files, and %d entries in Base; want 0 and 60", len(m.names), len(m.base))
 	}
 	checkFails(t, l, ErrClosed)
 	goroutines.AwaitEnd(t, ofLogs, before)
@@ -229,8 +229,8 @@ func (l *Log) held() int {
 	return l.recent.size()
 }
 
-// TestLog_ForgottenEntry reads an entry that is in Base but not in memory. The caller's
-// entry must be reset first.
+// TestLog_ForgottenEntry reads an entry that is in Base but not in memory. GetLog must overwrite all
+// fields of the caller's entry, also with empty values.
 func TestLog_ForgottenEntry(t *testing.T) {
 	dir := t.TempDir()
 	l := openLog(t, Config{Dir: dir, Base: openBolt(t, dir, false), MaxEntries: 10})
@@ -264,9 +264,9 @@ func TestLog_IsMonotonic(t *testing.T) {
 	}
 }
 
-// TestLog_Fails makes each operation of Base and of the files fail once. The call that
-// needs the operation, or the next call, returns the error, and so do all later calls.
-// Nothing is written after that.
+// TestLog_Fails makes one operation of Base or of the files fail. The call that needs the
+// operation, or the next call, must return the error. All later calls must return the error too, and
+// must not write to a file.
 func TestLog_Fails(t *testing.T) {
 	for _, what := range []string{"create", "write", "sync", "sync names", "remove", "store", "delete"} {
 		for nth := 1; nth <= 3; nth++ {
@@ -297,7 +297,7 @@ func failOnce(t *testing.T, what string, nth int) {
 		}
 	}
 	if !errors.Is(err, errDisk) {
-		t.Fatalf("the error is %v", err)
+		t.Fatalf("the last call returns %v; want errDisk", err)
 	}
 	checkFails(t, l, errDisk)
 	if closeErr := l.Close(); !errors.Is(closeErr, errDisk) {

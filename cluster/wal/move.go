@@ -13,16 +13,17 @@ const (
 	batchEntries = 1024
 	batchBytes   = 4 << 20
 	// cachedEntries is the number of entries kept in memory after they have been moved to
-	// Base, for readers of the newest entries: replication to followers and, on a follower,
-	// the state machine.
+	// Base. They are kept for readers of the newest entries: replication to followers and,
+	// on a follower, the state machine.
 	cachedEntries = 512
 )
 
-// moveAway moves the entries up to last to Base and removes the file that ends with last.
+// moveAway moves the entries up to the index last to Base. It then removes the file old, whose last
+// entry has this index, and receives from l.full to permit the next rotation.
 func (l *Log) moveAway(old segment, last uint64) {
 	defer func() { <-l.full }()
 	if err := l.moveTo(last); err != nil {
-		_ = old.Close() // return the first error; the file stays
+		_ = old.Close() // the first error is recorded already; the file stays
 		return
 	}
 	if err := l.discard(old); err != nil {
@@ -63,7 +64,8 @@ func (l *Log) moveAll() error {
 	return l.moveUpTo(last)
 }
 
-// batch returns copies of the next entries to move, since Base may keep them.
+// batch returns the next entries to move, up to the index upTo, or nil if there are none. The
+// entries are copies, because Base may keep them.
 func (l *Log) batch(upTo uint64) (batch []*raft.Log) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +109,7 @@ func (l *Log) alone(op func() error) error {
 }
 
 // empty moves all entries to Base, removes the file and begins a new one. With Config.Sync
-// the removal is durable. empty must be called from the op of alone.
+// the removal is durable. empty must be called by a function that alone runs.
 func (l *Log) empty() error {
 	if err := l.moveAll(); err != nil {
 		return err
@@ -139,7 +141,7 @@ func (l *Log) remove(path string) error {
 }
 
 // storeInBase stores entries in Base after all entries of the files have been moved. It
-// must be called from the op of alone.
+// must be called by a function that alone runs.
 func (l *Log) storeInBase(entries []*raft.Log) error {
 	if err := l.empty(); err != nil {
 		return err

@@ -97,13 +97,13 @@ func TestProcess_Killed(t *testing.T) {
 		}
 		model = inspect(t, dir, model, pending)
 	}
-	t.Logf("%d processes were killed, %d in an operation, after %d were acknowledged", runs, unfinished, acknowledged)
+	t.Logf("%d processes were killed, %d of them during an operation; %d operations were acknowledged", runs, unfinished, acknowledged)
 	if unfinished < runs/4 || acknowledged < runs*10 {
-		t.Errorf("only %d processes were killed in an operation, and %d were acknowledged", unfinished, acknowledged)
+		t.Errorf("only %d processes were killed during an operation, or only %d operations were acknowledged", unfinished, acknowledged)
 	}
 }
 
-// runChild starts a child and kills it after the given number of lines. It returns the
+// runChild starts a child and kills it after it has printed the given number of lines. It returns the
 // acknowledged operations and the pending one, if any.
 func runChild(t *testing.T, dir string, run uint64, lines int) (done []op, pending op) {
 	t.Helper()

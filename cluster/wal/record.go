@@ -13,21 +13,22 @@ import (
 )
 
 const (
-	// sector is the size in bytes that a disk writes atomically. Each record begins at a multiple of it,
-	// so that no sector with acknowledged data is written again.
+	// sector is the number of bytes that a disk writes atomically. Each record begins at a multiple of
+	// sector, so that no sector with acknowledged data is written again.
 	sector     = 512
 	mark       = "frn2"
 	headerSize = len(mark) + 4 + 4 + 4
-	fixedSize  = 8 + 8 + 1 + 8 // fields of fixed size of an entry, without its length
-	// maxStored bounds the entries of a record, in bytes, so that lengths stay far below the maximum of a
-	// uint32.
+	fixedSize  = 8 + 8 + 1 + 8 // bytes of an entry's fields of fixed size, without its length field
+	// maxStored is the maximum total size of the entries of a record, in bytes. It is far below the
+	// maximum of the length fields, which are of type uint32.
 	maxStored = 1 << 30
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// mask scrambles each sector. Scrambled sectors are never all zeros or zeros with a single
-// bit set, and no sector inside a record begins with a record header.
+// mask is XORed with each sector of a record, except with the header. A sector of zeros in a file
+// was never written: because of the mask, data that consists of zeros is not written as zeros. Data
+// that contains the bytes of a record is not mistaken for a record of the file.
 var mask = func() (m [sector]byte) {
 	for i, x := 0, uint32(1); i < sector; i++ {
 		x = x*1664525 + 1013904223
@@ -95,7 +96,8 @@ func scramble(record []byte) {
 // padded returns size rounded up to a multiple of sector.
 func padded(size int) int { return (size + sector - 1) / sector * sector }
 
-// hasHole reports whether a sector of b is all zeros. The last sector may be incomplete.
+// hasHole reports whether a sector of b is all zeros. The last sector of b may be shorter than the
+// others.
 func hasHole(b []byte) bool {
 	for part := range slices.Chunk(b, sector) {
 		if isZero(part) {
@@ -105,7 +107,7 @@ func hasHole(b []byte) bool {
 	return false
 }
 
-// isZero reports whether b, at most a sector, is all zeros.
+// isZero reports whether b is all zeros. b must not be longer than a sector.
 func isZero(b []byte) bool { return bytes.Equal(b, zeros[:len(b)]) }
 
 var zeros [sector]byte
@@ -116,7 +118,8 @@ type header struct {
 	sum  uint32
 }
 
-// decodeHeader decodes the header at the beginning of b. The error is errCut or errHeader.
+// decodeHeader decodes the header at the beginning of b. The error is errCut if b ends within the
+// header, and errHeader if the header is invalid.
 func decodeHeader(b []byte) (h header, err error) {
 	if n := min(len(b), len(mark)); string(b[:n]) != mark[:n] {
 		return h, errHeader

@@ -41,10 +41,11 @@ func TestRecord_RoundTrip(t *testing.T) {
 	}
 }
 
-// TestRecord_Layout pins the encoding. The expected bytes are from an independent implementation.
+// TestRecord_Layout checks the bytes of an encoded record. The expected bytes are from an
+// independent implementation.
 func TestRecord_Layout(t *testing.T) {
 	entry := &raft.Log{Index: 0x0102, Term: 3, Type: raft.LogBarrier, AppendedAt: time.Unix(0, 5), Extensions: []byte("ab"), Data: []byte("xyz")}
-	const want = "66726e32" + "23000000" + "51bb257a" + "0691f67a" + // the first checksum covers all 512 bytes
+	const want = "66726e32" + "23000000" + "51bb257a" + "0691f67a" + // the first checksum covers all bytes after the header
 		"c253af89351a135121b5956140c1ef2d55fb638d73fae1b7f5f9275faf2b1e4fefa62f05f33bd507"
 	got := appendRecord(nil, entry)
 	if len(got) != sector || hex.EncodeToString(got[:len(want)/2]) != want {
@@ -52,7 +53,7 @@ func TestRecord_Layout(t *testing.T) {
 	}
 }
 
-// TestRecord_Scrambled checks that no written sector is close to all zeros.
+// TestRecord_Scrambled checks that at least half of the bytes of each written sector are not zero.
 func TestRecord_Scrambled(t *testing.T) {
 	for name, entry := range map[string]*raft.Log{
 		"zeros":        {Index: 1, Data: make([]byte, 5000)},

@@ -17,7 +17,8 @@ const (
 
 func nameOf(number uint64) string { return fmt.Sprintf("%s%016x%s", namePrefix, number, nameSuffix) }
 
-// numberOf parses the name of a file of this package and returns its number.
+// numberOf returns the number in the name of a log file, and false if name is not a name of a log
+// file.
 func numberOf(name string) (uint64, bool) {
 	digits, hasPrefix := strings.CutPrefix(strings.TrimSuffix(name, nameSuffix), namePrefix)
 	number, err := strconv.ParseUint(digits, 16, 64)
@@ -28,10 +29,10 @@ func numberOf(name string) (uint64, bool) {
 type found struct {
 	paths   []string // oldest first
 	entries []raft.Log
-	torn    func() // logs a warning about the dropped incomplete write, if there is one
+	torn    func() // logs a warning if an incomplete write was dropped
 }
 
-// Read returns the entries of the files in a directory that base does not have. It changes
+// Read returns the entries that are in the files of a directory, but not in base. It changes
 // nothing. No Log may be open in the directory. The error wraps [ErrDamaged], or an error of the
 // file system or of base.
 func Read(dir string, base raft.LogStore) ([]raft.Log, error) {
@@ -46,7 +47,7 @@ func Read(dir string, base raft.LogStore) ([]raft.Log, error) {
 	return all.entries, nil
 }
 
-// readFiles reads all files. It changes nothing.
+// readFiles reads all files of the directory. It changes no file.
 func (l *Log) readFiles() (found, error) {
 	names, err := l.cfg.files.Names(l.cfg.Dir)
 	if err != nil {
@@ -71,7 +72,9 @@ func (l *Log) readFiles() (found, error) {
 	return all, nil
 }
 
-// readFile appends the entries of a file after last to all, and returns the new last index.
+// readFile appends to all the entries of a file that are not in Base. last is the index of the
+// newest entry in Base and in all, and readFile returns its new value. An incomplete write is
+// accepted only at the end of the newest file.
 func (l *Log) readFile(all *found, path string, last uint64, newest bool) (uint64, error) {
 	data, err := l.cfg.files.ReadFile(path)
 	if err != nil {
@@ -90,7 +93,7 @@ func (l *Log) readFile(all *found, path string, last uint64, newest bool) (uint6
 	}
 	for i := range entries {
 		switch index := entries[i].Index; {
-		case index <= l.last: // Base has it
+		case index <= l.last: // Base has the entry
 		case index != last+1:
 			return 0, fmt.Errorf("%s is %w: entry %d follows entry %d", path, ErrDamaged, index, last)
 		default:
@@ -120,17 +123,18 @@ func decodeFile(data []byte) (entries []raft.Log, valid int, err error) {
 	return entries, len(data), nil
 }
 
-// isTorn reports whether the invalid end of a file is an incomplete write: a record of
-// which the end or some sectors were never written. No other record can follow an
-// incomplete one, since a write begins only after the previous write has completed.
+// isTorn reports whether rest, the invalid end of a file, is an incomplete write. The end or some
+// sectors of such a record were never written. err is the error of decodeFile. No other
+// record can follow an incomplete one, since a write begins only after the previous write has
+// completed.
 func isTorn(rest []byte, err error) bool {
 	switch err {
 	case errCut:
 		return true
-	case errHeader: // its size is unknown
+	case errHeader: // the size of the record is unknown
 		return isZero(rest[:min(sector, len(rest))]) && !hasHeader(rest)
 	case errPayload:
-		h, _ := decodeHeader(rest) // valid, since the payload was checked
+		h, _ := decodeHeader(rest) // the header is valid, since the error is about the payload
 		return hasHole(rest) && len(rest) == h.recordSize()
 	}
 	return false
@@ -161,6 +165,7 @@ func (l *Log) recover(all found) error {
 			return err
 		}
 	}
-	// A torn file must not reappear when it is no longer the newest file.
+	// Open rejects a file with an incomplete write unless it is the newest. The removal must
+	// therefore be durable before a newer file is created.
 	return l.syncDir()
 }

@@ -51,8 +51,9 @@ func ends(t *testing.T, data []byte) (offsets []int) {
 	}
 }
 
-// TestOpen_Truncated truncates a file at each offset. If the file is the newest, the records
-// before the cut are recovered and a warning reports the rest.
+// TestOpen_Truncated truncates a file at each offset. If the file is the newest, the complete
+// records before the cut must be recovered, and a warning must report the incomplete record. If
+// the file is not the newest, Open must reject it.
 func TestOpen_Truncated(t *testing.T) {
 	data := content(commands(1, 4, 1, 30)...)
 	offsets := ends(t, data)
@@ -96,7 +97,8 @@ func refused(t *testing.T, m *machine) {
 	}
 }
 
-// TestOpen_Flipped flips each bit of a file with acknowledged entries.
+// TestOpen_Flipped flips each bit of a file with acknowledged entries. Open must reject the file,
+// whether or not it is the newest.
 func TestOpen_Flipped(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"short":    content(commands(1, 3, 1, 30)...),
@@ -116,10 +118,10 @@ func TestOpen_Flipped(t *testing.T) {
 	}
 }
 
-// TestOpen_SectorsNeverWritten simulates power failures: it keeps each subset of the
-// sectors of the last write, in files of each possible length. The acknowledged entries
-// must be recovered, and the entries of the last write only if all of its sectors are
-// written.
+// TestOpen_SectorsNeverWritten simulates power failures during the last write of a file. For each
+// subset of the sectors of this write, it opens a file with only these sectors, complete and
+// truncated. The acknowledged entries must be recovered. The entries of the last write must be
+// recovered only if all of its sectors are written.
 func TestOpen_SectorsNeverWritten(t *testing.T) {
 	acknowledged := commands(1, 3, 1, 200)
 	before := appendRecord(content(acknowledged[0]), acknowledged[1:]...)
@@ -166,8 +168,8 @@ func opens(t *testing.T, data []byte, want oracle) {
 	must(t, l.Close())
 }
 
-// TestOpen_AcknowledgedSectors checks that Open rejects a file in which sectors of an
-// acknowledged record are missing or may be missing.
+// TestOpen_AcknowledgedSectors checks that Open rejects a file if its invalid data may be an
+// acknowledged record that was damaged.
 func TestOpen_AcknowledgedSectors(t *testing.T) {
 	without := func(data []byte, sectors ...int) []byte {
 		data = bytes.Clone(data)

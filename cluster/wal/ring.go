@@ -6,7 +6,7 @@ import "github.com/hashicorp/raft"
 // the capacity.
 type ring struct {
 	slots       []raft.Log // the length is a power of two, or 0
-	first, next uint64     // holds [first, next); empty if they are equal
+	first, next uint64     // the ring holds the indexes from first to next-1, or none if first == next
 }
 
 func (r *ring) size() int { return int(r.next - r.first) }
@@ -14,7 +14,8 @@ func (r *ring) size() int { return int(r.next - r.first) }
 // slot returns the slot of an index.
 func (r *ring) slot(index uint64) *raft.Log { return &r.slots[index&uint64(len(r.slots)-1)] }
 
-// get returns an entry, or nil. The pointer is valid until the ring is modified.
+// get returns the entry with an index, or nil if the ring does not hold it. The pointer is valid
+// until the ring is modified.
 func (r *ring) get(index uint64) *raft.Log {
 	if index < r.first || index >= r.next {
 		return nil
@@ -22,7 +23,7 @@ func (r *ring) get(index uint64) *raft.Log {
 	return r.slot(index)
 }
 
-// add appends an entry. Its index must be next unless the ring is empty.
+// add appends an entry. Its index must be r.next unless the ring is empty.
 func (r *ring) add(entry *raft.Log) {
 	if r.size() == 0 {
 		r.first, r.next = entry.Index, entry.Index
@@ -56,8 +57,9 @@ func (r *ring) dropFrom(index uint64) {
 	}
 }
 
-// newest returns the index of the first of the newest entries that together fit in n
-// entries and limit bytes. The first one may exceed limit.
+// newest counts entries backward from the newest one. It stops after n entries, or when the counted
+// entries have at least limit bytes together. It returns the index of the oldest counted entry, or
+// r.next if it counted none.
 func (r *ring) newest(n int, limit int64) uint64 {
 	i := r.next
 	for ; i > r.first && n > 0 && limit > 0; i-- {
@@ -69,6 +71,6 @@ func (r *ring) newest(n int, limit int64) uint64 {
 
 // sizeOf returns the approximate size of an entry in memory and in a file, in bytes.
 func sizeOf(entry *raft.Log) int64 {
-	const overhead = 96 // of the struct; that of a record is smaller
+	const overhead = 96 // size of a raft.Log struct
 	return int64(len(entry.Data)+len(entry.Extensions)) + overhead
 }

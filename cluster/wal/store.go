@@ -15,10 +15,10 @@ const keptBuffer = 1 << 20
 // StoreLog stores one entry. See StoreLogs.
 func (l *Log) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
 
-// StoreLogs appends entries with one write. The Log keeps their Data and Extensions, which
-// must not be modified afterwards. StoreLogs blocks while the number or the size of the
-// entries that are not in Base exceeds the bounds of Config. Entries that do not follow
-// the last one are stored in Base immediately, and replace those with the same indexes.
+// StoreLogs appends entries with one write. The Log keeps the slices Data and Extensions of the
+// entries, so the caller must not modify them afterwards. StoreLogs blocks while the number or the
+// size of the entries that are not in Base exceeds the bounds of Config. Entries that do not follow
+// the last one are stored in Base immediately, and replace existing entries with the same indexes.
 func (l *Log) StoreLogs(entries []*raft.Log) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -85,14 +85,14 @@ func writeAll(w io.Writer, b []byte) error {
 	return err
 }
 
-// isFull reports whether the file must be moved. There are up to two files, so half of
-// each limit applies to one file.
+// isFull reports whether the active file is full, so that its entries must be moved to Base. There are
+// up to two files, so half of each limit applies to one file.
 func (l *Log) isFull() bool {
 	return l.active.bytes >= (l.cfg.MaxBytes+1)/2 || l.active.entries >= (l.cfg.MaxEntries+1)/2
 }
 
-// rotate begins a new file and starts a goroutine that moves the entries of the full one.
-// It blocks until the previous full file has been moved, which limits the number of
+// rotate begins a new file and starts a goroutine that moves the entries of the full file to
+// Base. rotate blocks until the previous full file has been moved, which limits the number of
 // entries that are not in Base.
 func (l *Log) rotate() error {
 	l.full <- struct{}{}
@@ -101,17 +101,18 @@ func (l *Log) rotate() error {
 		return err
 	}
 	old := l.active
-	last, _ := l.LastIndex() // the error has been checked
+	last, _ := l.LastIndex() // l.failed was checked above
 	if err := l.startDurably(); err != nil {
 		<-l.full
-		_ = old.Close() // return the first error
+		_ = old.Close() // the first error is returned
 		return l.fail(err)
 	}
 	go l.moveAway(old, last)
 	return nil
 }
 
-// startDurably begins a new file. With Config.Sync its directory entry is durable.
+// startDurably begins a new file. With Config.Sync, startDurably also makes its
+// directory entry durable.
 func (l *Log) startDurably() error {
 	if err := l.startFile(); err != nil {
 		return err

@@ -51,8 +51,8 @@ func TestStoreLogs_Steps(t *testing.T) {
 	}
 }
 
-// TestStoreLogs_NoSync checks that StoreLogs only writes, and that a full file is removed
-// after it has been moved.
+// TestStoreLogs_NoSync checks that StoreLogs does not sync if Config.Sync is false, and that a full
+// file is removed after its entries have been moved.
 func TestStoreLogs_NoSync(t *testing.T) {
 	m := newMachine()
 	c := m.config()
@@ -69,7 +69,8 @@ func TestStoreLogs_NoSync(t *testing.T) {
 	}
 }
 
-// TestStoreLogs_Waits fills both files while entries cannot be moved.
+// TestStoreLogs_Waits checks that StoreLogs blocks when both files are full and their entries cannot
+// be moved to Base, and that reads do not block.
 func TestStoreLogs_Waits(t *testing.T) {
 	m := newMachine()
 	m.blocked = make(chan struct{})
@@ -101,8 +102,8 @@ func checkReads(t *testing.T, l *Log, last uint64) {
 	checkLog(t, l, want)
 }
 
-// TestStoreLogs_KeepsNoStructures checks that entries are copied, since the caller may reuse
-// them.
+// TestStoreLogs_KeepsNoStructures checks that StoreLogs copies the raft.Log structures, since the
+// caller may reuse them.
 func TestStoreLogs_KeepsNoStructures(t *testing.T) {
 	l := openLog(t, newMachine().config())
 	entry := command(1, 1, 5)

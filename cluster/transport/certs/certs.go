@@ -73,7 +73,7 @@ func NewCA(cluster string, now time.Time) (*CA, error) {
 	return ParseCA(pair, now)
 }
 
-// ParseCA parses a CA. Errors wrap ErrNotCA, or ErrExpired if it is not valid now.
+// ParseCA parses a CA. Errors wrap ErrNotCA, or ErrExpired if the CA is not valid at the time now.
 func ParseCA(pair Pair, now time.Time) (*CA, error) {
 	both, err := tls.X509KeyPair(pair.Cert, pair.Key)
 	if err != nil {

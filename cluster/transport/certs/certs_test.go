@@ -95,7 +95,7 @@ func TestIssueEndsWithCA(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := leaf(t, p).NotAfter; !got.Equal(ca.Expires()) {
-		t.Errorf("expires %v, the CA %v", got, ca.Expires())
+		t.Errorf("the certificate expires at %v; the CA expires at %v", got, ca.Expires())
 	}
 }
 

@@ -69,7 +69,7 @@ func LoadCA(dir string, now time.Time) (*CA, error) {
 func IssuedFile(dir string) string { return filepath.Join(dir, "issued") }
 
 // Record appends a line for a certificate to the file of certificates issued in a
-// directory. It creates the file and the directory if necessary. The line contains the
+// directory. It creates the file and the directory if they do not exist. The line contains the
 // serial number, followed by the name and the time in a comment. A list of revoked
 // certificates has the same format. The line of a certificate stays in the file when the
 // certificate is replaced.
@@ -108,7 +108,7 @@ func (ca *CA) Save(dir string) error { return ca.pair.save(dir, caName) }
 // Save writes the files of a node, and replaces existing ones. Each file is replaced
 // atomically, the key first. A node that reads the files concurrently finds either a
 // matching pair, or a certificate that does not match the key. The directory is created if
-// necessary. Only its owner can access the directory and the key. Errors wrap
+// it does not exist. Only its owner can access the directory and the key. Errors wrap
 // topology.ErrName, ErrFileName or those of the file system.
 func (p Pair) Save(dir, node string) error {
 	if err := CheckFile(node); err != nil {
