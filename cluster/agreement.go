@@ -16,8 +16,8 @@ import (
 
 const (
 	agreeEvery = 100 * time.Millisecond // interval at which a leader asks whether all voters run with the heartbeat
-	agreeAgain = time.Second            // the same after a voter did not answer or runs with a different heartbeat
-	// answerWithin is the timeout of a voter's answer.
+	agreeAgain = time.Second            // pause after a failed attempt, for example if a voter did not answer
+	// answerWithin is the timeout of a question to a voter, and of the proposal that the heartbeat is settled.
 	answerWithin = time.Second
 )
 
@@ -27,7 +27,7 @@ type heartbeatAnswer struct {
 	Runs    int64  `json:"runs"`    // heartbeat of Raft, in nanoseconds
 }
 
-// is reports whether the node has adopted the replicated heartbeat and runs with it.
+// is reports whether the node has adopted the replicated heartbeat h and runs with it.
 func (a heartbeatAnswer) is(h heartbeats) bool {
 	return a.Version == h.Version && time.Duration(a.Runs) == h.Now
 }
@@ -55,7 +55,8 @@ func (a *heartbeatAgreement) runsWith() heartbeatAnswer {
 	return heartbeatAnswer{a.setting.adopted.Version, int64(a.setting.heartbeat())}
 }
 
-// keepAdopted adopts each heartbeat of the cluster until the node is closed.
+// keepAdopted calls adopt when the heartbeat of the cluster may have changed, and periodically, until the node is
+// closed. It logs errors.
 func (a *heartbeatAgreement) keepAdopted() {
 	ticker := time.NewTicker(agreeEvery)
 	defer ticker.Stop()
@@ -96,8 +97,8 @@ func (a *heartbeatAgreement) adopt() error {
 	return nil
 }
 
-// logAdopted logs the adopted heartbeat if it has not been logged yet, as a warning if the option of this node differs.
-// The caller must hold a.setting.reloading.
+// logAdopted logs the adopted heartbeat if it has not been logged yet. The log line is a warning if the option
+// raft-heartbeat of this node has a different value. The caller must hold a.setting.reloading.
 func (a *heartbeatAgreement) logAdopted() {
 	s := a.setting
 	if s.adopted == s.logged {
@@ -130,7 +131,7 @@ func (a *heartbeatAgreement) supervise() {
 	}
 }
 
-// pauseUnlessOver blocks for agreeAgain, or until the leadership ends.
+// pauseUnlessOver blocks for agreeAgain. It returns earlier if the leadership ends or ctx is done.
 func pauseUnlessOver(ctx context.Context, l *leadership) {
 	ctx, cancel := context.WithTimeout(ctx, agreeAgain)
 	defer cancel()
@@ -140,7 +141,8 @@ func pauseUnlessOver(ctx context.Context, l *leadership) {
 	}
 }
 
-// advance proposes the first heartbeat of the cluster, or settles the current one.
+// advance proposes the value of this node's option if the cluster has no heartbeat yet. Otherwise it settles the
+// current heartbeat. In both cases it first calls askVoters, and returns the error if that fails.
 func (a *heartbeatAgreement) advance(ctx context.Context, l *leadership) error {
 	h := a.setting.known()
 	asked, err := a.askVoters(ctx, h)
@@ -159,8 +161,9 @@ func (a *heartbeatAgreement) advance(ctx context.Context, l *leadership) error {
 	return a.proposeSettled(ctx, l, h, asked)
 }
 
-// askVoters asks all other voters which heartbeat they run with, and returns these voters. It returns an error if a voter
-// does not answer or does not run with h. If no heartbeat is set yet, any answer is sufficient.
+// askVoters asks all other voters which heartbeat they run with, and returns these voters. It returns an error if a
+// voter does not answer or does not run with h. If h is zero, because no heartbeat is set yet, any answer is
+// sufficient.
 func (a *heartbeatAgreement) askVoters(ctx context.Context, h heartbeats) (asked []topology.Member, err error) {
 	asked = otherVoters(a.view.View())
 	for _, m := range asked {
@@ -180,10 +183,12 @@ func (a *heartbeatAgreement) askVoters(ctx context.Context, h heartbeats) (asked
 	return asked, nil
 }
 
-// proposeSettled records in the log that all voters run with the current heartbeat. The voters were asked in the term of
-// the leadership. The entry is void in a later term, because the voters may run with a different heartbeat then.
+// proposeSettled records in the log that all voters run with the current heartbeat. asked contains the voters that have
+// answered, in the term of l, that they run with h. The entry is void if it is appended to the log in a later term,
+// because the voters may run with a different heartbeat by then. If the heartbeat or the voters have changed since the
+// question, proposeSettled returns topology.ErrChanging.
 func (a *heartbeatAgreement) proposeSettled(ctx context.Context, l *leadership, h heartbeats, asked []topology.Member) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin) // other proposals are blocked by the lock
+	ctx, cancel := context.WithTimeout(ctx, answerWithin) // the lock that is acquired next blocks other proposals
 	defer cancel()
 	if err := a.setting.proposing.LockContext(ctx); err != nil {
 		return err
@@ -217,7 +222,7 @@ func (a *heartbeatAgreement) setHeartbeat(ctx context.Context, d time.Duration) 
 		return topology.ErrNoLeader
 	case h.Now == d:
 		return nil
-	case h.Version == 0: // a voter that runs an old version may be unable to read the entry
+	case h.Version == 0: // a voter with an old version may be unable to read the entry, so all voters must answer first
 		if _, err := a.askVoters(ctx, h); err != nil {
 			return fmt.Errorf("set a heartbeat of %v: %w: %w", d, topology.ErrNoHeartbeat, err)
 		}
@@ -225,9 +230,10 @@ func (a *heartbeatAgreement) setHeartbeat(ctx context.Context, d time.Duration) 
 	return a.proposeHeartbeat(ctx, l, d, false)
 }
 
-// proposeHeartbeat appends a heartbeat to the log, and blocks until this node has applied it. Other nodes may apply it
-// earlier, so it limits the lease before it is proposed. After an error, the heartbeat may or may not be committed. If
-// first is true and a heartbeat has already been set, proposeHeartbeat does nothing.
+// proposeHeartbeat appends a heartbeat to the log, and blocks until this node has applied it. Other nodes may apply the
+// heartbeat earlier than this node, so proposeHeartbeat limits the lease before it proposes the heartbeat. After an
+// error, the heartbeat may or may not be committed. If first is true and a heartbeat has already been set,
+// proposeHeartbeat does nothing.
 func (a *heartbeatAgreement) proposeHeartbeat(ctx context.Context, l *leadership, d time.Duration, first bool) error {
 	if err := a.setting.proposing.LockContext(ctx); err != nil {
 		return fmt.Errorf("set a heartbeat of %v: %w", d, err)
@@ -246,8 +252,8 @@ func (a *heartbeatAgreement) proposeHeartbeat(ctx context.Context, l *leadership
 	return err
 }
 
-// lowerCeiling limits the lease to that of heartbeat d. It returns false, and changes nothing, if l is no longer the
-// current leadership.
+// lowerCeiling limits the lease to the length that heartbeat d permits. It returns false, and changes nothing, if l is
+// no longer the current leadership.
 func (a *heartbeatAgreement) lowerCeiling(l *leadership, d time.Duration) bool {
 	a.state.Lock()
 	defer a.state.Unlock()

@@ -11,7 +11,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// While another change is in progress, a change waits until its context is done.
+// TestSetHeartbeatWaits checks that a change of the heartbeat and a promotion wait while another change is in progress,
+// and fail when their context is done.
 func TestSetHeartbeatWaits(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		s.settled(testHeartbeat)
@@ -30,7 +31,8 @@ func TestSetHeartbeatWaits(t *testing.T) {
 	})
 }
 
-// A node that is started with old entries does not run with an older heartbeat than the one it has acknowledged.
+// TestAdoptedHeartbeat checks that a restarted node that applies old entries again keeps the newer heartbeat that it
+// has acknowledged.
 func TestAdoptedHeartbeat(t *testing.T) {
 	disk := newDisk()
 	p := newHeartbeatSetting(shortBeat)
@@ -49,9 +51,9 @@ func TestAdoptedHeartbeat(t *testing.T) {
 	if err := again.load(disk); err != nil || again.adopted != (adopted{20, longBeat}) || time.Duration(again.running.Load()) != longBeat {
 		t.Errorf("%+v, %v", again.adopted, err)
 	}
-	step(old, 20, adopted{10, time.Second}) // the other heartbeat was never in the log
+	step(old, 20, adopted{10, time.Second}) // entry 20 is applied and has not set longBeat, so the log was replaced
 	other := heartbeats{}.set(10, longBeat)
-	step(other, 20, adopted{10, longBeat}) // the log was replaced, so this heartbeat was not in it either
+	step(other, 20, adopted{10, longBeat}) // a different heartbeat set by entry 10, so the log was replaced again
 	for _, bad := range []string{"{", `{"version":0,"now":1}`, `{"version":1,"now":1}`, `{"version":1,"now":6000000000}`} {
 		if err := disk.Set(adoptedKey, []byte(bad)); err != nil {
 			t.Fatal(err)
@@ -67,7 +69,7 @@ type failingStable struct{ raft.StableStore }
 
 func (failingStable) Set([]byte, []byte) error { return errors.New("the disk is full") }
 
-// If a node fails to adopt a heartbeat, it retries, and logs the error once a minute.
+// TestAdoptFails checks that a node that cannot store a heartbeat retries, and logs the error once a minute.
 func TestAdoptFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &lockedLog{}
@@ -83,8 +85,8 @@ func TestAdoptFails(t *testing.T) {
 	})
 }
 
-// When a shorter heartbeat is set, the lease is never longer than the new heartbeat permits: not while the heartbeat is
-// proposed, not after it is applied, and not in between.
+// TestLeaseWhileHeartbeatChanges checks that the lease is never longer than the new heartbeat permits when a shorter
+// heartbeat is set: while the heartbeat is proposed, after it is applied, and in between.
 func TestLeaseWhileHeartbeatChanges(t *testing.T) {
 	n := New(Config{Clock: NewClock(), Self: Announcement{ID: "n1"}, Heartbeat: longBeat})
 	var steps atomic.Uint64 // odd while the shorter heartbeat is proposed or applied
@@ -115,8 +117,9 @@ func TestLeaseWhileHeartbeatChanges(t *testing.T) {
 	}
 }
 
-// A leader stores gauges only after all voters have answered the question about their heartbeat. Versions that cannot
-// answer it cannot read gauges. A restarted node stores gauges immediately if its snapshot or log has a heartbeat.
+// TestGaugesWaitForAllVoters checks that a leader stores gauges (see package buckets) only after all voters have
+// answered the question about their heartbeat: versions that cannot answer the question cannot read gauges. A restarted
+// node must store gauges immediately if its snapshot or log has a heartbeat.
 func TestGaugesWaitForAllVoters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, simConfig{size: 3})

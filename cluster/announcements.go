@@ -16,7 +16,8 @@ type Announcement struct {
 	Incarnation string `json:"incarnation"`       // random identifier of the data directory
 	Boot        uint64 `json:"boot,omitempty"`    // number of starts with that directory; 0: unknown
 	Process     string `json:"process,omitempty"` // random identifier of this process; processes with copies of one directory can have the same boot number
-	// Line describes the starts that Boot counts. It is checked when a node announces itself, but is not stored.
+	// Line describes the starts that Boot counts. It is checked when a node announces itself, and is dropped when the
+	// announcement is applied.
 	Line         raftstore.Line `json:"line,omitzero"`
 	Host         string         `json:"host"`
 	Port         int            `json:"port"`
@@ -25,7 +26,7 @@ type Announcement struct {
 	LeaderPort   int            `json:"leader_port"`
 }
 
-// stored returns the announcement without the fields that are not stored.
+// stored returns a copy without Line. This is the form in which applied announcements are stored.
 func (a Announcement) stored() Announcement {
 	a.Line = raftstore.Line{}
 	return a
@@ -46,7 +47,7 @@ func parseAnnouncement(b []byte) (a Announcement, err error) {
 	return a, nil
 }
 
-// announcements holds the announcements in all applied entries. Only the fsm changes them.
+// announcements holds the latest applied announcement of each node. Only the fsm changes them.
 type announcements struct {
 	mu   sync.Mutex
 	byID map[string]Announcement

@@ -20,9 +20,9 @@ const (
 	recordEvery = 100 * time.Millisecond
 )
 
-// announcer announces this node to the other nodes, asks the leader to promote it to a voter, and makes the process exit
-// if the node was removed. It runs until the node is closed, since a vote or an announcement can be lost, for example in
-// a recovery.
+// announcer announces this node to the other nodes, asks the leader to promote it to a voter, and makes the process
+// exit if the node was removed. It runs until the node is closed: if a node loses its vote or its announcement, for
+// example in a recovery, the announcer repeats its request.
 type announcer struct {
 	self      *Announcement
 	through   []string     // raft addresses of nodes to join through
@@ -40,7 +40,8 @@ type announcer struct {
 	log       *slog.Logger
 }
 
-// run calls step periodically until the node is closed, and checkRemoved while there is no leader.
+// run calls step periodically until the node is closed. While there is no leader, it also calls checkRemoved at
+// intervals of leaderlessAfter.
 func (a *announcer) run() {
 	ctx := a.life.ctx
 	leader := time.Now() // last time at which there was a leader, or at which checkRemoved was called
@@ -58,7 +59,9 @@ func (a *announcer) run() {
 	}
 }
 
-// step announces this node, requests promotion, or, on the leader, announces the nodes of the bootstrap handshake.
+// step performs the next action that is due. It announces this node if that has not been done, or else requests the
+// promotion of a nonvoter, or else, on the leader, announces the nodes of the bootstrap handshake. It does nothing
+// while there is no leader.
 func (a *announcer) step(ctx context.Context, v *topology.View) error {
 	switch self := v.Find(v.Self); {
 	case v.Leader == "":
@@ -76,8 +79,9 @@ func (a *announcer) step(ctx context.Context, v *topology.View) error {
 	return nil
 }
 
-// announceOthers announces the nodes of the bootstrap handshake. If one of them loses its data before it has announced
-// itself, it can still be detected.
+// announceOthers announces the nodes of the bootstrap handshake. The announcements contain the incarnations of these
+// nodes. If a node loses its data before it has announced itself, its new incarnation does not match, and the node is
+// rejected.
 func (a *announcer) announceOthers(ctx context.Context, v *topology.View) error {
 	for _, other := range a.bootstrap.unannounced(v) {
 		if err := a.changes.announce(ctx, &other); err != nil {
@@ -107,7 +111,8 @@ func (a *announcer) recordAnnounced() {
 }
 
 // checkRemoved makes the process exit if the leader reports that this node is not a member, or if the other nodes were
-// recovered without it. Nodes other than the leader only answer with its address, as their configuration may be outdated.
+// recovered without this node. Nodes other than the leader only return the address of the leader, because their
+// configuration may be outdated.
 func (a *announcer) checkRemoved(ctx context.Context) {
 	others := slices.Clone(a.view.View().Members)
 	for _, addr := range a.through { // the node may have been removed before it received the configuration
@@ -130,8 +135,8 @@ func (a *announcer) checkRemoved(ctx context.Context) {
 	}
 }
 
-// isFenced returns an error if err shows that the other node belongs to a recovered cluster and this node was not
-// recovered with it.
+// isFenced returns an error if err shows that the other node has a different recovery, and that this recovery is not
+// older than the recovery of this node.
 func isFenced(err error) error {
 	var other *transport.RecoveryError
 	if errors.As(err, &other) && other.Theirs.Number() >= other.Ours.Number() {

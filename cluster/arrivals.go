@@ -11,13 +11,13 @@ import (
 // monotonic clock of this process.
 //
 // An entry may be committed long after it arrived, for example if a majority of the nodes was down. The log time in the
-// entry was read before the entry arrived, so all of the time since its arrival counts as elapsed.
+// entry was read before the entry arrived. The time since the arrival is therefore added to this log time in full.
 type arrivals struct {
 	raft.LogStore
 	now func() time.Duration
 
 	mu      sync.Mutex
-	waiting []arrival // ascending by index
+	waiting []arrival // arrivals of entries that are not applied yet, ascending by index
 }
 
 // arrival is an entry of the log and its arrival time.
@@ -29,7 +29,7 @@ type arrival struct {
 // StoreLog stores an entry and records its arrival.
 func (a *arrivals) StoreLog(log *raft.Log) error { return a.StoreLogs([]*raft.Log{log}) }
 
-// StoreLogs stores entries and records their arrival time, which it reads before storing them.
+// StoreLogs stores entries and records their arrival time. The arrival time is read before the entries are stored.
 func (a *arrivals) StoreLogs(logs []*raft.Log) error {
 	at := a.now()
 	if err := a.LogStore.StoreLogs(logs); err != nil {

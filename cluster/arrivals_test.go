@@ -38,10 +38,10 @@ func TestArrivals(t *testing.T) {
 		want        time.Duration
 	}{
 		{2, 1, 10},
-		{2, 1, 100}, // returned once
+		{2, 1, 100}, // each arrival is returned once, and then the current time
 		{1, 1, 100},
 		{4, 1, 20},
-		{5, 1, 100}, // a different entry with that index
+		{5, 1, 100}, // entry 5 of term 2 has replaced it
 		{6, 2, 30},
 		{7, 2, 100},
 	} {

@@ -14,15 +14,16 @@ import (
 // bootstrapRetry is the pause between two attempts to bootstrap or join a cluster.
 const bootstrapRetry = 200 * time.Millisecond
 
-// asking is implemented by *peerClient.
+// asking is the part of *peerClient that bootstrap uses, as an interface for tests.
 type asking interface {
 	ask(ctx context.Context, to topology.Member, q Question) (Answer, error)
 	askThrough(ctx context.Context, to topology.Member, q Question) (Answer, error)
 }
 
 // bootstrap makes a node without data part of a cluster. Either all nodes of a new cluster exchange their incarnations
-// (the bootstrap handshake), or the leader of an existing cluster adds the node. Both happen before Raft receives any
-// message, so that a node that has lost its data is rejected before it can vote a second time in the same term.
+// (the bootstrap handshake), or the leader of an existing cluster adds the node. In both cases, this happens before
+// Raft on this node receives any message. A node that has lost its data is therefore rejected before it can vote a
+// second time in the same term.
 type bootstrap struct {
 	self      *Announcement
 	advertise string            // raft address of this node
@@ -37,12 +38,12 @@ type bootstrap struct {
 
 	mu       sync.Mutex
 	met      map[string]Announcement // nodes that took part in the handshake
-	recovery topology.Recovery       // recovery of the cluster
+	recovery topology.Recovery       // last recovery of the cluster; "" if it was never recovered
 }
 
-// meet exchanges incarnations with all nodes of a new cluster. Without that, a node that has lost its data would be
-// treated as the same node as before, and could vote twice in a term. The error wraps ErrUsed if the id was used with a
-// different data directory.
+// meet exchanges incarnations with all nodes of a new cluster. Without this exchange, a node that has lost its data
+// would be treated as the same node as before, and could vote twice in a term. The error wraps ErrUsed if the id was
+// used with a different data directory.
 func (b *bootstrap) meet(ctx context.Context) error {
 	for _, m := range b.first {
 		if m.ID == b.self.ID {
@@ -75,8 +76,9 @@ func (b *bootstrap) meetOne(ctx context.Context, m topology.Member) error {
 	}
 }
 
-// answer answers a handshake question from a node without data. If Raft is already started on this node, it does not
-// record new nodes: the answer then contains no incarnation for an unknown node, which treats that as ErrUsed.
+// answer answers a handshake question from a node without data. If Raft is already started on this node, answer does
+// not record new nodes. The answer to an unknown node then contains no incarnation, and meet on the unknown node
+// returns ErrUsed.
 func (b *bootstrap) answer(from *Announcement, a *Answer) {
 	a.Begun = b.started()
 	b.mu.Lock()
@@ -134,7 +136,8 @@ func (b *bootstrap) join(ctx context.Context) (term uint64, err error) {
 	}
 }
 
-// joinOnce asks the leader to add this node, and returns the leader's answer.
+// joinOnce asks the leader to add this node, and returns the leader's answer. It sends the question through the nodes
+// in b.through, one after another, until the leader has added or rejected this node.
 func (b *bootstrap) joinOnce(ctx context.Context) (Answer, error) {
 	q := Question{About: topicJoin, Node: b.self, Raft: b.advertise}
 	var errs []error

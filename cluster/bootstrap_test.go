@@ -52,7 +52,8 @@ func (l *life) ends(t *testing.T, within time.Duration) error {
 	}
 }
 
-// A node that has lost its data is rejected under its old id, both if it was bootstrapped and if it had joined.
+// TestUsedID checks that a node that has lost its data is rejected under its old id: first a node of the bootstrapped
+// cluster, then a node that has joined.
 func TestUsedID(t *testing.T) {
 	for _, id := range []string{"n2", "n4"} { // bootstrapped, and joined
 		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
@@ -74,8 +75,9 @@ func TestUsedID(t *testing.T) {
 	}
 }
 
-// A node that has lost its data does not start Raft while there is no leader to reject it. With its vote, a node that
-// lacks the last charges could become the leader.
+// TestForgottenVote starts a node that has lost its data while there is no leader that could reject it. The node must
+// not start Raft: with its vote, a node that lacks the last charges could become the leader. When the leader is up
+// again, it must reject the node.
 func TestForgottenVote(t *testing.T) {
 	simulate(t, simConfig{size: 2}, func(t *testing.T, s *sim) {
 		n3 := s.joined("n3")
@@ -112,7 +114,7 @@ func TestForgottenVote(t *testing.T) {
 	})
 }
 
-// A node that was admitted, but stopped before it received any message, is admitted again.
+// TestJoinAgain checks that a node is admitted again if it was admitted, but stopped before it received any message.
 func TestJoinAgain(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		n := s.add("n4")
@@ -133,9 +135,10 @@ func TestJoinAgain(t *testing.T) {
 	})
 }
 
-// A node that was added under a used id exits, and is never promoted to a voter.
+// TestAddUsedID checks that a member that was started with a different data directory is not promoted to a voter, and
+// exits when it receives the log.
 func TestAddUsedID(t *testing.T) {
-	var why chan error // of the simulation; its time is stopped until the error is received
+	var why chan error // created in the simulation, whose fake time advances only during waits for its own channels
 	c := simConfig{size: 3, unexpected: func(id string, err error) bool {
 		why <- err
 		return id != "n4"
@@ -149,7 +152,7 @@ func TestAddUsedID(t *testing.T) {
 			t.Errorf("promotion of a node with a different data directory: %v", err)
 		}
 		n.wipe()
-		n.join = nil // so that only Raft adds it
+		n.join = nil // it does not ask to join, and receives the log because it is still a member
 		n.boot()
 		select {
 		case err := <-why:
@@ -162,7 +165,8 @@ func TestAddUsedID(t *testing.T) {
 	})
 }
 
-// If two nodes are started under the same id at the same time, the one that is announced first is accepted.
+// TestOneIDTwice appends two announcements with the same id, as if two nodes were started under that id at the same
+// time. The announcement that is appended first must be accepted.
 func TestOneIDTwice(t *testing.T) {
 	simulate(t, simConfig{size: 1}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -181,7 +185,7 @@ func TestOneIDTwice(t *testing.T) {
 	})
 }
 
-// A node cannot be added with the address of another node.
+// TestJoinAtTakenAddress checks that a node cannot join or be added with the address of another node.
 func TestJoinAtTakenAddress(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		q := Question{About: topicJoin, Node: &Announcement{ID: "n9", Incarnation: "x"}, Raft: "n2"}

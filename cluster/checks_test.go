@@ -19,8 +19,8 @@ func byKey(ops []op) map[string][]op {
 	return m
 }
 
-// checkIntervals checks that the quantity admitted for each key in any interval is within its rule. Requests with an
-// unknown outcome do not count.
+// checkIntervals checks that the quantity admitted for each key in any interval is at most the maximum in the rule of
+// the key. Requests with an unknown outcome do not count.
 func checkIntervals(s *sim, ops []op) {
 	for key, of := range byKey(ops) {
 		if rules[key[0]].most != nil {
@@ -51,9 +51,9 @@ func checkIntervalsOf(s *sim, key string, ops []op, r rule) {
 	}
 }
 
-// checkOrder checks that the remaining units of each key without restored units decrease in real time: no two grants
-// leave the same number, and no reply shows more than an earlier reply. If peeks is true, replies that charge nothing are
-// included.
+// checkOrder checks keys whose units are not restored (rule.solid). Their remaining units must decrease in real time:
+// no two grants leave the same number of units, and no reply shows more units than an earlier reply. If peeks is true,
+// replies that charge nothing are included.
 func checkOrder(s *sim, ops []op, peeks bool) {
 	for key, of := range byKey(ops) {
 		if rules[key[0]].solid {
@@ -77,9 +77,9 @@ func checkOrderOf(s *sim, key string, ops []op, peeks bool) {
 		}
 		switch {
 		case charges(o) && seen[o.remaining]:
-			s.t.Errorf("%s: two were granted and left %d, one from %v to %v", key, o.remaining, o.call, o.ret)
+			s.t.Errorf("%s: two grants left %d units, one of them from %v to %v", key, o.remaining, o.call, o.ret)
 		case charges(o) && o.remaining >= least, peeks && o.remaining > least:
-			s.t.Errorf("%s: from %v to %v there were %d left, but %d before (charged: %v)", key, o.call, o.ret, o.remaining, least, charges(o))
+			s.t.Errorf("%s: the reply from %v to %v shows %d units, but an earlier reply shows %d (charged: %v)", key, o.call, o.ret, o.remaining, least, charges(o))
 		default:
 			seen[o.remaining] = seen[o.remaining] || charges(o)
 			continue
@@ -90,8 +90,8 @@ func checkOrderOf(s *sim, key string, ops []op, peeks bool) {
 
 func charges(o op) bool { return o.outcome == granted && o.quantity > 0 }
 
-// checkUsed checks the final state of each key without restored units. It must contain all acknowledged charges, and no
-// other charges except uncertain ones.
+// checkUsed checks the final state of each key whose units are not restored (rule.solid). The state must contain all
+// acknowledged charges, and no other charges except uncertain ones.
 func checkUsed(s *sim, ops []op) {
 	leader := s.leader()
 	for key, of := range byKey(ops) {
@@ -115,8 +115,9 @@ func checkUsed(s *sim, ops []op) {
 	}
 }
 
-// checkLog checks that log time never decreases from one entry to the next. If honest is true, no wall clock was wrong,
-// and checkLog also checks that log time is never ahead of real time and never runs faster than real time.
+// checkLog checks that log time never decreases from one entry to the next. If honest is true, because no wall clock
+// was wrong, checkLog also checks that log time is never ahead of real time and never runs faster than real time. It
+// returns the time by which log time is behind real time at the last entry.
 func checkLog(s *sim, honest bool) (lag time.Duration) {
 	for _, l := range s.lives() {
 		s.noteCommitted(l, l.Status().Committed)

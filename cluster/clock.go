@@ -8,12 +8,13 @@ import (
 	"github.com/throttledhq/throttled/internal/failpoint"
 )
 
-// Clock shows the log time, with which all nodes of a cluster measure limits. Each entry with changes contains the log
+// Clock shows the log time, by which all nodes of a cluster measure limits. Each entry with changes contains the log
 // time of the leader. On a follower, the clock shows the log time of the last applied entry. The clock of a new leader
 // continues from that log time plus the time since the entry arrived, at the speed of its monotonic clock.
 //
-// A change of leaders therefore never advances log time by more than the elapsed time, even if wall clocks are wrong, so
-// no units are restored early. Log time may fall behind by the time that an entry was in flight.
+// A change of leaders therefore never advances log time by more than the elapsed time, even if wall clocks are wrong,
+// so no units are restored early. Log time may fall behind at a change of leaders, by the time that the last entry was
+// in flight.
 //
 // A Clock is safe for concurrent use.
 type Clock struct {
@@ -21,14 +22,14 @@ type Clock struct {
 	shown atomic.Pointer[reading]
 
 	mu   sync.Mutex
-	last reading // at the last applied entry; running is false
+	last reading // reading for the last applied entry; its running field is always false
 }
 
 // reading pairs a log time with a time on the monotonic clock.
 type reading struct {
 	time    uint64
 	at      time.Duration
-	running bool // the log time has been advancing since then
+	running bool // the log time advances from that time on
 }
 
 // NewClock returns a clock that is stopped at 0.
@@ -77,15 +78,16 @@ func (c *Clock) restored(t uint64) {
 	c.shown.Store(&r)
 }
 
-// estimate returns the current log time. It is exact if the last applied entry is the newest one and arrived without
-// delay.
+// estimate returns an estimate of the current log time: the log time of the last applied entry plus the time since
+// then. The estimate is exact if that entry is the newest one and arrived without delay.
 func (c *Clock) estimate() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last.time + uint64(c.monotonic()-c.last.at)
 }
 
-// run starts the clock. It continues from the last applied entry, or from the log time from if that is later.
+// run starts the clock. The clock continues from the log time of the last applied entry plus the time since then, or
+// from the log time in the argument if that is later.
 func (c *Clock) run(from uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

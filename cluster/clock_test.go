@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// The clock of a follower is stopped at the newest entry. The clock of a leader runs from there.
+// TestClock checks that the clock of a follower is stopped at the newest entry, and that the clock of a leader
+// continues from that entry.
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewClock()
@@ -49,7 +50,8 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// When the leader changes, log time falls behind by the time that the last entry was in flight, and never runs ahead.
+// TestClockIsStrict checks that log time falls behind at a change of leaders by the time that the last entry was in
+// flight, and never runs ahead.
 func TestClockIsStrict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		leader, follower := NewClock(), NewClock()

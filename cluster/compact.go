@@ -13,11 +13,11 @@ import (
 const (
 	// compactEvery is the interval at which the length of the log is checked.
 	compactEvery = time.Second
-	// minLog is the minimum size of new entries, in bytes, at which a snapshot is taken. A node that was down for a short
-	// time catches up faster from entries than from a snapshot.
+	// minLog is the minimum size, in bytes, of the entries since the last snapshot before another snapshot is taken. A
+	// node that was down for a short time catches up faster from entries than from a snapshot.
 	minLog = 256 << 20
-	// logShare is the maximum size of new entries as a multiple of the size of the state. A snapshot writes all of the
-	// state, so a large state is written less often.
+	// logShare is the same limit as a multiple of the size of the state. The larger limit applies. A snapshot writes
+	// all of the state, so a large state is written less often.
 	logShare = 4
 
 	minTrailing, maxTrailing = 1000, 200_000 // limits of the number of entries that are kept after a snapshot
@@ -26,8 +26,8 @@ const (
 	maxCompactPause = time.Minute
 )
 
-// compactor makes Raft take a snapshot when the log has grown by a number of bytes. The limit in Raft itself is a number
-// of entries, but the sizes of entries differ by a factor of up to ten thousand.
+// compactor makes Raft take a snapshot when the entries since the last snapshot exceed a number of bytes. Raft by
+// itself counts entries only, but the sizes of entries differ by a factor of up to ten thousand.
 type compactor struct {
 	fsm   *fsm
 	table *buckets.Table
@@ -37,7 +37,8 @@ type compactor struct {
 	log   *slog.Logger
 }
 
-// run takes snapshots until the node is closed. The pauses after failed snapshots grow.
+// run takes snapshots until the node is closed. After a failed snapshot it pauses. The pause doubles with each failure,
+// up to maxCompactPause.
 func (c *compactor) run() {
 	ticker := time.NewTicker(compactEvery)
 	defer ticker.Stop()
@@ -65,7 +66,7 @@ func (c *compactor) run() {
 	}
 }
 
-// maxLog returns the size of new entries, in bytes, at which a snapshot is taken.
+// maxLog returns the size of the entries since the last snapshot, in bytes, at which another snapshot is taken.
 func (c *compactor) maxLog() int64 { return max(minLog, logShare*c.table.Usage().Bytes) }
 
 // keepTrailing makes Raft keep about limit bytes of entries after a snapshot, based on the average size of recent entries.
@@ -75,8 +76,9 @@ func (c *compactor) keepTrailing(limit, grown int64, entries uint64) {
 	}
 }
 
-// trailing returns the number of entries that together have about limit bytes, if the given number of recent entries has
-// a total of grown bytes.
+// trailing returns the number of entries that together have about limit bytes, but at least minTrailing and at most
+// maxTrailing. It assumes the average size of recent entries: entries is their number, and grown is their total size in
+// bytes.
 func trailing(limit, grown int64, entries uint64) uint64 {
 	average := max(1, grown/int64(max(1, entries)))
 	return min(maxTrailing, max(minTrailing, uint64(limit/average)))

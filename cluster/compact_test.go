@@ -36,7 +36,7 @@ func (f *failingSnapshots) tried() []time.Duration {
 	return slices.Clone(f.tries)
 }
 
-// A failed snapshot is retried at growing intervals, even if the log does not grow.
+// TestSnapshotRetried checks that a failed snapshot is retried at growing intervals, even if the log does not grow.
 func TestSnapshotRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := soloConfig("n1")
@@ -74,7 +74,7 @@ func TestSnapshotRetried(t *testing.T) {
 	})
 }
 
-// Entries that are all in a snapshot do not count as new entries.
+// TestNothingNewToSnapshot checks that entries that are all in a snapshot do not count as new entries.
 func TestNothingNewToSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := startSolo(t, soloConfig("n1"))

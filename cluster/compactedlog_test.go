@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestCompactedLog deletes entries from a log with entries 1 to 9.
+// TestCompactedLog deletes entries from a log with entries 1 to 9, and checks which entries remain.
 func TestCompactedLog(t *testing.T) {
 	for _, tt := range []struct{ lo, hi, first, last uint64 }{
 		{1, 5, 5, 9}, // compaction
@@ -28,13 +28,13 @@ func TestCompactedLog(t *testing.T) {
 		first, _ := l.FirstIndex()
 		last, _ := l.LastIndex()
 		if first != tt.first || last != tt.last {
-			t.Errorf("without %d to %d it holds %d to %d, want %d to %d", tt.lo, tt.hi, first, last, tt.first, tt.last)
+			t.Errorf("after deletion of %d to %d the log holds %d to %d, want %d to %d", tt.lo, tt.hi, first, last, tt.first, tt.last)
 		}
 	}
 }
 
-// TestConflictAfterSnapshot isolates a leader, which then compacts its log up to its snapshot and keeps an entry that is
-// never committed. The node must still be able to follow the next leader.
+// TestConflictAfterSnapshot isolates a leader that then stores an entry that is never committed, takes a snapshot, and
+// compacts its log. The node must still be able to follow the next leader.
 func TestConflictAfterSnapshot(t *testing.T) {
 	c := simConfig{size: 3, tune: func(s *raft.Config) { s.TrailingLogs = 1 }}
 	simulate(t, c, func(t *testing.T, s *sim) {

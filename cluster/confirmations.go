@@ -12,13 +12,14 @@ import (
 
 const (
 	confirmedFor     = 5 * time.Second        // time for which a confirmation is valid
-	unconfirmedFor   = 250 * time.Millisecond // the same for a result that is not a confirmation
-	confirmWithin    = 2 * time.Second        // timeout of the questions to all members
+	unconfirmedFor   = 250 * time.Millisecond // time for which the result is valid if no member has confirmed the node
+	confirmWithin    = 2 * time.Second        // timeout of the questions to all members about one node
 	maxConfirmations = 16                     // maximum number of results that are stored
 )
 
-// confirmations holds results for nodes that are not in the configuration of this node. They may have been added while
-// this node was disconnected, so it asks the members that it knows. A node is rejected until a member has confirmed it.
+// confirmations answers whether nodes that are not in the configuration of this node are members. Such a node may have
+// been added while this node was disconnected. This node therefore asks the members that it knows, and stores the
+// result. It rejects the unknown node until a member has confirmed that the node is a member.
 type confirmations struct {
 	start   func(id string)          // asks the members about a node in a goroutine, which passes the result to set
 	members func() []topology.Member // known members
@@ -33,7 +34,7 @@ type confirmations struct {
 type confirmation struct {
 	addr   string        // raft address; "" if the node was not confirmed
 	until  time.Duration // time at which the result expires, on the monotonic clock
-	asking bool
+	asking bool          // the members are being asked about the node
 }
 
 // newConfirmations returns confirmations that call inquire to ask the members.
@@ -45,8 +46,8 @@ func newConfirmations(life *lifetime, now func() time.Duration, members func() [
 	return c
 }
 
-// confirmed returns the raft address of a node that a member has recently confirmed, or "". It does not block: if there
-// is no recent result, the members are asked in the background, and the rejected node retries.
+// confirmed returns the raft address of a node that a member has recently confirmed, or "". It does not block. If there
+// is no recent result, the members are asked in the background. The node is rejected until then, and retries.
 func (c *confirmations) confirmed(id string) string {
 	addr, due := c.lookup(id)
 	if due {
@@ -85,8 +86,8 @@ func (c *confirmations) invalidate(members []topology.Member) {
 	}
 }
 
-// add adds a node. If there is no room, it drops expired results first, and returns nil if there are none. The caller
-// must hold c.mu.
+// add adds a node without a result. If maxConfirmations results are stored, it first drops the expired ones, and
+// returns nil if none has expired. The caller must hold c.mu.
 func (c *confirmations) add(id string, now time.Duration) *confirmation {
 	if len(c.known) >= maxConfirmations {
 		for other, k := range c.known {
@@ -127,9 +128,9 @@ type inquirer struct {
 	life    *lifetime
 }
 
-// inquire asks all known members about a node, and returns the node's raft address if a member confirms it. If no member
-// answers, because all members were replaced or because this node has just joined, inquire asks the nodes to join
-// through. An error from a member that has no leader counts as an answer, so that the nodes to join through are not asked
+// inquire asks all known members about a node, and returns the node's raft address if a member confirms it. If no
+// member answers, because all members were replaced or because this node has just joined, inquire asks the nodes in
+// i.through. The error of a member that has no leader counts as an answer, so that the nodes in i.through are not asked
 // during each election.
 func (i *inquirer) inquire(id string) (addr string) {
 	ctx, cancel := context.WithTimeout(i.life.ctx, confirmWithin)

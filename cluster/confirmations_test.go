@@ -13,7 +13,8 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// asked holds confirmations for a test, which sets the results, the clock and the members.
+// asked wraps confirmations. The test sets the clock (at), the members (current) and the results. ids contains the
+// nodes about which the members were to be asked.
 type asked struct {
 	*confirmations
 	at      time.Duration
@@ -31,7 +32,7 @@ func newAsked() *asked {
 func (a *asked) expect(t *testing.T, id, addr string, inquiries int) {
 	t.Helper()
 	if got := a.confirmed(id); got != addr || len(a.ids) != inquiries {
-		t.Errorf("at %v %s is at %q after %d inquiries, want %q after %d", a.at, id, got, len(a.ids), addr, inquiries)
+		t.Errorf("time %v: node %s has address %q after %d inquiries, want %q after %d", a.at, id, got, len(a.ids), addr, inquiries)
 	}
 }
 
@@ -116,7 +117,8 @@ func linkMember(l *transport.Link, id string) topology.Member {
 	return topology.Member{ID: id, Raft: addrOf(l)}
 }
 
-// TestMembersOnly asks all questions as a node that is not a member yet, as a member, and as a removed node.
+// TestMembersOnly asks questions as a node that is not a member yet, as a member, and as a removed node, and checks
+// which questions are answered.
 func TestMembersOnly(t *testing.T) {
 	links := openLinks(t, false, "n1", "n2")
 	log, c := &lockedLog{}, soloConfig("n1")

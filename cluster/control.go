@@ -33,7 +33,7 @@ type Answer struct {
 	Begun   bool          `json:"begun,omitempty"`   // Raft is started on the answering node
 	Known   string        `json:"known,omitempty"`   // incarnation that the cluster has recorded for the asking node
 	Removed bool          `json:"removed,omitempty"` // the asking node was removed or is not a member
-	Member  string        `json:"member,omitempty"`  // raft address of the member in the question
+	Member  string        `json:"member,omitempty"`  // raft address of the node in the question; "" if it is not a member
 	Term    uint64        `json:"term,omitempty"`    // term of Raft, for a joining node
 	Time    *timeAnswer   `json:"time,omitempty"`
 	Stale   string        `json:"stale,omitempty"` // how the data of the asking node is out of date; "" if it is not

@@ -90,7 +90,7 @@ func openLinks(t *testing.T, insecure bool, ids ...string) (links []*transport.L
 	return links
 }
 
-// serveControl makes a node answer questions over a link. The result closes the link and the node.
+// serveControl makes a node answer questions over a link. The returned function closes the link and the node.
 func serveControl(t *testing.T, n *Node, l *transport.Link) (end func()) {
 	t.Helper()
 	served := make(chan error, 1)
@@ -103,7 +103,7 @@ func serveControl(t *testing.T, n *Node, l *transport.Link) (end func()) {
 	}
 }
 
-// A node, which is identified by the name in its certificate, may ask only about itself.
+// TestNodeAsksForItself checks that a node may ask only about itself, with and without certificates.
 func TestNodeAsksForItself(t *testing.T) {
 	for name, insecure := range map[string]bool{"TLS": false, "insecure": true} {
 		t.Run(name, func(t *testing.T) {
@@ -136,13 +136,13 @@ func TestNodeAsksForItself(t *testing.T) {
 				t.Errorf("n2 joins: %q", got)
 			}
 			if m := n.observer.find("n2"); m == nil || m.Raft != "127.0.0.1:1" {
-				t.Errorf("it is %+v", m)
+				t.Errorf("n2 is %+v", m)
 			}
 		})
 	}
 }
 
-// Questions on a connection without authentication are answered.
+// TestUnauthenticatedQuestion checks that questions on a connection without authentication are answered.
 func TestUnauthenticatedQuestion(t *testing.T) {
 	n := startSolo(t, soloConfig("n1"))
 	defer closeSolo(t, n)
@@ -159,8 +159,8 @@ func TestUnauthenticatedQuestion(t *testing.T) {
 	}
 }
 
-// Only answers about some topics can report that the data of this node is out of date. The data directory is marked as
-// outdated only if the answer is from a voter or the node is joining.
+// TestRejectedAsStale checks that only answers about some topics can report that the data of this node is out of date.
+// The data directory must be marked as outdated only if the answer is from a voter or the node is joining.
 func TestRejectedAsStale(t *testing.T) {
 	voter, learner := topology.Member{ID: "n2", Raft: "n2", Voter: true}, topology.Member{ID: "n3", Raft: "n3"}
 	other, nameless := topology.Member{ID: "n4", Raft: "n4"}, topology.Member{Raft: "n5"}

@@ -16,8 +16,8 @@ import (
 // ErrStale is wrapped by errors which report that the data of a node is an old copy.
 var ErrStale = raftstore.ErrStale
 
-// staleError describes how the data of a node is out of date. It matches ErrStale but does not contain its text: the
-// rejected node adds that text, which has the remedy, to its own error.
+// staleError describes how the data of a node is out of date. It matches ErrStale but does not contain the text of
+// ErrStale, which names the remedy. The rejected node adds that text to its own error.
 type staleError string
 
 func (e staleError) Error() string   { return string(e) }
@@ -25,7 +25,7 @@ func (staleError) Is(err error) bool { return err == ErrStale }
 
 // nodeRecord is the record that one node keeps of another node, to detect old copies of that node's data directory.
 type nodeRecord struct {
-	Boot    uint64 `json:"boot"`    // highest boot number that was announced, or with which the node has returned
+	Boot    uint64 `json:"boot"`    // highest boot number that the node has announced, or has reported on its return
 	Process string `json:"process"` // identifier of the process with that boot number
 	// Announced is the highest boot number that was announced.
 	Announced uint64 `json:"announced,omitempty"`
@@ -63,7 +63,7 @@ func (r nodeRecord) outdated(a *Announcement) error {
 type nodeRecords struct {
 	mu      sync.Mutex
 	nodes   map[string]nodeRecord
-	acked   map[string]entryID // newest entry that each node has acknowledged, and the term in which this node led
+	acked   map[string]entryID // newest entry that each node has acknowledged, and the term in which this node was the leader
 	changed bool               // a start has been recorded since the last write
 	heldNew bool               // Held has changed since the last write; such changes are written less often
 
@@ -129,8 +129,8 @@ func (m *nodeRecords) acknowledged(id string, term, index uint64) {
 	}
 }
 
-// committed records that this node, the leader in the given term, has committed the entries up to index. The entries up
-// to that index that another node has acknowledged stay in its log. Later entries may be discarded.
+// committed records that this node, the leader in the given term, has committed the entries up to index. If another
+// node has acknowledged entries up to that index, they stay in the log of that node. Later entries may be discarded.
 func (m *nodeRecords) committed(term, index uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,7 +162,7 @@ var recordsKey = []byte(raftstore.RememberedKey)
 // load loads the records that the previous process stored.
 func (m *nodeRecords) load(from raft.StableStore) error {
 	b, err := from.Get(recordsKey)
-	if err != nil && err.Error() != "not found" { // Raft compares this text, too
+	if err != nil && err.Error() != "not found" { // hashicorp/raft compares the same text
 		return fmt.Errorf("read the records of other nodes: %w", err)
 	}
 	if len(b) == 0 { // a recovery deletes the records
@@ -179,8 +179,8 @@ func (m *nodeRecords) load(from raft.StableStore) error {
 	return nil
 }
 
-// save writes the records if they have changed. If all is false, it does not write if only Held, which changes often, has
-// changed.
+// save writes the records if they have changed. The field Held changes often. If no other field has changed, save
+// writes the records only if all is true.
 func (m *nodeRecords) save(to raft.StableStore, all bool) error {
 	m.saving.Lock()
 	defer m.saving.Unlock()
@@ -223,8 +223,8 @@ type recordKeeper struct {
 	log         *slog.Logger
 }
 
-// run periodically writes the records until the node is closed. On the leader, it first records which committed entries
-// the other nodes have acknowledged.
+// run periodically writes the records until the node is closed. On the leader, it records before each write which
+// committed entries the other nodes have acknowledged.
 func (k *recordKeeper) run() {
 	ticker := time.NewTicker(saveEvery)
 	defer ticker.Stop()
@@ -267,9 +267,9 @@ func (k *recordKeeper) recordLeader(log *raft.Log) {
 	}
 }
 
-// checkReturn returns a staleError if the data of a node that was started with data is out of date. If q.Note is set, it
-// records the start of the node on disk before it returns: the node may vote after the answer, long before it is
-// announced.
+// checkReturn returns a staleError if the data of a node that was started with data is out of date. If q.Note is set,
+// checkReturn records the start of the node on disk before it returns, because the node may vote after the answer, long
+// before it is announced.
 func (k *recordKeeper) checkReturn(q *Question) error {
 	k.recordCommitted()
 	r := k.records.of(q.Node.ID)

@@ -21,7 +21,7 @@ func TestNodeRecord(t *testing.T) {
 		name string
 		a    Announcement
 		last entryID
-		term uint64 // of entry 100
+		term uint64 // term of entry 100; 0 if unknown
 		want string
 	}{
 		{"the next start", Announcement{Boot: 4, Process: "q"}, entryID{100, 5}, 5, ""},
@@ -44,7 +44,8 @@ func TestNodeRecord(t *testing.T) {
 	}
 }
 
-// TestNodeRecords checks that only acknowledged and committed entries count as held.
+// TestNodeRecords checks that only entries that are both acknowledged and committed count as held, and that records are
+// saved and loaded.
 func TestNodeRecords(t *testing.T) {
 	m, stable := newNodeRecords(), newDisk()
 	held := func() uint64 { return m.of("n2").Held }
@@ -62,7 +63,7 @@ func TestNodeRecords(t *testing.T) {
 	if held() != 100 {
 		t.Errorf("%d held, want 100, which was acknowledged", held())
 	}
-	m.acknowledged("n2", 4, 98) // in a different log
+	m.acknowledged("n2", 4, 98) // in a later term, in which the log may differ
 	m.committed(4, 300)
 	m.holds("n2", 50)
 	if held() != 100 {
@@ -91,7 +92,7 @@ func TestNodeRecords(t *testing.T) {
 	}
 }
 
-// failing is a stable store of which one method fails.
+// failing is a stable store whose methods Get and Set fail.
 type failing struct {
 	raft.StableStore
 	err error
@@ -123,7 +124,7 @@ func TestNodeRecords_Failing(t *testing.T) {
 
 // staleSim runs a test in which a node exits because its data is an old copy.
 func staleSim(t *testing.T, id string, test func(t *testing.T, s *sim, ended <-chan error)) {
-	var why chan error // of the simulation; its time is stopped until the error is received
+	var why chan error // created in the simulation, whose fake time advances only during waits for its own channels
 	c := simConfig{size: 3, unexpected: func(node string, err error) bool {
 		if node == id && errors.Is(err, ErrStale) {
 			why <- err
@@ -137,7 +138,7 @@ func staleSim(t *testing.T, id string, test func(t *testing.T, s *sim, ended <-c
 	})
 }
 
-// endsStale waits until a node exits because its data is an old copy.
+// endsStale waits until a node exits because its data is an old copy. The error must contain the text want.
 func endsStale(t *testing.T, ended <-chan error, want string) {
 	t.Helper()
 	select {
@@ -150,7 +151,7 @@ func endsStale(t *testing.T, ended <-chan error, want string) {
 	}
 }
 
-// leadsNot makes another node the leader.
+// leadsNot makes a node other than the given one the leader, and returns its process.
 func (s *sim) leadsNot(t *testing.T, id string) *life {
 	t.Helper()
 	if s.leader().node.id == id {
@@ -162,8 +163,9 @@ func (s *sim) leadsNot(t *testing.T, id string) *life {
 	return s.leader()
 }
 
-// A copy of a data directory that was made while the node was running lacks charges that the node acknowledged later. The
-// copy is rejected before any unit is admitted twice, no matter which node was the leader.
+// TestOldCopy starts n3 with a copy of its data directory that was made while n3 was running. The copy lacks charges
+// that n3 acknowledged later. It must be rejected before any unit is admitted twice, no matter whether n3 was the
+// leader.
 func TestOldCopy(t *testing.T) {
 	for _, led := range []bool{false, true} {
 		staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
@@ -212,8 +214,9 @@ func TestOldCopy(t *testing.T) {
 	}
 }
 
-// A copy that was made while the node was down has an old boot number. All nodes still have the newer boot number after
-// restarts, and reject a copy that was started while it could not reach them.
+// TestOldCopy_Boot starts n3 with a copy that was made while n3 was down and therefore has an old boot number. All
+// nodes are restarted before that, and n3 is isolated when it is started. When n3 is reachable again, it must be
+// rejected, because the other nodes have stored the newer boot number.
 func TestOldCopy_Boot(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		n3 := s.list()[2]
@@ -241,8 +244,8 @@ func TestOldCopy_Boot(t *testing.T) {
 	})
 }
 
-// If a copy is started several times before it reaches another node, its boot number is higher than the announced one. A
-// node that has only the announced boot number rejects the copy, too.
+// TestOldCopy_StartedTwice starts a copy several times before it reaches another node, so that its boot number is
+// higher than the announced one. A node that knows only the announced boot number must reject the copy, too.
 func TestOldCopy_StartedTwice(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		led := s.leadsNot(t, "n3").node
@@ -272,8 +275,9 @@ func TestOldCopy_StartedTwice(t *testing.T) {
 	})
 }
 
-// A returning node may vote before it is announced. A copy with the same boot number is rejected in that case, too, even
-// by nodes that have been restarted since.
+// TestOldCopy_Unannounced stops n3 after the other nodes have recorded its start, but before it is announced. All nodes
+// are then restarted, n3 with an older copy that gets the same boot number. The copy must be rejected, because n3 may
+// have voted before it was stopped.
 func TestOldCopy_Unannounced(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		s.leadsNot(t, "n3")
@@ -297,8 +301,8 @@ func TestOldCopy_Unannounced(t *testing.T) {
 	})
 }
 
-// TestNodeRecords_Returned records starts that are not announced. An announced process replaces a recorded process with
-// the same boot number, which runs with a copy.
+// TestNodeRecords_Returned checks the records of starts that are not announced. If another process with the same boot
+// number is announced later, it replaces the recorded process, because that process runs with a copy.
 func TestNodeRecords_Returned(t *testing.T) {
 	m := newNodeRecords()
 	if err := m.returned(&Announcement{ID: "n2", Boot: 7, Process: "p"}); err != nil {
@@ -324,8 +328,9 @@ func (l *life) announcement(id string) Announcement {
 	return l.fsm.announced.of(id)
 }
 
-// If two processes run with copies of the same directory, the second one is rejected. If the first process was not running
-// when the second one was started, the first one is rejected.
+// TestOldCopy_Twice announces a process of n3 with a higher boot number than that of the running process, as if it had
+// been started with a copy of the directory. The running process must exit. Another process with the same higher boot
+// number must be rejected.
 func TestOldCopy_Twice(t *testing.T) {
 	staleSim(t, "n3", func(t *testing.T, s *sim, ended <-chan error) {
 		s.leadsNot(t, "n3")
@@ -339,7 +344,7 @@ func TestOldCopy_Twice(t *testing.T) {
 		}
 		endsStale(t, ended, "started with boot number")
 		if s.leader().Current("n3", a.Boot-1) || !s.leader().Current("n3", a.Boot) {
-			t.Error("its streams are not distinguished from those of the second process")
+			t.Error("the streams of the first process are not distinguished from those of the second process")
 		}
 		second := a
 		second.Process = "of another copy"
@@ -349,7 +354,8 @@ func TestOldCopy_Twice(t *testing.T) {
 	})
 }
 
-// A node is never rejected, no matter how often it is started and when it is killed, because its data is the newest.
+// TestManyStarts starts and kills nodes many times. No node may be rejected, because each node is started with its
+// newest data.
 func TestManyStarts(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		n3 := s.list()[2]
@@ -385,7 +391,8 @@ func TestManyStarts(t *testing.T) {
 	})
 }
 
-// An uncommitted end of the log that was acknowledged may be discarded.
+// TestNodeRecords_Conflict checks that a node is not rejected if it has discarded entries that it had acknowledged but
+// that were not committed.
 func TestNodeRecords_Conflict(t *testing.T) {
 	n := New(Config{Self: Announcement{ID: "n1"}, Clock: NewClock(), Logs: newDisk(), Snapshots: newDisk(), Stable: newDisk()})
 	n.access.records.acknowledged("n2", 3, 10)
@@ -404,7 +411,7 @@ func TestNodeRecords_Conflict(t *testing.T) {
 	}
 }
 
-// TestAdopt adopts the recovery of a cluster once, and rejects invalid ones.
+// TestAdopt checks that a node adopts a valid recovery, and rejects invalid ones.
 func TestAdopt(t *testing.T) {
 	var adopted []topology.Recovery
 	n := New(Config{Clock: NewClock(), Adopted: func(r topology.Recovery) error {
@@ -422,7 +429,8 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestIsFenced checks that a node is fenced off only by a recovery that is not older than its own.
+// TestIsFenced checks that isFenced returns an error only if the recovery of the other node is not older than the
+// recovery of this node.
 func TestIsFenced(t *testing.T) {
 	first := topology.Recovery("").Next("c", nil)
 	second := first.Next("c", nil)

@@ -23,24 +23,24 @@
 //
 // At the end of a leadership, uncommitted generations are rolled back. Their waiters get an error, as the outcome is
 // uncertain: if the entry of such a generation is committed later, it is applied like any other entry. An entry is void
-// if it was decided in one term and appended to the log in a different one, because the decisions do not take into
-// account the entries in between.
+// if it was decided in one term and appended to the log in a different one. A void entry changes nothing, because its
+// decisions do not take into account the entries in between.
 //
 // # Guarantees
 //
 // In sync mode, for any key and any interval, the admitted quantity is at most the limit plus the units restored in the
-// interval. Acknowledged changes are not lost. Both hold as long as a majority of the nodes keep the data on their disks,
-// even if processes are killed, paused or disconnected, or wall clocks are wrong.
+// interval. Acknowledged changes are not lost. These guarantees hold as long as a majority of the nodes keep the data
+// on their disks, even if processes are killed, paused or disconnected, or wall clocks are wrong.
 //
 // Limits are measured in log time, see [Clock].
 //
 // # Heartbeat
 //
 // The guarantees require that a voter that has acknowledged an entry neither votes nor starts an election until a full
-// heartbeat has passed. In hashicorp/raft, a follower does neither until HeartbeatTimeout has passed without a message
-// from the leader. The log contains the shortest heartbeat that any voter may be using. For 4/5 of that heartbeat after
-// it submitted the newest committed entry, the leader may answer from its table without contacting other nodes. See
-// [Node.SetHeartbeat].
+// heartbeat has passed. In hashicorp/raft, a follower neither votes nor starts an election until HeartbeatTimeout has
+// passed without a message from the leader. The log contains the shortest heartbeat that any voter may be using. The
+// leader may answer from its table without contacting other nodes for 4/5 of that heartbeat, counted from the
+// submission of the newest committed entry. See [Node.SetHeartbeat].
 //
 // # Parts
 //
@@ -59,10 +59,10 @@
 // # Caveats
 //
 // The length of an outage is measured with wall clocks if a majority of the nodes was down at the same time and no node
-// that stayed up has the newest entry. If all wall clocks in use were set forward during the outage, the difference
+// that stayed up has the newest entry. If all of these wall clocks were set forward during the outage, the difference
 // counts as elapsed time.
 //
-// A restarted node does not remember which entries it acknowledged within the last heartbeat. If a majority of the nodes
-// is restarted within one heartbeat, a leader that was replaced can still answer from an outdated table for a short time.
-// Only replies that charge nothing are affected. No such reply admits a charge.
+// A restarted node does not remember which entries it acknowledged within the last heartbeat. If a majority of the
+// nodes is restarted within one heartbeat, a leader that was replaced can still answer from an outdated table for a
+// short time. Only replies that charge nothing are affected.
 package cluster

@@ -33,8 +33,8 @@ func (e *engine) Decide(reqs []limiter.Request, out []limiter.Decision) limiter.
 	return t
 }
 
-// Hold delays hand-overs until Release is called, and reports whether this node makes decisions. A command with several
-// engine calls uses it so that none of them is refused by a hand-over. Calls may be nested.
+// Hold delays hand-overs until Release is called, and reports whether this node makes decisions. A command that makes
+// several engine calls calls Hold first, so that a hand-over waits until the command has finished. Calls may be nested.
 func (e *engine) Hold() bool { return e.leaderships.hold() }
 
 // Release must be called once for each Hold that returned true.
@@ -48,9 +48,10 @@ func (e *engine) isLeased(l *leadership) bool {
 // LastWrite returns a token for all changes made before the call.
 func (e *engine) LastWrite() limiter.CommitToken { return e.table.LastWrite() }
 
-// WaitCommitted blocks until the generation in a token is committed. A token without a generation belongs to a reply that
-// depends on committed changes only. For such a token, and for all tokens in async mode, WaitCommitted blocks only if
-// another node may be the leader. The error is limiter.ErrUncertain or limiter.ErrNotLeading.
+// WaitCommitted blocks until the generation in a token is committed. A token without a generation belongs to a reply
+// that depends on committed changes only. For such a token, and for all tokens in async mode, WaitCommitted blocks only
+// if another node may be the leader. If the leadership ends first, the error is limiter.ErrUncertain for a token with a
+// generation, and limiter.ErrNotLeading for a token without one.
 func (e *engine) WaitCommitted(t limiter.CommitToken) error {
 	l := e.leaderships.current()
 	switch {
@@ -70,7 +71,8 @@ func (e *engine) WaitCommitted(t limiter.CommitToken) error {
 }
 
 // Flush blocks until all earlier decisions of this node are committed, even in async mode. It returns
-// limiter.ErrUncertain or limiter.ErrNotLeading if the node loses leadership first.
+// limiter.ErrNotLeading if this node is not the leader, and limiter.ErrUncertain if it loses leadership before the
+// commit.
 func (e *engine) Flush() error {
 	t, l := e.table.LastWrite(), e.leaderships.current()
 	switch {

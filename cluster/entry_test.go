@@ -39,7 +39,7 @@ func TestAnnouncementEntry(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := parseAnnouncement([]byte{memberEntry, '{'}); !errors.Is(err, errEntry) {
-		t.Errorf("an incomplete one: %v", err)
+		t.Errorf("an incomplete announcement: %v", err)
 	}
 }
 
@@ -77,7 +77,7 @@ func FuzzParseAnnouncement(f *testing.F) {
 	f.Add([]byte(`.{"id":"\u0000","port":-1}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) == 0 {
-			return // Apply checks the first byte before
+			return // fsm.apply rejects empty entries
 		}
 		a, err := parseAnnouncement(b)
 		if err != nil {

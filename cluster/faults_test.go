@@ -147,7 +147,7 @@ func (x *schedule) note(format string, args ...any) {
 	x.trace = append(x.trace, fmt.Sprintf("%v ", time.Since(x.begun))+fmt.Sprintf(format, args...))
 }
 
-// between draws a duration.
+// between draws a duration from the given range.
 func (x *schedule) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(x.rng.Int64N(int64(to-from)))
 }
@@ -243,7 +243,7 @@ func (x *schedule) any() *life {
 	return lives[x.rng.IntN(len(lives))]
 }
 
-// mayStop reports whether another node may be stopped.
+// mayStop reports whether another node may be stopped. If wall clocks are wrong, only one node may be down at a time.
 func (x *schedule) mayStop() bool {
 	return !x.c.skewed || len(x.lives()) == len(x.list())
 }
@@ -431,8 +431,8 @@ func (x *schedule) removeSome(l *life, but string) {
 	}
 }
 
-// TestSchedules simulates random clusters and faults. A schedule is drawn from its seed. The order of events at one
-// virtual time depends on the scheduler of goroutines.
+// TestSchedules simulates random clusters and faults. A schedule is drawn from its seed. Runs with the same seed can
+// still differ, because the order of events at the same virtual time depends on the scheduler of goroutines.
 func TestSchedules(t *testing.T) {
 	results := make(chan result, *schedules)
 	begun := time.Now()

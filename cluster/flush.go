@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// tickEvery is the interval at which an idle leader submits an entry with the log time if the table has keys, so that
-	// little log time is lost when the leader changes.
+	// tickEvery is the interval at which an idle leader submits an entry with only the log time if the table has keys.
+	// Little log time is then lost when the leader changes.
 	tickEvery = 250 * time.Millisecond
 	// enqueueWithin is the timeout for passing an entry to Raft.
 	enqueueWithin = time.Second
@@ -77,7 +77,8 @@ func (f *flusher) run() {
 	}
 }
 
-// tickDue reports whether an entry with the log time is due: no recent entry has been committed, and the table has keys.
+// tickDue reports whether an entry with only the log time is due: no recent entry has been committed, and the table has
+// keys.
 func (f *flusher) tickDue() bool {
 	return f.clock.monotonic()-time.Duration(f.leadership.lease.confirmed.Load()) >= tickEvery/2 && f.table.Usage().Keys > 0
 }

@@ -68,8 +68,9 @@ func (r *flusherRig) entry() (c changes, submitted bool) {
 	return c, true
 }
 
-// A flusher submits a second generation only if there is room for it. When it is idle, it submits an entry without changes
-// to replicate the log time. It submits nothing after the end of the leadership.
+// TestFlusher checks that a flusher submits a second generation only when one more generation may be in flight. When it
+// is idle, it submits an entry without changes to replicate the log time. It submits nothing after the end of the
+// leadership.
 func TestFlusher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFlusherRig(t)
@@ -108,13 +109,13 @@ func TestFlusher(t *testing.T) {
 	})
 }
 
-// In async mode, flushed decisions are not lost if the leader fails.
+// TestFlush checks that decisions before a Flush call are not lost in async mode if the leader fails after the call.
 func TestFlush(t *testing.T) {
 	simulate(t, simConfig{size: 3, async: true, latency: 2 * time.Millisecond}, func(t *testing.T, s *sim) {
 		granted := int64(0)
 		for range 10 {
 			leader := s.leader()
-			for range 3 { // the last one waits for asyncPause
+			for range 3 { // the flusher pauses for asyncPause before it submits the last charge
 				s.grant(leader, "s")
 				granted++
 			}
@@ -133,7 +134,8 @@ func TestFlush(t *testing.T) {
 	})
 }
 
-// Flush fails on a node that is not the leader or loses leadership.
+// TestFlushFails checks that Flush fails on a node that is not the leader, and on a leader that loses leadership during
+// the call.
 func TestFlushFails(t *testing.T) {
 	simulate(t, simConfig{size: 3, async: true}, func(t *testing.T, s *sim) {
 		leader := s.leader()

@@ -116,8 +116,8 @@ func (f *fsm) applyAnnouncement(a *Announcement) error {
 	return f.checkSelf()
 }
 
-// applyChanges applies an entry with changes. If the entry contains a generation that this node has in flight, it commits
-// the generation. Otherwise it applies the changes to the table.
+// applyChanges applies an entry with changes. If this node has the generation of the entry in flight, the changes are
+// already in its table, and applyChanges commits the generation. Otherwise it applies the changes to the table.
 //
 // An entry is void on all nodes if it was decided in one term and appended to the log in a later one, because the
 // decisions do not take into account the entries in between.
@@ -157,9 +157,9 @@ func (f *fsm) checkSelf() error {
 	return nil
 }
 
-// setGauges enables gauges in the table if the cluster has a replicated heartbeat or this node is standalone. A heartbeat
-// is proposed only after all voters have answered a question about it. Versions that cannot read gauges cannot answer that
-// question.
+// setGauges makes the table store gauges (see package buckets) if the cluster has a replicated heartbeat or this node
+// is standalone. A replicated heartbeat shows that all voters can read gauges: it is proposed only after all voters
+// have answered a question about it, and versions that cannot read gauges cannot answer that question.
 func (f *fsm) setGauges() {
 	f.table.SetGauges(f.config.Peers == nil || f.setting.known().Version > 0)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// A snapshot during which the state was replaced is discarded, as it may be incomplete.
+// TestSnapshotOfReplacedState checks that a snapshot is discarded if the state was replaced before the snapshot was
+// complete.
 func TestSnapshotOfReplacedState(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -55,8 +56,8 @@ func TestSnapshotOfReplacedState(t *testing.T) {
 	})
 }
 
-// An entry from a leader whose term began while this process was running is fresh, even if it is committed only by the
-// next leader.
+// TestEntryOfPreviousLeaderIsFresh checks that an entry counts as decided while this process was running if its term
+// began after the start of the process, even if only the next leader commits the entry.
 func TestEntryOfPreviousLeaderIsFresh(t *testing.T) {
 	clock := &logClock{bootIndex: 10, bootTerm: 4}
 	for _, c := range []struct {
@@ -83,9 +84,10 @@ func TestEntryOfPreviousLeaderIsFresh(t *testing.T) {
 	})
 }
 
-// A committed entry acknowledges all earlier generations. If Raft has rejected one of them, the process exits.
+// TestSkippedGeneration checks that the process exits if an entry is committed and Raft has rejected the entry of an
+// earlier generation. Otherwise the later commit would also acknowledge the earlier generation.
 func TestSkippedGeneration(t *testing.T) {
-	var why chan error // of the simulation; its time is stopped until the error is received
+	var why chan error // created in the simulation, whose fake time advances only during waits for its own channels
 	c := simConfig{size: 3, unexpected: func(_ string, err error) bool {
 		why <- err
 		return false

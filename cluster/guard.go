@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// maxTermJump is the maximum difference between the term in a message and the term of this node. With four elections per
-	// second, a cluster reaches that difference in three days. A node that was disconnected during all of them must join
-	// again.
+	// maxTermJump is the maximum difference between the term in a message and the term of this node. With four
+	// elections per second, a cluster reaches that difference in three days. A node that was disconnected during all of
+	// these elections must join again.
 	maxTermJump = 1 << 20
 	// reportEvery is the minimum time between two log lines with the same reason.
 	reportEvery = time.Minute
@@ -85,7 +85,8 @@ func (g *guard) check(peer string, message raft.WithRPCHeader) error {
 	return nil
 }
 
-// checkSender returns an error if the sender named in a message is not the peer, or may not send the message.
+// checkSender returns an error if the sender named in a message is not the peer, or if the peer may not send the
+// message. elects is true for the messages of elections, which only voters may send.
 func (g *guard) checkSender(peer string, h raft.RPCHeader, elects bool) error {
 	m := g.members.member(peer)
 	addr := ""

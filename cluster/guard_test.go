@@ -44,7 +44,8 @@ type acceptAll struct{}
 func (acceptAll) Request(string, raft.WithRPCHeader) error { return nil }
 func (acceptAll) Term(uint64) error                        { return nil }
 
-// guardRig is one of three voters, with TLS. The test sends the messages of the other nodes. There is no leader.
+// guardRig is node n1, one of three voters, with TLS. The test sends the messages of the other nodes. There is no
+// leader.
 type guardRig struct {
 	*Node
 	log   *lockedLog
@@ -53,8 +54,9 @@ type guardRig struct {
 
 func addrOf(l *transport.Link) string { return l.Streams(transport.Raft).Addr().String() }
 
-// newGuardRig starts the node with the given guard, or with its own guard if that is nil. With a heartbeat of a minute,
-// the node remains a follower. If it were a candidate, Raft would ignore a request to start an election.
+// newGuardRig starts the node with the guard in the argument, or with the guard of the node if the argument is nil.
+// With a heartbeat of a minute, the node remains a follower. If it were a candidate, Raft would ignore a request to
+// start an election.
 func newGuardRig(t *testing.T, other transport.Guard, heartbeat time.Duration) *guardRig {
 	t.Helper()
 	ids := []string{"n1", "n2", "n3", "n4", "n9"}
@@ -72,7 +74,7 @@ func newGuardRig(t *testing.T, other transport.Guard, heartbeat time.Duration) *
 		Stream: b.links["n1"].Raft(), MaxPool: 3, Timeout: 2 * time.Second, Logger: hclog.NewNullLogger(),
 	})
 	c.Transport = trans
-	c.Fatal = func(error) {} // there is no term after 2^64-1
+	c.Fatal = func(error) {} // errors are ignored: no term follows a forged term of 2^64-1
 	b.Node = New(c)
 	for _, id := range []string{"n2", "n3"} {
 		b.bootstrap.met[id] = Announcement{ID: id}
@@ -137,7 +139,7 @@ func (b *guardRig) send(t *testing.T, from string, message any) (granted bool, e
 // forgery is a message that must not be passed to Raft.
 type forgery struct {
 	name, from string
-	message    func(b *guardRig, term uint64) any // term of the node
+	message    func(b *guardRig, term uint64) any // term is the current term of the node
 	want       error
 }
 
@@ -260,7 +262,8 @@ func TestForgeriesWouldWork(t *testing.T) {
 	}
 }
 
-// TestGuardOfAnswers makes the other voters answer with a term of 2^64-1.
+// TestGuardOfAnswers makes the other voters answer with a term of 2^64-2. With the guard of the node, the term of the
+// node must not change. Without a guard, it must change, which shows that the test tests the guard.
 func TestGuardOfAnswers(t *testing.T) {
 	for name, guard := range map[string]transport.Guard{"guarded": nil, "accept all": acceptAll{}} {
 		t.Run(name, func(t *testing.T) {
@@ -296,13 +299,14 @@ func TestGuardOfAnswers(t *testing.T) {
 				t.Errorf("the term changed from %d to %d", term, got)
 			}
 			if n := b.log.count(errTermAhead.Error()); (n == 1) != (guard == nil) {
-				t.Errorf("%d lines report it", n)
+				t.Errorf("%d log lines report a term that is too far ahead", n)
 			}
 		})
 	}
 }
 
-// TestTermsOfJoining checks that a node that has just joined accepts terms near the term in the leader's answer.
+// TestTermsOfJoining checks that a node that has a term of its own does not use the term from its join, and checks the
+// highest term that a node accepts.
 func TestTermsOfJoining(t *testing.T) {
 	b := newGuardRig(t, nil, time.Minute)
 	b.access.guard.joined.Store(1 << 40)

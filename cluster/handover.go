@@ -53,9 +53,9 @@ func (d *leader) stopDeciding(ctx context.Context, l *leadership) error {
 	return nil
 }
 
-// successor returns the voter with the given id, or the most up-to-date voter if id is empty. It returns
-// topology.ErrSilent if no such voter responds to heartbeats: Raft would wait for it and reject all entries during the
-// wait.
+// successor returns the voter with the given id, or the most up-to-date voter if id is empty. It considers only voters
+// that respond to heartbeats, because Raft would wait for any other voter and reject all entries during the wait. It
+// returns topology.ErrSilent if there is no such voter.
 func (d *leader) successor(id string) (next *topology.Member, err error) {
 	newest := uint64(0)
 	for _, f := range d.followers() {

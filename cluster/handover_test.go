@@ -12,7 +12,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// After a hand-over no result is uncertain, and the next leader starts soon.
+// TestHandOver checks that no result is uncertain after a hand-over, and that the next leader starts soon.
 func TestHandOver(t *testing.T) {
 	for range 10 {
 		simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
@@ -42,8 +42,8 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// A hand-over waits for a command with several engine calls, and none of them is refused. All decisions are committed, so
-// no result is uncertain.
+// TestHandOverWaits checks that a hand-over waits for a command with several engine calls, and that none of these calls
+// is refused. All decisions are committed, so no result is uncertain.
 func TestHandOverWaits(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		old := s.leader()
@@ -81,7 +81,8 @@ func TestHandOverWaits(t *testing.T) {
 	})
 }
 
-// A hand-over times out if a command does not finish, and the node remains the leader.
+// TestHandOverGivesUp checks that a hand-over times out if a command does not finish, and that the node remains the
+// leader.
 func TestHandOverGivesUp(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
@@ -101,7 +102,8 @@ func TestHandOverGivesUp(t *testing.T) {
 	})
 }
 
-// Once a transfer of leadership has started, replies wait for commits even in async mode, and the status shows that.
+// TestMayLose_Offered checks that the status shows that no charges can be lost once a transfer of leadership has
+// started, because replies then wait for commits even in async mode.
 func TestMayLose_Offered(t *testing.T) {
 	simulate(t, simConfig{size: 3, async: true}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -115,8 +117,8 @@ func TestMayLose_Offered(t *testing.T) {
 	})
 }
 
-// After a failed hand-over, the leader makes decisions again. If its leadership ended during the hand-over, it does so
-// after it is elected again.
+// TestFailedHandOver checks that the leader makes decisions again after a failed hand-over. If its leadership ends
+// during the hand-over, the node must make decisions again after it is elected again.
 func TestFailedHandOver(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
@@ -154,7 +156,8 @@ func TestFailedHandOver(t *testing.T) {
 	})
 }
 
-// A second hand-over does not disturb the first.
+// TestHandOverTwice checks that a second hand-over fails and does not disturb the first one, and that a hand-over by a
+// single node does nothing.
 func TestHandOverTwice(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
@@ -179,7 +182,8 @@ func TestHandOverTwice(t *testing.T) {
 	})
 }
 
-// An interrupted transfer does not prevent the next leader from making decisions.
+// TestInterruptedTransfers checks that an interrupted transfer of leadership does not prevent the next leader from
+// making decisions.
 func TestInterruptedTransfers(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		for round := range 60 {
@@ -212,8 +216,8 @@ func TestInterruptedTransfers(t *testing.T) {
 	})
 }
 
-// A node that does not answer never becomes the successor. If the leader has not detected yet that the node does not
-// answer, the hand-over fails, and the leader soon makes decisions again.
+// TestTransferToSilent checks that a node that does not answer never becomes the successor. If the leader has not
+// detected yet that the node does not answer, the hand-over fails, and the leader soon makes decisions again.
 func TestTransferToSilent(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -224,7 +228,7 @@ func TestTransferToSilent(t *testing.T) {
 			if known {
 				pass(2 * testHeartbeat)
 			}
-			s.grant(leader, "s") // the other node lacks it
+			s.grant(leader, "s") // the silent node lacks this entry
 			for range 3 {
 				begun := time.Now()
 				err := leader.Transfer(t.Context(), silent.node.id)
@@ -243,14 +247,14 @@ func TestTransferToSilent(t *testing.T) {
 	})
 }
 
-// If no successor is named, the successor is the most up-to-date voter that answers.
+// TestMostAdvanced checks that the successor is the most up-to-date voter that answers if no successor is named.
 func TestMostAdvanced(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		r := leader.leaderships.current()
 		first, second := s.followers(leader)[0].node.id, s.followers(leader)[1].node.id
 		for _, test := range []struct {
-			first, second uint64 // newest entries
+			first, second uint64 // newest entries of the two followers
 			id, want      string
 		}{{100, 200, "", second}, {200, 100, "", first}, {200, 100, second, second}} {
 			leader.leader.tracker.recordResponse(raft.ServerID(first), r.term, test.first)
@@ -262,7 +266,7 @@ func TestMostAdvanced(t *testing.T) {
 	})
 }
 
-// A voter that does not answer is not the successor.
+// TestSuccessor checks that a voter that does not answer is not the successor.
 func TestSuccessor(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		for range 6 {

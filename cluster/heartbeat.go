@@ -134,7 +134,7 @@ func (s *heartbeatSetting) restore(h heartbeats) {
 	s.wake()
 }
 
-// apply applies an entry to the replicated value.
+// apply changes the replicated value as specified in an entry. index is the index of the entry.
 func (s *heartbeatSetting) apply(index uint64, e settings) {
 	h := s.known()
 	switch {
@@ -197,9 +197,10 @@ func (s *heartbeatSetting) load(from raft.StableStore) error {
 	return nil
 }
 
-// adopt stores the current heartbeat on disk, unless it is already there. It does nothing while the node is applying
-// entries that are older than the adopted heartbeat. It compares the values, too, because after a recovery from a shorter
-// log a different entry can have the same index. The caller must hold s.reloading.
+// adopt stores the replicated heartbeat h on disk, unless it is already stored. applied is the index of the newest
+// applied entry. After a restart, adopt does nothing until the node has applied the entry that set the stored
+// heartbeat. It compares not only the versions but also the values, because after a recovery from a shorter log a
+// different entry can have the same index. The caller must hold s.reloading.
 func (s *heartbeatSetting) adopt(h heartbeats, applied uint64, to raft.StableStore) error {
 	next := adopted{h.Version, h.Now}
 	if h.Version == 0 || next == s.adopted || applied < s.adopted.Version {
@@ -216,9 +217,9 @@ func (s *heartbeatSetting) adopt(h heartbeats, applied uint64, to raft.StableSto
 	return nil
 }
 
-// target returns the heartbeat that Raft must run with. On the leader, it is the shortest heartbeat that any voter may be
-// using, until all voters are known to run with the current one. The leader then sends heartbeats often enough for these
-// voters, and steps down in time. The caller must hold s.reloading.
+// target returns the heartbeat that Raft must run with. Until all voters are known to run with the current heartbeat,
+// the leader runs with the shortest heartbeat that any voter may be using. It then sends messages often enough for all
+// voters, and steps down early enough if they do not answer. The caller must hold s.reloading.
 func (s *heartbeatSetting) target(h heartbeats, leads bool, term uint64) time.Duration {
 	switch {
 	case s.adopted.Version == 0, failpoint.Is(failpoint.OwnHeartbeat):
@@ -229,12 +230,12 @@ func (s *heartbeatSetting) target(h heartbeats, leads bool, term uint64) time.Du
 	return s.adopted.Now
 }
 
-// ceiling limits the lease while proposed heartbeats are not applied yet, as other nodes may apply them before this one.
-// A proposal whose outcome is unknown limits the lease until the end of the term.
+// ceiling limits the lease while proposed heartbeats are not applied on this node, because other nodes may apply them
+// earlier. A proposal whose outcome is unknown limits the lease until the end of the term.
 type ceiling struct {
 	mu      sync.Mutex
 	term    uint64
-	pending int
+	pending int          // number of proposals in this term that are not applied yet
 	lease   atomic.Int64 // maximum lease in nanoseconds; 0 if there is no limit
 }
 
@@ -248,7 +249,7 @@ func (c *ceiling) begin(term uint64) {
 	}
 }
 
-// lower limits the lease to that of a heartbeat that is about to be proposed.
+// lower limits the lease to the length that a heartbeat permits. It is called before the heartbeat is proposed.
 func (c *ceiling) lower(heartbeat time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -53,7 +53,8 @@ func (s *sim) lead(id string) (l *life) {
 	return l
 }
 
-// An isolated leader does not use its own raft-heartbeat for its lease if that is longer than those of other nodes.
+// TestMixedHeartbeats checks that an isolated leader does not use its own option raft-heartbeat for its lease if the
+// option is longer than that of the other nodes.
 func TestMixedHeartbeats(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		c := mixed(longBeat, shortBeat)
@@ -96,7 +97,7 @@ func (s *sim) cutAndAsk(old *life) (ops []op) {
 	turn := int64(0)
 	for end := time.Now().Add(2 * longBeat); time.Now().Before(end); pass(5 * time.Millisecond) {
 		if old.config.Async {
-			turn++ // in sync mode, charges block, and later replies that charge nothing are blocked behind them
+			turn++ // alternates charges and peeks; in sync mode a charge would block, and later peeks with it
 		}
 		ask(old, turn%2)
 		for _, l := range s.followers(old) {
@@ -122,8 +123,8 @@ func checkOverlap(s *sim, ops []op) {
 	}
 }
 
-// The heartbeat of the first leader becomes the heartbeat of the cluster. It does not change after restarts with other
-// options.
+// TestHeartbeatOfCluster checks that the heartbeat of the first leader becomes the heartbeat of the cluster, and does
+// not change after restarts with other options.
 func TestHeartbeatOfCluster(t *testing.T) {
 	log := &lockedLog{}
 	c := mixed(longBeat, shortBeat)
@@ -154,7 +155,7 @@ func TestHeartbeatOfCluster(t *testing.T) {
 	})
 }
 
-// The heartbeat is raised and lowered under load, and the leader does not change.
+// TestSetHeartbeat raises and lowers the heartbeat under load, and checks that the leader does not change.
 func TestSetHeartbeat(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: 2 * time.Millisecond}, func(t *testing.T, s *sim) {
 		l := s.leader()
@@ -188,8 +189,8 @@ func TestSetHeartbeat(t *testing.T) {
 	})
 }
 
-// While a voter is down, a longer heartbeat does not extend the lease, no matter which node is the leader. Once the voter
-// is up again, it does.
+// TestHeartbeatWaitsForAll checks that a longer heartbeat does not extend the lease while a voter is down, no matter
+// which node is the leader. Once the voter is up again, the lease must be extended.
 func TestHeartbeatWaitsForAll(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		s.settled(testHeartbeat)
@@ -216,8 +217,8 @@ func TestHeartbeatWaitsForAll(t *testing.T) {
 	})
 }
 
-// A node must run with the heartbeat of the cluster before it is promoted to a voter. The test changes the heartbeat while
-// a node joins.
+// TestHeartbeatOfNewVoter checks that a node runs with the heartbeat of the cluster before it is promoted to a voter.
+// The test changes the heartbeat while a node joins.
 func TestHeartbeatOfNewVoter(t *testing.T) {
 	simulate(t, simConfig{size: 3, heartbeats: map[string]time.Duration{"n4": 100 * time.Millisecond}}, func(t *testing.T, s *sim) {
 		s.settled(testHeartbeat)
@@ -327,7 +328,8 @@ func TestParseSettings(t *testing.T) {
 	}
 }
 
-// Proposed changes limit the lease. A proposal with an unknown outcome limits it until the end of the term.
+// TestCeiling checks that proposed heartbeats limit the lease. A proposal with an unknown outcome must limit the lease
+// until the end of the term.
 func TestCeiling(t *testing.T) {
 	var c ceiling
 	step := func(what string, want time.Duration) {
@@ -354,7 +356,7 @@ func TestCeiling(t *testing.T) {
 	step("applied", 0)
 }
 
-// Settings that were proposed in a different term are void.
+// TestSettingsOfAnotherTerm checks that settings that were proposed in a different term are void.
 func TestSettingsOfAnotherTerm(t *testing.T) {
 	clock := NewClock()
 	n := New(Config{Clock: clock, Table: buckets.New(buckets.Config{Clock: clock.Now, Replicated: true}), Self: Announcement{ID: "n1"}, Heartbeat: shortBeat})
@@ -372,7 +374,8 @@ func TestSettingsOfAnotherTerm(t *testing.T) {
 	}
 }
 
-// The head of a snapshot contains the heartbeat. A snapshot with an invalid heartbeat is rejected.
+// TestHeartbeatInHead checks that the head of a snapshot contains the heartbeat, and that a snapshot with an invalid
+// heartbeat is rejected.
 func TestHeartbeatInHead(t *testing.T) {
 	h := head{Version: snapshotVersion, Heartbeat: heartbeats{Version: 3, Now: longBeat, Least: shortBeat}}
 	for _, bad := range []bool{false, true} {

@@ -55,9 +55,10 @@ func (d *leader) run() {
 	}
 }
 
-// acknowledge reports whether the current leadership has submitted an entry, and if so, commits its generation. An entry
-// that was appended to the log in a different term than that of the current leadership shows that another node has been
-// the leader. It ends the leadership, so that the generations in flight are rolled back. The caller must hold d.state.
+// acknowledge reports whether the current leadership has submitted an entry. If so, it commits the generation of the
+// entry. An entry that was appended to the log in a different term than that of the current leadership shows that
+// another node has been the leader. In that case acknowledge ends the leadership, and the generations in flight are
+// rolled back. The caller must hold d.state.
 func (d *leader) acknowledge(log *raft.Log, c *changes) (own bool, err error) {
 	l := d.current()
 	switch {
@@ -103,9 +104,9 @@ func (d *leader) takeOver() {
 
 var errTerm = errors.New("the term has changed")
 
-// begin begins a leadership. Before that, it waits until a previous leadership in the same term has submitted its last
-// entry, and uses a barrier to wait until all earlier entries are applied. It reads the term before and after the
-// barrier, to ensure that the leadership belongs to the term of the barrier.
+// begin begins a leadership. Before that, it waits until the previous leadership of this node has submitted its last
+// entry, and uses a barrier of Raft to wait until all earlier entries are applied. It reads the term before and after
+// the barrier, to ensure that the leadership belongs to the term of the barrier.
 func (d *leader) begin() error {
 	d.drain()
 	term := d.raft.CurrentTerm()
@@ -144,8 +145,8 @@ func (d *leader) newFlusher(l *leadership) *flusher {
 	}
 }
 
-// watch ends a leadership if one of its entries fails, as that entry may or may not be committed later. Entries that
-// succeed are acknowledged when they are applied.
+// watch ends a leadership if the future of one of its entries returns an error, because that entry may or may not be
+// committed later. Entries that succeed are acknowledged when they are applied.
 func (d *leader) watch(l *leadership, futures <-chan raft.ApplyFuture) {
 	for f := range futures {
 		if err := f.Error(); err != nil {

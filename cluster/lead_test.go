@@ -13,8 +13,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// An entry that was decided in one term and appended to the log in a later one is void on all nodes. Otherwise it would
-// overwrite the changes in between.
+// TestVoidEntry checks that an entry that was decided in one term and appended to the log in a later one is void on all
+// nodes. Otherwise it would overwrite the changes in between.
 func TestVoidEntry(t *testing.T) {
 	var armed atomic.Pointer[chan struct{}]
 	synctest.Test(t, func(t *testing.T) {
@@ -27,6 +27,7 @@ func TestVoidEntry(t *testing.T) {
 		release := make(chan struct{})
 		free := sync.OnceFunc(func() { close(release) })
 		defer free()
+		// hold blocks the flusher, which reads the wall clock before it submits an entry.
 		hold := func() {
 			if held := armed.Swap(nil); held != nil {
 				<-*held
@@ -87,8 +88,8 @@ func (s *sim) handTo(from, to *life) {
 	pass(100 * time.Millisecond)
 }
 
-// A node can have two leaderships in the same term. An entry of the first must not be submitted after an entry of the
-// second, because it would be valid.
+// TestLeadershipsOfOneTerm begins two leaderships of a node in the same term. Entries of both leaderships are valid in
+// that term, so no entry of the first leadership may be submitted after an entry of the second one.
 func TestLeadershipsOfOneTerm(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		l := s.leader()
@@ -122,17 +123,17 @@ func TestLeadershipsOfOneTerm(t *testing.T) {
 	})
 }
 
-// An isolated leader steps down and rolls back an entry that other nodes later commit. It then applies that entry like any
-// other.
+// TestOwnEntryAfterStepDown isolates a leader, which steps down and rolls back an entry. If the other nodes commit that
+// entry later, the node must apply it like any other entry.
 func TestOwnEntryAfterStepDown(t *testing.T) {
-	carried := 0 // entries that other nodes have received before the leader stepped down
+	carried := 0 // number of entries that other nodes received before the leader stepped down
 	for range 20 {
 		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 			old := s.leader()
 			s.grant(old, "s")
 			s.converge()
 			for _, l := range s.followers(old) {
-				s.cut(l.node.id, old.node.id) // it can send but not receive
+				s.cut(l.node.id, old.node.id) // the old leader can send but not receive
 			}
 			errs := make(chan error, 1)
 			go func() {
@@ -161,8 +162,8 @@ func TestOwnEntryAfterStepDown(t *testing.T) {
 	}
 }
 
-// If the leader is in the part with the majority, a partition changes nothing. Otherwise, a new leader makes decisions
-// within one second, or within three in slow cases.
+// TestPartitions checks that a partition changes nothing if the leader is in the part with the majority. Otherwise, a
+// new leader must make decisions within one second, or within three seconds in slow cases.
 func TestPartitions(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -235,7 +236,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// Without a majority nothing is admitted. With a majority requests are admitted again soon.
+// TestMajorityLost checks that nothing is admitted without a majority, and that requests are admitted soon after a
+// majority is up again.
 func TestMajorityLost(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()

@@ -10,7 +10,7 @@ import (
 // leadership is a period in which a node makes decisions. It begins when the node is the Raft leader and has applied all
 // entries from earlier terms. It ends when the node detects that it is no longer the leader.
 type leadership struct {
-	epoch uint64 // number of the leadership in this process; Epoch of its tokens
+	epoch uint64 // number of the leadership in this process, which is the Epoch of its commit tokens
 	term  uint64 // Raft term
 
 	demanded atomic.Uint64 // newest generation with a waiter

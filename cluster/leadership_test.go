@@ -9,7 +9,8 @@ import (
 	"github.com/throttledhq/throttled/limiter"
 )
 
-// A commit unblocks only the waiters of that generation and of earlier ones.
+// TestCommitUnblocksAll checks that a commit unblocks the waiters of the committed generation and of earlier ones, and
+// no others.
 func TestCommitUnblocksAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLeadership(1, 1)
@@ -54,7 +55,8 @@ func TestCommitUnblocksAll(t *testing.T) {
 	})
 }
 
-// The end of a leadership unblocks all waiters. For uncommitted generations they get limiter.ErrUncertain.
+// TestEndOfLeadership checks that the end of a leadership unblocks all waiters. Waiters of uncommitted generations must
+// get limiter.ErrUncertain.
 func TestEndOfLeadership(t *testing.T) {
 	r := newLeadership(1, 1)
 	r.pipeline.add(1, 0)
@@ -68,7 +70,7 @@ func TestEndOfLeadership(t *testing.T) {
 	}
 }
 
-// The slots of waiters are reused.
+// TestWaitsAreReused checks that the slots in waiters.waits are reused for later generations.
 func TestWaitsAreReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLeadership(1, 1)
@@ -92,7 +94,7 @@ func TestWaitsAreReused(t *testing.T) {
 	})
 }
 
-// A second generation is submitted while one is in flight only if commits are slow.
+// TestRoom checks that a second generation may be submitted while one is in flight only if commits are slow.
 func TestRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newLeadership(1, 1)

@@ -91,8 +91,8 @@ func (s *leaderships) hasten(t limiter.CommitToken) {
 	}
 }
 
-// outcome returns the result for a token whose leadership has ended. It is nil if the generation was committed during the
-// leadership: a caller that was scheduled late may check the token only afterward.
+// outcome returns the result for a token whose leadership has ended. The result is nil if the generation was committed
+// during the leadership. The leadership can end between the commit and the call if the caller is scheduled late.
 func (s *leaderships) outcome(t limiter.CommitToken) error {
 	if l := s.past.Load(); l != nil && l.epoch == t.Epoch && t.Generation > 0 && l.waiters.isCommitted(t.Generation) {
 		return nil

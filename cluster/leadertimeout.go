@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// leaderTimeout makes Raft check the leader's timeout before the regular check.
+// leaderTimeout makes Raft check whether the leader has timed out, earlier than Raft does by itself.
 type leaderTimeout struct {
 	raft    *raftHandle
 	tuner   *tuner
@@ -18,8 +18,8 @@ type leaderTimeout struct {
 }
 
 // checkSoon makes Raft check whether the leader has timed out. It is called after a pre-vote request from another node.
-// Without the call, Raft could check only one or two heartbeats later. Until then this node rejects the candidate, which
-// waits equally long before it retries.
+// Without the call, Raft may check only one or two heartbeats later. Until then this node rejects the candidate, and
+// the candidate also waits one or two heartbeats before it retries.
 //
 // With more than three voters, the check is delayed by a random time, so that the voters do not become candidates at the
 // same time.
@@ -38,8 +38,8 @@ func (t *leaderTimeout) checkSoon(voters int) {
 // check makes Raft check whether the leader has timed out, if this node is a follower and has not received a message from
 // the leader for a heartbeat.
 //
-// Raft checks when a shorter timeout is loaded. check therefore reloads the current timeout, and then a timeout that is
-// one nanosecond shorter.
+// Raft performs the check when its configuration is reloaded with a shorter timeout. The method therefore reloads the
+// current timeout, and then a timeout that is one nanosecond shorter.
 func (t *leaderTimeout) check() {
 	leader, _ := t.raft.LeaderWithID()
 	if leader == "" || t.raft.State() != raft.Follower || time.Since(t.raft.LastContact()) < t.setting.heartbeat() {

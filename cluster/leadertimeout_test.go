@@ -8,7 +8,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// When the leader has timed out on one follower, the other followers soon detect the timeout, too.
+// TestLeaderTimesOutTogether checks that followers soon detect that the leader has timed out once one of them has
+// detected it.
 func TestLeaderTimesOutTogether(t *testing.T) {
 	// Without the check, the leader times out on a follower after 250 to 750 ms. The median is 365 ms for the first of two
 	// followers, and 520 ms for the second.
@@ -38,7 +39,8 @@ func TestLeaderTimesOutTogether(t *testing.T) {
 	}
 }
 
-// A check does not make a follower that receives heartbeats a candidate.
+// TestCheckOfALiveLeader checks that a call of leaderTimeout.check does not make a follower that receives heartbeats a
+// candidate.
 func TestCheckOfALiveLeader(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A node detects immediately that the process of its leader has exited, before it misses heartbeats.
+// TestLeaderExits checks that a node detects soon that the process of its leader has exited, before it misses
+// heartbeats.
 func TestLeaderExits(t *testing.T) {
 	for range 5 {
 		simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
@@ -28,8 +29,8 @@ func TestLeaderExits(t *testing.T) {
 	}
 }
 
-// A leader that is restarted immediately still counts as exited, because it is not the leader in the term of its previous
-// process.
+// TestLeaderExits_Restarted checks that a leader that is restarted immediately still counts as exited, because it is
+// not the leader in the term of its previous process.
 func TestLeaderExits_Restarted(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -51,7 +52,8 @@ func TestLeaderExits_Restarted(t *testing.T) {
 	})
 }
 
-// A leader that sends heartbeats counts as running, even if a firewall refuses new connections to it.
+// TestLeaderRefuses checks that a leader that sends heartbeats counts as running, even if a firewall refuses new
+// connections to it.
 func TestLeaderRefuses(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -70,7 +72,7 @@ func TestLeaderRefuses(t *testing.T) {
 	})
 }
 
-// A leader that only closes streams counts as running.
+// TestLeaderClosesStreams checks that a leader that only closes streams counts as running.
 func TestLeaderClosesStreams(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -97,7 +99,8 @@ func TestLeaderClosesStreams(t *testing.T) {
 	})
 }
 
-// A leader that is unreachable counts as running until a heartbeat is missed.
+// TestLeaderCutOff checks that a refusal is not recorded for a leader that is only unreachable. It counts as running
+// until a heartbeat is missed.
 func TestLeaderCutOff(t *testing.T) {
 	simulate(t, simConfig{size: 3, latency: time.Millisecond}, func(t *testing.T, s *sim) {
 		leader := s.leader()

@@ -30,8 +30,8 @@ func newLifetime() *lifetime {
 // ended returns a channel that is closed by end.
 func (l *lifetime) ended() <-chan struct{} { return l.ctx.Done() }
 
-// run calls f in a goroutine. f must return soon after the lifetime has ended. Outside of such a goroutine, run must not
-// be called after end.
+// run calls f in a goroutine. f must return soon after the lifetime has ended. After end, only goroutines that run has
+// started may call run.
 func (l *lifetime) run(f func()) { l.running.Go(f) }
 
 // unlessEnded calls f and returns true, or returns false if the lifetime has ended. While f is running, end blocks.
@@ -68,17 +68,18 @@ func (l *lifetime) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// submit passes a change to Raft, and blocks until the change is committed. If ctx is done first, or changeWithin has
-// passed, the outcome is unknown.
+// submit passes a change to Raft by calling pass, and blocks until the change is committed. The argument of pass is the
+// time within which Raft must accept the change. If ctx is done first, or changeWithin has passed, the outcome is
+// unknown.
 //
-// Raft never completes a change that it receives during its shutdown. end therefore waits until all changes that are
-// being passed to Raft have been passed, and later changes are rejected.
+// Raft never completes a change that it receives during its shutdown. The end method therefore blocks while a change is
+// being passed to Raft, and submit rejects later changes.
 func (l *lifetime) submit(ctx context.Context, pass func(within time.Duration) raft.Future) error {
 	ctx, cancel := context.WithTimeout(ctx, changeWithin)
 	defer cancel()
 	deadline, _ := ctx.Deadline() // set above
 	left := time.Until(deadline)
-	if left <= 0 { // Raft would treat it as no timeout
+	if left <= 0 { // Raft would treat this value as no timeout
 		return context.DeadlineExceeded
 	}
 	done := make(chan error, 1)

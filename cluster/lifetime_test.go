@@ -10,7 +10,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// doneFuture is a future with a fixed result. Error returns it when decided is closed, or immediately if decided is nil.
+// doneFuture is a future with a fixed result. Error returns the result when decided is closed, or immediately if
+// decided is nil.
 type doneFuture struct {
 	err     error
 	decided <-chan struct{}

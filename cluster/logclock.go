@@ -28,7 +28,8 @@ type logClock struct {
 	offset wallOffset // written by keepOffset only
 }
 
-// stamp is the data of the newest applied entry, besides its log time, from which log time is derived after a restart.
+// stamp contains the term and the wall time of the newest applied entry. After a restart, log time is derived from
+// these values and from the log time of the entry.
 type stamp struct {
 	term uint64 // term in which the entry was decided
 	wall int64  // wall time of the leader when the entry was decided, in nanoseconds
@@ -58,9 +59,10 @@ func (c *logClock) arrivalOf(log *raft.Log) time.Duration {
 
 // isFresh reports whether an entry was decided while this process was running. current is the current term.
 //
-// An entry that arrived after the start may have been decided before it. isFresh requires that the entry is from the
-// current term, whose leader has been up since that term began, or from a later term than the one stored at the start,
-// as such a term usually began after the start. If isFresh is wrong, log time falls behind but never runs ahead.
+// An entry that arrived after the start may have been decided before the start. isFresh therefore also requires one of
+// two conditions. Either the entry is from the current term, whose leader has been up since that term began, or it is
+// from a later term than the one stored at the start. Such a term usually began after the start. If isFresh is wrong,
+// log time falls behind but never runs ahead.
 func (c *logClock) isFresh(log *raft.Log, current uint64) bool {
 	return log.Index > c.bootIndex && (log.Term > c.bootTerm || log.Term == current)
 }
@@ -75,7 +77,8 @@ func (c *logClock) record(e *changes, readAt time.Duration, fresh bool) {
 	c.live = c.live || fresh
 }
 
-// restore sets the clock to the newest entry in a snapshot, which may be older than the newest applied entry.
+// restore sets the clock to the log time of the newest entry in a snapshot, which may be older than the newest applied
+// entry.
 func (c *logClock) restore(h *head) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +101,7 @@ func (c *logClock) replayTime(e *changes) uint64 {
 	return e.time
 }
 
-// answer returns the log time as far as this node knows it.
+// answer returns this node's estimates of the log time.
 func (c *logClock) answer() timeAnswer {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 
 const (
 	outage = 12 * time.Second
-	// outageLoss is the maximum time by which log time may fall behind in an outage: the elections before and after it.
+	// outageLoss is the maximum time by which log time may fall behind in an outage, because of the elections before
+	// and after it.
 	outageLoss = time.Second
 )
 
@@ -31,7 +32,7 @@ func loseMajority(s *sim) (survivor *life) {
 	return survivor
 }
 
-// checkRefill checks that an exhausted bucket has been refilled during an outage.
+// checkRefill checks that an exhausted bucket has been refilled during an outage. honest is passed to checkLog.
 func checkRefill(t *testing.T, s *sim, honest bool) {
 	t.Helper()
 	next := s.leader()
@@ -53,7 +54,8 @@ func bootAll(s *sim) {
 	}
 }
 
-// The time without a majority counts, because the remaining node has measured it.
+// TestMajorityLossSurvivorLeads checks that the time without a majority counts as elapsed time if the leader was up
+// during that time: it has measured the time.
 func TestMajorityLossSurvivorLeads(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		for range 3 {
@@ -65,8 +67,9 @@ func TestMajorityLossSurvivorLeads(t *testing.T) {
 	})
 }
 
-// The next leader was down during the outage. It asks the node that was up for the log time, so its own wall clock does
-// not matter. The last charges of the node that was up are rolled back.
+// TestMajorityLossOtherLeads elects a leader that was down during the outage. This leader must ask the node that was up
+// for the log time, so that its own wall clock does not matter. The last charges of the node that was up are rolled
+// back.
 func TestMajorityLossOtherLeads(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		survivor := loseMajority(s)
@@ -94,7 +97,7 @@ func TestMajorityLossOtherLeads(t *testing.T) {
 	})
 }
 
-// A follower that was up has measured the time, too.
+// TestMajorityLossFollowerLeft checks that the time of an outage also counts if only a follower was up.
 func TestMajorityLossFollowerLeft(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -113,7 +116,8 @@ func TestMajorityLossFollowerLeft(t *testing.T) {
 	})
 }
 
-// The time of an outage is counted once, even if the leader changes several times after it.
+// TestMajorityLossCountsOnce checks that the time of an outage is counted once, even if the leader changes several
+// times after the outage.
 func TestMajorityLossCountsOnce(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		loseMajority(s)

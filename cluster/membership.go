@@ -237,7 +237,8 @@ func (s *membership) leave(ctx context.Context) error {
 	}
 }
 
-// canRemove reports whether a majority of the remaining voters responds if the node with the given id is removed.
+// canRemove reports whether a node can be removed: a majority of the voters that then remain must respond to
+// heartbeats.
 func (s *membership) canRemove(id string) bool {
 	status := topology.Status{Followers: s.leader.followers()}
 	remaining, answering := 0, 0

@@ -20,7 +20,7 @@ type memberRig struct {
 	decides   bool
 	silent    string // id of a follower that does not answer
 	commit    uint64
-	err       error // of all changes
+	err       error // result of all changes
 	changes   []string
 	refreshes int
 }
@@ -99,7 +99,7 @@ type memberCase struct {
 	name   string
 	change func(m *membership) error
 	want   error  // nil: the change succeeds
-	text   string // in the error
+	text   string // part of the error
 	done   []string
 }
 
@@ -113,14 +113,14 @@ func runMemberCases(t *testing.T, cases []memberCase, prepare func(r *memberRig,
 			t.Errorf("%s: %v, want %v with %q", c.name, err, c.want, c.text)
 		}
 		if !slices.Equal(r.changes, c.done) {
-			t.Errorf("%s: %q is done, want %q", c.name, r.changes, c.done)
+			t.Errorf("%s: changes %q, want %q", c.name, r.changes, c.done)
 		}
 	}
 }
 
 func unprepared(*memberRig, *membership) {}
 
-// joining returns the question of a node that asks to join.
+// joining passes the question of a node that asks to join to m.admit, and returns the error.
 func joining(m *membership, id, incarnation, addr string) error {
 	return m.admit(context.Background(), &Question{Node: &Announcement{ID: id, Incarnation: incarnation}, Raft: addr})
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// A change that is not committed returns when its context is done, and does not block later changes.
+// TestChangeInTime checks that a change that is not committed returns when its context is done, and does not block
+// later changes.
 func TestChangeInTime(t *testing.T) {
-	const patience = 10 * time.Millisecond // a fraction of the lease
+	const patience = 10 * time.Millisecond // shorter than the lease, so the leader does not step down meanwhile
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
 		s.await("all are announced", 5*time.Second, func() bool {

@@ -30,7 +30,7 @@ type Config struct {
 	Join      []string          // raft addresses of nodes to join through
 	Peers     Peers             // nil on a standalone node
 
-	Recovery topology.Recovery // recovery of a node with data
+	Recovery topology.Recovery // recovery that is stored on a node with data
 	// Adopted stores the recovery of the cluster on a node without data, before the node starts Raft. Optional.
 	Adopted func(topology.Recovery) error
 	// Announced is called when the announcement of this process is applied. It records that in the data directory, so that
@@ -220,8 +220,8 @@ func (n *Node) settings() *raft.Config {
 	return s
 }
 
-// checkAddress returns an error if the configuration in the log has a different address for this node. The other nodes
-// could not reach this node, which would start elections forever.
+// checkAddress returns an error if the configuration in the log has a different address for this node. If the node were
+// started, the other nodes could not reach it, and it would start elections forever.
 func (c *Config) checkAddress(configuration raft.Configuration) error {
 	for _, s := range configuration.Servers {
 		if at := string(s.Address); c.Peers != nil && string(s.ID) == c.Self.ID && !strings.EqualFold(at, c.Advertise) {
@@ -264,12 +264,13 @@ func (n *Node) Guard() transport.Guard { return n.access.guard }
 // Allows reports whether a node may open streams with a purpose.
 func (n *Node) Allows(id string, p transport.Purpose) bool { return n.access.allows(id, p) }
 
-// Current reports whether boot is at least the highest boot number that the node with the given id has announced. If it
-// is not, the data directory of that node is an old copy.
+// Current reports whether boot is at least the highest boot number that the node with the given id has announced. If
+// Current returns false, the data directory of that node is an old copy.
 func (n *Node) Current(id string, boot uint64) bool { return n.access.isCurrent(id, boot) }
 
-// ServeControl answers questions from other nodes on streams accepted from ln, until ln is closed. It must return before
-// Close is called. On a stream from a [transport.Link], a node may ask only about itself, with few exceptions.
+// ServeControl answers questions from other nodes on streams accepted from ln, until ln is closed. It must return
+// before Close is called. On a stream from a [transport.Link], a node may ask only about itself, except for the topics
+// with the flag onBehalf.
 func (n *Node) ServeControl(ln net.Listener) error { return n.control.serve(ln) }
 
 // Reply returns the answer to a question. It does not check whether the asking node is permitted to ask.

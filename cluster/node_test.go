@@ -11,7 +11,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Limits are enforced on the leader, and all nodes reach the same state.
+// TestLimitHolds checks that limits are enforced on the leader, and that all nodes reach the same state.
 func TestLimitHolds(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -41,7 +41,7 @@ func TestLimitHolds(t *testing.T) {
 	})
 }
 
-// A follower rejects all changes.
+// TestFollowerRefuses checks that a follower rejects all changes, and that the leader accepts them.
 func TestFollowerRefuses(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -52,7 +52,7 @@ func TestFollowerRefuses(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 			if err := l.WaitCommitted(l.LastWrite()); err != limiter.ErrNotLeading {
-				t.Errorf("a mark: %v", err)
+				t.Errorf("WaitCommitted for the last write on a follower: %v", err)
 			}
 			if err := l.Clear(); err != limiter.ErrNotLeading {
 				t.Errorf("Clear on a follower: %v", err)
@@ -83,7 +83,8 @@ func TestFollowerRefuses(t *testing.T) {
 	})
 }
 
-// During the lease, a reply that charges nothing needs no entry. After the lease, all such replies share one entry.
+// TestLease checks that a reply that charges nothing needs no entry during the lease, and needs one entry after the
+// lease.
 func TestLease(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -107,7 +108,7 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// A leader that was paused does not answer from an outdated table.
+// TestPausedLeader checks that a leader that was paused does not answer from an outdated table.
 func TestPausedLeader(t *testing.T) {
 	simulate(t, simConfig{size: 3, shards: 64}, func(t *testing.T, s *sim) {
 		old := s.leader()
@@ -130,7 +131,8 @@ func TestPausedLeader(t *testing.T) {
 	})
 }
 
-// If a leadership ends during a WaitCommitted call for a token without a generation, the decision may be stale.
+// TestAwaitAcrossLeaderships checks the errors of WaitCommitted for tokens whose leadership has ended. A token without
+// a generation gets limiter.ErrNotLeading, because the decision may be based on an outdated table.
 func TestAwaitAcrossLeaderships(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		l := s.leader()
@@ -169,7 +171,7 @@ func decide(n *Node, key string, quantity int64) limiter.CommitToken {
 	return n.Decide([]limiter.Request{{Kind: r.kind, Key: []byte(key), Limit: r.limit, Quantity: quantity}}, make([]limiter.Decision, 1))
 }
 
-// In async mode an idle leader keeps answering, with and without keys.
+// TestAsyncIdle checks that an idle leader in async mode keeps answering, with and without keys.
 func TestAsyncIdle(t *testing.T) {
 	simulate(t, simConfig{size: 3, async: true}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -189,7 +191,7 @@ func TestAsyncIdle(t *testing.T) {
 	})
 }
 
-// In async mode, only decisions made within the last lease time are lost if the leader fails.
+// TestAsyncLoss checks that only decisions made within the last lease time are lost in async mode if the leader fails.
 func TestAsyncLoss(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		simulate(t, simConfig{size: 3, async: true, latency: 2 * time.Millisecond}, func(t *testing.T, s *sim) {
@@ -231,7 +233,7 @@ func TestAsyncLoss(t *testing.T) {
 	}
 }
 
-// The state of a standalone node survives a crash, and the downtime counts.
+// TestSingleNode checks that the state of a single node survives a crash, and that the downtime counts as elapsed time.
 func TestSingleNode(t *testing.T) {
 	simulate(t, simConfig{size: 1}, func(t *testing.T, s *sim) {
 		for range 5 {
@@ -262,7 +264,7 @@ func TestSingleNode(t *testing.T) {
 	})
 }
 
-// Close returns, and makes blocked calls fail with limiter.ErrUncertain.
+// TestCloseWithWaiters checks that Close returns, and makes blocked calls fail with limiter.ErrUncertain.
 func TestCloseWithWaiters(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -284,8 +286,8 @@ func TestCloseWithWaiters(t *testing.T) {
 	})
 }
 
-// A node can be closed at any time, even when it is about to become the leader. The simulation waits for all of its
-// goroutines.
+// TestCloseAtAnyTime checks that a node can be closed at any time, even when it is about to become the leader. The
+// simulation waits for all goroutines of the node.
 func TestCloseAtAnyTime(t *testing.T) {
 	for after := range 60 {
 		synctest.Test(t, func(t *testing.T) {
@@ -301,7 +303,7 @@ func TestCloseAtAnyTime(t *testing.T) {
 	}
 }
 
-// A node that was never started can be closed.
+// TestCloseUnstarted checks that a node that was never started can be closed.
 func TestCloseUnstarted(t *testing.T) {
 	clock := NewClock()
 	n := New(Config{Clock: clock, Self: Announcement{ID: "n1"}})
@@ -313,7 +315,7 @@ func TestCloseUnstarted(t *testing.T) {
 	}
 }
 
-// A node detects the leader without an observation from Raft.
+// TestViewWithoutObservations checks that a node detects the leader without an observation from Raft.
 func TestViewWithoutObservations(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -331,8 +333,8 @@ func TestViewWithoutObservations(t *testing.T) {
 	})
 }
 
-// If a majority is paused, the view of the other node soon shows no leader. When the majority is resumed, it shows a
-// leader again.
+// TestViewOfSilence pauses two of three nodes, and checks that the view of the third node soon shows no leader. When
+// the two nodes are resumed, the view must show a leader again.
 func TestViewOfSilence(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -349,8 +351,8 @@ func TestViewOfSilence(t *testing.T) {
 	})
 }
 
-// An observation of a leader counts as contact, even though Raft updates LastContact only after the first message is
-// stored.
+// TestContactOfANewLeader checks that an observation of a leader counts as contact, even though Raft updates
+// LastContact only after the entries in the first message are stored.
 func TestContactOfANewLeader(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		away := s.followers(s.leader())[0]
@@ -367,7 +369,7 @@ func TestContactOfANewLeader(t *testing.T) {
 	})
 }
 
-// When the cluster changes, a new view is published.
+// TestView checks that a new view is published when the leader fails.
 func TestView(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()

@@ -10,7 +10,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// Peers connects to other nodes. For a member without an ID, it accepts any node at the address.
+// Peers connects to other nodes. If a member has no ID, any node at its address is accepted.
 type Peers interface {
 	// Ask sends a question to a node and returns its answer.
 	Ask(ctx context.Context, to topology.Member, q Question) (Answer, error)
@@ -26,7 +26,8 @@ type answerError string
 
 func (e answerError) Error() string { return string(e) }
 
-// errUnconfirmed makes the process exit without marking its data directory as outdated.
+// errUnconfirmed is the cause of an exit if this node does not know the rejecting node as a voter. The data directory
+// is not marked as outdated then.
 var errUnconfirmed = errors.New("that node has no vote as far as this one knows, so the data directory can be used again; " +
 	"if it is an old copy, remove this node and add one under another id, and otherwise revoke the certificate of that node")
 
@@ -53,8 +54,9 @@ func (c *peerClient) dial(ctx context.Context, id string) (net.Conn, error) {
 	return c.peers.Dial(ctx, *m)
 }
 
-// ask sends a question to a node and returns the answer. The error includes one that the answer contains. If the answer
-// reports that the data of this node is out of date, and the topic permits such answers, the process exits.
+// ask sends a question to a node and returns the answer. If the answer contains an error, ask returns that error, too.
+// If the answer reports that the data of this node is out of date, and the topic permits such answers, the process
+// exits.
 func (c *peerClient) ask(ctx context.Context, to topology.Member, q Question) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, messageWithin)
 	defer cancel()
@@ -69,9 +71,10 @@ func (c *peerClient) ask(ctx context.Context, to topology.Member, q Question) (A
 }
 
 // rejected returns the error with which the process exits if another node has a record of newer data. The error wraps
-// ErrStale, so that the data directory is marked as outdated, if the other node is a voter in the configuration of this
-// node, or if this node is joining and has no configuration yet. A stolen certificate of a nonvoter must not be enough to
-// make a data directory unusable.
+// ErrStale if the other node is a voter in the configuration of this node, or if this node is joining and has no
+// configuration yet. The data directory is then marked as outdated. Otherwise the error wraps errUnconfirmed, and the
+// data directory is not marked: a stolen certificate of a nonvoter must not be enough to make a data directory
+// unusable.
 func (c *peerClient) rejected(by topology.Member, about topic, why string) error {
 	cause := ErrStale
 	if m := c.members.member(by.ID); about != topicJoin && (m == nil || !m.Voter) {

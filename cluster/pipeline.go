@@ -9,8 +9,9 @@ import (
 const (
 	// maxInFlight is the maximum number of generations in flight: one can be written while another one is sent.
 	maxInFlight = 2
-	// pipelineAfter is the minimum commit time at which a second generation is submitted while one is in flight. If commits
-	// are faster, waiting for the generation in flight adds little latency, and larger generations cost less per decision.
+	// pipelineAfter is the minimum time that commits must take before a second generation is submitted while one is in
+	// flight. If commits are faster, waiting for the generation in flight adds little latency, and larger generations
+	// cost less per decision.
 	pipelineAfter = time.Millisecond
 )
 
@@ -20,7 +21,7 @@ type pipeline struct {
 
 	mu       sync.Mutex
 	inFlight []flight
-	took     time.Duration // commit time of the newest committed generation
+	took     time.Duration // time from the submission of the newest committed generation to its commit
 }
 
 // flight is a generation in flight.
@@ -50,8 +51,8 @@ func (p *pipeline) isNext(generation uint64) bool {
 	return len(p.inFlight) > 0 && p.inFlight[0].generation == generation
 }
 
-// remove removes a generation and all earlier ones. It returns the time at which the log time of the newest of them was
-// read.
+// remove removes a generation and all earlier ones. It returns the time at which the log time of the newest removed
+// generation was read.
 func (p *pipeline) remove(generation uint64, now time.Duration) (readAt time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

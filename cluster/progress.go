@@ -43,8 +43,8 @@ type tracker struct {
 	progress map[raft.ServerID]*progress
 }
 
-// progress is the progress of one follower in one term. The progress in an earlier term is dropped, because a new leader
-// sends entries before its first heartbeat, so these entries must not be held.
+// progress is the progress of one follower in one term. The progress in an earlier term is dropped: a new leader sends
+// entries before its first heartbeat, and heartbeats that failed in an earlier term must not delay these entries.
 type progress struct {
 	term    uint64
 	paused  chan struct{} // closed when the follower answers heartbeats again; nil if the last heartbeat was answered
@@ -53,7 +53,8 @@ type progress struct {
 	heardAt time.Duration // time of the last response
 }
 
-// AppendEntries sends a request. If the request is not a heartbeat, it blocks until the follower answers heartbeats.
+// AppendEntries sends a request. If the request is not a heartbeat, AppendEntries first blocks while entries for the
+// follower must be held (see await).
 func (t *tracker) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	heartbeat := isHeartbeat(args)
 	if !heartbeat {
@@ -199,8 +200,9 @@ func (t *tracker) Close() error {
 	return nil
 }
 
-// sendsTo returns the function for tracker.sends. Entries for a node may be held while this node is the leader in its view
-// and the other node is a member. They may not be held during a hand-over, in which Raft waits for the entries.
+// sendsTo returns the function for tracker.sends. Entries for a node may be held while this node is the leader in its
+// view and the other node is a member. They may not be held during a hand-over, because Raft waits until the successor
+// has the entries.
 func sendsTo(view *observer, s *leaderships) func(raft.ServerID) (changed <-chan struct{}, sends bool) {
 	return func(id raft.ServerID) (changed <-chan struct{}, sends bool) {
 		v, l := view.View(), s.current()

@@ -12,7 +12,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// A restarted node catches up soon, no matter how long it was down.
+// TestCatchesUpSoon checks that a restarted node catches up soon, no matter how long it was down.
 func TestCatchesUpSoon(t *testing.T) {
 	for _, away := range []time.Duration{time.Second, 20 * time.Second, 2 * time.Minute} {
 		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
@@ -35,7 +35,8 @@ func TestCatchesUpSoon(t *testing.T) {
 	}
 }
 
-// An isolated leader stops holding entries when another node has replaced it, and when it is closed.
+// TestIsolatedLeaderHoldsNoEntries checks that an isolated leader stops holding entries when another node has replaced
+// it, and when it is closed.
 func TestIsolatedLeaderHoldsNoEntries(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()
@@ -48,7 +49,7 @@ func TestIsolatedLeaderHoldsNoEntries(t *testing.T) {
 		for _, l := range others {
 			l.crash(false)
 		}
-		pass(testHeartbeat / 2) // the node is still the leader, and its heartbeats fail
+		pass(testHeartbeat / 2) // the node is still the leader and its heartbeats fail when it is closed
 	})
 }
 
@@ -74,7 +75,7 @@ func TestHeartbeat_Checked(t *testing.T) {
 	})
 }
 
-// quiet is a transport that fails on demand.
+// quiet is a transport that sends nothing. Its AppendEntries returns the error in the fail field.
 type quiet struct {
 	raft.Transport
 	raft.WithPreVote
@@ -155,7 +156,8 @@ func TestEntriesWaitForHeartbeats(t *testing.T) {
 	}
 }
 
-// Responses from a follower count only in their own term.
+// TestProgress checks that responses from a follower count only in their own term, and that they set the progress of
+// the follower.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &quiet{fail: errors.New("down"), last: 7}
@@ -204,7 +206,8 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// Only the leader has the progress of the followers.
+// TestFollowers checks the progress of a follower that is killed, isolated or paused, and that only the leader has the
+// progress of the followers.
 func TestFollowers(t *testing.T) {
 	for _, fault := range []struct {
 		name string
@@ -238,10 +241,10 @@ func TestFollowers(t *testing.T) {
 					pass(10 * time.Millisecond)
 				}
 				if f := look(away); f.Answers || f.Last != before || f.Silent < 400*time.Millisecond {
-					t.Errorf("%+v, and it had %d", f, before)
+					t.Errorf("progress %+v, newest entry before the fault %d", f, before)
 				}
 				if f := look(there); !f.Answers || f.Last < before+40 || f.Silent > testHeartbeat {
-					t.Errorf("the other: %+v, and it had %d", f, before)
+					t.Errorf("progress of the other follower %+v, newest entry before the fault %d", f, before)
 				}
 				s.converge()
 				if s.leader() != leader {
@@ -258,7 +261,7 @@ func TestFollowers(t *testing.T) {
 	}
 }
 
-// On a new leader, a follower that has not responded in the term does not count as answering.
+// TestFollowersOfNewLeader checks that a follower that has not responded to a new leader does not count as answering.
 func TestFollowersOfNewLeader(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		old := s.leader()

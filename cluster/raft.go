@@ -79,8 +79,8 @@ func lastEntry(logs raft.LogStore, snapshots raft.SnapshotStore) (last entryID, 
 	return entryID{log.Index, log.Term}, err
 }
 
-// storedTerm returns the current term that Raft has stored. It returns 0 if no term is stored or if reading it fails, in
-// which case Raft fails to start, too.
+// storedTerm returns the current term that Raft has stored. It returns 0 if no term is stored. It also returns 0 if the
+// term cannot be read, because Raft then fails to start.
 func storedTerm(stable raft.StableStore) uint64 {
 	term, err := stable.GetUint64([]byte("CurrentTerm"))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// errUnchecked is returned for Raft messages to a node that has not been asked both questions of rejoinCheck yet.
+// errUnchecked is returned for Raft messages to a node that has not answered both questions of rejoinCheck yet.
 var errUnchecked = errors.New("the node has not answered yet whether it remembers newer data")
 
 const (
@@ -30,8 +30,8 @@ const (
 //
 //   - Does the node have a record of newer data of this node? A vote or an acknowledgment based on an old copy would
 //     contradict earlier votes and acknowledgments.
-//   - Can the node record the start of this process? It is asked only if no node has a record of newer data. If all nodes
-//     answer the first question in time, no node records the start of an old copy.
+//   - Can the node record the start of this process? This question is asked only if no node has reported newer
+//     data. If all nodes answer the first question within roundWithin, no node records the start of an old copy.
 //
 // The questions are not repeated after both are answered. A node that does not answer does not block messages between
 // this node and others.
@@ -71,13 +71,14 @@ func (r *rejoinCheck) skip() {
 	r.open = true
 }
 
-// allows reports whether a node may open Raft streams. If it returns false, the node is asked soon. If neither this node
-// nor any asked node knows the node, it joined after this process was started, so it cannot have a record of newer data.
+// allows reports whether a node may open Raft streams. If it returns false, the node is asked soon. A node that neither
+// this node nor any asked node knows as a member has joined after this process was started. It cannot have a record of
+// newer data, so it is allowed without questions.
 func (r *rejoinCheck) allows(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.checked) > 0 && r.member(id) == nil {
-		r.checked[id] = true // do not ask it later, when it has recorded acknowledgments from this process
+		r.checked[id] = true // if it was asked later, acknowledgments from this process would count as newer data
 	}
 	if r.open || r.checked[id] {
 		return true
@@ -124,8 +125,8 @@ func (r *rejoinCheck) check(id string) error {
 	return nil
 }
 
-// addToRound adds a question to the current round, or to a new round if no question of the current one is unanswered. The
-// caller must hold r.mu.
+// addToRound adds a question to the current round, or to a new round if all questions of the current one are finished.
+// The caller must hold r.mu.
 func (r *rejoinCheck) addToRound() *round {
 	if r.first == nil || r.first.open == 0 {
 		r.first = &round{done: make(chan struct{})}
@@ -134,8 +135,8 @@ func (r *rejoinCheck) addToRound() *round {
 	return r.first
 }
 
-// awaitRound records that a question of the round is answered or has failed. It blocks until this applies to all of them
-// or roundWithin has passed.
+// awaitRound records that a question of the round is answered or has failed. It then blocks until all questions of the
+// round are answered or have failed, or until roundWithin has passed.
 func (r *rejoinCheck) awaitRound(first *round) {
 	r.mu.Lock()
 	if first.open--; first.open == 0 {
@@ -241,7 +242,7 @@ func (j *rejoiner) ask(m topology.Member, record bool) ([]topology.Member, error
 	return a.Members, err
 }
 
-// Methods of raft.Transport and raft.WithPreVote. Each checks the target first.
+// Methods of raft.Transport and raft.WithPreVote. Each method first calls check for the node to which it sends.
 
 func (r *rejoinCheck) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	if err := r.check(string(id)); err != nil {

@@ -82,8 +82,8 @@ func TestRejoin_Rounds(t *testing.T) {
 	}
 }
 
-// TestRejoin_Recorded checks that a start is recorded only by the second question. If another node rejects the data, the
-// start must not make the running process out of date.
+// TestRejoin_Recorded checks that only the second question records a start. A recorded start that is not announced must
+// not make the announced process out of date, because another node may still reject the data of the recorded one.
 func TestRejoin_Recorded(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()

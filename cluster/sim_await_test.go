@@ -8,7 +8,7 @@ import (
 	"github.com/throttledhq/throttled/topology"
 )
 
-// await waits until a condition holds.
+// await waits until a condition holds. The test fails if the condition does not hold within the given time.
 func (s *sim) await(what string, within time.Duration, is func() bool) {
 	s.t.Helper()
 	for end := time.Now().Add(within); !is(); pass(5 * time.Millisecond) {

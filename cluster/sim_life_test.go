@@ -47,7 +47,7 @@ type life struct {
 	end     context.CancelFunc
 	started chan struct{} // closed when Start has returned
 	err     error         // error of Start
-	fuzzy   atomic.Uint64 // the state may contain later entries until this one is applied
+	fuzzy   atomic.Uint64 // until the entry with this index is applied, the state may contain changes of later entries
 	refuses atomic.Bool   // refuses streams that others dial
 
 	mu      sync.Mutex
@@ -117,7 +117,7 @@ func (n *simNode) boot() *life {
 	return l
 }
 
-// raise increments the boot number.
+// raise increments the boot number on the disk, and appends the process to the line on the disk.
 func (n *simNode) raise(process string) raftstore.Line {
 	n.sim.mu.Lock()
 	defer n.sim.mu.Unlock()
@@ -167,7 +167,8 @@ func (l *life) tune(s *raft.Config) {
 	}
 }
 
-// saved records the newest entry that a snapshot may contain. Records are written while entries are applied.
+// saved records the newest entry whose changes a snapshot may contain. This entry can be newer than the index of the
+// snapshot, because the records are written while entries are applied.
 func (l *life) saved(index uint64) {
 	applied := l.Fingerprint().Index
 	s := l.node.sim
@@ -181,7 +182,7 @@ func (l *life) installed(index uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for of, until := range s.fuzzy {
-		if of >= index { // the newest entry of a snapshot can be of any kind
+		if of >= index { // the index in the head of a snapshot can be lower than the index of the snapshot in Raft
 			l.fuzzy.Store(max(l.fuzzy.Load(), until))
 		}
 	}

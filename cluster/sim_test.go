@@ -201,7 +201,7 @@ func (s *sim) isCut(from, to string) bool {
 type entryNote struct {
 	changes bool
 	time    uint64
-	wall    int64 // wall time of the leader when it was read
+	wall    int64 // wall time of the leader when the entry was submitted
 	void    bool
 	stored  time.Time // time at which it was first stored
 }

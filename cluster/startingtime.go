@@ -18,8 +18,9 @@ type timeKeeper struct {
 	life    *lifetime
 }
 
-// startingTime returns the log time at which a new leadership starts, unless Clock is already ahead of it. It returns 0 if
-// Clock is sufficient because this process has followed the log.
+// startingTime returns the minimum log time at which a new leadership starts. If the Clock of this node is already
+// ahead of it, the Clock is used. The result is 0 if this process has followed the log, because the Clock is sufficient
+// then, or if the log time is unknown.
 //
 // A restarted node has only the log time of the last entry. A node that was up in the meantime can estimate the current
 // log time. If no such node answers, but a majority does, the earliest time according to their wall clocks is used.
@@ -68,8 +69,8 @@ func (k *timeKeeper) answer() timeAnswer {
 }
 
 // askAll asks the other voters, and returns the answers that arrive before ctx is done. It uses only answers from nodes
-// whose newest applied entry was decided in the given term. Nodes with older entries lack the log time that was lost
-// before the newest entry was decided.
+// whose newest applied entry was decided in the given term. The estimate of a node with older entries may be too high:
+// log time may have fallen behind after these entries, and the node does not know that.
 func (k *timeKeeper) askAll(ctx context.Context, term uint64) (answers []timeAnswer) {
 	others := otherVoters(k.view.View())
 	got := make(chan *timeAnswer, len(others))
@@ -84,8 +85,8 @@ func (k *timeKeeper) askAll(ctx context.Context, term uint64) (answers []timeAns
 	return answers
 }
 
-// ask asks a node repeatedly until its newest applied entry was decided in the given term, or until ctx is done. It
-// retries because this node may be the only one with the answer.
+// ask asks a node repeatedly, until the newest entry that the node has applied was decided in the given term, or until
+// ctx is done. It retries because the asked node may be the only one that knows the log time.
 func (k *timeKeeper) ask(ctx context.Context, m topology.Member, term uint64) *timeAnswer {
 	for {
 		a, err := k.peers.ask(ctx, m, Question{About: topicTime})

@@ -29,8 +29,8 @@ func TestTimeFromAnswers(t *testing.T) {
 	}
 }
 
-// After all nodes were down, log time continues according to their wall clocks, even if one of them received the newest
-// entry only after its restart.
+// TestDowntimeCounts stops all nodes, and checks that log time continues according to their wall clocks, even if one of
+// them receives the newest entry only after its restart.
 func TestDowntimeCounts(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()
@@ -56,7 +56,7 @@ func TestDowntimeCounts(t *testing.T) {
 	})
 }
 
-// The log time of a node that was up takes precedence over all wall clocks.
+// TestWallClocksDoNotCount checks that the log time of a node that was up takes precedence over all wall clocks.
 func TestWallClocksDoNotCount(t *testing.T) {
 	for _, skew := range []time.Duration{time.Hour, -time.Hour} {
 		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
@@ -89,8 +89,8 @@ func TestWallClocksDoNotCount(t *testing.T) {
 	}
 }
 
-// A node that was isolated lacks the newest entry, so its estimate of the log time is not used: it includes log time that
-// the other nodes have lost since.
+// TestStaleNodeDoesNotKnowTheTime checks that the log time of a node that was isolated and lacks the newest entry is
+// not used: its estimate includes log time that the other nodes have lost since then.
 func TestStaleNodeDoesNotKnowTheTime(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		leader := s.leader()

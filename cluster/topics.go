@@ -40,7 +40,7 @@ var topics = map[topic]topicRow{
 	topicMeet:      {nonMembers: true, unstarted: true, followers: true, handle: (*responder).meet},
 	topicJoin:      {nonMembers: true, stale: true, handle: (*responder).join},
 	topicMember:    {nonMembers: true, handle: (*responder).isMember},
-	topicReturn:    {nonMembers: true, stale: true, followers: true, handle: (*responder).checkReturn}, // the asking node may have been added while this node was disconnected
+	topicReturn:    {nonMembers: true, stale: true, followers: true, handle: (*responder).checkReturn}, // nonMembers, because the asking node may have been added while this node was disconnected
 	topicTime:      {followers: true, noNode: true, handle: (*responder).time},
 	topicHeartbeat: {followers: true, noNode: true, handle: (*responder).heartbeat},
 	topicAnnounce:  {stale: true, handle: (*responder).announce},

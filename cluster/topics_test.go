@@ -16,7 +16,7 @@ type answerRig struct {
 	takesPart, decides bool
 	view               topology.View
 	calls              []string
-	err                error // of all handlers
+	err                error // returned by all handlers
 }
 
 func (r *answerRig) started() bool        { return r.takesPart }
@@ -65,7 +65,7 @@ func newAnswerRig() (*answerRig, *control) {
 func (about topic) among(list ...topic) bool { return slices.Contains(list, about) }
 
 // TestTopics_States asks about all topics in each state of a node: before Raft is started, on a follower, and on the
-// leader.
+// leader. It checks whether the node answers or redirects the question.
 func TestTopics_States(t *testing.T) {
 	for about := range topics {
 		byFollowers := about.among(topicMeet, topicReturn, topicTime, topicHeartbeat, topicPeer)
@@ -135,7 +135,8 @@ func TestTopics_Answers(t *testing.T) {
 	}
 }
 
-// TestTopics_Peers asks as a member and as a node that is not a member, each about itself and about a different node.
+// TestTopics_Peers asks as a member and as a node that is not a member, each about itself and about a different node,
+// and checks which questions are permitted.
 func TestTopics_Peers(t *testing.T) {
 	for about := range topics {
 		for _, tt := range []struct {

@@ -32,9 +32,9 @@ func (t *tuner) reloadLocked(change func(*raft.ReloadableConfig)) error {
 	return t.raft.ReloadConfig(settings)
 }
 
-// setHeartbeat makes Raft run with a heartbeat. At no time may Raft's lease be longer than the heartbeat. Nor may it be
-// shorter than the lease with which this node answers, because this node must not vote until the latter has expired. The
-// caller must hold t.setting.reloading.
+// setHeartbeat makes Raft run with a heartbeat. Raft's own lease must never be longer than the heartbeat. It must also
+// never be shorter than the lease during which this node answers from its table, because this node must not vote before
+// the end of that lease. The caller must hold t.setting.reloading.
 func (t *tuner) setHeartbeat(heartbeat time.Duration) error {
 	old := t.setting.heartbeat()
 	if heartbeat < old {

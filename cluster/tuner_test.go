@@ -7,8 +7,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Raft's own lease is changed with the heartbeat, both when it is raised and when it is lowered. An isolated leader steps
-// down when Raft's lease has expired, which must not be before the end of the lease with which it answers.
+// TestLeaderLeaseFollows checks that Raft's own lease is changed together with the heartbeat, both when the heartbeat
+// is raised and when it is lowered. An isolated leader steps down when Raft's lease has expired. This must not happen
+// before the end of the lease during which the leader answers from its table.
 func TestLeaderLeaseFollows(t *testing.T) {
 	for _, to := range []time.Duration{longBeat, minHeartbeat} {
 		simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
@@ -33,7 +34,7 @@ func TestLeaderLeaseFollows(t *testing.T) {
 	}
 }
 
-// A value that Raft rejects changes nothing.
+// TestTunerRejects checks that a value that Raft rejects changes nothing.
 func TestTunerRejects(t *testing.T) {
 	simulate(t, simConfig{size: 3}, func(t *testing.T, s *sim) {
 		s.settled(testHeartbeat)

@@ -89,9 +89,9 @@ func same(a, b *topology.View) bool {
 	return a.Leader == b.Leader && a.Leading == b.Leading && a.Term == b.Term && slices.Equal(a.Members, b.Members)
 }
 
-// leader returns the id of the leader, or "" if there is none. It also returns "" if this node has received no message
-// from the leader for a heartbeat, which Raft may detect only after three heartbeats, or if the process of the leader has
-// exited.
+// leader returns the id of the leader, or "" if there is none. It also returns "" if the process of the leader has
+// exited, or if this node has received no message from the leader for a heartbeat. Raft may detect the latter only
+// after three heartbeats.
 func (o *observer) leader() string {
 	l := o.raft.leading()
 	if o.raft.State() == raft.Follower && o.sinceContact() > o.setting.heartbeat() || o.hasExited(l) {
@@ -100,18 +100,18 @@ func (o *observer) leader() string {
 	return l.leader
 }
 
-// sinceContact returns the time since this node received a message from a leader. It also counts the first message from a
-// new leader, for which Raft updates LastContact only after the entries are stored.
+// sinceContact returns the time since this node received a message from a leader. sinceContact also counts the first
+// message from a new leader, for which Raft updates LastContact only after the entries are stored.
 func (o *observer) sinceContact() time.Duration {
 	return min(time.Since(o.raft.LastContact()), o.now()-time.Duration(o.leaderSeen.Load()))
 }
 
-// hasExited reports whether the process of a leader has exited: a connection was refused, and Raft has received no message
-// since, except those that were in flight. If connections are accepted again, the process is a new one, which is not the
-// leader in that term.
+// hasExited reports whether the process of a leader has exited: a connection was refused, and Raft has received no
+// message since, except messages that were in flight at that time. If connections are accepted again, the process is a
+// new one, which is not the leader in that term.
 func (o *observer) hasExited(l leaderTerm) bool {
 	refused := o.refused.Load()
-	inFlight := o.setting.heartbeat() / 10 // minimum time between two heartbeats
+	inFlight := o.setting.heartbeat() / 10 // minimum time between two heartbeats; a message in flight arrives sooner
 	return refused != nil && refused.leaderTerm == l && !o.raft.LastContact().After(refused.at.Add(inFlight))
 }
 

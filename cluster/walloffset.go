@@ -12,11 +12,12 @@ var wallOffsetKey = []byte("LogTimeByWall")
 // leader may be a different node, or its clock may have been adjusted since.
 type wallOffset struct {
 	known bool
-	ahead time.Duration
+	ahead time.Duration // log time minus wall time; can be negative
 }
 
-// The offset is updated if log time has fallen behind by offsetBehind, for example after a change of leaders, or if it is
-// ahead by offsetAhead, for example after the wall clock was set back. A smaller error only makes log time fall behind.
+// The offset is updated if, relative to the stored offset, log time is behind by more than offsetBehind, for example
+// after a change of leaders, or ahead by more than offsetAhead, for example after the wall clock was set back. The
+// second limit is larger, because a stored offset that is too small only makes log time fall behind.
 const (
 	offsetEvery  = 100 * time.Millisecond
 	offsetBehind = time.Millisecond
@@ -49,7 +50,8 @@ func (c *logClock) keepOffset(ended <-chan struct{}) {
 	}
 }
 
-// updateOffset updates the offset if it does not fit and this process has followed the log.
+// updateOffset updates the stored offset if the offset has changed too much (see fits) and this process has followed
+// the log.
 func (c *logClock) updateOffset() {
 	next, due := c.nextOffset()
 	if !due {

@@ -25,8 +25,8 @@ func TestWallOffsetFits(t *testing.T) {
 	}
 }
 
-// All nodes are down, and the wall clock of one node is corrected or becomes wrong during that time. No units are restored
-// early as long as the wall clocks of a majority are unchanged.
+// TestWallCorrected stops all nodes, and changes the wall clock of one node while they are down. No units may be
+// restored early as long as the wall clocks of a majority are unchanged.
 func TestWallCorrected(t *testing.T) {
 	for _, before := range []time.Duration{-time.Hour, 0, time.Hour} {
 		for _, after := range []time.Duration{-time.Hour, 0, time.Hour} {

@@ -126,7 +126,8 @@ func connectControl(n *Node, s *shared) {
 	}
 }
 
-// connectLoops lists the functions that Start runs in goroutines. A standalone node has fewer of them.
+// connectLoops lists the functions that Start runs in goroutines. A standalone node does not run the functions that
+// communicate with other nodes.
 func connectLoops(n *Node, s *shared) {
 	c := &n.config
 	compactor := &compactor{fsm: n.fsm, table: n.table, raft: n.raft, tuner: s.tuner, life: n.life, log: c.Logger}
